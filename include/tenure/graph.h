@@ -1,0 +1,278 @@
+/* graph.h - what is computed: tensors and operators, without order, time or address.
+ *
+ *     tn_graph *graph;
+ *     tn_error error;
+ *     int64_t shape[] = {1, 8};
+ *     if (tn_graph_create(NULL, &graph, &error) != TN_OK) return 4;
+ *     tn_tensor_id x, y;
+ *     tn_tensor_spec in = {.name = "x", .dtype = TN_FLOAT32, .rank = 2, .shape = shape,
+ *                          .kind = TN_KIND_INPUT};
+ *     tn_op_spec relu = {.type = "Relu", .inputs = &x, .input_count = 1, .outputs = &y,
+ *                        .output_count = 1};
+ *     tn_tensor_spec out = {.name = "y", .kind = TN_KIND_OUTPUT};
+ *     if (tn_graph_add_tensor(graph, &in, &x, &error) ||
+ *         tn_graph_add_tensor(graph, &out, &y, &error) ||
+ *         tn_graph_add_op(graph, &relu, NULL, &error) || tn_graph_infer(graph, &error))
+ *         return fprintf(stderr, "%s: %s\n", error.where, error.message), 2;
+ *     printf("y: %llu bytes\n", (unsigned long long)tn_graph_tensor(graph, y)->bytes);
+ *     tn_graph_destroy(graph);
+ *
+ * Ids are indices: 0, 1, 2, ... in the order of adding. Names need not be unique;
+ * operators refer to tensors by id. Control flow (If, Loop, Scan) owns blocks; the
+ * tensors and operators of all blocks share one id space, so a block reads a tensor
+ * of an outer one by its id.
+ * Units: bytes; shapes outermost dimension first, as ONNX writes them.
+ * Threads: any number may read a graph; one at a time may change it.
+ */
+#ifndef TENURE_GRAPH_H
+#define TENURE_GRAPH_H
+
+#include <tenure/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tn_graph tn_graph;
+typedef uint32_t tn_tensor_id;
+typedef uint32_t tn_op_id;
+typedef uint32_t tn_block_id; /* 0 is the main block */
+
+#define TN_NONE UINT32_MAX         /* an omitted operand; no producer */
+#define TN_DIM_UNKNOWN INT64_MIN   /* an extent that is not known (yet) */
+#define TN_RANK_UNKNOWN UINT32_MAX /* not even the rank is known */
+#define TN_RANK_MAX 64u
+
+/* Element types of ONNX and TFLite: X(name, bits, text). Bits 0: no fixed size. */
+/* clang-format off */
+#define TN_DTYPE_TABLE(X)                                                                      \
+    X(UNDEFINED, 0, "undefined")                                                               \
+    X(FLOAT32, 32, "float32")   X(UINT8, 8, "uint8")       X(INT8, 8, "int8")                  \
+    X(UINT16, 16, "uint16")     X(INT16, 16, "int16")      X(INT32, 32, "int32")               \
+    X(INT64, 64, "int64")       X(STRING, 0, "string")     X(BOOL, 8, "bool")                  \
+    X(FLOAT16, 16, "float16")   X(FLOAT64, 64, "float64")  X(UINT32, 32, "uint32")             \
+    X(UINT64, 64, "uint64")     X(COMPLEX64, 64, "complex64")                                  \
+    X(COMPLEX128, 128, "complex128")                       X(BFLOAT16, 16, "bfloat16")         \
+    X(FLOAT8E4M3FN, 8, "float8e4m3fn")                     X(FLOAT8E4M3FNUZ, 8, "float8e4m3fnuz") \
+    X(FLOAT8E5M2, 8, "float8e5m2")                         X(FLOAT8E5M2FNUZ, 8, "float8e5m2fnuz") \
+    X(UINT4, 4, "uint4")        X(INT4, 4, "int4")         X(FLOAT4E2M1, 4, "float4e2m1")      \
+    X(FLOAT8E8M0, 8, "float8e8m0")                         X(UINT2, 2, "uint2")                \
+    X(INT2, 2, "int2")          X(RESOURCE, 0, "resource") X(VARIANT, 0, "variant")
+/* clang-format on */
+
+/* The first 27 values are ONNX's TensorProto.DataType numbers (0 to 26). */
+typedef enum tn_dtype {
+#define TN_X(name, bits, text) TN_##name,
+    TN_DTYPE_TABLE(TN_X)
+#undef TN_X
+        TN_DTYPE_COUNT
+} tn_dtype;
+
+/* What a tensor's memory is for: X(name, text). Row A3 of the mission. */
+/* clang-format off */
+#define TN_KIND_TABLE(X)                                                                       \
+    X(ACTIVATION, "activation") X(INPUT, "input") X(OUTPUT, "output")                          \
+    X(PARAMETER, "parameter") X(CONSTANT, "constant") X(WORKSPACE, "workspace")                \
+    X(GRADIENT, "gradient") X(OPTIMIZER_STATE, "optimizer_state")
+/* clang-format on */
+
+typedef enum tn_kind {
+#define TN_X(name, text) TN_KIND_##name,
+    TN_KIND_TABLE(TN_X)
+#undef TN_X
+        TN_KIND_COUNT
+} tn_kind;
+
+/* How elements are laid out. NCHW and NHWC hold the same bytes; a blocked format
+ * (nChw8c: block 8) rounds dimension 1 up to a whole number of blocks. */
+typedef enum tn_layout_order { TN_ORDER_PLAIN, TN_ORDER_NCHW, TN_ORDER_NHWC } tn_layout_order;
+typedef struct tn_format {
+    tn_layout_order order;
+    uint32_t block; /* 0: not blocked */
+} tn_format;
+
+enum {                              /* tn_tensor.flags */
+       TN_TENSOR_BOUND = 1u << 0,   /* shape is an upper bound (data-dependent size) */
+       TN_TENSOR_FOLDED = 1u << 1,  /* computed before the run: static, never in the arena */
+       TN_TENSOR_STATED = 1u << 2,  /* shape came from the file, not from a rule */
+       TN_TENSOR_SEQUENCE = 1u << 3, /* a list of tensors; shape is that of one, times `repeat` */
+       TN_TENSOR_IS_OUTPUT = 1u << 4 /* a graph output, whatever its kind (an input may be one) */
+};
+
+/* Small known contents: shape arithmetic needs them. Integers, bools exact in int64;
+ * floating types as double. At most TN_VALUE_MAX elements are kept. */
+#define TN_VALUE_MAX 4096u
+typedef struct tn_value {
+    uint32_t count;
+    const int64_t *ints;   /* [count] for integer and bool types, else NULL */
+    const double *floats;  /* [count] for floating types, else NULL */
+} tn_value;
+
+typedef struct tn_tensor {
+    const char *name; /* UTF-8, never NULL; owned by the graph */
+    tn_dtype dtype;
+    tn_kind kind;
+    tn_format format;
+    uint32_t flags;       /* TN_TENSOR_* */
+    uint32_t rank;        /* or TN_RANK_UNKNOWN */
+    const int64_t *shape; /* [rank], outermost first; TN_DIM_UNKNOWN where not known */
+    uint64_t repeat;      /* elements of a sequence; 1 for a tensor */
+    uint64_t bytes;       /* unaligned; TN_SIZE_UNKNOWN until tn_graph_infer knows */
+    tn_op_id producer;    /* TN_NONE: input, parameter, constant, block input */
+    tn_block_id block;    /* where it is defined */
+    const tn_value *value; /* contents when small and known, else NULL */
+} tn_tensor;
+
+typedef enum tn_attr_type {
+    TN_ATTR_INT, TN_ATTR_FLOAT, TN_ATTR_STRING, TN_ATTR_INTS, TN_ATTR_FLOATS, TN_ATTR_STRINGS,
+    TN_ATTR_TENSOR, TN_ATTR_BLOCK
+} tn_attr_type;
+
+typedef struct tn_attr {
+    const char *name;
+    tn_attr_type type;
+    uint32_t count;         /* of ints, floats, strings; 1 otherwise */
+    const int64_t *ints;    /* INT, INTS */
+    const double *floats;   /* FLOAT, FLOATS */
+    const char *const *strings; /* STRING, STRINGS; NUL-terminated */
+    tn_tensor_id tensor;    /* TENSOR: a tensor of kind constant */
+    tn_block_id block;      /* BLOCK: a subgraph */
+} tn_attr;
+
+typedef struct tn_op {
+    const char *name;   /* "" if unnamed; owned by the graph */
+    const char *type;   /* "Conv", "relu_.default" */
+    const char *domain; /* "" for ONNX's default, "com.microsoft", "aten", "tflite" */
+    uint32_t version;   /* operator set version of the domain; 0 = newest */
+    tn_block_id block;
+    uint32_t input_count, output_count, attr_count;
+    const tn_tensor_id *inputs;  /* [input_count], TN_NONE where omitted */
+    const tn_tensor_id *outputs; /* [output_count], TN_NONE where omitted */
+    const tn_attr *attrs;        /* [attr_count] */
+} tn_op;
+
+/* A list of operators with formal inputs and outputs: the main graph or a subgraph. */
+typedef struct tn_block {
+    const char *name;
+    tn_op_id owner; /* the control-flow operator; TN_NONE for block 0 */
+    uint32_t op_count, input_count, output_count;
+    const tn_op_id *ops; /* [op_count], in file order, which is topological after infer */
+    const tn_tensor_id *inputs, *outputs;
+} tn_block;
+
+/* --- building: strings and arrays are copied --------------------------------------------- */
+
+typedef struct tn_tensor_spec {
+    const char *name; /* NULL: "" */
+    tn_dtype dtype;
+    tn_kind kind; /* INPUT and OUTPUT also enter block 0's lists, in the order of adding */
+    tn_format format;
+    uint32_t flags;
+    uint32_t rank;        /* with shape NULL and rank 0: a scalar if dtype is given, else unknown */
+    const int64_t *shape; /* [rank] */
+    tn_block_id block;
+    tn_value value; /* count 0: contents not known */
+} tn_tensor_spec;
+
+typedef struct tn_op_spec {
+    const char *name, *type, *domain; /* NULL: "" */
+    uint32_t version;
+    tn_block_id block;
+    const tn_tensor_id *inputs, *outputs;
+    const tn_attr *attrs;
+    uint32_t input_count, output_count, attr_count;
+} tn_op_spec;
+
+/* An empty graph with its main block. `context` may be NULL and must outlive the graph. */
+TN_API TN_CHECKED tn_status tn_graph_create(const tn_context *context, tn_graph **graph,
+                                            tn_error *error);
+TN_API void tn_graph_destroy(tn_graph *graph); /* NULL is fine */
+
+/* Errors: E_INVALID (rank above TN_RANK_MAX, negative extent, unknown block), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_graph_add_tensor(tn_graph *graph, const tn_tensor_spec *spec,
+                                                tn_tensor_id *id, tn_error *error);
+
+/* Errors: E_INVALID when an id does not exist, or an output already has a producer. `id` may
+ * be NULL. Attributes of type BLOCK make this operator the owner of that block. */
+TN_API TN_CHECKED tn_status tn_graph_add_op(tn_graph *graph, const tn_op_spec *spec, tn_op_id *id,
+                                            tn_error *error);
+
+/* A block for a control-flow operator that is added later. */
+TN_API TN_CHECKED tn_status tn_graph_add_block(tn_graph *graph, const char *name, tn_block_id *id,
+                                               tn_error *error);
+TN_API TN_CHECKED tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id block,
+                                                  const tn_tensor_id *inputs, uint32_t input_count,
+                                                  const tn_tensor_id *outputs,
+                                                  uint32_t output_count, tn_error *error);
+
+/* Changes dtype, shape, kind, format, flags or value of a tensor; NULL spec fields as in
+ * add. The name and the block stay. Used by importers and by --input-shape. */
+TN_API TN_CHECKED tn_status tn_graph_set_tensor(tn_graph *graph, tn_tensor_id id,
+                                                const tn_tensor_spec *spec, tn_error *error);
+
+/* Sorts each block topologically when file order is not, propagates shapes, element types
+ * and small values, folds what depends on constants alone, and computes every size.
+ * Operators without a rule keep the shapes that the file states.
+ *
+ * Errors: E_INVALID with node, operator and tensor: a cycle, shapes that contradict each
+ * other, a size that overflows; E_UNKNOWN for a size that nothing determines.
+ * Cost: O(tensors + operators + attributes). */
+TN_API TN_CHECKED tn_status tn_graph_infer(tn_graph *graph, tn_error *error);
+
+/* --- reading: pointers live as long as the graph and until it is changed ----------------- */
+
+TN_API uint32_t tn_graph_tensor_count(const tn_graph *graph);
+TN_API uint32_t tn_graph_op_count(const tn_graph *graph);
+TN_API uint32_t tn_graph_block_count(const tn_graph *graph);
+TN_API const tn_tensor *tn_graph_tensor(const tn_graph *graph, tn_tensor_id id);
+TN_API const tn_op *tn_graph_op(const tn_graph *graph, tn_op_id id);
+TN_API const tn_block *tn_graph_block(const tn_graph *graph, tn_block_id id);
+/* The first tensor of that name in block 0, or TN_NONE. */
+TN_API tn_tensor_id tn_graph_find(const tn_graph *graph, const char *name);
+
+/* --- facts about one operator, from its entry in the registry ---------------------------- */
+
+typedef struct tn_cost {
+    uint64_t flops;       /* multiply-add = 2; TN_SIZE_UNKNOWN when no rule knows */
+    uint64_t bytes_moved; /* inputs read + outputs written */
+} tn_cost;
+TN_API tn_cost tn_op_cost(const tn_graph *graph, tn_op_id op);
+
+/* How output `output` may use the memory of an input. */
+typedef struct tn_view {
+    tn_tensor_id source; /* TN_NONE: not a view */
+    bool must;           /* the operator is an alias by definition (aten::view, relu_) */
+    bool whole;          /* offset not known: the view holds all of its source alive */
+    uint64_t offset;     /* bytes from the start of source; 0 when whole */
+} tn_view;
+TN_API tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output);
+
+/* Bit i set: the operator may write `output` over input i (same bytes, element by element). */
+TN_API uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output);
+
+/* Scratch bytes that the operator needs while it runs; 0 when its rule names none. */
+TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);
+
+/* The registry, for `tenure list operators`; index order is stable: by domain, then name. */
+TN_API uint32_t tn_op_rule_count(void);
+TN_API const char *tn_op_rule_type(uint32_t index);
+TN_API const char *tn_op_rule_domain(uint32_t index);
+
+/* --- element types, kinds, sizes ----------------------------------------------------------- */
+
+TN_API const char *tn_dtype_name(tn_dtype dtype);
+TN_API uint32_t tn_dtype_bits(tn_dtype dtype); /* 0: no fixed size */
+TN_API const char *tn_kind_name(tn_kind kind);
+
+/* Bytes of a tensor: product of the extents times the bits, rounded up to a byte; a blocked
+ * format pads dimension 1. Row A1.
+ * Errors: E_INVALID (overflow, negative extent), E_UNKNOWN (unknown extent, no fixed size). */
+TN_API TN_CHECKED tn_status tn_tensor_size(tn_dtype dtype, tn_format format, uint32_t rank,
+                                           const int64_t *shape, uint64_t *bytes, tn_error *error);
+/* "plain", "nchw", "nhwc", "nChw8c", "nChw16c" and any other block. Errors: E_UNKNOWN. */
+TN_API TN_CHECKED tn_status tn_format_parse(const char *text, tn_format *format, tn_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,79 @@
+/* import.h - from a model file to a Graph.
+ *
+ *     tn_graph *graph;
+ *     tn_error error;
+ *     tn_import_options options = TN_IMPORT_OPTIONS_INIT;
+ *     tn_dim batch = {.name = "N", .value = 8};
+ *     options.dims = &batch;
+ *     options.dim_count = 1;
+ *     if (tn_graph_load("no-such-model.onnx", &options, &graph, &error) == TN_OK)
+ *         tn_graph_destroy(graph);
+ *     else
+ *         printf("%s: %s\n", error.where, error.message);
+ *
+ * Weights are never read nor copied: their sizes suffice, so a model whose external
+ * data is absent loads too. Files are hostile until proved otherwise: depth, counts
+ * and sizes are bounded, and an error names file, byte or node, and reason.
+ */
+#ifndef TENURE_IMPORT_H
+#define TENURE_IMPORT_H
+
+#include <tenure/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tn_dim { /* --dim N=8: a value for a symbolic dimension */
+    const char *name;
+    int64_t value; /* >= 0 */
+} tn_dim;
+
+typedef struct tn_input_shape { /* --input-shape NAME=1,3,224,224 */
+    const char *name;
+    uint32_t rank;
+    const int64_t *shape;
+} tn_input_shape;
+
+typedef struct tn_import_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL: defaults; must outlive the graph */
+    const tn_dim *dims;
+    const tn_input_shape *input_shapes;
+    uint32_t dim_count, input_shape_count;
+    const char *const *parameters; /* globs: matching graph inputs are parameters (static) */
+    uint32_t parameter_count;
+    tn_format format; /* assumed for activations of rank 4 and 5 */
+} tn_import_options;
+
+#define TN_IMPORT_OPTIONS_INIT                                                                     \
+    { .struct_size = sizeof(tn_import_options) }
+
+/* Reads a model; the format is recognised by content and suffix. The graph is inferred
+ * (tn_graph_infer) and complete: every size is known.
+ *
+ * options  NULL for the defaults
+ * graph    out; destroy with tn_graph_destroy
+ * Errors: E_IO, E_INVALID, E_UNKNOWN (a size nothing determines, or a symbolic dimension
+ * without a value: all of them are listed), E_UNSUPPORTED (no such format), E_NO_MEMORY.
+ * Cost: O(file without weights). */
+TN_API TN_CHECKED tn_status tn_graph_load(const char *path, const tn_import_options *options,
+                                          tn_graph **graph, tn_error *error);
+
+/* The same from memory; `name` stands in error messages. Bytes may go after the call. */
+TN_API TN_CHECKED tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
+                                                 const tn_import_options *options,
+                                                 tn_graph **graph, tn_error *error);
+
+/* Whether a model format claims the file, by suffix; false for problem files. */
+TN_API bool tn_import_recognises(const char *path);
+
+/* The registry, for `tenure list formats`. */
+TN_API uint32_t tn_import_format_count(void);
+TN_API const char *tn_import_format_name(uint32_t index);
+TN_API const char *tn_import_format_summary(uint32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

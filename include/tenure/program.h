@@ -1,0 +1,153 @@
+/* program.h - when: instructions over tensors, and the geometry that follows from them.
+ *
+ *     // graph: from tn_graph_load or built by hand, inferred
+ *     tn_program *program;
+ *     tn_occupancy *occupancy;
+ *     if (tn_program_create(graph, NULL, &program, &error) ||
+ *         tn_occupancy_create(program, NULL, &occupancy, &error) ||
+ *         tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &error)) ...
+ *
+ * A Program is a list of instructions; instruction i runs at step i. Every technique that
+ * saves memory is a pass, Program in and Program out. An Occupancy is what the Program asks of
+ * memory: which tensor lives when, which tensors share one body (views, in-place), and the
+ * Problem for the planners.
+ * Threads: any number may read; one at a time may change.
+ */
+#ifndef TENURE_PROGRAM_H
+#define TENURE_PROGRAM_H
+
+#include <tenure/graph.h>
+#include <tenure/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The one instruction set: X(name, text). */
+/* clang-format off */
+#define TN_OPCODE_TABLE(X)                                                                     \
+    X(PUT, "put")             /* host to device: defines its tensor */                         \
+    X(APPLY, "apply")         /* runs an operator: reads inputs, defines outputs */            \
+    X(GET, "get")             /* device to host: reads its tensor */                           \
+    X(FREE, "free")           /* the tensor is not needed again */                             \
+    X(DROP, "drop")           /* released; a later APPLY may define it again */                \
+    X(SWAP_OUT, "swap_out")   /* copied to the host and released */                            \
+    X(SWAP_IN, "swap_in")     /* copied back: defines its tensor */                            \
+    X(ENCODE, "encode")       /* reads tensor, defines its compressed form */                  \
+    X(DECODE, "decode")       /* reads the compressed form, defines the tensor */              \
+    X(SEND, "send") X(RECV, "recv") X(REDUCE, "reduce")
+/* clang-format on */
+typedef enum tn_opcode {
+#define TN_X(name, text) TN_##name,
+    TN_OPCODE_TABLE(TN_X)
+#undef TN_X
+} tn_opcode;
+TN_API const char *tn_opcode_name(tn_opcode opcode);
+
+typedef struct tn_instruction {
+    tn_opcode opcode;
+    uint32_t stream;     /* 0: compute */
+    tn_op_id op;         /* APPLY; else TN_NONE */
+    tn_tensor_id tensor; /* the others; else TN_NONE */
+    tn_tensor_id other;  /* ENCODE, DECODE: the compressed form; else TN_NONE */
+} tn_instruction;
+
+/* One run of a block of a control-flow operator: instructions [first, last). The operator's own
+ * APPLY follows its regions. */
+typedef struct tn_region {
+    tn_op_id op;
+    tn_block_id block;
+    uint32_t first, last;
+    bool repeats; /* a loop body: what it reads from outside stays until `last` */
+} tn_region;
+
+typedef struct tn_program tn_program;
+
+typedef struct tn_program_options {
+    size_t struct_size;
+    const char *order; /* "file" (NULL) */
+} tn_program_options;
+#define TN_PROGRAM_OPTIONS_INIT                                                                    \
+    { .struct_size = sizeof(tn_program_options) }
+
+/* Lowers an inferred graph: a PUT per graph input, an APPLY per operator that is not folded
+ * (blocks of control flow inline), a GET per graph output.
+ * The graph must outlive the program. Errors: E_INVALID, E_UNKNOWN (order), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_program_create(const tn_graph *graph,
+                                              const tn_program_options *options,
+                                              tn_program **program, tn_error *error);
+/* A program of the caller's own instructions (passes, recorded runs); they are copied. */
+TN_API TN_CHECKED tn_status tn_program_from(const tn_graph *graph,
+                                            const tn_instruction *instructions, uint32_t count,
+                                            const tn_region *regions, uint32_t region_count,
+                                            tn_program **program, tn_error *error);
+TN_API void tn_program_destroy(tn_program *program);
+TN_API const tn_graph *tn_program_graph(const tn_program *program);
+TN_API uint32_t tn_program_count(const tn_program *program);
+TN_API const tn_instruction *tn_program_instructions(const tn_program *program);
+TN_API uint32_t tn_program_region_count(const tn_program *program);
+TN_API const tn_region *tn_program_regions(const tn_program *program);
+
+/* --- occupancy ------------------------------------------------------------------------------ */
+
+typedef struct tn_occupancy tn_occupancy;
+
+typedef enum tn_inplace {
+    TN_INPLACE_CHOOSE, /* by rule, for the lowest peak of live bytes */
+    TN_INPLACE_NONE,
+    TN_INPLACE_CLAIMED /* wherever `claimed` puts output and input at one offset, and rules allow */
+} tn_inplace;
+
+typedef struct tn_occupancy_options {
+    size_t struct_size;
+    uint64_t alignment; /* of every body; 0: 64 */
+    tn_inplace inplace;
+    bool no_views;           /* views by rule get memory of their own; aliases by definition never */
+    const uint64_t *claimed; /* CLAIMED: [tensor count] offsets, TN_SIZE_UNKNOWN where not given */
+} tn_occupancy_options;
+#define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
+    { .struct_size = sizeof(tn_occupancy_options) }
+
+/* One life of one tensor: from a definition to its last use. A tensor that is swapped or
+ * recomputed has several. Static tensors (parameters, constants, folded) have none. */
+typedef enum tn_share { TN_SHARE_OWN, TN_SHARE_VIEW, TN_SHARE_INPLACE } tn_share;
+typedef struct tn_life {
+    tn_tensor_id tensor;
+    tn_body_id body;
+    uint64_t delta;       /* bytes from the body's offset; with `whole` 0 */
+    uint64_t bytes;       /* unaligned size of the tensor */
+    uint32_t first, last; /* live in steps [first, last) */
+    tn_share share;       /* OWN: the first of its body */
+    tn_tensor_id source;  /* VIEW, INPLACE: the tensor whose memory it took; else TN_NONE */
+    bool whole;           /* a view at an offset not known: it keeps all of the body alive */
+} tn_life;
+
+/* Computes lives, merges views and in-place pairs into bodies, builds the Problem (one body of
+ * pieces per group; the time axis is the step). The program must outlive the occupancy.
+ * Errors: E_INVALID (a tensor used before it is defined, ...), E_UNKNOWN (a size), E_NO_MEMORY.
+ * Cost: O((instructions + operands) log n). */
+TN_API TN_CHECKED tn_status tn_occupancy_create(const tn_program *program,
+                                                const tn_occupancy_options *options,
+                                                tn_occupancy **occupancy, tn_error *error);
+TN_API void tn_occupancy_destroy(tn_occupancy *occupancy);
+TN_API const tn_program *tn_occupancy_program(const tn_occupancy *occupancy);
+TN_API const tn_problem *tn_occupancy_problem(const tn_occupancy *occupancy);
+TN_API uint32_t tn_occupancy_life_count(const tn_occupancy *occupancy);
+TN_API const tn_life *tn_occupancy_lives(const tn_occupancy *occupancy); /* by first, then tensor */
+
+typedef struct tn_memory_summary {
+    uint64_t total[TN_KIND_COUNT];   /* bytes of all tensors of the kind, each on its own, aligned;
+                                        parameters and constants: static, outside the arena */
+    uint64_t at_peak[TN_KIND_COUNT]; /* of the arena, at the peak of live bytes */
+    uint64_t naive;                  /* the arena without any reuse: every tensor that is no alias by
+                                        definition in memory of its own */
+    uint64_t peak_live;              /* the lower bound of the problem */
+    uint32_t peak_step;
+    uint32_t bounded;                /* tensors whose size is an upper bound */
+} tn_memory_summary;
+TN_API tn_memory_summary tn_occupancy_summary(const tn_occupancy *occupancy);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

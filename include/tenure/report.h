@@ -1,0 +1,56 @@
+/* report.h - what people and machines read: tables, JSON, CSV, the picture.
+ *
+ *     tn_report report = {.struct_size = sizeof report, .input = "ten.csv", .problem = problem,
+ *                         .layout = &layout};
+ *     if (tn_report_write(&report, "plan.html", &error) != TN_OK) ...
+ *
+ * A report reads; it never plans. The same data gives the same bytes: no clock, no host
+ * name, no path but the input's name as given.
+ */
+#ifndef TENURE_REPORT_H
+#define TENURE_REPORT_H
+
+#include <tenure/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tn_stage { /* a named span of work, for `seconds` */
+    const char *name;
+    double seconds;
+} tn_stage;
+
+/* What a report is about. Everything is borrowed. */
+typedef struct tn_report {
+    size_t struct_size;
+    const char *input;             /* file name as the user gave it */
+    const tn_problem *problem;
+    const tn_layout *layout;
+    const tn_occupancy *occupancy; /* NULL when the input was a problem, not a model */
+    const tn_stage *stages;        /* left out of files, shown by summaries */
+    uint32_t stage_count;
+} tn_report;
+
+/* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg).
+ * The file appears whole or not at all.
+ * Errors: E_UNSUPPORTED (suffix; the message lists the known ones), E_IO, E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_report_write(const tn_report *report, const char *path,
+                                            tn_error *error);
+
+/* The same into memory: `text` is NUL-terminated, owned by the caller; tn_report_release. */
+TN_API TN_CHECKED tn_status tn_report_render(const tn_report *report, const char *format,
+                                             char **text, size_t *size, tn_error *error);
+TN_API void tn_report_release(char *text);
+
+/* Formats by name: "json", "csv", "html", "svg" are whole plans (files); "summary" is the one
+ * JSON object of `tenure plan --json`; "table" is the text for people. */
+TN_API uint32_t tn_report_format_count(void);
+TN_API const char *tn_report_format_name(uint32_t index);
+TN_API const char *tn_report_format_suffix(uint32_t index); /* "" for summary and table */
+TN_API const char *tn_report_format_summary(uint32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

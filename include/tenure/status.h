@@ -1,0 +1,113 @@
+/* status.h - what every call shares: outcomes, error details, context, sizes.
+ *
+ *     uint64_t bytes;
+ *     tn_error error;
+ *     char text[TN_SIZE_TEXT_MAX];
+ *     if (tn_size_parse("96KiB", &bytes, &error) != TN_OK)
+ *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
+ *     puts(tn_size_format(bytes, text)); // 96.0 KiB (98,304 bytes)
+ *
+ * A call that can fail returns tn_status and takes a tn_error * as its last
+ * argument; pass NULL when the code alone is enough. On failure the outputs are
+ * untouched. The library never prints, exits, or aborts on bad input.
+ * Threads: everything here may be used by any number of threads at once.
+ */
+#ifndef TENURE_STATUS_H
+#define TENURE_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TN_API __attribute__((visibility("default")))
+#define TN_CHECKED __attribute__((warn_unused_result))
+#else
+#define TN_API
+#define TN_CHECKED
+#endif
+
+/* The one table of outcomes: X(name, exit status of `tenure`, sentence).
+ * E_INFEASIBLE is a proof; E_STOPPED is "no answer yet". They are never mixed. */
+/* clang-format off */
+#define TN_STATUS_TABLE(X)                                                                     \
+    X(OK,            0, "done")                                                                \
+    X(E_INFEASIBLE,  1, "no layout exists within the capacity")                                \
+    X(E_CONFLICT,    1, "the plan is not valid: two buffers meet, or one is out of place")     \
+    X(E_INVALID,     2, "the argument or the input is not valid")                              \
+    X(E_UNKNOWN,     2, "no such name; `tenure list` shows what there is")                     \
+    X(E_UNSUPPORTED, 2, "this build or this planner cannot do that")                           \
+    X(E_IO,          2, "a file cannot be read or written")                                    \
+    X(E_STOPPED,     3, "stopped by a limit before there was any answer")                      \
+    X(E_NO_MEMORY,   4, "out of memory")                                                       \
+    X(E_INTERNAL,    4, "a promise of ours is broken; please report it")
+/* clang-format on */
+
+typedef enum tn_status {
+#define TN_X(name, exit_status, sentence) TN_##name,
+    TN_STATUS_TABLE(TN_X)
+#undef TN_X
+} tn_status;
+
+/* The details of a failure. Owned by the caller; holds no pointers. */
+typedef struct tn_error {
+    tn_status status;
+    char message[400]; /* one sentence: what is wrong, then what to do; UTF-8 */
+    char where[200];   /* "buffers.csv:17", "model.onnx: node 'conv1'"; "" if nowhere */
+} tn_error;
+
+TN_API const char *tn_status_name(tn_status status);    /* "E_INFEASIBLE" */
+TN_API const char *tn_status_message(tn_status status); /* never NULL */
+TN_API int tn_status_exit_code(tn_status status);
+
+/* --- context ------------------------------------------------------------------------ */
+
+/* One function allocates, resizes and frees (after Lua's lua_Alloc).
+ *
+ * resize(self, pointer, old, new, alignment): `pointer` is NULL and `old` 0 to
+ * allocate; `new` 0 frees and returns NULL. Returns NULL when memory is out; the
+ * old block then stays valid. `alignment` is a power of two, at most 4096. Must be
+ * thread-safe when a call is given more than one thread. */
+typedef struct tn_allocator {
+    void *(*resize)(void *self, void *pointer, size_t old_size, size_t new_size, size_t alignment);
+    void *self;
+} tn_allocator;
+
+/* What the caller lends to the library. Zero means the default in every field. */
+typedef struct tn_context {
+    size_t struct_size;     /* sizeof(tn_context) */
+    tn_allocator allocator; /* resize NULL: malloc */
+    void *self;             /* handed to log and progress */
+    void (*log)(void *self, const char *message); /* one line, no newline; NULL: silent */
+    /* Called now and then by long work, from the calling thread; `total` 0 when unknown.
+     * Returning false cancels: the call ends with E_STOPPED, or with its best answer. */
+    bool (*progress)(void *self, const char *stage, uint64_t done, uint64_t total);
+} tn_context;
+
+#define TN_CONTEXT_INIT                                                                            \
+    { .struct_size = sizeof(tn_context) }
+
+/* --- sizes -------------------------------------------------------------------------- */
+
+#define TN_SIZE_UNKNOWN UINT64_MAX /* a size that cannot be known; never 0 or a guess */
+#define TN_SIZE_TEXT_MAX 64
+
+/* Reads "4096", "96KiB", "1.5 GiB", "24GB" (decimal units are powers of 1000).
+ * A bare K, M or G is refused with the two things that it could mean.
+ * Errors: E_INVALID (syntax, overflow, not a whole number of bytes). */
+TN_API TN_CHECKED tn_status tn_size_parse(const char *text, uint64_t *bytes, tn_error *error);
+
+/* Writes "10.6 MiB (11,112,448 bytes)" into `text` and returns it. */
+TN_API const char *tn_size_format(uint64_t bytes, char text[TN_SIZE_TEXT_MAX]);
+
+/* "0.1.0"; static. */
+TN_API const char *tn_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,12 @@
+/* tenure.h - all of the library: from a model to a verified, drawn memory plan. */
+#ifndef TENURE_TENURE_H
+#define TENURE_TENURE_H
+
+#include <tenure/graph.h>
+#include <tenure/import.h>
+#include <tenure/plan.h>
+#include <tenure/program.h>
+#include <tenure/report.h>
+#include <tenure/status.h>
+
+#endif

@@ -1,0 +1,177 @@
+/* base.h - the few words every room speaks. Depends on the C library alone. */
+#ifndef TN_BASE_H
+#define TN_BASE_H
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tenure/status.h>
+
+/* --- three kinds of check, never mixed --------------------------------------------------
+ *   TN_FAIL     input or environment is wrong   -> tn_status, always compiled
+ *   tn_assert   we are wrong, O(1)              -> Debug, sanitizers and CI
+ *   tn_audit    we are wrong, O(n) or more      -> -DTENURE_AUDIT=ON and fuzzing
+ */
+#ifdef NDEBUG
+#define tn_assert(condition) ((void)0)
+#else
+#include <assert.h>
+#define tn_assert(condition) assert(condition)
+#endif
+#ifdef TENURE_AUDIT
+#define tn_audit(condition) tn_assert(condition)
+#else
+#define tn_audit(condition) ((void)0)
+#endif
+
+#define TN_TRY(call)                                                                               \
+    do {                                                                                           \
+        tn_status tn_try_status = (call);                                                          \
+        if (tn_try_status != TN_OK) return tn_try_status;                                          \
+    } while (0)
+
+/* The same for a function that owns resources and has a `done:` label and a `status`. */
+#define TN_TRY_DONE(call)                                                                          \
+    do {                                                                                           \
+        if ((status = (call)) != TN_OK) goto done;                                                 \
+    } while (0)
+
+#define TN_FAIL(error, status, ...) return tn__fail(error, status, __VA_ARGS__)
+
+/* Fills `error` (NULL is fine), `where` left empty; returns `status`. */
+tn_status tn__fail(tn_error *error, tn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Sets error->where when it is still empty; `error` may be NULL. Returns error's status role:
+ * hands back the status it is given, so that it can stand in a return. */
+tn_status tn__where(tn_error *error, tn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* E_NO_MEMORY with a sentence that names what was wanted. */
+tn_status tn__no_memory(tn_error *error, const char *what);
+
+/* --- checked arithmetic: false on overflow, result untouched --------------------------------- */
+static inline bool tn__add(uint64_t a, uint64_t b, uint64_t *sum) {
+    uint64_t result;
+    if (__builtin_add_overflow(a, b, &result)) return false;
+    *sum = result;
+    return true;
+}
+static inline bool tn__mul(uint64_t a, uint64_t b, uint64_t *product) {
+    uint64_t result;
+    if (__builtin_mul_overflow(a, b, &result)) return false;
+    *product = result;
+    return true;
+}
+static inline bool tn__is_power_of_two(uint64_t value) { return value && !(value & (value - 1)); }
+static inline bool tn__align_up(uint64_t value, uint64_t alignment, uint64_t *aligned) {
+    tn_assert(tn__is_power_of_two(alignment));
+    uint64_t result;
+    if (__builtin_add_overflow(value, alignment - 1, &result)) return false;
+    *aligned = result & ~(alignment - 1);
+    return true;
+}
+static inline uint64_t tn__add_sat(uint64_t a, uint64_t b) {
+    uint64_t result;
+    return __builtin_add_overflow(a, b, &result) ? UINT64_MAX : result;
+}
+static inline uint64_t tn__mul_sat(uint64_t a, uint64_t b) {
+    uint64_t result;
+    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+}
+
+/* --- memory: everything goes through the context's one allocator ----------------------------- */
+
+/* A complete context by value from the caller's, which may be NULL or of an older size. */
+tn_context tn__context(const tn_context *context);
+
+void *tn__alloc(const tn_context *context, size_t size);          /* NULL when out; size 0 -> 1 */
+void *tn__alloc_array(const tn_context *context, size_t count, size_t item); /* zeroed; checked */
+void tn__free(const tn_context *context, void *pointer, size_t size);        /* size as given */
+
+/* Makes room for `need` items in *data (a pointer to an array of `item` bytes each), doubling.
+ * *room counts items. New items are not zeroed. */
+bool tn__reserve(const tn_context *context, void *data, size_t *room, size_t need, size_t item);
+
+/* A bump arena: many small allocations, freed at once. Zeroed memory, 16-byte aligned. */
+typedef struct tn__arena {
+    const tn_context *context;
+    struct arena_chunk *chunks;
+    char *next;
+    size_t left;
+} tn__arena;
+void tn__arena_init(tn__arena *arena, const tn_context *context);
+void *tn__arena_alloc(tn__arena *arena, size_t size); /* zeroed; NULL when out */
+void *tn__arena_array(tn__arena *arena, size_t count, size_t item);
+void *tn__arena_copy(tn__arena *arena, const void *bytes, size_t size);
+char *tn__arena_string(tn__arena *arena, const char *text, size_t length); /* adds a NUL */
+void tn__arena_release(tn__arena *arena);
+
+/* --- names: strings to numbers, open addressing; keys are borrowed ----------------------------- */
+typedef struct tn__names {
+    const tn_context *context;
+    struct names_slot *slots;
+    size_t room, count;
+    uint64_t key; /* scrambles the hash, so that hostile names do not collide by design */
+} tn__names;
+#define TN__NAMES_NONE UINT32_MAX
+void tn__names_init(tn__names *names, const tn_context *context);
+void tn__names_release(tn__names *names);
+/* Adds `text` -> `value`; when present already, leaves it and sets *existing (may be NULL) to its
+ * value, else to TN__NAMES_NONE. False when out of memory. */
+bool tn__names_add(tn__names *names, const char *text, size_t length, uint32_t value,
+                   uint32_t *existing);
+uint32_t tn__names_find(const tn__names *names, const char *text, size_t length);
+void tn__names_set(tn__names *names, const char *text, size_t length, uint32_t value); /* exists */
+
+/* --- text: a growing string; the first failure sticks and is asked once ------------------------ */
+typedef struct tn__text {
+    const tn_context *context;
+    char *data; /* NUL-terminated once anything was added */
+    size_t size, room;
+    bool failed;
+} tn__text;
+void tn__text_init(tn__text *text, const tn_context *context);
+void tn__text_release(tn__text *text);
+void tn__text_add(tn__text *text, const char *bytes, size_t size);
+void tn__text_put(tn__text *text, const char *string);
+void tn__text_printf(tn__text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A JSON string with quotes; control characters and bad UTF-8 escaped (U+FFFD), `<` as \u003c so
+ * that it may stand inside a <script>. */
+void tn__text_json(tn__text *text, const char *string);
+/* Escapes & < > " ' for HTML and SVG text and attributes; bad UTF-8 becomes U+FFFD. */
+void tn__text_xml(tn__text *text, const char *string);
+
+/* --- files ---------------------------------------------------------------------------------------- */
+typedef struct tn__file { /* a whole file, mapped read only (or read, where it cannot be mapped) */
+    const uint8_t *bytes;
+    size_t size;
+    void *owner;
+} tn__file;
+tn_status tn__file_map(const char *path, tn__file *file, tn_error *error); /* "-": standard input */
+void tn__file_unmap(tn__file *file);
+/* Writes beside, syncs, renames: `path` is the old file or the whole new one, never half.
+ * "-" writes to standard output; a path that is no regular file (a pipe, /dev/null) is written
+ * directly. */
+tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_error *error);
+bool tn__has_suffix(const char *path, const char *suffix); /* ignoring case */
+/* Shell-style match with * and ?; linear time. */
+bool tn__glob(const char *pattern, const char *text);
+
+/* --- random, clock ---------------------------------------------------------------------------------- */
+typedef struct tn__random {
+    uint64_t state;
+} tn__random;
+/* splitmix64 (Steele, Lea, Flood 2014): one add, three xor-shifts; any seed is fine. */
+static inline uint64_t tn__random_next(tn__random *random) {
+    uint64_t z = (random->state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+/* Uniform in [0, bound) up to a bias of bound / 2^64; 0 when bound is 0. */
+static inline uint64_t tn__random_below(tn__random *random, uint64_t bound) {
+    return (uint64_t)(((unsigned __int128)tn__random_next(random) * bound) >> 64);
+}
+double tn__clock_s(void); /* monotonic */
+
+#endif

@@ -1,0 +1,146 @@
+/* op.h - what an operator is to the planner, and the words its rules are written in.
+ *
+ * An operator is ONE entry of a family's table in ops/<family>.c: shape, value folding, cost,
+ * workspace, in-place and view rule together. The driver (infer.c) walks the graph in
+ * topological order, calls `shape`, then `fold` when small values are wanted, merges the result
+ * with what the file states, and reports contradictions. A rule only decides; it never
+ * allocates for itself, never looks at other operators, never recurses.
+ */
+#ifndef TN_GRAPH_OP_H
+#define TN_GRAPH_OP_H
+
+#include <tenure/graph.h>
+
+#include "base/base.h"
+
+/* The operator in hand. Rules read it through the functions below. */
+typedef struct tn_infer {
+    tn_graph *graph;
+    const tn_op *op;
+    tn_op_id id;
+    uint32_t version; /* of the operator's domain; UINT32_MAX when the file gives none */
+    tn_error *error;
+    struct infer_state *state; /* the driver's own */
+} tn_infer;
+
+typedef struct tn_op_rule {
+    const char *type;
+    uint32_t inputs_min, inputs_max; /* max UINT32_MAX: variadic */
+    uint32_t outputs_max;            /* UINT32_MAX: variadic */
+
+    /* Sets dtype and shape of every output that is present (tn__set_*). What cannot be known yet
+     * is left unset: the driver then uses what the file states. An error is for a node that is
+     * wrong (rank, axis, contradiction), never for one that is merely not known. */
+    tn_status (*shape)(tn_infer *infer);
+
+    /* Computes outputs' contents from inputs' contents when those are known and small
+     * (tn__set_value_*); NULL: contents are not followed. Runs after `shape`. */
+    tn_status (*fold)(tn_infer *infer);
+
+    /* Floating-point or integer operations, multiply-add = 2; NULL: output elements x flops_per. */
+    uint64_t (*flops)(tn_infer *infer);
+    uint32_t flops_per; /* per output element, with flops NULL */
+
+    /* Bit i: output 0 may overwrite input i, when bytes and element size agree (checked outside).
+     * Other outputs never overwrite. */
+    uint64_t inplace;
+    /* As `inplace`, when it depends on attributes or shapes (broadcasting): NULL otherwise. The
+     * common check that the bytes are equal is made outside. */
+    uint64_t (*inplace_of)(tn_infer *infer, uint32_t output);
+
+    /* Output k may share (or is) the memory of an input; source TN_NONE: no view. NULL: never. */
+    tn_view (*view)(tn_infer *infer, uint32_t output);
+
+    /* Scratch bytes of the reference algorithm; NULL: none. */
+    uint64_t (*workspace)(tn_infer *infer);
+
+    uint32_t flags; /* TN_RULE_* */
+} tn_op_rule;
+
+enum {
+    TN_RULE_RANDOM = 1u << 0, /* never folded, though its inputs are constant */
+    TN_RULE_CONTROL = 1u << 1, /* owns blocks: the driver infers them first (Loop: after inputs) */
+    TN_RULE_CONSTANT = 1u << 2, /* no inputs, always folded (Constant) */
+};
+
+/* A family: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus one line in
+ * ops.def. Several families may serve one domain; a (domain, type) pair appears once. `match`,
+ * when not NULL, claims types that no table lists (aten's overload suffixes). */
+typedef struct tn_op_family {
+    const char *name;
+    const char *domain; /* "" for ONNX's default */
+    const tn_op_rule *rules;
+    uint32_t rule_count;
+    const tn_op_rule *(*match)(const char *type);
+} tn_op_family;
+#define TN_OP_FAMILY(family, in_domain)                                                            \
+    const tn_op_family tn__ops_##family = {.name = #family,                                        \
+                                           .domain = in_domain,                                    \
+                                           .rules = family##_rules,                                \
+                                           .rule_count =                                           \
+                                               sizeof family##_rules / sizeof *family##_rules}
+
+/* The entry for an operator, or NULL. */
+const tn_op_rule *tn__op_rule(const char *domain, const char *type);
+
+/* --- reading ------------------------------------------------------------------------------ */
+static inline uint32_t tn__input_count(const tn_infer *infer) { return infer->op->input_count; }
+static inline uint32_t tn__output_count(const tn_infer *infer) { return infer->op->output_count; }
+const tn_tensor *tn__input(const tn_infer *infer, uint32_t index);  /* NULL: omitted or absent */
+const tn_tensor *tn__output(const tn_infer *infer, uint32_t index); /* NULL: omitted or absent */
+bool tn__rank_known(const tn_tensor *tensor);  /* false for NULL */
+bool tn__shape_known(const tn_tensor *tensor); /* every extent known; false for NULL */
+/* Elements, or TN_SIZE_UNKNOWN (unknown extents, overflow). */
+uint64_t tn__elements(const tn_tensor *tensor);
+
+const tn_attr *tn__attr(const tn_infer *infer, const char *name); /* NULL: absent */
+int64_t tn__attr_int(const tn_infer *infer, const char *name, int64_t otherwise);
+double tn__attr_float(const tn_infer *infer, const char *name, double otherwise);
+const char *tn__attr_string(const tn_infer *infer, const char *name, const char *otherwise);
+/* NULL when absent; *count then 0. An INT attribute reads as one. */
+const int64_t *tn__attr_ints(const tn_infer *infer, const char *name, uint32_t *count);
+const tn_value *tn__attr_tensor_value(const tn_infer *infer, const char *name);
+
+/* Contents of an input when known; NULL otherwise (also when omitted). */
+const tn_value *tn__value(const tn_infer *infer, uint32_t index);
+/* The same as integers: floats are not converted. NULL unless `ints` is there. */
+const int64_t *tn__value_ints(const tn_infer *infer, uint32_t index, uint32_t *count);
+/* One element as double, whatever the type. */
+double tn__value_at(const tn_value *value, uint32_t index);
+
+/* An axis in [-rank, rank) as [0, rank). Errors: E_INVALID that names the node. */
+tn_status tn__axis(const tn_infer *infer, int64_t axis, uint32_t rank, uint32_t *result);
+
+/* --- deciding ------------------------------------------------------------------------------- */
+
+/* Zeroed scratch that lives until the end of this operator's rules; NULL when memory is out (then
+ * return tn__infer_no_memory). */
+void *tn__scratch(tn_infer *infer, size_t count, size_t item);
+tn_status tn__infer_no_memory(tn_infer *infer);
+
+/* Setters ignore an output that is omitted. dtype UNDEFINED leaves the type open. */
+tn_status tn__set_output(tn_infer *infer, uint32_t index, tn_dtype dtype, uint32_t rank,
+                         const int64_t *shape);
+tn_status tn__set_dtype(tn_infer *infer, uint32_t index, tn_dtype dtype); /* shape not known */
+/* Type and shape (and bound flag) of an input. */
+tn_status tn__set_like(tn_infer *infer, uint32_t index, const tn_tensor *tensor);
+/* Marks the output's shape as an upper bound (NonZero, NonMaxSuppression, Compress, ...). The
+ * driver marks outputs of operators with bounded inputs by itself. */
+void tn__set_bound(tn_infer *infer, uint32_t index);
+/* Contents; count must be the number of elements. Copied. More than TN_VALUE_MAX: ignored. */
+tn_status tn__set_value_ints(tn_infer *infer, uint32_t index, const int64_t *ints, uint32_t count);
+tn_status tn__set_value_floats(tn_infer *infer, uint32_t index, const double *floats,
+                               uint32_t count);
+
+/* The extents of numpy broadcasting of `count` tensors into `shape` (room for TN_RANK_MAX).
+ * Unknown against 1 or unknown stays unknown; unknown against n > 1 is n.
+ * Errors: E_INVALID that names both tensors and extents. */
+tn_status tn__broadcast(tn_infer *infer, const tn_tensor *const *tensors, uint32_t count,
+                        int64_t *shape, uint32_t *rank, bool *known);
+
+/* E_INVALID with the node's name and type in `where` and a sentence; use as
+ * `return tn__infer_fail(infer, "axis %lld is outside rank %u", ...)`. */
+tn_status tn__infer_fail(tn_infer *infer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,90 @@
+/* planner.h - what a planner is, and the words it is written in.
+ *
+ * A planner is one file in planners/ that fills in one tn_planner, plus one line in
+ * planners.def. It decides the order of bodies and the hole each one takes; everything else
+ * (banks, pins, alignment, pieces, limits, bounds, verification) is done around it by plan.c and
+ * is the same for all. The frame splits a problem by bank, so a planner sees one bank.
+ */
+#ifndef TN_PLAN_PLANNER_H
+#define TN_PLAN_PLANNER_H
+
+#include <tenure/plan.h>
+
+#include "base/base.h"
+
+enum { /* constraints that `solve` honours; a problem with any other is refused */
+       TN_PLANS_ALIGNMENT = 1u << 0,
+       TN_PLANS_PINS = 1u << 1,
+       TN_PLANS_PIECES = 1u << 2, /* bodies of several pieces, or of a window below their size */
+       TN_PLANS_ALL = (1u << 3) - 1,
+};
+
+/* A call in progress, for one bank. Planners read the public part and call tn__run_*. Bodies are
+ * numbered 0 ... count-1 within the run, in the problem's order; pinned ones are placed already. */
+typedef struct tn_run tn_run;
+
+/* One body as planners see it. Times are compressed to 0 ... time_count (ranks of the event
+ * times), so that flat arrays over time are possible. */
+typedef struct tn_run_body {
+    uint64_t size, alignment;
+    uint32_t first, last; /* hull, compressed time */
+    uint32_t piece_first, piece_count; /* into tn__run_pieces; compressed time */
+} tn_run_body;
+typedef struct tn_run_piece {
+    uint32_t first, last;
+    uint64_t lo, hi;
+} tn_run_piece;
+
+typedef struct tn_planner {
+    const char *name;    /* what people type: [a-z0-9-]+ */
+    const char *summary; /* one line for --help, no full stop */
+    const char *source;  /* paper, book or peer the idea comes from */
+    uint32_t features;   /* TN_PLANS_* */
+    tn_status (*solve)(tn_run *run);
+} tn_planner;
+
+uint32_t tn__run_count(const tn_run *run);
+const tn_run_body *tn__run_bodies(const tn_run *run); /* [count] */
+const tn_run_piece *tn__run_pieces(const tn_run *run);
+uint32_t tn__run_time_count(const tn_run *run);
+uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: none */
+uint64_t tn__run_lower_bound(const tn_run *run); /* peak of live bytes */
+uint64_t tn__run_seed(const tn_run *run);
+
+/* The bodies that are still free, ordered by `compare` (qsort's meaning), ties by number, so that
+ * every run of every C library agrees. Cost: O(n log n). */
+typedef int (*tn_run_compare)(const tn_run_body *a, const tn_run_body *b);
+tn_status tn__run_order(tn_run *run, tn_run_compare compare, const uint32_t **order,
+                        uint32_t *count);
+
+/* A range of offsets at which a body may start. The last one has no end. */
+typedef struct tn_hole {
+    uint64_t first; /* aligned for the body: the lowest start */
+    uint64_t last;  /* aligned: the highest start; UINT64_MAX in the last hole */
+} tn_hole;
+
+/* The holes that the bodies placed so far leave for `body`, lowest first; never empty. Valid until
+ * the next call. Counts one unit of work; E_STOPPED when a limit (work, time, cancel) is
+ * reached. Cost: O(placed bodies that meet it in time, log). */
+tn_status tn__run_holes(tn_run *run, uint32_t body, const tn_hole **holes, uint32_t *count);
+
+void tn__run_place(tn_run *run, uint32_t body, uint64_t offset);
+void tn__run_unplace(tn_run *run, uint32_t body); /* not for pinned bodies */
+bool tn__run_placed(const tn_run *run, uint32_t body);
+uint64_t tn__run_offset(const tn_run *run, uint32_t body); /* placed bodies only */
+
+/* Anytime planners: keeps the present complete placement if its peak is the lowest so far; the
+ * best one kept is the result, also when a limit then stops the run. `solve` need not call it
+ * when it ends with every body placed. */
+tn_status tn__run_keep(tn_run *run);
+/* A proof by the planner that no placement has a peak below `bytes`. */
+void tn__run_raise_bound(tn_run *run, uint64_t bytes);
+
+/* Scratch that lives until the end of the run; NULL when memory is out. */
+void *tn__run_scratch(tn_run *run, size_t count, size_t item);
+
+/* tn_plan with a planner that need not be in the registry; used by the tests. */
+tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,
+                        const tn_plan_options *options, tn_layout *layout, tn_error *error);
+
+#endif
