@@ -30,6 +30,7 @@ typedef struct tn_report {
     const tn_occupancy *occupancy; /* NULL when the input was a problem, not a model */
     const tn_stage *stages;        /* left out of files, shown by summaries */
     uint32_t stage_count;
+    const tn_context *context; /* NULL: malloc; what a rendered text is allocated with */
 } tn_report;
 
 /* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg).
