@@ -158,6 +158,8 @@ typedef struct tn_block {
     uint32_t op_count, input_count, output_count;
     const tn_op_id *ops; /* [op_count], in file order, which is topological after infer */
     const tn_tensor_id *inputs, *outputs;
+    bool dead; /* after infer: never runs, as the condition of its If is known. What it defines
+                * needs no memory, and its sizes may stay TN_SIZE_UNKNOWN */
 } tn_block;
 
 /* --- building: strings and arrays are copied --------------------------------------------- */

@@ -55,12 +55,24 @@ typedef struct tn_op_rule {
     uint64_t (*workspace)(tn_infer *infer);
 
     uint32_t flags; /* TN_RULE_* */
+
+    /* Bit i: no extent and no element of the outputs shrinks when contents of input i grow. Then an
+     * upper bound may stand for contents that are not known (the Shape of NonZero's output), and
+     * what follows from it is an upper bound again. Where the bit is 0, tn__value hides bounds. */
+    uint64_t monotone;
+
+    /* TN_RULE_CONTROL only. Called before round 0, 1, ... of the operator's blocks: types their
+     * formal inputs (tn__set_formal), marks branches never taken (tn__set_dead), and sets *again
+     * when the blocks are to be inferred (once more) with that. `shape` runs at the end. */
+    tn_status (*enter)(tn_infer *infer, uint32_t round, bool *again);
 } tn_op_rule;
 
 enum {
     TN_RULE_RANDOM = 1u << 0, /* never folded, though its inputs are constant */
     TN_RULE_CONTROL = 1u << 1, /* owns blocks: the driver infers them first (Loop: after inputs) */
     TN_RULE_CONSTANT = 1u << 2, /* no inputs, always folded (Constant) */
+    TN_RULE_SHAPE_ONLY = 1u << 3, /* reads extents, never contents (Shape): outputs of bounded
+                                   * inputs have exact shapes and bounds as contents */
 };
 
 /* A family: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus one line in
@@ -69,7 +81,7 @@ enum {
 typedef struct tn_op_family {
     const char *name;
     const char *domain; /* "" for ONNX's default */
-    const tn_op_rule *rules;
+    const tn_op_rule *rules; /* sorted by type (strcmp): found by halving; a test checks */
     uint32_t rule_count;
     const tn_op_rule *(*match)(const char *type);
 } tn_op_family;
@@ -107,6 +119,8 @@ const tn_value *tn__value(const tn_infer *infer, uint32_t index);
 const int64_t *tn__value_ints(const tn_infer *infer, uint32_t index, uint32_t *count);
 /* One element as double, whatever the type. */
 double tn__value_at(const tn_value *value, uint32_t index);
+/* Whether what tn__value hands out for this input is an upper bound (only with `monotone`). */
+bool tn__value_is_bound(const tn_infer *infer, uint32_t index);
 
 /* An axis in [-rank, rank) as [0, rank). Errors: E_INVALID that names the node. */
 tn_status tn__axis(const tn_infer *infer, int64_t axis, uint32_t rank, uint32_t *result);
@@ -127,6 +141,9 @@ tn_status tn__set_like(tn_infer *infer, uint32_t index, const tn_tensor *tensor)
 /* Marks the output's shape as an upper bound (NonZero, NonMaxSuppression, Compress, ...). The
  * driver marks outputs of operators with bounded inputs by itself. */
 void tn__set_bound(tn_infer *infer, uint32_t index);
+/* A list of `repeat` tensors of this type and shape; TN_SIZE_UNKNOWN when not known. */
+tn_status tn__set_sequence(tn_infer *infer, uint32_t index, tn_dtype dtype, uint32_t rank,
+                           const int64_t *shape, uint64_t repeat);
 /* Contents; count must be the number of elements. Copied. More than TN_VALUE_MAX: ignored. */
 tn_status tn__set_value_ints(tn_infer *infer, uint32_t index, const int64_t *ints, uint32_t count);
 tn_status tn__set_value_floats(tn_infer *infer, uint32_t index, const double *floats,
@@ -137,6 +154,11 @@ tn_status tn__set_value_floats(tn_infer *infer, uint32_t index, const double *fl
  * Errors: E_INVALID that names both tensors and extents. */
 tn_status tn__broadcast(tn_infer *infer, const tn_tensor *const *tensors, uint32_t count,
                         int64_t *shape, uint32_t *rank, bool *known);
+
+/* Control flow: the formal inputs of an own block, and a block that never runs. */
+tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, tn_dtype dtype, uint32_t rank,
+                         const int64_t *shape, uint32_t flags);
+void tn__set_dead(tn_infer *infer, tn_block_id block);
 
 /* E_INVALID with the node's name and type in `where` and a sentence; use as
  * `return tn__infer_fail(infer, "axis %lld is outside rank %u", ...)`. */
