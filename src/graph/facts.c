@@ -1,0 +1,103 @@
+/* facts.c - facts about one operator: cost, views, in-place, workspace.
+ *
+ * The registry's entry answers; here are the checks that every answer must pass, so that no rule
+ * has to repeat them. Nothing is allocated. Cost: O(inputs + outputs) and the rule's own.
+ */
+#include "graph/store.h"
+
+static const tn_op_rule *facts_begin(const tn_graph *graph, tn_op_id op, tn_infer *infer) {
+    const tn_op *at = &graph->ops[op];
+    *infer = (tn_infer){.graph = (tn_graph *)graph, /* rules that answer do not write */
+                        .op = at,
+                        .id = op,
+                        .version = at->version ? at->version : UINT32_MAX};
+    return graph->rules[op];
+}
+
+tn_cost tn_op_cost(const tn_graph *graph, tn_op_id op) {
+    tn_infer infer;
+    const tn_op_rule *rule = facts_begin(graph, op, &infer);
+    tn_cost cost = {.flops = TN_SIZE_UNKNOWN};
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < infer.op->input_count; i++) {
+        const tn_tensor *tensor = tn__input(&infer, i);
+        if (tensor) cost.bytes_moved = tn__add_sat(cost.bytes_moved, tensor->bytes);
+    }
+    for (uint32_t i = 0; i < infer.op->output_count; i++) {
+        const tn_tensor *tensor = tn__output(&infer, i);
+        if (!tensor) continue;
+        cost.bytes_moved = tn__add_sat(cost.bytes_moved, tensor->bytes);
+        elements = tn__add_sat(elements, tn__elements(tensor));
+    }
+    if (rule && rule->flops)
+        cost.flops = rule->flops(&infer);
+    else if (rule && (elements != TN_SIZE_UNKNOWN || !rule->flops_per))
+        cost.flops = rule->flops_per ? tn__mul_sat(elements, rule->flops_per) : 0;
+    return cost;
+}
+
+static bool facts_same_shape(const tn_tensor *a, const tn_tensor *b) {
+    if (a->rank != b->rank || a->rank == TN_RANK_UNKNOWN) return false;
+    return !a->rank || !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape);
+}
+
+/* Whether the order of elements in memory follows from the shape alone. */
+static bool facts_row_major(const tn_tensor *tensor) {
+    return tensor->format.order != TN_ORDER_NHWC && !tensor->format.block;
+}
+
+static bool facts_same_format(const tn_tensor *a, const tn_tensor *b) {
+    return a->format.block == b->format.block &&
+           (a->format.order == TN_ORDER_NHWC) == (b->format.order == TN_ORDER_NHWC);
+}
+
+tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output) {
+    const tn_view none = {.source = TN_NONE};
+    tn_infer infer;
+    const tn_op_rule *rule = facts_begin(graph, op, &infer);
+    const tn_tensor *tensor = tn__output(&infer, output);
+    if (!rule || !rule->view || !tensor) return none;
+    tn_view view = rule->view(&infer, output);
+    bool is_input = false;
+    for (uint32_t i = 0; i < infer.op->input_count; i++)
+        is_input |= infer.op->inputs[i] == view.source;
+    if (view.source == TN_NONE || !is_input) return none;
+    const tn_tensor *source = &graph->tensors[view.source];
+    uint64_t end;
+    bool known = tensor->bytes != TN_SIZE_UNKNOWN && source->bytes != TN_SIZE_UNKNOWN;
+    bool inside = known && tn__add(view.offset, tensor->bytes, &end) && end <= source->bytes;
+    /* Unless elements lie in the order of the shape, only the same shape is the same bytes. */
+    bool ordered = (facts_row_major(tensor) && facts_row_major(source)) ||
+                   (facts_same_format(tensor, source) && facts_same_shape(tensor, source));
+    if (view.must) {
+        if (!inside || view.whole) view.whole = true, view.offset = 0;
+        return view;
+    }
+    return inside && ordered ? view : none;
+}
+
+uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output) {
+    tn_infer infer;
+    const tn_op_rule *rule = facts_begin(graph, op, &infer);
+    const tn_tensor *tensor = tn__output(&infer, output);
+    if (!rule || !tensor || tensor->bytes == TN_SIZE_UNKNOWN) return 0;
+    uint64_t mask = rule->inplace_of ? rule->inplace_of(&infer, output)
+                    : output == 0    ? rule->inplace
+                                     : 0;
+    uint32_t count = infer.op->input_count < 64 ? infer.op->input_count : 64;
+    uint64_t result = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_tensor *input = tn__input(&infer, i);
+        if ((mask >> i & 1) && input && input->bytes == tensor->bytes &&
+            tn_dtype_bits(input->dtype) == tn_dtype_bits(tensor->dtype) &&
+            facts_same_format(input, tensor) && input->repeat == tensor->repeat)
+            result |= UINT64_C(1) << i;
+    }
+    return result;
+}
+
+uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op) {
+    tn_infer infer;
+    const tn_op_rule *rule = facts_begin(graph, op, &infer);
+    return rule && rule->workspace ? rule->workspace(&infer) : 0;
+}

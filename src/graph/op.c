@@ -1,0 +1,319 @@
+/* op.c - the words that rules are written in (op.h): reading an operator, deciding its outputs.
+ *
+ * Setters write into the tensors at once; the driver (infer.c) has cleared the outputs before and
+ * merges them with what the file states afterwards. Shapes are immutable once set, so an output
+ * that is like its input shares the array.
+ */
+#include <stdio.h>
+
+#include "graph/store.h"
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static const tn_tensor *op_tensor(const tn_infer *infer, const tn_tensor_id *list, uint32_t count,
+                                  uint32_t index) {
+    if (index >= count || list[index] == TN_NONE) return NULL;
+    return &infer->graph->tensors[list[index]];
+}
+
+const tn_tensor *tn__input(const tn_infer *infer, uint32_t index) {
+    return op_tensor(infer, infer->op->inputs, infer->op->input_count, index);
+}
+
+const tn_tensor *tn__output(const tn_infer *infer, uint32_t index) {
+    return op_tensor(infer, infer->op->outputs, infer->op->output_count, index);
+}
+
+bool tn__rank_known(const tn_tensor *tensor) { return tensor && tensor->rank != TN_RANK_UNKNOWN; }
+
+bool tn__shape_known(const tn_tensor *tensor) {
+    if (!tn__rank_known(tensor)) return false;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        if (tensor->shape[i] == TN_DIM_UNKNOWN) return false;
+    return true;
+}
+
+uint64_t tn__elements(const tn_tensor *tensor) {
+    if (!tn__shape_known(tensor)) return TN_SIZE_UNKNOWN;
+    uint64_t elements = 1;
+    bool fits = true;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] == 0) return 0;
+        fits = fits && tn__mul(elements, (uint64_t)tensor->shape[i], &elements);
+    }
+    return fits ? elements : TN_SIZE_UNKNOWN;
+}
+
+const tn_attr *tn__attr(const tn_infer *infer, const char *name) {
+    for (uint32_t i = 0; i < infer->op->attr_count; i++)
+        if (!strcmp(infer->op->attrs[i].name, name)) return &infer->op->attrs[i];
+    return NULL;
+}
+
+int64_t tn__attr_int(const tn_infer *infer, const char *name, int64_t otherwise) {
+    const tn_attr *attr = tn__attr(infer, name);
+    return attr && attr->type == TN_ATTR_INT && attr->ints ? attr->ints[0] : otherwise;
+}
+
+double tn__attr_float(const tn_infer *infer, const char *name, double otherwise) {
+    const tn_attr *attr = tn__attr(infer, name);
+    return attr && attr->type == TN_ATTR_FLOAT && attr->floats ? attr->floats[0] : otherwise;
+}
+
+const char *tn__attr_string(const tn_infer *infer, const char *name, const char *otherwise) {
+    const tn_attr *attr = tn__attr(infer, name);
+    return attr && attr->type == TN_ATTR_STRING && attr->strings ? attr->strings[0] : otherwise;
+}
+
+const int64_t *tn__attr_ints(const tn_infer *infer, const char *name, uint32_t *count) {
+    static const int64_t nothing = 0; /* an empty list is present, too */
+    const tn_attr *attr = tn__attr(infer, name);
+    *count = 0;
+    if (!attr || (attr->type != TN_ATTR_INTS && attr->type != TN_ATTR_INT)) return NULL;
+    *count = attr->ints ? attr->count : 0;
+    return attr->ints ? attr->ints : &nothing;
+}
+
+const tn_value *tn__attr_tensor_value(const tn_infer *infer, const char *name) {
+    const tn_attr *attr = tn__attr(infer, name);
+    return attr && attr->type == TN_ATTR_TENSOR ? infer->graph->tensors[attr->tensor].value : NULL;
+}
+
+/* The bound that may stand for the contents of an input, or NULL. */
+static const tn_value *op_bound(const tn_infer *infer, uint32_t index) {
+    const tn_op_rule *rule = infer->graph->rules[infer->id];
+    bool monotone = rule && (rule->monotone >> (index < 63 ? index : 63) & 1);
+    if (!monotone || index >= infer->op->input_count || infer->op->inputs[index] == TN_NONE)
+        return NULL;
+    return infer->graph->origins[infer->op->inputs[index]].bound;
+}
+
+const tn_value *tn__value(const tn_infer *infer, uint32_t index) {
+    const tn_tensor *tensor = tn__input(infer, index);
+    if (!tensor) return NULL;
+    if (tensor->value) return tensor->value;
+    const tn_value *bound = op_bound(infer, index);
+    if (bound && infer->state) infer->state->saw_bound = true;
+    return bound;
+}
+
+bool tn__value_is_bound(const tn_infer *infer, uint32_t index) {
+    const tn_tensor *tensor = tn__input(infer, index);
+    return tensor && !tensor->value && op_bound(infer, index);
+}
+
+const int64_t *tn__value_ints(const tn_infer *infer, uint32_t index, uint32_t *count) {
+    const tn_value *value = tn__value(infer, index);
+    *count = value && value->ints ? value->count : 0;
+    return value ? value->ints : NULL;
+}
+
+double tn__value_at(const tn_value *value, uint32_t index) {
+    return value->floats ? value->floats[index] : (double)value->ints[index];
+}
+
+tn_status tn__axis(const tn_infer *infer, int64_t axis, uint32_t rank, uint32_t *result) {
+    int64_t size = rank;
+    if (axis < -size || axis >= size)
+        return tn__infer_fail((tn_infer *)infer, "axis %lld is outside rank %u", (long long)axis,
+                              rank);
+    *result = (uint32_t)(axis < 0 ? axis + size : axis);
+    return TN_OK;
+}
+
+/* --- deciding --------------------------------------------------------------------------------- */
+
+void *tn__scratch(tn_infer *infer, size_t count, size_t item) {
+    struct infer_state *state = infer->state;
+    uint64_t size;
+    if (!state || !tn__mul(count, item, &size) || !tn__align_up(size, 16, &size)) return NULL;
+    if (size <= TN__SCRATCH_SIZE - state->scratch_used) {
+        void *block = state->scratch + state->scratch_used;
+        state->scratch_used += (size_t)size;
+        return memset(block, 0, (size_t)size);
+    }
+    state->overflowed = true;
+    return tn__arena_alloc(&state->overflow, (size_t)size);
+}
+
+tn_status tn__infer_no_memory(tn_infer *infer) {
+    return tn__no_memory(infer->error, "shape inference");
+}
+
+/* The tensor behind an output that may be written; NULL when omitted. */
+static tn_tensor *op_output(tn_infer *infer, uint32_t index) {
+    if (index >= infer->op->output_count || infer->op->outputs[index] == TN_NONE) return NULL;
+    return &infer->graph->tensors[infer->op->outputs[index]];
+}
+
+static tn_status op_set_shape(tn_infer *infer, tn_tensor *tensor, tn_dtype dtype, uint32_t rank,
+                              const int64_t *shape) {
+    int64_t *copy = NULL;
+    if (rank != TN_RANK_UNKNOWN && rank > TN_RANK_MAX)
+        return tn__infer_fail(infer, "output '%.100s' would have rank %u; the most is %u",
+                              tensor->name, rank, TN_RANK_MAX);
+    if (rank != TN_RANK_UNKNOWN && rank) {
+        copy = tn__arena_array(&infer->graph->found, rank, sizeof *copy);
+        if (!copy) return tn__infer_no_memory(infer);
+        for (uint32_t i = 0; i < rank; i++) {
+            if (shape[i] < 0 && shape[i] != TN_DIM_UNKNOWN)
+                return tn__infer_fail(infer, "dimension %u of output '%.100s' would be %lld", i,
+                                      tensor->name, (long long)shape[i]);
+            copy[i] = shape[i];
+        }
+    }
+    tensor->dtype = dtype;
+    tensor->rank = rank;
+    tensor->shape = copy;
+    return TN_OK;
+}
+
+tn_status tn__set_output(tn_infer *infer, uint32_t index, tn_dtype dtype, uint32_t rank,
+                         const int64_t *shape) {
+    tn_tensor *tensor = op_output(infer, index);
+    return tensor ? op_set_shape(infer, tensor, dtype, rank, shape) : TN_OK;
+}
+
+tn_status tn__set_dtype(tn_infer *infer, uint32_t index, tn_dtype dtype) {
+    tn_tensor *tensor = op_output(infer, index);
+    if (tensor) tensor->dtype = dtype;
+    return TN_OK;
+}
+
+tn_status tn__set_like(tn_infer *infer, uint32_t index, const tn_tensor *tensor) {
+    tn_tensor *output = op_output(infer, index);
+    if (!output || !tensor) return TN_OK;
+    output->dtype = tensor->dtype;
+    output->rank = tensor->rank;
+    output->shape = tensor->shape;
+    output->repeat = tensor->repeat;
+    output->flags |= tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE);
+    return TN_OK;
+}
+
+tn_status tn__set_sequence(tn_infer *infer, uint32_t index, tn_dtype dtype, uint32_t rank,
+                           const int64_t *shape, uint64_t repeat) {
+    tn_tensor *tensor = op_output(infer, index);
+    if (!tensor) return TN_OK;
+    TN_TRY(op_set_shape(infer, tensor, dtype, rank, shape));
+    tensor->flags |= TN_TENSOR_SEQUENCE;
+    tensor->repeat = repeat;
+    return TN_OK;
+}
+
+void tn__set_bound(tn_infer *infer, uint32_t index) {
+    tn_tensor *tensor = op_output(infer, index);
+    if (tensor) tensor->flags |= TN_TENSOR_BOUND;
+}
+
+/* Contents in the arena: an exact value, or, when a bound was read on the way, a bound. */
+static tn_status op_set_value(tn_infer *infer, uint32_t index, const int64_t *ints,
+                              const double *floats, uint32_t count) {
+    tn_tensor *tensor = op_output(infer, index);
+    if (!tensor || count > TN_VALUE_MAX || (tensor->flags & TN_TENSOR_BOUND) ||
+        tn__elements(tensor) != count)
+        return TN_OK;
+    tn__arena *arena = &infer->graph->found;
+    tn_value *value = tn__arena_alloc(arena, sizeof *value);
+    if (!value) return tn__infer_no_memory(infer);
+    value->count = count;
+    void *copy = tn__arena_array(arena, (size_t)count + 1, 8); /* never NULL for no elements */
+    if (!copy) return tn__infer_no_memory(infer);
+    if (count) memcpy(copy, ints ? (const void *)ints : floats, (size_t)count * 8);
+    if (ints)
+        value->ints = copy;
+    else
+        value->floats = copy;
+    if (infer->state && infer->state->saw_bound)
+        infer->graph->origins[infer->op->outputs[index]].bound = value;
+    else
+        tensor->value = value;
+    return TN_OK;
+}
+
+tn_status tn__set_value_ints(tn_infer *infer, uint32_t index, const int64_t *ints, uint32_t count) {
+    return op_set_value(infer, index, ints, NULL, count);
+}
+
+tn_status tn__set_value_floats(tn_infer *infer, uint32_t index, const double *floats,
+                               uint32_t count) {
+    return op_set_value(infer, index, NULL, floats, count);
+}
+
+/* One aligned pair of extents. `loose` sides are upper bounds, so they may differ: the exact one
+ * then decides, as the other must equal it or be 1 at run time. False: contradiction. */
+static bool op_broadcast_extent(int64_t a, bool a_loose, int64_t b, bool b_loose, int64_t *extent) {
+    if (a == b || b == 1) {
+        *extent = a;
+    } else if (a == 1) {
+        *extent = b;
+    } else if (a == TN_DIM_UNKNOWN || b == TN_DIM_UNKNOWN) {
+        *extent = a == TN_DIM_UNKNOWN ? b : a;
+    } else if (a_loose || b_loose) {
+        *extent = a_loose && b_loose ? (a > b ? a : b) : a_loose ? b : a;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+tn_status tn__broadcast(tn_infer *infer, const tn_tensor *const *tensors, uint32_t count,
+                        int64_t *shape, uint32_t *rank, bool *known) {
+    *known = false;
+    *rank = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!tn__rank_known(tensors[i])) return TN_OK;
+        if (tensors[i]->rank > *rank) *rank = tensors[i]->rank;
+    }
+    *known = true;
+    for (uint32_t d = 0; d < *rank; d++) {
+        const tn_tensor *setter = NULL; /* who gave the extent so far */
+        int64_t extent = 1;
+        bool loose = false;
+        for (uint32_t i = 0; i < count; i++) {
+            const tn_tensor *tensor = tensors[i];
+            if (d + tensor->rank < *rank) continue;
+            int64_t own = tensor->shape[d + tensor->rank - *rank];
+            bool own_loose = (tensor->flags & TN_TENSOR_BOUND) != 0;
+            int64_t merged;
+            if (!op_broadcast_extent(extent, loose, own, own_loose, &merged))
+                return tn__infer_fail(infer,
+                                      "'%.80s' and '%.80s' do not broadcast: extents %lld and %lld "
+                                      "at dimension %u of %u",
+                                      setter->name, tensor->name, (long long)extent, (long long)own,
+                                      d, *rank);
+            if (!setter || merged != extent) {
+                setter = tensor;
+                loose = own_loose;
+            } else if (own == extent) {
+                loose = loose && own_loose;
+            }
+            extent = merged;
+        }
+        shape[d] = extent;
+    }
+    return TN_OK;
+}
+
+tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, tn_dtype dtype, uint32_t rank,
+                         const int64_t *shape, uint32_t flags) {
+    tn_tensor *tensor = &infer->graph->tensors[formal];
+    TN_TRY(op_set_shape(infer, tensor, dtype, rank, shape));
+    tensor->flags |= flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE);
+    return TN_OK;
+}
+
+void tn__set_dead(tn_infer *infer, tn_block_id block) {
+    infer->graph->blocks[block].view.dead = true;
+}
+
+tn_status tn__infer_fail(tn_infer *infer, const char *format, ...) {
+    if (!infer->error) return TN_E_INVALID;
+    char message[sizeof infer->error->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    tn_status status = tn__fail(infer->error, TN_E_INVALID, "%s", message);
+    return tn__op_where(infer->graph, infer->id, infer->error, status);
+}

@@ -1,0 +1,90 @@
+/* registry.c - which rule serves an operator: families listed in ops.def, each a sorted table.
+ *
+ * Nothing is built at start-up: a look-up halves the table of each family of the domain. The graph
+ * asks once per operator and remembers its last types, so a model pays for its distinct types only.
+ * Cost of a look-up: families x log2(rules of a family) comparisons.
+ */
+#include "graph/op.h"
+
+#define TN_FAMILY(name) extern const tn_op_family tn__ops_##name;
+#include "graph/ops.def"
+#undef TN_FAMILY
+
+static const tn_op_family *const registry_families[] = {
+#define TN_FAMILY(name) &tn__ops_##name,
+#include "graph/ops.def"
+#undef TN_FAMILY
+};
+#define REGISTRY_COUNT (sizeof registry_families / sizeof *registry_families)
+
+static const tn_op_rule *registry_search(const tn_op_family *family, const char *type) {
+    uint32_t low = 0, high = family->rule_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int order = strcmp(family->rules[middle].type, type);
+        if (order == 0) return &family->rules[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+const tn_op_rule *tn__op_rule(const char *domain, const char *type) {
+    if (!strcmp(domain, "ai.onnx")) domain = ""; /* two spellings of the default domain */
+    for (size_t i = 0; i < REGISTRY_COUNT; i++) {
+        const tn_op_family *family = registry_families[i];
+        if (strcmp(family->domain, domain)) continue;
+        const tn_op_rule *rule = registry_search(family, type);
+        if (rule) return rule;
+    }
+    for (size_t i = 0; i < REGISTRY_COUNT; i++) {
+        const tn_op_family *family = registry_families[i];
+        if (!family->match || strcmp(family->domain, domain)) continue;
+        const tn_op_rule *rule = family->match(type);
+        if (rule) return rule;
+    }
+    return NULL;
+}
+
+uint32_t tn_op_rule_count(void) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < REGISTRY_COUNT; i++) count += registry_families[i]->rule_count;
+    return count;
+}
+
+/* The rule at `index` of all rules by (domain, type): a merge of the sorted tables, restarted at
+ * each call, as only listings ask. */
+static const tn_op_rule *registry_at(uint32_t index, const tn_op_family **owner) {
+    uint32_t next[REGISTRY_COUNT] = {0};
+    for (uint32_t step = 0;; step++) {
+        size_t best = REGISTRY_COUNT;
+        for (size_t i = 0; i < REGISTRY_COUNT; i++) {
+            const tn_op_family *family = registry_families[i];
+            if (next[i] == family->rule_count) continue;
+            int order = best == REGISTRY_COUNT
+                            ? -1
+                            : strcmp(family->domain, registry_families[best]->domain);
+            if (!order)
+                order = strcmp(family->rules[next[i]].type,
+                               registry_families[best]->rules[next[best]].type);
+            if (order < 0) best = i;
+        }
+        if (best == REGISTRY_COUNT) return NULL;
+        *owner = registry_families[best];
+        if (step == index) return &registry_families[best]->rules[next[best]];
+        next[best]++;
+    }
+}
+
+const char *tn_op_rule_type(uint32_t index) {
+    const tn_op_family *family;
+    const tn_op_rule *rule = registry_at(index, &family);
+    return rule ? rule->type : NULL;
+}
+
+const char *tn_op_rule_domain(uint32_t index) {
+    const tn_op_family *family;
+    return registry_at(index, &family) ? family->domain : NULL;
+}

@@ -1,0 +1,73 @@
+/* store.h - how a graph is held: flat arrays by id; names, shapes, lists and contents in two
+ * arenas.
+ *
+ * What the builder said is kept beside what inference found, so that tn_graph_infer starts from
+ * the same facts each time: `origins` and the arena `said` belong to the builder, the arena `found`
+ * to the last inference. Shapes are never written in place: many tensors share one array.
+ */
+#ifndef TN_GRAPH_STORE_H
+#define TN_GRAPH_STORE_H
+
+#include "graph/op.h"
+
+typedef struct tn__origin { /* a tensor as its builder gave it */
+    const int64_t *shape;
+    const tn_value *value;
+    uint32_t rank, flags;
+    tn_dtype dtype;
+    tn_kind kind;
+    const tn_value *bound; /* found: contents known as an upper bound only */
+    bool formal;           /* an input of a block other than 0 */
+} tn__origin;
+
+typedef struct tn__block {
+    tn_block view;
+    tn_op_id *ops;
+    tn_tensor_id *inputs, *outputs;
+    size_t op_room, input_room, output_room;
+} tn__block;
+
+struct tn_graph {
+    tn_context context;
+    tn__arena said, found;
+    tn__names names; /* tensors of block 0 */
+    tn_tensor *tensors;
+    tn__origin *origins;
+    tn_op *ops;
+    const tn_op_rule **rules; /* of each operator; NULL where the registry has none */
+    tn__block *blocks;
+    size_t tensor_room, origin_room, op_room, rule_room, block_room;
+    uint32_t tensor_count, op_count, block_count;
+    /* The last operator types looked up: models repeat a few types thousands of times. */
+    struct {
+        const char *domain, *type;
+        const tn_op_rule *rule;
+    } recent[64];
+};
+
+/* Sorts every block topologically and checks that names are in scope. */
+tn_status tn__graph_order(tn_graph *graph, tn_error *error);
+
+/* The block around `block`; TN_NONE for block 0 and for blocks without an owner. */
+static inline tn_block_id tn__block_parent(const tn_graph *graph, tn_block_id block) {
+    tn_op_id owner = graph->blocks[block].view.owner;
+    return owner == TN_NONE ? TN_NONE : graph->ops[owner].block;
+}
+
+/* Sets `where` to "node 'name' (Type)" and returns `status`. */
+tn_status tn__op_where(const tn_graph *graph, tn_op_id op, tn_error *error, tn_status status);
+
+/* The driver's own state, behind tn_infer.state; NULL when a rule only answers a question. */
+struct infer_state {
+    struct infer_frame *frames; /* blocks under way, outermost first */
+    size_t frame_room;
+    uint32_t frame_count;
+    bool saw_bound; /* the rule in hand was given an upper bound as contents */
+    char *scratch;  /* TN__SCRATCH_SIZE bytes, reused by every operator */
+    size_t scratch_used;
+    tn__arena overflow; /* scratch beyond that; emptied after the operator */
+    bool overflowed;
+};
+#define TN__SCRATCH_SIZE ((size_t)64 * 1024)
+
+#endif
