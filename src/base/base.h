@@ -84,7 +84,7 @@ static inline uint64_t tn__mul_sat(uint64_t a, uint64_t b) {
 /* A complete context by value from the caller's, which may be NULL or of an older size. */
 tn_context tn__context(const tn_context *context);
 
-void *tn__alloc(const tn_context *context, size_t size);          /* NULL when out; size 0 -> 1 */
+void *tn__alloc(const tn_context *context, size_t size); /* NULL when out; size 0 -> 1 */
 void *tn__alloc_array(const tn_context *context, size_t count, size_t item); /* zeroed; checked */
 void tn__free(const tn_context *context, void *pointer, size_t size);        /* size as given */
 
@@ -106,7 +106,8 @@ void *tn__arena_copy(tn__arena *arena, const void *bytes, size_t size);
 char *tn__arena_string(tn__arena *arena, const char *text, size_t length); /* adds a NUL */
 void tn__arena_release(tn__arena *arena);
 
-/* --- names: strings to numbers, open addressing; keys are borrowed ----------------------------- */
+/* --- names: strings to numbers, open addressing; keys are borrowed -----------------------------
+ */
 typedef struct tn__names {
     const tn_context *context;
     struct names_slot *slots;
@@ -123,7 +124,8 @@ bool tn__names_add(tn__names *names, const char *text, size_t length, uint32_t v
 uint32_t tn__names_find(const tn__names *names, const char *text, size_t length);
 void tn__names_set(tn__names *names, const char *text, size_t length, uint32_t value); /* exists */
 
-/* --- text: a growing string; the first failure sticks and is asked once ------------------------ */
+/* --- text: a growing string; the first failure sticks and is asked once ------------------------
+ */
 typedef struct tn__text {
     const tn_context *context;
     char *data; /* NUL-terminated once anything was added */
@@ -141,7 +143,8 @@ void tn__text_json(tn__text *text, const char *string);
 /* Escapes & < > " ' for HTML and SVG text and attributes; bad UTF-8 becomes U+FFFD. */
 void tn__text_xml(tn__text *text, const char *string);
 
-/* --- files ---------------------------------------------------------------------------------------- */
+/* --- files
+ * ---------------------------------------------------------------------------------------- */
 typedef struct tn__file { /* a whole file, mapped read only (or read, where it cannot be mapped) */
     const uint8_t *bytes;
     size_t size;
@@ -157,7 +160,8 @@ bool tn__has_suffix(const char *path, const char *suffix); /* ignoring case */
 /* Shell-style match with * and ?; linear time. */
 bool tn__glob(const char *pattern, const char *text);
 
-/* --- random, clock ---------------------------------------------------------------------------------- */
+/* --- random, clock
+ * ---------------------------------------------------------------------------------- */
 typedef struct tn__random {
     uint64_t state;
 } tn__random;
@@ -170,7 +174,8 @@ static inline uint64_t tn__random_next(tn__random *random) {
 }
 /* Uniform in [0, bound) up to a bias of bound / 2^64; 0 when bound is 0. */
 static inline uint64_t tn__random_below(tn__random *random, uint64_t bound) {
-    return (uint64_t)(((unsigned __int128)tn__random_next(random) * bound) >> 64);
+    __extension__ typedef unsigned __int128 wide;
+    return (uint64_t)(((wide)tn__random_next(random) * bound) >> 64);
 }
 double tn__clock_s(void); /* monotonic */
 

@@ -1,0 +1,180 @@
+/* file.c - whole files in, whole files out.
+ *
+ * Reading maps where it can: a model of gigabytes costs no memory until a page is touched.
+ * Writing goes to a file beside, is flushed to the disk and renamed, so that a reader never
+ * sees half a plan and a failure leaves the old file alone.
+ */
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_READ_STEP ((size_t)1 << 16)
+
+typedef struct file_owner { /* how the bytes are to be given back */
+    void *bytes;
+    size_t size;
+    bool mapped;
+} file_owner;
+
+static tn_status file_fail(tn_error *error, const char *path, const char *what) {
+    int reason = errno;
+    tn_status status = tn__fail(error, TN_E_IO, "cannot %s: %s", what, strerror(reason));
+    return tn__where(error, status, "%s", path);
+}
+
+static tn_status file_read_all(int descriptor, const char *path, file_owner *owner,
+                               tn_error *error) {
+    size_t room = 0;
+    char *bytes = NULL;
+    for (;;) {
+        if (room - owner->size < FILE_READ_STEP) {
+            size_t wider = room != 0 ? 2 * room : 4 * FILE_READ_STEP;
+            char *grown = realloc(bytes, wider);
+            if (grown == NULL) {
+                free(bytes);
+                return tn__no_memory(error, path);
+            }
+            bytes = grown;
+            room = wider;
+        }
+        ssize_t count = read(descriptor, bytes + owner->size, room - owner->size);
+        if (count == 0) break;
+        if (count > 0) owner->size += (size_t)count;
+        if (count < 0 && errno != EINTR) {
+            tn_status status = file_fail(error, path, "read");
+            free(bytes);
+            return status;
+        }
+    }
+    owner->bytes = bytes;
+    return TN_OK;
+}
+
+static tn_status file_open(const char *path, int descriptor, file_owner *owner, tn_error *error) {
+    struct stat facts;
+    if (fstat(descriptor, &facts) != 0) return file_fail(error, path, "look at it");
+    if (S_ISDIR(facts.st_mode)) {
+        errno = EISDIR;
+        return file_fail(error, path, "read");
+    }
+    if (S_ISREG(facts.st_mode) && facts.st_size > 0) {
+        owner->size = (size_t)facts.st_size;
+        owner->bytes = mmap(NULL, owner->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+        owner->mapped = owner->bytes != MAP_FAILED;
+        if (owner->mapped) return TN_OK;
+        *owner = (file_owner){0};
+    }
+    return file_read_all(descriptor, path, owner, error);
+}
+
+tn_status tn__file_map(const char *path, tn__file *file, tn_error *error) {
+    bool standard = strcmp(path, "-") == 0;
+    int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return file_fail(error, path, "open");
+    file_owner found = {0};
+    tn_status status = file_open(path, descriptor, &found, error);
+    if (!standard) close(descriptor);
+    if (status != TN_OK) return status;
+    file_owner *owner = malloc(sizeof *owner);
+    *file = (tn__file){.bytes = found.bytes, .size = found.size, .owner = owner};
+    if (owner != NULL) {
+        *owner = found;
+        return TN_OK;
+    }
+    if (found.mapped)
+        munmap(found.bytes, found.size);
+    else
+        free(found.bytes);
+    *file = (tn__file){0};
+    return tn__no_memory(error, path);
+}
+
+void tn__file_unmap(tn__file *file) {
+    file_owner *owner = file->owner;
+    if (owner == NULL) return;
+    if (owner->mapped)
+        munmap(owner->bytes, owner->size);
+    else
+        free(owner->bytes);
+    free(owner);
+    *file = (tn__file){0};
+}
+
+static bool file_write_all(int descriptor, const char *bytes, size_t size) {
+    while (size != 0) {
+        ssize_t count = write(descriptor, bytes, size);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return false;
+        bytes += count;
+        size -= (size_t)count;
+    }
+    return true;
+}
+
+static tn_status file_write_through(const char *path, const void *bytes, size_t size,
+                                    tn_error *error) {
+    bool standard = strcmp(path, "-") == 0;
+    int descriptor = standard ? STDOUT_FILENO : open(path, O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0) return file_fail(error, path, "open for writing");
+    bool written = file_write_all(descriptor, bytes, size);
+    tn_status status = written ? TN_OK : file_fail(error, path, "write");
+    if (!standard) close(descriptor);
+    return status;
+}
+
+#define FILE_BESIDE_TRIES 100
+
+/* Creates "<path>.<process>-<try>.part", new, with the mode of an ordinary new file. */
+static int file_create_beside(const char *path, char *beside, size_t room) {
+    int descriptor = -1;
+    for (int attempt = 0; attempt < FILE_BESIDE_TRIES && descriptor < 0; attempt++) {
+        snprintf(beside, room, "%s.%ld-%d.part", path, (long)getpid(), attempt);
+        descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (descriptor < 0 && errno != EEXIST) break;
+    }
+    return descriptor;
+}
+
+/* `replaced` is the mode of the file that stands at `path`, 0 when there is none. */
+static tn_status file_write_beside(const char *path, mode_t replaced, const void *bytes,
+                                   size_t size, tn_error *error) {
+    size_t room = strlen(path) + 48;
+    char *beside = malloc(room);
+    if (beside == NULL) return tn__no_memory(error, path);
+    tn_status status = TN_OK;
+    int descriptor = file_create_beside(path, beside, room);
+    if (descriptor < 0) {
+        status = file_fail(error, path, "create a file beside it");
+        free(beside);
+        return status;
+    }
+    bool written = file_write_all(descriptor, bytes, size) &&
+                   (replaced == 0 || fchmod(descriptor, replaced) == 0) && fsync(descriptor) == 0;
+    if (!written) status = file_fail(error, path, "write");
+    if (close(descriptor) != 0 && status == TN_OK) status = file_fail(error, path, "write");
+    if (status == TN_OK && rename(beside, path) != 0)
+        status = file_fail(error, path, "rename onto it");
+    if (status != TN_OK) unlink(beside);
+    free(beside);
+    return status;
+}
+
+tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_error *error) {
+    struct stat facts;
+    bool standard = strcmp(path, "-") == 0;
+    bool exists = !standard && stat(path, &facts) == 0;
+    if (standard || (exists && !S_ISREG(facts.st_mode)))
+        return file_write_through(path, bytes, size, error);
+    return file_write_beside(path, exists ? facts.st_mode & 07777 : 0, bytes, size, error);
+}
+
+bool tn__has_suffix(const char *path, const char *suffix) {
+    size_t length = strlen(path), end = strlen(suffix);
+    return length >= end && strcasecmp(path + length - end, suffix) == 0;
+}

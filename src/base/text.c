@@ -1,0 +1,129 @@
+/* text.c - a growing string, and the escapes that let any bytes stand in JSON, HTML and SVG.
+ *
+ * The first failure sticks: callers build a whole document and ask once.
+ */
+#include "base/base.h"
+
+#include <stdio.h>
+
+void tn__text_init(tn__text *text, const tn_context *context) {
+    *text = (tn__text){.context = context};
+}
+
+void tn__text_release(tn__text *text) {
+    tn__free(text->context, text->data, text->room);
+    tn__text_init(text, text->context);
+}
+
+static char *text_room(tn__text *text, size_t more) {
+    size_t need;
+    if (text->failed || __builtin_add_overflow(text->size, more, &need) || need == SIZE_MAX ||
+        !tn__reserve(text->context, &text->data, &text->room, need + 1, 1)) {
+        text->failed = true;
+        return NULL;
+    }
+    return text->data + text->size;
+}
+
+void tn__text_add(tn__text *text, const char *bytes, size_t size) {
+    char *at = text_room(text, size);
+    if (at == NULL) return;
+    if (size != 0) memcpy(at, bytes, size);
+    text->size += size;
+    text->data[text->size] = '\0';
+}
+
+void tn__text_put(tn__text *text, const char *string) {
+    tn__text_add(text, string, strlen(string));
+}
+
+void tn__text_printf(tn__text *text, const char *format, ...) {
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *at = length < 0 ? NULL : text_room(text, (size_t)length);
+    if (length < 0) text->failed = true;
+    if (at != NULL) {
+        vsnprintf(at, (size_t)length + 1, format, again);
+        text->size += (size_t)length;
+    }
+    va_end(again);
+}
+
+/* Length of the well-formed UTF-8 sequence at `s` (RFC 3629: no overlong forms, no surrogates), or
+ * 0. Never reads past the first byte that does not fit, so the NUL ends it. */
+static size_t text_utf8(const unsigned char *s) {
+    if (s[0] < 0x80) return 1;
+    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
+    size_t length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+    unsigned low = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
+    if (s[1] < low || s[1] > high) return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    return length;
+}
+
+#define TEXT_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+void tn__text_json(tn__text *text, const char *string) {
+    tn__text_add(text, "\"", 1);
+    const unsigned char *plain = (const unsigned char *)string, *at = plain;
+    while (*at != '\0') {
+        size_t length = text_utf8(at);
+        bool escape =
+            length == 1 && (*at < 0x20 || *at == '"' || *at == '\\' || *at == '<' || *at == 0x7f);
+        if (length != 0 && !escape) {
+            at += length;
+            continue;
+        }
+        tn__text_add(text, (const char *)plain, (size_t)(at - plain));
+        if (length == 0)
+            tn__text_put(text, TEXT_REPLACEMENT);
+        else if (*at == '"' || *at == '\\')
+            tn__text_printf(text, "\\%c", *at);
+        else
+            tn__text_printf(text, "\\u%04x", *at);
+        plain = ++at;
+    }
+    tn__text_add(text, (const char *)plain, (size_t)(at - plain));
+    tn__text_add(text, "\"", 1);
+}
+
+static const char *text_entity(unsigned char c) {
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\'':
+        return "&#39;";
+    default: /* controls have no place in XML 1.0, not even escaped */
+        return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f ? TEXT_REPLACEMENT
+                                                                              : NULL;
+    }
+}
+
+void tn__text_xml(tn__text *text, const char *string) {
+    const unsigned char *plain = (const unsigned char *)string, *at = plain;
+    while (*at != '\0') {
+        size_t length = text_utf8(at);
+        /* U+FFFE and U+FFFF are no characters of XML 1.0 */
+        if (length == 3 && at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe) length = 0;
+        const char *entity = length == 1 ? text_entity(*at) : length == 0 ? TEXT_REPLACEMENT : NULL;
+        if (entity == NULL) {
+            at += length;
+            continue;
+        }
+        tn__text_add(text, (const char *)plain, (size_t)(at - plain));
+        tn__text_put(text, entity);
+        plain = ++at;
+    }
+    tn__text_add(text, (const char *)plain, (size_t)(at - plain));
+}
