@@ -42,6 +42,8 @@ typedef uint32_t tn_bank_id; /* 0 is the default bank */
 
 enum {                           /* tn_body.flags */
        TN_BODY_PINNED = 1u << 0, /* `offset` is given, not chosen */
+       /* set by the library: the alignment is the problem's default, not the body's own */
+       TN_BODY_DEFAULT_ALIGNED = 1u << 1,
 };
 
 typedef struct tn_piece {
