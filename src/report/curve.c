@@ -1,0 +1,147 @@
+/* curve.c - live bytes over time, and who holds them at one instant.
+ *
+ * Every piece gives its bytes at `first` and takes them back at `last`; sorted by time, the running
+ * sum is the curve. Pieces of one body do not overlap (the problem normalises them), so the sum
+ * counts no byte twice. The sum is kept in 128 bits: a report may be about bodies that no
+ * planner has placed yet, and must not wrap around.
+ *
+ * Cost: O(n log n) time, O(n) memory for n pieces.
+ */
+#include "report/format.h"
+
+__extension__ typedef unsigned __int128 curve_sum128;
+
+typedef struct curve_event {
+    int64_t at;
+    uint64_t bytes;
+    bool starts;
+} curve_event;
+
+static int curve_event_compare(const void *left, const void *right) {
+    const curve_event *a = left, *b = right;
+    return (a->at > b->at) - (a->at < b->at); /* events of one time are summed: order is free */
+}
+
+const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *count) {
+    *count = body->size == 0 ? 0 : body->piece_count;
+    if (*count > 0 || body->size == 0) return body->pieces;
+    *one = (tn_piece){.first = body->first, .last = body->last, .lo = 0, .hi = body->size};
+    *count = 1;
+    return one;
+}
+
+static tn_status curve_events(const tn_problem *problem, const tn_context *context,
+                              curve_event **events, size_t *count, size_t *room, tn_error *error) {
+    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
+        tn_piece one;
+        uint32_t piece_count;
+        const tn_piece *pieces = tn__body_pieces(tn_problem_body(problem, b), &one, &piece_count);
+        if (!tn__reserve(context, events, room, *count + 2 * (size_t)piece_count, sizeof **events))
+            return tn__no_memory(error, "the curve of live bytes");
+        for (uint32_t p = 0; p < piece_count; p++) {
+            uint64_t bytes = pieces[p].hi - pieces[p].lo;
+            (*events)[(*count)++] = (curve_event){pieces[p].first, bytes, true};
+            (*events)[(*count)++] = (curve_event){pieces[p].last, bytes, false};
+        }
+    }
+    if (*count > 0) qsort(*events, *count, sizeof **events, curve_event_compare);
+    return TN_OK;
+}
+
+/* The running sum over sorted events, one entry per instant. */
+static void curve_sum(tn__curve *curve, const curve_event *events, size_t count) {
+    curve_sum128 live = 0;
+    for (size_t i = 0; i < count;) {
+        int64_t at = events[i].at;
+        curve_sum128 more = 0, less = 0;
+        for (; i < count && events[i].at == at; i++)
+            *(events[i].starts ? &more : &less) += events[i].bytes;
+        live = live + more - less;
+        uint64_t bytes = live > UINT64_MAX ? UINT64_MAX : (uint64_t)live;
+        if (bytes > curve->peak || curve->count == 0) {
+            curve->peak = bytes;
+            curve->peak_at = at;
+        }
+        if (curve->count > 0 && curve->live[curve->count - 1] == bytes) continue;
+        curve->at[curve->count] = at;
+        curve->live[curve->count++] = bytes;
+    }
+    tn_assert(live == 0);
+}
+
+tn_status tn__curve_make(tn__curve *curve, const tn_problem *problem, const tn_context *context,
+                         tn_error *error) {
+    *curve = (tn__curve){.context = context};
+    curve_event *events = NULL;
+    size_t count = 0, room = 0;
+    tn_status status = curve_events(problem, context, &events, &count, &room, error);
+    if (status == TN_OK && count > 0) {
+        curve->at = tn__alloc_array(context, count, sizeof *curve->at);
+        curve->live = tn__alloc_array(context, count, sizeof *curve->live);
+        curve->room = count;
+        if (curve->at && curve->live)
+            curve_sum(curve, events, count);
+        else
+            status = tn__no_memory(error, "the curve of live bytes");
+    }
+    tn__free(context, events, room * sizeof *events);
+    return status;
+}
+
+void tn__curve_release(tn__curve *curve) {
+    tn__free(curve->context, curve->at, curve->room * sizeof *curve->at);
+    tn__free(curve->context, curve->live, curve->room * sizeof *curve->live);
+    *curve = (tn__curve){.context = curve->context};
+}
+
+/* --- holders --- */
+
+static int curve_holder_compare(const void *left, const void *right) {
+    const tn__holder *a = left, *b = right;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
+    return (a->body > b->body) - (a->body < b->body);
+}
+
+static uint64_t curve_body_bytes(const tn_body *body, int64_t at) {
+    tn_piece one;
+    uint32_t count;
+    const tn_piece *pieces = tn__body_pieces(body, &one, &count);
+    uint64_t bytes = 0;
+    for (uint32_t p = 0; p < count; p++) {
+        if (pieces[p].first <= at && at < pieces[p].last) bytes += pieces[p].hi - pieces[p].lo;
+    }
+    return bytes;
+}
+
+/* Names each row by the largest item that is live in its body; a body that only a view of unknown
+ * place keeps alive, by its first item. rows[body], bytes 0 where the body is not live. */
+static void curve_name_rows(const tn__scene *scene, int64_t at, tn__holder *rows) {
+    for (uint32_t i = 0; i < scene->item_count; i++) {
+        const tn__item *item = &scene->items[i];
+        tn__holder *row = &rows[item->body];
+        bool live = item->first <= at && at < item->last;
+        if (row->bytes == 0 || (!live && row->item != TN_NONE)) continue;
+        row->sharing += live;
+        if (row->item == TN_NONE || (live && row->sharing == 1) ||
+            item->bytes > scene->items[row->item].bytes)
+            row->item = i;
+    }
+}
+
+tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
+                         tn_error *error) {
+    const tn_problem *problem = scene->report->problem;
+    uint32_t bodies = tn_problem_count(problem), live = 0;
+    tn__holder *rows = tn__arena_array(&scene->arena, (size_t)bodies + 1, sizeof *rows);
+    if (rows == NULL) return tn__no_memory(error, "the holders at the peak");
+    for (tn_body_id b = 0; b < bodies; b++)
+        rows[b] = (tn__holder){b, TN_NONE, 0, curve_body_bytes(tn_problem_body(problem, b), at)};
+    curve_name_rows(scene, at, rows);
+    for (tn_body_id b = 0; b < bodies; b++) {
+        if (rows[b].bytes > 0) rows[live++] = rows[b];
+    }
+    if (live > 0) qsort(rows, live, sizeof *rows, curve_holder_compare);
+    *holders = rows;
+    *count = live;
+    return TN_OK;
+}

@@ -1,0 +1,135 @@
+/* format.h - what a format is, and the parts that formats share.
+ *
+ * A format is one file in formats/ that fills in one tn_report_format, plus one line in
+ * formats.def. It reads the report and adds to a text; report.c checks the report before and
+ * writes the file after. Nothing here plans, reads a clock or knows a machine.
+ */
+#ifndef TN_REPORT_FORMAT_H
+#define TN_REPORT_FORMAT_H
+
+#include <tenure/report.h>
+
+#include "base/base.h"
+
+typedef struct tn_report_format {
+    const char *name;    /* what people type: [a-z]+ */
+    const char *suffix;  /* ".json"; "" for what is printed, not written */
+    const char *summary; /* one line for --help, no full stop */
+    /* Adds the whole output to `text`. The report is complete and consistent: input, problem and
+     * layout are there, the layout has an offset per body. text->failed is looked at after. */
+    tn_status (*render)(const tn_report *report, tn__text *text, tn_error *error);
+} tn_report_format;
+
+/* --- scene.c: what is drawn and listed --- */
+
+#define TN__KIND_BUFFER TN_KIND_COUNT /* a body of a problem, about whose use nothing is known */
+#define TN__KIND_COUNT (TN_KIND_COUNT + 1)
+const char *tn__kind_text(uint32_t kind); /* of tn_kind, and "buffer" */
+
+/* A thing with a name: one life of a tensor of a model; a body where no model is known. */
+typedef struct tn__item {
+    const char *name;        /* never NULL */
+    const tn_tensor *tensor; /* NULL: a body without a tensor */
+    tn_body_id body;
+    uint32_t kind;       /* tn_kind or TN__KIND_BUFFER */
+    uint64_t bytes;      /* of the tensor or body, unaligned */
+    uint64_t lo, hi;     /* the window of the body that it is drawn in */
+    int64_t first, last; /* live in [first, last) */
+    uint32_t step;       /* the instruction that defines it; TN_NONE without a model */
+    uint32_t source;     /* VIEW, INPLACE: item whose memory it took; else TN_NONE */
+    tn_share share;
+    bool whole; /* a view somewhere in its window */
+    bool alias; /* by definition of its operator: memory of its own is not possible */
+} tn__item;
+
+typedef struct tn__scene_piece {
+    tn_body_id body;
+    tn_piece piece;
+} tn__scene_piece;
+
+typedef struct tn__scene {
+    const tn_report *report;
+    tn__arena arena;
+    tn__item *items; /* models: by first; problems: item i is body i */
+    uint32_t item_count;
+    int64_t first, last;         /* all time that is drawn; models: [0, number of instructions) */
+    uint64_t naive;              /* bytes without reuse */
+    tn_memory_summary summary;   /* models; zeroes for problems */
+    bool occurs[TN__KIND_COUNT]; /* kinds with an item */
+    uint64_t total[TN__KIND_COUNT];
+    tn__scene_piece *pieces; /* after tn__scene_pieces */
+    size_t piece_count;
+} tn__scene;
+
+/* Cost: O(lives + bodies). Release in any case. */
+tn_status tn__scene_make(tn__scene *scene, const tn_report *report, tn_error *error);
+void tn__scene_release(tn__scene *scene);
+
+/* Lists the pieces, body by body, of the bodies that are not just the one rectangle of their one
+ * item: of several items, of several pieces, or live beyond what their item explains. */
+tn_status tn__scene_pieces(tn__scene *scene, tn_error *error);
+
+/* The operator of a step: type ("Conv", or "put"), and name, which may be "". */
+typedef struct tn__step {
+    const char *type, *name;
+} tn__step;
+tn__step tn__step_of(const tn_report *report, uint32_t step);
+uint32_t tn__step_count(const tn_report *report); /* 0 without a model */
+
+/* Pieces of a body as they are planned; one full piece is written into *one when the body has none
+ * listed. A body of size 0 has no pieces. */
+const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *count);
+
+/* --- curve.c: live bytes over time --- */
+
+typedef struct tn__curve {
+    const tn_context *context;
+    size_t count, room;
+    int64_t *at;    /* [count], rising */
+    uint64_t *live; /* [count], bytes in [at[i], at[i + 1]); the last is 0; saturates */
+    uint64_t peak;  /* the most, first reached at peak_at */
+    int64_t peak_at;
+} tn__curve;
+/* Cost: O(n log n) for n pieces. Release in any case. */
+tn_status tn__curve_make(tn__curve *curve, const tn_problem *problem, const tn_context *context,
+                         tn_error *error);
+void tn__curve_release(tn__curve *curve);
+
+/* Who holds the memory at one instant: a row per live body, most bytes first, ties by body. */
+typedef struct tn__holder {
+    tn_body_id body;
+    uint32_t item;    /* its largest live item; TN_NONE never */
+    uint32_t sharing; /* live items in it */
+    uint64_t bytes;
+} tn__holder;
+/* `holders` lies in the scene's arena. */
+tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
+                         tn_error *error);
+
+/* --- words.c: numbers and names as text --- */
+
+#define TN__WORDS_MAX 32
+const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]);     /* "9.2 MiB" */
+const char *tn__words_grouped(uint64_t value, char text[TN__WORDS_MAX]); /* "9,633,792" */
+void tn__words_integer(tn__text *text, uint64_t value);                  /* "9633792", fast */
+void tn__words_signed(tn__text *text, int64_t value);
+/* The shortest decimal that reads back the same, with a point in every locale; null when it is no
+ * finite number. */
+void tn__words_number(tn__text *text, double value);
+/* peak / lower_bound - 1; 0 when they are equal; infinite when only the bound is 0. */
+double tn__words_gap(uint64_t peak, uint64_t lower_bound);
+/* "1x64x112x112", "scalar", "? x 3" with unknown extents as "?"; "" without a tensor. */
+void tn__words_shape(tn__text *text, const tn_tensor *tensor);
+/* `string` in exactly `width` terminal columns: control characters and bad UTF-8 as "?", shortened
+ * in the middle, padded on the right (left when `right_aligned`). */
+void tn__words_cell(tn__text *text, const char *string, size_t width, bool right_aligned);
+/* The colour of a kind as "#rrggbb", from the same palette as the page. */
+const char *tn__words_colour(uint32_t kind);
+
+/* --- sha256.c --- */
+
+/* "sha256-" and the digest in base64: how a policy names the one script that may run. */
+#define TN__SHA256_SOURCE_MAX 52
+const char *tn__sha256_source(const void *bytes, size_t size, char text[TN__SHA256_SOURCE_MAX]);
+
+#endif

@@ -1,0 +1,233 @@
+/* json.c - the whole plan as JSON, format "mem-plan": pools, buffers with their offsets, and of a
+ * model its tensors, steps and static memory.
+ *
+ * src/plan/io/json.c reads `buffers` back. Integers only, but for the gap; what is not known is
+ * null. A line per buffer, tensor and step, so that two plans can be compared by line. The same
+ * plan gives the same bytes: no clock, no machine.
+ */
+#include "report/format.h"
+
+static void json_key(tn__text *text, const char *key) { tn__text_printf(text, "\"%s\":", key); }
+
+static void json_integer(tn__text *text, const char *key, uint64_t value) {
+    json_key(text, key);
+    tn__words_integer(text, value);
+}
+
+static void json_time(tn__text *text, const char *key, int64_t value) {
+    json_key(text, key);
+    tn__words_signed(text, value);
+}
+
+static void json_string(tn__text *text, const char *key, const char *value) {
+    json_key(text, key);
+    tn__text_json(text, value);
+}
+
+/* --- pools and buffers --- */
+
+static void json_pools(tn__text *text, const tn_report *report) {
+    const tn_problem *problem = report->problem;
+    tn__text_put(text, ",\n\"pools\":[");
+    for (tn_bank_id id = 0; id < tn_problem_bank_count(problem); id++) {
+        const tn_bank *bank = tn_problem_bank(problem, id);
+        uint64_t alignment = 1; /* what the pool itself must be aligned to */
+        for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
+            const tn_body *body = tn_problem_body(problem, b);
+            if (body->bank == id && body->alignment > alignment) alignment = body->alignment;
+        }
+        tn__text_printf(text, "%s\n{\"id\":%u,", id ? "," : "", id);
+        json_string(text, "name", bank->name ? bank->name : "arena");
+        if (bank->capacity)
+            tn__text_put(text, ","), json_integer(text, "capacity", bank->capacity);
+        else
+            tn__text_put(text, ",\"capacity\":null");
+        tn__text_put(text, ",");
+        json_integer(text, "alignment", alignment);
+        tn__text_put(text, ",");
+        json_integer(text, "peak", report->layout->bank_peak[id]);
+        tn__text_put(text, ",");
+        json_integer(text, "lower_bound", report->layout->bank_lower_bound[id]);
+        tn__text_put(text, "}");
+    }
+    tn__text_put(text, "]");
+}
+
+/* Pieces, where the body is more than one rectangle of its full size. */
+static void json_pieces(tn__text *text, const tn_body *body) {
+    tn_piece one;
+    uint32_t count;
+    const tn_piece *pieces = tn__body_pieces(body, &one, &count);
+    if (count == 0 || (count == 1 && pieces->lo == 0 && pieces->hi == body->size)) return;
+    tn__text_put(text, ",\"pieces\":[");
+    for (uint32_t p = 0; p < count; p++) {
+        tn__text_put(text, p ? ",[" : "[");
+        tn__words_signed(text, pieces[p].first);
+        tn__text_put(text, ",");
+        tn__words_signed(text, pieces[p].last);
+        tn__text_put(text, ",");
+        tn__words_integer(text, pieces[p].lo);
+        tn__text_put(text, ",");
+        tn__words_integer(text, pieces[p].hi);
+        tn__text_put(text, "]");
+    }
+    tn__text_put(text, "]");
+}
+
+/* The kind of each body is that of its first item; `kinds` has a place per body. */
+static tn_status json_buffers(tn__text *text, tn__scene *scene, tn_error *error) {
+    const tn_problem *problem = scene->report->problem;
+    uint32_t count = tn_problem_count(problem);
+    const tn__item **owner = tn__arena_array(&scene->arena, (size_t)count + 1, sizeof(void *));
+    if (owner == NULL) return tn__no_memory(error, "a JSON plan");
+    for (uint32_t i = scene->item_count; i-- > 0;) owner[scene->items[i].body] = &scene->items[i];
+    tn__text_put(text, ",\n\"buffers\":[");
+    for (tn_body_id b = 0; b < count; b++) {
+        const tn_body *body = tn_problem_body(problem, b);
+        tn__text_printf(text, "%s\n{\"id\":%u,", b ? "," : "", b);
+        json_string(text, "name", body->name ? body->name : owner[b]->name);
+        tn__text_put(text, ",");
+        json_integer(text, "size", body->size);
+        tn__text_put(text, ",");
+        json_time(text, "first", body->first);
+        tn__text_put(text, ",");
+        json_time(text, "last_excl", body->last);
+        tn__text_printf(text, ",\"pool\":%u,", body->bank);
+        json_integer(text, "offset", scene->report->layout->offset[b]);
+        tn__text_put(text, ",");
+        json_integer(text, "alignment", body->alignment);
+        tn__text_printf(text, ",\"kind\":\"%s\"", tn__kind_text(owner[b]->kind));
+        json_pieces(text, body);
+        if (body->flags & TN_BODY_PINNED) tn__text_put(text, ",\"pinned\":true");
+        tn__text_put(text, "}");
+    }
+    tn__text_put(text, "]");
+    return TN_OK;
+}
+
+/* --- what a model adds --- */
+
+static void json_shape(tn__text *text, const tn_tensor *tensor) {
+    tn__text_put(text, ",\"shape\":");
+    if (tensor->rank == TN_RANK_UNKNOWN) {
+        tn__text_put(text, "null");
+        return;
+    }
+    tn__text_put(text, "[");
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (i > 0) tn__text_put(text, ",");
+        if (tensor->shape[i] == TN_DIM_UNKNOWN)
+            tn__text_put(text, "null");
+        else
+            tn__words_signed(text, tensor->shape[i]);
+    }
+    tn__text_put(text, "]");
+}
+
+static void json_tensor(tn__text *text, const tn__scene *scene, const tn__item *item) {
+    static const char *const shares[] = {"own", "view", "inplace"};
+    uint64_t base = scene->report->layout->offset[item->body];
+    tn__step step = tn__step_of(scene->report, item->step);
+    json_string(text, "name", item->name);
+    tn__text_printf(text, ",\"buffer\":%u,", item->body);
+    json_integer(text, "offset", tn__add_sat(base, item->lo));
+    tn__text_put(text, ",");
+    json_integer(text, "size", item->bytes);
+    tn__text_put(text, ",");
+    json_time(text, "first", item->first);
+    tn__text_put(text, ",");
+    json_time(text, "last_excl", item->last);
+    tn__text_printf(text, ",\"kind\":\"%s\",\"dtype\":", tn__kind_text(item->kind));
+    if (item->tensor) {
+        tn__text_json(text, tn_dtype_name(item->tensor->dtype));
+        json_shape(text, item->tensor);
+    } else {
+        tn__text_put(text, "null,\"shape\":null");
+    }
+    tn__text_put(text, ",");
+    json_string(text, "op", step.name);
+    tn__text_put(text, ",");
+    json_string(text, "op_type", step.type);
+    tn__text_printf(text, ",\"share\":\"%s\",\"source\":", shares[item->share]);
+    if (item->source == TN_NONE)
+        tn__text_put(text, "null");
+    else
+        tn__text_json(text, scene->items[item->source].name);
+    if (item->tensor && item->tensor->flags & TN_TENSOR_BOUND)
+        tn__text_put(text, ",\"upper_bound\":true");
+}
+
+static void json_model(tn__text *text, const tn__scene *scene) {
+    tn__text_put(text, ",\n\"tensors\":[");
+    for (uint32_t i = 0; i < scene->item_count; i++) {
+        tn__text_put(text, i ? ",\n{" : "\n{");
+        json_tensor(text, scene, &scene->items[i]);
+        tn__text_put(text, "}");
+    }
+    tn__text_put(text, "],\n\"steps\":[");
+    const tn_program *program = tn_occupancy_program(scene->report->occupancy);
+    for (uint32_t i = 0; i < tn_program_count(program); i++) {
+        const tn_instruction *instruction = &tn_program_instructions(program)[i];
+        tn__step step = tn__step_of(scene->report, i);
+        tn__text_put(text, i ? ",\n{" : "\n{");
+        json_string(text, "opcode", tn_opcode_name(instruction->opcode));
+        tn__text_put(text, ",");
+        json_string(text, "op", step.name);
+        tn__text_put(text, ",");
+        json_string(text, "type", instruction->op == TN_NONE ? "" : step.type);
+        tn__text_put(text, "}");
+    }
+    tn__text_put(text, "],\n\"static\":{");
+    json_integer(text, "parameter", scene->summary.total[TN_KIND_PARAMETER]);
+    tn__text_put(text, ",");
+    json_integer(text, "constant", scene->summary.total[TN_KIND_CONSTANT]);
+    tn__text_put(text, "}");
+}
+
+static void json_result(tn__text *text, const tn__scene *scene) {
+    const tn_layout *layout = scene->report->layout;
+    tn__text_put(text, ",\n\"result\":{");
+    json_string(text, "status", tn_verdict_name(layout->verdict));
+    tn__text_put(text, ",");
+    json_string(text, "planner", layout->planner ? layout->planner : "");
+    tn__text_put(text, ",");
+    json_integer(text, "peak", layout->peak);
+    tn__text_put(text, ",");
+    json_integer(text, "lower_bound", layout->lower_bound);
+    tn__text_put(text, ",\"gap\":");
+    tn__words_number(text, tn__words_gap(layout->peak, layout->lower_bound));
+    tn__text_put(text, ",");
+    json_integer(text, "naive", scene->naive);
+    tn__text_put(text, ",");
+    json_integer(text, "seed", layout->seed);
+    tn__text_put(text, ",");
+    json_integer(text, "work", layout->work);
+    tn__text_put(text, "}}\n");
+}
+
+static tn_status json_render(const tn_report *report, tn__text *text, tn_error *error) {
+    tn__scene scene;
+    tn_status status = tn__scene_make(&scene, report, error);
+    if (status == TN_OK) {
+        tn__text_put(text, "{\"format\":\"mem-plan\",\"version\":1,\"unit\":\"bytes\",");
+        json_string(text, "input", report->input);
+        json_pools(text, report);
+        status = json_buffers(text, &scene, error);
+    }
+    if (status == TN_OK) {
+        if (report->occupancy)
+            json_model(text, &scene);
+        else
+            tn__text_put(text, ",\n\"static\":{}");
+        json_result(text, &scene);
+    }
+    tn__scene_release(&scene);
+    return status;
+}
+
+const tn_report_format tn__report_format_json = {
+    .name = "json",
+    .suffix = ".json",
+    .summary = "the whole plan: buffers, tensors, steps, result",
+    .render = json_render,
+};

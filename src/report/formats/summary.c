@@ -1,0 +1,77 @@
+/* summary.c - the one JSON object of `tenure plan --json`: the answer in numbers.
+ *
+ * The only format with clock times in it, as it is printed and not kept.
+ */
+#include "report/format.h"
+
+/* {"activation":123,...} of the kinds that have any. */
+static void summary_kinds(tn__text *text, const uint64_t *bytes) {
+    const char *comma = "";
+    tn__text_put(text, "{");
+    for (uint32_t kind = 0; kind < TN_KIND_COUNT && bytes; kind++) {
+        if (bytes[kind] == 0) continue;
+        tn__text_put(text, comma);
+        tn__text_json(text, tn__kind_text(kind));
+        tn__text_put(text, ":");
+        tn__words_integer(text, bytes[kind]);
+        comma = ",";
+    }
+    tn__text_put(text, "}");
+}
+
+static void summary_integer(tn__text *text, const char *key, uint64_t value) {
+    tn__text_printf(text, ",\"%s\":", key);
+    tn__words_integer(text, value);
+}
+
+static void summary_seconds(tn__text *text, const tn_report *report) {
+    tn__text_put(text, ",\"seconds\":{");
+    for (uint32_t i = 0; i < report->stage_count; i++) {
+        if (i > 0) tn__text_put(text, ",");
+        tn__text_json(text, report->stages[i].name);
+        tn__text_put(text, ":");
+        double microseconds = report->stages[i].seconds * 1e6 + 0.5; /* finer would be noise */
+        tn__words_number(text, (double)(int64_t)microseconds / 1e6);
+    }
+    tn__text_put(text, "}");
+}
+
+static tn_status summary_render(const tn_report *report, tn__text *text, tn_error *error) {
+    (void)error;
+    const tn_layout *layout = report->layout;
+    tn_memory_summary memory = {0};
+    if (report->occupancy) memory = tn_occupancy_summary(report->occupancy);
+    tn__text_put(text, "{\"format\":\"tenure-plan\",\"version\":1,\"input\":");
+    tn__text_json(text, report->input);
+    tn__text_put(text, ",\"planner\":");
+    tn__text_json(text, layout->planner ? layout->planner : "");
+    tn__text_printf(text, ",\"status\":\"%s\"", tn_verdict_name(layout->verdict));
+    summary_integer(text, "peak", layout->peak);
+    summary_integer(text, "lower_bound", layout->lower_bound);
+    tn__text_put(text, ",\"gap\":");
+    tn__words_number(text, tn__words_gap(layout->peak, layout->lower_bound));
+    summary_integer(text, "naive",
+                    report->occupancy ? memory.naive : tn_problem_naive(report->problem));
+    tn__text_put(text, ",\"by_kind\":");
+    summary_kinds(text, report->occupancy ? memory.total : NULL);
+    tn__text_put(text, ",\"at_peak\":");
+    summary_kinds(text, report->occupancy ? memory.at_peak : NULL);
+    summary_integer(text, "buffers", layout->body_count);
+    if (report->occupancy)
+        summary_integer(text, "tensors", tn_occupancy_life_count(report->occupancy));
+    else
+        tn__text_put(text, ",\"tensors\":null");
+    summary_integer(text, "bounded", memory.bounded);
+    summary_seconds(text, report);
+    summary_integer(text, "seed", layout->seed);
+    summary_integer(text, "work", layout->work);
+    tn__text_put(text, "}\n");
+    return TN_OK;
+}
+
+const tn_report_format tn__report_format_summary = {
+    .name = "summary",
+    .suffix = "",
+    .summary = "one JSON object with the numbers of the plan",
+    .render = summary_render,
+};

@@ -1,0 +1,553 @@
+/* svg.c - the picture for papers: the map of addresses over time, the curve below, a legend.
+ *
+ * The same rectangles as on the page, with a tooltip each. A rectangle that covers less than a
+ * quarter of a square unit cannot be seen alone, and a file of a hundred thousand tooltips opens
+ * nowhere: the largest SVG_MOST rectangles that can be seen are drawn one by one, the others fill
+ * cells of a grid of units that is written as runs. <desc> says how many are which.
+ *
+ * Numbers are written as hundredths in integers: no locale, the same bytes everywhere.
+ * Cost: O(n log n + area of the grid).
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "report/format.h"
+
+enum {
+    SVG_WIDTH = 1000,
+    SVG_LEFT = 84,
+    SVG_RIGHT = 986,
+    SVG_MAP_TOP = 66,
+    SVG_MAP_BOTTOM = 506,
+    SVG_CURVE_TOP = 556,
+    SVG_CURVE_BOTTOM = 676,
+    SVG_LEGEND = 716,
+    SVG_MOST = 8000,
+    SVG_SHADES = 3,
+    SVG_LABELS = 150
+};
+#define SVG_SEEN 0.25 /* square units */
+#define SVG_COLUMNS (SVG_RIGHT - SVG_LEFT)
+#define SVG_ROWS (SVG_MAP_BOTTOM - SVG_MAP_TOP)
+#define SVG_RESERVED UINT32_MAX /* item of a rectangle that a body holds and no tensor fills */
+
+typedef struct svg_rect {
+    double x, y, width, height; /* y downwards, in units of the drawing */
+    uint32_t item, style;
+} svg_rect;
+
+typedef struct svg_picture {
+    tn__text *text;
+    tn__scene scene;
+    tn__curve curve;
+    svg_rect *rects; /* by style, then in the order of items */
+    uint32_t rect_count, single_count;
+    double *bank_base;           /* [bank_count] */
+    double top, curve_top, span; /* highest address, highest live bytes, length of time drawn */
+} svg_picture;
+
+/* --- numbers --- */
+
+/* " 12.5": hundredths, without zeros at the end. */
+static void svg_number(tn__text *text, double value) {
+    int64_t hundredths = llround(value * 100);
+    tn__words_signed(text, hundredths / 100);
+    uint64_t rest = (uint64_t)(hundredths < 0 ? -hundredths : hundredths) % 100;
+    if (rest == 0) return;
+    char digits[3] = {'.', (char)('0' + rest / 10), (char)('0' + rest % 10)};
+    tn__text_add(text, digits, rest % 10 ? 3 : 2);
+}
+
+static void svg_attribute(tn__text *text, const char *name, double value) {
+    tn__text_printf(text, " %s=\"", name);
+    svg_number(text, value);
+    tn__text_put(text, "\"");
+}
+
+static double svg_x(const svg_picture *picture, int64_t at) {
+    double from_first = (double)((uint64_t)at - (uint64_t)picture->scene.first);
+    return SVG_LEFT + from_first / picture->span * SVG_COLUMNS;
+}
+static double svg_y(const svg_picture *picture, double address) {
+    return SVG_MAP_BOTTOM - address / picture->top * SVG_ROWS;
+}
+static double svg_curve_y(const svg_picture *picture, uint64_t bytes) {
+    return SVG_CURVE_BOTTOM -
+           (double)bytes / picture->curve_top * (SVG_CURVE_BOTTOM - SVG_CURVE_TOP);
+}
+
+/* --- rectangles --- */
+
+/* Styles in the order of painting: reserved, tensors by kind and shade, views by kind. */
+static uint32_t svg_style(const tn__item *items, uint32_t item) {
+    if (item == SVG_RESERVED) return 0;
+    if (items[item].share == TN_SHARE_VIEW)
+        return 1 + TN__KIND_COUNT * SVG_SHADES + items[item].kind;
+    return 1 + items[item].kind * SVG_SHADES + item % SVG_SHADES;
+}
+
+static void svg_add(svg_picture *picture, uint32_t item, tn_body_id id, const tn_piece *piece) {
+    const tn_report *report = picture->scene.report;
+    double base = picture->bank_base[tn_problem_body(report->problem, id)->bank] +
+                  (double)report->layout->offset[id];
+    double left = svg_x(picture, piece->first), top = svg_y(picture, base + (double)piece->hi);
+    picture->rects[picture->rect_count++] =
+        (svg_rect){.x = left,
+                   .y = top,
+                   .width = svg_x(picture, piece->last) - left,
+                   .height = svg_y(picture, base + (double)piece->lo) - top,
+                   .item = item,
+                   .style = svg_style(picture->scene.items, item)};
+}
+
+static int svg_compare(const void *left, const void *right) {
+    const svg_rect *a = left, *b = right;
+    if (a->style != b->style) return a->style < b->style ? -1 : 1;
+    if (a->item != b->item) return a->item < b->item ? -1 : 1;
+    if (a->x != b->x) return a->x < b->x ? -1 : 1; /* pieces of one body */
+    return (a->y > b->y) - (a->y < b->y);
+}
+
+/* With a model, pieces are reserved ground below the tensors; without, they are the buffers. */
+static tn_status svg_rects(svg_picture *picture, tn_error *error) {
+    tn__scene *scene = &picture->scene;
+    bool model = scene->report->occupancy != NULL;
+    size_t most = (size_t)scene->item_count + scene->piece_count + 1;
+    bool *pieced = tn__arena_array(&scene->arena, (size_t)scene->report->layout->body_count + 1,
+                                   sizeof *pieced);
+    picture->rects = tn__arena_array(&scene->arena, most, sizeof *picture->rects);
+    if (pieced == NULL || picture->rects == NULL) return tn__no_memory(error, "a picture");
+    for (size_t p = 0; p < scene->piece_count; p++) {
+        tn_body_id body = scene->pieces[p].body; /* of a problem: item i is body i */
+        pieced[body] = !model;
+        svg_add(picture, model ? SVG_RESERVED : body, body, &scene->pieces[p].piece);
+    }
+    for (uint32_t i = 0; i < scene->item_count; i++) {
+        const tn__item *item = &scene->items[i];
+        if (pieced[item->body] || item->hi == item->lo) continue;
+        tn_piece piece = {item->first, item->last, item->lo, item->hi};
+        svg_add(picture, i, item->body, &piece);
+    }
+    if (picture->rect_count > 0)
+        qsort(picture->rects, picture->rect_count, sizeof *picture->rects, svg_compare);
+    return TN_OK;
+}
+
+static int svg_area_compare(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a < b) - (a > b); /* equal areas are equal values: order is free */
+}
+
+/* The area from which rectangles are drawn one by one. */
+static tn_status svg_threshold(svg_picture *picture, double *threshold, tn_error *error) {
+    uint32_t count = picture->rect_count;
+    double *areas = tn__arena_array(&picture->scene.arena, (size_t)count + 1, sizeof *areas);
+    if (areas == NULL) return tn__no_memory(error, "a picture");
+    for (uint32_t i = 0; i < count; i++)
+        areas[i] = picture->rects[i].width * picture->rects[i].height;
+    if (count > 0) qsort(areas, count, sizeof *areas, svg_area_compare);
+    *threshold = count > SVG_MOST && areas[SVG_MOST] >= SVG_SEEN
+                     ? nextafter(areas[SVG_MOST], INFINITY)
+                     : SVG_SEEN;
+    return TN_OK;
+}
+
+static bool svg_is_single(const svg_rect *rect, double threshold) {
+    return rect->width * rect->height >= threshold;
+}
+
+/* --- drawing the rectangles --- */
+
+/* The colour of a style; shades and views are blends with white or black. */
+static const char *svg_colour(uint32_t style, char text[8]) {
+    if (style == 0) return "#e6e9ee";
+    bool view = style > TN__KIND_COUNT * SVG_SHADES;
+    uint32_t kind = view ? style - 1 - TN__KIND_COUNT * SVG_SHADES : (style - 1) / SVG_SHADES;
+    uint32_t shade = view ? 3 : (style - 1) % SVG_SHADES;
+    static const struct {
+        unsigned white, percent;
+    } blends[] = {{255, 0}, {255, 22}, {0, 10}, {255, 50}};
+    unsigned long rgb = strtoul(tn__words_colour(kind) + 1, NULL, 16);
+    unsigned channel[3];
+    for (int i = 0; i < 3; i++) {
+        unsigned from = (unsigned)(rgb >> (16 - 8 * i) & 255), to = blends[shade].white;
+        channel[i] = (from * (100 - blends[shade].percent) + to * blends[shade].percent + 50) / 100;
+    }
+    snprintf(text, 8, "#%02x%02x%02x", channel[0] & 255, channel[1] & 255, channel[2] & 255);
+    return text;
+}
+
+/* "name, 1x64x56x56 float32, 802,816 bytes, live 3 to 9, at 1,024" */
+static void svg_title(const svg_picture *picture, const tn__item *item) {
+    tn__text *text = picture->text;
+    char bytes[TN__WORDS_MAX], offset[TN__WORDS_MAX];
+    uint64_t base = picture->scene.report->layout->offset[item->body];
+    tn__step step = tn__step_of(picture->scene.report, item->step);
+    tn__text_put(text, "<title>");
+    tn__text_xml(text, item->name);
+    if (*step.type) {
+        tn__text_put(text, ", ");
+        tn__text_xml(text, step.type);
+    }
+    if (item->tensor) {
+        tn__text_put(text, ", ");
+        tn__words_shape(text, item->tensor);
+        tn__text_printf(text, " %s", tn_dtype_name(item->tensor->dtype));
+    }
+    tn__text_printf(text, ", %s bytes, live %lld to %lld, at %s</title>",
+                    tn__words_grouped(item->bytes, bytes), (long long)item->first,
+                    (long long)item->last, tn__words_grouped(tn__add_sat(base, item->lo), offset));
+}
+
+static void svg_rect_one(const svg_picture *picture, const svg_rect *rect) {
+    tn__text *text = picture->text;
+    double seam_x = rect->width > 2 ? 0.4 : 0, seam_y = rect->height > 2 ? 0.4 : 0;
+    tn__text_put(text, "<rect");
+    svg_attribute(text, "x", rect->x);
+    svg_attribute(text, "y", rect->y);
+    svg_attribute(text, "width", fmax(rect->width - seam_x, 0.1));
+    svg_attribute(text, "height", fmax(rect->height - seam_y, 0.1));
+    if (rect->item == SVG_RESERVED) {
+        tn__text_put(text, "/>\n");
+        return;
+    }
+    tn__text_put(text, ">");
+    svg_title(picture, &picture->scene.items[rect->item]);
+    tn__text_put(text, "</rect>\n");
+}
+
+/* Fills the cells of `grid` that a small rectangle lies in. */
+static void svg_mark(uint8_t *grid, const svg_rect *rect) {
+    int x0 = (int)fmin(fmax(rect->x - SVG_LEFT, 0), SVG_COLUMNS - 1);
+    int x1 = (int)fmin(fmax(rect->x + rect->width - SVG_LEFT, 0), SVG_COLUMNS - 1);
+    int y0 = (int)fmin(fmax(rect->y - SVG_MAP_TOP, 0), SVG_ROWS - 1);
+    int y1 = (int)fmin(fmax(rect->y + rect->height - SVG_MAP_TOP, 0), SVG_ROWS - 1);
+    if (rect->width < 1) x1 = x0;
+    if (rect->height < 1) y1 = y0;
+    for (int y = y0; y <= y1; y++) memset(grid + y * SVG_COLUMNS + x0, 1, (size_t)(x1 - x0 + 1));
+}
+
+/* Writes the filled cells as runs of one path and empties the grid. */
+static void svg_runs(tn__text *text, uint8_t *grid) {
+    tn__text_put(text, "<path d=\"");
+    for (int y = 0; y < SVG_ROWS; y++) {
+        uint8_t *row = grid + y * SVG_COLUMNS;
+        for (int x = 0; x < SVG_COLUMNS; x++) {
+            int end = x;
+            while (end < SVG_COLUMNS && row[end]) end++;
+            if (end == x) continue;
+            tn__text_printf(text, "M%d %dh%dv1h-%dz", SVG_LEFT + x, SVG_MAP_TOP + y, end - x,
+                            end - x);
+            x = end;
+        }
+        memset(row, 0, SVG_COLUMNS);
+    }
+    tn__text_put(text, "\"/>\n");
+}
+
+static tn_status svg_map(svg_picture *picture, double threshold, tn_error *error) {
+    tn__text *text = picture->text;
+    uint8_t *grid = tn__arena_array(&picture->scene.arena, SVG_ROWS, SVG_COLUMNS);
+    if (grid == NULL) return tn__no_memory(error, "a picture");
+    for (uint32_t i = 0; i < picture->rect_count;) {
+        uint32_t style = picture->rects[i].style;
+        char colour[8];
+        bool merged = false;
+        tn__text_printf(text, "<g fill=\"%s\">\n", svg_colour(style, colour));
+        for (; i < picture->rect_count && picture->rects[i].style == style; i++) {
+            if (svg_is_single(&picture->rects[i], threshold)) {
+                svg_rect_one(picture, &picture->rects[i]);
+            } else {
+                svg_mark(grid, &picture->rects[i]);
+                merged = true;
+            }
+        }
+        if (merged) svg_runs(text, grid);
+        tn__text_put(text, "</g>\n");
+    }
+    return TN_OK;
+}
+
+/* --- names in large rectangles --- */
+
+static void svg_labels(const svg_picture *picture) {
+    tn__text *text = picture->text;
+    uint32_t written = 0;
+    tn__text_put(text, "<g font-family=\"monospace\" font-size=\"8\" fill=\"#10151b\" "
+                       "pointer-events=\"none\">\n");
+    for (uint32_t i = 0; i < picture->rect_count && written < SVG_LABELS; i++) {
+        const svg_rect *rect = &picture->rects[i];
+        if (rect->item == SVG_RESERVED || rect->width < 48 || rect->height < 11) continue;
+        tn__text name;
+        tn__text_init(&name, text->context);
+        tn__words_cell(&name, picture->scene.items[rect->item].name,
+                       (size_t)((rect->width - 6) / 4.9), false);
+        if (name.failed) text->failed = true;
+        while (name.size > 0 && name.data[name.size - 1] == ' ') name.data[--name.size] = '\0';
+        tn__text_put(text, "<text");
+        svg_attribute(text, "x", rect->x + 3);
+        bool view = picture->scene.items[rect->item].share == TN_SHARE_VIEW;
+        svg_attribute(text, "y", view ? rect->y + rect->height - 3 : rect->y + 8.5);
+        tn__text_put(text, ">");
+        tn__text_xml(text, name.size ? name.data : "");
+        tn__text_put(text, "</text>\n");
+        tn__text_release(&name);
+        written++;
+    }
+    tn__text_put(text, "</g>\n");
+}
+
+/* --- axes, levels, legend --- */
+
+static void svg_line(tn__text *text, double x1, double y1, double x2, double y2,
+                     const char *style) {
+    tn__text_put(text, "<line");
+    svg_attribute(text, "x1", x1);
+    svg_attribute(text, "y1", y1);
+    svg_attribute(text, "x2", x2);
+    svg_attribute(text, "y2", y2);
+    tn__text_printf(text, " %s/>\n", style);
+}
+
+static void svg_words(tn__text *text, double x, double y, const char *style, const char *words) {
+    tn__text_put(text, "<text");
+    svg_attribute(text, "x", x);
+    svg_attribute(text, "y", y);
+    tn__text_printf(text, " %s>", style);
+    tn__text_xml(text, words);
+    tn__text_put(text, "</text>\n");
+}
+
+/* "1.5 MiB"; exact, as ticks are few binary digits long. */
+static void svg_tick_label(double bytes, char text[TN__WORDS_MAX]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    int unit = 0;
+    while (unit < 6 && bytes >= 1024 && fmod(bytes / 128, 1) == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    int64_t thousandths = (int64_t)(bytes * 1000);
+    int length = snprintf(text, TN__WORDS_MAX, "%lld.%03lld", (long long)(thousandths / 1000),
+                          (long long)(thousandths % 1000));
+    while (text[length - 1] == '0') length--;
+    if (text[length - 1] == '.') length--;
+    snprintf(text + length, (size_t)(TN__WORDS_MAX - length), " %s", units[unit]);
+}
+
+/* Ticks of bytes [0, size) from `base` on, where `whole` bytes are as high as the drawing. */
+static void svg_byte_axis(const svg_picture *picture, double base, double size, double whole,
+                          double top, double bottom) {
+    double units_per_byte = (bottom - top) / whole;
+    double step = exp2(fmax(0, ceil(log2(34 / units_per_byte))));
+    for (double tick = 0; tick <= size; tick += step) {
+        char label[TN__WORDS_MAX];
+        double y = bottom - (base + tick) * units_per_byte;
+        svg_tick_label(tick, label);
+        svg_line(picture->text, SVG_LEFT, y, SVG_RIGHT, y, "stroke=\"#eceff3\"");
+        svg_words(picture->text, SVG_LEFT - 7, y + 3.5, "text-anchor=\"end\"", label);
+    }
+}
+
+static void svg_time_axis(const svg_picture *picture, double top, double bottom) {
+    char label[24];
+    const tn__scene *scene = &picture->scene;
+    int first = snprintf(label, sizeof label, "%lld", (long long)scene->first);
+    int last = snprintf(label, sizeof label, "%lld", (long long)scene->last);
+    double room = (first > last ? first : last) * 6.5 + 30;
+    uint64_t span = (uint64_t)scene->last - (uint64_t)scene->first, step = 1;
+    for (int i = 1; (double)step / picture->span * SVG_COLUMNS < room && step <= span; i++)
+        step = i % 3 == 0 ? step / 5 * 10 : step / (i % 3 == 1 ? 1 : 2) * (i % 3 == 1 ? 2 : 5);
+    uint64_t skip =
+        (step - (uint64_t)((scene->first % (int64_t)step + (int64_t)step) % (int64_t)step)) % step;
+    for (uint64_t at = skip; at <= span; at += step) {
+        int64_t time = (int64_t)((uint64_t)scene->first + at);
+        double x = svg_x(picture, time);
+        snprintf(label, sizeof label, "%lld", (long long)time);
+        svg_line(picture->text, x, top, x, bottom, "stroke=\"#eceff3\"");
+        svg_words(picture->text, x, bottom + 15, "text-anchor=\"middle\"", label);
+        if (span - at < step) return;
+    }
+}
+
+static void svg_frame(tn__text *text, double top, double bottom) {
+    tn__text_put(text, "<rect fill=\"none\" stroke=\"#b9c0c9\"");
+    svg_attribute(text, "x", SVG_LEFT);
+    svg_attribute(text, "y", top);
+    svg_attribute(text, "width", SVG_COLUMNS);
+    svg_attribute(text, "height", bottom - top);
+    tn__text_put(text, "/>\n");
+}
+
+/* A level with its words above (or below) the line, at the right. */
+static void svg_level(tn__text *text, double y, const char *name, uint64_t bytes, bool peak) {
+    char words[64], iec[TN__WORDS_MAX];
+    snprintf(words, sizeof words, "%s %s", name, tn__words_iec(bytes, iec));
+    svg_line(text, SVG_LEFT, y, SVG_RIGHT, y,
+             peak ? "stroke=\"#b3003c\" stroke-width=\"1.2\""
+                  : "stroke=\"#00694b\" stroke-width=\"1.2\" stroke-dasharray=\"5 4\"");
+    svg_words(text, SVG_RIGHT - 5, peak || y + 14 > SVG_CURVE_BOTTOM ? y - 4 : y + 11,
+              peak ? "text-anchor=\"end\" fill=\"#b3003c\""
+                   : "text-anchor=\"end\" fill=\"#00694b\"",
+              words);
+}
+
+/* The steps as a path; of those that fall on one half unit, the highest and the lowest. */
+static void svg_trace(const svg_picture *picture) {
+    tn__text *text = picture->text;
+    const tn__curve *curve = &picture->curve;
+    double bottom = SVG_CURVE_BOTTOM, x = svg_x(picture, curve->at[0]), y = bottom;
+    tn__text_put(text, "<path fill=\"#0b5cad\" fill-opacity=\".15\" stroke=\"#0b5cad\" d=\"M");
+    svg_number(text, x);
+    tn__text_put(text, " ");
+    svg_number(text, y);
+    for (size_t i = 0; i < curve->count;) {
+        x = floor(svg_x(picture, curve->at[i]) * 2 + 0.5) / 2;
+        double high = svg_curve_y(picture, curve->live[i]), low = high, next = high;
+        for (; i < curve->count && floor(svg_x(picture, curve->at[i]) * 2 + 0.5) / 2 == x; i++) {
+            next = svg_curve_y(picture, curve->live[i]);
+            high = fmin(high, next);
+            low = fmax(low, next);
+        }
+        const double stops[] = {high, low, next};
+        tn__text_put(text, "H");
+        svg_number(text, x);
+        for (int s = high == low ? 2 : 0; s < 3; s++) {
+            tn__text_put(text, "V");
+            svg_number(text, stops[s]);
+        }
+    }
+    tn__text_put(text, "V");
+    svg_number(text, bottom);
+    tn__text_put(text, "\"/>\n");
+}
+
+static void svg_curve(const svg_picture *picture) {
+    const tn_layout *layout = picture->scene.report->layout;
+    svg_byte_axis(picture, 0, picture->curve_top, picture->curve_top, SVG_CURVE_TOP,
+                  SVG_CURVE_BOTTOM);
+    svg_time_axis(picture, SVG_CURVE_TOP, SVG_CURVE_BOTTOM);
+    if (picture->curve.count > 0) svg_trace(picture);
+    svg_frame(picture->text, SVG_CURVE_TOP, SVG_CURVE_BOTTOM);
+    bool same = layout->peak == layout->lower_bound;
+    svg_level(picture->text, svg_curve_y(picture, layout->peak),
+              same ? "arena = lower bound" : "arena", layout->peak, true);
+    if (!same)
+        svg_level(picture->text, svg_curve_y(picture, layout->lower_bound), "lower bound",
+                  layout->lower_bound, false);
+    svg_words(picture->text, SVG_LEFT, SVG_CURVE_TOP - 8, "fill=\"#5b6470\"", "live bytes");
+}
+
+static void svg_legend(const svg_picture *picture) {
+    double x = SVG_LEFT, y = SVG_LEGEND;
+    for (uint32_t kind = 0; kind < TN__KIND_COUNT; kind++) {
+        if (!picture->scene.occurs[kind]) continue;
+        char words[96], iec[TN__WORDS_MAX];
+        snprintf(words, sizeof words, "%s %s", tn__kind_text(kind),
+                 tn__words_iec(picture->scene.total[kind], iec));
+        double width = 30 + 6.3 * (double)strlen(words);
+        if (x + width > SVG_RIGHT) x = SVG_LEFT, y += 18;
+        tn__text_printf(picture->text, "<rect width=\"11\" height=\"11\" rx=\"2\" fill=\"%s\"",
+                        tn__words_colour(kind));
+        svg_attribute(picture->text, "x", x);
+        svg_attribute(picture->text, "y", y - 9.5);
+        tn__text_put(picture->text, "/>\n");
+        svg_words(picture->text, x + 16, y, "fill=\"#1b1f24\"", words);
+        x += width;
+    }
+}
+
+/* --- the whole --- */
+
+static void svg_head(const svg_picture *picture, double threshold) {
+    tn__text *text = picture->text;
+    const tn_layout *layout = picture->scene.report->layout;
+    uint32_t single = 0;
+    for (uint32_t i = 0; i < picture->rect_count; i++)
+        single += svg_is_single(&picture->rects[i], threshold);
+    tn__text_printf(text,
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+                    "font-family=\"system-ui, Helvetica, Arial, sans-serif\" font-size=\"11\" "
+                    "fill=\"#5b6470\">\n<title>",
+                    SVG_WIDTH, SVG_LEGEND + 34);
+    tn__text_xml(text, picture->scene.report->input);
+    tn__text_printf(text,
+                    " - memory plan</title>\n<desc>%u %s in %u buffers. Of %u rectangles, %u are "
+                    "drawn one by one; %u are too small or too many and are merged into cells of "
+                    "one unit. What has no size is not drawn.</desc>\n"
+                    "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+                    picture->scene.item_count,
+                    picture->scene.report->occupancy ? "tensors" : "items", layout->body_count,
+                    picture->rect_count, single, picture->rect_count - single);
+    svg_words(text, SVG_LEFT, 26, "font-size=\"16\" font-weight=\"600\" fill=\"#1b1f24\"",
+              picture->scene.report->input);
+    char facts[240], naive[TN__WORDS_MAX], peak[TN__WORDS_MAX], bound[TN__WORDS_MAX];
+    snprintf(facts, sizeof facts, "without reuse %s, arena %s, lower bound %s (%s, planner %s)",
+             tn__words_iec(picture->scene.naive, naive), tn__words_iec(layout->peak, peak),
+             tn__words_iec(layout->lower_bound, bound), tn_verdict_name(layout->verdict),
+             layout->planner ? layout->planner : "none");
+    svg_words(text, SVG_LEFT, 45, "font-size=\"12\"", facts);
+}
+
+static tn_status svg_draw(svg_picture *picture, tn_error *error) {
+    const tn_report *report = picture->scene.report;
+    double threshold;
+    TN_TRY(svg_rects(picture, error));
+    TN_TRY(svg_threshold(picture, &threshold, error));
+    svg_head(picture, threshold);
+    for (tn_bank_id id = 0; id < tn_problem_bank_count(report->problem); id++) {
+        bool alone = tn_problem_bank_count(report->problem) == 1;
+        svg_byte_axis(picture, picture->bank_base[id],
+                      alone ? picture->top : (double)report->layout->bank_peak[id], picture->top,
+                      SVG_MAP_TOP, SVG_MAP_BOTTOM);
+    }
+    svg_time_axis(picture, SVG_MAP_TOP, SVG_MAP_BOTTOM);
+    TN_TRY(svg_map(picture, threshold, error));
+    svg_labels(picture);
+    svg_frame(picture->text, SVG_MAP_TOP, SVG_MAP_BOTTOM);
+    svg_level(picture->text, svg_y(picture, (double)report->layout->peak), "arena",
+              report->layout->peak, true);
+    svg_curve(picture);
+    svg_legend(picture);
+    tn__text_put(picture->text, "</svg>\n");
+    return TN_OK;
+}
+
+/* Banks lie end to end: the height of the picture is the peak of all. */
+static tn_status svg_scale(svg_picture *picture, tn_error *error) {
+    tn__scene *scene = &picture->scene;
+    const tn_layout *layout = scene->report->layout;
+    picture->bank_base =
+        tn__arena_array(&scene->arena, layout->bank_count, sizeof *picture->bank_base);
+    if (picture->bank_base == NULL) return tn__no_memory(error, "a picture");
+    double sum = 0;
+    for (tn_bank_id id = 0; id < layout->bank_count; id++) {
+        picture->bank_base[id] = sum;
+        sum += (double)layout->bank_peak[id];
+    }
+    uint64_t most =
+        layout->lower_bound > picture->curve.peak ? layout->lower_bound : picture->curve.peak;
+    picture->top = fmax(sum, 1) * 1.06;
+    picture->curve_top = fmax(fmax(sum, (double)most), 1) * 1.25;
+    picture->span = fmax((double)((uint64_t)scene->last - (uint64_t)scene->first), 1);
+    return TN_OK;
+}
+
+static tn_status svg_render(const tn_report *report, tn__text *text, tn_error *error) {
+    svg_picture picture = {.text = text};
+    tn_status status = tn__scene_make(&picture.scene, report, error);
+    if (status == TN_OK) status = tn__scene_pieces(&picture.scene, error);
+    if (status == TN_OK)
+        status = tn__curve_make(&picture.curve, report->problem, report->context, error);
+    if (status == TN_OK) status = svg_scale(&picture, error);
+    if (status == TN_OK) status = svg_draw(&picture, error);
+    tn__curve_release(&picture.curve);
+    tn__scene_release(&picture.scene);
+    return status;
+}
+
+const tn_report_format tn__report_format_svg = {
+    .name = "svg",
+    .suffix = ".svg",
+    .summary = "the picture for papers",
+    .render = svg_render,
+};

@@ -1,0 +1,214 @@
+/* table.c - what `tenure plan` prints: the answer, where the bytes are, who holds them at the peak.
+ *
+ * At most 100 columns; the most important number first. Names are untrusted: tn__words_cell
+ * keeps control characters away from the terminal.
+ */
+#include <stdio.h>
+
+#include "report/format.h"
+
+#define TABLE_HOLDERS 10
+#define TABLE_WIDTH 100
+
+/* "  arena               9.2 MiB     9,633,792 bytes" */
+static void table_size(tn__text *text, const char *label, uint64_t bytes) {
+    char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
+    tn__text_printf(text, "  %-15s %11s  %20s bytes", label, tn__words_iec(bytes, iec),
+                    tn__words_grouped(bytes, exact));
+}
+
+/* A share in percent, exact where it is exact. */
+static void table_percent(tn__text *text, double share) {
+    double percent = share * 100;
+    if (percent != 0 && percent > -0.1 && percent < 0.1)
+        tn__text_printf(text, "%.4f %%", percent);
+    else
+        tn__text_printf(text, "%.1f %%", percent);
+}
+
+static const char *table_verdict(const tn_layout *layout) {
+    if (layout->timed_out) return "the best plan before the time limit; a smaller one may exist";
+    switch (layout->verdict) {
+    case TN_VERDICT_OPTIMAL:
+        return "optimal: no plan needs less";
+    case TN_VERDICT_FEASIBLE:
+        return "valid; a smaller plan may exist";
+    case TN_VERDICT_INFEASIBLE:
+        return "infeasible: no plan fits";
+    case TN_VERDICT_STOPPED:
+        return "stopped before there was an answer";
+    }
+    return "";
+}
+
+static void table_answer(tn__text *text, const tn__scene *scene) {
+    const tn_layout *layout = scene->report->layout;
+    tn__words_cell(text, scene->report->input, TABLE_WIDTH, false);
+    while (text->size > 0 && text->data[text->size - 1] == ' ') text->data[--text->size] = '\0';
+    tn__text_printf(text, "\n  planner %s; %s\n\n", layout->planner ? layout->planner : "none",
+                    table_verdict(layout));
+    table_size(text, "without reuse", scene->naive);
+    tn__text_put(text, "\n");
+    table_size(text, "arena", layout->peak);
+    if (scene->naive > 0) {
+        tn__text_put(text, "    saved ");
+        table_percent(text, 1 - (double)layout->peak / (double)scene->naive);
+    }
+    tn__text_put(text, "\n");
+    table_size(text, "lower bound", layout->lower_bound);
+    if (layout->peak == layout->lower_bound || layout->lower_bound > 0) {
+        tn__text_put(text, "    gap ");
+        table_percent(text, tn__words_gap(layout->peak, layout->lower_bound));
+    }
+    tn__text_put(text, "\n");
+}
+
+/* A line per bank where there are several; the capacity where one is given. */
+static void table_banks(tn__text *text, const tn_report *report) {
+    uint32_t count = tn_problem_bank_count(report->problem);
+    for (tn_bank_id id = 0; id < count; id++) {
+        const tn_bank *bank = tn_problem_bank(report->problem, id);
+        if (count == 1 && bank->capacity == 0) return;
+        if (count == 1) {
+            table_size(text, "capacity", bank->capacity);
+            tn__text_put(text, "    used ");
+            table_percent(text, (double)report->layout->bank_peak[0] / (double)bank->capacity);
+            tn__text_put(text, "\n");
+            return;
+        }
+        char iec[TN__WORDS_MAX], bound[TN__WORDS_MAX], most[TN__WORDS_MAX];
+        tn__text_put(text, id ? "  " : "\n  ");
+        tn__words_cell(text, bank->name ? bank->name : "arena", 15, false);
+        tn__text_printf(text, " %11s  lower bound %11s  capacity %s\n",
+                        tn__words_iec(report->layout->bank_peak[id], iec),
+                        tn__words_iec(report->layout->bank_lower_bound[id], bound),
+                        bank->capacity ? tn__words_iec(bank->capacity, most) : "none");
+    }
+}
+
+static void table_kinds(tn__text *text, const tn__scene *scene) {
+    if (scene->report->occupancy == NULL) return;
+    tn__text_printf(text, "\n  %-15s %33s  %33s\n", "kind", "all tensors", "at the peak");
+    for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) {
+        uint64_t total = scene->summary.total[kind], peak = scene->summary.at_peak[kind];
+        char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
+        if (total == 0 && peak == 0) continue;
+        tn__text_printf(text, "  %-15s %11s  %20s", tn__kind_text(kind), tn__words_iec(total, iec),
+                        tn__words_grouped(total, exact));
+        if (scene->occurs[kind])
+            tn__text_printf(text, "  %11s  %20s\n", tn__words_iec(peak, iec),
+                            tn__words_grouped(peak, exact));
+        else
+            tn__text_printf(text, "  %33s\n", "outside the arena");
+    }
+    if (scene->summary.bounded > 0)
+        tn__text_printf(
+            text, "  %u tensor%s whose size depends on the data: counted at the most.\n",
+            scene->summary.bounded, scene->summary.bounded == 1 ? " has a size" : "s have sizes");
+}
+
+/* --- who holds the peak --- */
+
+static void table_model_row(tn__text *text, const tn__scene *scene, const tn__item *item) {
+    tn__text shape;
+    tn__text_init(&shape, scene->report->context);
+    tn__words_shape(&shape, item->tensor);
+    if (shape.failed) text->failed = true;
+    tn__words_cell(text, item->name, 30, false);
+    tn__text_put(text, "  ");
+    tn__words_cell(text, tn__step_of(scene->report, item->step).type, 14, false);
+    tn__text_put(text, "  ");
+    tn__words_cell(text, shape.size ? shape.data : "", 17, false);
+    tn__text_printf(text, "  %s", item->tensor ? tn_dtype_name(item->tensor->dtype) : "");
+    tn__text_release(&shape);
+}
+
+static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__item *item) {
+    char offset[TN__WORDS_MAX];
+    tn__words_cell(text, item->name, 30, false);
+    tn__text_printf(text, "  %15s  %lld to %lld",
+                    tn__words_grouped(scene->report->layout->offset[item->body], offset),
+                    (long long)item->first, (long long)item->last);
+}
+
+static void table_peak_title(tn__text *text, const tn__scene *scene, const tn__curve *curve) {
+    if (scene->report->occupancy == NULL) {
+        tn__text_printf(text, "\n  at the peak, time %lld\n", (long long)curve->peak_at);
+        tn__text_printf(text, "  %15s  %-30s  %15s  %s\n", "bytes", "buffer", "address", "live");
+        return;
+    }
+    tn__step step = tn__step_of(scene->report, (uint32_t)curve->peak_at);
+    tn__text_printf(text, "\n  at the peak, step %lld of %lld: ", (long long)curve->peak_at,
+                    (long long)scene->last);
+    tn__words_cell(text, step.type, strlen(step.type) < 24 ? strlen(step.type) : 24, false);
+    if (*step.name) {
+        tn__text_put(text, " ");
+        tn__words_cell(text, step.name, strlen(step.name) < 40 ? strlen(step.name) : 40, false);
+    }
+    tn__text_printf(text, "\n  %15s  %-30s  %-14s  %-17s  %s\n", "bytes", "tensor", "operator",
+                    "shape", "type");
+}
+
+static tn_status table_holders(tn__text *text, tn__scene *scene, tn_error *error) {
+    tn__curve curve;
+    tn_status status =
+        tn__curve_make(&curve, scene->report->problem, scene->report->context, error);
+    const tn__holder *holders = NULL;
+    uint32_t count = 0;
+    if (status == TN_OK && curve.count > 0) {
+        table_peak_title(text, scene, &curve);
+        status = tn__holders_at(scene, curve.peak_at, &holders, &count, error);
+    }
+    uint64_t rest = 0;
+    char exact[TN__WORDS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        if (i >= TABLE_HOLDERS) {
+            rest = tn__add_sat(rest, holders[i].bytes);
+            continue;
+        }
+        const tn__item *item = &scene->items[holders[i].item];
+        tn__text_printf(text, "  %15s  ", tn__words_grouped(holders[i].bytes, exact));
+        if (scene->report->occupancy)
+            table_model_row(text, scene, item);
+        else
+            table_problem_row(text, scene, item);
+        tn__text_put(text, "\n");
+    }
+    if (count > TABLE_HOLDERS)
+        tn__text_printf(text, "  %15s  in %u more\n", tn__words_grouped(rest, exact),
+                        count - TABLE_HOLDERS);
+    tn__curve_release(&curve);
+    return status;
+}
+
+static void table_stages(tn__text *text, const tn_report *report) {
+    if (report->stage_count == 0) return;
+    double total = 0;
+    for (uint32_t i = 0; i < report->stage_count; i++) total += report->stages[i].seconds;
+    tn__text_printf(text, "\n  %.1f ms", total * 1e3);
+    for (uint32_t i = 0; i < report->stage_count; i++)
+        tn__text_printf(text, "%s %s %.1f", i ? "," : ":", report->stages[i].name,
+                        report->stages[i].seconds * 1e3);
+    tn__text_put(text, "\n");
+}
+
+static tn_status table_render(const tn_report *report, tn__text *text, tn_error *error) {
+    tn__scene scene;
+    tn_status status = tn__scene_make(&scene, report, error);
+    if (status == TN_OK) {
+        table_answer(text, &scene);
+        table_banks(text, report);
+        table_kinds(text, &scene);
+        status = table_holders(text, &scene, error);
+    }
+    if (status == TN_OK) table_stages(text, report);
+    tn__scene_release(&scene);
+    return status;
+}
+
+const tn_report_format tn__report_format_table = {
+    .name = "table",
+    .suffix = "",
+    .summary = "the plan in words, for people",
+    .render = table_render,
+};

@@ -1,0 +1,208 @@
+"use strict";
+/* data.js - the plan as html.c wrote it, decoded once into flat arrays, and the words for its
+   numbers.
+
+   A column is an array, or one value that stands for all rows. Integers beyond 2^53 come as
+   strings: drawing uses the nearest double, every text uses the exact integer. Times count from
+   plan.time[0], so that a plan far from zero keeps its steps apart. */
+
+const plan = JSON.parse(document.getElementById("data").textContent);
+const SHARE = { own: 0, view: 1, inplace: 2 };
+const FLAG = { bounded: 1, whole: 2, alias: 4 };
+
+const cell = (column, row) => (Array.isArray(column) ? column[row] : column);
+
+function numbers(column, count) {
+  const out = new Float64Array(count);
+  if (Array.isArray(column)) for (let i = 0; i < count; i++) out[i] = Number(column[i]);
+  else out.fill(Number(column));
+  return out;
+}
+
+/* Bodies: what has one address. */
+const body = {
+  count: plan.body.count,
+  size: numbers(plan.body.size, plan.body.count),
+  offset: numbers(plan.body.offset, plan.body.count),
+  bank: numbers(plan.body.bank, plan.body.count),
+  align: numbers(plan.body.align, plan.body.count),
+};
+
+/* Items: what has a name and a colour. Of a model, the lives of its tensors; of a problem, its
+   bodies themselves. */
+const table = plan.item || {
+  count: plan.body.count, name: plan.body.name, kind: 0, body: null, first: plan.body.first,
+  last: plan.body.last, lo: 0, hi: plan.body.size, bytes: plan.body.size, share: 0, type: 0,
+  shape: 0, step: -1, source: -1, flags: 0,
+};
+const item = {
+  count: table.count,
+  body: table.body === null ? Float64Array.from({ length: table.count }, (_, i) => i)
+                            : numbers(table.body, table.count),
+  kind: numbers(table.kind, table.count),
+  first: numbers(table.first, table.count),
+  last: numbers(table.last, table.count),
+  lo: numbers(table.lo, table.count),
+  hi: numbers(table.hi, table.count),
+  bytes: numbers(table.bytes, table.count),
+  share: numbers(table.share, table.count),
+  flags: numbers(table.flags, table.count),
+  step: numbers(table.step, table.count),
+  source: numbers(table.source, table.count),
+};
+const piece = {
+  count: plan.piece.count,
+  body: numbers(plan.piece.body, plan.piece.count),
+  first: numbers(plan.piece.first, plan.piece.count),
+  last: numbers(plan.piece.last, plan.piece.count),
+  lo: numbers(plan.piece.lo, plan.piece.count),
+  hi: numbers(plan.piece.hi, plan.piece.count),
+};
+const curve = {
+  count: plan.curve.count,
+  at: numbers(plan.curve.at, plan.curve.count),
+  live: numbers(plan.curve.live, plan.curve.count),
+};
+const kinds = plan.kinds.map(([name, total, fixed]) => ({ name, total, fixed }));
+const banks = plan.banks.map(([name, capacity, peak]) => ({ name, capacity, peak }));
+const span = Number(plan.time[1]);
+const peakBytes = Number(plan.peak);
+const boundBytes = Number(plan.bound);
+
+/* Banks lie end to end, so that the height of the drawing is the peak of all. */
+{
+  let sum = 0;
+  for (const bank of banks) {
+    bank.base = sum;
+    sum += Number(bank.peak);
+  }
+}
+
+/* --- words --- */
+
+const text = (index) => plan.text[index];
+const itemName = (i) => text(cell(table.name, i));
+const itemType = (i) => text(cell(table.type, i));
+const itemShape = (i) => text(cell(table.shape, i));
+const kindName = (kind) => kinds[kind].name.replace("_", " ");
+const grouped = (integer) => String(integer).replace(/\B(?=(\d{3})+$)/g, ",");
+
+/* "9.2 MiB" */
+function iec(bytes) {
+  const value = Number(bytes);
+  if (value < 1024) return `${value} ${value === 1 ? "byte" : "bytes"}`;
+  const unit = Math.min(6, Math.floor(Math.log2(value) / 10));
+  const tenths = value / 1024 ** unit * 10, tie = tenths % 1 === 0.5; // to even, as C's printf
+  const rounded = tie ? 2 * Math.round(tenths / 2) : Math.round(tenths);
+  return rounded >= 10240 && unit < 6 ? `1.0 ${"_KMGTPE"[unit + 1]}iB`
+                                      : `${(rounded / 10).toFixed(1)} ${"_KMGTPE"[unit]}iB`;
+}
+
+/* "9.2 MiB (9,633,792 bytes)" */
+function bytesText(bytes) {
+  return Number(bytes) < 1024 ? iec(bytes) : `${iec(bytes)} (${grouped(bytes)} bytes)`;
+}
+
+/* An instant of the input's own time axis, exactly. */
+const instant = (relative) => String(BigInt(plan.time[0]) + BigInt(relative));
+
+const stepType = (index) =>
+  index >= 0 && index < plan.step.count ? text(cell(plan.step.type, index)) : "";
+
+/* "Conv 'layer1.0.conv1'"; "" where the step runs no operator. */
+function stepText(index) {
+  const type = stepType(index);
+  const name = type && text(cell(plan.step.name, index));
+  return name ? `${type} '${name}'` : type;
+}
+
+function lifeText(i) {
+  const first = instant(cell(table.first, i)), last = instant(cell(table.last, i));
+  const length = BigInt(last) - BigInt(first);
+  return `${first} to ${last} (${grouped(length)} ${length === 1n ? "step" : "steps"})`;
+}
+
+function addressText(i) {
+  const row = item.body[i];
+  const start = BigInt(cell(plan.body.offset, row));
+  const low = start + BigInt(cell(table.lo, i)), high = start + BigInt(cell(table.hi, i));
+  const where = banks.length > 1 ? ` in ${banks[body.bank[row]].name}` : "";
+  return `${grouped(low)} to ${grouped(high)}${where}`;
+}
+
+/* What is known of an item, as pairs for a tooltip or the details. */
+function itemFacts(i) {
+  const facts = [], add = (name, value) => value && facts.push([name, value]);
+  const shape = itemShape(i), type = itemType(i);
+  add("kind", kindName(item.kind[i]));
+  add("made by", stepText(item.step[i]));
+  add("shape", shape && type ? `${shape} ${type}` : shape || type);
+  add("bytes", bytesText(cell(table.bytes, i)) +
+      (item.flags[i] & FLAG.bounded ? ", an upper bound" : ""));
+  add("live", lifeText(i));
+  add("address", addressText(i));
+  if (item.flags[i] & FLAG.whole) add("", "somewhere inside these bytes");
+  if (item.source[i] >= 0) {
+    const how = item.share[i] === SHARE.inplace ? "written over" : "a view of";
+    add(how, itemName(item.source[i]));
+  }
+  return facts;
+}
+
+/* The middle of a long name says least. */
+function shortened(name, most) {
+  if (name.length <= most) return name;
+  if (most < 4) return "";
+  const tail = Math.floor((most - 1) / 2);
+  return `${name.slice(0, most - 1 - tail)}\u2026${name.slice(name.length - tail)}`;
+}
+
+/* --- who holds the memory at one instant --- */
+
+const pieceStart = new Int32Array(body.count + 1); // pieces come body by body
+for (let p = 0; p < piece.count; p++) pieceStart[piece.body[p] + 1]++;
+for (let b = 0; b < body.count; b++) pieceStart[b + 1] += pieceStart[b];
+const hasPieces = (b) => pieceStart[b + 1] > pieceStart[b];
+
+/* Rows {body, item, bytes, sharing}: one per body that is live, named by its largest live tensor;
+   a body that no tensor explains (kept alive by a view) by its first. Bytes are exact. */
+function holdersAt(time) {
+  const rows = new Map();
+  const hold = (b, high, low) => {
+    const row = rows.get(b) || { body: b, item: -1, bytes: 0n, sharing: 0 };
+    row.bytes += BigInt(high) - BigInt(low);
+    rows.set(b, row);
+  };
+  for (let p = 0; p < piece.count; p++) {
+    if (time >= piece.first[p] && time < piece.last[p])
+      hold(piece.body[p], cell(plan.piece.hi, p), cell(plan.piece.lo, p));
+  }
+  for (let i = 0; i < item.count; i++) {
+    const b = item.body[i], live = time >= item.first[i] && time < item.last[i];
+    if (live && !hasPieces(b) && item.hi[i] > item.lo[i])
+      hold(b, cell(table.hi, i), cell(table.lo, i));
+    const row = rows.get(b);
+    if (!row || (!live && row.item >= 0)) continue;
+    if (live) row.sharing++;
+    if (row.item < 0 || row.sharing === 1 || item.bytes[i] > item.bytes[row.item]) row.item = i;
+  }
+  return [...rows.values()];
+}
+
+/* Index of the curve's step that holds `time`; -1 before the first. */
+function curveIndex(time) {
+  let low = 0, high = curve.count;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (curve.at[middle] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+const liveAt = (time) => { const i = curveIndex(time); return i < 0 ? 0 : cell(plan.curve.live, i); };
+
+/* The first instant with the most live bytes. */
+let peakTime = 0;
+for (let i = 0, most = -1; i < curve.count; i++) {
+  if (curve.live[i] > most) { most = curve.live[i]; peakTime = curve.at[i]; }
+}

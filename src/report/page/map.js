@@ -1,0 +1,543 @@
+/* map.js - the picture: rectangles in the plane of time and address, and the curve of live bytes
+   below it, on canvases.
+
+   Every rectangle has two heights above zero: its planned address, and its place in the stack
+   where nothing is reused; `mix` slides between them. Rectangles are kept in order of colour, so
+   that a frame sets few colours; those outside the view are skipped, those that would paint the
+   same pixels as the one before too. What moves with the pointer is on a canvas of its own. The
+   pointer finds rectangles through a grid whose fineness is chosen so that it stays linear in
+   their number. */
+
+const GUTTER = { left: 84, right: 14, top: 12, bottom: 24 };
+const SHADES = 3;
+
+const rect = (() => { // layers: 0 reserved by a body of several tensors, 1 tensors, 2 views
+  const background = plan.item ? piece.count : 0;
+  const list = [];
+  if (plan.item) {
+    for (let p = 0; p < piece.count; p++)
+      list.push([-1, piece.body[p], piece.first[p], piece.last[p], piece.lo[p], piece.hi[p]]);
+  }
+  for (let i = 0; i < item.count; i++) {
+    const b = item.body[i];
+    if (plan.item || !hasPieces(b))
+      list.push([i, b, item.first[i], item.last[i], item.lo[i], item.hi[i]]);
+    else
+      for (let p = pieceStart[b]; p < pieceStart[b + 1]; p++)
+        list.push([i, b, piece.first[p], piece.last[p], piece.lo[p], piece.hi[p]]);
+  }
+  const alone = new Float64Array(item.count);
+  let sum = 0;
+  for (let i = 0; i < item.count; i++) {
+    const source = item.source[i], align = body.align[item.body[i]];
+    if (item.flags[i] & FLAG.alias && source >= 0 && source < i) {
+      alone[i] = alone[source] + item.lo[i] - item.lo[source];
+    } else {
+      alone[i] = sum;
+      sum += Math.ceil(item.bytes[i] / align) * align;
+    }
+  }
+  const style = ([i]) => i < 0 ? 0 : item.share[i] === SHARE.view
+    ? 1 + (kinds.length + item.kind[i]) * SHADES
+    : 1 + item.kind[i] * SHADES + i % SHADES;
+  list.forEach((row, index) => row.push(style(row), index));
+  list.sort((a, b) => a[6] - b[6] || a[7] - b[7]);
+  const column = (f, T = Float64Array) => T.from(list, f);
+  return {
+    count: list.length, background, stackTop: sum,
+    item: column((r) => r[0], Int32Array), body: column((r) => r[1], Int32Array),
+    x0: column((r) => r[2]), x1: column((r) => r[3]),
+    low: [column((r) => banks[body.bank[r[1]]].base + body.offset[r[1]] + r[4]),
+          column((r) => r[0] < 0 ? 0 : alone[r[0]] + (plan.item ? 0 : r[4]))],
+    height: [column((r) => r[5] - r[4]),
+             column((r) => r[0] < 0 ? 0 : plan.item ? item.bytes[r[0]] : r[5] - r[4])],
+    style: column((r) => r[6], Int32Array),
+  };
+})();
+
+const naiveTop = Math.max(rect.stackTop, Number(plan.naive));
+const topOf = (mode) => Math.max(mode ? naiveTop : peakBytes, 1);
+
+const state = {
+  mode: 0, mix: 0, // 0: with reuse, 1: without
+  hidden: new Set(), matched: null, // kinds; Uint8Array over items
+  hover: -1, selected: -1, // items
+  time: peakTime, pointer: null, // the instant of the table; {x, y} of the pointer
+  paintMs: 0,
+};
+const view = { x0: 0, x1: 1, y0: 0, y1: 1 };
+
+function fullView(mode) {
+  return { x0: 0, x1: Math.max(span, 1), y0: 0, y1: topOf(mode) * 1.06 };
+}
+
+/* Keeps the view inside the picture and away from depths that doubles cannot draw. */
+function clampView() {
+  const full = fullView(state.mode);
+  for (const [a, b] of [["x0", "x1"], ["y0", "y1"]]) {
+    const whole = full[b] - full[a];
+    const length = Math.min(whole, Math.max(view[b] - view[a], Math.max(2, whole * 1e-9)));
+    view[a] = Math.min(Math.max(view[a], full[a]), full[b] - length);
+    view[b] = view[a] + length;
+  }
+}
+
+/* --- colours --- */
+
+const colour = { style: [] };
+const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+const blend = (a, b, share) => {
+  const from = channels(a), to = channels(b);
+  return `rgb(${from.map((v, i) => Math.round(v + (to[i] - v) * share)).join(",")})`;
+};
+function readColours() {
+  const css = getComputedStyle(document.documentElement);
+  for (const name of ["back", "line", "text", "soft", "reserved", "grid", "mark", "accent", "bound",
+    "curve", "area"]) colour[name] = css.getPropertyValue(`--${name}`).trim();
+  colour.style = [colour.reserved];
+  colour.kind = kinds.map(({ name }) => css.getPropertyValue(`--${name}`).trim() || "#8a93a0");
+  for (const base of colour.kind)
+    colour.style.push(base, blend(base, "#ffffff", 0.22), blend(base, "#000000", 0.1));
+  for (const base of colour.kind)
+    colour.style.push(...Array(SHADES).fill(blend(base, colour.back, 0.5)));
+}
+
+/* --- panes --- */
+
+function makePane(id) {
+  const box = document.getElementById(id);
+  const [base, top] = box.querySelectorAll("canvas");
+  return { box, base, top, width: 0, height: 0, dpr: 1 };
+}
+const mapPane = makePane("map");
+const curvePane = makePane("curve");
+
+/* Fits the canvases to their box; true when something changed. */
+function fitPane(pane) {
+  const width = pane.box.clientWidth, height = pane.box.clientHeight;
+  const dpr = window.devicePixelRatio || 1;
+  if (pane.width === width && pane.height === height && pane.dpr === dpr) return false;
+  Object.assign(pane, { width, height, dpr });
+  for (const canvas of [pane.base, pane.top]) {
+    canvas.width = Math.max(1, Math.round(width * dpr));
+    canvas.height = Math.max(1, Math.round(height * dpr));
+  }
+  return true;
+}
+
+/* The drawing area of a pane, with the two scales; `curveTop` is the curve's highest byte. */
+const curveTop = Math.max(peakBytes, boundBytes, ...[1], curve.live.reduce((a, b) => Math.max(a, b), 0)) * 1.25;
+function scales(pane) {
+  const width = Math.max(1, pane.width - GUTTER.left - GUTTER.right);
+  const height = Math.max(1, pane.height - GUTTER.top - GUTTER.bottom);
+  const [y0, y1] = pane === mapPane ? [view.y0, view.y1] : [0, curveTop];
+  const sx = width / (view.x1 - view.x0), sy = height / (y1 - y0);
+  return {
+    left: GUTTER.left, top: GUTTER.top, width, height, right: GUTTER.left + width,
+    bottom: GUTTER.top + height, sx, sy, y0, y1,
+    x: (time) => GUTTER.left + (time - view.x0) * sx,
+    y: (address) => GUTTER.top + height - (address - y0) * sy,
+    time: (x) => view.x0 + (x - GUTTER.left) / sx,
+    address: (y) => y0 + (GUTTER.top + height - y) / sy,
+  };
+}
+
+/* --- axes --- */
+
+/* Ticks for bytes are powers of two apart: their labels are exact. */
+function byteTicks(low, high, room) {
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2((high - low) / Math.max(1, room))));
+  const ticks = [];
+  for (let i = Math.max(0, Math.ceil(low / step)); i * step <= high && ticks.length < 64; i++)
+    ticks.push(i * step);
+  return ticks;
+}
+function byteLabel(value) {
+  if (value < 1024) return `${value} B`;
+  let unit = Math.min(6, Math.floor(Math.log2(value) / 10));
+  while (unit > 1 && (value / 1024 ** unit * 8) % 1 !== 0) unit--; // 1.5 MiB, but 1100 KiB
+  return `${+(value / 1024 ** unit).toFixed(3)} ${"_KMGTPE"[unit]}iB`;
+}
+
+function drawByteAxis(g, s, ranges) {
+  g.textAlign = "right";
+  g.textBaseline = "middle";
+  for (const { base, size, name } of ranges) {
+    const low = Math.max(s.y0 - base, 0), high = Math.min(s.y1 - base, size);
+    if (low > high) continue;
+    for (const tick of byteTicks(low, high, (high - low) * s.sy / 34)) {
+      const y = Math.round(s.y(base + tick)) + 0.5;
+      g.fillStyle = colour.grid;
+      g.fillRect(s.left, y - 0.5, s.width, 1);
+      g.fillStyle = colour.soft;
+      g.fillText(byteLabel(tick), s.left - 8, Math.min(y, s.bottom - 2));
+    }
+    if (name && base > 0 && s.y(base) > s.top && s.y(base) < s.bottom) {
+      g.fillStyle = colour.soft;
+      g.fillRect(s.left - 80, Math.round(s.y(base)), s.width + 80, 1);
+    }
+  }
+}
+
+function drawTimeAxis(g, s) {
+  const widest = 26 + Math.max(g.measureText(instant(Math.ceil(view.x1))).width,
+    g.measureText(instant(Math.floor(view.x0))).width);
+  let step = 1;
+  for (let i = 0; step * s.sx < widest; i++) step = [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
+  g.textAlign = "center";
+  g.textBaseline = "alphabetic";
+  for (let i = Math.ceil(view.x0 / step), n = 0; i * step <= view.x1 && n < 400; i++, n++) {
+    const x = Math.round(s.x(i * step));
+    g.fillStyle = colour.grid;
+    g.fillRect(x, s.top, 1, s.height);
+    g.fillStyle = colour.soft;
+    g.fillRect(x, s.bottom, 1, 4);
+    const label = instant(i * step), half = g.measureText(label).width / 2;
+    g.fillText(label, Math.min(Math.max(x, half + 2), s.right + GUTTER.right - half - 2), s.bottom + 17);
+  }
+}
+
+function drawFrame(g, s) {
+  g.strokeStyle = colour.line;
+  g.lineWidth = 1;
+  g.strokeRect(s.left - 0.5, s.top - 0.5, s.width + 1, s.height + 1);
+}
+
+/* A level across the drawing with its words at the right, above or below the line. */
+function drawLevel(g, s, { value, words, stroke, dash = [], above = true }) {
+  const y = Math.round(s.y(value)) + 0.5;
+  if (y < s.top - 1 || y > s.bottom + 1) return;
+  g.strokeStyle = stroke;
+  g.lineWidth = 1.5;
+  g.setLineDash(dash);
+  g.beginPath();
+  g.moveTo(s.left, y);
+  g.lineTo(s.right, y);
+  g.stroke();
+  g.setLineDash([]);
+  const width = g.measureText(words).width + 10;
+  const at = (above && y - 17 >= s.top - 8) || y + 18 > s.bottom ? y - 17 : y + 2;
+  g.globalAlpha = 0.85;
+  g.fillStyle = colour.back;
+  g.fillRect(s.right - width, at, width, 15);
+  g.globalAlpha = 1;
+  g.fillStyle = stroke;
+  g.textAlign = "right";
+  g.textBaseline = "middle";
+  g.fillText(words, s.right - 5, at + 8);
+}
+
+/* --- the map --- */
+
+const ease = (t) => t * t * (3 - 2 * t);
+
+/* Address and height of rectangle r as drawn now. */
+function lowOf(r) {
+  if (state.mix === 0) return rect.low[0][r];
+  return rect.low[0][r] + (rect.low[1][r] - rect.low[0][r]) * ease(state.mix);
+}
+function heightOf(r) {
+  if (state.mix === 0) return rect.height[0][r];
+  return rect.height[0][r] + (rect.height[1][r] - rect.height[0][r]) * ease(state.mix);
+}
+const isShown = (r) => rect.item[r] < 0 ? state.mix === 0 : !state.hidden.has(item.kind[rect.item[r]]);
+
+/* Fills the rectangles that `wanted` takes; returns those with room for a name. */
+function fillRects(g, s, dpr, wanted) {
+  const labels = [], right = s.right, bottom = s.bottom;
+  const snap = (v) => Math.round(v * dpr) / dpr;
+  let style = -1, lastX = NaN, lastY = NaN, lastW = NaN, lastH = NaN;
+  for (let r = 0; r < rect.count; r++) {
+    if (rect.x1[r] <= view.x0 || rect.x0[r] >= view.x1 || !wanted(r)) continue;
+    const height = heightOf(r), low = lowOf(r);
+    if (height <= 0 || low >= view.y1 || low + height <= view.y0) continue;
+    const x = snap(Math.max(s.x(rect.x0[r]), s.left)), y = snap(Math.max(s.y(low + height), s.top));
+    let w = snap(Math.min(s.x(rect.x1[r]), right)) - x, h = snap(Math.min(s.y(low), bottom)) - y;
+    if (w > 3) w -= 1; // a seam between neighbours, where there is room for it
+    if (h > 3) h -= 1;
+    w = Math.max(w, 1 / dpr);
+    h = Math.max(h, 1 / dpr);
+    if (rect.style[r] !== style) g.fillStyle = colour.style[(style = rect.style[r])];
+    else if (x === lastX && y === lastY && w === lastW && h === lastH) continue;
+    lastX = x; lastY = y; lastW = w; lastH = h;
+    g.fillRect(x, y, w, h);
+    if (w > 46 && h > 13 && rect.item[r] >= 0) labels.push([r, x, y, w, h]);
+  }
+  return labels;
+}
+
+/* A name ends where the next tensor of the same body begins to cover it. */
+const nameEnd = (() => {
+  const ends = Float64Array.from(item.last), lastOf = new Int32Array(body.count).fill(-1);
+  if (!plan.item) return ends;
+  for (let i = 0; i < item.count; i++) { // items are in order of first
+    const before = lastOf[item.body[i]];
+    if (before >= 0 && item.first[i] > item.first[before])
+      ends[before] = Math.min(ends[before], item.first[i]);
+    lastOf[item.body[i]] = i;
+  }
+  return ends;
+})();
+
+function drawLabels(g, s, labels) {
+  g.textAlign = "left";
+  g.textBaseline = "alphabetic";
+  g.fillStyle = "#10151b";
+  const advance = g.measureText("m").width;
+  labels.sort((a, b) => b[3] * b[4] - a[3] * a[4]).splice(500);
+  for (const [r, x, y, width, h] of labels) {
+    const i = rect.item[r], isView = item.share[i] === SHARE.view;
+    const room = (isView ? width : Math.min(width, s.x(nameEnd[i]) - x)) - 8;
+    const words = shortened(itemName(i), Math.floor(room / advance));
+    if (!words) continue;
+    const inside = state.mix === 0 && isView;
+    g.fillStyle = inside && darkScheme.matches ? colour.text : "#10151b";
+    g.fillText(words, x + 4, inside ? y + h - 4 : y + 11, room);
+    if (!inside && h > 30 && room > 60) g.fillText(iec(item.bytes[i]), x + 4, y + 24, room);
+  }
+}
+const darkScheme = window.matchMedia("(prefers-color-scheme: dark)");
+
+function mapRanges() {
+  if (state.mode || banks.length < 2) return [{ base: 0, size: Infinity }];
+  return banks.map(({ base, peak, name }) => ({ base, size: Number(peak), name }));
+}
+
+function drawMap(g, pane) {
+  const s = scales(pane);
+  g.setTransform(pane.dpr, 0, 0, pane.dpr, 0, 0);
+  g.clearRect(0, 0, pane.width, pane.height);
+  g.font = "11px system-ui, sans-serif";
+  drawByteAxis(g, s, mapRanges());
+  drawTimeAxis(g, s);
+  g.save();
+  g.beginPath();
+  g.rect(s.left, s.top, s.width, s.height);
+  g.clip();
+  let labels;
+  if (state.matched) {
+    const hit = (r) => rect.item[r] >= 0 && state.matched[rect.item[r]];
+    g.globalAlpha = 0.2;
+    fillRects(g, s, pane.dpr, (r) => isShown(r) && !hit(r));
+    g.globalAlpha = 1;
+    labels = fillRects(g, s, pane.dpr, (r) => isShown(r) && hit(r));
+  } else {
+    labels = fillRects(g, s, pane.dpr, isShown);
+  }
+  g.font = "11px ui-monospace, monospace";
+  drawLabels(g, s, labels);
+  g.restore();
+  g.font = "11px system-ui, sans-serif";
+  drawFrame(g, s);
+  if (banks.length > 1 && !state.mode) drawBankNames(g, s);
+  if (state.mode) drawLevel(g, s, { value: naiveTop, words: `without reuse ${iec(plan.naive)}`, stroke: colour.text });
+  drawLevel(g, s, { value: peakBytes, stroke: colour.mark,
+    words: `${state.mode ? "the same with reuse" : "arena"} ${iec(plan.peak)}` });
+  if (!item.count) {
+    g.textAlign = "center";
+    g.fillStyle = colour.soft;
+    g.fillText("nothing needs memory here", s.left + s.width / 2, s.top + s.height / 2);
+  }
+}
+
+function drawBankNames(g, s) {
+  g.textAlign = "left";
+  g.textBaseline = "middle";
+  for (const { base, peak, name } of banks) {
+    const y = s.y(Math.min(base + Number(peak), s.y1)) + 9;
+    if (s.y(base) < s.top + 10 || y > s.bottom - 4) continue;
+    g.globalAlpha = 0.85;
+    g.fillStyle = colour.back;
+    g.fillRect(s.left + 1, y - 8, g.measureText(name).width + 10, 16);
+    g.globalAlpha = 1;
+    g.fillStyle = colour.text;
+    g.fillText(name, s.left + 6, y);
+  }
+}
+
+/* --- the curve --- */
+
+/* The steps of the curve as a path; where many fall on one pixel, their highest and lowest. */
+function traceCurve(g, s) {
+  let x = s.left, y = s.y(Number(liveAt(view.x0)));
+  g.moveTo(x, y);
+  for (let i = curveIndex(view.x0) + 1, high = y, low = y; i < curve.count; i++) {
+    if (curve.at[i] >= view.x1) break;
+    const nextX = Math.round(s.x(curve.at[i])), nextY = s.y(curve.live[i]);
+    if (nextX === x) {
+      high = Math.min(high, nextY);
+      low = Math.max(low, nextY);
+    } else {
+      if (high !== y || low !== y) { g.lineTo(x, high); g.lineTo(x, low); g.lineTo(x, y); }
+      g.lineTo(nextX, y);
+      g.lineTo(nextX, nextY);
+      high = low = nextY;
+    }
+    x = nextX;
+    y = nextY;
+  }
+  g.lineTo(s.right, y);
+}
+
+function drawCurve(g, pane) {
+  const s = scales(pane);
+  g.setTransform(pane.dpr, 0, 0, pane.dpr, 0, 0);
+  g.clearRect(0, 0, pane.width, pane.height);
+  g.font = "11px system-ui, sans-serif";
+  drawByteAxis(g, s, [{ base: 0, size: Infinity }]);
+  drawTimeAxis(g, s);
+  g.save();
+  g.beginPath();
+  g.rect(s.left, s.top, s.width, s.height);
+  g.clip();
+  g.beginPath();
+  traceCurve(g, s);
+  g.strokeStyle = colour.curve;
+  g.lineWidth = 1.5;
+  g.stroke();
+  g.lineTo(s.right, s.bottom);
+  g.lineTo(s.left, s.bottom);
+  g.fillStyle = colour.area;
+  g.fill();
+  g.restore();
+  drawFrame(g, s);
+  const same = String(plan.peak) === String(plan.bound);
+  drawLevel(g, s, { value: peakBytes, stroke: colour.mark,
+    words: `${same ? "arena = lower bound" : "arena"} ${iec(plan.peak)}` });
+  if (!same) drawLevel(g, s, { value: boundBytes, stroke: colour.bound, dash: [5, 4], above: false,
+    words: `lower bound ${iec(plan.bound)}` });
+}
+
+/* --- what moves with the pointer --- */
+
+function outline(g, s, wanted, stroke, width) {
+  g.strokeStyle = stroke;
+  g.lineWidth = width;
+  for (let r = 0; r < rect.count; r++) {
+    if (!wanted(r) || !isShown(r)) continue;
+    const x = s.x(rect.x0[r]), y = s.y(lowOf(r) + heightOf(r));
+    g.strokeRect(x - 0.5, y - 0.5, Math.max(2, s.x(rect.x1[r]) - x), Math.max(2, s.y(lowOf(r)) - y));
+  }
+}
+
+function drawTop(pane) {
+  const g = pane.top.getContext("2d"), s = scales(pane);
+  g.setTransform(pane.dpr, 0, 0, pane.dpr, 0, 0);
+  g.clearRect(0, 0, pane.width, pane.height);
+  g.save();
+  g.beginPath();
+  g.rect(s.left - 1, s.top - 1, s.width + 2, s.height + 2);
+  g.clip();
+  const upright = (x, style, alpha, width) => {
+    g.globalAlpha = alpha;
+    g.fillStyle = style;
+    g.fillRect(x, s.top, width, s.height);
+    g.globalAlpha = 1;
+  };
+  if (curve.count) {
+    upright(s.x(state.time), colour.mark, 0.14, Math.min(s.sx, 60));
+    upright(s.x(state.time) - 0.75, colour.mark, 0.8, 1.5);
+  }
+  if (state.pointer) upright(Math.round(state.pointer.x), colour.soft, 0.7, 1);
+  if (pane === mapPane) {
+    if (state.selected >= 0)
+      outline(g, s, (r) => rect.item[r] === state.selected, colour.mark, 2.5);
+    if (state.hover >= 0) outline(g, s, (r) => rect.item[r] === state.hover, colour.text, 1.5);
+  } else if (state.pointer) {
+    const live = s.y(Number(liveAt(s.time(state.pointer.x))));
+    g.fillStyle = colour.curve;
+    g.beginPath();
+    g.arc(state.pointer.x, live, 3.5, 0, 7);
+    g.fill();
+  }
+  g.restore();
+}
+
+/* --- frames --- */
+
+const pending = { base: false, top: false, asked: false };
+function redraw(base = true) {
+  pending.top = true;
+  pending.base ||= base;
+  if (!pending.asked) requestAnimationFrame(paint);
+  pending.asked = true;
+}
+function paint() {
+  pending.asked = false;
+  const resized = [mapPane, curvePane].map(fitPane).some(Boolean);
+  if (pending.base || resized) {
+    const start = performance.now();
+    drawMap(mapPane.base.getContext("2d"), mapPane);
+    drawCurve(curvePane.base.getContext("2d"), curvePane);
+    state.paintMs = performance.now() - start;
+  }
+  drawTop(mapPane);
+  drawTop(curvePane);
+  pending.base = pending.top = false;
+}
+
+/* --- what lies under the pointer --- */
+
+/* A grid over time and address; cell c holds rectangles list[start[c]] ... list[start[c + 1]]. */
+function makeGrid(mode) {
+  const low = rect.low[mode], height = rect.height[mode];
+  const width = Math.max(span, 1), high = topOf(mode);
+  const grid = { width, high, side: 512 };
+  const bounds = (r) => {
+    const index = (value, whole) =>
+      Math.min(grid.side - 1, Math.max(0, Math.floor(value / whole * grid.side)));
+    return [index(rect.x0[r], width), index(rect.x1[r], width), index(low[r], high),
+      index(low[r] + height[r], high)];
+  };
+  const usable = (r) => rect.item[r] >= 0 && height[r] > 0;
+  for (; grid.side > 1; grid.side >>= 1) {
+    let entries = 0;
+    for (let r = 0; r < rect.count; r++) {
+      if (!usable(r)) continue;
+      const [a, b, c, d] = bounds(r);
+      entries += (b - a + 1) * (d - c + 1);
+    }
+    if (entries <= 16 * rect.count + 4096) break;
+  }
+  const each = (visit) => {
+    for (let r = 0; r < rect.count; r++) {
+      if (!usable(r)) continue;
+      const [a, b, c, d] = bounds(r);
+      for (let y = c; y <= d; y++) for (let x = a; x <= b; x++) visit(y * grid.side + x, r);
+    }
+  };
+  grid.start = new Int32Array(grid.side * grid.side + 1);
+  each((c) => grid.start[c + 1]++);
+  for (let c = 0; c < grid.side * grid.side; c++) grid.start[c + 1] += grid.start[c];
+  const next = grid.start.slice();
+  grid.list = new Int32Array(grid.start[grid.side * grid.side]);
+  each((c, r) => { grid.list[next[c]++] = r; });
+  return grid;
+}
+const grids = [null, null];
+
+/* Items at a point, the one on top first. A near miss of two pixels counts when nothing is hit, as
+   thin rectangles are hard to meet. */
+function itemsAt(time, address, s) {
+  const mode = state.mode, grid = (grids[mode] ||= makeGrid(mode));
+  const nearX = 2 / s.sx, nearY = 2 / s.sy;
+  const index = (value, whole) =>
+    Math.min(grid.side - 1, Math.max(0, Math.floor(value / whole * grid.side)));
+  const found = new Map();
+  for (let y = index(address - nearY, grid.high); y <= index(address + nearY, grid.high); y++) {
+    for (let x = index(time - nearX, grid.width); x <= index(time + nearX, grid.width); x++) {
+      const at = y * grid.side + x;
+      for (let k = grid.start[at]; k < grid.start[at + 1]; k++) {
+        const r = grid.list[k], low = rect.low[mode][r], high = low + rect.height[mode][r];
+        const dx = Math.max(rect.x0[r] - time, time - rect.x1[r], 0) * s.sx;
+        const dy = Math.max(low - address, address - high, 0) * s.sy;
+        if (dx <= 2 && dy <= 2 && isShown(r)) found.set(rect.item[r], dx + dy);
+      }
+    }
+  }
+  const near = [...found].sort(([a, x], [b, y]) => x - y ||
+    (item.share[b] === SHARE.view) - (item.share[a] === SHARE.view) ||
+    item.first[b] - item.first[a] || b - a);
+  const exact = near.filter(([, distance]) => distance === 0);
+  return (exact.length ? exact : near.slice(0, 1)).map(([i]) => i);
+}

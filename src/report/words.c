@@ -1,0 +1,203 @@
+/* words.c - numbers and names as people and machines read them.
+ *
+ * Names come from files that nobody vouched for: what goes to a terminal has no control
+ * characters, no text-direction marks and a known width. Columns are counted per code point, two
+ * for East Asian wide forms, none for combining marks: right for the names that occur, and at
+ * worst a table that is a little ragged.
+ */
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "report/format.h"
+
+/* --- numbers --- */
+
+const char *tn__words_grouped(uint64_t value, char text[TN__WORDS_MAX]) {
+    char *at = text + TN__WORDS_MAX;
+    *--at = '\0';
+    for (int digits = 0; digits == 0 || value > 0; digits++, value /= 10) {
+        if (digits > 0 && digits % 3 == 0) *--at = ',';
+        *--at = (char)('0' + value % 10);
+    }
+    memmove(text, at, (size_t)(text + TN__WORDS_MAX - at));
+    return text;
+}
+
+const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]) {
+    char both[TN_SIZE_TEXT_MAX];
+    tn_size_format(bytes, both); /* "9.2 MiB (9,633,792 bytes)" */
+    both[strcspn(both, "(")] = '\0';
+    size_t length = strlen(both);
+    while (length > 0 && both[length - 1] == ' ') both[--length] = '\0';
+    snprintf(text, TN__WORDS_MAX, "%.*s", TN__WORDS_MAX - 1, both);
+    return text;
+}
+
+void tn__words_integer(tn__text *text, uint64_t value) {
+    char digits[20], *at = digits + sizeof digits;
+    do *--at = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    tn__text_add(text, at, (size_t)(digits + sizeof digits - at));
+}
+
+void tn__words_signed(tn__text *text, int64_t value) {
+    if (value < 0) tn__text_add(text, "-", 1);
+    tn__words_integer(text, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+void tn__words_number(tn__text *text, double value) {
+    if (!isfinite(value)) {
+        tn__text_put(text, "null");
+        return;
+    }
+    char digits[40];
+    for (int precision = 15; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, value);
+        double again = strtod(digits, NULL);
+        if (memcmp(&again, &value, sizeof value) == 0) break;
+    }
+    const char *point = localeconv()->decimal_point;
+    const char *found = *point && strcmp(point, ".") != 0 ? strstr(digits, point) : NULL;
+    if (found == NULL) {
+        tn__text_put(text, digits);
+        return;
+    }
+    tn__text_add(text, digits, (size_t)(found - digits));
+    tn__text_put(text, ".");
+    tn__text_put(text, found + strlen(point));
+}
+
+double tn__words_gap(uint64_t peak, uint64_t lower_bound) {
+    if (peak == lower_bound) return 0;
+    if (lower_bound == 0) return INFINITY;
+    return (double)peak / (double)lower_bound - 1;
+}
+
+void tn__words_shape(tn__text *text, const tn_tensor *tensor) {
+    if (tensor == NULL) return;
+    if (tensor->flags & TN_TENSOR_SEQUENCE)
+        tn__text_printf(text, "%llu times ", (unsigned long long)tensor->repeat);
+    if (tensor->rank == TN_RANK_UNKNOWN) tn__text_put(text, "?");
+    if (tensor->rank == 0) tn__text_put(text, "scalar");
+    for (uint32_t i = 0; i < tensor->rank && tensor->rank != TN_RANK_UNKNOWN; i++) {
+        if (i > 0) tn__text_put(text, "x");
+        if (tensor->shape[i] == TN_DIM_UNKNOWN)
+            tn__text_put(text, "?");
+        else
+            tn__words_signed(text, tensor->shape[i]);
+    }
+}
+
+/* Okabe and Ito's colours; src/report/page/plan.css has the same. */
+const char *tn__words_colour(uint32_t kind) {
+    static const char *const colours[TN__KIND_COUNT] = {
+        [TN_KIND_ACTIVATION] = "#56b4e9", [TN_KIND_INPUT] = "#009e73",
+        [TN_KIND_OUTPUT] = "#e69f00",     [TN_KIND_PARAMETER] = "#8a93a0",
+        [TN_KIND_CONSTANT] = "#b4bac3",   [TN_KIND_WORKSPACE] = "#f0e442",
+        [TN_KIND_GRADIENT] = "#d55e00",   [TN_KIND_OPTIMIZER_STATE] = "#cc79a7",
+        [TN__KIND_BUFFER] = "#56b4e9",
+    };
+    const char *colour = kind < TN__KIND_COUNT ? colours[kind] : NULL;
+    return colour ? colour : "#8a93a0"; /* kinds that a later table adds */
+}
+
+/* --- names in columns --- */
+
+typedef struct words_glyph {
+    uint32_t code;
+    uint8_t bytes;   /* of the string; 0 at its end */
+    uint8_t columns; /* on a terminal */
+} words_glyph;
+
+typedef struct words_range {
+    uint32_t first, last;
+} words_range;
+
+static bool words_in(uint32_t code, const words_range *ranges, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (code >= ranges[i].first && code <= ranges[i].last) return true;
+    }
+    return false;
+}
+
+static uint8_t words_columns(uint32_t code) {
+    static const words_range combining[] = {
+        {0x300, 0x36f}, {0x1ab0, 0x1aff}, {0x20d0, 0x20ff}, {0xfe20, 0xfe2f}};
+    static const words_range wide[] = {{0x1100, 0x115f},  {0x2e80, 0xa4cf},   {0xac00, 0xd7a3},
+                                       {0xf900, 0xfaff},  {0xfe30, 0xfe6f},   {0xff00, 0xff60},
+                                       {0xffe0, 0xffe6},  {0x1f300, 0x1f64f}, {0x1f900, 0x1f9ff},
+                                       {0x20000, 0x3fffd}};
+    if (words_in(code, combining, sizeof combining / sizeof *combining)) return 0;
+    return words_in(code, wide, sizeof wide / sizeof *wide) ? 2 : 1;
+}
+
+/* Controls, and the marks that reorder or hide what follows. */
+static bool words_unprintable(uint32_t code) {
+    static const words_range bad[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x200b, 0x200f},
+                                      {0x2028, 0x202e}, {0x2060, 0x206f}, {0xd800, 0xdfff},
+                                      {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+    return words_in(code, bad, sizeof bad / sizeof *bad);
+}
+
+/* The next code point; what is no UTF-8 or no text is '?', a byte at a time. */
+static words_glyph words_next(const char *string) {
+    const uint8_t *s = (const uint8_t *)string;
+    if (s[0] == 0) return (words_glyph){0, 0, 0};
+    uint32_t code = s[0];
+    uint8_t bytes = s[0] < 0x80   ? 1
+                    : s[0] < 0xc2 ? 0
+                    : s[0] < 0xe0 ? 2
+                    : s[0] < 0xf0 ? 3
+                    : s[0] < 0xf5 ? 4
+                                  : 0;
+    if (bytes > 1) code = s[0] & (0x7fu >> bytes);
+    for (uint8_t i = 1; i < bytes; i++) {
+        if ((s[i] & 0xc0) != 0x80) return (words_glyph){'?', 1, 1};
+        code = code << 6 | (s[i] & 0x3fu);
+    }
+    bool overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+    if (bytes == 0 || overlong || code > 0x10ffff) return (words_glyph){'?', 1, 1};
+    if (words_unprintable(code)) return (words_glyph){'?', bytes, 1};
+    return (words_glyph){code, bytes, words_columns(code)};
+}
+
+static size_t words_width(const char *string) {
+    size_t width = 0;
+    for (words_glyph glyph; (glyph = words_next(string)).bytes > 0; string += glyph.bytes)
+        width += glyph.columns;
+    return width;
+}
+
+static void words_spaces(tn__text *text, size_t count) {
+    while (count-- > 0) tn__text_add(text, " ", 1);
+}
+
+/* Adds the glyphs that lie in columns [first, last) of `string`; returns the columns added. */
+static size_t words_slice(tn__text *text, const char *string, size_t first, size_t last) {
+    size_t column = 0, added = 0;
+    for (words_glyph glyph; (glyph = words_next(string)).bytes > 0; string += glyph.bytes) {
+        if (column >= first && column + glyph.columns <= last) {
+            bool replaced = glyph.code == '?';
+            tn__text_add(text, replaced ? "?" : string, replaced ? 1 : glyph.bytes);
+            added += glyph.columns;
+        }
+        column += glyph.columns;
+    }
+    return added;
+}
+
+void tn__words_cell(tn__text *text, const char *string, size_t width, bool right_aligned) {
+    size_t columns = words_width(string);
+    if (columns <= width) {
+        if (right_aligned) words_spaces(text, width - columns);
+        words_slice(text, string, 0, SIZE_MAX);
+        if (!right_aligned) words_spaces(text, width - columns);
+        return;
+    }
+    size_t dots = width < 5 ? 0 : 2, tail = (width - dots) / 2, head = width - dots - tail;
+    size_t added = words_slice(text, string, 0, head);
+    tn__text_add(text, "..", dots);
+    added += dots + words_slice(text, string, columns - tail, SIZE_MAX);
+    words_spaces(text, width - added); /* a wide glyph cut in half leaves a column free */
+}
