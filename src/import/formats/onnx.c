@@ -1,0 +1,208 @@
+/* onnx.c - ONNX models (.onnx), IR versions 1 to 14.
+ *
+ * Read by a wire reader of our own, straight from the mapped file: nothing is built besides the
+ * graph, weights are stepped over, and everything is bounded. Why not protobuf-c, with figures:
+ * docs/import.md. What is where: onnx_reader.h.
+ *
+ * Cost: O(file without payloads); memory at most a constant times that.
+ */
+#include "import/onnx_reader.h"
+
+#define ONNX_IR_NEWEST 14
+
+/* --- words all files use --------------------------------------------------------------------- */
+
+tn_status tn__onnx_no_memory(const onnx_reader *reader) {
+    return tn__no_memory(reader->importer->error, "the model");
+}
+
+const char *tn__onnx_text(onnx_reader *reader, uint32_t slot, const char *prefix, tn__span name) {
+    tn__text *text = &reader->text[slot];
+    text->size = 0;
+    tn__text_put(text, prefix);
+    tn__span_text(text, name);
+    return text->failed ? NULL : text->size ? text->data : "";
+}
+
+tn__span tn__onnx_domain(tn__span domain) {
+    return tn__span_is(domain, "ai.onnx") ? (tn__span){domain.bytes, 0} : domain;
+}
+
+/* --- versions
+ * ------------------------------------------------------------------------------------- */
+
+static tn_status onnx_opset_read(onnx_reader *reader, tn__span message, onnx_opset *opset) {
+    tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_opset_schema);
+    tn__field field;
+    int64_t version = 0;
+    *opset = (onnx_opset){0};
+    while (tn__wire_next(&wire, &field)) {
+        if (field.number == ONNX_OPSET_DOMAIN)
+            opset->domain = tn__onnx_domain(field.span);
+        else
+            version = tn__field_int(&field);
+    }
+    TN_TRY(tn__wire_close(&wire, reader->importer->error));
+    if (version < 0 || version > INT32_MAX)
+        TN_FAIL(reader->importer->error, TN_E_INVALID,
+                "version %lld of an operator set does not exist", (long long)version);
+    opset->version = (uint32_t)version;
+    return TN_OK;
+}
+
+static tn_status onnx_opset_add(onnx_reader *reader, onnx_opset opset) {
+    if (!tn__reserve(reader->importer->context, &reader->opsets, &reader->opset_room,
+                     reader->opset_count + 1, sizeof *reader->opsets))
+        return tn__onnx_no_memory(reader);
+    reader->opsets[reader->opset_count++] = opset;
+    return TN_OK;
+}
+
+/* A function's own list first: it may have been written for another version than the model. */
+tn_status tn__onnx_version(onnx_reader *reader, const onnx_scope *scope, tn__span domain,
+                           uint32_t *version) {
+    *version = 0;
+    if (scope->call) {
+        tn__wire wire =
+            tn__onnx_open(reader, scope->call->function->message, &tn__onnx_function_schema);
+        tn__field field;
+        onnx_opset opset;
+        while (tn__wire_next(&wire, &field)) {
+            if (field.number != ONNX_FUNCTION_OPSET) continue;
+            TN_TRY(onnx_opset_read(reader, field.span, &opset));
+            if (!tn__span_equal(opset.domain, domain)) continue;
+            *version = opset.version;
+            return TN_OK;
+        }
+        TN_TRY(tn__wire_close(&wire, reader->importer->error));
+    }
+    for (size_t i = 0; i < reader->opset_count; i++) {
+        if (!tn__span_equal(reader->opsets[i].domain, domain)) continue;
+        *version = reader->opsets[i].version;
+        break;
+    }
+    return TN_OK;
+}
+
+/* --- the model
+ * -------------------------------------------------------------------------------------- */
+
+typedef struct onnx_model {
+    int64_t ir_version;
+    tn__span graph;
+    bool has_graph, has_training;
+} onnx_model;
+
+static tn_status onnx_model_read(onnx_reader *reader, onnx_model *model) {
+    tn_importer *importer = reader->importer;
+    tn__wire wire =
+        tn__onnx_open(reader, (tn__span){importer->bytes, importer->size}, &tn__onnx_model_schema);
+    tn__field field;
+    onnx_opset opset;
+    while (tn__wire_next(&wire, &field)) {
+        switch (field.number) {
+        case ONNX_MODEL_IR:
+            model->ir_version = tn__field_int(&field);
+            break;
+        case ONNX_MODEL_TRAINING:
+            model->has_training = true;
+            break;
+        case ONNX_MODEL_FUNCTION:
+            TN_TRY(tn__onnx_function_add(reader, field.span));
+            break;
+        case ONNX_MODEL_OPSET:
+            TN_TRY(onnx_opset_read(reader, field.span, &opset));
+            TN_TRY(onnx_opset_add(reader, opset));
+            break;
+        default:
+            if (model->has_graph)
+                TN_FAIL(importer->error, TN_E_INVALID, "the file holds two graphs");
+            model->graph = field.span;
+            model->has_graph = true;
+            break;
+        }
+    }
+    return tn__wire_close(&wire, importer->error);
+}
+
+static tn_status onnx_model_check(onnx_reader *reader, const onnx_model *model) {
+    tn_importer *importer = reader->importer;
+    if (!model->has_graph)
+        TN_FAIL(importer->error, TN_E_INVALID,
+                "there is no graph in it: not an ONNX model, or cut off");
+    if (model->ir_version < 1 || model->ir_version > ONNX_IR_NEWEST)
+        tn__import_log(importer, "IR version %lld; this reader knows 1 to %d and goes on",
+                       (long long)model->ir_version, ONNX_IR_NEWEST);
+    if (model->has_training)
+        tn__import_log(importer, "training_info is ignored: the inference graph is read");
+    /* Before IR version 3 there was one operator set, and no list of them. */
+    if (!reader->opset_count && model->ir_version < 3)
+        return onnx_opset_add(reader, (onnx_opset){.version = 1});
+    return TN_OK;
+}
+
+/* The main graph, then every subgraph in the order in which their nodes were met. */
+static tn_status onnx_read_blocks(onnx_reader *reader, tn__span graph) {
+    tn_importer *importer = reader->importer;
+    onnx_pending next = {.graph = graph, .prefix = ""};
+    TN_TRY(tn__onnx_read_block(reader, &next));
+    for (size_t i = 0; i < reader->pending_count; i++) {
+        next = reader->pending[i]; /* by value: the queue grows */
+        tn_status status = tn__onnx_read_block(reader, &next);
+        if (status != TN_OK) return status;
+    }
+    return tn__dims_check(&importer->dims, importer->error);
+}
+
+static void onnx_release(onnx_reader *reader) {
+    const tn_context *context = reader->importer->context;
+    tn__onnx_scopes_release(reader);
+    tn__free(context, reader->opsets, reader->opset_room * sizeof *reader->opsets);
+    tn__free(context, reader->functions, reader->function_room * sizeof *reader->functions);
+    tn__free(context, reader->pending, reader->pending_room * sizeof *reader->pending);
+    tn__free(context, reader->ids, reader->id_room * sizeof *reader->ids);
+    tn__free(context, reader->attrs, reader->attr_room * sizeof *reader->attrs);
+    for (uint32_t i = 0; i < 3; i++) tn__text_release(&reader->text[i]);
+    tn__names_release(&reader->function_names);
+    tn__arena_release(&reader->arena);
+}
+
+static tn_status onnx_read(tn_importer *importer) {
+    onnx_reader reader = {.importer = importer};
+    onnx_model model = {0};
+    tn__arena_init(&reader.arena, importer->context);
+    tn__names_init(&reader.function_names, importer->context);
+    for (uint32_t i = 0; i < 3; i++) tn__text_init(&reader.text[i], importer->context);
+    reader.expansion =
+        tn__add_sat(ONNX_EXPANSION_MIN, tn__mul_sat(ONNX_EXPANSION_FACTOR, importer->size));
+    tn_status status = onnx_model_read(&reader, &model);
+    if (status == TN_OK) status = onnx_model_check(&reader, &model);
+    if (status == TN_OK) status = onnx_read_blocks(&reader, model.graph);
+    onnx_release(&reader);
+    return status;
+}
+
+/* A ModelProto has no magic number. Its first fields are read: a graph or an operator set must be
+ * among them, and nothing that no version of the format has. */
+static bool onnx_probe(const uint8_t *bytes, size_t size) {
+    static const tn__message any = {"ModelProto",
+                                    {[1] = TN_WIRE_VARINT,
+                                     [2] = TN_WIRE_BYTES,
+                                     [3] = TN_WIRE_BYTES,
+                                     [4] = TN_WIRE_BYTES,
+                                     [5] = TN_WIRE_VARINT,
+                                     [6] = TN_WIRE_BYTES,
+                                     [7] = TN_WIRE_BYTES,
+                                     [8] = TN_WIRE_BYTES}};
+    tn__wire wire = tn__wire_open(bytes, (tn__span){bytes, size}, &any);
+    tn__field field;
+    while (tn__wire_next(&wire, &field))
+        if (field.number == ONNX_MODEL_GRAPH || field.number == ONNX_MODEL_OPSET) return true;
+    return false;
+}
+
+const tn_import_format tn__import_onnx = {.name = "onnx",
+                                          .summary = "ONNX models, IR versions 1 to 14",
+                                          .suffix = ".onnx",
+                                          .probe = onnx_probe,
+                                          .read = onnx_read};

@@ -1,0 +1,249 @@
+/* import.c - the frame around every model format: recognise, read, apply options, infer.
+ *
+ * A format is chosen by the suffix of the name, else by content. What every format shares is here:
+ * the options, the format of activations, and errors that name the file.
+ */
+#include "import/importer.h"
+
+#include <stdio.h>
+
+#define TN_FORMAT(name) extern const tn_import_format tn__import_##name;
+#include "import/formats.def"
+#undef TN_FORMAT
+
+static const tn_import_format *const import_formats[] = {
+#define TN_FORMAT(name) &tn__import_##name,
+#include "import/formats.def"
+#undef TN_FORMAT
+};
+#define IMPORT_FORMAT_COUNT (sizeof import_formats / sizeof *import_formats)
+
+uint32_t tn_import_format_count(void) { return IMPORT_FORMAT_COUNT; }
+const char *tn_import_format_name(uint32_t index) { return import_formats[index]->name; }
+const char *tn_import_format_summary(uint32_t index) { return import_formats[index]->summary; }
+
+static const tn_import_format *import_by_suffix(const char *name) {
+    for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT; i++)
+        if (tn__has_suffix(name, import_formats[i]->suffix)) return import_formats[i];
+    return NULL;
+}
+
+bool tn_import_recognises(const char *path) { return import_by_suffix(path) != NULL; }
+
+/* --- what a file is -------------------------------------------------------------------------- */
+
+/* Files that stand where a model was expected, as downloads go wrong. */
+static const struct {
+    const char *begin, *what;
+} import_impostors[] = {
+    {"version https://git-lfs", "is a Git LFS pointer, not the model; run `git lfs pull`"},
+    {"<!DOCTYPE", "is a web page, not a model; was it downloaded from the right address?"},
+    {"<html", "is a web page, not a model; was it downloaded from the right address?"},
+    {"PK\x03\x04", "is a zip archive; unpack it first"},
+    {"\x1f\x8b", "is compressed by gzip; unpack it first"},
+};
+
+static tn_status import_choose(const tn_importer *importer, const char *name,
+                               const tn_import_format **format) {
+    tn_error *error = importer->error;
+    if (!importer->size) TN_FAIL(error, TN_E_INVALID, "the file is empty");
+    for (size_t i = 0; i < sizeof import_impostors / sizeof *import_impostors; i++) {
+        size_t length = strlen(import_impostors[i].begin);
+        if (importer->size >= length && !memcmp(importer->bytes, import_impostors[i].begin, length))
+            TN_FAIL(error, TN_E_INVALID, "this %s", import_impostors[i].what);
+    }
+    *format = import_by_suffix(name);
+    for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT && !*format; i++)
+        if (import_formats[i]->probe(importer->bytes, importer->size)) *format = import_formats[i];
+    if (*format) return TN_OK;
+    char text[120];
+    tn__list list = tn__list_begin(text, sizeof text);
+    for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT; i++)
+        tn__list_add(&list, "%s", import_formats[i]->name);
+    TN_FAIL(error, TN_E_UNSUPPORTED,
+            "neither name nor content say which model format this is; "
+            "known: %s",
+            tn__list_end(&list));
+}
+
+/* --- options --------------------------------------------------------------------------------- */
+
+const tn_input_shape *tn__import_shape(tn_importer *importer, tn__span name) {
+    const tn_import_options *options = importer->options;
+    for (uint32_t i = 0; i < options->input_shape_count; i++) {
+        if (!tn__span_is(name, options->input_shapes[i].name)) continue;
+        importer->shape_used[i] = true;
+        return &options->input_shapes[i];
+    }
+    return NULL;
+}
+
+bool tn__import_is_parameter(tn_importer *importer, const char *name) {
+    const tn_import_options *options = importer->options;
+    bool found = false;
+    for (uint32_t i = 0; i < options->parameter_count; i++) {
+        if (!tn__glob(options->parameters[i], name)) continue;
+        importer->parameter_used[i] = true;
+        found = true;
+    }
+    return found;
+}
+
+static tn_status import_check_shape(const tn_input_shape *given, tn_error *error) {
+    if (!given->name || !*given->name || (given->rank && !given->shape))
+        TN_FAIL(error, TN_E_INVALID, "--input-shape needs a name and a shape: x=1,3,224,224");
+    if (given->rank > TN_RANK_MAX)
+        TN_FAIL(error, TN_E_INVALID, "--input-shape %.100s: more than %u dimensions", given->name,
+                TN_RANK_MAX);
+    for (uint32_t i = 0; i < given->rank; i++)
+        if (given->shape[i] < 0)
+            TN_FAIL(error, TN_E_INVALID, "--input-shape %.100s: dimension %u is negative (%lld)",
+                    given->name, i, (long long)given->shape[i]);
+    return TN_OK;
+}
+
+static tn_status import_check_options(const tn_import_options *options, tn_error *error) {
+    for (uint32_t i = 0; i < options->input_shape_count; i++) {
+        TN_TRY(import_check_shape(&options->input_shapes[i], error));
+        for (uint32_t j = 0; j < i; j++)
+            if (!strcmp(options->input_shapes[i].name, options->input_shapes[j].name))
+                TN_FAIL(error, TN_E_INVALID, "--input-shape %.100s is given twice",
+                        options->input_shapes[i].name);
+    }
+    for (uint32_t i = 0; i < options->parameter_count; i++)
+        if (!options->parameters[i] || !*options->parameters[i])
+            TN_FAIL(error, TN_E_INVALID, "an empty name pattern for parameters");
+    return TN_OK;
+}
+
+/* An option that met no input is a typo, which would go unnoticed otherwise. */
+static tn_status import_check_used(const tn_importer *importer) {
+    const tn_import_options *options = importer->options;
+    const char *stray = NULL, *what = "--input-shape";
+    for (uint32_t i = 0; i < options->input_shape_count && !stray; i++)
+        if (!importer->shape_used[i]) stray = options->input_shapes[i].name;
+    for (uint32_t i = 0; i < options->parameter_count && !stray; i++) {
+        if (importer->parameter_used[i]) continue;
+        stray = options->parameters[i];
+        what = "parameter pattern";
+    }
+    if (!stray) return TN_OK;
+    char text[220];
+    tn__list list = tn__list_begin(text, sizeof text);
+    const tn_block *block = tn_graph_block(importer->graph, 0);
+    for (uint32_t i = 0; i < block->input_count; i++)
+        tn__list_add(&list, "'%.80s'", tn_graph_tensor(importer->graph, block->inputs[i])->name);
+    TN_FAIL(importer->error, TN_E_INVALID, "%s %.100s: no input has that name; inputs are %s", what,
+            stray, list.count ? tn__list_end(&list) : "none");
+}
+
+/* Blocked formats pad activations of rank 4 and 5; inputs and outputs keep the layout of the file,
+ * which is the caller's. */
+static tn_status import_set_format(const tn_importer *importer) {
+    tn_format format = importer->options->format;
+    if (format.order == TN_ORDER_PLAIN && !format.block) return TN_OK;
+    uint32_t count = tn_graph_tensor_count(importer->graph);
+    for (tn_tensor_id id = 0; id < count; id++) {
+        const tn_tensor *tensor = tn_graph_tensor(importer->graph, id);
+        if (tensor->kind != TN_KIND_ACTIVATION || (tensor->rank != 4 && tensor->rank != 5))
+            continue;
+        tn_tensor_spec spec = {.dtype = tensor->dtype,
+                               .kind = tensor->kind,
+                               .format = format,
+                               .flags = tensor->flags,
+                               .rank = tensor->rank,
+                               .shape = tensor->shape};
+        if (tensor->value) spec.value = *tensor->value;
+        TN_TRY(tn_graph_set_tensor(importer->graph, id, &spec, importer->error));
+    }
+    return tn_graph_infer(importer->graph, importer->error);
+}
+
+/* --- the frame ------------------------------------------------------------------------------- */
+
+/* The name as it fits into messages: a long path by its last part. */
+static const char *import_short_name(const char *name) {
+    const char *slash = strrchr(name, '/');
+    return strlen(name) > 100 && slash && slash[1] ? slash + 1 : name;
+}
+
+void tn__import_log(const tn_importer *importer, const char *format, ...) {
+    if (!importer->context->log) return;
+    char line[300];
+    int length = snprintf(line, sizeof line, "%.120s: ", importer->name);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line + length, sizeof line - (size_t)length, format, arguments);
+    va_end(arguments);
+    importer->context->log(importer->context->self, line);
+}
+
+/* Puts the file's name in front of where it went wrong. */
+static void import_name_file(const tn_importer *importer) {
+    tn_error *error = importer->error;
+    if (!error) return;
+    char where[sizeof error->where];
+    memcpy(where, error->where, sizeof where);
+    snprintf(error->where, sizeof error->where, where[0] ? "%.100s: %.95s" : "%.100s",
+             importer->name, where);
+}
+
+static tn_status import_run(tn_importer *importer, const char *name) {
+    const tn_import_format *format;
+    TN_TRY(import_check_options(importer->options, importer->error));
+    TN_TRY(import_choose(importer, name, &format));
+    TN_TRY(tn_graph_create(importer->options->context, &importer->graph, importer->error));
+    TN_TRY(tn__dims_init(&importer->dims, importer->context, importer->options, importer->error));
+    TN_TRY(format->read(importer));
+    TN_TRY(import_check_used(importer));
+    TN_TRY(tn_graph_infer(importer->graph, importer->error));
+    return import_set_format(importer);
+}
+
+/* Copies what the caller's version of the options has. */
+static void import_options(const tn_import_options *from, tn_import_options *options) {
+    *options = (tn_import_options)TN_IMPORT_OPTIONS_INIT;
+    if (!from) return;
+    size_t size = from->struct_size < sizeof *options ? from->struct_size : sizeof *options;
+    memcpy(options, from, size);
+    options->struct_size = sizeof *options;
+}
+
+tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
+                               const tn_import_options *given, tn_graph **graph, tn_error *error) {
+    tn_import_options options;
+    import_options(given, &options);
+    tn_context context = tn__context(options.context);
+    const char *short_name = import_short_name(name ? name : "model");
+    tn_importer importer = {.options = &options,
+                            .context = &context,
+                            .name = short_name,
+                            .bytes = bytes,
+                            .size = size,
+                            .dims = {.context = &context},
+                            .error = error};
+    importer.shape_used = tn__alloc_array(&context, options.input_shape_count + 1u, sizeof(bool));
+    importer.parameter_used = tn__alloc_array(&context, options.parameter_count + 1u, sizeof(bool));
+    tn_status status = importer.shape_used && importer.parameter_used
+                           ? import_run(&importer, short_name)
+                           : tn__no_memory(error, "the options");
+    if (status == TN_OK) {
+        *graph = importer.graph;
+    } else {
+        tn_graph_destroy(importer.graph);
+        import_name_file(&importer);
+    }
+    tn__dims_release(&importer.dims);
+    tn__free(&context, importer.shape_used, (options.input_shape_count + 1u) * sizeof(bool));
+    tn__free(&context, importer.parameter_used, (options.parameter_count + 1u) * sizeof(bool));
+    return status;
+}
+
+tn_status tn_graph_load(const char *path, const tn_import_options *options, tn_graph **graph,
+                        tn_error *error) {
+    tn__file file;
+    TN_TRY(tn__file_map(path, &file, error));
+    tn_status status = tn_graph_load_memory(path, file.bytes, file.size, options, graph, error);
+    tn__file_unmap(&file);
+    return status;
+}

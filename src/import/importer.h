@@ -1,0 +1,46 @@
+/* importer.h - what a model format gets, and what it gives.
+ *
+ * The frame (import.c) maps the file, chooses the format, makes the graph, calls `read`, applies
+ * the options that need no format, infers, and puts the file's name into errors. A format only
+ * turns bytes into tensors and operators. It is one file in formats/ that defines
+ * `const tn_import_format tn__import_<name>`, plus one line in formats.def.
+ */
+#ifndef TN_IMPORT_IMPORTER_H
+#define TN_IMPORT_IMPORTER_H
+
+#include <tenure/import.h>
+
+#include "base/base.h"
+#include "import/dims.h"
+#include "import/wire.h"
+
+typedef struct tn_importer {
+    const tn_import_options *options; /* complete, of this version's size */
+    const tn_context *context;        /* complete */
+    const char *name;                 /* of the file, short enough for messages */
+    const uint8_t *bytes;
+    size_t size;
+    tn_graph *graph;
+    bool *shape_used, *parameter_used; /* [input_shape_count], [parameter_count]: met an input */
+    tn__dims dims;                     /* values of symbolic dimensions, and what is missing */
+    tn_error *error;
+} tn_importer;
+
+typedef struct tn_import_format {
+    const char *name;                                 /* "onnx" */
+    const char *summary;                              /* one line for `tenure list formats` */
+    const char *suffix;                               /* ".onnx" */
+    bool (*probe)(const uint8_t *bytes, size_t size); /* by content alone */
+    tn_status (*read)(tn_importer *importer);
+} tn_import_format;
+
+/* The shape that --input-shape gives to this input, or NULL; it counts as asked for. */
+const tn_input_shape *tn__import_shape(tn_importer *importer, tn__span name);
+/* Whether a glob of options.parameters matches; it counts as asked for. */
+bool tn__import_is_parameter(tn_importer *importer, const char *name);
+
+/* One line to the context's log, with the file's name in front. */
+void tn__import_log(const tn_importer *importer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,254 @@
+/* onnx_reader.h - what the files of the ONNX reader share.
+ *
+ * Reading goes over byte ranges of the mapped file and never builds a second tree of the model:
+ *
+ *   formats/onnx.c   ModelProto: versions, functions, the list of blocks still to be read
+ *   onnx_graph.c     GraphProto: names, inputs, initializers, the walk over its nodes
+ *   onnx_node.c      NodeProto, attributes, calls of functions (inlined where they stand)
+ *   onnx_tensor.c    TensorProto: size, check of the payload, small contents
+ *   onnx_type.c      ValueInfoProto: element type and stated shape
+ *
+ * Two things nest in a file, and neither uses the C stack. Subgraphs go to a queue and are read
+ * when the block around them is done. Functions must stand where they are called, so their bodies
+ * are frames of an explicit stack.
+ */
+#ifndef TN_IMPORT_ONNX_READER_H
+#define TN_IMPORT_ONNX_READER_H
+
+#include "import/importer.h"
+
+#define ONNX_DEPTH_MAX 64u                     /* of subgraphs and calls within each other */
+#define ONNX_ATTRS_MAX 256u                    /* of one node */
+#define ONNX_EXPANSION_MIN (UINT64_C(1) << 20) /* bytes of functions read again, see */
+#define ONNX_EXPANSION_FACTOR 64u              /* onnx_function.c */
+#define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)      /* see onnx_tensor.c */
+
+/* --- the schema: field numbers and wire types ------------------------------------------------ */
+extern const tn__message tn__onnx_model_schema, tn__onnx_opset_schema, tn__onnx_function_schema,
+    tn__onnx_graph_schema, tn__onnx_node_schema, tn__onnx_attribute_schema, tn__onnx_tensor_schema,
+    tn__onnx_sparse_schema, tn__onnx_entry_schema, tn__onnx_value_info_schema, tn__onnx_type_schema,
+    tn__onnx_tensor_type_schema, tn__onnx_nested_type_schema, tn__onnx_shape_schema,
+    tn__onnx_dimension_schema;
+
+/* clang-format off */
+enum { ONNX_MODEL_IR = 1, ONNX_MODEL_GRAPH = 7, ONNX_MODEL_OPSET = 8, ONNX_MODEL_TRAINING = 20,
+       ONNX_MODEL_FUNCTION = 25 };
+enum { ONNX_OPSET_DOMAIN = 1, ONNX_OPSET_VERSION = 2 };
+enum { ONNX_FUNCTION_NAME = 1, ONNX_FUNCTION_INPUT = 4, ONNX_FUNCTION_OUTPUT = 5,
+       ONNX_FUNCTION_NODE = 7, ONNX_FUNCTION_OPSET = 9, ONNX_FUNCTION_DOMAIN = 10,
+       ONNX_FUNCTION_DEFAULT = 11, ONNX_FUNCTION_VALUE_INFO = 12, ONNX_FUNCTION_OVERLOAD = 13 };
+enum { ONNX_GRAPH_NODE = 1, ONNX_GRAPH_NAME = 2, ONNX_GRAPH_INITIALIZER = 5, ONNX_GRAPH_INPUT = 11,
+       ONNX_GRAPH_OUTPUT = 12, ONNX_GRAPH_VALUE_INFO = 13, ONNX_GRAPH_SPARSE = 15 };
+enum { ONNX_NODE_INPUT = 1, ONNX_NODE_OUTPUT = 2, ONNX_NODE_NAME = 3, ONNX_NODE_TYPE = 4,
+       ONNX_NODE_ATTRIBUTE = 5, ONNX_NODE_DOMAIN = 7, ONNX_NODE_OVERLOAD = 8 };
+enum { ONNX_ATTR_NAME = 1, ONNX_ATTR_F = 2, ONNX_ATTR_I = 3, ONNX_ATTR_S = 4, ONNX_ATTR_T = 5,
+       ONNX_ATTR_G = 6, ONNX_ATTR_FLOATS = 7, ONNX_ATTR_INTS = 8, ONNX_ATTR_STRINGS = 9,
+       ONNX_ATTR_TENSORS = 10, ONNX_ATTR_GRAPHS = 11, ONNX_ATTR_TYPE = 20, ONNX_ATTR_REF = 21,
+       ONNX_ATTR_SPARSE = 22 };
+enum { ONNX_TENSOR_DIMS = 1, ONNX_TENSOR_TYPE = 2, ONNX_TENSOR_SEGMENT = 3, ONNX_TENSOR_FLOATS = 4,
+       ONNX_TENSOR_INT32S = 5, ONNX_TENSOR_STRINGS = 6, ONNX_TENSOR_INT64S = 7,
+       ONNX_TENSOR_NAME = 8, ONNX_TENSOR_RAW = 9, ONNX_TENSOR_DOUBLES = 10, ONNX_TENSOR_UINT64S = 11,
+       ONNX_TENSOR_EXTERNAL = 13, ONNX_TENSOR_LOCATION = 14 };
+enum { ONNX_SPARSE_VALUES = 1, ONNX_SPARSE_INDICES = 2, ONNX_SPARSE_DIMS = 3 };
+enum { ONNX_ENTRY_KEY = 1, ONNX_ENTRY_VALUE = 2 };
+enum { ONNX_INFO_NAME = 1, ONNX_INFO_TYPE = 2 };
+enum { ONNX_TYPE_TENSOR = 1, ONNX_TYPE_SEQUENCE = 4, ONNX_TYPE_MAP = 5, ONNX_TYPE_OPAQUE = 7,
+       ONNX_TYPE_SPARSE = 8, ONNX_TYPE_OPTIONAL = 9 };
+enum { ONNX_TENSOR_TYPE_ELEMENT = 1, ONNX_TENSOR_TYPE_SHAPE = 2, ONNX_NESTED_TYPE_ELEMENT = 1 };
+enum { ONNX_SHAPE_DIM = 1, ONNX_DIM_VALUE = 1, ONNX_DIM_PARAM = 2 };
+/* clang-format on */
+
+/* --- types and tensors ----------------------------------------------------------------------- */
+
+/* Element type, shape and flags as the file states them. */
+typedef struct onnx_type {
+    tn_dtype dtype;
+    uint32_t flags; /* TN_TENSOR_SEQUENCE */
+    uint32_t rank;  /* or TN_RANK_UNKNOWN */
+    int64_t shape[TN_RANK_MAX];
+    tn__span symbols[TN_RANK_MAX]; /* dim_param; size 0 where there is none */
+} onnx_type;
+
+typedef struct onnx_external { /* where a payload outside of the file is; it is never opened */
+    tn__span location;
+    uint64_t length;
+    bool has_length;
+} onnx_external;
+
+/* What a TensorProto says, without its elements. */
+typedef struct onnx_tensor {
+    tn__span name;
+    tn__span message;
+    tn_dtype dtype;
+    uint32_t rank;
+    uint64_t elements;
+    tn__span raw;     /* raw_data */
+    uint32_t payload; /* field number of the payload; 0: none */
+    bool is_external, segmented;
+    onnx_external external;
+    int64_t shape[TN_RANK_MAX]; /* last: not cleared */
+} onnx_tensor;
+
+/* --- scopes ---------------------------------------------------------------------------------- */
+
+/* What defines a name. A name that is only stated (value_info) is defined by nothing. */
+typedef enum onnx_origin {
+    ONNX_BY_NOTHING,
+    ONNX_BY_INPUT,
+    ONNX_BY_INITIALIZER,
+    ONNX_BY_NODE
+} onnx_origin;
+
+typedef struct onnx_local {
+    tn_tensor_id tensor; /* TN_NONE: not defined, or an omitted argument of a function */
+    tn_tensor_id target; /* the result of a call that this name is to be; else TN_NONE */
+    onnx_origin origin;
+    tn__span stated; /* its ValueInfoProto; size 0 when there is none */
+} onnx_local;
+
+typedef struct onnx_function {
+    tn__span message;
+    tn__span name, domain, overload;
+    uint32_t input_count, output_count;
+} onnx_function;
+
+/* A call of a function: what its formal names and attribute references stand for. */
+typedef struct onnx_call {
+    const onnx_function *function;
+    tn__span node; /* the calling NodeProto */
+    struct onnx_scope *caller;
+    const tn_tensor_id *inputs, *outputs; /* as many as the function has */
+} onnx_call;
+
+typedef struct onnx_scope {
+    struct onnx_scope *parent; /* whose names are seen too; NULL: main graph, function */
+    const onnx_call *call;     /* NULL outside of functions */
+    tn__span body;             /* of a graph or, directly in a call, a function */
+    bool is_function;
+    tn__names names; /* text -> index of locals */
+    onnx_local *locals;
+    size_t local_room, local_count;
+    tn_block_id block;
+    uint32_t depth;
+    const char *prefix;      /* of new names: "" or "layer1/" */
+    struct onnx_scope *next; /* of all scopes, for release */
+} onnx_scope;
+
+/* A subgraph that waits to be read. */
+typedef struct onnx_pending {
+    tn__span graph;
+    onnx_scope *parent;
+    tn_block_id block;
+    uint32_t depth;
+    const char *prefix;
+} onnx_pending;
+
+typedef struct onnx_opset {
+    tn__span domain;
+    uint32_t version;
+} onnx_opset;
+
+/* A node as it stands in the file. */
+typedef struct onnx_node {
+    tn__span message;
+    tn__span name, type, domain, overload;
+    tn__span output; /* the first one that has a name: names the node where it has none */
+    uint32_t input_count, output_count, attribute_count;
+} onnx_node;
+
+typedef struct onnx_reader {
+    tn_importer *importer;
+    tn__arena arena; /* lives until the file is read */
+    onnx_opset *opsets;
+    size_t opset_room, opset_count;
+    onnx_function *functions;
+    size_t function_room, function_count;
+    tn__names function_names; /* domain, name and overload, with a NUL between */
+    onnx_scope *scopes;
+    onnx_pending *pending;
+    size_t pending_room, pending_count;
+    uint64_t expansion; /* bytes of functions that may still be read, see onnx_function.c */
+    bool drop_stated;   /* an --input-shape contradicts the file: its other shapes are stale */
+    /* Scratch of one node or tensor, kept to spare allocations. */
+    tn_tensor_id *ids;
+    size_t id_room;
+    tn_attr *attrs;
+    size_t attr_room;
+    tn__text text[3];
+    int64_t *ints; /* [TN_VALUE_MAX] */
+    double floats[ONNX_FLOATS_MAX];
+} onnx_reader;
+
+/* --- words all files use --------------------------------------------------------------------- */
+
+static inline tn__wire tn__onnx_open(const onnx_reader *reader, tn__span message,
+                                     const tn__message *schema) {
+    return tn__wire_open(reader->importer->bytes, message, schema);
+}
+
+/* Says where: "initializer 'w'", or "node 'x' (Conv)" with a type. Keeps what is said already and
+ * returns status. */
+tn_status tn__onnx_where(const onnx_reader *reader, tn_status status, const char *what,
+                         tn__span name, const tn__span *type);
+tn_status tn__onnx_no_memory(const onnx_reader *reader);
+/* Prefix and name as clean text in scratch slot 0 to 2; NULL when memory is out. */
+const char *tn__onnx_text(onnx_reader *reader, uint32_t slot, const char *prefix, tn__span name);
+/* The version of a domain for nodes of this scope; 0 when the file gives none. */
+tn_status tn__onnx_version(onnx_reader *reader, const onnx_scope *scope, tn__span domain,
+                           uint32_t *version);
+/* "ai.onnx" is the long name of the default domain. */
+tn__span tn__onnx_domain(tn__span domain);
+
+/* onnx_type.c. The values of symbols are put in by tn__onnx_type_settle. */
+tn_status tn__onnx_dtype(onnx_reader *reader, uint64_t number, tn_dtype *dtype);
+tn_status tn__onnx_value_info(onnx_reader *reader, tn__span message, onnx_type *type);
+tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name);
+void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
+
+/* onnx_tensor.c. Contents stay in scratch until the next call. */
+tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, onnx_tensor *tensor);
+tn_status tn__onnx_sparse_tensor(onnx_reader *reader, tn__span message, onnx_tensor *tensor);
+tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_value *value);
+
+/* onnx_graph.c */
+tn_status tn__onnx_scope_create(onnx_reader *reader, const onnx_scope *from, onnx_scope **scope);
+void tn__onnx_scopes_release(onnx_reader *reader);
+/* The local of a name, made when there is none. */
+tn_status tn__onnx_local(onnx_reader *reader, onnx_scope *scope, tn__span name, onnx_local **local);
+/* What a name means here or in the scopes around; NULL when nothing defines it. */
+const onnx_local *tn__onnx_resolve(const onnx_scope *scope, tn__span name);
+/* Defines every output of the nodes in the scope's body. */
+tn_status tn__onnx_index_stated(onnx_reader *reader, onnx_scope *scope);
+tn_status tn__onnx_declare_nodes(onnx_reader *reader, onnx_scope *scope);
+tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending);
+
+/* onnx_input.c: what the options make of the main graph's inputs. */
+tn_status tn__onnx_bind_inputs(onnx_reader *reader, tn__span graph);
+tn_status tn__onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *type, tn_kind *kind);
+
+/* onnx_node.c */
+tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node);
+tn_status tn__onnx_node_where(onnx_reader *reader, tn_status status, const onnx_scope *scope,
+                              const onnx_node *node);
+/* Ids of a node's inputs and then its outputs, in reader->ids. */
+tn_status tn__onnx_operands(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node);
+tn_status tn__onnx_add_op(onnx_reader *reader, onnx_scope *scope, const onnx_node *node);
+
+/* onnx_attr.c: the attributes of a node in reader->attrs, subgraphs put into the queue. */
+tn_status tn__onnx_attrs(onnx_reader *reader, onnx_scope *scope, const onnx_node *node,
+                         uint32_t *count);
+
+/* onnx_function.c */
+tn_status tn__onnx_function_add(onnx_reader *reader, tn__span message);
+const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node *node);
+/* Opens a scope for the body of a called function; tn__onnx_call_close ties its results. */
+tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx_node *node,
+                             const onnx_function *function, onnx_scope **body);
+tn_status tn__onnx_call_close(onnx_reader *reader, const onnx_scope *body);
+/* Takes from the allowance for expansion. */
+tn_status tn__onnx_charge(onnx_reader *reader, uint64_t bytes);
+/* The attribute that a reference means, and the scope its subgraphs see; size 0: it is omitted. */
+tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span name,
+                             tn__span *attribute, onnx_scope **sees);
+
+#endif

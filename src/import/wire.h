@@ -1,0 +1,89 @@
+/* wire.h - a bounded reader of protobuf's wire format: no copy, no recursion, no allocation.
+ *
+ * A message is a run of fields in a byte range; a nested message is a byte range again, which the
+ * caller opens when it wants to. So a payload that nobody opens (a weight of 500 MB) costs the
+ * reading of its length, and its pages are never touched; and depth is the caller's to bound.
+ *
+ * What is refused: a length or a number that runs past the end of its message, a varint of more
+ * than 64 bits, field number 0, groups that do not close, and a field that the schema knows with
+ * another wire type. Unknown fields are skipped. The fault remembers the byte in the file.
+ *
+ * Source: the encoding page of the Protocol Buffers documentation.
+ */
+#ifndef TN_IMPORT_WIRE_H
+#define TN_IMPORT_WIRE_H
+
+#include "base/base.h"
+
+typedef struct tn__span { /* bytes of the file, not terminated */
+    const uint8_t *bytes;
+    size_t size;
+} tn__span;
+
+/* Wire types as a mask, since a repeated number may come packed or not. */
+enum {
+    TN_WIRE_VARINT = 1u << 0,
+    TN_WIRE_FIXED64 = 1u << 1,
+    TN_WIRE_BYTES = 1u << 2,
+    TN_WIRE_FIXED32 = 1u << 5
+};
+#define TN_WIRE_FIELDS 32u
+
+/* What a message may hold: allowed wire types by field number; 0 is an unknown field. */
+typedef struct tn__message {
+    const char *name; /* as the schema calls it: "NodeProto" */
+    uint8_t types[TN_WIRE_FIELDS];
+} tn__message;
+
+typedef struct tn__wire {
+    const tn__message *message;
+    const uint8_t *file; /* its first byte: positions count from here */
+    const uint8_t *next, *end;
+    const char *fault; /* why reading stopped early; NULL while all is well */
+} tn__wire;
+
+typedef struct tn__field {
+    uint32_t number;
+    uint32_t type;  /* one of TN_WIRE_* */
+    uint64_t value; /* VARINT, FIXED32, FIXED64 */
+    tn__span span;  /* BYTES */
+} tn__field;
+
+tn__wire tn__wire_open(const uint8_t *file, tn__span span, const tn__message *message);
+
+/* The next field that the schema knows. False at the end and on a fault. */
+bool tn__wire_next(tn__wire *wire, tn__field *field);
+
+/* TN_OK when the message was read to its end, else E_INVALID with "byte N" of the file. */
+tn_status tn__wire_close(const tn__wire *wire, tn_error *error);
+
+/* The elements of a repeated number, packed or single. */
+uint64_t tn__field_count_varints(const tn__field *field); /* reads the payload */
+uint64_t tn__field_count_fixed(const tn__field *field, uint32_t bytes);
+
+/* Reads up to `room` elements into `out` and returns how many; a varint that is cut off or too
+ * long is a fault. */
+uint32_t tn__field_varints(tn__wire *wire, const tn__field *field, int64_t *out, uint32_t room);
+uint32_t tn__field_floats(const tn__field *field, double *out, uint32_t room);  /* float */
+uint32_t tn__field_doubles(const tn__field *field, double *out, uint32_t room); /* double */
+
+static inline int64_t tn__field_int(const tn__field *field) { return (int64_t)field->value; }
+static inline uint64_t tn__little(const uint8_t *bytes, uint32_t count) {
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < count; i++) value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+static inline double tn__float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+static inline bool tn__span_is(tn__span span, const char *text) {
+    size_t length = strlen(text);
+    return span.size == length && memcmp(span.bytes, text, length) == 0;
+}
+static inline bool tn__span_equal(tn__span a, tn__span b) {
+    return a.size == b.size && (a.size == 0 || memcmp(a.bytes, b.bytes, a.size) == 0);
+}
+
+#endif
