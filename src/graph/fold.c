@@ -1,4 +1,4 @@
-/* fold.c - arithmetic of folded contents; fold.h says why it is exact. */
+/* fold.c - arithmetic of folded contents, and readings that families share; see fold.h. */
 #include "graph/fold.h"
 
 #include <math.h>
@@ -73,6 +73,13 @@ double tn__round(tn_dtype dtype, double value) {
     }
 }
 
+uint32_t tn__fold_count(const tn_infer *infer, uint32_t index) {
+    const tn_tensor *output = tn__output(infer, index);
+    if (!output || (output->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE))) return TN_NONE;
+    uint64_t elements = tn__elements(output);
+    return elements <= TN_VALUE_MAX ? (uint32_t)elements : TN_NONE;
+}
+
 tn_status tn__fold_unary(tn_infer *infer, double (*of_float)(double), int64_t (*of_int)(int64_t)) {
     const tn_tensor *output = tn__output(infer, 0);
     const tn_value *value = tn__value(infer, 0);
@@ -92,4 +99,101 @@ tn_status tn__fold_unary(tn_infer *infer, double (*of_float)(double), int64_t (*
         return tn__set_value_ints(infer, 0, result, value->count);
     }
     return TN_OK;
+}
+
+tn_status tn__fold_same(tn_infer *infer) {
+    const tn_value *value = tn__value(infer, 0);
+    if (!value) return TN_OK;
+    return value->ints ? tn__set_value_ints(infer, 0, value->ints, value->count)
+                       : tn__set_value_floats(infer, 0, value->floats, value->count);
+}
+
+tn_status tn__fold_pick(tn_infer *infer, uint32_t output, const tn_value *value,
+                        const uint32_t *pick, uint32_t count) {
+    int64_t *ints = tn__scratch(infer, (size_t)count + 1, sizeof *ints);
+    if (!ints) return tn__infer_no_memory(infer);
+    if (value->ints) {
+        for (uint32_t i = 0; i < count; i++) ints[i] = value->ints[pick[i]];
+        return tn__set_value_ints(infer, output, ints, count);
+    }
+    double *floats = tn__scratch(infer, (size_t)count + 1, sizeof *floats);
+    if (!floats) return tn__infer_no_memory(infer);
+    for (uint32_t i = 0; i < count; i++) floats[i] = value->floats[pick[i]];
+    return tn__set_value_floats(infer, output, floats, count);
+}
+
+uint32_t *tn__fold_spread(tn_infer *infer, const tn_tensor *input, uint32_t count) {
+    const tn_tensor *output = tn__output(infer, 0);
+    uint32_t *index = tn__scratch(infer, (size_t)count + 1, sizeof *index);
+    uint32_t stride[TN_RANK_MAX] = {0}, place[TN_RANK_MAX] = {0};
+    if (!index) return NULL;
+    uint32_t shift = output->rank - input->rank, step = 1;
+    for (uint32_t d = input->rank; d-- > 0;) {
+        stride[d + shift] = input->shape[d] == 1 ? 0 : step;
+        step *= (uint32_t)input->shape[d]; /* <= TN_VALUE_MAX in all: its contents are known */
+    }
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        index[i] = at;
+        for (uint32_t d = output->rank; d-- > 0;) { /* the next place, as an odometer turns */
+            at += stride[d];
+            if (++place[d] < output->shape[d]) break;
+            at -= stride[d] * place[d];
+            place[d] = 0;
+        }
+    }
+    return index;
+}
+
+bool tn__list(const tn_infer *infer, uint32_t index, const char *name, const int64_t **list,
+              uint32_t *count) {
+    if (tn__input(infer, index)) {
+        *list = tn__value_ints(infer, index, count);
+        return *list != NULL;
+    }
+    *list = tn__attr_ints(infer, name, count);
+    return true;
+}
+
+uint32_t tn__list_length(const tn_tensor *tensor) {
+    if (!tensor || tensor->rank != 1 || tensor->shape[0] < 0 || tensor->shape[0] > TN_RANK_MAX ||
+        (tensor->flags & TN_TENSOR_BOUND))
+        return TN_NONE;
+    return (uint32_t)tensor->shape[0];
+}
+
+tn_status tn__attr_dtype(tn_infer *infer, const char *name, tn_dtype otherwise, tn_dtype *dtype) {
+    const tn_attr *attr = tn__attr(infer, name);
+    int64_t number = tn__attr_int(infer, name, 0);
+    *dtype = otherwise;
+    if (!attr) return TN_OK;
+    if (number <= TN_UNDEFINED || number > TN_INT2) /* the numbers of ONNX */
+        return tn__infer_fail(infer, "attribute '%s' is %lld, which is no element type", name,
+                              (long long)number);
+    *dtype = (tn_dtype)number;
+    return TN_OK;
+}
+
+#define U TN_DIM_UNKNOWN
+#define U8 U, U, U, U, U, U, U, U
+const int64_t tn__unknown_extents[TN_RANK_MAX] = {U8, U8, U8, U8, U8, U8, U8, U8};
+#undef U8
+#undef U
+
+const tn_view tn__no_view = {.source = TN_NONE};
+
+tn_view tn__view_input(const tn_infer *infer, uint32_t index, uint64_t offset) {
+    if (index >= infer->op->input_count) return tn__no_view;
+    return (tn_view){.source = infer->op->inputs[index], .offset = offset};
+}
+
+uint64_t tn__inplace_broadcast(const tn_infer *infer, uint64_t mask) {
+    uint32_t others = 0, bounded = 0;
+    for (uint32_t i = 0; i < infer->op->input_count; i++) {
+        const tn_tensor *input = tn__input(infer, i);
+        if (!input) continue;
+        if (input->flags & TN_TENSOR_BOUND) bounded++;
+        if (tn__elements(input) != 1) others++;
+    }
+    return bounded && others > 1 ? 0 : mask;
 }

@@ -68,8 +68,8 @@ typedef struct tn_op_rule {
 } tn_op_rule;
 
 enum {
-    TN_RULE_RANDOM = 1u << 0, /* never folded, though its inputs are constant */
-    TN_RULE_CONTROL = 1u << 1, /* owns blocks: the driver infers them first (Loop: after inputs) */
+    TN_RULE_RANDOM = 1u << 0,   /* never folded, though its inputs are constant */
+    TN_RULE_CONTROL = 1u << 1,  /* owns blocks: the driver infers them first (Loop: after inputs) */
     TN_RULE_CONSTANT = 1u << 2, /* no inputs, always folded (Constant) */
     TN_RULE_SHAPE_ONLY = 1u << 3, /* reads extents, never contents (Shape): outputs of bounded
                                    * inputs have exact shapes and bounds as contents */
@@ -80,7 +80,7 @@ enum {
  * when not NULL, claims types that no table lists (aten's overload suffixes). */
 typedef struct tn_op_family {
     const char *name;
-    const char *domain; /* "" for ONNX's default */
+    const char *domain;      /* "" for ONNX's default */
     const tn_op_rule *rules; /* sorted by type (strcmp): found by halving; a test checks */
     uint32_t rule_count;
     const tn_op_rule *(*match)(const char *type);
@@ -100,7 +100,7 @@ static inline uint32_t tn__input_count(const tn_infer *infer) { return infer->op
 static inline uint32_t tn__output_count(const tn_infer *infer) { return infer->op->output_count; }
 const tn_tensor *tn__input(const tn_infer *infer, uint32_t index);  /* NULL: omitted or absent */
 const tn_tensor *tn__output(const tn_infer *infer, uint32_t index); /* NULL: omitted or absent */
-bool tn__rank_known(const tn_tensor *tensor);  /* false for NULL */
+bool tn__rank_known(const tn_tensor *tensor);                       /* false for NULL */
 bool tn__shape_known(const tn_tensor *tensor); /* every extent known; false for NULL */
 /* Elements, or TN_SIZE_UNKNOWN (unknown extents, overflow). */
 uint64_t tn__elements(const tn_tensor *tensor);
