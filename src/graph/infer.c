@@ -102,8 +102,8 @@ static tn_status infer_merge(tn_infer *infer, tn_tensor_id id) {
 static tn_status infer_size(tn_graph *graph, tn_tensor_id id, tn_error *error) {
     tn_tensor *tensor = &graph->tensors[id];
     uint64_t bytes;
-    tensor->bytes = TN_SIZE_UNKNOWN;
-    if (tensor->repeat == TN_SIZE_UNKNOWN) return TN_OK;
+    tensor->bytes = tensor->repeat == 0 ? 0 : TN_SIZE_UNKNOWN; /* an empty sequence */
+    if (tensor->repeat == 0 || tensor->repeat == TN_SIZE_UNKNOWN) return TN_OK;
     for (uint32_t i = 0; i < tensor->rank && tensor->rank != TN_RANK_UNKNOWN; i++)
         if (tensor->shape[i] == TN_DIM_UNKNOWN) return TN_OK; /* the common case, without words */
     tn_error detail;
@@ -186,11 +186,6 @@ static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     return any;
 }
 
-static void infer_mark_folded(tn_tensor *tensor) {
-    tensor->flags |= TN_TENSOR_FOLDED;
-    if (tensor->kind == TN_KIND_ACTIVATION) tensor->kind = TN_KIND_CONSTANT;
-}
-
 /* What the rule decided becomes final: bounds are marked, the file has its say. */
 static tn_status infer_settle(tn_infer *infer, const tn_op_rule *rule) {
     tn_graph *graph = infer->graph;
@@ -223,8 +218,7 @@ static tn_status infer_fold(tn_infer *infer, const tn_op_rule *rule) {
     bool folds = infer_folds(infer, rule);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
-        tn_tensor *tensor = &graph->tensors[op->outputs[i]];
-        if (folds || tensor->value) infer_mark_folded(tensor);
+        if (folds || graph->tensors[op->outputs[i]].value) tn__set_folded(infer, i);
     }
     return TN_OK;
 }
@@ -275,10 +269,21 @@ static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t r
     return TN_OK;
 }
 
+/* A nest of loops may be walked again and again until what they carry settles; models need two or
+ * three walks, and a hostile nest is stopped. */
+static uint64_t infer_step_limit(const tn_graph *graph) {
+    return 100000 + 64 * ((uint64_t)graph->op_count + graph->block_count);
+}
+
 /* The next step: one operator, one round of blocks, or the end of a block. */
 static tn_status infer_step(tn_infer *infer) {
     tn_graph *graph = infer->graph;
     struct infer_state *state = infer->state;
+    if (state->steps_left-- == 0)
+        TN_FAIL(infer->error, TN_E_UNSUPPORTED,
+                "the shapes inside nested loops did not settle after %llu steps; state the shapes "
+                "that the loops carry",
+                (unsigned long long)infer_step_limit(graph));
     uint32_t depth = state->frame_count - 1;
     struct infer_frame *frame = &state->frames[depth];
     const tn_block *view = &graph->blocks[frame->block].view;
@@ -304,7 +309,9 @@ static tn_status infer_step(tn_infer *infer) {
 
 /* A dead branch that does not type is left as it is. */
 static bool infer_forgive(struct infer_state *state, tn_status status) {
-    if (status == TN_E_NO_MEMORY || !state->frames[state->frame_count - 1].lenient) return false;
+    if (status == TN_E_NO_MEMORY || status == TN_E_UNSUPPORTED ||
+        !state->frames[state->frame_count - 1].lenient)
+        return false;
     while (!state->frames[--state->frame_count].dead_branch) continue;
     return true;
 }
@@ -452,7 +459,7 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
 tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
     TN_TRY(tn__graph_order(graph, error));
     TN_TRY(infer_start(graph, error));
-    struct infer_state state = {0};
+    struct infer_state state = {.steps_left = infer_step_limit(graph)};
     tn_infer infer = {.graph = graph, .error = error, .state = &state};
     tn__arena_init(&state.overflow, &graph->context);
     state.scratch = tn__alloc(&graph->context, TN__SCRATCH_SIZE);

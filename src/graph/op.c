@@ -295,11 +295,19 @@ tn_status tn__broadcast(tn_infer *infer, const tn_tensor *const *tensors, uint32
     return TN_OK;
 }
 
-tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, tn_dtype dtype, uint32_t rank,
-                         const int64_t *shape, uint32_t flags) {
+void tn__set_folded(tn_infer *infer, uint32_t index) {
+    tn_tensor *tensor = op_output(infer, index);
+    if (!tensor) return;
+    tensor->flags |= TN_TENSOR_FOLDED;
+    if (tensor->kind == TN_KIND_ACTIVATION) tensor->kind = TN_KIND_CONSTANT;
+}
+
+tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, const tn_tensor *like) {
+    const uint32_t taken = TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE;
     tn_tensor *tensor = &infer->graph->tensors[formal];
-    TN_TRY(op_set_shape(infer, tensor, dtype, rank, shape));
-    tensor->flags |= flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE);
+    TN_TRY(op_set_shape(infer, tensor, like->dtype, like->rank, like->shape));
+    tensor->flags = (tensor->flags & ~(taken | TN_TENSOR_STATED)) | (like->flags & taken);
+    tensor->repeat = like->repeat;
     return TN_OK;
 }
 

@@ -155,9 +155,12 @@ tn_status tn__set_value_floats(tn_infer *infer, uint32_t index, const double *fl
 tn_status tn__broadcast(tn_infer *infer, const tn_tensor *const *tensors, uint32_t count,
                         int64_t *shape, uint32_t *rank, bool *known);
 
-/* Control flow: the formal inputs of an own block, and a block that never runs. */
-tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, tn_dtype dtype, uint32_t rank,
-                         const int64_t *shape, uint32_t flags);
+/* The output is static, as what it takes over is (If with a known condition). */
+void tn__set_folded(tn_infer *infer, uint32_t index);
+
+/* Control flow: a formal input of an own block gets type, shape, bound flag and repeat of `like`
+ * (which may be made up; its shape is copied). And a block that never runs. */
+tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, const tn_tensor *like);
 void tn__set_dead(tn_infer *infer, tn_block_id block);
 
 /* E_INVALID with the node's name and type in `where` and a sentence; use as

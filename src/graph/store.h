@@ -62,6 +62,7 @@ struct infer_state {
     struct infer_frame *frames; /* blocks under way, outermost first */
     size_t frame_room;
     uint32_t frame_count;
+    uint64_t steps_left;
     bool saw_bound; /* the rule in hand was given an upper bound as contents */
     char *scratch;  /* TN__SCRATCH_SIZE bytes, reused by every operator */
     size_t scratch_used;
