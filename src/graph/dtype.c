@@ -84,7 +84,7 @@ tn_status tn_format_parse(const char *text, tn_format *format, tn_error *error) 
     } else {
         size_t length = strlen(text);
         uint32_t block = 0;
-        bool good = length > 5 && length < 15 && !memcmp(text, "nChw", 4) &&
+        bool good = length > 5 && length <= 15 && !memcmp(text, "nChw", 4) &&
                     text[length - 1] == 'c' && text[4] != '0';
         for (size_t i = 4; good && i < length - 1; i++)
             good = text[i] >= '0' && text[i] <= '9' &&
