@@ -29,7 +29,7 @@ typedef struct bounds_heap {
     struct bounds_slack {
         uint64_t slack;
         int64_t last;
-    } *items;
+    } * items;
     size_t count;
 } bounds_heap;
 
@@ -61,8 +61,8 @@ static uint64_t bounds_largest(bounds_heap *heap, int64_t now) {
     return heap->count > 0 ? heap->items[0].slack : 0;
 }
 
-static void bounds_sweep(const bounds_event *events, size_t count, uint64_t block, bounds_heap *heap,
-                         uint64_t *bytes, int64_t *step) {
+static void bounds_sweep(const bounds_event *events, size_t count, uint64_t block,
+                         bounds_heap *heap, uint64_t *bytes, int64_t *step) {
     uint64_t live = 0;
     for (size_t i = 0; i < count; i++) {
         const tn_piece *piece = events[i].piece;
@@ -107,8 +107,7 @@ static bool bounds_gather(const tn_problem *problem, tn_bank_id bank, bounds_eve
 
 tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,
                                  int64_t *step, tn_error *error) {
-    if (bank >= problem->bank_count)
-        TN_FAIL(error, TN_E_INVALID, "there is no bank %u", bank);
+    if (bank >= problem->bank_count) TN_FAIL(error, TN_E_INVALID, "there is no bank %u", bank);
     const tn_context *context = &problem->context;
     size_t pieces = 0, count = 0;
     for (size_t i = 0; i < problem->count; i++) pieces += problem->bodies[i].piece_count;

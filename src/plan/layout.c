@@ -11,8 +11,8 @@ const char *tn_verdict_name(tn_verdict verdict) {
     return index < sizeof names / sizeof *names ? names[index] : "unknown";
 }
 
-/* One block holds the arrays: offsets, then peaks, then bounds. It comes from malloc, since a layout
- * outlives the context of the call that made it. */
+/* One block holds the arrays: offsets, then peaks, then bounds. It comes from malloc, since a
+ * layout outlives the context of the call that made it. */
 tn_status tn__layout_create(const tn_problem *problem, tn_layout *layout, tn_error *error) {
     size_t bodies = problem->count, banks = problem->bank_count;
     uint64_t *block = calloc(bodies + 2 * banks, sizeof *block);
@@ -43,7 +43,8 @@ tn_status tn_layout_from_offsets(const tn_problem *problem, const uint64_t *offs
         if (body->size != 0 && end > made.bank_peak[body->bank]) made.bank_peak[body->bank] = end;
     }
     for (tn_bank_id bank = 0; bank < made.bank_count; bank++) {
-        tn_status status = tn_problem_lower_bound(problem, bank, &made.bank_lower_bound[bank], NULL, error);
+        tn_status status =
+            tn_problem_lower_bound(problem, bank, &made.bank_lower_bound[bank], NULL, error);
         if (status != TN_OK) {
             tn_layout_release(&made);
             return status;

@@ -17,6 +17,7 @@ enum { /* constraints that `solve` honours; a problem with any other is refused 
        TN_PLANS_PINS = 1u << 1,
        TN_PLANS_PIECES = 1u << 2, /* bodies of several pieces, or of a window below their size */
        TN_PLANS_ALL = (1u << 3) - 1,
+       TN_PLANS_QUICKLY = 1u << 8, /* near-linear in practice: a member of auto's portfolio */
 };
 
 /* A call in progress, for one bank. Planners read the public part and call tn__run_*. Bodies are
@@ -27,7 +28,7 @@ typedef struct tn_run tn_run;
  * times), so that flat arrays over time are possible. */
 typedef struct tn_run_body {
     uint64_t size, alignment;
-    uint32_t first, last; /* hull, compressed time */
+    uint32_t first, last;              /* hull, compressed time */
     uint32_t piece_first, piece_count; /* into tn__run_pieces; compressed time */
 } tn_run_body;
 typedef struct tn_run_piece {
@@ -50,12 +51,19 @@ uint32_t tn__run_time_count(const tn_run *run);
 uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: none */
 uint64_t tn__run_lower_bound(const tn_run *run); /* peak of live bytes */
 uint64_t tn__run_seed(const tn_run *run);
+bool tn__run_has_capacity(const tn_run *run); /* the caller asks "does it fit?", not "how small?" */
+uint32_t tn__run_threads(const tn_run *run);
+const tn_context *tn__run_context(const tn_run *run);
 
 /* The bodies that are still free, ordered by `compare` (qsort's meaning), ties by number, so that
  * every run of every C library agrees. Cost: O(n log n). */
 typedef int (*tn_run_compare)(const tn_run_body *a, const tn_run_body *b);
 tn_status tn__run_order(tn_run *run, tn_run_compare compare, const uint32_t **order,
                         uint32_t *count);
+/* The same, by ascending key[body] first. */
+tn_status tn__run_order_by_key(tn_run *run, const uint64_t *key, tn_run_compare then,
+                               const uint32_t **order, uint32_t *count);
+int tn__larger_first(const tn_run_body *a, const tn_run_body *b); /* size, then length of life */
 
 /* A range of offsets at which a body may start. The last one has no end. */
 typedef struct tn_hole {
@@ -67,6 +75,13 @@ typedef struct tn_hole {
  * the next call. Counts one unit of work; E_STOPPED when a limit (work, time, cancel) is
  * reached. Cost: O(placed bodies that meet it in time, log). */
 tn_status tn__run_holes(tn_run *run, uint32_t body, const tn_hole **holes, uint32_t *count);
+
+/* Places the free bodies in `order`, each in the hole that `choose` picks. Most greedy planners
+ * are an order and one of these choices. */
+typedef uint64_t (*tn_run_choose)(const tn_hole *holes, uint32_t count);
+tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose);
+uint64_t tn__choose_lowest(const tn_hole *holes, uint32_t count);
+uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count); /* ties: the lowest */
 
 void tn__run_place(tn_run *run, uint32_t body, uint64_t offset);
 void tn__run_unplace(tn_run *run, uint32_t body); /* not for pinned bodies */
@@ -80,8 +95,26 @@ tn_status tn__run_keep(tn_run *run);
 /* A proof by the planner that no placement has a peak below `bytes`. */
 void tn__run_raise_bound(tn_run *run, uint64_t bytes);
 
+uint64_t tn__run_best(const tn_run *run); /* peak of the best placement kept; UINT64_MAX: none */
+
+/* Counts units of work that were not counted by tn__run_holes. E_STOPPED as there. */
+tn_status tn__run_work(tn_run *run, uint64_t units);
+uint64_t tn__run_work_left(const tn_run *run); /* UINT64_MAX: no limit */
+/* Set (by anybody, also another thread) when the run is to end: time, cancel. */
+const volatile bool *tn__run_stop(const tn_run *run);
+
 /* Scratch that lives until the end of the run; NULL when memory is out. */
 void *tn__run_scratch(tn_run *run, size_t count, size_t item);
+
+/* Runs other planners on the same bank, each in a run of its own, on as many threads as the caller
+ * allows, and keeps the best placement: lowest peak, ties to the first. One that reaches the lower
+ * bound ends the portfolio. The work limit is shared out evenly, so that the answer never depends
+ * on the threads. Planners that cannot take the problem's constraints are passed over. */
+tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count);
+
+/* The registry. */
+const tn_planner *tn__planner_at(uint32_t index);
+const tn_planner *tn__planner_find(const char *name); /* NULL: none of that name */
 
 /* tn_plan with a planner that need not be in the registry; used by the tests. */
 tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,

@@ -68,7 +68,8 @@ static tn_status problem_check_piece(const tn_body *body, const tn_piece *piece,
                 piece->first, piece->last);
     if (piece->lo >= piece->hi || piece->hi > body->size)
         TN_FAIL(error, TN_E_INVALID,
-                "has the window [%" PRIu64 ", %" PRIu64 "), which is empty or outside its size %" PRIu64,
+                "has the window [%" PRIu64 ", %" PRIu64
+                "), which is empty or outside its size %" PRIu64,
                 piece->lo, piece->hi, body->size);
     return TN_OK;
 }
@@ -258,8 +259,8 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
 
 tn_status tn_problem_set_alignment(tn_problem *problem, uint64_t alignment, tn_error *error) {
     if (!tn__is_power_of_two(alignment) || alignment > PROBLEM_ALIGNMENT_MAX)
-        TN_FAIL(error, TN_E_INVALID,
-                "alignment %" PRIu64 " is no power of two up to 2^40", alignment);
+        TN_FAIL(error, TN_E_INVALID, "alignment %" PRIu64 " is no power of two up to 2^40",
+                alignment);
     for (size_t i = 0; i < problem->count; i++) {
         const tn_body *body = &problem->bodies[i];
         if (!(body->flags & TN_BODY_DEFAULT_ALIGNED)) continue;

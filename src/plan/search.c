@@ -41,11 +41,11 @@ typedef struct search_part { /* bodies list[first .. first+count), slots [from, 
 /* A node of the tree: a part, the cursor, and how far its children have been tried. */
 typedef struct search_frame {
     search_part part;
-    uint64_t cursor;        /* no body is placed below */
-    uint32_t cursor_rank;   /* nor at `cursor` with a smaller rank */
-    bool lifted;            /* the child in hand raised a neighbour's minimum */
-    uint32_t next;          /* child to try, index into candidates */
-    uint32_t candidate_first, candidate_count; /* in search->scratch */
+    uint64_t cursor;                            /* no body is placed below */
+    uint32_t cursor_rank;                       /* nor at `cursor` with a smaller rank */
+    bool lifted;                                /* the child in hand raised a neighbour's minimum */
+    uint32_t next;                              /* child to try, index into candidates */
+    uint32_t candidate_first, candidate_count;  /* in search->scratch */
     uint32_t part_first, part_count, part_next; /* of the child in hand, in search->parts */
     size_t undo_mark, scratch_mark, part_mark;
     uint64_t key[2];
@@ -62,7 +62,7 @@ struct tn__search {
     const char *keys;
     /* by body */
     uint64_t *minimum, *offset;
-    uint32_t *rank, *twin, *list;       /* twin: the equal body before this one, or itself */
+    uint32_t *rank, *twin, *list; /* twin: the equal body before this one, or itself */
     uint8_t *placed;
     uint64_t *area, *top_total, *zobrist, *shuffle;
     /* by slot */
@@ -96,16 +96,18 @@ static uint64_t search_align(uint64_t offset, uint64_t alignment) {
 /* --- state ------------------------------------------------------------------------------ */
 
 #define SEARCH_ARRAYS(X, n, slots)                                                                 \
-    X(minimum, n) X(offset, n) X(rank, n) X(twin, n) X(list, n) X(placed, n)           \
-    X(area, n) X(top_total, n) X(zobrist, n) X(shuffle, n)                                         \
-    X(total, slots) X(lowest, slots) X(bridges, slots)                                             \
-    X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
+    X(minimum, n)                                                                                  \
+    X(offset, n)                                                                                   \
+    X(rank, n) X(twin, n) X(list, n) X(placed, n) X(area, n) X(top_total, n) X(zobrist, n)         \
+        X(shuffle, n) X(total, slots) X(lowest, slots) X(bridges, slots)                           \
+            X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
 
 void tn__search_destroy(tn__search *search) {
     if (search == NULL) return;
     tn_context context = search->context;
     size_t n = search->input->count, slots = search->input->slot_count;
-#define TN_X(field, room) tn__free(&context, search->field, ((room) ? (room) : 1) * sizeof *search->field);
+#define TN_X(field, room)                                                                          \
+    tn__free(&context, search->field, ((room) ? (room) : 1) * sizeof *search->field);
     SEARCH_ARRAYS(TN_X, n, slots)
 #undef TN_X
     tn__free(&context, search->frames, search->frame_room * sizeof *search->frames);
@@ -182,13 +184,20 @@ static void search_set(tn__search *search, uint64_t *place, uint64_t value) {
 static uint64_t search_key(const tn__search *search, uint32_t id, char letter) {
     const tn__search_body *body = &search->input->bodies[id];
     switch (letter) {
-    case 'A': return body->area;
-    case 'T': return search->top_total[id];
-    case 'W': return body->span;
-    case 'Z': return body->size;
-    case 'L': return body->first;
-    case 'U': return body->last;
-    default: return body->conflict_count; /* 'O' */
+    case 'A':
+        return body->area;
+    case 'T':
+        return search->top_total[id];
+    case 'W':
+        return body->span;
+    case 'Z':
+        return body->size;
+    case 'L':
+        return body->first;
+    case 'U':
+        return body->last;
+    default:
+        return body->conflict_count; /* 'O' */
     }
 }
 
@@ -236,7 +245,8 @@ static void search_rank(tn__search *search, search_part part) {
     for (uint32_t i = 0; i < part.count; i++) search->rank[list[i]] = i;
 }
 
-/* --- one node: what can still be, and what could come next ------------------------------------- */
+/* --- one node: what can still be, and what could come next -------------------------------------
+ */
 
 /* The lowest start of a body that the cursor has passed: on top of a neighbour yet to come. */
 static uint64_t search_skipped_start(const tn__search *search, uint32_t id, uint64_t cursor) {
@@ -246,7 +256,8 @@ static uint64_t search_skipped_start(const tn__search *search, uint32_t id, uint
     for (uint32_t k = 0; k < body->conflict_count; k++) {
         uint32_t other = conflicts[k].other;
         if (search->placed[other]) continue;
-        lowest = search_min(lowest, search_max(search->minimum[other], cursor) + conflicts[k].below);
+        lowest =
+            search_min(lowest, search_max(search->minimum[other], cursor) + conflicts[k].below);
     }
     return lowest == UINT64_MAX ? lowest : search_align(lowest, body->alignment);
 }
@@ -269,7 +280,8 @@ static bool search_bound(tn__search *search, const search_frame *frame, uint64_t
     for (uint32_t i = 0; i < part.count; i++) {
         uint32_t id = list[i];
         const tn__search_body *body = &input->bodies[id];
-        uint64_t start = search_align(search_max(search->minimum[id], frame->cursor), body->alignment);
+        uint64_t start =
+            search_align(search_max(search->minimum[id], frame->cursor), body->alignment);
         *dominated = search_min(*dominated, start + body->size);
         if (search_is_skipped(search, frame, id)) {
             if (body->pin != TN__SEARCH_FREE) return false;
@@ -287,7 +299,8 @@ static bool search_bound(tn__search *search, const search_frame *frame, uint64_t
     for (uint32_t slot = part.from; slot < part.to; slot++) {
         uint64_t total = search->total[slot];
         if (total == 0) continue;
-        if (search->lowest[slot] > search->capacity || total > search->capacity - search->lowest[slot])
+        if (search->lowest[slot] > search->capacity ||
+            total > search->capacity - search->lowest[slot])
             return false;
         *most = search_max(*most, total);
     }
@@ -346,7 +359,8 @@ static bool search_candidates(tn__search *search, search_frame *frame, uint64_t 
     return true;
 }
 
-/* --- moving through the tree -------------------------------------------------------------------- */
+/* --- moving through the tree --------------------------------------------------------------------
+ */
 
 /* Puts a body at its minimum and raises its neighbours; false when one of them then cannot lie
  * within the capacity (or memory is out). Undone by search_retract. */
@@ -543,7 +557,8 @@ static tn__search_outcome search_run(tn__search *search, search_part root, uint6
     return search->out_of_memory ? TN__SEARCH_NO_MEMORY : outcome;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------- */
+/* --- the whole
+ * ---------------------------------------------------------------------------------------- */
 
 static void search_reset(tn__search *search) {
     const tn__search_input *input = search->input;

@@ -23,9 +23,9 @@ typedef struct tn__search_piece {
 } tn__search_piece;
 
 typedef struct tn__search_body {
-    uint64_t size;      /* highest end of its pieces; > 0 */
-    uint64_t alignment; /* in units, >= 1 */
-    uint64_t pin;       /* offset, or TN__SEARCH_FREE */
+    uint64_t size;        /* highest end of its pieces; > 0 */
+    uint64_t alignment;   /* in units, >= 1 */
+    uint64_t pin;         /* offset, or TN__SEARCH_FREE */
     uint64_t span, area;  /* life in the caller's time, and that times bytes: for orders only */
     uint32_t first, last; /* hull in time slots */
     uint32_t piece_first, piece_count;

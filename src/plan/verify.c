@@ -19,7 +19,8 @@ typedef struct verify_piece { /* a piece at its address */
     tn_body_id body;
 } verify_piece;
 
-/* --- a set of ranks: level 0 has one bit a rank, each level above one bit a word below --------- */
+/* --- a set of ranks: level 0 has one bit a rank, each level above one bit a word below ---------
+ */
 
 #define VERIFY_LEVELS 6 /* 64^6 > 2^32 */
 
@@ -66,8 +67,8 @@ static uint32_t verify_set_near(const verify_set *set, uint32_t rank, bool up) {
         uint64_t beyond = up ? ~(bit | (bit - 1)) : bit - 1;
         uint64_t found = set->level[i][rank / 64] & beyond;
         if (found == 0) continue;
-        uint32_t at = rank / 64 * 64 +
-                      (uint32_t)(up ? __builtin_ctzll(found) : 63 - __builtin_clzll(found));
+        uint32_t at =
+            rank / 64 * 64 + (uint32_t)(up ? __builtin_ctzll(found) : 63 - __builtin_clzll(found));
         while (i-- > 0) {
             uint64_t word = set->level[i][at];
             at = at * 64 + (uint32_t)(up ? __builtin_ctzll(word) : 63 - __builtin_clzll(word));
@@ -77,7 +78,8 @@ static uint32_t verify_set_near(const verify_set *set, uint32_t rank, bool up) {
     return UINT32_MAX;
 }
 
-/* --- conflicts as sentences ------------------------------------------------------------------------ */
+/* --- conflicts as sentences
+ * ------------------------------------------------------------------------ */
 
 static tn_status verify_fail(const tn_problem *problem, const tn_conflict *found,
                              tn_conflict *conflict, tn_error *error) {
@@ -88,20 +90,21 @@ static tn_status verify_fail(const tn_problem *problem, const tn_conflict *found
     switch (found->reason) {
     case TN_CONFLICT_OVERLAP:
         TN_FAIL(error, TN_E_CONFLICT,
-                "%s and %s share bytes [%" PRIu64 ", %" PRIu64 ") at step %" PRId64, a, b, found->lo,
-                found->hi, found->step);
+                "%s and %s share bytes [%" PRIu64 ", %" PRIu64 ") at step %" PRId64, a, b,
+                found->lo, found->hi, found->step);
     case TN_CONFLICT_ALIGNMENT:
-        TN_FAIL(error, TN_E_CONFLICT, "%s is at %" PRIu64 ", no multiple of its alignment %" PRIu64, a,
-                found->lo, problem->bodies[found->a].alignment);
+        TN_FAIL(error, TN_E_CONFLICT, "%s is at %" PRIu64 ", no multiple of its alignment %" PRIu64,
+                a, found->lo, problem->bodies[found->a].alignment);
     case TN_CONFLICT_PIN:
         TN_FAIL(error, TN_E_CONFLICT, "%s is at %" PRIu64 " but pinned at %" PRIu64, a, found->lo,
                 found->hi);
     case TN_CONFLICT_CAPACITY:
-        TN_FAIL(error, TN_E_CONFLICT, "%s ends at %" PRIu64 ", beyond the capacity %" PRIu64 " of its bank",
-                a, found->hi, problem->banks[problem->bodies[found->a].bank].capacity);
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s ends at %" PRIu64 ", beyond the capacity %" PRIu64 " of its bank", a, found->hi,
+                problem->banks[problem->bodies[found->a].bank].capacity);
     case TN_CONFLICT_PEAK:
-        TN_FAIL(error, TN_E_CONFLICT, "%s ends at %" PRIu64 ", above the peak that the layout states", a,
-                found->hi);
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s ends at %" PRIu64 ", above the peak that the layout states", a, found->hi);
     case TN_CONFLICT_OVERFLOW:
         TN_FAIL(error, TN_E_CONFLICT, "%s at %" PRIu64 " ends beyond 64 bits", a, found->lo);
     default:
@@ -109,7 +112,8 @@ static tn_status verify_fail(const tn_problem *problem, const tn_conflict *found
     }
 }
 
-/* --- each body by itself ------------------------------------------------------------------------------ */
+/* --- each body by itself
+ * ------------------------------------------------------------------------------ */
 
 static bool verify_body(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
                         tn_conflict *found) {
@@ -135,7 +139,8 @@ static bool verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
     return found->reason == TN_CONFLICT_NONE;
 }
 
-/* --- all bodies of a bank over time ---------------------------------------------------------------------- */
+/* --- all bodies of a bank over time
+ * ---------------------------------------------------------------------- */
 
 static int verify_by_byte(const void *a, const void *b) {
     const verify_piece *x = a, *y = b;
@@ -208,8 +213,9 @@ static uint32_t verify_gather(const tn_problem *problem, const tn_layout *layout
         if (body->bank != bank) continue;
         for (uint32_t k = 0; k < body->piece_count; k++) {
             const tn_piece *piece = &body->pieces[k];
-            pieces[count++] = (verify_piece){piece->first, piece->last, layout->offset[id] + piece->lo,
-                                             layout->offset[id] + piece->hi, id};
+            pieces[count++] =
+                (verify_piece){piece->first, piece->last, layout->offset[id] + piece->lo,
+                               layout->offset[id] + piece->hi, id};
         }
     }
     return count;

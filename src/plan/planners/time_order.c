@@ -1,0 +1,27 @@
+/* time_order.c - bodies in the order of their definition, best fit: what a run-time pool would do.
+ *
+ * A pool that knows no future serves requests as they come. Its height is what users get without a
+ * planner; as a plan it wins where lives nest like a stack.
+ * Cost:   O(sum of neighbours * log n).
+ * Source: the best-fit allocators of TensorFlow (BFC) and ggml, replayed on known lives.
+ */
+#include "plan/planner.h"
+
+static int time_order_compare(const tn_run_body *a, const tn_run_body *b) {
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+static tn_status time_order_solve(tn_run *run) {
+    const uint32_t *order;
+    uint32_t count;
+    TN_TRY(tn__run_order(run, time_order_compare, &order, &count));
+    return tn__run_greedy(run, order, count, tn__choose_tightest);
+}
+
+const tn_planner tn__planner_time_order = {
+    .name = "time-order",
+    .summary = "in order of definition, tightest hole: a run-time pool",
+    .source = "best-fit pools (TensorFlow BFC, ggml)",
+    .features = TN_PLANS_ALL | TN_PLANS_QUICKLY,
+    .solve = time_order_solve,
+};

@@ -1,0 +1,160 @@
+/* two_ended.c - long-lived bodies from the front, short-lived from the end, by pointer bump.
+ *
+ *     0 | long-lived ->              free               <- short-lived | height
+ *
+ * Bodies come in order of definition. Each end keeps a pointer: the highest end (from its side) of
+ * what is alive there; a new body goes right behind it. What dies young then never leaves a hole
+ * among what stays. The arena must hold both pointers at every step; when that height is known, the
+ * bodies of the far end are mirrored into it. "Long" means a life of at least some length, and
+ * no length is right for every network: a handful, spread over the lengths that occur, are tried.
+ *
+ * Uses hulls and whole sizes, so bodies of several pieces are safe but not interleaved; pinned
+ * bodies have no place in it. Not for the lowest height: for arenas that must be served by two
+ * pointers at run time.
+ * Cost:   O(n log n) per length tried.
+ * Source: two-ended allocation of long- and short-lived tensors (row B10 of the mission).
+ */
+#include "plan/planner.h"
+
+#define TWO_ENDED_LENGTHS 9u
+
+typedef struct two_ended_live { /* a max-heap by end; dead ones are dropped when they surface */
+    uint64_t end;
+    uint32_t last;
+} two_ended_live;
+
+typedef struct two_ended_side {
+    two_ended_live *live;
+    uint32_t count;
+} two_ended_side;
+
+static void two_ended_push(two_ended_side *side, two_ended_live item) {
+    uint32_t at = side->count++;
+    for (; at > 0 && side->live[(at - 1) / 2].end < item.end; at = (at - 1) / 2)
+        side->live[at] = side->live[(at - 1) / 2];
+    side->live[at] = item;
+}
+
+static void two_ended_pop(two_ended_side *side) {
+    two_ended_live moved = side->live[--side->count];
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= side->count) break;
+        if (child + 1 < side->count && side->live[child + 1].end > side->live[child].end) child++;
+        if (side->live[child].end <= moved.end) break;
+        side->live[at] = side->live[child];
+        at = child;
+    }
+    if (side->count > 0) side->live[at] = moved;
+}
+
+static uint64_t two_ended_pointer(two_ended_side *side, uint32_t now) {
+    while (side->count > 0 && side->live[0].last <= now) two_ended_pop(side);
+    return side->count > 0 ? side->live[0].end : 0;
+}
+
+static int two_ended_compare(const tn_run_body *a, const tn_run_body *b) {
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+static uint64_t two_ended_align(uint64_t value, uint64_t alignment) {
+    return (value + alignment - 1) & ~(alignment - 1);
+}
+
+typedef struct two_ended_try {
+    uint32_t *order;
+    uint32_t count;
+    uint32_t length; /* bodies that live at least this long go to the front */
+    uint64_t *place; /* [body]: front, its offset; end, its far edge counted from the end */
+    two_ended_side front, back;
+    uint64_t alignment; /* the largest: the height is a multiple of it */
+} two_ended_try;
+
+/* Runs the pointers over time; the height is the largest sum of both. */
+static tn_status two_ended_bump(tn_run *run, two_ended_try *attempt, uint64_t *height) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    attempt->front.count = attempt->back.count = 0;
+    *height = 0;
+    for (uint32_t i = 0; i < attempt->count; i++) {
+        uint32_t id = attempt->order[i];
+        const tn_run_body *body = &bodies[id];
+        uint64_t front = two_ended_pointer(&attempt->front, body->first);
+        uint64_t back = two_ended_pointer(&attempt->back, body->first);
+        TN_TRY(tn__run_work(run, 1));
+        if (body->last - body->first >= attempt->length) {
+            attempt->place[id] = two_ended_align(front, body->alignment);
+            front = attempt->place[id] + body->size;
+            two_ended_push(&attempt->front, (two_ended_live){front, body->last});
+        } else {
+            back = attempt->place[id] = two_ended_align(back + body->size, body->alignment);
+            two_ended_push(&attempt->back, (two_ended_live){back, body->last});
+        }
+        if (front + back > *height) *height = front + back;
+    }
+    *height = two_ended_align(*height, attempt->alignment);
+    return TN_OK;
+}
+
+static void two_ended_place(tn_run *run, const two_ended_try *attempt, uint64_t height) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    for (uint32_t i = 0; i < attempt->count; i++) {
+        uint32_t id = attempt->order[i];
+        bool is_long = bodies[id].last - bodies[id].first >= attempt->length;
+        if (tn__run_placed(run, id)) tn__run_unplace(run, id);
+        tn__run_place(run, id, is_long ? attempt->place[id] : height - attempt->place[id]);
+    }
+}
+
+static int two_ended_length_order(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Arrays, the order of definition, and the lengths of all lives, sorted; NULL: no memory. */
+static uint32_t *two_ended_prepare(tn_run *run, two_ended_try *attempt) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    uint32_t n = tn__run_count(run);
+    uint32_t *lengths = tn__run_scratch(run, n, sizeof *lengths);
+    const uint32_t *order;
+    attempt->order = tn__run_scratch(run, n, sizeof *attempt->order);
+    attempt->place = tn__run_scratch(run, n, sizeof *attempt->place);
+    attempt->front.live = tn__run_scratch(run, n, sizeof *attempt->front.live);
+    attempt->back.live = tn__run_scratch(run, n, sizeof *attempt->back.live);
+    if (!lengths || !attempt->order || !attempt->place || !attempt->front.live ||
+        !attempt->back.live || tn__run_order(run, two_ended_compare, &order, &attempt->count))
+        return NULL;
+    memcpy(attempt->order, order, attempt->count * sizeof *order);
+    for (uint32_t i = 0; i < n; i++) {
+        lengths[i] = bodies[i].last - bodies[i].first;
+        if (bodies[i].alignment > attempt->alignment) attempt->alignment = bodies[i].alignment;
+    }
+    qsort(lengths, n, sizeof *lengths, two_ended_length_order);
+    return lengths;
+}
+
+static tn_status two_ended_solve(tn_run *run) {
+    two_ended_try attempt = {.alignment = 1};
+    const uint32_t *lengths = two_ended_prepare(run, &attempt);
+    uint32_t n = tn__run_count(run), tried = 0;
+    if (lengths == NULL) return TN_E_NO_MEMORY;
+    for (uint32_t k = 0; k < TWO_ENDED_LENGTHS && n > 0; k++) {
+        uint64_t height;
+        attempt.length = lengths[(uint64_t)(n - 1) * k / (TWO_ENDED_LENGTHS - 1)];
+        if (attempt.length == tried) continue; /* no life has length 0 */
+        tried = attempt.length;
+        TN_TRY(two_ended_bump(run, &attempt, &height));
+        if (height >= tn__run_best(run)) continue;
+        two_ended_place(run, &attempt, height);
+        TN_TRY(tn__run_keep(run));
+    }
+    return TN_OK;
+}
+
+const tn_planner tn__planner_two_ended = {
+    .name = "two-ended",
+    .summary = "long-lived from the front, short-lived from the end, two pointers",
+    .source = "two-ended allocation (MISSION B10)",
+    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES | TN_PLANS_QUICKLY,
+    .solve = two_ended_solve,
+};

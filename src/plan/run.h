@@ -1,0 +1,64 @@
+/* run.h - one call of one planner on one bank: what plan.c prepares and run.c serves. */
+#ifndef TN_PLAN_RUN_H
+#define TN_PLAN_RUN_H
+
+#include "plan/planner.h"
+#include "plan/problem.h"
+
+/* A range of starts that one placed piece forbids: [first, last). */
+typedef struct tn__blocked {
+    uint64_t first, last;
+} tn__blocked;
+
+/* What all runs of a call share; nothing here changes while they run. */
+typedef struct tn__prepared {
+    const tn_problem *problem;
+    const tn_plan_options *options;
+    tn_context context;
+    const tn_body_id *ids; /* [count], the problem's number of a run's body */
+    tn_run_body *bodies;   /* [count] */
+    tn_run_piece *pieces;
+    uint32_t count, piece_count, time_count;
+    uint32_t *by_first;  /* [count], bodies by (first, number) */
+    uint32_t *position;  /* [count], inverse of by_first */
+    uint32_t *until;     /* [time_count + 1], bodies whose first is below the time */
+    uint32_t leaf_count; /* power of two >= count */
+    uint64_t lower_bound, capacity;
+    bool has_capacity;
+    uint32_t needs;    /* TN_PLANS_* that a planner must honour */
+    double deadline_s; /* tn__clock_s when time is up; 0: never */
+} tn__prepared;
+
+struct tn_run {
+    const tn__prepared *prepared;
+    const tn_planner *planner;
+    tn_error *error;
+    uint64_t *offset; /* [count] */
+    uint8_t *placed;  /* [count] */
+    uint32_t *reach;  /* [2 * leaf_count], a tree over by_first: latest end of a placed body */
+    uint32_t *order;  /* [count], scratch of tn__run_order */
+    uint32_t *near;   /* [count], scratch of tn__run_holes */
+    tn__blocked *blocked;
+    size_t blocked_room, hole_room;
+    tn_hole *holes;
+    uint64_t *best; /* [count], offsets of the best placement kept */
+    uint64_t best_peak;
+    uint64_t lower_bound;
+    uint64_t work, work_limit, next_look; /* next_look: work at which the clock is read again */
+    uint32_t threads;
+    tn_run *outer;                   /* the run that made this one, or NULL */
+    const volatile bool *outer_stop; /* set by it when this run is no longer needed */
+    bool other_thread;               /* not the caller's: no progress from here */
+    volatile bool stop;
+    bool timed_out, out_of_work;
+    tn__arena scratch;
+};
+
+tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_planner *planner,
+                         tn_error *error);
+void tn__run_release(tn_run *run);
+/* Solves, keeps the final placement too, and says OK when there is any; the limits' E_STOPPED is
+ * forgiven then. */
+tn_status tn__run_solve(tn_run *run);
+
+#endif
