@@ -1,4 +1,4 @@
-/* io.h - what the files of plan/io share with reports. */
+/* io.h - what the files of plan/io share with each other and with reports. */
 #ifndef TN_PLAN_IO_H
 #define TN_PLAN_IO_H
 
@@ -8,8 +8,28 @@
 
 /* Adds to `text` what tn_problem_save_csv writes: the same columns, `offset` last unless layout is
  * NULL. Whether memory ran out is in text->failed.
- * Errors: E_INVALID when a name cannot stand in the CSV. */
+ * Errors: E_INVALID when a name cannot stand in the CSV, E_UNSUPPORTED for pieces that it cannot
+ * express (two windows at one time). */
 tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn__text *text,
                          tn_error *error);
+
+/* A file being read into `problem`. Each row's offset, when it has one, goes to offsets[row] if the
+ * caller wants offsets, and pins the body otherwise. */
+typedef struct tn__reading {
+    const char *name; /* for messages */
+    const char *bytes;
+    size_t size;
+    tn_problem *problem;
+    bool wants_offsets, has_offsets; /* has: set by the reader */
+    uint64_t *offsets;
+    size_t offset_room;
+    tn_error *error;
+} tn__reading;
+
+/* Notes the offset of the body that comes next; false when out of memory. */
+bool tn__reading_offset(tn__reading *reading, uint64_t offset);
+
+tn_status tn__csv_read(tn__reading *reading);
+tn_status tn__json_read(tn__reading *reading); /* not in a minimal build */
 
 #endif
