@@ -294,6 +294,7 @@ static tn_status control_scan_read(tn_infer *infer, control_scan *scan) {
     TN_TRY(control_body(infer, "body", &block));
     scan->body = tn_graph_block(infer->graph, block);
     scan->first = scan->batch = infer->version < 9;
+    if (tn__input_count(infer) <= scan->first) return tn__infer_fail(infer, "it has no inputs");
     uint32_t inputs = tn__input_count(infer) - scan->first;
     if (scans < 1 || scans > inputs)
         return tn__infer_fail(infer, "num_scan_inputs is %lld of %u inputs", (long long)scans,
@@ -440,7 +441,7 @@ static const tn_op_rule control_rules[] = {
     {CONTROL(If, 1, 1), .shape = control_if, .fold = control_if_fold, .enter = control_if_enter},
     {CONTROL(Loop, 0, UINT32_MAX), .shape = control_loop, .enter = control_loop_enter,
      .monotone = 1},
-    {CONTROL(Scan, 1, UINT32_MAX), .shape = control_scan_shape, .enter = control_scan_enter},
+    {CONTROL(Scan, 0, UINT32_MAX), .shape = control_scan_shape, .enter = control_scan_enter},
     {CONTROL(SequenceMap, 1, UINT32_MAX), .shape = control_map, .enter = control_map_enter},
 };
 /* clang-format on */
