@@ -24,7 +24,7 @@ static tn_status json_fail(tn__reading *reading, size_t index, const char *what)
 }
 
 /* A member that is an integer in [least, INT64_MAX]; absent or null leaves *value alone. */
-static bool json_integer(const json_t *object, const char *member, int64_t least, int64_t *value) {
+static bool json_member(const json_t *object, const char *member, int64_t least, int64_t *value) {
     const json_t *found = json_object_get(object, member);
     if (found == NULL || json_is_null(found)) return true;
     if (!json_is_integer(found) || json_integer_value(found) < least) return false;
@@ -58,8 +58,8 @@ static tn_status json_pools(tn__reading *reading, const json_t *pools) {
     for (size_t i = 0; i < json_array_size(pools); i++) {
         const json_t *pool = json_array_get(pools, i);
         int64_t capacity = 0, id = (int64_t)i, alignment = 1;
-        if (!json_integer(pool, "capacity", 0, &capacity) || !json_integer(pool, "id", 0, &id) ||
-            id != (int64_t)i || !json_integer(pool, "alignment", 1, &alignment))
+        if (!json_member(pool, "capacity", 0, &capacity) || !json_member(pool, "id", 0, &id) ||
+            id != (int64_t)i || !json_member(pool, "alignment", 1, &alignment))
             TN_FAIL(error, TN_E_INVALID, "pools[%zu] has a bad id, capacity or alignment", i);
         tn_bank bank = {.name = json_string_value(json_object_get(pool, "name")),
                         .capacity = (uint64_t)capacity};
@@ -96,7 +96,7 @@ static tn_status json_add(tn__reading *reading, size_t index, tn_body *body, con
 static tn_status json_offset(tn__reading *reading, size_t index, const json_t *item,
                              tn_body *body) {
     int64_t offset = 0;
-    if (!json_integer(item, "offset", 0, &offset))
+    if (!json_member(item, "offset", 0, &offset))
         return json_fail(reading, index, "'offset' is no integer from 0 up");
     bool given = json_present(item, "offset");
     if (json_is_true(json_object_get(item, "pinned"))) {
@@ -118,13 +118,13 @@ static tn_status json_buffer(tn__reading *reading, size_t index, const json_t *i
     tn_body body = {0};
     const json_t *pieces = json_object_get(item, "pieces");
     if (!json_is_object(item)) return json_fail(reading, index, "it is no object");
-    if (!json_integer(item, "size", 0, &size) || size < 0)
+    if (!json_member(item, "size", 0, &size) || size < 0)
         return json_fail(reading, index, "'size' is no integer from 0 up");
     if (!json_present(item, "first") || !json_present(item, "last_excl") ||
-        !json_integer(item, "first", INT64_MIN, &body.first) ||
-        !json_integer(item, "last_excl", INT64_MIN, &body.last))
+        !json_member(item, "first", INT64_MIN, &body.first) ||
+        !json_member(item, "last_excl", INT64_MIN, &body.last))
         return json_fail(reading, index, "'first' and 'last_excl' must be integers");
-    if (!json_integer(item, "alignment", 1, &alignment) || !json_integer(item, "pool", 0, &pool) ||
+    if (!json_member(item, "alignment", 1, &alignment) || !json_member(item, "pool", 0, &pool) ||
         pool >= (int64_t)reading->problem->bank_count)
         return json_fail(reading, index, "'alignment' or 'pool' is out of range");
     if (pieces != NULL && !json_is_null(pieces) && !json_is_array(pieces))
@@ -142,7 +142,7 @@ static tn_status json_document(tn__reading *reading, const json_t *root) {
     int64_t version = 1;
     if (format == NULL || strcmp(format, "mem-plan") != 0)
         TN_FAIL(reading->error, TN_E_INVALID, "it is no object with \"format\": \"mem-plan\"");
-    if (!json_integer(root, "version", 1, &version) || version != 1)
+    if (!json_member(root, "version", 1, &version) || version != 1)
         TN_FAIL(reading->error, TN_E_INVALID, "its version is not 1");
     const json_t *buffers = json_object_get(root, "buffers");
     if (!json_is_array(buffers)) TN_FAIL(reading->error, TN_E_INVALID, "'buffers' is no array");
