@@ -49,7 +49,7 @@ tn_status tn__where(tn_error *error, tn_status status, const char *format, ...)
 /* E_NO_MEMORY with a sentence that names what was wanted. */
 tn_status tn__no_memory(tn_error *error, const char *what);
 
-/* --- checked arithmetic: false on overflow, result untouched --------------------------------- */
+/* --- checked arithmetic: false on overflow, result untouched --- */
 static inline bool tn__add(uint64_t a, uint64_t b, uint64_t *sum) {
     uint64_t result;
     if (__builtin_add_overflow(a, b, &result)) return false;
@@ -79,7 +79,7 @@ static inline uint64_t tn__mul_sat(uint64_t a, uint64_t b) {
     return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
 }
 
-/* --- memory: everything goes through the context's one allocator ----------------------------- */
+/* --- memory: everything goes through the context's one allocator --- */
 
 /* A complete context by value from the caller's, which may be NULL or of an older size. */
 tn_context tn__context(const tn_context *context);
@@ -143,8 +143,7 @@ void tn__text_json(tn__text *text, const char *string);
 /* Escapes & < > " ' for HTML and SVG text and attributes; bad UTF-8 becomes U+FFFD. */
 void tn__text_xml(tn__text *text, const char *string);
 
-/* --- files
- * ---------------------------------------------------------------------------------------- */
+/* --- files --- */
 typedef struct tn__file { /* a whole file, mapped read only (or read, where it cannot be mapped) */
     const uint8_t *bytes;
     size_t size;
@@ -160,8 +159,7 @@ bool tn__has_suffix(const char *path, const char *suffix); /* ignoring case */
 /* Shell-style match with * and ?; linear time. */
 bool tn__glob(const char *pattern, const char *text);
 
-/* --- random, clock
- * ---------------------------------------------------------------------------------- */
+/* --- random, clock --- */
 typedef struct tn__random {
     uint64_t state;
 } tn__random;

@@ -74,7 +74,7 @@ bool tn__reserve(const tn_context *context, void *data, size_t *room, size_t nee
     return true;
 }
 
-/* --- the arena: chunks in a list, the newest first ------------------------------------------ */
+/* --- the arena: chunks in a list, the newest first --- */
 
 typedef struct arena_chunk {
     struct arena_chunk *older;

@@ -31,7 +31,7 @@ const tn_planner *tn__planner_find(const char *name) {
     return NULL;
 }
 
-/* --- preparing one bank -------------------------------------------------------------------- */
+/* --- preparing one bank --- */
 
 typedef struct plan_bank {
     tn__prepared prepared;
@@ -159,7 +159,7 @@ static tn_status plan_fill(plan_bank *bank, tn_error *error) {
     return TN_OK;
 }
 
-/* --- refusing -------------------------------------------------------------------------------- */
+/* --- refusing --- */
 
 static tn_status plan_refuse(const tn_planner *planner, uint32_t needs, tn_error *error) {
     uint32_t missing = needs & ~planner->features;

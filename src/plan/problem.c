@@ -59,7 +59,7 @@ const char *tn__body_text(const tn_problem *problem, tn_body_id id, char text[TN
     return text;
 }
 
-/* --- checks ------------------------------------------------------------------------------- */
+/* --- checks --- */
 
 static tn_status problem_check_piece(const tn_body *body, const tn_piece *piece, tn_error *error) {
     if (piece->first >= piece->last)
@@ -107,7 +107,7 @@ static tn_status problem_check(const tn_problem *problem, const tn_body *body, u
     return problem_check_pin(body, alignment, error);
 }
 
-/* --- normal form: a sweep over time that keeps the union of the open windows ----------------- */
+/* --- normal form: a sweep over time that keeps the union of the open windows --- */
 
 typedef struct problem_sweep {
     tn_piece *out, *open; /* finished rectangles; those that reach the present time */
@@ -276,7 +276,7 @@ tn_status tn_problem_set_alignment(tn_problem *problem, uint64_t alignment, tn_e
     return TN_OK;
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 uint32_t tn_problem_count(const tn_problem *problem) { return (uint32_t)problem->count; }
 uint32_t tn_problem_bank_count(const tn_problem *problem) { return (uint32_t)problem->bank_count; }

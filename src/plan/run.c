@@ -1,21 +1,32 @@
 /* run.c - the words that planners are written in: orders, holes, placing, limits.
  *
- * "Who of the placed bodies meets this one in time?" is asked once per body and must not cost a
- * look at all of them. Bodies are sorted by their first step; a binary tree over that order keeps
- * the latest end of the placed ones. A query visits only subtrees that hold an answer:
- * O(answers * log n). The starts that an answer forbids are ranges; their complement, taken in one
- * sweep from the bottom, are the holes.
+ * "Who of the placed bodies meets this one in time?" is asked once per body. Up to RUN_SCAN_MAX
+ * bodies the placed ones are kept in order of their offsets and their hulls are scanned: under a
+ * nanosecond each, and what is found is sorted already. Beyond, bodies are sorted by their first
+ * step, a binary tree over that order keeps the latest end of the placed ones, and a query visits
+ * only subtrees that hold an answer: O(answers * log n). Both find the same bodies. The starts
+ * that they forbid are ranges; the complement, in one sweep from the bottom, are the holes.
  */
 #include "plan/run.h"
 
 #include <inttypes.h>
 
+#define RUN_SCAN_MAX 32768u
 #define RUN_LOOK_EVERY 64u /* units of work between two looks at the clock */
 
-/* --- making and ending ------------------------------------------------------------------------ */
+/* --- making and ending --- */
 
-#define RUN_ARRAYS(X, n, leaves)                                                                   \
-    X(offset, n) X(placed, n) X(reach, 2 * (leaves)) X(order, n) X(near, n) X(best, n)
+#define RUN_ARRAYS(X, n, scans, leaves)                                                            \
+    X(offset, n)                                                                                   \
+    X(placed, n)                                                                                   \
+    X(order, n)                                                                                    \
+    X(near, n)                                                                                     \
+    X(best, n)                                                                                     \
+    X(reach, (scans) ? 0 : 2 * (leaves))                                                           \
+    X(level, (scans) ? (n) : 0)                                                                    \
+    X(level_first, (scans) ? (n) : 0)                                                              \
+    X(level_last, (scans) ? (n) : 0)                                                               \
+    X(level_bytes, (scans) ? (n) : 0)
 
 tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_planner *planner,
                          tn_error *error) {
@@ -24,6 +35,7 @@ tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_pla
     *run = (tn_run){.prepared = prepared,
                     .planner = planner,
                     .error = error,
+                    .scans = prepared->count <= RUN_SCAN_MAX,
                     .best_peak = UINT64_MAX,
                     .lower_bound = prepared->lower_bound,
                     .work_limit = prepared->options->work_limit,
@@ -33,7 +45,7 @@ tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_pla
 #define TN_X(field, room)                                                                          \
     run->field = tn__alloc_array(context, room, sizeof *run->field);                               \
     all = all && run->field != NULL;
-    RUN_ARRAYS(TN_X, n, leaves)
+    RUN_ARRAYS(TN_X, n, run->scans, leaves)
 #undef TN_X
     if (all) {
         for (uint32_t i = 0; i < prepared->count; i++) {
@@ -50,9 +62,10 @@ void tn__run_release(tn_run *run) {
     const tn_context *context = &run->prepared->context;
     size_t n = run->prepared->count, leaves = run->prepared->leaf_count;
 #define TN_X(field, room) tn__free(context, run->field, (room) * sizeof *run->field);
-    RUN_ARRAYS(TN_X, n, leaves)
+    RUN_ARRAYS(TN_X, n, run->scans, leaves)
 #undef TN_X
     tn__free(context, run->blocked, run->blocked_room * sizeof *run->blocked);
+    tn__free(context, run->merged, run->merged_room * sizeof *run->merged);
     tn__free(context, run->holes, run->hole_room * sizeof *run->holes);
     tn__arena_release(&run->scratch);
 }
@@ -83,8 +96,7 @@ uint64_t tn__run_offset(const tn_run *run, uint32_t body) {
     return run->offset[body];
 }
 
-/* --- limits
- * ---------------------------------------------------------------------------------------- */
+/* --- limits --- */
 
 static void run_look(tn_run *run) {
     const tn__prepared *prepared = run->prepared;
@@ -119,8 +131,7 @@ uint64_t tn__run_work_left(const tn_run *run) {
     return run->work < run->work_limit ? run->work_limit - run->work : 0;
 }
 
-/* --- order
- * ------------------------------------------------------------------------------------------- */
+/* --- order --- */
 
 /* Merge sort from the bottom: stable, so ties stay by number; no recursion, no global context. */
 typedef struct run_sort {
@@ -173,8 +184,7 @@ tn_status tn__run_order_by_key(tn_run *run, const uint64_t *key, tn_run_compare 
     return TN_OK;
 }
 
-/* --- placing
- * ------------------------------------------------------------------------------------------- */
+/* --- placing --- */
 
 static void run_set_reach(tn_run *run, uint32_t body, uint32_t last) {
     uint32_t at = run->prepared->leaf_count + run->prepared->position[body];
@@ -185,33 +195,102 @@ static void run_set_reach(tn_run *run, uint32_t body, uint32_t last) {
     }
 }
 
+/* How many placed bodies lie at or below (`up`), or strictly below, an offset. */
+static uint32_t run_level_find(const tn_run *run, uint64_t offset, bool up) {
+    uint32_t low = 0, high = run->level_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint64_t there = run->offset[run->level[middle]];
+        if (there < offset || (up && there == offset))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Moves the levels from `from` up so that they begin at `to`. */
+static void run_level_shift(tn_run *run, uint32_t from, uint32_t to) {
+    size_t bytes = (run->level_count - from) * sizeof *run->level;
+    memmove(run->level + to, run->level + from, bytes);
+    memmove(run->level_first + to, run->level_first + from, bytes);
+    memmove(run->level_last + to, run->level_last + from, bytes);
+    memmove(run->level_bytes + to, run->level_bytes + from,
+            (run->level_count - from) * sizeof *run->level_bytes);
+}
+
 void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     tn_assert(!run->placed[body]);
-    run->offset[body] = offset;
+    const tn_run_body *facts = &run->prepared->bodies[body];
     run->placed[body] = 1;
-    run_set_reach(run, body, run->prepared->bodies[body].last);
+    if (!run->scans) {
+        run->offset[body] = offset;
+        run_set_reach(run, body, facts->last);
+        return;
+    }
+    uint32_t at = run_level_find(run, offset, true);
+    run_level_shift(run, at, at + 1);
+    run->level_count++;
+    run->offset[body] = offset;
+    run->level[at] = body;
+    run->level_first[at] = facts->first;
+    run->level_last[at] = facts->last;
+    run->level_bytes[at] = (tn__blocked){0, 0};
+    if (facts->piece_count != 1) return;
+    const tn_run_piece *piece = &run->prepared->pieces[facts->piece_first];
+    run->level_bytes[at] = (tn__blocked){offset + piece->lo, offset + piece->hi};
 }
 
 void tn__run_unplace(tn_run *run, uint32_t body) {
     tn_assert(run->placed[body]);
     tn_assert(!(run->prepared->problem->bodies[run->prepared->ids[body]].flags & TN_BODY_PINNED));
     run->placed[body] = 0;
-    run_set_reach(run, body, 0);
+    if (!run->scans) {
+        run_set_reach(run, body, 0);
+        return;
+    }
+    uint32_t at = run_level_find(run, run->offset[body], false);
+    while (run->level[at] != body) at++;
+    run_level_shift(run, at + 1, at);
+    run->level_count--;
 }
 
-/* --- holes
- * ---------------------------------------------------------------------------------------------- */
+/* --- holes --- */
 
-/* Placed bodies whose hull meets that of `body`, into run->near, by first step. Iterative walk over
- * the part of the tree left of the bodies that begin too late. */
-static uint32_t run_near(tn_run *run, const tn_run_body *body) {
+#define RUN_BLOCK 32u
+
+/* Levels whose hull meets that of `body`, into run->near. Blocks of hulls are compared at once (the
+ * inner loop is one for the compiler's vectors); few of them hold answers. */
+static uint32_t run_near_scan(tn_run *run, const tn_run_body *body) {
+    const uint32_t first = body->first, last = body->last, count = run->level_count;
+    uint32_t found = 0, at = 0;
+    for (; count - at >= RUN_BLOCK; at += RUN_BLOCK) {
+        const uint32_t *firsts = run->level_first + at, *lasts = run->level_last + at;
+        uint8_t meets[RUN_BLOCK];
+        for (size_t i = 0; i < RUN_BLOCK; i++)
+            meets[i] = (uint8_t)((firsts[i] < last) & (lasts[i] > first));
+        for (uint32_t word = 0; word < RUN_BLOCK; word += 8) {
+            uint64_t bits;
+            memcpy(&bits, meets + word, sizeof bits);
+            if (bits == 0) continue;
+            for (uint32_t i = word; i < word + 8; i++)
+                if (meets[i]) run->near[found++] = at + i;
+        }
+    }
+    for (; at < count; at++)
+        if (run->level_first[at] < last && run->level_last[at] > first) run->near[found++] = at;
+    return found;
+}
+
+/* The same for many bodies, which it puts into run->near by first step: a walk over the part of the
+ * tree left of those that begin too late. */
+static uint32_t run_near_tree(tn_run *run, const tn_run_body *body) {
     const tn__prepared *prepared = run->prepared;
     uint32_t limit = prepared->until[body->last]; /* positions below it begin before our end */
-    uint32_t found = 0;
+    uint32_t found = 0, depth = 0;
     struct {
         uint32_t node, first, width;
     } stack[66]; /* two per level */
-    uint32_t depth = 0;
     stack[depth++] = (typeof(stack[0])){1, 0, prepared->leaf_count};
     while (depth > 0) {
         uint32_t node = stack[--depth].node, first = stack[depth].first, width = stack[depth].width;
@@ -227,39 +306,91 @@ static uint32_t run_near(tn_run *run, const tn_run_body *body) {
     return found;
 }
 
-static int run_blocked_order(const void *a, const void *b) {
-    const tn__blocked *x = a, *y = b;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return (x->last > y->last) - (x->last < y->last);
+/* A start s of `mine` meets bytes [low, high) while s + mine.hi > low and s + mine.lo < high. */
+static tn__blocked run_block(const tn_run_piece *mine, tn__blocked bytes) {
+    return (tn__blocked){.first = bytes.first >= mine->hi ? bytes.first - mine->hi + 1 : 0,
+                         .last = bytes.last > mine->lo ? bytes.last - mine->lo : 0};
 }
 
-/* A start s of `mine` meets `other` at `offset` while s + mine.hi > offset + other.lo and
- * s + mine.lo < offset + other.hi. */
-static tn__blocked run_block(const tn_run_piece *mine, const tn_run_piece *other, uint64_t offset) {
-    uint64_t low = offset + other->lo, high = offset + other->hi;
-    return (tn__blocked){.first = low >= mine->hi ? low - mine->hi + 1 : 0,
-                         .last = high > mine->lo ? high - mine->lo : 0};
+static bool run_block_room(tn_run *run, size_t need) {
+    return tn__reserve(&run->prepared->context, &run->blocked, &run->blocked_room, need,
+                       sizeof *run->blocked);
 }
 
-static bool run_collect(tn_run *run, const tn_run_body *body, uint32_t near_count, size_t *count) {
+static bool run_collect_pieces(tn_run *run, const tn_run_body *body, uint32_t id, size_t *count) {
     const tn__prepared *prepared = run->prepared;
+    const tn_run_body *other = &prepared->bodies[id];
     const tn_run_piece *mine = prepared->pieces + body->piece_first;
-    for (uint32_t i = 0; i < near_count; i++) {
-        const tn_run_body *other = &prepared->bodies[run->near[i]];
-        const tn_run_piece *theirs = prepared->pieces + other->piece_first;
-        uint64_t offset = run->offset[run->near[i]];
-        for (uint32_t a = 0; a < body->piece_count; a++) {
-            for (uint32_t b = 0; b < other->piece_count && theirs[b].first < mine[a].last; b++) {
-                if (theirs[b].last <= mine[a].first) continue;
-                tn__blocked blocked = run_block(&mine[a], &theirs[b], offset);
-                if (blocked.first >= blocked.last) continue;
-                if (!tn__reserve(&prepared->context, &run->blocked, &run->blocked_room, *count + 1,
-                                 sizeof *run->blocked))
-                    return false;
-                run->blocked[(*count)++] = blocked;
-            }
+    const tn_run_piece *theirs = prepared->pieces + other->piece_first;
+    for (uint32_t a = 0; a < body->piece_count; a++) {
+        for (uint32_t b = 0; b < other->piece_count && theirs[b].first < mine[a].last; b++) {
+            if (theirs[b].last <= mine[a].first) continue;
+            uint64_t offset = run->offset[id];
+            tn__blocked bytes = {offset + theirs[b].lo, offset + theirs[b].hi};
+            tn__blocked blocked = run_block(&mine[a], bytes);
+            if (blocked.first >= blocked.last) continue;
+            if (!run_block_room(run, *count + 1)) return false;
+            run->blocked[(*count)++] = blocked;
         }
     }
+    return true;
+}
+
+/* Plain bodies (one piece) among the levels that were found are done in a straight line. */
+static bool run_collect_levels(tn_run *run, const tn_run_body *body, uint32_t near_count,
+                               size_t *count) {
+    const tn_run_piece *mine = &run->prepared->pieces[body->piece_first];
+    if (!run_block_room(run, near_count)) return false;
+    for (uint32_t i = 0; i < near_count; i++) {
+        tn__blocked bytes = run->level_bytes[run->near[i]];
+        if (bytes.first == bytes.last || body->piece_count != 1) {
+            if (!run_collect_pieces(run, body, run->level[run->near[i]], count)) return false;
+            if (!run_block_room(run, *count + near_count - i)) return false;
+            continue;
+        }
+        run->blocked[*count] = run_block(mine, bytes);
+        *count += run->blocked[*count].first < run->blocked[*count].last;
+    }
+    return true;
+}
+
+static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
+    if (run->scans) return run_collect_levels(run, body, run_near_scan(run, body), count);
+    uint32_t near_count = run_near_tree(run, body);
+    for (uint32_t i = 0; i < near_count; i++)
+        if (!run_collect_pieces(run, body, run->near[i], count)) return false;
+    return true;
+}
+
+static void run_merge_blocked(const tn__blocked *from, tn__blocked *to, size_t first, size_t middle,
+                              size_t last) {
+    size_t a = first, b = middle;
+    for (size_t at = first; at < last; at++) {
+        bool left = a < middle && (b >= last || from[a].first <= from[b].first);
+        to[at] = from[left ? a++ : b++];
+    }
+}
+
+/* Sorts run->blocked by first; most often it is sorted already. Merge sort from the bottom. */
+static bool run_sort_blocked(tn_run *run, size_t count) {
+    size_t rising = 1;
+    while (rising < count && run->blocked[rising - 1].first <= run->blocked[rising].first) rising++;
+    if (rising >= count) return true;
+    if (!tn__reserve(&run->prepared->context, &run->merged, &run->merged_room, count,
+                     sizeof *run->merged))
+        return false;
+    tn__blocked *from = run->blocked, *to = run->merged;
+    for (size_t width = 1; width < count; width *= 2) {
+        for (size_t first = 0; first < count; first += 2 * width) {
+            size_t middle = first + width < count ? first + width : count;
+            size_t last = middle + width < count ? middle + width : count;
+            run_merge_blocked(from, to, first, middle, last);
+        }
+        tn__blocked *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != run->blocked) memcpy(run->blocked, from, count * sizeof *from);
     return true;
 }
 
@@ -268,13 +399,10 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
     tn_assert(!run->placed[id]);
     TN_TRY(tn__run_work(run, 1));
     size_t blocked_count = 0;
-    uint32_t near_count = run_near(run, body);
-    if (!run_collect(run, body, near_count, &blocked_count) ||
+    if (!run_collect(run, body, &blocked_count) || !run_sort_blocked(run, blocked_count) ||
         !tn__reserve(&run->prepared->context, &run->holes, &run->hole_room, blocked_count + 1,
                      sizeof *run->holes))
         return tn__no_memory(run->error, "the holes of a body");
-    if (blocked_count > 1)
-        qsort(run->blocked, blocked_count, sizeof *run->blocked, run_blocked_order);
     uint64_t mask = body->alignment - 1, top = 0; /* starts below top are forbidden or done */
     uint32_t found = 0;
     for (size_t i = 0; i < blocked_count; i++) {
@@ -290,8 +418,7 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
     return TN_OK;
 }
 
-/* --- the greedy frame
- * ------------------------------------------------------------------------------------ */
+/* --- the greedy frame --- */
 
 int tn__larger_first(const tn_run_body *a, const tn_run_body *b) {
     if (a->size != b->size) return a->size > b->size ? -1 : 1;

@@ -5,7 +5,7 @@
 #include "plan/planner.h"
 #include "plan/problem.h"
 
-/* A range of starts that one placed piece forbids: [first, last). */
+/* A range of bytes, or of starts that a placed piece forbids: [first, last). */
 typedef struct tn__blocked {
     uint64_t first, last;
 } tn__blocked;
@@ -35,11 +35,16 @@ struct tn_run {
     tn_error *error;
     uint64_t *offset; /* [count] */
     uint8_t *placed;  /* [count] */
+    bool scans;       /* few bodies: `level` is kept, else `reach` */
     uint32_t *reach;  /* [2 * leaf_count], a tree over by_first: latest end of a placed body */
-    uint32_t *order;  /* [count], scratch of tn__run_order */
-    uint32_t *near;   /* [count], scratch of tn__run_holes */
-    tn__blocked *blocked;
-    size_t blocked_room, hole_room;
+    uint32_t *level;  /* [count], placed bodies by offset, with their hulls beside */
+    uint32_t *level_first, *level_last;
+    tn__blocked *level_bytes; /* [count], what its only piece covers; empty for several pieces */
+    uint32_t level_count;
+    uint32_t *order; /* [count], scratch of tn__run_order */
+    uint32_t *near;  /* [count], scratch of tn__run_holes */
+    tn__blocked *blocked, *merged;
+    size_t blocked_room, merged_room, hole_room;
     tn_hole *holes;
     uint64_t *best; /* [count], offsets of the best placement kept */
     uint64_t best_peak;

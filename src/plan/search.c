@@ -93,7 +93,7 @@ static uint64_t search_align(uint64_t offset, uint64_t alignment) {
     return over == 0 ? offset : offset + (alignment - over);
 }
 
-/* --- state ------------------------------------------------------------------------------ */
+/* --- state --- */
 
 #define SEARCH_ARRAYS(X, n, slots)                                                                 \
     X(minimum, n)                                                                                  \
@@ -179,7 +179,7 @@ static void search_set(tn__search *search, uint64_t *place, uint64_t value) {
     *place = value;
 }
 
-/* --- orders --------------------------------------------------------------------------------- */
+/* --- orders --- */
 
 static uint64_t search_key(const tn__search *search, uint32_t id, char letter) {
     const tn__search_body *body = &search->input->bodies[id];
@@ -557,8 +557,7 @@ static tn__search_outcome search_run(tn__search *search, search_part root, uint6
     return search->out_of_memory ? TN__SEARCH_NO_MEMORY : outcome;
 }
 
-/* --- the whole
- * ---------------------------------------------------------------------------------------- */
+/* --- the whole --- */
 
 static void search_reset(tn__search *search) {
     const tn__search_input *input = search->input;

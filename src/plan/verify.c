@@ -78,8 +78,7 @@ static uint32_t verify_set_near(const verify_set *set, uint32_t rank, bool up) {
     return UINT32_MAX;
 }
 
-/* --- conflicts as sentences
- * ------------------------------------------------------------------------ */
+/* --- conflicts as sentences --- */
 
 static tn_status verify_fail(const tn_problem *problem, const tn_conflict *found,
                              tn_conflict *conflict, tn_error *error) {
@@ -112,8 +111,7 @@ static tn_status verify_fail(const tn_problem *problem, const tn_conflict *found
     }
 }
 
-/* --- each body by itself
- * ------------------------------------------------------------------------------ */
+/* --- each body by itself --- */
 
 static bool verify_body(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
                         tn_conflict *found) {
@@ -139,8 +137,7 @@ static bool verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
     return found->reason == TN_CONFLICT_NONE;
 }
 
-/* --- all bodies of a bank over time
- * ---------------------------------------------------------------------- */
+/* --- all bodies of a bank over time --- */
 
 static int verify_by_byte(const void *a, const void *b) {
     const verify_piece *x = a, *y = b;

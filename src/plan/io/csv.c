@@ -138,7 +138,7 @@ static tn_status csv_header(csv_reader *reader) {
     return TN_OK;
 }
 
-/* --- numbers -------------------------------------------------------------------------------- */
+/* --- numbers --- */
 
 /* Reads a decimal int64 from the front of `text` and steps over it. */
 static bool csv_integer(csv_text *text, int64_t *value) {
@@ -230,8 +230,7 @@ static tn_status csv_gaps(csv_reader *reader, tn_body *body) {
     return TN_OK;
 }
 
-/* --- rows
- * ------------------------------------------------------------------------------------------ */
+/* --- rows --- */
 
 static tn_status csv_id(csv_reader *reader, tn_body *body) {
     csv_text id = reader->fields[reader->field_of[CSV_ID]];
@@ -330,8 +329,7 @@ tn_status tn__csv_read(tn__reading *reading) {
     return status;
 }
 
-/* --- writing
- * --------------------------------------------------------------------------------------------- */
+/* --- writing --- */
 
 typedef struct csv_columns {
     bool alignment, hint, gaps, bank, pinned, offset;

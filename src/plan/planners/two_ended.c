@@ -101,7 +101,6 @@ static void two_ended_place(tn_run *run, const two_ended_try *attempt, uint64_t 
     for (uint32_t i = 0; i < attempt->count; i++) {
         uint32_t id = attempt->order[i];
         bool is_long = bodies[id].last - bodies[id].first >= attempt->length;
-        if (tn__run_placed(run, id)) tn__run_unplace(run, id);
         tn__run_place(run, id, is_long ? attempt->place[id] : height - attempt->place[id]);
     }
 }
@@ -136,18 +135,21 @@ static uint32_t *two_ended_prepare(tn_run *run, two_ended_try *attempt) {
 static tn_status two_ended_solve(tn_run *run) {
     two_ended_try attempt = {.alignment = 1};
     const uint32_t *lengths = two_ended_prepare(run, &attempt);
-    uint32_t n = tn__run_count(run), tried = 0;
+    uint32_t n = tn__run_count(run), tried = 0, best_length = 0;
+    uint64_t height, best_height = UINT64_MAX;
     if (lengths == NULL) return TN_E_NO_MEMORY;
     for (uint32_t k = 0; k < TWO_ENDED_LENGTHS && n > 0; k++) {
-        uint64_t height;
         attempt.length = lengths[(uint64_t)(n - 1) * k / (TWO_ENDED_LENGTHS - 1)];
         if (attempt.length == tried) continue; /* no life has length 0 */
         tried = attempt.length;
         TN_TRY(two_ended_bump(run, &attempt, &height));
-        if (height >= tn__run_best(run)) continue;
-        two_ended_place(run, &attempt, height);
-        TN_TRY(tn__run_keep(run));
+        if (height >= best_height) continue;
+        best_height = height;
+        best_length = attempt.length;
     }
+    attempt.length = best_length;
+    TN_TRY(two_ended_bump(run, &attempt, &height));
+    two_ended_place(run, &attempt, height);
     return TN_OK;
 }
 
