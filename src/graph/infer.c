@@ -249,14 +249,22 @@ static tn_status infer_push(tn_infer *infer, tn_block_id block, bool lenient) {
     return TN_OK;
 }
 
+static bool infer_owns_blocks(const tn_op *op) {
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        if (op->attrs[i].type == TN_ATTR_BLOCK) return true;
+    return false;
+}
+
 /* One round of a control-flow operator: its blocks go on the stack, the first one on top. */
 static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t round, bool lenient,
                              bool *again) {
     const tn_op *op = infer->op;
     tn_graph *graph = infer->graph;
-    *again = false;
-    if (!round) TN_TRY(infer_check_arity(infer, rule));
-    TN_TRY(rule->enter(infer, round, again));
+    *again = !round; /* without a rule: once, with the formal inputs that the file states */
+    if (rule) {
+        if (!round) TN_TRY(infer_check_arity(infer, rule));
+        TN_TRY(rule->enter(infer, round, again));
+    }
     for (uint32_t i = op->attr_count; *again && i-- > 0;) {
         if (op->attrs[i].type != TN_ATTR_BLOCK) continue;
         const tn_block *view = &graph->blocks[op->attrs[i].block].view;
@@ -295,10 +303,11 @@ static tn_status infer_step(tn_infer *infer) {
     infer->op = &graph->ops[infer->id];
     infer->version = infer->op->version ? infer->op->version : UINT32_MAX;
     const tn_op_rule *rule = graph->rules[infer->id];
-    if (rule && rule->enter) {
+    bool enters = rule && rule->enter;
+    if (enters || infer_owns_blocks(infer->op)) {
         bool again;
         uint32_t round = frame->round++;
-        TN_TRY(infer_enter(infer, rule, round, frame->lenient, &again));
+        TN_TRY(infer_enter(infer, enters ? rule : NULL, round, frame->lenient, &again));
         if (again) return TN_OK; /* back here when the blocks are done */
     }
     TN_TRY(infer_op(infer));
