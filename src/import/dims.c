@@ -279,28 +279,47 @@ static bool dims_is_missing(tn__dims *dims, size_t i) {
            !dims_follows(dims, entry);
 }
 
+/* "input 'x' dimensions 0,2 (unnamed)": the entries of one input, which stand together. */
+static size_t dims_list_open(const tn__dims *dims, size_t first, tn__list *list) {
+    const dims_open *open = dims->open;
+    size_t end = first + 1;
+    if (open[first].axis == TN_RANK_UNKNOWN) {
+        tn__list_add(list, "input '%.80s' (no shape)", open[first].input);
+        return end;
+    }
+    while (end < dims->open_count && open[end].axis > open[end - 1].axis &&
+           open[end].axis != TN_RANK_UNKNOWN && !strcmp(open[end].input, open[first].input))
+        end++;
+    char axes[40];
+    int used = snprintf(axes, sizeof axes, "%u", open[first].axis);
+    for (size_t i = first + 1; i < end && used < 30; i++)
+        used += snprintf(axes + used, sizeof axes - (size_t)used, ",%u", open[i].axis);
+    tn__list_add(list, "input '%.80s' dimension%s %s (unnamed)", open[first].input,
+                 end - first > 1 ? "s" : "", axes);
+    return end;
+}
+
+static void dims_list_missing(tn__dims *dims, tn__list *list, const char **first) {
+    for (size_t i = 0; i < dims->count; i++) {
+        if (!dims_is_missing(dims, i)) continue;
+        if (!*first) *first = dims->entries[i].text;
+        tn__list_add(list, "'%.80s'", dims->entries[i].text);
+    }
+}
+
 tn_status tn__dims_check(tn__dims *dims, tn_error *error) {
     TN_TRY(dims_check_used(dims, error));
-    char names[140], shapes[140];
+    char names[140], shapes[140], give_name[64] = "", give_shape[64] = "";
     tn__list by_name = tn__list_begin(names, sizeof names);
     tn__list by_shape = tn__list_begin(shapes, sizeof shapes);
     const char *first = NULL;
-    for (size_t i = 0; i < dims->count; i++) {
-        if (!dims_is_missing(dims, i)) continue;
-        if (!first) first = dims->entries[i].text;
-        tn__list_add(&by_name, "'%.80s'", dims->entries[i].text);
-    }
-    for (size_t i = 0; i < dims->open_count; i++) {
-        const dims_open *open = &dims->open[i];
-        if (open->axis == TN_RANK_UNKNOWN)
-            tn__list_add(&by_shape, "input '%.80s' (no shape)", open->input);
-        else
-            tn__list_add(&by_shape, "input '%.80s' dimension %u (unnamed)", open->input,
-                         open->axis);
-    }
+    dims_list_missing(dims, &by_name, &first);
+    for (size_t i = 0; i < dims->open_count;) i = dims_list_open(dims, i, &by_shape);
     if (!first && !dims->open_count) return TN_OK;
-    const char *give_name = first ? " (give --dim NAME=SIZE for each)" : "";
-    char give_shape[64] = "";
+    bool several = by_name.count + by_name.left_out > 1;
+    if (first)
+        snprintf(give_name, sizeof give_name, " (give --dim %.30s=SIZE%s)",
+                 several ? "NAME" : first, several ? " for each" : "");
     if (dims->open_count)
         snprintf(give_shape, sizeof give_shape, ": give --input-shape %.30s=...",
                  dims->open[0].input);

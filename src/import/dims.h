@@ -59,6 +59,7 @@ const char *tn__list_end(tn__list *list); /* the text */
 /* A span as text for people and for the graph: bytes that are not UTF-8 (and NUL and control
  * characters, which would cut it or reach a terminal) become U+FFFD. */
 void tn__span_text(tn__text *text, tn__span span);
+void tn__mend(char *text); /* what was cut inside a character, or is none, becomes '?' */
 char *tn__span_copy(tn__arena *arena, tn__span span); /* NULL when out of memory */
 
 #endif

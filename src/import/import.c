@@ -184,8 +184,12 @@ static void import_name_file(const tn_importer *importer) {
     if (!error) return;
     char where[sizeof error->where];
     memcpy(where, error->where, sizeof where);
-    snprintf(error->where, sizeof error->where, where[0] ? "%.100s: %.95s" : "%.100s",
-             importer->name, where);
+    where[160] = 0; /* some room for the name whatever the rest */
+    size_t room = sizeof where - strlen(where) - 3;
+    snprintf(error->where, sizeof error->where, "%.*s%s%.160s", (int)room, importer->name,
+             where[0] ? ": " : "", where);
+    tn__mend(error->where);
+    tn__mend(error->message);
 }
 
 static tn_status import_run(tn_importer *importer, const char *name) {

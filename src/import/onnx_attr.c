@@ -8,6 +8,8 @@
  */
 #include "import/onnx_reader.h"
 
+#include <stdio.h>
+
 #define ONNX_STRING_MAX (1u << 16)
 
 /* AttributeProto.AttributeType */
@@ -178,7 +180,7 @@ static tn_status onnx_attr_tensor(onnx_reader *reader, const onnx_scope *scope,
                                   const onnx_node *node, tn__span message, bool sparse,
                                   tn_attr *attr) {
     onnx_tensor tensor;
-    TN_TRY((sparse ? tn__onnx_sparse_tensor : tn__onnx_tensor)(reader, message, &tensor));
+    TN_TRY(tn__onnx_tensor(reader, message, sparse, &tensor));
     tn_tensor_spec spec = {.kind = TN_KIND_CONSTANT,
                            .dtype = tensor.dtype,
                            .rank = tensor.rank,
@@ -199,6 +201,7 @@ static tn_status onnx_attr_graph(onnx_reader *reader, const onnx_scope *scope, o
     if (scope->depth == ONNX_DEPTH_MAX)
         TN_FAIL(reader->importer->error, TN_E_INVALID,
                 "subgraphs and functions nest more than %u deep", ONNX_DEPTH_MAX);
+    if (!message.size) TN_FAIL(reader->importer->error, TN_E_INVALID, "the graph in it is empty");
     if (!tn__reserve(reader->importer->context, &reader->pending, &reader->pending_room,
                      reader->pending_count + 1, sizeof *reader->pending))
         return tn__onnx_no_memory(reader);
@@ -209,6 +212,7 @@ static tn_status onnx_attr_graph(onnx_reader *reader, const onnx_scope *scope, o
                                                               .block = attr->block,
                                                               .depth = scope->depth + 1,
                                                               .prefix = scope->prefix};
+    if (sees) sees->users++;
     attr->count = 1;
     return TN_OK;
 }
@@ -289,7 +293,14 @@ static tn_status onnx_attr_add(onnx_reader *reader, onnx_scope *scope, const onn
     }
     tn_attr attr = {.name = tn__span_copy(&reader->arena, from->name)};
     if (!attr.name) return tn__onnx_no_memory(reader);
-    return onnx_attr_convert(reader, scope, sees, node, &meant, attr, count);
+    tn_status status = onnx_attr_convert(reader, scope, sees, node, &meant, attr, count);
+    tn_error *error = reader->importer->error;
+    if (status == TN_OK || !error) return status;
+    char message[sizeof error->message];
+    memcpy(message, error->message, sizeof message);
+    snprintf(error->message, sizeof error->message, "attribute '%.80s': %.300s", attr.name,
+             message);
+    return status;
 }
 
 tn_status tn__onnx_attrs(onnx_reader *reader, onnx_scope *scope, const onnx_node *node,

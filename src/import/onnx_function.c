@@ -38,10 +38,25 @@ static tn__text *onnx_function_key(onnx_reader *reader, tn__span domain, tn__spa
     return key->failed ? NULL : key;
 }
 
+/* A function's own operator sets: it may have been written for other versions than the model. */
+static tn_status onnx_function_opset(onnx_reader *reader, tn__span message,
+                                     onnx_function *function) {
+    if (function->opset_count == ONNX_OPSETS_MAX)
+        TN_FAIL(reader->importer->error, TN_E_INVALID,
+                "a function imports more than %u operator sets", ONNX_OPSETS_MAX);
+    if (!tn__reserve(reader->importer->context, &reader->opsets, &reader->opset_room,
+                     reader->opset_count + 1, sizeof *reader->opsets))
+        return tn__onnx_no_memory(reader);
+    TN_TRY(tn__onnx_opset(reader, message, &reader->opsets[reader->opset_count]));
+    reader->opset_count++;
+    function->opset_count++;
+    return TN_OK;
+}
+
 tn_status tn__onnx_function_add(onnx_reader *reader, tn__span message) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_function_schema);
     tn__field field;
-    onnx_function function = {.message = message};
+    onnx_function function = {.message = message, .opset_first = reader->opset_count};
     while (tn__wire_next(&wire, &field)) {
         switch (field.number) {
         case ONNX_FUNCTION_NAME:
@@ -58,6 +73,9 @@ tn_status tn__onnx_function_add(onnx_reader *reader, tn__span message) {
             break;
         case ONNX_FUNCTION_OUTPUT:
             function.output_count++;
+            break;
+        case ONNX_FUNCTION_OPSET:
+            TN_TRY(onnx_function_opset(reader, field.span, &function));
             break;
         default:
             break;
@@ -76,7 +94,7 @@ tn_status tn__onnx_function_add(onnx_reader *reader, tn__span message) {
     if (existing != TN__NAMES_NONE) {
         tn_status status = tn__fail(reader->importer->error, TN_E_INVALID,
                                     "two functions have this domain, name and overload");
-        return tn__onnx_where(reader, status, "function", function.name, NULL);
+        return tn__onnx_where(reader, status, "function", function.name);
     }
     reader->functions[reader->function_count++] = function;
     return TN_OK;
@@ -164,7 +182,9 @@ tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx
     if (!call || !prefix) return tn__onnx_no_memory(reader);
     *call = (onnx_call){.function = function, .node = node->message, .caller = caller};
     TN_TRY(onnx_call_operands(reader, caller, node, call));
+    caller->users++;
     onnx_scope from = {.call = call,
+                       .holds = caller,
                        .body = function->message,
                        .is_function = true,
                        .block = caller->block,
@@ -187,7 +207,7 @@ static tn_status onnx_call_result(onnx_reader *reader, const onnx_scope *body, t
             "this output of function '%.*s' is computed by no node of it",
             (int)(body->call->function->name.size < 80 ? body->call->function->name.size : 80),
             (const char *)body->call->function->name.bytes);
-        return tn__onnx_where(reader, status, "output", name, NULL);
+        return tn__onnx_where(reader, status, "output", name);
     }
     if (result == TN_NONE || local->tensor == result) return TN_OK;
     tn_op_spec copy = {.type = "Identity",
@@ -199,14 +219,16 @@ static tn_status onnx_call_result(onnx_reader *reader, const onnx_scope *body, t
     return tn_graph_add_op(reader->importer->graph, &copy, NULL, reader->importer->error);
 }
 
-tn_status tn__onnx_call_close(onnx_reader *reader, const onnx_scope *body) {
+tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body) {
     tn__wire wire = tn__onnx_open(reader, body->body, &tn__onnx_function_schema);
     tn__field field;
     uint32_t output = 0;
     while (tn__wire_next(&wire, &field))
         if (field.number == ONNX_FUNCTION_OUTPUT)
             TN_TRY(onnx_call_result(reader, body, field.span, body->call->outputs[output++]));
-    return tn__wire_close(&wire, reader->importer->error);
+    TN_TRY(tn__wire_close(&wire, reader->importer->error));
+    tn__onnx_scope_drop(reader, body);
+    return TN_OK;
 }
 
 /* --- attribute references

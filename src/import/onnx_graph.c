@@ -18,22 +18,34 @@
 
 /* --- scopes ---------------------------------------------------------------------------------- */
 
+/* A scope lives while something can still look a name up in it: so a file of many small subgraphs
+ * does not keep a table for each. */
 tn_status tn__onnx_scope_create(onnx_reader *reader, const onnx_scope *from, onnx_scope **scope) {
-    onnx_scope *made = tn__arena_alloc(&reader->arena, sizeof *made);
-    if (!made) return tn__onnx_no_memory(reader);
+    onnx_scope *made = tn__alloc(reader->importer->context, sizeof *made);
+    if (!made) {
+        tn__onnx_scope_drop(reader, from->holds);
+        return tn__onnx_no_memory(reader);
+    }
     *made = *from;
     tn__names_init(&made->names, reader->importer->context);
-    made->next = reader->scopes;
+    made->users = 1;
+    made->after = reader->scopes;
+    if (made->after) made->after->before = made;
     reader->scopes = made;
     *scope = made;
     return TN_OK;
 }
 
-void tn__onnx_scopes_release(onnx_reader *reader) {
-    for (onnx_scope *scope = reader->scopes; scope; scope = scope->next) {
+void tn__onnx_scope_drop(onnx_reader *reader, onnx_scope *scope) {
+    const tn_context *context = reader->importer->context;
+    while (scope && --scope->users == 0) {
+        onnx_scope *holds = scope->holds;
+        if (scope->after) scope->after->before = scope->before;
+        *(scope->before ? &scope->before->after : &reader->scopes) = scope->after;
         tn__names_release(&scope->names);
-        tn__free(reader->importer->context, scope->locals,
-                 scope->local_room * sizeof *scope->locals);
+        tn__free(context, scope->locals, scope->local_room * sizeof *scope->locals);
+        tn__free(context, scope, sizeof *scope);
+        scope = holds;
     }
 }
 
@@ -124,14 +136,17 @@ static tn_status onnx_add_stated(onnx_reader *reader, const onnx_scope *scope, t
 static tn_status onnx_fail_double(const onnx_reader *reader, const char *what, tn__span name) {
     tn_status status = tn__fail(reader->importer->error, TN_E_INVALID,
                                 "two %ss of one graph have this name", what);
-    return tn__onnx_where(reader, status, what, name, NULL);
+    return tn__onnx_where(reader, status, what, name);
 }
 
 static tn_status onnx_read_initializer(onnx_reader *reader, onnx_scope *scope, tn__span message,
                                        bool sparse) {
     onnx_tensor tensor;
     onnx_local *local;
-    TN_TRY((sparse ? tn__onnx_sparse_tensor : tn__onnx_tensor)(reader, message, &tensor));
+    tn_status status = tn__onnx_tensor(reader, message, sparse, &tensor);
+    if (status != TN_OK)
+        return tn__onnx_where(reader, status, "initializer",
+                              tn__onnx_tensor_name(reader, message, sparse));
     if (!tensor.name.size)
         TN_FAIL(reader->importer->error, TN_E_INVALID, "an initializer has no name");
     TN_TRY(tn__onnx_local(reader, scope, tensor.name, &local));
@@ -275,7 +290,7 @@ static tn_status onnx_visit(onnx_reader *reader, onnx_frame *frames, uint32_t *d
                           "functions call each other more than %u deep", ONNX_DEPTH_MAX);
         return tn__onnx_node_where(reader, status, scope, &node);
     }
-    onnx_scope *body;
+    onnx_scope *body = NULL;
     status = tn__onnx_call_open(reader, scope, &node, function, &body);
     if (status != TN_OK) return tn__onnx_node_where(reader, status, scope, &node);
     frames[(*depth)++] = (onnx_frame){onnx_body(reader, body), body};
@@ -326,7 +341,7 @@ static tn_status onnx_list(onnx_reader *reader, const onnx_scope *scope, uint32_
             tn_status status =
                 tn__fail(reader->importer->error, TN_E_INVALID,
                          "no node computes this output, and no input or initializer has its name");
-            return tn__onnx_where(reader, status, "output", name, NULL);
+            return tn__onnx_where(reader, status, "output", name);
         }
         bool has_default = list == ONNX_GRAPH_INPUT && local->origin != ONNX_BY_INPUT;
         bool is_static =
@@ -349,8 +364,9 @@ static tn_status onnx_set_io(onnx_reader *reader, const onnx_scope *scope) {
 }
 
 tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending) {
-    onnx_scope *parent = pending->parent, *scope;
+    onnx_scope *parent = pending->parent, *scope = NULL;
     onnx_scope from = {.parent = parent,
+                       .holds = parent,
                        .call = parent ? parent->call : NULL,
                        .body = pending->graph,
                        .block = pending->block,
@@ -366,5 +382,7 @@ tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending) 
     TN_TRY((is_main ? onnx_read_inputs : onnx_read_initializers)(reader, scope));
     TN_TRY(tn__onnx_declare_nodes(reader, scope));
     TN_TRY(onnx_walk(reader, scope));
-    return onnx_set_io(reader, scope);
+    TN_TRY(onnx_set_io(reader, scope));
+    tn__onnx_scope_drop(reader, scope);
+    return TN_OK;
 }

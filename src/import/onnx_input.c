@@ -20,7 +20,7 @@ static tn_status onnx_bind_input(onnx_reader *reader, tn__span message, tn__span
         if (type.symbols[i].size) {
             tn_status status = tn__dims_bind(&reader->importer->dims, type.symbols[i],
                                              given->shape[i], given->name, reader->importer->error);
-            if (status != TN_OK) return tn__onnx_where(reader, status, "input", name, NULL);
+            if (status != TN_OK) return tn__onnx_where(reader, status, "input", name);
         } else if (type.shape[i] != TN_DIM_UNKNOWN && type.shape[i] != given->shape[i]) {
             reader->drop_stated = true;
         }

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#define ONNX_NAME_SHOWN 80u /* of a long name, its end: that tells it from its neighbours */
+
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_node_schema);
     tn__field field;
@@ -41,27 +43,35 @@ tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node) 
     return TN_OK;
 }
 
-tn_status tn__onnx_where(const onnx_reader *reader, tn_status status, const char *what,
-                         tn__span name, const tn__span *type) {
+/* "what 'prefix/name' (type)"; an error about an error (no memory for this text) is benign. */
+static tn_status onnx_say_where(const onnx_reader *reader, tn_status status, const char *what,
+                                const char *prefix, tn__span name, const tn__span *type) {
     tn_error *error = reader->importer->error;
     if (!error || error->where[0]) return status;
     tn__text text, kind;
     tn__text_init(&text, reader->importer->context);
     tn__text_init(&kind, reader->importer->context);
+    tn__text_put(&text, prefix);
     tn__span_text(&text, name);
     if (type) tn__span_text(&kind, *type);
-    snprintf(error->where, sizeof error->where, type ? "%s '%.100s' (%.50s)" : "%s '%.100s'", what,
-             text.data ? text.data : "", kind.data ? kind.data : "");
+    const char *all = text.data ? text.data : "";
+    size_t cut = text.size > ONNX_NAME_SHOWN ? text.size - ONNX_NAME_SHOWN : 0;
+    snprintf(error->where, sizeof error->where, type ? "%s '%s%s' (%.40s)" : "%s '%s%s'", what,
+             cut ? "..." : "", all + cut, kind.data ? kind.data : "");
     tn__text_release(&text);
     tn__text_release(&kind);
     return status;
 }
 
-tn_status tn__onnx_node_where(onnx_reader *reader, tn_status status, const onnx_scope *scope,
+tn_status tn__onnx_where(const onnx_reader *reader, tn_status status, const char *what,
+                         tn__span name) {
+    return onnx_say_where(reader, status, what, "", name, NULL);
+}
+
+tn_status tn__onnx_node_where(const onnx_reader *reader, tn_status status, const onnx_scope *scope,
                               const onnx_node *node) {
-    (void)scope;
     bool named = node->name.size > 0;
-    return tn__onnx_where(reader, status, named ? "node" : "node of",
+    return onnx_say_where(reader, status, named ? "node" : "node of", scope->prefix,
                           named ? node->name : node->output, &node->type);
 }
 
@@ -102,7 +112,7 @@ tn_status tn__onnx_add_op(onnx_reader *reader, onnx_scope *scope, const onnx_nod
     tn_status status = tn__onnx_attrs(reader, scope, node, &spec.attr_count);
     if (status != TN_OK) return tn__onnx_node_where(reader, status, scope, node);
     TN_TRY(tn__onnx_operands(reader, scope, node));
-    TN_TRY(tn__onnx_version(reader, scope, node->domain, &spec.version));
+    spec.version = tn__onnx_version(reader, scope, node->domain);
     spec.name = node->name.size ? tn__onnx_text(reader, 0, scope->prefix, node->name) : "";
     spec.type = tn__onnx_text(reader, 1, "", node->type);
     spec.domain = tn__onnx_text(reader, 2, "", node->domain);

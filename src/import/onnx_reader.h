@@ -17,8 +17,9 @@
 
 #include "import/importer.h"
 
-#define ONNX_DEPTH_MAX 64u                     /* of subgraphs and calls within each other */
-#define ONNX_ATTRS_MAX 256u                    /* of one node */
+#define ONNX_DEPTH_MAX 64u  /* of subgraphs and calls within each other */
+#define ONNX_ATTRS_MAX 256u /* of one node */
+#define ONNX_OPSETS_MAX 64u /* of the model, of one function: they are searched for every node */
 #define ONNX_EXPANSION_MIN (UINT64_C(1) << 20) /* bytes of functions read again, see */
 #define ONNX_EXPANSION_FACTOR 64u              /* onnx_function.c */
 #define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)      /* see onnx_tensor.c */
@@ -110,6 +111,7 @@ typedef struct onnx_function {
     tn__span message;
     tn__span name, domain, overload;
     uint32_t input_count, output_count;
+    size_t opset_first, opset_count; /* of reader->opsets */
 } onnx_function;
 
 /* A call of a function: what its formal names and attribute references stand for. */
@@ -130,8 +132,10 @@ typedef struct onnx_scope {
     size_t local_room, local_count;
     tn_block_id block;
     uint32_t depth;
-    const char *prefix;      /* of new names: "" or "layer1/" */
-    struct onnx_scope *next; /* of all scopes, for release */
+    const char *prefix;       /* of new names: "" or "layer1/" */
+    struct onnx_scope *holds; /* kept alive by this one: the parent or the caller */
+    uint32_t users;           /* scopes and waiting subgraphs that need this one, and its reading */
+    struct onnx_scope *before, *after; /* of all scopes, for release */
 } onnx_scope;
 
 /* A subgraph that waits to be read. */
@@ -158,9 +162,11 @@ typedef struct onnx_node {
 
 typedef struct onnx_reader {
     tn_importer *importer;
-    tn__arena arena; /* lives until the file is read */
-    onnx_opset *opsets;
+    tn__arena arena;    /* lives until the file is read */
+    onnx_opset *opsets; /* of functions */
     size_t opset_room, opset_count;
+    onnx_opset model_opsets[ONNX_OPSETS_MAX];
+    uint32_t model_opset_count;
     onnx_function *functions;
     size_t function_room, function_count;
     tn__names function_names; /* domain, name and overload, with a NUL between */
@@ -186,16 +192,15 @@ static inline tn__wire tn__onnx_open(const onnx_reader *reader, tn__span message
     return tn__wire_open(reader->importer->bytes, message, schema);
 }
 
-/* Says where: "initializer 'w'", or "node 'x' (Conv)" with a type. Keeps what is said already and
- * returns status. */
+/* Says where: "initializer 'w'". Keeps what is said already; returns status. */
 tn_status tn__onnx_where(const onnx_reader *reader, tn_status status, const char *what,
-                         tn__span name, const tn__span *type);
+                         tn__span name);
 tn_status tn__onnx_no_memory(const onnx_reader *reader);
 /* Prefix and name as clean text in scratch slot 0 to 2; NULL when memory is out. */
 const char *tn__onnx_text(onnx_reader *reader, uint32_t slot, const char *prefix, tn__span name);
+tn_status tn__onnx_opset(onnx_reader *reader, tn__span message, onnx_opset *opset);
 /* The version of a domain for nodes of this scope; 0 when the file gives none. */
-tn_status tn__onnx_version(onnx_reader *reader, const onnx_scope *scope, tn__span domain,
-                           uint32_t *version);
+uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn__span domain);
 /* "ai.onnx" is the long name of the default domain. */
 tn__span tn__onnx_domain(tn__span domain);
 
@@ -206,13 +211,14 @@ tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__sp
 void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
 
 /* onnx_tensor.c. Contents stay in scratch until the next call. */
-tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, onnx_tensor *tensor);
-tn_status tn__onnx_sparse_tensor(onnx_reader *reader, tn__span message, onnx_tensor *tensor);
+tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, bool sparse, onnx_tensor *tensor);
+tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool sparse);
 tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_value *value);
 
 /* onnx_graph.c */
+/* A scope like `from`, with one user. It takes over the caller's claim on `from->holds`. */
 tn_status tn__onnx_scope_create(onnx_reader *reader, const onnx_scope *from, onnx_scope **scope);
-void tn__onnx_scopes_release(onnx_reader *reader);
+void tn__onnx_scope_drop(onnx_reader *reader, onnx_scope *scope); /* NULL is fine */
 /* The local of a name, made when there is none. */
 tn_status tn__onnx_local(onnx_reader *reader, onnx_scope *scope, tn__span name, onnx_local **local);
 /* What a name means here or in the scopes around; NULL when nothing defines it. */
@@ -228,7 +234,8 @@ tn_status tn__onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *typ
 
 /* onnx_node.c */
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node);
-tn_status tn__onnx_node_where(onnx_reader *reader, tn_status status, const onnx_scope *scope,
+/* The same as "node 'prefix/name' (Type)". */
+tn_status tn__onnx_node_where(const onnx_reader *reader, tn_status status, const onnx_scope *scope,
                               const onnx_node *node);
 /* Ids of a node's inputs and then its outputs, in reader->ids. */
 tn_status tn__onnx_operands(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node);
@@ -244,7 +251,7 @@ const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node
 /* Opens a scope for the body of a called function; tn__onnx_call_close ties its results. */
 tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx_node *node,
                              const onnx_function *function, onnx_scope **body);
-tn_status tn__onnx_call_close(onnx_reader *reader, const onnx_scope *body);
+tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body);
 /* Takes from the allowance for expansion. */
 tn_status tn__onnx_charge(onnx_reader *reader, uint64_t bytes);
 /* The attribute that a reference means, and the scope its subgraphs see; size 0: it is omitted. */

@@ -271,15 +271,7 @@ static tn_status onnx_tensor_read(onnx_reader *reader, tn__span message, onnx_te
     return onnx_check_payload(reader, tensor, &payload, bytes);
 }
 
-tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, onnx_tensor *tensor) {
-    memset(tensor, 0, offsetof(onnx_tensor, shape));
-    tensor->message = message;
-    tn_status status = onnx_tensor_read(reader, message, tensor);
-    return status == TN_OK ? TN_OK
-                           : tn__onnx_where(reader, status, "initializer", tensor->name, NULL);
-}
-
-static tn_status onnx_sparse_values(onnx_reader *reader, tn__span message, onnx_tensor *tensor) {
+static tn_status onnx_sparse_read(onnx_reader *reader, tn__span message, onnx_tensor *tensor) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_sparse_schema);
     tn__field field;
     tn__span values = {0};
@@ -299,12 +291,22 @@ static tn_status onnx_sparse_values(onnx_reader *reader, tn__span message, onnx_
     return onnx_tensor_size(reader, tensor, &bytes);
 }
 
-tn_status tn__onnx_sparse_tensor(onnx_reader *reader, tn__span message, onnx_tensor *tensor) {
+/* The name stands after the dims, which may be what is wrong. */
+tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool sparse) {
+    tn__wire wire =
+        tn__onnx_open(reader, message, sparse ? &tn__onnx_sparse_schema : &tn__onnx_tensor_schema);
+    uint32_t number = sparse ? (uint32_t)ONNX_SPARSE_VALUES : (uint32_t)ONNX_TENSOR_NAME;
+    tn__field field;
+    tn__span found = {0};
+    while (tn__wire_next(&wire, &field))
+        if (field.number == number) found = field.span;
+    return sparse && found.size ? tn__onnx_tensor_name(reader, found, false) : found;
+}
+
+tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, bool sparse, onnx_tensor *tensor) {
     memset(tensor, 0, offsetof(onnx_tensor, shape));
-    tn_status status = onnx_sparse_values(reader, message, tensor);
-    return status == TN_OK
-               ? TN_OK
-               : tn__onnx_where(reader, status, "sparse initializer", tensor->name, NULL);
+    tensor->message = message;
+    return (sparse ? onnx_sparse_read : onnx_tensor_read)(reader, message, tensor);
 }
 
 /* --- contents -------------------------------------------------------------------------------- */

@@ -95,11 +95,12 @@ static tn_status onnx_type_read(onnx_reader *reader, tn__span message, onnx_type
     return TN_OK;
 }
 
+/* Stops at the name, which writers put first: the whole message is checked when it is read. */
 tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_value_info_schema);
     tn__field field;
     *name = (tn__span){0};
-    while (tn__wire_next(&wire, &field))
+    while (!name->size && tn__wire_next(&wire, &field))
         if (field.number == ONNX_INFO_NAME) *name = field.span;
     return tn__wire_close(&wire, reader->importer->error);
 }
@@ -112,7 +113,7 @@ tn_status tn__onnx_value_info(onnx_reader *reader, tn__span message, onnx_type *
         *(field.number == ONNX_INFO_NAME ? &name : &inner) = field.span;
     TN_TRY(tn__wire_close(&wire, reader->importer->error));
     tn_status status = onnx_type_read(reader, inner, type);
-    return status == TN_OK ? TN_OK : tn__onnx_where(reader, status, "value", name, NULL);
+    return status == TN_OK ? TN_OK : tn__onnx_where(reader, status, "value", name);
 }
 
 void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type) {

@@ -22,6 +22,11 @@ static size_t text_character(const uint8_t *bytes, size_t left) {
 static size_t text_clean(tn__span span) {
     size_t at = 0;
     while (at < span.size) {
+        uint8_t first = span.bytes[at];
+        if (first >= 0x20 && first < 0x7f) { /* nearly always */
+            at++;
+            continue;
+        }
         size_t length = text_character(span.bytes + at, span.size - at);
         if (!length) break;
         at += length;
@@ -49,6 +54,15 @@ char *tn__span_copy(tn__arena *arena, tn__span span) {
     char *copy = text.failed ? NULL : tn__arena_string(arena, text.data, text.size);
     tn__text_release(&text);
     return copy;
+}
+
+void tn__mend(char *text) {
+    size_t size = strlen(text);
+    for (size_t at = 0; at < size;) {
+        size_t length = text_character((const uint8_t *)text + at, size - at);
+        if (!length) text[at] = '?';
+        at += length ? length : 1;
+    }
 }
 
 /* --- lists ----------------------------------------------------------------------------------- */

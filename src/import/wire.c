@@ -18,13 +18,8 @@ static bool wire_fault(tn__wire *wire, const uint8_t *at, const char *why) {
 }
 
 /* A varint from *next, moving it. Ten bytes hold 64 bits, of which the last gives one. */
-static bool wire_varint(const uint8_t **next, const uint8_t *end, uint64_t *value) {
+static bool wire_long_varint(const uint8_t **next, const uint8_t *end, uint64_t *value) {
     const uint8_t *at = *next;
-    if (at != end && *at < 0x80) {
-        *value = *at;
-        *next = at + 1;
-        return true;
-    }
     uint64_t result = 0;
     for (uint32_t shift = 0; shift < 70; shift += 7) {
         if (at == end) return false;
@@ -38,6 +33,13 @@ static bool wire_varint(const uint8_t **next, const uint8_t *end, uint64_t *valu
         }
     }
     return false;
+}
+
+/* Most tags, and most lengths, are one byte. */
+static inline bool wire_varint(const uint8_t **next, const uint8_t *end, uint64_t *value) {
+    if (*next == end || **next >= 0x80) return wire_long_varint(next, end, value);
+    *value = *(*next)++;
+    return true;
 }
 
 /* Number, wire type and content of the field at wire->next. */

@@ -31,7 +31,7 @@ tn__span tn__onnx_domain(tn__span domain) {
 /* --- versions
  * ------------------------------------------------------------------------------------- */
 
-static tn_status onnx_opset_read(onnx_reader *reader, tn__span message, onnx_opset *opset) {
+tn_status tn__onnx_opset(onnx_reader *reader, tn__span message, onnx_opset *opset) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_opset_schema);
     tn__field field;
     int64_t version = 0;
@@ -51,37 +51,28 @@ static tn_status onnx_opset_read(onnx_reader *reader, tn__span message, onnx_ops
 }
 
 static tn_status onnx_opset_add(onnx_reader *reader, onnx_opset opset) {
-    if (!tn__reserve(reader->importer->context, &reader->opsets, &reader->opset_room,
-                     reader->opset_count + 1, sizeof *reader->opsets))
-        return tn__onnx_no_memory(reader);
-    reader->opsets[reader->opset_count++] = opset;
+    if (reader->model_opset_count == ONNX_OPSETS_MAX)
+        TN_FAIL(reader->importer->error, TN_E_INVALID, "it imports more than %u operator sets",
+                ONNX_OPSETS_MAX);
+    reader->model_opsets[reader->model_opset_count++] = opset;
     return TN_OK;
 }
 
-/* A function's own list first: it may have been written for another version than the model. */
-tn_status tn__onnx_version(onnx_reader *reader, const onnx_scope *scope, tn__span domain,
-                           uint32_t *version) {
-    *version = 0;
+static const onnx_opset *onnx_opset_find(const onnx_opset *opsets, size_t count, tn__span domain) {
+    for (size_t i = 0; i < count; i++)
+        if (tn__span_equal(opsets[i].domain, domain)) return &opsets[i];
+    return NULL;
+}
+
+uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn__span domain) {
+    const onnx_opset *found = NULL;
     if (scope->call) {
-        tn__wire wire =
-            tn__onnx_open(reader, scope->call->function->message, &tn__onnx_function_schema);
-        tn__field field;
-        onnx_opset opset;
-        while (tn__wire_next(&wire, &field)) {
-            if (field.number != ONNX_FUNCTION_OPSET) continue;
-            TN_TRY(onnx_opset_read(reader, field.span, &opset));
-            if (!tn__span_equal(opset.domain, domain)) continue;
-            *version = opset.version;
-            return TN_OK;
-        }
-        TN_TRY(tn__wire_close(&wire, reader->importer->error));
+        const onnx_function *function = scope->call->function;
+        found =
+            onnx_opset_find(reader->opsets + function->opset_first, function->opset_count, domain);
     }
-    for (size_t i = 0; i < reader->opset_count; i++) {
-        if (!tn__span_equal(reader->opsets[i].domain, domain)) continue;
-        *version = reader->opsets[i].version;
-        break;
-    }
-    return TN_OK;
+    if (!found) found = onnx_opset_find(reader->model_opsets, reader->model_opset_count, domain);
+    return found ? found->version : 0;
 }
 
 /* --- the model
@@ -111,7 +102,7 @@ static tn_status onnx_model_read(onnx_reader *reader, onnx_model *model) {
             TN_TRY(tn__onnx_function_add(reader, field.span));
             break;
         case ONNX_MODEL_OPSET:
-            TN_TRY(onnx_opset_read(reader, field.span, &opset));
+            TN_TRY(tn__onnx_opset(reader, field.span, &opset));
             TN_TRY(onnx_opset_add(reader, opset));
             break;
         default:
@@ -136,7 +127,7 @@ static tn_status onnx_model_check(onnx_reader *reader, const onnx_model *model) 
     if (model->has_training)
         tn__import_log(importer, "training_info is ignored: the inference graph is read");
     /* Before IR version 3 there was one operator set, and no list of them. */
-    if (!reader->opset_count && model->ir_version < 3)
+    if (!reader->model_opset_count && model->ir_version < 3)
         return onnx_opset_add(reader, (onnx_opset){.version = 1});
     return TN_OK;
 }
@@ -148,15 +139,18 @@ static tn_status onnx_read_blocks(onnx_reader *reader, tn__span graph) {
     TN_TRY(tn__onnx_read_block(reader, &next));
     for (size_t i = 0; i < reader->pending_count; i++) {
         next = reader->pending[i]; /* by value: the queue grows */
-        tn_status status = tn__onnx_read_block(reader, &next);
-        if (status != TN_OK) return status;
+        TN_TRY(tn__onnx_read_block(reader, &next));
     }
     return tn__dims_check(&importer->dims, importer->error);
 }
 
 static void onnx_release(onnx_reader *reader) {
     const tn_context *context = reader->importer->context;
-    tn__onnx_scopes_release(reader);
+    while (reader->scopes) { /* only after an error: their users are gone */
+        reader->scopes->users = 1;
+        reader->scopes->holds = NULL;
+        tn__onnx_scope_drop(reader, reader->scopes);
+    }
     tn__free(context, reader->opsets, reader->opset_room * sizeof *reader->opsets);
     tn__free(context, reader->functions, reader->function_room * sizeof *reader->functions);
     tn__free(context, reader->pending, reader->pending_room * sizeof *reader->pending);
