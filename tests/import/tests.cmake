@@ -1,0 +1,13 @@
+# What the importer reads against what protobuf reads (Debian's python3-onnx); skipped without it.
+# TENURE_NPM_MODELS and TENURE_ONNX_TESTS name further folders of models, when set at configure time
+# or in the environment.
+add_executable(import_dump import/dump.c)
+target_link_libraries(import_dump PRIVATE tenure_static)
+find_program(TENURE_PYTHON_ONNX python3 PATHS /usr/bin NO_DEFAULT_PATH)
+if(TENURE_PYTHON_ONNX)
+  add_test(NAME import.oracle
+           COMMAND ${TENURE_PYTHON_ONNX} ${PROJECT_SOURCE_DIR}/tests/import/oracle.py
+                   $<TARGET_FILE:import_dump> ${PROJECT_SOURCE_DIR}/../shared/data
+                   $ENV{TENURE_NPM_MODELS} $ENV{TENURE_ONNX_TESTS})
+  set_tests_properties(import.oracle PROPERTIES SKIP_RETURN_CODE 77)
+endif()
