@@ -94,6 +94,10 @@ void tn__curve_release(tn__curve *curve) {
     *curve = (tn__curve){.context = curve->context};
 }
 
+int64_t tn__peak_at(const tn__scene *scene, const tn__curve *curve) {
+    return scene->report->occupancy ? scene->summary.peak_step : curve->peak_at;
+}
+
 /* --- holders --- */
 
 static int curve_holder_compare(const void *left, const void *right) {

@@ -94,6 +94,9 @@ typedef struct tn__curve {
 tn_status tn__curve_make(tn__curve *curve, const tn_problem *problem, const tn_context *context,
                          tn_error *error);
 void tn__curve_release(tn__curve *curve);
+/* The step that a report calls the peak: of a model the one that its summary is about (where the
+ * lower bound is reached, alignment counted), else the first with the most live bytes. */
+int64_t tn__peak_at(const tn__scene *scene, const tn__curve *curve);
 
 /* Who holds the memory at one instant: a row per live body, most bytes first, ties by body. */
 typedef struct tn__holder {

@@ -7,7 +7,6 @@
  *
  * Cost: O(bytes written); about 60 bytes per tensor.
  */
-#define _GNU_SOURCE /* memmem */
 #include "report/format.h"
 
 #define HTML_EXACT ((uint64_t)1 << 53) /* integers below are exact in a double */
@@ -19,6 +18,9 @@ HTML_FILE(plan_html)
 HTML_FILE(plan_css)
 HTML_FILE(data_js)
 HTML_FILE(map_js)
+HTML_FILE(curve_js)
+HTML_FILE(find_js)
+HTML_FILE(table_js)
 HTML_FILE(page_js)
 
 typedef struct html_page {
@@ -190,7 +192,9 @@ static void html_numbers(const html_page *page) {
     tn__words_signed(text, page->scene.first);
     tn__text_put(text, "\",");
     html_integer(text, html_time(page, page->scene.last));
-    tn__text_put(text, "]");
+    tn__text_put(text, "],\"peak_time\":");
+    html_integer(text,
+                 page->curve.count ? html_time(page, tn__peak_at(&page->scene, &page->curve)) : 0);
 }
 
 /* The kinds that have bytes or items; the last field says: not in the arena. */
@@ -307,6 +311,9 @@ static void html_file(tn__text *text, const unsigned char *bytes, size_t size) {
 static void html_script(tn__text *text) {
     html_file(text, tn__data_js, tn__data_js_size);
     html_file(text, tn__map_js, tn__map_js_size);
+    html_file(text, tn__curve_js, tn__curve_js_size);
+    html_file(text, tn__find_js, tn__find_js_size);
+    html_file(text, tn__table_js, tn__table_js_size);
     html_file(text, tn__page_js, tn__page_js_size);
 }
 
@@ -345,15 +352,15 @@ static void html_fill(html_page *page, const char *name, size_t length) {
 }
 
 static void html_template(html_page *page) {
-    const char *at = (const char *)tn__plan_html, *end = at + tn__plan_html_size;
-    while (at < end) {
-        const char *open = memmem(at, (size_t)(end - at), "{{", 2);
-        const char *close = open ? memmem(open, (size_t)(end - open), "}}", 2) : NULL;
-        tn__text_add(page->text, at, (size_t)((close ? open : end) - at));
-        if (close == NULL) return;
+    const char *at = (const char *)tn__plan_html; /* embedded files end with a NUL */
+    for (const char *open; (open = strstr(at, "{{")) != NULL;) {
+        const char *close = strstr(open, "}}");
+        tn_assert(close != NULL);
+        tn__text_add(page->text, at, (size_t)(open - at));
         html_fill(page, open + 2, (size_t)(close - open - 2));
         at = close + 2;
     }
+    tn__text_put(page->text, at);
 }
 
 static tn_status html_render(const tn_report *report, tn__text *text, tn_error *error) {

@@ -5,13 +5,12 @@
  * nowhere: the largest SVG_MOST rectangles that can be seen are drawn one by one, the others fill
  * cells of a grid of units that is written as runs. <desc> says how many are which.
  *
- * Numbers are written as hundredths in integers: no locale, the same bytes everywhere.
  * Cost: O(n log n + area of the grid).
  */
 #include <math.h>
 #include <stdio.h>
 
-#include "report/format.h"
+#include "report/svg_pen.h"
 
 enum {
     SVG_WIDTH = 1000,
@@ -42,31 +41,17 @@ typedef struct svg_picture {
     tn__curve curve;
     svg_rect *rects; /* by style, then in the order of items */
     uint32_t rect_count, single_count;
-    double *bank_base;           /* [bank_count] */
-    double top, curve_top, span; /* highest address, highest live bytes, length of time drawn */
+    double *bank_base;     /* [bank_count] */
+    double top, curve_top; /* the highest address and the most live bytes that are drawn */
 } svg_picture;
 
-/* --- numbers --- */
+/* --- scales --- */
 
-/* " 12.5": hundredths, without zeros at the end. */
-static void svg_number(tn__text *text, double value) {
-    int64_t hundredths = llround(value * 100);
-    tn__words_signed(text, hundredths / 100);
-    uint64_t rest = (uint64_t)(hundredths < 0 ? -hundredths : hundredths) % 100;
-    if (rest == 0) return;
-    char digits[3] = {'.', (char)('0' + rest / 10), (char)('0' + rest % 10)};
-    tn__text_add(text, digits, rest % 10 ? 3 : 2);
-}
-
-static void svg_attribute(tn__text *text, const char *name, double value) {
-    tn__text_printf(text, " %s=\"", name);
-    svg_number(text, value);
-    tn__text_put(text, "\"");
-}
+static const tn__svg_box svg_map_box = {SVG_LEFT, SVG_RIGHT, SVG_MAP_TOP, SVG_MAP_BOTTOM};
+static const tn__svg_box svg_curve_box = {SVG_LEFT, SVG_RIGHT, SVG_CURVE_TOP, SVG_CURVE_BOTTOM};
 
 static double svg_x(const svg_picture *picture, int64_t at) {
-    double from_first = (double)((uint64_t)at - (uint64_t)picture->scene.first);
-    return SVG_LEFT + from_first / picture->span * SVG_COLUMNS;
+    return tn__svg_time(&svg_map_box, picture->scene.first, picture->scene.last, at);
 }
 static double svg_y(const svg_picture *picture, double address) {
     return SVG_MAP_BOTTOM - address / picture->top * SVG_ROWS;
@@ -203,10 +188,10 @@ static void svg_rect_one(const svg_picture *picture, const svg_rect *rect) {
     tn__text *text = picture->text;
     double seam_x = rect->width > 2 ? 0.4 : 0, seam_y = rect->height > 2 ? 0.4 : 0;
     tn__text_put(text, "<rect");
-    svg_attribute(text, "x", rect->x);
-    svg_attribute(text, "y", rect->y);
-    svg_attribute(text, "width", fmax(rect->width - seam_x, 0.1));
-    svg_attribute(text, "height", fmax(rect->height - seam_y, 0.1));
+    tn__svg_attribute(text, "x", rect->x);
+    tn__svg_attribute(text, "y", rect->y);
+    tn__svg_attribute(text, "width", fmax(rect->width - seam_x, 0.1));
+    tn__svg_attribute(text, "height", fmax(rect->height - seam_y, 0.1));
     if (rect->item == SVG_RESERVED) {
         tn__text_put(text, "/>\n");
         return;
@@ -285,9 +270,9 @@ static void svg_labels(const svg_picture *picture) {
         if (name.failed) text->failed = true;
         while (name.size > 0 && name.data[name.size - 1] == ' ') name.data[--name.size] = '\0';
         tn__text_put(text, "<text");
-        svg_attribute(text, "x", rect->x + 3);
+        tn__svg_attribute(text, "x", rect->x + 3);
         bool view = picture->scene.items[rect->item].share == TN_SHARE_VIEW;
-        svg_attribute(text, "y", view ? rect->y + rect->height - 3 : rect->y + 8.5);
+        tn__svg_attribute(text, "y", view ? rect->y + rect->height - 3 : rect->y + 8.5);
         tn__text_put(text, ">");
         tn__text_xml(text, name.size ? name.data : "");
         tn__text_put(text, "</text>\n");
@@ -297,98 +282,19 @@ static void svg_labels(const svg_picture *picture) {
     tn__text_put(text, "</g>\n");
 }
 
-/* --- axes, levels, legend --- */
-
-static void svg_line(tn__text *text, double x1, double y1, double x2, double y2,
-                     const char *style) {
-    tn__text_put(text, "<line");
-    svg_attribute(text, "x1", x1);
-    svg_attribute(text, "y1", y1);
-    svg_attribute(text, "x2", x2);
-    svg_attribute(text, "y2", y2);
-    tn__text_printf(text, " %s/>\n", style);
-}
-
-static void svg_words(tn__text *text, double x, double y, const char *style, const char *words) {
-    tn__text_put(text, "<text");
-    svg_attribute(text, "x", x);
-    svg_attribute(text, "y", y);
-    tn__text_printf(text, " %s>", style);
-    tn__text_xml(text, words);
-    tn__text_put(text, "</text>\n");
-}
-
-/* "1.5 MiB"; exact, as ticks are few binary digits long. */
-static void svg_tick_label(double bytes, char text[TN__WORDS_MAX]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    int unit = 0;
-    while (unit < 6 && bytes >= 1024 && fmod(bytes / 128, 1) == 0) {
-        bytes /= 1024;
-        unit++;
-    }
-    int64_t thousandths = (int64_t)(bytes * 1000);
-    int length = snprintf(text, TN__WORDS_MAX, "%lld.%03lld", (long long)(thousandths / 1000),
-                          (long long)(thousandths % 1000));
-    while (text[length - 1] == '0') length--;
-    if (text[length - 1] == '.') length--;
-    snprintf(text + length, (size_t)(TN__WORDS_MAX - length), " %s", units[unit]);
-}
-
-/* Ticks of bytes [0, size) from `base` on, where `whole` bytes are as high as the drawing. */
-static void svg_byte_axis(const svg_picture *picture, double base, double size, double whole,
-                          double top, double bottom) {
-    double units_per_byte = (bottom - top) / whole;
-    double step = exp2(fmax(0, ceil(log2(34 / units_per_byte))));
-    for (double tick = 0; tick <= size; tick += step) {
-        char label[TN__WORDS_MAX];
-        double y = bottom - (base + tick) * units_per_byte;
-        svg_tick_label(tick, label);
-        svg_line(picture->text, SVG_LEFT, y, SVG_RIGHT, y, "stroke=\"#eceff3\"");
-        svg_words(picture->text, SVG_LEFT - 7, y + 3.5, "text-anchor=\"end\"", label);
-    }
-}
-
-static void svg_time_axis(const svg_picture *picture, double top, double bottom) {
-    char label[24];
-    const tn__scene *scene = &picture->scene;
-    int first = snprintf(label, sizeof label, "%lld", (long long)scene->first);
-    int last = snprintf(label, sizeof label, "%lld", (long long)scene->last);
-    double room = (first > last ? first : last) * 6.5 + 30;
-    uint64_t span = (uint64_t)scene->last - (uint64_t)scene->first, step = 1;
-    for (int i = 1; (double)step / picture->span * SVG_COLUMNS < room && step <= span; i++)
-        step = i % 3 == 0 ? step / 5 * 10 : step / (i % 3 == 1 ? 1 : 2) * (i % 3 == 1 ? 2 : 5);
-    uint64_t skip =
-        (step - (uint64_t)((scene->first % (int64_t)step + (int64_t)step) % (int64_t)step)) % step;
-    for (uint64_t at = skip; at <= span; at += step) {
-        int64_t time = (int64_t)((uint64_t)scene->first + at);
-        double x = svg_x(picture, time);
-        snprintf(label, sizeof label, "%lld", (long long)time);
-        svg_line(picture->text, x, top, x, bottom, "stroke=\"#eceff3\"");
-        svg_words(picture->text, x, bottom + 15, "text-anchor=\"middle\"", label);
-        if (span - at < step) return;
-    }
-}
-
-static void svg_frame(tn__text *text, double top, double bottom) {
-    tn__text_put(text, "<rect fill=\"none\" stroke=\"#b9c0c9\"");
-    svg_attribute(text, "x", SVG_LEFT);
-    svg_attribute(text, "y", top);
-    svg_attribute(text, "width", SVG_COLUMNS);
-    svg_attribute(text, "height", bottom - top);
-    tn__text_put(text, "/>\n");
-}
+/* --- levels, curve, legend --- */
 
 /* A level with its words above (or below) the line, at the right. */
 static void svg_level(tn__text *text, double y, const char *name, uint64_t bytes, bool peak) {
     char words[64], iec[TN__WORDS_MAX];
     snprintf(words, sizeof words, "%s %s", name, tn__words_iec(bytes, iec));
-    svg_line(text, SVG_LEFT, y, SVG_RIGHT, y,
-             peak ? "stroke=\"#b3003c\" stroke-width=\"1.2\""
-                  : "stroke=\"#00694b\" stroke-width=\"1.2\" stroke-dasharray=\"5 4\"");
-    svg_words(text, SVG_RIGHT - 5, peak || y + 14 > SVG_CURVE_BOTTOM ? y - 4 : y + 11,
-              peak ? "text-anchor=\"end\" fill=\"#b3003c\""
-                   : "text-anchor=\"end\" fill=\"#00694b\"",
-              words);
+    tn__svg_line(text, SVG_LEFT, y, SVG_RIGHT, y,
+                 peak ? "stroke=\"#b3003c\" stroke-width=\"1.2\""
+                      : "stroke=\"#00694b\" stroke-width=\"1.2\" stroke-dasharray=\"5 4\"");
+    tn__svg_words(text, SVG_RIGHT - 5, peak || y + 14 > SVG_CURVE_BOTTOM ? y - 4 : y + 11,
+                  peak ? "text-anchor=\"end\" fill=\"#b3003c\""
+                       : "text-anchor=\"end\" fill=\"#00694b\"",
+                  words);
 }
 
 /* The steps as a path; of those that fall on one half unit, the highest and the lowest. */
@@ -397,9 +303,9 @@ static void svg_trace(const svg_picture *picture) {
     const tn__curve *curve = &picture->curve;
     double bottom = SVG_CURVE_BOTTOM, x = svg_x(picture, curve->at[0]), y = bottom;
     tn__text_put(text, "<path fill=\"#0b5cad\" fill-opacity=\".15\" stroke=\"#0b5cad\" d=\"M");
-    svg_number(text, x);
+    tn__svg_number(text, x);
     tn__text_put(text, " ");
-    svg_number(text, y);
+    tn__svg_number(text, y);
     for (size_t i = 0; i < curve->count;) {
         x = floor(svg_x(picture, curve->at[i]) * 2 + 0.5) / 2;
         double high = svg_curve_y(picture, curve->live[i]), low = high, next = high;
@@ -410,31 +316,30 @@ static void svg_trace(const svg_picture *picture) {
         }
         const double stops[] = {high, low, next};
         tn__text_put(text, "H");
-        svg_number(text, x);
+        tn__svg_number(text, x);
         for (int s = high == low ? 2 : 0; s < 3; s++) {
             tn__text_put(text, "V");
-            svg_number(text, stops[s]);
+            tn__svg_number(text, stops[s]);
         }
     }
     tn__text_put(text, "V");
-    svg_number(text, bottom);
+    tn__svg_number(text, bottom);
     tn__text_put(text, "\"/>\n");
 }
 
 static void svg_curve(const svg_picture *picture) {
     const tn_layout *layout = picture->scene.report->layout;
-    svg_byte_axis(picture, 0, picture->curve_top, picture->curve_top, SVG_CURVE_TOP,
-                  SVG_CURVE_BOTTOM);
-    svg_time_axis(picture, SVG_CURVE_TOP, SVG_CURVE_BOTTOM);
+    tn__svg_byte_axis(picture->text, &svg_curve_box, 0, picture->curve_top, picture->curve_top);
+    tn__svg_time_axis(picture->text, &svg_curve_box, picture->scene.first, picture->scene.last);
     if (picture->curve.count > 0) svg_trace(picture);
-    svg_frame(picture->text, SVG_CURVE_TOP, SVG_CURVE_BOTTOM);
+    tn__svg_frame(picture->text, &svg_curve_box);
     bool same = layout->peak == layout->lower_bound;
     svg_level(picture->text, svg_curve_y(picture, layout->peak),
               same ? "arena = lower bound" : "arena", layout->peak, true);
     if (!same)
         svg_level(picture->text, svg_curve_y(picture, layout->lower_bound), "lower bound",
                   layout->lower_bound, false);
-    svg_words(picture->text, SVG_LEFT, SVG_CURVE_TOP - 8, "fill=\"#5b6470\"", "live bytes");
+    tn__svg_words(picture->text, SVG_LEFT, SVG_CURVE_TOP - 8, "fill=\"#5b6470\"", "live bytes");
 }
 
 static void svg_legend(const svg_picture *picture) {
@@ -448,10 +353,10 @@ static void svg_legend(const svg_picture *picture) {
         if (x + width > SVG_RIGHT) x = SVG_LEFT, y += 18;
         tn__text_printf(picture->text, "<rect width=\"11\" height=\"11\" rx=\"2\" fill=\"%s\"",
                         tn__words_colour(kind));
-        svg_attribute(picture->text, "x", x);
-        svg_attribute(picture->text, "y", y - 9.5);
+        tn__svg_attribute(picture->text, "x", x);
+        tn__svg_attribute(picture->text, "y", y - 9.5);
         tn__text_put(picture->text, "/>\n");
-        svg_words(picture->text, x + 16, y, "fill=\"#1b1f24\"", words);
+        tn__svg_words(picture->text, x + 16, y, "fill=\"#1b1f24\"", words);
         x += width;
     }
 }
@@ -478,32 +383,32 @@ static void svg_head(const svg_picture *picture, double threshold) {
                     picture->scene.item_count,
                     picture->scene.report->occupancy ? "tensors" : "items", layout->body_count,
                     picture->rect_count, single, picture->rect_count - single);
-    svg_words(text, SVG_LEFT, 26, "font-size=\"16\" font-weight=\"600\" fill=\"#1b1f24\"",
-              picture->scene.report->input);
+    tn__svg_words(text, SVG_LEFT, 26, "font-size=\"16\" font-weight=\"600\" fill=\"#1b1f24\"",
+                  picture->scene.report->input);
     char facts[240], naive[TN__WORDS_MAX], peak[TN__WORDS_MAX], bound[TN__WORDS_MAX];
     snprintf(facts, sizeof facts, "without reuse %s, arena %s, lower bound %s (%s, planner %s)",
              tn__words_iec(picture->scene.naive, naive), tn__words_iec(layout->peak, peak),
              tn__words_iec(layout->lower_bound, bound), tn_verdict_name(layout->verdict),
              layout->planner ? layout->planner : "none");
-    svg_words(text, SVG_LEFT, 45, "font-size=\"12\"", facts);
+    tn__svg_words(text, SVG_LEFT, 45, "font-size=\"12\"", facts);
 }
 
 static tn_status svg_draw(svg_picture *picture, tn_error *error) {
     const tn_report *report = picture->scene.report;
-    double threshold;
+    double threshold = SVG_SEEN;
     TN_TRY(svg_rects(picture, error));
     TN_TRY(svg_threshold(picture, &threshold, error));
     svg_head(picture, threshold);
     for (tn_bank_id id = 0; id < tn_problem_bank_count(report->problem); id++) {
         bool alone = tn_problem_bank_count(report->problem) == 1;
-        svg_byte_axis(picture, picture->bank_base[id],
-                      alone ? picture->top : (double)report->layout->bank_peak[id], picture->top,
-                      SVG_MAP_TOP, SVG_MAP_BOTTOM);
+        tn__svg_byte_axis(picture->text, &svg_map_box, picture->bank_base[id],
+                          alone ? picture->top : (double)report->layout->bank_peak[id],
+                          picture->top);
     }
-    svg_time_axis(picture, SVG_MAP_TOP, SVG_MAP_BOTTOM);
+    tn__svg_time_axis(picture->text, &svg_map_box, picture->scene.first, picture->scene.last);
     TN_TRY(svg_map(picture, threshold, error));
     svg_labels(picture);
-    svg_frame(picture->text, SVG_MAP_TOP, SVG_MAP_BOTTOM);
+    tn__svg_frame(picture->text, &svg_map_box);
     svg_level(picture->text, svg_y(picture, (double)report->layout->peak), "arena",
               report->layout->peak, true);
     svg_curve(picture);
@@ -528,7 +433,6 @@ static tn_status svg_scale(svg_picture *picture, tn_error *error) {
         layout->lower_bound > picture->curve.peak ? layout->lower_bound : picture->curve.peak;
     picture->top = fmax(sum, 1) * 1.06;
     picture->curve_top = fmax(fmax(sum, (double)most), 1) * 1.25;
-    picture->span = fmax((double)((uint64_t)scene->last - (uint64_t)scene->first), 1);
     return TN_OK;
 }
 

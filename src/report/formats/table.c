@@ -131,14 +131,14 @@ static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__
                     (long long)item->first, (long long)item->last);
 }
 
-static void table_peak_title(tn__text *text, const tn__scene *scene, const tn__curve *curve) {
+static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at) {
     if (scene->report->occupancy == NULL) {
-        tn__text_printf(text, "\n  at the peak, time %lld\n", (long long)curve->peak_at);
+        tn__text_printf(text, "\n  at the peak, time %lld\n", (long long)at);
         tn__text_printf(text, "  %15s  %-30s  %15s  %s\n", "bytes", "buffer", "address", "live");
         return;
     }
-    tn__step step = tn__step_of(scene->report, (uint32_t)curve->peak_at);
-    tn__text_printf(text, "\n  at the peak, step %lld of %lld: ", (long long)curve->peak_at,
+    tn__step step = tn__step_of(scene->report, (uint32_t)at);
+    tn__text_printf(text, "\n  at the peak, step %lld of %lld: ", (long long)at,
                     (long long)scene->last);
     tn__words_cell(text, step.type, strlen(step.type) < 24 ? strlen(step.type) : 24, false);
     if (*step.name) {
@@ -156,8 +156,9 @@ static tn_status table_holders(tn__text *text, tn__scene *scene, tn_error *error
     const tn__holder *holders = NULL;
     uint32_t count = 0;
     if (status == TN_OK && curve.count > 0) {
-        table_peak_title(text, scene, &curve);
-        status = tn__holders_at(scene, curve.peak_at, &holders, &count, error);
+        int64_t at = tn__peak_at(scene, &curve);
+        table_peak_title(text, scene, at);
+        status = tn__holders_at(scene, at, &holders, &count, error);
     }
     uint64_t rest = 0;
     char exact[TN__WORDS_MAX];

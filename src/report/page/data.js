@@ -68,6 +68,7 @@ const banks = plan.banks.map(([name, capacity, peak]) => ({ name, capacity, peak
 const span = Number(plan.time[1]);
 const peakBytes = Number(plan.peak);
 const boundBytes = Number(plan.bound);
+const peakTime = Number(plan.peak_time);
 
 /* Banks lie end to end, so that the height of the drawing is the peak of all. */
 {
@@ -105,6 +106,10 @@ function bytesText(bytes) {
 
 /* An instant of the input's own time axis, exactly. */
 const instant = (relative) => String(BigInt(plan.time[0]) + BigInt(relative));
+function momentText(relative) {
+  const exact = relative === peakTime ? plan.peak_time : relative;
+  return `${plan.step.count ? "step" : "time"} ${instant(exact)}`;
+}
 
 const stepType = (index) =>
   index >= 0 && index < plan.step.count ? text(cell(plan.step.type, index)) : "";
@@ -199,10 +204,7 @@ function curveIndex(time) {
   }
   return low - 1;
 }
-const liveAt = (time) => { const i = curveIndex(time); return i < 0 ? 0 : cell(plan.curve.live, i); };
-
-/* The first instant with the most live bytes. */
-let peakTime = 0;
-for (let i = 0, most = -1; i < curve.count; i++) {
-  if (curve.live[i] > most) { most = curve.live[i]; peakTime = curve.at[i]; }
+function liveAt(time) {
+  const i = curveIndex(time);
+  return i < 0 ? 0 : cell(plan.curve.live, i);
 }

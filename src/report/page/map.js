@@ -1,12 +1,9 @@
-/* map.js - the picture: rectangles in the plane of time and address, and the curve of live bytes
-   below it, on canvases.
+/* map.js - the picture: rectangles in the plane of time and address, on a canvas.
 
    Every rectangle has two heights above zero: its planned address, and its place in the stack
    where nothing is reused; `mix` slides between them. Rectangles are kept in order of colour, so
-   that a frame sets few colours; those outside the view are skipped, those that would paint the
-   same pixels as the one before too. What moves with the pointer is on a canvas of its own. The
-   pointer finds rectangles through a grid whose fineness is chosen so that it stays linear in
-   their number. */
+   that a frame sets few colours; those outside the view are skipped, and those that would paint
+   the same pixels as the one before. */
 
 const GUTTER = { left: 84, right: 14, top: 12, bottom: 24 };
 const SHADES = 3;
@@ -126,7 +123,8 @@ function fitPane(pane) {
 }
 
 /* The drawing area of a pane, with the two scales; `curveTop` is the curve's highest byte. */
-const curveTop = Math.max(peakBytes, boundBytes, ...[1], curve.live.reduce((a, b) => Math.max(a, b), 0)) * 1.25;
+const curveTop =
+  1.25 * curve.live.reduce((a, b) => Math.max(a, b), Math.max(peakBytes, boundBytes, 1));
 function scales(pane) {
   const width = Math.max(1, pane.width - GUTTER.left - GUTTER.right);
   const height = Math.max(1, pane.height - GUTTER.top - GUTTER.bottom);
@@ -156,7 +154,7 @@ function byteLabel(value) {
   if (value < 1024) return `${value} B`;
   let unit = Math.min(6, Math.floor(Math.log2(value) / 10));
   while (unit > 1 && (value / 1024 ** unit * 8) % 1 !== 0) unit--; // 1.5 MiB, but 1100 KiB
-  return `${+(value / 1024 ** unit).toFixed(3)} ${"_KMGTPE"[unit]}iB`;
+  return `${grouped(+(value / 1024 ** unit).toFixed(3))} ${"_KMGTPE"[unit]}iB`;
 }
 
 function drawByteAxis(g, s, ranges) {
@@ -164,7 +162,7 @@ function drawByteAxis(g, s, ranges) {
   g.textBaseline = "middle";
   for (const { base, size, name } of ranges) {
     const low = Math.max(s.y0 - base, 0), high = Math.min(s.y1 - base, size);
-    if (low > high) continue;
+    if (low > high || (base > 0 && (high - low) * s.sy < 14)) continue;
     for (const tick of byteTicks(low, high, (high - low) * s.sy / 34)) {
       const y = Math.round(s.y(base + tick)) + 0.5;
       g.fillStyle = colour.grid;
@@ -193,7 +191,8 @@ function drawTimeAxis(g, s) {
     g.fillStyle = colour.soft;
     g.fillRect(x, s.bottom, 1, 4);
     const label = instant(i * step), half = g.measureText(label).width / 2;
-    g.fillText(label, Math.min(Math.max(x, half + 2), s.right + GUTTER.right - half - 2), s.bottom + 17);
+    const inside = Math.min(Math.max(x, half + 2), s.right + GUTTER.right - half - 2);
+    g.fillText(label, inside, s.bottom + 17);
   }
 }
 
@@ -240,7 +239,8 @@ function heightOf(r) {
   if (state.mix === 0) return rect.height[0][r];
   return rect.height[0][r] + (rect.height[1][r] - rect.height[0][r]) * ease(state.mix);
 }
-const isShown = (r) => rect.item[r] < 0 ? state.mix === 0 : !state.hidden.has(item.kind[rect.item[r]]);
+const isShown = (r) =>
+  rect.item[r] < 0 ? state.mix === 0 : !state.hidden.has(item.kind[rect.item[r]]);
 
 /* Fills the rectangles that `wanted` takes; returns those with room for a name. */
 function fillRects(g, s, dpr, wanted) {
@@ -330,7 +330,10 @@ function drawMap(g, pane) {
   g.font = "11px system-ui, sans-serif";
   drawFrame(g, s);
   if (banks.length > 1 && !state.mode) drawBankNames(g, s);
-  if (state.mode) drawLevel(g, s, { value: naiveTop, words: `without reuse ${iec(plan.naive)}`, stroke: colour.text });
+  if (state.mode) {
+    const words = `without reuse ${iec(plan.naive)}`;
+    drawLevel(g, s, { value: naiveTop, words, stroke: colour.text });
+  }
   drawLevel(g, s, { value: peakBytes, stroke: colour.mark,
     words: `${state.mode ? "the same with reuse" : "arena"} ${iec(plan.peak)}` });
   if (!item.count) {
@@ -353,191 +356,4 @@ function drawBankNames(g, s) {
     g.fillStyle = colour.text;
     g.fillText(name, s.left + 6, y);
   }
-}
-
-/* --- the curve --- */
-
-/* The steps of the curve as a path; where many fall on one pixel, their highest and lowest. */
-function traceCurve(g, s) {
-  let x = s.left, y = s.y(Number(liveAt(view.x0)));
-  g.moveTo(x, y);
-  for (let i = curveIndex(view.x0) + 1, high = y, low = y; i < curve.count; i++) {
-    if (curve.at[i] >= view.x1) break;
-    const nextX = Math.round(s.x(curve.at[i])), nextY = s.y(curve.live[i]);
-    if (nextX === x) {
-      high = Math.min(high, nextY);
-      low = Math.max(low, nextY);
-    } else {
-      if (high !== y || low !== y) { g.lineTo(x, high); g.lineTo(x, low); g.lineTo(x, y); }
-      g.lineTo(nextX, y);
-      g.lineTo(nextX, nextY);
-      high = low = nextY;
-    }
-    x = nextX;
-    y = nextY;
-  }
-  g.lineTo(s.right, y);
-}
-
-function drawCurve(g, pane) {
-  const s = scales(pane);
-  g.setTransform(pane.dpr, 0, 0, pane.dpr, 0, 0);
-  g.clearRect(0, 0, pane.width, pane.height);
-  g.font = "11px system-ui, sans-serif";
-  drawByteAxis(g, s, [{ base: 0, size: Infinity }]);
-  drawTimeAxis(g, s);
-  g.save();
-  g.beginPath();
-  g.rect(s.left, s.top, s.width, s.height);
-  g.clip();
-  g.beginPath();
-  traceCurve(g, s);
-  g.strokeStyle = colour.curve;
-  g.lineWidth = 1.5;
-  g.stroke();
-  g.lineTo(s.right, s.bottom);
-  g.lineTo(s.left, s.bottom);
-  g.fillStyle = colour.area;
-  g.fill();
-  g.restore();
-  drawFrame(g, s);
-  const same = String(plan.peak) === String(plan.bound);
-  drawLevel(g, s, { value: peakBytes, stroke: colour.mark,
-    words: `${same ? "arena = lower bound" : "arena"} ${iec(plan.peak)}` });
-  if (!same) drawLevel(g, s, { value: boundBytes, stroke: colour.bound, dash: [5, 4], above: false,
-    words: `lower bound ${iec(plan.bound)}` });
-}
-
-/* --- what moves with the pointer --- */
-
-function outline(g, s, wanted, stroke, width) {
-  g.strokeStyle = stroke;
-  g.lineWidth = width;
-  for (let r = 0; r < rect.count; r++) {
-    if (!wanted(r) || !isShown(r)) continue;
-    const x = s.x(rect.x0[r]), y = s.y(lowOf(r) + heightOf(r));
-    g.strokeRect(x - 0.5, y - 0.5, Math.max(2, s.x(rect.x1[r]) - x), Math.max(2, s.y(lowOf(r)) - y));
-  }
-}
-
-function drawTop(pane) {
-  const g = pane.top.getContext("2d"), s = scales(pane);
-  g.setTransform(pane.dpr, 0, 0, pane.dpr, 0, 0);
-  g.clearRect(0, 0, pane.width, pane.height);
-  g.save();
-  g.beginPath();
-  g.rect(s.left - 1, s.top - 1, s.width + 2, s.height + 2);
-  g.clip();
-  const upright = (x, style, alpha, width) => {
-    g.globalAlpha = alpha;
-    g.fillStyle = style;
-    g.fillRect(x, s.top, width, s.height);
-    g.globalAlpha = 1;
-  };
-  if (curve.count) {
-    upright(s.x(state.time), colour.mark, 0.14, Math.min(s.sx, 60));
-    upright(s.x(state.time) - 0.75, colour.mark, 0.8, 1.5);
-  }
-  if (state.pointer) upright(Math.round(state.pointer.x), colour.soft, 0.7, 1);
-  if (pane === mapPane) {
-    if (state.selected >= 0)
-      outline(g, s, (r) => rect.item[r] === state.selected, colour.mark, 2.5);
-    if (state.hover >= 0) outline(g, s, (r) => rect.item[r] === state.hover, colour.text, 1.5);
-  } else if (state.pointer) {
-    const live = s.y(Number(liveAt(s.time(state.pointer.x))));
-    g.fillStyle = colour.curve;
-    g.beginPath();
-    g.arc(state.pointer.x, live, 3.5, 0, 7);
-    g.fill();
-  }
-  g.restore();
-}
-
-/* --- frames --- */
-
-const pending = { base: false, top: false, asked: false };
-function redraw(base = true) {
-  pending.top = true;
-  pending.base ||= base;
-  if (!pending.asked) requestAnimationFrame(paint);
-  pending.asked = true;
-}
-function paint() {
-  pending.asked = false;
-  const resized = [mapPane, curvePane].map(fitPane).some(Boolean);
-  if (pending.base || resized) {
-    const start = performance.now();
-    drawMap(mapPane.base.getContext("2d"), mapPane);
-    drawCurve(curvePane.base.getContext("2d"), curvePane);
-    state.paintMs = performance.now() - start;
-  }
-  drawTop(mapPane);
-  drawTop(curvePane);
-  pending.base = pending.top = false;
-}
-
-/* --- what lies under the pointer --- */
-
-/* A grid over time and address; cell c holds rectangles list[start[c]] ... list[start[c + 1]]. */
-function makeGrid(mode) {
-  const low = rect.low[mode], height = rect.height[mode];
-  const width = Math.max(span, 1), high = topOf(mode);
-  const grid = { width, high, side: 512 };
-  const bounds = (r) => {
-    const index = (value, whole) =>
-      Math.min(grid.side - 1, Math.max(0, Math.floor(value / whole * grid.side)));
-    return [index(rect.x0[r], width), index(rect.x1[r], width), index(low[r], high),
-      index(low[r] + height[r], high)];
-  };
-  const usable = (r) => rect.item[r] >= 0 && height[r] > 0;
-  for (; grid.side > 1; grid.side >>= 1) {
-    let entries = 0;
-    for (let r = 0; r < rect.count; r++) {
-      if (!usable(r)) continue;
-      const [a, b, c, d] = bounds(r);
-      entries += (b - a + 1) * (d - c + 1);
-    }
-    if (entries <= 16 * rect.count + 4096) break;
-  }
-  const each = (visit) => {
-    for (let r = 0; r < rect.count; r++) {
-      if (!usable(r)) continue;
-      const [a, b, c, d] = bounds(r);
-      for (let y = c; y <= d; y++) for (let x = a; x <= b; x++) visit(y * grid.side + x, r);
-    }
-  };
-  grid.start = new Int32Array(grid.side * grid.side + 1);
-  each((c) => grid.start[c + 1]++);
-  for (let c = 0; c < grid.side * grid.side; c++) grid.start[c + 1] += grid.start[c];
-  const next = grid.start.slice();
-  grid.list = new Int32Array(grid.start[grid.side * grid.side]);
-  each((c, r) => { grid.list[next[c]++] = r; });
-  return grid;
-}
-const grids = [null, null];
-
-/* Items at a point, the one on top first. A near miss of two pixels counts when nothing is hit, as
-   thin rectangles are hard to meet. */
-function itemsAt(time, address, s) {
-  const mode = state.mode, grid = (grids[mode] ||= makeGrid(mode));
-  const nearX = 2 / s.sx, nearY = 2 / s.sy;
-  const index = (value, whole) =>
-    Math.min(grid.side - 1, Math.max(0, Math.floor(value / whole * grid.side)));
-  const found = new Map();
-  for (let y = index(address - nearY, grid.high); y <= index(address + nearY, grid.high); y++) {
-    for (let x = index(time - nearX, grid.width); x <= index(time + nearX, grid.width); x++) {
-      const at = y * grid.side + x;
-      for (let k = grid.start[at]; k < grid.start[at + 1]; k++) {
-        const r = grid.list[k], low = rect.low[mode][r], high = low + rect.height[mode][r];
-        const dx = Math.max(rect.x0[r] - time, time - rect.x1[r], 0) * s.sx;
-        const dy = Math.max(low - address, address - high, 0) * s.sy;
-        if (dx <= 2 && dy <= 2 && isShown(r)) found.set(rect.item[r], dx + dy);
-      }
-    }
-  }
-  const near = [...found].sort(([a, x], [b, y]) => x - y ||
-    (item.share[b] === SHARE.view) - (item.share[a] === SHARE.view) ||
-    item.first[b] - item.first[a] || b - a);
-  const exact = near.filter(([, distance]) => distance === 0);
-  return (exact.length ? exact : near.slice(0, 1)).map(([i]) => i);
 }

@@ -1,26 +1,5 @@
 /* page.js - everything around the picture: numbers, legend, search, table, pointer and keys. */
 
-const $ = (id) => document.getElementById(id);
-
-/* make("td", {className: "amount"}, "12"): text is always text, never markup. */
-function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
-function dot(kind) {
-  const mark = make("i", { className: "dot" });
-  mark.style.background = `var(--${kinds[kind].name}, #8a93a0)`;
-  return mark;
-}
-function factList(facts) {
-  return make("dl", { className: "facts" },
-    ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
-}
-function titled(i) {
-  return make("h2", {}, dot(item.kind[i]), make("span", {}, itemName(i) || "(no name)"));
-}
-
 /* --- numbers and legend --- */
 
 const VERDICTS = {
@@ -31,7 +10,10 @@ const VERDICTS = {
 function percent(value) { return `${value.toFixed(value !== 0 && value < 0.1 ? 3 : 1)} %`; }
 
 function showNumbers() {
-  $("facts").textContent = `planner ${plan.planner} - ${VERDICTS[plan.status] || plan.status}`;
+  const limits = banks.filter(({ capacity }) => Number(capacity)).map(({ name, capacity }) =>
+    `, ${banks.length > 1 ? `${name} ` : ""}capacity ${iec(capacity)}`);
+  $("facts").textContent =
+    `planner ${plan.planner}; ${VERDICTS[plan.status] || plan.status}${limits.join("")}`;
   const naive = Number(plan.naive);
   const gap = peakBytes === boundBytes ? 0 : (peakBytes / boundBytes - 1) * 100;
   const shown = [["without reuse", iec(plan.naive), `${grouped(plan.naive)} bytes`],
@@ -48,7 +30,8 @@ function showNumbers() {
 function showLegend() {
   const entries = kinds.map(({ name, total, fixed }, kind) => {
     const content = [dot(kind), name.replace("_", " "), make("b", {}, iec(total))];
-    const title = `${grouped(total)} bytes in all${fixed ? ", outside the arena" : "; click to hide or show"}`;
+    const what = fixed ? ", outside the arena" : "; click to hide or show";
+    const title = `${grouped(total)} bytes in all${what}`;
     if (fixed) return make("span", { title }, ...content);
     const button = make("button", { type: "button", title }, ...content);
     button.setAttribute("aria-pressed", "true");
@@ -86,18 +69,17 @@ function pan(pixelsX, pixelsY) {
   setView({ x0: view.x0 + dx, x1: view.x1 + dx, y0: view.y0 + dy, y1: view.y1 + dy });
 }
 
-/* Brings item i into sight; zooms in only where it would be too small to see. */
+/* Brings item i into sight; zooms only where it would be too small to see, or not fit. */
 function reveal(i) {
   const r = rect.item.indexOf(i);
   if (r < 0) return;
   const low = rect.low[state.mode][r], high = low + rect.height[state.mode][r];
   const frame = (a, b, from, to, whole) => {
-    const length = to - from;
-    const tooSmall = (b - a) / length < 0.012;
-    const next = tooSmall ? Math.max((b - a) * 6, whole * 1e-6) : length;
-    if (!tooSmall && a >= from && b <= to) return [from, to];
+    const share = (b - a) / (to - from), fits = share >= 0.012 && share <= 0.95;
+    if (fits && a >= from && b <= to) return [from, to];
+    const length = fits ? to - from : Math.max((b - a) * (share < 0.5 ? 6 : 1.5), whole * 1e-6);
     const middle = (a + b) / 2;
-    return [middle - next / 2, middle + next / 2];
+    return [middle - length / 2, middle + length / 2];
   };
   const full = fullView(state.mode);
   const [x0, x1] = frame(rect.x0[r], rect.x1[r], view.x0, view.x1, full.x1);
@@ -196,100 +178,21 @@ function showTip(list, event) {
     tip.append(make("p", {}, `same bytes at this step: ${names}${more}`));
   }
   tip.hidden = false;
-  const { width, height } = tip.getBoundingClientRect();
-  const x = event.clientX + 16 + width > innerWidth ? event.clientX - 12 - width : event.clientX + 16;
-  const y = event.clientY + 18 + height > innerHeight ? event.clientY - 10 - height : event.clientY + 18;
-  tip.style.left = `${Math.max(4, x)}px`;
-  tip.style.top = `${Math.max(4, y)}px`;
+  const { width, height } = tip.getBoundingClientRect(), { clientX: x, clientY: y } = event;
+  const left = x + 16 + width > innerWidth ? x - 12 - width : x + 16;
+  const top = y + 18 + height > innerHeight ? y - 10 - height : y + 18;
+  tip.style.left = `${Math.max(4, left)}px`;
+  tip.style.top = `${Math.max(4, top)}px`;
 }
 
 function showLine() {
   const s = scales(mapPane);
   const time = state.pointer ? s.time(state.pointer.x) : peakTime;
-  const step = Math.floor(time);
+  const step = state.pointer ? Math.floor(time) : peakTime;
   const what = stepText(step);
   $("line").textContent = !curve.count ? "" : (state.pointer ? "" : "peak: ") +
-    `${plan.step.count ? "step" : "time"} ${instant(step)}${what ? `, ${what}` : ""}: ` +
+    `${momentText(step)}${what ? `, ${what}` : ""}: ` +
     `${bytesText(liveAt(time))} live`;
-}
-
-/* --- the table of holders --- */
-
-const ROWS_MOST = 400;
-const order = { column: "bytes", down: true };
-const COLUMNS = [
-  { key: "name", title: plan.item ? "tensor" : "buffer", of: (row) => itemName(row.item) },
-  { key: "op", title: "operator", of: (row) => stepType(item.step[row.item]), model: true },
-  { key: "shape", title: "shape", of: (row) => itemShape(row.item), model: true },
-  { key: "dtype", title: "type", of: (row) => itemType(row.item), model: true },
-  { key: "offset", title: "address", of: (row) => BigInt(cell(plan.body.offset, row.body)), amount: true, model: false },
-  { key: "bytes", title: "bytes", of: (row) => row.bytes, amount: true },
-].filter(({ model }) => model === undefined || model === (plan.item !== null));
-let holders = [];
-
-function showMoment(time) {
-  state.time = time;
-  holders = curve.count ? holdersAt(time) : [];
-  const what = stepText(time);
-  $("moment").textContent = curve.count
-    ? `${time === peakTime ? "At the peak: " : "At "}${plan.step.count ? "step" : "time"} ${instant(time)}${what ? `, ${what}` : ""}`
-    : "Nothing is live at any time";
-  $("total").textContent = curve.count
-    ? `${bytesText(liveAt(time))} live in ${grouped(holders.length)} ${holders.length === 1 ? "buffer" : "buffers"}` : "";
-  showRows();
-  redraw(false);
-}
-
-function showRows() {
-  const { of } = COLUMNS.find(({ key }) => key === order.column);
-  const sign = order.down ? -1 : 1;
-  const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-  holders.sort((a, b) => sign * compare(of(a), of(b)) || a.body - b.body);
-  const room = Math.max(10, Math.floor(($("columns").firstChild.clientWidth - 26) / 6.3));
-  $("rows").replaceChildren(...holders.slice(0, ROWS_MOST).map((row) => {
-    const line = make("tr", { tabIndex: 0 }, ...COLUMNS.map(({ key, of: value, amount }) => {
-      const words = amount ? grouped(value(row)) : value(row);
-      const content = make("td", { title: words, className: amount ? "amount" : "" });
-      if (key === "name") content.append(dot(item.kind[row.item]));
-      content.append(key === "name" ? shortened(words, room) : words);
-      return content;
-    }));
-    line.dataset.item = row.item;
-    line.setAttribute("aria-selected", String(row.item === state.selected));
-    const choose = () => { select(row.item); reveal(row.item); };
-    line.addEventListener("click", choose);
-    line.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" && event.key !== " ") return;
-      event.preventDefault();
-      choose();
-    });
-    return line;
-  }));
-  const rest = holders.length - ROWS_MOST;
-  $("more").textContent = rest > 0 ? `and ${grouped(rest)} more` : "";
-  for (const head of $("columns").children) {
-    const chosen = head.dataset.key === order.column;
-    head.setAttribute("aria-sort", chosen ? (order.down ? "descending" : "ascending") : "none");
-    head.firstChild.textContent = COLUMNS.find(({ key }) => key === head.dataset.key).title +
-      (chosen ? (order.down ? " \u2193" : " \u2191") : "");
-  }
-}
-
-function showColumns() {
-  const widths = plan.item ? { op: "15%", shape: "24%", dtype: "13%", bytes: "19%" }
-                           : { offset: "36%", bytes: "36%" };
-  $("columns").replaceChildren(...COLUMNS.map(({ key, amount }) => {
-    const button = make("button", { type: "button" });
-    button.addEventListener("click", () => {
-      order.down = order.column === key ? !order.down : Boolean(amount);
-      order.column = key;
-      showRows();
-    });
-    const head = make("th", { scope: "col", className: amount ? "amount" : "" }, button);
-    head.dataset.key = key;
-    if (widths[key]) head.style.width = widths[key];
-    return head;
-  }));
 }
 
 /* --- pointer --- */
@@ -355,7 +258,8 @@ function listenPointer(pane) {
   pane.box.addEventListener("wheel", (event) => {
     event.preventDefault();
     const lines = event.deltaMode === 1 ? 30 : 1;
-    const factor = Math.exp(Math.max(-400, Math.min(400, (event.deltaY || event.deltaX) * lines)) * 0.0022);
+    const turn = Math.max(-400, Math.min(400, (event.deltaY || event.deltaX) * lines));
+    const factor = Math.exp(turn * 0.0022);
     const point = pointIn(pane, event), s = scales(pane);
     const onlyTime = event.shiftKey || pane === curvePane;
     zoom(factor, onlyTime ? 1 : factor, s.time(point.x), scales(mapPane).address(point.y));
