@@ -45,15 +45,12 @@ static int64_t slice_clamp(int64_t at, int64_t extent, int64_t low, int64_t high
     return at < low ? low : at > high ? high : at;
 }
 
-/* One cut dimension. An unknown extent stays unknown; so does one that a bound may shrink. */
+/* One cut dimension. With an upper bound as end and a negative step any part may remain. */
 static void slice_cut(const slice_lists *lists, uint32_t i, uint32_t axis, int64_t step,
                       slice_plan *plan) {
     int64_t extent = plan->extent[axis], from = lists->starts[i], to = lists->ends[i];
     plan->step[axis] = step;
-    if (extent == TN_DIM_UNKNOWN || (lists->bounded && step < 0)) {
-        plan->extent[axis] = plan->start[axis] = TN_DIM_UNKNOWN;
-        return;
-    }
+    if (extent == TN_DIM_UNKNOWN || (lists->bounded && step < 0)) return;
     bool forward = step > 0;
     from = slice_clamp(from, extent, 0, forward ? extent : extent - 1);
     to = slice_clamp(to, extent, forward ? 0 : -1, forward ? extent : extent - 1);
@@ -85,23 +82,11 @@ static tn_status slice_plan_make(const tn_infer *infer, const slice_lists *lists
     return TN_OK;
 }
 
-/* Where to cut is not known: the axes, if they are, or all, have unknown extents. */
+/* Where to cut is not known: no more than everything remains. */
 static tn_status slice_unknown(tn_infer *infer) {
-    const tn_tensor *input = tn__input(infer, 0);
-    const int64_t *axes;
-    uint32_t count, length = tn__list_length(tn__input(infer, 1));
-    int64_t shape[TN_RANK_MAX];
-    bool known = tn__list(infer, 3, "axes", &axes, &count);
-    for (uint32_t d = 0; d < input->rank; d++)
-        shape[d] = known && (axes || length != TN_NONE) ? input->shape[d] : TN_DIM_UNKNOWN;
-    for (uint32_t i = 0; known && axes && i < count; i++) {
-        uint32_t axis;
-        TN_TRY(tn__axis(infer, axes[i], input->rank, &axis));
-        shape[axis] = TN_DIM_UNKNOWN;
-    }
-    for (uint32_t d = 0; known && !axes && d < input->rank && d < length; d++)
-        shape[d] = TN_DIM_UNKNOWN;
-    return tn__set_output(infer, 0, input->dtype, input->rank, shape);
+    TN_TRY(tn__set_like(infer, 0, tn__input(infer, 0)));
+    tn__set_bound(infer, 0);
+    return TN_OK;
 }
 
 static tn_status slice_shape(tn_infer *infer) {
@@ -179,8 +164,7 @@ static tn_view slice_view(tn_infer *infer, uint32_t output) {
 
 /* --- Split ------------------------------------------------------------------------------------ */
 
-/* The extent of output `index` along the axis; false when not known. `error` of a wrong node is
- * left to split_shape. */
+/* The extent of output `index` along the axis; false when not known. */
 static bool slice_split_extent(const tn_infer *infer, int64_t extent, uint32_t index,
                                int64_t *part) {
     const int64_t *split;
@@ -231,8 +215,10 @@ static tn_status slice_split_shape(tn_infer *infer) {
     TN_TRY(slice_split_check(infer, input->shape[axis]));
     if (input->rank) memcpy(shape, input->shape, input->rank * sizeof *shape);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
-        if (!slice_split_extent(infer, input->shape[axis], i, &shape[axis]))
-            shape[axis] = TN_DIM_UNKNOWN;
+        if (!slice_split_extent(infer, input->shape[axis], i, &shape[axis])) {
+            shape[axis] = input->shape[axis]; /* no more than everything */
+            tn__set_bound(infer, i);
+        }
         TN_TRY(tn__set_output(infer, i, input->dtype, input->rank, shape));
     }
     return TN_OK;
