@@ -229,7 +229,7 @@ TN_API uint32_t tn_graph_block_count(const tn_graph *graph);
 TN_API const tn_tensor *tn_graph_tensor(const tn_graph *graph, tn_tensor_id id);
 TN_API const tn_op *tn_graph_op(const tn_graph *graph, tn_op_id id);
 TN_API const tn_block *tn_graph_block(const tn_graph *graph, tn_block_id id);
-/* The first tensor of that name in block 0, or TN_NONE. */
+/* The first tensor of that name in block 0, or TN_NONE. Cost: O(tensors); no index is kept. */
 TN_API tn_tensor_id tn_graph_find(const tn_graph *graph, const char *name);
 
 /* --- facts about one operator, from its entry in the registry ---------------------------- */

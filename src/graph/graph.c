@@ -18,7 +18,6 @@ tn_status tn_graph_create(const tn_context *context, tn_graph **graph, tn_error 
     made->context = full;
     tn__arena_init(&made->said, &made->context);
     tn__arena_init(&made->found, &made->context);
-    tn__names_init(&made->names, &made->context);
     tn_block_id main_block;
     tn_status status = tn_graph_add_block(made, "main", &main_block, error);
     if (status != TN_OK) {
@@ -43,7 +42,6 @@ void tn_graph_destroy(tn_graph *graph) {
     tn__free(&context, graph->origins, graph->origin_room * sizeof *graph->origins);
     tn__free(&context, graph->ops, graph->op_room * sizeof *graph->ops);
     tn__free(&context, graph->rules, graph->rule_room * sizeof *graph->rules);
-    tn__names_release(&graph->names);
     tn__arena_release(&graph->found);
     tn__arena_release(&graph->said);
     tn__free(&context, graph, sizeof *graph);
@@ -152,10 +150,9 @@ tn_status tn_graph_add_tensor(tn_graph *graph, const tn_tensor_spec *spec, tn_te
     uint32_t new_id = graph->tensor_count, rank;
     if (new_id == TN_NONE - 1) TN_FAIL(error, TN_E_INVALID, "more than 2^32 - 2 tensors");
     const char *text = graph_text(spec->name);
-    size_t length = strlen(text);
     const int64_t *shape;
     const tn_value *value;
-    char *name = tn__arena_string(&graph->said, text, length);
+    char *name = tn__arena_string(&graph->said, text, strlen(text));
     bool listed = spec->kind == TN_KIND_INPUT || spec->kind == TN_KIND_OUTPUT ||
                   (spec->flags & TN_TENSOR_IS_OUTPUT);
     if (!name || !graph_copy_shape(graph, spec, &rank, &shape) ||
@@ -164,8 +161,7 @@ tn_status tn_graph_add_tensor(tn_graph *graph, const tn_tensor_spec *spec, tn_te
                      sizeof *graph->tensors) ||
         !tn__reserve(&graph->context, &graph->origins, &graph->origin_room, (size_t)new_id + 1,
                      sizeof *graph->origins) ||
-        (listed && !graph_lists_reserve(graph)) ||
-        (length && !spec->block && !tn__names_add(&graph->names, name, length, new_id, NULL)))
+        (listed && !graph_lists_reserve(graph)))
         return tn__no_memory(error, "a tensor");
     graph->tensors[new_id] = (tn_tensor){.name = name, .producer = TN_NONE, .block = spec->block};
     graph->origins[new_id] = (tn__origin){0};
@@ -520,5 +516,7 @@ const tn_block *tn_graph_block(const tn_graph *graph, tn_block_id id) {
 }
 
 tn_tensor_id tn_graph_find(const tn_graph *graph, const char *name) {
-    return tn__names_find(&graph->names, name, strlen(name));
+    for (uint32_t id = 0; id < graph->tensor_count; id++)
+        if (!graph->tensors[id].block && !strcmp(graph->tensors[id].name, name)) return id;
+    return TN_NONE;
 }

@@ -30,7 +30,6 @@ typedef struct tn__block {
 struct tn_graph {
     tn_context context;
     tn__arena said, found;
-    tn__names names; /* tensors of block 0 */
     tn_tensor *tensors;
     tn__origin *origins;
     tn_op *ops;
