@@ -189,6 +189,8 @@ typedef struct tn_op_spec {
 TN_API TN_CHECKED tn_status tn_graph_create(const tn_context *context, tn_graph **graph,
                                             tn_error *error);
 TN_API void tn_graph_destroy(tn_graph *graph); /* NULL is fine */
+/* The context that the graph was made with, complete; lives as long as the graph. */
+TN_API const tn_context *tn_graph_context(const tn_graph *graph);
 
 /* Errors: E_INVALID (rank above TN_RANK_MAX, negative extent, unknown block), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_graph_add_tensor(tn_graph *graph, const tn_tensor_spec *spec,

@@ -109,10 +109,13 @@ typedef struct tn_occupancy_options {
     { .struct_size = sizeof(tn_occupancy_options) }
 
 /* One life of one tensor: from a definition to its last use. A tensor that is swapped or
- * recomputed has several. Static tensors (parameters, constants, folded) have none. */
+ * recomputed has several, and so has the output of an If: one at the end of each branch that
+ * writes it, since only one of them runs. Static tensors (parameters, constants, folded) and views
+ * of them have none. */
 typedef enum tn_share { TN_SHARE_OWN, TN_SHARE_VIEW, TN_SHARE_INPLACE } tn_share;
 typedef struct tn_life {
-    tn_tensor_id tensor;
+    tn_tensor_id tensor; /* TN_NONE: the workspace of `op` */
+    tn_op_id op;         /* the operator that defines it; TN_NONE: PUT, a block's formal input */
     tn_body_id body;
     uint64_t delta;       /* bytes from the body's offset; with `whole` 0 */
     uint64_t bytes;       /* unaligned size of the tensor */

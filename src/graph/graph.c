@@ -496,6 +496,7 @@ tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id block, const tn_ten
 
 /* --- reading -------------------------------------------------------------------------------- */
 
+const tn_context *tn_graph_context(const tn_graph *graph) { return &graph->context; }
 uint32_t tn_graph_tensor_count(const tn_graph *graph) { return graph->tensor_count; }
 uint32_t tn_graph_op_count(const tn_graph *graph) { return graph->op_count; }
 uint32_t tn_graph_block_count(const tn_graph *graph) { return graph->block_count; }

@@ -1,0 +1,191 @@
+/* groups.c - who shares a body: views, in-place, the lives of one If output.
+ *
+ * Lives are taken in the order of their definition; each either opens a body of its own or joins
+ * the body of one that is there:
+ *
+ *   continuation  a later life of an If's output: the same memory by construction.
+ *   view          an alias by definition always; a view by rule when its offset is aligned (a
+ * kernel is never handed an address worse than the one it asked for). in-place      over an input
+ * that is read here for the last time: nothing else that still lives, or that this operator reads
+ * at other places, may hold any of its bytes.
+ *
+ * In-place never raises the curve of live bytes: output and input are of one size, so the step
+ * itself gains that many bytes and all other steps stay as they were, whichever input is taken.
+ * The candidates differ in the body that grows longer; the shortest result is the easiest to pack,
+ * so the input whose body began last is taken, ties to the first input.
+ *
+ * The members of a body that may still matter are kept in a list from which the dead are dropped
+ * as time goes on, so that chains of 10^5 in-place operators cost O(1) each.
+ */
+#include "program/occupancy.h"
+
+typedef struct groups_state {
+    occ_state *occ;
+    uint32_t *next;  /* [lives] next member of the body, OCC_NONE at the end */
+    uint32_t *head;  /* [lives] by root: newest member that may still live */
+    uint32_t *begin; /* [lives] by root: first step of the body */
+} groups_state;
+
+static void groups_open(groups_state *groups, uint32_t id) {
+    occ_life *life = &groups->occ->lives[id];
+    life->root = id;
+    life->delta = life->lo = 0;
+    life->hi = life->bytes;
+    life->share = TN_SHARE_OWN;
+    groups->begin[id] = life->first;
+    groups->head[id] = id;
+    groups->next[id] = OCC_NONE;
+}
+
+static void groups_join(groups_state *groups, uint32_t id, uint32_t with, tn_share share) {
+    occ_life *life = &groups->occ->lives[id];
+    uint32_t root = groups->occ->lives[with].root;
+    life->root = root;
+    life->share = share;
+    life->taken = with;
+    groups->next[id] = groups->head[root];
+    groups->head[root] = id;
+}
+
+/* --- views --- */
+
+static bool groups_claim_agrees(const occ_state *occ, const occ_life *life, const occ_life *with,
+                                uint64_t offset) {
+    const uint64_t *claimed = occ->options.claimed;
+    if (occ->options.inplace != TN_INPLACE_CLAIMED || claimed == NULL) return true;
+    if (with->tensor == TN_NONE) return false;
+    uint64_t mine = claimed[life->tensor], theirs = claimed[with->tensor], sum;
+    if (mine == TN_SIZE_UNKNOWN && theirs == TN_SIZE_UNKNOWN) return true;
+    return theirs != TN_SIZE_UNKNOWN && tn__add(theirs, offset, &sum) && mine == sum;
+}
+
+static bool groups_view_fits(const occ_state *occ, const occ_life *life) {
+    const occ_life *source = &occ->lives[life->source];
+    uint64_t end, alignment = occ->options.alignment;
+    if (life->must) return true;
+    if (occ->options.no_views || life->whole || source->whole) return false;
+    if (!tn__add(life->offset, life->bytes, &end) || end > source->bytes) return false;
+    return (source->delta + life->offset) % alignment == 0 &&
+           groups_claim_agrees(occ, life, source, life->offset);
+}
+
+static void groups_view(groups_state *groups, uint32_t id) {
+    occ_state *occ = groups->occ;
+    occ_life *life = &occ->lives[id];
+    const occ_life *source = &occ->lives[life->source];
+    uint64_t end;
+    bool known = !life->whole && !source->whole && tn__add(life->offset, life->bytes, &end) &&
+                 end <= source->bytes;
+    groups_join(groups, id, life->source, TN_SHARE_VIEW);
+    life->whole = !known;
+    life->delta = known ? source->delta + life->offset : source->delta;
+    life->lo = known ? life->delta : source->lo;
+    life->hi = known ? life->delta + life->bytes : source->hi;
+}
+
+/* --- in-place --- */
+
+/* The life of a tensor that is read at a step. */
+static uint32_t groups_life_at(const occ_state *occ, tn_tensor_id tensor, uint32_t step) {
+    if (tensor == TN_NONE || occ->is_static[tensor]) return OCC_NONE;
+    uint32_t id = occ->latest[tensor];
+    while (id != OCC_NONE && occ->lives[id].first > step) id = occ->lives[id].earlier;
+    return id;
+}
+
+static bool groups_meet(const occ_life *a, const occ_life *b) {
+    return a->lo < b->hi && b->lo < a->hi;
+}
+
+/* Whether nothing alive after `step` holds any byte of the candidate. Drops the dead on its way. */
+static bool groups_is_last(groups_state *groups, uint32_t candidate, uint32_t step) {
+    const occ_life *lives = groups->occ->lives;
+    uint32_t *link = &groups->head[lives[candidate].root];
+    while (*link != OCC_NONE) {
+        const occ_life *member = &lives[*link];
+        if (member->last > step + 1) {
+            if (groups_meet(member, &lives[candidate])) return false;
+            link = &groups->next[*link];
+        } else if (member->last < step + 1) {
+            *link = groups->next[*link];
+        } else {
+            link = &groups->next[*link];
+        }
+    }
+    return true;
+}
+
+/* Whether the operator reads the candidate's bytes in another arrangement through another input. */
+static bool groups_reads_askew(const occ_state *occ, const tn_op *op, uint32_t candidate,
+                               uint32_t step) {
+    const occ_life *mine = &occ->lives[candidate];
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        uint32_t id = groups_life_at(occ, op->inputs[i], step);
+        if (id == OCC_NONE || id == candidate || occ->lives[id].root != mine->root) continue;
+        const occ_life *other = &occ->lives[id];
+        bool same = other->lo == mine->lo && other->hi == mine->hi && !other->whole;
+        if (groups_meet(other, mine) && !same) return true;
+    }
+    return false;
+}
+
+static uint32_t groups_choose(groups_state *groups, uint32_t id) {
+    const occ_state *occ = groups->occ;
+    const occ_life *life = &occ->lives[id];
+    const tn_op *op = tn_graph_op(occ->graph, life->op);
+    uint64_t mask = tn_op_inplace(occ->graph, life->op, life->output);
+    uint32_t best = OCC_NONE;
+    for (uint32_t i = 0; i < op->input_count && i < 64; i++) {
+        if (!(mask >> i & 1)) continue;
+        uint32_t candidate = groups_life_at(occ, op->inputs[i], life->first);
+        if (candidate == OCC_NONE || candidate >= id) continue;
+        const occ_life *input = &occ->lives[candidate];
+        if (input->bytes != life->bytes || input->whole || input->last != life->first + 1) continue;
+        if (input->delta % occ->options.alignment != 0) continue;
+        if (!groups_claim_agrees(occ, life, input, 0)) continue;
+        if (!groups_is_last(groups, candidate, life->first)) continue;
+        if (groups_reads_askew(occ, op, candidate, life->first)) continue;
+        if (best == OCC_NONE || groups->begin[input->root] > groups->begin[occ->lives[best].root])
+            best = candidate;
+    }
+    return best;
+}
+
+static void groups_place(groups_state *groups, uint32_t id) {
+    occ_state *occ = groups->occ;
+    occ_life *life = &occ->lives[id];
+    uint32_t with = OCC_NONE;
+    tn_share share = TN_SHARE_OWN;
+    if (life->joins) {
+        with = life->earlier;
+    } else if (life->source != OCC_NONE && groups_view_fits(occ, life)) {
+        groups_view(groups, id);
+        return;
+    } else if (life->output != OCC_NONE && life->bytes > 0 &&
+               occ->options.inplace != TN_INPLACE_NONE) {
+        with = groups_choose(groups, id);
+        share = TN_SHARE_INPLACE;
+    }
+    life->whole = false;
+    if (with == OCC_NONE) {
+        groups_open(groups, id);
+        return;
+    }
+    groups_join(groups, id, with, share);
+    life->delta = life->lo = occ->lives[with].delta;
+    life->hi = life->delta + life->bytes;
+}
+
+tn_status tn__occ_join(occ_state *occ) {
+    groups_state groups = {.occ = occ};
+    size_t n = occ->count;
+    groups.next = tn__alloc_array(occ->context, n, sizeof *groups.next);
+    groups.head = tn__alloc_array(occ->context, n, sizeof *groups.head);
+    groups.begin = tn__alloc_array(occ->context, n, sizeof *groups.begin);
+    bool all = groups.next != NULL && groups.head != NULL && groups.begin != NULL;
+    for (uint32_t id = 0; id < n && all; id++) groups_place(&groups, id);
+    tn__free(occ->context, groups.next, n * sizeof *groups.next);
+    tn__free(occ->context, groups.head, n * sizeof *groups.head);
+    tn__free(occ->context, groups.begin, n * sizeof *groups.begin);
+    return all ? TN_OK : tn__no_memory(occ->error, "bodies");
+}

@@ -1,0 +1,373 @@
+/* lifetime.c - who lives when: one walk over the instructions.
+ *
+ * A life begins where its tensor is defined and ends behind its last use; instruction i is step i.
+ * A definition without any use lives for its own step.
+ *
+ * Control flow. Regions of one operator follow each other in the program, and its APPLY comes last
+ * (step `own`); what that APPLY reads and writes follows from what the regions do:
+ *
+ *     If    only one region runs. Its result is copied to the If's output when it ends, so the
+ *           output lives at the last step of every region, and from `own` on; in between, when
+ *           the other region runs, nobody needs it:
+ *
+ *               then: [a b c]   else: [d e]   If   ...
+ *               output:     --            -----------
+ *
+ *     Loop  the body's formal inputs are filled at its first step and refilled after every turn;
+ *           they live to `own`, which takes the results from them. What the body returns lives to
+ *           `own`; what it reads from outside must be there for the next turn: to the region's
+ *           end. Outputs that gather one slice a turn live from the first step on.
+ *     Scan  as Loop, and its inputs are read a slice a turn.
+ *
+ * Cost: O(instructions + operands), times the depth of nested loops.
+ */
+#include "program/occupancy.h"
+
+#include <stdio.h>
+
+typedef struct lifetime_walk {
+    occ_state *occ;
+    const tn_region *regions; /* by first, outer before inner */
+    uint32_t region_count, next, next_end;
+    uint32_t *by_end; /* [regions] by last */
+    uint32_t *active; /* loops around the present step, outermost first */
+    size_t active_count, active_room;
+    uint32_t *of_op;     /* [operators] its first region in regions_by_op, or OCC_NONE */
+    uint32_t *following; /* [regions] next region of the same operator, or OCC_NONE */
+} lifetime_walk;
+
+tn_status tn__occ_where(const occ_state *occ, tn_status status, tn_op_id op, tn_tensor_id tensor) {
+    const tn_op *facts = op == TN_NONE ? NULL : tn_graph_op(occ->graph, op);
+    const char *name = tensor == TN_NONE ? "" : tn_graph_tensor(occ->graph, tensor)->name;
+    if (facts == NULL) return tn__where(occ->error, status, "tensor '%.80s'", name);
+    return tn__where(occ->error, status, "node '%.60s' (%.30s), tensor '%.60s'", facts->name,
+                     facts->type, name);
+}
+
+/* --- define, use, release --- */
+
+static tn_status lifetime_begin(occ_state *occ, tn_tensor_id tensor, tn_op_id op, uint32_t output,
+                                uint32_t step) {
+    if (tensor == TN_NONE || occ->is_static[tensor]) return TN_OK;
+    const tn_tensor *facts = tn_graph_tensor(occ->graph, tensor);
+    if (facts->bytes == TN_SIZE_UNKNOWN)
+        return tn__occ_where(occ,
+                             tn__fail(occ->error, TN_E_UNKNOWN,
+                                      "its size is not known; state its shape in the model"),
+                             op, tensor);
+    if (occ->count >= OCC_NONE - 1) TN_FAIL(occ->error, TN_E_INVALID, "more than 2^32 lives");
+    if (!tn__reserve(occ->context, &occ->lives, &occ->room, occ->count + 1, sizeof *occ->lives))
+        return tn__no_memory(occ->error, "lives");
+    occ->lives[occ->count] = (occ_life){.tensor = tensor,
+                                        .op = op,
+                                        .output = output,
+                                        .first = step,
+                                        .last = step + 1,
+                                        .bytes = facts->bytes,
+                                        .source = OCC_NONE,
+                                        .earlier = occ->latest[tensor],
+                                        .taken = OCC_NONE};
+    occ->latest[tensor] = (uint32_t)occ->count++;
+    occ->is_open[tensor] = 1;
+    return TN_OK;
+}
+
+static void lifetime_extend(occ_life *life, uint32_t last) {
+    if (last > life->last) life->last = last;
+}
+
+/* A tensor from outside a loop is needed until the loop ends. */
+static tn_status lifetime_use(lifetime_walk *walk, tn_tensor_id tensor, tn_op_id op,
+                              uint32_t step) {
+    occ_state *occ = walk->occ;
+    if (tensor == TN_NONE || occ->is_static[tensor]) return TN_OK;
+    if (!occ->is_open[tensor])
+        return tn__occ_where(occ,
+                             tn__fail(occ->error, TN_E_INVALID,
+                                      "it is used at step %u, where it does not exist", step),
+                             op, tensor);
+    occ_life *life = &occ->lives[occ->latest[tensor]];
+    lifetime_extend(life, step + 1);
+    for (size_t i = 0; i < walk->active_count; i++) {
+        const tn_region *region = &walk->regions[walk->active[i]];
+        if (life->first >= region->first || step < region->first) continue;
+        lifetime_extend(life, region->last);
+        break; /* the outermost such loop ends last */
+    }
+    return TN_OK;
+}
+
+/* --- views: noted here, decided in groups.c --- */
+
+/* The life in which `output` of an operator may lie, and where. A view of what is static is static.
+ */
+static void lifetime_note_view(occ_state *occ, tn_op_id op, uint32_t output, tn_view view) {
+    tn_tensor_id tensor = tn_graph_op(occ->graph, op)->outputs[output];
+    occ_life *life = &occ->lives[occ->latest[tensor]];
+    if (!occ->is_open[view.source]) return;
+    life->source = occ->latest[view.source];
+    life->must = view.must;
+    life->whole = view.whole;
+    life->offset = view.whole ? 0 : view.offset;
+}
+
+static bool lifetime_is_static_view(const occ_state *occ, tn_view view) {
+    return view.source != TN_NONE && occ->is_static[view.source] &&
+           (view.must || !occ->options.no_views);
+}
+
+/* --- operators --- */
+
+static tn_status lifetime_outputs(lifetime_walk *walk, tn_op_id id, uint32_t step) {
+    occ_state *occ = walk->occ;
+    const tn_op *op = tn_graph_op(occ->graph, id);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id tensor = op->outputs[k];
+        if (tensor == TN_NONE || occ->is_static[tensor]) continue;
+        tn_view view = tn_op_view(occ->graph, id, k);
+        if (lifetime_is_static_view(occ, view)) {
+            occ->is_static[tensor] = 1;
+            continue;
+        }
+        TN_TRY(lifetime_begin(occ, tensor, id, k, step));
+        if (view.source != TN_NONE) lifetime_note_view(occ, id, k, view);
+    }
+    uint64_t workspace = tn_op_workspace(occ->graph, id);
+    if (workspace == 0) return TN_OK;
+    if (!tn__reserve(occ->context, &occ->lives, &occ->room, occ->count + 1, sizeof *occ->lives))
+        return tn__no_memory(occ->error, "lives");
+    occ->lives[occ->count++] = (occ_life){.tensor = TN_NONE,
+                                          .op = id,
+                                          .output = OCC_NONE,
+                                          .first = step,
+                                          .last = step + 1,
+                                          .bytes = workspace,
+                                          .source = OCC_NONE,
+                                          .earlier = OCC_NONE,
+                                          .taken = OCC_NONE};
+    return TN_OK;
+}
+
+/* Outputs of a Loop or Scan that are carried from turn to turn; the others gather slices. */
+static uint32_t lifetime_carried(const tn_op *op, const tn_block *body) {
+    if (strcmp(op->type, "Loop") == 0) return op->input_count > 2 ? op->input_count - 2 : 0;
+    for (uint32_t i = 0; i < op->attr_count; i++) {
+        const tn_attr *attr = &op->attrs[i];
+        if (strcmp(attr->name, "num_scan_inputs") != 0 || attr->type != TN_ATTR_INT) continue;
+        int64_t scanned = attr->ints[0], formal = (int64_t)body->input_count;
+        return scanned >= 0 && scanned <= formal ? (uint32_t)(formal - scanned) : 0;
+    }
+    return 0;
+}
+
+/* A region begins: its operator's inputs are read, a loop's formals and gathered outputs begin. */
+static tn_status lifetime_enter(lifetime_walk *walk, const tn_region *region) {
+    occ_state *occ = walk->occ;
+    const tn_op *op = tn_graph_op(occ->graph, region->op);
+    const tn_block *block = tn_graph_block(occ->graph, region->block);
+    for (uint32_t i = 0; i < op->input_count; i++)
+        TN_TRY(lifetime_use(walk, op->inputs[i], region->op, region->first));
+    if (!region->repeats) return TN_OK;
+    for (uint32_t i = 0; i < block->input_count; i++)
+        TN_TRY(lifetime_begin(occ, block->inputs[i], TN_NONE, OCC_NONE, region->first));
+    for (uint32_t k = lifetime_carried(op, block); k < op->output_count; k++)
+        TN_TRY(lifetime_begin(occ, op->outputs[k], region->op, OCC_NONE, region->first));
+    return TN_OK;
+}
+
+/* A region's last step is done: its results are copied out. An empty one is copied at `own`. */
+static tn_status lifetime_leave_branch(lifetime_walk *walk, const tn_region *region, uint32_t own) {
+    occ_state *occ = walk->occ;
+    const tn_op *op = tn_graph_op(occ->graph, region->op);
+    const tn_block *block = tn_graph_block(occ->graph, region->block);
+    bool empty = region->first == region->last;
+    uint32_t step = empty ? own : region->last - 1;
+    for (uint32_t i = 0; i < block->output_count; i++)
+        TN_TRY(lifetime_use(walk, block->outputs[i], region->op, step));
+    for (uint32_t k = 0; k < op->output_count && !empty; k++) {
+        tn_tensor_id tensor = op->outputs[k];
+        uint32_t before = tensor == TN_NONE ? OCC_NONE : occ->latest[tensor];
+        TN_TRY(lifetime_begin(occ, tensor, region->op, OCC_NONE, step));
+        bool made = tensor != TN_NONE && occ->latest[tensor] != before;
+        if (made) occ->lives[occ->latest[tensor]].joins = before != OCC_NONE;
+        if (tensor != TN_NONE) occ->is_open[tensor] = 0; /* nobody reads it before `own` */
+    }
+    return TN_OK;
+}
+
+/* The APPLY of an operator with regions. */
+static tn_status lifetime_own(lifetime_walk *walk, tn_op_id id, uint32_t step) {
+    occ_state *occ = walk->occ;
+    const tn_op *op = tn_graph_op(occ->graph, id);
+    for (uint32_t r = walk->of_op[id]; r != OCC_NONE; r = walk->following[r]) {
+        const tn_region *region = &walk->regions[r];
+        const tn_block *block = tn_graph_block(occ->graph, region->block);
+        if (!region->repeats) {
+            if (region->first == region->last) TN_TRY(lifetime_leave_branch(walk, region, step));
+            continue;
+        }
+        for (uint32_t i = 0; i < block->input_count; i++)
+            TN_TRY(lifetime_use(walk, block->inputs[i], id, step));
+        for (uint32_t i = 0; i < block->output_count; i++)
+            TN_TRY(lifetime_use(walk, block->outputs[i], id, step));
+        for (uint32_t i = 0; i < op->input_count && strcmp(op->type, "Scan") == 0; i++)
+            TN_TRY(lifetime_use(walk, op->inputs[i], id, step));
+    }
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id tensor = op->outputs[k];
+        if (tensor == TN_NONE || occ->is_static[tensor]) continue;
+        uint32_t before = occ->latest[tensor];
+        if (before != OCC_NONE && occ->is_open[tensor] && occ->lives[before].op == id) {
+            lifetime_extend(&occ->lives[before], step + 1); /* gathered since the first step */
+            continue;
+        }
+        bool joins = before != OCC_NONE && occ->lives[before].op == id;
+        TN_TRY(lifetime_begin(occ, tensor, id, OCC_NONE, step));
+        occ->lives[occ->latest[tensor]].joins = joins;
+    }
+    return TN_OK;
+}
+
+static tn_status lifetime_apply(lifetime_walk *walk, tn_op_id id, uint32_t step) {
+    const tn_op *op = tn_graph_op(walk->occ->graph, id);
+    if (walk->of_op[id] != OCC_NONE) return lifetime_own(walk, id, step);
+    for (uint32_t i = 0; i < op->input_count; i++)
+        TN_TRY(lifetime_use(walk, op->inputs[i], id, step));
+    return lifetime_outputs(walk, id, step);
+}
+
+/* --- the walk --- */
+
+static tn_status lifetime_step(lifetime_walk *walk, const tn_instruction *it, uint32_t step) {
+    occ_state *occ = walk->occ;
+    uint8_t *open = it->tensor == TN_NONE ? NULL : &occ->is_open[it->tensor];
+    switch (it->opcode) {
+    case TN_APPLY:
+        return lifetime_apply(walk, it->op, step);
+    case TN_PUT:
+    case TN_SWAP_IN:
+    case TN_RECV:
+        return lifetime_begin(occ, it->tensor, TN_NONE, OCC_NONE, step);
+    case TN_GET:
+    case TN_SEND:
+    case TN_REDUCE:
+        return lifetime_use(walk, it->tensor, TN_NONE, step);
+    case TN_ENCODE:
+        TN_TRY(lifetime_use(walk, it->tensor, TN_NONE, step));
+        return lifetime_begin(occ, it->other, TN_NONE, OCC_NONE, step);
+    case TN_DECODE:
+        TN_TRY(lifetime_use(walk, it->other, TN_NONE, step));
+        return lifetime_begin(occ, it->tensor, TN_NONE, OCC_NONE, step);
+    case TN_SWAP_OUT:
+        TN_TRY(lifetime_use(walk, it->tensor, TN_NONE, step));
+        break;
+    case TN_FREE: /* alive up to here, not through it */
+        if (step > 0) TN_TRY(lifetime_use(walk, it->tensor, TN_NONE, step - 1));
+        break;
+    case TN_DROP:
+        break;
+    }
+    if (open != NULL) *open = 0;
+    return TN_OK;
+}
+
+/* Regions that begin or end at this step: loops enter and leave the list of active ones. */
+static tn_status lifetime_regions(lifetime_walk *walk, uint32_t step) {
+    while (walk->active_count > 0 &&
+           walk->regions[walk->active[walk->active_count - 1]].last <= step)
+        walk->active_count--;
+    for (; walk->next < walk->region_count && walk->regions[walk->next].first == step;
+         walk->next++) {
+        const tn_region *region = &walk->regions[walk->next];
+        TN_TRY(lifetime_enter(walk, region));
+        if (!region->repeats || region->first == region->last) continue;
+        if (!tn__reserve(walk->occ->context, &walk->active, &walk->active_room,
+                         walk->active_count + 1, sizeof *walk->active))
+            return tn__no_memory(walk->occ->error, "loops");
+        walk->active[walk->active_count++] = walk->next;
+    }
+    return TN_OK;
+}
+
+static int lifetime_region_order(const void *a, const void *b) {
+    const tn_region *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->last != y->last) return x->last > y->last ? -1 : 1;
+    return (x->block > y->block) - (x->block < y->block);
+}
+
+/* Branches whose last instruction was `step` hand over their results. */
+static tn_status lifetime_branches(lifetime_walk *walk, uint32_t step) {
+    for (; walk->next_end < walk->region_count; walk->next_end++) {
+        const tn_region *region = &walk->regions[walk->by_end[walk->next_end]];
+        if (region->last > step + 1) break;
+        if (!region->repeats && region->first < region->last)
+            TN_TRY(lifetime_leave_branch(walk, region, step));
+    }
+    return TN_OK;
+}
+
+/* Region numbers by their ends: a merge sort from the bottom, ties stay in order. */
+static void lifetime_sort_ends(const tn_region *regions, uint32_t *order, uint32_t *spare,
+                               uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) order[i] = i;
+    for (uint32_t width = 1; width < count; width *= 2) {
+        for (uint32_t first = 0; first < count; first += 2 * width) {
+            uint32_t a = first, middle = first + width < count ? first + width : count;
+            uint32_t b = middle, last = middle + width < count ? middle + width : count;
+            for (uint32_t at = first; at < last; at++) {
+                bool left =
+                    a < middle && (b >= last || regions[order[a]].last <= regions[order[b]].last);
+                spare[at] = order[left ? a++ : b++];
+            }
+        }
+        memcpy(order, spare, count * sizeof *order);
+    }
+}
+
+static tn_status lifetime_prepare(lifetime_walk *walk, tn_region *regions) {
+    occ_state *occ = walk->occ;
+    uint32_t count = walk->region_count, op_count = tn_graph_op_count(occ->graph);
+    if (count > 0) {
+        memcpy(regions, tn_program_regions(occ->program), count * sizeof *regions);
+        qsort(regions, count, sizeof *regions, lifetime_region_order);
+    }
+    walk->regions = regions;
+    lifetime_sort_ends(regions, walk->by_end, walk->following, count);
+    for (uint32_t i = 0; i < op_count; i++) walk->of_op[i] = OCC_NONE;
+    for (uint32_t r = count; r-- > 0;) {
+        walk->following[r] = walk->of_op[regions[r].op];
+        walk->of_op[regions[r].op] = r;
+    }
+    return TN_OK;
+}
+
+static tn_status lifetime_walk_all(lifetime_walk *walk) {
+    const tn_program *program = walk->occ->program;
+    const tn_instruction *instructions = tn_program_instructions(program);
+    for (uint32_t step = 0; step < tn_program_count(program); step++) {
+        TN_TRY(lifetime_regions(walk, step));
+        TN_TRY(lifetime_step(walk, &instructions[step], step));
+        TN_TRY(lifetime_branches(walk, step));
+    }
+    return TN_OK;
+}
+
+tn_status tn__occ_find_lives(occ_state *occ) {
+    size_t regions = tn_program_region_count(occ->program), ops = tn_graph_op_count(occ->graph);
+    lifetime_walk walk = {.occ = occ, .region_count = (uint32_t)regions};
+    tn_region *sorted = tn__alloc_array(occ->context, regions, sizeof *sorted);
+    walk.by_end = tn__alloc_array(occ->context, regions, sizeof *walk.by_end);
+    walk.following = tn__alloc_array(occ->context, regions, sizeof *walk.following);
+    walk.of_op = tn__alloc_array(occ->context, ops, sizeof *walk.of_op);
+    bool all =
+        sorted != NULL && walk.by_end != NULL && walk.following != NULL && walk.of_op != NULL;
+    tn_status status = all ? lifetime_prepare(&walk, sorted) : tn__no_memory(occ->error, "lives");
+    if (status == TN_OK) status = lifetime_walk_all(&walk);
+    tn__free(occ->context, sorted, regions * sizeof *sorted);
+    tn__free(occ->context, walk.by_end, regions * sizeof *walk.by_end);
+    tn__free(occ->context, walk.following, regions * sizeof *walk.following);
+    tn__free(occ->context, walk.of_op, ops * sizeof *walk.of_op);
+    tn__free(occ->context, walk.active, walk.active_room * sizeof *walk.active);
+    return status;
+}

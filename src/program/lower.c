@@ -1,0 +1,154 @@
+/* lower.c - Graph to Program: when each operator runs.
+ *
+ *     PUT input ... | APPLY ... | region: then | region: else | APPLY If | APPLY ... | GET output
+ * ...
+ *
+ * Blocks of control flow stand inline, before the APPLY of their owner, one region each. What is
+ * static (parameters, constants, folded) is there before the program starts, so nothing is said of
+ * it; blocks that never run are left out. An explicit stack walks nested blocks.
+ * Cost: O(operators + operands).
+ */
+#include "program/program.h"
+
+#define TN_ORDER(name) extern const tn_order tn__order_##name;
+#include "program/orders.def"
+#undef TN_ORDER
+
+static const tn_order *const orders[] = {
+#define TN_ORDER(name) &tn__order_##name,
+#include "program/orders.def"
+#undef TN_ORDER
+};
+
+const tn_order *tn__order_find(const char *name) {
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (strcmp(orders[i]->name, name) == 0) return orders[i];
+    return NULL;
+}
+
+typedef struct lower_frame { /* a block being lowered */
+    tn_block_id block;
+    tn_op_id owner;
+    uint32_t next;      /* operator of the block to come, index into its order */
+    uint32_t next_attr; /* attribute of that operator whose block comes next */
+    uint32_t first;     /* step at which the block begins */
+    size_t order_first; /* in lower->order */
+} lower_frame;
+
+typedef struct lower_state {
+    tn_program *program;
+    const tn_order *method;
+    lower_frame *frames;
+    tn_op_id *order; /* the orders of the blocks on the stack, one behind the other */
+    size_t frame_count, frame_room, order_count, order_room;
+    tn_error *error;
+} lower_state;
+
+static tn_status lower_push(lower_state *lower, tn_block_id block, tn_op_id owner) {
+    const tn_context *context = &lower->program->context;
+    uint32_t count = tn_graph_block(lower->program->graph, block)->op_count;
+    if (!tn__reserve(context, &lower->frames, &lower->frame_room, lower->frame_count + 1,
+                     sizeof *lower->frames) ||
+        !tn__reserve(context, &lower->order, &lower->order_room, lower->order_count + count,
+                     sizeof *lower->order))
+        return tn__no_memory(lower->error, "lowering");
+    lower->frames[lower->frame_count++] = (lower_frame){.block = block,
+                                                        .owner = owner,
+                                                        .first = (uint32_t)lower->program->count,
+                                                        .order_first = lower->order_count};
+    tn_op_id *ops = lower->order + lower->order_count;
+    lower->order_count += count;
+    return lower->method->arrange(lower->program->graph, block, ops, lower->error);
+}
+
+static bool lower_is_folded(const tn_graph *graph, const tn_op *op) {
+    uint32_t present = 0;
+    for (uint32_t i = 0; i < op->output_count; i++) {
+        if (op->outputs[i] == TN_NONE) continue;
+        present++;
+        if (!tn__tensor_is_static(tn_graph_tensor(graph, op->outputs[i]))) return false;
+    }
+    return present > 0;
+}
+
+static tn_status lower_emit(lower_state *lower, tn_opcode opcode, tn_op_id op,
+                            tn_tensor_id tensor) {
+    return tn__program_add(
+        lower->program,
+        (tn_instruction){.opcode = opcode, .op = op, .tensor = tensor, .other = TN_NONE},
+        lower->error);
+}
+
+/* The block is done: its region ends here. */
+static tn_status lower_pop(lower_state *lower) {
+    lower_frame frame = lower->frames[--lower->frame_count];
+    lower->order_count = frame.order_first;
+    if (frame.owner == TN_NONE) return TN_OK;
+    const tn_op *owner = tn_graph_op(lower->program->graph, frame.owner);
+    tn_region region = {.op = frame.owner,
+                        .block = frame.block,
+                        .first = frame.first,
+                        .last = (uint32_t)lower->program->count,
+                        .repeats = strcmp(owner->type, "If") != 0};
+    return tn__program_add_region(lower->program, region, lower->error);
+}
+
+/* One step for the block on top: a nested block of its next operator, that operator, or its end. */
+static tn_status lower_advance(lower_state *lower) {
+    const tn_graph *graph = lower->program->graph;
+    lower_frame *frame = &lower->frames[lower->frame_count - 1];
+    if (frame->next == tn_graph_block(graph, frame->block)->op_count) return lower_pop(lower);
+    tn_op_id id = lower->order[frame->order_first + frame->next];
+    const tn_op *op = tn_graph_op(graph, id);
+    bool folded = lower_is_folded(graph, op);
+    while (!folded && frame->next_attr < op->attr_count) {
+        const tn_attr *attr = &op->attrs[frame->next_attr++];
+        if (attr->type == TN_ATTR_BLOCK && !tn_graph_block(graph, attr->block)->dead)
+            return lower_push(lower, attr->block, id);
+    }
+    frame->next++;
+    frame->next_attr = 0;
+    return folded ? TN_OK : lower_emit(lower, TN_APPLY, id, TN_NONE);
+}
+
+static tn_status lower_io(lower_state *lower, tn_opcode opcode, const tn_tensor_id *tensors,
+                          uint32_t count, uint8_t *done) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (tensors[i] == TN_NONE || done[tensors[i]]) continue;
+        if (tn__tensor_is_static(tn_graph_tensor(lower->program->graph, tensors[i]))) continue;
+        done[tensors[i]] = 1;
+        TN_TRY(lower_emit(lower, opcode, TN_NONE, tensors[i]));
+    }
+    return TN_OK;
+}
+
+static tn_status lower_run(lower_state *lower, uint8_t *done) {
+    const tn_graph *graph = lower->program->graph;
+    const tn_block *block = tn_graph_block(graph, 0);
+    TN_TRY(lower_io(lower, TN_PUT, block->inputs, block->input_count, done));
+    TN_TRY(lower_push(lower, 0, TN_NONE));
+    while (lower->frame_count > 0) TN_TRY(lower_advance(lower));
+    memset(done, 0, tn_graph_tensor_count(graph));
+    return lower_io(lower, TN_GET, block->outputs, block->output_count, done);
+}
+
+tn_status tn_program_create(const tn_graph *graph, const tn_program_options *options,
+                            tn_program **program, tn_error *error) {
+    bool given = options != NULL && options->struct_size >= sizeof *options && options->order;
+    const char *name = given ? options->order : "file";
+    lower_state lower = {.method = tn__order_find(name), .error = error};
+    if (lower.method == NULL)
+        TN_FAIL(error, TN_E_UNKNOWN, "no order is called '%.60s'; there is file", name);
+    TN_TRY(tn__program_create(graph, &lower.program, error));
+    const tn_context *context = &lower.program->context;
+    uint8_t *done = tn__alloc_array(context, tn_graph_tensor_count(graph), sizeof *done);
+    tn_status status = done != NULL ? lower_run(&lower, done) : tn__no_memory(error, "lowering");
+    tn__free(context, done, tn_graph_tensor_count(graph) * sizeof *done);
+    tn__free(context, lower.frames, lower.frame_room * sizeof *lower.frames);
+    tn__free(context, lower.order, lower.order_room * sizeof *lower.order);
+    if (status != TN_OK)
+        tn_program_destroy(lower.program);
+    else
+        *program = lower.program;
+    return status;
+}

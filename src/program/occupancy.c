@@ -1,0 +1,272 @@
+/* occupancy.c - what a Program asks of memory: lives, bodies, the Problem, the totals.
+ *
+ * Cost: O((instructions + operands) log n).
+ */
+#include "program/occupancy.h"
+
+#include <stdio.h>
+
+struct tn_occupancy {
+    tn_context context;
+    const tn_program *program;
+    tn_problem *problem;
+    tn_life *lives;
+    size_t count;
+    tn_memory_summary summary;
+};
+
+void tn_occupancy_destroy(tn_occupancy *occupancy) {
+    if (occupancy == NULL) return;
+    tn_context context = occupancy->context;
+    tn_problem_destroy(occupancy->problem);
+    tn__free(&context, occupancy->lives, occupancy->count * sizeof *occupancy->lives);
+    tn__free(&context, occupancy, sizeof *occupancy);
+}
+
+/* --- bodies --- */
+
+typedef struct occ_member { /* lives sorted by body */
+    uint32_t root, id;
+} occ_member;
+
+static int occ_member_order(const void *a, const void *b) {
+    const occ_member *x = a, *y = b;
+    if (x->root != y->root) return x->root < y->root ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static void occ_name(const occ_state *occ, const occ_life *life, char *text, size_t room) {
+    const char *name =
+        life->tensor == TN_NONE ? "" : tn_graph_tensor(occ->graph, life->tensor)->name;
+    const tn_op *op = life->op == TN_NONE ? NULL : tn_graph_op(occ->graph, life->op);
+    if (name[0] != '\0')
+        snprintf(text, room, "%s", name);
+    else if (op != NULL)
+        snprintf(text, room, "%s:%s", op->name[0] != '\0' ? op->name : op->type,
+                 life->tensor == TN_NONE ? "workspace" : "output");
+    else
+        snprintf(text, room, "tensor %u", life->tensor);
+}
+
+#define OCC_NAME_MAX 1024u
+
+/* One body of the members [first, last): its pieces are what each of them keeps alive. */
+static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const occ_member *members,
+                              size_t first, size_t last, tn_piece *pieces, tn_body_id *body) {
+    char name[OCC_NAME_MAX];
+    uint64_t size = 0;
+    uint32_t count = 0;
+    for (size_t i = first; i < last; i++) {
+        const occ_life *life = &occ->lives[members[i].id];
+        if (life->hi > size) size = life->hi;
+        if (life->lo < life->hi)
+            pieces[count++] = (tn_piece){life->first, life->last, life->lo, life->hi};
+    }
+    const occ_life *owner = &occ->lives[members[first].id];
+    occ_name(occ, owner, name, sizeof name);
+    tn_body made = {.size = size,
+                    .first = owner->first,
+                    .last = owner->last,
+                    .pieces = pieces,
+                    .piece_count = count,
+                    .name = name};
+    return tn_problem_add(problem, &made, body, occ->error);
+}
+
+/* Bodies in the order of their first life; `body_of` receives the body of each root. */
+static tn_status occ_build_problem(const occ_state *occ, tn_problem *problem, uint32_t *body_of) {
+    size_t n = occ->count;
+    occ_member *members = tn__alloc_array(occ->context, n, sizeof *members);
+    tn_piece *pieces = tn__alloc_array(occ->context, n, sizeof *pieces);
+    tn_status status = TN_OK;
+    if (members == NULL || pieces == NULL) status = tn__no_memory(occ->error, "bodies");
+    for (uint32_t i = 0; i < n && status == TN_OK; i++)
+        members[i] = (occ_member){occ->lives[i].root, i};
+    if (status == TN_OK && n > 0) qsort(members, n, sizeof *members, occ_member_order);
+    for (size_t first = 0; first < n && status == TN_OK;) {
+        size_t last = first;
+        while (last < n && members[last].root == members[first].root) last++;
+        status =
+            occ_add_body(occ, problem, members, first, last, pieces, &body_of[members[first].root]);
+        first = last;
+    }
+    tn__free(occ->context, members, n * sizeof *members);
+    tn__free(occ->context, pieces, n * sizeof *pieces);
+    return status;
+}
+
+/* --- handing over --- */
+
+static int occ_life_order(const void *a, const void *b) {
+    const tn_life *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->tensor != y->tensor) return x->tensor < y->tensor ? -1 : 1;
+    if (x->op != y->op) return x->op < y->op ? -1 : 1;
+    return (x->last > y->last) - (x->last < y->last);
+}
+
+static void occ_hand_over(const occ_state *occ, tn_occupancy *made, const uint32_t *body_of) {
+    for (size_t i = 0; i < occ->count; i++) {
+        const occ_life *life = &occ->lives[i];
+        made->lives[i] =
+            (tn_life){.tensor = life->tensor,
+                      .op = life->op,
+                      .body = body_of[life->root],
+                      .delta = life->delta,
+                      .bytes = life->bytes,
+                      .first = life->first,
+                      .last = life->last,
+                      .share = life->share,
+                      .source = life->taken == OCC_NONE ? TN_NONE : occ->lives[life->taken].tensor,
+                      .whole = life->whole};
+    }
+    if (occ->count > 0) qsort(made->lives, occ->count, sizeof *made->lives, occ_life_order);
+}
+
+/* --- totals --- */
+
+static uint64_t occ_aligned(const occ_state *occ, uint64_t bytes) {
+    uint64_t aligned;
+    return tn__align_up(bytes, occ->options.alignment, &aligned) ? aligned : UINT64_MAX;
+}
+
+static tn_kind occ_kind(const occ_state *occ, const occ_life *life) {
+    return life->tensor == TN_NONE ? TN_KIND_WORKSPACE
+                                   : tn_graph_tensor(occ->graph, life->tensor)->kind;
+}
+
+/* Tensors by kind, each once; an alias by definition has no memory of its own. */
+static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
+    for (uint32_t i = 0; i < occ->count; i++) {
+        const occ_life *life = &occ->lives[i];
+        bool alias = life->source != OCC_NONE && life->must;
+        if (alias || (life->tensor != TN_NONE && occ->latest[life->tensor] != i)) continue;
+        uint64_t bytes = occ_aligned(occ, life->bytes);
+        uint64_t *total = &summary->total[occ_kind(occ, life)];
+        *total = tn__add_sat(*total, bytes);
+        summary->naive = tn__add_sat(summary->naive, bytes);
+        if (life->tensor != TN_NONE &&
+            (tn_graph_tensor(occ->graph, life->tensor)->flags & TN_TENSOR_BOUND))
+            summary->bounded++;
+    }
+    for (uint32_t i = 0; i < tn_graph_tensor_count(occ->graph); i++) {
+        const tn_tensor *tensor = tn_graph_tensor(occ->graph, i);
+        if (!tn__tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) continue;
+        tn_kind kind = tensor->kind == TN_KIND_PARAMETER ? TN_KIND_PARAMETER : TN_KIND_CONSTANT;
+        summary->total[kind] = tn__add_sat(summary->total[kind], occ_aligned(occ, tensor->bytes));
+    }
+}
+
+typedef struct occ_range { /* bytes of a body that live at the peak */
+    uint32_t root, id;
+    uint64_t lo, hi;
+} occ_range;
+
+static int occ_range_order(const void *a, const void *b) {
+    const occ_range *x = a, *y = b;
+    if (x->root != y->root) return x->root < y->root ? -1 : 1;
+    if (x->lo != y->lo) return x->lo < y->lo ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Who holds the bytes at the peak; bytes that several lives share count once, for the first. */
+static tn_status occ_count_peak(const occ_state *occ, tn_memory_summary *summary) {
+    size_t count = 0;
+    occ_range *ranges = tn__alloc_array(occ->context, occ->count, sizeof *ranges);
+    if (ranges == NULL) return tn__no_memory(occ->error, "the summary");
+    for (uint32_t i = 0; i < occ->count; i++) {
+        const occ_life *life = &occ->lives[i];
+        if (life->first <= summary->peak_step && summary->peak_step < life->last)
+            ranges[count++] = (occ_range){life->root, i, life->lo, life->hi};
+    }
+    if (count > 0) qsort(ranges, count, sizeof *ranges, occ_range_order);
+    uint64_t top = 0;
+    for (size_t i = 0; i < count; i++) {
+        const occ_range *range = &ranges[i];
+        if (i == 0 || ranges[i - 1].root != range->root) top = 0;
+        uint64_t from = range->lo > top ? range->lo : top;
+        if (range->hi > from)
+            summary->at_peak[occ_kind(occ, &occ->lives[range->id])] += range->hi - from;
+        if (range->hi > top) top = range->hi;
+    }
+    tn__free(occ->context, ranges, occ->count * sizeof *ranges);
+    return TN_OK;
+}
+
+static tn_status occ_summarise(const occ_state *occ, tn_occupancy *made) {
+    tn_memory_summary *summary = &made->summary;
+    int64_t step = 0;
+    occ_count_totals(occ, summary);
+    TN_TRY(tn_problem_lower_bound(made->problem, 0, &summary->peak_live, &step, occ->error));
+    summary->peak_step = (uint32_t)step;
+    return occ_count_peak(occ, summary);
+}
+
+/* --- the whole --- */
+
+static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
+    uint32_t tensors = tn_graph_tensor_count(occ->graph);
+    for (uint32_t i = 0; i < tensors; i++) {
+        occ->latest[i] = OCC_NONE;
+        occ->is_static[i] = tn__tensor_is_static(tn_graph_tensor(occ->graph, i));
+    }
+    TN_TRY(tn__occ_find_lives(occ));
+    TN_TRY(tn__occ_join(occ));
+    made->lives = tn__alloc_array(occ->context, occ->count, sizeof *made->lives);
+    if (made->lives == NULL) return tn__no_memory(occ->error, "lives");
+    made->count = occ->count;
+    uint32_t *body_of = tn__alloc_array(occ->context, occ->count, sizeof *body_of);
+    if (body_of == NULL) return tn__no_memory(occ->error, "bodies");
+    tn_status status = tn_problem_set_alignment(made->problem, occ->options.alignment, occ->error);
+    if (status == TN_OK) status = occ_build_problem(occ, made->problem, body_of);
+    if (status == TN_OK) occ_hand_over(occ, made, body_of);
+    tn__free(occ->context, body_of, occ->count * sizeof *body_of);
+    return status == TN_OK ? occ_summarise(occ, made) : status;
+}
+
+tn_status tn_occupancy_create(const tn_program *program, const tn_occupancy_options *options,
+                              tn_occupancy **occupancy, tn_error *error) {
+    const tn_context *context = &program->context;
+    occ_state occ = {.program = program,
+                     .graph = program->graph,
+                     .context = context,
+                     .options = TN_OCCUPANCY_OPTIONS_INIT,
+                     .error = error};
+    if (options != NULL) {
+        size_t known =
+            options->struct_size < sizeof occ.options ? options->struct_size : sizeof occ.options;
+        memcpy(&occ.options, options, known);
+    }
+    if (occ.options.alignment == 0) occ.options.alignment = 64;
+    if (!tn__is_power_of_two(occ.options.alignment))
+        TN_FAIL(error, TN_E_INVALID, "the alignment is no power of two");
+    size_t tensors = tn_graph_tensor_count(program->graph);
+    tn_occupancy *made = tn__alloc_array(context, 1, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "an occupancy");
+    made->context = *context;
+    made->program = program;
+    occ.latest = tn__alloc_array(context, tensors, sizeof *occ.latest);
+    occ.is_static = tn__alloc_array(context, tensors, sizeof *occ.is_static);
+    occ.is_open = tn__alloc_array(context, tensors, sizeof *occ.is_open);
+    tn_status status = tn_problem_create(context, &made->problem, error);
+    if (!occ.latest || !occ.is_static || !occ.is_open)
+        status = tn__no_memory(error, "an occupancy");
+    if (status == TN_OK) status = occ_run(&occ, made);
+    tn__free(context, occ.latest, tensors * sizeof *occ.latest);
+    tn__free(context, occ.is_static, tensors * sizeof *occ.is_static);
+    tn__free(context, occ.is_open, tensors * sizeof *occ.is_open);
+    tn__free(context, occ.lives, occ.room * sizeof *occ.lives);
+    if (status != TN_OK)
+        tn_occupancy_destroy(made);
+    else
+        *occupancy = made;
+    return status;
+}
+
+const tn_program *tn_occupancy_program(const tn_occupancy *occupancy) { return occupancy->program; }
+const tn_problem *tn_occupancy_problem(const tn_occupancy *occupancy) { return occupancy->problem; }
+uint32_t tn_occupancy_life_count(const tn_occupancy *occupancy) {
+    return (uint32_t)occupancy->count;
+}
+const tn_life *tn_occupancy_lives(const tn_occupancy *occupancy) { return occupancy->lives; }
+tn_memory_summary tn_occupancy_summary(const tn_occupancy *occupancy) { return occupancy->summary; }

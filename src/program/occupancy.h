@@ -1,0 +1,49 @@
+/* occupancy.h - lives while they are being found, joined and handed over. */
+#ifndef TN_PROGRAM_OCCUPANCY_H
+#define TN_PROGRAM_OCCUPANCY_H
+
+#include "program/program.h"
+
+#define OCC_NONE UINT32_MAX
+
+/* A life in the making. Lives are numbered in the order of their definition. */
+typedef struct occ_life {
+    tn_tensor_id tensor; /* TN_NONE: workspace */
+    tn_op_id op;
+    uint32_t output; /* of `op`; OCC_NONE: not an operator's output */
+    uint32_t first, last;
+    uint64_t bytes;
+    uint32_t source;  /* life whose memory it may or must view; OCC_NONE: none */
+    uint32_t earlier; /* life of the same tensor before it, or OCC_NONE */
+    bool joins;       /* it continues `earlier`: the same memory (If) */
+    bool must, whole; /* of the view */
+    uint64_t offset;  /* of the view, from source */
+    uint32_t root;    /* decided by groups: first life of its body */
+    uint64_t delta;   /* from the body's start */
+    uint64_t lo, hi;  /* bytes of the body that it keeps alive */
+    tn_share share;
+    uint32_t taken; /* the life whose memory it took, or OCC_NONE */
+} occ_life;
+
+typedef struct occ_state {
+    const tn_program *program;
+    const tn_graph *graph;
+    const tn_context *context;
+    tn_occupancy_options options;
+    tn_error *error;
+    occ_life *lives;
+    size_t count, room;
+    uint32_t *latest;   /* [tensors] the tensor's newest life, OCC_NONE: none yet */
+    uint8_t *is_static; /* [tensors] takes no memory of the arena */
+    uint8_t *is_open;   /* [tensors] its newest life has not been released */
+} occ_state;
+
+/* lifetime.c: who lives when, and who may view whom. */
+tn_status tn__occ_find_lives(occ_state *occ);
+/* groups.c: who shares a body with whom. */
+tn_status tn__occ_join(occ_state *occ);
+
+/* "tensor 'x' of node 'conv1' (Conv)" into error->where. */
+tn_status tn__occ_where(const occ_state *occ, tn_status status, tn_op_id op, tn_tensor_id tensor);
+
+#endif
