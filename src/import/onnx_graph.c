@@ -358,6 +358,7 @@ static tn_status onnx_set_io(onnx_reader *reader, const onnx_scope *scope) {
     TN_TRY(onnx_list(reader, scope, ONNX_GRAPH_INPUT, &inputs));
     all = inputs;
     TN_TRY(onnx_list(reader, scope, ONNX_GRAPH_OUTPUT, &all));
+    TN_TRY(onnx_push_id(reader, all, TN_NONE)); /* so that empty lists have an address */
     return tn_graph_set_block_io(reader->importer->graph, scope->block, reader->ids,
                                  (uint32_t)inputs, reader->ids + inputs, (uint32_t)(all - inputs),
                                  reader->importer->error);
