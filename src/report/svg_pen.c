@@ -77,9 +77,10 @@ void tn__svg_time_axis(tn__text *text, const tn__svg_box *box, int64_t first, in
     for (uint64_t at = below ? step - below : 0; at <= span; at += step) {
         int64_t time = (int64_t)((uint64_t)first + at);
         double x = tn__svg_time(box, first, last, time);
-        snprintf(label, sizeof label, "%lld", (long long)time);
+        double half = 3.3 * snprintf(label, sizeof label, "%lld", (long long)time);
         tn__svg_line(text, x, box->top, x, box->bottom, "stroke=\"#eceff3\"");
-        tn__svg_words(text, x, box->bottom + 15, "text-anchor=\"middle\"", label);
+        tn__svg_words(text, fmin(x, box->right + 13 - half), box->bottom + 15,
+                      "text-anchor=\"middle\"", label);
         if (span - at < step) return; /* at + step could overflow */
     }
 }

@@ -335,20 +335,18 @@ static void html_policy(html_page *page) {
     tn__text_release(&script);
 }
 
-/* Adds what stands for {{name}} in the template. */
+/* Adds what stands for {{name}} in the template; a name that there is not adds nothing. */
 static void html_fill(html_page *page, const char *name, size_t length) {
-    if (length == 5 && memcmp(name, "title", 5) == 0)
-        tn__text_xml(page->text, page->scene.report->input);
-    else if (length == 5 && memcmp(name, "style", 5) == 0)
-        html_file(page->text, tn__plan_css, tn__plan_css_size);
-    else if (length == 6 && memcmp(name, "policy", 6) == 0)
-        html_policy(page);
-    else if (length == 6 && memcmp(name, "script", 6) == 0)
-        html_script(page->text);
-    else if (length == 4 && memcmp(name, "data", 4) == 0)
-        html_data(page);
-    else
-        tn_assert(!"the template names a part that there is not");
+    static const char *const names[] = {"title", "style", "policy", "script", "data"};
+    size_t part = 0;
+    while (part < 5 && (strlen(names[part]) != length || memcmp(names[part], name, length) != 0))
+        part++;
+    tn_assert(part < 5);
+    if (part == 0) tn__text_xml(page->text, page->scene.report->input);
+    if (part == 1) html_file(page->text, tn__plan_css, tn__plan_css_size);
+    if (part == 2) html_policy(page);
+    if (part == 3) html_script(page->text);
+    if (part == 4) html_data(page);
 }
 
 static void html_template(html_page *page) {

@@ -80,7 +80,7 @@ function drawTop(pane) {
     g.globalAlpha = 1;
   };
   if (curve.count) {
-    upright(s.x(state.time), colour.mark, 0.14, Math.min(s.sx, 60));
+    upright(s.x(state.time), colour.mark, 0.14, s.sx);
     upright(s.x(state.time) - 0.75, colour.mark, 0.8, 1.5);
   }
   if (state.pointer) upright(Math.round(state.pointer.x), colour.soft, 0.7, 1);

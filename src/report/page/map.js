@@ -184,13 +184,17 @@ function drawTimeAxis(g, s) {
   for (let i = 0; step * s.sx < widest; i++) step = [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
   g.textAlign = "center";
   g.textBaseline = "alphabetic";
-  for (let i = Math.ceil(view.x0 / step), n = 0; i * step <= view.x1 && n < 400; i++, n++) {
-    const x = Math.round(s.x(i * step));
+  const zero = BigInt(plan.time[0]), whole = BigInt(step);
+  const skip = Number(((-zero % whole) + whole) % whole); // to the first round instant
+  for (let i = Math.ceil((view.x0 - skip) / step), n = 0; n < 400; i++, n++) {
+    const time = skip + i * step;
+    if (time > view.x1) return;
+    const x = Math.round(s.x(time));
     g.fillStyle = colour.grid;
     g.fillRect(x, s.top, 1, s.height);
     g.fillStyle = colour.soft;
     g.fillRect(x, s.bottom, 1, 4);
-    const label = instant(i * step), half = g.measureText(label).width / 2;
+    const label = instant(time), half = g.measureText(label).width / 2;
     const inside = Math.min(Math.max(x, half + 2), s.right + GUTTER.right - half - 2);
     g.fillText(label, inside, s.bottom + 17);
   }

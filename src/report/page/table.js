@@ -86,7 +86,7 @@ function showRows() {
 
 function showColumns() {
   const widths = plan.item ? { op: "17%", shape: "23%", dtype: "13%", bytes: "18%" }
-                           : { offset: "37%", bytes: "37%" };
+                           : { offset: "29%", bytes: "29%" };
   $("columns").replaceChildren(...COLUMNS.map(({ key, amount }) => {
     const button = make("button", { type: "button" });
     button.addEventListener("click", () => {
