@@ -1,0 +1,402 @@
+/* page.test.mjs - the page of a plan, opened in Chromium from a file, without a network.
+
+     node page.test.mjs MAKE_PAGES FOLDER
+
+   Positions and holders are computed here from the plan's JSON, not asked of the page. Screenshots
+   of both colour schemes stay in FOLDER for people to look at. */
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const PLAYWRIGHT = "playwright-core@1.64.1";
+const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const [maker, folder] = process.argv.slice(2).map((path) => resolve(path));
+
+function skip(reason) {
+  console.log(`SKIP: ${reason}`);
+  process.exit(77);
+}
+
+function loadPlaywright() {
+  const require = createRequire(join(folder, "here.js"));
+  try {
+    return require("playwright-core");
+  } catch {
+    try {
+      execFileSync("npm", ["install", "--no-save", "--no-package-lock", "--prefix", folder, PLAYWRIGHT],
+        { stdio: "pipe", timeout: 120000 });
+    } catch (error) {
+      skip(`npm cannot install ${PLAYWRIGHT}: ${String(error.message).split("\n")[0]}`);
+    }
+    return require("playwright-core");
+  }
+}
+
+mkdirSync(folder, { recursive: true });
+const executablePath = CHROMIUM.find(existsSync) ?? skip("Chromium is not installed");
+const { chromium } = loadPlaywright();
+execFileSync(maker, [folder]);
+const browser = await chromium.launch({
+  executablePath,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+
+/* --- tools --- */
+
+const plans = new Map();
+function planOf(name) {
+  if (!plans.has(name)) plans.set(name, JSON.parse(readFileSync(join(folder, `${name}.json`))));
+  return plans.get(name);
+}
+
+/* An opened page, with everything that it complains about or asks the network for. */
+async function open(name, { colorScheme = "light", ...rest } = {}) {
+  const page = await browser.newPage({ viewport: { width: 1440, height: 860 }, colorScheme,
+    reducedMotion: "reduce", ...rest });
+  const trouble = [];
+  page.on("console", (message) => trouble.push(`${message.type()}: ${message.text()}`));
+  page.on("pageerror", (error) => trouble.push(`error: ${error.stack}`));
+  const file = pathToFileURL(join(folder, `${name}.html`)).href;
+  page.on("request", (request) => {
+    if (request.url() !== file && !request.url().startsWith("data:")) trouble.push(request.url());
+  });
+  await page.goto(file);
+  await frames(page, 3);
+  return { page, trouble };
+}
+const frames = (page, count) => page.evaluate(async (n) => {
+  for (; n > 0; n--) await new Promise((done) => requestAnimationFrame(done));
+}, count);
+
+/* The pixel of a time and an address when all is shown: the margins are those of the drawing. */
+async function pixel(page, name, time, address) {
+  const box = await page.locator("#map").boundingBox();
+  const { buffers, result } = planOf(name);
+  const first = Math.min(...buffers.map((b) => b.first)), last = Math.max(...buffers.map((b) => b.last_excl));
+  const width = box.width - 84 - 14, height = box.height - 12 - 24;
+  return [box.x + 84 + (time - first) / (last - first) * width,
+    box.y + 12 + height - address / (result.peak * 1.06) * height];
+}
+async function hover(page, name, time, address) {
+  await page.mouse.move(...await pixel(page, name, time, address));
+  await frames(page, 2);
+  return (await page.locator("#tip").isVisible()) ? page.locator("#tip").innerText() : "";
+}
+const view = (page) => page.evaluate("({ ...view })");
+const near = (a, b, tolerance) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not ${b}`);
+
+/* Live bytes and holders by counting over the plan's JSON. */
+function piecesOf(buffer) {
+  return buffer.pieces ?? (buffer.size ? [[buffer.first, buffer.last_excl, 0, buffer.size]] : []);
+}
+function liveIn(buffer, time) {
+  return piecesOf(buffer).reduce((sum, [first, last, lo, hi]) =>
+    sum + (first <= time && time < last ? hi - lo : 0), 0);
+}
+function peakOf(plan) {
+  const events = plan.buffers.flatMap((buffer) => piecesOf(buffer).flatMap(
+    ([first, last, lo, hi]) => [[first, hi - lo], [last, lo - hi]]));
+  events.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  let live = 0, most = -1, at = 0;
+  events.forEach(([time, bytes], i) => {
+    live += bytes;
+    if (live > most && (i + 1 === events.length || events[i + 1][0] > time)) [most, at] = [live, time];
+  });
+  return { at, bytes: most };
+}
+
+/* --- tests --- */
+
+const tests = {
+  async "hovering a rectangle tells its name, bytes, life and address"() {
+    const { page, trouble } = await open("small");
+    const alpha = await hover(page, "small", 2, 500);
+    assert.match(alpha, /alpha/);
+    assert.match(alpha, /1\.0 KiB \(1,024 bytes\)/);
+    assert.match(alpha, /0 to 4 \(4 steps\)/);
+    assert.match(alpha, /0 to 1,024/);
+    assert.match(await hover(page, "small", 7, 1000), /beta/);
+    assert.match(await hover(page, "small", 5, 2200), /<\/script><b>gamma/);
+    assert.match(await hover(page, "small", 1, 2560 + 100), /two pieces/);
+    assert.match(await hover(page, "small", 8, 2560 + 500), /two pieces/);
+    assert.equal(await hover(page, "small", 4.5, 2560 + 300), ""); // between its pieces
+    assert.equal(await hover(page, "small", 2.5, 1500), "");
+    assert.match(await page.locator("#line").innerText(), /time 2: 1\.8 KiB \(1,792 bytes\) live/);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "what is drawn has the colour of its kind, and nothing else is"() {
+    const { page } = await open("small");
+    const colourAt = async (time, address) => {
+      const [x, y] = await pixel(page, "small", time, address);
+      return page.evaluate(([px, py]) => {
+        const canvas = document.querySelector("#map canvas"), box = canvas.getBoundingClientRect();
+        return [...canvas.getContext("2d").getImageData(px - box.x, py - box.y, 1, 1).data];
+      }, [x, y]);
+    };
+    for (const [time, address] of [[2.2, 300], [7.2, 700], [8.3, 2560 + 500]]) {
+      const [r, , b, a] = await colourAt(time, address);
+      assert.ok(a === 255 && b > 180 && r < b, "a rectangle is blue");
+    }
+    for (const [time, address] of [[2.2, 1500], [4.5, 2560 + 300], [8.3, 2560 + 100]]) {
+      const [r, g, b, a] = await colourAt(time, address);
+      assert.ok(a === 0 || Math.min(r, g, b) > 225, "free memory shows the ground");
+    }
+    await page.close();
+  },
+
+  async "the wheel zooms at the pointer, with Shift in time only"() {
+    const { page, trouble } = await open("small");
+    const before = await view(page), [x, y] = await pixel(page, "small", 7, 1000);
+    await page.mouse.move(x, y);
+    await page.mouse.wheel(0, -300);
+    await frames(page, 2);
+    const zoomed = await view(page);
+    assert.ok(zoomed.x1 - zoomed.x0 < 0.7 * (before.x1 - before.x0));
+    assert.ok(zoomed.y1 - zoomed.y0 < 0.7 * (before.y1 - before.y0));
+    const share = (v, a, b, value) => (value - v[a]) / (v[b] - v[a]);
+    near(share(zoomed, "x0", "x1", 7), share(before, "x0", "x1", 7), 0.01);
+    near(share(zoomed, "y0", "y1", 1000), share(before, "y0", "y1", 1000), 0.01);
+    assert.match(await page.locator("#tip").innerText(), /beta/); // still the same below the pointer
+    await page.keyboard.down("Shift");
+    await page.mouse.wheel(0, -200);
+    await page.keyboard.up("Shift");
+    await frames(page, 2);
+    const timeOnly = await view(page);
+    assert.ok(timeOnly.x1 - timeOnly.x0 < zoomed.x1 - zoomed.x0);
+    near(timeOnly.y1 - timeOnly.y0, zoomed.y1 - zoomed.y0, 1e-6);
+    await page.mouse.dblclick(x, y);
+    await frames(page, 2);
+    assert.deepEqual(await view(page), before);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "dragging and arrow keys move the view, and never out of the picture"() {
+    const { page } = await open("large");
+    const full = await view(page);
+    await page.click("#in");
+    await frames(page, 2);
+    const before = await view(page), box = await page.locator("#map").boundingBox();
+    await page.mouse.move(box.x + 400, box.y + 200);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 350, box.y + 230, { steps: 5 });
+    await page.mouse.up();
+    await frames(page, 2);
+    const moved = await view(page), width = box.width - 84 - 14, height = box.height - 12 - 24;
+    near(moved.x0, before.x0 + 50 * (before.x1 - before.x0) / width, (before.x1 - before.x0) / width);
+    near(moved.y0, before.y0 + 30 * (before.y1 - before.y0) / height, (before.y1 - before.y0) / 100);
+    await page.locator("#map").focus();
+    await page.keyboard.press("ArrowLeft");
+    await frames(page, 2);
+    assert.ok((await view(page)).x0 < moved.x0);
+    for (let i = 0; i < 80; i++) await page.keyboard.press("Shift+ArrowRight");
+    await frames(page, 2);
+    const end = await view(page);
+    near(end.x1, full.x1, 1e-6 * full.x1);
+    await page.keyboard.press("0");
+    await frames(page, 2);
+    assert.deepEqual(await view(page), full);
+    await page.close();
+  },
+
+  async "search counts, marks and brings matches into sight"() {
+    const { page, trouble } = await open("large");
+    await page.fill("#search", "tensor_1999");
+    await frames(page, 2);
+    const names = planOf("large").buffers.map((b) => b.name).filter((n) => n.includes("tensor_1999"));
+    assert.equal(await page.locator("#found").innerText(), `1 of ${names.length}`);
+    const shown = [];
+    for (let i = 0; i < names.length; i++) {
+      const name = await page.locator("#details h2").innerText();
+      shown.push(name.trim());
+      const buffer = planOf("large").buffers.find((b) => b.name === name.trim());
+      const v = await view(page);
+      assert.ok(v.x0 <= buffer.first && v.x1 >= buffer.last_excl, "in sight in time");
+      assert.ok(v.y0 <= buffer.offset && v.y1 >= buffer.offset + buffer.size, "in sight in memory");
+      await page.locator("#search").press("Enter");
+      await frames(page, 2);
+    }
+    assert.deepEqual(shown.sort(), names.sort());
+    await page.fill("#search", "no such tensor");
+    await frames(page, 2);
+    assert.equal(await page.locator("#found").innerText(), "none found");
+    await page.keyboard.press("Escape");
+    await frames(page, 2);
+    assert.equal(await page.locator("#found").innerText(), "");
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "the switch stacks every buffer in memory of its own"() {
+    const { page, trouble } = await open("small");
+    const { naive, peak } = planOf("small").result;
+    near((await view(page)).y1, peak * 1.06, 1);
+    await page.click("#without");
+    await frames(page, 3);
+    near((await view(page)).y1, naive * 1.06, 1);
+    const box = await page.locator("#map").boundingBox();
+    const at = (time, address) => page.mouse.move(box.x + 84 + time / 10 * (box.width - 98),
+      box.y + box.height - 24 - address / (naive * 1.06) * (box.height - 36));
+    await at(7, 1024 + 1000); // beta lies above alpha now
+    await frames(page, 2);
+    assert.match(await page.locator("#tip").innerText(), /beta/);
+    await at(7, 500);
+    await frames(page, 2);
+    assert.equal(await page.locator("#tip").isVisible(), false);
+    await page.keyboard.press("w");
+    await frames(page, 3);
+    near((await view(page)).y1, peak * 1.06, 1);
+    assert.match(await hover(page, "small", 7, 500), /beta/);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "the table names who holds the peak, sorts, and marks what is clicked"() {
+    for (const name of ["small", "large"]) {
+      const { page } = await open(name);
+      const plan = planOf(name), peak = peakOf(plan);
+      assert.match(await page.locator("#moment").innerText(), new RegExp(`At the peak: time ${peak.at}$`));
+      assert.match(await page.locator("#total").innerText(),
+        new RegExp(peak.bytes.toLocaleString("en-US")));
+      const rows = await page.locator("#rows tr").evaluateAll((lines) => lines.map((line) =>
+        [...line.cells].map((content) => content.title)));
+      const expected = plan.buffers.map((b) => ({ ...b, live: liveIn(b, peak.at) }))
+        .filter((b) => b.live).sort((a, b) => b.live - a.live || a.id - b.id)
+        .map((b) => [b.name, b.offset.toLocaleString("en-US"), b.live.toLocaleString("en-US")]);
+      assert.deepEqual(rows, expected.slice(0, 400));
+      await page.click("#columns th:nth-child(2) button"); // by address
+      const addresses = await page.locator("#rows td:nth-child(2)").allInnerTexts();
+      const sorted = addresses.map((a) => Number(a.replaceAll(",", "")));
+      assert.deepEqual(sorted, [...sorted].sort((a, b) => b - a));
+      assert.equal(await page.getAttribute("#columns th:nth-child(2)", "aria-sort"), "descending");
+      await page.locator("#rows tr").nth(1).focus();
+      await page.keyboard.press("Enter");
+      const chosen = await page.locator("#rows tr[aria-selected=true] td").first().getAttribute("title");
+      assert.equal((await page.locator("#details h2").innerText()).trim(), chosen);
+      await page.close();
+    }
+  },
+
+  async "a click on the curve shows the holders of that step"() {
+    const { page } = await open("small");
+    const box = await page.locator("#curve").boundingBox();
+    await page.mouse.click(box.x + 84 + 0.15 * (box.width - 98), box.y + 60);
+    await frames(page, 2);
+    assert.match(await page.locator("#moment").innerText(), /At time 1$/);
+    const names = await page.locator("#rows td:first-child").evaluateAll((c) => c.map((x) => x.title));
+    assert.deepEqual(names.sort(), ["</script><b>gamma", "alpha", "two pieces"]);
+    await page.close();
+  },
+
+  async "a kind can be hidden by its legend"() {
+    const { page } = await open("small");
+    assert.match(await hover(page, "small", 2, 500), /alpha/);
+    await page.click("#legend button");
+    await frames(page, 2);
+    assert.equal(await hover(page, "small", 2, 501), "");
+    assert.equal(await page.getAttribute("#legend button", "aria-pressed"), "false");
+    await page.close();
+  },
+
+  async "sizes and times beyond a double are told exactly"() {
+    const { page, trouble } = await open("huge");
+    const box = await page.locator("#map").boundingBox();
+    await page.mouse.move(box.x + 84 + 0.2 * (box.width - 98), box.y + box.height - 60);
+    await frames(page, 2);
+    const tip = await page.locator("#tip").innerText();
+    assert.match(tip, /2,305,843,009,213,693,953 bytes/);
+    assert.match(tip, /-9223372036854775808 to -7/);
+    assert.match(await page.locator("#rows").innerText(), /2,305,843,009,213,693,953/);
+    await page.mouse.wheel(0, -2000);
+    await page.click("#without");
+    await frames(page, 3);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "an empty plan opens, and nothing on it breaks"() {
+    const { page, trouble } = await open("empty");
+    assert.match(await page.locator("#moment").innerText(), /Nothing is live/);
+    for (const id of ["without", "with", "in", "out", "reset", "peak", "next", "previous"])
+      await page.click(`#${id}`);
+    await page.fill("#search", "x");
+    await page.locator("#map").hover();
+    await page.mouse.wheel(0, -300);
+    await page.locator("#curve").click();
+    await frames(page, 2);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "the picture can be saved"() {
+    const { page, trouble } = await open("small");
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click("#picture")]);
+    await download.saveAs(join(folder, "saved.png"));
+    assert.ok(statSync(join(folder, "saved.png")).size > 5000);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "20,000 buffers: no complaint; the time of a frame is printed, not judged"() {
+    const { page, trouble } = await open("large");
+    const times = await page.evaluate(async () => {
+      const measure = async (change) => {
+        const spans = [], paints = [];
+        for (let i = 0; i < 40; i++) {
+          const start = performance.now();
+          change(i);
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+          spans.push(performance.now() - start);
+          paints.push(state.paintMs);
+        }
+        const middle = (list) => list.sort((a, b) => a - b)[list.length >> 1];
+        return { frame: middle(spans), paint: middle(paints) };
+      };
+      const all = await measure(() => redraw());
+      const moving = await measure((i) => setView({ x0: span * (0.2 + i / 400), x1: span * (0.6 + i / 400),
+        y0: 0, y1: topOf(0) * 0.6 }));
+      setView(fullView(0));
+      const s = scales(mapPane), start = performance.now();
+      for (let i = 0; i < 2000; i++)
+        itemsAt(span * ((i * 37) % 2000) / 2000, topOf(0) * ((i * 91) % 2000) / 2000, s);
+      return { all, moving, find: (performance.now() - start) / 2000 };
+    });
+    const ms = (value) => `${value.toFixed(2)} ms`;
+    console.log(`  frame ${ms(times.all.frame)} (drawing ${ms(times.all.paint)}), moving ` +
+      `${ms(times.moving.frame)} (drawing ${ms(times.moving.paint)}), finding ${ms(times.find)}, ` +
+      `page ${statSync(join(folder, "large.html")).size} bytes`);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "screenshots for people to look at"() {
+    for (const colorScheme of ["light", "dark"]) {
+      for (const name of ["small", "large"]) {
+        const { page } = await open(name, { colorScheme });
+        await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
+        await page.close();
+      }
+    }
+  },
+};
+
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  try {
+    await test();
+    console.log(`ok   ${name}`);
+  } catch (error) {
+    failed++;
+    console.log(`FAIL ${name}\n${error.stack}`);
+  }
+}
+await browser.close();
+console.log(failed ? `${failed} failed` : "all passed");
+process.exit(failed ? 1 : 0);
