@@ -117,17 +117,16 @@ static uint64_t curve_body_bytes(const tn_body *body, int64_t at) {
     return bytes;
 }
 
-/* Names each row by the largest item that is live in its body; a body that only a view of unknown
- * place keeps alive, by its first item. rows[body], bytes 0 where the body is not live. */
+/* Names each row by the item that was written into its body last, whose bytes they are: views only
+ * look at them. rows[body], bytes 0 where the body is not live. */
 static void curve_name_rows(const tn__scene *scene, int64_t at, tn__holder *rows) {
     for (uint32_t i = 0; i < scene->item_count; i++) {
         const tn__item *item = &scene->items[i];
         tn__holder *row = &rows[item->body];
-        bool live = item->first <= at && at < item->last;
-        if (row->bytes == 0 || (!live && row->item != TN_NONE)) continue;
-        row->sharing += live;
-        if (row->item == TN_NONE || (live && row->sharing == 1) ||
-            item->bytes > scene->items[row->item].bytes)
+        if (row->bytes == 0) continue;
+        row->sharing += item->first <= at && at < item->last;
+        bool writes = item->share != TN_SHARE_VIEW && item->first <= at;
+        if (row->item == TN_NONE || (writes && scene->items[row->item].first <= item->first))
             row->item = i;
     }
 }

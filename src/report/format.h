@@ -101,7 +101,7 @@ int64_t tn__peak_at(const tn__scene *scene, const tn__curve *curve);
 /* Who holds the memory at one instant: a row per live body, most bytes first, ties by body. */
 typedef struct tn__holder {
     tn_body_id body;
-    uint32_t item;    /* its largest live item; TN_NONE never */
+    uint32_t item;    /* the one written into it last */
     uint32_t sharing; /* live items in it */
     uint64_t bytes;
 } tn__holder;

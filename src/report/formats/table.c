@@ -10,6 +10,13 @@
 #define TABLE_HOLDERS 10
 #define TABLE_WIDTH 100
 
+/* A name in its own width, in `width` columns at most. */
+static void table_word(tn__text *text, const char *word, size_t width) {
+    tn__words_cell(text, word, width, false);
+    while (!text->failed && text->size > 0 && text->data[text->size - 1] == ' ')
+        text->data[--text->size] = '\0';
+}
+
 /* "  arena               9.2 MiB     9,633,792 bytes" */
 static void table_size(tn__text *text, const char *label, uint64_t bytes) {
     char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
@@ -17,11 +24,11 @@ static void table_size(tn__text *text, const char *label, uint64_t bytes) {
                     tn__words_grouped(bytes, exact));
 }
 
-/* A share in percent, exact where it is exact. */
+/* A share in percent; 0.0 only where it is nothing. */
 static void table_percent(tn__text *text, double share) {
     double percent = share * 100;
-    if (percent != 0 && percent > -0.1 && percent < 0.1)
-        tn__text_printf(text, "%.4f %%", percent);
+    if (percent > 0 && percent < 0.1)
+        tn__text_put(text, "< 0.1 %");
     else
         tn__text_printf(text, "%.1f %%", percent);
 }
@@ -109,6 +116,19 @@ static void table_kinds(tn__text *text, const tn__scene *scene) {
 
 /* --- who holds the peak --- */
 
+#define TABLE_PLAIN_MAX 64
+
+/* An operator without the overload that most operators of PyTorch carry. */
+static const char *table_plain(const char *type, char plain[TABLE_PLAIN_MAX]) {
+    static const char overload[] = ".default";
+    size_t length = strlen(type), tail = sizeof overload - 1;
+    if (length <= tail || length >= TABLE_PLAIN_MAX || strcmp(type + length - tail, overload) != 0)
+        return type;
+    memcpy(plain, type, length - tail);
+    plain[length - tail] = '\0';
+    return plain;
+}
+
 static void table_model_row(tn__text *text, const tn__scene *scene, const tn__item *item) {
     tn__text shape;
     tn__text_init(&shape, scene->report->context);
@@ -116,7 +136,9 @@ static void table_model_row(tn__text *text, const tn__scene *scene, const tn__it
     if (shape.failed) text->failed = true;
     tn__words_cell(text, item->name, 30, false);
     tn__text_put(text, "  ");
-    tn__words_cell(text, tn__step_of(scene->report, item->step).type, 14, false);
+    char plain[TABLE_PLAIN_MAX];
+    tn__words_cell(text, table_plain(tn__step_of(scene->report, item->step).type, plain), 14,
+                   false);
     tn__text_put(text, "  ");
     tn__words_cell(text, shape.size ? shape.data : "", 17, false);
     tn__text_printf(text, "  %s", item->tensor ? tn_dtype_name(item->tensor->dtype) : "");
@@ -140,10 +162,11 @@ static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at)
     tn__step step = tn__step_of(scene->report, (uint32_t)at);
     tn__text_printf(text, "\n  at the peak, step %lld of %lld: ", (long long)at,
                     (long long)scene->last);
-    tn__words_cell(text, step.type, strlen(step.type) < 24 ? strlen(step.type) : 24, false);
+    char plain[TABLE_PLAIN_MAX];
+    table_word(text, table_plain(step.type, plain), 24);
     if (*step.name) {
         tn__text_put(text, " ");
-        tn__words_cell(text, step.name, strlen(step.name) < 40 ? strlen(step.name) : 40, false);
+        table_word(text, step.name, 36);
     }
     tn__text_printf(text, "\n  %15s  %-30s  %-14s  %-17s  %s\n", "bytes", "tensor", "operator",
                     "shape", "type");

@@ -114,6 +114,9 @@ function momentText(relative) {
 const stepType = (index) =>
   index >= 0 && index < plan.step.count ? text(cell(plan.step.type, index)) : "";
 
+/* Without the overload that most operators of PyTorch carry. */
+const shortType = (index) => stepType(index).replace(/\.default$/, "");
+
 /* "Conv 'layer1.0.conv1'"; "" where the step runs no operator. */
 function stepText(index) {
   const type = stepType(index);
@@ -169,12 +172,12 @@ for (let p = 0; p < piece.count; p++) pieceStart[piece.body[p] + 1]++;
 for (let b = 0; b < body.count; b++) pieceStart[b + 1] += pieceStart[b];
 const hasPieces = (b) => pieceStart[b + 1] > pieceStart[b];
 
-/* Rows {body, item, bytes, sharing}: one per body that is live, named by its largest live tensor;
-   a body that no tensor explains (kept alive by a view) by its first. Bytes are exact. */
+/* Rows {body, item, bytes}: one per body that is live, named by the item written into it last: its
+   bytes they are, views only look at them. Bytes are exact. */
 function holdersAt(time) {
   const rows = new Map();
   const hold = (b, high, low) => {
-    const row = rows.get(b) || { body: b, item: -1, bytes: 0n, sharing: 0 };
+    const row = rows.get(b) || { body: b, item: -1, bytes: 0n };
     row.bytes += BigInt(high) - BigInt(low);
     rows.set(b, row);
   };
@@ -186,10 +189,8 @@ function holdersAt(time) {
     const b = item.body[i], live = time >= item.first[i] && time < item.last[i];
     if (live && !hasPieces(b) && item.hi[i] > item.lo[i])
       hold(b, cell(table.hi, i), cell(table.lo, i));
-    const row = rows.get(b);
-    if (!row || (!live && row.item >= 0)) continue;
-    if (live) row.sharing++;
-    if (row.item < 0 || row.sharing === 1 || item.bytes[i] > item.bytes[row.item]) row.item = i;
+    const row = rows.get(b), writes = item.share[i] !== SHARE.view && item.first[i] <= time;
+    if (row && (row.item < 0 || (writes && item.first[row.item] <= item.first[i]))) row.item = i;
   }
   return [...rows.values()];
 }

@@ -7,7 +7,9 @@ const VERDICTS = {
   feasible: "valid; a smaller plan may exist",
 };
 
-function percent(value) { return `${value.toFixed(value !== 0 && value < 0.1 ? 3 : 1)} %`; }
+function percent(value) {
+  return value > 0 && value < 0.1 ? "< 0.1 %" : `${value.toFixed(1)} %`;
+}
 
 function showNumbers() {
   const limits = banks.filter(({ capacity }) => Number(capacity)).map(({ name, capacity }) =>

@@ -27,7 +27,7 @@ const ROWS_MOST = 400;
 const order = { column: "bytes", down: true };
 const COLUMNS = [
   { key: "name", title: plan.item ? "tensor" : "buffer", of: (row) => itemName(row.item) },
-  { key: "op", title: "operator", of: (row) => stepType(item.step[row.item]), model: true },
+  { key: "op", title: "operator", of: (row) => shortType(item.step[row.item]), model: true },
   { key: "shape", title: "shape", of: (row) => itemShape(row.item), model: true },
   { key: "dtype", title: "type", of: (row) => itemType(row.item), model: true },
   { key: "offset", title: "address", of: (row) => BigInt(cell(plan.body.offset, row.body)),
@@ -54,7 +54,7 @@ function showRows() {
   const sign = order.down ? -1 : 1;
   const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
   holders.sort((a, b) => sign * compare(of(a), of(b)) || a.body - b.body);
-  const room = Math.max(10, Math.floor(($("columns").firstChild.clientWidth - 26) / 7.2));
+  const room = Math.max(10, Math.floor(($("columns").firstChild.clientWidth - 26) / 6.9));
   $("rows").replaceChildren(...holders.slice(0, ROWS_MOST).map((row) => {
     const line = make("tr", { tabIndex: 0 }, ...COLUMNS.map(({ key, of: value, amount }) => {
       const words = amount ? grouped(value(row)) : value(row);
@@ -85,7 +85,7 @@ function showRows() {
 }
 
 function showColumns() {
-  const widths = plan.item ? { op: "17%", shape: "23%", dtype: "13%", bytes: "18%" }
+  const widths = plan.item ? { op: "16%", shape: "24%", dtype: "12%", bytes: "20%" }
                            : { offset: "29%", bytes: "29%" };
   $("columns").replaceChildren(...COLUMNS.map(({ key, amount }) => {
     const button = make("button", { type: "button" });
