@@ -244,7 +244,7 @@ TN_API tn_cost tn_op_cost(const tn_graph *graph, tn_op_id op);
 
 /* How output `output` may use the memory of an input. */
 typedef struct tn_view {
-    tn_tensor_id source; /* TN_NONE: not a view */
+    tn_tensor_id source; /* an input, or Constant's tensor attribute; TN_NONE: not a view */
     bool must;           /* the operator is an alias by definition (aten::view, relu_) */
     bool whole;          /* offset not known: the view holds all of its source alive */
     uint64_t offset;     /* bytes from the start of source; 0 when whole */

@@ -11,7 +11,12 @@ static const tn_op_rule *facts_begin(const tn_graph *graph, tn_op_id op, tn_infe
                         .op = at,
                         .id = op,
                         .version = at->version ? at->version : UINT32_MAX};
-    return graph->rules[op];
+    /* Rules rely on the inputs that they need, which inference checks: it may not have run. */
+    const tn_op_rule *rule = graph->rules[op];
+    if (!rule || at->input_count < rule->inputs_min) return NULL;
+    for (uint32_t i = 0; i < rule->inputs_min; i++)
+        if (at->inputs[i] == TN_NONE) return NULL;
+    return rule;
 }
 
 tn_cost tn_op_cost(const tn_graph *graph, tn_op_id op) {
@@ -51,6 +56,15 @@ static bool facts_same_format(const tn_tensor *a, const tn_tensor *b) {
            (a->format.order == TN_ORDER_NHWC) == (b->format.order == TN_ORDER_NHWC);
 }
 
+/* Whether a tensor is an input, or an attribute, as the contents of a Constant are. */
+static bool facts_reads(const tn_op *op, tn_tensor_id id) {
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (op->inputs[i] == id) return true;
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        if (op->attrs[i].type == TN_ATTR_TENSOR && op->attrs[i].tensor == id) return true;
+    return false;
+}
+
 tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output) {
     const tn_view none = {.source = TN_NONE};
     tn_infer infer;
@@ -58,10 +72,7 @@ tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output) {
     const tn_tensor *tensor = tn__output(&infer, output);
     if (!rule || !rule->view || !tensor) return none;
     tn_view view = rule->view(&infer, output);
-    bool is_input = false;
-    for (uint32_t i = 0; i < infer.op->input_count; i++)
-        is_input |= infer.op->inputs[i] == view.source;
-    if (view.source == TN_NONE || !is_input) return none;
+    if (view.source == TN_NONE || !facts_reads(infer.op, view.source)) return none;
     const tn_tensor *source = &graph->tensors[view.source];
     uint64_t end;
     bool known = tensor->bytes != TN_SIZE_UNKNOWN && source->bytes != TN_SIZE_UNKNOWN;

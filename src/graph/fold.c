@@ -122,19 +122,21 @@ tn_status tn__fold_pick(tn_infer *infer, uint32_t output, const tn_value *value,
     return tn__set_value_floats(infer, output, floats, count);
 }
 
-uint32_t *tn__fold_spread(tn_infer *infer, const tn_tensor *input, uint32_t count) {
-    const tn_tensor *output = tn__output(infer, 0);
-    uint32_t *index = tn__scratch(infer, (size_t)count + 1, sizeof *index);
-    uint32_t stride[TN_RANK_MAX] = {0}, place[TN_RANK_MAX] = {0};
-    if (!index) return NULL;
-    uint32_t shift = output->rank - input->rank, step = 1;
+tn_status tn__fold_spread(tn_infer *infer, uint32_t index, uint32_t count, uint32_t **spread) {
+    const tn_tensor *output = tn__output(infer, 0), *input = tn__input(infer, index);
+    uint32_t stride[TN_RANK_MAX] = {0}, place[TN_RANK_MAX] = {0}, step = 1, at = 0;
+    *spread = NULL;
+    if (input->rank > output->rank) return TN_OK;
+    uint32_t shift = output->rank - input->rank;
     for (uint32_t d = input->rank; d-- > 0;) {
+        if (input->shape[d] != 1 && input->shape[d] != output->shape[d + shift]) return TN_OK;
         stride[d + shift] = input->shape[d] == 1 ? 0 : step;
         step *= (uint32_t)input->shape[d]; /* <= TN_VALUE_MAX in all: its contents are known */
     }
-    uint32_t at = 0;
+    uint32_t *list = tn__scratch(infer, (size_t)count + 1, sizeof *list);
+    if (!list) return tn__infer_no_memory(infer);
     for (uint32_t i = 0; i < count; i++) {
-        index[i] = at;
+        list[i] = at;
         for (uint32_t d = output->rank; d-- > 0;) { /* the next place, as an odometer turns */
             at += stride[d];
             if (++place[d] < output->shape[d]) break;
@@ -142,7 +144,8 @@ uint32_t *tn__fold_spread(tn_infer *infer, const tn_tensor *input, uint32_t coun
             place[d] = 0;
         }
     }
-    return index;
+    *spread = list;
+    return TN_OK;
 }
 
 bool tn__list(const tn_infer *infer, uint32_t index, const char *name, const int64_t **list,

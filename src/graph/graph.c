@@ -5,6 +5,7 @@
  * before the first change, so a call that fails leaves the graph as it was, but for spent arena.
  * What a call cannot see yet (scopes, cycles, missing producers) is checked by tn_graph_infer.
  */
+#include "graph/fold.h"
 #include "graph/store.h"
 
 #define GRAPH_FLAGS                                                                                \
@@ -74,6 +75,23 @@ static tn_status graph_check_spec(const tn_graph *graph, const tn_tensor_spec *s
                     "tensor '%.100s': dimension %u is negative (%lld); use TN_DIM_UNKNOWN for one "
                     "that is not known",
                     name, i, (long long)spec->shape[i]);
+    return TN_OK;
+}
+
+/* Contents must be as many as the extents say, and of the type's class: rules rely on both. */
+static tn_status graph_check_value(const tn_tensor_spec *spec, tn_error *error) {
+    uint64_t count = 1;
+    bool known = spec->rank != TN_RANK_UNKNOWN && (spec->shape || !spec->rank);
+    if (!spec->value.count || (!spec->value.ints && !spec->value.floats)) return TN_OK;
+    for (uint32_t i = 0; known && i < spec->rank; i++)
+        known = spec->shape[i] >= 0 && tn__mul(count, (uint64_t)spec->shape[i], &count);
+    if (!known || count != spec->value.count)
+        TN_FAIL(error, TN_E_INVALID,
+                "tensor '%.100s': contents of %u elements do not fit its shape",
+                graph_text(spec->name), spec->value.count);
+    if (tn__is_integer(spec->dtype) != (spec->value.ints != NULL))
+        TN_FAIL(error, TN_E_INVALID, "tensor '%.100s': contents are not of type %s",
+                graph_text(spec->name), tn_dtype_name(spec->dtype));
     return TN_OK;
 }
 
@@ -147,6 +165,7 @@ static void graph_fill(tn_graph *graph, tn_tensor_id id, const tn_tensor_spec *s
 tn_status tn_graph_add_tensor(tn_graph *graph, const tn_tensor_spec *spec, tn_tensor_id *id,
                               tn_error *error) {
     TN_TRY(graph_check_spec(graph, spec, error));
+    TN_TRY(graph_check_value(spec, error));
     uint32_t new_id = graph->tensor_count, rank;
     if (new_id == TN_NONE - 1) TN_FAIL(error, TN_E_INVALID, "more than 2^32 - 2 tensors");
     const char *text = graph_text(spec->name);
@@ -183,6 +202,7 @@ tn_status tn_graph_set_tensor(tn_graph *graph, tn_tensor_id id, const tn_tensor_
     copy.name = tensor->name;
     copy.block = tensor->block;
     TN_TRY(graph_check_spec(graph, &copy, error));
+    TN_TRY(graph_check_value(&copy, error));
     if (copy.kind == TN_KIND_INPUT && tensor->producer != TN_NONE)
         TN_FAIL(error, TN_E_INVALID, "tensor '%.100s' has a producer, so it cannot be an input",
                 tensor->name);

@@ -378,18 +378,36 @@ static tn_status infer_fail_output(const tn_graph *graph, tn_op_id op, tn_tensor
                                    tn_error *error) {
     const tn_tensor *tensor = &graph->tensors[id];
     const char *type = graph->ops[op].type, *domain = graph->ops[op].domain;
-    char shape[80] = "of unknown rank";
+    const char *dot = *domain ? "." : "";
+    char shape[80] = "no shape";
+    tn_status status = TN_E_UNKNOWN;
     if (tensor->rank != TN_RANK_UNKNOWN)
         infer_shape_text(tensor->rank, tensor->shape, shape, sizeof shape);
-    bool open = tensor->dtype == TN_UNDEFINED;
-    tn_status status = tn__fail(
-        error, TN_E_UNKNOWN,
-        "the size of tensor '%.80s' cannot be known: %s%.40s%s%.40s, and the file states %s for it "
-        "(%s, shape %s); state its type and shape in the file (value_info)",
-        tensor->name,
-        graph->rules[op] ? "it depends on the data of operator " : "no rule for operator ", domain,
-        *domain ? "." : "", type, open ? "no type" : "no full shape", tn_dtype_name(tensor->dtype),
-        shape);
+    if (tensor->dtype != TN_UNDEFINED && !tn_dtype_bits(tensor->dtype))
+        tn__fail(error, status,
+                 "the size of tensor '%.80s' cannot be known: elements of type %s have no fixed "
+                 "size; plan the part of the model behind it",
+                 tensor->name, tn_dtype_name(tensor->dtype));
+    else if (tensor->flags & TN_TENSOR_SEQUENCE)
+        tn__fail(
+            error, status,
+            "the size of sequence '%.80s' cannot be known: %s elements of %s; plan the part of "
+            "the model behind it",
+            tensor->name, tensor->repeat == TN_SIZE_UNKNOWN ? "an unknown number of" : "its",
+            shape);
+    else if (!graph->rules[op])
+        tn__fail(error, status,
+                 "the size of tensor '%.80s' cannot be known: there is no rule for operator "
+                 "%.40s%s%.40s, and the file states %s of type %s for it; state both in the file "
+                 "(value_info)",
+                 tensor->name, domain, dot, type, shape, tn_dtype_name(tensor->dtype));
+    else
+        tn__fail(
+            error, status,
+            "the size of tensor '%.80s' cannot be known: operator %.40s%s%.40s gives %s of type "
+            "%s, as it depends on data, and the file states no more; state the shape in the "
+            "file (value_info)",
+            tensor->name, domain, dot, type, shape, tn_dtype_name(tensor->dtype));
     return tn__op_where(graph, op, error, status);
 }
 

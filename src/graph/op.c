@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "graph/fold.h"
 #include "graph/store.h"
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -211,8 +212,8 @@ static tn_status op_set_value(tn_infer *infer, uint32_t index, const int64_t *in
                               const double *floats, uint32_t count) {
     tn_tensor *tensor = op_output(infer, index);
     if (!tensor || count > TN_VALUE_MAX || (tensor->flags & TN_TENSOR_BOUND) ||
-        tn__elements(tensor) != count)
-        return TN_OK;
+        tn__elements(tensor) != count || tn__is_integer(tensor->dtype) != (ints != NULL))
+        return TN_OK; /* not to be followed */
     tn__arena *arena = &infer->graph->found;
     tn_value *value = tn__arena_alloc(arena, sizeof *value);
     if (!value) return tn__infer_no_memory(infer);

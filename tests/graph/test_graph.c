@@ -80,7 +80,9 @@ static void ranks_without_a_shape_are_unknown_or_scalars(void **state) {
 static void tensors_that_cannot_be_are_refused(void **state) {
     (void)state;
     test_kit kit = kit_open();
-    int64_t shape[TN_RANK_MAX + 1] = {0}, negative[] = {3, -1};
+    int64_t shape[TN_RANK_MAX + 1] = {0}, negative[] = {3, -1}, two = 2;
+    const int64_t ints[3] = {1, 2, 3};
+    const double floats[2] = {1, 2};
     tn_tensor_id id = 77;
     tn_block_id block = kit_block(&kit, "body");
     const tn_tensor_spec bad[] = {
@@ -90,6 +92,10 @@ static void tensors_that_cannot_be_are_refused(void **state) {
         {.name = "type", .dtype = TN_DTYPE_COUNT},
         {.name = "kind", .kind = TN_KIND_COUNT},
         {.name = "flags", .flags = 1u << 20},
+        {.name = "count", .dtype = TN_INT8, .rank = 1, .shape = &two, .value = {3, ints, NULL}},
+        {.name = "class", .dtype = TN_INT8, .rank = 1, .shape = &two, .value = {2, NULL, floats}},
+        {.name = "class", .dtype = TN_FLOAT32, .rank = 1, .shape = &two, .value = {2, ints, NULL}},
+        {.name = "open", .dtype = TN_INT8, .rank = TN_RANK_UNKNOWN, .value = {3, ints, NULL}},
         {.name = "input of a block", .kind = TN_KIND_INPUT, .block = block},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

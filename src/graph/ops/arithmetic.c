@@ -183,8 +183,10 @@ static tn_status arithmetic_fold(tn_infer *infer, arithmetic_pair pair) {
     for (uint32_t k = 0; k < inputs && good; k++) {
         const tn_value *value = tn__value(infer, k);
         if (!value || !value->ints != !first->ints) return TN_OK;
-        uint32_t *index = tn__fold_spread(infer, tn__input(infer, k), count);
-        if (!index || !ints || !floats) return tn__infer_no_memory(infer);
+        uint32_t *index;
+        TN_TRY(tn__fold_spread(infer, k, count, &index));
+        if (!ints || !floats) return tn__infer_no_memory(infer);
+        if (!index) return TN_OK;
         for (uint32_t i = 0; i < count && good; i++) {
             uint32_t at = index[i];
             if (first->ints)
@@ -220,7 +222,6 @@ ARITHMETIC_FOLD(Add, arithmetic_add, arithmetic_float_add)
 ARITHMETIC_FOLD(Sub, arithmetic_sub, arithmetic_float_sub)
 ARITHMETIC_FOLD(Max, arithmetic_max, fmax)
 ARITHMETIC_FOLD(Min, arithmetic_min, fmin)
-ARITHMETIC_FOLD(Pow, arithmetic_pow, pow)
 ARITHMETIC_FOLD(And, arithmetic_and, NULL)
 ARITHMETIC_FOLD(Or, arithmetic_or, NULL)
 ARITHMETIC_FOLD(Xor, arithmetic_xor, NULL)
@@ -229,6 +230,25 @@ ARITHMETIC_FOLD(Greater, arithmetic_greater, arithmetic_float_greater)
 ARITHMETIC_FOLD(GreaterOrEqual, arithmetic_greater_equal, arithmetic_float_greater_equal)
 ARITHMETIC_FOLD(Less, arithmetic_lesser, arithmetic_float_less)
 ARITHMETIC_FOLD(LessOrEqual, arithmetic_less_equal, arithmetic_float_less_equal)
+
+/* The exponent may be of another type than base and result. */
+static tn_status arithmetic_fold_Pow(tn_infer *infer) {
+    const tn_value *base = tn__value(infer, 0), *power = tn__value(infer, 1);
+    uint32_t count = tn__fold_count(infer, 0);
+    if (!base || !power || count == TN_NONE) return TN_OK;
+    if (base->ints && power->ints)
+        return arithmetic_fold(infer, (arithmetic_pair){arithmetic_pow, NULL});
+    uint32_t *a, *b;
+    TN_TRY(tn__fold_spread(infer, 0, count, &a));
+    TN_TRY(tn__fold_spread(infer, 1, count, &b));
+    double *floats = tn__scratch(infer, (size_t)count + 1, sizeof *floats);
+    if (!floats) return tn__infer_no_memory(infer);
+    if (!a || !b || !base->floats) return TN_OK; /* an integer to a fraction: not followed */
+    for (uint32_t i = 0; i < count; i++)
+        floats[i] = tn__round(tn__output(infer, 0)->dtype,
+                              pow(base->floats[a[i]], tn__value_at(power, b[i])));
+    return arithmetic_set(infer, NULL, floats, count);
+}
 
 static tn_status arithmetic_fold_Mul(tn_infer *infer) {
     if (!arithmetic_bounds_hold(infer, false)) return TN_OK;
@@ -261,9 +281,10 @@ static tn_status arithmetic_fold_Where(tn_infer *infer) {
     int64_t *ints = tn__scratch(infer, (size_t)count + 1, sizeof *ints);
     double *floats = tn__scratch(infer, (size_t)count + 1, sizeof *floats);
     uint32_t *index[3];
-    for (uint32_t k = 0; k < 3; k++)
-        if (!(index[k] = tn__fold_spread(infer, tn__input(infer, k), count)))
-            return tn__infer_no_memory(infer);
+    for (uint32_t k = 0; k < 3; k++) {
+        TN_TRY(tn__fold_spread(infer, k, count, &index[k]));
+        if (!index[k]) return TN_OK;
+    }
     if (!ints || !floats) return tn__infer_no_memory(infer);
     for (uint32_t i = 0; i < count; i++) {
         const tn_value *from = condition[index[0][i]] ? yes : no;

@@ -57,6 +57,13 @@ static tn_status create_fold_constant(tn_infer *infer) {
     return TN_OK;
 }
 
+/* The output is the attribute. */
+static tn_view create_constant_view(tn_infer *infer, uint32_t output) {
+    const tn_attr *attr = create_constant_attr(infer);
+    if (output || !attr || attr->type != TN_ATTR_TENSOR) return tn__no_view;
+    return (tn_view){.source = attr->tensor, .must = true};
+}
+
 /* --- ConstantOfShape ----------------------------------------------------------------------------
  */
 
@@ -242,7 +249,7 @@ static tn_status create_fold_size(tn_infer *infer) {
 #define CREATE(name, least, most) .type = #name, .inputs_min = least, .inputs_max = most,              .outputs_max = 1
 static const tn_op_rule create_rules[] = {
     {CREATE(Constant, 0, 0), .shape = create_constant, .fold = create_fold_constant,
-     .flags = TN_RULE_CONSTANT},
+     .view = create_constant_view, .flags = TN_RULE_CONSTANT},
     {CREATE(ConstantOfShape, 1, 1), .shape = create_of_shape, .fold = create_fold_of_shape,
      .monotone = 1},
     {CREATE(EyeLike, 1, 1), .shape = create_eye_like},

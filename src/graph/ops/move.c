@@ -122,8 +122,9 @@ static tn_status move_expand_fold(tn_infer *infer) {
     const tn_value *value = tn__value(infer, 0);
     uint32_t count = tn__fold_count(infer, 0);
     if (!value || count == TN_NONE) return TN_OK;
-    uint32_t *pick = tn__fold_spread(infer, tn__input(infer, 0), count);
-    return pick ? tn__fold_pick(infer, 0, value, pick, count) : tn__infer_no_memory(infer);
+    uint32_t *pick;
+    TN_TRY(tn__fold_spread(infer, 0, count, &pick));
+    return pick ? tn__fold_pick(infer, 0, value, pick, count) : TN_OK;
 }
 
 /* --- Tile ---------------------------------------------------------------------------------------
