@@ -1,0 +1,192 @@
+/* matmul.c - products of matrices: MatMul and its quantised kin, Gemm, Einsum, Det.
+ *
+ * Source: operator texts of ONNX, opsets 1 to 22; numpy.matmul for the shapes.
+ */
+#include "graph/fold.h"
+#include "graph/window.h"
+
+static tn_status matmul_of(tn_infer *infer, uint32_t left, uint32_t right, tn_dtype dtype) {
+    const tn_tensor *a = tn__input(infer, left), *b = tn__input(infer, right);
+    if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, dtype);
+    if (a->rank == 0 || b->rank == 0)
+        return tn__infer_fail(infer, "'%.60s' is a scalar", a->rank == 0 ? a->name : b->name);
+    /* a vector on the left is a row, on the right a column; the 1 is taken away again */
+    int64_t inner_a = a->shape[a->rank - 1];
+    int64_t inner_b = b->shape[b->rank == 1 ? 0 : b->rank - 2];
+    if (inner_a != TN_DIM_UNKNOWN && inner_b != TN_DIM_UNKNOWN && inner_a != inner_b)
+        return tn__infer_fail(infer, "'%.60s' has %lld columns and '%.60s' %lld rows", a->name,
+                              (long long)inner_a, b->name, (long long)inner_b);
+    tn_tensor batch_a = *a, batch_b = *b;
+    const tn_tensor *batches[2] = {&batch_a, &batch_b};
+    int64_t shape[TN_RANK_MAX];
+    uint32_t rank;
+    bool known;
+    batch_a.rank = a->rank > 2 ? a->rank - 2 : 0;
+    batch_b.rank = b->rank > 2 ? b->rank - 2 : 0;
+    TN_TRY(tn__broadcast(infer, batches, 2, shape, &rank, &known));
+    if (!known || rank + 2 > TN_RANK_MAX) return tn__set_dtype(infer, 0, dtype);
+    if (a->rank > 1) shape[rank++] = a->shape[a->rank - 2];
+    if (b->rank > 1) shape[rank++] = b->shape[b->rank - 1];
+    return tn__set_output(infer, 0, dtype, rank, shape);
+}
+
+static tn_status matmul_shape(tn_infer *infer) {
+    return matmul_of(infer, 0, 1, tn__input(infer, 0)->dtype);
+}
+static tn_status matmul_shape_integer(tn_infer *infer) { return matmul_of(infer, 0, 1, TN_INT32); }
+static tn_status matmul_shape_qlinear(tn_infer *infer) {
+    const tn_tensor *zero = tn__input(infer, 7);
+    return matmul_of(infer, 0, 3, zero != NULL ? zero->dtype : TN_UNDEFINED);
+}
+
+static uint64_t matmul_flops(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0);
+    if (!tn__shape_known(a) || a->rank == 0) return TN_SIZE_UNKNOWN;
+    return tn__count_mul(tn__elements(tn__output(infer, 0)),
+                         tn__mul_sat(2, (uint64_t)a->shape[a->rank - 1]));
+}
+
+/* --- Gemm --- */
+
+static tn_status matmul_shape_gemm(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1);
+    bool flip_a = tn__attr_int(infer, "transA", 0) != 0,
+         flip_b = tn__attr_int(infer, "transB", 0) != 0;
+    if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, a->dtype);
+    if (a->rank != 2 || b->rank != 2)
+        return tn__infer_fail(infer, "'%.60s' and '%.60s' must be matrices, not of rank %u and %u",
+                              a->name, b->name, a->rank, b->rank);
+    int64_t inner_a = a->shape[flip_a ? 0 : 1], inner_b = b->shape[flip_b ? 1 : 0];
+    if (inner_a != TN_DIM_UNKNOWN && inner_b != TN_DIM_UNKNOWN && inner_a != inner_b)
+        return tn__infer_fail(infer, "'%.60s' has %lld columns and '%.60s' %lld rows", a->name,
+                              (long long)inner_a, b->name, (long long)inner_b);
+    int64_t shape[2] = {a->shape[flip_a ? 1 : 0], b->shape[flip_b ? 0 : 1]};
+    return tn__set_output(infer, 0, a->dtype, 2, shape);
+}
+
+static uint64_t matmul_flops_gemm(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0);
+    if (!tn__shape_known(a) || a->rank != 2) return TN_SIZE_UNKNOWN;
+    int64_t inner = a->shape[tn__attr_int(infer, "transA", 0) != 0 ? 0 : 1];
+    return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)inner) + 1);
+}
+
+static uint64_t matmul_inplace_gemm(tn_infer *infer, uint32_t output) {
+    (void)output; /* the product is added to C, which need not be broadcast */
+    const tn_tensor *c = tn__input(infer, 2);
+    return c != NULL ? 1u << 2 : 0;
+}
+
+/* --- Einsum --- */
+
+#define EINSUM_LABELS 52u
+
+typedef struct einsum_state {
+    int64_t extent[EINSUM_LABELS];
+    uint32_t uses[EINSUM_LABELS];
+    int64_t dots[TN_RANK_MAX]; /* extents of the ellipsis, broadcast, from its end backwards */
+    uint32_t dot_count;
+} einsum_state;
+
+static int einsum_label(char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    return -1;
+}
+
+static bool einsum_meet(int64_t *have, int64_t extent) {
+    if (*have == TN_DIM_UNKNOWN || *have == 1) *have = extent == TN_DIM_UNKNOWN ? *have : extent;
+    return extent == TN_DIM_UNKNOWN || extent == 1 || *have == extent;
+}
+
+/* One operand's term against its tensor: labels from both ends, the ellipsis takes what is left. */
+static tn_status einsum_term(tn_infer *infer, einsum_state *state, const char *term, size_t length,
+                             const tn_tensor *tensor) {
+    uint32_t labels = 0, at = 0;
+    bool dots = false;
+    for (size_t i = 0; i < length; i++) {
+        if (term[i] == '.') dots = true;
+        labels += einsum_label(term[i]) >= 0;
+    }
+    if (labels > tensor->rank || (!dots && labels != tensor->rank))
+        return tn__infer_fail(infer, "the term '%.*s' does not fit '%.60s' of rank %u", (int)length,
+                              term, tensor->name, tensor->rank);
+    uint32_t wide = tensor->rank - labels;
+    for (size_t i = 0; i < length; i++) {
+        int label = einsum_label(term[i]);
+        bool good = true;
+        if (label >= 0) {
+            state->uses[label]++;
+            good = einsum_meet(&state->extent[label], tensor->shape[at++]);
+        } else if (term[i] == '.' && (i == 0 || term[i - 1] != '.')) {
+            for (uint32_t k = 0; k < wide; k++)
+                good = good && einsum_meet(&state->dots[wide - 1 - k], tensor->shape[at + k]);
+            at += wide;
+            if (wide > state->dot_count) state->dot_count = wide;
+        }
+        if (!good)
+            return tn__infer_fail(infer, "extents of a label contradict each other at '%.60s'",
+                                  tensor->name);
+    }
+    return TN_OK;
+}
+
+static void einsum_put_dots(const einsum_state *state, int64_t *shape, uint32_t *rank) {
+    for (uint32_t k = state->dot_count; k-- > 0 && *rank < TN_RANK_MAX;)
+        shape[(*rank)++] = state->dots[k];
+}
+
+static tn_status matmul_shape_einsum(tn_infer *infer) {
+    const char *equation = tn__attr_string(infer, "equation", "");
+    const char *arrow = strstr(equation, "->"), *at = equation;
+    const char *end = arrow != NULL ? arrow : equation + strlen(equation);
+    tn_dtype dtype = tn__input(infer, 0)->dtype;
+    einsum_state *state = tn__scratch(infer, 1, sizeof *state);
+    if (state == NULL) return tn__infer_no_memory(infer);
+    for (uint32_t i = 0; i < EINSUM_LABELS; i++) state->extent[i] = 1;
+    for (uint32_t i = 0; i < TN_RANK_MAX; i++) state->dots[i] = 1;
+    for (uint32_t i = 0; i < tn__input_count(infer); i++) {
+        const tn_tensor *tensor = tn__input(infer, i);
+        const char *comma = at <= end ? memchr(at, ',', (size_t)(end - at)) : NULL;
+        size_t length = at <= end ? (size_t)((comma != NULL ? comma : end) - at) : 0;
+        if (at > end) return tn__infer_fail(infer, "the equation has fewer terms than inputs");
+        if (!tn__shape_known(tensor)) return tn__set_dtype(infer, 0, dtype);
+        TN_TRY(einsum_term(infer, state, at, length, tensor));
+        at += length + 1;
+    }
+    int64_t shape[TN_RANK_MAX];
+    uint32_t rank = 0;
+    for (const char *c = arrow != NULL ? arrow + 2 : ""; *c != '\0' && rank < TN_RANK_MAX; c++) {
+        if (*c == '.' && c[-1] != '.') einsum_put_dots(state, shape, &rank);
+        if (einsum_label(*c) >= 0 && rank < TN_RANK_MAX)
+            shape[rank++] = state->extent[einsum_label(*c)];
+    }
+    if (arrow == NULL) { /* implicit: the ellipsis, then labels that occur once, in order */
+        einsum_put_dots(state, shape, &rank);
+        for (uint32_t i = 0; i < EINSUM_LABELS && rank < TN_RANK_MAX; i++)
+            if (state->uses[i] == 1) shape[rank++] = state->extent[i];
+    }
+    return tn__set_output(infer, 0, dtype, rank, shape);
+}
+
+static tn_status matmul_shape_det(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
+    if (x->rank < 2) return tn__infer_fail(infer, "'%.60s' is no matrix", x->name);
+    return tn__set_output(infer, 0, x->dtype, x->rank - 2, x->shape);
+}
+
+/* clang-format off */
+#define MATMUL(name, least, most, rule, cost) .type = #name, .inputs_min = least, \
+    .inputs_max = most, .outputs_max = 1, .shape = rule, .flops = cost
+static const tn_op_rule matmul_rules[] = {
+    {MATMUL(Det, 1, 1, matmul_shape_det, NULL), .flops_per = 1},
+    {MATMUL(Einsum, 1, UINT32_MAX, matmul_shape_einsum, NULL), .flops_per = 2},
+    {MATMUL(Gemm, 2, 3, matmul_shape_gemm, matmul_flops_gemm), .inplace_of = matmul_inplace_gemm},
+    {MATMUL(MatMul, 2, 2, matmul_shape, matmul_flops)},
+    {MATMUL(MatMulInteger, 2, 4, matmul_shape_integer, matmul_flops)},
+    {MATMUL(QLinearMatMul, 8, 8, matmul_shape_qlinear, matmul_flops)},
+};
+/* clang-format on */
+
+TN_OP_FAMILY(matmul, "");

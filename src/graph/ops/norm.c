@@ -1,0 +1,82 @@
+/* norm.c - normalisations, soft maxima, Dropout: the output has the shape of the input.
+ *
+ * Those that read an element of the input only before they write it may work in place. Batch
+ * normalisation in training mode and Dropout with a mask have further outputs. Dropout outside of
+ * training hands its input on: a view.
+ * Source: operator texts of ONNX, opsets 1 to 23.
+ */
+#include "graph/fold.h"
+
+static tn_status norm_shape(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
+
+/* Opset 14: running mean and variance, like inputs 3 and 4. Before: four, mean and variance twice.
+ */
+static tn_status norm_shape_batch(tn_infer *infer) {
+    TN_TRY(norm_shape(infer));
+    for (uint32_t i = 1; i < tn__output_count(infer); i++) {
+        const tn_tensor *like = tn__input(infer, i % 2 == 1 ? 3 : 4);
+        if (like != NULL) TN_TRY(tn__set_like(infer, i, like));
+    }
+    return TN_OK;
+}
+
+/* Mean and inverse deviation keep the shape with the normalised dimensions as 1. */
+static tn_status norm_shape_layer(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    int64_t shape[TN_RANK_MAX];
+    uint32_t axis;
+    TN_TRY(norm_shape(infer));
+    if (tn__output_count(infer) < 2 || !tn__rank_known(x)) return TN_OK;
+    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", -1), x->rank, &axis));
+    tn_dtype dtype = (tn_dtype)tn__attr_int(infer, "stash_type", TN_FLOAT32);
+    for (uint32_t i = 0; i < x->rank; i++) shape[i] = i < axis ? x->shape[i] : 1;
+    if (dtype >= TN_DTYPE_COUNT) dtype = TN_FLOAT32;
+    TN_TRY(tn__set_output(infer, 1, dtype, x->rank, shape));
+    return tn__set_output(infer, 2, dtype, x->rank, shape);
+}
+
+static bool norm_trains(const tn_infer *infer) {
+    uint32_t count;
+    if (infer->version < 7) return tn__attr_int(infer, "is_test", 0) == 0;
+    const int64_t *mode = tn__value_ints(infer, 2, &count);
+    if (tn__input(infer, 2) == NULL) return false;
+    return mode == NULL || count == 0 || mode[0] != 0;
+}
+
+static tn_status norm_shape_dropout(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    TN_TRY(norm_shape(infer));
+    if (tn__output(infer, 1) == NULL) return TN_OK;
+    tn_dtype mask = infer->version < 10 ? x->dtype : TN_BOOL;
+    if (!tn__rank_known(x)) return tn__set_dtype(infer, 1, mask);
+    return tn__set_output(infer, 1, mask, x->rank, x->shape);
+}
+
+static tn_view norm_view_dropout(tn_infer *infer, uint32_t output) {
+    return output == 0 && !norm_trains(infer) ? tn__view_input(infer, 0, 0) : tn__no_view;
+}
+
+/* clang-format off */
+#define NORM(name, most, cost) .type = #name, .inputs_min = 1, .inputs_max = most, \
+    .outputs_max = 1, .shape = norm_shape, .flops_per = cost, .inplace = 1
+static const tn_op_rule norm_rules[] = {
+    {.type = "BatchNormalization", .inputs_min = 5, .inputs_max = 5, .outputs_max = 5,
+     .shape = norm_shape_batch, .flops_per = 2, .inplace = 1},
+    {.type = "Dropout", .inputs_min = 1, .inputs_max = 3, .outputs_max = 2,
+     .shape = norm_shape_dropout, .flops_per = 1, .inplace = 1, .view = norm_view_dropout},
+    {NORM(GroupNormalization, 3, 6)},
+    {NORM(Hardmax, 1, 2)},
+    {NORM(InstanceNormalization, 3, 6)},
+    {.type = "LRN", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = norm_shape,
+     .flops_per = 8}, /* reads neighbouring channels: not in place */
+    {.type = "LayerNormalization", .inputs_min = 2, .inputs_max = 3, .outputs_max = 3,
+     .shape = norm_shape_layer, .flops_per = 6, .inplace = 1},
+    {NORM(LogSoftmax, 1, 12)},
+    {NORM(LpNormalization, 1, 4)},
+    {NORM(MeanVarianceNormalization, 1, 6)},
+    {NORM(RMSNormalization, 2, 5)},
+    {NORM(Softmax, 1, 12)},
+};
+/* clang-format on */
+
+TN_OP_FAMILY(norm, "");
