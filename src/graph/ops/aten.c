@@ -1,0 +1,153 @@
+/* aten.c - PyTorch's own operators, as torch.fx writes them: "relu_.default", "view.default".
+ *
+ * Graphs of them state every shape, so no rule infers one; what counts is who shares memory with
+ * whom. Views are aliases by definition, and so is an operator whose name ends in an underscore
+ * before the overload: it changes its first input and hands it back. A view that holds all elements
+ * lies at offset 0 of its source; where another lies depends on strides that the graph does not
+ * tell, so it keeps its whole source alive.
+ * Source: PyTorch's native_functions.yaml (which operators alias), torch.fx naming.
+ */
+#include "graph/fold.h"
+#include "graph/window.h"
+
+static tn_status aten_shape(tn_infer *infer) {
+    (void)infer; /* stated by the file */
+    return TN_OK;
+}
+
+static tn_view aten_view(tn_infer *infer, uint32_t output) {
+    tn_tensor_id source = tn__input_count(infer) > 0 ? infer->op->inputs[0] : TN_NONE;
+    const tn_tensor *from = tn__input(infer, 0), *to = tn__output(infer, output);
+    if (source == TN_NONE || to == NULL) return tn__no_view;
+    bool all = from->bytes == to->bytes && from->bytes != TN_SIZE_UNKNOWN;
+    return (tn_view){.source = source, .must = true, .whole = !all};
+}
+
+static tn_view aten_view_first(tn_infer *infer, uint32_t output) {
+    return output == 0 ? aten_view(infer, 0) : tn__no_view;
+}
+
+static uint64_t aten_flops_mm(tn_infer *infer) { /* mm(a, b), bmm(a, b) */
+    const tn_tensor *a = tn__input(infer, 0);
+    if (!tn__shape_known(a) || a->rank == 0) return TN_SIZE_UNKNOWN;
+    return tn__count_mul(tn__elements(tn__output(infer, 0)),
+                         tn__mul_sat(2, (uint64_t)a->shape[a->rank - 1]));
+}
+
+static uint64_t aten_flops_addmm(tn_infer *infer) { /* addmm(bias, a, b) */
+    const tn_tensor *a = tn__input(infer, 1);
+    if (!tn__shape_known(a) || a->rank == 0) return TN_SIZE_UNKNOWN;
+    return tn__count_mul(tn__elements(tn__output(infer, 0)),
+                         tn__mul_sat(2, (uint64_t)a->shape[a->rank - 1]) + 1);
+}
+
+static uint64_t aten_flops_convolution(tn_infer *infer) {
+    const tn_tensor *w = tn__input(infer, 1), *y = tn__output(infer, 0);
+    uint64_t taps = tn__elements(w), positions = tn__elements(y);
+    if (!tn__shape_known(y) || y->rank < 2 || y->shape[1] <= 0 || taps == TN_SIZE_UNKNOWN)
+        return TN_SIZE_UNKNOWN;
+    return tn__mul_sat(2 * (positions / (uint64_t)y->shape[1]), taps);
+}
+
+static uint64_t aten_flops_unknown(tn_infer *infer) {
+    (void)infer;
+    return TN_SIZE_UNKNOWN;
+}
+
+/* clang-format off */
+#define ATEN(name) .type = #name, .inputs_min = 0, .inputs_max = UINT32_MAX, \
+    .outputs_max = UINT32_MAX, .shape = aten_shape
+#define ATEN_VIEW(name) ATEN(name), .view = aten_view
+#define ATEN_EACH(name, over) ATEN(name), .flops_per = 1, .inplace = over
+static const tn_op_rule aten_rules[] = {
+    {ATEN_VIEW(_reshape_alias)},
+    {ATEN_EACH(_softmax, 1)},
+    {ATEN_EACH(_softmax_backward_data, 3)},
+    {ATEN_VIEW(_unsafe_view)},
+    {ATEN_EACH(abs, 1)},
+    {ATEN_EACH(add, 3)},
+    {ATEN(addmm), .flops = aten_flops_addmm},
+    {ATEN_VIEW(alias)},
+    {ATEN_VIEW(as_strided)},
+    {ATEN(bmm), .flops = aten_flops_mm},
+    {ATEN_VIEW(chunk)},
+    {ATEN(convolution), .flops = aten_flops_convolution},
+    {ATEN_VIEW(detach)},
+    {ATEN_VIEW(diagonal)},
+    {ATEN_EACH(div, 3)},
+    {ATEN_EACH(exp, 1)},
+    {ATEN_VIEW(expand)},
+    {ATEN_EACH(gelu, 1)},
+    {ATEN_EACH(gelu_backward, 3)},
+    {ATEN_EACH(hardtanh_backward, 3)},
+    {ATEN(mm), .flops = aten_flops_mm},
+    {ATEN_EACH(mul, 3)},
+    {ATEN_VIEW(narrow)},
+    {ATEN_EACH(neg, 1)},
+    {ATEN_VIEW(permute)},
+    {ATEN_EACH(relu, 1)},
+    {ATEN_EACH(rsqrt, 1)},
+    {ATEN_VIEW(select)},
+    {ATEN_EACH(sigmoid, 1)},
+    {ATEN_EACH(sigmoid_backward, 3)},
+    {ATEN_VIEW(slice)},
+    {ATEN_VIEW(split)},
+    {ATEN_VIEW(split_with_sizes)},
+    {ATEN_EACH(sqrt, 1)},
+    {ATEN_VIEW(squeeze)},
+    {ATEN_EACH(sub, 3)},
+    {ATEN_VIEW(t)},
+    {ATEN_EACH(tanh, 1)},
+    {ATEN_EACH(tanh_backward, 3)},
+    {ATEN_EACH(threshold_backward, 3)},
+    {ATEN_VIEW(transpose)},
+    {ATEN_VIEW(unbind)},
+    {ATEN_VIEW(unfold)},
+    {ATEN_VIEW(unsqueeze)},
+    {ATEN_VIEW(view)},
+    {ATEN_VIEW(view_as)},
+};
+/* clang-format on */
+
+static const tn_op_rule aten_changing = {
+    .type = "*_",
+    .inputs_max = UINT32_MAX,
+    .outputs_max = UINT32_MAX,
+    .shape = aten_shape,
+    .flops_per = 1,
+    .view = aten_view_first,
+};
+
+static const tn_op_rule aten_other = {
+    .type = "*",
+    .inputs_max = UINT32_MAX,
+    .outputs_max = UINT32_MAX,
+    .shape = aten_shape,
+    .flops = aten_flops_unknown,
+    .flags = TN_RULE_RANDOM, /* not known to be pure: never folded */
+};
+
+/* "add_.Tensor" without its overload: the table's entry, or the rule of all in-place operators. */
+static const tn_op_rule *aten_match(const char *type) {
+    size_t length = strcspn(type, ".");
+    if (length > 1 && type[length - 1] == '_') return &aten_changing;
+    for (size_t low = 0, high = sizeof aten_rules / sizeof *aten_rules; low < high;) {
+        size_t middle = low + (high - low) / 2;
+        int order = strncmp(type, aten_rules[middle].type, length);
+        if (order == 0) order = aten_rules[middle].type[length] == '\0' ? 0 : -1;
+        if (order == 0) return &aten_rules[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return &aten_other;
+}
+
+const tn_op_family tn__ops_aten = {
+    .name = "aten",
+    .domain = "aten",
+    .rules = aten_rules,
+    .rule_count = sizeof aten_rules / sizeof *aten_rules,
+    .match = aten_match,
+};

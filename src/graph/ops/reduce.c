@@ -1,0 +1,132 @@
+/* reduce.c - reductions over axes, and the position of the largest or smallest element.
+ *
+ * The axes are an attribute in older operator sets and an input in newer ones; none at all means
+ * all axes, or (noop_with_empty_axes) none. Small integer contents are followed: exporters compute
+ * sizes with ReduceProd, ReduceMax and ReduceMin.
+ * Source: operator texts of ONNX, opsets 1 to 20.
+ */
+#include "graph/fold.h"
+
+/* The axes as a bit set; false: not known. */
+static bool reduce_axes(tn_infer *infer, uint32_t rank, uint64_t *set, tn_status *status) {
+    const int64_t *axes;
+    uint32_t count;
+    *status = TN_OK;
+    *set = 0;
+    if (!tn__list(infer, 1, "axes", &axes, &count)) return false;
+    if (axes == NULL || count == 0) {
+        bool noop = tn__attr_int(infer, "noop_with_empty_axes", 0) != 0;
+        *set = noop ? 0 : UINT64_MAX;
+        return true;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t axis;
+        *status = tn__axis(infer, axes[i], rank, &axis);
+        if (*status != TN_OK) return false;
+        *set |= 1ull << axis;
+    }
+    return true;
+}
+
+static tn_status reduce_apply(tn_infer *infer, uint64_t set, bool keep, tn_dtype dtype) {
+    const tn_tensor *x = tn__input(infer, 0);
+    int64_t shape[TN_RANK_MAX];
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        bool reduced = set >> i & 1;
+        if (!reduced || keep) shape[rank++] = reduced ? 1 : x->shape[i];
+    }
+    return tn__set_output(infer, 0, dtype, rank, shape);
+}
+
+static tn_status reduce_shape(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    bool keep = tn__attr_int(infer, "keepdims", 1) != 0;
+    uint64_t set;
+    tn_status status;
+    if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
+    if (reduce_axes(infer, x->rank, &set, &status)) return reduce_apply(infer, set, keep, x->dtype);
+    TN_TRY(status);
+    if (keep) return tn__set_output(infer, 0, x->dtype, x->rank, tn__unknown_extents);
+    return tn__set_dtype(infer, 0, x->dtype);
+}
+
+static tn_status reduce_shape_arg(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    uint32_t axis;
+    if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, TN_INT64);
+    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), x->rank, &axis));
+    return reduce_apply(infer, 1ull << axis, tn__attr_int(infer, "keepdims", 1) != 0, TN_INT64);
+}
+
+/* --- contents: a full reduction of integers, or along axes by walking the input once --- */
+
+typedef int64_t (*reduce_step)(int64_t a, int64_t b);
+static int64_t reduce_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t reduce_prod(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t reduce_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t reduce_min(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Where input element `index` goes among the output's elements. */
+static uint32_t reduce_target(const tn_tensor *x, uint64_t set, uint32_t index) {
+    uint32_t target = 0, stride = 1;
+    for (uint32_t i = x->rank; i-- > 0;) {
+        uint32_t extent = (uint32_t)x->shape[i], at = index % extent;
+        index /= extent;
+        if (set >> i & 1) continue;
+        target += at * stride;
+        stride *= extent;
+    }
+    return target;
+}
+
+static tn_status reduce_fold(tn_infer *infer, reduce_step step) {
+    const tn_tensor *x = tn__input(infer, 0);
+    const tn_value *value = tn__value(infer, 0);
+    uint32_t count = tn__fold_count(infer, 0);
+    uint64_t set;
+    tn_status status;
+    if (value == NULL || value->ints == NULL || value->count == 0 || count == TN_NONE ||
+        !tn__shape_known(x))
+        return TN_OK;
+    if (!reduce_axes(infer, x->rank, &set, &status)) return status;
+    int64_t *result = tn__scratch(infer, count, sizeof *result);
+    uint8_t *begun = tn__scratch(infer, count, sizeof *begun);
+    if (result == NULL || begun == NULL) return tn__infer_no_memory(infer);
+    for (uint32_t i = 0; i < value->count; i++) {
+        uint32_t to = reduce_target(x, set, i);
+        result[to] = begun[to] ? step(result[to], value->ints[i]) : value->ints[i];
+        begun[to] = 1;
+    }
+    for (uint32_t i = 0; i < count; i++) result[i] = tn__wrap(x->dtype, result[i]);
+    return tn__set_value_ints(infer, 0, result, count);
+}
+static tn_status reduce_fold_sum(tn_infer *infer) { return reduce_fold(infer, reduce_sum); }
+static tn_status reduce_fold_prod(tn_infer *infer) { return reduce_fold(infer, reduce_prod); }
+static tn_status reduce_fold_max(tn_infer *infer) { return reduce_fold(infer, reduce_max); }
+static tn_status reduce_fold_min(tn_infer *infer) { return reduce_fold(infer, reduce_min); }
+
+static uint64_t reduce_flops(tn_infer *infer) { return tn__elements(tn__input(infer, 0)); }
+
+/* clang-format off */
+#define REDUCE(name) .type = #name, .inputs_min = 1, .inputs_max = 2, .outputs_max = 1, \
+    .shape = reduce_shape, .flops = reduce_flops
+#define REDUCE_ARG(name) .type = #name, .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, \
+    .shape = reduce_shape_arg, .flops = reduce_flops
+static const tn_op_rule reduce_rules[] = {
+    {REDUCE_ARG(ArgMax)},
+    {REDUCE_ARG(ArgMin)},
+    {REDUCE(ReduceL1)},
+    {REDUCE(ReduceL2)},
+    {REDUCE(ReduceLogSum)},
+    {REDUCE(ReduceLogSumExp)},
+    {REDUCE(ReduceMax), .fold = reduce_fold_max, .monotone = 1},
+    {REDUCE(ReduceMean)},
+    {REDUCE(ReduceMin), .fold = reduce_fold_min, .monotone = 1},
+    {REDUCE(ReduceProd), .fold = reduce_fold_prod},
+    {REDUCE(ReduceSum), .fold = reduce_fold_sum, .monotone = 1},
+    {REDUCE(ReduceSumSquare)},
+};
+/* clang-format on */
+
+TN_OP_FAMILY(reduce, "");
