@@ -35,7 +35,7 @@ typedef struct tn__item {
     uint64_t bytes;      /* of the tensor or body, unaligned */
     uint64_t lo, hi;     /* the window of the body that it is drawn in */
     int64_t first, last; /* live in [first, last) */
-    uint32_t step;       /* the instruction that defines it; TN_NONE without a model */
+    uint32_t step;       /* the instruction that defines it, or TN_NONE */
     uint32_t source;     /* VIEW, INPLACE: item whose memory it took; else TN_NONE */
     tn_share share;
     bool whole; /* a view somewhere in its window */

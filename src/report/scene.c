@@ -1,10 +1,10 @@
 /* scene.c - the things with a name that pictures and lists show.
  *
- * With a model these are the lives of its tensors, each in its window of a body; scratch memory
- * has a body and no tensor, and is listed by its body. Without a model the bodies themselves are
- * listed, all of kind "buffer". Formats read this list and never ask which of the two it is.
+ * With a model these are the lives of its tensors, each in its window of a body; the scratch
+ * memory of an operator is a life without a tensor and goes by the name of its body. Without a
+ * model the bodies themselves are listed, all of kind "buffer".
  *
- * Cost: O(lives + bodies + operands of the operators that define them).
+ * Cost: O(lives + bodies + outputs of the operators that define them).
  */
 #include <stdio.h>
 
@@ -28,13 +28,12 @@ tn__step tn__step_of(const tn_report *report, uint32_t step) {
     return (tn__step){op->type, op->name};
 }
 
-/* Whether tensor shares memory by definition of its operator, not by our choice. */
-static bool scene_is_alias(const tn_graph *graph, tn_tensor_id tensor) {
-    tn_op_id producer = tn_graph_tensor(graph, tensor)->producer;
-    if (producer == TN_NONE) return false;
-    const tn_op *op = tn_graph_op(graph, producer);
+/* Whether a life shares memory by definition of its operator, not by our choice. */
+static bool scene_is_alias(const tn_graph *graph, const tn_life *life) {
+    if (life->share == TN_SHARE_OWN || life->op == TN_NONE) return false;
+    const tn_op *op = tn_graph_op(graph, life->op);
     for (uint32_t output = 0; output < op->output_count; output++) {
-        if (op->outputs[output] == tensor) return tn_op_view(graph, producer, output).must;
+        if (op->outputs[output] == life->tensor) return tn_op_view(graph, life->op, output).must;
     }
     return false;
 }
@@ -49,87 +48,81 @@ static tn_status scene_body_name(tn__scene *scene, tn_body_id id, const char **n
     return *name ? TN_OK : tn__no_memory(error, "the names of buffers");
 }
 
-static tn_status scene_add_body(tn__scene *scene, tn_body_id id, uint32_t kind, tn_error *error) {
-    const tn_body *body = tn_problem_body(scene->report->problem, id);
-    tn__item item = {.body = id,
-                     .kind = kind,
-                     .bytes = body->size,
-                     .hi = body->size,
-                     .first = body->first,
-                     .last = body->last,
-                     .step = kind == TN__KIND_BUFFER ? TN_NONE : (uint32_t)body->first,
-                     .source = TN_NONE};
-    TN_TRY(scene_body_name(scene, id, &item.name, error));
-    scene->items[scene->item_count++] = item;
-    return TN_OK;
+/* The last step of each operator; TN_NONE for those that no instruction runs. */
+static uint32_t *scene_op_steps(tn__scene *scene) {
+    const tn_program *program = tn_occupancy_program(scene->report->occupancy);
+    uint32_t ops = tn_graph_op_count(tn_program_graph(program));
+    uint32_t *steps = tn__arena_array(&scene->arena, (size_t)ops + 1, sizeof *steps);
+    if (steps == NULL) return NULL;
+    for (uint32_t op = 0; op < ops; op++) steps[op] = TN_NONE;
+    for (uint32_t i = 0; i < tn_program_count(program); i++) {
+        tn_op_id op = tn_program_instructions(program)[i].op;
+        if (op != TN_NONE) steps[op] = i;
+    }
+    return steps;
 }
 
-static void scene_add_life(tn__scene *scene, const tn_life *life) {
+/* The instruction that defines a life: mostly that of its first step, but the output of an If is
+ * live from the end of a branch on, and formal inputs of a block have none. */
+static uint32_t scene_step(const tn__scene *scene, const tn_life *life, const uint32_t *op_steps) {
+    const tn_program *program = tn_occupancy_program(scene->report->occupancy);
+    const tn_instruction *first = &tn_program_instructions(program)[life->first];
+    if (life->op == TN_NONE)
+        return first->op == TN_NONE && first->tensor == life->tensor ? life->first : TN_NONE;
+    return first->op == life->op ? life->first : op_steps[life->op];
+}
+
+static tn_status scene_add_life(tn__scene *scene, const tn_life *life, const uint32_t *op_steps,
+                                tn_error *error) {
     const tn_graph *graph = tn_program_graph(tn_occupancy_program(scene->report->occupancy));
-    const tn_tensor *tensor = tn_graph_tensor(graph, life->tensor);
     uint64_t size = tn_problem_body(scene->report->problem, life->body)->size;
-    tn__item item = {.name = tensor->name,
-                     .tensor = tensor,
-                     .body = life->body,
-                     .kind = tensor->kind,
+    tn__item item = {.body = life->body,
+                     .kind = TN_KIND_WORKSPACE,
                      .bytes = life->bytes,
                      .lo = life->whole ? 0 : life->delta,
                      .hi = life->whole ? size : tn__add_sat(life->delta, life->bytes),
                      .first = life->first,
                      .last = life->last,
-                     .step = life->first,
+                     .step = scene_step(scene, life, op_steps),
                      .source = TN_NONE,
                      .share = life->share,
                      .whole = life->whole,
-                     .alias = life->share != TN_SHARE_OWN && scene_is_alias(graph, life->tensor)};
+                     .alias = scene_is_alias(graph, life)};
+    if (life->tensor == TN_NONE) {
+        TN_TRY(scene_body_name(scene, life->body, &item.name, error));
+    } else {
+        item.tensor = tn_graph_tensor(graph, life->tensor);
+        item.name = item.tensor->name;
+        item.kind = item.tensor->kind;
+    }
     scene->items[scene->item_count++] = item;
+    return TN_OK;
 }
 
 /* Turns the source of each life from a tensor into the item that is its latest life before. */
-static tn_status scene_link(tn__scene *scene, const tn_life *lives, uint32_t life_count,
-                            const uint32_t *item_of_life, tn_error *error) {
+static tn_status scene_link(tn__scene *scene, const tn_life *lives, tn_error *error) {
     const tn_graph *graph = tn_program_graph(tn_occupancy_program(scene->report->occupancy));
     uint32_t tensors = tn_graph_tensor_count(graph);
-    uint32_t *latest = tn__arena_array(&scene->arena, tensors, sizeof *latest);
-    if (latest == NULL && tensors > 0) return tn__no_memory(error, "the lives of a report");
+    uint32_t *latest = tn__arena_array(&scene->arena, (size_t)tensors + 1, sizeof *latest);
+    if (latest == NULL) return tn__no_memory(error, "the lives of a report");
     for (uint32_t t = 0; t < tensors; t++) latest[t] = TN_NONE;
-    for (uint32_t i = 0; i < life_count; i++) {
-        if (lives[i].source != TN_NONE)
-            scene->items[item_of_life[i]].source = latest[lives[i].source];
-        latest[lives[i].tensor] = item_of_life[i];
+    for (uint32_t i = 0; i < scene->item_count; i++) {
+        if (lives[i].source != TN_NONE) scene->items[i].source = latest[lives[i].source];
+        if (lives[i].tensor != TN_NONE) latest[lives[i].tensor] = i;
     }
     return TN_OK;
 }
 
-/* Lives in their order, which is by first; a body without a life goes before the first life that
- * starts after it. */
 static tn_status scene_from_model(tn__scene *scene, tn_error *error) {
     const tn_occupancy *occupancy = scene->report->occupancy;
     const tn_life *lives = tn_occupancy_lives(occupancy);
-    uint32_t life_count = tn_occupancy_life_count(occupancy);
-    uint32_t bodies = tn_problem_count(scene->report->problem);
-    bool *told = tn__arena_array(&scene->arena, (size_t)bodies + 1, sizeof *told);
-    uint32_t *item_of_life =
-        tn__arena_array(&scene->arena, (size_t)life_count + 1, sizeof *item_of_life);
-    scene->items =
-        tn__arena_array(&scene->arena, (size_t)life_count + bodies + 1, sizeof *scene->items);
-    if (told == NULL || item_of_life == NULL || scene->items == NULL)
+    uint32_t count = tn_occupancy_life_count(occupancy);
+    const uint32_t *op_steps = scene_op_steps(scene);
+    scene->items = tn__arena_array(&scene->arena, (size_t)count + 1, sizeof *scene->items);
+    if (op_steps == NULL || scene->items == NULL)
         return tn__no_memory(error, "the lives of a report");
-    for (uint32_t i = 0; i < life_count; i++) told[lives[i].body] = true;
-    tn_body_id body = 0;
-    for (uint32_t i = 0; i <= life_count; i++) {
-        for (; body < bodies; body++) {
-            if (told[body]) continue;
-            if (i < life_count &&
-                tn_problem_body(scene->report->problem, body)->first >= lives[i].first)
-                break;
-            TN_TRY(scene_add_body(scene, body, TN_KIND_WORKSPACE, error));
-        }
-        if (i == life_count) break;
-        item_of_life[i] = scene->item_count;
-        scene_add_life(scene, &lives[i]);
-    }
-    TN_TRY(scene_link(scene, lives, life_count, item_of_life, error));
+    for (uint32_t i = 0; i < count; i++) TN_TRY(scene_add_life(scene, &lives[i], op_steps, error));
+    TN_TRY(scene_link(scene, lives, error));
     scene->summary = tn_occupancy_summary(occupancy);
     scene->naive = scene->summary.naive;
     scene->first = 0;
@@ -146,7 +139,16 @@ static tn_status scene_from_problem(tn__scene *scene, tn_error *error) {
     if (scene->items == NULL && bodies > 0) return tn__no_memory(error, "the buffers of a report");
     for (tn_body_id b = 0; b < bodies; b++) {
         const tn_body *body = tn_problem_body(problem, b);
-        TN_TRY(scene_add_body(scene, b, TN__KIND_BUFFER, error));
+        tn__item *item = &scene->items[scene->item_count++];
+        *item = (tn__item){.body = b,
+                           .kind = TN__KIND_BUFFER,
+                           .bytes = body->size,
+                           .hi = body->size,
+                           .first = body->first,
+                           .last = body->last,
+                           .step = TN_NONE,
+                           .source = TN_NONE};
+        TN_TRY(scene_body_name(scene, b, &item->name, error));
         scene->total[TN__KIND_BUFFER] = tn__add_sat(scene->total[TN__KIND_BUFFER], body->size);
         if (b == 0 || body->first < scene->first) scene->first = body->first;
         if (b == 0 || body->last > scene->last) scene->last = body->last;
