@@ -57,6 +57,7 @@ tn_status tn__onnx_function_add(onnx_reader *reader, tn__span message) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_function_schema);
     tn__field field;
     onnx_function function = {.message = message, .opset_first = reader->opset_count};
+    TN_TRY(tn__onnx_check_size(reader, message));
     while (tn__wire_next(&wire, &field)) {
         switch (field.number) {
         case ONNX_FUNCTION_NAME:

@@ -52,6 +52,8 @@ void tn__onnx_scope_drop(onnx_reader *reader, onnx_scope *scope) {
 tn_status tn__onnx_local(onnx_reader *reader, onnx_scope *scope, tn__span name,
                          onnx_local **local) {
     uint32_t existing;
+    if (scope->local_count == TN__NAMES_NONE)
+        TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "more than 2^32 - 2 names in a graph");
     if (!tn__reserve(reader->importer->context, &scope->locals, &scope->local_room,
                      scope->local_count + 1, sizeof *scope->locals) ||
         !tn__names_add(&scope->names, (const char *)name.bytes, name.size,
@@ -358,6 +360,8 @@ static tn_status onnx_set_io(onnx_reader *reader, const onnx_scope *scope) {
     TN_TRY(onnx_list(reader, scope, ONNX_GRAPH_INPUT, &inputs));
     all = inputs;
     TN_TRY(onnx_list(reader, scope, ONNX_GRAPH_OUTPUT, &all));
+    if (all > UINT32_MAX)
+        TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "more than 2^32 inputs and outputs");
     TN_TRY(onnx_push_id(reader, all, TN_NONE)); /* so that empty lists have an address */
     return tn_graph_set_block_io(reader->importer->graph, scope->block, reader->ids,
                                  (uint32_t)inputs, reader->ids + inputs, (uint32_t)(all - inputs),

@@ -9,6 +9,7 @@ tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node) 
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_node_schema);
     tn__field field;
     *node = (onnx_node){.message = message};
+    TN_TRY(tn__onnx_check_size(reader, message));
     while (tn__wire_next(&wire, &field)) {
         switch (field.number) {
         case ONNX_NODE_INPUT:

@@ -3,10 +3,15 @@
  * Reading goes over byte ranges of the mapped file and never builds a second tree of the model:
  *
  *   formats/onnx.c   ModelProto: versions, functions, the list of blocks still to be read
- *   onnx_graph.c     GraphProto: names, inputs, initializers, the walk over its nodes
- *   onnx_node.c      NodeProto, attributes, calls of functions (inlined where they stand)
- *   onnx_tensor.c    TensorProto: size, check of the payload, small contents
+ *   onnx_graph.c     GraphProto: names, initializers, the walk over its nodes
+ *   onnx_input.c     the main graph's inputs, under the options
+ *   onnx_node.c      NodeProto: operands by name
+ *   onnx_attr.c      AttributeProto
+ *   onnx_function.c  FunctionProto: calls are inlined where they stand
+ *   onnx_tensor.c    TensorProto: size, check of the payload
+ *   onnx_value.c     small contents
  *   onnx_type.c      ValueInfoProto: element type and stated shape
+ *   onnx_schema.c    field numbers and wire types
  *
  * Two things nest in a file, and neither uses the C stack. Subgraphs go to a queue and are read
  * when the block around them is done. Functions must stand where they are called, so their bodies
@@ -22,7 +27,7 @@
 #define ONNX_OPSETS_MAX 64u /* of the model, of one function: they are searched for every node */
 #define ONNX_EXPANSION_MIN (UINT64_C(1) << 20) /* bytes of functions read again, see */
 #define ONNX_EXPANSION_FACTOR 64u              /* onnx_function.c */
-#define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)      /* see onnx_tensor.c */
+#define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)      /* see onnx_value.c */
 
 /* --- the schema: field numbers and wire types ------------------------------------------------ */
 extern const tn__message tn__onnx_model_schema, tn__onnx_opset_schema, tn__onnx_function_schema,
@@ -196,6 +201,8 @@ static inline tn__wire tn__onnx_open(const onnx_reader *reader, tn__span message
 tn_status tn__onnx_where(const onnx_reader *reader, tn_status status, const char *what,
                          tn__span name);
 tn_status tn__onnx_no_memory(const onnx_reader *reader);
+/* Counts of what stands in one message fit 32 bits. */
+tn_status tn__onnx_check_size(const onnx_reader *reader, tn__span message);
 /* Prefix and name as clean text in scratch slot 0 to 2; NULL when memory is out. */
 const char *tn__onnx_text(onnx_reader *reader, uint32_t slot, const char *prefix, tn__span name);
 tn_status tn__onnx_opset(onnx_reader *reader, tn__span message, onnx_opset *opset);
@@ -210,9 +217,11 @@ tn_status tn__onnx_value_info(onnx_reader *reader, tn__span message, onnx_type *
 tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name);
 void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
 
-/* onnx_tensor.c. Contents stay in scratch until the next call. */
+/* onnx_tensor.c */
 tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, bool sparse, onnx_tensor *tensor);
 tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool sparse);
+
+/* onnx_value.c. Contents stay in scratch until the next call; count 0 when they are not kept. */
 tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_value *value);
 
 /* onnx_graph.c */
@@ -223,9 +232,10 @@ void tn__onnx_scope_drop(onnx_reader *reader, onnx_scope *scope); /* NULL is fin
 tn_status tn__onnx_local(onnx_reader *reader, onnx_scope *scope, tn__span name, onnx_local **local);
 /* What a name means here or in the scopes around; NULL when nothing defines it. */
 const onnx_local *tn__onnx_resolve(const onnx_scope *scope, tn__span name);
-/* Defines every output of the nodes in the scope's body. */
+/* The first passes over a body: which names have a stated shape; a tensor for every output. */
 tn_status tn__onnx_index_stated(onnx_reader *reader, onnx_scope *scope);
 tn_status tn__onnx_declare_nodes(onnx_reader *reader, onnx_scope *scope);
+/* The main graph, or a subgraph of the queue, with everything but its own subgraphs. */
 tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending);
 
 /* onnx_input.c: what the options make of the main graph's inputs. */
@@ -234,7 +244,7 @@ tn_status tn__onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *typ
 
 /* onnx_node.c */
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node);
-/* The same as "node 'prefix/name' (Type)". */
+/* Says "node 'prefix/name' (Type)". */
 tn_status tn__onnx_node_where(const onnx_reader *reader, tn_status status, const onnx_scope *scope,
                               const onnx_node *node);
 /* Ids of a node's inputs and then its outputs, in reader->ids. */

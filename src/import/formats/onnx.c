@@ -16,6 +16,11 @@ tn_status tn__onnx_no_memory(const onnx_reader *reader) {
     return tn__no_memory(reader->importer->error, "the model");
 }
 
+tn_status tn__onnx_check_size(const onnx_reader *reader, tn__span message) {
+    if (message.size <= UINT32_MAX) return TN_OK;
+    TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "a node or function of more than 4 GiB");
+}
+
 const char *tn__onnx_text(onnx_reader *reader, uint32_t slot, const char *prefix, tn__span name) {
     tn__text *text = &reader->text[slot];
     text->size = 0;

@@ -1,0 +1,190 @@
+/* test_models.c - every real model loads, and what it declares is what the data's table says.
+ *
+ * Models come from ../shared/data and, when TENURE_NPM_MODELS names a folder, from the npm packages
+ * listed there: those were never looked at while the reader was written. Symbols get their values
+ * by their names, found in the reader's own message: so the message says enough to act upon.
+ */
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "proto.h"
+
+/* --- values for what a model leaves open
+ * ----------------------------------------------------------- */
+
+static int64_t value_for(const char *symbol) {
+    if (!strcmp(symbol, "N") || !strcmp(symbol, "batch") || strstr(symbol, "Dimension.0")) return 1;
+    if (!strcmp(symbol, "T")) return 16;
+    if (!strcmp(symbol, "sequence")) return 512;
+    return 320; /* heights and widths */
+}
+
+static const int64_t silero_input[] = {1, 512}, silero_state[] = {2, 1, 128};
+static const tn_input_shape unnamed[] = {{"input", 2, silero_input}, {"state", 3, silero_state}};
+
+typedef struct answers {
+    char names[16][80];
+    tn_dim dims[16];
+    tn_input_shape shapes[4];
+    tn_import_options options;
+} answers;
+
+/* Options that give what the message asks for: 'symbols', and inputs of unnamed dimensions. */
+static void answer(answers *to, const char *message) {
+    *to = (answers){.options = TN_IMPORT_OPTIONS_INIT};
+    to->options.dims = to->dims;
+    to->options.input_shapes = to->shapes;
+    for (const char *at = strchr(message, '\''); at; at = strchr(at + 1, '\'')) {
+        const char *end = strchr(at + 1, '\'');
+        size_t length = (size_t)(end - at - 1);
+        bool is_input = at - message >= 6 && !strncmp(at - 6, "input ", 6);
+        if (is_input) {
+            for (size_t i = 0; i < sizeof unnamed / sizeof *unnamed; i++)
+                if (strlen(unnamed[i].name) == length && !strncmp(unnamed[i].name, at + 1, length))
+                    to->shapes[to->options.input_shape_count++] = unnamed[i];
+        } else if (to->options.dim_count < 16) {
+            char *name = to->names[to->options.dim_count];
+            snprintf(name, 80, "%.*s", (int)length, at + 1);
+            to->dims[to->options.dim_count++] = (tn_dim){name, value_for(name)};
+        }
+        at = end;
+    }
+}
+
+static tn_graph *load_file(const char *path) {
+    tn_graph *graph = NULL;
+    tn_error error;
+    tn_status status = tn_graph_load(path, NULL, &graph, &error);
+    if (status == TN_E_UNKNOWN && !strncmp(error.message, "no value for", 12)) {
+        answers given;
+        answer(&given, error.message);
+        status = tn_graph_load(path, &given.options, &graph, &error);
+    }
+    if (status != TN_OK) fail_msg("%s: [%s] %s", path, error.where, error.message);
+    return graph;
+}
+
+/* --- what must hold for any of them -------------------------------------------------------------
+ */
+
+static void check_sizes(const tn_graph *graph, const char *path) {
+    for (tn_tensor_id i = 0; i < tn_graph_tensor_count(graph); i++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, i);
+        if (tensor->bytes != TN_SIZE_UNKNOWN || tn_graph_block(graph, tensor->block)->dead)
+            continue;
+        bool is_attribute = tensor->kind == TN_KIND_CONSTANT; /* a string, perhaps */
+        bool is_nowhere = tensor->kind == TN_KIND_ACTIVATION && tensor->flags & TN_TENSOR_FOLDED;
+        if (!is_attribute && !is_nowhere) fail_msg("%s: size of '%s'", path, tensor->name);
+    }
+    const tn_block *block = tn_graph_block(graph, 0);
+    assert_true(block->output_count > 0);
+    for (uint32_t i = 0; i < block->output_count; i++)
+        assert_true(tn_graph_tensor(graph, block->outputs[i])->bytes != TN_SIZE_UNKNOWN);
+}
+
+static uint32_t load_folder(const char *folder) {
+    DIR *directory = opendir(folder);
+    uint32_t count = 0;
+    if (!directory) return 0;
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        char path[1000];
+        struct stat facts;
+        if (entry->d_name[0] == '.' || !strcmp(entry->d_name, "node_modules")) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (stat(path, &facts) != 0) continue;
+        if (S_ISDIR(facts.st_mode)) {
+            DIR *inner = opendir(path); /* two levels suffice for packages: assets/, ONNX/, dist/ */
+            if (inner) closedir(inner);
+            count += load_folder(path);
+        } else if (tn_import_recognises(path)) {
+            tn_graph *graph = load_file(path);
+            check_sizes(graph, path);
+            tn_graph_destroy(graph);
+            count++;
+        }
+    }
+    closedir(directory);
+    return count;
+}
+
+static void every_model_of_the_shared_data_loads(void **state) {
+    (void)state;
+    uint32_t count = load_folder(TENURE_SOURCE_DIR "/../shared/data");
+    if (!count) printf("SKIP: the shared data is not there\n");
+    printf("%u models\n", count);
+}
+
+static void every_model_of_the_packages_loads(void **state) {
+    (void)state;
+    const char *folder = getenv("TENURE_NPM_MODELS");
+    if (!folder || !*folder) {
+        printf("SKIP: TENURE_NPM_MODELS names no folder\n");
+        return;
+    }
+    uint32_t count = load_folder(folder);
+    assert_true(count > 0);
+    printf("%u models\n", count);
+}
+
+/* --- the table of the data: nodes and bytes of weights
+ * ---------------------------------------------- */
+
+static uint64_t parameter_bytes(const tn_graph *graph) {
+    uint64_t sum = 0;
+    for (tn_tensor_id i = 0; i < tn_graph_tensor_count(graph); i++)
+        if (tn_graph_tensor(graph, i)->kind == TN_KIND_PARAMETER)
+            sum += tn_graph_tensor(graph, i)->bytes;
+    return sum;
+}
+
+/* A row "| `name` | size | nodes[+nodes in subgraphs] | opset | weights | ..." of folder's table.
+ */
+static bool check_row(const char *folder, const char *row) {
+    char name[100], path[600];
+    unsigned long long size, weights;
+    unsigned nodes, inner = 0;
+    if (sscanf(row, "| `%99[^`]` | %llu | %u", name, &size, &nodes) != 3) return false;
+    if (!strstr(name, ".onnx")) return false;
+    (void)sscanf(row, "| `%*[^`]` | %*u | %*u+%u in subgraphs", &inner);
+    const char *cell = row;
+    for (int i = 0; i < 5; i++) cell = strchr(cell, '|') + 1;
+    weights = strtoull(cell, NULL, 10);
+    snprintf(path, sizeof path, "%s/../shared/data/%s/%s", TENURE_SOURCE_DIR, folder, name);
+    tn_graph *graph = load_file(path);
+    if (parameter_bytes(graph) != weights)
+        fail_msg("%s: %llu bytes of parameters, the table says %llu", name,
+                 (unsigned long long)parameter_bytes(graph), weights);
+    if (tn_graph_block(graph, 0)->op_count != nodes || tn_graph_op_count(graph) != nodes + inner)
+        fail_msg("%s: %u + %u nodes, the table says %u + %u", name,
+                 tn_graph_block(graph, 0)->op_count,
+                 tn_graph_op_count(graph) - tn_graph_block(graph, 0)->op_count, nodes, inner);
+    tn_graph_destroy(graph);
+    return true;
+}
+
+static void nodes_and_weights_are_those_of_the_table(void **state) {
+    (void)state;
+    FILE *table = fopen(TENURE_SOURCE_DIR "/../shared/data/README.md", "r");
+    if (!table) {
+        printf("SKIP: the shared data is not there\n");
+        return;
+    }
+    static char line[4000];
+    char folder[100] = "";
+    uint32_t count = 0;
+    while (fgets(line, sizeof line, table)) {
+        (void)sscanf(line, "## %99[^/\n]", folder);
+        count += check_row(folder, line);
+    }
+    fclose(table);
+    assert_true(count > 20);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_model_of_the_shared_data_loads),
+        cmocka_unit_test(every_model_of_the_packages_loads),
+        cmocka_unit_test(nodes_and_weights_are_those_of_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
