@@ -222,11 +222,15 @@ static tn_status onnx_attr_list(onnx_reader *reader, const onnx_scope *scope, on
                                 const onnx_node *node, const onnx_attr *from, tn_attr attr,
                                 uint32_t *count) {
     bool graphs = attr.type == TN_ATTR_BLOCK;
+    uint32_t left = ONNX_ATTRS_MAX; /* each is an attribute of the operator */
     uint32_t number = graphs ? (uint32_t)ONNX_ATTR_GRAPHS : (uint32_t)ONNX_ATTR_TENSORS;
     tn__wire wire = tn__onnx_open(reader, from->message, &tn__onnx_attribute_schema);
     tn__field field;
     while (tn__wire_next(&wire, &field)) {
         if (field.number != number) continue;
+        if (left-- == 0)
+            TN_FAIL(reader->importer->error, TN_E_INVALID, "more than %u in one list",
+                    ONNX_ATTRS_MAX);
         if (graphs)
             TN_TRY(onnx_attr_graph(reader, scope, sees, field.span, &attr));
         else

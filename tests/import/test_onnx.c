@@ -528,6 +528,15 @@ static void bad_attributes_are_refused(void **state) {
     assert_refused(load_graph(graph), TN_E_INVALID, "node 'n'", "300 attributes");
 }
 
+static void lists_of_graphs_and_empty_graphs_are_bounded(void **state) {
+    (void)state;
+    proto attr = onnx_attr("g", 10);
+    for (int i = 0; i < 257; i++) proto_bytes(&attr, 11, "\x12\x01n", 3);
+    assert_refused(load_attr(attr), TN_E_INVALID, "node 'n'", "more than 256 in one list");
+    assert_refused(load_attr(onnx_attr("g", 5)), TN_E_INVALID, "node 'n'",
+                   "'g': the graph in it is");
+}
+
 static void a_payload_in_a_string_is_left_out(void **state) {
     (void)state;
     size_t size = 100000;
@@ -729,6 +738,7 @@ int main(void) {
         cmocka_unit_test(attributes_of_every_type_are_kept),
         cmocka_unit_test(an_absent_number_is_zero_and_an_absent_type_is_guessed),
         cmocka_unit_test(bad_attributes_are_refused),
+        cmocka_unit_test(lists_of_graphs_and_empty_graphs_are_bounded),
         cmocka_unit_test(a_payload_in_a_string_is_left_out),
         cmocka_unit_test(sequences_and_optionals_are_followed_to_their_tensor),
         cmocka_unit_test(endless_nesting_of_types_ends),
