@@ -33,8 +33,8 @@ tn_status tn__fold_same(tn_infer *infer);
 tn_status tn__fold_pick(tn_infer *infer, uint32_t output, const tn_value *value,
                         const uint32_t *pick, uint32_t count);
 
-/* For every element of output 0, the element of input `index` that numpy broadcasting puts there; in
- * scratch. *spread is NULL when the shapes do not broadcast so (operators before opset 7). */
+/* For every element of output 0, the element of input `index` that numpy broadcasting puts there;
+ * in scratch. *spread is NULL when the shapes do not broadcast so (operators before opset 7). */
 tn_status tn__fold_spread(tn_infer *infer, uint32_t index, uint32_t count, uint32_t **spread);
 
 /* A list of integers that is input `index` in newer operator sets and attribute `name` in older

@@ -10,8 +10,7 @@
  * known to exclude it is dead: it is walked too, but its errors are its own.
  * Cost: O(tensors + operands + attributes); bodies of loops are walked at most a few times.
  */
-#include <stdio.h>
-
+#include "graph/fold.h"
 #include "graph/store.h"
 
 struct infer_frame {
@@ -21,105 +20,6 @@ struct infer_frame {
     bool lenient;     /* inside a dead branch */
     bool dead_branch; /* the dead branch itself: where an error stops */
 };
-
-/* --- merging ---------------------------------------------------------------------------------- */
-
-static const char *infer_shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size) {
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (uint32_t i = 0; i < rank && used < size; i++) {
-        const char *comma = i ? "," : "";
-        int more = shape[i] == TN_DIM_UNKNOWN
-                       ? snprintf(text + used, size - used, "%s?", comma)
-                       : snprintf(text + used, size - used, "%s%lld", comma, (long long)shape[i]);
-        used += (size_t)more;
-    }
-    if (used < size) snprintf(text + used, size - used, "]");
-    return text;
-}
-
-static tn_status infer_contradiction(tn_infer *infer, const tn_tensor *tensor,
-                                     const tn__origin *origin) {
-    char found[100], stated[100];
-    return tn__infer_fail(
-        infer,
-        "tensor '%.80s' has shape %s by the rule of %.40s, but the file states "
-        "%s; correct the one that is wrong",
-        tensor->name, infer_shape_text(tensor->rank, tensor->shape, found, sizeof found),
-        infer->op->type, infer_shape_text(origin->rank, origin->shape, stated, sizeof stated));
-}
-
-/* Extents: an exact extent of the rule must be what the file states; unknown ones and bounds give
- * way to it. */
-static tn_status infer_merge_extents(tn_infer *infer, tn_tensor *tensor, const tn__origin *origin) {
-    bool bound = (tensor->flags & TN_TENSOR_BOUND) != 0, all_stated = true, changed = false;
-    for (uint32_t i = 0; i < tensor->rank; i++) {
-        int64_t own = tensor->shape[i], stated = origin->shape[i];
-        if (stated == TN_DIM_UNKNOWN) {
-            all_stated = false;
-        } else if (own != stated) {
-            if (own != TN_DIM_UNKNOWN && !bound) return infer_contradiction(infer, tensor, origin);
-            changed = true;
-        }
-    }
-    if (bound && all_stated) tensor->flags &= ~(uint32_t)TN_TENSOR_BOUND;
-    if (!changed) return TN_OK;
-    if (all_stated) {
-        tensor->shape = origin->shape;
-        return TN_OK;
-    }
-    int64_t *merged = tn__arena_array(&infer->graph->found, tensor->rank, sizeof *merged);
-    if (!merged) return tn__infer_no_memory(infer);
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        merged[i] = origin->shape[i] != TN_DIM_UNKNOWN ? origin->shape[i] : tensor->shape[i];
-    tensor->shape = merged;
-    return TN_OK;
-}
-
-static tn_status infer_merge(tn_infer *infer, tn_tensor_id id) {
-    tn_tensor *tensor = &infer->graph->tensors[id];
-    const tn__origin *origin = &infer->graph->origins[id];
-    if (tensor->dtype == TN_UNDEFINED) tensor->dtype = origin->dtype;
-    if (origin->dtype != TN_UNDEFINED && tensor->dtype != origin->dtype)
-        return tn__infer_fail(
-            infer,
-            "tensor '%.80s' has type %s by the rule of %.40s, but the file states "
-            "%s; correct the one that is wrong",
-            tensor->name, tn_dtype_name(tensor->dtype), infer->op->type,
-            tn_dtype_name(origin->dtype));
-    if (origin->rank == TN_RANK_UNKNOWN) return TN_OK;
-    if (tensor->rank == TN_RANK_UNKNOWN) {
-        tensor->rank = origin->rank;
-        tensor->shape = origin->shape;
-        tensor->flags |= TN_TENSOR_STATED;
-        return TN_OK;
-    }
-    if (tensor->rank != origin->rank) return infer_contradiction(infer, tensor, origin);
-    return infer_merge_extents(infer, tensor, origin);
-}
-
-/* --- sizes ------------------------------------------------------------------------------------ */
-
-static tn_status infer_size(tn_graph *graph, tn_tensor_id id, tn_error *error) {
-    tn_tensor *tensor = &graph->tensors[id];
-    uint64_t bytes;
-    tensor->bytes = tensor->repeat == 0 ? 0 : TN_SIZE_UNKNOWN; /* an empty sequence */
-    if (tensor->repeat == 0 || tensor->repeat == TN_SIZE_UNKNOWN) return TN_OK;
-    for (uint32_t i = 0; i < tensor->rank && tensor->rank != TN_RANK_UNKNOWN; i++)
-        if (tensor->shape[i] == TN_DIM_UNKNOWN) return TN_OK; /* the common case, without words */
-    tn_error detail;
-    tn_status status =
-        tn_tensor_size(tensor->dtype, tensor->format, tensor->rank, tensor->shape, &bytes, &detail);
-    if (status == TN_E_UNKNOWN) return TN_OK;
-    if (status != TN_OK)
-        TN_FAIL(error, status, "the size of tensor '%.80s' cannot be represented: %.200s",
-                tensor->name, detail.message);
-    if (!tn__mul(bytes, tensor->repeat, &tensor->bytes) || tensor->bytes == TN_SIZE_UNKNOWN) {
-        tensor->bytes = TN_SIZE_UNKNOWN;
-        TN_FAIL(error, TN_E_INVALID, "the size of sequence '%.80s' overflows 64 bits",
-                tensor->name);
-    }
-    return TN_OK;
-}
 
 /* --- one operator ----------------------------------------------------------------------------- */
 
@@ -145,11 +45,6 @@ static void infer_clear(tn_graph *graph, tn_tensor_id id) {
     tensor->rank = TN_RANK_UNKNOWN;
     tensor->shape = NULL;
     tensor->flags &= ~(uint32_t)(TN_TENSOR_STATED | TN_TENSOR_BOUND);
-}
-
-static bool infer_is_static(const tn_tensor *tensor) {
-    return tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT ||
-           (tensor->flags & TN_TENSOR_FOLDED);
 }
 
 static tn_status infer_check_arity(tn_infer *infer, const tn_op_rule *rule) {
@@ -178,7 +73,7 @@ static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     if (rule->flags & TN_RULE_CONSTANT) return true;
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (op->inputs[i] == TN_NONE) continue;
-        if (!infer_is_static(&infer->graph->tensors[op->inputs[i]])) return false;
+        if (!tn__is_static(&infer->graph->tensors[op->inputs[i]])) return false;
         any = true;
     }
     for (uint32_t i = 0; any && rule->view && i < op->output_count; i++)
@@ -198,10 +93,10 @@ static tn_status infer_settle(tn_infer *infer, const tn_op_rule *rule) {
         if (op->outputs[i] == TN_NONE) continue;
         tn_tensor *tensor = &graph->tensors[op->outputs[i]];
         if (bound && tensor->rank != TN_RANK_UNKNOWN) tensor->flags |= TN_TENSOR_BOUND;
-        TN_TRY(infer_merge(infer, op->outputs[i]));
+        TN_TRY(tn__settle_merge(infer, op->outputs[i]));
         if (!tensor->rank && !(tensor->flags & TN_TENSOR_SEQUENCE))
             tensor->flags &= ~(uint32_t)TN_TENSOR_BOUND; /* a scalar is what it is */
-        TN_TRY(infer_size(graph, op->outputs[i], infer->error));
+        TN_TRY(tn__settle_size(graph, op->outputs[i], infer->error));
     }
     return TN_OK;
 }
@@ -269,8 +164,8 @@ static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t r
         if (op->attrs[i].type != TN_ATTR_BLOCK) continue;
         const tn_block *view = &graph->blocks[op->attrs[i].block].view;
         for (uint32_t j = 0; j < view->input_count; j++) {
-            TN_TRY(infer_merge(infer, view->inputs[j]));
-            TN_TRY(infer_size(graph, view->inputs[j], infer->error));
+            TN_TRY(tn__settle_merge(infer, view->inputs[j]));
+            TN_TRY(tn__settle_size(graph, view->inputs[j], infer->error));
         }
         TN_TRY(infer_push(infer, op->attrs[i].block, lenient));
     }
@@ -347,103 +242,7 @@ static tn_status infer_walk(tn_infer *infer, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the end: is everything known? -------------------------------------------------------------
- */
-
-static bool infer_needs_size(const tn_graph *graph, tn_tensor_id id) {
-    const tn_tensor *tensor = &graph->tensors[id];
-    return tensor->bytes == TN_SIZE_UNKNOWN && !infer_is_static(tensor) &&
-           !graph->blocks[tensor->block].view.dead;
-}
-
-static tn_status infer_fail_source(const tn_graph *graph, tn_tensor_id id, tn_error *error) {
-    const tn_tensor *tensor = &graph->tensors[id];
-    char shape[100] = "of unknown rank";
-    if (tensor->rank != TN_RANK_UNKNOWN)
-        infer_shape_text(tensor->rank, tensor->shape, shape, sizeof shape);
-    tn_status status =
-        tensor->flags & TN_TENSOR_SEQUENCE || !tn_dtype_bits(tensor->dtype)
-            ? tn__fail(error, TN_E_UNKNOWN,
-                       "the size of %s '%.80s' cannot be known: it is a sequence, or its elements "
-                       "(%s) have no fixed size; plan the part of the model behind it",
-                       tn_kind_name(tensor->kind), tensor->name, tn_dtype_name(tensor->dtype))
-            : tn__fail(error, TN_E_UNKNOWN,
-                       "the size of %s '%.80s' is not known: its shape is %s; give its dimensions "
-                       "values",
-                       tn_kind_name(tensor->kind), tensor->name, shape);
-    return tn__where(error, status, "%s '%.100s'", tn_kind_name(tensor->kind), tensor->name);
-}
-
-static tn_status infer_fail_output(const tn_graph *graph, tn_op_id op, tn_tensor_id id,
-                                   tn_error *error) {
-    const tn_tensor *tensor = &graph->tensors[id];
-    const char *type = graph->ops[op].type, *domain = graph->ops[op].domain;
-    const char *dot = *domain ? "." : "";
-    char shape[80] = "no shape";
-    tn_status status = TN_E_UNKNOWN;
-    if (tensor->rank != TN_RANK_UNKNOWN)
-        infer_shape_text(tensor->rank, tensor->shape, shape, sizeof shape);
-    if (tensor->dtype != TN_UNDEFINED && !tn_dtype_bits(tensor->dtype))
-        tn__fail(error, status,
-                 "the size of tensor '%.80s' cannot be known: elements of type %s have no fixed "
-                 "size; plan the part of the model behind it",
-                 tensor->name, tn_dtype_name(tensor->dtype));
-    else if (tensor->flags & TN_TENSOR_SEQUENCE)
-        tn__fail(
-            error, status,
-            "the size of sequence '%.80s' cannot be known: %s elements of %s; plan the part of "
-            "the model behind it",
-            tensor->name, tensor->repeat == TN_SIZE_UNKNOWN ? "an unknown number of" : "its",
-            shape);
-    else if (!graph->rules[op])
-        tn__fail(error, status,
-                 "the size of tensor '%.80s' cannot be known: there is no rule for operator "
-                 "%.40s%s%.40s, and the file states %s of type %s for it; state both in the file "
-                 "(value_info)",
-                 tensor->name, domain, dot, type, shape, tn_dtype_name(tensor->dtype));
-    else
-        tn__fail(
-            error, status,
-            "the size of tensor '%.80s' cannot be known: operator %.40s%s%.40s gives %s of type "
-            "%s, as it depends on data, and the file states no more; state the shape in the "
-            "file (value_info)",
-            tensor->name, domain, dot, type, shape, tn_dtype_name(tensor->dtype));
-    return tn__op_where(graph, op, error, status);
-}
-
-/* The first operator in order with an unknown result, preferably one whose inputs are known. */
-static tn_status infer_check_known(const tn_graph *graph, tn_error *error) {
-    tn_op_id first = TN_NONE;
-    tn_tensor_id which = TN_NONE;
-    for (uint32_t id = 0; id < graph->tensor_count; id++)
-        if (graph->tensors[id].producer == TN_NONE && !graph->origins[id].formal &&
-            infer_needs_size(graph, id) && graph->tensors[id].kind != TN_KIND_ACTIVATION &&
-            graph->tensors[id].kind != TN_KIND_OUTPUT)
-            return infer_fail_source(graph, id, error);
-    for (tn_block_id block = 0; block < graph->block_count; block++) {
-        const tn_block *view = &graph->blocks[block].view;
-        for (uint32_t i = 0; i < view->op_count; i++) {
-            const tn_op *op = &graph->ops[view->ops[i]];
-            tn_tensor_id unknown = TN_NONE;
-            for (uint32_t j = op->output_count; j-- > 0;)
-                if (op->outputs[j] != TN_NONE && infer_needs_size(graph, op->outputs[j]))
-                    unknown = op->outputs[j];
-            if (unknown == TN_NONE) continue;
-            bool root = true;
-            for (uint32_t j = 0; j < op->input_count && root; j++)
-                root = op->inputs[j] == TN_NONE ||
-                       graph->tensors[op->inputs[j]].bytes != TN_SIZE_UNKNOWN;
-            if (root) return infer_fail_output(graph, view->ops[i], unknown, error);
-            if (first == TN_NONE) first = view->ops[i], which = unknown;
-        }
-    }
-    if (first != TN_NONE) return infer_fail_output(graph, first, which, error);
-    for (uint32_t id = 0; id < graph->tensor_count; id++)
-        if (graph->origins[id].formal && infer_needs_size(graph, id))
-            return infer_fail_output(graph, graph->blocks[graph->tensors[id].block].view.owner, id,
-                                     error);
-    return TN_OK;
-}
+/* --- the call --------------------------------------------------------------------------------- */
 
 /* What lies inside a dead branch is dead as well. */
 static void infer_spread_dead(tn_graph *graph) {
@@ -453,9 +252,6 @@ static void infer_spread_dead(tn_graph *graph) {
         if (at) graph->blocks[block].view.dead = true;
     }
 }
-
-/* --- the call -----------------------------------------------------------------------------------
- */
 
 /* Back to what the builder said; then sizes of what no operator computes. */
 static tn_status infer_start(tn_graph *graph, tn_error *error) {
@@ -470,15 +266,12 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
         tn_tensor *tensor = &graph->tensors[id];
         infer_reset(graph, id);
         if (tensor->producer != TN_NONE) continue;
-        tn_status status = infer_size(graph, id, error);
+        tn_status status = tn__settle_size(graph, id, error);
         if (status != TN_OK)
             return tn__where(error, status, "%s '%.100s'", tn_kind_name(tensor->kind),
                              tensor->name);
-        if (infer_is_static(tensor) && !tensor->value && tn__elements(tensor) == 0)
-            tensor->value = tensor->dtype == TN_FLOAT32 || tensor->dtype == TN_FLOAT64 ||
-                                    tensor->dtype == TN_FLOAT16 || tensor->dtype == TN_BFLOAT16
-                                ? &empty_floats
-                                : &empty_ints;
+        if (tn__is_static(tensor) && !tensor->value && tn__elements(tensor) == 0)
+            tensor->value = tn__is_integer(tensor->dtype) ? &empty_ints : &empty_floats;
     }
     return TN_OK;
 }
@@ -497,5 +290,5 @@ tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
     tn__arena_release(&state.overflow);
     if (status != TN_OK) return status;
     infer_spread_dead(graph);
-    return infer_check_known(graph, error);
+    return tn__explain_unknown(graph, error);
 }

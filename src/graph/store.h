@@ -44,6 +44,8 @@ struct tn_graph {
     } recent[64];
 };
 
+static inline const char *tn__graph_text(const char *text) { return text ? text : ""; }
+
 /* Sorts every block topologically and checks that names are in scope. */
 tn_status tn__graph_order(tn_graph *graph, tn_error *error);
 
@@ -55,6 +57,22 @@ static inline tn_block_id tn__block_parent(const tn_graph *graph, tn_block_id bl
 
 /* Sets `where` to "node 'name' (Type)" and returns `status`. */
 tn_status tn__op_where(const tn_graph *graph, tn_op_id op, tn_error *error, tn_status status);
+
+/* Memory that is there before the run: parameters, constants, what is folded. */
+static inline bool tn__is_static(const tn_tensor *tensor) {
+    return tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT ||
+           (tensor->flags & TN_TENSOR_FOLDED);
+}
+
+/* Merges what was found for a tensor with what the file states. */
+tn_status tn__settle_merge(tn_infer *infer, tn_tensor_id id);
+/* Computes `bytes`, TN_SIZE_UNKNOWN where something is not known. Errors: E_INVALID (overflow). */
+tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error);
+/* "[1,?,224]" into `text`, cut off where it is full. */
+const char *tn__shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size);
+
+/* E_UNKNOWN that names the cause, if a tensor that needs memory has no known size. */
+tn_status tn__explain_unknown(const tn_graph *graph, tn_error *error);
 
 /* The driver's own state, behind tn_infer.state; NULL when a rule only answers a question. */
 struct infer_state {

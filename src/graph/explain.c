@@ -1,0 +1,101 @@
+/* explain.c - after inference: which size is not known, and whose fault is it?
+ *
+ * Named is an input without a size, else the first operator in order with a result of unknown size
+ * whose own inputs are known: what follows from it is not the cause. Cost: O(operands).
+ */
+#include "graph/store.h"
+
+static bool explain_needs_size(const tn_graph *graph, tn_tensor_id id) {
+    const tn_tensor *tensor = &graph->tensors[id];
+    return tensor->bytes == TN_SIZE_UNKNOWN && !tn__is_static(tensor) &&
+           !graph->blocks[tensor->block].view.dead;
+}
+
+static tn_status explain_source(const tn_graph *graph, tn_tensor_id id, tn_error *error) {
+    const tn_tensor *tensor = &graph->tensors[id];
+    char shape[100] = "of unknown rank";
+    if (tensor->rank != TN_RANK_UNKNOWN)
+        tn__shape_text(tensor->rank, tensor->shape, shape, sizeof shape);
+    tn_status status =
+        tensor->flags & TN_TENSOR_SEQUENCE || !tn_dtype_bits(tensor->dtype)
+            ? tn__fail(error, TN_E_UNKNOWN,
+                       "the size of %s '%.80s' cannot be known: it is a sequence, or its elements "
+                       "(%s) have no fixed size; plan the part of the model behind it",
+                       tn_kind_name(tensor->kind), tensor->name, tn_dtype_name(tensor->dtype))
+            : tn__fail(error, TN_E_UNKNOWN,
+                       "the size of %s '%.80s' is not known: its shape is %s; give its dimensions "
+                       "values",
+                       tn_kind_name(tensor->kind), tensor->name, shape);
+    return tn__where(error, status, "%s '%.100s'", tn_kind_name(tensor->kind), tensor->name);
+}
+
+static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id id,
+                                tn_error *error) {
+    const tn_tensor *tensor = &graph->tensors[id];
+    const char *type = graph->ops[op].type, *domain = graph->ops[op].domain;
+    const char *dot = *domain ? "." : "";
+    char shape[80] = "no shape";
+    tn_status status = TN_E_UNKNOWN;
+    if (tensor->rank != TN_RANK_UNKNOWN)
+        tn__shape_text(tensor->rank, tensor->shape, shape, sizeof shape);
+    if (tensor->dtype != TN_UNDEFINED && !tn_dtype_bits(tensor->dtype))
+        tn__fail(error, status,
+                 "the size of tensor '%.80s' cannot be known: elements of type %s have no fixed "
+                 "size; plan the part of the model behind it",
+                 tensor->name, tn_dtype_name(tensor->dtype));
+    else if (tensor->flags & TN_TENSOR_SEQUENCE)
+        tn__fail(
+            error, status,
+            "the size of sequence '%.80s' cannot be known: %s elements of %s; plan the part of "
+            "the model behind it",
+            tensor->name, tensor->repeat == TN_SIZE_UNKNOWN ? "an unknown number of" : "its",
+            shape);
+    else if (!graph->rules[op])
+        tn__fail(error, status,
+                 "the size of tensor '%.80s' cannot be known: there is no rule for operator "
+                 "%.40s%s%.40s, and the file states %s of type %s for it; state both in the file "
+                 "(value_info)",
+                 tensor->name, domain, dot, type, shape, tn_dtype_name(tensor->dtype));
+    else
+        tn__fail(
+            error, status,
+            "the size of tensor '%.80s' cannot be known: operator %.40s%s%.40s gives %s of type "
+            "%s, as it depends on data, and the file states no more; state the shape in the "
+            "file (value_info)",
+            tensor->name, domain, dot, type, shape, tn_dtype_name(tensor->dtype));
+    return tn__op_where(graph, op, error, status);
+}
+
+/* The first operator in order with an unknown result, preferably one whose inputs are known. */
+tn_status tn__explain_unknown(const tn_graph *graph, tn_error *error) {
+    tn_op_id first = TN_NONE;
+    tn_tensor_id which = TN_NONE;
+    for (uint32_t id = 0; id < graph->tensor_count; id++)
+        if (graph->tensors[id].producer == TN_NONE && !graph->origins[id].formal &&
+            explain_needs_size(graph, id) && graph->tensors[id].kind != TN_KIND_ACTIVATION &&
+            graph->tensors[id].kind != TN_KIND_OUTPUT)
+            return explain_source(graph, id, error);
+    for (tn_block_id block = 0; block < graph->block_count; block++) {
+        const tn_block *view = &graph->blocks[block].view;
+        for (uint32_t i = 0; i < view->op_count; i++) {
+            const tn_op *op = &graph->ops[view->ops[i]];
+            tn_tensor_id unknown = TN_NONE;
+            for (uint32_t j = op->output_count; j-- > 0;)
+                if (op->outputs[j] != TN_NONE && explain_needs_size(graph, op->outputs[j]))
+                    unknown = op->outputs[j];
+            if (unknown == TN_NONE) continue;
+            bool root = true;
+            for (uint32_t j = 0; j < op->input_count && root; j++)
+                root = op->inputs[j] == TN_NONE ||
+                       graph->tensors[op->inputs[j]].bytes != TN_SIZE_UNKNOWN;
+            if (root) return explain_output(graph, view->ops[i], unknown, error);
+            if (first == TN_NONE) first = view->ops[i], which = unknown;
+        }
+    }
+    if (first != TN_NONE) return explain_output(graph, first, which, error);
+    for (uint32_t id = 0; id < graph->tensor_count; id++)
+        if (graph->origins[id].formal && explain_needs_size(graph, id))
+            return explain_output(graph, graph->blocks[graph->tensors[id].block].view.owner, id,
+                                  error);
+    return TN_OK;
+}

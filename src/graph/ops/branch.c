@@ -1,0 +1,102 @@
+/* branch.c - If.
+ *
+ * With a known condition the other branch is dead and the result is the taken branch's. Without,
+ * the result must hold either: where both are known and differ, the larger extent, as an upper
+ * bound. Source: operator texts of ONNX, opsets 1 to 21.
+ */
+#include "graph/control.h"
+
+/* The branch that runs: 0 then, 1 else, 2 not known. */
+static uint32_t branch_taken(const tn_infer *infer) {
+    uint32_t count;
+    const int64_t *condition = tn__value_ints(infer, 0, &count);
+    return !condition || count != 1 ? 2 : condition[0] ? 0 : 1;
+}
+
+static tn_status branch_branches(tn_infer *infer, tn_block_id branch[2]) {
+    TN_TRY(tn__control_body(infer, "then_branch", &branch[0]));
+    TN_TRY(tn__control_body(infer, "else_branch", &branch[1]));
+    for (uint32_t i = 0; i < 2; i++)
+        TN_TRY(tn__control_check(infer, tn_graph_block(infer->graph, branch[i]), 0,
+                                 tn__output_count(infer)));
+    return TN_OK;
+}
+
+static tn_status branch_if_enter(tn_infer *infer, uint32_t round, bool *again) {
+    tn_block_id branch[2];
+    uint32_t taken = branch_taken(infer);
+    *again = round == 0;
+    if (round) return TN_OK;
+    TN_TRY(branch_branches(infer, branch));
+    if (taken < 2) tn__set_dead(infer, branch[1 - taken]);
+    return TN_OK;
+}
+
+/* What holds whichever of two is the result. */
+static tn_status branch_either(tn_infer *infer, uint32_t index, const tn_tensor *a,
+                               const tn_tensor *b) {
+    int64_t shape[TN_RANK_MAX];
+    tn_tensor either = *a;
+    if (a->dtype != b->dtype) either.dtype = TN_UNDEFINED;
+    either.flags |= b->flags & TN_TENSOR_BOUND;
+    if (a->repeat != b->repeat) either.repeat = TN_SIZE_UNKNOWN;
+    if (a->rank != b->rank || a->rank == TN_RANK_UNKNOWN) {
+        either.rank = TN_RANK_UNKNOWN;
+        return tn__control_set(infer, index, &either);
+    }
+    for (uint32_t d = 0; d < a->rank; d++) {
+        int64_t x = a->shape[d], y = b->shape[d];
+        shape[d] = x == TN_DIM_UNKNOWN || y == TN_DIM_UNKNOWN ? TN_DIM_UNKNOWN : x > y ? x : y;
+        if (x != y && shape[d] != TN_DIM_UNKNOWN) either.flags |= TN_TENSOR_BOUND;
+    }
+    either.shape = shape;
+    return tn__control_set(infer, index, &either);
+}
+
+static tn_status branch_if(tn_infer *infer) {
+    tn_block_id branch[2];
+    uint32_t taken = branch_taken(infer);
+    TN_TRY(branch_branches(infer, branch));
+    const tn_block *yes = tn_graph_block(infer->graph, branch[0]);
+    const tn_block *no = tn_graph_block(infer->graph, branch[1]);
+    for (uint32_t i = 0; i < tn__output_count(infer); i++) {
+        const tn_tensor *a = tn__control_tensor(infer, (taken == 1 ? no : yes)->outputs[i]);
+        const tn_tensor *b = tn__control_tensor(infer, (taken == 0 ? yes : no)->outputs[i]);
+        TN_TRY(a == b ? tn__control_set(infer, i, a) : branch_either(infer, i, a, b));
+    }
+    return TN_OK;
+}
+
+static tn_status branch_if_fold(tn_infer *infer) {
+    tn_block_id branch[2];
+    uint32_t taken = branch_taken(infer);
+    if (taken == 2) return TN_OK;
+    TN_TRY(branch_branches(infer, branch));
+    const tn_block *view = tn_graph_block(infer->graph, branch[taken]);
+    for (uint32_t i = 0; i < tn__output_count(infer); i++) {
+        const tn_tensor *from = tn__control_tensor(infer, view->outputs[i]);
+        if (!(from->flags & TN_TENSOR_FOLDED) && from->kind != TN_KIND_PARAMETER &&
+            from->kind != TN_KIND_CONSTANT)
+            continue;
+        tn__set_folded(infer, i);
+        if (!from->value) continue;
+        if (from->value->ints)
+            TN_TRY(tn__set_value_ints(infer, i, from->value->ints, from->value->count));
+        else
+            TN_TRY(tn__set_value_floats(infer, i, from->value->floats, from->value->count));
+    }
+    return TN_OK;
+}
+
+static const tn_op_rule branch_rules[] = {
+    {.type = "If",
+     .inputs_min = 1,
+     .inputs_max = 1,
+     .outputs_max = UINT32_MAX,
+     .shape = branch_if,
+     .fold = branch_if_fold,
+     .flags = TN_RULE_CONTROL,
+     .enter = branch_if_enter},
+};
+
+TN_OP_FAMILY(branch, "");

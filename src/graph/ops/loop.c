@@ -1,0 +1,107 @@
+/* loop.c - Loop.
+ *
+ * What the loop collects gets the number of iterations as its first extent: exact when nothing can
+ * stop the loop early, else an upper bound. What it carries: see control.h.
+ * Source: operator texts of ONNX, opsets 1 to 21.
+ */
+#include "graph/control.h"
+
+#define LOOP_TRIPS_MAX (INT64_C(1) << 31) /* "for ever" in exports of while loops */
+
+static tn_status loop_body(tn_infer *infer, const tn_block **body, uint32_t *carried) {
+    tn_block_id block;
+    TN_TRY(tn__control_body(infer, "body", &block));
+    *body = tn_graph_block(infer->graph, block);
+    *carried = tn__input_count(infer) > 2 ? tn__input_count(infer) - 2 : 0;
+    uint32_t outputs = tn__output_count(infer);
+    return tn__control_check(infer, *body, (uint64_t)*carried + 2,
+                             (uint64_t)(outputs > *carried ? outputs : *carried) + 1);
+}
+
+static tn_status loop_enter(tn_infer *infer, uint32_t round, bool *again) {
+    const tn_block *body;
+    uint32_t carried;
+    TN_TRY(loop_body(infer, &body, &carried));
+    if (round == 0) {
+        TN_TRY(tn__control_scalar(infer, body->inputs[0], TN_INT64));
+        TN_TRY(tn__control_scalar(infer, body->inputs[1], TN_BOOL));
+        for (uint32_t i = 0; i < carried; i++) {
+            const tn_tensor *initial = tn__input(infer, 2 + i);
+            if (initial) TN_TRY(tn__set_formal(infer, body->inputs[2 + i], initial));
+        }
+        *again = true;
+        return TN_OK;
+    }
+    for (uint32_t i = 0; i < carried && !tn__control_settled(round, carried); i++)
+        TN_TRY(tn__control_widen(infer, body->inputs[2 + i],
+                                 tn__control_tensor(infer, body->outputs[1 + i]), again));
+    return TN_OK;
+}
+
+/* Whether the condition that the body computes is the one it was given: through Identity and Cast
+ * only. */
+static bool loop_keeps_condition(const tn_infer *infer, const tn_block *body) {
+    tn_tensor_id at = body->outputs[0];
+    for (uint32_t hops = 0; hops < 16; hops++) {
+        if (at == body->inputs[1]) return true;
+        tn_op_id producer = tn__control_tensor(infer, at)->producer;
+        if (producer == TN_NONE) return false;
+        const tn_op *op = tn_graph_op(infer->graph, producer);
+        if ((strcmp(op->type, "Identity") && strcmp(op->type, "Cast")) || op->input_count != 1 ||
+            op->inputs[0] == TN_NONE)
+            return false;
+        at = op->inputs[0];
+    }
+    return false;
+}
+
+/* The number of iterations, TN_DIM_UNKNOWN if nothing bounds it; *exact false: it may be fewer. */
+static int64_t loop_trips(const tn_infer *infer, const tn_block *body, bool *exact) {
+    uint32_t count;
+    const int64_t *most = tn__value_ints(infer, 0, &count);
+    int64_t trips = most && count == 1 ? (most[0] > 0 ? most[0] : 0) : TN_DIM_UNKNOWN;
+    *exact = true;
+    if (!tn__input(infer, 1)) return trips; /* without a condition only the count decides */
+    const int64_t *first = tn__value_ints(infer, 1, &count);
+    const tn_value *later = tn__control_tensor(infer, body->outputs[0])->value;
+    bool starts = first && count == 1 && first[0];
+    if (first && count == 1 && !first[0]) return 0;
+    if (later && later->ints && later->count == 1) {
+        if (!later->ints[0] && trips != 0) trips = 1;
+        *exact = starts;
+    } else {
+        *exact = starts && loop_keeps_condition(infer, body);
+    }
+    return !*exact && trips >= LOOP_TRIPS_MAX ? TN_DIM_UNKNOWN : trips;
+}
+
+static tn_status loop_shape(tn_infer *infer) {
+    const tn_block *body;
+    uint32_t carried;
+    bool exact;
+    TN_TRY(loop_body(infer, &body, &carried));
+    int64_t trips = loop_trips(infer, body, &exact);
+    for (uint32_t i = 0; i < tn__output_count(infer); i++) {
+        if (i < carried) {
+            TN_TRY(tn__control_set(infer, i, tn__control_tensor(infer, body->inputs[2 + i])));
+            continue;
+        }
+        const tn_tensor *each = tn__control_tensor(infer, body->outputs[1 + i]);
+        TN_TRY(tn__control_collect(infer, i, each, 0, trips));
+        if (!exact && trips != TN_DIM_UNKNOWN) tn__set_bound(infer, i);
+    }
+    return TN_OK;
+}
+
+static const tn_op_rule loop_rules[] = {
+    {.type = "Loop",
+     .inputs_min = 0,
+     .inputs_max = UINT32_MAX,
+     .outputs_max = UINT32_MAX,
+     .shape = loop_shape,
+     .flags = TN_RULE_CONTROL,
+     .monotone = 1,
+     .enter = loop_enter},
+};
+
+TN_OP_FAMILY(loop, "");

@@ -1,0 +1,168 @@
+/* scan.c - Scan and SequenceMap: a block for each element.
+ *
+ * Source: operator texts of ONNX, opsets 8 to 21.
+ */
+#include "graph/control.h"
+
+typedef struct scan_plan {
+    const tn_block *body;
+    uint32_t states, scans; /* inputs of either sort */
+    uint32_t first;         /* opset 8: an optional input before them, and a batch dimension */
+    uint32_t batch;
+} scan_plan;
+
+static tn_status scan_read(tn_infer *infer, scan_plan *scan) {
+    tn_block_id block;
+    int64_t scans = tn__attr_int(infer, "num_scan_inputs", 0);
+    TN_TRY(tn__control_body(infer, "body", &block));
+    scan->body = tn_graph_block(infer->graph, block);
+    scan->first = scan->batch = infer->version < 9;
+    if (tn__input_count(infer) <= scan->first) return tn__infer_fail(infer, "it has no inputs");
+    uint32_t inputs = tn__input_count(infer) - scan->first;
+    if (scans < 1 || scans > inputs)
+        return tn__infer_fail(infer, "num_scan_inputs is %lld of %u inputs", (long long)scans,
+                              inputs);
+    scan->scans = (uint32_t)scans;
+    scan->states = inputs - scan->scans;
+    uint32_t outputs = tn__output_count(infer);
+    return tn__control_check(infer, scan->body, inputs,
+                             outputs > scan->states ? outputs : scan->states);
+}
+
+/* Entry i of an attribute with one axis per scan input or output; 0 without. */
+static tn_status scan_axis(const tn_infer *infer, const char *name, uint32_t i, uint32_t rank,
+                           uint32_t *axis) {
+    uint32_t count;
+    const int64_t *axes = tn__attr_ints(infer, name, &count);
+    return tn__axis(infer, axes && i < count ? axes[i] : 0, rank, axis);
+}
+
+/* `tensor` without the batch dimension and, for a scan input, without the scanned one. */
+static tn_status scan_formal(tn_infer *infer, const scan_plan *scan, uint32_t i) {
+    const tn_tensor *tensor = tn__input(infer, scan->first + i);
+    int64_t shape[TN_RANK_MAX];
+    if (!tensor) return tn__infer_fail(infer, "input %u is omitted", scan->first + i);
+    tn_tensor each = *tensor;
+    if (!tn__rank_known(tensor)) return tn__set_formal(infer, scan->body->inputs[i], &each);
+    bool scanned = i >= scan->states;
+    uint32_t axis = TN_RANK_MAX;
+    if (tensor->rank < scan->batch + scanned)
+        return tn__infer_fail(infer, "'%.80s' has rank %u, too few to scan", tensor->name,
+                              tensor->rank);
+    if (scanned && !scan->batch)
+        TN_TRY(scan_axis(infer, "scan_input_axes", i - scan->states, tensor->rank, &axis));
+    else if (scanned)
+        axis = 1;
+    each.rank = 0;
+    for (uint32_t d = scan->batch; d < tensor->rank; d++)
+        if (d != axis) shape[each.rank++] = tensor->shape[d];
+    each.shape = shape;
+    return tn__set_formal(infer, scan->body->inputs[i], &each);
+}
+
+static tn_status scan_enter(tn_infer *infer, uint32_t round, bool *again) {
+    scan_plan scan;
+    TN_TRY(scan_read(infer, &scan));
+    for (uint32_t i = 0; round == 0 && i < scan.states + scan.scans; i++)
+        TN_TRY(scan_formal(infer, &scan, i));
+    *again = round == 0;
+    for (uint32_t i = 0; round && i < scan.states && !tn__control_settled(round, scan.states); i++)
+        TN_TRY(tn__control_widen(infer, scan.body->inputs[i],
+                                 tn__control_tensor(infer, scan.body->outputs[i]), again));
+    return TN_OK;
+}
+
+/* The scanned extent, on which all scan inputs must agree. */
+static tn_status scan_length(tn_infer *infer, const scan_plan *scan, int64_t *length) {
+    *length = TN_DIM_UNKNOWN;
+    for (uint32_t i = 0; i < scan->scans; i++) {
+        const tn_tensor *tensor = tn__input(infer, scan->first + scan->states + i);
+        uint32_t axis = 1;
+        if (!tn__rank_known(tensor)) continue;
+        if (!scan->batch) TN_TRY(scan_axis(infer, "scan_input_axes", i, tensor->rank, &axis));
+        int64_t extent = tensor->shape[axis];
+        if (extent == TN_DIM_UNKNOWN) continue;
+        if (*length != TN_DIM_UNKNOWN && *length != extent && !(tensor->flags & TN_TENSOR_BOUND))
+            return tn__infer_fail(infer, "scan inputs of %lld and %lld elements",
+                                  (long long)*length, (long long)extent);
+        if (*length == TN_DIM_UNKNOWN || extent > *length) *length = extent;
+    }
+    return TN_OK;
+}
+
+static tn_status scan_shape(tn_infer *infer) {
+    scan_plan scan;
+    int64_t length;
+    TN_TRY(scan_read(infer, &scan));
+    TN_TRY(scan_length(infer, &scan, &length));
+    for (uint32_t i = 0; i < tn__output_count(infer); i++) {
+        bool state = i < scan.states;
+        const tn_tensor *each =
+            tn__control_tensor(infer, state ? scan.body->inputs[i] : scan.body->outputs[i]);
+        uint32_t axis = 0;
+        if (scan.batch) { /* opset 8: [batch, ...] and [batch, length, ...] */
+            const tn_tensor *any = tn__input(infer, scan.first);
+            tn_tensor row = *each;
+            int64_t shape[TN_RANK_MAX + 1];
+            if (!state && tn__rank_known(each) && each->rank + 2 <= TN_RANK_MAX) {
+                shape[0] = length;
+                if (each->rank) memcpy(shape + 1, each->shape, each->rank * sizeof *shape);
+                row.rank++;
+                row.shape = shape;
+            }
+            int64_t batch = tn__rank_known(any) ? any->shape[0] : TN_DIM_UNKNOWN;
+            TN_TRY(tn__control_collect(infer, i, &row, 0, batch));
+        } else if (state) {
+            TN_TRY(tn__control_set(infer, i, each));
+        } else {
+            if (tn__rank_known(each))
+                TN_TRY(
+                    scan_axis(infer, "scan_output_axes", i - scan.states, each->rank + 1, &axis));
+            TN_TRY(tn__control_collect(infer, i, each, axis, length));
+        }
+    }
+    return TN_OK;
+}
+
+/* --- SequenceMap --------------------------------------------------------------------------------
+ */
+
+static tn_status scan_map_enter(tn_infer *infer, uint32_t round, bool *again) {
+    tn_block_id block;
+    *again = round == 0;
+    if (round) return TN_OK;
+    TN_TRY(tn__control_body(infer, "body", &block));
+    const tn_block *body = tn_graph_block(infer->graph, block);
+    TN_TRY(tn__control_check(infer, body, tn__input_count(infer), tn__output_count(infer)));
+    for (uint32_t i = 0; i < body->input_count; i++) {
+        if (!tn__input(infer, i)) return tn__infer_fail(infer, "input %u is omitted", i);
+        tn_tensor each = *tn__input(infer, i);
+        each.flags &= ~(uint32_t)TN_TENSOR_SEQUENCE;
+        each.repeat = 1;
+        TN_TRY(tn__set_formal(infer, body->inputs[i], &each));
+    }
+    return TN_OK;
+}
+
+static tn_status scan_map(tn_infer *infer) {
+    tn_block_id block;
+    TN_TRY(tn__control_body(infer, "body", &block));
+    const tn_block *body = tn_graph_block(infer->graph, block);
+    for (uint32_t i = 0; i < tn__output_count(infer); i++) {
+        const tn_tensor *each = tn__control_tensor(infer, body->outputs[i]);
+        TN_TRY(tn__set_sequence(infer, i, each->dtype, each->rank, each->shape,
+                                tn__input(infer, 0)->repeat));
+    }
+    return TN_OK;
+}
+
+/* clang-format off */
+#define SCAN(name, least, most) .type = #name, .inputs_min = least, .inputs_max = most,         \
+    .outputs_max = UINT32_MAX, .flags = TN_RULE_CONTROL
+static const tn_op_rule scan_rules[] = {
+    {SCAN(Scan, 0, UINT32_MAX), .shape = scan_shape, .enter = scan_enter},
+    {SCAN(SequenceMap, 1, UINT32_MAX), .shape = scan_map, .enter = scan_map_enter},
+};
+/* clang-format on */
+
+TN_OP_FAMILY(scan, "");

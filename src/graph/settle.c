@@ -1,0 +1,103 @@
+/* settle.c - what a rule decided becomes final: the file has its say, and the size is computed.
+ *
+ * An exact extent of a rule must be what the file states, or the error names both; unknown extents
+ * and upper bounds give way to the file. Cost: O(rank).
+ */
+#include <stdio.h>
+
+#include "graph/store.h"
+
+const char *tn__shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size) {
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (uint32_t i = 0; i < rank && used < size; i++) {
+        const char *comma = i ? "," : "";
+        int more = shape[i] == TN_DIM_UNKNOWN
+                       ? snprintf(text + used, size - used, "%s?", comma)
+                       : snprintf(text + used, size - used, "%s%lld", comma, (long long)shape[i]);
+        used += (size_t)more;
+    }
+    if (used < size) snprintf(text + used, size - used, "]");
+    return text;
+}
+
+static tn_status settle_contradiction(tn_infer *infer, const tn_tensor *tensor,
+                                      const tn__origin *origin) {
+    char found[100], stated[100];
+    return tn__infer_fail(
+        infer,
+        "tensor '%.80s' has shape %s by the rule of %.40s, but the file states "
+        "%s; correct the one that is wrong",
+        tensor->name, tn__shape_text(tensor->rank, tensor->shape, found, sizeof found),
+        infer->op->type, tn__shape_text(origin->rank, origin->shape, stated, sizeof stated));
+}
+
+/* Extents: an exact extent of the rule must be what the file states; unknown ones and bounds give
+ * way to it. */
+static tn_status settle_extents(tn_infer *infer, tn_tensor *tensor, const tn__origin *origin) {
+    bool bound = (tensor->flags & TN_TENSOR_BOUND) != 0, all_stated = true, changed = false;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        int64_t own = tensor->shape[i], stated = origin->shape[i];
+        if (stated == TN_DIM_UNKNOWN) {
+            all_stated = false;
+        } else if (own != stated) {
+            if (own != TN_DIM_UNKNOWN && !bound) return settle_contradiction(infer, tensor, origin);
+            changed = true;
+        }
+    }
+    if (bound && all_stated) tensor->flags &= ~(uint32_t)TN_TENSOR_BOUND;
+    if (!changed) return TN_OK;
+    if (all_stated) {
+        tensor->shape = origin->shape;
+        return TN_OK;
+    }
+    int64_t *merged = tn__arena_array(&infer->graph->found, tensor->rank, sizeof *merged);
+    if (!merged) return tn__infer_no_memory(infer);
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        merged[i] = origin->shape[i] != TN_DIM_UNKNOWN ? origin->shape[i] : tensor->shape[i];
+    tensor->shape = merged;
+    return TN_OK;
+}
+
+tn_status tn__settle_merge(tn_infer *infer, tn_tensor_id id) {
+    tn_tensor *tensor = &infer->graph->tensors[id];
+    const tn__origin *origin = &infer->graph->origins[id];
+    if (tensor->dtype == TN_UNDEFINED) tensor->dtype = origin->dtype;
+    if (origin->dtype != TN_UNDEFINED && tensor->dtype != origin->dtype)
+        return tn__infer_fail(
+            infer,
+            "tensor '%.80s' has type %s by the rule of %.40s, but the file states "
+            "%s; correct the one that is wrong",
+            tensor->name, tn_dtype_name(tensor->dtype), infer->op->type,
+            tn_dtype_name(origin->dtype));
+    if (origin->rank == TN_RANK_UNKNOWN) return TN_OK;
+    if (tensor->rank == TN_RANK_UNKNOWN) {
+        tensor->rank = origin->rank;
+        tensor->shape = origin->shape;
+        tensor->flags |= TN_TENSOR_STATED;
+        return TN_OK;
+    }
+    if (tensor->rank != origin->rank) return settle_contradiction(infer, tensor, origin);
+    return settle_extents(infer, tensor, origin);
+}
+
+tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error) {
+    tn_tensor *tensor = &graph->tensors[id];
+    uint64_t bytes;
+    tensor->bytes = tensor->repeat == 0 ? 0 : TN_SIZE_UNKNOWN; /* an empty sequence */
+    if (tensor->repeat == 0 || tensor->repeat == TN_SIZE_UNKNOWN) return TN_OK;
+    for (uint32_t i = 0; i < tensor->rank && tensor->rank != TN_RANK_UNKNOWN; i++)
+        if (tensor->shape[i] == TN_DIM_UNKNOWN) return TN_OK; /* the common case, without words */
+    tn_error detail;
+    tn_status status =
+        tn_tensor_size(tensor->dtype, tensor->format, tensor->rank, tensor->shape, &bytes, &detail);
+    if (status == TN_E_UNKNOWN) return TN_OK;
+    if (status != TN_OK)
+        TN_FAIL(error, status, "the size of tensor '%.80s' cannot be represented: %.200s",
+                tensor->name, detail.message);
+    if (!tn__mul(bytes, tensor->repeat, &tensor->bytes) || tensor->bytes == TN_SIZE_UNKNOWN) {
+        tensor->bytes = TN_SIZE_UNKNOWN;
+        TN_FAIL(error, TN_E_INVALID, "the size of sequence '%.80s' overflows 64 bits",
+                tensor->name);
+    }
+    return TN_OK;
+}
