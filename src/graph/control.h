@@ -11,7 +11,7 @@
 
 /* The block of an attribute. Errors: E_INVALID when it is missing. */
 tn_status tn__control_body(tn_infer *infer, const char *name, tn_block_id *block);
-/* Errors: E_INVALID when the block has not so many inputs and outputs. */
+/* Errors: E_INVALID when the block has another number of inputs, or fewer outputs. */
 tn_status tn__control_check(tn_infer *infer, const tn_block *body, uint64_t inputs,
                             uint64_t outputs);
 const tn_tensor *tn__control_tensor(const tn_infer *infer, tn_tensor_id id);
