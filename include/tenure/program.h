@@ -95,7 +95,7 @@ typedef struct tn_occupancy tn_occupancy;
 typedef enum tn_inplace {
     TN_INPLACE_CHOOSE, /* by rule, for the lowest peak of live bytes */
     TN_INPLACE_NONE,
-    TN_INPLACE_CLAIMED /* wherever `claimed` puts output and input at one offset, and rules allow */
+    TN_INPLACE_CLAIMED /* as CHOOSE, but tensors join only where `claimed` does not say otherwise */
 } tn_inplace;
 
 typedef struct tn_occupancy_options {

@@ -24,6 +24,7 @@ typedef struct groups_state {
     uint32_t *next;  /* [lives] next member of the body, OCC_NONE at the end */
     uint32_t *head;  /* [lives] by root: newest member that may still live */
     uint32_t *begin; /* [lives] by root: first step of the body */
+    uint64_t *base;  /* [lives] by root: offset of the body that claims imply, or SIZE_UNKNOWN */
 } groups_state;
 
 static void groups_open(groups_state *groups, uint32_t id) {
@@ -47,26 +48,41 @@ static void groups_join(groups_state *groups, uint32_t id, uint32_t with, tn_sha
     groups->head[root] = id;
 }
 
-/* --- views --- */
+/* --- claims: where another planner says that it put a tensor --- */
 
-static bool groups_claim_agrees(const occ_state *occ, const occ_life *life, const occ_life *with,
-                                uint64_t offset) {
-    const uint64_t *claimed = occ->options.claimed;
-    if (occ->options.inplace != TN_INPLACE_CLAIMED || claimed == NULL) return true;
-    if (with->tensor == TN_NONE) return false;
-    uint64_t mine = claimed[life->tensor], theirs = claimed[with->tensor], sum;
-    if (mine == TN_SIZE_UNKNOWN && theirs == TN_SIZE_UNKNOWN) return true;
-    return theirs != TN_SIZE_UNKNOWN && tn__add(theirs, offset, &sum) && mine == sum;
+static uint64_t groups_claim(const occ_state *occ, const occ_life *life) {
+    bool claims = occ->options.inplace == TN_INPLACE_CLAIMED && occ->options.claimed != NULL;
+    return claims && life->tensor != TN_NONE ? occ->options.claimed[life->tensor] : TN_SIZE_UNKNOWN;
 }
 
-static bool groups_view_fits(const occ_state *occ, const occ_life *life) {
+/* Whether a life may lie at `delta` of a body: nothing is claimed of one of them, or both agree. */
+static bool groups_claim_agrees(const groups_state *groups, const occ_life *life, uint32_t root,
+                                uint64_t delta) {
+    uint64_t claim = groups_claim(groups->occ, life), base = groups->base[root], sum;
+    if (claim == TN_SIZE_UNKNOWN) return true;
+    if (base == TN_SIZE_UNKNOWN) return claim >= delta;
+    return tn__add(base, delta, &sum) && claim == sum;
+}
+
+/* The first claim in a body says where the body is. */
+static void groups_note_claim(groups_state *groups, const occ_life *life) {
+    uint64_t claim = groups_claim(groups->occ, life);
+    uint64_t *base = &groups->base[life->root];
+    if (claim != TN_SIZE_UNKNOWN && *base == TN_SIZE_UNKNOWN && claim >= life->delta)
+        *base = claim - life->delta;
+}
+
+/* --- views --- */
+
+static bool groups_view_fits(const groups_state *groups, const occ_life *life) {
+    const occ_state *occ = groups->occ;
     const occ_life *source = &occ->lives[life->source];
     uint64_t end, alignment = occ->options.alignment;
     if (life->must) return true;
     if (occ->options.no_views || life->whole || source->whole) return false;
     if (!tn__add(life->offset, life->bytes, &end) || end > source->bytes) return false;
     return (source->delta + life->offset) % alignment == 0 &&
-           groups_claim_agrees(occ, life, source, life->offset);
+           groups_claim_agrees(groups, life, source->root, source->delta + life->offset);
 }
 
 static void groups_view(groups_state *groups, uint32_t id) {
@@ -142,7 +158,7 @@ static uint32_t groups_choose(groups_state *groups, uint32_t id) {
         const occ_life *input = &occ->lives[candidate];
         if (input->bytes != life->bytes || input->whole || input->last != life->first + 1) continue;
         if (input->delta % occ->options.alignment != 0) continue;
-        if (!groups_claim_agrees(occ, life, input, 0)) continue;
+        if (!groups_claim_agrees(groups, life, input->root, input->delta)) continue;
         if (!groups_is_last(groups, candidate, life->first)) continue;
         if (groups_reads_askew(occ, op, candidate, life->first)) continue;
         if (best == OCC_NONE || groups->begin[input->root] > groups->begin[occ->lives[best].root])
@@ -156,11 +172,12 @@ static void groups_place(groups_state *groups, uint32_t id) {
     occ_life *life = &occ->lives[id];
     uint32_t with = OCC_NONE;
     tn_share share = TN_SHARE_OWN;
-    if (life->joins) {
-        with = life->earlier;
-    } else if (life->source != OCC_NONE && groups_view_fits(occ, life)) {
+    if (life->source != OCC_NONE && !life->joins && groups_view_fits(groups, life)) {
         groups_view(groups, id);
         return;
+    }
+    if (life->joins) {
+        with = life->earlier;
     } else if (life->output != OCC_NONE && life->bytes > 0 &&
                occ->options.inplace != TN_INPLACE_NONE) {
         with = groups_choose(groups, id);
@@ -182,10 +199,17 @@ tn_status tn__occ_join(occ_state *occ) {
     groups.next = tn__alloc_array(occ->context, n, sizeof *groups.next);
     groups.head = tn__alloc_array(occ->context, n, sizeof *groups.head);
     groups.begin = tn__alloc_array(occ->context, n, sizeof *groups.begin);
-    bool all = groups.next != NULL && groups.head != NULL && groups.begin != NULL;
-    for (uint32_t id = 0; id < n && all; id++) groups_place(&groups, id);
+    groups.base = tn__alloc_array(occ->context, n, sizeof *groups.base);
+    bool all =
+        groups.next != NULL && groups.head != NULL && groups.begin != NULL && groups.base != NULL;
+    for (uint32_t id = 0; id < n && all; id++) {
+        groups.base[id] = TN_SIZE_UNKNOWN;
+        groups_place(&groups, id);
+        groups_note_claim(&groups, &occ->lives[id]);
+    }
     tn__free(occ->context, groups.next, n * sizeof *groups.next);
     tn__free(occ->context, groups.head, n * sizeof *groups.head);
     tn__free(occ->context, groups.begin, n * sizeof *groups.begin);
+    tn__free(occ->context, groups.base, n * sizeof *groups.base);
     return all ? TN_OK : tn__no_memory(occ->error, "bodies");
 }

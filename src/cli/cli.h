@@ -1,0 +1,76 @@
+/* cli.h - what the subcommands share: the table of commands, input, errors, progress.
+ *
+ * A command is one file in commands/ and one line in commands.def: a table of options, parsed into
+ * a struct, one chain of public calls, printed.
+ */
+#ifndef TN_CLI_CLI_H
+#define TN_CLI_CLI_H
+
+#include <argp.h>
+
+#include <tenure/tenure.h>
+
+typedef struct cli_command {
+    const char *name;
+    const char *summary;                     /* one line for `tenure --help` */
+    int (*run)(int count, char **arguments); /* arguments[0] is "tenure NAME"; exit status */
+} cli_command;
+
+/* A row of a command's options: X(key, name, argument or NULL, help). Help is required. */
+#define CLI_OPTION(key, name, argument, help)                                                      \
+    {name, key, argument, 0 * (int)sizeof(char[sizeof(help) > 8 ? 1 : -1]), help, 0},
+
+/* Prints "tenure: WHERE: MESSAGE" and returns the exit status. */
+int cli_fail(const tn_error *error);
+/* Parses the value of an option, or ends the program with a usage error that names it. */
+uint64_t cli_size(struct argp_state *state, const char *option, const char *text);
+uint64_t cli_number(struct argp_state *state, const char *option, const char *text);
+double cli_duration(struct argp_state *state, const char *option, const char *text);
+/* Standard output whole or an error: flushed, and checked. Returns `status`, or 2 when it failed.
+ */
+int cli_finish(int status);
+
+/* --- input: a model or a problem --- */
+
+enum { /* keys of the shared options; commands use letters and numbers from 400 */
+       CLI_DIM = 300,
+       CLI_INPUT_SHAPE,
+       CLI_PARAMETER,
+       CLI_FORMAT,
+       CLI_ALIGNMENT,
+       CLI_NO_INPLACE,
+       CLI_NO_VIEWS,
+};
+
+typedef struct cli_input {
+    const char *path;
+    tn_import_options import;
+    tn_occupancy_options occupancy_options;
+    bool has_model_options; /* one that makes sense for models only was given */
+    uint64_t alignment;     /* 0: the default of the input */
+    /* what was loaded */
+    tn_graph *graph;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_problem *own; /* when the input is a problem */
+    const tn_problem *problem;
+    tn_stage stages[8];
+    uint32_t stage_count;
+} cli_input;
+
+/* The options that say how to read the input; a child of each command's parser. */
+extern const struct argp cli_input_argp;
+bool cli_input_is_model(const cli_input *input);
+tn_status cli_input_load_graph(cli_input *input, tn_error *error); /* models only */
+tn_status cli_input_load(cli_input *input, tn_error *error);       /* sets `problem` */
+void cli_input_release(cli_input *input);
+void cli_stage(cli_input *input, const char *name, double seconds);
+double cli_clock(void);
+
+/* --- progress --- */
+
+/* A context that draws a bar on standard error when it is a terminal and work takes long. */
+tn_context cli_context(void);
+void cli_progress_end(void);
+
+#endif

@@ -1,0 +1,214 @@
+/* plan.c - `tenure plan`: how much memory, with and without reuse; the plan, proved and drawn. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLAN_OUTPUTS_MAX 16u
+#define PLAN_HOLDERS 5u
+
+enum {
+    PLAN_PLANNER = 400,
+    PLAN_CAPACITY,
+    PLAN_THREADS,
+    PLAN_SEED,
+    PLAN_TIMEOUT,
+    PLAN_WORK,
+    PLAN_JSON
+};
+
+#define PLAN_OPTIONS(X)                                                                            \
+    X(PLAN_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                     \
+    X(PLAN_CAPACITY, "capacity", "SIZE",                                                           \
+      "bytes there are: ask whether it fits (as little as can be)")                                \
+    X(PLAN_THREADS, "threads", "N", "threads to use; they never change the answer (1)")            \
+    X(PLAN_SEED, "seed", "N", "seed of planners that draw lots (0)")                               \
+    X(PLAN_TIMEOUT, "timeout", "TIME",                                                             \
+      "stop after 10s, 500ms, 2m with the best plan so far (never)")                               \
+    X(PLAN_WORK, "work-limit", "N", "stop after N units of work: repeatable (no limit)")           \
+    X('o', "output", "FILE", "write the plan: .json .csv .html .svg; may be repeated")             \
+    X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
+
+typedef struct plan_arguments {
+    cli_input input;
+    tn_plan_options options;
+    const char *outputs[PLAN_OUTPUTS_MAX];
+    uint32_t output_count;
+    bool json;
+} plan_arguments;
+
+static const struct argp_option plan_options[] = {PLAN_OPTIONS(CLI_OPTION){0}};
+
+/* Refuses a suffix that no format has, before any work is done. */
+static void plan_add_output(struct argp_state *state, plan_arguments *arguments, const char *path) {
+    size_t length = strlen(path);
+    bool known = false;
+    for (uint32_t i = 0; i < tn_report_format_count() && !known; i++) {
+        const char *suffix = tn_report_format_suffix(i);
+        size_t end = strlen(suffix);
+        known = end > 0 && length >= end && strcasecmp(path + length - end, suffix) == 0;
+    }
+    if (!known) argp_error(state, "-o: no format for '%s'; there are .json .csv .html .svg", path);
+    if (arguments->output_count == PLAN_OUTPUTS_MAX) argp_error(state, "-o: more than 16 files");
+    arguments->outputs[arguments->output_count++] = path;
+}
+
+static error_t plan_parse(int key, char *value, struct argp_state *state) {
+    plan_arguments *arguments = state->input;
+    tn_plan_options *options = &arguments->options;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->input;
+        return 0;
+    case PLAN_PLANNER:
+        options->planner = value;
+        return 0;
+    case PLAN_CAPACITY:
+        options->capacity = cli_size(state, "capacity", value);
+        if (options->capacity == 0) argp_error(state, "--capacity: 0 bytes hold nothing");
+        return 0;
+    case PLAN_THREADS: {
+        uint64_t threads = cli_number(state, "threads", value);
+        if (threads < 1 || threads > 64) argp_error(state, "--threads: from 1 to 64");
+        options->threads = (uint32_t)threads;
+        return 0;
+    }
+    case PLAN_SEED:
+        options->seed = cli_number(state, "seed", value);
+        return 0;
+    case PLAN_TIMEOUT:
+        options->timeout_s = cli_duration(state, "timeout", value);
+        return 0;
+    case PLAN_WORK:
+        options->work_limit = cli_number(state, "work-limit", value);
+        return 0;
+    case 'o':
+        plan_add_output(state, arguments, value);
+        return 0;
+    case PLAN_JSON:
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->input.path != NULL) argp_error(state, "one input, not '%s' too", value);
+        arguments->input.path = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->input.path == NULL) argp_error(state, "which model or problem?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char plan_doc[] =
+    "Plans the memory of INPUT, a model (.onnx) or a problem (.csv, .json), proves the plan and "
+    "prints what it costs with and without reuse.\v"
+    "Examples:\n"
+    "  tenure plan resnet50.onnx -o plan.html\n"
+    "  tenure plan unet.onnx --dim N=4 --dim H=256 --dim W=256 --json\n"
+    "  tenure plan buffers.csv --capacity 1MiB --planner best-fit -o plan.csv\n\n"
+    "Exit status: 0 planned, 1 proved not to fit, 2 bad usage or input, 3 stopped before an "
+    "answer, "
+    "4 internal error.";
+
+/* --- after planning --- */
+
+typedef struct plan_holder {
+    uint64_t size;
+    tn_body_id id;
+} plan_holder;
+
+static int plan_holder_order(const void *a, const void *b) {
+    const plan_holder *x = a, *y = b;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* What lives at the step that decides: the buffers that would have to go. */
+static void plan_print_holders(const tn_problem *problem) {
+    uint64_t bytes;
+    int64_t step;
+    uint32_t count = 0, n = tn_problem_count(problem);
+    plan_holder *holders = calloc((size_t)n + 1, sizeof *holders);
+    if (holders == NULL || tn_problem_lower_bound(problem, 0, &bytes, &step, NULL) != TN_OK) {
+        free(holders);
+        return;
+    }
+    for (tn_body_id id = 0; id < n; id++) {
+        const tn_body *body = tn_problem_body(problem, id);
+        uint64_t live = 0;
+        for (uint32_t k = 0; k < body->piece_count; k++)
+            if (body->pieces[k].first <= step && step < body->pieces[k].last)
+                live += body->pieces[k].hi - body->pieces[k].lo;
+        if (body->bank == 0 && live > 0) holders[count++] = (plan_holder){live, id};
+    }
+    qsort(holders, count, sizeof *holders, plan_holder_order);
+    fprintf(stderr, "tenure: %u buffers live at step %" PRId64 "; the largest:\n", count, step);
+    for (uint32_t i = 0; i < count && i < PLAN_HOLDERS; i++) {
+        char text[TN_SIZE_TEXT_MAX];
+        const char *name = tn_problem_body(problem, holders[i].id)->name;
+        fprintf(stderr, "  %-30s %s\n", name != NULL ? name : "(no name)",
+                tn_size_format(holders[i].size, text));
+    }
+    free(holders);
+}
+
+static tn_status plan_report(plan_arguments *arguments, const tn_layout *layout, tn_error *error) {
+    cli_input *input = &arguments->input;
+    tn_report report = {.struct_size = sizeof report,
+                        .input = input->path,
+                        .problem = input->problem,
+                        .layout = layout,
+                        .occupancy = input->occupancy,
+                        .stages = input->stages};
+    double start = cli_clock();
+    for (uint32_t i = 0; i < arguments->output_count; i++) {
+        tn_status status = tn_report_write(&report, arguments->outputs[i], error);
+        if (status != TN_OK) return status;
+    }
+    if (arguments->output_count > 0) cli_stage(input, "write", cli_clock() - start);
+    report.stage_count = input->stage_count;
+    char *text;
+    size_t size;
+    tn_status status =
+        tn_report_render(&report, arguments->json ? "summary" : "table", &text, &size, error);
+    if (status != TN_OK) return status;
+    cli_progress_end();
+    fwrite(text, 1, size, stdout);
+    tn_report_release(text);
+    for (uint32_t i = 0; i < arguments->output_count && !arguments->json; i++)
+        printf("wrote %s\n", arguments->outputs[i]);
+    return TN_OK;
+}
+
+static int plan_run(int count, char **words) {
+    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
+                                                 {0}};
+    static const struct argp parser = {plan_options, plan_parse, "INPUT", plan_doc, children, 0, 0};
+    tn_context context = cli_context();
+    plan_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
+                                .input = {.import = TN_IMPORT_OPTIONS_INIT}};
+    tn_layout layout = {0};
+    tn_error error = {0};
+    arguments.input.import.context = arguments.options.context = &context;
+    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    tn_status status = cli_input_load(&arguments.input, &error);
+    if (status == TN_OK) {
+        status = tn_plan(arguments.input.problem, &arguments.options, &layout, &error);
+        cli_stage(&arguments.input, "plan", layout.seconds);
+    }
+    if (status == TN_OK) status = plan_report(&arguments, &layout, &error);
+    int code = status == TN_OK ? 0 : cli_fail(&error);
+    if (status == TN_E_INFEASIBLE) plan_print_holders(arguments.input.problem);
+    tn_layout_release(&layout);
+    cli_input_release(&arguments.input);
+    return cli_finish(code);
+}
+
+const cli_command cli_command_plan = {
+    .name = "plan",
+    .summary = "plan the memory of a model or of buffers, prove it, draw it",
+    .run = plan_run,
+};

@@ -1,0 +1,288 @@
+/* verify.c - `tenure verify`: is anybody's plan valid for this model or problem?
+ *
+ * The plan's rows are matched by name. For a model a row may name any tensor: operators may then
+ * work in place, and reshapes be views, wherever the rows put both at one place and the operator's
+ * rule allows it; a tensor without a row must share the memory of one that has.
+ */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+enum { VERIFY_PLAN = 400, VERIFY_JSON };
+
+#define VERIFY_OPTIONS(X)                                                                          \
+    X(VERIFY_PLAN, "plan", "FILE", "the plan: .csv with offsets or .json (required)")              \
+    X(VERIFY_JSON, "json", NULL, "print one JSON object instead of a sentence")
+
+typedef struct verify_arguments {
+    cli_input input;
+    const char *plan_path;
+    bool json;
+    tn_problem *plan; /* its rows */
+    uint64_t *plan_offsets;
+    tn__names rows;    /* name -> row of the plan */
+    uint64_t *offsets; /* [bodies] */
+    uint64_t *claimed; /* [tensors] */
+    uint32_t body_count;
+    tn_error *error;
+} verify_arguments;
+
+static const struct argp_option verify_options[] = {VERIFY_OPTIONS(CLI_OPTION){0}};
+
+static error_t verify_parse(int key, char *value, struct argp_state *state) {
+    verify_arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->input;
+        return 0;
+    case VERIFY_PLAN:
+        arguments->plan_path = value;
+        return 0;
+    case VERIFY_JSON:
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->input.path != NULL) argp_error(state, "one input, not '%s' too", value);
+        arguments->input.path = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->input.path == NULL) argp_error(state, "which model or problem?");
+        if (arguments->plan_path == NULL) argp_error(state, "which plan? give --plan FILE");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* --- the plan's rows --- */
+
+static const char *verify_row_name(const tn_body *body, uint32_t row, char text[16]) {
+    if (body->name != NULL) return body->name;
+    snprintf(text, 16, "%u", row);
+    return text;
+}
+
+static tn_status verify_read_plan(verify_arguments *arguments) {
+    tn_error *error = arguments->error;
+    TN_TRY(tn_problem_load(arguments->plan_path, arguments->input.import.context, &arguments->plan,
+                           &arguments->plan_offsets, error));
+    if (arguments->plan_offsets == NULL)
+        return tn__where(error, tn__fail(error, TN_E_INVALID, "the plan has no offsets"), "%s",
+                         arguments->plan_path);
+    for (uint32_t row = 0; row < tn_problem_count(arguments->plan); row++) {
+        const char *name = tn_problem_body(arguments->plan, row)->name;
+        uint32_t existing = TN__NAMES_NONE;
+        if (name == NULL) continue;
+        if (!tn__names_add(&arguments->rows, name, strlen(name), row, &existing))
+            return tn__no_memory(error, "the plan");
+        if (existing != TN__NAMES_NONE)
+            return tn__where(error,
+                             tn__fail(error, TN_E_INVALID, "the plan has '%.80s' twice", name),
+                             "%s", arguments->plan_path);
+    }
+    return TN_OK;
+}
+
+static tn_status verify_check_size(const verify_arguments *arguments, const char *name,
+                                   uint32_t row, uint64_t needed) {
+    uint64_t given = tn_problem_body(arguments->plan, row)->size;
+    if (given >= needed) return TN_OK;
+    TN_FAIL(arguments->error, TN_E_CONFLICT,
+            "'%.80s' has %" PRIu64 " bytes in the plan and needs %" PRIu64, name, given, needed);
+}
+
+/* --- problems: a row per body --- */
+
+static tn_status verify_match_bodies(verify_arguments *arguments) {
+    const tn_problem *problem = arguments->input.problem;
+    uint32_t matched = 0;
+    for (tn_body_id id = 0; id < arguments->body_count; id++) {
+        char text[16];
+        const tn_body *body = tn_problem_body(problem, id);
+        const char *name = verify_row_name(body, id, text);
+        uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
+        if (row == TN__NAMES_NONE)
+            TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan has no offset for '%.80s'", name);
+        TN_TRY(verify_check_size(arguments, name, row, body->size));
+        arguments->offsets[id] = arguments->plan_offsets[row];
+        matched++;
+    }
+    if (matched == tn_problem_count(arguments->plan)) return TN_OK;
+    TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan has %u rows for %u buffers",
+            tn_problem_count(arguments->plan), matched);
+}
+
+/* --- models: rows name tensors --- */
+
+static tn_status verify_claim(verify_arguments *arguments) {
+    const tn_graph *graph = arguments->input.graph;
+    uint32_t tensors = tn_graph_tensor_count(graph), known = 0;
+    arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
+    uint8_t *seen = calloc((size_t)tn_problem_count(arguments->plan) + 1, 1);
+    tn_status status = TN_OK;
+    if (arguments->claimed == NULL || seen == NULL)
+        status = tn__no_memory(arguments->error, "claims");
+    for (tn_tensor_id id = 0; id < tensors && status == TN_OK; id++) {
+        const char *name = tn_graph_tensor(graph, id)->name;
+        uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
+        arguments->claimed[id] =
+            row == TN__NAMES_NONE ? TN_SIZE_UNKNOWN : arguments->plan_offsets[row];
+        if (row != TN__NAMES_NONE && !seen[row]) {
+            seen[row] = 1;
+            known++;
+        }
+    }
+    for (uint32_t row = 0; row < tn_problem_count(arguments->plan) && status == TN_OK &&
+                           known < tn_problem_count(arguments->plan);
+         row++) {
+        char text[16];
+        if (seen[row]) continue;
+        status = tn__fail(arguments->error, TN_E_CONFLICT,
+                          "the plan names '%.80s', which is no tensor of the model",
+                          verify_row_name(tn_problem_body(arguments->plan, row), row, text));
+    }
+    free(seen);
+    return status;
+}
+
+/* Offsets of bodies from the claims of their lives, which must agree. */
+static tn_status verify_place(verify_arguments *arguments) {
+    const cli_input *input = &arguments->input;
+    const tn_life *lives = tn_occupancy_lives(input->occupancy);
+    for (tn_body_id id = 0; id < arguments->body_count; id++)
+        arguments->offsets[id] = TN_SIZE_UNKNOWN;
+    for (uint32_t i = 0; i < tn_occupancy_life_count(input->occupancy); i++) {
+        const tn_life *life = &lives[i];
+        uint64_t claim =
+            life->tensor == TN_NONE ? TN_SIZE_UNKNOWN : arguments->claimed[life->tensor];
+        uint64_t *offset = &arguments->offsets[life->body];
+        if (claim == TN_SIZE_UNKNOWN || life->whole) continue;
+        const char *name = tn_graph_tensor(input->graph, life->tensor)->name;
+        uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
+        TN_TRY(verify_check_size(arguments, name, row, life->bytes));
+        if (claim < life->delta || (*offset != TN_SIZE_UNKNOWN && *offset != claim - life->delta))
+            TN_FAIL(arguments->error, TN_E_CONFLICT,
+                    "'%.80s' is an alias of '%.80s', but the plan puts it elsewhere, at %" PRIu64,
+                    name, tn_problem_body(input->problem, life->body)->name, claim);
+        *offset = claim - life->delta;
+    }
+    for (tn_body_id id = 0; id < arguments->body_count; id++)
+        if (arguments->offsets[id] == TN_SIZE_UNKNOWN)
+            TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan has no offset for '%.80s'",
+                    tn_problem_body(input->problem, id)->name);
+    return TN_OK;
+}
+
+static tn_status verify_load(verify_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    TN_TRY(verify_read_plan(arguments));
+    if (cli_input_is_model(input)) {
+        TN_TRY(cli_input_load_graph(input, arguments->error));
+        TN_TRY(verify_claim(arguments));
+        tn_occupancy_options *options = &input->occupancy_options;
+        options->struct_size = sizeof *options;
+        options->alignment = input->alignment;
+        options->claimed = arguments->claimed;
+        if (options->inplace == TN_INPLACE_CHOOSE) options->inplace = TN_INPLACE_CLAIMED;
+        TN_TRY(tn_occupancy_create(input->program, options, &input->occupancy, arguments->error));
+        input->problem = tn_occupancy_problem(input->occupancy);
+    } else {
+        TN_TRY(cli_input_load(input, arguments->error));
+    }
+    arguments->body_count = tn_problem_count(input->problem);
+    arguments->offsets = calloc((size_t)arguments->body_count + 1, sizeof *arguments->offsets);
+    if (arguments->offsets == NULL) return tn__no_memory(arguments->error, "offsets");
+    return input->occupancy != NULL ? verify_place(arguments) : verify_match_bodies(arguments);
+}
+
+/* --- saying it --- */
+
+static double verify_gap(const tn_layout *layout) {
+    return layout->lower_bound == 0 ? 0 : (double)layout->peak / (double)layout->lower_bound - 1;
+}
+
+static void verify_print_json(const verify_arguments *arguments, tn_status status,
+                              const tn_layout *layout) {
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, "{\"format\": \"tenure-verify\", \"version\": 1, \"input\": ");
+    tn__text_json(&text, arguments->input.path);
+    tn__text_put(&text, ", \"plan\": ");
+    tn__text_json(&text, arguments->plan_path);
+    tn__text_printf(&text, ", \"valid\": %s, \"conflict\": ", status == TN_OK ? "true" : "false");
+    if (status == TN_OK)
+        tn__text_put(&text, "null");
+    else
+        tn__text_json(&text, arguments->error->message);
+    if (status == TN_OK)
+        tn__text_printf(&text,
+                        ", \"peak\": %" PRIu64 ", \"lower_bound\": %" PRIu64 ", \"gap\": %.9g",
+                        layout->peak, layout->lower_bound, verify_gap(layout));
+    tn__text_put(&text, "}\n");
+    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+}
+
+static int verify_print(const verify_arguments *arguments, tn_status status,
+                        const tn_layout *layout) {
+    char peak[TN_SIZE_TEXT_MAX], bound[TN_SIZE_TEXT_MAX];
+    if (status != TN_OK && status != TN_E_CONFLICT) return cli_fail(arguments->error);
+    if (arguments->json) {
+        verify_print_json(arguments, status, layout);
+    } else if (status == TN_OK) {
+        printf("valid: %u buffers in %s; the lower bound is %s, the gap %.2f %%\n",
+               layout->body_count, tn_size_format(layout->peak, peak),
+               tn_size_format(layout->lower_bound, bound), 100 * verify_gap(layout));
+    } else {
+        printf("not valid: %s\n", arguments->error->message);
+    }
+    return tn_status_exit_code(status);
+}
+
+static const char verify_doc[] =
+    "Checks a plan, ours or another tool's, against INPUT, a model (.onnx) or a problem (.csv, "
+    ".json), and names the first conflict: both buffers, the bytes, the step.\v"
+    "Examples:\n"
+    "  tenure verify resnet50.onnx --plan plan.json\n"
+    "  tenure verify buffers.csv --plan theirs.csv\n\n"
+    "Exit status: 0 valid, 1 not valid, 2 bad usage or input, 4 internal error.";
+
+static int verify_run(int count, char **words) {
+    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
+                                                 {0}};
+    static const struct argp parser = {
+        verify_options, verify_parse, "INPUT --plan FILE", verify_doc, children, 0, 0};
+    tn_context context = cli_context();
+    tn_error error = {0};
+    tn_layout layout = {0};
+    verify_arguments arguments = {.input = {.import = TN_IMPORT_OPTIONS_INIT}, .error = &error};
+    arguments.input.import.context = &context;
+    tn__names_init(&arguments.rows, NULL);
+    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    tn_status status = verify_load(&arguments);
+    if (status == TN_OK)
+        status =
+            tn_layout_from_offsets(arguments.input.problem, arguments.offsets, &layout, &error);
+    if (status == TN_OK) status = tn_layout_verify(arguments.input.problem, &layout, NULL, &error);
+    int code = verify_print(&arguments, status, &layout);
+    tn_layout_release(&layout);
+    tn__names_release(&arguments.rows);
+    if (arguments.plan != NULL)
+        tn_offsets_release(&context, arguments.plan_offsets, tn_problem_count(arguments.plan));
+    tn_problem_destroy(arguments.plan);
+    free(arguments.offsets);
+    free(arguments.claimed);
+    cli_input_release(&arguments.input);
+    return cli_finish(code);
+}
+
+const cli_command cli_command_verify = {
+    .name = "verify",
+    .summary = "check anybody's plan and name the first conflict",
+    .run = verify_run,
+};

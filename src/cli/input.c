@@ -1,0 +1,193 @@
+/* input.c - the input of plan and verify: a model through the corridor, or a problem as it is. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INPUT_OPTIONS(X)                                                                           \
+    X(CLI_DIM, "dim", "NAME=SIZE", "value of a symbolic dimension; may be repeated")               \
+    X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...", "shape of a graph input; may be repeated")   \
+    X(CLI_PARAMETER, "parameter", "PATTERN",                                                       \
+      "graph inputs of these names (* and ?) are parameters: outside the arena")                   \
+    X(CLI_FORMAT, "format", "FORMAT",                                                              \
+      "of activations of rank 4 and 5: nchw, nhwc, nChw8c, nChw16c, ...")                          \
+    X(CLI_ALIGNMENT, "alignment", "SIZE",                                                          \
+      "of every buffer that has none of its own (64 for models, 1 for problems)")                  \
+    X(CLI_NO_INPLACE, "no-inplace", NULL, "operators never write over their inputs")               \
+    X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")
+
+static const struct argp_option input_options[] = {INPUT_OPTIONS(CLI_OPTION){0}};
+
+static void *input_grow(struct argp_state *state, const void *array, size_t count, size_t item) {
+    void *grown = realloc((void *)(uintptr_t)array, (count + 1) * item);
+    if (grown == NULL) argp_failure(state, 4, 0, "out of memory");
+    return grown;
+}
+
+static int64_t input_extent(struct argp_state *state, const char *option, const char *text,
+                            char **end) {
+    errno = 0;
+    long long value = strtoll(text, end, 10);
+    if (errno != 0 || *end == text || value < 0)
+        argp_error(state, "--%s: '%s' is no extent; it must be a whole number from 0 up", option,
+                   text);
+    return value;
+}
+
+/* The name before the last '=', as a string of its own. */
+static char *input_name(struct argp_state *state, const char *option, const char *text,
+                        const char **value) {
+    const char *equals = strrchr(text, '=');
+    if (equals == NULL || equals == text)
+        argp_error(state, "--%s: '%s' should read NAME=...", option, text);
+    char *name = strndup(text, (size_t)(equals - text));
+    if (name == NULL) argp_failure(state, 4, 0, "out of memory");
+    *value = equals + 1;
+    return name;
+}
+
+static void input_add_dim(struct argp_state *state, cli_input *input, const char *text) {
+    const char *value;
+    char *end;
+    tn_dim dim = {.name = input_name(state, "dim", text, &value)};
+    dim.value = input_extent(state, "dim", value, &end);
+    if (*end != '\0') argp_error(state, "--dim: '%s' is no extent", value);
+    tn_dim *dims = input_grow(state, input->import.dims, input->import.dim_count, sizeof *dims);
+    dims[input->import.dim_count++] = dim;
+    input->import.dims = dims;
+}
+
+static void input_add_shape(struct argp_state *state, cli_input *input, const char *text) {
+    const char *at;
+    char *end;
+    tn_input_shape shape = {.name = input_name(state, "input-shape", text, &at)};
+    int64_t *extents = NULL;
+    while (*at != '\0') {
+        extents = input_grow(state, extents, shape.rank, sizeof *extents);
+        extents[shape.rank++] = input_extent(state, "input-shape", at, &end);
+        if (*end != '\0' && (*end != ',' || end[1] == '\0'))
+            argp_error(state, "--input-shape: '%s' should read N,N,...", text);
+        at = *end == ',' ? end + 1 : end;
+    }
+    shape.shape = extents;
+    tn_input_shape *shapes = input_grow(state, input->import.input_shapes,
+                                        input->import.input_shape_count, sizeof *shapes);
+    shapes[input->import.input_shape_count++] = shape;
+    input->import.input_shapes = shapes;
+}
+
+static void input_add_parameter(struct argp_state *state, cli_input *input, const char *text) {
+    const char **patterns = input_grow(state, input->import.parameters,
+                                       input->import.parameter_count, sizeof *patterns);
+    patterns[input->import.parameter_count++] = text;
+    input->import.parameters = patterns;
+}
+
+static error_t input_parse(int key, char *value, struct argp_state *state) {
+    cli_input *input = state->input;
+    tn_error error;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        return 0;
+    case CLI_DIM:
+        input_add_dim(state, input, value);
+        break;
+    case CLI_INPUT_SHAPE:
+        input_add_shape(state, input, value);
+        break;
+    case CLI_PARAMETER:
+        input_add_parameter(state, input, value);
+        break;
+    case CLI_FORMAT:
+        if (tn_format_parse(value, &input->import.format, &error) != TN_OK)
+            argp_error(state, "--format: %s", error.message);
+        break;
+    case CLI_ALIGNMENT:
+        input->alignment = cli_size(state, "alignment", value);
+        if (input->alignment == 0 || (input->alignment & (input->alignment - 1)) != 0)
+            argp_error(state, "--alignment: '%s' is no power of two", value);
+        return 0;
+    case CLI_NO_INPLACE:
+        input->occupancy_options.inplace = TN_INPLACE_NONE;
+        break;
+    case CLI_NO_VIEWS:
+        input->occupancy_options.no_views = true;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    input->has_model_options = true;
+    return 0;
+}
+
+const struct argp cli_input_argp = {.options = input_options, .parser = input_parse};
+
+/* --- loading --- */
+
+bool cli_input_is_model(const cli_input *input) { return tn_import_recognises(input->path); }
+
+void cli_stage(cli_input *input, const char *name, double seconds) {
+    if (input->stage_count < sizeof input->stages / sizeof *input->stages)
+        input->stages[input->stage_count++] = (tn_stage){name, seconds};
+}
+
+tn_status cli_input_load_graph(cli_input *input, tn_error *error) {
+    double start = cli_clock();
+    tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
+    cli_stage(input, "import", cli_clock() - start);
+    if (status != TN_OK) return status;
+    start = cli_clock();
+    status = tn_program_create(input->graph, NULL, &input->program, error);
+    cli_stage(input, "program", cli_clock() - start);
+    return status;
+}
+
+static tn_status input_load_problem(cli_input *input, tn_error *error) {
+    if (input->has_model_options) {
+        *error = (tn_error){.status = TN_E_INVALID};
+        snprintf(error->message, sizeof error->message,
+                 "--dim, --input-shape, --parameter, --format, --no-inplace and --no-views are for "
+                 "models; the input is a problem");
+        return TN_E_INVALID;
+    }
+    double start = cli_clock();
+    tn_status status =
+        tn_problem_load(input->path, input->import.context, &input->own, NULL, error);
+    if (status == TN_OK && input->alignment != 0)
+        status = tn_problem_set_alignment(input->own, input->alignment, error);
+    input->problem = input->own;
+    cli_stage(input, "import", cli_clock() - start);
+    return status;
+}
+
+tn_status cli_input_load(cli_input *input, tn_error *error) {
+    if (!cli_input_is_model(input)) return input_load_problem(input, error);
+    tn_status status = cli_input_load_graph(input, error);
+    if (status != TN_OK) return status;
+    double start = cli_clock();
+    input->occupancy_options.struct_size = sizeof input->occupancy_options;
+    input->occupancy_options.alignment = input->alignment;
+    status =
+        tn_occupancy_create(input->program, &input->occupancy_options, &input->occupancy, error);
+    cli_stage(input, "occupancy", cli_clock() - start);
+    if (status == TN_OK) input->problem = tn_occupancy_problem(input->occupancy);
+    return status;
+}
+
+void cli_input_release(cli_input *input) {
+    tn_occupancy_destroy(input->occupancy);
+    tn_program_destroy(input->program);
+    tn_graph_destroy(input->graph);
+    tn_problem_destroy(input->own);
+    for (uint32_t i = 0; i < input->import.dim_count; i++)
+        free((void *)(uintptr_t)input->import.dims[i].name);
+    for (uint32_t i = 0; i < input->import.input_shape_count; i++) {
+        free((void *)(uintptr_t)input->import.input_shapes[i].name);
+        free((void *)(uintptr_t)input->import.input_shapes[i].shape);
+    }
+    free((void *)(uintptr_t)input->import.dims);
+    free((void *)(uintptr_t)input->import.input_shapes);
+    free((void *)(uintptr_t)input->import.parameters);
+}

@@ -1,0 +1,61 @@
+/* shared.c - errors, values of options, the end of output. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int cli_fail(const tn_error *error) {
+    cli_progress_end();
+    if (error->where[0] != '\0')
+        fprintf(stderr, "tenure: %s: %s\n", error->where, error->message);
+    else
+        fprintf(stderr, "tenure: %s\n", error->message);
+    return tn_status_exit_code(error->status);
+}
+
+uint64_t cli_size(struct argp_state *state, const char *option, const char *text) {
+    uint64_t bytes = 0;
+    tn_error error;
+    if (tn_size_parse(text, &bytes, &error) != TN_OK)
+        argp_error(state, "--%s: %s", option, error.message);
+    return bytes;
+}
+
+uint64_t cli_number(struct argp_state *state, const char *option, const char *text) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || strchr(text, '-') != NULL)
+        argp_error(state, "--%s: '%s' is no whole number", option, text);
+    return value;
+}
+
+double cli_duration(struct argp_state *state, const char *option, const char *text) {
+    char *end;
+    double value = strtod(text, &end), unit = 1;
+    if (strcmp(end, "ms") == 0)
+        unit = 1e-3;
+    else if (strcmp(end, "m") == 0 || strcmp(end, "min") == 0)
+        unit = 60;
+    else if (strcmp(end, "s") != 0 && *end != '\0')
+        end = (char *)text;
+    if (end == text || !(value > 0) || value > 1e9)
+        argp_error(state, "--%s: '%s' is no time; write 10s, 500ms or 2m", option, text);
+    return value * unit;
+}
+
+int cli_finish(int status) {
+    cli_progress_end();
+    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    fprintf(stderr, "tenure: cannot write to standard output: %s\n", strerror(errno));
+    return 2;
+}
+
+double cli_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
