@@ -1,11 +1,25 @@
 /* report.h - what people and machines read: tables, JSON, CSV, the picture.
  *
+ *     tn_problem *problem;
+ *     tn_layout layout;
+ *     tn_error error;
+ *     char *table;
+ *     if (tn_problem_create(NULL, &problem, &error) ||
+ *         tn_problem_add(problem, &(tn_body){.size = 1024, .last = 3}, NULL, &error) ||
+ *         tn_plan(problem, NULL, &layout, &error))
+ *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
  *     tn_report report = {.struct_size = sizeof report, .input = "ten.csv", .problem = problem,
  *                         .layout = &layout};
- *     if (tn_report_write(&report, "plan.html", &error) != TN_OK) ...
+ *     if (tn_report_render(&report, "table", &table, NULL, &error)) // or tn_report_write to a file
+ *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
+ *     fputs(table, stdout);
+ *     tn_report_release(table);
+ *     tn_layout_release(&layout);
+ *     tn_problem_destroy(problem);
  *
  * A report reads; it never plans. The same data gives the same bytes: no clock, no host
- * name, no path but the input's name as given.
+ * name, no path but the input's name as given; only "table" and "summary" show `stages`.
+ * Threads: any number may report at once.
  */
 #ifndef TENURE_REPORT_H
 #define TENURE_REPORT_H

@@ -124,7 +124,7 @@ double tn__words_gap(uint64_t peak, uint64_t lower_bound);
 /* "1x64x112x112", "scalar", "? x 3" with unknown extents as "?"; "" without a tensor. */
 void tn__words_shape(tn__text *text, const tn_tensor *tensor);
 /* `string` in exactly `width` terminal columns: control characters and bad UTF-8 as "?", shortened
- * in the middle, padded on the right (left when `right_aligned`). */
+ * in the middle (the end of a path tells most), padded on the right (left when `right_aligned`). */
 void tn__words_cell(tn__text *text, const char *string, size_t width, bool right_aligned);
 /* The colour of a kind as "#rrggbb", from the same palette as the page. */
 const char *tn__words_colour(uint32_t kind);

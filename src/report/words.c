@@ -195,7 +195,8 @@ void tn__words_cell(tn__text *text, const char *string, size_t width, bool right
         if (!right_aligned) words_spaces(text, width - columns);
         return;
     }
-    size_t dots = width < 5 ? 0 : 2, tail = (width - dots) / 2, head = width - dots - tail;
+    /* the end of a path tells more than its start */
+    size_t dots = width < 5 ? 0 : 2, head = (width - dots) / 3, tail = width - dots - head;
     size_t added = words_slice(text, string, 0, head);
     tn__text_add(text, "..", dots);
     added += dots + words_slice(text, string, columns - tail, SIZE_MAX);

@@ -219,7 +219,7 @@ static void html_banks(const html_page *page) {
     for (tn_bank_id id = 0; id < tn_problem_bank_count(report->problem); id++) {
         const tn_bank *bank = tn_problem_bank(report->problem, id);
         tn__text_put(page->text, id ? ",[" : "[");
-        tn__text_json(page->text, bank->name ? bank->name : "arena");
+        tn__text_json(page->text, bank->name);
         tn__text_put(page->text, ",");
         html_integer(page->text, bank->capacity);
         tn__text_put(page->text, ",");

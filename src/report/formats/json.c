@@ -37,7 +37,7 @@ static void json_pools(tn__text *text, const tn_report *report) {
             if (body->bank == id && body->alignment > alignment) alignment = body->alignment;
         }
         tn__text_printf(text, "%s\n{\"id\":%u,", id ? "," : "", id);
-        json_string(text, "name", bank->name ? bank->name : "arena");
+        json_string(text, "name", bank->name);
         if (bank->capacity)
             tn__text_put(text, ","), json_integer(text, "capacity", bank->capacity);
         else

@@ -393,6 +393,22 @@ static void svg_head(const svg_picture *picture, double threshold) {
     tn__svg_words(text, SVG_LEFT, 45, "font-size=\"12\"", facts);
 }
 
+/* Where banks meet: a line, and the name of each below its top. */
+static void svg_banks(const svg_picture *picture) {
+    const tn_report *report = picture->scene.report;
+    for (tn_bank_id id = 0; id < tn_problem_bank_count(report->problem); id++) {
+        double base = picture->bank_base[id], size = (double)report->layout->bank_peak[id];
+        double bottom = svg_y(picture, base), top = svg_y(picture, base + size);
+        if (id > 0)
+            tn__svg_line(picture->text, SVG_LEFT, bottom, SVG_RIGHT, bottom, "stroke=\"#5b6470\"");
+        if (bottom - top > 12)
+            tn__svg_words(picture->text, SVG_LEFT + 4, top + 11,
+                          "font-weight=\"600\" fill=\"#1b1f24\" stroke=\"#fff\" "
+                          "stroke-width=\"3\" paint-order=\"stroke\"",
+                          tn_problem_bank(report->problem, id)->name);
+    }
+}
+
 static tn_status svg_draw(svg_picture *picture, tn_error *error) {
     const tn_report *report = picture->scene.report;
     double threshold = SVG_SEEN;
@@ -408,6 +424,7 @@ static tn_status svg_draw(svg_picture *picture, tn_error *error) {
     tn__svg_time_axis(picture->text, &svg_map_box, picture->scene.first, picture->scene.last);
     TN_TRY(svg_map(picture, threshold, error));
     svg_labels(picture);
+    if (tn_problem_bank_count(report->problem) > 1) svg_banks(picture);
     tn__svg_frame(picture->text, &svg_map_box);
     svg_level(picture->text, svg_y(picture, (double)report->layout->peak), "arena",
               report->layout->peak, true);

@@ -85,7 +85,7 @@ static void table_banks(tn__text *text, const tn_report *report) {
         }
         char iec[TN__WORDS_MAX], bound[TN__WORDS_MAX], most[TN__WORDS_MAX];
         tn__text_put(text, id ? "  " : "\n  ");
-        tn__words_cell(text, bank->name ? bank->name : "arena", 15, false);
+        tn__words_cell(text, bank->name, 15, false);
         tn__text_printf(text, " %11s  lower bound %11s  capacity %s\n",
                         tn__words_iec(report->layout->bank_peak[id], iec),
                         tn__words_iec(report->layout->bank_lower_bound[id], bound),
@@ -151,6 +151,11 @@ static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__
     tn__text_printf(text, "  %15s  %lld to %lld",
                     tn__words_grouped(scene->report->layout->offset[item->body], offset),
                     (long long)item->first, (long long)item->last);
+    if (tn_problem_bank_count(scene->report->problem) == 1) return;
+    const tn_body *body = tn_problem_body(scene->report->problem, item->body);
+    const tn_bank *bank = tn_problem_bank(scene->report->problem, body->bank);
+    tn__text_put(text, " in ");
+    table_word(text, bank->name, 12);
 }
 
 static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at) {

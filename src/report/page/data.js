@@ -157,11 +157,11 @@ function itemFacts(i) {
   return facts;
 }
 
-/* The middle of a long name says least. */
+/* The middle of a long name says least, the end of a path most. */
 function shortened(name, most) {
   if (name.length <= most) return name;
   if (most < 4) return "";
-  const tail = Math.floor((most - 1) / 2);
+  const tail = Math.ceil((most - 1) * 2 / 3);
   return `${name.slice(0, most - 1 - tail)}\u2026${name.slice(name.length - tail)}`;
 }
 

@@ -172,7 +172,7 @@ function drawByteAxis(g, s, ranges) {
     }
     if (name && base > 0 && s.y(base) > s.top && s.y(base) < s.bottom) {
       g.fillStyle = colour.soft;
-      g.fillRect(s.left - 80, Math.round(s.y(base)), s.width + 80, 1);
+      g.fillRect(s.left, Math.round(s.y(base)), s.width, 1);
     }
   }
 }

@@ -30,10 +30,12 @@ const COLUMNS = [
   { key: "op", title: "operator", of: (row) => shortType(item.step[row.item]), model: true },
   { key: "shape", title: "shape", of: (row) => itemShape(row.item), model: true },
   { key: "dtype", title: "type", of: (row) => itemType(row.item), model: true },
+  { key: "bank", title: "bank", of: (row) => banks[body.bank[row.body]].name, many: true },
   { key: "offset", title: "address", of: (row) => BigInt(cell(plan.body.offset, row.body)),
     amount: true, model: false },
   { key: "bytes", title: "bytes", of: (row) => row.bytes, amount: true },
-].filter(({ model }) => model === undefined || model === (plan.item !== null));
+].filter(({ model, many }) => (model === undefined || model === (plan.item !== null)) &&
+  (!many || banks.length > 1));
 let holders = [];
 
 function showMoment(time) {
@@ -86,7 +88,7 @@ function showRows() {
 
 function showColumns() {
   const widths = plan.item ? { op: "16%", shape: "24%", dtype: "12%", bytes: "20%" }
-                           : { offset: "29%", bytes: "29%" };
+                           : { bank: "18%", offset: "27%", bytes: "27%" };
   $("columns").replaceChildren(...COLUMNS.map(({ key, amount }) => {
     const button = make("button", { type: "button" });
     button.addEventListener("click", () => {
