@@ -1,11 +1,13 @@
 /* make_pages.c - writes the plans that page.test.mjs opens, as .html and as .json beside:
  *
- *     make_pages FOLDER
+ *     make_pages FOLDER MODEL
  *
  * small: a problem whose rectangles the test knows; large: 20,000 buffers; huge: times and sizes
- * beyond what a double holds; empty: nothing.
+ * beyond what a double holds; empty: nothing; model: the given model.
  */
 #include <stdio.h>
+
+#include <tenure/import.h>
 
 #include "report/format.h"
 
@@ -17,6 +19,17 @@ typedef struct placed {
 static int make_fail(const tn_error *error) {
     fprintf(stderr, "make_pages: %s\n", error->message);
     return 1;
+}
+
+static int make_files(const char *folder, const tn_report *report) {
+    static const char *const suffixes[] = {"html", "json", "svg"};
+    for (int s = 0; s < 3; s++) {
+        char path[512];
+        tn_error error;
+        snprintf(path, sizeof path, "%s/%s.%s", folder, report->input, suffixes[s]);
+        if (tn_report_write(report, path, &error)) return make_fail(&error);
+    }
+    return 0;
 }
 
 /* At the given offsets, or planned by `planner`. */
@@ -38,12 +51,7 @@ static int make(const char *folder, const char *name, const char *planner, const
         return make_fail(&error);
     tn_report report = {
         .struct_size = sizeof report, .input = name, .problem = problem, .layout = &layout};
-    static const char *const suffixes[] = {"html", "json", "svg"};
-    for (int s = 0; s < 3; s++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s.%s", folder, name, suffixes[s]);
-        if (tn_report_write(&report, path, &error)) return make_fail(&error);
-    }
+    if (make_files(folder, &report)) return 1;
     tn_layout_release(&layout);
     tn_problem_destroy(problem);
     free(offsets);
@@ -94,9 +102,33 @@ static int make_large(const char *folder) {
     return result;
 }
 
+static int make_model(const char *folder, const char *path) {
+    tn_error error;
+    tn_graph *graph;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_layout layout;
+    if (tn_graph_load(path, NULL, &graph, &error) || tn_graph_infer(graph, &error) ||
+        tn_program_create(graph, NULL, &program, &error) ||
+        tn_occupancy_create(program, NULL, &occupancy, &error) ||
+        tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &error))
+        return make_fail(&error);
+    tn_report report = {.struct_size = sizeof report,
+                        .input = "model",
+                        .problem = tn_occupancy_problem(occupancy),
+                        .layout = &layout,
+                        .occupancy = occupancy};
+    int result = make_files(folder, &report);
+    tn_layout_release(&layout);
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+    tn_graph_destroy(graph);
+    return result;
+}
+
 int main(int count, char **arguments) {
-    if (count != 2) return fprintf(stderr, "usage: make_pages FOLDER\n"), 2;
+    if (count != 3) return fprintf(stderr, "usage: make_pages FOLDER MODEL\n"), 2;
     const char *folder = arguments[1];
     return make_small(folder) || make_huge(folder) || make_large(folder) ||
-           make(folder, "empty", NULL, NULL, 0);
+           make(folder, "empty", NULL, NULL, 0) || make_model(folder, arguments[2]);
 }

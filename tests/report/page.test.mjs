@@ -1,6 +1,6 @@
 /* page.test.mjs - the page of a plan, opened in Chromium from a file, without a network.
 
-     node page.test.mjs MAKE_PAGES FOLDER
+     node page.test.mjs MAKE_PAGES FOLDER MODEL
 
    Positions and holders are computed here from the plan's JSON, not asked of the page. Screenshots
    of both colour schemes stay in FOLDER for people to look at. */
@@ -14,7 +14,7 @@ import { pathToFileURL } from "node:url";
 
 const PLAYWRIGHT = "playwright-core@1.64.1";
 const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
-const [maker, folder] = process.argv.slice(2).map((path) => resolve(path));
+const [maker, folder, model] = process.argv.slice(2).map((path) => resolve(path));
 
 function skip(reason) {
   console.log(`SKIP: ${reason}`);
@@ -27,8 +27,8 @@ function loadPlaywright() {
     return require("playwright-core");
   } catch {
     try {
-      execFileSync("npm", ["install", "--no-save", "--no-package-lock", "--prefix", folder, PLAYWRIGHT],
-        { stdio: "pipe", timeout: 120000 });
+      const options = ["--no-save", "--no-package-lock", "--prefix", folder];
+      execFileSync("npm", ["install", ...options, PLAYWRIGHT], { stdio: "pipe", timeout: 120000 });
     } catch (error) {
       skip(`npm cannot install ${PLAYWRIGHT}: ${String(error.message).split("\n")[0]}`);
     }
@@ -39,7 +39,7 @@ function loadPlaywright() {
 mkdirSync(folder, { recursive: true });
 const executablePath = CHROMIUM.find(existsSync) ?? skip("Chromium is not installed");
 const { chromium } = loadPlaywright();
-execFileSync(maker, [folder]);
+execFileSync(maker, [folder, model]);
 const browser = await chromium.launch({
   executablePath,
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -76,8 +76,9 @@ const frames = (page, count) => page.evaluate(async (n) => {
 /* The pixel of a time and an address when all is shown: the margins are those of the drawing. */
 async function pixel(page, name, time, address) {
   const box = await page.locator("#map").boundingBox();
-  const { buffers, result } = planOf(name);
-  const first = Math.min(...buffers.map((b) => b.first)), last = Math.max(...buffers.map((b) => b.last_excl));
+  const { buffers, result, steps } = planOf(name);
+  const first = steps ? 0 : Math.min(...buffers.map((b) => b.first));
+  const last = steps ? steps.length : Math.max(...buffers.map((b) => b.last_excl));
   const width = box.width - 84 - 14, height = box.height - 12 - 24;
   return [box.x + 84 + (time - first) / (last - first) * width,
     box.y + 12 + height - address / (result.peak * 1.06) * height];
@@ -105,7 +106,8 @@ function peakOf(plan) {
   let live = 0, most = -1, at = 0;
   events.forEach(([time, bytes], i) => {
     live += bytes;
-    if (live > most && (i + 1 === events.length || events[i + 1][0] > time)) [most, at] = [live, time];
+    const complete = i + 1 === events.length || events[i + 1][0] > time;
+    if (complete && live > most) [most, at] = [live, time];
   });
   return { at, bytes: most };
 }
@@ -136,8 +138,9 @@ const tests = {
     const colourAt = async (time, address) => {
       const [x, y] = await pixel(page, "small", time, address);
       return page.evaluate(([px, py]) => {
-        const canvas = document.querySelector("#map canvas"), box = canvas.getBoundingClientRect();
-        return [...canvas.getContext("2d").getImageData(px - box.x, py - box.y, 1, 1).data];
+        const canvas = document.querySelector("#map canvas");
+        const { x: left, y: top } = canvas.getBoundingClientRect();
+        return [...canvas.getContext("2d").getImageData(px - left, py - top, 1, 1).data];
       }, [x, y]);
     };
     for (const [time, address] of [[2.2, 300], [7.2, 700], [8.3, 2560 + 500]]) {
@@ -163,7 +166,7 @@ const tests = {
     const share = (v, a, b, value) => (value - v[a]) / (v[b] - v[a]);
     near(share(zoomed, "x0", "x1", 7), share(before, "x0", "x1", 7), 0.01);
     near(share(zoomed, "y0", "y1", 1000), share(before, "y0", "y1", 1000), 0.01);
-    assert.match(await page.locator("#tip").innerText(), /beta/); // still the same below the pointer
+    assert.match(await page.locator("#tip").innerText(), /beta/); // still the same below
     await page.keyboard.down("Shift");
     await page.mouse.wheel(0, -200);
     await page.keyboard.up("Shift");
@@ -190,8 +193,9 @@ const tests = {
     await page.mouse.up();
     await frames(page, 2);
     const moved = await view(page), width = box.width - 84 - 14, height = box.height - 12 - 24;
-    near(moved.x0, before.x0 + 50 * (before.x1 - before.x0) / width, (before.x1 - before.x0) / width);
-    near(moved.y0, before.y0 + 30 * (before.y1 - before.y0) / height, (before.y1 - before.y0) / 100);
+    const wide = (before.x1 - before.x0) / width, high = (before.y1 - before.y0) / height;
+    near(moved.x0, before.x0 + 50 * wide, 1.5 * wide); // to a pixel
+    near(moved.y0, before.y0 + 30 * high, 1.5 * high);
     await page.locator("#map").focus();
     await page.keyboard.press("ArrowLeft");
     await frames(page, 2);
@@ -210,7 +214,8 @@ const tests = {
     const { page, trouble } = await open("large");
     await page.fill("#search", "tensor_1999");
     await frames(page, 2);
-    const names = planOf("large").buffers.map((b) => b.name).filter((n) => n.includes("tensor_1999"));
+    const all = planOf("large").buffers.map((b) => b.name);
+    const names = all.filter((n) => n.includes("tensor_1999"));
     assert.equal(await page.locator("#found").innerText(), `1 of ${names.length}`);
     const shown = [];
     for (let i = 0; i < names.length; i++) {
@@ -262,7 +267,8 @@ const tests = {
     for (const name of ["small", "large"]) {
       const { page } = await open(name);
       const plan = planOf(name), peak = peakOf(plan);
-      assert.match(await page.locator("#moment").innerText(), new RegExp(`At the peak: time ${peak.at}$`));
+      assert.match(await page.locator("#moment").innerText(),
+        new RegExp(`At the peak: time ${peak.at}$`));
       assert.match(await page.locator("#total").innerText(),
         new RegExp(peak.bytes.toLocaleString("en-US")));
       const rows = await page.locator("#rows tr").evaluateAll((lines) => lines.map((line) =>
@@ -278,7 +284,8 @@ const tests = {
       assert.equal(await page.getAttribute("#columns th:nth-child(2)", "aria-sort"), "descending");
       await page.locator("#rows tr").nth(1).focus();
       await page.keyboard.press("Enter");
-      const chosen = await page.locator("#rows tr[aria-selected=true] td").first().getAttribute("title");
+      const marked = page.locator("#rows tr[aria-selected=true] td");
+      const chosen = await marked.first().getAttribute("title");
       assert.equal((await page.locator("#details h2").innerText()).trim(), chosen);
       await page.close();
     }
@@ -290,7 +297,8 @@ const tests = {
     await page.mouse.click(box.x + 84 + 0.15 * (box.width - 98), box.y + 60);
     await frames(page, 2);
     assert.match(await page.locator("#moment").innerText(), /At time 1$/);
-    const names = await page.locator("#rows td:first-child").evaluateAll((c) => c.map((x) => x.title));
+    const cells = page.locator("#rows td:first-child");
+    const names = await cells.evaluateAll((list) => list.map((c) => c.title));
     assert.deepEqual(names.sort(), ["</script><b>gamma", "alpha", "two pieces"]);
     await page.close();
   },
@@ -317,6 +325,44 @@ const tests = {
     await page.mouse.wheel(0, -2000);
     await page.click("#without");
     await frames(page, 3);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "a model's tensors tell operator, shape and whose memory they took"() {
+    const { page, trouble } = await open("model");
+    const { tensors, buffers, steps, result } = planOf("model");
+    const box = await page.locator("#map").boundingBox();
+    const wide = (box.width - 98) / steps.length, high = (box.height - 36) / (result.peak * 1.06);
+    let looked = 0, taken = 0;
+    for (const tensor of tensors) {
+      if ((tensor.last_excl - tensor.first) * wide < 10 || tensor.size * high < 10) continue;
+      const middle = tensor.offset + tensor.size / 2; // in its first step nothing covers it yet
+      const tip = await hover(page, "model", tensor.first + 0.5, middle);
+      assert.ok(tip.startsWith(tensor.name), `${tip} is ${tensor.name}`);
+      assert.ok(tip.includes(`${tensor.shape.join("x")} ${tensor.dtype}`), tip);
+      if (tensor.op) assert.ok(tip.includes(`${tensor.op_type} '${tensor.op}'`), tip);
+      if (tensor.source) assert.ok(tip.includes(tensor.source), tip);
+      looked++;
+      taken += tensor.share === "inplace";
+    }
+    assert.ok(looked >= 20 && taken >= 5, `${looked} tensors, ${taken} in place`);
+    const rows = await page.locator("#rows tr").evaluateAll((lines) => lines.map((line) =>
+      [...line.cells].map((c) => c.title)));
+    const at = Number((await page.locator("#moment").innerText()).match(/step (\d+)/)[1]);
+    const writer = (b) => tensors.filter((t) => t.buffer === b.id && t.share !== "view" &&
+      t.first <= at).at(-1);
+    const expected = buffers.map((b) => ({ id: b.id, live: liveIn(b, at) }))
+      .filter((b) => b.live).sort((a, b) => b.live - a.live || a.id - b.id)
+      .map((b) => [writer(b).name, writer(b).op_type, writer(b).shape.join("x"), writer(b).dtype,
+        b.live.toLocaleString("en-US")]);
+    assert.deepEqual(rows, expected);
+    await page.click("#without");
+    await frames(page, 3);
+    near((await view(page)).y1, result.naive * 1.06, 1);
+    const legend = await page.locator("#legend").innerText();
+    for (const kind of ["activation", "input", "output", "parameter"])
+      assert.ok(legend.includes(kind), `${kind} is in the legend`);
     assert.deepEqual(trouble, []);
     await page.close();
   },
@@ -360,8 +406,8 @@ const tests = {
         return { frame: middle(spans), paint: middle(paints) };
       };
       const all = await measure(() => redraw());
-      const moving = await measure((i) => setView({ x0: span * (0.2 + i / 400), x1: span * (0.6 + i / 400),
-        y0: 0, y1: topOf(0) * 0.6 }));
+      const moving = await measure((i) => setView({ x0: span * (0.2 + i / 400),
+        x1: span * (0.6 + i / 400), y0: 0, y1: topOf(0) * 0.6 }));
       setView(fullView(0));
       const s = scales(mapPane), start = performance.now();
       for (let i = 0; i < 2000; i++)
@@ -378,7 +424,7 @@ const tests = {
 
   async "screenshots for people to look at"() {
     for (const colorScheme of ["light", "dark"]) {
-      for (const name of ["small", "large"]) {
+      for (const name of ["small", "large", "model"]) {
         const { page } = await open(name, { colorScheme });
         await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
         await page.close();

@@ -5,7 +5,8 @@ find_program(TENURE_NODE node)
 if(TENURE_NODE)
   add_test(NAME report.page
            COMMAND ${TENURE_NODE} ${CMAKE_CURRENT_SOURCE_DIR}/report/page.test.mjs
-                   $<TARGET_FILE:make_pages> ${PROJECT_BINARY_DIR}/page-test)
+                   $<TARGET_FILE:make_pages> ${PROJECT_BINARY_DIR}/page-test
+                   ${PROJECT_SOURCE_DIR}/examples/models/mobilenet_v2.onnx)
 else()
   add_test(NAME report.page COMMAND sh -c "echo 'SKIP: no node'; exit 77")
 endif()
