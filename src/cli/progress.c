@@ -33,8 +33,15 @@ static bool progress_draw(void *self, const char *stage, uint64_t done, uint64_t
     return true;
 }
 
+static void progress_note(void *self, const char *message) {
+    (void)self;
+    cli_progress_end();
+    fprintf(stderr, "tenure: note: %s\n", message);
+}
+
 tn_context cli_context(void) {
     tn_context context = TN_CONTEXT_INIT;
+    context.log = progress_note;
     if (isatty(STDERR_FILENO)) context.progress = progress_draw;
     return context;
 }

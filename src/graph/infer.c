@@ -10,6 +10,8 @@
  * known to exclude it is dead: it is walked too, but its errors are its own.
  * Cost: O(tensors + operands + attributes); bodies of loops are walked at most a few times.
  */
+#include <stdio.h>
+
 #include "graph/fold.h"
 #include "graph/store.h"
 
@@ -211,6 +213,39 @@ static tn_status infer_step(tn_infer *infer) {
     return TN_OK;
 }
 
+/* The other branch of the If that a block belongs to, or TN_NONE when there is no such. */
+static tn_block_id infer_sibling(const tn_graph *graph, tn_block_id block) {
+    tn_op_id owner = graph->blocks[block].view.owner;
+    if (owner == TN_NONE || strcmp(graph->ops[owner].type, "If") != 0) return TN_NONE;
+    const tn_op *op = &graph->ops[owner];
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        if (op->attrs[i].type == TN_ATTR_BLOCK && op->attrs[i].block != block)
+            return op->attrs[i].block;
+    return TN_NONE;
+}
+
+/* Models choose between sampling rates or ranks by an If on a run-time input; with the extents at
+ * hand only one branch fits together, and the other could not run. So a branch around a
+ * contradiction dies, if its sibling lives: the innermost one, or (second attempt) the outermost.
+ */
+static bool infer_let_die(tn_infer *infer, tn_status status) {
+    struct infer_state *state = infer->state;
+    tn_graph *graph = infer->graph;
+    uint32_t chosen = 0;
+    if (status != TN_E_INVALID) return false;
+    for (uint32_t depth = 1; depth <= state->frame_count; depth++) {
+        tn_block_id sibling = infer_sibling(graph, state->frames[depth - 1].block);
+        if (sibling == TN_NONE || graph->blocks[sibling].view.dead) continue;
+        chosen = depth;
+        if (state->outermost) break;
+    }
+    if (chosen == 0) return false;
+    tn__block *block = &graph->blocks[state->frames[chosen - 1].block];
+    block->view.dead = block->died = state->any_died = true;
+    state->frame_count = chosen - 1;
+    return true;
+}
+
 /* A dead branch that does not type is left as it is. */
 static bool infer_forgive(struct infer_state *state, tn_status status) {
     if (status == TN_E_NO_MEMORY || status == TN_E_UNSUPPORTED ||
@@ -236,6 +271,7 @@ static tn_status infer_walk(tn_infer *infer, tn_error *error) {
             state->overflowed = false;
         }
         if (status == TN_OK || infer_forgive(state, status)) continue;
+        if (infer_let_die(infer, status)) continue;
         if (lenient && error) *error = ignored; /* out of memory */
         return tn__op_where(infer->graph, infer->id, error, status);
     }
@@ -261,7 +297,7 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
     tn__arena_release(&graph->found);
     tn__arena_init(&graph->found, &graph->context);
     for (tn_block_id block = 0; block < graph->block_count; block++)
-        graph->blocks[block].view.dead = false;
+        graph->blocks[block].view.dead = graph->blocks[block].died = false;
     for (uint32_t id = 0; id < graph->tensor_count; id++) {
         tn_tensor *tensor = &graph->tensors[id];
         infer_reset(graph, id);
@@ -276,19 +312,42 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
     return TN_OK;
 }
 
+/* Branches that were left out are told to the caller's log. */
+static void infer_tell_dead(const tn_graph *graph) {
+    char line[200];
+    for (tn_block_id block = 1; block < graph->block_count && graph->context.log; block++) {
+        const tn__block *facts = &graph->blocks[block];
+        if (!facts->died) continue;
+        snprintf(line, sizeof line, "a branch of If '%.80s' does not fit these shapes: left out",
+                 graph->ops[facts->view.owner].name);
+        graph->context.log(graph->context.self, line);
+    }
+}
+
+static tn_status infer_attempt(tn_graph *graph, struct infer_state *state, tn_error *error) {
+    tn_infer infer = {.graph = graph, .error = error, .state = state};
+    TN_TRY(infer_start(graph, error));
+    state->steps_left = infer_step_limit(graph);
+    state->frame_count = 0;
+    TN_TRY(infer_walk(&infer, error));
+    infer_spread_dead(graph);
+    return tn__explain_unknown(graph, error);
+}
+
 tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
     TN_TRY(tn__graph_order(graph, error));
-    TN_TRY(infer_start(graph, error));
-    struct infer_state state = {.steps_left = infer_step_limit(graph)};
-    tn_infer infer = {.graph = graph, .error = error, .state = &state};
+    struct infer_state state = {0};
     tn__arena_init(&state.overflow, &graph->context);
     state.scratch = tn__alloc(&graph->context, TN__SCRATCH_SIZE);
-    tn_status status =
-        state.scratch ? infer_walk(&infer, error) : tn__no_memory(error, "shape inference");
+    tn_status status = state.scratch ? infer_attempt(graph, &state, error)
+                                     : tn__no_memory(error, "shape inference");
+    if (status == TN_E_UNKNOWN && state.any_died) {
+        state.outermost = true;
+        status = infer_attempt(graph, &state, error);
+    }
     tn__free(&graph->context, state.scratch, TN__SCRATCH_SIZE);
     tn__free(&graph->context, state.frames, state.frame_room * sizeof *state.frames);
     tn__arena_release(&state.overflow);
-    if (status != TN_OK) return status;
-    infer_spread_dead(graph);
-    return tn__explain_unknown(graph, error);
+    if (status == TN_OK) infer_tell_dead(graph);
+    return status;
 }

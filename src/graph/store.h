@@ -25,6 +25,7 @@ typedef struct tn__block {
     tn_op_id *ops;
     tn_tensor_id *inputs, *outputs;
     size_t op_room, input_room, output_room;
+    bool died; /* a branch found not to fit the shapes at hand */
 } tn__block;
 
 struct tn_graph {
@@ -85,6 +86,8 @@ struct infer_state {
     size_t scratch_used;
     tn__arena overflow; /* scratch beyond that; emptied after the operator */
     bool overflowed;
+    bool outermost; /* which branch around a contradiction dies; see infer.c */
+    bool any_died;
 };
 #define TN__SCRATCH_SIZE ((size_t)64 * 1024)
 

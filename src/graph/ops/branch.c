@@ -6,11 +6,20 @@
  */
 #include "graph/control.h"
 
-/* The branch that runs: 0 then, 1 else, 2 not known. */
+/* The branch that runs: 0 then, 1 else, 2 not known. A branch that turned out not to fit the shapes
+ * at hand is dead by now, and the other one runs. */
 static uint32_t branch_taken(const tn_infer *infer) {
+    static const char *const names[] = {"then_branch", "else_branch"};
     uint32_t count;
     const int64_t *condition = tn__value_ints(infer, 0, &count);
-    return !condition || count != 1 ? 2 : condition[0] ? 0 : 1;
+    if (condition && count == 1) return condition[0] ? 0 : 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        const tn_attr *branch = tn__attr(infer, names[i]);
+        if (branch && branch->type == TN_ATTR_BLOCK &&
+            tn_graph_block(infer->graph, branch->block)->dead)
+            return 1 - i;
+    }
+    return 2;
 }
 
 static tn_status branch_branches(tn_infer *infer, tn_block_id branch[2]) {
