@@ -231,18 +231,17 @@ static tn_block_id infer_sibling(const tn_graph *graph, tn_block_id block) {
 static bool infer_let_die(tn_infer *infer, tn_status status) {
     struct infer_state *state = infer->state;
     tn_graph *graph = infer->graph;
-    uint32_t chosen = 0;
+    tn_block_id chosen = TN_NONE, block = state->frames[state->frame_count - 1].block;
     if (status != TN_E_INVALID) return false;
-    for (uint32_t depth = 1; depth <= state->frame_count; depth++) {
-        tn_block_id sibling = infer_sibling(graph, state->frames[depth - 1].block);
+    for (; block != TN_NONE; block = tn__block_parent(graph, block)) {
+        tn_block_id sibling = infer_sibling(graph, block);
         if (sibling == TN_NONE || graph->blocks[sibling].view.dead) continue;
-        chosen = depth;
-        if (state->outermost) break;
+        chosen = block;
+        if (!state->outermost) break;
     }
-    if (chosen == 0) return false;
-    tn__block *block = &graph->blocks[state->frames[chosen - 1].block];
-    block->view.dead = block->died = state->any_died = true;
-    state->frame_count = chosen - 1;
+    if (chosen == TN_NONE) return false;
+    graph->blocks[chosen].view.dead = graph->blocks[chosen].died = state->any_died = true;
+    while (state->frames[--state->frame_count].block != chosen) continue; /* siblings wait below */
     return true;
 }
 
