@@ -7,7 +7,8 @@
  * folded: it is computed once before the run, so its memory is static.
  *
  * Blocks of control flow are walked with an explicit stack of frames. A branch whose condition is
- * known to exclude it is dead: it is walked too, but its errors are its own.
+ * known to exclude it is dead: it is walked too, but its errors are its own. So is a branch that
+ * does not type while the other one does, where the condition is not known: it could not run.
  * Cost: O(tensors + operands + attributes); bodies of loops are walked at most a few times.
  */
 #include <stdio.h>
@@ -17,10 +18,11 @@
 
 struct infer_frame {
     tn_block_id block;
-    uint32_t next;    /* index of the operator to infer */
-    uint32_t round;   /* of the control-flow operator at `next` */
-    bool lenient;     /* inside a dead branch */
-    bool dead_branch; /* the dead branch itself: where an error stops */
+    uint32_t next;  /* index of the operator to infer */
+    uint32_t round; /* of the control-flow operator at `next` */
+    /* The frame at or below this one whose block never runs if it fails: an error in here is no
+     * error of the graph. TN_NONE: it is. */
+    uint32_t catcher;
 };
 
 /* --- one operator ----------------------------------------------------------------------------- */
@@ -135,14 +137,14 @@ static tn_status infer_op(tn_infer *infer) {
 /* --- the walk -----------------------------------------------------------------------------------
  */
 
-static tn_status infer_push(tn_infer *infer, tn_block_id block, bool lenient) {
+static tn_status infer_push(tn_infer *infer, tn_block_id block, uint32_t catcher) {
     struct infer_state *state = infer->state;
+    const tn__block *at = &infer->graph->blocks[block];
     if (!tn__reserve(&infer->graph->context, &state->frames, &state->frame_room,
                      (size_t)state->frame_count + 1, sizeof *state->frames))
         return tn__infer_no_memory(infer);
-    bool dead = infer->graph->blocks[block].view.dead;
-    state->frames[state->frame_count++] = (struct infer_frame){
-        .block = block, .lenient = lenient || dead, .dead_branch = dead && !lenient};
+    if (at->view.dead || at->tried) catcher = state->frame_count;
+    state->frames[state->frame_count++] = (struct infer_frame){.block = block, .catcher = catcher};
     return TN_OK;
 }
 
@@ -152,12 +154,37 @@ static bool infer_owns_blocks(const tn_op *op) {
     return false;
 }
 
+/* Before the first round nothing is known about the blocks, though an earlier round of a loop
+ * around them may have been here. */
+static void infer_reset_blocks(tn_infer *infer) {
+    for (uint32_t i = 0; i < infer->op->attr_count; i++) {
+        if (infer->op->attrs[i].type != TN_ATTR_BLOCK) continue;
+        tn__block *block = &infer->graph->blocks[infer->op->attrs[i].block];
+        block->view.dead = block->tried = false;
+    }
+}
+
+/* An operator all of whose blocks failed fails as the last one did. */
+static tn_status infer_check_alive(tn_infer *infer) {
+    uint32_t blocks = 0, dead = 0;
+    for (uint32_t i = 0; i < infer->op->attr_count; i++) {
+        if (infer->op->attrs[i].type != TN_ATTR_BLOCK) continue;
+        blocks++;
+        dead += infer->graph->blocks[infer->op->attrs[i].block].view.dead;
+    }
+    if (!blocks || dead < blocks) return TN_OK;
+    if (infer->error) *infer->error = infer->state->caught;
+    return TN_E_INVALID;
+}
+
 /* One round of a control-flow operator: its blocks go on the stack, the first one on top. */
-static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t round, bool lenient,
-                             bool *again) {
+static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t round,
+                             uint32_t catcher, bool *again) {
     const tn_op *op = infer->op;
     tn_graph *graph = infer->graph;
     *again = !round; /* without a rule: once, with the formal inputs that the file states */
+    if (!round) infer_reset_blocks(infer);
+    TN_TRY(infer_check_alive(infer));
     if (rule) {
         if (!round) TN_TRY(infer_check_arity(infer, rule));
         TN_TRY(rule->enter(infer, round, again));
@@ -169,7 +196,7 @@ static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t r
             TN_TRY(tn__settle_merge(infer, view->inputs[j]));
             TN_TRY(tn__settle_size(graph, view->inputs[j], infer->error));
         }
-        TN_TRY(infer_push(infer, op->attrs[i].block, lenient));
+        TN_TRY(infer_push(infer, op->attrs[i].block, catcher));
     }
     return TN_OK;
 }
@@ -204,7 +231,7 @@ static tn_status infer_step(tn_infer *infer) {
     if (enters || infer_owns_blocks(infer->op)) {
         bool again;
         uint32_t round = frame->round++;
-        TN_TRY(infer_enter(infer, enters ? rule : NULL, round, frame->lenient, &again));
+        TN_TRY(infer_enter(infer, enters ? rule : NULL, round, frame->catcher, &again));
         if (again) return TN_OK; /* back here when the blocks are done */
     }
     TN_TRY(infer_op(infer));
@@ -213,55 +240,24 @@ static tn_status infer_step(tn_infer *infer) {
     return TN_OK;
 }
 
-/* The other branch of the If that a block belongs to, or TN_NONE when there is no such. */
-static tn_block_id infer_sibling(const tn_graph *graph, tn_block_id block) {
-    tn_op_id owner = graph->blocks[block].view.owner;
-    if (owner == TN_NONE || strcmp(graph->ops[owner].type, "If") != 0) return TN_NONE;
-    const tn_op *op = &graph->ops[owner];
-    for (uint32_t i = 0; i < op->attr_count; i++)
-        if (op->attrs[i].type == TN_ATTR_BLOCK && op->attrs[i].block != block)
-            return op->attrs[i].block;
-    return TN_NONE;
-}
-
-/* Models choose between sampling rates or ranks by an If on a run-time input; with the extents at
- * hand only one branch fits together, and the other could not run. So a branch around a
- * contradiction dies, if its sibling lives: the innermost one, or (second attempt) the outermost.
- */
-static bool infer_let_die(tn_infer *infer, tn_status status) {
+/* A branch that fails is left as it is. One that was tried, as its condition is not known, could
+ * not run with these shapes: then the other one does. */
+static bool infer_catch(tn_infer *infer, tn_status status) {
     struct infer_state *state = infer->state;
-    tn_graph *graph = infer->graph;
-    tn_block_id chosen = TN_NONE, block = state->frames[state->frame_count - 1].block;
-    if (status != TN_E_INVALID) return false;
-    for (; block != TN_NONE; block = tn__block_parent(graph, block)) {
-        tn_block_id sibling = infer_sibling(graph, block);
-        if (sibling == TN_NONE || graph->blocks[sibling].view.dead) continue;
-        chosen = block;
-        if (!state->outermost) break;
-    }
-    if (chosen == TN_NONE) return false;
-    graph->blocks[chosen].view.dead = graph->blocks[chosen].died = state->any_died = true;
-    while (state->frames[--state->frame_count].block != chosen) continue; /* siblings wait below */
-    return true;
-}
-
-/* A dead branch that does not type is left as it is. */
-static bool infer_forgive(struct infer_state *state, tn_status status) {
-    if (status == TN_E_NO_MEMORY || status == TN_E_UNSUPPORTED ||
-        !state->frames[state->frame_count - 1].lenient)
-        return false;
-    while (!state->frames[--state->frame_count].dead_branch) continue;
+    uint32_t catcher = state->frames[state->frame_count - 1].catcher;
+    if (status == TN_E_NO_MEMORY || status == TN_E_UNSUPPORTED || catcher == TN_NONE) return false;
+    state->frame_count = catcher; /* with all that it had entered */
+    (void)tn__op_where(infer->graph, infer->id, &state->caught, status);
+    infer->graph->blocks[state->frames[catcher].block].view.dead = true;
     return true;
 }
 
 static tn_status infer_walk(tn_infer *infer, tn_error *error) {
     struct infer_state *state = infer->state;
-    tn_error ignored;
-    TN_TRY(infer_push(infer, 0, false));
+    TN_TRY(infer_push(infer, 0, TN_NONE));
     while (state->frame_count) {
-        bool lenient = state->frames[state->frame_count - 1].lenient;
-        infer->error = lenient ? &ignored : error;
-        ignored.where[0] = 0;
+        bool caught = state->frames[state->frame_count - 1].catcher != TN_NONE;
+        infer->error = caught ? &state->caught : error;
         tn_status status = infer_step(infer);
         state->scratch_used = 0;
         if (state->overflowed) {
@@ -269,9 +265,8 @@ static tn_status infer_walk(tn_infer *infer, tn_error *error) {
             tn__arena_init(&state->overflow, &infer->graph->context);
             state->overflowed = false;
         }
-        if (status == TN_OK || infer_forgive(state, status)) continue;
-        if (infer_let_die(infer, status)) continue;
-        if (lenient && error) *error = ignored; /* out of memory */
+        if (status == TN_OK || infer_catch(infer, status)) continue;
+        if (caught && error) *error = state->caught; /* out of memory */
         return tn__op_where(infer->graph, infer->id, error, status);
     }
     return TN_OK;
@@ -279,13 +274,26 @@ static tn_status infer_walk(tn_infer *infer, tn_error *error) {
 
 /* --- the call --------------------------------------------------------------------------------- */
 
-/* What lies inside a dead branch is dead as well. */
+static tn_block_id infer_dead_around(const tn_graph *graph, tn_block_id block) {
+    while (block && !graph->blocks[block].view.dead) block = tn__block_parent(graph, block);
+    return block;
+}
+
+/* The caller's log is told which branches are left out because they failed; then what lies inside a
+ * dead branch is dead as well. */
 static void infer_spread_dead(tn_graph *graph) {
-    for (tn_block_id block = 1; block < graph->block_count; block++) {
-        tn_block_id at = block;
-        while (at && !graph->blocks[at].view.dead) at = tn__block_parent(graph, at);
-        if (at) graph->blocks[block].view.dead = true;
+    char line[200];
+    for (tn_block_id block = 1; block < graph->block_count && graph->context.log; block++) {
+        const tn_block *view = &graph->blocks[block].view;
+        if (!graph->blocks[block].tried || !view->dead ||
+            infer_dead_around(graph, graph->ops[view->owner].block))
+            continue;
+        snprintf(line, sizeof line, "a branch of %.60s '%.80s' does not fit these shapes: left out",
+                 graph->ops[view->owner].type, graph->ops[view->owner].name);
+        graph->context.log(graph->context.self, line);
     }
+    for (tn_block_id block = 1; block < graph->block_count; block++)
+        if (infer_dead_around(graph, block)) graph->blocks[block].view.dead = true;
 }
 
 /* Back to what the builder said; then sizes of what no operator computes. */
@@ -296,7 +304,7 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
     tn__arena_release(&graph->found);
     tn__arena_init(&graph->found, &graph->context);
     for (tn_block_id block = 0; block < graph->block_count; block++)
-        graph->blocks[block].view.dead = graph->blocks[block].died = false;
+        graph->blocks[block].view.dead = false;
     for (uint32_t id = 0; id < graph->tensor_count; id++) {
         tn_tensor *tensor = &graph->tensors[id];
         infer_reset(graph, id);
@@ -311,42 +319,19 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
     return TN_OK;
 }
 
-/* Branches that were left out are told to the caller's log. */
-static void infer_tell_dead(const tn_graph *graph) {
-    char line[200];
-    for (tn_block_id block = 1; block < graph->block_count && graph->context.log; block++) {
-        const tn__block *facts = &graph->blocks[block];
-        if (!facts->died) continue;
-        snprintf(line, sizeof line, "a branch of If '%.80s' does not fit these shapes: left out",
-                 graph->ops[facts->view.owner].name);
-        graph->context.log(graph->context.self, line);
-    }
-}
-
-static tn_status infer_attempt(tn_graph *graph, struct infer_state *state, tn_error *error) {
-    tn_infer infer = {.graph = graph, .error = error, .state = state};
-    TN_TRY(infer_start(graph, error));
-    state->steps_left = infer_step_limit(graph);
-    state->frame_count = 0;
-    TN_TRY(infer_walk(&infer, error));
-    infer_spread_dead(graph);
-    return tn__explain_unknown(graph, error);
-}
-
 tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
     TN_TRY(tn__graph_order(graph, error));
-    struct infer_state state = {0};
+    TN_TRY(infer_start(graph, error));
+    struct infer_state state = {.steps_left = infer_step_limit(graph)};
+    tn_infer infer = {.graph = graph, .error = error, .state = &state};
     tn__arena_init(&state.overflow, &graph->context);
     state.scratch = tn__alloc(&graph->context, TN__SCRATCH_SIZE);
-    tn_status status = state.scratch ? infer_attempt(graph, &state, error)
-                                     : tn__no_memory(error, "shape inference");
-    if (status == TN_E_UNKNOWN && state.any_died) {
-        state.outermost = true;
-        status = infer_attempt(graph, &state, error);
-    }
+    tn_status status =
+        state.scratch ? infer_walk(&infer, error) : tn__no_memory(error, "shape inference");
     tn__free(&graph->context, state.scratch, TN__SCRATCH_SIZE);
     tn__free(&graph->context, state.frames, state.frame_room * sizeof *state.frames);
     tn__arena_release(&state.overflow);
-    if (status == TN_OK) infer_tell_dead(graph);
-    return status;
+    if (status != TN_OK) return status;
+    infer_spread_dead(graph);
+    return tn__explain_unknown(graph, error);
 }

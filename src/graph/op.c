@@ -316,6 +316,8 @@ void tn__set_dead(tn_infer *infer, tn_block_id block) {
     infer->graph->blocks[block].view.dead = true;
 }
 
+void tn__set_tried(tn_infer *infer, tn_block_id block) { infer->graph->blocks[block].tried = true; }
+
 tn_status tn__infer_fail(tn_infer *infer, const char *format, ...) {
     if (!infer->error) return TN_E_INVALID;
     char message[sizeof infer->error->message];

@@ -62,7 +62,7 @@ typedef struct tn_op_rule {
     uint64_t monotone;
 
     /* TN_RULE_CONTROL only. Called before round 0, 1, ... of the operator's blocks: types their
-     * formal inputs (tn__set_formal), marks branches never taken (tn__set_dead), and sets *again
+     * formal inputs (tn__set_formal), marks branches (tn__set_dead, tn__set_tried), and sets *again
      * when the blocks are to be inferred (once more) with that. `shape` runs at the end. */
     tn_status (*enter)(tn_infer *infer, uint32_t round, bool *again);
 } tn_op_rule;
@@ -162,6 +162,8 @@ void tn__set_folded(tn_infer *infer, uint32_t index);
  * (which may be made up; its shape is copied). And a block that never runs. */
 tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, const tn_tensor *like);
 void tn__set_dead(tn_infer *infer, tn_block_id block);
+/* A block that is one of several: it is dead, too, if it turns out not to type. */
+void tn__set_tried(tn_infer *infer, tn_block_id block);
 
 /* E_INVALID with the node's name and type in `where` and a sentence; use as
  * `return tn__infer_fail(infer, "axis %lld is outside rank %u", ...)`. */

@@ -25,7 +25,7 @@ typedef struct tn__block {
     tn_op_id *ops;
     tn_tensor_id *inputs, *outputs;
     size_t op_room, input_room, output_room;
-    bool died; /* a branch found not to fit the shapes at hand */
+    bool tried; /* dead if it does not type */
 } tn__block;
 
 struct tn_graph {
@@ -81,13 +81,12 @@ struct infer_state {
     size_t frame_room;
     uint32_t frame_count;
     uint64_t steps_left;
+    tn_error caught;  /* the last error of a branch that never runs */
     bool saw_bound; /* the rule in hand was given an upper bound as contents */
     char *scratch;  /* TN__SCRATCH_SIZE bytes, reused by every operator */
     size_t scratch_used;
     tn__arena overflow; /* scratch beyond that; emptied after the operator */
     bool overflowed;
-    bool outermost; /* which branch around a contradiction dies; see infer.c */
-    bool any_died;
 };
 #define TN__SCRATCH_SIZE ((size_t)64 * 1024)
 

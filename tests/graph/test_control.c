@@ -55,13 +55,37 @@ static void a_branch_never_taken_may_be_wrong(void **state) {
     kit_assert_shape(&b.kit, b.out, KIT_SHAPE(2, 6));
     kit_infer(&b.kit); /* again: nothing is left over */
     kit_close(&b.kit);
-    b = branches_open(false, true, KIT_SHAPE(5));
-    kit_infer_fails(&b.kit, TN_E_INVALID);
-    assert_non_null(strstr(b.kit.error.where, "Reshape"));
+    b = branches_open(false, true, KIT_SHAPE(5)); /* whoever takes it gets an error */
+    kit_infer(&b.kit);
+    kit_assert_shape(&b.kit, b.out, KIT_SHAPE(2, 6));
+    assert_true(tn_graph_block(b.kit.graph, b.no)->dead);
     kit_close(&b.kit);
     b = branches_open(true, false, KIT_SHAPE(5));
     kit_infer_fails(&b.kit, TN_E_INVALID);
     kit_close(&b.kit);
+}
+
+static void an_if_whose_branches_both_fail_fails_as_the_last_one(void **state) {
+    (void)state;
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_FLOAT32, KIT_SHAPE(2, 6));
+    tn_tensor_id flag = kit_input(&kit, "flag", TN_BOOL, 0, NULL);
+    tn_tensor_id out = kit_open_tensor(&kit, "out");
+    tn_block_id blocks[2] = {kit_block(&kit, "yes"), kit_block(&kit, "no")};
+    for (int64_t i = 0; i < 2; i++) {
+        kit.block = blocks[i];
+        int64_t five = 5 + i;
+        tn_tensor_id bad = kit_op(&kit, "Reshape", KIT_LIST(x, kit_list(&kit, 1, &five)));
+        kit_block_io(&kit, blocks[i], 0, NULL, KIT_LIST(bad));
+    }
+    kit.block = 0;
+    kit_attr_block(&kit, "then_branch", blocks[0]);
+    kit_attr_block(&kit, "else_branch", blocks[1]);
+    kit_op_to(&kit, "If", KIT_LIST(flag), KIT_LIST(out));
+    kit_infer_fails(&kit, TN_E_INVALID);
+    assert_non_null(strstr(kit.error.where, "Reshape"));
+    assert_non_null(strstr(kit.error.message, "room for"));
+    kit_close(&kit);
 }
 
 static void branches_that_differ_give_an_upper_bound(void **state) {
@@ -112,6 +136,43 @@ static void a_dead_branch_kills_what_is_nested_in_it(void **state) {
     kit_infer(&kit);
     kit_assert_shape(&kit, out, KIT_SHAPE(2, 6));
     for (uint32_t i = 0; i < 2; i++) assert_true(tn_graph_block(kit.graph, inner[i])->dead);
+    kit_close(&kit);
+}
+
+/* An inner If with a known condition takes a branch that fails: the fault is the outer branch's,
+ * which is left out, and not that of the inner branch that waits to be looked at. */
+static void a_fault_is_caught_by_the_branch_around_it(void **state) {
+    (void)state;
+    test_kit kit = kit_open();
+    int64_t yes = 1, five = 5;
+    tn_tensor_id x = kit_input(&kit, "x", TN_FLOAT32, KIT_SHAPE(2, 6));
+    tn_tensor_id flag = kit_input(&kit, "flag", TN_BOOL, 0, NULL);
+    tn_tensor_id always = kit_constant(&kit, TN_BOOL, 0, NULL, &yes, NULL);
+    tn_tensor_id out = kit_open_tensor(&kit, "out"), results[2], inner_results[2];
+    tn_block_id outer[2] = {kit_block(&kit, "outer yes"), kit_block(&kit, "outer no")};
+    tn_block_id inner[2] = {kit_block(&kit, "inner yes"), kit_block(&kit, "inner no")};
+    kit.block = inner[0];
+    inner_results[0] = kit_op(&kit, "Reshape", KIT_LIST(x, kit_list(&kit, 1, &five)));
+    kit.block = inner[1];
+    inner_results[1] = kit_op(&kit, "Relu", KIT_LIST(x));
+    kit.block = outer[0];
+    results[0] = kit_open_tensor(&kit, "inner out");
+    for (uint32_t i = 0; i < 2; i++) kit_block_io(&kit, inner[i], 0, NULL, 1, &inner_results[i]);
+    kit_attr_block(&kit, "then_branch", inner[0]);
+    kit_attr_block(&kit, "else_branch", inner[1]);
+    kit_op_to(&kit, "If", KIT_LIST(always), 1, &results[0]);
+    kit.block = outer[1];
+    results[1] = kit_op(&kit, "Flatten", KIT_LIST(x));
+    kit.block = 0;
+    for (uint32_t i = 0; i < 2; i++) kit_block_io(&kit, outer[i], 0, NULL, 1, &results[i]);
+    kit_attr_block(&kit, "then_branch", outer[0]);
+    kit_attr_block(&kit, "else_branch", outer[1]);
+    kit_op_to(&kit, "If", KIT_LIST(flag), KIT_LIST(out));
+    kit_infer(&kit);
+    assert_true(tn_graph_block(kit.graph, outer[0])->dead);
+    assert_true(tn_graph_block(kit.graph, inner[0])->dead);
+    assert_false(tn_graph_block(kit.graph, outer[1])->dead);
+    kit_assert_shape(&kit, out, KIT_SHAPE(2, 6));
     kit_close(&kit);
 }
 
@@ -389,8 +450,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_known_condition_takes_one_branch),
         cmocka_unit_test(a_branch_never_taken_may_be_wrong),
+        cmocka_unit_test(an_if_whose_branches_both_fail_fails_as_the_last_one),
         cmocka_unit_test(branches_that_differ_give_an_upper_bound),
         cmocka_unit_test(a_dead_branch_kills_what_is_nested_in_it),
+        cmocka_unit_test(a_fault_is_caught_by_the_branch_around_it),
         cmocka_unit_test(a_constant_from_the_taken_branch_is_folded),
         cmocka_unit_test(a_loop_collects_as_many_as_it_runs),
         cmocka_unit_test(a_loop_without_an_end_has_no_size),

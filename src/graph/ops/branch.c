@@ -6,20 +6,11 @@
  */
 #include "graph/control.h"
 
-/* The branch that runs: 0 then, 1 else, 2 not known. A branch that turned out not to fit the shapes
- * at hand is dead by now, and the other one runs. */
+/* The branch that runs: 0 then, 1 else, 2 not known. */
 static uint32_t branch_taken(const tn_infer *infer) {
-    static const char *const names[] = {"then_branch", "else_branch"};
     uint32_t count;
     const int64_t *condition = tn__value_ints(infer, 0, &count);
-    if (condition && count == 1) return condition[0] ? 0 : 1;
-    for (uint32_t i = 0; i < 2; i++) {
-        const tn_attr *branch = tn__attr(infer, names[i]);
-        if (branch && branch->type == TN_ATTR_BLOCK &&
-            tn_graph_block(infer->graph, branch->block)->dead)
-            return 1 - i;
-    }
-    return 2;
+    return !condition || count != 1 ? 2 : condition[0] ? 0 : 1;
 }
 
 static tn_status branch_branches(tn_infer *infer, tn_block_id branch[2]) {
@@ -31,13 +22,23 @@ static tn_status branch_branches(tn_infer *infer, tn_block_id branch[2]) {
     return TN_OK;
 }
 
+/* The same after the branches were tried. */
+static uint32_t branch_left(const tn_infer *infer, const tn_block_id branch[2]) {
+    for (uint32_t i = 0; i < 2; i++)
+        if (tn_graph_block(infer->graph, branch[i])->dead) return 1 - i;
+    return branch_taken(infer);
+}
+
 static tn_status branch_if_enter(tn_infer *infer, uint32_t round, bool *again) {
     tn_block_id branch[2];
     uint32_t taken = branch_taken(infer);
     *again = round == 0;
     if (round) return TN_OK;
     TN_TRY(branch_branches(infer, branch));
-    if (taken < 2) tn__set_dead(infer, branch[1 - taken]);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (taken == 2) tn__set_tried(infer, branch[i]);
+        if (taken == 1 - i) tn__set_dead(infer, branch[i]);
+    }
     return TN_OK;
 }
 
@@ -64,8 +65,8 @@ static tn_status branch_either(tn_infer *infer, uint32_t index, const tn_tensor 
 
 static tn_status branch_if(tn_infer *infer) {
     tn_block_id branch[2];
-    uint32_t taken = branch_taken(infer);
     TN_TRY(branch_branches(infer, branch));
+    uint32_t taken = branch_left(infer, branch);
     const tn_block *yes = tn_graph_block(infer->graph, branch[0]);
     const tn_block *no = tn_graph_block(infer->graph, branch[1]);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
@@ -78,9 +79,9 @@ static tn_status branch_if(tn_infer *infer) {
 
 static tn_status branch_if_fold(tn_infer *infer) {
     tn_block_id branch[2];
-    uint32_t taken = branch_taken(infer);
-    if (taken == 2) return TN_OK;
     TN_TRY(branch_branches(infer, branch));
+    uint32_t taken = branch_left(infer, branch);
+    if (taken == 2) return TN_OK;
     const tn_block *view = tn_graph_block(infer->graph, branch[taken]);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
         const tn_tensor *from = tn__control_tensor(infer, view->outputs[i]);
