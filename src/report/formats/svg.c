@@ -63,12 +63,16 @@ static double svg_curve_y(const svg_picture *picture, uint64_t bytes) {
 
 /* --- rectangles --- */
 
-/* Styles in the order of painting: reserved, tensors by kind and shade, views by kind. */
+/* Scatters numbers, as layers repeat: every third tensor would be the same one of each. */
+static uint32_t svg_shade(uint32_t number) { return (number * 0x9e3779b1u >> 16) % SVG_SHADES; }
+
+/* Styles in the order of painting: reserved, tensors, views; the latter two by kind and shade.
+ * Views of one body share a shade, so that neighbours in memory stay apart. */
 static uint32_t svg_style(const tn__item *items, uint32_t item) {
     if (item == SVG_RESERVED) return 0;
-    if (items[item].share == TN_SHARE_VIEW)
-        return 1 + TN__KIND_COUNT * SVG_SHADES + items[item].kind;
-    return 1 + items[item].kind * SVG_SHADES + item % SVG_SHADES;
+    bool view = items[item].share == TN_SHARE_VIEW;
+    uint32_t group = items[item].kind + (view ? TN__KIND_COUNT : 0);
+    return 1 + group * SVG_SHADES + svg_shade(view ? items[item].body : item);
 }
 
 static void svg_add(svg_picture *picture, uint32_t item, tn_body_id id, const tn_piece *piece) {
@@ -143,20 +147,25 @@ static bool svg_is_single(const svg_rect *rect, double threshold) {
 
 /* --- drawing the rectangles --- */
 
-/* The colour of a style; shades and views are blends with white or black. */
+/* `percent` of the way from a channel to another. */
+static unsigned svg_blend(unsigned from, unsigned to, unsigned percent) {
+    return (from * (100 - percent) + to * percent + 50) / 100;
+}
+
+/* The colour of a style; shades are blends with white or black, views are paler. */
 static const char *svg_colour(uint32_t style, char text[8]) {
-    if (style == 0) return "#e6e9ee";
-    bool view = style > TN__KIND_COUNT * SVG_SHADES;
-    uint32_t kind = view ? style - 1 - TN__KIND_COUNT * SVG_SHADES : (style - 1) / SVG_SHADES;
-    uint32_t shade = view ? 3 : (style - 1) % SVG_SHADES;
     static const struct {
-        unsigned white, percent;
-    } blends[] = {{255, 0}, {255, 22}, {0, 10}, {255, 50}};
-    unsigned long rgb = strtoul(tn__words_colour(kind) + 1, NULL, 16);
+        unsigned to, percent;
+    } blends[SVG_SHADES] = {{255, 0}, {255, 22}, {0, 10}};
+    if (style == 0) return "#e6e9ee";
+    uint32_t kind = (style - 1) / SVG_SHADES, shade = (style - 1) % SVG_SHADES;
+    bool view = kind >= TN__KIND_COUNT;
+    unsigned long rgb = strtoul(tn__words_colour(kind % TN__KIND_COUNT) + 1, NULL, 16);
     unsigned channel[3];
     for (int i = 0; i < 3; i++) {
-        unsigned from = (unsigned)(rgb >> (16 - 8 * i) & 255), to = blends[shade].white;
-        channel[i] = (from * (100 - blends[shade].percent) + to * blends[shade].percent + 50) / 100;
+        unsigned base = (unsigned)(rgb >> (16 - 8 * i) & 255);
+        channel[i] = svg_blend(base, blends[shade].to, blends[shade].percent);
+        if (view) channel[i] = svg_blend(channel[i], 255, 25);
     }
     snprintf(text, 8, "#%02x%02x%02x", channel[0] & 255, channel[1] & 255, channel[2] & 255);
     return text;

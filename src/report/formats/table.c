@@ -134,20 +134,21 @@ static void table_model_row(tn__text *text, const tn__scene *scene, const tn__it
     tn__text_init(&shape, scene->report->context);
     tn__words_shape(&shape, item->tensor);
     if (shape.failed) text->failed = true;
-    tn__words_cell(text, item->name, 30, false);
+    tn__words_cell(text, item->name, 37, false);
     tn__text_put(text, "  ");
     char plain[TABLE_PLAIN_MAX];
-    tn__words_cell(text, table_plain(tn__step_of(scene->report, item->step).type, plain), 14,
+    tn__words_cell(text, table_plain(tn__step_of(scene->report, item->step).type, plain), 12,
                    false);
     tn__text_put(text, "  ");
-    tn__words_cell(text, shape.size ? shape.data : "", 17, false);
-    tn__text_printf(text, "  %s", item->tensor ? tn_dtype_name(item->tensor->dtype) : "");
+    tn__words_cell(text, shape.size ? shape.data : "", 16, false);
+    tn__text_put(text, "  ");
+    if (item->tensor) table_word(text, tn_dtype_name(item->tensor->dtype), 10);
     tn__text_release(&shape);
 }
 
 static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__item *item) {
     char offset[TN__WORDS_MAX];
-    tn__words_cell(text, item->name, 30, false);
+    tn__words_cell(text, item->name, 37, false);
     tn__text_printf(text, "  %15s  %lld to %lld",
                     tn__words_grouped(scene->report->layout->offset[item->body], offset),
                     (long long)item->first, (long long)item->last);
@@ -161,7 +162,7 @@ static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__
 static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at) {
     if (scene->report->occupancy == NULL) {
         tn__text_printf(text, "\n  at the peak, time %lld\n", (long long)at);
-        tn__text_printf(text, "  %15s  %-30s  %15s  %s\n", "bytes", "buffer", "address", "live");
+        tn__text_printf(text, "  %15s  %-37s  %15s  %s\n", "bytes", "buffer", "address", "live");
         return;
     }
     tn__step step = tn__step_of(scene->report, (uint32_t)at);
@@ -173,7 +174,7 @@ static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at)
         tn__text_put(text, " ");
         table_word(text, step.name, 36);
     }
-    tn__text_printf(text, "\n  %15s  %-30s  %-14s  %-17s  %s\n", "bytes", "tensor", "operator",
+    tn__text_printf(text, "\n  %15s  %-37s  %-12s  %-16s  %s\n", "bytes", "tensor", "operator",
                     "shape", "type");
 }
 

@@ -34,9 +34,10 @@ const rect = (() => { // layers: 0 reserved by a body of several tensors, 1 tens
       sum += Math.ceil(item.bytes[i] / align) * align;
     }
   }
-  const style = ([i]) => i < 0 ? 0 : item.share[i] === SHARE.view
-    ? 1 + (kinds.length + item.kind[i]) * SHADES
-    : 1 + item.kind[i] * SHADES + i % SHADES;
+  const shade = (i) => (Math.imul(i, 0x9e3779b1) >>> 16) % SHADES; // models repeat: scatter
+  const style = ([i, b]) => i < 0 ? 0 : item.share[i] === SHARE.view
+    ? 1 + (kinds.length + item.kind[i]) * SHADES + shade(b)
+    : 1 + item.kind[i] * SHADES + shade(i);
   list.forEach((row, index) => row.push(style(row), index));
   list.sort((a, b) => a[6] - b[6] || a[7] - b[7]);
   const column = (f, T = Float64Array) => T.from(list, f);
@@ -84,8 +85,9 @@ function clampView() {
 const colour = { style: [] };
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 const blend = (a, b, share) => {
-  const from = channels(a), to = channels(b);
-  return `rgb(${from.map((v, i) => Math.round(v + (to[i] - v) * share)).join(",")})`;
+  const to = channels(b);
+  const mixed = channels(a).map((v, i) => Math.round(v + (to[i] - v) * share));
+  return `#${mixed.map((v) => v.toString(16).padStart(2, "0")).join("")}`;
 };
 function readColours() {
   const css = getComputedStyle(document.documentElement);
@@ -93,10 +95,9 @@ function readColours() {
     "curve", "area"]) colour[name] = css.getPropertyValue(`--${name}`).trim();
   colour.style = [colour.reserved];
   colour.kind = kinds.map(({ name }) => css.getPropertyValue(`--${name}`).trim() || "#8a93a0");
-  for (const base of colour.kind)
-    colour.style.push(base, blend(base, "#ffffff", 0.22), blend(base, "#000000", 0.1));
-  for (const base of colour.kind)
-    colour.style.push(...Array(SHADES).fill(blend(base, colour.back, 0.5)));
+  const shades = colour.kind.flatMap((base) =>
+    [base, blend(base, "#ffffff", 0.22), blend(base, "#000000", 0.1)]);
+  colour.style.push(...shades, ...shades.map((shade) => blend(shade, colour.back, 0.25)));
 }
 
 /* --- panes --- */
@@ -270,17 +271,28 @@ function fillRects(g, s, dpr, wanted) {
   return labels;
 }
 
-/* A name ends where the next tensor of the same body begins to cover it. */
-const nameEnd = (() => {
-  const ends = Float64Array.from(item.last), lastOf = new Int32Array(body.count).fill(-1);
-  if (!plan.item) return ends;
-  for (let i = 0; i < item.count; i++) { // items are in order of first
-    const before = lastOf[item.body[i]];
-    if (before >= 0 && item.first[i] > item.first[before])
-      ends[before] = Math.min(ends[before], item.first[i]);
-    lastOf[item.body[i]] = i;
+/* A name stands where its tensor is longest in sight: between those of the same body that are
+   painted over it. The next few decide; more of them leave no room anyway. */
+const nameSpan = (() => {
+  const from = Float64Array.from(item.first), to = Float64Array.from(item.last);
+  if (!plan.item) return { from, to };
+  const chains = Array.from({ length: body.count }, () => []);
+  for (let i = 0; i < item.count; i++) chains[item.body[i]].push(i); // by first
+  for (const chain of chains) {
+    chain.forEach((i, at) => {
+      let seen = item.first[i], best = 0;
+      const offer = (end) => {
+        if (end - seen > best) [best, from[i], to[i]] = [end - seen, seen, end];
+      };
+      for (const j of chain.slice(at + 1, at + 17)) {
+        if (item.first[j] >= item.last[i]) break;
+        offer(item.first[j]);
+        seen = Math.max(seen, item.last[j]);
+      }
+      offer(item.last[i]);
+    });
   }
-  return ends;
+  return { from, to };
 })();
 
 function drawLabels(g, s, labels) {
@@ -291,13 +303,13 @@ function drawLabels(g, s, labels) {
   labels.sort((a, b) => b[3] * b[4] - a[3] * a[4]).splice(500);
   for (const [r, x, y, width, h] of labels) {
     const i = rect.item[r], isView = item.share[i] === SHARE.view;
-    const room = (isView ? width : Math.min(width, s.x(nameEnd[i]) - x)) - 8;
+    const left = isView ? x : Math.max(x, s.x(nameSpan.from[i]));
+    const room = (isView ? width : Math.min(x + width, s.x(nameSpan.to[i])) - left) - 8;
     const words = shortened(itemName(i), Math.floor(room / advance));
     if (!words) continue;
     const inside = state.mix === 0 && isView;
-    g.fillStyle = inside && darkScheme.matches ? colour.text : "#10151b";
-    g.fillText(words, x + 4, inside ? y + h - 4 : y + 11, room);
-    if (!inside && h > 30 && room > 60) g.fillText(iec(item.bytes[i]), x + 4, y + 24, room);
+    g.fillText(words, left + 4, inside ? y + h - 4 : y + 11, room);
+    if (!inside && h > 30 && room > 60) g.fillText(iec(item.bytes[i]), left + 4, y + 24, room);
   }
 }
 const darkScheme = window.matchMedia("(prefers-color-scheme: dark)");

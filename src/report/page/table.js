@@ -62,7 +62,7 @@ function showRows() {
       const words = amount ? grouped(value(row)) : value(row);
       const content = make("td", { title: words, className: amount ? "amount" : "" });
       if (key === "name") content.append(dot(item.kind[row.item]));
-      content.append(key === "name" ? shortened(words, room) : words);
+      content.append(key === "name" ? shortened(words, 2 * room) : words);
       return content;
     }));
     line.dataset.item = row.item;
@@ -87,7 +87,7 @@ function showRows() {
 }
 
 function showColumns() {
-  const widths = plan.item ? { op: "16%", shape: "24%", dtype: "12%", bytes: "20%" }
+  const widths = plan.item ? { op: "15%", shape: "22%", dtype: "11%", bytes: "18%" }
                            : { bank: "18%", offset: "27%", bytes: "27%" };
   $("columns").replaceChildren(...COLUMNS.map(({ key, amount }) => {
     const button = make("button", { type: "button" });
