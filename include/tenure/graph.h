@@ -91,10 +91,10 @@ typedef struct tn_format {
     uint32_t block; /* 0: not blocked */
 } tn_format;
 
-enum {                              /* tn_tensor.flags */
-       TN_TENSOR_BOUND = 1u << 0,   /* shape is an upper bound (data-dependent size) */
-       TN_TENSOR_FOLDED = 1u << 1,  /* computed before the run: static, never in the arena */
-       TN_TENSOR_STATED = 1u << 2,  /* shape came from the file, not from a rule */
+enum {                               /* tn_tensor.flags */
+       TN_TENSOR_BOUND = 1u << 0,    /* shape is an upper bound (data-dependent size) */
+       TN_TENSOR_FOLDED = 1u << 1,   /* computed before the run: static, never in the arena */
+       TN_TENSOR_STATED = 1u << 2,   /* shape came from the file, not from a rule */
        TN_TENSOR_SEQUENCE = 1u << 3, /* a list of tensors; shape is that of one, times `repeat` */
        TN_TENSOR_IS_OUTPUT = 1u << 4 /* a graph output, whatever its kind (an input may be one) */
 };
@@ -104,8 +104,8 @@ enum {                              /* tn_tensor.flags */
 #define TN_VALUE_MAX 4096u
 typedef struct tn_value {
     uint32_t count;
-    const int64_t *ints;   /* [count] for integer and bool types, else NULL */
-    const double *floats;  /* [count] for floating types, else NULL */
+    const int64_t *ints;  /* [count] for integer and bool types, else NULL */
+    const double *floats; /* [count] for floating types, else NULL */
 } tn_value;
 
 typedef struct tn_tensor {
@@ -113,30 +113,36 @@ typedef struct tn_tensor {
     tn_dtype dtype;
     tn_kind kind;
     tn_format format;
-    uint32_t flags;       /* TN_TENSOR_* */
-    uint32_t rank;        /* or TN_RANK_UNKNOWN */
-    const int64_t *shape; /* [rank], outermost first; TN_DIM_UNKNOWN where not known */
-    uint64_t repeat;      /* elements of a sequence; 1 for a tensor */
-    uint64_t bytes;       /* unaligned; TN_SIZE_UNKNOWN until tn_graph_infer knows */
-    tn_op_id producer;    /* TN_NONE: input, parameter, constant, block input */
-    tn_block_id block;    /* where it is defined */
+    uint32_t flags;        /* TN_TENSOR_* */
+    uint32_t rank;         /* or TN_RANK_UNKNOWN */
+    const int64_t *shape;  /* [rank], outermost first; TN_DIM_UNKNOWN where not known */
+    uint64_t repeat;       /* elements of a sequence; 1 for a tensor */
+    uint64_t bytes;        /* unaligned; TN_SIZE_UNKNOWN until tn_graph_infer knows */
+    tn_op_id producer;     /* TN_NONE: input, parameter, constant, block input */
+    tn_block_id block;     /* where it is defined */
     const tn_value *value; /* contents when small and known, else NULL */
 } tn_tensor;
 
 typedef enum tn_attr_type {
-    TN_ATTR_INT, TN_ATTR_FLOAT, TN_ATTR_STRING, TN_ATTR_INTS, TN_ATTR_FLOATS, TN_ATTR_STRINGS,
-    TN_ATTR_TENSOR, TN_ATTR_BLOCK
+    TN_ATTR_INT,
+    TN_ATTR_FLOAT,
+    TN_ATTR_STRING,
+    TN_ATTR_INTS,
+    TN_ATTR_FLOATS,
+    TN_ATTR_STRINGS,
+    TN_ATTR_TENSOR,
+    TN_ATTR_BLOCK
 } tn_attr_type;
 
 typedef struct tn_attr {
     const char *name;
     tn_attr_type type;
-    uint32_t count;         /* of ints, floats, strings; 1 otherwise */
-    const int64_t *ints;    /* INT, INTS */
-    const double *floats;   /* FLOAT, FLOATS */
+    uint32_t count;             /* of ints, floats, strings; 1 otherwise */
+    const int64_t *ints;        /* INT, INTS */
+    const double *floats;       /* FLOAT, FLOATS */
     const char *const *strings; /* STRING, STRINGS; NUL-terminated */
-    tn_tensor_id tensor;    /* TENSOR: a tensor of kind constant */
-    tn_block_id block;      /* BLOCK: a subgraph */
+    tn_tensor_id tensor;        /* TENSOR: a tensor of kind constant */
+    tn_block_id block;          /* BLOCK: a subgraph */
 } tn_attr;
 
 typedef struct tn_op {

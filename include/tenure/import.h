@@ -62,8 +62,8 @@ TN_API TN_CHECKED tn_status tn_graph_load(const char *path, const tn_import_opti
 
 /* The same from memory; `name` stands in error messages. Bytes may go after the call. */
 TN_API TN_CHECKED tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
-                                                 const tn_import_options *options,
-                                                 tn_graph **graph, tn_error *error);
+                                                 const tn_import_options *options, tn_graph **graph,
+                                                 tn_error *error);
 
 /* Whether a model format claims the file, by suffix; false for problem files. */
 TN_API bool tn_import_recognises(const char *path);

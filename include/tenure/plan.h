@@ -68,13 +68,14 @@ typedef struct tn_body {
 } tn_body;
 
 typedef struct tn_bank {
-    const char *name;   /* copied; NULL: "arena" */
-    uint64_t capacity;  /* bytes; 0 = as small as possible */
+    const char *name;  /* copied; NULL: "arena" */
+    uint64_t capacity; /* bytes; 0 = as small as possible */
 } tn_bank;
 
 /* The outcome of planning: X(name, text). */
 #define TN_VERDICT_TABLE(X)                                                                        \
-    X(FEASIBLE, "feasible") X(OPTIMAL, "optimal") X(INFEASIBLE, "infeasible") X(STOPPED, "stopped")
+    X(FEASIBLE, "feasible") X(OPTIMAL, "optimal") X(INFEASIBLE, "infeasible") X(STOPPED, "stoppe"  \
+                                                                                         "d")
 typedef enum tn_verdict {
 #define TN_X(name, text) TN_VERDICT_##name,
     TN_VERDICT_TABLE(TN_X)
@@ -94,9 +95,9 @@ typedef struct tn_layout {
     tn_verdict verdict;         /* OPTIMAL when peak == lower_bound, or proved otherwise */
     const char *planner;        /* static string; who found it */
     uint64_t seed;
-    uint64_t work;    /* placements tried: deterministic, for the same problem and options */
-    double seconds;   /* wall time */
-    bool timed_out;   /* the wall clock ended the search early */
+    uint64_t work;  /* placements tried: deterministic, for the same problem and options */
+    double seconds; /* wall time */
+    bool timed_out; /* the wall clock ended the search early */
 } tn_layout;
 
 typedef struct tn_plan_options {

@@ -102,7 +102,7 @@ typedef struct tn_occupancy_options {
     size_t struct_size;
     uint64_t alignment; /* of every body; 0: 64 */
     tn_inplace inplace;
-    bool no_views;           /* views by rule get memory of their own; aliases by definition never */
+    bool no_views; /* views by rule get memory of their own; aliases by definition never */
     const uint64_t *claimed; /* CLAIMED: [tensor count] offsets, TN_SIZE_UNKNOWN where not given */
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
@@ -142,11 +142,11 @@ typedef struct tn_memory_summary {
     uint64_t total[TN_KIND_COUNT];   /* bytes of all tensors of the kind, each on its own, aligned;
                                         parameters and constants: static, outside the arena */
     uint64_t at_peak[TN_KIND_COUNT]; /* of the arena, at the peak of live bytes */
-    uint64_t naive;                  /* the arena without any reuse: every tensor that is no alias by
-                                        definition in memory of its own */
-    uint64_t peak_live;              /* the lower bound of the problem */
+    uint64_t naive;     /* the arena without any reuse: every tensor that is no alias by
+                           definition in memory of its own */
+    uint64_t peak_live; /* the lower bound of the problem */
     uint32_t peak_step;
-    uint32_t bounded;                /* tensors whose size is an upper bound */
+    uint32_t bounded; /* tensors whose size is an upper bound */
 } tn_memory_summary;
 TN_API tn_memory_summary tn_occupancy_summary(const tn_occupancy *occupancy);
 

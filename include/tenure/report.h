@@ -38,7 +38,7 @@ typedef struct tn_stage { /* a named span of work, for `seconds` */
 /* What a report is about. Everything is borrowed. */
 typedef struct tn_report {
     size_t struct_size;
-    const char *input;             /* file name as the user gave it */
+    const char *input; /* file name as the user gave it */
     const tn_problem *problem;
     const tn_layout *layout;
     const tn_occupancy *occupancy; /* NULL when the input was a problem, not a model */

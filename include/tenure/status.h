@@ -79,9 +79,9 @@ typedef struct tn_allocator {
 
 /* What the caller lends to the library. Zero means the default in every field. */
 typedef struct tn_context {
-    size_t struct_size;     /* sizeof(tn_context) */
-    tn_allocator allocator; /* resize NULL: malloc */
-    void *self;             /* handed to log and progress */
+    size_t struct_size;                           /* sizeof(tn_context) */
+    tn_allocator allocator;                       /* resize NULL: malloc */
+    void *self;                                   /* handed to log and progress */
     void (*log)(void *self, const char *message); /* one line, no newline; NULL: silent */
     /* Called now and then by long work, from the calling thread; `total` 0 when unknown.
      * Returning false cancels: the call ends with E_STOPPED, or with its best answer. */

@@ -1,0 +1,43 @@
+# A thin front of CMake: names for what people do. `make help` lists them.
+BUILD = build
+PREFIX ?= /usr/local
+MODEL = examples/models/mobilenet_v2.onnx
+CMAKE_FLAGS ?=
+
+.PHONY: all demo test install fuzz bench clean help
+all: $(BUILD)/CMakeCache.txt
+	cmake --build $(BUILD) --target tenure tenure_command
+
+$(BUILD)/CMakeCache.txt:
+	cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
+
+demo: ## installs what is missing, builds, plans a real network
+	tools/install-deps build
+	$(MAKE) all
+	$(BUILD)/tenure plan $(MODEL) -o $(BUILD)/mobilenet_v2.html -o $(BUILD)/mobilenet_v2.svg -o $(BUILD)/mobilenet_v2.json
+	$(BUILD)/tenure verify $(MODEL) --plan $(BUILD)/mobilenet_v2.json
+	@echo "The picture: $(CURDIR)/$(BUILD)/mobilenet_v2.html (open it in a browser)"
+
+test: ## installs what is missing, builds everything, runs all tests
+	tools/install-deps test
+	cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DTENURE_PRESET_TESTS=ON $(CMAKE_FLAGS)
+	cmake --build $(BUILD)
+	ctest --test-dir $(BUILD) --output-on-failure
+
+install: all ## PREFIX, DESTDIR: command, library, headers, pkg-config file, man pages
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+fuzz: ## builds the fuzzers with clang; run build-fuzz/fuzz/fuzz_onnx and its like
+	tools/install-deps test
+	cmake --preset fuzz
+	cmake --build build-fuzz
+
+bench: all ## prints planners x problems; FILES="a.csv b.csv"
+	cmake --build $(BUILD) --target bench_planners
+	$(BUILD)/bench/planners $(FILES)
+
+clean:
+	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-minimal
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile

@@ -1,0 +1,66 @@
+/* fuzz_problem.h - what must hold for any bytes that a problem reader accepts. */
+#ifndef TN_FUZZ_PROBLEM_H
+#define TN_FUZZ_PROBLEM_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <tenure/plan.h>
+
+#include "base/base.h"
+#include "plan/io/io.h"
+
+#define FUZZ_PLAN_MAX 24u
+
+static inline void fuzz_must(bool holds) {
+    if (!holds) abort();
+}
+
+static inline bool fuzz_same_body(const tn_body *a, const tn_body *b) {
+    bool same = a->size == b->size && a->first == b->first && a->last == b->last &&
+                a->alignment == b->alignment && a->bank == b->bank &&
+                ((a->flags ^ b->flags) & TN_BODY_PINNED) == 0 && a->piece_count == b->piece_count;
+    for (uint32_t i = 0; same && i < a->piece_count; i++)
+        same = memcmp(&a->pieces[i], &b->pieces[i], sizeof *a->pieces) == 0;
+    return same;
+}
+
+/* Written as CSV and read again, the problem is the same. */
+static inline void fuzz_round_trip(const tn_problem *problem) {
+    tn__text text;
+    tn_problem *again;
+    tn__text_init(&text, NULL);
+    if (tn__csv_render(problem, NULL, &text, NULL) == TN_OK) {
+        tn_error error = {0};
+        fuzz_must(!text.failed);
+        tn_status status =
+            tn_problem_load_memory("again.csv", text.data, text.size, NULL, &again, NULL, &error);
+        fuzz_must(status == TN_OK && tn_problem_count(again) == tn_problem_count(problem));
+        for (uint32_t i = 0; i < tn_problem_count(problem); i++)
+            fuzz_must(fuzz_same_body(tn_problem_body(problem, i), tn_problem_body(again, i)));
+        tn_problem_destroy(again);
+    }
+    tn__text_release(&text);
+}
+
+static inline int fuzz_problem(const char *name, const uint8_t *bytes, size_t size) {
+    tn_problem *problem = NULL;
+    tn_layout layout;
+    tn_error error = {0};
+    tn_status status = tn_problem_load_memory(name, bytes, size, NULL, &problem, NULL, &error);
+    if (status != TN_OK) {
+        fuzz_must(problem == NULL && error.message[0] != '\0' && error.where[0] != '\0');
+        return 0;
+    }
+    fuzz_round_trip(problem);
+    if (tn_problem_count(problem) <= FUZZ_PLAN_MAX) {
+        status = tn_plan(problem, NULL, &layout, &error);
+        fuzz_must(status == TN_OK || status == TN_E_CONFLICT || status == TN_E_INFEASIBLE ||
+                  status == TN_E_STOPPED || status == TN_E_INVALID || status == TN_E_INTERNAL);
+        if (status == TN_OK) tn_layout_release(&layout);
+    }
+    tn_problem_destroy(problem);
+    return 0;
+}
+
+#endif
