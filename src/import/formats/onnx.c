@@ -71,11 +71,10 @@ static const onnx_opset *onnx_opset_find(const onnx_opset *opsets, size_t count,
 
 uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn__span domain) {
     const onnx_opset *found = NULL;
-    if (scope->call) {
-        const onnx_function *function = scope->call->function;
+    const onnx_function *function = scope->call ? scope->call->function : NULL;
+    if (function && function->opset_count)
         found =
-            onnx_opset_find(reader->opsets + function->opset_first, function->opset_count, domain);
-    }
+            onnx_opset_find(&reader->opsets[function->opset_first], function->opset_count, domain);
     if (!found) found = onnx_opset_find(reader->model_opsets, reader->model_opset_count, domain);
     return found ? found->version : 0;
 }
