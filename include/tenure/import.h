@@ -29,7 +29,9 @@ typedef struct tn_dim { /* --dim N=8: a value for a symbolic dimension */
     int64_t value; /* >= 0 */
 } tn_dim;
 
-typedef struct tn_input_shape { /* --input-shape NAME=1,3,224,224 */
+/* --input-shape NAME=1,3,224,224: gives values to the symbols of that input, too. It may contradict
+ * the file; the shapes that the file states for what is computed are then dropped. */
+typedef struct tn_input_shape {
     const char *name;
     uint32_t rank;
     const int64_t *shape;
@@ -43,7 +45,7 @@ typedef struct tn_import_options {
     uint32_t dim_count, input_shape_count;
     const char *const *parameters; /* globs: matching graph inputs are parameters (static) */
     uint32_t parameter_count;
-    tn_format format; /* assumed for activations of rank 4 and 5 */
+    tn_format format; /* assumed for activations of rank 4 and 5; not for inputs and outputs */
 } tn_import_options;
 
 #define TN_IMPORT_OPTIONS_INIT                                                                     \
@@ -54,8 +56,9 @@ typedef struct tn_import_options {
  *
  * options  NULL for the defaults
  * graph    out; destroy with tn_graph_destroy
- * Errors: E_IO, E_INVALID, E_UNKNOWN (a size nothing determines, or a symbolic dimension
- * without a value: all of them are listed), E_UNSUPPORTED (no such format), E_NO_MEMORY.
+ * Errors: E_IO, E_INVALID (also for an option that meets nothing in the model), E_UNKNOWN (a size
+ * nothing determines, or a symbolic dimension without a value: all of them are listed),
+ * E_UNSUPPORTED (no such format), E_NO_MEMORY.
  * Cost: O(file without weights). */
 TN_API TN_CHECKED tn_status tn_graph_load(const char *path, const tn_import_options *options,
                                           tn_graph **graph, tn_error *error);

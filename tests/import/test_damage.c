@@ -74,12 +74,14 @@ static bool is_expected(tn_status status) {
 /* --- files
  * ---------------------------------------------------------------------------------------- */
 
-/* Runs `visit` on every small model of the shared data; large ones are mostly weights. */
+#define SHARED "../shared/data/"
+
+/* Runs `visit` on every small model of a folder; large ones are mostly weights. */
 static uint32_t for_models(const char *folder, size_t largest,
                            void (*visit)(uint8_t *bytes, size_t size, const char *name)) {
     char path[600];
     uint32_t count = 0;
-    snprintf(path, sizeof path, "%s/../shared/data/%s", TENURE_SOURCE_DIR, folder);
+    snprintf(path, sizeof path, "%s/%s", TENURE_SOURCE_DIR, folder);
     DIR *directory = opendir(path);
     if (!directory) {
         printf("SKIP: %s is not there\n", folder);
@@ -89,8 +91,7 @@ static uint32_t for_models(const char *folder, size_t largest,
         size_t length = strlen(entry->d_name);
         struct stat facts;
         if (length < 5 || strcmp(entry->d_name + length - 5, ".onnx") != 0) continue;
-        snprintf(path, sizeof path, "%s/../shared/data/%s/%s", TENURE_SOURCE_DIR, folder,
-                 entry->d_name);
+        snprintf(path, sizeof path, "%s/%s/%s", TENURE_SOURCE_DIR, folder, entry->d_name);
         if (stat(path, &facts) != 0 || (size_t)facts.st_size > largest) continue;
         FILE *file = fopen(path, "rb");
         assert_non_null(file);
@@ -120,10 +121,10 @@ static void truncate_all_over(uint8_t *bytes, size_t size, const char *name) {
 
 static void real_models_cut_off_anywhere_are_answered(void **state) {
     (void)state;
-    for_models("onnx-weightless", 50000, truncate_all_over);
-    for_models("onnx-light", 50000, truncate_all_over);
-    for_models("onnx-train", 66000, truncate_all_over);
-    for_models("onnx", 30000, truncate_all_over);
+    for_models(SHARED "onnx-weightless", 50000, truncate_all_over);
+    for_models(SHARED "onnx-light", 50000, truncate_all_over);
+    for_models(SHARED "onnx-train", 66000, truncate_all_over);
+    for_models(SHARED "onnx", 30000, truncate_all_over);
 }
 
 #define FLIPS 400
@@ -149,10 +150,10 @@ static void flip_bits(uint8_t *bytes, size_t size, const char *name) {
 
 static void real_models_with_flipped_bits_are_answered(void **state) {
     (void)state;
-    for_models("onnx-weightless", 13000, flip_bits);
-    for_models("onnx-light", 16000, flip_bits);
-    for_models("onnx-train", 66000, flip_bits);
-    for_models("onnx", 30000, flip_bits);
+    for_models(SHARED "onnx-weightless", 13000, flip_bits);
+    for_models(SHARED "onnx-light", 16000, flip_bits);
+    for_models(SHARED "onnx-train", 66000, flip_bits);
+    for_models(SHARED "onnx", 30000, flip_bits);
 }
 
 /* --- memory that runs out
@@ -218,6 +219,35 @@ static void every_allocation_may_fail(void **state) {
     assert_int_equal(status, TN_OK);
     assert_true(fail_at > 40); /* it did fail at many places */
     free(model.data);
+}
+
+/* The seeds of the fuzzer: every construct of the format, and the rules of many operators. Their
+ * last byte says which symbols they have. */
+static void fail_each_allocation(uint8_t *bytes, size_t size, const char *name) {
+    static const tn_dim known[] = {{"N", 2}, {"batch", 3}, {"T", 7}};
+    tn_dim dims[3];
+    uint32_t dim_count = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        if (bytes[size - 1] >> i & 1) dims[dim_count++] = known[i];
+    tn_status status = TN_E_NO_MEMORY;
+    for (uint64_t fail_at = 1; status == TN_E_NO_MEMORY; fail_at++) {
+        watched watch_it;
+        watch(&watch_it, fail_at);
+        watch_it.options.dims = dims;
+        watch_it.options.dim_count = dim_count;
+        loaded result = load_bytes(bytes, size, &watch_it.options);
+        status = result.status;
+        unload(result);
+        if (watch_it.count.held)
+            fail_msg("%s: %zu bytes leak when allocation %llu fails", name, watch_it.count.held,
+                     (unsigned long long)fail_at);
+    }
+    if (!is_expected(status)) fail_msg("%s: %s", name, tn_status_name(status));
+}
+
+static void every_allocation_may_fail_on_every_seed(void **state) {
+    (void)state;
+    assert_true(for_models("fuzz/corpus/onnx", 2048, fail_each_allocation) > 10);
 }
 
 static void every_allocation_may_fail_in_an_error_too(void **state) {
@@ -359,6 +389,7 @@ int main(void) {
         cmocka_unit_test(real_models_cut_off_anywhere_are_answered),
         cmocka_unit_test(real_models_with_flipped_bits_are_answered),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(every_allocation_may_fail_on_every_seed),
         cmocka_unit_test(every_allocation_may_fail_in_an_error_too),
         cmocka_unit_test(floods_of_tiny_things_stay_small),
         cmocka_unit_test(floods_of_names_stay_small),
