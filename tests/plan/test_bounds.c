@@ -1,0 +1,100 @@
+/* test_bounds.c - the lower bound against the optimum of small problems, found by trying every
+ * offset of every body; and against a count of live bytes, step by step. */
+#include "kit.h"
+
+typedef struct trial {
+    const tn_problem *problem;
+    uint64_t offsets[8];
+    uint32_t count;
+    uint64_t best;
+} trial;
+
+/* Tries all offsets below `best` for bodies 0 ... 7, one after the other (an odometer). */
+static uint64_t optimum(const tn_problem *problem, uint64_t ceiling) {
+    trial t = {.problem = problem, .count = tn_problem_count(problem), .best = ceiling};
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < t.count; i++) t.offsets[i] = UINT64_MAX;
+    while (depth != UINT32_MAX) {
+        const tn_body *body = tn_problem_body(problem, depth);
+        bool pinned = (body->flags & TN_BODY_PINNED) != 0, first = t.offsets[depth] == UINT64_MAX;
+        uint64_t at = first ? (pinned ? body->offset : 0) : t.offsets[depth] + body->alignment;
+        bool fits = at + body->size < t.best && (first || !pinned);
+        t.offsets[depth] = fits ? at : UINT64_MAX;
+        if (!fits) {
+            depth--;
+            continue;
+        }
+        bool clear = true;
+        for (uint32_t i = 0; i < depth && clear; i++)
+            clear = !kit_bodies_meet(problem, depth, at, i, t.offsets[i]);
+        if (!clear) continue;
+        if (depth + 1 < t.count) {
+            depth++;
+            continue;
+        }
+        uint64_t peak = 0;
+        for (uint32_t i = 0; i < t.count; i++) {
+            uint64_t end = t.offsets[i] + tn_problem_body(problem, i)->size;
+            if (tn_problem_body(problem, i)->size > 0 && end > peak) peak = end;
+        }
+        t.best = peak;
+    }
+    return t.best;
+}
+
+static void the_bound_is_never_above_the_optimum(void **state) {
+    (void)state;
+    uint32_t tight = 0, cases = 400;
+    for (uint64_t seed = 1; seed <= cases; seed++) {
+        unsigned what = (unsigned)(seed % 8);
+        tn_problem *problem = kit_random(seed, 2 + (uint32_t)(seed % 3), 9, 5, what);
+        uint64_t bound = 0;
+        tn_layout layout;
+        assert_ok(tn_problem_lower_bound(problem, 0, &bound, NULL, &failure));
+        assert_ok(tn_plan(problem, NULL, &layout, &failure));
+        uint64_t best = optimum(problem, layout.peak + 1);
+        if (bound > best || best > layout.peak)
+            fail_msg("seed %llu: bound %llu, optimum %llu, plan %llu\n", (unsigned long long)seed,
+                     (unsigned long long)bound, (unsigned long long)best,
+                     (unsigned long long)layout.peak);
+        tight += bound == best;
+        tn_layout_release(&layout);
+        tn_problem_destroy(problem);
+    }
+    print_message("the bound is the optimum in %u of %u cases\n", tight, cases);
+    assert_true(tight > cases / 2);
+}
+
+static void without_alignment_the_bound_is_the_peak_of_live_bytes(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        tn_problem *problem = kit_random(seed, 30, 1000, 20, KIT_PIECES);
+        uint64_t bound, peak = 0;
+        int64_t step, peak_step = 0;
+        assert_ok(tn_problem_lower_bound(problem, 0, &bound, &step, &failure));
+        for (int64_t t = -5; t < 40; t++) {
+            uint64_t live = 0;
+            for (uint32_t i = 0; i < tn_problem_count(problem); i++) {
+                const tn_body *body = tn_problem_body(problem, i);
+                for (uint32_t k = 0; k < body->piece_count; k++)
+                    if (body->pieces[k].first <= t && t < body->pieces[k].last)
+                        live += body->pieces[k].hi - body->pieces[k].lo;
+            }
+            if (live > peak) {
+                peak = live;
+                peak_step = t;
+            }
+        }
+        assert_int_equal(bound, peak);
+        if (peak > 0) assert_int_equal(step, peak_step);
+        tn_problem_destroy(problem);
+    }
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_bound_is_never_above_the_optimum),
+        cmocka_unit_test(without_alignment_the_bound_is_the_peak_of_live_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

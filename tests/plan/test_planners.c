@@ -1,0 +1,242 @@
+/* test_planners.c - what holds for every planner; `test_planners NAME` tests one (its file's name).
+ *
+ * Judged by kit.h, which shares nothing with planners or verifier.
+ */
+#include "kit.h"
+
+#include "plan/planner.h"
+#include "plan/run.h"
+
+static const char *only;
+
+static bool is_wanted(uint32_t index) {
+    char file[64];
+    const char *name = tn_planner_name(index);
+    size_t i = 0;
+    for (; name[i] != '\0' && i + 1 < sizeof file; i++) file[i] = name[i] == '-' ? '_' : name[i];
+    file[i] = '\0';
+    return only == NULL || strcmp(only, file) == 0;
+}
+
+static tn_plan_options options_for(uint32_t planner) {
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    options.planner = tn_planner_name(planner);
+    return options;
+}
+
+/* Plans unless the planner refuses the constraints; then the refusal must say so. */
+static bool plans(const tn_problem *problem, const tn_plan_options *options, tn_layout *layout,
+                  uint64_t seed) {
+    tn_status status = tn_plan(problem, options, layout, &failure);
+    if (status == TN_E_UNSUPPORTED) {
+        assert_non_null(strstr(failure.message, options->planner));
+        return false;
+    }
+    if (status != TN_OK)
+        fail_msg("%s, seed %llu: %s\n", options->planner, (unsigned long long)seed,
+                 failure.message);
+    return true;
+}
+
+static void every_layout_is_valid_and_between_bound_and_sum(void **state) {
+    (void)state;
+    for (uint32_t p = 0; p < tn_planner_count(); p++) {
+        tn_plan_options options = options_for(p);
+        for (uint64_t seed = 1; seed <= 600 && is_wanted(p); seed++) {
+            unsigned what = (unsigned)(seed % (KIT_ALL + 1));
+            tn_problem *problem = kit_random(seed, 1 + (uint32_t)(seed % 40), 50, 12, what);
+            tn_layout layout;
+            if (plans(problem, &options, &layout, seed)) {
+                if (!kit_is_valid(problem, layout.offset) || layout.peak < layout.lower_bound)
+                    fail_msg("%s, seed %llu: not valid\n", options.planner,
+                             (unsigned long long)seed);
+                for (uint32_t i = 0; i < layout.body_count; i++) {
+                    const tn_body *body = tn_problem_body(problem, i);
+                    if (body->size > 0)
+                        assert_true(layout.offset[i] + body->size <= layout.bank_peak[body->bank]);
+                }
+                if (!(what & (KIT_PINS | KIT_ALIGNMENTS)) &&
+                    strcmp(options.planner, "two-ended") != 0)
+                    assert_true(layout.peak <= tn_problem_naive(problem));
+                assert_int_equal(layout.verdict == TN_VERDICT_OPTIMAL,
+                                 layout.peak == layout.lower_bound);
+                tn_layout_release(&layout);
+            }
+            tn_problem_destroy(problem);
+        }
+    }
+}
+
+static void the_same_input_gives_the_same_bytes_with_any_threads(void **state) {
+    (void)state;
+    for (uint32_t p = 0; p < tn_planner_count(); p++) {
+        for (uint64_t seed = 1; seed <= 40 && is_wanted(p); seed++) {
+            tn_problem *problem = kit_random(seed, 60, 500, 30, KIT_ALIGNMENTS | KIT_PIECES);
+            tn_layout layouts[3];
+            for (uint32_t i = 0; i < 3; i++) {
+                tn_plan_options options = options_for(p);
+                options.threads = i + 1;
+                options.work_limit = 100 * (seed % 3) * 60;
+                assert_true(plans(problem, &options, &layouts[i], seed));
+                assert_int_equal(layouts[0].peak, layouts[i].peak);
+                assert_int_equal(layouts[0].work, layouts[i].work);
+                assert_memory_equal(layouts[0].offset, layouts[i].offset, 60 * sizeof(uint64_t));
+            }
+            for (uint32_t i = 0; i < 3; i++) tn_layout_release(&layouts[i]);
+            tn_problem_destroy(problem);
+        }
+    }
+}
+
+static void a_capacity_below_the_bound_is_infeasible_and_above_it_is_kept(void **state) {
+    (void)state;
+    for (uint32_t p = 0; p < tn_planner_count(); p++) {
+        for (uint64_t seed = 1; seed <= 60 && is_wanted(p); seed++) {
+            tn_problem *problem = kit_random(seed, 20, 50, 10, 0);
+            tn_plan_options options = options_for(p);
+            tn_layout layout, kept = {0};
+            assert_true(plans(problem, &options, &layout, seed));
+            options.capacity = layout.lower_bound - 1;
+            if (options.capacity > 0)
+                assert_int_equal(tn_plan(problem, &options, &kept, &failure), TN_E_INFEASIBLE);
+            assert_null(kept.offset);
+            options.capacity = layout.peak;
+            assert_ok(tn_plan(problem, &options, &kept, &failure));
+            assert_true(kept.peak <= layout.peak);
+            tn_layout_release(&kept);
+            tn_layout_release(&layout);
+            tn_problem_destroy(problem);
+        }
+    }
+}
+
+/* Fail allocation 1, 2, 3, ... until the call gets through: nothing leaks, nothing is written. */
+static void running_out_of_memory_leaves_nothing_behind(void **state) {
+    (void)state;
+    for (uint32_t p = 0; p < tn_planner_count(); p++) {
+        if (!is_wanted(p)) continue;
+        tn_problem *problem = kit_random(5, 30, 50, 10, KIT_ALIGNMENTS | KIT_PIECES);
+        tn_status status = TN_E_NO_MEMORY;
+        for (uint64_t fail_at = 1; status != TN_OK && fail_at < 5000; fail_at++) {
+            faulty memory = {.fail_at = fail_at};
+            tn_context context = faulty_context(&memory);
+            tn_plan_options options = options_for(p);
+            tn_layout layout = {0};
+            options.context = &context;
+            options.threads = 2;
+            status = tn_plan(problem, &options, &layout, &failure);
+            assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
+            assert_int_equal(memory.held, 0);
+            assert_true(status == TN_OK || layout.offset == NULL);
+            tn_layout_release(&layout);
+        }
+        assert_int_equal(status, TN_OK);
+        tn_problem_destroy(problem);
+    }
+}
+
+static void add_epoch(tn_problem *problem, uint64_t seed, uint32_t count, int64_t begin) {
+    tn__random random = {.state = seed};
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t first = begin + (int64_t)kit_below(&random, 20000);
+        tn_body body = {.size = 1 + kit_below(&random, 1000),
+                        .first = first,
+                        .last = first + 1 + (int64_t)kit_below(&random, 40)};
+        assert_ok(tn_problem_add(problem, &body, NULL, &failure));
+    }
+}
+
+/* Beyond 32,768 bodies neighbours are found in another way. Bodies of another epoch never meet, so
+ * with them or without, a greedy planner must put the first ones at the same places. */
+static void few_and_many_bodies_are_placed_alike(void **state) {
+    (void)state;
+    static const char *const greedy[] = {"greedy-by-size", "best-fit", "time-order",
+                                         "greedy-by-breadth"};
+    for (size_t p = 0; p < 4; p++) {
+        tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+        tn_problem *few, *many;
+        tn_layout alone, together;
+        options.planner = greedy[p];
+        if (only != NULL && strcmp(only, "auto") != 0) return;
+        assert_ok(tn_problem_create(NULL, &few, &failure));
+        assert_ok(tn_problem_create(NULL, &many, &failure));
+        add_epoch(few, 11, 20000, 0);
+        add_epoch(many, 11, 20000, 0);
+        add_epoch(many, 12, 15000, 1000000);
+        assert_ok(tn_plan(few, &options, &alone, &failure));
+        assert_ok(tn_plan(many, &options, &together, &failure));
+        assert_memory_equal(alone.offset, together.offset, 20000 * sizeof(uint64_t));
+        tn_layout_release(&alone);
+        tn_layout_release(&together);
+        tn_problem_destroy(few);
+        tn_problem_destroy(many);
+    }
+}
+
+/* --- saboteurs: a judge that cannot say no proves nothing --- */
+
+static tn_status all_at_zero(tn_run *run) {
+    for (uint32_t i = 0; i < tn__run_count(run); i++)
+        if (!tn__run_placed(run, i)) tn__run_place(run, i, 0);
+    return TN_OK;
+}
+static tn_status one_left_out(tn_run *run) {
+    for (uint32_t i = 1; i < tn__run_count(run); i++)
+        if (!tn__run_placed(run, i)) tn__run_place(run, i, 1000 * i);
+    return TN_OK;
+}
+static tn_status off_alignment(tn_run *run) {
+    for (uint32_t i = 0; i < tn__run_count(run); i++)
+        if (!tn__run_placed(run, i)) tn__run_place(run, i, 4096 * i + 1);
+    return TN_OK;
+}
+static tn_status boasting(tn_run *run) {
+    for (uint32_t i = 0; i < tn__run_count(run); i++)
+        if (!tn__run_placed(run, i)) tn__run_place(run, i, 4096 * i);
+    tn__run_raise_bound(run, UINT64_MAX / 4);
+    return TN_OK;
+}
+
+static void no_saboteur_gets_a_layout_out(void **state) {
+    (void)state;
+    static tn_status (*const solves[])(tn_run *) = {all_at_zero, one_left_out, off_alignment,
+                                                    boasting};
+    if (only != NULL && strcmp(only, "naive") != 0) return;
+    for (size_t i = 0; i < sizeof solves / sizeof *solves; i++) {
+        tn_planner saboteur = {.name = "saboteur", .features = ~0u, .solve = solves[i]};
+        tn_problem *problem;
+        tn_layout layout = {0};
+        assert_ok(tn_problem_create(NULL, &problem, &failure));
+        assert_ok(tn_problem_set_alignment(problem, 64, &failure));
+        for (int k = 0; k < 3; k++)
+            assert_ok(tn_problem_add(problem, &(tn_body){.size = 100, .last = 5}, NULL, &failure));
+        assert_int_equal(tn__plan_with(&saboteur, problem, NULL, &layout, &failure), TN_E_INTERNAL);
+        assert_null(layout.offset);
+        tn_problem_destroy(problem);
+    }
+}
+
+static void a_planner_is_never_given_what_it_does_not_model(void **state) {
+    (void)state;
+    tn_planner plain = {.name = "plain", .features = 0, .solve = all_at_zero};
+    for (unsigned what = 1; what <= KIT_ALIGNMENTS; what *= 2) {
+        tn_problem *problem = kit_random(3, 40, 50, 10, what);
+        tn_layout layout = {0};
+        assert_int_equal(tn__plan_with(&plain, problem, NULL, &layout, &failure), TN_E_UNSUPPORTED);
+        tn_problem_destroy(problem);
+    }
+}
+
+int main(int count, char **arguments) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layout_is_valid_and_between_bound_and_sum),
+        cmocka_unit_test(the_same_input_gives_the_same_bytes_with_any_threads),
+        cmocka_unit_test(a_capacity_below_the_bound_is_infeasible_and_above_it_is_kept),
+        cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(few_and_many_bodies_are_placed_alike),
+        cmocka_unit_test(no_saboteur_gets_a_layout_out),
+        cmocka_unit_test(a_planner_is_never_given_what_it_does_not_model),
+    };
+    only = count > 1 ? arguments[1] : NULL;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

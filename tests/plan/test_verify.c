@@ -1,0 +1,180 @@
+/* test_verify.c - the verifier against a judge that tries every pair, on layouts that are damaged
+ * at random 100,000 times: moved, shrunk, swapped, deleted. */
+#include "kit.h"
+
+static tn_problem *problem_of(const tn_body *bodies, uint32_t count) {
+    tn_problem *problem;
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (uint32_t i = 0; i < count; i++)
+        assert_ok(tn_problem_add(problem, &bodies[i], NULL, &failure));
+    return problem;
+}
+
+static tn_status verdict(const tn_problem *problem, const uint64_t *offsets,
+                         tn_conflict *conflict) {
+    tn_layout layout;
+    assert_ok(tn_layout_from_offsets(problem, offsets, &layout, &failure));
+    tn_status status = tn_layout_verify(problem, &layout, conflict, &failure);
+    tn_layout_release(&layout);
+    return status;
+}
+
+static void an_overlap_of_one_byte_is_refused_and_named(void **state) {
+    (void)state;
+    tn_problem *problem = problem_of((tn_body[]){{.name = "a", .size = 8, .last = 2},
+                                                 {.name = "b", .size = 8, .first = 1, .last = 3}},
+                                     2);
+    assert_ok(verdict(problem, (uint64_t[]){0, 8}, NULL));
+    assert_int_equal(verdict(problem, (uint64_t[]){0, 7}, NULL), TN_E_CONFLICT);
+    assert_string_equal(failure.message, "'a' and 'b' share bytes [7, 8) at step 1");
+    tn_problem_destroy(problem);
+}
+
+static void bodies_that_follow_each_other_may_share(void **state) {
+    (void)state;
+    tn_problem *problem =
+        problem_of((tn_body[]){{.size = 8, .last = 3}, {.size = 8, .first = 3, .last = 4}}, 2);
+    assert_ok(verdict(problem, (uint64_t[]){0, 0}, NULL));
+    tn_problem_destroy(problem);
+}
+
+static void each_reason_is_found(void **state) {
+    (void)state;
+    tn_problem *problem =
+        problem_of((tn_body[]){{.size = 8, .last = 3, .alignment = 8},
+                               {.size = 8, .last = 3, .flags = TN_BODY_PINNED, .offset = 16}},
+                   2);
+    tn_conflict conflict;
+    tn_layout layout;
+    verdict(problem, (uint64_t[]){4, 16}, &conflict);
+    assert_int_equal(conflict.reason, TN_CONFLICT_ALIGNMENT);
+    verdict(problem, (uint64_t[]){0, 8}, &conflict);
+    assert_int_equal(conflict.reason, TN_CONFLICT_PIN);
+    verdict(problem, (uint64_t[]){UINT64_MAX - 7, 16}, &conflict);
+    assert_int_equal(conflict.reason, TN_CONFLICT_OVERFLOW);
+    assert_ok(tn_problem_set_bank(problem, 0, &(tn_bank){.capacity = 23}, &failure));
+    verdict(problem, (uint64_t[]){0, 16}, &conflict);
+    assert_int_equal(conflict.reason, TN_CONFLICT_CAPACITY);
+    assert_ok(tn_problem_set_bank(problem, 0, &(tn_bank){.capacity = 24}, &failure));
+    assert_ok(tn_layout_from_offsets(problem, (uint64_t[]){0, 16}, &layout, &failure));
+    assert_ok(tn_layout_verify(problem, &layout, &conflict, &failure));
+    assert_int_equal(conflict.reason, TN_CONFLICT_NONE);
+    layout.bank_peak[0] = 23;
+    assert_int_equal(tn_layout_verify(problem, &layout, &conflict, &failure), TN_E_CONFLICT);
+    assert_int_equal(conflict.reason, TN_CONFLICT_PEAK);
+    layout.body_count = 1;
+    assert_int_equal(tn_layout_verify(problem, &layout, &conflict, &failure), TN_E_CONFLICT);
+    assert_int_equal(conflict.reason, TN_CONFLICT_COUNT);
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+}
+
+/* The first step, at it the first bank, and there the lowest byte that two bodies share; by trying
+ * all of them. */
+static bool first_conflict(const tn_problem *problem, const uint64_t *offsets, int64_t *step,
+                           uint64_t *byte) {
+    bool found = false;
+    tn_bank_id bank = 0;
+    for (tn_body_id a = 0; a < tn_problem_count(problem); a++) {
+        for (tn_body_id b = 0; b < a; b++) {
+            const tn_body *x = tn_problem_body(problem, a), *y = tn_problem_body(problem, b);
+            for (uint32_t i = 0; i < x->piece_count && x->bank == y->bank; i++) {
+                for (uint32_t k = 0; k < y->piece_count; k++) {
+                    const tn_piece *p = &x->pieces[i], *q = &y->pieces[k];
+                    if (!kit_pieces_meet(p, offsets[a], q, offsets[b])) continue;
+                    int64_t at = p->first > q->first ? p->first : q->first;
+                    uint64_t lo = offsets[a] + p->lo > offsets[b] + q->lo ? offsets[a] + p->lo
+                                                                          : offsets[b] + q->lo;
+                    bool later = at > *step || (at == *step && x->bank > bank) ||
+                                 (at == *step && x->bank == bank && lo >= *byte);
+                    if (found && later) continue;
+                    bank = x->bank;
+                    *step = at;
+                    *byte = lo;
+                    found = true;
+                }
+            }
+        }
+    }
+    return found;
+}
+
+/* A copy of the problem with body `damaged` smaller or gone; shrinking keeps a plan valid. */
+static tn_problem *copy_without(const tn_problem *problem, tn_body_id damaged, bool shrink) {
+    tn_problem *copy;
+    assert_ok(tn_problem_create(NULL, &copy, &failure));
+    assert_ok(tn_problem_set_bank(copy, 1, &(tn_bank){.name = "b"}, &failure));
+    for (tn_body_id i = 0; i < tn_problem_count(problem); i++) {
+        tn_body body = *tn_problem_body(problem, i);
+        if (i == damaged && !shrink) continue;
+        if (i == damaged && body.size > 1) {
+            body.size = 1 + body.size / 2;
+            body.pieces = NULL;
+        }
+        assert_ok(tn_problem_add(copy, &body, NULL, &failure));
+    }
+    return copy;
+}
+
+static void check_against_all_pairs(const tn_problem *problem, const uint64_t *offsets,
+                                    uint64_t seed) {
+    tn_conflict conflict;
+    int64_t step = 0;
+    uint64_t byte = 0;
+    bool valid = verdict(problem, offsets, &conflict) == TN_OK;
+    if (valid != kit_is_valid(problem, offsets))
+        fail_msg("seed %llu: the verifier says %d\n", (unsigned long long)seed, valid);
+    if (valid || conflict.reason != TN_CONFLICT_OVERLAP) return;
+    bool found = first_conflict(problem, offsets, &step, &byte);
+    if (!found || conflict.step != step || conflict.lo != byte)
+        fail_msg("seed %llu: first conflict at step %lld byte %llu, not %lld %llu\n",
+                 (unsigned long long)seed, (long long)step, (unsigned long long)byte,
+                 (long long)conflict.step, (unsigned long long)conflict.lo);
+    if (!kit_bodies_meet(problem, conflict.a, offsets[conflict.a], conflict.b, offsets[conflict.b]))
+        fail_msg("seed %llu: the named bodies do not meet\n", (unsigned long long)seed);
+}
+
+static void a_hundred_thousand_damages_are_judged_as_all_pairs_judge(void **state) {
+    (void)state;
+    uint64_t damages = 0;
+    for (uint64_t seed = 1; damages < 100000; seed++) {
+        tn__random random = {.state = seed};
+        uint32_t count = 2 + (uint32_t)(seed % 14);
+        tn_problem *problem = kit_random(seed, count, 40, 10, (unsigned)(seed % 16) | KIT_BANKS);
+        tn_layout layout;
+        assert_ok(tn_plan(problem, NULL, &layout, &failure));
+        check_against_all_pairs(problem, layout.offset, seed);
+        for (int k = 0; k < 50; k++, damages++) {
+            uint64_t offsets[16];
+            memcpy(offsets, layout.offset, count * sizeof *offsets);
+            tn_body_id a = (tn_body_id)kit_below(&random, count),
+                       b = (tn_body_id)kit_below(&random, count);
+            uint64_t kind = kit_below(&random, 4);
+            if (kind == 0) offsets[a] = kit_below(&random, layout.peak + 8);
+            if (kind == 1) {
+                offsets[a] = layout.offset[b];
+                offsets[b] = layout.offset[a];
+            }
+            if (kind < 2) {
+                check_against_all_pairs(problem, offsets, seed);
+                continue;
+            }
+            tn_problem *damaged = copy_without(problem, a, kind == 2);
+            if (kind == 3) memmove(offsets + a, offsets + a + 1, (count - a - 1) * sizeof *offsets);
+            check_against_all_pairs(damaged, offsets, seed);
+            tn_problem_destroy(damaged);
+        }
+        tn_layout_release(&layout);
+        tn_problem_destroy(problem);
+    }
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_overlap_of_one_byte_is_refused_and_named),
+        cmocka_unit_test(bodies_that_follow_each_other_may_share),
+        cmocka_unit_test(each_reason_is_found),
+        cmocka_unit_test(a_hundred_thousand_damages_are_judged_as_all_pairs_judge),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
