@@ -6,6 +6,8 @@
 #include "import/importer.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define TN_FORMAT(name) extern const tn_import_format tn__import_##name;
 #include "import/formats.def"
@@ -243,10 +245,22 @@ tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
     return status;
 }
 
+#define IMPORT_LARGE ((size_t)4 << 20)
+
+/* A large file is weights, and only the pages of their headers will be read: without this hint the
+ * system reads ahead of each, which is the whole file. Its refusal is benign. */
+static void import_advise(const tn__file *file) {
+    if (file->size < IMPORT_LARGE) return;
+    uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+    if (((uintptr_t)file->bytes & mask) == 0) /* mapped, not read into memory of ours */
+        (void)madvise((void *)(uintptr_t)file->bytes, file->size, MADV_RANDOM);
+}
+
 tn_status tn_graph_load(const char *path, const tn_import_options *options, tn_graph **graph,
                         tn_error *error) {
     tn__file file;
     TN_TRY(tn__file_map(path, &file, error));
+    import_advise(&file);
     tn_status status = tn_graph_load_memory(path, file.bytes, file.size, options, graph, error);
     tn__file_unmap(&file);
     return status;
