@@ -15,9 +15,9 @@
  *
  *     Loop  the body's formal inputs are filled at its first step and refilled after every turn;
  *           they live to `own`, which takes the results from them. What the body returns lives to
- *           `own`; what it reads from outside must be there for the next turn: to the region's
- *           end. Outputs that gather one slice a turn live from the first step on.
- *     Scan  as Loop, and its inputs are read a slice a turn.
+ *           `own`; what it reads from outside must be there for the next turn: to `own` as well.
+ * Outputs that gather one slice a turn live from the first step on. Scan  as Loop, and its inputs
+ * are read a slice a turn.
  *
  * Cost: O(instructions + operands), times the depth of nested loops.
  */
@@ -91,8 +91,9 @@ static tn_status lifetime_use(lifetime_walk *walk, tn_tensor_id tensor, tn_op_id
     for (size_t i = 0; i < walk->active_count; i++) {
         const tn_region *region = &walk->regions[walk->active[i]];
         if (life->first >= region->first || step < region->first) continue;
-        lifetime_extend(life, region->last);
-        break; /* the outermost such loop ends last */
+        lifetime_extend(life,
+                        region->last + 1); /* also past the last step: another turn may come */
+        break;                             /* the outermost such loop ends last */
     }
     return TN_OK;
 }

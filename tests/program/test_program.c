@@ -1,0 +1,553 @@
+/* test_program.c - the occupancy judged by running it.
+ *
+ * The judge executes a program on an array of bytes at the planned places. Every tensor has
+ * contents of its own (numbers nobody else has), views have those of their source, and whoever
+ * reads must find what was written. Element-wise operators read and write byte by byte, so that
+ * working in place is right exactly when nothing is overwritten before its last reader; all others
+ * write their outputs before they look at their inputs. Branches are taken both ways, loops run 0
+ * to 3 times.
+ */
+#include "../support.h"
+
+#include <tenure/program.h>
+
+#include "base/base.h"
+
+static tn_error failure;
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        if ((call) != TN_OK) fail_msg("%s: %s\n", failure.where, failure.message);                 \
+    } while (0)
+
+#define BYTES_MAX 256u
+
+/* --- graphs by hand: uint8 vectors, so that bytes are elements --- */
+
+static tn_tensor_id vector(tn_graph *graph, const char *name, tn_kind kind, int64_t size,
+                           tn_block_id block) {
+    tn_tensor_id id;
+    tn_tensor_spec spec = {.name = name, .kind = kind, .block = block};
+    if (size >= 0) {
+        spec.dtype = TN_UINT8;
+        spec.rank = 1;
+        spec.shape = &size;
+    }
+    assert_ok(tn_graph_add_tensor(graph, &spec, &id, &failure));
+    return id;
+}
+
+static tn_tensor_id numbers(tn_graph *graph, const int64_t *values, uint32_t count) {
+    tn_tensor_id id;
+    int64_t size = count;
+    tn_tensor_spec spec = {.name = "c",
+                           .kind = TN_KIND_CONSTANT,
+                           .dtype = TN_INT64,
+                           .rank = 1,
+                           .shape = &size,
+                           .value = {.count = count, .ints = values}};
+    assert_ok(tn_graph_add_tensor(graph, &spec, &id, &failure));
+    return id;
+}
+
+static void apply(tn_graph *graph, const char *type, tn_block_id block, const tn_tensor_id *inputs,
+                  uint32_t input_count, const tn_tensor_id *outputs, uint32_t output_count) {
+    tn_op_spec spec = {.type = type,
+                       .name = type,
+                       .block = block,
+                       .version = 17,
+                       .inputs = inputs,
+                       .input_count = input_count,
+                       .outputs = outputs,
+                       .output_count = output_count};
+    assert_ok(tn_graph_add_op(graph, &spec, NULL, &failure));
+}
+
+/* --- the judge --- */
+
+typedef struct judge {
+    const tn_graph *graph;
+    const tn_program *program;
+    const tn_occupancy *occupancy;
+    const tn_layout *layout;
+    uint32_t *memory;                /* [peak], what was written there last */
+    uint32_t (*contents)[BYTES_MAX]; /* [tensors] what each should hold */
+    uint32_t fresh;
+    tn__random random;
+    uint64_t seed;
+} judge;
+
+static uint64_t size_of(const judge *j, tn_tensor_id id) {
+    return tn_graph_tensor(j->graph, id)->bytes;
+}
+
+/* Where a tensor lies at a step; NULL: it is static. */
+static uint32_t *place(const judge *j, tn_tensor_id id, uint32_t step) {
+    const tn_life *lives = tn_occupancy_lives(j->occupancy);
+    for (uint32_t i = 0; i < tn_occupancy_life_count(j->occupancy); i++)
+        if (lives[i].tensor == id && lives[i].first <= step && step < lives[i].last)
+            return j->memory + j->layout->offset[lives[i].body] + lives[i].delta;
+    return NULL;
+}
+
+static void write_byte(judge *j, tn_tensor_id id, uint32_t step, uint64_t byte) {
+    uint32_t *at = place(j, id, step);
+    if (at != NULL) at[byte] = j->contents[id][byte];
+}
+
+static void read_byte(const judge *j, tn_tensor_id id, uint32_t step, uint64_t byte) {
+    const uint32_t *at = place(j, id, step);
+    if (at != NULL && at[byte] != j->contents[id][byte])
+        fail_msg("seed %llu: '%s' byte %llu is lost at step %u\n", (unsigned long long)j->seed,
+                 tn_graph_tensor(j->graph, id)->name, (unsigned long long)byte, step);
+}
+
+static void read_all(const judge *j, tn_tensor_id id, uint32_t step) {
+    for (uint64_t i = 0; i < size_of(j, id); i++) read_byte(j, id, step, i);
+}
+
+static void write_all(judge *j, tn_tensor_id id, uint32_t step) {
+    for (uint64_t i = 0; i < size_of(j, id); i++) write_byte(j, id, step, i);
+}
+
+static void renew(judge *j, tn_tensor_id id) {
+    for (uint64_t i = 0; i < size_of(j, id); i++) j->contents[id][i] = ++j->fresh;
+}
+
+/* The contents of an output: those of its source for a view, else new ones. */
+static void compute(judge *j, tn_op_id id, uint32_t output) {
+    const tn_op *op = tn_graph_op(j->graph, id);
+    tn_view view = tn_op_view(j->graph, id, output);
+    if (view.source == TN_NONE || view.whole)
+        renew(j, op->outputs[output]);
+    else
+        memmove(j->contents[op->outputs[output]], j->contents[view.source] + view.offset,
+                size_of(j, op->outputs[output]) * sizeof(uint32_t));
+}
+
+static void run_op(judge *j, tn_op_id id, uint32_t step) {
+    const tn_op *op = tn_graph_op(j->graph, id);
+    bool each = tn_op_inplace(j->graph, id, 0) != 0;
+    for (uint32_t k = 0; k < op->output_count; k++) compute(j, id, k);
+    if (!each) {
+        for (uint32_t k = 0; k < op->output_count; k++) write_all(j, op->outputs[k], step);
+        for (uint32_t i = 0; i < op->input_count; i++) read_all(j, op->inputs[i], step);
+        return;
+    }
+    for (uint64_t byte = 0; byte < size_of(j, op->outputs[0]); byte++) {
+        for (uint32_t i = 0; i < op->input_count; i++)
+            if (byte < size_of(j, op->inputs[i])) read_byte(j, op->inputs[i], step, byte);
+        write_byte(j, op->outputs[0], step, byte);
+    }
+}
+
+/* Results of a block into the outputs of its operator, or back into a loop's formals. */
+static void hand_over(judge *j, const tn_tensor_id *from, const tn_tensor_id *to, uint32_t count,
+                      uint32_t step) {
+    for (uint32_t i = 0; i < count; i++) read_all(j, from[i], step);
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(j->contents[to[i]], j->contents[from[i]], size_of(j, to[i]) * sizeof(uint32_t));
+        write_all(j, to[i], step);
+    }
+}
+
+static void run_steps(judge *j, tn_block_id block, uint32_t first, uint32_t last);
+
+/* Recursion as deep as the graphs of this file nest: twice. */
+static void run_loop(judge *j, const tn_region *region) { /* Loop(M, cond, carried...) */
+    const tn_op *op = tn_graph_op(j->graph, region->op);
+    const tn_block *body = tn_graph_block(j->graph, region->block);
+    uint32_t carried = op->input_count - 2, turns = (uint32_t)tn__random_below(&j->random, 4);
+    hand_over(j, op->inputs + 2, body->inputs + 2, carried, region->first);
+    for (uint32_t turn = 0; turn < turns; turn++) {
+        renew(j, body->inputs[0]);
+        write_all(j, body->inputs[0], region->first);
+        run_steps(j, region->block, region->first, region->last);
+        hand_over(j, body->outputs + 1, body->inputs + 2, carried, region->last);
+    }
+    hand_over(j, body->inputs + 2, op->outputs, carried, region->last);
+}
+
+static void run_branch(judge *j, const tn_region *regions, uint32_t count) {
+    const tn_region *region = &regions[tn__random_below(&j->random, count)];
+    const tn_op *op = tn_graph_op(j->graph, region->op);
+    const tn_block *block = tn_graph_block(j->graph, region->block);
+    uint32_t own = regions[count - 1].last;
+    bool empty = region->first == region->last;
+    run_steps(j, region->block, region->first, region->last);
+    hand_over(j, block->outputs, op->outputs, op->output_count, empty ? own : region->last - 1);
+}
+
+static void run_one(judge *j, const tn_instruction *it, uint32_t step) {
+    if (it->opcode == TN_APPLY) {
+        run_op(j, it->op, step);
+    } else if (it->opcode == TN_PUT) {
+        renew(j, it->tensor);
+        write_all(j, it->tensor, step);
+    } else {
+        read_all(j, it->tensor, step);
+    }
+}
+
+/* Steps [first, last) of a block: where regions of an operator of this block begin, these are run,
+ * then the operator. */
+static void run_steps(judge *j, tn_block_id block, uint32_t first, uint32_t last) {
+    const tn_region *regions = tn_program_regions(j->program);
+    uint32_t count = tn_program_region_count(j->program);
+    for (uint32_t step = first; step < last; step++) {
+        uint32_t at = 0, alike = 0;
+        while (at < count &&
+               (regions[at].first != step || tn_graph_op(j->graph, regions[at].op)->block != block))
+            at++;
+        while (at < count && at + alike < count && regions[at + alike].op == regions[at].op)
+            alike++;
+        if (at == count) {
+            run_one(j, &tn_program_instructions(j->program)[step], step);
+            continue;
+        }
+        if (regions[at].repeats)
+            run_loop(j, &regions[at]);
+        else
+            run_branch(j, &regions[at], alike);
+        step = regions[at + alike - 1].last; /* the operator's own step is done */
+        if (!regions[at].repeats)
+            for (uint32_t k = 0; k < tn_graph_op(j->graph, regions[at].op)->output_count; k++)
+                read_all(j, tn_graph_op(j->graph, regions[at].op)->outputs[k], step);
+    }
+}
+
+static void judge_graph(tn_graph *graph, tn_occupancy_options options, uint64_t seed,
+                        uint64_t *peak) {
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_layout layout;
+    assert_ok(tn_graph_infer(graph, &failure));
+    assert_ok(tn_program_create(graph, NULL, &program, &failure));
+    assert_ok(tn_occupancy_create(program, &options, &occupancy, &failure));
+    assert_ok(tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &failure));
+    judge j = {.graph = graph,
+               .program = program,
+               .occupancy = occupancy,
+               .layout = &layout,
+               .random = {.state = seed},
+               .seed = seed};
+    j.memory = calloc((size_t)layout.peak + 1, sizeof *j.memory);
+    j.contents = calloc(tn_graph_tensor_count(graph), sizeof *j.contents);
+    assert_non_null(j.memory);
+    assert_non_null(j.contents);
+    for (int path = 0; path < 6; path++) run_steps(&j, 0, 0, tn_program_count(program));
+    *peak = tn_occupancy_summary(occupancy).peak_live;
+    free(j.memory);
+    free(j.contents);
+    tn_layout_release(&layout);
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+}
+
+/* --- random graphs --- */
+
+#define POOL_MAX 64u
+
+typedef struct maker {
+    tn_graph *graph;
+    tn__random random;
+    tn_tensor_id pool[POOL_MAX]; /* tensors that may be read, all of `size` bytes */
+    uint32_t count;
+    int64_t size;
+} maker;
+
+static tn_tensor_id pick(maker *m) { return m->pool[tn__random_below(&m->random, m->count)]; }
+
+static void make_op(maker *m, tn_block_id block) {
+    char name[16];
+    snprintf(name, sizeof name, "t%u", tn_graph_tensor_count(m->graph));
+    tn_tensor_id out = vector(m->graph, name, TN_KIND_ACTIVATION, -1, block),
+                 in[2] = {pick(m), pick(m)};
+    uint64_t kind = tn__random_below(&m->random, 6);
+    if (kind == 0) apply(m->graph, "Relu", block, in, 1, &out, 1);
+    if (kind == 1) apply(m->graph, "Max", block, in, 2, &out, 1);
+    if (kind == 2) apply(m->graph, "Identity", block, in, 1, &out, 1);
+    if (kind == 3) {
+        tn_tensor_id list[2] = {in[0], numbers(m->graph, &m->size, 1)};
+        apply(m->graph, "Reshape", block, list, 2, &out, 1);
+    }
+    if (kind == 4)
+        apply(m->graph, "CumSum", block,
+              (tn_tensor_id[]){in[0], numbers(m->graph, (int64_t[]){0}, 1)}, 2, &out, 1);
+    if (kind == 5) { /* a part of it, then whole again by joining it with itself */
+        tn_tensor_id half = vector(m->graph, "half", TN_KIND_ACTIVATION, -1, block);
+        int64_t from = (int64_t)tn__random_below(&m->random, (uint64_t)m->size / 2),
+                to = from + m->size / 2;
+        tn_tensor_id slice[3] = {in[0], numbers(m->graph, &from, 1), numbers(m->graph, &to, 1)};
+        tn_tensor_id twice[2] = {half, half};
+        tn_attr axis = {.name = "axis", .type = TN_ATTR_INT, .count = 1, .ints = (int64_t[]){0}};
+        apply(m->graph, "Slice", block, slice, 3, &half, 1);
+        tn_op_spec join = {.type = "Concat",
+                           .name = "join",
+                           .block = block,
+                           .version = 17,
+                           .inputs = twice,
+                           .input_count = 2,
+                           .outputs = &out,
+                           .output_count = 1,
+                           .attrs = &axis,
+                           .attr_count = 1};
+        assert_ok(tn_graph_add_op(m->graph, &join, NULL, &failure));
+    }
+    if (m->count < POOL_MAX) m->pool[m->count++] = out;
+}
+
+static tn_attr block_attr(const char *name, tn_block_id block) {
+    return (tn_attr){.name = name, .type = TN_ATTR_BLOCK, .count = 1, .block = block};
+}
+
+/* If(flag): each branch computes from what is outside and returns one tensor. */
+static void make_branch(maker *m, tn_tensor_id flag) {
+    tn_block_id blocks[2];
+    tn_tensor_id out = vector(m->graph, "if", TN_KIND_ACTIVATION, -1, 0);
+    uint32_t outside = m->count;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(tn_graph_add_block(m->graph, i ? "else" : "then", &blocks[i], &failure));
+        uint64_t ops = tn__random_below(&m->random, 4); /* none: the result comes from outside */
+        for (uint64_t k = 0; k < ops; k++) make_op(m, blocks[i]);
+        tn_tensor_id result = m->pool[m->count - 1];
+        assert_ok(tn_graph_set_block_io(m->graph, blocks[i], NULL, 0, &result, 1, &failure));
+        m->count = outside;
+    }
+    tn_attr attrs[2] = {block_attr("then_branch", blocks[0]), block_attr("else_branch", blocks[1])};
+    tn_op_spec spec = {.type = "If",
+                       .name = "if",
+                       .version = 17,
+                       .inputs = &flag,
+                       .input_count = 1,
+                       .outputs = &out,
+                       .output_count = 1,
+                       .attrs = attrs,
+                       .attr_count = 2};
+    assert_ok(tn_graph_add_op(m->graph, &spec, NULL, &failure));
+    m->pool[m->count++] = out;
+}
+
+/* Loop(count, , x): x changes every turn, with the help of what is outside. */
+static void make_loop(maker *m, tn_tensor_id trips) {
+    tn_block_id block;
+    uint32_t outside = m->count;
+    tn_tensor_id out = vector(m->graph, "loop", TN_KIND_ACTIVATION, -1, 0);
+    tn_tensor_id inputs[3] = {trips, TN_NONE, pick(m)}, formals[3], results[2];
+    assert_ok(tn_graph_add_block(m->graph, "body", &block, &failure));
+    tn_tensor_spec turn = {.name = "turn", .dtype = TN_INT64, .block = block};
+    tn_tensor_spec go = {.name = "go", .dtype = TN_BOOL, .block = block};
+    assert_ok(tn_graph_add_tensor(m->graph, &turn, &formals[0], &failure));
+    assert_ok(tn_graph_add_tensor(m->graph, &go, &formals[1], &failure));
+    formals[2] = vector(m->graph, "x", TN_KIND_ACTIVATION, m->size, block);
+    m->pool[m->count++] = formals[2];
+    for (int k = 0; k < 3; k++) make_op(m, block);
+    results[0] = formals[1];
+    results[1] = m->pool[m->count - 1];
+    assert_ok(tn_graph_set_block_io(m->graph, block, formals, 3, results, 2, &failure));
+    m->count = outside;
+    tn_attr attr = block_attr("body", block);
+    tn_op_spec spec = {.type = "Loop",
+                       .name = "loop",
+                       .version = 17,
+                       .inputs = inputs,
+                       .input_count = 3,
+                       .outputs = &out,
+                       .output_count = 1,
+                       .attrs = &attr,
+                       .attr_count = 1};
+    assert_ok(tn_graph_add_op(m->graph, &spec, NULL, &failure));
+    m->pool[m->count++] = out;
+}
+
+static tn_graph *random_graph(uint64_t seed, bool control) {
+    maker m = {.random = {.state = seed}, .size = 8};
+    assert_ok(tn_graph_create(NULL, &m.graph, &failure));
+    m.pool[m.count++] = vector(m.graph, "in", TN_KIND_INPUT, m.size, 0);
+    m.pool[m.count++] = vector(m.graph, "in2", TN_KIND_INPUT, m.size, 0);
+    tn_tensor_id flag, trips;
+    tn_tensor_spec boolean = {.name = "flag", .kind = TN_KIND_INPUT, .dtype = TN_BOOL};
+    tn_tensor_spec integer = {.name = "trips", .kind = TN_KIND_INPUT, .dtype = TN_INT64};
+    assert_ok(tn_graph_add_tensor(m.graph, &boolean, &flag, &failure));
+    assert_ok(tn_graph_add_tensor(m.graph, &integer, &trips, &failure));
+    for (int i = 0; i < 8; i++) {
+        make_op(&m, 0);
+        if (control && i % 4 == 1) make_branch(&m, flag);
+        if (control && i % 4 == 3) make_loop(&m, trips);
+    }
+    for (int i = 0; i < 2; i++) {
+        tn_tensor_id out = vector(m.graph, "out", TN_KIND_OUTPUT, -1, 0), in = pick(&m);
+        apply(m.graph, i ? "Identity" : "Relu", 0, &in, 1, &out, 1);
+    }
+    return m.graph;
+}
+
+static void every_read_finds_what_was_written(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        tn_graph *graph = random_graph(seed, seed % 2 == 0);
+        uint64_t peaks[3];
+        for (uint32_t mode = 0; mode < 3; mode++) {
+            tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+            options.alignment = 1;
+            options.inplace = mode == 0 ? TN_INPLACE_CHOOSE : TN_INPLACE_NONE;
+            options.no_views = mode == 2;
+            judge_graph(graph, options, seed, &peaks[mode]);
+        }
+        if (peaks[0] > peaks[1] || peaks[1] > peaks[2])
+            fail_msg("seed %llu: in-place %llu, views %llu, neither %llu\n",
+                     (unsigned long long)seed, (unsigned long long)peaks[0],
+                     (unsigned long long)peaks[1], (unsigned long long)peaks[2]);
+        tn_graph_destroy(graph);
+    }
+}
+
+/* --- named cases --- */
+
+typedef struct made {
+    tn_program *program;
+    tn_occupancy *occupancy;
+} made;
+
+static made make(tn_graph *graph) {
+    made m;
+    tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+    options.alignment = 1;
+    assert_ok(tn_graph_infer(graph, &failure));
+    assert_ok(tn_program_create(graph, NULL, &m.program, &failure));
+    assert_ok(tn_occupancy_create(m.program, &options, &m.occupancy, &failure));
+    return m;
+}
+
+static void unmake(made m, tn_graph *graph) {
+    tn_occupancy_destroy(m.occupancy);
+    tn_program_destroy(m.program);
+    tn_graph_destroy(graph);
+}
+
+static const tn_life *life_of(made m, tn_tensor_id id) {
+    const tn_life *lives = tn_occupancy_lives(m.occupancy);
+    for (uint32_t i = 0; i < tn_occupancy_life_count(m.occupancy); i++)
+        if (lives[i].tensor == id) return &lives[i];
+    return NULL;
+}
+
+static void in_place_waits_for_the_last_reader(void **state) {
+    (void)state;
+    tn_graph *graph;
+    assert_ok(tn_graph_create(NULL, &graph, &failure));
+    tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 8, 0),
+                 a = vector(graph, "a", TN_KIND_ACTIVATION, -1, 0);
+    tn_tensor_id b = vector(graph, "b", TN_KIND_OUTPUT, -1, 0);
+    apply(graph, "Relu", 0, &x, 1, &a, 1);                    /* x is read again: not in place */
+    apply(graph, "Max", 0, (tn_tensor_id[]){x, a}, 2, &b, 1); /* both die here */
+    made m = make(graph);
+    assert_int_equal(life_of(m, a)->share, TN_SHARE_OWN);
+    assert_int_equal(life_of(m, b)->share, TN_SHARE_INPLACE);
+    unmake(m, graph);
+}
+
+static void an_output_nobody_reads_lives_for_its_step(void **state) {
+    (void)state;
+    tn_graph *graph;
+    assert_ok(tn_graph_create(NULL, &graph, &failure));
+    tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 8, 0),
+                 a = vector(graph, "a", TN_KIND_ACTIVATION, -1, 0);
+    tn_tensor_id b = vector(graph, "b", TN_KIND_OUTPUT, -1, 0);
+    apply(graph, "Relu", 0, &x, 1, &a, 1);
+    apply(graph, "Relu", 0, &x, 1, &b, 1);
+    made m = make(graph);
+    const tn_life *life = life_of(m, a);
+    assert_int_equal(life->last, life->first + 1);
+    assert_int_not_equal(life->body, life_of(m, x)->body);
+    unmake(m, graph);
+}
+
+static void an_input_that_is_an_output_is_never_written_over(void **state) {
+    (void)state;
+    tn_graph *graph;
+    assert_ok(tn_graph_create(NULL, &graph, &failure));
+    tn_tensor_id x = vector(graph, "state", TN_KIND_INPUT, 8, 0),
+                 y = vector(graph, "y", TN_KIND_ACTIVATION, -1, 0);
+    tn_tensor_id z = vector(graph, "z", TN_KIND_ACTIVATION, -1, 0), outputs[2] = {x, y};
+    apply(graph, "Relu", 0, &x, 1, &y, 1);
+    apply(graph, "Identity", 0, &x, 1, &z, 1); /* a view of an input, and nobody reads it */
+    assert_ok(tn_graph_set_block_io(graph, 0, &x, 1, outputs, 2, &failure));
+    made m = make(graph);
+    assert_int_not_equal(life_of(m, x)->body, life_of(m, y)->body);
+    assert_int_equal(life_of(m, z)->share, TN_SHARE_VIEW);
+    assert_true(life_of(m, x)->last > life_of(m, y)->first);
+    unmake(m, graph);
+}
+
+static void outputs_may_be_views_of_an_input_and_of_each_other(void **state) {
+    (void)state;
+    tn_graph *graph;
+    assert_ok(tn_graph_create(NULL, &graph, &failure));
+    tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 8, 0),
+                 a = vector(graph, "a", TN_KIND_OUTPUT, -1, 0);
+    tn_tensor_id b = vector(graph, "b", TN_KIND_OUTPUT, -1, 0);
+    apply(graph, "Identity", 0, &x, 1, &a, 1);
+    apply(graph, "Identity", 0, &a, 1, &b, 1);
+    made m = make(graph);
+    assert_int_equal(life_of(m, x)->body, life_of(m, b)->body);
+    assert_int_equal(tn_occupancy_summary(m.occupancy).peak_live, 8);
+    assert_int_equal(tn_occupancy_summary(m.occupancy).naive, 24);
+    unmake(m, graph);
+}
+
+static void a_slice_keeps_only_its_part_alive(void **state) {
+    (void)state;
+    tn_graph *graph;
+    assert_ok(tn_graph_create(NULL, &graph, &failure));
+    tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 100, 0),
+                 a = vector(graph, "a", TN_KIND_ACTIVATION, -1, 0);
+    tn_tensor_id c = vector(graph, "c", TN_KIND_OUTPUT, -1, 0);
+    tn_tensor_id s[3] = {x, numbers(graph, (int64_t[]){40}, 1), numbers(graph, (int64_t[]){50}, 1)};
+    apply(graph, "Slice", 0, s, 3, &a, 1);
+    apply(graph, "CumSum", 0, (tn_tensor_id[]){a, numbers(graph, (int64_t[]){0}, 1)}, 2, &c, 1);
+    made m = make(graph);
+    const tn_body *body = tn_problem_body(tn_occupancy_problem(m.occupancy), life_of(m, x)->body);
+    assert_int_equal(body->piece_count, 2);
+    assert_true(body->pieces[1].lo == 40 && body->pieces[1].hi == 50);
+    unmake(m, graph);
+}
+
+static void running_out_of_memory_leaves_nothing_behind(void **state) {
+    (void)state;
+    tn_status status = TN_E_NO_MEMORY;
+    for (uint64_t fail_at = 1; status != TN_OK && fail_at < 2000; fail_at++) {
+        faulty memory = {0};
+        tn_context context = faulty_context(&memory);
+        tn_graph *graph;
+        tn_program *program = NULL;
+        tn_occupancy *occupancy = NULL;
+        assert_ok(tn_graph_create(&context, &graph, &failure));
+        tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 8, 0),
+                     y = vector(graph, "y", TN_KIND_OUTPUT, -1, 0);
+        apply(graph, "Relu", 0, &x, 1, &y, 1);
+        assert_ok(tn_graph_infer(graph, &failure));
+        memory.requests = 0;
+        memory.fail_at = fail_at;
+        status = tn_program_create(graph, NULL, &program, &failure);
+        if (status == TN_OK) status = tn_occupancy_create(program, NULL, &occupancy, &failure);
+        assert_true(status == TN_OK || (status == TN_E_NO_MEMORY && occupancy == NULL));
+        tn_occupancy_destroy(occupancy);
+        tn_program_destroy(program);
+        tn_graph_destroy(graph);
+        assert_int_equal(memory.held, 0);
+    }
+    assert_int_equal(status, TN_OK);
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_read_finds_what_was_written),
+        cmocka_unit_test(in_place_waits_for_the_last_reader),
+        cmocka_unit_test(an_output_nobody_reads_lives_for_its_step),
+        cmocka_unit_test(an_input_that_is_an_output_is_never_written_over),
+        cmocka_unit_test(outputs_may_be_views_of_an_input_and_of_each_other),
+        cmocka_unit_test(a_slice_keeps_only_its_part_alive),
+        cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
