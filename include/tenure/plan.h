@@ -74,8 +74,10 @@ typedef struct tn_bank {
 
 /* The outcome of planning: X(name, text). */
 #define TN_VERDICT_TABLE(X)                                                                        \
-    X(FEASIBLE, "feasible") X(OPTIMAL, "optimal") X(INFEASIBLE, "infeasible") X(STOPPED, "stoppe"  \
-                                                                                         "d")
+    X(FEASIBLE, "feasible")                                                                        \
+    X(OPTIMAL, "optimal")                                                                          \
+    X(INFEASIBLE, "infeasible") X(STOPPED, "stoppe"                                                \
+                                           "d")
 typedef enum tn_verdict {
 #define TN_X(name, text) TN_VERDICT_##name,
     TN_VERDICT_TABLE(TN_X)

@@ -48,7 +48,7 @@ void tn_graph_destroy(tn_graph *graph) {
     tn__free(&context, graph, sizeof *graph);
 }
 
-/* --- tensors -------------------------------------------------------------------------------- */
+/* --- tensors --- */
 
 static tn_status graph_check_spec(const tn_graph *graph, const tn_tensor_spec *spec,
                                   tn_error *error) {
@@ -227,7 +227,7 @@ tn_status tn_graph_set_tensor(tn_graph *graph, tn_tensor_id id, const tn_tensor_
     return TN_OK;
 }
 
-/* --- reading -------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 const tn_context *tn_graph_context(const tn_graph *graph) { return &graph->context; }
 uint32_t tn_graph_tensor_count(const tn_graph *graph) { return graph->tensor_count; }

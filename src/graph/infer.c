@@ -25,7 +25,7 @@ struct infer_frame {
     uint32_t catcher;
 };
 
-/* --- one operator ----------------------------------------------------------------------------- */
+/* --- one operator --- */
 
 static void infer_reset(tn_graph *graph, tn_tensor_id id) {
     tn_tensor *tensor = &graph->tensors[id];
@@ -272,7 +272,7 @@ static tn_status infer_walk(tn_infer *infer, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the call --------------------------------------------------------------------------------- */
+/* --- the call --- */
 
 static tn_block_id infer_dead_around(const tn_graph *graph, tn_block_id block) {
     while (block && !graph->blocks[block].view.dead) block = tn__block_parent(graph, block);

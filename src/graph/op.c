@@ -9,7 +9,7 @@
 #include "graph/fold.h"
 #include "graph/store.h"
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static const tn_tensor *op_tensor(const tn_infer *infer, const tn_tensor_id *list, uint32_t count,
                                   uint32_t index) {
@@ -122,7 +122,7 @@ tn_status tn__axis(const tn_infer *infer, int64_t axis, uint32_t rank, uint32_t 
     return TN_OK;
 }
 
-/* --- deciding --------------------------------------------------------------------------------- */
+/* --- deciding --- */
 
 void *tn__scratch(tn_infer *infer, size_t count, size_t item) {
     struct infer_state *state = infer->state;

@@ -95,7 +95,7 @@ typedef struct tn_op_family {
 /* The entry for an operator, or NULL. */
 const tn_op_rule *tn__op_rule(const char *domain, const char *type);
 
-/* --- reading ------------------------------------------------------------------------------ */
+/* --- reading --- */
 static inline uint32_t tn__input_count(const tn_infer *infer) { return infer->op->input_count; }
 static inline uint32_t tn__output_count(const tn_infer *infer) { return infer->op->output_count; }
 const tn_tensor *tn__input(const tn_infer *infer, uint32_t index);  /* NULL: omitted or absent */
@@ -125,7 +125,7 @@ bool tn__value_is_bound(const tn_infer *infer, uint32_t index);
 /* An axis in [-rank, rank) as [0, rank). Errors: E_INVALID that names the node. */
 tn_status tn__axis(const tn_infer *infer, int64_t axis, uint32_t rank, uint32_t *result);
 
-/* --- deciding ------------------------------------------------------------------------------- */
+/* --- deciding --- */
 
 /* Zeroed scratch that lives until the end of this operator's rules; NULL when memory is out (then
  * return tn__infer_no_memory). */

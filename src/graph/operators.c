@@ -5,7 +5,7 @@
  */
 #include "graph/store.h"
 
-/* --- operators ------------------------------------------------------------------------------ */
+/* --- operators --- */
 
 /* The rule of a type, through a small memory of the last ones. The key is borrowed from the arena:
  * it points to strings of earlier operators of this graph. */
@@ -198,7 +198,7 @@ tn_status tn_graph_add_op(tn_graph *graph, const tn_op_spec *spec, tn_op_id *id,
     return TN_OK;
 }
 
-/* --- blocks --------------------------------------------------------------------------------- */
+/* --- blocks --- */
 
 tn_status tn_graph_add_block(tn_graph *graph, const char *name, tn_block_id *id, tn_error *error) {
     const char *text = tn__graph_text(name);

@@ -155,7 +155,7 @@ static uint32_t order_last(const order_work *work, tn_op_id op) {
     return op + 1 < work->graph->op_count ? work->start[op + 2] : (uint32_t)work->edge_count;
 }
 
-/* --- a heap of positions, smallest first ------------------------------------------------------ */
+/* --- a heap of positions, smallest first --- */
 
 static void order_sink(uint32_t *heap, uint32_t count, uint32_t value) {
     uint32_t at = 0;

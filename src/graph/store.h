@@ -81,9 +81,9 @@ struct infer_state {
     size_t frame_room;
     uint32_t frame_count;
     uint64_t steps_left;
-    tn_error caught;  /* the last error of a branch that never runs */
-    bool saw_bound; /* the rule in hand was given an upper bound as contents */
-    char *scratch;  /* TN__SCRATCH_SIZE bytes, reused by every operator */
+    tn_error caught; /* the last error of a branch that never runs */
+    bool saw_bound;  /* the rule in hand was given an upper bound as contents */
+    char *scratch;   /* TN__SCRATCH_SIZE bytes, reused by every operator */
     size_t scratch_used;
     tn__arena overflow; /* scratch beyond that; emptied after the operator */
     bool overflowed;

@@ -46,7 +46,7 @@ bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);
  * everything that lacks a value. */
 tn_status tn__dims_check(tn__dims *dims, tn_error *error);
 
-/* --- lists in messages: as many items as fit, then "and N more" ------------------------------ */
+/* --- lists in messages: as many items as fit, then "and N more" --- */
 typedef struct tn__list {
     char *text;
     size_t room, size;

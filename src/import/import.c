@@ -32,7 +32,7 @@ static const tn_import_format *import_by_suffix(const char *name) {
 
 bool tn_import_recognises(const char *path) { return import_by_suffix(path) != NULL; }
 
-/* --- what a file is -------------------------------------------------------------------------- */
+/* --- what a file is --- */
 
 /* Files that stand where a model was expected, as downloads go wrong. */
 static const struct {
@@ -68,7 +68,7 @@ static tn_status import_choose(const tn_importer *importer, const char *name,
             tn__list_end(&list));
 }
 
-/* --- options --------------------------------------------------------------------------------- */
+/* --- options --- */
 
 const tn_input_shape *tn__import_shape(tn_importer *importer, tn__span name) {
     const tn_import_options *options = importer->options;
@@ -161,7 +161,7 @@ static tn_status import_set_format(const tn_importer *importer) {
     return tn_graph_infer(importer->graph, importer->error);
 }
 
-/* --- the frame ------------------------------------------------------------------------------- */
+/* --- the frame --- */
 
 /* The name as it fits into messages: a long path by its last part. */
 static const char *import_short_name(const char *name) {

@@ -116,8 +116,7 @@ static tn_status onnx_attr_read(onnx_reader *reader, tn__span message, onnx_attr
     return TN_OK;
 }
 
-/* --- contents
- * ------------------------------------------------------------------------------------- */
+/* --- contents --- */
 
 static tn_status onnx_push_attr(onnx_reader *reader, uint32_t *count, tn_attr attr) {
     if (!tn__reserve(reader->importer->context, &reader->attrs, &reader->attr_room,

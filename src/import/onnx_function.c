@@ -23,7 +23,7 @@ tn_status tn__onnx_charge(onnx_reader *reader, uint64_t bytes) {
     return TN_OK;
 }
 
-/* --- the table of functions ------------------------------------------------------------------ */
+/* --- the table of functions --- */
 
 /* Domain, name and overload with a NUL between, in scratch slot 0. */
 static tn__text *onnx_function_key(onnx_reader *reader, tn__span domain, tn__span name,
@@ -109,8 +109,7 @@ const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node
     return at == TN__NAMES_NONE ? NULL : &reader->functions[at];
 }
 
-/* --- calls
- * ------------------------------------------------------------------------------------------ */
+/* --- calls --- */
 
 /* Actual operands, as many as the function has formal ones. */
 static tn_status onnx_call_operands(onnx_reader *reader, const onnx_scope *caller,
@@ -232,8 +231,7 @@ tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body) {
     return TN_OK;
 }
 
-/* --- attribute references
- * ---------------------------------------------------------------------------- */
+/* --- attribute references --- */
 
 /* Name and reference of an attribute, without its contents. */
 static tn_status onnx_attribute_head(onnx_reader *reader, tn__span message, tn__span *name,

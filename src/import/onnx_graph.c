@@ -16,7 +16,7 @@
  */
 #include "import/onnx_reader.h"
 
-/* --- scopes ---------------------------------------------------------------------------------- */
+/* --- scopes --- */
 
 /* A scope lives while something can still look a name up in it: so a file of many small subgraphs
  * does not keep a table for each. */
@@ -83,7 +83,7 @@ static tn__wire onnx_body(const onnx_reader *reader, const onnx_scope *scope) {
                          scope->is_function ? &tn__onnx_function_schema : &tn__onnx_graph_schema);
 }
 
-/* --- 1: stated shapes ------------------------------------------------------------------------ */
+/* --- 1: stated shapes --- */
 
 /* value_info goes before the list of outputs: where both state a name, exporters that know more
  * put it there; a shape that is stated twice is the same in both. */
@@ -105,7 +105,7 @@ tn_status tn__onnx_index_stated(onnx_reader *reader, onnx_scope *scope) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* --- 2, 3: every name gets its tensor -------------------------------------------------------- */
+/* --- 2, 3: every name gets its tensor --- */
 
 static tn_status onnx_add_tensor(onnx_reader *reader, const onnx_scope *scope, tn__span name,
                                  tn_tensor_spec *spec, onnx_origin origin, onnx_local *local) {
@@ -270,8 +270,7 @@ tn_status tn__onnx_declare_nodes(onnx_reader *reader, onnx_scope *scope) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* --- 4: the walk
- * ---------------------------------------------------------------------------------- */
+/* --- 4: the walk --- */
 
 typedef struct onnx_frame {
     tn__wire wire;
@@ -318,8 +317,7 @@ static tn_status onnx_walk(onnx_reader *reader, onnx_scope *scope) {
     return TN_OK;
 }
 
-/* --- 5: the block's own inputs and outputs
- * --------------------------------------------------------- */
+/* --- 5: the block's own inputs and outputs --- */
 
 static tn_status onnx_push_id(onnx_reader *reader, size_t at, tn_tensor_id id) {
     if (!tn__reserve(reader->importer->context, &reader->ids, &reader->id_room, at + 1,

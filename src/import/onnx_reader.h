@@ -29,7 +29,7 @@
 #define ONNX_EXPANSION_FACTOR 64u              /* onnx_function.c */
 #define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)      /* see onnx_value.c */
 
-/* --- the schema: field numbers and wire types ------------------------------------------------ */
+/* --- the schema: field numbers and wire types --- */
 extern const tn__message tn__onnx_model_schema, tn__onnx_opset_schema, tn__onnx_function_schema,
     tn__onnx_graph_schema, tn__onnx_node_schema, tn__onnx_attribute_schema, tn__onnx_tensor_schema,
     tn__onnx_sparse_schema, tn__onnx_entry_schema, tn__onnx_value_info_schema, tn__onnx_type_schema,
@@ -64,7 +64,7 @@ enum { ONNX_TENSOR_TYPE_ELEMENT = 1, ONNX_TENSOR_TYPE_SHAPE = 2, ONNX_NESTED_TYP
 enum { ONNX_SHAPE_DIM = 1, ONNX_DIM_VALUE = 1, ONNX_DIM_PARAM = 2 };
 /* clang-format on */
 
-/* --- types and tensors ----------------------------------------------------------------------- */
+/* --- types and tensors --- */
 
 /* Element type, shape and flags as the file states them. */
 typedef struct onnx_type {
@@ -95,7 +95,7 @@ typedef struct onnx_tensor {
     int64_t shape[TN_RANK_MAX]; /* last: not cleared */
 } onnx_tensor;
 
-/* --- scopes ---------------------------------------------------------------------------------- */
+/* --- scopes --- */
 
 /* What defines a name. A name that is only stated (value_info) is defined by nothing. */
 typedef enum onnx_origin {
@@ -190,7 +190,7 @@ typedef struct onnx_reader {
     double floats[ONNX_FLOATS_MAX];
 } onnx_reader;
 
-/* --- words all files use --------------------------------------------------------------------- */
+/* --- words all files use --- */
 
 static inline tn__wire tn__onnx_open(const onnx_reader *reader, tn__span message,
                                      const tn__message *schema) {

@@ -48,7 +48,7 @@ static uint32_t onnx_payload_field(tn_dtype dtype) {
     }
 }
 
-/* --- external data --------------------------------------------------------------------------- */
+/* --- external data --- */
 
 static bool onnx_decimal(tn__span text, uint64_t *value) {
     uint64_t result = 0;
@@ -115,7 +115,7 @@ static tn_status onnx_check_external(onnx_reader *reader, const onnx_tensor *ten
     return TN_OK;
 }
 
-/* --- size ------------------------------------------------------------------------------------ */
+/* --- size --- */
 
 /* Elements and bytes. Errors: E_INVALID for a negative extent or a size beyond 2^63 - 1. */
 static tn_status onnx_tensor_size(onnx_reader *reader, onnx_tensor *tensor, uint64_t *bytes) {
@@ -161,7 +161,7 @@ static tn_status onnx_check_payload(onnx_reader *reader, const onnx_tensor *tens
     return TN_OK;
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static tn_status onnx_read_dims(onnx_reader *reader, tn__wire *wire, const tn__field *field,
                                 uint32_t *rank, int64_t *shape) {

@@ -282,16 +282,18 @@ static uint32_t run_near_scan(tn_run *run, const tn_run_body *body) {
     return found;
 }
 
+typedef struct run_subtree {
+    uint32_t node, first, width;
+} run_subtree;
+
 /* The same for many bodies, which it puts into run->near by first step: a walk over the part of the
  * tree left of those that begin too late. */
 static uint32_t run_near_tree(tn_run *run, const tn_run_body *body) {
     const tn__prepared *prepared = run->prepared;
     uint32_t limit = prepared->until[body->last]; /* positions below it begin before our end */
     uint32_t found = 0, depth = 0;
-    struct {
-        uint32_t node, first, width;
-    } stack[66]; /* two per level */
-    stack[depth++] = (typeof(stack[0])){1, 0, prepared->leaf_count};
+    run_subtree stack[66]; /* two per level */
+    stack[depth++] = (run_subtree){1, 0, prepared->leaf_count};
     while (depth > 0) {
         uint32_t node = stack[--depth].node, first = stack[depth].first, width = stack[depth].width;
         if (first >= limit || run->reach[node] <= body->first) continue;
@@ -300,8 +302,8 @@ static uint32_t run_near_tree(tn_run *run, const tn_run_body *body) {
             continue;
         }
         width /= 2;
-        stack[depth++] = (typeof(stack[0])){2 * node + 1, first + width, width};
-        stack[depth++] = (typeof(stack[0])){2 * node, first, width};
+        stack[depth++] = (run_subtree){2 * node + 1, first + width, width};
+        stack[depth++] = (run_subtree){2 * node, first, width};
     }
     return found;
 }

@@ -99,9 +99,10 @@ static uint64_t search_align(uint64_t offset, uint64_t alignment) {
     X(minimum, n)                                                                                  \
     X(offset, n)                                                                                   \
     X(rank, n)                                                                                     \
-    X(twin, n) X(list, n) X(placed, n) X(area, n) X(top_total, n) X(zobrist, n) X(shuffle, n)      \
-        X(total, slots) X(lowest, slots) X(bridges, slots)                                         \
-            X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
+    X(twin, n)                                                                                     \
+    X(list, n)                                                                                     \
+    X(placed, n) X(area, n) X(top_total, n) X(zobrist, n) X(shuffle, n) X(total, slots)            \
+        X(lowest, slots) X(bridges, slots) X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
 
 void tn__search_destroy(tn__search *search) {
     if (search == NULL) return;

@@ -13,7 +13,7 @@ typedef struct operand {
     double floats[MOST];
 } operand;
 
-/* --- broadcasting ----------------------------------------------------------------------------- */
+/* --- broadcasting --- */
 
 /* Extent d of the result counted from the right, -1 for a contradiction: numpy's rule, said anew.
  */
@@ -86,7 +86,7 @@ static void unknown_extents_broadcast_as_far_as_they_can(void **state) {
     }
 }
 
-/* --- contents --------------------------------------------------------------------------------- */
+/* --- contents --- */
 
 static const struct {
     tn_dtype dtype;

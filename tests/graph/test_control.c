@@ -1,7 +1,7 @@
 /* If, Loop, Scan and sequences: what crosses the border of a block. */
 #include "kit.h"
 
-/* --- If --------------------------------------------------------------------------------------- */
+/* --- If --- */
 
 typedef struct branches {
     test_kit kit;
@@ -199,7 +199,7 @@ static void a_constant_from_the_taken_branch_is_folded(void **state) {
     kit_close(&kit);
 }
 
-/* --- Loop ------------------------------------------------------------------------------------- */
+/* --- Loop --- */
 
 typedef struct loop {
     test_kit kit;
@@ -316,7 +316,7 @@ static void loops_nested_deeply_end(void **state) {
     kit_close(&kit);
 }
 
-/* --- Scan ------------------------------------------------------------------------------------- */
+/* --- Scan --- */
 
 static void a_scan_walks_along_its_axis(void **state) {
     (void)state;
@@ -372,7 +372,7 @@ static void a_scan_of_opset_8_has_a_batch(void **state) {
     kit_close(&kit);
 }
 
-/* --- sequences -------------------------------------------------------------------------------- */
+/* --- sequences --- */
 
 static void sequences_count_their_elements(void **state) {
     (void)state;

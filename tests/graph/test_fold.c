@@ -213,8 +213,7 @@ static void slices_select_what_the_definition_says(void **state) {
     }
 }
 
-/* --- Split, Concat
- * --------------------------------------------------------------------------------- */
+/* --- Split, Concat --- */
 
 static struct {
     int64_t axis, sizes[4];
@@ -290,8 +289,7 @@ static void concat_puts_back_what_split_cut(void **state) {
     }
 }
 
-/* --- Transpose, Reshape, Expand, Tile, Gather
- * ------------------------------------------------------- */
+/* --- Transpose, Reshape, Expand, Tile, Gather --- */
 
 static int64_t list[8];
 static uint32_t list_count;

@@ -204,8 +204,7 @@ static void set_tensor_changes_shape_and_role_but_not_name(void **state) {
     kit_close(&kit);
 }
 
-/* --- fault injection
- * ------------------------------------------------------------------------------ */
+/* --- fault injection --- */
 
 typedef struct faults {
     size_t live, calls, fail_at;

@@ -218,8 +218,7 @@ static void shape_arithmetic_reaches_reshape(void **state) {
     kit_close(&kit);
 }
 
-/* --- upper bounds
- * --------------------------------------------------------------------------------- */
+/* --- upper bounds --- */
 
 static void data_dependent_sizes_are_marked_bounds(void **state) {
     (void)state;

@@ -66,7 +66,7 @@ static inline void proto_sub(proto *to, uint32_t field, proto child) {
     free(child.data);
 }
 
-/* --- ONNX ------------------------------------------------------------------------------------ */
+/* --- ONNX --- */
 
 /* "1,N,?,3": numbers, names, and ? for a dimension without either; NULL: no shape. */
 static inline proto onnx_shape(const char *dims) {
@@ -224,7 +224,7 @@ static inline proto onnx_own(const char *name, const char *inputs, const char *o
     return node;
 }
 
-/* --- loading --------------------------------------------------------------------------------- */
+/* --- loading --- */
 
 typedef struct loaded {
     tn_status status;

@@ -186,8 +186,7 @@ static void lists_of_graphs_become_a_block_each(void **state) {
     unload(result);
 }
 
-/* --- functions
- * ------------------------------------------------------------------------------------ */
+/* --- functions --- */
 
 static proto function_head(const char *name, const char *inputs, const char *outputs) {
     proto function = {0};

@@ -7,8 +7,7 @@
 
 #include "base/base.h"
 
-/* --- an allocator that counts, and fails on demand
- * ------------------------------------------------ */
+/* --- an allocator that counts, and fails on demand --- */
 
 typedef struct counter {
     uint64_t calls, fail_at; /* 0: never */
@@ -71,8 +70,7 @@ static bool is_expected(tn_status status) {
            status == TN_E_UNSUPPORTED;
 }
 
-/* --- files
- * ---------------------------------------------------------------------------------------- */
+/* --- files --- */
 
 #define SHARED "../shared/data/"
 
@@ -156,8 +154,7 @@ static void real_models_with_flipped_bits_are_answered(void **state) {
     for_models(SHARED "onnx", 30000, flip_bits);
 }
 
-/* --- memory that runs out
- * -------------------------------------------------------------------------- */
+/* --- memory that runs out --- */
 
 /* A model that uses every part of the reader: functions, subgraphs, contents, symbols. */
 static proto rich_model(void) {
@@ -267,8 +264,7 @@ static void every_allocation_may_fail_in_an_error_too(void **state) {
     free(model.data);
 }
 
-/* --- small files that want much
- * -------------------------------------------------------------------- */
+/* --- small files that want much --- */
 
 /* Bytes held at most per byte of the file. The worst that the builders below find is 90. */
 #define MEMORY_FACTOR 128

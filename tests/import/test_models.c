@@ -11,8 +11,7 @@
 
 #include "proto.h"
 
-/* --- values for what a model leaves open
- * ----------------------------------------------------------- */
+/* --- values for what a model leaves open --- */
 
 static int64_t value_for(const char *symbol) {
     if (!strcmp(symbol, "N") || !strcmp(symbol, "batch") || strstr(symbol, "Dimension.0")) return 1;
@@ -126,8 +125,7 @@ static void every_model_of_the_packages_loads(void **state) {
     printf("%u models\n", count);
 }
 
-/* --- the table of the data: nodes and bytes of weights
- * ---------------------------------------------- */
+/* --- the table of the data: nodes and bytes of weights --- */
 
 static uint64_t parameter_bytes(const tn_graph *graph) {
     uint64_t sum = 0;

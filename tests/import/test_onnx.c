@@ -304,8 +304,7 @@ static void a_sparse_initializer_has_the_size_of_the_dense_one(void **state) {
     unload(result);
 }
 
-/* --- contents
- * --------------------------------------------------------------------------------------- */
+/* --- contents --- */
 
 static void assert_ints(proto tensor, uint32_t count, const int64_t *expected) {
     loaded result = load_graph(graph_with(tensor));
@@ -427,8 +426,7 @@ static void numbers_beyond_int64_are_not_guessed(void **state) {
     unload(result);
 }
 
-/* --- attributes
- * --------------------------------------------------------------------------------------- */
+/* --- attributes --- */
 
 static loaded load_attr(proto attr) {
     proto graph = onnx_small_graph(), node = onnx_own("n", "x", "y");
@@ -551,8 +549,7 @@ static void a_payload_in_a_string_is_left_out(void **state) {
     unload(result);
 }
 
-/* --- stated types
- * ----------------------------------------------------------------------------------- */
+/* --- stated types --- */
 
 static void sequences_and_optionals_are_followed_to_their_tensor(void **state) {
     (void)state;
@@ -600,8 +597,7 @@ static void a_bad_stated_type_is_refused(void **state) {
     assert_refused(load_graph(graph), TN_E_INVALID, "value 'z'", "negative (-5)");
 }
 
-/* --- the model
- * ------------------------------------------------------------------------------------------ */
+/* --- the model --- */
 
 static proto plain_graph(void) {
     proto graph = onnx_small_graph();

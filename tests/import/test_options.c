@@ -259,8 +259,7 @@ static void options_of_an_older_size_are_read_as_far_as_they_go(void **state) {
     unload(result);
 }
 
-/* --- expressions
- * -------------------------------------------------------------------------------------- */
+/* --- expressions --- */
 
 /* The value of the first dimension of an input [text] with N = 10 and T = 3, or -1. */
 static int64_t value_of(const char *text) {

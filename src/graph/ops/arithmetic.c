@@ -11,7 +11,7 @@
 
 #include "graph/fold.h"
 
-/* --- shapes ----------------------------------------------------------------------------------- */
+/* --- shapes --- */
 
 static tn_status arithmetic_broadcast(tn_infer *infer, tn_dtype dtype, uint32_t first) {
     uint32_t count = tn__input_count(infer) - first, rank;
@@ -42,7 +42,7 @@ static tn_status arithmetic_shape_prelu(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0)); /* the slope broadcasts to it */
 }
 
-/* --- contents --------------------------------------------------------------------------------- */
+/* --- contents --- */
 
 typedef struct arithmetic_pair { /* how two elements combine; `good` false: no result */
     int64_t (*of_ints)(int64_t a, int64_t b, tn_dtype dtype, bool *good);
@@ -297,7 +297,7 @@ static tn_status arithmetic_fold_Where(tn_infer *infer) {
     return arithmetic_set(infer, yes->ints ? ints : NULL, yes->ints ? NULL : floats, count);
 }
 
-/* --- the entries ------------------------------------------------------------------------------ */
+/* --- the entries --- */
 
 static uint64_t arithmetic_inplace(tn_infer *infer, uint32_t output) {
     return output ? 0 : tn__inplace_broadcast(infer, UINT64_MAX);

@@ -9,7 +9,7 @@
 
 #include "graph/fold.h"
 
-/* --- Constant --------------------------------------------------------------------------------- */
+/* --- Constant --- */
 
 static const tn_attr *create_constant_attr(const tn_infer *infer) {
     for (uint32_t i = 0; i < infer->op->attr_count; i++)
@@ -95,8 +95,7 @@ static tn_status create_fold_of_shape(tn_infer *infer) {
     return pick ? tn__fold_pick(infer, 0, value, pick, count) : tn__infer_no_memory(infer);
 }
 
-/* --- EyeLike, OneHot
- * ------------------------------------------------------------------------------ */
+/* --- EyeLike, OneHot --- */
 
 static tn_status create_eye_like(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);
@@ -128,8 +127,7 @@ static tn_status create_one_hot(tn_infer *infer) {
     return tn__set_output(infer, 0, dtype, indices->rank + 1, shape);
 }
 
-/* --- Range
- * ------------------------------------------------------------------------------------------ */
+/* --- Range --- */
 
 /* max(ceil((limit - start) / delta), 0), in the inputs' own type; TN_DIM_UNKNOWN on overflow. */
 static int64_t create_range_extent(const tn_value *start, const tn_value *limit,

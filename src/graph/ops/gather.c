@@ -7,7 +7,7 @@
  */
 #include "graph/fold.h"
 
-/* --- Gather ----------------------------------------------------------------------------------- */
+/* --- Gather --- */
 
 static tn_status gather_shape(tn_infer *infer) {
     const tn_tensor *data = tn__input(infer, 0), *indices = tn__input(infer, 1);

@@ -24,7 +24,7 @@ static tn_view move_unchanged(tn_infer *infer, uint32_t output) {
     return tn__view_input(infer, 0, 0);
 }
 
-/* --- Transpose -------------------------------------------------------------------------------- */
+/* --- Transpose --- */
 
 static tn_status move_permutation(const tn_infer *infer, uint32_t rank, uint32_t *from) {
     uint32_t count;

@@ -11,7 +11,7 @@ static int64_t select_elements(const tn_tensor *tensor) {
     return elements <= INT64_MAX ? (int64_t)elements : TN_DIM_UNKNOWN;
 }
 
-/* --- NonZero ---------------------------------------------------------------------------------- */
+/* --- NonZero --- */
 
 static uint32_t select_count(const tn_value *value) {
     uint32_t found = 0;
@@ -48,7 +48,7 @@ static tn_status select_nonzero_fold(tn_infer *infer) {
     return tn__set_value_ints(infer, 0, result, count);
 }
 
-/* --- Compress --------------------------------------------------------------------------------- */
+/* --- Compress --- */
 
 static tn_status select_compress(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0), *condition = tn__input(infer, 1);
@@ -68,7 +68,7 @@ static tn_status select_compress(tn_infer *infer) {
     return TN_OK;
 }
 
-/* --- Unique ----------------------------------------------------------------------------------- */
+/* --- Unique --- */
 
 static tn_status select_unique(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);
@@ -92,7 +92,7 @@ static tn_status select_unique(tn_infer *infer) {
     return TN_OK;
 }
 
-/* --- TopK ------------------------------------------------------------------------------------- */
+/* --- TopK --- */
 
 static tn_status select_top_k(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);

@@ -87,8 +87,7 @@ static tn_status sequence_length_fold(tn_infer *infer) {
     return tn__set_value_ints(infer, 0, &length, 1);
 }
 
-/* --- between tensors and sequences
- * ---------------------------------------------------------------- */
+/* --- between tensors and sequences --- */
 
 /* Pieces of a sum along the axis: how many, and the largest. False: not known. */
 static bool sequence_pieces(const tn_infer *infer, int64_t extent, uint64_t *pieces,
@@ -152,8 +151,7 @@ static tn_status sequence_concat(tn_infer *infer) {
     return tn__set_output(infer, 0, list->dtype, rank, shape);
 }
 
-/* --- optional values
- * ------------------------------------------------------------------------------ */
+/* --- optional values --- */
 
 static tn_status sequence_same(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0)); /* nothing, for an Optional without value */

@@ -12,7 +12,7 @@
  */
 #include "graph/fold.h"
 
-/* --- Slice ------------------------------------------------------------------------------------ */
+/* --- Slice --- */
 
 typedef struct slice_plan { /* per dimension of the input */
     int64_t start[TN_RANK_MAX], step[TN_RANK_MAX], extent[TN_RANK_MAX];
@@ -162,7 +162,7 @@ static tn_view slice_view(tn_infer *infer, uint32_t output) {
     return slice_piece(infer, part, plan.start, plan.step);
 }
 
-/* --- Split ------------------------------------------------------------------------------------ */
+/* --- Split --- */
 
 /* The extent of output `index` along the axis; false when not known. */
 static bool slice_split_extent(const tn_infer *infer, int64_t extent, uint32_t index,
@@ -273,7 +273,7 @@ static tn_view slice_split_view(tn_infer *infer, uint32_t output) {
     return slice_piece(infer, part, start, step);
 }
 
-/* --- Concat ----------------------------------------------------------------------------------- */
+/* --- Concat --- */
 
 /* Adds one part to the whole: sums along the axis, agreement elsewhere. */
 static tn_status slice_concat_add(tn_infer *infer, const tn_tensor *part, uint32_t axis,

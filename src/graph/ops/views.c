@@ -11,7 +11,7 @@ static tn_view views_whole(tn_infer *infer, uint32_t output) {
     return output ? tn__no_view : tn__view_input(infer, 0, 0);
 }
 
-/* --- Reshape ---------------------------------------------------------------------------------- */
+/* --- Reshape --- */
 
 /* The elements that extent -1 has to share with the others. Extents copied by 0 stand on both
  * sides, so they may even be unknown. False: not known. */

@@ -10,7 +10,7 @@
 
 #define ONNX_IR_NEWEST 14
 
-/* --- words all files use --------------------------------------------------------------------- */
+/* --- words all files use --- */
 
 tn_status tn__onnx_no_memory(const onnx_reader *reader) {
     return tn__no_memory(reader->importer->error, "the model");
@@ -33,8 +33,7 @@ tn__span tn__onnx_domain(tn__span domain) {
     return tn__span_is(domain, "ai.onnx") ? (tn__span){domain.bytes, 0} : domain;
 }
 
-/* --- versions
- * ------------------------------------------------------------------------------------- */
+/* --- versions --- */
 
 tn_status tn__onnx_opset(onnx_reader *reader, tn__span message, onnx_opset *opset) {
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_opset_schema);
@@ -79,8 +78,7 @@ uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn
     return found ? found->version : 0;
 }
 
-/* --- the model
- * -------------------------------------------------------------------------------------- */
+/* --- the model --- */
 
 typedef struct onnx_model {
     int64_t ir_version;
