@@ -44,7 +44,8 @@ static tn_status settle_extents(tn_infer *infer, tn_tensor *tensor, const tn__or
             changed = true;
         }
     }
-    if (bound && all_stated) tensor->flags &= ~(uint32_t)TN_TENSOR_BOUND;
+    if (bound && all_stated) /* unless what is stated is a bound itself */
+        tensor->flags &= origin->flags | ~(uint32_t)TN_TENSOR_BOUND;
     if (!changed) return TN_OK;
     if (all_stated) {
         tensor->shape = origin->shape;
@@ -73,7 +74,7 @@ tn_status tn__settle_merge(tn_infer *infer, tn_tensor_id id) {
     if (tensor->rank == TN_RANK_UNKNOWN) {
         tensor->rank = origin->rank;
         tensor->shape = origin->shape;
-        tensor->flags |= TN_TENSOR_STATED;
+        tensor->flags |= TN_TENSOR_STATED | (origin->flags & TN_TENSOR_BOUND);
         return TN_OK;
     }
     if (tensor->rank != origin->rank) return settle_contradiction(infer, tensor, origin);

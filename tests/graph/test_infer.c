@@ -269,6 +269,22 @@ static void a_stated_shape_replaces_a_bound(void **state) {
     kit_close(&kit);
 }
 
+static void a_stated_bound_stays_a_bound(void **state) {
+    (void)state;
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_FLOAT32, KIT_SHAPE(3, 4)), outputs[2];
+    int64_t shape[] = {2, 12};
+    tn_tensor_spec spec = {
+        .name = "w", .dtype = TN_INT64, .rank = 2, .shape = shape, .flags = TN_TENSOR_BOUND};
+    for (int i = 0; i < 2; i++) {
+        kit_check(&kit, tn_graph_add_tensor(kit.graph, &spec, &outputs[i], &kit.error));
+        kit_op_to(&kit, i ? "Unheard" : "NonZero", KIT_LIST(x), 1, &outputs[i]);
+    }
+    kit_infer(&kit);
+    for (int i = 0; i < 2; i++) assert_true(kit_at(&kit, outputs[i])->flags & TN_TENSOR_BOUND);
+    kit_close(&kit);
+}
+
 /* One random pipeline of shape arithmetic that hangs on NonZero(mask). */
 enum { PIPE_STEPS = 14 };
 static void pipe_build(test_kit *kit, uint64_t seed, tn_tensor_id mask, tn_tensor_id *numbers,
@@ -383,6 +399,7 @@ int main(void) {
         cmocka_unit_test(data_dependent_sizes_are_marked_bounds),
         cmocka_unit_test(a_part_cut_by_data_is_at_most_the_whole),
         cmocka_unit_test(a_stated_shape_replaces_a_bound),
+        cmocka_unit_test(a_stated_bound_stays_a_bound),
         cmocka_unit_test(bounds_hold_for_every_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
