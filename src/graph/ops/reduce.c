@@ -1,10 +1,12 @@
 /* reduce.c - reductions over axes, and the position of the largest or smallest element.
  *
  * The axes are an attribute in older operator sets and an input in newer ones; none at all means
- * all axes, or (noop_with_empty_axes) none. Small integer contents are followed: exporters compute
- * sizes with ReduceProd, ReduceMax and ReduceMin.
- * Source: operator texts of ONNX, opsets 1 to 20.
+ * all axes, or (noop_with_empty_axes) none. Small contents are followed: exporters compute sizes
+ * with ReduceProd, ReduceMax and ReduceMin, often after a Cast to float32. Source: operator texts
+ * of ONNX, opsets 1 to 20.
  */
+#include <math.h>
+
 #include "graph/fold.h"
 
 /* The axes as a bit set; false: not known. */
@@ -59,13 +61,27 @@ static tn_status reduce_shape_arg(tn_infer *infer) {
     return reduce_apply(infer, 1ull << axis, tn__attr_int(infer, "keepdims", 1) != 0, TN_INT64);
 }
 
-/* --- contents: a full reduction of integers, or along axes by walking the input once --- */
+/* --- contents, by walking the input once --------------------------------------------------------
+ */
 
-typedef int64_t (*reduce_step)(int64_t a, int64_t b);
-static int64_t reduce_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static int64_t reduce_prod(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-static int64_t reduce_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t reduce_min(int64_t a, int64_t b) { return a < b ? a : b; }
+typedef struct reduce_step { /* how two elements combine */
+    int64_t (*of_ints)(int64_t a, int64_t b);
+    double (*of_floats)(double a, double b);
+    bool has_identity; /* of no elements at all, as the product of a scalar's extents */
+    int64_t identity;
+} reduce_step;
+
+static int64_t reduce_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t reduce_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t reduce_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t reduce_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static double reduce_float_add(double a, double b) { return a + b; }
+static double reduce_float_times(double a, double b) { return a * b; }
+
+static const reduce_step reduce_sum = {reduce_add, reduce_float_add, true, 0};
+static const reduce_step reduce_prod = {reduce_times, reduce_float_times, true, 1};
+static const reduce_step reduce_max = {reduce_larger, fmax, false, 0};
+static const reduce_step reduce_min = {reduce_smaller, fmin, false, 0};
 
 /* Where input element `index` goes among the output's elements. */
 static uint32_t reduce_target(const tn_tensor *x, uint64_t set, uint32_t index) {
@@ -80,31 +96,52 @@ static uint32_t reduce_target(const tn_tensor *x, uint64_t set, uint32_t index) 
     return target;
 }
 
-static tn_status reduce_fold(tn_infer *infer, reduce_step step) {
+static tn_status reduce_fold(tn_infer *infer, const reduce_step *step, bool mean) {
     const tn_tensor *x = tn__input(infer, 0);
     const tn_value *value = tn__value(infer, 0);
     uint32_t count = tn__fold_count(infer, 0);
     uint64_t set;
     tn_status status;
-    if (value == NULL || value->ints == NULL || value->count == 0 || count == TN_NONE ||
-        !tn__shape_known(x))
-        return TN_OK;
+    if (value == NULL || count == TN_NONE || !tn__shape_known(x)) return TN_OK;
+    if (value->count == 0 && (!step->has_identity || mean)) return TN_OK;
     if (!reduce_axes(infer, x->rank, &set, &status)) return status;
-    int64_t *result = tn__scratch(infer, count, sizeof *result);
-    uint8_t *begun = tn__scratch(infer, count, sizeof *begun);
-    if (result == NULL || begun == NULL) return tn__infer_no_memory(infer);
+    int64_t *ints = tn__scratch(infer, (size_t)count + 1, sizeof *ints);
+    double *floats = tn__scratch(infer, (size_t)count + 1, sizeof *floats);
+    uint32_t *begun = tn__scratch(infer, (size_t)count + 1, sizeof *begun);
+    if (ints == NULL || floats == NULL || begun == NULL) return tn__infer_no_memory(infer);
     for (uint32_t i = 0; i < value->count; i++) {
         uint32_t to = reduce_target(x, set, i);
-        result[to] = begun[to] ? step(result[to], value->ints[i]) : value->ints[i];
-        begun[to] = 1;
+        bool first = begun[to]++ == 0;
+        if (value->ints != NULL)
+            ints[to] = first ? value->ints[i]
+                             : tn__wrap(x->dtype, step->of_ints(ints[to], value->ints[i]));
+        else
+            floats[to] = first ? value->floats[i]
+                               : tn__round(x->dtype, step->of_floats(floats[to], value->floats[i]));
     }
-    for (uint32_t i = 0; i < count; i++) result[i] = tn__wrap(x->dtype, result[i]);
-    return tn__set_value_ints(infer, 0, result, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (begun[i] == 0) floats[i] = (double)(ints[i] = step->identity);
+        if (mean && begun[i] != 0) {
+            ints[i] /= (int64_t)begun[i];
+            floats[i] = tn__round(x->dtype, floats[i] / begun[i]);
+        }
+    }
+    return value->ints != NULL ? tn__set_value_ints(infer, 0, ints, count)
+                               : tn__set_value_floats(infer, 0, floats, count);
 }
-static tn_status reduce_fold_sum(tn_infer *infer) { return reduce_fold(infer, reduce_sum); }
-static tn_status reduce_fold_prod(tn_infer *infer) { return reduce_fold(infer, reduce_prod); }
-static tn_status reduce_fold_max(tn_infer *infer) { return reduce_fold(infer, reduce_max); }
-static tn_status reduce_fold_min(tn_infer *infer) { return reduce_fold(infer, reduce_min); }
+
+static tn_status reduce_fold_sum(tn_infer *infer) { return reduce_fold(infer, &reduce_sum, false); }
+static tn_status reduce_fold_mean(tn_infer *infer) { return reduce_fold(infer, &reduce_sum, true); }
+static tn_status reduce_fold_max(tn_infer *infer) { return reduce_fold(infer, &reduce_max, false); }
+static tn_status reduce_fold_min(tn_infer *infer) { return reduce_fold(infer, &reduce_min, false); }
+
+/* A product of upper bounds is one when nothing is negative. */
+static tn_status reduce_fold_prod(tn_infer *infer) {
+    const tn_value *value = tn__value(infer, 0);
+    for (uint32_t i = 0; value != NULL && tn__value_is_bound(infer, 0) && i < value->count; i++)
+        if (!(tn__value_at(value, i) >= 0)) return TN_OK;
+    return reduce_fold(infer, &reduce_prod, false);
+}
 
 static uint64_t reduce_flops(tn_infer *infer) { return tn__elements(tn__input(infer, 0)); }
 
@@ -121,9 +158,9 @@ static const tn_op_rule reduce_rules[] = {
     {REDUCE(ReduceLogSum)},
     {REDUCE(ReduceLogSumExp)},
     {REDUCE(ReduceMax), .fold = reduce_fold_max, .monotone = 1},
-    {REDUCE(ReduceMean)},
+    {REDUCE(ReduceMean), .fold = reduce_fold_mean, .monotone = 1},
     {REDUCE(ReduceMin), .fold = reduce_fold_min, .monotone = 1},
-    {REDUCE(ReduceProd), .fold = reduce_fold_prod},
+    {REDUCE(ReduceProd), .fold = reduce_fold_prod, .monotone = 1},
     {REDUCE(ReduceSum), .fold = reduce_fold_sum, .monotone = 1},
     {REDUCE(ReduceSumSquare)},
 };
