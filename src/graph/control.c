@@ -25,21 +25,23 @@ const tn_tensor *tn__control_tensor(const tn_infer *infer, tn_tensor_id id) {
     return tn_graph_tensor(infer->graph, id);
 }
 
-tn_status tn__control_set(tn_infer *infer, uint32_t index, const tn_tensor *like) {
+tn_status tn__control_set(tn_infer *infer, uint32_t index, const tn_tensor *like, uint64_t axes) {
     if (like->flags & TN_TENSOR_SEQUENCE)
         TN_TRY(tn__set_sequence(infer, index, like->dtype, like->rank, like->shape, like->repeat));
     else
         TN_TRY(tn__set_output(infer, index, like->dtype, like->rank, like->shape));
-    if (like->flags & TN_TENSOR_BOUND) tn__set_bound(infer, index);
+    for (uint32_t d = 0; axes && d < TN_RANK_MAX; d++)
+        if (axes >> d & 1) tn__set_bound_axis(infer, index, d);
     return TN_OK;
 }
 
 /* --- what iterations carry ----------------------------------------------------------------------
  */
 
-tn_status tn__control_widen(tn_infer *infer, tn_tensor_id formal, const tn_tensor *next,
+tn_status tn__control_widen(tn_infer *infer, tn_tensor_id formal, tn_tensor_id from,
                             bool *changed) {
     const tn_tensor *now = tn__control_tensor(infer, formal);
+    const tn_tensor *next = tn__control_tensor(infer, from);
     int64_t shape[TN_RANK_MAX];
     tn_tensor wide = *now;
     bool differs = false;
@@ -55,17 +57,15 @@ tn_status tn__control_widen(tn_infer *infer, tn_tensor_id formal, const tn_tenso
         }
         wide.shape = shape;
     }
-    if (next->flags & ~now->flags & TN_TENSOR_BOUND) {
-        wide.flags |= TN_TENSOR_BOUND;
-        differs = true;
-    }
+    uint64_t axes = tn__bound_axes(infer, formal), more = tn__bound_axes(infer, from);
+    differs |= wide.rank != TN_RANK_UNKNOWN && (more & ~axes) != 0;
     if (next->repeat != now->repeat && now->repeat != TN_SIZE_UNKNOWN) {
         wide.repeat = TN_SIZE_UNKNOWN;
         differs = true;
     }
     if (!differs) return TN_OK;
     *changed = true;
-    return tn__set_formal(infer, formal, &wide);
+    return tn__set_formal(infer, formal, &wide, axes | more);
 }
 
 bool tn__control_settled(uint32_t round, uint32_t carried) { return round > carried + 2; }
@@ -73,11 +73,11 @@ bool tn__control_settled(uint32_t round, uint32_t carried) { return round > carr
 tn_status tn__control_scalar(tn_infer *infer, tn_tensor_id formal, tn_dtype dtype) {
     const tn_tensor scalar = {.dtype = dtype, .repeat = 1};
     if (tn__rank_known(tn__control_tensor(infer, formal))) return TN_OK;
-    return tn__set_formal(infer, formal, &scalar);
+    return tn__set_formal(infer, formal, &scalar, 0);
 }
 
-tn_status tn__control_collect(tn_infer *infer, uint32_t index, const tn_tensor *like, uint32_t axis,
-                              int64_t extent) {
+tn_status tn__control_collect(tn_infer *infer, uint32_t index, const tn_tensor *like, uint64_t axes,
+                              uint32_t axis, int64_t extent) {
     int64_t shape[TN_RANK_MAX + 1];
     tn_tensor all = *like;
     if (!tn__rank_known(like) || like->rank >= TN_RANK_MAX)
@@ -86,5 +86,6 @@ tn_status tn__control_collect(tn_infer *infer, uint32_t index, const tn_tensor *
     shape[axis] = extent;
     all.rank++;
     all.shape = shape;
-    return tn__control_set(infer, index, &all);
+    uint64_t before = (UINT64_C(1) << axis) - 1;
+    return tn__control_set(infer, index, &all, (axes & before) | (axes & ~before) << 1);
 }

@@ -16,15 +16,14 @@ tn_status tn__control_check(tn_infer *infer, const tn_block *body, uint64_t inpu
                             uint64_t outputs);
 const tn_tensor *tn__control_tensor(const tn_infer *infer, tn_tensor_id id);
 
-/* Type, shape, flags and repeat of `like` for an output. */
-tn_status tn__control_set(tn_infer *infer, uint32_t index, const tn_tensor *like);
+/* Type, shape and repeat of `like` for an output, with bounds at `axes`. */
+tn_status tn__control_set(tn_infer *infer, uint32_t index, const tn_tensor *like, uint64_t axes);
 /* The same with one more extent at `axis`: what a loop collects. */
-tn_status tn__control_collect(tn_infer *infer, uint32_t index, const tn_tensor *like, uint32_t axis,
-                              int64_t extent);
+tn_status tn__control_collect(tn_infer *infer, uint32_t index, const tn_tensor *like, uint64_t axes,
+                              uint32_t axis, int64_t extent);
 
 /* Widens a formal until it holds what the body hands to the next iteration. */
-tn_status tn__control_widen(tn_infer *infer, tn_tensor_id formal, const tn_tensor *next,
-                            bool *changed);
+tn_status tn__control_widen(tn_infer *infer, tn_tensor_id formal, tn_tensor_id next, bool *changed);
 /* A change travels through all that is carried in as many rounds as there are; a formal whose
  * extents the file states would be widened for ever, so later rounds are not asked for. */
 bool tn__control_settled(uint32_t round, uint32_t carried);

@@ -157,7 +157,7 @@ static void graph_fill(tn_graph *graph, tn_tensor_id id, const tn_tensor_spec *s
     tensor->value = origin->value = value;
     tensor->bytes = TN_SIZE_UNKNOWN;
     tensor->repeat = flags & TN_TENSOR_SEQUENCE ? TN_SIZE_UNKNOWN : 1;
-    origin->bound = NULL;
+    origin->loose = NULL;
 }
 
 tn_status tn_graph_add_tensor(tn_graph *graph, const tn_tensor_spec *spec, tn_tensor_id *id,

@@ -38,7 +38,7 @@ static void infer_reset(tn_graph *graph, tn_tensor_id id) {
     tensor->value = origin->value;
     tensor->repeat = origin->flags & TN_TENSOR_SEQUENCE ? TN_SIZE_UNKNOWN : 1;
     tensor->bytes = TN_SIZE_UNKNOWN;
-    origin->bound = NULL;
+    origin->loose = NULL;
 }
 
 /* Outputs start empty, so that what the rule leaves open can be told from what it decides. */
@@ -85,39 +85,25 @@ static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     return any;
 }
 
-/* What the rule decided becomes final: bounds are marked, the file has its say. */
+/* What the rule decided becomes final: bounds are found, the file has its say. */
 static tn_status infer_settle(tn_infer *infer, const tn_op_rule *rule) {
-    tn_graph *graph = infer->graph;
     const tn_op *op = infer->op;
-    bool bound = infer->state->saw_bound;
-    for (uint32_t i = 0; i < op->input_count && !bound; i++)
-        bound = op->inputs[i] != TN_NONE && rule && !(rule->flags & TN_RULE_SHAPE_ONLY) &&
-                (graph->tensors[op->inputs[i]].flags & TN_TENSOR_BOUND);
+    TN_TRY(tn__loosen_outputs(infer, rule));
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
-        tn_tensor *tensor = &graph->tensors[op->outputs[i]];
-        if (bound && tensor->rank != TN_RANK_UNKNOWN) tensor->flags |= TN_TENSOR_BOUND;
         TN_TRY(tn__settle_merge(infer, op->outputs[i]));
-        if (!tensor->rank && !(tensor->flags & TN_TENSOR_SEQUENCE))
-            tensor->flags &= ~(uint32_t)TN_TENSOR_BOUND; /* a scalar is what it is */
-        TN_TRY(tn__settle_size(graph, op->outputs[i], infer->error));
+        TN_TRY(tn__settle_size(infer->graph, op->outputs[i], infer->error));
     }
     return TN_OK;
 }
 
 static tn_status infer_fold(tn_infer *infer, const tn_op_rule *rule) {
-    tn_graph *graph = infer->graph;
     const tn_op *op = infer->op;
-    struct infer_state *state = infer->state;
-    state->saw_bound = false;
-    for (uint32_t i = 0; i < op->input_count; i++) /* extents are what such a rule reads */
-        if (op->inputs[i] != TN_NONE && rule && (rule->flags & TN_RULE_SHAPE_ONLY))
-            state->saw_bound |= (graph->tensors[op->inputs[i]].flags & TN_TENSOR_BOUND) != 0;
-    if (rule && rule->fold && !(rule->flags & TN_RULE_RANDOM)) TN_TRY(rule->fold(infer));
+    if (rule && rule->fold && !(rule->flags & TN_RULE_RANDOM)) TN_TRY(tn__loosen_fold(infer, rule));
     bool folds = infer_folds(infer, rule);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
-        if (folds || graph->tensors[op->outputs[i]].value) tn__set_folded(infer, i);
+        if (folds || infer->graph->tensors[op->outputs[i]].value) tn__set_folded(infer, i);
     }
     return TN_OK;
 }
@@ -128,6 +114,7 @@ static tn_status infer_op(tn_infer *infer) {
     for (uint32_t i = 0; i < infer->op->output_count; i++)
         if (infer->op->outputs[i] != TN_NONE) infer_clear(infer->graph, infer->op->outputs[i]);
     state->saw_bound = false;
+    state->axes = NULL;
     if (rule) TN_TRY(infer_check_arity(infer, rule));
     if (rule && rule->shape) TN_TRY(rule->shape(infer));
     TN_TRY(infer_settle(infer, rule));
@@ -313,6 +300,7 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
         if (status != TN_OK)
             return tn__where(error, status, "%s '%.100s'", tn_kind_name(tensor->kind),
                              tensor->name);
+        if (tensor->flags & TN_TENSOR_BOUND) TN_TRY(tn__loosen(graph, id, NULL, error));
         if (tn__is_static(tensor) && !tensor->value && tn__elements(tensor) == 0)
             tensor->value = tn__is_integer(tensor->dtype) ? &empty_ints : &empty_floats;
     }

@@ -18,6 +18,8 @@ static const tn_tensor *op_tensor(const tn_infer *infer, const tn_tensor_id *lis
 }
 
 const tn_tensor *tn__input(const tn_infer *infer, uint32_t index) {
+    if (infer->state && infer->state->low && index < infer->op->input_count)
+        return infer->op->inputs[index] == TN_NONE ? NULL : &infer->state->low[index];
     return op_tensor(infer, infer->op->inputs, infer->op->input_count, index);
 }
 
@@ -80,13 +82,24 @@ const tn_value *tn__attr_tensor_value(const tn_infer *infer, const char *name) {
     return attr && attr->type == TN_ATTR_TENSOR ? infer->graph->tensors[attr->tensor].value : NULL;
 }
 
-/* The bound that may stand for the contents of an input, or NULL. */
+static const tn__loose *op_loose(const tn_infer *infer, uint32_t index) {
+    if (index >= infer->op->input_count || infer->op->inputs[index] == TN_NONE) return NULL;
+    const tn__loose *loose = infer->graph->origins[infer->op->inputs[index]].loose;
+    return loose && loose->most ? loose : NULL;
+}
+
+static bool op_has_bit(uint64_t bits, uint32_t index) {
+    return bits >> (index < 63 ? index : 63) & 1;
+}
+
+/* Bounds of an input that may stand for its contents in this run, or NULL. */
 static const tn_value *op_bound(const tn_infer *infer, uint32_t index) {
     const tn_op_rule *rule = infer->graph->rules[infer->id];
-    bool monotone = rule && (rule->monotone >> (index < 63 ? index : 63) & 1);
-    if (!monotone || index >= infer->op->input_count || infer->op->inputs[index] == TN_NONE)
-        return NULL;
-    return infer->graph->origins[infer->op->inputs[index]].bound;
+    const tn__loose *loose = op_loose(infer, index);
+    bool low = infer->state && infer->state->low;
+    if (!rule || !loose) return NULL;
+    if (op_has_bit(rule->monotone, index)) return low ? loose->least : loose->most;
+    return op_has_bit(rule->antitone, index) ? (low ? loose->most : loose->least) : NULL;
 }
 
 const tn_value *tn__value(const tn_infer *infer, uint32_t index) {
@@ -98,9 +111,36 @@ const tn_value *tn__value(const tn_infer *infer, uint32_t index) {
     return bound;
 }
 
+bool tn__value_range(const tn_infer *infer, uint32_t index, const tn_value **least,
+                     const tn_value **most) {
+    const tn_tensor *tensor = tn__input(infer, index);
+    const tn__loose *loose = op_loose(infer, index);
+    if (!tensor) return false;
+    *least = tensor->value ? tensor->value : loose ? loose->least : NULL;
+    *most = tensor->value ? tensor->value : loose ? loose->most : NULL;
+    return *least && *most;
+}
+
 bool tn__value_is_bound(const tn_infer *infer, uint32_t index) {
     const tn_tensor *tensor = tn__input(infer, index);
     return tensor && !tensor->value && op_bound(infer, index);
+}
+
+bool tn__value_is_exact_at(const tn_infer *infer, uint32_t index, uint32_t element) {
+    const tn_tensor *tensor = tn__input(infer, index);
+    const tn__loose *loose = op_loose(infer, index);
+    if (!tensor || tensor->value || !loose) return tensor && tensor->value;
+    return loose->least && element < loose->most->count &&
+           tn__value_at(loose->most, element) == tn__value_at(loose->least, element);
+}
+
+uint64_t tn__bound_axes(const tn_infer *infer, tn_tensor_id id) {
+    const tn_graph *graph = infer->graph;
+    uint64_t axes = 0;
+    for (uint32_t d = 0; tn__is_loose(graph, id) && d < graph->tensors[id].rank; d++)
+        if (graph->origins[id].loose->low[d] != graph->tensors[id].shape[d])
+            axes |= UINT64_C(1) << d;
+    return axes;
 }
 
 const int64_t *tn__value_ints(const tn_infer *infer, uint32_t index, uint32_t *count) {
@@ -188,7 +228,7 @@ tn_status tn__set_like(tn_infer *infer, uint32_t index, const tn_tensor *tensor)
     output->rank = tensor->rank;
     output->shape = tensor->shape;
     output->repeat = tensor->repeat;
-    output->flags |= tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE);
+    output->flags |= tensor->flags & TN_TENSOR_SEQUENCE;
     return TN_OK;
 }
 
@@ -202,12 +242,25 @@ tn_status tn__set_sequence(tn_infer *infer, uint32_t index, tn_dtype dtype, uint
     return TN_OK;
 }
 
-void tn__set_bound(tn_infer *infer, uint32_t index) {
-    tn_tensor *tensor = op_output(infer, index);
-    if (tensor) tensor->flags |= TN_TENSOR_BOUND;
+static void op_mark_axes(tn_infer *infer, uint32_t index, uint64_t axes) {
+    struct infer_state *state = infer->state;
+    if (!state || !op_output(infer, index)) return;
+    if (!state->axes)
+        state->axes = tn__scratch(infer, infer->op->output_count, sizeof *state->axes);
+    if (state->axes)
+        state->axes[index] |= axes;
+    else
+        state->no_memory = true;
 }
 
-/* Contents in the arena: an exact value, or, when a bound was read on the way, a bound. */
+void tn__set_bound_axis(tn_infer *infer, uint32_t index, uint32_t axis) {
+    op_mark_axes(infer, index, UINT64_C(1) << axis);
+}
+
+void tn__set_bound(tn_infer *infer, uint32_t index) { op_mark_axes(infer, index, UINT64_MAX); }
+
+/* Contents in the arena: an exact value, or, when a bound was read on the way, a bound. In the
+ * second run it is the lower one. */
 static tn_status op_set_value(tn_infer *infer, uint32_t index, const int64_t *ints,
                               const double *floats, uint32_t count) {
     tn_tensor *tensor = op_output(infer, index);
@@ -225,10 +278,16 @@ static tn_status op_set_value(tn_infer *infer, uint32_t index, const int64_t *in
         value->ints = copy;
     else
         value->floats = copy;
-    if (infer->state && infer->state->saw_bound)
-        infer->graph->origins[infer->op->outputs[index]].bound = value;
-    else
+    if (!infer->state || !(infer->state->saw_bound || infer->state->low)) {
         tensor->value = value;
+        return TN_OK;
+    }
+    tn__loose *loose = tn__loose_of(infer->graph, infer->op->outputs[index]);
+    if (!loose) return tn__infer_no_memory(infer);
+    if (infer->state->low)
+        loose->least = value;
+    else
+        loose->most = value;
     return TN_OK;
 }
 
@@ -303,13 +362,19 @@ void tn__set_folded(tn_infer *infer, uint32_t index) {
     if (tensor->kind == TN_KIND_ACTIVATION) tensor->kind = TN_KIND_CONSTANT;
 }
 
-tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, const tn_tensor *like) {
+tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, const tn_tensor *like,
+                         uint64_t axes) {
     const uint32_t taken = TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE;
     tn_tensor *tensor = &infer->graph->tensors[formal];
+    int64_t low[TN_RANK_MAX];
     TN_TRY(op_set_shape(infer, tensor, like->dtype, like->rank, like->shape));
-    tensor->flags = (tensor->flags & ~(taken | TN_TENSOR_STATED)) | (like->flags & taken);
+    tensor->flags =
+        (tensor->flags & ~(taken | TN_TENSOR_STATED)) | (like->flags & TN_TENSOR_SEQUENCE);
     tensor->repeat = like->repeat;
-    return TN_OK;
+    infer->graph->origins[formal].loose = NULL;
+    if (!axes || tensor->rank == TN_RANK_UNKNOWN) return TN_OK;
+    for (uint32_t d = 0; d < tensor->rank; d++) low[d] = axes >> d & 1 ? 0 : tensor->shape[d];
+    return tn__loosen(infer->graph, formal, low, infer->error);
 }
 
 void tn__set_dead(tn_infer *infer, tn_block_id block) {

@@ -56,10 +56,10 @@ typedef struct tn_op_rule {
 
     uint32_t flags; /* TN_RULE_* */
 
-    /* Bit i: no extent and no element of the outputs shrinks when contents of input i grow. Then an
-     * upper bound may stand for contents that are not known (the Shape of NonZero's output), and
-     * what follows from it is an upper bound again. Where the bit is 0, tn__value hides bounds. */
-    uint64_t monotone;
+    /* Bit i: no extent and no element of the outputs shrinks (monotone) or grows (antitone) when
+     * contents of input i grow. Then bounds may stand for contents that are not known (the Shape of
+     * NonZero's output), and bounds follow again. Where both bits are 0, tn__value hides bounds. */
+    uint64_t monotone, antitone;
 
     /* TN_RULE_CONTROL only. Called before round 0, 1, ... of the operator's blocks: types their
      * formal inputs (tn__set_formal), marks branches (tn__set_dead, tn__set_tried), and sets *again
@@ -71,8 +71,8 @@ enum {
     TN_RULE_RANDOM = 1u << 0,   /* never folded, though its inputs are constant */
     TN_RULE_CONTROL = 1u << 1,  /* owns blocks: the driver infers them first (Loop: after inputs) */
     TN_RULE_CONSTANT = 1u << 2, /* no inputs, always folded (Constant) */
-    TN_RULE_SHAPE_ONLY = 1u << 3, /* reads extents, never contents (Shape): outputs of bounded
-                                   * inputs have exact shapes and bounds as contents */
+    TN_RULE_SHAPE_ONLY = 1u << 3, /* contents follow from extents (Shape): from bounded extents
+                                   * bounded contents */
 };
 
 /* A family: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus one line in
@@ -121,6 +121,15 @@ const int64_t *tn__value_ints(const tn_infer *infer, uint32_t index, uint32_t *c
 double tn__value_at(const tn_value *value, uint32_t index);
 /* Whether what tn__value hands out for this input is an upper bound (only with `monotone`). */
 bool tn__value_is_bound(const tn_infer *infer, uint32_t index);
+/* Whether one element of contents that are bounds is exact all the same. */
+bool tn__value_is_exact_at(const tn_infer *infer, uint32_t index, uint32_t element);
+/* Contents of an input between two ends, which are the same when exact. False: not known. For rules
+ * that can decide something from ends alone, as a comparison of ranges that do not meet. */
+bool tn__value_range(const tn_infer *infer, uint32_t index, const tn_value **least,
+                     const tn_value **most);
+/* The axes of a tensor (an input, a formal, a block's output) whose extents are bounds, as a bit
+ * set. */
+uint64_t tn__bound_axes(const tn_infer *infer, tn_tensor_id id);
 
 /* An axis in [-rank, rank) as [0, rank). Errors: E_INVALID that names the node. */
 tn_status tn__axis(const tn_infer *infer, int64_t axis, uint32_t rank, uint32_t *result);
@@ -136,10 +145,12 @@ tn_status tn__infer_no_memory(tn_infer *infer);
 tn_status tn__set_output(tn_infer *infer, uint32_t index, tn_dtype dtype, uint32_t rank,
                          const int64_t *shape);
 tn_status tn__set_dtype(tn_infer *infer, uint32_t index, tn_dtype dtype); /* shape not known */
-/* Type and shape (and bound flag) of an input. */
+/* Type, shape and repeat of an input. */
 tn_status tn__set_like(tn_infer *infer, uint32_t index, const tn_tensor *tensor);
-/* Marks the output's shape as an upper bound (NonZero, NonMaxSuppression, Compress, ...). The
- * driver marks outputs of operators with bounded inputs by itself. */
+/* Marks one extent of the output, or all, as an upper bound that depends on data (NonZero, ...);
+ * the least is then 0. What follows from bounded inputs the driver finds by itself: it runs the
+ * rule a second time with the least extents and contents, and what comes out equal is exact. */
+void tn__set_bound_axis(tn_infer *infer, uint32_t index, uint32_t axis);
 void tn__set_bound(tn_infer *infer, uint32_t index);
 /* A list of `repeat` tensors of this type and shape; TN_SIZE_UNKNOWN when not known. */
 tn_status tn__set_sequence(tn_infer *infer, uint32_t index, tn_dtype dtype, uint32_t rank,
@@ -158,9 +169,10 @@ tn_status tn__broadcast(tn_infer *infer, const tn_tensor *const *tensors, uint32
 /* The output is static, as what it takes over is (If with a known condition). */
 void tn__set_folded(tn_infer *infer, uint32_t index);
 
-/* Control flow: a formal input of an own block gets type, shape, bound flag and repeat of `like`
- * (which may be made up; its shape is copied). And a block that never runs. */
-tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, const tn_tensor *like);
+/* Control flow: a formal input of an own block gets type, shape and repeat of `like` (which may be
+ * made up; its shape is copied), with bounds at `axes`. And a block that never runs. */
+tn_status tn__set_formal(tn_infer *infer, tn_tensor_id formal, const tn_tensor *like,
+                         uint64_t axes);
 void tn__set_dead(tn_infer *infer, tn_block_id block);
 /* A block that is one of several: it is dead, too, if it turns out not to type. */
 void tn__set_tried(tn_infer *infer, tn_block_id block);

@@ -32,31 +32,29 @@ static tn_status settle_contradiction(tn_infer *infer, const tn_tensor *tensor,
 }
 
 /* Extents: an exact extent of the rule must be what the file states; unknown ones and bounds give
- * way to it. */
-static tn_status settle_extents(tn_infer *infer, tn_tensor *tensor, const tn__origin *origin) {
-    bool bound = (tensor->flags & TN_TENSOR_BOUND) != 0, all_stated = true, changed = false;
-    for (uint32_t i = 0; i < tensor->rank; i++) {
-        int64_t own = tensor->shape[i], stated = origin->shape[i];
-        if (stated == TN_DIM_UNKNOWN) {
-            all_stated = false;
-        } else if (own != stated) {
-            if (own != TN_DIM_UNKNOWN && !bound) return settle_contradiction(infer, tensor, origin);
-            changed = true;
-        }
+ * way to it, and are exact then, unless what the file states is a bound itself. */
+static tn_status settle_extents(tn_infer *infer, tn_tensor_id id) {
+    tn_tensor *tensor = &infer->graph->tensors[id];
+    const tn__origin *origin = &infer->graph->origins[id];
+    const int64_t *low = tn__is_loose(infer->graph, id) ? origin->loose->low : tensor->shape;
+    bool changed = false, stated_bound = origin->flags & TN_TENSOR_BOUND;
+    int64_t merged[TN_RANK_MAX], least[TN_RANK_MAX];
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        int64_t own = tensor->shape[d], stated = origin->shape[d];
+        bool open = own == TN_DIM_UNKNOWN || low[d] != own;
+        if (stated != TN_DIM_UNKNOWN && stated != own && !open)
+            return settle_contradiction(infer, tensor, origin);
+        bool takes = stated != TN_DIM_UNKNOWN && open;
+        changed |= takes;
+        merged[d] = takes ? stated : own;
+        least[d] = takes ? (stated_bound ? 0 : stated) : low[d];
     }
-    if (bound && all_stated) /* unless what is stated is a bound itself */
-        tensor->flags &= origin->flags | ~(uint32_t)TN_TENSOR_BOUND;
     if (!changed) return TN_OK;
-    if (all_stated) {
-        tensor->shape = origin->shape;
-        return TN_OK;
-    }
-    int64_t *merged = tn__arena_array(&infer->graph->found, tensor->rank, sizeof *merged);
-    if (!merged) return tn__infer_no_memory(infer);
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        merged[i] = origin->shape[i] != TN_DIM_UNKNOWN ? origin->shape[i] : tensor->shape[i];
-    tensor->shape = merged;
-    return TN_OK;
+    int64_t *copy = tn__arena_array(&infer->graph->found, tensor->rank, sizeof *copy);
+    if (!copy) return tn__infer_no_memory(infer);
+    memcpy(copy, merged, tensor->rank * sizeof *copy);
+    tensor->shape = copy;
+    return tn__loosen(infer->graph, id, least, infer->error);
 }
 
 tn_status tn__settle_merge(tn_infer *infer, tn_tensor_id id) {
@@ -74,11 +72,12 @@ tn_status tn__settle_merge(tn_infer *infer, tn_tensor_id id) {
     if (tensor->rank == TN_RANK_UNKNOWN) {
         tensor->rank = origin->rank;
         tensor->shape = origin->shape;
-        tensor->flags |= TN_TENSOR_STATED | (origin->flags & TN_TENSOR_BOUND);
-        return TN_OK;
+        tensor->flags |= TN_TENSOR_STATED;
+        return tn__loosen(infer->graph, id, origin->flags & TN_TENSOR_BOUND ? NULL : origin->shape,
+                          infer->error);
     }
     if (tensor->rank != origin->rank) return settle_contradiction(infer, tensor, origin);
-    return settle_extents(infer, tensor, origin);
+    return settle_extents(infer, id);
 }
 
 tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error) {

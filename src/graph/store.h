@@ -10,14 +10,20 @@
 
 #include "graph/op.h"
 
+/* What is known of a tensor that is not exact: the lower ends. */
+typedef struct tn__loose {
+    const int64_t *low;           /* [rank] least extents; NULL: the shape is exact */
+    const tn_value *most, *least; /* contents lie between these, element by element; or NULL */
+} tn__loose;
+
 typedef struct tn__origin { /* a tensor as its builder gave it */
     const int64_t *shape;
     const tn_value *value;
     uint32_t rank, flags;
     tn_dtype dtype;
     tn_kind kind;
-    const tn_value *bound; /* found: contents known as an upper bound only */
-    bool formal;           /* an input of a block other than 0 */
+    tn__loose *loose; /* found; NULL: nothing about it is a bound */
+    bool formal;      /* an input of a block other than 0 */
 } tn__origin;
 
 typedef struct tn__block {
@@ -65,6 +71,20 @@ static inline bool tn__is_static(const tn_tensor *tensor) {
            (tensor->flags & TN_TENSOR_FOLDED);
 }
 
+/* The lower ends of a tensor, made when there are none yet. NULL: out of memory. */
+tn__loose *tn__loose_of(tn_graph *graph, tn_tensor_id id);
+static inline bool tn__is_loose(const tn_graph *graph, tn_tensor_id id) {
+    return graph->origins[id].loose && graph->origins[id].loose->low;
+}
+/* Gives a tensor of known extents the least extents `low` (NULL: all 0), and the flag if they
+ * differ.
+ */
+tn_status tn__loosen(tn_graph *graph, tn_tensor_id id, const int64_t *low, tn_error *error);
+/* After a rule's shape: finds the least extents of the outputs. */
+tn_status tn__loosen_outputs(tn_infer *infer, const tn_op_rule *rule);
+/* Runs a rule's fold, twice where contents are bounds. */
+tn_status tn__loosen_fold(tn_infer *infer, const tn_op_rule *rule);
+
 /* Merges what was found for a tensor with what the file states. */
 tn_status tn__settle_merge(tn_infer *infer, tn_tensor_id id);
 /* Computes `bytes`, TN_SIZE_UNKNOWN where something is not known. Errors: E_INVALID (overflow). */
@@ -81,9 +101,12 @@ struct infer_state {
     size_t frame_room;
     uint32_t frame_count;
     uint64_t steps_left;
-    tn_error caught; /* the last error of a branch that never runs */
-    bool saw_bound;  /* the rule in hand was given an upper bound as contents */
-    char *scratch;   /* TN__SCRATCH_SIZE bytes, reused by every operator */
+    tn_error caught;      /* the last error of a branch that never runs */
+    bool saw_bound;       /* the rule in hand was given a bound as contents */
+    const tn_tensor *low; /* [inputs] with least extents, in the second run; else NULL */
+    uint64_t *axes;       /* [outputs] axes that the rule marked as bounds; NULL: none */
+    bool no_memory;       /* where a rule's call has no status to say so */
+    char *scratch;        /* TN__SCRATCH_SIZE bytes, reused by every operator */
     size_t scratch_used;
     tn__arena overflow; /* scratch beyond that; emptied after the operator */
     bool overflowed;

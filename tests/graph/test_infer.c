@@ -286,69 +286,124 @@ static void a_stated_bound_stays_a_bound(void **state) {
 }
 
 /* One random pipeline of shape arithmetic that hangs on NonZero(mask). */
-enum { PIPE_STEPS = 14 };
-static void pipe_build(test_kit *kit, uint64_t seed, tn_tensor_id mask, tn_tensor_id *numbers,
-                       tn_tensor_id *results) {
-    static const char *const binary[] = {"Add", "Sub", "Mul", "Div", "Min", "Max", "Mod"};
+enum { PIPE_STEPS = 14, PIPE_RESULTS = 3 * PIPE_STEPS };
+
+static tn_tensor_id pipe_number(test_kit *kit, tn__random *random, tn_tensor_id a, tn_tensor_id b) {
+    static const char *const types[] = {
+        "Add",  "Sub", "Mul",   "Div",  "Min",     "Max",         "Mod",
+        "Sub",  "Neg", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
+        "Where"};
+    uint64_t which = tn__random_below(random, 15);
+    if (which < 8) return kit_op(kit, types[which], KIT_LIST(a, b));
+    if (which == 8) return kit_op(kit, "Neg", KIT_LIST(a));
+    if (which == 14) {
+        tn_tensor_id less = kit_op(kit, "Less", KIT_LIST(a, b));
+        return kit_op(kit, "Where", KIT_LIST(less, b, a));
+    }
+    tn_tensor_id truth = kit_op(kit, types[which], KIT_LIST(a, b));
+    kit_attr_int(kit, "to", TN_INT64);
+    return kit_op(kit, "Cast", KIT_LIST(truth));
+}
+
+/* A tensor whose extents depend on `row`, a list of one size between 0 and 50. */
+static tn_tensor_id pipe_tensor(test_kit *kit, tn__random *random, tn_tensor_id row,
+                                tn_tensor_id size, tn_tensor_id where) {
+    tn_tensor_id zeros = kit_list(kit, 1, (int64_t[]){0}), ones = kit_list(kit, 1, (int64_t[]){1});
+    tn_tensor_id far = kit_list(kit, 1, (int64_t[]){100}), back = kit_list(kit, 1, (int64_t[]){-1});
+    tn_tensor_id three = kit_list(kit, 1, (int64_t[]){3}), both;
+    switch (tn__random_below(random, 9)) {
+    case 0:
+        return kit_op(kit, "ConstantOfShape", KIT_LIST(row));
+    case 1:
+        return kit_op(kit, "Range", KIT_LIST(kit_scalar(kit, 0), size, kit_scalar(kit, 1)));
+    case 2:
+        return kit_op(kit, "Expand", KIT_LIST(kit_scalar(kit, 1), row));
+    case 3:
+        return kit_op(kit, "Slice", KIT_LIST(where, zeros, row, ones));
+    case 4:
+        return kit_op(kit, "Slice", KIT_LIST(where, row, far, ones));
+    case 5:
+        both = kit_op(kit, "Range",
+                      KIT_LIST(kit_scalar(kit, 0), kit_scalar(kit, 60), kit_scalar(kit, 1)));
+        return kit_op(kit, "Slice", KIT_LIST(both, far, row, zeros, back));
+    case 6:
+        return kit_op(kit, "Range", KIT_LIST(size, kit_scalar(kit, 60), kit_scalar(kit, 3)));
+    case 7:
+        kit_attr_int(kit, "axis", 0);
+        both = kit_op(kit, "Concat", KIT_LIST(row, three));
+        return kit_op(kit, "ConstantOfShape", KIT_LIST(both));
+    default:
+        return kit_op(kit, "Tile", KIT_LIST(kit_list(kit, 2, (int64_t[]){5, 6}), row));
+    }
+}
+
+static void pipe_build(test_kit *kit, uint64_t seed, tn_tensor_id mask, tn_tensor_id *results) {
+    tn_tensor_id numbers[PIPE_STEPS];
     tn__random random = {seed};
     tn_tensor_id axis = kit_list(kit, 1, (int64_t[]){0});
     tn_tensor_id where = kit_op(kit, "NonZero", KIT_LIST(mask));
     tn_tensor_id shape = kit_op(kit, "Shape", KIT_LIST(where));
     numbers[0] = kit_op(kit, "Gather", KIT_LIST(shape, kit_scalar(kit, 1)));
-    for (uint32_t i = 1; i < PIPE_STEPS; i++) {
+    numbers[1] = kit_op(kit, "Gather", KIT_LIST(shape, kit_scalar(kit, 0)));
+    for (uint32_t i = 2; i < PIPE_STEPS; i++) {
         tn_tensor_id a = numbers[tn__random_below(&random, i)], b;
         b = tn__random_below(&random, 2)
                 ? numbers[tn__random_below(&random, i)]
                 : kit_scalar(kit, (int64_t)tn__random_below(&random, 9) - 2);
-        if (tn__random_below(&random, 2)) {
-            tn_tensor_id swap = a;
-            a = b;
-            b = swap;
-        }
-        numbers[i] = kit_op(kit, binary[tn__random_below(&random, 7)], KIT_LIST(a, b));
+        bool swap = tn__random_below(&random, 2);
+        numbers[i] = pipe_number(kit, &random, swap ? b : a, swap ? a : b);
     }
-    for (uint32_t i = 0; i < PIPE_STEPS; i++) { /* sizes from numbers, clipped to be sizes */
-        kit_op(kit, "Neg", KIT_LIST(numbers[i]));
+    for (uint32_t i = 0; i < PIPE_STEPS; i++) {
         tn_tensor_id size =
             kit_op(kit, "Clip", KIT_LIST(numbers[i], kit_scalar(kit, 0), kit_scalar(kit, 50)));
         tn_tensor_id row = kit_op(kit, "Unsqueeze", KIT_LIST(size, axis));
-        tn_tensor_id made;
-        switch (tn__random_below(&random, 5)) {
-        case 0:
-            made = kit_op(kit, "ConstantOfShape", KIT_LIST(row));
-            break;
-        case 1: {
-            tn_tensor_id one = kit_scalar(kit, 1), zero = kit_scalar(kit, 0);
-            made = kit_op(kit, "Range", KIT_LIST(zero, size, one));
-            break;
-        }
-        case 2:
-            made = kit_op(kit, "Expand", KIT_LIST(kit_scalar(kit, 1), row));
-            break;
-        case 3:
-            made =
-                kit_op(kit, "Slice", KIT_LIST(where, axis, row, kit_list(kit, 1, (int64_t[]){1})));
-            break;
-        default:
-            made = kit_op(kit, "Tile", KIT_LIST(kit_list(kit, 2, (int64_t[]){5, 6}), row));
-        }
+        tn_tensor_id made = pipe_tensor(kit, &random, row, size, where);
         kit_attr_int(kit, "axis", -1);
-        results[2 * i] = made;
-        results[2 * i + 1] = kit_op(kit, "Concat", KIT_LIST(made, made));
+        tn_tensor_id twice = kit_op(kit, "Concat", KIT_LIST(made, made));
+        results[3 * i] = made;
+        results[3 * i + 1] = twice;
+        kit_attr_int(kit, "axis", 0);
+        results[3 * i + 2] = kit_op(kit, "Flatten", KIT_LIST(twice));
     }
+}
+
+static void exact_extents_survive_beside_bounds(void **state) {
+    (void)state;
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_FLOAT32, KIT_SHAPE(100, 7));
+    tn_tensor_id keep = kit_input(&kit, "keep", TN_BOOL, KIT_SHAPE(100));
+    tn_tensor_id w = kit_tensor(&kit, "w", TN_KIND_PARAMETER, TN_FLOAT32, KIT_SHAPE(7, 4));
+    kit_attr_int(&kit, "axis", 0);
+    tn_tensor_id some = kit_op(&kit, "Compress", KIT_LIST(x, keep));
+    tn_tensor_id boxes = kit_op(&kit, "MatMul", KIT_LIST(some, w));
+    tn_tensor_id shape = kit_op(&kit, "Shape", KIT_LIST(boxes));
+    tn_tensor_id width = kit_op(&kit, "Gather", KIT_LIST(shape, kit_scalar(&kit, 1)));
+    tn_tensor_id height = kit_op(&kit, "Gather", KIT_LIST(shape, kit_scalar(&kit, 0)));
+    tn_tensor_id four = kit_op(&kit, "Equal", KIT_LIST(width, kit_scalar(&kit, 4)));
+    tn_tensor_id odd = kit_op(&kit, "Equal", KIT_LIST(shape, kit_scalar(&kit, -1)));
+    tn_tensor_id full = kit_op(&kit, "Equal", KIT_LIST(height, kit_scalar(&kit, 100)));
+    kit_infer(&kit);
+    kit_assert_shape(&kit, boxes, KIT_SHAPE(100, 4));
+    assert_true(kit_at(&kit, boxes)->flags & TN_TENSOR_BOUND);
+    kit_assert_ints(&kit, width, 1, (int64_t[]){4});
+    kit_assert_ints(&kit, four, 1, (int64_t[]){1});
+    kit_assert_ints(&kit, odd, 2, (int64_t[]){0, 0}); /* no extent is -1, whatever the data */
+    assert_null(kit_at(&kit, height)->value);
+    assert_null(kit_at(&kit, full)->value);
+    kit_close(&kit);
 }
 
 /* The same graph with the mask unknown and with a mask that is a constant: what is inferred without
  * the mask must hold for each mask, as an equality or, where marked, as an upper bound. */
 static void bounds_hold_for_every_content(void **state) {
     (void)state;
-    uint32_t known = 0, bounds = 0;
+    uint32_t known = 0, bounds = 0, exact_beside = 0;
     for (uint64_t seed = 1; seed <= 400; seed++) {
         tn__random random = {seed * 31};
         test_kit open = kit_open();
-        tn_tensor_id numbers[PIPE_STEPS], results[2 * PIPE_STEPS];
+        tn_tensor_id results[PIPE_RESULTS];
         tn_tensor_id mask = kit_input(&open, "mask", TN_BOOL, KIT_SHAPE(8));
-        pipe_build(&open, seed, mask, numbers, results);
+        pipe_build(&open, seed, mask, results);
         tn_status status = tn_graph_infer(open.graph, &open.error);
         if (status != TN_OK && status != TN_E_UNKNOWN)
             fail_msg("seed %llu: %s: %s", (unsigned long long)seed, open.error.where,
@@ -356,13 +411,13 @@ static void bounds_hold_for_every_content(void **state) {
         for (uint32_t ones = 0; ones <= 8; ones += 1 + (uint32_t)tn__random_below(&random, 3)) {
             test_kit exact = kit_open();
             int64_t eight = 8, bits[8];
-            tn_tensor_id same_numbers[PIPE_STEPS], same_results[2 * PIPE_STEPS];
+            tn_tensor_id same_results[PIPE_RESULTS];
             for (uint32_t i = 0; i < 8; i++) bits[i] = i < ones;
             mask = kit_constant(&exact, TN_BOOL, 1, &eight, bits, NULL);
-            pipe_build(&exact, seed, mask, same_numbers, same_results);
+            pipe_build(&exact, seed, mask, same_results);
             status = tn_graph_infer(exact.graph, &exact.error);
             assert_true(status == TN_OK || status == TN_E_UNKNOWN);
-            for (uint32_t i = 0; i < 2 * PIPE_STEPS; i++) {
+            for (uint32_t i = 0; i < PIPE_RESULTS; i++) {
                 const tn_tensor *a = kit_at(&open, results[i]);
                 const tn_tensor *b = kit_at(&exact, same_results[i]);
                 if (a->bytes == TN_SIZE_UNKNOWN || b->bytes == TN_SIZE_UNKNOWN) continue;
@@ -370,6 +425,7 @@ static void bounds_hold_for_every_content(void **state) {
                 bool bound = a->flags & TN_TENSOR_BOUND;
                 known++;
                 bounds += bound;
+                exact_beside += !bound;
                 if (bound ? a->bytes < b->bytes : a->bytes != b->bytes)
                     fail_msg("seed %llu: result %u (%s) is said to be %s %llu bytes, but is %llu",
                              (unsigned long long)seed, i, a->name, bound ? "at most" : "exactly",
@@ -379,7 +435,7 @@ static void bounds_hold_for_every_content(void **state) {
         }
         kit_close(&open);
     }
-    assert_true(known > 5000 && bounds > 1000);
+    assert_true(known > 5000 && bounds > 1000 && exact_beside > 1000);
 }
 
 int main(void) {
@@ -400,6 +456,7 @@ int main(void) {
         cmocka_unit_test(a_part_cut_by_data_is_at_most_the_whole),
         cmocka_unit_test(a_stated_shape_replaces_a_bound),
         cmocka_unit_test(a_stated_bound_stays_a_bound),
+        cmocka_unit_test(exact_extents_survive_beside_bounds),
         cmocka_unit_test(bounds_hold_for_every_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,11 @@
 /* arithmetic.c - element-wise operators of two or more inputs, with numpy broadcasting.
  *
  * Contents are followed exactly: integers wrap as their type does, division truncates, a division
- * by zero leaves the result unknown. Upper bounds pass through what is monotone: sums, Min, Max,
- * products and quotients of non-negative numbers; comparisons and the like do not know then.
- * In-place: an input whose bytes equal the output's is not broadcast.
- * Before opset 7 broadcasting was one-sided, so the output was like input 0.
- * Source: operator texts of ONNX, opsets 1 to 21.
+ * by zero leaves the result unknown. Bounds pass through what is monotone: sums, differences, Min,
+ * Max, products and quotients of non-negative numbers; comparisons know where the bounds decide
+ * them. In-place: an input whose bytes equal the output's is not broadcast. Before opset 7
+ * broadcasting was one-sided, so the output was like input 0. Source: operator texts of ONNX,
+ * opsets 1 to 21.
  */
 #include <math.h>
 
@@ -201,19 +201,79 @@ static tn_status arithmetic_fold(tn_infer *infer, arithmetic_pair pair) {
     return arithmetic_set(infer, first->ints ? ints : NULL, first->ints ? NULL : floats, count);
 }
 
-/* Whether an upper bound times (or over) the other side is an upper bound: nothing is negative. */
+/* Whether bounds of products and quotients follow from bounds: nothing is negative. */
 static bool arithmetic_bounds_hold(const tn_infer *infer, bool positive_divisor) {
     if (!tn__value_is_bound(infer, 0) && !tn__value_is_bound(infer, 1)) return true;
     for (uint32_t k = 0; k < 2; k++) {
-        const tn_value *value = tn__value(infer, k);
-        for (uint32_t i = 0; value && i < value->count; i++) {
-            double element = tn__value_at(value, i);
+        const tn_value *least, *most;
+        if (!tn__value_range(infer, k, &least, &most)) return false;
+        for (uint32_t i = 0; i < least->count; i++) {
+            double element = tn__value_at(least, i);
             if (k && positive_divisor ? !(element > 0) : !(element >= 0)) return false;
         }
     }
     return true;
 }
 
+/* Whether a relation of two ranges holds: 0 no, 1 yes, 2 that depends. */
+typedef enum arithmetic_relation {
+    EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL
+} arithmetic_relation;
+static int arithmetic_decide(arithmetic_relation relation, const double a[2], const double b[2]) {
+    switch (relation) {
+    case EQUAL:
+        return a[1] < b[0] || b[1] < a[0] ? 0 : a[0] == a[1] && b[0] == b[1] ? 1 : 2;
+    case GREATER:
+        return a[0] > b[1] ? 1 : a[1] <= b[0] ? 0 : 2;
+    case GREATER_EQUAL:
+        return a[0] >= b[1] ? 1 : a[1] < b[0] ? 0 : 2;
+    case LESS:
+        return a[1] < b[0] ? 1 : a[0] >= b[1] ? 0 : 2;
+    default:
+        return a[1] <= b[0] ? 1 : a[0] > b[1] ? 0 : 2;
+    }
+}
+
+/* A comparison of contents of which only bounds are known, where the bounds decide it all the same:
+ * `shape == -1` before Expand does not depend on how many boxes a detector finds. */
+static tn_status arithmetic_compare(tn_infer *infer, arithmetic_relation relation) {
+    const tn_value *least[2], *most[2];
+    uint32_t count = tn__fold_count(infer, 0), *index[2];
+    if (count == TN_NONE) return TN_OK;
+    for (uint32_t k = 0; k < 2; k++) {
+        if (!tn__value_range(infer, k, &least[k], &most[k])) return TN_OK;
+        TN_TRY(tn__fold_spread(infer, k, count, &index[k]));
+        if (!index[k]) return TN_OK;
+    }
+    int64_t *result = tn__scratch(infer, (size_t)count + 1, sizeof *result);
+    if (!result) return tn__infer_no_memory(infer);
+    for (uint32_t i = 0; i < count; i++) {
+        const double a[2] = {tn__value_at(least[0], index[0][i]),
+                             tn__value_at(most[0], index[0][i])};
+        const double b[2] = {tn__value_at(least[1], index[1][i]),
+                             tn__value_at(most[1], index[1][i])};
+        int holds = arithmetic_decide(relation, a, b);
+        bool rounded = fmax(fabs(a[1]), fabs(b[1])) > 0x1p53; /* int64 is no longer exact */
+        if (holds == 2 || (rounded && relation == EQUAL && holds)) return TN_OK;
+        result[i] = holds;
+    }
+    return tn__set_value_ints(infer, 0, result, count);
+}
+
+static bool arithmetic_is_exact(const tn_infer *infer) {
+    return tn__input(infer, 0)->value && tn__input(infer, 1)->value;
+}
+
+#define ARITHMETIC_COMPARE(name, ints, floats, relation)                                           \
+    static tn_status arithmetic_fold_##name(tn_infer *infer) {                                     \
+        return arithmetic_is_exact(infer)                                                          \
+                   ? arithmetic_fold(infer, (arithmetic_pair){ints, floats})                       \
+                   : arithmetic_compare(infer, relation);                                          \
+    }
 #define ARITHMETIC_FOLD(name, ints, floats)                                                        \
     static tn_status arithmetic_fold_##name(tn_infer *infer) {                                     \
         return arithmetic_fold(infer, (arithmetic_pair){ints, floats});                            \
@@ -225,11 +285,12 @@ ARITHMETIC_FOLD(Min, arithmetic_min, fmin)
 ARITHMETIC_FOLD(And, arithmetic_and, NULL)
 ARITHMETIC_FOLD(Or, arithmetic_or, NULL)
 ARITHMETIC_FOLD(Xor, arithmetic_xor, NULL)
-ARITHMETIC_FOLD(Equal, arithmetic_equal, arithmetic_float_equal)
-ARITHMETIC_FOLD(Greater, arithmetic_greater, arithmetic_float_greater)
-ARITHMETIC_FOLD(GreaterOrEqual, arithmetic_greater_equal, arithmetic_float_greater_equal)
-ARITHMETIC_FOLD(Less, arithmetic_lesser, arithmetic_float_less)
-ARITHMETIC_FOLD(LessOrEqual, arithmetic_less_equal, arithmetic_float_less_equal)
+ARITHMETIC_COMPARE(Equal, arithmetic_equal, arithmetic_float_equal, EQUAL)
+ARITHMETIC_COMPARE(Greater, arithmetic_greater, arithmetic_float_greater, GREATER)
+ARITHMETIC_COMPARE(GreaterOrEqual, arithmetic_greater_equal, arithmetic_float_greater_equal,
+                   GREATER_EQUAL)
+ARITHMETIC_COMPARE(Less, arithmetic_lesser, arithmetic_float_less, LESS)
+ARITHMETIC_COMPARE(LessOrEqual, arithmetic_less_equal, arithmetic_float_less_equal, LESS_EQUAL)
 
 /* The exponent may be of another type than base and result. */
 static tn_status arithmetic_fold_Pow(tn_infer *infer) {
@@ -333,7 +394,8 @@ static const tn_op_rule arithmetic_rules[] = {
     {ARITHMETIC_BITS(BitwiseAnd, And)},
     {ARITHMETIC_BITS(BitwiseOr, Or)},
     {ARITHMETIC_BITS(BitwiseXor, Xor)},
-    {ARITHMETIC(Div, arithmetic_shape, 1), .fold = arithmetic_fold_Div, .monotone = 1},
+    {ARITHMETIC(Div, arithmetic_shape, 1), .fold = arithmetic_fold_Div, .monotone = 1,
+     .antitone = 2},
     {ARITHMETIC_TEST(Equal)},
     {ARITHMETIC_TEST(Greater)},
     {ARITHMETIC_TEST(GreaterOrEqual)},
@@ -348,7 +410,8 @@ static const tn_op_rule arithmetic_rules[] = {
     {.type = "PRelu", .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
      .shape = arithmetic_shape_prelu, .flops_per = 2, .inplace = 1},
     {ARITHMETIC(Pow, arithmetic_shape, 20), .fold = arithmetic_fold_Pow},
-    {ARITHMETIC(Sub, arithmetic_shape, 1), .fold = arithmetic_fold_Sub, .monotone = 1},
+    {ARITHMETIC(Sub, arithmetic_shape, 1), .fold = arithmetic_fold_Sub, .monotone = 1,
+     .antitone = 2},
     {ARITHMETIC_MANY(Sum), .fold = arithmetic_fold_Add},
     {.type = "Where", .inputs_min = 3, .inputs_max = 3, .outputs_max = 1,
      .shape = arithmetic_shape_where, .fold = arithmetic_fold_Where, .flops_per = 1,

@@ -43,24 +43,26 @@ static tn_status branch_if_enter(tn_infer *infer, uint32_t round, bool *again) {
 }
 
 /* What holds whichever of two is the result. */
-static tn_status branch_either(tn_infer *infer, uint32_t index, const tn_tensor *a,
-                               const tn_tensor *b) {
+static tn_status branch_either(tn_infer *infer, uint32_t index, tn_tensor_id first,
+                               tn_tensor_id second) {
+    const tn_tensor *a = tn__control_tensor(infer, first);
+    const tn_tensor *b = tn__control_tensor(infer, second);
     int64_t shape[TN_RANK_MAX];
     tn_tensor either = *a;
     if (a->dtype != b->dtype) either.dtype = TN_UNDEFINED;
-    either.flags |= b->flags & TN_TENSOR_BOUND;
+    uint64_t axes = tn__bound_axes(infer, first) | tn__bound_axes(infer, second);
     if (a->repeat != b->repeat) either.repeat = TN_SIZE_UNKNOWN;
     if (a->rank != b->rank || a->rank == TN_RANK_UNKNOWN) {
         either.rank = TN_RANK_UNKNOWN;
-        return tn__control_set(infer, index, &either);
+        return tn__control_set(infer, index, &either, 0);
     }
     for (uint32_t d = 0; d < a->rank; d++) {
         int64_t x = a->shape[d], y = b->shape[d];
         shape[d] = x == TN_DIM_UNKNOWN || y == TN_DIM_UNKNOWN ? TN_DIM_UNKNOWN : x > y ? x : y;
-        if (x != y && shape[d] != TN_DIM_UNKNOWN) either.flags |= TN_TENSOR_BOUND;
+        if (x != y) axes |= UINT64_C(1) << d;
     }
     either.shape = shape;
-    return tn__control_set(infer, index, &either);
+    return tn__control_set(infer, index, &either, axes);
 }
 
 static tn_status branch_if(tn_infer *infer) {
@@ -70,9 +72,11 @@ static tn_status branch_if(tn_infer *infer) {
     const tn_block *yes = tn_graph_block(infer->graph, branch[0]);
     const tn_block *no = tn_graph_block(infer->graph, branch[1]);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
-        const tn_tensor *a = tn__control_tensor(infer, (taken == 1 ? no : yes)->outputs[i]);
-        const tn_tensor *b = tn__control_tensor(infer, (taken == 0 ? yes : no)->outputs[i]);
-        TN_TRY(a == b ? tn__control_set(infer, i, a) : branch_either(infer, i, a, b));
+        tn_tensor_id a = (taken == 1 ? no : yes)->outputs[i];
+        tn_tensor_id b = (taken == 0 ? yes : no)->outputs[i];
+        TN_TRY(a == b ? tn__control_set(infer, i, tn__control_tensor(infer, a),
+                                        tn__bound_axes(infer, a))
+                      : branch_either(infer, i, a, b));
     }
     return TN_OK;
 }

@@ -166,7 +166,8 @@ static tn_status create_range(tn_infer *infer) {
     if (create_range_inputs(infer, values)) {
         double step = tn__value_at(values[2], 0);
         if (step == 0) return tn__infer_fail(infer, "the delta is 0");
-        bool falls_with_limit = tn__value_is_bound(infer, 1) && step < 0;
+        bool falls_with_limit =
+            step < 0 && (tn__value_is_bound(infer, 0) || tn__value_is_bound(infer, 1));
         if (!falls_with_limit) extent = create_range_extent(values[0], values[1], values[2], dtype);
     }
     return tn__set_output(infer, 0, dtype, 1, &extent);
@@ -253,7 +254,7 @@ static const tn_op_rule create_rules[] = {
     {CREATE(EyeLike, 1, 1), .shape = create_eye_like},
     {CREATE(OneHot, 3, 3), .shape = create_one_hot, .flops_per = 1, .monotone = 2},
     {CREATE(Range, 3, 3), .shape = create_range, .fold = create_fold_range, .flops_per = 2,
-     .monotone = 2},
+     .monotone = 2, .antitone = 1},
     {CREATE(Shape, 1, 1), .shape = create_shape, .fold = create_fold_shape,
      .flags = TN_RULE_SHAPE_ONLY},
     {CREATE(Size, 1, 1), .shape = create_size, .fold = create_fold_size,

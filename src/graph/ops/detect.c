@@ -25,7 +25,7 @@ static tn_status detect_shape_nms(tn_infer *infer) {
             return tn__infer_fail(infer, "the number of selected boxes overflows");
     }
     TN_TRY(tn__set_output(infer, 0, TN_INT64, 2, shape));
-    if (shape[0] != TN_DIM_UNKNOWN) tn__set_bound(infer, 0);
+    if (shape[0] != TN_DIM_UNKNOWN) tn__set_bound_axis(infer, 0, 0);
     return TN_OK;
 }
 

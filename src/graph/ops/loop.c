@@ -27,14 +27,15 @@ static tn_status loop_enter(tn_infer *infer, uint32_t round, bool *again) {
         TN_TRY(tn__control_scalar(infer, body->inputs[1], TN_BOOL));
         for (uint32_t i = 0; i < carried; i++) {
             const tn_tensor *initial = tn__input(infer, 2 + i);
-            if (initial) TN_TRY(tn__set_formal(infer, body->inputs[2 + i], initial));
+            if (initial)
+                TN_TRY(tn__set_formal(infer, body->inputs[2 + i], initial,
+                                      tn__bound_axes(infer, infer->op->inputs[2 + i])));
         }
         *again = true;
         return TN_OK;
     }
     for (uint32_t i = 0; i < carried && !tn__control_settled(round, carried); i++)
-        TN_TRY(tn__control_widen(infer, body->inputs[2 + i],
-                                 tn__control_tensor(infer, body->outputs[1 + i]), again));
+        TN_TRY(tn__control_widen(infer, body->inputs[2 + i], body->outputs[1 + i], again));
     return TN_OK;
 }
 
@@ -60,7 +61,7 @@ static int64_t loop_trips(const tn_infer *infer, const tn_block *body, bool *exa
     uint32_t count;
     const int64_t *most = tn__value_ints(infer, 0, &count);
     int64_t trips = most && count == 1 ? (most[0] > 0 ? most[0] : 0) : TN_DIM_UNKNOWN;
-    *exact = true;
+    *exact = !tn__value_is_bound(infer, 0);
     if (!tn__input(infer, 1)) return trips; /* without a condition only the count decides */
     const int64_t *first = tn__value_ints(infer, 1, &count);
     const tn_value *later = tn__control_tensor(infer, body->outputs[0])->value;
@@ -68,9 +69,9 @@ static int64_t loop_trips(const tn_infer *infer, const tn_block *body, bool *exa
     if (first && count == 1 && !first[0]) return 0;
     if (later && later->ints && later->count == 1) {
         if (!later->ints[0] && trips != 0) trips = 1;
-        *exact = starts;
+        *exact = *exact && starts;
     } else {
-        *exact = starts && loop_keeps_condition(infer, body);
+        *exact = *exact && starts && loop_keeps_condition(infer, body);
     }
     return !*exact && trips >= LOOP_TRIPS_MAX ? TN_DIM_UNKNOWN : trips;
 }
@@ -83,12 +84,14 @@ static tn_status loop_shape(tn_infer *infer) {
     int64_t trips = loop_trips(infer, body, &exact);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
         if (i < carried) {
-            TN_TRY(tn__control_set(infer, i, tn__control_tensor(infer, body->inputs[2 + i])));
+            const tn_tensor *last = tn__control_tensor(infer, body->inputs[2 + i]);
+            TN_TRY(tn__control_set(infer, i, last, tn__bound_axes(infer, body->inputs[2 + i])));
             continue;
         }
         const tn_tensor *each = tn__control_tensor(infer, body->outputs[1 + i]);
-        TN_TRY(tn__control_collect(infer, i, each, 0, trips));
-        if (!exact && trips != TN_DIM_UNKNOWN) tn__set_bound(infer, i);
+        TN_TRY(tn__control_collect(infer, i, each, tn__bound_axes(infer, body->outputs[1 + i]), 0,
+                                   trips));
+        if (!exact) tn__set_bound_axis(infer, i, 0);
     }
     return TN_OK;
 }

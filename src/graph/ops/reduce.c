@@ -135,11 +135,14 @@ static tn_status reduce_fold_mean(tn_infer *infer) { return reduce_fold(infer, &
 static tn_status reduce_fold_max(tn_infer *infer) { return reduce_fold(infer, &reduce_max, false); }
 static tn_status reduce_fold_min(tn_infer *infer) { return reduce_fold(infer, &reduce_min, false); }
 
-/* A product of upper bounds is one when nothing is negative. */
+/* A product of bounds is one when nothing is negative. */
 static tn_status reduce_fold_prod(tn_infer *infer) {
-    const tn_value *value = tn__value(infer, 0);
-    for (uint32_t i = 0; value != NULL && tn__value_is_bound(infer, 0) && i < value->count; i++)
-        if (!(tn__value_at(value, i) >= 0)) return TN_OK;
+    const tn_value *least, *most;
+    if (tn__value_is_bound(infer, 0)) {
+        if (!tn__value_range(infer, 0, &least, &most)) return TN_OK;
+        for (uint32_t i = 0; i < least->count; i++)
+            if (!(tn__value_at(least, i) >= 0)) return TN_OK;
+    }
     return reduce_fold(infer, &reduce_prod, false);
 }
 

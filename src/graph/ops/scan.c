@@ -43,7 +43,8 @@ static tn_status scan_formal(tn_infer *infer, const scan_plan *scan, uint32_t i)
     int64_t shape[TN_RANK_MAX];
     if (!tensor) return tn__infer_fail(infer, "input %u is omitted", scan->first + i);
     tn_tensor each = *tensor;
-    if (!tn__rank_known(tensor)) return tn__set_formal(infer, scan->body->inputs[i], &each);
+    uint64_t axes = tensor->flags & TN_TENSOR_BOUND ? UINT64_MAX : 0;
+    if (!tn__rank_known(tensor)) return tn__set_formal(infer, scan->body->inputs[i], &each, axes);
     bool scanned = i >= scan->states;
     uint32_t axis = TN_RANK_MAX;
     if (tensor->rank < scan->batch + scanned)
@@ -57,7 +58,7 @@ static tn_status scan_formal(tn_infer *infer, const scan_plan *scan, uint32_t i)
     for (uint32_t d = scan->batch; d < tensor->rank; d++)
         if (d != axis) shape[each.rank++] = tensor->shape[d];
     each.shape = shape;
-    return tn__set_formal(infer, scan->body->inputs[i], &each);
+    return tn__set_formal(infer, scan->body->inputs[i], &each, axes);
 }
 
 static tn_status scan_enter(tn_infer *infer, uint32_t round, bool *again) {
@@ -67,8 +68,7 @@ static tn_status scan_enter(tn_infer *infer, uint32_t round, bool *again) {
         TN_TRY(scan_formal(infer, &scan, i));
     *again = round == 0;
     for (uint32_t i = 0; round && i < scan.states && !tn__control_settled(round, scan.states); i++)
-        TN_TRY(tn__control_widen(infer, scan.body->inputs[i],
-                                 tn__control_tensor(infer, scan.body->outputs[i]), again));
+        TN_TRY(tn__control_widen(infer, scan.body->inputs[i], scan.body->outputs[i], again));
     return TN_OK;
 }
 
@@ -95,10 +95,16 @@ static tn_status scan_shape(tn_infer *infer) {
     int64_t length;
     TN_TRY(scan_read(infer, &scan));
     TN_TRY(scan_length(infer, &scan, &length));
+    bool loose = false; /* which axis of which input is a bound is not followed */
+    for (uint32_t i = 0; i < tn__input_count(infer); i++)
+        loose |= tn__input(infer, i) && (tn__input(infer, i)->flags & TN_TENSOR_BOUND);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
         bool state = i < scan.states;
         const tn_tensor *each =
             tn__control_tensor(infer, state ? scan.body->inputs[i] : scan.body->outputs[i]);
+        uint64_t axes =
+            loose ? UINT64_MAX
+                  : tn__bound_axes(infer, state ? scan.body->inputs[i] : scan.body->outputs[i]);
         uint32_t axis = 0;
         if (scan.batch) { /* opset 8: [batch, ...] and [batch, length, ...] */
             const tn_tensor *any = tn__input(infer, scan.first);
@@ -111,14 +117,14 @@ static tn_status scan_shape(tn_infer *infer) {
                 row.shape = shape;
             }
             int64_t batch = tn__rank_known(any) ? any->shape[0] : TN_DIM_UNKNOWN;
-            TN_TRY(tn__control_collect(infer, i, &row, 0, batch));
+            TN_TRY(tn__control_collect(infer, i, &row, axes, 0, batch));
         } else if (state) {
-            TN_TRY(tn__control_set(infer, i, each));
+            TN_TRY(tn__control_set(infer, i, each, axes));
         } else {
             if (tn__rank_known(each))
                 TN_TRY(
                     scan_axis(infer, "scan_output_axes", i - scan.states, each->rank + 1, &axis));
-            TN_TRY(tn__control_collect(infer, i, each, axis, length));
+            TN_TRY(tn__control_collect(infer, i, each, axes, axis, length));
         }
     }
     return TN_OK;
@@ -139,7 +145,8 @@ static tn_status scan_map_enter(tn_infer *infer, uint32_t round, bool *again) {
         tn_tensor each = *tn__input(infer, i);
         each.flags &= ~(uint32_t)TN_TENSOR_SEQUENCE;
         each.repeat = 1;
-        TN_TRY(tn__set_formal(infer, body->inputs[i], &each));
+        TN_TRY(tn__set_formal(infer, body->inputs[i], &each,
+                              tn__bound_axes(infer, infer->op->inputs[i])));
     }
     return TN_OK;
 }
@@ -152,6 +159,7 @@ static tn_status scan_map(tn_infer *infer) {
         const tn_tensor *each = tn__control_tensor(infer, body->outputs[i]);
         TN_TRY(tn__set_sequence(infer, i, each->dtype, each->rank, each->shape,
                                 tn__input(infer, 0)->repeat));
+        if (each->flags & TN_TENSOR_BOUND) tn__set_bound(infer, i);
     }
     return TN_OK;
 }

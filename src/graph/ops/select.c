@@ -26,7 +26,7 @@ static tn_status select_nonzero(tn_infer *infer) {
     if (tn__rank_known(input)) shape[0] = input->rank ? input->rank : 1;
     shape[1] = value ? (int64_t)select_count(value) : select_elements(input);
     TN_TRY(tn__set_output(infer, 0, TN_INT64, 2, shape));
-    if (!value) tn__set_bound(infer, 0);
+    if (!value) tn__set_bound_axis(infer, 0, 1);
     return TN_OK;
 }
 
@@ -64,7 +64,7 @@ static tn_status select_compress(tn_infer *infer) {
     if (!flat) memcpy(shape, input->shape, input->rank * sizeof *shape);
     shape[axis] = value ? (int64_t)select_count(value) : most;
     TN_TRY(tn__set_output(infer, 0, input->dtype, flat ? 1 : input->rank, shape));
-    if (!value) tn__set_bound(infer, 0);
+    if (!value) tn__set_bound_axis(infer, 0, axis);
     return TN_OK;
 }
 
@@ -86,9 +86,9 @@ static tn_status select_unique(tn_infer *infer) {
         TN_TRY(tn__set_output(infer, 0, input->dtype, 1, &all));
     }
     for (uint32_t i = 1; i < 4; i++) TN_TRY(tn__set_output(infer, i, TN_INT64, 1, &all));
-    tn__set_bound(infer, 0);
-    tn__set_bound(infer, 1); /* output 2, the inverse, has one entry per element */
-    tn__set_bound(infer, 3);
+    tn__set_bound_axis(infer, 0, axis);
+    tn__set_bound_axis(infer, 1, 0); /* output 2, the inverse, has one entry per element */
+    tn__set_bound_axis(infer, 3, 0);
     return TN_OK;
 }
 
@@ -114,8 +114,8 @@ static tn_status select_top_k(tn_infer *infer) {
     if (known && (shape[axis] == TN_DIM_UNKNOWN || k[0] < shape[axis])) {
         shape[axis] = k[0];
     } else if (!known && shape[axis] != TN_DIM_UNKNOWN) {
-        tn__set_bound(infer, 0); /* at most all of them */
-        tn__set_bound(infer, 1);
+        tn__set_bound_axis(infer, 0, axis); /* at most all of them */
+        tn__set_bound_axis(infer, 1, axis);
     }
     TN_TRY(tn__set_output(infer, 0, input->dtype, input->rank, shape));
     return tn__set_output(infer, 1, TN_INT64, input->rank, shape);

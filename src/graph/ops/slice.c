@@ -21,7 +21,7 @@ typedef struct slice_plan { /* per dimension of the input */
 typedef struct slice_lists {
     const int64_t *starts, *ends, *axes, *steps;
     uint32_t count; /* of starts, ends */
-    bool bounded;   /* ends are upper bounds */
+    bool bounded;   /* starts or ends are bounds */
 } slice_lists;
 
 /* The lists, from attributes (before opset 10) or inputs. False: contents not known. */
@@ -36,7 +36,7 @@ static bool slice_read(const tn_infer *infer, slice_lists *lists) {
     lists->count = starts < ends ? starts : ends;
     if (lists->axes && axes < lists->count) lists->count = axes;
     if (lists->steps && steps < lists->count) lists->count = steps;
-    lists->bounded = tn__value_is_bound(infer, 2);
+    lists->bounded = tn__value_is_bound(infer, 1) || tn__value_is_bound(infer, 2);
     return lists->starts && lists->ends;
 }
 
@@ -45,7 +45,7 @@ static int64_t slice_clamp(int64_t at, int64_t extent, int64_t low, int64_t high
     return at < low ? low : at > high ? high : at;
 }
 
-/* One cut dimension. With an upper bound as end and a negative step any part may remain. */
+/* One cut dimension. With bounds as ends and a negative step any part may remain. */
 static void slice_cut(const slice_lists *lists, uint32_t i, uint32_t axis, int64_t step,
                       slice_plan *plan) {
     int64_t extent = plan->extent[axis], from = lists->starts[i], to = lists->ends[i];
@@ -82,10 +82,22 @@ static tn_status slice_plan_make(const tn_infer *infer, const slice_lists *lists
     return TN_OK;
 }
 
-/* Where to cut is not known: no more than everything remains. */
+/* Where to cut is not known: no more than everything remains, along the axes that are cut. */
 static tn_status slice_unknown(tn_infer *infer) {
-    TN_TRY(tn__set_like(infer, 0, tn__input(infer, 0)));
-    tn__set_bound(infer, 0);
+    const tn_tensor *input = tn__input(infer, 0);
+    const int64_t *axes;
+    uint32_t count, length = tn__list_length(tn__input(infer, 1));
+    TN_TRY(tn__set_like(infer, 0, input));
+    bool known = tn__list(infer, 3, "axes", &axes, &count);
+    if (!known || (!axes && length == TN_NONE)) {
+        tn__set_bound(infer, 0);
+        return TN_OK;
+    }
+    for (uint32_t i = 0; i < (axes ? count : length); i++) {
+        uint32_t axis;
+        TN_TRY(tn__axis(infer, axes ? axes[i] : i, input->rank, &axis));
+        tn__set_bound_axis(infer, 0, axis);
+    }
     return TN_OK;
 }
 
@@ -96,6 +108,8 @@ static tn_status slice_shape(tn_infer *infer) {
     if (!tn__rank_known(input)) return tn__set_dtype(infer, 0, input->dtype);
     if (!slice_read(infer, &lists)) return slice_unknown(infer);
     TN_TRY(slice_plan_make(infer, &lists, &plan));
+    for (uint32_t d = 0; d < input->rank && lists.bounded; d++)
+        if (plan.step[d] < 0) tn__set_bound_axis(infer, 0, d);
     return tn__set_output(infer, 0, input->dtype, input->rank, plan.extent);
 }
 
@@ -178,7 +192,11 @@ static bool slice_split_extent(const tn_infer *infer, int64_t extent, uint32_t i
     if (extent == TN_DIM_UNKNOWN || outputs <= 0) return false;
     int64_t chunk = extent / outputs + (extent % outputs != 0);
     *part = chunk;
-    if (tn__input(infer, 0)->flags & TN_TENSOR_BOUND) return true;
+    uint32_t axis;
+    if (tn__axis(infer, tn__attr_int(infer, "axis", 0), tn__input(infer, 0)->rank, &axis) !=
+            TN_OK ||
+        (tn__bound_axes(infer, infer->op->inputs[0]) >> axis & 1))
+        return true;
     int64_t before; /* the last one may be smaller */
     if (__builtin_mul_overflow(chunk, (int64_t)index, &before) || before > extent) before = extent;
     if (extent - before < chunk) *part = extent - before;
@@ -217,7 +235,7 @@ static tn_status slice_split_shape(tn_infer *infer) {
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
         if (!slice_split_extent(infer, input->shape[axis], i, &shape[axis])) {
             shape[axis] = input->shape[axis]; /* no more than everything */
-            tn__set_bound(infer, i);
+            tn__set_bound_axis(infer, i, axis);
         }
         TN_TRY(tn__set_output(infer, i, input->dtype, input->rank, shape));
     }
@@ -364,7 +382,8 @@ static const tn_op_rule slice_rules[] = {
      .shape = slice_concat_shape, .fold = slice_concat_fold, .view = slice_concat_view,
      .monotone = UINT64_MAX},
     {.type = "Slice", .inputs_min = 1, .inputs_max = 5, .outputs_max = 1, .shape = slice_shape,
-     .fold = slice_fold, .view = slice_view, .monotone = 1 | 4},
+     .fold = slice_fold, .view = slice_view, .monotone = 1 | 4,
+     .antitone = 2},
     {.type = "Split", .inputs_min = 1, .inputs_max = 2, .outputs_max = UINT32_MAX,
      .shape = slice_split_shape, .fold = slice_split_fold, .view = slice_split_view,
      .monotone = 1},

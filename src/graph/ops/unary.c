@@ -120,7 +120,7 @@ static const tn_op_rule unary_rules[] = {
     {UNARY(LeakyRelu, 2)},
     {UNARY_FOLDED(Log, 10), .monotone = 1},
     {UNARY(Mish, 22)},
-    {UNARY_FOLDED(Neg, 1)},
+    {UNARY_FOLDED(Neg, 1), .antitone = 1},
     {UNARY_FOLDED(Not, 1)},
     {UNARY_FOLDED(Reciprocal, 1)},
     {UNARY_FOLDED(Relu, 1), .monotone = 1},

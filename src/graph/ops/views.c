@@ -31,19 +31,17 @@ static bool views_reshape_rest(const tn_tensor *input, const int64_t *target, ui
     return true;
 }
 
-static tn_status views_reshape_known(tn_infer *infer, const int64_t *target, uint32_t count,
-                                     bool bound) {
+/* The extents as they are written: -1 is left unknown for later. */
+static tn_status views_reshape_written(tn_infer *infer, const int64_t *target, uint32_t count,
+                                       bool zero_copies, int64_t *shape, uint32_t *open) {
     const tn_tensor *input = tn__input(infer, 0);
-    bool zero_copies = !tn__attr_int(infer, "allowzero", 0);
-    int64_t shape[TN_RANK_MAX];
-    uint32_t open = TN_NONE;
-    if (count > TN_RANK_MAX)
-        return tn__infer_fail(infer, "a shape of %u extents; the most is %u", count, TN_RANK_MAX);
+    bool loose = tn__value_is_bound(infer, 1);
+    *open = TN_NONE;
     for (uint32_t i = 0; i < count; i++) {
         shape[i] = target[i];
         if (target[i] == -1) {
-            if (open != TN_NONE) return tn__infer_fail(infer, "the shape has more than one -1");
-            open = i;
+            if (*open != TN_NONE) return tn__infer_fail(infer, "the shape has more than one -1");
+            *open = i;
             shape[i] = TN_DIM_UNKNOWN;
         } else if (target[i] == 0 && zero_copies) {
             if (tn__rank_known(input) && i >= input->rank)
@@ -51,24 +49,49 @@ static tn_status views_reshape_known(tn_infer *infer, const int64_t *target, uin
                                       "extent %u of the shape is 0 (copy), but '%.80s' has rank %u",
                                       i, input->name, input->rank);
             shape[i] = tn__rank_known(input) ? input->shape[i] : TN_DIM_UNKNOWN;
+            /* A lower bound of 0 is no wish to copy. */
+            if (loose && !tn__value_is_exact_at(infer, 1, i) && shape[i] != 0)
+                shape[i] = TN_DIM_UNKNOWN;
         } else if (target[i] < 0) {
             return tn__infer_fail(infer, "extent %u of the shape is %lld", i, (long long)target[i]);
         }
     }
+    return TN_OK;
+}
+
+/* Whether a bound among the written extents makes what is left for -1 fall as it grows. */
+static bool views_reshape_falls(const tn_infer *infer, const int64_t *shape, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (shape[i] == TN_DIM_UNKNOWN ||
+            (tn__value_is_bound(infer, 1) && !tn__value_is_exact_at(infer, 1, i)))
+            return true;
+    return false;
+}
+
+static tn_status views_reshape_known(tn_infer *infer, const int64_t *target, uint32_t count) {
+    const tn_tensor *input = tn__input(infer, 0);
+    bool zero_copies = !tn__attr_int(infer, "allowzero", 0);
+    int64_t shape[TN_RANK_MAX];
+    uint32_t open;
+    if (count > TN_RANK_MAX)
+        return tn__infer_fail(infer, "a shape of %u extents; the most is %u", count, TN_RANK_MAX);
+    TN_TRY(views_reshape_written(infer, target, count, zero_copies, shape, &open));
     uint64_t have, others;
-    bound = bound || (input->flags & TN_TENSOR_BOUND);
-    if (views_reshape_rest(input, target, count, zero_copies, &have, &others)) {
-        bool fits = open == TN_NONE ? have == others : others ? have % others == 0 : have == 0;
-        if (!fits && !bound)
-            return tn__infer_fail(
-                infer, "'%.80s' has %llu elements where the shape leaves room for %s%llu",
-                input->name, (unsigned long long)have, open == TN_NONE ? "" : "a multiple of ",
-                (unsigned long long)others);
-        if (open != TN_NONE) {
-            uint64_t extent = others ? have / others + (have % others != 0) : 0;
-            if (extent > INT64_MAX) return tn__infer_fail(infer, "extent %u overflows", open);
-            shape[open] = (int64_t)extent;
-        }
+    bool loose_input = input->flags & TN_TENSOR_BOUND;
+    if (!views_reshape_rest(input, target, count, zero_copies, &have, &others))
+        return tn__set_output(infer, 0, input->dtype, count, shape);
+    bool fits = open == TN_NONE ? have == others : others ? have % others == 0 : have == 0;
+    if (!fits && !loose_input && !tn__value_is_bound(infer, 1))
+        return tn__infer_fail(infer,
+                              "'%.80s' has %llu elements where the shape leaves room for %s%llu",
+                              input->name, (unsigned long long)have,
+                              open == TN_NONE ? "" : "a multiple of ", (unsigned long long)others);
+    if (open != TN_NONE) {
+        uint64_t extent = others ? have / others + (have % others != 0) : 0;
+        if (extent > INT64_MAX) return tn__infer_fail(infer, "extent %u overflows", open);
+        shape[open] = 1; /* known for the question that follows */
+        bool falls = views_reshape_falls(infer, shape, count) && !loose_input;
+        shape[open] = falls ? TN_DIM_UNKNOWN : (int64_t)extent;
     }
     return tn__set_output(infer, 0, input->dtype, count, shape);
 }
@@ -78,7 +101,7 @@ static tn_status views_reshape(tn_infer *infer) {
     const int64_t *target;
     uint32_t count;
     if (tn__list(infer, 1, "shape", &target, &count) && target)
-        return views_reshape_known(infer, target, count, tn__value_is_bound(infer, 1));
+        return views_reshape_known(infer, target, count);
     uint32_t rank = tn__list_length(tn__input(infer, 1));
     if (rank == TN_NONE) return tn__set_dtype(infer, 0, input->dtype);
     return tn__set_output(infer, 0, input->dtype, rank, tn__unknown_extents);
