@@ -73,11 +73,10 @@ typedef struct tn_bank {
 } tn_bank;
 
 /* The outcome of planning: X(name, text). */
+/* clang-format off */
 #define TN_VERDICT_TABLE(X)                                                                        \
-    X(FEASIBLE, "feasible")                                                                        \
-    X(OPTIMAL, "optimal")                                                                          \
-    X(INFEASIBLE, "infeasible") X(STOPPED, "stoppe"                                                \
-                                           "d")
+    X(FEASIBLE, "feasible") X(OPTIMAL, "optimal") X(INFEASIBLE, "infeasible") X(STOPPED, "stopped")
+/* clang-format on */
 typedef enum tn_verdict {
 #define TN_X(name, text) TN_VERDICT_##name,
     TN_VERDICT_TABLE(TN_X)

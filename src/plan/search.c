@@ -64,7 +64,7 @@ struct tn__search {
     uint64_t *minimum, *offset;
     uint32_t *rank, *twin, *list; /* twin: the equal body before this one, or itself */
     uint8_t *placed;
-    uint64_t *area, *top_total, *zobrist, *shuffle;
+    uint64_t *top_total, *zobrist, *shuffle;
     /* by slot */
     uint64_t *total, *lowest, *bridges; /* bridges: unplaced bodies across slot | slot + 1 */
     /* growing stacks */
@@ -95,14 +95,13 @@ static uint64_t search_align(uint64_t offset, uint64_t alignment) {
 
 /* --- state --- */
 
+/* clang-format off */
 #define SEARCH_ARRAYS(X, n, slots)                                                                 \
-    X(minimum, n)                                                                                  \
-    X(offset, n)                                                                                   \
-    X(rank, n)                                                                                     \
-    X(twin, n)                                                                                     \
-    X(list, n)                                                                                     \
-    X(placed, n) X(area, n) X(top_total, n) X(zobrist, n) X(shuffle, n) X(total, slots)            \
-        X(lowest, slots) X(bridges, slots) X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
+    X(minimum, n) X(offset, n) X(rank, n) X(twin, n) X(list, n) X(placed, n)                       \
+    X(top_total, n) X(zobrist, n) X(shuffle, n)                                                    \
+    X(total, slots) X(lowest, slots) X(bridges, slots)                                             \
+    X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
+/* clang-format on */
 
 void tn__search_destroy(tn__search *search) {
     if (search == NULL) return;
@@ -125,7 +124,7 @@ static bool search_twins(const tn__search_body *a, const tn__search_body *b) {
            a->pin == TN__SEARCH_FREE && b->pin == TN__SEARCH_FREE;
 }
 
-/* What does not change between searches: areas, random keys. */
+/* What does not change between searches: random keys, twins. */
 static void search_prepare(tn__search *search) {
     const tn__search_input *input = search->input;
     tn__random random = {.state = 1};
@@ -138,11 +137,6 @@ static void search_prepare(tn__search *search) {
             bool later = search->twin[i] == i || other > search->twin[i];
             if (other < i && later && search_twins(body, &input->bodies[other]))
                 search->twin[i] = other;
-        }
-        for (uint32_t k = 0; k < body->piece_count; k++) {
-            const tn__search_piece *piece = &input->pieces[body->piece_first + k];
-            uint64_t bytes = tn__mul_sat(piece->hi - piece->lo, piece->last - piece->first);
-            search->area[i] = tn__add_sat(search->area[i], bytes);
         }
     }
 }

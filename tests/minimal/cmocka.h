@@ -40,18 +40,22 @@ static inline void minimal_fail(const char *what, const char *file, int line) {
 #define cmocka_run_group_tests(tests, setup, teardown)                                             \
     minimal_run((tests), sizeof(tests) / sizeof *(tests))
 
+/* A function of its own, so that longjmp finds no local to clobber. */
+static inline int minimal_run_one(const struct CMUnitTest *test) {
+    void *state = NULL;
+    minimal_skipped = 0;
+    if (setjmp(minimal_failed) == 0) {
+        test->test(&state);
+        return 0;
+    }
+    if (minimal_skipped) return 0;
+    printf("FAILED: %s\n", test->name);
+    return 1;
+}
+
 static inline int minimal_run(const struct CMUnitTest *tests, size_t count) {
     int failures = 0;
-    for (size_t i = 0; i < count; i++) {
-        void *state = NULL;
-        minimal_skipped = 0;
-        if (setjmp(minimal_failed) == 0)
-            tests[i].test(&state);
-        else if (!minimal_skipped) {
-            printf("FAILED: %s\n", tests[i].name);
-            failures++;
-        }
-    }
+    for (size_t i = 0; i < count; i++) failures += minimal_run_one(&tests[i]);
     printf("%zu tests, %d failed\n", count, failures);
     return failures;
 }
