@@ -48,6 +48,8 @@ uint32_t tn__run_count(const tn_run *run);
 const tn_run_body *tn__run_bodies(const tn_run *run); /* [count] */
 const tn_run_piece *tn__run_pieces(const tn_run *run);
 uint32_t tn__run_time_count(const tn_run *run);
+uint64_t tn__run_span(const tn_run *run, uint32_t body); /* steps from first to last, saturating */
+bool tn__run_pinned(const tn_run *run, uint32_t body);
 uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: none */
 uint64_t tn__run_lower_bound(const tn_run *run); /* peak of live bytes */
 uint64_t tn__run_seed(const tn_run *run);
@@ -92,6 +94,8 @@ uint64_t tn__run_offset(const tn_run *run, uint32_t body); /* placed bodies only
  * best one kept is the result, also when a limit then stops the run. `solve` need not call it
  * when it ends with every body placed. */
 tn_status tn__run_keep(tn_run *run);
+/* The same for offsets [count] that were not placed one by one. */
+void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets);
 /* A proof by the planner that no placement has a peak below `bytes`. */
 void tn__run_raise_bound(tn_run *run, uint64_t bytes);
 
@@ -111,6 +115,8 @@ void *tn__run_scratch(tn_run *run, size_t count, size_t item);
  * bound ends the portfolio. The work limit is shared out evenly, so that the answer never depends
  * on the threads. Planners that cannot take the problem's constraints are passed over. */
 tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count);
+/* The same with all planners of the registry that say TN_PLANS_QUICKLY. */
+tn_status tn__run_quick_portfolio(tn_run *run);
 
 /* The registry. */
 const tn_planner *tn__planner_at(uint32_t index);

@@ -126,3 +126,12 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
     tn__free(context, all.members, count * sizeof *all.members);
     return status;
 }
+
+tn_status tn__run_quick_portfolio(tn_run *run) {
+    uint32_t count = 0, all = tn_planner_count();
+    const tn_planner **members = tn__run_scratch(run, all, sizeof *members);
+    if (members == NULL) return tn__no_memory(run->error, "a portfolio");
+    for (uint32_t i = 0; i < all; i++)
+        if (tn__planner_at(i)->features & TN_PLANS_QUICKLY) members[count++] = tn__planner_at(i);
+    return tn__run_portfolio(run, members, count);
+}

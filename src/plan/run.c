@@ -81,6 +81,13 @@ uint32_t tn__run_count(const tn_run *run) { return run->prepared->count; }
 const tn_run_body *tn__run_bodies(const tn_run *run) { return run->prepared->bodies; }
 const tn_run_piece *tn__run_pieces(const tn_run *run) { return run->prepared->pieces; }
 uint32_t tn__run_time_count(const tn_run *run) { return run->prepared->time_count; }
+uint64_t tn__run_span(const tn_run *run, uint32_t body) {
+    const tn_body *facts = &run->prepared->problem->bodies[run->prepared->ids[body]];
+    return (uint64_t)facts->last - (uint64_t)facts->first;
+}
+bool tn__run_pinned(const tn_run *run, uint32_t body) {
+    return (run->prepared->problem->bodies[run->prepared->ids[body]].flags & TN_BODY_PINNED) != 0;
+}
 uint64_t tn__run_capacity(const tn_run *run) { return run->prepared->capacity; }
 uint64_t tn__run_lower_bound(const tn_run *run) { return run->lower_bound; }
 uint64_t tn__run_seed(const tn_run *run) { return run->prepared->options->seed; }
@@ -454,20 +461,24 @@ tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_
  * ------------------------------------------------------------------------------------------------
  */
 
-tn_status tn__run_keep(tn_run *run) {
+void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets) {
     const tn__prepared *prepared = run->prepared;
     uint64_t peak = 0;
     for (uint32_t i = 0; i < prepared->count; i++) {
+        uint64_t end = offsets[i] + prepared->bodies[i].size;
+        if (prepared->bodies[i].size > 0 && end > peak) peak = end;
+    }
+    if (peak >= run->best_peak) return;
+    run->best_peak = peak;
+    memcpy(run->best, offsets, prepared->count * sizeof *run->best);
+}
+
+tn_status tn__run_keep(tn_run *run) {
+    for (uint32_t i = 0; i < run->prepared->count; i++)
         if (!run->placed[i])
             TN_FAIL(run->error, TN_E_INTERNAL, "planner %s left body %u without an offset",
-                    run->planner->name, prepared->ids[i]);
-        uint64_t end = run->offset[i] + prepared->bodies[i].size;
-        if (end > peak) peak = end;
-    }
-    if (peak < run->best_peak) {
-        run->best_peak = peak;
-        memcpy(run->best, run->offset, prepared->count * sizeof *run->best);
-    }
+                    run->planner->name, run->prepared->ids[i]);
+    tn__run_keep_offsets(run, run->offset);
     return TN_OK;
 }
 

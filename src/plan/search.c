@@ -27,7 +27,6 @@
 #include <stdlib.h>
 
 #define SEARCH_MEMORY_BITS 14u /* failed parts remembered: 2^14 of 16 bytes */
-#define SEARCH_POLL 256u       /* nodes between two looks at *stop */
 
 typedef struct search_undo { /* `*place` was `value` */
     uint64_t *place;
@@ -523,7 +522,7 @@ static tn__search_outcome search_advance(tn__search *search, search_frame *frame
  * came of the last step: FOUND, a component of its child in hand is placed; NONE, one cannot be;
  * LIMIT, the node is fresh. */
 static tn__search_outcome search_run(tn__search *search, search_part root, uint64_t node_limit,
-                                     const volatile bool *stop, uint64_t *nodes) {
+                                     tn__search_poll poll, uint64_t *nodes) {
     size_t bottom = search->frame_count;
     tn__search_outcome outcome = search_enter(search, root, 0, 0);
     while (search->frame_count > bottom) {
@@ -544,8 +543,8 @@ static tn__search_outcome search_run(tn__search *search, search_part root, uint6
             outcome = TN__SEARCH_NONE;
             continue;
         }
-        if (++*nodes > node_limit || (*nodes % SEARCH_POLL == 0 && stop != NULL && *stop))
-            return TN__SEARCH_LIMIT;
+        bool look = ++*nodes % TN__SEARCH_POLL == 0 && poll.go_on != NULL;
+        if (*nodes > node_limit || (look && !poll.go_on(poll.self))) return TN__SEARCH_LIMIT;
         outcome = search_advance(search, frame);
         if (outcome != TN__SEARCH_LIMIT) continue;
         outcome = frame->part_count == 0 ? TN__SEARCH_FOUND : search_descend(search, frame);
@@ -587,8 +586,8 @@ static void search_shuffle(tn__search *search, search_part all, uint64_t seed) {
 }
 
 tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order, uint64_t capacity,
-                                     uint64_t node_limit, const volatile bool *stop,
-                                     uint64_t *offsets, uint64_t *nodes) {
+                                     uint64_t node_limit, tn__search_poll poll, uint64_t *offsets,
+                                     uint64_t *nodes) {
     const tn__search_input *input = search->input;
     search_part all = {.count = input->count, .to = input->slot_count};
     search_frame root = {.part = all};
@@ -603,7 +602,7 @@ tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order,
     for (uint32_t k = 0; k < root.part_count; k++) {
         search_part part = search->parts[root.part_first + k];
         search_rank(search, part);
-        tn__search_outcome outcome = search_run(search, part, node_limit, stop, nodes);
+        tn__search_outcome outcome = search_run(search, part, node_limit, poll, nodes);
         if (outcome != TN__SEARCH_FOUND) return outcome;
     }
     for (uint32_t id = 0; id < input->count; id++) offsets[id] = search->offset[id];

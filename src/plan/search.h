@@ -52,9 +52,16 @@ typedef struct tn__search_order {
 typedef enum tn__search_outcome {
     TN__SEARCH_FOUND, /* offsets are filled in */
     TN__SEARCH_NONE,  /* proved (input->complete): no placement within the capacity */
-    TN__SEARCH_LIMIT, /* the node limit, or *stop, came first */
+    TN__SEARCH_LIMIT, /* the node limit, or the poll, came first */
     TN__SEARCH_NO_MEMORY
 } tn__search_outcome;
+
+/* Asked every TN__SEARCH_POLL nodes whether to go on; a NULL function always does. */
+#define TN__SEARCH_POLL 256u
+typedef struct tn__search_poll {
+    bool (*go_on)(void *self);
+    void *self;
+} tn__search_poll;
 
 typedef struct tn__search tn__search;
 
@@ -65,11 +72,11 @@ void tn__search_destroy(tn__search *search);
 /* Looks for offsets with every end <= capacity.
  *
  * node_limit  search nodes to visit at most; *nodes receives how many were
- * stop        polled now and then; may be NULL
+ * poll        asked now and then
  * offsets     [count], written only when FOUND
  * Memory: O(bodies + conflicts + slots), grows with the depth of decompositions. */
 tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order, uint64_t capacity,
-                                     uint64_t node_limit, const volatile bool *stop,
-                                     uint64_t *offsets, uint64_t *nodes);
+                                     uint64_t node_limit, tn__search_poll poll, uint64_t *offsets,
+                                     uint64_t *nodes);
 
 #endif

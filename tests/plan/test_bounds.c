@@ -18,7 +18,7 @@ static uint64_t optimum(const tn_problem *problem, uint64_t ceiling) {
         const tn_body *body = tn_problem_body(problem, depth);
         bool pinned = (body->flags & TN_BODY_PINNED) != 0, first = t.offsets[depth] == UINT64_MAX;
         uint64_t at = first ? (pinned ? body->offset : 0) : t.offsets[depth] + body->alignment;
-        bool fits = at + body->size < t.best && (first || !pinned);
+        bool fits = body->size == 0 ? first : at + body->size < t.best && (first || !pinned);
         t.offsets[depth] = fits ? at : UINT64_MAX;
         if (!fits) {
             depth--;
@@ -65,6 +65,43 @@ static void the_bound_is_never_above_the_optimum(void **state) {
     assert_true(tight > cases / 2);
 }
 
+/* "optimal" and "infeasible" are proofs: nothing may contradict them, and on problems this small
+ * with plain buffers the search must come to one. */
+static void exact_is_never_contradicted_by_trying_everything(void **state) {
+    (void)state;
+    uint32_t proved = 0, plain = 0;
+    for (uint64_t seed = 1; seed <= 600; seed++) {
+        unsigned what = (unsigned)(seed % 8);
+        tn_problem *problem = kit_random(seed, 2 + (uint32_t)(seed % 4), 9, 5, what);
+        tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+        tn_layout layout, none = {0};
+        options.planner = "exact";
+        options.work_limit = 200000;
+        assert_ok(tn_plan(problem, &options, &layout, &failure));
+        uint64_t best = optimum(problem, layout.peak + 1);
+        if (layout.verdict == TN_VERDICT_OPTIMAL ? layout.peak != best : layout.lower_bound > best)
+            fail_msg("seed %llu: peak %llu, bound %llu, optimum %llu\n", (unsigned long long)seed,
+                     (unsigned long long)layout.peak, (unsigned long long)layout.lower_bound,
+                     (unsigned long long)best);
+        proved += layout.verdict == TN_VERDICT_OPTIMAL;
+        plain += !(what & KIT_PIECES);
+        if (!(what & KIT_PIECES)) assert_int_equal(layout.verdict, TN_VERDICT_OPTIMAL);
+        tn_layout_release(&layout);
+        for (options.capacity = best; options.capacity + 2 > best && options.capacity > 0;
+             options.capacity--) {
+            tn_status status = tn_plan(problem, &options, &none, &failure);
+            bool fits = options.capacity >= best;
+            if ((status == TN_OK && !fits) || (status == TN_E_INFEASIBLE && fits))
+                fail_msg("seed %llu, capacity %llu: %s\n", (unsigned long long)seed,
+                         (unsigned long long)options.capacity, tn_status_name(status));
+            if (!(what & KIT_PIECES)) assert_int_equal(status, fits ? TN_OK : TN_E_INFEASIBLE);
+            tn_layout_release(&none);
+        }
+        tn_problem_destroy(problem);
+    }
+    print_message("proved %u of 600, %u of them of plain buffers\n", proved, plain);
+}
+
 static void without_alignment_the_bound_is_the_peak_of_live_bytes(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -94,6 +131,7 @@ static void without_alignment_the_bound_is_the_peak_of_live_bytes(void **state) 
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bound_is_never_above_the_optimum),
+        cmocka_unit_test(exact_is_never_contradicted_by_trying_everything),
         cmocka_unit_test(without_alignment_the_bound_is_the_peak_of_live_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
