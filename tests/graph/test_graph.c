@@ -228,7 +228,7 @@ static void *faults_resize(void *self, void *pointer, size_t old_size, size_t ne
 /* A graph that uses every sort of memory: names, attributes, values, blocks, an order to sort. */
 static tn_status faults_build(tn_graph *graph, tn_error *error) {
     int64_t shape[] = {2, 3}, axes[] = {0}, yes = 1;
-    tn_tensor_id x, condition, a, b, c, t, e;
+    tn_tensor_id x, condition, a, b, c, t, e, where, extents;
     tn_block_id then_block, else_block;
     tn_tensor_spec input = {
         .name = "x", .kind = TN_KIND_INPUT, .dtype = TN_FLOAT32, .rank = 2, .shape = shape};
@@ -241,6 +241,8 @@ static tn_status faults_build(tn_graph *graph, tn_error *error) {
     TN_TRY(tn_graph_add_block(graph, "else", &else_block, error));
     TN_TRY(tn_graph_add_tensor(graph, &open, &a, error));
     TN_TRY(tn_graph_add_tensor(graph, &open, &b, error));
+    TN_TRY(tn_graph_add_tensor(graph, &open, &where, error));
+    TN_TRY(tn_graph_add_tensor(graph, &open, &extents, error));
     TN_TRY(tn_graph_add_tensor(graph, &output, &c, error));
     open.block = then_block;
     TN_TRY(tn_graph_add_tensor(graph, &open, &t, error));
@@ -282,7 +284,21 @@ static tn_status faults_build(tn_graph *graph, tn_error *error) {
          .attrs = &axis,
          .attr_count = 1,
          .block = else_block},
-        {.type = "Shape", .inputs = &b, .outputs = &c, .input_count = 1, .output_count = 1},
+        {.type = "NonZero",
+         .inputs = &b,
+         .outputs = &where,
+         .input_count = 1,
+         .output_count = 1}, /* bounds: rules run twice */
+        {.type = "Shape",
+         .inputs = &where,
+         .outputs = &extents,
+         .input_count = 1,
+         .output_count = 1},
+        {.type = "ConstantOfShape",
+         .inputs = &extents,
+         .outputs = &c,
+         .input_count = 1,
+         .output_count = 1},
     };
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         TN_TRY(tn_graph_add_op(graph, &ops[i], NULL, error));
@@ -292,6 +308,8 @@ static tn_status faults_build(tn_graph *graph, tn_error *error) {
     TN_TRY(tn_graph_infer(graph, error));
     TN_TRY(tn_graph_infer(graph, error));
     assert_int_equal(tn_graph_tensor(graph, b)->bytes, 2 * 2 * 3 * 4);
+    assert_int_equal(tn_graph_tensor(graph, c)->bytes, 3 * 12 * 4);
+    assert_true(tn_graph_tensor(graph, c)->flags & TN_TENSOR_BOUND);
     return TN_OK;
 }
 
