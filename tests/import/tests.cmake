@@ -11,3 +11,14 @@ if(TENURE_PYTHON_ONNX)
                    $ENV{TENURE_NPM_MODELS} $ENV{TENURE_ONNX_TESTS})
   set_tests_properties(import.oracle PROPERTIES SKIP_RETURN_CODE 77)
 endif()
+
+# The shape rules against tensors that operators really produced, and against ONNX's own inference.
+add_executable(import_shapes import/shapes.c)
+target_link_libraries(import_shapes PRIVATE tenure_static)
+if(TENURE_PYTHON_ONNX)
+  add_test(NAME import.conformance
+           COMMAND ${TENURE_PYTHON_ONNX} ${PROJECT_SOURCE_DIR}/tests/import/conformance.py
+                   $<TARGET_FILE:import_shapes> /usr/share/libonnx-testdata/data
+                   ${PROJECT_SOURCE_DIR}/../shared/data)
+  set_tests_properties(import.conformance PROPERTIES SKIP_RETURN_CODE 77)
+endif()
