@@ -35,37 +35,113 @@ tn_status tn__control_set(tn_infer *infer, uint32_t index, const tn_tensor *like
     return TN_OK;
 }
 
-/* --- what iterations carry ----------------------------------------------------------------------
- */
+/* --- what iterations carry -------------------------------------------------------------------- */
 
-tn_status tn__control_widen(tn_infer *infer, tn_tensor_id formal, tn_tensor_id from,
+/* The value before the last iteration of what starts as `initial` and grows from `now` to `next`.
+ * False: not known, or not growing so. */
+static bool control_grow(const tn__carried *carried, int64_t initial, int64_t now, int64_t next,
+                         int64_t *before_last) {
+    int64_t step;
+    int64_t times = carried->trips > 0 ? carried->trips - 1 : 0;
+    if (carried->trips == TN_DIM_UNKNOWN || initial == TN_DIM_UNKNOWN || now == TN_DIM_UNKNOWN ||
+        next == TN_DIM_UNKNOWN || next <= now)
+        return false;
+    return !__builtin_mul_overflow(next - now, times, &step) &&
+           !__builtin_add_overflow(initial, step, before_last);
+}
+
+/* Extents of the formal, widened; the axes that grow are bounds inside the body. */
+static bool control_widen_extents(tn_infer *infer, const tn__carried *carried, uint32_t round,
+                                  int64_t *shape, uint64_t *axes) {
+    const tn_tensor *now = tn__control_tensor(infer, carried->formal);
+    const tn_tensor *next = tn__control_tensor(infer, carried->next);
+    const tn_tensor *initial = carried->initial;
+    bool differs = false;
+    for (uint32_t d = 0; d < now->rank; d++) {
+        int64_t last = TN_DIM_UNKNOWN;
+        shape[d] = now->shape[d];
+        if (next->shape[d] == now->shape[d]) continue;
+        bool grows = initial && initial->rank == now->rank &&
+                     control_grow(carried, initial->shape[d], now->shape[d], next->shape[d], &last);
+        if (!grows || (round > 1 && last != now->shape[d])) last = TN_DIM_UNKNOWN;
+        if (last != TN_DIM_UNKNOWN && last != initial->shape[d]) *axes |= UINT64_C(1) << d;
+        differs |= last != now->shape[d];
+        shape[d] = last;
+    }
+    return differs;
+}
+
+static bool control_widen_repeat(tn_infer *infer, const tn__carried *carried, uint32_t round,
+                                 uint64_t *repeat) {
+    const tn_tensor *now = tn__control_tensor(infer, carried->formal);
+    const tn_tensor *next = tn__control_tensor(infer, carried->next);
+    const tn_tensor *initial = carried->initial;
+    int64_t last;
+    *repeat = now->repeat;
+    if (next->repeat == now->repeat || now->repeat == TN_SIZE_UNKNOWN) return false;
+    bool grows = carried->exact && initial && initial->repeat <= INT64_MAX &&
+                 now->repeat <= INT64_MAX && next->repeat <= INT64_MAX &&
+                 control_grow(carried, (int64_t)initial->repeat, (int64_t)now->repeat,
+                              (int64_t)next->repeat, &last);
+    *repeat =
+        grows && (round == 1 || (uint64_t)last == now->repeat) ? (uint64_t)last : TN_SIZE_UNKNOWN;
+    return *repeat != now->repeat;
+}
+
+/* A sequence that is empty so far says nothing about its elements: what is put into it does. */
+static bool control_is_empty(const tn_tensor *tensor) {
+    return (tensor->flags & TN_TENSOR_SEQUENCE) && tensor->repeat == 0;
+}
+
+tn_status tn__control_widen(tn_infer *infer, const tn__carried *carried, uint32_t round,
                             bool *changed) {
-    const tn_tensor *now = tn__control_tensor(infer, formal);
-    const tn_tensor *next = tn__control_tensor(infer, from);
+    const tn_tensor *now = tn__control_tensor(infer, carried->formal);
+    const tn_tensor *next = tn__control_tensor(infer, carried->next);
     int64_t shape[TN_RANK_MAX];
     tn_tensor wide = *now;
+    uint64_t before = tn__bound_axes(infer, carried->formal);
+    uint64_t axes = before | tn__bound_axes(infer, carried->next);
     bool differs = false;
-    if (now->rank != TN_RANK_UNKNOWN) {
-        if (next->rank != now->rank) {
-            wide.rank = TN_RANK_UNKNOWN;
-            differs = true;
-        }
-        for (uint32_t d = 0; d < now->rank && wide.rank != TN_RANK_UNKNOWN; d++) {
-            bool same = next->shape[d] == now->shape[d];
-            shape[d] = same ? now->shape[d] : TN_DIM_UNKNOWN;
-            differs |= shape[d] != now->shape[d];
-        }
-        wide.shape = shape;
-    }
-    uint64_t axes = tn__bound_axes(infer, formal), more = tn__bound_axes(infer, from);
-    differs |= wide.rank != TN_RANK_UNKNOWN && (more & ~axes) != 0;
-    if (next->repeat != now->repeat && now->repeat != TN_SIZE_UNKNOWN) {
-        wide.repeat = TN_SIZE_UNKNOWN;
+    if (control_is_empty(now) && next->repeat != 0) {
+        wide.rank = next->rank;
+        wide.shape = next->shape;
         differs = true;
+    } else if (now->rank != TN_RANK_UNKNOWN && next->rank != now->rank) {
+        wide.rank = TN_RANK_UNKNOWN;
+        differs = true;
+    } else if (now->rank != TN_RANK_UNKNOWN) {
+        differs |= control_widen_extents(infer, carried, round, shape, &axes);
+        wide.shape = shape;
+        differs |= (axes & ~before) != 0;
     }
+    differs |= control_widen_repeat(infer, carried, round, &wide.repeat);
     if (!differs) return TN_OK;
     *changed = true;
-    return tn__set_formal(infer, formal, &wide, axes | more);
+    return tn__set_formal(infer, carried->formal, &wide, axes);
+}
+
+tn_status tn__control_last(tn_infer *infer, uint32_t index, const tn__carried *carried) {
+    const tn_tensor *now = tn__control_tensor(infer, carried->formal);
+    const tn_tensor *next = tn__control_tensor(infer, carried->next);
+    const tn_tensor *initial = carried->initial;
+    uint64_t axes = tn__bound_axes(infer, carried->formal);
+    int64_t shape[TN_RANK_MAX];
+    tn_tensor last = *now;
+    bool none = carried->trips == 0 && initial;
+    if (next->repeat != now->repeat) last.repeat = none ? initial->repeat : next->repeat;
+    bool both = now->rank != TN_RANK_UNKNOWN && next->rank == now->rank;
+    for (uint32_t d = 0; both && d < now->rank; d++) {
+        shape[d] = now->shape[d];
+        if (next->shape[d] == now->shape[d] || now->shape[d] == TN_DIM_UNKNOWN) continue;
+        shape[d] = none ? initial->shape[d] : next->shape[d]; /* it grows: widen has seen to that */
+        bool even = tn__least_extent(infer, carried->next, d) -
+                        tn__least_extent(infer, carried->formal, d) ==
+                    next->shape[d] - now->shape[d];
+        bool starts_exact = initial && !(initial->flags & TN_TENSOR_BOUND);
+        if (carried->exact && even && starts_exact) axes &= ~(UINT64_C(1) << d);
+    }
+    if (both) last.shape = shape;
+    return tn__control_set(infer, index, &last, axes);
 }
 
 bool tn__control_settled(uint32_t round, uint32_t carried) { return round > carried + 2; }

@@ -1,8 +1,11 @@
 /* control.h - what the operators that own blocks share (ops/branch.c, ops/loop.c, ops/scan.c).
  *
- * What an iteration carries to the next starts as the initial value; an extent that the body
- * changes is widened to unknown and the body is inferred again, until nothing changes. Each round
- * loses at least one known extent, so that ends.
+ * What an iteration carries to the next starts as the initial value. An extent (or the length of a
+ * sequence) that the body changes is tried as one that grows by the same amount each time: with a
+ * known number of iterations it gets the value before the last one, and the body is inferred again.
+ * If it then grows by the same amount, that was right; inside the body it is an upper bound, as
+ * earlier iterations see less. Any other change makes it unknown, and the body is inferred again,
+ * until nothing changes. Each such round loses a known extent, so that ends.
  */
 #ifndef TN_GRAPH_CONTROL_H
 #define TN_GRAPH_CONTROL_H
@@ -22,8 +25,19 @@ tn_status tn__control_set(tn_infer *infer, uint32_t index, const tn_tensor *like
 tn_status tn__control_collect(tn_infer *infer, uint32_t index, const tn_tensor *like, uint64_t axes,
                               uint32_t axis, int64_t extent);
 
-/* Widens a formal until it holds what the body hands to the next iteration. */
-tn_status tn__control_widen(tn_infer *infer, tn_tensor_id formal, tn_tensor_id next, bool *changed);
+typedef struct tn__carried {   /* one value from iteration to iteration */
+    const tn_tensor *initial;  /* the operator's input */
+    tn_tensor_id formal, next; /* of the body: an input, and the output that follows it */
+    int64_t trips;             /* iterations, TN_DIM_UNKNOWN: not known */
+    bool exact;                /* no fewer than that */
+} tn__carried;
+
+/* Widens the formal until it holds what the body hands on; sets *changed then. Rounds count from 1.
+ */
+tn_status tn__control_widen(tn_infer *infer, const tn__carried *carried, uint32_t round,
+                            bool *changed);
+/* The value after the last iteration. */
+tn_status tn__control_last(tn_infer *infer, uint32_t index, const tn__carried *carried);
 /* A change travels through all that is carried in as many rounds as there are; a formal whose
  * extents the file states would be widened for ever, so later rounds are not asked for. */
 bool tn__control_settled(uint32_t round, uint32_t carried);

@@ -134,6 +134,12 @@ bool tn__value_is_exact_at(const tn_infer *infer, uint32_t index, uint32_t eleme
            tn__value_at(loose->most, element) == tn__value_at(loose->least, element);
 }
 
+int64_t tn__least_extent(const tn_infer *infer, tn_tensor_id id, uint32_t axis) {
+    const tn_graph *graph = infer->graph;
+    return tn__is_loose(graph, id) ? graph->origins[id].loose->low[axis]
+                                   : graph->tensors[id].shape[axis];
+}
+
 uint64_t tn__bound_axes(const tn_infer *infer, tn_tensor_id id) {
     const tn_graph *graph = infer->graph;
     uint64_t axes = 0;

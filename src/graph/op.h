@@ -130,6 +130,8 @@ bool tn__value_range(const tn_infer *infer, uint32_t index, const tn_value **lea
 /* The axes of a tensor (an input, a formal, a block's output) whose extents are bounds, as a bit
  * set. */
 uint64_t tn__bound_axes(const tn_infer *infer, tn_tensor_id id);
+/* The least extent of a tensor along an axis; its extent where that is no bound. */
+int64_t tn__least_extent(const tn_infer *infer, tn_tensor_id id, uint32_t axis);
 
 /* An axis in [-rank, rank) as [0, rank). Errors: E_INVALID that names the node. */
 tn_status tn__axis(const tn_infer *infer, int64_t axis, uint32_t rank, uint32_t *result);

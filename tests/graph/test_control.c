@@ -275,12 +275,81 @@ static void a_loop_without_an_end_has_no_size(void **state) {
     kit_close(&l.kit);
 }
 
-static void a_carried_shape_that_changes_is_not_known(void **state) {
+static void a_carried_shape_that_grows_is_known_from_the_trips(void **state) {
     (void)state;
-    loop l = loop_open(7, true, STOP_NEVER, true);
+    for (int64_t trips = 0; trips < 6; trips++) { /* [2, 3] grows by 2 rows each time */
+        loop l = loop_open(trips, true, STOP_NEVER, true);
+        kit_infer(&l.kit);
+        kit_assert_shape(&l.kit, l.final, KIT_SHAPE(2 + 2 * trips, 3));
+        assert_false(kit_at(&l.kit, l.final)->flags & TN_TENSOR_BOUND);
+        kit_assert_shape(&l.kit, l.carried, KIT_SHAPE(trips ? 2 * trips : 2, 3));
+        assert_int_equal(!!(kit_at(&l.kit, l.carried)->flags & TN_TENSOR_BOUND), trips > 1);
+        kit_close(&l.kit);
+    }
+    loop l = loop_open(7, true, STOP_BY_DATA, true); /* it may stop earlier */
+    kit_infer(&l.kit);
+    kit_assert_shape(&l.kit, l.final, KIT_SHAPE(16, 3));
+    assert_true(kit_at(&l.kit, l.final)->flags & TN_TENSOR_BOUND);
+    kit_close(&l.kit);
+    l = loop_open(7, false, STOP_NEVER, true);
     kit_infer_fails(&l.kit, TN_E_UNKNOWN);
     kit_assert_shape(&l.kit, l.carried, KIT_SHAPE(TN_DIM_UNKNOWN, 3));
     kit_close(&l.kit);
+}
+
+/* A body that doubles what it carries does not grow evenly; nor does one that appends all before.
+ */
+static void a_carried_shape_that_grows_unevenly_is_not_known(void **state) {
+    (void)state;
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_FLOAT32, KIT_SHAPE(2, 3));
+    tn_tensor_id final = kit_open_tensor(&kit, "final");
+    tn_block_id body = kit_block(&kit, "body");
+    kit.block = body;
+    tn_tensor_id formals[3] = {kit_open_tensor(&kit, "i"), kit_open_tensor(&kit, "go"),
+                               kit_open_tensor(&kit, "carried")};
+    tn_tensor_id results[2] = {kit_op(&kit, "Identity", KIT_LIST(formals[1])), 0};
+    results[1] = kit_op(&kit, "Concat", KIT_LIST(formals[2], formals[2]));
+    kit.block = 0;
+    kit_block_io(&kit, body, 3, formals, 2, results);
+    kit_attr_block(&kit, "body", body);
+    kit_op_to(&kit, "Loop", KIT_LIST(kit_scalar(&kit, 5), TN_NONE, x), KIT_LIST(final));
+    kit_infer_fails(&kit, TN_E_UNKNOWN);
+    kit_assert_shape(&kit, formals[2], KIT_SHAPE(TN_DIM_UNKNOWN, 3));
+    kit_close(&kit);
+}
+
+/* What exporters write for a list that is appended to and stacked. */
+static void a_carried_sequence_grows_by_what_is_inserted(void **state) {
+    (void)state;
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_FLOAT32, KIT_SHAPE(5, 4));
+    tn_tensor_id none = kit_op(&kit, "SequenceEmpty", 0, NULL);
+    tn_tensor_id final = kit_open_tensor(&kit, "final");
+    tn_block_id body = kit_block(&kit, "body");
+    kit.block = body;
+    tn_tensor_id formals[3] = {kit_open_tensor(&kit, "i"), kit_open_tensor(&kit, "go"), 0};
+    tn_tensor_spec list = {.name = "carried",
+                           .dtype = TN_FLOAT32,
+                           .rank = 1,
+                           .block = body,
+                           .flags = TN_TENSOR_SEQUENCE}; /* of unknown extents, as exported */
+    kit_check(&kit, tn_graph_add_tensor(kit.graph, &list, &formals[2], &kit.error));
+    tn_tensor_id row = kit_op(&kit, "Gather", KIT_LIST(x, formals[0]));
+    tn_tensor_id results[2] = {kit_op(&kit, "Identity", KIT_LIST(formals[1])), 0};
+    results[1] = kit_op(&kit, "SequenceInsert", KIT_LIST(formals[2], row));
+    kit.block = 0;
+    kit_block_io(&kit, body, 3, formals, 2, results);
+    kit_attr_block(&kit, "body", body);
+    kit_op_to(&kit, "Loop", KIT_LIST(kit_scalar(&kit, 5), TN_NONE, none), KIT_LIST(final));
+    kit_attr_int(&kit, "new_axis", 1);
+    kit_attr_int(&kit, "axis", 0);
+    tn_tensor_id stack = kit_op(&kit, "ConcatFromSequence", KIT_LIST(final));
+    kit_infer(&kit);
+    assert_int_equal(kit_at(&kit, final)->repeat, 5);
+    assert_int_equal(kit_at(&kit, final)->bytes, 5 * 16);
+    kit_assert_shape(&kit, stack, KIT_SHAPE(5, 4));
+    kit_close(&kit);
 }
 
 static void loops_nested_deeply_end(void **state) {
@@ -457,7 +526,9 @@ int main(void) {
         cmocka_unit_test(a_constant_from_the_taken_branch_is_folded),
         cmocka_unit_test(a_loop_collects_as_many_as_it_runs),
         cmocka_unit_test(a_loop_without_an_end_has_no_size),
-        cmocka_unit_test(a_carried_shape_that_changes_is_not_known),
+        cmocka_unit_test(a_carried_shape_that_grows_is_known_from_the_trips),
+        cmocka_unit_test(a_carried_shape_that_grows_unevenly_is_not_known),
+        cmocka_unit_test(a_carried_sequence_grows_by_what_is_inserted),
         cmocka_unit_test(loops_nested_deeply_end),
         cmocka_unit_test(a_scan_walks_along_its_axis),
         cmocka_unit_test(a_scan_of_opset_8_has_a_batch),

@@ -18,27 +18,6 @@ static tn_status loop_body(tn_infer *infer, const tn_block **body, uint32_t *car
                              (uint64_t)(outputs > *carried ? outputs : *carried) + 1);
 }
 
-static tn_status loop_enter(tn_infer *infer, uint32_t round, bool *again) {
-    const tn_block *body;
-    uint32_t carried;
-    TN_TRY(loop_body(infer, &body, &carried));
-    if (round == 0) {
-        TN_TRY(tn__control_scalar(infer, body->inputs[0], TN_INT64));
-        TN_TRY(tn__control_scalar(infer, body->inputs[1], TN_BOOL));
-        for (uint32_t i = 0; i < carried; i++) {
-            const tn_tensor *initial = tn__input(infer, 2 + i);
-            if (initial)
-                TN_TRY(tn__set_formal(infer, body->inputs[2 + i], initial,
-                                      tn__bound_axes(infer, infer->op->inputs[2 + i])));
-        }
-        *again = true;
-        return TN_OK;
-    }
-    for (uint32_t i = 0; i < carried && !tn__control_settled(round, carried); i++)
-        TN_TRY(tn__control_widen(infer, body->inputs[2 + i], body->outputs[1 + i], again));
-    return TN_OK;
-}
-
 /* Whether the condition that the body computes is the one it was given: through Identity and Cast
  * only. */
 static bool loop_keeps_condition(const tn_infer *infer, const tn_block *body) {
@@ -76,6 +55,34 @@ static int64_t loop_trips(const tn_infer *infer, const tn_block *body, bool *exa
     return !*exact && trips >= LOOP_TRIPS_MAX ? TN_DIM_UNKNOWN : trips;
 }
 
+static tn__carried loop_carried(const tn_infer *infer, const tn_block *body, uint32_t i) {
+    tn__carried carried = {.initial = tn__input(infer, 2 + i),
+                           .formal = body->inputs[2 + i],
+                           .next = body->outputs[1 + i]};
+    carried.trips = loop_trips(infer, body, &carried.exact);
+    return carried;
+}
+
+static tn_status loop_enter(tn_infer *infer, uint32_t round, bool *again) {
+    const tn_block *body;
+    uint32_t count;
+    TN_TRY(loop_body(infer, &body, &count));
+    *again = round == 0;
+    if (round == 0) {
+        TN_TRY(tn__control_scalar(infer, body->inputs[0], TN_INT64));
+        TN_TRY(tn__control_scalar(infer, body->inputs[1], TN_BOOL));
+    }
+    for (uint32_t i = 0; i < count && !tn__control_settled(round, count); i++) {
+        tn__carried carried = loop_carried(infer, body, i);
+        if (round)
+            TN_TRY(tn__control_widen(infer, &carried, round, again));
+        else if (carried.initial)
+            TN_TRY(tn__set_formal(infer, carried.formal, carried.initial,
+                                  tn__bound_axes(infer, infer->op->inputs[2 + i])));
+    }
+    return TN_OK;
+}
+
 static tn_status loop_shape(tn_infer *infer) {
     const tn_block *body;
     uint32_t carried;
@@ -84,8 +91,8 @@ static tn_status loop_shape(tn_infer *infer) {
     int64_t trips = loop_trips(infer, body, &exact);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
         if (i < carried) {
-            const tn_tensor *last = tn__control_tensor(infer, body->inputs[2 + i]);
-            TN_TRY(tn__control_set(infer, i, last, tn__bound_axes(infer, body->inputs[2 + i])));
+            tn__carried value = loop_carried(infer, body, i);
+            TN_TRY(tn__control_last(infer, i, &value));
             continue;
         }
         const tn_tensor *each = tn__control_tensor(infer, body->outputs[1 + i]);

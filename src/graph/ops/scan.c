@@ -61,17 +61,6 @@ static tn_status scan_formal(tn_infer *infer, const scan_plan *scan, uint32_t i)
     return tn__set_formal(infer, scan->body->inputs[i], &each, axes);
 }
 
-static tn_status scan_enter(tn_infer *infer, uint32_t round, bool *again) {
-    scan_plan scan;
-    TN_TRY(scan_read(infer, &scan));
-    for (uint32_t i = 0; round == 0 && i < scan.states + scan.scans; i++)
-        TN_TRY(scan_formal(infer, &scan, i));
-    *again = round == 0;
-    for (uint32_t i = 0; round && i < scan.states && !tn__control_settled(round, scan.states); i++)
-        TN_TRY(tn__control_widen(infer, scan.body->inputs[i], scan.body->outputs[i], again));
-    return TN_OK;
-}
-
 /* The scanned extent, on which all scan inputs must agree. */
 static tn_status scan_length(tn_infer *infer, const scan_plan *scan, int64_t *length) {
     *length = TN_DIM_UNKNOWN;
@@ -86,6 +75,31 @@ static tn_status scan_length(tn_infer *infer, const scan_plan *scan, int64_t *le
             return tn__infer_fail(infer, "scan inputs of %lld and %lld elements",
                                   (long long)*length, (long long)extent);
         if (*length == TN_DIM_UNKNOWN || extent > *length) *length = extent;
+    }
+    return TN_OK;
+}
+
+static tn__carried scan_state(const tn_infer *infer, const scan_plan *scan, uint32_t i,
+                              int64_t length) {
+    return (tn__carried){.initial = scan->batch ? NULL : tn__input(infer, i),
+                         .formal = scan->body->inputs[i],
+                         .next = scan->body->outputs[i],
+                         .trips = length,
+                         .exact = true};
+}
+
+static tn_status scan_enter(tn_infer *infer, uint32_t round, bool *again) {
+    scan_plan scan;
+    int64_t length;
+    TN_TRY(scan_read(infer, &scan));
+    *again = round == 0;
+    for (uint32_t i = 0; round == 0 && i < scan.states + scan.scans; i++)
+        TN_TRY(scan_formal(infer, &scan, i));
+    if (round == 0 || tn__control_settled(round, scan.states)) return TN_OK;
+    TN_TRY(scan_length(infer, &scan, &length));
+    for (uint32_t i = 0; i < scan.states; i++) {
+        tn__carried state = scan_state(infer, &scan, i, length);
+        TN_TRY(tn__control_widen(infer, &state, round, again));
     }
     return TN_OK;
 }
@@ -119,7 +133,9 @@ static tn_status scan_shape(tn_infer *infer) {
             int64_t batch = tn__rank_known(any) ? any->shape[0] : TN_DIM_UNKNOWN;
             TN_TRY(tn__control_collect(infer, i, &row, axes, 0, batch));
         } else if (state) {
-            TN_TRY(tn__control_set(infer, i, each, axes));
+            tn__carried value = scan_state(infer, &scan, i, length);
+            value.exact = !loose;
+            TN_TRY(tn__control_last(infer, i, &value));
         } else {
             if (tn__rank_known(each))
                 TN_TRY(
