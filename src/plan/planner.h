@@ -112,9 +112,11 @@ void *tn__run_scratch(tn_run *run, size_t count, size_t item);
 
 /* Runs other planners on the same bank, each in a run of its own, on as many threads as the caller
  * allows, and keeps the best placement: lowest peak, ties to the first. One that reaches the lower
- * bound ends the portfolio. The work limit is shared out evenly, so that the answer never depends
- * on the threads. Planners that cannot take the problem's constraints are passed over. */
-tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count);
+ * bound ends the portfolio. What is left of the run's work limit, or `work_limit` if that is less
+ * (0: none), is shared out evenly, so that the answer never depends on the threads. Planners that
+ * cannot take the problem's constraints are passed over. */
+tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count,
+                            uint64_t work_limit);
 /* The same with all planners of the registry that say TN_PLANS_QUICKLY. */
 tn_status tn__run_quick_portfolio(tn_run *run);
 

@@ -95,7 +95,8 @@ static tn_status portfolio_finish(portfolio *all) {
     TN_FAIL(outer->error, TN_E_STOPPED, "stopped before there was any layout");
 }
 
-tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count) {
+tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count,
+                            uint64_t work_limit) {
     portfolio all = {.outer = run};
     const tn_context *context = tn__run_context(run);
     all.members = tn__alloc_array(context, count, sizeof *all.members);
@@ -112,6 +113,7 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
         all.count++;
     }
     uint64_t left = tn__run_work_left(run);
+    if (work_limit != 0 && work_limit < left) left = work_limit;
     for (uint32_t i = 0; i < all.count && left != UINT64_MAX; i++)
         all.members[i].run.work_limit = left / all.count > 0 ? left / all.count : 1;
     if (status == TN_OK) {
@@ -133,5 +135,5 @@ tn_status tn__run_quick_portfolio(tn_run *run) {
     if (members == NULL) return tn__no_memory(run->error, "a portfolio");
     for (uint32_t i = 0; i < all; i++)
         if (tn__planner_at(i)->features & TN_PLANS_QUICKLY) members[count++] = tn__planner_at(i);
-    return tn__run_portfolio(run, members, count);
+    return tn__run_portfolio(run, members, count, 0);
 }

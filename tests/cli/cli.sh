@@ -1,0 +1,150 @@
+#!/bin/bash
+# The command as a user meets it: what it prints, where, and with which status. cli.sh TENURE SOURCE
+set -u
+tenure=$1
+source=$2
+model=$source/examples/models/mobilenet_v2.onnx
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+failed=0
+
+# expect STATUS PATTERN COMMAND...: the status, and the pattern in what it prints (both streams)
+expect() {
+    local status=$1 pattern=$2
+    shift 2
+    "$@" >out 2>err </dev/null
+    local got=$?
+    if [ $got -ne "$status" ] || ! cat out err | grep -qE -- "$pattern"; then
+        echo "FAILED: $* (status $got, expected $status and '$pattern')"
+        cat out err | head -5
+        failed=1
+    fi
+}
+
+printf 'id,lower,upper,size\na,0,3,600\nb,1,4,500\nc,3,6,700\n' >buffers.csv
+
+# planning
+expect 0 'lower bound +1.2 KiB' $tenure plan buffers.csv
+expect 0 'optimal' $tenure plan "$model"
+for format in json csv html svg; do
+    expect 0 "wrote plan.$format" $tenure plan "$model" -o plan.$format
+    [ -s plan.$format ] || { echo "FAILED: no plan.$format"; failed=1; }
+done
+expect 0 '"format":"tenure-plan"' $tenure plan "$model" --json
+python3 - <<'P' || failed=1
+import json
+summary = json.load(open("out"))
+for key in "format version input planner status peak lower_bound gap naive by_kind buffers seconds seed".split():
+    assert key in summary, key
+assert all(isinstance(summary[key], int) for key in ("peak", "lower_bound", "naive", "buffers", "seed"))
+assert abs(summary["gap"] - (summary["peak"] / summary["lower_bound"] - 1)) < 1e-12
+assert isinstance(summary["by_kind"], dict) and summary["by_kind"]["activation"] > 0
+P
+for planner in $($tenure list planners | awk '{print $1}'); do
+    expect 0 "planner $planner" $tenure plan buffers.csv --planner $planner
+done
+expect 0 'arena' $tenure plan plan.json
+expect 0 'arena +9' $tenure plan "$model" --no-inplace --no-views
+expect 0 'planner' $tenure plan buffers.csv --threads 2 --seed 7 --timeout 10s --work-limit 1000000 --alignment 64
+
+# does it fit?
+expect 1 'b +500 bytes' $tenure plan buffers.csv --capacity 1KiB
+expect 0 'arena' $tenure plan buffers.csv --capacity 1200
+printf 'id,lower,upper,size\na,0,2,3\nb,0,4,2\nc,3,6,3\nd,5,7,3\ne,2,3,2\nf,4,5,1\n' >tight.csv
+expect 3 'best layout found|lower' $tenure plan tight.csv --planner naive --capacity 6
+
+# usage
+expect 2 'could mean' $tenure plan buffers.csv --capacity 10K
+expect 2 'no format' $tenure plan buffers.csv -o plan.xyz
+expect 2 'power of two' $tenure plan buffers.csv --alignment 3
+expect 2 'are for models' $tenure plan buffers.csv --dim N=2
+expect 2 'no planner is called' $tenure plan buffers.csv --planner nobody
+expect 2 'no time' $tenure plan buffers.csv --timeout soon
+expect 2 'which model' $tenure plan
+expect 2 'no command' $tenure plant
+expect 2 'NAME=' $tenure plan "$model" --dim N
+expect 2 'no extent' $tenure plan "$model" --dim N=-4
+expect 2 'no extent' $tenure plan "$model" --dim N=many
+expect 2 'nobody' $tenure plan "$model" --dim nobody=4
+expect 2 '' $tenure plan "$model" --input-shape input=1,3,4611686018427387904,4611686018427387904
+expect 0 'tenure 0' $tenure --version
+expect 0 'plan.*prove' $tenure --help
+for command in plan verify list; do expect 0 'Example' $tenure $command --help; done
+
+# bad files
+expect 2 'no-such.onnx: cannot open' $tenure plan no-such.onnx
+expect 2 'buffers.txt' $tenure plan buffers.txt
+head -c 3000 "$model" >cut.onnx
+expect 2 'cut.onnx' $tenure plan cut.onnx
+head -c 20000 /dev/zero >zero.onnx
+expect 2 'zero.onnx' $tenure plan zero.onnx
+printf 'id,lower,upper,size\na,0,3,many\n' >bad.csv
+expect 2 "bad.csv:2.*'size'" $tenure plan bad.csv
+echo '{"format": "other"}' >bad.json
+expect 2 'bad.json' $tenure plan bad.json
+
+# output: whole or not at all
+expect 2 'no-folder' $tenure plan buffers.csv -o no-folder/plan.csv
+echo old >kept.csv
+expect 2 '' $tenure plan bad.csv -o kept.csv
+[ "$(cat kept.csv)" = old ] || { echo "FAILED: a failing run touched its output"; failed=1; }
+ls | grep -q '\.part$' && { echo "FAILED: something half-written is left"; failed=1; }
+if [ -w /dev/full ]; then
+    $tenure plan buffers.csv >/dev/full 2>err
+    [ $? -eq 2 ] || { echo "FAILED: a full disk goes unnoticed"; failed=1; }
+fi
+
+# verifying
+$tenure plan buffers.csv -o ours.csv >/dev/null
+expect 0 '^valid' $tenure verify buffers.csv --plan ours.csv
+$tenure plan "$model" -o m.json -o m.csv >/dev/null
+expect 0 '^valid: 55 buffers' $tenure verify "$model" --plan m.json
+expect 0 '^valid' $tenure verify "$model" --plan m.csv
+expect 0 '"valid": true' $tenure verify "$model" --plan m.csv --json
+sed 's/^b,\(.*\),[0-9]*$/b,\1,0/; s/^c,\(.*\),[0-9]*$/c,\1,0/' ours.csv >moved.csv
+expect 1 "'a' and 'b' share bytes \[0, 500\) at step 1" $tenure verify buffers.csv --plan moved.csv
+grep -v '^b' ours.csv >missing.csv
+expect 1 "no offset for 'b'" $tenure verify buffers.csv --plan missing.csv
+sed 's/^b,/x,/' ours.csv >renamed.csv
+expect 1 "'b'" $tenure verify buffers.csv --plan renamed.csv
+sed 's/,500,/,499,/' ours.csv >shrunk.csv
+expect 1 "'b' has 499 bytes" $tenure verify buffers.csv --plan shrunk.csv
+expect 2 'no offsets' $tenure verify buffers.csv --plan buffers.csv
+expect 2 'which plan' $tenure verify buffers.csv
+
+# another tool's plan of the model: every tensor end to end, no sharing at all; then one of them moved
+python3 - <<'P'
+import json
+plan, at, rows = json.load(open("m.json")), 0, ["id,lower,upper,size,offset"]
+for tensor in plan["tensors"]:
+    rows.append(f'{tensor["name"]},{tensor["first"]},{tensor["last_excl"]},{tensor["size"]},{at}')
+    at += (tensor["size"] + 63) // 64 * 64
+open("naive.csv", "w").write("\n".join(rows) + "\n")
+rows[3] = rows[3].rsplit(",", 1)[0] + "," + rows[2].rsplit(",", 1)[1]
+open("clash.csv", "w").write("\n".join(rows) + "\n")
+P
+expect 0 '^valid' $tenure verify "$model" --plan naive.csv
+python3 - <<'P'
+rows = open("naive.csv").read().split()
+rows[2] = rows[2].rsplit(",", 1)[0] + "," + rows[1].rsplit(",", 1)[1]
+open("clash.csv", "w").write("\n".join(rows) + "\n")
+P
+expect 1 "'input'|share bytes" $tenure verify "$model" --plan clash.csv
+
+# lists, and the manual says what --help says
+expect 0 'greedy-by-size' $tenure list planners
+expect 0 'Conv ' $tenure list operators
+expect 0 'onnx' $tenure list formats
+expect 2 'no list' $tenure list tensors
+for command in plan verify list; do
+    for option in $($tenure $command --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+        sed 's/\\-/-/g' "$source/docs/man/tenure-$command.1" | grep -q -- "^\.B.*$option" ||
+            { echo "FAILED: tenure-$command.1 does not know $option"; failed=1; }
+    done
+    for option in $(sed 's/\\-/-/g' "$source/docs/man/tenure-$command.1" | grep '^\.B -' | grep -oE -- '--[a-z-]+'); do
+        $tenure $command --help | grep -q -- "$option" ||
+            { echo "FAILED: tenure $command --help does not know $option"; failed=1; }
+    done
+done
+exit $failed
