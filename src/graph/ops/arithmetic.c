@@ -217,21 +217,21 @@ static bool arithmetic_bounds_hold(const tn_infer *infer, bool positive_divisor)
 
 /* Whether a relation of two ranges holds: 0 no, 1 yes, 2 that depends. */
 typedef enum arithmetic_relation {
-    EQUAL,
-    GREATER,
-    GREATER_EQUAL,
-    LESS,
-    LESS_EQUAL
+    ARITHMETIC_EQUAL,
+    ARITHMETIC_GREATER,
+    ARITHMETIC_GREATER_EQUAL,
+    ARITHMETIC_LESS,
+    ARITHMETIC_LESS_EQUAL
 } arithmetic_relation;
 static int arithmetic_decide(arithmetic_relation relation, const double a[2], const double b[2]) {
     switch (relation) {
-    case EQUAL:
+    case ARITHMETIC_EQUAL:
         return a[1] < b[0] || b[1] < a[0] ? 0 : a[0] == a[1] && b[0] == b[1] ? 1 : 2;
-    case GREATER:
+    case ARITHMETIC_GREATER:
         return a[0] > b[1] ? 1 : a[1] <= b[0] ? 0 : 2;
-    case GREATER_EQUAL:
+    case ARITHMETIC_GREATER_EQUAL:
         return a[0] >= b[1] ? 1 : a[1] < b[0] ? 0 : 2;
-    case LESS:
+    case ARITHMETIC_LESS:
         return a[1] < b[0] ? 1 : a[0] >= b[1] ? 0 : 2;
     default:
         return a[1] <= b[0] ? 1 : a[0] > b[1] ? 0 : 2;
@@ -258,7 +258,7 @@ static tn_status arithmetic_compare(tn_infer *infer, arithmetic_relation relatio
                              tn__value_at(most[1], index[1][i])};
         int holds = arithmetic_decide(relation, a, b);
         bool rounded = fmax(fabs(a[1]), fabs(b[1])) > 0x1p53; /* int64 is no longer exact */
-        if (holds == 2 || (rounded && relation == EQUAL && holds)) return TN_OK;
+        if (holds == 2 || (rounded && relation == ARITHMETIC_EQUAL && holds)) return TN_OK;
         result[i] = holds;
     }
     return tn__set_value_ints(infer, 0, result, count);
@@ -285,12 +285,13 @@ ARITHMETIC_FOLD(Min, arithmetic_min, fmin)
 ARITHMETIC_FOLD(And, arithmetic_and, NULL)
 ARITHMETIC_FOLD(Or, arithmetic_or, NULL)
 ARITHMETIC_FOLD(Xor, arithmetic_xor, NULL)
-ARITHMETIC_COMPARE(Equal, arithmetic_equal, arithmetic_float_equal, EQUAL)
-ARITHMETIC_COMPARE(Greater, arithmetic_greater, arithmetic_float_greater, GREATER)
+ARITHMETIC_COMPARE(Equal, arithmetic_equal, arithmetic_float_equal, ARITHMETIC_EQUAL)
+ARITHMETIC_COMPARE(Greater, arithmetic_greater, arithmetic_float_greater, ARITHMETIC_GREATER)
 ARITHMETIC_COMPARE(GreaterOrEqual, arithmetic_greater_equal, arithmetic_float_greater_equal,
-                   GREATER_EQUAL)
-ARITHMETIC_COMPARE(Less, arithmetic_lesser, arithmetic_float_less, LESS)
-ARITHMETIC_COMPARE(LessOrEqual, arithmetic_less_equal, arithmetic_float_less_equal, LESS_EQUAL)
+                   ARITHMETIC_GREATER_EQUAL)
+ARITHMETIC_COMPARE(Less, arithmetic_lesser, arithmetic_float_less, ARITHMETIC_LESS)
+ARITHMETIC_COMPARE(LessOrEqual, arithmetic_less_equal, arithmetic_float_less_equal,
+                   ARITHMETIC_LESS_EQUAL)
 
 /* The exponent may be of another type than base and result. */
 static tn_status arithmetic_fold_Pow(tn_infer *infer) {
