@@ -14,7 +14,8 @@
 
 #include <tenure/status.h>
 
-/* Hands out malloc'ed memory, counts what is held, and fails the request number `fail_at`. */
+/* Hands out malloc'ed memory, counts what is held, and fails the request number `fail_at`. Calls
+ * with several threads may use it. */
 typedef struct faulty {
     size_t held;
     uint64_t requests, fail_at; /* fail_at 0: never */
@@ -25,13 +26,13 @@ static inline void *faulty_resize(void *self, void *pointer, size_t old_size, si
     faulty *memory = self;
     (void)alignment;
     if (new_size == 0) {
-        memory->held -= old_size;
+        __atomic_sub_fetch(&memory->held, old_size, __ATOMIC_RELAXED);
         free(pointer);
         return NULL;
     }
-    if (++memory->requests == memory->fail_at) return NULL;
+    if (__atomic_add_fetch(&memory->requests, 1, __ATOMIC_RELAXED) == memory->fail_at) return NULL;
     void *grown = realloc(pointer, new_size);
-    if (grown != NULL) memory->held += new_size - old_size;
+    if (grown != NULL) __atomic_add_fetch(&memory->held, new_size - old_size, __ATOMIC_RELAXED);
     return grown;
 }
 

@@ -105,7 +105,7 @@ typedef struct tn_plan_options {
     size_t struct_size; /* sizeof(tn_plan_options) */
     const tn_context *context;
     const char *planner; /* NULL = "auto" */
-    uint64_t capacity;   /* bytes of bank 0; 0 = the bank's own */
+    uint64_t capacity;   /* bytes of bank 0, when below the bank's own; 0 = the bank's own */
     uint64_t work_limit; /* placements tried; 0 = no limit; deterministic */
     double timeout_s;    /* wall clock; 0 = none. Only ever stops early */
     uint32_t threads;    /* 0 = 1. Never changes the answer for a given work limit */
@@ -160,8 +160,9 @@ TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn
  *
  * A layout is returned only after tn_layout_verify has accepted it.
  * Errors: E_UNKNOWN (planner), E_UNSUPPORTED (a constraint the named planner does
- * not model), E_INFEASIBLE (a proof, never a guess), E_STOPPED (above the capacity, or a
- * limit came before any layout), E_NO_MEMORY. */
+ * not model), E_INVALID (more than 2^63 - 1 bytes live at once), E_INFEASIBLE (a proof, never
+ * a guess: above the capacity for any layout, or two pinned bodies meet), E_STOPPED (above the
+ * capacity, or a limit came before any layout), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_plan(const tn_problem *problem, const tn_plan_options *options,
                                     tn_layout *layout, tn_error *error);
 TN_API void tn_layout_release(tn_layout *layout); /* NULL and zeroed are fine */

@@ -1,21 +1,27 @@
 /* bounds.c - bytes that no layout can go below.
  *
  * At every step the live pieces lie side by side, so their bytes add up. Alignment adds to that:
- * let A be the largest power of two that divides every alignment and every window start of the
- * bank. Each piece then starts at a multiple of A and keeps whole blocks of A to itself, except
- * the topmost, whose last block need not be filled. So at a step
+ * a piece begins at a multiple of its block, the largest power of two that divides its body's
+ * alignment and its window's start. Take, for any block B, only the live pieces whose own block is
+ * B or more. Each begins at a multiple of B, so each keeps whole blocks of B to itself, except the
+ * topmost, whose last block need not be filled:
  *
- *     height >= sum of round_up(bytes, A) - largest (round_up(bytes, A) - bytes) alive.
+ *     height >= sum of round_up(bytes, B) - largest (round_up(bytes, B) - bytes) among them.
  *
- * A pinned body is where it is: its end is a bound as well.
- * Cost: O(n log n) time, O(n) memory for n pieces.
+ * B = 1 takes all pieces and counts plain bytes; a larger B takes fewer and counts more for each.
+ * The bound is the maximum over the blocks that occur. A body ends no lower than its size, a
+ * pinned one at its offset plus its size: these ends are bounds as well.
+ * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
  */
 #include "plan/problem.h"
+
+__extension__ typedef unsigned __int128 bounds_sum; /* 2^30 pieces of 2^63 bytes fit */
 
 typedef struct bounds_event {
     int64_t time;
     const tn_piece *piece;
     bool starts;
+    uint8_t block; /* of the piece, as an exponent of two */
 } bounds_event;
 
 static int bounds_order(const void *a, const void *b) { /* ends before starts */
@@ -61,74 +67,87 @@ static uint64_t bounds_largest(bounds_heap *heap, int64_t now) {
     return heap->count > 0 ? heap->items[0].slack : 0;
 }
 
-static void bounds_sweep(const bounds_event *events, size_t count, uint64_t block,
-                         bounds_heap *heap, uint64_t *bytes, int64_t *step) {
-    uint64_t live = 0;
-    for (size_t i = 0; i < count; i++) {
+typedef struct bounds {
+    bounds_event *events;
+    size_t event_count;
+    bounds_heap heap;
+    uint64_t blocks; /* a set of exponents */
+    uint64_t bytes;  /* the best bound so far */
+    int64_t step;
+} bounds;
+
+static void bounds_raise(bounds *found, bounds_sum bytes, int64_t step) {
+    if (bytes <= found->bytes) return;
+    found->bytes = bytes < UINT64_MAX ? (uint64_t)bytes : UINT64_MAX;
+    found->step = step;
+}
+
+/* One sweep over the pieces whose block is at least 2^exponent. */
+static void bounds_sweep(bounds *found, uint8_t exponent) {
+    const bounds_event *events = found->events;
+    const uint64_t mask = ((uint64_t)1 << exponent) - 1;
+    bounds_sum live = 0;
+    found->heap.count = 0;
+    for (size_t i = 0; i < found->event_count; i++) {
         const tn_piece *piece = events[i].piece;
-        uint64_t exact = piece->hi - piece->lo, rounded = exact;
-        if (!tn__align_up(exact, block, &rounded)) rounded = exact;
-        if (!events[i].starts) {
-            live -= rounded;
-            continue;
+        if (events[i].block >= exponent) {
+            uint64_t exact = piece->hi - piece->lo, slack = (0 - exact) & mask;
+            if (events[i].starts) {
+                live += (bounds_sum)exact + slack;
+                if (mask != 0) bounds_push(&found->heap, slack, piece->last);
+            } else {
+                live -= (bounds_sum)exact + slack;
+            }
         }
-        live += rounded;
-        bounds_push(heap, rounded - exact, piece->last);
-        if (i + 1 < count && events[i + 1].time == events[i].time) continue;
-        uint64_t height = live - bounds_largest(heap, events[i].time);
-        if (height > *bytes) {
-            *bytes = height;
-            *step = events[i].time;
+        bool more = i + 1 < found->event_count && events[i + 1].time == events[i].time;
+        if (more || live <= found->bytes) continue;
+        bounds_raise(found, live - bounds_largest(&found->heap, events[i].time), events[i].time);
+    }
+}
+
+/* The bank's events, and which blocks occur. */
+static void bounds_gather(const tn_problem *problem, tn_bank_id bank, bounds *found) {
+    for (size_t i = 0; i < problem->count; i++) {
+        const tn_body *body = &problem->bodies[i];
+        if (body->bank != bank || body->size == 0) continue;
+        for (uint32_t k = 0; k < body->piece_count; k++) {
+            const tn_piece *piece = &body->pieces[k];
+            uint8_t block = (uint8_t)__builtin_ctzll(body->alignment | piece->lo);
+            found->events[found->event_count++] = (bounds_event){piece->first, piece, true, block};
+            found->events[found->event_count++] = (bounds_event){piece->last, piece, false, block};
+            found->blocks |= (uint64_t)1 << block;
         }
     }
 }
 
-/* Gathers the bank's events, the common block and the highest pin; live bytes must not overflow. */
-static bool bounds_gather(const tn_problem *problem, tn_bank_id bank, bounds_event *events,
-                          size_t *count, uint64_t *block, uint64_t *pinned) {
-    uint64_t sum = 0, starts = 0; /* bits of all alignments and window starts */
+/* Ends of single bodies. After the sweeps, so that on a tie the step is that of the live bytes. */
+static void bounds_ends(const tn_problem *problem, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < problem->count; i++) {
         const tn_body *body = &problem->bodies[i];
-        if (body->bank != bank) continue;
-        for (uint32_t k = 0; k < body->piece_count; k++) {
-            const tn_piece *piece = &body->pieces[k];
-            starts |= body->alignment | piece->lo;
-            events[(*count)++] = (bounds_event){piece->first, piece, true};
-            events[(*count)++] = (bounds_event){piece->last, piece, false};
-            sum = tn__add_sat(sum, tn__add_sat(piece->hi - piece->lo, body->alignment));
-            uint64_t end = body->offset + piece->hi; /* checked when it was added */
-            if ((body->flags & TN_BODY_PINNED) && end > *pinned) *pinned = end;
-        }
+        if (body->bank != bank || body->size == 0) continue;
+        bool pinned = (body->flags & TN_BODY_PINNED) != 0;
+        bounds_raise(found, (pinned ? body->offset : 0) + body->size, body->first);
     }
-    *block = starts & (~starts + 1); /* lowest bit set */
-    if (*block == 0) *block = 1;
-    return sum != UINT64_MAX;
 }
 
 tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,
                                  int64_t *step, tn_error *error) {
     if (bank >= problem->bank_count) TN_FAIL(error, TN_E_INVALID, "there is no bank %u", bank);
     const tn_context *context = &problem->context;
-    size_t pieces = 0, count = 0;
-    for (size_t i = 0; i < problem->count; i++) pieces += problem->bodies[i].piece_count;
-    bounds_event *events = tn__alloc_array(context, 2 * pieces, sizeof *events);
-    bounds_heap heap = {.items = tn__alloc_array(context, pieces, sizeof *heap.items)};
-    tn_status status = TN_OK;
-    if (events == NULL || heap.items == NULL) {
-        status = tn__no_memory(error, "the lower bound");
-    } else {
-        uint64_t block = 1, pinned = 0, bound = 0;
-        int64_t peak_step = 0;
-        if (bounds_gather(problem, bank, events, &count, &block, &pinned)) {
-            qsort(events, count, sizeof *events, bounds_order);
-            bounds_sweep(events, count, block, &heap, &bound, &peak_step);
-            *bytes = bound > pinned ? bound : pinned;
-            if (step != NULL) *step = peak_step;
-        } else {
-            status = tn__fail(error, TN_E_INVALID, "the sizes add up to more than 64 bits hold");
-        }
+    size_t pieces = problem->piece_count;
+    bounds found = {.events = tn__alloc_array(context, 2 * pieces, sizeof *found.events),
+                    .heap = {.items = tn__alloc_array(context, pieces, sizeof *found.heap.items)}};
+    bool fits = found.events != NULL && found.heap.items != NULL;
+    if (fits) {
+        bounds_gather(problem, bank, &found);
+        qsort(found.events, found.event_count, sizeof *found.events, bounds_order);
+        for (uint64_t left = found.blocks; left != 0; left &= left - 1)
+            bounds_sweep(&found, (uint8_t)__builtin_ctzll(left));
+        bounds_ends(problem, bank, &found);
+        *bytes = found.bytes;
+        if (step != NULL) *step = found.step;
     }
-    tn__free(context, events, 2 * pieces * sizeof *events);
-    tn__free(context, heap.items, pieces * sizeof *heap.items);
-    return status;
+    tn__free(context, found.events, 2 * pieces * sizeof *found.events);
+    tn__free(context, found.heap.items, pieces * sizeof *found.heap.items);
+    return fits ? TN_OK : tn__no_memory(error, "the lower bound");
 }

@@ -171,14 +171,12 @@ static tn_status plan_refuse(const tn_planner *planner, uint32_t needs, tn_error
             planner->name, what);
 }
 
-static tn_status plan_refuse_heights(const tn_problem *problem, tn_error *error) {
-    uint64_t height = tn_problem_naive(problem);
-    for (size_t i = 0; i < problem->count; i++) {
-        const tn_body *body = &problem->bodies[i];
-        if (body->flags & TN_BODY_PINNED) height = tn__add_sat(height, body->offset);
-    }
-    if (height <= TN__PLAN_HEIGHT_MAX / 2) return TN_OK;
-    TN_FAIL(error, TN_E_INVALID, "the sizes and offsets add up to more than 2^62 bytes");
+/* Offsets are below 2^63, so that sums of an offset, a size and an alignment fit in 64 bits. */
+static tn_status plan_refuse_height(const tn_problem *problem, tn_bank_id bank, uint64_t bound,
+                                    tn_error *error) {
+    if (bound <= TN__PLAN_HEIGHT_MAX) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "%s: its bodies need more than 2^63 - 1 bytes at once",
+            problem->banks[bank].name);
 }
 
 /* --- one bank, all banks ------------------------------------------------------------------------
@@ -221,10 +219,11 @@ static tn_status plan_bank_run(plan_call *call, tn_bank_id which, plan_bank *ban
     TN_TRY(plan_fill(bank, call->error));
     TN_TRY(plan_refuse(call->planner, p->needs, call->error));
     TN_TRY(tn_problem_lower_bound(call->problem, which, &p->lower_bound, &step, call->error));
+    TN_TRY(plan_refuse_height(call->problem, which, p->lower_bound, call->error));
     if (p->has_capacity && p->lower_bound > p->capacity)
         TN_FAIL(call->error, TN_E_INFEASIBLE,
-                "%s: %" PRIu64 " bytes are live at step %" PRId64 ", the capacity is %" PRIu64,
-                call->problem->banks[which].name, p->lower_bound, step, p->capacity);
+                "%s: step %" PRId64 " needs at least %" PRIu64 " bytes, the capacity is %" PRIu64,
+                call->problem->banks[which].name, step, p->lower_bound, p->capacity);
     TN_TRY(tn__run_create(&run, p, call->planner, call->error));
     tn_status status = tn__run_solve(&run);
     call->layout.work += run.work;
@@ -243,7 +242,8 @@ static tn_status plan_banks(plan_call *call) {
     double timeout_s = call->options.timeout_s;
     for (tn_bank_id which = 0; which < call->problem->bank_count; which++) {
         uint64_t capacity = call->problem->banks[which].capacity;
-        if (which == 0 && call->options.capacity != 0) capacity = call->options.capacity;
+        uint64_t asked = which == 0 ? call->options.capacity : 0;
+        if (asked != 0 && (capacity == 0 || asked < capacity)) capacity = asked;
         plan_bank bank = {
             .prepared = {.problem = call->problem,
                          .options = &call->options,
@@ -289,7 +289,7 @@ tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,
         memcpy(&call.options, options, known);
     }
     if (call.options.context == NULL) call.options.context = &problem->context;
-    TN_TRY(plan_refuse_heights(problem, error));
+    TN_TRY(tn__verify_pins(problem, error));
     TN_TRY(tn__layout_create(problem, &call.layout, error));
     call.layout.planner = planner->name;
     call.layout.seed = call.options.seed;

@@ -8,6 +8,8 @@
 #ifndef TN_PLAN_PLANNER_H
 #define TN_PLAN_PLANNER_H
 
+#include <stdatomic.h>
+
 #include <tenure/plan.h>
 
 #include "base/base.h"
@@ -85,6 +87,7 @@ tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_
 uint64_t tn__choose_lowest(const tn_hole *holes, uint32_t count);
 uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count); /* ties: the lowest */
 
+/* A body that would end beyond 2^63 - 1 is not placed there; the run ends with E_STOPPED. */
 void tn__run_place(tn_run *run, uint32_t body, uint64_t offset);
 void tn__run_unplace(tn_run *run, uint32_t body); /* not for pinned bodies */
 bool tn__run_placed(const tn_run *run, uint32_t body);
@@ -105,7 +108,7 @@ uint64_t tn__run_best(const tn_run *run); /* peak of the best placement kept; UI
 tn_status tn__run_work(tn_run *run, uint64_t units);
 uint64_t tn__run_work_left(const tn_run *run); /* UINT64_MAX: no limit */
 /* Set (by anybody, also another thread) when the run is to end: time, cancel. */
-const volatile bool *tn__run_stop(const tn_run *run);
+const atomic_bool *tn__run_stop(const tn_run *run);
 
 /* Scratch that lives until the end of the run; NULL when memory is out. */
 void *tn__run_scratch(tn_run *run, size_t count, size_t item);

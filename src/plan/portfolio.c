@@ -15,7 +15,7 @@ typedef struct portfolio_member {
     tn_error error;
     tn_status status;
     bool ran;
-    volatile bool stop; /* a member before this one has won */
+    atomic_bool stop; /* a member before this one has won */
 } portfolio_member;
 
 typedef struct portfolio {

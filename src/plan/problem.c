@@ -3,7 +3,9 @@
  * Normal form of a body: its pieces are disjoint rectangles, sorted by (first, lo), as long in
  * time as they can be; the hull [first, last) and the alignment are filled in. Everything behind
  * this file may rely on it.
- * Cost of adding: O(k log k + k a) for k pieces of which at most a live at once.
+ * Cost of adding: O(k log k + k a) for k pieces of which at most a live at once. The normal form
+ * can hold k^2 / 4 pieces: where k / 2 upright bars cross k / 2 level ones, no fewer disjoint
+ * rectangles cover them.
  */
 #include "plan/problem.h"
 
@@ -11,6 +13,8 @@
 #include <stdio.h>
 
 #define PROBLEM_ALIGNMENT_MAX ((uint64_t)1 << 40)
+#define PROBLEM_PIECES_MAX (1u << 22) /* of one body in normal form */
+#define PROBLEM_TOTAL_MAX (1u << 30)  /* bodies, and pieces of all: 32 bits count their events */
 
 tn_status tn_problem_create(const tn_context *context, tn_problem **problem, tn_error *error) {
     tn_problem *made = tn__alloc_array(context, 1, sizeof *made);
@@ -89,7 +93,7 @@ static tn_status problem_check_pin(const tn_body *body, uint64_t alignment, tn_e
 
 static tn_status problem_check(const tn_problem *problem, const tn_body *body, uint64_t alignment,
                                tn_error *error) {
-    if (problem->count >= UINT32_MAX - 1) TN_FAIL(error, TN_E_INVALID, "is one body too many");
+    if (problem->count >= PROBLEM_TOTAL_MAX) TN_FAIL(error, TN_E_INVALID, "is one body too many");
     if (body->size > TN__PLAN_HEIGHT_MAX)
         TN_FAIL(error, TN_E_INVALID, "has %" PRIu64 " bytes, more than 2^63", body->size);
     if (!tn__is_power_of_two(alignment) || alignment > PROBLEM_ALIGNMENT_MAX)
@@ -110,8 +114,11 @@ static tn_status problem_check(const tn_problem *problem, const tn_body *body, u
 /* --- normal form: a sweep over time that keeps the union of the open windows --- */
 
 typedef struct problem_sweep {
-    tn_piece *out, *open; /* finished rectangles; those that reach the present time */
-    uint32_t out_count, open_count;
+    const tn_context *context;
+    tn_piece *out; /* finished rectangles; grows */
+    size_t out_count, out_room;
+    tn_piece *open; /* those that reach the present time */
+    uint32_t open_count;
     tn_piece *live; /* input pieces alive now, by lo */
     uint32_t live_count;
 } problem_sweep;
@@ -129,7 +136,7 @@ static int problem_time_order(const void *a, const void *b) {
 
 /* From `now` on the union of the live windows holds: windows that stay are prolonged later, the
  * others are closed at `now`, new ones opened. */
-static void problem_sweep_step(problem_sweep *sweep, int64_t now, tn_piece *fresh) {
+static bool problem_sweep_step(problem_sweep *sweep, int64_t now, tn_piece *fresh) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sweep->live_count; i++) { /* merge neighbours into fresh[] */
         const tn_piece *live = &sweep->live[i];
@@ -139,6 +146,10 @@ static void problem_sweep_step(problem_sweep *sweep, int64_t now, tn_piece *fres
             fresh[count++] = (tn_piece){.first = now, .lo = live->lo, .hi = live->hi};
         }
     }
+    if (sweep->out_count > PROBLEM_PIECES_MAX ||
+        !tn__reserve(sweep->context, &sweep->out, &sweep->out_room,
+                     sweep->out_count + sweep->open_count, sizeof *sweep->out))
+        return false;
     uint32_t at = 0;
     for (uint32_t i = 0; i < sweep->open_count; i++) {
         tn_piece *open = &sweep->open[i];
@@ -153,12 +164,13 @@ static void problem_sweep_step(problem_sweep *sweep, int64_t now, tn_piece *fres
     }
     for (uint32_t i = 0; i < count; i++) sweep->open[i] = fresh[i];
     sweep->open_count = count;
+    return true;
 }
 
-static void problem_sweep_run(problem_sweep *sweep, const tn_piece *pieces, uint32_t count,
-                              const int64_t *times, uint32_t time_count, tn_piece *fresh) {
+static bool problem_sweep_run(problem_sweep *sweep, const tn_piece *pieces, uint32_t count,
+                              const int64_t *times, size_t time_count, tn_piece *fresh) {
     uint32_t next = 0;
-    for (uint32_t t = 0; t < time_count; t++) {
+    for (size_t t = 0; t < time_count; t++) {
         if (t != 0 && times[t] == times[t - 1]) continue;
         uint32_t left = 0;
         for (uint32_t i = 0; i < sweep->live_count; i++)
@@ -170,42 +182,52 @@ static void problem_sweep_run(problem_sweep *sweep, const tn_piece *pieces, uint
                 sweep->live[at] = sweep->live[at - 1];
             sweep->live[at] = pieces[next];
         }
-        problem_sweep_step(sweep, times[t], fresh);
+        if (!problem_sweep_step(sweep, times[t], fresh)) return false;
     }
+    tn_assert(sweep->open_count == 0);
+    return sweep->out_count <= PROBLEM_PIECES_MAX;
 }
 
-/* Writes the normal form of `count` pieces. A closed rectangle costs at least one of the 2k events
- * one of the at most k windows open there, but each event closes and opens only what it changes:
- * its own window's neighbours merge or split, so at most 3 new rectangles per event appear. */
+/* `scratch` holds 4k pieces: sorted input, open, live, fresh. */
+static bool problem_sort_and_sweep(problem_sweep *sweep, const tn_body *body, tn_piece *scratch,
+                                   int64_t *times) {
+    size_t k = body->piece_count;
+    memcpy(scratch, body->pieces, k * sizeof *scratch);
+    qsort(scratch, k, sizeof *scratch, problem_piece_order);
+    for (size_t i = 0; i < k; i++) {
+        times[2 * i] = scratch[i].first;
+        times[2 * i + 1] = scratch[i].last;
+    }
+    qsort(times, 2 * k, sizeof *times, problem_time_order);
+    sweep->open = scratch + k;
+    sweep->live = scratch + 2 * k;
+    if (!problem_sweep_run(sweep, scratch, (uint32_t)k, times, 2 * k, scratch + 3 * k))
+        return false;
+    qsort(sweep->out, sweep->out_count, sizeof *sweep->out, problem_piece_order);
+    return true;
+}
+
 static tn_status problem_normalise(tn_problem *problem, const tn_body *body, tn_piece **pieces,
                                    uint32_t *count, tn_error *error) {
     const tn_context *context = &problem->context;
-    size_t k = body->piece_count, room = 3 * 2 * k + 2;
-    tn_piece *scratch = tn__alloc_array(context, room + 4 * k, sizeof *scratch);
+    size_t k = body->piece_count;
+    tn_piece *scratch = tn__alloc_array(context, 4 * k, sizeof *scratch);
     int64_t *times = tn__alloc_array(context, 2 * k, sizeof *times);
-    tn_status status = TN_OK;
-    if (scratch == NULL || times == NULL) {
-        status = tn__no_memory(error, "the pieces of a body");
-    } else {
-        tn_piece *sorted = scratch + room;
-        memcpy(sorted, body->pieces, k * sizeof *sorted);
-        qsort(sorted, k, sizeof *sorted, problem_piece_order);
-        for (size_t i = 0; i < k; i++) {
-            times[2 * i] = sorted[i].first;
-            times[2 * i + 1] = sorted[i].last;
-        }
-        qsort(times, 2 * k, sizeof *times, problem_time_order);
-        problem_sweep sweep = {.out = scratch, .open = sorted + k, .live = sorted + 2 * k};
-        problem_sweep_run(&sweep, sorted, (uint32_t)k, times, (uint32_t)(2 * k), sorted + 3 * k);
-        tn_assert(sweep.open_count == 0 && sweep.out_count <= room);
-        qsort(scratch, sweep.out_count, sizeof *scratch, problem_piece_order);
-        *count = sweep.out_count;
-        *pieces = tn__arena_copy(&problem->arena, scratch, sweep.out_count * sizeof *scratch);
-        if (*pieces == NULL) status = tn__no_memory(error, "the pieces of a body");
+    problem_sweep sweep = {.context = context};
+    bool done =
+        scratch != NULL && times != NULL && problem_sort_and_sweep(&sweep, body, scratch, times);
+    if (done) {
+        *count = (uint32_t)sweep.out_count;
+        *pieces = tn__arena_copy(&problem->arena, sweep.out, *count * sizeof *sweep.out);
     }
-    tn__free(context, scratch, (room + 4 * k) * sizeof *scratch);
+    tn__free(context, sweep.out, sweep.out_room * sizeof *sweep.out);
+    tn__free(context, scratch, 4 * k * sizeof *scratch);
     tn__free(context, times, 2 * k * sizeof *times);
-    return status;
+    if (sweep.out_count > PROBLEM_PIECES_MAX)
+        TN_FAIL(error, TN_E_INVALID, "has pieces that cut each other into more than %u",
+                PROBLEM_PIECES_MAX);
+    if (!done || *pieces == NULL) return tn__no_memory(error, "the pieces of a body");
+    return TN_OK;
 }
 
 static tn_status problem_store_pieces(tn_problem *problem, tn_body *body, tn_error *error) {
@@ -220,6 +242,8 @@ static tn_status problem_store_pieces(tn_problem *problem, tn_body *body, tn_err
         if (pieces == NULL) return tn__no_memory(error, "the pieces of a body");
         count = 1;
     }
+    if (count > PROBLEM_TOTAL_MAX - problem->piece_count)
+        TN_FAIL(error, TN_E_INVALID, "has more pieces than fit in a problem");
     for (uint32_t i = 0; i < count; i++) {
         if (i == 0 || pieces[i].first < body->first) body->first = pieces[i].first;
         if (i == 0 || pieces[i].last > body->last) body->last = pieces[i].last;
@@ -238,22 +262,23 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
         made.flags |= TN_BODY_DEFAULT_ALIGNED;
     }
     if (made.pieces == NULL) made.piece_count = 0;
+    if (!tn__reserve(&problem->context, &problem->bodies, &problem->room, problem->count + 1,
+                     sizeof *problem->bodies))
+        return tn__no_memory(error, "a body");
     tn_status status = problem_check(problem, &made, made.alignment, error);
+    if (status == TN_OK) status = problem_store_pieces(problem, &made, error);
     if (status != TN_OK) {
         char name[24];
         snprintf(name, sizeof name, "%zu", problem->count);
         return tn__where(error, status, "body '%s'", made.name != NULL ? made.name : name);
     }
-    if (!tn__reserve(&problem->context, &problem->bodies, &problem->room, problem->count + 1,
-                     sizeof *problem->bodies))
-        return tn__no_memory(error, "a body");
-    TN_TRY(problem_store_pieces(problem, &made, error));
     if (made.name != NULL) {
         made.name = tn__arena_string(&problem->arena, made.name, strlen(made.name));
         if (made.name == NULL) return tn__no_memory(error, "a name");
     }
     if (id != NULL) *id = (tn_body_id)problem->count;
     problem->bodies[problem->count++] = made;
+    problem->piece_count += made.piece_count;
     return TN_OK;
 }
 

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 
 #define RUN_SCAN_MAX 32768u
-#define RUN_LOOK_EVERY 64u /* units of work between two looks at the clock */
+#define RUN_LOOK_EVERY 256u /* units of work between two looks at the clock */
 
 /* --- making and ending --- */
 
@@ -95,7 +95,7 @@ bool tn__run_has_capacity(const tn_run *run) { return run->prepared->has_capacit
 uint32_t tn__run_threads(const tn_run *run) { return run->threads > 0 ? run->threads : 1; }
 const tn_context *tn__run_context(const tn_run *run) { return &run->prepared->context; }
 uint64_t tn__run_best(const tn_run *run) { return run->best_peak; }
-const volatile bool *tn__run_stop(const tn_run *run) { return &run->stop; }
+const atomic_bool *tn__run_stop(const tn_run *run) { return &run->stop; }
 bool tn__run_placed(const tn_run *run, uint32_t body) { return run->placed[body] != 0; }
 
 uint64_t tn__run_offset(const tn_run *run, uint32_t body) {
@@ -108,8 +108,10 @@ uint64_t tn__run_offset(const tn_run *run, uint32_t body) {
 static void run_look(tn_run *run) {
     const tn__prepared *prepared = run->prepared;
     const tn_context *context = &prepared->context;
-    if (prepared->deadline_s != 0 && tn__clock_s() >= prepared->deadline_s)
-        run->stop = run->timed_out = true;
+    if (prepared->deadline_s != 0 && tn__clock_s() >= prepared->deadline_s) {
+        run->timed_out = true;
+        run->stop = true;
+    }
     if (run->outer != NULL && (run->outer->stop || *run->outer_stop)) run->stop = true;
     if (run->other_thread || context->progress == NULL) return;
     if (context->progress(context->self, "plan", run->work, run->work_limit)) return;
@@ -117,8 +119,14 @@ static void run_look(tn_run *run) {
     if (run->outer != NULL) run->outer->stop = true;
 }
 
+static tn_status run_refuse_height(const tn_run *run) {
+    TN_FAIL(run->error, TN_E_STOPPED, "planner %s would end beyond 2^63 - 1 bytes; try another",
+            run->planner->name);
+}
+
 tn_status tn__run_work(tn_run *run, uint64_t units) {
     run->work += units;
+    if (run->too_high) return run_refuse_height(run);
     if (run->work >= run->next_look) {
         run->next_look = run->work + RUN_LOOK_EVERY;
         run_look(run);
@@ -229,6 +237,10 @@ static void run_level_shift(tn_run *run, uint32_t from, uint32_t to) {
 void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     tn_assert(!run->placed[body]);
     const tn_run_body *facts = &run->prepared->bodies[body];
+    if (offset > TN__PLAN_HEIGHT_MAX - facts->size) { /* sizes and pins are below it: problem.c */
+        run->too_high = true;
+        offset = 0;
+    }
     run->placed[body] = 1;
     if (!run->scans) {
         run->offset[body] = offset;
@@ -474,6 +486,7 @@ void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets) {
 }
 
 tn_status tn__run_keep(tn_run *run) {
+    if (run->too_high) return run_refuse_height(run);
     for (uint32_t i = 0; i < run->prepared->count; i++)
         if (!run->placed[i])
             TN_FAIL(run->error, TN_E_INTERNAL, "planner %s left body %u without an offset",
@@ -488,11 +501,14 @@ void tn__run_raise_bound(tn_run *run, uint64_t bytes) {
 
 tn_status tn__run_solve(tn_run *run) {
     tn_error *error = run->error;
+    if (error != NULL) *error = (tn_error){.status = TN_OK};
     tn_status status = run->planner->solve(run);
     bool complete = true;
     for (uint32_t i = 0; i < run->prepared->count && complete; i++) complete = run->placed[i] != 0;
     if (status == TN_OK && (complete || run->best_peak == UINT64_MAX)) status = tn__run_keep(run);
     if (status == TN_E_STOPPED && run->best_peak != UINT64_MAX) status = TN_OK;
     if (status == TN_OK && error != NULL) *error = (tn_error){.status = TN_OK};
+    if (status != TN_OK && error != NULL && error->status != status)
+        TN_FAIL(error, status, "planner %s: %s", run->planner->name, tn_status_message(status));
     return status;
 }

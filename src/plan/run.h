@@ -51,11 +51,12 @@ struct tn_run {
     uint64_t lower_bound;
     uint64_t work, work_limit, next_look; /* next_look: work at which the clock is read again */
     uint32_t threads;
-    tn_run *outer;                   /* the run that made this one, or NULL */
-    const volatile bool *outer_stop; /* set by it when this run is no longer needed */
-    bool other_thread;               /* not the caller's: no progress from here */
-    volatile bool stop;
+    tn_run *outer;                 /* the run that made this one, or NULL */
+    const atomic_bool *outer_stop; /* set by it when this run is no longer needed */
+    bool other_thread;             /* not the caller's: no progress from here */
+    atomic_bool stop;
     bool timed_out, out_of_work;
+    bool too_high; /* a body was placed with its end beyond TN__PLAN_HEIGHT_MAX */
     tn__arena scratch;
 };
 

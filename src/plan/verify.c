@@ -4,7 +4,9 @@
  * so a new one can only meet its nearest neighbour below or above. Pieces are ranked by their
  * lowest byte; the live ranks are a set of bits with summaries (64 to one), in which the nearest
  * neighbours are found in a handful of word operations. When a conflict shows, the live pieces of
- * that step are sorted once to name the lowest byte that is shared.
+ * that step are gone through once to name the lowest byte that is shared. Of everything that is
+ * wrong, the conflict first in time, then by byte, is the one reported; what is wrong with a body
+ * by itself (alignment, pin, capacity) counts from its first step and its offset.
  *
  * Cost: O((n + k) log n) for n pieces, k = 0 or 1 conflict; O(n) memory.
  */
@@ -111,30 +113,32 @@ static tn_status verify_fail(const tn_problem *problem, const tn_conflict *found
     }
 }
 
+/* Keeps the conflict that is first in time, then by byte; of equals the one it has. */
+static void verify_consider(tn_conflict *first, const tn_conflict *found) {
+    bool later = found->step != first->step ? found->step > first->step : found->lo >= first->lo;
+    if (first->reason == TN_CONFLICT_NONE || !later) *first = *found;
+}
+
 /* --- each body by itself --- */
 
-static bool verify_body(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
-                        tn_conflict *found) {
+static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
+                        tn_conflict *first) {
     const tn_body *body = &problem->bodies[id];
-    uint64_t offset = layout->offset[id], end = offset;
-    uint64_t capacity = problem->banks[body->bank].capacity;
-    *found = (tn_conflict){.a = id, .b = id, .step = body->first, .lo = offset};
-    if (!tn__add(offset, body->size, &end)) {
-        found->reason = TN_CONFLICT_OVERFLOW;
-        return false;
-    }
-    found->hi = end;
-    if (offset % body->alignment != 0) {
-        found->reason = TN_CONFLICT_ALIGNMENT;
+    uint64_t offset = layout->offset[id], capacity = problem->banks[body->bank].capacity;
+    tn_conflict found = {.a = id, .b = id, .step = body->first, .lo = offset};
+    if (!tn__add(offset, body->size, &found.hi)) {
+        found.reason = TN_CONFLICT_OVERFLOW;
+    } else if (offset % body->alignment != 0) {
+        found.reason = TN_CONFLICT_ALIGNMENT;
     } else if ((body->flags & TN_BODY_PINNED) && offset != body->offset) {
-        found->reason = TN_CONFLICT_PIN;
-        found->hi = body->offset;
-    } else if (body->size != 0 && capacity != 0 && end > capacity) {
-        found->reason = TN_CONFLICT_CAPACITY;
-    } else if (body->size != 0 && end > layout->bank_peak[body->bank]) {
-        found->reason = TN_CONFLICT_PEAK;
+        found.reason = TN_CONFLICT_PIN;
+        found.hi = body->offset;
+    } else if (body->size != 0 && capacity != 0 && found.hi > capacity) {
+        found.reason = TN_CONFLICT_CAPACITY;
+    } else if (body->size != 0 && found.hi > layout->bank_peak[body->bank]) {
+        found.reason = TN_CONFLICT_PEAK;
     }
-    return found->reason == TN_CONFLICT_NONE;
+    if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
 }
 
 /* --- all bodies of a bank over time --- */
@@ -202,39 +206,38 @@ static bool verify_sweep(const verify_piece *pieces, uint32_t count, const verif
     return true;
 }
 
-static uint32_t verify_gather(const tn_problem *problem, const tn_layout *layout, tn_bank_id bank,
+/* What is to be swept: all bodies at `offsets`, or, when it is NULL, the pinned ones at their pins.
+ * A body that ends beyond 64 bits has no place; it is a conflict by itself. */
+static uint32_t verify_gather(const tn_problem *problem, const uint64_t *offsets, tn_bank_id bank,
                               verify_piece *pieces) {
     uint32_t count = 0;
-    for (tn_body_id id = 0; id < layout->body_count; id++) {
+    for (size_t id = 0; id < problem->count; id++) {
         const tn_body *body = &problem->bodies[id];
-        if (body->bank != bank) continue;
+        if (body->bank != bank || (offsets == NULL && !(body->flags & TN_BODY_PINNED))) continue;
+        uint64_t offset = offsets != NULL ? offsets[id] : body->offset;
+        if (offset > UINT64_MAX - body->size) continue;
         for (uint32_t k = 0; k < body->piece_count; k++) {
             const tn_piece *piece = &body->pieces[k];
-            pieces[count++] =
-                (verify_piece){piece->first, piece->last, layout->offset[id] + piece->lo,
-                               layout->offset[id] + piece->hi, id};
+            pieces[count++] = (verify_piece){piece->first, piece->last, offset + piece->lo,
+                                             offset + piece->hi, (tn_body_id)id};
         }
     }
     return count;
 }
 
-/* Checks the banks one after the other and keeps the conflict that is first in time. */
-static tn_status verify_overlaps(const tn_problem *problem, const tn_layout *layout,
+/* Sweeps the banks one after the other. */
+static tn_status verify_overlaps(const tn_problem *problem, const uint64_t *offsets,
                                  tn_conflict *first, tn_error *error) {
     const tn_context *context = &problem->context;
-    size_t room = 0;
-    for (size_t i = 0; i < problem->count; i++) room += problem->bodies[i].piece_count;
+    size_t room = problem->piece_count;
     if (room == 0) return TN_OK;
-    if (room > UINT32_MAX / 2) TN_FAIL(error, TN_E_INVALID, "more than 2^31 pieces");
     size_t words = verify_set_words((uint32_t)room);
     verify_piece *pieces = tn__alloc_array(context, room, sizeof *pieces);
     verify_event *events = tn__alloc_array(context, 2 * room, sizeof *events);
     uint64_t *bits = tn__alloc_array(context, words, sizeof *bits);
-    tn_status status = TN_OK;
-    if (pieces == NULL || events == NULL || bits == NULL)
-        status = tn__no_memory(error, "the verifier");
-    for (tn_bank_id bank = 0; status == TN_OK && bank < layout->bank_count; bank++) {
-        uint32_t count = verify_gather(problem, layout, bank, pieces);
+    bool fits = pieces != NULL && events != NULL && bits != NULL;
+    for (tn_bank_id bank = 0; fits && bank < problem->bank_count; bank++) {
+        uint32_t count = verify_gather(problem, offsets, bank, pieces);
         if (count == 0) continue;
         qsort(pieces, count, sizeof *pieces, verify_by_byte);
         for (uint32_t rank = 0; rank < count; rank++) {
@@ -246,28 +249,40 @@ static tn_status verify_overlaps(const tn_problem *problem, const tn_layout *lay
         verify_set live;
         tn_conflict found = {0};
         verify_set_init(&live, bits, count);
-        if (verify_sweep(pieces, count, events, &live, &found)) continue;
-        if (first->reason == TN_CONFLICT_NONE || found.step < first->step) *first = found;
+        if (!verify_sweep(pieces, count, events, &live, &found)) verify_consider(first, &found);
     }
     tn__free(context, pieces, room * sizeof *pieces);
     tn__free(context, events, 2 * room * sizeof *events);
     tn__free(context, bits, words * sizeof *bits);
-    return status;
+    return fits ? TN_OK : tn__no_memory(error, "the verifier");
 }
 
 tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
                            tn_conflict *conflict, tn_error *error) {
-    tn_conflict found = {0};
+    tn_conflict first = {0};
     if (layout->body_count != problem->count || layout->bank_count != problem->bank_count) {
-        found.reason = TN_CONFLICT_COUNT;
-        return verify_fail(problem, &found, conflict, error);
+        first.reason = TN_CONFLICT_COUNT;
+        return verify_fail(problem, &first, conflict, error);
     }
-    for (tn_body_id id = 0; id < layout->body_count; id++)
-        if (!verify_body(problem, layout, id, &found))
-            return verify_fail(problem, &found, conflict, error);
-    found = (tn_conflict){0};
-    TN_TRY(verify_overlaps(problem, layout, &found, error));
-    if (found.reason != TN_CONFLICT_NONE) return verify_fail(problem, &found, conflict, error);
-    if (conflict != NULL) *conflict = found;
+    for (tn_body_id id = 0; id < layout->body_count; id++) verify_body(problem, layout, id, &first);
+    TN_TRY(verify_overlaps(problem, layout->offset, &first, error));
+    if (first.reason != TN_CONFLICT_NONE) return verify_fail(problem, &first, conflict, error);
+    if (conflict != NULL) *conflict = first;
     return TN_OK;
+}
+
+tn_status tn__verify_pins(const tn_problem *problem, tn_error *error) {
+    tn_conflict first = {0};
+    size_t pins = 0;
+    for (size_t i = 0; i < problem->count; i++)
+        pins += (problem->bodies[i].flags & TN_BODY_PINNED) != 0;
+    if (pins < 2) return TN_OK;
+    TN_TRY(verify_overlaps(problem, NULL, &first, error));
+    if (first.reason == TN_CONFLICT_NONE) return TN_OK;
+    char a[TN__BODY_TEXT_MAX], b[TN__BODY_TEXT_MAX];
+    TN_FAIL(error, TN_E_INFEASIBLE,
+            "%s and %s are pinned where they share bytes [%" PRIu64 ", %" PRIu64
+            ") at step %" PRId64 "; no layout can keep both pins",
+            tn__body_text(problem, first.a, a), tn__body_text(problem, first.b, b), first.lo,
+            first.hi, first.step);
 }

@@ -27,15 +27,43 @@ static void each_nonsense_is_refused_with_its_body(void **state) {
     tn_problem_destroy(problem);
 }
 
-static void sizes_that_add_up_to_too_much_are_refused(void **state) {
+static void more_bytes_at_once_than_addresses_are_refused(void **state) {
     (void)state;
     tn_problem *problem;
     tn_layout layout = {0};
+    uint64_t bound;
     assert_ok(tn_problem_create(NULL, &problem, &failure));
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         assert_ok(
             tn_problem_add(problem, &(tn_body){.size = 1ull << 61, .last = 1}, NULL, &failure));
     assert_int_equal(tn_plan(problem, NULL, &layout, &failure), TN_E_INVALID);
+    assert_null(layout.offset);
+    for (int i = 0; i < 8; i++)
+        assert_ok(
+            tn_problem_add(problem, &(tn_body){.size = 1ull << 61, .last = 1}, NULL, &failure));
+    assert_ok(tn_problem_lower_bound(problem, 0, &bound, NULL, &failure));
+    assert_true(bound == UINT64_MAX);
+    tn_problem_destroy(problem);
+}
+
+static void the_largest_sizes_are_planned(void **state) {
+    (void)state;
+    tn_problem *problem;
+    tn_layout layout;
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (int64_t i = 0; i < 3; i++) /* each takes all the addresses, one after the other */
+        assert_ok(tn_problem_add(
+            problem,
+            &(tn_body){.size = INT64_MAX, .first = INT64_MAX - 3 + i, .last = INT64_MAX - 2 + i},
+            NULL, &failure));
+    assert_ok(tn_plan(problem, NULL, &layout, &failure));
+    assert_true(layout.peak == INT64_MAX && layout.verdict == TN_VERDICT_OPTIMAL);
+    tn_layout_release(&layout);
+    assert_true(tn_problem_naive(problem) == UINT64_MAX);
+    options.planner = "naive"; /* three times as much is no address */
+    assert_int_equal(tn_plan(problem, &options, &layout, &failure), TN_E_STOPPED);
+    assert_non_null(strstr(failure.message, "2^63"));
     tn_problem_destroy(problem);
 }
 
@@ -71,6 +99,55 @@ static void pieces_become_disjoint_and_cover_the_same_cells(void **state) {
     }
 }
 
+/* Level bars crossed by upright ones fall into far more rectangles than there were bars. */
+static void bars_that_cross_become_a_grid(void **state) {
+    (void)state;
+    enum { BARS = 60 };
+    tn_piece pieces[2 * BARS];
+    for (uint32_t i = 0; i < BARS; i++) {
+        pieces[2 * i] = (tn_piece){.first = 0, .last = 1000, .lo = 2 * i, .hi = 2 * i + 1};
+        pieces[2 * i + 1] = (tn_piece){.first = 2 * i + 1, .last = 2 * i + 2, .hi = 2 * BARS};
+    }
+    tn_problem *problem;
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    tn_body body = {.size = 2 * BARS, .pieces = pieces, .piece_count = 2 * BARS};
+    assert_ok(tn_problem_add(problem, &body, NULL, &failure));
+    assert_int_equal(tn_problem_body(problem, 0)->piece_count, BARS * (BARS + 1) + BARS);
+    tn_problem_destroy(problem);
+}
+
+static void pins_that_meet_leave_no_layout(void **state) {
+    (void)state;
+    tn_problem *problem;
+    tn_layout layout = {0};
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (uint64_t i = 0; i < 3; i++) { /* 0 and 1 touch, 1 and 2 share byte 15 */
+        tn_body body = {.size = 8, .last = 2, .flags = TN_BODY_PINNED, .offset = 8 * i - i / 2};
+        assert_ok(tn_problem_add(problem, &body, NULL, &failure));
+        assert_int_equal(tn_plan(problem, NULL, &layout, &failure),
+                         i < 2 ? TN_OK : TN_E_INFEASIBLE);
+        if (i < 2) tn_layout_release(&layout);
+    }
+    assert_null(layout.offset);
+    assert_non_null(strstr(failure.message, "body 1 and body 2"));
+    assert_non_null(strstr(failure.message, "[15, 16)"));
+    tn_problem_destroy(problem);
+}
+
+static void a_pinned_body_of_no_bytes_raises_nothing(void **state) {
+    (void)state;
+    tn_problem *problem;
+    tn_layout layout;
+    tn_body far = {.last = 2, .flags = TN_BODY_PINNED, .offset = 1000};
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    assert_ok(tn_problem_add(problem, &far, NULL, &failure));
+    assert_ok(tn_problem_add(problem, &(tn_body){.size = 8, .last = 2}, NULL, &failure));
+    assert_ok(tn_plan(problem, NULL, &layout, &failure));
+    assert_true(layout.peak == 8 && layout.offset[0] == 1000);
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+}
+
 static void the_default_alignment_reaches_bodies_that_gave_none(void **state) {
     (void)state;
     tn_problem *problem;
@@ -89,7 +166,11 @@ static void the_default_alignment_reaches_bodies_that_gave_none(void **state) {
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_nonsense_is_refused_with_its_body),
-        cmocka_unit_test(sizes_that_add_up_to_too_much_are_refused),
+        cmocka_unit_test(more_bytes_at_once_than_addresses_are_refused),
+        cmocka_unit_test(the_largest_sizes_are_planned),
+        cmocka_unit_test(bars_that_cross_become_a_grid),
+        cmocka_unit_test(pins_that_meet_leave_no_layout),
+        cmocka_unit_test(a_pinned_body_of_no_bytes_raises_nothing),
         cmocka_unit_test(pieces_become_disjoint_and_cover_the_same_cells),
         cmocka_unit_test(the_default_alignment_reaches_bodies_that_gave_none),
     };

@@ -1,23 +1,33 @@
 /* naive.c - every body in memory of its own, end to end: what memory costs without any reuse.
  *
- * The baseline of every report. Pinned bodies stay where they are, the others begin above them.
- * Cost: O(n).
+ * The baseline of every report. The largest alignments come first: when every body ends where its
+ * own alignment lets it, all that follow begin right there, so the height never exceeds
+ * tn_problem_naive. Pinned bodies stay where they are, the others begin above them.
+ * Cost: O(n log n).
  */
 #include "plan/planner.h"
 
+static int naive_compare(const tn_run_body *a, const tn_run_body *b) {
+    return (a->alignment < b->alignment) - (a->alignment > b->alignment);
+}
+
 static tn_status naive_solve(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
+    const uint32_t *order;
+    uint32_t count;
     uint64_t top = 0;
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
-        if (!tn__run_placed(run, i)) continue;
+        if (!tn__run_placed(run, i) || bodies[i].size == 0) continue;
         uint64_t end = tn__run_offset(run, i) + bodies[i].size;
         if (end > top) top = end;
     }
-    for (uint32_t i = 0; i < tn__run_count(run); i++) {
-        if (tn__run_placed(run, i)) continue;
-        uint64_t offset = (top + bodies[i].alignment - 1) & ~(bodies[i].alignment - 1);
-        tn__run_place(run, i, offset);
-        top = offset + bodies[i].size;
+    TN_TRY(tn__run_order(run, naive_compare, &order, &count));
+    for (uint32_t i = 0; i < count; i++) {
+        TN_TRY(tn__run_work(run, 1));
+        const tn_run_body *body = &bodies[order[i]];
+        uint64_t offset = (top + body->alignment - 1) & ~(body->alignment - 1);
+        tn__run_place(run, order[i], offset);
+        top = offset + body->size;
     }
     return TN_OK;
 }

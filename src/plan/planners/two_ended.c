@@ -58,8 +58,10 @@ static int two_ended_compare(const tn_run_body *a, const tn_run_body *b) {
     return (a->first > b->first) - (a->first < b->first);
 }
 
+/* Saturates, as all sums here: tn__run_place refuses what lies too high. */
 static uint64_t two_ended_align(uint64_t value, uint64_t alignment) {
-    return (value + alignment - 1) & ~(alignment - 1);
+    uint64_t aligned = UINT64_MAX;
+    return tn__align_up(value, alignment, &aligned) ? aligned : UINT64_MAX;
 }
 
 typedef struct two_ended_try {
@@ -68,13 +70,14 @@ typedef struct two_ended_try {
     uint32_t length; /* bodies that live at least this long go to the front */
     uint64_t *place; /* [body]: front, its offset; end, its far edge counted from the end */
     two_ended_side front, back;
-    uint64_t alignment; /* the largest: the height is a multiple of it */
+    uint64_t alignment; /* the largest at the end: the height is a multiple of it */
 } two_ended_try;
 
 /* Runs the pointers over time; the height is the largest sum of both. */
 static tn_status two_ended_bump(tn_run *run, two_ended_try *attempt, uint64_t *height) {
     const tn_run_body *bodies = tn__run_bodies(run);
     attempt->front.count = attempt->back.count = 0;
+    attempt->alignment = 1;
     *height = 0;
     for (uint32_t i = 0; i < attempt->count; i++) {
         uint32_t id = attempt->order[i];
@@ -84,13 +87,15 @@ static tn_status two_ended_bump(tn_run *run, two_ended_try *attempt, uint64_t *h
         TN_TRY(tn__run_work(run, 1));
         if (body->last - body->first >= attempt->length) {
             attempt->place[id] = two_ended_align(front, body->alignment);
-            front = attempt->place[id] + body->size;
+            front = tn__add_sat(attempt->place[id], body->size);
             two_ended_push(&attempt->front, (two_ended_live){front, body->last});
         } else {
-            back = attempt->place[id] = two_ended_align(back + body->size, body->alignment);
+            back = two_ended_align(tn__add_sat(back, body->size), body->alignment);
+            attempt->place[id] = back;
             two_ended_push(&attempt->back, (two_ended_live){back, body->last});
+            if (body->alignment > attempt->alignment) attempt->alignment = body->alignment;
         }
-        if (front + back > *height) *height = front + back;
+        if (tn__add_sat(front, back) > *height) *height = tn__add_sat(front, back);
     }
     *height = two_ended_align(*height, attempt->alignment);
     return TN_OK;
@@ -100,8 +105,10 @@ static void two_ended_place(tn_run *run, const two_ended_try *attempt, uint64_t 
     const tn_run_body *bodies = tn__run_bodies(run);
     for (uint32_t i = 0; i < attempt->count; i++) {
         uint32_t id = attempt->order[i];
-        bool is_long = bodies[id].last - bodies[id].first >= attempt->length;
-        tn__run_place(run, id, is_long ? attempt->place[id] : height - attempt->place[id]);
+        uint64_t offset = attempt->place[id];
+        if (bodies[id].last - bodies[id].first < attempt->length)
+            offset = height < UINT64_MAX ? height - offset : UINT64_MAX; /* or refused: too high */
+        tn__run_place(run, id, offset);
     }
 }
 
@@ -124,16 +131,13 @@ static uint32_t *two_ended_prepare(tn_run *run, two_ended_try *attempt) {
         !attempt->back.live || tn__run_order(run, two_ended_compare, &order, &attempt->count))
         return NULL;
     memcpy(attempt->order, order, attempt->count * sizeof *order);
-    for (uint32_t i = 0; i < n; i++) {
-        lengths[i] = bodies[i].last - bodies[i].first;
-        if (bodies[i].alignment > attempt->alignment) attempt->alignment = bodies[i].alignment;
-    }
+    for (uint32_t i = 0; i < n; i++) lengths[i] = bodies[i].last - bodies[i].first;
     qsort(lengths, n, sizeof *lengths, two_ended_length_order);
     return lengths;
 }
 
 static tn_status two_ended_solve(tn_run *run) {
-    two_ended_try attempt = {.alignment = 1};
+    two_ended_try attempt = {0};
     const uint32_t *lengths = two_ended_prepare(run, &attempt);
     uint32_t n = tn__run_count(run), tried = 0, best_length = 0;
     uint64_t height, best_height = UINT64_MAX;
