@@ -117,10 +117,13 @@ void tn__search_destroy(tn__search *search) {
     tn__free(&context, search, sizeof *search);
 }
 
-static bool search_twins(const tn__search_body *a, const tn__search_body *b) {
-    return a->first == b->first && a->last == b->last && a->size == b->size &&
-           a->alignment == b->alignment && a->piece_count == 1 && b->piece_count == 1 &&
-           a->pin == TN__SEARCH_FREE && b->pin == TN__SEARCH_FREE;
+static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) {
+    const tn__search_body *a = &input->bodies[i], *b = &input->bodies[k];
+    if (a->piece_count != 1 || b->piece_count != 1) return false;
+    const tn__search_piece *p = &input->pieces[a->piece_first], *q = &input->pieces[b->piece_first];
+    return p->first == q->first && p->last == q->last && p->lo == q->lo && p->hi == q->hi &&
+           a->size == b->size && a->alignment == b->alignment && a->pin == TN__SEARCH_FREE &&
+           b->pin == TN__SEARCH_FREE;
 }
 
 /* What does not change between searches: random keys, twins. */
@@ -134,8 +137,7 @@ static void search_prepare(tn__search *search) {
         for (uint32_t k = 0; k < body->conflict_count; k++) {
             uint32_t other = input->conflicts[body->conflict_first + k].other;
             bool later = search->twin[i] == i || other > search->twin[i];
-            if (other < i && later && search_twins(body, &input->bodies[other]))
-                search->twin[i] = other;
+            if (other < i && later && search_twins(input, i, other)) search->twin[i] = other;
         }
     }
 }

@@ -102,6 +102,26 @@ static void exact_is_never_contradicted_by_trying_everything(void **state) {
     print_message("proved %u of 600, %u of them of plain buffers\n", proved, plain);
 }
 
+/* Equal sizes and lives, but one window is half: taking the two for interchangeable loses 5. */
+static void bodies_with_other_windows_are_no_twins(void **state) {
+    (void)state;
+    tn_problem *problem;
+    tn_layout layout;
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    const tn_piece upper = {-2, 1, 1, 2}, middle[] = {{-1, 4, 1, 3}, {4, 7, 2, 3}};
+    const tn_body bodies[] = {{.size = 2, .pieces = &upper, .piece_count = 1},
+                              {.size = 3, .pieces = middle, .piece_count = 2},
+                              {.size = 2, .first = -2, .last = 1}};
+    options.planner = "exact";
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (size_t i = 0; i < 3; i++) assert_ok(tn_problem_add(problem, &bodies[i], NULL, &failure));
+    assert_int_equal(optimum(problem, 100), 5);
+    assert_ok(tn_plan(problem, &options, &layout, &failure));
+    assert_int_equal(layout.peak, 5);
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+}
+
 static void without_alignment_the_bound_is_the_peak_of_live_bytes(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -132,6 +152,7 @@ int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bound_is_never_above_the_optimum),
         cmocka_unit_test(exact_is_never_contradicted_by_trying_everything),
+        cmocka_unit_test(bodies_with_other_windows_are_no_twins),
         cmocka_unit_test(without_alignment_the_bound_is_the_peak_of_live_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
