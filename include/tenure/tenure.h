@@ -4,6 +4,7 @@
 
 #include <tenure/graph.h>
 #include <tenure/import.h>
+#include <tenure/objects.h>
 #include <tenure/plan.h>
 #include <tenure/program.h>
 #include <tenure/report.h>

@@ -1,0 +1,272 @@
+/* records.c - records for shared objects from CSV: sizes may be vectors such as 2x8 or 1x16x16x3.
+ *
+ * The columns are those of csv.c: `id`, `lower`, `upper` (or `end`, then inclusive), `size`,
+ * optional `alignment`. Columns that mean a constraint which shared objects do not have are refused
+ * rather than passed over. All sizes of a file have one rank: 1 bytes, 2 and 3 vectors, 4 shapes.
+ * Cost: O(bytes).
+ */
+#include <tenure/objects.h>
+
+#include "base/base.h"
+
+#include <inttypes.h>
+
+enum { RECORDS_ID, RECORDS_LOWER, RECORDS_UPPER, RECORDS_SIZE, RECORDS_ALIGNMENT, RECORDS_COLUMNS };
+
+static const struct {
+    const char *name;
+    int column;
+} records_names[] = {
+    {"id", RECORDS_ID},        {"buffer", RECORDS_ID},
+    {"buffer_id", RECORDS_ID}, {"lower", RECORDS_LOWER},
+    {"begin", RECORDS_LOWER},  {"start", RECORDS_LOWER},
+    {"upper", RECORDS_UPPER},  {"end", RECORDS_UPPER},
+    {"size", RECORDS_SIZE},    {"alignment", RECORDS_ALIGNMENT},
+};
+static const char *const records_refused[] = {"gaps", "bank", "pinned", "group", "stream"};
+
+#define RECORDS_FIELDS_MAX 256u
+
+typedef struct records_text {
+    const char *at;
+    size_t size;
+} records_text;
+
+typedef struct records_reader {
+    const tn_context *context;
+    const char *name;
+    records_text left; /* of the file */
+    uint32_t line, field_count, field_of[RECORDS_COLUMNS];
+    bool inclusive;
+    records_text fields[RECORDS_FIELDS_MAX];
+    tn_object_record *records;
+    char **names;
+    size_t record_room, name_room;
+    uint32_t count;
+    tn_size_kind kind;
+    tn_error *error;
+} records_reader;
+
+static tn_status records_fail(const records_reader *reader, const char *what) {
+    tn_status status = tn__fail(reader->error, TN_E_INVALID, "%s", what);
+    return tn__where(reader->error, status, "%s:%u", reader->name, reader->line);
+}
+
+/* The next line, split at commas; *more is false at the end or at an empty line. */
+static tn_status records_line(records_reader *reader, bool *more) {
+    const char *newline =
+        reader->left.size > 0 ? memchr(reader->left.at, '\n', reader->left.size) : NULL;
+    size_t size = newline != NULL ? (size_t)(newline - reader->left.at) : reader->left.size;
+    records_text line = {reader->left.at, size};
+    size_t step = newline != NULL ? size + 1 : size;
+    if (step > 0) reader->left.at += step;
+    reader->left.size -= step;
+    reader->line++;
+    if (line.size > 0 && line.at[line.size - 1] == '\r') line.size--;
+    reader->field_count = 0;
+    *more = line.size > 0;
+    while (*more) {
+        if (reader->field_count == RECORDS_FIELDS_MAX)
+            return records_fail(reader, "more than 256 columns");
+        const char *comma = line.size > 0 ? memchr(line.at, ',', line.size) : NULL;
+        size_t length = comma != NULL ? (size_t)(comma - line.at) : line.size;
+        reader->fields[reader->field_count++] = (records_text){line.at, length};
+        if (comma == NULL) break;
+        line.at += length + 1;
+        line.size -= length + 1;
+    }
+    return TN_OK;
+}
+
+static bool records_is(records_text field, const char *name) {
+    return field.size == strlen(name) && memcmp(field.at, name, field.size) == 0;
+}
+
+static tn_status records_header(records_reader *reader) {
+    bool more;
+    if (reader->left.size >= 3 && memcmp(reader->left.at, "\xef\xbb\xbf", 3) == 0) {
+        reader->left.at += 3; /* a byte order mark */
+        reader->left.size -= 3;
+    }
+    TN_TRY(records_line(reader, &more));
+    for (int i = 0; i < RECORDS_COLUMNS; i++) reader->field_of[i] = UINT32_MAX;
+    for (uint32_t field = 0; field < reader->field_count; field++) {
+        for (size_t i = 0; i < sizeof records_names / sizeof *records_names; i++)
+            if (records_is(reader->fields[field], records_names[i].name))
+                reader->field_of[records_names[i].column] = field;
+        if (records_is(reader->fields[field], "end")) reader->inclusive = true;
+        for (size_t i = 0; i < sizeof records_refused / sizeof *records_refused; i++)
+            if (records_is(reader->fields[field], records_refused[i]))
+                return records_fail(reader, "shared objects know no gaps, banks, pins, groups or "
+                                            "streams; leave the column out, or plan offsets");
+    }
+    for (int i = RECORDS_ID; i <= RECORDS_SIZE; i++)
+        if (reader->field_of[i] == UINT32_MAX)
+            return records_fail(reader, "the header needs id, lower, upper (or end), size");
+    return TN_OK;
+}
+
+/* A decimal number from the front of `text`, stepped over. */
+static bool records_number(records_text *text, int64_t *value) {
+    bool minus = text->size > 0 && text->at[0] == '-';
+    size_t at = minus, digits = 0;
+    int64_t result = 0;
+    for (; at < text->size && text->at[at] >= '0' && text->at[at] <= '9'; at++, digits++) {
+        int64_t digit = text->at[at] - '0';
+        if (__builtin_mul_overflow(result, 10, &result) ||
+            __builtin_add_overflow(result, minus ? -digit : digit, &result))
+            return false;
+    }
+    text->at += at;
+    text->size -= at;
+    *value = result;
+    return digits > 0;
+}
+
+static bool records_field(const records_reader *reader, int column, int64_t *value) {
+    records_text text = reader->fields[reader->field_of[column]];
+    return records_number(&text, value) && text.size == 0;
+}
+
+static tn_status records_size(records_reader *reader, tn_object_record *record) {
+    records_text text = reader->fields[reader->field_of[RECORDS_SIZE]];
+    uint32_t rank = 0;
+    for (;;) {
+        int64_t extent;
+        if (rank == TN_SIZE_RANK_MAX || !records_number(&text, &extent) || extent < 0)
+            return records_fail(reader, "'size' is no number, nor 2 to 4 numbers such as 2x8");
+        record->size[rank++] = (uint64_t)extent;
+        if (text.size == 0) break;
+        if (text.at[0] != 'x') return records_fail(reader, "'size' should read 64 or 2x8");
+        text.at++;
+        text.size--;
+    }
+    tn_size_kind kind = (tn_size_kind)(rank - 1);
+    if (reader->count > 0 && kind != reader->kind)
+        return records_fail(reader, "'size' has another number of extents than before");
+    reader->kind = kind;
+    return TN_OK;
+}
+
+static tn_status records_keep(records_reader *reader, const tn_object_record *record) {
+    records_text id = reader->fields[reader->field_of[RECORDS_ID]];
+    size_t need = (size_t)reader->count + 1;
+    if (memchr(id.at, '\0', id.size) != NULL) return records_fail(reader, "'id' holds a NUL byte");
+    if (reader->count == UINT32_MAX - 1) return records_fail(reader, "too many rows");
+    if (!tn__reserve(reader->context, &reader->records, &reader->record_room, need,
+                     sizeof *reader->records) ||
+        !tn__reserve(reader->context, &reader->names, &reader->name_room, need,
+                     sizeof *reader->names))
+        return tn__no_memory(reader->error, "records");
+    char *copy = tn__alloc(reader->context, id.size + 1);
+    if (copy == NULL) return tn__no_memory(reader->error, "a name");
+    memcpy(copy, id.at, id.size);
+    copy[id.size] = '\0';
+    reader->names[reader->count] = copy;
+    reader->records[reader->count++] = *record;
+    return TN_OK;
+}
+
+static tn_status records_row(records_reader *reader, uint32_t columns) {
+    tn_object_record record = {0};
+    int64_t alignment = 1;
+    if (reader->field_count != columns)
+        return records_fail(reader, "the row has another number of fields than the header");
+    if (!records_field(reader, RECORDS_LOWER, &record.first) ||
+        !records_field(reader, RECORDS_UPPER, &record.last) ||
+        (reader->inclusive && __builtin_add_overflow(record.last, 1, &record.last)))
+        return records_fail(reader, "'lower' or 'upper' is no whole number of 64 bits");
+    if (record.first >= record.last)
+        return records_fail(reader, "'upper' is not after the start of its buffer");
+    uint32_t field = reader->field_of[RECORDS_ALIGNMENT];
+    if (field != UINT32_MAX && reader->fields[field].size > 0 &&
+        (!records_field(reader, RECORDS_ALIGNMENT, &alignment) || alignment < 1 ||
+         !tn__is_power_of_two((uint64_t)alignment)))
+        return records_fail(reader, "'alignment' is no power of two");
+    record.alignment = (uint64_t)alignment;
+    TN_TRY(records_size(reader, &record));
+    return records_keep(reader, &record);
+}
+
+/* Arrays are handed over with exactly `count` items, as their release expects. */
+static tn_status records_hand_over(records_reader *reader, tn_object_record **records,
+                                   char ***names) {
+    size_t count = reader->count;
+    tn_object_record *own = tn__alloc_array(reader->context, count, sizeof *own);
+    char **own_names = tn__alloc_array(reader->context, count, sizeof *own_names);
+    if (own == NULL || own_names == NULL) {
+        tn__free(reader->context, own, count * sizeof *own);
+        tn__free(reader->context, own_names, count * sizeof *own_names);
+        return tn__no_memory(reader->error, "records");
+    }
+    if (count > 0) {
+        memcpy(own, reader->records, count * sizeof *own);
+        memcpy(own_names, reader->names, count * sizeof *own_names);
+    }
+    reader->count = 0; /* the names have a new owner */
+    *records = own;
+    *names = own_names;
+    return TN_OK;
+}
+
+static void records_free_names(const tn_context *context, char **names, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) tn__free(context, names[i], strlen(names[i]) + 1);
+}
+
+static tn_status records_read(records_reader *reader) {
+    TN_TRY(records_header(reader));
+    uint32_t columns = reader->field_count;
+    for (;;) {
+        bool more;
+        TN_TRY(records_line(reader, &more));
+        if (!more) return TN_OK;
+        TN_TRY(records_row(reader, columns));
+    }
+}
+
+tn_status tn_object_records_load(const char *path, const tn_context *context,
+                                 tn_object_record **records, char ***names, uint32_t *count,
+                                 tn_size_kind *kind, tn_error *error) {
+    tn__file file;
+    tn_context own = tn__context(context);
+    TN_TRY(tn__file_map(path, &file, error));
+    records_reader *reader = tn__alloc_array(&own, 1, sizeof *reader);
+    tn_status status = reader != NULL ? TN_OK : tn__no_memory(error, "a CSV reader");
+    if (reader != NULL) {
+        *reader = (records_reader){.context = &own,
+                                   .name = path,
+                                   .left = {(const char *)file.bytes, file.size},
+                                   .error = error};
+        char **own_names = NULL;
+        tn_object_record *own_records = NULL;
+        status = records_read(reader);
+        uint32_t found = reader->count;
+        if (status == TN_OK) status = records_hand_over(reader, &own_records, &own_names);
+        if (status == TN_OK) {
+            *records = own_records;
+            *count = found;
+            *kind = reader->kind;
+            if (names != NULL) {
+                *names = own_names;
+            } else {
+                records_free_names(&own, own_names, found);
+                tn__free(&own, own_names, found * sizeof *own_names);
+            }
+        }
+        records_free_names(&own, reader->names, reader->count);
+        tn__free(&own, reader->records, reader->record_room * sizeof *reader->records);
+        tn__free(&own, reader->names, reader->name_room * sizeof *reader->names);
+        tn__free(&own, reader, sizeof *reader);
+    }
+    tn__file_unmap(&file);
+    return status;
+}
+
+void tn_object_records_release(const tn_context *context, tn_object_record *records, char **names,
+                               uint32_t count) {
+    tn_context own = tn__context(context);
+    tn__free(&own, records, count * sizeof *records);
+    if (names == NULL) return;
+    records_free_names(&own, names, count);
+    tn__free(&own, names, count * sizeof *names);
+}

@@ -1,0 +1,41 @@
+/* auto.c - all strategies that know the kind of size, the lowest total, ties to the first.
+ *
+ * Each gets a share of the work, so that one that is slow on a problem cannot hold up the others;
+ * `naive` needs none, so there is always an answer.
+ * Cost: at most the shares.
+ */
+#include "plan/object.h"
+
+#define AUTO_SHARE 400000u /* units of work, about as many microseconds */
+
+static bool auto_takes(const tn_object_run *run, const tn_object_strategy *strategy) {
+    if (strcmp(strategy->name, "auto") == 0 || strcmp(strategy->name, "greedy-best") == 0)
+        return false;
+    if (run->reallocation != NULL && !(strategy->features & TN_OBJECTS_REALLOCATION)) return false;
+    return (strategy->features & 1u << run->kind) != 0;
+}
+
+static tn_status auto_solve(tn_object_run *run) {
+    uint32_t count = tn_object_strategy_count(), members = 0;
+    for (uint32_t i = 0; i < count; i++) members += auto_takes(run, tn__object_strategy_at(i));
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_object_strategy *strategy = tn__object_strategy_at(i);
+        if (!auto_takes(run, strategy)) continue;
+        uint64_t share = AUTO_SHARE;
+        if (run->work_limit != 0) {
+            uint64_t left = run->work < run->work_limit ? run->work_limit - run->work : 0;
+            if (left / members < share) share = left / members + 1;
+        }
+        members--;
+        TN_TRY(tn__object_try(run, strategy, share, false));
+    }
+    return TN_OK;
+}
+
+const tn_object_strategy tn__objects_auto = {
+    .name = "auto",
+    .summary = "all of them, the best answer (default)",
+    .source = "ours",
+    .features = TN_OBJECTS_ALL_KINDS | TN_OBJECTS_REALLOCATION,
+    .solve = auto_solve,
+};

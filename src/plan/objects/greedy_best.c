@@ -1,0 +1,19 @@
+/* greedy_best.c - the better of greedy-by-size and greedy-by-breadth, ties to the first.
+ *
+ * Cost:   that of both.
+ * Source: TensorFlow Lite, GPU delegate, GREEDY_BEST.
+ */
+#include "plan/object.h"
+
+static tn_status greedy_best_solve(tn_object_run *run) {
+    TN_TRY(tn__object_try(run, tn__object_strategy_find("greedy-by-size"), 0, true));
+    return tn__object_try(run, tn__object_strategy_find("greedy-by-breadth"), 0, true);
+}
+
+const tn_object_strategy tn__objects_greedy_best = {
+    .name = "greedy-best",
+    .summary = "the better of greedy-by-size and greedy-by-breadth",
+    .source = "TensorFlow Lite GPU delegate",
+    .features = TN_OBJECTS_BYTES,
+    .solve = greedy_best_solve,
+};

@@ -1,0 +1,194 @@
+/* min_cost_flow.c - who follows whom in an object, as a flow of least cost.
+ *
+ *   source -> left i      cost 0        "i can be followed"
+ *   left j -> right i     cost of growth from j's size to i's, where j has ended before i begins
+ *   source -> right i     cost of i's size: a new object
+ *   right i -> sink       cost 0        "i has an object"
+ *
+ * Every unit of flow gives one buffer an object: a new one, or that of a buffer that ended. The
+ * cost is right for pairs and only near for chains (an object that has grown is larger than its
+ * last buffer), so the answer is good but not the optimum.
+ *
+ * Successive shortest paths; the shortest path by relaxing from a queue level by level, since
+ * residual arcs have negative costs. A solver of our own rather than a library: equal paths must
+ * be chosen as TensorFlow Lite does to give its tables, which no library promises; GLPK and LEMON
+ * are the candidates in Debian, one is GPL and the other C++. Potentials and Dijkstra would be
+ * faster and would break ties in another order. Cost:   O(n^2) arcs of 32 bytes, refused beyond
+ * MIN_COST_ARCS; n times a queue search. Source: Lee et al. 2019 (arXiv:1907.01989), section on
+ * memory; TensorFlow Lite, MINCOSTFLOW.
+ */
+#include "plan/object.h"
+
+#define MIN_COST_ARCS ((size_t)1 << 23) /* with the reverse ones: 256 MiB */
+#define MIN_COST_FAR INT64_MAX
+
+typedef struct min_cost_arc {
+    int64_t cost;
+    uint32_t to;
+    uint32_t next; /* of the same vertex, in order of adding; UINT32_MAX: the last */
+    bool open;     /* residual capacity 1; arc k ^ 1 is its reverse */
+} min_cost_arc;
+
+typedef struct min_cost {
+    tn_object_run *run;
+    uint32_t n, source, sink;
+    min_cost_arc *arcs;
+    size_t arc_room;
+    uint32_t arc_count;
+    uint32_t *first, *last; /* [vertex], arcs of a vertex */
+    int64_t *distance;      /* [vertex] */
+    uint32_t *came_by;      /* [vertex], arc */
+    uint32_t *level;        /* [vertex], the last level it is queued for */
+    uint32_t *now, *then;   /* queues */
+    uint64_t steps;
+} min_cost;
+
+static bool min_cost_half(min_cost *flow, uint32_t from, uint32_t to, int64_t cost, bool open) {
+    if (!tn__reserve(flow->run->context, &flow->arcs, &flow->arc_room, (size_t)flow->arc_count + 1,
+                     sizeof *flow->arcs))
+        return false;
+    uint32_t arc = flow->arc_count++;
+    flow->arcs[arc] = (min_cost_arc){.cost = cost, .to = to, .next = UINT32_MAX, .open = open};
+    if (flow->first[from] == UINT32_MAX)
+        flow->first[from] = arc;
+    else
+        flow->arcs[flow->last[from]].next = arc;
+    flow->last[from] = arc;
+    return true;
+}
+
+static tn_status min_cost_arc_add(min_cost *flow, uint32_t from, uint32_t to, uint64_t cost) {
+    if (flow->arc_count + 2 > MIN_COST_ARCS)
+        TN_FAIL(flow->run->error, TN_E_STOPPED,
+                "min-cost-flow: more than %zu arcs for %u buffers; use another strategy",
+                MIN_COST_ARCS, flow->n);
+    return min_cost_half(flow, from, to, (int64_t)cost, true) &&
+                   min_cost_half(flow, to, from, -(int64_t)cost, false)
+               ? TN_OK
+               : TN_E_NO_MEMORY;
+}
+
+static tn_status min_cost_build(min_cost *flow) {
+    tn_object_run *run = flow->run;
+    tn__object_heap in_use;
+    uint32_t *ended = tn__object_scratch(run, run->count, sizeof *ended), ended_count = 0;
+    if (ended == NULL || !tn__object_heap_init(run, &in_use)) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < flow->n; i++) {
+        while (tn__object_heap_pop(&in_use, run->records[i].first, &ended[ended_count]))
+            ended_count++;
+        tn__object_heap_push(&in_use, run->records[i].last, i);
+        TN_TRY(min_cost_arc_add(flow, flow->source, i, 0));
+        TN_TRY(min_cost_arc_add(flow, flow->n + i, flow->sink, 0));
+        TN_TRY(min_cost_arc_add(flow, flow->source, flow->n + i, run->bulk[i]));
+        for (uint32_t k = 0; k < ended_count; k++) {
+            uint64_t have = run->bulk[ended[k]], need = run->bulk[i];
+            TN_TRY(min_cost_arc_add(flow, ended[k], flow->n + i, need > have ? need - have : 0));
+        }
+        TN_TRY(tn__object_work(run, 1 + ended_count / 256));
+    }
+    return TN_OK;
+}
+
+/* Relaxes the arcs of `vertex`; ends of arcs that came nearer are queued for the next level. */
+static uint32_t min_cost_relax(min_cost *flow, uint32_t vertex, uint32_t level, uint32_t queued) {
+    for (uint32_t at = flow->first[vertex]; at != UINT32_MAX; at = flow->arcs[at].next) {
+        const min_cost_arc *arc = &flow->arcs[at];
+        flow->steps++;
+        if (!arc->open || flow->distance[vertex] + arc->cost >= flow->distance[arc->to]) continue;
+        flow->distance[arc->to] = flow->distance[vertex] + arc->cost;
+        flow->came_by[arc->to] = at;
+        if (flow->level[arc->to] == level) continue;
+        flow->level[arc->to] = level;
+        flow->then[queued++] = arc->to;
+    }
+    return queued;
+}
+
+/* Distances are sums of sizes along simple paths, so within 63 bits like the sum of all sizes. */
+static tn_status min_cost_search(min_cost *flow) {
+    uint32_t vertices = 2 * flow->n + 2, count = 1;
+    for (uint32_t v = 0; v < vertices; v++) {
+        flow->distance[v] = MIN_COST_FAR;
+        flow->level[v] = 0;
+    }
+    flow->distance[flow->source] = 0;
+    flow->now[0] = flow->source;
+    for (uint32_t level = 1; count > 0; level++) {
+        uint32_t queued = 0;
+        for (uint32_t i = 0; i < count; i++)
+            queued = min_cost_relax(flow, flow->now[i], level, queued);
+        uint32_t *swap = flow->now;
+        flow->now = flow->then;
+        flow->then = swap;
+        count = queued;
+        TN_TRY(tn__object_work(flow->run, 1 + flow->steps / 1024));
+        flow->steps %= 1024;
+    }
+    return TN_OK;
+}
+
+static tn_status min_cost_solve_flow(min_cost *flow) {
+    for (;;) {
+        TN_TRY(min_cost_search(flow));
+        if (flow->distance[flow->sink] == MIN_COST_FAR) return TN_OK;
+        for (uint32_t v = flow->sink; v != flow->source;) {
+            uint32_t arc = flow->came_by[v];
+            flow->arcs[arc].open = false;
+            flow->arcs[arc ^ 1].open = true;
+            v = flow->arcs[arc ^ 1].to;
+        }
+    }
+}
+
+/* The buffer that takes over from `id`; UINT32_MAX: none. Arcs to the left, from right to left, are
+ * reverse ones and lead to numbers below n. */
+static uint32_t min_cost_next(const min_cost *flow, uint32_t id) {
+    for (uint32_t at = flow->first[id]; at != UINT32_MAX; at = flow->arcs[at].next) {
+        const min_cost_arc *arc = &flow->arcs[at];
+        if (arc->open || arc->to < flow->n || arc->to >= flow->source) continue;
+        if (flow->run->object[arc->to - flow->n] == UINT32_MAX) return arc->to - flow->n;
+    }
+    return UINT32_MAX;
+}
+
+static void min_cost_read(min_cost *flow) {
+    for (uint32_t at = flow->first[flow->source]; at != UINT32_MAX; at = flow->arcs[at].next) {
+        const min_cost_arc *arc = &flow->arcs[at];
+        if (arc->open || arc->to < flow->n) continue;
+        uint32_t id = arc->to - flow->n, object = tn__object_new(flow->run, id);
+        while ((id = min_cost_next(flow, id)) != UINT32_MAX) tn__object_join(flow->run, id, object);
+    }
+}
+
+static tn_status min_cost_flow_solve(tn_object_run *run) {
+    min_cost flow = {.run = run, .n = run->count};
+    if (run->count > UINT32_MAX / 4)
+        TN_FAIL(run->error, TN_E_STOPPED, "min-cost-flow: too many buffers");
+    size_t vertices = 2 * (size_t)flow.n + 2;
+    flow.source = 2 * flow.n;
+    flow.sink = flow.source + 1;
+    flow.first = tn__object_scratch(run, vertices, sizeof *flow.first);
+    flow.last = tn__object_scratch(run, vertices, sizeof *flow.last);
+    flow.distance = tn__object_scratch(run, vertices, sizeof *flow.distance);
+    flow.came_by = tn__object_scratch(run, vertices, sizeof *flow.came_by);
+    flow.level = tn__object_scratch(run, vertices, sizeof *flow.level);
+    flow.now = tn__object_scratch(run, vertices, sizeof *flow.now);
+    flow.then = tn__object_scratch(run, vertices, sizeof *flow.then);
+    if (!flow.first || !flow.last || !flow.distance || !flow.came_by || !flow.level || !flow.now ||
+        !flow.then)
+        return TN_E_NO_MEMORY;
+    for (size_t v = 0; v < vertices; v++) flow.first[v] = UINT32_MAX;
+    tn_status status = min_cost_build(&flow);
+    if (status == TN_OK) status = min_cost_solve_flow(&flow);
+    if (status == TN_OK) min_cost_read(&flow);
+    tn__free(run->context, flow.arcs, flow.arc_room * sizeof *flow.arcs);
+    return status;
+}
+
+const tn_object_strategy tn__objects_min_cost_flow = {
+    .name = "min-cost-flow",
+    .summary = "who follows whom as a flow of least cost; slow beyond a thousand buffers",
+    .source = "Lee et al. 2019; TensorFlow Lite",
+    .features = TN_OBJECTS_BYTES,
+    .solve = min_cost_flow_solve,
+};

@@ -1,0 +1,15 @@
+/* naive.c - an object for every record: what memory costs without sharing. O(n). */
+#include "plan/object.h"
+
+static tn_status naive_solve(tn_object_run *run) {
+    for (uint32_t i = 0; i < run->count; i++) tn__object_new(run, i);
+    return TN_OK;
+}
+
+const tn_object_strategy tn__objects_naive = {
+    .name = "naive",
+    .summary = "no sharing: an object for every buffer",
+    .source = "the baseline",
+    .features = TN_OBJECTS_ALL_KINDS | TN_OBJECTS_REALLOCATION,
+    .solve = naive_solve,
+};

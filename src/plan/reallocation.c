@@ -1,0 +1,112 @@
+/* reallocation.c - who may take over whose memory in any order that the dependencies allow.
+ *
+ * Vertex y may follow x when all that read x come strictly before y in every order: y is reachable
+ * from each of them and is none of them. Nothing may take over from a vertex that nobody reads (it
+ * is an output), but such a vertex may take over from others. The relation is made symmetric, since
+ * either of two may be the earlier.
+ * Cost:   O(V (V + E)) time, V^2 bits.
+ * Source: TensorFlow Lite, GPU delegate, reallocation graphs; the same condition as SOMAS's reuse
+ *         matrix (MindSpore, MLSys 2023).
+ */
+#include <tenure/objects.h>
+
+#include "base/base.h"
+
+typedef struct reallocation {
+    const tn_edges *uses;
+    uint32_t count;
+    size_t words;    /* of a row */
+    uint64_t *after; /* [count] rows: who is reachable, oneself left out */
+    uint64_t *may;   /* [count] rows: the answer */
+    uint32_t *queue;
+} reallocation;
+
+static bool reallocation_has(const uint64_t *row, uint32_t v) { return row[v / 64] >> v % 64 & 1; }
+
+static void reallocation_walk(reallocation *walk, uint32_t start) {
+    uint64_t *row = walk->after + start * walk->words;
+    uint32_t head = 0, tail = 0;
+    walk->queue[tail++] = start;
+    while (head < tail) {
+        uint32_t v = walk->queue[head++];
+        for (uint32_t i = walk->uses->begin[v]; i < walk->uses->begin[v + 1]; i++) {
+            uint32_t to = walk->uses->target[i];
+            if (to == start || reallocation_has(row, to)) continue;
+            row[to / 64] |= 1ull << to % 64;
+            walk->queue[tail++] = to;
+        }
+    }
+}
+
+static void reallocation_mark(reallocation *walk, uint32_t x) {
+    const tn_edges *uses = walk->uses;
+    if (uses->begin[x] == uses->begin[x + 1]) return;
+    for (uint32_t y = 0; y < walk->count; y++) {
+        bool all = y != x; /* a vertex of a cycle reaches itself: it cannot follow itself */
+        for (uint32_t i = uses->begin[x]; all && i < uses->begin[x + 1]; i++)
+            all = reallocation_has(walk->after + uses->target[i] * walk->words, y);
+        if (!all) continue;
+        walk->may[x * walk->words + y / 64] |= 1ull << y % 64;
+        walk->may[y * walk->words + x / 64] |= 1ull << x % 64;
+    }
+}
+
+static tn_status reallocation_lists(const reallocation *walk, const tn_context *context,
+                                    tn_edges *edges, tn_error *error) {
+    size_t total = 0, rows = walk->count * walk->words;
+    for (size_t i = 0; i < rows; i++) total += (size_t)__builtin_popcountll(walk->may[i]);
+    if (total >= UINT32_MAX) TN_FAIL(error, TN_E_INVALID, "the reallocation graph is too large");
+    uint32_t *begin = tn__alloc_array(context, (size_t)walk->count + 1, sizeof *begin);
+    uint32_t *target = tn__alloc_array(context, total, sizeof *target);
+    if (begin == NULL || target == NULL) {
+        tn__free(context, begin, ((size_t)walk->count + 1) * sizeof *begin);
+        tn__free(context, target, total * sizeof *target);
+        return tn__no_memory(error, "a reallocation graph");
+    }
+    uint32_t at = 0;
+    for (uint32_t v = 0; v < walk->count; v++) {
+        for (uint32_t to = 0; to < walk->count; to++)
+            if (reallocation_has(walk->may + v * walk->words, to)) target[at++] = to;
+        begin[v + 1] = at;
+    }
+    *edges = (tn_edges){.vertex_count = walk->count, .begin = begin, .target = target};
+    return TN_OK;
+}
+
+tn_status tn_reallocation_graph(const tn_edges *uses, const tn_context *context, tn_edges *graph,
+                                tn_error *error) {
+    reallocation walk = {.uses = uses, .count = uses->vertex_count};
+    for (uint32_t v = 0; v < walk.count; v++)
+        if (uses->begin[v] > uses->begin[v + 1])
+            TN_FAIL(error, TN_E_INVALID, "the lists of the graph overlap at vertex %u", v);
+    for (uint32_t i = 0; walk.count > 0 && i < uses->begin[walk.count]; i++)
+        if (uses->target[i] >= walk.count)
+            TN_FAIL(error, TN_E_INVALID, "the graph leads to vertex %u, which there is not",
+                    uses->target[i]);
+    tn_context own = tn__context(context);
+    walk.words = ((size_t)walk.count + 63) / 64;
+    size_t rows = walk.count * walk.words, bytes = rows * sizeof(uint64_t);
+    walk.after = tn__alloc_array(&own, rows, sizeof *walk.after);
+    walk.may = tn__alloc_array(&own, rows, sizeof *walk.may);
+    walk.queue = tn__alloc_array(&own, walk.count, sizeof *walk.queue);
+    tn_status status = TN_OK;
+    if (walk.after == NULL || walk.may == NULL || walk.queue == NULL)
+        status = tn__no_memory(error, "a reallocation graph");
+    for (uint32_t v = 0; v < walk.count && status == TN_OK; v++) reallocation_walk(&walk, v);
+    for (uint32_t v = 0; v < walk.count && status == TN_OK; v++) reallocation_mark(&walk, v);
+    if (status == TN_OK) status = reallocation_lists(&walk, &own, graph, error);
+    tn__free(&own, walk.after, bytes);
+    tn__free(&own, walk.may, bytes);
+    tn__free(&own, walk.queue, walk.count * sizeof *walk.queue);
+    return status;
+}
+
+void tn_edges_release(const tn_context *context, tn_edges *edges) {
+    if (edges == NULL || edges->begin == NULL) return;
+    tn_context own = tn__context(context);
+    size_t count = edges->begin[edges->vertex_count];
+    tn__free(&own, (void *)(uintptr_t)edges->target, count * sizeof *edges->target);
+    tn__free(&own, (void *)(uintptr_t)edges->begin,
+             ((size_t)edges->vertex_count + 1) * sizeof *edges->begin);
+    *edges = (tn_edges){0};
+}
