@@ -54,6 +54,24 @@ expect 0 'arena' $tenure plan buffers.csv --capacity 1200
 printf 'id,lower,upper,size\na,0,2,3\nb,0,4,2\nc,3,6,3\nd,5,7,3\ne,2,3,2\nf,4,5,1\n' >tight.csv
 expect 3 'best layout found|lower' $tenure plan tight.csv --planner naive --capacity 6
 
+# shared objects
+printf 'id,lower,upper,size\na,0,2,2x8\nb,1,3,2x8\nc,2,4,1x4\n' >textures.csv
+for strategy in $($tenure list objects | awk '{print $1}'); do
+    expect 0 'objects +[1-3] for 3 buffers' $tenure plan buffers.csv --form objects --planner $strategy
+done
+expect 0 'objects +4 for 55 buffers' $tenure plan "$model" --form objects
+expect 0 '2 for 3 buffers' $tenure plan textures.csv --form objects -o objects.csv -o objects.json
+grep -q '^c,2,4,1x4,0$' objects.csv || { echo "FAILED: objects.csv"; failed=1; }
+expect 0 '"format":"tenure-objects"' $tenure plan textures.csv --form objects --json
+python3 -c 'import json; json.load(open("out")); o = json.load(open("objects.json")); assert o["total"] == 32 == sum(a * b for a, b in o["object_sizes"]) and [b["object"] for b in o["assignment"]] == [0, 1, 0]' || failed=1
+expect 2 'not defined for sizes that are 2-vectors' $tenure plan textures.csv --form objects --planner greedy-by-size
+printf 'id,lower,upper,size,gaps\na,0,9,5,2-3\n' >gaps.csv
+expect 2 'know no gaps' $tenure plan gaps.csv --form objects
+expect 2 'neither' $tenure plan buffers.csv --form object
+expect 2 'written as .csv or .json' $tenure plan buffers.csv --form objects -o plan.html
+expect 2 'no strategy' $tenure plan buffers.csv --form objects --planner exact
+expect 1 'capacity' $tenure plan buffers.csv --form objects --capacity 1
+
 # usage
 expect 2 'could mean' $tenure plan buffers.csv --capacity 10K
 expect 2 'no format' $tenure plan buffers.csv -o plan.xyz
@@ -134,6 +152,7 @@ expect 1 "'input'|share bytes" $tenure verify "$model" --plan clash.csv
 
 # lists, and the manual says what --help says
 expect 0 'greedy-by-size' $tenure list planners
+expect 0 'min-cost-flow' $tenure list objects
 expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
 expect 2 'no list' $tenure list tensors

@@ -27,7 +27,7 @@ static error_t list_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (arguments->what == NULL)
-            argp_error(state, "which list? planners, operators or formats");
+            argp_error(state, "which list? planners, objects, operators or formats");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -50,6 +50,10 @@ static int list_print(const list_arguments *arguments) {
     if (strcmp(what, "planners") == 0) {
         for (uint32_t i = 0; i < tn_planner_count(); i++)
             list_row(arguments, rows++ == 0, "summary", tn_planner_name(i), tn_planner_summary(i));
+    } else if (strcmp(what, "objects") == 0) {
+        for (uint32_t i = 0; i < tn_object_strategy_count(); i++)
+            list_row(arguments, rows++ == 0, "summary", tn_object_strategy_name(i),
+                     tn_object_strategy_summary(i));
     } else if (strcmp(what, "operators") == 0) {
         for (uint32_t i = 0; i < tn_op_rule_count(); i++) {
             const char *domain = tn_op_rule_domain(i);
@@ -70,16 +74,18 @@ static int list_print(const list_arguments *arguments) {
 
 static int list_run(int count, char **words) {
     static const char doc[] =
-        "Lists the planners, the operators with rules, or the formats that are "
-        "read and written.\vExample:\n  tenure list planners";
+        "Lists the planners, the strategies for shared objects (plan --form objects), the "
+        "operators with rules, or the formats that are read and written.\vExample:\n  tenure list "
+        "planners";
     static const struct argp parser = {
-        list_options, list_parse, "planners|operators|formats", doc, NULL, 0, 0};
+        list_options, list_parse, "planners|objects|operators|formats", doc, NULL, 0, 0};
     list_arguments arguments = {0};
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     const char *what = arguments.what;
-    if (strcmp(what, "planners") != 0 && strcmp(what, "operators") != 0 &&
-        strcmp(what, "formats") != 0) {
-        fprintf(stderr, "tenure list: there is no list '%s'; planners, operators or formats\n",
+    if (strcmp(what, "planners") != 0 && strcmp(what, "objects") != 0 &&
+        strcmp(what, "operators") != 0 && strcmp(what, "formats") != 0) {
+        fprintf(stderr,
+                "tenure list: there is no list '%s'; planners, objects, operators or formats\n",
                 what);
         return 2;
     }
@@ -88,6 +94,6 @@ static int list_run(int count, char **words) {
 
 const cli_command cli_command_list = {
     .name = "list",
-    .summary = "list planners, operators or formats",
+    .summary = "list planners, object strategies, operators or formats",
     .run = list_run,
 };

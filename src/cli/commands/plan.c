@@ -1,5 +1,6 @@
 /* plan.c - `tenure plan`: how much memory, with and without reuse; the plan, proved and drawn. */
 #include "cli/cli.h"
+#include "cli/objects.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 enum {
     PLAN_PLANNER = 400,
+    PLAN_FORM,
     PLAN_CAPACITY,
     PLAN_THREADS,
     PLAN_SEED,
@@ -21,6 +23,8 @@ enum {
 
 #define PLAN_OPTIONS(X)                                                                            \
     X(PLAN_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                     \
+    X(PLAN_FORM, "form", "FORM",                                                                   \
+      "offsets, or objects: who shares a whole object; planners: `tenure list objects` (offsets)") \
     X(PLAN_CAPACITY, "capacity", "SIZE",                                                           \
       "bytes there are: ask whether it fits (as little as can be)")                                \
     X(PLAN_THREADS, "threads", "N", "threads to use; they never change the answer (1)")            \
@@ -36,7 +40,7 @@ typedef struct plan_arguments {
     tn_plan_options options;
     const char *outputs[PLAN_OUTPUTS_MAX];
     uint32_t output_count;
-    bool json;
+    bool json, objects;
 } plan_arguments;
 
 static const struct argp_option plan_options[] = {PLAN_OPTIONS(CLI_OPTION){0}};
@@ -64,6 +68,11 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PLAN_PLANNER:
         options->planner = value;
+        return 0;
+    case PLAN_FORM:
+        arguments->objects = strcmp(value, "objects") == 0;
+        if (!arguments->objects && strcmp(value, "offsets") != 0)
+            argp_error(state, "--form: '%s' is neither offsets nor objects", value);
         return 0;
     case PLAN_CAPACITY:
         options->capacity = cli_size(state, "capacity", value);
@@ -108,7 +117,8 @@ static const char plan_doc[] =
     "Examples:\n"
     "  tenure plan resnet50.onnx -o plan.html\n"
     "  tenure plan unet.onnx --dim N=4 --dim H=256 --dim W=256 --json\n"
-    "  tenure plan buffers.csv --capacity 1MiB --planner best-fit -o plan.csv\n\n"
+    "  tenure plan buffers.csv --capacity 1MiB --planner best-fit -o plan.csv\n"
+    "  tenure plan textures.csv --form objects -o objects.csv\n\n"
     "Exit status: 0 planned, 1 proved not to fit, 2 bad usage or input, 3 stopped before an "
     "answer, "
     "4 internal error.";
@@ -183,6 +193,18 @@ static tn_status plan_report(plan_arguments *arguments, const tn_layout *layout,
     return TN_OK;
 }
 
+static int plan_objects(plan_arguments *arguments) {
+    cli_objects asked = {.input = &arguments->input,
+                         .options = &arguments->options,
+                         .outputs = arguments->outputs,
+                         .output_count = arguments->output_count,
+                         .json = arguments->json};
+    tn_error error = {0};
+    int code = cli_objects_run(&asked, &error) == TN_OK ? 0 : cli_fail(&error);
+    cli_input_release(&arguments->input);
+    return cli_finish(code);
+}
+
 static int plan_run(int count, char **words) {
     static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
                                                  {0}};
@@ -194,6 +216,7 @@ static int plan_run(int count, char **words) {
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &arguments);
+    if (arguments.objects) return plan_objects(&arguments);
     tn_status status = cli_input_load(&arguments.input, &error);
     if (status == TN_OK) {
         status = tn_plan(arguments.input.problem, &arguments.options, &layout, &error);

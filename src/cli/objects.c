@@ -1,0 +1,219 @@
+/* objects.c - `tenure plan --form objects`: which buffers share an object instead of where they
+ * lie.
+ *
+ * Input is a model, a problem, or a CSV whose sizes may be vectors (2x8, 1x16x16x3). What is
+ * printed and written is small, so it is made here and not in the room of reports.
+ */
+#include "cli/objects.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+typedef struct objects_job {
+    const cli_objects *asked;
+    tn_object_record *records;
+    char **names; /* of a CSV; else the problem's */
+    uint32_t count;
+    tn_size_kind kind;
+    tn_objects objects;
+    uint64_t naive;
+} objects_job;
+
+static const char *objects_name(const objects_job *job, uint32_t id, char number[16]) {
+    const tn_problem *problem = job->asked->input->problem;
+    const char *name = job->names != NULL ? job->names[id] : tn_problem_body(problem, id)->name;
+    snprintf(number, 16, "%u", id);
+    return name != NULL ? name : number;
+}
+
+static tn_status objects_load(objects_job *job, tn_error *error) {
+    cli_input *input = job->asked->input;
+    if (!cli_input_is_model(input) && tn__has_suffix(input->path, ".csv")) {
+        tn_status status = tn_object_records_load(input->path, NULL, &job->records, &job->names,
+                                                  &job->count, &job->kind, error);
+        for (uint32_t i = 0; status == TN_OK && i < job->count; i++)
+            if (job->records[i].alignment < input->alignment)
+                job->records[i].alignment = input->alignment;
+        return status;
+    }
+    tn_status status = cli_input_load(input, error);
+    if (status != TN_OK) return status;
+    job->count = tn_problem_count(input->problem);
+    job->records = tn__alloc_array(NULL, job->count, sizeof *job->records);
+    if (job->records == NULL) return tn__no_memory(error, "records");
+    return tn_problem_records(input->problem, job->records, error);
+}
+
+static void objects_size(tn__text *text, const uint64_t *size, tn_size_kind kind,
+                         const char *between) {
+    for (uint32_t k = 0; k <= (uint32_t)kind; k++)
+        tn__text_printf(text, "%s%" PRIu64, k > 0 ? between : "", size[k]);
+}
+
+static uint64_t objects_product(const uint64_t *size, tn_size_kind kind) {
+    uint64_t product = 1;
+    for (uint32_t k = 0; k <= (uint32_t)kind; k++) product *= size[k]; /* checked by the library */
+    return product;
+}
+
+static double objects_gap(const tn_objects *objects) {
+    if (objects->lower_bound == 0) return 0;
+    return (double)objects->total / (double)objects->lower_bound - 1;
+}
+
+static void objects_summary(tn__text *text, const objects_job *job) {
+    const tn_objects *objects = &job->objects;
+    tn__text_put(text, "{\"format\":\"tenure-objects\",\"version\":1,\"input\":");
+    tn__text_json(text, job->asked->input->path);
+    tn__text_printf(text,
+                    ",\"strategy\":\"%s\",\"status\":\"%s\",\"buffers\":%u,\"objects\":%u,"
+                    "\"unit\":\"%s\",\"total\":%" PRIu64 ",\"lower_bound\":%" PRIu64
+                    ",\"gap\":%.6g,\"naive\":%" PRIu64 ",\"work\":%" PRIu64 ",\"seconds\":%.6f",
+                    objects->strategy, tn_verdict_name(objects->verdict), job->count,
+                    objects->object_count, job->kind == TN_SIZE_BYTES ? "bytes" : "elements",
+                    objects->total, objects->lower_bound, objects_gap(objects), job->naive,
+                    objects->work, objects->seconds);
+}
+
+static void objects_json(tn__text *text, const objects_job *job) {
+    char number[16];
+    objects_summary(text, job);
+    tn__text_put(text, ",\n \"object_sizes\":[");
+    for (uint32_t i = 0; i < job->objects.object_count; i++) {
+        tn__text_put(text, i > 0 ? ",[" : "[");
+        objects_size(text, job->objects.size[i], job->kind, ",");
+        tn__text_put(text, "]");
+    }
+    tn__text_put(text, "],\n \"assignment\":[");
+    for (uint32_t i = 0; i < job->count; i++) {
+        const tn_object_record *record = &job->records[i];
+        tn__text_printf(text, "%s\n  {\"id\":%u,\"name\":", i > 0 ? "," : "", i);
+        tn__text_json(text, objects_name(job, i, number));
+        tn__text_printf(text, ",\"first\":%" PRId64 ",\"last_excl\":%" PRId64 ",\"size\":[",
+                        record->first, record->last);
+        objects_size(text, record->size, job->kind, ",");
+        tn__text_printf(text, "],\"object\":%u}", job->objects.object[i]);
+    }
+    tn__text_put(text, "\n]}\n");
+}
+
+static tn_status objects_csv(tn__text *text, const objects_job *job, tn_error *error) {
+    char number[16];
+    tn__text_put(text, "id,lower,upper,size,object\n");
+    for (uint32_t i = 0; i < job->count; i++) {
+        const tn_object_record *record = &job->records[i];
+        const char *name = objects_name(job, i, number);
+        if (strpbrk(name, ",\r\n") != NULL)
+            return tn__fail(error, TN_E_INVALID,
+                            "'%.80s' holds a comma or a line end; write .json instead", name);
+        tn__text_printf(text, "%s,%" PRId64 ",%" PRId64 ",", name, record->first, record->last);
+        objects_size(text, record->size, job->kind, "x");
+        tn__text_printf(text, ",%u\n", job->objects.object[i]);
+    }
+    return TN_OK;
+}
+
+static tn_status objects_write(const objects_job *job, const char *path, tn_error *error) {
+    tn__text text;
+    tn_status status = TN_OK;
+    tn__text_init(&text, NULL);
+    if (tn__has_suffix(path, ".csv"))
+        status = objects_csv(&text, job, error);
+    else
+        objects_json(&text, job);
+    if (status == TN_OK && text.failed) status = tn__no_memory(error, path);
+    if (status == TN_OK) status = tn__file_write(path, text.data, text.size, error);
+    tn__text_release(&text);
+    return status;
+}
+
+static void objects_row(const objects_job *job, const char *label, uint64_t amount) {
+    char text[TN_SIZE_TEXT_MAX];
+    if (job->kind == TN_SIZE_BYTES)
+        printf("  %-16s %s", label, tn_size_format(amount, text));
+    else
+        printf("  %-16s %" PRIu64 " elements", label, amount);
+}
+
+static void objects_print(const objects_job *job) {
+    const tn_objects *objects = &job->objects;
+    double naive = job->naive > 0 ? (double)job->naive : 1;
+    printf("%s\n  strategy %s; %s\n\n", job->asked->input->path, objects->strategy,
+           objects->verdict == TN_VERDICT_OPTIMAL ? "optimal: no objects need less"
+                                                  : "valid; a smaller choice may exist");
+    printf("  %-16s %u for %u buffers\n", "objects", objects->object_count, job->count);
+    objects_row(job, "without sharing", job->naive);
+    printf("\n");
+    objects_row(job, "total", objects->total);
+    printf(", saved %.1f %%\n", 100 * (1 - (double)objects->total / naive));
+    objects_row(job, "lower bound", objects->lower_bound);
+    printf(", gap %.1f %%\n", 100 * objects_gap(objects));
+}
+
+static tn_status objects_check_capacity(const objects_job *job, tn_error *error) {
+    uint64_t capacity = job->asked->options->capacity;
+    if (capacity == 0 || job->objects.total <= capacity) return TN_OK;
+    if (job->objects.lower_bound > capacity)
+        return tn__fail(error, TN_E_INFEASIBLE,
+                        "no objects need less than %" PRIu64 ", the capacity is %" PRIu64,
+                        job->objects.lower_bound, capacity);
+    return tn__fail(error, TN_E_STOPPED,
+                    "the best objects found need %" PRIu64 ", the capacity is %" PRIu64,
+                    job->objects.total, capacity);
+}
+
+static tn_status objects_report(const objects_job *job, tn_error *error) {
+    tn_status status = objects_check_capacity(job, error);
+    for (uint32_t i = 0; status == TN_OK && i < job->asked->output_count; i++)
+        status = objects_write(job, job->asked->outputs[i], error);
+    if (status != TN_OK) return status;
+    cli_progress_end();
+    if (!job->asked->json) {
+        objects_print(job);
+        for (uint32_t i = 0; i < job->asked->output_count; i++)
+            printf("wrote %s\n", job->asked->outputs[i]);
+        return TN_OK;
+    }
+    tn__text text;
+    tn__text_init(&text, NULL);
+    objects_summary(&text, job);
+    tn__text_put(&text, "}\n");
+    status = text.failed ? tn__no_memory(error, "the summary") : TN_OK;
+    if (status == TN_OK) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+    return status;
+}
+
+static tn_status objects_refuse(const cli_objects *asked, tn_error *error) {
+    for (uint32_t i = 0; i < asked->output_count; i++)
+        if (!tn__has_suffix(asked->outputs[i], ".csv") &&
+            !tn__has_suffix(asked->outputs[i], ".json"))
+            return tn__fail(error, TN_E_UNSUPPORTED,
+                            "-o %.80s: shared objects are written as .csv or .json",
+                            asked->outputs[i]);
+    return TN_OK;
+}
+
+tn_status cli_objects_run(const cli_objects *asked, tn_error *error) {
+    objects_job job = {.asked = asked};
+    tn_objects_options options = TN_OBJECTS_OPTIONS_INIT;
+    tn_status status = objects_refuse(asked, error);
+    if (status == TN_OK) status = objects_load(&job, error);
+    options.context = asked->options->context;
+    options.strategy = asked->options->planner;
+    options.work_limit = asked->options->work_limit;
+    options.timeout_s = asked->options->timeout_s;
+    options.kind = job.kind;
+    if (status == TN_OK)
+        status = tn_objects_plan(job.records, job.count, &options, &job.objects, error);
+    for (uint32_t i = 0; status == TN_OK && i < job.count; i++)
+        job.naive += objects_product(job.records[i].size, job.kind);
+    if (status == TN_OK) status = objects_report(&job, error);
+    tn_objects_release(&job.objects);
+    tn_object_records_release(NULL, job.records, job.names, job.count);
+    return status;
+}
