@@ -23,6 +23,15 @@
  *             |      +------+  +------+
  *             +------1------3--5------7-- time
  *
+ * A body tied to another (TN_BODY_TIED) lies at a fixed distance above it: the inputs of one
+ * collective operation side by side, a view of another body's bytes (an alias). Bodies of one
+ * such group may share bytes with each other at any time; for all others the group is one body.
+ *
+ * With several streams (tn_problem_set_streams) time is a partial order: first and last give one
+ * serial order that is possible, and clocks say which uses are known to come before others. Piece
+ * p is before piece q when p.last <= q.first and p.ends[s] <= q.begins[s] on every stream s;
+ * pieces of two bodies may share bytes only where one of them is before the other.
+ *
  * Units everywhere: sizes, offsets, peaks in bytes; time in integer steps. Intervals are
  * half open: a body that dies at step 3 and one born at step 3 may share bytes.
  * Threads: any number may read one problem; one thread at a time may change it.
@@ -40,15 +49,24 @@ typedef struct tn_problem tn_problem;
 typedef uint32_t tn_body_id; /* 0, 1, 2, ... in the order of adding */
 typedef uint32_t tn_bank_id; /* 0 is the default bank */
 
+#define TN_STREAMS_MAX 65536u
+
 enum {                           /* tn_body.flags */
        TN_BODY_PINNED = 1u << 0, /* `offset` is given, not chosen */
        /* set by the library: the alignment is the problem's default, not the body's own */
        TN_BODY_DEFAULT_ALIGNED = 1u << 1,
+       TN_BODY_TIED = 1u << 2,  /* lies `delta` bytes above the start of body `leader` */
+       TN_BODY_LEADS = 1u << 3, /* set by the library: others are tied to it */
 };
 
 typedef struct tn_piece {
     int64_t first, last; /* live in [first, last), first < last */
     uint64_t lo, hi;     /* bytes [lo, hi) of the body, lo < hi <= size */
+    /* [streams], copied; read only when the problem has more than one stream. begins[s]: how many
+     * events of stream s are known to come before the piece is defined; NULL: none. ends[s]: 1 +
+     * the index of its last use (being defined is one) on stream s, 0 without any; NULL: not known,
+     * so that nothing can follow it. Raised to begins[s], which changes nothing for true clocks. */
+    const int64_t *begins, *ends;
 } tn_piece;
 
 /* One thing that needs an address. Zero means the default in every field. */
@@ -65,6 +83,10 @@ typedef struct tn_body {
     const char *name; /* for messages and files; copied; NULL: its number */
     int64_t hint;     /* MiniMalloc's column, carried along; read with has_hint */
     bool has_hint;
+    /* With TN_BODY_TIED: an earlier body of the same bank, and a multiple of the alignment. Read
+     * back, `leader` is the body at the root of the chain and `delta` the distance from it. */
+    tn_body_id leader;
+    uint64_t delta; /* bytes */
 } tn_body;
 
 typedef struct tn_bank {
@@ -123,8 +145,10 @@ TN_API TN_CHECKED tn_status tn_problem_create(const tn_context *context, tn_prob
 TN_API void tn_problem_destroy(tn_problem *problem); /* NULL is fine */
 
 /* Adds a body; its pieces are copied and normalised (sorted by time, merged).
+ * Where pieces of one body overlap, the clocks of what they become cover those of all of them.
  * Errors: E_INVALID (empty or reversed interval, window outside the size, alignment no power
- * of two, pinned off its alignment, offset + size overflows, unknown bank), E_NO_MEMORY. */
+ * of two, pinned off its alignment, offset + size overflows, unknown bank; tied to a body that is
+ * not there yet or in another bank, or at a distance off the alignment), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *id,
                                            tn_error *error);
 /* Sets bank `id`, which may be one past the last (0 exists from the start). */
@@ -134,15 +158,21 @@ TN_API TN_CHECKED tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id 
 TN_API TN_CHECKED tn_status tn_problem_set_alignment(tn_problem *problem, uint64_t alignment,
                                                      tn_error *error);
 
+/* How many streams the clocks of pieces count, 1 to TN_STREAMS_MAX; before any body is added. */
+TN_API TN_CHECKED tn_status tn_problem_set_streams(tn_problem *problem, uint32_t count,
+                                                   tn_error *error);
+TN_API uint32_t tn_problem_streams(const tn_problem *problem);
+
 TN_API uint32_t tn_problem_count(const tn_problem *problem);
 TN_API uint32_t tn_problem_bank_count(const tn_problem *problem);
 /* Pointers live until the problem is changed or destroyed. In a body read back, alignment is
- * resolved (>= 1), pieces is never NULL unless size is 0, first and last are the hull. */
+ * resolved (>= 1), pieces is never NULL unless size is 0, first and last are the hull; with
+ * several streams no clock is NULL. */
 TN_API const tn_body *tn_problem_body(const tn_problem *problem, tn_body_id id);
 TN_API const tn_bank *tn_problem_bank(const tn_problem *problem, tn_bank_id id);
 
-/* Sum of the sizes, each rounded up to its alignment: what memory without reuse takes.
- * Saturates at UINT64_MAX. */
+/* Sum of the sizes, each rounded up to its alignment: what memory without reuse takes. A group of
+ * tied bodies counts once, from its lowest byte to its highest. Saturates at UINT64_MAX. */
 TN_API uint64_t tn_problem_naive(const tn_problem *problem);
 /* The largest number of bytes that live at one step, alignment counted: a body of size s and
  * alignment a takes at least s, and no layout of bank `bank` goes below the result.
@@ -161,8 +191,8 @@ TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn
  * A layout is returned only after tn_layout_verify has accepted it.
  * Errors: E_UNKNOWN (planner), E_UNSUPPORTED (a constraint the named planner does
  * not model), E_INVALID (more than 2^63 - 1 bytes live at once), E_INFEASIBLE (a proof, never
- * a guess: above the capacity for any layout, or two pinned bodies meet), E_STOPPED (above the
- * capacity, or a limit came before any layout), E_NO_MEMORY. */
+ * a guess: above the capacity for any layout, or pins that no layout can keep), E_STOPPED (above
+ * the capacity, or a limit came before any layout), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_plan(const tn_problem *problem, const tn_plan_options *options,
                                     tn_layout *layout, tn_error *error);
 TN_API void tn_layout_release(tn_layout *layout); /* NULL and zeroed are fine */
@@ -182,7 +212,9 @@ typedef struct tn_conflict {
         TN_CONFLICT_CAPACITY,  /* a ends at `hi`, beyond the capacity of its bank */
         TN_CONFLICT_PEAK,      /* a ends at `hi`, above the peak that the layout states */
         TN_CONFLICT_OVERFLOW,  /* a's offset plus its size exceeds 64 bits */
-        TN_CONFLICT_COUNT      /* the layout is for another number of bodies */
+        TN_CONFLICT_COUNT,     /* the layout is for another number of bodies */
+        TN_CONFLICT_TIE,       /* a is at `lo`; tied to b, it must be at `hi` */
+        TN_CONFLICT_ORDER      /* a and b share bytes [lo, hi) and neither is before the other */
     } reason;
     tn_body_id a, b;
     int64_t step;
@@ -192,8 +224,10 @@ typedef struct tn_conflict {
 /* Checks anybody's layout against a problem; shares no code with the planners.
  *
  * conflict  out, may be NULL: set on success too (reason NONE)
- * Errors: E_CONFLICT with the two bodies, the bytes and the step in error->message.
- * Cost: O((n + k) log n) for n pieces and k = 0 or 1 conflicts; O(n) memory. */
+ * Errors: E_CONFLICT with the two bodies, the bytes and the step in error->message (for bodies
+ * without a known order, the step at which the second begins in the serial order).
+ * Cost: O((n + k) log n) for n pieces and k = 0 or 1 conflicts, with clocks
+ * O(n streams) more; O(n) memory. */
 TN_API TN_CHECKED tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
                                              tn_conflict *conflict, tn_error *error);
 

@@ -1,7 +1,8 @@
 /* plan.c - the frame around every planner: refuse, prepare, limit, solve, prove, hand over.
  *
- * Banks do not touch each other, so each is planned by itself. Times are replaced by their ranks
- * among the bank's event times. No layout leaves without tn_layout_verify's consent.
+ * Banks do not touch each other, so each is planned by itself. Bodies tied together are planned as
+ * one (groups.c) and get their offsets back from its. Times are replaced by their ranks among the
+ * bank's event times. No layout leaves without tn_layout_verify's consent.
  */
 #include "plan/run.h"
 
@@ -35,9 +36,11 @@ const tn_planner *tn__planner_find(const char *name) {
 
 typedef struct plan_bank {
     tn__prepared prepared;
+    const tn__wholes *wholes;
     tn_body_id *ids;
+    uint64_t *pins;
     int64_t *times;
-    size_t id_room, time_room, piece_room;
+    size_t time_room, clock_room;
 } plan_bank;
 
 static int plan_time_order(const void *a, const void *b) {
@@ -62,10 +65,13 @@ static void plan_release_bank(plan_bank *bank) {
     tn__prepared *p = &bank->prepared;
     const tn_context *context = &p->context;
     size_t n = p->count;
-    tn__free(context, bank->ids, bank->id_room * sizeof *bank->ids);
+    tn__free(context, bank->ids, n * sizeof *bank->ids);
+    tn__free(context, bank->pins, n * sizeof *bank->pins);
     tn__free(context, bank->times, bank->time_room * sizeof *bank->times);
     tn__free(context, p->bodies, n * sizeof *p->bodies);
-    tn__free(context, p->pieces, bank->piece_room * sizeof *p->pieces);
+    tn__free(context, p->pieces, p->piece_count * sizeof *p->pieces);
+    tn__free(context, p->begins, bank->clock_room * sizeof *p->begins);
+    tn__free(context, p->ends, bank->clock_room * sizeof *p->ends);
     tn__free(context, p->by_first, n * sizeof *p->by_first);
     tn__free(context, p->position, n * sizeof *p->position);
     tn__free(context, p->until, ((size_t)p->time_count + 1) * sizeof *p->until);
@@ -75,25 +81,26 @@ static void plan_release_bank(plan_bank *bank) {
 static tn_status plan_gather(plan_bank *bank, tn_bank_id which, tn_error *error) {
     tn__prepared *p = &bank->prepared;
     const tn_problem *problem = p->problem;
+    const tn_body *body;
     for (size_t i = 0; i < problem->count; i++) {
-        const tn_body *body = &problem->bodies[i];
-        if (body->bank != which) continue;
+        if ((body = tn__whole(bank->wholes, i)) == NULL || body->bank != which) continue;
         p->count++;
         p->piece_count += body->piece_count;
     }
-    bank->id_room = p->count;
     bank->time_room = 2 * ((size_t)p->piece_count + p->count);
-    bank->piece_room = p->piece_count;
-    bank->ids = tn__alloc_array(&p->context, bank->id_room, sizeof *bank->ids);
+    bank->ids = tn__alloc_array(&p->context, p->count, sizeof *bank->ids);
+    bank->pins = tn__alloc_array(&p->context, p->count, sizeof *bank->pins);
     bank->times = tn__alloc_array(&p->context, bank->time_room, sizeof *bank->times);
-    if (bank->ids == NULL || bank->times == NULL) return tn__no_memory(error, "a bank");
+    if (!bank->ids || !bank->pins || !bank->times) return tn__no_memory(error, "a bank");
     p->ids = bank->ids;
+    p->pins = bank->pins;
+    p->times = bank->times;
     uint32_t count = 0;
     size_t times = 0;
     for (size_t i = 0; i < problem->count; i++) {
-        const tn_body *body = &problem->bodies[i];
-        if (body->bank != which) continue;
-        bank->ids[count++] = (tn_body_id)i;
+        if ((body = tn__whole(bank->wholes, i)) == NULL || body->bank != which) continue;
+        bank->ids[count] = (tn_body_id)i;
+        bank->pins[count++] = body->flags & TN_BODY_PINNED ? body->offset : TN__FREE;
         bank->times[times++] = body->first;
         bank->times[times++] = body->last;
         for (uint32_t k = 0; k < body->piece_count; k++) {
@@ -122,7 +129,7 @@ static void plan_sort_by_first(tn__prepared *p) {
     p->until[0] = 0;
 }
 
-static tn_status plan_fill(plan_bank *bank, tn_error *error) {
+static bool plan_fill_room(plan_bank *bank) {
     tn__prepared *p = &bank->prepared;
     const tn_context *context = &p->context;
     p->bodies = tn__alloc_array(context, p->count, sizeof *p->bodies);
@@ -130,29 +137,48 @@ static tn_status plan_fill(plan_bank *bank, tn_error *error) {
     p->by_first = tn__alloc_array(context, p->count, sizeof *p->by_first);
     p->position = tn__alloc_array(context, p->count, sizeof *p->position);
     p->until = tn__alloc_array(context, (size_t)p->time_count + 1, sizeof *p->until);
-    if (!p->bodies || !p->pieces || !p->by_first || !p->position || !p->until)
-        return tn__no_memory(error, "a bank's bodies");
+    if (!p->bodies || !p->pieces || !p->by_first || !p->position || !p->until) return false;
+    p->streams = p->problem->streams;
+    if (p->streams == 1) return true;
+    bank->clock_room = p->piece_count;
+    p->begins = tn__alloc_array(context, bank->clock_room, sizeof *p->begins);
+    p->ends = tn__alloc_array(context, bank->clock_room, sizeof *p->ends);
+    p->needs |= TN_PLANS_STREAMS;
+    return p->begins != NULL && p->ends != NULL;
+}
+
+static void plan_fill_body(plan_bank *bank, const tn_body *body, uint32_t i, uint32_t piece) {
+    tn__prepared *p = &bank->prepared;
+    p->bodies[i] = (tn_run_body){.size = body->size,
+                                 .alignment = body->alignment,
+                                 .first = plan_rank(bank->times, p->time_count, body->first),
+                                 .last = plan_rank(bank->times, p->time_count, body->last),
+                                 .piece_first = piece,
+                                 .piece_count = body->piece_count};
+    for (uint32_t k = 0; k < body->piece_count; k++, piece++) {
+        const tn_piece *from = &body->pieces[k];
+        p->pieces[piece] =
+            (tn_run_piece){.first = plan_rank(bank->times, p->time_count, from->first),
+                           .last = plan_rank(bank->times, p->time_count, from->last),
+                           .lo = from->lo,
+                           .hi = from->hi};
+        if (from->lo != 0 || from->hi != body->size || body->piece_count > 1)
+            p->needs |= TN_PLANS_PIECES;
+        if (p->begins == NULL) continue;
+        p->begins[piece] = from->begins;
+        p->ends[piece] = from->ends;
+    }
+    if (body->alignment > 1) p->needs |= TN_PLANS_ALIGNMENT;
+    if (body->flags & TN_BODY_PINNED) p->needs |= TN_PLANS_PINS;
+}
+
+static tn_status plan_fill(plan_bank *bank, tn_error *error) {
+    tn__prepared *p = &bank->prepared;
+    if (!plan_fill_room(bank)) return tn__no_memory(error, "a bank's bodies");
     uint32_t piece_count = 0;
     for (uint32_t i = 0; i < p->count; i++) {
-        const tn_body *body = &p->problem->bodies[bank->ids[i]];
-        p->bodies[i] = (tn_run_body){.size = body->size,
-                                     .alignment = body->alignment,
-                                     .first = plan_rank(bank->times, p->time_count, body->first),
-                                     .last = plan_rank(bank->times, p->time_count, body->last),
-                                     .piece_first = piece_count,
-                                     .piece_count = body->piece_count};
-        for (uint32_t k = 0; k < body->piece_count; k++) {
-            const tn_piece *piece = &body->pieces[k];
-            p->pieces[piece_count++] =
-                (tn_run_piece){.first = plan_rank(bank->times, p->time_count, piece->first),
-                               .last = plan_rank(bank->times, p->time_count, piece->last),
-                               .lo = piece->lo,
-                               .hi = piece->hi};
-            if (piece->lo != 0 || piece->hi != body->size || body->piece_count > 1)
-                p->needs |= TN_PLANS_PIECES;
-        }
-        if (body->alignment > 1) p->needs |= TN_PLANS_ALIGNMENT;
-        if (body->flags & TN_BODY_PINNED) p->needs |= TN_PLANS_PINS;
+        plan_fill_body(bank, tn__whole(bank->wholes, p->ids[i]), i, piece_count);
+        piece_count += p->bodies[i].piece_count;
     }
     plan_sort_by_first(p);
     for (p->leaf_count = 1; p->leaf_count < p->count;) p->leaf_count *= 2;
@@ -166,6 +192,7 @@ static tn_status plan_refuse(const tn_planner *planner, uint32_t needs, tn_error
     if (missing == 0) return TN_OK;
     const char *what = missing & TN_PLANS_ALIGNMENT ? "alignments"
                        : missing & TN_PLANS_PINS    ? "pinned offsets"
+                       : missing & TN_PLANS_STREAMS ? "several streams"
                                                     : "pieces and windows";
     TN_FAIL(error, TN_E_UNSUPPORTED, "planner %s does not model %s; use --planner auto",
             planner->name, what);
@@ -185,6 +212,7 @@ static tn_status plan_refuse_height(const tn_problem *problem, tn_bank_id bank, 
 typedef struct plan_call {
     const tn_planner *planner;
     const tn_problem *problem;
+    tn__wholes wholes;
     tn_plan_options options;
     double start_s;
     tn_layout layout;
@@ -245,6 +273,7 @@ static tn_status plan_banks(plan_call *call) {
         uint64_t asked = which == 0 ? call->options.capacity : 0;
         if (asked != 0 && (capacity == 0 || asked < capacity)) capacity = asked;
         plan_bank bank = {
+            .wholes = &call->wholes,
             .prepared = {.problem = call->problem,
                          .options = &call->options,
                          .context = tn__context(call->options.context),
@@ -254,6 +283,11 @@ static tn_status plan_banks(plan_call *call) {
         tn_status status = plan_bank_run(call, which, &bank);
         plan_release_bank(&bank);
         if (status != TN_OK) return status;
+    }
+    for (size_t i = 0; i < call->problem->count; i++) {
+        const tn_body *body = &call->problem->bodies[i];
+        if (body->flags & TN_BODY_TIED)
+            call->layout.offset[i] = call->layout.offset[body->leader] + body->delta;
     }
     return TN_OK;
 }
@@ -293,7 +327,11 @@ tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,
     TN_TRY(tn__layout_create(problem, &call.layout, error));
     call.layout.planner = planner->name;
     call.layout.seed = call.options.seed;
-    tn_status status = plan_banks(&call);
+    tn_status status = tn__wholes_create(problem, &call.wholes, error);
+    if (status == TN_OK) {
+        status = plan_banks(&call);
+        tn__wholes_release(&call.wholes);
+    }
     if (status == TN_OK) status = plan_prove(&call);
     call.layout.seconds = tn__clock_s() - call.start_s;
     if (status == TN_OK)

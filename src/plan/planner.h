@@ -3,7 +3,8 @@
  * A planner is one file in planners/ that fills in one tn_planner, plus one line in
  * planners.def. It decides the order of bodies and the hole each one takes; everything else
  * (banks, pins, alignment, pieces, limits, bounds, verification) is done around it by plan.c and
- * is the same for all. The frame splits a problem by bank, so a planner sees one bank.
+ * is the same for all. The frame splits a problem by bank, so a planner sees one bank; bodies that
+ * are tied together reach it as one, whose pieces are the union of theirs.
  */
 #ifndef TN_PLAN_PLANNER_H
 #define TN_PLAN_PLANNER_H
@@ -17,8 +18,10 @@
 enum { /* constraints that `solve` honours; a problem with any other is refused */
        TN_PLANS_ALIGNMENT = 1u << 0,
        TN_PLANS_PINS = 1u << 1,
-       TN_PLANS_PIECES = 1u << 2, /* bodies of several pieces, or of a window below their size */
-       TN_PLANS_ALL = (1u << 3) - 1,
+       TN_PLANS_PIECES = 1u << 2,  /* bodies of several pieces, or of a window below their size */
+       TN_PLANS_STREAMS = 1u << 3, /* pieces meet by clocks: ask tn__run_pieces_meet, or place
+                                      only into holes of tn__run_holes */
+       TN_PLANS_ALL = (1u << 4) - 1,
        TN_PLANS_QUICKLY = 1u << 8, /* near-linear in practice: a member of auto's portfolio */
 };
 
@@ -49,6 +52,9 @@ typedef struct tn_planner {
 uint32_t tn__run_count(const tn_run *run);
 const tn_run_body *tn__run_bodies(const tn_run *run); /* [count] */
 const tn_run_piece *tn__run_pieces(const tn_run *run);
+/* Whether two pieces (indices into tn__run_pieces) may not share bytes: they meet in time, or no
+ * order between them is known. The only test that is right for problems with streams. */
+bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b);
 uint32_t tn__run_time_count(const tn_run *run);
 uint64_t tn__run_span(const tn_run *run, uint32_t body); /* steps from first to last, saturating */
 bool tn__run_pinned(const tn_run *run, uint32_t body);

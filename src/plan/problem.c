@@ -1,11 +1,9 @@
 /* problem.c - bodies, pieces, banks: checked when they enter, and in one normal form after that.
  *
  * Normal form of a body: its pieces are disjoint rectangles, sorted by (first, lo), as long in
- * time as they can be; the hull [first, last) and the alignment are filled in. Everything behind
- * this file may rely on it.
- * Cost of adding: O(k log k + k a) for k pieces of which at most a live at once. The normal form
- * can hold k^2 / 4 pieces: where k / 2 upright bars cross k / 2 level ones, no fewer disjoint
- * rectangles cover them.
+ * time as they can be (normal.c); the hull [first, last) and the alignment are filled in; a tied
+ * body names the root of its chain. Everything behind this file may rely on it.
+ * Cost of adding: that of the normal form, O(k log k) for k pieces that do not overlap.
  */
 #include "plan/problem.h"
 
@@ -13,8 +11,7 @@
 #include <stdio.h>
 
 #define PROBLEM_ALIGNMENT_MAX ((uint64_t)1 << 40)
-#define PROBLEM_PIECES_MAX (1u << 22) /* of one body in normal form */
-#define PROBLEM_TOTAL_MAX (1u << 30)  /* bodies, and pieces of all: 32 bits count their events */
+#define PROBLEM_TOTAL_MAX (1u << 30) /* bodies, and pieces of all: 32 bits count their events */
 
 tn_status tn_problem_create(const tn_context *context, tn_problem **problem, tn_error *error) {
     tn_problem *made = tn__alloc_array(context, 1, sizeof *made);
@@ -22,6 +19,7 @@ tn_status tn_problem_create(const tn_context *context, tn_problem **problem, tn_
     made->context = tn__context(context);
     tn__arena_init(&made->arena, &made->context);
     made->alignment = 1;
+    made->streams = 1;
     tn_status status = tn_problem_set_bank(made, 0, &(tn_bank){.name = "arena"}, error);
     if (status != TN_OK)
         tn_problem_destroy(made);
@@ -35,6 +33,8 @@ void tn_problem_destroy(tn_problem *problem) {
     tn_context context = problem->context;
     tn__arena_release(&problem->arena);
     tn__free(&context, problem->bodies, problem->room * sizeof *problem->bodies);
+    tn__free(&context, problem->group_of, problem->group_of_room * sizeof *problem->group_of);
+    tn__free(&context, problem->groups, problem->group_room * sizeof *problem->groups);
     tn__free(&context, problem->banks, problem->bank_room * sizeof *problem->banks);
     tn__free(&context, problem, sizeof *problem);
 }
@@ -53,6 +53,23 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
     if (id == problem->bank_count) problem->bank_count++;
     return TN_OK;
 }
+
+tn_status tn_problem_set_streams(tn_problem *problem, uint32_t count, tn_error *error) {
+    if (count == 0 || count > TN_STREAMS_MAX)
+        TN_FAIL(error, TN_E_INVALID, "%u streams; there can be 1 to %u", count, TN_STREAMS_MAX);
+    if (problem->count > 0)
+        TN_FAIL(error, TN_E_INVALID, "the number of streams is set before any body is added");
+    int64_t *never = tn__arena_array(&problem->arena, count, sizeof *never);
+    int64_t *zero = tn__arena_array(&problem->arena, count, sizeof *zero);
+    if (never == NULL || zero == NULL) return tn__no_memory(error, "clocks");
+    for (uint32_t s = 0; s < count; s++) never[s] = INT64_MAX;
+    problem->streams = count;
+    problem->clock_zero = zero;
+    problem->clock_never = never;
+    return TN_OK;
+}
+
+uint32_t tn_problem_streams(const tn_problem *problem) { return problem->streams; }
 
 const char *tn__body_text(const tn_problem *problem, tn_body_id id, char text[TN__BODY_TEXT_MAX]) {
     const char *name = id < problem->count ? problem->bodies[id].name : NULL;
@@ -91,6 +108,30 @@ static tn_status problem_check_pin(const tn_body *body, uint64_t alignment, tn_e
     return TN_OK;
 }
 
+/* `body` names its leader as the caller does; the distances add up along the chain. */
+static tn_status problem_check_tie(const tn_problem *problem, const tn_body *body,
+                                   uint64_t alignment, tn_error *error) {
+    if (!(body->flags & TN_BODY_TIED)) return TN_OK;
+    if (body->leader >= problem->count)
+        TN_FAIL(error, TN_E_INVALID, "is tied to body %u, which is not there yet", body->leader);
+    const tn_body *leader = &problem->bodies[body->leader];
+    uint64_t delta = body->delta, end;
+    if (leader->bank != body->bank)
+        TN_FAIL(error, TN_E_INVALID, "is in bank %u, the body it is tied to in bank %u", body->bank,
+                leader->bank);
+    if (((leader->flags & TN_BODY_TIED) && !tn__add(delta, leader->delta, &delta)) ||
+        !tn__add(delta, body->size, &end) || end > TN__PLAN_HEIGHT_MAX)
+        TN_FAIL(error, TN_E_INVALID,
+                "is tied %" PRIu64 " bytes above body %u, where it ends beyond 2^63", body->delta,
+                body->leader);
+    if (delta % alignment != 0)
+        TN_FAIL(error, TN_E_INVALID,
+                "lies %" PRIu64 " bytes above the start of its group, no multiple of its "
+                "alignment %" PRIu64,
+                delta, alignment);
+    return TN_OK;
+}
+
 static tn_status problem_check(const tn_problem *problem, const tn_body *body, uint64_t alignment,
                                tn_error *error) {
     if (problem->count >= PROBLEM_TOTAL_MAX) TN_FAIL(error, TN_E_INVALID, "is one body too many");
@@ -108,138 +149,56 @@ static tn_status problem_check(const tn_problem *problem, const tn_body *body, u
                 body->first, body->last);
     for (uint32_t i = 0; i < body->piece_count; i++)
         TN_TRY(problem_check_piece(body, &body->pieces[i], error));
+    TN_TRY(problem_check_tie(problem, body, alignment, error));
     return problem_check_pin(body, alignment, error);
 }
 
-/* --- normal form: a sweep over time that keeps the union of the open windows --- */
+/* --- entering --- */
 
-typedef struct problem_sweep {
-    const tn_context *context;
-    tn_piece *out; /* finished rectangles; grows */
-    size_t out_count, out_room;
-    tn_piece *open; /* those that reach the present time */
-    uint32_t open_count;
-    tn_piece *live; /* input pieces alive now, by lo */
-    uint32_t live_count;
-} problem_sweep;
-
-static int problem_piece_order(const void *a, const void *b) {
-    const tn_piece *x = a, *y = b;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return (x->lo > y->lo) - (x->lo < y->lo);
+/* One piece in the problem's own memory. */
+static tn_status problem_copy_piece(tn_problem *problem, const tn_piece *from, tn_piece *piece,
+                                    tn_error *error) {
+    uint32_t streams = problem->streams;
+    *piece = *from;
+    piece->begins = piece->ends = NULL;
+    if (streams == 1) return TN_OK;
+    piece->begins = from->begins != NULL ? tn__arena_copy(&problem->arena, from->begins,
+                                                          streams * sizeof *from->begins)
+                                         : problem->clock_zero;
+    if (piece->begins == NULL) return tn__no_memory(error, "clocks");
+    piece->ends = problem->clock_never;
+    if (from->ends == NULL) return TN_OK;
+    int64_t *ends = tn__arena_copy(&problem->arena, from->ends, streams * sizeof *ends);
+    if (ends == NULL) return tn__no_memory(error, "clocks");
+    for (uint32_t s = 0; s < streams; s++)
+        if (ends[s] < piece->begins[s]) ends[s] = piece->begins[s];
+    piece->ends = ends;
+    return TN_OK;
 }
 
-static int problem_time_order(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* From `now` on the union of the live windows holds: windows that stay are prolonged later, the
- * others are closed at `now`, new ones opened. */
-static bool problem_sweep_step(problem_sweep *sweep, int64_t now, tn_piece *fresh) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sweep->live_count; i++) { /* merge neighbours into fresh[] */
-        const tn_piece *live = &sweep->live[i];
-        if (count != 0 && live->lo <= fresh[count - 1].hi) {
-            if (live->hi > fresh[count - 1].hi) fresh[count - 1].hi = live->hi;
-        } else {
-            fresh[count++] = (tn_piece){.first = now, .lo = live->lo, .hi = live->hi};
-        }
-    }
-    if (sweep->out_count > PROBLEM_PIECES_MAX ||
-        !tn__reserve(sweep->context, &sweep->out, &sweep->out_room,
-                     sweep->out_count + sweep->open_count, sizeof *sweep->out))
-        return false;
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < sweep->open_count; i++) {
-        tn_piece *open = &sweep->open[i];
-        while (at < count && fresh[at].lo < open->lo) at++;
-        bool stays = at < count && fresh[at].lo == open->lo && fresh[at].hi == open->hi;
-        if (stays) {
-            fresh[at].first = open->first;
-        } else {
-            open->last = now;
-            sweep->out[sweep->out_count++] = *open;
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) sweep->open[i] = fresh[i];
-    sweep->open_count = count;
-    return true;
-}
-
-static bool problem_sweep_run(problem_sweep *sweep, const tn_piece *pieces, uint32_t count,
-                              const int64_t *times, size_t time_count, tn_piece *fresh) {
-    uint32_t next = 0;
-    for (size_t t = 0; t < time_count; t++) {
-        if (t != 0 && times[t] == times[t - 1]) continue;
-        uint32_t left = 0;
-        for (uint32_t i = 0; i < sweep->live_count; i++)
-            if (sweep->live[i].last > times[t]) sweep->live[left++] = sweep->live[i];
-        sweep->live_count = left;
-        for (; next < count && pieces[next].first == times[t]; next++) {
-            uint32_t at = sweep->live_count++;
-            for (; at > 0 && sweep->live[at - 1].lo > pieces[next].lo; at--)
-                sweep->live[at] = sweep->live[at - 1];
-            sweep->live[at] = pieces[next];
-        }
-        if (!problem_sweep_step(sweep, times[t], fresh)) return false;
-    }
-    tn_assert(sweep->open_count == 0);
-    return sweep->out_count <= PROBLEM_PIECES_MAX;
-}
-
-/* `scratch` holds 4k pieces: sorted input, open, live, fresh. */
-static bool problem_sort_and_sweep(problem_sweep *sweep, const tn_body *body, tn_piece *scratch,
-                                   int64_t *times) {
-    size_t k = body->piece_count;
-    memcpy(scratch, body->pieces, k * sizeof *scratch);
-    qsort(scratch, k, sizeof *scratch, problem_piece_order);
-    for (size_t i = 0; i < k; i++) {
-        times[2 * i] = scratch[i].first;
-        times[2 * i + 1] = scratch[i].last;
-    }
-    qsort(times, 2 * k, sizeof *times, problem_time_order);
-    sweep->open = scratch + k;
-    sweep->live = scratch + 2 * k;
-    if (!problem_sweep_run(sweep, scratch, (uint32_t)k, times, 2 * k, scratch + 3 * k))
-        return false;
-    qsort(sweep->out, sweep->out_count, sizeof *sweep->out, problem_piece_order);
-    return true;
-}
-
-static tn_status problem_normalise(tn_problem *problem, const tn_body *body, tn_piece **pieces,
-                                   uint32_t *count, tn_error *error) {
-    const tn_context *context = &problem->context;
-    size_t k = body->piece_count;
-    tn_piece *scratch = tn__alloc_array(context, 4 * k, sizeof *scratch);
-    int64_t *times = tn__alloc_array(context, 2 * k, sizeof *times);
-    problem_sweep sweep = {.context = context};
-    bool done =
-        scratch != NULL && times != NULL && problem_sort_and_sweep(&sweep, body, scratch, times);
-    if (done) {
-        *count = (uint32_t)sweep.out_count;
-        *pieces = tn__arena_copy(&problem->arena, sweep.out, *count * sizeof *sweep.out);
-    }
-    tn__free(context, sweep.out, sweep.out_room * sizeof *sweep.out);
-    tn__free(context, scratch, 4 * k * sizeof *scratch);
-    tn__free(context, times, 2 * k * sizeof *times);
-    if (sweep.out_count > PROBLEM_PIECES_MAX)
-        TN_FAIL(error, TN_E_INVALID, "has pieces that cut each other into more than %u",
-                PROBLEM_PIECES_MAX);
-    if (!done || *pieces == NULL) return tn__no_memory(error, "the pieces of a body");
+static tn_status problem_copy_pieces(tn_problem *problem, const tn_body *body, uint32_t count,
+                                     const tn_piece **pieces, tn_error *error) {
+    tn_piece whole = {.first = body->first, .last = body->last, .hi = body->size};
+    const tn_piece *from = body->piece_count > 0 ? body->pieces : &whole;
+    tn_piece *copies = tn__arena_array(&problem->arena, count, sizeof *copies);
+    if (copies == NULL) return tn__no_memory(error, "the pieces of a body");
+    for (uint32_t i = 0; i < count; i++)
+        TN_TRY(problem_copy_piece(problem, &from[i], &copies[i], error));
+    *pieces = copies;
     return TN_OK;
 }
 
 static tn_status problem_store_pieces(tn_problem *problem, tn_body *body, tn_error *error) {
-    tn_piece *pieces = NULL;
+    const tn_piece *pieces = NULL;
     uint32_t count = 0;
     if (body->piece_count > 1) {
-        TN_TRY(problem_normalise(problem, body, &pieces, &count, error));
+        const tn_piece *given = body->pieces;
+        if (problem->streams > 1)
+            TN_TRY(problem_copy_pieces(problem, body, body->piece_count, &given, error));
+        TN_TRY(tn__normal_form(given, body->piece_count, problem->streams, &problem->arena, &pieces,
+                               &count, error));
     } else if (body->size > 0) {
-        tn_piece whole = {.first = body->first, .last = body->last, .hi = body->size};
-        pieces = tn__arena_copy(&problem->arena, body->piece_count == 1 ? body->pieces : &whole,
-                                sizeof *pieces);
-        if (pieces == NULL) return tn__no_memory(error, "the pieces of a body");
+        TN_TRY(problem_copy_pieces(problem, body, 1, &pieces, error));
         count = 1;
     }
     if (count > PROBLEM_TOTAL_MAX - problem->piece_count)
@@ -253,17 +212,58 @@ static tn_status problem_store_pieces(tn_problem *problem, tn_body *body, tn_err
     return TN_OK;
 }
 
+/* Room for one more body, and for one more group if it is tied. */
+static bool problem_reserve(tn_problem *problem, bool tied) {
+    const tn_context *context = &problem->context;
+    size_t need = problem->count + 1;
+    if (!tn__reserve(context, &problem->bodies, &problem->room, need, sizeof *problem->bodies))
+        return false;
+    if (!tied && problem->group_count == 0) return true;
+    return tn__reserve(context, &problem->group_of, &problem->group_of_room, need,
+                       sizeof *problem->group_of) &&
+           tn__reserve(context, &problem->groups, &problem->group_room, problem->group_count + 1,
+                       sizeof *problem->groups);
+}
+
+/* Replaces the leader by the root of its chain, and the distance by that from the root. */
+static void problem_tie(tn_problem *problem, tn_body *made) {
+    tn_body *root = &problem->bodies[made->leader];
+    if (root->flags & TN_BODY_TIED) {
+        made->delta += root->delta;
+        made->leader = root->leader;
+        root = &problem->bodies[made->leader];
+    }
+    if (problem->group_count == 0)
+        for (size_t i = 0; i < problem->count; i++) problem->group_of[i] = TN__NO_GROUP;
+    if (!(root->flags & TN_BODY_LEADS)) {
+        root->flags |= TN_BODY_LEADS;
+        problem->group_of[made->leader] = (uint32_t)problem->group_count;
+        problem->groups[problem->group_count++] = (tn__group){.root = made->leader,
+                                                              .body_count = 1,
+                                                              .piece_count = root->piece_count,
+                                                              .size = root->size,
+                                                              .alignment = root->alignment};
+    }
+    tn__group *group = &problem->groups[problem->group_of[made->leader]];
+    group->body_count++;
+    group->piece_count += made->piece_count;
+    if (made->size != 0 && made->delta + made->size > group->size)
+        group->size = made->delta + made->size;
+    if (made->alignment > group->alignment) group->alignment = made->alignment;
+    problem->group_of[problem->count] = problem->group_of[made->leader];
+}
+
 tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *id,
                          tn_error *error) {
     tn_body made = *body;
-    made.flags &= TN_BODY_PINNED;
+    made.flags &= TN_BODY_PINNED | TN_BODY_TIED;
+    if (!(made.flags & TN_BODY_TIED)) made.leader = 0, made.delta = 0;
     if (made.alignment == 0) {
         made.alignment = problem->alignment;
         made.flags |= TN_BODY_DEFAULT_ALIGNED;
     }
     if (made.pieces == NULL) made.piece_count = 0;
-    if (!tn__reserve(&problem->context, &problem->bodies, &problem->room, problem->count + 1,
-                     sizeof *problem->bodies))
+    if (!problem_reserve(problem, (made.flags & TN_BODY_TIED) != 0))
         return tn__no_memory(error, "a body");
     tn_status status = problem_check(problem, &made, made.alignment, error);
     if (status == TN_OK) status = problem_store_pieces(problem, &made, error);
@@ -277,6 +277,10 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
         if (made.name == NULL) return tn__no_memory(error, "a name");
     }
     if (id != NULL) *id = (tn_body_id)problem->count;
+    if (made.flags & TN_BODY_TIED)
+        problem_tie(problem, &made);
+    else if (problem->group_count > 0)
+        problem->group_of[problem->count] = TN__NO_GROUP;
     problem->bodies[problem->count++] = made;
     problem->piece_count += made.piece_count;
     return TN_OK;
@@ -291,12 +295,24 @@ tn_status tn_problem_set_alignment(tn_problem *problem, uint64_t alignment, tn_e
         if (!(body->flags & TN_BODY_DEFAULT_ALIGNED)) continue;
         char text[TN__BODY_TEXT_MAX];
         tn_status status = problem_check_pin(body, alignment, error);
+        if (status == TN_OK && (body->flags & TN_BODY_TIED) && body->delta % alignment != 0)
+            status = tn__fail(error, TN_E_INVALID,
+                              "lies %" PRIu64 " bytes above its leader, no multiple of the "
+                              "alignment %" PRIu64,
+                              body->delta, alignment);
         if (status != TN_OK)
             return tn__where(error, status, "%s", tn__body_text(problem, (tn_body_id)i, text));
     }
     for (size_t i = 0; i < problem->count; i++)
         if (problem->bodies[i].flags & TN_BODY_DEFAULT_ALIGNED)
             problem->bodies[i].alignment = alignment;
+    for (size_t g = 0; g < problem->group_count; g++) problem->groups[g].alignment = 1;
+    for (size_t i = 0; i < problem->count && problem->group_count > 0; i++) {
+        if (problem->group_of[i] == TN__NO_GROUP) continue;
+        tn__group *group = &problem->groups[problem->group_of[i]];
+        if (problem->bodies[i].alignment > group->alignment)
+            group->alignment = problem->bodies[i].alignment;
+    }
     problem->alignment = alignment;
     return TN_OK;
 }
@@ -317,11 +333,16 @@ const tn_bank *tn_problem_bank(const tn_problem *problem, tn_bank_id id) {
 }
 
 uint64_t tn_problem_naive(const tn_problem *problem) {
-    uint64_t sum = 0;
+    uint64_t sum = 0, size;
     for (size_t i = 0; i < problem->count; i++) {
         const tn_body *body = &problem->bodies[i];
-        uint64_t size = UINT64_MAX;
+        if (body->flags & (TN_BODY_TIED | TN_BODY_LEADS)) continue;
         if (!tn__align_up(body->size, body->alignment, &size)) return UINT64_MAX;
+        sum = tn__add_sat(sum, size);
+    }
+    for (size_t g = 0; g < problem->group_count; g++) {
+        const tn__group *group = &problem->groups[g];
+        if (!tn__align_up(group->size, group->alignment, &size)) return UINT64_MAX;
         sum = tn__add_sat(sum, size);
     }
     return sum;

@@ -6,6 +6,15 @@
 
 #include "base/base.h"
 
+/* What is known of a root and the bodies tied to it, taken together. */
+typedef struct tn__group {
+    tn_body_id root;
+    uint32_t body_count;
+    size_t piece_count;       /* of all, as they came */
+    uint64_t size, alignment; /* up to its highest byte; the largest of all */
+} tn__group;
+#define TN__NO_GROUP UINT32_MAX
+
 struct tn_problem {
     tn_context context;
     tn__arena arena; /* names and pieces: they never move */
@@ -15,7 +24,34 @@ struct tn_problem {
     tn_bank *banks;
     size_t bank_count, bank_room;
     uint64_t alignment; /* of bodies that give none */
+    uint32_t streams;
+    const int64_t *clock_zero, *clock_never; /* [streams], for pieces that give none */
+    tn__group *groups;                       /* in the order of their first tied body */
+    uint32_t *group_of;                      /* [count], TN__NO_GROUP; only with groups */
+    size_t group_count, group_room, group_of_room;
 };
+
+#define TN__PIECES_MAX (1u << 22) /* of one body in normal form */
+
+/* The normal form of `count` pieces (with clocks, when streams > 1), made in `arena`. E_INVALID
+ * when it would be too large. */
+tn_status tn__normal_form(const tn_piece *pieces, size_t count, uint32_t streams, tn__arena *arena,
+                          const tn_piece **out, uint32_t *out_count, tn_error *error);
+
+/* Each group as one body: the union of its pieces in normal form, up to its highest byte, at its
+ * largest alignment, pinned where a member is. */
+typedef struct tn__wholes {
+    const tn_problem *problem;
+    tn_body *bodies;    /* [problem->group_count] */
+    size_t piece_count; /* of all bodies, with groups taken as one */
+    bool clash; /* a group cannot lie where its pins want it: those of two bodies, or of one */
+    tn_body_id clash_a, clash_b;
+    tn__arena arena;
+} tn__wholes;
+tn_status tn__wholes_create(const tn_problem *problem, tn__wholes *wholes, tn_error *error);
+void tn__wholes_release(tn__wholes *wholes);
+/* Body `id`, or its group if it is the root of one; NULL if it is tied: its group stands for it. */
+const tn_body *tn__whole(const tn__wholes *wholes, size_t id);
 
 /* No body of a plan ends beyond this: sizes, offsets and alignments up to 2^40 then add up without
  * overflow in 64 bits. */

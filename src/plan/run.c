@@ -5,7 +5,8 @@
  * nanosecond each, and what is found is sorted already. Beyond, bodies are sorted by their first
  * step, a binary tree over that order keeps the latest end of the placed ones, and a query visits
  * only subtrees that hold an answer: O(answers * log n). Both find the same bodies. The starts
- * that they forbid are ranges; the complement, in one sweep from the bottom, are the holes.
+ * that they forbid are ranges; the complement, in one sweep from the bottom, are the holes. Where
+ * clocks decide (several streams), neither structure helps: all placed bodies are asked.
  */
 #include "plan/run.h"
 
@@ -48,10 +49,8 @@ tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_pla
     RUN_ARRAYS(TN_X, n, run->scans, leaves)
 #undef TN_X
     if (all) {
-        for (uint32_t i = 0; i < prepared->count; i++) {
-            const tn_body *body = &prepared->problem->bodies[prepared->ids[i]];
-            if (body->flags & TN_BODY_PINNED) tn__run_place(run, i, body->offset);
-        }
+        for (uint32_t i = 0; i < prepared->count; i++)
+            if (prepared->pins[i] != TN__FREE) tn__run_place(run, i, prepared->pins[i]);
         return TN_OK;
     }
     tn__run_release(run);
@@ -82,11 +81,12 @@ const tn_run_body *tn__run_bodies(const tn_run *run) { return run->prepared->bod
 const tn_run_piece *tn__run_pieces(const tn_run *run) { return run->prepared->pieces; }
 uint32_t tn__run_time_count(const tn_run *run) { return run->prepared->time_count; }
 uint64_t tn__run_span(const tn_run *run, uint32_t body) {
-    const tn_body *facts = &run->prepared->problem->bodies[run->prepared->ids[body]];
-    return (uint64_t)facts->last - (uint64_t)facts->first;
+    const tn_run_body *facts = &run->prepared->bodies[body];
+    const int64_t *times = run->prepared->times;
+    return (uint64_t)times[facts->last] - (uint64_t)times[facts->first];
 }
 bool tn__run_pinned(const tn_run *run, uint32_t body) {
-    return (run->prepared->problem->bodies[run->prepared->ids[body]].flags & TN_BODY_PINNED) != 0;
+    return run->prepared->pins[body] != TN__FREE;
 }
 uint64_t tn__run_capacity(const tn_run *run) { return run->prepared->capacity; }
 uint64_t tn__run_lower_bound(const tn_run *run) { return run->lower_bound; }
@@ -262,7 +262,7 @@ void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
 
 void tn__run_unplace(tn_run *run, uint32_t body) {
     tn_assert(run->placed[body]);
-    tn_assert(!(run->prepared->problem->bodies[run->prepared->ids[body]].flags & TN_BODY_PINNED));
+    tn_assert(!tn__run_pinned(run, body));
     run->placed[body] = 0;
     if (!run->scans) {
         run_set_reach(run, body, 0);
@@ -357,6 +357,42 @@ static bool run_collect_pieces(tn_run *run, const tn_run_body *body, uint32_t id
     return true;
 }
 
+bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b) {
+    const tn__prepared *prepared = run->prepared;
+    const tn_run_piece *a = &prepared->pieces[piece_a], *b = &prepared->pieces[piece_b];
+    if (a->first < b->last && b->first < a->last) return true;
+    if (prepared->begins == NULL) return false;
+    bool a_first = a->last <= b->first;
+    const int64_t *ends = prepared->ends[a_first ? piece_a : piece_b];
+    const int64_t *begins = prepared->begins[a_first ? piece_b : piece_a];
+    for (uint32_t s = 0; s < prepared->streams; s++)
+        if (ends[s] > begins[s]) return true;
+    return false;
+}
+
+/* With clocks, bodies that are far apart in time may conflict: all that are placed are asked. */
+static bool run_collect_unordered(tn_run *run, const tn_run_body *body, size_t *count) {
+    const tn__prepared *prepared = run->prepared;
+    for (uint32_t id = 0; id < prepared->count; id++) {
+        if (!run->placed[id]) continue;
+        const tn_run_body *other = &prepared->bodies[id];
+        for (uint32_t a = 0; a < body->piece_count; a++) {
+            for (uint32_t b = 0; b < other->piece_count; b++) {
+                uint32_t mine = body->piece_first + a, theirs = other->piece_first + b;
+                const tn_run_piece *piece = &prepared->pieces[theirs];
+                uint64_t offset = run->offset[id];
+                tn__blocked bytes = {offset + piece->lo, offset + piece->hi};
+                tn__blocked blocked = run_block(&prepared->pieces[mine], bytes);
+                if (blocked.first >= blocked.last || !tn__run_pieces_meet(run, mine, theirs))
+                    continue;
+                if (!run_block_room(run, *count + 1)) return false;
+                run->blocked[(*count)++] = blocked;
+            }
+        }
+    }
+    return true;
+}
+
 /* Plain bodies (one piece) among the levels that were found are done in a straight line. */
 static bool run_collect_levels(tn_run *run, const tn_run_body *body, uint32_t near_count,
                                size_t *count) {
@@ -376,6 +412,7 @@ static bool run_collect_levels(tn_run *run, const tn_run_body *body, uint32_t ne
 }
 
 static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
+    if (run->prepared->begins != NULL) return run_collect_unordered(run, body, count);
     if (run->scans) return run_collect_levels(run, body, run_near_scan(run, body), count);
     uint32_t near_count = run_near_tree(run, body);
     for (uint32_t i = 0; i < near_count; i++)

@@ -5,6 +5,8 @@
 #include "plan/planner.h"
 #include "plan/problem.h"
 
+#define TN__FREE UINT64_MAX /* not pinned */
+
 /* A range of bytes, or of starts that a placed piece forbids: [first, last). */
 typedef struct tn__blocked {
     uint64_t first, last;
@@ -15,8 +17,11 @@ typedef struct tn__prepared {
     const tn_problem *problem;
     const tn_plan_options *options;
     tn_context context;
-    const tn_body_id *ids; /* [count], the problem's number of a run's body */
-    tn_run_body *bodies;   /* [count] */
+    const tn_body_id *ids; /* [count], the problem's number of a run's body; of groups, the root */
+    const uint64_t *pins;  /* [count], TN__FREE where the planner decides */
+    const int64_t *times;  /* [time_count], the real time of each compressed one */
+    const int64_t **begins, **ends; /* [piece_count], clocks [streams]; NULL: one stream */
+    tn_run_body *bodies;            /* [count] */
     tn_run_piece *pieces;
     uint32_t count, piece_count, time_count;
     uint32_t *by_first;  /* [count], bodies by (first, number) */
@@ -25,6 +30,7 @@ typedef struct tn__prepared {
     uint32_t leaf_count; /* power of two >= count */
     uint64_t lower_bound, capacity;
     bool has_capacity;
+    uint32_t streams;
     uint32_t needs;    /* TN_PLANS_* that a planner must honour */
     double deadline_s; /* tn__clock_s when time is up; 0: never */
 } tn__prepared;

@@ -6,9 +6,20 @@
  * neighbours are found in a handful of word operations. When a conflict shows, the live pieces of
  * that step are gone through once to name the lowest byte that is shared. Of everything that is
  * wrong, the conflict first in time, then by byte, is the one reported; what is wrong with a body
- * by itself (alignment, pin, capacity) counts from its first step and its offset.
+ * by itself (alignment, pin, tie, capacity) counts from its first step and its offset. A group of
+ * tied bodies is swept as one, the union of its members where its root lies: they may overlap each
+ * other. Where the layout breaks a tie, that is a conflict by itself, and its group is not swept:
+ * it has no one place.
  *
- * Cost: O((n + k) log n) for n pieces, k = 0 or 1 conflict; O(n) memory.
+ * Several streams: "before" (time and clocks) is transitive, since no clock of a piece ends below
+ * where it begins, and pieces of one body on the same bytes have rising clocks (normal.c). So
+ * pieces are taken in serial order, and of every byte only the last holder is asked: whoever comes
+ * after it comes after all the others too. The bytes are cut at the windows' bounds; a set of bits
+ * holds where a stretch with one holder begins. A piece replaces the stretches that it covers and
+ * leaves at most one more, so the stretches visited add up to O(n).
+ *
+ * Cost: O((n + k) log n) for n pieces, k = 0 or 1 conflict, and O(n streams) more with clocks; O(n)
+ * memory.
  */
 #include "plan/problem.h"
 
@@ -18,7 +29,8 @@
 typedef struct verify_piece { /* a piece at its address */
     int64_t first, last;
     uint64_t lo, hi;
-    tn_body_id body;
+    tn_body_id body; /* of a group, its root */
+    const int64_t *begins, *ends;
 } verify_piece;
 
 /* --- a set of ranks: level 0 has one bit a rank, each level above one bit a word below ---------
@@ -108,6 +120,15 @@ static tn_status verify_fail(const tn_problem *problem, const tn_conflict *found
                 "%s ends at %" PRIu64 ", above the peak that the layout states", a, found->hi);
     case TN_CONFLICT_OVERFLOW:
         TN_FAIL(error, TN_E_CONFLICT, "%s at %" PRIu64 " ends beyond 64 bits", a, found->lo);
+    case TN_CONFLICT_TIE:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s is at %" PRIu64 " but tied to %s, which wants it at %" PRIu64, a, found->lo, b,
+                found->hi);
+    case TN_CONFLICT_ORDER:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s and %s share bytes [%" PRIu64 ", %" PRIu64
+                "), but no order between them is known at step %" PRId64,
+                a, b, found->lo, found->hi, found->step);
     default:
         TN_FAIL(error, TN_E_CONFLICT, "the layout is for another number of bodies or banks");
     }
@@ -121,6 +142,11 @@ static void verify_consider(tn_conflict *first, const tn_conflict *found) {
 
 /* --- each body by itself --- */
 
+static bool verify_breaks_tie(const tn_body *body, const uint64_t *offsets, tn_body_id id) {
+    return (body->flags & TN_BODY_TIED) &&
+           (offsets[id] < body->delta || offsets[id] - body->delta != offsets[body->leader]);
+}
+
 static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
                         tn_conflict *first) {
     const tn_body *body = &problem->bodies[id];
@@ -133,6 +159,10 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
     } else if ((body->flags & TN_BODY_PINNED) && offset != body->offset) {
         found.reason = TN_CONFLICT_PIN;
         found.hi = body->offset;
+    } else if (verify_breaks_tie(body, layout->offset, id)) {
+        found.reason = TN_CONFLICT_TIE;
+        found.b = body->leader;
+        found.hi = tn__add_sat(layout->offset[body->leader], body->delta);
     } else if (body->size != 0 && capacity != 0 && found.hi > capacity) {
         found.reason = TN_CONFLICT_CAPACITY;
     } else if (body->size != 0 && found.hi > layout->bank_peak[body->bank]) {
@@ -185,7 +215,7 @@ static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step
     }
 }
 
-static bool verify_sweep(const verify_piece *pieces, uint32_t count, const verify_event *events,
+static void verify_sweep(const verify_piece *pieces, uint32_t count, const verify_event *events,
                          verify_set *live, tn_conflict *found) {
     for (uint32_t i = 0; i < 2 * count; i++) {
         uint32_t rank = events[i].rank;
@@ -199,62 +229,243 @@ static bool verify_sweep(const verify_piece *pieces, uint32_t count, const verif
                      (above != UINT32_MAX && pieces[above].lo < pieces[rank].hi);
         if (meets) {
             verify_name(pieces, count, events[i].time, found);
-            return false;
+            return;
         }
         verify_set_add(live, rank);
     }
+}
+
+/* --- several streams: over serial time, who held each byte last? --- */
+
+static int verify_by_start(const void *a, const void *b) {
+    const verify_piece *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return verify_by_byte(a, b);
+}
+
+static int verify_by_number(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct verify_bytes { /* cut at every bound of a piece */
+    const verify_piece *pieces;
+    uint32_t streams;
+    uint64_t *cuts; /* [cut_count], ascending */
+    uint32_t cut_count;
+    uint32_t *holder; /* [cut_count], of the stretch that begins here; UINT32_MAX: nobody yet */
+    verify_set stretches;
+} verify_bytes;
+
+static uint32_t verify_cut(const verify_bytes *bytes, uint64_t at) {
+    uint32_t low = 0, high = bytes->cut_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (bytes->cuts[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool verify_in_order(const verify_piece *a, const verify_piece *b, uint32_t streams) {
+    if (a->last > b->first) return false;
+    for (uint32_t s = 0; s < streams; s++)
+        if (a->ends[s] > b->begins[s]) return false;
     return true;
 }
 
-/* What is to be swept: all bodies at `offsets`, or, when it is NULL, the pinned ones at their pins.
- * A body that ends beyond 64 bits has no place; it is a conflict by itself. */
-static uint32_t verify_gather(const tn_problem *problem, const uint64_t *offsets, tn_bank_id bank,
-                              verify_piece *pieces) {
+static void verify_blame(const verify_piece *a, const verify_piece *b, tn_conflict *found) {
+    bool swap = a->body > b->body;
+    tn_conflict one = {.reason = a->last > b->first ? TN_CONFLICT_OVERLAP : TN_CONFLICT_ORDER,
+                       .a = swap ? b->body : a->body,
+                       .b = swap ? a->body : b->body,
+                       .step = b->first,
+                       .lo = a->lo > b->lo ? a->lo : b->lo,
+                       .hi = a->hi < b->hi ? a->hi : b->hi};
+    verify_consider(found, &one);
+}
+
+/* The piece asks those whose bytes it takes, then holds them itself. */
+static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found) {
+    const verify_piece *piece = &bytes->pieces[index];
+    uint32_t first = verify_cut(bytes, piece->lo), last = verify_cut(bytes, piece->hi), holder;
+    uint32_t at = verify_set_near(&bytes->stretches, first + 1, false); /* 0 is always one */
+    do {
+        holder = bytes->holder[at];
+        if (holder != UINT32_MAX && bytes->pieces[holder].body != piece->body &&
+            !verify_in_order(&bytes->pieces[holder], piece, bytes->streams))
+            verify_blame(&bytes->pieces[holder], piece, found);
+        uint32_t next = verify_set_near(&bytes->stretches, at, true);
+        if (at > first) verify_set_remove(&bytes->stretches, at);
+        at = next;
+    } while (at < last);
+    if (at != last) {
+        verify_set_add(&bytes->stretches, last);
+        bytes->holder[last] = holder;
+    }
+    verify_set_add(&bytes->stretches, first);
+    bytes->holder[first] = index;
+}
+
+/* Goes on to the end of the step in which the first conflict shows, for the lowest byte. */
+static void verify_in_serial(verify_bytes *bytes, uint32_t count, tn_conflict *found) {
+    uint32_t cuts = 0;
+    for (uint32_t i = 0; i < 2 * count; i++)
+        if (i == 0 || bytes->cuts[i] != bytes->cuts[i - 1]) bytes->cuts[cuts++] = bytes->cuts[i];
+    bytes->cut_count = cuts;
+    for (uint32_t i = 0; i < cuts; i++) bytes->holder[i] = UINT32_MAX;
+    verify_set_add(&bytes->stretches, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        if (found->reason != TN_CONFLICT_NONE && bytes->pieces[i].first > found->step) return;
+        verify_take(bytes, i, found);
+    }
+}
+
+static tn_status verify_clocks(const tn_problem *problem, verify_piece *pieces, uint32_t count,
+                               tn_conflict *found, tn_error *error) {
+    const tn_context *context = &problem->context;
+    size_t room = 2 * (size_t)count, words = verify_set_words((uint32_t)room + 1);
+    verify_bytes bytes = {.pieces = pieces, .streams = problem->streams};
+    uint64_t *bits = tn__alloc_array(context, words, sizeof *bits);
+    bytes.cuts = tn__alloc_array(context, room, sizeof *bytes.cuts);
+    bytes.holder = tn__alloc_array(context, room, sizeof *bytes.holder);
+    bool fits = bits != NULL && bytes.cuts != NULL && bytes.holder != NULL;
+    if (fits) {
+        qsort(pieces, count, sizeof *pieces, verify_by_start);
+        for (uint32_t i = 0; i < count; i++) {
+            bytes.cuts[2 * i] = pieces[i].lo;
+            bytes.cuts[2 * i + 1] = pieces[i].hi;
+        }
+        qsort(bytes.cuts, room, sizeof *bytes.cuts, verify_by_number);
+        verify_set_init(&bytes.stretches, bits, (uint32_t)room + 1);
+        verify_in_serial(&bytes, count, found);
+    }
+    tn__free(context, bits, words * sizeof *bits);
+    tn__free(context, bytes.cuts, room * sizeof *bytes.cuts);
+    tn__free(context, bytes.holder, room * sizeof *bytes.holder);
+    return fits ? TN_OK : tn__no_memory(error, "the verifier");
+}
+
+/* --- one stream, or several --- */
+
+typedef struct verify_scope {
+    const tn__wholes *wholes;
+    const uint64_t *offsets; /* [body_count]; NULL: only pinned bodies, at their pins */
+    bool *torn;              /* [group_count], groups that have no one place */
+} verify_scope;
+
+/* What is to be swept. A body that ends beyond 64 bits has no place; it is a conflict by itself. */
+static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
+    const tn__wholes *wholes = scope->wholes;
+    const tn_problem *problem = wholes->problem;
+    const uint64_t *offsets = scope->offsets;
     uint32_t count = 0;
     for (size_t id = 0; id < problem->count; id++) {
-        const tn_body *body = &problem->bodies[id];
-        if (body->bank != bank || (offsets == NULL && !(body->flags & TN_BODY_PINNED))) continue;
+        const tn_body *body = tn__whole(wholes, id);
+        if (body == NULL || body->bank != bank) continue;
+        if ((body->flags & TN_BODY_LEADS) && scope->torn[problem->group_of[id]]) continue;
+        if (offsets == NULL && !(body->flags & TN_BODY_PINNED)) continue;
         uint64_t offset = offsets != NULL ? offsets[id] : body->offset;
         if (offset > UINT64_MAX - body->size) continue;
         for (uint32_t k = 0; k < body->piece_count; k++) {
             const tn_piece *piece = &body->pieces[k];
-            pieces[count++] = (verify_piece){piece->first, piece->last, offset + piece->lo,
-                                             offset + piece->hi, (tn_body_id)id};
+            pieces[count++] = (verify_piece){.first = piece->first,
+                                             .last = piece->last,
+                                             .lo = offset + piece->lo,
+                                             .hi = offset + piece->hi,
+                                             .body = (tn_body_id)id,
+                                             .begins = piece->begins,
+                                             .ends = piece->ends};
         }
     }
     return count;
 }
 
-/* Sweeps the banks one after the other. */
-static tn_status verify_overlaps(const tn_problem *problem, const uint64_t *offsets,
-                                 tn_conflict *first, tn_error *error) {
+static tn_status verify_time(const tn_problem *problem, verify_piece *pieces, uint32_t count,
+                             tn_conflict *found, tn_error *error) {
     const tn_context *context = &problem->context;
-    size_t room = problem->piece_count;
-    if (room == 0) return TN_OK;
-    size_t words = verify_set_words((uint32_t)room);
-    verify_piece *pieces = tn__alloc_array(context, room, sizeof *pieces);
-    verify_event *events = tn__alloc_array(context, 2 * room, sizeof *events);
+    size_t words = verify_set_words(count);
+    verify_event *events = tn__alloc_array(context, 2 * (size_t)count, sizeof *events);
     uint64_t *bits = tn__alloc_array(context, words, sizeof *bits);
-    bool fits = pieces != NULL && events != NULL && bits != NULL;
-    for (tn_bank_id bank = 0; fits && bank < problem->bank_count; bank++) {
-        uint32_t count = verify_gather(problem, offsets, bank, pieces);
-        if (count == 0) continue;
+    bool fits = events != NULL && bits != NULL;
+    if (fits) {
         qsort(pieces, count, sizeof *pieces, verify_by_byte);
         for (uint32_t rank = 0; rank < count; rank++) {
             events[2 * rank] = (verify_event){pieces[rank].first, rank, 1};
             events[2 * rank + 1] = (verify_event){pieces[rank].last, rank, 0};
         }
         qsort(events, 2 * (size_t)count, sizeof *events, verify_by_time);
-        memset(bits, 0, words * sizeof *bits);
         verify_set live;
-        tn_conflict found = {0};
         verify_set_init(&live, bits, count);
-        if (!verify_sweep(pieces, count, events, &live, &found)) verify_consider(first, &found);
+        verify_sweep(pieces, count, events, &live, found);
     }
-    tn__free(context, pieces, room * sizeof *pieces);
-    tn__free(context, events, 2 * room * sizeof *events);
+    tn__free(context, events, 2 * (size_t)count * sizeof *events);
     tn__free(context, bits, words * sizeof *bits);
     return fits ? TN_OK : tn__no_memory(error, "the verifier");
+}
+
+/* The member of a group that holds the conflict's lowest byte; its window ends the bytes shared. */
+static tn_body_id verify_member(const tn_problem *problem, uint64_t start, tn_body_id root,
+                                tn_conflict *found) {
+    if (!(problem->bodies[root].flags & TN_BODY_LEADS)) return root;
+    bool at_step = found->reason == TN_CONFLICT_OVERLAP;
+    for (size_t id = root; id < problem->count; id++) {
+        const tn_body *body = &problem->bodies[id];
+        uint64_t offset = start + (id == root ? 0 : body->delta);
+        if (problem->group_of[id] != problem->group_of[root]) continue;
+        for (uint32_t k = 0; k < body->piece_count; k++) {
+            const tn_piece *piece = &body->pieces[k];
+            if (found->lo < offset + piece->lo || found->lo >= offset + piece->hi) continue;
+            if (at_step && (piece->first > found->step || piece->last <= found->step)) continue;
+            if (offset + piece->hi < found->hi) found->hi = offset + piece->hi;
+            return (tn_body_id)id;
+        }
+    }
+    return root;
+}
+
+/* Groups were swept under their roots' names. */
+static void verify_name_members(const tn__wholes *wholes, const uint64_t *offsets,
+                                tn_conflict *found) {
+    if (found->reason == TN_CONFLICT_NONE) return;
+    tn_body_id a = found->a, b = found->b;
+    uint64_t at_a = offsets != NULL ? offsets[a] : tn__whole(wholes, a)->offset;
+    uint64_t at_b = offsets != NULL ? offsets[b] : tn__whole(wholes, b)->offset;
+    a = verify_member(wholes->problem, at_a, a, found);
+    b = verify_member(wholes->problem, at_b, b, found);
+    found->a = a < b ? a : b;
+    found->b = a < b ? b : a;
+}
+
+/* Sweeps the banks one after the other. */
+static tn_status verify_overlaps(const tn__wholes *wholes, const uint64_t *offsets,
+                                 tn_conflict *first, tn_error *error) {
+    const tn_problem *problem = wholes->problem;
+    const tn_context *context = &problem->context;
+    size_t room = wholes->piece_count;
+    if (room == 0) return TN_OK;
+    verify_scope scope = {.wholes = wholes, .offsets = offsets};
+    verify_piece *pieces = tn__alloc_array(context, room, sizeof *pieces);
+    scope.torn = tn__alloc_array(context, problem->group_count, sizeof *scope.torn);
+    bool fits = pieces != NULL && scope.torn != NULL;
+    tn_status status = fits ? TN_OK : tn__no_memory(error, "the verifier");
+    for (size_t id = 0; fits && offsets != NULL && id < problem->count; id++)
+        if (verify_breaks_tie(&problem->bodies[id], offsets, (tn_body_id)id))
+            scope.torn[problem->group_of[id]] = true;
+    for (tn_bank_id bank = 0; bank < problem->bank_count && status == TN_OK; bank++) {
+        tn_conflict found = {0};
+        uint32_t count = verify_gather(&scope, bank, pieces);
+        if (count == 0) continue;
+        status = problem->streams > 1 ? verify_clocks(problem, pieces, count, &found, error)
+                                      : verify_time(problem, pieces, count, &found, error);
+        verify_name_members(wholes, offsets, &found);
+        if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
+    }
+    tn__free(context, pieces, room * sizeof *pieces);
+    tn__free(context, scope.torn, problem->group_count * sizeof *scope.torn);
+    return status;
 }
 
 tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
@@ -265,24 +476,50 @@ tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
         return verify_fail(problem, &first, conflict, error);
     }
     for (tn_body_id id = 0; id < layout->body_count; id++) verify_body(problem, layout, id, &first);
-    TN_TRY(verify_overlaps(problem, layout->offset, &first, error));
+    tn__wholes wholes;
+    TN_TRY(tn__wholes_create(problem, &wholes, error));
+    tn_status status = verify_overlaps(&wholes, layout->offset, &first, error);
+    tn__wholes_release(&wholes);
+    if (status != TN_OK) return status;
     if (first.reason != TN_CONFLICT_NONE) return verify_fail(problem, &first, conflict, error);
     if (conflict != NULL) *conflict = first;
     return TN_OK;
 }
 
-tn_status tn__verify_pins(const tn_problem *problem, tn_error *error) {
-    tn_conflict first = {0};
-    size_t pins = 0;
-    for (size_t i = 0; i < problem->count; i++)
-        pins += (problem->bodies[i].flags & TN_BODY_PINNED) != 0;
-    if (pins < 2) return TN_OK;
-    TN_TRY(verify_overlaps(problem, NULL, &first, error));
-    if (first.reason == TN_CONFLICT_NONE) return TN_OK;
+static tn_status verify_fail_pins(const tn_problem *problem, const tn_conflict *found,
+                                  tn_error *error) {
     char a[TN__BODY_TEXT_MAX], b[TN__BODY_TEXT_MAX];
     TN_FAIL(error, TN_E_INFEASIBLE,
             "%s and %s are pinned where they share bytes [%" PRIu64 ", %" PRIu64
             ") at step %" PRId64 "; no layout can keep both pins",
-            tn__body_text(problem, first.a, a), tn__body_text(problem, first.b, b), first.lo,
-            first.hi, first.step);
+            tn__body_text(problem, found->a, a), tn__body_text(problem, found->b, b), found->lo,
+            found->hi, found->step);
+}
+
+static tn_status verify_fail_group(const tn__wholes *wholes, tn_error *error) {
+    char a[TN__BODY_TEXT_MAX], b[TN__BODY_TEXT_MAX];
+    tn__body_text(wholes->problem, wholes->clash_a, a);
+    tn__body_text(wholes->problem, wholes->clash_b, b);
+    if (wholes->clash_a != wholes->clash_b)
+        TN_FAIL(error, TN_E_INFEASIBLE,
+                "%s and %s are tied together and pinned apart; no layout can keep both pins", a, b);
+    TN_FAIL(error, TN_E_INFEASIBLE,
+            "%s is pinned where the bodies tied to it would lie below 0, beyond 2^63 or off their "
+            "alignment",
+            a);
+}
+
+tn_status tn__verify_pins(const tn_problem *problem, tn_error *error) {
+    tn_conflict first = {0};
+    tn__wholes wholes;
+    size_t pins = 0;
+    for (size_t i = 0; i < problem->count; i++)
+        pins += (problem->bodies[i].flags & TN_BODY_PINNED) != 0;
+    if (pins == 0 || (pins == 1 && problem->group_count == 0)) return TN_OK;
+    TN_TRY(tn__wholes_create(problem, &wholes, error));
+    tn_status status = wholes.clash ? verify_fail_group(&wholes, error)
+                                    : verify_overlaps(&wholes, NULL, &first, error);
+    tn__wholes_release(&wholes);
+    if (status != TN_OK || first.reason == TN_CONFLICT_NONE) return status;
+    return verify_fail_pins(problem, &first, error);
 }

@@ -60,7 +60,8 @@ static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const o
         const occ_life *life = &occ->lives[members[i].id];
         if (life->hi > size) size = life->hi;
         if (life->lo < life->hi)
-            pieces[count++] = (tn_piece){life->first, life->last, life->lo, life->hi};
+            pieces[count++] = (tn_piece){
+                .first = life->first, .last = life->last, .lo = life->lo, .hi = life->hi};
     }
     const occ_life *owner = &occ->lives[members[first].id];
     occ_name(occ, owner, name, sizeof name);

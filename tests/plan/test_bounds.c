@@ -108,7 +108,9 @@ static void bodies_with_other_windows_are_no_twins(void **state) {
     tn_problem *problem;
     tn_layout layout;
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
-    const tn_piece upper = {-2, 1, 1, 2}, middle[] = {{-1, 4, 1, 3}, {4, 7, 2, 3}};
+    const tn_piece upper = {.first = -2, .last = 1, .lo = 1, .hi = 2},
+                   middle[] = {{.first = -1, .last = 4, .lo = 1, .hi = 3},
+                               {.first = 4, .last = 7, .lo = 2, .hi = 3}};
     const tn_body bodies[] = {{.size = 2, .pieces = &upper, .piece_count = 1},
                               {.size = 3, .pieces = middle, .piece_count = 2},
                               {.size = 2, .first = -2, .last = 1}};

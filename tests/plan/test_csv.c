@@ -32,7 +32,10 @@ static void a_column_called_end_is_inclusive_also_in_gaps(void **state) {
     (void)state;
     tn_problem *problem;
     const tn_body *body = only_body("size,end,start,id,gaps\n8,9,0,x,2-3 5-6@4:8\n", &problem);
-    static const tn_piece expected[] = {{0, 2, 0, 8}, {4, 5, 0, 8}, {5, 7, 4, 8}, {7, 10, 0, 8}};
+    static const tn_piece expected[] = {{.first = 0, .last = 2, .hi = 8},
+                                        {.first = 4, .last = 5, .hi = 8},
+                                        {.first = 5, .last = 7, .lo = 4, .hi = 8},
+                                        {.first = 7, .last = 10, .hi = 8}};
     assert_true(body->first == 0 && body->last == 10 && body->piece_count == 4);
     assert_memory_equal(body->pieces, expected, sizeof expected);
     tn_problem_destroy(problem);

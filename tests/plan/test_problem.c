@@ -11,9 +11,15 @@ static void each_nonsense_is_refused_with_its_body(void **state) {
         {.name = "x", .size = UINT64_MAX, .last = 1},
         {.name = "x", .size = 8, .last = 1, .alignment = 8, .flags = TN_BODY_PINNED, .offset = 4},
         {.name = "x", .size = 8, .last = 1, .flags = TN_BODY_PINNED, .offset = UINT64_MAX - 4},
-        {.name = "x", .size = 8, .pieces = (tn_piece[]){{0, 1, 0, 9}}, .piece_count = 1},
-        {.name = "x", .size = 8, .pieces = (tn_piece[]){{0, 1, 4, 4}}, .piece_count = 1},
-        {.name = "x", .size = 8, .pieces = (tn_piece[]){{1, 1, 0, 4}}, .piece_count = 1},
+        {.name = "x", .size = 8, .pieces = (tn_piece[]){{.last = 1, .hi = 9}}, .piece_count = 1},
+        {.name = "x",
+         .size = 8,
+         .pieces = (tn_piece[]){{.last = 1, .lo = 4, .hi = 4}},
+         .piece_count = 1},
+        {.name = "x",
+         .size = 8,
+         .pieces = (tn_piece[]){{.first = 1, .last = 1, .hi = 4}},
+         .piece_count = 1},
     };
     tn_problem *problem;
     assert_ok(tn_problem_create(NULL, &problem, &failure));

@@ -59,7 +59,8 @@ static int make(const char *folder, const char *name, const char *planner, const
 }
 
 static int make_small(const char *folder) {
-    static const tn_piece pieces[] = {{0, 3, 0, 256}, {6, 10, 256, 768}};
+    static const tn_piece pieces[] = {{.first = 0, .last = 3, .hi = 256},
+                                      {.first = 6, .last = 10, .lo = 256, .hi = 768}};
     const placed bodies[] = {
         {{.size = 1024, .first = 0, .last = 4, .name = "alpha"}, 0},
         {{.size = 2048, .first = 4, .last = 10, .name = "beta"}, 0},

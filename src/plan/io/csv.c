@@ -213,16 +213,18 @@ static tn_status csv_gaps(csv_reader *reader, tn_body *body) {
     while (memory) {
         while (csv_skip(&text, ' ')) continue;
         if (text.size == 0) break;
-        tn_piece gap;
+        tn_piece gap = {0};
         if (!csv_gap(&text, reader->inclusive, &gap) || (text.size > 0 && text.at[0] != ' '))
             return csv_fail(reader, CSV_GAPS, "is no list of `lo-hi` or `lo-hi@from:to`");
         if (gap.first < done || gap.last > body->last || gap.hi > body->size)
             return csv_fail(reader, CSV_GAPS, "has a gap out of order or outside its buffer");
-        memory = csv_piece(reader, &count, (tn_piece){done, gap.first, 0, body->size}) &&
+        memory = csv_piece(reader, &count,
+                           (tn_piece){.first = done, .last = gap.first, .hi = body->size}) &&
                  csv_piece(reader, &count, gap);
         done = gap.last;
     }
-    memory = memory && csv_piece(reader, &count, (tn_piece){done, body->last, 0, body->size});
+    memory = memory && csv_piece(reader, &count,
+                                 (tn_piece){.first = done, .last = body->last, .hi = body->size});
     if (!memory) return tn__no_memory(reader->reading->error, "gaps");
     if (count == 0) return csv_fail(reader, CSV_GAPS, "leaves the buffer no life at all");
     body->pieces = reader->pieces;

@@ -46,7 +46,10 @@ static bool json_piece(const json_t *item, tn_piece *piece) {
         numbers[i] = json_integer_value(number);
     }
     if (numbers[2] < 0 || numbers[3] < 0) return false;
-    *piece = (tn_piece){numbers[0], numbers[1], (uint64_t)numbers[2], (uint64_t)numbers[3]};
+    *piece = (tn_piece){.first = numbers[0],
+                        .last = numbers[1],
+                        .lo = (uint64_t)numbers[2],
+                        .hi = (uint64_t)numbers[3]};
     return true;
 }
 

@@ -270,6 +270,6 @@ const tn_planner tn__planner_exact = {
     .name = "exact",
     .summary = "complete search: the lowest height, proved, or proof that none fits",
     .source = "Moffitt 2023 (MiniMalloc); ours",
-    .features = TN_PLANS_ALL,
+    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PINS | TN_PLANS_PIECES,
     .solve = exact_solve,
 };

@@ -114,7 +114,7 @@ static tn_status svg_rects(svg_picture *picture, tn_error *error) {
     for (uint32_t i = 0; i < scene->item_count; i++) {
         const tn__item *item = &scene->items[i];
         if (pieced[item->body] || item->hi == item->lo) continue;
-        tn_piece piece = {item->first, item->last, item->lo, item->hi};
+        tn_piece piece = {.first = item->first, .last = item->last, .lo = item->lo, .hi = item->hi};
         svg_add(picture, i, item->body, &piece);
     }
     if (picture->rect_count > 0)
