@@ -39,9 +39,10 @@ static tn_status generate_add(generate_maker *maker, int64_t first, int64_t last
     if (last - first >= 3 && generate_below(maker, 100) < wish->windows) {
         int64_t third = (last - first) / 3;
         uint64_t lo = generate_below(maker, size);
-        pieces[0] = (tn_piece){first, first + third, 0, size};
-        pieces[1] = (tn_piece){first + third, last - third, lo, lo + (size - lo + 1) / 2};
-        pieces[2] = (tn_piece){last - third, last, 0, size};
+        pieces[0] = (tn_piece){.first = first, .last = first + third, .hi = size};
+        pieces[1] = (tn_piece){
+            .first = first + third, .last = last - third, .lo = lo, .hi = lo + (size - lo + 1) / 2};
+        pieces[2] = (tn_piece){.first = last - third, .last = last, .hi = size};
         body.piece_count = 3;
         if (generate_below(maker, 2) != 0) { /* nothing of it is alive in between */
             pieces[1] = pieces[2];

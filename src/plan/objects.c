@@ -371,6 +371,8 @@ tn_status tn_problem_records(const tn_problem *problem, tn_object_record *record
         const char *what = !whole                         ? "has pieces or windows"
                            : body->flags & TN_BODY_PINNED ? "is pinned"
                            : body->bank != 0              ? "is in a bank of its own"
+                           : body->flags & TN_BODY_TIED   ? "is tied to another"
+                           : problem->streams > 1         ? "lives on several streams"
                                                           : NULL;
         if (what != NULL)
             TN_FAIL(error, TN_E_UNSUPPORTED,
