@@ -1,0 +1,36 @@
+/* ggml.c - replays the run: in order of time, best fit among the free blocks, else at the end.
+ *
+ * A run-time allocator with knowledge of ends but not of beginnings: what is placed never minds
+ * what comes later. Free blocks of equal size: the last one. The open end counts only when no block
+ * fits. Differs from `time-order` in that tie alone.
+ * Cost:   O(sum of neighbours * log n).
+ * Source: ggml-alloc, the dynamic tensor allocator.
+ */
+#include "plan/peers.h"
+
+static uint64_t ggml_choose(const tn_hole *holes, uint32_t count) {
+    const tn_hole *best = &holes[count - 1];
+    for (uint32_t i = 0; i + 1 < count; i++)
+        if (holes[i].last - holes[i].first <= best->last - best->first || best == &holes[count - 1])
+            best = &holes[i];
+    return best->first;
+}
+
+static tn_status ggml_solve(tn_run *run) {
+    uint32_t count;
+    tn__peers_key *keys = tn__peers_keys(run, &count);
+    if (keys == NULL) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
+        keys[i].key[0] = ~(uint64_t)tn__run_bodies(run)[keys[i].id].first;
+    const uint32_t *order = tn__peers_order(run, keys, count);
+    if (order == NULL) return TN_E_NO_MEMORY;
+    return tn__run_greedy(run, order, count, ggml_choose);
+}
+
+const tn_planner tn__planner_ggml = {
+    .name = "ggml",
+    .summary = "replay in order of time, best fit, of equal holes the last",
+    .source = "ggml-alloc",
+    .features = TN_PLANS_ALL,
+    .solve = ggml_solve,
+};

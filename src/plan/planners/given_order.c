@@ -1,0 +1,25 @@
+/* given_order.c - bodies in the order in which they were given, each in its tightest hole.
+ *
+ * What an arena does that serves requests one by one and knows their lives: the caller's order is
+ * the policy. Use it when that order means something, or to see what sorting is worth.
+ * Cost:   O(sum of neighbours * log n).
+ * Source: TensorFlow Lite, CPU arena (simple_memory_arena); IREE's layout of slices.
+ */
+#include "plan/peers.h"
+
+static tn_status given_order_solve(tn_run *run) {
+    uint32_t count;
+    tn__peers_key *keys = tn__peers_keys(run, &count);
+    if (keys == NULL) return TN_E_NO_MEMORY;
+    const uint32_t *order = tn__peers_order(run, keys, count);
+    if (order == NULL) return TN_E_NO_MEMORY;
+    return tn__run_greedy(run, order, count, tn__choose_tightest);
+}
+
+const tn_planner tn__planner_given_order = {
+    .name = "given-order",
+    .summary = "in the order of the input, tightest hole: TFLite's CPU arena",
+    .source = "TensorFlow Lite; IREE",
+    .features = TN_PLANS_ALL,
+    .solve = given_order_solve,
+};

@@ -1,0 +1,215 @@
+/* vela_hill_climb.c - an order of bodies, improved around whatever lies highest.
+ *
+ * First order: by urgency (the most bytes that live at once during a body's life), then length of
+ * life, then begin. Every body goes to its lowest place. What put the highest one, the
+ * bottleneck, where it is? Itself, its neighbours in time, and for each of these the chain of
+ * bodies on which it rests. Two turns out of these change places, now and then with a turn from
+ * outside the neighbours; after 50 vain attempts the neighbours' neighbours join in and two pairs
+ * change. A placement is given up as soon as it is above the best one; one that is as good is kept.
+ * Ends at the bound of live bytes, or 500 attempts after the last gain (with a capacity: once that
+ * is met; until then after 99,999). Cost:   an attempt is one greedy placement and O(n x chains);
+ * small problems, on scratchpads. Source: Arm Ethos-U Vela, hill-climb allocator (2020-2023).
+ */
+#include "plan/peers.h"
+
+#define VELA_ATTEMPTS 99999u
+#define VELA_PATIENCE 500u
+#define VELA_STUCK 50u
+
+typedef struct vela {
+    tn_run *run;
+    const tn_run_body *bodies;
+    uint32_t *order, *turn; /* turn: the inverse */
+    uint32_t *best_order;
+    uint32_t count;
+    uint8_t *marked;  /* [body] */
+    uint32_t *chosen; /* bodies whose turns may change */
+    uint32_t chosen_count;
+    uint32_t *far; /* those of `chosen` that are no neighbours of the bottleneck */
+    uint32_t far_count;
+    tn__random random;
+} vela;
+
+/* Places in order; *peak is UINT64_MAX when it was given up for being above `limit`. */
+static tn_status vela_place(vela *search, uint64_t limit, uint64_t *peak, uint32_t *bottleneck) {
+    tn__peers_clear(search->run);
+    *peak = 0;
+    for (uint32_t i = 0; i < search->count; i++) {
+        const tn_hole *holes;
+        uint32_t count, id = search->order[i];
+        TN_TRY(tn__run_holes(search->run, id, &holes, &count));
+        uint64_t end = tn__add_sat(holes[0].first, search->bodies[id].size);
+        tn__run_place(search->run, id, holes[0].first);
+        if (end > *peak) {
+            *peak = end;
+            *bottleneck = id;
+        }
+        if (*peak <= limit) continue;
+        *peak = UINT64_MAX;
+        return TN_OK;
+    }
+    return TN_OK;
+}
+
+/* The body on which `id` rests: placed before it, the highest that ends at or below its offset and
+ * would be hit by anything lower. UINT32_MAX: it lies on the ground. */
+static uint32_t vela_below(const vela *search, uint32_t id) {
+    uint64_t offset = tn__run_offset(search->run, id), mask = search->bodies[id].alignment - 1;
+    for (uint32_t i = 0; offset > 0 && i < search->turn[id]; i++) {
+        uint32_t other = search->order[i];
+        uint64_t end = tn__run_offset(search->run, other) + search->bodies[other].size;
+        if (((end + mask) & ~mask) == offset &&
+            tn__peers_meet(&search->bodies[other], &search->bodies[id]))
+            return other;
+    }
+    return UINT32_MAX;
+}
+
+/* Marks `id` and the chain below it; what is marked already has had its chain followed. */
+static uint64_t vela_mark_chain(vela *search, uint32_t id) {
+    uint64_t steps = 0;
+    while (id != UINT32_MAX && !search->marked[id]) {
+        search->marked[id] = 1;
+        search->chosen[search->chosen_count++] = id;
+        steps += search->turn[id];
+        id = vela_below(search, id);
+    }
+    return steps;
+}
+
+static tn_status vela_choose(vela *search, uint32_t bottleneck) {
+    uint64_t steps = search->count;
+    search->chosen_count = search->far_count = 0;
+    memset(search->marked, 0, tn__run_count(search->run));
+    steps += vela_mark_chain(search, bottleneck);
+    for (uint32_t i = 0; i < search->count; i++)
+        if (tn__peers_meet(&search->bodies[search->order[i]], &search->bodies[bottleneck]))
+            steps += vela_mark_chain(search, search->order[i]);
+    for (uint32_t i = 0; i < search->chosen_count; i++)
+        if (!tn__peers_meet(&search->bodies[search->chosen[i]], &search->bodies[bottleneck]))
+            search->far[search->far_count++] = search->chosen[i];
+    return tn__run_work(search->run, 1 + steps / 1024);
+}
+
+static void vela_exchange(vela *search, uint32_t a, uint32_t b) {
+    uint32_t turn = search->turn[a];
+    search->turn[a] = search->turn[b];
+    search->turn[b] = turn;
+    search->order[search->turn[a]] = a;
+    search->order[search->turn[b]] = b;
+}
+
+static uint32_t vela_draw(vela *search, const uint32_t *from, uint32_t count) {
+    return from[tn__random_below(&search->random, count)];
+}
+
+static void vela_change(vela *search, uint32_t bottleneck, bool stuck) {
+    bool outside = search->far_count > 0 && tn__random_below(&search->random, 100) < 30;
+    uint32_t a = outside ? vela_draw(search, search->far, search->far_count)
+                         : vela_draw(search, search->chosen, search->chosen_count);
+    uint32_t b = vela_draw(search, search->chosen, search->chosen_count);
+    if (a == b) b = bottleneck;
+    vela_exchange(search, a, b);
+    if (!stuck || search->far_count == 0) return;
+    uint32_t far = vela_draw(search, search->far, search->far_count), near = far;
+    uint64_t met = 0;
+    for (uint32_t i = 0; i < search->count; i++) /* one of its neighbours, by lot */
+        if (tn__peers_meet(&search->bodies[search->order[i]], &search->bodies[far]) &&
+            tn__random_below(&search->random, ++met) == 0)
+            near = search->order[i];
+    vela_exchange(search, near, vela_draw(search, search->chosen, search->chosen_count));
+}
+
+static bool vela_is_done(const vela *search, uint32_t attempt, uint32_t last_gain) {
+    uint64_t best = tn__run_best(search->run);
+    if (best <= tn__run_lower_bound(search->run)) return true;
+    bool fits = best <= tn__run_capacity(search->run);
+    return fits ? attempt - last_gain > VELA_PATIENCE : attempt >= VELA_ATTEMPTS;
+}
+
+static tn_status vela_search(vela *search) {
+    uint32_t bottleneck = 0, last_gain = 0;
+    uint64_t best;
+    size_t bytes = search->count * sizeof *search->order;
+    TN_TRY(vela_place(search, UINT64_MAX, &best, &bottleneck));
+    TN_TRY(tn__run_keep(search->run));
+    memcpy(search->best_order, search->order, bytes);
+    for (uint32_t attempt = 1; !vela_is_done(search, attempt, last_gain); attempt++) {
+        uint64_t peak;
+        uint32_t highest = bottleneck;
+        TN_TRY(vela_choose(search, bottleneck));
+        vela_change(search, bottleneck, attempt - last_gain > VELA_STUCK);
+        TN_TRY(vela_place(search, best, &peak, &highest));
+        if (peak < best) last_gain = attempt;
+        if (peak <= best) {
+            TN_TRY(tn__run_keep(search->run));
+            memcpy(search->best_order, search->order, bytes);
+            best = peak;
+            bottleneck = highest;
+            continue;
+        }
+        memcpy(search->order, search->best_order, bytes); /* back, and placed as it was */
+        for (uint32_t i = 0; i < search->count; i++) search->turn[search->order[i]] = i;
+        TN_TRY(vela_place(search, UINT64_MAX, &best, &bottleneck));
+    }
+    return TN_OK;
+}
+
+/* urgency[body]: the most live bytes at any step of its life, by a tree of maxima. */
+static bool vela_urgency(tn_run *run, uint64_t *urgency) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    uint32_t n = tn__run_count(run), slots = tn__run_time_count(run);
+    uint64_t *tree = tn__run_scratch(run, 2 * (size_t)slots + 2, sizeof *tree),
+             *live = tree + slots;
+    if (tree == NULL) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        live[bodies[i].first] += bodies[i].size;
+        live[bodies[i].last] -= bodies[i].size; /* wraps, the sum does not */
+    }
+    for (uint32_t t = 1; t < slots; t++) live[t] += live[t - 1];
+    for (uint32_t at = slots; at-- > 1;)
+        tree[at] = tree[2 * at] > tree[2 * at + 1] ? tree[2 * at] : tree[2 * at + 1];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t low = bodies[i].first + slots, high = bodies[i].last + slots;
+        for (urgency[i] = 0; low < high; low /= 2, high /= 2) {
+            if (low % 2 == 1 && tree[low] > urgency[i]) urgency[i] = tree[low];
+            if (low % 2 == 1) low++;
+            if (high % 2 == 1 && tree[--high] > urgency[i]) urgency[i] = tree[high];
+        }
+    }
+    return true;
+}
+
+static tn_status vela_hill_climb_solve(tn_run *run) {
+    vela search = {.run = run, .bodies = tn__run_bodies(run), .random = {tn__run_seed(run) + 1}};
+    uint32_t n = tn__run_count(run);
+    tn__peers_key *keys = tn__peers_keys(run, &search.count);
+    uint64_t *urgency = tn__run_scratch(run, n, sizeof *urgency);
+    search.turn = tn__run_scratch(run, n, sizeof *search.turn);
+    search.best_order = tn__run_scratch(run, n, sizeof *search.best_order);
+    search.marked = tn__run_scratch(run, n, sizeof *search.marked);
+    search.chosen = tn__run_scratch(run, n, sizeof *search.chosen);
+    search.far = tn__run_scratch(run, n, sizeof *search.far);
+    if (!keys || !urgency || !search.turn || !search.best_order || !search.marked ||
+        !search.chosen || !search.far || !vela_urgency(run, urgency))
+        return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < search.count; i++) {
+        uint32_t id = keys[i].id;
+        keys[i].key[0] = urgency[id];
+        keys[i].key[1] = tn__run_span(run, id);
+        keys[i].key[2] = ~(uint64_t)search.bodies[id].first;
+    }
+    search.order = tn__peers_order(run, keys, search.count);
+    if (search.order == NULL) return TN_E_NO_MEMORY;
+    if (search.count == 0) return TN_OK;
+    for (uint32_t i = 0; i < search.count; i++) search.turn[search.order[i]] = i;
+    return vela_search(&search);
+}
+
+const tn_planner tn__planner_vela_hill_climb = {
+    .name = "vela-hill-climb",
+    .summary = "exchanges in an order by urgency around the highest buffer",
+    .source = "Arm Ethos-U Vela",
+    .features = TN_PLANS_ALL,
+    .solve = vela_hill_climb_solve,
+};

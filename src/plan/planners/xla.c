@@ -1,0 +1,39 @@
+/* xla.c - the best of three orders, each body in the tightest hole.
+ *
+ * By size, then length of life ("spatial"); by length of life, then size ("temporal"); by size
+ * times length of life. Long-lived bodies first leave whole columns of time free of obstacles;
+ * large ones first leave few holes. Neither wins everywhere, so all are tried.
+ * Cost:   O(sum of neighbours * log n), three times.
+ * Source: XLA, heap simulator: GlobalDecreasingSizeBestFit with ChooseBestHeapAlgorithm.
+ */
+#include "plan/peers.h"
+
+static tn_status xla_try(tn_run *run, int which) {
+    uint32_t count;
+    tn__peers_key *keys = tn__peers_keys(run, &count);
+    if (keys == NULL) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t size = tn__run_bodies(run)[keys[i].id].size, span = tn__run_span(run, keys[i].id);
+        keys[i].key[0] = which == 0 ? size : which == 1 ? span : tn__mul_sat(size, span);
+        keys[i].key[1] = which == 0 ? span : size;
+    }
+    const uint32_t *order = tn__peers_order(run, keys, count);
+    if (order == NULL) return TN_E_NO_MEMORY;
+    return tn__peers_try(run, order, count, tn__choose_tightest);
+}
+
+static tn_status xla_solve(tn_run *run) {
+    for (int which = 0; which < 3; which++) {
+        TN_TRY(xla_try(run, which));
+        if (tn__run_best(run) <= tn__run_lower_bound(run)) break;
+    }
+    return TN_OK;
+}
+
+const tn_planner tn__planner_xla = {
+    .name = "xla",
+    .summary = "by size, by length of life, by their product; tightest hole, the best of three",
+    .source = "XLA heap simulator",
+    .features = TN_PLANS_ALL,
+    .solve = xla_solve,
+};
