@@ -91,6 +91,12 @@ bool tn__run_pinned(const tn_run *run, uint32_t body) {
 uint64_t tn__run_capacity(const tn_run *run) { return run->prepared->capacity; }
 uint64_t tn__run_lower_bound(const tn_run *run) { return run->lower_bound; }
 uint64_t tn__run_seed(const tn_run *run) { return run->prepared->options->seed; }
+bool tn__run_is_limited(const tn_run *run) {
+    return run->work_limit != 0 || run->prepared->deadline_s != 0;
+}
+bool tn__run_has_streams(const tn_run *run) {
+    return (run->prepared->needs & TN_PLANS_STREAMS) != 0;
+}
 bool tn__run_has_capacity(const tn_run *run) { return run->prepared->has_capacity; }
 uint32_t tn__run_threads(const tn_run *run) { return run->threads > 0 ? run->threads : 1; }
 const tn_context *tn__run_context(const tn_run *run) { return &run->prepared->context; }

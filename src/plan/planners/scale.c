@@ -1,0 +1,313 @@
+/* scale.c - good plans for 10^4 to 10^6 bodies in seconds, better ones as long as it may go on.
+ *
+ * A plan is an order that a skyline is filled in (skyline.c): milliseconds for 10^4 bodies, a
+ * second for 10^6. So many orders are tried. They are drawn from one family (recipes.c), and the
+ * best one is repaired: bodies that end too high move forward in it, and the next plan is made.
+ * What ends too high is drawn anew each time, between the bound and the best height.
+ *
+ * Plain bodies, alignments, gaps and windows are filled in directly; where bodies have gaps, all
+ * of them then fall once more, in order of their offsets. Pins: the order that was found is the
+ * order in which bodies drop around the pinned ones. With streams "at the same time" is no
+ * matter of intervals; the orders are then used with the holes of the run, which costs
+ * O(n^2) at worst. That is also tried, as far as it is cheap, where there are pins or windows.
+ *
+ * Never a proof beyond reaching the bound. Stops by itself after SCALE_WORK placements or a few
+ * plans; goes on as long as a work limit or a time limit allow if there is one.
+ * Cost:   O(n log n) a plan; about 150 bytes a body.
+ * Source: ours; the repair follows squeaky wheel optimisation (Joslin, Clements 1999).
+ */
+#include "plan/drop.h"
+#include "plan/planner.h"
+#include "plan/recipes.h"
+#include "plan/skyline.h"
+
+#define SCALE_WORK 3000000u  /* placements, when nothing else limits */
+#define SCALE_PLANS 2u       /* at least, however many bodies ... */
+#define SCALE_PLANS_MAX 400u /* ... and at most, however few */
+#define SCALE_DRAWS 12u      /* recipes in a round ... */
+#define SCALE_REPAIRS 24u    /* ... and repairs after them */
+#define SCALE_STALE 12u      /* repairs without success before the best order is taken again */
+#define SCALE_HOLES 16384u   /* bodies up to which holes are searched for */
+#define SCALE_PINS 64u       /* pieces of pinned bodies that are looked at one by one */
+
+typedef struct scale_state {
+    tn_run *run;
+    uint32_t *ids; /* [count], the run's numbers of free bodies with bytes */
+    uint32_t count;
+    bool plain;    /* bodies of one whole piece, no pins */
+    bool by_holes; /* streams, or bytes beyond 2^63: only tn__run_holes knows the way */
+    tn__recipes recipes;
+    tn__skyline *skyline;
+    tn__drop *drop;
+    uint32_t *pins; /* [pin_count], pinned bodies */
+    uint32_t pin_count, pin_piece_count;
+    uint32_t *order, *best_order; /* [count] */
+    uint32_t *fall;               /* [count], an order by offsets */
+    tn__skyline_fit fit, best_fit;
+    uint64_t *offsets, *best_offsets; /* [run count] */
+    uint64_t best;                    /* height of best_order's plan */
+    bool is_better;                   /* the last plan was */
+    uint64_t spent;                   /* placements */
+    uint32_t plans;
+    tn__random random;
+    tn_status status; /* of the last tn__run_work */
+} scale_state;
+
+/* --- preparing --- */
+
+/* Sums of what is placed never overflow: checked once, for all bodies end to end. */
+static bool scale_is_small(tn_run *run) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < tn__run_count(run); i++) {
+        const tn_run_body *body = &tn__run_bodies(run)[i];
+        uint64_t from = tn__run_pinned(run, i) ? tn__run_offset(run, i) : 0;
+        sum = tn__add_sat(sum, tn__add_sat(from, tn__add_sat(body->size, 2 * body->alignment)));
+    }
+    return sum < INT64_MAX;
+}
+
+static bool scale_is_plain(tn_run *run, const tn_run_body *body) {
+    const tn_run_piece *piece = &tn__run_pieces(run)[body->piece_first];
+    return body->piece_count == 1 && piece->lo == 0 && piece->hi == body->size;
+}
+
+static void scale_gather(scale_state *scale) {
+    tn_run *run = scale->run;
+    scale->plain = true;
+    for (uint32_t i = 0; i < tn__run_count(run); i++) {
+        const tn_run_body *body = &tn__run_bodies(run)[i];
+        if (tn__run_pinned(run, i)) {
+            scale->best_offsets[i] = scale->offsets[i] = tn__run_offset(run, i);
+            scale->pins[scale->pin_count++] = i;
+            scale->pin_piece_count += body->piece_count;
+        } else if (body->piece_count > 0) {
+            scale->ids[scale->count++] = i;
+            scale->plain = scale->plain && scale_is_plain(run, body);
+        }
+    }
+    scale->plain = scale->plain && scale->pin_piece_count == 0;
+}
+
+static tn_status scale_prepare(scale_state *scale) {
+    tn_run *run = scale->run;
+    const tn_context *context = tn__run_context(run);
+    uint32_t n = tn__run_count(run);
+    scale->ids = tn__run_scratch(run, n, sizeof *scale->ids);
+    scale->pins = tn__run_scratch(run, n, sizeof *scale->pins);
+    scale->order = tn__run_scratch(run, n, sizeof *scale->order);
+    scale->best_order = tn__run_scratch(run, n, sizeof *scale->best_order);
+    scale->fall = tn__run_scratch(run, n, sizeof *scale->fall);
+    scale->offsets = tn__run_scratch(run, n, sizeof *scale->offsets);
+    scale->best_offsets = tn__run_scratch(run, n, sizeof *scale->best_offsets);
+    if (!scale->ids || !scale->pins || !scale->order || !scale->best_order || !scale->fall ||
+        !scale->offsets || !scale->best_offsets)
+        return TN_E_NO_MEMORY;
+    scale_gather(scale);
+    scale->by_holes = tn__run_has_streams(run) || !scale_is_small(run);
+    if (!tn__recipes_prepare(run, scale->ids, scale->count, &scale->recipes)) return TN_E_NO_MEMORY;
+    if (scale->by_holes) return TN_OK;
+    scale->skyline = tn__skyline_create(context, tn__run_bodies(run), tn__run_pieces(run),
+                                        tn__run_time_count(run), scale->ids, scale->count);
+    if (!scale->plain) scale->drop = tn__drop_create(context, tn__run_time_count(run));
+    if (scale->skyline == NULL || (scale->drop == NULL && !scale->plain)) return TN_E_NO_MEMORY;
+    return TN_OK;
+}
+
+/* --- falling around the pins --- */
+
+static bool scale_meet(const tn_run_piece *a, uint64_t at_a, const tn_run_piece *b, uint64_t at_b) {
+    return a->first < b->last && b->first < a->last && at_a + a->lo < at_b + b->hi &&
+           at_b + b->lo < at_a + a->hi;
+}
+
+/* The lowest offset from `offset` up at which the body meets no piece of the pinned one. */
+static uint64_t scale_above(const scale_state *scale, const tn_run_body *body, uint32_t pin,
+                            uint64_t offset) {
+    const tn_run_body *other = &tn__run_bodies(scale->run)[pin];
+    const tn_run_piece *mine = tn__run_pieces(scale->run) + body->piece_first;
+    const tn_run_piece *theirs = tn__run_pieces(scale->run) + other->piece_first;
+    uint64_t at = tn__run_offset(scale->run, pin), mask = body->alignment - 1;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t i = 0; i < body->piece_count; i++)
+            for (uint32_t k = 0; k < other->piece_count; k++) {
+                if (!scale_meet(&mine[i], offset, &theirs[k], at)) continue;
+                offset = (at + theirs[k].hi - mine[i].lo + mask) & ~mask;
+                moved = true;
+            }
+    }
+    return offset;
+}
+
+static uint64_t scale_above_pins(const scale_state *scale, const tn_run_body *body,
+                                 uint64_t offset) {
+    for (uint32_t i = 0; i < scale->pin_count;) {
+        uint64_t higher = scale_above(scale, body, scale->pins[i], offset);
+        i = higher == offset ? i + 1 : 0; /* moved: perhaps into an earlier one */
+        offset = higher;
+    }
+    return offset;
+}
+
+/* order[] becomes that of scale->offsets; with equal offsets as it was. */
+static void scale_sort_by_offset(scale_state *scale) {
+    for (uint32_t i = 0; i < scale->count; i++) {
+        scale->recipes.key[i] = scale->offsets[scale->ids[i]];
+        scale->fall[i] = i;
+    }
+    tn__recipes_sort(scale->recipes.key, scale->fall, scale->recipes.spare, scale->count);
+}
+
+/* All bodies fall in order of their offsets; where there are too many pins, onto all of them. */
+static uint64_t scale_fall(scale_state *scale) {
+    tn_run *run = scale->run;
+    const tn_run_body *bodies = tn__run_bodies(run);
+    const tn_run_piece *pieces = tn__run_pieces(run);
+    bool around = scale->pin_piece_count <= SCALE_PINS;
+    uint64_t peak = 0;
+    scale_sort_by_offset(scale);
+    tn__drop_reset(scale->drop);
+    for (uint32_t i = 0; i < scale->pin_count && !around; i++)
+        tn__drop_raise(scale->drop, &bodies[scale->pins[i]], pieces,
+                       tn__run_offset(run, scale->pins[i]));
+    for (uint32_t i = 0; i < scale->count; i++) {
+        uint32_t id = scale->ids[scale->fall[i]];
+        uint64_t offset = tn__drop_offset(scale->drop, &bodies[id], pieces);
+        if (around) offset = scale_above_pins(scale, &bodies[id], offset);
+        tn__drop_raise(scale->drop, &bodies[id], pieces, offset);
+        scale->offsets[id] = offset;
+        if (offset + bodies[id].size > peak) peak = offset + bodies[id].size;
+    }
+    return peak;
+}
+
+/* --- one plan --- */
+
+static bool scale_go_on(void *self, uint32_t placed) {
+    scale_state *scale = self;
+    scale->spent += placed;
+    scale->status = tn__run_work(scale->run, placed);
+    return scale->status == TN_OK;
+}
+
+/* The lowest hole for each body in turn. O(n) a body at worst. */
+static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uint64_t *peak) {
+    tn_run *run = scale->run;
+    *peak = 0;
+    for (uint32_t i = 0; i < scale->count; i++) {
+        const tn_hole *holes;
+        uint32_t hole_count, id = scale->ids[order[i]];
+        TN_TRY(tn__run_holes(run, id, &holes, &hole_count));
+        tn__run_place(run, id, holes[0].first);
+        scale->offsets[id] = holes[0].first;
+        uint64_t top = tn__add_sat(holes[0].first, tn__run_bodies(run)[id].size);
+        if (top > *peak) *peak = top;
+    }
+    scale->spent += scale->count;
+    TN_TRY(tn__run_work(run, 0)); /* a body placed too high to be true ends the run */
+    for (uint32_t i = 0; i < scale->count; i++) tn__run_unplace(run, scale->ids[i]);
+    return TN_OK;
+}
+
+/* scale->offsets and *peak from scale->order and scale->fit. */
+static tn_status scale_plan(scale_state *scale, uint64_t *peak) {
+    tn__skyline_poll poll = {scale_go_on, scale};
+    scale->plans++;
+    if (scale->by_holes) return scale_fill_holes(scale, scale->order, peak);
+    if (!tn__skyline_fill(scale->skyline, scale->order, scale->fit, UINT64_MAX, poll,
+                          scale->offsets, peak))
+        return scale->status;
+    if (scale->plain) return TN_OK;
+    *peak = scale_fall(scale);
+    if (*peak >= scale->best || scale->count > SCALE_HOLES) return TN_OK;
+    tn__run_keep_offsets(scale->run, scale->offsets);
+    scale_sort_by_offset(scale);
+    return scale_fill_holes(scale, scale->fall, peak);
+}
+
+static tn_status scale_try(scale_state *scale) {
+    uint64_t peak;
+    TN_TRY(scale_plan(scale, &peak));
+    scale->is_better = peak < scale->best;
+    if (!scale->is_better) return TN_OK;
+    scale->best = peak;
+    scale->best_fit = scale->fit;
+    memcpy(scale->best_order, scale->order, scale->count * sizeof *scale->order);
+    memcpy(scale->best_offsets, scale->offsets, tn__run_count(scale->run) * sizeof *scale->offsets);
+    tn__run_keep_offsets(scale->run, scale->offsets);
+    return TN_OK;
+}
+
+/* --- many plans --- */
+
+static bool scale_is_done(const scale_state *scale) {
+    const tn_run *run = scale->run;
+    uint64_t best = tn__run_best(run);
+    if (best <= tn__run_lower_bound(run) || scale->count < 2) return true;
+    if (tn__run_has_capacity(run) && best <= tn__run_capacity(run)) return true;
+    if (tn__run_is_limited(run)) return false;
+    return scale->plans >= SCALE_PLANS_MAX ||
+           (scale->plans >= SCALE_PLANS && scale->spent >= SCALE_WORK);
+}
+
+/* Bodies that end above a height move forward by up to a third of the way to the front. */
+static void scale_blame(scale_state *scale, const uint64_t *offsets) {
+    const tn_run_body *bodies = tn__run_bodies(scale->run);
+    uint64_t bound = tn__run_lower_bound(scale->run), gap = tn__run_best(scale->run) - bound;
+    uint64_t height = bound + tn__random_below(&scale->random, gap);
+    for (uint32_t place = 0; place < scale->count; place++) {
+        uint32_t number = scale->order[place], id = scale->ids[number];
+        uint32_t weight = 1024;
+        if (offsets[id] + bodies[id].size > height)
+            weight -= (uint32_t)tn__random_below(&scale->random, 308);
+        scale->recipes.key[number] = (uint64_t)place * weight;
+    }
+    for (uint32_t i = 0; i < scale->count; i++) scale->order[i] = i;
+    tn__recipes_sort(scale->recipes.key, scale->order, scale->recipes.spare, scale->count);
+}
+
+static tn_status scale_repair(scale_state *scale) {
+    uint32_t stale = SCALE_STALE; /* begins with the best */
+    for (uint32_t i = 0; i < SCALE_REPAIRS && !scale_is_done(scale); i++) {
+        bool again = stale >= SCALE_STALE;
+        if (again) {
+            memcpy(scale->order, scale->best_order, scale->count * sizeof *scale->order);
+            scale->fit = scale->best_fit;
+            stale = 0;
+        }
+        scale_blame(scale, again ? scale->best_offsets : scale->offsets);
+        TN_TRY(scale_try(scale));
+        stale = scale->is_better ? 0 : stale + 1;
+    }
+    return TN_OK;
+}
+
+static tn_status scale_search(scale_state *scale) {
+    for (uint32_t turn = 0; turn == 0 || !scale_is_done(scale);) {
+        for (uint32_t i = 0; i < SCALE_DRAWS && (turn == 0 || !scale_is_done(scale)); i++) {
+            tn__recipe recipe = tn__recipes_draw(turn++, &scale->random);
+            tn__recipes_order(&scale->recipes, &recipe, &scale->random, scale->order);
+            scale->fit = recipe.fit;
+            TN_TRY(scale_try(scale));
+        }
+        TN_TRY(scale_repair(scale));
+    }
+    return TN_OK;
+}
+
+static tn_status scale_solve(tn_run *run) {
+    scale_state scale = {.run = run, .best = UINT64_MAX, .random = {.state = tn__run_seed(run)}};
+    tn_status status = scale_prepare(&scale);
+    if (status == TN_OK) status = scale_search(&scale);
+    tn__skyline_destroy(scale.skyline);
+    tn__drop_destroy(scale.drop);
+    return status;
+}
+
+const tn_planner tn__planner_scale = {
+    .name = "scale",
+    .summary = "skylines in many orders, repaired: 10^4 to 10^6 buffers in seconds",
+    .source = "ours; squeaky wheel (Joslin 1999)",
+    .features = TN_PLANS_ALL,
+    .solve = scale_solve,
+};
