@@ -73,6 +73,8 @@ enum {
     TN_RULE_CONSTANT = 1u << 2, /* no inputs, always folded (Constant) */
     TN_RULE_SHAPE_ONLY = 1u << 3, /* contents follow from extents (Shape): from bounded extents
                                    * bounded contents */
+    TN_RULE_CHANGES = 1u << 4, /* writes into input 0 (relu_): who else reads those bytes must keep
+                                * its side of this operator, whatever order is chosen */
 };
 
 /* A family: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus one line in

@@ -116,6 +116,7 @@ static const tn_op_rule aten_changing = {
     .shape = aten_shape,
     .flops_per = 1,
     .view = aten_view_first,
+    .flags = TN_RULE_CHANGES,
 };
 
 static const tn_op_rule aten_other = {
