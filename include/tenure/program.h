@@ -65,14 +65,23 @@ typedef struct tn_program tn_program;
 
 typedef struct tn_program_options {
     size_t struct_size;
-    const char *order; /* "file" (NULL) */
+    const char *order; /* "file" (NULL), "memory", or "auto": of all orders the one whose live bytes
+                        * peak lowest, the file's when none is better */
+    const struct tn_occupancy_options *memory; /* what those bytes are counted with; NULL: defaults.
+                                                * `claimed` is not read */
+    const tn_op_id *sequence; /* [sequence_count] an order of your own, instead of `order`: each
+                               * operator that is not folded, once; checked */
+    uint32_t sequence_count;
 } tn_program_options;
 #define TN_PROGRAM_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_program_options) }
 
 /* Lowers an inferred graph: a PUT per graph input, an APPLY per operator that is not folded
- * (blocks of control flow inline), a GET per graph output.
- * The graph must outlive the program. Errors: E_INVALID, E_UNKNOWN (order), E_NO_MEMORY. */
+ * (blocks of control flow inline, each arranged by itself), a GET per graph output.
+ * Every order keeps what operators do: who needs a result comes after it, and where an operator
+ * writes into memory that others read (relu_), each of them keeps its side of it.
+ * The graph must outlive the program. Errors: E_INVALID (a sequence that breaks this, with both
+ * operators), E_UNKNOWN (order), E_NO_MEMORY. Cost: docs/planners/orders.md. */
 TN_API TN_CHECKED tn_status tn_program_create(const tn_graph *graph,
                                               const tn_program_options *options,
                                               tn_program **program, tn_error *error);
@@ -83,6 +92,21 @@ TN_API TN_CHECKED tn_status tn_program_from(const tn_graph *graph,
                                             tn_program **program, tn_error *error);
 TN_API void tn_program_destroy(tn_program *program);
 TN_API const tn_graph *tn_program_graph(const tn_program *program);
+
+/* How a program came to its order, and how good that is known to be. Bytes are live bytes at the
+ * worst step, every tensor rounded up to its alignment. */
+typedef struct tn_program_order {
+    const char *name; /* the order that was kept: "file" when the one asked for is no better;
+                       * "sequence" for a caller's own; "" for tn_program_from. Static string */
+    uint64_t peak;    /* 0: not counted */
+    uint64_t bound;   /* no order of these operators needs less; 0: not known */
+    bool proved;      /* peak == bound: no order is better */
+} tn_program_order;
+TN_API tn_program_order tn_program_order_of(const tn_program *program);
+/* Names and summaries of the orders, for lists and --help; "auto", which picks, is not one. */
+TN_API uint32_t tn_order_count(void);
+TN_API const char *tn_order_name(uint32_t index);
+TN_API const char *tn_order_summary(uint32_t index);
 TN_API uint32_t tn_program_count(const tn_program *program);
 TN_API const tn_instruction *tn_program_instructions(const tn_program *program);
 TN_API uint32_t tn_program_region_count(const tn_program *program);
@@ -149,6 +173,22 @@ typedef struct tn_memory_summary {
     uint32_t bounded; /* tensors whose size is an upper bound */
 } tn_memory_summary;
 TN_API tn_memory_summary tn_occupancy_summary(const tn_occupancy *occupancy);
+
+/* --- graph to plan in one call ------------------------------------------------------------------
+ */
+
+/* Program, occupancy and layout of the candidate orders that options->order stands for ("memory":
+ * it and the file's; "auto": all), and of these the smallest arena. So no order that is asked for
+ * ever costs more than the file's. An order whose lower bound is not below the best arena is not
+ * planned. Options may be NULL; `memory` of the program's options is `occupancy_options`.
+ * The caller destroys program and occupancy and releases the layout.
+ * Errors: those of the three; E_INFEASIBLE and E_STOPPED only when it is so for every candidate. */
+TN_API TN_CHECKED tn_status tn_program_plan(const tn_graph *graph,
+                                            const tn_program_options *options,
+                                            const tn_occupancy_options *occupancy_options,
+                                            const tn_plan_options *plan_options,
+                                            tn_program **program, tn_occupancy **occupancy,
+                                            tn_layout *layout, tn_error *error);
 
 #ifdef __cplusplus
 }

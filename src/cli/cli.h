@@ -38,6 +38,7 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_PARAMETER,
        CLI_FORMAT,
        CLI_ALIGNMENT,
+       CLI_ORDER,
        CLI_NO_INPLACE,
        CLI_NO_VIEWS,
 };
@@ -46,8 +47,11 @@ typedef struct cli_input {
     const char *path;
     tn_import_options import;
     tn_occupancy_options occupancy_options;
-    bool has_model_options; /* one that makes sense for models only was given */
-    uint64_t alignment;     /* 0: the default of the input */
+    bool has_model_options;   /* one that makes sense for models only was given */
+    uint64_t alignment;       /* 0: the default of the input */
+    const char *order;        /* of operators; NULL: the file's */
+    const tn_op_id *sequence; /* a plan's own order, of verify */
+    uint32_t sequence_count;
     /* what was loaded */
     tn_graph *graph;
     tn_program *program;
@@ -63,9 +67,15 @@ extern const struct argp cli_input_argp;
 bool cli_input_is_model(const cli_input *input);
 tn_status cli_input_load_graph(cli_input *input, tn_error *error); /* models only */
 tn_status cli_input_load(cli_input *input, tn_error *error);       /* sets `problem` */
+/* Loads and plans; of several orders that were asked for the one with the smallest arena. */
+tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_layout *layout,
+                         tn_error *error);
 void cli_input_release(cli_input *input);
 void cli_stage(cli_input *input, const char *name, double seconds);
 double cli_clock(void);
+
+/* The order that a .json plan lists in its steps, for free(); *steps NULL when it lists none. */
+tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn_error *error);
 
 /* --- progress --- */
 

@@ -15,6 +15,8 @@
       "of activations of rank 4 and 5: nchw, nhwc, nChw8c, nChw16c, ...")                          \
     X(CLI_ALIGNMENT, "alignment", "SIZE",                                                          \
       "of every buffer that has none of its own (64 for models, 1 for problems)")                  \
+    X(CLI_ORDER, "order", "NAME",                                                                  \
+      "operators of a model: one of `tenure list orders`, or auto, the best of them (file)")       \
     X(CLI_NO_INPLACE, "no-inplace", NULL, "operators never write over their inputs")               \
     X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")
 
@@ -109,6 +111,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         if (input->alignment == 0 || (input->alignment & (input->alignment - 1)) != 0)
             argp_error(state, "--alignment: '%s' is no power of two", value);
         return 0;
+    case CLI_ORDER:
+        input->order = value;
+        break;
     case CLI_NO_INPLACE:
         input->occupancy_options.inplace = TN_INPLACE_NONE;
         break;
@@ -133,13 +138,30 @@ void cli_stage(cli_input *input, const char *name, double seconds) {
         input->stages[input->stage_count++] = (tn_stage){name, seconds};
 }
 
-tn_status cli_input_load_graph(cli_input *input, tn_error *error) {
+static tn_status input_import(cli_input *input, tn_error *error) {
     double start = cli_clock();
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
     cli_stage(input, "import", cli_clock() - start);
+    input->occupancy_options.struct_size = sizeof input->occupancy_options;
+    input->occupancy_options.alignment = input->alignment;
+    return status;
+}
+
+static tn_program_options input_program_options(const cli_input *input) {
+    tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
+    options.order = input->order;
+    options.memory = &input->occupancy_options;
+    options.sequence = input->sequence;
+    options.sequence_count = input->sequence_count;
+    return options;
+}
+
+tn_status cli_input_load_graph(cli_input *input, tn_error *error) {
+    tn_status status = input_import(input, error);
     if (status != TN_OK) return status;
-    start = cli_clock();
-    status = tn_program_create(input->graph, NULL, &input->program, error);
+    double start = cli_clock();
+    tn_program_options options = input_program_options(input);
+    status = tn_program_create(input->graph, &options, &input->program, error);
     cli_stage(input, "program", cli_clock() - start);
     return status;
 }
@@ -147,9 +169,10 @@ tn_status cli_input_load_graph(cli_input *input, tn_error *error) {
 static tn_status input_load_problem(cli_input *input, tn_error *error) {
     if (input->has_model_options) {
         *error = (tn_error){.status = TN_E_INVALID};
-        snprintf(error->message, sizeof error->message,
-                 "--dim, --input-shape, --parameter, --format, --no-inplace and --no-views are for "
-                 "models; the input is a problem");
+        snprintf(
+            error->message, sizeof error->message,
+            "--dim, --input-shape, --parameter, --format, --order, --no-inplace and --no-views "
+            "are for models; the input is a problem");
         return TN_E_INVALID;
     }
     double start = cli_clock();
@@ -167,12 +190,37 @@ tn_status cli_input_load(cli_input *input, tn_error *error) {
     tn_status status = cli_input_load_graph(input, error);
     if (status != TN_OK) return status;
     double start = cli_clock();
-    input->occupancy_options.struct_size = sizeof input->occupancy_options;
-    input->occupancy_options.alignment = input->alignment;
     status =
         tn_occupancy_create(input->program, &input->occupancy_options, &input->occupancy, error);
     cli_stage(input, "occupancy", cli_clock() - start);
     if (status == TN_OK) input->problem = tn_occupancy_problem(input->occupancy);
+    return status;
+}
+
+/* An order was asked for: the plan decides which of the candidates it is. */
+static tn_status input_plan_orders(cli_input *input, const tn_plan_options *options,
+                                   tn_layout *layout, tn_error *error) {
+    tn_status status = input_import(input, error);
+    if (status != TN_OK) return status;
+    double start = cli_clock();
+    tn_program_options program = input_program_options(input);
+    status = tn_program_plan(input->graph, &program, &input->occupancy_options, options,
+                             &input->program, &input->occupancy, layout, error);
+    cli_stage(input, "order", cli_clock() - start - layout->seconds);
+    if (status == TN_OK) input->problem = tn_occupancy_problem(input->occupancy);
+    return status;
+}
+
+tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_layout *layout,
+                         tn_error *error) {
+    tn_status status;
+    if (input->order != NULL && cli_input_is_model(input)) {
+        status = input_plan_orders(input, options, layout, error);
+    } else {
+        status = cli_input_load(input, error);
+        if (status == TN_OK) status = tn_plan(input->problem, options, layout, error);
+    }
+    cli_stage(input, "plan", layout->seconds);
     return status;
 }
 

@@ -6,7 +6,7 @@
  * Blocks of control flow stand inline, before the APPLY of their owner, one region each. What is
  * static (parameters, constants, folded) is there before the program starts, so nothing is said of
  * it; blocks that never run are left out. An explicit stack walks nested blocks.
- * Cost: O(operators + operands).
+ * Cost: O(operators + operands), and the order's own.
  */
 #include "program/program.h"
 
@@ -26,6 +26,17 @@ const tn_order *tn__order_find(const char *name) {
     return NULL;
 }
 
+static const tn_order *lower_order_at(uint32_t index) {
+    return index < tn_order_count() ? orders[index] : NULL;
+}
+uint32_t tn_order_count(void) { return (uint32_t)(sizeof orders / sizeof *orders); }
+const char *tn_order_name(uint32_t index) {
+    return lower_order_at(index) != NULL ? lower_order_at(index)->name : "";
+}
+const char *tn_order_summary(uint32_t index) {
+    return lower_order_at(index) != NULL ? lower_order_at(index)->summary : "";
+}
+
 typedef struct lower_frame { /* a block being lowered */
     tn_block_id block;
     tn_op_id owner;
@@ -38,6 +49,9 @@ typedef struct lower_frame { /* a block being lowered */
 typedef struct lower_state {
     tn_program *program;
     const tn_order *method;
+    tn_order_task task;
+    tn_order_proof proof; /* of the newest block */
+    uint32_t block_count;
     lower_frame *frames;
     tn_op_id *order; /* the orders of the blocks on the stack, one behind the other */
     size_t frame_count, frame_room, order_count, order_room;
@@ -58,7 +72,9 @@ static tn_status lower_push(lower_state *lower, tn_block_id block, tn_op_id owne
                                                         .order_first = lower->order_count};
     tn_op_id *ops = lower->order + lower->order_count;
     lower->order_count += count;
-    return lower->method->arrange(lower->program->graph, block, ops, lower->error);
+    lower->task.block = block;
+    lower->block_count++;
+    return lower->method->arrange(&lower->task, ops, &lower->proof, lower->error);
 }
 
 static bool lower_is_folded(const tn_graph *graph, const tn_op *op) {
@@ -132,23 +148,32 @@ static tn_status lower_run(lower_state *lower, uint8_t *done) {
     return lower_io(lower, TN_GET, block->outputs, block->output_count, done);
 }
 
-tn_status tn_program_create(const tn_graph *graph, const tn_program_options *options,
-                            tn_program **program, tn_error *error) {
-    bool given = options != NULL && options->struct_size >= sizeof *options && options->order;
-    const char *name = given ? options->order : "file";
-    lower_state lower = {.method = tn__order_find(name), .error = error};
-    if (lower.method == NULL)
-        TN_FAIL(error, TN_E_UNKNOWN, "no order is called '%.60s'; there is file", name);
-    TN_TRY(tn__program_create(graph, &lower.program, error));
+/* Where control flow nests blocks, the proof of one says nothing of the whole. */
+static void lower_note_order(const lower_state *lower) {
+    bool counts = lower->block_count == 1;
+    lower->program->order = (tn_program_order){.name = lower->method->name,
+                                               .peak = counts ? lower->proof.peak : 0,
+                                               .bound = counts ? lower->proof.bound : 0,
+                                               .proved = counts && lower->proof.peak > 0 &&
+                                                         lower->proof.peak <= lower->proof.bound};
+}
+
+tn_status tn__program_lower(const tn_order *order, const tn_order_task *task, tn_program **program,
+                            tn_error *error) {
+    lower_state lower = {.method = order, .task = *task, .error = error};
+    TN_TRY(tn__program_create(task->graph, &lower.program, error));
     const tn_context *context = &lower.program->context;
-    uint8_t *done = tn__alloc_array(context, tn_graph_tensor_count(graph), sizeof *done);
+    size_t tensors = tn_graph_tensor_count(task->graph);
+    uint8_t *done = tn__alloc_array(context, tensors, sizeof *done);
     tn_status status = done != NULL ? lower_run(&lower, done) : tn__no_memory(error, "lowering");
-    tn__free(context, done, tn_graph_tensor_count(graph) * sizeof *done);
+    tn__free(context, done, tensors * sizeof *done);
     tn__free(context, lower.frames, lower.frame_room * sizeof *lower.frames);
     tn__free(context, lower.order, lower.order_room * sizeof *lower.order);
-    if (status != TN_OK)
+    if (status != TN_OK) {
         tn_program_destroy(lower.program);
-    else
-        *program = lower.program;
-    return status;
+        return status;
+    }
+    lower_note_order(&lower);
+    *program = lower.program;
+    return TN_OK;
 }

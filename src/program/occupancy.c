@@ -225,22 +225,25 @@ static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
     return status == TN_OK ? occ_summarise(occ, made) : status;
 }
 
+tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_options *options,
+                                tn_error *error) {
+    tn_occupancy_options made = TN_OCCUPANCY_OPTIONS_INIT;
+    if (given != NULL)
+        memcpy(&made, given, given->struct_size < sizeof made ? given->struct_size : sizeof made);
+    made.struct_size = sizeof made;
+    if (made.alignment == 0) made.alignment = 64;
+    if (!tn__is_power_of_two(made.alignment))
+        TN_FAIL(error, TN_E_INVALID, "the alignment is no power of two");
+    *options = made;
+    return TN_OK;
+}
+
 tn_status tn_occupancy_create(const tn_program *program, const tn_occupancy_options *options,
                               tn_occupancy **occupancy, tn_error *error) {
     const tn_context *context = &program->context;
-    occ_state occ = {.program = program,
-                     .graph = program->graph,
-                     .context = context,
-                     .options = TN_OCCUPANCY_OPTIONS_INIT,
-                     .error = error};
-    if (options != NULL) {
-        size_t known =
-            options->struct_size < sizeof occ.options ? options->struct_size : sizeof occ.options;
-        memcpy(&occ.options, options, known);
-    }
-    if (occ.options.alignment == 0) occ.options.alignment = 64;
-    if (!tn__is_power_of_two(occ.options.alignment))
-        TN_FAIL(error, TN_E_INVALID, "the alignment is no power of two");
+    occ_state occ = {
+        .program = program, .graph = program->graph, .context = context, .error = error};
+    TN_TRY(tn__occupancy_options(options, &occ.options, error));
     size_t tensors = tn_graph_tensor_count(program->graph);
     tn_occupancy *made = tn__alloc_array(context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(error, "an occupancy");

@@ -22,6 +22,7 @@ tn_status tn__program_create(const tn_graph *graph, tn_program **program, tn_err
     if (made == NULL) return tn__no_memory(error, "a program");
     made->context = tn__context(context);
     made->graph = graph;
+    made->order.name = "";
     *program = made;
     return TN_OK;
 }
@@ -92,6 +93,7 @@ tn_status tn_program_from(const tn_graph *graph, const tn_instruction *instructi
     return status;
 }
 
+tn_program_order tn_program_order_of(const tn_program *program) { return program->order; }
 const tn_graph *tn_program_graph(const tn_program *program) { return program->graph; }
 uint32_t tn_program_count(const tn_program *program) { return (uint32_t)program->count; }
 const tn_instruction *tn_program_instructions(const tn_program *program) {

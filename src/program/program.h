@@ -12,7 +12,23 @@ struct tn_program {
     tn_instruction *instructions;
     tn_region *regions;
     size_t count, room, region_count, region_room;
+    tn_program_order order;
 };
+
+/* What an order is asked to arrange: one block of a graph. */
+typedef struct tn_order_task {
+    const tn_graph *graph;
+    tn_block_id block;
+    tn_occupancy_options memory; /* what counts as bytes: alignment, views, in-place; complete */
+    const uint64_t *inner; /* [operators] bytes that live inside its blocks; NULL: no blocks */
+    uint64_t state_limit;  /* of complete searches; 0: none of them */
+    const uint32_t *rank;  /* [operators] by place in a caller's sequence; NULL: none */
+} tn_order_task;
+
+/* How good an order is known to be: live bytes of the block at its worst step. */
+typedef struct tn_order_proof {
+    uint64_t peak, bound; /* equal: no order needs less; bound 0: nothing is known */
+} tn_order_proof;
 
 /* An order: which operator of a block comes after which. One file in orders/ and one line in
  * orders.def. `arrange` fills ops[op_count] with the block's operators in an order in which every
@@ -20,9 +36,23 @@ struct tn_program {
 typedef struct tn_order {
     const char *name;
     const char *summary;
-    tn_status (*arrange)(const tn_graph *graph, tn_block_id block, tn_op_id *ops, tn_error *error);
+    tn_status (*arrange)(const tn_order_task *task, tn_op_id *ops, tn_order_proof *proof,
+                         tn_error *error);
 } tn_order;
 const tn_order *tn__order_find(const char *name); /* NULL: none of that name */
+
+/* lower.c: the program of one order; task->block is not read. */
+tn_status tn__program_lower(const tn_order *order, const tn_order_task *task, tn_program **program,
+                            tn_error *error);
+/* order_inner.c: for every operator with blocks the bytes that live inside them, in file order;
+ * *inner [operators] is for tn__free, NULL when no operator has blocks. */
+tn_status tn__order_inner(const tn_order_task *task, uint64_t **inner, tn_error *error);
+/* order_sequence.c: by task->rank; no entry of the registry. */
+extern const tn_order tn__order_sequence;
+
+/* Options as given, the rest by default, whatever struct they were compiled with. */
+tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_options *options,
+                                tn_error *error);
 
 /* Whether a tensor's memory is taken before the run and kept: parameters, constants, folded. */
 bool tn__tensor_is_static(const tn_tensor *tensor);

@@ -150,7 +150,42 @@ open("clash.csv", "w").write("\n".join(rows) + "\n")
 P
 expect 1 "'input'|share bytes" $tenure verify "$model" --plan clash.csv
 
+# orders of operators: found, proved, written, checked
+train=$source/examples/models/train_alexnet.onnx
+expect 0 'order memory; no order has a lower peak' $tenure plan "$train" --order memory -o order.json
+expect 0 '^valid.*377\.1 MiB' $tenure verify "$train" --plan order.json
+expect 0 'order file; no order' $tenure plan "$model" --order auto
+expect 2 'no order is called' $tenure plan "$model" --order fastest
+expect 2 'are for models' $tenure plan buffers.csv --order memory
+$tenure plan "$train" --order memory -o order.csv >out
+expect 0 '^valid' $tenure verify "$train" --plan order.csv --order memory
+expect 1 'not valid' $tenure verify "$train" --plan order.csv
+python3 - <<'P'
+import json
+plan = json.load(open("order.json"))
+steps = [i for i, step in enumerate(plan["steps"]) if "node" in step]
+first, last = steps[0], steps[-1]
+plan["steps"][first], plan["steps"][last] = plan["steps"][last], plan["steps"][first]
+json.dump(plan, open("swapped.json", "w"))
+del plan["steps"][last]
+json.dump(plan, open("short.json", "w"))
+P
+expect 2 'must come first' $tenure verify "$train" --plan swapped.json
+expect 2 'leaves out|must come first' $tenure verify "$train" --plan short.json
+
+# every "$ tenure" of the pages on planners runs, from the source folder, and prints the lines below it
+while IFS= read -r line; do
+    case $line in
+    *'$ tenure '*)
+        ran=${line#*'$ tenure '}
+        (cd "$source" && eval "$tenure $ran") >out 2>&1 </dev/null || { echo "FAILED: docs: tenure $ran"; cat out; failed=1; }
+        ;;
+    *) grep -qF -- "${line#    }" out || { echo "FAILED: docs: 'tenure $ran' does not print '${line#    }'"; failed=1; } ;;
+    esac
+done < <(cat "$source"/docs/planners/*.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
+
 # lists, and the manual says what --help says
+expect 0 'memory' $tenure list orders
 expect 0 'greedy-by-size' $tenure list planners
 expect 0 'min-cost-flow' $tenure list objects
 expect 0 'Conv ' $tenure list operators

@@ -215,13 +215,16 @@ static void run_steps(judge *j, tn_block_id block, uint32_t first, uint32_t last
     }
 }
 
-static void judge_graph(tn_graph *graph, tn_occupancy_options options, uint64_t seed,
-                        uint64_t *peak) {
+static void judge_graph(tn_graph *graph, const char *order, tn_occupancy_options options,
+                        uint64_t seed, uint64_t *peak) {
     tn_program *program;
     tn_occupancy *occupancy;
     tn_layout layout;
+    tn_program_options how = TN_PROGRAM_OPTIONS_INIT;
+    how.order = order;
+    how.memory = &options;
     assert_ok(tn_graph_infer(graph, &failure));
-    assert_ok(tn_program_create(graph, NULL, &program, &failure));
+    assert_ok(tn_program_create(graph, &how, &program, &failure));
     assert_ok(tn_occupancy_create(program, &options, &occupancy, &failure));
     assert_ok(tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &failure));
     judge j = {.graph = graph,
@@ -385,18 +388,19 @@ static void every_read_finds_what_was_written(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         tn_graph *graph = random_graph(seed, seed % 2 == 0);
-        uint64_t peaks[3];
-        for (uint32_t mode = 0; mode < 3; mode++) {
+        uint64_t peaks[4];
+        for (uint32_t mode = 0; mode < 4; mode++) {
             tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
             options.alignment = 1;
-            options.inplace = mode == 0 ? TN_INPLACE_CHOOSE : TN_INPLACE_NONE;
+            options.inplace = mode % 3 == 0 ? TN_INPLACE_CHOOSE : TN_INPLACE_NONE;
             options.no_views = mode == 2;
-            judge_graph(graph, options, seed, &peaks[mode]);
+            judge_graph(graph, mode == 3 ? "memory" : "file", options, seed, &peaks[mode]);
         }
-        if (peaks[0] > peaks[1] || peaks[1] > peaks[2])
-            fail_msg("seed %llu: in-place %llu, views %llu, neither %llu\n",
+        if (peaks[0] > peaks[1] || peaks[1] > peaks[2] || peaks[3] > peaks[0])
+            fail_msg("seed %llu: in-place %llu, views %llu, neither %llu, best order %llu\n",
                      (unsigned long long)seed, (unsigned long long)peaks[0],
-                     (unsigned long long)peaks[1], (unsigned long long)peaks[2]);
+                     (unsigned long long)peaks[1], (unsigned long long)peaks[2],
+                     (unsigned long long)peaks[3]);
         tn_graph_destroy(graph);
     }
 }

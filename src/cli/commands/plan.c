@@ -117,6 +117,7 @@ static const char plan_doc[] =
     "Examples:\n"
     "  tenure plan resnet50.onnx -o plan.html\n"
     "  tenure plan unet.onnx --dim N=4 --dim H=256 --dim W=256 --json\n"
+    "  tenure plan train.onnx --order auto -o plan.json\n"
     "  tenure plan buffers.csv --capacity 1MiB --planner best-fit -o plan.csv\n"
     "  tenure plan textures.csv --form objects -o objects.csv\n\n"
     "Exit status: 0 planned, 1 proved not to fit, 2 bad usage or input, 3 stopped before an "
@@ -217,14 +218,11 @@ static int plan_run(int count, char **words) {
     arguments.input.import.context = arguments.options.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     if (arguments.objects) return plan_objects(&arguments);
-    tn_status status = cli_input_load(&arguments.input, &error);
-    if (status == TN_OK) {
-        status = tn_plan(arguments.input.problem, &arguments.options, &layout, &error);
-        cli_stage(&arguments.input, "plan", layout.seconds);
-    }
+    tn_status status = cli_input_plan(&arguments.input, &arguments.options, &layout, &error);
     if (status == TN_OK) status = plan_report(&arguments, &layout, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
-    if (status == TN_E_INFEASIBLE) plan_print_holders(arguments.input.problem);
+    if (status == TN_E_INFEASIBLE && arguments.input.problem != NULL)
+        plan_print_holders(arguments.input.problem);
     tn_layout_release(&layout);
     cli_input_release(&arguments.input);
     return cli_finish(code);

@@ -2,7 +2,9 @@
  *
  * The plan's rows are matched by name. For a model a row may name any tensor: operators may then
  * work in place, and reshapes be views, wherever the rows put both at one place and the operator's
- * rule allows it; a tensor without a row must share the memory of one that has.
+ * rule allows it; a tensor without a row must share the memory of one that has. A .json plan that
+ * lists its steps is checked for that order, which must itself be one that computes the same; any
+ * other for the file's order, or that of --order.
  */
 #include "cli/cli.h"
 
@@ -28,6 +30,7 @@ typedef struct verify_arguments {
     tn__names rows;    /* name -> row of the plan */
     uint64_t *offsets; /* [bodies] */
     uint64_t *claimed; /* [tensors] */
+    tn_op_id *steps;   /* the order that the plan was made for; NULL: it does not say */
     uint32_t body_count;
     tn_error *error;
 } verify_arguments;
@@ -182,11 +185,13 @@ static tn_status verify_load(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     TN_TRY(verify_read_plan(arguments));
     if (cli_input_is_model(input)) {
+        if (input->order == NULL)
+            TN_TRY(cli_read_steps(arguments->plan_path, &arguments->steps, &input->sequence_count,
+                                  arguments->error));
+        input->sequence = arguments->steps;
         TN_TRY(cli_input_load_graph(input, arguments->error));
         TN_TRY(verify_claim(arguments));
         tn_occupancy_options *options = &input->occupancy_options;
-        options->struct_size = sizeof *options;
-        options->alignment = input->alignment;
         options->claimed = arguments->claimed;
         if (options->inplace == TN_INPLACE_CHOOSE) options->inplace = TN_INPLACE_CLAIMED;
         TN_TRY(tn_occupancy_create(input->program, options, &input->occupancy, arguments->error));
@@ -277,6 +282,7 @@ static int verify_run(int count, char **words) {
     tn_problem_destroy(arguments.plan);
     free(arguments.offsets);
     free(arguments.claimed);
+    free(arguments.steps);
     cli_input_release(&arguments.input);
     return cli_finish(code);
 }

@@ -5,10 +5,11 @@
  */
 #include "program/program.h"
 
-static tn_status file_arrange(const tn_graph *graph, tn_block_id block, tn_op_id *ops,
+static tn_status file_arrange(const tn_order_task *task, tn_op_id *ops, tn_order_proof *proof,
                               tn_error *error) {
+    (void)proof;
     (void)error;
-    const tn_block *facts = tn_graph_block(graph, block);
+    const tn_block *facts = tn_graph_block(task->graph, task->block);
     for (uint32_t i = 0; i < facts->op_count; i++) ops[i] = facts->ops[i];
     return TN_OK;
 }

@@ -172,6 +172,10 @@ static void json_model(tn__text *text, const tn__scene *scene) {
         tn__text_put(text, i ? ",\n{" : "\n{");
         json_string(text, "opcode", tn_opcode_name(instruction->opcode));
         tn__text_put(text, ",");
+        if (instruction->op != TN_NONE) { /* counted in the file; `tenure verify` reads it back */
+            json_integer(text, "node", instruction->op);
+            tn__text_put(text, ",");
+        }
         json_string(text, "op", step.name);
         tn__text_put(text, ",");
         json_string(text, "type", instruction->op == TN_NONE ? "" : step.type);

@@ -46,6 +46,12 @@ static tn_status summary_render(const tn_report *report, tn__text *text, tn_erro
     tn__text_put(text, ",\"planner\":");
     tn__text_json(text, layout->planner ? layout->planner : "");
     tn__text_printf(text, ",\"status\":\"%s\"", tn_verdict_name(layout->verdict));
+    if (report->occupancy) {
+        tn_program_order order = tn_program_order_of(tn_occupancy_program(report->occupancy));
+        tn__text_put(text, ",\"order\":");
+        tn__text_json(text, order.name);
+        tn__text_printf(text, ",\"order_proved\":%s", order.proved ? "true" : "false");
+    }
     summary_integer(text, "peak", layout->peak);
     summary_integer(text, "lower_bound", layout->lower_bound);
     tn__text_put(text, ",\"gap\":");

@@ -48,12 +48,25 @@ static const char *table_verdict(const tn_layout *layout) {
     return "";
 }
 
+/* Nothing is said of the file's order, unless it was found to be the best. */
+static void table_order(tn__text *text, const tn_report *report) {
+    tn_program_order order = {.name = "file"};
+    if (report->occupancy != NULL)
+        order = tn_program_order_of(tn_occupancy_program(report->occupancy));
+    if (order.proved)
+        tn__text_printf(text, "  order %s; no order has a lower peak of live bytes\n", order.name);
+    else if (strcmp(order.name, "file") != 0 && order.name[0] != '\0')
+        tn__text_printf(text, "  order %s\n", order.name);
+}
+
 static void table_answer(tn__text *text, const tn__scene *scene) {
     const tn_layout *layout = scene->report->layout;
     tn__words_cell(text, scene->report->input, TABLE_WIDTH, false);
     while (text->size > 0 && text->data[text->size - 1] == ' ') text->data[--text->size] = '\0';
-    tn__text_printf(text, "\n  planner %s; %s\n\n", layout->planner ? layout->planner : "none",
+    tn__text_printf(text, "\n  planner %s; %s\n", layout->planner ? layout->planner : "none",
                     table_verdict(layout));
+    table_order(text, scene->report);
+    tn__text_put(text, "\n");
     table_size(text, "without reuse", scene->naive);
     tn__text_put(text, "\n");
     table_size(text, "arena", layout->peak);

@@ -1,0 +1,221 @@
+/* memory.c - the order that needs least memory at its worst step.
+ *
+ * The peak of live bytes, after views and in-place, decides (order.h). Four ways to it:
+ *
+ *   start    the file's order, the greedy one, and both with everything moved forward that frees
+ *            as much as it makes, and moved back what makes as much as it frees.
+ *   cuts     the worst step's minimum cut says what would best have run before it: that set moves
+ *            in front. Its value is a lower bound, too. Repeated while the steps above the bound
+ *            get fewer or lower. A fixed number of moves may make things worse on the way.
+ *   beam     where a gap is left, the best few hundred states per step.
+ *   exact    complete search below the best so far, up to a limit of states.
+ *
+ * It ends as soon as the peak equals the bound: then the order is proved to be one of the best. On
+ * real networks that is nearly always right away.
+ *
+ * Cost: near-linear in operands for the start; a maximum flow per cut, counted in arcs against a
+ * limit that grows with the block; beam and search by states. All limits count work, never time.
+ * Source: submodular cuts as lower bounds and moves: ours. Downsets as states: Kahn & Saks, 1984;
+ * the complete search is a bottleneck form of Dijkstra's. Early updates: MODeL (Steiner et al.,
+ * ICML 2023).
+ */
+#include "program/order.h"
+
+#define MEMORY_BYTES_MAX (UINT64_MAX / 8) /* differences must fit int64, infinite arcs above */
+#define MEMORY_PATIENCE 12u               /* moves by cuts without getting better */
+#define MEMORY_BEAM_MAX 20000u            /* operators */
+#define MEMORY_GREEDY_MAX 200000u
+
+typedef struct memory_state {
+    tn__order_model model;
+    tn__order_walk walk;
+    const tn_order_task *task;
+    uint32_t *best, *order, *spare; /* [nodes] */
+    uint8_t *inside;
+    uint64_t *costs;
+    uint64_t peak, bound; /* of best */
+    uint64_t work;        /* arcs left */
+} memory_state;
+
+/* --- better, and done --- */
+
+static bool memory_done(const memory_state *memory) { return memory->peak <= memory->bound; }
+
+/* Takes `order` when it is better than the best. */
+static void memory_offer(memory_state *memory) {
+    uint64_t peak = tn__order_costs(&memory->walk, memory->order, memory->costs);
+    if (peak >= memory->peak) return;
+    memory->peak = peak;
+    memcpy(memory->best, memory->order, memory->model.count * sizeof *memory->best);
+}
+
+static uint32_t memory_worst(const memory_state *memory) {
+    uint32_t worst = 0;
+    for (uint32_t i = 1; i < memory->model.count; i++)
+        if (memory->costs[i] > memory->costs[worst]) worst = i;
+    return worst;
+}
+
+/* --- cuts --- */
+
+/* Bytes above the bound, over all steps. */
+static double memory_excess(const memory_state *memory) {
+    double excess = 0;
+    for (uint32_t i = 0; i < memory->model.count; i++)
+        if (memory->costs[i] > memory->bound) excess += (double)(memory->costs[i] - memory->bound);
+    return excess;
+}
+
+/* `inside` first, then `node`, then the rest, each in the order they are in. */
+static void memory_partition(memory_state *memory, uint32_t node) {
+    uint32_t at = 0, count = memory->model.count;
+    for (uint32_t i = 0; i < count; i++)
+        if (memory->inside[memory->order[i]]) memory->spare[at++] = memory->order[i];
+    memory->spare[at++] = node;
+    for (uint32_t i = 0; i < count; i++)
+        if (!memory->inside[memory->order[i]] && memory->order[i] != node)
+            memory->spare[at++] = memory->order[i];
+    memcpy(memory->order, memory->spare, count * sizeof *memory->order);
+}
+
+static void memory_settle(memory_state *memory) {
+    tn__order_early(&memory->walk, memory->order, memory->spare, memory->bound);
+    tn__order_late(&memory->walk, memory->order, memory->spare, memory->bound);
+}
+
+/* One move: the worst step's cut. False: nothing to move, or the work is used up. */
+static bool memory_move(memory_state *memory, bool largest) {
+    uint32_t node = memory->order[memory_worst(memory)];
+    uint64_t bound;
+    if (!tn__order_cut(&memory->model, node, largest, memory->inside, &bound, &memory->work))
+        return false;
+    if (bound > memory->bound) memory->bound = bound;
+    if (memory_done(memory)) return false;
+    memory_partition(memory, node);
+    memory_settle(memory);
+    return true;
+}
+
+/* Moves from `order` until nothing gets better for a while. */
+static void memory_descend(memory_state *memory) {
+    double least = 0;
+    uint32_t patience = 0;
+    memory_settle(memory);
+    memory_offer(memory);
+    for (uint32_t turn = 0; !memory_done(memory) && patience < MEMORY_PATIENCE; turn++) {
+        if (!memory_move(memory, turn % 2 != 0)) return;
+        uint64_t before = memory->peak;
+        memory_offer(memory);
+        double excess = memory_excess(memory);
+        bool better = memory->peak < before || turn == 0 || excess < least;
+        if (better) least = excess;
+        patience = better ? 0 : patience + 1;
+    }
+}
+
+/* --- the whole --- */
+
+static void memory_file_order(memory_state *memory) {
+    for (uint32_t i = 0; i < memory->model.count; i++) memory->order[i] = i;
+}
+
+/* A bound before anything moves: what any order needs for its worst step. */
+static void memory_first_bound(memory_state *memory) {
+    uint64_t bound;
+    memory_file_order(memory);
+    memory->peak = UINT64_MAX;
+    memory->bound = memory->model.floor;
+    memory_offer(memory);
+    uint32_t node = memory->best[memory_worst(memory)];
+    if (tn__order_cut(&memory->model, node, false, memory->inside, &bound, &memory->work) &&
+        bound > memory->bound)
+        memory->bound = bound;
+}
+
+static tn_status memory_search(memory_state *memory, tn_error *error) {
+    const tn_order_task *task = memory->task;
+    memory_first_bound(memory);
+    if (memory_done(memory)) return TN_OK;
+    memory_descend(memory);
+    if (!memory_done(memory) && memory->model.count <= MEMORY_GREEDY_MAX) {
+        if (!tn__order_greedy(&memory->walk, memory->order, memory->bound))
+            return tn__no_memory(error, "the order of operators");
+        memory_offer(memory);
+        memory_descend(memory);
+    }
+    tn__order_result result = {.peak = memory->peak, .bound = memory->bound};
+    if (!memory_done(memory) && memory->model.count <= MEMORY_BEAM_MAX)
+        TN_TRY(tn__order_beam(&memory->walk, memory->best, &result, 256, error));
+    if (result.peak > result.bound && task->state_limit > 0)
+        TN_TRY(tn__order_exact(&memory->walk, memory->best, &result, task->state_limit, error));
+    memory->peak = result.peak;
+    memory->bound = result.bound;
+
+    return TN_OK;
+}
+
+static bool memory_make(memory_state *memory) {
+    const tn_context *context = memory->model.context;
+    size_t count = memory->model.count;
+    memory->best = tn__alloc_array(context, count, sizeof *memory->best);
+    memory->order = tn__alloc_array(context, count, sizeof *memory->order);
+    memory->spare = tn__alloc_array(context, count, sizeof *memory->spare);
+    memory->inside = tn__alloc_array(context, count, sizeof *memory->inside);
+    memory->costs = tn__alloc_array(context, count, sizeof *memory->costs);
+    memory->work = 200000000 + 2000 * (uint64_t)count;
+    return memory->best && memory->order && memory->spare && memory->inside && memory->costs &&
+           tn__order_walk_make(&memory->walk, &memory->model);
+}
+
+static void memory_release(memory_state *memory) {
+    const tn_context *context = memory->model.context;
+    size_t count = memory->model.count;
+    tn__order_walk_release(&memory->walk);
+    tn__free(context, memory->best, count * sizeof *memory->best);
+    tn__free(context, memory->order, count * sizeof *memory->order);
+    tn__free(context, memory->spare, count * sizeof *memory->spare);
+    tn__free(context, memory->inside, count * sizeof *memory->inside);
+    tn__free(context, memory->costs, count * sizeof *memory->costs);
+    tn__order_model_release(&memory->model);
+}
+
+/* Operators that are no nodes, folded ones, come first: they take no step. */
+static void memory_write(const memory_state *memory, tn_op_id *ops) {
+    const tn_block *block = tn_graph_block(memory->task->graph, memory->task->block);
+    uint32_t node = 0, at = 0;
+    for (uint32_t i = 0; i < block->op_count; i++) {
+        bool is_node = node < memory->model.count && memory->model.ops[node] == block->ops[i];
+        if (is_node)
+            node++;
+        else
+            ops[at++] = block->ops[i];
+    }
+    for (uint32_t i = 0; i < memory->model.count; i++)
+        ops[at++] = memory->model.ops[memory->best[i]];
+}
+
+static tn_status memory_arrange(const tn_order_task *task, tn_op_id *ops, tn_order_proof *proof,
+                                tn_error *error) {
+    memory_state memory = {.task = task};
+    tn_status status = tn__order_model_make(task, &memory.model, error);
+    if (status == TN_OK && !memory_make(&memory))
+        status = tn__no_memory(error, "the order of operators");
+    if (status == TN_OK) memory_file_order(&memory);
+    if (status == TN_OK && memory.model.count > 0 && memory.model.largest <= MEMORY_BYTES_MAX)
+        status = memory_search(&memory, error);
+    else if (status == TN_OK && memory.model.count > 0) /* sizes beyond any machine */
+        memcpy(memory.best, memory.order, memory.model.count * sizeof *memory.best);
+    if (status == TN_OK) {
+        memory_write(&memory, ops);
+
+        *proof = (tn_order_proof){memory.peak, memory.bound};
+    }
+    memory_release(&memory);
+    return status;
+}
+
+const tn_order tn__order_memory = {
+    .name = "memory",
+    .summary = "least live bytes at the worst step; proved where that is possible",
+    .arrange = memory_arrange,
+};
