@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 
-.PHONY: all demo test install fuzz bench clean help
+.PHONY: all demo test install fuzz bench bench-results clean help
 all: $(BUILD)/CMakeCache.txt
 	cmake --build $(BUILD) --target tenure tenure_command
 
@@ -32,12 +32,16 @@ fuzz: ## builds the fuzzers with clang; run build-fuzz/fuzz/fuzz_onnx and its li
 	cmake --preset fuzz
 	cmake --build build-fuzz
 
-bench: all ## prints planners x problems; FILES="a.csv b.csv"
+bench: all ## planners x problems; FILES="a.csv b.csv", BENCH="--set scale|packings|all ..."
 	cmake --build $(BUILD) --target bench_planners
-	$(BUILD)/bench/planners $(FILES)
+	$(BUILD)/bench/planners $(BENCH) $(FILES)
+
+bench-results: all ## writes bench/results.md (some 20 minutes)
+	cmake --build $(BUILD) --target bench_planners
+	$(BUILD)/bench/planners --set all --markdown > bench/results.md
 
 clean:
 	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-minimal
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile

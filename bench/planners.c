@@ -1,59 +1,312 @@
 /* planners.c - which planner is best on which problem, and what does it cost?
  *
- *     build/bench/planners [--timeout SECONDS] FILE.csv...
+ *     build/bench/planners [OPTION...] [FILE.csv...]
  *
- * Prints, for every planner of the registry and every problem, height / lower bound, seconds, and
- * the seconds as a ratio to greedy-by-size in the same run. Nothing is asserted.
+ * --set NAME           problems (every planner x every file, also generated ones), scale (10^4 to
+ *                      10^6 buffers), packings (tilings and pinwheels by `exact`), or all
+ * --timeout SECONDS    for each planner on each problem (2)
+ * --planner NAME       only this one; may be repeated
+ * --external N=COMMAND times a program beside: {input} {output} {capacity} are filled in
+ * --capacity BYTES     for {capacity}; without it the lower bound of the file
+ * --markdown           tables in Markdown: `make bench-results` writes bench/results.md
+ *
+ * Without files: ../shared/data/problems where it is there. Every measurement is a process of its
+ * own, from reading the file to the verified plan. Ratios are to greedy-by-size in the same run.
  */
+#include <glob.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include <tenure/plan.h>
+#include "bench/kit/generate.h"
+#include "bench/kit/measure.h"
 
-static void bench_file(const char *path, double timeout_s) {
-    tn_problem *problem;
+#define BENCH_MAX 128u
+#define BENCH_BASELINE "greedy-by-size"
+
+typedef struct bench_contender {
+    const char *name, *command; /* command NULL: a planner */
+} bench_contender;
+
+typedef struct bench_problem {
+    char path[512], name[64];
+} bench_problem;
+
+typedef struct bench_setup {
+    bench_contender contenders[BENCH_MAX];
+    bench_problem problems[BENCH_MAX];
+    uint32_t contender_count, problem_count;
+    double timeout_s;
+    uint64_t capacity;
+    const char *set;
+    bool markdown;
+    char folder[64]; /* of generated files */
+} bench_setup;
+
+/* --- problems --- */
+
+static void bench_add_file(bench_setup *bench, const char *path) {
+    if (bench->problem_count == BENCH_MAX) return;
+    bench_problem *problem = &bench->problems[bench->problem_count++];
+    const char *slash = strrchr(path, '/');
+    snprintf(problem->path, sizeof problem->path, "%s", path);
+    snprintf(problem->name, sizeof problem->name, "%.*s",
+             (int)strcspn(slash != NULL ? slash + 1 : path, "."), slash != NULL ? slash + 1 : path);
+}
+
+/* Writes a generated problem into the bench's folder; false: it could not. */
+static bool bench_generate(bench_setup *bench, const char *kind, uint32_t count, uint64_t seed,
+                           char path[512]) {
+    tn_problem *problem = NULL;
     tn_error error;
-    double baseline_s = 0;
-    if (tn_problem_load(path, NULL, &problem, NULL, &error) != TN_OK) {
-        fprintf(stderr, "%s: %s\n", error.where, error.message);
+    uint64_t optimum;
+    generate_wish wish = {.count = count, .seed = seed};
+    snprintf(path, 512, "%s/%s_%u_%" PRIu64 ".csv", bench->folder, kind, count, seed);
+    bool done = generate_find(kind)->make(&wish, &problem, &optimum, &error) == TN_OK &&
+                tn_problem_save_csv(problem, NULL, path, &error) == TN_OK;
+    if (!done) fprintf(stderr, "%s: %s\n", path, error.message);
+    tn_problem_destroy(problem);
+    return done;
+}
+
+static void bench_default_problems(bench_setup *bench) {
+    glob_t found;
+    char path[512];
+    if (glob("../shared/data/problems/*.csv", 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) bench_add_file(bench, found.gl_pathv[i]);
+        globfree(&found);
+    }
+    for (uint32_t i = 0; i < generate_kind_count; i++)
+        if (bench_generate(bench, generate_kinds[i].name, 1000, 1, path))
+            bench_add_file(bench, path);
+}
+
+/* --- every planner x every problem --- */
+
+static measure_result *bench_cell(measure_result *results, uint32_t problem, uint32_t contender) {
+    return &results[(size_t)problem * BENCH_MAX + contender];
+}
+
+static double bench_ratio(const measure_result *result) {
+    uint64_t bound = result->lower_bound > 0 ? result->lower_bound : 1;
+    return (double)result->peak / (double)bound;
+}
+
+static void bench_line(const bench_setup *bench, const char *name, uint64_t bound,
+                       const measure_result *result, const measure_result *baseline) {
+    double slower = baseline->user_s > 0 ? result->user_s / baseline->user_s : 0;
+    const char *edge = bench->markdown ? "| " : "  ";
+    const char *bar = bench->markdown ? "|" : " ";
+    if (!result->solved) {
+        printf("%s%-23s %s %.60s %s%s%s%s\n", edge, name, bar, result->message, bar, bar, bar,
+               bench->markdown ? "|" : "");
         return;
     }
-    const char *slash = strrchr(path, '/');
-    printf("%s: %u buffers\n", slash != NULL ? slash + 1 : path, tn_problem_count(problem));
-    for (int pass = 0; pass < 2; pass++) { /* the baseline first, then all */
-        for (uint32_t i = 0; i < tn_planner_count(); i++) {
-            tn_plan_options options = TN_PLAN_OPTIONS_INIT;
-            tn_layout layout;
-            options.planner = tn_planner_name(i);
-            options.timeout_s = timeout_s;
-            if (pass == 0 && strcmp(options.planner, "greedy-by-size") != 0) continue;
-            if (tn_plan(problem, &options, &layout, &error) != TN_OK) {
-                printf("  %-18s %s\n", options.planner, error.message);
-                continue;
-            }
-            if (pass == 0) {
-                baseline_s = layout.seconds;
-            } else {
-                double bound = layout.lower_bound != 0 ? (double)layout.lower_bound : 1;
-                printf("  %-18s %8.4f x bound  %14llu  %-8s %9.4f s  %8.2f x\n", options.planner,
-                       (double)layout.peak / bound, (unsigned long long)layout.peak,
-                       tn_verdict_name(layout.verdict), layout.seconds,
-                       layout.seconds / baseline_s);
-            }
-            tn_layout_release(&layout);
+    double ratio = (double)result->peak / (double)(bound > 0 ? bound : 1);
+    printf("%s%-23s %s %8.5f %s %15" PRIu64 "%s %s %9.3f %s %8.1f %s\n", edge, name, bar, ratio,
+           bar, result->peak, result->optimal ? " =" : "  ", bar, result->user_s, bar, slower,
+           bench->markdown ? "|" : "");
+}
+
+static void bench_one_problem(const bench_setup *bench, uint32_t which, measure_result *results) {
+    const bench_problem *problem = &bench->problems[which];
+    const measure_result *baseline = bench_cell(results, which, 0);
+    uint64_t bound = 0; /* the best that anybody proved */
+    for (uint32_t i = 0; i < bench->contender_count; i++) {
+        measure_job job = {.path = problem->path,
+                           .planner = bench->contenders[i].name,
+                           .command = bench->contenders[i].command,
+                           .capacity = bench->capacity,
+                           .timeout_s = bench->timeout_s};
+        measure_result *result = bench_cell(results, which, i);
+        measure_run(&job, result);
+        if (result->lower_bound > bound) bound = result->lower_bound;
+        if (strcmp(bench->contenders[i].name, BENCH_BASELINE) == 0) baseline = result;
+    }
+    printf("\n%s%s: %u buffers, bound %" PRIu64 " bytes\n\n", bench->markdown ? "#### " : "",
+           problem->name, baseline->bodies, bound);
+    if (bench->markdown)
+        printf("| planner | height / bound | bytes (= proved) | user s | x %s |\n"
+               "|---|---|---|---|---|\n",
+               BENCH_BASELINE);
+    for (uint32_t i = 0; i < bench->contender_count; i++)
+        bench_line(bench, bench->contenders[i].name, bound, bench_cell(results, which, i),
+                   baseline);
+    fflush(stdout);
+}
+
+/* One line a contender over all problems that it solved. */
+static void bench_summary(const bench_setup *bench, measure_result *results) {
+    printf("\n%sAll %u problems\n\n", bench->markdown ? "### " : "", bench->problem_count);
+    if (bench->markdown)
+        printf("| planner | solved | at the bound | mean height / bound | user s, all |\n"
+               "|---|---|---|---|---|\n");
+    for (uint32_t i = 0; i < bench->contender_count; i++) {
+        uint32_t solved = 0, optimal = 0;
+        double logs = 0, user_s = 0;
+        for (uint32_t k = 0; k < bench->problem_count; k++) {
+            const measure_result *result = bench_cell(results, k, i);
+            user_s += result->user_s;
+            if (!result->solved) continue;
+            solved++;
+            optimal += result->optimal;
+            logs += log(bench_ratio(result));
+        }
+        const char *bar = bench->markdown ? "|" : " ";
+        printf("%s %-23s %s %3u %s %3u %s %8.4f %s %9.3f %s\n", bar, bench->contenders[i].name, bar,
+               solved, bar, optimal, bar, solved > 0 ? exp(logs / solved) : 0, bar, user_s, bar);
+    }
+}
+
+static void bench_problems(bench_setup *bench) {
+    measure_result *results =
+        calloc((size_t)BENCH_MAX * BENCH_MAX, sizeof *results); /* [problem][contender] */
+    if (results == NULL) return;
+    if (bench->problem_count == 0) bench_default_problems(bench);
+    printf("\n%sEvery planner, every problem (at most %g s each)\n", bench->markdown ? "## " : "",
+           bench->timeout_s);
+    for (uint32_t i = 0; i < bench->problem_count; i++) bench_one_problem(bench, i, results);
+    bench_summary(bench, results);
+    free(results);
+}
+
+/* --- growth --- */
+
+static void bench_scale(bench_setup *bench) {
+    static const uint32_t counts[] = {10000, 100000, 1000000};
+    const char *bar = bench->markdown ? "|" : " ";
+    printf("\n%s10^4 to 10^6 buffers, planner scale, no limits\n\n", bench->markdown ? "## " : "");
+    if (bench->markdown)
+        printf("| problem | buffers | height / bound | user s | us a buffer | MiB resident |\n"
+               "|---|---|---|---|---|---|\n");
+    for (uint32_t k = 0; k < generate_kind_count; k++) {
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            char path[512];
+            measure_result result;
+            measure_job job = {.path = path, .planner = "scale"};
+            if (!bench_generate(bench, generate_kinds[k].name, counts[i], 1, path)) continue;
+            measure_run(&job, &result);
+            unlink(path);
+            printf("%s %-10s %s %8u %s %8.5f %s %8.2f %s %8.2f %s %8.0f %s\n", bar,
+                   generate_kinds[k].name, bar, result.bodies, bar, bench_ratio(&result), bar,
+                   result.user_s, bar, 1e6 * result.user_s / (result.bodies + 1), bar,
+                   result.memory_mib, bar);
+            fflush(stdout);
         }
     }
-    tn_problem_destroy(problem);
+}
+
+/* --- perfect packings --- */
+
+static void bench_packings(bench_setup *bench) {
+    static const uint32_t counts[] = {50, 100, 200, 300, 400, 500};
+    static const char *const kinds[] = {"tiling", "pinwheel"};
+    const char *bar = bench->markdown ? "|" : " ";
+    printf("\n%sTilings and pinwheels, planner exact, 10 s each, five seeds\n\n",
+           bench->markdown ? "## " : "");
+    if (bench->markdown)
+        printf("| problem | buffers | solved of 5 | worst height / optimum | user s, each |\n"
+               "|---|---|---|---|---|\n");
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            uint32_t solved = 0;
+            double worst = 0;
+            char seconds[96] = "";
+            for (uint64_t seed = 1; seed <= 5; seed++) {
+                char path[512];
+                measure_result result;
+                measure_job job = {.path = path, .planner = "exact", .timeout_s = 10};
+                if (!bench_generate(bench, kinds[k], counts[i], seed, path)) continue;
+                measure_run(&job, &result);
+                unlink(path);
+                solved += result.optimal;
+                worst = bench_ratio(&result) > worst ? bench_ratio(&result) : worst;
+                size_t used = strlen(seconds);
+                snprintf(seconds + used, sizeof seconds - used, " %.2f", result.user_s);
+            }
+            printf("%s %-9s %s %4u %s %u %s %7.4f %s%s %s\n", bar, kinds[k], bar, counts[i], bar,
+                   solved, bar, worst, bar, seconds, bar);
+            fflush(stdout);
+        }
+    }
+}
+
+/* --- options --- */
+
+static void bench_add_contender(bench_setup *bench, const char *name, const char *command) {
+    if (bench->contender_count < BENCH_MAX)
+        bench->contenders[bench->contender_count++] = (bench_contender){name, command};
+}
+
+static bool bench_option(bench_setup *bench, const char *name, char *value) {
+    if (strcmp(name, "--set") == 0) {
+        bench->set = value;
+    } else if (strcmp(name, "--timeout") == 0) {
+        bench->timeout_s = atof(value);
+    } else if (strcmp(name, "--capacity") == 0) {
+        bench->capacity = strtoull(value, NULL, 10);
+    } else if (strcmp(name, "--planner") == 0) {
+        bench_add_contender(bench, value, NULL);
+    } else if (strcmp(name, "--external") == 0 && strchr(value, '=') != NULL) {
+        char *equals = strchr(value, '=');
+        *equals = '\0';
+        bench_add_contender(bench, value, equals + 1);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool bench_read(bench_setup *bench, int count, char **arguments) {
+    for (int i = 1; i < count; i++) {
+        if (strcmp(arguments[i], "--markdown") == 0) {
+            bench->markdown = true;
+        } else if (strncmp(arguments[i], "--", 2) != 0) {
+            bench_add_file(bench, arguments[i]);
+        } else if (i + 1 >= count || !bench_option(bench, arguments[i], arguments[i + 1])) {
+            return false;
+        } else {
+            i++;
+        }
+    }
+    bool named = false;
+    for (uint32_t i = 0; i < bench->contender_count; i++)
+        named = named || bench->contenders[i].command == NULL;
+    for (uint32_t i = 0; i < tn_planner_count() && !named; i++)
+        bench_add_contender(bench, tn_planner_name(i), NULL);
+    return true;
 }
 
 int main(int count, char **arguments) {
-    double timeout_s = 0;
-    int first = 1;
-    if (count > 2 && strcmp(arguments[1], "--timeout") == 0) {
-        timeout_s = atof(arguments[2]);
-        first = 3;
+    static bench_setup bench = {
+        .timeout_s = 2, .set = "problems", .folder = "/tmp/tenure_bench_XXXXXX"};
+    if (!bench_read(&bench, count, arguments)) {
+        fprintf(stderr, "usage: planners [--set problems|scale|packings|all] [--timeout S] "
+                        "[--planner NAME] [--external NAME=COMMAND] [--capacity BYTES] "
+                        "[--markdown] [FILE.csv...]\n");
+        return 2;
     }
-    for (int i = first; i < count; i++) bench_file(arguments[i], timeout_s);
+    if (mkdtemp(bench.folder) == NULL) {
+        fprintf(stderr, "%s: cannot be made\n", bench.folder);
+        return 1;
+    }
+    bool all = strcmp(bench.set, "all") == 0;
+    if (bench.markdown)
+        printf("# Planners, measured\n\nWritten by `make bench-results`; user seconds of the whole "
+               "process, reading included.\n");
+    if (all || strcmp(bench.set, "problems") == 0) bench_problems(&bench);
+    if (all || strcmp(bench.set, "scale") == 0) bench_scale(&bench);
+    if (all || strcmp(bench.set, "packings") == 0) bench_packings(&bench);
+    char pattern[96];
+    glob_t left;
+    snprintf(pattern, sizeof pattern, "%s/*", bench.folder);
+    if (glob(pattern, 0, NULL, &left) == 0) {
+        for (size_t i = 0; i < left.gl_pathc; i++) unlink(left.gl_pathv[i]);
+        globfree(&left);
+    }
+    rmdir(bench.folder);
     return 0;
 }
