@@ -190,6 +190,53 @@ TN_API TN_CHECKED tn_status tn_program_plan(const tn_graph *graph,
                                             tn_program **program, tn_occupancy **occupancy,
                                             tn_layout *layout, tn_error *error);
 
+/* --- tags: the allocation told step by step --------------------------------------------------- */
+
+/* What happens to one tensor at one step. X(name, text). */
+/* clang-format off */
+#define TN_TAG_TABLE(X)                                                                        \
+    X(OUTSIDE, "outside")  /* a graph input: the caller's memory, no tag */                    \
+    X(NEW, "new")          /* gets a tag that nobody had: none is free */                      \
+    X(TAKEN, "taken")      /* takes the tag that has been free for longest */                  \
+    X(VIEW, "view")        /* lies in the memory of `other` */                                 \
+    X(INPLACE, "inplace")  /* is written over `other`, which is read for the last time */      \
+    X(KEPT, "kept")        /* is read here, and will be again: `uses` times */                 \
+    X(FREED, "freed")      /* its life ends here: the tag goes to the queue of free ones */
+/* clang-format on */
+typedef enum tn_tag_kind {
+#define TN_X(name, text) TN_TAG_##name,
+    TN_TAG_TABLE(TN_X)
+#undef TN_X
+} tn_tag_kind;
+
+typedef struct tn_tag_event {
+    tn_tag_kind kind;
+    uint32_t step;
+    tn_op_id op;         /* the operator of the step; TN_NONE: another instruction */
+    tn_tensor_id tensor; /* TN_NONE: the workspace of `op` */
+    uint32_t tag;        /* TN_NONE: outside */
+    tn_tensor_id other;  /* VIEW, INPLACE: whose memory; NEW: an input that still lives; TN_NONE */
+    uint32_t uses;       /* KEPT: of `tensor`; NEW: of `other`: how often it will yet be read */
+    uint64_t bytes;      /* of the tag by now: as much as the largest that had it */
+} tn_tag_event;
+
+typedef struct tn_tag_summary {
+    uint32_t tag_count;
+    uint64_t bytes; /* of all tags: they lie end to end */
+} tn_tag_summary;
+
+/* Serves the program as a run-time allocator with use counts and a queue of free tags would, and
+ * tells every event in order: first what the step defines, then what it reads and ends.
+ *
+ * event     called from this thread; false ends the call with E_STOPPED
+ * summary   out, may be NULL
+ * Views and in-place are those of the occupancy. Errors: E_STOPPED, E_NO_MEMORY.
+ * Cost: O((lives + operands) log n). Source: MXNet, "Optimizing memory consumption in deep
+ * learning" (2015), its allocation pass. */
+TN_API TN_CHECKED tn_status tn_occupancy_tags(const tn_occupancy *occupancy,
+                                              bool (*event)(void *self, const tn_tag_event *event),
+                                              void *self, tn_tag_summary *summary, tn_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -54,6 +54,17 @@ expect 0 'arena' $tenure plan buffers.csv --capacity 1200
 printf 'id,lower,upper,size\na,0,2,3\nb,0,4,2\nc,3,6,3\nd,5,7,3\ne,2,3,2\nf,4,5,1\n' >tight.csv
 expect 3 'best layout found|lower' $tenure plan tight.csv --planner naive --capacity 6
 
+# the allocation told step by step, on the worked example
+example=$source/examples/models/five_operators.onnx
+expect 0 '3 tags end to end: 192 bytes' $tenure plan "$example" --explain
+for line in 'B gets tag 0, a new one' 'C gets tag 1, a new one: B still lives' 'F gets tag 2' "B's life ends: tag 0 to the queue" \
+    'E takes tag 0 from the queue' 'G works in place'; do
+    grep -q "$line" out || { echo "FAILED: --explain does not say: $line"; failed=1; }
+done
+expect 0 'tags end to end' $tenure plan "$model" --explain
+expect 2 'is for models' $tenure plan buffers.csv --explain
+expect 2 'text; leave' $tenure plan "$model" --explain --json
+
 # shared objects
 printf 'id,lower,upper,size\na,0,2,2x8\nb,1,3,2x8\nc,2,4,1x4\n' >textures.csv
 for strategy in $($tenure list objects | awk '{print $1}'); do

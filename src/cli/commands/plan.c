@@ -1,5 +1,6 @@
 /* plan.c - `tenure plan`: how much memory, with and without reuse; the plan, proved and drawn. */
 #include "cli/cli.h"
+#include "cli/explain.h"
 #include "cli/objects.h"
 
 #include <inttypes.h>
@@ -13,6 +14,7 @@
 enum {
     PLAN_PLANNER = 400,
     PLAN_FORM,
+    PLAN_EXPLAIN,
     PLAN_CAPACITY,
     PLAN_THREADS,
     PLAN_SEED,
@@ -32,6 +34,8 @@ enum {
     X(PLAN_TIMEOUT, "timeout", "TIME",                                                             \
       "stop after 10s, 500ms, 2m with the best plan so far (never)")                               \
     X(PLAN_WORK, "work-limit", "N", "stop after N units of work: repeatable (no limit)")           \
+    X(PLAN_EXPLAIN, "explain", NULL,                                                               \
+      "first tell, step by step, how memory tags would serve the model")                           \
     X('o', "output", "FILE", "write the plan: .json .csv .html .svg; may be repeated")             \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
@@ -40,7 +44,7 @@ typedef struct plan_arguments {
     tn_plan_options options;
     const char *outputs[PLAN_OUTPUTS_MAX];
     uint32_t output_count;
-    bool json, objects;
+    bool json, objects, explain;
 } plan_arguments;
 
 static const struct argp_option plan_options[] = {PLAN_OPTIONS(CLI_OPTION){0}};
@@ -74,6 +78,9 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         if (!arguments->objects && strcmp(value, "offsets") != 0)
             argp_error(state, "--form: '%s' is neither offsets nor objects", value);
         return 0;
+    case PLAN_EXPLAIN:
+        arguments->explain = true;
+        return 0;
     case PLAN_CAPACITY:
         options->capacity = cli_size(state, "capacity", value);
         if (options->capacity == 0) argp_error(state, "--capacity: 0 bytes hold nothing");
@@ -105,6 +112,8 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (arguments->input.path == NULL) argp_error(state, "which model or problem?");
+        if (arguments->explain && (arguments->json || arguments->objects))
+            argp_error(state, "--explain tells a story in text; leave --json and --form out");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -206,6 +215,15 @@ static int plan_objects(plan_arguments *arguments) {
     return cli_finish(code);
 }
 
+static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) {
+    if (!arguments->explain) return TN_OK;
+    if (arguments->input.occupancy != NULL) return cli_explain(arguments->input.occupancy, error);
+    *error = (tn_error){.status = TN_E_INVALID};
+    snprintf(error->message, sizeof error->message,
+             "--explain is for models; the input is a problem, which has no operators");
+    return TN_E_INVALID;
+}
+
 static int plan_run(int count, char **words) {
     static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
                                                  {0}};
@@ -219,6 +237,7 @@ static int plan_run(int count, char **words) {
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     if (arguments.objects) return plan_objects(&arguments);
     tn_status status = cli_input_plan(&arguments.input, &arguments.options, &layout, &error);
+    if (status == TN_OK) status = plan_explain(&arguments, &error);
     if (status == TN_OK) status = plan_report(&arguments, &layout, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_INFEASIBLE && arguments.input.problem != NULL)

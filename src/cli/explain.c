@@ -1,0 +1,97 @@
+/* explain.c - `tenure plan MODEL --explain`: the events of tn_occupancy_tags as sentences.
+ *
+ * One line an event, beside the step and the operator that runs there. Names come from files that
+ * nobody vouched for: tn__words_cell keeps control characters away from the terminal.
+ */
+#include "cli/explain.h"
+
+#include <stdio.h>
+
+#include "report/format.h"
+
+#define EXPLAIN_NAME 72u
+#define EXPLAIN_OPERATOR 14u
+
+typedef struct explain {
+    const tn_graph *graph;
+    tn__text text;
+    uint32_t step; /* of the line that is being written; UINT32_MAX: none */
+} explain;
+
+static void explain_name(explain *to, tn_tensor_id tensor) {
+    if (tensor == TN_NONE) {
+        tn__text_put(&to->text, "its workspace");
+        return;
+    }
+    tn__words_cell(&to->text, tn_graph_tensor(to->graph, tensor)->name, EXPLAIN_NAME, false);
+    while (!to->text.failed && to->text.size > 0 && to->text.data[to->text.size - 1] == ' ')
+        to->text.data[--to->text.size] = '\0';
+}
+
+static void explain_uses(explain *to, uint32_t uses) {
+    tn__text_printf(&to->text, "%u more use%s", uses, uses == 1 ? "" : "s");
+}
+
+static void explain_step(explain *to, const tn_tag_event *event) {
+    const tn_op *op = event->op != TN_NONE ? tn_graph_op(to->graph, event->op) : NULL;
+    bool same = event->step == to->step;
+    to->step = event->step;
+    if (same)
+        tn__text_put(&to->text, "        ");
+    else
+        tn__text_printf(&to->text, "%6u  ", event->step);
+    tn__words_cell(&to->text, op != NULL && !same ? op->type : "", EXPLAIN_OPERATOR, false);
+    tn__text_put(&to->text, " ");
+}
+
+static bool explain_event(void *self, const tn_tag_event *event) {
+    explain *to = self;
+    explain_step(to, event);
+    explain_name(to, event->tensor);
+    switch (event->kind) {
+    case TN_TAG_OUTSIDE:
+        tn__text_put(&to->text, " comes from outside: no tag");
+        break;
+    case TN_TAG_NEW:
+        tn__text_printf(&to->text, " gets tag %u, a new one: ", event->tag);
+        if (event->other != TN_NONE) explain_name(to, event->other);
+        tn__text_put(&to->text, event->other != TN_NONE ? " still lives" : "none is free");
+        break;
+    case TN_TAG_TAKEN:
+        tn__text_printf(&to->text, " takes tag %u from the queue", event->tag);
+        break;
+    case TN_TAG_VIEW:
+    case TN_TAG_INPLACE:
+        tn__text_put(&to->text,
+                     event->kind == TN_TAG_VIEW ? " lies in " : " works in place, over ");
+        explain_name(to, event->other);
+        if (event->tag != TN_NONE) tn__text_printf(&to->text, ", tag %u", event->tag);
+        break;
+    case TN_TAG_KEPT:
+        tn__text_put(&to->text, " lives on: ");
+        explain_uses(to, event->uses);
+        break;
+    case TN_TAG_FREED:
+        tn__text_printf(&to->text, "'s life ends: tag %u to the queue", event->tag);
+        break;
+    }
+    tn__text_put(&to->text, "\n");
+    return !to->text.failed;
+}
+
+tn_status cli_explain(const tn_occupancy *occupancy, tn_error *error) {
+    explain to = {.graph = tn_program_graph(tn_occupancy_program(occupancy)), .step = UINT32_MAX};
+    tn_tag_summary summary;
+    char size[TN_SIZE_TEXT_MAX];
+    tn__text_init(&to.text, NULL);
+    tn__text_put(&to.text, "  step  operator       what happens\n");
+    tn_status status = tn_occupancy_tags(occupancy, explain_event, &to, &summary, error);
+    if (status == TN_OK)
+        tn__text_printf(&to.text, "\n  %u tag%s end to end: %s\n\n", summary.tag_count,
+                        summary.tag_count == 1 ? "" : "s", tn_size_format(summary.bytes, size));
+    if (to.text.failed) status = tn__no_memory(error, "the explanation");
+    cli_progress_end();
+    if (status == TN_OK) fwrite(to.text.data, 1, to.text.size, stdout);
+    tn__text_release(&to.text);
+    return status;
+}

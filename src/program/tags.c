@@ -1,0 +1,225 @@
+/* tags.c - the allocation pass with use counts and a queue of free tags, told step by step.
+ *
+ *     B = f(A)      B: a new tag
+ *     C = f(B)      C: another, since B still lives: F reads it
+ *     F = f(B)      F: a third; B's life ends, its tag goes to the queue
+ *     E = f(C)      E: takes B's tag from the queue; C's life ends
+ *     G = F + E     G: in place, over an input that nobody reads again
+ *
+ * A tag is memory of no size yet: it becomes as large as the largest tensor that has it. What
+ * shares a body (views, in-place) shares its tag, which is free when the last of them has ended.
+ * Graph inputs are the caller's memory and get none. Cost:   O((lives + operands) log n). Source:
+ * MXNet, "Optimizing memory consumption in deep learning", 2015.
+ */
+#include "program/program.h"
+
+#define TAGS_OUTSIDE UINT32_MAX
+
+typedef struct tags_end { /* where a body's last life ends, and whose it is */
+    uint32_t last, body;
+    tn_tensor_id tensor;
+} tags_end;
+
+typedef struct tags_state {
+    const tn_program *program;
+    const tn_graph *graph;
+    const tn_problem *problem;
+    const tn_life *lives;
+    uint32_t life_count, body_count;
+    uint32_t *uses;      /* [tensors] how often a tensor will yet be read */
+    uint32_t *last_seen; /* [tensors] step + 1 at which it was counted last */
+    uint32_t *tag;       /* [bodies] TAGS_OUTSIDE: none */
+    uint8_t *has_tag;    /* [bodies] */
+    tags_end *ends;      /* [bodies] by (last, body) */
+    uint64_t *size;      /* [tags] */
+    uint32_t *queue;     /* [bodies] free tags, a ring that never wraps: each end adds one */
+    uint32_t queue_first, queue_last, tag_count;
+    bool (*event)(void *self, const tn_tag_event *event);
+    void *self;
+    tn_error *error;
+} tags_state;
+
+static tn_status tags_tell(tags_state *state, tn_tag_event event) {
+    event.bytes = event.tag == TAGS_OUTSIDE ? 0 : state->size[event.tag];
+    if (event.tag == TAGS_OUTSIDE) event.tag = TN_NONE;
+    if (state->event(state->self, &event)) return TN_OK;
+    TN_FAIL(state->error, TN_E_STOPPED, "stopped at step %u by the caller", event.step);
+}
+
+/* Calls visit for every tensor that the instruction reads, one that is read twice once. */
+static tn_status tags_reads(tags_state *state, uint32_t step,
+                            tn_status (*visit)(tags_state *state, uint32_t step,
+                                               tn_tensor_id tensor)) {
+    const tn_instruction *it = &tn_program_instructions(state->program)[step];
+    const tn_op *op = it->opcode == TN_APPLY ? tn_graph_op(state->graph, it->op) : NULL;
+    bool reads = it->opcode == TN_GET || it->opcode == TN_SEND || it->opcode == TN_REDUCE ||
+                 it->opcode == TN_SWAP_OUT || it->opcode == TN_ENCODE;
+    tn_tensor_id single = reads ? it->tensor : it->opcode == TN_DECODE ? it->other : TN_NONE;
+    uint32_t count = op != NULL ? op->input_count : single != TN_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        tn_tensor_id tensor = op != NULL ? op->inputs[i] : single;
+        if (tensor == TN_NONE || state->last_seen[tensor] == step + 1) continue;
+        state->last_seen[tensor] = step + 1;
+        TN_TRY(visit(state, step, tensor));
+    }
+    return TN_OK;
+}
+
+static tn_status tags_count(tags_state *state, uint32_t step, tn_tensor_id tensor) {
+    (void)step;
+    state->uses[tensor]++;
+    return TN_OK;
+}
+
+static tn_status tags_discount(tags_state *state, uint32_t step, tn_tensor_id tensor) {
+    (void)step;
+    state->uses[tensor]--;
+    return TN_OK;
+}
+
+static tn_op_id tags_op(const tags_state *state, uint32_t step) {
+    const tn_instruction *it = &tn_program_instructions(state->program)[step];
+    return it->opcode == TN_APPLY ? it->op : TN_NONE;
+}
+
+static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor) {
+    if (state->uses[tensor] == 0 || tn__tensor_is_static(tn_graph_tensor(state->graph, tensor)))
+        return TN_OK;
+    return tags_tell(state, (tn_tag_event){.kind = TN_TAG_KEPT,
+                                           .step = step,
+                                           .op = tags_op(state, step),
+                                           .tensor = tensor,
+                                           .tag = TAGS_OUTSIDE,
+                                           .other = TN_NONE,
+                                           .uses = state->uses[tensor]});
+}
+
+/* An input of the operator that will be read again, for the reason of a new tag. */
+static tn_tensor_id tags_reason(const tags_state *state, tn_op_id id) {
+    if (id == TN_NONE) return TN_NONE;
+    const tn_op *op = tn_graph_op(state->graph, id);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        tn_tensor_id input = op->inputs[i];
+        if (input != TN_NONE && state->uses[input] > 0 &&
+            !tn__tensor_is_static(tn_graph_tensor(state->graph, input)))
+            return input;
+    }
+    return TN_NONE;
+}
+
+/* A life begins: its body has a tag already, gets one, or comes from outside. */
+static tn_status tags_begin(tags_state *state, const tn_life *life) {
+    uint32_t body = life->body, step = life->first;
+    const tn_instruction *it = &tn_program_instructions(state->program)[step];
+    uint64_t size = tn_problem_body(state->problem, body)->size;
+    tn_tag_event event = {
+        .step = step, .op = tags_op(state, step), .tensor = life->tensor, .other = life->source};
+    if (state->has_tag[body]) {
+        event.kind = life->share == TN_SHARE_INPLACE ? TN_TAG_INPLACE : TN_TAG_VIEW;
+        if (event.other == TN_NONE) event.other = life->tensor; /* the other branch of an If */
+    } else if (it->opcode == TN_PUT) {
+        event.kind = TN_TAG_OUTSIDE;
+        state->tag[body] = TAGS_OUTSIDE;
+    } else if (state->queue_first < state->queue_last) {
+        event.kind = TN_TAG_TAKEN;
+        state->tag[body] = state->queue[state->queue_first++];
+    } else {
+        event.kind = TN_TAG_NEW;
+        event.other = tags_reason(state, life->op);
+        if (event.other != TN_NONE) event.uses = state->uses[event.other];
+        state->tag[body] = state->tag_count++;
+    }
+    state->has_tag[body] = 1;
+    event.tag = state->tag[body];
+    if (event.tag != TAGS_OUTSIDE && size > state->size[event.tag]) state->size[event.tag] = size;
+    return tags_tell(state, event);
+}
+
+static tn_status tags_finish(tags_state *state, const tags_end *end) {
+    uint32_t tag = state->tag[end->body];
+    if (tag == TAGS_OUTSIDE) return TN_OK;
+    state->queue[state->queue_last++] = tag;
+    return tags_tell(state, (tn_tag_event){.kind = TN_TAG_FREED,
+                                           .step = end->last - 1,
+                                           .op = tags_op(state, end->last - 1),
+                                           .tensor = end->tensor,
+                                           .tag = tag,
+                                           .other = TN_NONE});
+}
+
+static int tags_end_order(const void *a, const void *b) {
+    const tags_end *x = a, *y = b;
+    if (x->last != y->last) return x->last < y->last ? -1 : 1;
+    return (x->body > y->body) - (x->body < y->body);
+}
+
+static tn_status tags_walk(tags_state *state) {
+    uint32_t steps = tn_program_count(state->program), life = 0, end = 0;
+    for (uint32_t step = 0; step < steps; step++) TN_TRY(tags_reads(state, step, tags_count));
+    for (uint32_t t = 0; t < tn_graph_tensor_count(state->graph); t++) state->last_seen[t] = 0;
+    for (uint32_t i = 0; i < state->body_count; i++) state->ends[i].body = i;
+    for (uint32_t i = 0; i < state->life_count; i++) {
+        tags_end *last = &state->ends[state->lives[i].body];
+        if (state->lives[i].last < last->last) continue;
+        last->last = state->lives[i].last;
+        last->tensor = state->lives[i].tensor;
+    }
+    qsort(state->ends, state->body_count, sizeof *state->ends, tags_end_order);
+    for (uint32_t step = 0; step < steps; step++) {
+        TN_TRY(tags_reads(state, step, tags_discount));
+        for (; life < state->life_count && state->lives[life].first == step; life++)
+            TN_TRY(tags_begin(state, &state->lives[life]));
+        tn_op_id op = tags_op(state, step);
+        const tn_op *facts = op != TN_NONE ? tn_graph_op(state->graph, op) : NULL;
+        for (uint32_t i = 0; facts != NULL && i < facts->input_count; i++) {
+            tn_tensor_id input = facts->inputs[i];
+            if (input == TN_NONE || state->last_seen[input] != step + 1) continue;
+            state->last_seen[input] = 0; /* once for an operator that reads it twice */
+            TN_TRY(tags_keep(state, step, input));
+        }
+        for (; end < state->body_count && state->ends[end].last == step + 1; end++)
+            TN_TRY(tags_finish(state, &state->ends[end]));
+    }
+    return TN_OK;
+}
+
+static tn_status tags_run(tags_state *state, tn__arena *arena) {
+    size_t tensors = tn_graph_tensor_count(state->graph), bodies = state->body_count;
+    state->uses = tn__arena_array(arena, tensors, sizeof *state->uses);
+    state->last_seen = tn__arena_array(arena, tensors, sizeof *state->last_seen);
+    state->tag = tn__arena_array(arena, bodies, sizeof *state->tag);
+    state->has_tag = tn__arena_array(arena, bodies, sizeof *state->has_tag);
+    state->ends = tn__arena_array(arena, bodies, sizeof *state->ends);
+    state->size = tn__arena_array(arena, bodies, sizeof *state->size);
+    state->queue = tn__arena_array(arena, bodies, sizeof *state->queue);
+    if (!state->uses || !state->last_seen || !state->tag || !state->has_tag || !state->ends ||
+        !state->size || !state->queue)
+        return tn__no_memory(state->error, "tags");
+    return tags_walk(state);
+}
+
+tn_status tn_occupancy_tags(const tn_occupancy *occupancy,
+                            bool (*event)(void *self, const tn_tag_event *event), void *self,
+                            tn_tag_summary *summary, tn_error *error) {
+    const tn_program *program = tn_occupancy_program(occupancy);
+    const tn_problem *problem = tn_occupancy_problem(occupancy);
+    tags_state state = {.program = program,
+                        .graph = tn_program_graph(program),
+                        .problem = problem,
+                        .lives = tn_occupancy_lives(occupancy),
+                        .life_count = tn_occupancy_life_count(occupancy),
+                        .body_count = tn_problem_count(problem),
+                        .event = event,
+                        .self = self,
+                        .error = error};
+    tn__arena arena;
+    tn__arena_init(&arena, &program->context);
+    tn_status status = tags_run(&state, &arena);
+    if (status == TN_OK && summary != NULL) {
+        *summary = (tn_tag_summary){.tag_count = state.tag_count};
+        for (uint32_t i = 0; i < state.tag_count; i++)
+            summary->bytes = tn__add_sat(summary->bytes, state.size[i]);
+    }
+    tn__arena_release(&arena);
+    return status;
+}
