@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 
-.PHONY: all demo test install fuzz bench bench-results clean help
+.PHONY: all demo test install fuzz stress bench bench-results clean help
 all: $(BUILD)/CMakeCache.txt
 	cmake --build $(BUILD) --target tenure tenure_command
 
@@ -31,6 +31,10 @@ fuzz: ## builds the fuzzers with clang; run build-fuzz/fuzz/fuzz_onnx and its li
 	tools/install-deps test
 	cmake --preset fuzz
 	cmake --build build-fuzz
+
+stress: all ## a million random problems against brute force; STRESS="--seed 1 --count N --planner P"
+	cmake --build $(BUILD) --target stress
+	$(BUILD)/tests/stress --jobs 2 $(STRESS)
 
 bench: all ## planners x problems; FILES="a.csv b.csv", BENCH="--set scale|packings|all ..."
 	cmake --build $(BUILD) --target bench_planners

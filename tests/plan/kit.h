@@ -22,7 +22,8 @@ enum {
     KIT_BANKS = 8,
     KIT_TIES = 16,
     KIT_STREAMS = 32,
-    KIT_ALL = 63
+    KIT_ALL = 63,
+    KIT_PINS_MEET = 64 /* with KIT_PINS: pins anywhere, so that there may be no layout */
 };
 
 static inline uint64_t kit_below(tn__random *random, uint64_t bound) {
@@ -137,6 +138,9 @@ static inline tn_problem *kit_random(uint64_t seed, uint32_t count, uint64_t siz
             body.flags = TN_BODY_PINNED;
             body.offset = pin;
             pin += (size_max + 16) & ~15ull;
+            if (what & KIT_PINS_MEET)
+                body.offset = kit_below(&random, 2 * size_max) /
+                              (body.alignment | !body.alignment) * body.alignment;
         }
         if (kit_below(&random, 20) == 0) body.size = 0, body.piece_count = 0;
         if ((what & KIT_TIES) && i > 0 && !(body.flags & TN_BODY_PINNED) &&

@@ -1,0 +1,3 @@
+# Everything at once, against brute force: a short run here, `make stress` for a million problems.
+tenure_test_program(stress ${CMAKE_CURRENT_LIST_DIR}/stress.c)
+add_test(NAME plan.stress COMMAND stress --seconds 20 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
