@@ -1,7 +1,7 @@
 /* auto.c - all strategies that know the kind of size, the lowest total, ties to the first.
  *
- * Each gets a share of the work, so that one that is slow on a problem cannot hold up the others;
- * `naive` needs none, so there is always an answer.
+ * `naive` comes first and takes no time: whatever limit ends the others, there is an answer. Each
+ * other one gets a share of the work, so that one that is slow cannot hold up the rest.
  * Cost: at most the shares.
  */
 #include "plan/object.h"
@@ -9,14 +9,16 @@
 #define AUTO_SHARE 400000u /* units of work, about as many microseconds */
 
 static bool auto_takes(const tn_object_run *run, const tn_object_strategy *strategy) {
-    if (strcmp(strategy->name, "auto") == 0 || strcmp(strategy->name, "greedy-best") == 0)
-        return false;
+    static const char *const others[] = {"auto", "naive", "greedy-best"}; /* best: both run here */
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(strategy->name, others[i]) == 0) return false;
     if (run->reallocation != NULL && !(strategy->features & TN_OBJECTS_REALLOCATION)) return false;
     return (strategy->features & 1u << run->kind) != 0;
 }
 
 static tn_status auto_solve(tn_object_run *run) {
     uint32_t count = tn_object_strategy_count(), members = 0;
+    TN_TRY(tn__object_try(run, tn__object_strategy_find("naive"), 0, true));
     for (uint32_t i = 0; i < count; i++) members += auto_takes(run, tn__object_strategy_at(i));
     for (uint32_t i = 0; i < count; i++) {
         const tn_object_strategy *strategy = tn__object_strategy_at(i);

@@ -6,6 +6,7 @@
  * has as much head room as the least, over all that lie above it, of the gap between them plus
  * their own room; what a push exceeds it by raises the height. The least raise wins, then the least
  * push.
+ * The same order without pushing is kept first, so that a limit never leaves nothing.
  * Cost:   O(n^2) for each body that finds no hole: problems of up to a few thousand bodies.
  * Source: MegEngine, static memory allocation, INTERVAL_MOVE.
  */
@@ -21,8 +22,9 @@ typedef struct move {
     uint64_t peak;
 } move;
 
+/* Saturates, like all sums here: tn__run_place refuses what lies too high. */
 static uint64_t move_end(const move *state, uint32_t id) {
-    return state->offset[id] + state->bodies[id].size;
+    return tn__add_sat(state->offset[id], state->bodies[id].size);
 }
 
 static uint64_t move_align(const move *state, uint32_t id, uint64_t offset) {
@@ -157,10 +159,6 @@ static tn_status move_add(move *state, uint32_t id) {
     if (start == UINT64_MAX) {
         TN_TRY(tn__run_work(state->run, n * n / 512));
         start = move_choose(state, id);
-        if (start > (uint64_t)INT64_MAX / 2) { /* refused there */
-            tn__run_place(state->run, id, start);
-            return tn__run_keep(state->run);
-        }
         move_put(state, id, start);
     }
     state->offset[id] = start;
@@ -185,7 +183,10 @@ static tn_status megengine_interval_move_solve(tn_run *run) {
     }
     const uint32_t *order = tn__peers_order(run, keys, count);
     if (order == NULL) return TN_E_NO_MEMORY;
+    TN_TRY(tn__peers_try(run, order, count, tn__choose_tightest));
+    if (tn__run_best(run) <= tn__run_lower_bound(run)) return TN_OK;
     for (uint32_t i = 0; i < count; i++) TN_TRY(move_add(&state, order[i]));
+    tn__peers_clear(run);
     for (uint32_t i = 0; i < count; i++) tn__run_place(run, order[i], state.offset[order[i]]);
     return TN_OK;
 }

@@ -39,8 +39,11 @@ static tn_status objects_solve(tn_run *run) {
     tn_objects objects;
     options.context = &context;
     options.work_limit = left == UINT64_MAX ? 0 : left > 0 ? left : 1;
-    TN_TRY(tn_objects_plan(records, n, &options, &objects, run->error));
-    tn_status status = tn__run_work(run, objects.work);
+    tn_status status = tn_objects_plan(records, n, &options, &objects, run->error);
+    if (status == TN_E_INVALID)
+        TN_FAIL(run->error, TN_E_STOPPED, "planner objects: the sizes exceed 2^63 - 1 in sum");
+    if (status != TN_OK) return status;
+    status = tn__run_work(run, objects.work);
     if (status == TN_OK) status = tn__peers_stack(run, objects.object, objects.object_count);
     tn_objects_release(&objects);
     return status;
