@@ -57,6 +57,8 @@ enum {                           /* tn_body.flags */
        TN_BODY_DEFAULT_ALIGNED = 1u << 1,
        TN_BODY_TIED = 1u << 2,  /* lies `delta` bytes above the start of body `leader` */
        TN_BODY_LEADS = 1u << 3, /* set by the library: others are tied to it */
+       /* in whatever bank planning finds best; `bank` is a remark that nothing depends on */
+       TN_BODY_ANY_BANK = 1u << 4,
 };
 
 typedef struct tn_piece {
@@ -87,11 +89,15 @@ typedef struct tn_body {
      * back, `leader` is the body at the root of the chain and `delta` the distance from it. */
     tn_body_id leader;
     uint64_t delta; /* bytes */
+    /* bytes read and written in all its life: what a choice of banks saves or costs. 0 = twice the
+     * size: written once, read once */
+    uint64_t traffic;
 } tn_body;
 
 typedef struct tn_bank {
-    const char *name;  /* copied; NULL: "arena" */
-    uint64_t capacity; /* bytes; 0 = as small as possible */
+    const char *name;   /* copied; NULL: "arena" */
+    uint64_t capacity;  /* bytes; 0 = as small as possible, and as large as needed */
+    double bytes_per_s; /* 0 = not known: then slower than any that is */
 } tn_bank;
 
 /* The outcome of planning: X(name, text). */
@@ -109,14 +115,18 @@ TN_API const char *tn_verdict_name(tn_verdict verdict);
 /* Where everything is, and how good that is known to be. */
 typedef struct tn_layout {
     uint64_t *offset; /* [body_count], bytes from the start of the body's bank */
+    tn_bank_id *bank; /* [body_count], where each body is */
     uint32_t body_count;
     uint32_t bank_count;
     uint64_t *bank_peak;        /* [bank_count], bytes */
-    uint64_t *bank_lower_bound; /* [bank_count], bytes no layout can go below */
+    uint64_t *bank_lower_bound; /* [bank_count], bytes that the bodies in it cannot go below */
+    uint64_t *bank_traffic;     /* [bank_count], bytes read and written by the bodies in it */
     uint64_t peak;              /* bytes the arena needs: the sum over the banks */
     uint64_t lower_bound;       /* the same sum of bounds */
-    tn_verdict verdict;         /* OPTIMAL when peak == lower_bound, or proved otherwise */
-    const char *planner;        /* static string; who found it */
+    /* OPTIMAL when peak == lower_bound, or proved otherwise. Where bodies may choose their bank:
+     * when no choice that fits makes the traffic take less time */
+    tn_verdict verdict;
+    const char *planner; /* static string; who found it */
     uint64_t seed;
     uint64_t work;  /* placements tried: deterministic, for the same problem and options */
     double seconds; /* wall time */
@@ -148,7 +158,8 @@ TN_API void tn_problem_destroy(tn_problem *problem); /* NULL is fine */
  * Where pieces of one body overlap, the clocks of what they become cover those of all of them.
  * Errors: E_INVALID (empty or reversed interval, window outside the size, alignment no power
  * of two, pinned off its alignment, offset + size overflows, unknown bank; tied to a body that is
- * not there yet or in another bank, or at a distance off the alignment), E_NO_MEMORY. */
+ * not there yet or in another bank, or at a distance off the alignment; pinned with no bank of its
+ * own), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *id,
                                            tn_error *error);
 /* Sets bank `id`, which may be one past the last (0 exists from the start). */
@@ -175,7 +186,8 @@ TN_API const tn_bank *tn_problem_bank(const tn_problem *problem, tn_bank_id id);
  * tied bodies counts once, from its lowest byte to its highest. Saturates at UINT64_MAX. */
 TN_API uint64_t tn_problem_naive(const tn_problem *problem);
 /* The largest number of bytes that live at one step, alignment counted: a body of size s and
- * alignment a takes at least s, and no layout of bank `bank` goes below the result.
+ * alignment a takes at least s, and no layout of bank `bank` goes below the result. Bodies that may
+ * choose their bank count when there is only one.
  * `step` (may be NULL) receives the first step of that peak. Cost: O(n log n). */
 TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank,
                                                    uint64_t *bytes, int64_t *step, tn_error *error);
@@ -197,10 +209,15 @@ TN_API TN_CHECKED tn_status tn_plan(const tn_problem *problem, const tn_plan_opt
                                     tn_layout *layout, tn_error *error);
 TN_API void tn_layout_release(tn_layout *layout); /* NULL and zeroed are fine */
 
-/* Takes anybody's offsets as a layout: peaks and bounds are computed, nothing is checked. */
+/* Takes anybody's offsets as a layout, every body in its own `bank`: peaks and bounds are computed,
+ * nothing is checked. */
 TN_API TN_CHECKED tn_status tn_layout_from_offsets(const tn_problem *problem,
                                                    const uint64_t *offsets, tn_layout *layout,
                                                    tn_error *error);
+/* The same with a bank for each body (NULL: its own). E_INVALID when one does not exist. */
+TN_API TN_CHECKED tn_status tn_layout_from_places(const tn_problem *problem,
+                                                  const uint64_t *offsets, const tn_bank_id *banks,
+                                                  tn_layout *layout, tn_error *error);
 
 /* Why a layout is not valid: the first conflict in time, then by byte. */
 typedef struct tn_conflict {
@@ -214,7 +231,8 @@ typedef struct tn_conflict {
         TN_CONFLICT_OVERFLOW,  /* a's offset plus its size exceeds 64 bits */
         TN_CONFLICT_COUNT,     /* the layout is for another number of bodies */
         TN_CONFLICT_TIE,       /* a is at `lo`; tied to b, it must be at `hi` */
-        TN_CONFLICT_ORDER      /* a and b share bytes [lo, hi) and neither is before the other */
+        TN_CONFLICT_ORDER,     /* a and b share bytes [lo, hi) and neither is before the other */
+        TN_CONFLICT_BANK       /* a is in bank `lo` but belongs in bank `hi` */
     } reason;
     tn_body_id a, b;
     int64_t step;

@@ -108,8 +108,8 @@ static void bounds_sweep(bounds *found, uint8_t exponent) {
 /* The bank's events, and which blocks occur. */
 static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < wholes->problem->count; i++) {
-        const tn_body *body = tn__whole(wholes, i);
-        if (body == NULL || body->bank != bank || body->size == 0) continue;
+        const tn_body *body = tn__whole_in(wholes, i, bank);
+        if (body == NULL || body->size == 0) continue;
         for (uint32_t k = 0; k < body->piece_count; k++) {
             const tn_piece *piece = &body->pieces[k];
             uint8_t block = (uint8_t)__builtin_ctzll(body->alignment | piece->lo);
@@ -123,34 +123,40 @@ static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *fou
 /* Ends of single bodies. After the sweeps, so that on a tie the step is that of the live bytes. */
 static void bounds_ends(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < wholes->problem->count; i++) {
-        const tn_body *body = tn__whole(wholes, i);
-        if (body == NULL || body->bank != bank || body->size == 0) continue;
+        const tn_body *body = tn__whole_in(wholes, i, bank);
+        if (body == NULL || body->size == 0) continue;
         bool pinned = (body->flags & TN_BODY_PINNED) != 0;
         bounds_raise(found, (pinned ? body->offset : 0) + body->size, body->first);
     }
 }
 
-tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,
-                                 int64_t *step, tn_error *error) {
-    if (bank >= problem->bank_count) TN_FAIL(error, TN_E_INVALID, "there is no bank %u", bank);
-    const tn_context *context = &problem->context;
-    tn__wholes wholes;
-    TN_TRY(tn__wholes_create(problem, &wholes, error));
-    size_t pieces = wholes.piece_count;
+tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *bytes, int64_t *step,
+                          tn_error *error) {
+    const tn_context *context = &wholes->problem->context;
+    size_t pieces = wholes->piece_count;
     bounds found = {.events = tn__alloc_array(context, 2 * pieces, sizeof *found.events),
                     .heap = {.items = tn__alloc_array(context, pieces, sizeof *found.heap.items)}};
     bool fits = found.events != NULL && found.heap.items != NULL;
     if (fits) {
-        bounds_gather(&wholes, bank, &found);
+        bounds_gather(wholes, bank, &found);
         qsort(found.events, found.event_count, sizeof *found.events, bounds_order);
         for (uint64_t left = found.blocks; left != 0; left &= left - 1)
             bounds_sweep(&found, (uint8_t)__builtin_ctzll(left));
-        bounds_ends(&wholes, bank, &found);
+        bounds_ends(wholes, bank, &found);
         *bytes = found.bytes;
         if (step != NULL) *step = found.step;
     }
     tn__free(context, found.events, 2 * pieces * sizeof *found.events);
     tn__free(context, found.heap.items, pieces * sizeof *found.heap.items);
-    tn__wholes_release(&wholes);
     return fits ? TN_OK : tn__no_memory(error, "the lower bound");
+}
+
+tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,
+                                 int64_t *step, tn_error *error) {
+    if (bank >= problem->bank_count) TN_FAIL(error, TN_E_INVALID, "there is no bank %u", bank);
+    tn__wholes wholes;
+    TN_TRY(tn__wholes_create(problem, &wholes, error));
+    tn_status status = tn__lower_bound(&wholes, bank, bytes, step, error);
+    tn__wholes_release(&wholes);
+    return status;
 }

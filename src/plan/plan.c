@@ -83,7 +83,7 @@ static tn_status plan_gather(plan_bank *bank, tn_bank_id which, tn_error *error)
     const tn_problem *problem = p->problem;
     const tn_body *body;
     for (size_t i = 0; i < problem->count; i++) {
-        if ((body = tn__whole(bank->wholes, i)) == NULL || body->bank != which) continue;
+        if ((body = tn__whole_in(bank->wholes, i, which)) == NULL) continue;
         p->count++;
         p->piece_count += body->piece_count;
     }
@@ -98,7 +98,7 @@ static tn_status plan_gather(plan_bank *bank, tn_bank_id which, tn_error *error)
     uint32_t count = 0;
     size_t times = 0;
     for (size_t i = 0; i < problem->count; i++) {
-        if ((body = tn__whole(bank->wholes, i)) == NULL || body->bank != which) continue;
+        if ((body = tn__whole_in(bank->wholes, i, which)) == NULL) continue;
         bank->ids[count] = (tn_body_id)i;
         bank->pins[count++] = body->flags & TN_BODY_PINNED ? body->offset : TN__FREE;
         bank->times[times++] = body->first;
@@ -246,7 +246,7 @@ static tn_status plan_bank_run(plan_call *call, tn_bank_id which, plan_bank *ban
     TN_TRY(plan_gather(bank, which, call->error));
     TN_TRY(plan_fill(bank, call->error));
     TN_TRY(plan_refuse(call->planner, p->needs, call->error));
-    TN_TRY(tn_problem_lower_bound(call->problem, which, &p->lower_bound, &step, call->error));
+    TN_TRY(tn__lower_bound(bank->wholes, which, &p->lower_bound, &step, call->error));
     TN_TRY(plan_refuse_height(call->problem, which, p->lower_bound, call->error));
     if (p->has_capacity && p->lower_bound > p->capacity)
         TN_FAIL(call->error, TN_E_INFEASIBLE,

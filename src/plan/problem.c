@@ -7,6 +7,7 @@
  */
 #include "plan/problem.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -44,12 +45,15 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
     if (id > problem->bank_count)
         TN_FAIL(error, TN_E_INVALID, "bank %u does not follow bank %zu; add banks in order", id,
                 problem->bank_count);
+    if (!(bank->bytes_per_s >= 0 && bank->bytes_per_s <= DBL_MAX))
+        TN_FAIL(error, TN_E_INVALID, "bank %u has a speed that is no number from 0 up", id);
     const char *name = bank->name != NULL ? bank->name : "arena";
     char *copy = tn__arena_string(&problem->arena, name, strlen(name));
     if (copy == NULL || !tn__reserve(&problem->context, &problem->banks, &problem->bank_room,
                                      (size_t)id + 1, sizeof *problem->banks))
         return tn__no_memory(error, "a bank");
-    problem->banks[id] = (tn_bank){.name = copy, .capacity = bank->capacity};
+    problem->banks[id] =
+        (tn_bank){.name = copy, .capacity = bank->capacity, .bytes_per_s = bank->bytes_per_s};
     if (id == problem->bank_count) problem->bank_count++;
     return TN_OK;
 }
@@ -98,6 +102,8 @@ static tn_status problem_check_piece(const tn_body *body, const tn_piece *piece,
 static tn_status problem_check_pin(const tn_body *body, uint64_t alignment, tn_error *error) {
     uint64_t end;
     if (!(body->flags & TN_BODY_PINNED)) return TN_OK;
+    if (body->flags & TN_BODY_ANY_BANK)
+        TN_FAIL(error, TN_E_INVALID, "is pinned, but in no bank of its own");
     if (body->offset % alignment != 0)
         TN_FAIL(error, TN_E_INVALID,
                 "is pinned at %" PRIu64 ", which is no multiple of its alignment %" PRIu64,
@@ -116,7 +122,10 @@ static tn_status problem_check_tie(const tn_problem *problem, const tn_body *bod
         TN_FAIL(error, TN_E_INVALID, "is tied to body %u, which is not there yet", body->leader);
     const tn_body *leader = &problem->bodies[body->leader];
     uint64_t delta = body->delta, end;
-    if (leader->bank != body->bank)
+    if ((leader->flags ^ body->flags) & TN_BODY_ANY_BANK)
+        TN_FAIL(error, TN_E_INVALID,
+                "and the body it is tied to: one chooses its bank, one does not");
+    if (leader->bank != body->bank && !(body->flags & TN_BODY_ANY_BANK))
         TN_FAIL(error, TN_E_INVALID, "is in bank %u, the body it is tied to in bank %u", body->bank,
                 leader->bank);
     if (((leader->flags & TN_BODY_TIED) && !tn__add(delta, leader->delta, &delta)) ||
@@ -256,7 +265,7 @@ static void problem_tie(tn_problem *problem, tn_body *made) {
 tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *id,
                          tn_error *error) {
     tn_body made = *body;
-    made.flags &= TN_BODY_PINNED | TN_BODY_TIED;
+    made.flags &= TN_BODY_PINNED | TN_BODY_TIED | TN_BODY_ANY_BANK;
     if (!(made.flags & TN_BODY_TIED)) made.leader = 0, made.delta = 0;
     if (made.alignment == 0) {
         made.alignment = problem->alignment;
@@ -283,6 +292,7 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
         problem->group_of[problem->count] = TN__NO_GROUP;
     problem->bodies[problem->count++] = made;
     problem->piece_count += made.piece_count;
+    problem->any_count += (made.flags & TN_BODY_ANY_BANK) != 0;
     return TN_OK;
 }
 
@@ -330,6 +340,10 @@ const tn_body *tn_problem_body(const tn_problem *problem, tn_body_id id) {
 const tn_bank *tn_problem_bank(const tn_problem *problem, tn_bank_id id) {
     tn_assert(id < problem->bank_count);
     return &problem->banks[id];
+}
+
+bool tn__has_choice(const tn_problem *problem) {
+    return problem->any_count > 0 && problem->bank_count > 1;
 }
 
 uint64_t tn_problem_naive(const tn_problem *problem) {

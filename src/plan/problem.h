@@ -24,6 +24,7 @@ struct tn_problem {
     tn_bank *banks;
     size_t bank_count, bank_room;
     uint64_t alignment; /* of bodies that give none */
+    size_t any_count;   /* bodies that choose their bank */
     uint32_t streams;
     const int64_t *clock_zero, *clock_never; /* [streams], for pieces that give none */
     tn__group *groups;                       /* in the order of their first tied body */
@@ -42,8 +43,9 @@ tn_status tn__normal_form(const tn_piece *pieces, size_t count, uint32_t streams
  * largest alignment, pinned where a member is. */
 typedef struct tn__wholes {
     const tn_problem *problem;
-    tn_body *bodies;    /* [problem->group_count] */
-    size_t piece_count; /* of all bodies, with groups taken as one */
+    tn_body *bodies;         /* [problem->group_count] */
+    size_t piece_count;      /* of all bodies, with groups taken as one */
+    const tn_bank_id *banks; /* [count], where each body is to be; NULL: where it says */
     bool clash; /* a group cannot lie where its pins want it: those of two bodies, or of one */
     tn_body_id clash_a, clash_b;
     tn__arena arena;
@@ -52,6 +54,11 @@ tn_status tn__wholes_create(const tn_problem *problem, tn__wholes *wholes, tn_er
 void tn__wholes_release(tn__wholes *wholes);
 /* Body `id`, or its group if it is the root of one; NULL if it is tied: its group stands for it. */
 const tn_body *tn__whole(const tn__wholes *wholes, size_t id);
+/* tn__whole where it is in bank `bank`, else NULL. */
+const tn_body *tn__whole_in(const tn__wholes *wholes, size_t id, tn_bank_id bank);
+/* tn_problem_lower_bound with groups and banks as `wholes` has them. */
+tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *bytes, int64_t *step,
+                          tn_error *error);
 
 /* No body of a plan ends beyond this: sizes, offsets and alignments up to 2^40 then add up without
  * overflow in 64 bits. */
@@ -64,7 +71,11 @@ const char *tn__body_text(const tn_problem *problem, tn_body_id id, char text[TN
 /* E_INFEASIBLE when two pinned bodies meet: then there is no layout at all. */
 tn_status tn__verify_pins(const tn_problem *problem, tn_error *error);
 
-/* An empty layout for the problem: arrays allocated, zeroed. */
+uint64_t tn__traffic(const tn_body *body); /* given or taken; saturating */
+
+/* An empty layout for the problem: arrays allocated, zeroed; banks are those of the bodies. */
 tn_status tn__layout_create(const tn_problem *problem, tn_layout *layout, tn_error *error);
+void tn__layout_add_traffic(const tn_problem *problem, tn_layout *layout); /* from its banks */
+bool tn__has_choice(const tn_problem *problem); /* bodies may choose between banks */
 
 #endif

@@ -94,8 +94,8 @@ static uint32_t verify_set_near(const verify_set *set, uint32_t rank, bool up) {
 
 /* --- conflicts as sentences --- */
 
-static tn_status verify_fail(const tn_problem *problem, const tn_conflict *found,
-                             tn_conflict *conflict, tn_error *error) {
+static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
+                             const tn_conflict *found, tn_conflict *conflict, tn_error *error) {
     char a[TN__BODY_TEXT_MAX], b[TN__BODY_TEXT_MAX];
     tn__body_text(problem, found->a, a);
     tn__body_text(problem, found->b, b);
@@ -114,16 +114,19 @@ static tn_status verify_fail(const tn_problem *problem, const tn_conflict *found
     case TN_CONFLICT_CAPACITY:
         TN_FAIL(error, TN_E_CONFLICT,
                 "%s ends at %" PRIu64 ", beyond the capacity %" PRIu64 " of its bank", a, found->hi,
-                problem->banks[problem->bodies[found->a].bank].capacity);
+                problem->banks[layout->bank[found->a]].capacity);
     case TN_CONFLICT_PEAK:
         TN_FAIL(error, TN_E_CONFLICT,
                 "%s ends at %" PRIu64 ", above the peak that the layout states", a, found->hi);
     case TN_CONFLICT_OVERFLOW:
         TN_FAIL(error, TN_E_CONFLICT, "%s at %" PRIu64 " ends beyond 64 bits", a, found->lo);
+    case TN_CONFLICT_BANK:
+        TN_FAIL(error, TN_E_CONFLICT, "%s is in bank %" PRIu64 ", not in bank %" PRIu64, a,
+                found->lo, found->hi);
     case TN_CONFLICT_TIE:
         TN_FAIL(error, TN_E_CONFLICT,
-                "%s is at %" PRIu64 " but tied to %s, which wants it at %" PRIu64, a, found->lo, b,
-                found->hi);
+                "%s is at %" PRIu64 " but tied to %s, which wants it in its bank at %" PRIu64, a,
+                found->lo, b, found->hi);
     case TN_CONFLICT_ORDER:
         TN_FAIL(error, TN_E_CONFLICT,
                 "%s and %s share bytes [%" PRIu64 ", %" PRIu64
@@ -142,15 +145,28 @@ static void verify_consider(tn_conflict *first, const tn_conflict *found) {
 
 /* --- each body by itself --- */
 
-static bool verify_breaks_tie(const tn_body *body, const uint64_t *offsets, tn_body_id id) {
+static bool verify_breaks_tie(const tn_body *body, const tn_layout *layout, tn_body_id id) {
+    const uint64_t *offsets = layout->offset;
     return (body->flags & TN_BODY_TIED) &&
-           (offsets[id] < body->delta || offsets[id] - body->delta != offsets[body->leader]);
+           (offsets[id] < body->delta || offsets[id] - body->delta != offsets[body->leader] ||
+            layout->bank[id] != layout->bank[body->leader]);
 }
 
 static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
                         tn_conflict *first) {
     const tn_body *body = &problem->bodies[id];
-    uint64_t offset = layout->offset[id], capacity = problem->banks[body->bank].capacity;
+    tn_bank_id bank = layout->bank[id];
+    bool chooses = (body->flags & TN_BODY_ANY_BANK) != 0;
+    if (bank >= problem->bank_count || (!chooses && bank != body->bank)) {
+        verify_consider(first, &(tn_conflict){.reason = TN_CONFLICT_BANK,
+                                              .a = id,
+                                              .b = id,
+                                              .step = body->first,
+                                              .lo = bank,
+                                              .hi = chooses ? 0 : body->bank});
+        return;
+    }
+    uint64_t offset = layout->offset[id], capacity = problem->banks[bank].capacity;
     tn_conflict found = {.a = id, .b = id, .step = body->first, .lo = offset};
     if (!tn__add(offset, body->size, &found.hi)) {
         found.reason = TN_CONFLICT_OVERFLOW;
@@ -159,13 +175,13 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
     } else if ((body->flags & TN_BODY_PINNED) && offset != body->offset) {
         found.reason = TN_CONFLICT_PIN;
         found.hi = body->offset;
-    } else if (verify_breaks_tie(body, layout->offset, id)) {
+    } else if (verify_breaks_tie(body, layout, id)) {
         found.reason = TN_CONFLICT_TIE;
         found.b = body->leader;
         found.hi = tn__add_sat(layout->offset[body->leader], body->delta);
     } else if (body->size != 0 && capacity != 0 && found.hi > capacity) {
         found.reason = TN_CONFLICT_CAPACITY;
-    } else if (body->size != 0 && found.hi > layout->bank_peak[body->bank]) {
+    } else if (body->size != 0 && found.hi > layout->bank_peak[bank]) {
         found.reason = TN_CONFLICT_PEAK;
     }
     if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
@@ -352,7 +368,7 @@ static tn_status verify_clocks(const tn_problem *problem, verify_piece *pieces, 
 
 typedef struct verify_scope {
     const tn__wholes *wholes;
-    const uint64_t *offsets; /* [body_count]; NULL: only pinned bodies, at their pins */
+    const tn_layout *layout; /* NULL: only pinned bodies, at their pins */
     bool *torn;              /* [group_count], groups that have no one place */
 } verify_scope;
 
@@ -360,11 +376,11 @@ typedef struct verify_scope {
 static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
     const tn__wholes *wholes = scope->wholes;
     const tn_problem *problem = wholes->problem;
-    const uint64_t *offsets = scope->offsets;
+    const uint64_t *offsets = scope->layout != NULL ? scope->layout->offset : NULL;
     uint32_t count = 0;
     for (size_t id = 0; id < problem->count; id++) {
-        const tn_body *body = tn__whole(wholes, id);
-        if (body == NULL || body->bank != bank) continue;
+        const tn_body *body = tn__whole_in(wholes, id, bank);
+        if (body == NULL) continue;
         if ((body->flags & TN_BODY_LEADS) && scope->torn[problem->group_of[id]]) continue;
         if (offsets == NULL && !(body->flags & TN_BODY_PINNED)) continue;
         uint64_t offset = offsets != NULL ? offsets[id] : body->offset;
@@ -427,8 +443,9 @@ static tn_body_id verify_member(const tn_problem *problem, uint64_t start, tn_bo
 }
 
 /* Groups were swept under their roots' names. */
-static void verify_name_members(const tn__wholes *wholes, const uint64_t *offsets,
+static void verify_name_members(const tn__wholes *wholes, const tn_layout *layout,
                                 tn_conflict *found) {
+    const uint64_t *offsets = layout != NULL ? layout->offset : NULL;
     if (found->reason == TN_CONFLICT_NONE) return;
     tn_body_id a = found->a, b = found->b;
     uint64_t at_a = offsets != NULL ? offsets[a] : tn__whole(wholes, a)->offset;
@@ -440,19 +457,19 @@ static void verify_name_members(const tn__wholes *wholes, const uint64_t *offset
 }
 
 /* Sweeps the banks one after the other. */
-static tn_status verify_overlaps(const tn__wholes *wholes, const uint64_t *offsets,
+static tn_status verify_overlaps(const tn__wholes *wholes, const tn_layout *layout,
                                  tn_conflict *first, tn_error *error) {
     const tn_problem *problem = wholes->problem;
     const tn_context *context = &problem->context;
     size_t room = wholes->piece_count;
     if (room == 0) return TN_OK;
-    verify_scope scope = {.wholes = wholes, .offsets = offsets};
+    verify_scope scope = {.wholes = wholes, .layout = layout};
     verify_piece *pieces = tn__alloc_array(context, room, sizeof *pieces);
     scope.torn = tn__alloc_array(context, problem->group_count, sizeof *scope.torn);
     bool fits = pieces != NULL && scope.torn != NULL;
     tn_status status = fits ? TN_OK : tn__no_memory(error, "the verifier");
-    for (size_t id = 0; fits && offsets != NULL && id < problem->count; id++)
-        if (verify_breaks_tie(&problem->bodies[id], offsets, (tn_body_id)id))
+    for (size_t id = 0; fits && layout != NULL && id < problem->count; id++)
+        if (verify_breaks_tie(&problem->bodies[id], layout, (tn_body_id)id))
             scope.torn[problem->group_of[id]] = true;
     for (tn_bank_id bank = 0; bank < problem->bank_count && status == TN_OK; bank++) {
         tn_conflict found = {0};
@@ -460,7 +477,7 @@ static tn_status verify_overlaps(const tn__wholes *wholes, const uint64_t *offse
         if (count == 0) continue;
         status = problem->streams > 1 ? verify_clocks(problem, pieces, count, &found, error)
                                       : verify_time(problem, pieces, count, &found, error);
-        verify_name_members(wholes, offsets, &found);
+        verify_name_members(wholes, layout, &found);
         if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
     }
     tn__free(context, pieces, room * sizeof *pieces);
@@ -473,15 +490,17 @@ tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
     tn_conflict first = {0};
     if (layout->body_count != problem->count || layout->bank_count != problem->bank_count) {
         first.reason = TN_CONFLICT_COUNT;
-        return verify_fail(problem, &first, conflict, error);
+        return verify_fail(problem, layout, &first, conflict, error);
     }
     for (tn_body_id id = 0; id < layout->body_count; id++) verify_body(problem, layout, id, &first);
     tn__wholes wholes;
     TN_TRY(tn__wholes_create(problem, &wholes, error));
-    tn_status status = verify_overlaps(&wholes, layout->offset, &first, error);
+    wholes.banks = layout->bank;
+    tn_status status = verify_overlaps(&wholes, layout, &first, error);
     tn__wholes_release(&wholes);
     if (status != TN_OK) return status;
-    if (first.reason != TN_CONFLICT_NONE) return verify_fail(problem, &first, conflict, error);
+    if (first.reason != TN_CONFLICT_NONE)
+        return verify_fail(problem, layout, &first, conflict, error);
     if (conflict != NULL) *conflict = first;
     return TN_OK;
 }
