@@ -165,6 +165,11 @@ TN_API TN_CHECKED tn_status tn_problem_add(tn_problem *problem, const tn_body *b
 /* Sets bank `id`, which may be one past the last (0 exists from the start). */
 TN_API TN_CHECKED tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id,
                                                 const tn_bank *bank, tn_error *error);
+/* Gives a problem that is there already other banks. Where their names are those of its own banks,
+ * they change these, else they take their places in order. Bodies in bank 0 that nothing pins may
+ * then choose their bank. Errors: E_INVALID (some names known and some not), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_problem_offer_banks(tn_problem *problem, const tn_bank *banks,
+                                                   uint32_t count, tn_error *error);
 /* The alignment of bodies that give none; a power of two; the default is 1. */
 TN_API TN_CHECKED tn_status tn_problem_set_alignment(tn_problem *problem, uint64_t alignment,
                                                      tn_error *error);

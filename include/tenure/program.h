@@ -128,6 +128,10 @@ typedef struct tn_occupancy_options {
     tn_inplace inplace;
     bool no_views; /* views by rule get memory of their own; aliases by definition never */
     const uint64_t *claimed; /* CLAIMED: [tensor count] offsets, TN_SIZE_UNKNOWN where not given */
+    /* [bank_count], as tn_problem_offer_banks takes them: bodies choose; their traffic is the bytes
+     * of each tensor, once for its definition and once for each use */
+    const tn_bank *banks;
+    uint32_t bank_count;
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
     { .struct_size = sizeof(tn_occupancy_options) }

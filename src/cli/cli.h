@@ -41,7 +41,10 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_ORDER,
        CLI_NO_INPLACE,
        CLI_NO_VIEWS,
+       CLI_BANK,
 };
+
+#define CLI_BANKS_MAX 16u
 
 typedef struct cli_input {
     const char *path;
@@ -52,6 +55,8 @@ typedef struct cli_input {
     const char *order;        /* of operators; NULL: the file's */
     const tn_op_id *sequence; /* a plan's own order, of verify */
     uint32_t sequence_count;
+    tn_bank banks[CLI_BANKS_MAX];
+    uint32_t bank_count;
     /* what was loaded */
     tn_graph *graph;
     tn_program *program;

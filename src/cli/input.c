@@ -17,6 +17,8 @@
       "of every buffer that has none of its own (64 for models, 1 for problems)")                  \
     X(CLI_ORDER, "order", "NAME",                                                                  \
       "operators of a model: one of `tenure list orders`, or auto, the best of them (file)")       \
+    X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
+      "a memory of this capacity (none: without end) and speed; repeated, buffers choose")         \
     X(CLI_NO_INPLACE, "no-inplace", NULL, "operators never write over their inputs")               \
     X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")
 
@@ -48,6 +50,16 @@ static char *input_name(struct argp_state *state, const char *option, const char
     if (name == NULL) argp_failure(state, 4, 0, "out of memory");
     *value = equals + 1;
     return name;
+}
+
+/* A size with an optional fraction: 0.5GB is 500,000,000. */
+static double input_speed(struct argp_state *state, const char *text) {
+    char *unit, whole[32];
+    double factor = strtod(text, &unit);
+    int length = snprintf(whole, sizeof whole, "1%s", unit);
+    if (unit == text || !(factor > 0 && factor < 1e18) || length >= (int)sizeof whole)
+        argp_error(state, "--bank: '%s' is no speed such as 0.5GB/s", text);
+    return factor * (double)cli_size(state, "bank", whole);
 }
 
 static void input_add_dim(struct argp_state *state, cli_input *input, const char *text) {
@@ -87,6 +99,31 @@ static void input_add_parameter(struct argp_state *state, cli_input *input, cons
     input->import.parameters = patterns;
 }
 
+/* NAME=CAPACITY@SPEED/s; either may be left out. */
+static void input_add_bank(struct argp_state *state, cli_input *input, const char *text) {
+    const char *value;
+    if (input->bank_count == CLI_BANKS_MAX) argp_error(state, "--bank: more than 16");
+    tn_bank bank = {.name = input_name(state, "bank", text, &value)};
+    const char *at = strchr(value, '@');
+    char *capacity = strndup(value, at != NULL ? (size_t)(at - value) : strlen(value));
+    if (capacity == NULL) argp_failure(state, 4, 0, "out of memory");
+    if (*capacity != '\0' && strcmp(capacity, "none") != 0) {
+        bank.capacity = cli_size(state, "bank", capacity);
+        if (bank.capacity == 0) argp_error(state, "--bank: 0 bytes hold nothing");
+    }
+    free(capacity);
+    if (at != NULL) {
+        size_t length = strlen(at + 1);
+        if (length < 3 || strcmp(at + 1 + length - 2, "/s") != 0)
+            argp_error(state, "--bank: '%s' is no speed such as 8GB/s", at + 1);
+        char *speed = strndup(at + 1, length - 2);
+        if (speed == NULL) argp_failure(state, 4, 0, "out of memory");
+        bank.bytes_per_s = input_speed(state, speed);
+        free(speed);
+    }
+    input->banks[input->bank_count++] = bank;
+}
+
 static error_t input_parse(int key, char *value, struct argp_state *state) {
     cli_input *input = state->input;
     tn_error error;
@@ -114,6 +151,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
     case CLI_ORDER:
         input->order = value;
         break;
+    case CLI_BANK:
+        input_add_bank(state, input, value);
+        return 0;
     case CLI_NO_INPLACE:
         input->occupancy_options.inplace = TN_INPLACE_NONE;
         break;
@@ -144,6 +184,8 @@ static tn_status input_import(cli_input *input, tn_error *error) {
     cli_stage(input, "import", cli_clock() - start);
     input->occupancy_options.struct_size = sizeof input->occupancy_options;
     input->occupancy_options.alignment = input->alignment;
+    input->occupancy_options.banks = input->banks;
+    input->occupancy_options.bank_count = input->bank_count;
     return status;
 }
 
@@ -180,6 +222,8 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
         tn_problem_load(input->path, input->import.context, &input->own, NULL, error);
     if (status == TN_OK && input->alignment != 0)
         status = tn_problem_set_alignment(input->own, input->alignment, error);
+    if (status == TN_OK && input->bank_count > 0)
+        status = tn_problem_offer_banks(input->own, input->banks, input->bank_count, error);
     input->problem = input->own;
     cli_stage(input, "import", cli_clock() - start);
     return status;
@@ -229,6 +273,7 @@ void cli_input_release(cli_input *input) {
     tn_program_destroy(input->program);
     tn_graph_destroy(input->graph);
     tn_problem_destroy(input->own);
+    for (uint32_t i = 0; i < input->bank_count; i++) free((void *)(uintptr_t)input->banks[i].name);
     for (uint32_t i = 0; i < input->import.dim_count; i++)
         free((void *)(uintptr_t)input->import.dims[i].name);
     for (uint32_t i = 0; i < input->import.input_shape_count; i++) {

@@ -12,6 +12,9 @@
 #include <stdio.h>
 
 #define PROBLEM_ALIGNMENT_MAX ((uint64_t)1 << 40)
+#define PROBLEM_CLOCKS_MAX                                                                         \
+    ((uint64_t)1 << 22)              /* of one body: a small file must not ask for more            \
+                                      */
 #define PROBLEM_TOTAL_MAX (1u << 30) /* bodies, and pieces of all: 32 bits count their events */
 
 tn_status tn_problem_create(const tn_context *context, tn_problem **problem, tn_error *error) {
@@ -200,6 +203,9 @@ static tn_status problem_copy_pieces(tn_problem *problem, const tn_body *body, u
 static tn_status problem_store_pieces(tn_problem *problem, tn_body *body, tn_error *error) {
     const tn_piece *pieces = NULL;
     uint32_t count = 0;
+    if (problem->streams > 1 && (uint64_t)body->piece_count * problem->streams > PROBLEM_CLOCKS_MAX)
+        TN_FAIL(error, TN_E_INVALID, "has %u pieces with %u clocks each, more than 2^22 together",
+                body->piece_count, problem->streams);
     if (body->piece_count > 1) {
         const tn_piece *given = body->pieces;
         if (problem->streams > 1)

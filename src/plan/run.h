@@ -15,11 +15,12 @@ typedef struct tn__blocked {
 /* What all runs of a call share; nothing here changes while they run. */
 typedef struct tn__prepared {
     const tn_problem *problem;
+    const tn__wholes *wholes;
     const tn_plan_options *options;
     tn_context context;
-    const tn_body_id *ids; /* [count], the problem's number of a run's body; of groups, the root */
-    const uint64_t *pins;  /* [count], TN__FREE where the planner decides */
-    const int64_t *times;  /* [time_count], the real time of each compressed one */
+    tn_body_id *ids; /* [count], the problem's number of a run's body; of groups, the root */
+    uint64_t *pins;  /* [count], TN__FREE where the planner decides */
+    int64_t *times;  /* [time_count], the real time of each compressed one */
     const int64_t **begins, **ends; /* [piece_count], clocks [streams]; NULL: one stream */
     tn_run_body *bodies;            /* [count] */
     tn_run_piece *pieces;
@@ -31,9 +32,38 @@ typedef struct tn__prepared {
     uint64_t lower_bound, capacity;
     bool has_capacity;
     uint32_t streams;
-    uint32_t needs;    /* TN_PLANS_* that a planner must honour */
+    uint32_t needs; /* TN_PLANS_* that a planner must honour */
+    size_t time_room, clock_room;
     double deadline_s; /* tn__clock_s when time is up; 0: never */
 } tn__prepared;
+
+/* Fills in the arrays of `prepared`, in which problem, wholes, options, context, capacity and
+ * deadline are set, with the bodies of one bank. Release it on failure too. */
+tn_status tn__prepare(tn__prepared *prepared, tn_bank_id which, tn_error *error);
+void tn__prepared_release(tn__prepared *prepared);
+
+/* One call of tn_plan. */
+typedef struct tn__call {
+    const tn_planner *planner;
+    const tn_problem *problem;
+    tn__wholes wholes;
+    tn_plan_options options;
+    double start_s;
+    tn_layout layout;
+    bool *planned;   /* [bank_count], banks whose bodies have their offsets already */
+    bool least_time; /* the choice of banks is proved to be the best */
+    tn_error *error;
+} tn__call;
+
+uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which); /* UINT64_MAX: none */
+/* A tn__prepared with everything set that comes from the call. */
+tn__prepared tn__call_prepared(const tn__call *call, tn_bank_id which);
+/* Whether the planner models what `needs` says. */
+tn_status tn__call_refuse(const tn__call *call, uint32_t needs);
+
+/* banks.c: sets layout.bank of every body that may choose; banks that it had to plan for that have
+ * their offsets and `planned` set. */
+tn_status tn__choose_banks(tn__call *call);
 
 struct tn_run {
     const tn__prepared *prepared;

@@ -87,6 +87,7 @@ static tn_status lifetime_use(lifetime_walk *walk, tn_tensor_id tensor, tn_op_id
                                       "it is used at step %u, where it does not exist", step),
                              op, tensor);
     occ_life *life = &occ->lives[occ->latest[tensor]];
+    life->uses++;
     lifetime_extend(life, step + 1);
     for (size_t i = 0; i < walk->active_count; i++) {
         const tn_region *region = &walk->regions[walk->active[i]];

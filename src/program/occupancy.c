@@ -54,11 +54,12 @@ static void occ_name(const occ_state *occ, const occ_life *life, char *text, siz
 static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const occ_member *members,
                               size_t first, size_t last, tn_piece *pieces, tn_body_id *body) {
     char name[OCC_NAME_MAX];
-    uint64_t size = 0;
+    uint64_t size = 0, traffic = 0;
     uint32_t count = 0;
     for (size_t i = first; i < last; i++) {
         const occ_life *life = &occ->lives[members[i].id];
         if (life->hi > size) size = life->hi;
+        traffic = tn__add_sat(traffic, tn__mul_sat(life->bytes, 1 + (uint64_t)life->uses));
         if (life->lo < life->hi)
             pieces[count++] = (tn_piece){
                 .first = life->first, .last = life->last, .lo = life->lo, .hi = life->hi};
@@ -70,6 +71,7 @@ static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const o
                     .last = owner->last,
                     .pieces = pieces,
                     .piece_count = count,
+                    .traffic = occ->options.bank_count > 0 ? traffic : 0,
                     .name = name};
     return tn_problem_add(problem, &made, body, occ->error);
 }
@@ -222,7 +224,10 @@ static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
     if (status == TN_OK) status = occ_build_problem(occ, made->problem, body_of);
     if (status == TN_OK) occ_hand_over(occ, made, body_of);
     tn__free(occ->context, body_of, occ->count * sizeof *body_of);
-    return status == TN_OK ? occ_summarise(occ, made) : status;
+    if (status == TN_OK) status = occ_summarise(occ, made);
+    if (status != TN_OK || occ->options.bank_count == 0) return status;
+    return tn_problem_offer_banks(made->problem, occ->options.banks, occ->options.bank_count,
+                                  occ->error);
 }
 
 tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_options *options,

@@ -12,6 +12,7 @@ typedef struct occ_life {
     tn_op_id op;
     uint32_t output; /* of `op`; OCC_NONE: not an operator's output */
     uint32_t first, last;
+    uint32_t uses; /* reads, without what a loop keeps for its next turn */
     uint64_t bytes;
     uint32_t source;  /* life whose memory it may or must view; OCC_NONE: none */
     uint32_t earlier; /* life of the same tensor before it, or OCC_NONE */

@@ -162,7 +162,8 @@ static void plan_print_holders(const tn_problem *problem) {
         for (uint32_t k = 0; k < body->piece_count; k++)
             if (body->pieces[k].first <= step && step < body->pieces[k].last)
                 live += body->pieces[k].hi - body->pieces[k].lo;
-        if (body->bank == 0 && live > 0) holders[count++] = (plan_holder){live, id};
+        if (body->bank == 0 && !(body->flags & TN_BODY_ANY_BANK) && live > 0)
+            holders[count++] = (plan_holder){live, id};
     }
     qsort(holders, count, sizeof *holders, plan_holder_order);
     fprintf(stderr, "tenure: %u buffers live at step %" PRId64 "; the largest:\n", count, step);

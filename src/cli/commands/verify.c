@@ -29,6 +29,7 @@ typedef struct verify_arguments {
     uint64_t *plan_offsets;
     tn__names rows;    /* name -> row of the plan */
     uint64_t *offsets; /* [bodies] */
+    tn_bank_id *banks; /* [bodies]: those of the rows, where bodies may choose */
     uint64_t *claimed; /* [tensors] */
     tn_op_id *steps;   /* the order that the plan was made for; NULL: it does not say */
     uint32_t body_count;
@@ -113,6 +114,9 @@ static tn_status verify_match_bodies(verify_arguments *arguments) {
             TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan has no offset for '%.80s'", name);
         TN_TRY(verify_check_size(arguments, name, row, body->size));
         arguments->offsets[id] = arguments->plan_offsets[row];
+        arguments->banks[id] = body->flags & TN_BODY_ANY_BANK
+                                   ? tn_problem_body(arguments->plan, row)->bank
+                                   : body->bank;
         matched++;
     }
     if (matched == tn_problem_count(arguments->plan)) return TN_OK;
@@ -201,7 +205,9 @@ static tn_status verify_load(verify_arguments *arguments) {
     }
     arguments->body_count = tn_problem_count(input->problem);
     arguments->offsets = calloc((size_t)arguments->body_count + 1, sizeof *arguments->offsets);
-    if (arguments->offsets == NULL) return tn__no_memory(arguments->error, "offsets");
+    arguments->banks = calloc((size_t)arguments->body_count + 1, sizeof *arguments->banks);
+    if (arguments->offsets == NULL || arguments->banks == NULL)
+        return tn__no_memory(arguments->error, "offsets");
     return input->occupancy != NULL ? verify_place(arguments) : verify_match_bodies(arguments);
 }
 
@@ -271,8 +277,8 @@ static int verify_run(int count, char **words) {
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     tn_status status = verify_load(&arguments);
     if (status == TN_OK)
-        status =
-            tn_layout_from_offsets(arguments.input.problem, arguments.offsets, &layout, &error);
+        status = tn_layout_from_places(arguments.input.problem, arguments.offsets, arguments.banks,
+                                       &layout, &error);
     if (status == TN_OK) status = tn_layout_verify(arguments.input.problem, &layout, NULL, &error);
     int code = verify_print(&arguments, status, &layout);
     tn_layout_release(&layout);
@@ -281,6 +287,7 @@ static int verify_run(int count, char **words) {
         tn_offsets_release(&context, arguments.plan_offsets, tn_problem_count(arguments.plan));
     tn_problem_destroy(arguments.plan);
     free(arguments.offsets);
+    free(arguments.banks);
     free(arguments.claimed);
     free(arguments.steps);
     cli_input_release(&arguments.input);

@@ -4,9 +4,14 @@
  * `start`), `upper` (`end`: then the last step is inclusive, in `gaps` too), `size`; optional
  * `alignment`, `hint` (-1: none), `gaps`, `offset`. A gap `lo-hi` is a time in which the buffer
  * holds nothing, `lo-hi@wlo:whi` one in which only that window of it is live. The first empty line
- * ends the file; nothing is quoted. Ours, written only where needed: `bank`, and `pinned` (0 or 1:
- * without it every offset pins). Empty cells of optional columns mean "not given"; a carriage
+ * ends the file; nothing is quoted. Empty cells of optional columns mean "not given"; a carriage
  * return at the end of a line is not part of it; columns of other names are left alone.
+ *
+ * Ours, written only where needed: `bank`; `any_bank` (1: free to choose, `bank` is a remark);
+ * `traffic` (bytes); `leader` and `delta` (tied that many bytes above the body of that id, in an
+ * earlier row); `begins` and `ends` (clocks: one number a stream with blanks between, one list for
+ * each stretch of `gaps` in order of time, with slashes between, or one list for all; an empty list
+ * is not known); `pinned` (0 or 1: without it every offset pins).
  *
  * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
  */
@@ -14,6 +19,7 @@
 #include "plan/problem.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 typedef enum csv_column {
     CSV_ID,
@@ -25,6 +31,12 @@ typedef enum csv_column {
     CSV_GAPS,
     CSV_OFFSET,
     CSV_BANK,
+    CSV_ANY_BANK,
+    CSV_TRAFFIC,
+    CSV_LEADER,
+    CSV_DELTA,
+    CSV_BEGINS,
+    CSV_ENDS,
     CSV_PINNED,
     CSV_COLUMN_COUNT
 } csv_column;
@@ -33,13 +45,26 @@ static const struct {
     const char *name;
     csv_column column;
 } csv_names[] = {
-    {"id", CSV_ID},         {"buffer", CSV_ID},
-    {"buffer_id", CSV_ID},  {"lower", CSV_LOWER},
-    {"begin", CSV_LOWER},   {"start", CSV_LOWER},
-    {"upper", CSV_UPPER},   {"end", CSV_UPPER},
-    {"size", CSV_SIZE},     {"alignment", CSV_ALIGNMENT},
-    {"hint", CSV_HINT},     {"gaps", CSV_GAPS},
-    {"offset", CSV_OFFSET}, {"bank", CSV_BANK},
+    {"id", CSV_ID},
+    {"buffer", CSV_ID},
+    {"buffer_id", CSV_ID},
+    {"lower", CSV_LOWER},
+    {"begin", CSV_LOWER},
+    {"start", CSV_LOWER},
+    {"upper", CSV_UPPER},
+    {"end", CSV_UPPER},
+    {"size", CSV_SIZE},
+    {"alignment", CSV_ALIGNMENT},
+    {"hint", CSV_HINT},
+    {"gaps", CSV_GAPS},
+    {"offset", CSV_OFFSET},
+    {"bank", CSV_BANK},
+    {"any_bank", CSV_ANY_BANK},
+    {"traffic", CSV_TRAFFIC},
+    {"leader", CSV_LEADER},
+    {"delta", CSV_DELTA},
+    {"begins", CSV_BEGINS},
+    {"ends", CSV_ENDS},
     {"pinned", CSV_PINNED},
 };
 
@@ -62,11 +87,16 @@ typedef struct csv_reader {
     size_t piece_room;
     char *id; /* the row's id with a NUL */
     size_t id_room;
+    int64_t *clocks; /* of the row: begins of its pieces, then ends */
+    size_t clock_room;
+    uint32_t streams;
+    tn__names ids; /* of earlier rows, when there is a column `leader` */
 } csv_reader;
 
 static tn_status csv_fail(csv_reader *reader, csv_column column, const char *what) {
-    static const char *const titles[] = {"id",   "lower", "upper",  "size", "alignment",
-                                         "hint", "gaps",  "offset", "bank", "pinned"};
+    static const char *const titles[] = {
+        "id",   "lower",    "upper",   "size",   "alignment", "hint",   "gaps", "offset",
+        "bank", "any_bank", "traffic", "leader", "delta",     "begins", "ends", "pinned"};
     tn_error *error = reader->reading->error;
     csv_text field = reader->fields[reader->field_of[column]];
     int shown = field.size < 40 ? (int)field.size : 40;
@@ -232,7 +262,114 @@ static tn_status csv_gaps(csv_reader *reader, tn_body *body) {
     return TN_OK;
 }
 
+/* --- clocks --- */
+
+/* Numbers up to a slash or the end; at most `room` are kept. */
+static bool csv_clock_list(csv_text *text, int64_t *clocks, uint32_t room, uint32_t *count) {
+    for (*count = 0;;) {
+        int64_t value;
+        while (csv_skip(text, ' ')) continue;
+        if (text->size == 0 || text->at[0] == '/') return true;
+        if (!csv_integer(text, &value)) return false;
+        if (text->size > 0 && text->at[0] != ' ' && text->at[0] != '/') return false;
+        if (*count < room) clocks[*count] = value;
+        if (++*count > TN_STREAMS_MAX) return false;
+    }
+}
+
+/* The first list that is not empty, of any row, says how many streams there are. */
+static tn_status csv_count_streams(csv_reader *reader) {
+    size_t next = reader->next;
+    uint32_t line_number = reader->line, count = 0;
+    csv_text line;
+    bool clocks =
+        reader->field_of[CSV_BEGINS] != UINT32_MAX || reader->field_of[CSV_ENDS] != UINT32_MAX;
+    while (clocks && count == 0 && csv_line(reader, &line) && csv_split(reader, line)) {
+        for (csv_column column = CSV_BEGINS; column <= CSV_ENDS && count == 0; column++) {
+            uint32_t field = reader->field_of[column];
+            if (field >= reader->field_count) continue;
+            csv_text text = reader->fields[field];
+            while (count == 0 && text.size > 0)
+                if (!csv_clock_list(&text, NULL, 0, &count) || !csv_skip(&text, '/')) break;
+        }
+    }
+    reader->next = next;
+    reader->line = line_number;
+    reader->streams = count > 1 ? count : 1;
+    if (count > TN_STREAMS_MAX) return TN_OK; /* the row itself will say what is wrong */
+    return tn_problem_set_streams(reader->reading->problem, reader->streams,
+                                  reader->reading->error);
+}
+
+/* One list for all pieces or one for each; *given marks those that are not empty. */
+static tn_status csv_clocks(csv_reader *reader, csv_column column, uint32_t pieces, size_t at,
+                            tn_piece *out) {
+    if (!csv_given(reader, column)) return TN_OK;
+    csv_text text = reader->fields[reader->field_of[column]];
+    uint32_t lists = 0, count;
+    for (bool more = true; more; lists++) {
+        int64_t *list =
+            lists < pieces ? reader->clocks + at + (size_t)lists * reader->streams : NULL;
+        if (!csv_clock_list(&text, list, list != NULL ? reader->streams : 0, &count) ||
+            (count != 0 && count != reader->streams))
+            return csv_fail(reader, column, "has a list with another number of streams");
+        if (list != NULL && count != 0)
+            *(column == CSV_BEGINS ? &out[lists].begins : &out[lists].ends) = list;
+        more = csv_skip(&text, '/');
+    }
+    if (lists != 1 && lists != pieces)
+        return csv_fail(reader, column, "has not one list for all and not one for each stretch");
+    for (uint32_t k = lists; k < pieces; k++) {
+        out[k].begins = column == CSV_BEGINS ? out[0].begins : out[k].begins;
+        out[k].ends = column == CSV_ENDS ? out[0].ends : out[k].ends;
+    }
+    return TN_OK;
+}
+
+/* Gives the body's pieces their clocks; a plain body becomes one piece. */
+static tn_status csv_body_clocks(csv_reader *reader, tn_body *body) {
+    const tn_context *context = &reader->reading->problem->context;
+    uint32_t count = body->piece_count;
+    bool given = csv_given(reader, CSV_BEGINS) || csv_given(reader, CSV_ENDS);
+    if (!given || body->size == 0) return TN_OK;
+    if (count == 0) {
+        tn_piece whole = {.first = body->first, .last = body->last, .hi = body->size};
+        if (!csv_piece(reader, &count, whole))
+            return tn__no_memory(reader->reading->error, "a row");
+    }
+    size_t half = (size_t)count * reader->streams;
+    if (!tn__reserve(context, &reader->clocks, &reader->clock_room, 2 * half,
+                     sizeof *reader->clocks))
+        return tn__no_memory(reader->reading->error, "clocks");
+    TN_TRY(csv_clocks(reader, CSV_BEGINS, count, 0, reader->pieces));
+    TN_TRY(csv_clocks(reader, CSV_ENDS, count, half, reader->pieces));
+    body->pieces = reader->pieces;
+    body->piece_count = count;
+    return TN_OK;
+}
+
 /* --- rows --- */
+
+static tn_status csv_tie(csv_reader *reader, tn_body *body) {
+    int64_t delta = 0;
+    if (csv_given(reader, CSV_DELTA)) TN_TRY(csv_number(reader, CSV_DELTA, 0, &delta));
+    if (reader->field_of[CSV_LEADER] == UINT32_MAX) return TN_OK;
+    if (csv_given(reader, CSV_LEADER)) {
+        csv_text leader = reader->fields[reader->field_of[CSV_LEADER]];
+        uint32_t row = tn__names_find(&reader->ids, leader.at, leader.size);
+        if (row == TN__NAMES_NONE)
+            return csv_fail(reader, CSV_LEADER, "is the id of no earlier row");
+        body->flags |= TN_BODY_TIED;
+        body->leader = row;
+        body->delta = (uint64_t)delta;
+    }
+    /* keys are borrowed from the file; of equal ids the first one counts */
+    csv_text id = reader->fields[reader->field_of[CSV_ID]];
+    uint32_t existing, row = (uint32_t)reader->reading->problem->count;
+    if (!tn__names_add(&reader->ids, id.at, id.size, row, &existing))
+        return tn__no_memory(reader->reading->error, "ids");
+    return TN_OK;
+}
 
 static tn_status csv_id(csv_reader *reader, tn_body *body) {
     csv_text id = reader->fields[reader->field_of[CSV_ID]];
@@ -267,8 +404,17 @@ static tn_status csv_optional(csv_reader *reader, tn_body *body) {
     while (body->bank >= problem->bank_count)
         TN_TRY(tn_problem_set_bank(problem, (tn_bank_id)problem->bank_count, &(tn_bank){0},
                                    reader->reading->error));
+    if (csv_given(reader, CSV_ANY_BANK)) {
+        TN_TRY(csv_number(reader, CSV_ANY_BANK, 0, &value));
+        if (value != 0) body->flags |= TN_BODY_ANY_BANK;
+    }
+    if (csv_given(reader, CSV_TRAFFIC)) {
+        TN_TRY(csv_number(reader, CSV_TRAFFIC, 0, &value));
+        body->traffic = (uint64_t)value;
+    }
     if (csv_given(reader, CSV_GAPS)) TN_TRY(csv_gaps(reader, body));
-    return TN_OK;
+    TN_TRY(csv_body_clocks(reader, body));
+    return csv_tie(reader, body);
 }
 
 static tn_status csv_offset(csv_reader *reader, tn_body *body) {
@@ -313,9 +459,11 @@ tn_status tn__csv_read(tn__reading *reading) {
     csv_reader *reader = tn__alloc_array(&reading->problem->context, 1, sizeof *reader);
     if (reader == NULL) return tn__no_memory(reading->error, "a CSV reader");
     reader->reading = reading;
+    tn__names_init(&reader->ids, &reading->problem->context);
     csv_text line;
     tn_status status = csv_header(reader);
     uint32_t columns = reader->field_count;
+    if (status == TN_OK) status = csv_count_streams(reader);
     reading->has_offsets =
         status == TN_OK && reading->wants_offsets && reader->field_of[CSV_OFFSET] != UINT32_MAX;
     while (status == TN_OK && csv_line(reader, &line)) {
@@ -327,6 +475,8 @@ tn_status tn__csv_read(tn__reading *reading) {
     const tn_context *context = &reading->problem->context;
     tn__free(context, reader->pieces, reader->piece_room * sizeof *reader->pieces);
     tn__free(context, reader->id, reader->id_room);
+    tn__free(context, reader->clocks, reader->clock_room * sizeof *reader->clocks);
+    tn__names_release(&reader->ids);
     tn__free(context, reader, sizeof *reader);
     return status;
 }
@@ -334,7 +484,7 @@ tn_status tn__csv_read(tn__reading *reading) {
 /* --- writing --- */
 
 typedef struct csv_columns {
-    bool alignment, hint, gaps, bank, pinned, offset;
+    bool alignment, hint, gaps, bank, any_bank, traffic, leader, clocks, pinned, offset;
 } csv_columns;
 
 static bool csv_is_plain(const tn_body *body) { /* one piece that is all of it */
@@ -350,9 +500,13 @@ static csv_columns csv_choose(const tn_problem *problem, const tn_layout *layout
         columns.alignment |= body->alignment > 1;
         columns.hint |= body->has_hint;
         columns.gaps |= !csv_is_plain(body);
-        columns.bank |= body->bank != 0;
+        columns.bank |= body->bank != 0 || (layout != NULL && layout->bank[i] != 0);
+        columns.any_bank |= (body->flags & TN_BODY_ANY_BANK) != 0;
+        columns.traffic |= body->traffic != 0;
+        columns.leader |= (body->flags & TN_BODY_TIED) != 0;
         pins += (body->flags & TN_BODY_PINNED) != 0;
     }
+    columns.clocks = problem->streams > 1;
     columns.offset = layout != NULL || pins > 0;
     columns.pinned = pins > 0 && (layout != NULL || pins < problem->count);
     return columns;
@@ -379,8 +533,40 @@ static tn_status csv_put_gaps(tn__text *text, const tn_body *body, tn_error *err
     return TN_OK;
 }
 
+static void csv_put_clocks(tn__text *text, const tn_body *body, uint32_t streams, bool ends) {
+    tn__text_put(text, ",");
+    for (uint32_t k = 0; k < body->piece_count; k++) {
+        const tn_piece *piece = &body->pieces[k];
+        const int64_t *clocks = ends ? piece->ends : piece->begins;
+        if (k > 0) tn__text_put(text, "/");
+        for (uint32_t s = 0; s < streams; s++)
+            tn__text_printf(text, s > 0 ? " %" PRId64 : "%" PRId64, clocks[s]);
+    }
+}
+
+/* A leader is named by its id, which must then be the first of that name. */
+static tn_status csv_put_leader(tn__text *text, const tn_problem *problem, const tn_body *body,
+                                const tn__names *names, tn_error *error) {
+    char number[16];
+    if (!(body->flags & TN_BODY_TIED)) {
+        tn__text_put(text, ",,");
+        return TN_OK;
+    }
+    const char *name = problem->bodies[body->leader].name;
+    if (name == NULL) {
+        snprintf(number, sizeof number, "%u", body->leader);
+        name = number;
+    }
+    if (tn__names_find(names, name, strlen(name)) != body->leader)
+        TN_FAIL(error, TN_E_INVALID,
+                "is tied to '%.80s', and another body has that name; write JSON instead", name);
+    tn__text_printf(text, ",%s,%" PRIu64, name, body->delta);
+    return TN_OK;
+}
+
 static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn_layout *layout,
-                             tn_body_id id, csv_columns columns, tn_error *error) {
+                             tn_body_id id, csv_columns columns, const tn__names *names,
+                             tn_error *error) {
     const tn_body *body = &problem->bodies[id];
     if (body->name != NULL && strpbrk(body->name, ",\r\n") != NULL)
         TN_FAIL(error, TN_E_INVALID, "its name holds a comma or a line end; write JSON instead");
@@ -395,7 +581,12 @@ static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn
         tn__text_put(text, ",");
         TN_TRY(csv_put_gaps(text, body, error));
     }
-    if (columns.bank) tn__text_printf(text, ",%u", body->bank);
+    if (columns.bank) tn__text_printf(text, ",%u", layout != NULL ? layout->bank[id] : body->bank);
+    if (columns.any_bank) tn__text_printf(text, ",%d", (body->flags & TN_BODY_ANY_BANK) != 0);
+    if (columns.traffic) tn__text_printf(text, ",%" PRIu64, body->traffic);
+    if (columns.leader) TN_TRY(csv_put_leader(text, problem, body, names, error));
+    for (int ends = 0; ends < 2 && columns.clocks; ends++)
+        csv_put_clocks(text, body, problem->streams, ends != 0);
     bool pinned = (body->flags & TN_BODY_PINNED) != 0;
     if (columns.pinned) tn__text_printf(text, ",%d", pinned);
     if (columns.offset && (layout != NULL || pinned))
@@ -406,20 +597,47 @@ static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn
     return TN_OK;
 }
 
+/* Ids of all bodies, when leaders are to be named. `numbers` holds those of bodies without a name.
+ */
+static bool csv_name_bodies(const tn_problem *problem, tn__names *names, tn__arena *numbers) {
+    for (tn_body_id id = 0; id < problem->count; id++) {
+        const char *name = problem->bodies[id].name;
+        char number[16];
+        uint32_t existing;
+        if (name == NULL) {
+            snprintf(number, sizeof number, "%u", id);
+            name = tn__arena_string(numbers, number, strlen(number));
+            if (name == NULL) return false;
+        }
+        if (!tn__names_add(names, name, strlen(name), id, &existing)) return false;
+    }
+    return true;
+}
+
 tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn__text *text,
                          tn_error *error) {
     csv_columns columns = csv_choose(problem, layout);
-    tn__text_printf(text, "id,lower,upper,size%s%s%s%s%s%s\n",
+    tn__names names;
+    tn__arena numbers;
+    tn__names_init(&names, &problem->context);
+    tn__arena_init(&numbers, &problem->context);
+    tn_status status = TN_OK;
+    if (columns.leader && !csv_name_bodies(problem, &names, &numbers))
+        status = tn__no_memory(error, "a CSV file");
+    tn__text_printf(text, "id,lower,upper,size%s%s%s%s%s%s%s%s%s%s\n",
                     columns.alignment ? ",alignment" : "", columns.hint ? ",hint" : "",
                     columns.gaps ? ",gaps" : "", columns.bank ? ",bank" : "",
+                    columns.any_bank ? ",any_bank" : "", columns.traffic ? ",traffic" : "",
+                    columns.leader ? ",leader,delta" : "", columns.clocks ? ",begins,ends" : "",
                     columns.pinned ? ",pinned" : "", columns.offset ? ",offset" : "");
-    for (tn_body_id id = 0; id < problem->count; id++) {
-        tn_status status = csv_put_row(text, problem, layout, id, columns, error);
+    for (tn_body_id id = 0; id < problem->count && status == TN_OK; id++) {
+        status = csv_put_row(text, problem, layout, id, columns, &names, error);
         char name[TN__BODY_TEXT_MAX];
-        if (status != TN_OK)
-            return tn__where(error, status, "%s", tn__body_text(problem, id, name));
+        if (status != TN_OK) tn__where(error, status, "%s", tn__body_text(problem, id, name));
     }
-    return TN_OK;
+    tn__names_release(&names);
+    tn__arena_release(&numbers);
+    return status;
 }
 
 tn_status tn_problem_save_csv(const tn_problem *problem, const tn_layout *layout, const char *path,

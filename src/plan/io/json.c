@@ -5,6 +5,9 @@
  *                   "alignment": 64, "offset": 0, "pinned": false,
  *                   "pieces": [[first, last_excl, lo, hi], ...]}]}
  *
+ * Where needed also: "streams": N beside "pools" (before which no clock is read), and of a buffer
+ * "begins" and "ends" (for each piece, or the whole, an array of N clocks or null), "leader" (the
+ * index of an earlier buffer) with "delta", "any_pool": true, "traffic"; of a pool "bytes_per_s".
  * `size` and the life are required, the rest is not; null is the same as absent; members that are
  * not named here are for other readers. An offset pins only with "pinned": true. Numbers are
  * integers. jansson refuses bad UTF-8, duplicate members, deep nesting and trailing text by itself.
@@ -17,10 +20,20 @@
 
 #define JSON_PIECES_MAX ((size_t)1 << 20)
 #define JSON_POOLS_MAX 64u
+#define JSON_CLOCKS_MAX ((size_t)1 << 22) /* of one buffer */
 
 static tn_status json_fail(tn__reading *reading, size_t index, const char *what) {
     tn_status status = tn__fail(reading->error, TN_E_INVALID, "%s", what);
     return tn__where(reading->error, status, "%s: buffers[%zu]", reading->name, index);
+}
+
+/* A member that is a number from 0 up; absent or null leaves *value alone. */
+static bool json_amount(const json_t *object, const char *member, double *value) {
+    const json_t *found = json_object_get(object, member);
+    if (found == NULL || json_is_null(found)) return true;
+    if (!json_is_number(found) || json_number_value(found) < 0) return false;
+    *value = json_number_value(found);
+    return true;
 }
 
 /* A member that is an integer in [least, INT64_MAX]; absent or null leaves *value alone. */
@@ -66,33 +79,76 @@ static tn_status json_pools(tn__reading *reading, const json_t *pools) {
             TN_FAIL(error, TN_E_INVALID, "pools[%zu] has a bad id, capacity or alignment", i);
         tn_bank bank = {.name = json_string_value(json_object_get(pool, "name")),
                         .capacity = (uint64_t)capacity};
+        if (!json_amount(pool, "bytes_per_s", &bank.bytes_per_s))
+            TN_FAIL(error, TN_E_INVALID, "pools[%zu] has a bad bytes_per_s", i);
         TN_TRY(tn_problem_set_bank(reading->problem, (tn_bank_id)i, &bank, error));
     }
     return TN_OK;
 }
 
-static tn_status json_add(tn__reading *reading, size_t index, tn_body *body, const json_t *pieces) {
+/* Clocks of each piece, from "begins" or "ends"; null, for one piece or all, is not known. */
+static bool json_clocks(const json_t *lists, uint32_t streams, size_t pieces, int64_t *clocks,
+                        tn_piece *out, bool ends) {
+    if (lists == NULL || json_is_null(lists)) return true;
+    if (!json_is_array(lists) || json_array_size(lists) != pieces) return false;
+    for (size_t k = 0; k < pieces; k++, clocks += streams) {
+        const json_t *list = json_array_get(lists, k);
+        if (json_is_null(list)) continue;
+        if (!json_is_array(list) || json_array_size(list) != streams) return false;
+        for (size_t s = 0; s < streams; s++) {
+            const json_t *number = json_array_get(list, s);
+            if (!json_is_integer(number)) return false;
+            clocks[s] = json_integer_value(number);
+        }
+        *(ends ? &out[k].ends : &out[k].begins) = clocks;
+    }
+    return true;
+}
+
+static tn_status json_add_clocked(tn__reading *reading, size_t index, const json_t *item,
+                                  tn_body *body, tn_piece *pieces, size_t count) {
+    const tn_context *context = &reading->problem->context;
+    uint32_t streams = tn_problem_streams(reading->problem);
+    const json_t *begins = json_object_get(item, "begins"), *ends = json_object_get(item, "ends");
+    size_t room = (begins != NULL || ends != NULL) && streams > 1 ? 2 * count * streams : 0;
+    bool possible = count <= JSON_CLOCKS_MAX / streams;
+    int64_t *clocks = possible ? tn__alloc_array(context, room, sizeof *clocks) : NULL;
+    if (!possible) return json_fail(reading, index, "more than 2^22 clocks");
+    if (clocks == NULL) return tn__no_memory(reading->error, "clocks");
+    tn_status status = TN_OK;
+    if (room > 0 && (!json_clocks(begins, streams, count, clocks, pieces, false) ||
+                     !json_clocks(ends, streams, count, clocks + room / 2, pieces, true)))
+        status =
+            json_fail(reading, index, "'begins' or 'ends' is no array of clocks for each piece");
+    if (status == TN_OK) {
+        status = tn_problem_add(reading->problem, body, NULL, reading->error);
+        if (status != TN_OK && reading->error != NULL) reading->error->where[0] = '\0';
+        status = tn__where(reading->error, status, "%s: buffers[%zu]", reading->name, index);
+    }
+    tn__free(context, clocks, room * sizeof *clocks);
+    return status;
+}
+
+static tn_status json_add(tn__reading *reading, size_t index, tn_body *body, const json_t *item,
+                          const json_t *pieces) {
     tn_error *error = reading->error;
     const tn_context *context = &reading->problem->context;
     size_t count = json_array_size(pieces); /* 0 for NULL */
     tn_piece *copies = NULL;
     tn_status status = TN_OK;
     if (count > JSON_PIECES_MAX) return json_fail(reading, index, "more than 2^20 pieces");
-    if (count > 0) {
-        copies = tn__alloc_array(context, count, sizeof *copies);
-        if (copies == NULL) return tn__no_memory(error, "pieces");
-    }
+    bool whole = count == 0 && body->size > 0;
+    size_t room = whole ? 1 : count;
+    copies = tn__alloc_array(context, room, sizeof *copies);
+    if (copies == NULL) return tn__no_memory(error, "pieces");
+    if (whole) copies[0] = (tn_piece){.first = body->first, .last = body->last, .hi = body->size};
     for (size_t i = 0; i < count && status == TN_OK; i++)
         if (!json_piece(json_array_get(pieces, i), &copies[i]))
             status = json_fail(reading, index, "a piece is no [first, last_excl, lo, hi]");
     body->pieces = copies;
-    body->piece_count = (uint32_t)count;
-    if (status == TN_OK) {
-        status = tn_problem_add(reading->problem, body, NULL, error);
-        if (status != TN_OK && error != NULL) error->where[0] = '\0';
-        status = tn__where(error, status, "%s: buffers[%zu]", reading->name, index);
-    }
-    tn__free(context, copies, count * sizeof *copies);
+    body->piece_count = (uint32_t)room;
+    if (status == TN_OK) status = json_add_clocked(reading, index, item, body, copies, room);
+    tn__free(context, copies, room * sizeof *copies);
     return status;
 }
 
@@ -113,6 +169,25 @@ static tn_status json_offset(tn__reading *reading, size_t index, const json_t *i
     reading->has_offsets = true;
     if (!tn__reading_offset(reading, (uint64_t)offset))
         return tn__no_memory(reading->error, "offsets");
+    return TN_OK;
+}
+
+/* Ties, and the freedom to choose a bank. */
+static tn_status json_freedom(tn__reading *reading, size_t index, const json_t *item,
+                              tn_body *body) {
+    int64_t leader = 0, delta = 0, traffic = 0;
+    if (!json_member(item, "traffic", 0, &traffic))
+        return json_fail(reading, index, "'traffic' is no integer from 0 up");
+    body->traffic = (uint64_t)traffic;
+    if (json_is_true(json_object_get(item, "any_pool"))) body->flags |= TN_BODY_ANY_BANK;
+    if (!json_present(item, "leader")) return TN_OK;
+    if (!json_member(item, "leader", 0, &leader) || leader >= (int64_t)index ||
+        !json_member(item, "delta", 0, &delta))
+        return json_fail(reading, index,
+                         "'leader' is no index of an earlier buffer, or 'delta' no distance");
+    body->flags |= TN_BODY_TIED;
+    body->leader = (tn_body_id)leader;
+    body->delta = (uint64_t)delta;
     return TN_OK;
 }
 
@@ -137,18 +212,23 @@ static tn_status json_buffer(tn__reading *reading, size_t index, const json_t *i
     body.alignment = (uint64_t)alignment;
     body.bank = (tn_bank_id)pool;
     TN_TRY(json_offset(reading, index, item, &body));
-    return json_add(reading, index, &body, json_is_array(pieces) ? pieces : NULL);
+    TN_TRY(json_freedom(reading, index, item, &body));
+    return json_add(reading, index, &body, item, json_is_array(pieces) ? pieces : NULL);
 }
 
 static tn_status json_document(tn__reading *reading, const json_t *root) {
     const char *format = json_string_value(json_object_get(root, "format"));
-    int64_t version = 1;
+    int64_t version = 1, streams = 1;
     if (format == NULL || strcmp(format, "mem-plan") != 0)
         TN_FAIL(reading->error, TN_E_INVALID, "it is no object with \"format\": \"mem-plan\"");
     if (!json_member(root, "version", 1, &version) || version != 1)
         TN_FAIL(reading->error, TN_E_INVALID, "its version is not 1");
     const json_t *buffers = json_object_get(root, "buffers");
     if (!json_is_array(buffers)) TN_FAIL(reading->error, TN_E_INVALID, "'buffers' is no array");
+    if (!json_member(root, "streams", 1, &streams) || streams > TN_STREAMS_MAX)
+        TN_FAIL(reading->error, TN_E_INVALID, "'streams' is no number from 1 to %u",
+                TN_STREAMS_MAX);
+    TN_TRY(tn_problem_set_streams(reading->problem, (uint32_t)streams, reading->error));
     TN_TRY(json_pools(reading, json_object_get(root, "pools")));
     for (size_t i = 0; i < json_array_size(buffers); i++)
         TN_TRY(json_buffer(reading, i, json_array_get(buffers, i)));

@@ -140,7 +140,7 @@ static const tn_body *html_body(const html_page *page, size_t row) {
 #define HTML_GET(name, expression)                                                                 \
     static uint64_t html_##name(const html_page *page, size_t row) { return expression; }
 HTML_GET(body_size, html_body(page, row)->size)
-HTML_GET(body_bank, html_body(page, row)->bank)
+HTML_GET(body_bank, page->scene.report->layout->bank[row])
 HTML_GET(body_align, html_body(page, row)->alignment)
 HTML_GET(body_first, html_time(page, html_body(page, row)->first))
 HTML_GET(body_last, html_time(page, html_body(page, row)->last))

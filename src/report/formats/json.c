@@ -34,7 +34,8 @@ static void json_pools(tn__text *text, const tn_report *report) {
         uint64_t alignment = 1; /* what the pool itself must be aligned to */
         for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
             const tn_body *body = tn_problem_body(problem, b);
-            if (body->bank == id && body->alignment > alignment) alignment = body->alignment;
+            if (report->layout->bank[b] == id && body->alignment > alignment)
+                alignment = body->alignment;
         }
         tn__text_printf(text, "%s\n{\"id\":%u,", id ? "," : "", id);
         json_string(text, "name", bank->name);
@@ -48,6 +49,12 @@ static void json_pools(tn__text *text, const tn_report *report) {
         json_integer(text, "peak", report->layout->bank_peak[id]);
         tn__text_put(text, ",");
         json_integer(text, "lower_bound", report->layout->bank_lower_bound[id]);
+        tn__text_put(text, ",");
+        json_integer(text, "traffic", report->layout->bank_traffic[id]);
+        if (bank->bytes_per_s > 0) {
+            tn__text_put(text, ",\"bytes_per_s\":");
+            tn__words_number(text, bank->bytes_per_s);
+        }
         tn__text_put(text, "}");
     }
     tn__text_put(text, "]");
@@ -74,6 +81,34 @@ static void json_pieces(tn__text *text, const tn_body *body) {
     tn__text_put(text, "]");
 }
 
+static void json_clocks(tn__text *text, const tn_body *body, uint32_t streams, bool ends) {
+    tn__text_put(text, ends ? ",\"ends\":[" : ",\"begins\":[");
+    for (uint32_t p = 0; p < body->piece_count; p++) {
+        const int64_t *clocks = ends ? body->pieces[p].ends : body->pieces[p].begins;
+        tn__text_put(text, p ? ",[" : "[");
+        for (uint32_t s = 0; s < streams; s++) {
+            if (s > 0) tn__text_put(text, ",");
+            tn__words_signed(text, clocks[s]);
+        }
+        tn__text_put(text, "]");
+    }
+    tn__text_put(text, "]");
+}
+
+/* Streams, ties, the choice of a bank: only where there are any. */
+static void json_limits(tn__text *text, const tn_problem *problem, const tn_body *body) {
+    if (tn_problem_streams(problem) > 1 && body->size > 0) {
+        json_clocks(text, body, tn_problem_streams(problem), false);
+        json_clocks(text, body, tn_problem_streams(problem), true);
+    }
+    if (body->flags & TN_BODY_TIED) {
+        tn__text_printf(text, ",\"leader\":%u,", body->leader);
+        json_integer(text, "delta", body->delta);
+    }
+    if (body->flags & TN_BODY_ANY_BANK) tn__text_put(text, ",\"any_pool\":true");
+    if (body->traffic > 0) tn__text_put(text, ","), json_integer(text, "traffic", body->traffic);
+}
+
 /* The kind of each body is that of its first item; `kinds` has a place per body. */
 static tn_status json_buffers(tn__text *text, tn__scene *scene, tn_error *error) {
     const tn_problem *problem = scene->report->problem;
@@ -92,12 +127,13 @@ static tn_status json_buffers(tn__text *text, tn__scene *scene, tn_error *error)
         json_time(text, "first", body->first);
         tn__text_put(text, ",");
         json_time(text, "last_excl", body->last);
-        tn__text_printf(text, ",\"pool\":%u,", body->bank);
+        tn__text_printf(text, ",\"pool\":%u,", scene->report->layout->bank[b]);
         json_integer(text, "offset", scene->report->layout->offset[b]);
         tn__text_put(text, ",");
         json_integer(text, "alignment", body->alignment);
         tn__text_printf(text, ",\"kind\":\"%s\"", tn__kind_text(owner[b]->kind));
         json_pieces(text, body);
+        json_limits(text, problem, body);
         if (body->flags & TN_BODY_PINNED) tn__text_put(text, ",\"pinned\":true");
         tn__text_put(text, "}");
     }
@@ -215,6 +251,8 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
     if (status == TN_OK) {
         tn__text_put(text, "{\"format\":\"mem-plan\",\"version\":1,\"unit\":\"bytes\",");
         json_string(text, "input", report->input);
+        if (tn_problem_streams(report->problem) > 1)
+            tn__text_printf(text, ",\"streams\":%u", tn_problem_streams(report->problem));
         json_pools(text, report);
         status = json_buffers(text, &scene, error);
     }

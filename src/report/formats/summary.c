@@ -36,6 +36,20 @@ static void summary_seconds(tn__text *text, const tn_report *report) {
     tn__text_put(text, "}");
 }
 
+static void summary_bank(tn__text *text, const tn_report *report, tn_bank_id id) {
+    const tn_bank *bank = tn_problem_bank(report->problem, id);
+    tn__text_put(text, id > 0 ? ",{\"name\":" : "{\"name\":");
+    tn__text_json(text, bank->name);
+    summary_integer(text, "peak", report->layout->bank_peak[id]);
+    summary_integer(text, "lower_bound", report->layout->bank_lower_bound[id]);
+    if (bank->capacity > 0)
+        summary_integer(text, "capacity", bank->capacity);
+    else
+        tn__text_put(text, ",\"capacity\":null");
+    summary_integer(text, "traffic", report->layout->bank_traffic[id]);
+    tn__text_put(text, "}");
+}
+
 static tn_status summary_render(const tn_report *report, tn__text *text, tn_error *error) {
     (void)error;
     const tn_layout *layout = report->layout;
@@ -58,7 +72,9 @@ static tn_status summary_render(const tn_report *report, tn__text *text, tn_erro
     tn__words_number(text, tn__words_gap(layout->peak, layout->lower_bound));
     summary_integer(text, "naive",
                     report->occupancy ? memory.naive : tn_problem_naive(report->problem));
-    tn__text_put(text, ",\"by_kind\":");
+    tn__text_put(text, ",\"banks\":[");
+    for (tn_bank_id id = 0; id < layout->bank_count; id++) summary_bank(text, report, id);
+    tn__text_put(text, "],\"by_kind\":");
     summary_kinds(text, report->occupancy ? memory.total : NULL);
     tn__text_put(text, ",\"at_peak\":");
     summary_kinds(text, report->occupancy ? memory.at_peak : NULL);

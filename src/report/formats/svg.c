@@ -77,8 +77,7 @@ static uint32_t svg_style(const tn__item *items, uint32_t item) {
 
 static void svg_add(svg_picture *picture, uint32_t item, tn_body_id id, const tn_piece *piece) {
     const tn_report *report = picture->scene.report;
-    double base = picture->bank_base[tn_problem_body(report->problem, id)->bank] +
-                  (double)report->layout->offset[id];
+    double base = picture->bank_base[report->layout->bank[id]] + (double)report->layout->offset[id];
     double left = svg_x(picture, piece->first), top = svg_y(picture, base + (double)piece->hi);
     picture->rects[picture->rect_count++] =
         (svg_rect){.x = left,

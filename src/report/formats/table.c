@@ -96,13 +96,18 @@ static void table_banks(tn__text *text, const tn_report *report) {
             tn__text_put(text, "\n");
             return;
         }
-        char iec[TN__WORDS_MAX], bound[TN__WORDS_MAX], most[TN__WORDS_MAX];
+        char iec[TN__WORDS_MAX], bound[TN__WORDS_MAX], most[TN__WORDS_MAX], traffic[TN__WORDS_MAX];
         tn__text_put(text, id ? "  " : "\n  ");
         tn__words_cell(text, bank->name, 15, false);
-        tn__text_printf(text, " %11s  lower bound %11s  capacity %s\n",
+        tn__text_printf(text, " %11s  lower bound %11s  capacity %11s  traffic %11s",
                         tn__words_iec(report->layout->bank_peak[id], iec),
                         tn__words_iec(report->layout->bank_lower_bound[id], bound),
-                        bank->capacity ? tn__words_iec(bank->capacity, most) : "none");
+                        bank->capacity ? tn__words_iec(bank->capacity, most) : "none",
+                        tn__words_iec(report->layout->bank_traffic[id], traffic));
+        if (bank->bytes_per_s > 0)
+            tn__text_printf(text, " in %.3g ms",
+                            (double)report->layout->bank_traffic[id] / bank->bytes_per_s * 1e3);
+        tn__text_put(text, "\n");
     }
 }
 
@@ -166,8 +171,8 @@ static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__
                     tn__words_grouped(scene->report->layout->offset[item->body], offset),
                     (long long)item->first, (long long)item->last);
     if (tn_problem_bank_count(scene->report->problem) == 1) return;
-    const tn_body *body = tn_problem_body(scene->report->problem, item->body);
-    const tn_bank *bank = tn_problem_bank(scene->report->problem, body->bank);
+    const tn_bank *bank =
+        tn_problem_bank(scene->report->problem, scene->report->layout->bank[item->body]);
     tn__text_put(text, " in ");
     table_word(text, bank->name, 12);
 }
