@@ -275,7 +275,7 @@ static int banks_event_order(const void *a, const void *b) { /* ends before star
 
 static tn_status banks_refuse_sum(const tn__call *call) {
     const tn__wholes *wholes = &call->wholes;
-    const tn_context *context = &call->problem->context;
+    const tn_context *context = call->options.context;
     banks_wide room = 0, live = 0;
     size_t count = 0;
     for (tn_bank_id bank = 0; bank < call->problem->bank_count; bank++) {
@@ -411,7 +411,7 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     uint32_t *number = NULL; /* [body], of the run */
     size_t bodies = call->problem->count;
     if (status == TN_OK) {
-        number = tn__alloc_array(&call->problem->context, bodies, sizeof *number);
+        number = tn__alloc_array(call->options.context, bodies, sizeof *number);
         if (number == NULL) status = tn__no_memory(call->error, "the banks");
     }
     for (uint32_t i = 0; status == TN_OK && i < trial.prepared.count; i++)
@@ -437,7 +437,7 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
         unit->taken = true;
     }
     if (trial.ran) call->layout.work += trial.run.work;
-    tn__free(&call->problem->context, number, bodies * sizeof *number);
+    tn__free(call->options.context, number, bodies * sizeof *number);
     banks_end(&trial);
     return banks_forgive(call, status);
 }
@@ -524,7 +524,7 @@ static tn_status banks_search_sets(banks *all, tn_bank_id bank, const banks_set 
 
 static tn_status banks_search(banks *all, tn_bank_id bank) {
     tn__call *call = all->call;
-    const tn_context *context = &call->problem->context;
+    const tn_context *context = call->options.context;
     uint32_t n = all->unit_count, best = 0;
     if (n > BANKS_SEARCH_UNITS || call->problem->count > BANKS_SEARCH_BODIES) return TN_OK;
     if (banks_traffic(all, UINT32_MAX) == UINT64_MAX) return TN_OK; /* sums that mean nothing */
@@ -577,7 +577,7 @@ static tn_status banks_choose(banks *all) {
 
 tn_status tn__choose_banks(tn__call *call) {
     const tn_problem *problem = call->problem;
-    const tn_context *context = &problem->context;
+    const tn_context *context = call->options.context;
     banks all = {.call = call};
     banks_profile *profile = &all.profile;
     size_t times = 2 * call->wholes.piece_count, units = problem->any_count;

@@ -178,7 +178,7 @@ static tn_status plan_banks(tn__call *call) {
 }
 
 static tn_status plan_all(tn__call *call) {
-    const tn_context *context = &call->problem->context;
+    const tn_context *context = call->options.context;
     size_t banks = call->problem->bank_count;
     TN_TRY(tn__wholes_create(call->problem, &call->wholes, call->error));
     call->wholes.banks = call->layout.bank;

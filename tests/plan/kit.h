@@ -23,7 +23,8 @@ enum {
     KIT_TIES = 16,
     KIT_STREAMS = 32,
     KIT_ALL = 63,
-    KIT_PINS_MEET = 64 /* with KIT_PINS: pins anywhere, so that there may be no layout */
+    KIT_PINS_MEET = 64, /* with KIT_PINS: pins anywhere, so that there may be no layout */
+    KIT_CHOICE = 128    /* some bodies choose their bank; the judges below do not know of it */
 };
 
 static inline uint64_t kit_below(tn__random *random, uint64_t bound) {
@@ -149,6 +150,14 @@ static inline tn_problem *kit_random(uint64_t seed, uint32_t count, uint64_t siz
         if ((what & KIT_STREAMS) && body.piece_count == 0 && body.size > 0) {
             pieces[0] = (tn_piece){.first = body.first, .last = body.last, .hi = body.size};
             body.piece_count = 1;
+        }
+        bool tied = (body.flags & TN_BODY_TIED) != 0;
+        const tn_body *leader = tied ? tn_problem_body(problem, body.leader) : NULL;
+        if (what & KIT_CHOICE) {
+            body.traffic = kit_below(&random, 1000);
+            bool chooses = tied ? (leader->flags & TN_BODY_ANY_BANK) != 0
+                                : kit_below(&random, 2) == 0 && !(body.flags & TN_BODY_PINNED);
+            if (chooses) body.flags |= TN_BODY_ANY_BANK;
         }
         for (uint32_t k = 0; (what & KIT_STREAMS) && k < body.piece_count; k++)
             kit_clocks(&random, &made, &pieces[k], clocks[k]);

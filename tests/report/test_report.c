@@ -152,7 +152,7 @@ static void the_summary_has_exactly_its_keys(void **state) {
     static const char *const keys[] = {"format",  "version",     "input",   "planner", "status",
                                        "peak",    "lower_bound", "gap",     "naive",   "by_kind",
                                        "at_peak", "buffers",     "tensors", "bounded", "seconds",
-                                       "seed",    "work"};
+                                       "seed",    "work",        "banks"};
     tn_problem *problem = random_problem(3, 20);
     tn_layout layout = stacked_layout(problem);
     const tn_stage stages[] = {{"import", 0.0123456}, {"plan", 1.5}};

@@ -177,6 +177,8 @@ static tn_status verify_place(verify_arguments *arguments) {
                     "'%.80s' is an alias of '%.80s', but the plan puts it elsewhere, at %" PRIu64,
                     name, tn_problem_body(input->problem, life->body)->name, claim);
         *offset = claim - life->delta;
+        if (tn_problem_body(input->problem, life->body)->flags & TN_BODY_ANY_BANK)
+            arguments->banks[life->body] = tn_problem_body(arguments->plan, row)->bank;
     }
     for (tn_body_id id = 0; id < arguments->body_count; id++)
         if (arguments->offsets[id] == TN_SIZE_UNKNOWN)

@@ -33,6 +33,19 @@ static void table_percent(tn__text *text, double share) {
         tn__text_printf(text, "%.1f %%", percent);
 }
 
+static bool table_has_choice(const tn_problem *problem) {
+    for (tn_body_id id = 0; id < tn_problem_count(problem); id++)
+        if (tn_problem_body(problem, id)->flags & TN_BODY_ANY_BANK)
+            return tn_problem_bank_count(problem) > 1;
+    return false;
+}
+
+/* Where buffers choose between banks, time is what the plan is judged by. */
+static const char *table_choice(const tn_layout *layout) {
+    return layout->verdict == TN_VERDICT_OPTIMAL ? "optimal: no choice of banks takes less time"
+                                                 : "valid; a faster choice of banks may exist";
+}
+
 static const char *table_verdict(const tn_layout *layout) {
     if (layout->timed_out) return "the best plan before the time limit; a smaller one may exist";
     switch (layout->verdict) {
@@ -64,7 +77,8 @@ static void table_answer(tn__text *text, const tn__scene *scene) {
     tn__words_cell(text, scene->report->input, TABLE_WIDTH, false);
     while (text->size > 0 && text->data[text->size - 1] == ' ') text->data[--text->size] = '\0';
     tn__text_printf(text, "\n  planner %s; %s\n", layout->planner ? layout->planner : "none",
-                    table_verdict(layout));
+                    table_has_choice(scene->report->problem) ? table_choice(layout)
+                                                             : table_verdict(layout));
     table_order(text, scene->report);
     tn__text_put(text, "\n");
     table_size(text, "without reuse", scene->naive);
