@@ -87,6 +87,10 @@ void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint
 /* Always the cheapest that can run: free steps first, then the least growth. */
 bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit);
 
+/* order_segments.c: hills and valleys of the ways ahead, merged. About `work` steps. False: out of
+ * memory. */
+bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work);
+
 /* --- order_cut.c: the cheapest moment for a node -------------------------------------------------
  */
 
@@ -104,12 +108,16 @@ typedef struct tn__order_result {
     uint64_t states;
 } tn__order_result;
 
-/* Complete search below order's own peak: order[] is replaced when there is a better one, *bound
- * raised when it ends. Errors: E_NO_MEMORY. `limit` states at most. */
+/* Complete search below order's own peak: order[] is replaced when there is a better one, the bound
+ * raised by what the search has excluded. Ends at `limit` states or `work` steps looked at.
+ * Errors: E_NO_MEMORY. */
 tn_status tn__order_exact(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
-                          uint64_t limit, tn_error *error);
-/* The best of `width` states per step, below order's own peak. */
+                          uint64_t limit, uint64_t work, tn_error *error);
+/* The best `width` states per step, below order's own peak; gives up after `work` steps looked at.
+ */
 tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
-                         uint32_t width, tn_error *error);
+                         uint32_t width, uint64_t work, tn_error *error);
+/* Nodes that could run at a step of this order, on average: how wide the graph is. */
+uint32_t tn__order_width(tn__order_walk *walk, const uint32_t *order);
 
 #endif

@@ -43,6 +43,7 @@ typedef struct search_run {
     search_way *ways;
     uint32_t *heap, *table, *turn, *path;
     size_t state_count, state_room, way_count, way_room, heap_count, heap_room, table_room;
+    uint64_t work;     /* steps that may still be looked at */
     uint64_t best;     /* worst step of the best order known: states must stay below */
     uint32_t best_way; /* of a better one than was given; ORDER_NONE: none */
 } search_run;
@@ -88,12 +89,14 @@ static void search_undo(search_run *run) {
 static void search_close(search_run *run, uint64_t limit) {
     for (uint32_t i = 0; i < run->ready_count;) {
         uint32_t node = run->ready[i];
+        if (run->work > 0) run->work--;
         if (tn__order_net(run->walk, node) > 0 || tn__order_cost(run->walk, node) > limit) {
             i++;
             continue;
         }
-        search_step(run, node, ORDER_NONE);
-        i = 0;
+        uint64_t before = run->walk->live;
+        search_step(run, node, ORDER_NONE); /* another takes its place in the list */
+        if (run->walk->live < before) i = 0;
     }
 }
 
@@ -273,12 +276,13 @@ static void search_release(search_run *run) {
 
 /* At the first state: whatever is free within the bound has run. */
 static bool search_make(search_run *run, tn__order_walk *walk, const tn__order_result *result,
-                        uint32_t *first) {
+                        uint64_t work, uint32_t *first) {
     const tn__order_model *model = walk->model;
     size_t count = model->count;
     tn__random random = {.state = 3};
     *run = (search_run){.walk = walk, .model = model, .context = model->context};
     run->best = result->peak;
+    run->work = work;
     run->best_way = ORDER_NONE;
     run->keys = tn__alloc_array(run->context, 2 * count, sizeof *run->keys);
     run->ready = tn__alloc_array(run->context, count, sizeof *run->ready);
@@ -307,16 +311,16 @@ static void search_finish(const search_run *run, uint32_t *order, tn__order_resu
 }
 
 tn_status tn__order_exact(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
-                          uint64_t limit, tn_error *error) {
+                          uint64_t limit, uint64_t work, tn_error *error) {
     search_run run;
     uint32_t first;
-    bool all = search_make(&run, walk, result, &first);
+    bool all = search_make(&run, walk, result, work, &first);
     if (all && first != ORDER_NONE) all = search_push(&run, first);
     uint64_t bound = run.best;
     while (all && run.heap_count > 0 && run.best > result->bound) {
         uint32_t id = search_pop(&run);
         bound = run.states[id].peak;
-        if (bound >= run.best || run.state_count >= limit) break;
+        if (bound >= run.best || run.state_count >= limit || run.work == 0) break;
         all = search_expand(&run, id, search_push);
         bound = run.best;
     }
@@ -361,15 +365,15 @@ static search_state *search_level(search_run *run, uint32_t level, size_t *count
 }
 
 tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
-                         uint32_t width, tn_error *error) {
+                         uint32_t width, uint64_t work, tn_error *error) {
     search_run run;
     uint32_t first, levels = walk->model->count;
-    bool all = search_make(&run, walk, result, &first);
+    bool all = search_make(&run, walk, result, work, &first);
     run.heap = all ? tn__alloc_array(run.context, (size_t)levels + 1, sizeof *run.heap) : NULL;
     run.heap_room = run.heap ? (size_t)levels + 1 : 0;
     all = all && run.heap != NULL;
     if (all && first != ORDER_NONE) all = search_enlist(&run, first);
-    for (uint32_t level = 0; level < levels && all; level++) {
+    for (uint32_t level = 0; level < levels && all && run.work > 0; level++) {
         size_t count;
         if (run.heap[level] == 0) continue;
         search_state *members = search_level(&run, level, &count);
@@ -382,4 +386,18 @@ tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result
     if (all) search_finish(&run, order, result);
     search_release(&run);
     return all ? TN_OK : tn__no_memory(error, "the search for an order");
+}
+
+uint32_t tn__order_width(tn__order_walk *walk, const uint32_t *order) {
+    const tn__order_model *model = walk->model;
+    uint64_t ready = 0, sum = 0;
+    tn__order_walk_reset(walk);
+    for (uint32_t p = 0; p < model->count; p++) ready += walk->waiting[p] == 0;
+    for (uint32_t i = 0; i < model->count; i++) {
+        sum += ready--;
+        tn__order_step(walk, order[i]);
+        for (uint32_t k = model->after_at[order[i]]; k < model->after_at[order[i] + 1]; k++)
+            ready += walk->waiting[model->after[k]] == 0;
+    }
+    return (uint32_t)(sum / (model->count + 1)) + 1;
 }

@@ -2,5 +2,7 @@ if(TARGET tenure_command)
   add_test(NAME cli.all COMMAND ${CMAKE_CURRENT_LIST_DIR}/cli.sh $<TARGET_FILE:tenure_command> ${PROJECT_SOURCE_DIR})
   add_test(NAME cli.models COMMAND ${CMAKE_CURRENT_LIST_DIR}/models.sh $<TARGET_FILE:tenure_command>
            ${PROJECT_SOURCE_DIR}/../shared/data)
-  set_tests_properties(cli.models PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME cli.orders COMMAND ${CMAKE_CURRENT_LIST_DIR}/orders.sh $<TARGET_FILE:tenure_command>
+           ${PROJECT_SOURCE_DIR}/../shared/data)
+  set_tests_properties(cli.models cli.orders PROPERTIES SKIP_RETURN_CODE 77)
 endif()

@@ -2,8 +2,9 @@
  *
  * The peak of live bytes, after views and in-place, decides (order.h). Four ways to it:
  *
- *   start    the file's order, the greedy one, and both with everything moved forward that frees
- *            as much as it makes, and moved back what makes as much as it frees.
+ *   start    the file's order, a greedy one, hills and valleys merged; each with everything moved
+ *            forward that frees as much as it makes, and moved back what makes as much as it
+ *            frees.
  *   cuts     the worst step's minimum cut says what would best have run before it: that set moves
  *            in front. Its value is a lower bound, too. Repeated while the steps above the bound
  *            get fewer or lower. A fixed number of moves may make things worse on the way.
@@ -22,9 +23,12 @@
 #include "program/order.h"
 
 #define MEMORY_BYTES_MAX (UINT64_MAX / 8) /* differences must fit int64, infinite arcs above */
-#define MEMORY_PATIENCE 12u               /* moves by cuts without getting better */
-#define MEMORY_BEAM_MAX 20000u            /* operators */
-#define MEMORY_GREEDY_MAX 200000u
+#define MEMORY_PATIENCE 20u               /* moves by cuts without getting better */
+#define MEMORY_CUTS 64u                   /* to raise the bound where a gap is left */
+#define MEMORY_LOOKS 10000000u            /* steps that each search may look at */
+#define MEMORY_BEAM 256u                  /* states per step, at most */
+#define MEMORY_BEAMS 4u                   /* one after the other */
+#define MEMORY_GREEDY_MAX 200000u         /* operators */
 
 typedef struct memory_state {
     tn__order_model model;
@@ -113,45 +117,119 @@ static void memory_descend(memory_state *memory) {
     }
 }
 
-/* --- the whole --- */
-
 static void memory_file_order(memory_state *memory) {
     for (uint32_t i = 0; i < memory->model.count; i++) memory->order[i] = i;
 }
 
-/* A bound before anything moves: what any order needs for its worst step. */
-static void memory_first_bound(memory_state *memory) {
+/* --- bounds --- */
+
+/* What a node reads and makes must be there while it runs, whatever the order. */
+static uint64_t memory_needs(const memory_state *memory, uint32_t node) {
+    const tn__order_model *model = &memory->model;
+    uint64_t bytes = model->scratch[node], taken = 0;
+    for (uint32_t k = model->used_at[node]; k < model->used_at[node + 1]; k++)
+        bytes += model->items[model->used[k]].bytes;
+    for (uint32_t i = model->made_at[node]; i < model->made_at[node + 1]; i++)
+        bytes += model->items[i].bytes;
+    for (uint32_t t = model->take_at[node]; t < model->take_at[node + 1]; t++)
+        if (t == model->take_at[node] || model->takes[t].output != model->takes[t - 1].output)
+            taken += model->takes[t].bytes;
+    return bytes - taken;
+}
+
+/* The cut of one node, for the bound alone. */
+static void memory_raise(memory_state *memory, uint32_t node) {
     uint64_t bound;
-    memory_file_order(memory);
-    memory->peak = UINT64_MAX;
-    memory->bound = memory->model.floor;
-    memory_offer(memory);
-    uint32_t node = memory->best[memory_worst(memory)];
     if (tn__order_cut(&memory->model, node, false, memory->inside, &bound, &memory->work) &&
         bound > memory->bound)
         memory->bound = bound;
 }
 
-static tn_status memory_search(memory_state *memory, tn_error *error) {
-    const tn_order_task *task = memory->task;
-    memory_first_bound(memory);
-    if (memory_done(memory)) return TN_OK;
+/* A bound before anything moves: the cuts of the worst step and of the one that needs most. */
+static void memory_first_bound(memory_state *memory) {
+    uint32_t most = 0;
+    memory_file_order(memory);
+    memory->peak = UINT64_MAX;
+    memory->bound = memory->model.floor;
+    memory_offer(memory);
+    memory_raise(memory, memory->best[memory_worst(memory)]);
+    for (uint32_t p = 1; p < memory->model.count; p++)
+        if (memory_needs(memory, p) > memory_needs(memory, most)) most = p;
+    if (!memory_done(memory)) memory_raise(memory, most);
+}
+
+/* Only a node whose step costs more than the bound can raise it: the worst of them are tried. */
+static void memory_raise_more(memory_state *memory) {
+    tn__order_costs(&memory->walk, memory->best, memory->costs);
+    for (uint32_t turn = 0; turn < MEMORY_CUTS && !memory_done(memory); turn++) {
+        uint32_t worst = memory_worst(memory);
+        if (memory->costs[worst] <= memory->bound) return;
+        memory_raise(memory, memory->best[worst]);
+        memory->costs[worst] = 0;
+    }
+}
+
+/* --- the whole --- */
+
+/* Another order to start from, judged and moved. */
+static void memory_start(memory_state *memory) {
+    memory_offer(memory);
     memory_descend(memory);
-    if (!memory_done(memory) && memory->model.count <= MEMORY_GREEDY_MAX) {
-        if (!tn__order_greedy(&memory->walk, memory->order, memory->bound))
-            return tn__no_memory(error, "the order of operators");
-        memory_offer(memory);
+}
+
+static tn_status memory_starts(memory_state *memory, tn_error *error) {
+    memory_start(memory);
+    if (memory_done(memory) || memory->model.count > MEMORY_GREEDY_MAX) return TN_OK;
+    if (!tn__order_greedy(&memory->walk, memory->order, memory->bound))
+        return tn__no_memory(error, "the order of operators");
+    memory_start(memory);
+    if (memory_done(memory)) return TN_OK;
+    if (!tn__order_segments(&memory->walk, memory->order, MEMORY_LOOKS))
+        return tn__no_memory(error, "the order of operators");
+    memory_start(memory);
+    memory_raise_more(memory);
+    return TN_OK;
+}
+
+/* A beam around the best, and moves from what it finds, as long as that gets better. */
+static tn_status memory_beam(memory_state *memory, tn_error *error) {
+    uint64_t ready = tn__order_width(&memory->walk, memory->best);
+    uint64_t width = MEMORY_LOOKS / (memory->model.count * ready * (ready + 4));
+    if (width > MEMORY_BEAM) width = MEMORY_BEAM;
+    for (uint32_t turn = 0; turn < MEMORY_BEAMS && width >= 2 && !memory_done(memory); turn++) {
+        tn__order_result result = {.peak = memory->peak, .bound = memory->bound};
+        TN_TRY(tn__order_beam(&memory->walk, memory->best, &result, (uint32_t)width, MEMORY_LOOKS,
+                              error));
+        if (result.peak == memory->peak) return TN_OK;
+        memory->peak = result.peak;
+        memcpy(memory->order, memory->best, memory->model.count * sizeof *memory->order);
         memory_descend(memory);
     }
+    return TN_OK;
+}
+
+static tn_status memory_exact(memory_state *memory, uint64_t share, tn_error *error) {
+    uint64_t states = memory->task->state_limit / share;
     tn__order_result result = {.peak = memory->peak, .bound = memory->bound};
-    if (!memory_done(memory) && memory->model.count <= MEMORY_BEAM_MAX)
-        TN_TRY(tn__order_beam(&memory->walk, memory->best, &result, 256, error));
-    if (result.peak > result.bound && task->state_limit > 0)
-        TN_TRY(tn__order_exact(&memory->walk, memory->best, &result, task->state_limit, error));
+    if (states == 0 || memory_done(memory)) return TN_OK;
+    TN_TRY(
+        tn__order_exact(&memory->walk, memory->best, &result, states, MEMORY_LOOKS / share, error));
     memory->peak = result.peak;
     memory->bound = result.bound;
-
     return TN_OK;
+}
+
+/* Closes what gap is left, as far as the work goes. */
+static tn_status memory_close(memory_state *memory, tn_error *error) {
+    TN_TRY(memory_exact(memory, 10, error));
+    TN_TRY(memory_beam(memory, error));
+    return memory_exact(memory, 1, error);
+}
+
+static tn_status memory_search(memory_state *memory, tn_error *error) {
+    memory_first_bound(memory);
+    if (!memory_done(memory)) TN_TRY(memory_starts(memory, error));
+    return memory_done(memory) ? TN_OK : memory_close(memory, error);
 }
 
 static bool memory_make(memory_state *memory) {
