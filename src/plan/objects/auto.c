@@ -6,7 +6,7 @@
  */
 #include "plan/object.h"
 
-#define AUTO_SHARE 400000u /* units of work, about as many microseconds */
+#define AUTO_SHARE 2000000u /* units of work: a second or so */
 
 static bool auto_takes(const tn_object_run *run, const tn_object_strategy *strategy) {
     static const char *const others[] = {"auto", "naive", "greedy-best"}; /* best: both run here */

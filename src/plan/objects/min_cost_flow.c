@@ -121,8 +121,8 @@ static tn_status min_cost_search(min_cost *flow) {
         flow->now = flow->then;
         flow->then = swap;
         count = queued;
-        TN_TRY(tn__object_work(flow->run, 1 + flow->steps / 256));
-        flow->steps %= 256;
+        TN_TRY(tn__object_work(flow->run, 1 + flow->steps / 64));
+        flow->steps %= 64;
     }
     return TN_OK;
 }
