@@ -9,6 +9,10 @@
  *   canonical    (offset, rank) never decreases along a path.
  *   dominance    a body that would start at or above the top of another one, placed now, can wait.
  *   totals       in every slot: lowest possible start + bytes still to place <= capacity.
+ *   latest       where only one body can start low enough for that, it must; what then no longer
+ *                fits below it goes above it, which lifts it, and so on.
+ *   floors       a slot without slack is filled from its floor exactly: when few bodies can do that
+ *                now and nothing can come below them, they are the only children of the node.
  *   skipped      a body that was passed over must come to rest on a body placed after it: its
  *                start is at least the lowest top among its unplaced neighbours.
  *   hatless      a body that lifted nobody when placed cannot be the reason of a failure.
@@ -19,14 +23,16 @@
  *
  * Cost: a node is linear in its part's bodies and their slots. Explicit stack, undo log.
  * Source: Moffitt, MiniMalloc: a lightweight memory allocator for hardware-accelerated machine
- * learning, ASPLOS 2023 (canonical, dominance, totals, hatless, components, orders). Ours:
- * skipped, memory; twins after OmniMalloc's symmetry rule.
+ * learning, ASPLOS 2023 (canonical, dominance, totals, hatless, components, orders). Ours: latest (as
+ * in job-shop scheduling: a slot is a machine, bytes are its time), floors, skipped, memory; twins
+ * after OmniMalloc's symmetry rule.
  */
 #include "plan/search.h"
 
 #include <stdlib.h>
 
 #define SEARCH_MEMORY_BITS 14u /* failed parts remembered: 2^14 of 16 bytes */
+#define SEARCH_PASSES 16u      /* of the rule `latest` per node: to stop early loses only strength */
 
 typedef struct search_undo { /* `*place` was `value` */
     uint64_t *place;
@@ -42,6 +48,7 @@ typedef struct search_frame {
     search_part part;
     uint64_t cursor;                            /* no body is placed below */
     uint32_t cursor_rank;                       /* nor at `cursor` with a smaller rank */
+    bool fills;                                 /* children fill a floor: the cursor stays */
     bool lifted;                                /* the child in hand raised a neighbour's minimum */
     uint32_t next;                              /* child to try, index into candidates */
     uint32_t candidate_first, candidate_count;  /* in search->scratch */
@@ -59,13 +66,17 @@ struct tn__search {
     const tn__search_input *input;
     uint64_t capacity;
     const char *keys;
-    /* by body */
-    uint64_t *minimum, *offset;
+    uint32_t width;
+    /* by body; earliest and latest are the bounds of a start in the node in hand */
+    uint64_t *minimum, *offset, *earliest, *latest;
     uint32_t *rank, *twin, *list; /* twin: the equal body before this one, or itself */
     uint8_t *placed;
     uint64_t *top_total, *zobrist, *shuffle;
-    /* by slot */
-    uint64_t *total, *lowest, *bridges; /* bridges: unplaced bodies across slot | slot + 1 */
+    /* by slot; bridges: unplaced bodies across slot | slot + 1 */
+    uint64_t *total, *bridges;
+    uint64_t *lowest, *second; /* the two lowest starts of unplaced bytes in the node in hand */
+    uint32_t *holder, *raised; /* whose the lowest is; a list of bodies that got a latest start */
+    uint32_t *fillers;         /* bodies that may start at the floor */
     /* growing stacks */
     search_frame *frames;
     search_undo *undo;
@@ -96,9 +107,10 @@ static uint64_t search_align(uint64_t offset, uint64_t alignment) {
 
 /* clang-format off */
 #define SEARCH_ARRAYS(X, n, slots)                                                                 \
-    X(minimum, n) X(offset, n) X(rank, n) X(twin, n) X(list, n) X(placed, n)                       \
-    X(top_total, n) X(zobrist, n) X(shuffle, n)                                                    \
-    X(total, slots) X(lowest, slots) X(bridges, slots)                                             \
+    X(minimum, n) X(offset, n) X(earliest, n) X(latest, n) X(rank, n) X(twin, n) X(list, n)        \
+    X(placed, n) X(top_total, n) X(zobrist, n) X(shuffle, n)                                       \
+    X(total, slots) X(bridges, slots) X(lowest, slots) X(second, slots) X(holder, slots)           \
+    X(raised, slots) X(fillers, slots)                                                             \
     X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
 /* clang-format on */
 
@@ -265,42 +277,109 @@ static bool search_is_skipped(const tn__search *search, const search_frame *fram
            (minimum == frame->cursor && search->rank[id] < frame->cursor_rank);
 }
 
-/* Fills lowest[] for the slots of the part; false when some body or slot cannot do
- * within the capacity. *dominated: no next body starts at or above; *most: largest total. */
-static bool search_bound(tn__search *search, const search_frame *frame, uint64_t *dominated,
-                         uint64_t *most) {
-    const tn__search_input *input = search->input;
-    const search_part part = frame->part;
-    const uint32_t *list = search->list + part.first;
-    for (uint32_t slot = part.from; slot < part.to; slot++) search->lowest[slot] = UINT64_MAX;
+/* The lowest and the latest start of every body; false when they cross. *dominated: no next body
+ * starts at or above. */
+static bool search_starts(tn__search *search, const search_frame *frame, uint64_t *dominated) {
+    const uint32_t *list = search->list + frame->part.first;
     *dominated = UINT64_MAX;
-    for (uint32_t i = 0; i < part.count; i++) {
+    for (uint32_t i = 0; i < frame->part.count; i++) {
         uint32_t id = list[i];
-        const tn__search_body *body = &input->bodies[id];
+        const tn__search_body *body = &search->input->bodies[id];
+        bool pinned = body->pin != TN__SEARCH_FREE;
         uint64_t start =
             search_align(search_max(search->minimum[id], frame->cursor), body->alignment);
         *dominated = search_min(*dominated, start + body->size);
         if (search_is_skipped(search, frame, id)) {
-            if (body->pin != TN__SEARCH_FREE) return false;
+            if (pinned) return false;
             start = search_max(start, search_skipped_start(search, id, frame->cursor));
         }
         if (start > search->capacity || body->size > search->capacity - start) return false;
+        search->earliest[id] = start;
+        search->latest[id] = pinned ? body->pin : search->capacity - body->size;
+    }
+    return true;
+}
+
+/* lowest[], second[] and holder[] of the part's slots. */
+static void search_floors(tn__search *search, search_part part) {
+    const tn__search_input *input = search->input;
+    const uint32_t *list = search->list + part.first;
+    for (uint32_t slot = part.from; slot < part.to; slot++)
+        search->lowest[slot] = search->second[slot] = UINT64_MAX;
+    for (uint32_t i = 0; i < part.count; i++) {
+        uint32_t id = list[i];
+        const tn__search_body *body = &input->bodies[id];
         for (uint32_t k = 0; k < body->piece_count; k++) {
             const tn__search_piece *piece = &input->pieces[body->piece_first + k];
-            uint64_t low = start + piece->lo;
-            for (uint32_t slot = piece->first; slot < piece->last; slot++)
-                search->lowest[slot] = search_min(search->lowest[slot], low);
+            uint64_t low = search->earliest[id] + piece->lo;
+            for (uint32_t slot = piece->first; slot < piece->last; slot++) {
+                if (low < search->lowest[slot]) {
+                    search->second[slot] = search->lowest[slot];
+                    search->lowest[slot] = low;
+                    search->holder[slot] = id;
+                } else if (low < search->second[slot]) {
+                    search->second[slot] = low;
+                }
+            }
         }
     }
-    *most = 0;
+}
+
+/* Totals; and bodies that alone can start low enough in some slot get a latest start. */
+static bool search_check_slots(tn__search *search, search_part part, uint32_t *raised) {
+    *raised = 0;
     for (uint32_t slot = part.from; slot < part.to; slot++) {
-        uint64_t total = search->total[slot];
+        uint64_t total = search->total[slot], floor = search->lowest[slot];
         if (total == 0) continue;
-        if (search->lowest[slot] > search->capacity ||
-            total > search->capacity - search->lowest[slot])
-            return false;
-        *most = search_max(*most, total);
+        if (floor > search->capacity || total > search->capacity - floor) return false;
+        uint64_t highest = search->capacity - total; /* the lowest bytes begin here or below */
+        if (search->second[slot] <= highest) continue;
+        uint32_t id = search->holder[slot];
+        uint64_t latest = highest - (floor - search->earliest[id]);
+        if (latest >= search->latest[id]) continue;
+        search->latest[id] = latest;
+        search->raised[(*raised)++] = id;
     }
+    return true;
+}
+
+/* Who cannot end below the latest start of a body begins above it. False: nor can it there. */
+static bool search_lift(tn__search *search, uint32_t id, bool *changed) {
+    const tn__search_input *input = search->input;
+    const tn__search_body *body = &input->bodies[id];
+    const tn__search_conflict *conflicts = input->conflicts + body->conflict_first;
+    for (uint32_t k = 0; k < body->conflict_count; k++) {
+        uint32_t other = conflicts[k].other;
+        uint64_t lifted = search->earliest[id] + conflicts[k].above;
+        if (search->placed[other] || lifted <= search->earliest[other]) continue;
+        if (search->earliest[other] + conflicts[k].below <= search->latest[id]) continue;
+        lifted = search_align(lifted, input->bodies[other].alignment);
+        if (lifted > search->latest[other]) return false;
+        search->earliest[other] = lifted;
+        *changed = true;
+    }
+    return true;
+}
+
+/* What every completion keeps: fills earliest, latest and the floors of the part's slots; false when
+ * some body or slot cannot do within the capacity. *most: largest total. */
+static bool search_bound(tn__search *search, const search_frame *frame, uint64_t *dominated,
+                         uint64_t *most) {
+    const search_part part = frame->part;
+    if (!search_starts(search, frame, dominated)) return false;
+    bool changed = true;
+    for (uint32_t pass = 0; pass < SEARCH_PASSES && changed; pass++) {
+        uint32_t raised;
+        search_floors(search, part);
+        if (!search_check_slots(search, part, &raised)) return false;
+        changed = false;
+        for (uint32_t i = 0; i < raised; i++)
+            if (!search_lift(search, search->raised[i], &changed)) return false;
+    }
+    if (changed) search_floors(search, part);
+    *most = 0;
+    for (uint32_t slot = part.from; slot < part.to; slot++)
+        *most = search_max(*most, search->total[slot]);
     return true;
 }
 
@@ -324,7 +403,78 @@ static search_failure *search_memory(const tn__search *search, const search_fram
     return &search->failures[frame->key[0] >> (64 - SEARCH_MEMORY_BITS)];
 }
 
-/* Lists the bodies that could come next, lowest first, ties by rank. */
+#define SEARCH_NO_FLOOR UINT32_MAX /* in fillers[]: this slot is not asked */
+
+static bool search_at_floor(const tn__search *search, uint32_t id, const tn__search_piece *piece,
+                            uint32_t slot) {
+    return search->fillers[slot] != SEARCH_NO_FLOOR &&
+           search->earliest[id] + piece->lo == search->lowest[slot];
+}
+
+/* Can the body be placed now, and nothing that is still to come lie below it? */
+static bool search_is_ready(const tn__search *search, uint32_t id) {
+    const tn__search_body *body = &search->input->bodies[id];
+    const tn__search_conflict *conflicts = search->input->conflicts + body->conflict_first;
+    uint64_t start = search->minimum[id];
+    if (search->earliest[id] != start) return false;
+    for (uint32_t k = 0; k < body->conflict_count; k++) {
+        uint32_t other = conflicts[k].other;
+        if (!search->placed[other] && search->earliest[other] + conflicts[k].below <= start)
+            return false;
+    }
+    return true;
+}
+
+/* Counts a body into the slots whose floor it could fill; one that is not ready rules them out. */
+static void search_count_filler(tn__search *search, uint32_t id) {
+    const tn__search_body *body = &search->input->bodies[id];
+    bool asked = false, ready = false;
+    for (uint32_t k = 0; k < body->piece_count; k++) {
+        const tn__search_piece *piece = &search->input->pieces[body->piece_first + k];
+        for (uint32_t slot = piece->first; slot < piece->last; slot++) {
+            if (!search_at_floor(search, id, piece, slot)) continue;
+            if (!asked) ready = search_is_ready(search, id);
+            asked = true;
+            search->fillers[slot] = ready ? search->fillers[slot] + 1 : SEARCH_NO_FLOOR;
+        }
+    }
+}
+
+/* The slot without slack that the fewest bodies can fill, at most `width` of them. */
+static uint32_t search_narrowest(tn__search *search, search_part part) {
+    bool any = false;
+    for (uint32_t slot = part.from; slot < part.to; slot++) {
+        uint64_t total = search->total[slot];
+        bool full = total > 0 && search->lowest[slot] == search->capacity - total;
+        search->fillers[slot] = full ? 0 : SEARCH_NO_FLOOR;
+        any = any || full;
+    }
+    uint32_t best = SEARCH_NO_FLOOR, fewest = search->width;
+    for (uint32_t i = 0; i < part.count && any; i++)
+        search_count_filler(search, search->list[part.first + i]);
+    for (uint32_t slot = part.from; slot < part.to && any; slot++) {
+        if (search->fillers[slot] > fewest || (best != SEARCH_NO_FLOOR && //
+                                               search->fillers[slot] == fewest))
+            continue;
+        fewest = search->fillers[slot];
+        best = slot;
+    }
+    return best;
+}
+
+static bool search_fills(const tn__search *search, uint32_t id, uint32_t floor) {
+    const tn__search_body *body = &search->input->bodies[id];
+    for (uint32_t k = 0; k < body->piece_count; k++) {
+        const tn__search_piece *piece = &search->input->pieces[body->piece_first + k];
+        if (piece->first <= floor && floor < piece->last &&
+            search_at_floor(search, id, piece, floor))
+            return true;
+    }
+    return false;
+}
+
+/* Lists the bodies that could come next, lowest first, ties by rank: those that fill the narrowest
+ * floor if there is one, else all that could be next in the canonical order. */
 static bool search_candidates(tn__search *search, search_frame *frame, uint64_t dominated,
                               uint64_t most) {
     const uint32_t *list = search->list + frame->part.first;
@@ -332,13 +482,18 @@ static bool search_candidates(tn__search *search, search_frame *frame, uint64_t 
                      search->scratch_count + frame->part.count, sizeof *search->scratch))
         return false;
     uint32_t *candidates = search->scratch + search->scratch_count;
-    uint32_t count = 0;
+    uint32_t count = 0, floor = search_narrowest(search, frame->part);
     uint64_t highest = search->capacity - most; /* whoever comes next starts below all the rest */
+    frame->fills = floor != SEARCH_NO_FLOOR;
     for (uint32_t i = 0; i < frame->part.count; i++) {
         uint32_t id = list[i];
         uint64_t minimum = search->minimum[id];
-        if (search_is_skipped(search, frame, id) || minimum >= dominated) continue;
-        if (minimum > highest) continue;
+        if (frame->fills) {
+            if (!search_fills(search, id, floor)) continue;
+        } else if (search_is_skipped(search, frame, id) || minimum >= dominated ||
+                   minimum > highest || minimum < search->earliest[id]) {
+            continue;
+        }
         if (search->twin[id] != id && !search->placed[search->twin[id]]) continue;
         uint32_t at = count++;
         for (; at > 0; at--) {
@@ -416,7 +571,8 @@ static bool search_split(tn__search *search, search_frame *frame, search_part re
     frame->part_first = (uint32_t)search->part_count;
     uint32_t from = rest.from, done = 0;
     for (uint32_t slot = rest.from; slot < rest.to && done < rest.count; slot++) {
-        if (slot + 1 < rest.to && search->bridges[slot] > 0) continue;
+        bool last = slot + 1 == rest.to;
+        if (!last && (search->input->crosses || search->bridges[slot] > 0)) continue;
         search_part part = {.first = rest.first + done, .from = from, .to = slot + 1};
         from = slot + 1;
         for (uint32_t i = done; i < rest.count; i++) {
@@ -489,9 +645,10 @@ static void search_leave(tn__search *search) {
 static tn__search_outcome search_descend(tn__search *search, search_frame *frame) {
     search_part part = search->parts[frame->part_first + frame->part_next];
     uint32_t placed = search->scratch[frame->candidate_first + frame->next - 1];
-    uint64_t cursor = search->offset[placed];
+    uint64_t cursor = frame->fills ? frame->cursor : search->offset[placed];
+    uint32_t cursor_rank = frame->fills ? frame->cursor_rank : search->rank[placed] + 1;
     if (frame->part_count == 1 && part.from == frame->part.from && part.to == frame->part.to)
-        return search_enter(search, part, cursor, search->rank[placed] + 1);
+        return search_enter(search, part, cursor, cursor_rank);
     if (!search_keep_ranks(search, part)) return TN__SEARCH_NO_MEMORY;
     search_rank(search, part);
     return search_enter(search, part, cursor, 0);
@@ -596,6 +753,7 @@ tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order,
     *nodes = 0;
     search->capacity = capacity;
     search->keys = order.keys;
+    search->width = order.width;
     search_reset(search);
     for (uint32_t slot = 0; slot < input->slot_count; slot++)
         if (search->total[slot] > capacity) return TN__SEARCH_NONE;

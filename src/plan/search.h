@@ -39,14 +39,18 @@ typedef struct tn__search_input {
     const tn__search_piece *pieces;
     const tn__search_conflict *conflicts;
     bool complete; /* every conflict is exactly "above or below": a search may prove */
+    bool crosses;  /* some conflicts are of bodies that share no slot: parts are not split */
 } tn__search_input;
 
 /* A static order of the bodies by a word of keys, each descending (MiniMalloc's letters):
  * A area, T largest total of a slot it lives in, W time slots, Z size, L start, U end,
- * O conflicts. `seed` not 0 shuffles a little: nearby bodies change places. */
+ * O conflicts. `seed` not 0 shuffles a little: nearby bodies change places. `width`: where at most
+ * that many bodies can fill a slot without slack, the search decides that first; small widths suit
+ * problems with room to spare, UINT32_MAX - 1 perfect packings. */
 typedef struct tn__search_order {
     const char *keys;
     uint64_t seed;
+    uint32_t width;
 } tn__search_order;
 
 typedef enum tn__search_outcome {

@@ -243,7 +243,7 @@ static tn_status exact_round(exact_state *exact, uint32_t round) {
             uint32_t count = exact_capacities(exact, capacities);
             bool better;
             if (turn >= count) return TN_OK;
-            TN_TRY(exact_ask(exact, (tn__search_order){exact_orders[i], seed}, capacities[turn],
+            TN_TRY(exact_ask(exact, (tn__search_order){exact_orders[i], seed, 2}, capacities[turn],
                              limit, &better));
         }
     }
