@@ -115,8 +115,11 @@ uint64_t tn__run_best(const tn_run *run); /* peak of the best placement kept; UI
 /* Counts units of work that were not counted by tn__run_holes. E_STOPPED as there. */
 tn_status tn__run_work(tn_run *run, uint64_t units);
 uint64_t tn__run_work_left(const tn_run *run); /* UINT64_MAX: no limit */
-/* Set (by anybody, also another thread) when the run is to end: time, cancel. */
-const atomic_bool *tn__run_stop(const tn_run *run);
+/* Looks at the clock and at the caller's wish to cancel, without counting work. From the thread of
+ * the run. */
+bool tn__run_goes_on(tn_run *run);
+/* The same for threads that help: no more than reads what is known. */
+bool tn__run_is_over(const tn_run *run);
 
 /* Scratch that lives until the end of the run; NULL when memory is out. */
 void *tn__run_scratch(tn_run *run, size_t count, size_t item);

@@ -101,7 +101,6 @@ bool tn__run_has_capacity(const tn_run *run) { return run->prepared->has_capacit
 uint32_t tn__run_threads(const tn_run *run) { return run->threads > 0 ? run->threads : 1; }
 const tn_context *tn__run_context(const tn_run *run) { return &run->prepared->context; }
 uint64_t tn__run_best(const tn_run *run) { return run->best_peak; }
-const atomic_bool *tn__run_stop(const tn_run *run) { return &run->stop; }
 bool tn__run_placed(const tn_run *run, uint32_t body) { return run->placed[body] != 0; }
 
 uint64_t tn__run_offset(const tn_run *run, uint32_t body) {
@@ -123,6 +122,17 @@ static void run_look(tn_run *run) {
     if (context->progress(context->self, "plan", run->work, run->work_limit)) return;
     run->stop = true;
     if (run->outer != NULL) run->outer->stop = true;
+}
+
+bool tn__run_goes_on(tn_run *run) {
+    run_look(run);
+    return !run->stop;
+}
+
+bool tn__run_is_over(const tn_run *run) {
+    double deadline_s = run->prepared->deadline_s;
+    if (run->stop || (run->outer != NULL && (run->outer->stop || *run->outer_stop))) return true;
+    return deadline_s != 0 && tn__clock_s() >= deadline_s;
 }
 
 static tn_status run_refuse_height(const tn_run *run) {

@@ -734,14 +734,14 @@ static void search_reset(tn__search *search) {
     }
 }
 
-/* A shuffled order moves every body at most an eighth of the list up or down. */
-static void search_shuffle(tn__search *search, search_part all, uint64_t seed) {
+/* A shuffled order moves bodies past the next few of the list: a little goes a long way. */
+static void search_shuffle(tn__search *search, search_part all, tn__search_order order) {
     for (uint32_t i = 0; i < all.count; i++) search->shuffle[i] = 0;
-    if (seed == 0) return;
+    if (order.window == 0) return;
     search_rank(search, all);
-    tn__random random = {.state = seed};
+    tn__random random = {.state = order.seed};
     for (uint32_t i = 0; i < all.count; i++)
-        search->shuffle[i] = search->rank[i] + tn__random_below(&random, 2 + all.count / 8);
+        search->shuffle[i] = search->rank[i] + tn__random_below(&random, 1 + order.window);
 }
 
 tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order, uint64_t capacity,
@@ -757,7 +757,7 @@ tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order,
     search_reset(search);
     for (uint32_t slot = 0; slot < input->slot_count; slot++)
         if (search->total[slot] > capacity) return TN__SEARCH_NONE;
-    search_shuffle(search, all, order.seed);
+    search_shuffle(search, all, order);
     if (!search_split(search, &root, all)) return TN__SEARCH_NO_MEMORY;
     for (uint32_t k = 0; k < root.part_count; k++) {
         search_part part = search->parts[root.part_first + k];

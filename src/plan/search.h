@@ -32,6 +32,7 @@ typedef struct tn__search_body {
     uint32_t conflict_first, conflict_count;
 } tn__search_body;
 #define TN__SEARCH_FREE UINT64_MAX
+#define TN__SEARCH_WIDE (UINT32_MAX - 1)
 
 typedef struct tn__search_input {
     uint32_t count, slot_count;
@@ -44,13 +45,16 @@ typedef struct tn__search_input {
 
 /* A static order of the bodies by a word of keys, each descending (MiniMalloc's letters):
  * A area, T largest total of a slot it lives in, W time slots, Z size, L start, U end,
- * O conflicts. `seed` not 0 shuffles a little: nearby bodies change places. `width`: where at most
- * that many bodies can fill a slot without slack, the search decides that first; small widths suit
- * problems with room to spare, UINT32_MAX - 1 perfect packings. */
+ * O conflicts.
+ *
+ * window  shuffles: a body may fall behind up to so many of those that follow it; 0: not at all
+ * seed    of the shuffle
+ * width   where at most so many bodies can fill a slot without slack, the search decides that
+ *         first; 2 suits problems with room to spare, TN__SEARCH_WIDE perfect packings */
 typedef struct tn__search_order {
     const char *keys;
     uint64_t seed;
-    uint32_t width;
+    uint32_t window, width;
 } tn__search_order;
 
 typedef enum tn__search_outcome {

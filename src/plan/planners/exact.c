@@ -1,31 +1,56 @@
 /* exact.c - complete search: the lowest height, or the proof that none fits.
  *
  * Starts from the best quick plan, so it never ends empty-handed, and then asks search.c again and
- * again "is there a placement within this capacity?". Which order finds one, and for which
- * capacity, cannot be told beforehand: a search that fails in a second may succeed at once in
- * another order or one unit lower. So orders and capacities take turns under a node limit that
- * doubles every round; every second round shuffles the orders a little. The lower bound is tried
- * first: on real networks it is the answer. A capacity that is searched through without a limit is
- * a proof and raises the bound; bound and best plan meet in the optimum.
+ * again "is there a placement within this capacity?". Which order of the bodies finds one, and for
+ * which capacity, cannot be told beforehand: a search that fails in a second may succeed at once
+ * with two bodies swapped, or one unit lower. So there are two kinds of question, which share the
+ * work evenly:
  *
- * With a capacity given only that one is asked for. Bodies whose conflicts are not simply "above or
- * below" (windows that pass under each other) are planned too, but prove nothing.
+ *   plain      the lower bound, or the capacity that the caller gave, in each of a few static
+ *              orders, under a limit of nodes that doubles from turn to turn. On real networks the
+ *              first turn is the answer. One that is searched through is a proof and raises the bound.
+ *   shuffled   a capacity drawn between the bound and the best plan, an order with neighbours
+ *              swapped, and a small limit. Their luck is what brings the height down where the
+ *              bound cannot be reached.
  *
- * Cost:   exponential at worst; memory O(bodies + conflicts). For up to some thousand bodies.
- * Source: Moffitt, MiniMalloc, ASPLOS 2023 (orders, doubling limits); ours: the turns of
- * capacities.
+ * Questions come in batches. The questions of a batch do not depend on each other, so threads can
+ * share them; their answers are taken in order, so the result does not depend on the threads.
+ * Bound and best plan meet in the optimum.
+ *
+ * Bodies whose conflicts are not simply "above or below" (windows that pass under each other) are
+ * planned too, but prove nothing.
+ *
+ * Cost:   exponential at worst; memory O(bodies + conflicts) per thread. For up to some thousand
+ *         bodies.
+ * Source: Moffitt, MiniMalloc, ASPLOS 2023 (orders, doubling limits); ours: the draws.
  */
 #include "plan/planner.h"
 #include "plan/search.h"
 
+#include <pthread.h>
+
 #define EXACT_BODIES_MAX 8192u
 #define EXACT_CONFLICTS_MAX ((uint64_t)1 << 24)
-#define EXACT_ROUNDS 48u
-#define EXACT_ROUNDS_WITHOUT_PROOF 12u /* where nothing can be proved, the search gives up */
-#define EXACT_CAPACITIES 7u
+#define EXACT_NODES_WITHOUT_PROOF 4000u /* per body; where nothing can be proved, to give up after */
+#define EXACT_THREADS_MAX 64u
+#define EXACT_ALONE 20000u /* nodes of a batch below which threads cost more than they bring */
 
-static const char *const exact_orders[] = {"TOW", "TWA", "TAW", "WAT", "OTW"};
-#define EXACT_ORDERS (sizeof exact_orders / sizeof *exact_orders)
+static const char *const exact_orders[] = {"TWA", "TAW", "WAT", "TOW", "OTW"};
+static const uint32_t exact_widths[] = {2, TN__SEARCH_WIDE};
+static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
+#define EXACT_COUNT(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
+#define EXACT_ORDERS EXACT_COUNT(exact_orders)
+#define EXACT_QUESTIONS (EXACT_ORDERS * EXACT_COUNT(exact_widths))
+#define EXACT_DOUBLINGS_MAX 40u
+
+/* One question, and what came of it. */
+typedef struct exact_question {
+    tn__search_order order;
+    uint64_t capacity, node_limit, nodes;
+    tn__search_outcome outcome;
+    bool asked;
+    uint64_t *found; /* [input.count], offsets in units */
+} exact_question;
 
 typedef struct exact_state {
     tn_run *run;
@@ -34,11 +59,17 @@ typedef struct exact_state {
     tn__search_piece *pieces;
     tn__search_conflict *conflicts;
     uint32_t *ids; /* [input.count], the run's number of a body of the search */
-    tn__search *search;
-    uint64_t *found;    /* [input.count], offsets in units */
     uint64_t *offsets;  /* [run count], bytes */
     uint64_t unit;      /* bytes */
     uint64_t low, high; /* units: no plan below low; the best plan is high */
+    /* the batch in hand */
+    exact_question questions[EXACT_QUESTIONS];
+    uint32_t next; /* question to take up */
+    pthread_mutex_t lock;
+    tn__search *searches[EXACT_THREADS_MAX]; /* one per thread, made when first needed */
+    /* turns so far, and the nodes they took */
+    uint32_t plain_turns, shuffled_turns;
+    uint64_t plain_nodes, shuffled_nodes;
 } exact_state;
 
 /* --- the problem in units, with its conflicts --- */
@@ -164,67 +195,132 @@ static bool exact_prepare(exact_state *exact) {
     exact->bodies = tn__run_scratch(run, n, sizeof *exact->bodies);
     exact->pieces = tn__run_scratch(run, pieces, sizeof *exact->pieces);
     exact->ids = tn__run_scratch(run, n, sizeof *exact->ids);
-    exact->found = tn__run_scratch(run, n, sizeof *exact->found);
     exact->offsets = tn__run_scratch(run, n, sizeof *exact->offsets);
-    if (!exact->bodies || !exact->pieces || !exact->ids || !exact->found || !exact->offsets)
-        return false;
+    uint64_t *found = tn__run_scratch(run, (size_t)n * EXACT_QUESTIONS, sizeof *found);
+    if (!exact->bodies || !exact->pieces || !exact->ids || !exact->offsets || !found) return false;
+    for (size_t i = 0; i < EXACT_QUESTIONS; i++) exact->questions[i].found = found + i * n;
     exact->unit = exact_unit(run);
     exact_fill(exact);
     if (!exact_find_conflicts(exact)) return false;
-    exact->search = tn__search_create(tn__run_context(run), &exact->input);
+    exact->searches[0] = tn__search_create(tn__run_context(run), &exact->input);
     exact->low = (tn__run_lower_bound(run) + exact->unit - 1) / exact->unit;
     exact->high = (tn__run_best(run) + exact->unit - 1) / exact->unit;
-    return exact->search != NULL;
+    return exact->searches[0] != NULL;
 }
 
 /* --- asking --- */
 
-static bool exact_go_on(void *self) {
-    exact_state *exact = self;
-    return tn__run_work(exact->run, TN__SEARCH_POLL) == TN_OK;
+static bool exact_go_on(void *self) { return tn__run_goes_on(self); }
+static bool exact_go_on_elsewhere(void *self) { return !tn__run_is_over(self); }
+
+/* Answers questions of the batch until none is left. A question at or above a capacity that an
+ * earlier one has filled, or below one that is proved too low, need not be asked. */
+static void exact_work(exact_state *exact, tn__search *search, tn__search_poll poll) {
+    for (;;) {
+        pthread_mutex_lock(&exact->lock);
+        uint32_t index = exact->next;
+        exact_question *question = index < EXACT_QUESTIONS ? &exact->questions[index] : NULL;
+        bool needed = true;
+        for (uint32_t i = 0; i < index && question != NULL; i++) {
+            const exact_question *before = &exact->questions[i];
+            if (!before->asked) continue;
+            if (before->outcome == TN__SEARCH_FOUND && question->capacity >= before->capacity)
+                needed = false;
+            if (before->outcome == TN__SEARCH_NONE && exact->input.complete &&
+                question->capacity <= before->capacity)
+                needed = false;
+        }
+        if (question != NULL) exact->next++;
+        pthread_mutex_unlock(&exact->lock);
+        if (question == NULL) return;
+        if (!needed) continue;
+        uint64_t nodes;
+        tn__search_outcome outcome =
+            tn__search_decide(search, question->order, question->capacity, question->node_limit,
+                              poll, question->found, &nodes);
+        pthread_mutex_lock(&exact->lock);
+        question->nodes = nodes;
+        question->outcome = outcome;
+        question->asked = true;
+        pthread_mutex_unlock(&exact->lock);
+        if (!poll.go_on(poll.self)) return;
+    }
 }
 
-static void exact_keep(exact_state *exact) {
+typedef struct exact_helper {
+    exact_state *exact;
+    tn__search *search;
+    pthread_t thread;
+} exact_helper;
+
+static void *exact_help(void *argument) {
+    exact_helper *helper = argument;
+    exact_work(helper->exact, helper->search,
+               (tn__search_poll){exact_go_on_elsewhere, helper->exact->run});
+    return NULL;
+}
+
+/* Asks the batch on as many threads as there are; a thread that cannot be had is not needed. */
+static void exact_ask(exact_state *exact) {
+    exact_helper helpers[EXACT_THREADS_MAX];
+    uint32_t threads = tn__run_threads(exact->run), started = 0;
+    uint64_t nodes = 0;
+    for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
+        exact->questions[i].asked = false;
+        nodes = tn__add_sat(nodes, exact->questions[i].node_limit);
+    }
+    exact->next = 0;
+    if (threads > EXACT_QUESTIONS) threads = EXACT_QUESTIONS;
+    if (nodes < EXACT_ALONE) threads = 1;
+    for (uint32_t i = 1; i < threads; i++) {
+        tn__search **search = &exact->searches[i];
+        if (*search == NULL)
+            *search = tn__search_create(tn__run_context(exact->run), &exact->input);
+        helpers[started] = (exact_helper){.exact = exact, .search = *search};
+        if (*search == NULL ||
+            pthread_create(&helpers[started].thread, NULL, exact_help, &helpers[started]) != 0)
+            break;
+        started++;
+    }
+    exact_work(exact, exact->searches[0], (tn__search_poll){exact_go_on, exact->run});
+    for (uint32_t i = 0; i < started; i++) pthread_join(helpers[i].thread, NULL);
+}
+
+static void exact_keep(exact_state *exact, const uint64_t *found) {
     for (uint32_t i = 0; i < tn__run_count(exact->run); i++) exact->offsets[i] = 0;
     for (uint32_t i = 0; i < tn__run_count(exact->run); i++)
         if (tn__run_pinned(exact->run, i)) exact->offsets[i] = tn__run_offset(exact->run, i);
     for (uint32_t i = 0; i < exact->input.count; i++)
-        exact->offsets[exact->ids[i]] = exact->found[i] * exact->unit;
+        exact->offsets[exact->ids[i]] = found[i] * exact->unit;
     tn__run_keep_offsets(exact->run, exact->offsets);
     exact->high = (tn__run_best(exact->run) + exact->unit - 1) / exact->unit;
 }
 
-/* One question. E_STOPPED when a limit of the run came; otherwise *better tells of a new plan. */
-static tn_status exact_ask(exact_state *exact, tn__search_order order, uint64_t capacity,
-                           uint64_t node_limit, bool *better) {
-    uint64_t nodes;
-    tn__search_poll poll = {exact_go_on, exact};
-    tn__search_outcome outcome =
-        tn__search_decide(exact->search, order, capacity, node_limit, poll, exact->found, &nodes);
-    *better = outcome == TN__SEARCH_FOUND;
-    if (outcome == TN__SEARCH_FOUND) exact_keep(exact);
-    if (outcome == TN__SEARCH_NONE && exact->input.complete) {
-        if (capacity + 1 > exact->low) exact->low = capacity + 1;
-        tn__run_raise_bound(exact->run, exact->low * exact->unit);
+/* Takes the answers in order, as if they had been asked one by one; *nodes: of all that count. */
+static tn_status exact_take(exact_state *exact, uint64_t *nodes) {
+    *nodes = 0;
+    for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
+        const exact_question *question = &exact->questions[i];
+        if (!question->asked || question->capacity >= exact->high ||
+            question->capacity < exact->low)
+            continue;
+        TN_TRY(tn__run_work(exact->run, question->nodes)); /* over the limit: it does not count */
+        *nodes += question->nodes;
+        if (question->outcome == TN__SEARCH_NO_MEMORY) return TN_E_STOPPED;
+        if (question->outcome == TN__SEARCH_FOUND) exact_keep(exact, question->found);
+        if (question->outcome == TN__SEARCH_NONE && exact->input.complete) {
+            exact->low = question->capacity + 1;
+            tn__run_raise_bound(exact->run, exact->low * exact->unit);
+        }
     }
-    if (outcome == TN__SEARCH_NO_MEMORY) return TN_E_STOPPED; /* the best plan so far stands */
-    return tn__run_work(exact->run, nodes % TN__SEARCH_POLL);
+    return TN_OK;
 }
 
-/* The capacities of a round, all in [low, high): the bound, then steps towards the best plan,
- * denser as they come near it. */
-static uint32_t exact_capacities(const exact_state *exact, uint64_t capacities[EXACT_CAPACITIES]) {
-    uint64_t last = exact->high - 1 - exact->low; /* from low to the capacity just below high */
-    uint32_t count = 1;
-    capacities[0] = exact->low;
-    if (tn__run_has_capacity(exact->run))
-        capacities[0] = tn__run_capacity(exact->run) / exact->unit;
-    for (uint32_t i = 1; i < EXACT_CAPACITIES && !tn__run_has_capacity(exact->run); i++) {
-        uint64_t step = i + 1 < EXACT_CAPACITIES ? last >> i : 0; /* 1/2, 1/4, ... 1/32, 0 */
-        uint64_t capacity = exact->low + last - step;
-        if (capacity > capacities[count - 1]) capacities[count++] = capacity;
-    }
-    return count;
+/* --- what to ask --- */
+
+static uint64_t exact_wanted(const exact_state *exact) {
+    return tn__run_has_capacity(exact->run) ? tn__run_capacity(exact->run) / exact->unit
+                                            : exact->low;
 }
 
 static bool exact_is_done(const exact_state *exact) {
@@ -234,35 +330,72 @@ static bool exact_is_done(const exact_state *exact) {
     return exact->high <= capacity || exact->low > capacity;
 }
 
-static tn_status exact_round(exact_state *exact, uint32_t round) {
-    uint64_t limit = (uint64_t)2 * (exact->input.count + 8) << (round < 40 ? round : 40);
-    uint64_t seed = round % 2 == 0 ? 0 : tn__run_seed(exact->run) * 1000 + round;
-    for (uint32_t turn = 0; turn < EXACT_CAPACITIES; turn++) {
-        for (size_t i = 0; i < EXACT_ORDERS && !exact_is_done(exact); i++) {
-            uint64_t capacities[EXACT_CAPACITIES];
-            uint32_t count = exact_capacities(exact, capacities);
-            bool better;
-            if (turn >= count) return TN_OK;
-            TN_TRY(exact_ask(exact, (tn__search_order){exact_orders[i], seed, 2}, capacities[turn],
-                             limit, &better));
-        }
+static void exact_plain_turn(exact_state *exact) {
+    uint32_t turn = exact->plain_turns++;
+    uint64_t limit = (uint64_t)2 * (exact->input.count + 8)
+                     << (turn < EXACT_DOUBLINGS_MAX ? turn : EXACT_DOUBLINGS_MAX);
+    for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
+        exact_question *question = &exact->questions[i];
+        question->order = (tn__search_order){.keys = exact_orders[i % EXACT_ORDERS],
+                                             .width = exact_widths[i / EXACT_ORDERS]};
+        question->capacity = exact_wanted(exact);
+        question->node_limit = limit;
     }
-    return TN_OK;
+}
+
+static void exact_shuffled_turn(exact_state *exact) {
+    uint32_t turn = exact->shuffled_turns++;
+    uint32_t windows = EXACT_COUNT(exact_windows), doublings = turn % 3 + turn / 64;
+    if (doublings > EXACT_DOUBLINGS_MAX) doublings = EXACT_DOUBLINGS_MAX;
+    tn__random random = {.state = tn__run_seed(exact->run) * 0x9e3779b97f4a7c15u + turn};
+    for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
+        exact_question *question = &exact->questions[i];
+        uint64_t above = tn__random_below(&random, exact->high - exact->low);
+        question->order = (tn__search_order){.keys = exact_orders[i % EXACT_ORDERS],
+                                             .seed = tn__random_next(&random),
+                                             .window = exact_windows[turn % windows],
+                                             .width = exact_widths[i / EXACT_ORDERS]};
+        bool given = tn__run_has_capacity(exact->run);
+        question->capacity = given ? exact_wanted(exact) : exact->low + above;
+        question->node_limit = (uint64_t)(4 * (exact->input.count + 8)) << doublings;
+    }
+}
+
+static tn_status exact_turn(exact_state *exact) {
+    bool plain = exact->plain_nodes <= exact->shuffled_nodes;
+    uint64_t nodes, left = tn__run_work_left(exact->run);
+    if (plain)
+        exact_plain_turn(exact);
+    else
+        exact_shuffled_turn(exact);
+    for (uint32_t i = 0; i < EXACT_QUESTIONS; i++)
+        if (exact->questions[i].node_limit > left) exact->questions[i].node_limit = left;
+    exact_ask(exact);
+    tn_status status = exact_take(exact, &nodes);
+    *(plain ? &exact->plain_nodes : &exact->shuffled_nodes) += nodes;
+    return status;
+}
+
+/* Without a complete search there is no end by itself. */
+static bool exact_gives_up(const exact_state *exact) {
+    return !exact->input.complete && exact->shuffled_nodes >=
+           (uint64_t)EXACT_NODES_WITHOUT_PROOF * exact->input.count;
 }
 
 static tn_status exact_solve(tn_run *run) {
-    exact_state exact = {.run = run};
     TN_TRY(tn__run_quick_portfolio(run));
-    tn_status status = TN_OK;
     bool fits = tn__run_best(run) <= tn__run_capacity(run) && tn__run_has_capacity(run);
     if (fits || tn__run_best(run) <= tn__run_lower_bound(run)) return TN_OK;
-    if (exact_prepare(&exact)) {
-        uint32_t rounds = exact.input.complete ? EXACT_ROUNDS : EXACT_ROUNDS_WITHOUT_PROOF;
-        for (uint32_t round = 0; round < rounds && status == TN_OK && !exact_is_done(&exact);
-             round++)
-            status = exact_round(&exact, round);
-    }
-    tn__search_destroy(exact.search);
+    exact_state *exact = tn__run_scratch(run, 1, sizeof *exact);
+    if (exact == NULL) return TN_OK; /* the quick plan stands */
+    exact->run = run;
+    tn_status status = TN_OK;
+    pthread_mutex_init(&exact->lock, NULL);
+    if (exact_prepare(exact))
+        while (status == TN_OK && !exact_is_done(exact) && !exact_gives_up(exact))
+            status = exact_turn(exact);
+    for (uint32_t i = 0; i < EXACT_THREADS_MAX; i++) tn__search_destroy(exact->searches[i]);
+    pthread_mutex_destroy(&exact->lock);
     return status;
 }
 
