@@ -32,6 +32,8 @@
 #include <stdlib.h>
 
 #define SEARCH_MEMORY_BITS 14u /* failed parts remembered: 2^14 of 16 bytes */
+#define SEARCH_ENTRIES_MAX ((size_t)1 << 25) /* bodies times the slots they live in */
+#define SEARCH_NEVER (UINT64_MAX / 2)        /* earliest of a body that is placed */
 #define SEARCH_PASSES 16u      /* of the rule `latest` per node: to stop early loses only strength */
 
 typedef struct search_undo { /* `*place` was `value` */
@@ -57,6 +59,17 @@ typedef struct search_frame {
     uint64_t key[2];
 } search_frame;
 
+/* Bytes from `lo` up of a body, in a slot. */
+typedef struct search_entry {
+    uint32_t id;
+    uint64_t lo;
+} search_entry;
+
+/* Two entries of a slot that could start low enough when last asked. */
+typedef struct search_watch {
+    uint32_t entry[2];
+} search_watch;
+
 typedef struct search_failure {
     uint64_t key[2];
 } search_failure;
@@ -74,9 +87,11 @@ struct tn__search {
     uint64_t *top_total, *zobrist, *shuffle;
     /* by slot; bridges: unplaced bodies across slot | slot + 1 */
     uint64_t *total, *bridges;
-    uint64_t *lowest, *second; /* the two lowest starts of unplaced bytes in the node in hand */
-    uint32_t *holder, *raised; /* whose the lowest is; a list of bodies that got a latest start */
-    uint32_t *fillers;         /* bodies that may start at the floor */
+    uint32_t *slot_first;   /* [slots + 1], into entries: who lives in a slot */
+    search_watch *watches;
+    uint32_t *raised;       /* a list of bodies that got a latest start */
+    search_entry *entries;
+    size_t entry_count;
     /* growing stacks */
     search_frame *frames;
     search_undo *undo;
@@ -103,14 +118,24 @@ static uint64_t search_align(uint64_t offset, uint64_t alignment) {
     return over == 0 ? offset : offset + (alignment - over);
 }
 
+static int search_conflict_order(const void *a, const void *b) {
+    const tn__search_conflict *x = a, *y = b;
+    if (x->below != y->below) return x->below < y->below ? -1 : 1;
+    return (x->other > y->other) - (x->other < y->other);
+}
+
+void tn__search_sort(tn__search_conflict *conflicts, uint32_t count) {
+    if (count > 1) qsort(conflicts, count, sizeof *conflicts, search_conflict_order);
+}
+
 /* --- state --- */
 
 /* clang-format off */
 #define SEARCH_ARRAYS(X, n, slots)                                                                 \
     X(minimum, n) X(offset, n) X(earliest, n) X(latest, n) X(rank, n) X(twin, n) X(list, n)        \
     X(placed, n) X(top_total, n) X(zobrist, n) X(shuffle, n)                                       \
-    X(total, slots) X(bridges, slots) X(lowest, slots) X(second, slots) X(holder, slots)           \
-    X(raised, slots) X(fillers, slots)                                                             \
+    X(total, slots) X(bridges, slots) X(watches, slots) X(raised, slots)                           \
+    X(slot_first, (slots) + 1)                                                                     \
     X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
 /* clang-format on */
 
@@ -122,6 +147,7 @@ void tn__search_destroy(tn__search *search) {
     tn__free(&context, search->field, ((room) ? (room) : 1) * sizeof *search->field);
     SEARCH_ARRAYS(TN_X, n, slots)
 #undef TN_X
+    tn__free(&context, search->entries, search->entry_count * sizeof *search->entries);
     tn__free(&context, search->frames, search->frame_room * sizeof *search->frames);
     tn__free(&context, search->undo, search->undo_room * sizeof *search->undo);
     tn__free(&context, search->scratch, search->scratch_room * sizeof *search->scratch);
@@ -136,6 +162,32 @@ static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) 
     return p->first == q->first && p->last == q->last && p->lo == q->lo && p->hi == q->hi &&
            a->size == b->size && a->alignment == b->alignment && a->pin == TN__SEARCH_FREE &&
            b->pin == TN__SEARCH_FREE;
+}
+
+/* Who lives in which slot: counted, then filled in. */
+static bool search_list_slots(tn__search *search) {
+    const tn__search_input *input = search->input;
+    uint32_t *first = search->slot_first, piece_count = 0;
+    for (uint32_t i = 0; i < input->count; i++) piece_count += input->bodies[i].piece_count;
+    for (uint32_t k = 0; k < piece_count; k++) {
+        search->entry_count += input->pieces[k].last - input->pieces[k].first;
+        for (uint32_t slot = input->pieces[k].first; slot < input->pieces[k].last; slot++)
+            first[slot + 1]++;
+    }
+    if (search->entry_count > SEARCH_ENTRIES_MAX) search->entry_count = 0;
+    search->entries =
+        tn__alloc_array(&search->context, search->entry_count, sizeof *search->entries);
+    if (search->entry_count == 0 || search->entries == NULL) return piece_count == 0;
+    for (uint32_t slot = 0; slot < input->slot_count; slot++) first[slot + 1] += first[slot];
+    for (uint32_t i = 0; i < input->count; i++) {
+        const tn__search_piece *pieces = input->pieces + input->bodies[i].piece_first;
+        for (uint32_t k = 0; k < input->bodies[i].piece_count; k++)
+            for (uint32_t slot = pieces[k].first; slot < pieces[k].last; slot++)
+                search->entries[first[slot]++] = (search_entry){i, pieces[k].lo};
+    }
+    for (uint32_t slot = input->slot_count; slot > 0; slot--) first[slot] = first[slot - 1];
+    first[0] = 0;
+    return true;
 }
 
 /* What does not change between searches: random keys, twins. */
@@ -166,7 +218,7 @@ tn__search *tn__search_create(const tn_context *context, const tn__search_input 
     all = all && search->field != NULL;
     SEARCH_ARRAYS(TN_X, n, slots)
 #undef TN_X
-    if (!all) {
+    if (!all || !search_list_slots(search)) {
         tn__search_destroy(search);
         return NULL;
     }
@@ -264,6 +316,7 @@ static uint64_t search_skipped_start(const tn__search *search, uint32_t id, uint
     uint64_t lowest = UINT64_MAX;
     for (uint32_t k = 0; k < body->conflict_count; k++) {
         uint32_t other = conflicts[k].other;
+        if (cursor + conflicts[k].below >= lowest) break; /* they ascend by `below` */
         if (search->placed[other]) continue;
         lowest =
             search_min(lowest, search_max(search->minimum[other], cursor) + conflicts[k].below);
@@ -300,45 +353,43 @@ static bool search_starts(tn__search *search, const search_frame *frame, uint64_
     return true;
 }
 
-/* lowest[], second[] and holder[] of the part's slots. */
-static void search_floors(tn__search *search, search_part part) {
-    const tn__search_input *input = search->input;
-    const uint32_t *list = search->list + part.first;
-    for (uint32_t slot = part.from; slot < part.to; slot++)
-        search->lowest[slot] = search->second[slot] = UINT64_MAX;
-    for (uint32_t i = 0; i < part.count; i++) {
-        uint32_t id = list[i];
-        const tn__search_body *body = &input->bodies[id];
-        for (uint32_t k = 0; k < body->piece_count; k++) {
-            const tn__search_piece *piece = &input->pieces[body->piece_first + k];
-            uint64_t low = search->earliest[id] + piece->lo;
-            for (uint32_t slot = piece->first; slot < piece->last; slot++) {
-                if (low < search->lowest[slot]) {
-                    search->second[slot] = search->lowest[slot];
-                    search->lowest[slot] = low;
-                    search->holder[slot] = id;
-                } else if (low < search->second[slot]) {
-                    search->second[slot] = low;
-                }
-            }
-        }
-    }
+/* The lowest bytes of an entry, in the node in hand; of a placed body: very high. */
+static uint64_t search_low(const tn__search *search, search_entry entry) {
+    return search->earliest[entry.id] + entry.lo;
+}
+
+/* Finds up to two bodies that can start low enough for a slot, and makes them its watches: as long
+ * as they can, nothing need be asked. */
+static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t highest) {
+    uint32_t first = search->slot_first[slot], last = search->slot_first[slot + 1];
+    uint32_t found = 0, *watch = search->watches[slot].entry, start = watch[0], at = start;
+    do { /* once around, from where the last look ended */
+        if (search_low(search, search->entries[at]) <= highest) watch[found++] = at;
+        if (++at == last) at = first;
+    } while (found < 2 && at != start);
+    if (found == 1) watch[1] = watch[0];
+    return found;
 }
 
 /* Totals; and bodies that alone can start low enough in some slot get a latest start. */
 static bool search_check_slots(tn__search *search, search_part part, uint32_t *raised) {
     *raised = 0;
     for (uint32_t slot = part.from; slot < part.to; slot++) {
-        uint64_t total = search->total[slot], floor = search->lowest[slot];
+        uint64_t total = search->total[slot];
         if (total == 0) continue;
-        if (floor > search->capacity || total > search->capacity - floor) return false;
+        if (total > search->capacity) return false;
         uint64_t highest = search->capacity - total; /* the lowest bytes begin here or below */
-        if (search->second[slot] <= highest) continue;
-        uint32_t id = search->holder[slot];
-        uint64_t latest = highest - (floor - search->earliest[id]);
-        if (latest >= search->latest[id]) continue;
-        search->latest[id] = latest;
-        search->raised[(*raised)++] = id;
+        const uint32_t *watch = search->watches[slot].entry;
+        if (watch[0] != watch[1] && search_low(search, search->entries[watch[0]]) <= highest &&
+            search_low(search, search->entries[watch[1]]) <= highest)
+            continue;
+        uint32_t found = search_find_watches(search, slot, highest);
+        if (found == 0) return false;
+        if (found == 2) continue;
+        search_entry only = search->entries[watch[0]];
+        if (highest - only.lo >= search->latest[only.id]) continue;
+        search->latest[only.id] = highest - only.lo;
+        search->raised[(*raised)++] = only.id;
     }
     return true;
 }
@@ -361,7 +412,7 @@ static bool search_lift(tn__search *search, uint32_t id, bool *changed) {
     return true;
 }
 
-/* What every completion keeps: fills earliest, latest and the floors of the part's slots; false when
+/* What every completion keeps: fills earliest and latest of the part's bodies; false when
  * some body or slot cannot do within the capacity. *most: largest total. */
 static bool search_bound(tn__search *search, const search_frame *frame, uint64_t *dominated,
                          uint64_t *most) {
@@ -370,13 +421,11 @@ static bool search_bound(tn__search *search, const search_frame *frame, uint64_t
     bool changed = true;
     for (uint32_t pass = 0; pass < SEARCH_PASSES && changed; pass++) {
         uint32_t raised;
-        search_floors(search, part);
         if (!search_check_slots(search, part, &raised)) return false;
         changed = false;
         for (uint32_t i = 0; i < raised; i++)
             if (!search_lift(search, search->raised[i], &changed)) return false;
     }
-    if (changed) search_floors(search, part);
     *most = 0;
     for (uint32_t slot = part.from; slot < part.to; slot++)
         *most = search_max(*most, search->total[slot]);
@@ -403,13 +452,7 @@ static search_failure *search_memory(const tn__search *search, const search_fram
     return &search->failures[frame->key[0] >> (64 - SEARCH_MEMORY_BITS)];
 }
 
-#define SEARCH_NO_FLOOR UINT32_MAX /* in fillers[]: this slot is not asked */
-
-static bool search_at_floor(const tn__search *search, uint32_t id, const tn__search_piece *piece,
-                            uint32_t slot) {
-    return search->fillers[slot] != SEARCH_NO_FLOOR &&
-           search->earliest[id] + piece->lo == search->lowest[slot];
-}
+#define SEARCH_NO_FLOOR UINT32_MAX
 
 /* Can the body be placed now, and nothing that is still to come lie below it? */
 static bool search_is_ready(const tn__search *search, uint32_t id) {
@@ -425,38 +468,36 @@ static bool search_is_ready(const tn__search *search, uint32_t id) {
     return true;
 }
 
-/* Counts a body into the slots whose floor it could fill; one that is not ready rules them out. */
-static void search_count_filler(tn__search *search, uint32_t id) {
-    const tn__search_body *body = &search->input->bodies[id];
-    bool asked = false, ready = false;
-    for (uint32_t k = 0; k < body->piece_count; k++) {
-        const tn__search_piece *piece = &search->input->pieces[body->piece_first + k];
-        for (uint32_t slot = piece->first; slot < piece->last; slot++) {
-            if (!search_at_floor(search, id, piece, slot)) continue;
-            if (!asked) ready = search_is_ready(search, id);
-            asked = true;
-            search->fillers[slot] = ready ? search->fillers[slot] + 1 : SEARCH_NO_FLOOR;
-        }
+/* How many bodies can fill the floor of a slot; UINT32_MAX: too many, or it has slack, or the answer
+ * is not theirs alone. */
+static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t highest) {
+    uint32_t count = 0, last = search->slot_first[slot + 1];
+    for (uint32_t at = search->slot_first[slot]; at < last; at++) {
+        uint64_t low = search_low(search, search->entries[at]);
+        if (low > highest) continue;
+        if (low == highest && ++count <= search->width) continue;
+        if (low < highest) search->watches[slot].entry[0] = at; /* the next look is short */
+        return UINT32_MAX;
     }
+    for (uint32_t at = search->slot_first[slot]; at < last; at++)
+        if (search_low(search, search->entries[at]) == highest &&
+            !search_is_ready(search, search->entries[at].id))
+            return UINT32_MAX;
+    return count;
 }
 
 /* The slot without slack that the fewest bodies can fill, at most `width` of them. */
 static uint32_t search_narrowest(tn__search *search, search_part part) {
-    bool any = false;
-    for (uint32_t slot = part.from; slot < part.to; slot++) {
-        uint64_t total = search->total[slot];
-        bool full = total > 0 && search->lowest[slot] == search->capacity - total;
-        search->fillers[slot] = full ? 0 : SEARCH_NO_FLOOR;
-        any = any || full;
-    }
-    uint32_t best = SEARCH_NO_FLOOR, fewest = search->width;
-    for (uint32_t i = 0; i < part.count && any; i++)
-        search_count_filler(search, search->list[part.first + i]);
-    for (uint32_t slot = part.from; slot < part.to && any; slot++) {
-        if (search->fillers[slot] > fewest || (best != SEARCH_NO_FLOOR && //
-                                               search->fillers[slot] == fewest))
+    uint32_t best = SEARCH_NO_FLOOR, fewest = UINT32_MAX;
+    for (uint32_t slot = part.from; slot < part.to && fewest > 1; slot++) {
+        uint64_t total = search->total[slot], highest = search->capacity - total;
+        const uint32_t *watch = search->watches[slot].entry;
+        if (total == 0 || search_low(search, search->entries[watch[0]]) < highest ||
+            search_low(search, search->entries[watch[1]]) < highest)
             continue;
-        fewest = search->fillers[slot];
+        uint32_t count = search_count_fillers(search, slot, highest);
+        if (count >= fewest) continue;
+        fewest = count;
         best = slot;
     }
     return best;
@@ -464,10 +505,11 @@ static uint32_t search_narrowest(tn__search *search, search_part part) {
 
 static bool search_fills(const tn__search *search, uint32_t id, uint32_t floor) {
     const tn__search_body *body = &search->input->bodies[id];
+    uint64_t highest = search->capacity - search->total[floor];
     for (uint32_t k = 0; k < body->piece_count; k++) {
         const tn__search_piece *piece = &search->input->pieces[body->piece_first + k];
         if (piece->first <= floor && floor < piece->last &&
-            search_at_floor(search, id, piece, floor))
+            search->earliest[id] + piece->lo == highest)
             return true;
     }
     return false;
@@ -530,6 +572,7 @@ static bool search_place(tn__search *search, search_frame *frame, uint32_t id) {
         return false;
     search->placed[id] = 1;
     search->offset[id] = offset;
+    search->earliest[id] = SEARCH_NEVER;
     frame->lifted = false;
     for (uint32_t k = 0; k < body->piece_count; k++) {
         const tn__search_piece *piece = &input->pieces[body->piece_first + k];
@@ -718,8 +761,10 @@ static void search_reset(tn__search *search) {
     search->frame_count = search->undo_count = search->scratch_count = search->part_count = 0;
     search->out_of_memory = false;
     search->generation += 0x9e3779b97f4a7c15u; /* older failures are no longer recognised */
-    for (uint32_t slot = 0; slot < input->slot_count; slot++)
+    for (uint32_t slot = 0; slot < input->slot_count; slot++) {
         search->total[slot] = search->bridges[slot] = 0;
+        search->watches[slot] = (search_watch){{search->slot_first[slot], search->slot_first[slot]}};
+    }
     for (uint32_t id = 0; id < input->count; id++) {
         const tn__search_body *body = &input->bodies[id];
         search->minimum[id] = body->pin == TN__SEARCH_FREE ? 0 : body->pin;

@@ -11,7 +11,8 @@
 #include "base/base.h"
 
 /* Two bodies that meet in time: `other` starts at least `above` after this one's start, or this one
- * starts at least `below` after the start of `other`. Every conflict stands in both lists. */
+ * starts at least `below` after the start of `other`. Every conflict stands in both lists; a list
+ * ascends by `below`, see tn__search_sort. */
 typedef struct tn__search_conflict {
     uint32_t other;
     uint64_t above, below;
@@ -70,6 +71,9 @@ typedef struct tn__search_poll {
     bool (*go_on)(void *self);
     void *self;
 } tn__search_poll;
+
+/* Brings a body's conflicts into the order that a search relies on. */
+void tn__search_sort(tn__search_conflict *conflicts, uint32_t count);
 
 typedef struct tn__search tn__search;
 

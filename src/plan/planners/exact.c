@@ -7,7 +7,7 @@
  * work evenly:
  *
  *   plain      the lower bound, or the capacity that the caller gave, in each of a few static
- *              orders, under a limit of nodes that doubles from turn to turn. On real networks the
+ *              orders, under a limit of nodes that grows fourfold from turn to turn. On real networks the
  *              first turn is the answer. One that is searched through is a proof and raises the bound.
  *   shuffled   a capacity drawn between the bound and the best plan, an order with neighbours
  *              swapped, and a small limit. Their luck is what brings the height down where the
@@ -42,6 +42,7 @@ static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
 #define EXACT_ORDERS EXACT_COUNT(exact_orders)
 #define EXACT_QUESTIONS (EXACT_ORDERS * EXACT_COUNT(exact_widths))
 #define EXACT_DOUBLINGS_MAX 40u
+#define EXACT_SHUFFLED_SHARE 3u /* nodes of shuffled questions per node of a plain one */
 
 /* One question, and what came of it. */
 typedef struct exact_question {
@@ -70,6 +71,7 @@ typedef struct exact_state {
     /* turns so far, and the nodes they took */
     uint32_t plain_turns, shuffled_turns;
     uint64_t plain_nodes, shuffled_nodes;
+    tn__search_order lucky; /* of the last plan found: every second turn is its */
 } exact_state;
 
 /* --- the problem in units, with its conflicts --- */
@@ -142,6 +144,8 @@ static bool exact_find_conflicts(exact_state *exact) {
                 }
             }
             body->conflict_count = (uint32_t)(at - body->conflict_first);
+            if (pass > 0)
+                tn__search_sort(exact->conflicts + body->conflict_first, body->conflict_count);
         }
         if (pass > 0) continue;
         total = at;
@@ -304,10 +308,15 @@ static tn_status exact_take(exact_state *exact, uint64_t *nodes) {
         if (!question->asked || question->capacity >= exact->high ||
             question->capacity < exact->low)
             continue;
-        TN_TRY(tn__run_work(exact->run, question->nodes)); /* over the limit: it does not count */
+        uint64_t left = tn__run_work_left(exact->run);
+        bool over = question->nodes > left; /* then it does not count */
+        TN_TRY(tn__run_work(exact->run, over ? left + 1 : question->nodes));
         *nodes += question->nodes;
         if (question->outcome == TN__SEARCH_NO_MEMORY) return TN_E_STOPPED;
-        if (question->outcome == TN__SEARCH_FOUND) exact_keep(exact, question->found);
+        if (question->outcome == TN__SEARCH_FOUND) {
+            exact_keep(exact, question->found);
+            exact->lucky = question->order;
+        }
         if (question->outcome == TN__SEARCH_NONE && exact->input.complete) {
             exact->low = question->capacity + 1;
             tn__run_raise_bound(exact->run, exact->low * exact->unit);
@@ -333,7 +342,7 @@ static bool exact_is_done(const exact_state *exact) {
 static void exact_plain_turn(exact_state *exact) {
     uint32_t turn = exact->plain_turns++;
     uint64_t limit = (uint64_t)2 * (exact->input.count + 8)
-                     << (turn < EXACT_DOUBLINGS_MAX ? turn : EXACT_DOUBLINGS_MAX);
+                     << (turn < EXACT_DOUBLINGS_MAX / 2 ? 2 * turn : EXACT_DOUBLINGS_MAX);
     for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
         exact_question *question = &exact->questions[i];
         question->order = (tn__search_order){.keys = exact_orders[i % EXACT_ORDERS],
@@ -350,11 +359,14 @@ static void exact_shuffled_turn(exact_state *exact) {
     tn__random random = {.state = tn__run_seed(exact->run) * 0x9e3779b97f4a7c15u + turn};
     for (uint32_t i = 0; i < EXACT_QUESTIONS; i++) {
         exact_question *question = &exact->questions[i];
-        uint64_t above = tn__random_below(&random, exact->high - exact->low);
+        uint64_t gap = exact->high - exact->low; /* two draws: seldom near either end */
+        uint64_t above = (tn__random_below(&random, gap) + tn__random_below(&random, gap)) / 2;
+        bool lucky = turn % 2 == 1 && exact->lucky.keys != NULL;
         question->order = (tn__search_order){.keys = exact_orders[i % EXACT_ORDERS],
-                                             .seed = tn__random_next(&random),
-                                             .window = exact_windows[turn % windows],
                                              .width = exact_widths[i / EXACT_ORDERS]};
+        if (lucky) question->order = exact->lucky;
+        question->order.seed = tn__random_next(&random);
+        question->order.window = exact_windows[lucky ? i % windows : turn / 2 % windows];
         bool given = tn__run_has_capacity(exact->run);
         question->capacity = given ? exact_wanted(exact) : exact->low + above;
         question->node_limit = (uint64_t)(4 * (exact->input.count + 8)) << doublings;
@@ -362,7 +374,7 @@ static void exact_shuffled_turn(exact_state *exact) {
 }
 
 static tn_status exact_turn(exact_state *exact) {
-    bool plain = exact->plain_nodes <= exact->shuffled_nodes;
+    bool plain = EXACT_SHUFFLED_SHARE * exact->plain_nodes <= exact->shuffled_nodes;
     uint64_t nodes, left = tn__run_work_left(exact->run);
     if (plain)
         exact_plain_turn(exact);
