@@ -23,18 +23,18 @@
  *
  * Cost: a node is linear in its part's bodies and their slots. Explicit stack, undo log.
  * Source: Moffitt, MiniMalloc: a lightweight memory allocator for hardware-accelerated machine
- * learning, ASPLOS 2023 (canonical, dominance, totals, hatless, components, orders). Ours: latest (as
- * in job-shop scheduling: a slot is a machine, bytes are its time), floors, skipped, memory; twins
- * after OmniMalloc's symmetry rule.
+ * learning, ASPLOS 2023 (canonical, dominance, totals, hatless, components, orders). Ours: latest
+ * (as in job-shop scheduling: a slot is a machine, bytes are its time), floors, skipped, memory;
+ * twins after OmniMalloc's symmetry rule.
  */
 #include "plan/search.h"
 
 #include <stdlib.h>
 
-#define SEARCH_MEMORY_BITS 14u /* failed parts remembered: 2^14 of 16 bytes */
+#define SEARCH_MEMORY_BITS 14u               /* failed parts remembered: 2^14 of 16 bytes */
 #define SEARCH_ENTRIES_MAX ((size_t)1 << 25) /* bodies times the slots they live in */
 #define SEARCH_NEVER (UINT64_MAX / 2)        /* earliest of a body that is placed */
-#define SEARCH_PASSES 16u      /* of the rule `latest` per node: to stop early loses only strength */
+#define SEARCH_PASSES 16u /* of the rule `latest` per node: to stop early loses only strength */
 
 typedef struct search_undo { /* `*place` was `value` */
     uint64_t *place;
@@ -87,9 +87,9 @@ struct tn__search {
     uint64_t *top_total, *zobrist, *shuffle;
     /* by slot; bridges: unplaced bodies across slot | slot + 1 */
     uint64_t *total, *bridges;
-    uint32_t *slot_first;   /* [slots + 1], into entries: who lives in a slot */
+    uint32_t *slot_first; /* [slots + 1], into entries: who lives in a slot */
     search_watch *watches;
-    uint32_t *raised;       /* a list of bodies that got a latest start */
+    uint32_t *raised; /* a list of bodies that got a latest start */
     search_entry *entries;
     size_t entry_count;
     /* growing stacks */
@@ -157,7 +157,7 @@ void tn__search_destroy(tn__search *search) {
 
 static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) {
     const tn__search_body *a = &input->bodies[i], *b = &input->bodies[k];
-    if (a->piece_count != 1 || b->piece_count != 1) return false;
+    if (a->piece_count != 1 || b->piece_count != 1 || input->crosses) return false;
     const tn__search_piece *p = &input->pieces[a->piece_first], *q = &input->pieces[b->piece_first];
     return p->first == q->first && p->last == q->last && p->lo == q->lo && p->hi == q->hi &&
            a->size == b->size && a->alignment == b->alignment && a->pin == TN__SEARCH_FREE &&
@@ -468,8 +468,8 @@ static bool search_is_ready(const tn__search *search, uint32_t id) {
     return true;
 }
 
-/* How many bodies can fill the floor of a slot; UINT32_MAX: too many, or it has slack, or the answer
- * is not theirs alone. */
+/* How many bodies can fill the floor of a slot; UINT32_MAX: too many, or it has slack, or the
+ * answer is not theirs alone. */
 static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t highest) {
     uint32_t count = 0, last = search->slot_first[slot + 1];
     for (uint32_t at = search->slot_first[slot]; at < last; at++) {
@@ -763,7 +763,8 @@ static void search_reset(tn__search *search) {
     search->generation += 0x9e3779b97f4a7c15u; /* older failures are no longer recognised */
     for (uint32_t slot = 0; slot < input->slot_count; slot++) {
         search->total[slot] = search->bridges[slot] = 0;
-        search->watches[slot] = (search_watch){{search->slot_first[slot], search->slot_first[slot]}};
+        search->watches[slot] =
+            (search_watch){{search->slot_first[slot], search->slot_first[slot]}};
     }
     for (uint32_t id = 0; id < input->count; id++) {
         const tn__search_body *body = &input->bodies[id];

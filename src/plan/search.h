@@ -41,7 +41,7 @@ typedef struct tn__search_input {
     const tn__search_piece *pieces;
     const tn__search_conflict *conflicts;
     bool complete; /* every conflict is exactly "above or below": a search may prove */
-    bool crosses;  /* some conflicts are of bodies that share no slot: parts are not split */
+    bool crosses;  /* some conflicts are of bodies that share no slot: no parts, no twins */
 } tn__search_input;
 
 /* A static order of the bodies by a word of keys, each descending (MiniMalloc's letters):

@@ -7,9 +7,9 @@
  * work evenly:
  *
  *   plain      the lower bound, or the capacity that the caller gave, in each of a few static
- *              orders, under a limit of nodes that grows fourfold from turn to turn. On real networks the
- *              first turn is the answer. One that is searched through is a proof and raises the bound.
- *   shuffled   a capacity drawn between the bound and the best plan, an order with neighbours
+ *              orders, under a limit of nodes that grows fourfold from turn to turn. On real
+ * networks the first turn is the answer. One that is searched through is a proof and raises the
+ * bound. shuffled   a capacity drawn between the bound and the best plan, an order with neighbours
  *              swapped, and a small limit. Their luck is what brings the height down where the
  *              bound cannot be reached.
  *
@@ -31,7 +31,8 @@
 
 #define EXACT_BODIES_MAX 8192u
 #define EXACT_CONFLICTS_MAX ((uint64_t)1 << 24)
-#define EXACT_NODES_WITHOUT_PROOF 4000u /* per body; where nothing can be proved, to give up after */
+#define EXACT_NODES_WITHOUT_PROOF                                                                  \
+    4000u /* per body; where nothing can be proved, to give up after */
 #define EXACT_THREADS_MAX 64u
 #define EXACT_ALONE 20000u /* nodes of a batch below which threads cost more than they bring */
 
@@ -59,9 +60,10 @@ typedef struct exact_state {
     tn__search_body *bodies;
     tn__search_piece *pieces;
     tn__search_conflict *conflicts;
-    uint32_t *ids; /* [input.count], the run's number of a body of the search */
+    uint32_t *ids;      /* [input.count], the run's number of a body of the search */
     uint64_t *offsets;  /* [run count], bytes */
     uint64_t unit;      /* bytes */
+    bool streams;       /* bodies may conflict that never meet in time */
     uint64_t low, high; /* units: no plan below low; the best plan is high */
     /* the batch in hand */
     exact_question questions[EXACT_QUESTIONS];
@@ -105,16 +107,24 @@ static uint64_t exact_unit(tn_run *run) {
 
 static uint64_t exact_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* How far apart two bodies must lie, either way round; false: they never meet in time. A pair of
- * windows that do not meet at equal offsets makes the conflict more than "above or below". */
-static bool exact_conflict(exact_state *exact, const tn__search_body *a, const tn__search_body *b,
+static uint32_t exact_run_piece(const exact_state *exact, uint32_t body) {
+    return tn__run_bodies(exact->run)[exact->ids[body]].piece_first;
+}
+
+/* How far apart two bodies must lie, either way round; false: they never meet. A pair of windows
+ * that do not meet at equal offsets makes the conflict more than "above or below". */
+static bool exact_conflict(exact_state *exact, uint32_t a, uint32_t b,
                            tn__search_conflict *conflict) {
+    const tn__search_body *x = &exact->bodies[a], *y = &exact->bodies[b];
     bool meet = false;
-    for (uint32_t i = 0; i < a->piece_count; i++) {
-        const tn__search_piece *p = &exact->pieces[a->piece_first + i];
-        for (uint32_t k = 0; k < b->piece_count; k++) {
-            const tn__search_piece *q = &exact->pieces[b->piece_first + k];
-            if (p->first >= q->last || q->first >= p->last) continue;
+    for (uint32_t i = 0; i < x->piece_count; i++) {
+        const tn__search_piece *p = &exact->pieces[x->piece_first + i];
+        for (uint32_t k = 0; k < y->piece_count; k++) {
+            const tn__search_piece *q = &exact->pieces[y->piece_first + k];
+            if ((p->first >= q->last || q->first >= p->last) &&
+                (!exact->streams || !tn__run_pieces_meet(exact->run, exact_run_piece(exact, a) + i,
+                                                         exact_run_piece(exact, b) + k)))
+                continue;
             bool simple = p->hi > q->lo && q->hi > p->lo;
             if (!simple) exact->input.complete = false;
             if (p->hi > q->lo) conflict->above = exact_max(conflict->above, p->hi - q->lo);
@@ -122,12 +132,13 @@ static bool exact_conflict(exact_state *exact, const tn__search_body *a, const t
             meet = true;
         }
     }
+    if (meet && (x->first >= y->last || y->first >= x->last)) exact->input.crosses = true;
     return meet;
 }
 
 /* Two passes over all pairs: count, then fill. False: too many, or no memory. */
 static bool exact_find_conflicts(exact_state *exact) {
-    uint64_t total = 0;
+    exact->streams = tn__run_has_streams(exact->run);
     for (int pass = 0; pass < 2; pass++) {
         uint64_t at = 0;
         for (uint32_t a = 0; a < exact->input.count; a++) {
@@ -136,10 +147,11 @@ static bool exact_find_conflicts(exact_state *exact) {
             for (uint32_t b = 0; b < exact->input.count; b++) {
                 tn__search_conflict conflict = {.other = b};
                 const tn__search_body *other = &exact->bodies[b];
-                if (a == b || body->first >= other->last || other->first >= body->last) continue;
+                bool apart = body->first >= other->last || other->first >= body->last;
+                if (a == b || (apart && !exact->streams)) continue;
                 if (pass == 0) {
                     at++; /* hulls meet: at most this many */
-                } else if (exact_conflict(exact, body, other, &conflict)) {
+                } else if (exact_conflict(exact, a, b, &conflict)) {
                     exact->conflicts[at++] = conflict;
                 }
             }
@@ -148,9 +160,8 @@ static bool exact_find_conflicts(exact_state *exact) {
                 tn__search_sort(exact->conflicts + body->conflict_first, body->conflict_count);
         }
         if (pass > 0) continue;
-        total = at;
-        if (total > EXACT_CONFLICTS_MAX) return false;
-        exact->conflicts = tn__run_scratch(exact->run, (size_t)total, sizeof *exact->conflicts);
+        if (at > EXACT_CONFLICTS_MAX) return false;
+        exact->conflicts = tn__run_scratch(exact->run, (size_t)at, sizeof *exact->conflicts);
         if (exact->conflicts == NULL) return false;
     }
     exact->input.conflicts = exact->conflicts;
@@ -243,7 +254,7 @@ static void exact_work(exact_state *exact, tn__search *search, tn__search_poll p
             tn__search_decide(search, question->order, question->capacity, question->node_limit,
                               poll, question->found, &nodes);
         pthread_mutex_lock(&exact->lock);
-        question->nodes = nodes;
+        question->nodes = nodes + 1; /* to ask counts too: it may be answered before any node */
         question->outcome = outcome;
         question->asked = true;
         pthread_mutex_unlock(&exact->lock);
@@ -390,8 +401,8 @@ static tn_status exact_turn(exact_state *exact) {
 
 /* Without a complete search there is no end by itself. */
 static bool exact_gives_up(const exact_state *exact) {
-    return !exact->input.complete && exact->shuffled_nodes >=
-           (uint64_t)EXACT_NODES_WITHOUT_PROOF * exact->input.count;
+    return !exact->input.complete &&
+           exact->shuffled_nodes >= (uint64_t)EXACT_NODES_WITHOUT_PROOF * exact->input.count;
 }
 
 static tn_status exact_solve(tn_run *run) {
@@ -415,6 +426,6 @@ const tn_planner tn__planner_exact = {
     .name = "exact",
     .summary = "complete search: the lowest height, proved, or proof that none fits",
     .source = "Moffitt 2023 (MiniMalloc); ours",
-    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PINS | TN_PLANS_PIECES,
+    .features = TN_PLANS_ALL,
     .solve = exact_solve,
 };
