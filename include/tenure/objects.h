@@ -135,15 +135,22 @@ TN_API TN_CHECKED tn_status tn_reallocation_graph(const tn_edges *uses, const tn
                                                   tn_edges *reallocation, tn_error *error);
 TN_API void tn_edges_release(const tn_context *context, tn_edges *edges);
 
-/* Reads records from a CSV whose `size` column holds numbers or vectors such as 2x8 and 1x16x16x3
- * (all of one rank); other columns as tn_problem_load: id, lower, upper (or end), alignment.
+/* Reads records from a CSV whose `size` column holds vectors such as 2x8 and 1x16x16x3, all of one
+ * rank; other columns as tn_problem_load: id, lower, upper (or end), alignment.
  * records   out, [count]; release with tn_object_records_release
- * names     out, may be NULL: the ids, released with the records
- * Errors: E_IO, E_INVALID with file:line. */
+ * names     out: the ids, released with the records
+ * Errors: E_IO, E_INVALID with file:line; E_UNSUPPORTED when sizes are plain numbers: then it is a
+ * problem, see tn_problem_load and tn_problem_records. */
 TN_API TN_CHECKED tn_status tn_object_records_load(const char *path, const tn_context *context,
                                                    tn_object_record **records, char ***names,
                                                    uint32_t *count, tn_size_kind *kind,
                                                    tn_error *error);
+/* The same from memory; `name` stands in messages. */
+TN_API TN_CHECKED tn_status tn_object_records_load_memory(const char *name, const void *bytes,
+                                                          size_t size, const tn_context *context,
+                                                          tn_object_record **records, char ***names,
+                                                          uint32_t *count, tn_size_kind *kind,
+                                                          tn_error *error);
 TN_API void tn_object_records_release(const tn_context *context, tn_object_record *records,
                                       char **names, uint32_t count);
 

@@ -32,15 +32,13 @@ static const char *objects_name(const objects_job *job, uint32_t id, char number
 
 static tn_status objects_load(objects_job *job, tn_error *error) {
     cli_input *input = job->asked->input;
-    if (!cli_input_is_model(input) && tn__has_suffix(input->path, ".csv")) {
-        tn_status status = tn_object_records_load(input->path, NULL, &job->records, &job->names,
-                                                  &job->count, &job->kind, error);
-        for (uint32_t i = 0; status == TN_OK && i < job->count; i++)
-            if (job->records[i].alignment < input->alignment)
-                job->records[i].alignment = input->alignment;
-        return status;
-    }
-    tn_status status = cli_input_load(input, error);
+    tn_status status = TN_E_UNSUPPORTED;
+    if (!cli_input_is_model(input) && tn__has_suffix(input->path, ".csv"))
+        status = tn_object_records_load(input->path, NULL, &job->records, &job->names, &job->count,
+                                        &job->kind, error);
+    if (status != TN_E_UNSUPPORTED) return status;
+    *error = (tn_error){.status = TN_OK};
+    status = cli_input_load(input, error);
     if (status != TN_OK) return status;
     job->count = tn_problem_count(input->problem);
     job->records = tn__alloc_array(NULL, job->count, sizeof *job->records);

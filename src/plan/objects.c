@@ -370,7 +370,7 @@ tn_status tn_problem_records(const tn_problem *problem, tn_object_record *record
                       (body->pieces[0].lo == 0 && body->pieces[0].hi == body->size));
         const char *what = !whole                         ? "has pieces or windows"
                            : body->flags & TN_BODY_PINNED ? "is pinned"
-                           : body->bank != 0              ? "is in a bank of its own"
+                           : problem->bank_count > 1      ? "is in one of several banks"
                            : body->flags & TN_BODY_TIED   ? "is tied to another"
                            : problem->streams > 1         ? "lives on several streams"
                                                           : NULL;

@@ -598,15 +598,8 @@ static void only_plain_bodies_are_records(void **state) {
 
 static tn_status load(const char *text, tn_object_record **records, char ***names, uint32_t *count,
                       tn_size_kind *kind) {
-    char path[] = "/tmp/tenure-records-XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    FILE *stream = fdopen(file, "w");
-    fputs(text, stream);
-    fclose(stream);
-    tn_status status = tn_object_records_load(path, NULL, records, names, count, kind, &failure);
-    remove(path);
-    return status;
+    return tn_object_records_load_memory("x.csv", text, strlen(text), NULL, records, names, count,
+                                         kind, &failure);
 }
 
 static void records_come_from_csv(void **state) {
@@ -630,9 +623,10 @@ static void records_come_from_csv(void **state) {
     tn_object_records_release(NULL, records, names, count);
     static const char *const bad[] = {
         "",
+        "id,lower,upper,size\na,0,1,2x8\nb,0,1,2x8,9\n",
         "id,lower,upper\na,0,1\n",
         "id,lower,upper,size\na,0,1,2x\n",
-        "id,lower,upper,size\na,0,1,-2\n",
+        "id,lower,upper,size\na,0,1,2x-2\n",
         "id,lower,upper,size\na,0,1,1x1x1x1x1\n",
         "id,lower,upper,size\na,0,1,2x8\nb,0,1,2\n",
         "id,lower,upper,size\na,1,1,2x8\n",
@@ -643,6 +637,19 @@ static void records_come_from_csv(void **state) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(load(bad[i], &records, &names, &count, &kind), TN_E_INVALID);
+    assert_int_equal(
+        load("id,lower,upper,size,gaps\na,0,9,64,2-3\n", &records, &names, &count, &kind),
+        TN_E_UNSUPPORTED);
+    for (uint64_t fail_at = 1; fail_at < 20; fail_at++) {
+        static const char text[] = "id,lower,upper,size\na,0,1,2x8\nb,0,1,3x4\n";
+        faulty memory = {.fail_at = fail_at};
+        tn_context context = faulty_context(&memory);
+        tn_status status = tn_object_records_load_memory("x.csv", text, sizeof text - 1, &context,
+                                                         &records, &names, &count, &kind, &failure);
+        assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
+        if (status == TN_OK) tn_object_records_release(&context, records, names, count);
+        assert_int_equal(memory.held, 0);
+    }
 }
 
 #define IF_SHARED(test)                                                                            \

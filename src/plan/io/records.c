@@ -2,7 +2,8 @@
  *
  * The columns are those of csv.c: `id`, `lower`, `upper` (or `end`, then inclusive), `size`,
  * optional `alignment`. Columns that mean a constraint which shared objects do not have are refused
- * rather than passed over. All sizes of a file have one rank: 1 bytes, 2 and 3 vectors, 4 shapes.
+ * rather than passed over. All sizes of a file have one rank: 2 and 3 vectors, 4 shapes. The first
+ * row decides whether this is such a file at all or a problem with plain sizes.
  * Cost: O(bytes).
  */
 #include <tenure/objects.h>
@@ -23,7 +24,8 @@ static const struct {
     {"upper", RECORDS_UPPER},  {"end", RECORDS_UPPER},
     {"size", RECORDS_SIZE},    {"alignment", RECORDS_ALIGNMENT},
 };
-static const char *const records_refused[] = {"gaps", "bank", "pinned", "group", "stream"};
+static const char *const records_refused[] = {"gaps",   "offset", "pinned", "bank", "any_bank",
+                                              "leader", "delta",  "begins", "ends"};
 
 #define RECORDS_FIELDS_MAX 256u
 
@@ -37,7 +39,7 @@ typedef struct records_reader {
     const char *name;
     records_text left; /* of the file */
     uint32_t line, field_count, field_of[RECORDS_COLUMNS];
-    bool inclusive;
+    bool inclusive, refused; /* refused: there is a column that means a constraint */
     records_text fields[RECORDS_FIELDS_MAX];
     tn_object_record *records;
     char **names;
@@ -96,9 +98,7 @@ static tn_status records_header(records_reader *reader) {
                 reader->field_of[records_names[i].column] = field;
         if (records_is(reader->fields[field], "end")) reader->inclusive = true;
         for (size_t i = 0; i < sizeof records_refused / sizeof *records_refused; i++)
-            if (records_is(reader->fields[field], records_refused[i]))
-                return records_fail(reader, "shared objects know no gaps, banks, pins, groups or "
-                                            "streams; leave the column out, or plan offsets");
+            if (records_is(reader->fields[field], records_refused[i])) reader->refused = true;
     }
     for (int i = RECORDS_ID; i <= RECORDS_SIZE; i++)
         if (reader->field_of[i] == UINT32_MAX)
@@ -214,50 +214,55 @@ static void records_free_names(const tn_context *context, char **names, uint32_t
 }
 
 static tn_status records_read(records_reader *reader) {
+    bool more = true;
     TN_TRY(records_header(reader));
     uint32_t columns = reader->field_count;
-    for (;;) {
-        bool more;
+    for (bool first = true;; first = false) {
         TN_TRY(records_line(reader, &more));
+        records_text size = {0};
+        if (more && reader->field_count > reader->field_of[RECORDS_SIZE])
+            size = reader->fields[reader->field_of[RECORDS_SIZE]];
+        if (first && (size.size == 0 || memchr(size.at, 'x', size.size) == NULL))
+            TN_FAIL(reader->error, TN_E_UNSUPPORTED, "its sizes are no vectors; it is a problem");
         if (!more) return TN_OK;
+        if (first && reader->refused)
+            return records_fail(reader,
+                                "shared objects know no gaps, pins, banks, ties or streams; "
+                                "leave the column out");
         TN_TRY(records_row(reader, columns));
     }
+}
+
+tn_status tn_object_records_load_memory(const char *name, const void *bytes, size_t size,
+                                        const tn_context *context, tn_object_record **records,
+                                        char ***names, uint32_t *count, tn_size_kind *kind,
+                                        tn_error *error) {
+    tn_context own = tn__context(context);
+    records_reader *reader = tn__alloc_array(&own, 1, sizeof *reader);
+    if (reader == NULL) return tn__no_memory(error, "a CSV reader");
+    *reader =
+        (records_reader){.context = &own, .name = name, .left = {bytes, size}, .error = error};
+    tn_status status = records_read(reader);
+    uint32_t found = reader->count;
+    if (status == TN_OK) status = records_hand_over(reader, records, names);
+    if (status == TN_OK) {
+        *count = found;
+        *kind = reader->kind;
+    }
+    records_free_names(&own, reader->names, reader->count);
+    tn__free(&own, reader->records, reader->record_room * sizeof *reader->records);
+    tn__free(&own, reader->names, reader->name_room * sizeof *reader->names);
+    tn__free(&own, reader, sizeof *reader);
+    return tn__where(error, status, "%s", name);
 }
 
 tn_status tn_object_records_load(const char *path, const tn_context *context,
                                  tn_object_record **records, char ***names, uint32_t *count,
                                  tn_size_kind *kind, tn_error *error) {
     tn__file file;
-    tn_context own = tn__context(context);
     TN_TRY(tn__file_map(path, &file, error));
-    records_reader *reader = tn__alloc_array(&own, 1, sizeof *reader);
-    tn_status status = reader != NULL ? TN_OK : tn__no_memory(error, "a CSV reader");
-    if (reader != NULL) {
-        *reader = (records_reader){.context = &own,
-                                   .name = path,
-                                   .left = {(const char *)file.bytes, file.size},
-                                   .error = error};
-        char **own_names = NULL;
-        tn_object_record *own_records = NULL;
-        status = records_read(reader);
-        uint32_t found = reader->count;
-        if (status == TN_OK) status = records_hand_over(reader, &own_records, &own_names);
-        if (status == TN_OK) {
-            *records = own_records;
-            *count = found;
-            *kind = reader->kind;
-            if (names != NULL) {
-                *names = own_names;
-            } else {
-                records_free_names(&own, own_names, found);
-                tn__free(&own, own_names, found * sizeof *own_names);
-            }
-        }
-        records_free_names(&own, reader->names, reader->count);
-        tn__free(&own, reader->records, reader->record_room * sizeof *reader->records);
-        tn__free(&own, reader->names, reader->name_room * sizeof *reader->names);
-        tn__free(&own, reader, sizeof *reader);
-    }
+    tn_status status = tn_object_records_load_memory(path, file.bytes, file.size, context, records,
+                                                     names, count, kind, error);
     tn__file_unmap(&file);
     return status;
 }
