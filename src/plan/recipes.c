@@ -141,15 +141,16 @@ void tn__recipes_order(tn__recipes *recipes, const tn__recipe *recipe, tn__rando
 
 tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random) {
     static const tn__recipe known[] = {
-        {512, 0, 0, 0, TN__SKYLINE_ANY},                 /* area */
-        {1024, RECIPES_LOAD_ALL, 0, 0, TN__SKYLINE_ANY}, /* load, then life */
-        {800, 50 << 10, 0, 512, TN__SKYLINE_WALL},
-        {512, RECIPES_LOAD_ALL, 0, 0, TN__SKYLINE_WALL}, /* load, then area */
-        {1024, 0, 0, 0, TN__SKYLINE_WALL},               /* life */
-        {0, 0, 1 << 24, 0, TN__SKYLINE_WALL},            /* time, then size */
+        {1024, RECIPES_LOAD_ALL, 0, 0, {TN__SKYLINE_ANY, 0}}, /* load, then life */
+        {512, 0, 0, 0, {TN__SKYLINE_CHAIN, 3}},               /* rows, then area */
+        {512, 0, 0, 0, {TN__SKYLINE_ANY, 0}},                 /* area */
+        {800, 50 << 10, 0, 512, {TN__SKYLINE_WALL, 0}},
+        {512, RECIPES_LOAD_ALL, 0, 0, {TN__SKYLINE_WALL, 0}}, /* load, then area */
+        {1024, 0, 0, 0, {TN__SKYLINE_WALL, 0}},               /* life */
+        {0, 0, 1 << 24, 0, {TN__SKYLINE_WALL, 0}},            /* time, then size */
     };
     if (turn < sizeof known / sizeof *known) return known[turn];
-    tn__recipe recipe = {.fit = TN__SKYLINE_ANY};
+    tn__recipe recipe = {.rule = {TN__SKYLINE_ANY, 0}};
     uint32_t odds = 1 + (uint32_t)tn__random_below(random, 1024); /* life : size = u : 1 - u */
     recipe.life = odds > 1024 ? 1024 : odds;
     if (tn__random_below(random, 2) != 0) { /* 2^0 to 2^13 units, evenly by exponent */
@@ -160,6 +161,9 @@ tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random) {
         recipe.early = (int32_t)tn__random_below(random, 20 << 10) - (10 << 10);
     if (tn__random_below(random, 2) != 0)
         recipe.noise = 1 + (uint32_t)tn__random_below(random, 1024);
-    if (tn__random_below(random, 2) != 0) recipe.fit = TN__SKYLINE_WALL;
+    uint64_t fit = tn__random_below(random, 5);
+    if (fit < 2) recipe.rule.fit = TN__SKYLINE_WALL;
+    if (fit == 4)
+        recipe.rule = (tn__skyline_rule){TN__SKYLINE_CHAIN, 1u << tn__random_below(random, 5)};
     return recipe;
 }

@@ -11,7 +11,7 @@ typedef struct tn__recipe {
     uint32_t load;  /* of the highest load in its life, as a share of the highest of all */
     int32_t early;  /* 1024 a unit: of its first step, as a share of time; below 0 late */
     uint32_t noise; /* 0 ... 1024: up to one unit of chance */
-    tn__skyline_fit fit;
+    tn__skyline_rule rule;
 } tn__recipe;
 
 typedef struct tn__recipes {

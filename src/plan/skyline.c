@@ -10,6 +10,12 @@
  * passed over when it can hold nothing better. A body of several pieces needs a level floor under
  * its hull, but raises only what its pieces cover, so that others may live in its gaps.
  *
+ * A chain is a row of bodies, each of which begins where the one before ends, from one end of the
+ * segment to the other: it leaves no gap at all. It is searched for depth first, the longest lives
+ * first; a step from which the end was not reached is not tried again. Where lives are those of a
+ * perfect packing made by cuts from side to side, and cuts seldom share a step, rows are found as
+ * they were cut, and the packing with them.
+ *
  * This is the first descent of MiniMalloc's search (least offset first, then a static order)
  * without ever looking at pairs of bodies. Cost:   O(log n) a placement in practice; a k-d search
  * can cost O(sqrt n). Source: Burke et al. 2004 (best-fit skyline); Moffitt 2023 (canonical order);
@@ -20,6 +26,8 @@
 #define SKYLINE_LEAF 8u /* bodies */
 #define SKYLINE_POLL 1024u
 #define SKYLINE_NONE UINT32_MAX
+#define SKYLINE_CHAIN 1024u /* bodies in a chain at most ... */
+#define SKYLINE_LOOKS 3000u /* ... and bodies looked at in search of one */
 
 typedef struct skyline_point {  /* a body in the order of the leaves */
     uint32_t first, last, rank; /* rank NONE: placed */
@@ -29,6 +37,8 @@ typedef struct skyline_node {
     uint32_t best; /* least rank */
     uint32_t first_min, first_max, last_min, last_max;
 } skyline_node;
+
+__extension__ typedef unsigned __int128 skyline_area; /* bytes x steps */
 
 struct tn__skyline {
     tn_context context;
@@ -43,6 +53,13 @@ struct tn__skyline {
     uint32_t *begin;    /* [leaf_count + 1] */
     uint32_t *number;   /* [count], which body a point is */
     uint32_t *point_of; /* [count], and back */
+    uint32_t *leaf_of;  /* [count], the leaf of a number */
+    /* rows: numbers by first step, then the longest life; [starts[t], starts[t + 1]) begin at t */
+    uint32_t *by_first, *starts, *row_of; /* row_of[number]: its place in by_first */
+    uint32_t *unplaced;         /* by place in by_first: itself, or a later place to go on from */
+    uint32_t *dead, dead_now;   /* by step: no chain from here, if it is dead_now */
+    uint32_t *chain, *chain_at; /* [SKYLINE_CHAIN] */
+    skyline_area mean_area;
     /* the skyline, by first step of a segment */
     uint64_t *floor;
     uint32_t *next, *previous;
@@ -58,6 +75,14 @@ struct tn__skyline {
     X(begin, (size_t)(leaves) + 1)                                                                 \
     X(number, n)                                                                                   \
     X(point_of, n)                                                                                 \
+    X(leaf_of, n)                                                                                  \
+    X(by_first, n)                                                                                 \
+    X(row_of, n)                                                                                   \
+    X(unplaced, (size_t)(n) + 1)                                                                   \
+    X(starts, (size_t)(times) + 1)                                                                 \
+    X(dead, times)                                                                                 \
+    X(chain, SKYLINE_CHAIN)                                                                        \
+    X(chain_at, SKYLINE_CHAIN)                                                                     \
     X(floor, times)                                                                                \
     X(next, times)                                                                                 \
     X(previous, times)                                                                             \
@@ -128,6 +153,36 @@ static void skyline_divide(tn__skyline *skyline) {
         skyline->points[i] = (skyline_point){body->first, body->last, SKYLINE_NONE};
         skyline->point_of[skyline->number[i]] = i;
     }
+    for (uint32_t leaf = 0; leaf < skyline->leaf_count; leaf++)
+        for (uint32_t i = skyline->begin[leaf]; i < skyline->begin[leaf + 1]; i++)
+            skyline->leaf_of[skyline->number[i]] = leaf;
+}
+
+/* by_first[] and starts[]: counting sort by last, latest first, then by first; both stable. */
+static void skyline_sort_rows(tn__skyline *skyline) {
+    uint32_t *starts = skyline->starts, *by_last = skyline->leaf_of, times = skyline->time_count;
+    skyline_area area = 0;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        memset(starts, 0, ((size_t)times + 1) * sizeof *starts);
+        for (uint32_t i = 0; i < skyline->count; i++) {
+            const tn_run_body *body = &skyline->bodies[skyline->ids[i]];
+            starts[(pass == 0 ? times - body->last : body->first + 1)]++;
+            area += (skyline_area)body->size * (body->last - body->first);
+        }
+        for (uint32_t t = 0; t < times; t++) starts[t + 1] += starts[t];
+        for (uint32_t i = skyline->count; pass == 0 && i-- > 0;) {
+            const tn_run_body *body = &skyline->bodies[skyline->ids[i]];
+            by_last[--starts[times - body->last]] = i;
+        }
+        for (uint32_t i = 0; pass == 1 && i < skyline->count; i++) {
+            const tn_run_body *body = &skyline->bodies[skyline->ids[by_last[i]]];
+            skyline->by_first[starts[body->first]++] = by_last[i];
+        }
+    }
+    for (uint32_t t = times; t > 0; t--) starts[t] = starts[t - 1];
+    starts[0] = 0;
+    for (uint32_t i = 0; i < skyline->count; i++) skyline->row_of[skyline->by_first[i]] = i;
+    skyline->mean_area = area / 2 / (skyline->count > 0 ? skyline->count : 1);
 }
 
 tn__skyline *tn__skyline_create(const tn_context *context, const tn_run_body *bodies,
@@ -154,6 +209,7 @@ tn__skyline *tn__skyline_create(const tn_context *context, const tn_run_body *bo
         return NULL;
     }
     for (uint32_t i = 0; i < count; i++) made->number[i] = i;
+    skyline_sort_rows(made); /* leaf_of is its scratch */
     skyline_divide(made);
     return made;
 }
@@ -177,12 +233,16 @@ static void skyline_pull_leaf(tn__skyline *skyline, uint32_t leaf) {
 static uint32_t skyline_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t skyline_max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-static void skyline_pull(skyline_node *nodes, uint32_t at) {
+/* Whether the node changed. */
+static bool skyline_pull(skyline_node *nodes, uint32_t at) {
     const skyline_node *a = &nodes[2 * at], *b = &nodes[2 * at + 1];
-    nodes[at] = (skyline_node){
-        skyline_min(a->best, b->best), skyline_min(a->first_min, b->first_min),
-        skyline_max(a->first_max, b->first_max), skyline_min(a->last_min, b->last_min),
-        skyline_max(a->last_max, b->last_max)};
+    skyline_node node = {skyline_min(a->best, b->best), skyline_min(a->first_min, b->first_min),
+                         skyline_max(a->first_max, b->first_max),
+                         skyline_min(a->last_min, b->last_min),
+                         skyline_max(a->last_max, b->last_max)};
+    if (memcmp(&node, &nodes[at], sizeof node) == 0) return false;
+    nodes[at] = node;
+    return true;
 }
 
 static void skyline_reset_tree(tn__skyline *skyline, const uint32_t *order) {
@@ -192,20 +252,11 @@ static void skyline_reset_tree(tn__skyline *skyline, const uint32_t *order) {
     for (uint32_t at = skyline->leaf_count - 1; at >= 1; at--) skyline_pull(skyline->nodes, at);
 }
 
-/* Which leaf a point is in: the ranges were halved, so it is found by halving. */
-static uint32_t skyline_leaf(const tn__skyline *skyline, uint32_t point) {
-    uint32_t leaf = 0;
-    for (uint32_t stride = skyline->leaf_count / 2; stride > 0; stride /= 2)
-        if (skyline->begin[leaf + stride] <= point) leaf += stride;
-    return leaf;
-}
-
 static void skyline_remove(tn__skyline *skyline, uint32_t number) {
-    uint32_t point = skyline->point_of[number], leaf = skyline_leaf(skyline, point);
-    skyline->points[point].rank = SKYLINE_NONE;
+    uint32_t leaf = skyline->leaf_of[number], at = skyline->leaf_count + leaf;
+    skyline->points[skyline->point_of[number]].rank = SKYLINE_NONE;
     skyline_pull_leaf(skyline, leaf);
-    for (uint32_t at = (skyline->leaf_count + leaf) / 2; at >= 1; at /= 2)
-        skyline_pull(skyline->nodes, at);
+    while (at > 1 && skyline_pull(skyline->nodes, at / 2)) at /= 2;
 }
 
 typedef struct skyline_box { /* inclusive */
@@ -365,6 +416,74 @@ static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last
     }
 }
 
+/* --- rows --- */
+
+/* The first place from `at` on whose body is unplaced; paths are halved on the way. */
+static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
+    uint32_t *unplaced = skyline->unplaced;
+    while (unplaced[at] != at) {
+        unplaced[at] = unplaced[unplaced[at]];
+        at = unplaced[at];
+    }
+    return at;
+}
+
+/* The first place of a body that begins at `time` and ends by `end`: the longest lives are first.
+ */
+static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t end) {
+    uint32_t low = skyline->starts[time], high = skyline->starts[time + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint32_t number = skyline->by_first[middle];
+        if (skyline->points[skyline->point_of[number]].last > end)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Bodies from one end of the segment to the other in chain[]; how many, 0: none was found, and
+ * *limited tells that there may be one. */
+static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool *limited) {
+    uint32_t end = skyline->next[segment], time = segment, depth = 0;
+    uint32_t *chain = skyline->chain, *at = skyline->chain_at;
+    skyline->dead_now++;
+    at[0] = skyline_row(skyline, time, end);
+    for (uint32_t looks = 0; looks < SKYLINE_LOOKS; looks++) {
+        at[depth] = skyline_unplaced(skyline, at[depth]);
+        if (at[depth] >= skyline->starts[time + 1]) { /* none leads on: back to the body before */
+            skyline->dead[time] = skyline->dead_now;
+            if (depth-- == 0) return 0;
+            time = skyline->points[skyline->point_of[chain[depth]]].first;
+            at[depth]++;
+            continue;
+        }
+        chain[depth] = skyline->by_first[at[depth]];
+        uint32_t last = skyline->points[skyline->point_of[chain[depth]]].last;
+        if (last == end) return depth + 1;
+        if (skyline->dead[last] == skyline->dead_now || depth + 1 == SKYLINE_CHAIN) {
+            at[depth]++;
+            continue;
+        }
+        time = last;
+        at[++depth] = skyline_row(skyline, time, end);
+    }
+    *limited = true;
+    return 0;
+}
+
+/* Is it cheap to give up what is below the lower neighbour? */
+static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint32_t most) {
+    uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
+    uint64_t level = UINT64_MAX;
+    if (previous != SKYLINE_NONE) level = skyline->floor[previous];
+    if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
+    if (level == UINT64_MAX) return false;
+    skyline_area waste = (skyline_area)(level - skyline->floor[segment]) * (next - segment);
+    return waste <= skyline->mean_area * most;
+}
+
 /* --- filling --- */
 
 static uint32_t skyline_choose(const tn__skyline *skyline, uint32_t segment, tn__skyline_fit fit) {
@@ -394,6 +513,7 @@ static uint64_t skyline_place(tn__skyline *skyline, uint32_t segment, const tn_r
 
 static void skyline_reset(tn__skyline *skyline, const uint32_t *order) {
     skyline_reset_tree(skyline, order);
+    for (uint32_t i = 0; i <= skyline->count; i++) skyline->unplaced[i] = i;
     skyline->floor[0] = 0;
     skyline->next[0] = skyline_end(skyline);
     skyline->previous[0] = SKYLINE_NONE;
@@ -401,26 +521,59 @@ static void skyline_reset(tn__skyline *skyline, const uint32_t *order) {
     skyline_enter(skyline, 0);
 }
 
-bool tn__skyline_fill(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit,
-                      uint64_t give_up, tn__skyline_poll poll, uint64_t *offsets, uint64_t *peak) {
-    uint32_t since = 0;
-    *peak = 0;
-    if (skyline->count == 0) return true;
-    skyline_reset(skyline, order);
-    for (uint32_t left = skyline->count; left > 0 && *peak < give_up;) {
-        uint32_t segment = skyline->heap[0], rank = skyline_choose(skyline, segment, fit);
-        if (rank == SKYLINE_NONE) {
-            skyline_lift(skyline, segment);
-            continue;
+typedef struct skyline_filling {
+    uint64_t *offsets, peak;
+    uint32_t since; /* placed since the poll was asked */
+    uint32_t left;
+} skyline_filling;
+
+static void skyline_put(tn__skyline *skyline, uint32_t segment, uint32_t number,
+                        skyline_filling *filling) {
+    uint32_t id = skyline->ids[number];
+    skyline_remove(skyline, number);
+    skyline->unplaced[skyline->row_of[number]]++;
+    uint64_t top = skyline_place(skyline, segment, &skyline->bodies[id], &filling->offsets[id]);
+    if (top > filling->peak) filling->peak = top;
+    filling->since++;
+    filling->left--;
+}
+
+/* One body, one row, or one lift. */
+static void skyline_step(tn__skyline *skyline, const uint32_t *order, tn__skyline_rule rule,
+                         skyline_filling *filling) {
+    uint32_t segment = skyline->heap[0];
+    uint32_t rank = SKYLINE_NONE;
+    bool lift = false;
+    if (rule.fit == TN__SKYLINE_CHAIN) {
+        bool limited = false;
+        uint32_t length = skyline_find_chain(skyline, segment, &limited);
+        for (uint32_t i = length; i-- > 0;) /* from the right: the segment keeps its start */
+            skyline_put(skyline, segment, skyline->chain[i], filling);
+        if (length > 0) return;
+        if (limited) { /* too wide: the end of a row makes it narrower */
+            uint32_t end = skyline->next[segment];
+            rank = skyline_find(skyline, (skyline_box){segment, end, end, end}, rank);
+        } else {
+            lift = skyline_may_lift(skyline, segment, rule.lift);
         }
-        uint32_t number = order[rank], id = skyline->ids[number];
-        skyline_remove(skyline, number);
-        uint64_t top = skyline_place(skyline, segment, &skyline->bodies[id], &offsets[id]);
-        if (top > *peak) *peak = top;
-        left--;
-        if (++since < SKYLINE_POLL && left > 0) continue;
-        if (!poll.go_on(poll.self, since)) return false;
-        since = 0;
     }
-    return poll.go_on(poll.self, since);
+    if (rank == SKYLINE_NONE && !lift) rank = skyline_choose(skyline, segment, rule.fit);
+    if (rank == SKYLINE_NONE)
+        skyline_lift(skyline, segment);
+    else
+        skyline_put(skyline, segment, order[rank], filling);
+}
+
+bool tn__skyline_fill(tn__skyline *skyline, const uint32_t *order, tn__skyline_rule rule,
+                      uint64_t give_up, tn__skyline_poll poll, uint64_t *offsets, uint64_t *peak) {
+    skyline_filling filling = {.offsets = offsets, .left = skyline->count};
+    if (skyline->count > 0) skyline_reset(skyline, order);
+    while (filling.left > 0 && filling.peak < give_up) {
+        skyline_step(skyline, order, rule, &filling);
+        if (filling.since < SKYLINE_POLL) continue;
+        if (!poll.go_on(poll.self, filling.since)) return false;
+        filling.since = 0;
+    }
+    *peak = filling.peak;
+    return poll.go_on(poll.self, filling.since);
 }

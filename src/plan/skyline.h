@@ -13,9 +13,16 @@
 typedef struct tn__skyline tn__skyline;
 
 typedef enum tn__skyline_fit {
-    TN__SKYLINE_ANY,  /* the first in the order */
-    TN__SKYLINE_WALL, /* before all others those that touch an end of the segment */
+    TN__SKYLINE_ANY,   /* the first in the order */
+    TN__SKYLINE_WALL,  /* before all others those that touch an end of the segment */
+    TN__SKYLINE_CHAIN, /* before all others several that fill the segment from end to end */
 } tn__skyline_fit;
+
+typedef struct tn__skyline_rule {
+    tn__skyline_fit fit;
+    uint32_t
+        lift; /* CHAIN: without one, lift if that wastes at most so many mean areas of a body */
+} tn__skyline_rule;
 
 /* Asked now and then with the number of bodies placed since it was asked last. */
 typedef struct tn__skyline_poll {
@@ -37,7 +44,7 @@ void tn__skyline_destroy(tn__skyline *skyline);
  * give_up  a peak of which no use can be made any more: ends early then
  * peak     out: the height, or some height >= give_up
  * Returns false when the poll said so; offsets are then of no use. */
-bool tn__skyline_fill(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit,
+bool tn__skyline_fill(tn__skyline *skyline, const uint32_t *order, tn__skyline_rule rule,
                       uint64_t give_up, tn__skyline_poll poll, uint64_t *offsets, uint64_t *peak);
 
 #endif

@@ -21,7 +21,7 @@
 #include "plan/recipes.h"
 #include "plan/skyline.h"
 
-#define SCALE_WORK 3000000u  /* placements, when nothing else limits */
+#define SCALE_WORK 2000000u  /* placements, when nothing else limits */
 #define SCALE_PLANS 2u       /* at least, however many bodies ... */
 #define SCALE_PLANS_MAX 400u /* ... and at most, however few */
 #define SCALE_DRAWS 12u      /* recipes in a round ... */
@@ -43,7 +43,7 @@ typedef struct scale_state {
     uint32_t pin_count, pin_piece_count;
     uint32_t *order, *best_order; /* [count] */
     uint32_t *fall;               /* [count], an order by offsets */
-    tn__skyline_fit fit, best_fit;
+    tn__skyline_rule rule, best_rule;
     uint64_t *offsets, *best_offsets; /* [run count] */
     uint64_t best;                    /* height of best_order's plan */
     bool is_better;                   /* the last plan was */
@@ -209,12 +209,12 @@ static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uin
     return TN_OK;
 }
 
-/* scale->offsets and *peak from scale->order and scale->fit. */
+/* scale->offsets and *peak from scale->order and scale->rule. */
 static tn_status scale_plan(scale_state *scale, uint64_t *peak) {
     tn__skyline_poll poll = {scale_go_on, scale};
     scale->plans++;
     if (scale->by_holes) return scale_fill_holes(scale, scale->order, peak);
-    if (!tn__skyline_fill(scale->skyline, scale->order, scale->fit, UINT64_MAX, poll,
+    if (!tn__skyline_fill(scale->skyline, scale->order, scale->rule, UINT64_MAX, poll,
                           scale->offsets, peak))
         return scale->status;
     if (scale->plain) return TN_OK;
@@ -231,7 +231,7 @@ static tn_status scale_try(scale_state *scale) {
     scale->is_better = peak < scale->best;
     if (!scale->is_better) return TN_OK;
     scale->best = peak;
-    scale->best_fit = scale->fit;
+    scale->best_rule = scale->rule;
     memcpy(scale->best_order, scale->order, scale->count * sizeof *scale->order);
     memcpy(scale->best_offsets, scale->offsets, tn__run_count(scale->run) * sizeof *scale->offsets);
     tn__run_keep_offsets(scale->run, scale->offsets);
@@ -272,7 +272,7 @@ static tn_status scale_repair(scale_state *scale) {
         bool again = stale >= SCALE_STALE;
         if (again) {
             memcpy(scale->order, scale->best_order, scale->count * sizeof *scale->order);
-            scale->fit = scale->best_fit;
+            scale->rule = scale->best_rule;
             stale = 0;
         }
         scale_blame(scale, again ? scale->best_offsets : scale->offsets);
@@ -287,7 +287,7 @@ static tn_status scale_search(scale_state *scale) {
         for (uint32_t i = 0; i < SCALE_DRAWS && (turn == 0 || !scale_is_done(scale)); i++) {
             tn__recipe recipe = tn__recipes_draw(turn++, &scale->random);
             tn__recipes_order(&scale->recipes, &recipe, &scale->random, scale->order);
-            scale->fit = recipe.fit;
+            scale->rule = recipe.rule;
             TN_TRY(scale_try(scale));
         }
         TN_TRY(scale_repair(scale));
