@@ -27,7 +27,7 @@
 #define SKYLINE_POLL 1024u
 #define SKYLINE_NONE UINT32_MAX
 #define SKYLINE_CHAIN 1024u /* bodies in a chain at most ... */
-#define SKYLINE_LOOKS 3000u /* ... and bodies looked at in search of one */
+#define SKYLINE_LOOKS 1000u /* ... and bodies looked at in search of one */
 
 typedef struct skyline_point {  /* a body in the order of the leaves */
     uint32_t first, last, rank; /* rank NONE: placed */
