@@ -109,11 +109,17 @@ TN_API TN_CHECKED tn_status tn_objects_offsets(const tn_object_record *records,
                                                const tn_objects *objects, uint64_t *offsets,
                                                uint64_t *total, tn_error *error);
 
-/* The bodies of a problem as records [tn_problem_count]. Sizes stay as they are; alignments go
- * along. Errors: E_UNSUPPORTED when a body is more than a size and a life (pieces and windows, a
- * pin, a bank other than 0): an object is handed out whole. */
+/* The bodies of a problem as records [tn_problem_count]: sizes as they are, lives from first to
+ * last, gaps and windows in between taken as live (an object is handed out whole), alignments
+ * along.
+ *
+ * reallocation   out; for problems with several streams: who comes before whom by the clocks of
+ *                both, for tn_objects_options; release with tn_edges_release. Zeroed for one
+ *                stream. NULL: problems with several streams are refused
+ * Errors: E_UNSUPPORTED for pinned and tied bodies, several banks, and more than 8,192 bodies on
+ * several streams; E_NO_MEMORY. Cost: O(n), with several streams O(n^2 streams). */
 TN_API TN_CHECKED tn_status tn_problem_records(const tn_problem *problem, tn_object_record *records,
-                                               tn_error *error);
+                                               tn_edges *reallocation, tn_error *error);
 
 /* The k-th largest size (bytes; elements of vectors and shapes) that lives at any one step, for k =
  * 0, 1, ...: `maximums` has room for `count`, `found` says how many there are. No assignment needs

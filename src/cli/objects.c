@@ -19,6 +19,7 @@ typedef struct objects_job {
     char **names; /* of a CSV; else the problem's */
     uint32_t count;
     tn_size_kind kind;
+    tn_edges reallocation; /* who may follow whom, when streams or --parallel leave it open */
     tn_objects objects;
     uint64_t naive;
 } objects_job;
@@ -43,7 +44,7 @@ static tn_status objects_load(objects_job *job, tn_error *error) {
     job->count = tn_problem_count(input->problem);
     job->records = tn__alloc_array(NULL, job->count, sizeof *job->records);
     if (job->records == NULL) return tn__no_memory(error, "records");
-    return tn_problem_records(input->problem, job->records, error);
+    return tn_problem_records(input->problem, job->records, &job->reallocation, error);
 }
 
 static void objects_size(tn__text *text, const uint64_t *size, tn_size_kind kind,
@@ -206,12 +207,14 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error) {
     options.work_limit = asked->options->work_limit;
     options.timeout_s = asked->options->timeout_s;
     options.kind = job.kind;
+    if (job.reallocation.vertex_count > 0) options.reallocation = &job.reallocation;
     if (status == TN_OK)
         status = tn_objects_plan(job.records, job.count, &options, &job.objects, error);
     for (uint32_t i = 0; status == TN_OK && i < job.count; i++)
         job.naive += objects_product(job.records[i].size, job.kind);
     if (status == TN_OK) status = objects_report(&job, error);
     tn_objects_release(&job.objects);
+    tn_edges_release(asked->options->context, &job.reallocation);
     tn_object_records_release(NULL, job.records, job.names, job.count);
     return status;
 }

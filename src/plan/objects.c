@@ -334,7 +334,7 @@ tn_status tn_objects_plan(const tn_object_record *records, uint32_t count,
     return tn__objects_plan_with(strategy, records, count, options, objects, error);
 }
 
-/* --- objects as offsets, problems as records --- */
+/* --- objects as offsets --- */
 
 tn_status tn_objects_offsets(const tn_object_record *records, const tn_objects *objects,
                              uint64_t *offsets, uint64_t *total, tn_error *error) {
@@ -357,34 +357,5 @@ tn_status tn_objects_offsets(const tn_object_record *records, const tn_objects *
     free(alignment);
     if (!fits) TN_FAIL(error, TN_E_INVALID, "the objects end beyond 2^63 - 1 bytes");
     if (total != NULL) *total = top;
-    return TN_OK;
-}
-
-tn_status tn_problem_records(const tn_problem *problem, tn_object_record *records,
-                             tn_error *error) {
-    char text[TN__BODY_TEXT_MAX];
-    for (tn_body_id id = 0; id < problem->count; id++) {
-        const tn_body *body = &problem->bodies[id];
-        bool whole = body->piece_count <= 1 &&
-                     (body->piece_count == 0 ||
-                      (body->pieces[0].lo == 0 && body->pieces[0].hi == body->size));
-        const char *what = !whole                         ? "has pieces or windows"
-                           : body->flags & TN_BODY_PINNED ? "is pinned"
-                           : problem->bank_count > 1      ? "is in one of several banks"
-                           : body->flags & TN_BODY_TIED   ? "is tied to another"
-                           : problem->streams > 1         ? "lives on several streams"
-                                                          : NULL;
-        if (what != NULL)
-            TN_FAIL(error, TN_E_UNSUPPORTED,
-                    "%s %s; shared objects are for plain buffers, use offsets",
-                    tn__body_text(problem, id, text), what);
-    }
-    for (tn_body_id id = 0; id < problem->count; id++) {
-        const tn_body *body = &problem->bodies[id];
-        records[id] = (tn_object_record){.size = {body->size},
-                                         .first = body->first,
-                                         .last = body->last,
-                                         .alignment = body->alignment};
-    }
     return TN_OK;
 }

@@ -77,7 +77,9 @@ expect 0 '"format":"tenure-objects"' $tenure plan textures.csv --form objects --
 python3 -c 'import json; json.load(open("out")); o = json.load(open("objects.json")); assert o["total"] == 32 == sum(a * b for a, b in o["object_sizes"]) and [b["object"] for b in o["assignment"]] == [0, 1, 0]' || failed=1
 expect 2 'not defined for sizes that are 2-vectors' $tenure plan textures.csv --form objects --planner greedy-by-size
 printf 'id,lower,upper,size,gaps\na,0,9,5,2-3\n' >gaps.csv
-expect 2 'has pieces or windows' $tenure plan gaps.csv --form objects
+expect 0 '1 for 1 buffers' $tenure plan gaps.csv --form objects
+printf 'id,lower,upper,size,offset\na,0,9,5,0\n' >pinned.csv
+expect 2 'is pinned' $tenure plan pinned.csv --form objects
 printf 'id,lower,upper,size,gaps\na,0,9,5x5,2-3\n' >gaps.csv
 expect 2 'know no gaps' $tenure plan gaps.csv --form objects
 expect 2 'neither' $tenure plan buffers.csv --form object

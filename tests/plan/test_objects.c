@@ -576,21 +576,36 @@ static void no_saboteur_gets_an_assignment_out(void **state) {
 
 /* --- problems and files --- */
 
-static void only_plain_bodies_are_records(void **state) {
+/* Gaps and windows count as live; pins, ties, banks and, without a graph, streams are refused. */
+static void bodies_are_records_when_they_may_lie_anywhere(void **state) {
     (void)state;
-    for (unsigned what = 0; what <= KIT_BANKS; what = what == 0 ? 1 : 2 * what) {
-        tn_problem *problem = kit_random(3, 40, 50, 10, what);
-        tn_object_record records[40];
-        tn_status status = tn_problem_records(problem, records, &failure);
-        bool plain = what == 0 || what == KIT_ALIGNMENTS;
-        assert_int_equal(status, plain ? TN_OK : TN_E_UNSUPPORTED);
-        if (plain) {
-            uint64_t offsets[40], total;
+    for (uint64_t seed = 0; seed < 8 * (KIT_ALL + 1); seed++) {
+        unsigned what = (unsigned)(seed % (KIT_ALL + 1));
+        tn_problem *problem = kit_random(seed, 10 + (uint32_t)(seed / 16), 50, 10, what);
+        tn_object_record records[64];
+        assert_true(tn_problem_count(problem) <= 64);
+        uint32_t count = tn_problem_count(problem), pins_or_ties = 0;
+        for (uint32_t i = 0; i < count; i++)
+            pins_or_ties +=
+                (tn_problem_body(problem, i)->flags & (TN_BODY_PINNED | TN_BODY_TIED)) != 0;
+        bool refused = pins_or_ties > 0 || tn_problem_bank_count(problem) > 1;
+        tn_edges graph;
+        tn_status status = tn_problem_records(problem, records, &graph, &failure);
+        assert_int_equal(status, refused ? TN_E_UNSUPPORTED : TN_OK);
+        if (!refused) {
+            uint64_t offsets[64], total;
+            tn_objects_options options = TN_OBJECTS_OPTIONS_INIT;
             tn_objects objects;
-            assert_ok(tn_objects_plan(records, 40, NULL, &objects, &failure));
+            bool streams = tn_problem_streams(problem) > 1;
+            assert_int_equal(graph.vertex_count, streams ? count : 0);
+            if (streams) options.reallocation = &graph;
+            assert_ok(tn_objects_plan(records, count, &options, &objects, &failure));
             assert_ok(tn_objects_offsets(records, &objects, offsets, &total, &failure));
             assert_true(kit_is_valid(problem, offsets));
             tn_objects_release(&objects);
+            tn_edges_release(NULL, &graph);
+            status = tn_problem_records(problem, records, NULL, &failure);
+            assert_int_equal(status, streams ? TN_E_UNSUPPORTED : TN_OK);
         }
         tn_problem_destroy(problem);
     }
@@ -664,7 +679,7 @@ IF_SHARED(reallocation_graphs_are_those_of_the_peer)
 IF_SHARED(a_reallocation_graph_limits_who_follows_whom)
 IF_SHARED(bad_records_and_graphs_are_refused)
 IF_SHARED(no_saboteur_gets_an_assignment_out)
-IF_SHARED(only_plain_bodies_are_records)
+IF_SHARED(bodies_are_records_when_they_may_lie_anywhere)
 IF_SHARED(records_come_from_csv)
 
 int main(int count, char **arguments) {
@@ -682,7 +697,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
         cmocka_unit_test(bad_records_and_graphs_are_refused_once),
         cmocka_unit_test(no_saboteur_gets_an_assignment_out_once),
-        cmocka_unit_test(only_plain_bodies_are_records_once),
+        cmocka_unit_test(bodies_are_records_when_they_may_lie_anywhere_once),
         cmocka_unit_test(records_come_from_csv_once),
     };
     only = count > 1 ? arguments[1] : NULL;
