@@ -3,8 +3,8 @@
  * Starts from the best quick plan, so it never ends empty-handed, and then asks search.c again and
  * again "is there a placement within this capacity?". Which order of the bodies finds one, and for
  * which capacity, cannot be told beforehand: a search that fails in a second may succeed at once
- * with two bodies swapped, or one unit lower. So there are two kinds of question, which share the
- * work evenly:
+ * with two bodies swapped, or one unit lower. So there are three kinds of question, which share the
+ * work:
  *
  *   plain      the lower bound, or the capacity that the caller gave, in each of a few static
  *              orders, under a limit of nodes that grows fourfold from turn to turn. On real
@@ -13,9 +13,12 @@
  *              swapped, and a small limit. Their luck is what brings the height down where the
  *              bound cannot be reached.
  *
- * Questions come in batches. The questions of a batch do not depend on each other, so threads can
- * share them; their answers are taken in order, so the result does not depend on the threads.
- * Bound and best plan meet in the optimum.
+ *   window     only what lives in a few crowded slots, at the bound and above: where alignments or
+ *              pins keep every plan above the peak of live bytes, that proves it.
+ *
+ * Questions of the first two kinds come in batches. The questions of a batch do not depend on each
+ * other, so threads can share them; their answers are taken in order, so the result does not depend
+ * on the threads. Bound and best plan meet in the optimum.
  *
  * Bodies whose conflicts are not simply "above or below" (windows that pass under each other) are
  * planned too, but prove nothing.
@@ -26,6 +29,7 @@
  */
 #include "plan/planner.h"
 #include "plan/search.h"
+#include "plan/windows.h"
 
 #include <pthread.h>
 
@@ -44,6 +48,9 @@ static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
 #define EXACT_QUESTIONS (EXACT_ORDERS * EXACT_COUNT(exact_widths))
 #define EXACT_DOUBLINGS_MAX 40u
 #define EXACT_SHUFFLED_SHARE 3u /* nodes of shuffled questions per node of a plain one */
+#define EXACT_WINDOW_SHARE 6u   /* the same, per node of one about a window */
+#define EXACT_WINDOWS 6u        /* of one width */
+#define EXACT_WINDOW_NODES 2000u
 
 /* One question, and what came of it. */
 typedef struct exact_question {
@@ -60,19 +67,20 @@ typedef struct exact_state {
     tn__search_body *bodies;
     tn__search_piece *pieces;
     tn__search_conflict *conflicts;
-    uint32_t *ids;      /* [input.count], the run's number of a body of the search */
-    uint64_t *offsets;  /* [run count], bytes */
-    uint64_t unit;      /* bytes */
-    bool streams;       /* bodies may conflict that never meet in time */
-    uint64_t low, high; /* units: no plan below low; the best plan is high */
+    uint32_t *ids;        /* [input.count], the run's number of a body of the search */
+    uint64_t *offsets;    /* [run count], bytes */
+    uint64_t *slot_bytes; /* [slot count], scratch */
+    uint64_t unit;        /* bytes */
+    bool streams;         /* bodies may conflict that never meet in time */
+    uint64_t low, high;   /* units: no plan below low; the best plan is high */
     /* the batch in hand */
     exact_question questions[EXACT_QUESTIONS];
     uint32_t next; /* question to take up */
     pthread_mutex_t lock;
     tn__search *searches[EXACT_THREADS_MAX]; /* one per thread, made when first needed */
     /* turns so far, and the nodes they took */
-    uint32_t plain_turns, shuffled_turns;
-    uint64_t plain_nodes, shuffled_nodes;
+    uint32_t plain_turns, shuffled_turns, window_turns;
+    uint64_t plain_nodes, shuffled_nodes, window_nodes;
     tn__search_order lucky; /* of the last plan found: every second turn is its */
 } exact_state;
 
@@ -216,6 +224,8 @@ static bool exact_prepare(exact_state *exact) {
     for (size_t i = 0; i < EXACT_QUESTIONS; i++) exact->questions[i].found = found + i * n;
     exact->unit = exact_unit(run);
     exact_fill(exact);
+    exact->slot_bytes = tn__run_scratch(run, exact->input.slot_count, sizeof *exact->slot_bytes);
+    if (exact->slot_bytes == NULL) return false;
     if (!exact_find_conflicts(exact)) return false;
     exact->searches[0] = tn__search_create(tn__run_context(run), &exact->input);
     exact->low = (tn__run_lower_bound(run) + exact->unit - 1) / exact->unit;
@@ -399,6 +409,85 @@ static tn_status exact_turn(exact_state *exact) {
     return status;
 }
 
+/* --- windows --- */
+
+/* The crowded slots: at most EXACT_WINDOWS, the most bytes first, no two nearer than `width`. */
+static uint32_t exact_crowded(exact_state *exact, uint32_t width, uint32_t slots[EXACT_WINDOWS]) {
+    uint64_t *bytes = exact->slot_bytes;
+    uint32_t count = 0;
+    memset(bytes, 0, exact->input.slot_count * sizeof *bytes);
+    for (uint32_t i = 0; i < exact->input.count; i++) {
+        for (uint32_t k = 0; k < exact->bodies[i].piece_count; k++) {
+            const tn__search_piece *piece = &exact->pieces[exact->bodies[i].piece_first + k];
+            for (uint32_t slot = piece->first; slot < piece->last; slot++)
+                bytes[slot] += piece->hi - piece->lo;
+        }
+    }
+    for (; count < EXACT_WINDOWS; count++) {
+        uint32_t best = 0;
+        for (uint32_t slot = 1; slot < exact->input.slot_count; slot++)
+            if (bytes[slot] > bytes[best]) best = slot;
+        if (bytes[best] == 0) break;
+        slots[count] = best;
+        for (uint32_t slot = best < width ? 0 : best - width;
+             slot <= best + width && slot < exact->input.slot_count; slot++)
+            bytes[slot] = 0;
+    }
+    return count;
+}
+
+/* Raises the bound by what one window proves: up from it in doubling steps while nothing fits, then
+ * between the last that does not fit and the first that does. */
+static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, uint64_t node_limit) {
+    uint64_t fits = exact->high, step = 1, capacity = exact->low;
+    while (exact->low < fits) {
+        uint64_t nodes;
+        tn__search_order order = {.keys = exact_orders[exact->window_turns % EXACT_ORDERS],
+                                  .width = TN__SEARCH_WIDE};
+        tn__search_outcome outcome =
+            tn__window_decide(tn__run_context(exact->run), &exact->input, from, to, order, capacity,
+                              node_limit, (tn__search_poll){exact_go_on, exact->run}, &nodes);
+        exact->window_nodes += nodes + 1;
+        TN_TRY(tn__run_work(exact->run, nodes + 1));
+        if (outcome == TN__SEARCH_LIMIT || outcome == TN__SEARCH_NO_MEMORY) return TN_OK;
+        if (outcome == TN__SEARCH_FOUND) {
+            fits = capacity;
+        } else {
+            exact->low = capacity + 1;
+            tn__run_raise_bound(exact->run, exact->low * exact->unit);
+        }
+        bool open = fits == exact->high; /* nothing has fitted yet */
+        capacity = open ? exact->low + step : exact->low + (fits - exact->low) / 2;
+        step *= 2;
+        if (capacity >= exact->high) capacity = exact->high - 1;
+    }
+    return TN_OK;
+}
+
+/* Windows of one width around the crowded slots; wider from turn to turn. */
+static tn_status exact_window_turn(exact_state *exact) {
+    uint32_t slots[EXACT_WINDOWS], turn = exact->window_turns / 2;
+    uint32_t width = turn < 20 ? 1u << turn : 1u << 20;
+    uint64_t limit = (uint64_t)EXACT_WINDOW_NODES << (turn < 40 ? turn : 40);
+    uint32_t count = exact_crowded(exact, width, slots);
+    for (uint32_t i = 0; i < count && !exact_is_done(exact); i++) {
+        uint32_t from = slots[i] < width / 2 ? 0 : slots[i] - width / 2;
+        uint32_t to =
+            from + width < exact->input.slot_count ? from + width : exact->input.slot_count;
+        uint64_t left = tn__run_work_left(exact->run);
+        TN_TRY(exact_window(exact, from, to, limit < left ? limit : left));
+    }
+    exact->window_turns++;
+    return TN_OK;
+}
+
+static bool exact_wants_window(const exact_state *exact) {
+    uint32_t turn = exact->window_turns / 2;
+    bool narrow = turn < 20 && 1u << turn < exact->input.slot_count;
+    return exact->input.complete && narrow && exact->shuffled_turns > 0 &&
+           EXACT_WINDOW_SHARE * exact->window_nodes <= exact->shuffled_nodes;
+}
+
 /* Without a complete search there is no end by itself. */
 static bool exact_gives_up(const exact_state *exact) {
     return !exact->input.complete &&
@@ -416,7 +505,7 @@ static tn_status exact_solve(tn_run *run) {
     pthread_mutex_init(&exact->lock, NULL);
     if (exact_prepare(exact))
         while (status == TN_OK && !exact_is_done(exact) && !exact_gives_up(exact))
-            status = exact_turn(exact);
+            status = exact_wants_window(exact) ? exact_window_turn(exact) : exact_turn(exact);
     for (uint32_t i = 0; i < EXACT_THREADS_MAX; i++) tn__search_destroy(exact->searches[i]);
     pthread_mutex_destroy(&exact->lock);
     return status;
