@@ -107,7 +107,11 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
         portfolio_member *member = &all.members[all.count];
         status = tn__run_create(&member->run, run->prepared, planners[i], &member->error);
         if (status != TN_OK) break;
-        member->run.threads = 1;
+        member->run.threads = count == 1 ? run->threads : 1;
+        if (run->best_peak != UINT64_MAX) { /* what there is, members begin with */
+            member->run.best_peak = run->best_peak;
+            memcpy(member->run.best, run->best, run->prepared->count * sizeof *run->best);
+        }
         member->run.outer = run;
         member->run.outer_stop = &member->stop;
         all.count++;

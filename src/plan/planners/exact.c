@@ -495,7 +495,7 @@ static bool exact_gives_up(const exact_state *exact) {
 }
 
 static tn_status exact_solve(tn_run *run) {
-    TN_TRY(tn__run_quick_portfolio(run));
+    if (tn__run_best(run) == UINT64_MAX) TN_TRY(tn__run_quick_portfolio(run));
     bool fits = tn__run_best(run) <= tn__run_capacity(run) && tn__run_has_capacity(run);
     if (fits || tn__run_best(run) <= tn__run_lower_bound(run)) return TN_OK;
     exact_state *exact = tn__run_scratch(run, 1, sizeof *exact);
