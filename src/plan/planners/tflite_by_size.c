@@ -1,9 +1,9 @@
-/* tflite_by_size.c - the largest first, of equals the one given first, each in its tightest hole.
+/* tflite_by_size.c - the largest first, of equals the earliest, each in its tightest hole.
  *
- * Differs from `best-fit` in its ties alone: for those who need the very offsets of their peer.
- * Cost:   O(sum of neighbours * log n).
- * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite, GPU delegate,
- *         GREEDY_BY_SIZE for offsets.
+ * Differs from `best-fit` in its ties alone: for those who need the very offsets of their peer,
+ * which is given its buffers by their first step. Cost:   O(sum of neighbours * log n). Source:
+ * Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite, GPU delegate, GREEDY_BY_SIZE for
+ * offsets.
  */
 #include "plan/peers.h"
 
@@ -11,7 +11,11 @@ static tn_status tflite_by_size_solve(tn_run *run) {
     uint32_t count;
     tn__peers_key *keys = tn__peers_keys(run, &count);
     if (keys == NULL) return TN_E_NO_MEMORY;
-    for (uint32_t i = 0; i < count; i++) keys[i].key[0] = tn__run_bodies(run)[keys[i].id].size;
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_run_body *body = &tn__run_bodies(run)[keys[i].id];
+        keys[i].key[0] = body->size;
+        keys[i].key[1] = ~(uint64_t)body->first;
+    }
     const uint32_t *order = tn__peers_order(run, keys, count);
     if (order == NULL) return TN_E_NO_MEMORY;
     return tn__run_greedy(run, order, count, tn__choose_tightest);
@@ -19,7 +23,7 @@ static tn_status tflite_by_size_solve(tn_run *run) {
 
 const tn_planner tn__planner_tflite_by_size = {
     .name = "tflite-by-size",
-    .summary = "largest first, ties in the order given, tightest hole: TFLite's offsets",
+    .summary = "largest first, ties by first step, tightest hole: TFLite's offsets",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",
     .features = TN_PLANS_ALL,
     .solve = tflite_by_size_solve,
