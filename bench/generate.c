@@ -1,6 +1,7 @@
 /* generate.c - writes a generated problem as a CSV.
  *
- *     build/bench/generate KIND COUNT [--seed N] [--alignment MAX] [--windows PERCENT] > FILE.csv
+ *     build/bench/generate KIND COUNT [--seed N] [--alignment MAX] [--windows PERCENT]
+ *                          [--steps PER_BUFFER] > FILE.csv
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 static int generate_usage(void) {
     fprintf(stderr, "usage: generate KIND COUNT [--seed N] [--alignment MAX] "
-                    "[--windows PERCENT] > FILE.csv\nkinds:\n");
+                    "[--windows PERCENT] [--steps PER_BUFFER] > FILE.csv\nkinds:\n");
     for (uint32_t i = 0; i < generate_kind_count; i++)
         fprintf(stderr, "  %-10s %s\n", generate_kinds[i].name, generate_kinds[i].summary);
     return 2;
@@ -27,6 +28,8 @@ int main(int count, char **arguments) {
             wish.seed = value;
         else if (strcmp(arguments[i], "--alignment") == 0)
             wish.alignment_max = value;
+        else if (strcmp(arguments[i], "--steps") == 0)
+            wish.steps = (uint32_t)value;
         else if (strcmp(arguments[i], "--windows") == 0)
             wish.windows = (uint32_t)value;
         else

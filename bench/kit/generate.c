@@ -102,7 +102,7 @@ static generate_rectangle generate_pop(generate_heap *heap) {
 /* Large pieces first, but not strictly: the area counts up to a factor of four. */
 static void generate_piece(generate_maker *maker, generate_heap *heap, int64_t first, int64_t last,
                            uint64_t lo, uint64_t hi) {
-    uint64_t area = (uint64_t)(last - first) * ((hi - lo) / 64 + 1);
+    uint64_t area = tn__mul_sat((uint64_t)(last - first), (hi - lo) / 64 + 1);
     generate_push(
         heap, (generate_rectangle){first, last, lo, hi, area / 4 * (1 + generate_below(maker, 4))});
 }
@@ -191,7 +191,8 @@ static tn_status generate_packing(const generate_wish *wish, bool wheels, tn_pro
     generate_heap heap = {.items = tn__alloc_array(&context, room, sizeof *heap.items)};
     tn_status status = heap.items != NULL ? TN_OK : tn__no_memory(error, "rectangles");
     if (status == TN_OK) {
-        generate_piece(&maker, &heap, 0, 64 * (int64_t)count, 0, height);
+        int64_t steps = (int64_t)(wish->steps > 0 ? wish->steps : 64) * (int64_t)count;
+        generate_piece(&maker, &heap, 0, steps, 0, height);
         bool more = true;
         while (more && heap.count < count)
             more = wheels && heap.count + 4 <= count ? generate_wheel(&maker, &heap)

@@ -8,7 +8,8 @@
  * "First in the order of those that live within [s, e)" is a search in a k-d tree over (first,
  * last): each node knows the best rank of the unplaced bodies below it, and their extremes, and is
  * passed over when it can hold nothing better. A body of several pieces needs a level floor under
- * its hull, but raises only what its pieces cover, so that others may live in its gaps.
+ * its hull, but raises only what its pieces cover, so that others may live in its gaps. What is
+ * below a window that does not reach the floor is a cave; it is filled at once with what fits in.
  *
  * A chain is a row of bodies, each of which begins where the one before ends, from one end of the
  * segment to the other: it leaves no gap at all. It is searched for depth first, the longest lives
@@ -25,6 +26,7 @@
 
 #define SKYLINE_LEAF 8u /* bodies */
 #define SKYLINE_POLL 1024u
+#define SKYLINE_CAVES 128u /* open at once */
 #define SKYLINE_NONE UINT32_MAX
 #define SKYLINE_CHAIN 1024u /* bodies in a chain at most ... */
 #define SKYLINE_LOOKS 1000u /* ... and bodies looked at in search of one */
@@ -50,6 +52,7 @@ struct tn__skyline {
     uint32_t leaf_count;
     skyline_node *nodes; /* [2 * leaf_count], 1 is the root */
     skyline_point *points;
+    uint64_t *least;    /* [2 * leaf_count], the smallest size, placed or not */
     uint32_t *begin;    /* [leaf_count + 1] */
     uint32_t *number;   /* [count], which body a point is */
     uint32_t *point_of; /* [count], and back */
@@ -71,6 +74,7 @@ struct tn__skyline {
 
 #define SKYLINE_ARRAYS(X, n, leaves, times)                                                        \
     X(nodes, 2 * (size_t)(leaves))                                                                 \
+    X(least, 2 * (size_t)(leaves))                                                                 \
     X(points, n)                                                                                   \
     X(begin, (size_t)(leaves) + 1)                                                                 \
     X(number, n)                                                                                   \
@@ -153,9 +157,19 @@ static void skyline_divide(tn__skyline *skyline) {
         skyline->points[i] = (skyline_point){body->first, body->last, SKYLINE_NONE};
         skyline->point_of[skyline->number[i]] = i;
     }
-    for (uint32_t leaf = 0; leaf < skyline->leaf_count; leaf++)
-        for (uint32_t i = skyline->begin[leaf]; i < skyline->begin[leaf + 1]; i++)
+    for (uint32_t leaf = 0; leaf < skyline->leaf_count; leaf++) {
+        uint64_t *least = &skyline->least[skyline->leaf_count + leaf];
+        *least = UINT64_MAX;
+        for (uint32_t i = skyline->begin[leaf]; i < skyline->begin[leaf + 1]; i++) {
+            uint64_t size = skyline->bodies[skyline->ids[skyline->number[i]]].size;
             skyline->leaf_of[skyline->number[i]] = leaf;
+            *least = size < *least ? size : *least;
+        }
+    }
+    for (uint32_t at = skyline->leaf_count - 1; at >= 1; at--) {
+        uint64_t a = skyline->least[2 * at], b = skyline->least[2 * at + 1];
+        skyline->least[at] = a < b ? a : b;
+    }
 }
 
 /* by_first[] and starts[]: counting sort by last, latest first, then by first; both stable. */
@@ -261,6 +275,7 @@ static void skyline_remove(tn__skyline *skyline, uint32_t number) {
 
 typedef struct skyline_box { /* inclusive */
     uint32_t first_min, first_max, last_min, last_max;
+    uint64_t room; /* the largest size; 0: any */
 } skyline_box;
 
 static bool skyline_misses(const skyline_node *node, const skyline_box *box) {
@@ -276,6 +291,7 @@ static uint32_t skyline_find(const tn__skyline *skyline, skyline_box box, uint32
         uint32_t at = stack[--depth];
         const skyline_node *node = &skyline->nodes[at];
         if (node->best >= best || skyline_misses(node, &box)) continue;
+        if (box.room != 0 && skyline->least[at] > box.room) continue;
         if (at < skyline->leaf_count) { /* the better child on top */
             bool left = skyline->nodes[2 * at].best < skyline->nodes[2 * at + 1].best;
             stack[depth++] = 2 * at + left;
@@ -287,7 +303,9 @@ static uint32_t skyline_find(const tn__skyline *skyline, skyline_box box, uint32
             const skyline_point *point = &skyline->points[i];
             if (point->rank < best && point->first >= box.first_min &&
                 point->first <= box.first_max && point->last >= box.last_min &&
-                point->last <= box.last_max)
+                point->last <= box.last_max &&
+                (box.room == 0 ||
+                 skyline->bodies[skyline->ids[skyline->number[i]]].size <= box.room))
                 best = point->rank;
         }
     }
@@ -489,11 +507,11 @@ static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint3
 static uint32_t skyline_choose(const tn__skyline *skyline, uint32_t segment, tn__skyline_fit fit) {
     uint32_t end = skyline->next[segment], best = SKYLINE_NONE;
     if (fit == TN__SKYLINE_WALL) {
-        best = skyline_find(skyline, (skyline_box){segment, segment, 0, end}, best);
-        best = skyline_find(skyline, (skyline_box){segment, end, end, end}, best);
+        best = skyline_find(skyline, (skyline_box){segment, segment, 0, end, 0}, best);
+        best = skyline_find(skyline, (skyline_box){segment, end, end, end, 0}, best);
         if (best != SKYLINE_NONE) return best;
     }
-    return skyline_find(skyline, (skyline_box){segment, end, 0, end}, best);
+    return skyline_find(skyline, (skyline_box){segment, end, 0, end, 0}, best);
 }
 
 /* On the floor of the segment that its life lies within; returns its highest end. */
@@ -522,37 +540,90 @@ static void skyline_reset(tn__skyline *skyline, const uint32_t *order) {
 }
 
 typedef struct skyline_filling {
+    const uint32_t *order;
     uint64_t *offsets, peak;
     uint32_t since; /* placed since the poll was asked */
     uint32_t left;
 } skyline_filling;
 
-static void skyline_put(tn__skyline *skyline, uint32_t segment, uint32_t number,
-                        skyline_filling *filling) {
-    uint32_t id = skyline->ids[number];
+static void skyline_count(tn__skyline *skyline, uint32_t number, skyline_filling *filling) {
     skyline_remove(skyline, number);
     skyline->unplaced[skyline->row_of[number]]++;
-    uint64_t top = skyline_place(skyline, segment, &skyline->bodies[id], &filling->offsets[id]);
-    if (top > filling->peak) filling->peak = top;
     filling->since++;
     filling->left--;
 }
 
+typedef struct skyline_cave {
+    uint32_t first, last;
+    uint64_t floor, ceiling;
+} skyline_cave;
+
+/* The best body that fits in lies on the floor; what is left and right of it and above it are
+ * caves again. Whole hulls and sizes: bodies in caves have none themselves. */
+static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_filling *filling) {
+    skyline_cave stack[SKYLINE_CAVES];
+    uint32_t depth = 0;
+    stack[depth++] = cave;
+    while (depth > 0) {
+        cave = stack[--depth];
+        if (cave.first >= cave.last || cave.floor >= cave.ceiling) continue;
+        skyline_box box = {cave.first, cave.last, 0, cave.last, cave.ceiling - cave.floor};
+        uint32_t rank = skyline_find(skyline, box, SKYLINE_NONE);
+        if (rank == SKYLINE_NONE) continue;
+        uint32_t number = filling->order[rank], id = skyline->ids[number];
+        const tn_run_body *body = &skyline->bodies[id];
+        uint64_t mask = body->alignment - 1, at = (cave.floor + mask) & ~mask;
+        if (at + body->size > cave.ceiling) continue;
+        skyline_count(skyline, number, filling);
+        filling->offsets[id] = at;
+        if (depth + 3 > SKYLINE_CAVES) continue; /* what is left of it stays empty */
+        stack[depth++] = (skyline_cave){cave.first, body->first, cave.floor, cave.ceiling};
+        stack[depth++] = (skyline_cave){body->last, cave.last, cave.floor, cave.ceiling};
+        stack[depth++] = (skyline_cave){body->first, body->last, at + body->size, cave.ceiling};
+    }
+}
+
+/* The caves below the windows of a body at `offset`; not where windows stand over each other. */
+static void skyline_fill_caves(tn__skyline *skyline, const tn_run_body *body, uint64_t floor,
+                               uint64_t offset, skyline_filling *filling) {
+    const tn_run_piece *pieces = skyline->pieces + body->piece_first;
+    for (uint32_t i = 1; i < body->piece_count; i++)
+        if (pieces[i].first < pieces[i - 1].last) return;
+    for (uint32_t i = 0; i < body->piece_count; i++)
+        if (pieces[i].lo > 0 && offset + pieces[i].lo > floor)
+            skyline_fill_cave(
+                skyline,
+                (skyline_cave){pieces[i].first, pieces[i].last, floor, offset + pieces[i].lo},
+                filling);
+}
+
+static void skyline_put(tn__skyline *skyline, uint32_t segment, uint32_t number,
+                        skyline_filling *filling) {
+    uint32_t id = skyline->ids[number];
+    uint64_t floor = skyline->floor[segment];
+    skyline_count(skyline, number, filling);
+    uint64_t top = skyline_place(skyline, segment, &skyline->bodies[id], &filling->offsets[id]);
+    if (top > filling->peak) filling->peak = top;
+    skyline_fill_caves(skyline, &skyline->bodies[id], floor, filling->offsets[id], filling);
+}
+
 /* One body, one row, or one lift. */
-static void skyline_step(tn__skyline *skyline, const uint32_t *order, tn__skyline_rule rule,
-                         skyline_filling *filling) {
+static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_filling *filling) {
     uint32_t segment = skyline->heap[0];
     uint32_t rank = SKYLINE_NONE;
     bool lift = false;
     if (rule.fit == TN__SKYLINE_CHAIN) {
         bool limited = false;
         uint32_t length = skyline_find_chain(skyline, segment, &limited);
-        for (uint32_t i = length; i-- > 0;) /* from the right: the segment keeps its start */
-            skyline_put(skyline, segment, skyline->chain[i], filling);
+        for (uint32_t i = length; i-- > 0;) {    /* from the right: the segment keeps its start */
+            uint32_t number = skyline->chain[i]; /* it may be in a cave of another by now */
+            if (skyline->points[skyline->point_of[number]].rank != SKYLINE_NONE)
+                skyline_put(skyline, segment, number, filling);
+        }
         if (length > 0) return;
         if (limited) { /* too wide: the end of a row makes it narrower */
             uint32_t end = skyline->next[segment];
-            rank = skyline_find(skyline, (skyline_box){segment, end, end, end}, rank);
+            rank = skyline_find(skyline, (skyline_box){segment, end, end, end, 0}, rank);
         } else {
             lift = skyline_may_lift(skyline, segment, rule.lift);
         }
@@ -561,15 +632,15 @@ static void skyline_step(tn__skyline *skyline, const uint32_t *order, tn__skylin
     if (rank == SKYLINE_NONE)
         skyline_lift(skyline, segment);
     else
-        skyline_put(skyline, segment, order[rank], filling);
+        skyline_put(skyline, segment, filling->order[rank], filling);
 }
 
 bool tn__skyline_fill(tn__skyline *skyline, const uint32_t *order, tn__skyline_rule rule,
                       uint64_t give_up, tn__skyline_poll poll, uint64_t *offsets, uint64_t *peak) {
-    skyline_filling filling = {.offsets = offsets, .left = skyline->count};
+    skyline_filling filling = {.order = order, .offsets = offsets, .left = skyline->count};
     if (skyline->count > 0) skyline_reset(skyline, order);
     while (filling.left > 0 && filling.peak < give_up) {
-        skyline_step(skyline, order, rule, &filling);
+        skyline_step(skyline, rule, &filling);
         if (filling.since < SKYLINE_POLL) continue;
         if (!poll.go_on(poll.self, filling.since)) return false;
         filling.since = 0;

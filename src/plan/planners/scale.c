@@ -44,10 +44,10 @@ typedef struct scale_state {
     uint32_t *order, *best_order; /* [count] */
     uint32_t *fall;               /* [count], an order by offsets */
     tn__skyline_rule rule, best_rule;
-    uint64_t *offsets, *best_offsets; /* [run count] */
-    uint64_t best;                    /* height of best_order's plan */
-    bool is_better;                   /* the last plan was */
-    uint64_t spent;                   /* placements */
+    uint64_t *offsets, *best_offsets, *fallen; /* [run count] */
+    uint64_t best;                             /* height of best_order's plan */
+    bool is_better;                            /* the last plan was */
+    uint64_t spent;                            /* placements */
     uint32_t plans;
     tn__random random;
     tn_status status; /* of the last tn__run_work */
@@ -77,7 +77,7 @@ static void scale_gather(scale_state *scale) {
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
         const tn_run_body *body = &tn__run_bodies(run)[i];
         if (tn__run_pinned(run, i)) {
-            scale->best_offsets[i] = scale->offsets[i] = tn__run_offset(run, i);
+            scale->fallen[i] = scale->best_offsets[i] = scale->offsets[i] = tn__run_offset(run, i);
             scale->pins[scale->pin_count++] = i;
             scale->pin_piece_count += body->piece_count;
         } else if (body->piece_count > 0) {
@@ -98,6 +98,7 @@ static tn_status scale_prepare(scale_state *scale) {
     scale->best_order = tn__run_scratch(run, n, sizeof *scale->best_order);
     scale->fall = tn__run_scratch(run, n, sizeof *scale->fall);
     scale->offsets = tn__run_scratch(run, n, sizeof *scale->offsets);
+    scale->fallen = tn__run_scratch(run, n, sizeof *scale->fallen);
     scale->best_offsets = tn__run_scratch(run, n, sizeof *scale->best_offsets);
     if (!scale->ids || !scale->pins || !scale->order || !scale->best_order || !scale->fall ||
         !scale->offsets || !scale->best_offsets)
@@ -158,7 +159,8 @@ static void scale_sort_by_offset(scale_state *scale) {
     tn__recipes_sort(scale->recipes.key, scale->fall, scale->recipes.spare, scale->count);
 }
 
-/* All bodies fall in order of their offsets; where there are too many pins, onto all of them. */
+/* All bodies fall in order of their offsets; where there are too many pins, onto all of them.
+ * Fills scale->fallen and returns its height. */
 static uint64_t scale_fall(scale_state *scale) {
     tn_run *run = scale->run;
     const tn_run_body *bodies = tn__run_bodies(run);
@@ -175,7 +177,7 @@ static uint64_t scale_fall(scale_state *scale) {
         uint64_t offset = tn__drop_offset(scale->drop, &bodies[id], pieces);
         if (around) offset = scale_above_pins(scale, &bodies[id], offset);
         tn__drop_raise(scale->drop, &bodies[id], pieces, offset);
-        scale->offsets[id] = offset;
+        scale->fallen[id] = offset;
         if (offset + bodies[id].size > peak) peak = offset + bodies[id].size;
     }
     return peak;
@@ -218,7 +220,13 @@ static tn_status scale_plan(scale_state *scale, uint64_t *peak) {
                           scale->offsets, peak))
         return scale->status;
     if (scale->plain) return TN_OK;
-    *peak = scale_fall(scale);
+    uint64_t fallen = scale_fall(scale);
+    if (fallen < *peak || scale->pin_piece_count > 0) { /* pins are heeded only there */
+        uint64_t *swap = scale->offsets;
+        scale->offsets = scale->fallen;
+        scale->fallen = swap;
+        *peak = fallen;
+    }
     if (*peak >= scale->best || scale->count > SCALE_HOLES) return TN_OK;
     tn__run_keep_offsets(scale->run, scale->offsets);
     scale_sort_by_offset(scale);
