@@ -122,6 +122,11 @@ typedef enum tn_inplace {
     TN_INPLACE_CLAIMED /* as CHOOSE, but tensors join only where `claimed` does not say otherwise */
 } tn_inplace;
 
+/* What may run side by side. A program with several streams always gives the Problem their clocks;
+ * with SAFE the graph's own order decides alone: whatever it leaves open may happen together, and
+ * no plan adds a dependency between operators. */
+typedef enum tn_parallel { TN_PARALLEL_SERIAL, TN_PARALLEL_SAFE } tn_parallel;
+
 typedef struct tn_occupancy_options {
     size_t struct_size;
     uint64_t alignment; /* of every body; 0: 64 */
@@ -132,6 +137,7 @@ typedef struct tn_occupancy_options {
      * of each tensor, once for its definition and once for each use */
     const tn_bank *banks;
     uint32_t bank_count;
+    tn_parallel parallel;
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
     { .struct_size = sizeof(tn_occupancy_options) }
@@ -177,6 +183,28 @@ typedef struct tn_memory_summary {
     uint32_t bounded; /* tensors whose size is an upper bound */
 } tn_memory_summary;
 TN_API tn_memory_summary tn_occupancy_summary(const tn_occupancy *occupancy);
+
+/* --- what a plan costs in freedom ------------------------------------------------------------
+ */
+
+/* `after` takes bytes that `before` used last, and the graph has no path from the one to the other:
+ * with this layout they can no longer run side by side, or the other way round. */
+typedef struct tn_dependency {
+    tn_op_id before, after;
+} tn_dependency;
+
+/* The dependencies between operators that a layout adds to those of the graph: who reads or writes
+ * bytes last, and who writes the same bytes next, each pair once. An operator with blocks counts
+ * as one. 0 with TN_PARALLEL_SAFE.
+ *
+ * list   out, [count] by before, then after; release with tn_dependencies_release. May be NULL
+ *
+ * Errors: E_INVALID (a layout of another problem), E_UNSUPPORTED (too many operators are
+ * independent), E_NO_MEMORY. Cost: O(instructions chains + lives log lives + pairs found). */
+TN_API TN_CHECKED tn_status tn_plan_dependencies(const tn_occupancy *occupancy,
+                                                 const tn_layout *layout, tn_dependency **list,
+                                                 uint64_t *count, tn_error *error);
+TN_API void tn_dependencies_release(tn_dependency *list);
 
 /* --- graph to plan in one call ------------------------------------------------------------------
  */

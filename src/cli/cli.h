@@ -42,6 +42,7 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_NO_INPLACE,
        CLI_NO_VIEWS,
        CLI_BANK,
+       CLI_PARALLEL,
 };
 
 #define CLI_BANKS_MAX 16u

@@ -19,6 +19,9 @@
       "operators of a model: one of `tenure list orders`, or auto, the best of them (file)")       \
     X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
       "a memory of this capacity (none: without end) and speed; repeated, buffers choose")         \
+    X(CLI_PARALLEL, "parallel", "MODE",                                                            \
+      "operators of a model: serial, one after the other; safe, whatever the graph allows at "     \
+      "once, and no plan adds a dependency (serial)")                                              \
     X(CLI_NO_INPLACE, "no-inplace", NULL, "operators never write over their inputs")               \
     X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")
 
@@ -154,6 +157,12 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
     case CLI_BANK:
         input_add_bank(state, input, value);
         return 0;
+    case CLI_PARALLEL:
+        if (strcmp(value, "serial") != 0 && strcmp(value, "safe") != 0)
+            argp_error(state, "--parallel: '%s' is neither serial nor safe", value);
+        input->occupancy_options.parallel =
+            strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
+        break;
     case CLI_NO_INPLACE:
         input->occupancy_options.inplace = TN_INPLACE_NONE;
         break;
@@ -211,10 +220,10 @@ tn_status cli_input_load_graph(cli_input *input, tn_error *error) {
 static tn_status input_load_problem(cli_input *input, tn_error *error) {
     if (input->has_model_options) {
         *error = (tn_error){.status = TN_E_INVALID};
-        snprintf(
-            error->message, sizeof error->message,
-            "--dim, --input-shape, --parameter, --format, --order, --no-inplace and --no-views "
-            "are for models; the input is a problem");
+        snprintf(error->message, sizeof error->message,
+                 "--dim, --input-shape, --parameter, --format, --order, --parallel, --no-inplace "
+                 "and --no-views "
+                 "are for models; the input is a problem");
         return TN_E_INVALID;
     }
     double start = cli_clock();

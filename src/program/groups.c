@@ -14,6 +14,10 @@
  * The candidates differ in the body that grows longer; the shortest result is the easiest to pack,
  * so the input whose body began last is taken, ties to the first input.
  *
+ * Where a partial order is all that is known, "for the last time" means that every other use of
+ * these bytes, also one that comes earlier in the program, happens before the operator. Members
+ * then stay in the list until one that works in place covers them: it came after all of their uses.
+ *
  * The members of a body that may still matter are kept in a list from which the dead are dropped
  * as time goes on, so that chains of 10^5 in-place operators cost O(1) each.
  */
@@ -113,6 +117,29 @@ static bool groups_meet(const occ_life *a, const occ_life *b) {
     return a->lo < b->hi && b->lo < a->hi;
 }
 
+/* Whether all that ever happens to a life happens before `step`, or in it. */
+static bool groups_is_over(const occ_state *occ, const occ_life *life, uint32_t step) {
+    if (life->first != step && !tn__happens_before(occ->happens, life->first, step)) return false;
+    for (uint32_t at = life->newest; at != OCC_NONE; at = occ->uses.items[at].next) {
+        uint32_t use = occ->uses.items[at].step;
+        if (use != step && !tn__happens_before(occ->happens, use, step)) return false;
+    }
+    return true;
+}
+
+/* What a life that works in place covers is behind it. */
+static void groups_cover(groups_state *groups, uint32_t id) {
+    const occ_life *lives = groups->occ->lives, *life = &lives[id];
+    uint32_t *link = &groups->head[life->root];
+    while (*link != OCC_NONE) {
+        const occ_life *member = &lives[*link];
+        if (*link != id && member->lo >= life->lo && member->hi <= life->hi)
+            *link = groups->next[*link];
+        else
+            link = &groups->next[*link];
+    }
+}
+
 /* Whether nothing alive after `step` holds any byte of the candidate. Drops the dead on its way. */
 static bool groups_is_last(groups_state *groups, uint32_t candidate, uint32_t step) {
     const occ_life *lives = groups->occ->lives;
@@ -121,6 +148,11 @@ static bool groups_is_last(groups_state *groups, uint32_t candidate, uint32_t st
         const occ_life *member = &lives[*link];
         if (member->last > step + 1) {
             if (groups_meet(member, &lives[candidate])) return false;
+            link = &groups->next[*link];
+        } else if (groups->occ->happens != NULL) {
+            if (groups_meet(member, &lives[candidate]) &&
+                !groups_is_over(groups->occ, member, step))
+                return false;
             link = &groups->next[*link];
         } else if (member->last < step + 1) {
             *link = groups->next[*link];
@@ -191,6 +223,7 @@ static void groups_place(groups_state *groups, uint32_t id) {
     groups_join(groups, id, with, share);
     life->delta = life->lo = occ->lives[with].delta;
     life->hi = life->delta + life->bytes;
+    if (share == TN_SHARE_INPLACE && occ->happens != NULL) groups_cover(groups, id);
 }
 
 tn_status tn__occ_join(occ_state *occ) {

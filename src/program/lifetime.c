@@ -66,6 +66,7 @@ static tn_status lifetime_begin(occ_state *occ, tn_tensor_id tensor, tn_op_id op
                                         .bytes = facts->bytes,
                                         .source = OCC_NONE,
                                         .earlier = occ->latest[tensor],
+                                        .newest = OCC_NONE,
                                         .taken = OCC_NONE};
     occ->latest[tensor] = (uint32_t)occ->count++;
     occ->is_open[tensor] = 1;
@@ -74,6 +75,22 @@ static tn_status lifetime_begin(occ_state *occ, tn_tensor_id tensor, tn_op_id op
 
 static void lifetime_extend(occ_life *life, uint32_t last) {
     if (last > life->last) life->last = last;
+}
+
+static tn_status lifetime_note(occ_state *occ, uint32_t id, uint32_t step) {
+    occ_uses *uses = &occ->uses;
+    if (uses->count >= OCC_NONE - 1) TN_FAIL(occ->error, TN_E_INVALID, "more than 2^32 uses");
+    if (!tn__reserve(occ->context, &uses->items, &uses->room, uses->count + 1, sizeof *uses->items))
+        return tn__no_memory(occ->error, "lives");
+    uses->items[uses->count] = (occ_use){step, occ->lives[id].newest};
+    occ->lives[id].newest = (uint32_t)uses->count++;
+    return TN_OK;
+}
+
+/* `step` needs the life: it is alive through it. */
+static tn_status lifetime_need(occ_state *occ, uint32_t id, uint32_t step) {
+    lifetime_extend(&occ->lives[id], step + 1);
+    return lifetime_note(occ, id, step);
 }
 
 /* A tensor from outside a loop is needed until the loop ends. */
@@ -88,13 +105,12 @@ static tn_status lifetime_use(lifetime_walk *walk, tn_tensor_id tensor, tn_op_id
                              op, tensor);
     occ_life *life = &occ->lives[occ->latest[tensor]];
     life->uses++;
-    lifetime_extend(life, step + 1);
+    TN_TRY(lifetime_need(occ, occ->latest[tensor], step));
     for (size_t i = 0; i < walk->active_count; i++) {
         const tn_region *region = &walk->regions[walk->active[i]];
         if (life->first >= region->first || step < region->first) continue;
-        lifetime_extend(life,
-                        region->last + 1); /* also past the last step: another turn may come */
-        break;                             /* the outermost such loop ends last */
+        /* also past the last step: another turn may come; the outermost such loop ends last */
+        return lifetime_need(occ, occ->latest[tensor], region->last);
     }
     return TN_OK;
 }
@@ -146,6 +162,7 @@ static tn_status lifetime_outputs(lifetime_walk *walk, tn_op_id id, uint32_t ste
                                           .bytes = workspace,
                                           .source = OCC_NONE,
                                           .earlier = OCC_NONE,
+                                          .newest = OCC_NONE,
                                           .taken = OCC_NONE};
     return TN_OK;
 }
@@ -220,7 +237,7 @@ static tn_status lifetime_own(lifetime_walk *walk, tn_op_id id, uint32_t step) {
         if (tensor == TN_NONE || occ->is_static[tensor]) continue;
         uint32_t before = occ->latest[tensor];
         if (before != OCC_NONE && occ->is_open[tensor] && occ->lives[before].op == id) {
-            lifetime_extend(&occ->lives[before], step + 1); /* gathered since the first step */
+            TN_TRY(lifetime_need(occ, before, step)); /* gathered since the first step */
             continue;
         }
         bool joins = before != OCC_NONE && occ->lives[before].op == id;
@@ -239,6 +256,16 @@ static tn_status lifetime_apply(lifetime_walk *walk, tn_op_id id, uint32_t step)
 }
 
 /* --- the walk --- */
+
+/* With clocks it is the FREE itself that the next holder waits for. */
+static tn_status lifetime_free(lifetime_walk *walk, tn_tensor_id tensor, uint32_t step) {
+    occ_state *occ = walk->occ;
+    bool lives = tensor != TN_NONE && !occ->is_static[tensor] && occ->is_open[tensor];
+    TN_TRY(lifetime_use(walk, tensor, TN_NONE, step - 1));
+    if (!lives) return TN_OK;
+    occ->lives[occ->latest[tensor]].uses--; /* that was no read */
+    return lifetime_note(occ, occ->latest[tensor], step);
+}
 
 static tn_status lifetime_step(lifetime_walk *walk, const tn_instruction *it, uint32_t step) {
     occ_state *occ = walk->occ;
@@ -264,7 +291,7 @@ static tn_status lifetime_step(lifetime_walk *walk, const tn_instruction *it, ui
         TN_TRY(lifetime_use(walk, it->tensor, TN_NONE, step));
         break;
     case TN_FREE: /* alive up to here, not through it */
-        if (step > 0) TN_TRY(lifetime_use(walk, it->tensor, TN_NONE, step - 1));
+        if (step > 0) TN_TRY(lifetime_free(walk, it->tensor, step));
         break;
     case TN_DROP:
         break;

@@ -6,20 +6,13 @@
 
 #include <stdio.h>
 
-struct tn_occupancy {
-    tn_context context;
-    const tn_program *program;
-    tn_problem *problem;
-    tn_life *lives;
-    size_t count;
-    tn_memory_summary summary;
-};
-
 void tn_occupancy_destroy(tn_occupancy *occupancy) {
     if (occupancy == NULL) return;
     tn_context context = occupancy->context;
     tn_problem_destroy(occupancy->problem);
     tn__free(&context, occupancy->lives, occupancy->count * sizeof *occupancy->lives);
+    tn__free(&context, occupancy->found, occupancy->found_room * sizeof *occupancy->found);
+    tn__free(&context, occupancy->uses.items, occupancy->uses.room * sizeof *occupancy->uses.items);
     tn__free(&context, occupancy, sizeof *occupancy);
 }
 
@@ -50,19 +43,46 @@ static void occ_name(const occ_state *occ, const occ_life *life, char *text, siz
 
 #define OCC_NAME_MAX 1024u
 
+/* The clocks of a life: before its first step, and after all that needs it. */
+static void occ_clock(const occ_state *occ, const occ_life *life, int64_t *clocks,
+                      tn_piece *piece) {
+    const tn__happens *happens = occ->happens;
+    uint32_t chains = happens->chain_count;
+    int64_t *ends = clocks + chains;
+    for (uint32_t c = 0; c < chains; c++) {
+        clocks[c] = tn__happens_seen(happens, life->first, c);
+        ends[c] = 0;
+    }
+    ends[happens->chain[life->first]] = (int64_t)happens->index[life->first] + 1;
+    for (uint32_t at = life->newest; at != OCC_NONE; at = occ->uses.items[at].next) {
+        uint32_t use = occ->uses.items[at].step;
+        int64_t *end = &ends[happens->chain[use]];
+        if ((int64_t)happens->index[use] + 1 > *end) *end = (int64_t)happens->index[use] + 1;
+    }
+    piece->begins = clocks;
+    piece->ends = ends;
+}
+
 /* One body of the members [first, last): its pieces are what each of them keeps alive. */
 static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const occ_member *members,
                               size_t first, size_t last, tn_piece *pieces, tn_body_id *body) {
+    bool clocks = occ->happens != NULL && occ->happens->chain_count > 1;
+    size_t streams = clocks ? 2 * (size_t)occ->happens->chain_count : 0, room = last - first;
+    int64_t *clock = NULL;
     char name[OCC_NAME_MAX];
     uint64_t size = 0, traffic = 0;
+    if (clocks && (clock = tn__alloc_array(occ->context, room, streams * sizeof *clock)) == NULL)
+        return tn__no_memory(occ->error, "clocks");
     uint32_t count = 0;
     for (size_t i = first; i < last; i++) {
         const occ_life *life = &occ->lives[members[i].id];
         if (life->hi > size) size = life->hi;
         traffic = tn__add_sat(traffic, tn__mul_sat(life->bytes, 1 + (uint64_t)life->uses));
-        if (life->lo < life->hi)
-            pieces[count++] = (tn_piece){
-                .first = life->first, .last = life->last, .lo = life->lo, .hi = life->hi};
+        if (life->lo >= life->hi) continue;
+        pieces[count] =
+            (tn_piece){.first = life->first, .last = life->last, .lo = life->lo, .hi = life->hi};
+        if (clocks) occ_clock(occ, life, clock + count * streams, &pieces[count]);
+        count++;
     }
     const occ_life *owner = &occ->lives[members[first].id];
     occ_name(occ, owner, name, sizeof name);
@@ -73,7 +93,9 @@ static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const o
                     .piece_count = count,
                     .traffic = occ->options.bank_count > 0 ? traffic : 0,
                     .name = name};
-    return tn_problem_add(problem, &made, body, occ->error);
+    tn_status status = tn_problem_add(problem, &made, body, occ->error);
+    tn__free(occ->context, clock, room * streams * sizeof *clock);
+    return status;
 }
 
 /* Bodies in the order of their first life; `body_of` receives the body of each root. */
@@ -108,9 +130,10 @@ static int occ_life_order(const void *a, const void *b) {
     return (x->last > y->last) - (x->last < y->last);
 }
 
-static void occ_hand_over(const occ_state *occ, tn_occupancy *made, const uint32_t *body_of) {
+static void occ_hand_over(occ_state *occ, tn_occupancy *made, const uint32_t *body_of) {
     for (size_t i = 0; i < occ->count; i++) {
-        const occ_life *life = &occ->lives[i];
+        occ_life *life = &occ->lives[i];
+        life->body = body_of[life->root];
         made->lives[i] =
             (tn_life){.tensor = life->tensor,
                       .op = life->op,
@@ -221,6 +244,8 @@ static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
     uint32_t *body_of = tn__alloc_array(occ->context, occ->count, sizeof *body_of);
     if (body_of == NULL) return tn__no_memory(occ->error, "bodies");
     tn_status status = tn_problem_set_alignment(made->problem, occ->options.alignment, occ->error);
+    if (status == TN_OK && occ->happens != NULL && occ->happens->chain_count > 1)
+        status = tn_problem_set_streams(made->problem, occ->happens->chain_count, occ->error);
     if (status == TN_OK) status = occ_build_problem(occ, made->problem, body_of);
     if (status == TN_OK) occ_hand_over(occ, made, body_of);
     tn__free(occ->context, body_of, occ->count * sizeof *body_of);
@@ -243,6 +268,20 @@ tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_
     return TN_OK;
 }
 
+/* Where instructions do not simply follow each other: what is known of their order. */
+static tn_status occ_order(occ_state *occ, tn__happens *happens) {
+    const tn_instruction *instructions = tn_program_instructions(occ->program);
+    bool several = false;
+    for (uint32_t i = 1; i < tn_program_count(occ->program); i++)
+        several |= instructions[i].stream != instructions[0].stream;
+    bool safe = occ->options.parallel == TN_PARALLEL_SAFE;
+    if (!safe && !several) return TN_OK;
+    TN_TRY(tn__happens_create(occ->program, safe ? TN__BY_GRAPH : TN__BY_STREAMS, happens,
+                              occ->error));
+    occ->happens = happens;
+    return TN_OK;
+}
+
 tn_status tn_occupancy_create(const tn_program *program, const tn_occupancy_options *options,
                               tn_occupancy **occupancy, tn_error *error) {
     const tn_context *context = &program->context;
@@ -260,11 +299,16 @@ tn_status tn_occupancy_create(const tn_program *program, const tn_occupancy_opti
     tn_status status = tn_problem_create(context, &made->problem, error);
     if (!occ.latest || !occ.is_static || !occ.is_open)
         status = tn__no_memory(error, "an occupancy");
+    tn__happens happens = {0};
+    if (status == TN_OK) status = occ_order(&occ, &happens);
     if (status == TN_OK) status = occ_run(&occ, made);
+    tn__happens_release(&happens);
     tn__free(context, occ.latest, tensors * sizeof *occ.latest);
     tn__free(context, occ.is_static, tensors * sizeof *occ.is_static);
     tn__free(context, occ.is_open, tensors * sizeof *occ.is_open);
-    tn__free(context, occ.lives, occ.room * sizeof *occ.lives);
+    made->found = occ.lives;
+    made->found_room = occ.room;
+    made->uses = occ.uses;
     if (status != TN_OK)
         tn_occupancy_destroy(made);
     else

@@ -2,6 +2,7 @@
 #ifndef TN_PROGRAM_OCCUPANCY_H
 #define TN_PROGRAM_OCCUPANCY_H
 
+#include "program/happens.h"
 #include "program/program.h"
 
 #define OCC_NONE UINT32_MAX
@@ -12,7 +13,8 @@ typedef struct occ_life {
     tn_op_id op;
     uint32_t output; /* of `op`; OCC_NONE: not an operator's output */
     uint32_t first, last;
-    uint32_t uses; /* reads, without what a loop keeps for its next turn */
+    uint32_t uses;   /* reads, without what a loop keeps for its next turn */
+    uint32_t newest; /* its last entry in occ_uses, or OCC_NONE */
     uint64_t bytes;
     uint32_t source;  /* life whose memory it may or must view; OCC_NONE: none */
     uint32_t earlier; /* life of the same tensor before it, or OCC_NONE */
@@ -20,11 +22,21 @@ typedef struct occ_life {
     bool must, whole; /* of the view */
     uint64_t offset;  /* of the view, from source */
     uint32_t root;    /* decided by groups: first life of its body */
+    tn_body_id body;  /* of the problem */
     uint64_t delta;   /* from the body's start */
     uint64_t lo, hi;  /* bytes of the body that it keeps alive */
     tn_share share;
     uint32_t taken; /* the life whose memory it took, or OCC_NONE */
 } occ_life;
+
+/* Who reads a life, and what else needs it there: all steps, as lists by life. */
+typedef struct occ_use {
+    uint32_t step, next;
+} occ_use;
+typedef struct occ_uses {
+    occ_use *items;
+    size_t count, room;
+} occ_uses;
 
 typedef struct occ_state {
     const tn_program *program;
@@ -34,10 +46,24 @@ typedef struct occ_state {
     tn_error *error;
     occ_life *lives;
     size_t count, room;
-    uint32_t *latest;   /* [tensors] the tensor's newest life, OCC_NONE: none yet */
-    uint8_t *is_static; /* [tensors] takes no memory of the arena */
-    uint8_t *is_open;   /* [tensors] its newest life has not been released */
+    occ_uses uses;
+    const tn__happens *happens; /* NULL: steps follow each other */
+    uint32_t *latest;           /* [tensors] the tensor's newest life, OCC_NONE: none yet */
+    uint8_t *is_static;         /* [tensors] takes no memory of the arena */
+    uint8_t *is_open;           /* [tensors] its newest life has not been released */
 } occ_state;
+
+struct tn_occupancy {
+    tn_context context;
+    const tn_program *program;
+    tn_problem *problem;
+    tn_life *lives;
+    size_t count;
+    occ_life *found; /* [found_room], the same lives in the order of their definition */
+    size_t found_room;
+    occ_uses uses;
+    tn_memory_summary summary;
+};
 
 /* lifetime.c: who lives when, and who may view whom. */
 tn_status tn__occ_find_lives(occ_state *occ);

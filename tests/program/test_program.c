@@ -74,6 +74,7 @@ typedef struct judge {
     uint32_t fresh;
     tn__random random;
     uint64_t seed;
+    bool other_order; /* the program is another order than the one that was planned */
 } judge;
 
 static uint64_t size_of(const judge *j, tn_tensor_id id) {
@@ -84,7 +85,8 @@ static uint64_t size_of(const judge *j, tn_tensor_id id) {
 static uint32_t *place(const judge *j, tn_tensor_id id, uint32_t step) {
     const tn_life *lives = tn_occupancy_lives(j->occupancy);
     for (uint32_t i = 0; i < tn_occupancy_life_count(j->occupancy); i++)
-        if (lives[i].tensor == id && lives[i].first <= step && step < lives[i].last)
+        if (lives[i].tensor == id &&
+            (j->other_order || (lives[i].first <= step && step < lives[i].last)))
             return j->memory + j->layout->offset[lives[i].body] + lives[i].delta;
     return NULL;
 }
@@ -215,6 +217,16 @@ static void run_steps(judge *j, tn_block_id block, uint32_t first, uint32_t last
     }
 }
 
+static void run_judge(judge *j) {
+    j->memory = calloc((size_t)j->layout->peak + 1, sizeof *j->memory);
+    j->contents = calloc(tn_graph_tensor_count(j->graph), sizeof *j->contents);
+    assert_non_null(j->memory);
+    assert_non_null(j->contents);
+    for (int path = 0; path < 6; path++) run_steps(j, 0, 0, tn_program_count(j->program));
+    free(j->memory);
+    free(j->contents);
+}
+
 static void judge_graph(tn_graph *graph, const char *order, tn_occupancy_options options,
                         uint64_t seed, uint64_t *peak) {
     tn_program *program;
@@ -233,14 +245,8 @@ static void judge_graph(tn_graph *graph, const char *order, tn_occupancy_options
                .layout = &layout,
                .random = {.state = seed},
                .seed = seed};
-    j.memory = calloc((size_t)layout.peak + 1, sizeof *j.memory);
-    j.contents = calloc(tn_graph_tensor_count(graph), sizeof *j.contents);
-    assert_non_null(j.memory);
-    assert_non_null(j.contents);
-    for (int path = 0; path < 6; path++) run_steps(&j, 0, 0, tn_program_count(program));
+    run_judge(&j);
     *peak = tn_occupancy_summary(occupancy).peak_live;
-    free(j.memory);
-    free(j.contents);
     tn_layout_release(&layout);
     tn_occupancy_destroy(occupancy);
     tn_program_destroy(program);
@@ -405,6 +411,180 @@ static void every_read_finds_what_was_written(void **state) {
     }
 }
 
+/* --- other orders of the same graph --- */
+
+/* Moves operators outside of blocks about, as the graph, and what a plan adds, allow it. */
+static tn_program *another_order(tn_graph *graph, tn__random *random, const tn_dependency *added,
+                                 uint64_t added_count) {
+    tn_op_id sequence[256];
+    uint32_t count = tn_graph_op_count(graph), place[256];
+    tn_program_options how = TN_PROGRAM_OPTIONS_INIT;
+    tn_program *program = NULL;
+    assert_true(count <= 256);
+    for (uint32_t i = 0; i < count; i++) sequence[i] = i;
+    how.sequence = sequence;
+    how.sequence_count = count;
+    for (int tries = 0; tries < 40; tries++) {
+        tn_op_id kept[256];
+        tn_program *made = NULL;
+        memcpy(kept, sequence, sizeof kept);
+        uint32_t from = (uint32_t)tn__random_below(random, count);
+        uint32_t to = (uint32_t)tn__random_below(random, count);
+        tn_op_id moved = sequence[from];
+        if (tn_graph_op(graph, moved)->block != 0) continue; /* blocks run as they are listed */
+        memmove(sequence + from, sequence + from + 1, (count - from - 1) * sizeof *sequence);
+        memmove(sequence + to + 1, sequence + to, (count - to - 1) * sizeof *sequence);
+        sequence[to] = moved;
+        for (uint32_t i = 0; i < count; i++) place[sequence[i]] = i;
+        bool allowed = true;
+        for (uint64_t i = 0; i < added_count; i++)
+            allowed = allowed && place[added[i].before] < place[added[i].after];
+        if (allowed && tn_program_create(graph, &how, &made, &failure) == TN_OK) {
+            tn_program_destroy(program);
+            program = made;
+        } else {
+            memcpy(sequence, kept, sizeof kept);
+        }
+    }
+    return program;
+}
+
+/* Plans the file's order once and runs others in its memory; returns how many there were. */
+static uint32_t judge_other_orders(tn_graph *graph, tn_parallel parallel, uint64_t seed,
+                                   uint64_t *added_count) {
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_layout layout;
+    tn_dependency *added;
+    tn__random random = {.state = seed};
+    tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+    uint32_t orders = 0;
+    options.alignment = 1;
+    options.parallel = parallel;
+    assert_ok(tn_program_create(graph, NULL, &program, &failure));
+    assert_ok(tn_occupancy_create(program, &options, &occupancy, &failure));
+    assert_ok(tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &failure));
+    assert_ok(tn_plan_dependencies(occupancy, &layout, &added, added_count, &failure));
+    for (int i = 0; i < 4; i++) {
+        tn_program *other = another_order(graph, &random, added, *added_count);
+        if (other == NULL) continue;
+        judge j = {.graph = graph,
+                   .program = other,
+                   .occupancy = occupancy,
+                   .layout = &layout,
+                   .random = {.state = seed},
+                   .seed = seed,
+                   .other_order = true};
+        run_judge(&j);
+        orders++;
+        tn_program_destroy(other);
+    }
+    tn_dependencies_release(added);
+    tn_layout_release(&layout);
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+    return orders;
+}
+
+static void a_safe_plan_holds_in_every_order_of_the_graph(void **state) {
+    (void)state;
+    uint32_t orders = 0;
+    for (uint64_t seed = 1; seed <= 800; seed++) {
+        uint64_t added;
+        tn_graph *graph = random_graph(seed, seed % 2 == 0);
+        assert_ok(tn_graph_infer(graph, &failure));
+        orders += judge_other_orders(graph, TN_PARALLEL_SAFE, seed, &added);
+        if (added != 0)
+            fail_msg("seed %llu: a safe plan adds %llu\n", (unsigned long long)seed,
+                     (unsigned long long)added);
+        tn_graph_destroy(graph);
+    }
+    assert_true(orders > 2000);
+}
+
+static void any_plan_holds_in_every_order_that_keeps_what_it_adds(void **state) {
+    (void)state;
+    uint32_t orders = 0;
+    uint64_t sum = 0;
+    for (uint64_t seed = 1; seed <= 800; seed++) {
+        uint64_t added;
+        tn_graph *graph = random_graph(seed, seed % 2 == 0);
+        assert_ok(tn_graph_infer(graph, &failure));
+        orders += judge_other_orders(graph, TN_PARALLEL_SERIAL, seed, &added);
+        sum += added;
+        tn_graph_destroy(graph);
+    }
+    assert_true(orders > 1000 && sum > 100);
+}
+
+/* A[1] feeds the branches A[2] A[3] A[4] and A[5] A[6] A[7], which A[8] joins. */
+static void two_branches_may_run_side_by_side_in_a_safe_plan(void **state) {
+    (void)state;
+    static const int reads[] = {0, 1, 2, 3, 1, 5, 6};
+    for (int safe = 0; safe < 2; safe++) {
+        tn_graph *graph;
+        tn_tensor_id tensors[9];
+        tn_program *program;
+        tn_occupancy *occupancy;
+        tn_layout layout;
+        tn_dependency *added;
+        uint64_t count;
+        tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+        options.parallel = safe ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
+        assert_ok(tn_graph_create(NULL, &graph, &failure));
+        tensors[0] = vector(graph, "x", TN_KIND_INPUT, 1024, 0);
+        for (int i = 1; i <= 8; i++)
+            tensors[i] = vector(graph, "a", i < 8 ? TN_KIND_ACTIVATION : TN_KIND_OUTPUT, -1, 0);
+        for (int i = 1; i <= 7; i++)
+            apply(graph, "Relu", 0, &tensors[reads[i - 1]], 1, &tensors[i], 1);
+        apply(graph, "Max", 0, (tn_tensor_id[]){tensors[4], tensors[7]}, 2, &tensors[8], 1);
+        assert_ok(tn_graph_infer(graph, &failure));
+        assert_ok(tn_program_create(graph, NULL, &program, &failure));
+        assert_ok(tn_occupancy_create(program, &options, &occupancy, &failure));
+        assert_ok(tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &failure));
+        assert_ok(tn_plan_dependencies(occupancy, &layout, &added, &count, &failure));
+        assert_int_equal(count, safe ? 0 : 1);
+        assert_int_equal(layout.peak, safe ? 3072 : 2048);
+        if (!safe) assert_true(added[0].before == 1 && added[0].after == 4); /* A[2], A[5] */
+        tn_dependencies_release(added);
+        tn_layout_release(&layout);
+        tn_occupancy_destroy(occupancy);
+        tn_program_destroy(program);
+        tn_graph_destroy(graph);
+    }
+}
+
+/* The streams of a program are all the order there is between its instructions. */
+static void streams_of_a_program_give_its_problem_clocks(void **state) {
+    (void)state;
+    for (int split = 0; split < 2; split++) {
+        tn_graph *graph;
+        tn_program *file, *program;
+        tn_occupancy *occupancy;
+        tn_instruction list[16];
+        assert_ok(tn_graph_create(NULL, &graph, &failure));
+        tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 64, 0), t[3];
+        for (int i = 0; i < 3; i++) t[i] = vector(graph, "t", TN_KIND_OUTPUT, -1, 0);
+        tn_tensor_id zero = numbers(graph, (int64_t[]){0}, 1);
+        for (int i = 0; i < 3; i++)
+            apply(graph, "CumSum", 0, (tn_tensor_id[]){i == 1 ? t[0] : x, zero}, 2, &t[i], 1);
+        assert_ok(tn_graph_infer(graph, &failure));
+        assert_ok(tn_program_create(graph, NULL, &file, &failure));
+        uint32_t count = tn_program_count(file);
+        memcpy(list, tn_program_instructions(file), count * sizeof *list);
+        for (uint32_t i = 0; i < count; i++)
+            if (list[i].opcode == TN_APPLY && list[i].op == 2) list[i].stream = split ? 7 : 0;
+        assert_ok(tn_program_from(graph, list, count, NULL, 0, &program, &failure));
+        assert_ok(tn_occupancy_create(program, NULL, &occupancy, &failure));
+        uint32_t streams = tn_problem_streams(tn_occupancy_problem(occupancy));
+        assert_true(split ? streams > 1 : streams == 1);
+        tn_occupancy_destroy(occupancy);
+        tn_program_destroy(program);
+        tn_program_destroy(file);
+        tn_graph_destroy(graph);
+    }
+}
+
 /* --- named cases --- */
 
 typedef struct made {
@@ -533,7 +713,9 @@ static void running_out_of_memory_leaves_nothing_behind(void **state) {
         memory.requests = 0;
         memory.fail_at = fail_at;
         status = tn_program_create(graph, NULL, &program, &failure);
-        if (status == TN_OK) status = tn_occupancy_create(program, NULL, &occupancy, &failure);
+        tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+        options.parallel = TN_PARALLEL_SAFE;
+        if (status == TN_OK) status = tn_occupancy_create(program, &options, &occupancy, &failure);
         assert_true(status == TN_OK || (status == TN_E_NO_MEMORY && occupancy == NULL));
         tn_occupancy_destroy(occupancy);
         tn_program_destroy(program);
@@ -546,6 +728,10 @@ static void running_out_of_memory_leaves_nothing_behind(void **state) {
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_read_finds_what_was_written),
+        cmocka_unit_test(a_safe_plan_holds_in_every_order_of_the_graph),
+        cmocka_unit_test(any_plan_holds_in_every_order_that_keeps_what_it_adds),
+        cmocka_unit_test(two_branches_may_run_side_by_side_in_a_safe_plan),
+        cmocka_unit_test(streams_of_a_program_give_its_problem_clocks),
         cmocka_unit_test(in_place_waits_for_the_last_reader),
         cmocka_unit_test(an_output_nobody_reads_lives_for_its_step),
         cmocka_unit_test(an_input_that_is_an_output_is_never_written_over),

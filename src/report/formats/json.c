@@ -49,8 +49,9 @@ static void json_pools(tn__text *text, const tn_report *report) {
         json_integer(text, "peak", report->layout->bank_peak[id]);
         tn__text_put(text, ",");
         json_integer(text, "lower_bound", report->layout->bank_lower_bound[id]);
-        tn__text_put(text, ",");
-        json_integer(text, "traffic", report->layout->bank_traffic[id]);
+        if (report->layout->bank_count > 1)
+            tn__text_put(text, ","),
+                json_integer(text, "traffic", report->layout->bank_traffic[id]);
         if (bank->bytes_per_s > 0) {
             tn__text_put(text, ",\"bytes_per_s\":");
             tn__words_number(text, bank->bytes_per_s);
@@ -224,6 +225,28 @@ static void json_model(tn__text *text, const tn__scene *scene) {
     tn__text_put(text, "}");
 }
 
+/* The pairs of operators that this plan keeps from running side by side; null: cannot be told. */
+static void json_dependencies(tn__text *text, const tn_report *report) {
+    tn_dependency *list;
+    uint64_t count;
+    tn_error why;
+    if (tn_plan_dependencies(report->occupancy, report->layout, &list, &count, &why) != TN_OK) {
+        tn__text_put(text, ",\n\"dependencies_added\":null");
+        return;
+    }
+    const tn_graph *graph = tn_program_graph(tn_occupancy_program(report->occupancy));
+    tn__text_put(text, ",\n\"dependencies_added\":[");
+    for (uint64_t i = 0; i < count; i++) {
+        tn__text_put(text, i ? ",\n[" : "\n[");
+        tn__text_json(text, tn_graph_op(graph, list[i].before)->name);
+        tn__text_put(text, ",");
+        tn__text_json(text, tn_graph_op(graph, list[i].after)->name);
+        tn__text_put(text, "]");
+    }
+    tn__text_put(text, "]");
+    tn_dependencies_release(list);
+}
+
 static void json_result(tn__text *text, const tn__scene *scene) {
     const tn_layout *layout = scene->report->layout;
     tn__text_put(text, ",\n\"result\":{");
@@ -258,7 +281,7 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
     }
     if (status == TN_OK) {
         if (report->occupancy)
-            json_model(text, &scene);
+            json_model(text, &scene), json_dependencies(text, report);
         else
             tn__text_put(text, ",\n\"static\":{}");
         json_result(text, &scene);

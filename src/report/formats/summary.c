@@ -46,7 +46,8 @@ static void summary_bank(tn__text *text, const tn_report *report, tn_bank_id id)
         summary_integer(text, "capacity", bank->capacity);
     else
         tn__text_put(text, ",\"capacity\":null");
-    summary_integer(text, "traffic", report->layout->bank_traffic[id]);
+    if (report->layout->bank_count > 1)
+        summary_integer(text, "traffic", report->layout->bank_traffic[id]);
     tn__text_put(text, "}");
 }
 
@@ -84,6 +85,13 @@ static tn_status summary_render(const tn_report *report, tn__text *text, tn_erro
     else
         tn__text_put(text, ",\"tensors\":null");
     summary_integer(text, "bounded", memory.bounded);
+    uint64_t added;
+    tn_error why;
+    if (report->occupancy &&
+        tn_plan_dependencies(report->occupancy, layout, NULL, &added, &why) == TN_OK)
+        summary_integer(text, "dependencies_added", added);
+    else
+        tn__text_put(text, ",\"dependencies_added\":null");
     summary_seconds(text, report);
     summary_integer(text, "seed", layout->seed);
     summary_integer(text, "work", layout->work);

@@ -125,6 +125,19 @@ static void table_banks(tn__text *text, const tn_report *report) {
     }
 }
 
+/* What runs side by side in the graph and no longer may with this plan. */
+static void table_dependencies(tn__text *text, const tn_report *report) {
+    uint64_t count;
+    tn_error error;
+    if (report->occupancy == NULL ||
+        tn_plan_dependencies(report->occupancy, report->layout, NULL, &count, &error) != TN_OK)
+        return; /* a graph too wide to tell: the line is left out */
+    char exact[TN__WORDS_MAX];
+    tn__text_printf(text,
+                    "  waits added     %11s  %s of operators that the graph lets run at once\n",
+                    tn__words_grouped(count, exact), count == 1 ? "pair" : "pairs");
+}
+
 static void table_kinds(tn__text *text, const tn__scene *scene) {
     if (scene->report->occupancy == NULL) return;
     tn__text_printf(text, "\n  %-15s %33s  %33s\n", "kind", "all tensors", "at the peak");
@@ -260,6 +273,7 @@ static tn_status table_render(const tn_report *report, tn__text *text, tn_error 
     if (status == TN_OK) {
         table_answer(text, &scene);
         table_banks(text, report);
+        table_dependencies(text, report);
         table_kinds(text, &scene);
         status = table_holders(text, &scene, error);
     }

@@ -1,0 +1,269 @@
+/* dependencies.c - what a layout costs in freedom: who must now wait for whom.
+ *
+ * A sweep over the lives in the order of their definition, with the last holder of every byte: a
+ * life that writes takes bytes from holders, and whoever needed a holder last must be over before.
+ * Where the graph has no path that says so already, the layout adds a dependency. Views write
+ * nothing: their readers count as readers of what they view.
+ *
+ * Bytes are cut where lives begin and end; a set of bits marks where a stretch with one holder
+ * begins. A life replaces the stretches it covers and leaves at most one more, so that all visits
+ * add up to O(lives).
+ */
+#include "program/occupancy.h"
+
+typedef struct deps_pair {
+    uint32_t before, after; /* steps, while they are collected */
+} deps_pair;
+
+typedef struct deps_item { /* a life that writes, at its address */
+    uint32_t life;
+    tn_bank_id bank;
+    uint64_t lo, hi;
+} deps_item;
+
+typedef struct deps_state {
+    const tn_occupancy *occupancy;
+    const tn_layout *layout;
+    const tn_context *context;
+    tn_error *error;
+    tn__happens happens;
+    uint32_t *viewers; /* [lives] of one that writes: newest that views it, OCC_NONE */
+    uint32_t *chain;   /* [lives] next viewer */
+    deps_item *items;
+    uint32_t item_count;
+    uint64_t *cuts;
+    uint32_t cut_count;
+    uint32_t *holder; /* [cuts] item that holds the stretch that begins here */
+    uint64_t *starts; /* bits */
+    size_t words, lives;
+    deps_pair *pairs;
+    size_t pair_count, pair_room;
+} deps_state;
+
+/* --- stretches --- */
+
+static bool deps_starts(const deps_state *deps, uint32_t cut) {
+    return (deps->starts[cut / 64] >> (cut % 64) & 1) != 0;
+}
+
+static uint32_t deps_below(const deps_state *deps, uint32_t cut) { /* 0 always starts one */
+    size_t word = cut / 64;
+    uint64_t bits = deps->starts[word] & (~0ull >> (63 - cut % 64));
+    while (bits == 0) bits = deps->starts[--word];
+    return (uint32_t)(word * 64) + 63 - (uint32_t)__builtin_clzll(bits);
+}
+
+static uint32_t deps_above(const deps_state *deps, uint32_t cut) { /* cut_count: none */
+    size_t word = (cut + 1) / 64;
+    if (cut + 1 >= deps->cut_count) return deps->cut_count;
+    uint64_t bits = deps->starts[word] & (~0ull << ((cut + 1) % 64));
+    while (bits == 0 && ++word < deps->words) bits = deps->starts[word];
+    return bits == 0 ? deps->cut_count : (uint32_t)(word * 64) + (uint32_t)__builtin_ctzll(bits);
+}
+
+static void deps_set(deps_state *deps, uint32_t cut, bool starts) {
+    uint64_t bit = 1ull << (cut % 64);
+    if (starts)
+        deps->starts[cut / 64] |= bit;
+    else
+        deps->starts[cut / 64] &= ~bit;
+}
+
+static uint32_t deps_cut(const deps_state *deps, uint64_t at) {
+    uint32_t low = 0, high = deps->cut_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (deps->cuts[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* --- pairs --- */
+
+static bool deps_is_apply(const deps_state *deps, uint32_t step) {
+    return tn_program_instructions(deps->occupancy->program)[step].opcode == TN_APPLY;
+}
+
+/* `use` must be over when `step` writes; an operator with blocks stands for all that is in it. */
+static tn_status deps_note(deps_state *deps, uint32_t use, uint32_t step) {
+    uint32_t before = deps->happens.exit[use], after = deps->happens.exit[step];
+    if (before == after || tn__happens_before(&deps->happens, use, step)) return TN_OK;
+    if (!deps_is_apply(deps, before) || !deps_is_apply(deps, after)) return TN_OK;
+    if (!tn__reserve(deps->context, &deps->pairs, &deps->pair_room, deps->pair_count + 1,
+                     sizeof *deps->pairs))
+        return tn__no_memory(deps->error, "dependencies");
+    deps->pairs[deps->pair_count++] = (deps_pair){before, after};
+    return TN_OK;
+}
+
+static tn_status deps_note_life(deps_state *deps, const occ_life *old, uint32_t step) {
+    const occ_uses *uses = &deps->occupancy->uses;
+    if (old->newest == OCC_NONE) return deps_note(deps, old->first, step);
+    for (uint32_t at = old->newest; at != OCC_NONE; at = uses->items[at].next)
+        TN_TRY(deps_note(deps, uses->items[at].step, step));
+    return TN_OK;
+}
+
+/* `fresh` takes bytes that `old` held: all who need these must be over, through views, too. */
+static tn_status deps_take(deps_state *deps, const deps_item *old, const deps_item *fresh) {
+    const occ_life *lives = deps->occupancy->found;
+    uint32_t step = lives[fresh->life].first;
+    uint64_t base = deps->layout->offset[lives[old->life].body];
+    TN_TRY(deps_note_life(deps, &lives[old->life], step));
+    for (uint32_t v = deps->viewers[old->life]; v != OCC_NONE; v = deps->chain[v]) {
+        if (base + lives[v].lo >= fresh->hi || base + lives[v].hi <= fresh->lo) continue;
+        TN_TRY(deps_note_life(deps, &lives[v], step));
+    }
+    return TN_OK;
+}
+
+/* --- the sweep --- */
+
+static tn_status deps_visit(deps_state *deps, uint32_t index) {
+    const deps_item *item = &deps->items[index];
+    uint32_t first = deps_cut(deps, item->lo), last = deps_cut(deps, item->hi), holder = OCC_NONE;
+    uint32_t at = deps_below(deps, first), asked = OCC_NONE;
+    do {
+        holder = deps->holder[at];
+        if (holder != OCC_NONE && holder != asked) /* one after the other is most often the same */
+            TN_TRY(deps_take(deps, &deps->items[holder], item));
+        asked = holder;
+        uint32_t next = deps_above(deps, at);
+        if (at > first) deps_set(deps, at, false);
+        at = next;
+    } while (at < last);
+    if (!deps_starts(deps, last)) {
+        deps_set(deps, last, true);
+        deps->holder[last] = holder;
+    }
+    deps_set(deps, first, true);
+    deps->holder[first] = index;
+    return TN_OK;
+}
+
+static int deps_number_order(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The items [first, last), which are in one bank. */
+static tn_status deps_sweep(deps_state *deps, uint32_t first, uint32_t last) {
+    uint32_t cuts = 0;
+    for (uint32_t i = first; i < last; i++) {
+        deps->cuts[cuts++] = deps->items[i].lo;
+        deps->cuts[cuts++] = deps->items[i].hi;
+    }
+    qsort(deps->cuts, cuts, sizeof *deps->cuts, deps_number_order);
+    deps->cut_count = 0;
+    for (uint32_t i = 0; i < cuts; i++)
+        if (i == 0 || deps->cuts[i] != deps->cuts[deps->cut_count - 1])
+            deps->cuts[deps->cut_count++] = deps->cuts[i];
+    memset(deps->starts, 0, deps->words * sizeof *deps->starts);
+    for (uint32_t i = 0; i < deps->cut_count; i++) deps->holder[i] = OCC_NONE;
+    deps_set(deps, 0, true);
+    for (uint32_t i = first; i < last; i++) TN_TRY(deps_visit(deps, i));
+    return TN_OK;
+}
+
+static int deps_item_order(const void *a, const void *b) { /* lives are numbered by definition */
+    const deps_item *x = a, *y = b;
+    if (x->bank != y->bank) return x->bank < y->bank ? -1 : 1;
+    return (x->life > y->life) - (x->life < y->life);
+}
+
+/* A view's holder is the life that it views, through any number of views. */
+static void deps_gather(deps_state *deps) {
+    const occ_life *lives = deps->occupancy->found;
+    for (uint32_t i = 0; i < deps->lives; i++) deps->viewers[i] = deps->chain[i] = OCC_NONE;
+    uint32_t *writer = deps->holder; /* [lives] who wrote what a life shows; scratch until later */
+    for (uint32_t i = 0; i < deps->lives; i++) {
+        const occ_life *life = &lives[i];
+        writer[i] = life->share == TN_SHARE_VIEW ? writer[life->taken] : i;
+        if (writer[i] != i) {
+            deps->chain[i] = deps->viewers[writer[i]];
+            deps->viewers[writer[i]] = i;
+        } else if (life->lo < life->hi) {
+            uint64_t base = deps->layout->offset[life->body];
+            deps->items[deps->item_count++] =
+                (deps_item){i, deps->layout->bank[life->body], base + life->lo, base + life->hi};
+        }
+    }
+    if (deps->item_count > 0)
+        qsort(deps->items, deps->item_count, sizeof *deps->items, deps_item_order);
+}
+
+static int deps_pair_order(const void *a, const void *b) {
+    const deps_pair *x = a, *y = b;
+    if (x->before != y->before) return x->before < y->before ? -1 : 1;
+    return (x->after > y->after) - (x->after < y->after);
+}
+
+static tn_status deps_collect(deps_state *deps) {
+    deps_gather(deps);
+    for (uint32_t first = 0, last; first < deps->item_count; first = last) {
+        last = first;
+        while (last < deps->item_count && deps->items[last].bank == deps->items[first].bank) last++;
+        TN_TRY(deps_sweep(deps, first, last));
+    }
+    size_t kept = 0;
+    if (deps->pair_count > 0)
+        qsort(deps->pairs, deps->pair_count, sizeof *deps->pairs, deps_pair_order);
+    for (size_t i = 0; i < deps->pair_count; i++)
+        if (i == 0 || deps_pair_order(&deps->pairs[i], &deps->pairs[kept - 1]) != 0)
+            deps->pairs[kept++] = deps->pairs[i];
+    deps->pair_count = kept;
+    return TN_OK;
+}
+
+/* From malloc: the list outlives the context of the call that made it. */
+static tn_status deps_hand_over(const deps_state *deps, tn_dependency **list, uint64_t *count) {
+    const tn_instruction *instructions = tn_program_instructions(deps->occupancy->program);
+    if (list != NULL) {
+        tn_dependency *made = calloc(deps->pair_count + 1, sizeof *made);
+        if (made == NULL) return tn__no_memory(deps->error, "dependencies");
+        for (size_t i = 0; i < deps->pair_count; i++)
+            made[i] = (tn_dependency){instructions[deps->pairs[i].before].op,
+                                      instructions[deps->pairs[i].after].op};
+        *list = made;
+    }
+    *count = deps->pair_count;
+    return TN_OK;
+}
+
+tn_status tn_plan_dependencies(const tn_occupancy *occupancy, const tn_layout *layout,
+                               tn_dependency **list, uint64_t *count, tn_error *error) {
+    size_t n = occupancy->count, cuts = 2 * n + 1;
+    if (layout->body_count != tn_problem_count(occupancy->problem))
+        TN_FAIL(error, TN_E_INVALID, "the layout is for %u bodies, the problem has %u",
+                layout->body_count, tn_problem_count(occupancy->problem));
+    deps_state deps = {.occupancy = occupancy,
+                       .layout = layout,
+                       .context = &occupancy->context,
+                       .error = error,
+                       .words = cuts / 64 + 1,
+                       .lives = n};
+    TN_TRY(tn__happens_create(occupancy->program, TN__BY_GRAPH, &deps.happens, error));
+    deps.viewers = tn__alloc_array(deps.context, n, sizeof *deps.viewers);
+    deps.chain = tn__alloc_array(deps.context, n, sizeof *deps.chain);
+    deps.items = tn__alloc_array(deps.context, n, sizeof *deps.items);
+    deps.cuts = tn__alloc_array(deps.context, cuts, sizeof *deps.cuts);
+    deps.holder = tn__alloc_array(deps.context, cuts, sizeof *deps.holder);
+    deps.starts = tn__alloc_array(deps.context, deps.words, sizeof *deps.starts);
+    bool room = deps.viewers && deps.chain && deps.items && deps.cuts && deps.holder && deps.starts;
+    tn_status status = room ? deps_collect(&deps) : tn__no_memory(error, "dependencies");
+    if (status == TN_OK) status = deps_hand_over(&deps, list, count);
+    tn__free(deps.context, deps.viewers, n * sizeof *deps.viewers);
+    tn__free(deps.context, deps.chain, n * sizeof *deps.chain);
+    tn__free(deps.context, deps.items, n * sizeof *deps.items);
+    tn__free(deps.context, deps.cuts, cuts * sizeof *deps.cuts);
+    tn__free(deps.context, deps.holder, cuts * sizeof *deps.holder);
+    tn__free(deps.context, deps.starts, deps.words * sizeof *deps.starts);
+    tn__free(deps.context, deps.pairs, deps.pair_room * sizeof *deps.pairs);
+    tn__happens_release(&deps.happens);
+    return status;
+}
+
+void tn_dependencies_release(tn_dependency *list) { free(list); }

@@ -1,0 +1,372 @@
+/* happens.c - the partial order of a program, as chains and vector clocks.
+ *
+ * Edges: whoever reads a tensor comes after whoever defined it. Memory that is written again (a
+ * second life of a tensor, an operator that writes into its input, a release) separates those who
+ * touched it before from those who touch it after; views touch the memory of their source. An
+ * operator with blocks is one event from outside: it starts when all that its blocks read is there,
+ * its blocks run as the program lists them, one after the other, and what it gives is there when
+ * its own APPLY is done. Inputs are put, and outputs fetched, one after the other.
+ *
+ * Chains: an instruction goes on the chain of one that it waits for, if that is still the chain's
+ * end, else on any chain whose end is known to come before it, else it opens a new one. Clocks are
+ * made on the way: the maximum over those that it waits for.
+ *
+ * Cost: O((instructions + edges) chains) time, O(instructions chains) memory.
+ * Source: vector clocks: Fidge 1988, Mattern 1989; chains: a greedy path cover.
+ */
+#include "program/happens.h"
+
+#include "graph/op.h"
+
+#define HAPPENS_NONE UINT32_MAX
+
+typedef struct happens_edge {
+    uint32_t from, to;
+} happens_edge;
+
+typedef struct happens_touch { /* a list of readers */
+    uint32_t step, next;
+} happens_touch;
+
+typedef struct happens_maker {
+    const tn_program *program;
+    const tn_graph *graph;
+    const tn_context *context;
+    tn_error *error;
+    tn__happens *made;
+    uint32_t *entry;           /* [steps] first step of the control flow around it, or itself */
+    uint32_t *definer;         /* [tensors] the step of its newest definition, or NONE */
+    uint32_t *home;            /* [tensors] the tensor whose memory it is in */
+    uint32_t *writer, *reader; /* [tensors] of a home: newest writer; newest reader since */
+    happens_edge *edges;
+    happens_touch *touches;
+    size_t edge_count, edge_room, touch_count, touch_room;
+    uint32_t *first;  /* [steps + 1] edges by target, after sorting */
+    uint32_t *length; /* [chains] */
+    size_t length_room;
+    size_t numbers; /* in all clocks */
+} happens_maker;
+
+/* --- control flow as one event --- */
+
+static int happens_region_order(const void *a, const void *b) {
+    const tn_region *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->last != y->last) return x->last > y->last ? -1 : 1;
+    return (x->block > y->block) - (x->block < y->block);
+}
+
+static tn_status happens_group(happens_maker *maker) {
+    const tn_program *program = maker->program;
+    const tn_instruction *instructions = tn_program_instructions(program);
+    uint32_t steps = tn_program_count(program), count = tn_program_region_count(program);
+    for (uint32_t i = 0; i < steps; i++) maker->entry[i] = maker->made->exit[i] = i;
+    if (count == 0) return TN_OK;
+    tn_region *regions = tn__alloc_array(maker->context, count, sizeof *regions);
+    if (regions == NULL) return tn__no_memory(maker->error, "regions");
+    memcpy(regions, tn_program_regions(program), count * sizeof *regions);
+    qsort(regions, count, sizeof *regions, happens_region_order);
+    for (uint32_t r = 0, done = 0; r < count; r++) {
+        if (regions[r].first < done) continue; /* inside, or a later region of the same operator */
+        uint32_t own = regions[r].last;
+        while (own < steps &&
+               (instructions[own].opcode != TN_APPLY || instructions[own].op != regions[r].op))
+            own++;
+        for (uint32_t i = regions[r].first; i <= own && i < steps; i++) {
+            maker->entry[i] = regions[r].first;
+            maker->made->exit[i] = own < steps ? own : steps - 1;
+        }
+        done = own + 1;
+    }
+    tn__free(maker->context, regions, count * sizeof *regions);
+    return TN_OK;
+}
+
+/* --- edges --- */
+
+static tn_status happens_add(happens_maker *maker, uint32_t from, uint32_t to) {
+    if (from == HAPPENS_NONE || maker->entry[from] == maker->entry[to]) return TN_OK;
+    if (!tn__reserve(maker->context, &maker->edges, &maker->edge_room, maker->edge_count + 1,
+                     sizeof *maker->edges))
+        return tn__no_memory(maker->error, "the order of operators");
+    maker->edges[maker->edge_count++] = (happens_edge){maker->made->exit[from], maker->entry[to]};
+    return TN_OK;
+}
+
+static tn_status happens_read(happens_maker *maker, tn_tensor_id tensor, uint32_t step) {
+    if (tensor == TN_NONE) return TN_OK;
+    uint32_t home = maker->home[tensor];
+    TN_TRY(happens_add(maker, maker->definer[tensor], step));
+    TN_TRY(happens_add(maker, maker->writer[home], step));
+    if (!tn__reserve(maker->context, &maker->touches, &maker->touch_room, maker->touch_count + 1,
+                     sizeof *maker->touches))
+        return tn__no_memory(maker->error, "the order of operators");
+    maker->touches[maker->touch_count] = (happens_touch){step, maker->reader[home]};
+    maker->reader[home] = (uint32_t)maker->touch_count++;
+    return TN_OK;
+}
+
+/* The memory of a tensor is written again, or released. */
+static tn_status happens_write(happens_maker *maker, tn_tensor_id tensor, uint32_t step) {
+    if (tensor == TN_NONE) return TN_OK;
+    uint32_t home = maker->home[tensor];
+    TN_TRY(happens_add(maker, maker->writer[home], step));
+    for (uint32_t at = maker->reader[home]; at != HAPPENS_NONE; at = maker->touches[at].next)
+        TN_TRY(happens_add(maker, maker->touches[at].step, step));
+    maker->writer[home] = step;
+    maker->reader[home] = HAPPENS_NONE;
+    return TN_OK;
+}
+
+static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, uint32_t step) {
+    if (tensor == TN_NONE) return TN_OK;
+    TN_TRY(happens_write(maker, tensor, step));
+    maker->definer[tensor] = step;
+    return TN_OK;
+}
+
+static bool happens_changes(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    const tn_op_rule *rule = tn__op_rule(op->domain, op->type);
+    return rule != NULL && (rule->flags & TN_RULE_CHANGES) && op->input_count > 0;
+}
+
+static tn_status happens_apply(happens_maker *maker, tn_op_id id, uint32_t step) {
+    const tn_op *op = tn_graph_op(maker->graph, id);
+    for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(happens_read(maker, op->inputs[i], step));
+    if (happens_changes(maker->graph, id)) TN_TRY(happens_write(maker, op->inputs[0], step));
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id tensor = op->outputs[k];
+        if (tensor == TN_NONE) continue;
+        tn_view view = tn_op_view(maker->graph, id, k);
+        if (view.source == TN_NONE) {
+            TN_TRY(happens_define(maker, tensor, step));
+            continue;
+        }
+        maker->home[tensor] = maker->home[view.source];
+        maker->definer[tensor] = step;
+    }
+    return TN_OK;
+}
+
+/* What a block returns is read by its operator, though no instruction says so. */
+static tn_status happens_results(happens_maker *maker) {
+    const tn_program *program = maker->program;
+    const tn_region *regions = tn_program_regions(program);
+    for (uint32_t r = 0; r < tn_program_region_count(program); r++) {
+        const tn_block *block = tn_graph_block(maker->graph, regions[r].block);
+        uint32_t step = regions[r].first;
+        if (step >= tn_program_count(program)) continue;
+        for (uint32_t i = 0; i < block->output_count; i++) {
+            uint32_t definer = maker->definer[block->outputs[i]];
+            if (definer != HAPPENS_NONE && definer < maker->entry[step])
+                TN_TRY(happens_add(maker, definer, step));
+        }
+    }
+    return TN_OK;
+}
+
+static tn_status happens_step(happens_maker *maker, const tn_instruction *it, uint32_t step) {
+    switch (it->opcode) {
+    case TN_APPLY:
+        return happens_apply(maker, it->op, step);
+    case TN_PUT:
+    case TN_SWAP_IN:
+    case TN_RECV:
+        return happens_define(maker, it->tensor, step);
+    case TN_GET:
+    case TN_SEND:
+        return happens_read(maker, it->tensor, step);
+    case TN_ENCODE:
+        TN_TRY(happens_read(maker, it->tensor, step));
+        return happens_define(maker, it->other, step);
+    case TN_DECODE:
+        TN_TRY(happens_read(maker, it->other, step));
+        return happens_define(maker, it->tensor, step);
+    case TN_REDUCE:
+    case TN_SWAP_OUT:
+    case TN_FREE:
+    case TN_DROP:
+        TN_TRY(happens_read(maker, it->tensor, step));
+        return happens_write(maker, it->tensor, step);
+    }
+    return TN_OK;
+}
+
+typedef struct happens_place {
+    uint32_t stream, step;
+} happens_place;
+
+static int happens_place_order(const void *a, const void *b) {
+    const happens_place *x = a, *y = b;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+/* Each stream runs its instructions one after the other. */
+static tn_status happens_streams(happens_maker *maker) {
+    const tn_instruction *instructions = tn_program_instructions(maker->program);
+    uint32_t steps = maker->made->count;
+    happens_place *places = tn__alloc_array(maker->context, steps, sizeof *places);
+    if (places == NULL) return tn__no_memory(maker->error, "streams");
+    for (uint32_t i = 0; i < steps; i++) places[i] = (happens_place){instructions[i].stream, i};
+    if (steps > 0) qsort(places, steps, sizeof *places, happens_place_order);
+    tn_status status = TN_OK;
+    for (uint32_t i = 1; i < steps && status == TN_OK; i++)
+        if (places[i].stream == places[i - 1].stream)
+            status = happens_add(maker, places[i - 1].step, places[i].step);
+    tn__free(maker->context, places, steps * sizeof *places);
+    return status;
+}
+
+static tn_status happens_edges(happens_maker *maker, tn__happens_by by) {
+    const tn_program *program = maker->program;
+    const tn_instruction *instructions = tn_program_instructions(program);
+    uint32_t steps = tn_program_count(program), put = HAPPENS_NONE, get = HAPPENS_NONE;
+    uint32_t tensors = tn_graph_tensor_count(maker->graph);
+    for (uint32_t i = 0; i < tensors; i++) {
+        maker->definer[i] = maker->writer[i] = maker->reader[i] = HAPPENS_NONE;
+        maker->home[i] = i;
+    }
+    for (uint32_t step = 0; step < steps; step++) {
+        const tn_instruction *it = &instructions[step];
+        TN_TRY(happens_step(maker, it, step));
+        if (it->opcode != TN_PUT && it->opcode != TN_GET) continue;
+        uint32_t *last = it->opcode == TN_PUT ? &put : &get;
+        TN_TRY(happens_add(maker, *last, step));
+        *last = step;
+    }
+    TN_TRY(happens_results(maker));
+    return by == TN__BY_GRAPH ? TN_OK : happens_streams(maker);
+}
+
+/* --- chains and clocks --- */
+
+/* Edges by target: a counting sort. */
+static void happens_sort(happens_maker *maker, uint32_t *from) {
+    uint32_t steps = maker->made->count;
+    memset(maker->first, 0, ((size_t)steps + 1) * sizeof *maker->first);
+    for (size_t i = 0; i < maker->edge_count; i++) maker->first[maker->edges[i].to + 1]++;
+    for (uint32_t i = 0; i < steps; i++) maker->first[i + 1] += maker->first[i];
+    for (size_t i = 0; i < maker->edge_count; i++)
+        from[maker->first[maker->edges[i].to]++] = maker->edges[i].from;
+    for (uint32_t i = steps; i > 0; i--) maker->first[i] = maker->first[i - 1];
+    maker->first[0] = 0;
+}
+
+static void happens_follow(tn__happens *made, uint32_t from, uint32_t *clock) {
+    for (uint32_t c = 0; c < made->width[from]; c++)
+        if (made->clock[from][c] > clock[c]) clock[c] = made->clock[from][c];
+    uint32_t chain = made->chain[from];
+    if (made->index[from] + 1 > clock[chain]) clock[chain] = made->index[from] + 1;
+}
+
+/* A chain whose end is known to come before the step: best that of one it waits for. */
+static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
+                              const uint32_t *from, uint32_t count, bool inside, uint32_t step) {
+    const tn__happens *made = maker->made;
+    if (inside) return made->chain[step - 1];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t chain = made->chain[from[i]];
+        if (clock[chain] == maker->length[chain]) return chain;
+    }
+    for (uint32_t chain = 0; chain < made->chain_count; chain++)
+        if (clock[chain] == maker->length[chain]) return chain;
+    return made->chain_count;
+}
+
+static tn_status happens_clock(happens_maker *maker, const uint32_t *from, uint32_t count,
+                               uint32_t step) {
+    tn__happens *made = maker->made;
+    bool inside = maker->entry[step] != step; /* the control flow goes on: its last step is over */
+    maker->numbers += made->chain_count;
+    if (maker->numbers > TN__HAPPENS_MAX)
+        TN_FAIL(maker->error, TN_E_UNSUPPORTED,
+                "too many operators are independent of each other: their order takes more than "
+                "2^27 numbers");
+    uint32_t *clock = tn__arena_array(&made->arena, made->chain_count, sizeof *clock);
+    if (clock == NULL || !tn__reserve(maker->context, &maker->length, &maker->length_room,
+                                      (size_t)made->chain_count + 1, sizeof *maker->length))
+        return tn__no_memory(maker->error, "the order of operators");
+    if (inside) happens_follow(made, step - 1, clock);
+    for (uint32_t i = 0; i < count; i++) happens_follow(made, from[i], clock);
+    uint32_t chain = happens_chain(maker, clock, from, count, inside, step);
+    made->clock[step] = clock;
+    made->width[step] = made->chain_count;
+    if (chain == made->chain_count) maker->length[made->chain_count++] = 0;
+    made->chain[step] = chain;
+    made->index[step] = maker->length[chain]++;
+    return TN_OK;
+}
+
+static tn_status happens_clocks(happens_maker *maker) {
+    uint32_t *from = tn__alloc_array(maker->context, maker->edge_count, sizeof *from);
+    if (from == NULL) return tn__no_memory(maker->error, "the order of operators");
+    happens_sort(maker, from);
+    tn_status status = TN_OK;
+    for (uint32_t step = 0; step < maker->made->count && status == TN_OK; step++)
+        status = happens_clock(maker, from + maker->first[step],
+                               maker->first[step + 1] - maker->first[step], step);
+    tn__free(maker->context, from, maker->edge_count * sizeof *from);
+    return status;
+}
+
+/* --- the whole --- */
+
+static bool happens_room(happens_maker *maker) {
+    tn__happens *made = maker->made;
+    size_t steps = made->count, tensors = tn_graph_tensor_count(maker->graph);
+    made->chain = tn__arena_array(&made->arena, steps, sizeof *made->chain);
+    made->index = tn__arena_array(&made->arena, steps, sizeof *made->index);
+    made->width = tn__arena_array(&made->arena, steps, sizeof *made->width);
+    made->clock = tn__arena_array(&made->arena, steps, sizeof *made->clock);
+    made->exit = tn__arena_array(&made->arena, steps, sizeof *made->exit);
+    maker->entry = tn__alloc_array(maker->context, steps, sizeof *maker->entry);
+    maker->first = tn__alloc_array(maker->context, steps + 1, sizeof *maker->first);
+    maker->definer = tn__alloc_array(maker->context, tensors, sizeof *maker->definer);
+    maker->home = tn__alloc_array(maker->context, tensors, sizeof *maker->home);
+    maker->writer = tn__alloc_array(maker->context, tensors, sizeof *maker->writer);
+    maker->reader = tn__alloc_array(maker->context, tensors, sizeof *maker->reader);
+    return made->chain && made->index && made->width && made->clock && made->exit && maker->entry &&
+           maker->first && maker->definer && maker->home && maker->writer && maker->reader;
+}
+
+static void happens_release_maker(happens_maker *maker) {
+    const tn_context *context = maker->context;
+    size_t steps = maker->made->count, tensors = tn_graph_tensor_count(maker->graph);
+    tn__free(context, maker->entry, steps * sizeof *maker->entry);
+    tn__free(context, maker->first, (steps + 1) * sizeof *maker->first);
+    tn__free(context, maker->definer, tensors * sizeof *maker->definer);
+    tn__free(context, maker->home, tensors * sizeof *maker->home);
+    tn__free(context, maker->writer, tensors * sizeof *maker->writer);
+    tn__free(context, maker->reader, tensors * sizeof *maker->reader);
+    tn__free(context, maker->edges, maker->edge_room * sizeof *maker->edges);
+    tn__free(context, maker->touches, maker->touch_room * sizeof *maker->touches);
+    tn__free(context, maker->length, maker->length_room * sizeof *maker->length);
+}
+
+tn_status tn__happens_create(const tn_program *program, tn__happens_by by, tn__happens *happens,
+                             tn_error *error) {
+    tn__happens made = {.context = &program->context, .count = tn_program_count(program)};
+    happens_maker maker = {.program = program,
+                           .graph = program->graph,
+                           .context = &program->context,
+                           .error = error,
+                           .made = &made};
+    tn__arena_init(&made.arena, &program->context);
+    tn_status status = happens_room(&maker) ? happens_group(&maker)
+                                            : tn__no_memory(error, "the order of operators");
+    if (status == TN_OK) status = happens_edges(&maker, by);
+    if (status == TN_OK) status = happens_clocks(&maker);
+    happens_release_maker(&maker);
+    if (status == TN_OK)
+        *happens = made;
+    else
+        tn__arena_release(&made.arena);
+    return status;
+}
+
+void tn__happens_release(tn__happens *happens) {
+    if (happens->context != NULL) tn__arena_release(&happens->arena);
+    *happens = (tn__happens){0};
+}
