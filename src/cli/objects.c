@@ -15,36 +15,36 @@
 
 typedef struct objects_job {
     const cli_objects *asked;
-    tn_object_record *records;
-    char **names; /* of a CSV; else the problem's */
-    uint32_t count;
-    tn_size_kind kind;
-    tn_edges reallocation; /* who may follow whom, when streams or --parallel leave it open */
+    cli_records from;
     tn_objects objects;
     uint64_t naive;
 } objects_job;
 
-static const char *objects_name(const objects_job *job, uint32_t id, char number[16]) {
-    const tn_problem *problem = job->asked->input->problem;
-    const char *name = job->names != NULL ? job->names[id] : tn_problem_body(problem, id)->name;
+const char *cli_records_name(const cli_records *records, uint32_t id, char number[16]) {
+    const char *name =
+        records->names != NULL ? records->names[id] : tn_problem_body(records->problem, id)->name;
     snprintf(number, 16, "%u", id);
     return name != NULL ? name : number;
 }
 
-static tn_status objects_load(objects_job *job, tn_error *error) {
-    cli_input *input = job->asked->input;
+tn_status cli_records_load(cli_input *input, cli_records *records, tn_error *error) {
     tn_status status = TN_E_UNSUPPORTED;
     if (!cli_input_is_model(input) && tn__has_suffix(input->path, ".csv"))
-        status = tn_object_records_load(input->path, NULL, &job->records, &job->names, &job->count,
-                                        &job->kind, error);
+        status = tn_object_records_load(input->path, NULL, &records->records, &records->names,
+                                        &records->count, &records->kind, error);
     if (status != TN_E_UNSUPPORTED) return status;
     *error = (tn_error){.status = TN_OK};
-    status = cli_input_load(input, error);
-    if (status != TN_OK) return status;
-    job->count = tn_problem_count(input->problem);
-    job->records = tn__alloc_array(NULL, job->count, sizeof *job->records);
-    if (job->records == NULL) return tn__no_memory(error, "records");
-    return tn_problem_records(input->problem, job->records, &job->reallocation, error);
+    TN_TRY(cli_input_load(input, error));
+    records->problem = input->problem;
+    records->count = tn_problem_count(input->problem);
+    records->records = tn__alloc_array(NULL, records->count, sizeof *records->records);
+    if (records->records == NULL) return tn__no_memory(error, "records");
+    return tn_problem_records(input->problem, records->records, &records->reallocation, error);
+}
+
+void cli_records_release(cli_records *records, const tn_context *context) {
+    tn_edges_release(context, &records->reallocation);
+    tn_object_records_release(NULL, records->records, records->names, records->count);
 }
 
 static void objects_size(tn__text *text, const uint64_t *size, tn_size_kind kind,
@@ -72,8 +72,8 @@ static void objects_summary(tn__text *text, const objects_job *job) {
                     ",\"strategy\":\"%s\",\"status\":\"%s\",\"buffers\":%u,\"objects\":%u,"
                     "\"unit\":\"%s\",\"total\":%" PRIu64 ",\"lower_bound\":%" PRIu64
                     ",\"gap\":%.6g,\"naive\":%" PRIu64 ",\"work\":%" PRIu64 ",\"seconds\":%.6f",
-                    objects->strategy, tn_verdict_name(objects->verdict), job->count,
-                    objects->object_count, job->kind == TN_SIZE_BYTES ? "bytes" : "elements",
+                    objects->strategy, tn_verdict_name(objects->verdict), job->from.count,
+                    objects->object_count, job->from.kind == TN_SIZE_BYTES ? "bytes" : "elements",
                     objects->total, objects->lower_bound, objects_gap(objects), job->naive,
                     objects->work, objects->seconds);
 }
@@ -84,17 +84,17 @@ static void objects_json(tn__text *text, const objects_job *job) {
     tn__text_put(text, ",\n \"object_sizes\":[");
     for (uint32_t i = 0; i < job->objects.object_count; i++) {
         tn__text_put(text, i > 0 ? ",[" : "[");
-        objects_size(text, job->objects.size[i], job->kind, ",");
+        objects_size(text, job->objects.size[i], job->from.kind, ",");
         tn__text_put(text, "]");
     }
     tn__text_put(text, "],\n \"assignment\":[");
-    for (uint32_t i = 0; i < job->count; i++) {
-        const tn_object_record *record = &job->records[i];
+    for (uint32_t i = 0; i < job->from.count; i++) {
+        const tn_object_record *record = &job->from.records[i];
         tn__text_printf(text, "%s\n  {\"id\":%u,\"name\":", i > 0 ? "," : "", i);
-        tn__text_json(text, objects_name(job, i, number));
+        tn__text_json(text, cli_records_name(&job->from, i, number));
         tn__text_printf(text, ",\"first\":%" PRId64 ",\"last_excl\":%" PRId64 ",\"size\":[",
                         record->first, record->last);
-        objects_size(text, record->size, job->kind, ",");
+        objects_size(text, record->size, job->from.kind, ",");
         tn__text_printf(text, "],\"object\":%u}", job->objects.object[i]);
     }
     tn__text_put(text, "\n]}\n");
@@ -103,14 +103,14 @@ static void objects_json(tn__text *text, const objects_job *job) {
 static tn_status objects_csv(tn__text *text, const objects_job *job, tn_error *error) {
     char number[16];
     tn__text_put(text, "id,lower,upper,size,object\n");
-    for (uint32_t i = 0; i < job->count; i++) {
-        const tn_object_record *record = &job->records[i];
-        const char *name = objects_name(job, i, number);
+    for (uint32_t i = 0; i < job->from.count; i++) {
+        const tn_object_record *record = &job->from.records[i];
+        const char *name = cli_records_name(&job->from, i, number);
         if (strpbrk(name, ",\r\n") != NULL)
             return tn__fail(error, TN_E_INVALID,
                             "'%.80s' holds a comma or a line end; write .json instead", name);
         tn__text_printf(text, "%s,%" PRId64 ",%" PRId64 ",", name, record->first, record->last);
-        objects_size(text, record->size, job->kind, "x");
+        objects_size(text, record->size, job->from.kind, "x");
         tn__text_printf(text, ",%u\n", job->objects.object[i]);
     }
     return TN_OK;
@@ -132,7 +132,7 @@ static tn_status objects_write(const objects_job *job, const char *path, tn_erro
 
 static void objects_row(const objects_job *job, const char *label, uint64_t amount) {
     char text[TN_SIZE_TEXT_MAX];
-    if (job->kind == TN_SIZE_BYTES)
+    if (job->from.kind == TN_SIZE_BYTES)
         printf("  %-16s %s", label, tn_size_format(amount, text));
     else
         printf("  %-16s %" PRIu64 " elements", label, amount);
@@ -144,7 +144,7 @@ static void objects_print(const objects_job *job) {
     printf("%s\n  strategy %s; %s\n\n", job->asked->input->path, objects->strategy,
            objects->verdict == TN_VERDICT_OPTIMAL ? "optimal: no objects need less"
                                                   : "valid; a smaller choice may exist");
-    printf("  %-16s %u for %u buffers\n", "objects", objects->object_count, job->count);
+    printf("  %-16s %u for %u buffers\n", "objects", objects->object_count, job->from.count);
     objects_row(job, "without sharing", job->naive);
     printf("\n");
     objects_row(job, "total", objects->total);
@@ -201,20 +201,19 @@ tn_status cli_objects_run(const cli_objects *asked, tn_error *error) {
     objects_job job = {.asked = asked};
     tn_objects_options options = TN_OBJECTS_OPTIONS_INIT;
     tn_status status = objects_refuse(asked, error);
-    if (status == TN_OK) status = objects_load(&job, error);
+    if (status == TN_OK) status = cli_records_load(asked->input, &job.from, error);
     options.context = asked->options->context;
     options.strategy = asked->options->planner;
     options.work_limit = asked->options->work_limit;
     options.timeout_s = asked->options->timeout_s;
-    options.kind = job.kind;
-    if (job.reallocation.vertex_count > 0) options.reallocation = &job.reallocation;
+    options.kind = job.from.kind;
+    if (job.from.reallocation.vertex_count > 0) options.reallocation = &job.from.reallocation;
     if (status == TN_OK)
-        status = tn_objects_plan(job.records, job.count, &options, &job.objects, error);
-    for (uint32_t i = 0; status == TN_OK && i < job.count; i++)
-        job.naive += objects_product(job.records[i].size, job.kind);
+        status = tn_objects_plan(job.from.records, job.from.count, &options, &job.objects, error);
+    for (uint32_t i = 0; status == TN_OK && i < job.from.count; i++)
+        job.naive += objects_product(job.from.records[i].size, job.from.kind);
     if (status == TN_OK) status = objects_report(&job, error);
     tn_objects_release(&job.objects);
-    tn_edges_release(asked->options->context, &job.reallocation);
-    tn_object_records_release(NULL, job.records, job.names, job.count);
+    cli_records_release(&job.from, asked->options->context);
     return status;
 }

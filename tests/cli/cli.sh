@@ -86,6 +86,17 @@ expect 2 'neither' $tenure plan buffers.csv --form object
 expect 2 'written as .csv or .json' $tenure plan buffers.csv --form objects -o plan.html
 expect 2 'no strategy' $tenure plan buffers.csv --form objects --planner exact
 expect 1 'capacity' $tenure plan buffers.csv --form objects --capacity 1
+expect 0 '^valid: 2 objects for 3 buffers, 32 elements' $tenure verify textures.csv --form objects --plan objects.csv
+sed 's/^b,\(.*\),1$/b,\1,0/' objects.csv >clash.csv
+expect 1 'not valid: records 0 and 1 share object 0 at step 1' $tenure verify textures.csv --form objects --plan clash.csv
+expect 1 '"valid":false' $tenure verify textures.csv --form objects --plan clash.csv --json
+grep -v '^b' objects.csv >missing.csv
+expect 2 "no object for 'b'" $tenure verify textures.csv --form objects --plan missing.csv
+expect 2 'needs the columns' $tenure verify textures.csv --form objects --plan textures.csv
+printf 'id,object\na,7\nb,9\nc,x\n' >bad.csv
+expect 2 "bad.csv:4.*'object' is no number" $tenure verify textures.csv --form objects --plan bad.csv
+$tenure plan "$model" --form objects -o m.csv >out
+expect 0 '^valid: 4 objects for 55' $tenure verify "$model" --form objects --plan m.csv
 
 # usage
 expect 2 'could mean' $tenure plan buffers.csv --capacity 10K

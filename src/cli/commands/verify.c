@@ -7,6 +7,7 @@
  * other for the file's order, or that of --order.
  */
 #include "cli/cli.h"
+#include "cli/objects.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,16 +16,18 @@
 
 #include "base/base.h"
 
-enum { VERIFY_PLAN = 400, VERIFY_JSON };
+enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_JSON };
 
 #define VERIFY_OPTIONS(X)                                                                          \
     X(VERIFY_PLAN, "plan", "FILE", "the plan: .csv with offsets or .json (required)")              \
+    X(VERIFY_FORM, "form", "FORM",                                                                 \
+      "offsets, or objects: the plan is a .csv with objects (offsets)")                            \
     X(VERIFY_JSON, "json", NULL, "print one JSON object instead of a sentence")
 
 typedef struct verify_arguments {
     cli_input input;
     const char *plan_path;
-    bool json;
+    bool json, objects;
     tn_problem *plan; /* its rows */
     uint64_t *plan_offsets;
     tn__names rows;    /* name -> row of the plan */
@@ -46,6 +49,11 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case VERIFY_PLAN:
         arguments->plan_path = value;
+        return 0;
+    case VERIFY_FORM:
+        arguments->objects = strcmp(value, "objects") == 0;
+        if (!arguments->objects && strcmp(value, "offsets") != 0)
+            argp_error(state, "--form: '%s' is neither offsets nor objects", value);
         return 0;
     case VERIFY_JSON:
         arguments->json = true;
@@ -262,8 +270,19 @@ static const char verify_doc[] =
     ".json), and names the first conflict: both buffers, the bytes, the step.\v"
     "Examples:\n"
     "  tenure verify resnet50.onnx --plan plan.json\n"
-    "  tenure verify buffers.csv --plan theirs.csv\n\n"
+    "  tenure verify buffers.csv --plan theirs.csv\n"
+    "  tenure verify textures.csv --form objects --plan objects.csv\n\n"
     "Exit status: 0 valid, 1 not valid, 2 bad usage or input, 4 internal error.";
+
+static int verify_objects(verify_arguments *arguments) {
+    tn_status status = cli_objects_verify(&arguments->input, arguments->plan_path, arguments->json,
+                                          arguments->error);
+    int code = status == TN_OK           ? 0
+               : status == TN_E_CONFLICT ? tn_status_exit_code(status)
+                                         : cli_fail(arguments->error);
+    cli_input_release(&arguments->input);
+    return cli_finish(code);
+}
 
 static int verify_run(int count, char **words) {
     static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
@@ -277,6 +296,7 @@ static int verify_run(int count, char **words) {
     arguments.input.import.context = &context;
     tn__names_init(&arguments.rows, NULL);
     argp_parse(&parser, count, words, 0, NULL, &arguments);
+    if (arguments.objects) return verify_objects(&arguments);
     tn_status status = verify_load(&arguments);
     if (status == TN_OK)
         status = tn_layout_from_places(arguments.input.problem, arguments.offsets, arguments.banks,

@@ -1,0 +1,194 @@
+/* objects_verify.c - `tenure verify --form objects`: are anybody's shared objects valid?
+ *
+ * The plan is a CSV with the columns `id` and `object`; its rows are matched by name, object
+ * numbers are names too and need not be dense. An object is as large as the buffers in it ask for.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/objects.h"
+
+typedef struct check {
+    cli_records from;
+    tn__names rows;      /* name -> record */
+    char (*numbers)[16]; /* [count], names of buffers that have none */
+    uint64_t *given;     /* [count], object as written + 1; 0: no row yet */
+    tn_objects objects;
+    const char *path;
+    uint32_t line;
+    tn_error *error;
+} check;
+
+static tn_status check_fail(check *state, const char *what, const char *name) {
+    tn_status status = tn__fail(state->error, TN_E_INVALID, "%s '%.80s'", what, name);
+    return tn__where(state->error, status, "%s:%u", state->path, state->line);
+}
+
+/* The text of column `column`, or NULL; not terminated. */
+static const char *check_field(const char *line, size_t size, uint32_t column, size_t *length) {
+    const char *at = line, *end = line + size;
+    for (;; column--) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        *length = (size_t)((comma != NULL ? comma : end) - at);
+        if (column == 0) return at;
+        if (comma == NULL) return NULL;
+        at = comma + 1;
+    }
+}
+
+static bool check_number(const char *text, size_t length, uint64_t *value) {
+    *value = 0;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < '0' || text[i] > '9' || !tn__mul(*value, 10, value) ||
+            !tn__add(*value, (uint64_t)(text[i] - '0'), value))
+            return false;
+    return length > 0 && *value < UINT32_MAX;
+}
+
+static tn_status check_row(check *state, const char *line, size_t size, const uint32_t *columns) {
+    size_t id_length, length;
+    const char *id = check_field(line, size, columns[0], &id_length);
+    const char *number = check_field(line, size, columns[1], &length);
+    uint64_t object;
+    char name[81] = "";
+    if (id != NULL) memcpy(name, id, id_length < 80 ? id_length : 80);
+    if (id == NULL || number == NULL)
+        return check_fail(state, "too few columns in the row of", name);
+    uint32_t row = tn__names_find(&state->rows, id, id_length);
+    if (row == TN__NAMES_NONE) return check_fail(state, "there is no buffer", name);
+    if (state->given[row] != 0) return check_fail(state, "there are two rows for", name);
+    if (!check_number(number, length, &object))
+        return check_fail(state, "'object' is no number in the row of", name);
+    state->given[row] = object + 1;
+    return TN_OK;
+}
+
+static tn_status check_rows(check *state, const char *bytes, size_t size) {
+    uint32_t columns[2] = {UINT32_MAX, UINT32_MAX};
+    while (size > 0) {
+        const char *newline = memchr(bytes, '\n', size);
+        size_t length = newline != NULL ? (size_t)(newline - bytes) : size, step = length;
+        if (newline != NULL) step++;
+        size_t text = length > 0 && bytes[length - 1] == '\r' ? length - 1 : length;
+        if (text == 0) break; /* the first empty line ends the file */
+        if (++state->line > 1) {
+            TN_TRY(check_row(state, bytes, text, columns));
+        } else {
+            const char *field;
+            size_t width;
+            for (uint32_t k = 0; (field = check_field(bytes, text, k, &width)) != NULL; k++) {
+                if (width == 2 && memcmp(field, "id", 2) == 0) columns[0] = k;
+                if (width == 6 && memcmp(field, "object", 6) == 0) columns[1] = k;
+            }
+            if (columns[0] == UINT32_MAX || columns[1] == UINT32_MAX)
+                return check_fail(state, "the header needs the columns id and", "object");
+        }
+        bytes += step;
+        size -= step;
+    }
+    return TN_OK;
+}
+
+static tn_status check_names(check *state) {
+    for (uint32_t i = 0; i < state->from.count; i++) {
+        const char *name = cli_records_name(&state->from, i, state->numbers[i]);
+        uint32_t existing;
+        if (!tn__names_add(&state->rows, name, strlen(name), i, &existing))
+            return tn__no_memory(state->error, "names");
+        if (existing != TN__NAMES_NONE) return check_fail(state, "two buffers are called", name);
+    }
+    return TN_OK;
+}
+
+static int check_order(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Numbers as written become 0, 1, 2, ...; each object as large as what it holds. */
+static tn_status check_objects(check *state) {
+    tn_objects *objects = &state->objects;
+    uint32_t count = state->from.count;
+    uint64_t *numbers = calloc((size_t)count + 1, sizeof *numbers);
+    objects->object = calloc((size_t)count + 1, sizeof *objects->object);
+    objects->size = calloc((size_t)count + 1, sizeof *objects->size);
+    if (numbers == NULL || objects->object == NULL || objects->size == NULL) {
+        free(numbers);
+        return tn__no_memory(state->error, "objects");
+    }
+    objects->record_count = count;
+    objects->kind = state->from.kind;
+    memcpy(numbers, state->given, count * sizeof *numbers);
+    qsort(numbers, count, sizeof *numbers, check_order);
+    for (uint32_t i = 0; i < count; i++)
+        if (i == 0 || numbers[i] != numbers[i - 1]) numbers[objects->object_count++] = numbers[i];
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t *found =
+            bsearch(&state->given[i], numbers, objects->object_count, sizeof *numbers, check_order);
+        uint32_t object = (uint32_t)(found - numbers);
+        objects->object[i] = object;
+        for (uint32_t k = 0; k <= (uint32_t)objects->kind; k++)
+            if (state->from.records[i].size[k] > objects->size[object][k])
+                objects->size[object][k] = state->from.records[i].size[k];
+    }
+    free(numbers);
+    for (uint32_t i = 0; i < objects->object_count; i++) {
+        uint64_t product = 1;
+        for (uint32_t k = 0; k <= (uint32_t)objects->kind; k++)
+            product = tn__mul_sat(product, objects->size[i][k]);
+        objects->total = tn__add_sat(objects->total, product);
+    }
+    return TN_OK;
+}
+
+static tn_status check_run(check *state, cli_input *input) {
+    tn__file file;
+    TN_TRY(cli_records_load(input, &state->from, state->error));
+    state->given = calloc((size_t)state->from.count + 1, sizeof *state->given);
+    state->numbers = calloc((size_t)state->from.count + 1, sizeof *state->numbers);
+    if (state->given == NULL || state->numbers == NULL)
+        return tn__no_memory(state->error, "objects");
+    TN_TRY(check_names(state));
+    TN_TRY(tn__file_map(state->path, &file, state->error));
+    tn_status status = check_rows(state, (const char *)file.bytes, file.size);
+    tn__file_unmap(&file);
+    if (status != TN_OK) return status;
+    for (uint32_t i = 0; i < state->from.count; i++) {
+        if (state->given[i] == 0)
+            return check_fail(state, "no object for",
+                              cli_records_name(&state->from, i, state->numbers[i]));
+    }
+    TN_TRY(check_objects(state));
+    const tn_edges *edges = &state->from.reallocation;
+    return tn_objects_verify(state->from.records, state->from.count,
+                             edges->vertex_count > 0 ? edges : NULL, &state->objects, state->error);
+}
+
+tn_status cli_objects_verify(cli_input *input, const char *plan, bool json, tn_error *error) {
+    check state = {.path = plan, .error = error};
+    tn__names_init(&state.rows, NULL);
+    tn_status status = check_run(&state, input);
+    const char *unit = state.from.kind == TN_SIZE_BYTES ? "bytes" : "elements";
+    cli_progress_end();
+    if (json && (status == TN_OK || status == TN_E_CONFLICT))
+        printf("{\"format\":\"tenure-verify\",\"version\":1,\"form\":\"objects\",\"valid\":%s,"
+               "\"conflict\":%s%s%s,\"objects\":%u,\"unit\":\"%s\",\"total\":%" PRIu64 "}\n",
+               status == TN_OK ? "true" : "false", status == TN_OK ? "" : "\"",
+               status == TN_OK ? "null" : error->message, status == TN_OK ? "" : "\"",
+               state.objects.object_count, unit, state.objects.total);
+    else if (status == TN_OK)
+        printf("valid: %u objects for %u buffers, %" PRIu64 " %s\n", state.objects.object_count,
+               state.from.count, state.objects.total, unit);
+    else if (status == TN_E_CONFLICT)
+        printf("not valid: %s\n", error->message);
+    free(state.objects.object);
+    free(state.objects.size);
+    free(state.given);
+    free(state.numbers);
+    tn__names_release(&state.rows);
+    cli_records_release(&state.from, NULL);
+    return status;
+}
