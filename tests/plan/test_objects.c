@@ -474,6 +474,51 @@ static void auto_is_never_above_another(void **state) {
     }
 }
 
+/* What the flow minimises: a new object costs its size, following costs the growth. */
+static uint64_t growth(const tn_object_record *records, uint32_t before, uint32_t next) {
+    uint64_t have = records[before].size[0], need = records[next].size[0];
+    return need > have ? need - have : 0;
+}
+
+/* By trying every choice of predecessors. */
+static uint64_t least_cost(const tn_object_record *records, uint32_t count, uint32_t next,
+                           uint32_t used) {
+    if (next == count) return 0;
+    uint64_t best = records[next].size[0] + least_cost(records, count, next + 1, used);
+    for (uint32_t before = 0; before < count; before++) {
+        if (used >> before & 1 || records[before].last > records[next].first) continue;
+        uint64_t cost = growth(records, before, next) +
+                        least_cost(records, count, next + 1, used | 1u << before);
+        if (cost < best) best = cost;
+    }
+    return best;
+}
+
+static void the_flow_costs_the_least_that_any_choice_does(void **state) {
+    (void)state;
+    if (!is_wanted("min-cost-flow")) return;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        tn_object_record records[7];
+        tn_objects_options options = options_for("min-cost-flow", TN_SIZE_BYTES);
+        tn_objects objects;
+        uint64_t cost = 0;
+        random_records(seed, records, 7, TN_SIZE_BYTES);
+        assert_ok(tn_objects_plan(records, 7, &options, &objects, &failure));
+        for (uint32_t i = 0; i < 7; i++) { /* the last before it in its object */
+            uint32_t before = UINT32_MAX;
+            for (uint32_t k = 0; k < 7; k++)
+                if (objects.object[k] == objects.object[i] && records[k].first < records[i].first &&
+                    (before == UINT32_MAX || records[k].first > records[before].first))
+                    before = k;
+            cost += before == UINT32_MAX ? records[i].size[0] : growth(records, before, i);
+        }
+        if (cost != least_cost(records, 7, 0, 0))
+            fail_msg("seed %llu: the flow costs %llu\n", (unsigned long long)seed,
+                     (unsigned long long)cost);
+        tn_objects_release(&objects);
+    }
+}
+
 static void limits_end_a_strategy_and_say_so(void **state) {
     (void)state;
     if (!is_wanted("min-cost-flow")) return;
@@ -693,6 +738,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(a_reallocation_graph_limits_who_follows_whom_once),
         cmocka_unit_test(every_assignment_is_valid_and_above_the_bound),
         cmocka_unit_test(auto_is_never_above_another),
+        cmocka_unit_test(the_flow_costs_the_least_that_any_choice_does),
         cmocka_unit_test(limits_end_a_strategy_and_say_so),
         cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
         cmocka_unit_test(bad_records_and_graphs_are_refused_once),
