@@ -59,9 +59,9 @@ typedef struct search_frame {
     uint64_t key[2];
 } search_frame;
 
-/* Bytes from `lo` up of a body, in a slot. */
+/* Bytes from `lo` up of a body, in a slot. `pair` is the number of the body's stay in the slot. */
 typedef struct search_entry {
-    uint32_t id;
+    uint32_t id, pair;
     uint64_t lo;
 } search_entry;
 
@@ -87,11 +87,14 @@ struct tn__search {
     uint64_t *top_total, *zobrist, *shuffle;
     /* by slot; bridges: unplaced bodies across slot | slot + 1 */
     uint64_t *total, *bridges;
-    uint32_t *slot_first; /* [slots + 1], into entries: who lives in a slot */
+    uint32_t *slot_first; /* [slots + 1], into entries: who lives in a slot, ... */
+    uint64_t *active;     /* ... the first so many of them unplaced */
     search_watch *watches;
     uint32_t *raised; /* a list of bodies that got a latest start */
     search_entry *entries;
-    size_t entry_count;
+    uint32_t *where;      /* [entry_count], the entry of a pair of piece and slot ... */
+    uint32_t *pair_first; /* [pieces], ... that of a piece's first slot */
+    size_t entry_count, piece_count;
     /* growing stacks */
     search_frame *frames;
     search_undo *undo;
@@ -134,7 +137,7 @@ void tn__search_sort(tn__search_conflict *conflicts, uint32_t count) {
 #define SEARCH_ARRAYS(X, n, slots)                                                                 \
     X(minimum, n) X(offset, n) X(earliest, n) X(latest, n) X(rank, n) X(twin, n) X(list, n)        \
     X(placed, n) X(top_total, n) X(zobrist, n) X(shuffle, n)                                       \
-    X(total, slots) X(bridges, slots) X(watches, slots) X(raised, slots)                           \
+    X(total, slots) X(active, slots) X(bridges, slots) X(watches, slots) X(raised, slots)                           \
     X(slot_first, (slots) + 1)                                                                     \
     X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
 /* clang-format on */
@@ -148,6 +151,8 @@ void tn__search_destroy(tn__search *search) {
     SEARCH_ARRAYS(TN_X, n, slots)
 #undef TN_X
     tn__free(&context, search->entries, search->entry_count * sizeof *search->entries);
+    tn__free(&context, search->where, search->entry_count * sizeof *search->where);
+    tn__free(&context, search->pair_first, search->piece_count * sizeof *search->pair_first);
     tn__free(&context, search->frames, search->frame_room * sizeof *search->frames);
     tn__free(&context, search->undo, search->undo_room * sizeof *search->undo);
     tn__free(&context, search->scratch, search->scratch_room * sizeof *search->scratch);
@@ -167,23 +172,30 @@ static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) 
 /* Who lives in which slot: counted, then filled in. */
 static bool search_list_slots(tn__search *search) {
     const tn__search_input *input = search->input;
-    uint32_t *first = search->slot_first, piece_count = 0;
-    for (uint32_t i = 0; i < input->count; i++) piece_count += input->bodies[i].piece_count;
-    for (uint32_t k = 0; k < piece_count; k++) {
+    uint32_t *first = search->slot_first, pair = 0;
+    for (uint32_t i = 0; i < input->count; i++) search->piece_count += input->bodies[i].piece_count;
+    for (size_t k = 0; k < search->piece_count; k++) {
         search->entry_count += input->pieces[k].last - input->pieces[k].first;
         for (uint32_t slot = input->pieces[k].first; slot < input->pieces[k].last; slot++)
             first[slot + 1]++;
     }
     if (search->entry_count > SEARCH_ENTRIES_MAX) search->entry_count = 0;
-    search->entries =
-        tn__alloc_array(&search->context, search->entry_count, sizeof *search->entries);
-    if (search->entry_count == 0 || search->entries == NULL) return piece_count == 0;
+    const tn_context *context = &search->context;
+    search->entries = tn__alloc_array(context, search->entry_count, sizeof *search->entries);
+    search->where = tn__alloc_array(context, search->entry_count, sizeof *search->where);
+    search->pair_first = tn__alloc_array(context, search->piece_count, sizeof *search->pair_first);
+    if (search->entry_count == 0) return search->piece_count == 0;
+    if (!search->entries || !search->where || !search->pair_first) return false;
     for (uint32_t slot = 0; slot < input->slot_count; slot++) first[slot + 1] += first[slot];
     for (uint32_t i = 0; i < input->count; i++) {
-        const tn__search_piece *pieces = input->pieces + input->bodies[i].piece_first;
-        for (uint32_t k = 0; k < input->bodies[i].piece_count; k++)
-            for (uint32_t slot = pieces[k].first; slot < pieces[k].last; slot++)
-                search->entries[first[slot]++] = (search_entry){i, pieces[k].lo};
+        for (uint32_t k = 0; k < input->bodies[i].piece_count; k++) {
+            const tn__search_piece *piece = &input->pieces[input->bodies[i].piece_first + k];
+            search->pair_first[input->bodies[i].piece_first + k] = pair;
+            for (uint32_t slot = piece->first; slot < piece->last; slot++, pair++) {
+                search->where[pair] = first[slot]++;
+                search->entries[search->where[pair]] = (search_entry){i, pair, piece->lo};
+            }
+        }
     }
     for (uint32_t slot = input->slot_count; slot > 0; slot--) first[slot] = first[slot - 1];
     first[0] = 0;
@@ -361,8 +373,10 @@ static uint64_t search_low(const tn__search *search, search_entry entry) {
 /* Finds up to two bodies that can start low enough for a slot, and makes them its watches: as long
  * as they can, nothing need be asked. */
 static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t highest) {
-    uint32_t first = search->slot_first[slot], last = search->slot_first[slot + 1];
-    uint32_t found = 0, *watch = search->watches[slot].entry, start = watch[0], at = start;
+    uint32_t first = search->slot_first[slot], last = first + (uint32_t)search->active[slot];
+    uint32_t found = 0, *watch = search->watches[slot].entry;
+    uint32_t start = watch[0] < last ? watch[0] : first, at = start;
+    if (first == last) return 0;
     do { /* once around, from where the last look ended */
         if (search_low(search, search->entries[at]) <= highest) watch[found++] = at;
         if (++at == last) at = first;
@@ -471,7 +485,7 @@ static bool search_is_ready(const tn__search *search, uint32_t id) {
 /* How many bodies can fill the floor of a slot; UINT32_MAX: too many, or it has slack, or the
  * answer is not theirs alone. */
 static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t highest) {
-    uint32_t count = 0, last = search->slot_first[slot + 1];
+    uint32_t count = 0, last = search->slot_first[slot] + (uint32_t)search->active[slot];
     for (uint32_t at = search->slot_first[slot]; at < last; at++) {
         uint64_t low = search_low(search, search->entries[at]);
         if (low > highest) continue;
@@ -556,6 +570,24 @@ static bool search_candidates(tn__search *search, search_frame *frame, uint64_t 
 /* --- moving through the tree --------------------------------------------------------------------
  */
 
+/* Takes a piece of a body that is being placed out of the unplaced ones of its slots: to the end of
+ * them, so that to undo it their number is enough. The totals follow. */
+static void search_withdraw(tn__search *search, uint32_t piece_id) {
+    const tn__search_piece *piece = &search->input->pieces[piece_id];
+    uint32_t pair = search->pair_first[piece_id];
+    for (uint32_t slot = piece->first; slot < piece->last; slot++, pair++) {
+        search_set(search, &search->total[slot], search->total[slot] - (piece->hi - piece->lo));
+        search_set(search, &search->active[slot], search->active[slot] - 1);
+        uint32_t at = search->where[pair];
+        uint32_t end = search->slot_first[slot] + (uint32_t)search->active[slot];
+        search_entry mine = search->entries[at], last = search->entries[end];
+        search->entries[at] = last;
+        search->entries[end] = mine;
+        search->where[last.pair] = at;
+        search->where[pair] = end;
+    }
+}
+
 /* Puts a body at its minimum and raises its neighbours; false when one of them then cannot lie
  * within the capacity (or memory is out). Undone by search_retract. */
 static bool search_place(tn__search *search, search_frame *frame, uint32_t id) {
@@ -565,7 +597,7 @@ static bool search_place(tn__search *search, search_frame *frame, uint32_t id) {
     size_t most = 2 * (size_t)(body->last - body->first) + body->conflict_count;
     for (uint32_t k = 0; k < body->piece_count; k++) {
         const tn__search_piece *piece = &input->pieces[body->piece_first + k];
-        most += piece->last - piece->first;
+        most += 2 * (size_t)(piece->last - piece->first);
     }
     if (!search_room(search, &search->undo, &search->undo_room, search->undo_count + most,
                      sizeof *search->undo))
@@ -574,11 +606,7 @@ static bool search_place(tn__search *search, search_frame *frame, uint32_t id) {
     search->offset[id] = offset;
     search->earliest[id] = SEARCH_NEVER;
     frame->lifted = false;
-    for (uint32_t k = 0; k < body->piece_count; k++) {
-        const tn__search_piece *piece = &input->pieces[body->piece_first + k];
-        for (uint32_t slot = piece->first; slot < piece->last; slot++)
-            search_set(search, &search->total[slot], search->total[slot] - (piece->hi - piece->lo));
-    }
+    for (uint32_t k = 0; k < body->piece_count; k++) search_withdraw(search, body->piece_first + k);
     for (uint32_t slot = body->first; slot + 1 < body->last; slot++)
         search_set(search, &search->bridges[slot], search->bridges[slot] - 1);
     const tn__search_conflict *conflicts = input->conflicts + body->conflict_first;
@@ -763,6 +791,7 @@ static void search_reset(tn__search *search) {
     search->generation += 0x9e3779b97f4a7c15u; /* older failures are no longer recognised */
     for (uint32_t slot = 0; slot < input->slot_count; slot++) {
         search->total[slot] = search->bridges[slot] = 0;
+        search->active[slot] = search->slot_first[slot + 1] - search->slot_first[slot];
         search->watches[slot] =
             (search_watch){{search->slot_first[slot], search->slot_first[slot]}};
     }

@@ -48,6 +48,7 @@ static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
 #define EXACT_QUESTIONS (EXACT_ORDERS * EXACT_COUNT(exact_widths))
 #define EXACT_DOUBLINGS_MAX 40u
 #define EXACT_SHUFFLED_SHARE 3u /* nodes of shuffled questions per node of a plain one */
+#define EXACT_EVEN_TURNS 4u     /* plain turns before that: one for one */
 #define EXACT_WINDOW_SHARE 6u   /* the same, per node of one about a window */
 #define EXACT_WINDOWS 6u        /* of one width */
 #define EXACT_WINDOW_NODES 2000u
@@ -395,7 +396,8 @@ static void exact_shuffled_turn(exact_state *exact) {
 }
 
 static tn_status exact_turn(exact_state *exact) {
-    bool plain = EXACT_SHUFFLED_SHARE * exact->plain_nodes <= exact->shuffled_nodes;
+    uint64_t share = exact->plain_turns < EXACT_EVEN_TURNS ? 1 : EXACT_SHUFFLED_SHARE;
+    bool plain = share * exact->plain_nodes <= exact->shuffled_nodes;
     uint64_t nodes, left = tn__run_work_left(exact->run);
     if (plain)
         exact_plain_turn(exact);
