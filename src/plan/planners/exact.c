@@ -51,7 +51,7 @@ static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
 #define EXACT_EVEN_TURNS 4u     /* plain turns before that: one for one */
 #define EXACT_WINDOW_SHARE 6u   /* the same, per node of one about a window */
 #define EXACT_WINDOWS 6u        /* of one width */
-#define EXACT_WINDOW_NODES 2000u
+#define EXACT_WINDOW_NODES 100u
 
 /* One question, and what came of it. */
 typedef struct exact_question {
@@ -466,16 +466,17 @@ static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, ui
     return TN_OK;
 }
 
-/* Windows of one width around the crowded slots; wider from turn to turn. */
+/* Windows of one width around the crowded slots; every turn twice as wide, then narrow again. */
 static tn_status exact_window_turn(exact_state *exact) {
-    uint32_t slots[EXACT_WINDOWS], turn = exact->window_turns / 2;
-    uint32_t width = turn < 20 ? 1u << turn : 1u << 20;
-    uint64_t limit = (uint64_t)EXACT_WINDOW_NODES << (turn < 40 ? turn : 40);
+    uint32_t slots[EXACT_WINDOWS], widths = 1, slot_count = exact->input.slot_count;
+    while (widths < 31 && 1u << widths < slot_count) widths++;
+    uint32_t width = 1u << exact->window_turns % widths;
+    uint64_t limit =
+        EXACT_WINDOW_NODES + exact->shuffled_nodes / (EXACT_WINDOW_SHARE * EXACT_WINDOWS);
     uint32_t count = exact_crowded(exact, width, slots);
     for (uint32_t i = 0; i < count && !exact_is_done(exact); i++) {
         uint32_t from = slots[i] < width / 2 ? 0 : slots[i] - width / 2;
-        uint32_t to =
-            from + width < exact->input.slot_count ? from + width : exact->input.slot_count;
+        uint32_t to = from + width < slot_count ? from + width : slot_count;
         uint64_t left = tn__run_work_left(exact->run);
         TN_TRY(exact_window(exact, from, to, limit < left ? limit : left));
     }
@@ -484,9 +485,7 @@ static tn_status exact_window_turn(exact_state *exact) {
 }
 
 static bool exact_wants_window(const exact_state *exact) {
-    uint32_t turn = exact->window_turns / 2;
-    bool narrow = turn < 20 && 1u << turn < exact->input.slot_count;
-    return exact->input.complete && narrow && exact->shuffled_turns > 0 &&
+    return exact->input.complete && exact->shuffled_turns > 0 &&
            EXACT_WINDOW_SHARE * exact->window_nodes <= exact->shuffled_nodes;
 }
 
