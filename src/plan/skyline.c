@@ -5,11 +5,10 @@
  *     +---+    |    |   |         of the segment and splits it; equal neighbours merge.
  *     |   |    |    +---+
  *
- * "First in the order of those that live within [s, e)" is a search in a k-d tree over (first,
- * last): each node knows the best rank of the unplaced bodies below it, and their extremes, and is
- * passed over when it can hold nothing better. A body of several pieces needs a level floor under
- * its hull, but raises only what its pieces cover, so that others may live in its gaps. What is
- * below a window that does not reach the floor is a cave; it is filled at once with what fits in.
+ * "First in the order of those that live within [s, e)" is a search in a tree (lives.h). A body of
+ * several pieces needs a level floor under its hull, but raises only what its pieces cover, so
+ * that others may live in its gaps. What is below a window that does not reach the floor is a cave;
+ * it is filled at once with what fits in.
  *
  * A chain is a row of bodies, each of which begins where the one before ends, from one end of the
  * segment to the other: it leaves no gap at all. It is searched for depth first, the longest lives
@@ -18,27 +17,20 @@
  * they were cut, and the packing with them.
  *
  * This is the first descent of MiniMalloc's search (least offset first, then a static order)
- * without ever looking at pairs of bodies. Cost:   O(log n) a placement in practice; a k-d search
- * can cost O(sqrt n). Source: Burke et al. 2004 (best-fit skyline); Moffitt 2023 (canonical order);
- * the tree is ours.
+ * without ever looking at pairs of bodies.
+ *
+ * Cost:   O(log n) a placement in practice.
+ * Source: Burke et al. 2004 (best-fit skyline); Moffitt 2023 (canonical order); tree, rows and
+ * caves are ours.
  */
 #include "plan/skyline.h"
 
-#define SKYLINE_LEAF 8u /* bodies */
+#include "plan/lives.h"
+
 #define SKYLINE_POLL 1024u
-#define SKYLINE_CAVES 128u /* open at once */
-#define SKYLINE_NONE UINT32_MAX
+#define SKYLINE_CAVES 128u  /* open at once */
 #define SKYLINE_CHAIN 1024u /* bodies in a chain at most ... */
 #define SKYLINE_LOOKS 1000u /* ... and bodies looked at in search of one */
-
-typedef struct skyline_point {  /* a body in the order of the leaves */
-    uint32_t first, last, rank; /* rank NONE: placed */
-} skyline_point;
-
-typedef struct skyline_node {
-    uint32_t best; /* least rank */
-    uint32_t first_min, first_max, last_min, last_max;
-} skyline_node;
 
 __extension__ typedef unsigned __int128 skyline_area; /* bytes x steps */
 
@@ -48,15 +40,7 @@ struct tn__skyline {
     const tn_run_piece *pieces;
     const uint32_t *ids;
     uint32_t count, time_count;
-    /* the tree: leaf i holds points [begin[i], begin[i + 1]) */
-    uint32_t leaf_count;
-    skyline_node *nodes; /* [2 * leaf_count], 1 is the root */
-    skyline_point *points;
-    uint64_t *least;    /* [2 * leaf_count], the smallest size, placed or not */
-    uint32_t *begin;    /* [leaf_count + 1] */
-    uint32_t *number;   /* [count], which body a point is */
-    uint32_t *point_of; /* [count], and back */
-    uint32_t *leaf_of;  /* [count], the leaf of a number */
+    tn__lives lives; /* what is not placed yet */
     /* rows: numbers by first step, then the longest life; [starts[t], starts[t + 1]) begin at t */
     uint32_t *by_first, *starts, *row_of; /* row_of[number]: its place in by_first */
     uint32_t *unplaced;         /* by place in by_first: itself, or a later place to go on from */
@@ -72,14 +56,7 @@ struct tn__skyline {
 
 /* --- making --- */
 
-#define SKYLINE_ARRAYS(X, n, leaves, times)                                                        \
-    X(nodes, 2 * (size_t)(leaves))                                                                 \
-    X(least, 2 * (size_t)(leaves))                                                                 \
-    X(points, n)                                                                                   \
-    X(begin, (size_t)(leaves) + 1)                                                                 \
-    X(number, n)                                                                                   \
-    X(point_of, n)                                                                                 \
-    X(leaf_of, n)                                                                                  \
+#define SKYLINE_ARRAYS(X, n, times)                                                                \
     X(by_first, n)                                                                                 \
     X(row_of, n)                                                                                   \
     X(unplaced, (size_t)(n) + 1)                                                                   \
@@ -97,84 +74,16 @@ void tn__skyline_destroy(tn__skyline *skyline) {
     if (skyline == NULL) return;
     tn_context context = skyline->context;
 #define TN_X(field, room) tn__free(&context, skyline->field, (room) * sizeof *skyline->field);
-    SKYLINE_ARRAYS(TN_X, skyline->count, skyline->leaf_count, skyline->time_count)
+    SKYLINE_ARRAYS(TN_X, skyline->count, skyline->time_count)
 #undef TN_X
+    tn__lives_release(&skyline->lives);
     tn__free(&context, skyline, sizeof *skyline);
 }
 
-static uint64_t skyline_key(const tn__skyline *skyline, uint32_t number, bool by_last) {
-    const tn_run_body *body = &skyline->bodies[skyline->ids[number]];
-    return (uint64_t)(by_last ? body->last : body->first) << 32 | number;
-}
-
-/* Puts the `nth` least of numbers[0 ... count) in its place, less ones before it. Keys are
- * distinct; pivots are random, so that no input is a bad one. */
-static void skyline_select(const tn__skyline *skyline, uint32_t *numbers, uint32_t count,
-                           uint32_t nth, bool by_last, tn__random *random) {
-    uint32_t low = 0, high = count;
-    while (high - low > 1) {
-        uint32_t chosen = low + (uint32_t)tn__random_below(random, high - low);
-        uint32_t pivot_number = numbers[chosen];
-        numbers[chosen] = numbers[high - 1];
-        uint64_t pivot = skyline_key(skyline, pivot_number, by_last);
-        uint32_t at = low;
-        for (uint32_t i = low; i + 1 < high; i++) {
-            uint32_t number = numbers[i];
-            bool less = skyline_key(skyline, number, by_last) < pivot;
-            numbers[i] = numbers[at];
-            numbers[at] = number;
-            at += less;
-        }
-        numbers[high - 1] = numbers[at];
-        numbers[at] = pivot_number;
-        if (at == nth) return;
-        if (at < nth)
-            low = at + 1;
-        else
-            high = at;
-    }
-}
-
-/* Halves all ranges of a level, by first and by last in turns, down to the leaves. begin[] holds
- * the ranges of the present level at a stride. */
-static void skyline_divide(tn__skyline *skyline) {
-    tn__random random = {.state = skyline->count};
-    bool by_last = false;
-    skyline->begin[0] = 0;
-    skyline->begin[skyline->leaf_count] = skyline->count;
-    for (uint32_t stride = skyline->leaf_count; stride > 1; stride /= 2, by_last = !by_last) {
-        for (uint32_t at = 0; at < skyline->leaf_count; at += stride) {
-            uint32_t low = skyline->begin[at], high = skyline->begin[at + stride];
-            uint32_t middle = low + (high - low) / 2;
-            skyline->begin[at + stride / 2] = middle;
-            if (middle > low)
-                skyline_select(skyline, skyline->number + low, high - low, middle - low, by_last,
-                               &random);
-        }
-    }
-    for (uint32_t i = 0; i < skyline->count; i++) {
-        const tn_run_body *body = &skyline->bodies[skyline->ids[skyline->number[i]]];
-        skyline->points[i] = (skyline_point){body->first, body->last, SKYLINE_NONE};
-        skyline->point_of[skyline->number[i]] = i;
-    }
-    for (uint32_t leaf = 0; leaf < skyline->leaf_count; leaf++) {
-        uint64_t *least = &skyline->least[skyline->leaf_count + leaf];
-        *least = UINT64_MAX;
-        for (uint32_t i = skyline->begin[leaf]; i < skyline->begin[leaf + 1]; i++) {
-            uint64_t size = skyline->bodies[skyline->ids[skyline->number[i]]].size;
-            skyline->leaf_of[skyline->number[i]] = leaf;
-            *least = size < *least ? size : *least;
-        }
-    }
-    for (uint32_t at = skyline->leaf_count - 1; at >= 1; at--) {
-        uint64_t a = skyline->least[2 * at], b = skyline->least[2 * at + 1];
-        skyline->least[at] = a < b ? a : b;
-    }
-}
-
-/* by_first[] and starts[]: counting sort by last, latest first, then by first; both stable. */
+/* by_first[] and starts[] (row_of[] is scratch): counting sort by last, latest first, then by
+ * first; both stable. */
 static void skyline_sort_rows(tn__skyline *skyline) {
-    uint32_t *starts = skyline->starts, *by_last = skyline->leaf_of, times = skyline->time_count;
+    uint32_t *starts = skyline->starts, *by_last = skyline->row_of, times = skyline->time_count;
     skyline_area area = 0;
     for (uint32_t pass = 0; pass < 2; pass++) {
         memset(starts, 0, ((size_t)times + 1) * sizeof *starts);
@@ -209,107 +118,19 @@ tn__skyline *tn__skyline_create(const tn_context *context, const tn_run_body *bo
                           .pieces = pieces,
                           .ids = ids,
                           .count = count,
-                          .time_count = time_count,
-                          .leaf_count = 1};
-    while (made->leaf_count < count / SKYLINE_LEAF) made->leaf_count *= 2;
-    bool all = true;
+                          .time_count = time_count};
+    bool all = tn__lives_create(&made->lives, context, bodies, ids, count);
 #define TN_X(field, room)                                                                          \
     made->field = tn__alloc_array(context, room, sizeof *made->field);                             \
     all = all && made->field != NULL;
-    SKYLINE_ARRAYS(TN_X, count, made->leaf_count, time_count)
+    SKYLINE_ARRAYS(TN_X, count, time_count)
 #undef TN_X
     if (!all) {
         tn__skyline_destroy(made);
         return NULL;
     }
-    for (uint32_t i = 0; i < count; i++) made->number[i] = i;
-    skyline_sort_rows(made); /* leaf_of is its scratch */
-    skyline_divide(made);
+    skyline_sort_rows(made);
     return made;
-}
-
-/* --- the tree --- */
-
-static void skyline_pull_leaf(tn__skyline *skyline, uint32_t leaf) {
-    skyline_node node = {SKYLINE_NONE, UINT32_MAX, 0, UINT32_MAX, 0};
-    for (uint32_t i = skyline->begin[leaf]; i < skyline->begin[leaf + 1]; i++) {
-        const skyline_point *point = &skyline->points[i];
-        if (point->rank == SKYLINE_NONE) continue;
-        if (point->rank < node.best) node.best = point->rank;
-        if (point->first < node.first_min) node.first_min = point->first;
-        if (point->first > node.first_max) node.first_max = point->first;
-        if (point->last < node.last_min) node.last_min = point->last;
-        if (point->last > node.last_max) node.last_max = point->last;
-    }
-    skyline->nodes[skyline->leaf_count + leaf] = node;
-}
-
-static uint32_t skyline_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
-static uint32_t skyline_max(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-/* Whether the node changed. */
-static bool skyline_pull(skyline_node *nodes, uint32_t at) {
-    const skyline_node *a = &nodes[2 * at], *b = &nodes[2 * at + 1];
-    skyline_node node = {skyline_min(a->best, b->best), skyline_min(a->first_min, b->first_min),
-                         skyline_max(a->first_max, b->first_max),
-                         skyline_min(a->last_min, b->last_min),
-                         skyline_max(a->last_max, b->last_max)};
-    if (memcmp(&node, &nodes[at], sizeof node) == 0) return false;
-    nodes[at] = node;
-    return true;
-}
-
-static void skyline_reset_tree(tn__skyline *skyline, const uint32_t *order) {
-    for (uint32_t rank = 0; rank < skyline->count; rank++)
-        skyline->points[skyline->point_of[order[rank]]].rank = rank;
-    for (uint32_t leaf = 0; leaf < skyline->leaf_count; leaf++) skyline_pull_leaf(skyline, leaf);
-    for (uint32_t at = skyline->leaf_count - 1; at >= 1; at--) skyline_pull(skyline->nodes, at);
-}
-
-static void skyline_remove(tn__skyline *skyline, uint32_t number) {
-    uint32_t leaf = skyline->leaf_of[number], at = skyline->leaf_count + leaf;
-    skyline->points[skyline->point_of[number]].rank = SKYLINE_NONE;
-    skyline_pull_leaf(skyline, leaf);
-    while (at > 1 && skyline_pull(skyline->nodes, at / 2)) at /= 2;
-}
-
-typedef struct skyline_box { /* inclusive */
-    uint32_t first_min, first_max, last_min, last_max;
-    uint64_t room; /* the largest size; 0: any */
-} skyline_box;
-
-static bool skyline_misses(const skyline_node *node, const skyline_box *box) {
-    return node->first_max < box->first_min || node->first_min > box->first_max ||
-           node->last_max < box->last_min || node->last_min > box->last_max;
-}
-
-/* The least rank below `best` of an unplaced body in the box, else `best`. */
-static uint32_t skyline_find(const tn__skyline *skyline, skyline_box box, uint32_t best) {
-    uint32_t stack[66], depth = 0; /* two per level */
-    stack[depth++] = 1;
-    while (depth > 0) {
-        uint32_t at = stack[--depth];
-        const skyline_node *node = &skyline->nodes[at];
-        if (node->best >= best || skyline_misses(node, &box)) continue;
-        if (box.room != 0 && skyline->least[at] > box.room) continue;
-        if (at < skyline->leaf_count) { /* the better child on top */
-            bool left = skyline->nodes[2 * at].best < skyline->nodes[2 * at + 1].best;
-            stack[depth++] = 2 * at + left;
-            stack[depth++] = 2 * at + !left;
-            continue;
-        }
-        uint32_t leaf = at - skyline->leaf_count;
-        for (uint32_t i = skyline->begin[leaf]; i < skyline->begin[leaf + 1]; i++) {
-            const skyline_point *point = &skyline->points[i];
-            if (point->rank < best && point->first >= box.first_min &&
-                point->first <= box.first_max && point->last >= box.last_min &&
-                point->last <= box.last_max &&
-                (box.room == 0 ||
-                 skyline->bodies[skyline->ids[skyline->number[i]]].size <= box.room))
-                best = point->rank;
-        }
-    }
-    return best;
 }
 
 /* --- the heap of segments --- */
@@ -388,13 +209,13 @@ static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
 static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
-    if (previous != SKYLINE_NONE) level = skyline->floor[previous];
+    if (previous != TN__LIVES_NONE) level = skyline->floor[previous];
     if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
     tn_assert(level != UINT64_MAX); /* all of time holds every body */
     skyline->floor[segment] = level;
     skyline_down(skyline, segment);
     skyline_join_next(skyline, segment);
-    if (previous != SKYLINE_NONE) skyline_join_next(skyline, previous);
+    if (previous != TN__LIVES_NONE) skyline_join_next(skyline, previous);
 }
 
 /* [first, last) lies within what was one level segment; `at` is a segment that begins at or before
@@ -423,7 +244,7 @@ static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first,
 
 /* Joins what is level from the segment before `first` to the one after `last`. */
 static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last) {
-    uint32_t at = skyline->previous[first] != SKYLINE_NONE ? skyline->previous[first] : first;
+    uint32_t at = skyline->previous[first] != TN__LIVES_NONE ? skyline->previous[first] : first;
     while (at < last && at != skyline_end(skyline)) {
         uint32_t next = skyline->next[at];
         if (next == skyline_end(skyline)) return;
@@ -453,7 +274,7 @@ static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         uint32_t number = skyline->by_first[middle];
-        if (skyline->points[skyline->point_of[number]].last > end)
+        if (tn__lives_at(&skyline->lives, number)->last > end)
             low = middle + 1;
         else
             high = middle;
@@ -473,12 +294,12 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
         if (at[depth] >= skyline->starts[time + 1]) { /* none leads on: back to the body before */
             skyline->dead[time] = skyline->dead_now;
             if (depth-- == 0) return 0;
-            time = skyline->points[skyline->point_of[chain[depth]]].first;
+            time = tn__lives_at(&skyline->lives, chain[depth])->first;
             at[depth]++;
             continue;
         }
         chain[depth] = skyline->by_first[at[depth]];
-        uint32_t last = skyline->points[skyline->point_of[chain[depth]]].last;
+        uint32_t last = tn__lives_at(&skyline->lives, chain[depth])->last;
         if (last == end) return depth + 1;
         if (skyline->dead[last] == skyline->dead_now || depth + 1 == SKYLINE_CHAIN) {
             at[depth]++;
@@ -495,7 +316,7 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
 static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint32_t most) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
-    if (previous != SKYLINE_NONE) level = skyline->floor[previous];
+    if (previous != TN__LIVES_NONE) level = skyline->floor[previous];
     if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
     if (level == UINT64_MAX) return false;
     skyline_area waste = (skyline_area)(level - skyline->floor[segment]) * (next - segment);
@@ -505,13 +326,13 @@ static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint3
 /* --- filling --- */
 
 static uint32_t skyline_choose(const tn__skyline *skyline, uint32_t segment, tn__skyline_fit fit) {
-    uint32_t end = skyline->next[segment], best = SKYLINE_NONE;
+    uint32_t end = skyline->next[segment], best = TN__LIVES_NONE;
     if (fit == TN__SKYLINE_WALL) {
-        best = skyline_find(skyline, (skyline_box){segment, segment, 0, end, 0}, best);
-        best = skyline_find(skyline, (skyline_box){segment, end, end, end, 0}, best);
-        if (best != SKYLINE_NONE) return best;
+        best = tn__lives_find(&skyline->lives, (tn__lives_box){segment, segment, 0, end, 0}, best);
+        best = tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, end, end, 0}, best);
+        if (best != TN__LIVES_NONE) return best;
     }
-    return skyline_find(skyline, (skyline_box){segment, end, 0, end, 0}, best);
+    return tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, 0, end, 0}, best);
 }
 
 /* On the floor of the segment that its life lies within; returns its highest end. */
@@ -530,11 +351,11 @@ static uint64_t skyline_place(tn__skyline *skyline, uint32_t segment, const tn_r
 }
 
 static void skyline_reset(tn__skyline *skyline, const uint32_t *order) {
-    skyline_reset_tree(skyline, order);
+    tn__lives_reset(&skyline->lives, order);
     for (uint32_t i = 0; i <= skyline->count; i++) skyline->unplaced[i] = i;
     skyline->floor[0] = 0;
     skyline->next[0] = skyline_end(skyline);
-    skyline->previous[0] = SKYLINE_NONE;
+    skyline->previous[0] = TN__LIVES_NONE;
     skyline->heap_count = 0;
     skyline_enter(skyline, 0);
 }
@@ -547,7 +368,7 @@ typedef struct skyline_filling {
 } skyline_filling;
 
 static void skyline_count(tn__skyline *skyline, uint32_t number, skyline_filling *filling) {
-    skyline_remove(skyline, number);
+    tn__lives_remove(&skyline->lives, number);
     skyline->unplaced[skyline->row_of[number]]++;
     filling->since++;
     filling->left--;
@@ -567,9 +388,9 @@ static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_f
     while (depth > 0) {
         cave = stack[--depth];
         if (cave.first >= cave.last || cave.floor >= cave.ceiling) continue;
-        skyline_box box = {cave.first, cave.last, 0, cave.last, cave.ceiling - cave.floor};
-        uint32_t rank = skyline_find(skyline, box, SKYLINE_NONE);
-        if (rank == SKYLINE_NONE) continue;
+        tn__lives_box box = {cave.first, cave.last, 0, cave.last, cave.ceiling - cave.floor};
+        uint32_t rank = tn__lives_find(&skyline->lives, box, TN__LIVES_NONE);
+        if (rank == TN__LIVES_NONE) continue;
         uint32_t number = filling->order[rank], id = skyline->ids[number];
         const tn_run_body *body = &skyline->bodies[id];
         uint64_t mask = body->alignment - 1, at = (cave.floor + mask) & ~mask;
@@ -610,26 +431,27 @@ static void skyline_put(tn__skyline *skyline, uint32_t segment, uint32_t number,
 /* One body, one row, or one lift. */
 static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_filling *filling) {
     uint32_t segment = skyline->heap[0];
-    uint32_t rank = SKYLINE_NONE;
+    uint32_t rank = TN__LIVES_NONE;
     bool lift = false;
     if (rule.fit == TN__SKYLINE_CHAIN) {
         bool limited = false;
         uint32_t length = skyline_find_chain(skyline, segment, &limited);
         for (uint32_t i = length; i-- > 0;) {    /* from the right: the segment keeps its start */
             uint32_t number = skyline->chain[i]; /* it may be in a cave of another by now */
-            if (skyline->points[skyline->point_of[number]].rank != SKYLINE_NONE)
+            if (tn__lives_at(&skyline->lives, number)->rank != TN__LIVES_NONE)
                 skyline_put(skyline, segment, number, filling);
         }
         if (length > 0) return;
         if (limited) { /* too wide: the end of a row makes it narrower */
             uint32_t end = skyline->next[segment];
-            rank = skyline_find(skyline, (skyline_box){segment, end, end, end, 0}, rank);
+            rank =
+                tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, end, end, 0}, rank);
         } else {
             lift = skyline_may_lift(skyline, segment, rule.lift);
         }
     }
-    if (rank == SKYLINE_NONE && !lift) rank = skyline_choose(skyline, segment, rule.fit);
-    if (rank == SKYLINE_NONE)
+    if (rank == TN__LIVES_NONE && !lift) rank = skyline_choose(skyline, segment, rule.fit);
+    if (rank == TN__LIVES_NONE)
         skyline_lift(skyline, segment);
     else
         skyline_put(skyline, segment, filling->order[rank], filling);
