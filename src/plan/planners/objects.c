@@ -2,7 +2,8 @@
  *
  * What `tenure plan --form objects` finds, as offsets: never better than packing, but every two
  * bodies that share bytes share all of them, which some run times need. Bodies of several pieces
- * count with their whole size and life.
+ * count with their whole size and life. With several streams an object changes hands only where the
+ * clocks say so; beyond OBJECTS_PAIRS_MAX bodies their pairs are too many to list.
  * Cost:   that of all strategies for objects (`tenure list objects`), each with a share of work.
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite.
  */
@@ -10,6 +11,44 @@
 
 #include "plan/peers.h"
 #include "plan/run.h"
+
+#define OBJECTS_PAIRS_MAX 8192u
+
+/* Whether all of `a` is known to come before all of `b`. A body of no bytes has no clocks: it comes
+ * before nobody and after nobody, so that the relation is transitive. */
+static bool objects_before(const tn_run *run, const tn_run_body *a, const tn_run_body *b) {
+    if (a->last > b->first || a->piece_count == 0 || b->piece_count == 0) return false;
+    for (uint32_t i = 0; i < a->piece_count; i++)
+        for (uint32_t k = 0; k < b->piece_count; k++)
+            if (tn__run_pieces_meet(run, a->piece_first + i, b->piece_first + k)) return false;
+    return true;
+}
+
+/* Who may follow whom; *edges stays empty where lives say it all. */
+static tn_status objects_edges(tn_run *run, tn_edges *edges) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    uint32_t n = tn__run_count(run);
+    size_t total = 0;
+    if (!tn__run_has_streams(run)) return TN_OK;
+    if (n > OBJECTS_PAIRS_MAX)
+        TN_FAIL(run->error, TN_E_STOPPED, "planner objects: more than %u bodies on several streams",
+                OBJECTS_PAIRS_MAX);
+    uint8_t *before = tn__run_scratch(run, (size_t)n * n, 1);
+    uint32_t *begin = tn__run_scratch(run, (size_t)n + 1, sizeof *begin);
+    if (before == NULL || begin == NULL) return TN_E_NO_MEMORY;
+    for (uint32_t a = 0; a < n; a++) {
+        for (uint32_t b = 0; b < n; b++)
+            total += before[(size_t)a * n + b] = objects_before(run, &bodies[a], &bodies[b]);
+        begin[a + 1] = (uint32_t)total;
+        TN_TRY(tn__run_work(run, 1 + n / 256));
+    }
+    uint32_t *target = tn__run_scratch(run, total, sizeof *target);
+    if (target == NULL) return TN_E_NO_MEMORY;
+    for (size_t i = 0, at = 0; i < (size_t)n * n; i++)
+        if (before[i]) target[at++] = (uint32_t)(i % n);
+    *edges = (tn_edges){.vertex_count = n, .begin = begin, .target = target};
+    return TN_OK;
+}
 
 /* Lets the limits of this run end the strategies. */
 static bool objects_goes_on(void *self, const char *stage, uint64_t done, uint64_t total) {
@@ -23,7 +62,6 @@ static tn_status objects_solve(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
     const int64_t *times = run->prepared->times;
     uint32_t n = tn__run_count(run);
-    uint64_t left = tn__run_work_left(run);
     tn_object_record *records = tn__run_scratch(run, n, sizeof *records);
     if (records == NULL) return TN_E_NO_MEMORY;
     if (n == 0) return TN_OK;
@@ -32,12 +70,16 @@ static tn_status objects_solve(tn_run *run) {
                                         .first = times[bodies[i].first],
                                         .last = times[bodies[i].last],
                                         .alignment = bodies[i].alignment};
+    tn_edges edges = {0};
+    TN_TRY(objects_edges(run, &edges));
     tn_context context = *tn__run_context(run);
     context.self = run;
     context.progress = objects_goes_on;
     tn_objects_options options = TN_OBJECTS_OPTIONS_INIT;
     tn_objects objects;
     options.context = &context;
+    options.reallocation = edges.vertex_count > 0 ? &edges : NULL;
+    uint64_t left = tn__run_work_left(run);
     options.work_limit = left == UINT64_MAX ? 0 : left > 0 ? left : 1;
     tn_status status = tn_objects_plan(records, n, &options, &objects, run->error);
     if (status == TN_E_INVALID)
@@ -53,6 +95,6 @@ const tn_planner tn__planner_objects = {
     .name = "objects",
     .summary = "the best of `list objects`, objects end to end",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",
-    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES,
+    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PIECES | TN_PLANS_STREAMS,
     .solve = objects_solve,
 };
