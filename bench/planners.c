@@ -58,12 +58,12 @@ static void bench_add_file(bench_setup *bench, const char *path) {
 }
 
 /* Writes a generated problem into the bench's folder; false: it could not. */
-static bool bench_generate(bench_setup *bench, const char *kind, uint32_t count, uint64_t seed,
-                           char path[512]) {
+static bool bench_generate(bench_setup *bench, const char *kind, uint32_t count, uint32_t steps,
+                           uint64_t seed, char path[512]) {
     tn_problem *problem = NULL;
     tn_error error;
     uint64_t optimum;
-    generate_wish wish = {.count = count, .seed = seed};
+    generate_wish wish = {.count = count, .seed = seed, .steps = steps};
     snprintf(path, 512, "%s/%s_%u_%" PRIu64 ".csv", bench->folder, kind, count, seed);
     bool done = generate_find(kind)->make(&wish, &problem, &optimum, &error) == TN_OK &&
                 tn_problem_save_csv(problem, NULL, path, &error) == TN_OK;
@@ -80,7 +80,7 @@ static void bench_default_problems(bench_setup *bench) {
         globfree(&found);
     }
     for (uint32_t i = 0; i < generate_kind_count; i++)
-        if (bench_generate(bench, generate_kinds[i].name, 1000, 1, path))
+        if (bench_generate(bench, generate_kinds[i].name, 1000, 0, 1, path))
             bench_add_file(bench, path);
 }
 
@@ -177,23 +177,28 @@ static void bench_problems(bench_setup *bench) {
 
 static void bench_scale(bench_setup *bench) {
     static const uint32_t counts[] = {10000, 100000, 1000000};
+    static const struct {
+        const char *name, *kind;
+        uint32_t steps; /* a buffer; few: many cuts share a step */
+    } rows[] = {{"training", "training", 0},        {"random", "random", 0},
+                {"first-fit", "first-fit", 0},      {"tiling, 2^20 steps", "tiling", 1 << 20},
+                {"tiling, 64 steps", "tiling", 64}, {"pinwheel, 64 steps", "pinwheel", 64}};
     const char *bar = bench->markdown ? "|" : " ";
     printf("\n%s10^4 to 10^6 buffers, planner scale, no limits\n\n", bench->markdown ? "## " : "");
     if (bench->markdown)
         printf("| problem | buffers | height / bound | user s | us a buffer | MiB resident |\n"
                "|---|---|---|---|---|---|\n");
-    for (uint32_t k = 0; k < generate_kind_count; k++) {
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             char path[512];
             measure_result result;
             measure_job job = {.path = path, .planner = "scale"};
-            if (!bench_generate(bench, generate_kinds[k].name, counts[i], 1, path)) continue;
+            if (!bench_generate(bench, rows[k].kind, counts[i], rows[k].steps, 1, path)) continue;
             measure_run(&job, &result);
             unlink(path);
-            printf("%s %-10s %s %8u %s %8.5f %s %8.2f %s %8.2f %s %8.0f %s\n", bar,
-                   generate_kinds[k].name, bar, result.bodies, bar, bench_ratio(&result), bar,
-                   result.user_s, bar, 1e6 * result.user_s / (result.bodies + 1), bar,
-                   result.memory_mib, bar);
+            printf("%s %-18s %s %8u %s %8.5f %s %8.2f %s %8.2f %s %8.0f %s\n", bar, rows[k].name,
+                   bar, result.bodies, bar, bench_ratio(&result), bar, result.user_s, bar,
+                   1e6 * result.user_s / (result.bodies + 1), bar, result.memory_mib, bar);
             fflush(stdout);
         }
     }
@@ -219,7 +224,7 @@ static void bench_packings(bench_setup *bench) {
                 char path[512];
                 measure_result result;
                 measure_job job = {.path = path, .planner = "exact", .timeout_s = 10};
-                if (!bench_generate(bench, kinds[k], counts[i], seed, path)) continue;
+                if (!bench_generate(bench, kinds[k], counts[i], 0, seed, path)) continue;
                 measure_run(&job, &result);
                 unlink(path);
                 solved += result.optimal;

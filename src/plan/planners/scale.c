@@ -21,14 +21,14 @@
 #include "plan/recipes.h"
 #include "plan/skyline.h"
 
-#define SCALE_WORK 2000000u  /* placements, when nothing else limits */
-#define SCALE_PLANS 2u       /* at least, however many bodies ... */
-#define SCALE_PLANS_MAX 400u /* ... and at most, however few */
-#define SCALE_DRAWS 12u      /* recipes in a round ... */
-#define SCALE_REPAIRS 24u    /* ... and repairs after them */
-#define SCALE_STALE 12u      /* repairs without success before the best order is taken again */
-#define SCALE_HOLES 16384u   /* bodies up to which holes are searched for */
-#define SCALE_PINS 64u       /* pieces of pinned bodies that are looked at one by one */
+#define SCALE_WORK 2000000u   /* placements, when nothing else limits */
+#define SCALE_PLANS 2u        /* at least, however many bodies ... */
+#define SCALE_PLANS_MAX 400u  /* ... and at most, however few */
+#define SCALE_DRAWS 12u       /* recipes in a round ... */
+#define SCALE_REPAIRS 24u     /* ... and repairs after them */
+#define SCALE_STALE 12u       /* repairs without success before the best order is taken again */
+#define SCALE_HOLES 16384u    /* bodies up to which holes are searched for */
+#define SCALE_PINS 400000000u /* bodies x pieces of pins up to which pins are gone round */
 
 typedef struct scale_state {
     tn_run *run;
@@ -165,7 +165,7 @@ static uint64_t scale_fall(scale_state *scale) {
     tn_run *run = scale->run;
     const tn_run_body *bodies = tn__run_bodies(run);
     const tn_run_piece *pieces = tn__run_pieces(run);
-    bool around = scale->pin_piece_count <= SCALE_PINS;
+    bool around = (uint64_t)scale->pin_piece_count * scale->count <= SCALE_PINS;
     uint64_t peak = 0;
     scale_sort_by_offset(scale);
     tn__drop_reset(scale->drop);
