@@ -9,7 +9,7 @@
  * high; each round twice as many as before. At last bodies given up are brought back wherever the
  * plan has a hole for them. A group of tied bodies is one body here.
  *
- * With two banks, few bodies and room without end in the slower bank, the choice is then searched:
+ * With two banks, few bodies and room for all of them in the slower bank, the choice is searched:
  * all sets from the most traffic downwards, until one has a plan or that of the heuristic is
  * reached. When every better set was proved not to fit, the choice is proved to be the best.
  *
@@ -563,7 +563,9 @@ static tn_status banks_choose(banks *all) {
             call->least_time |= at == 0;
         } else {
             TN_TRY(banks_fill(all, bank));
-            bool last_two = count == 2 && tn__call_capacity(call, all->order[1]) == UINT64_MAX;
+            /* whatever is left has room in the slower bank, side by side if need be */
+            bool last_two = count == 2 && tn__call_capacity(call, all->order[1]) >=
+                                              tn_problem_naive(call->problem);
             bool faster = call->problem->banks[bank].bytes_per_s >
                           call->problem->banks[all->order[1]].bytes_per_s;
             if (at == 0 && last_two && faster && call->planned[bank])

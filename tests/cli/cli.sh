@@ -176,6 +176,39 @@ open("clash.csv", "w").write("\n".join(rows) + "\n")
 P
 expect 1 "'input'|share bytes" $tenure verify "$model" --plan clash.csv
 
+# ties, streams, banks: planned, written, read back, judged
+for problem in allreduce two_streams; do
+    expect 0 'optimal' $tenure plan "$source/examples/problems/$problem.csv" -o limits.csv -o limits.json
+    for plan in limits.csv limits.json; do
+        expect 0 '^valid' $tenure verify "$source/examples/problems/$problem.csv" --plan $plan
+        expect 0 '^valid' $tenure verify $plan --plan $plan
+    done
+done
+two=$source/examples/problems/two_banks.csv
+fast="--bank sram=256KiB@8GB/s --bank dram=64MiB@0.5GB/s"
+expect 0 'no choice of banks takes less time' $tenure plan "$two" $fast -o banks.csv -o banks.json -o banks.html -o banks.svg
+for plan in banks.csv banks.json; do
+    expect 0 '^valid' $tenure verify "$two" --plan $plan $fast
+    expect 1 'share bytes' $tenure verify "$two" --plan $plan
+done
+expect 0 '^valid' $tenure verify banks.json --plan banks.json
+expect 0 'traffic' $tenure plan "$model" --bank sram=2MiB@8GB/s --bank dram=64MiB@0.5GB/s -o banks.json
+expect 0 '^valid' $tenure verify "$model" --bank sram=2MiB@8GB/s --bank dram=64MiB@0.5GB/s --plan banks.json
+expect 1 'fit into no bank' $tenure plan "$two" --bank a=1KiB --bank b=2KiB
+for wrong in sram sram=x a=1KiB@8 a=1KiB@8GB a=0 a=1KiB@-1GB/s; do expect 2 '' $tenure plan "$two" --bank $wrong; done
+
+# what may run side by side
+branches=$source/examples/models/two_branches.onnx
+expect 0 '"dependencies_added":1,' $tenure plan "$branches" --json
+expect 0 '"dependencies_added":0,' $tenure plan "$branches" --parallel safe --json
+$tenure plan "$branches" -o serial.json >/dev/null
+python3 -c 'import json; assert json.load(open("serial.json"))["dependencies_added"] == [["A[2]", "A[5]"]]' || failed=1
+$tenure plan "$branches" --parallel safe -o safe.json >/dev/null
+expect 0 '^valid' $tenure verify "$branches" --parallel safe --plan safe.json
+expect 1 'not valid' $tenure verify "$branches" --parallel safe --plan serial.json
+expect 2 'neither' $tenure plan "$branches" --parallel always
+expect 2 'are for models' $tenure plan buffers.csv --parallel safe
+
 # orders of operators: found, proved, written, checked
 train=$source/examples/models/train_alexnet.onnx
 expect 0 'order memory; no order has a lower peak' $tenure plan "$train" --order memory -o order.json
