@@ -260,6 +260,13 @@ TN_API tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output);
 /* Bit i set: the operator may write `output` over input i (same bytes, element by element). */
 TN_API uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output);
 
+/* Whether output 0 is the inputs' bytes one behind the other: a concatenation along the outermost
+ * dimension that is not 1, of sizes that do not depend on data. */
+TN_API bool tn_op_joins(const tn_graph *graph, tn_op_id op);
+
+/* Whether the operator writes into its first input and hands it back (aten::relu_). */
+TN_API bool tn_op_changes(const tn_graph *graph, tn_op_id op);
+
 /* Scratch bytes that the operator needs while it runs; 0 when its rule names none. */
 TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);
 

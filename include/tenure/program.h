@@ -138,6 +138,8 @@ typedef struct tn_occupancy_options {
     const tn_bank *banks;
     uint32_t bank_count;
     tn_parallel parallel;
+    bool fuse_concat; /* inputs of a concatenation lie inside its output from the start, where that
+                       * raises the live bytes of no step; CLAIMED: where the claims say so */
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
     { .struct_size = sizeof(tn_occupancy_options) }
@@ -146,7 +148,12 @@ typedef struct tn_occupancy_options {
  * recomputed has several, and so has the output of an If: one at the end of each branch that
  * writes it, since only one of them runs. Static tensors (parameters, constants, folded) and views
  * of them have none. */
-typedef enum tn_share { TN_SHARE_OWN, TN_SHARE_VIEW, TN_SHARE_INPLACE } tn_share;
+typedef enum tn_share {
+    TN_SHARE_OWN,
+    TN_SHARE_VIEW,
+    TN_SHARE_INPLACE,
+    TN_SHARE_FUSED /* a concatenation: inputs that lie in it were laid there, not copied */
+} tn_share;
 typedef struct tn_life {
     tn_tensor_id tensor; /* TN_NONE: the workspace of `op` */
     tn_op_id op;         /* the operator that defines it; TN_NONE: PUT, a block's formal input */
@@ -154,8 +161,9 @@ typedef struct tn_life {
     uint64_t delta;       /* bytes from the body's offset; with `whole` 0 */
     uint64_t bytes;       /* unaligned size of the tensor */
     uint32_t first, last; /* live in steps [first, last) */
-    tn_share share;       /* OWN: the first of its body */
-    tn_tensor_id source;  /* VIEW, INPLACE: the tensor whose memory it took; else TN_NONE */
+    tn_share share;       /* OWN: it took nobody's memory */
+    tn_tensor_id source;  /* VIEW, INPLACE: the tensor whose memory it took; FUSED: the first input
+                           * that lies in it; else TN_NONE */
     bool whole;           /* a view at an offset not known: it keeps all of the body alive */
 } tn_life;
 

@@ -41,6 +41,7 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_ORDER,
        CLI_NO_INPLACE,
        CLI_NO_VIEWS,
+       CLI_FUSE_CONCAT,
        CLI_BANK,
        CLI_PARALLEL,
 };

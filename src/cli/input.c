@@ -23,7 +23,9 @@
       "operators of a model: serial, one after the other; safe, whatever the graph allows at "     \
       "once, and no plan adds a dependency (serial)")                                              \
     X(CLI_NO_INPLACE, "no-inplace", NULL, "operators never write over their inputs")               \
-    X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")
+    X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")               \
+    X(CLI_FUSE_CONCAT, "fuse-concat", NULL,                                                        \
+      "inputs of a concatenation lie inside its output: no copies, where that can be")
 
 static const struct argp_option input_options[] = {INPUT_OPTIONS(CLI_OPTION){0}};
 
@@ -166,6 +168,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
     case CLI_NO_INPLACE:
         input->occupancy_options.inplace = TN_INPLACE_NONE;
         break;
+    case CLI_FUSE_CONCAT:
+        input->occupancy_options.fuse_concat = true;
+        break;
     case CLI_NO_VIEWS:
         input->occupancy_options.no_views = true;
         break;
@@ -221,9 +226,8 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
     if (input->has_model_options) {
         *error = (tn_error){.status = TN_E_INVALID};
         snprintf(error->message, sizeof error->message,
-                 "--dim, --input-shape, --parameter, --format, --order, --parallel, --no-inplace "
-                 "and --no-views "
-                 "are for models; the input is a problem");
+                 "--dim, --input-shape, --parameter, --format, --order, --parallel, --no-inplace, "
+                 "--no-views and --fuse-concat are for models; the input is a problem");
         return TN_E_INVALID;
     }
     double start = cli_clock();

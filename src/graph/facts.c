@@ -107,6 +107,48 @@ uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output) {
     return result;
 }
 
+bool tn_op_changes(const tn_graph *graph, tn_op_id op) {
+    tn_infer infer;
+    const tn_op_rule *rule = facts_begin(graph, op, &infer);
+    return rule && (rule->flags & TN_RULE_CHANGES) && tn__input(&infer, 0);
+}
+
+/* The axis along which the inputs are joined: where an input is shorter than the output. */
+static uint32_t facts_join_axis(const tn_infer *infer, const tn_tensor *output) {
+    for (uint32_t i = 0; i < infer->op->input_count; i++) {
+        const tn_tensor *input = tn__input(infer, i);
+        for (uint32_t d = 0; input && input->rank == output->rank && d < output->rank; d++)
+            if (input->shape[d] != output->shape[d]) return d;
+    }
+    return TN_NONE;
+}
+
+static bool facts_joinable(const tn_tensor *tensor, const tn_tensor *output) {
+    return tensor && tn__shape_known(tensor) && facts_row_major(tensor) && tensor->repeat == 1 &&
+           tensor->rank == output->rank && !(tensor->flags & TN_TENSOR_BOUND) &&
+           tensor->bytes != TN_SIZE_UNKNOWN && tensor->dtype == output->dtype;
+}
+
+bool tn_op_joins(const tn_graph *graph, tn_op_id op) {
+    tn_infer infer;
+    const tn_op_rule *rule = facts_begin(graph, op, &infer);
+    const tn_tensor *output = tn__output(&infer, 0);
+    if (!rule || !(rule->flags & TN_RULE_JOINS) || !output || !facts_joinable(output, output))
+        return false;
+    if (tn_dtype_bits(output->dtype) % 8 != 0) return false;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < infer.op->input_count; i++) {
+        const tn_tensor *input = tn__input(&infer, i);
+        if (!facts_joinable(input, output)) return false;
+        sum = tn__add_sat(sum, input->bytes);
+    }
+    uint32_t axis = facts_join_axis(&infer, output);
+    if (axis == TN_NONE || sum != output->bytes) return false;
+    for (uint32_t d = 0; d < axis; d++)
+        if (output->shape[d] != 1) return false;
+    return true;
+}
+
 uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op) {
     tn_infer infer;
     const tn_op_rule *rule = facts_begin(graph, op, &infer);

@@ -75,6 +75,7 @@ enum {
                                    * bounded contents */
     TN_RULE_CHANGES = 1u << 4, /* writes into input 0 (relu_): who else reads those bytes must keep
                                 * its side of this operator, whatever order is chosen */
+    TN_RULE_JOINS = 1u << 5,   /* output 0 is the inputs side by side along one axis (Concat) */
 };
 
 /* A family: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus one line in

@@ -21,15 +21,7 @@
  * The members of a body that may still matter are kept in a list from which the dead are dropped
  * as time goes on, so that chains of 10^5 in-place operators cost O(1) each.
  */
-#include "program/occupancy.h"
-
-typedef struct groups_state {
-    occ_state *occ;
-    uint32_t *next;  /* [lives] next member of the body, OCC_NONE at the end */
-    uint32_t *head;  /* [lives] by root: newest member that may still live */
-    uint32_t *begin; /* [lives] by root: first step of the body */
-    uint64_t *base;  /* [lives] by root: offset of the body that claims imply, or SIZE_UNKNOWN */
-} groups_state;
+#include "program/groups.h"
 
 static void groups_open(groups_state *groups, uint32_t id) {
     occ_life *life = &groups->occ->lives[id];
@@ -40,6 +32,9 @@ static void groups_open(groups_state *groups, uint32_t id) {
     groups->begin[id] = life->first;
     groups->head[id] = id;
     groups->next[id] = OCC_NONE;
+    groups->all[id] = id;
+    groups->all_next[id] = OCC_NONE;
+    groups->size[id] = 1;
 }
 
 static void groups_join(groups_state *groups, uint32_t id, uint32_t with, tn_share share) {
@@ -50,11 +45,14 @@ static void groups_join(groups_state *groups, uint32_t id, uint32_t with, tn_sha
     life->taken = with;
     groups->next[id] = groups->head[root];
     groups->head[root] = id;
+    groups->all_next[id] = groups->all[root];
+    groups->all[root] = id;
+    groups->size[root]++;
 }
 
 /* --- claims: where another planner says that it put a tensor --- */
 
-static uint64_t groups_claim(const occ_state *occ, const occ_life *life) {
+uint64_t tn__groups_claim(const occ_state *occ, const occ_life *life) {
     bool claims = occ->options.inplace == TN_INPLACE_CLAIMED && occ->options.claimed != NULL;
     return claims && life->tensor != TN_NONE ? occ->options.claimed[life->tensor] : TN_SIZE_UNKNOWN;
 }
@@ -62,7 +60,7 @@ static uint64_t groups_claim(const occ_state *occ, const occ_life *life) {
 /* Whether a life may lie at `delta` of a body: nothing is claimed of one of them, or both agree. */
 static bool groups_claim_agrees(const groups_state *groups, const occ_life *life, uint32_t root,
                                 uint64_t delta) {
-    uint64_t claim = groups_claim(groups->occ, life), base = groups->base[root], sum;
+    uint64_t claim = tn__groups_claim(groups->occ, life), base = groups->base[root], sum;
     if (claim == TN_SIZE_UNKNOWN) return true;
     if (base == TN_SIZE_UNKNOWN) return claim >= delta;
     return tn__add(base, delta, &sum) && claim == sum;
@@ -70,7 +68,7 @@ static bool groups_claim_agrees(const groups_state *groups, const occ_life *life
 
 /* The first claim in a body says where the body is. */
 static void groups_note_claim(groups_state *groups, const occ_life *life) {
-    uint64_t claim = groups_claim(groups->occ, life);
+    uint64_t claim = tn__groups_claim(groups->occ, life);
     uint64_t *base = &groups->base[life->root];
     if (claim != TN_SIZE_UNKNOWN && *base == TN_SIZE_UNKNOWN && claim >= life->delta)
         *base = claim - life->delta;
@@ -106,7 +104,7 @@ static void groups_view(groups_state *groups, uint32_t id) {
 /* --- in-place --- */
 
 /* The life of a tensor that is read at a step. */
-static uint32_t groups_life_at(const occ_state *occ, tn_tensor_id tensor, uint32_t step) {
+uint32_t tn__groups_life_at(const occ_state *occ, tn_tensor_id tensor, uint32_t step) {
     if (tensor == TN_NONE || occ->is_static[tensor]) return OCC_NONE;
     uint32_t id = occ->latest[tensor];
     while (id != OCC_NONE && occ->lives[id].first > step) id = occ->lives[id].earlier;
@@ -168,7 +166,7 @@ static bool groups_reads_askew(const occ_state *occ, const tn_op *op, uint32_t c
                                uint32_t step) {
     const occ_life *mine = &occ->lives[candidate];
     for (uint32_t i = 0; i < op->input_count; i++) {
-        uint32_t id = groups_life_at(occ, op->inputs[i], step);
+        uint32_t id = tn__groups_life_at(occ, op->inputs[i], step);
         if (id == OCC_NONE || id == candidate || occ->lives[id].root != mine->root) continue;
         const occ_life *other = &occ->lives[id];
         bool same = other->lo == mine->lo && other->hi == mine->hi && !other->whole;
@@ -185,7 +183,7 @@ static uint32_t groups_choose(groups_state *groups, uint32_t id) {
     uint32_t best = OCC_NONE;
     for (uint32_t i = 0; i < op->input_count && i < 64; i++) {
         if (!(mask >> i & 1)) continue;
-        uint32_t candidate = groups_life_at(occ, op->inputs[i], life->first);
+        uint32_t candidate = tn__groups_life_at(occ, op->inputs[i], life->first);
         if (candidate == OCC_NONE || candidate >= id) continue;
         const occ_life *input = &occ->lives[candidate];
         if (input->bytes != life->bytes || input->whole || input->last != life->first + 1) continue;
@@ -218,6 +216,8 @@ static void groups_place(groups_state *groups, uint32_t id) {
     life->whole = false;
     if (with == OCC_NONE) {
         groups_open(groups, id);
+        groups_note_claim(groups, life);
+        if (occ->options.fuse_concat && life->output == 0) tn__groups_fuse(groups, id);
         return;
     }
     groups_join(groups, id, with, share);
@@ -226,23 +226,39 @@ static void groups_place(groups_state *groups, uint32_t id) {
     if (share == TN_SHARE_INPLACE && occ->happens != NULL) groups_cover(groups, id);
 }
 
+static bool groups_make(groups_state *groups) {
+    const tn_context *context = groups->occ->context;
+    size_t n = groups->occ->count;
+    uint32_t **numbers[] = {&groups->next,     &groups->head, &groups->begin,  &groups->all,
+                            &groups->all_next, &groups->size, &groups->changed};
+    bool all = true;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        *numbers[i] = tn__alloc_array(context, n, sizeof **numbers[i]);
+        all = all && *numbers[i] != NULL;
+    }
+    groups->base = tn__alloc_array(context, n, sizeof *groups->base);
+    return all && groups->base != NULL;
+}
+
+static void groups_release(groups_state *groups) {
+    const tn_context *context = groups->occ->context;
+    size_t n = groups->occ->count;
+    uint32_t *numbers[] = {groups->next,     groups->head, groups->begin,  groups->all,
+                           groups->all_next, groups->size, groups->changed};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        tn__free(context, numbers[i], n * sizeof *numbers[i]);
+    tn__free(context, groups->base, n * sizeof *groups->base);
+}
+
 tn_status tn__occ_join(occ_state *occ) {
     groups_state groups = {.occ = occ};
-    size_t n = occ->count;
-    groups.next = tn__alloc_array(occ->context, n, sizeof *groups.next);
-    groups.head = tn__alloc_array(occ->context, n, sizeof *groups.head);
-    groups.begin = tn__alloc_array(occ->context, n, sizeof *groups.begin);
-    groups.base = tn__alloc_array(occ->context, n, sizeof *groups.base);
-    bool all =
-        groups.next != NULL && groups.head != NULL && groups.begin != NULL && groups.base != NULL;
-    for (uint32_t id = 0; id < n && all; id++) {
+    bool all = groups_make(&groups);
+    if (all && occ->options.fuse_concat) tn__groups_watch(&groups);
+    for (uint32_t id = 0; id < occ->count && all; id++) {
         groups.base[id] = TN_SIZE_UNKNOWN;
         groups_place(&groups, id);
         groups_note_claim(&groups, &occ->lives[id]);
     }
-    tn__free(occ->context, groups.next, n * sizeof *groups.next);
-    tn__free(occ->context, groups.head, n * sizeof *groups.head);
-    tn__free(occ->context, groups.begin, n * sizeof *groups.begin);
-    tn__free(occ->context, groups.base, n * sizeof *groups.base);
+    groups_release(&groups);
     return all ? TN_OK : tn__no_memory(occ->error, "bodies");
 }

@@ -148,9 +148,10 @@ static tn_status lower_run(lower_state *lower, uint8_t *done) {
     return lower_io(lower, TN_GET, block->outputs, block->output_count, done);
 }
 
-/* Where control flow nests blocks, the proof of one says nothing of the whole. */
+/* Where control flow nests blocks, the proof of one says nothing of the whole; and nobody has
+ * counted what fused concatenations save. */
 static void lower_note_order(const lower_state *lower) {
-    bool counts = lower->block_count == 1;
+    bool counts = lower->block_count == 1 && !lower->task.memory.fuse_concat;
     lower->program->order = (tn_program_order){.name = lower->method->name,
                                                .peak = counts ? lower->proof.peak : 0,
                                                .bound = counts ? lower->proof.bound : 0,

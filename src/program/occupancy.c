@@ -84,7 +84,10 @@ static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const o
         if (clocks) occ_clock(occ, life, clock + count * streams, &pieces[count]);
         count++;
     }
-    const occ_life *owner = &occ->lives[members[first].id];
+    /* Named after the first of those at its start: a row with that name is where that tensor is. */
+    size_t at = first;
+    while (at + 1 < last && occ->lives[members[at].id].delta != 0) at++;
+    const occ_life *owner = &occ->lives[members[at].id];
     occ_name(occ, owner, name, sizeof name);
     tn_body made = {.size = size,
                     .first = owner->first,

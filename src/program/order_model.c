@@ -12,7 +12,6 @@
  * they run. What comes from outside the block at hand, the order of the block does not change.
  * Cost: O(operands log operands), times the depth of nested blocks.
  */
-#include "graph/op.h"
 #include "program/order_build.h"
 
 tn_status tn__order_add(tn__order_build *build, tn__order_pairs *pairs, uint32_t a, uint32_t b) {
@@ -71,12 +70,6 @@ bool tn__order_has_blocks(const tn_op *op) {
     return false;
 }
 
-static bool model_changes(const tn_op *op) {
-    const tn_op_rule *rule = tn__op_rule(op->domain, op->type);
-    return rule != NULL && (rule->flags & TN_RULE_CHANGES) && op->input_count > 0 &&
-           op->inputs[0] != TN_NONE;
-}
-
 /* Whether a tensor is defined in the block or around it, not inside one of its operators. */
 static bool model_is_in_reach(const tn__order_build *build, tn_tensor_id id) {
     tn_block_id home = tn_graph_tensor(build->graph, id)->block, at = build->task->block;
@@ -115,7 +108,7 @@ static tn_status model_read_all(tn__order_build *build, uint32_t node, const tn_
         const tn_block *block = tn_graph_block(build->graph, build->blocks[--depth]);
         for (uint32_t k = 0; k < block->op_count; k++) {
             const tn_op *inner = tn_graph_op(build->graph, block->ops[k]);
-            if (model_changes(inner)) build->changes[node] = 2;
+            if (tn_op_changes(build->graph, block->ops[k])) build->changes[node] = 2;
             for (uint32_t i = 0; i < inner->input_count; i++)
                 TN_TRY(model_read(build, node, inner->inputs[i], true));
             TN_TRY(model_push_blocks(build, inner, &depth));
@@ -140,7 +133,7 @@ static tn_status model_nodes(tn__order_build *build) {
         if (model_is_folded(build->graph, op)) continue;
         uint32_t node = model->count++;
         ops[node] = block->ops[i];
-        build->changes[node] = model_changes(op);
+        build->changes[node] = tn_op_changes(build->graph, block->ops[i]);
         TN_TRY(tn__order_add(build, &build->ops, block->ops[i], node));
         TN_TRY(model_read_all(build, node, op));
     }

@@ -232,6 +232,14 @@ P
 expect 2 'must come first' $tenure verify "$train" --plan swapped.json
 expect 2 'leaves out|must come first' $tenure verify "$train" --plan short.json
 
+# concatenation without copies
+concat=$source/examples/models/unet64.onnx
+expect 0 'arena +64\.0 MiB' $tenure plan "$concat"
+expect 0 'arena +48\.0 MiB' $tenure plan "$concat" --fuse-concat -o fused.json
+grep -q '"share":"fused"' fused.json || { echo "FAILED: nothing is fused"; failed=1; }
+expect 0 '^valid' $tenure verify "$concat" --plan fused.json
+expect 2 'are for models' $tenure plan buffers.csv --fuse-concat
+
 # every "$ tenure" of the pages on planners runs, from the source folder, and prints the lines below it
 while IFS= read -r line; do
     case $line in

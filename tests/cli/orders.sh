@@ -30,14 +30,14 @@ file, memory = (json.load(open(f"{folder}/{order}.out")) for order in ("file", "
 gain = 100 * (1 - memory["peak"] / file["peak"])
 proved = "proved" if memory["order_proved"] else ""
 ms = 1000 * memory["seconds"]["order"]
-print(f'{name:32} {file["peak"]:14,} {memory["peak"]:14,} {gain:7.2f} % {ms:8.1f}  {proved}')
+print(f'{name:36} {file["peak"]:14,} {memory["peak"]:14,} {gain:7.2f} % {ms:8.1f}  {proved}')
 print(f"{gain} {int(bool(proved))}", file=open(f"{folder}/rows", "a"))
 if memory["peak"] > file["peak"]:
     print(f"FAILED: {name} got worse")
     sys.exit(1)
 P
 }
-title() { printf '\n%-32s %14s %14s %9s %8s\n' "$1" "file" "memory" gain ms; rm -f "$folder/rows"; }
+title() { printf '\n%-36s %14s %14s %9s %8s\n' "$1" "file" "memory" gain ms; rm -f "$folder/rows"; }
 total() {
     python3 - "$folder/rows" <<'P'
 import sys
@@ -71,6 +71,7 @@ for network in alexnet vgg16 resnet18 resnet50 mobilenet_v2 densenet121 googlene
         "$tools/trace-training" $network $batch "$folder/$network.onnx" >/dev/null 2>&1 || { echo "SKIP: $network is not traced"; continue; }
         "$tools/with-updates" "$folder/$network.onnx" "$folder/$network.u.onnx" >/dev/null || { failed=1; continue; }
         row "$network, batch $batch" "$folder/$network.u.onnx"
+        row "$network, batch $batch, weights out" "$folder/$network.u.onnx" --parameter 'param_*'
     done
 done
 total

@@ -4,5 +4,7 @@ if(TARGET tenure_command)
            ${PROJECT_SOURCE_DIR}/../shared/data)
   add_test(NAME cli.orders COMMAND ${CMAKE_CURRENT_LIST_DIR}/orders.sh $<TARGET_FILE:tenure_command>
            ${PROJECT_SOURCE_DIR}/../shared/data)
-  set_tests_properties(cli.models cli.orders PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME cli.fuse COMMAND ${CMAKE_CURRENT_LIST_DIR}/fuse.sh $<TARGET_FILE:tenure_command>
+           ${PROJECT_SOURCE_DIR}/../shared/data)
+  set_tests_properties(cli.models cli.orders cli.fuse PROPERTIES SKIP_RETURN_CODE 77)
 endif()

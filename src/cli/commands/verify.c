@@ -207,7 +207,10 @@ static tn_status verify_load(verify_arguments *arguments) {
         TN_TRY(verify_claim(arguments));
         tn_occupancy_options *options = &input->occupancy_options;
         options->claimed = arguments->claimed;
-        if (options->inplace == TN_INPLACE_CHOOSE) options->inplace = TN_INPLACE_CLAIMED;
+        if (options->inplace == TN_INPLACE_CHOOSE) {
+            options->inplace = TN_INPLACE_CLAIMED;
+            options->fuse_concat = true; /* where the claims say so */
+        }
         TN_TRY(tn_occupancy_create(input->program, options, &input->occupancy, arguments->error));
         input->problem = tn_occupancy_problem(input->occupancy);
     } else {

@@ -70,6 +70,7 @@ static const tn_op_rule aten_rules[] = {
     {ATEN_VIEW(alias)},
     {ATEN_VIEW(as_strided)},
     {ATEN(bmm), .flops = aten_flops_mm},
+    {ATEN(cat), .flags = TN_RULE_JOINS, .flops = aten_flops_unknown},
     {ATEN_VIEW(chunk)},
     {ATEN(convolution), .flops = aten_flops_convolution},
     {ATEN_VIEW(detach)},

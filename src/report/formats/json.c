@@ -162,7 +162,7 @@ static void json_shape(tn__text *text, const tn_tensor *tensor) {
 }
 
 static void json_tensor(tn__text *text, const tn__scene *scene, const tn__item *item) {
-    static const char *const shares[] = {"own", "view", "inplace"};
+    static const char *const shares[] = {"own", "view", "inplace", "fused"};
     uint64_t base = scene->report->layout->offset[item->body];
     tn__step step = tn__step_of(scene->report, item->step);
     json_string(text, "name", item->name);

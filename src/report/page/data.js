@@ -7,7 +7,7 @@
    plan.time[0], so that a plan far from zero keeps its steps apart. */
 
 const plan = JSON.parse(document.getElementById("data").textContent);
-const SHARE = { own: 0, view: 1, inplace: 2 };
+const SHARE = { own: 0, view: 1, inplace: 2, fused: 3 };
 const FLAG = { bounded: 1, whole: 2, alias: 4 };
 
 const cell = (column, row) => (Array.isArray(column) ? column[row] : column);
@@ -151,8 +151,8 @@ function itemFacts(i) {
   add("address", addressText(i));
   if (item.flags[i] & FLAG.whole) add("", "somewhere inside these bytes");
   if (item.source[i] >= 0) {
-    const how = item.share[i] === SHARE.inplace ? "written over" : "a view of";
-    add(how, itemName(item.source[i]));
+    const how = { [SHARE.inplace]: "written over", [SHARE.fused]: "joined around" };
+    add(how[item.share[i]] || "a view of", itemName(item.source[i]));
   }
   return facts;
 }

@@ -1,0 +1,297 @@
+/* test_fuse.c - concatenation without copies: who is laid inside, who is copied, and why. That what
+ * is shared is right is shown by the judge of test_program.c. */
+#include "../support.h"
+
+#include <tenure/program.h>
+
+#include "base/base.h"
+
+static tn_error failure;
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        if ((call) != TN_OK) fail_msg("%s: %s\n", failure.where, failure.message);                 \
+    } while (0)
+
+typedef struct scene {
+    tn_graph *graph;
+    tn_program *program;
+    tn_occupancy *occupancy;
+} scene;
+
+static scene begin(void) {
+    scene s = {0};
+    assert_ok(tn_graph_create(NULL, &s.graph, &failure));
+    return s;
+}
+
+static tn_tensor_id tensor(scene *s, tn_kind kind, uint32_t rank, const int64_t *shape) {
+    tn_tensor_id id;
+    char name[16];
+    snprintf(name, sizeof name, "t%u", tn_graph_tensor_count(s->graph));
+    tn_tensor_spec spec = {
+        .name = name, .kind = kind, .dtype = TN_UINT8, .rank = rank, .shape = shape};
+    assert_ok(tn_graph_add_tensor(s->graph, &spec, &id, &failure));
+    return id;
+}
+
+static tn_tensor_id vector(scene *s, tn_kind kind, int64_t size) {
+    return tensor(s, kind, 1, &size);
+}
+
+static void apply(scene *s, const char *type, const tn_tensor_id *inputs, uint32_t count,
+                  tn_tensor_id output) {
+    bool is_onnx = type[0] >= 'A' && type[0] <= 'Z';
+    tn_attr axis = {.name = "axis", .type = TN_ATTR_INT, .count = 1, .ints = (int64_t[]){0}};
+    tn_op_spec spec = {.type = type,
+                       .domain = is_onnx ? "" : "aten",
+                       .version = is_onnx ? 17 : 0,
+                       .inputs = inputs,
+                       .input_count = count,
+                       .outputs = &output,
+                       .output_count = 1,
+                       .attrs = &axis,
+                       .attr_count = strcmp(type, "Concat") == 0};
+    assert_ok(tn_graph_add_op(s->graph, &spec, NULL, &failure));
+}
+
+static void occupy(scene *s, uint64_t alignment, bool fuse) {
+    tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+    options.alignment = alignment;
+    options.fuse_concat = fuse;
+    if (s->program == NULL) {
+        assert_ok(tn_graph_infer(s->graph, &failure));
+        assert_ok(tn_program_create(s->graph, NULL, &s->program, &failure));
+    }
+    tn_occupancy_destroy(s->occupancy);
+    assert_ok(tn_occupancy_create(s->program, &options, &s->occupancy, &failure));
+}
+
+static uint64_t peak(const scene *s) { return tn_occupancy_summary(s->occupancy).peak_live; }
+
+static void end(scene *s) {
+    tn_occupancy_destroy(s->occupancy);
+    tn_program_destroy(s->program);
+    tn_graph_destroy(s->graph);
+}
+
+static const tn_life *life_of(const scene *s, tn_tensor_id id) {
+    const tn_life *lives = tn_occupancy_lives(s->occupancy);
+    for (uint32_t i = 0; i < tn_occupancy_life_count(s->occupancy); i++)
+        if (lives[i].tensor == id) return &lives[i];
+    return NULL;
+}
+
+/* Whether `part` lies `at` bytes into `whole`. */
+static bool lies_in(const scene *s, tn_tensor_id part, tn_tensor_id whole, uint64_t at) {
+    const tn_life *a = life_of(s, part), *b = life_of(s, whole);
+    return a->body == b->body && a->delta == b->delta + at;
+}
+
+/* a and b, computed from one input, of `first` and `second` bytes; then y = [a, b]. */
+static tn_tensor_id make_pair(scene *s, int64_t first, int64_t second, tn_tensor_id parts[2]) {
+    tn_tensor_id x = vector(s, TN_KIND_INPUT, 8);
+    parts[0] = vector(s, TN_KIND_ACTIVATION, first);
+    parts[1] = vector(s, TN_KIND_ACTIVATION, second);
+    tn_tensor_id y = vector(s, TN_KIND_ACTIVATION, first + second);
+    apply(s, "mix.default", &x, 1, parts[0]);
+    apply(s, "mix.default", &x, 1, parts[1]);
+    apply(s, "Concat", parts, 2, y);
+    return y;
+}
+
+static void parts_are_laid_inside_the_whole(void **state) {
+    (void)state;
+    scene s = begin();
+    tn_tensor_id parts[2], y = make_pair(&s, 100, 50, parts), z = vector(&s, TN_KIND_OUTPUT, 1);
+    apply(&s, "mix.default", &y, 1, z);
+    occupy(&s, 1, false);
+    assert_int_equal(peak(&s), 300);
+    occupy(&s, 1, true);
+    assert_true(lies_in(&s, parts[0], y, 0) && lies_in(&s, parts[1], y, 100));
+    assert_int_equal(life_of(&s, y)->share, TN_SHARE_FUSED);
+    assert_int_equal(life_of(&s, y)->source, parts[0]);
+    assert_int_equal(peak(&s), 158); /* while the second is computed, the input lives as well */
+    end(&s);
+}
+
+static void a_place_off_the_alignment_is_copied(void **state) {
+    (void)state;
+    scene s = begin();
+    tn_tensor_id parts[2], y = make_pair(&s, 100, 50, parts), z = vector(&s, TN_KIND_OUTPUT, 1);
+    apply(&s, "mix.default", &y, 1, z);
+    occupy(&s, 64, true);
+    assert_true(lies_in(&s, parts[0], y, 0));
+    assert_int_not_equal(life_of(&s, parts[1])->body, life_of(&s, y)->body);
+    end(&s);
+}
+
+static void inner_axes_are_copied(void **state) {
+    (void)state;
+    for (int64_t outer = 1; outer <= 2; outer++) {
+        scene s = begin();
+        tn_tensor_id x = vector(&s, TN_KIND_INPUT, 8), parts[2];
+        for (int i = 0; i < 2; i++) {
+            parts[i] = tensor(&s, TN_KIND_ACTIVATION, 3, (int64_t[]){outer, 4, 8});
+            apply(&s, "mix.default", &x, 1, parts[i]);
+        }
+        tn_tensor_id y = tensor(&s, TN_KIND_OUTPUT, 3, (int64_t[]){outer, 8, 8});
+        apply(&s, "cat.default", parts, 2, y);
+        occupy(&s, 1, true);
+        assert_int_equal(life_of(&s, y)->share, outer == 1 ? TN_SHARE_FUSED : TN_SHARE_OWN);
+        end(&s);
+    }
+}
+
+static void one_tensor_twice_is_copied_once(void **state) {
+    (void)state;
+    scene s = begin();
+    tn_tensor_id x = vector(&s, TN_KIND_INPUT, 8), a = vector(&s, TN_KIND_ACTIVATION, 10);
+    tn_tensor_id y = vector(&s, TN_KIND_OUTPUT, 20);
+    apply(&s, "mix.default", &x, 1, a);
+    apply(&s, "Concat", (tn_tensor_id[]){a, a}, 2, y);
+    occupy(&s, 1, true);
+    assert_true(lies_in(&s, a, y, 0));
+    assert_int_equal(peak(&s), 20);
+    end(&s);
+}
+
+/* As in DenseNet: every concatenation begins with what the one before it has. */
+static void growing_concatenations_share_their_beginnings(void **state) {
+    (void)state;
+    enum { LAYERS = 6 };
+    scene s = begin();
+    tn_tensor_id parts[LAYERS + 1], wholes[LAYERS + 1];
+    parts[0] = vector(&s, TN_KIND_INPUT, 10);
+    wholes[0] = parts[0];
+    for (int i = 1; i <= LAYERS; i++) {
+        parts[i] = vector(&s, TN_KIND_ACTIVATION, 10);
+        apply(&s, "mix.default", &wholes[i - 1], 1, parts[i]);
+        wholes[i] = vector(&s, i == LAYERS ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, 10 * (i + 1));
+        apply(&s, "Concat", parts, (uint32_t)i + 1, wholes[i]);
+    }
+    occupy(&s, 1, true);
+    for (int i = 0; i < LAYERS; i++) {
+        assert_true(lies_in(&s, parts[i], wholes[LAYERS], 10 * (uint64_t)i));
+        assert_true(lies_in(&s, wholes[i], wholes[LAYERS], 0));
+    }
+    assert_int_equal(peak(&s), 10 * (LAYERS + 1));
+    end(&s);
+}
+
+static void what_is_written_into_later_is_copied(void **state) {
+    (void)state;
+    for (int which = 0; which < 3; which++) { /* nobody, the whole, a part */
+        scene s = begin();
+        tn_tensor_id parts[2], y = make_pair(&s, 10, 10, parts);
+        tn_tensor_id changed = vector(&s, TN_KIND_ACTIVATION, which == 2 ? 10 : 20);
+        tn_tensor_id read = vector(&s, TN_KIND_ACTIVATION, 1), z = vector(&s, TN_KIND_OUTPUT, 1);
+        apply(&s, which == 0 ? "mix.default" : "relu_.default", which == 2 ? parts : &y, 1,
+              changed);
+        apply(&s, "mix.default", (tn_tensor_id[]){changed, parts[0]}, 2, read);
+        apply(&s, "mix.default", (tn_tensor_id[]){read, y}, 2, z);
+        occupy(&s, 1, true);
+        assert_int_equal(life_of(&s, parts[0])->body == life_of(&s, y)->body, which == 0);
+        end(&s);
+    }
+}
+
+static void strides_that_nobody_states_are_copied(void **state) {
+    (void)state;
+    scene s = begin();
+    tn_tensor_id x = vector(&s, TN_KIND_INPUT, 8), parts[2];
+    tn_tensor_id a = tensor(&s, TN_KIND_ACTIVATION, 2, (int64_t[]){4, 4});
+    for (int i = 0; i < 2; i++) parts[i] = tensor(&s, TN_KIND_ACTIVATION, 2, (int64_t[]){4, 4});
+    tn_tensor_id y = tensor(&s, TN_KIND_OUTPUT, 2, (int64_t[]){8, 4});
+    apply(&s, "mix.default", &x, 1, a);
+    apply(&s, "t.default", &a, 1, parts[0]); /* the same bytes, in another arrangement */
+    apply(&s, "mix.default", &x, 1, parts[1]);
+    apply(&s, "cat.default", parts, 2, y);
+    occupy(&s, 1, true);
+    assert_int_not_equal(life_of(&s, parts[0])->body, life_of(&s, y)->body);
+    assert_true(lies_in(&s, parts[1], y, 16));
+    end(&s);
+}
+
+/* A part that outlives the whole would keep the whole from being written over. */
+static void live_bytes_do_not_rise(void **state) {
+    (void)state;
+    scene s = begin();
+    tn_tensor_id parts[2], y = make_pair(&s, 10, 1000, parts), z, w;
+    z = vector(&s, TN_KIND_ACTIVATION, 1010);
+    w = vector(&s, TN_KIND_OUTPUT, 1);
+    apply(&s, "Relu", &y, 1, z);
+    apply(&s, "mix.default", (tn_tensor_id[]){z, parts[0]}, 2, w);
+    occupy(&s, 1, false);
+    assert_int_equal(life_of(&s, z)->share, TN_SHARE_INPLACE);
+    occupy(&s, 1, true);
+    assert_int_equal(life_of(&s, z)->share, TN_SHARE_INPLACE);
+    assert_true(lies_in(&s, parts[1], y, 10));
+    assert_int_not_equal(life_of(&s, parts[0])->body, life_of(&s, y)->body);
+    assert_int_equal(peak(&s), 1021);
+    end(&s);
+}
+
+static void random_chains_of_parts_never_cost_more(void **state) {
+    (void)state;
+    uint32_t lower = 0;
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
+        tn__random random = {.state = seed};
+        scene s = begin();
+        tn_tensor_id pool[64];
+        int64_t sizes[64];
+        uint32_t count = 0;
+        sizes[count] = 1 + (int64_t)tn__random_below(&random, 30);
+        pool[count] = vector(&s, TN_KIND_INPUT, sizes[count]);
+        count++;
+        while (count < 24) {
+            uint32_t k = 1 + (uint32_t)tn__random_below(&random, 3), newest = count - 1;
+            tn_tensor_id in[3];
+            uint64_t kind = tn__random_below(&random, 5);
+            int64_t sum = 0;
+            for (uint32_t i = 0; i < k; i++) {
+                uint32_t from =
+                    newest - (uint32_t)tn__random_below(&random, newest < 6 ? newest + 1 : 6);
+                in[i] = pool[from];
+                sum += sizes[from];
+                if (i == 0 && kind < 3) break;
+            }
+            const tn_tensor *first = tn_graph_tensor(s.graph, in[0]);
+            sizes[count] = kind == 0  ? 1 + (int64_t)tn__random_below(&random, 30)
+                           : kind < 3 ? first->shape[0]
+                                      : sum;
+            if (sizes[count] > 400) kind = 0, sizes[count] = 5;
+            pool[count] =
+                vector(&s, count == 23 ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, sizes[count]);
+            if (kind == 0) apply(&s, "mix.default", in, 1, pool[count]);
+            if (kind == 1) apply(&s, "Relu", in, 1, pool[count]);
+            if (kind == 2) apply(&s, "relu_.default", in, 1, pool[count]);
+            if (kind > 2) apply(&s, "cat.default", in, k, pool[count]);
+            count++;
+        }
+        occupy(&s, 1, false);
+        uint64_t without = peak(&s);
+        occupy(&s, 1, true);
+        if (peak(&s) > without)
+            fail_msg("seed %llu: %llu bytes without, %llu with\n", (unsigned long long)seed,
+                     (unsigned long long)without, (unsigned long long)peak(&s));
+        lower += peak(&s) < without;
+        end(&s);
+    }
+    print_message("2000 graphs, %u lower\n", lower);
+    assert_true(lower > 100);
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_laid_inside_the_whole),
+        cmocka_unit_test(a_place_off_the_alignment_is_copied),
+        cmocka_unit_test(inner_axes_are_copied),
+        cmocka_unit_test(one_tensor_twice_is_copied_once),
+        cmocka_unit_test(growing_concatenations_share_their_beginnings),
+        cmocka_unit_test(what_is_written_into_later_is_copied),
+        cmocka_unit_test(strides_that_nobody_states_are_copied),
+        cmocka_unit_test(live_bytes_do_not_rise),
+        cmocka_unit_test(random_chains_of_parts_never_cost_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
