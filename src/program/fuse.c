@@ -17,6 +17,9 @@
  * holds bytes of the output. One case is left out: an input that outlives the output keeps others
  * from working in place over the output, which is no loss only when such inputs fill it.
  *
+ * Where operators may run side by side (streams, parallel-safe), all are copied: "at the same step"
+ * says nothing there.
+ *
  * A large rigid body is harder to pack than small ones: the arena may grow even so.
  * Cost: O(inputs^2 + members) per concatenation; bodies of many members are left alone.
  * Source: memory-efficient DenseNet (Pleiss et al., 2017) shares concatenations by hand.

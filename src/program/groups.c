@@ -217,7 +217,8 @@ static void groups_place(groups_state *groups, uint32_t id) {
     if (with == OCC_NONE) {
         groups_open(groups, id);
         groups_note_claim(groups, life);
-        if (occ->options.fuse_concat && life->output == 0) tn__groups_fuse(groups, id);
+        bool fuses = occ->options.fuse_concat && occ->happens == NULL;
+        if (fuses && life->output == 0) tn__groups_fuse(groups, id);
         return;
     }
     groups_join(groups, id, with, share);

@@ -151,7 +151,8 @@ static tn_status lower_run(lower_state *lower, uint8_t *done) {
 /* Where control flow nests blocks, the proof of one says nothing of the whole; and nobody has
  * counted what fused concatenations save. */
 static void lower_note_order(const lower_state *lower) {
-    bool counts = lower->block_count == 1 && !lower->task.memory.fuse_concat;
+    bool counts = lower->block_count == 1 && !lower->task.memory.fuse_concat &&
+                  lower->task.memory.parallel == TN_PARALLEL_SERIAL;
     lower->program->order = (tn_program_order){.name = lower->method->name,
                                                .peak = counts ? lower->proof.peak : 0,
                                                .bound = counts ? lower->proof.bound : 0,
