@@ -141,7 +141,7 @@ void tn__recipes_order(tn__recipes *recipes, const tn__recipe *recipe, tn__rando
 
 tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random) {
     static const tn__recipe known[] = {
-        {512, 0, 0, 0, {TN__SKYLINE_CHAIN, 3}},               /* rows, then area */
+        {512, 0, 0, 0, {TN__SKYLINE_ROWS, 3}},                /* rows, then area */
         {1024, RECIPES_LOAD_ALL, 0, 0, {TN__SKYLINE_ANY, 0}}, /* load, then life */
         {512, 0, 0, 0, {TN__SKYLINE_ANY, 0}},                 /* area */
         {800, 50 << 10, 0, 512, {TN__SKYLINE_WALL, 0}},
@@ -161,9 +161,9 @@ tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random) {
         recipe.early = (int32_t)tn__random_below(random, 20 << 10) - (10 << 10);
     if (tn__random_below(random, 2) != 0)
         recipe.noise = 1 + (uint32_t)tn__random_below(random, 1024);
-    uint64_t fit = tn__random_below(random, 5);
+    uint64_t fit = tn__random_below(random, 6);
     if (fit < 2) recipe.rule.fit = TN__SKYLINE_WALL;
-    if (fit == 4)
-        recipe.rule = (tn__skyline_rule){TN__SKYLINE_CHAIN, 1u << tn__random_below(random, 5)};
+    if (fit >= 4) recipe.rule.fit = fit == 4 ? TN__SKYLINE_ROWS : TN__SKYLINE_ROWS_RANKED;
+    if (fit >= 4) recipe.rule.lift = (1u << tn__random_below(random, 6)) / 2;
     return recipe;
 }

@@ -42,10 +42,11 @@ struct tn__skyline {
     uint32_t count, time_count;
     tn__lives lives; /* what is not placed yet */
     /* rows: numbers by first step, then the longest life; [starts[t], starts[t + 1]) begin at t */
-    uint32_t *by_first, *starts, *row_of; /* row_of[number]: its place in by_first */
-    uint32_t *unplaced;         /* by place in by_first: itself, or a later place to go on from */
-    uint32_t *dead, dead_now;   /* by step: no chain from here, if it is dead_now */
-    uint32_t *chain, *chain_at; /* [SKYLINE_CHAIN] */
+    uint32_t *by_length, *starts;
+    uint32_t *by_first, *row_of; /* by_length or by rank; row_of[number]: its place in there */
+    uint32_t *unplaced;          /* by place in by_first: itself, or a later place to go on from */
+    uint32_t *dead, dead_now;    /* by step: no chain from here, if it is dead_now */
+    uint32_t *chain, *chain_at;  /* [SKYLINE_CHAIN] */
     skyline_area mean_area;
     /* the skyline, by first step of a segment */
     uint64_t *floor;
@@ -57,6 +58,7 @@ struct tn__skyline {
 /* --- making --- */
 
 #define SKYLINE_ARRAYS(X, n, times)                                                                \
+    X(by_length, n)                                                                                \
     X(by_first, n)                                                                                 \
     X(row_of, n)                                                                                   \
     X(unplaced, (size_t)(n) + 1)                                                                   \
@@ -80,7 +82,7 @@ void tn__skyline_destroy(tn__skyline *skyline) {
     tn__free(&context, skyline, sizeof *skyline);
 }
 
-/* by_first[] and starts[] (row_of[] is scratch): counting sort by last, latest first, then by
+/* by_length[] and starts[] (row_of[] is scratch): counting sort by last, latest first, then by
  * first; both stable. */
 static void skyline_sort_rows(tn__skyline *skyline) {
     uint32_t *starts = skyline->starts, *by_last = skyline->row_of, times = skyline->time_count;
@@ -99,12 +101,11 @@ static void skyline_sort_rows(tn__skyline *skyline) {
         }
         for (uint32_t i = 0; pass == 1 && i < skyline->count; i++) {
             const tn_run_body *body = &skyline->bodies[skyline->ids[by_last[i]]];
-            skyline->by_first[starts[body->first]++] = by_last[i];
+            skyline->by_length[starts[body->first]++] = by_last[i];
         }
     }
     for (uint32_t t = times; t > 0; t--) starts[t] = starts[t - 1];
     starts[0] = 0;
-    for (uint32_t i = 0; i < skyline->count; i++) skyline->row_of[skyline->by_first[i]] = i;
     skyline->mean_area = area / 2 / (skyline->count > 0 ? skyline->count : 1);
 }
 
@@ -257,6 +258,23 @@ static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last
 
 /* --- rows --- */
 
+/* by_first[]: what begins at a step in the order that rows try it. */
+static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit) {
+    uint32_t *starts = skyline->starts, count = skyline->count;
+    if (fit == TN__SKYLINE_ROWS_RANKED) {
+        for (uint32_t rank = 0; rank < count; rank++) {
+            uint32_t first = skyline->bodies[skyline->ids[order[rank]]].first;
+            skyline->by_first[starts[first]++] = order[rank];
+        }
+        for (uint32_t t = skyline->time_count; t > 0; t--) starts[t] = starts[t - 1];
+        starts[0] = 0;
+    } else {
+        memcpy(skyline->by_first, skyline->by_length, count * sizeof *skyline->by_first);
+    }
+    for (uint32_t i = 0; i < count; i++) skyline->row_of[skyline->by_first[i]] = i;
+    for (uint32_t i = 0; i <= count; i++) skyline->unplaced[i] = i;
+}
+
 /* The first place from `at` on whose body is unplaced; paths are halved on the way. */
 static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     uint32_t *unplaced = skyline->unplaced;
@@ -267,10 +285,10 @@ static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     return at;
 }
 
-/* The first place of a body that begins at `time` and ends by `end`: the longest lives are first.
- */
-static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t end) {
+/* The first place of a body that begins at `time` and may end by `end`. */
+static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t end, bool ranked) {
     uint32_t low = skyline->starts[time], high = skyline->starts[time + 1];
+    if (ranked) return low;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         uint32_t number = skyline->by_first[middle];
@@ -284,11 +302,12 @@ static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t 
 
 /* Bodies from one end of the segment to the other in chain[]; how many, 0: none was found, and
  * *limited tells that there may be one. */
-static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool *limited) {
+static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool ranked,
+                                   bool *limited) {
     uint32_t end = skyline->next[segment], time = segment, depth = 0;
     uint32_t *chain = skyline->chain, *at = skyline->chain_at;
     skyline->dead_now++;
-    at[0] = skyline_row(skyline, time, end);
+    at[0] = skyline_row(skyline, time, end, ranked);
     for (uint32_t looks = 0; looks < SKYLINE_LOOKS; looks++) {
         at[depth] = skyline_unplaced(skyline, at[depth]);
         if (at[depth] >= skyline->starts[time + 1]) { /* none leads on: back to the body before */
@@ -301,12 +320,12 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
         chain[depth] = skyline->by_first[at[depth]];
         uint32_t last = tn__lives_at(&skyline->lives, chain[depth])->last;
         if (last == end) return depth + 1;
-        if (skyline->dead[last] == skyline->dead_now || depth + 1 == SKYLINE_CHAIN) {
+        if (last > end || skyline->dead[last] == skyline->dead_now || depth + 1 == SKYLINE_CHAIN) {
             at[depth]++;
             continue;
         }
         time = last;
-        at[++depth] = skyline_row(skyline, time, end);
+        at[++depth] = skyline_row(skyline, time, end, ranked);
     }
     *limited = true;
     return 0;
@@ -350,9 +369,9 @@ static uint64_t skyline_place(tn__skyline *skyline, uint32_t segment, const tn_r
     return at + body->size;
 }
 
-static void skyline_reset(tn__skyline *skyline, const uint32_t *order) {
+static void skyline_reset(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit) {
     tn__lives_reset(&skyline->lives, order);
-    for (uint32_t i = 0; i <= skyline->count; i++) skyline->unplaced[i] = i;
+    skyline_reset_rows(skyline, order, fit);
     skyline->floor[0] = 0;
     skyline->next[0] = skyline_end(skyline);
     skyline->previous[0] = TN__LIVES_NONE;
@@ -433,9 +452,9 @@ static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_fi
     uint32_t segment = skyline->heap[0];
     uint32_t rank = TN__LIVES_NONE;
     bool lift = false;
-    if (rule.fit == TN__SKYLINE_CHAIN) {
-        bool limited = false;
-        uint32_t length = skyline_find_chain(skyline, segment, &limited);
+    if (rule.fit == TN__SKYLINE_ROWS || rule.fit == TN__SKYLINE_ROWS_RANKED) {
+        bool limited = false, ranked = rule.fit == TN__SKYLINE_ROWS_RANKED;
+        uint32_t length = skyline_find_chain(skyline, segment, ranked, &limited);
         for (uint32_t i = length; i-- > 0;) {    /* from the right: the segment keeps its start */
             uint32_t number = skyline->chain[i]; /* it may be in a cave of another by now */
             if (tn__lives_at(&skyline->lives, number)->rank != TN__LIVES_NONE)
@@ -460,7 +479,7 @@ static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_fi
 bool tn__skyline_fill(tn__skyline *skyline, const uint32_t *order, tn__skyline_rule rule,
                       uint64_t give_up, tn__skyline_poll poll, uint64_t *offsets, uint64_t *peak) {
     skyline_filling filling = {.order = order, .offsets = offsets, .left = skyline->count};
-    if (skyline->count > 0) skyline_reset(skyline, order);
+    if (skyline->count > 0) skyline_reset(skyline, order, rule.fit);
     while (filling.left > 0 && filling.peak < give_up) {
         skyline_step(skyline, rule, &filling);
         if (filling.since < SKYLINE_POLL) continue;

@@ -13,15 +13,15 @@
 typedef struct tn__skyline tn__skyline;
 
 typedef enum tn__skyline_fit {
-    TN__SKYLINE_ANY,   /* the first in the order */
-    TN__SKYLINE_WALL,  /* before all others those that touch an end of the segment */
-    TN__SKYLINE_CHAIN, /* before all others several that fill the segment from end to end */
+    TN__SKYLINE_ANY,        /* the first in the order */
+    TN__SKYLINE_WALL,       /* before all others those that touch an end of the segment */
+    TN__SKYLINE_ROWS,       /* before all others rows from end to end, the longest lives first */
+    TN__SKYLINE_ROWS_RANKED /* the same, the first in the order first */
 } tn__skyline_fit;
 
 typedef struct tn__skyline_rule {
     tn__skyline_fit fit;
-    uint32_t
-        lift; /* CHAIN: without one, lift if that wastes at most so many mean areas of a body */
+    uint32_t lift; /* ROWS: without one, lift if that wastes at most so many mean areas of a body */
 } tn__skyline_rule;
 
 /* Asked now and then with the number of bodies placed since it was asked last. */

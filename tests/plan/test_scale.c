@@ -53,7 +53,7 @@ static void a_skyline_is_valid_and_leaves_no_body_hanging(void **state) {
         tn__skyline *skyline =
             tn__skyline_create(&context, all.bodies, all.pieces, all.times, all.ids, all.count);
         assert_non_null(skyline);
-        for (uint32_t fit = TN__SKYLINE_ANY; fit <= TN__SKYLINE_CHAIN; fit++) {
+        for (uint32_t fit = TN__SKYLINE_ANY; fit <= TN__SKYLINE_ROWS_RANKED; fit++) {
             uint32_t placed = 0;
             uint64_t peak, top = 0;
             tn__skyline_rule rule = {(tn__skyline_fit)fit, 0};
