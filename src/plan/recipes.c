@@ -167,3 +167,13 @@ tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random) {
     if (fit >= 4) recipe.rule.lift = (1u << tn__random_below(random, 6)) / 2;
     return recipe;
 }
+
+tn__recipe tn__recipes_vary(const tn__recipe *recipe, tn__random *random) {
+    tn__recipe varied = *recipe;
+    uint32_t life = recipe->life + (uint32_t)tn__random_below(random, 257);
+    varied.life = life < 128 ? 0 : life - 128 > 1024 ? 1024 : life - 128;
+    varied.noise = (uint32_t)tn__random_below(random, 1024);
+    if (tn__random_below(random, 2) != 0)
+        varied.load = (uint32_t)tn__random_below(random, 2 * (uint64_t)recipe->load + 1024);
+    return varied;
+}

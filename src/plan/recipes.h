@@ -29,6 +29,8 @@ void tn__recipes_order(tn__recipes *recipes, const tn__recipe *recipe, tn__rando
                        uint32_t *order);
 /* The recipe of turn 0, 1, 2, ...: what is known to be good, then drawn by chance. */
 tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random);
+/* A neighbour of a recipe: other noise, another weight or two. */
+tn__recipe tn__recipes_vary(const tn__recipe *recipe, tn__random *random);
 
 /* Sorts order[0 ... count) by key[number], least first, equal keys as they were. O(count). */
 void tn__recipes_sort(const uint64_t *key, uint32_t *order, uint32_t *spare, uint32_t count);

@@ -44,6 +44,7 @@ typedef struct scale_state {
     uint32_t *order, *best_order; /* [count] */
     uint32_t *fall;               /* [count], an order by offsets */
     tn__skyline_rule rule, best_rule;
+    tn__recipe best_recipe;                    /* of the best plan before its repair */
     uint64_t *offsets, *best_offsets, *fallen; /* [run count] */
     uint64_t best;                             /* height of best_order's plan */
     bool is_better;                            /* the last plan was */
@@ -212,12 +213,13 @@ static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uin
 }
 
 /* scale->offsets and *peak from scale->order and scale->rule. */
-static tn_status scale_plan(scale_state *scale, uint64_t *peak) {
+static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak) {
     tn__skyline_poll poll = {scale_go_on, scale};
     scale->plans++;
     if (scale->by_holes) return scale_fill_holes(scale, scale->order, peak);
-    if (!tn__skyline_fill(scale->skyline, scale->order, scale->rule, UINT64_MAX, poll,
-                          scale->offsets, peak))
+    if (!scale->plain) give_up = UINT64_MAX; /* it may fall yet */
+    if (!tn__skyline_fill(scale->skyline, scale->order, scale->rule, give_up, poll, scale->offsets,
+                          peak))
         return scale->status;
     if (scale->plain) return TN_OK;
     uint64_t fallen = scale_fall(scale);
@@ -233,9 +235,10 @@ static tn_status scale_plan(scale_state *scale, uint64_t *peak) {
     return scale_fill_holes(scale, scale->fall, peak);
 }
 
-static tn_status scale_try(scale_state *scale) {
+/* Plans from `give_up` on are of no use: scale->offsets may be left half filled in. */
+static tn_status scale_try(scale_state *scale, uint64_t give_up) {
     uint64_t peak;
-    TN_TRY(scale_plan(scale, &peak));
+    TN_TRY(scale_plan(scale, give_up, &peak));
     scale->is_better = peak < scale->best;
     if (!scale->is_better) return TN_OK;
     scale->best = peak;
@@ -284,7 +287,7 @@ static tn_status scale_repair(scale_state *scale) {
             stale = 0;
         }
         scale_blame(scale, again ? scale->best_offsets : scale->offsets);
-        TN_TRY(scale_try(scale));
+        TN_TRY(scale_try(scale, UINT64_MAX)); /* the next one needs all offsets */
         stale = scale->is_better ? 0 : stale + 1;
     }
     return TN_OK;
@@ -293,10 +296,13 @@ static tn_status scale_repair(scale_state *scale) {
 static tn_status scale_search(scale_state *scale) {
     for (uint32_t turn = 0; turn == 0 || !scale_is_done(scale);) {
         for (uint32_t i = 0; i < SCALE_DRAWS && (turn == 0 || !scale_is_done(scale)); i++) {
-            tn__recipe recipe = tn__recipes_draw(turn++, &scale->random);
+            tn__recipe recipe = tn__recipes_draw(turn, &scale->random);
+            if (turn++ >= SCALE_DRAWS && i % 2 != 0)
+                recipe = tn__recipes_vary(&scale->best_recipe, &scale->random);
             tn__recipes_order(&scale->recipes, &recipe, &scale->random, scale->order);
             scale->rule = recipe.rule;
-            TN_TRY(scale_try(scale));
+            TN_TRY(scale_try(scale, scale->best));
+            if (scale->is_better) scale->best_recipe = recipe;
         }
         TN_TRY(scale_repair(scale));
     }
