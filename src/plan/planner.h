@@ -61,8 +61,8 @@ bool tn__run_pinned(const tn_run *run, uint32_t body);
 uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: none */
 uint64_t tn__run_lower_bound(const tn_run *run); /* peak of live bytes */
 uint64_t tn__run_seed(const tn_run *run);
-bool tn__run_is_limited(const tn_run *run);  /* by work or time: use it up; else end by yourself */
-bool tn__run_has_streams(const tn_run *run); /* "at the same time" is no matter of intervals */
+bool tn__run_is_limited(const tn_run *run);   /* by work or time: use it up; else end by yourself */
+bool tn__run_has_streams(const tn_run *run);  /* "at the same time" is no matter of intervals */
 bool tn__run_has_capacity(const tn_run *run); /* the caller asks "does it fit?", not "how small?" */
 uint32_t tn__run_threads(const tn_run *run);
 const tn_context *tn__run_context(const tn_run *run);
