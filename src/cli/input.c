@@ -264,14 +264,22 @@ static tn_status input_plan_orders(cli_input *input, const tn_plan_options *opti
     status = tn_program_plan(input->graph, &program, &input->occupancy_options, options,
                              &input->program, &input->occupancy, layout, error);
     cli_stage(input, "order", cli_clock() - start - layout->seconds);
-    if (status == TN_OK) input->problem = tn_occupancy_problem(input->occupancy);
+    tn_error unused;
+    if (status ==
+            TN_E_INFEASIBLE && /* what does not fit is shown for the order of least live bytes */
+        tn_program_create(input->graph, &program, &input->program, &unused) == TN_OK &&
+        tn_occupancy_create(input->program, &input->occupancy_options, &input->occupancy,
+                            &unused) != TN_OK)
+        return status;
+    if (input->occupancy != NULL) input->problem = tn_occupancy_problem(input->occupancy);
     return status;
 }
 
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_layout *layout,
                          tn_error *error) {
     tn_status status;
-    if (input->order != NULL && cli_input_is_model(input)) {
+    bool ordered = input->order != NULL && strcmp(input->order, "file") != 0;
+    if (ordered && cli_input_is_model(input)) {
         status = input_plan_orders(input, options, layout, error);
     } else {
         status = cli_input_load(input, error);

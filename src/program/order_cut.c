@@ -19,6 +19,7 @@
 #include "program/order.h"
 
 #define CUT_INFINITE (UINT64_MAX / 4)
+#define CUT_ARCS_MAX 100000000u
 
 enum { CUT_FREE, CUT_INSIDE, CUT_OUTSIDE };
 
@@ -201,6 +202,7 @@ static void cut_read(cut_network *net, bool largest, uint8_t *inside) {
 static bool cut_make(cut_network *net, const tn__order_model *model) {
     const tn_context *context = model->context;
     size_t nodes = model->count, uses = model->used_at[nodes], edges = model->before_at[nodes];
+    if (model->item_count + uses + edges > CUT_ARCS_MAX) return false; /* no cut, no bound */
     net->vertex_count = model->count + model->item_count + 2;
     net->source = net->vertex_count - 2;
     net->sink = net->vertex_count - 1;

@@ -15,6 +15,8 @@
  */
 #include "program/order.h"
 
+#define SEARCH_STATES_MAX 1000000u /* of a beam: some 100 MB */
+
 typedef struct search_state {
     uint64_t hash[2];
     uint64_t peak, live;
@@ -373,7 +375,8 @@ tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result
     run.heap_room = run.heap ? (size_t)levels + 1 : 0;
     all = all && run.heap != NULL;
     if (all && first != ORDER_NONE) all = search_enlist(&run, first);
-    for (uint32_t level = 0; level < levels && all && run.work > 0; level++) {
+    for (uint32_t level = 0;
+         level < levels && all && run.work > 0 && run.state_count < SEARCH_STATES_MAX; level++) {
         size_t count;
         if (run.heap[level] == 0) continue;
         search_state *members = search_level(&run, level, &count);

@@ -214,6 +214,9 @@ train=$source/examples/models/train_alexnet.onnx
 expect 0 'order memory; no order has a lower peak' $tenure plan "$train" --order memory -o order.json
 expect 0 '^valid.*377\.1 MiB' $tenure verify "$train" --plan order.json
 expect 0 'order file; no order' $tenure plan "$model" --order auto
+expect 1 'needs at least 491424388' $tenure plan "$train" --capacity 400MiB
+expect 0 'arena +377\.1 MiB' $tenure plan "$train" --capacity 400MiB --order memory
+expect 1 'buffers live at step' $tenure plan "$train" --capacity 300MiB --order auto
 expect 2 'no order is called' $tenure plan "$model" --order fastest
 expect 2 'are for models' $tenure plan buffers.csv --order memory
 $tenure plan "$train" --order memory -o order.csv >out

@@ -26,7 +26,7 @@
 #define MEMORY_PATIENCE 20u               /* moves by cuts without getting better */
 #define MEMORY_CUTS 64u                   /* to raise the bound where a gap is left */
 #define MEMORY_LOOKS 10000000u            /* steps that each search may look at */
-#define MEMORY_BEAM 256u                  /* states per step, at most */
+#define MEMORY_BEAM 2000u                 /* states per step, at most */
 #define MEMORY_BEAMS 4u                   /* one after the other */
 #define MEMORY_GREEDY_MAX 200000u         /* operators */
 
