@@ -165,6 +165,26 @@ tn_status tn_program_create(const tn_graph *graph, const tn_program_options *opt
     return status;
 }
 
+/* Where buffers choose their bank, the time of their traffic decides: bytes in banks of unknown
+ * speed first, then seconds in the others. */
+static bool choose_is_faster(const tn_problem *problem, const tn_layout *a, const tn_layout *b) {
+    uint64_t unknown[2] = {0, 0};
+    double seconds[2] = {0, 0};
+    const tn_layout *both[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        for (tn_bank_id bank = 0; bank < both[i]->bank_count; bank++) {
+            double speed = tn_problem_bank(problem, bank)->bytes_per_s;
+            if (speed > 0)
+                seconds[i] += (double)both[i]->bank_traffic[bank] / speed;
+            else if (bank > 0)
+                unknown[i] = tn__add_sat(unknown[i], both[i]->bank_traffic[bank]);
+        }
+    }
+    if (unknown[0] != unknown[1]) return unknown[0] < unknown[1];
+    if (seconds[0] < seconds[1] || seconds[0] > seconds[1]) return seconds[0] < seconds[1];
+    return a->peak < b->peak;
+}
+
 /* Plans the candidates by rising peak, as long as one may still be better than the best. */
 static tn_status choose_plan(choose_state *choose, const tn_plan_options *options,
                              choose_candidate *best, tn_layout *layout) {
@@ -174,12 +194,16 @@ static tn_status choose_plan(choose_state *choose, const tn_plan_options *option
         tn_layout found;
         choose_candidate candidate = *next;
         *next = (choose_candidate){0};
-        bool pays = best->program == NULL || candidate.peak < layout->peak;
+        bool choice = choose->task.memory.bank_count > 1;
+        bool pays = best->program == NULL || choice || candidate.peak < layout->peak;
         tn_status status =
             pays ? tn_plan(tn_occupancy_problem(candidate.occupancy), options, &found, &why)
                  : TN_OK;
-        bool better =
-            pays && status == TN_OK && (best->program == NULL || found.peak < layout->peak);
+        bool better = pays && status == TN_OK;
+        if (better && best->program != NULL)
+            better = choice
+                         ? choose_is_faster(tn_occupancy_problem(best->occupancy), &found, layout)
+                         : found.peak < layout->peak;
         if (better) {
             if (best->program != NULL) tn_layout_release(layout);
             choose_drop(best);

@@ -7,6 +7,7 @@
  *
  * Cost: O(n log n) time, O(n) memory for n pieces.
  */
+#include "plan/problem.h"
 #include "report/format.h"
 
 __extension__ typedef unsigned __int128 curve_sum128;
@@ -30,12 +31,15 @@ const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *co
     return one;
 }
 
-static tn_status curve_events(const tn_problem *problem, const tn_context *context,
+/* Bodies that are tied together count as one: what they share lives once. */
+static tn_status curve_events(const tn__wholes *wholes, const tn_context *context,
                               curve_event **events, size_t *count, size_t *room, tn_error *error) {
-    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
+    for (tn_body_id b = 0; b < tn_problem_count(wholes->problem); b++) {
         tn_piece one;
         uint32_t piece_count;
-        const tn_piece *pieces = tn__body_pieces(tn_problem_body(problem, b), &one, &piece_count);
+        const tn_body *body = tn__whole(wholes, b);
+        if (body == NULL) continue;
+        const tn_piece *pieces = tn__body_pieces(body, &one, &piece_count);
         if (!tn__reserve(context, events, room, *count + 2 * (size_t)piece_count, sizeof **events))
             return tn__no_memory(error, "the curve of live bytes");
         for (uint32_t p = 0; p < piece_count; p++) {
@@ -74,7 +78,10 @@ tn_status tn__curve_make(tn__curve *curve, const tn_problem *problem, const tn_c
     *curve = (tn__curve){.context = context};
     curve_event *events = NULL;
     size_t count = 0, room = 0;
-    tn_status status = curve_events(problem, context, &events, &count, &room, error);
+    tn__wholes wholes;
+    TN_TRY(tn__wholes_create(problem, &wholes, error));
+    tn_status status = curve_events(&wholes, context, &events, &count, &room, error);
+    tn__wholes_release(&wholes);
     if (status == TN_OK && count > 0) {
         curve->at = tn__alloc_array(context, count, sizeof *curve->at);
         curve->live = tn__alloc_array(context, count, sizeof *curve->live);
