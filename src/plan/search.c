@@ -162,7 +162,8 @@ void tn__search_destroy(tn__search *search) {
 
 static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) {
     const tn__search_body *a = &input->bodies[i], *b = &input->bodies[k];
-    if (a->piece_count != 1 || b->piece_count != 1 || input->crosses) return false;
+    if (a->piece_count != 1 || b->piece_count != 1) return false;
+    if (input->crosses || input->unlike) return false;
     const tn__search_piece *p = &input->pieces[a->piece_first], *q = &input->pieces[b->piece_first];
     return p->first == q->first && p->last == q->last && p->lo == q->lo && p->hi == q->hi &&
            a->size == b->size && a->alignment == b->alignment && a->pin == TN__SEARCH_FREE &&
@@ -458,7 +459,9 @@ static void search_identify(const tn__search *search, search_frame *frame) {
         a += mixed;
         b += search_mix(mixed ^ 0x2545f4914f6cdd1du);
     }
-    frame->key[0] = search_mix(a ^ search_mix(frame->cursor + search->generation));
+    /* the place in memory is that of key[0] alone: which failures are lost to others must not
+     * depend on what was asked before */
+    frame->key[0] = search_mix(a ^ search_mix(frame->cursor));
     frame->key[1] = search_mix(b + frame->cursor * 0x9e3779b97f4a7c15u + search->generation);
 }
 

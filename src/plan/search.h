@@ -42,6 +42,7 @@ typedef struct tn__search_input {
     const tn__search_conflict *conflicts;
     bool complete; /* every conflict is exactly "above or below": a search may prove */
     bool crosses;  /* some conflicts are of bodies that share no slot: no parts, no twins */
+    bool unlike;   /* bodies of equal pieces may differ in their conflicts: no twins */
 } tn__search_input;
 
 /* A static order of the bodies by a word of keys, each descending (MiniMalloc's letters):

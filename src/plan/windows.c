@@ -45,6 +45,7 @@ static bool window_cut(const tn_context *context, const tn__search_input *whole,
             part->pieces[piece_count++] = piece;
         }
         if (piece_count == begin) continue;
+        if (body.piece_count > 1) part->input.unlike = true; /* what is cut off may conflict too */
         body.first = body.first > from ? body.first - from : 0;
         body.last = body.last < to ? body.last - from : to - from;
         body.piece_first = (uint32_t)begin;

@@ -100,8 +100,8 @@ static void the_search_finds_what_fits_and_proves_what_does_not(void **state) {
                                       .seed = seed,
                                       .window = (uint32_t)(seed % 4),
                                       .width = seed % 2 ? 2 : TN__SEARCH_WIDE};
-            tn__search_outcome outcome = tn__search_decide(
-                search, order, capacity, 1000000, (tn__search_poll){0}, offsets, &nodes);
+            tn__search_outcome outcome = tn__search_decide(search, order, capacity, 1000000,
+                                                           (tn__search_poll){0}, offsets, &nodes);
             if (outcome != (capacity >= best ? TN__SEARCH_FOUND : TN__SEARCH_NONE))
                 fail_msg("seed %llu: outcome %d at capacity %llu, the least height is %llu",
                          (unsigned long long)seed, (int)outcome, (unsigned long long)capacity,
@@ -136,7 +136,95 @@ static void a_window_never_proves_more_than_its_bodies_need(void **state) {
     assert_true(proofs > 100);
 }
 
-/* A hard problem, a work limit in the middle of the search: threads and repetition change nothing. */
+/* Two bodies that are alike in the window and not outside: there, only the first must lie on the
+ * third's bytes. Third at 0, second at 1, first at 5 is 13 high; first below second is 17. */
+static void bodies_alike_in_a_window_are_no_twins(void **state) {
+    (void)state;
+    const tn__search_piece pieces[] = {
+        {0, 1, 4, 8},
+        {1, 2, 0, 8}, /* the first */
+        {0, 1, 4, 8}, /* the second */
+        {0, 2, 0, 5}, /* the third */
+    };
+    const tn__search_conflict conflicts[] = {{1, 4, 4}, {2, 8, 5}, {2, 8, 1},
+                                             {0, 4, 4}, {0, 5, 8}, {1, 1, 8}};
+    const tn__search_body bodies[] = {
+        {8, 1, TN__SEARCH_FREE, 2, 16, 0, 2, 0, 2, 0, 2},
+        {8, 1, TN__SEARCH_FREE, 1, 8, 0, 1, 2, 1, 2, 2},
+        {5, 1, TN__SEARCH_FREE, 2, 10, 0, 2, 3, 1, 4, 2},
+    };
+    const tn__search_input input = {.count = 3,
+                                    .slot_count = 2,
+                                    .bodies = bodies,
+                                    .pieces = pieces,
+                                    .conflicts = conflicts,
+                                    .complete = true};
+    uint64_t nodes;
+    tn__search_order order = {.keys = "TWA", .width = 2};
+    assert_int_equal(
+        tn__window_decide(NULL, &input, 0, 2, order, 13, 1000, (tn__search_poll){0}, &nodes),
+        TN__SEARCH_FOUND);
+    assert_int_equal(
+        tn__window_decide(NULL, &input, 0, 1, order, 13, 1000, (tn__search_poll){0}, &nodes),
+        TN__SEARCH_FOUND);
+}
+
+#define HARD_BODIES 26u
+
+/* What a search remembers of earlier questions must not show, or threads would change the answer:
+ * which of them asks what is a matter of chance. */
+static void a_question_asked_again_takes_the_same_nodes(void **state) {
+    (void)state;
+    uint64_t longest = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        tn__random random = {.state = seed};
+        tn__search_body bodies[HARD_BODIES];
+        tn__search_piece pieces[HARD_BODIES];
+        tn__search_conflict conflicts[HARD_BODIES * HARD_BODIES];
+        uint64_t totals[HARD_BODIES] = {0}, capacity = 0, offsets[HARD_BODIES], nodes[2];
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < HARD_BODIES; i++) {
+            uint32_t first = (uint32_t)tn__random_below(&random, HARD_BODIES);
+            uint32_t last = first + 1 + (uint32_t)tn__random_below(&random, 9);
+            last = last < HARD_BODIES ? last : HARD_BODIES;
+            uint64_t size = 10 + tn__random_below(&random, 90);
+            pieces[i] = (tn__search_piece){first, last, 0, size};
+            bodies[i] = (tn__search_body){
+                size, 4, TN__SEARCH_FREE, last - first, (last - first) * size, first, last, i, 1,
+                0,    0};
+            for (uint32_t slot = first; slot < last; slot++) totals[slot] += size;
+        }
+        for (uint32_t i = 0; i < HARD_BODIES; i++) {
+            bodies[i].conflict_first = at;
+            for (uint32_t k = 0; k < HARD_BODIES; k++)
+                if (i != k && bodies[i].first < bodies[k].last && bodies[k].first < bodies[i].last)
+                    conflicts[at++] = (tn__search_conflict){k, bodies[i].size, bodies[k].size};
+            bodies[i].conflict_count = at - bodies[i].conflict_first;
+            tn__search_sort(conflicts + bodies[i].conflict_first, bodies[i].conflict_count);
+            if (totals[i] > capacity) capacity = totals[i];
+        }
+        const tn__search_input input = {.count = HARD_BODIES,
+                                        .slot_count = HARD_BODIES,
+                                        .bodies = bodies,
+                                        .pieces = pieces,
+                                        .conflicts = conflicts,
+                                        .complete = true};
+        tn__search *search = tn__search_create(NULL, &input);
+        assert_non_null(search);
+        for (uint32_t run = 0; run < 2; run++)
+            (void)tn__search_decide(search, (tn__search_order){.keys = "TWA", .width = 2}, capacity,
+                                    100000, (tn__search_poll){0}, offsets, &nodes[run]);
+        tn__search_destroy(search);
+        if (nodes[0] != nodes[1])
+            fail_msg("seed %llu: %llu nodes, then %llu", (unsigned long long)seed,
+                     (unsigned long long)nodes[0], (unsigned long long)nodes[1]);
+        if (nodes[0] > longest) longest = nodes[0];
+    }
+    print_message("up to %llu nodes\n", (unsigned long long)longest);
+}
+
+/* A hard problem, a work limit in the middle of the search: threads and repetition change nothing.
+ */
 static void threads_change_nothing_for_a_given_work_limit(void **state) {
     (void)state;
     tn_problem *problem = kit_random(11, 120, 4000, 60, KIT_ALIGNMENTS);
@@ -169,6 +257,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_search_finds_what_fits_and_proves_what_does_not),
         cmocka_unit_test(a_window_never_proves_more_than_its_bodies_need),
+        cmocka_unit_test(bodies_alike_in_a_window_are_no_twins),
+        cmocka_unit_test(a_question_asked_again_takes_the_same_nodes),
         cmocka_unit_test(threads_change_nothing_for_a_given_work_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

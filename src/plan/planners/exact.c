@@ -207,7 +207,8 @@ static void exact_fill(exact_state *exact) {
                                       .slot_count = times > 0 ? times - 1 : 0,
                                       .bodies = exact->bodies,
                                       .pieces = exact->pieces,
-                                      .complete = true};
+                                      .complete = true,
+                                      .unlike = tn__run_has_streams(run)};
 }
 
 /* False: the search cannot be set up (too large, no memory); the quick plan then stands. */
