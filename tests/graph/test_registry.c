@@ -49,6 +49,18 @@ static void rules_are_complete(void **state) {
         }
 }
 
+/* PyTorch's names end in one underscore when they write into their input; of the operators that
+ * Python spells with two on either side, those with an i do. */
+static void aten_names_say_who_writes_into_its_input(void **state) {
+    (void)state;
+    static const char *const changing[] = {"relu_.default", "add_.Tensor", "__iand__.Tensor"};
+    static const char *const pure[] = {"relu.default", "add.Tensor", "__and__.Tensor", "_"};
+    for (size_t i = 0; i < sizeof changing / sizeof *changing; i++)
+        assert_true(tn__op_rule("aten", changing[i])->flags & TN_RULE_CHANGES);
+    for (size_t i = 0; i < sizeof pure / sizeof *pure; i++)
+        assert_false(tn__op_rule("aten", pure[i])->flags & TN_RULE_CHANGES);
+}
+
 static void listing_is_by_domain_and_then_by_name(void **state) {
     (void)state;
     uint32_t count = tn_op_rule_count();
@@ -69,6 +81,7 @@ int main(void) {
         cmocka_unit_test(families_are_sorted_by_type_as_the_search_needs),
         cmocka_unit_test(every_rule_is_found_and_no_type_appears_twice),
         cmocka_unit_test(rules_are_complete),
+        cmocka_unit_test(aten_names_say_who_writes_into_its_input),
         cmocka_unit_test(listing_is_by_domain_and_then_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

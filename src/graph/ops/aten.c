@@ -130,9 +130,15 @@ static const tn_op_rule aten_other = {
 };
 
 /* "add_.Tensor" without its overload: the table's entry, or the rule of all in-place operators. */
+/* `relu_` writes into its input, and so does `__iand__`; `__and__` does not. */
+static bool aten_changes(const char *type, size_t length) {
+    if (length < 2 || type[length - 1] != '_') return false;
+    return type[length - 2] != '_' || (length > 5 && strncmp(type, "__i", 3) == 0);
+}
+
 static const tn_op_rule *aten_match(const char *type) {
     size_t length = strcspn(type, ".");
-    if (length > 1 && type[length - 1] == '_') return &aten_changing;
+    if (aten_changes(type, length)) return &aten_changing;
     for (size_t low = 0, high = sizeof aten_rules / sizeof *aten_rules; low < high;) {
         size_t middle = low + (high - low) / 2;
         int order = strncmp(type, aten_rules[middle].type, length);
