@@ -21,6 +21,7 @@ static void measure_plan(const measure_job *job, measure_result *result) {
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
     options.planner = job->planner;
     options.timeout_s = job->timeout_s;
+    options.work_limit = job->work_limit;
     if (tn_problem_load(job->path, NULL, &problem, NULL, &error) != TN_OK) {
         measure_say(result, &error);
         return;

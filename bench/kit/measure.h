@@ -13,6 +13,7 @@ typedef struct measure_job {
     const char *command; /* shell; {input} {output} {capacity} are filled in */
     uint64_t capacity;   /* bytes, for {capacity}; 0: the lower bound of the file */
     double timeout_s;    /* 0: none; a command is not stopped */
+    uint64_t work_limit; /* 0: none */
 } measure_job;
 
 typedef struct measure_result {

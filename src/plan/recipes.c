@@ -141,8 +141,8 @@ void tn__recipes_order(tn__recipes *recipes, const tn__recipe *recipe, tn__rando
 
 tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random) {
     static const tn__recipe known[] = {
-        {512, 0, 0, 0, {TN__SKYLINE_ROWS, 3}},                /* rows, then area */
         {1024, RECIPES_LOAD_ALL, 0, 0, {TN__SKYLINE_ANY, 0}}, /* load, then life */
+        {512, 0, 0, 0, {TN__SKYLINE_ROWS, 3}},                /* rows, then area */
         {512, 0, 0, 0, {TN__SKYLINE_ANY, 0}},                 /* area */
         {800, 50 << 10, 0, 512, {TN__SKYLINE_WALL, 0}},
         {512, RECIPES_LOAD_ALL, 0, 0, {TN__SKYLINE_WALL, 0}}, /* load, then area */

@@ -28,9 +28,10 @@
 #include "plan/lives.h"
 
 #define SKYLINE_POLL 1024u
-#define SKYLINE_CAVES 128u  /* open at once */
-#define SKYLINE_CHAIN 1024u /* bodies in a chain at most ... */
-#define SKYLINE_LOOKS 1000u /* ... and bodies looked at in search of one */
+#define SKYLINE_CAVES 128u     /* open at once */
+#define SKYLINE_CHAIN 1024u    /* bodies in a chain at most ... */
+#define SKYLINE_LOOKS 400u     /* ... and bodies looked at in search of one */
+#define SKYLINE_LOOKS_EACH 32u /* a body, in all searches of a plan; then rows are given up */
 
 __extension__ typedef unsigned __int128 skyline_area; /* bytes x steps */
 
@@ -46,6 +47,7 @@ struct tn__skyline {
     uint32_t *by_first, *row_of; /* by_length or by rank; row_of[number]: its place in there */
     uint32_t *unplaced;          /* by place in by_first: itself, or a later place to go on from */
     uint32_t *dead, dead_now;    /* by step: no chain from here, if it is dead_now */
+    uint64_t looks;              /* left */
     uint32_t *chain, *chain_at;  /* [SKYLINE_CHAIN] */
     skyline_area mean_area;
     /* the skyline, by first step of a segment */
@@ -273,6 +275,7 @@ static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__
     }
     for (uint32_t i = 0; i < count; i++) skyline->row_of[skyline->by_first[i]] = i;
     for (uint32_t i = 0; i <= count; i++) skyline->unplaced[i] = i;
+    skyline->looks = (uint64_t)SKYLINE_LOOKS_EACH * count + 8 * SKYLINE_LOOKS;
 }
 
 /* The first place from `at` on whose body is unplaced; paths are halved on the way. */
@@ -308,7 +311,8 @@ static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool 
     uint32_t *chain = skyline->chain, *at = skyline->chain_at;
     skyline->dead_now++;
     at[0] = skyline_row(skyline, time, end, ranked);
-    for (uint32_t looks = 0; looks < SKYLINE_LOOKS; looks++) {
+    for (uint32_t looks = 0; looks < SKYLINE_LOOKS && skyline->looks > 0; looks++) {
+        skyline->looks--;
         at[depth] = skyline_unplaced(skyline, at[depth]);
         if (at[depth] >= skyline->starts[time + 1]) { /* none leads on: back to the body before */
             skyline->dead[time] = skyline->dead_now;
