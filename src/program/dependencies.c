@@ -3,7 +3,8 @@
  * A sweep over the lives in the order of their definition, with the last holder of every byte: a
  * life that writes takes bytes from holders, and whoever needed a holder last must be over before.
  * Where the graph has no path that says so already, the layout adds a dependency. Views write
- * nothing: their readers count as readers of what they view.
+ * nothing: their readers count as readers of what they view. A concatenation without copies writes
+ * nothing over the inputs that lie in it: from then on they count as views of it.
  *
  * Bytes are cut where lives begin and end; a set of bits marks where a stretch with one holder
  * begins. A life replaces the stretches it covers and leaves at most one more, so that all visits
@@ -29,6 +30,7 @@ typedef struct deps_state {
     tn__happens happens;
     uint32_t *viewers; /* [lives] of one that writes: newest that views it, OCC_NONE */
     uint32_t *chain;   /* [lives] next viewer */
+    bool *under;       /* [lives] it writes, and has become a viewer */
     deps_item *items;
     uint32_t item_count;
     uint64_t *cuts;
@@ -107,11 +109,29 @@ static tn_status deps_note_life(deps_state *deps, const occ_life *old, uint32_t 
     return TN_OK;
 }
 
+/* A concatenation found `old` where it belongs: it and what views it show bytes of the output now.
+ */
+static void deps_keep(deps_state *deps, uint32_t old, uint32_t output) {
+    if (deps->under[old]) return;
+    uint32_t last = old, next = deps->viewers[old];
+    deps->under[old] = true;
+    deps->viewers[old] = OCC_NONE;
+    deps->chain[old] = next;
+    while (deps->chain[last] != OCC_NONE) last = deps->chain[last];
+    deps->chain[last] = deps->viewers[output];
+    deps->viewers[output] = old;
+}
+
 /* `fresh` takes bytes that `old` held: all who need these must be over, through views, too. */
 static tn_status deps_take(deps_state *deps, const deps_item *old, const deps_item *fresh) {
     const occ_life *lives = deps->occupancy->found;
     uint32_t step = lives[fresh->life].first;
     uint64_t base = deps->layout->offset[lives[old->life].body];
+    if (lives[fresh->life].share == TN_SHARE_FUSED &&
+        lives[fresh->life].body == lives[old->life].body) {
+        deps_keep(deps, old->life, fresh->life);
+        return TN_OK;
+    }
     TN_TRY(deps_note_life(deps, &lives[old->life], step));
     for (uint32_t v = deps->viewers[old->life]; v != OCC_NONE; v = deps->chain[v]) {
         if (base + lives[v].lo >= fresh->hi || base + lives[v].hi <= fresh->lo) continue;
@@ -248,15 +268,18 @@ tn_status tn_plan_dependencies(const tn_occupancy *occupancy, const tn_layout *l
     TN_TRY(tn__happens_create(occupancy->program, TN__BY_GRAPH, &deps.happens, error));
     deps.viewers = tn__alloc_array(deps.context, n, sizeof *deps.viewers);
     deps.chain = tn__alloc_array(deps.context, n, sizeof *deps.chain);
+    deps.under = tn__alloc_array(deps.context, n, sizeof *deps.under);
     deps.items = tn__alloc_array(deps.context, n, sizeof *deps.items);
     deps.cuts = tn__alloc_array(deps.context, cuts, sizeof *deps.cuts);
     deps.holder = tn__alloc_array(deps.context, cuts, sizeof *deps.holder);
     deps.starts = tn__alloc_array(deps.context, deps.words, sizeof *deps.starts);
-    bool room = deps.viewers && deps.chain && deps.items && deps.cuts && deps.holder && deps.starts;
+    bool room = deps.under && deps.viewers && deps.chain && deps.items && deps.cuts &&
+                deps.holder && deps.starts;
     tn_status status = room ? deps_collect(&deps) : tn__no_memory(error, "dependencies");
     if (status == TN_OK) status = deps_hand_over(&deps, list, count);
     tn__free(deps.context, deps.viewers, n * sizeof *deps.viewers);
     tn__free(deps.context, deps.chain, n * sizeof *deps.chain);
+    tn__free(deps.context, deps.under, n * sizeof *deps.under);
     tn__free(deps.context, deps.items, n * sizeof *deps.items);
     tn__free(deps.context, deps.cuts, cuts * sizeof *deps.cuts);
     tn__free(deps.context, deps.holder, cuts * sizeof *deps.holder);

@@ -595,6 +595,54 @@ static void two_branches_may_run_side_by_side_in_a_safe_plan(void **state) {
     }
 }
 
+/* The concatenation writes nothing over the part that lies in it, so its other reader is free. */
+static void a_concatenation_without_copies_adds_no_wait(void **state) {
+    (void)state;
+    tn_graph *graph;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_layout layout;
+    tn_dependency *added;
+    uint64_t count;
+    tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+    options.fuse_concat = true;
+    assert_ok(tn_graph_create(NULL, &graph, &failure));
+    tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 64, 0), t[5];
+    tn_tensor_id zero = numbers(graph, (int64_t[]){0}, 1);
+    for (int i = 0; i < 5; i++)
+        t[i] = vector(graph, "t", i % 2 == 0 ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, -1, 0);
+    tn_attr axis = {.name = "axis", .type = TN_ATTR_INT, .count = 1, .ints = (int64_t[]){0}};
+    apply(graph, "CumSum", 0, (tn_tensor_id[]){x, zero}, 2, &t[1], 1);
+    apply(graph, "CumSum", 0, (tn_tensor_id[]){x, zero}, 2, &t[3], 1);
+    apply(graph, "CumSum", 0, (tn_tensor_id[]){t[1], zero}, 2, &t[0], 1);
+    tn_op_spec join = {.type = "Concat",
+                       .name = "join",
+                       .version = 17,
+                       .inputs = (tn_tensor_id[]){t[1], t[3]},
+                       .input_count = 2,
+                       .outputs = &t[2],
+                       .output_count = 1,
+                       .attrs = &axis,
+                       .attr_count = 1};
+    assert_ok(tn_graph_add_op(graph, &join, NULL, &failure));
+    apply(graph, "CumSum", 0, (tn_tensor_id[]){t[2], zero}, 2, &t[4], 1);
+    assert_ok(tn_graph_infer(graph, &failure));
+    assert_ok(tn_program_create(graph, NULL, &program, &failure));
+    assert_ok(tn_occupancy_create(program, &options, &occupancy, &failure));
+    assert_ok(tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &failure));
+    assert_ok(tn_plan_dependencies(occupancy, &layout, &added, &count, &failure));
+    bool fused = false;
+    for (uint32_t i = 0; i < tn_occupancy_life_count(occupancy); i++)
+        fused |= tn_occupancy_lives(occupancy)[i].share == TN_SHARE_FUSED;
+    assert_true(fused);
+    for (uint64_t i = 0; i < count; i++) assert_int_not_equal(added[i].after, 3);
+    tn_dependencies_release(added);
+    tn_layout_release(&layout);
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+    tn_graph_destroy(graph);
+}
+
 /* The streams of a program are all the order there is between its instructions. */
 static void streams_of_a_program_give_its_problem_clocks(void **state) {
     (void)state;
@@ -772,6 +820,7 @@ int main(void) {
         cmocka_unit_test(a_safe_plan_holds_in_every_order_of_the_graph),
         cmocka_unit_test(any_plan_holds_in_every_order_that_keeps_what_it_adds),
         cmocka_unit_test(two_branches_may_run_side_by_side_in_a_safe_plan),
+        cmocka_unit_test(a_concatenation_without_copies_adds_no_wait),
         cmocka_unit_test(streams_of_a_program_give_its_problem_clocks),
         cmocka_unit_test(in_place_waits_for_the_last_reader),
         cmocka_unit_test(an_output_nobody_reads_lives_for_its_step),
