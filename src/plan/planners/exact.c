@@ -1,10 +1,10 @@
 /* exact.c - complete search: the lowest height, or the proof that none fits.
  *
- * Starts from the best quick plan, so it never ends empty-handed, and then asks search.c again and
- * again "is there a placement within this capacity?". Which order of the bodies finds one, and for
- * which capacity, cannot be told beforehand: a search that fails in a second may succeed at once
- * with two bodies swapped, or one unit lower. So there are three kinds of question, which share the
- * work:
+ * Starts from the best quick plan (and a moment of `scale`), so it never ends empty-handed, and
+ * then asks search.c again and again "is there a placement within this capacity?". Which order of
+ * the bodies finds one, and for which capacity, cannot be told beforehand: a search that fails in a
+ * second may succeed at once with two bodies swapped, or one unit lower. So there are three kinds
+ * of question, which share the work:
  *
  *   plain      the lower bound, or the capacity that the caller gave, in each of a few static
  *              orders, under a limit of nodes that grows fourfold from turn to turn. On real
@@ -38,7 +38,8 @@
 #define EXACT_NODES_WITHOUT_PROOF                                                                  \
     4000u /* per body; where nothing can be proved, to give up after */
 #define EXACT_THREADS_MAX 64u
-#define EXACT_ALONE 20000u /* nodes of a batch below which threads cost more than they bring */
+#define EXACT_BEGIN_WORK 50u /* of `scale`, per body, before the search */
+#define EXACT_ALONE 20000u   /* nodes of a batch below which threads cost more than they bring */
 
 static const char *const exact_orders[] = {"TWA", "TAW", "WAT", "TOW", "OTW"};
 static const uint32_t exact_widths[] = {2, TN__SEARCH_WIDE};
@@ -496,10 +497,22 @@ static bool exact_gives_up(const exact_state *exact) {
            exact->shuffled_nodes >= (uint64_t)EXACT_NODES_WITHOUT_PROOF * exact->input.count;
 }
 
-static tn_status exact_solve(tn_run *run) {
-    if (tn__run_best(run) == UINT64_MAX) TN_TRY(tn__run_quick_portfolio(run));
+static bool exact_is_enough(const tn_run *run) {
     bool fits = tn__run_best(run) <= tn__run_capacity(run) && tn__run_has_capacity(run);
-    if (fits || tn__run_best(run) <= tn__run_lower_bound(run)) return TN_OK;
+    return fits || tn__run_best(run) <= tn__run_lower_bound(run);
+}
+
+/* A plan to begin with: the quick planners, then a moment of `scale`. */
+static tn_status exact_begin(tn_run *run) {
+    const tn_planner *scale = tn__planner_find("scale");
+    TN_TRY(tn__run_quick_portfolio(run));
+    if (exact_is_enough(run) || scale == NULL) return TN_OK;
+    return tn__run_portfolio(run, &scale, 1, (uint64_t)EXACT_BEGIN_WORK * tn__run_count(run));
+}
+
+static tn_status exact_solve(tn_run *run) {
+    if (tn__run_best(run) == UINT64_MAX) TN_TRY(exact_begin(run));
+    if (exact_is_enough(run)) return TN_OK;
     exact_state *exact = tn__run_scratch(run, 1, sizeof *exact);
     if (exact == NULL) return TN_OK; /* the quick plan stands */
     exact->run = run;
