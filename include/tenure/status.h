@@ -38,6 +38,7 @@ extern "C" {
     X(OK,            0, "done")                                                                \
     X(E_INFEASIBLE,  1, "no layout exists within the capacity")                                \
     X(E_CONFLICT,    1, "the plan is not valid: two buffers meet, or one is out of place")     \
+    X(E_EXHAUSTED,   1, "an allocation does not fit in its pool")                              \
     X(E_INVALID,     2, "the argument or the input is not valid")                              \
     X(E_UNKNOWN,     2, "no such name; `tenure list` shows what there is")                     \
     X(E_UNSUPPORTED, 2, "this build or this planner cannot do that")                           \

@@ -6,6 +6,7 @@
 #include <tenure/import.h>
 #include <tenure/objects.h>
 #include <tenure/plan.h>
+#include <tenure/pool.h>
 #include <tenure/program.h>
 #include <tenure/report.h>
 #include <tenure/status.h>

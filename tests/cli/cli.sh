@@ -258,6 +258,7 @@ done < <(cat "$source"/docs/planners/*.md | awk '/^    \$ tenure /{on=1} !/^    
 expect 0 'memory' $tenure list orders
 expect 0 'greedy-by-size' $tenure list planners
 expect 0 'min-cost-flow' $tenure list objects
+expect 0 'best-fit' $tenure list pools
 expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
 expect 2 'no list' $tenure list tensors

@@ -1,0 +1,160 @@
+/* pool.h - memory handed out while a program runs, when nobody knows the lives ahead.
+ *
+ *     tn_pool_options options = TN_POOL_OPTIONS_INIT;
+ *     tn_pool *pool;
+ *     tn_allocation a, b;
+ *     tn_pool_usage usage;
+ *     tn_error error;
+ *     options.pool = "best-fit";
+ *     options.capacity = 1 << 20; // bytes of the range that is divided
+ *     if (tn_pool_create(&options, &pool, &error) ||
+ *         tn_pool_alloc(pool, &(tn_pool_request){.size = 1000}, &a, &error) ||
+ *         tn_pool_alloc(pool, &(tn_pool_request){.size = 50}, &b, &error) ||
+ *         tn_pool_free(pool, a.id, &error))
+ *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
+ *     tn_pool_measure(pool, &usage);
+ *     printf("%llu bytes reserved for %llu\n", (unsigned long long)usage.reserved,
+ *            (unsigned long long)usage.requested); // 1088 bytes reserved for 50
+ *     tn_pool_destroy(pool);
+ *
+ * A pool divides the range [0, capacity) of any memory: it deals in offsets and never touches a
+ * byte. Three numbers are kept apart: *requested*, what callers asked for; *allocated*, what they
+ * got, rounded up; *reserved*, what the pool holds of the range, be it handed out or not. What
+ * "reserved" means is the technique's: the segments taken (bfc, caching), or the bytes up to the
+ * last block in use (best-fit, buddy, from both ends two-ended; planned: the height of the plan).
+ *
+ * Streams: only `caching` keeps blocks of different streams apart. With any other technique a
+ * block may be handed to another stream as soon as it is freed; the caller orders the work.
+ *
+ * Units: bytes. Ownership: a pool copies what it is given. Threads: any number of threads may use
+ * one pool at once; each call holds its lock. Creating and destroying is for one thread.
+ */
+#ifndef TENURE_POOL_H
+#define TENURE_POOL_H
+
+#include <tenure/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TN_POOL_CAPACITY_MAX (1ull << 62) /* also what capacity 0 means: without end */
+
+typedef struct tn_pool tn_pool;
+
+typedef struct tn_pool_options {
+    size_t struct_size;        /* sizeof(tn_pool_options) */
+    const tn_context *context; /* NULL or outlives the pool */
+    const char *pool;          /* technique; NULL = "best-fit" */
+    uint64_t capacity;         /* bytes, at most TN_POOL_CAPACITY_MAX; 0 = that */
+    /* of every block: a power of two, at most 2^30; 0 = 64. bfc has at least 256, caching 512.
+     * Blocks are rounded up to it. Not used by `planned` */
+    uint64_t alignment;
+    /* `planned` alone: request number i asks for sizes[i] bytes and gets offsets[i]. After the last
+     * one the plan begins anew. Copied. Sizes of 0 take no memory and are skipped. */
+    const uint64_t *sizes, *offsets; /* [planned_count] */
+    uint32_t planned_count;
+} tn_pool_options;
+
+#define TN_POOL_OPTIONS_INIT                                                                       \
+    { .struct_size = sizeof(tn_pool_options) }
+
+enum {                               /* tn_pool_request.flags */
+       TN_POOL_LONG_LIVED = 1u << 0, /* outlives most: parameters, outputs (two-ended) */
+};
+
+/* What is asked for. Zero means the default in every field. */
+typedef struct tn_pool_request {
+    uint64_t size;      /* bytes; 0 is allowed and takes no memory */
+    uint64_t alignment; /* power of two, at most 2^30; above the pool's it counts, below not */
+    uint32_t stream;    /* who uses the block (caching) */
+    uint32_t flags;     /* TN_POOL_* */
+    uint32_t tag;       /* who holds it: of tn_pool_tag; 0 = nobody in particular */
+} tn_pool_request;
+
+typedef struct tn_allocation {
+    uint64_t id;     /* for tn_pool_free; never given twice in 2^32 uses of its place */
+    uint64_t offset; /* from the start of the range */
+    uint64_t size;   /* bytes of the block: at least what was asked for */
+} tn_allocation;
+
+/* Errors: E_UNKNOWN (technique), E_INVALID (capacity, alignment; a plan that is missing, or given
+ * to another technique), E_EXHAUSTED (the plan is higher than the capacity), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_pool_create(const tn_pool_options *options, tn_pool **pool,
+                                           tn_error *error);
+TN_API void tn_pool_destroy(tn_pool *pool); /* NULL is fine; blocks need not be freed before */
+
+/* Gets a block. What was given before never moves.
+ *
+ * Errors: E_EXHAUSTED (no room; the message says what is free and who holds the most, and
+ * tn_pool_holders with TN_HOLDERS_FAILED tells all), E_CONFLICT (planned: not what the plan has
+ * here, or the bytes are still held), E_INVALID (alignment, tag), E_NO_MEMORY (of the host). On
+ * failure nothing has changed but the count of failures, and that caching may have emptied its
+ * cache.
+ * Cost: O(log n) for n blocks; bfc, caching: O(log n) and the segments released. */
+TN_API TN_CHECKED tn_status tn_pool_alloc(tn_pool *pool, const tn_pool_request *request,
+                                          tn_allocation *allocation, tn_error *error);
+/* Errors: E_INVALID (not the id of a block in use: freed before, or never given). */
+TN_API TN_CHECKED tn_status tn_pool_free(tn_pool *pool, uint64_t id, tn_error *error);
+/* Gives segments without a block in use back to the range (caching; others: nothing to do).
+ * Returns the bytes that are no longer reserved. */
+TN_API uint64_t tn_pool_empty_cache(tn_pool *pool);
+
+/* --- how much ------------------------------------------------------------------------- */
+
+typedef struct tn_pool_usage {
+    uint64_t capacity; /* bytes that can be used: rounded down to the alignment */
+    uint64_t requested, allocated, reserved; /* now; requested <= allocated <= reserved */
+    uint64_t requested_peak, allocated_peak; /* each its own highest, since the last reset */
+    uint64_t reserved_peak;
+    uint64_t largest_free; /* the largest free block, or unreserved stretch of the range */
+    uint64_t block_count;  /* in use */
+    uint64_t alloc_count, free_count, failed_count; /* calls, since creation */
+    double internal_fragmentation; /* 1 - requested / allocated: lost in rounding; 0 when empty */
+    double external_fragmentation; /* 1 - allocated / reserved: held, not handed out */
+} tn_pool_usage;
+
+/* Cost: O(n), for the largest free block. */
+TN_API void tn_pool_measure(tn_pool *pool, tn_pool_usage *usage);
+TN_API void tn_pool_reset_peaks(tn_pool *pool); /* peaks := what is now; the holders too */
+
+/* --- who holds it --------------------------------------------------------------------- */
+
+typedef struct tn_pool_label { /* any may be NULL */
+    const char *name;          /* "conv1/output" */
+    const char *kind;          /* "weight", "activation", ... */
+    const char *op;            /* the operator that asks */
+} tn_pool_label;
+
+/* A number for tn_pool_request.tag. The same label may have several. Errors: E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_pool_tag(tn_pool *pool, const tn_pool_label *label, uint32_t *tag,
+                                        tn_error *error);
+
+typedef enum tn_holders_when {
+    TN_HOLDERS_NOW,
+    TN_HOLDERS_PEAK,   /* when `allocated` was highest, first time, since the last reset */
+    TN_HOLDERS_FAILED, /* when an allocation failed with E_EXHAUSTED, last time */
+} tn_holders_when;
+
+typedef struct tn_holder {
+    tn_pool_label label;           /* "" for NULL; live as long as the pool */
+    uint64_t requested, allocated; /* bytes */
+    uint64_t birth;                /* the number of its allocation, from 1 */
+    uint32_t stream;
+} tn_holder;
+
+/* Fills holders[room] with the largest (by allocated; then the oldest first) and returns how many
+ * there are in all. Cost: O(n log room). */
+TN_API uint32_t tn_pool_holders(tn_pool *pool, tn_holders_when when, tn_holder *holders,
+                                uint32_t room);
+
+/* Names and one-line summaries of the techniques, for lists and --help. */
+TN_API uint32_t tn_pool_count(void);
+TN_API const char *tn_pool_name(uint32_t index);
+TN_API const char *tn_pool_summary(uint32_t index);
+TN_API const char *tn_pool_source(uint32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

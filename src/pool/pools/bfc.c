@@ -1,0 +1,120 @@
+/* bfc.c - best fit with coalescing, in bins, over regions that grow: as TensorFlow does it.
+ *
+ * A bin holds the free chunks of [256 << b, 512 << b) bytes, ordered by size and place; a request
+ * walks up from its own bin. A chunk is cut only when it is at least twice the request, or at least
+ * 128 MiB too large; else all of it is handed out. When nothing fits, a new region is taken from
+ * the range: 2 MiB at first, twice as much each time, or more when the request needs it. Regions
+ * are never given back, and chunks of two regions never join. Reserved is the sum of the regions.
+ *
+ * Use it to see what TensorFlow would do; best-fit wastes less.
+ * Cost:   O(log n) time, no memory of its own.
+ * Source: tensorflow/core/common_runtime/bfc_allocator, with allow_growth; there, too, blocks are
+ *         multiples of 256 bytes.
+ */
+#include "pool/technique.h"
+
+enum { BIN_COUNT = 21 };
+#define BFC_UNIT 256u
+#define BFC_REGION_FIRST (2ull << 20)
+#define BFC_WASTE_MAX (128ull << 20)
+
+typedef struct bfc_state {
+    tn__set bins[BIN_COUNT];
+    uint64_t region; /* bytes of the next region */
+} bfc_state;
+
+static uint32_t bfc_bin(uint64_t size) {
+    uint64_t units = size / BFC_UNIT;
+    uint32_t log = units == 0 ? 0 : 63u - (uint32_t)__builtin_clzll(units);
+    return log < BIN_COUNT ? log : BIN_COUNT - 1;
+}
+
+static tn__set *bfc_set(tn_pool *pool, uint32_t chunk) {
+    bfc_state *state = pool->state;
+    return &state->bins[bfc_bin(pool->chunks[chunk].size)];
+}
+
+static tn_status bfc_open(tn_pool *pool, const tn_pool_options *options, tn_error *error) {
+    (void)options, (void)error;
+    bfc_state *state = pool->state;
+    for (uint32_t bin = 0; bin < BIN_COUNT; bin++) state->bins[bin].root = TN__CHUNK_NONE;
+    state->region = BFC_REGION_FIRST;
+    return TN_OK;
+}
+
+/* The least chunk of the first bin that has one of `size` bytes. */
+static uint32_t bfc_find(const tn_pool *pool, uint64_t size) {
+    const bfc_state *state = pool->state;
+    for (uint32_t bin = bfc_bin(size); bin < BIN_COUNT; bin++) {
+        uint32_t found = tn__set_at_least(pool, &state->bins[bin], 0, size);
+        if (found != TN__CHUNK_NONE) return found;
+    }
+    return TN__CHUNK_NONE;
+}
+
+/* A new region of at least `size` bytes as one free chunk, or NONE. */
+static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
+    bfc_state *state = pool->state;
+    uint32_t outside = pool->last;
+    if (pool->chunks[outside].state != TN__CHUNK_OUTSIDE || pool->chunks[outside].size < size)
+        return TN__CHUNK_NONE;
+    bool grown = false;
+    while (state->region < size) {
+        state->region *= 2; /* size <= TN_POOL_CAPACITY_MAX: no overflow */
+        grown = true;
+    }
+    uint64_t available = pool->chunks[outside].size;
+    uint64_t bytes = state->region < available ? state->region : available;
+    if (bytes < available) tn__chunk_split(pool, outside, bytes);
+    if (!grown && state->region < TN_POOL_CAPACITY_MAX) state->region *= 2;
+    pool->chunks[outside].state = TN__CHUNK_FREE;
+    pool->chunks[outside].is_segment = true;
+    pool->reserved += bytes;
+    tn__set_add(pool, bfc_set(pool, outside), outside);
+    return outside;
+}
+
+/* Alignments above the unit are ours: the bytes before the block stay a free chunk. */
+static tn_status bfc_take(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error) {
+    (void)error;
+    uint64_t offset, padded = want->size + want->alignment - pool->unit;
+    uint32_t front, rest, found = bfc_find(pool, want->size);
+    if (found != TN__CHUNK_NONE && !tn__chunk_fits(pool, found, want, &offset))
+        found = bfc_find(pool, padded);
+    if (found == TN__CHUNK_NONE) found = bfc_extend(pool, padded);
+    if (found == TN__CHUNK_NONE || !tn__chunk_fits(pool, found, want, &offset))
+        return TN_E_EXHAUSTED;
+    tn__set_remove(pool, bfc_set(pool, found), found);
+    uint64_t room = pool->chunks[found].size - (offset - pool->chunks[found].offset);
+    bool cut = room >= 2 * want->size || room - want->size >= BFC_WASTE_MAX;
+    *chunk = tn__chunk_carve(pool, found, offset, cut ? want->size : room, &front, &rest);
+    if (front != TN__CHUNK_NONE) tn__set_add(pool, bfc_set(pool, front), front);
+    if (rest != TN__CHUNK_NONE) tn__set_add(pool, bfc_set(pool, rest), rest);
+    return TN_OK;
+}
+
+static void bfc_give(tn_pool *pool, uint32_t chunk) {
+    pool->chunks[chunk].lane = 0;
+    if (tn__chunk_joins_after(pool, chunk)) {
+        uint32_t after = pool->chunks[chunk].after;
+        tn__set_remove(pool, bfc_set(pool, after), after);
+        tn__chunk_join(pool, chunk);
+    }
+    if (tn__chunk_joins_before(pool, chunk)) {
+        chunk = pool->chunks[chunk].before;
+        tn__set_remove(pool, bfc_set(pool, chunk), chunk);
+        tn__chunk_join(pool, chunk);
+    }
+    tn__set_add(pool, bfc_set(pool, chunk), chunk);
+}
+
+const tn__technique tn__pool_bfc = {
+    .name = "bfc",
+    .summary = "best fit with coalescing in bins, regions that double, as TensorFlow",
+    .source = "TensorFlow, bfc_allocator",
+    .unit = BFC_UNIT,
+    .state_size = sizeof(bfc_state),
+    .open = bfc_open,
+    .take = bfc_take,
+    .give = bfc_give,
+};

@@ -1,0 +1,104 @@
+/* buddy.c - powers of two, each block cut in halves that join again: the base line.
+ *
+ * A block of 2^k bytes lies at a multiple of 2^k; its buddy is the other half of the block of
+ * 2^(k+1) bytes that both came from. Simple, bounded, and up to half of every block is lost in
+ * rounding, which is what the other techniques are measured against. A range that is no power of
+ * two begins as the largest powers that fit, one after the other. Reserved is what lies below the
+ * end of the last block in use.
+ *
+ * Cost:   O(log n) time to find the lowest block of a size, and one step per power of two to cut or
+ *         join; no memory of its own.
+ * Source: Knowlton, A fast storage allocator, 1965; Knuth, TAOCP 1, 2.5.
+ */
+#include "pool/technique.h"
+
+typedef struct buddy_state {
+    tn__set sets[64];  /* by the power of two */
+    uint64_t nonempty; /* bit k: set k has a block */
+} buddy_state;
+
+static uint32_t buddy_power(uint64_t size) { return 63u - (uint32_t)__builtin_clzll(size); }
+
+static void buddy_keep(tn_pool *pool, uint32_t chunk) {
+    buddy_state *state = pool->state;
+    uint32_t power = buddy_power(pool->chunks[chunk].size);
+    tn__set_add(pool, &state->sets[power], chunk);
+    state->nonempty |= 1ull << power;
+}
+
+static void buddy_drop(tn_pool *pool, uint32_t chunk) {
+    buddy_state *state = pool->state;
+    uint32_t power = buddy_power(pool->chunks[chunk].size);
+    tn__set_remove(pool, &state->sets[power], chunk);
+    if (state->sets[power].root == TN__CHUNK_NONE) state->nonempty &= ~(1ull << power);
+}
+
+static tn_status buddy_open(tn_pool *pool, const tn_pool_options *options, tn_error *error) {
+    (void)options, (void)error;
+    buddy_state *state = pool->state;
+    for (uint32_t power = 0; power < 64; power++) state->sets[power].root = TN__CHUNK_NONE;
+    uint32_t chunk = 0;
+    pool->chunks[0].state = TN__CHUNK_FREE;
+    for (;;) { /* powers fall, so that each lies at a multiple of itself */
+        uint64_t size = 1ull << buddy_power(pool->chunks[chunk].size);
+        bool whole = size == pool->chunks[chunk].size;
+        uint32_t rest = whole ? TN__CHUNK_NONE : tn__chunk_split(pool, chunk, size);
+        buddy_keep(pool, chunk);
+        if (whole) return TN_OK;
+        chunk = rest;
+    }
+}
+
+static tn_status buddy_take(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error) {
+    (void)error;
+    buddy_state *state = pool->state;
+    uint64_t least = want->size > want->alignment ? want->size : want->alignment;
+    uint32_t power = buddy_power(least) + !tn__is_power_of_two(least);
+    uint64_t enough = state->nonempty >> power << power;
+    if (enough == 0) return TN_E_EXHAUSTED;
+    *chunk = tn__set_at_least(pool, &state->sets[__builtin_ctzll(enough)], 0, 0);
+    buddy_drop(pool, *chunk);
+    while (pool->chunks[*chunk].size > 1ull << power)
+        buddy_keep(pool, tn__chunk_split(pool, *chunk, pool->chunks[*chunk].size / 2));
+    const tn__chunk *taken = &pool->chunks[*chunk];
+    if (taken->offset + taken->size > pool->reserved) pool->reserved = taken->offset + taken->size;
+    return TN_OK;
+}
+
+/* The buddy is a neighbour, of the same size while it is whole. */
+static uint32_t buddy_of(const tn_pool *pool, uint32_t chunk) {
+    const tn__chunk *block = &pool->chunks[chunk];
+    uint32_t other = block->offset & block->size ? block->before : block->after;
+    if (other == TN__CHUNK_NONE) return other;
+    const tn__chunk *buddy = &pool->chunks[other];
+    return buddy->state == TN__CHUNK_FREE && buddy->size == block->size ? other : TN__CHUNK_NONE;
+}
+
+static void buddy_give(tn_pool *pool, uint32_t chunk) {
+    uint64_t end = pool->chunks[chunk].offset + pool->chunks[chunk].size;
+    pool->chunks[chunk].lane = 0;
+    for (;;) {
+        uint32_t buddy = buddy_of(pool, chunk);
+        if (buddy == TN__CHUNK_NONE) break;
+        buddy_drop(pool, buddy);
+        if (pool->chunks[buddy].offset < pool->chunks[chunk].offset) chunk = buddy;
+        tn__chunk_join(pool, chunk);
+    }
+    buddy_keep(pool, chunk);
+    if (end < pool->reserved) return;
+    while (chunk != TN__CHUNK_NONE && pool->chunks[chunk].state == TN__CHUNK_FREE) {
+        pool->reserved = pool->chunks[chunk].offset;
+        chunk = pool->chunks[chunk].before;
+    }
+}
+
+const tn__technique tn__pool_buddy = {
+    .name = "buddy",
+    .summary = "powers of two that halve and join again: the base line",
+    .source = "Knowlton 1965",
+    .unit = 1,
+    .state_size = sizeof(buddy_state),
+    .open = buddy_open,
+    .take = buddy_take,
+    .give = buddy_give,
+};

@@ -1,0 +1,148 @@
+/* technique.h - what a technique is written in: chunks that tile the range, ordered sets of them.
+ *
+ * Every pool is a list of chunks in address order that tiles [0, capacity) without a gap. A chunk
+ * is in use, free (the technique keeps it for reuse), or outside (not reserved). The frame (pool.c)
+ * checks requests, holds the lock, counts, and knows the holders; a technique finds a chunk, cuts
+ * it, and joins it again. Chunks are records of one flat array with their links and the nodes of
+ * the sets inside: the frame makes room for TN__CHUNKS_PER_CALL more before each allocation, so
+ * that a technique never asks for memory and cannot fail half way.
+ */
+#ifndef TN_POOL_TECHNIQUE_H
+#define TN_POOL_TECHNIQUE_H
+
+#include <pthread.h>
+
+#include <tenure/pool.h>
+
+#include "base/base.h"
+
+#define TN__CHUNK_NONE UINT32_MAX
+#define TN__CHUNKS_PER_CALL 72u /* buddy cuts once per power of two, others at most four times */
+
+typedef enum tn__chunk_state {
+    TN__CHUNK_VACANT, /* a record without bytes */
+    TN__CHUNK_OUTSIDE,
+    TN__CHUNK_FREE,
+    TN__CHUNK_USED
+} tn__chunk_state;
+
+typedef struct tn__chunk { /* one cache line */
+    uint64_t offset, size;
+    uint32_t before, after; /* in address order; `after` of a vacant record: the next such */
+    uint32_t left, right;   /* in a set */
+    uint32_t lane;       /* used: the stream; free: the technique's, first in the order of sets */
+    uint32_t generation; /* grows at each free, so that an old id is known as such */
+    uint64_t requested, birth;
+    uint32_t tag;
+    uint8_t state;   /* tn__chunk_state */
+    bool is_segment; /* the first chunk of a segment: never joined with the one before */
+    bool is_large;   /* caching: of a segment for large requests */
+    bool is_empty;   /* of a request for 0 bytes: not part of the list */
+} tn__chunk;
+
+typedef struct tn__holder_record { /* of a block that was freed after a mark */
+    uint64_t requested, allocated, birth;
+    uint32_t tag, stream;
+} tn__holder_record;
+
+/* A moment whose holders are known: those in use with a birth up to `stamp`, and those that left
+ * since. Costs O(1) an operation instead of a copy at every new peak. */
+typedef struct tn__mark {
+    uint64_t stamp; /* number of the last allocation before it; 0: no such moment yet */
+    tn__holder_record *left;
+    size_t left_count, left_room;
+} tn__mark;
+
+typedef struct tn__want {
+    uint64_t size;      /* a multiple of the unit, > 0 */
+    uint64_t alignment; /* >= unit */
+    uint32_t stream;
+    bool long_lived;
+    uint64_t requested; /* bytes, before rounding */
+} tn__want;
+
+typedef struct tn__technique {
+    const char *name;    /* what people type */
+    const char *summary; /* one line for --help, no full stop */
+    const char *source;  /* paper, book or peer the idea comes from */
+    uint64_t unit;       /* the least alignment of blocks */
+    size_t state_size;   /* of pool->state, zeroed */
+    bool is_planned;     /* needs sizes and offsets */
+    /* Chunk 0 is the whole range, outside, not in any set. */
+    tn_status (*open)(tn_pool *pool, const tn_pool_options *options, tn_error *error);
+    /* A chunk for the request, out of every set, its state still free: or E_EXHAUSTED without a
+     * message, with nothing changed that callers can see. */
+    tn_status (*take)(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error);
+    void (*give)(tn_pool *pool, uint32_t chunk); /* takes it back; its state is free already */
+    uint64_t (*trim)(tn_pool *pool);             /* tn_pool_empty_cache; NULL: nothing to do */
+    void (*close)(tn_pool *pool);                /* NULL: holds no memory of its own */
+} tn__technique;
+
+struct tn_pool {
+    tn_context context;
+    pthread_mutex_t lock;
+    const tn__technique *technique;
+    void *state;
+    uint64_t capacity, unit;
+    /* chunks; the one with number 0 is the lowest, always */
+    tn__chunk *chunks;
+    size_t chunk_room;
+    uint32_t chunk_count;          /* records used at least once */
+    uint32_t vacant, vacant_count; /* list of those that are vacant again */
+    uint32_t last;                 /* the highest chunk */
+    uint64_t reserved;             /* set by the technique */
+    tn_pool_usage usage;           /* counters of the frame; `reserved` and below: on demand */
+    tn__mark peak, failed;
+    tn__arena words; /* of labels */
+    tn_pool_label *labels;
+    size_t label_count, label_room;
+};
+
+/* --- chunks (chunks.c) --- */
+
+bool tn__chunks_room(tn_pool *pool); /* for TN__CHUNKS_PER_CALL more; false: no memory */
+/* Leaves the first `size` bytes (0 < size < its own) in the chunk; returns one with the rest, alike
+ * but no segment's first. */
+uint32_t tn__chunk_split(tn_pool *pool, uint32_t chunk, uint64_t size);
+/* Cuts [offset, offset + size) out of the chunk and returns it; what is left below and above, or
+ * none, in *front and *rest. */
+uint32_t tn__chunk_carve(tn_pool *pool, uint32_t chunk, uint64_t offset, uint64_t size,
+                         uint32_t *front, uint32_t *rest);
+void tn__chunk_join(tn_pool *pool, uint32_t chunk); /* takes in the one after it */
+/* A record that is not in the list, and back. */
+uint32_t tn__chunk_new(tn_pool *pool);
+void tn__chunk_drop(tn_pool *pool, uint32_t chunk);
+/* The chunk is `free` and in no set; is the neighbour free too, and of the same segment? */
+bool tn__chunk_joins_before(const tn_pool *pool, uint32_t chunk);
+bool tn__chunk_joins_after(const tn_pool *pool, uint32_t chunk);
+/* The first offset in the chunk at which a block of the wanted alignment starts, or false when
+ * `size` bytes do not fit there. */
+bool tn__chunk_fits(const tn_pool *pool, uint32_t chunk, const tn__want *want, uint64_t *offset);
+/* Everything that must hold: NULL, or what does not. O(n). */
+const char *tn__pool_check(const tn_pool *pool);
+
+/* --- ordered sets of free chunks (set.c): by lane, size, offset, or by offset alone --- */
+
+typedef struct tn__set {
+    uint32_t root; /* TN__CHUNK_NONE: empty */
+    bool by_offset;
+} tn__set;
+
+void tn__set_add(tn_pool *pool, tn__set *set, uint32_t chunk);
+void tn__set_remove(tn_pool *pool, tn__set *set, uint32_t chunk); /* must be in it */
+/* The smallest of at least `size` bytes in the lane, the lowest of equals. */
+uint32_t tn__set_at_least(const tn_pool *pool, const tn__set *set, uint32_t lane, uint64_t size);
+/* Of a set by offset: the last one that starts at `offset` or before. */
+uint32_t tn__set_up_to(const tn_pool *pool, const tn__set *set, uint64_t offset);
+
+/* --- holders (holders.c) --- */
+
+bool tn__holders_room(tn_pool *pool); /* for one more block in use */
+void tn__holders_mark(tn_pool *pool, tn__mark *mark);
+void tn__holders_leave(tn_pool *pool, const tn__chunk *chunk); /* about to be freed */
+void tn__holders_release(tn_pool *pool);
+/* The report of an allocation that does not fit. */
+tn_status tn__holders_exhausted(tn_pool *pool, const tn_pool_request *request, tn_error *error);
+uint64_t tn__pool_largest_free(const tn_pool *pool);
+
+#endif
