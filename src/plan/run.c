@@ -359,8 +359,9 @@ static bool run_collect_pieces(tn_run *run, const tn_run_body *body, uint32_t id
     const tn_run_body *other = &prepared->bodies[id];
     const tn_run_piece *mine = prepared->pieces + body->piece_first;
     const tn_run_piece *theirs = prepared->pieces + other->piece_first;
-    for (uint32_t a = 0; a < body->piece_count; a++) {
-        for (uint32_t b = 0; b < other->piece_count && theirs[b].first < mine[a].last; b++) {
+    for (uint32_t a = 0, from = 0; a < body->piece_count; a++) { /* both sorted by first */
+        while (from < other->piece_count && theirs[from].last <= mine[a].first) from++;
+        for (uint32_t b = from; b < other->piece_count && theirs[b].first < mine[a].last; b++) {
             if (theirs[b].last <= mine[a].first) continue;
             uint64_t offset = run->offset[id];
             tn__blocked bytes = {offset + theirs[b].lo, offset + theirs[b].hi};

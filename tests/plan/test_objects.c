@@ -534,6 +534,27 @@ static void limits_end_a_strategy_and_say_so(void **state) {
     assert_null(objects.object);
 }
 
+/* All objects become free in one step: to sort them in moves n^2 / 4 of them, which a limit must
+ * see coming. */
+static void objects_freed_at_once_are_work(void **state) {
+    (void)state;
+    enum { COUNT = 60000 };
+    if (!is_wanted("greedy-in-order")) return;
+    tn_object_record *records = calloc(COUNT + 1, sizeof *records);
+    tn__random random = {.state = 2};
+    tn_objects objects = {0};
+    assert_non_null(records);
+    for (uint32_t i = 0; i <= COUNT; i++)
+        records[i] = (tn_object_record){.size = {1 + tn__random_below(&random, 1u << 30)},
+                                        .first = i == COUNT,
+                                        .last = 1 + (i == COUNT)};
+    tn_objects_options options = options_for("greedy-in-order", TN_SIZE_BYTES);
+    options.work_limit = 2 * COUNT;
+    assert_int_equal(tn_objects_plan(records, COUNT + 1, &options, &objects, &failure),
+                     TN_E_STOPPED);
+    free(records);
+}
+
 static void running_out_of_memory_leaves_nothing_behind(void **state) {
     (void)state;
     tn_object_record records[40];
@@ -740,6 +761,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(auto_is_never_above_another),
         cmocka_unit_test(the_flow_costs_the_least_that_any_choice_does),
         cmocka_unit_test(limits_end_a_strategy_and_say_so),
+        cmocka_unit_test(objects_freed_at_once_are_work),
         cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
         cmocka_unit_test(bad_records_and_graphs_are_refused_once),
         cmocka_unit_test(no_saboteur_gets_an_assignment_out_once),

@@ -1,6 +1,8 @@
 /* test_scale.c - what `scale` is made of: skylines, floors, orders; and plans of thousands. */
 #include "kit.h"
 
+#include <time.h>
+
 #include "bench/kit/generate.h"
 #include "plan/drop.h"
 #include "plan/recipes.h"
@@ -175,6 +177,66 @@ static void a_training_trace_is_planned_at_its_bound(void **state) {
     tn_layout_release(&layout);
 }
 
+/* The highest pin comes first: who looks for the next one from the start again takes pins^2 a body.
+ * Minutes then, a second now. */
+static void pins_on_top_of_each_other_are_gone_round_at_once(void **state) {
+    (void)state;
+    enum { PINS = 3000, BODIES = 20000 };
+    tn__random random = {.state = 1};
+    tn_problem *problem;
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    tn_layout layout;
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (uint32_t i = 0; i < PINS + BODIES; i++) {
+        tn_body body = {.size = 9 + tn__random_below(&random, 90),
+                        .first = (int64_t)tn__random_below(&random, 999)};
+        body.last = body.first + 1;
+        if (i < PINS)
+            body = (tn_body){.size = 8,
+                             .last = 1000,
+                             .flags = TN_BODY_PINNED,
+                             .offset = 8 * (uint64_t)(PINS - 1 - i)};
+        assert_ok(tn_problem_add(problem, &body, NULL, &failure));
+    }
+    options.planner = "scale";
+    options.work_limit = BODIES; /* one plan */
+    clock_t start = clock();
+    assert_ok(tn_plan(problem, &options, &layout, &failure));
+    assert_true((clock() - start) / CLOCKS_PER_SEC < 20);
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+}
+
+/* Pieces are sorted, so those that end before need not be gone through again and again. */
+static void bodies_of_many_pieces_are_planned_in_little_time(void **state) {
+    (void)state;
+    enum { BODIES = 60, PIECES = 3000 };
+    static const char *const names[] = {"greedy-by-size", "exact"};
+    static tn_piece pieces[PIECES];
+    tn_problem *problem;
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (uint32_t i = 0; i < BODIES; i++) {
+        tn_body body = {.size = 32, .pieces = pieces, .piece_count = PIECES};
+        for (uint32_t k = 0; k < PIECES; k++)
+            pieces[k] = (tn_piece){.first = 2 * k + i % 2,
+                                   .last = 2 * k + i % 2 + 1,
+                                   .lo = k % 3,
+                                   .hi = 5 + (7 * k + i) % 20};
+        assert_ok(tn_problem_add(problem, &body, NULL, &failure));
+    }
+    for (uint32_t which = 0; which < 2; which++) {
+        tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+        tn_layout layout;
+        options.planner = names[which];
+        options.work_limit = 2000;
+        clock_t start = clock();
+        assert_ok(tn_plan(problem, &options, &layout, &failure));
+        assert_true((clock() - start) / CLOCKS_PER_SEC < 10);
+        tn_layout_release(&layout);
+    }
+    tn_problem_destroy(problem);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_skyline_is_valid_and_leaves_no_body_hanging),
@@ -183,6 +245,8 @@ int main(void) {
         cmocka_unit_test(plans_of_a_thousand_with_windows_and_alignments_are_valid),
         cmocka_unit_test(tilings_whose_cuts_share_no_step_are_solved),
         cmocka_unit_test(a_training_trace_is_planned_at_its_bound),
+        cmocka_unit_test(pins_on_top_of_each_other_are_gone_round_at_once),
+        cmocka_unit_test(bodies_of_many_pieces_are_planned_in_little_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,8 +97,10 @@ static tn_status in_order_solve(tn_object_run *run) {
         return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < run->count; i++) {
         uint32_t object;
-        while (tn__object_heap_pop(&state.in_use, run->records[i].first, &object))
+        while (tn__object_heap_pop(&state.in_use, run->records[i].first, &object)) {
             in_order_release(&state, object);
+            TN_TRY(tn__object_work(run, state.count / 1024));
+        }
         TN_TRY(tn__object_work(run, 1 + state.count / 1024));
         uint32_t at = scans ? in_order_scan(&state, i) : in_order_nearest(&state, i);
         if (at == UINT32_MAX) {

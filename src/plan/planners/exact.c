@@ -127,10 +127,14 @@ static bool exact_conflict(exact_state *exact, uint32_t a, uint32_t b,
                            tn__search_conflict *conflict) {
     const tn__search_body *x = &exact->bodies[a], *y = &exact->bodies[b];
     bool meet = false;
-    for (uint32_t i = 0; i < x->piece_count; i++) {
+    for (uint32_t i = 0, from = 0; i < x->piece_count; i++) { /* both sorted by first */
         const tn__search_piece *p = &exact->pieces[x->piece_first + i];
-        for (uint32_t k = 0; k < y->piece_count; k++) {
+        while (!exact->streams && from < y->piece_count &&
+               exact->pieces[y->piece_first + from].last <= p->first)
+            from++;
+        for (uint32_t k = from; k < y->piece_count; k++) {
             const tn__search_piece *q = &exact->pieces[y->piece_first + k];
+            if (!exact->streams && q->first >= p->last) break;
             if ((p->first >= q->last || q->first >= p->last) &&
                 (!exact->streams || !tn__run_pieces_meet(exact->run, exact_run_piece(exact, a) + i,
                                                          exact_run_piece(exact, b) + k)))
@@ -146,7 +150,7 @@ static bool exact_conflict(exact_state *exact, uint32_t a, uint32_t b,
     return meet;
 }
 
-/* Two passes over all pairs: count, then fill. False: too many, or no memory. */
+/* Two passes over all pairs: count, then fill. False: too many, no memory, or no time. */
 static bool exact_find_conflicts(exact_state *exact) {
     exact->streams = tn__run_has_streams(exact->run);
     for (int pass = 0; pass < 2; pass++) {
@@ -154,6 +158,7 @@ static bool exact_find_conflicts(exact_state *exact) {
         for (uint32_t a = 0; a < exact->input.count; a++) {
             tn__search_body *body = &exact->bodies[a];
             body->conflict_first = (uint32_t)at;
+            if (!tn__run_goes_on(exact->run)) return false;
             for (uint32_t b = 0; b < exact->input.count; b++) {
                 tn__search_conflict conflict = {.other = b};
                 const tn__search_body *other = &exact->bodies[b];

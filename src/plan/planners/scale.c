@@ -28,7 +28,13 @@
 #define SCALE_REPAIRS 24u     /* ... and repairs after them */
 #define SCALE_STALE 12u       /* repairs without success before the best order is taken again */
 #define SCALE_HOLES 16384u    /* bodies up to which holes are searched for */
+#define SCALE_LOOK 1000000u   /* pairs of pieces between two looks at the clock */
 #define SCALE_PINS 400000000u /* bodies x pieces of pins up to which pins are gone round */
+
+typedef struct scale_pin {
+    uint64_t offset;
+    uint32_t id;
+} scale_pin;
 
 typedef struct scale_state {
     tn_run *run;
@@ -39,7 +45,7 @@ typedef struct scale_state {
     tn__recipes recipes;
     tn__skyline *skyline;
     tn__drop *drop;
-    uint32_t *pins; /* [pin_count], pinned bodies */
+    scale_pin *pins; /* [pin_count], pinned bodies, lowest first */
     uint32_t pin_count, pin_piece_count;
     uint32_t *order, *best_order; /* [count] */
     uint32_t *fall;               /* [count], an order by offsets */
@@ -72,6 +78,12 @@ static bool scale_is_plain(tn_run *run, const tn_run_body *body) {
     return body->piece_count == 1 && piece->lo == 0 && piece->hi == body->size;
 }
 
+static int scale_pin_order(const void *a, const void *b) {
+    const scale_pin *x = a, *y = b;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
 static void scale_gather(scale_state *scale) {
     tn_run *run = scale->run;
     scale->plain = true;
@@ -79,7 +91,7 @@ static void scale_gather(scale_state *scale) {
         const tn_run_body *body = &tn__run_bodies(run)[i];
         if (tn__run_pinned(run, i)) {
             scale->fallen[i] = scale->best_offsets[i] = scale->offsets[i] = tn__run_offset(run, i);
-            scale->pins[scale->pin_count++] = i;
+            scale->pins[scale->pin_count++] = (scale_pin){tn__run_offset(run, i), i};
             scale->pin_piece_count += body->piece_count;
         } else if (body->piece_count > 0) {
             scale->ids[scale->count++] = i;
@@ -87,6 +99,7 @@ static void scale_gather(scale_state *scale) {
         }
     }
     scale->plain = scale->plain && scale->pin_piece_count == 0;
+    qsort(scale->pins, scale->pin_count, sizeof *scale->pins, scale_pin_order);
 }
 
 static tn_status scale_prepare(scale_state *scale) {
@@ -102,7 +115,7 @@ static tn_status scale_prepare(scale_state *scale) {
     scale->fallen = tn__run_scratch(run, n, sizeof *scale->fallen);
     scale->best_offsets = tn__run_scratch(run, n, sizeof *scale->best_offsets);
     if (!scale->ids || !scale->pins || !scale->order || !scale->best_order || !scale->fall ||
-        !scale->offsets || !scale->best_offsets)
+        !scale->offsets || !scale->fallen || !scale->best_offsets)
         return TN_E_NO_MEMORY;
     scale_gather(scale);
     scale->by_holes = tn__run_has_streams(run) || !scale_is_small(run);
@@ -143,10 +156,14 @@ static uint64_t scale_above(const scale_state *scale, const tn_run_body *body, u
 
 static uint64_t scale_above_pins(const scale_state *scale, const tn_run_body *body,
                                  uint64_t offset) {
-    for (uint32_t i = 0; i < scale->pin_count;) {
-        uint64_t higher = scale_above(scale, body, scale->pins[i], offset);
-        i = higher == offset ? i + 1 : 0; /* moved: perhaps into an earlier one */
-        offset = higher;
+    for (bool moved = true; moved;) { /* past those above it at once; perhaps into one below */
+        moved = false;
+        for (uint32_t i = 0; i < scale->pin_count; i++) {
+            if (scale->pins[i].offset >= offset + body->size) break; /* so do all that follow */
+            uint64_t higher = scale_above(scale, body, scale->pins[i].id, offset);
+            moved = moved || higher != offset;
+            offset = higher;
+        }
     }
     return offset;
 }
@@ -161,27 +178,31 @@ static void scale_sort_by_offset(scale_state *scale) {
 }
 
 /* All bodies fall in order of their offsets; where there are too many pins, onto all of them.
- * Fills scale->fallen and returns its height. */
-static uint64_t scale_fall(scale_state *scale) {
+ * Fills in scale->fallen and its height. */
+static tn_status scale_fall(scale_state *scale, uint64_t *peak) {
     tn_run *run = scale->run;
     const tn_run_body *bodies = tn__run_bodies(run);
     const tn_run_piece *pieces = tn__run_pieces(run);
     bool around = (uint64_t)scale->pin_piece_count * scale->count <= SCALE_PINS;
-    uint64_t peak = 0;
+    uint64_t asked = 0;
+    *peak = 0;
     scale_sort_by_offset(scale);
     tn__drop_reset(scale->drop);
     for (uint32_t i = 0; i < scale->pin_count && !around; i++)
-        tn__drop_raise(scale->drop, &bodies[scale->pins[i]], pieces,
-                       tn__run_offset(run, scale->pins[i]));
+        tn__drop_raise(scale->drop, &bodies[scale->pins[i].id], pieces, scale->pins[i].offset);
     for (uint32_t i = 0; i < scale->count; i++) {
         uint32_t id = scale->ids[scale->fall[i]];
         uint64_t offset = tn__drop_offset(scale->drop, &bodies[id], pieces);
         if (around) offset = scale_above_pins(scale, &bodies[id], offset);
         tn__drop_raise(scale->drop, &bodies[id], pieces, offset);
         scale->fallen[id] = offset;
-        if (offset + bodies[id].size > peak) peak = offset + bodies[id].size;
+        if (offset + bodies[id].size > *peak) *peak = offset + bodies[id].size;
+        asked += (uint64_t)bodies[id].piece_count * (1 + (around ? scale->pin_piece_count : 0));
+        if (asked < SCALE_LOOK) continue;
+        asked = 0;
+        if (!tn__run_goes_on(run)) return tn__run_work(run, 0);
     }
-    return peak;
+    return TN_OK;
 }
 
 /* --- one plan --- */
@@ -222,7 +243,8 @@ static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak
                           peak))
         return scale->status;
     if (scale->plain) return TN_OK;
-    uint64_t fallen = scale_fall(scale);
+    uint64_t fallen;
+    TN_TRY(scale_fall(scale, &fallen));
     if (fallen < *peak || scale->pin_piece_count > 0) { /* pins are heeded only there */
         uint64_t *swap = scale->offsets;
         scale->offsets = scale->fallen;
