@@ -148,6 +148,42 @@ typedef struct tn_holder {
 TN_API uint32_t tn_pool_holders(tn_pool *pool, tn_holders_when when, tn_holder *holders,
                                 uint32_t room);
 
+/* --- recorded runs ---------------------------------------------------------------------- */
+
+/* What a program asked for, in order. Read from CSV: ours, or the log of RMM (docs/formats.md). */
+typedef struct tn_pool_trace tn_pool_trace;
+
+typedef struct tn_pool_event {
+    uint64_t size, alignment; /* bytes, as in tn_pool_request; of a free: 0 */
+    uint32_t block;           /* the allocation that it is, or that it frees: 0, 1, 2, ... */
+    uint32_t stream, flags;   /* as in tn_pool_request */
+    uint32_t label;           /* for tn_pool_trace_label; 0: none */
+    bool frees;
+} tn_pool_event;
+
+/* Reads a trace. Errors: E_IO, E_INVALID (with the line: a column is missing, a number is none, an
+ * id is allocated twice or freed without being in use), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_pool_trace_load(const char *path, const tn_context *context,
+                                               tn_pool_trace **trace, tn_error *error);
+/* The same from memory; `name` is for messages. */
+TN_API TN_CHECKED tn_status tn_pool_trace_load_memory(const char *name, const void *bytes,
+                                                      size_t size, const tn_context *context,
+                                                      tn_pool_trace **trace, tn_error *error);
+TN_API void tn_pool_trace_destroy(tn_pool_trace *trace); /* NULL is fine */
+/* The events; they live as long as the trace. */
+TN_API const tn_pool_event *tn_pool_trace_events(const tn_pool_trace *trace, uint64_t *count);
+TN_API uint32_t tn_pool_trace_block_count(const tn_pool_trace *trace);
+TN_API const tn_pool_label *tn_pool_trace_label(const tn_pool_trace *trace, uint32_t label);
+/* Rows of an RMM log that say nothing of the memory in use: allocations that failed or were of 0
+ * bytes, and frees of what was allocated before the log began. */
+TN_API uint64_t tn_pool_trace_skipped(const tn_pool_trace *trace);
+
+/* Does with the pool what the program did; blocks that it never freed stay in use.
+ * Errors: those of tn_pool_alloc, with the event in error->where; the pool is then as it was before
+ * that event. */
+TN_API TN_CHECKED tn_status tn_pool_replay(tn_pool *pool, const tn_pool_trace *trace,
+                                           tn_error *error);
+
 /* Names and one-line summaries of the techniques, for lists and --help. */
 TN_API uint32_t tn_pool_count(void);
 TN_API const char *tn_pool_name(uint32_t index);

@@ -114,7 +114,7 @@ expect 2 'nobody' $tenure plan "$model" --dim nobody=4
 expect 2 '' $tenure plan "$model" --input-shape input=1,3,4611686018427387904,4611686018427387904
 expect 0 'tenure 0' $tenure --version
 expect 0 'plan.*prove' $tenure --help
-for command in plan verify list; do expect 0 'Example' $tenure $command --help; done
+for command in plan verify replay list; do expect 0 'Example' $tenure $command --help; done
 
 # bad files
 expect 2 'no-such.onnx: cannot open' $tenure plan no-such.onnx
@@ -243,6 +243,30 @@ grep -q '"share":"fused"' fused.json || { echo "FAILED: nothing is fused"; faile
 expect 0 '^valid' $tenure verify "$concat" --plan fused.json
 expect 2 'are for models' $tenure plan buffers.csv --fuse-concat
 
+# replays: the plan beside the pools, a capacity that is too small, and damage
+trace=$source/examples/traces/two_steps.csv
+expect 0 'planned +[0-9]+ +1.000 x' $tenure replay "$trace"
+expect 0 '"format": "tenure-replay"' $tenure replay "$trace" --json
+python3 - <<'P' || failed=1
+import json
+answer = json.load(open("out"))
+pools = {pool["name"]: pool for pool in answer["pools"]}
+assert len(pools) >= 6 and all(pool["fits"] for pool in pools.values())
+assert pools["planned"]["reserved_peak"] == answer["planned"]["peak"] >= answer["live_peak"] == 6700000
+for pool in pools.values():
+    assert pool["requested_peak"] == answer["live_peak"] <= pool["allocated_peak"] <= pool["reserved_peak"]
+    assert pool["holders"][0]["name"].startswith("layer1/")
+P
+for pool in $($tenure list pools | awk '{print $1}'); do
+    expect 0 "^  $pool " $tenure replay "$trace" --pool $pool
+    expect 1 "$pool +does not fit" $tenure replay "$trace" --pool $pool --capacity 6MB
+done
+expect 1 'when it did not fit, pool best-fit' $tenure replay "$trace" --pool best-fit --capacity 6MB
+expect 0 'rows skipped' $tenure replay "$source/fuzz/corpus/trace/rmm.csv"
+printf 'action,id,size\nfree,a,1\n' >bad.csv
+expect 2 "bad.csv:2: 'a' is freed and is not in use" $tenure replay bad.csv
+expect 2 'no pool' $tenure replay "$trace" --pool none
+
 # every "$ tenure" of the pages on planners runs, from the source folder, and prints the lines below it
 while IFS= read -r line; do
     case $line in
@@ -252,7 +276,7 @@ while IFS= read -r line; do
         ;;
     *) grep -qF -- "${line#    }" out || { echo "FAILED: docs: 'tenure $ran' does not print '${line#    }'"; failed=1; } ;;
     esac
-done < <(cat "$source"/docs/planners/*.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
+done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
 
 # lists, and the manual says what --help says
 expect 0 'memory' $tenure list orders
@@ -262,7 +286,7 @@ expect 0 'best-fit' $tenure list pools
 expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
 expect 2 'no list' $tenure list tensors
-for command in plan verify list; do
+for command in plan verify replay list; do
     for option in $($tenure $command --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
         sed 's/\\-/-/g' "$source/docs/man/tenure-$command.1" | grep -q -- "^\.B.*$option" ||
             { echo "FAILED: tenure-$command.1 does not know $option"; failed=1; }

