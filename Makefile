@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 
-.PHONY: all demo test install fuzz stress bench bench-results clean help
+.PHONY: all demo test install fuzz stress stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/CMakeCache.txt
 	cmake --build $(BUILD) --target tenure tenure_command
 
@@ -35,6 +35,14 @@ fuzz: ## builds the fuzzers with clang; run build-fuzz/fuzz/fuzz_onnx and its li
 stress: all ## a million random problems against brute force; STRESS="--seed 1 --count N --planner P"
 	cmake --build $(BUILD) --target stress
 	$(BUILD)/tests/stress --jobs 2 $(STRESS)
+
+stress-pools: all ## 10^8 random operations against a plain model of each pool (2 minutes)
+	cmake --build $(BUILD) --target test_pool_pools
+	$(BUILD)/tests/test_pool_pools all $(or $(OPERATIONS),20000000)
+
+bench-pools: all ## nanoseconds and lost bytes of every pool; FILES="trace.csv ..."
+	cmake --build $(BUILD) --target bench_pools
+	$(BUILD)/bench/pools $(FILES)
 
 bench: all ## planners x problems; FILES="a.csv b.csv", BENCH="--set scale|packings|all ..."
 	cmake --build $(BUILD) --target bench_planners

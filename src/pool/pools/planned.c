@@ -69,6 +69,11 @@ static const tn__chunk *planned_in_the_way(const tn_pool *pool, uint32_t free, u
     return &pool->chunks[at];
 }
 
+static const char *planned_name(const tn_pool *pool, const tn__chunk *chunk) {
+    const char *name = pool->labels[chunk->tag].name;
+    return name[0] != '\0' ? name : "(no name)";
+}
+
 static tn_status planned_take(tn_pool *pool, const tn__want *want, uint32_t *chunk,
                               tn_error *error) {
     planned_state *state = pool->state;
@@ -92,12 +97,12 @@ static tn_status planned_take(tn_pool *pool, const tn__want *want, uint32_t *chu
         TN_FAIL(error, TN_E_CONFLICT,
                 "request %u is planned at %" PRIu64 ", %" PRIu64
                 " bytes, but '%.80s' still holds [%" PRIu64 ", %" PRIu64 ")",
-                state->next, entry->offset, entry->size, pool->labels[other->tag].name,
-                other->offset, other->offset + other->size);
+                state->next, entry->offset, entry->size, planned_name(pool, other), other->offset,
+                other->offset + other->size);
     }
-    tn__set_remove(pool, &state->free, found);
+    /* what is left below keeps its offset, and so its place in the set */
+    if (entry->offset == room->offset) tn__set_remove(pool, &state->free, found);
     *chunk = tn__chunk_carve(pool, found, entry->offset, entry->size, &front, &rest);
-    if (front != TN__CHUNK_NONE) tn__set_add(pool, &state->free, front);
     if (rest != TN__CHUNK_NONE) tn__set_add(pool, &state->free, rest);
     state->next = state->next + 1 < state->count ? state->next + 1 : 0;
     return TN_OK;
