@@ -32,14 +32,16 @@
 #include "plan/windows.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #define EXACT_BODIES_MAX 8192u
 #define EXACT_CONFLICTS_MAX ((uint64_t)1 << 24)
 #define EXACT_NODES_WITHOUT_PROOF                                                                  \
     4000u /* per body; where nothing can be proved, to give up after */
 #define EXACT_THREADS_MAX 64u
-#define EXACT_BEGIN_WORK 50u /* of `scale`, per body, before the search */
-#define EXACT_ALONE 20000u   /* nodes of a batch below which threads cost more than they bring */
+#define EXACT_WAIT_NS 20000000 /* between two looks while others work */
+#define EXACT_BEGIN_WORK 50u   /* of `scale`, per body, before the search */
+#define EXACT_ALONE 20000u     /* nodes of a batch below which threads cost more than they bring */
 
 static const char *const exact_orders[] = {"TWA", "TAW", "WAT", "TOW", "OTW"};
 static const uint32_t exact_widths[] = {2, TN__SEARCH_WIDE};
@@ -77,8 +79,10 @@ typedef struct exact_state {
     uint64_t low, high;   /* units: no plan below low; the best plan is high */
     /* the batch in hand */
     exact_question questions[EXACT_QUESTIONS];
-    uint32_t next; /* question to take up */
+    uint32_t next;  /* question to take up */
+    uint32_t helps; /* threads that help with it */
     pthread_mutex_t lock;
+    pthread_cond_t done;                     /* helps became 0 */
     tn__search *searches[EXACT_THREADS_MAX]; /* one per thread, made when first needed */
     /* turns so far, and the nodes they took */
     uint32_t plain_turns, shuffled_turns, window_turns;
@@ -290,7 +294,30 @@ static void *exact_help(void *argument) {
     exact_helper *helper = argument;
     exact_work(helper->exact, helper->search,
                (tn__search_poll){exact_go_on_elsewhere, helper->exact->run});
+    pthread_mutex_lock(&helper->exact->lock);
+    if (--helper->exact->helps == 0) pthread_cond_signal(&helper->exact->done);
+    pthread_mutex_unlock(&helper->exact->lock);
     return NULL;
+}
+
+/* Waits for the threads that help. A question may take minutes, and only this thread may ask the
+ * caller whether to go on. */
+static void exact_await(exact_state *exact) {
+    pthread_mutex_lock(&exact->lock);
+    while (exact->helps > 0) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += EXACT_WAIT_NS;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
+        }
+        if (pthread_cond_timedwait(&exact->done, &exact->lock, &until) == 0) continue;
+        pthread_mutex_unlock(&exact->lock);
+        (void)tn__run_goes_on(exact->run); /* the others look at what it found */
+        pthread_mutex_lock(&exact->lock);
+    }
+    pthread_mutex_unlock(&exact->lock);
 }
 
 /* Asks the batch on as many threads as there are; a thread that cannot be had is not needed. */
@@ -309,13 +336,18 @@ static void exact_ask(exact_state *exact) {
         tn__search **search = &exact->searches[i];
         if (*search == NULL)
             *search = tn__search_create(tn__run_context(exact->run), &exact->input);
+        if (*search == NULL) break;
         helpers[started] = (exact_helper){.exact = exact, .search = *search};
-        if (*search == NULL ||
-            pthread_create(&helpers[started].thread, NULL, exact_help, &helpers[started]) != 0)
-            break;
+        pthread_mutex_lock(&exact->lock);
+        bool runs =
+            pthread_create(&helpers[started].thread, NULL, exact_help, &helpers[started]) == 0;
+        exact->helps += runs;
+        pthread_mutex_unlock(&exact->lock);
+        if (!runs) break;
         started++;
     }
     exact_work(exact, exact->searches[0], (tn__search_poll){exact_go_on, exact->run});
+    exact_await(exact);
     for (uint32_t i = 0; i < started; i++) pthread_join(helpers[i].thread, NULL);
 }
 
@@ -523,10 +555,12 @@ static tn_status exact_solve(tn_run *run) {
     exact->run = run;
     tn_status status = TN_OK;
     pthread_mutex_init(&exact->lock, NULL);
+    pthread_cond_init(&exact->done, NULL);
     if (exact_prepare(exact))
         while (status == TN_OK && !exact_is_done(exact) && !exact_gives_up(exact))
             status = exact_wants_window(exact) ? exact_window_turn(exact) : exact_turn(exact);
     for (uint32_t i = 0; i < EXACT_THREADS_MAX; i++) tn__search_destroy(exact->searches[i]);
+    pthread_cond_destroy(&exact->done);
     pthread_mutex_destroy(&exact->lock);
     return status;
 }
