@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
         options.pool = tn_pool_name(p);
         options.capacity = 32 << 20;
         if (tn_pool_create(&options, &pool, NULL) != TN_OK) continue; /* planned needs a plan */
-        tn_status status = tn_pool_replay(pool, trace, NULL);
+        tn_status status = tn_pool_replay(pool, trace, NULL, NULL);
         if (status != TN_OK && status != TN_E_EXHAUSTED && status != TN_E_NO_MEMORY) abort();
         if (tn__pool_check(pool) != NULL) abort();
         tn_pool_destroy(pool);

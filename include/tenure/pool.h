@@ -179,10 +179,13 @@ TN_API const tn_pool_label *tn_pool_trace_label(const tn_pool_trace *trace, uint
 TN_API uint64_t tn_pool_trace_skipped(const tn_pool_trace *trace);
 
 /* Does with the pool what the program did; blocks that it never freed stay in use.
+ *
+ * reserved  [events], or NULL: receives the bytes reserved after each event that was done
+ *
  * Errors: those of tn_pool_alloc, with the event in error->where; the pool is then as it was before
  * that event. */
 TN_API TN_CHECKED tn_status tn_pool_replay(tn_pool *pool, const tn_pool_trace *trace,
-                                           tn_error *error);
+                                           uint64_t *reserved, tn_error *error);
 
 /* Names and one-line summaries of the techniques, for lists and --help. */
 TN_API uint32_t tn_pool_count(void);

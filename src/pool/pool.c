@@ -260,6 +260,13 @@ static double pool_lost(uint64_t useful, uint64_t held) {
     return held == 0 ? 0 : 1 - (double)useful / (double)held;
 }
 
+uint64_t tn__pool_reserved(tn_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    uint64_t reserved = pool->reserved;
+    pthread_mutex_unlock(&pool->lock);
+    return reserved;
+}
+
 void tn_pool_measure(tn_pool *pool, tn_pool_usage *usage) {
     pthread_mutex_lock(&pool->lock);
     *usage = pool->usage;

@@ -98,6 +98,8 @@ struct tn_pool {
     size_t label_count, label_room;
 };
 
+uint64_t tn__pool_reserved(tn_pool *pool); /* now; without the cost of tn_pool_measure */
+
 /* --- chunks (chunks.c) --- */
 
 bool tn__chunks_room(tn_pool *pool); /* for TN__CHUNKS_PER_CALL more; false: no memory */

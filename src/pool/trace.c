@@ -345,7 +345,7 @@ static tn_status trace_tags(tn_pool *pool, const tn_pool_trace *trace, uint32_t 
 }
 
 static tn_status trace_replay(tn_pool *pool, const tn_pool_trace *trace, const uint32_t *tags,
-                              uint64_t *ids, tn_error *error) {
+                              uint64_t *ids, uint64_t *reserved, tn_error *error) {
     for (size_t i = 0; i < trace->event_count; i++) {
         const tn_pool_event *event = &trace->events[i];
         tn_pool_request request = {.size = event->size,
@@ -358,17 +358,19 @@ static tn_status trace_replay(tn_pool *pool, const tn_pool_trace *trace, const u
                                         : tn_pool_alloc(pool, &request, &block, error);
         if (status != TN_OK) return tn__where(error, status, "event %zu", i);
         if (!event->frees) ids[event->block] = block.id;
+        if (reserved != NULL) reserved[i] = tn__pool_reserved(pool);
     }
     return TN_OK;
 }
 
-tn_status tn_pool_replay(tn_pool *pool, const tn_pool_trace *trace, tn_error *error) {
+tn_status tn_pool_replay(tn_pool *pool, const tn_pool_trace *trace, uint64_t *reserved,
+                         tn_error *error) {
     const tn_context *context = &pool->context;
     uint64_t *ids = tn__alloc_array(context, trace->block_count, sizeof *ids);
     uint32_t *tags = tn__alloc_array(context, trace->label_count, sizeof *tags);
     tn_status status = ids == NULL || tags == NULL ? tn__no_memory(error, "a replay") : TN_OK;
     if (status == TN_OK) status = trace_tags(pool, trace, tags, error);
-    if (status == TN_OK) status = trace_replay(pool, trace, tags, ids, error);
+    if (status == TN_OK) status = trace_replay(pool, trace, tags, ids, reserved, error);
     tn__free(context, tags, trace->label_count * sizeof *tags);
     tn__free(context, ids, trace->block_count * sizeof *ids);
     return status;

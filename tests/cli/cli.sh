@@ -262,6 +262,14 @@ for pool in $($tenure list pools | awk '{print $1}'); do
     expect 1 "$pool +does not fit" $tenure replay "$trace" --pool $pool --capacity 6MB
 done
 expect 1 'when it did not fit, pool best-fit' $tenure replay "$trace" --pool best-fit --capacity 6MB
+expect 0 'wrote pools.svg' $tenure replay "$trace" -o pools.svg
+python3 - <<'P' || failed=1
+import xml.dom.minidom
+drawing = xml.dom.minidom.parse("pools.svg")
+assert len(drawing.getElementsByTagName("path")) == 7, "an area and six lines"
+P
+expect 1 'wrote pools.svg' $tenure replay "$trace" -o pools.svg --capacity 6MB
+expect 2 'does not end in .svg' $tenure replay "$trace" -o pools.png
 expect 0 'rows skipped' $tenure replay "$source/fuzz/corpus/trace/rmm.csv"
 printf 'action,id,size\nfree,a,1\n' >bad.csv
 expect 2 "bad.csv:2: 'a' is freed and is not in use" $tenure replay bad.csv

@@ -598,8 +598,11 @@ static void buddy_rounds_to_powers_of_two(void **state) {
     tn_allocation a = got(pool, 129, 0, 0);
     assert_int_equal(a.size, 256);
     assert_int_equal(a.offset, 0);
+    assert_int_equal(got(pool, 65, 0, 0).offset, 256); /* not in the 64 bytes at the end */
     assert_int_equal(got(pool, 64, 0, 0).offset, 384);
-    assert_int_equal(got(pool, 65, 0, 0).offset, 256);
+    assert_ok(tn_pool_free(pool, a.id, &failure));
+    assert_int_equal(got(pool, 64, 0, 0).offset, 0);
+    assert_int_equal(got(pool, 128, 0, 0).offset, 128);
     tn_pool_destroy(pool);
 }
 

@@ -143,22 +143,21 @@ static void a_replay_measures_what_the_trace_says(void **state) {
             if (strcmp(options.pool, "planned") == 0) continue;
             print_message("%s, seed %llu\n", options.pool, (unsigned long long)seed);
             assert_ok(tn_pool_create(&options, &pool, &failure));
-            assert_ok(tn_pool_replay(pool, trace, &failure));
+            assert_ok(tn_pool_replay(pool, trace, NULL, &failure));
             tn_pool_measure(pool, &usage);
             assert_int_equal(usage.requested_peak, peak);
             assert_true(usage.reserved_peak >= peak);
             tn_pool_destroy(pool);
             /* What was reserved at most is enough, and less than was requested is not. Segments of
-             * caching need bytes in one piece; buddy cuts another range into other powers. */
-            bool depends =
-                strcmp(options.pool, "caching") == 0 || strcmp(options.pool, "buddy") == 0;
+             * caching need bytes in one piece. */
+            bool depends = strcmp(options.pool, "caching") == 0;
             options.capacity = usage.reserved_peak;
             assert_ok(tn_pool_create(&options, &pool, &failure));
-            if (!depends) assert_ok(tn_pool_replay(pool, trace, &failure));
+            if (!depends) assert_ok(tn_pool_replay(pool, trace, NULL, &failure));
             tn_pool_destroy(pool);
             options.capacity = peak - 1;
             assert_ok(tn_pool_create(&options, &pool, &failure));
-            assert_int_equal(tn_pool_replay(pool, trace, &failure), TN_E_EXHAUSTED);
+            assert_int_equal(tn_pool_replay(pool, trace, NULL, &failure), TN_E_EXHAUSTED);
             assert_non_null(strstr(failure.where, "event "));
             assert_non_null(strstr(failure.message, "most is held by 't"));
             tn_pool_destroy(pool);
@@ -182,7 +181,7 @@ static void a_failing_allocator_is_an_error_and_leaks_nothing(void **state) {
         tn_status status =
             tn_pool_trace_load_memory("t.csv", text, strlen(text), &context, &trace, NULL);
         if (status == TN_OK) status = tn_pool_create(&options, &pool, NULL);
-        if (status == TN_OK) status = tn_pool_replay(pool, trace, NULL);
+        if (status == TN_OK) status = tn_pool_replay(pool, trace, NULL, NULL);
         tn_pool_destroy(pool);
         tn_pool_trace_destroy(trace);
         assert_int_equal(memory.held, 0);

@@ -6,6 +6,7 @@
  * those when its allocation failed.
  */
 #include "cli/cli.h"
+#include "cli/replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ enum {
     X(REPLAY_ALIGNMENT, "alignment", "SIZE", "of every block, at least (64)")                      \
     X(REPLAY_PLANNER, "planner", "NAME", "for the ideal: one of `tenure list planners` (auto)")    \
     X(REPLAY_TIMEOUT, "timeout", "TIME", "for planning: 10s, 500ms, 2m (10s)")                     \
+    X('o', "output", "FILE.svg", "a picture: what each pool has reserved after each event")        \
     X(REPLAY_JSON, "json", NULL, "print one JSON object instead of the table")
 
 enum { REPLAY_POOLS_MAX = 64, REPLAY_HOLDERS = 5 };
@@ -44,7 +46,7 @@ typedef struct replay_result {
 } replay_result;
 
 typedef struct replay_arguments {
-    const char *path;
+    const char *path, *output;
     const char *pools[REPLAY_POOLS_MAX];
     uint32_t pool_count;
     uint64_t capacity, alignment;
@@ -54,7 +56,9 @@ typedef struct replay_arguments {
     tn_pool_trace *trace;
     const tn_pool_event *events;
     uint64_t event_count;
-    uint64_t *sizes; /* [blocks] */
+    uint64_t *sizes;    /* [blocks] */
+    uint64_t *reserved; /* [events], of one pool; with `output` */
+    cli_replay_picture picture;
     tn_layout layout;
     replay_result results[REPLAY_POOLS_MAX];
     tn_error *error;
@@ -90,6 +94,11 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case REPLAY_TIMEOUT:
         arguments->plan_options.timeout_s = cli_duration(state, "timeout", value);
+        return 0;
+    case 'o':
+        if (!tn__has_suffix(value, ".svg"))
+            argp_error(state, "--output: '%s' does not end in .svg", value);
+        arguments->output = value;
         return 0;
     case REPLAY_JSON:
         arguments->json = true;
@@ -153,6 +162,18 @@ done:
     return status;
 }
 
+/* Bytes requested and not freed: the most, and with `live` after each event. */
+static uint64_t replay_live_peak(const replay_arguments *arguments, uint64_t *live) {
+    uint64_t now = 0, peak = 0;
+    for (uint64_t i = 0; i < arguments->event_count; i++) {
+        uint64_t size = arguments->sizes[arguments->events[i].block];
+        now = arguments->events[i].frees ? now - size : now + size;
+        if (now > peak) peak = now;
+        if (live != NULL) live[i] = now;
+    }
+    return peak;
+}
+
 /* --- the pools --- */
 
 static tn_status replay_pool(replay_arguments *arguments, replay_result *result) {
@@ -167,7 +188,11 @@ static tn_status replay_pool(replay_arguments *arguments, replay_result *result)
         options.offsets = arguments->layout.offset;
     }
     tn_status status = tn_pool_create(&options, &result->pool, &result->failure);
-    if (status == TN_OK) status = tn_pool_replay(result->pool, arguments->trace, &result->failure);
+    for (uint64_t i = 0; arguments->reserved != NULL && i < arguments->event_count; i++)
+        arguments->reserved[i] = UINT64_MAX; /* not reached */
+    if (status == TN_OK)
+        status =
+            tn_pool_replay(result->pool, arguments->trace, arguments->reserved, &result->failure);
     result->fits = status == TN_OK;
     if (status != TN_OK && status != TN_E_EXHAUSTED) {
         *arguments->error = result->failure;
@@ -175,9 +200,21 @@ static tn_status replay_pool(replay_arguments *arguments, replay_result *result)
     }
     if (result->pool == NULL) return TN_OK; /* the plan itself is too high */
     tn_pool_measure(result->pool, &result->usage);
+    if (arguments->reserved != NULL)
+        cli_replay_curve(&arguments->picture, result->name, result->fits, arguments->reserved);
     result->holder_count =
         tn_pool_holders(result->pool, result->fits ? TN_HOLDERS_PEAK : TN_HOLDERS_FAILED,
                         result->holders, REPLAY_HOLDERS);
+    return TN_OK;
+}
+
+static tn_status replay_begin_picture(replay_arguments *arguments) {
+    arguments->reserved = calloc(arguments->event_count, sizeof *arguments->reserved);
+    if (arguments->reserved == NULL) return tn__no_memory(arguments->error, "a picture");
+    arguments->picture.title = arguments->path;
+    arguments->picture.event_count = arguments->event_count;
+    replay_live_peak(arguments, arguments->reserved);
+    cli_replay_curve(&arguments->picture, "requested", true, arguments->reserved);
     return TN_OK;
 }
 
@@ -190,24 +227,16 @@ static tn_status replay_work(replay_arguments *arguments) {
                          tn__fail(arguments->error, TN_E_INVALID, "the trace allocates nothing"),
                          "%s", arguments->path);
     TN_TRY(replay_plan(arguments));
+    if (arguments->output != NULL) TN_TRY(replay_begin_picture(arguments));
     for (uint32_t i = 0; i < arguments->pool_count; i++) {
         arguments->results[i].name = arguments->pools[i];
         TN_TRY(replay_pool(arguments, &arguments->results[i]));
     }
-    return TN_OK;
+    if (arguments->output == NULL) return TN_OK;
+    return cli_replay_draw(&arguments->picture, arguments->output, arguments->error);
 }
 
 /* --- saying it --- */
-
-static uint64_t replay_live_peak(const replay_arguments *arguments) {
-    uint64_t live = 0, peak = 0;
-    for (uint64_t i = 0; i < arguments->event_count; i++) {
-        uint64_t size = arguments->sizes[arguments->events[i].block];
-        live = arguments->events[i].frees ? live - size : live + size;
-        if (live > peak) peak = live;
-    }
-    return peak;
-}
 
 /* The part of what was reserved at most that nobody asked for at any one time. */
 static double replay_lost(const replay_result *result) {
@@ -238,7 +267,7 @@ static void replay_print_text(const replay_arguments *arguments) {
     const replay_result *told = NULL;
     printf("  %" PRIu64 " events, %u blocks; at most %s in use at once\n", arguments->event_count,
            tn_pool_trace_block_count(arguments->trace),
-           tn_size_format(replay_live_peak(arguments), live));
+           tn_size_format(replay_live_peak(arguments, NULL), live));
     if (tn_pool_trace_skipped(arguments->trace) != 0)
         printf("  %" PRIu64 " rows skipped: failed, of 0 bytes, or frees of what is not known\n",
                tn_pool_trace_skipped(arguments->trace));
@@ -314,7 +343,7 @@ static tn_status replay_print_json(const replay_arguments *arguments) {
         ", \"live_peak\": %" PRIu64 ", \"planned\": {\"planner\": \"%s\", "
         "\"status\": \"%s\", \"peak\": %" PRIu64 ", \"lower_bound\": %" PRIu64 "}, \"pools\": [",
         arguments->event_count, tn_pool_trace_block_count(arguments->trace),
-        tn_pool_trace_skipped(arguments->trace), replay_live_peak(arguments), layout->planner,
+        tn_pool_trace_skipped(arguments->trace), replay_live_peak(arguments, NULL), layout->planner,
         tn_verdict_name(layout->verdict), layout->peak, layout->lower_bound);
     for (uint32_t i = 0; i < arguments->pool_count; i++) {
         tn__text_put(&text, i == 0 ? "\n " : ",\n ");
@@ -336,6 +365,7 @@ static int replay_print(const replay_arguments *arguments) {
         replay_print_text(arguments);
     else if (replay_print_json(arguments) != TN_OK)
         code = cli_fail(arguments->error);
+    if (!arguments->json && arguments->output != NULL) printf("\n  wrote %s\n", arguments->output);
     return code;
 }
 
@@ -345,13 +375,14 @@ static void replay_release(replay_arguments *arguments) {
     tn_layout_release(&arguments->layout);
     tn_pool_trace_destroy(arguments->trace);
     free(arguments->sizes);
+    free(arguments->reserved);
 }
 
 static const char replay_doc[] =
     "Replays TRACE, a recorded run of allocations and frees (.csv: ours, or the log of RMM), under "
     "several pools and tells what each would have reserved, beside what a plan made ahead needs.\v"
     "Examples:\n"
-    "  tenure replay trace.csv\n"
+    "  tenure replay trace.csv -o pools.svg\n"
     "  tenure replay rmm_log.csv --pool caching --pool best-fit --capacity 24GB\n\n"
     "Exit status: 0 all fit, 1 one does not, 2 bad usage or input, 3 the planner was stopped "
     "before any plan, 4 internal error.";

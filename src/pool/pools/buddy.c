@@ -4,10 +4,10 @@
  * 2^(k+1) bytes that both came from. Simple, bounded, and up to half of every block is lost in
  * rounding, which is what the other techniques are measured against. A range that is no power of
  * two begins as the largest powers that fit, one after the other. Reserved is what lies below the
- * end of the last block in use.
+ * end of the last block in use: a request takes the smallest block that begins there, and only when
+ * none is enough the lowest above. So where blocks go does not depend on the capacity.
  *
- * Cost:   O(log n) time to find the lowest block of a size, and one step per power of two to cut or
- *         join; no memory of its own.
+ * Cost:   O(log n) time for each power of two that has a free block; no memory of its own.
  * Source: Knowlton, A fast storage allocator, 1965; Knuth, TAOCP 1, 2.5.
  */
 #include "pool/technique.h"
@@ -49,14 +49,24 @@ static tn_status buddy_open(tn_pool *pool, const tn_pool_options *options, tn_er
     }
 }
 
+static uint32_t buddy_find(const tn_pool *pool, uint32_t power) {
+    const buddy_state *state = pool->state;
+    uint32_t lowest = TN__CHUNK_NONE;
+    for (uint64_t left = state->nonempty >> power << power; left != 0; left &= left - 1) {
+        uint32_t found = tn__set_at_least(pool, &state->sets[__builtin_ctzll(left)], 0, 0);
+        if (pool->chunks[found].offset < pool->reserved) return found;
+        if (lowest == TN__CHUNK_NONE || pool->chunks[found].offset < pool->chunks[lowest].offset)
+            lowest = found;
+    }
+    return lowest;
+}
+
 static tn_status buddy_take(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error) {
     (void)error;
-    buddy_state *state = pool->state;
     uint64_t least = want->size > want->alignment ? want->size : want->alignment;
     uint32_t power = buddy_power(least) + !tn__is_power_of_two(least);
-    uint64_t enough = state->nonempty >> power << power;
-    if (enough == 0) return TN_E_EXHAUSTED;
-    *chunk = tn__set_at_least(pool, &state->sets[__builtin_ctzll(enough)], 0, 0);
+    *chunk = buddy_find(pool, power);
+    if (*chunk == TN__CHUNK_NONE) return TN_E_EXHAUSTED;
     buddy_drop(pool, *chunk);
     while (pool->chunks[*chunk].size > 1ull << power)
         buddy_keep(pool, tn__chunk_split(pool, *chunk, pool->chunks[*chunk].size / 2));
