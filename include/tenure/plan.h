@@ -207,7 +207,8 @@ TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn
  *
  * A layout is returned only after tn_layout_verify has accepted it.
  * Errors: E_UNKNOWN (planner), E_UNSUPPORTED (a constraint the named planner does
- * not model), E_INVALID (more than 2^63 - 1 bytes live at once), E_INFEASIBLE (a proof, never
+ * not model), E_INVALID (more than 2^63 - 1 bytes live at once; a group of tied bodies with more
+ * pieces alive at once than can be merged), E_INFEASIBLE (a proof, never
  * a guess: above the capacity for any layout, or pins that no layout can keep), E_STOPPED (above
  * the capacity, or a limit came before any layout), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_plan(const tn_problem *problem, const tn_plan_options *options,

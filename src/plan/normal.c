@@ -14,11 +14,13 @@
  *
  * Cost: O(k log k + k a) for k pieces of which at most a live at once; clocks cost
  * O((k + m) m streams) more for m rectangles. The normal form can hold k^2 / 4 rectangles: where k
- * / 2 upright bars cross k / 2 level ones, no fewer disjoint rectangles cover them.
+ * / 2 upright bars cross k / 2 level ones, no fewer disjoint rectangles cover them. Beyond
+ * NORMAL_WORK_MAX steps (10^5 pieces of distinct times, all alive at once) pieces are refused.
  */
 #include "plan/problem.h"
 
 #define NORMAL_CLOCK_WORK_MAX ((uint64_t)1 << 30) /* a second or so */
+#define NORMAL_WORK_MAX ((uint64_t)1 << 33)       /* live pieces gone through; ten seconds */
 
 typedef struct normal_sweep {
     const tn_context *context;
@@ -28,6 +30,7 @@ typedef struct normal_sweep {
     uint32_t open_count;
     tn_piece *live; /* input pieces alive now, by lo */
     uint32_t live_count;
+    uint64_t work; /* live pieces that it will go through */
 } normal_sweep;
 
 static int normal_piece_order(const void *a, const void *b) {
@@ -95,6 +98,18 @@ static bool normal_sweep_run(normal_sweep *sweep, const tn_piece *pieces, uint32
     return sweep->out_count <= TN__PIECES_MAX;
 }
 
+/* Live pieces, summed over all distinct times: what the sweep goes through. `pieces` [k] are sorted
+ * by first, `times` [2k] are where they begin and end. */
+static uint64_t normal_work(const tn_piece *pieces, size_t k, const int64_t *times) {
+    uint64_t work = 0;
+    for (size_t i = 0, begun = 0; i < 2 * k; i++) {
+        if (i + 1 < 2 * k && times[i + 1] == times[i]) continue;
+        while (begun < k && pieces[begun].first <= times[i]) begun++;
+        work = tn__add_sat(work, begun - (i + 1 - begun)); /* without those that have ended */
+    }
+    return work;
+}
+
 /* `scratch` holds 4k pieces: sorted input, open, live, fresh. */
 static bool normal_sort_and_sweep(normal_sweep *sweep, const tn_piece *pieces, size_t k,
                                   tn_piece *scratch, int64_t *times) {
@@ -105,6 +120,8 @@ static bool normal_sort_and_sweep(normal_sweep *sweep, const tn_piece *pieces, s
         times[2 * i + 1] = scratch[i].last;
     }
     qsort(times, 2 * k, sizeof *times, normal_time_order);
+    sweep->work = normal_work(scratch, k, times);
+    if (sweep->work > NORMAL_WORK_MAX) return false;
     sweep->open = scratch + k;
     sweep->live = scratch + 2 * k;
     if (!normal_sweep_run(sweep, scratch, (uint32_t)k, times, 2 * k, scratch + 3 * k)) return false;
@@ -181,6 +198,8 @@ tn_status tn__normal_form(const tn_piece *pieces, size_t k, uint32_t streams, tn
     if (sweep.out_count > TN__PIECES_MAX)
         TN_FAIL(error, TN_E_INVALID, "has pieces that cut each other into more than %u",
                 TN__PIECES_MAX);
+    if (sweep.work > NORMAL_WORK_MAX)
+        TN_FAIL(error, TN_E_INVALID, "has more pieces alive at once than can be merged");
     if (work > NORMAL_CLOCK_WORK_MAX)
         TN_FAIL(error, TN_E_INVALID, "has more pieces with clocks than can be merged");
     if (made == NULL) return tn__no_memory(error, "the pieces of a body");

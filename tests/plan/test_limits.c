@@ -359,6 +359,22 @@ static void running_out_of_memory_leaves_nothing_behind(void **state) {
     assert_int_equal(status, TN_OK);
 }
 
+/* To merge them would take an hour, and no limit of time is asked there. */
+static void a_chain_of_ties_that_cannot_be_merged_is_refused(void **state) {
+    (void)state;
+    enum { COUNT = 200000 };
+    tn_problem *problem;
+    tn_layout layout;
+    assert_ok(tn_problem_create(NULL, &problem, &failure));
+    for (tn_body_id i = 0; i < COUNT; i++) {
+        tn_body body = {.size = 8, .first = i, .last = (int64_t)COUNT + i};
+        if (i > 0) body.flags = TN_BODY_TIED, body.leader = i - 1, body.delta = 16;
+        assert_ok(tn_problem_add(problem, &body, NULL, &failure));
+    }
+    assert_int_equal(tn_plan(problem, NULL, &layout, &failure), TN_E_INVALID);
+    tn_problem_destroy(problem);
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_of_ties_end_at_their_root),
@@ -372,6 +388,7 @@ int main(void) {
         cmocka_unit_test(merged_clocks_lose_no_conflict),
         cmocka_unit_test(many_pieces_with_many_clocks_are_refused),
         cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(a_chain_of_ties_that_cannot_be_merged_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
