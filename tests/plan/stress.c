@@ -339,13 +339,21 @@ int main(int count, char **arguments) {
     static stress all = {.seed = 1, .stride = 1};
     uint64_t problems = 1000000, jobs = 1;
     double seconds = 0;
-    for (int i = 1; i + 1 < count; i += 2) {
-        uint64_t value = strtoull(arguments[i + 1], NULL, 10);
-        if (strcmp(arguments[i], "--seed") == 0) all.seed = value;
-        if (strcmp(arguments[i], "--count") == 0) problems = value;
-        if (strcmp(arguments[i], "--jobs") == 0) jobs = value > 0 ? value : 1;
-        if (strcmp(arguments[i], "--seconds") == 0) seconds = (double)value;
-        if (strcmp(arguments[i], "--planner") == 0) all.planner = arguments[i + 1];
+    for (int i = 1; i < count; i += 2) {
+        const char *option = arguments[i], *text = i + 1 < count ? arguments[i + 1] : "";
+        uint64_t value = strtoull(text, NULL, 10);
+        if (strcmp(option, "--seed") == 0 && i + 1 < count)
+            all.seed = value;
+        else if (strcmp(option, "--count") == 0 && i + 1 < count)
+            problems = value;
+        else if (strcmp(option, "--jobs") == 0 && i + 1 < count)
+            jobs = value > 0 ? value : 1;
+        else if (strcmp(option, "--seconds") == 0 && i + 1 < count)
+            seconds = (double)value;
+        else if (strcmp(option, "--planner") == 0 && i + 1 < count)
+            all.planner = text;
+        else
+            return puts("stress [--seed N] [--count N] [--seconds N] [--jobs N] [--planner P]"), 2;
     }
     all.last = all.seed + problems;
     all.until_s = seconds > 0 ? tn__clock_s() + seconds : 0;
