@@ -43,7 +43,8 @@ typedef uint32_t tn_block_id; /* 0 is the main block */
 #define TN_RANK_UNKNOWN UINT32_MAX /* not even the rank is known */
 #define TN_RANK_MAX 64u
 
-/* Element types of ONNX and TFLite: X(name, bits, text). Bits 0: no fixed size. */
+/* Element types of ONNX and TFLite: X(name, bits, text). Bits 0: no fixed size. A resource is the
+ * number of a variable or table that lives elsewhere. */
 /* clang-format off */
 #define TN_DTYPE_TABLE(X)                                                                      \
     X(UNDEFINED, 0, "undefined")                                                               \
@@ -57,7 +58,7 @@ typedef uint32_t tn_block_id; /* 0 is the main block */
     X(FLOAT8E5M2, 8, "float8e5m2")                         X(FLOAT8E5M2FNUZ, 8, "float8e5m2fnuz") \
     X(UINT4, 4, "uint4")        X(INT4, 4, "int4")         X(FLOAT4E2M1, 4, "float4e2m1")      \
     X(FLOAT8E8M0, 8, "float8e8m0")                         X(UINT2, 2, "uint2")                \
-    X(INT2, 2, "int2")          X(RESOURCE, 0, "resource") X(VARIANT, 0, "variant")
+    X(INT2, 2, "int2")          X(RESOURCE, 32, "resource") X(VARIANT, 0, "variant")
 /* clang-format on */
 
 /* The first 27 values are ONNX's TensorProto.DataType numbers (0 to 26). */
@@ -266,6 +267,10 @@ TN_API bool tn_op_joins(const tn_graph *graph, tn_op_id op);
 
 /* Whether the operator writes into its first input and hands it back (aten::relu_). */
 TN_API bool tn_op_changes(const tn_graph *graph, tn_op_id op);
+
+/* Whether the operator does more than compute its outputs (tflite's ASSIGN_VARIABLE): such
+ * operators keep the order of the file among each other. */
+TN_API bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op);
 
 /* Scratch bytes that the operator needs while it runs; 0 when its rule names none. */
 TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);

@@ -50,7 +50,7 @@ static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id
             "the model behind it",
             tensor->name, tensor->repeat == TN_SIZE_UNKNOWN ? "an unknown number of" : "its",
             shape);
-    else if (!graph->rules[op])
+    else if (!graph->rules[op] || !graph->rules[op]->shape)
         tn__fail(error, status,
                  "the size of tensor '%.80s' cannot be known: there is no rule for operator "
                  "%.40s%s%.40s, and the file states %s of type %s for it; state both in the file "

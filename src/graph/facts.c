@@ -113,6 +113,10 @@ bool tn_op_changes(const tn_graph *graph, tn_op_id op) {
     return rule && (rule->flags & TN_RULE_CHANGES) && tn__input(&infer, 0);
 }
 
+bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op) {
+    return graph->rules[op] && (graph->rules[op]->flags & TN_RULE_ORDERED);
+}
+
 /* The axis along which the inputs are joined: where an input is shorter than the output. */
 static uint32_t facts_join_axis(const tn_infer *infer, const tn_tensor *output) {
     for (uint32_t i = 0; i < infer->op->input_count; i++) {

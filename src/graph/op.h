@@ -75,6 +75,8 @@ enum {
                                    * bounded contents */
     TN_RULE_CHANGES = 1u << 4, /* writes into input 0 (relu_): who else reads those bytes must keep
                                 * its side of this operator, whatever order is chosen */
+    TN_RULE_ORDERED = 1u << 6, /* does more than compute its outputs (ASSIGN_VARIABLE): such
+                                * operators keep the order of the file among each other */
     TN_RULE_JOINS = 1u << 5,   /* output 0 is the inputs side by side along one axis (Concat) */
 };
 

@@ -38,6 +38,7 @@ typedef struct happens_maker {
     uint32_t *definer;         /* [tensors] the step of its newest definition, or NONE */
     uint32_t *home;            /* [tensors] the tensor whose memory it is in */
     uint32_t *writer, *reader; /* [tensors] of a home: newest writer; newest reader since */
+    uint32_t ordered;          /* newest step that does more than compute its outputs, or NONE */
     happens_edge *edges;
     happens_touch *touches;
     size_t edge_count, edge_room, touch_count, touch_room;
@@ -134,6 +135,10 @@ static bool happens_changes(const tn_graph *graph, tn_op_id id) {
 static tn_status happens_apply(happens_maker *maker, tn_op_id id, uint32_t step) {
     const tn_op *op = tn_graph_op(maker->graph, id);
     for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(happens_read(maker, op->inputs[i], step));
+    if (tn_op_is_ordered(maker->graph, id)) {
+        TN_TRY(happens_add(maker, maker->ordered, step));
+        maker->ordered = step;
+    }
     if (happens_changes(maker->graph, id)) TN_TRY(happens_write(maker, op->inputs[0], step));
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id tensor = op->outputs[k];
@@ -352,7 +357,8 @@ tn_status tn__happens_create(const tn_program *program, tn__happens_by by, tn__h
                            .graph = program->graph,
                            .context = &program->context,
                            .error = error,
-                           .made = &made};
+                           .made = &made,
+                           .ordered = HAPPENS_NONE};
     tn__arena_init(&made.arena, &program->context);
     tn_status status = happens_room(&maker) ? happens_group(&maker)
                                             : tn__no_memory(error, "the order of operators");

@@ -19,6 +19,11 @@
  * Outputs that gather one slice a turn live from the first step on. Scan  as Loop, and its inputs
  * are read a slice a turn.
  *
+ * The same for .tflite: IF, CALL and CALL_ONCE run a region once; what they pass is copied to its
+ * formal inputs when it begins. WHILE has two regions, body and condition; its outputs carry what
+ * passes between them, so they live from the first step of the first to `own`, and so do its
+ * inputs.
+ *
  * Cost: O(instructions + operands), times the depth of nested loops.
  */
 #include "program/occupancy.h"
@@ -179,6 +184,18 @@ static uint32_t lifetime_carried(const tn_op *op, const tn_block *body) {
     return 0;
 }
 
+/* Whether an output of an operator with regions has begun in an earlier one of them. */
+static bool lifetime_gathers(const occ_state *occ, tn_op_id op, tn_tensor_id tensor) {
+    if (tensor == TN_NONE || occ->latest[tensor] == OCC_NONE || !occ->is_open[tensor]) return false;
+    return occ->lives[occ->latest[tensor]].op == op;
+}
+
+/* Inputs that are read again in every turn: Scan takes slices of them, WHILE may never copy them.
+ */
+static bool lifetime_rereads(const tn_op *op) {
+    return strcmp(op->type, "Scan") == 0 || strcmp(op->domain, "tflite") == 0;
+}
+
 /* A region begins: its operator's inputs are read, a loop's formals and gathered outputs begin. */
 static tn_status lifetime_enter(lifetime_walk *walk, const tn_region *region) {
     occ_state *occ = walk->occ;
@@ -186,11 +203,11 @@ static tn_status lifetime_enter(lifetime_walk *walk, const tn_region *region) {
     const tn_block *block = tn_graph_block(occ->graph, region->block);
     for (uint32_t i = 0; i < op->input_count; i++)
         TN_TRY(lifetime_use(walk, op->inputs[i], region->op, region->first));
-    if (!region->repeats) return TN_OK;
     for (uint32_t i = 0; i < block->input_count; i++)
         TN_TRY(lifetime_begin(occ, block->inputs[i], TN_NONE, OCC_NONE, region->first));
-    for (uint32_t k = lifetime_carried(op, block); k < op->output_count; k++)
-        TN_TRY(lifetime_begin(occ, op->outputs[k], region->op, OCC_NONE, region->first));
+    for (uint32_t k = lifetime_carried(op, block); k < op->output_count && region->repeats; k++)
+        if (!lifetime_gathers(occ, region->op, op->outputs[k]))
+            TN_TRY(lifetime_begin(occ, op->outputs[k], region->op, OCC_NONE, region->first));
     return TN_OK;
 }
 
@@ -229,14 +246,14 @@ static tn_status lifetime_own(lifetime_walk *walk, tn_op_id id, uint32_t step) {
             TN_TRY(lifetime_use(walk, block->inputs[i], id, step));
         for (uint32_t i = 0; i < block->output_count; i++)
             TN_TRY(lifetime_use(walk, block->outputs[i], id, step));
-        for (uint32_t i = 0; i < op->input_count && strcmp(op->type, "Scan") == 0; i++)
+        for (uint32_t i = 0; i < op->input_count && lifetime_rereads(op); i++)
             TN_TRY(lifetime_use(walk, op->inputs[i], id, step));
     }
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id tensor = op->outputs[k];
         if (tensor == TN_NONE || occ->is_static[tensor]) continue;
         uint32_t before = occ->latest[tensor];
-        if (before != OCC_NONE && occ->is_open[tensor] && occ->lives[before].op == id) {
+        if (lifetime_gathers(occ, id, tensor)) {
             TN_TRY(lifetime_need(occ, before, step)); /* gathered since the first step */
             continue;
         }

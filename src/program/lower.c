@@ -105,7 +105,7 @@ static tn_status lower_pop(lower_state *lower) {
                         .block = frame.block,
                         .first = frame.first,
                         .last = (uint32_t)lower->program->count,
-                        .repeats = strcmp(owner->type, "If") != 0};
+                        .repeats = tn__op_repeats(owner)};
     return tn__program_add_region(lower->program, region, lower->error);
 }
 

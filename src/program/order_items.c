@@ -257,6 +257,17 @@ static tn_status items_link(tn__order_build *build) {
     return TN_OK;
 }
 
+/* Operators that do more than compute their outputs keep the order of the file. */
+static tn_status items_chain_ordered(tn__order_build *build) {
+    uint32_t last = ORDER_NONE;
+    for (uint32_t p = 0; p < build->model->count; p++) {
+        if (!tn_op_is_ordered(build->graph, build->model->ops[p])) continue;
+        if (last != ORDER_NONE) TN_TRY(tn__order_add(build, &build->edges, last, p));
+        last = p;
+    }
+    return TN_OK;
+}
+
 tn_status tn__order_edges(tn__order_build *build) {
     for (size_t i = 0; i < build->reads.count; i++) {
         const tn__order_tensor *tensor = tn__order_tensor_of(build, build->reads.data[i].b);
@@ -264,6 +275,7 @@ tn_status tn__order_edges(tn__order_build *build) {
             TN_TRY(tn__order_add(build, &build->edges, tensor->maker, build->reads.data[i].a));
     }
     TN_TRY(items_watch_writers(build));
+    TN_TRY(items_chain_ordered(build));
     tn__order_normalise(&build->edges);
     return items_link(build);
 }

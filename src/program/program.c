@@ -11,6 +11,14 @@ const char *tn_opcode_name(tn_opcode opcode) {
     return index < sizeof names / sizeof *names ? names[index] : "unknown";
 }
 
+bool tn__op_repeats(const tn_op *op) {
+    static const char *const once[] = {"CALL", "CALL_ONCE", "IF", "STABLEHLO_COMPOSITE"};
+    if (strcmp(op->domain, "tflite") != 0) return strcmp(op->type, "If") != 0;
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+        if (strcmp(op->type, once[i]) == 0) return false;
+    return true;
+}
+
 bool tn__tensor_is_static(const tn_tensor *tensor) {
     return tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT ||
            (tensor->flags & TN_TENSOR_FOLDED) != 0;

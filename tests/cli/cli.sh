@@ -197,6 +197,18 @@ expect 0 '^valid' $tenure verify "$model" --bank sram=2MiB@8GB/s --bank dram=64M
 expect 1 'fit into no bank' $tenure plan "$two" --bank a=1KiB --bank b=2KiB
 for wrong in sram sram=x a=1KiB@8 a=1KiB@8GB a=0 a=1KiB@-1GB/s; do expect 2 '' $tenure plan "$two" --bank $wrong; done
 
+# TensorFlow Lite
+lite=$source/fuzz/corpus/tflite
+for name in branches calls constants convolution loop state; do
+    expect 0 'lower bound' $tenure plan "$lite/$name.tflite" -o lite.json
+    expect 0 '^valid' $tenure verify "$lite/$name.tflite" --plan lite.json
+    expect 0 'lower bound' $tenure plan "$lite/$name.tflite" --order memory -o lite.json
+    expect 0 '^valid' $tenure verify "$lite/$name.tflite" --plan lite.json
+done
+expect 2 'CONV_2D' $tenure plan "$lite/convolution.tflite" --input-shape x=2,8,8,3
+head -c 700 "$lite/convolution.tflite" >cut.tflite
+expect 2 'cut.tflite' $tenure plan cut.tflite
+
 # what may run side by side
 branches=$source/examples/models/two_branches.onnx
 expect 0 '"dependencies_added":1,' $tenure plan "$branches" --json
@@ -293,6 +305,7 @@ expect 0 'min-cost-flow' $tenure list objects
 expect 0 'best-fit' $tenure list pools
 expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
+expect 0 'tflite' $tenure list formats
 expect 2 'no list' $tenure list tensors
 for command in plan verify replay list; do
     for option in $($tenure $command --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do

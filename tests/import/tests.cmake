@@ -22,3 +22,16 @@ if(TENURE_PYTHON_ONNX)
                    ${PROJECT_SOURCE_DIR}/../shared/data)
   set_tests_properties(import.conformance PROPERTIES SKIP_RETURN_CODE 77)
 endif()
+
+# .tflite files against a second reader of them. TENURE_NPM_MODELS: see above.
+add_executable(import_sizes import/sizes.c)
+target_link_libraries(import_sizes PRIVATE tenure_static)
+find_program(TENURE_PYTHON python3)
+if(TENURE_PYTHON)
+  add_test(NAME import.tflite_reader
+           COMMAND ${TENURE_PYTHON} ${PROJECT_SOURCE_DIR}/tests/import/tflite.py
+                   $<TARGET_FILE:import_sizes> ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite
+                   ${PROJECT_SOURCE_DIR}/../shared/data/tflite
+                   $ENV{TENURE_NPM_MODELS})
+  set_tests_properties(import.tflite_reader PROPERTIES SKIP_RETURN_CODE 77)
+endif()
