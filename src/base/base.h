@@ -124,6 +124,10 @@ bool tn__names_add(tn__names *names, const char *text, size_t length, uint32_t v
 uint32_t tn__names_find(const tn__names *names, const char *text, size_t length);
 void tn__names_set(tn__names *names, const char *text, size_t length, uint32_t value); /* exists */
 
+/* Reads a decimal int64 from the front of a stretch of text and steps over it; false: none there,
+ * or it does not fit. */
+bool tn__take_integer(const char **at, size_t *size, int64_t *value);
+
 /* --- text: a growing string; the first failure sticks and is asked once ------------------------
  */
 typedef struct tn__text {

@@ -127,3 +127,19 @@ void tn__text_xml(tn__text *text, const char *string) {
     }
     tn__text_add(text, (const char *)plain, (size_t)(at - plain));
 }
+
+bool tn__take_integer(const char **text, size_t *size, int64_t *value) {
+    bool minus = *size > 0 && **text == '-';
+    size_t at = minus ? 1 : 0, digits = 0;
+    int64_t result = 0;
+    for (; at < *size && (*text)[at] >= '0' && (*text)[at] <= '9'; at++, digits++) {
+        int64_t digit = (*text)[at] - '0';
+        if (__builtin_mul_overflow(result, 10, &result) ||
+            __builtin_add_overflow(result, minus ? -digit : digit, &result))
+            return false;
+    }
+    *text += at;
+    *size -= at;
+    *value = result;
+    return digits > 0;
+}

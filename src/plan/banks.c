@@ -53,21 +53,8 @@ typedef struct banks {
 
 /* --- bytes over time --- */
 
-static int banks_time_order(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static uint32_t banks_rank(const banks_profile *profile, int64_t time) {
-    uint32_t low = 0, high = profile->time_count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (profile->times[middle] <= time)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return tn__time_rank(profile->times, profile->time_count, time);
 }
 
 static void banks_lift(banks_profile *profile, uint32_t node, int64_t bytes) {
@@ -222,7 +209,7 @@ static void banks_times(banks *all) {
             times[count++] = body->pieces[k].last;
         }
     }
-    qsort(times, count, sizeof *times, banks_time_order);
+    qsort(times, count, sizeof *times, tn__time_order);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || times[i] != times[i - 1]) times[kept++] = times[i];
     all->profile.time_count = (uint32_t)kept;

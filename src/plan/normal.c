@@ -39,11 +39,6 @@ static int normal_piece_order(const void *a, const void *b) {
     return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-static int normal_time_order(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* From `now` on the union of the live windows holds: windows that stay are prolonged later, the
  * others are closed at `now`, new ones opened. */
 static bool normal_sweep_step(normal_sweep *sweep, int64_t now, tn_piece *fresh) {
@@ -119,7 +114,7 @@ static bool normal_sort_and_sweep(normal_sweep *sweep, const tn_piece *pieces, s
         times[2 * i] = scratch[i].first;
         times[2 * i + 1] = scratch[i].last;
     }
-    qsort(times, 2 * k, sizeof *times, normal_time_order);
+    qsort(times, 2 * k, sizeof *times, tn__time_order);
     sweep->work = normal_work(scratch, k, times);
     if (sweep->work > NORMAL_WORK_MAX) return false;
     sweep->open = scratch + k;

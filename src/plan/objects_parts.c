@@ -4,6 +4,7 @@
  * size s or more live at once. So records are added to a tree over time from the largest down;
  * whenever the fullest step gains one, that record's size is the next maximum.
  */
+#include "plan/problem.h"
 #include "plan/object.h"
 
 /* --- a heap on (last, object) --- */
@@ -116,23 +117,6 @@ typedef struct objects_slots {
     uint32_t slot_count;
 } objects_slots;
 
-static int objects_time_order(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static uint32_t objects_slot_of(const int64_t *times, uint32_t count, int64_t time) {
-    uint32_t low = 0, high = count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (times[middle] <= time)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static bool objects_slots_init(tn__arena *arena, const tn_object_record *records, uint32_t count,
                                objects_slots *slots) {
     int64_t *times = tn__arena_array(arena, 2 * (size_t)count + 1, sizeof *times);
@@ -143,13 +127,13 @@ static bool objects_slots_init(tn__arena *arena, const tn_object_record *records
         times[2 * (size_t)i] = records[i].first;
         times[2 * (size_t)i + 1] = records[i].last;
     }
-    qsort(times, 2 * (size_t)count, sizeof *times, objects_time_order);
+    qsort(times, 2 * (size_t)count, sizeof *times, tn__time_order);
     uint32_t distinct = 0;
     for (size_t i = 0; i < 2 * (size_t)count; i++)
         if (i == 0 || times[i] != times[i - 1]) times[distinct++] = times[i];
     for (uint32_t i = 0; i < count; i++) {
-        slots->first[i] = objects_slot_of(times, distinct, records[i].first);
-        slots->last[i] = objects_slot_of(times, distinct, records[i].last);
+        slots->first[i] = tn__time_rank(times, distinct, records[i].first);
+        slots->last[i] = tn__time_rank(times, distinct, records[i].last);
     }
     slots->slot_count = distinct;
     return true;

@@ -83,3 +83,21 @@ tn_status tn__peers_stack(tn_run *run, const uint32_t *object, uint32_t object_c
     TN_TRY(tn__run_work(run, n));
     return tn__run_keep(run);
 }
+
+static uint64_t peers_top(const tn_hole *holes, uint32_t count) { return holes[count - 1].first; }
+
+tn_status tn__peers_pile(tn_run *run, bool by_size) {
+    uint32_t count;
+    tn__peers_key *keys = tn__peers_keys(run, &count);
+    uint64_t *degree = tn__run_scratch(run, tn__run_count(run), sizeof *degree);
+    if (keys == NULL || degree == NULL || !tn__peers_degrees(run, degree)) return TN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t id = keys[i].id;
+        uint64_t size = tn__run_bodies(run)[id].size;
+        keys[i] =
+            (tn__peers_key){{by_size ? size : degree[id], by_size ? degree[id] : size, id}, id};
+    }
+    const uint32_t *order = tn__peers_order(run, keys, count);
+    if (order == NULL) return TN_E_NO_MEMORY;
+    return tn__run_greedy(run, order, count, peers_top);
+}

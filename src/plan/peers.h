@@ -28,6 +28,10 @@ static inline bool tn__peers_meet(const tn_run_body *a, const tn_run_body *b) {
 /* degree[body]: how many others it meets. O(n); false when memory is out. */
 bool tn__peers_degrees(tn_run *run, uint64_t *degree);
 
+/* Places each body on top of all that it meets, the largest first (`by_size`; of equals who meets
+ * more) or who meets most first (of equals the larger); then the later body. */
+tn_status tn__peers_pile(tn_run *run, bool by_size);
+
 /* Keeps the placement that lays objects end to end, `object[body]` being below object_count;
  * larger alignments first, so that no gaps arise between them. */
 tn_status tn__peers_stack(tn_run *run, const uint32_t *object, uint32_t object_count);

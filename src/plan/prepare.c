@@ -5,22 +5,11 @@
  */
 #include "plan/run.h"
 
-static int prepare_time_order(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
+/* The rank of a time that is one of them. */
 static uint32_t prepare_rank(const int64_t *times, uint32_t count, int64_t time) {
-    uint32_t low = 0, high = count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (times[middle] <= time)
-            low = middle;
-        else
-            high = middle;
-    }
-    tn_assert(times[low] == time);
-    return low;
+    uint32_t rank = tn__time_rank(times, count, time);
+    tn_assert(times[rank] == time);
+    return rank;
 }
 
 void tn__prepared_release(tn__prepared *p) {
@@ -65,7 +54,7 @@ static tn_status prepare_gather(tn__prepared *p, tn_bank_id which, tn_error *err
             p->times[times++] = body->pieces[k].last;
         }
     }
-    qsort(p->times, times, sizeof *p->times, prepare_time_order);
+    qsort(p->times, times, sizeof *p->times, tn__time_order);
     for (size_t i = 0; i < times; i++)
         if (i == 0 || p->times[i] != p->times[i - 1]) p->times[p->time_count++] = p->times[i];
     return TN_OK;

@@ -367,3 +367,20 @@ uint64_t tn_problem_naive(const tn_problem *problem) {
     }
     return sum;
 }
+
+int tn__time_order(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+uint32_t tn__time_rank(const int64_t *times, uint32_t count, int64_t time) {
+    uint32_t low = 0, high = count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (times[middle] <= time)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -78,4 +78,9 @@ tn_status tn__layout_create(const tn_problem *problem, tn_layout *layout, tn_err
 void tn__layout_add_traffic(const tn_problem *problem, tn_layout *layout); /* from its banks */
 bool tn__has_choice(const tn_problem *problem); /* bodies may choose between banks */
 
+/* qsort's compare of int64_t times. */
+int tn__time_order(const void *a, const void *b);
+/* Index of the latest of the sorted `times` [count] that is not after `time`; 0 if all are. */
+uint32_t tn__time_rank(const int64_t *times, uint32_t count, int64_t time);
+
 #endif

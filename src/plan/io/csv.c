@@ -170,21 +170,8 @@ static tn_status csv_header(csv_reader *reader) {
 
 /* --- numbers --- */
 
-/* Reads a decimal int64 from the front of `text` and steps over it. */
 static bool csv_integer(csv_text *text, int64_t *value) {
-    bool minus = text->size > 0 && text->at[0] == '-';
-    size_t at = minus ? 1 : 0, digits = 0;
-    int64_t result = 0;
-    for (; at < text->size && text->at[at] >= '0' && text->at[at] <= '9'; at++, digits++) {
-        int64_t digit = text->at[at] - '0';
-        if (__builtin_mul_overflow(result, 10, &result) ||
-            __builtin_add_overflow(result, minus ? -digit : digit, &result))
-            return false;
-    }
-    text->at += at;
-    text->size -= at;
-    *value = result;
-    return digits > 0;
+    return tn__take_integer(&text->at, &text->size, value);
 }
 
 static bool csv_skip(csv_text *text, char c) {
