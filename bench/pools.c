@@ -68,17 +68,28 @@ static void bench_free(bench_trace *trace, uint32_t block) {
     trace->events[trace->count - 1] = (tn_pool_event){.block = block, .frees = true};
 }
 
-/* A step of a network of 120 layers: weights and momentum stay, activations wait for their
- * gradients, scratch memory comes and goes. `scale` in 1/16: how long this batch is. */
-static void bench_training_step(bench_trace *trace, const uint64_t *sizes, uint64_t scale) {
-    enum { LAYERS = 120 };
+enum { LAYERS = 120 };
+
+/* The bytes of a layer for a batch of length `scale` / 16: every third layer grows with its square,
+ * as attention does. */
+static uint64_t bench_layer(const uint64_t *sizes, uint32_t layer, uint64_t scale) {
+    return layer % 3 == 0 ? sizes[layer] * scale * scale / 256 : sizes[layer] * scale / 16;
+}
+
+/* A step: activations wait for their gradients, scratch memory comes and goes. The next batch is
+ * read half way through and lives on into the next step, so that steps do not begin in an empty
+ * range, and what is left over from one length meets the requests of another. */
+static void bench_training_step(bench_trace *trace, const uint64_t *sizes, uint64_t scale,
+                                uint64_t next_scale, uint32_t *input) {
     uint32_t activations[LAYERS], delta = UINT32_MAX;
     for (uint32_t l = 0; l < LAYERS; l++) {
-        activations[l] = bench_alloc(trace, sizes[l] * scale / 16, 0);
-        if (l % 2 == 0) bench_free(trace, bench_alloc(trace, sizes[l] * scale / 32 + 64, 0));
+        activations[l] = bench_alloc(trace, bench_layer(sizes, l, scale), 0);
+        if (l % 2 == 0)
+            bench_free(trace, bench_alloc(trace, bench_layer(sizes, l, scale) / 2 + 64, 0));
     }
+    uint32_t prefetched = bench_alloc(trace, (next_scale << 20) / 16, 0);
     for (uint32_t l = LAYERS; l-- > 0;) {
-        uint32_t next = bench_alloc(trace, sizes[l] * scale / 16, 0);
+        uint32_t next = bench_alloc(trace, bench_layer(sizes, l, scale), 0);
         uint32_t gradient = bench_alloc(trace, sizes[LAYERS + l], 0);
         bench_free(trace, activations[l]);
         if (delta != UINT32_MAX) bench_free(trace, delta);
@@ -86,17 +97,23 @@ static void bench_training_step(bench_trace *trace, const uint64_t *sizes, uint6
         bench_free(trace, gradient);
     }
     bench_free(trace, delta);
+    bench_free(trace, *input);
+    *input = prefetched;
 }
 
 static void bench_training(bench_trace *trace, bool varies) {
     tn__random random = {.state = 7};
-    uint64_t sizes[240];
-    for (uint32_t l = 0; l < 240; l++) {
+    uint64_t sizes[2 * LAYERS], scale = 16;
+    for (uint32_t l = 0; l < 2 * LAYERS; l++) {
         sizes[l] = 512 + tn__random_below(&random, 1ull << (10 + tn__random_below(&random, 13)));
-        if (l >= 120) bench_alloc(trace, sizes[l], TN_POOL_LONG_LIVED);
+        if (l >= LAYERS) bench_alloc(trace, sizes[l], TN_POOL_LONG_LIVED);
     }
-    while (trace->count < EVENTS)
-        bench_training_step(trace, sizes, varies ? 4 + tn__random_below(&random, 13) : 16);
+    uint32_t input = bench_alloc(trace, 1 << 20, 0);
+    while (trace->count < EVENTS) {
+        uint64_t next = varies ? 4 + tn__random_below(&random, 13) : 16;
+        bench_training_step(trace, sizes, scale, next, &input);
+        scale = next;
+    }
 }
 
 static void bench_random(bench_trace *trace) {
