@@ -4,8 +4,8 @@
  * size s or more live at once. So records are added to a tree over time from the largest down;
  * whenever the fullest step gains one, that record's size is the next maximum.
  */
-#include "plan/problem.h"
 #include "plan/object.h"
+#include "plan/problem.h"
 
 /* --- a heap on (last, object) --- */
 
