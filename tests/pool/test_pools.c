@@ -516,6 +516,36 @@ static void best_fit_takes_the_smallest_hole_that_is_enough(void **state) {
     tn_pool_destroy(pool);
 }
 
+static void best_fit_finds_a_hole_for_a_large_alignment(void **state) {
+    (void)state;
+    tn_pool *pool = pool_of("best-fit", 0);
+    tn_allocation block;
+    got(pool, 64, 0, 0);
+    tn_allocation small = got(pool, 64, 0, 0); /* the tightest, off the alignment */
+    got(pool, 64, 0, 0);
+    tn_allocation wide = got(pool, 64 * 9, 0, 0);
+    got(pool, 64, 0, 0);
+    assert_ok(tn_pool_free(pool, small.id, &failure));
+    assert_ok(tn_pool_free(pool, wide.id, &failure));
+    assert_ok(
+        tn_pool_alloc(pool, &(tn_pool_request){.size = 64, .alignment = 512}, &block, &failure));
+    assert_int_equal(block.offset, 512);
+    assert_int_equal(reserved(pool), 64 * 13);
+    tn_pool_destroy(pool);
+}
+
+static void an_id_is_dead_when_its_place_is_used_again(void **state) {
+    (void)state;
+    tn_pool *pool = pool_of("best-fit", 64); /* room for one block: always the same record */
+    tn_allocation first = got(pool, 64, 0, 0);
+    assert_ok(tn_pool_free(pool, first.id, &failure));
+    tn_allocation second = got(pool, 64, 0, 0);
+    assert_int_equal((uint32_t)first.id, (uint32_t)second.id);
+    assert_int_equal(tn_pool_free(pool, first.id, &failure), TN_E_INVALID);
+    assert_ok(tn_pool_free(pool, second.id, &failure));
+    tn_pool_destroy(pool);
+}
+
 static void two_ended_keeps_long_and_short_lives_apart(void **state) {
     (void)state;
     tn_pool *pool = pool_of("two-ended", 6400);
@@ -531,6 +561,30 @@ static void two_ended_keeps_long_and_short_lives_apart(void **state) {
     assert_int_equal(got(pool, 60, 0, TN_POOL_LONG_LIVED).offset, 768);
     assert_int_equal(got(pool, 60, 0, 0).offset, 6336);
     tn_pool_destroy(pool);
+}
+
+/* The ends touch: what is freed at the border, on either side, is the middle again. */
+static void two_ended_finds_its_middle_again_when_it_was_full(void **state) {
+    (void)state;
+    for (unsigned last = 0; last < 2; last++) {        /* who takes the rest */
+        for (unsigned order = 0; order < 2; order++) { /* who gives back first */
+            tn_pool *pool = pool_of("two-ended", 640);
+            tn_allocation ends[2];
+            ends[0] = got(pool, last == 0 ? 448 : 192, 0, TN_POOL_LONG_LIVED);
+            ends[1] = got(pool, last == 0 ? 192 : 448, 0, 0);
+            assert_int_equal(reserved(pool), 640);
+            assert_ok(tn_pool_free(pool, ends[order].id, &failure));
+            assert_int_equal(reserved(pool), ends[1 - order].size);
+            assert_int_equal(got(pool, 64, 0, order == 0 ? TN_POOL_LONG_LIVED : 0).offset,
+                             order == 0 ? 0 : 576);
+            assert_ok(tn_pool_free(pool, ends[1 - order].id, &failure));
+            assert_int_equal(reserved(pool), 64);
+            got(pool, 576, 0, 0);
+            assert_int_equal(reserved(pool), 640);
+            assert_null(tn__pool_check(pool));
+            tn_pool_destroy(pool);
+        }
+    }
 }
 
 static void bfc_regions_double_and_near_fits_are_not_cut(void **state) {
@@ -748,7 +802,10 @@ int main(int count, char **arguments) {
         cmocka_unit_test(a_full_pool_names_the_holders),
         cmocka_unit_test(wrong_requests_are_refused),
         cmocka_unit_test(best_fit_takes_the_smallest_hole_that_is_enough),
+        cmocka_unit_test(best_fit_finds_a_hole_for_a_large_alignment),
+        cmocka_unit_test(an_id_is_dead_when_its_place_is_used_again),
         cmocka_unit_test(two_ended_keeps_long_and_short_lives_apart),
+        cmocka_unit_test(two_ended_finds_its_middle_again_when_it_was_full),
         cmocka_unit_test(bfc_regions_double_and_near_fits_are_not_cut),
         cmocka_unit_test(caching_keeps_segments_by_stream_and_size),
         cmocka_unit_test(caching_empties_itself_before_it_fails),
