@@ -68,6 +68,30 @@ TN_API TN_CHECKED tn_status tn_graph_load_memory(const char *name, const void *b
                                                  const tn_import_options *options, tn_graph **graph,
                                                  tn_error *error);
 
+/* --- plans inside .tflite files: the metadata "OfflineMemoryAllocation" of TensorFlow Lite Micro
+ */
+
+/* Reads the plan of the model at `path`, from which `graph` was loaded with the same `options`.
+ *
+ * offsets  out, [tensors of graph], bytes from the start of the arena; TN_SIZE_UNKNOWN where the
+ *          plan leaves the tensor to the run time, as constants
+ * Errors: E_UNKNOWN (no plan in the model), E_INVALID (a plan of another size or with a negative
+ * offset; `graph` is of another model), and those of tn_graph_load. */
+TN_API TN_CHECKED tn_status tn_tflite_read_plan(const char *path, const tn_import_options *options,
+                                                const tn_graph *graph, uint64_t *offsets,
+                                                tn_error *error);
+
+/* Writes the model at `path` with this plan to `output`: what was in the file stays byte for byte,
+ * behind a new head. A plan that was there is replaced. The file appears whole or not at all.
+ *
+ * offsets  [tensors of graph], multiples of 16; TN_SIZE_UNKNOWN: left to the run time
+ * Errors: E_UNSUPPORTED (offsets that the format cannot say: no multiple of 16, above 2^31 - 1, two
+ * for a tensor whose subgraph several operators run; models above 2 GiB or of a later schema), and
+ * those of tn_tflite_read_plan. */
+TN_API TN_CHECKED tn_status tn_tflite_write_plan(const char *path, const tn_import_options *options,
+                                                 const tn_graph *graph, const uint64_t *offsets,
+                                                 const char *output, tn_error *error);
+
 /* Whether a model format claims the file, by suffix; false for problem files. */
 TN_API bool tn_import_recognises(const char *path);
 

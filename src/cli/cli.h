@@ -81,6 +81,13 @@ void cli_input_release(cli_input *input);
 void cli_stage(cli_input *input, const char *name, double seconds);
 double cli_clock(void);
 
+#define CLI_TFLITE_ALIGNMENT 16u /* of plans inside .tflite models, by default */
+
+/* tflite.c: the input, a .tflite model, with the plan inside. Errors: E_UNSUPPORTED for what the
+ * format cannot say (another order of operators, banks, offsets that are no multiples of 16). */
+tn_status cli_write_tflite(const cli_input *input, const tn_layout *layout, const char *path,
+                           tn_error *error);
+
 /* The order that a .json plan lists in its steps, for free(); *steps NULL when it lists none. */
 tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn_error *error);
 

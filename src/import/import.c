@@ -215,8 +215,8 @@ static void import_options(const tn_import_options *from, tn_import_options *opt
     options->struct_size = sizeof *options;
 }
 
-tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
-                               const tn_import_options *given, tn_graph **graph, tn_error *error) {
+tn_status tn__import(const char *name, tn__span file, const tn_import_options *given,
+                     tn__import_met *met, void *self, tn_graph **graph, tn_error *error) {
     tn_import_options options;
     import_options(given, &options);
     tn_context context = tn__context(options.context);
@@ -224,8 +224,10 @@ tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
     tn_importer importer = {.options = &options,
                             .context = &context,
                             .name = short_name,
-                            .bytes = bytes,
-                            .size = size,
+                            .bytes = file.bytes,
+                            .size = file.size,
+                            .met = met,
+                            .met_self = self,
                             .dims = {.context = &context},
                             .error = error};
     importer.shape_used = tn__alloc_array(&context, options.input_shape_count + 1u, sizeof(bool));
@@ -243,6 +245,12 @@ tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
     tn__free(&context, importer.shape_used, (options.input_shape_count + 1u) * sizeof(bool));
     tn__free(&context, importer.parameter_used, (options.parameter_count + 1u) * sizeof(bool));
     return status;
+}
+
+tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
+                               const tn_import_options *options, tn_graph **graph,
+                               tn_error *error) {
+    return tn__import(name, (tn__span){bytes, size}, options, NULL, NULL, graph, error);
 }
 
 #define IMPORT_LARGE ((size_t)4 << 20)

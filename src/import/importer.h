@@ -14,6 +14,10 @@
 #include "import/dims.h"
 #include "import/wire.h"
 
+/* Told which tensor of the graph a tensor of the file became; several where a subgraph is run by
+ * several operators. False: out of memory. */
+typedef bool tn__import_met(void *self, uint32_t subgraph, uint32_t index, tn_tensor_id id);
+
 typedef struct tn_importer {
     const tn_import_options *options; /* complete, of this version's size */
     const tn_context *context;        /* complete */
@@ -23,6 +27,8 @@ typedef struct tn_importer {
     tn_graph *graph;
     bool *shape_used, *parameter_used; /* [input_shape_count], [parameter_count]: met an input */
     tn__dims dims;                     /* values of symbolic dimensions, and what is missing */
+    tn__import_met *met;               /* NULL: nobody asks */
+    void *met_self;
     tn_error *error;
 } tn_importer;
 
@@ -33,6 +39,10 @@ typedef struct tn_import_format {
     bool (*probe)(const uint8_t *bytes, size_t size); /* by content alone */
     tn_status (*read)(tn_importer *importer);
 } tn_import_format;
+
+/* tn_graph_load_memory, telling `met`. */
+tn_status tn__import(const char *name, tn__span file, const tn_import_options *options,
+                     tn__import_met *met, void *self, tn_graph **graph, tn_error *error);
 
 /* The shape that --input-shape gives to this input, or NULL; it counts as asked for. */
 const tn_input_shape *tn__import_shape(tn_importer *importer, tn__span name);

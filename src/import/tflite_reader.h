@@ -3,6 +3,7 @@
  *   formats/tflite.c  the model: verification, versions, operator codes, subgraphs in a queue
  *   tflite_graph.c    a subgraph: roles of its tensors, its operators, the blocks that they own
  *   tflite_tensor.c   a tensor: type, shape, contents
+ *   tflite_plan.c     offline plans inside of files, read and written
  *   tflite_schema.c   field numbers, names of operators
  *   flat.c            the wire format
  */
@@ -19,7 +20,8 @@ const char *tn__tflite_operator(uint32_t builtin); /* NULL: of a later version *
 
 /* clang-format off */
 enum { TFLITE_MODEL_VERSION = 0, TFLITE_MODEL_CODES = 1, TFLITE_MODEL_SUBGRAPHS = 2,
-       TFLITE_MODEL_BUFFERS = 4 };
+       TFLITE_MODEL_BUFFERS = 4, TFLITE_MODEL_METADATA = 6, TFLITE_MODEL_KNOWN = 8 };
+enum { TFLITE_METADATA_NAME = 0, TFLITE_METADATA_BUFFER = 1 };
 enum { TFLITE_CODE_OLD = 0, TFLITE_CODE_CUSTOM = 1, TFLITE_CODE_VERSION = 2,
        TFLITE_CODE_BUILTIN = 3 };
 enum { TFLITE_GRAPH_TENSORS = 0, TFLITE_GRAPH_INPUTS = 1, TFLITE_GRAPH_OUTPUTS = 2,
@@ -28,7 +30,7 @@ enum { TFLITE_TENSOR_SHAPE = 0, TFLITE_TENSOR_TYPE = 1, TFLITE_TENSOR_BUFFER = 2
        TFLITE_TENSOR_NAME = 3, TFLITE_TENSOR_VARIABLE = 5, TFLITE_TENSOR_SPARSITY = 6,
        TFLITE_TENSOR_SIGNATURE = 7, TFLITE_TENSOR_HAS_RANK = 8, TFLITE_TENSOR_EXTERNAL = 10 };
 enum { TFLITE_OP_CODE = 0, TFLITE_OP_INPUTS = 1, TFLITE_OP_OUTPUTS = 2, TFLITE_OP_OPTIONS_TYPE = 3,
-       TFLITE_OP_OPTIONS = 4, TFLITE_OP_OPTIONS2_TYPE = 11, TFLITE_OP_OPTIONS2 = 12 };
+       TFLITE_OP_OPTIONS = 4, TFLITE_OP_LARGE = 9, TFLITE_OP_OPTIONS2_TYPE = 11, TFLITE_OP_OPTIONS2 = 12 };
 enum { TFLITE_BUFFER_DATA = 0, TFLITE_BUFFER_OFFSET = 1, TFLITE_BUFFER_SIZE = 2 };
 /* clang-format on */
 

@@ -209,6 +209,9 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
     const char *kept = tn_graph_tensor(importer->graph, reader->ids[index])->name;
     if (!tn__names_add(&reader->names, kept, strlen(kept), reader->ids[index], NULL))
         return tn__tflite_no_memory(reader);
+    if (importer->met &&
+        !importer->met(importer->met_self, block->subgraph, index, reader->ids[index]))
+        return tn__tflite_no_memory(reader);
     return TN_OK;
 }
 

@@ -63,8 +63,8 @@ static tn_status lower_push(lower_state *lower, tn_block_id block, tn_op_id owne
     uint32_t count = tn_graph_block(lower->program->graph, block)->op_count;
     if (!tn__reserve(context, &lower->frames, &lower->frame_room, lower->frame_count + 1,
                      sizeof *lower->frames) ||
-        !tn__reserve(context, &lower->order, &lower->order_room, lower->order_count + count,
-                     sizeof *lower->order))
+        !tn__reserve(context, &lower->order, &lower->order_room, lower->order_count + count + 1,
+                     sizeof *lower->order)) /* one more: an empty block has an address too */
         return tn__no_memory(lower->error, "lowering");
     lower->frames[lower->frame_count++] = (lower_frame){.block = block,
                                                         .owner = owner,

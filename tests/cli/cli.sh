@@ -206,6 +206,12 @@ for name in branches calls constants convolution loop state; do
     expect 0 '^valid' $tenure verify "$lite/$name.tflite" --plan lite.json
 done
 expect 2 'CONV_2D' $tenure plan "$lite/convolution.tflite" --input-shape x=2,8,8,3
+expect 0 'wrote planned.tflite' $tenure plan "$lite/loop.tflite" -o planned.tflite
+expect 0 '^valid' $tenure verify planned.tflite
+expect 2 'no plan inside' $tenure verify "$lite/loop.tflite"
+expect 2 'no .tflite model' $tenure plan buffers.csv -o planned.tflite
+expect 2 'no offsets' $tenure plan buffers.csv --form objects -o planned.tflite
+expect 2 'one arena' $tenure plan "$lite/loop.tflite" --bank a=1KiB --bank b=64KiB -o planned.tflite
 head -c 700 "$lite/convolution.tflite" >cut.tflite
 expect 2 'cut.tflite' $tenure plan cut.tflite
 

@@ -7,4 +7,12 @@ if(TARGET tenure_command)
   add_test(NAME cli.fuse COMMAND ${CMAKE_CURRENT_LIST_DIR}/fuse.sh $<TARGET_FILE:tenure_command>
            ${PROJECT_SOURCE_DIR}/../shared/data)
   set_tests_properties(cli.models cli.orders cli.fuse PROPERTIES SKIP_RETURN_CODE 77)
+  find_program(TENURE_PYTHON python3)
+  if(TENURE_PYTHON)
+    add_test(NAME cli.planned
+             COMMAND ${TENURE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/planned.py $<TARGET_FILE:tenure_command>
+                     ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite ${PROJECT_SOURCE_DIR}/../shared/data/tflite
+                     $ENV{TENURE_NPM_MODELS})
+    set_tests_properties(cli.planned PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
 endif()

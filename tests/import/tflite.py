@@ -76,6 +76,7 @@ class Model:
         self.codes = [max(c.number(0, "b"), c.number(3, "i")) for c in root.tables(1)]
         self.graphs = root.tables(2)
         self.buffers = root.tables(4)
+        self.metadata = root.tables(6)
         self.tensors, self.ops, self.taken = [], [], set()
         queue, block = [(0, "")], 0
         while queue:
@@ -159,4 +160,5 @@ def main():
     return 77 if not paths else 1 if bad else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
+
 #define PLAN_OUTPUTS_MAX 16u
 #define PLAN_HOLDERS 5u
 
@@ -36,7 +38,7 @@ enum {
     X(PLAN_WORK, "work-limit", "N", "stop after N units of work: repeatable (no limit)")           \
     X(PLAN_EXPLAIN, "explain", NULL,                                                               \
       "first tell, step by step, how memory tags would serve the model")                           \
-    X('o', "output", "FILE", "write the plan: .json .csv .html .svg; may be repeated")             \
+    X('o', "output", "FILE", "write the plan: .json .csv .html .svg .tflite; may be repeated")     \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct plan_arguments {
@@ -52,13 +54,14 @@ static const struct argp_option plan_options[] = {PLAN_OPTIONS(CLI_OPTION){0}};
 /* Refuses a suffix that no format has, before any work is done. */
 static void plan_add_output(struct argp_state *state, plan_arguments *arguments, const char *path) {
     size_t length = strlen(path);
-    bool known = false;
+    bool known = tn__has_suffix(path, ".tflite");
     for (uint32_t i = 0; i < tn_report_format_count() && !known; i++) {
         const char *suffix = tn_report_format_suffix(i);
         size_t end = strlen(suffix);
         known = end > 0 && length >= end && strcasecmp(path + length - end, suffix) == 0;
     }
-    if (!known) argp_error(state, "-o: no format for '%s'; there are .json .csv .html .svg", path);
+    if (!known)
+        argp_error(state, "-o: no format for '%s'; there are .json .csv .html .svg .tflite", path);
     if (arguments->output_count == PLAN_OUTPUTS_MAX) argp_error(state, "-o: more than 16 files");
     arguments->outputs[arguments->output_count++] = path;
 }
@@ -114,6 +117,12 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         if (arguments->input.path == NULL) argp_error(state, "which model or problem?");
         if (arguments->explain && (arguments->json || arguments->objects))
             argp_error(state, "--explain tells a story in text; leave --json and --form out");
+        for (uint32_t i = 0; i < arguments->output_count; i++) {
+            if (!tn__has_suffix(arguments->outputs[i], ".tflite")) continue;
+            if (arguments->objects)
+                argp_error(state, "-o %s: shared objects have no offsets", arguments->outputs[i]);
+            if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;
+        }
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -121,7 +130,8 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
 }
 
 static const char plan_doc[] =
-    "Plans the memory of INPUT, a model (.onnx) or a problem (.csv, .json), proves the plan and "
+    "Plans the memory of INPUT, a model (.onnx, .tflite) or a problem (.csv, .json), proves the "
+    "plan and "
     "prints what it costs with and without reuse.\v"
     "Examples:\n"
     "  tenure plan resnet50.onnx -o plan.html\n"
@@ -186,7 +196,9 @@ static tn_status plan_report(plan_arguments *arguments, const tn_layout *layout,
                         .stages = input->stages};
     double start = cli_clock();
     for (uint32_t i = 0; i < arguments->output_count; i++) {
-        tn_status status = tn_report_write(&report, arguments->outputs[i], error);
+        bool inside = tn__has_suffix(arguments->outputs[i], ".tflite");
+        tn_status status = inside ? cli_write_tflite(input, layout, arguments->outputs[i], error)
+                                  : tn_report_write(&report, arguments->outputs[i], error);
         if (status != TN_OK) return status;
     }
     if (arguments->output_count > 0) cli_stage(input, "write", cli_clock() - start);

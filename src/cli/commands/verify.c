@@ -19,7 +19,8 @@
 enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_JSON };
 
 #define VERIFY_OPTIONS(X)                                                                          \
-    X(VERIFY_PLAN, "plan", "FILE", "the plan: .csv with offsets or .json (required)")              \
+    X(VERIFY_PLAN, "plan", "FILE",                                                                 \
+      "the plan: .csv with offsets or .json (the one inside a .tflite model)")                     \
     X(VERIFY_FORM, "form", "FORM",                                                                 \
       "offsets, or objects: the plan is a .csv with objects (offsets)")                            \
     X(VERIFY_JSON, "json", NULL, "print one JSON object instead of a sentence")
@@ -64,7 +65,9 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (arguments->input.path == NULL) argp_error(state, "which model or problem?");
-        if (arguments->plan_path == NULL) argp_error(state, "which plan? give --plan FILE");
+        if (arguments->plan_path == NULL &&
+            (arguments->objects || !tn__has_suffix(arguments->input.path, ".tflite")))
+            argp_error(state, "which plan? give --plan FILE");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -134,9 +137,20 @@ static tn_status verify_match_bodies(verify_arguments *arguments) {
 
 /* --- models: rows name tensors --- */
 
+/* The plan inside the model: an offset for each tensor, without rows. */
+static tn_status verify_claim_inside(verify_arguments *arguments) {
+    const cli_input *input = &arguments->input;
+    size_t tensors = (size_t)tn_graph_tensor_count(input->graph) + 1;
+    arguments->claimed = calloc(tensors, sizeof *arguments->claimed);
+    if (arguments->claimed == NULL) return tn__no_memory(arguments->error, "claims");
+    return tn_tflite_read_plan(input->path, &input->import, input->graph, arguments->claimed,
+                               arguments->error);
+}
+
 static tn_status verify_claim(verify_arguments *arguments) {
     const tn_graph *graph = arguments->input.graph;
     uint32_t tensors = tn_graph_tensor_count(graph), known = 0;
+    if (arguments->plan_path == NULL) return verify_claim_inside(arguments);
     arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
     uint8_t *seen = calloc((size_t)tn_problem_count(arguments->plan) + 1, 1);
     tn_status status = TN_OK;
@@ -179,13 +193,14 @@ static tn_status verify_place(verify_arguments *arguments) {
         if (claim == TN_SIZE_UNKNOWN || life->whole) continue;
         const char *name = tn_graph_tensor(input->graph, life->tensor)->name;
         uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
-        TN_TRY(verify_check_size(arguments, name, row, life->bytes));
+        if (row != TN__NAMES_NONE) TN_TRY(verify_check_size(arguments, name, row, life->bytes));
         if (claim < life->delta || (*offset != TN_SIZE_UNKNOWN && *offset != claim - life->delta))
             TN_FAIL(arguments->error, TN_E_CONFLICT,
                     "'%.80s' is an alias of '%.80s', but the plan puts it elsewhere, at %" PRIu64,
                     name, tn_problem_body(input->problem, life->body)->name, claim);
         *offset = claim - life->delta;
-        if (tn_problem_body(input->problem, life->body)->flags & TN_BODY_ANY_BANK)
+        if (row != TN__NAMES_NONE &&
+            (tn_problem_body(input->problem, life->body)->flags & TN_BODY_ANY_BANK))
             arguments->banks[life->body] = tn_problem_body(arguments->plan, row)->bank;
     }
     for (tn_body_id id = 0; id < arguments->body_count; id++)
@@ -197,9 +212,11 @@ static tn_status verify_place(verify_arguments *arguments) {
 
 static tn_status verify_load(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
-    TN_TRY(verify_read_plan(arguments));
+    if (arguments->plan_path != NULL) TN_TRY(verify_read_plan(arguments));
+    if (arguments->plan_path == NULL && input->alignment == 0)
+        input->alignment = CLI_TFLITE_ALIGNMENT;
     if (cli_input_is_model(input)) {
-        if (input->order == NULL)
+        if (input->order == NULL && arguments->plan_path != NULL)
             TN_TRY(cli_read_steps(arguments->plan_path, &arguments->steps, &input->sequence_count,
                                   arguments->error));
         input->sequence = arguments->steps;
@@ -237,7 +254,8 @@ static void verify_print_json(const verify_arguments *arguments, tn_status statu
     tn__text_put(&text, "{\"format\": \"tenure-verify\", \"version\": 1, \"input\": ");
     tn__text_json(&text, arguments->input.path);
     tn__text_put(&text, ", \"plan\": ");
-    tn__text_json(&text, arguments->plan_path);
+    tn__text_json(&text,
+                  arguments->plan_path != NULL ? arguments->plan_path : arguments->input.path);
     tn__text_printf(&text, ", \"valid\": %s, \"conflict\": ", status == TN_OK ? "true" : "false");
     if (status == TN_OK)
         tn__text_put(&text, "null");
@@ -269,11 +287,12 @@ static int verify_print(const verify_arguments *arguments, tn_status status,
 }
 
 static const char verify_doc[] =
-    "Checks a plan, ours or another tool's, against INPUT, a model (.onnx) or a problem (.csv, "
-    ".json), and names the first conflict: both buffers, the bytes, the step.\v"
+    "Checks a plan, ours or another tool's, against INPUT, a model (.onnx, .tflite) or a problem "
+    "(.csv, .json), and names the first conflict: both buffers, the bytes, the step.\v"
     "Examples:\n"
     "  tenure verify resnet50.onnx --plan plan.json\n"
     "  tenure verify buffers.csv --plan theirs.csv\n"
+    "  tenure verify planned.tflite\n"
     "  tenure verify textures.csv --form objects --plan objects.csv\n\n"
     "Exit status: 0 valid, 1 not valid, 2 bad usage or input, 4 internal error.";
 
@@ -291,7 +310,7 @@ static int verify_run(int count, char **words) {
     static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
                                                  {0}};
     static const struct argp parser = {
-        verify_options, verify_parse, "INPUT --plan FILE", verify_doc, children, 0, 0};
+        verify_options, verify_parse, "INPUT [--plan FILE]", verify_doc, children, 0, 0};
     tn_context context = cli_context();
     tn_error error = {0};
     tn_layout layout = {0};

@@ -1,0 +1,406 @@
+/* tflite_plan.c - offline plans inside .tflite files, read and written.
+ *
+ * A plan is a metadata entry "OfflineMemoryAllocation" whose buffer holds int32 numbers: version,
+ * number of subgraphs, number of tensors n, and an offset for each tensor of all subgraphs in the
+ * order of the file, -1 where the run time decides (constants too). Versions and subgraphs are
+ * written as they should be and not looked at, as the run time does not; n must be right.
+ *
+ * Writing. Offsets of a FlatBuffer lead forward only, so the new objects go in front: a new head,
+ * root table, list of buffers and list of metadata lead into the old file, which follows byte for
+ * byte, its old head and root being dead. It moves by a multiple of 16, so every alignment holds.
+ *
+ *     | root offset, TFL3 | Model | [buffers] | [metadata] | Metadata, name | Buffer, plan | old
+ * file |
+ *
+ * Which tensor of the file is which of the graph is found by reading the model again: with the same
+ * options that gives the same graph.
+ * Cost: O(file). Source: tflite-micro's micro_allocation_info.cc and memory_management.md.
+ */
+#include "import/tflite_reader.h"
+
+#define PLAN_NAME "OfflineMemoryAllocation"
+#define PLAN_HEAD 3u /* numbers before the offsets */
+#define PLAN_ALIGNMENT 16u
+
+typedef struct plan_place {
+    uint64_t tensor; /* of all subgraphs in a row */
+    tn_tensor_id id;
+} plan_place;
+
+typedef struct plan_file {
+    tn_context context;
+    tn__file file;
+    tn__span bytes;
+    tn__flat_table model;
+    tn__flat_vector subgraphs, buffers, metadata;
+    uint64_t *first; /* [subgraphs + 1] number of its first tensor */
+    plan_place *places;
+    size_t place_count, place_room;
+    tn_error *error;
+} plan_file;
+
+static void plan_close(plan_file *plan) {
+    size_t subgraphs = (size_t)plan->subgraphs.count + 1;
+    tn__free(&plan->context, plan->first, plan->first ? subgraphs * sizeof *plan->first : 0);
+    tn__free(&plan->context, plan->places, plan->place_room * sizeof *plan->places);
+    tn__file_unmap(&plan->file);
+}
+
+/* --- which tensor is which -------------------------------------------------------------------- */
+
+typedef struct plan_met {
+    uint32_t subgraph, index;
+    tn_tensor_id id;
+} plan_met;
+typedef struct plan_meetings {
+    const tn_context *context;
+    plan_met *met;
+    size_t count, room;
+} plan_meetings;
+
+static bool plan_meet(void *self, uint32_t subgraph, uint32_t index, tn_tensor_id id) {
+    plan_meetings *all = self;
+    if (!tn__reserve(all->context, &all->met, &all->room, all->count + 1, sizeof *all->met))
+        return false;
+    all->met[all->count++] = (plan_met){subgraph, index, id};
+    return true;
+}
+
+static tn_status plan_same_graph(const plan_file *plan, const tn_graph *given,
+                                 const tn_graph *again) {
+    uint32_t count = tn_graph_tensor_count(given);
+    bool same = count == tn_graph_tensor_count(again);
+    for (tn_tensor_id id = 0; same && id < count; id++)
+        same = strcmp(tn_graph_tensor(given, id)->name, tn_graph_tensor(again, id)->name) == 0 &&
+               tn_graph_tensor(given, id)->bytes == tn_graph_tensor(again, id)->bytes;
+    if (same) return TN_OK;
+    TN_FAIL(plan->error, TN_E_INVALID, "the graph is not that of the model in this file");
+}
+
+static tn_status plan_count(plan_file *plan) {
+    plan->first =
+        tn__alloc_array(&plan->context, (size_t)plan->subgraphs.count + 1, sizeof *plan->first);
+    if (!plan->first) return tn__no_memory(plan->error, "the plan");
+    for (uint32_t i = 0; i < plan->subgraphs.count; i++) {
+        tn__flat_table graph = tn__flat_item(&plan->subgraphs, i);
+        plan->first[i + 1] = plan->first[i] + tn__flat_list(&graph, TFLITE_GRAPH_TENSORS).count;
+    }
+    return TN_OK;
+}
+
+static tn_status plan_places(plan_file *plan, const plan_meetings *all) {
+    plan->model = tn__flat_root(plan->bytes);
+    plan->subgraphs = tn__flat_list(&plan->model, TFLITE_MODEL_SUBGRAPHS);
+    plan->buffers = tn__flat_list(&plan->model, TFLITE_MODEL_BUFFERS);
+    plan->metadata = tn__flat_list(&plan->model, TFLITE_MODEL_METADATA);
+    TN_TRY(plan_count(plan));
+    if (!tn__reserve(&plan->context, &plan->places, &plan->place_room, all->count + 1,
+                     sizeof *plan->places))
+        return tn__no_memory(plan->error, "the plan");
+    for (size_t i = 0; i < all->count; i++)
+        plan->places[i] =
+            (plan_place){plan->first[all->met[i].subgraph] + all->met[i].index, all->met[i].id};
+    plan->place_count = all->count;
+    return TN_OK;
+}
+
+/* Opens and reads the model again. plan_close in any case. */
+static tn_status plan_open(plan_file *plan, const char *path, const tn_import_options *options,
+                           const tn_graph *graph) {
+    tn_graph *again = NULL;
+    plan_meetings all = {.context = &plan->context};
+    TN_TRY(tn__file_map(path, &plan->file, plan->error));
+    plan->bytes = (tn__span){plan->file.bytes, plan->file.size};
+    if (plan->bytes.size < 8 || memcmp(plan->bytes.bytes + 4, "TFL3", 4) != 0)
+        TN_FAIL(plan->error, TN_E_UNSUPPORTED, "plans are kept inside of .tflite models alone");
+    tn_status status = tn__import(path, plan->bytes, options, plan_meet, &all, &again, plan->error);
+    if (status == TN_OK) status = plan_same_graph(plan, graph, again);
+    if (status == TN_OK) status = plan_places(plan, &all);
+    tn_graph_destroy(again);
+    tn__free(&plan->context, all.met, all.room * sizeof *all.met);
+    return status;
+}
+
+static plan_file plan_new(const tn_graph *graph, tn_error *error) {
+    return (plan_file){.context = *tn_graph_context(graph), .error = error};
+}
+
+/* --- reading ------------------------------------------------------------------------------------
+ */
+
+/* The metadata entry of a plan; count when there is none. */
+static uint32_t plan_find(const plan_file *plan) {
+    uint32_t i = 0;
+    for (; i < plan->metadata.count; i++) {
+        tn__flat_table entry = tn__flat_item(&plan->metadata, i);
+        if (tn__span_is(tn__flat_string(&entry, TFLITE_METADATA_NAME), PLAN_NAME)) break;
+    }
+    return i;
+}
+
+static tn_status plan_numbers(const plan_file *plan, tn__flat_vector *numbers) {
+    uint32_t at = plan_find(plan);
+    if (at == plan->metadata.count)
+        TN_FAIL(plan->error, TN_E_UNKNOWN,
+                "there is no plan inside this model; give one with --plan FILE");
+    tn__flat_table entry = tn__flat_item(&plan->metadata, at);
+    uint64_t index = tn__flat_uint(&entry, TFLITE_METADATA_BUFFER, 4, 0);
+    if (index >= plan->buffers.count)
+        TN_FAIL(plan->error, TN_E_INVALID, "the plan inside is buffer %llu, of %u",
+                (unsigned long long)index, plan->buffers.count);
+    tn__flat_table buffer = tn__flat_item(&plan->buffers, (uint32_t)index);
+    tn__flat_vector bytes = tn__flat_list(&buffer, TFLITE_BUFFER_DATA);
+    uint64_t tensors = plan->first[plan->subgraphs.count];
+    if (bytes.count % 4 || bytes.count < 4 * PLAN_HEAD ||
+        tn__little(bytes.items + 8, 4) != tensors || bytes.count / 4 - PLAN_HEAD != tensors)
+        TN_FAIL(plan->error, TN_E_INVALID,
+                "the plan inside has %u bytes for the %llu tensors of the model; it should have "
+                "%llu",
+                bytes.count, (unsigned long long)tensors,
+                (unsigned long long)(4 * (PLAN_HEAD + tensors)));
+    *numbers = (tn__flat_vector){bytes.items + 4 * PLAN_HEAD, bytes.count / 4 - PLAN_HEAD};
+    return TN_OK;
+}
+
+static tn_status plan_read(const plan_file *plan, uint32_t tensors, uint64_t *offsets) {
+    tn__flat_vector numbers = {0};
+    TN_TRY(plan_numbers(plan, &numbers));
+    for (uint32_t i = 0; i < numbers.count; i++)
+        if (tn__flat_int32(&numbers, i) < -1)
+            TN_FAIL(plan->error, TN_E_INVALID, "the plan inside puts tensor %u at %d", i,
+                    tn__flat_int32(&numbers, i));
+    for (uint32_t id = 0; id < tensors; id++) offsets[id] = TN_SIZE_UNKNOWN;
+    for (size_t i = 0; i < plan->place_count; i++) {
+        int32_t offset = tn__flat_int32(&numbers, (uint32_t)plan->places[i].tensor);
+        if (offset >= 0) offsets[plan->places[i].id] = (uint64_t)offset;
+    }
+    return TN_OK;
+}
+
+tn_status tn_tflite_read_plan(const char *path, const tn_import_options *options,
+                              const tn_graph *graph, uint64_t *offsets, tn_error *error) {
+    plan_file plan = plan_new(graph, error);
+    tn_status status = plan_open(&plan, path, options, graph);
+    if (status == TN_OK) status = plan_read(&plan, tn_graph_tensor_count(graph), offsets);
+    plan_close(&plan);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", path);
+}
+
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+/* Places in the file count from its start: what stands there would move. */
+static tn_status plan_check_model(const plan_file *plan) {
+    for (uint32_t i = 0; i < plan->buffers.count; i++) {
+        tn__flat_table buffer = tn__flat_item(&plan->buffers, i);
+        if (tn__flat_uint(&buffer, TFLITE_BUFFER_OFFSET, 8, 0) > 1)
+            TN_FAIL(plan->error, TN_E_UNSUPPORTED, "a model with contents behind the FlatBuffer");
+    }
+    for (uint32_t i = 0; i < plan->subgraphs.count; i++) {
+        tn__flat_table graph = tn__flat_item(&plan->subgraphs, i);
+        tn__flat_vector ops = tn__flat_list(&graph, TFLITE_GRAPH_OPERATORS);
+        for (uint32_t k = 0; k < ops.count; k++) {
+            tn__flat_table op = tn__flat_item(&ops, k);
+            if (tn__flat_uint(&op, TFLITE_OP_LARGE, 8, 0) > 1)
+                TN_FAIL(plan->error, TN_E_UNSUPPORTED,
+                        "a model with options behind the FlatBuffer");
+        }
+    }
+    for (uint32_t field = TFLITE_MODEL_KNOWN; 4 + 2 * field < plan->model.vtable_size; field++)
+        if (tn__flat_has(&plan->model, field))
+            TN_FAIL(plan->error, TN_E_UNSUPPORTED, "the model has parts of a later schema");
+    return TN_OK;
+}
+
+/* The offset of each tensor of the file, -1 where there is none. */
+static tn_status plan_offsets(const plan_file *plan, const tn_graph *graph, const uint64_t *offsets,
+                              int32_t *numbers) {
+    for (size_t i = 0; i < plan->place_count; i++) {
+        tn_tensor_id id = plan->places[i].id;
+        int32_t *number = &numbers[plan->places[i].tensor];
+        const char *name = tn_graph_tensor(graph, id)->name;
+        if (offsets[id] == TN_SIZE_UNKNOWN) continue;
+        if (offsets[id] % PLAN_ALIGNMENT || offsets[id] > INT32_MAX)
+            TN_FAIL(plan->error, TN_E_UNSUPPORTED,
+                    "'%.80s' is at %llu: the format wants multiples of 16 below 2 GiB; plan with "
+                    "--alignment 16 or more, without --fuse-concat",
+                    name, (unsigned long long)offsets[id]);
+        if (*number >= 0 && (uint64_t)*number != offsets[id])
+            TN_FAIL(plan->error, TN_E_UNSUPPORTED,
+                    "'%.80s' has a second place: its subgraph is run by several operators, and the "
+                    "format has one place for each tensor",
+                    name);
+        *number = (int32_t)offsets[id];
+    }
+    return TN_OK;
+}
+
+static void plan_put(tn__text *to, const void *bytes, size_t size) {
+    tn__text_add(to, bytes, size);
+}
+static void plan_u32(tn__text *to, uint64_t value) {
+    uint8_t bytes[4];
+    for (uint32_t i = 0; i < 4; i++) bytes[i] = (uint8_t)(value >> (8 * i));
+    plan_put(to, bytes, 4);
+}
+static void plan_u16s(tn__text *to, const uint16_t *values, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t bytes[2] = {(uint8_t)values[i], (uint8_t)(values[i] >> 8)};
+        plan_put(to, bytes, 2);
+    }
+}
+static void plan_pad(tn__text *to, size_t target) {
+    while (!to->failed && to->size < target) plan_put(to, "", 1);
+}
+
+/* Where everything of the new head stands, from the file's start. */
+typedef struct plan_layout {
+    size_t model, buffers, metadata, entry, name, buffer, data, end;
+    uint32_t buffer_count, metadata_count;
+    uint32_t buffer_index, metadata_index; /* of the plan */
+} plan_layout;
+
+#define PLAN_VTABLE (4u + 2 * TFLITE_MODEL_KNOWN)
+#define PLAN_TABLE (4u + 4 * TFLITE_MODEL_KNOWN)
+#define PLAN_ENTRY_VTABLE 8u
+#define PLAN_BUFFER_VTABLE 8u /* with two bytes of padding before it */
+
+/* A buffer that only the old plan uses is replaced by the new one. */
+static bool plan_owns_buffer(const plan_file *plan, uint64_t index) {
+    if (index == 0 || index >= plan->buffers.count) return false;
+    for (uint32_t i = 0; i < plan->subgraphs.count; i++) {
+        tn__flat_table graph = tn__flat_item(&plan->subgraphs, i);
+        tn__flat_vector tensors = tn__flat_list(&graph, TFLITE_GRAPH_TENSORS);
+        for (uint32_t k = 0; k < tensors.count; k++) {
+            tn__flat_table tensor = tn__flat_item(&tensors, k);
+            if (tn__flat_uint(&tensor, TFLITE_TENSOR_BUFFER, 4, 0) == index) return false;
+        }
+    }
+    return true;
+}
+
+static plan_layout plan_arrange(const plan_file *plan, uint64_t tensors) {
+    plan_layout to = {.buffer_index = plan->buffers.count, .metadata_index = plan_find(plan)};
+    if (to.metadata_index < plan->metadata.count) {
+        tn__flat_table entry = tn__flat_item(&plan->metadata, to.metadata_index);
+        uint64_t index = tn__flat_uint(&entry, TFLITE_METADATA_BUFFER, 4, 0);
+        if (plan_owns_buffer(plan, index)) to.buffer_index = (uint32_t)index;
+    }
+    to.buffer_count = plan->buffers.count + (to.buffer_index == plan->buffers.count);
+    to.metadata_count = plan->metadata.count + (to.metadata_index == plan->metadata.count);
+    to.model = 8 + PLAN_VTABLE;
+    to.buffers = to.model + PLAN_TABLE;
+    to.metadata = to.buffers + 4 + (size_t)4 * to.buffer_count;
+    to.entry = to.metadata + 4 + (size_t)4 * to.metadata_count + PLAN_ENTRY_VTABLE;
+    to.name = to.entry + 12;
+    to.buffer = to.name + 4 + sizeof PLAN_NAME + PLAN_BUFFER_VTABLE;
+    to.data = to.buffer + 8;
+    to.data += (2 * PLAN_ALIGNMENT - 4 - to.data % PLAN_ALIGNMENT) % PLAN_ALIGNMENT;
+    to.end = to.data + 4 + (size_t)4 * (PLAN_HEAD + tensors);
+    to.end += (PLAN_ALIGNMENT - to.end % PLAN_ALIGNMENT) % PLAN_ALIGNMENT;
+    return to;
+}
+
+/* The place in the new file of what stood at `bytes`. */
+static size_t plan_moved(const plan_file *plan, const plan_layout *to, const uint8_t *bytes) {
+    return to->end + (size_t)(bytes - plan->bytes.bytes);
+}
+
+/* An offset at the end of the text that leads to `target`. */
+static void plan_lead(tn__text *text, size_t target) { plan_u32(text, target - text->size); }
+
+static void plan_put_model(const plan_file *plan, const plan_layout *to, tn__text *text) {
+    uint16_t slots[TFLITE_MODEL_KNOWN + 2] = {PLAN_VTABLE, PLAN_TABLE};
+    plan_u32(text, to->model);
+    plan_put(text, "TFL3", 4);
+    for (uint32_t field = 0; field < TFLITE_MODEL_KNOWN; field++) {
+        bool ours = field == TFLITE_MODEL_BUFFERS || field == TFLITE_MODEL_METADATA;
+        if (ours || tn__flat_has(&plan->model, field)) slots[2 + field] = (uint16_t)(4 + 4 * field);
+    }
+    plan_u16s(text, slots, TFLITE_MODEL_KNOWN + 2);
+    plan_u32(text, PLAN_VTABLE); /* the vtable stands right before the table */
+    for (uint32_t field = 0; field < TFLITE_MODEL_KNOWN; field++) {
+        if (field == TFLITE_MODEL_BUFFERS)
+            plan_lead(text, to->buffers);
+        else if (field == TFLITE_MODEL_METADATA)
+            plan_lead(text, to->metadata);
+        else if (!slots[2 + field])
+            plan_u32(text, 0);
+        else if (field == TFLITE_MODEL_VERSION)
+            plan_u32(text, tn__flat_uint(&plan->model, field, 4, 0));
+        else /* texts and lists alike: their count stands before them */
+            plan_lead(text, plan_moved(plan, to, tn__flat_list(&plan->model, field).items - 4));
+    }
+}
+
+static void plan_put_lists(const plan_file *plan, const plan_layout *to, tn__text *text) {
+    plan_u32(text, to->buffer_count);
+    for (uint32_t i = 0; i < to->buffer_count; i++)
+        plan_lead(text, i == to->buffer_index
+                            ? to->buffer
+                            : plan_moved(plan, to, tn__flat_item(&plan->buffers, i).bytes));
+    plan_u32(text, to->metadata_count);
+    for (uint32_t i = 0; i < to->metadata_count; i++)
+        plan_lead(text, i == to->metadata_index
+                            ? to->entry
+                            : plan_moved(plan, to, tn__flat_item(&plan->metadata, i).bytes));
+}
+
+static void plan_put_plan(const plan_file *plan, const plan_layout *to, const int32_t *numbers,
+                          tn__text *text) {
+    uint64_t tensors = plan->first[plan->subgraphs.count];
+    plan_u16s(text, (const uint16_t[]){PLAN_ENTRY_VTABLE, 12, 4, 8}, 4);
+    plan_u32(text, PLAN_ENTRY_VTABLE);
+    plan_lead(text, to->name);
+    plan_u32(text, to->buffer_index);
+    plan_u32(text, sizeof PLAN_NAME - 1);
+    plan_put(text, PLAN_NAME, sizeof PLAN_NAME);
+    plan_u16s(text, (const uint16_t[]){0, PLAN_BUFFER_VTABLE - 2, 8, 4}, 4);
+    plan_u32(text, PLAN_BUFFER_VTABLE - 2);
+    plan_lead(text, to->data);
+    plan_pad(text, to->data);
+    plan_u32(text, 4 * (PLAN_HEAD + tensors));
+    plan_u32(text, 1);
+    plan_u32(text, plan->subgraphs.count);
+    plan_u32(text, tensors);
+    for (uint64_t i = 0; i < tensors; i++) plan_u32(text, (uint32_t)numbers[i]);
+    plan_pad(text, to->end);
+}
+
+static tn_status plan_write(const plan_file *plan, const tn_graph *graph, const uint64_t *offsets,
+                            const char *output) {
+    uint64_t tensors = plan->first[plan->subgraphs.count], total;
+    plan_layout to = plan_arrange(plan, tensors);
+    TN_TRY(plan_check_model(plan));
+    if (!tn__add(to.end, plan->bytes.size, &total) || total > INT32_MAX)
+        TN_FAIL(plan->error, TN_E_UNSUPPORTED, "a model above 2 GiB");
+    size_t room = (size_t)tensors + 1;
+    int32_t *numbers = tn__alloc_array(&plan->context, room, sizeof *numbers);
+    if (!numbers) return tn__no_memory(plan->error, "the plan");
+    for (uint64_t i = 0; i < tensors; i++) numbers[i] = -1;
+    tn__text text;
+    tn__text_init(&text, &plan->context);
+    tn_status status = plan_offsets(plan, graph, offsets, numbers);
+    if (status == TN_OK) {
+        plan_put_model(plan, &to, &text);
+        plan_put_lists(plan, &to, &text);
+        plan_put_plan(plan, &to, numbers, &text);
+        plan_put(&text, plan->bytes.bytes, plan->bytes.size);
+        tn_assert(text.failed || text.size == total);
+        if (text.failed) status = tn__no_memory(plan->error, "the planned model");
+    }
+    if (status == TN_OK) status = tn__file_write(output, text.data, text.size, plan->error);
+    tn__text_release(&text);
+    tn__free(&plan->context, numbers, room * sizeof *numbers);
+    return status;
+}
+
+tn_status tn_tflite_write_plan(const char *path, const tn_import_options *options,
+                               const tn_graph *graph, const uint64_t *offsets, const char *output,
+                               tn_error *error) {
+    plan_file plan = plan_new(graph, error);
+    tn_status status = plan_open(&plan, path, options, graph);
+    if (status == TN_OK) status = plan_write(&plan, graph, offsets, output);
+    plan_close(&plan);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", output);
+}
