@@ -199,7 +199,7 @@ for wrong in sram sram=x a=1KiB@8 a=1KiB@8GB a=0 a=1KiB@-1GB/s; do expect 2 '' $
 
 # TensorFlow Lite
 lite=$source/fuzz/corpus/tflite
-for name in branches calls constants convolution loop state; do
+for name in branches calls constants convolution loop nothing state; do
     expect 0 'lower bound' $tenure plan "$lite/$name.tflite" -o lite.json
     expect 0 '^valid' $tenure verify "$lite/$name.tflite" --plan lite.json
     expect 0 'lower bound' $tenure plan "$lite/$name.tflite" --order memory -o lite.json

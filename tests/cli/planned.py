@@ -5,7 +5,7 @@
 Every model of the folders is planned into a copy of itself. In the copy: the metadata has a number for each
 tensor of all subgraphs, -1 for constants, multiples of 16 for what lives in the arena; every tensor and
 operator is what it was; the old file stands in it byte for byte. `tenure verify` accepts the copy, and
-refuses one in which two tensors are moved to one place.
+refuses one in which all tensors are moved to one place.
 Exit status: 0 all right, 1 not, 77 nothing to check.
 """
 import glob
@@ -58,7 +58,8 @@ def check(tenure, path, folder):
     with open(copy, "wb") as file:
         file.write(new_bytes[:at] + moved + new_bytes[at + len(moved):])
     answer = subprocess.run([tenure, "verify", copy], capture_output=True, text=True)
-    assert answer.returncode == 1 and answer.stdout.startswith("not valid"), answer.stdout + answer.stderr
+    crowded = sum(n >= 0 for n in plan[3:]) > 1
+    assert answer.returncode == 1 and answer.stdout.startswith("not valid") or not crowded, answer.stdout + answer.stderr
     # planned again, the plan is replaced
     again = os.path.join(folder, "again.tflite")
     subprocess.run([tenure, "plan", copy, "-o", again], check=True, capture_output=True)

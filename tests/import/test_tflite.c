@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <tenure/program.h>
 
@@ -271,6 +272,13 @@ static void a_subgraph_called_twice_is_two_blocks(void **state) {
     release(all);
 }
 
+static void a_model_without_operators_plans(void **state) {
+    (void)state;
+    planned all = plan_it(sample_nothing());
+    assert_int_equal(all.layout.body_count, 1);
+    release(all);
+}
+
 static void operators_with_effects_keep_their_order(void **state) {
     (void)state;
     loaded result = lite_load(sample_loop());
@@ -345,6 +353,55 @@ static void an_input_of_unknown_extents_asks_for_them(void **state) {
     assert_int_equal(tensor_of(result, "x")->bytes, 20);
     assert_int_equal(tensor_of(result, "y")->bytes, 28);
     unload(result);
+}
+
+/* --- plans inside models --- */
+
+static const char *write_file(const char *name, const uint8_t *bytes, size_t size) {
+    FILE *file = fopen(name, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    return name;
+}
+
+static void plans_inside_models_are_written_and_read(void **state) {
+    (void)state;
+    char path[] = "/tmp/tenure-planned-XXXXXX", copy[64];
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    close(descriptor);
+    snprintf(copy, sizeof copy, "%s.copy", path);
+    lite *m = sample_state();
+    size_t size;
+    const uint8_t *bytes = lite_model(m, &size);
+    write_file(path, bytes, size);
+    free(m);
+    loaded result = lite_load(sample_state());
+    assert_loads(result);
+    tn_error error;
+    uint64_t offsets[5] = {0, 64, 128, 128, 128}, found[5];
+    assert_int_equal(tn_graph_tensor_count(result.graph), 5);
+    assert_int_equal(tn_tflite_read_plan(path, NULL, result.graph, found, &error), TN_E_UNKNOWN);
+    offsets[4] = TN_SIZE_UNKNOWN; /* left to the run time */
+    assert_int_equal(tn_tflite_write_plan(path, NULL, result.graph, offsets, copy, &error), TN_OK);
+    assert_int_equal(tn_tflite_read_plan(copy, NULL, result.graph, found, &error), TN_OK);
+    for (int i = 0; i < 5; i++) assert_int_equal(found[i], offsets[i]);
+    offsets[1] = 72;
+    assert_int_equal(tn_tflite_write_plan(path, NULL, result.graph, offsets, copy, &error),
+                     TN_E_UNSUPPORTED);
+    offsets[1] = UINT64_C(1) << 31;
+    assert_int_equal(tn_tflite_write_plan(path, NULL, result.graph, offsets, copy, &error),
+                     TN_E_UNSUPPORTED);
+    assert_int_equal(tn_tflite_read_plan(copy, NULL, result.graph, found, &error), TN_OK);
+    unload(result);
+    result = lite_load(sample_calls()); /* another model's graph */
+    assert_loads(result);
+    uint64_t others[8];
+    assert_int_equal(tn_tflite_read_plan(copy, NULL, result.graph, others, &error), TN_E_INVALID);
+    unload(result);
+    remove(path);
+    remove(copy);
 }
 
 /* --- what is refused --- */
@@ -629,9 +686,11 @@ int main(int count, char **arguments) {
         cmocka_unit_test(branches_pass_copies_and_share_memory),
         cmocka_unit_test(a_loop_keeps_what_its_next_turn_needs),
         cmocka_unit_test(a_subgraph_called_twice_is_two_blocks),
+        cmocka_unit_test(a_model_without_operators_plans),
         cmocka_unit_test(operators_with_effects_keep_their_order),
         cmocka_unit_test(an_input_shape_that_the_file_states_changes_nothing),
         cmocka_unit_test(an_input_of_unknown_extents_asks_for_them),
+        cmocka_unit_test(plans_inside_models_are_written_and_read),
         cmocka_unit_test(wrong_models_are_refused_with_a_reason),
         cmocka_unit_test(wrong_control_flow_is_refused_with_a_reason),
         cmocka_unit_test(every_cut_of_a_sample_is_refused),

@@ -130,12 +130,21 @@ static inline lite *sample_calls(void) {
     return m;
 }
 
+/* Nothing to do: the input is the output. */
+static inline lite *sample_nothing(void) {
+    lite *m = lite_new();
+    lite_float(m, "x", "3");
+    lite_end(m, "main", "0", "0");
+    return m;
+}
+
 static const struct {
     const char *name;
     lite *(*make)(void);
 } samples[] = {{"branches", sample_branches},   {"calls", sample_calls},
                {"constants", sample_constants}, {"convolution", sample_convolution},
-               {"loop", sample_loop},           {"state", sample_state}};
+               {"loop", sample_loop},           {"nothing", sample_nothing},
+               {"state", sample_state}};
 #define SAMPLES (sizeof samples / sizeof *samples)
 
 #endif
