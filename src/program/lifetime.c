@@ -21,8 +21,8 @@
  *
  * The same for .tflite: IF, CALL and CALL_ONCE run a region once; what they pass is copied to its
  * formal inputs when it begins. WHILE has two regions, body and condition; its outputs carry what
- * passes between them, so they live from the first step of the first to `own`, and so do its
- * inputs.
+ * passes between them, so they live from the first step of the first to `own`. The inputs of all of
+ * them live to `own`.
  *
  * Cost: O(instructions + operands), times the depth of nested loops.
  */
@@ -190,7 +190,8 @@ static bool lifetime_gathers(const occ_state *occ, tn_op_id op, tn_tensor_id ten
     return occ->lives[occ->latest[tensor]].op == op;
 }
 
-/* Inputs that are read again in every turn: Scan takes slices of them, WHILE may never copy them.
+/* Inputs that are needed to the end: Scan takes slices of them in every turn. A run time of .tflite
+ * may read them in every turn of WHILE, and an early one writes those of IF back when it is done.
  */
 static bool lifetime_rereads(const tn_op *op) {
     return strcmp(op->type, "Scan") == 0 || strcmp(op->domain, "tflite") == 0;
@@ -235,6 +236,8 @@ static tn_status lifetime_leave_branch(lifetime_walk *walk, const tn_region *reg
 static tn_status lifetime_own(lifetime_walk *walk, tn_op_id id, uint32_t step) {
     occ_state *occ = walk->occ;
     const tn_op *op = tn_graph_op(occ->graph, id);
+    for (uint32_t i = 0; i < op->input_count && lifetime_rereads(op); i++)
+        TN_TRY(lifetime_use(walk, op->inputs[i], id, step));
     for (uint32_t r = walk->of_op[id]; r != OCC_NONE; r = walk->following[r]) {
         const tn_region *region = &walk->regions[r];
         const tn_block *block = tn_graph_block(occ->graph, region->block);
@@ -246,8 +249,6 @@ static tn_status lifetime_own(lifetime_walk *walk, tn_op_id id, uint32_t step) {
             TN_TRY(lifetime_use(walk, block->inputs[i], id, step));
         for (uint32_t i = 0; i < block->output_count; i++)
             TN_TRY(lifetime_use(walk, block->outputs[i], id, step));
-        for (uint32_t i = 0; i < op->input_count && lifetime_rereads(op); i++)
-            TN_TRY(lifetime_use(walk, op->inputs[i], id, step));
     }
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id tensor = op->outputs[k];

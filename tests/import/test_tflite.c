@@ -232,6 +232,9 @@ static void branches_pass_copies_and_share_memory(void **state) {
     assert_true(last > step_of(&all, "ADD")); /* which reads it */
     span_of(&all, "y", &first, &last);
     assert_true(last > own);
+    span_of(&all, "x", &first, &last);
+    assert_true(last > own); /* early versions of TensorFlow Lite Micro write it back */
+    assert_true(apart(&all, "x", "y"));
     span_of(&all, "else/r", &first, &last);
     assert_true(last <= own); /* copied out when the branch ends */
     assert_true(apart(&all, "then/a", "then/t"));

@@ -3,8 +3,8 @@
  * Files state every shape, and the run time plans with it, so rules only fill what a file leaves
  * open. What counts is who may share memory, and what the operators do beside their outputs.
  *
- * Views: RESHAPE, SQUEEZE, EXPAND_DIMS and BITCAST copy their bytes, and their kernels know that
- * there is nothing to copy when both addresses are the same. In place: operators whose reference
+ * Views: RESHAPE, SQUEEZE, EXPAND_DIMS and BITCAST copy their bytes; when both addresses are the
+ * same their kernels copy nothing, or each byte onto itself. In place: operators whose reference
  * kernels read an element before they write the element of the same place, and nothing else; those
  * with types of another width, with windows or with rescaling by rows are left out.
  *
