@@ -62,7 +62,7 @@ static bool window_cut(const tn_context *context, const tn__search_input *whole,
 static bool window_link(const tn_context *context, const tn__search_input *whole, window *part) {
     size_t total = 0;
     for (uint32_t i = 0; i < part->input.count; i++) total += part->bodies[i].conflict_count;
-    if (!tn__reserve(context, &part->conflicts, &part->conflict_room, total,
+    if (!tn__reserve(context, &part->conflicts, &part->conflict_room, total + 1, /* never NULL */
                      sizeof *part->conflicts))
         return false;
     size_t count = 0;
