@@ -100,6 +100,12 @@ enum {                               /* tn_tensor.flags */
        TN_TENSOR_IS_OUTPUT = 1u << 4 /* a graph output, whatever its kind (an input may be one) */
 };
 
+/* Where the file that a graph was read from holds the contents of a tensor, in the format's own
+ * encoding (import.h reads them). Size 0: nowhere, or not known. */
+typedef struct tn_payload {
+    uint64_t offset, size; /* bytes, in the file */
+} tn_payload;
+
 /* Small known contents: shape arithmetic needs them. Integers, bools exact in int64;
  * floating types as double. At most TN_VALUE_MAX elements are kept. */
 #define TN_VALUE_MAX 4096u
@@ -122,6 +128,7 @@ typedef struct tn_tensor {
     tn_op_id producer;     /* TN_NONE: input, parameter, constant, block input */
     tn_block_id block;     /* where it is defined */
     const tn_value *value; /* contents when small and known, else NULL */
+    tn_payload payload;    /* parameters and constants: where their contents are */
 } tn_tensor;
 
 typedef enum tn_attr_type {
@@ -181,6 +188,7 @@ typedef struct tn_tensor_spec {
     const int64_t *shape; /* [rank] */
     tn_block_id block;
     tn_value value; /* count 0: contents not known */
+    tn_payload payload;
 } tn_tensor_spec;
 
 typedef struct tn_op_spec {
@@ -217,7 +225,8 @@ TN_API TN_CHECKED tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id b
                                                   uint32_t output_count, tn_error *error);
 
 /* Changes dtype, shape, kind, format, flags or value of a tensor; NULL spec fields as in
- * add. The name and the block stay. Used by importers and by --input-shape. */
+ * add. The name and the block stay, and the payload where none is given. Used by importers and by
+ * --input-shape. */
 TN_API TN_CHECKED tn_status tn_graph_set_tensor(tn_graph *graph, tn_tensor_id id,
                                                 const tn_tensor_spec *spec, tn_error *error);
 

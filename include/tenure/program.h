@@ -138,6 +138,9 @@ typedef struct tn_occupancy_options {
     const tn_bank *banks;
     uint32_t bank_count;
     tn_parallel parallel;
+    /* [operator count] scratch bytes of the kernels that will run them (tn_kernels_workspaces),
+     * instead of tn_op_workspace; NULL: that. Read only during the call */
+    const uint64_t *workspaces;
     bool fuse_concat; /* inputs of a concatenation lie inside its output from the start, where that
                        * raises the live bytes of no step; CLAIMED: where the claims say so */
 } tn_occupancy_options;

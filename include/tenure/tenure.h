@@ -2,6 +2,8 @@
 #ifndef TENURE_TENURE_H
 #define TENURE_TENURE_H
 
+#include <tenure/device.h>
+#include <tenure/engine.h>
 #include <tenure/graph.h>
 #include <tenure/import.h>
 #include <tenure/objects.h>

@@ -155,6 +155,7 @@ static void graph_fill(tn_graph *graph, tn_tensor_id id, const tn_tensor_spec *s
     tensor->rank = origin->rank = rank;
     tensor->shape = origin->shape = shape;
     tensor->value = origin->value = value;
+    if (spec->payload.size > 0) tensor->payload = spec->payload;
     tensor->bytes = TN_SIZE_UNKNOWN;
     tensor->repeat = flags & TN_TENSOR_SEQUENCE ? TN_SIZE_UNKNOWN : 1;
     origin->loose = NULL;

@@ -155,7 +155,7 @@ static tn_status lifetime_outputs(lifetime_walk *walk, tn_op_id id, uint32_t ste
         TN_TRY(lifetime_begin(occ, tensor, id, k, step));
         if (view.source != TN_NONE) lifetime_note_view(occ, id, k, view);
     }
-    uint64_t workspace = tn_op_workspace(occ->graph, id);
+    uint64_t workspace = tn__workspace(occ->graph, &occ->options, id);
     if (workspace == 0) return TN_OK;
     if (!tn__reserve(occ->context, &occ->lives, &occ->room, occ->count + 1, sizeof *occ->lives))
         return tn__no_memory(occ->error, "lives");

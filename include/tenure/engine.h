@@ -1,0 +1,155 @@
+/* engine.h - a Program run on a device, every byte at its planned place.
+ *
+ * From a model to its outputs:
+ *
+ *     tn_graph_load              the graph, and tn_contents_open: its weights
+ *     tn_engine_rewrite          fewer, larger operators (may be left out)
+ *     tn_kernels_create          who runs each operator, and how much scratch that needs
+ *     tn_program_plan            order, lives, plan; with the kernels' scratch in it
+ *     tn_engine_create           arena and static memory on a device, weights in place
+ *     tn_engine_run              any number of times; nothing is allocated
+ *
+ * The arena is one block of exactly layout.peak bytes, static memory (parameters, constants and
+ * what is computed from them, in the form that kernels want) a second one.
+ * Units: bytes, seconds. Threads: an engine is used by one thread at a time; different engines do
+ * not meet.
+ */
+#ifndef TENURE_ENGINE_H
+#define TENURE_ENGINE_H
+
+#include <tenure/device.h>
+#include <tenure/graph.h>
+#include <tenure/plan.h>
+#include <tenure/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Contents on the host: what goes in, what comes out. */
+typedef struct tn_array {
+    tn_dtype dtype;
+    uint32_t rank;
+    int64_t shape[TN_RANK_MAX]; /* outermost first */
+    uint64_t bytes;             /* of `data`; of an output: the room there is */
+    void *data;                 /* C order, little endian; the caller's */
+} tn_array;
+
+/* --- graph to graph ----------------------------------------------------------------------------
+ */
+
+typedef struct tn_rewrite_options {
+    size_t struct_size;
+    const tn_context *context;
+    bool no_fuse;    /* keep the operators as they are */
+    bool no_formats; /* keep activations in the order of the file (NCHW) */
+} tn_rewrite_options;
+#define TN_REWRITE_OPTIONS_INIT                                                                    \
+    { .struct_size = sizeof(tn_rewrite_options) }
+
+/* An equal graph for the kernels that there are: batch normalisation folded into the weights of
+ * convolutions, activations and additions into the operator before them, GELU and layer
+ * normalisation recognised, channels last where convolutions work on them. Names, order and shapes
+ * of inputs and outputs stay. The result is inferred; destroy it with tn_graph_destroy. Payloads
+ * still mean the file that `graph` was read from. Errors: E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_engine_rewrite(const tn_graph *graph,
+                                              const tn_rewrite_options *options,
+                                              tn_graph **rewritten, tn_error *error);
+
+/* --- kernels ------------------------------------------------------------------------------------
+ */
+
+typedef struct tn_kernels tn_kernels;
+
+typedef struct tn_kernels_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL or outlives the kernels */
+    uint32_t threads;          /* of oneDNN; 0 = 1. Kernels are chosen and sized for it */
+    bool plain;                /* our own loops alone, without oneDNN */
+} tn_kernels_options;
+#define TN_KERNELS_OPTIONS_INIT                                                                    \
+    { .struct_size = sizeof(tn_kernels_options) }
+
+/* Chooses and prepares a kernel for every operator that will run, the folded ones too.
+ * The graph must outlive the kernels. Errors: E_UNSUPPORTED (an operator, or its element types,
+ * that no kernel has, with its node), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_kernels_create(const tn_graph *graph,
+                                              const tn_kernels_options *options,
+                                              tn_kernels **kernels, tn_error *error);
+TN_API void tn_kernels_destroy(tn_kernels *kernels); /* NULL is fine; after the engines */
+/* [operator count] scratch bytes, for tn_occupancy_options.workspaces; lives with the kernels. */
+TN_API const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels);
+/* What runs an operator: "plain", "onednn", ""; and what the library calls it, "" if nothing. */
+TN_API const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op);
+/* Whether oneDNN is there; if not, why and what to install in `error`. */
+TN_API bool tn_kernels_library(tn_error *error);
+
+/* --- running ------------------------------------------------------------------------------------
+ */
+
+typedef struct tn_engine tn_engine;
+typedef struct tn_trace tn_trace;
+
+typedef struct tn_engine_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL or outlives the engine */
+    /* Fills `bytes` (of device memory mapped for the call, or of the host) with the plain contents
+     * of a parameter or constant. */
+    tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+                      uint64_t size, tn_error *error);
+    void *self;
+    uint64_t seed; /* of operators that draw numbers without a seed of their own */
+    /* Released bytes become NaNs, and each buffer's bytes must still be so when it is born; so must
+     * what lies between buffers. Each violation ends the run with E_CONFLICT. */
+    bool poison;
+    /* NULL: the layout's offsets. Else the arena is a pool of `pool_capacity` bytes, and each
+     * buffer is allocated at its first step and freed after its last. */
+    const char *pool;
+    uint64_t pool_capacity; /* bytes */
+    bool pool_static;       /* static memory is allocated from the pool as well */
+    tn_trace *trace;        /* NULL, or receives what happens; outlives the engine */
+} tn_engine_options;
+#define TN_ENGINE_OPTIONS_INIT                                                                     \
+    { .struct_size = sizeof(tn_engine_options) }
+
+/* Sets up: takes the memory, reads and packs weights, computes what is folded.
+ *
+ * occupancy  made with the kernels' workspaces; outlives the engine, as do kernels and device
+ * layout     of its problem, verified here before anything runs; NULL with a pool. Copied
+ *
+ * Errors: E_CONFLICT (the layout is not valid), E_EXHAUSTED (the device has not the capacity),
+ * those of `read` and of kernels, E_UNSUPPORTED (instructions that this engine does not run),
+ * E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layout,
+                                             const tn_kernels *kernels, tn_device *device,
+                                             const tn_engine_options *options, tn_engine **engine,
+                                             tn_error *error);
+TN_API void tn_engine_destroy(tn_engine *engine); /* NULL is fine */
+
+/* Runs the program once.
+ *
+ * inputs   [graph inputs that are no parameters], in the graph's order
+ * outputs  [graph outputs]; dtype, rank, shape and bytes are set; data [bytes] is the caller's
+ *
+ * Errors: E_INVALID (an array of another type or shape; data too small), E_CONFLICT (poison),
+ * E_EXHAUSTED (a pool without room), those of kernels. The engine can run again afterwards. */
+TN_API TN_CHECKED tn_status tn_engine_run(tn_engine *engine, const tn_array *inputs,
+                                          uint32_t input_count, tn_array *outputs,
+                                          uint32_t output_count, tn_error *error);
+
+typedef struct tn_engine_usage {
+    uint64_t planned_peak;  /* of the layout; 0 with a pool */
+    uint64_t measured_peak; /* of the arena: the highest byte that any operand of any run had */
+    uint64_t arena;         /* bytes taken from the device for it */
+    uint64_t static_bytes;  /* bytes taken for weights and folded tensors */
+    uint64_t run_count;
+    double seconds; /* of the last run */
+} tn_engine_usage;
+TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
+/* Bytes of static memory that an engine over these kernels takes. */
+TN_API uint64_t tn_engine_static_bytes(const tn_occupancy *occupancy, const tn_kernels *kernels);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
