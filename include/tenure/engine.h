@@ -21,6 +21,7 @@
 #include <tenure/graph.h>
 #include <tenure/plan.h>
 #include <tenure/program.h>
+#include <tenure/trace.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -88,7 +89,6 @@ TN_API bool tn_kernels_library(tn_error *error);
  */
 
 typedef struct tn_engine tn_engine;
-typedef struct tn_trace tn_trace;
 
 typedef struct tn_engine_options {
     size_t struct_size;

@@ -12,5 +12,6 @@
 #include <tenure/program.h>
 #include <tenure/report.h>
 #include <tenure/status.h>
+#include <tenure/trace.h>
 
 #endif

@@ -1,0 +1,70 @@
+/* trace.h - what happened while a program ran: one event type, for runs and for simulations.
+ *
+ *     tn_trace *trace;
+ *     tn_error error;
+ *     tn_event event = {.kind = TN_EVENT_STEP, .opcode = TN_APPLY, .op = TN_NONE,
+ *                       .tensor = TN_NONE, .start_s = 1.5, .duration_s = 0.25};
+ *     uint64_t count;
+ *     if (tn_trace_create(NULL, 1000, &trace, &error) != TN_OK)
+ *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
+ *     event.live[TN_KIND_ACTIVATION] = 4096;
+ *     tn_trace_add(trace, &event);
+ *     printf("%g s\n", tn_trace_events(trace, &count)[0].duration_s); // 0.25 s
+ *     tn_trace_destroy(trace);
+ *
+ * The room for events is taken when the trace is created: nothing is allocated while a program
+ * runs. What does not fit is counted and dropped. Reports read events and nothing else of a run:
+ * tn_report_write with a trace and the suffix .trace.json.
+ *
+ * Units: bytes, seconds. Threads: any number may add at once; who reads or clears waits until they
+ * are done.
+ */
+#ifndef TENURE_TRACE_H
+#define TENURE_TRACE_H
+
+#include <tenure/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tn_event_kind {
+    TN_EVENT_STEP,  /* an instruction ran */
+    TN_EVENT_ALLOC, /* memory was given to a tensor, or to the workspace of `op` */
+    TN_EVENT_FREE,  /* and given back */
+} tn_event_kind;
+
+typedef struct tn_event {
+    tn_event_kind kind;
+    tn_opcode opcode;    /* of the instruction */
+    uint32_t step;       /* its index in the program */
+    uint32_t run;        /* number of the run, from 0 */
+    uint32_t stream;     /* who did it */
+    tn_op_id op;         /* APPLY, and the workspace of an operator; else TN_NONE */
+    tn_tensor_id tensor; /* PUT, GET, ...; what got or lost memory; else TN_NONE */
+    double start_s;      /* on any clock that does not go back */
+    double duration_s;   /* ALLOC, FREE: 0 */
+    uint64_t bytes;      /* PUT, GET, ...: that moved; ALLOC, FREE: of the block; else 0 */
+    /* Bytes in use by kind: of a STEP while it runs, operands and workspace included, as the
+     * plan's curve counts them; of ALLOC and FREE after it. */
+    uint64_t live[TN_KIND_COUNT];
+} tn_event;
+
+typedef struct tn_trace tn_trace;
+
+/* capacity  events; at least 1
+ * Errors: E_INVALID (capacity), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_trace_create(const tn_context *context, uint64_t capacity,
+                                            tn_trace **trace, tn_error *error);
+TN_API void tn_trace_destroy(tn_trace *trace); /* NULL is fine */
+/* Copies the event. A NULL trace takes nothing. Cost: O(1), no allocation. */
+TN_API void tn_trace_add(tn_trace *trace, const tn_event *event);
+/* What was added, in the order of adding. */
+TN_API const tn_event *tn_trace_events(const tn_trace *trace, uint64_t *count);
+TN_API uint64_t tn_trace_dropped(const tn_trace *trace); /* events that had no room */
+TN_API void tn_trace_clear(tn_trace *trace);             /* as after tn_trace_create */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
