@@ -16,8 +16,21 @@ static const tn_kernel_family *const families[] = {
 
 /* --- registry --- */
 
+/* Whether every operand lies in the order of its shape. */
+static bool kernel_is_plain(const tn_kernel_setup *setup) {
+    for (uint32_t i = 0; i < setup->op->input_count + setup->op->output_count; i++) {
+        bool in = i < setup->op->input_count;
+        const tn_tensor *tensor =
+            in ? tn__setup_input(setup, i) : tn__setup_output(setup, i - setup->op->input_count);
+        if (tensor != NULL && (tensor->format.order == TN_ORDER_NHWC || tensor->format.block))
+            return false;
+    }
+    return true;
+}
+
 static bool kernel_accepts(const tn_kernel *kernel, const tn_kernel_setup *setup) {
     return strcmp(kernel->type, setup->op->type) == 0 &&
+           (kernel->formats || kernel_is_plain(setup)) &&
            (kernel->accepts == NULL || kernel->accepts(setup));
 }
 

@@ -49,9 +49,11 @@ typedef struct tn_kernel_setup {
     uint32_t version;          /* of the operator's domain; UINT32_MAX when the file gives none */
     const tn_context *context; /* for what `prepare` allocates */
     uint32_t threads;
+    struct tn__dnnl *library; /* NULL: only our own loops run (dnnl.h) */
     tn_error *error;
     /* prepare may set: */
     void *state;
+    const char *detail; /* what the library calls what will run; lives with the state */
     uint64_t workspace; /* bytes, aligned to 64 when it runs */
     /* [input_count], zeroed: bytes of a form of its own that the kernel wants of a static input
      * (blocked weights). `pack` then makes it, at set-up, and inputs[k].data is that form. */
@@ -88,6 +90,7 @@ typedef struct tn_kernel {
     tn_status (*pack)(const tn_kernel_setup *setup, uint32_t input, const void *plain,
                       void *packed);
     void (*release)(const tn_context *context, void *state);
+    bool formats; /* it looks at the formats of its operands; others get none but PLAIN ones */
 } tn_kernel;
 
 typedef struct tn_kernel_family {
