@@ -64,10 +64,11 @@ typedef struct tn_device_limits {
 typedef struct tn_device_usage {
     uint64_t allocated, allocated_peak; /* bytes as asked for: now, and the most so far */
     uint64_t alloc_count, free_count, failed_count;
-    uint64_t put_bytes, get_bytes; /* that crossed so far */
+    uint64_t put_bytes, get_bytes; /* that were queued to cross, so far */
 } tn_device_usage;
 
-/* Errors: E_UNKNOWN (technique), E_UNSUPPORTED (its library is not installed), E_NO_MEMORY. */
+/* Errors: E_UNKNOWN (technique), E_INVALID (a link that is no speed), E_UNSUPPORTED (its library is
+ * not installed), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_device_create(const tn_device_options *options, tn_device **device,
                                              tn_error *error);
 /* Streams and fences must be gone; memory that is still allocated goes with it. NULL is fine. */
@@ -82,8 +83,10 @@ TN_API tn_device_limits tn_device_limits_of(const tn_device *device);
  * Errors: E_EXHAUSTED (above the capacity: how much is left), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_device_alloc(tn_device *device, uint64_t size, tn_address *address,
                                             tn_error *error);
-TN_API void tn_device_free(tn_device *device, tn_address address); /* 0 is fine */
-/* For kernels alone: where the bytes are in the address space that they run in. */
+/* 0 is fine. Nothing that is still queued may use the block. */
+TN_API void tn_device_free(tn_device *device, tn_address address);
+/* For kernels alone: where the bytes are in the address space that they run in. NULL: outside any
+ * block, or kernels are no functions of the host. */
 TN_API void *tn_device_pointer(const tn_device *device, tn_address address);
 
 enum {                             /* tn_stream_create flags */
@@ -92,7 +95,9 @@ enum {                             /* tn_stream_create flags */
 TN_API TN_CHECKED tn_status tn_stream_create(tn_device *device, uint32_t flags, tn_stream **stream,
                                              tn_error *error);
 TN_API void tn_stream_destroy(tn_stream *stream); /* waits for what it still has to do */
-/* Until all that was queued is done. Errors: the first that a copy or launch met. */
+/* Until all that was queued is done. Errors: the first that a copy or launch met since the last
+ * wait; what was queued behind it was left out, but fences passed. (INLINE: the call that queues
+ * tells its own error, nothing is kept.) */
 TN_API TN_CHECKED tn_status tn_stream_wait(tn_stream *stream, tn_error *error);
 
 /* Copies: host to device, device to host, within the device (the ranges must not overlap).
@@ -111,8 +116,9 @@ TN_API TN_CHECKED tn_status tn_device_launch(tn_stream *stream,
 TN_API TN_CHECKED tn_status tn_fence_create(tn_device *device, tn_fence **fence, tn_error *error);
 TN_API void tn_fence_destroy(tn_fence *fence);
 /* The fence is passed when the stream has done all that was queued before; recording it again
- * moves it. `wait` queues: nothing after it on this stream begins before the fence is passed. A
- * fence that was never recorded counts as passed. */
+ * moves it. `wait` queues: nothing after it on this stream begins before the fence is passed, where
+ * it was last recorded when `wait` was called. A fence that was never recorded counts as passed.
+ * Threads: a fence is used by one at a time. */
 TN_API TN_CHECKED tn_status tn_fence_record(tn_fence *fence, tn_stream *stream, tn_error *error);
 TN_API TN_CHECKED tn_status tn_fence_wait(tn_fence *fence, tn_stream *stream, tn_error *error);
 
