@@ -11,9 +11,10 @@
  *     else
  *         printf("%s: %s\n", error.where, error.message);
  *
- * Weights are never read nor copied: their sizes suffice, so a model whose external
- * data is absent loads too. Files are hostile until proved otherwise: depth, counts
- * and sizes are bounded, and an error names file, byte or node, and reason.
+ * Loading neither reads nor copies weights: their sizes suffice, so a model whose external data is
+ * absent loads too. tn_contents reads them when a program is to run. Files are hostile until proved
+ * otherwise: depth, counts and sizes are bounded, and an error names file, byte or node, and
+ * reason.
  */
 #ifndef TENURE_IMPORT_H
 #define TENURE_IMPORT_H
@@ -67,6 +68,45 @@ TN_API TN_CHECKED tn_status tn_graph_load(const char *path, const tn_import_opti
 TN_API TN_CHECKED tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
                                                  const tn_import_options *options, tn_graph **graph,
                                                  tn_error *error);
+
+/* --- contents of parameters and constants --------------------------------------------------------
+ */
+
+typedef struct tn_contents tn_contents;
+
+/* Maps the model file that a graph was loaded from. Files with external data are mapped when a
+ * tensor in them is first read; their paths are relative to the model's folder.
+ *
+ * context   NULL or outlives the contents
+ * contents  out; close with tn_contents_close
+ * Errors: E_IO, E_UNSUPPORTED (standard input, which is read once; no model format), E_NO_MEMORY.
+ */
+TN_API TN_CHECKED tn_status tn_contents_open(const char *path, const tn_context *context,
+                                             tn_contents **contents, tn_error *error);
+
+/* The same, for models without their weights: what is kept outside of the model file, or nowhere,
+ * is made up, whether such files exist or not. What is made up follows from `seed`, name, element
+ * type and shape alone, and from what the operators of `graph` use the tensor for; the rule is in
+ * docs/contents.md, so that other tools can make the same.
+ *
+ * path   NULL: there is no file, everything is made up that has no known value
+ * graph  as it was loaded, before rewriting; not needed after the call */
+TN_API TN_CHECKED tn_status tn_contents_generate(const char *path, const tn_graph *graph,
+                                                 uint64_t seed, const tn_context *context,
+                                                 tn_contents **contents, tn_error *error);
+
+/* Reads one tensor of `graph`, which is the one that was loaded from this file, or was made from it
+ * with payloads kept: a parameter, a constant, or any with a known value.
+ *
+ * bytes  out, [size]: plain, in C order, little endian; elements below a byte packed, low bits
+ * first size   must be what type and shape need Errors: E_IO (external data is absent or too short:
+ * both files are named), E_INVALID (another size, damaged contents, not the file of this graph),
+ * E_UNKNOWN (no contents anywhere), E_UNSUPPORTED (strings), E_NO_MEMORY. `bytes` may be written to
+ * on failure. */
+TN_API TN_CHECKED tn_status tn_contents_read(tn_contents *contents, const tn_graph *graph,
+                                             tn_tensor_id tensor, void *bytes, uint64_t size,
+                                             tn_error *error);
+TN_API void tn_contents_close(tn_contents *contents); /* NULL is fine */
 
 /* --- plans inside .tflite files: the metadata "OfflineMemoryAllocation" of TensorFlow Lite Micro
  */

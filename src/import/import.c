@@ -45,18 +45,17 @@ static const struct {
     {"\x1f\x8b", "is compressed by gzip; unpack it first"},
 };
 
-static tn_status import_choose(const tn_importer *importer, const char *name,
-                               const tn_import_format **format) {
-    tn_error *error = importer->error;
-    if (!importer->size) TN_FAIL(error, TN_E_INVALID, "the file is empty");
+tn_status tn__import_choose(const char *name, tn__span file, const tn_import_format **format,
+                            tn_error *error) {
+    if (!file.size) TN_FAIL(error, TN_E_INVALID, "the file is empty");
     for (size_t i = 0; i < sizeof import_impostors / sizeof *import_impostors; i++) {
         size_t length = strlen(import_impostors[i].begin);
-        if (importer->size >= length && !memcmp(importer->bytes, import_impostors[i].begin, length))
+        if (file.size >= length && !memcmp(file.bytes, import_impostors[i].begin, length))
             TN_FAIL(error, TN_E_INVALID, "this %s", import_impostors[i].what);
     }
     *format = import_by_suffix(name);
     for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT && !*format; i++)
-        if (import_formats[i]->probe(importer->bytes, importer->size)) *format = import_formats[i];
+        if (import_formats[i]->probe(file.bytes, file.size)) *format = import_formats[i];
     if (*format) return TN_OK;
     char text[120];
     tn__list list = tn__list_begin(text, sizeof text);
@@ -197,7 +196,8 @@ static void import_name_file(const tn_importer *importer) {
 static tn_status import_run(tn_importer *importer, const char *name) {
     const tn_import_format *format;
     TN_TRY(import_check_options(importer->options, importer->error));
-    TN_TRY(import_choose(importer, name, &format));
+    tn__span file = {importer->bytes, importer->size};
+    TN_TRY(tn__import_choose(name, file, &format, importer->error));
     TN_TRY(tn_graph_create(importer->options->context, &importer->graph, importer->error));
     TN_TRY(tn__dims_init(&importer->dims, importer->context, importer->options, importer->error));
     TN_TRY(format->read(importer));

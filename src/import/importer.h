@@ -32,13 +32,29 @@ typedef struct tn_importer {
     tn_error *error;
 } tn_importer;
 
+/* Contents of one tensor that somebody asks for. */
+typedef struct tn__wanted {
+    tn_contents *contents;
+    tn__span file, payload; /* the model file, and the tensor's part of it */
+    const tn_tensor *tensor;
+    void *bytes;   /* [size], what `tensor` needs as a plain array */
+    uint64_t size; /* above 0 */
+    tn_error *error;
+} tn__wanted;
+
 typedef struct tn_import_format {
     const char *name;                                 /* "onnx" */
     const char *summary;                              /* one line for `tenure list formats` */
     const char *suffix;                               /* ".onnx" */
     bool (*probe)(const uint8_t *bytes, size_t size); /* by content alone */
     tn_status (*read)(tn_importer *importer);
+    /* Fills `bytes`; *found false: the file does not hold them. */
+    tn_status (*contents)(const tn__wanted *wanted, bool *found);
 } tn_import_format;
+
+/* The format of a file, by the suffix of its name, else by content. */
+tn_status tn__import_choose(const char *name, tn__span file, const tn_import_format **format,
+                            tn_error *error);
 
 /* tn_graph_load_memory, telling `met`. */
 tn_status tn__import(const char *name, tn__span file, const tn_import_options *options,
@@ -48,6 +64,15 @@ tn_status tn__import(const char *name, tn__span file, const tn_import_options *o
 const tn_input_shape *tn__import_shape(tn_importer *importer, tn__span name);
 /* Whether a glob of options.parameters matches; it counts as asked for. */
 bool tn__import_is_parameter(tn_importer *importer, const char *name);
+
+/* contents.c: `size` bytes of a file beside the model, mapped until the contents are closed.
+ * *found false: those of such files are made up instead. Errors: E_IO (no such file, too short). */
+tn_status tn__contents_external(tn_contents *contents, tn__span location, uint64_t offset,
+                                uint64_t size, tn__span *bytes, bool *found, tn_error *error);
+/* tn_contents_open for a file in memory, which must stay; nothing beside it can be read. */
+tn_status tn__contents_memory(const char *name, tn__span file, const tn_context *context,
+                              tn_contents **contents, tn_error *error);
+const tn_context *tn__contents_context(const tn_contents *contents);
 
 /* One line to the context's log, with the file's name in front. */
 void tn__import_log(const tn_importer *importer, const char *format, ...)

@@ -184,7 +184,8 @@ static tn_status onnx_attr_tensor(onnx_reader *reader, const onnx_scope *scope,
                            .dtype = tensor.dtype,
                            .rank = tensor.rank,
                            .shape = tensor.shape,
-                           .block = scope->block};
+                           .block = scope->block,
+                           .payload = tn__onnx_payload(reader, message)};
     TN_TRY(tn__onnx_value(reader, &tensor, &spec.value));
     tn__span name = tensor.name.size ? tensor.name : node->output;
     spec.name = tn__onnx_text(reader, 0, scope->prefix, name);

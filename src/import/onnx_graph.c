@@ -157,7 +157,8 @@ static tn_status onnx_read_initializer(onnx_reader *reader, onnx_scope *scope, t
     tn_tensor_spec spec = {.kind = TN_KIND_PARAMETER,
                            .dtype = tensor.dtype,
                            .rank = tensor.rank,
-                           .shape = tensor.shape};
+                           .shape = tensor.shape,
+                           .payload = tn__onnx_payload(reader, message)};
     TN_TRY(tn__onnx_value(reader, &tensor, &spec.value));
     return onnx_add_tensor(reader, scope, tensor.name, &spec, ONNX_BY_INITIALIZER, local);
 }

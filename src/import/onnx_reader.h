@@ -11,6 +11,7 @@
  *   onnx_tensor.c    TensorProto: size, check of the payload
  *   onnx_value.c     small contents
  *   onnx_type.c      ValueInfoProto: element type and stated shape
+ *   onnx_contents.c  contents, when somebody asks for them
  *   onnx_schema.c    field numbers and wire types
  *
  * Two things nest in a file, and neither uses the C stack. Subgraphs go to a queue and are read
@@ -75,9 +76,9 @@ typedef struct onnx_type {
     tn__span symbols[TN_RANK_MAX]; /* dim_param; size 0 where there is none */
 } onnx_type;
 
-typedef struct onnx_external { /* where a payload outside of the file is; it is never opened */
+typedef struct onnx_external { /* where a payload outside of the file is; see contents.c */
     tn__span location;
-    uint64_t length;
+    uint64_t offset, length;
     bool has_length;
 } onnx_external;
 
@@ -220,6 +221,16 @@ void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
 /* onnx_tensor.c */
 tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, bool sparse, onnx_tensor *tensor);
 tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool sparse);
+/* Extents of a dims field behind those that there are. */
+tn_status tn__onnx_dims(onnx_reader *reader, tn__wire *wire, const tn__field *field, uint32_t *rank,
+                        int64_t *shape);
+/* Where a message stands in the file. */
+static inline tn_payload tn__onnx_payload(const onnx_reader *reader, tn__span message) {
+    return (tn_payload){(uint64_t)(message.bytes - reader->importer->bytes), message.size};
+}
+
+/* onnx_contents.c: the hook of the format. */
+tn_status tn__onnx_contents(const tn__wanted *wanted, bool *found);
 
 /* onnx_value.c. Contents stay in scratch until the next call; count 0 when they are not kept. */
 tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_value *value);

@@ -2,7 +2,7 @@
  *
  * A weight is its dims and data_type. Its payload is measured (a length in the file, or the
  * declared length of an external one) and must fit them; a payload that is absent is fine, since
- * models are shipped without weights. An external file is never opened.
+ * models are shipped without weights. An external file is not opened here.
  *
  * Cost: O(fields); a packed varint payload is counted only up to ONNX_COUNT_MAX bytes, beyond
  * that the least and the largest possible count are compared.
@@ -85,9 +85,8 @@ static tn_status onnx_external_entry(onnx_reader *reader, tn__span message,
     TN_TRY(tn__wire_close(&wire, reader->importer->error));
     if (tn__span_is(key, "location")) external->location = value;
     bool is_length = tn__span_is(key, "length");
-    uint64_t ignored;
     if (is_length || tn__span_is(key, "offset")) {
-        if (!onnx_decimal(value, is_length ? &external->length : &ignored))
+        if (!onnx_decimal(value, is_length ? &external->length : &external->offset))
             TN_FAIL(reader->importer->error, TN_E_INVALID,
                     "the %s of its external data is not a decimal number of bytes",
                     is_length ? "length" : "offset");
@@ -163,8 +162,8 @@ static tn_status onnx_check_payload(onnx_reader *reader, const onnx_tensor *tens
 
 /* --- reading --- */
 
-static tn_status onnx_read_dims(onnx_reader *reader, tn__wire *wire, const tn__field *field,
-                                uint32_t *rank, int64_t *shape) {
+tn_status tn__onnx_dims(onnx_reader *reader, tn__wire *wire, const tn__field *field, uint32_t *rank,
+                        int64_t *shape) {
     uint64_t count = tn__field_count_varints(field);
     if (count > TN_RANK_MAX - *rank)
         TN_FAIL(reader->importer->error, TN_E_INVALID, "more than %u dimensions", TN_RANK_MAX);
@@ -203,7 +202,7 @@ static tn_status onnx_tensor_field(onnx_reader *reader, tn__wire *wire, const tn
                                    onnx_tensor *tensor, onnx_payload *payload) {
     switch (field->number) {
     case ONNX_TENSOR_DIMS:
-        return onnx_read_dims(reader, wire, field, &tensor->rank, tensor->shape);
+        return tn__onnx_dims(reader, wire, field, &tensor->rank, tensor->shape);
     case ONNX_TENSOR_TYPE:
         return tn__onnx_dtype(reader, field->value, &tensor->dtype);
     case ONNX_TENSOR_NAME:
@@ -249,7 +248,7 @@ static tn_status onnx_sparse_read(onnx_reader *reader, tn__span message, onnx_te
     while (tn__wire_next(&wire, &field)) {
         if (field.number == ONNX_SPARSE_VALUES) values = field.span;
         if (field.number == ONNX_SPARSE_DIMS)
-            TN_TRY(onnx_read_dims(reader, &wire, &field, &rank, shape));
+            TN_TRY(tn__onnx_dims(reader, &wire, &field, &rank, shape));
     }
     TN_TRY(tn__wire_close(&wire, reader->importer->error));
     TN_TRY(onnx_tensor_read(reader, values, tensor));

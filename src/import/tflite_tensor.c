@@ -51,6 +51,22 @@ static uint64_t tensor_payload(const tn__flat_table *buffer) {
     return tn__flat_list(buffer, TFLITE_BUFFER_DATA).count;
 }
 
+/* Where the file holds the contents of a constant; nowhere for those in a file of their own. Sparse
+ * contents are in an encoding that is not read. */
+static tn_payload tensor_place(const tflite_reader *reader, const tn__flat_table *tensor) {
+    tn__flat_table buffer = tn__flat_item(
+        &reader->buffers, (uint32_t)tn__flat_uint(tensor, TFLITE_TENSOR_BUFFER, 4, 0));
+    if (tn__flat_uint(tensor, TFLITE_TENSOR_EXTERNAL, 4, 0) != 0 ||
+        tn__flat_has(tensor, TFLITE_TENSOR_SPARSITY))
+        return (tn_payload){0};
+    if (tn__flat_uint(&buffer, TFLITE_BUFFER_OFFSET, 8, 0) > 1)
+        return (tn_payload){tn__flat_uint(&buffer, TFLITE_BUFFER_OFFSET, 8, 0),
+                            tensor_payload(&buffer)};
+    tn__flat_vector data = tn__flat_list(&buffer, TFLITE_BUFFER_DATA);
+    if (data.count == 0) return (tn_payload){0};
+    return (tn_payload){(uint64_t)(data.items - reader->file.bytes), data.count};
+}
+
 bool tn__tflite_is_constant(const tflite_reader *reader, const tn__flat_table *tensor) {
     uint64_t index = tn__flat_uint(tensor, TFLITE_TENSOR_BUFFER, 4, 0);
     if (tn__flat_uint(tensor, TFLITE_TENSOR_EXTERNAL, 4, 0) != 0) return true;
@@ -197,6 +213,8 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
     }
     if (is_constant) spec.kind = TN_KIND_PARAMETER;
     TN_TRY(tensor_check_payload(reader, tensor, &spec));
+    if (is_constant && tn__tflite_is_constant(reader, tensor))
+        spec.payload = tensor_place(reader, tensor);
     bool of_program = is_state || (is_input && block->block == 0);
     if (of_program) {
         TN_TRY(tensor_input_shape(reader, tensor, is_state, &spec, shape));

@@ -138,23 +138,28 @@ uint64_t tn__field_count_fixed(const tn__field *field, uint32_t bytes) {
     return field->type == TN_WIRE_BYTES ? field->span.size / bytes : 1;
 }
 
-uint32_t tn__field_varints(tn__wire *wire, const tn__field *field, int64_t *out, uint32_t room) {
-    if (field->type != TN_WIRE_BYTES) {
-        if (room) out[0] = tn__field_int(field);
+uint32_t tn__field_take(tn__wire *wire, tn__field *left, int64_t *out, uint32_t room) {
+    if (left->type != TN_WIRE_BYTES) {
+        if (room) out[0] = tn__field_int(left);
         return room ? 1 : 0;
     }
-    const uint8_t *next = field->span.bytes, *end = next + field->span.size;
+    const uint8_t *next = left->span.bytes, *end = next + left->span.size;
     uint32_t count = 0;
     while (next != end && count < room) {
         uint64_t value;
-        const uint8_t *at = next;
         if (!wire_varint(&next, end, &value)) {
-            wire_fault(wire, at, "a number is cut off or longer than 64 bits");
-            return count;
+            wire_fault(wire, next, "a number is cut off or longer than 64 bits");
+            break;
         }
         out[count++] = (int64_t)value;
     }
+    left->span = (tn__span){next, (size_t)(end - next)};
     return count;
+}
+
+uint32_t tn__field_varints(tn__wire *wire, const tn__field *field, int64_t *out, uint32_t room) {
+    tn__field left = *field;
+    return tn__field_take(wire, &left, out, room);
 }
 
 /* Packed or single elements of `width` bytes. */

@@ -64,6 +64,9 @@ uint64_t tn__field_count_fixed(const tn__field *field, uint32_t bytes);
 /* Reads up to `room` elements into `out` and returns how many; a varint that is cut off or too
  * long is a fault. */
 uint32_t tn__field_varints(tn__wire *wire, const tn__field *field, int64_t *out, uint32_t room);
+/* The same, and steps over what it read: a long field in parts. Done when left->span is empty, or
+ * at once for a single number. */
+uint32_t tn__field_take(tn__wire *wire, tn__field *left, int64_t *out, uint32_t room);
 uint32_t tn__field_floats(const tn__field *field, double *out, uint32_t room);  /* float */
 uint32_t tn__field_doubles(const tn__field *field, double *out, uint32_t room); /* double */
 

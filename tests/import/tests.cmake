@@ -12,6 +12,17 @@ if(TENURE_PYTHON_ONNX)
   set_tests_properties(import.oracle PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
+# The contents of tensors against the same.
+add_executable(import_contents import/contents.c)
+target_link_libraries(import_contents PRIVATE tenure_static)
+if(TENURE_PYTHON_ONNX)
+  add_test(NAME import.contents
+           COMMAND ${TENURE_PYTHON_ONNX} ${PROJECT_SOURCE_DIR}/tests/import/contents.py
+                   $<TARGET_FILE:import_contents> ${PROJECT_SOURCE_DIR}/../shared/data
+                   /usr/share/libonnx-testdata/data/node $ENV{TENURE_NPM_MODELS})
+  set_tests_properties(import.contents PROPERTIES SKIP_RETURN_CODE 77)
+endif()
+
 # The shape rules against tensors that operators really produced, and against ONNX's own inference.
 add_executable(import_shapes import/shapes.c)
 target_link_libraries(import_shapes PRIVATE tenure_static)

@@ -201,4 +201,5 @@ const tn_import_format tn__import_onnx = {.name = "onnx",
                                           .summary = "ONNX models, IR versions 1 to 14",
                                           .suffix = ".onnx",
                                           .probe = onnx_probe,
-                                          .read = onnx_read};
+                                          .read = onnx_read,
+                                          .contents = tn__onnx_contents};

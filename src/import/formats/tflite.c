@@ -223,8 +223,20 @@ static tn_status tflite_read(tn_importer *importer) {
     return status;
 }
 
+/* A buffer holds its tensor's plain bytes, and may be longer. */
+static tn_status tflite_contents(const tn__wanted *wanted, bool *found) {
+    if (wanted->payload.size < wanted->size)
+        TN_FAIL(wanted->error, TN_E_INVALID,
+                "the file holds %zu bytes of it, where %llu are needed", wanted->payload.size,
+                (unsigned long long)wanted->size);
+    memcpy(wanted->bytes, wanted->payload.bytes, (size_t)wanted->size);
+    *found = true;
+    return TN_OK;
+}
+
 const tn_import_format tn__import_tflite = {.name = "tflite",
                                             .summary = "TensorFlow Lite models, schema version 3",
                                             .suffix = ".tflite",
                                             .probe = tflite_probe,
-                                            .read = tflite_read};
+                                            .read = tflite_read,
+                                            .contents = tflite_contents};
