@@ -302,13 +302,14 @@ while IFS= read -r line; do
         ;;
     *) grep -qF -- "${line#    }" out || { echo "FAILED: docs: 'tenure $ran' does not print '${line#    }'"; failed=1; } ;;
     esac
-done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
+done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
 
 # lists, and the manual says what --help says
 expect 0 'memory' $tenure list orders
 expect 0 'greedy-by-size' $tenure list planners
 expect 0 'min-cost-flow' $tenure list objects
 expect 0 'best-fit' $tenure list pools
+expect 0 'host' $tenure list devices
 expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
 expect 0 'tflite' $tenure list formats
