@@ -17,6 +17,7 @@
 #ifndef TENURE_ENGINE_H
 #define TENURE_ENGINE_H
 
+#include <tenure/array.h>
 #include <tenure/device.h>
 #include <tenure/graph.h>
 #include <tenure/plan.h>
@@ -26,15 +27,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Contents on the host: what goes in, what comes out. */
-typedef struct tn_array {
-    tn_dtype dtype;
-    uint32_t rank;
-    int64_t shape[TN_RANK_MAX]; /* outermost first */
-    uint64_t bytes;             /* of `data`; of an output: the room there is */
-    void *data;                 /* C order, little endian; the caller's */
-} tn_array;
 
 /* --- graph to graph ----------------------------------------------------------------------------
  */

@@ -15,12 +15,6 @@
 #include "import/contents.h"
 #include "import/onnx_reader.h"
 
-typedef struct onnx_array { /* where elements go */
-    tn_contents *contents;
-    uint8_t *bytes;
-    uint64_t size;
-} onnx_array;
-
 /* --- typed fields --- */
 
 /* Bits of the array that one number of a varint field stands for. */
@@ -97,11 +91,13 @@ static void onnx_copy_contents(const onnx_tensor *tensor, const uint8_t *from,
         memcpy(array->bytes, from, (size_t)array->size);
 }
 
-static tn_status onnx_dense_contents(onnx_reader *reader, const onnx_tensor *tensor,
-                                     const onnx_array *array, bool *found) {
+tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, const onnx_array *array,
+                            bool *found) {
     tn_error *error = reader->importer->error;
     if (array->size == 0) return TN_OK;
     if (tensor->segmented) TN_FAIL(error, TN_E_UNSUPPORTED, "contents in segments are not read");
+    if (tensor->is_external && array->contents == NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "contents in a file of their own are not read here");
     if (tensor->is_external) {
         tn__span bytes;
         TN_TRY(tn__contents_external(array->contents, tensor->external.location,
@@ -146,7 +142,7 @@ static tn_status onnx_part(onnx_reader *reader, tn_contents *contents, tn__span 
         array->size = 0;
         return tn__no_memory(reader->importer->error, "a sparse tensor");
     }
-    return onnx_dense_contents(reader, tensor, array, found);
+    return tn__onnx_elements(reader, tensor, array, found);
 }
 
 /* --- sparse --- */
@@ -268,5 +264,5 @@ tn_status tn__onnx_contents(const tn__wanted *wanted, bool *found) {
     if (tensor.dtype != wanted->tensor->dtype || bytes != wanted->size)
         TN_FAIL(wanted->error, TN_E_INVALID, "this is not the file that the graph was loaded from");
     onnx_array array = {wanted->contents, wanted->bytes, wanted->size};
-    return onnx_dense_contents(&reader, &tensor, &array, found);
+    return tn__onnx_elements(&reader, &tensor, &array, found);
 }

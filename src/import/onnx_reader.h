@@ -229,7 +229,16 @@ static inline tn_payload tn__onnx_payload(const onnx_reader *reader, tn__span me
     return (tn_payload){(uint64_t)(message.bytes - reader->importer->bytes), message.size};
 }
 
-/* onnx_contents.c: the hook of the format. */
+/* onnx_contents.c */
+typedef struct onnx_array { /* where elements go */
+    tn_contents *contents;  /* NULL: external data is refused */
+    uint8_t *bytes;
+    uint64_t size; /* what type and shape need */
+} onnx_array;
+/* The elements of a tensor that was read; *found false: they are not in the file. */
+tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, const onnx_array *array,
+                            bool *found);
+/* The hook of the format. */
 tn_status tn__onnx_contents(const tn__wanted *wanted, bool *found);
 
 /* onnx_value.c. Contents stay in scratch until the next call; count 0 when they are not kept. */
