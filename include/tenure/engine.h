@@ -72,7 +72,7 @@ TN_API TN_CHECKED tn_status tn_kernels_create(const tn_graph *graph,
 TN_API void tn_kernels_destroy(tn_kernels *kernels); /* NULL is fine; after the engines */
 /* [operator count] scratch bytes, for tn_occupancy_options.workspaces; lives with the kernels. */
 TN_API const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels);
-/* What runs an operator: "plain", "onednn", ""; and what the library calls it, "" if nothing. */
+/* The family of the kernel that runs an operator ("conv", "dnnl_conv"); "" for none. */
 TN_API const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op);
 /* Whether oneDNN is there; if not, why and what to install in `error`. */
 TN_API bool tn_kernels_library(tn_error *error);
@@ -98,7 +98,6 @@ typedef struct tn_engine_options {
      * buffer is allocated at its first step and freed after its last. */
     const char *pool;
     uint64_t pool_capacity; /* bytes */
-    bool pool_static;       /* static memory is allocated from the pool as well */
     tn_trace *trace;        /* NULL, or receives what happens; outlives the engine */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
@@ -138,6 +137,8 @@ typedef struct tn_engine_usage {
     double seconds; /* of the last run */
 } tn_engine_usage;
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
+/* The pool that the arena is, for its statistics and holders; NULL without one. */
+TN_API struct tn_pool *tn_engine_pool(tn_engine *engine);
 /* Bytes of static memory that an engine over these kernels takes. */
 TN_API uint64_t tn_engine_static_bytes(const tn_occupancy *occupancy, const tn_kernels *kernels);
 

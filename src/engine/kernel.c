@@ -52,6 +52,14 @@ const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
     return NULL;
 }
 
+const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel) {
+    size_t f = 0;
+    while (kernel < families[f]->kernels ||
+           kernel >= families[f]->kernels + families[f]->kernel_count)
+        f++;
+    return families[f];
+}
+
 /* --- attributes --- */
 
 const tn_attr *tn__op_attr(const tn_op *op, const char *name) {

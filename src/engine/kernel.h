@@ -169,5 +169,6 @@ tn_status tn__call_fail(const tn_kernel_call *call, tn_status status, const char
  * NULL: none. `library` false: own loops alone. */
 const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
                                  const tn_kernel *previous);
+const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel);
 
 #endif

@@ -84,7 +84,21 @@ tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output) {
         if (!inside || view.whole) view.whole = true, view.offset = 0;
         return view;
     }
-    return inside && ordered ? view : none;
+    /* Where extents are upper bounds, a distance from the start is not known before the run. */
+    bool bound = ((tensor->flags | source->flags) & TN_TENSOR_BOUND) && view.offset > 0;
+    return inside && ordered && !bound ? view : none;
+}
+
+/* Equal bounds are no equal extents: among several inputs one may turn out to be repeated. */
+static bool facts_may_broadcast(const tn_infer *infer) {
+    uint32_t many = 0, bound = 0;
+    for (uint32_t i = 0; i < infer->op->input_count; i++) {
+        const tn_tensor *input = tn__input(infer, i);
+        if (!input) continue;
+        many += tn__elements(input) != 1;
+        bound += (input->flags & TN_TENSOR_BOUND) != 0;
+    }
+    return many > 1 && bound > 0;
 }
 
 uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output) {
@@ -92,6 +106,7 @@ uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output) {
     const tn_op_rule *rule = facts_begin(graph, op, &infer);
     const tn_tensor *tensor = tn__output(&infer, output);
     if (!rule || !tensor || tensor->bytes == TN_SIZE_UNKNOWN) return 0;
+    if (facts_may_broadcast(&infer)) return 0;
     uint64_t mask = rule->inplace_of ? rule->inplace_of(&infer, output)
                     : output == 0    ? rule->inplace
                                      : 0;

@@ -1,0 +1,423 @@
+/* control.c - what If, Loop and Scan do when they begin, turn and end.
+ *
+ * The memory that they use is where lifetime.c says: results of a branch are copied out at its last
+ * step; what a loop carries lies in the body's formal inputs from turn to turn, and what it gathers
+ * in the operator's outputs from the first turn on. A region without instructions is run here, all
+ * turns at once.
+ *
+ * Source: operator texts of ONNX, If, Loop (opsets 1 to 21), Scan (9 to 21).
+ */
+#include "engine/engine.h"
+
+#include <stdio.h>
+
+#define CONTROL_CHUNK 64u
+
+static const tn_op *control_op(const tn_engine *engine, const tn__control *control) {
+    return tn_graph_op(engine->graph, control->op);
+}
+static const tn_block *control_block(const tn_engine *engine, uint32_t region) {
+    return tn_graph_block(engine->graph, engine->regions[region].block);
+}
+
+/* --- copies with their extents --- */
+
+static tn_status control_shape(tn_engine *engine, tn_tensor_id to, const int64_t *shape,
+                               uint32_t rank) {
+    tn_operand *operand = &engine->operands[to];
+    if (operand->rank != rank)
+        TN_FAIL(engine->error, TN_E_INVALID, "'%.60s' has rank %u here, %u was expected",
+                tn_graph_tensor(engine->graph, to)->name, rank, operand->rank);
+    if (rank > 0) memcpy(operand->shape, shape, rank * sizeof *shape);
+    if (tn__operand_bytes(operand) > operand->room)
+        TN_FAIL(engine->error, TN_E_INVALID, "'%.60s' grows to %llu bytes, %llu are planned for it",
+                tn_graph_tensor(engine->graph, to)->name,
+                (unsigned long long)tn__operand_bytes(operand), (unsigned long long)operand->room);
+    return TN_OK;
+}
+
+static tn_status control_copy(tn_engine *engine, tn_tensor_id to, tn_tensor_id from) {
+    if (to == TN_NONE || from == TN_NONE || to == from) return TN_OK;
+    TN_TRY(control_shape(engine, to, engine->operands[from].shape, engine->operands[from].rank));
+    tn__operand_copy(&engine->operands[to], &engine->operands[from]);
+    return TN_OK;
+}
+
+/* --- If --- */
+
+static tn_status control_branch(tn_engine *engine, tn__control *control, uint32_t *region) {
+    const tn_op *op = control_op(engine, control);
+    bool yes = tn__operand_int(&engine->operands[op->inputs[0]], 0) != 0;
+    const tn_attr *attr = tn__op_attr(op, yes ? "then_branch" : "else_branch");
+    *region = ENGINE_NONE;
+    for (uint32_t r = 0; r < control->region_count; r++)
+        if (engine->regions[control->first_region + r].block == attr->block)
+            *region = control->first_region + r;
+    if (*region == ENGINE_NONE)
+        TN_FAIL(engine->error, TN_E_INVALID, "the condition takes the branch that cannot run");
+    control->ran = *region;
+    return TN_OK;
+}
+
+static tn_status control_branch_results(tn_engine *engine, const tn__control *control) {
+    const tn_op *op = control_op(engine, control);
+    const tn_block *block = control_block(engine, control->ran);
+    for (uint32_t k = 0; k < op->output_count; k++)
+        TN_TRY(control_copy(engine, op->outputs[k], block->outputs[k]));
+    return TN_OK;
+}
+
+/* --- Loop and Scan --- */
+
+typedef struct control_loop { /* how operands of a loop and of its body stand to each other */
+    const tn_op *op;
+    const tn_block *body;
+    uint32_t carried;       /* how many values go from turn to turn */
+    uint32_t formal, given; /* the first of them among formal inputs, among the operator's inputs */
+    uint32_t next;          /* and among the body's outputs */
+    uint32_t sliced;        /* Scan: inputs taken a slice a turn */
+} control_loop;
+
+static control_loop control_loop_of(const tn_engine *engine, const tn__control *control) {
+    control_loop loop = {.op = control_op(engine, control),
+                         .body = control_block(engine, control->first_region)};
+    if (strcmp(loop.op->type, "Loop") == 0) {
+        loop.carried = loop.op->input_count > 2 ? loop.op->input_count - 2 : 0;
+        loop.formal = loop.given = 2;
+        loop.next = 1;
+    } else {
+        loop.sliced = (uint32_t)tn__op_int(loop.op, "num_scan_inputs", 0);
+        loop.carried = loop.op->input_count - loop.sliced;
+    }
+    return loop;
+}
+
+static int64_t control_ints(const tn_op *op, const char *name, uint32_t index) {
+    uint32_t count;
+    const int64_t *ints = tn__op_ints(op, name, &count);
+    return index < count ? ints[index] : 0;
+}
+
+typedef struct control_slices { /* slice `at` of `whole` along `axis`, and the one tensor */
+    tn_operand *whole, *one;
+    uint32_t axis;
+    uint64_t at;
+    bool gather; /* from the one into the whole */
+} control_slices;
+
+static void control_slice(const control_slices *it) {
+    uint64_t outer = tn__operand_span(it->whole, 0, it->axis);
+    uint64_t inner = tn__operand_span(it->whole, it->axis + 1, it->whole->rank) *
+                     tn_dtype_bits(it->whole->dtype) / 8;
+    uint64_t extent = (uint64_t)it->whole->shape[it->axis];
+    for (uint64_t o = 0; o < outer; o++) {
+        uint8_t *part = (uint8_t *)it->whole->data + (o * extent + it->at) * inner;
+        uint8_t *one = (uint8_t *)it->one->data + o * inner;
+        memcpy(it->gather ? part : one, it->gather ? one : part, inner);
+    }
+}
+
+static tn_status control_axis(tn_engine *engine, int64_t given, uint32_t rank, uint32_t *axis) {
+    int64_t at = given < 0 ? given + (int64_t)rank : given;
+    if (at < 0 || at >= (int64_t)rank)
+        TN_FAIL(engine->error, TN_E_INVALID, "scan axis %lld is outside rank %u", (long long)given,
+                rank);
+    *axis = (uint32_t)at;
+    return TN_OK;
+}
+
+/* Fills the formals that are slices of the operator's inputs for the turn to come. */
+static tn_status control_scan_inputs(tn_engine *engine, const tn__control *control,
+                                     const control_loop *loop) {
+    for (uint32_t i = 0; i < loop->sliced; i++) {
+        control_slices slices = {.whole = &engine->operands[loop->op->inputs[loop->carried + i]],
+                                 .one = &engine->operands[loop->body->inputs[loop->carried + i]]};
+        TN_TRY(control_axis(engine, control_ints(loop->op, "scan_input_axes", i),
+                            slices.whole->rank, &slices.axis));
+        bool back = control_ints(loop->op, "scan_input_directions", i) != 0;
+        slices.at = back ? control->most - 1 - control->trips : control->trips;
+        if ((uint64_t)slices.whole->shape[slices.axis] != control->most)
+            TN_FAIL(engine->error, TN_E_INVALID, "scan inputs have different lengths");
+        control_slice(&slices);
+    }
+    return TN_OK;
+}
+
+/* Adds the turn's results to what is gathered. */
+static tn_status control_gather(tn_engine *engine, const tn__control *control,
+                                const control_loop *loop) {
+    bool scans = loop->formal == 0;
+    for (uint32_t k = loop->carried; k < loop->op->output_count; k++) {
+        if (loop->op->outputs[k] == TN_NONE) continue;
+        tn_operand *whole = &engine->operands[loop->op->outputs[k]];
+        control_slices slices = {.whole = whole,
+                                 .one = &engine->operands[loop->body->outputs[loop->next + k]],
+                                 .at = control->trips,
+                                 .gather = true};
+        uint32_t index = k - loop->carried;
+        if (scans) {
+            TN_TRY(control_axis(engine, control_ints(loop->op, "scan_output_axes", index),
+                                whole->rank, &slices.axis));
+            if (control_ints(loop->op, "scan_output_directions", index) != 0)
+                slices.at = control->most - 1 - control->trips;
+        }
+        int64_t shape[TN_RANK_MAX];
+        if (slices.one->rank + 1 != whole->rank)
+            TN_FAIL(engine->error, TN_E_INVALID, "what a loop gathers changes its rank");
+        for (uint32_t d = 0; d < slices.one->rank; d++)
+            shape[d < slices.axis ? d : d + 1] = slices.one->shape[d];
+        shape[slices.axis] = (int64_t)(scans ? control->most : control->trips + 1);
+        TN_TRY(control_shape(engine, loop->op->outputs[k], shape, whole->rank));
+        control_slice(&slices);
+    }
+    return TN_OK;
+}
+
+/* Formals get what the body returned, all at the same moment: a body may return its formals in
+ * another order, so bytes are read a chunk of every value before any is written. */
+static tn_status control_carry(tn_engine *engine, const control_loop *loop) {
+    uint64_t longest = 0;
+    bool crossed = false;
+    for (uint32_t i = 0; i < loop->carried; i++) {
+        tn_tensor_id to = loop->body->inputs[loop->formal + i];
+        tn_tensor_id from = loop->body->outputs[loop->next + i];
+        for (uint32_t j = 0; j < loop->carried && !crossed; j++)
+            crossed = from != to && from == loop->body->inputs[loop->formal + j];
+        uint64_t bytes = tn__operand_bytes(&engine->operands[from]);
+        longest = bytes > longest ? bytes : longest;
+    }
+    for (uint32_t i = 0; i < loop->carried && !crossed; i++)
+        TN_TRY(control_copy(engine, loop->body->inputs[loop->formal + i],
+                            loop->body->outputs[loop->next + i]));
+    if (!crossed) return TN_OK;
+    if (loop->carried > 64)
+        TN_FAIL(engine->error, TN_E_UNSUPPORTED,
+                "a loop that exchanges more than 64 values from turn to turn");
+    int64_t shapes[64][8];
+    uint32_t ranks[64];
+    uint8_t chunks[64][CONTROL_CHUNK];
+    for (uint32_t i = 0; i < loop->carried; i++) {
+        const tn_operand *from = &engine->operands[loop->body->outputs[loop->next + i]];
+        if (from->rank > 8)
+            TN_FAIL(engine->error, TN_E_UNSUPPORTED, "a loop that exchanges values of rank %u",
+                    from->rank);
+        ranks[i] = from->rank;
+        if (from->rank > 0) memcpy(shapes[i], from->shape, from->rank * sizeof *from->shape);
+    }
+    uint64_t sizes[64];
+    for (uint32_t i = 0; i < loop->carried; i++)
+        sizes[i] = tn__operand_bytes(&engine->operands[loop->body->outputs[loop->next + i]]);
+    for (uint64_t at = 0; at < longest; at += CONTROL_CHUNK) {
+        for (uint32_t i = 0; i < loop->carried; i++) {
+            const uint8_t *from = engine->operands[loop->body->outputs[loop->next + i]].data;
+            uint64_t left = at < sizes[i] ? sizes[i] - at : 0;
+            if (left > 0) memcpy(chunks[i], from + at, left < CONTROL_CHUNK ? left : CONTROL_CHUNK);
+        }
+        for (uint32_t i = 0; i < loop->carried; i++) {
+            const tn_operand *to = &engine->operands[loop->body->inputs[loop->formal + i]];
+            uint64_t end = sizes[i] < to->room ? sizes[i] : to->room;
+            uint64_t left = at < end ? end - at : 0;
+            if (left > 0)
+                memcpy((uint8_t *)to->data + at, chunks[i],
+                       left < CONTROL_CHUNK ? left : CONTROL_CHUNK);
+        }
+    }
+    for (uint32_t i = 0; i < loop->carried; i++)
+        TN_TRY(control_shape(engine, loop->body->inputs[loop->formal + i], shapes[i], ranks[i]));
+    return TN_OK;
+}
+
+/* Counter and condition of a Loop, slices of a Scan, for the turn to come. */
+static tn_status control_prepare_turn(tn_engine *engine, const tn__control *control,
+                                      const control_loop *loop) {
+    if (loop->formal == 0) return control_scan_inputs(engine, control, loop);
+    *(int64_t *)engine->operands[loop->body->inputs[0]].data = (int64_t)control->trips;
+    *(uint8_t *)engine->operands[loop->body->inputs[1]].data = 1;
+    return TN_OK;
+}
+
+static tn_status control_loop_begin(tn_engine *engine, tn__control *control) {
+    control_loop loop = control_loop_of(engine, control);
+    const tn_op *op = loop.op;
+    control->trips = 0;
+    control->most = UINT64_MAX;
+    control->going = true;
+    if (loop.formal > 0) {
+        if (op->input_count > 0 && op->inputs[0] != TN_NONE) {
+            int64_t most = tn__operand_int(&engine->operands[op->inputs[0]], 0);
+            control->most = most > 0 ? (uint64_t)most : 0;
+        }
+        if (op->input_count > 1 && op->inputs[1] != TN_NONE)
+            control->going = tn__operand_int(&engine->operands[op->inputs[1]], 0) != 0;
+    } else {
+        const tn_operand *first = &engine->operands[op->inputs[loop.carried]];
+        uint32_t axis = 0;
+        TN_TRY(control_axis(engine, control_ints(op, "scan_input_axes", 0), first->rank, &axis));
+        control->most = (uint64_t)first->shape[axis];
+    }
+    for (uint32_t i = 0; i < loop.carried; i++)
+        TN_TRY(
+            control_copy(engine, loop.body->inputs[loop.formal + i], op->inputs[loop.given + i]));
+    control->going = control->going && control->most > 0;
+    if (control->going) return control_prepare_turn(engine, control, &loop);
+    for (uint32_t k = loop.carried; k < op->output_count; k++) { /* nothing is gathered */
+        if (op->outputs[k] == TN_NONE) continue;
+        uint32_t axis = 0;
+        if (loop.formal == 0)
+            TN_TRY(control_axis(engine, control_ints(op, "scan_output_axes", k - loop.carried),
+                                engine->operands[op->outputs[k]].rank, &axis));
+        engine->operands[op->outputs[k]].shape[axis] = 0;
+    }
+    return TN_OK;
+}
+
+/* One turn is done. */
+static tn_status control_loop_turn(tn_engine *engine, tn__control *control) {
+    control_loop loop = control_loop_of(engine, control);
+    bool going = true;
+    if (loop.formal > 0) going = tn__operand_int(&engine->operands[loop.body->outputs[0]], 0) != 0;
+    TN_TRY(control_gather(engine, control, &loop));
+    TN_TRY(control_carry(engine, &loop));
+    control->trips++;
+    control->going = going && control->trips < control->most;
+    return control->going ? control_prepare_turn(engine, control, &loop) : TN_OK;
+}
+
+static tn_status control_loop_results(tn_engine *engine, const tn__control *control) {
+    control_loop loop = control_loop_of(engine, control);
+    for (uint32_t i = 0; i < loop.carried && i < loop.op->output_count; i++)
+        TN_TRY(control_copy(engine, loop.op->outputs[i], loop.body->inputs[loop.formal + i]));
+    return TN_OK;
+}
+
+/* --- what steps.c asks --- */
+
+static bool control_repeats(const tn_engine *engine, const tn__control *control) {
+    return engine->regions[control->first_region].repeats;
+}
+
+tn_status tn__control_begin(tn_engine *engine, uint32_t index, uint32_t *region) {
+    tn__control *control = &engine->controls[index];
+    *region = ENGINE_NONE;
+    if (!control_repeats(engine, control)) {
+        TN_TRY(control_branch(engine, control, region));
+        const tn_region *taken = &engine->regions[*region];
+        if (taken->first == taken->last) *region = ENGINE_NONE;
+        return TN_OK;
+    }
+    const tn_region *body = &engine->regions[control->first_region];
+    TN_TRY(control_loop_begin(engine, control));
+    while (control->going && body->first == body->last) TN_TRY(control_loop_turn(engine, control));
+    if (control->going) *region = control->first_region;
+    return TN_OK;
+}
+
+tn_status tn__control_turn(tn_engine *engine, uint32_t index, uint32_t region, bool *again) {
+    tn__control *control = &engine->controls[index];
+    (void)region;
+    *again = false;
+    if (!control_repeats(engine, control)) return control_branch_results(engine, control);
+    TN_TRY(control_loop_turn(engine, control));
+    *again = control->going;
+    return TN_OK;
+}
+
+tn_status tn__control_end(tn_engine *engine, uint32_t index) {
+    tn__control *control = &engine->controls[index];
+    if (control_repeats(engine, control)) return control_loop_results(engine, control);
+    const tn_region *taken = &engine->regions[control->ran];
+    return taken->first == taken->last ? control_branch_results(engine, control) : TN_OK;
+}
+
+/* --- tables --- */
+
+static int control_region_order(const void *a, const void *b) {
+    const tn_region *x = a, *y = b;
+    if (x->op != y->op) return x->op < y->op ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return (x->block > y->block) - (x->block < y->block);
+}
+
+static tn_status control_collect(tn_engine *engine) {
+    const tn_instruction *instructions = tn_program_instructions(engine->program);
+    uint32_t r = 0;
+    while (r < engine->region_count) {
+        tn__control *control = &engine->controls[engine->control_count];
+        const tn_op *op = tn_graph_op(engine->graph, engine->regions[r].op);
+        bool known = strcmp(op->type, "If") == 0 || strcmp(op->type, "Loop") == 0 ||
+                     (strcmp(op->type, "Scan") == 0 && (op->version == 0 || op->version > 8));
+        if (!known || op->domain[0] != 0) {
+            tn__fail(engine->error, TN_E_UNSUPPORTED, "nothing runs %s of opset %u", op->type,
+                     op->version);
+            return tn__where(engine->error, TN_E_UNSUPPORTED, "node '%.60s'", op->name);
+        }
+        *control = (tn__control){.op = engine->regions[r].op,
+                                 .entry = engine->regions[r].first,
+                                 .first_region = r,
+                                 .ran = ENGINE_NONE};
+        while (r < engine->region_count && engine->regions[r].op == control->op) {
+            control->region_count++;
+            r++;
+        }
+        engine->control_of[control->op] = engine->control_count++;
+    }
+    for (uint32_t s = 0; s < tn_program_count(engine->program); s++) {
+        if (instructions[s].opcode != TN_APPLY) continue;
+        uint32_t c = engine->control_of[instructions[s].op];
+        if (c != ENGINE_NONE) engine->controls[c].own = s;
+    }
+    return TN_OK;
+}
+
+/* entering: controls by their first step, outer before inner: those that end later come first. */
+static void control_sort(tn_engine *engine) {
+    uint32_t steps = tn_program_count(engine->program), *at = engine->entering_at;
+    for (uint32_t c = 0; c < engine->control_count; c++) at[engine->controls[c].entry + 1]++;
+    for (uint32_t s = 0; s <= steps; s++) at[s + 1] += at[s];
+    for (uint32_t c = 0; c < engine->control_count; c++) {
+        const tn__control *control = &engine->controls[c];
+        uint32_t slot = at[control->entry]; /* insertion: few begin at one step */
+        while (engine->entering[slot] != ENGINE_NONE) slot++;
+        for (; slot > at[control->entry] &&
+               engine->controls[engine->entering[slot - 1]].own < control->own;
+             slot--)
+            engine->entering[slot] = engine->entering[slot - 1];
+        engine->entering[slot] = c;
+    }
+}
+
+tn_status tn__control_make(tn_engine *engine) {
+    uint32_t ops = tn_graph_op_count(engine->graph), steps = tn_program_count(engine->program);
+    uint32_t count = tn_program_region_count(engine->program);
+    const tn_context *context = &engine->context;
+    engine->region_count = count;
+    engine->regions = tn__alloc_array(context, count, sizeof *engine->regions);
+    engine->controls = tn__alloc_array(context, count, sizeof *engine->controls);
+    engine->entering = tn__alloc_array(context, (size_t)count + 1, sizeof *engine->entering);
+    engine->entering_at = tn__alloc_array(context, (size_t)steps + 2, sizeof *engine->entering_at);
+    engine->control_of = tn__alloc_array(context, ops, sizeof *engine->control_of);
+    engine->frames = tn__alloc_array(context, (size_t)count + 1, sizeof *engine->frames);
+    if (engine->regions == NULL || engine->controls == NULL || engine->entering == NULL ||
+        engine->entering_at == NULL || engine->control_of == NULL || engine->frames == NULL)
+        return tn__no_memory(engine->error, "control flow");
+    for (uint32_t i = 0; i < ops; i++) engine->control_of[i] = ENGINE_NONE;
+    for (uint32_t i = 0; i <= count; i++) engine->entering[i] = ENGINE_NONE;
+    if (count == 0) return TN_OK;
+    memcpy(engine->regions, tn_program_regions(engine->program), count * sizeof *engine->regions);
+    qsort(engine->regions, count, sizeof *engine->regions, control_region_order);
+    TN_TRY(control_collect(engine));
+    control_sort(engine);
+    return TN_OK;
+}
+
+void tn__control_release(tn_engine *engine) {
+    const tn_context *context = &engine->context;
+    uint32_t ops = tn_graph_op_count(engine->graph), steps = tn_program_count(engine->program);
+    size_t count = engine->region_count;
+    tn__free(context, engine->regions, count * sizeof *engine->regions);
+    tn__free(context, engine->controls, count * sizeof *engine->controls);
+    tn__free(context, engine->entering, (count + 1) * sizeof *engine->entering);
+    tn__free(context, engine->entering_at, ((size_t)steps + 2) * sizeof *engine->entering_at);
+    tn__free(context, engine->control_of, ops * sizeof *engine->control_of);
+    tn__free(context, engine->frames, (count + 1) * sizeof *engine->frames);
+}

@@ -1,0 +1,164 @@
+/* reshape.c - extents that are known only now.
+ *
+ * Where the plan has upper bounds, an operator's outputs get their extents from the same rule that
+ * shaped the graph: a graph of this one operator is made, with the extents that its inputs have now
+ * and their contents where they are small, and inferred. It lives in memory that was set aside, so
+ * nothing is allocated. What even then depends on data stays a bound, and the kernel says it.
+ * Cost: a few microseconds an operator, for operators with bounded outputs alone.
+ */
+#include "engine/engine.h"
+
+#define RESHAPE_VALUES 1024u /* contents of more elements than this say nothing about shapes */
+
+/* Memory is taken from the front and given back with the operator. */
+static void *reshape_resize(void *self, void *pointer, size_t old_size, size_t new_size,
+                            size_t alignment) {
+    tn_engine *engine = self;
+    if (new_size == 0) return NULL;
+    size_t at = (engine->scratch_used + alignment - 1) & ~(alignment - 1);
+    if (new_size > ENGINE_SCRATCH || at > ENGINE_SCRATCH - new_size) return NULL;
+    engine->scratch_used = at + new_size;
+    if (pointer != NULL) memcpy(engine->scratch + at, pointer, old_size);
+    return engine->scratch + at;
+}
+
+static bool reshape_is_integer(tn_dtype dtype) {
+    switch (dtype) {
+    case TN_UINT8:
+    case TN_INT8:
+    case TN_UINT16:
+    case TN_INT16:
+    case TN_INT32:
+    case TN_INT64:
+    case TN_UINT32:
+    case TN_BOOL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void *reshape_take(tn_engine *engine, size_t bytes) {
+    return reshape_resize(engine, NULL, 0, bytes > 0 ? bytes : 1, 16);
+}
+
+/* The contents of an operand, if they are few numbers. */
+static tn_value reshape_value(tn_engine *engine, const tn_operand *operand) {
+    tn_value value = {0};
+    uint64_t count = tn__operand_count(operand);
+    bool real = operand->dtype == TN_FLOAT32 || operand->dtype == TN_FLOAT64;
+    if (operand->data == NULL || count == 0 || count > RESHAPE_VALUES ||
+        (!real && !reshape_is_integer(operand->dtype)))
+        return value;
+    if (real) {
+        double *floats = reshape_take(engine, count * sizeof *floats);
+        for (uint64_t i = 0; i < count && floats != NULL; i++)
+            floats[i] = tn__operand_float(operand, i);
+        return (tn_value){.count = floats ? (uint32_t)count : 0, .floats = floats};
+    }
+    int64_t *ints = reshape_take(engine, count * sizeof *ints);
+    for (uint64_t i = 0; i < count && ints != NULL; i++) ints[i] = tn__operand_int(operand, i);
+    return (tn_value){.count = ints ? (uint32_t)count : 0, .ints = ints};
+}
+
+static tn_status reshape_input(tn_engine *engine, tn_graph *graph, tn_tensor_id from,
+                               tn_tensor_id *id) {
+    *id = TN_NONE;
+    if (from == TN_NONE) return TN_OK;
+    const tn_operand *operand = &engine->operands[from];
+    tn_tensor_spec spec = {.dtype = operand->dtype,
+                           .kind = TN_KIND_INPUT,
+                           .rank = operand->rank,
+                           .shape = operand->shape,
+                           .value = reshape_value(engine, operand)};
+    if (spec.value.count > 0) spec.kind = TN_KIND_CONSTANT;
+    return tn_graph_add_tensor(graph, &spec, id, engine->error);
+}
+
+/* Attributes that name tensors name those of the small graph. */
+static tn_status reshape_attrs(tn_engine *engine, tn_graph *graph, const tn_op *op,
+                               tn_attr *attrs) {
+    for (uint32_t i = 0; i < op->attr_count; i++) {
+        attrs[i] = op->attrs[i];
+        if (attrs[i].type != TN_ATTR_TENSOR) continue;
+        const tn_tensor *tensor = tn_graph_tensor(engine->graph, attrs[i].tensor);
+        tn_tensor_spec spec = {.dtype = tensor->dtype,
+                               .kind = TN_KIND_CONSTANT,
+                               .rank = tensor->rank,
+                               .shape = tensor->shape};
+        if (tensor->value != NULL) spec.value = *tensor->value;
+        TN_TRY(tn_graph_add_tensor(graph, &spec, &attrs[i].tensor, engine->error));
+    }
+    return TN_OK;
+}
+
+static tn_status reshape_build(tn_engine *engine, tn_graph *graph, const tn_op *op,
+                               tn_tensor_id *outputs) {
+    tn_tensor_id *inputs = reshape_take(engine, op->input_count * sizeof *inputs);
+    tn_attr *attrs = reshape_take(engine, op->attr_count * sizeof *attrs);
+    if (inputs == NULL || attrs == NULL) return tn__no_memory(engine->error, "extents");
+    for (uint32_t i = 0; i < op->input_count; i++)
+        TN_TRY(reshape_input(engine, graph, op->inputs[i], &inputs[i]));
+    TN_TRY(reshape_attrs(engine, graph, op, attrs));
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        outputs[k] = TN_NONE;
+        if (op->outputs[k] == TN_NONE) continue;
+        tn_tensor_spec spec = {.kind = TN_KIND_OUTPUT};
+        TN_TRY(tn_graph_add_tensor(graph, &spec, &outputs[k], engine->error));
+    }
+    tn_op_spec spec = {.name = op->name,
+                       .type = op->type,
+                       .domain = op->domain,
+                       .version = op->version,
+                       .inputs = inputs,
+                       .outputs = outputs,
+                       .attrs = attrs,
+                       .input_count = op->input_count,
+                       .output_count = op->output_count,
+                       .attr_count = op->attr_count};
+    return tn_graph_add_op(graph, &spec, NULL, engine->error);
+}
+
+/* Takes the extents over where the rule found them, and checks that they are within the plan. */
+static tn_status reshape_apply(tn_engine *engine, const tn_graph *graph, const tn_op *op,
+                               const tn_tensor_id *outputs) {
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (outputs[k] == TN_NONE) continue;
+        const tn_tensor *found = tn_graph_tensor(graph, outputs[k]);
+        tn_operand *operand = &engine->operands[op->outputs[k]];
+        if (found->rank != operand->rank) continue;
+        for (uint32_t d = 0; d < found->rank; d++)
+            if (found->shape[d] >= 0) operand->shape[d] = found->shape[d];
+        if (tn__operand_bytes(operand) > operand->room)
+            TN_FAIL(engine->error, TN_E_INVALID, "'%.60s' takes %llu bytes now, %llu are planned",
+                    tn_graph_tensor(engine->graph, op->outputs[k])->name,
+                    (unsigned long long)tn__operand_bytes(operand),
+                    (unsigned long long)operand->room);
+    }
+    return TN_OK;
+}
+
+tn_status tn__engine_reshape(tn_engine *engine, tn_op_id id) {
+    const tn_op *op = tn_graph_op(engine->graph, id);
+    tn_context context = TN_CONTEXT_INIT;
+    tn_graph *graph;
+    context.allocator.resize = reshape_resize;
+    context.allocator.self = engine;
+    engine->scratch_used = 0;
+    for (uint32_t k = 0; k < op->output_count; k++) { /* from the bounds on, whatever came before */
+        if (op->outputs[k] == TN_NONE) continue;
+        const tn_tensor *tensor = tn_graph_tensor(engine->graph, op->outputs[k]);
+        for (uint32_t d = 0; d < tensor->rank; d++)
+            engine->operands[op->outputs[k]].shape[d] = tensor->shape[d];
+    }
+    TN_TRY(tn_graph_create(&context, &graph, engine->error));
+    tn_tensor_id *outputs = reshape_take(engine, op->output_count * sizeof *outputs);
+    tn_status status = outputs == NULL ? tn__no_memory(engine->error, "extents") : TN_OK;
+    if (status == TN_OK) status = reshape_build(engine, graph, op, outputs);
+    if (status == TN_OK) status = tn_graph_infer(graph, engine->error);
+    /* a size that nothing determines is the kernel's to say, below the bound */
+    if (status == TN_OK || status == TN_E_UNKNOWN)
+        status = reshape_apply(engine, graph, op, outputs);
+    tn_graph_destroy(graph);
+    return status;
+}
