@@ -74,6 +74,8 @@ TN_API void tn_kernels_destroy(tn_kernels *kernels); /* NULL is fine; after the 
 TN_API const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels);
 /* The family of the kernel that runs an operator ("conv", "dnnl_conv"); "" for none. */
 TN_API const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op);
+/* What oneDNN calls what it runs ("brgconv:avx512_core"); "" for our own loops. */
+TN_API const char *tn_kernels_detail(const tn_kernels *kernels, tn_op_id op);
 /* Whether oneDNN is there; if not, why and what to install in `error`. */
 TN_API bool tn_kernels_library(tn_error *error);
 

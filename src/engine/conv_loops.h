@@ -45,10 +45,9 @@ static void CONV(tile)(const conv_job *job, const conv_tile *tile) {
                     const CONV_TYPE *source =
                         input + c * job->slide.input_area + rows.source[r] + run.source;
                     const CONV_TYPE *weight = weights + c * job->channel_step + rows.tap[r] + tap;
-                    for (uint64_t f = 0; f < tile->filters; f++)
-                        CONV(add)
-                        (job, part[f] + run.target, source,
-                         CONV_WEIGHT(job, weight[f * job->filter_step]) - shift[f], &run);
+                    for (uint64_t f = 0; f < tile->filters; f++) CONV(add)
+                    (job, part[f] + run.target, source,
+                     CONV_WEIGHT(job, weight[f * job->filter_step]) - shift[f], &run);
                     if (++terms % CONV_TERMS == 0)
                         CONV(flush)(total, part, tile->filters, tile->count);
                 }

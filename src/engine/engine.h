@@ -22,6 +22,7 @@ typedef struct tn__kernel_choice {
     const tn_kernel *kernel; /* NULL: nothing runs it */
     void *state;
     uint64_t workspace;
+    const char *detail;     /* what the library calls it; NULL: nothing */
     const uint64_t *packed; /* [inputs] or NULL */
 } tn__kernel_choice;
 
@@ -32,7 +33,7 @@ struct tn_kernels {
     uint64_t *workspaces;       /* [operators] */
     size_t count;
     uint32_t threads;
-    bool library;
+    struct tn__dnnl *library; /* NULL: own loops alone */
     tn__arena arena;
 };
 

@@ -5,6 +5,7 @@
  * (E_UNSUPPORTED) is passed over for the next. Operators with blocks have none: steps.c runs them.
  * Cost: O(operators x kernels), and what the kernels' `prepare` takes.
  */
+#include "engine/dnnl.h"
 #include "engine/engine.h"
 
 #include <stdio.h>
@@ -65,6 +66,7 @@ static tn_status kernels_prepare(tn_kernels *kernels, tn_kernel_setup *setup,
     setup->packed = NULL;
     if (status != TN_OK) return status;
     choice->state = setup->state;
+    choice->detail = setup->detail;
     choice->workspace = setup->workspace;
     bool any = false;
     for (uint32_t i = 0; i < count && i < 64; i++) any = any || packed[i] > 0;
@@ -83,6 +85,7 @@ void tn__kernel_setup_of(const tn_kernels *kernels, tn_op_id id, tn_kernel_setup
                                .version = op->version ? op->version : UINT32_MAX,
                                .context = &kernels->context,
                                .threads = kernels->threads,
+                               .library = kernels->library,
                                .error = error,
                                .state = kernels->choices[id].state};
 }
@@ -96,7 +99,7 @@ static tn_status kernels_choose(tn_kernels *kernels, tn_op_id id, tn_error *erro
         kernels_is_sequence(kernels->graph, op->outputs, op->output_count))
         return kernels_none(kernels->graph, op, error);
     for (const tn_kernel *kernel = NULL;;) {
-        kernel = tn__kernel_find(&setup, kernels->library, kernel);
+        kernel = tn__kernel_find(&setup, kernels->library != NULL, kernel);
         if (kernel == NULL) return kernels_none(kernels->graph, op, error);
         choice->kernel = kernel;
         tn_status status = TN_OK;
@@ -140,13 +143,16 @@ tn_status tn_kernels_create(const tn_graph *graph, const tn_kernels_options *opt
     made->graph = graph;
     made->count = count;
     made->threads = asked.threads > 0 ? asked.threads : 1;
-    made->library = !asked.plain && tn_kernels_library(NULL);
     tn__arena_init(&made->arena, &made->context);
     made->choices = tn__alloc_array(&context, count, sizeof *made->choices);
     made->workspaces = tn__alloc_array(&context, count, sizeof *made->workspaces);
-    tn_status status = made->choices == NULL || made->workspaces == NULL
-                           ? tn__no_memory(error, "kernels")
-                           : kernels_choose_all(made, error);
+    tn_status status = TN_OK;
+    if (made->choices == NULL || made->workspaces == NULL) status = tn__no_memory(error, "kernels");
+    if (status == TN_OK && !asked.plain) {
+        status = tn__dnnl_open(&made->context, made->threads, &made->library, error);
+        if (status == TN_E_UNSUPPORTED) status = TN_OK; /* our own loops, then */
+    }
+    if (status == TN_OK) status = kernels_choose_all(made, error);
     if (status != TN_OK) {
         tn_kernels_destroy(made);
         return status;
@@ -166,6 +172,7 @@ void tn_kernels_destroy(tn_kernels *kernels) {
     tn__free(&context, kernels->choices, kernels->count * sizeof *kernels->choices);
     tn__free(&context, kernels->workspaces, kernels->count * sizeof *kernels->workspaces);
     tn__arena_release(&kernels->arena);
+    tn__dnnl_close(kernels->library);
     tn__free(&context, kernels, sizeof *kernels);
 }
 
@@ -174,4 +181,17 @@ const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels) { return kernel
 const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op) {
     const tn_kernel *kernel = op < kernels->count ? kernels->choices[op].kernel : NULL;
     return kernel == NULL ? "" : tn__kernel_family(kernel)->name;
+}
+
+const char *tn_kernels_detail(const tn_kernels *kernels, tn_op_id op) {
+    const char *detail = op < kernels->count ? kernels->choices[op].detail : NULL;
+    return detail == NULL ? "" : detail;
+}
+
+bool tn_kernels_library(tn_error *error) {
+    tn__dnnl *library;
+    tn_context context = tn__context(NULL);
+    if (tn__dnnl_open(&context, 1, &library, error) != TN_OK) return false;
+    tn__dnnl_close(library);
+    return true;
 }
