@@ -1,0 +1,298 @@
+/* node_tests.c - ONNX's own tests of operators (Debian's libonnx-testdata), run by the engine.
+ *
+ *     node_tests [--data FOLDER] [--list FILE] [--filter GLOB] [--verbose]
+ *
+ * Each case is a model, inputs and expected outputs. A case passes when every output has the
+ * expected element type and shape, integers are equal, and floats are within 1e-3 relative or
+ * 1e-7 absolute, as onnx's own runner compares them. FILE lists the cases that do not pass, each
+ * with its reason: "name: reason". It is kept honest in both directions: a listed case that passes
+ * fails the test as much as one that fails and is not listed. --filter is a shell pattern, or part
+ * of a name.
+ *
+ * Exit status: 0 as the list says, 1 not so, 77 the data are absent.
+ */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <tenure/array.h>
+#include <tenure/import.h>
+
+#include "engine/kernel.h"
+#include "node_run.h"
+
+#define CASE_SETS_MAX 10
+#define CASE_ARRAYS_MAX 64
+
+/* --- comparison --- */
+
+static double element_float(const tn_array *array, uint64_t index) {
+    const uint8_t *bytes = array->data;
+    uint16_t half;
+    float single;
+    double number;
+    switch (array->dtype) {
+    case TN_FLOAT16:
+    case TN_BFLOAT16:
+        memcpy(&half, bytes + 2 * index, sizeof half);
+        return (double)(array->dtype == TN_FLOAT16 ? tn__half_to_float(half)
+                                                   : tn__bfloat_to_float(half));
+    case TN_FLOAT32:
+    case TN_COMPLEX64:
+        memcpy(&single, bytes + 4 * index, sizeof single);
+        return (double)single;
+    default:
+        memcpy(&number, bytes + 8 * index, sizeof number);
+        return number;
+    }
+}
+
+static uint64_t element_floats(const tn_array *array) { /* 0: compared by bytes */
+    switch (array->dtype) {
+    case TN_FLOAT16:
+    case TN_BFLOAT16:
+        return array->bytes / 2;
+    case TN_FLOAT32:
+    case TN_COMPLEX64:
+        return array->bytes / 4;
+    case TN_FLOAT64:
+    case TN_COMPLEX128:
+        return array->bytes / 8;
+    default:
+        return 0;
+    }
+}
+
+static bool is_near(double value, double expected) {
+    if (isnan(value) || isnan(expected)) return isnan(value) && isnan(expected);
+    if (isinf(value) || isinf(expected)) return value == expected;
+    return fabs(value - expected) <= 1e-7 + 1e-3 * fabs(expected);
+}
+
+static void shape_text(const tn_array *array, char *text, size_t room) {
+    size_t used = (size_t)snprintf(text, room, "%s[", tn_dtype_name(array->dtype));
+    for (uint32_t d = 0; d < array->rank && used < room; d++)
+        used += (size_t)snprintf(text + used, room - used, "%s%lld", d != 0 ? "," : "",
+                                 (long long)array->shape[d]);
+    if (used < room) snprintf(text + used, room - used, "]");
+}
+
+static bool is_equal(uint32_t index, const tn_array *value, const tn_array *expected, char *why,
+                     size_t room) {
+    if (value->dtype != expected->dtype || value->rank != expected->rank ||
+        memcmp(value->shape, expected->shape, value->rank * sizeof *value->shape) != 0) {
+        char got[120], wanted[120];
+        shape_text(value, got, sizeof got);
+        shape_text(expected, wanted, sizeof wanted);
+        snprintf(why, room, "output %u is %s, expected %s", index, got, wanted);
+        return false;
+    }
+    uint64_t floats = element_floats(expected), count = floats != 0 ? floats : expected->bytes;
+    for (uint64_t i = 0; i < count; i++) {
+        double x, y;
+        if (floats != 0) {
+            x = element_float(value, i);
+            y = element_float(expected, i);
+            if (is_near(x, y)) continue;
+        } else {
+            x = ((const uint8_t *)value->data)[i];
+            y = ((const uint8_t *)expected->data)[i];
+            if (((const uint8_t *)value->data)[i] == ((const uint8_t *)expected->data)[i]) continue;
+        }
+        snprintf(why, room, "output %u differs at %s %llu of %llu: %.9g, expected %.9g", index,
+                 floats != 0 ? "element" : "byte", (unsigned long long)i, (unsigned long long)count,
+                 x, y);
+        return false;
+    }
+    return true;
+}
+
+/* --- one case --- */
+
+typedef struct arrays {
+    tn_array items[CASE_ARRAYS_MAX];
+    uint32_t count;
+} arrays;
+
+static void arrays_release(arrays *all) {
+    for (uint32_t i = 0; i < all->count; i++) tn_array_release(&all->items[i], NULL);
+    all->count = 0;
+}
+
+/* input_0.pb, input_1.pb, ... of a folder. */
+static tn_status arrays_load(arrays *all, const char *folder, const char *what, tn_error *error) {
+    all->count = 0;
+    while (all->count < CASE_ARRAYS_MAX) {
+        char path[1200];
+        struct stat facts;
+        snprintf(path, sizeof path, "%s/%s_%u.pb", folder, what, all->count);
+        if (stat(path, &facts) != 0) return TN_OK;
+        TN_TRY(tn_array_load(path, NULL, &all->items[all->count], error));
+        all->count++;
+    }
+    return TN_OK;
+}
+
+static bool set_passes(const char *model, const char *folder, char *why, size_t room) {
+    static arrays inputs, expected, outputs;
+    tn_error error = {0};
+    bool passes = true;
+    tn_status status = arrays_load(&inputs, folder, "input", &error);
+    if (status == TN_OK) status = arrays_load(&expected, folder, "output", &error);
+    if (status == TN_OK) {
+        outputs.count = expected.count;
+        status = node_run(model, inputs.items, inputs.count, expected.items, outputs.items,
+                          outputs.count, &error);
+        if (status != TN_OK) outputs.count = 0;
+    }
+    if (status != TN_OK) {
+        const char *slash = strrchr(error.where, '/');
+        snprintf(why, room, "%s %s: %s", tn_status_name(status) + 2,
+                 slash != NULL ? slash + 1 : error.where, error.message);
+        passes = false;
+    }
+    for (uint32_t i = 0; i < outputs.count && passes; i++)
+        passes = is_equal(i, &outputs.items[i], &expected.items[i], why, room);
+    arrays_release(&inputs);
+    arrays_release(&expected);
+    arrays_release(&outputs);
+    return passes;
+}
+
+static bool case_passes(const char *data, const char *name, char *why, size_t room) {
+    char model[1000], folder[1000];
+    struct stat facts;
+    uint32_t sets = 0;
+    snprintf(model, sizeof model, "%s/%s/model.onnx", data, name);
+    for (; sets < CASE_SETS_MAX; sets++) {
+        snprintf(folder, sizeof folder, "%s/%s/test_data_set_%u", data, name, sets);
+        if (stat(folder, &facts) != 0) break;
+        if (!set_passes(model, folder, why, room)) return false;
+    }
+    if (sets == 0) snprintf(why, room, "it has no data");
+    return sets != 0;
+}
+
+/* --- the list --- */
+
+typedef struct listed {
+    char *name, *reason;
+    bool met;
+} listed;
+
+typedef struct list {
+    listed *items;
+    size_t count;
+} list;
+
+static char *copy_text(const char *text) {
+    char *copy = strdup(text);
+    if (copy == NULL) abort();
+    return copy;
+}
+
+static bool list_read(const char *path, list *all) {
+    char line[600];
+    FILE *file = fopen(path, "r");
+    if (file == NULL) return false;
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = 0;
+        char *colon = strstr(line, ": ");
+        if (line[0] == '#' || colon == NULL) continue;
+        *colon = 0;
+        all->items = realloc(all->items, (all->count + 1) * sizeof *all->items);
+        if (all->items == NULL) abort();
+        all->items[all->count++] = (listed){copy_text(line), copy_text(colon + 2), false};
+    }
+    fclose(file);
+    return true;
+}
+
+static listed *list_find(list *all, const char *name) {
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->items[i].name, name) == 0) return &all->items[i];
+    return NULL;
+}
+
+static void list_release(list *all) {
+    for (size_t i = 0; i < all->count; i++) {
+        free(all->items[i].name);
+        free(all->items[i].reason);
+    }
+    free(all->items);
+}
+
+/* --- all cases --- */
+
+typedef struct totals {
+    uint32_t passed, listed, unlisted, wrongly_listed;
+} totals;
+
+static bool is_wanted(const char *name, const char *filter) {
+    return filter == NULL || strstr(name, filter) != NULL || tn__glob(filter, name);
+}
+
+static void run_case(const char *data, const char *name, list *known, bool verbose, totals *sum) {
+    char why[700] = "";
+    listed *entry = list_find(known, name);
+    bool passes = case_passes(data, name, why, sizeof why);
+    if (entry != NULL) entry->met = true;
+    if (passes && entry == NULL) sum->passed++;
+    if (!passes && entry != NULL) sum->listed++;
+    if (passes && entry != NULL) {
+        sum->wrongly_listed++;
+        printf("PASSES, BUT IS LISTED  %s (%s)\n", name, entry->reason);
+    } else if (!passes && entry == NULL) {
+        sum->unlisted++;
+        printf("FAILS  %s: %s\n", name, why);
+    } else if (verbose) {
+        printf("%s  %s%s%s\n", passes ? "passes" : "listed", name, passes ? "" : ": ", why);
+    }
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    const char *data = "/usr/share/libonnx-testdata/data/node", *path = NULL, *filter = NULL;
+    bool verbose = false;
+    list known = {0};
+    totals sum = {0};
+    struct dirent **entries;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--verbose") == 0)
+            verbose = true;
+        else if (strcmp(argv[i], "--data") == 0 && i + 1 < argc)
+            data = argv[++i];
+        else if (strcmp(argv[i], "--list") == 0 && i + 1 < argc)
+            path = argv[++i];
+        else if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
+            filter = argv[++i];
+        else
+            return fprintf(stderr, "%s is no option; see the head of node_tests.c\n", argv[i]), 2;
+    }
+    if (path != NULL && !list_read(path, &known))
+        return fprintf(stderr, "%s cannot be read\n", path), 2;
+    int count = scandir(data, &entries, NULL, alphasort);
+    if (count < 0) {
+        printf("SKIP: %s is absent; apt-get install libonnx-testdata\n", data);
+        return 77;
+    }
+    for (int i = 0; i < count; i++) {
+        if (entries[i]->d_name[0] != '.' && is_wanted(entries[i]->d_name, filter))
+            run_case(data, entries[i]->d_name, &known, verbose, &sum);
+        free(entries[i]);
+    }
+    free(entries);
+    for (size_t i = 0; i < known.count && filter == NULL; i++)
+        if (!known.items[i].met) {
+            sum.wrongly_listed++;
+            printf("LISTED, BUT ABSENT  %s\n", known.items[i].name);
+        }
+    printf("%u pass, %u are listed as not passing, %u fail without being listed, %u are listed "
+           "wrongly\n",
+           sum.passed, sum.listed, sum.unlisted, sum.wrongly_listed);
+    list_release(&known);
+    return sum.unlisted + sum.wrongly_listed != 0;
+}
