@@ -1,6 +1,8 @@
 /* check.c - what kernels ask of their operands before they touch them. */
 #include "engine/check.h"
 
+#include <math.h>
+
 /* --- element types --- */
 
 static tn_dtype check_type(const tn_tensor *tensor) {
@@ -82,35 +84,46 @@ tn_status tn__check_scratch(const tn_kernel_call *call, uint64_t bytes) {
 
 /* --- elements --- */
 
-double tn__real_get(const void *data, tn_dtype dtype, uint64_t at) {
-    switch (dtype) {
-    case TN_FLOAT32:
-        return (double)((const float *)data)[at];
-    case TN_FLOAT64:
-        return ((const double *)data)[at];
-    case TN_FLOAT16:
-        return (double)tn__half_to_float(((const uint16_t *)data)[at]);
-    case TN_BFLOAT16:
-        return (double)tn__bfloat_to_float(((const uint16_t *)data)[at]);
+void tn__real_load(const tn_operand *operand, uint64_t at, uint64_t step, uint64_t count,
+                   double *values) {
+    switch (operand->dtype) {
+#define CHECK_LOAD(dtype, type, convert)                                                           \
+    case dtype: {                                                                                  \
+        const type *from = (const type *)operand->data + at;                                       \
+        for (uint64_t i = 0; i < count; i++) values[i] = (double)convert(from[i * step]);          \
+        break;                                                                                     \
+    }
+        CHECK_LOAD(TN_FLOAT32, float, )
+        CHECK_LOAD(TN_FLOAT64, double, )
+        CHECK_LOAD(TN_FLOAT16, uint16_t, tn__half_to_float)
+        CHECK_LOAD(TN_BFLOAT16, uint16_t, tn__bfloat_to_float)
+        CHECK_LOAD(TN_INT8, int8_t, )
+        CHECK_LOAD(TN_UINT8, uint8_t, )
+#undef CHECK_LOAD
     default:
-        return 0;
+        for (uint64_t i = 0; i < count; i++) values[i] = 0;
     }
 }
 
-void tn__real_set(void *data, tn_dtype dtype, uint64_t at, double value) {
-    switch (dtype) {
-    case TN_FLOAT32:
-        ((float *)data)[at] = (float)value;
-        break;
-    case TN_FLOAT64:
-        ((double *)data)[at] = value;
-        break;
-    case TN_FLOAT16:
-        ((uint16_t *)data)[at] = tn__float_to_half((float)value);
-        break;
-    case TN_BFLOAT16:
-        ((uint16_t *)data)[at] = tn__float_to_bfloat((float)value);
-        break;
+static double check_clamp(double value, double least, double most) {
+    return value > least ? value < most ? nearbyint(value) : most : least;
+}
+
+void tn__real_store(const tn_operand *operand, uint64_t at, uint64_t count, const double *values) {
+    switch (operand->dtype) {
+#define CHECK_STORE(dtype, type, convert)                                                          \
+    case dtype: {                                                                                  \
+        type *to = (type *)operand->data + at;                                                     \
+        for (uint64_t i = 0; i < count; i++) to[i] = (type)convert;                                \
+        break;                                                                                     \
+    }
+        CHECK_STORE(TN_FLOAT32, float, values[i])
+        CHECK_STORE(TN_FLOAT64, double, values[i])
+        CHECK_STORE(TN_FLOAT16, uint16_t, tn__float_to_half((float)values[i]))
+        CHECK_STORE(TN_BFLOAT16, uint16_t, tn__float_to_bfloat((float)values[i]))
+        CHECK_STORE(TN_INT8, int8_t, check_clamp(values[i], -128, 127))
+        CHECK_STORE(TN_UINT8, uint8_t, check_clamp(values[i], 0, 255))
+#undef CHECK_STORE
     default:
         break;
     }

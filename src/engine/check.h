@@ -38,8 +38,19 @@ tn_status tn__check_result(const tn_kernel_call *call, uint32_t index, uint32_t 
 /* E_INVALID unless the workspace has this many bytes (extents beyond what was planned). */
 tn_status tn__check_scratch(const tn_kernel_call *call, uint64_t bytes);
 
-/* One element of a real type as double, and the other way round; `at` counts elements. */
-double tn__real_get(const void *data, tn_dtype dtype, uint64_t at);
-void tn__real_set(void *data, tn_dtype dtype, uint64_t at, double value);
+/* Elements as doubles, from element `at` on, `step` apart: real types, int8 and uint8. Stored
+ * numbers are rounded, and saturate in bytes. */
+void tn__real_load(const tn_operand *operand, uint64_t at, uint64_t step, uint64_t count,
+                   double *values);
+void tn__real_store(const tn_operand *operand, uint64_t at, uint64_t count, const double *values);
+static inline double tn__real_get(const tn_operand *operand, uint64_t at) {
+    double value;
+    tn__real_load(operand, at, 1, 1, &value);
+    return value;
+}
+static inline void tn__real_set(const tn_operand *operand, uint64_t at, double value) {
+    tn__real_store(operand, at, 1, &value);
+}
+#define TN__REAL_TILE 64u /* elements loaded at once, where nothing else decides */
 
 #endif

@@ -49,8 +49,7 @@ static void conv_double_store(const conv_job *job, uint64_t filter, uint64_t at,
 static void conv_half_store(const conv_job *job, uint64_t filter, uint64_t at, uint64_t count,
                             const float *sums) {
     double bias = job->bias != NULL ? tn__operand_float(job->bias, filter) : 0;
-    for (uint64_t i = 0; i < count; i++)
-        tn__real_set(job->output->data, job->output->dtype, at + i, (double)sums[i] + bias);
+    for (uint64_t i = 0; i < count; i++) tn__real_set(job->output, at + i, (double)sums[i] + bias);
 }
 
 static uint64_t conv_which(const tn_operand *operand, uint64_t filter) {
