@@ -1,0 +1,372 @@
+/* run.c - `tenure run`: the model in its planned arena, and whether the plan was true. */
+#include "cli/cli.h"
+#include "cli/session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/base.h"
+#ifndef TENURE_MINIMAL
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+#endif
+
+#define RUN_INPUTS_MAX 256u
+
+enum {
+    RUN_INPUT = 400,
+    RUN_OUTPUT_DIR,
+    RUN_WEIGHTS,
+    RUN_BUDGET,
+    RUN_PLANNER,
+    RUN_POOL,
+    RUN_THREADS,
+    RUN_REPEAT,
+    RUN_SEED,
+    RUN_CHECK,
+    RUN_POISON,
+    RUN_TRACE,
+    RUN_PLAIN,
+    RUN_NO_REWRITE,
+    RUN_JSON
+};
+
+#define RUN_OPTIONS(X)                                                                             \
+    X(RUN_INPUT, "input", "NAME=WHAT",                                                             \
+      "a .npy or .pb file, random:SEED, ones or zeros; may be repeated (random:0)")                \
+    X(RUN_OUTPUT_DIR, "output-dir", "DIR", "write each output there as .npy")                      \
+    X(RUN_WEIGHTS, "weights", "random:SEED",                                                       \
+      "make up the weights that are not in the model file (read them)")                            \
+    X(RUN_BUDGET, "budget", "SIZE",                                                                \
+      "bytes for arena and weights: less is refused (what it needs)")                              \
+    X(RUN_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                      \
+    X(RUN_POOL, "pool", "NAME",                                                                    \
+      "no plan: weights and buffers from a pool, one of `tenure list pools`; --budget is its "     \
+      "size")                                                                                      \
+    X(RUN_THREADS, "threads", "N", "of the kernels; the same number gives the same bits (1)")      \
+    X(RUN_REPEAT, "repeat", "N", "run so often, and tell the fastest (1)")                         \
+    X(RUN_SEED, "seed", "N", "of operators that draw numbers (0)")                                 \
+    X(RUN_CHECK, "check", "naive", "run it without any reuse as well: every bit must be the same") \
+    X(RUN_POISON, "poison", NULL,                                                                  \
+      "bytes that nothing holds are NaNs, and are looked at: who writes there is found")           \
+    X(RUN_TRACE, "trace", "FILE",                                                                  \
+      "what ran when, and who held memory: .trace.json for Chrome and Perfetto, .csv for replay")  \
+    X(RUN_PLAIN, "plain", NULL, "our own loops alone, without oneDNN: slow, the reference")        \
+    X(RUN_NO_REWRITE, "no-rewrite", NULL, "run the operators as the file has them, nothing fused") \
+    X(RUN_JSON, "json", NULL, "print one JSON object instead of the table")
+
+typedef struct run_arguments {
+    cli_input input;
+    cli_session session;
+    cli_given given[RUN_INPUTS_MAX];
+    uint32_t given_count;
+    const char *output_dir, *trace_path;
+    uint64_t repeat;
+    bool check, json;
+    double best_s;
+    cli_arrays arrays;
+} run_arguments;
+
+static const struct argp_option run_options[] = {RUN_OPTIONS(CLI_OPTION){0}};
+
+static void run_add_input(struct argp_state *state, run_arguments *arguments, char *text) {
+    char *equals = strrchr(text, '=');
+    if (equals == NULL || equals == text)
+        argp_error(state, "--input: '%s' should read NAME=file.npy, NAME=random:SEED or NAME=ones",
+                   text);
+    if (arguments->given_count == RUN_INPUTS_MAX) argp_error(state, "--input: more than 256");
+    *equals = '\0';
+    arguments->given[arguments->given_count++] = (cli_given){.name = text, .what = equals + 1};
+}
+
+static error_t run_parse(int key, char *value, struct argp_state *state) {
+    run_arguments *arguments = state->input;
+    cli_session *session = &arguments->session;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->input;
+        return 0;
+    case RUN_INPUT:
+        run_add_input(state, arguments, value);
+        return 0;
+    case RUN_OUTPUT_DIR:
+        arguments->output_dir = value;
+        return 0;
+    case RUN_WEIGHTS:
+        if (strncmp(value, "random", 6) != 0 || (value[6] != '\0' && value[6] != ':'))
+            argp_error(state, "--weights: '%s' should read random:SEED", value);
+        session->weights_made_up = true;
+        session->weights_seed = value[6] ? cli_number(state, "weights", value + 7) : 0;
+        return 0;
+    case RUN_BUDGET:
+        session->budget = cli_size(state, "budget", value);
+        if (session->budget == 0) argp_error(state, "--budget: 0 bytes hold nothing");
+        return 0;
+    case RUN_PLANNER:
+        session->plan.planner = value;
+        return 0;
+    case RUN_POOL:
+        session->pool = value;
+        return 0;
+    case RUN_THREADS:
+        session->threads = (uint32_t)cli_number(state, "threads", value);
+        if (session->threads < 1 || session->threads > 1024)
+            argp_error(state, "--threads: from 1 to 1024");
+        return 0;
+    case RUN_REPEAT:
+        arguments->repeat = cli_number(state, "repeat", value);
+        if (arguments->repeat < 1) argp_error(state, "--repeat: from 1 up");
+        return 0;
+    case RUN_SEED:
+        session->seed = cli_number(state, "seed", value);
+        return 0;
+    case RUN_CHECK:
+        if (strcmp(value, "naive") != 0)
+            argp_error(state, "--check: '%s' is not naive, the only check there is", value);
+        arguments->check = true;
+        return 0;
+    case RUN_POISON:
+        session->poison = true;
+        return 0;
+    case RUN_TRACE:
+        arguments->trace_path = value;
+        if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".csv"))
+            argp_error(state, "--trace: no format for '%s'; there are .trace.json and .csv", value);
+        return 0;
+    case RUN_PLAIN:
+        session->plain = true;
+        return 0;
+    case RUN_NO_REWRITE:
+        session->no_rewrite = true;
+        return 0;
+    case RUN_JSON:
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->input.path != NULL) argp_error(state, "one model, not '%s' too", value);
+        arguments->input.path = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->input.path == NULL) argp_error(state, "which model?");
+        if (arguments->input.bank_count > 0) argp_error(state, "--bank: a run has one memory");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char run_doc[] =
+    "Runs MODEL in one arena of exactly the planned size, every tensor at its planned place.\v"
+    "Examples:\n"
+    "  tenure run mobilenet.onnx --input image=cat.npy --output-dir out\n"
+    "  tenure run resnet50.onnx --weights random:1 --threads 2 --repeat 10\n"
+    "  tenure run unet.onnx --check naive --poison --json\n"
+    "  tenure run model.onnx --budget 96MiB --trace run.trace.json\n"
+    "  tenure run model.onnx --pool best-fit --trace run.csv && tenure replay run.csv\n\n"
+    "Exit status: 0 done; 1 the budget is too small, or the plan was broken; 2 bad usage or input; "
+    "3 stopped before a plan, 4 internal error.";
+
+/* --- running --- */
+
+static tn_status run_all(run_arguments *arguments, tn_error *error) {
+    cli_session *session = &arguments->session;
+    cli_arrays *arrays = &arguments->arrays;
+    tn_engine_usage usage;
+    for (uint64_t i = 0; i < arguments->repeat; i++) {
+        for (uint32_t k = 0; k < arrays->output_count; k++) /* the room, again */
+            arrays->outputs[k].bytes =
+                tn_graph_tensor(session->graph, tn_graph_block(session->graph, 0)->outputs[k])
+                    ->bytes;
+        TN_TRY(tn_engine_run(session->engine, arrays->inputs, arrays->input_count, arrays->outputs,
+                             arrays->output_count, error));
+        tn_engine_measure(session->engine, &usage);
+        if (i == 0 || usage.seconds < arguments->best_s) arguments->best_s = usage.seconds;
+    }
+    return TN_OK;
+}
+
+static tn_status run_compare(const cli_session *session, const cli_arrays *planned,
+                             const cli_arrays *naive, tn_error *error) {
+    for (uint32_t k = 0; k < planned->output_count; k++) {
+        const tn_array *a = &planned->outputs[k], *b = &naive->outputs[k];
+        bool same = a->bytes == b->bytes && a->rank == b->rank;
+        for (uint32_t d = 0; same && d < a->rank; d++) same = a->shape[d] == b->shape[d];
+        uint64_t at = 0;
+        while (same && at < a->bytes && ((uint8_t *)a->data)[at] == ((uint8_t *)b->data)[at]) at++;
+        if (same && at == a->bytes) continue;
+        TN_FAIL(error, TN_E_CONFLICT,
+                "output '%.80s' differs from byte %llu on: the plan lets buffers meet that must "
+                "not; please report it",
+                cli_output_name(session, k), (unsigned long long)at);
+    }
+    return TN_OK;
+}
+
+static tn_status run_check(run_arguments *arguments, tn_error *error) {
+    cli_session naive = {0};
+    cli_arrays arrays = {0};
+    const cli_arrays *inputs = &arguments->arrays;
+    tn_status status = cli_session_naive(&arguments->session, &naive, error);
+    if (status == TN_OK) status = cli_arrays_outputs(arguments->session.graph, &arrays, error);
+    for (uint64_t i = 0; i < arguments->repeat && status == TN_OK; i++) {
+        for (uint32_t k = 0; k < arrays.output_count; k++)
+            arrays.outputs[k].bytes =
+                tn_graph_tensor(naive.graph, tn_graph_block(naive.graph, 0)->outputs[k])->bytes;
+        status = tn_engine_run(naive.engine, inputs->inputs, inputs->input_count, arrays.outputs,
+                               arrays.output_count, error);
+    }
+    if (status == TN_OK)
+        status = run_compare(&arguments->session, &arguments->arrays, &arrays, error);
+    cli_arrays_release(&arrays);
+    cli_session_close(&naive);
+    return status;
+}
+
+/* --- telling --- */
+
+/* A name as a file name: what is neither letter, digit, dot, dash nor underscore becomes one. */
+static void run_file_name(const char *name, char *text, size_t room) {
+    size_t used = 0;
+    for (; *name != '\0' && used + 1 < room; name++) {
+        bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
+                     (*name >= '0' && *name <= '9') || *name == '-' || (*name == '.' && used > 0);
+        text[used++] = plain ? *name : '_';
+    }
+    text[used] = '\0';
+}
+
+static tn_status run_write(const run_arguments *arguments, tn_error *error) {
+    if (arguments->output_dir == NULL) return TN_OK;
+    (void)mkdir(arguments->output_dir, 0777); /* what matters is whether files can be written */
+    for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
+        char name[128], path[4096];
+        run_file_name(cli_output_name(&arguments->session, k), name, sizeof name);
+        int length = snprintf(path, sizeof path, "%s/%s.npy", arguments->output_dir, name);
+        if (length >= (int)sizeof path) TN_FAIL(error, TN_E_INVALID, "--output-dir: too long");
+        TN_TRY(tn_array_save(path, &arguments->arrays.outputs[k], NULL, error));
+    }
+    return TN_OK;
+}
+
+static void run_checksum(const tn_array *array, char text[17]) {
+#ifdef TENURE_MINIMAL
+    (void)array;
+    snprintf(text, 17, "-");
+#else
+    snprintf(text, 17, "%016" PRIx64, (uint64_t)XXH3_64bits(array->data, array->bytes));
+#endif
+}
+
+static void run_shape(const tn_array *array, char *text, size_t room) {
+    size_t used = (size_t)snprintf(text, room, "[");
+    for (uint32_t d = 0; d < array->rank && used + 24 < room; d++)
+        used += (size_t)snprintf(text + used, room - used, "%s%lld", d ? "," : "",
+                                 (long long)array->shape[d]);
+    snprintf(text + used, room - used, "]");
+}
+
+static void run_print_json(const run_arguments *arguments, const tn_engine_usage *usage) {
+    const cli_session *session = &arguments->session;
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, "{\"format\":\"tenure-run\",\"version\":1,\"input\":");
+    tn__text_json(&text, arguments->input.path);
+    if (session->pool == NULL)
+        tn__text_printf(&text, ",\"planned_peak\":%" PRIu64, usage->planned_peak);
+    else
+        tn__text_printf(&text, ",\"pool\":\"%s\"", session->pool);
+    tn__text_printf(&text,
+                    ",\"measured_peak\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"weights\":%" PRIu64
+                    ",\"seconds\":%.9f,\"runs\":%" PRIu64 ",\"threads\":%u",
+                    usage->measured_peak, usage->arena, usage->static_bytes, arguments->best_s,
+                    usage->run_count, session->threads);
+    if (arguments->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
+    if (session->poison) tn__text_put(&text, ",\"poison\":\"clean\"");
+    tn__text_put(&text, ",\"outputs\":[");
+    for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
+        const tn_array *array = &arguments->arrays.outputs[k];
+        char sum[17], shape[512];
+        run_checksum(array, sum);
+        run_shape(array, shape, sizeof shape);
+        tn__text_put(&text, k > 0 ? ",{\"name\":" : "{\"name\":");
+        tn__text_json(&text, cli_output_name(session, k));
+        tn__text_printf(&text,
+                        ",\"dtype\":\"%s\",\"shape\":%s,\"bytes\":%" PRIu64 ",\"xxh3\":\"%s\"}",
+                        tn_dtype_name(array->dtype), shape, array->bytes, sum);
+    }
+    tn__text_put(&text, "]}\n");
+    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+}
+
+static void run_print(const run_arguments *arguments, const tn_engine_usage *usage) {
+    const cli_session *session = &arguments->session;
+    char size[TN_SIZE_TEXT_MAX], shape[512], sum[17];
+    if (session->pool == NULL)
+        printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
+    else
+        printf("%-15s %s\n", "pool", session->pool);
+    printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
+    printf("%-15s %s\n", "weights", tn_size_format(usage->static_bytes, size));
+    printf("%-15s %.3f ms%s, %u thread%s\n", "time", arguments->best_s * 1e3,
+           arguments->repeat > 1 ? " (fastest)" : "", session->threads,
+           session->threads == 1 ? "" : "s");
+    if (arguments->check) printf("%-15s every bit equal without reuse\n", "check naive");
+    if (session->poison) printf("%-15s clean\n", "poison");
+    for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
+        const tn_array *array = &arguments->arrays.outputs[k];
+        run_shape(array, shape, sizeof shape);
+        run_checksum(array, sum);
+        printf("%-15s %s %s %s, checksum %s\n", "output", cli_output_name(session, k),
+               tn_dtype_name(array->dtype), shape, sum);
+    }
+}
+
+static tn_status run_model(run_arguments *arguments, tn_error *error) {
+    cli_session *session = &arguments->session;
+    TN_TRY(cli_session_plan(session, error));
+    TN_TRY(cli_arrays_make(session, arguments->given, arguments->given_count, &arguments->arrays,
+                           error));
+    TN_TRY(cli_session_open(session, error));
+    TN_TRY(run_all(arguments, error));
+    if (arguments->check) TN_TRY(run_check(arguments, error));
+    TN_TRY(run_write(arguments, error));
+    tn_engine_usage usage;
+    tn_engine_measure(session->engine, &usage);
+    cli_progress_end();
+    if (arguments->json)
+        run_print_json(arguments, &usage);
+    else
+        run_print(arguments, &usage);
+    return TN_OK;
+}
+
+static int run_run(int count, char **words) {
+    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the model:", 0},
+                                                 {0}};
+    static const struct argp parser = {run_options, run_parse, "MODEL", run_doc, children, 0, 0};
+    tn_context context = cli_context();
+    run_arguments arguments = {
+        .repeat = 1,
+        .input = {.import = TN_IMPORT_OPTIONS_INIT},
+        .session = {.threads = 1, .plan = TN_PLAN_OPTIONS_INIT},
+    };
+    tn_error error = {0};
+    arguments.session.input = &arguments.input;
+    arguments.input.import.context = arguments.session.plan.context = &context;
+    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    int code = run_model(&arguments, &error) == TN_OK ? 0 : cli_fail(&error);
+    cli_arrays_release(&arguments.arrays);
+    cli_session_close(&arguments.session);
+    cli_input_release(&arguments.input);
+    return cli_finish(code);
+}
+
+const cli_command cli_command_run = {
+    .name = "run",
+    .summary = "run a model inside its plan, and prove the plan by it",
+    .run = run_run,
+};
