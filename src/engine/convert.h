@@ -1,0 +1,50 @@
+/* convert.h - arrays of numbers from one element type to another.
+ *
+ * Cast is this alone; other kernels compute in few types (float32, float64, int64, uint64) and
+ * convert blocks of the rest on their way in and out.
+ *
+ * To an integer: towards zero; what fits 64 bits wraps to the width, as integers do; what does not
+ * becomes the nearest number of the type, a not-a-number 0. To bool: 0 is false, all else true.
+ * To a floating type: one rounding, to nearest even; what is too large becomes infinity.
+ */
+#ifndef TN_ENGINE_CONVERT_H
+#define TN_ENGINE_CONVERT_H
+
+#include "engine/kernel.h"
+
+/* Before a loop whose operands are the same memory or do not meet: then gcc need not ask. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TN_APART _Pragma("GCC ivdep")
+#else
+#define TN_APART
+#endif
+
+/* Elements handled at a time, where operands need converting or repeating: some 4 KiB each. */
+#define TN__BLOCK 512u
+typedef union tn__block_room {
+    float floats[TN__BLOCK];
+    double doubles[TN__BLOCK];
+    int64_t ints[TN__BLOCK];
+    uint8_t bytes[8 * TN__BLOCK];
+} tn__block_room;
+
+/* Integers of 8 to 64 bits, bool, float16, bfloat16, float32, float64. */
+bool tn__is_numeric(tn_dtype dtype);
+/* float16, bfloat16, float32 */
+static inline bool tn__is_short_float(tn_dtype dtype) {
+    return dtype == TN_FLOAT32 || dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
+}
+static inline size_t tn__element_size(tn_dtype dtype) { return tn_dtype_bits(dtype) / 8; }
+
+/* Both types are numbers; `to` may be `from`, when the widths are equal. */
+void tn__convert(tn_dtype from_type, const void *from, tn_dtype to_type, void *to, uint64_t count);
+
+/* `count` <= TN__BLOCK elements as `wanted`, one of the four types: `from` itself when it is that
+ * already, else converted into `room`. */
+const void *tn__convert_block(tn_dtype from_type, const void *from, tn_dtype wanted,
+                              tn__block_room *room, size_t count);
+
+/* The type to compute in: float32 for the short floats, float64, int64; uint64 for itself. */
+tn_dtype tn__computed_type(tn_dtype dtype);
+
+#endif
