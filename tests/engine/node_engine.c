@@ -1,0 +1,146 @@
+/* node_engine.c - a model from its file to its outputs, through kernels, plan and engine. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tenure/engine.h>
+#include <tenure/import.h>
+
+#include "base/base.h"
+#include "node_run.h"
+
+typedef struct node {
+    const node_options *options;
+    tn_graph *loaded, *rewritten;
+    tn_contents *contents;
+    tn_kernels *kernels;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_layout layout;
+    tn_device *device;
+    tn_engine *engine;
+    tn_error *error;
+} node;
+
+/* The shapes of the data, where the model leaves its own open or the data are of others. */
+static tn_status node_load(node *self, const char *path, const tn_array *inputs,
+                           uint32_t input_count) {
+    tn_graph *first = NULL;
+    tn_import_options options = TN_IMPORT_OPTIONS_INIT;
+    tn_status status = tn_graph_load(path, NULL, &first, self->error);
+    if (status != TN_OK) return status;
+    const tn_block *block = tn_graph_block(first, 0);
+    tn_input_shape shapes[NODE_INPUTS_MAX];
+    for (uint32_t i = 0; i < input_count && i < block->input_count; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(first, block->inputs[i]);
+        bool same = tensor->rank == inputs[i].rank &&
+                    memcmp(tensor->shape, inputs[i].shape, tensor->rank * sizeof(int64_t)) == 0;
+        if (!same)
+            shapes[options.input_shape_count++] =
+                (tn_input_shape){tensor->name, inputs[i].rank, inputs[i].shape};
+    }
+    options.input_shapes = shapes;
+    if (options.input_shape_count != 0) {
+        status = tn_graph_load(path, &options, &self->loaded, self->error);
+        tn_graph_destroy(first);
+        return status;
+    }
+    self->loaded = first;
+    return TN_OK;
+}
+
+static tn_status node_read(void *contents, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+                           uint64_t size, tn_error *error) {
+    return tn_contents_read(contents, graph, tensor, bytes, size, error);
+}
+
+static tn_status node_set_up(node *self, const char *path) {
+    const node_options *options = self->options;
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_occupancy_options occupancy = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
+    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
+    tn_error *error = self->error;
+    const tn_graph *graph = self->loaded;
+    TN_TRY(tn_contents_open(path, NULL, &self->contents, error));
+    kernels.plain = options->plain;
+    TN_TRY(tn_kernels_create(graph, &kernels, &self->kernels, error));
+    occupancy.workspaces = tn_kernels_workspaces(self->kernels);
+    TN_TRY(tn_program_plan(graph, NULL, &occupancy, NULL, &self->program, &self->occupancy,
+                           &self->layout, error));
+    TN_TRY(tn_device_create(&device, &self->device, error));
+    engine.read = node_read;
+    engine.self = self->contents;
+    engine.poison = true;
+    return tn_engine_create(self->occupancy, &self->layout, self->kernels, self->device, &engine,
+                            &self->engine, error);
+}
+
+static tn_status node_outputs(node *self, tn_array *outputs, uint32_t output_count) {
+    const tn_block *block = tn_graph_block(self->loaded, 0);
+    if (block->output_count != output_count)
+        return tn__fail(self->error, TN_E_INVALID, "it has %u outputs, not %u", block->output_count,
+                        output_count);
+    for (uint32_t i = 0; i < output_count; i++) {
+        outputs[i] = (tn_array){.bytes = tn_graph_tensor(self->loaded, block->outputs[i])->bytes};
+        outputs[i].data = malloc((size_t)outputs[i].bytes + 1);
+        if (outputs[i].data == NULL) abort();
+    }
+    return TN_OK;
+}
+
+/* The engine can run again: the second run must give the same bytes. */
+static tn_status node_again(node *self, const tn_array *inputs, uint32_t input_count,
+                            tn_array *outputs, uint32_t output_count) {
+    tn_status status = TN_OK;
+    tn_array again[NODE_OUTPUTS_MAX] = {0};
+    TN_TRY_DONE(node_outputs(self, again, output_count));
+    TN_TRY_DONE(tn_engine_run(self->engine, inputs, input_count, again, output_count, self->error));
+    for (uint32_t i = 0; i < output_count; i++)
+        if (again[i].bytes != outputs[i].bytes ||
+            memcmp(again[i].data, outputs[i].data, (size_t)again[i].bytes) != 0) {
+            status =
+                tn__fail(self->error, TN_E_INTERNAL, "a second run gives another output %u", i);
+            break;
+        }
+done:
+    for (uint32_t i = 0; i < output_count; i++) free(again[i].data);
+    return status;
+}
+
+static tn_status node_measure(node *self) {
+    tn_engine_usage usage;
+    tn_engine_measure(self->engine, &usage);
+    if (usage.measured_peak <= usage.planned_peak) return TN_OK;
+    return tn__fail(self->error, TN_E_INTERNAL, "the run reached byte %llu, the plan only %llu",
+                    (unsigned long long)usage.measured_peak,
+                    (unsigned long long)usage.planned_peak);
+}
+
+tn_status node_run(const char *path, const node_options *options, const tn_array *inputs,
+                   uint32_t input_count, tn_array *outputs, uint32_t output_count,
+                   tn_error *error) {
+    node self = {.options = options, .error = error};
+    tn_status status;
+    memset(outputs, 0, output_count * sizeof *outputs);
+    TN_TRY_DONE(node_load(&self, path, inputs, input_count));
+    TN_TRY_DONE(node_set_up(&self, path));
+    TN_TRY_DONE(node_outputs(&self, outputs, output_count));
+    TN_TRY_DONE(tn_engine_run(self.engine, inputs, input_count, outputs, output_count, error));
+    TN_TRY_DONE(node_measure(&self));
+    if (options->again) TN_TRY_DONE(node_again(&self, inputs, input_count, outputs, output_count));
+done:
+    tn_engine_destroy(self.engine);
+    tn_device_destroy(self.device);
+    tn_layout_release(&self.layout);
+    tn_occupancy_destroy(self.occupancy);
+    tn_program_destroy(self.program);
+    tn_kernels_destroy(self.kernels);
+    tn_contents_close(self.contents);
+    tn_graph_destroy(self.rewritten);
+    tn_graph_destroy(self.loaded);
+    for (uint32_t i = 0; i < output_count && status != TN_OK; i++) {
+        free(outputs[i].data);
+        outputs[i] = (tn_array){0};
+    }
+    return status;
+}
