@@ -195,6 +195,15 @@ typedef struct tn_memory_summary {
 } tn_memory_summary;
 TN_API tn_memory_summary tn_occupancy_summary(const tn_occupancy *occupancy);
 
+typedef struct tn_occupant {
+    uint32_t life;  /* index into tn_occupancy_lives */
+    uint64_t bytes; /* that it holds; what several lives share counts once, for one of them */
+} tn_occupant;
+/* Who holds the arena at a step (TN_NONE: the peak's): fills holders[room] with the largest (ties
+ * by life) and returns how many there are. All add up to the live bytes. Cost: O(lives log room) */
+TN_API uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t step,
+                                     tn_occupant *holders, uint32_t room);
+
 /* --- what a plan costs in freedom ------------------------------------------------------------
  */
 

@@ -46,7 +46,7 @@ typedef struct tn_event {
     double duration_s;   /* ALLOC, FREE: 0 */
     uint64_t bytes;      /* PUT, GET, ...: that moved; ALLOC, FREE: of the block; else 0 */
     /* Bytes in use by kind: of a STEP while it runs, operands and workspace included, as the
-     * plan's curve counts them; of ALLOC and FREE after it. */
+     * plan's curve counts them (tn_occupancy_live); of ALLOC and FREE after it. */
     uint64_t live[TN_KIND_COUNT];
 } tn_event;
 
@@ -63,6 +63,12 @@ TN_API void tn_trace_add(tn_trace *trace, const tn_event *event);
 TN_API const tn_event *tn_trace_events(const tn_trace *trace, uint64_t *count);
 TN_API uint64_t tn_trace_dropped(const tn_trace *trace); /* events that had no room */
 TN_API void tn_trace_clear(tn_trace *trace);             /* as after tn_trace_create */
+
+/* The plan's curve: bytes that live at each step, by kind. Each byte of a body counts once.
+ * live  out, [instructions of the program][kinds]
+ * Errors: E_NO_MEMORY. Cost: O(lives log lives + instructions). */
+TN_API TN_CHECKED tn_status tn_occupancy_live(const tn_occupancy *occupancy,
+                                              uint64_t (*live)[TN_KIND_COUNT], tn_error *error);
 
 #ifdef __cplusplus
 }

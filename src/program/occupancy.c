@@ -11,6 +11,7 @@ void tn_occupancy_destroy(tn_occupancy *occupancy) {
     tn_context context = occupancy->context;
     tn_problem_destroy(occupancy->problem);
     tn__free(&context, occupancy->lives, occupancy->count * sizeof *occupancy->lives);
+    tn__free(&context, occupancy->windows, occupancy->count * sizeof *occupancy->windows);
     tn__free(&context, occupancy->found, occupancy->found_room * sizeof *occupancy->found);
     tn__free(&context, occupancy->uses.items, occupancy->uses.room * sizeof *occupancy->uses.items);
     tn__free(&context, occupancy, sizeof *occupancy);
@@ -125,31 +126,50 @@ static tn_status occ_build_problem(const occ_state *occ, tn_problem *problem, ui
 
 /* --- handing over --- */
 
+typedef struct occ_sorted { /* a life on its way to its place */
+    tn_life life;
+    uint32_t id;
+} occ_sorted;
+
 static int occ_life_order(const void *a, const void *b) {
-    const tn_life *x = a, *y = b;
+    const occ_sorted *left = a, *right = b;
+    const tn_life *x = &left->life, *y = &right->life;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
     if (x->tensor != y->tensor) return x->tensor < y->tensor ? -1 : 1;
     if (x->op != y->op) return x->op < y->op ? -1 : 1;
-    return (x->last > y->last) - (x->last < y->last);
+    if (x->last != y->last) return x->last < y->last ? -1 : 1;
+    return (left->id > right->id) - (left->id < right->id);
 }
 
-static void occ_hand_over(occ_state *occ, tn_occupancy *made, const uint32_t *body_of) {
-    for (size_t i = 0; i < occ->count; i++) {
-        occ_life *life = &occ->lives[i];
-        life->body = body_of[life->root];
-        made->lives[i] =
-            (tn_life){.tensor = life->tensor,
-                      .op = life->op,
-                      .body = body_of[life->root],
-                      .delta = life->delta,
-                      .bytes = life->bytes,
-                      .first = life->first,
-                      .last = life->last,
-                      .share = life->share,
-                      .source = life->taken == OCC_NONE ? TN_NONE : occ->lives[life->taken].tensor,
-                      .whole = life->whole};
+static tn_life occ_life_of(const occ_state *occ, const occ_life *life) {
+    return (tn_life){.tensor = life->tensor,
+                     .op = life->op,
+                     .body = life->body,
+                     .delta = life->delta,
+                     .bytes = life->bytes,
+                     .first = life->first,
+                     .last = life->last,
+                     .share = life->share,
+                     .source = life->taken == OCC_NONE ? TN_NONE : occ->lives[life->taken].tensor,
+                     .whole = life->whole};
+}
+
+/* The lives in their public order, and the windows that they hold; `body_of` becomes the place of
+ * each life. */
+static tn_status occ_hand_over(occ_state *occ, tn_occupancy *made, uint32_t *body_of) {
+    occ_sorted *sorted = tn__alloc_array(occ->context, occ->count, sizeof *sorted);
+    if (sorted == NULL) return tn__no_memory(occ->error, "lives");
+    for (uint32_t i = 0; i < occ->count; i++) {
+        occ->lives[i].body = body_of[occ->lives[i].root];
+        sorted[i] = (occ_sorted){occ_life_of(occ, &occ->lives[i]), i};
     }
-    if (occ->count > 0) qsort(made->lives, occ->count, sizeof *made->lives, occ_life_order);
+    if (occ->count > 0) qsort(sorted, occ->count, sizeof *sorted, occ_life_order);
+    for (uint32_t i = 0; i < occ->count; i++) {
+        made->lives[i] = sorted[i].life;
+        body_of[sorted[i].id] = i;
+    }
+    tn__free(occ->context, sorted, occ->count * sizeof *sorted);
+    return tn__occ_windows(occ, made, body_of);
 }
 
 /* --- totals --- */
@@ -186,40 +206,12 @@ static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
     }
 }
 
-typedef struct occ_range { /* bytes of a body that live at the peak */
-    uint32_t root, id;
-    uint64_t lo, hi;
-} occ_range;
-
-static int occ_range_order(const void *a, const void *b) {
-    const occ_range *x = a, *y = b;
-    if (x->root != y->root) return x->root < y->root ? -1 : 1;
-    if (x->lo != y->lo) return x->lo < y->lo ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
-}
-
-/* Who holds the bytes at the peak; bytes that several lives share count once, for the first. */
-static tn_status occ_count_peak(const occ_state *occ, tn_memory_summary *summary) {
-    size_t count = 0;
-    occ_range *ranges = tn__alloc_array(occ->context, occ->count, sizeof *ranges);
-    if (ranges == NULL) return tn__no_memory(occ->error, "the summary");
-    for (uint32_t i = 0; i < occ->count; i++) {
-        const occ_life *life = &occ->lives[i];
-        if (life->first <= summary->peak_step && summary->peak_step < life->last)
-            ranges[count++] = (occ_range){life->root, i, life->lo, life->hi};
-    }
-    if (count > 0) qsort(ranges, count, sizeof *ranges, occ_range_order);
-    uint64_t top = 0;
-    for (size_t i = 0; i < count; i++) {
-        const occ_range *range = &ranges[i];
-        if (i == 0 || ranges[i - 1].root != range->root) top = 0;
-        uint64_t from = range->lo > top ? range->lo : top;
-        if (range->hi > from)
-            summary->at_peak[occ_kind(occ, &occ->lives[range->id])] += range->hi - from;
-        if (range->hi > top) top = range->hi;
-    }
-    tn__free(occ->context, ranges, occ->count * sizeof *ranges);
-    return TN_OK;
+/* Who holds the bytes at the peak, by kind. */
+static void occ_count_peak(tn_occupancy *made) {
+    occ_walk walk = OCC_WALK_INIT;
+    tn_occupant holder;
+    while (tn__holders_next(made, made->summary.peak_step, &walk, &holder))
+        made->summary.at_peak[tn__occupancy_kind(made, holder.life)] += holder.bytes;
 }
 
 static tn_status occ_summarise(const occ_state *occ, tn_occupancy *made) {
@@ -228,7 +220,8 @@ static tn_status occ_summarise(const occ_state *occ, tn_occupancy *made) {
     occ_count_totals(occ, summary);
     TN_TRY(tn_problem_lower_bound(made->problem, 0, &summary->peak_live, &step, occ->error));
     summary->peak_step = (uint32_t)step;
-    return occ_count_peak(occ, summary);
+    occ_count_peak(made);
+    return TN_OK;
 }
 
 /* --- the whole --- */
@@ -250,7 +243,7 @@ static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
     if (status == TN_OK && occ->happens != NULL && occ->happens->chain_count > 1)
         status = tn_problem_set_streams(made->problem, occ->happens->chain_count, occ->error);
     if (status == TN_OK) status = occ_build_problem(occ, made->problem, body_of);
-    if (status == TN_OK) occ_hand_over(occ, made, body_of);
+    if (status == TN_OK) status = occ_hand_over(occ, made, body_of);
     tn__free(occ->context, body_of, occ->count * sizeof *body_of);
     if (status == TN_OK) status = occ_summarise(occ, made);
     if (status != TN_OK || occ->options.bank_count == 0) return status;

@@ -38,6 +38,14 @@ typedef struct occ_uses {
     size_t count, room;
 } occ_uses;
 
+/* What one life keeps of its body, sorted by body, first byte, age. */
+typedef struct occ_window {
+    uint32_t root, id; /* first life of the body; the life, in the order of definition */
+    uint32_t life;     /* index into tn_occupancy_lives */
+    uint32_t first, last;
+    uint64_t lo, hi;
+} occ_window;
+
 typedef struct occ_state {
     const tn_program *program;
     const tn_graph *graph;
@@ -62,6 +70,7 @@ struct tn_occupancy {
     occ_life *found; /* [found_room], the same lives in the order of their definition */
     size_t found_room;
     occ_uses uses;
+    occ_window *windows; /* [count] */
     tn_memory_summary summary;
 };
 
@@ -69,6 +78,21 @@ struct tn_occupancy {
 tn_status tn__occ_find_lives(occ_state *occ);
 /* groups.c: who shares a body with whom. */
 tn_status tn__occ_join(occ_state *occ);
+
+/* holders.c: the windows of an occupancy, and who holds what at one step.
+ * life_of  [lives] from the order of definition to that of tn_occupancy_lives */
+tn_status tn__occ_windows(const occ_state *occ, tn_occupancy *made, const uint32_t *life_of);
+typedef struct occ_walk {
+    size_t at;
+    uint32_t root;
+    uint64_t top;
+} occ_walk;
+#define OCC_WALK_INIT                                                                              \
+    { 0, OCC_NONE, 0 }
+/* The next life that holds bytes at a step; false: no more. */
+bool tn__holders_next(const tn_occupancy *occupancy, uint32_t step, occ_walk *walk,
+                      tn_occupant *holder);
+tn_kind tn__occupancy_kind(const tn_occupancy *occupancy, uint32_t life);
 
 /* "tensor 'x' of node 'conv1' (Conv)" into error->where. */
 tn_status tn__occ_where(const occ_state *occ, tn_status status, tn_op_id op, tn_tensor_id tensor);

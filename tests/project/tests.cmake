@@ -18,7 +18,7 @@ if(TENURE_PRESET_TESTS)
   # the other builds of the same tests, each in a folder of its own
   add_test(NAME preset.asan COMMAND ${PROJECT_SOURCE_DIR}/tools/test-preset asan
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  add_test(NAME preset.tsan COMMAND ${PROJECT_SOURCE_DIR}/tools/test-preset tsan -R "^(plan\\.(planners|threads)|pool|device)"
+  add_test(NAME preset.tsan COMMAND ${PROJECT_SOURCE_DIR}/tools/test-preset tsan -R "^(plan\\.(planners|threads)|pool|device|program.trace)"
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   add_test(NAME preset.minimal COMMAND ${PROJECT_SOURCE_DIR}/tools/test-preset minimal
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
