@@ -18,7 +18,6 @@
 
 #ifdef TENURE_DNNL
 #include <dlfcn.h>
-#include <math.h>
 
 /* --- the library --- */
 
@@ -155,6 +154,14 @@ tn_status tn__dnnl_desc(const tn__dnnl *library, const tn_tensor *tensor,
     return tn__dnnl_strided(library, tensor->rank, tensor->shape, strides, desc);
 }
 
+tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc) {
+    dnnl_memory_desc_t made;
+    TN_TRY(tn__dnnl_status(library->dnnl_memory_desc_init_by_tag(
+        &made, desc->ndims, desc->dims, desc->data_type, dnnl_format_tag_any)));
+    *desc = made;
+    return TN_OK;
+}
+
 /* --- attributes --- */
 
 /* What ONNX calls it, and what the library does; where they have parameters, the same ones. */
@@ -194,6 +201,9 @@ bool tn__dnnl_activation(const tn__dnnl_post *post, dnnl_alg_kind_t *kind, float
 
 static tn_status dnnl_add_posts(const tn__dnnl *library, const tn__dnnl_after *after,
                                 dnnl_post_ops_t posts) {
+    if (after->add != NULL)
+        TN_TRY(tn__dnnl_status(
+            library->dnnl_post_ops_append_binary(posts, dnnl_binary_add, after->add)));
     if (after->sum) TN_TRY(tn__dnnl_status(library->dnnl_post_ops_append_sum(posts, 1)));
     for (uint32_t i = 0; i < after->post_count; i++) {
         dnnl_alg_kind_t kind;
@@ -212,12 +222,12 @@ tn_status tn__dnnl_attr(const tn__dnnl *library, const tn__dnnl_after *after,
     if (status != TN_OK) return status;
     TN_TRY_DONE(tn__dnnl_status(
         library->dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user)));
-    if (after != NULL && (float)after->scale != 1.0f) {
+    if (after != NULL && after->scale != 0 && after->scale != 1) {
         float scale = (float)after->scale;
         TN_TRY_DONE(
             tn__dnnl_status(library->dnnl_primitive_attr_set_output_scales(made, 1, 0, &scale)));
     }
-    if (after != NULL && (after->sum || after->post_count)) {
+    if (after != NULL && (after->add != NULL || after->sum || after->post_count > 0)) {
         TN_TRY_DONE(tn__dnnl_status(library->dnnl_post_ops_create(&posts)));
         TN_TRY_DONE(dnnl_add_posts(library, after, posts));
         TN_TRY_DONE(tn__dnnl_status(library->dnnl_primitive_attr_set_post_ops(made, posts)));
@@ -228,6 +238,67 @@ done:
     if (posts != NULL) library->dnnl_post_ops_destroy(posts);
     if (made != NULL) library->dnnl_primitive_attr_destroy(made);
     return status;
+}
+
+tn_status tn__dnnl_after_of(const tn_op *op, tn__dnnl_after *after) {
+    const tn_attr *names = tn__op_attr(op, "post");
+    uint32_t alphas, betas;
+    const double *alpha = tn__op_floats(op, "post_alpha", &alphas);
+    const double *beta = tn__op_floats(op, "post_beta", &betas);
+    if (names == NULL) return TN_OK;
+    if (names->count > TN__DNNL_POST_MAX || alphas != names->count || betas != names->count)
+        return TN_E_UNSUPPORTED;
+    after->post_count = names->count;
+    for (uint32_t i = 0; i < names->count; i++)
+        after->post[i] = (tn__dnnl_post){names->strings[i], alpha[i], beta[i]};
+    return TN_OK;
+}
+
+/* --- windows --- */
+
+/* Padding of one dimension. `covered`: what the windows of all outputs span. */
+static void dnnl_pad(const char *mode, const int64_t *pads, uint32_t at, uint32_t spatial,
+                     int64_t missing, int64_t *begin, int64_t *end) {
+    *begin = pads != NULL ? pads[at] : 0;
+    *end = pads != NULL ? pads[spatial + at] : 0;
+    if (strcmp(mode, "SAME_UPPER") != 0 && strcmp(mode, "SAME_LOWER") != 0) return;
+    if (missing < 0) missing = 0;
+    *begin = strcmp(mode, "SAME_UPPER") == 0 ? missing / 2 : missing - missing / 2;
+    *end = missing - *begin;
+}
+
+bool tn__dnnl_window_of(const tn_op *op, const tn_tensor *input, const tn_tensor *output,
+                        const int64_t *kernel, bool transposed, tn__dnnl_window *window) {
+    uint32_t strides, dilations, pads, spatial = input->rank - 2;
+    const int64_t *stride = tn__op_ints(op, "strides", &strides);
+    const int64_t *dilation = tn__op_ints(op, "dilations", &dilations);
+    const int64_t *pad = tn__op_ints(op, "pads", &pads);
+    const char *mode = tn__op_string(op, "auto_pad", "NOTSET");
+    if (input->rank < 3 || spatial > 3 || output->rank != input->rank ||
+        (stride != NULL && strides != spatial) || (dilation != NULL && dilations != spatial) ||
+        (pad != NULL && pads != 2 * spatial))
+        return false;
+    *window = (tn__dnnl_window){.spatial = spatial, .exact = true};
+    for (uint32_t i = 0; i < spatial; i++) {
+        int64_t step = stride != NULL ? stride[i] : 1, gap = dilation != NULL ? dilation[i] : 1;
+        int64_t small = transposed ? output->shape[i + 2] : input->shape[i + 2];
+        int64_t large = transposed ? input->shape[i + 2] : output->shape[i + 2];
+        if (step < 1 || gap < 1 || kernel[i] < 1 || step > INT32_MAX || gap > INT32_MAX ||
+            kernel[i] > INT32_MAX || small > INT32_MAX || large > INT32_MAX)
+            return false;
+        int64_t missing = (large - 1) * step + (kernel[i] - 1) * gap + 1 - small, said;
+        dnnl_pad(mode, strcmp(mode, "VALID") == 0 ? NULL : pad, i, spatial, missing,
+                 &window->begin[i], &said);
+        window->kernel[i] = kernel[i];
+        window->stride[i] = step;
+        window->dilation[i] = gap - 1;
+        /* Windows that leave a rest of the input uncovered keep the padding that was said. */
+        window->end[i] = missing - window->begin[i];
+        if (!transposed && window->end[i] < said && said - window->end[i] < step)
+            window->end[i] = said;
+        if (window->end[i] != said) window->exact = false;
+    }
+    return true;
 }
 
 /* --- choosing --- */

@@ -70,6 +70,8 @@ tn_status tn__dnnl_desc(const tn__dnnl *library, const tn_tensor *tensor, dnnl_m
 /* The same seen as `rank` dimensions of these extents, strides in elements. */
 tn_status tn__dnnl_strided(const tn__dnnl *library, uint32_t rank, const int64_t *shape,
                            const int64_t *strides, dnnl_memory_desc_t *desc);
+/* Leaves the form of a descriptor to the library. */
+tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc);
 /* Strides in elements of a tensor of known shape in its format. strides [rank] */
 void tn__dnnl_strides(const tn_tensor *tensor, int64_t *strides);
 /* OK, E_NO_MEMORY, E_UNSUPPORTED for an outcome of the library. */
@@ -83,24 +85,40 @@ tn_status tn__dnnl_end(tn_kernel_setup *setup, tn__dnnl_work *work, tn_status st
  * ("gemm"), 2 neither. */
 uint32_t tn__dnnl_rank_of(const char *implementation);
 
-/* Attributes with the caller's scratch, and an activation after the primitive, when there is one.
- * `post` may be NULL; `sum`: what is in the destination is added before. */
+/* What a primitive does with its result before it is written. */
 typedef struct tn__dnnl_post {
     const char *activation; /* an operator type, or "" */
     double alpha, beta;
 } tn__dnnl_post;
 #define TN__DNNL_POST_MAX 4u
 typedef struct tn__dnnl_after {
-    double scale; /* of the result, before anything else; 1: none */
-    bool sum;     /* then what was in the destination is added */
+    double scale;                  /* of the result, before anything else; 0: none */
+    const dnnl_memory_desc_t *add; /* NULL, or what is then added, broadcasting */
+    bool sum;                      /* then what was in the destination is added */
     uint32_t post_count;
     tn__dnnl_post post[TN__DNNL_POST_MAX];
 } tn__dnnl_after;
+/* Where a step with `add` expects it. */
+#define TN__DNNL_ARG_ADD (DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1)
+/* The activations that an operator of domain "tenure" carries: `post` and its parameters.
+ * Errors: E_UNSUPPORTED (more than there is room for). */
+tn_status tn__dnnl_after_of(const tn_op *op, tn__dnnl_after *after);
 tn_status tn__dnnl_attr(const tn__dnnl *library, const tn__dnnl_after *after,
                         dnnl_primitive_attr_t *attr);
 /* The library's kind and parameters of an activation; false: it has none that is equal. */
 bool tn__dnnl_activation(const tn__dnnl_post *post, dnnl_alg_kind_t *kind, float *alpha,
                          float *beta);
+
+/* A window over spatial dimensions as the library wants it, from the attributes of a convolution or
+ * pool and the extents of input and output. False: it cannot be said. */
+typedef struct tn__dnnl_window {
+    uint32_t spatial;
+    dnnl_dims_t kernel, stride, dilation; /* dilation 0: dense */
+    dnnl_dims_t begin, end;
+    bool exact; /* the padding at the end is what the attributes say */
+} tn__dnnl_window;
+bool tn__dnnl_window_of(const tn_op *op, const tn_tensor *input, const tn_tensor *output,
+                        const int64_t *kernel, bool transposed, tn__dnnl_window *window);
 
 /* The best implementation, `rank` its rank (may be NULL). `descriptor`: a filled dnnl_*_desc_t.
  * Errors: E_UNSUPPORTED when there is none, E_NO_MEMORY. */

@@ -1,0 +1,287 @@
+/* dnnl_matmul.c - matrix products by oneDNN: MatMul, Gemm, and the product of domain "tenure"
+ * (operands and result transposed in place, scale, bias, summand, activation).
+ *
+ * Transposed operands are read where they lie, by strides. A left operand with batches against one
+ * matrix on the right is one tall product. Weights are packed at set-up. The matmul primitive is
+ * used throughout: the inner product primitive packs on the heap while it runs.
+ */
+#include "engine/dnnl.h"
+#include "engine/kernels/dnnl_shared.h"
+
+/* A tensor as the product sees it: [batch..., rows, columns], each dimension with its stride. */
+typedef struct matmul_operand {
+    uint32_t rank;
+    int64_t shape[TN_RANK_MAX], strides[TN_RANK_MAX];
+} matmul_operand;
+
+typedef struct matmul_plan {
+    matmul_operand a, b, y;
+    const tn_tensor *bias; /* added, broadcasting, once the scale is applied; NULL: none */
+    uint32_t bias_index;
+    const tn_tensor *summand;
+    uint32_t summand_index;
+    double scale;
+    tn__dnnl_after after;
+} matmul_plan;
+
+static bool matmul_accepts(const tn_kernel_setup *setup) {
+    const tn_tensor *a = tn__setup_input(setup, 0), *b = tn__setup_input(setup, 1);
+    if (!tn__dnnl_all_fit(setup) || a == NULL || b == NULL || a->rank < 2 || b->rank < 2)
+        return false;
+    for (uint32_t i = 0; i < setup->op->input_count; i++) {
+        const tn_tensor *input = tn__setup_input(setup, i);
+        if (input != NULL && input->format.order == TN_ORDER_NHWC) return false;
+    }
+    const tn_tensor *y = tn__setup_output(setup, 0);
+    return y != NULL && y->format.order != TN_ORDER_NHWC;
+}
+
+/* Dimension d of the operand is dimension perm[d] of the tensor; NULL: the same. */
+static bool matmul_operand_of(const tn_tensor *tensor, const int64_t *perm, uint32_t perm_count,
+                              bool inverse, matmul_operand *operand) {
+    int64_t strides[TN_RANK_MAX];
+    uint64_t seen = 0;
+    if (perm != NULL && perm_count != tensor->rank) return false;
+    operand->rank = tensor->rank;
+    tn__dnnl_strides(tensor, strides);
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        int64_t at = perm != NULL ? perm[d] : (int64_t)d;
+        if (at < 0 || at >= (int64_t)tensor->rank || (seen >> at & 1)) return false;
+        seen |= UINT64_C(1) << at;
+        uint32_t to = inverse ? (uint32_t)at : d, from = inverse ? d : (uint32_t)at;
+        operand->shape[to] = tensor->shape[from];
+        operand->strides[to] = strides[from];
+    }
+    return true;
+}
+
+/* Batches in front until the rank is `rank`. */
+static void matmul_pad(matmul_operand *operand, uint32_t rank) {
+    uint32_t more = rank - operand->rank;
+    int64_t outer = 1;
+    for (uint32_t d = 0; d < operand->rank; d++)
+        if (operand->shape[d] * operand->strides[d] > outer)
+            outer = operand->shape[d] * operand->strides[d];
+    for (uint32_t d = operand->rank; d-- > 0;) {
+        operand->shape[d + more] = operand->shape[d];
+        operand->strides[d + more] = operand->strides[d];
+    }
+    for (uint32_t d = 0; d < more; d++) operand->shape[d] = 1, operand->strides[d] = outer;
+    operand->rank = rank;
+}
+
+static void matmul_remove(matmul_operand *operand, uint32_t at) {
+    operand->rank--;
+    for (uint32_t d = at; d < operand->rank; d++) {
+        operand->shape[d] = operand->shape[d + 1];
+        operand->strides[d] = operand->strides[d + 1];
+    }
+}
+
+/* Whether dimensions d and d + 1 are one. */
+static bool matmul_joins(const matmul_operand *operand, uint32_t d) {
+    return operand->strides[d] == operand->shape[d + 1] * operand->strides[d + 1];
+}
+
+/* Drops batch dimensions of 1, and makes one of neighbours that lie behind each other in all
+ * three. Batches of the left operand against one matrix on the right become rows. */
+static void matmul_simplify(matmul_operand *a, matmul_operand *b, matmul_operand *y) {
+    for (uint32_t d = 0; y->rank > 2 && d + 2 < y->rank;) {
+        bool last = d + 3 == y->rank;
+        bool ones = a->shape[d] == 1 && b->shape[d] == 1;
+        bool rows = last && b->shape[d] == 1 && a->shape[d] == y->shape[d] && matmul_joins(a, d) &&
+                    matmul_joins(y, d);
+        bool same = !last && a->shape[d] == b->shape[d] && a->shape[d + 1] == b->shape[d + 1] &&
+                    matmul_joins(a, d) && matmul_joins(b, d) && matmul_joins(y, d);
+        bool left = !last && b->shape[d] == 1 && b->shape[d + 1] == 1 &&
+                    a->shape[d] == y->shape[d] && a->shape[d + 1] == y->shape[d + 1] &&
+                    matmul_joins(a, d) && matmul_joins(y, d);
+        if (!ones && !rows && !same && !left) {
+            d++;
+            continue;
+        }
+        if (!ones) {
+            a->shape[d + 1] *= a->shape[d];
+            y->shape[d + 1] *= y->shape[d];
+            if (same) b->shape[d + 1] *= b->shape[d];
+        }
+        matmul_remove(a, d);
+        matmul_remove(b, d);
+        matmul_remove(y, d);
+        d = 0;
+    }
+}
+
+static tn_status matmul_desc(const tn__dnnl *library, const matmul_operand *operand,
+                             dnnl_memory_desc_t *desc) {
+    return tn__dnnl_strided(library, operand->rank, operand->shape, operand->strides, desc);
+}
+
+/* Something that broadcasts to the result: as the result is seen now, where that can be said: all
+ * of it, one row, or one number. */
+static tn_status matmul_addend(const tn__dnnl *library, const tn_tensor *tensor,
+                               const tn_tensor *whole, const matmul_operand *y,
+                               dnnl_memory_desc_t *desc) {
+    int64_t shape[TN_RANK_MAX], strides[TN_RANK_MAX], columns = y->shape[y->rank - 1];
+    bool row = true, one = true, column;
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        if (tensor->shape[d] == 1) continue;
+        one = false;
+        if (d + 1 < tensor->rank) row = false;
+    }
+    for (uint32_t d = 0; d < y->rank; d++) shape[d] = 1, strides[d] = columns;
+    strides[y->rank - 1] = 1;
+    column = y->rank == 2 && tensor->rank == 2 && tensor->shape[1] == 1;
+    if (tensor->bytes == whole->bytes && tensor->rank == whole->rank)
+        return matmul_desc(library, y, desc);
+    if (row && !one)
+        shape[y->rank - 1] = columns;
+    else if (column && !one)
+        shape[0] = y->shape[0], strides[0] = 1;
+    else if (!one)
+        return TN_E_UNSUPPORTED;
+    return tn__dnnl_strided(library, y->rank, shape, strides, desc);
+}
+
+static bool matmul_is_row(const tn_tensor *tensor) {
+    for (uint32_t d = 0; d + 1 < tensor->rank; d++)
+        if (tensor->shape[d] != 1) return false;
+    return tensor->rank > 0;
+}
+
+typedef struct matmul_made {
+    dnnl_memory_desc_t a, b, b_any, y, bias, add;
+    bool has_bias, has_add;
+} matmul_made;
+
+static tn_status matmul_describe(const tn_kernel_setup *setup, matmul_plan *plan,
+                                 matmul_made *made) {
+    const tn__dnnl *library = setup->library;
+    const tn_tensor *y = tn__setup_output(setup, 0);
+    TN_TRY(matmul_desc(library, &plan->a, &made->a));
+    TN_TRY(matmul_desc(library, &plan->b, &made->b));
+    TN_TRY(matmul_desc(library, &plan->y, &made->y));
+    made->b_any = made->b;
+    if (tn__setup_is_static(setup, 1)) TN_TRY(tn__dnnl_any(library, &made->b_any));
+    plan->after.scale = plan->scale;
+    plan->after.sum = plan->summand != NULL;
+    if (plan->bias == NULL) return TN_OK;
+    dnnl_memory_desc_t *desc = &made->bias;
+    /* The library's own bias is scaled with the product: then it is an addend. */
+    bool own = plan->scale == 1 && matmul_is_row(plan->bias) &&
+               plan->bias->shape[plan->bias->rank - 1] == plan->y.shape[plan->y.rank - 1];
+    if (!own) desc = &made->add;
+    TN_TRY(matmul_addend(library, plan->bias, y, &plan->y, desc));
+    made->has_bias = own;
+    made->has_add = !own;
+    if (!own) plan->after.add = &made->add;
+    return TN_OK;
+}
+
+static tn_status matmul_build(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {
+    const tn__dnnl *library = setup->library;
+    matmul_made made = {0};
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t chosen;
+    tn__dnnl_at b_at;
+    TN_TRY(matmul_describe(setup, plan, &made));
+    TN_TRY(tn__dnnl_status(library->dnnl_matmul_desc_init(
+        &desc, &made.a, &made.b_any, made.has_bias ? &made.bias : NULL, &made.y)));
+    TN_TRY(tn__dnnl_choose(library, &desc, &plan->after, &chosen, NULL));
+    dnnl_memory_desc_t wants = *tn__dnnl_wants(library, chosen, dnnl_query_weights_md, 0);
+    tn_status status = tn__dnnl_weights(setup, work, 1, &made.b, &wants, &b_at);
+    if (status != TN_OK) {
+        library->dnnl_primitive_desc_destroy(chosen);
+        return status;
+    }
+    if (plan->summand != NULL) tn__dnnl_accumulate(work, plan->summand_index);
+    TN_TRY(tn__dnnl_step(work, chosen, 5));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &made.a, TN__DNNL_IN(0)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_WEIGHTS, &wants, b_at));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DST, &made.y, TN__DNNL_OUT(0)));
+    if (made.has_bias)
+        TN_TRY(tn__dnnl_bind(work, DNNL_ARG_BIAS, &made.bias, TN__DNNL_IN(plan->bias_index)));
+    if (made.has_add)
+        TN_TRY(tn__dnnl_bind(work, TN__DNNL_ARG_ADD, &made.add, TN__DNNL_IN(plan->bias_index)));
+    return TN_OK;
+}
+
+/* A product of operands whose shapes are read already; y may be permuted. */
+static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {
+    uint32_t rank = plan->y.rank;
+    if (plan->a.rank > rank || plan->b.rank > rank) return TN_E_UNSUPPORTED;
+    matmul_pad(&plan->a, rank);
+    matmul_pad(&plan->b, rank);
+    matmul_simplify(&plan->a, &plan->b, &plan->y);
+    return matmul_build(setup, work, plan);
+}
+
+static tn_status matmul_read(tn_kernel_setup *setup, tn__dnnl_work *work) {
+    matmul_plan plan = {.scale = 1};
+    (void)matmul_operand_of(tn__setup_input(setup, 0), NULL, 0, false, &plan.a);
+    (void)matmul_operand_of(tn__setup_input(setup, 1), NULL, 0, false, &plan.b);
+    (void)matmul_operand_of(tn__setup_output(setup, 0), NULL, 0, false, &plan.y);
+    return matmul_finish(setup, work, &plan);
+}
+
+static tn_status matmul_prepare(tn_kernel_setup *setup) {
+    tn__dnnl_work *work;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, matmul_read(setup, work));
+}
+
+/* Y = alpha A' B' + beta C */
+static tn_status matmul_read_gemm(tn_kernel_setup *setup, tn__dnnl_work *work) {
+    static const int64_t swap[2] = {1, 0};
+    bool left = tn__op_int(setup->op, "transA", 0) != 0;
+    bool right = tn__op_int(setup->op, "transB", 0) != 0;
+    matmul_plan plan = {.scale = tn__op_float(setup->op, "alpha", 1),
+                        .bias = tn__setup_input(setup, 2),
+                        .bias_index = 2};
+    if (plan.bias != NULL && tn__op_float(setup->op, "beta", 1) != 1) return TN_E_UNSUPPORTED;
+    if (!matmul_operand_of(tn__setup_input(setup, 0), left ? swap : NULL, 2, false, &plan.a) ||
+        !matmul_operand_of(tn__setup_input(setup, 1), right ? swap : NULL, 2, false, &plan.b) ||
+        !matmul_operand_of(tn__setup_output(setup, 0), NULL, 0, false, &plan.y))
+        return TN_E_UNSUPPORTED;
+    return matmul_finish(setup, work, &plan);
+}
+
+static tn_status matmul_prepare_gemm(tn_kernel_setup *setup) {
+    tn__dnnl_work *work;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, matmul_read_gemm(setup, work));
+}
+
+/* tenure's: inputs A, B, bias, summand; `alpha`, `perm_a`, `perm_b`, `perm_y`. */
+static tn_status matmul_read_fused(tn_kernel_setup *setup, tn__dnnl_work *work) {
+    const tn_op *op = setup->op;
+    uint32_t a, b, y;
+    const int64_t *perm_a = tn__op_ints(op, "perm_a", &a), *perm_b = tn__op_ints(op, "perm_b", &b);
+    const int64_t *perm_y = tn__op_ints(op, "perm_y", &y);
+    matmul_plan plan = {.scale = tn__op_float(op, "alpha", 1),
+                        .bias = tn__setup_input(setup, 2),
+                        .bias_index = 2,
+                        .summand = tn__setup_input(setup, 3),
+                        .summand_index = 3};
+    if (!matmul_operand_of(tn__setup_input(setup, 0), perm_a, a, false, &plan.a) ||
+        !matmul_operand_of(tn__setup_input(setup, 1), perm_b, b, false, &plan.b) ||
+        !matmul_operand_of(tn__setup_output(setup, 0), perm_y, y, true, &plan.y))
+        return TN_E_UNSUPPORTED;
+    TN_TRY(tn__dnnl_after_of(op, &plan.after));
+    return matmul_finish(setup, work, &plan);
+}
+
+tn_status tn__dnnl_matmul_prepare(tn_kernel_setup *setup) {
+    tn__dnnl_work *work;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, matmul_read_fused(setup, work));
+}
+
+bool tn__dnnl_matmul_accepts(const tn_kernel_setup *setup) { return matmul_accepts(setup); }
+
+static const tn_kernel dnnl_matmul_kernels[] = {
+    TN__DNNL_KERNEL("Gemm", matmul_accepts, matmul_prepare_gemm),
+    TN__DNNL_KERNEL("MatMul", matmul_accepts, matmul_prepare),
+};
+
+TN_KERNEL_LIBRARY(dnnl_matmul, "");
