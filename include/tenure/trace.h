@@ -3,7 +3,7 @@
  *     tn_trace *trace;
  *     tn_error error;
  *     tn_event event = {.kind = TN_EVENT_STEP, .opcode = TN_APPLY, .op = TN_NONE,
- *                       .tensor = TN_NONE, .start_s = 1.5, .duration_s = 0.25};
+ *                       .tensor = TN_NONE, .body = TN_NONE, .start_s = 1.5, .duration_s = 0.25};
  *     uint64_t count;
  *     if (tn_trace_create(NULL, 1000, &trace, &error) != TN_OK)
  *         return fprintf(stderr, "%s\n", error.message), tn_status_exit_code(error.status);
@@ -42,6 +42,7 @@ typedef struct tn_event {
     uint32_t stream;     /* who did it */
     tn_op_id op;         /* APPLY, and the workspace of an operator; else TN_NONE */
     tn_tensor_id tensor; /* PUT, GET, ...; what got or lost memory; else TN_NONE */
+    tn_body_id body;     /* ALLOC, FREE: of the problem; else, and for weights, TN_NONE */
     double start_s;      /* on any clock that does not go back */
     double duration_s;   /* ALLOC, FREE: 0 */
     uint64_t bytes;      /* PUT, GET, ...: that moved; ALLOC, FREE: of the block; else 0 */
