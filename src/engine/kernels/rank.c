@@ -153,9 +153,10 @@ static bool rank_scores_more(const void *self, int64_t a, int64_t b) {
            tn__operand_float(nms->scores, nms->score + (uint64_t)b);
 }
 
-/* One class of one batch element; `rows` gets (batch, class, box) of at most `most`. */
+/* One class of one batch element; `rows` gets (batch, class, box) of at most `most`. A box for
+ * which there is no room (`room` rows) is counted, but not written. */
 static int64_t rank_suppress(const rank_nms *nms, int64_t *order, int64_t *spare, int64_t most,
-                             int64_t batch, int64_t class, int64_t *rows) {
+                             int64_t room, int64_t batch, int64_t class, int64_t *rows) {
     int64_t count = 0, kept = 0;
     for (uint64_t i = 0; i < nms->extent; i++) {
         double score = tn__operand_float(nms->scores, nms->score + i);
@@ -170,6 +171,7 @@ static int64_t rank_suppress(const rank_nms *nms, int64_t *order, int64_t *spare
             free = !rank_overlaps(rank_read_box(nms->boxes, other, nms->center), box, nms->overlap);
         }
         if (!free) continue;
+        if (kept == room) return kept + 1;
         rows[3 * kept] = batch;
         rows[3 * kept + 1] = class;
         rows[3 * kept++ + 2] = order[i];
@@ -199,16 +201,17 @@ static tn_status rank_nms_run(tn_kernel_call *call) {
     nms.extent = (uint64_t)boxes[1];
     TN_TRY(tn__call_scratch(call, 2 * sizeof(int64_t) * nms.extent));
     int64_t *order = call->workspace, *rows = call->outputs[0].data, found = 0;
-    uint64_t room = call->outputs[0].room / (3 * sizeof(int64_t));
+    int64_t room = (int64_t)(call->outputs[0].room / (3 * sizeof(int64_t)));
     if (most > boxes[1]) most = boxes[1];
     for (int64_t b = 0; b < scores[0]; b++)
         for (int64_t c = 0; c < scores[1] && most > 0; c++) {
-            if (room - (uint64_t)found < (uint64_t)most)
-                return tn__call_fail(call, TN_E_INVALID, "no room for %lld boxes of a class",
-                                     (long long)most);
             nms.batch = (uint64_t)b * nms.extent;
             nms.score = (uint64_t)(b * scores[1] + c) * nms.extent;
-            found += rank_suppress(&nms, order, order + nms.extent, most, b, c, rows + 3 * found);
+            found += rank_suppress(&nms, order, order + nms.extent, most, room - found, b, c,
+                                   rows + 3 * found);
+            if (found > room)
+                return tn__call_fail(call, TN_E_INVALID, "more than %lld boxes are selected",
+                                     (long long)room);
         }
     int64_t shape[2] = {found, 3};
     return tn__call_shape(call, 0, 2, shape);
