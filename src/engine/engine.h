@@ -155,7 +155,9 @@ struct tn_engine {
     const tn_array *inputs;
     tn_array *outputs;
     uint32_t input_count, output_count;
+    uint64_t *live; /* [steps][TN_KIND_COUNT] for the trace: the plan's curve */
     uint64_t random, measured, run_count;
+    uint32_t trace_run; /* number of the run, for the trace */
     double seconds;
 };
 

@@ -206,10 +206,11 @@ static tn_status spans_jump(tn_engine *engine, uint32_t to) {
 tn_status tn__spans_start(tn_engine *engine) {
     if (engine->owned == NULL) return TN_OK;
     memset(engine->owned, SPANS_NOBODY, engine->arena_bytes);
-    memset(engine->arena, SPANS_POISON, engine->arena_bytes);
     for (uint32_t t = 0; t < engine->held_count; t++) /* weights in a pool */
         memset(engine->owned + engine->held[t].lo, SPANS_HELD,
                engine->held[t].hi - engine->held[t].lo);
+    for (uint64_t at = 0; at < engine->arena_bytes; at++)
+        if (engine->owned[at] == SPANS_NOBODY) engine->arena[at] = SPANS_POISON;
     return TN_OK;
 }
 
