@@ -216,3 +216,18 @@ const void *tn__convert_block(tn_dtype from_type, const void *from, tn_dtype wan
     tn__convert(from_type, from, wanted, room, count);
     return room;
 }
+
+static bool convert_is_plain(const tn_tensor *tensor) {
+    return tn__is_numeric(tensor->dtype) && tensor->format.block == 0 &&
+           tensor->format.order != TN_ORDER_NHWC;
+}
+
+bool tn__numeric_accepts(const tn_kernel_setup *setup) {
+    const tn_tensor *output = tn__setup_output(setup, 0);
+    if (output == NULL || !convert_is_plain(output)) return false;
+    for (uint32_t i = 0; i < setup->op->input_count; i++) {
+        const tn_tensor *input = tn__setup_input(setup, i);
+        if (input != NULL && !convert_is_plain(input)) return false;
+    }
+    return true;
+}

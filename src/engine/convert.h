@@ -47,4 +47,7 @@ const void *tn__convert_block(tn_dtype from_type, const void *from, tn_dtype wan
 /* The type to compute in: float32 for the short floats, float64, int64; uint64 for itself. */
 tn_dtype tn__computed_type(tn_dtype dtype);
 
+/* Whether all operands are numbers in plain order. For `accepts`. */
+bool tn__numeric_accepts(const tn_kernel_setup *setup);
+
 #endif
