@@ -265,25 +265,31 @@ static void npy_header_text(tn__text *text, const tn_array *array, const char *t
     text->data[NPY_MAGIC_SIZE + 3] = (char)(length >> 8);
 }
 
-tn_status tn_array_save(const char *path, const tn_array *array, const tn_context *given,
-                        tn_error *error) {
-    tn_context context = tn__context(given);
+static tn_status npy_write(const char *path, const tn_array *array, const tn_context *context,
+                           tn_error *error) {
     const char *type = npy_type_text(array->dtype);
     uint64_t bytes;
     if (type == NULL)
         TN_FAIL(error, TN_E_UNSUPPORTED,
-                "numpy has no type for %s; cast it to float32 or int8 first",
+                "numpy has no type for %s; cast it to float32 or int8 in the model",
                 tn_dtype_name(array->dtype));
     TN_TRY(tn_tensor_size(array->dtype, (tn_format){0}, array->rank, array->shape, &bytes, error));
     if (bytes != array->bytes)
         TN_FAIL(error, TN_E_INVALID, "an array of %llu bytes, but its shape needs %llu",
                 (unsigned long long)array->bytes, (unsigned long long)bytes);
     tn__text text;
-    tn__text_init(&text, &context);
+    tn__text_init(&text, context);
     npy_header_text(&text, array, type);
     if (bytes != 0) tn__text_add(&text, array->data, (size_t)bytes);
     tn_status status = text.failed ? tn__no_memory(error, "an array's file")
                                    : tn__file_write(path, text.data, text.size, error);
     tn__text_release(&text);
     return status;
+}
+
+tn_status tn_array_save(const char *path, const tn_array *array, const tn_context *given,
+                        tn_error *error) {
+    tn_context context = tn__context(given);
+    tn_status status = npy_write(path, array, &context, error);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
 }

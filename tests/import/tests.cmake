@@ -23,6 +23,16 @@ if(TENURE_PYTHON_ONNX)
   set_tests_properties(import.contents PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
+# Arrays in files against numpy.
+add_executable(import_arrays import/arrays.c)
+target_link_libraries(import_arrays PRIVATE tenure_static)
+if(TENURE_PYTHON_ONNX)
+  add_test(NAME import.arrays
+           COMMAND ${TENURE_PYTHON_ONNX} ${PROJECT_SOURCE_DIR}/tests/import/arrays.py
+                   $<TARGET_FILE:import_arrays>)
+  set_tests_properties(import.arrays PROPERTIES SKIP_RETURN_CODE 77)
+endif()
+
 # The shape rules against tensors that operators really produced, and against ONNX's own inference.
 add_executable(import_shapes import/shapes.c)
 target_link_libraries(import_shapes PRIVATE tenure_static)
