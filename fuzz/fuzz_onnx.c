@@ -1,7 +1,8 @@
 /* fuzz_onnx.c - any bytes as an ONNX model, under options that the bytes choose.
  *
  * The last byte picks options, so that files with symbolic dimensions get past them (the seeds end
- * with an unknown field that holds it). What must hold: fuzz_model.h.
+ * with an unknown field that holds it). Then the contents of small tensors are read. What must
+ * hold: fuzz_model.h.
  */
 #include "fuzz_model.h"
 
@@ -22,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     options.parameters = globs;
     options.parameter_count = pick >> 4 & 1;
     if (pick & 32) options.format = (tn_format){.order = TN_ORDER_NCHW, .block = 8};
-    fuzz_load("f.onnx", data, size, options, NULL);
+    fuzz_file file = {"f.onnx", data, size};
+    fuzz_load("f.onnx", data, size, options, fuzz_contents, &file);
     return 0;
 }

@@ -9,7 +9,8 @@
 
 #define FUZZ_OPS_MAX 2000u
 
-static void fuzz_lives(const tn_graph *graph) {
+static void fuzz_lives(void *file, const tn_graph *graph) {
+    fuzz_contents(file, graph);
     tn_program *program = NULL;
     tn_occupancy *occupancy = NULL;
     tn_error error = {0};
@@ -37,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     options.parameters = globs;
     options.parameter_count = pick == 2;
     if (pick == 3) options.format = (tn_format){.order = TN_ORDER_NHWC, .block = 8};
-    fuzz_load("f.tflite", data, size, options, fuzz_lives);
+    fuzz_file file = {"f.tflite", data, size};
+    fuzz_load("f.tflite", data, size, options, fuzz_lives, &file);
     return 0;
 }

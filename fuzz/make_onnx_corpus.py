@@ -72,6 +72,20 @@ def constants():
             node("Cast", "a", "y", to=FLOAT)], [], [value("y"), value("z", None, INT64)], []
 
 
+def contents():
+    """Elements in their typed fields, and a sparse tensor."""
+    sparse = helper.make_sparse_tensor(helper.make_tensor("p", FLOAT, [2], [5, 6]),
+                                       helper.make_tensor("q", INT64, [2, 2], [0, 1, 1, 2]), [2, 3])
+    typed = [TensorProto(name="t", data_type=INT64, dims=[2], int64_data=[-1, 1 << 40]),
+             TensorProto(name="u", data_type=TensorProto.UINT32, dims=[1], uint64_data=[7]),
+             TensorProto(name="d", data_type=TensorProto.DOUBLE, dims=[1], double_data=[0.5]),
+             TensorProto(name="e", data_type=TensorProto.FLOAT16, dims=[2], int32_data=[1, 0x3c00]),
+             TensorProto(name="b", data_type=BOOL, dims=[2], int32_data=[1, 0])]
+    constant = helper.make_node("Constant", [], ["s"])
+    constant.attribute.add(name="sparse_value", type=11).sparse_tensor.CopyFrom(sparse)
+    return [constant, node("Add", "x,s", "y")], [value("x", [2, 3])], [value("y")], typed
+
+
 def external():
     tensor = TensorProto(name="w", data_type=FLOAT, dims=[4, 4],
                          data_location=TensorProto.EXTERNAL)
@@ -170,8 +184,8 @@ def functions():
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
-    for make in (convolution, shapes, branches, loop, scan, constants, external, optional, sequence,
-                 data_dependent, aten, unsorted, recurrent, attention):
+    for make in (convolution, shapes, branches, loop, scan, constants, contents, external, optional,
+                 sequence, data_dependent, aten, unsorted, recurrent, attention):
         write(folder, make.__name__, make())
     parts, local = functions()
     write(folder, "functions", parts, local)
