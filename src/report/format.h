@@ -15,6 +15,7 @@ typedef struct tn_report_format {
     const char *name;    /* what people type: [a-z]+ */
     const char *suffix;  /* ".json"; "" for what is printed, not written */
     const char *summary; /* one line for --help, no full stop */
+    bool of_run;         /* it tells of the trace: that and the occupancy are there, no more */
     /* Adds the whole output to `text`. The report is complete and consistent: input, problem and
      * layout are there, the layout has an offset per body. text->failed is looked at after. */
     tn_status (*render)(const tn_report *report, tn__text *text, tn_error *error);
@@ -108,6 +109,15 @@ typedef struct tn__holder {
 /* `holders` lies in the scene's arena. */
 tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
                          tn_error *error);
+
+/* --- events.c: what an event of a run is called --- */
+
+typedef struct tn__event_words { /* never NULL */
+    const char *name;            /* of the operator; without one, of what is moved or held */
+    const char *category;        /* type of the operator, opcode, "alloc" or "free" */
+    const char *tensor, *kind, *op;
+} tn__event_words;
+tn__event_words tn__event_words_of(const tn_report *report, const tn_event *event);
 
 /* --- words.c: numbers and names as text --- */
 

@@ -37,12 +37,15 @@ const char *tn_report_format_summary(uint32_t index) {
     return index < REPORT_FORMATS ? report_formats[index]->summary : "";
 }
 
-/* A complete report from one that may be of an older size. */
-static tn_status report_complete(const tn_report *given, tn_report *report, tn_error *error) {
-    if (given == NULL) TN_FAIL(error, TN_E_INVALID, "no report is given");
-    size_t size = given->struct_size < sizeof *report ? given->struct_size : sizeof *report;
-    *report = (tn_report){0};
-    memcpy(report, given, size);
+static tn_status report_check_run(const tn_report_format *format, const tn_report *report,
+                                  tn_error *error) {
+    if (report->trace == NULL || report->occupancy == NULL)
+        TN_FAIL(error, TN_E_INVALID,
+                "%s tells of a run, and there was none; see `tenure run --trace`", format->name);
+    return TN_OK;
+}
+
+static tn_status report_check_plan(const tn_report *report, tn_error *error) {
     if (report->problem == NULL || report->layout == NULL)
         TN_FAIL(error, TN_E_INVALID, "a report needs a problem and a layout");
     uint32_t bodies = tn_problem_count(report->problem);
@@ -54,8 +57,19 @@ static tn_status report_complete(const tn_report *given, tn_report *report, tn_e
                 report->layout->bank_count, tn_problem_bank_count(report->problem));
     if (report->occupancy && tn_occupancy_problem(report->occupancy) != report->problem)
         TN_FAIL(error, TN_E_INVALID, "the problem is not the one of the occupancy");
-    if (report->input == NULL) report->input = "";
     return TN_OK;
+}
+
+/* A complete report from one that may be of an older size. */
+static tn_status report_complete(const tn_report_format *format, const tn_report *given,
+                                 tn_report *report, tn_error *error) {
+    if (given == NULL) TN_FAIL(error, TN_E_INVALID, "no report is given");
+    size_t size = given->struct_size < sizeof *report ? given->struct_size : sizeof *report;
+    *report = (tn_report){0};
+    memcpy(report, given, size);
+    if (report->input == NULL) report->input = "";
+    return format->of_run ? report_check_run(format, report, error)
+                          : report_check_plan(report, error);
 }
 
 /* Renders behind `lead` zero bytes; on success the text is the caller's to release. */
@@ -63,7 +77,7 @@ static tn_status report_render(const tn_report_format *format, const tn_report *
                                tn__text *text, tn_error *error) {
     static const char zeros[REPORT_OWNER_SIZE];
     tn_report report;
-    TN_TRY(report_complete(given, &report, error));
+    TN_TRY(report_complete(format, given, &report, error));
     tn__text_init(text, report.context);
     tn__text_add(text, zeros, lead);
     tn_status status = format->render(&report, text, error);
@@ -118,7 +132,8 @@ tn_status tn_report_write(const tn_report *report, const char *path, tn_error *e
     const tn_report_format *found = NULL;
     for (size_t i = 0; i < REPORT_FORMATS; i++) {
         const char *suffix = report_formats[i]->suffix;
-        if (*suffix && tn__has_suffix(path, suffix)) found = report_formats[i];
+        bool longer = found == NULL || strlen(suffix) > strlen(found->suffix);
+        if (*suffix && longer && tn__has_suffix(path, suffix)) found = report_formats[i];
     }
     char known[160];
     if (found == NULL)
