@@ -210,7 +210,7 @@ static void make_loop(maker *m, tn_tensor_id trips) {
     m->pool[m->count++] = out;
 }
 
-static tn_graph *random_graph(uint64_t seed, bool control) {
+static inline tn_graph *random_graph(uint64_t seed, bool control) {
     maker m = {.random = {.state = seed}, .size = 8};
     assert_ok(tn_graph_create(NULL, &m.graph, &failure));
     m.pool[m.count++] = vector(m.graph, "in", TN_KIND_INPUT, m.size, 0);

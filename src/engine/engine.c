@@ -181,8 +181,14 @@ static tn_status engine_make_bodies(tn_engine *engine, const tn_layout *layout) 
     engine->body_offset = tn__alloc_array(&engine->context, bodies, sizeof *engine->body_offset);
     engine->body_block = tn__alloc_array(&engine->context, bodies, sizeof *engine->body_block);
     engine->body_tag = tn__alloc_array(&engine->context, bodies, sizeof *engine->body_tag);
-    if (engine->body_offset == NULL || engine->body_block == NULL || engine->body_tag == NULL)
+    engine->body_life = tn__alloc_array(&engine->context, bodies, sizeof *engine->body_life);
+    if (engine->body_offset == NULL || engine->body_block == NULL || engine->body_tag == NULL ||
+        engine->body_life == NULL)
         return tn__no_memory(engine->error, "offsets");
+    for (tn_body_id b = 0; b < bodies; b++) engine->body_life[b] = ENGINE_NONE;
+    const tn_life *lives = tn_occupancy_lives(engine->occupancy);
+    for (uint32_t i = 0; i < tn_occupancy_life_count(engine->occupancy); i++)
+        if (engine->body_life[lives[i].body] == ENGINE_NONE) engine->body_life[lives[i].body] = i;
     if (layout != NULL) memcpy(engine->body_offset, layout->offset, bodies * sizeof(uint64_t));
     engine->planned_peak = layout != NULL ? layout->peak : 0;
     engine->arena_bytes = layout != NULL ? layout->peak : engine->options.pool_capacity;
@@ -205,16 +211,16 @@ static tn_status engine_take_memory(tn_engine *engine) {
 
 static tn_status engine_tag_bodies(tn_engine *engine) {
     const tn_life *lives = tn_occupancy_lives(engine->occupancy);
-    for (uint32_t i = 0; i < tn_occupancy_life_count(engine->occupancy); i++) {
-        const tn_life *life = &lives[i];
-        if (engine->body_tag[life->body] != 0) continue; /* the first to live there names it */
+    for (tn_body_id b = 0; b < engine->body_count; b++) {
+        if (engine->body_life[b] == ENGINE_NONE) continue;
+        const tn_life *life = &lives[engine->body_life[b]];
         bool scratch = life->tensor == TN_NONE;
         const tn_tensor *tensor = scratch ? NULL : tn_graph_tensor(engine->graph, life->tensor);
         tn_pool_label label = {
             .name = scratch ? "" : tensor->name,
             .kind = tn_kind_name(scratch ? TN_KIND_WORKSPACE : tensor->kind),
             .op = life->op == TN_NONE ? "" : tn_graph_op(engine->graph, life->op)->type};
-        TN_TRY(tn_pool_tag(engine->pool, &label, &engine->body_tag[life->body], engine->error));
+        TN_TRY(tn_pool_tag(engine->pool, &label, &engine->body_tag[b], engine->error));
     }
     return TN_OK;
 }
@@ -274,6 +280,8 @@ static tn_status engine_set_up(tn_engine *engine, const tn_layout *layout) {
             tn_layout_verify(tn_occupancy_problem(engine->occupancy), layout, NULL, engine->error));
     else if (engine->options.pool == NULL)
         TN_FAIL(engine->error, TN_E_INVALID, "neither a layout nor a pool is given");
+    if (engine->options.trace != NULL && engine->options.poison)
+        TN_FAIL(engine->error, TN_E_INVALID, "a trace and poison do not go together");
     TN_TRY(engine_check_program(engine));
     TN_TRY(engine_make_operands(engine));
     TN_TRY(engine_make_calls(engine));
@@ -286,6 +294,7 @@ static tn_status engine_set_up(tn_engine *engine, const tn_layout *layout) {
     TN_TRY(engine_take_memory(engine));
     TN_TRY(tn__control_make(engine));
     TN_TRY(tn__spans_make(engine));
+    TN_TRY(tn__tell_make(engine));
     TN_TRY(tn__statics_fill(engine));
     engine_bind_views(engine);
     return TN_OK;
@@ -335,6 +344,8 @@ void tn_engine_destroy(tn_engine *engine) {
     tn__free(&context, engine->body_offset, engine->body_count * sizeof *engine->body_offset);
     tn__free(&context, engine->body_block, engine->body_count * sizeof *engine->body_block);
     tn__free(&context, engine->body_tag, engine->body_count * sizeof *engine->body_tag);
+    tn__free(&context, engine->body_life, engine->body_count * sizeof *engine->body_life);
+    tn__tell_release(engine);
     tn__free(&context, engine->held, engine->held_room * sizeof *engine->held);
     tn__free(&context, engine->operands, tensors * sizeof *engine->operands);
     tn__free(&context, engine->io, tensors * sizeof *engine->io);
@@ -442,6 +453,7 @@ static tn_status engine_run(tn_engine *engine, const tn_array *inputs, uint32_t 
     if (status == TN_OK) status = tn__engine_steps(engine);
     if (status == TN_OK) status = tn__spans_check(engine);
     tn__spans_finish(engine);
+    engine->trace_run++;
     const tn_block *block = tn_graph_block(engine->graph, 0);
     for (uint32_t k = 0; k < output_count && status == TN_OK; k++)
         if (tn__is_static(tn_graph_tensor(engine->graph, block->outputs[k])))

@@ -7,12 +7,15 @@
  *   control.c   what If, Loop and Scan do when they begin, turn and end
  *   reshape.c   extents that are known only now
  *   spans.c     what begins and ends from step to step: poison, pools
+ *   tell.c      events for the trace
  */
 #ifndef TN_ENGINE_ENGINE_H
 #define TN_ENGINE_ENGINE_H
 
 #include <tenure/engine.h>
 #include <tenure/pool.h>
+
+#include <tenure/trace.h>
 
 #include "engine/kernel.h"
 
@@ -125,6 +128,7 @@ struct tn_engine {
     uint64_t *body_offset; /* [bodies] from the start of the arena; with a pool: now */
     uint64_t *body_block;  /* [bodies] id of the pool's block */
     uint32_t *body_tag;    /* [bodies] of the pool: who holds it */
+    uint32_t *body_life;   /* [bodies] the first life there, which names it; ENGINE_NONE */
     uint32_t body_count;
     tn_pool *pool;
     uint8_t *owned; /* [arena] poison: who holds each byte, see spans.c */
@@ -155,7 +159,8 @@ struct tn_engine {
     const tn_array *inputs;
     tn_array *outputs;
     uint32_t input_count, output_count;
-    uint64_t *live; /* [steps][TN_KIND_COUNT] for the trace: the plan's curve */
+    uint64_t (*live)[TN_KIND_COUNT];  /* [steps] for the trace: the plan's curve */
+    uint64_t live_now[TN_KIND_COUNT]; /* the same of blocks: what ALLOC and FREE leave */
     uint64_t random, measured, run_count;
     uint32_t trace_run; /* number of the run, for the trace */
     double seconds;
@@ -188,6 +193,13 @@ tn_status tn__spans_move(tn_engine *engine, uint32_t from, uint32_t to);
 tn_status tn__spans_around(tn_engine *engine, const void *data, uint64_t bytes, const char *name);
 void tn__spans_finish(tn_engine *engine);     /* a run ended, well or not: all is released */
 tn_status tn__spans_check(tn_engine *engine); /* poison: nothing was written where nothing lives */
+
+/* tell.c: what happens, for the trace; nothing without one. */
+tn_status tn__tell_make(tn_engine *engine);
+void tn__tell_release(tn_engine *engine);
+void tn__tell_step(tn_engine *engine, uint32_t step, double start_s);
+void tn__tell_block(tn_engine *engine, uint32_t step, tn_body_id body, bool frees);
+void tn__tell_static(tn_engine *engine, tn_tensor_id tensor, uint64_t bytes);
 
 tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t step);
 /* From where kernels see a byte to its address on the device. */

@@ -129,7 +129,7 @@ static tn_status spans_begin_poison(tn_engine *engine, const tn__span *span) {
     return TN_OK;
 }
 
-static tn_status spans_begin(tn_engine *engine, tn__span *span) {
+static tn_status spans_begin(tn_engine *engine, tn__span *span, uint32_t step) {
     if (engine->pool != NULL) {
         tn_allocation block;
         tn_pool_request request = {.size = span->hi, .tag = engine->body_tag[span->body]};
@@ -138,10 +138,11 @@ static tn_status spans_begin(tn_engine *engine, tn__span *span) {
         engine->body_block[span->body] = block.id;
     }
     span->live = true;
+    tn__tell_block(engine, step, span->body, false);
     return engine->owned != NULL ? spans_begin_poison(engine, span) : TN_OK;
 }
 
-static tn_status spans_end(tn_engine *engine, tn__span *span) {
+static tn_status spans_end(tn_engine *engine, tn__span *span, uint32_t step) {
     uint64_t base = engine->body_offset[span->body];
     span->live = false;
     for (uint64_t at = base + span->lo; at < base + span->hi && engine->owned != NULL; at++) {
@@ -149,6 +150,7 @@ static tn_status spans_end(tn_engine *engine, tn__span *span) {
         engine->owned[at] = SPANS_NOBODY;
         engine->arena[at] = SPANS_POISON;
     }
+    tn__tell_block(engine, step, span->body, true);
     if (engine->pool == NULL) return TN_OK;
     return tn_pool_free(engine->pool, engine->body_block[span->body], engine->error);
 }
@@ -174,10 +176,10 @@ static tn_status spans_next(tn_engine *engine, uint32_t to) {
                 spans_pass_on(engine, &spans->spans[spans->end[e]], &spans->spans[spans->begin[b]]);
     for (uint32_t e = spans->end_at[to]; e < spans->end_at[to + 1]; e++)
         if (spans->spans[spans->end[e]].live)
-            TN_TRY(spans_end(engine, &spans->spans[spans->end[e]]));
+            TN_TRY(spans_end(engine, &spans->spans[spans->end[e]], to));
     for (uint32_t b = first; b < last; b++)
         if (!spans->spans[spans->begin[b]].live)
-            TN_TRY(spans_begin(engine, &spans->spans[spans->begin[b]]));
+            TN_TRY(spans_begin(engine, &spans->spans[spans->begin[b]], to));
     return TN_OK;
 }
 
@@ -196,10 +198,10 @@ static tn_status spans_jump(tn_engine *engine, uint32_t to) {
     }
     for (uint32_t i = 0; i < spans->count; i++)
         if (spans->spans[i].live && !spans_covers(&spans->spans[i], to))
-            TN_TRY(spans_end(engine, &spans->spans[i]));
+            TN_TRY(spans_end(engine, &spans->spans[i], to));
     for (uint32_t i = 0; i < spans->count; i++)
         if (!spans->spans[i].live && spans_covers(&spans->spans[i], to))
-            TN_TRY(spans_begin(engine, &spans->spans[i]));
+            TN_TRY(spans_begin(engine, &spans->spans[i], to));
     return TN_OK;
 }
 
@@ -220,9 +222,12 @@ tn_status tn__spans_move(tn_engine *engine, uint32_t from, uint32_t to) {
 }
 
 void tn__spans_finish(tn_engine *engine) {
+    uint32_t last = tn_program_count(engine->program) - 1; /* spans: there are steps */
     for (uint32_t i = 0; i < engine->spans.count; i++) {
         tn__span *span = &engine->spans.spans[i];
-        if (span->live && engine->pool != NULL)
+        if (!span->live) continue;
+        tn__tell_block(engine, last, span->body, true);
+        if (engine->pool != NULL)
             (void)!tn_pool_free(engine->pool, engine->body_block[span->body], NULL);
         span->live = false;
     }

@@ -294,6 +294,7 @@ static tn_status statics_pack(tn_engine *engine, tn_op_id id) {
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (offsets[i] == TN_SIZE_UNKNOWN) continue;
         TN_TRY(statics_load(engine, op->inputs[i]));
+        tn__tell_static(engine, op->inputs[i], engine->kernels->choices[id].packed[i]);
         TN_TRY(kernel->pack(&setup, i, engine->operands[op->inputs[i]].data,
                             engine->memory + offsets[i]));
         statics_unload(engine, op->inputs[i]);
@@ -325,6 +326,9 @@ tn_status tn__statics_fill(tn_engine *engine) {
     tn__statics *statics = &engine->statics;
     const tn_instruction *instructions = tn_program_instructions(engine->program);
     uint32_t tensors = tn_graph_tensor_count(engine->graph);
+    for (tn_tensor_id t = 0; t < tensors; t++)
+        if (statics->tensors[t].kept)
+            tn__tell_static(engine, t, tn_graph_tensor(engine->graph, t)->bytes);
     for (tn_tensor_id t = 0; t < tensors; t++)
         if (statics->tensors[t].kept && statics_is_leaf(statics, t))
             TN_TRY(statics_read(engine, t, engine->memory + statics->tensors[t].offset));

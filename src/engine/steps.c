@@ -117,7 +117,9 @@ tn_status tn__engine_steps(tn_engine *engine) {
         if (place.next < engine->entering_at[step + 1]) {
             status = steps_enter(engine, &place);
         } else {
+            double start = engine->options.trace != NULL ? tn__clock_s() : 0;
             status = steps_instruction(engine, step);
+            if (engine->options.trace != NULL) tn__tell_step(engine, step, start);
             bool ends =
                 engine->frame_count > 0 &&
                 engine->regions[engine->frames[engine->frame_count - 1].region].last == step + 1;

@@ -7,92 +7,9 @@
  * the way be found by poison.
  */
 #define GRAPH_DTYPE TN_INT32
-#include "../random_graph.h"
-
-#include <tenure/engine.h>
-
-#include "engine/engine.h"
-
-typedef struct rig {
-    tn_graph *graph;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_device *device;
-    tn_engine *engine;
-} rig;
+#include "rig.h"
 
 #define OUTPUT_BYTES 4096u
-
-/* Numbers whose contents are small are known to the graph. */
-static tn_status read_value(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                            uint64_t size, tn_error *error) {
-    (void)self;
-    const tn_tensor *tensor = tn_graph_tensor(graph, id);
-    if (tensor->value == NULL || tensor->value->ints == NULL || size != tensor->value->count * 8u)
-        return tn__fail(error, TN_E_INVALID, "no contents");
-    memcpy(bytes, tensor->value->ints, size);
-    return TN_OK;
-}
-
-static void naive_layout(const tn_problem *problem, tn_layout *layout) {
-    uint64_t offsets[512], at = 0;
-    assert_true(tn_problem_count(problem) <= 512);
-    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
-        offsets[b] = at;
-        at += (tn_problem_body(problem, b)->size + 63) / 64 * 64;
-    }
-    assert_ok(tn_layout_from_offsets(problem, offsets, layout, &failure));
-}
-
-typedef struct setting {
-    const char *order, *planner, *pool;
-    bool naive, poison, fuse, no_views;
-    const tn_context *context;
-} setting;
-
-static tn_status rig_make(rig *r, tn_graph *graph, const setting *how, tn_error *error) {
-    *r = (rig){.graph = graph};
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
-    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
-    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
-    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    kernels.plain = true;
-    kernels.context = device.context = engine.context = plan.context = how->context;
-    memory.inplace = how->naive ? TN_INPLACE_NONE : TN_INPLACE_CHOOSE;
-    memory.no_views = how->naive || how->no_views;
-    memory.fuse_concat = how->fuse;
-    program.order = how->order;
-    program.memory = &memory;
-    plan.planner = how->planner;
-    engine.read = read_value;
-    engine.poison = how->poison;
-    engine.pool = how->pool;
-    engine.pool_capacity = how->poison ? 1 << 16 : 1 << 23; /* segments are large */
-    TN_TRY(tn_kernels_create(graph, &kernels, &r->kernels, error));
-    memory.workspaces = tn_kernels_workspaces(r->kernels);
-    TN_TRY(tn_program_create(graph, &program, &r->program, error));
-    TN_TRY(tn_occupancy_create(r->program, &memory, &r->occupancy, error));
-    if (how->naive)
-        naive_layout(tn_occupancy_problem(r->occupancy), &r->layout);
-    else
-        TN_TRY(tn_plan(tn_occupancy_problem(r->occupancy), &plan, &r->layout, error));
-    TN_TRY(tn_device_create(&device, &r->device, error));
-    return tn_engine_create(r->occupancy, how->pool == NULL ? &r->layout : NULL, r->kernels,
-                            r->device, &engine, &r->engine, error);
-}
-
-static void rig_release(rig *r) {
-    tn_engine_destroy(r->engine);
-    tn_device_destroy(r->device);
-    tn_layout_release(&r->layout);
-    tn_occupancy_destroy(r->occupancy);
-    tn_program_destroy(r->program);
-    tn_kernels_destroy(r->kernels);
-}
 
 typedef struct feed {
     int32_t in[2][8];
