@@ -15,6 +15,7 @@
 #endif
 
 #define RUN_INPUTS_MAX 256u
+#define RUN_EVENTS_MAX (UINT64_C(1) << 22) /* 600 MiB */
 
 enum {
     RUN_INPUT = 400,
@@ -53,7 +54,7 @@ enum {
     X(RUN_POISON, "poison", NULL,                                                                  \
       "bytes that nothing holds are NaNs, and are looked at: who writes there is found")           \
     X(RUN_TRACE, "trace", "FILE",                                                                  \
-      "what ran when, and who held memory: .trace.json for Chrome and Perfetto, .csv for replay")  \
+      "what ran when, and who held memory: .trace.json (Chrome, Perfetto) or .trace.csv (replay)") \
     X(RUN_PLAIN, "plain", NULL, "our own loops alone, without oneDNN: slow, the reference")        \
     X(RUN_NO_REWRITE, "no-rewrite", NULL, "run the operators as the file has them, nothing fused") \
     X(RUN_JSON, "json", NULL, "print one JSON object instead of the table")
@@ -133,8 +134,9 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case RUN_TRACE:
         arguments->trace_path = value;
-        if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".csv"))
-            argp_error(state, "--trace: no format for '%s'; there are .trace.json and .csv", value);
+        if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".trace.csv"))
+            argp_error(state, "--trace: no format for '%s'; there are .trace.json and .trace.csv",
+                       value);
         return 0;
     case RUN_PLAIN:
         session->plain = true;
@@ -152,6 +154,8 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (arguments->input.path == NULL) argp_error(state, "which model?");
         if (arguments->input.bank_count > 0) argp_error(state, "--bank: a run has one memory");
+        if (arguments->trace_path != NULL && session->poison)
+            argp_error(state, "--trace and --poison do not go together: run it once for each");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -165,7 +169,8 @@ static const char run_doc[] =
     "  tenure run resnet50.onnx --weights random:1 --threads 2 --repeat 10\n"
     "  tenure run unet.onnx --check naive --poison --json\n"
     "  tenure run model.onnx --budget 96MiB --trace run.trace.json\n"
-    "  tenure run model.onnx --pool best-fit --trace run.csv && tenure replay run.csv\n\n"
+    "  tenure run model.onnx --pool best-fit --trace run.trace.csv && tenure replay "
+    "run.trace.csv\n\n"
     "Exit status: 0 done; 1 the budget is too small, or the plan was broken; 2 bad usage or input; "
     "3 stopped before a plan, 4 internal error.";
 
@@ -325,15 +330,47 @@ static void run_print(const run_arguments *arguments, const tn_engine_usage *usa
     }
 }
 
+/* Room for all that a run tells: steps, and for each block its beginning and end. Loops may tell
+ * more; what has no room is counted. */
+static tn_status run_open_trace(run_arguments *arguments, tn_error *error) {
+    cli_session *session = &arguments->session;
+    if (arguments->trace_path == NULL) return TN_OK;
+    uint64_t a_run = tn_program_count(session->program) +
+                     2 * (uint64_t)tn_problem_count(tn_occupancy_problem(session->occupancy));
+    bool loops = tn_program_region_count(session->program) > 0;
+    uint64_t room = tn__mul_sat(a_run * (loops ? 16 : 1), arguments->repeat);
+    room = tn__add_sat(room, 2 * (uint64_t)tn_graph_tensor_count(session->graph) + 16);
+    if (room > RUN_EVENTS_MAX) room = RUN_EVENTS_MAX;
+    return tn_trace_create(arguments->input.import.context, room, &session->trace, error);
+}
+
+static tn_status run_write_trace(const run_arguments *arguments, tn_error *error) {
+    const cli_session *session = &arguments->session;
+    if (arguments->trace_path == NULL) return TN_OK;
+    tn_report report = {.struct_size = sizeof report,
+                        .input = arguments->input.path,
+                        .problem = tn_occupancy_problem(session->occupancy),
+                        .occupancy = session->occupancy,
+                        .layout = &session->layout,
+                        .trace = session->trace};
+    TN_TRY(tn_report_write(&report, arguments->trace_path, error));
+    if (tn_trace_dropped(session->trace) > 0)
+        fprintf(stderr, "tenure: %" PRIu64 " events had no room in the trace; repeat it less\n",
+                tn_trace_dropped(session->trace));
+    return TN_OK;
+}
+
 static tn_status run_model(run_arguments *arguments, tn_error *error) {
     cli_session *session = &arguments->session;
     TN_TRY(cli_session_plan(session, error));
     TN_TRY(cli_arrays_make(session, arguments->given, arguments->given_count, &arguments->arrays,
                            error));
+    TN_TRY(run_open_trace(arguments, error));
     TN_TRY(cli_session_open(session, error));
     TN_TRY(run_all(arguments, error));
     if (arguments->check) TN_TRY(run_check(arguments, error));
     TN_TRY(run_write(arguments, error));
+    TN_TRY(run_write_trace(arguments, error));
     tn_engine_usage usage;
     tn_engine_measure(session->engine, &usage);
     cli_progress_end();
@@ -341,6 +378,8 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
         run_print_json(arguments, &usage);
     else
         run_print(arguments, &usage);
+    if (arguments->trace_path != NULL && !arguments->json)
+        printf("wrote %s\n", arguments->trace_path);
     return TN_OK;
 }
 
@@ -361,6 +400,7 @@ static int run_run(int count, char **words) {
     int code = run_model(&arguments, &error) == TN_OK ? 0 : cli_fail(&error);
     cli_arrays_release(&arguments.arrays);
     cli_session_close(&arguments.session);
+    tn_trace_destroy(arguments.session.trace);
     cli_input_release(&arguments.input);
     return cli_finish(code);
 }
