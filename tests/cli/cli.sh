@@ -41,6 +41,19 @@ assert all(isinstance(summary[key], int) for key in ("peak", "lower_bound", "nai
 assert abs(summary["gap"] - (summary["peak"] / summary["lower_bound"] - 1)) < 1e-12
 assert isinstance(summary["by_kind"], dict) and summary["by_kind"]["activation"] > 0
 P
+# who holds the peak: all of them add up to it, and to each kind
+expect 0 '"holders": ' $tenure plan "$model" --json --holders=100000
+python3 - <<'P' || failed=1
+import collections, json
+summary = json.load(open("out"))
+kinds = collections.Counter()
+for row in summary["holders"]: kinds[row["kind"]] += row["allocated"]
+assert summary["holder_count"] == len(summary["holders"]) > 0 and dict(kinds) == summary["at_peak"], (kinds, summary)
+P
+expect 0 'by kind .*activation' $tenure plan "$model" --holders
+expect 0 'in [0-9]+ more' $tenure plan buffers.csv --holders=1
+expect 2 'at least 1' $tenure plan buffers.csv --holders=0
+expect 2 'leave --form' $tenure plan buffers.csv --holders --form objects
 for planner in $($tenure list planners | awk '{print $1}'); do
     expect 0 "planner $planner" $tenure plan buffers.csv --planner $planner
 done
@@ -49,7 +62,7 @@ expect 0 'arena +9' $tenure plan "$model" --no-inplace --no-views
 expect 0 'planner' $tenure plan buffers.csv --threads 2 --seed 7 --timeout 10s --work-limit 1000000 --alignment 64
 
 # does it fit?
-expect 1 'b +500 bytes' $tenure plan buffers.csv --capacity 1KiB
+expect 1 '500 +b' $tenure plan buffers.csv --capacity 1KiB
 expect 0 'arena' $tenure plan buffers.csv --capacity 1200
 printf 'id,lower,upper,size\na,0,2,3\nb,0,4,2\nc,3,6,3\nd,5,7,3\ne,2,3,2\nf,4,5,1\n' >tight.csv
 expect 3 'best layout found|lower' $tenure plan tight.csv --planner naive --capacity 6
@@ -234,7 +247,7 @@ expect 0 '^valid.*377\.1 MiB' $tenure verify "$train" --plan order.json
 expect 0 'order file; no order' $tenure plan "$model" --order auto
 expect 1 'needs at least 491424388' $tenure plan "$train" --capacity 400MiB
 expect 0 'arena +377\.1 MiB' $tenure plan "$train" --capacity 400MiB --order memory
-expect 1 'buffers live at step' $tenure plan "$train" --capacity 300MiB --order auto
+expect 1 'at the peak, step' $tenure plan "$train" --capacity 300MiB --order auto
 expect 2 'no order is called' $tenure plan "$model" --order fastest
 expect 2 'are for models' $tenure plan buffers.csv --order memory
 $tenure plan "$train" --order memory -o order.csv >out

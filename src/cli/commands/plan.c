@@ -1,6 +1,7 @@
 /* plan.c - `tenure plan`: how much memory, with and without reuse; the plan, proved and drawn. */
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/holders.h"
 #include "cli/objects.h"
 
 #include <inttypes.h>
@@ -11,7 +12,8 @@
 #include "base/base.h"
 
 #define PLAN_OUTPUTS_MAX 16u
-#define PLAN_HOLDERS 5u
+#define PLAN_HOLDERS_FEW 5u /* when nothing fits */
+#define PLAN_HOLDERS_MANY 20u
 
 enum {
     PLAN_PLANNER = 400,
@@ -22,6 +24,7 @@ enum {
     PLAN_SEED,
     PLAN_TIMEOUT,
     PLAN_WORK,
+    PLAN_HOLDERS,
     PLAN_JSON
 };
 
@@ -47,9 +50,13 @@ typedef struct plan_arguments {
     const char *outputs[PLAN_OUTPUTS_MAX];
     uint32_t output_count;
     bool json, objects, explain;
+    uint32_t holders; /* rows; 0: none */
 } plan_arguments;
 
-static const struct argp_option plan_options[] = {PLAN_OPTIONS(CLI_OPTION){0}};
+static const struct argp_option plan_options[] = {
+    PLAN_OPTIONS(CLI_OPTION){"holders", PLAN_HOLDERS, "N", OPTION_ARG_OPTIONAL,
+                             "list the N largest of those that hold the peak (20)", 0},
+    {0}};
 
 /* Refuses a suffix that no format has, before any work is done. */
 static void plan_add_output(struct argp_state *state, plan_arguments *arguments, const char *path) {
@@ -106,6 +113,12 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
     case 'o':
         plan_add_output(state, arguments, value);
         return 0;
+    case PLAN_HOLDERS: {
+        uint64_t rows = value != NULL ? cli_number(state, "holders", value) : PLAN_HOLDERS_MANY;
+        if (rows < 1 || rows > UINT32_MAX) argp_error(state, "--holders: at least 1");
+        arguments->holders = (uint32_t)rows;
+        return 0;
+    }
     case PLAN_JSON:
         arguments->json = true;
         return 0;
@@ -117,6 +130,8 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         if (arguments->input.path == NULL) argp_error(state, "which model or problem?");
         if (arguments->explain && (arguments->json || arguments->objects))
             argp_error(state, "--explain tells a story in text; leave --json and --form out");
+        if (arguments->holders > 0 && arguments->objects)
+            argp_error(state, "--holders is for offsets; leave --form out");
         for (uint32_t i = 0; i < arguments->output_count; i++) {
             if (!tn__has_suffix(arguments->outputs[i], ".tflite")) continue;
             if (arguments->objects)
@@ -145,45 +160,47 @@ static const char plan_doc[] =
 
 /* --- after planning --- */
 
-typedef struct plan_holder {
-    uint64_t size;
-    tn_body_id id;
-} plan_holder;
-
-static int plan_holder_order(const void *a, const void *b) {
-    const plan_holder *x = a, *y = b;
-    if (x->size != y->size) return x->size > y->size ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
+static tn_status plan_holders(const cli_input *input, cli_holders *holders, tn_error *error) {
+    return input->occupancy != NULL
+               ? cli_holders_of_model(holders, input->occupancy, TN_NONE, error)
+               : cli_holders_of_problem(holders, input->problem, error);
 }
 
 /* What lives at the step that decides: the buffers that would have to go. */
-static void plan_print_holders(const tn_problem *problem) {
-    uint64_t bytes;
-    int64_t step;
-    uint32_t count = 0, n = tn_problem_count(problem);
-    plan_holder *holders = calloc((size_t)n + 1, sizeof *holders);
-    if (holders == NULL || tn_problem_lower_bound(problem, 0, &bytes, &step, NULL) != TN_OK) {
-        free(holders);
-        return;
+static void plan_print_too_much(const cli_input *input) {
+    cli_holders holders;
+    if (plan_holders(input, &holders, NULL) == TN_OK)
+        cli_holders_print(&holders, PLAN_HOLDERS_FEW, stderr);
+    cli_holders_release(&holders);
+}
+
+/* The answer, with the holders inside or below. */
+static tn_status plan_print(const plan_arguments *arguments, const char *answer, size_t size,
+                            tn_error *error) {
+    cli_holders holders = {0};
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn_status status = TN_OK;
+    if (arguments->holders > 0) status = plan_holders(&arguments->input, &holders, error);
+    if (status == TN_OK && arguments->holders > 0 && arguments->json) {
+        tn_assert(size > 2 && strcmp(answer + size - 2, "}\n") == 0);
+        tn__text_put(&text, ",");
+        cli_holders_json(&holders, arguments->holders, &text);
+        tn__text_put(&text, "}\n");
+        if (text.failed) status = tn__no_memory(error, "the answer");
+        size -= 2;
     }
-    for (tn_body_id id = 0; id < n; id++) {
-        const tn_body *body = tn_problem_body(problem, id);
-        uint64_t live = 0;
-        for (uint32_t k = 0; k < body->piece_count; k++)
-            if (body->pieces[k].first <= step && step < body->pieces[k].last)
-                live += body->pieces[k].hi - body->pieces[k].lo;
-        if (body->bank == 0 && !(body->flags & TN_BODY_ANY_BANK) && live > 0)
-            holders[count++] = (plan_holder){live, id};
+    if (status == TN_OK) {
+        fwrite(answer, 1, size, stdout);
+        if (text.size > 0) fwrite(text.data, 1, text.size, stdout);
+        if (arguments->holders > 0 && !arguments->json) {
+            printf("\n");
+            cli_holders_print(&holders, arguments->holders, stdout);
+        }
     }
-    qsort(holders, count, sizeof *holders, plan_holder_order);
-    fprintf(stderr, "tenure: %u buffers live at step %" PRId64 "; the largest:\n", count, step);
-    for (uint32_t i = 0; i < count && i < PLAN_HOLDERS; i++) {
-        char text[TN_SIZE_TEXT_MAX];
-        const char *name = tn_problem_body(problem, holders[i].id)->name;
-        fprintf(stderr, "  %-30s %s\n", name != NULL ? name : "(no name)",
-                tn_size_format(holders[i].size, text));
-    }
-    free(holders);
+    tn__text_release(&text);
+    cli_holders_release(&holders);
+    return status;
 }
 
 static tn_status plan_report(plan_arguments *arguments, const tn_layout *layout, tn_error *error) {
@@ -209,11 +226,11 @@ static tn_status plan_report(plan_arguments *arguments, const tn_layout *layout,
         tn_report_render(&report, arguments->json ? "summary" : "table", &text, &size, error);
     if (status != TN_OK) return status;
     cli_progress_end();
-    fwrite(text, 1, size, stdout);
+    status = plan_print(arguments, text, size, error);
     tn_report_release(text);
     for (uint32_t i = 0; i < arguments->output_count && !arguments->json; i++)
         printf("wrote %s\n", arguments->outputs[i]);
-    return TN_OK;
+    return status;
 }
 
 static int plan_objects(plan_arguments *arguments) {
@@ -254,7 +271,7 @@ static int plan_run(int count, char **words) {
     if (status == TN_OK) status = plan_report(&arguments, &layout, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_INFEASIBLE && arguments.input.problem != NULL)
-        plan_print_holders(arguments.input.problem);
+        plan_print_too_much(&arguments.input);
     tn_layout_release(&layout);
     cli_input_release(&arguments.input);
     return cli_finish(code);

@@ -6,6 +6,7 @@
  * those when its allocation failed.
  */
 #include "cli/cli.h"
+#include "cli/holders.h"
 #include "cli/replay.h"
 
 #include <inttypes.h>
@@ -40,9 +41,8 @@ typedef struct replay_result {
     bool fits;
     tn_pool_usage usage;
     tn_error failure; /* when it does not fit */
-    tn_holder holders[REPLAY_HOLDERS];
-    uint32_t holder_count; /* in all */
-    tn_pool *pool;         /* owns the labels of the holders */
+    cli_holders holders;
+    tn_pool *pool; /* owns the labels of the holders */
 } replay_result;
 
 typedef struct replay_arguments {
@@ -202,10 +202,9 @@ static tn_status replay_pool(replay_arguments *arguments, replay_result *result)
     tn_pool_measure(result->pool, &result->usage);
     if (arguments->reserved != NULL)
         cli_replay_curve(&arguments->picture, result->name, result->fits, arguments->reserved);
-    result->holder_count =
-        tn_pool_holders(result->pool, result->fits ? TN_HOLDERS_PEAK : TN_HOLDERS_FAILED,
-                        result->holders, REPLAY_HOLDERS);
-    return TN_OK;
+    return cli_holders_of_pool(&result->holders, result->pool, result->name,
+                               result->fits ? TN_HOLDERS_PEAK : TN_HOLDERS_FAILED,
+                               arguments->error);
 }
 
 static tn_status replay_begin_picture(replay_arguments *arguments) {
@@ -244,23 +243,6 @@ static double replay_lost(const replay_result *result) {
     return reserved == 0 ? 0 : 1 - (double)result->usage.requested_peak / (double)reserved;
 }
 
-static void replay_print_holders(const replay_result *result) {
-    if (result->holder_count == 0) return;
-    printf("\n  %s, pool %s; the largest of %u blocks:\n",
-           result->fits ? "at the peak" : "when it did not fit", result->name,
-           result->holder_count);
-    for (uint32_t i = 0; i < result->holder_count && i < REPLAY_HOLDERS; i++) {
-        const tn_holder *holder = &result->holders[i];
-        char number[40];
-        snprintf(number, sizeof number, "allocation %" PRIu64, holder->birth);
-        printf("  %15" PRIu64 "  %s", holder->allocated,
-               holder->label.name[0] != '\0' ? holder->label.name : number);
-        if (holder->label.kind[0] != '\0') printf(", %s", holder->label.kind);
-        if (holder->label.op[0] != '\0') printf(", of %s", holder->label.op);
-        printf("\n");
-    }
-}
-
 static void replay_print_text(const replay_arguments *arguments) {
     char live[TN_SIZE_TEXT_MAX], height[TN_SIZE_TEXT_MAX];
     const tn_layout *layout = &arguments->layout;
@@ -289,26 +271,9 @@ static void replay_print_text(const replay_arguments *arguments) {
                100 * replay_lost(result));
         if (told == NULL) told = result;
     }
-    if (told != NULL) replay_print_holders(told);
-}
-
-static void replay_json_holders(tn__text *text, const replay_result *result) {
-    tn__text_printf(text, ", \"holder_count\": %u, \"holders\": [", result->holder_count);
-    for (uint32_t i = 0; i < result->holder_count && i < REPLAY_HOLDERS; i++) {
-        const tn_holder *holder = &result->holders[i];
-        tn__text_printf(text,
-                        "%s{\"allocation\": %" PRIu64 ", \"requested\": %" PRIu64
-                        ", \"allocated\": %" PRIu64 ", \"stream\": %u, \"name\": ",
-                        i == 0 ? "" : ", ", holder->birth, holder->requested, holder->allocated,
-                        holder->stream);
-        tn__text_json(text, holder->label.name);
-        tn__text_put(text, ", \"kind\": ");
-        tn__text_json(text, holder->label.kind);
-        tn__text_put(text, ", \"op\": ");
-        tn__text_json(text, holder->label.op);
-        tn__text_put(text, "}");
-    }
-    tn__text_put(text, "]");
+    if (told == NULL || told->holders.count == 0) return;
+    printf("\n");
+    cli_holders_print(&told->holders, REPLAY_HOLDERS, stdout);
 }
 
 static void replay_json_pool(tn__text *text, const replay_result *result) {
@@ -327,7 +292,8 @@ static void replay_json_pool(tn__text *text, const replay_result *result) {
         tn__text_put(text, ", \"message\": ");
         tn__text_json(text, result->failure.message);
     }
-    replay_json_holders(text, result);
+    tn__text_put(text, ", ");
+    cli_holders_json(&result->holders, REPLAY_HOLDERS, text);
     tn__text_put(text, "}");
 }
 
@@ -370,8 +336,10 @@ static int replay_print(const replay_arguments *arguments) {
 }
 
 static void replay_release(replay_arguments *arguments) {
-    for (uint32_t i = 0; i < arguments->pool_count; i++)
+    for (uint32_t i = 0; i < arguments->pool_count; i++) {
+        cli_holders_release(&arguments->results[i].holders);
         tn_pool_destroy(arguments->results[i].pool);
+    }
     tn_layout_release(&arguments->layout);
     tn_pool_trace_destroy(arguments->trace);
     free(arguments->sizes);

@@ -1,0 +1,32 @@
+/* holders.h - who holds the memory: one table and one JSON array, of a plan, a run and a replay. */
+#ifndef TN_CLI_HOLDERS_H
+#define TN_CLI_HOLDERS_H
+
+#include <stdio.h>
+
+#include "base/base.h"
+#include "cli/cli.h"
+
+typedef struct cli_holders {
+    char title[200]; /* "at the peak, step 8 of 102" */
+    tn_holder *rows; /* [count], the largest first */
+    uint32_t count;
+    tn__arena arena;
+} cli_holders;
+
+/* At the step of a model's plan, TN_NONE: of its peak. Release in any case, as with the others. */
+tn_status cli_holders_of_model(cli_holders *holders, const tn_occupancy *occupancy, uint32_t step,
+                               tn_error *error);
+/* At the first time of the most live bytes. */
+tn_status cli_holders_of_problem(cli_holders *holders, const tn_problem *problem, tn_error *error);
+/* The pool must live as long. */
+tn_status cli_holders_of_pool(cli_holders *holders, tn_pool *pool, const char *name,
+                              tn_holders_when when, tn_error *error);
+void cli_holders_release(cli_holders *holders);
+
+/* The `shown` largest, and sums of all by kind and by operator. */
+void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file);
+/* Adds "holder_count": N, "holders": [...], without a comma before or behind. */
+void cli_holders_json(const cli_holders *holders, uint32_t shown, tn__text *text);
+
+#endif
