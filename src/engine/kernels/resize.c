@@ -206,17 +206,37 @@ static tn_status resize_tables(tn_kernel_call *call, resize_plan *plan, double *
 
 /* --- rows --- */
 
-/* Nearest: one tap everywhere, so elements are copied. */
+/* Nearest: one tap everywhere, so elements are copied. `from` NULL: all is outside. */
+static inline __attribute__((always_inline)) void resize_row_pick(const resize_axis *axis,
+                                                                  int64_t count, char *to,
+                                                                  const char *from, size_t width,
+                                                                  const char *outside) {
+    for (int64_t i = 0; i < count; i++, to += width) {
+        bool inside = from != NULL && axis->source[i] >= 0;
+        memcpy(to, inside ? from + axis->source[i] * (int64_t)width : outside, width);
+    }
+}
+
 static void resize_row_nearest(const resize_plan *plan, uint32_t last, char *to, const char *from,
                                uint32_t width, const char *outside) {
     const resize_axis *axis = &plan->axis[last];
+    int64_t count = plan->shape[last];
     if (axis->same && from != NULL) {
-        memcpy(to, from, (uint64_t)plan->shape[last] * width);
+        memcpy(to, from, (uint64_t)count * width);
         return;
     }
-    for (int64_t i = 0; i < plan->shape[last]; i++, to += width) {
-        bool inside = from != NULL && axis->source[i] >= 0;
-        tn__move(to, inside ? from + axis->source[i] * width : outside, width);
+    switch (width) {
+    case 1:
+        resize_row_pick(axis, count, to, from, 1, outside);
+        break;
+    case 2:
+        resize_row_pick(axis, count, to, from, 2, outside);
+        break;
+    case 4:
+        resize_row_pick(axis, count, to, from, 4, outside);
+        break;
+    default:
+        resize_row_pick(axis, count, to, from, width, outside);
     }
 }
 

@@ -5,7 +5,14 @@
 #include "engine/kernel.h"
 
 static tn_status views_run(tn_kernel_call *call) {
-    tn__operand_copy(&call->outputs[0], &call->inputs[0]);
+    const tn_operand *from = &call->inputs[0];
+    tn_operand *to = &call->outputs[0];
+    uint64_t count = tn__operand_count(from), wanted = tn__operand_count(to);
+    if (count != wanted || from->dtype != to->dtype)
+        return tn__call_fail(call, TN_E_INVALID, "%llu elements of %s are no %llu of %s",
+                             (unsigned long long)count, tn_dtype_name(from->dtype),
+                             (unsigned long long)wanted, tn_dtype_name(to->dtype));
+    tn__operand_copy(to, from);
     return TN_OK;
 }
 
