@@ -132,6 +132,85 @@ TN_API TN_CHECKED tn_status tn_tflite_write_plan(const char *path, const tn_impo
                                                  const tn_graph *graph, const uint64_t *offsets,
                                                  const char *output, tn_error *error);
 
+/* --- the whole arena of TensorFlow Lite Micro ---------------------------------------------------
+ */
+
+typedef enum tn_micro_target {                    /* sizes of pointers and enums */
+                               TN_MICRO_CORTEX_M, /* 32 bits, arm-none-eabi: enums as short as they
+                                                     can be */
+                               TN_MICRO_X86_64
+} tn_micro_target;
+typedef enum tn_micro_kernels { TN_MICRO_REFERENCE, TN_MICRO_CMSIS_NN } tn_micro_kernels;
+
+typedef struct tn_micro_options {
+    size_t struct_size;
+    tn_micro_target target;
+    tn_micro_kernels kernels;
+    bool most; /* of what depends on the core, the version or a kernel that is not known: the most
+                * that is likely; false: the least */
+} tn_micro_options;
+#define TN_MICRO_OPTIONS_INIT                                                                      \
+    { .struct_size = sizeof(tn_micro_options) }
+
+/* What the tail holds: X(name, text). */
+/* clang-format off */
+#define TN_MICRO_PART_TABLE(X)                                                                     \
+    X(ALLOCATORS, "allocators")        /* of memory and options, planner */                        \
+    X(TENSORS, "tensor structures")    /* one for each tensor of the file, subgraphs */            \
+    X(NODES, "operator structures")                                                                \
+    X(OPTIONS, "operator options")                                                                 \
+    X(KERNELS, "kernels' own data")    /* multipliers of channels, tables */                       \
+    X(HANDLES, "scratch handles")                                                                  \
+    X(VARIABLES, "variable tensors")   /* those that no plan places */                             \
+    X(IO, "input and output structures")
+/* clang-format on */
+typedef enum tn_micro_part {
+#define TN_X(name, text) TN_MICRO_PART_##name,
+    TN_MICRO_PART_TABLE(TN_X)
+#undef TN_X
+        TN_MICRO_PART_COUNT
+} tn_micro_part;
+TN_API const char *tn_micro_part_name(tn_micro_part part);
+
+/* Bytes of an arena that starts at a multiple of 16. */
+typedef struct tn_micro_arena {
+    uint64_t head; /* tensors and scratch, each rounded up to 16 */
+    uint64_t tail; /* all that stays: the parts and their alignment */
+    uint64_t part[TN_MICRO_PART_COUNT];
+    uint64_t tail_alignment;
+    uint64_t temporary;   /* the most that AllocateTensors() needs at once below the tail as it then
+                           * is; in the place of the head, which is laid out after it */
+    uint64_t total;       /* the smallest arena in which AllocateTensors() succeeds */
+    uint64_t used;        /* head + tail: what arena_used_bytes() tells; total may be more */
+    uint64_t planned;     /* buffers in the head */
+    uint64_t scratch;     /* of these, scratch */
+    uint32_t unknown_ops; /* operators whose kernels are not known: custom ones, too */
+} tn_micro_arena;
+
+/* The arena in which the run time runs the model at `path`, from which `graph` was loaded with the
+ * same `import` options.
+ *
+ * offsets  [tensors of graph] as in tn_tflite_write_plan; NULL: the plan inside the model, and
+ * where it has none, the run time's own placed   out, [tensors of graph], may be NULL: where each
+ * tensor is then in the head; TN_SIZE_UNKNOWN: not there What is exact and what is estimated:
+ * docs/microcontrollers.md. Errors: E_UNSUPPORTED (a size that the run time cannot know, more than
+ * 20000 buffers), those of tn_tflite_read_plan but for E_UNKNOWN. Cost: O(file + buffers^2), as
+ * there. */
+TN_API TN_CHECKED tn_status tn_micro_arena_of(const char *path, const tn_import_options *import,
+                                              const tn_graph *graph, const uint64_t *offsets,
+                                              const tn_micro_options *options,
+                                              tn_micro_arena *arena, uint64_t *placed,
+                                              tn_error *error);
+
+/* Scratch bytes of each operator of `graph` (a .tflite model) under these kernels, every request
+ * rounded up to 16: for `workspaces` of tn_occupancy_options.
+ *
+ * workspaces  out, [operators of graph] */
+TN_API TN_CHECKED tn_status tn_micro_workspaces(const char *path, const tn_import_options *import,
+                                                const tn_graph *graph,
+                                                const tn_micro_options *options,
+                                                uint64_t *workspaces, tn_error *error);
+
 /* Whether a model format claims the file, by suffix; false for problem files. */
 TN_API bool tn_import_recognises(const char *path);
 

@@ -15,7 +15,9 @@
 #include "import/wire.h"
 
 /* Told which tensor of the graph a tensor of the file became; several where a subgraph is run by
- * several operators. False: out of memory. */
+ * several operators; and, with index TN__MET_BLOCK, which block the subgraph became. False: out of
+ * memory. */
+#define TN__MET_BLOCK UINT32_MAX
 typedef bool tn__import_met(void *self, uint32_t subgraph, uint32_t index, tn_tensor_id id);
 
 typedef struct tn_importer {

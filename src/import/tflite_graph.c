@@ -293,6 +293,10 @@ tn_status tn__tflite_block(tflite_reader *reader, const tflite_pending *block) {
     reader->tensors = tn__flat_list(&graph, TFLITE_GRAPH_TENSORS);
     TN_TRY(tn__tflite_charge(reader, ((uint64_t)reader->tensors.count + ops.count) / 4));
     TN_TRY(graph_room(reader));
+    const tn_importer *importer = reader->importer;
+    if (importer->met &&
+        !importer->met(importer->met_self, block->subgraph, TN__MET_BLOCK, block->block))
+        return tn__tflite_no_memory(reader);
     TN_TRY(graph_mark(reader, &inputs, TFLITE_IS_INPUT));
     TN_TRY(graph_mark(reader, &outputs, TFLITE_IS_READ));
     TN_TRY(graph_mark_ops(reader, block, &ops));

@@ -16,33 +16,18 @@
  * options that gives the same graph.
  * Cost: O(file). Source: tflite-micro's micro_allocation_info.cc and memory_management.md.
  */
-#include "import/tflite_reader.h"
+#include "import/tflite_plan.h"
 
 #define PLAN_NAME "OfflineMemoryAllocation"
 #define PLAN_HEAD 3u /* numbers before the offsets */
 #define PLAN_ALIGNMENT 16u
 
-typedef struct plan_place {
-    uint64_t tensor; /* of all subgraphs in a row */
-    tn_tensor_id id;
-} plan_place;
-
-typedef struct plan_file {
-    tn_context context;
-    tn__file file;
-    tn__span bytes;
-    tn__flat_table model;
-    tn__flat_vector subgraphs, buffers, metadata;
-    uint64_t *first; /* [subgraphs + 1] number of its first tensor */
-    plan_place *places;
-    size_t place_count, place_room;
-    tn_error *error;
-} plan_file;
-
-static void plan_close(plan_file *plan) {
+void tn__tflite_plan_close(tflite_plan *plan) {
     size_t subgraphs = (size_t)plan->subgraphs.count + 1;
     tn__free(&plan->context, plan->first, plan->first ? subgraphs * sizeof *plan->first : 0);
     tn__free(&plan->context, plan->places, plan->place_room * sizeof *plan->places);
+    tn__free(&plan->context, plan->block_subgraphs,
+             plan->block_count * sizeof *plan->block_subgraphs);
     tn__file_unmap(&plan->file);
 }
 
@@ -66,7 +51,7 @@ static bool plan_meet(void *self, uint32_t subgraph, uint32_t index, tn_tensor_i
     return true;
 }
 
-static tn_status plan_same_graph(const plan_file *plan, const tn_graph *given,
+static tn_status plan_same_graph(const tflite_plan *plan, const tn_graph *given,
                                  const tn_graph *again) {
     uint32_t count = tn_graph_tensor_count(given);
     bool same = count == tn_graph_tensor_count(again);
@@ -77,7 +62,7 @@ static tn_status plan_same_graph(const plan_file *plan, const tn_graph *given,
     TN_FAIL(plan->error, TN_E_INVALID, "the graph is not that of the model in this file");
 }
 
-static tn_status plan_count(plan_file *plan) {
+static tn_status plan_count(tflite_plan *plan) {
     plan->first =
         tn__alloc_array(&plan->context, (size_t)plan->subgraphs.count + 1, sizeof *plan->first);
     if (!plan->first) return tn__no_memory(plan->error, "the plan");
@@ -88,26 +73,34 @@ static tn_status plan_count(plan_file *plan) {
     return TN_OK;
 }
 
-static tn_status plan_places(plan_file *plan, const plan_meetings *all) {
+static tn_status plan_places(tflite_plan *plan, const plan_meetings *all, uint32_t blocks) {
     plan->model = tn__flat_root(plan->bytes);
     plan->subgraphs = tn__flat_list(&plan->model, TFLITE_MODEL_SUBGRAPHS);
     plan->buffers = tn__flat_list(&plan->model, TFLITE_MODEL_BUFFERS);
     plan->metadata = tn__flat_list(&plan->model, TFLITE_MODEL_METADATA);
     TN_TRY(plan_count(plan));
-    if (!tn__reserve(&plan->context, &plan->places, &plan->place_room, all->count + 1,
-                     sizeof *plan->places))
+    plan->block_count = blocks;
+    plan->block_subgraphs = tn__alloc_array(&plan->context, blocks, sizeof *plan->block_subgraphs);
+    if (!plan->block_subgraphs || !tn__reserve(&plan->context, &plan->places, &plan->place_room,
+                                               all->count + 1, sizeof *plan->places))
         return tn__no_memory(plan->error, "the plan");
-    for (size_t i = 0; i < all->count; i++)
-        plan->places[i] =
-            (plan_place){plan->first[all->met[i].subgraph] + all->met[i].index, all->met[i].id};
-    plan->place_count = all->count;
+    for (size_t i = 0; i < all->count; i++) {
+        const plan_met *met = &all->met[i];
+        if (met->index == TN__MET_BLOCK)
+            plan->block_subgraphs[met->id] = met->subgraph;
+        else
+            plan->places[plan->place_count++] =
+                (tflite_place){plan->first[met->subgraph] + met->index, met->id};
+    }
     return TN_OK;
 }
 
-/* Opens and reads the model again. plan_close in any case. */
-static tn_status plan_open(plan_file *plan, const char *path, const tn_import_options *options,
-                           const tn_graph *graph) {
+/* Opens and reads the model again. */
+tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
+                               const tn_import_options *options, const tn_graph *graph,
+                               tn_error *error) {
     tn_graph *again = NULL;
+    *plan = (tflite_plan){.context = *tn_graph_context(graph), .error = error};
     plan_meetings all = {.context = &plan->context};
     TN_TRY(tn__file_map(path, &plan->file, plan->error));
     plan->bytes = (tn__span){plan->file.bytes, plan->file.size};
@@ -115,21 +108,17 @@ static tn_status plan_open(plan_file *plan, const char *path, const tn_import_op
         TN_FAIL(plan->error, TN_E_UNSUPPORTED, "plans are kept inside of .tflite models alone");
     tn_status status = tn__import(path, plan->bytes, options, plan_meet, &all, &again, plan->error);
     if (status == TN_OK) status = plan_same_graph(plan, graph, again);
-    if (status == TN_OK) status = plan_places(plan, &all);
+    if (status == TN_OK) status = plan_places(plan, &all, tn_graph_block_count(graph));
     tn_graph_destroy(again);
     tn__free(&plan->context, all.met, all.room * sizeof *all.met);
     return status;
-}
-
-static plan_file plan_new(const tn_graph *graph, tn_error *error) {
-    return (plan_file){.context = *tn_graph_context(graph), .error = error};
 }
 
 /* --- reading ------------------------------------------------------------------------------------
  */
 
 /* The metadata entry of a plan; count when there is none. */
-static uint32_t plan_find(const plan_file *plan) {
+static uint32_t plan_find(const tflite_plan *plan) {
     uint32_t i = 0;
     for (; i < plan->metadata.count; i++) {
         tn__flat_table entry = tn__flat_item(&plan->metadata, i);
@@ -138,11 +127,10 @@ static uint32_t plan_find(const plan_file *plan) {
     return i;
 }
 
-static tn_status plan_numbers(const plan_file *plan, tn__flat_vector *numbers) {
+tn_status tn__tflite_plan_numbers(const tflite_plan *plan, tn__flat_vector *numbers) {
     uint32_t at = plan_find(plan);
-    if (at == plan->metadata.count)
-        TN_FAIL(plan->error, TN_E_UNKNOWN,
-                "there is no plan inside this model; give one with --plan FILE");
+    *numbers = (tn__flat_vector){0};
+    if (at == plan->metadata.count) return TN_OK;
     tn__flat_table entry = tn__flat_item(&plan->metadata, at);
     uint64_t index = tn__flat_uint(&entry, TFLITE_METADATA_BUFFER, 4, 0);
     if (index >= plan->buffers.count)
@@ -158,17 +146,21 @@ static tn_status plan_numbers(const plan_file *plan, tn__flat_vector *numbers) {
                 "%llu",
                 bytes.count, (unsigned long long)tensors,
                 (unsigned long long)(4 * (PLAN_HEAD + tensors)));
-    *numbers = (tn__flat_vector){bytes.items + 4 * PLAN_HEAD, bytes.count / 4 - PLAN_HEAD};
+    tn__flat_vector found = {bytes.items + 4 * PLAN_HEAD, bytes.count / 4 - PLAN_HEAD};
+    for (uint32_t i = 0; i < found.count; i++)
+        if (tn__flat_int32(&found, i) < -1)
+            TN_FAIL(plan->error, TN_E_INVALID, "the plan inside puts tensor %u at %d", i,
+                    tn__flat_int32(&found, i));
+    *numbers = found;
     return TN_OK;
 }
 
-static tn_status plan_read(const plan_file *plan, uint32_t tensors, uint64_t *offsets) {
-    tn__flat_vector numbers = {0};
-    TN_TRY(plan_numbers(plan, &numbers));
-    for (uint32_t i = 0; i < numbers.count; i++)
-        if (tn__flat_int32(&numbers, i) < -1)
-            TN_FAIL(plan->error, TN_E_INVALID, "the plan inside puts tensor %u at %d", i,
-                    tn__flat_int32(&numbers, i));
+static tn_status plan_read(const tflite_plan *plan, uint32_t tensors, uint64_t *offsets) {
+    tn__flat_vector numbers;
+    TN_TRY(tn__tflite_plan_numbers(plan, &numbers));
+    if (numbers.items == NULL)
+        TN_FAIL(plan->error, TN_E_UNKNOWN,
+                "there is no plan inside this model; give one with --plan FILE");
     for (uint32_t id = 0; id < tensors; id++) offsets[id] = TN_SIZE_UNKNOWN;
     for (size_t i = 0; i < plan->place_count; i++) {
         int32_t offset = tn__flat_int32(&numbers, (uint32_t)plan->places[i].tensor);
@@ -179,10 +171,10 @@ static tn_status plan_read(const plan_file *plan, uint32_t tensors, uint64_t *of
 
 tn_status tn_tflite_read_plan(const char *path, const tn_import_options *options,
                               const tn_graph *graph, uint64_t *offsets, tn_error *error) {
-    plan_file plan = plan_new(graph, error);
-    tn_status status = plan_open(&plan, path, options, graph);
+    tflite_plan plan;
+    tn_status status = tn__tflite_plan_open(&plan, path, options, graph, error);
     if (status == TN_OK) status = plan_read(&plan, tn_graph_tensor_count(graph), offsets);
-    plan_close(&plan);
+    tn__tflite_plan_close(&plan);
     return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", path);
 }
 
@@ -190,7 +182,7 @@ tn_status tn_tflite_read_plan(const char *path, const tn_import_options *options
  */
 
 /* Places in the file count from its start: what stands there would move. */
-static tn_status plan_check_model(const plan_file *plan) {
+static tn_status plan_check_model(const tflite_plan *plan) {
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         tn__flat_table buffer = tn__flat_item(&plan->buffers, i);
         if (tn__flat_uint(&buffer, TFLITE_BUFFER_OFFSET, 8, 0) > 1)
@@ -213,8 +205,8 @@ static tn_status plan_check_model(const plan_file *plan) {
 }
 
 /* The offset of each tensor of the file, -1 where there is none. */
-static tn_status plan_offsets(const plan_file *plan, const tn_graph *graph, const uint64_t *offsets,
-                              int32_t *numbers) {
+static tn_status plan_offsets(const tflite_plan *plan, const tn_graph *graph,
+                              const uint64_t *offsets, int32_t *numbers) {
     for (size_t i = 0; i < plan->place_count; i++) {
         tn_tensor_id id = plan->places[i].id;
         int32_t *number = &numbers[plan->places[i].tensor];
@@ -266,7 +258,7 @@ typedef struct plan_layout {
 #define PLAN_BUFFER_VTABLE 8u /* with two bytes of padding before it */
 
 /* A buffer that only the old plan uses is replaced by the new one. */
-static bool plan_owns_buffer(const plan_file *plan, uint64_t index) {
+static bool plan_owns_buffer(const tflite_plan *plan, uint64_t index) {
     if (index == 0 || index >= plan->buffers.count) return false;
     for (uint32_t i = 0; i < plan->subgraphs.count; i++) {
         tn__flat_table graph = tn__flat_item(&plan->subgraphs, i);
@@ -279,7 +271,7 @@ static bool plan_owns_buffer(const plan_file *plan, uint64_t index) {
     return true;
 }
 
-static plan_layout plan_arrange(const plan_file *plan, uint64_t tensors) {
+static plan_layout plan_arrange(const tflite_plan *plan, uint64_t tensors) {
     plan_layout to = {.buffer_index = plan->buffers.count, .metadata_index = plan_find(plan)};
     if (to.metadata_index < plan->metadata.count) {
         tn__flat_table entry = tn__flat_item(&plan->metadata, to.metadata_index);
@@ -302,14 +294,14 @@ static plan_layout plan_arrange(const plan_file *plan, uint64_t tensors) {
 }
 
 /* The place in the new file of what stood at `bytes`. */
-static size_t plan_moved(const plan_file *plan, const plan_layout *to, const uint8_t *bytes) {
+static size_t plan_moved(const tflite_plan *plan, const plan_layout *to, const uint8_t *bytes) {
     return to->end + (size_t)(bytes - plan->bytes.bytes);
 }
 
 /* An offset at the end of the text that leads to `target`. */
 static void plan_lead(tn__text *text, size_t target) { plan_u32(text, target - text->size); }
 
-static void plan_put_model(const plan_file *plan, const plan_layout *to, tn__text *text) {
+static void plan_put_model(const tflite_plan *plan, const plan_layout *to, tn__text *text) {
     uint16_t slots[TFLITE_MODEL_KNOWN + 2] = {PLAN_VTABLE, PLAN_TABLE};
     plan_u32(text, to->model);
     plan_put(text, "TFL3", 4);
@@ -333,7 +325,7 @@ static void plan_put_model(const plan_file *plan, const plan_layout *to, tn__tex
     }
 }
 
-static void plan_put_lists(const plan_file *plan, const plan_layout *to, tn__text *text) {
+static void plan_put_lists(const tflite_plan *plan, const plan_layout *to, tn__text *text) {
     plan_u32(text, to->buffer_count);
     for (uint32_t i = 0; i < to->buffer_count; i++)
         plan_lead(text, i == to->buffer_index
@@ -346,7 +338,7 @@ static void plan_put_lists(const plan_file *plan, const plan_layout *to, tn__tex
                             : plan_moved(plan, to, tn__flat_item(&plan->metadata, i).bytes));
 }
 
-static void plan_put_plan(const plan_file *plan, const plan_layout *to, const int32_t *numbers,
+static void plan_put_plan(const tflite_plan *plan, const plan_layout *to, const int32_t *numbers,
                           tn__text *text) {
     uint64_t tensors = plan->first[plan->subgraphs.count];
     plan_u16s(text, (const uint16_t[]){PLAN_ENTRY_VTABLE, 12, 4, 8}, 4);
@@ -367,7 +359,7 @@ static void plan_put_plan(const plan_file *plan, const plan_layout *to, const in
     plan_pad(text, to->end);
 }
 
-static tn_status plan_write(const plan_file *plan, const tn_graph *graph, const uint64_t *offsets,
+static tn_status plan_write(const tflite_plan *plan, const tn_graph *graph, const uint64_t *offsets,
                             const char *output) {
     uint64_t tensors = plan->first[plan->subgraphs.count], total;
     plan_layout to = plan_arrange(plan, tensors);
@@ -398,9 +390,9 @@ static tn_status plan_write(const plan_file *plan, const tn_graph *graph, const 
 tn_status tn_tflite_write_plan(const char *path, const tn_import_options *options,
                                const tn_graph *graph, const uint64_t *offsets, const char *output,
                                tn_error *error) {
-    plan_file plan = plan_new(graph, error);
-    tn_status status = plan_open(&plan, path, options, graph);
+    tflite_plan plan;
+    tn_status status = tn__tflite_plan_open(&plan, path, options, graph, error);
     if (status == TN_OK) status = plan_write(&plan, graph, offsets, output);
-    plan_close(&plan);
+    tn__tflite_plan_close(&plan);
     return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", output);
 }

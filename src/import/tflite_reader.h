@@ -17,6 +17,10 @@
 
 extern const tn__flat_schema tn__tflite_model_schema;
 const char *tn__tflite_operator(uint32_t builtin); /* NULL: of a later version */
+uint32_t tn__tflite_builtin(const tn__flat_table *code);
+tn_dtype tn__tflite_dtype(int64_t type); /* TN_UNDEFINED: of a later version */
+/* Whether a tensor has contents in the file: a constant. */
+bool tn__tflite_has_contents(const tn__flat_vector *buffers, const tn__flat_table *tensor);
 
 /* clang-format off */
 enum { TFLITE_MODEL_VERSION = 0, TFLITE_MODEL_CODES = 1, TFLITE_MODEL_SUBGRAPHS = 2,
@@ -27,10 +31,11 @@ enum { TFLITE_CODE_OLD = 0, TFLITE_CODE_CUSTOM = 1, TFLITE_CODE_VERSION = 2,
 enum { TFLITE_GRAPH_TENSORS = 0, TFLITE_GRAPH_INPUTS = 1, TFLITE_GRAPH_OUTPUTS = 2,
        TFLITE_GRAPH_OPERATORS = 3, TFLITE_GRAPH_NAME = 4 };
 enum { TFLITE_TENSOR_SHAPE = 0, TFLITE_TENSOR_TYPE = 1, TFLITE_TENSOR_BUFFER = 2,
-       TFLITE_TENSOR_NAME = 3, TFLITE_TENSOR_VARIABLE = 5, TFLITE_TENSOR_SPARSITY = 6,
+       TFLITE_TENSOR_NAME = 3, TFLITE_TENSOR_QUANTIZATION = 4, TFLITE_TENSOR_VARIABLE = 5, TFLITE_TENSOR_SPARSITY = 6,
        TFLITE_TENSOR_SIGNATURE = 7, TFLITE_TENSOR_HAS_RANK = 8, TFLITE_TENSOR_EXTERNAL = 10 };
 enum { TFLITE_OP_CODE = 0, TFLITE_OP_INPUTS = 1, TFLITE_OP_OUTPUTS = 2, TFLITE_OP_OPTIONS_TYPE = 3,
        TFLITE_OP_OPTIONS = 4, TFLITE_OP_LARGE = 9, TFLITE_OP_OPTIONS2_TYPE = 11, TFLITE_OP_OPTIONS2 = 12 };
+enum { TFLITE_QUANTIZATION_SCALE = 2, TFLITE_QUANTIZATION_ZERO = 3 };
 enum { TFLITE_BUFFER_DATA = 0, TFLITE_BUFFER_OFFSET = 1, TFLITE_BUFFER_SIZE = 2 };
 /* clang-format on */
 

@@ -17,6 +17,11 @@ static const tn_dtype tensor_types[] = {
     TN_BFLOAT16, TN_INT2,     TN_UINT4,     TN_FLOAT8E4M3FN, TN_FLOAT8E5M2,
 };
 
+tn_dtype tn__tflite_dtype(int64_t type) {
+    if (type < 0 || (size_t)type >= sizeof tensor_types / sizeof *tensor_types) return TN_UNDEFINED;
+    return tensor_types[type];
+}
+
 static tn_status tensor_dtype(const tflite_reader *reader, const tn__flat_table *tensor,
                               tn_dtype *dtype) {
     int64_t type = tn__flat_int(tensor, TFLITE_TENSOR_TYPE, 1, 0);
@@ -67,12 +72,16 @@ static tn_payload tensor_place(const tflite_reader *reader, const tn__flat_table
     return (tn_payload){(uint64_t)(data.items - reader->file.bytes), data.count};
 }
 
-bool tn__tflite_is_constant(const tflite_reader *reader, const tn__flat_table *tensor) {
+bool tn__tflite_has_contents(const tn__flat_vector *buffers, const tn__flat_table *tensor) {
     uint64_t index = tn__flat_uint(tensor, TFLITE_TENSOR_BUFFER, 4, 0);
     if (tn__flat_uint(tensor, TFLITE_TENSOR_EXTERNAL, 4, 0) != 0) return true;
-    if (index >= reader->buffers.count) return false;
-    tn__flat_table buffer = tn__flat_item(&reader->buffers, (uint32_t)index);
+    if (index >= buffers->count) return false;
+    tn__flat_table buffer = tn__flat_item(buffers, (uint32_t)index);
     return tensor_payload(&buffer) > 0;
+}
+
+bool tn__tflite_is_constant(const tflite_reader *reader, const tn__flat_table *tensor) {
+    return tn__tflite_has_contents(&reader->buffers, tensor);
 }
 
 /* A payload that is too small for its tensor: the run time would read beyond it. Sparse contents

@@ -42,7 +42,7 @@ tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status,
 /* --- operator codes ------------------------------------------------------------------------- */
 
 /* The old field holds a byte; the newer one is 0 in files that do not know it. */
-static uint32_t tflite_builtin(const tn__flat_table *code) {
+uint32_t tn__tflite_builtin(const tn__flat_table *code) {
     int64_t old = tn__flat_int(code, TFLITE_CODE_OLD, 1, 0);
     int64_t newer = tn__flat_int(code, TFLITE_CODE_BUILTIN, 4, 0);
     int64_t most = old > newer ? old : newer;
@@ -78,7 +78,7 @@ static tn_status tflite_codes(tflite_reader *reader, const tn__flat_table *model
         tn__flat_table table = tn__flat_item(&codes, i);
         int64_t version = tn__flat_int(&table, TFLITE_CODE_VERSION, 4, 1);
         tflite_code *code = &reader->codes[i];
-        code->builtin = tflite_builtin(&table);
+        code->builtin = tn__tflite_builtin(&table);
         code->version = version > 0 ? (uint32_t)version : 1;
         TN_TRY(tflite_type(reader, &table, code));
     }

@@ -1,0 +1,450 @@
+/* tflite_micro.c - the arena of TensorFlow Lite Micro as a whole.
+ *
+ *     | head: tensors, scratch | ... free ... | tail: what stays, growing downwards |
+ *
+ * The tail is added up in the order in which the interpreter allocates, with each allocation's
+ * alignment, so that what alignment loses comes out by itself. While it grows, AllocateTensors()
+ * needs temporary memory above the start of the arena: requests for scratch, tensor structures
+ * while a kernel prepares, then the planner's own lists. The arena must be large enough at every
+ * moment, so its size is the maximum over those moments and the end, when the head is in place.
+ *
+ * What is exact: the order, the counts, the structs (their fields, by ABI), the head. What differs
+ * between versions and kernel libraries: tflite_kernels.c.
+ * Source: tflite-micro's micro_allocator.cc, micro_interpreter.cc,
+ * single_arena_buffer_allocator.cc.
+ */
+#include "import/tflite_micro.h"
+
+#define MICRO_REQUESTS_MAX                                                                         \
+    12u /* scratch requests for which each operator's preparation keeps room */
+
+static const char *const micro_part_names[] = {
+#define TN_X(name, text) text,
+    TN_MICRO_PART_TABLE(TN_X)
+#undef TN_X
+};
+
+const char *tn_micro_part_name(tn_micro_part part) { return micro_part_names[part]; }
+
+/* --- the model ------------------------------------------------------------------------------ */
+
+static tn_status micro_tensor_read(micro_model *model, const tn__flat_table *table,
+                                   micro_tensor *tensor) {
+    tn_error *error = model->error;
+    tn__flat_vector shape = tn__flat_list(table, TFLITE_TENSOR_SHAPE);
+    tn__flat_table quantization = tn__flat_child(table, TFLITE_TENSOR_QUANTIZATION);
+    int64_t *extents = tn__arena_array(&model->arena, (size_t)shape.count + 1, sizeof *extents);
+    if (!extents) return tn__no_memory(error, "the tensors");
+    for (uint32_t i = 0; i < shape.count; i++) extents[i] = tn__flat_int32(&shape, i);
+    *tensor = (micro_tensor){.shape = extents, .rank = shape.count};
+    tensor->dtype = tn__tflite_dtype(tn__flat_int(table, TFLITE_TENSOR_TYPE, 1, 0));
+    tensor->is_variable = tn__flat_uint(table, TFLITE_TENSOR_VARIABLE, 1, 0) != 0;
+    tensor->is_constant = tn__tflite_has_contents(&model->plan->buffers, table);
+    if (quantization.bytes != NULL) {
+        uint32_t zeros = tn__flat_list(&quantization, TFLITE_QUANTIZATION_ZERO).count;
+        uint32_t scales = tn__flat_list(&quantization, TFLITE_QUANTIZATION_SCALE).count;
+        tensor->channels = zeros > 0 ? scales : 0;
+    }
+    return TN_OK;
+}
+
+/* The graph knows better where --input-shape made the file's shapes stale. */
+static void micro_tensor_take(micro_tensor *tensor, const tn_tensor *known) {
+    if (known->rank == TN_RANK_UNKNOWN || known->bytes == TN_SIZE_UNKNOWN) return;
+    tensor->shape = known->shape;
+    tensor->rank = known->rank;
+}
+
+static void micro_tensor_count(micro_tensor *tensor) {
+    uint32_t bits = tn_dtype_bits(tensor->dtype);
+    tensor->elements = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        uint64_t extent = tensor->shape[i] < 0 ? 1 : (uint64_t)tensor->shape[i];
+        tensor->elements = tn__mul_sat(tensor->elements, extent);
+    }
+    tensor->is_unknown = bits == 0;
+    tensor->bytes = tensor->is_unknown ? 0 : tn__mul_sat(tensor->elements, (bits + 7) / 8);
+}
+
+static tn_status micro_read_tensors(micro_model *model, const tn_graph *graph) {
+    const tflite_plan *plan = model->plan;
+    uint64_t count = plan->first[plan->subgraphs.count];
+    model->tensors = tn__arena_array(&model->arena, (size_t)count + 1, sizeof *model->tensors);
+    if (!model->tensors) return tn__no_memory(model->error, "the tensors");
+    for (uint32_t s = 0; s < plan->subgraphs.count; s++) {
+        tn__flat_table subgraph = tn__flat_item(&plan->subgraphs, s);
+        tn__flat_vector tensors = tn__flat_list(&subgraph, TFLITE_GRAPH_TENSORS);
+        for (uint32_t i = 0; i < tensors.count; i++) {
+            tn__flat_table table = tn__flat_item(&tensors, i);
+            TN_TRY(micro_tensor_read(model, &table, &model->tensors[plan->first[s] + i]));
+        }
+    }
+    for (size_t i = 0; i < plan->place_count; i++)
+        micro_tensor_take(&model->tensors[plan->places[i].tensor],
+                          tn_graph_tensor(graph, plan->places[i].id));
+    for (uint64_t i = 0; i < count; i++) micro_tensor_count(&model->tensors[i]);
+    return TN_OK;
+}
+
+/* Operands of subgraphs that nothing runs were not looked at by the importer. */
+static tn_status micro_check_list(const micro_model *model, uint32_t subgraph,
+                                  const tn__flat_vector *list) {
+    uint64_t count = model->plan->first[subgraph + 1] - model->plan->first[subgraph];
+    for (uint32_t i = 0; i < list->count; i++) {
+        int32_t tensor = tn__flat_int32(list, i);
+        if (tensor < -1 || (tensor >= 0 && (uint64_t)tensor >= count))
+            TN_FAIL(model->error, TN_E_INVALID, "subgraph %u names tensor %d, of %llu", subgraph,
+                    tensor, (unsigned long long)count);
+    }
+    return TN_OK;
+}
+
+static tn_status micro_read_op(micro_model *model, uint32_t subgraph, const tn__flat_table *table,
+                               micro_op *op) {
+    uint64_t code = tn__flat_uint(table, TFLITE_OP_CODE, 4, 0);
+    *op = (micro_op){.table = *table,
+                     .subgraph = subgraph,
+                     .inputs = tn__flat_list(table, TFLITE_OP_INPUTS),
+                     .outputs = tn__flat_list(table, TFLITE_OP_OUTPUTS)};
+    if (code >= model->code_count)
+        TN_FAIL(model->error, TN_E_INVALID, "subgraph %u has operator code %llu, of %u", subgraph,
+                (unsigned long long)code, model->code_count);
+    op->code = &model->codes[code];
+    TN_TRY(micro_check_list(model, subgraph, &op->inputs));
+    return micro_check_list(model, subgraph, &op->outputs);
+}
+
+static tn_status micro_read_ops(micro_model *model) {
+    const tflite_plan *plan = model->plan;
+    uint32_t subgraphs = plan->subgraphs.count;
+    model->first_op = tn__arena_array(&model->arena, (size_t)subgraphs + 1, sizeof(uint64_t));
+    if (!model->first_op) return tn__no_memory(model->error, "the operators");
+    for (uint32_t s = 0; s < subgraphs; s++) {
+        tn__flat_table graph = tn__flat_item(&plan->subgraphs, s);
+        model->first_op[s + 1] =
+            model->first_op[s] + tn__flat_list(&graph, TFLITE_GRAPH_OPERATORS).count;
+    }
+    model->ops =
+        tn__arena_array(&model->arena, (size_t)model->first_op[subgraphs] + 1, sizeof *model->ops);
+    if (!model->ops) return tn__no_memory(model->error, "the operators");
+    for (uint32_t s = 0; s < subgraphs; s++) {
+        tn__flat_table graph = tn__flat_item(&plan->subgraphs, s);
+        tn__flat_vector ops = tn__flat_list(&graph, TFLITE_GRAPH_OPERATORS);
+        tn__flat_vector inputs = tn__flat_list(&graph, TFLITE_GRAPH_INPUTS);
+        tn__flat_vector outputs = tn__flat_list(&graph, TFLITE_GRAPH_OUTPUTS);
+        TN_TRY(micro_check_list(model, s, &inputs));
+        TN_TRY(micro_check_list(model, s, &outputs));
+        for (uint32_t i = 0; i < ops.count; i++) {
+            tn__flat_table table = tn__flat_item(&ops, i);
+            TN_TRY(micro_read_op(model, s, &table, &model->ops[model->first_op[s] + i]));
+        }
+    }
+    return TN_OK;
+}
+
+/* --- the tail --------------------------------------------------------------------------------- */
+
+typedef struct micro_tail {
+    micro_model *model;
+    tn_micro_arena *arena;
+    uint64_t used;     /* from the top of the arena downwards */
+    uint64_t asked;    /* without alignment */
+    uint64_t requests; /* scratch requests so far */
+    uint64_t moments;  /* the largest used + temporary so far */
+} micro_tail;
+
+static uint64_t micro_size(const micro_tail *tail, const char *fields) {
+    return TN__MICRO_SIZE(tail->model->options->target, fields);
+}
+
+static void micro_take(micro_tail *tail, tn_micro_part part, uint64_t bytes, uint64_t alignment) {
+    tail->asked = tn__add_sat(tail->asked, bytes);
+    tail->arena->part[part] = tn__add_sat(tail->arena->part[part], bytes);
+    tail->used = tn__add_sat(tail->used, bytes);
+    if (!tn__align_up(tail->used, alignment, &tail->used)) tail->used = UINT64_MAX;
+}
+
+static void micro_take_struct(micro_tail *tail, tn_micro_part part, const char *fields,
+                              uint64_t count) {
+    uint64_t alignment;
+    uint64_t size = tn__micro_struct(tail->model->options->target, fields, &alignment);
+    micro_take(tail, part, tn__mul_sat(size, count), alignment);
+}
+
+/* Temporary memory stands on the requests for scratch, at the bottom of the arena. */
+static void micro_moment(micro_tail *tail, uint64_t temporary) {
+    uint64_t request = micro_size(tail, "z2i");
+    uint64_t bottom = tn__mul_sat(request, tail->requests + MICRO_REQUESTS_MAX);
+    uint64_t below = tn__add_sat(bottom, temporary);
+    if (below > tail->arena->temporary) tail->arena->temporary = below;
+    uint64_t all = tn__add_sat(below, tail->used);
+    if (all > tail->moments) tail->moments = all;
+}
+
+/* The struct of a tensor with its quantisation. */
+static uint64_t micro_tensor_struct(const micro_tail *tail, const micro_tensor *tensor) {
+    uint64_t size = micro_size(tail, "ep2ippz2eb");
+    if (tensor == NULL) return 0;
+    if (tensor->channels) size += micro_size(tail, "2pi") + 4 + 4 * (uint64_t)tensor->channels;
+    return (size + 7) / 8 * 8;
+}
+
+static uint64_t micro_prepare_structs(const micro_tail *tail, const micro_op *op) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < op->inputs.count; i++)
+        sum = tn__add_sat(sum, micro_tensor_struct(tail, tn__micro_input(tail->model, op, i)));
+    for (uint32_t i = 0; i < op->outputs.count; i++)
+        sum = tn__add_sat(sum, micro_tensor_struct(tail, tn__micro_output(tail->model, op, i)));
+    /* several kernels ask for each of them twice before they give any back */
+    return tail->model->options->most ? tn__mul_sat(2, sum) : sum;
+}
+
+/* Structures, then the options of all operators. */
+static void micro_start(micro_tail *tail) {
+    const tflite_plan *plan = tail->model->plan;
+    uint32_t subgraphs = plan->subgraphs.count;
+    micro_take_struct(tail, TN_MICRO_PART_ALLOCATORS, "2p5ppi", 1); /* SingleArenaBufferAllocator */
+    micro_take_struct(tail, TN_MICRO_PART_ALLOCATORS, "p2i4p2ipb", 1); /* GreedyMemoryPlanner */
+    micro_take_struct(tail, TN_MICRO_PART_ALLOCATORS, "p4pbzpz", 1);   /* MicroAllocator */
+    micro_take_struct(tail, TN_MICRO_PART_ALLOCATORS, "2p", 1); /* MicroBuiltinDataAllocator */
+    micro_moment(tail, 0);
+    micro_take_struct(tail, TN_MICRO_PART_TENSORS, "2p", subgraphs); /* SubgraphAllocations */
+    for (uint32_t s = 0; s < subgraphs; s++)
+        micro_take_struct(tail, TN_MICRO_PART_TENSORS, "2pe", plan->first[s + 1] - plan->first[s]);
+    for (uint32_t s = 0; s < subgraphs; s++)
+        micro_take_struct(tail, TN_MICRO_PART_NODES, "6pip",
+                          tail->model->first_op[s + 1] - tail->model->first_op[s]);
+}
+
+static void micro_options_of(micro_tail *tail, const micro_need *needs, uint64_t ops) {
+    for (uint64_t i = 0; i < ops; i++)
+        if (needs[i].options)
+            micro_take(tail, TN_MICRO_PART_OPTIONS, needs[i].options, needs[i].options_alignment);
+}
+
+/* Init() of all kernels takes the first of their buffers, Prepare() the others. */
+static void micro_kernels_of(micro_tail *tail, const micro_need *needs, uint64_t ops) {
+    for (uint64_t i = 0; i < ops; i++)
+        if (needs[i].buffer_count)
+            micro_take(tail, TN_MICRO_PART_KERNELS, needs[i].buffers[0], MICRO_ALIGNMENT);
+    for (uint64_t i = 0; i < ops; i++) {
+        for (uint32_t k = 1; k < needs[i].buffer_count; k++)
+            micro_take(tail, TN_MICRO_PART_KERNELS, needs[i].buffers[k], MICRO_ALIGNMENT);
+        micro_moment(tail, micro_prepare_structs(tail, &tail->model->ops[i]));
+        tail->requests += needs[i].scratch_count;
+    }
+}
+
+static void micro_variables(micro_tail *tail, const int64_t *offsets) {
+    uint64_t tensors = tail->model->plan->first[tail->model->plan->subgraphs.count];
+    for (uint64_t t = 0; t < tensors; t++)
+        if (tail->model->tensors[t].is_variable && offsets[t] < 0)
+            micro_take(tail, TN_MICRO_PART_VARIABLES, tail->model->tensors[t].bytes,
+                       MICRO_ALIGNMENT);
+}
+
+/* The planner's lists: what is known of each tensor and request, then of each buffer that it
+ * places. */
+static void micro_planner_moment(micro_tail *tail) {
+    const tflite_plan *plan = tail->model->plan;
+    uint64_t tensors = plan->first[plan->subgraphs.count] + tail->model->scratch_count;
+    uint64_t temporary = tn__mul_sat(micro_size(tail, "z"), plan->subgraphs.count);
+    temporary = tn__add_sat(temporary, tn__mul_sat(micro_size(tail, "zp3ib"), tensors));
+    uint64_t lists = tn__mul_sat(40, tail->arena->planned);
+    micro_moment(tail, tn__add_sat(temporary, tn__add_sat(lists, MICRO_ALIGNMENT)));
+}
+
+/* Inputs and outputs of the main subgraph, for who calls the interpreter. */
+static void micro_io(micro_tail *tail, uint32_t field) {
+    const micro_model *model = tail->model;
+    tn__flat_table graph = tn__flat_item(&model->plan->subgraphs, 0);
+    tn__flat_vector list = tn__flat_list(&graph, field);
+    micro_take(tail, TN_MICRO_PART_IO, micro_size(tail, "p") * list.count, MICRO_ALIGNMENT);
+    for (uint32_t i = 0; i < list.count; i++) {
+        int32_t index = tn__flat_int32(&list, i);
+        if (index < 0) continue;
+        micro_take_struct(tail, TN_MICRO_PART_IO, "ep2ippz2eb", 1);
+        const micro_tensor *tensor = &model->tensors[index];
+        if (!tensor->channels) continue;
+        micro_take_struct(tail, TN_MICRO_PART_IO, "2pi", 1);
+        micro_take(tail, TN_MICRO_PART_IO, 4 + 4 * (uint64_t)tensor->channels, 4);
+    }
+}
+
+/* --- the arena -------------------------------------------------------------------------------- */
+
+static tn_status micro_scratch(micro_model *model, const micro_need *needs, uint64_t ops) {
+    for (uint64_t i = 0; i < ops; i++) model->scratch_count += needs[i].scratch_count;
+    model->scratch =
+        tn__arena_array(&model->arena, model->scratch_count + 1, sizeof *model->scratch);
+    if (!model->scratch) return tn__no_memory(model->error, "scratch");
+    uint32_t at = 0;
+    for (uint64_t i = 0; i < ops; i++) {
+        model->ops[i].first_scratch = at;
+        model->ops[i].scratch_count = needs[i].scratch_count;
+        for (uint32_t k = 0; k < needs[i].scratch_count; k++)
+            model->scratch[at++] = needs[i].scratch[k];
+    }
+    return TN_OK;
+}
+
+static tn_status micro_check_sizes(const micro_model *model) {
+    uint64_t tensors = model->plan->first[model->plan->subgraphs.count];
+    for (uint64_t t = 0; t < tensors; t++)
+        if (model->tensors[t].is_unknown && !model->tensors[t].is_constant)
+            TN_FAIL(model->error, TN_E_UNSUPPORTED,
+                    "tensor %llu has no size: strings and variants have no place in this run time",
+                    (unsigned long long)t);
+    return TN_OK;
+}
+
+static tn_status micro_arena(micro_model *model, int64_t *offsets, tn_micro_arena *arena) {
+    uint64_t ops = model->first_op[model->plan->subgraphs.count];
+    micro_need *needs = tn__arena_array(&model->arena, (size_t)ops + 1, sizeof *needs);
+    micro_tail tail = {.model = model, .arena = arena};
+    if (!needs) return tn__no_memory(model->error, "the arena");
+    for (uint64_t i = 0; i < ops; i++) {
+        tn__micro_need(model, &model->ops[i], &needs[i]);
+        arena->unknown_ops += !needs[i].is_known;
+    }
+    TN_TRY(micro_check_sizes(model));
+    TN_TRY(micro_scratch(model, needs, ops));
+    micro_start(&tail);
+    micro_options_of(&tail, needs, ops);
+    micro_kernels_of(&tail, needs, ops);
+    if (model->scratch_count)
+        micro_take_struct(&tail, TN_MICRO_PART_HANDLES, "p", model->scratch_count);
+    micro_variables(&tail, offsets);
+    TN_TRY(tn__micro_online(model, offsets, &arena->head, &arena->planned));
+    arena->scratch = model->scratch_count;
+    micro_planner_moment(&tail);
+    micro_io(&tail, TFLITE_GRAPH_INPUTS);
+    micro_io(&tail, TFLITE_GRAPH_OUTPUTS);
+    arena->tail = tail.used;
+    arena->tail_alignment = tail.used - tail.asked;
+    arena->used = tn__add_sat(arena->head, arena->tail);
+    arena->total = arena->used > tail.moments ? arena->used : tail.moments;
+    if (!tn__align_up(arena->total, MICRO_ALIGNMENT, &arena->total))
+        TN_FAIL(model->error, TN_E_UNSUPPORTED, "an arena of more than 2^64 bytes");
+    return TN_OK;
+}
+
+/* --- what is public --------------------------------------------------------------------------- */
+
+/* Fixed offsets by tensor of the file: the caller's, else those inside the model. */
+static tn_status micro_offsets(const micro_model *model, const uint64_t *given, int64_t *offsets) {
+    const tflite_plan *plan = model->plan;
+    uint64_t tensors = plan->first[plan->subgraphs.count];
+    tn__flat_vector numbers;
+    for (uint64_t t = 0; t < tensors; t++) offsets[t] = -1;
+    if (given == NULL) {
+        TN_TRY(tn__tflite_plan_numbers(plan, &numbers));
+        for (uint32_t i = 0; i < numbers.count; i++) offsets[i] = tn__flat_int32(&numbers, i);
+        return TN_OK;
+    }
+    for (size_t i = 0; i < plan->place_count; i++) {
+        uint64_t offset = given[plan->places[i].id];
+        if (offset == TN_SIZE_UNKNOWN) continue;
+        if (offset > INT64_MAX)
+            TN_FAIL(model->error, TN_E_UNSUPPORTED, "an offset above 2^63 bytes");
+        offsets[plan->places[i].tensor] = (int64_t)offset;
+    }
+    return TN_OK;
+}
+
+static tn_status micro_read_codes(micro_model *model) {
+    tn__flat_vector codes = tn__flat_list(&model->plan->model, TFLITE_MODEL_CODES);
+    model->codes = tn__arena_array(&model->arena, (size_t)codes.count + 1, sizeof *model->codes);
+    if (!model->codes) return tn__no_memory(model->error, "the operators");
+    for (uint32_t i = 0; i < codes.count; i++) {
+        tn__flat_table code = tn__flat_item(&codes, i);
+        uint32_t builtin = tn__tflite_builtin(&code);
+        const char *type = tn__tflite_operator(builtin);
+        model->codes[i] = (tflite_code){.builtin = builtin, .type = type ? type : "CUSTOM"};
+    }
+    model->code_count = codes.count;
+    return TN_OK;
+}
+
+static tn_status micro_open(micro_model *model, const tn_graph *graph) {
+    TN_TRY(micro_read_codes(model));
+    TN_TRY(micro_read_tensors(model, graph));
+    return micro_read_ops(model);
+}
+
+static tn_status micro_arena_of(micro_model *model, const tn_graph *graph, const uint64_t *given,
+                                tn_micro_arena *arena, uint64_t *placed) {
+    TN_TRY(micro_open(model, graph));
+    uint64_t tensors = model->plan->first[model->plan->subgraphs.count];
+    int64_t *offsets = tn__arena_array(&model->arena, (size_t)tensors + 1, sizeof *offsets);
+    if (!offsets) return tn__no_memory(model->error, "offsets");
+    TN_TRY(micro_offsets(model, given, offsets));
+    TN_TRY(micro_arena(model, offsets, arena));
+    for (uint32_t id = 0; placed && id < tn_graph_tensor_count(graph); id++)
+        placed[id] = TN_SIZE_UNKNOWN;
+    for (size_t i = 0; placed && i < model->plan->place_count; i++) {
+        int64_t offset = offsets[model->plan->places[i].tensor];
+        if (offset >= 0) placed[model->plan->places[i].id] = (uint64_t)offset;
+    }
+    return TN_OK;
+}
+
+/* Complete options of this version's size. */
+static tn_micro_options micro_options(const tn_micro_options *given) {
+    tn_micro_options options = TN_MICRO_OPTIONS_INIT;
+    size_t size = sizeof options;
+    if (given && given->struct_size && given->struct_size < size) size = given->struct_size;
+    if (given) memcpy(&options, given, size);
+    options.struct_size = sizeof options;
+    return options;
+}
+
+tn_status tn_micro_arena_of(const char *path, const tn_import_options *import,
+                            const tn_graph *graph, const uint64_t *offsets,
+                            const tn_micro_options *options, tn_micro_arena *arena,
+                            uint64_t *placed, tn_error *error) {
+    tflite_plan plan;
+    tn_micro_options complete = micro_options(options);
+    tn_micro_arena result = {0};
+    micro_model model = {.plan = &plan, .options = &complete, .error = error};
+    tn_status status = tn__tflite_plan_open(&plan, path, import, graph, error);
+    tn__arena_init(&model.arena, &plan.context);
+    if (status == TN_OK) status = micro_arena_of(&model, graph, offsets, &result, placed);
+    if (status == TN_OK) *arena = result;
+    tn__arena_release(&model.arena);
+    tn__tflite_plan_close(&plan);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", path);
+}
+
+/* The operators of a block of the graph are those of a subgraph, one for one, by their ids in the
+ * order of the file. */
+static tn_status micro_workspaces(micro_model *model, const tn_graph *graph, uint64_t *workspaces) {
+    TN_TRY(micro_open(model, graph));
+    size_t blocks = tn_graph_block_count(graph);
+    uint64_t *next = tn__arena_array(&model->arena, blocks, sizeof *next);
+    if (!next) return tn__no_memory(model->error, "scratch");
+    for (size_t b = 0; b < blocks; b++) next[b] = model->first_op[model->plan->block_subgraphs[b]];
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
+        micro_need need;
+        uint64_t sum = 0, up;
+        tn__micro_need(model, &model->ops[next[tn_graph_op(graph, id)->block]++], &need);
+        for (uint32_t k = 0; k < need.scratch_count; k++)
+            if (tn__align_up(need.scratch[k], MICRO_ALIGNMENT, &up)) sum = tn__add_sat(sum, up);
+        workspaces[id] = sum;
+    }
+    return TN_OK;
+}
+
+tn_status tn_micro_workspaces(const char *path, const tn_import_options *import,
+                              const tn_graph *graph, const tn_micro_options *options,
+                              uint64_t *workspaces, tn_error *error) {
+    tflite_plan plan;
+    tn_micro_options complete = micro_options(options);
+    micro_model model = {.plan = &plan, .options = &complete, .error = error};
+    tn_status status = tn__tflite_plan_open(&plan, path, import, graph, error);
+    tn__arena_init(&model.arena, &plan.context);
+    if (status == TN_OK) status = micro_workspaces(&model, graph, workspaces);
+    tn__arena_release(&model.arena);
+    tn__tflite_plan_close(&plan);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", path);
+}

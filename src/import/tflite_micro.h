@@ -1,0 +1,75 @@
+/* tflite_micro.h - what TensorFlow Lite Micro does with a model, told from the file alone.
+ *
+ *   tflite_kernels.c  memory that each kernel asks for: options, own data, scratch
+ *   tflite_online.c   its planner: lifetimes, then online buffers around offline ones
+ *   tflite_micro.c    the arena as a whole: head, tail, temporary
+ */
+#ifndef TN_IMPORT_TFLITE_MICRO_H
+#define TN_IMPORT_TFLITE_MICRO_H
+
+#include "import/tflite_plan.h"
+
+#define MICRO_ALIGNMENT 16u      /* of tensors, scratch and kernels' buffers */
+#define MICRO_SCRATCH_MAX 8u     /* requests of one operator that we know of */
+#define MICRO_BUFFERS_MAX 4u     /* persistent buffers of one kernel */
+#define MICRO_PLANNED_MAX 20000u /* buffers; the planner's time grows with their square */
+
+/* A tensor of the file, by its number among those of all subgraphs. */
+typedef struct micro_tensor {
+    const int64_t *shape; /* [rank] */
+    uint32_t rank;
+    tn_dtype dtype;
+    uint32_t channels;                         /* scales of its quantisation; 0: not quantised */
+    bool is_constant, is_variable, is_unknown; /* unknown: no size */
+    uint64_t elements;
+    uint64_t bytes; /* as the run time counts them: 4-bit elements take a byte each */
+} micro_tensor;
+
+/* An operator, with what its kernel asks for. */
+typedef struct micro_op {
+    const tflite_code *code; /* type and number */
+    tn__flat_table table;
+    uint32_t subgraph;
+    tn__flat_vector inputs, outputs; /* numbers within the subgraph */
+    uint32_t scratch_count, first_scratch;
+} micro_op;
+
+typedef struct micro_model {
+    const tflite_plan *plan;
+    const tn_micro_options *options;
+    tn__arena arena;
+    micro_tensor *tensors; /* [plan->first[subgraphs]] */
+    tflite_code *codes;
+    uint32_t code_count;
+    micro_op *ops;      /* of all subgraphs in a row */
+    uint64_t *first_op; /* [subgraphs + 1] */
+    uint64_t *scratch;  /* [scratch_count] bytes, in the order in which kernels ask */
+    size_t scratch_count, scratch_room;
+    tn_error *error;
+} micro_model;
+
+/* What a kernel asks for. */
+typedef struct micro_need {
+    uint64_t options, options_alignment; /* its builtin options, as a struct */
+    uint64_t buffers[MICRO_BUFFERS_MAX]; /* its own data, for good */
+    uint32_t buffer_count;
+    uint64_t scratch[MICRO_SCRATCH_MAX]; /* while it runs */
+    uint32_t scratch_count;
+    bool is_known; /* false: a custom operator, or one that no table lists */
+} micro_need;
+
+/* Size and alignment of a C struct from its fields: p pointer, z size_t, i 4 bytes, e enum, b bool,
+ * h 2 bytes, d 8 bytes; a number repeats what follows. */
+uint64_t tn__micro_struct(tn_micro_target target, const char *fields, uint64_t *alignment);
+#define TN__MICRO_SIZE(target, fields) tn__micro_struct(target, fields, NULL)
+
+void tn__micro_need(const micro_model *model, const micro_op *op, micro_need *need);
+const micro_tensor *tn__micro_input(const micro_model *model, const micro_op *op, uint32_t index);
+const micro_tensor *tn__micro_output(const micro_model *model, const micro_op *op, uint32_t index);
+
+/* The head: offsets[t] of every tensor of the file, -1 where none is fixed; filled in with where
+ * the run time's planner puts it. *head: bytes; *planned: buffers in it.
+ * Errors: E_UNSUPPORTED (too many), E_NO_MEMORY. Cost: O(buffers^2). */
+tn_status tn__micro_online(micro_model *model, int64_t *offsets, uint64_t *head, uint64_t *planned);
+
+#endif

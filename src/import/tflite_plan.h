@@ -1,0 +1,37 @@
+/* tflite_plan.h - a .tflite file that is open for its plan: which tensor is which of the graph. */
+#ifndef TN_IMPORT_TFLITE_PLAN_H
+#define TN_IMPORT_TFLITE_PLAN_H
+
+#include "import/tflite_reader.h"
+
+typedef struct tflite_place {
+    uint64_t tensor; /* of all subgraphs in a row */
+    tn_tensor_id id;
+} tflite_place;
+
+typedef struct tflite_plan {
+    tn_context context;
+    tn__file file;
+    tn__span bytes;
+    tn__flat_table model;
+    tn__flat_vector subgraphs, buffers, metadata;
+    uint64_t *first;      /* [subgraphs + 1] number of its first tensor */
+    tflite_place *places; /* a tensor may have several: its subgraph is run by several operators */
+    size_t place_count, place_room;
+    uint32_t *block_subgraphs; /* [block_count] of the graph's blocks */
+    size_t block_count;
+    tn_error *error;
+} tflite_plan;
+
+/* Opens and reads the model again, from which `graph` was made with the same options. Close in any
+ * case. */
+tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
+                               const tn_import_options *options, const tn_graph *graph,
+                               tn_error *error);
+void tn__tflite_plan_close(tflite_plan *plan);
+
+/* The offsets inside the file, one for each tensor of all subgraphs; `items` NULL: no plan in it.
+ * Errors: E_INVALID (a plan of another size, an offset below -1). */
+tn_status tn__tflite_plan_numbers(const tflite_plan *plan, tn__flat_vector *numbers);
+
+#endif
