@@ -7,7 +7,35 @@
 
 #include <tenure/program.h>
 
+#include "import/tflite_micro.h"
+
 #define FUZZ_OPS_MAX 2000u
+
+/* The file in hand, for what reads it again. */
+typedef struct fuzz_again {
+    fuzz_file file; /* first: fuzz_contents gets it */
+    const tn_import_options *options;
+} fuzz_again;
+
+/* The run time of microcontrollers, for either target, with the plan inside or without any. */
+static void fuzz_arena(const fuzz_again *again, const tn_graph *graph) {
+    tn_error error = {0};
+    tn_micro_arena arena;
+    tn_micro_options options = TN_MICRO_OPTIONS_INIT;
+    size_t tensors = (size_t)tn_graph_tensor_count(graph) + 1;
+    uint64_t *placed = malloc(tensors * sizeof *placed);
+    for (int i = 0; placed != NULL && i < 2; i++) {
+        options.target = i ? TN_MICRO_X86_64 : TN_MICRO_CORTEX_M;
+        options.kernels = i ? TN_MICRO_CMSIS_NN : TN_MICRO_REFERENCE;
+        options.most = i;
+        tn_status status =
+            tn__micro_arena_from(again->file.name, (tn__span){again->file.data, again->file.size},
+                                 again->options, graph, NULL, &options, &arena, placed, &error);
+        fuzz_check(status != TN_E_INTERNAL);
+        if (status == TN_OK) fuzz_check(arena.total >= arena.used && arena.used >= arena.head);
+    }
+    free(placed);
+}
 
 static void fuzz_lives(void *file, const tn_graph *graph) {
     fuzz_contents(file, graph);
@@ -24,6 +52,7 @@ static void fuzz_lives(void *file, const tn_graph *graph) {
     }
     tn_occupancy_destroy(occupancy);
     tn_program_destroy(program);
+    fuzz_arena(file, graph);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -38,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     options.parameters = globs;
     options.parameter_count = pick == 2;
     if (pick == 3) options.format = (tn_format){.order = TN_ORDER_NHWC, .block = 8};
-    fuzz_file file = {"f.tflite", data, size};
-    fuzz_load("f.tflite", data, size, options, fuzz_lives, &file);
+    fuzz_again again = {{"f.tflite", data, size}, &options};
+    fuzz_load("f.tflite", data, size, options, fuzz_lives, &again);
     return 0;
 }

@@ -44,9 +44,13 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_FUSE_CONCAT,
        CLI_BANK,
        CLI_PARALLEL,
+       CLI_KERNELS,
 };
 
 #define CLI_BANKS_MAX 16u
+
+/* Whose kernels run a .tflite model: they decide about scratch memory. */
+typedef enum cli_kernels { CLI_KERNELS_REFERENCE, CLI_KERNELS_CMSIS, CLI_KERNELS_ANY } cli_kernels;
 
 typedef struct cli_input {
     const char *path;
@@ -59,6 +63,8 @@ typedef struct cli_input {
     uint32_t sequence_count;
     tn_bank banks[CLI_BANKS_MAX];
     uint32_t bank_count;
+    cli_kernels kernels;  /* of a .tflite model */
+    uint64_t *workspaces; /* [operators of a .tflite model] */
     /* what was loaded */
     tn_graph *graph;
     tn_program *program;
@@ -74,6 +80,8 @@ extern const struct argp cli_input_argp;
 bool cli_input_is_model(const cli_input *input);
 tn_status cli_input_load_graph(cli_input *input, tn_error *error); /* models only */
 tn_status cli_input_load(cli_input *input, tn_error *error);       /* sets `problem` */
+/* As cli_input_load after cli_input_load_graph, for kernels of these options (again and again). */
+tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error);
 /* Loads and plans; of several orders that were asked for the one with the smallest arena. */
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_layout *layout,
                          tn_error *error);
@@ -87,6 +95,10 @@ double cli_clock(void);
  * format cannot say (another order of operators, banks, offsets that are no multiples of 16). */
 tn_status cli_write_tflite(const cli_input *input, const tn_layout *layout, const char *path,
                            tn_error *error);
+
+/* [tensors of the graph] of a layout of the input; TN_SIZE_UNKNOWN: not in the arena. */
+tn_status cli_tflite_offsets(const cli_input *input, const tn_layout *layout, uint64_t *offsets,
+                             tn_error *error);
 
 /* The order that a .json plan lists in its steps, for free(); *steps NULL when it lists none. */
 tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn_error *error);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
+
 #define INPUT_OPTIONS(X)                                                                           \
     X(CLI_DIM, "dim", "NAME=SIZE", "value of a symbolic dimension; may be repeated")               \
     X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...", "shape of a graph input; may be repeated")   \
@@ -25,7 +27,10 @@
     X(CLI_NO_INPLACE, "no-inplace", NULL, "operators never write over their inputs")               \
     X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")               \
     X(CLI_FUSE_CONCAT, "fuse-concat", NULL,                                                        \
-      "inputs of a concatenation lie inside its output: no copies, where that can be")
+      "inputs of a concatenation lie inside its output: no copies, where that can be")             \
+    X(CLI_KERNELS, "kernels", "LIBRARY",                                                           \
+      "of a .tflite model, which ask for scratch: reference, cmsis-nn or any, the most "           \
+      "(reference)")
 
 static const struct argp_option input_options[] = {INPUT_OPTIONS(CLI_OPTION){0}};
 
@@ -174,6 +179,16 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
     case CLI_NO_VIEWS:
         input->occupancy_options.no_views = true;
         break;
+    case CLI_KERNELS:
+        if (strcmp(value, "reference") == 0)
+            input->kernels = CLI_KERNELS_REFERENCE;
+        else if (strcmp(value, "cmsis-nn") == 0)
+            input->kernels = CLI_KERNELS_CMSIS;
+        else if (strcmp(value, "any") == 0)
+            input->kernels = CLI_KERNELS_ANY;
+        else
+            argp_error(state, "--kernels: '%s' is none of reference, cmsis-nn and any", value);
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -192,6 +207,18 @@ void cli_stage(cli_input *input, const char *name, double seconds) {
         input->stages[input->stage_count++] = (tn_stage){name, seconds};
 }
 
+/* Scratch of the kernels that will run a .tflite model. */
+static tn_status input_workspaces(cli_input *input, const tn_micro_options *micro,
+                                  tn_error *error) {
+    if (!tn__has_suffix(input->path, ".tflite")) return TN_OK;
+    size_t count = (size_t)tn_graph_op_count(input->graph) + 1;
+    if (input->workspaces == NULL) input->workspaces = calloc(count, sizeof *input->workspaces);
+    if (input->workspaces == NULL) return tn__no_memory(error, "scratch");
+    input->occupancy_options.workspaces = input->workspaces;
+    return tn_micro_workspaces(input->path, &input->import, input->graph, micro, input->workspaces,
+                               error);
+}
+
 static tn_status input_import(cli_input *input, tn_error *error) {
     double start = cli_clock();
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
@@ -200,7 +227,11 @@ static tn_status input_import(cli_input *input, tn_error *error) {
     input->occupancy_options.alignment = input->alignment;
     input->occupancy_options.banks = input->banks;
     input->occupancy_options.bank_count = input->bank_count;
-    return status;
+    tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
+    micro.kernels =
+        input->kernels == CLI_KERNELS_REFERENCE ? TN_MICRO_REFERENCE : TN_MICRO_CMSIS_NN;
+    micro.most = input->kernels != CLI_KERNELS_REFERENCE;
+    return status == TN_OK ? input_workspaces(input, &micro, error) : status;
 }
 
 static tn_program_options input_program_options(const cli_input *input) {
@@ -227,7 +258,7 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
         *error = (tn_error){.status = TN_E_INVALID};
         snprintf(error->message, sizeof error->message,
                  "--dim, --input-shape, --parameter, --format, --order, --parallel, --no-inplace, "
-                 "--no-views and --fuse-concat are for models; the input is a problem");
+                 "--no-views, --kernels and --fuse-concat are for models; the input is a problem");
         return TN_E_INVALID;
     }
     double start = cli_clock();
@@ -250,6 +281,18 @@ tn_status cli_input_load(cli_input *input, tn_error *error) {
     status =
         tn_occupancy_create(input->program, &input->occupancy_options, &input->occupancy, error);
     cli_stage(input, "occupancy", cli_clock() - start);
+    if (status == TN_OK) input->problem = tn_occupancy_problem(input->occupancy);
+    return status;
+}
+
+tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error) {
+    tn_occupancy_destroy(input->occupancy);
+    input->occupancy = NULL;
+    input->problem = NULL;
+    tn_status status = input_workspaces(input, micro, error);
+    if (status == TN_OK)
+        status = tn_occupancy_create(input->program, &input->occupancy_options, &input->occupancy,
+                                     error);
     if (status == TN_OK) input->problem = tn_occupancy_problem(input->occupancy);
     return status;
 }
@@ -304,4 +347,5 @@ void cli_input_release(cli_input *input) {
     free((void *)(uintptr_t)input->import.dims);
     free((void *)(uintptr_t)input->import.input_shapes);
     free((void *)(uintptr_t)input->import.parameters);
+    free(input->workspaces);
 }

@@ -25,8 +25,8 @@ static tn_status tflite_check_order(const cli_input *input, tn_error *error) {
     return status;
 }
 
-static tn_status tflite_offsets(const cli_input *input, const tn_layout *layout, uint64_t *offsets,
-                                tn_error *error) {
+tn_status cli_tflite_offsets(const cli_input *input, const tn_layout *layout, uint64_t *offsets,
+                             tn_error *error) {
     const tn_life *lives = tn_occupancy_lives(input->occupancy);
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(input->graph); id++)
         offsets[id] = TN_SIZE_UNKNOWN;
@@ -53,7 +53,7 @@ tn_status cli_write_tflite(const cli_input *input, const tn_layout *layout, cons
     size_t tensors = (size_t)tn_graph_tensor_count(input->graph) + 1;
     uint64_t *offsets = calloc(tensors, sizeof *offsets);
     if (offsets == NULL) return tn__no_memory(error, "offsets");
-    tn_status status = tflite_offsets(input, layout, offsets, error);
+    tn_status status = cli_tflite_offsets(input, layout, offsets, error);
     if (status == TN_OK)
         status =
             tn_tflite_write_plan(input->path, &input->import, input->graph, offsets, path, error);

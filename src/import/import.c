@@ -207,7 +207,7 @@ static tn_status import_run(tn_importer *importer, const char *name) {
 }
 
 /* Copies what the caller's version of the options has. */
-static void import_options(const tn_import_options *from, tn_import_options *options) {
+void tn__import_options(const tn_import_options *from, tn_import_options *options) {
     *options = (tn_import_options)TN_IMPORT_OPTIONS_INIT;
     if (!from) return;
     size_t size = from->struct_size < sizeof *options ? from->struct_size : sizeof *options;
@@ -218,7 +218,7 @@ static void import_options(const tn_import_options *from, tn_import_options *opt
 tn_status tn__import(const char *name, tn__span file, const tn_import_options *given,
                      tn__import_met *met, void *self, tn_graph **graph, tn_error *error) {
     tn_import_options options;
-    import_options(given, &options);
+    tn__import_options(given, &options);
     tn_context context = tn__context(options.context);
     const char *short_name = import_short_name(name ? name : "model");
     tn_importer importer = {.options = &options,

@@ -58,6 +58,9 @@ typedef struct tn_import_format {
 tn_status tn__import_choose(const char *name, tn__span file, const tn_import_format **format,
                             tn_error *error);
 
+/* Complete options from the caller's, which may be NULL or of an older size. */
+void tn__import_options(const tn_import_options *from, tn_import_options *options);
+
 /* tn_graph_load_memory, telling `met`. */
 tn_status tn__import(const char *name, tn__span file, const tn_import_options *options,
                      tn__import_met *met, void *self, tn_graph **graph, tn_error *error);

@@ -399,19 +399,37 @@ static tn_micro_options micro_options(const tn_micro_options *given) {
     return options;
 }
 
+static tn_status micro_answer(tflite_plan *plan, const tn_graph *graph, const uint64_t *offsets,
+                              const tn_micro_options *options, tn_micro_arena *arena,
+                              uint64_t *placed) {
+    tn_micro_options complete = micro_options(options);
+    tn_micro_arena result = {0};
+    micro_model model = {.plan = plan, .options = &complete, .error = plan->error};
+    tn__arena_init(&model.arena, &plan->context);
+    tn_status status = micro_arena_of(&model, graph, offsets, &result, placed);
+    if (status == TN_OK) *arena = result;
+    tn__arena_release(&model.arena);
+    return status;
+}
+
+tn_status tn__micro_arena_from(const char *name, tn__span bytes, const tn_import_options *import,
+                               const tn_graph *graph, const uint64_t *offsets,
+                               const tn_micro_options *options, tn_micro_arena *arena,
+                               uint64_t *placed, tn_error *error) {
+    tflite_plan plan;
+    tn_status status = tn__tflite_plan_from(&plan, name, bytes, import, graph, error);
+    if (status == TN_OK) status = micro_answer(&plan, graph, offsets, options, arena, placed);
+    tn__tflite_plan_close(&plan);
+    return status;
+}
+
 tn_status tn_micro_arena_of(const char *path, const tn_import_options *import,
                             const tn_graph *graph, const uint64_t *offsets,
                             const tn_micro_options *options, tn_micro_arena *arena,
                             uint64_t *placed, tn_error *error) {
     tflite_plan plan;
-    tn_micro_options complete = micro_options(options);
-    tn_micro_arena result = {0};
-    micro_model model = {.plan = &plan, .options = &complete, .error = error};
     tn_status status = tn__tflite_plan_open(&plan, path, import, graph, error);
-    tn__arena_init(&model.arena, &plan.context);
-    if (status == TN_OK) status = micro_arena_of(&model, graph, offsets, &result, placed);
-    if (status == TN_OK) *arena = result;
-    tn__arena_release(&model.arena);
+    if (status == TN_OK) status = micro_answer(&plan, graph, offsets, options, arena, placed);
     tn__tflite_plan_close(&plan);
     return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", path);
 }

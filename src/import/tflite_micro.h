@@ -67,6 +67,12 @@ void tn__micro_need(const micro_model *model, const micro_op *op, micro_need *ne
 const micro_tensor *tn__micro_input(const micro_model *model, const micro_op *op, uint32_t index);
 const micro_tensor *tn__micro_output(const micro_model *model, const micro_op *op, uint32_t index);
 
+/* tn_micro_arena_of from memory, without a path in errors. */
+tn_status tn__micro_arena_from(const char *name, tn__span bytes, const tn_import_options *import,
+                               const tn_graph *graph, const uint64_t *offsets,
+                               const tn_micro_options *options, tn_micro_arena *arena,
+                               uint64_t *placed, tn_error *error);
+
 /* The head: offsets[t] of every tensor of the file, -1 where none is fixed; filled in with where
  * the run time's planner puts it. *head: bytes; *planned: buffers in it.
  * Errors: E_UNSUPPORTED (too many), E_NO_MEMORY. Cost: O(buffers^2). */

@@ -96,21 +96,35 @@ static tn_status plan_places(tflite_plan *plan, const plan_meetings *all, uint32
 }
 
 /* Opens and reads the model again. */
-tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
+tn_status tn__tflite_plan_from(tflite_plan *plan, const char *name, tn__span bytes,
                                const tn_import_options *options, const tn_graph *graph,
                                tn_error *error) {
     tn_graph *again = NULL;
-    *plan = (tflite_plan){.context = *tn_graph_context(graph), .error = error};
+    *plan = (tflite_plan){.context = *tn_graph_context(graph), .bytes = bytes, .error = error};
     plan_meetings all = {.context = &plan->context};
-    TN_TRY(tn__file_map(path, &plan->file, plan->error));
-    plan->bytes = (tn__span){plan->file.bytes, plan->file.size};
-    if (plan->bytes.size < 8 || memcmp(plan->bytes.bytes + 4, "TFL3", 4) != 0)
-        TN_FAIL(plan->error, TN_E_UNSUPPORTED, "plans are kept inside of .tflite models alone");
-    tn_status status = tn__import(path, plan->bytes, options, plan_meet, &all, &again, plan->error);
+    tn_import_options quiet; /* its notes were given when it was first read */
+    tn__import_options(options, &quiet);
+    quiet.context = &plan->context;
+    plan->context.log = NULL;
+    if (bytes.size < 8 || memcmp(bytes.bytes + 4, "TFL3", 4) != 0)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "plans are kept inside of .tflite models alone");
+    tn_status status = tn__import(name, bytes, &quiet, plan_meet, &all, &again, error);
     if (status == TN_OK) status = plan_same_graph(plan, graph, again);
     if (status == TN_OK) status = plan_places(plan, &all, tn_graph_block_count(graph));
     tn_graph_destroy(again);
     tn__free(&plan->context, all.met, all.room * sizeof *all.met);
+    return status;
+}
+
+tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
+                               const tn_import_options *options, const tn_graph *graph,
+                               tn_error *error) {
+    tn__file file;
+    *plan = (tflite_plan){.context = *tn_graph_context(graph), .error = error};
+    TN_TRY(tn__file_map(path, &file, error));
+    tn_status status =
+        tn__tflite_plan_from(plan, path, (tn__span){file.bytes, file.size}, options, graph, error);
+    plan->file = file;
     return status;
 }
 

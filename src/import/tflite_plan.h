@@ -25,6 +25,9 @@ typedef struct tflite_plan {
 
 /* Opens and reads the model again, from which `graph` was made with the same options. Close in any
  * case. */
+tn_status tn__tflite_plan_from(tflite_plan *plan, const char *name, tn__span bytes,
+                               const tn_import_options *options, const tn_graph *graph,
+                               tn_error *error); /* from memory */
 tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
                                const tn_import_options *options, const tn_graph *graph,
                                tn_error *error);

@@ -327,7 +327,7 @@ expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
 expect 0 'tflite' $tenure list formats
 expect 2 'no list' $tenure list tensors
-for command in plan verify replay list; do
+for command in plan verify arena replay list; do
     for option in $($tenure $command --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
         sed 's/\\-/-/g' "$source/docs/man/tenure-$command.1" | grep -q -- "^\.B.*$option" ||
             { echo "FAILED: tenure-$command.1 does not know $option"; failed=1; }

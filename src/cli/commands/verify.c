@@ -37,6 +37,10 @@ typedef struct verify_arguments {
     uint64_t *claimed; /* [tensors] */
     tn_op_id *steps;   /* the order that the plan was made for; NULL: it does not say */
     uint32_t body_count;
+    uint64_t head,
+        tail; /* of a plan inside: its end, and where what is not in it is thought to be */
+    uint32_t tail_count;
+    bool is_partial; /* a plan inside that leaves something to the run time: bounds say nothing */
     tn_error *error;
 } verify_arguments;
 
@@ -137,14 +141,47 @@ static tn_status verify_match_bodies(verify_arguments *arguments) {
 
 /* --- models: rows name tensors --- */
 
-/* The plan inside the model: an offset for each tensor, without rows. */
+/* The plan inside the model: an offset for each tensor, without rows. What it leaves to the run
+ * time is where that would put it; variables that it leaves out, in the tail. Scratch is always
+ * fitted around the rest, so it is not looked at. */
 static tn_status verify_claim_inside(verify_arguments *arguments) {
-    const cli_input *input = &arguments->input;
-    size_t tensors = (size_t)tn_graph_tensor_count(input->graph) + 1;
-    arguments->claimed = calloc(tensors, sizeof *arguments->claimed);
+    cli_input *input = &arguments->input;
+    uint32_t tensors = tn_graph_tensor_count(input->graph);
+    tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
+    tn_micro_arena arena;
+    if (input->kernels != CLI_KERNELS_REFERENCE) micro.kernels = TN_MICRO_CMSIS_NN;
+    micro.most = input->kernels != CLI_KERNELS_REFERENCE;
+    arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
     if (arguments->claimed == NULL) return tn__no_memory(arguments->error, "claims");
-    return tn_tflite_read_plan(input->path, &input->import, input->graph, arguments->claimed,
-                               arguments->error);
+    TN_TRY(tn_tflite_read_plan(input->path, &input->import, input->graph, arguments->claimed,
+                               arguments->error)); /* there must be one */
+    TN_TRY(tn_micro_arena_of(input->path, &input->import, input->graph, NULL, &micro, &arena,
+                             arguments->claimed, arguments->error));
+    input->occupancy_options.workspaces = NULL;
+    arguments->head = arena.head;
+    arguments->is_partial = arena.scratch > 0;
+    arguments->tail = (arena.head + CLI_TFLITE_ALIGNMENT - 1) / CLI_TFLITE_ALIGNMENT;
+    arguments->tail *= CLI_TFLITE_ALIGNMENT;
+    return TN_OK;
+}
+
+/* Rows of an operator's scratch are named after it; whether it has any is seen when they are
+ * placed. */
+static bool verify_is_scratch(const verify_arguments *arguments, uint32_t row) {
+    static const char suffix[] = ":workspace";
+    char text[16];
+    const char *name = verify_row_name(tn_problem_body(arguments->plan, row), row, text);
+    size_t length = strlen(name), end = sizeof suffix - 1;
+    return arguments->input.occupancy_options.workspaces != NULL && length > end &&
+           strcmp(name + length - end, suffix) == 0;
+}
+
+/* Plans of tools that know no scratch say nothing about it. */
+static bool verify_has_scratch(const verify_arguments *arguments) {
+    uint32_t rows = arguments->plan != NULL ? tn_problem_count(arguments->plan) : 0;
+    for (uint32_t row = 0; row < rows; row++)
+        if (verify_is_scratch(arguments, row)) return true;
+    return false;
 }
 
 static tn_status verify_claim(verify_arguments *arguments) {
@@ -170,13 +207,24 @@ static tn_status verify_claim(verify_arguments *arguments) {
                            known < tn_problem_count(arguments->plan);
          row++) {
         char text[16];
-        if (seen[row]) continue;
+        if (seen[row] || verify_is_scratch(arguments, row)) continue;
         status = tn__fail(arguments->error, TN_E_CONFLICT,
                           "the plan names '%.80s', which is no tensor of the model",
                           verify_row_name(tn_problem_body(arguments->plan, row), row, text));
     }
     free(seen);
     return status;
+}
+
+/* Beside the head, where nothing else is. */
+static void verify_put_in_tail(verify_arguments *arguments, tn_body_id id) {
+    const tn_body *body = tn_problem_body(arguments->input.problem, id);
+    uint64_t size = body->size;
+    arguments->offsets[id] = arguments->tail;
+    if (!tn__align_up(size, body->alignment, &size)) size = body->size;
+    arguments->tail = tn__add_sat(arguments->tail, size);
+    arguments->tail_count++;
+    arguments->is_partial = true;
 }
 
 /* Offsets of bodies from the claims of their lives, which must agree. */
@@ -190,8 +238,14 @@ static tn_status verify_place(verify_arguments *arguments) {
         uint64_t claim =
             life->tensor == TN_NONE ? TN_SIZE_UNKNOWN : arguments->claimed[life->tensor];
         uint64_t *offset = &arguments->offsets[life->body];
+        const char *name = life->tensor == TN_NONE
+                               ? tn_problem_body(input->problem, life->body)->name
+                               : tn_graph_tensor(input->graph, life->tensor)->name;
+        if (life->tensor == TN_NONE) { /* scratch has a row of its own */
+            uint32_t own = tn__names_find(&arguments->rows, name, strlen(name));
+            if (own != TN__NAMES_NONE) claim = arguments->plan_offsets[own];
+        }
         if (claim == TN_SIZE_UNKNOWN || life->whole) continue;
-        const char *name = tn_graph_tensor(input->graph, life->tensor)->name;
         uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
         if (row != TN__NAMES_NONE) TN_TRY(verify_check_size(arguments, name, row, life->bytes));
         if (claim < life->delta || (*offset != TN_SIZE_UNKNOWN && *offset != claim - life->delta))
@@ -204,7 +258,9 @@ static tn_status verify_place(verify_arguments *arguments) {
             arguments->banks[life->body] = tn_problem_body(arguments->plan, row)->bank;
     }
     for (tn_body_id id = 0; id < arguments->body_count; id++)
-        if (arguments->offsets[id] == TN_SIZE_UNKNOWN)
+        if (arguments->offsets[id] == TN_SIZE_UNKNOWN && arguments->plan_path == NULL)
+            verify_put_in_tail(arguments, id);
+        else if (arguments->offsets[id] == TN_SIZE_UNKNOWN)
             TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan has no offset for '%.80s'",
                     tn_problem_body(input->problem, id)->name);
     return TN_OK;
@@ -221,6 +277,7 @@ static tn_status verify_load(verify_arguments *arguments) {
                                   arguments->error));
         input->sequence = arguments->steps;
         TN_TRY(cli_input_load_graph(input, arguments->error));
+        if (!verify_has_scratch(arguments)) input->occupancy_options.workspaces = NULL;
         TN_TRY(verify_claim(arguments));
         tn_occupancy_options *options = &input->occupancy_options;
         options->claimed = arguments->claimed;
@@ -261,7 +318,11 @@ static void verify_print_json(const verify_arguments *arguments, tn_status statu
         tn__text_put(&text, "null");
     else
         tn__text_json(&text, arguments->error->message);
-    if (status == TN_OK)
+    if (status == TN_OK && arguments->is_partial)
+        tn__text_printf(
+            &text, ", \"peak\": %" PRIu64 ", \"lower_bound\": null, \"gap\": null, \"in_tail\": %u",
+            arguments->head, arguments->tail_count);
+    else if (status == TN_OK)
         tn__text_printf(&text,
                         ", \"peak\": %" PRIu64 ", \"lower_bound\": %" PRIu64 ", \"gap\": %.9g",
                         layout->peak, layout->lower_bound, verify_gap(layout));
@@ -276,6 +337,12 @@ static int verify_print(const verify_arguments *arguments, tn_status status,
     if (status != TN_OK && status != TN_E_CONFLICT) return cli_fail(arguments->error);
     if (arguments->json) {
         verify_print_json(arguments, status, layout);
+    } else if (status == TN_OK && arguments->is_partial) {
+        printf("valid: %u buffers in a head of %s, scratch included",
+               layout->body_count - arguments->tail_count, tn_size_format(arguments->head, peak));
+        if (arguments->tail_count > 0)
+            printf("; %u variable tensors are left to the tail", arguments->tail_count);
+        printf("\n");
     } else if (status == TN_OK) {
         printf("valid: %u buffers in %s; the lower bound is %s, the gap %.2f %%\n",
                layout->body_count, tn_size_format(layout->peak, peak),

@@ -1,0 +1,456 @@
+/* arena.c - `tenure arena`: how large the tensor arena of a microcontroller must be.
+ *
+ * The head comes from a plan (ours, or the one inside the model), the rest from what TensorFlow
+ * Lite Micro is known to allocate (tn_micro_arena_of). Everything is computed twice: with the least
+ * that the kernels may ask for, and with the most.
+ */
+#include "cli/cli.h"
+#include "cli/holders.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define ARENA_ROUND 16u  /* totals are multiples of it */
+#define ARENA_BINDING 8u /* tensors that are named when it does not fit */
+
+enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, ARENA_JSON };
+
+#define ARENA_OPTIONS(X)                                                                           \
+    X(ARENA_TARGET, "target", "NAME", "cortex-m0 to cortex-m85, or x86-64 (cortex-m4)")            \
+    X(ARENA_MAX, "max", "SIZE", "bytes there are: exit status 1 when the arena may need more")     \
+    X(ARENA_PLAN, "plan", "WHOSE",                                                                 \
+      "ours; inside, the one in the model; none, the run time's own (inside, where there is one, " \
+      "else ours)")                                                                                \
+    X(ARENA_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                    \
+    X(ARENA_TIMEOUT, "timeout", "TIME", "plan for 10s, 500ms, 2m at most (no limit)")              \
+    X(ARENA_JSON, "json", NULL, "print one JSON object instead of the table")
+
+typedef enum arena_plan { ARENA_AUTO, ARENA_OURS, ARENA_INSIDE, ARENA_NONE } arena_plan;
+
+/* One end of the interval. */
+typedef struct arena_end {
+    tn_micro_arena planned, online; /* with the plan; without any */
+    uint64_t lower_bound;           /* of the head, as our lives see it */
+    uint64_t head_alignment;        /* bytes that rounding adds at the head's peak */
+} arena_end;
+
+typedef struct arena_arguments {
+    cli_input input;
+    tn_plan_options options;
+    const char *target;
+    uint64_t max;
+    arena_plan plan;
+    bool json;
+    /* what was found */
+    arena_end ends[2];   /* the least, the most */
+    tn_layout layout;    /* of the most */
+    uint32_t tail_bank;  /* with banks: where the tail has room; bank_count: nowhere */
+    cli_holders holders; /* at the head's peak, of the most */
+    tn_verdict verdict;
+} arena_arguments;
+
+static const struct argp_option arena_options[] = {ARENA_OPTIONS(CLI_OPTION){0}};
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+static const char *const arena_targets[] = {
+    "cortex-m4",  "cortex-m0",  "cortex-m0plus", "cortex-m3",  "cortex-m7",
+    "cortex-m23", "cortex-m33", "cortex-m55",    "cortex-m85", "x86-64"};
+
+static const char *arena_target(struct argp_state *state, const char *value) {
+    for (size_t i = 0; i < sizeof arena_targets / sizeof *arena_targets; i++)
+        if (strcmp(value, arena_targets[i]) == 0) return arena_targets[i];
+    argp_error(state,
+               "--target: '%s' is none of cortex-m0, m0plus, m3, m4, m7, m23, m33, m55, m85 and "
+               "x86-64",
+               value);
+    return NULL;
+}
+
+static const char *const arena_plans[] = {"auto", "ours", "inside", "none"};
+
+static arena_plan arena_whose(struct argp_state *state, const char *value) {
+    for (uint32_t i = 1; i < sizeof arena_plans / sizeof *arena_plans; i++)
+        if (strcmp(value, arena_plans[i]) == 0) return (arena_plan)i;
+    argp_error(state, "--plan: '%s' is none of ours, inside and none", value);
+    return ARENA_AUTO;
+}
+
+static error_t arena_parse(int key, char *value, struct argp_state *state) {
+    arena_arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->input;
+        return 0;
+    case ARENA_TARGET:
+        arguments->target = arena_target(state, value);
+        return 0;
+    case ARENA_MAX:
+        arguments->max = cli_size(state, "max", value);
+        if (arguments->max == 0) argp_error(state, "--max: 0 bytes hold nothing");
+        return 0;
+    case ARENA_PLAN:
+        arguments->plan = arena_whose(state, value);
+        return 0;
+    case ARENA_PLANNER:
+        arguments->options.planner = value;
+        return 0;
+    case ARENA_TIMEOUT:
+        arguments->options.timeout_s = cli_duration(state, "timeout", value);
+        return 0;
+    case ARENA_JSON:
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->input.path != NULL) argp_error(state, "one input, not '%s' too", value);
+        arguments->input.path = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->input.path == NULL) argp_error(state, "which model?");
+        if (!tn__has_suffix(arguments->input.path, ".tflite"))
+            argp_error(state, "'%s' is no .tflite model", arguments->input.path);
+        if (arguments->input.bank_count > 0 && arguments->max > 0)
+            argp_error(state, "--max is for one memory; banks have capacities: --bank NAME=SIZE");
+        if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* --- finding out ------------------------------------------------------------------------------ */
+
+static tn_micro_options arena_micro(const arena_arguments *arguments, bool most) {
+    tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
+    cli_kernels kernels = arguments->input.kernels;
+    if (strcmp(arguments->target, "x86-64") == 0) micro.target = TN_MICRO_X86_64;
+    micro.most = most;
+    if (kernels == CLI_KERNELS_CMSIS || (kernels == CLI_KERNELS_ANY && most))
+        micro.kernels = TN_MICRO_CMSIS_NN;
+    return micro;
+}
+
+/* Without a wish: the plan inside, when there is one. */
+static tn_status arena_choose_plan(arena_arguments *arguments, uint64_t *offsets, tn_error *error) {
+    const cli_input *input = &arguments->input;
+    if (arguments->plan != ARENA_AUTO && arguments->plan != ARENA_INSIDE) return TN_OK;
+    tn_status status =
+        tn_tflite_read_plan(input->path, &input->import, input->graph, offsets, error);
+    if (status == TN_E_UNKNOWN && arguments->plan == ARENA_AUTO) {
+        arguments->plan = ARENA_OURS;
+        return TN_OK;
+    }
+    arguments->plan = ARENA_INSIDE;
+    return status;
+}
+
+static tn_status arena_plan_ours(arena_arguments *arguments, uint64_t *offsets, tn_error *error) {
+    cli_input *input = &arguments->input;
+    tn_layout_release(&arguments->layout);
+    arguments->layout = (tn_layout){0};
+    TN_TRY(tn_plan(input->problem, &arguments->options, &arguments->layout, error));
+    arguments->verdict = arguments->layout.verdict;
+    return cli_tflite_offsets(input, &arguments->layout, offsets, error);
+}
+
+/* What lives at the head's peak, and what alignment adds to it. */
+static tn_status arena_bind(arena_arguments *arguments, arena_end *end, tn_error *error) {
+    const tn_problem *problem = arguments->input.problem;
+    int64_t step;
+    TN_TRY(tn_problem_lower_bound(problem, 0, &end->lower_bound, &step, error));
+    for (tn_body_id id = 0; id < tn_problem_count(problem); id++) {
+        const tn_body *body = tn_problem_body(problem, id);
+        uint64_t aligned;
+        if (step < body->first || step >= body->last || body->size == 0) continue;
+        if (tn__align_up(body->size, ARENA_ROUND, &aligned))
+            end->head_alignment += aligned - body->size;
+    }
+    cli_holders_release(&arguments->holders);
+    return cli_holders_of_model(&arguments->holders, arguments->input.occupancy, TN_NONE, error);
+}
+
+static tn_status arena_find_end(arena_arguments *arguments, bool most, uint64_t *offsets,
+                                tn_error *error) {
+    cli_input *input = &arguments->input;
+    arena_end *end = &arguments->ends[most];
+    tn_micro_options micro = arena_micro(arguments, most);
+    TN_TRY(cli_input_occupy(input, &micro, error));
+    TN_TRY(arena_bind(arguments, end, error));
+    for (uint32_t id = 0; id < tn_graph_tensor_count(input->graph); id++)
+        offsets[id] = TN_SIZE_UNKNOWN;
+    TN_TRY(tn_micro_arena_of(input->path, &input->import, input->graph, offsets, &micro,
+                             &end->online, NULL, error));
+    if (arguments->plan == ARENA_OURS) TN_TRY(arena_plan_ours(arguments, offsets, error));
+    return tn_micro_arena_of(input->path, &input->import, input->graph,
+                             arguments->plan == ARENA_INSIDE ? NULL : offsets, &micro,
+                             &end->planned, NULL, error);
+}
+
+/* The tail goes where it leaves most room: banks that are larger are slower. */
+static void arena_place_tail(arena_arguments *arguments) {
+    uint64_t tail = arguments->ends[1].planned.tail, best = 0;
+    arguments->tail_bank = arguments->layout.bank_count;
+    for (uint32_t b = 0; b < arguments->layout.bank_count; b++) {
+        uint64_t capacity = tn_problem_bank(arguments->input.problem, b)->capacity;
+        uint64_t room = capacity == 0 ? UINT64_MAX : capacity - arguments->layout.bank_peak[b];
+        if (room < tail || room <= best) continue;
+        best = room;
+        arguments->tail_bank = b;
+    }
+}
+
+static tn_status arena_find(arena_arguments *arguments, tn_error *error) {
+    cli_input *input = &arguments->input;
+    TN_TRY(cli_input_load_graph(input, error));
+    uint64_t *offsets = calloc((size_t)tn_graph_tensor_count(input->graph) + 1, sizeof *offsets);
+    if (offsets == NULL) return tn__no_memory(error, "offsets");
+    tn_status status = TN_OK;
+    if (input->bank_count > 0) arguments->plan = ARENA_OURS;
+    TN_TRY_DONE(arena_choose_plan(arguments, offsets, error));
+    TN_TRY_DONE(arena_find_end(arguments, false, offsets, error));
+    TN_TRY_DONE(arena_find_end(arguments, true, offsets, error));
+    if (input->bank_count > 0) arena_place_tail(arguments);
+done:
+    free(offsets);
+    return status;
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+static bool arena_fits(const arena_arguments *arguments) {
+    if (arguments->input.bank_count > 0) return arguments->tail_bank < arguments->layout.bank_count;
+    return arguments->max == 0 || arguments->ends[1].planned.total <= arguments->max;
+}
+
+static const char *arena_group(uint64_t value, char text[32]) {
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, value), at = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) text[at++] = ',';
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+static void arena_row(const char *name, uint64_t low, uint64_t high, const char *remark) {
+    char a[32], b[32];
+    printf("  %-30s %14s %14s  %s\n", name, arena_group(low, a),
+           high == low ? "" : arena_group(high, b), remark);
+}
+
+static void arena_print_banks(const arena_arguments *arguments) {
+    const tn_layout *layout = &arguments->layout;
+    printf("\n  %-30s %14s %14s\n", "bank", "bytes", "capacity");
+    for (uint32_t b = 0; b < layout->bank_count; b++) {
+        const tn_bank *bank = tn_problem_bank(arguments->input.problem, b);
+        uint64_t bytes = layout->bank_peak[b];
+        bool tail = b == arguments->tail_bank;
+        char a[32], c[32];
+        if (tail) bytes += arguments->ends[1].planned.tail;
+        printf("  %-30s %14s %14s  %s\n", bank->name, arena_group(bytes, a),
+               bank->capacity ? arena_group(bank->capacity, c) : "none",
+               tail ? "with the tail" : "");
+    }
+}
+
+static void arena_print_binding(const arena_arguments *arguments) {
+    const arena_end *most = &arguments->ends[1];
+    char text[TN_SIZE_TEXT_MAX];
+    if (arguments->input.bank_count > 0) {
+        printf("\n  does not fit: no bank has room for the tail of %s\n",
+               tn_size_format(most->planned.tail, text));
+        return;
+    }
+    printf("\n  does not fit: %s are there; the smallest capacity that would do is ",
+           tn_size_format(arguments->max, text));
+    printf("%s\n", tn_size_format(most->planned.total, text));
+    if (arguments->ends[0].planned.total <= arguments->max)
+        printf("  with the kernels that ask for least it would fit; see --kernels\n");
+    printf("\n");
+    cli_holders_print(&arguments->holders, ARENA_BINDING, stdout);
+}
+
+static const char *arena_plan_text(const arena_arguments *arguments) {
+    if (arguments->plan == ARENA_INSIDE) return "the plan inside the model";
+    if (arguments->plan == ARENA_NONE) return "no plan: the run time decides";
+    return arguments->verdict == TN_VERDICT_OPTIMAL ? "planned here, no plan needs less"
+                                                    : "planned here";
+}
+
+static void arena_print(const arena_arguments *arguments) {
+    const arena_end *least = &arguments->ends[0], *most = &arguments->ends[1];
+    const tn_micro_arena *low = &least->planned, *high = &most->planned;
+    static const char *const kernels[] = {"reference kernels", "CMSIS-NN's kernels", "any kernels"};
+    printf("  %s, %s; %s\n\n", arguments->target, kernels[arguments->input.kernels],
+           arena_plan_text(arguments));
+    printf("  %-30s %14s %14s\n", "bytes", "at least", "at most");
+    arena_row("head: tensors and scratch", low->head, high->head, "");
+    arena_row("tail: what stays", low->tail, high->tail, "");
+    for (uint32_t part = 0; part < TN_MICRO_PART_COUNT; part++) {
+        char name[48];
+        snprintf(name, sizeof name, "  %s", tn_micro_part_name(part));
+        if (high->part[part]) arena_row(name, low->part[part], high->part[part], "");
+    }
+    arena_row("  alignment", low->tail_alignment, high->tail_alignment, "");
+    arena_row("temporary, before the head", low->temporary, high->temporary,
+              "while the interpreter prepares");
+    arena_row("total", low->total, high->total, "the arena, at a multiple of 16");
+    if (low->total >= low->used + ARENA_ROUND)
+        printf("  %-30s %14s %14s  the temporary part decides\n", "", "", "");
+    printf("\n");
+    arena_row("in the head for alignment", least->head_alignment, most->head_alignment, "");
+    arena_row("lower bound of the head", least->lower_bound, most->lower_bound, "");
+    if (arguments->plan != ARENA_NONE)
+        arena_row("total without a plan", least->online.total, most->online.total,
+                  "as TensorFlow Lite Micro plans");
+    if (high->unknown_ops)
+        printf("\n  %u operators have kernels that are not known here (custom ones, too): 0 to 256 "
+               "bytes each\n",
+               high->unknown_ops);
+    if (arguments->input.bank_count > 0) arena_print_banks(arguments);
+    char text[TN_SIZE_TEXT_MAX];
+    if (!arena_fits(arguments))
+        arena_print_binding(arguments);
+    else if (arguments->max)
+        printf("\n  fits: %s are left\n", tn_size_format(arguments->max - high->total, text));
+}
+
+/* --- as JSON --- */
+
+static void arena_json_range(tn__text *text, const char *name, uint64_t low, uint64_t high) {
+    tn__text_printf(text, "\"%s\": {\"least\": %" PRIu64 ", \"most\": %" PRIu64 "}", name, low,
+                    high);
+}
+
+/* What would have to go. */
+static void arena_json_binding(const arena_arguments *arguments, tn__text *text) {
+    if (arena_fits(arguments)) return;
+    tn__text_put(text, ", ");
+    cli_holders_json(&arguments->holders, ARENA_BINDING, text);
+}
+
+static void arena_json_banks(const arena_arguments *arguments, tn__text *text) {
+    const tn_layout *layout = &arguments->layout;
+    if (arguments->input.bank_count == 0) return;
+    tn__text_put(text, ", \"banks\": [");
+    for (uint32_t b = 0; b < layout->bank_count; b++) {
+        const tn_bank *bank = tn_problem_bank(arguments->input.problem, b);
+        tn__text_put(text, b ? ", {\"name\": " : "{\"name\": ");
+        tn__text_json(text, bank->name);
+        tn__text_printf(text, ", \"head\": %" PRIu64 ", \"has_tail\": %s, \"capacity\": ",
+                        layout->bank_peak[b], b == arguments->tail_bank ? "true" : "false");
+        if (bank->capacity)
+            tn__text_printf(text, "%" PRIu64 "}", bank->capacity);
+        else
+            tn__text_put(text, "null}");
+    }
+    tn__text_put(text, "]");
+}
+
+static void arena_json(const arena_arguments *arguments, tn__text *text) {
+    static const char *const kernels[] = {"reference", "cmsis-nn", "any"};
+    const arena_end *least = &arguments->ends[0], *most = &arguments->ends[1];
+    const tn_micro_arena *low = &least->planned, *high = &most->planned;
+    tn__text_put(text, "{\"format\": \"tenure-arena\", \"version\": 1, \"input\": ");
+    tn__text_json(text, arguments->input.path);
+    tn__text_printf(text, ", \"target\": \"%s\", \"kernels\": \"%s\", \"plan\": \"%s\",\n ",
+                    arguments->target, kernels[arguments->input.kernels],
+                    arena_plans[arguments->plan]);
+    arena_json_range(text, "head", low->head, high->head);
+    tn__text_put(text, ", ");
+    arena_json_range(text, "tail", low->tail, high->tail);
+    tn__text_put(text, ", ");
+    arena_json_range(text, "temporary", low->temporary, high->temporary);
+    tn__text_put(text, ", ");
+    arena_json_range(text, "used", low->used, high->used);
+    tn__text_put(text, ", ");
+    arena_json_range(text, "total", low->total, high->total);
+    tn__text_put(text, ",\n \"tail_parts\": {");
+    for (uint32_t part = 0; part < TN_MICRO_PART_COUNT; part++) {
+        arena_json_range(text, tn_micro_part_name(part), low->part[part], high->part[part]);
+        tn__text_put(text, ", ");
+    }
+    arena_json_range(text, "alignment", low->tail_alignment, high->tail_alignment);
+    tn__text_put(text, "},\n ");
+    arena_json_range(text, "head_alignment", least->head_alignment, most->head_alignment);
+    tn__text_put(text, ", ");
+    arena_json_range(text, "head_lower_bound", least->lower_bound, most->lower_bound);
+    tn__text_put(text, ", ");
+    arena_json_range(text, "head_without_plan", least->online.head, most->online.head);
+    tn__text_put(text, ", ");
+    arena_json_range(text, "total_without_plan", least->online.total, most->online.total);
+    tn__text_put(text, ",\n ");
+    arena_json_range(text, "buffers", low->planned, high->planned);
+    tn__text_put(text, ", ");
+    arena_json_range(text, "scratch_buffers", low->scratch, high->scratch);
+    tn__text_printf(text, ", \"unknown_operators\": %u, \"max\": ", high->unknown_ops);
+    if (arguments->max)
+        tn__text_printf(text, "%" PRIu64, arguments->max);
+    else
+        tn__text_put(text, "null");
+    tn__text_printf(text, ", \"fits\": %s", arena_fits(arguments) ? "true" : "false");
+    arena_json_binding(arguments, text);
+    arena_json_banks(arguments, text);
+    tn__text_put(text, "}\n");
+}
+
+static int arena_tell(const arena_arguments *arguments) {
+    cli_progress_end();
+    if (arguments->json) {
+        tn__text text;
+        tn__text_init(&text, NULL);
+        arena_json(arguments, &text);
+        if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+        bool failed = text.failed;
+        tn__text_release(&text);
+        if (failed) return tn_status_exit_code(TN_E_NO_MEMORY);
+    } else {
+        arena_print(arguments);
+    }
+    return arena_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+}
+
+static const char arena_doc[] =
+    "Tells how large the arena of TensorFlow Lite Micro must be for MODEL (.tflite), from the file "
+    "alone: "
+    "the head, the tail and what is needed for a moment. Where kernels, cores or versions differ "
+    "there are two numbers, the least and the most; docs/microcontrollers.md says where each comes "
+    "from.\v"
+    "Examples:\n"
+    "  tenure arena person.tflite --target cortex-m4 --max 96KiB\n"
+    "  tenure arena person.tflite --kernels cmsis-nn --json\n"
+    "  tenure arena person.tflite --bank dtcm=64KiB@2GB/s --bank sram=256KiB@0.5GB/s\n\n"
+    "Exit status: 0 it fits, 1 it does not, 2 bad usage or input, 3 stopped before an answer, 4 "
+    "internal error.";
+
+static int arena_run(int count, char **words) {
+    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
+                                                 {0}};
+    static const struct argp parser = {arena_options, arena_parse, "MODEL", arena_doc,
+                                       children,      0,           0};
+    tn_context context = cli_context();
+    arena_arguments arguments = {
+        .options = TN_PLAN_OPTIONS_INIT,
+        .target = arena_targets[0],
+        .input = {.import = TN_IMPORT_OPTIONS_INIT, .kernels = CLI_KERNELS_ANY}};
+    tn_error error = {0};
+    arguments.input.import.context = arguments.options.context = &context;
+    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    tn_status status = arena_find(&arguments, &error);
+    int code = status == TN_OK ? arena_tell(&arguments) : cli_fail(&error);
+    cli_holders_release(&arguments.holders);
+    tn_layout_release(&arguments.layout);
+    cli_input_release(&arguments.input);
+    return cli_finish(code);
+}
+
+const cli_command cli_command_arena = {
+    .name = "arena",
+    .summary = "how large the tensor arena of a microcontroller must be",
+    .run = arena_run,
+};
