@@ -1,0 +1,304 @@
+/* Products of matrices and quantisation in plain loops against their definitions. */
+#include "nn.h"
+
+/* --- shapes of factors: batches that broadcast, vectors --- */
+
+typedef struct product_case {
+    uint32_t a_rank, b_rank, rank; /* rank: of the batch */
+    int64_t a[6], b[6], batch[4], rows, inner, columns;
+} product_case;
+
+static product_case product_draw(tn__random *random) {
+    product_case c = {.rows = nn_in(random, 1, 9),
+                      .inner = nn_in(random, 0, nn_often(random, 4) ? 9 : 300),
+                      .columns = nn_in(random, 1, nn_often(random, 4) ? 9 : 150)};
+    uint32_t a_batch = (uint32_t)tn__random_below(random, 4), b_batch;
+    b_batch = (uint32_t)tn__random_below(random, 4);
+    c.rank = a_batch > b_batch ? a_batch : b_batch;
+    for (uint32_t d = 0; d < c.rank; d++) {
+        int64_t extent = nn_in(random, 1, 3);
+        uint32_t pick = (uint32_t)tn__random_below(random, 4);
+        bool has_a = d + a_batch >= c.rank, has_b = d + b_batch >= c.rank;
+        if (has_a) c.a[c.a_rank++] = pick == 0 ? 1 : extent;
+        if (has_b) c.b[c.b_rank++] = pick == 1 ? 1 : extent;
+        c.batch[d] = (has_a && pick != 0) || (has_b && pick != 1) ? extent : 1;
+    }
+    if (a_batch > 0 || nn_often(random, 3))
+        c.a[c.a_rank++] = c.rows;
+    else
+        c.rows = 1;
+    c.a[c.a_rank++] = c.inner;
+    c.b[c.b_rank++] = c.inner;
+    if (b_batch > 0 || nn_often(random, 3))
+        c.b[c.b_rank++] = c.columns;
+    else
+        c.columns = 1;
+    return c;
+}
+
+/* Which matrix of a factor belongs to matrix `at` of the result. */
+static uint64_t product_matrix(const product_case *c, const int64_t *shape, uint32_t rank,
+                               uint64_t at) {
+    uint64_t result = 0, step = 1;
+    uint32_t own = rank > 2 ? rank - 2 : 0;
+    for (uint32_t d = 0; d < c->rank; d++) {
+        uint64_t place = at % (uint64_t)c->batch[c->rank - 1 - d];
+        at /= (uint64_t)c->batch[c->rank - 1 - d];
+        if (d >= own) continue;
+        result += (shape[own - 1 - d] == 1 ? 0 : place) * step;
+        step *= (uint64_t)shape[own - 1 - d];
+    }
+    return result;
+}
+
+typedef struct product_want {
+    double sum, size;
+} product_want;
+
+/* Element `at` of the product; zeros are subtracted first. */
+static product_want product_expect(const nn_op *op, const product_case *c, uint32_t right,
+                                   const double *zeros, uint64_t at) {
+    uint64_t columns = (uint64_t)c->columns, rows = (uint64_t)c->rows, inner = (uint64_t)c->inner;
+    uint64_t j = at % columns, i = at / columns % rows, matrix = at / columns / rows;
+    uint64_t a = product_matrix(c, c->a, c->a_rank, matrix) * rows * inner + i * inner;
+    uint64_t b = product_matrix(c, c->b, c->b_rank, matrix) * inner * columns + j;
+    product_want want = {0};
+    for (uint64_t k = 0; k < inner; k++) {
+        double term = (number_get(op->inputs[0], a + k) - zeros[0]) *
+                      (number_get(op->inputs[right], b + k * columns) - zeros[1]);
+        want.sum += term;
+        want.size += fabs(term);
+    }
+    return want;
+}
+
+static void matmul_multiplies_as_numpy_does(void **state) {
+    (void)state;
+    static const tn_dtype whole[] = {TN_INT32, TN_UINT32, TN_INT64, TN_UINT64};
+    static const double none[2] = {0, 0};
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        tn__random random = {seed};
+        nn_op op = {.type = "MatMul", .version = 13};
+        product_case c = product_draw(&random);
+        tn_dtype dtype =
+            nn_often(&random, 3) ? nn_real(&random) : whole[tn__random_below(&random, 4)];
+        double most = number_is_real(dtype) ? 1 : 99;
+        nn_input(&op, &random, 0, dtype, c.a_rank, c.a, -most, most);
+        nn_input(&op, &random, 1, dtype, c.b_rank, c.b, -most, most);
+        nn_run_well(&op, -1);
+        for (uint64_t i = 0; i < kit_count(&op.outputs[0]); i++) {
+            product_want want = product_expect(&op, &c, 1, none, i);
+            nn_near(&op, 0, i, want.sum, number_is_real(dtype) ? want.size : 0, seed);
+        }
+        nn_clear(&op);
+    }
+}
+
+static void integers_wrap_around(void **state) {
+    (void)state;
+    tn__random random = {1};
+    nn_op op = {.type = "MatMul", .version = 13};
+    nn_input(&op, &random, 0, TN_INT32, 1, (int64_t[]){2}, 0, 1);
+    nn_input(&op, &random, 1, TN_INT32, 1, (int64_t[]){2}, 0, 1);
+    int32_t *a = op.arrays[0].data, *b = op.arrays[1].data;
+    a[0] = a[1] = b[0] = b[1] = INT32_MAX;
+    nn_run_well(&op, -1);
+    assert_int_equal(*(int32_t *)op.outputs[0].data, 2); /* 2 (2^31 - 1)^2 modulo 2^32 */
+    nn_clear(&op);
+}
+
+static void gemm_scales_transposes_and_adds(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        tn__random random = {seed};
+        nn_op op = {.type = "Gemm", .version = 13};
+        int64_t m = nn_in(&random, 1, 9), n = nn_in(&random, 1, nn_often(&random, 4) ? 9 : 150);
+        int64_t k = nn_in(&random, 0, nn_often(&random, 4) ? 9 : 200);
+        bool flip_a = !nn_often(&random, 2), flip_b = !nn_often(&random, 2);
+        double alpha = nn_often(&random, 2) ? 1 : 0.25, beta = nn_often(&random, 2) ? 1 : -2.5;
+        int64_t a[2] = {flip_a ? k : m, flip_a ? m : k}, b[2] = {flip_b ? n : k, flip_b ? k : n};
+        int64_t full[2] = {m, n}, own[2];
+        uint32_t c_rank = number_broadcast(&random, 2, full, own);
+        tn_dtype dtype = nn_real(&random);
+        bool adds = nn_often(&random, 4), over;
+        nn_input(&op, &random, 0, dtype, 2, a, -1, 1);
+        nn_input(&op, &random, 1, dtype, 2, b, -1, 1);
+        if (adds) nn_input(&op, &random, 2, dtype, c_rank, own, -1, 1);
+        over = adds && kit_count(op.inputs[2]) == (uint64_t)(m * n);
+        nn_int(&op, "transA", flip_a);
+        nn_int(&op, "transB", flip_b);
+        nn_float(&op, "alpha", alpha);
+        nn_float(&op, "beta", beta);
+        nn_run_well(&op, over && nn_often(&random, 2) ? 2 : -1);
+        for (uint64_t i = 0; i < (uint64_t)(m * n); i++) {
+            int64_t row = (int64_t)i / n, column = (int64_t)i % n;
+            double sum = 0, size = 0, more = 0;
+            for (int64_t l = 0; l < k; l++) {
+                double term =
+                    alpha *
+                    number_get(op.inputs[0], (uint64_t)(flip_a ? l * m + row : row * k + l)) *
+                    number_get(op.inputs[1], (uint64_t)(flip_b ? column * k + l : l * n + column));
+                sum += term;
+                size += fabs(term);
+            }
+            if (adds)
+                more =
+                    beta * number_get(op.inputs[2], number_place(op.inputs[2], &op.outputs[0], i));
+            nn_near(&op, 0, i, sum + more, size + fabs(more), seed);
+        }
+        nn_clear(&op);
+    }
+}
+
+static void products_of_bytes_are_exact(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        tn__random random = {seed};
+        bool requantises = nn_often(&random, 2);
+        nn_op op = {.type = requantises ? "QLinearMatMul" : "MatMulInteger", .version = 10};
+        product_case c = product_draw(&random);
+        tn_dtype of_a = nn_often(&random, 2) ? TN_UINT8 : TN_INT8;
+        tn_dtype of_b = nn_often(&random, 2) ? TN_UINT8 : TN_INT8;
+        tn_dtype of_y = nn_often(&random, 2) ? TN_UINT8 : TN_INT8;
+        bool by_row = c.a_rank == 2 && !nn_often(&random, 3);
+        bool by_column = c.b_rank == 2 && !nn_often(&random, 3);
+        uint32_t right = requantises ? 3 : 1, zero_a = 2, zero_b = requantises ? 5 : 3;
+        nn_input(&op, &random, 0, of_a, c.a_rank, c.a, -128, 128);
+        nn_input(&op, &random, right, of_b, c.b_rank, c.b, -128, 128);
+        nn_input(&op, &random, zero_a, of_a, by_row, &c.rows, -9, 9);
+        nn_input(&op, &random, zero_b, of_b, by_column, &c.columns, -9, 9);
+        if (requantises) {
+            nn_input(&op, &random, 1, TN_FLOAT32, by_row, &c.rows, 0.01, 0.1);
+            nn_input(&op, &random, 4, TN_FLOAT32, by_column, &c.columns, 0.01, 0.1);
+            nn_input(&op, &random, 6, TN_FLOAT32, 0, NULL, 0.5, 9);
+            nn_input(&op, &random, 7, of_y, 0, NULL, -9, 9);
+        }
+        nn_run_well(&op, -1);
+        for (uint64_t i = 0; i < kit_count(&op.outputs[0]); i++) {
+            uint64_t j = by_column ? i % (uint64_t)c.columns : 0;
+            uint64_t row = by_row ? i / (uint64_t)c.columns % (uint64_t)c.rows : 0;
+            double zeros[] = {number_get(op.inputs[zero_a], row), number_get(op.inputs[zero_b], j)};
+            double got = number_get(&op.outputs[0], i);
+            double want = product_expect(&op, &c, right, zeros, i).sum;
+            if (requantises) {
+                want *= number_get(op.inputs[1], row) * number_get(op.inputs[4], j) /
+                        number_get(op.inputs[6], 0);
+                want += number_get(op.inputs[7], 0);
+                want = fmin(fmax(want, of_y == TN_INT8 ? -128 : 0), of_y == TN_INT8 ? 127 : 255);
+            }
+            if (fabs(got - want) > (requantises ? 0.501 : 0))
+                fail_msg("%s, seed %llu: %g instead of %g", op.type, (unsigned long long)seed, got,
+                         want);
+        }
+        nn_clear(&op);
+    }
+}
+
+/* --- quantisation --- */
+
+static void numbers_are_quantised_and_come_back(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        tn__random random = {seed};
+        nn_op op = {.type = "QuantizeLinear", .version = 13};
+        nn_op back = {.type = "DequantizeLinear", .version = 13};
+        int64_t shape[3] = {nn_in(&random, 1, 4), nn_in(&random, 2, 5), nn_in(&random, 1, 40)};
+        int64_t axis = nn_in(&random, -3, 2), at = axis < 0 ? axis + 3 : axis;
+        bool each = !nn_often(&random, 2);
+        tn_dtype dtype = nn_often(&random, 2) ? TN_UINT8 : TN_INT8;
+        nn_input(&op, &random, 0, TN_FLOAT32, 3, shape, -60, 60);
+        nn_input(&op, &random, 1, TN_FLOAT32, each, &shape[at], 0.1, 1);
+        nn_input(&op, &random, 2, dtype, each, &shape[at], -9, 90);
+        nn_int(&op, "axis", axis);
+        nn_int(&back, "axis", axis);
+        nn_run_well(&op, -1);
+        back.inputs[0] = &op.outputs[0];
+        back.inputs[1] = op.inputs[1];
+        back.inputs[2] = op.inputs[2];
+        back.input_count = 3;
+        nn_run_well(&back, -1);
+        for (uint64_t i = 0; i < kit_count(op.inputs[0]); i++) {
+            int64_t position[3];
+            nn_position(op.inputs[0], i, position);
+            uint64_t which = each ? (uint64_t)position[at] : 0;
+            double scale = number_get(op.inputs[1], which), zero = number_get(op.inputs[2], which);
+            double want = number_get(op.inputs[0], i) / scale + zero;
+            double got = number_get(&op.outputs[0], i);
+            want = fmin(fmax(want, dtype == TN_INT8 ? -128 : 0), dtype == TN_INT8 ? 127 : 255);
+            if (fabs(got - want) > 0.50001)
+                fail_msg("seed %llu: %g instead of %g", (unsigned long long)seed, got, want);
+            assert_true(
+                number_near(number_get(&back.outputs[0], i), (got - zero) * scale, 1e-6, 0));
+        }
+        nn_clear(&back);
+        nn_clear(&op);
+    }
+}
+
+static void quantisation_rounds_half_to_even_and_saturates(void **state) {
+    (void)state;
+    const float in[] = {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 1e9f, -1e9f, INFINITY, -INFINITY, 126.5f};
+    const int8_t want[] = {0, 2, 2, 0, -2, 127, -128, 127, -128, 126};
+    tn__random random = {1};
+    nn_op op = {.type = "QuantizeLinear", .version = 13};
+    nn_input(&op, &random, 0, TN_FLOAT32, 1, (int64_t[]){10}, 0, 1);
+    nn_input(&op, &random, 1, TN_FLOAT32, 0, NULL, 1, 1);
+    nn_input(&op, &random, 2, TN_INT8, 0, NULL, 0, 0);
+    memcpy(op.arrays[0].data, in, sizeof in);
+    nn_run_well(&op, -1);
+    assert_memory_equal(op.outputs[0].data, want, sizeof want);
+    nn_clear(&op);
+}
+
+static void dynamic_quantisation_covers_the_range(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        tn__random random = {seed};
+        nn_op op = {.type = "DynamicQuantizeLinear", .version = 11, .output_count = 3};
+        int64_t count = nn_in(&random, 1, 200);
+        double least = number_between(&random, -9, 5), most = least + 8;
+        nn_input(&op, &random, 0, TN_FLOAT32, 1, &count, least, most);
+        nn_run_well(&op, -1);
+        double scale = number_get(&op.outputs[1], 0), zero = number_get(&op.outputs[2], 0);
+        for (uint64_t i = 0; i < (uint64_t)count; i++) {
+            double value = number_get(op.inputs[0], i);
+            double back = (number_get(&op.outputs[0], i) - zero) * scale;
+            if (fabs(back - value) > scale * 1.01)
+                fail_msg("seed %llu: %g became %g", (unsigned long long)seed, value, back);
+        }
+        nn_clear(&op);
+    }
+}
+
+static void products_refuse_what_does_not_fit(void **state) {
+    (void)state;
+    tn__random random = {1};
+    nn_op op = {.type = "Gemm", .version = 13};
+    nn_input(&op, &random, 0, TN_FLOAT32, 2, (int64_t[]){2, 3}, -1, 1);
+    nn_input(&op, &random, 1, TN_FLOAT32, 2, (int64_t[]){3, 4}, -1, 1);
+    nn_input(&op, &random, 2, TN_FLOAT32, 2, (int64_t[]){3, 4}, -1, 1);
+    nn_refuses(&op, "an addend of other rows");
+    op = (nn_op){.type = "MatMulInteger", .version = 10};
+    nn_input(&op, &random, 0, TN_UINT8, 2, (int64_t[]){2, 3}, 0, 9);
+    nn_input(&op, &random, 1, TN_UINT8, 2, (int64_t[]){3, 4}, 0, 9);
+    nn_input(&op, &random, 2, TN_UINT8, 1, (int64_t[]){3}, 0, 9);
+    nn_refuses(&op, "three zero points for two rows");
+    op = (nn_op){.type = "QuantizeLinear", .version = 13};
+    nn_input(&op, &random, 0, TN_FLOAT32, 2, (int64_t[]){2, 3}, 0, 9);
+    nn_input(&op, &random, 1, TN_FLOAT32, 1, (int64_t[]){2}, 0, 9);
+    nn_refuses(&op, "two scales along an axis of three");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matmul_multiplies_as_numpy_does),
+        cmocka_unit_test(integers_wrap_around),
+        cmocka_unit_test(gemm_scales_transposes_and_adds),
+        cmocka_unit_test(products_of_bytes_are_exact),
+        cmocka_unit_test(numbers_are_quantised_and_come_back),
+        cmocka_unit_test(quantisation_rounds_half_to_even_and_saturates),
+        cmocka_unit_test(dynamic_quantisation_covers_the_range),
+        cmocka_unit_test(products_refuse_what_does_not_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
