@@ -86,6 +86,7 @@ tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_e
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_layout *layout,
                          tn_error *error);
 void cli_input_release(cli_input *input);
+void cli_input_release_loaded(cli_input *input); /* what was loaded; the options stay */
 void cli_stage(cli_input *input, const char *name, double seconds);
 double cli_clock(void);
 

@@ -332,11 +332,16 @@ tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_la
     return status;
 }
 
-void cli_input_release(cli_input *input) {
+void cli_input_release_loaded(cli_input *input) {
     tn_occupancy_destroy(input->occupancy);
     tn_program_destroy(input->program);
     tn_graph_destroy(input->graph);
     tn_problem_destroy(input->own);
+    free(input->workspaces);
+}
+
+void cli_input_release(cli_input *input) {
+    cli_input_release_loaded(input);
     for (uint32_t i = 0; i < input->bank_count; i++) free((void *)(uintptr_t)input->banks[i].name);
     for (uint32_t i = 0; i < input->import.dim_count; i++)
         free((void *)(uintptr_t)input->import.dims[i].name);
@@ -347,5 +352,4 @@ void cli_input_release(cli_input *input) {
     free((void *)(uintptr_t)input->import.dims);
     free((void *)(uintptr_t)input->import.input_shapes);
     free((void *)(uintptr_t)input->import.parameters);
-    free(input->workspaces);
 }

@@ -317,6 +317,45 @@ while IFS= read -r line; do
     esac
 done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
 
+# two versions of a model or a plan, the gate
+$tenure plan "$model" -o old.json -o old.csv >out
+expect 0 'peak +\+0 bytes' $tenure diff "$model" old.json --max-increase 0
+expect 0 'peak +\+0 bytes' $tenure diff old.json old.csv
+expect 1 'more than --max-increase' $tenure diff "$model" "$source/examples/models/unet64.onnx" --max-increase 2%
+expect 0 'no longer at the peak' $tenure diff "$model" "$source/examples/models/unet64.onnx"
+printf 'id,lower,upper,size,offset\na,0,3,600,0\nb,1,4,700,600\nc,3,6,700,1300\n' >grown.csv
+printf 'id,lower,upper,size,offset\na,0,3,600,0\nb,1,4,500,600\nc,3,6,700,1100\n' >before.csv
+expect 0 '^ +\+200 +500 +700  b' $tenure diff before.csv grown.csv
+expect 1 'peak +\+200 bytes, \+11.11 %' $tenure diff before.csv grown.csv --max-increase 11%
+expect 0 'peak' $tenure diff before.csv grown.csv --max-increase 11.2%
+expect 1 'peak' $tenure diff before.csv grown.csv --max-increase 199
+expect 0 'peak' $tenure diff grown.csv before.csv --max-increase 0%
+expect 1 '"within": false' $tenure diff before.csv grown.csv --max-increase 1% --json
+python3 -c 'import json; d = json.load(open("out")); assert d["change"] == 200 and sum(t["change"] for t in d["tensors"]) == d["new"]["live"] - d["old"]["live"]' || failed=1
+expect 2 'which two' $tenure diff before.csv
+expect 2 'no-such.csv' $tenure diff before.csv no-such.csv
+expect 2 'max-increase' $tenure diff before.csv grown.csv --max-increase many
+
+# the arena of a microcontroller
+lite=$source/fuzz/corpus/tflite
+expect 0 'head: tensors and scratch' $tenure arena "$lite/convolution.tflite"
+expect 0 'fits: ' $tenure arena "$lite/convolution.tflite" --max 64KiB
+expect 1 'smallest capacity that would do' $tenure arena "$lite/convolution.tflite" --max 512
+least=$($tenure arena "$lite/convolution.tflite" --json 2>/dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)["total"]["most"])')
+expect 0 'fits: 0 bytes' $tenure arena "$lite/convolution.tflite" --max "$least"
+expect 1 'does not fit' $tenure arena "$lite/convolution.tflite" --max $((least - 1))
+for target in cortex-m0 cortex-m55 x86-64; do expect 0 "$target" $tenure arena "$lite/loop.tflite" --target $target; done
+expect 0 '"plan": "none"' $tenure arena "$lite/state.tflite" --plan none --json
+expect 2 'no plan inside' $tenure arena "$lite/state.tflite" --plan inside
+$tenure plan "$lite/state.tflite" -o planned.tflite >out
+expect 0 'the plan inside the model' $tenure arena planned.tflite
+expect 0 'with the tail' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=64KiB
+expect 1 'no bank has room' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=512
+expect 2 'is none of' $tenure arena "$lite/loop.tflite" --target pentium
+expect 2 'no .tflite model' $tenure arena "$model"
+expect 0 'lower bound' $tenure plan "$lite/loop.tflite" --kernels any
+expect 2 'none of' $tenure plan "$lite/loop.tflite" --kernels mine
+
 # lists, and the manual says what --help says
 expect 0 'memory' $tenure list orders
 expect 0 'greedy-by-size' $tenure list planners
@@ -327,7 +366,7 @@ expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
 expect 0 'tflite' $tenure list formats
 expect 2 'no list' $tenure list tensors
-for command in plan verify arena replay list; do
+for command in plan verify arena diff replay list; do
     for option in $($tenure $command --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
         sed 's/\\-/-/g' "$source/docs/man/tenure-$command.1" | grep -q -- "^\.B.*$option" ||
             { echo "FAILED: tenure-$command.1 does not know $option"; failed=1; }

@@ -1,0 +1,380 @@
+/* diff.c - `tenure diff`: how far the peak moved between two models or plans, and who moved it.
+ *
+ * The bytes that live at the peak are compared tensor by tensor: those of one name, then of what is
+ * left those of one operator and shape (a renamed layer), then those of one operator and size. What
+ * finds no partner is new or gone. So the changes add up to the change of the live bytes; what the
+ * arenas differ by beyond that is alignment and holes.
+ */
+#include "cli/cli.h"
+#include "cli/holders.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define DIFF_SHOWN 12u
+
+enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
+
+#define DIFF_OPTIONS(X)                                                                            \
+    X(DIFF_MAX, "max-increase", "SIZE",                                                            \
+      "2%, or bytes: exit status 1 when the peak grows by more (no limit)")                        \
+    X(DIFF_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                     \
+    X(DIFF_TIMEOUT, "timeout", "TIME", "plan each for 10s, 500ms, 2m at most (no limit)")          \
+    X(DIFF_JSON, "json", NULL, "print one JSON object instead of the table")
+
+/* Something that lives at the peak. */
+typedef struct diff_item {
+    const char *name, *op;
+    const tn_tensor *tensor; /* NULL: not known */
+    uint64_t bytes;
+    uint32_t partner; /* of the other side; TN_NONE: none */
+} diff_item;
+
+typedef struct diff_side {
+    cli_input input;
+    tn_layout layout;
+    cli_holders holders;
+    diff_item *items;
+    uint32_t count;
+    uint64_t live; /* sum of the items */
+} diff_side;
+
+typedef struct diff_change {
+    const diff_item *before, *after; /* one may be NULL */
+    int64_t bytes;
+} diff_change;
+
+typedef struct diff_arguments {
+    cli_input input; /* options for both */
+    tn_plan_options options;
+    const char *paths[2];
+    double most_ratio;   /* < 0: none */
+    uint64_t most_bytes; /* with has_most_bytes */
+    bool has_most_bytes, json;
+    diff_side sides[2];
+    diff_change *changes;
+    uint32_t change_count;
+} diff_arguments;
+
+static const struct argp_option diff_options[] = {DIFF_OPTIONS(CLI_OPTION){0}};
+
+static void diff_set_most(struct argp_state *state, diff_arguments *arguments, const char *value) {
+    char *end;
+    double percent = strtod(value, &end);
+    if (end != value && strcmp(end, "%") == 0 && percent >= 0 && percent < 1e9) {
+        arguments->most_ratio = percent / 100;
+        return;
+    }
+    arguments->most_bytes = cli_size(state, "max-increase", value);
+    arguments->has_most_bytes = true;
+}
+
+static error_t diff_parse(int key, char *value, struct argp_state *state) {
+    diff_arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->input;
+        return 0;
+    case DIFF_MAX:
+        diff_set_most(state, arguments, value);
+        return 0;
+    case DIFF_PLANNER:
+        arguments->options.planner = value;
+        return 0;
+    case DIFF_TIMEOUT:
+        arguments->options.timeout_s = cli_duration(state, "timeout", value);
+        return 0;
+    case DIFF_JSON:
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num > 1) argp_error(state, "two inputs, not '%s' too", value);
+        arguments->paths[state->arg_num] = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->paths[1] == NULL) argp_error(state, "which two models or plans?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* --- one side --------------------------------------------------------------------------------- */
+
+/* A file with offsets is a plan and counts as it is; problems without, and models, are planned. */
+static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error *error) {
+    cli_input *input = &side->input;
+    uint64_t *offsets = NULL;
+    if (cli_input_is_model(input))
+        return cli_input_plan(input, &arguments->options, &side->layout, error);
+    TN_TRY(tn_problem_load(input->path, input->import.context, &input->own, &offsets, error));
+    input->problem = input->own;
+    tn_status status = offsets != NULL
+                           ? tn_layout_from_offsets(input->problem, offsets, &side->layout, error)
+                           : tn_plan(input->problem, &arguments->options, &side->layout, error);
+    tn_offsets_release(input->import.context, offsets, tn_problem_count(input->problem));
+    return status;
+}
+
+static int diff_by_size(const void *a, const void *b) {
+    const diff_item *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return order;
+}
+
+static tn_status diff_load(diff_arguments *arguments, uint32_t which, tn_error *error) {
+    diff_side *side = &arguments->sides[which];
+    side->input = arguments->input;
+    side->input.path = arguments->paths[which];
+    TN_TRY(diff_plan(arguments, side, error));
+    const cli_input *input = &side->input;
+    TN_TRY(input->occupancy != NULL
+               ? cli_holders_of_model(&side->holders, input->occupancy, TN_NONE, error)
+               : cli_holders_of_problem(&side->holders, input->problem, error));
+    side->count = side->holders.count;
+    side->items = calloc((size_t)side->count + 1, sizeof *side->items);
+    if (side->items == NULL) return tn__no_memory(error, "tensors");
+    for (uint32_t i = 0; i < side->count; i++) {
+        const tn_holder *row = &side->holders.rows[i];
+        diff_item *item = &side->items[i];
+        *item = (diff_item){.name = row->label.name,
+                            .op = row->label.op,
+                            .bytes = row->allocated,
+                            .partner = TN_NONE};
+        tn_tensor_id id = input->graph != NULL ? tn_graph_find(input->graph, item->name) : TN_NONE;
+        if (id != TN_NONE) item->tensor = tn_graph_tensor(input->graph, id);
+        side->live = tn__add_sat(side->live, item->bytes);
+    }
+    qsort(side->items, side->count, sizeof *side->items, diff_by_size);
+    return TN_OK;
+}
+
+/* --- matching --------------------------------------------------------------------------------- */
+
+typedef bool diff_alike(const diff_item *a, const diff_item *b);
+
+static bool diff_same_name(const diff_item *a, const diff_item *b) {
+    return a->name[0] != '\0' && strcmp(a->name, b->name) == 0;
+}
+static bool diff_same_shape(const diff_item *a, const diff_item *b) {
+    if (a->tensor == NULL || b->tensor == NULL || strcmp(a->op, b->op) != 0) return false;
+    return a->tensor->rank == b->tensor->rank && a->tensor->dtype == b->tensor->dtype &&
+           (a->tensor->rank == 0 || memcmp(a->tensor->shape, b->tensor->shape,
+                                           a->tensor->rank * sizeof *a->tensor->shape) == 0);
+}
+static bool diff_same_size(const diff_item *a, const diff_item *b) {
+    return a->bytes == b->bytes && strcmp(a->op, b->op) == 0;
+}
+
+/* Pairs what is alike, the largest first. At the peak of a network live tens of tensors, of a
+ * training step thousands: the square of that is fine. */
+static void diff_match(diff_side *sides, diff_alike *alike) {
+    for (uint32_t i = 0; i < sides[0].count; i++) {
+        diff_item *before = &sides[0].items[i];
+        for (uint32_t k = 0; k < sides[1].count && before->partner == TN_NONE; k++) {
+            diff_item *after = &sides[1].items[k];
+            if (after->partner != TN_NONE || !alike(before, after)) continue;
+            before->partner = k;
+            after->partner = i;
+        }
+    }
+}
+
+static int diff_by_change(const void *a, const void *b) {
+    const diff_change *x = a, *y = b;
+    uint64_t p = x->bytes < 0 ? 0 - (uint64_t)x->bytes : (uint64_t)x->bytes;
+    uint64_t q = y->bytes < 0 ? 0 - (uint64_t)y->bytes : (uint64_t)y->bytes;
+    if ((x->bytes > 0) != (y->bytes > 0)) return x->bytes > 0 ? -1 : 1; /* growth first */
+    if (p != q) return p > q ? -1 : 1;
+    const diff_item *i = x->after != NULL ? x->after : x->before;
+    const diff_item *k = y->after != NULL ? y->after : y->before;
+    return strcmp(i->name, k->name);
+}
+
+static void diff_add(diff_arguments *arguments, const diff_item *before, const diff_item *after) {
+    uint64_t old_bytes = before != NULL ? before->bytes : 0;
+    uint64_t new_bytes = after != NULL ? after->bytes : 0;
+    if (old_bytes == new_bytes) return;
+    arguments->changes[arguments->change_count++] =
+        (diff_change){before, after, (int64_t)(new_bytes - old_bytes)};
+}
+
+static tn_status diff_compare(diff_arguments *arguments, tn_error *error) {
+    diff_side *sides = arguments->sides;
+    arguments->changes =
+        calloc((size_t)sides[0].count + sides[1].count + 1, sizeof *arguments->changes);
+    if (arguments->changes == NULL) return tn__no_memory(error, "changes");
+    diff_match(sides, diff_same_name);
+    diff_match(sides, diff_same_shape);
+    diff_match(sides, diff_same_size);
+    for (uint32_t i = 0; i < sides[0].count; i++) {
+        const diff_item *item = &sides[0].items[i];
+        diff_add(arguments, item, item->partner == TN_NONE ? NULL : &sides[1].items[item->partner]);
+    }
+    for (uint32_t i = 0; i < sides[1].count; i++)
+        if (sides[1].items[i].partner == TN_NONE) diff_add(arguments, NULL, &sides[1].items[i]);
+    qsort(arguments->changes, arguments->change_count, sizeof *arguments->changes, diff_by_change);
+    return TN_OK;
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+static bool diff_is_within(const diff_arguments *arguments) {
+    uint64_t before = arguments->sides[0].layout.peak, after = arguments->sides[1].layout.peak;
+    uint64_t increase = after > before ? after - before : 0;
+    if (arguments->has_most_bytes && increase > arguments->most_bytes) return false;
+    return arguments->most_ratio < 0 || (double)increase <= arguments->most_ratio * (double)before;
+}
+
+static double diff_ratio(const diff_arguments *arguments) {
+    double before = (double)arguments->sides[0].layout.peak;
+    double after = (double)arguments->sides[1].layout.peak;
+    return before == 0 ? 0 : after / before - 1;
+}
+
+static const char *diff_remark(const diff_change *change, char text[160]) {
+    if (change->before == NULL) return "new at the peak";
+    if (change->after == NULL) return "no longer at the peak";
+    if (strcmp(change->before->name, change->after->name) == 0) return "";
+    snprintf(text, 160, "was '%.120s'", change->before->name);
+    return text;
+}
+
+static void diff_print(const diff_arguments *arguments) {
+    const diff_side *sides = arguments->sides;
+    char text[TN_SIZE_TEXT_MAX];
+    for (int i = 0; i < 2; i++)
+        printf("  %-6s %-40s %s\n", i ? "new" : "old", arguments->paths[i],
+               tn_size_format(sides[i].layout.peak, text));
+    printf("  %-6s %+" PRId64 " bytes, %+.2f %%\n", "peak",
+           (int64_t)(sides[1].layout.peak - sides[0].layout.peak), 100 * diff_ratio(arguments));
+    int64_t live = (int64_t)(sides[1].live - sides[0].live);
+    printf("  of which %+" PRId64 " live, %+" PRId64 " lost to alignment and holes\n", live,
+           (int64_t)(sides[1].layout.peak - sides[0].layout.peak) - live);
+    if (arguments->change_count > 0)
+        printf("\n  %15s %15s %15s  %s\n", "change", "old", "new", "tensor at the peak");
+    for (uint32_t i = 0; i < arguments->change_count && i < DIFF_SHOWN; i++) {
+        const diff_change *change = &arguments->changes[i];
+        const diff_item *item = change->after != NULL ? change->after : change->before;
+        char remark[160];
+        printf("  %+15" PRId64 " %15" PRIu64 " %15" PRIu64 "  %s%s%s  %s\n", change->bytes,
+               change->before != NULL ? change->before->bytes : 0,
+               change->after != NULL ? change->after->bytes : 0, item->op,
+               item->op[0] != '\0' ? " " : "", item->name, diff_remark(change, remark));
+    }
+    if (arguments->change_count > DIFF_SHOWN)
+        printf("  and %u more\n", arguments->change_count - DIFF_SHOWN);
+    if (!diff_is_within(arguments)) printf("\n  more than --max-increase allows\n");
+}
+
+static void diff_json_side(const diff_arguments *arguments, int which, tn__text *text) {
+    const diff_side *side = &arguments->sides[which];
+    tn__text_printf(text, "\"%s\": {\"input\": ", which ? "new" : "old");
+    tn__text_json(text, arguments->paths[which]);
+    tn__text_printf(
+        text, ", \"peak\": %" PRIu64 ", \"lower_bound\": %" PRIu64 ", \"live\": %" PRIu64 "}, ",
+        side->layout.peak, side->layout.lower_bound, side->live);
+}
+
+static void diff_json_name(tn__text *text, const char *key, const diff_item *item) {
+    tn__text_printf(text, "\"%s\": ", key);
+    if (item == NULL)
+        tn__text_put(text, "null");
+    else
+        tn__text_json(text, item->name);
+}
+
+static void diff_json(const diff_arguments *arguments, tn__text *text) {
+    tn__text_put(text, "{\"format\": \"tenure-diff\", \"version\": 1, ");
+    for (int i = 0; i < 2; i++) diff_json_side(arguments, i, text);
+    tn__text_printf(text, "\"change\": %" PRId64 ", \"change_ratio\": %.9g, \"within\": %s, ",
+                    (int64_t)(arguments->sides[1].layout.peak - arguments->sides[0].layout.peak),
+                    diff_ratio(arguments), diff_is_within(arguments) ? "true" : "false");
+    tn__text_put(text, "\"tensors\": [");
+    for (uint32_t i = 0; i < arguments->change_count; i++) {
+        const diff_change *change = &arguments->changes[i];
+        const diff_item *item = change->after != NULL ? change->after : change->before;
+        tn__text_put(text, i ? ",\n {" : "\n {");
+        diff_json_name(text, "old_name", change->before);
+        tn__text_put(text, ", ");
+        diff_json_name(text, "new_name", change->after);
+        tn__text_put(text, ", \"op\": ");
+        tn__text_json(text, item->op);
+        tn__text_printf(text,
+                        ", \"old\": %" PRIu64 ", \"new\": %" PRIu64 ", \"change\": %" PRId64 "}",
+                        change->before != NULL ? change->before->bytes : 0,
+                        change->after != NULL ? change->after->bytes : 0, change->bytes);
+    }
+    tn__text_put(text, "]}\n");
+}
+
+static int diff_tell(const diff_arguments *arguments) {
+    cli_progress_end();
+    if (arguments->json) {
+        tn__text text;
+        tn__text_init(&text, NULL);
+        diff_json(arguments, &text);
+        bool failed = text.failed;
+        if (!failed) fwrite(text.data, 1, text.size, stdout);
+        tn__text_release(&text);
+        if (failed) return tn_status_exit_code(TN_E_NO_MEMORY);
+    } else {
+        diff_print(arguments);
+    }
+    return diff_is_within(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+}
+
+static void diff_release(diff_arguments *arguments) {
+    for (int i = 0; i < 2; i++) {
+        diff_side *side = &arguments->sides[i];
+        cli_holders_release(&side->holders);
+        tn_layout_release(&side->layout);
+        cli_input_release_loaded(&side->input);
+        free(side->items);
+    }
+    free(arguments->changes);
+    cli_input_release(&arguments->input);
+}
+
+static const char diff_doc[] =
+    "Compares OLD and NEW, models (.onnx, .tflite) or plans (.csv, .json): how the peak changed, "
+    "and "
+    "which tensors that live at it are to blame, matched by name, then by operator and shape. A "
+    "gate "
+    "for continuous integration: the same files always give the same answer.\v"
+    "Examples:\n"
+    "  tenure diff main.json branch.json --max-increase 2%\n"
+    "  tenure diff v1.tflite v2.tflite --max-increase 4KiB --json\n\n"
+    "Exit status: 0 compared, 1 grew by more than --max-increase, 2 bad usage or input, 3 stopped "
+    "before an answer, 4 internal error.";
+
+static int diff_run(int count, char **words) {
+    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the inputs:", 0},
+                                                 {0}};
+    static const struct argp parser = {diff_options, diff_parse, "OLD NEW", diff_doc,
+                                       children,     0,          0};
+    tn_context context = cli_context();
+    diff_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
+                                .most_ratio = -1,
+                                .input = {.import = TN_IMPORT_OPTIONS_INIT}};
+    tn_error error = {0};
+    arguments.input.import.context = arguments.options.context = &context;
+    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    tn_status status = diff_load(&arguments, 0, &error);
+    if (status == TN_OK) status = diff_load(&arguments, 1, &error);
+    if (status == TN_OK) status = diff_compare(&arguments, &error);
+    int code = status == TN_OK ? diff_tell(&arguments) : cli_fail(&error);
+    diff_release(&arguments);
+    return cli_finish(code);
+}
+
+const cli_command cli_command_diff = {
+    .name = "diff",
+    .summary = "how far the peak moved between two models or plans, and who moved it",
+    .run = diff_run,
+};
