@@ -37,6 +37,26 @@ tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
                          operand->rank);
 }
 
+/* `count` times the element at `from`. */
+static void blocks_repeat(const char *from, size_t size, size_t count, char *to) {
+#define BLOCKS_REPEAT(type)                                                                        \
+    {                                                                                              \
+        type element;                                                                              \
+        memcpy(&element, from, sizeof element);                                                    \
+        for (size_t i = 0; i < count; i++)                                                         \
+            memcpy(to + i * sizeof element, &element, sizeof element);                             \
+    }
+    if (size == 1)
+        memset(to, *from, count);
+    else if (size == 2)
+        BLOCKS_REPEAT(uint16_t)
+    else if (size == 4)
+        BLOCKS_REPEAT(uint32_t)
+    else
+        BLOCKS_REPEAT(uint64_t)
+#undef BLOCKS_REPEAT
+}
+
 /* Copies or repeats runs of whole elements into `to`. */
 static void blocks_gather(const tn__reader *reader, uint64_t first, size_t count, char *to) {
     size_t size = tn__element_size(reader->dtype), stride = (size_t)reader->strides[0];
@@ -53,7 +73,7 @@ static void blocks_gather(const tn__reader *reader, uint64_t first, size_t count
         if (stride != 0)
             memcpy(to, from, run * size);
         else
-            for (size_t i = 0; i < run; i++) memcpy(to + i * size, from, size);
+            blocks_repeat(from, size, run, to);
         to += run * size;
         count -= run;
         at += run * stride;
@@ -82,7 +102,7 @@ const void *tn__reader_block(const tn__reader *reader, uint64_t first, size_t co
                              tn_dtype wanted, tn__block_room *room, size_t *step) {
     tn__block_room gathered;
     const void *from = reader->data;
-    *step = reader->rank == 0 ? count == 1 : reader->strides[0] != 0;
+    *step = reader->rank > 0 && reader->strides[0] != 0;
     if (reader->rank > 0) from = blocks_inside(reader, first, count);
     if (from == NULL) {
         char *to = reader->dtype == wanted ? (char *)room : (char *)&gathered;
@@ -93,18 +113,23 @@ const void *tn__reader_block(const tn__reader *reader, uint64_t first, size_t co
     return tn__convert_block(reader->dtype, from, wanted, room, *step ? count : 1);
 }
 
-/* Whether the operand is one run, whole or repeated: step 1 or 0 for any number of elements. */
-static bool blocks_is_run(const tn__reader *reader, tn_dtype wanted) {
-    return reader->rank <= 1 && reader->dtype == wanted;
-}
+enum { BLOCKS_RUN = 32 }; /* shorter runs are gathered: a call of the loop for each costs more */
 
-static void blocks_run_whole(const tn__elementwise *how, const tn__reader *readers,
-                             tn__block *block) {
-    for (uint32_t k = 0; k < how->inputs; k++) {
-        block->from[k] = readers[k].data;
-        block->step[k] = readers[k].rank == 0 || readers[k].strides[0] != 0;
+/* How many elements from `first` on to hand to the loop: those that lie in one run of every operand
+ * when that is worth a call, else a block. */
+static size_t blocks_length(const tn__reader *readers, uint32_t count, uint64_t first,
+                            uint64_t left, bool direct) {
+    uint64_t run = left;
+    for (uint32_t k = 0; k < count; k++) {
+        if (readers[k].rank == 0) continue;
+        uint64_t inside = readers[k].extents[0] - first % readers[k].extents[0];
+        run = inside < run ? inside : run;
     }
-    how->loop(block);
+    if (run < BLOCKS_RUN)
+        run = left;
+    else if (direct)
+        return (size_t)run;
+    return run < TN__BLOCK ? (size_t)run : TN__BLOCK;
 }
 
 tn_status tn__elementwise_run(tn_kernel_call *call, const tn__elementwise *how) {
@@ -113,24 +138,20 @@ tn_status tn__elementwise_run(tn_kernel_call *call, const tn__elementwise *how) 
     tn__block_room rooms[TN__BLOCK_INPUTS], made;
     const uint64_t count = tn__operand_count(output);
     const size_t size = tn__element_size(output->dtype);
-    bool runs = output->dtype == how->make;
+    bool direct = output->dtype == how->make; /* nothing to convert */
     if (count == 0) return TN_OK;
     for (uint32_t k = 0; k < how->inputs; k++) {
         int64_t axis = k == 1 && how->aligned ? how->axis : -1;
         TN_TRY(tn__reader_init(call, &call->inputs[k], output, axis, &readers[k]));
-        runs = runs && blocks_is_run(&readers[k], how->load[k]);
+        direct = direct && readers[k].dtype == how->load[k];
     }
-    tn__block block = {.count = count, .to = output->data, .parameters = how->parameters};
-    if (runs) {
-        blocks_run_whole(how, readers, &block);
-        return TN_OK;
-    }
-    for (uint64_t first = 0; first < count; first += TN__BLOCK) {
-        size_t some = count - first < TN__BLOCK ? (size_t)(count - first) : TN__BLOCK;
+    tn__block block = {.parameters = how->parameters};
+    for (uint64_t first = 0, some; first < count; first += some) {
+        some = blocks_length(readers, how->inputs, first, count - first, direct);
         char *to = (char *)output->data + first * size;
         for (uint32_t k = 0; k < how->inputs; k++)
-            block.from[k] =
-                tn__reader_block(&readers[k], first, some, how->load[k], &rooms[k], &block.step[k]);
+            block.from[k] = tn__reader_block(&readers[k], first, (size_t)some, how->load[k],
+                                             &rooms[k], &block.step[k]);
         block.count = some;
         block.to = output->dtype == how->make ? (void *)to : &made;
         how->loop(&block);

@@ -27,7 +27,7 @@ typedef struct tn__reader {
 tn_status tn__reader_init(const tn_kernel_call *call, const tn_operand *operand,
                           const tn_operand *output, int64_t axis, tn__reader *reader);
 /* Elements [first, first + count) of the output's as `wanted`, in place or in `room`; *step 0 when
- * all are one element. count <= TN__BLOCK. */
+ * all are one element. count <= TN__BLOCK unless they are one run of that type already. */
 const void *tn__reader_block(const tn__reader *reader, uint64_t first, size_t count,
                              tn_dtype wanted, tn__block_room *room, size_t *step);
 

@@ -22,6 +22,20 @@ static inline float convert_half(uint16_t half) {
     return tn__float_of_bits(tn__bits_of_float(scaled) | special | (half & 0x8000u) << 16);
 }
 
+/* And back. A subnormal's digits are what is left when 1/2 swallows the rest. */
+static inline uint16_t convert_to_half(float value) {
+    uint32_t bits = tn__bits_of_float(value), sign = bits >> 16 & 0x8000u;
+    int32_t magnitude = (int32_t)(bits & 0x7fffffffu);
+    uint32_t odd = bits >> 13 & 1u;
+    int32_t rounded = (int32_t)(((uint32_t)magnitude + 0xfffu + odd - 0x38000000u) >> 13);
+    float swallowed = tn__float_of_bits((uint32_t)magnitude) + 0.5f;
+    int32_t tiny = (int32_t)(tn__bits_of_float(swallowed) - tn__bits_of_float(0.5f));
+    int32_t half = magnitude < 0x38800000 ? tiny : rounded;
+    half = magnitude >= 0x477ff000 ? 0x7c00 : half; /* 65520 and above */
+    half = magnitude > 0x7f800000 ? 0x7e00 : half;
+    return (uint16_t)(sign | (uint32_t)half);
+}
+
 /* The same float with the last bit set unless the float is exact. */
 static inline float convert_to_odd(double value) {
     float near = (float)value;
@@ -115,9 +129,9 @@ CONVERT_NARROW(int32_t, INT32_MIN, INT32_MAX)
                           (uint64_t)x, x)                                                      \
     X(INT64,    int64_t,  convert_whole((double)x), convert_whole(x), x, (int64_t)x)           \
     X(BOOL,     uint8_t,  x != 0, x != 0, x != 0, x != 0)                                      \
-    X(FLOAT16,  uint16_t, tn__float_to_half(x), tn__float_to_half(convert_to_odd(x)),          \
-                          tn__float_to_half(convert_to_odd(convert_sticky(x))),                \
-                          tn__float_to_half(convert_to_odd(convert_sticky_unsigned(x))))       \
+    X(FLOAT16,  uint16_t, convert_to_half(x), convert_to_half(convert_to_odd(x)),          \
+                          convert_to_half(convert_to_odd(convert_sticky(x))),                \
+                          convert_to_half(convert_to_odd(convert_sticky_unsigned(x))))       \
     X(BFLOAT16, uint16_t, tn__float_to_bfloat(x), tn__float_to_bfloat(convert_to_odd(x)),      \
                           tn__float_to_bfloat(convert_to_odd(convert_sticky(x))),              \
                           tn__float_to_bfloat(convert_to_odd(convert_sticky_unsigned(x))))     \

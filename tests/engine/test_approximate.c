@@ -20,11 +20,14 @@ static float approximate_tanh(float x) { return tn__tanhf(x); }
 static float approximate_sigmoid(float x) { return tn__logisticf(x); }
 static float approximate_erf(float x) { return tn__erff(x); }
 
+static float approximate_log1p(float x) { return x >= 0 && x <= 1 ? tn__log1pf(x) : log1pf(x); }
+
 static const approximate_case approximate_cases[] = {
     {"exp", approximate_exp, exp, 1.0},
     {"expm1", approximate_expm1, expm1, 1.7},
     {"tanh", approximate_tanh, tanh, 2.5},
     {"logistic", approximate_sigmoid, approximate_logistic, 2.3},
+    {"log1p", approximate_log1p, log1p, 2.0},
     {"erf", approximate_erf, erf, 3.0},
 };
 

@@ -57,7 +57,7 @@ ACTIVATION(Mish, activation_mish_float(x), activation_mish(x), NULL, 0, NULL, 0)
 ACTIVATION(Shrink, x<-F(0) ? x + F(1) : x> F(0) ? x - F(1) : 0.0f,
            x<-D(0) ? x + D(1) : x> D(0) ? x - D(1) : 0, "lambd", 0.5, "bias", 0)
 ACTIVATION(Sigmoid, tn__logisticf(x), activation_logistic(x), NULL, 0, NULL, 0)
-ACTIVATION(Softplus, (x > 0 ? x : 0) + log1pf(tn__expf(-fabsf(x))),
+ACTIVATION(Softplus, (x > 0 ? x : 0) + tn__log1pf(tn__expf(-fabsf(x))),
            (x > 0 ? x : 0) + log1p(exp(-fabs(x))), NULL, 0, NULL, 0)
 ACTIVATION(Softsign, x / (1.0f + fabsf(x)), x / (1 + fabs(x)), NULL, 0, NULL, 0)
 ACTIVATION(Swish, x *tn__logisticf(F(0) * x), x *activation_logistic(D(0) * x), "alpha", 1, NULL, 0)

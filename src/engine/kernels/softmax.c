@@ -2,8 +2,9 @@
  *
  * The largest element is taken off first, so that no power overflows; sums are in float64. Rows of
  * float32 keep the powers in the output between the second and the third pass, so each is computed
- * once. All else (an inner axis, other types) goes by neighbours: a block of rows that lie side by
- * side takes one step along the axis at a time, and computes its powers twice.
+ * once; 16-bit types would lose digits there, and compute them twice. All else (an inner axis,
+ * float64, Hardmax) goes by neighbours: a block of rows that lie side by side takes one step along
+ * the axis at a time.
  * In place: within the pass that writes, each element is read before its place is written.
  * Before opset 13 everything from the axis on is one row.
  */
@@ -14,7 +15,7 @@
 
 typedef enum softmax_sort { SOFTMAX_PLAIN, SOFTMAX_LOG, SOFTMAX_HARD } softmax_sort;
 
-/* --- rows of float32 --- */
+/* --- rows of float32, float16, bfloat16 --- */
 
 enum { SOFTMAX_LANES = 8 };
 
@@ -40,26 +41,75 @@ static double softmax_sum(uint64_t count, const float *x) {
     return sum;
 }
 
-static void softmax_row(uint64_t count, const float *x, float *y) {
-    const float most = softmax_most(count, x);
-    TN_APART
-    for (uint64_t i = 0; i < count; i++) y[i] = tn__expf(x[i] - most);
-    const float scale = (float)(1 / softmax_sum(count, y));
-    for (uint64_t i = 0; i < count; i++) y[i] *= scale;
+/* A row of a short floating type, block by block. */
+typedef struct softmax_row {
+    tn_dtype dtype;
+    uint64_t extent;
+    const char *x;
+    char *y;
+    tn__block_room room;
+} softmax_row;
+
+static size_t softmax_part(softmax_row *row, uint64_t done, const float **x) {
+    uint64_t left = row->extent - done;
+    size_t some = left < TN__BLOCK ? (size_t)left : TN__BLOCK;
+    *x = tn__convert_block(row->dtype, row->x + done * tn__element_size(row->dtype), TN_FLOAT32,
+                           &row->room, some);
+    return some;
 }
 
-static void softmax_row_log(uint64_t count, const float *x, float *y) {
-    const float most = softmax_most(count, x);
-    float powers[TN__BLOCK];
-    double sum = 0;
-    for (uint64_t done = 0; done < count; done += TN__BLOCK) {
-        uint64_t some = count - done < TN__BLOCK ? count - done : TN__BLOCK;
-        for (uint64_t i = 0; i < some; i++) powers[i] = tn__expf(x[done + i] - most);
-        sum += softmax_sum(some, powers);
+static float softmax_row_most(softmax_row *row) {
+    float most = -INFINITY;
+    const float *x;
+    for (uint64_t done = 0, some; done < row->extent; done += some) {
+        some = softmax_part(row, done, &x);
+        float its = softmax_most(some, x);
+        most = its > most ? its : most;
     }
-    const float less = (float)log(sum);
-    TN_APART
-    for (uint64_t i = 0; i < count; i++) y[i] = (x[i] - most) - less;
+    return most;
+}
+
+/* The sum of the powers, which are left in y where it is float32 and `keep` says so. */
+static double softmax_row_sum(softmax_row *row, float most, bool keep) {
+    tn__block_room powers;
+    const float *x;
+    double sum = 0;
+    for (uint64_t done = 0, some; done < row->extent; done += some) {
+        some = softmax_part(row, done, &x);
+        float *to = keep ? (float *)(void *)row->y + done : powers.floats;
+        TN_APART
+        for (size_t i = 0; i < some; i++) to[i] = tn__expf(x[i] - most);
+        sum += softmax_sum(some, to);
+    }
+    return sum;
+}
+
+static void softmax_row_make(softmax_row *row, softmax_sort sort, float most, double sum) {
+    const float less = (float)log(sum), scale = (float)(1 / sum);
+    tn__block_room made;
+    const float *x;
+    for (uint64_t done = 0, some; done < row->extent; done += some) {
+        some = softmax_part(row, done, &x);
+        if (sort == SOFTMAX_LOG)
+            for (size_t i = 0; i < some; i++) made.floats[i] = (x[i] - most) - less;
+        else
+            for (size_t i = 0; i < some; i++) made.floats[i] = tn__expf(x[i] - most) * scale;
+        tn__convert(TN_FLOAT32, &made, row->dtype, row->y + done * tn__element_size(row->dtype),
+                    some);
+    }
+}
+
+static void softmax_of_row(softmax_row *row, softmax_sort sort) {
+    const bool keep = row->dtype == TN_FLOAT32 && sort == SOFTMAX_PLAIN;
+    const float most = softmax_row_most(row);
+    const double sum = softmax_row_sum(row, most, keep);
+    if (!keep) {
+        softmax_row_make(row, sort, most, sum);
+        return;
+    }
+    const float scale = (float)(1 / sum);
+    float *y = (float *)(void *)row->y;
+    for (uint64_t i = 0; i < row->extent; i++) y[i] *= scale;
 }
 
 /* --- neighbours --- */
@@ -165,11 +215,13 @@ static tn_status softmax_run(tn_kernel_call *call, softmax_sort sort) {
     const uint64_t outer = tn__operand_span(x, 0, axis), extent = tn__operand_span(x, axis, end);
     const uint64_t inner = tn__operand_span(x, end, x->rank);
     const size_t size = tn__element_size(x->dtype);
-    if (inner == 1 && x->dtype == TN_FLOAT32 && sort != SOFTMAX_HARD) {
-        const float *from = x->data;
-        float *to = y->data;
-        for (uint64_t o = 0; o < outer * extent; o += extent)
-            (sort == SOFTMAX_LOG ? softmax_row_log : softmax_row)(extent, from + o, to + o);
+    if (inner == 1 && tn__is_short_float(x->dtype) && sort != SOFTMAX_HARD) {
+        softmax_row row = {.dtype = x->dtype, .extent = extent};
+        for (uint64_t o = 0; o < outer; o++) {
+            row.x = (const char *)x->data + o * extent * size;
+            row.y = (char *)y->data + o * extent * size;
+            softmax_of_row(&row, sort);
+        }
         return TN_OK;
     }
     softmax_frame frame = {.sort = sort, .dtype = x->dtype, .extent = extent, .stride = inner};
