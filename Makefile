@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 
-.PHONY: all demo test install fuzz stress stress-pools bench bench-pools bench-results clean help
+.PHONY: all demo test install fuzz compare stress stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/CMakeCache.txt
 	cmake --build $(BUILD) --target tenure tenure_command
 
@@ -43,6 +43,9 @@ stress-pools: all ## 10^8 random operations against a plain model of each pool (
 bench-pools: all ## nanoseconds and lost bytes of every pool; FILES="trace.csv ..."
 	cmake --build $(BUILD) --target bench_pools
 	$(BUILD)/bench/pools $(FILES)
+
+compare: all ## 24 networks against ONNX Runtime: errors (2 GB of weights are made up); COMPARE="--model NAME"
+	/usr/bin/python3 tests/engine/compare_ort.py $(BUILD)/tenure $(BUILD)/ort --set all $(COMPARE)
 
 bench: all ## planners x problems; FILES="a.csv b.csv", BENCH="--set scale|packings|all ..."
 	cmake --build $(BUILD) --target bench_planners

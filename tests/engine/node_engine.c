@@ -32,8 +32,9 @@ static tn_status node_load(node *self, const char *path, const tn_array *inputs,
     tn_input_shape shapes[NODE_INPUTS_MAX];
     for (uint32_t i = 0; i < input_count && i < block->input_count; i++) {
         const tn_tensor *tensor = tn_graph_tensor(first, block->inputs[i]);
-        bool same = tensor->rank == inputs[i].rank &&
-                    memcmp(tensor->shape, inputs[i].shape, tensor->rank * sizeof(int64_t)) == 0;
+        bool same = tensor->rank == inputs[i].rank;
+        for (uint32_t d = 0; d < tensor->rank && same; d++)
+            same = tensor->shape[d] == inputs[i].shape[d];
         if (!same)
             shapes[options.input_shape_count++] =
                 (tn_input_shape){tensor->name, inputs[i].rank, inputs[i].shape};

@@ -6,7 +6,8 @@ CONTENTS is the program built from contents.c. Every .onnx below the folders is 
 initializers and tensor attributes, dense and sparse, also in subgraphs and functions, with
 onnx.numpy_helper as the judge. Models made here cover what the folders do not have: every element
 type in raw_data and in its typed field, packed and one by one, external data with offsets, sparse
-tensors with both kinds of indices, and what must be refused.
+tensors with both kinds of indices, what must be refused, and what is made up, against
+tools/fill-weights.
 Exit status: 0 all agree, 1 a difference, 77 python3-onnx is absent.
 """
 import collections
@@ -23,6 +24,7 @@ except ImportError:
     print("SKIP: python3-onnx is not installed")
     sys.exit(77)
 
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools")
 BITS = {1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64,
         14: 64, 15: 128, 16: 16, 17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4}
 
@@ -338,11 +340,60 @@ def check_function(program, folder):
     return 2
 
 
+def check_made_up(program, folder):
+    """What --weights makes up and what tools/fill-weights writes are the same bytes."""
+    uses = [("BatchNormalization", ["x", "bn1", "bn2", "bn3", "bn4"]), ("Mul", ["x", "mul1"]),
+            ("Mul", ["mul2", "x"]), ("Div", ["x", "div"]), ("MatMul", ["x", "matmul"]),
+            ("LSTM", ["lstmx", "lstmw", "lstmr"]), ("Conv", ["image", "conv", "bias"])]
+    dims = {"bn1": [4], "bn2": [4], "bn3": [4], "bn4": [4], "mul1": [4], "mul2": [4, 4],
+            "div": [4, 4], "matmul": [4, 6], "lstmw": [1, 8, 3], "lstmr": [1, 8, 2],
+            "conv": [5, 3, 2, 2], "bias": [5]}
+    inputs = [helper.make_tensor_value_info(n, 1, d) for n, d in
+              (("x", [4, 4]), ("lstmx", [5, 1, 3]), ("image", [1, 3, 8, 8]))]
+    nodes = [helper.make_node(kind, names, ["y%d" % i]) for i, (kind, names) in enumerate(uses)]
+    nodes[5].attribute.append(helper.make_attribute("hidden_size", 2))
+    body = helper.make_graph([helper.make_node("Div", ["x", "inner"], ["z"])], "b", [],
+                             [helper.make_tensor_value_info("z", 1, [4, 4])])
+    dims["inner"] = [4]
+    nodes.append(helper.make_node("If", ["flag"], ["y9"], then_branch=body, else_branch=body))
+    inputs.append(helper.make_tensor_value_info("flag", 9, []))
+    outputs = [helper.make_tensor_value_info("y%d" % i, 1, None) for i in range(len(uses))]
+    kinds = {n: 1 for n in dims}
+    for kind in BITS:  # every type, of one dimension and of two; odd counts
+        for name, shape in (("a%d" % kind, [1031]), ("b%d" % kind, [7, 5])):
+            if kind not in (17, 18, 19, 20):
+                kinds[name], dims[name] = kind, shape
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    at = 0
+    for name, kind in kinds.items():
+        size = (int(numpy.prod(dims[name])) * BITS[kind] + 7) // 8
+        graph.initializer.append(external(name, kind, dims[name], "w/all.bin", at, size))
+        at += size
+    graph.initializer.append(TensorProto(name="nowhere", data_type=1, dims=[3, 3]))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    path = os.path.join(folder, "made_up.onnx")
+    with open(path, "wb") as file:
+        file.write(model.SerializeToString())
+    tool = os.path.join(TOOLS, "fill-weights")
+    filled = os.path.join(folder, "filled")
+    subprocess.run([sys.executable, tool, path, filled, "--seed", "77"], check=True)
+    made, why = dump(program, path, ["--weights", "77"])
+    assert made is not None, why
+    read, why = dump(program, os.path.join(filled, "made_up.onnx"))
+    assert read is not None, why
+    assert set(made) == set(kinds) | {"nowhere"}
+    for name, entries in made.items():
+        assert entries[0][0] == "OK" and entries == read[name], "%s differs" % name
+    other, _ = dump(program, path, ["--weights", "78"])
+    assert all(other[n] != made[n] for n in made), "the seed does nothing"
+    return len(made)
+
+
 def main():
     program = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         made = sum(check(program, folder) for check in
-                   (check_types, check_sparse, check_function, check_external))
+                   (check_types, check_sparse, check_function, check_made_up, check_external))
     print("made here: %d tensors" % made)
     counts = collections.Counter()
     for root in sys.argv[2:]:
