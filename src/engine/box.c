@@ -184,12 +184,18 @@ static bool box_is_plain(const tn_tensor *tensor) {
                               tensor->format.order != TN_ORDER_NHWC);
 }
 
+bool tn__accepts_output(const tn_kernel_setup *setup) {
+    for (uint32_t i = 0; i < setup->op->output_count; i++)
+        if (tn__setup_output(setup, i) != NULL) return true;
+    return false;
+}
+
 bool tn__accepts_bytes(const tn_kernel_setup *setup) {
     for (uint32_t i = 0; i < setup->op->input_count; i++)
         if (!box_is_plain(tn__setup_input(setup, i))) return false;
     for (uint32_t i = 0; i < setup->op->output_count; i++)
         if (!box_is_plain(tn__setup_output(setup, i))) return false;
-    return true;
+    return tn__accepts_output(setup);
 }
 
 bool tn__accepts_numbers(const tn_kernel_setup *setup) {
@@ -203,6 +209,12 @@ uint64_t tn__setup_count(const tn_tensor *tensor) {
     for (uint32_t d = 0; d < tensor->rank; d++)
         count = tensor->shape[d] < 0 ? 0 : tn__mul_sat(count, (uint64_t)tensor->shape[d]);
     return count;
+}
+
+/* Whether the plan has upper bounds for this output. */
+static bool box_is_bound(const tn_kernel_call *call, uint32_t output) {
+    if (call->graph == NULL) return true;
+    return tn_graph_tensor(call->graph, call->op->outputs[output])->flags & TN_TENSOR_BOUND;
 }
 
 tn_status tn__call_shape(tn_kernel_call *call, uint32_t output, uint32_t rank,
@@ -219,6 +231,11 @@ tn_status tn__call_shape(tn_kernel_call *call, uint32_t output, uint32_t rank,
         return tn__call_fail(call, TN_E_INVALID,
                              "output %u takes %llu bytes where %llu are planned", output,
                              (unsigned long long)bytes, (unsigned long long)operand->room);
+    for (uint32_t d = 0; d < rank && !box_is_bound(call, output); d++)
+        if (shape[d] != operand->shape[d])
+            return tn__call_fail(call, TN_E_INVALID,
+                                 "output %u has extent %lld at axis %u, not %lld as stated", output,
+                                 (long long)shape[d], d, (long long)operand->shape[d]);
     if (rank && operand->shape != shape) memcpy(operand->shape, shape, rank * sizeof *shape);
     return TN_OK;
 }

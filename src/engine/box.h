@@ -75,14 +75,17 @@ static inline uint32_t tn__width(tn_dtype dtype) {
 /* Strides in bytes of the dimensions of an operand. */
 void tn__dense_strides(const tn_operand *operand, int64_t *strides);
 
-/* For `accepts`: every operand has elements of whole bytes, in C order. */
+/* For `accepts`: there is an output at all. */
+bool tn__accepts_output(const tn_kernel_setup *setup);
+/* The same, and every operand has elements of whole bytes, in C order. */
 bool tn__accepts_bytes(const tn_kernel_setup *setup);
 /* The same, and input 0 is of a number type that tn__load and tn__store know. */
 bool tn__accepts_numbers(const tn_kernel_setup *setup);
 /* Elements of a static shape, saturating; 0 when it is not known. */
 uint64_t tn__setup_count(const tn_tensor *tensor);
 
-/* Writes the extents that an output has. Errors: E_INVALID when its memory has no room for them. */
+/* Writes the extents that an output has. Errors: E_INVALID when its memory has no room for them, or
+ * they are not those of the plan where these are no bounds. */
 tn_status tn__call_shape(tn_kernel_call *call, uint32_t output, uint32_t rank,
                          const int64_t *shape);
 /* Integers that are input `input` where it is there, else attribute `attr` (may be NULL); *given:

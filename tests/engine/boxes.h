@@ -120,4 +120,25 @@ static inline void run_well(uint64_t seed, const kit_op *op, kit_array *outputs)
         fail_msg("seed %llu: %s: %s", (unsigned long long)seed, error.where, error.message);
 }
 
+/* clang-format off */
+/* A kernel by its type, without an operator that `accepts` could be asked about. */
+#define BOXES_FAMILIES(X)                                                                          \
+    X(places) X(parts) X(pad) X(pick) X(scatter) X(unique) X(rank) X(made) X(draw) X(resize)       \
+    X(sample) X(einsum) X(shapes) X(views)
+#define BOXES_FAMILY(name) extern const tn_kernel_family tn__kernels_##name;
+BOXES_FAMILIES(BOXES_FAMILY)
+#undef BOXES_FAMILY
+/* clang-format on */
+
+static inline const tn_kernel *kernel_of(const char *type) {
+#define BOXES_FAMILY(name) &tn__kernels_##name,
+    const tn_kernel_family *const families[] = {BOXES_FAMILIES(BOXES_FAMILY)};
+#undef BOXES_FAMILY
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (uint32_t k = 0; k < families[f]->kernel_count; k++)
+            if (strcmp(families[f]->kernels[k].type, type) == 0) return &families[f]->kernels[k];
+    fail_msg("no kernel for %s", type);
+    return NULL;
+}
+
 #endif

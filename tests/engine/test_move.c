@@ -381,7 +381,6 @@ static tn_status run_at(const char *type, const tn_attr *attr, tn_operand *input
                         uint32_t input_count, tn_operand *outputs, uint32_t output_count) {
     tn_error error;
     const tn_op op = {.name = "", .type = type, .domain = "", .attrs = attr, .attr_count = 1};
-    tn_kernel_setup setup = {.op = &op, .version = 13};
     tn_kernel_call call = {.op = &op,
                            .version = 13,
                            .inputs = inputs,
@@ -389,7 +388,7 @@ static tn_status run_at(const char *type, const tn_attr *attr, tn_operand *input
                            .outputs = outputs,
                            .output_count = output_count,
                            .error = &error};
-    return tn__kernel_find(&setup, false, NULL)->run(&call);
+    return kernel_of(type)->run(&call);
 }
 
 static void parts_that_lie_in_place_stay(void **state) {

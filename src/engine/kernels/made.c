@@ -38,7 +38,7 @@ static tn_status made_constant(tn_kernel_call *call) {
 
 static bool made_accepts_constant(const tn_kernel_setup *setup) {
     const tn_attr *attr = made_value(setup->op);
-    return attr != NULL &&
+    return attr != NULL && tn__accepts_output(setup) &&
            (attr->type == TN_ATTR_TENSOR || attr->ints != NULL || attr->floats != NULL);
 }
 

@@ -16,11 +16,13 @@ typedef struct pad_plan { /* per axis */
 
 static tn_status pad_axis(const tn_kernel_call *call, pad_plan *plan, uint32_t axis, int64_t before,
                           int64_t after) {
-    int64_t extent = call->inputs[0].shape[axis], crop_first = before < 0 ? -before : 0;
-    int64_t crop_last = after < 0 ? -after : 0, whole;
-    if (before == INT64_MIN || after == INT64_MIN || crop_first > extent ||
-        crop_last > extent - crop_first || __builtin_add_overflow(extent, before, &whole) ||
-        __builtin_add_overflow(whole, after, &whole))
+    int64_t extent = call->inputs[0].shape[axis], whole;
+    bool fits = before >= -extent && after >= -extent &&
+                !__builtin_add_overflow(extent, before, &whole) &&
+                !__builtin_add_overflow(whole, after, &whole) && whole >= 0;
+    int64_t crop_first = fits && before < 0 ? -before : 0;
+    int64_t crop_last = fits && after < 0 ? -after : 0;
+    if (!fits || crop_last > extent - crop_first)
         return tn__call_fail(call, TN_E_INVALID, "pads %lld and %lld do not fit extent %lld",
                              (long long)before, (long long)after, (long long)extent);
     plan->before[axis] = before > 0 ? before : 0;

@@ -142,7 +142,7 @@ static tn_status places_reverse(tn_kernel_call *call) {
     const tn_operand *from = &call->inputs[0], *lengths = &call->inputs[1];
     int64_t batch = tn__op_int(call->op, "batch_axis", 1),
             time = tn__op_int(call->op, "time_axis", 0);
-    if (from->rank < 2 || batch + time != 1 || batch * time != 0)
+    if (from->rank < 2 || (batch != 0 && batch != 1) || time != !batch)
         return tn__call_fail(call, TN_E_INVALID, "the axes of batch and time must be 0 and 1");
     TN_TRY(tn__call_shape(call, 0, from->rank, from->shape));
     if (tn__operand_count(lengths) != (uint64_t)from->shape[batch])

@@ -12,7 +12,7 @@
 
 #include "engine/box.h"
 
-enum { SAMPLE_TAPS = 4, SAMPLE_AXES = 8 };
+enum { SAMPLE_TAPS = 4, SAMPLE_AXES = 8, SAMPLE_FAR = 65536 /* pixels: no larger pictures */ };
 
 /* --- GridSample: X [N, C, in...], grid [N, out..., axes], coordinates of the last axis first
  * ------ */
@@ -212,9 +212,10 @@ static tn_status sample_read_roi(const tn_kernel_call *call, uint64_t index, sam
         roi->width = fmax(roi->width, 1);
         roi->height = fmax(roi->height, 1);
     }
-    if (!(fabs(v[0]) < 1e9 && fabs(v[1]) < 1e9 && fabs(v[2]) < 1e9 && fabs(v[3]) < 1e9))
-        return tn__call_fail(call, TN_E_INVALID, "region %llu is out of range",
-                             (unsigned long long)index);
+    for (uint32_t i = 0; i < 4; i++)
+        if (!(fabs(v[i]) <= SAMPLE_FAR))
+            return tn__call_fail(call, TN_E_INVALID, "region %llu is out of range",
+                                 (unsigned long long)index);
     if (roi->batch < 0 || roi->batch >= from->shape[0])
         return tn__call_bad_index(call, roi->batch, 0, from->shape[0]);
     return TN_OK;

@@ -29,8 +29,8 @@ static tn_status shapes_size(tn_kernel_call *call) {
 }
 
 static const tn_kernel shapes_kernels[] = {
-    {.type = "Shape", .run = shapes_shape},
-    {.type = "Size", .run = shapes_size},
+    {.type = "Shape", .accepts = tn__accepts_output, .run = shapes_shape},
+    {.type = "Size", .accepts = tn__accepts_output, .run = shapes_size},
 };
 
 TN_KERNEL_FAMILY(shapes, "");

@@ -2,7 +2,7 @@
  *
  * Where the plan laid the output on the input there is nothing to do.
  */
-#include "engine/kernel.h"
+#include "engine/box.h"
 
 static tn_status views_run(tn_kernel_call *call) {
     const tn_operand *from = &call->inputs[0];
@@ -12,14 +12,15 @@ static tn_status views_run(tn_kernel_call *call) {
         return tn__call_fail(call, TN_E_INVALID, "%llu elements of %s are no %llu of %s",
                              (unsigned long long)count, tn_dtype_name(from->dtype),
                              (unsigned long long)wanted, tn_dtype_name(to->dtype));
+    TN_TRY(tn__call_shape(call, 0, to->rank, to->shape));
     tn__operand_copy(to, from);
     return TN_OK;
 }
 
+#define VIEWS(name)                                                                                \
+    { .type = #name, .accepts = tn__accepts_output, .run = views_run }
 static const tn_kernel views_kernels[] = {
-    {.type = "Flatten", .run = views_run},   {.type = "Identity", .run = views_run},
-    {.type = "Reshape", .run = views_run},   {.type = "Squeeze", .run = views_run},
-    {.type = "Unsqueeze", .run = views_run},
+    VIEWS(Flatten), VIEWS(Identity), VIEWS(Reshape), VIEWS(Squeeze), VIEWS(Unsqueeze),
 };
 
 TN_KERNEL_FAMILY(views, "");
