@@ -130,6 +130,14 @@ TN_API TN_CHECKED tn_status tn_engine_run(tn_engine *engine, const tn_array *inp
                                           uint32_t input_count, tn_array *outputs,
                                           uint32_t output_count, tn_error *error);
 
+/* Contents of static memory between runs: parameters that are trained, optimizer state. `size` is
+ * that of the tensor. Errors: E_INVALID (a tensor that is not kept as it is in the graph, another
+ * size). */
+TN_API TN_CHECKED tn_status tn_engine_get_static(tn_engine *engine, tn_tensor_id tensor,
+                                                 void *bytes, uint64_t size, tn_error *error);
+TN_API TN_CHECKED tn_status tn_engine_set_static(tn_engine *engine, tn_tensor_id tensor,
+                                                 const void *bytes, uint64_t size, tn_error *error);
+
 typedef struct tn_engine_usage {
     uint64_t planned_peak;  /* of the layout; 0 with a pool */
     uint64_t measured_peak; /* of the arena: the highest byte that any operand of any run had */

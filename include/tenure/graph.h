@@ -92,12 +92,14 @@ typedef struct tn_format {
     uint32_t block; /* 0: not blocked */
 } tn_format;
 
-enum {                               /* tn_tensor.flags */
-       TN_TENSOR_BOUND = 1u << 0,    /* shape is an upper bound (data-dependent size) */
-       TN_TENSOR_FOLDED = 1u << 1,   /* computed before the run: static, never in the arena */
-       TN_TENSOR_STATED = 1u << 2,   /* shape came from the file, not from a rule */
-       TN_TENSOR_SEQUENCE = 1u << 3, /* a list of tensors; shape is that of one, times `repeat` */
-       TN_TENSOR_IS_OUTPUT = 1u << 4 /* a graph output, whatever its kind (an input may be one) */
+enum {                                /* tn_tensor.flags */
+       TN_TENSOR_BOUND = 1u << 0,     /* shape is an upper bound (data-dependent size) */
+       TN_TENSOR_FOLDED = 1u << 1,    /* computed before the run: static, never in the arena */
+       TN_TENSOR_STATED = 1u << 2,    /* shape came from the file, not from a rule */
+       TN_TENSOR_SEQUENCE = 1u << 3,  /* a list of tensors; shape is that of one, times `repeat` */
+       TN_TENSOR_IS_OUTPUT = 1u << 4, /* a graph output, whatever its kind (an input may be one) */
+       TN_TENSOR_UPDATED = 1u << 5 /* static, but operators write into it: never folded, and other
+                                    * in the next run (a parameter that is trained) */
 };
 
 /* Where the file that a graph was read from holds the contents of a tensor, in the format's own
@@ -294,6 +296,11 @@ TN_API const char *tn_op_rule_domain(uint32_t index);
 TN_API const char *tn_dtype_name(tn_dtype dtype);
 TN_API uint32_t tn_dtype_bits(tn_dtype dtype); /* 0: no fixed size */
 TN_API const char *tn_kind_name(tn_kind kind);
+/* Whether a tensor's memory is taken before a run and kept: parameters, constants, optimizer state
+ * and accumulated gradients (those that no operator defines), and what is folded. */
+TN_API bool tn_tensor_is_static(const tn_tensor *tensor);
+/* Whether, moreover, no run changes its contents. */
+TN_API bool tn_tensor_is_constant(const tn_tensor *tensor);
 
 /* Bytes of a tensor: product of the extents times the bits, rounded up to a byte; a blocked
  * format pads dimension 1. Row A1.

@@ -252,11 +252,6 @@ static tn_status arrays_input(const tn_tensor *tensor, const char *what, tn_arra
     return TN_OK;
 }
 
-static bool arrays_is_static(const tn_tensor *tensor) {
-    return tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT ||
-           (tensor->flags & TN_TENSOR_FOLDED) != 0;
-}
-
 tn_status cli_arrays_outputs(const tn_graph *graph, cli_arrays *arrays, tn_error *error) {
     const tn_block *block = tn_graph_block(graph, 0);
     arrays->outputs = calloc((size_t)block->output_count + 1, sizeof *arrays->outputs);
@@ -273,7 +268,7 @@ static tn_status arrays_inputs(const tn_graph *graph, const cli_given *given, ui
     for (uint32_t i = 0; i < block->input_count; i++) {
         const tn_tensor *tensor = tn_graph_tensor(graph, block->inputs[i]);
         const char *what = "random:0";
-        if (arrays_is_static(tensor)) continue;
+        if (tn_tensor_is_static(tensor)) continue;
         for (uint32_t g = 0; g < given_count; g++) {
             if (strcmp(given[g].name, tensor->name) != 0) continue;
             what = given[g].what;

@@ -88,7 +88,7 @@ static tn_status engine_make_operands(tn_engine *engine) {
 static void engine_reset_extents(tn_engine *engine) {
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(engine->graph); t++) {
         const tn_tensor *tensor = tn_graph_tensor(engine->graph, t);
-        if (!(tensor->flags & TN_TENSOR_BOUND) || tn__is_static(tensor)) continue;
+        if (!(tensor->flags & TN_TENSOR_BOUND) || tn_tensor_is_static(tensor)) continue;
         for (uint32_t d = 0; d < tensor->rank; d++) engine->operands[t].shape[d] = tensor->shape[d];
     }
 }
@@ -385,7 +385,7 @@ static tn_status engine_check_arrays(tn_engine *engine, const tn_array *inputs,
     uint32_t wanted = 0;
     for (uint32_t i = 0; i < block->input_count; i++) {
         tn_tensor_id id = block->inputs[i];
-        if (tn__is_static(tn_graph_tensor(engine->graph, id))) continue;
+        if (tn_tensor_is_static(tn_graph_tensor(engine->graph, id))) continue;
         if (wanted < input_count) TN_TRY(engine_check_input(engine, id, &inputs[wanted]));
         engine->io[id] = wanted++;
     }
@@ -456,7 +456,7 @@ static tn_status engine_run(tn_engine *engine, const tn_array *inputs, uint32_t 
     engine->trace_run++;
     const tn_block *block = tn_graph_block(engine->graph, 0);
     for (uint32_t k = 0; k < output_count && status == TN_OK; k++)
-        if (tn__is_static(tn_graph_tensor(engine->graph, block->outputs[k])))
+        if (tn_tensor_is_static(tn_graph_tensor(engine->graph, block->outputs[k])))
             status = tn__engine_get(engine, block->outputs[k]);
     if (status == TN_OK) status = tn_stream_wait(engine->stream, engine->error);
     engine->seconds = tn__clock_s() - start;
@@ -471,6 +471,39 @@ tn_status tn_engine_run(tn_engine *engine, const tn_array *inputs, uint32_t inpu
     tn_status status = engine_run(engine, inputs, input_count, outputs, output_count);
     engine->error = NULL;
     return status;
+}
+
+/* --- static memory, between runs --- */
+
+static tn_status engine_static(tn_engine *engine, tn_tensor_id id, uint64_t size,
+                               tn_address *address, tn_error *error) {
+    bool known = id < tn_graph_tensor_count(engine->graph);
+    const tn_tensor *tensor = known ? tn_graph_tensor(engine->graph, id) : NULL;
+    if (!known || !tn_tensor_is_static(tensor) || engine->operands[id].data == NULL)
+        TN_FAIL(error, TN_E_INVALID, "tensor %u is not kept in static memory", id);
+    if (size != tensor->bytes)
+        TN_FAIL(error, TN_E_INVALID, "'%.80s' has %llu bytes, not %llu", tensor->name,
+                (unsigned long long)tensor->bytes, (unsigned long long)size);
+    *address = tn__engine_address(engine, engine->operands[id].data);
+    return TN_OK;
+}
+
+tn_status tn_engine_get_static(tn_engine *engine, tn_tensor_id id, void *bytes, uint64_t size,
+                               tn_error *error) {
+    tn_address address = 0;
+    TN_TRY(engine_static(engine, id, size, &address, error));
+    if (size == 0) return TN_OK;
+    TN_TRY(tn_device_get(engine->stream, bytes, address, size, error));
+    return tn_stream_wait(engine->stream, error);
+}
+
+tn_status tn_engine_set_static(tn_engine *engine, tn_tensor_id id, const void *bytes, uint64_t size,
+                               tn_error *error) {
+    tn_address address = 0;
+    TN_TRY(engine_static(engine, id, size, &address, error));
+    if (size == 0) return TN_OK;
+    TN_TRY(tn_device_put(engine->stream, address, bytes, size, error));
+    return tn_stream_wait(engine->stream, error);
 }
 
 /* --- what was measured --- */

@@ -41,7 +41,6 @@ struct tn_kernels {
 };
 
 bool tn__op_has_blocks(const tn_op *op);
-bool tn__is_static(const tn_tensor *tensor);
 void tn__kernel_setup_of(const tn_kernels *kernels, tn_op_id id, tn_kernel_setup *setup,
                          tn_error *error);
 

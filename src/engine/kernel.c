@@ -111,9 +111,7 @@ const tn_tensor *tn__setup_output(const tn_kernel_setup *setup, uint32_t index) 
 
 bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index) {
     const tn_tensor *tensor = tn__setup_input(setup, index);
-    return tensor != NULL &&
-           (tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT ||
-            (tensor->flags & TN_TENSOR_FOLDED) != 0);
+    return tensor != NULL && tn_tensor_is_constant(tensor);
 }
 
 const tn_operand *tn__call_input(const tn_kernel_call *call, uint32_t index) {

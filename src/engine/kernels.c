@@ -16,11 +16,6 @@ bool tn__op_has_blocks(const tn_op *op) {
     return false;
 }
 
-bool tn__is_static(const tn_tensor *tensor) {
-    return tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT ||
-           (tensor->flags & TN_TENSOR_FOLDED) != 0;
-}
-
 /* Its outputs are all known without computing: values, or views of what is static. */
 static bool kernels_needless(const tn_graph *graph, const tn_op *op, tn_op_id id) {
     bool any = false;
@@ -28,7 +23,7 @@ static bool kernels_needless(const tn_graph *graph, const tn_op *op, tn_op_id id
         if (op->outputs[k] == TN_NONE) continue;
         const tn_tensor *tensor = tn_graph_tensor(graph, op->outputs[k]);
         any = true;
-        if (!tn__is_static(tensor)) return false;
+        if (!tn_tensor_is_static(tensor)) return false;
         if (tensor->value == NULL && tn_op_view(graph, id, k).source == TN_NONE) return false;
     }
     return any;

@@ -40,7 +40,8 @@ static tn_tensor_id statics_source(const tn__statics *statics, tn_tensor_id id, 
         return id;
     }
     tn_view view = tn_op_view(graph, tensor->producer, k);
-    if (view.source == TN_NONE || view.whole || !tn__is_static(tn_graph_tensor(graph, view.source)))
+    if (view.source == TN_NONE || view.whole ||
+        !tn_tensor_is_static(tn_graph_tensor(graph, view.source)))
         return id;
     *delta = view.offset;
     return view.source;
@@ -112,7 +113,7 @@ static tn_status statics_visit(tn__statics *statics, statics_walk *walk, uint8_t
 
 static tn_status statics_need(tn__statics *statics, statics_walk *walk, uint8_t *ordered,
                               tn_tensor_id id, bool keep, tn_error *error) {
-    if (id == TN_NONE || !tn__is_static(statics_tensor(statics, id))) return TN_OK;
+    if (id == TN_NONE || !tn_tensor_is_static(statics_tensor(statics, id))) return TN_OK;
     TN_TRY(statics_visit(statics, walk, ordered, id, error));
     tn__static *base = &statics->tensors[statics->tensors[id].base];
     statics->tensors[id].needed = true;
@@ -245,6 +246,10 @@ void tn__statics_release(tn__statics *statics) {
 static tn_status statics_read(tn_engine *engine, tn_tensor_id id, void *bytes) {
     const tn_tensor *tensor = tn_graph_tensor(engine->graph, id);
     if (tensor->bytes == 0) return TN_OK;
+    if (tensor->kind == TN_KIND_OPTIMIZER_STATE || tensor->kind == TN_KIND_GRADIENT) {
+        memset(bytes, 0, tensor->bytes); /* state begins at nothing */
+        return TN_OK;
+    }
     if (engine->options.read == NULL)
         TN_FAIL(engine->error, TN_E_INVALID, "nobody reads the contents of '%.80s'", tensor->name);
     return engine->options.read(engine->options.self, engine->graph, id, bytes, tensor->bytes,

@@ -100,3 +100,14 @@ tn_status tn_format_parse(const char *text, tn_format *format, tn_error *error) 
     *format = parsed;
     return TN_OK;
 }
+
+bool tn_tensor_is_static(const tn_tensor *tensor) {
+    bool kept = tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT;
+    bool state = tensor->kind == TN_KIND_OPTIMIZER_STATE || tensor->kind == TN_KIND_GRADIENT;
+    return kept || (tensor->flags & TN_TENSOR_FOLDED) != 0 ||
+           (state && tensor->producer == TN_NONE);
+}
+
+bool tn_tensor_is_constant(const tn_tensor *tensor) {
+    return tn_tensor_is_static(tensor) && !(tensor->flags & TN_TENSOR_UPDATED);
+}

@@ -7,7 +7,7 @@
 
 static bool explain_needs_size(const tn_graph *graph, tn_tensor_id id) {
     const tn_tensor *tensor = &graph->tensors[id];
-    return tensor->bytes == TN_SIZE_UNKNOWN && !tn__is_static(tensor) &&
+    return tensor->bytes == TN_SIZE_UNKNOWN && !tn_tensor_is_static(tensor) &&
            !graph->blocks[tensor->block].view.dead;
 }
 

@@ -77,7 +77,7 @@ static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     if (rule->flags & TN_RULE_CONSTANT) return true;
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (op->inputs[i] == TN_NONE) continue;
-        if (!tn__is_static(&infer->graph->tensors[op->inputs[i]])) return false;
+        if (!tn_tensor_is_constant(&infer->graph->tensors[op->inputs[i]])) return false;
         any = true;
     }
     for (uint32_t i = 0; any && rule->view && i < op->output_count; i++)
@@ -301,7 +301,7 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
             return tn__where(error, status, "%s '%.100s'", tn_kind_name(tensor->kind),
                              tensor->name);
         if (tensor->flags & TN_TENSOR_BOUND) TN_TRY(tn__loosen(graph, id, NULL, error));
-        if (tn__is_static(tensor) && !tensor->value && tn__elements(tensor) == 0)
+        if (tn_tensor_is_constant(tensor) && !tensor->value && tn__elements(tensor) == 0)
             tensor->value = tn__is_integer(tensor->dtype) ? &empty_ints : &empty_floats;
     }
     return TN_OK;

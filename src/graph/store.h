@@ -65,12 +65,6 @@ static inline tn_block_id tn__block_parent(const tn_graph *graph, tn_block_id bl
 /* Sets `where` to "node 'name' (Type)" and returns `status`. */
 tn_status tn__op_where(const tn_graph *graph, tn_op_id op, tn_error *error, tn_status status);
 
-/* Memory that is there before the run: parameters, constants, what is folded. */
-static inline bool tn__is_static(const tn_tensor *tensor) {
-    return tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT ||
-           (tensor->flags & TN_TENSOR_FOLDED);
-}
-
 /* The lower ends of a tensor, made when there are none yet. NULL: out of memory. */
 tn__loose *tn__loose_of(tn_graph *graph, tn_tensor_id id);
 static inline bool tn__is_loose(const tn_graph *graph, tn_tensor_id id) {

@@ -82,7 +82,7 @@ static bool lower_is_folded(const tn_graph *graph, const tn_op *op) {
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
         present++;
-        if (!tn__tensor_is_static(tn_graph_tensor(graph, op->outputs[i]))) return false;
+        if (!tn_tensor_is_static(tn_graph_tensor(graph, op->outputs[i]))) return false;
     }
     return present > 0;
 }
@@ -131,7 +131,7 @@ static tn_status lower_io(lower_state *lower, tn_opcode opcode, const tn_tensor_
                           uint32_t count, uint8_t *done) {
     for (uint32_t i = 0; i < count; i++) {
         if (tensors[i] == TN_NONE || done[tensors[i]]) continue;
-        if (tn__tensor_is_static(tn_graph_tensor(lower->program->graph, tensors[i]))) continue;
+        if (tn_tensor_is_static(tn_graph_tensor(lower->program->graph, tensors[i]))) continue;
         done[tensors[i]] = 1;
         TN_TRY(lower_emit(lower, opcode, TN_NONE, tensors[i]));
     }

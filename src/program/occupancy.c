@@ -200,7 +200,7 @@ static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
     }
     for (uint32_t i = 0; i < tn_graph_tensor_count(occ->graph); i++) {
         const tn_tensor *tensor = tn_graph_tensor(occ->graph, i);
-        if (!tn__tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) continue;
+        if (!tn_tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) continue;
         tn_kind kind = tensor->kind == TN_KIND_PARAMETER ? TN_KIND_PARAMETER : TN_KIND_CONSTANT;
         summary->total[kind] = tn__add_sat(summary->total[kind], occ_aligned(occ, tensor->bytes));
     }
@@ -230,7 +230,7 @@ static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
     uint32_t tensors = tn_graph_tensor_count(occ->graph);
     for (uint32_t i = 0; i < tensors; i++) {
         occ->latest[i] = OCC_NONE;
-        occ->is_static[i] = tn__tensor_is_static(tn_graph_tensor(occ->graph, i));
+        occ->is_static[i] = tn_tensor_is_static(tn_graph_tensor(occ->graph, i));
     }
     TN_TRY(tn__occ_find_lives(occ));
     TN_TRY(tn__occ_join(occ));

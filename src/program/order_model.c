@@ -59,7 +59,7 @@ static bool model_is_folded(const tn_graph *graph, const tn_op *op) {
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
         present++;
-        if (!tn__tensor_is_static(tn_graph_tensor(graph, op->outputs[i]))) return false;
+        if (!tn_tensor_is_static(tn_graph_tensor(graph, op->outputs[i]))) return false;
     }
     return present > 0;
 }
@@ -181,7 +181,7 @@ static void model_describe(tn__order_build *build) {
         tensor->maker = facts->block == build->task->block && facts->producer != TN_NONE
                             ? model_find(&build->ops, facts->producer)
                             : ORDER_NONE;
-        tensor->fixed = tn__tensor_is_static(facts) || facts->block != build->task->block;
+        tensor->fixed = tn_tensor_is_static(facts) || facts->block != build->task->block;
         tensor->root = i;
         tensor->hi = tensor->bytes;
     }
@@ -210,7 +210,7 @@ static bool model_view_fits(const tn__order_build *build, const tn__order_tensor
 static void model_view(const tn__order_build *build, tn__order_tensor *tensor, tn_view view) {
     const tn__order_tensor *source = tn__order_tensor_of(build, view.source);
     bool fixed =
-        source ? source->fixed : tn__tensor_is_static(tn_graph_tensor(build->graph, view.source));
+        source ? source->fixed : tn_tensor_is_static(tn_graph_tensor(build->graph, view.source));
     if (fixed) {
         if (!view.must && build->task->memory.no_views) return;
         tensor->fixed = true;

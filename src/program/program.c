@@ -19,11 +19,6 @@ bool tn__op_repeats(const tn_op *op) {
     return true;
 }
 
-bool tn__tensor_is_static(const tn_tensor *tensor) {
-    return tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT ||
-           (tensor->flags & TN_TENSOR_FOLDED) != 0;
-}
-
 tn_status tn__program_create(const tn_graph *graph, tn_program **program, tn_error *error) {
     const tn_context *context = tn_graph_context(graph);
     tn_program *made = tn__alloc_array(context, 1, sizeof *made);

@@ -54,9 +54,6 @@ extern const tn_order tn__order_sequence;
 tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_options *options,
                                 tn_error *error);
 
-/* Whether a tensor's memory is taken before the run and kept: parameters, constants, folded. */
-bool tn__tensor_is_static(const tn_tensor *tensor);
-
 /* Whether the blocks of a control-flow operator may run many times (Loop, Scan, WHILE; what nobody
  * knows, too), or once at most (If, IF, CALL). */
 bool tn__op_repeats(const tn_op *op);

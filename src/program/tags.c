@@ -83,7 +83,7 @@ static tn_op_id tags_op(const tags_state *state, uint32_t step) {
 }
 
 static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor) {
-    if (state->uses[tensor] == 0 || tn__tensor_is_static(tn_graph_tensor(state->graph, tensor)))
+    if (state->uses[tensor] == 0 || tn_tensor_is_static(tn_graph_tensor(state->graph, tensor)))
         return TN_OK;
     return tags_tell(state, (tn_tag_event){.kind = TN_TAG_KEPT,
                                            .step = step,
@@ -101,7 +101,7 @@ static tn_tensor_id tags_reason(const tags_state *state, tn_op_id id) {
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn_tensor_id input = op->inputs[i];
         if (input != TN_NONE && state->uses[input] > 0 &&
-            !tn__tensor_is_static(tn_graph_tensor(state->graph, input)))
+            !tn_tensor_is_static(tn_graph_tensor(state->graph, input)))
             return input;
     }
     return TN_NONE;

@@ -166,7 +166,7 @@ static void find_homes(reference *r) {
 static bool is_folded(const tn_graph *graph, tn_op_id id) {
     const tn_op *op = tn_graph_op(graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)
-        if (!tn__tensor_is_static(tn_graph_tensor(graph, op->outputs[k]))) return false;
+        if (!tn_tensor_is_static(tn_graph_tensor(graph, op->outputs[k]))) return false;
     return true;
 }
 

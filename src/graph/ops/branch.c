@@ -89,9 +89,7 @@ static tn_status branch_if_fold(tn_infer *infer) {
     const tn_block *view = tn_graph_block(infer->graph, branch[taken]);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
         const tn_tensor *from = tn__control_tensor(infer, view->outputs[i]);
-        if (!(from->flags & TN_TENSOR_FOLDED) && from->kind != TN_KIND_PARAMETER &&
-            from->kind != TN_KIND_CONSTANT)
-            continue;
+        if (!tn_tensor_is_constant(from)) continue;
         tn__set_folded(infer, i);
         if (!from->value) continue;
         if (from->value->ints)

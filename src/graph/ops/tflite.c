@@ -18,15 +18,10 @@
 #include "graph/fold.h"
 #include "graph/window.h"
 
-static bool tflite_is_static(const tn_tensor *tensor) {
-    return tensor->kind == TN_KIND_PARAMETER || tensor->kind == TN_KIND_CONSTANT ||
-           (tensor->flags & TN_TENSOR_FOLDED);
-}
-
 /* A view of a constant is none: the copy runs, into the arena. */
 static tn_view tflite_view(tn_infer *infer, uint32_t output) {
     const tn_tensor *from = tn__input(infer, 0);
-    if (output || !from || tflite_is_static(from)) return tn__no_view;
+    if (output || !from || tn_tensor_is_static(from)) return tn__no_view;
     return tn__view_input(infer, 0, 0);
 }
 
