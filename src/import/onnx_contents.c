@@ -129,6 +129,8 @@ static tn_status onnx_part(onnx_reader *reader, tn_contents *contents, tn__span 
     *found = tensor->elements == 0;
     if (*found) return TN_OK;
     /* What the file declares it must hold: no allocation beyond a multiple of the file. */
+    if (tensor->segmented)
+        TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "contents in segments are not read");
     if (!tensor->payload && !tensor->is_external) return TN_OK;
     if (tensor->is_external) { /* asks for its bytes first */
         tn__span bytes;

@@ -15,6 +15,7 @@ static tn_status pb_read(onnx_reader *reader, tn__span file, tn_array *array) {
     TN_TRY(tn__onnx_tensor(reader, file, false, &tensor));
     if (tensor.dtype == TN_STRING)
         TN_FAIL(error, TN_E_UNSUPPORTED, "arrays of strings are not read");
+    if (tensor.segmented) TN_FAIL(error, TN_E_UNSUPPORTED, "a part of a tensor is not read");
     array->dtype = tensor.dtype;
     array->rank = tensor.rank;
     memcpy(array->shape, tensor.shape, tensor.rank * sizeof *tensor.shape);

@@ -1,0 +1,1 @@
+ÿÿÿÿXXXfortraenr_XXXXXXXXXXXXX
