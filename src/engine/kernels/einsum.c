@@ -48,8 +48,8 @@ static tn_status einsum_count(const tn_kernel_call *call, const char *term, size
     return TN_OK;
 }
 
-static tn_status einsum_label(const tn_kernel_call *call, einsum_plan *plan, uint32_t operand,
-                              uint32_t label, int64_t extent, int64_t stride) {
+static tn_status einsum_add_label(const tn_kernel_call *call, einsum_plan *plan, uint32_t operand,
+                                  uint32_t label, int64_t extent, int64_t stride) {
     int64_t *own = &plan->extent[label];
     if (*own >= 0 && *own != extent && extent != 1 && *own != 1)
         return tn__call_fail(call, TN_E_INVALID, "a label has extents %lld and %lld",
@@ -74,13 +74,13 @@ static tn_status einsum_operand(const tn_kernel_call *call, einsum_plan *plan, u
     if (dots && hidden > plan->dots) plan->dots = hidden;
     for (size_t i = 0; i < length; i++) {
         if (isalpha((unsigned char)term[i])) {
-            TN_TRY(einsum_label(call, plan, index, einsum_letter(term[i]), operand->shape[axis],
-                                strides[axis]));
+            TN_TRY(einsum_add_label(call, plan, index, einsum_letter(term[i]), operand->shape[axis],
+                                    strides[axis]));
             axis++;
         } else if (term[i] == '.') {
             for (uint32_t k = hidden; k-- > 0; axis++)
-                TN_TRY(
-                    einsum_label(call, plan, index, 52 + k, operand->shape[axis], strides[axis]));
+                TN_TRY(einsum_add_label(call, plan, index, 52 + k, operand->shape[axis],
+                                        strides[axis]));
             i += 2;
         }
     }
