@@ -22,7 +22,8 @@ static inline void tn__element_put(void *array, uint32_t bits, uint64_t index, u
 
 static inline uint64_t tn__element_get(const void *array, uint32_t bits, uint64_t index) {
     const uint8_t *bytes = array;
-    if (bits < 8) return (uint32_t)bytes[index * bits / 8] >> (index * bits % 8) & ((1u << bits) - 1);
+    if (bits < 8)
+        return (uint32_t)bytes[index * bits / 8] >> (index * bits % 8) & ((1u << bits) - 1);
     return tn__little(bytes + index * (bits / 8), bits / 8);
 }
 

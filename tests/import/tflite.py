@@ -1,10 +1,10 @@
 """Are .tflite files read right? A second reader, which knows the wire format and field numbers alone.
 
-    tflite.py SIZES FOLDER...
+    tflite.py SIZES CONTENTS FOLDER...
 
-SIZES is the program built from sizes.c. Every .tflite file of the folders (and one level below) is read
+SIZES and CONTENTS are the programs built from sizes.c and contents.c. Every .tflite file of the folders (and one level below) is read
 here with a FlatBuffers walk of its own; every tensor that is used must have the same element type,
-extents, bytes and role, every operator the same operands.
+extents, bytes and role, every operator the same operands, every constant the same bytes.
 Exit status: 0 no difference, 1 a difference, 77 nothing to compare with.
 """
 import glob
@@ -77,7 +77,9 @@ class Model:
         self.graphs = root.tables(2)
         self.buffers = root.tables(4)
         self.metadata = root.tables(6)
+        self.data = data
         self.tensors, self.ops, self.taken = [], [], set()
+        self.contents = {}  # of constants that are not sparse
         queue, block = [(0, "")], 0
         while queue:
             index, prefix = queue.pop(0)
@@ -101,6 +103,9 @@ class Model:
             empty = product(tensors[i].ints(0)) == 0 and i not in made
             if (full or empty) and i not in inputs and not tensors[i].number(5, "B"):
                 static.add(i)
+        for i in static:
+            if tensors[i].place(6) is None and product(tensors[i].ints(0)):
+                self.contents[names[i]] = self.bytes_of(tensors[i])
         folded = set()
         for op in ops:
             code = self.codes[op.number(0, "I")]
@@ -122,6 +127,26 @@ class Model:
                 queue.append((target, name + "/"))
 
 
+    def bytes_of(self, tensor):
+        buffer = self.buffers[tensor.number(2, "I")]
+        size = (product(tensor.ints(0)) * TYPES[tensor.number(1, "b")][1] + 7) // 8
+        if buffer.number(1, "Q") > 1:
+            return self.data[buffer.number(1, "Q"):][:size]
+        return buffer.blob(0)[:size]
+
+
+def our_contents(program, path):
+    data, at, found = subprocess.run([program, path], capture_output=True, check=True).stdout, 0, {}
+    while at < len(data):
+        zero = data.index(b"\0", at)
+        end = data.index(b"\n", zero)
+        *_, size, status = data[zero + 1:end].decode().split(" ")
+        size = int(size) if status == "OK" else 0
+        found[data[at:zero].decode()] = data[end + 1:end + 1 + size]
+        at = end + 1 + size
+    return found
+
+
 def ours(program, path):
     answer = subprocess.run([program, path], capture_output=True, text=True)
     if answer.returncode:
@@ -139,8 +164,8 @@ def ours(program, path):
 
 
 def main():
-    program, bad, count, checked = sys.argv[1], 0, 0, 0
-    paths = [p for folder in sys.argv[2:] for deep in ("", "/*")
+    program, contents, bad, count, checked, read = sys.argv[1], sys.argv[2], 0, 0, 0, 0
+    paths = [p for folder in sys.argv[3:] for deep in ("", "/*")
              for p in sorted(glob.glob(folder + deep + "/*.tflite"))]
     for path in paths:
         tensors, ops = ours(program, path)
@@ -156,7 +181,13 @@ def main():
             print(f"DIFFERENT: {path}")
             for a, b in [p for p in zip(tensors + ops, model.tensors + model.ops) if p[0] != p[1]][:5]:
                 print("   ours:", a, "\n   file:", b)
-    print(f"{count} models, {checked} tensors, {bad} models differ")
+        found = our_contents(contents, path)
+        wrong = [n for n in found.keys() | model.contents.keys() if found.get(n) != model.contents.get(n)]
+        read += len(found)
+        if wrong:
+            bad += 1
+            print(f"DIFFERENT: {path}: the contents of {wrong[:5]}")
+    print(f"{count} models, {checked} tensors, {read} contents, {bad} models differ")
     return 77 if not paths else 1 if bad else 0
 
 
