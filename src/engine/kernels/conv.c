@@ -84,6 +84,7 @@ static void conv_byte_store(const conv_job *job, uint64_t filter, uint64_t at, u
 #define CONV(name) conv_float_##name
 #define CONV_TYPE float
 #define CONV_SUM float
+#define CONV_DIRECT true
 #define CONV_READ CONV_SAME
 #define CONV_WEIGHT CONV_SAME
 #define CONV_SHIFT CONV_NOTHING
@@ -93,6 +94,7 @@ static void conv_byte_store(const conv_job *job, uint64_t filter, uint64_t at, u
 #define CONV(name) conv_double_##name
 #define CONV_TYPE double
 #define CONV_SUM double
+#define CONV_DIRECT true
 #define CONV_READ CONV_SAME
 #define CONV_WEIGHT CONV_SAME
 #define CONV_SHIFT CONV_NOTHING
@@ -103,6 +105,7 @@ static void conv_byte_store(const conv_job *job, uint64_t filter, uint64_t at, u
 #define CONV(name) conv_half_##name
 #define CONV_TYPE uint16_t
 #define CONV_SUM float
+#define CONV_DIRECT false
 #define CONV_READ CONV_HALF
 #define CONV_WEIGHT CONV_HALF
 #define CONV_SHIFT CONV_NOTHING
@@ -113,6 +116,7 @@ static void conv_byte_store(const conv_job *job, uint64_t filter, uint64_t at, u
 #define CONV(name) conv_bfloat_##name
 #define CONV_TYPE uint16_t
 #define CONV_SUM float
+#define CONV_DIRECT false
 #define CONV_READ CONV_BFLOAT
 #define CONV_WEIGHT CONV_BFLOAT
 #define CONV_SHIFT CONV_NOTHING
@@ -126,6 +130,7 @@ static void conv_byte_store(const conv_job *job, uint64_t filter, uint64_t at, u
 #define CONV(name) conv_byte_##name
 #define CONV_TYPE uint8_t
 #define CONV_SUM uint32_t
+#define CONV_DIRECT false
 #define CONV_READ CONV_READ_BYTE
 #define CONV_WEIGHT CONV_WEIGHT_BYTE
 #define CONV_SHIFT conv_byte_shift

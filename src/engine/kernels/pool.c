@@ -36,20 +36,32 @@ static double pool_power(double value, double power) {
     return power == 1 ? size : power == 2 ? size * size : pow(size, power);
 }
 
+/* Without a place, a loop that the compiler makes one of vectors. */
+static void pool_add_most(const pool_job *job, pool_tile *tile, const tn__slide_run *run,
+                          const double *values, uint64_t place) {
+    double *to = tile->values + run->target;
+    uint64_t *at = tile->places + run->target;
+    if (job->places == NULL) {
+        for (uint64_t i = 0; i < run->count; i++)
+            to[i] = values[i] > to[i] || isnan(values[i]) ? values[i] : to[i];
+        return;
+    }
+    for (uint64_t i = 0; i < run->count; i++)
+        if (values[i] > to[i] || isnan(values[i]) > isnan(to[i]) || at[i] == POOL_NOWHERE) {
+            to[i] = values[i];
+            at[i] = place + i * run->source_step;
+        }
+}
+
 static void pool_add(const pool_job *job, pool_tile *tile, const tn__slide_run *run,
                      const double *values, uint64_t place) {
-    for (uint64_t i = 0; i < run->count; i++) {
-        double *to = &tile->values[run->target + i], value = values[i];
-        uint64_t *at = &tile->places[run->target + i];
-        if (job->kind == POOL_AVERAGE) {
-            *to += value;
-        } else if (job->kind == POOL_POWER) {
-            *to += pool_power(value, job->power);
-        } else if (value > *to || isnan(value) > isnan(*to) || *at == POOL_NOWHERE) {
-            *to = value;
-            *at = place + i * run->source_step;
-        }
-    }
+    double *to = tile->values + run->target;
+    if (job->kind == POOL_MAX)
+        pool_add_most(job, tile, run, values, place);
+    else if (job->kind == POOL_AVERAGE)
+        for (uint64_t i = 0; i < run->count; i++) to[i] += values[i];
+    else
+        for (uint64_t i = 0; i < run->count; i++) to[i] += pool_power(values[i], job->power);
 }
 
 /* Taps of dimension d that meet the input (and its padding) at output `at`. */
