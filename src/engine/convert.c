@@ -231,6 +231,15 @@ const void *tn__convert_block(tn_dtype from_type, const void *from, tn_dtype wan
     return room;
 }
 
+tn_status tn__call_expect(const tn_kernel_call *call, tn_dtype dtype, uint64_t count) {
+    const tn_operand *output = &call->outputs[0];
+    if (output->dtype == dtype && tn__operand_count(output) == count) return TN_OK;
+    return tn__call_fail(
+        call, TN_E_INVALID, "its result has %llu elements of %s, but the output %llu of %s",
+        (unsigned long long)count, tn_dtype_name(dtype),
+        (unsigned long long)tn__operand_count(output), tn_dtype_name(output->dtype));
+}
+
 static bool convert_is_plain(const tn_tensor *tensor) {
     return tn__is_numeric(tensor->dtype) && tensor->format.block == 0 &&
            tensor->format.order != TN_ORDER_NHWC;

@@ -47,6 +47,10 @@ const void *tn__convert_block(tn_dtype from_type, const void *from, tn_dtype wan
 /* The type to compute in: float32 for the short floats, float64, int64; uint64 for itself. */
 tn_dtype tn__computed_type(tn_dtype dtype);
 
+/* E_INVALID unless output 0 has `count` elements of type `dtype`. Shapes come from rules, but what
+ * they leave open may come from anywhere. */
+tn_status tn__call_expect(const tn_kernel_call *call, tn_dtype dtype, uint64_t count);
+
 /* Whether all operands are numbers in plain order. For `accepts`. */
 bool tn__numeric_accepts(const tn_kernel_setup *setup);
 

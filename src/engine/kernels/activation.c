@@ -151,6 +151,9 @@ ACTIVATION_CLIP(uint, uint64_t)
 
 static tn_status activation_run_Clip(tn_kernel_call *call) {
     const tn_operand *low = tn__call_input(call, 1), *high = tn__call_input(call, 2);
+    if ((low != NULL && tn__operand_count(low) == 0) ||
+        (high != NULL && tn__operand_count(high) == 0))
+        return tn__call_fail(call, TN_E_INVALID, "a bound is empty; it must be one number");
     const double bottom = tn__op_float(call->op, "min", -(double)INFINITY);
     const double top = tn__op_float(call->op, "max", (double)INFINITY);
     const double doubles[2] = {low ? tn__operand_float(low, 0) : bottom,

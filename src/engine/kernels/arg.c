@@ -119,6 +119,7 @@ static tn_status arg_run(tn_kernel_call *call, bool smallest) {
     TN_TRY(tn__call_axis(call, tn__op_int(call->op, "axis", 0), x->rank, &axis));
     uint64_t outer = tn__operand_span(x, 0, axis), extent = (uint64_t)x->shape[axis];
     uint64_t inner = tn__operand_span(x, axis + 1, x->rank);
+    TN_TRY(tn__call_expect(call, TN_INT64, outer * inner));
     if (extent == 0 && outer * inner > 0)
         return tn__call_fail(call, TN_E_INVALID, "axis %u has no elements to choose from", axis);
     for (uint64_t o = 0; o < outer && inner == 1; o++)

@@ -4,6 +4,7 @@
 static tn_status cast_run(tn_kernel_call *call) {
     const tn_operand *from = &call->inputs[0];
     tn_operand *to = &call->outputs[0];
+    TN_TRY(tn__call_expect(call, to->dtype, tn__operand_count(from)));
     tn__convert(from->dtype, from->data, to->dtype, to->data, tn__operand_count(to));
     return TN_OK;
 }

@@ -44,6 +44,9 @@ static tn_status cumulate_run(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0];
     tn_operand *y = &call->outputs[0];
     uint32_t axis;
+    TN_TRY(tn__call_expect(call, x->dtype, tn__operand_count(x)));
+    if (tn__operand_count(&call->inputs[1]) == 0)
+        return tn__call_fail(call, TN_E_INVALID, "its axis is empty; it must be one number");
     TN_TRY(tn__call_axis(call, tn__operand_int(&call->inputs[1], 0), x->rank, &axis));
     tn_dtype type = tn__computed_type(x->dtype);
     const cumulate_frame frame = {.dtype = x->dtype,

@@ -173,9 +173,10 @@ static void reduce_add_axis(reduce_axes *axes, uint64_t extent, uint64_t stride,
     axes->strides[axes->count++] = stride;
 }
 
-static void reduce_measure(reduce_frame *frame, uint64_t set) {
+/* The number of results. */
+static uint64_t reduce_measure(reduce_frame *frame, uint64_t set) {
     const tn_operand *x = &frame->call->inputs[0];
-    uint64_t stride = 1;
+    uint64_t stride = 1, results = 1;
     int last = -1;
     frame->kept.count = frame->reduced.count = 0;
     frame->terms = 1;
@@ -185,7 +186,7 @@ static void reduce_measure(reduce_frame *frame, uint64_t set) {
         if (extent == 1) continue;
         if (last < 0) frame->run = sort == 1;
         reduce_add_axis(sort ? &frame->reduced : &frame->kept, extent, stride, sort == last);
-        if (sort) frame->terms *= extent;
+        *(sort ? &frame->terms : &results) *= extent;
         stride *= extent;
         last = sort;
     }
@@ -202,6 +203,7 @@ static void reduce_measure(reduce_frame *frame, uint64_t set) {
     inner->count--;
     frame->sweeps = 1;
     for (uint32_t i = 0; i < frame->reduced.count; i++) frame->sweeps *= frame->reduced.extents[i];
+    return results;
 }
 
 static uint64_t reduce_offset(const reduce_axes *axes, uint64_t index) {
@@ -338,6 +340,7 @@ static tn_status reduce_run(tn_kernel_call *call, reduce_sort sort, reduce_end e
     bool copied;
     TN_TRY(reduce_set(call, &set, &copied));
     if (copied) {
+        TN_TRY(tn__call_expect(call, x->dtype, tn__operand_count(x)));
         tn__operand_copy(y, x);
         return TN_OK;
     }
@@ -353,7 +356,7 @@ static tn_status reduce_run(tn_kernel_call *call, reduce_sort sort, reduce_end e
                                        : frame.load == TN_FLOAT64 ? reduce_doubles
                                        : frame.load == TN_INT64   ? reduce_ints
                                                                   : reduce_uints};
-    reduce_measure(&frame, set);
+    TN_TRY(tn__call_expect(call, x->dtype, reduce_measure(&frame, set)));
     reduce_all(&frame, &plan);
     return TN_OK;
 }

@@ -204,6 +204,7 @@ static tn_status softmax_run(tn_kernel_call *call, softmax_sort sort) {
     const bool old = call->version < 13;
     const int64_t given = tn__op_int(call->op, "axis", old ? 1 : -1);
     uint32_t axis;
+    TN_TRY(tn__call_expect(call, x->dtype, tn__operand_count(x)));
     if (tn__operand_count(x) == 0) return TN_OK;
     if (old && given == (int64_t)x->rank) /* rows of one */
         axis = x->rank;
