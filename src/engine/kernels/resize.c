@@ -5,7 +5,6 @@
  * scratch; then each output row is the sum, over all choices of a tap per outer axis, of input rows
  * resampled along the last axis. An axis that keeps its coordinates has one tap of weight 1.
  * Nearest moves bytes, of any type; the others sum in float64 and round once.
- *
  * Coordinates are computed in float64. `align_corners` takes the length that the scale makes,
  * fraction and all, as the operator's reference does.
  * Cost:   O(outputs x taps^(resized axes)); scratch 20 bytes per tap and extent, 8 per column.
@@ -31,6 +30,7 @@ typedef struct resize_plan {
     resize_mode mode;
     const char *coordinates, *nearest;
     bool simple, exclude; /* simple: Upsample, and Resize before opset 11 */
+    bool crops;           /* tf_crop_and_resize: the only way to lie outside */
     double cubic, outside;
     int64_t shape[TN_RANK_MAX];
     double scale[TN_RANK_MAX], length[TN_RANK_MAX]; /* length: the output's, perhaps a fraction */
@@ -78,13 +78,12 @@ static int64_t resize_clamp(double at, int64_t extent) {
     return !(at > 0) ? 0 : at > (double)(extent - 1) ? extent - 1 : (int64_t)at;
 }
 
-/* The taps of one output coordinate. */
+/* The taps of one place. */
 static void resize_taps(const resize_plan *plan, uint32_t d, int64_t extent, int64_t at,
                         int64_t *source, double *weight) {
     double x = resize_coordinate(plan, d, extent, at), low = floor(x), sum = 0;
     uint32_t taps = plan->axis[d].taps;
-    bool crops = strcmp(plan->coordinates, "tf_crop_and_resize") == 0;
-    if (crops && !(x >= 0 && x <= (double)(extent - 1))) {
+    if (plan->crops && !(x >= 0 && x <= (double)(extent - 1))) {
         for (uint32_t t = 0; t < taps; t++) source[t] = -1;
         return;
     }
@@ -147,7 +146,8 @@ static tn_status resize_region(const tn_kernel_call *call, resize_plan *plan) {
     uint32_t axis_count;
     const int64_t *axes = tn__op_ints(call->op, "axes", &axis_count);
     if (axes == NULL) axis_count = call->inputs[0].rank;
-    if (strcmp(plan->coordinates, "tf_crop_and_resize") != 0) return TN_OK;
+    plan->crops = strcmp(plan->coordinates, "tf_crop_and_resize") == 0;
+    if (!plan->crops) return TN_OK;
     if (roi == NULL || tn__operand_count(roi) != 2 * (uint64_t)axis_count)
         return tn__call_fail(call, TN_E_INVALID, "tf_crop_and_resize needs 2 x %u bounds in roi",
                              axis_count);
@@ -173,8 +173,7 @@ static tn_status resize_tables(tn_kernel_call *call, resize_plan *plan, double *
     const tn_operand *from = &call->inputs[0];
     uint64_t entries = 0, done = 0, columns = 0;
     for (uint32_t d = 0; d < from->rank; d++) {
-        bool moves = strcmp(plan->coordinates, "tf_crop_and_resize") == 0 &&
-                     (plan->begin[d] != 0 || plan->end[d] != 1);
+        bool moves = plan->crops && (plan->begin[d] != 0 || plan->end[d] != 1);
         plan->axis[d].same = plan->shape[d] == from->shape[d] && plan->scale[d] == 1 && !moves;
         plan->axis[d].taps = plan->axis[d].same || plan->mode == RESIZE_NEAREST ? 1
                              : plan->mode == RESIZE_LINEAR                      ? 2
@@ -225,34 +224,48 @@ static void resize_row_nearest(const resize_plan *plan, uint32_t last, char *to,
         memcpy(to, from, (uint64_t)count * width);
         return;
     }
-    switch (width) {
-    case 1:
-        resize_row_pick(axis, count, to, from, 1, outside);
-        break;
-    case 2:
-        resize_row_pick(axis, count, to, from, 2, outside);
-        break;
-    case 4:
+    if (width == 4)
         resize_row_pick(axis, count, to, from, 4, outside);
-        break;
-    default:
+    else if (width == 1)
+        resize_row_pick(axis, count, to, from, 1, outside);
+    else
         resize_row_pick(axis, count, to, from, width, outside);
-    }
 }
 
 /* Adds `scale` times the row at `from`, resampled along the last axis. */
+static inline __attribute__((always_inline)) void resize_row_floats(const resize_axis *axis,
+                                                                    int64_t count, uint32_t taps,
+                                                                    double *row, const float *from,
+                                                                    double scale) {
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t *source = axis->source + i * taps;
+        const double *weight = axis->weight + i * taps;
+        double sum = 0;
+        for (uint32_t t = 0; t < taps; t++) sum += weight[t] * (double)from[source[t]];
+        row[i] += scale * sum;
+    }
+}
+
 static void resize_row_add(const resize_plan *plan, uint32_t last, double *row, const char *from,
                            tn_dtype dtype, double scale) {
     const resize_axis *axis = &plan->axis[last];
     uint32_t taps = axis->taps, width = tn__width(dtype);
+    if (dtype == TN_FLOAT32 && !plan->crops) {
+        const float *floats = (const float *)(const void *)from;
+        if (taps == 1)
+            resize_row_floats(axis, plan->shape[last], 1, row, floats, scale);
+        else if (taps == 2)
+            resize_row_floats(axis, plan->shape[last], 2, row, floats, scale);
+        else
+            resize_row_floats(axis, plan->shape[last], RESIZE_TAPS, row, floats, scale);
+        return;
+    }
     for (int64_t i = 0; i < plan->shape[last]; i++) {
         const int64_t *source = axis->source + i * taps;
         const double *weight = axis->weight + i * taps;
         double sum = 0;
         for (uint32_t t = 0; t < taps && source[0] >= 0; t++)
-            sum += weight[t] * (dtype == TN_FLOAT32
-                                    ? (double)((const float *)(const void *)from)[source[t]]
-                                    : tn__load(dtype, from + source[t] * width));
+            sum += weight[t] * tn__load(dtype, from + source[t] * width);
         row[i] += scale * sum;
     }
 }
@@ -285,6 +298,10 @@ static bool resize_row(const resize_plan *plan, const tn_operand *from, const in
 static void resize_store_row(const resize_plan *plan, uint32_t last, const double *row, bool inside,
                              tn_dtype dtype, char *to) {
     const resize_axis *axis = &plan->axis[last];
+    if (dtype == TN_FLOAT32 && !plan->crops) {
+        for (int64_t i = 0; i < plan->shape[last]; i++) ((float *)(void *)to)[i] = (float)row[i];
+        return;
+    }
     for (int64_t i = 0; i < plan->shape[last]; i++, to += tn__width(dtype)) {
         bool in = inside && axis->source[i * axis->taps] >= 0;
         double value = in ? row[i] : plan->outside;
