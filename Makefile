@@ -11,11 +11,12 @@ all: $(BUILD)/CMakeCache.txt
 $(BUILD)/CMakeCache.txt:
 	cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
 
-demo: ## installs what is missing, builds, plans a real network
+demo: ## installs what is missing, builds, plans a real network and runs it in its plan
 	tools/install-deps build
 	$(MAKE) all
 	$(BUILD)/tenure plan $(MODEL) -o $(BUILD)/mobilenet_v2.html -o $(BUILD)/mobilenet_v2.svg -o $(BUILD)/mobilenet_v2.json
 	$(BUILD)/tenure verify $(MODEL) --plan $(BUILD)/mobilenet_v2.json
+	$(BUILD)/tenure run $(MODEL) --weights random:1 --check naive
 	@echo "The picture: $(CURDIR)/$(BUILD)/mobilenet_v2.html (open it in a browser)"
 
 test: ## installs what is missing, builds everything, runs all tests

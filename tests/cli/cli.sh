@@ -306,16 +306,18 @@ printf 'action,id,size\nfree,a,1\n' >bad.csv
 expect 2 "bad.csv:2: 'a' is freed and is not in use" $tenure replay bad.csv
 expect 2 'no pool' $tenure replay "$trace" --pool none
 
-# every "$ tenure" of the pages on planners runs, from the source folder, and prints the lines below it
+# every "$ tenure" of these pages runs, in a folder that looks like the source, and prints the lines
+# below it
+mkdir docs.d && ln -s "$source"/{examples,docs,bench,fuzz} docs.d/
 while IFS= read -r line; do
     case $line in
     *'$ tenure '*)
         ran=${line#*'$ tenure '}
-        (cd "$source" && eval "$tenure $ran") >out 2>&1 </dev/null || { echo "FAILED: docs: tenure $ran"; cat out; failed=1; }
+        (cd docs.d && eval "$tenure $ran") >out 2>&1 </dev/null || { echo "FAILED: docs: tenure $ran"; cat out; failed=1; }
         ;;
     *) grep -qF -- "${line#    }" out || { echo "FAILED: docs: 'tenure $ran' does not print '${line#    }'"; failed=1; } ;;
     esac
-done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
+done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md "$source"/docs/running.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
 
 # two versions of a model or a plan, the gate
 $tenure plan "$model" -o old.json -o old.csv >out
@@ -356,6 +358,49 @@ expect 2 'no .tflite model' $tenure arena "$model"
 expect 0 'lower bound' $tenure plan "$lite/loop.tflite" --kernels any
 expect 2 'none of' $tenure plan "$lite/loop.tflite" --kernels mine
 
+# runs: inside the plan, without reuse, under poison, in pools, within a budget
+run="$tenure run $model --weights random:1 --input-shape input=1,3,64,64"
+expect 0 'every bit equal' $run --check naive
+expect 0 'poison +clean' $run --poison --threads 2
+expect 0 'every bit equal' $run --plain --no-rewrite --check naive --order memory
+expect 0 '"format":"tenure-run"' $run --json --holders=100000 --check naive --poison
+python3 - <<'P' || failed=1
+import json
+run = json.load(open("out"))
+assert run["measured_peak"] == run["planned_peak"] == run["arena"] > 0 and run["weights"] > 0, run
+assert run["check"] == {"naive": "equal"} and run["poison"] == "clean" and run["seconds"] > 0, run
+assert len(run["outputs"]) == 1 and run["outputs"][0]["shape"] == [1, 1000] and len(run["outputs"][0]["xxh3"]) == 16, run
+assert sum(row["allocated"] for row in run["holders"]) <= run["planned_peak"], run
+open("need", "w").write(str(run["arena"] + run["weights"]))
+P
+need=$(cat need)
+expect 0 'planned peak' $run --budget "$need"
+expect 1 "holders of .*" $run --budget $((need - 1))
+expect 1 "$need bytes|would do" $run --budget $((need - 1))
+for pool in $($tenure list pools | awk '{print $1}'); do
+    [ "$pool" = planned ] || expect 0 "measured peak" $run --pool $pool
+done
+expect 1 'most is held by' $run --pool best-fit --budget $((need - 1000000))
+expect 0 'wrote run.trace.csv' $run --pool bfc --trace run.trace.csv
+expect 0 'planned ahead' $tenure replay run.trace.csv
+expect 0 'wrote run.trace.json' $run --trace run.trace.json
+python3 - <<'P' || failed=1
+import json
+events = json.load(open("run.trace.json"))["traceEvents"]
+assert any(e.get("ph") == "X" and "Conv" in e.get("name", "") + e.get("cat", "") for e in events), events[:5]
+assert any(e.get("ph") == "C" for e in events)
+P
+expect 0 'wrote|output' $run --output-dir out.d --input input=ones
+python3 -c 'import sys; data = open("out.d/output.npy", "rb").read(); sys.exit(data[:6] != b"\x93NUMPY" or len(data) != 128 + 4000)' ||
+    { echo "FAILED: no output.npy"; failed=1; }
+expect 2 'has no input' $run --input nothing=ones
+expect 2 'does not hold' $run --input input=out.d/output.npy
+expect 2 'beside' $tenure run "$model"
+expect 2 'do not go together' $run --poison --trace run.trace.json
+expect 2 'no format' $run --trace run.txt
+expect 2 'no planner' $run --planner nobody
+expect 2 'not naive' $run --check everything
+
 # lists, and the manual says what --help says
 expect 0 'memory' $tenure list orders
 expect 0 'greedy-by-size' $tenure list planners
@@ -366,7 +411,7 @@ expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
 expect 0 'tflite' $tenure list formats
 expect 2 'no list' $tenure list tensors
-for command in plan verify arena diff replay list; do
+for command in plan verify run arena diff replay list; do
     for option in $($tenure $command --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
         sed 's/\\-/-/g' "$source/docs/man/tenure-$command.1" | grep -q -- "^\.B.*$option" ||
             { echo "FAILED: tenure-$command.1 does not know $option"; failed=1; }

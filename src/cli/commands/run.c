@@ -1,5 +1,6 @@
 /* run.c - `tenure run`: the model in its planned arena, and whether the plan was true. */
 #include "cli/cli.h"
+#include "cli/holders.h"
 #include "cli/session.h"
 
 #include <inttypes.h>
@@ -14,6 +15,7 @@
 #include <xxhash.h>
 #endif
 
+#define RUN_HOLDERS_MANY 10u
 #define RUN_INPUTS_MAX 256u
 #define RUN_EVENTS_MAX (UINT64_C(1) << 22) /* 600 MiB */
 
@@ -30,6 +32,7 @@ enum {
     RUN_CHECK,
     RUN_POISON,
     RUN_TRACE,
+    RUN_HOLDERS,
     RUN_PLAIN,
     RUN_NO_REWRITE,
     RUN_JSON
@@ -65,13 +68,19 @@ typedef struct run_arguments {
     cli_given given[RUN_INPUTS_MAX];
     uint32_t given_count;
     const char *output_dir, *trace_path;
+    uint32_t holders; /* rows; 0: none */
     uint64_t repeat;
     bool check, json;
     double best_s;
     cli_arrays arrays;
 } run_arguments;
 
-static const struct argp_option run_options[] = {RUN_OPTIONS(CLI_OPTION){0}};
+static const struct argp_option run_options[] = {
+    RUN_OPTIONS(CLI_OPTION){"holders", RUN_HOLDERS, "N", OPTION_ARG_OPTIONAL,
+                            "then list who holds the arena, or the pool, at the peak: the N "
+                            "largest (10)",
+                            0},
+    {0}};
 
 static void run_add_input(struct argp_state *state, run_arguments *arguments, char *text) {
     char *equals = strrchr(text, '=');
@@ -138,6 +147,12 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
             argp_error(state, "--trace: no format for '%s'; there are .trace.json and .trace.csv",
                        value);
         return 0;
+    case RUN_HOLDERS: {
+        uint64_t rows = value != NULL ? cli_number(state, "holders", value) : RUN_HOLDERS_MANY;
+        if (rows < 1 || rows > UINT32_MAX) argp_error(state, "--holders: at least 1");
+        arguments->holders = (uint32_t)rows;
+        return 0;
+    }
     case RUN_PLAIN:
         session->plain = true;
         return 0;
@@ -232,6 +247,14 @@ static tn_status run_check(run_arguments *arguments, tn_error *error) {
 
 /* --- telling --- */
 
+static tn_status run_holders(const cli_session *session, tn_holders_when when, cli_holders *holders,
+                             tn_error *error) {
+    if (session->pool == NULL)
+        return cli_holders_of_model(holders, session->occupancy, TN_NONE, error);
+    return cli_holders_of_pool(holders, tn_engine_pool(session->engine), session->pool, when,
+                               error);
+}
+
 /* A name as a file name: what is neither letter, digit, dot, dash nor underscore becomes one. */
 static void run_file_name(const char *name, char *text, size_t room) {
     size_t used = 0;
@@ -273,7 +296,8 @@ static void run_shape(const tn_array *array, char *text, size_t room) {
     snprintf(text + used, room - used, "]");
 }
 
-static void run_print_json(const run_arguments *arguments, const tn_engine_usage *usage) {
+static void run_print_json(const run_arguments *arguments, const tn_engine_usage *usage,
+                           const cli_holders *holders) {
     const cli_session *session = &arguments->session;
     tn__text text;
     tn__text_init(&text, NULL);
@@ -302,7 +326,12 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
                         ",\"dtype\":\"%s\",\"shape\":%s,\"bytes\":%" PRIu64 ",\"xxh3\":\"%s\"}",
                         tn_dtype_name(array->dtype), shape, array->bytes, sum);
     }
-    tn__text_put(&text, "]}\n");
+    tn__text_put(&text, "]");
+    if (arguments->holders > 0) {
+        tn__text_put(&text, ",");
+        cli_holders_json(holders, arguments->holders, &text);
+    }
+    tn__text_put(&text, "}\n");
     if (!text.failed) fwrite(text.data, 1, text.size, stdout);
     tn__text_release(&text);
 }
@@ -373,14 +402,31 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     TN_TRY(run_write_trace(arguments, error));
     tn_engine_usage usage;
     tn_engine_measure(session->engine, &usage);
+    cli_holders holders = {0};
+    tn_status status = TN_OK;
+    if (arguments->holders > 0) status = run_holders(session, TN_HOLDERS_PEAK, &holders, error);
     cli_progress_end();
-    if (arguments->json)
-        run_print_json(arguments, &usage);
-    else
+    if (status == TN_OK && arguments->json) run_print_json(arguments, &usage, &holders);
+    if (status == TN_OK && !arguments->json) {
         run_print(arguments, &usage);
+        if (arguments->holders > 0) cli_holders_print(&holders, arguments->holders, stdout);
+    }
+    cli_holders_release(&holders);
+    if (status != TN_OK) return status;
     if (arguments->trace_path != NULL && !arguments->json)
         printf("wrote %s\n", arguments->trace_path);
     return TN_OK;
+}
+
+/* Who holds the memory that is too small: in the plan at its peak, with a pool when it was full. */
+static void run_print_failed(const run_arguments *arguments) {
+    const cli_session *session = &arguments->session;
+    cli_holders holders = {0};
+    tn_error unused;
+    bool there = session->pool != NULL ? session->engine != NULL : session->occupancy != NULL;
+    if (there && run_holders(session, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
+        cli_holders_print(&holders, RUN_HOLDERS_MANY, stderr);
+    cli_holders_release(&holders);
 }
 
 static int run_run(int count, char **words) {
@@ -397,7 +443,9 @@ static int run_run(int count, char **words) {
     arguments.session.input = &arguments.input;
     arguments.input.import.context = arguments.session.plan.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &arguments);
-    int code = run_model(&arguments, &error) == TN_OK ? 0 : cli_fail(&error);
+    tn_status status = run_model(&arguments, &error);
+    int code = status == TN_OK ? 0 : cli_fail(&error);
+    if (status == TN_E_EXHAUSTED) run_print_failed(&arguments);
     cli_arrays_release(&arguments.arrays);
     cli_session_close(&arguments.session);
     tn_trace_destroy(arguments.session.trace);
