@@ -139,7 +139,7 @@ tn_status tn__elementwise_run(tn_kernel_call *call, const tn__elementwise *how) 
     const uint64_t count = tn__operand_count(output);
     const size_t size = tn__element_size(output->dtype);
     bool direct = output->dtype == how->make; /* nothing to convert */
-    if (how->inputs == 1) /* loops over one operand do not repeat it */
+    if (how->inputs == 1)                     /* loops over one operand do not repeat it */
         TN_TRY(tn__call_expect(call, output->dtype, tn__operand_count(&call->inputs[0])));
     if (count == 0) return TN_OK;
     for (uint32_t k = 0; k < how->inputs; k++) {

@@ -321,6 +321,7 @@ static void integers_at_their_ends_neither_trap_nor_lose_digits(void **state) {
     assert_int_equal(arith_of_ints("Equal", TN_INT64, &less, &most, NULL), 0);
     assert_int_equal(arith_of_ints("Greater", TN_UINT64, &large, &half, NULL), 1);
     assert_true((uint64_t)arith_of_ints("Max", TN_UINT64, &large, &half, NULL) == large);
+    assert_true((uint64_t)arith_of_ints("Clip", TN_UINT64, &large, &two, NULL) == large);
     assert_int_equal(arith_of_ints("BitShift", TN_UINT64, &large, &wide, &shift), 0);
     shift.strings = right;
     assert_true((uint64_t)arith_of_ints("BitShift", TN_UINT64, &large, &one, &shift) == half);

@@ -100,6 +100,9 @@ static void numbers_that_do_not_fit_end_at_the_ends(void **state) {
     assert_true(unsigneds[0] == UINT64_MAX && unsigneds[1] == 0 && unsigneds[2] == 0);
     assert_true(unsigneds[3] == UINT64_C(1) << 63 &&
                 unsigneds[4] == UINT64_C(15000000000000000000));
+    const uint16_t wide = 0x5f40; /* bfloat16 1.5 * 2^63 */
+    tn__convert(TN_BFLOAT16, &wide, TN_UINT64, unsigneds, 1);
+    assert_true(unsigneds[0] == UINT64_C(3) << 62);
     assert_true(bytes[0] == 255 && bytes[1] == 0 && bytes[2] == 0 && bytes[5] == 44 &&
                 bytes[6] == 255);
     assert_true(ints[0] == INT32_MAX && ints[1] == INT32_MIN && ints[2] == 0 && ints[5] == 300);
