@@ -276,8 +276,9 @@ TN_API uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t outpu
  * dimension that is not 1, of sizes that do not depend on data. */
 TN_API bool tn_op_joins(const tn_graph *graph, tn_op_id op);
 
-/* Whether the operator writes into its first input and hands it back (aten::relu_). */
-TN_API bool tn_op_changes(const tn_graph *graph, tn_op_id op);
+/* Bit i set: the operator writes into input i and hands it back (aten::relu_, an optimizer's step).
+ */
+TN_API uint64_t tn_op_changes(const tn_graph *graph, tn_op_id op);
 
 /* Whether the operator does more than compute its outputs (tflite's ASSIGN_VARIABLE): such
  * operators keep the order of the file among each other. */
@@ -290,6 +291,7 @@ TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);
 TN_API uint32_t tn_op_rule_count(void);
 TN_API const char *tn_op_rule_type(uint32_t index);
 TN_API const char *tn_op_rule_domain(uint32_t index);
+TN_API bool tn_op_rule_has_gradient(uint32_t index); /* train.h */
 
 /* --- element types, kinds, sizes ----------------------------------------------------------- */
 

@@ -122,10 +122,13 @@ uint64_t tn_op_inplace(const tn_graph *graph, tn_op_id op, uint32_t output) {
     return result;
 }
 
-bool tn_op_changes(const tn_graph *graph, tn_op_id op) {
+uint64_t tn_op_changes(const tn_graph *graph, tn_op_id op) {
     tn_infer infer;
     const tn_op_rule *rule = facts_begin(graph, op, &infer);
-    return rule && (rule->flags & TN_RULE_CHANGES) && tn__input(&infer, 0);
+    uint64_t mask = rule ? rule->changes | ((rule->flags & TN_RULE_CHANGES) != 0) : 0;
+    for (uint32_t i = 0; i < 64 && mask >> i; i++)
+        if (!tn__input(&infer, i)) mask &= ~(UINT64_C(1) << i);
+    return mask;
 }
 
 bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op) {

@@ -105,6 +105,7 @@ static const tn_value *op_bound(const tn_infer *infer, uint32_t index) {
 const tn_value *tn__value(const tn_infer *infer, uint32_t index) {
     const tn_tensor *tensor = tn__input(infer, index);
     if (!tensor) return NULL;
+    if (tensor->value && (tensor->flags & TN_TENSOR_UPDATED)) return NULL; /* of the first run */
     if (tensor->value) return tensor->value;
     const tn_value *bound = op_bound(infer, index);
     if (bound && infer->state) infer->state->saw_bound = true;
@@ -115,7 +116,7 @@ bool tn__value_range(const tn_infer *infer, uint32_t index, const tn_value **lea
                      const tn_value **most) {
     const tn_tensor *tensor = tn__input(infer, index);
     const tn__loose *loose = op_loose(infer, index);
-    if (!tensor) return false;
+    if (!tensor || (tensor->flags & TN_TENSOR_UPDATED)) return false;
     *least = tensor->value ? tensor->value : loose ? loose->least : NULL;
     *most = tensor->value ? tensor->value : loose ? loose->most : NULL;
     return *least && *most;

@@ -23,6 +23,8 @@ typedef struct tn_infer {
     struct infer_state *state; /* the driver's own */
 } tn_infer;
 
+typedef struct tn_gradient tn_gradient; /* gradient.h */
+
 typedef struct tn_op_rule {
     const char *type;
     uint32_t inputs_min, inputs_max; /* max UINT32_MAX: variadic */
@@ -65,6 +67,13 @@ typedef struct tn_op_rule {
      * formal inputs (tn__set_formal), marks branches (tn__set_dead, tn__set_tried), and sets *again
      * when the blocks are to be inferred (once more) with that. `shape` runs at the end. */
     tn_status (*enter)(tn_infer *infer, uint32_t round, bool *again);
+
+    /* Bit i: writes into input i and hands it back, as an output that is a view of it by definition
+     * (an optimizer's step); bit 0 is set by TN_RULE_CHANGES, too. */
+    uint64_t changes;
+
+    /* Adds what computes the gradients of inputs (gradient.h); NULL: there is none. */
+    tn_status (*gradient)(tn_gradient *gradient);
 } tn_op_rule;
 
 enum {

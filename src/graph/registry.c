@@ -84,6 +84,12 @@ const char *tn_op_rule_type(uint32_t index) {
     return rule ? rule->type : NULL;
 }
 
+bool tn_op_rule_has_gradient(uint32_t index) {
+    const tn_op_family *family;
+    const tn_op_rule *rule = registry_at(index, &family);
+    return rule && rule->gradient;
+}
+
 const char *tn_op_rule_domain(uint32_t index) {
     const tn_op_family *family;
     return registry_at(index, &family) ? family->domain : NULL;

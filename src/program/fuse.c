@@ -51,7 +51,8 @@ void tn__groups_watch(groups_state *groups) {
     for (uint32_t id = 0; id < occ->count; id++) {
         const occ_life *life = &occ->lives[id];
         root[id] = life->source != OCC_NONE && life->must ? root[life->source] : id;
-        bool writes = root[id] != id && life->op != TN_NONE && tn_op_changes(occ->graph, life->op);
+        bool writes =
+            root[id] != id && life->op != TN_NONE && tn_op_changes(occ->graph, life->op) != 0;
         if (writes && life->first > groups->changed[root[id]])
             groups->changed[root[id]] = life->first;
     }
@@ -65,7 +66,7 @@ static bool fuse_is_dense(const occ_state *occ, uint32_t id) {
         const occ_life *life = &occ->lives[id];
         if (life->whole) return false;
         if (life->source == OCC_NONE || life->share != TN_SHARE_VIEW) return true;
-        if (life->must && !tn_op_changes(occ->graph, life->op)) return false;
+        if (life->must && tn_op_changes(occ->graph, life->op) == 0) return false;
         id = life->source;
     }
     return false;

@@ -126,12 +126,6 @@ static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, uint3
     return TN_OK;
 }
 
-static bool happens_changes(const tn_graph *graph, tn_op_id id) {
-    const tn_op *op = tn_graph_op(graph, id);
-    const tn_op_rule *rule = tn__op_rule(op->domain, op->type);
-    return rule != NULL && (rule->flags & TN_RULE_CHANGES) && op->input_count > 0;
-}
-
 static tn_status happens_apply(happens_maker *maker, tn_op_id id, uint32_t step) {
     const tn_op *op = tn_graph_op(maker->graph, id);
     for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(happens_read(maker, op->inputs[i], step));
@@ -139,7 +133,9 @@ static tn_status happens_apply(happens_maker *maker, tn_op_id id, uint32_t step)
         TN_TRY(happens_add(maker, maker->ordered, step));
         maker->ordered = step;
     }
-    if (happens_changes(maker->graph, id)) TN_TRY(happens_write(maker, op->inputs[0], step));
+    uint64_t changes = tn_op_changes(maker->graph, id);
+    for (uint32_t i = 0; i < op->input_count && i < 64; i++)
+        if (changes >> i & 1) TN_TRY(happens_write(maker, op->inputs[i], step));
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id tensor = op->outputs[k];
         if (tensor == TN_NONE) continue;

@@ -197,6 +197,14 @@ typedef struct items_watch { /* one home: who wrote last, and who read since */
     uint32_t writer, reader; /* reader: newest in `chain` */
 } items_watch;
 
+static bool items_writes(const tn_graph *graph, tn_op_id id, tn_tensor_id tensor) {
+    const tn_op *op = tn_graph_op(graph, id);
+    uint64_t changes = tn_op_changes(graph, id);
+    for (uint32_t i = 0; i < op->input_count && i < 64; i++)
+        if ((changes >> i & 1) && op->inputs[i] == tensor) return true;
+    return false;
+}
+
 /* Nodes in file order; a writer comes after all since the last writer, others after that one. */
 static tn_status items_watch_all(tn__order_build *build, items_watch *watch,
                                  tn__order_pair *chain) {
@@ -204,9 +212,9 @@ static tn_status items_watch_all(tn__order_build *build, items_watch *watch,
         uint32_t node = build->reads.data[i].a;
         const tn__order_tensor *tensor = tn__order_tensor_of(build, build->reads.data[i].b);
         items_watch *home = &watch[items_home(build, tensor)];
-        const tn_op *op = tn_graph_op(build->graph, build->model->ops[node]);
-        bool writes =
-            build->changes[node] == 2 || (build->changes[node] == 1 && op->inputs[0] == tensor->id);
+        bool writes = build->changes[node] == 2 ||
+                      (build->changes[node] == 1 &&
+                       items_writes(build->graph, build->model->ops[node], tensor->id));
         if (home->writer != ORDER_NONE && home->writer != node)
             TN_TRY(tn__order_add(build, &build->edges, home->writer, node));
         for (uint32_t r = home->reader; writes && r != ORDER_NONE; r = chain[r].b)

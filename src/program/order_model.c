@@ -108,7 +108,7 @@ static tn_status model_read_all(tn__order_build *build, uint32_t node, const tn_
         const tn_block *block = tn_graph_block(build->graph, build->blocks[--depth]);
         for (uint32_t k = 0; k < block->op_count; k++) {
             const tn_op *inner = tn_graph_op(build->graph, block->ops[k]);
-            if (tn_op_changes(build->graph, block->ops[k])) build->changes[node] = 2;
+            if (tn_op_changes(build->graph, block->ops[k]) != 0) build->changes[node] = 2;
             for (uint32_t i = 0; i < inner->input_count; i++)
                 TN_TRY(model_read(build, node, inner->inputs[i], true));
             TN_TRY(model_push_blocks(build, inner, &depth));
@@ -133,7 +133,7 @@ static tn_status model_nodes(tn__order_build *build) {
         if (model_is_folded(build->graph, op)) continue;
         uint32_t node = model->count++;
         ops[node] = block->ops[i];
-        build->changes[node] = tn_op_changes(build->graph, block->ops[i]);
+        build->changes[node] = tn_op_changes(build->graph, block->ops[i]) != 0;
         TN_TRY(tn__order_add(build, &build->ops, block->ops[i], node));
         TN_TRY(model_read_all(build, node, op));
     }

@@ -1,0 +1,145 @@
+/* train.h - a training step as a Graph: forward, backward and update, from an ordinary model.
+ *
+ *     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+ *     tn_training training;
+ *     options.optimizer = TN_OPTIMIZER_ADAM;
+ *     if (tn_train(model, &options, &training, &error) != TN_OK) return 2;
+ *     // plan, prove, draw or run training.graph as any other graph (program.h, engine.h)
+ *     tn_training_release(&training);
+ *
+ * One run of the new graph is one step on one (micro-)batch. Its inputs are those of the model, and
+ * behind them `labels`, `learning_rate`, `step`, and `micro` where gradients are accumulated. Its
+ * outputs are `loss`, `correct` with a loss of classes, the model's own outputs and the gradients
+ * where the options ask for them. Parameters, running statistics and the state of the optimizer are
+ * static memory that operators write into (TN_TENSOR_UPDATED); tn_engine_get_static and
+ * tn_engine_set_static move them between runs, which is all that a checkpoint holds.
+ *
+ * Tensors and operators of the model keep their ids in the new graph, so whoever reads the contents
+ * of the model's parameters reads those of the new graph with the same function.
+ * Batch normalisation and dropout work as in training; where the scale of a batch normalisation is
+ * frozen, it works as in inference. A last Softmax or LogSoftmax before a softmax cross-entropy is
+ * left out, as the loss contains it.
+ * Threads: the model is only read. Several graphs may be made at once.
+ */
+#ifndef TENURE_TRAIN_H
+#define TENURE_TRAIN_H
+
+#include <tenure/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, text, sentence). */
+/* clang-format off */
+#define TN_LOSS_TABLE(X)                                                                       \
+    X(CROSS_ENTROPY, "cross-entropy", "softmax cross-entropy of scores against class numbers") \
+    X(MEAN_SQUARED, "mean-squared", "mean of the squared differences to the labels")           \
+    X(OUTPUT, "output", "the model's output is the loss: a float scalar")
+#define TN_OPTIMIZER_TABLE(X)                                                                  \
+    X(SGD, "sgd", "p -= lr g")                                                                 \
+    X(MOMENTUM, "momentum", "v = momentum v + g; p -= lr v")                                   \
+    X(ADAM, "adam", "first and second moments, bias corrected")                                \
+    X(ADAMW, "adamw", "adam with decay of the weights apart from the gradient")                \
+    X(NONE, "none", "gradients alone; they become outputs of the graph")
+/* clang-format on */
+
+typedef enum tn_loss {
+#define TN_X(name, text, sentence) TN_LOSS_##name,
+    TN_LOSS_TABLE(TN_X)
+#undef TN_X
+        TN_LOSS_COUNT
+} tn_loss;
+
+typedef enum tn_optimizer {
+#define TN_X(name, text, sentence) TN_OPTIMIZER_##name,
+    TN_OPTIMIZER_TABLE(TN_X)
+#undef TN_X
+        TN_OPTIMIZER_COUNT
+} tn_optimizer;
+
+/* TN_LOSS_COUNT, TN_OPTIMIZER_COUNT: no such name. Text and sentence are static; NULL outside. */
+TN_API tn_loss tn_loss_find(const char *text);
+TN_API const char *tn_loss_name(tn_loss loss);
+TN_API const char *tn_loss_summary(tn_loss loss);
+TN_API tn_optimizer tn_optimizer_find(const char *text);
+TN_API const char *tn_optimizer_name(tn_optimizer optimizer);
+TN_API const char *tn_optimizer_summary(tn_optimizer optimizer);
+
+typedef struct tn_train_options {
+    size_t struct_size;
+    tn_loss loss;
+    uint32_t output; /* which of the model's outputs the loss is of */
+
+    tn_optimizer optimizer;
+    double momentum;     /* 0 = 0.9 */
+    double beta1, beta2; /* of Adam; 0 = 0.9 and 0.999 */
+    double epsilon;      /* of Adam; 0 = 1e-8 */
+    double weight_decay; /* SGD, momentum, Adam: added to the gradient; AdamW: apart from it */
+    bool nesterov;
+
+    const char *const *freeze; /* [freeze_count] patterns with * and ?: parameters that stay */
+    uint32_t freeze_count;
+    uint32_t micro_batches;     /* gradients of so many runs are summed before an update; 0 = 1 */
+    tn_dtype dtype;             /* of activations and gradients: UNDEFINED as in the model, FLOAT32,
+                                 * BFLOAT16, FLOAT16. Parameters and state keep their type */
+    double loss_scale;          /* of the backward pass, taken out again by the update; 0 = 1 */
+    double batch_norm_momentum; /* share of a batch in the running statistics; 0 = 0.1 */
+    uint64_t seed;              /* of dropout */
+
+    bool fuse_update;      /* a parameter is updated as soon as its gradient is there */
+    bool keep_outputs;     /* the model's outputs stay outputs of the graph */
+    bool output_gradients; /* gradients of parameters become outputs, whatever the optimizer */
+
+    /* Tricks (rows E8 and E10), each by itself. They change memory and time, never a bit of the
+     * result where nothing else is said. */
+    bool recompute_cheap; /* activation functions and dropout are computed again in the backward
+                           * pass instead of being kept */
+} tn_train_options;
+#define TN_TRAIN_OPTIONS_INIT                                                                      \
+    { .struct_size = sizeof(tn_train_options) }
+
+typedef struct tn_trained { /* a parameter that is trained */
+    tn_tensor_id parameter;
+    tn_tensor_id gradient; /* as its update reads it, times loss_scale / micro_batches; TN_NONE: the
+                            * loss does not depend on the parameter, so nothing updates it */
+    tn_tensor_id state[2]; /* velocity; or first and second moment. TN_NONE: the optimizer has
+                            * none. Static, kind optimizer_state, zero at first */
+    tn_tensor_id sum;      /* static sum over micro-batches; TN_NONE: gradients are not summed */
+} tn_trained;
+
+typedef struct tn_training {
+    tn_graph *graph; /* inferred; made with the model's context */
+    /* Inputs; TN_NONE where there is none of that sort. */
+    tn_tensor_id labels;        /* int64 class numbers, in the shape of the scores without their
+                                 * class axis; or what the output shall be, of its shape and type */
+    tn_tensor_id learning_rate; /* float32 scalar */
+    tn_tensor_id step;          /* int64 scalar: updates before this one, from 0 */
+    tn_tensor_id micro;         /* int64 scalar: 0 to micro_batches - 1; the last one updates */
+    /* Outputs. */
+    tn_tensor_id loss;    /* float32 scalar, mean over the (micro-)batch, without loss_scale */
+    tn_tensor_id correct; /* int64 scalar: how many labels have the highest score (cross-entropy) */
+    uint32_t parameter_count, statistic_count;
+    tn_trained *parameters;   /* [parameter_count], by id */
+    tn_tensor_id *statistics; /* [statistic_count] running means and variances, by id */
+} tn_training;
+
+/* Makes the graph of a training step.
+ *
+ * graph     the model, inferred, with known shapes; all parameters of floating types whose names no
+ *           pattern matches are trained
+ * options   NULL: defaults
+ *
+ * The axis of classes is the last one of scores of rank 2 and 3, axis 1 of higher rank (images).
+ * Errors: E_INVALID (a pattern without a parameter, no parameter to train, an output that does not
+ * fit the loss, numbers out of range), E_UNSUPPORTED (an operator between a parameter and the loss
+ * that has no gradient, with its node), E_NO_MEMORY.
+ * Cost: O(tensors + operators). */
+TN_API TN_CHECKED tn_status tn_train(const tn_graph *graph, const tn_train_options *options,
+                                     tn_training *training, tn_error *error);
+TN_API void tn_training_release(tn_training *training); /* with its graph; NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
