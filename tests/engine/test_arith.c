@@ -490,6 +490,32 @@ static void old_operators_align_the_second_operand_at_an_axis(void **state) {
     free(b.data);
 }
 
+static void old_prelu_has_a_slope_for_each_channel(void **state) {
+    (void)state;
+    tn__random random = {28};
+    const int64_t shape[] = {2, 3, 7, 3}, channels[] = {3};
+    kit_array x = number_array(&random, TN_FLOAT32, 4, shape, -5, 5), y;
+    kit_array slope = number_array(&random, TN_FLOAT32, 1, channels, -5, 5);
+    for (uint32_t version = 6; version <= 7; version++) {
+        tn_error error;
+        kit_op op = {.type = "PRelu",
+                     .version = version,
+                     .inputs = (const kit_array *[]){&x, &slope},
+                     .input_count = 2,
+                     .output_count = 1,
+                     .over = -1};
+        kit_ok(kit_run(&op, &y, &error), &error);
+        for (uint64_t i = 0; i < kit_count(&y); i++) {
+            double from = number_get(&x, i);
+            double its = number_get(&slope, version == 6 ? i / 21 % 3 : i % 3);
+            assert_true(number_get(&y, i) == (from < 0 ? (double)(float)(from * its) : from));
+        }
+        free(y.data);
+    }
+    free(x.data);
+    free(slope.data);
+}
+
 static void clip_takes_bounds_of_both_kinds(void **state) {
     (void)state;
     tn__random random = {27};
@@ -540,6 +566,7 @@ int main(void) {
         cmocka_unit_test(where_chooses_and_broadcasts),
         cmocka_unit_test(many_inputs_combine_from_the_left_wherever_the_output_lies),
         cmocka_unit_test(old_operators_align_the_second_operand_at_an_axis),
+        cmocka_unit_test(old_prelu_has_a_slope_for_each_channel),
         cmocka_unit_test(clip_takes_bounds_of_both_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
