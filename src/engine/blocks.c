@@ -113,7 +113,7 @@ const void *tn__reader_block(const tn__reader *reader, uint64_t first, size_t co
     return tn__convert_block(reader->dtype, from, wanted, room, *step ? count : 1);
 }
 
-enum { BLOCKS_RUN = 32 }; /* shorter runs are gathered: a call of the loop for each costs more */
+enum { BLOCKS_RUN = 64 }; /* shorter runs are gathered: a call of the loop for each costs more */
 
 /* How many elements from `first` on to hand to the loop: those that lie in one run of every operand
  * when that is worth a call, else a block. */
