@@ -109,7 +109,8 @@ static void layer_normalisation_covers_the_axes_from_its_own_on(void **state) {
         shape_draw(&random, shape, rank);
         shape[rank - 1]++;
         nn_input(&op, &random, 0, dtype, rank, shape, -2, 5);
-        nn_input(&op, &random, 1, dtype, rank - axis, shape + axis, -1, 2);
+        own_rank = number_broadcast(&random, rank - axis, shape + axis, own);
+        nn_input(&op, &random, 1, dtype, own_rank, own, -1, 2);
         own_rank = number_broadcast(&random, rank - axis, shape + axis, own);
         if (nn_often(&random, 2)) nn_input(&op, &random, 2, dtype, own_rank, own, -1, 2);
         nn_int(&op, "axis", (int64_t)axis - (nn_often(&random, 2) ? (int64_t)rank : 0));

@@ -194,6 +194,28 @@ static void products_of_bytes_are_exact(void **state) {
     }
 }
 
+/* Equal terms are the worst: each addition to one long sum errs the same way. */
+static void long_sums_stay_accurate(void **state) {
+    (void)state;
+    enum { TERMS = 50000 };
+    static const char *const types[] = {"MatMul", "Gemm", "Conv", "ConvTranspose"};
+    for (uint32_t k = 0; k < 4; k++)
+        for (uint32_t flip = 0; flip < (k == 1 ? 2 : 1); flip++) {
+            tn__random random = {1};
+            nn_op op = {.type = types[k], .version = 13};
+            int64_t a[4] = {1, TERMS, 1, 1}, b[4] = {TERMS, 1, 1, 1}, rank = k < 2 ? 2 : 4;
+            if (k == 2 || flip) b[0] = 1, b[1] = TERMS;
+            nn_input(&op, &random, 0, TN_FLOAT32, (uint32_t)rank, a, 0.1, 0.1);
+            nn_input(&op, &random, 1, TN_FLOAT32, (uint32_t)rank, b, 0.7, 0.7);
+            if (flip) nn_int(&op, "transB", 1);
+            nn_run_well(&op, -1);
+            double want = TERMS * (double)0.1f * (double)0.7f;
+            double error = fabs(number_get(&op.outputs[0], 0) - want) / want;
+            if (error > 1e-5) fail_msg("%s: a relative error of %g", op.type, error);
+            nn_clear(&op);
+        }
+}
+
 /* --- quantisation --- */
 
 static void numbers_are_quantised_and_come_back(void **state) {
@@ -295,6 +317,7 @@ int main(void) {
         cmocka_unit_test(integers_wrap_around),
         cmocka_unit_test(gemm_scales_transposes_and_adds),
         cmocka_unit_test(products_of_bytes_are_exact),
+        cmocka_unit_test(long_sums_stay_accurate),
         cmocka_unit_test(numbers_are_quantised_and_come_back),
         cmocka_unit_test(quantisation_rounds_half_to_even_and_saturates),
         cmocka_unit_test(dynamic_quantisation_covers_the_range),

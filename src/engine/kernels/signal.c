@@ -80,7 +80,6 @@ static tn_status signal_dft_read(tn_kernel_call *call, signal_dft *job) {
 static void signal_dft_load(const signal_dft *job, uint64_t first, double *line) {
     uint64_t half = job->length / 2 + 1,
              count = job->given < job->length ? job->given : job->length;
-    if (job->mirrored && count > half) count = half;
     memset(line, 0, 2 * job->length * sizeof *line);
     for (uint64_t k = 0; k < count; k++) {
         uint64_t from = (first + k * job->inner) * job->parts_in;
