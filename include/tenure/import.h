@@ -135,9 +135,11 @@ TN_API TN_CHECKED tn_status tn_tflite_write_plan(const char *path, const tn_impo
 /* --- the whole arena of TensorFlow Lite Micro ---------------------------------------------------
  */
 
-typedef enum tn_micro_target {                    /* sizes of pointers and enums */
+typedef enum tn_micro_target { /* sizes of pointers and enums; what CMSIS-NN makes of the core */
                                TN_MICRO_CORTEX_M, /* 32 bits, arm-none-eabi: enums as short as they
                                                      can be */
+                               TN_MICRO_CORTEX_M_HELIUM, /* the same with vectors: cortex-m55, m85
+                                                          */
                                TN_MICRO_X86_64
 } tn_micro_target;
 typedef enum tn_micro_kernels { TN_MICRO_REFERENCE, TN_MICRO_CMSIS_NN } tn_micro_kernels;

@@ -7,6 +7,8 @@ if(TARGET tenure_command)
   add_test(NAME cli.fuse COMMAND ${CMAKE_CURRENT_LIST_DIR}/fuse.sh $<TARGET_FILE:tenure_command>
            ${PROJECT_SOURCE_DIR}/../shared/data)
   set_tests_properties(cli.models cli.orders cli.fuse PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME cli.header COMMAND ${CMAKE_CURRENT_LIST_DIR}/header.sh $<TARGET_FILE:tenure_command>
+           ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/../shared/data/tflite)
   find_program(TENURE_PYTHON python3)
   if(TENURE_PYTHON)
     add_test(NAME cli.planned
