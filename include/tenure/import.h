@@ -47,6 +47,9 @@ typedef struct tn_import_options {
     const char *const *parameters; /* globs: matching graph inputs are parameters (static) */
     uint32_t parameter_count;
     tn_format format; /* assumed for activations of rank 4 and 5; not for inputs and outputs */
+    bool variables_outside; /* variable tensors (.tflite) are parameters, outside the arena: run times
+                             * keep them apart, and TensorFlow Lite Micro would lay what it places by
+                             * itself over those that a plan has in the head */
 } tn_import_options;
 
 #define TN_IMPORT_OPTIONS_INIT                                                                     \

@@ -65,9 +65,9 @@ TN_API TN_CHECKED tn_status tn_report_render(const tn_report *report, const char
                                              char **text, size_t *size, tn_error *error);
 TN_API void tn_report_release(char *text);
 
-/* Formats by name: "json", "csv", "html", "svg", "header" are whole plans (files); "summary" is the one
- * JSON object of `tenure plan --json`; "table" is the text for people; "trace" (Chrome, Perfetto)
- * and "allocations" (what `tenure replay` reads) tell of a run. */
+/* Formats by name: "json", "csv", "html", "svg", "header" are whole plans (files); "summary" is the
+ * one JSON object of `tenure plan --json`; "table" is the text for people; "trace" (Chrome,
+ * Perfetto) and "allocations" (what `tenure replay` reads) tell of a run. */
 TN_API uint32_t tn_report_format_count(void);
 TN_API const char *tn_report_format_name(uint32_t index);
 TN_API const char *tn_report_format_suffix(uint32_t index); /* "" for summary and table */

@@ -6,8 +6,8 @@
  *
  * A kernel library may replace a kernel: CMSIS-NN's ask for 16 bytes more of their own (measured:
  * 80 bytes for six operators) and for scratch that depends on the core (counted with the most,
- * not with the least). Operators that no table lists, and custom ones, ask for nothing here, or, when the most is
- * wanted, for MICRO_UNKNOWN bytes of their own.
+ * not with the least). Operators that no table lists, and custom ones, ask for nothing here, or,
+ * when the most is wanted, for MICRO_UNKNOWN bytes of their own.
  *
  * Source: builtin_op_data.h and kernels/ of tflite-micro, 2022 to 2026; CMSIS-NN's
  * get_buffer_size functions. docs/microcontrollers.md compares with figures that were measured.

@@ -13,8 +13,12 @@ if(TARGET tenure_command)
   if(TENURE_PYTHON)
     add_test(NAME cli.planned
              COMMAND ${TENURE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/planned.py $<TARGET_FILE:tenure_command>
-                     ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite ${PROJECT_SOURCE_DIR}/../shared/data/tflite
-                     $ENV{TENURE_NPM_MODELS})
-    set_tests_properties(cli.planned PROPERTIES SKIP_RETURN_CODE 77)
+                     ${PROJECT_SOURCE_DIR}/examples/models ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite
+                     ${PROJECT_SOURCE_DIR}/../shared/data/tflite $ENV{TENURE_NPM_MODELS})
+    add_test(NAME cli.micro
+             COMMAND ${TENURE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/micro.py $<TARGET_FILE:tenure_command>
+                     ${PROJECT_SOURCE_DIR}/examples/models ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite
+                     ${PROJECT_SOURCE_DIR}/../shared/data/tflite $ENV{TENURE_NPM_MODELS})
+    set_tests_properties(cli.planned cli.micro PROPERTIES SKIP_RETURN_CODE 77)
   endif()
 endif()

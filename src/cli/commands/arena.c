@@ -474,6 +474,7 @@ static int arena_run(int count, char **words) {
         .options = TN_PLAN_OPTIONS_INIT,
         .target = arena_targets[0],
         .input = {.import = TN_IMPORT_OPTIONS_INIT, .kernels = CLI_KERNELS_ANY}};
+    arguments.input.import.variables_outside = true;
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &arguments);

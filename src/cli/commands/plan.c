@@ -136,7 +136,9 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         for (uint32_t i = 0; i < arguments->output_count; i++) {
             bool header = tn__has_suffix(arguments->outputs[i], ".h") &&
                           tn__has_suffix(arguments->input.path, ".tflite");
-            if (!header && !tn__has_suffix(arguments->outputs[i], ".tflite")) continue;
+            bool inside = tn__has_suffix(arguments->outputs[i], ".tflite");
+            if (!header && !inside) continue;
+            if (inside) arguments->input.import.variables_outside = true;
             if (arguments->objects)
                 argp_error(state, "-o %s: shared objects have no offsets", arguments->outputs[i]);
             if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;
