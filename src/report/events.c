@@ -10,8 +10,10 @@ static const char *event_op(const tn_graph *graph, tn_op_id id) {
 
 tn__event_words tn__event_words_of(const tn_report *report, const tn_event *event) {
     const tn_graph *graph = tn_program_graph(tn_occupancy_program(report->occupancy));
-    tn__event_words words = {.op = event_op(graph, event->op), .kind = "", .tensor = ""};
+    tn__event_words words = {
+        .op = event_op(graph, event->op), .type = "", .kind = "", .tensor = ""};
     bool step = event->kind == TN_EVENT_STEP;
+    if (event->op < tn_graph_op_count(graph)) words.type = tn_graph_op(graph, event->op)->type;
     if (event->tensor < tn_graph_tensor_count(graph)) {
         const tn_tensor *tensor = tn_graph_tensor(graph, event->tensor);
         words.tensor = tensor->name;
@@ -22,8 +24,8 @@ tn__event_words tn__event_words_of(const tn_report *report, const tn_event *even
     }
     if (!step)
         words.category = event->kind == TN_EVENT_ALLOC ? "alloc" : "free";
-    else if (event->opcode == TN_APPLY && event->op < tn_graph_op_count(graph))
-        words.category = tn_graph_op(graph, event->op)->type;
+    else if (event->opcode == TN_APPLY && words.type[0] != '\0')
+        words.category = words.type;
     else
         words.category = tn_opcode_name(event->opcode);
     words.name = step && words.op[0] != '\0' ? words.op : words.tensor;

@@ -115,7 +115,8 @@ tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holder
 typedef struct tn__event_words { /* never NULL */
     const char *name;            /* of the operator; without one, of what is moved or held */
     const char *category;        /* type of the operator, opcode, "alloc" or "free" */
-    const char *tensor, *kind, *op;
+    const char *tensor, *kind;
+    const char *op, *type; /* of the operator: its name, or its type; its type */
 } tn__event_words;
 tn__event_words tn__event_words_of(const tn_report *report, const tn_event *event);
 

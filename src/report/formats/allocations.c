@@ -25,7 +25,7 @@ static void allocations_row(const tn_report *report, tn__text *text, const tn_ev
     tn__text_printf(text, ",%u,%s", event->stream, !frees && !of_body ? "long" : "");
     allocations_field(text, frees ? "" : words.tensor);
     allocations_field(text, frees ? "" : words.kind);
-    allocations_field(text, frees ? "" : words.op);
+    allocations_field(text, frees ? "" : words.type);
     tn__text_put(text, "\n");
 }
 

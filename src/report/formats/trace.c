@@ -2,8 +2,10 @@
  * how many bytes of each kind lived meanwhile.
  *
  * Times are whole nanoseconds since the first event, both ends rounded the same way: what did not
- * overlap in the run does not in the file. A counter row holds for the time from its event on;
- * after the last event of a run in which nothing was freed by name, nothing lives. Streams are
+ * overlap in the run does not in the file. Two counters, each row of which holds from its event on:
+ * "live bytes" is the plan's curve while a step runs, and nothing lives after the last step of a
+ * run; "block bytes" is what is handed out after each allocation and free, weights included.
+ * Streams are
  * threads from 1 on, since some viewers keep thread 0 for themselves.
  *
  * Cost: O(events log events). Source: "Trace Event Format" (Google, 2016): phases X, C, M and i.
@@ -21,9 +23,8 @@ typedef struct trace_writer {
     const tn_event *events;
     uint64_t count;
     double origin_s;
-    bool kinds[TN_KIND_COUNT]; /* that live at any time */
-    bool allocates;            /* there are ALLOC and FREE */
-    uint32_t *streams;         /* [stream_count], rising */
+    bool kinds[2][TN_KIND_COUNT]; /* that either counter ever has */
+    uint32_t *streams;            /* [stream_count], rising */
     size_t stream_count, stream_room;
     const char *comma;
 } trace_writer;
@@ -40,8 +41,7 @@ static tn_status trace_survey(trace_writer *writer, tn_error *error) {
         const tn_event *event = &writer->events[i];
         if (i == 0 || event->start_s < writer->origin_s) writer->origin_s = event->start_s;
         for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++)
-            writer->kinds[kind] |= event->live[kind] > 0;
-        writer->allocates |= event->kind != TN_EVENT_STEP;
+            writer->kinds[event->kind != TN_EVENT_STEP][kind] |= event->live[kind] > 0;
         size_t last = writer->stream_count;
         if (last > 0 && writer->streams[last - 1] == event->stream) continue;
         if (!tn__reserve(writer->report->context, &writer->streams, &writer->stream_room, last + 1,
@@ -95,13 +95,13 @@ static void trace_headings(trace_writer *writer) {
     }
 }
 
-static void trace_counter(trace_writer *writer, uint64_t ns, const uint64_t *live) {
+static void trace_counter(trace_writer *writer, uint64_t ns, bool blocks, const uint64_t *live) {
     const char *comma = "";
     trace_begin(writer, "C");
     trace_time(writer->text, "ts", ns);
-    tn__text_put(writer->text, ",\"name\":\"live bytes\",\"args\":{");
+    tn__text_printf(writer->text, ",\"name\":\"%s bytes\",\"args\":{", blocks ? "block" : "live");
     for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) {
-        if (!writer->kinds[kind]) continue;
+        if (!writer->kinds[blocks][kind]) continue;
         tn__text_printf(writer->text, "%s\"%s\":", comma, tn__kind_text(kind));
         tn__words_integer(writer->text, live[kind]);
         comma = ",";
@@ -141,10 +141,10 @@ static void trace_event(trace_writer *writer, const tn_event *event) {
     tn__text_put(writer->text, ",\"cat\":");
     tn__text_json(writer->text, words.category);
     trace_arguments(writer, event);
-    trace_counter(writer, start, event->live);
+    trace_counter(writer, start, !step, event->live);
 }
 
-/* Whether event i is the last of its run that nothing of the same run follows. */
+/* Whether event i is the last of its run. */
 static bool trace_ends_run(const trace_writer *writer, uint64_t i) {
     return i + 1 == writer->count || writer->events[i + 1].run != writer->events[i].run;
 }
@@ -152,6 +152,7 @@ static bool trace_ends_run(const trace_writer *writer, uint64_t i) {
 static tn_status trace_rows(trace_writer *writer, tn_error *error) {
     static const uint64_t nothing[TN_KIND_COUNT];
     uint64_t end = 0;
+    bool steps = false; /* of the run so far */
     TN_TRY(trace_survey(writer, error));
     tn__text_put(writer->text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     trace_headings(writer);
@@ -160,7 +161,10 @@ static tn_status trace_rows(trace_writer *writer, tn_error *error) {
         trace_event(writer, event);
         uint64_t ends = trace_ns(writer, event->start_s + event->duration_s);
         if (ends > end) end = ends;
-        if (!writer->allocates && trace_ends_run(writer, i)) trace_counter(writer, end, nothing);
+        steps |= event->kind == TN_EVENT_STEP;
+        if (!trace_ends_run(writer, i)) continue;
+        if (steps) trace_counter(writer, end, false, nothing);
+        steps = false;
     }
     tn__text_printf(writer->text, "\n],\"otherData\":{\"format\":\"tenure-trace\",\"version\":1,");
     tn__text_printf(writer->text, "\"dropped\":");
