@@ -45,7 +45,7 @@ bench-pools: all ## nanoseconds and lost bytes of every pool; FILES="trace.csv .
 	cmake --build $(BUILD) --target bench_pools
 	$(BUILD)/bench/pools $(FILES)
 
-compare: all ## 24 networks against ONNX Runtime: errors (2 GB of weights are made up); COMPARE="--model NAME"
+compare: all ## 35 networks against ONNX Runtime: errors (3 GB of weights are made up); COMPARE="--model NAME"
 	/usr/bin/python3 tests/engine/compare_ort.py $(BUILD)/tenure $(BUILD)/ort --set all $(COMPARE)
 
 bench: all ## planners x problems; FILES="a.csv b.csv", BENCH="--set scale|packings|all ..."

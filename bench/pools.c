@@ -181,13 +181,13 @@ static void bench_finish_trace(bench_setup *bench, bench_trace *trace) {
 
 static double bench_pairs(const bench_trace *trace) { return (double)trace->blocks; }
 
-/* One run in a fresh pool: nanoseconds for a pair, and what was reserved. */
-static double bench_pool(bench_setup *bench, const bench_trace *trace, const char *name,
+/* One run in a fresh pool: nanoseconds for a pair, and what was reserved. With `notes` the offsets
+ * are kept, for `planned`. */
+static double bench_pool(bench_setup *bench, const bench_trace *trace, const char *name, bool notes,
                          tn_pool_usage *usage) {
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
     tn_pool *pool;
     tn_error error;
-    bool notes = strcmp(name, "best-fit") == 0;
     options.pool = name;
     if (strcmp(name, "planned") == 0) {
         options.sizes = bench->sizes;
@@ -267,13 +267,13 @@ static void bench_run(bench_setup *bench, bench_trace *trace) {
     if (get != NULL && give != NULL)
         bench_heap_best(bench, trace, "mimalloc", get, give, malloc_ns);
     tn_pool_usage usage = {0};
-    bench_pool(bench, trace, "best-fit", &usage); /* the offsets of planned */
+    bench_pool(bench, trace, "best-fit", true, &usage);
     for (uint32_t p = 0; p < tn_pool_count(); p++) {
         const char *name = tn_pool_name(p);
         double best = 0;
         if (bench->only != NULL && strcmp(bench->only, name) != 0) continue;
         for (uint32_t r = 0; r < bench->repeat; r++) {
-            double ns = bench_pool(bench, trace, name, &usage);
+            double ns = bench_pool(bench, trace, name, false, &usage);
             if (r == 0 || ns < best) best = ns;
         }
         printf("| %-10s | %8.1f | %6.2f | %6.3f x | %11.2f %% | %10.2f %% |\n", name, best,

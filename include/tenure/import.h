@@ -47,6 +47,9 @@ typedef struct tn_import_options {
     const char *const *parameters; /* globs: matching graph inputs are parameters (static) */
     uint32_t parameter_count;
     tn_format format; /* assumed for activations of rank 4 and 5; not for inputs and outputs */
+    bool variables_outside; /* variable tensors (.tflite) are parameters, outside the arena: run times
+                             * keep them apart, and TensorFlow Lite Micro would lay what it places by
+                             * itself over those that a plan has in the head */
 } tn_import_options;
 
 #define TN_IMPORT_OPTIONS_INIT                                                                     \
@@ -135,9 +138,11 @@ TN_API TN_CHECKED tn_status tn_tflite_write_plan(const char *path, const tn_impo
 /* --- the whole arena of TensorFlow Lite Micro ---------------------------------------------------
  */
 
-typedef enum tn_micro_target {                    /* sizes of pointers and enums */
+typedef enum tn_micro_target { /* sizes of pointers and enums; what CMSIS-NN makes of the core */
                                TN_MICRO_CORTEX_M, /* 32 bits, arm-none-eabi: enums as short as they
                                                      can be */
+                               TN_MICRO_CORTEX_M_HELIUM, /* the same with vectors: cortex-m55, m85
+                                                          */
                                TN_MICRO_X86_64
 } tn_micro_target;
 typedef enum tn_micro_kernels { TN_MICRO_REFERENCE, TN_MICRO_CMSIS_NN } tn_micro_kernels;

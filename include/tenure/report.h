@@ -48,9 +48,12 @@ typedef struct tn_report {
     const tn_context *context; /* NULL: malloc; what a rendered text is allocated with */
     /* of a run of the occupancy's program, for "trace" and "allocations", which need no layout */
     const tn_trace *trace;
+    /* bytes of the whole arena of a run time, for "header": what it keeps beside the tensors of the
+     * one memory, too; 0: the tensors alone */
+    uint64_t arena_total;
 } tn_report;
 
-/* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg;
+/* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg .h;
  * of a run .trace.json .trace.csv).
  * The file appears whole or not at all.
  * Errors: E_UNSUPPORTED (suffix; the message lists the known ones), E_IO, E_NO_MEMORY. */
@@ -62,9 +65,9 @@ TN_API TN_CHECKED tn_status tn_report_render(const tn_report *report, const char
                                              char **text, size_t *size, tn_error *error);
 TN_API void tn_report_release(char *text);
 
-/* Formats by name: "json", "csv", "html", "svg" are whole plans (files); "summary" is the one
- * JSON object of `tenure plan --json`; "table" is the text for people; "trace" (Chrome, Perfetto)
- * and "allocations" (what `tenure replay` reads) tell of a run. */
+/* Formats by name: "json", "csv", "html", "svg", "header" are whole plans (files); "summary" is the
+ * one JSON object of `tenure plan --json`; "table" is the text for people; "trace" (Chrome,
+ * Perfetto) and "allocations" (what `tenure replay` reads) tell of a run. */
 TN_API uint32_t tn_report_format_count(void);
 TN_API const char *tn_report_format_name(uint32_t index);
 TN_API const char *tn_report_format_suffix(uint32_t index); /* "" for summary and table */

@@ -5,9 +5,9 @@
  * that one table serves every target; what the compiler makes of them follows from the ABI.
  *
  * A kernel library may replace a kernel: CMSIS-NN's ask for 16 bytes more of their own (measured:
- * 80 bytes for six operators) and for scratch that depends on the core, of which the largest is
- * taken. Operators that no table lists, and custom ones, ask for nothing here, or, when the most is
- * wanted, for MICRO_UNKNOWN bytes of their own.
+ * 80 bytes for six operators) and for scratch that depends on the core (counted with the most,
+ * not with the least). Operators that no table lists, and custom ones, ask for nothing here, or,
+ * when the most is wanted, for MICRO_UNKNOWN bytes of their own.
  *
  * Source: builtin_op_data.h and kernels/ of tflite-micro, 2022 to 2026; CMSIS-NN's
  * get_buffer_size functions. docs/microcontrollers.md compares with figures that were measured.
@@ -282,7 +282,8 @@ static void kernels_reference(const micro_model *model, const micro_op *op, micr
     }
 }
 
-/* --- scratch of CMSIS-NN, the most of any core: with the DSP extension, or with Helium --- */
+/* --- scratch of CMSIS-NN: with the DSP extension, or with Helium; a host has neither ------------
+ */
 
 static bool kernels_is_pointwise(const micro_model *model, const micro_op *op) {
     const micro_tensor *in = tn__micro_input(model, op, 0), *out = tn__micro_output(model, op, 0);
@@ -292,25 +293,34 @@ static bool kernels_is_pointwise(const micro_model *model, const micro_op *op) {
            kernels_extent(in, 2) == kernels_extent(out, 2);
 }
 
+/* Only where every channel has its own filter does a faster kernel with scratch take over. */
+static uint64_t kernels_cmsis_depthwise(const micro_model *model, const micro_op *op,
+                                        uint64_t window) {
+    uint64_t channels = kernels_extent(tn__micro_input(model, op, 0), 3);
+    if (channels != kernels_extent(tn__micro_output(model, op, 0), 3)) return 0;
+    if (model->options->target == TN_MICRO_CORTEX_M_HELIUM)
+        return tn__add_sat(tn__mul_sat(4 * 124, window), 4);
+    return tn__mul_sat(tn__mul_sat(2, window), channels);
+}
+
 static void kernels_cmsis(const micro_model *model, const micro_op *op, micro_need *need) {
     const micro_tensor *in = tn__micro_input(model, op, 0), *out = tn__micro_output(model, op, 0);
     const micro_tensor *filter = tn__micro_input(model, op, 1);
-    bool wide = kernels_is(in, TN_INT16);
-    uint64_t window = tn__mul_sat(kernels_extent(filter, 1), kernels_extent(filter, 2));
+    bool wide = kernels_is(in, TN_INT16),
+         helium = model->options->target == TN_MICRO_CORTEX_M_HELIUM;
+    uint64_t window = tn__mul_sat(kernels_extent(filter, 1), kernels_extent(filter, 2)), bytes = 0;
     if (!kernels_is(in, TN_INT8) && !wide) return;
-    if (kernels_named(op, "CONV_2D")) {
-        if (kernels_is_pointwise(model, op)) return;
+    if (kernels_named(op, "CONV_2D") && !kernels_is_pointwise(model, op)) {
         uint64_t column = kernels_up(tn__mul_sat(window, kernels_extent(filter, 3)), 8);
-        kernels_scratch(need, tn__mul_sat(wide ? 8 : 4, column));
+        bytes = tn__mul_sat(wide ? 8 : 4, column);
     } else if (kernels_named(op, "DEPTHWISE_CONV_2D")) {
-        uint64_t dsp = tn__mul_sat(2 * window, kernels_extent(in, 3)),
-                 helium = 4 * 124 * window + 4;
-        kernels_scratch(need, dsp > helium ? dsp : helium);
-    } else if (kernels_named(op, "AVERAGE_POOL_2D")) {
-        kernels_scratch(need, tn__mul_sat(4, kernels_extent(in, 3)));
-    } else if (kernels_named(op, "FULLY_CONNECTED")) {
-        kernels_scratch(need, tn__mul_sat(4, kernels_elements(out)));
+        bytes = kernels_cmsis_depthwise(model, op, window);
+    } else if (kernels_named(op, "AVERAGE_POOL_2D") && !helium) {
+        bytes = tn__mul_sat(4, kernels_extent(in, 3));
+    } else if (kernels_named(op, "FULLY_CONNECTED") && helium) {
+        bytes = tn__mul_sat(4, kernels_elements(out));
     }
+    if (bytes) kernels_scratch(need, bytes);
 }
 
 /* --- one operator --- */
@@ -332,5 +342,6 @@ void tn__micro_need(const micro_model *model, const micro_op *op, micro_need *ne
     if (kernels_named(op, "SOFTMAX") && kernels_is(tn__micro_input(model, op, 0), TN_INT16))
         for (uint32_t i = 0; i < 2; i++) kernels_buffer(need, 2 * 513);
     kernels_reference(model, op, need);
-    if (cmsis && options->most) kernels_cmsis(model, op, need);
+    if (cmsis && options->most && options->target != TN_MICRO_X86_64)
+        kernels_cmsis(model, op, need);
 }

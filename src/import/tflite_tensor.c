@@ -227,7 +227,9 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
     bool of_program = is_state || (is_input && block->block == 0);
     if (of_program) {
         TN_TRY(tensor_input_shape(reader, tensor, is_state, &spec, shape));
-        if (tn__import_is_parameter(importer, spec.name)) spec.kind = TN_KIND_PARAMETER;
+        if (tn__import_is_parameter(importer, spec.name) ||
+            (is_state && importer->options->variables_outside))
+            spec.kind = TN_KIND_PARAMETER;
     } else if (!is_constant && (reader->drop_stated || (role & TFLITE_IS_UNSHAPED))) {
         spec.rank = TN_RANK_UNKNOWN;
     }

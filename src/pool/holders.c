@@ -10,7 +10,7 @@
 
 #include "pool/technique.h"
 
-bool tn__holders_room(tn_pool *pool) {
+bool tn__holders_grow(tn_pool *pool) {
     size_t need = (size_t)pool->usage.block_count + 1;
     tn__mark *marks[] = {&pool->peak, &pool->failed};
     for (size_t i = 0; i < 2; i++)

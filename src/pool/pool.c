@@ -4,7 +4,7 @@
  * with chunks cannot fail for lack of host memory. Peaks and sums are counted here, from the sizes
  * of the chunks handed out, the same way for all.
  */
-#include "pool/technique.h"
+#include "pool/chunks.h"
 
 #include <inttypes.h>
 

@@ -29,7 +29,7 @@ typedef enum tn__chunk_state {
 typedef struct tn__chunk { /* one cache line */
     uint64_t offset, size;
     uint32_t before, after; /* in address order; `after` of a vacant record: the next such */
-    uint32_t left, right;   /* in a set */
+    uint32_t child[2];      /* in a set: those before it, those after */
     uint32_t lane;       /* used: the stream; free: the technique's, first in the order of sets */
     uint32_t generation; /* grows at each free, so that an old id is known as such */
     uint64_t requested, birth;
@@ -100,26 +100,14 @@ struct tn_pool {
 
 uint64_t tn__pool_reserved(tn_pool *pool); /* now; without the cost of tn_pool_measure */
 
-/* --- chunks (chunks.c) --- */
+/* --- chunks (chunks.c; to cut and join them: chunks.h) --- */
 
-bool tn__chunks_room(tn_pool *pool); /* for TN__CHUNKS_PER_CALL more; false: no memory */
-/* Leaves the first `size` bytes (0 < size < its own) in the chunk; returns one with the rest, alike
- * but no segment's first. */
-uint32_t tn__chunk_split(tn_pool *pool, uint32_t chunk, uint64_t size);
-/* Cuts [offset, offset + size) out of the chunk and returns it; what is left below and above, or
- * none, in *front and *rest. */
-uint32_t tn__chunk_carve(tn_pool *pool, uint32_t chunk, uint64_t offset, uint64_t size,
-                         uint32_t *front, uint32_t *rest);
-void tn__chunk_join(tn_pool *pool, uint32_t chunk); /* takes in the one after it */
-/* A record that is not in the list, and back. */
-uint32_t tn__chunk_new(tn_pool *pool);
-void tn__chunk_drop(tn_pool *pool, uint32_t chunk);
-/* The chunk is `free` and in no set; is the neighbour free too, and of the same segment? */
-bool tn__chunk_joins_before(const tn_pool *pool, uint32_t chunk);
-bool tn__chunk_joins_after(const tn_pool *pool, uint32_t chunk);
-/* The first offset in the chunk at which a block of the wanted alignment starts, or false when
- * `size` bytes do not fit there. */
-bool tn__chunk_fits(const tn_pool *pool, uint32_t chunk, const tn__want *want, uint64_t *offset);
+bool tn__chunks_grow(tn_pool *pool);
+/* Room for TN__CHUNKS_PER_CALL more; false: no memory. */
+static inline bool tn__chunks_room(tn_pool *pool) {
+    size_t spare = pool->chunk_room - pool->chunk_count + pool->vacant_count;
+    return spare >= TN__CHUNKS_PER_CALL || tn__chunks_grow(pool);
+}
 /* Everything that must hold: NULL, or what does not. O(n). */
 const char *tn__pool_check(const tn_pool *pool);
 
@@ -139,7 +127,13 @@ uint32_t tn__set_up_to(const tn_pool *pool, const tn__set *set, uint64_t offset)
 
 /* --- holders (holders.c) --- */
 
-bool tn__holders_room(tn_pool *pool); /* for one more block in use */
+bool tn__holders_grow(tn_pool *pool);
+/* Room for one more block in use; false: no memory. */
+static inline bool tn__holders_room(tn_pool *pool) {
+    size_t need = (size_t)pool->usage.block_count + 1;
+    return (need <= pool->peak.left_room && need <= pool->failed.left_room) ||
+           tn__holders_grow(pool);
+}
 void tn__holders_mark(tn_pool *pool, tn__mark *mark);
 void tn__holders_leave(tn_pool *pool, const tn__chunk *chunk); /* about to be freed */
 void tn__holders_release(tn_pool *pool);

@@ -174,7 +174,7 @@ static void sweep_body(holders_sweep *sweep, holders_start *starts) {
         starts[i] = (holders_start){sweep->windows[i].first, i};
     qsort(starts, sweep->count, sizeof *starts, holders_start_order);
     sweep->open_count = 0;
-    for (uint32_t i = 0, now, next; i < sweep->count || sweep->open_count > 0; now = next) {
+    for (uint32_t i = 0, now = 0, next; i < sweep->count || sweep->open_count > 0; now = next) {
         now = sweep->open_count == 0 ? starts[i].first : now;
         for (; i < sweep->count && starts[i].first <= now; i++) sweep_open(sweep, starts[i].window);
         next = sweep_close(sweep, now);

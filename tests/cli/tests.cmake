@@ -7,12 +7,18 @@ if(TARGET tenure_command)
   add_test(NAME cli.fuse COMMAND ${CMAKE_CURRENT_LIST_DIR}/fuse.sh $<TARGET_FILE:tenure_command>
            ${PROJECT_SOURCE_DIR}/../shared/data)
   set_tests_properties(cli.models cli.orders cli.fuse PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME cli.header COMMAND ${CMAKE_CURRENT_LIST_DIR}/header.sh $<TARGET_FILE:tenure_command>
+           ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/../shared/data/tflite)
   find_program(TENURE_PYTHON python3)
   if(TENURE_PYTHON)
     add_test(NAME cli.planned
              COMMAND ${TENURE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/planned.py $<TARGET_FILE:tenure_command>
-                     ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite ${PROJECT_SOURCE_DIR}/../shared/data/tflite
-                     $ENV{TENURE_NPM_MODELS})
-    set_tests_properties(cli.planned PROPERTIES SKIP_RETURN_CODE 77)
+                     ${PROJECT_SOURCE_DIR}/examples/models ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite
+                     ${PROJECT_SOURCE_DIR}/../shared/data/tflite $ENV{TENURE_NPM_MODELS})
+    add_test(NAME cli.micro
+             COMMAND ${TENURE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/micro.py $<TARGET_FILE:tenure_command>
+                     ${PROJECT_SOURCE_DIR}/examples/models ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite
+                     ${PROJECT_SOURCE_DIR}/../shared/data/tflite $ENV{TENURE_NPM_MODELS})
+    set_tests_properties(cli.planned cli.micro PROPERTIES SKIP_RETURN_CODE 77)
   endif()
 endif()

@@ -124,7 +124,7 @@ static inline void run_well(uint64_t seed, const kit_op *op, kit_array *outputs)
 /* A kernel by its type, without an operator that `accepts` could be asked about. */
 #define BOXES_FAMILIES(X)                                                                          \
     X(places) X(parts) X(pad) X(pick) X(scatter) X(unique) X(rank) X(made) X(draw) X(resize)       \
-    X(sample) X(einsum) X(shapes) X(views)
+    X(sample) X(einsum) X(shapes) X(views) X(text)
 #define BOXES_FAMILY(name) extern const tn_kernel_family tn__kernels_##name;
 BOXES_FAMILIES(BOXES_FAMILY)
 #undef BOXES_FAMILY

@@ -2,14 +2,18 @@
 """Runs networks in Tenure and in ONNX Runtime on the same inputs and weights; a table of errors.
 
     compare_ort.py TENURE FOLDER [--set quick|all] [--model NAME]... [--data DIR] [--markdown FILE]
-                   [--run OPTION]...
+                   [--file MODEL]... [--dim NAME=N]... [--input-shape NAME=1,3,..]...
+                   [--value NAME=INTEGER]... [--range LOW,HIGH] [--run OPTION]...
 
 TENURE is the command, FOLDER holds inputs, filled weights and the npm package onnxruntime-node
 (installed there when it is nowhere). The networks are those of ../shared/data. Inputs are drawn at
 random from a fixed seed, weights that were not shipped are made up (tools/fill-weights writes them
 for ONNX Runtime, `tenure run --weights` makes its own). The error of an output is the largest
 difference over the largest magnitude that ONNX Runtime gives; it must stay below 1e-4. The light
-models are compared with the outputs that ship with them, too. --run hands an option to every
+models are compared with the outputs that ship with them, too. --file names any other models, with
+--dim and --input-shape for what they leave open; their integer inputs are 0 and 1 but where --value
+says another, their floats normal, or uniform in --range: far from the range that a network was
+trained for its rounding errors grow. --run hands an option to every
 `tenure run` (--run=--poison).
 Exit status: 0 all agree, 1 not all, 77 something is absent.
 """
@@ -41,10 +45,13 @@ LIGHT = ["bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet5
 class Network:
     """A model, values of its symbols, what its integer inputs are below, fixed inputs."""
 
-    def __init__(self, path, quick=True, dims=None, below=None, fixed=None):
-        self.path, self.quick, self.dims = path, quick, dims or {}
+    def __init__(self, path, quick=True, dims=None, below=None, fixed=None, shapes=None):
+        self.path, self.quick, self.dims, self.shapes = path, quick, dims or {}, shapes or {}
         self.below, self.fixed = below or {}, fixed or {}
         self.name = os.path.splitext(os.path.basename(path))[0]
+        if self.name == "model":  # in a folder that names it
+            self.name = os.path.basename(os.path.dirname(path))
+        self.range = None
         self.light = path.startswith("onnx-light/")
 
 
@@ -67,6 +74,18 @@ NETWORKS = [Network("onnx-light/light_%s.onnx" % name, name not in ("vgg19", "bv
             below={"input_ids": 30522, "token_type_ids": 2, "attention_mask": 2}),
     Network("onnx-weightless/gpt2_small_t128.onnx", False, below={"": 50257}),
     Network("onnx-weightless/vit_b_16.onnx", False),
+    Network("onnx/mnist-external-data/mnist.onnx"),
+    Network("onnx-weightless/alexnet.onnx", False),
+    Network("onnx-weightless/resnet18.onnx", False),
+    Network("onnx-weightless/resnet50_dynN.onnx", False, dims={"N": 3}),
+    Network("onnx-weightless/efficientnet_b0.onnx", False),
+    Network("onnx-weightless/googlenet.onnx", False),
+    Network("onnx-weightless/inception_v3.onnx", False),
+    Network("onnx-weightless/mobilenet_v3_small.onnx", False),
+    Network("onnx-weightless/squeezenet1_1.onnx", False),
+    Network("onnx-weightless/unet64_dyn.onnx", False, dims={"N": 1, "H": 96, "W": 160}),
+    Network("onnx-weightless/bert_base_dyn.onnx", False, dims={"N": 2, "T": 19},
+            below={"input_ids": 30522, "token_type_ids": 2, "attention_mask": 2}),
 ]
 
 
@@ -75,8 +94,9 @@ NETWORKS = [Network("onnx-light/light_%s.onnx" % name, name not in ("vgg19", "bv
 def draw(network, value, index):
     """An input's array: the light models' is known, the others' is drawn."""
     tensor = value.type.tensor_type
-    dims = [d.dim_value if d.HasField("dim_value") else network.dims[d.dim_param]
-            for d in tensor.shape.dim]
+    dims = network.shapes.get(value.name) or [
+        d.dim_value if d.HasField("dim_value") else network.dims[d.dim_param]
+        for d in tensor.shape.dim]
     if value.name in network.fixed:
         return network.fixed[value.name]
     kind = TYPES[tensor.elem_type]
@@ -84,6 +104,8 @@ def draw(network, value, index):
     if network.light:  # as onnx's own runner makes it
         return (numpy.arange(count).reshape(dims) / count).astype(numpy.float32)
     random = numpy.random.default_rng([SEED, index])
+    if kind.startswith("float") and network.range:
+        return random.uniform(*network.range, dims).astype(kind)
     if kind.startswith("float"):
         return random.standard_normal(dims).astype(kind)
     below = network.below.get(value.name, network.below.get("", 2))
@@ -126,7 +148,7 @@ def prepare(network, arguments):
 def file_name(name):
     """As `tenure run` names the file of an output."""
     return "".join(c if c.isascii() and (c.isalnum() or c == "-" or (c == "." and i)) else "_"
-                   for i, c in enumerate(name.encode().decode("latin-1")))
+                   for i, c in enumerate(name.encode().decode("latin-1")))[:127]
 
 
 def run_tenure(network, arguments):
@@ -134,6 +156,8 @@ def run_tenure(network, arguments):
     command += network.weights + arguments.run
     for name, value in network.dims.items():
         command += ["--dim", "%s=%d" % (name, value)]
+    for name, shape in network.shapes.items():
+        command += ["--input-shape", "%s=%s" % (name, ",".join(map(str, shape)))]
     for name, _, stem in network.inputs:
         command += ["--input", "%s=%s.npy" % (name, stem)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -219,6 +243,11 @@ def main():
     parser.add_argument("--set", choices=("quick", "all"), default="quick")
     parser.add_argument("--model", action="append")
     parser.add_argument("--data", default=os.path.join(HERE, "..", "..", "..", "shared", "data"))
+    parser.add_argument("--file", action="append", default=[])
+    parser.add_argument("--dim", action="append", default=[])
+    parser.add_argument("--input-shape", action="append", default=[])
+    parser.add_argument("--value", action="append", default=[])
+    parser.add_argument("--range", type=lambda text: tuple(map(float, text.split(","))))
     parser.add_argument("--markdown")
     parser.add_argument("--run", action="append", default=[])
     arguments = parser.parse_args()
@@ -227,8 +256,17 @@ def main():
     if not os.path.isdir(arguments.data):
         print("SKIP: %s is absent" % arguments.data)
         sys.exit(77)
-    chosen = [n for n in NETWORKS if (n.name in arguments.model if arguments.model
-                                      else n.quick or arguments.set == "all")]
+    dims = {d.rpartition("=")[0]: int(d.rpartition("=")[2]) for d in arguments.dim}
+    fixed = {v.rpartition("=")[0]: numpy.array(int(v.rpartition("=")[2]), numpy.int64)
+             for v in arguments.value}
+    shapes = {s.rpartition("=")[0]: [int(n) for n in s.rpartition("=")[2].split(",")]
+              for s in arguments.input_shape}
+    files = [Network(os.path.abspath(path), dims=dims, fixed=fixed, shapes=shapes)
+             for path in arguments.file]
+    chosen = files or [n for n in NETWORKS if (n.name in arguments.model if arguments.model
+                                               else n.quick or arguments.set == "all")]
+    for network in files:
+        network.range = arguments.range
     os.makedirs(arguments.folder, exist_ok=True)
     arguments.modules = find_modules(arguments)
     for network in chosen:

@@ -54,6 +54,7 @@ static const hostile subjects[] = {
     {"Shape", "d", "i", NULL},
     {"Size", "d", "i", NULL},
     {"Reshape", "di", "s", NULL},
+    {"TfIdfVectorizer", "i", "s", NULL},
 };
 
 enum { OPERANDS = 5, ATTRS = 24 };
@@ -152,11 +153,28 @@ static void hostile_output(scene *of, uint32_t k, char kind, uint32_t inputs) {
 }
 
 static void hostile_attrs(scene *of) {
-    static const char *const numbers[] = {
-        "axis",          "blocksize",    "upper",       "batch_dims",    "time_axis",
-        "batch_axis",    "sorted",       "k",           "largest",       "center_point_box",
-        "start",         "end",          "sample_size", "align_corners", "sampling_ratio",
-        "output_height", "output_width", "num_outputs", "periodic"};
+    static const char *const numbers[] = {"max_skip_count",
+                                          "max_gram_length",
+                                          "min_gram_length",
+                                          "axis",
+                                          "blocksize",
+                                          "upper",
+                                          "batch_dims",
+                                          "time_axis",
+                                          "batch_axis",
+                                          "sorted",
+                                          "k",
+                                          "largest",
+                                          "center_point_box",
+                                          "start",
+                                          "end",
+                                          "sample_size",
+                                          "align_corners",
+                                          "sampling_ratio",
+                                          "output_height",
+                                          "output_width",
+                                          "num_outputs",
+                                          "periodic"};
     static const char *const lists[] = {"perm", "axes", "pooled_shape", "split"};
     static const char *const modes[] = {"constant", "edge", "reflect", "wrap"};
     static const char *const samplings[] = {"nearest", "linear", "cubic", NULL};
@@ -164,18 +182,20 @@ static void hostile_attrs(scene *of) {
                                             "a...b,b,c->c..."};
     tn__random *random = &of->random;
     of->attr_count = 0;
-    for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers && of->attr_count < 8; i++) {
+    for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers && of->attr_count < 12; i++) {
         if (tn__random_below(random, 3)) continue;
         int64_t *value = of->ints[of->attr_count];
         *value = odd_int(random);
-        if (i >= 14 && i <= 16 && (*value > 99 || *value < -99)) *value = 3; /* time, not memory */
+        if (i >= 17 && i <= 19 && (*value > 99 || *value < -99)) *value = 3; /* time, not memory */
         of->attrs[of->attr_count++] = attr_int(numbers[i], value);
     }
     for (uint32_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         if (tn__random_below(random, 2)) continue;
         uint32_t count = tn__random_below(random, 2) ? of->rank : 2;
         for (uint32_t d = 0; d < count; d++)
-            of->ints[of->attr_count][d] = i == 0 ? count - 1 - d : odd_int(random);
+            of->ints[of->attr_count][d] = i == 0   ? count - 1 - d
+                                          : i == 2 ? random_in(random, -1, 3)
+                                                   : odd_int(random);
         of->attrs[of->attr_count] = attr_ints(lists[i], of->ints[of->attr_count], count);
         of->attr_count++;
     }
@@ -190,6 +210,16 @@ static void hostile_texts(scene *of, const char *type) {
     bool resize = strcmp(type, "Resize") == 0 || strcmp(type, "Upsample") == 0;
     if (resize || strcmp(type, "Pad") == 0)
         of->attrs[of->attr_count++] = attr_string("mode", &of->texts[resize]);
+    if (strcmp(type, "TfIdfVectorizer") == 0) {
+        static const int64_t pool[] = {0, 1, 2, 1, 1, 2, 3, 3}, begins[] = {0, 2, 8};
+        of->attrs[of->attr_count++] = attr_ints("pool_int64s", pool, 8);
+        of->attrs[of->attr_count++] = attr_ints("ngram_counts", begins, 3);
+        for (uint32_t i = 0; i < 5; i++) of->ints[of->attr_count][i] = odd_int(&of->random);
+        of->attrs[of->attr_count] = attr_ints("ngram_indexes", of->ints[of->attr_count], 5);
+        of->attr_count++;
+        of->texts[0] = tn__random_below(&of->random, 2) ? "TF" : "IDF";
+        of->attrs[of->attr_count++] = attr_string("mode", &of->texts[0]);
+    }
     of->attrs[of->attr_count++] = attr_string("equation", &of->texts[2]);
     of->attrs[of->attr_count++] = attr_string("coordinate_transformation_mode", &of->texts[3]);
 }

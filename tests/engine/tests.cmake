@@ -27,3 +27,4 @@ if(TENURE_PYTHON_ONNX)
                    $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/fashion)
   set_tests_properties(engine.fashion PROPERTIES SKIP_RETURN_CODE 77)
 endif()
+set_target_properties(test_engine_allocation PROPERTIES ENABLE_EXPORTS ON) # its malloc is oneDNN's, too

@@ -67,6 +67,23 @@ static void hello_world_needs_what_it_prints(void **state) {
     assert_true(recorded >= 2392 - 16 && recorded <= 2392 + 16);
 }
 
+/* A network of these layers, measured with the reference kernels on a 64-bit machine: head 6000,
+ * arena_used_bytes() 8464, and an arena of 8464 bytes is enough. */
+static void keywords_need_what_somebody_measured(void **state) {
+    (void)state;
+    const char *path = TENURE_SOURCE_DIR "/examples/models/keywords.tflite";
+    tn_micro_options options = host();
+    tn_micro_arena arena;
+    tn_graph *graph;
+    assert_int_equal(tn_graph_load(path, NULL, &graph, &failure), TN_OK);
+    assert_int_equal(tn_micro_arena_of(path, NULL, graph, NULL, &options, &arena, NULL, &failure),
+                     TN_OK);
+    tn_graph_destroy(graph);
+    assert_int_equal(arena.head, 6000);
+    assert_int_equal(arena.used, 8464);
+    assert_int_equal(arena.total, 8464);
+}
+
 /* The largest pair of neighbours in MobileNet 0.25 at 96x96: 48*48*8 and 48*48*16 bytes. */
 static void person_detection_needs_its_largest_pair_of_tensors(void **state) {
     (void)state;
@@ -253,6 +270,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_keyword_model_needs_what_its_authors_measured),
         cmocka_unit_test(hello_world_needs_what_it_prints),
+        cmocka_unit_test(keywords_need_what_somebody_measured),
         cmocka_unit_test(person_detection_needs_its_largest_pair_of_tensors),
         cmocka_unit_test(structs_are_as_large_as_this_compiler_makes_them),
         cmocka_unit_test(tensors_left_to_the_run_time_go_around_those_that_are_not),

@@ -14,7 +14,8 @@
 
 #include "base/base.h"
 
-#define ARENA_ROUND 16u  /* totals are multiples of it */
+#define ARENA_ROUND 16u /* totals are multiples of it */
+#define ARENA_OUTPUTS_MAX 16u
 #define ARENA_BINDING 8u /* tensors that are named when it does not fit */
 
 enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, ARENA_JSON };
@@ -27,6 +28,9 @@ enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, 
       "else ours)")                                                                                \
     X(ARENA_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                    \
     X(ARENA_TIMEOUT, "timeout", "TIME", "plan for 10s, 500ms, 2m at most (no limit)")              \
+    X('o', "output", "FILE",                                                                       \
+      "write the plan with the most that kernels ask for: .h with the whole arena, .tflite with "  \
+      "the plan inside, .json .csv .html .svg; may be repeated")                                   \
     X(ARENA_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef enum arena_plan { ARENA_AUTO, ARENA_OURS, ARENA_INSIDE, ARENA_NONE } arena_plan;
@@ -44,6 +48,8 @@ typedef struct arena_arguments {
     const char *target;
     uint64_t max;
     arena_plan plan;
+    const char *outputs[ARENA_OUTPUTS_MAX];
+    uint32_t output_count;
     bool json;
     /* what was found */
     arena_end ends[2];   /* the least, the most */
@@ -102,6 +108,11 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
     case ARENA_TIMEOUT:
         arguments->options.timeout_s = cli_duration(state, "timeout", value);
         return 0;
+    case 'o':
+        if (arguments->output_count == ARENA_OUTPUTS_MAX)
+            argp_error(state, "-o: more than 16 files");
+        arguments->outputs[arguments->output_count++] = value;
+        return 0;
     case ARENA_JSON:
         arguments->json = true;
         return 0;
@@ -115,6 +126,10 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
             argp_error(state, "'%s' is no .tflite model", arguments->input.path);
         if (arguments->input.bank_count > 0 && arguments->max > 0)
             argp_error(state, "--max is for one memory; banks have capacities: --bank NAME=SIZE");
+        if (arguments->output_count > 0 && arguments->plan > ARENA_OURS)
+            argp_error(state, "-o writes our plan; leave --plan %s out",
+                       arena_plans[arguments->plan]);
+        if (arguments->output_count > 0) arguments->plan = ARENA_OURS;
         if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;
         return 0;
     default:
@@ -127,6 +142,9 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
 static tn_micro_options arena_micro(const arena_arguments *arguments, bool most) {
     tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
     cli_kernels kernels = arguments->input.kernels;
+    bool helium = strcmp(arguments->target, "cortex-m55") == 0 ||
+                  strcmp(arguments->target, "cortex-m85") == 0;
+    if (helium) micro.target = TN_MICRO_CORTEX_M_HELIUM;
     if (strcmp(arguments->target, "x86-64") == 0) micro.target = TN_MICRO_X86_64;
     micro.most = most;
     if (kernels == CLI_KERNELS_CMSIS || (kernels == CLI_KERNELS_ANY && most))
@@ -415,6 +433,23 @@ static int arena_tell(const arena_arguments *arguments) {
     return arena_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
 
+static tn_status arena_write(const arena_arguments *arguments, tn_error *error) {
+    const cli_input *input = &arguments->input;
+    tn_report report = {.struct_size = sizeof report,
+                        .input = input->path,
+                        .problem = input->problem,
+                        .layout = &arguments->layout,
+                        .occupancy = input->occupancy,
+                        .arena_total = arguments->ends[1].planned.total};
+    for (uint32_t i = 0; i < arguments->output_count; i++) {
+        const char *path = arguments->outputs[i];
+        TN_TRY(tn__has_suffix(path, ".tflite")
+                   ? cli_write_tflite(input, &arguments->layout, path, error)
+                   : tn_report_write(&report, path, error));
+    }
+    return TN_OK;
+}
+
 static const char arena_doc[] =
     "Tells how large the arena of TensorFlow Lite Micro must be for MODEL (.tflite), from the file "
     "alone: "
@@ -424,6 +459,7 @@ static const char arena_doc[] =
     "Examples:\n"
     "  tenure arena person.tflite --target cortex-m4 --max 96KiB\n"
     "  tenure arena person.tflite --kernels cmsis-nn --json\n"
+    "  tenure arena person.tflite -o person.h -o planned.tflite\n"
     "  tenure arena person.tflite --bank dtcm=64KiB@2GB/s --bank sram=256KiB@0.5GB/s\n\n"
     "Exit status: 0 it fits, 1 it does not, 2 bad usage or input, 3 stopped before an answer, 4 "
     "internal error.";
@@ -438,10 +474,12 @@ static int arena_run(int count, char **words) {
         .options = TN_PLAN_OPTIONS_INIT,
         .target = arena_targets[0],
         .input = {.import = TN_IMPORT_OPTIONS_INIT, .kernels = CLI_KERNELS_ANY}};
+    arguments.input.import.variables_outside = true;
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     tn_status status = arena_find(&arguments, &error);
+    if (status == TN_OK) status = arena_write(&arguments, &error);
     int code = status == TN_OK ? arena_tell(&arguments) : cli_fail(&error);
     cli_holders_release(&arguments.holders);
     tn_layout_release(&arguments.layout);

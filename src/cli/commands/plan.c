@@ -41,7 +41,7 @@ enum {
     X(PLAN_WORK, "work-limit", "N", "stop after N units of work: repeatable (no limit)")           \
     X(PLAN_EXPLAIN, "explain", NULL,                                                               \
       "first tell, step by step, how memory tags would serve the model")                           \
-    X('o', "output", "FILE", "write the plan: .json .csv .html .svg .tflite; may be repeated")     \
+    X('o', "output", "FILE", "write the plan: .json .csv .html .svg .h .tflite; may be repeated")  \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct plan_arguments {
@@ -68,7 +68,8 @@ static void plan_add_output(struct argp_state *state, plan_arguments *arguments,
         known = end > 0 && length >= end && strcasecmp(path + length - end, suffix) == 0;
     }
     if (!known)
-        argp_error(state, "-o: no format for '%s'; there are .json .csv .html .svg .tflite", path);
+        argp_error(state, "-o: no format for '%s'; there are .json .csv .html .svg .h .tflite",
+                   path);
     if (arguments->output_count == PLAN_OUTPUTS_MAX) argp_error(state, "-o: more than 16 files");
     arguments->outputs[arguments->output_count++] = path;
 }
@@ -133,7 +134,11 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         if (arguments->holders > 0 && arguments->objects)
             argp_error(state, "--holders is for offsets; leave --form out");
         for (uint32_t i = 0; i < arguments->output_count; i++) {
-            if (!tn__has_suffix(arguments->outputs[i], ".tflite")) continue;
+            bool header = tn__has_suffix(arguments->outputs[i], ".h") &&
+                          tn__has_suffix(arguments->input.path, ".tflite");
+            bool inside = tn__has_suffix(arguments->outputs[i], ".tflite");
+            if (!header && !inside) continue;
+            if (inside) arguments->input.import.variables_outside = true;
             if (arguments->objects)
                 argp_error(state, "-o %s: shared objects have no offsets", arguments->outputs[i]);
             if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;

@@ -11,48 +11,31 @@
  * Source: tensorflow/core/common_runtime/bfc_allocator, with allow_growth; there, too, blocks are
  *         multiples of 256 bytes.
  */
-#include "pool/technique.h"
+#include "pool/bins.h"
 
-enum { BIN_COUNT = 21 };
 #define BFC_UNIT 256u
 #define BFC_REGION_FIRST (2ull << 20)
 #define BFC_WASTE_MAX (128ull << 20)
 
 typedef struct bfc_state {
-    tn__set bins[BIN_COUNT];
+    bins chunks;
     uint64_t region; /* bytes of the next region */
 } bfc_state;
 
-static uint32_t bfc_bin(uint64_t size) {
-    uint64_t units = size / BFC_UNIT;
-    uint32_t log = units == 0 ? 0 : 63u - (uint32_t)__builtin_clzll(units);
-    return log < BIN_COUNT ? log : BIN_COUNT - 1;
-}
-
-static tn__set *bfc_set(tn_pool *pool, uint32_t chunk) {
+static bins *bfc_bins(tn_pool *pool) {
     bfc_state *state = pool->state;
-    return &state->bins[bfc_bin(pool->chunks[chunk].size)];
+    return &state->chunks;
 }
 
 static tn_status bfc_open(tn_pool *pool, const tn_pool_options *options, tn_error *error) {
     (void)options, (void)error;
     bfc_state *state = pool->state;
-    for (uint32_t bin = 0; bin < BIN_COUNT; bin++) state->bins[bin].root = TN__CHUNK_NONE;
+    bins_open(pool, &state->chunks);
     state->region = BFC_REGION_FIRST;
     return TN_OK;
 }
 
-/* The least chunk of the first bin that has one of `size` bytes. */
-static uint32_t bfc_find(const tn_pool *pool, uint64_t size) {
-    const bfc_state *state = pool->state;
-    for (uint32_t bin = bfc_bin(size); bin < BIN_COUNT; bin++) {
-        uint32_t found = tn__set_at_least(pool, &state->bins[bin], 0, size);
-        if (found != TN__CHUNK_NONE) return found;
-    }
-    return TN__CHUNK_NONE;
-}
-
-/* A new region of at least `size` bytes as one free chunk, or NONE. */
+/* A new region of at least `size` bytes as one free chunk, in no bin; or NONE. */
 static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
     bfc_state *state = pool->state;
     uint32_t outside = pool->last;
@@ -70,7 +53,6 @@ static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
     pool->chunks[outside].state = TN__CHUNK_FREE;
     pool->chunks[outside].is_segment = true;
     pool->reserved += bytes;
-    tn__set_add(pool, bfc_set(pool, outside), outside);
     return outside;
 }
 
@@ -78,18 +60,19 @@ static uint32_t bfc_extend(tn_pool *pool, uint64_t size) {
 static tn_status bfc_take(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error) {
     (void)error;
     uint64_t offset, padded = want->size + want->alignment - pool->unit;
-    uint32_t front, rest, found = bfc_find(pool, want->size);
-    if (found != TN__CHUNK_NONE && !tn__chunk_fits(pool, found, want, &offset))
-        found = bfc_find(pool, padded);
-    if (found == TN__CHUNK_NONE) found = bfc_extend(pool, padded);
-    if (found == TN__CHUNK_NONE || !tn__chunk_fits(pool, found, want, &offset))
-        return TN_E_EXHAUSTED;
-    tn__set_remove(pool, bfc_set(pool, found), found);
+    uint32_t front, rest, found = bins_take(pool, bfc_bins(pool), want, &offset);
+    if (found == TN__CHUNK_NONE) {
+        found = bfc_extend(pool, padded);
+        if (found == TN__CHUNK_NONE) return TN_E_EXHAUSTED;
+        bool fits = tn__chunk_fits(pool, found, want, &offset);
+        tn_assert(fits);
+        (void)fits;
+    }
     uint64_t room = pool->chunks[found].size - (offset - pool->chunks[found].offset);
     bool cut = room >= 2 * want->size || room - want->size >= BFC_WASTE_MAX;
     *chunk = tn__chunk_carve(pool, found, offset, cut ? want->size : room, &front, &rest);
-    if (front != TN__CHUNK_NONE) tn__set_add(pool, bfc_set(pool, front), front);
-    if (rest != TN__CHUNK_NONE) tn__set_add(pool, bfc_set(pool, rest), rest);
+    if (front != TN__CHUNK_NONE) bins_add(pool, bfc_bins(pool), front);
+    if (rest != TN__CHUNK_NONE) bins_add(pool, bfc_bins(pool), rest);
     return TN_OK;
 }
 
@@ -97,15 +80,15 @@ static void bfc_give(tn_pool *pool, uint32_t chunk) {
     pool->chunks[chunk].lane = 0;
     if (tn__chunk_joins_after(pool, chunk)) {
         uint32_t after = pool->chunks[chunk].after;
-        tn__set_remove(pool, bfc_set(pool, after), after);
+        bins_remove(pool, bfc_bins(pool), after);
         tn__chunk_join(pool, chunk);
     }
     if (tn__chunk_joins_before(pool, chunk)) {
         chunk = pool->chunks[chunk].before;
-        tn__set_remove(pool, bfc_set(pool, chunk), chunk);
+        bins_remove(pool, bfc_bins(pool), chunk);
         tn__chunk_join(pool, chunk);
     }
-    tn__set_add(pool, bfc_set(pool, chunk), chunk);
+    bins_add(pool, bfc_bins(pool), chunk);
 }
 
 const tn__technique tn__pool_bfc = {

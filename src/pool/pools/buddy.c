@@ -10,7 +10,7 @@
  * Cost:   O(log n) time for each power of two that has a free block; no memory of its own.
  * Source: Knowlton, A fast storage allocator, 1965; Knuth, TAOCP 1, 2.5.
  */
-#include "pool/technique.h"
+#include "pool/chunks.h"
 
 typedef struct buddy_state {
     tn__set sets[64];  /* by the power of two */

@@ -14,7 +14,7 @@
  * Cost:   O(log n) time, to empty the cache O(n); no memory of its own.
  * Source: pytorch/c10/cuda/CUDACachingAllocator with its default settings.
  */
-#include "pool/technique.h"
+#include "pool/chunks.h"
 
 #define CACHING_UNIT 512u
 #define CACHING_SMALL (1ull << 20)
@@ -108,7 +108,7 @@ static tn_status caching_take(tn_pool *pool, const tn__want *want, uint32_t *chu
     (void)error;
     bool large = want->size > CACHING_SMALL;
     tn__set *set = caching_set(pool, large);
-    uint64_t offset, padded = want->size + want->alignment - pool->unit;
+    uint64_t offset = 0, padded = want->size + want->alignment - pool->unit;
     uint32_t front, rest, found = tn__set_at_least(pool, set, want->stream, want->size);
     if (found != TN__CHUNK_NONE && !tn__chunk_fits(pool, found, want, &offset))
         found = tn__set_at_least(pool, set, want->stream, padded);

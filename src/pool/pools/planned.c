@@ -13,7 +13,7 @@
  */
 #include <inttypes.h>
 
-#include "pool/technique.h"
+#include "pool/chunks.h"
 
 typedef struct planned_entry {
     uint64_t size, offset;

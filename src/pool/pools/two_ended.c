@@ -11,12 +11,12 @@
  * Cost:   O(log n) time, no memory of its own.
  * Source: double-ended stacks as in Knuth, TAOCP 1, 2.2.2; two-ended pools of training runtimes.
  */
-#include "pool/technique.h"
+#include "pool/bins.h"
 
 enum { FRONT, BACK };
 
 typedef struct two_ended_state {
-    tn__set holes;   /* lane: FRONT or BACK */
+    bins holes[2];   /* of FRONT and BACK, which is also the lane */
     uint32_t middle; /* the free chunk between the ends; NONE: they touch */
     uint64_t border; /* while there is no middle: where the back begins */
 } two_ended_state;
@@ -35,7 +35,7 @@ static void two_ended_count(tn_pool *pool) {
 static tn_status two_ended_open(tn_pool *pool, const tn_pool_options *options, tn_error *error) {
     (void)options, (void)error;
     two_ended_state *state = pool->state;
-    state->holes.root = TN__CHUNK_NONE;
+    for (uint32_t end = FRONT; end <= BACK; end++) bins_open(pool, &state->holes[end]);
     state->middle = 0;
     pool->chunks[0].state = TN__CHUNK_FREE;
     return TN_OK;
@@ -45,18 +45,20 @@ static void two_ended_keep(tn_pool *pool, uint32_t chunk, uint32_t end) {
     two_ended_state *state = pool->state;
     if (chunk == TN__CHUNK_NONE) return;
     pool->chunks[chunk].lane = end;
-    tn__set_add(pool, &state->holes, chunk);
+    bins_add(pool, &state->holes[end], chunk);
+}
+
+static void two_ended_drop(tn_pool *pool, uint32_t chunk) {
+    two_ended_state *state = pool->state;
+    bins_remove(pool, &state->holes[pool->chunks[chunk].lane], chunk);
 }
 
 static bool two_ended_take_hole(tn_pool *pool, const tn__want *want, uint32_t end,
                                 uint32_t *chunk) {
     two_ended_state *state = pool->state;
-    uint64_t offset, padded = want->size + want->alignment - pool->unit;
-    uint32_t front, rest, found = tn__set_at_least(pool, &state->holes, end, want->size);
-    if (found != TN__CHUNK_NONE && !tn__chunk_fits(pool, found, want, &offset))
-        found = tn__set_at_least(pool, &state->holes, end, padded);
-    if (found == TN__CHUNK_NONE || !tn__chunk_fits(pool, found, want, &offset)) return false;
-    tn__set_remove(pool, &state->holes, found);
+    uint64_t offset;
+    uint32_t front, rest, found = bins_take(pool, &state->holes[end], want, &offset);
+    if (found == TN__CHUNK_NONE) return false;
     *chunk = tn__chunk_carve(pool, found, offset, want->size, &front, &rest);
     two_ended_keep(pool, front, end);
     two_ended_keep(pool, rest, end);
@@ -115,7 +117,7 @@ static void two_ended_give(tn_pool *pool, uint32_t chunk) {
         if (after == state->middle)
             in_middle = true;
         else
-            tn__set_remove(pool, &state->holes, after);
+            two_ended_drop(pool, after);
         tn__chunk_join(pool, chunk);
     }
     uint32_t before = pool->chunks[chunk].before;
@@ -124,7 +126,7 @@ static void two_ended_give(tn_pool *pool, uint32_t chunk) {
         if (before == state->middle)
             in_middle = true;
         else
-            tn__set_remove(pool, &state->holes, before);
+            two_ended_drop(pool, before);
         chunk = before;
         tn__chunk_join(pool, chunk);
     }
