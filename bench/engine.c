@@ -1,0 +1,332 @@
+/* engine.c - how fast is whole-network inference, and how much memory does it take?
+ *
+ *     build/bench/engine [--ort NODE_MODULES] [--threads N,N] [--repeat N] [--rounds N]
+ *                        [--dim NAME=N] [--no-fuse] [--no-formats] [--profile] MODEL.onnx...
+ *
+ * Each row is one model and one number of threads: the fastest of `repeat` x `rounds` runs, in
+ * milliseconds of wall time and of processor time of the process; with --ort beside it the same of
+ * ONNX Runtime (its node package lies in NODE_MODULES), in a process of its own per round, the two
+ * in turns so that a busy machine hurts both. Models need their weights for that
+ * (tools/fill-weights); without --ort missing weights are made up.
+ *
+ * Memory: our arena is the peak of the plan, which the run does not exceed; our weights are all
+ * that stays in static memory. ONNX Runtime's arena is what its log says that it took ("Extended
+ * allocation by"), weights included; beside it the growth of its process's resident set.
+ * --profile prints where the time of one run goes, by operator and kernel.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <tenure/tenure.h>
+
+#include "base/base.h"
+
+typedef struct bench_setup {
+    const char *modules; /* NULL: without ONNX Runtime */
+    const char *script;
+    uint32_t threads[8], thread_count;
+    uint32_t repeat, rounds;
+    tn_dim dims[8];
+    uint32_t dim_count;
+    bool no_fuse, no_formats, profile;
+} bench_setup;
+
+typedef struct bench_row {
+    double wall_ms, cpu_ms;
+    uint64_t arena, weights;
+    double ort_wall_ms, ort_cpu_ms;
+    uint64_t ort_arena, ort_resident;
+} bench_row;
+
+static void bench_stop(const char *what, const tn_error *error) {
+    fprintf(stderr, "engine: %s: %s: %s\n", what, error->where, error->message);
+    exit(1);
+}
+
+static double bench_cpu_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* --- ours --- */
+
+typedef struct bench_net {
+    tn_graph *loaded, *graph;
+    tn_contents *contents;
+    tn_kernels *kernels;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_layout layout;
+    tn_device *device;
+    tn_engine *engine;
+    tn_trace *trace;
+    tn_array *inputs, *outputs;
+    uint32_t input_count, output_count;
+} bench_net;
+
+static tn_status bench_read(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+                            uint64_t size, tn_error *error) {
+    return tn_contents_read(self, graph, tensor, bytes, size, error);
+}
+
+static void bench_arrays(bench_net *net) {
+    const tn_block *block = tn_graph_block(net->graph, 0);
+    net->inputs = calloc((size_t)block->input_count + 1, sizeof *net->inputs);
+    net->outputs = calloc((size_t)block->output_count + 1, sizeof *net->outputs);
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(net->graph, block->inputs[i]);
+        if (tensor->kind != TN_KIND_INPUT) continue;
+        tn_array *array = &net->inputs[net->input_count++];
+        *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
+        memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
+        array->data = calloc(1, tensor->bytes + 1);
+        for (uint64_t k = 0; tensor->dtype == TN_FLOAT32 && k < tensor->bytes / 4; k++)
+            ((float *)array->data)[k] = (float)(uint32_t)(k * 2654435761u) / 2147483648.0f - 1;
+    }
+    net->output_count = block->output_count;
+    for (uint32_t i = 0; i < block->output_count; i++) {
+        uint64_t bytes = tn_graph_tensor(net->graph, block->outputs[i])->bytes;
+        net->outputs[i] = (tn_array){.bytes = bytes, .data = calloc(1, bytes + 1)};
+    }
+}
+
+static tn_status bench_load(const bench_setup *setup, const char *path, bench_net *net,
+                            tn_error *error) {
+    tn_import_options options = TN_IMPORT_OPTIONS_INIT;
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    options.dims = setup->dims;
+    options.dim_count = setup->dim_count;
+    rewrite.no_fuse = setup->no_fuse;
+    rewrite.no_formats = setup->no_formats;
+    TN_TRY(tn_graph_load(path, &options, &net->loaded, error));
+    if (setup->modules != NULL)
+        TN_TRY(tn_contents_open(path, NULL, &net->contents, error));
+    else
+        TN_TRY(tn_contents_generate(path, net->loaded, 1, NULL, &net->contents, error));
+    return tn_engine_rewrite(net->loaded, &rewrite, &net->graph, error);
+}
+
+static tn_status bench_open(const bench_setup *setup, const char *path, uint32_t threads,
+                            bench_net *net, tn_error *error) {
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
+    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
+    TN_TRY(bench_load(setup, path, net, error));
+    kernels.threads = threads;
+    TN_TRY(tn_kernels_create(net->graph, &kernels, &net->kernels, error));
+    memory.workspaces = tn_kernels_workspaces(net->kernels);
+    TN_TRY(tn_program_plan(net->graph, NULL, &memory, NULL, &net->program, &net->occupancy,
+                           &net->layout, error));
+    TN_TRY(tn_device_create(&device, &net->device, error));
+    if (setup->profile)
+        TN_TRY(tn_trace_create(NULL, 64 * (uint64_t)tn_program_count(net->program) + 64,
+                               &net->trace, error));
+    engine.read = bench_read;
+    engine.self = net->contents;
+    engine.trace = net->trace;
+    TN_TRY(tn_engine_create(net->occupancy, &net->layout, net->kernels, net->device, &engine,
+                            &net->engine, error));
+    bench_arrays(net);
+    return TN_OK;
+}
+
+static void bench_close(bench_net *net) {
+    for (uint32_t i = 0; i < net->input_count; i++) free(net->inputs[i].data);
+    for (uint32_t i = 0; i < net->output_count; i++) free(net->outputs[i].data);
+    free(net->inputs);
+    free(net->outputs);
+    tn_engine_destroy(net->engine);
+    tn_trace_destroy(net->trace);
+    tn_device_destroy(net->device);
+    tn_layout_release(&net->layout);
+    tn_occupancy_destroy(net->occupancy);
+    tn_program_destroy(net->program);
+    tn_kernels_destroy(net->kernels);
+    tn_graph_destroy(net->graph);
+    tn_contents_close(net->contents);
+    tn_graph_destroy(net->loaded);
+}
+
+static tn_status bench_run(bench_net *net, uint32_t repeat, bench_row *row, tn_error *error) {
+    tn_engine_usage usage;
+    for (uint32_t i = 0; i < repeat; i++) {
+        double from = bench_cpu_s();
+        TN_TRY(tn_engine_run(net->engine, net->inputs, net->input_count, net->outputs,
+                             net->output_count, error));
+        double cpu_ms = 1e3 * (bench_cpu_s() - from);
+        tn_engine_measure(net->engine, &usage);
+        if (1e3 * usage.seconds < row->wall_ms) row->wall_ms = 1e3 * usage.seconds;
+        if (cpu_ms < row->cpu_ms) row->cpu_ms = cpu_ms;
+        row->arena = usage.arena;
+        row->weights = usage.static_bytes;
+    }
+    return TN_OK;
+}
+
+/* --- where the time goes --- */
+
+typedef struct bench_share {
+    char name[96];
+    double seconds;
+    uint32_t count;
+} bench_share;
+
+static int bench_by_time(const void *left, const void *right) {
+    const bench_share *a = left, *b = right;
+    return a->seconds != b->seconds ? (a->seconds < b->seconds ? 1 : -1) : strcmp(a->name, b->name);
+}
+
+static void bench_profile(const bench_net *net) {
+    bench_share shares[256] = {0};
+    uint32_t used = 0;
+    uint64_t count;
+    const tn_event *events = tn_trace_events(net->trace, &count);
+    for (uint64_t i = 0; i < count; i++) {
+        char name[96];
+        if (events[i].kind != TN_EVENT_STEP || events[i].run != 1) continue;
+        if (events[i].op == TN_NONE)
+            snprintf(name, sizeof name, "(%s)", tn_opcode_name(events[i].opcode));
+        else
+            snprintf(name, sizeof name, "%s by %s %s", tn_graph_op(net->graph, events[i].op)->type,
+                     tn_kernels_name(net->kernels, events[i].op),
+                     tn_kernels_detail(net->kernels, events[i].op));
+        uint32_t at = 0;
+        while (at < used && strcmp(shares[at].name, name) != 0) at++;
+        if (at == used && used++ == 255) break;
+        snprintf(shares[at].name, sizeof shares[at].name, "%s", name);
+        shares[at].seconds += events[i].duration_s;
+        shares[at].count++;
+    }
+    qsort(shares, used, sizeof *shares, bench_by_time);
+    for (uint32_t i = 0; i < used; i++)
+        printf("    %8.3f ms %5u x %s\n", 1e3 * shares[i].seconds, shares[i].count, shares[i].name);
+}
+
+/* --- ONNX Runtime's --- */
+
+static void bench_ort(const bench_setup *setup, const char *path, uint32_t threads,
+                      bench_row *row) {
+    char command[4096], line[4096];
+    uint64_t arena = 0;
+    int length = snprintf(command, sizeof command, "node '%s' '%s' '%s' %u %u 2>&1", setup->script,
+                          setup->modules, path, threads, setup->repeat);
+    FILE *out = length < (int)sizeof command ? popen(command, "r") : NULL;
+    bool told = false;
+    while (out != NULL && fgets(line, sizeof line, out) != NULL) {
+        double wall, cpu, resident;
+        const char *grown = strstr(line, "Extended allocation by ");
+        if (grown != NULL) arena += strtoull(grown + 23, NULL, 10);
+        if (sscanf(line, "wall_ms %lf cpu_ms %lf rss %lf", &wall, &cpu, &resident) != 3) continue;
+        told = true;
+        if (wall < row->ort_wall_ms) row->ort_wall_ms = wall;
+        if (cpu < row->ort_cpu_ms) row->ort_cpu_ms = cpu;
+        if (resident > (double)row->ort_resident) row->ort_resident = (uint64_t)resident;
+    }
+    if (arena > row->ort_arena) row->ort_arena = arena;
+    if (out != NULL) pclose(out);
+    if (!told) fprintf(stderr, "engine: ONNX Runtime did not run %s\n", path);
+}
+
+/* --- a table --- */
+
+static const char *bench_base(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static void bench_print(const bench_setup *setup, const char *path, uint32_t threads,
+                        const bench_row *row) {
+    printf("| %-22.22s | %u | %8.2f | %8.2f |", bench_base(path), threads, row->wall_ms,
+           row->cpu_ms);
+    if (setup->modules != NULL)
+        printf(" %8.2f | %8.2f | %5.2f | %5.2f |", row->ort_wall_ms, row->ort_cpu_ms,
+               row->wall_ms / row->ort_wall_ms, row->cpu_ms / row->ort_cpu_ms);
+    printf(" %8.2f | %8.2f |", (double)row->arena / 1048576, (double)row->weights / 1048576);
+    if (setup->modules != NULL)
+        printf(" %8.2f | %8.2f | %5.2f |", (double)row->ort_arena / 1048576,
+               (double)row->ort_resident / 1048576,
+               (double)(row->arena + row->weights) / (double)row->ort_arena);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void bench_model(const bench_setup *setup, const char *path, uint32_t threads) {
+    bench_net net = {0};
+    bench_row row = {.wall_ms = 1e30, .cpu_ms = 1e30, .ort_wall_ms = 1e30, .ort_cpu_ms = 1e30};
+    tn_error error = {0};
+    tn_status status = bench_open(setup, path, threads, &net, &error);
+    for (uint32_t i = 0; i < setup->rounds && status == TN_OK; i++) {
+        status = bench_run(&net, setup->repeat, &row, &error);
+        if (setup->modules != NULL) bench_ort(setup, path, threads, &row);
+    }
+    if (status != TN_OK) bench_stop(path, &error);
+    bench_print(setup, path, threads, &row);
+    if (setup->profile) bench_profile(&net);
+    bench_close(&net);
+}
+
+static void bench_head(const bench_setup *setup) {
+    bool ort = setup->modules != NULL;
+    printf("| model | threads | ms | cpu ms |%s arena MiB | weights MiB |%s\n",
+           ort ? " ORT ms | ORT cpu ms | ratio | cpu ratio |" : "",
+           ort ? " ORT arena MiB | ORT RSS MiB | memory ratio |" : "");
+    printf("|---|---|---|---|%s---|---|%s\n", ort ? "---|---|---|---|" : "",
+           ort ? "---|---|---|" : "");
+}
+
+static void bench_numbers(bench_setup *setup, const char *text) {
+    for (setup->thread_count = 0; *text != '\0' && setup->thread_count < 8;) {
+        char *end;
+        setup->threads[setup->thread_count++] = (uint32_t)strtoul(text, &end, 10);
+        text = *end == ',' ? end + 1 : "";
+    }
+}
+
+static void bench_dim(bench_setup *setup, char *text) {
+    char *equals = strchr(text, '=');
+    if (equals == NULL || setup->dim_count == 8) return;
+    *equals = '\0';
+    setup->dims[setup->dim_count++] =
+        (tn_dim){.name = text, .value = strtoll(equals + 1, NULL, 10)};
+}
+
+int main(int count, char **words) {
+    bench_setup setup = {.script = TENURE_SOURCE_DIR "/bench/engine_ort.mjs",
+                         .threads = {1, 2},
+                         .thread_count = 2,
+                         .repeat = 10,
+                         .rounds = 3};
+    bool headed = false;
+    for (int i = 1; i < count; i++) {
+        bool more = i + 1 < count;
+        if (strcmp(words[i], "--ort") == 0 && more)
+            setup.modules = words[++i];
+        else if (strcmp(words[i], "--threads") == 0 && more)
+            bench_numbers(&setup, words[++i]);
+        else if (strcmp(words[i], "--repeat") == 0 && more)
+            setup.repeat = (uint32_t)strtoul(words[++i], NULL, 10);
+        else if (strcmp(words[i], "--rounds") == 0 && more)
+            setup.rounds = (uint32_t)strtoul(words[++i], NULL, 10);
+        else if (strcmp(words[i], "--dim") == 0 && more)
+            bench_dim(&setup, words[++i]);
+        else if (strcmp(words[i], "--no-fuse") == 0)
+            setup.no_fuse = true;
+        else if (strcmp(words[i], "--no-formats") == 0)
+            setup.no_formats = true;
+        else if (strcmp(words[i], "--profile") == 0)
+            setup.profile = true;
+        else {
+            if (!headed) bench_head(&setup);
+            headed = true;
+            for (uint32_t t = 0; t < setup.thread_count; t++)
+                bench_model(&setup, words[i], setup.threads[t]);
+        }
+    }
+    return 0;
+}
