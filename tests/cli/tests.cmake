@@ -19,6 +19,11 @@ if(TARGET tenure_command)
              COMMAND ${TENURE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/micro.py $<TARGET_FILE:tenure_command>
                      ${PROJECT_SOURCE_DIR}/examples/models ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite
                      ${PROJECT_SOURCE_DIR}/../shared/data/tflite $ENV{TENURE_NPM_MODELS})
+    add_test(NAME cli.trace
+             COMMAND ${TENURE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/trace.py $<TARGET_FILE:tenure_command>
+                     ${PROJECT_SOURCE_DIR}/examples/models/mobilenet_v2.onnx
+                     ${PROJECT_SOURCE_DIR}/examples/models/five_operators.onnx
+                     ${PROJECT_SOURCE_DIR}/examples/models/two_branches.onnx)
     set_tests_properties(cli.planned cli.micro PROPERTIES SKIP_RETURN_CODE 77)
   endif()
 endif()
