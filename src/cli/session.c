@@ -19,8 +19,11 @@ static tn_status session_contents(cli_session *session, tn_error *error) {
 
 static tn_status session_rewrite(cli_session *session, tn_error *error) {
     session->graph = session->input->graph;
-    if (session->no_rewrite || true) return TN_OK;
-    (void)error;
+    if (session->no_rewrite || session->plain) return TN_OK;
+    tn_rewrite_options options = TN_REWRITE_OPTIONS_INIT;
+    options.context = session->input->import.context;
+    TN_TRY(tn_engine_rewrite(session->graph, &options, &session->rewritten, error));
+    session->graph = session->rewritten;
     return TN_OK;
 }
 

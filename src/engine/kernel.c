@@ -101,11 +101,13 @@ const double *tn__op_floats(const tn_op *op, const char *name, uint32_t *count) 
 
 const tn_tensor *tn__setup_input(const tn_kernel_setup *setup, uint32_t index) {
     if (index >= setup->op->input_count || setup->op->inputs[index] == TN_NONE) return NULL;
+    if (setup->inputs_as != NULL) return &setup->inputs_as[index];
     return tn_graph_tensor(setup->graph, setup->op->inputs[index]);
 }
 
 const tn_tensor *tn__setup_output(const tn_kernel_setup *setup, uint32_t index) {
     if (index >= setup->op->output_count || setup->op->outputs[index] == TN_NONE) return NULL;
+    if (setup->outputs_as != NULL) return &setup->outputs_as[index];
     return tn_graph_tensor(setup->graph, setup->op->outputs[index]);
 }
 

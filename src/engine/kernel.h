@@ -49,6 +49,8 @@ typedef struct tn_kernel_setup {
     uint32_t version;          /* of the operator's domain; UINT32_MAX when the file gives none */
     const tn_context *context; /* for what `prepare` allocates */
     uint32_t threads;
+    /* NULL, or [input_count], [output_count]: what operands will be when it runs (inner.h) */
+    const tn_tensor *inputs_as, *outputs_as;
     struct tn__dnnl *library; /* NULL: only our own loops run (dnnl.h) */
     tn_error *error;
     /* prepare may set: */

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include <tenure/engine.h>
+#include <tenure/import.h>
 
 #include "base/base.h"
 #include "support.h"
@@ -16,10 +17,9 @@ typedef struct whole {
     bool plain;
     uint32_t threads;
     uint64_t seed;
-    double spread; /* floats are drawn from [-spread, spread); 0: 1 */
-    /* Contents instead of drawn ones; may return false. */
-    bool (*contents)(void *self, const tn_tensor *tensor, void *bytes);
-    void *self;
+    double spread;     /* floats are drawn from [-spread, spread); 0: 1 */
+    tn_contents *from; /* where parameters come from; NULL: drawn */
+    bool skip_poison;
     /* out: */
     uint32_t output_count;
     tn_array outputs[WHOLE_MOST]; /* data: free with whole_release */
@@ -56,12 +56,11 @@ static inline void whole_draw(const whole *run, const tn_tensor *tensor, void *b
 
 static inline tn_status whole_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                                    uint64_t size, tn_error *error) {
-    const whole *run = self;
+    whole *run = self;
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
-    (void)error;
+    if (run->from != NULL) return tn_contents_read(run->from, graph, id, bytes, size, error);
     assert_int_equal(size, tensor->bytes);
-    if (run->contents == NULL || !run->contents(run->self, tensor, bytes))
-        whole_draw(run, tensor, bytes);
+    whole_draw(run, tensor, bytes);
     return TN_OK;
 }
 
@@ -82,8 +81,7 @@ static inline void whole_arrays(whole *run, const tn_graph *graph, tn_array *inp
         *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
         memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
         array->data = malloc(tensor->bytes + 1);
-        if (run->contents == NULL || !run->contents(run->self, tensor, array->data))
-            whole_draw(run, tensor, array->data);
+        whole_draw(run, tensor, array->data);
     }
     run->output_count = block->output_count;
     assert_true(block->output_count <= WHOLE_MOST);
@@ -104,7 +102,7 @@ static inline tn_status whole_on(whole *run, const tn_occupancy *occupancy, cons
     uint32_t count;
     options.read = whole_read;
     options.self = run;
-    options.poison = true;
+    options.poison = !run->skip_poison;
     options.seed = 1;
     tn_status status =
         tn_engine_create(occupancy, layout, kernels, device, &options, &engine, &run->error);

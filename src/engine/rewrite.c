@@ -1,0 +1,302 @@
+/* rewrite.c - tn_engine_rewrite: a draft of the graph, every rewrite over it, and a graph again.
+ *
+ * Rewrites run one after the other, each over all operators of block 0 in order, so that a pattern
+ * may end in what an earlier rewrite made. After each, operators that nobody reads any more are
+ * taken out (never those that do more than compute), so that counts of readers are true again.
+ *
+ * The new graph keeps the order of operators: one that took over others stands where the last of
+ * them stood, and what was put before an operator stays right before it. Tensors that nothing
+ * names any more are left out; all others keep names, payloads and contents.
+ * Cost: O(rewrites x operators), and inference.
+ */
+#include "engine/rewrite.h"
+
+#include "engine/kernel.h"
+
+#define TN_REWRITE(name) extern const tn__rewrite tn__rewrite_##name;
+#include "engine/rewrites.def"
+#undef TN_REWRITE
+
+static const tn__rewrite *const rewrites[] = {
+#define TN_REWRITE(name) &tn__rewrite_##name,
+#include "engine/rewrites.def"
+#undef TN_REWRITE
+};
+
+/* --- a draft from a graph --- */
+
+static tn_status rewrite_no_memory(tn__draft *draft) {
+    return tn__no_memory(draft->error, "a rewritten graph");
+}
+
+static void rewrite_fix(tn__draft *draft, const tn_tensor_id *ids, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] != TN_NONE) draft->tensors[ids[i]].fixed = true;
+}
+
+static tn_status rewrite_begin_op(tn__draft *draft, tn_op_id id) {
+    tn_op op = *tn_graph_op(draft->graph, id);
+    op.inputs = tn__arena_copy(&draft->arena, op.inputs, op.input_count * sizeof *op.inputs);
+    op.outputs = tn__arena_copy(&draft->arena, op.outputs, op.output_count * sizeof *op.outputs);
+    if (op.inputs == NULL || op.outputs == NULL) return rewrite_no_memory(draft);
+    draft->ops[id] = (tn__draft_op){.op = op, .sub = TN_NONE};
+    if (op.block != 0) {
+        rewrite_fix(draft, op.inputs, op.input_count);
+        return TN_OK;
+    }
+    for (uint32_t i = 0; i < op.input_count; i++)
+        if (op.inputs[i] != TN_NONE) draft->tensors[op.inputs[i]].uses++;
+    for (uint32_t i = 0; i < op.attr_count; i++)
+        if (op.attrs[i].type == TN_ATTR_TENSOR) draft->tensors[op.attrs[i].tensor].fixed = true;
+    return TN_OK;
+}
+
+static tn_status rewrite_begin(tn__draft *draft) {
+    const tn_graph *graph = draft->graph;
+    uint32_t tensors = tn_graph_tensor_count(graph), ops = tn_graph_op_count(graph);
+    if (!tn__reserve(&draft->context, &draft->tensors, &draft->tensor_room, tensors + (size_t)1,
+                     sizeof *draft->tensors) ||
+        !tn__reserve(&draft->context, &draft->ops, &draft->op_room, ops + (size_t)1,
+                     sizeof *draft->ops))
+        return rewrite_no_memory(draft);
+    for (tn_tensor_id id = 0; id < tensors; id++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, id);
+        draft->tensors[id] =
+            (tn__draft_tensor){.tensor = *tensor,
+                               .producer = tensor->producer,
+                               .twin = TN_NONE,
+                               .fixed = (tensor->flags & TN_TENSOR_IS_OUTPUT) != 0};
+    }
+    draft->tensor_count = tensors;
+    for (tn_op_id id = 0; id < ops; id++) TN_TRY(rewrite_begin_op(draft, id));
+    draft->op_count = ops;
+    for (tn_block_id b = 0; b < tn_graph_block_count(graph); b++) {
+        const tn_block *block = tn_graph_block(graph, b);
+        rewrite_fix(draft, block->outputs, block->output_count);
+        for (uint32_t i = 0; i < block->op_count; i++) draft->ops[block->ops[i]].at = i;
+    }
+    return TN_OK;
+}
+
+static void rewrite_end(tn__draft *draft) {
+    tn__free(&draft->context, draft->tensors, draft->tensor_room * sizeof *draft->tensors);
+    tn__free(&draft->context, draft->ops, draft->op_room * sizeof *draft->ops);
+    tn__arena_release(&draft->arena);
+}
+
+/* --- the order --- */
+
+typedef struct rewrite_place {
+    uint32_t at, sub;
+    tn_op_id id;
+} rewrite_place;
+
+static int rewrite_compare(const void *left, const void *right) {
+    const rewrite_place *a = left, *b = right;
+    if (a->at != b->at) return a->at < b->at ? -1 : 1;
+    if (a->sub != b->sub) return a->sub < b->sub ? -1 : 1;
+    return a->id < b->id ? -1 : 1;
+}
+
+/* Operators of a block that are not gone, in order. *list in the draft's memory. */
+static tn_status rewrite_order(tn__draft *draft, tn_block_id block, rewrite_place **list,
+                               uint32_t *count) {
+    rewrite_place *made = tn__arena_array(&draft->arena, (size_t)draft->op_count + 1, sizeof *made);
+    if (made == NULL) return rewrite_no_memory(draft);
+    *count = 0;
+    for (tn_op_id id = 0; id < draft->op_count; id++) {
+        const tn__draft_op *op = &draft->ops[id];
+        if (op->gone || op->op.block != block) continue;
+        made[(*count)++] = (rewrite_place){op->at, op->sub, id};
+    }
+    qsort(made, *count, sizeof *made, rewrite_compare);
+    *list = made;
+    return TN_OK;
+}
+
+/* --- rewriting --- */
+
+static bool rewrite_is_idle(const tn__draft *draft, tn_op_id id) {
+    const tn_op *op = &draft->ops[id].op;
+    if (op->output_count == 0) return false;
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        const tn__draft_tensor *tensor = &draft->tensors[op->outputs[k]];
+        if (tensor->uses > 0 || tensor->fixed) return false;
+    }
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        if (op->attrs[i].type == TN_ATTR_BLOCK) return false;
+    return id >= tn_graph_op_count(draft->graph) ||
+           (!tn_op_is_ordered(draft->graph, id) && !tn_op_changes(draft->graph, id));
+}
+
+static tn_status rewrite_sweep(tn__draft *draft) {
+    rewrite_place *list;
+    uint32_t count;
+    TN_TRY(rewrite_order(draft, 0, &list, &count));
+    for (uint32_t i = count; i-- > 0;)
+        if (rewrite_is_idle(draft, list[i].id)) tn__draft_remove(draft, list[i].id);
+    return TN_OK;
+}
+
+static tn_status rewrite_apply(tn__draft *draft, const tn__rewrite *rewrite) {
+    rewrite_place *list;
+    uint32_t count;
+    if (rewrite->all != NULL) TN_TRY(rewrite->all(draft));
+    if (rewrite->each == NULL) return rewrite_sweep(draft);
+    TN_TRY(rewrite_order(draft, 0, &list, &count));
+    for (uint32_t i = 0; i < count; i++)
+        if (!draft->ops[list[i].id].gone) TN_TRY(rewrite->each(draft, list[i].id));
+    return rewrite_sweep(draft);
+}
+
+/* --- a graph from a draft --- */
+
+typedef struct rewrite_map {
+    tn_tensor_id *tensors; /* [draft] -> new graph, TN_NONE: left out */
+    bool *named;
+} rewrite_map;
+
+static void rewrite_name(const rewrite_map *map, const tn_tensor_id *ids, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] != TN_NONE) map->named[ids[i]] = true;
+}
+
+static void rewrite_name_all(const tn__draft *draft, const rewrite_map *map) {
+    for (tn_op_id id = 0; id < draft->op_count; id++) {
+        const tn_op *op = &draft->ops[id].op;
+        if (draft->ops[id].gone) continue;
+        rewrite_name(map, op->inputs, op->input_count);
+        rewrite_name(map, op->outputs, op->output_count);
+        for (uint32_t i = 0; i < op->attr_count; i++)
+            if (op->attrs[i].type == TN_ATTR_TENSOR) map->named[op->attrs[i].tensor] = true;
+    }
+    for (tn_block_id b = 0; b < tn_graph_block_count(draft->graph); b++) {
+        const tn_block *block = tn_graph_block(draft->graph, b);
+        rewrite_name(map, block->inputs, block->input_count);
+        rewrite_name(map, block->outputs, block->output_count);
+    }
+}
+
+/* As the builder or the file gave it; what inference found it will find again. */
+static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, const tn_tensor *tensor,
+                                    tn_tensor_id *id) {
+    bool computed = tensor->producer != TN_NONE;
+    bool derived = computed || (tensor->block != 0 && tensor->kind == TN_KIND_ACTIVATION);
+    bool stated = !derived || (tensor->flags & TN_TENSOR_STATED) != 0;
+    uint32_t kept = TN_TENSOR_IS_OUTPUT | (stated ? TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE : 0);
+    tn_tensor_spec spec = {.name = tensor->name,
+                           .dtype = stated ? tensor->dtype : TN_UNDEFINED,
+                           .kind = tensor->kind,
+                           .format = tensor->format,
+                           .flags = tensor->flags & kept,
+                           .rank = stated ? tensor->rank : TN_RANK_UNKNOWN,
+                           .shape = stated ? tensor->shape : NULL,
+                           .block = tensor->block,
+                           .payload = tensor->payload};
+    if (tensor->value != NULL && !computed) spec.value = *tensor->value;
+    return tn_graph_add_tensor(graph, &spec, id, draft->error);
+}
+
+static tn_status rewrite_add_tensors(tn__draft *draft, tn_graph *graph, rewrite_map *map) {
+    for (tn_tensor_id id = 0; id < draft->tensor_count; id++) {
+        map->tensors[id] = TN_NONE;
+        if (map->named[id])
+            TN_TRY(rewrite_add_tensor(draft, graph, &draft->tensors[id].tensor, &map->tensors[id]));
+    }
+    return TN_OK;
+}
+
+static tn_tensor_id *rewrite_ids(tn__draft *draft, const rewrite_map *map, const tn_tensor_id *ids,
+                                 uint32_t count) {
+    tn_tensor_id *mapped = tn__arena_array(&draft->arena, (size_t)count + 1, sizeof *mapped);
+    for (uint32_t i = 0; mapped != NULL && i < count; i++)
+        mapped[i] = ids[i] == TN_NONE ? TN_NONE : map->tensors[ids[i]];
+    return mapped;
+}
+
+static tn_status rewrite_add_op(tn__draft *draft, tn_graph *graph, const rewrite_map *map,
+                                const tn_op *op) {
+    tn_attr *attrs = tn__arena_array(&draft->arena, (size_t)op->attr_count + 1, sizeof *attrs);
+    tn_op_spec spec = {.name = op->name,
+                       .type = op->type,
+                       .domain = op->domain,
+                       .version = op->version,
+                       .block = op->block,
+                       .inputs = rewrite_ids(draft, map, op->inputs, op->input_count),
+                       .outputs = rewrite_ids(draft, map, op->outputs, op->output_count),
+                       .attrs = attrs,
+                       .input_count = op->input_count,
+                       .output_count = op->output_count,
+                       .attr_count = op->attr_count};
+    if (attrs == NULL || spec.inputs == NULL || spec.outputs == NULL)
+        return rewrite_no_memory(draft);
+    for (uint32_t i = 0; i < op->attr_count; i++) {
+        attrs[i] = op->attrs[i];
+        if (attrs[i].type == TN_ATTR_TENSOR) attrs[i].tensor = map->tensors[attrs[i].tensor];
+    }
+    return tn_graph_add_op(graph, &spec, NULL, draft->error);
+}
+
+/* Blocks keep their ids. */
+static tn_status rewrite_add_blocks(tn__draft *draft, tn_graph *graph) {
+    for (tn_block_id b = 1; b < tn_graph_block_count(draft->graph); b++) {
+        tn_block_id id;
+        TN_TRY(tn_graph_add_block(graph, tn_graph_block(draft->graph, b)->name, &id, draft->error));
+    }
+    return TN_OK;
+}
+
+static tn_status rewrite_fill_blocks(tn__draft *draft, tn_graph *graph, const rewrite_map *map) {
+    for (tn_block_id b = 0; b < tn_graph_block_count(draft->graph); b++) {
+        const tn_block *block = tn_graph_block(draft->graph, b);
+        rewrite_place *list;
+        uint32_t count;
+        TN_TRY(rewrite_order(draft, b, &list, &count));
+        for (uint32_t i = 0; i < count; i++)
+            TN_TRY(rewrite_add_op(draft, graph, map, &draft->ops[list[i].id].op));
+        tn_tensor_id *inputs = rewrite_ids(draft, map, block->inputs, block->input_count);
+        tn_tensor_id *outputs = rewrite_ids(draft, map, block->outputs, block->output_count);
+        if (inputs == NULL || outputs == NULL) return rewrite_no_memory(draft);
+        TN_TRY(tn_graph_set_block_io(graph, b, inputs, block->input_count, outputs,
+                                     block->output_count, draft->error));
+    }
+    return TN_OK;
+}
+
+static tn_status rewrite_emit(tn__draft *draft, tn_graph *graph) {
+    rewrite_map map = {.tensors = tn__arena_array(&draft->arena, (size_t)draft->tensor_count + 1,
+                                                  sizeof *map.tensors),
+                       .named = tn__arena_array(&draft->arena, (size_t)draft->tensor_count + 1,
+                                                sizeof *map.named)};
+    if (map.tensors == NULL || map.named == NULL) return rewrite_no_memory(draft);
+    rewrite_name_all(draft, &map);
+    TN_TRY(rewrite_add_blocks(draft, graph));
+    TN_TRY(rewrite_add_tensors(draft, graph, &map));
+    TN_TRY(rewrite_fill_blocks(draft, graph, &map));
+    return tn_graph_infer(graph, draft->error);
+}
+
+tn_status tn_engine_rewrite(const tn_graph *graph, const tn_rewrite_options *options,
+                            tn_graph **rewritten, tn_error *error) {
+    tn_rewrite_options asked = TN_REWRITE_OPTIONS_INIT;
+    if (options != NULL)
+        memcpy(&asked, options,
+               options->struct_size < sizeof asked ? options->struct_size : sizeof asked);
+    tn__draft draft = {.graph = graph, .context = tn__context(asked.context), .error = error};
+    tn_graph *made = NULL;
+    tn__arena_init(&draft.arena, &draft.context);
+    tn_status status = rewrite_begin(&draft);
+    for (size_t i = 0; status == TN_OK && i < sizeof rewrites / sizeof *rewrites; i++)
+        if (!(rewrites[i]->formats ? asked.no_formats : asked.no_fuse))
+            status = rewrite_apply(&draft, rewrites[i]);
+    if (status == TN_OK) status = tn_graph_create(asked.context, &made, error);
+    if (status == TN_OK) status = rewrite_emit(&draft, made);
+    rewrite_end(&draft);
+    if (status != TN_OK) {
+        tn_graph_destroy(made);
+        return status;
+    }
+    *rewritten = made;
+    return TN_OK;
+}

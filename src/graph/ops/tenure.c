@@ -1,0 +1,153 @@
+/* tenure.c - operators that the engine's rewrites make (tn_engine_rewrite); no file has them.
+ *
+ * Conv     x, weights, bias, summand: a convolution; plus the summand, of the result's shape; then
+ *          the activations of attribute `post`, with `post_alpha` and `post_beta`
+ * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
+ *          transposed by perm_y; plus the summand; then the activations
+ * Reorder  the same contents in the other format
+ * Swish    x * Sigmoid(x)
+ *
+ * The result may lie where the summand lies: that is what accumulating is for.
+ */
+#include "graph/fold.h"
+#include "graph/window.h"
+
+/* --- Conv --- */
+
+static tn_status tenure_shape_conv(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1);
+    int64_t shape[TN_RANK_MAX];
+    tn__window window;
+    if (!tn__rank_known(x) || !tn__rank_known(w)) return tn__set_dtype(infer, 0, x->dtype);
+    if (x->rank < 3 || w->rank != x->rank)
+        return tn__infer_fail(infer, "input of rank %u, weights of rank %u", x->rank, w->rank);
+    shape[0] = x->shape[0];
+    shape[1] = w->shape[0];
+    TN_TRY(tn__window_read(infer, x->rank - 2, w->shape + 2, &window));
+    TN_TRY(tn__window_slide(infer, &window, x->shape + 2, shape + 2));
+    return tn__set_output(infer, 0, x->dtype, x->rank, shape);
+}
+
+static uint64_t tenure_flops_conv(tn_infer *infer) {
+    const tn_tensor *w = tn__input(infer, 1), *y = tn__output(infer, 0);
+    uint64_t taps = tn__elements(w), positions = tn__elements(y);
+    if (!tn__shape_known(y) || y->rank < 2 || y->shape[1] <= 0 || taps == TN_SIZE_UNKNOWN)
+        return TN_SIZE_UNKNOWN;
+    return tn__mul_sat(2 * (positions / (uint64_t)y->shape[1]), taps);
+}
+
+/* The summand is read element by element, each right before its sum is written. */
+static uint64_t tenure_inplace_summand(tn_infer *infer, uint32_t output) {
+    const tn_tensor *summand = tn__input(infer, 3), *y = tn__output(infer, 0);
+    if (output != 0 || summand == NULL || summand->rank != y->rank) return 0;
+    for (uint32_t i = 0; i < 3; i++) /* what is read in another order must stay */
+        if (infer->op->inputs[i] == infer->op->inputs[3]) return 0;
+    for (uint32_t d = 0; d < y->rank; d++)
+        if (summand->shape[d] != y->shape[d]) return 0;
+    return UINT64_C(1) << 3;
+}
+
+/* --- MatMul --- */
+
+/* Extents of an operand once it is transposed. */
+static tn_status tenure_permuted(tn_infer *infer, const tn_tensor *tensor, const char *name,
+                                 int64_t *shape) {
+    uint32_t count;
+    const int64_t *perm = tn__attr_ints(infer, name, &count);
+    if (perm != NULL && count != tensor->rank)
+        return tn__infer_fail(infer, "attribute %s has %u values for rank %u", name, count,
+                              tensor->rank);
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        if (perm != NULL && (perm[d] < 0 || perm[d] >= (int64_t)tensor->rank))
+            return tn__infer_fail(infer, "attribute %s holds %lld", name, (long long)perm[d]);
+        shape[d] = tensor->shape[perm != NULL ? (uint32_t)perm[d] : d];
+    }
+    return TN_OK;
+}
+
+static tn_status tenure_shape_matmul(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1), *both[2];
+    int64_t left[TN_RANK_MAX], right[TN_RANK_MAX], shape[TN_RANK_MAX], moved[TN_RANK_MAX];
+    uint32_t rank;
+    bool known;
+    if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, a->dtype);
+    if (a->rank < 2 || b->rank < 2) return tn__infer_fail(infer, "operands need two dimensions");
+    TN_TRY(tenure_permuted(infer, a, "perm_a", left));
+    TN_TRY(tenure_permuted(infer, b, "perm_b", right));
+    if (left[a->rank - 1] != right[b->rank - 2])
+        return tn__infer_fail(infer, "%lld columns against %lld rows", (long long)left[a->rank - 1],
+                              (long long)right[b->rank - 2]);
+    tn_tensor batch_a = *a, batch_b = *b; /* the dimensions in front */
+    batch_a.rank -= 2, batch_a.shape = left;
+    batch_b.rank -= 2, batch_b.shape = right;
+    both[0] = &batch_a, both[1] = &batch_b;
+    TN_TRY(tn__broadcast(infer, both, 2, shape, &rank, &known));
+    shape[rank] = left[a->rank - 2];
+    shape[rank + 1] = right[b->rank - 1];
+    tn_tensor product = *a;
+    product.rank = rank + 2, product.shape = shape;
+    TN_TRY(tenure_permuted(infer, &product, "perm_y", moved));
+    return tn__set_output(infer, 0, a->dtype, rank + 2, moved);
+}
+
+static uint64_t tenure_flops_matmul(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0);
+    uint32_t count;
+    const int64_t *perm = tn__attr_ints(infer, "perm_a", &count);
+    if (!tn__shape_known(a) || a->rank < 2 || (perm != NULL && count != a->rank))
+        return TN_SIZE_UNKNOWN;
+    int64_t at = perm != NULL ? perm[count - 1] : (int64_t)a->rank - 1;
+    if (at < 0 || at >= (int64_t)a->rank) return TN_SIZE_UNKNOWN;
+    return tn__count_mul(tn__elements(tn__output(infer, 0)),
+                         tn__mul_sat(2, (uint64_t)a->shape[at]));
+}
+
+/* --- Reorder, Swish --- */
+
+static tn_status tenure_shape_like(tn_infer *infer) {
+    return tn__set_like(infer, 0, tn__input(infer, 0));
+}
+
+/* One pixel, or one channel: both formats are the same bytes. */
+static tn_view tenure_view_reorder(tn_infer *infer, uint32_t output) {
+    const tn_tensor *x = tn__input(infer, 0);
+    uint64_t pixels = 1;
+    if (output != 0 || !tn__shape_known(x) || x->rank < 3) return tn__no_view;
+    for (uint32_t d = 2; d < x->rank; d++) pixels = tn__mul_sat(pixels, (uint64_t)x->shape[d]);
+    if (pixels != 1 && x->shape[1] != 1) return tn__no_view;
+    tn_view view = tn__view_input(infer, 0, 0);
+    view.must = true;
+    return view;
+}
+
+static const tn_op_rule tenure_rules[] = {
+    {.type = "Conv",
+     .inputs_min = 2,
+     .inputs_max = 4,
+     .outputs_max = 1,
+     .shape = tenure_shape_conv,
+     .flops = tenure_flops_conv,
+     .inplace_of = tenure_inplace_summand},
+    {.type = "MatMul",
+     .inputs_min = 2,
+     .inputs_max = 4,
+     .outputs_max = 1,
+     .shape = tenure_shape_matmul,
+     .flops = tenure_flops_matmul,
+     .inplace_of = tenure_inplace_summand},
+    {.type = "Reorder",
+     .inputs_min = 1,
+     .inputs_max = 1,
+     .outputs_max = 1,
+     .shape = tenure_shape_like,
+     .view = tenure_view_reorder},
+    {.type = "Swish",
+     .inputs_min = 1,
+     .inputs_max = 1,
+     .outputs_max = 1,
+     .shape = tenure_shape_like,
+     .flops_per = 5,
+     .inplace = 1},
+};
+
+TN_OP_FAMILY(tenure, "tenure");
