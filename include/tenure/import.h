@@ -38,6 +38,16 @@ typedef struct tn_input_shape {
     const int64_t *shape;
 } tn_input_shape;
 
+/* --value NAME=1,2,3: contents of a graph input that are known before the run, because shapes
+ * depend on them (a length, the size to resize to). It becomes a parameter with these contents, in
+ * the order of its elements; type and shape are the model's. Integers and bools must be given
+ * exactly. */
+typedef struct tn_input_value {
+    const char *name;
+    uint32_t count; /* at most TN_VALUE_MAX */
+    const double *numbers;
+} tn_input_value;
+
 typedef struct tn_import_options {
     size_t struct_size;
     const tn_context *context; /* NULL: defaults; must outlive the graph */
@@ -47,9 +57,11 @@ typedef struct tn_import_options {
     const char *const *parameters; /* globs: matching graph inputs are parameters (static) */
     uint32_t parameter_count;
     tn_format format; /* assumed for activations of rank 4 and 5; not for inputs and outputs */
-    bool variables_outside; /* variable tensors (.tflite) are parameters, outside the arena: run times
-                             * keep them apart, and TensorFlow Lite Micro would lay what it places by
-                             * itself over those that a plan has in the head */
+    bool variables_outside; /* variable tensors (.tflite) are parameters, outside the arena: run
+                             * times keep them apart, and TensorFlow Lite Micro would lay what it
+                             * places by itself over those that a plan has in the head */
+    const tn_input_value *values;
+    uint32_t value_count;
 } tn_import_options;
 
 #define TN_IMPORT_OPTIONS_INIT                                                                     \

@@ -2,6 +2,7 @@
 #ifndef TENURE_TENURE_H
 #define TENURE_TENURE_H
 
+#include <tenure/array.h>
 #include <tenure/device.h>
 #include <tenure/engine.h>
 #include <tenure/graph.h>

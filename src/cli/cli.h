@@ -35,6 +35,7 @@ int cli_finish(int status);
 enum { /* keys of the shared options; commands use letters and numbers from 400 */
        CLI_DIM = 300,
        CLI_INPUT_SHAPE,
+       CLI_VALUE,
        CLI_PARAMETER,
        CLI_FORMAT,
        CLI_ALIGNMENT,

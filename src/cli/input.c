@@ -11,6 +11,8 @@
 #define INPUT_OPTIONS(X)                                                                           \
     X(CLI_DIM, "dim", "NAME=SIZE", "value of a symbolic dimension; may be repeated")               \
     X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...", "shape of a graph input; may be repeated")   \
+    X(CLI_VALUE, "value", "NAME=N,N,...",                                                          \
+      "contents of a graph input that shapes depend on, known ahead; may be repeated")             \
     X(CLI_PARAMETER, "parameter", "PATTERN",                                                       \
       "graph inputs of these names (* and ?) are parameters: outside the arena")                   \
     X(CLI_FORMAT, "format", "FORMAT",                                                              \
@@ -102,6 +104,25 @@ static void input_add_shape(struct argp_state *state, cli_input *input, const ch
     input->import.input_shapes = shapes;
 }
 
+static void input_add_value(struct argp_state *state, cli_input *input, const char *text) {
+    const char *at;
+    char *end;
+    tn_input_value value = {.name = input_name(state, "value", text, &at)};
+    double *numbers = NULL;
+    for (bool more = true; more; at = end + 1) {
+        numbers = input_grow(state, numbers, value.count, sizeof *numbers);
+        numbers[value.count++] = strtod(at, &end);
+        more = *end == ',';
+        if (end == at || (*end != '\0' && !more))
+            argp_error(state, "--value: '%s' should read NAME=N,N,...", text);
+    }
+    value.numbers = numbers;
+    tn_input_value *values =
+        input_grow(state, input->import.values, input->import.value_count, sizeof *values);
+    values[input->import.value_count++] = value;
+    input->import.values = values;
+}
+
 static void input_add_parameter(struct argp_state *state, cli_input *input, const char *text) {
     const char **patterns = input_grow(state, input->import.parameters,
                                        input->import.parameter_count, sizeof *patterns);
@@ -145,6 +166,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         break;
     case CLI_INPUT_SHAPE:
         input_add_shape(state, input, value);
+        break;
+    case CLI_VALUE:
+        input_add_value(state, input, value);
         break;
     case CLI_PARAMETER:
         input_add_parameter(state, input, value);
@@ -257,8 +281,9 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
     if (input->has_model_options) {
         *error = (tn_error){.status = TN_E_INVALID};
         snprintf(error->message, sizeof error->message,
-                 "--dim, --input-shape, --parameter, --format, --order, --parallel, --no-inplace, "
-                 "--no-views, --kernels and --fuse-concat are for models; the input is a problem");
+                 "--dim, --input-shape, --value, --parameter, --format, --order, --parallel, "
+                 "--no-inplace, --no-views, --kernels and --fuse-concat are for models; the input "
+                 "is a problem");
         return TN_E_INVALID;
     }
     double start = cli_clock();
@@ -349,6 +374,11 @@ void cli_input_release(cli_input *input) {
         free((void *)(uintptr_t)input->import.input_shapes[i].name);
         free((void *)(uintptr_t)input->import.input_shapes[i].shape);
     }
+    for (uint32_t i = 0; i < input->import.value_count; i++) {
+        free((void *)(uintptr_t)input->import.values[i].name);
+        free((void *)(uintptr_t)input->import.values[i].numbers);
+    }
+    free((void *)(uintptr_t)input->import.values);
     free((void *)(uintptr_t)input->import.dims);
     free((void *)(uintptr_t)input->import.input_shapes);
     free((void *)(uintptr_t)input->import.parameters);

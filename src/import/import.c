@@ -202,6 +202,7 @@ static tn_status import_run(tn_importer *importer, const char *name) {
     TN_TRY(tn__dims_init(&importer->dims, importer->context, importer->options, importer->error));
     TN_TRY(format->read(importer));
     TN_TRY(import_check_used(importer));
+    TN_TRY(tn__import_values(importer));
     TN_TRY(tn_graph_infer(importer->graph, importer->error));
     return import_set_format(importer);
 }

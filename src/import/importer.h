@@ -70,6 +70,9 @@ const tn_input_shape *tn__import_shape(tn_importer *importer, tn__span name);
 /* Whether a glob of options.parameters matches; it counts as asked for. */
 bool tn__import_is_parameter(tn_importer *importer, const char *name);
 
+/* values.c: inputs with known contents become parameters, once the format has read the model. */
+tn_status tn__import_values(const tn_importer *importer);
+
 /* contents.c: `size` bytes of a file beside the model, mapped until the contents are closed.
  * *found false: those of such files are made up instead. Errors: E_IO (no such file, too short). */
 tn_status tn__contents_external(tn_contents *contents, tn__span location, uint64_t offset,

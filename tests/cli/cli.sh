@@ -125,6 +125,9 @@ expect 2 'no extent' $tenure plan "$model" --dim N=-4
 expect 2 'no extent' $tenure plan "$model" --dim N=many
 expect 2 'nobody' $tenure plan "$model" --dim nobody=4
 expect 2 '' $tenure plan "$model" --input-shape input=1,3,4611686018427387904,4611686018427387904
+expect 2 'N,N' $tenure plan "$model" --value input=1,x
+expect 2 'inputs are .input' $tenure plan "$model" --value nobody=4
+expect 2 '150528 elements' $tenure plan "$model" --value input=4
 expect 0 'tenure 0' $tenure --version
 expect 0 'plan.*prove' $tenure --help
 for command in plan verify replay list; do expect 0 'Example' $tenure $command --help; done

@@ -18,16 +18,15 @@ typedef struct node {
     tn_layout layout;
     tn_device *device;
     tn_engine *engine;
+    bool is_known[NODE_INPUTS_MAX]; /* the input is a parameter */
     tn_error *error;
 } node;
 
-/* The shapes of the data, where the model leaves its own open or the data are of others. */
-static tn_status node_load(node *self, const char *path, const tn_array *inputs,
-                           uint32_t input_count) {
-    tn_graph *first = NULL;
+/* Shapes of the data, where the model leaves its own open or the data are of others. */
+static tn_status node_reshape(node *self, const char *path, const tn_array *inputs,
+                              uint32_t input_count) {
+    tn_graph *first = self->loaded;
     tn_import_options options = TN_IMPORT_OPTIONS_INIT;
-    tn_status status = tn_graph_load(path, NULL, &first, self->error);
-    if (status != TN_OK) return status;
     const tn_block *block = tn_graph_block(first, 0);
     tn_input_shape shapes[NODE_INPUTS_MAX];
     for (uint32_t i = 0; i < input_count && i < block->input_count; i++) {
@@ -39,14 +38,39 @@ static tn_status node_load(node *self, const char *path, const tn_array *inputs,
             shapes[options.input_shape_count++] =
                 (tn_input_shape){tensor->name, inputs[i].rank, inputs[i].shape};
     }
+    if (options.input_shape_count == 0) return TN_OK;
     options.input_shapes = shapes;
-    if (options.input_shape_count != 0) {
-        status = tn_graph_load(path, &options, &self->loaded, self->error);
-        tn_graph_destroy(first);
-        return status;
-    }
-    self->loaded = first;
+    TN_TRY(tn_graph_load(path, &options, &self->loaded, self->error));
+    tn_graph_destroy(first);
     return TN_OK;
+}
+
+/* A size that nothing determines: integer scalars are told ahead, as --value does. */
+static tn_status node_load_values(node *self, const char *path, const tn_array *inputs,
+                                  const char *const *names, uint32_t input_count) {
+    tn_import_options options = TN_IMPORT_OPTIONS_INIT;
+    tn_input_value values[NODE_INPUTS_MAX];
+    double numbers[NODE_INPUTS_MAX];
+    for (uint32_t i = 0; i < input_count; i++) {
+        bool narrow = inputs[i].dtype == TN_INT32;
+        int32_t number = 0;
+        int64_t wide = 0;
+        if ((!narrow && inputs[i].dtype != TN_INT64) || inputs[i].rank != 0) continue;
+        memcpy(narrow ? (void *)&number : &wide, inputs[i].data, narrow ? 4 : 8);
+        numbers[i] = narrow ? number : (double)wide;
+        values[options.value_count++] = (tn_input_value){names[i], 1, &numbers[i]};
+        self->is_known[i] = true;
+    }
+    options.values = values;
+    return tn_graph_load(path, &options, &self->loaded, self->error);
+}
+
+static tn_status node_load(node *self, const char *path, const tn_array *inputs,
+                           const char *const *names, uint32_t input_count) {
+    tn_status status = tn_graph_load(path, NULL, &self->loaded, self->error);
+    if (status == TN_OK) return node_reshape(self, path, inputs, input_count);
+    if (status != TN_E_UNKNOWN) return status;
+    return node_load_values(self, path, inputs, names, input_count);
 }
 
 static tn_status node_read(void *contents, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
@@ -117,13 +141,17 @@ static tn_status node_measure(node *self) {
                     (unsigned long long)usage.planned_peak);
 }
 
-tn_status node_run(const char *path, const node_options *options, const tn_array *inputs,
-                   uint32_t input_count, tn_array *outputs, uint32_t output_count,
-                   tn_error *error) {
+tn_status node_run(const char *path, const node_options *options, const tn_array *given,
+                   const char *const *names, uint32_t given_count, tn_array *outputs,
+                   uint32_t output_count, tn_error *error) {
     node self = {.options = options, .error = error};
     tn_status status;
+    tn_array inputs[NODE_INPUTS_MAX];
+    uint32_t input_count = 0;
     memset(outputs, 0, output_count * sizeof *outputs);
-    TN_TRY_DONE(node_load(&self, path, inputs, input_count));
+    TN_TRY_DONE(node_load(&self, path, given, names, given_count));
+    for (uint32_t i = 0; i < given_count; i++)
+        if (!self.is_known[i]) inputs[input_count++] = given[i];
     TN_TRY_DONE(node_set_up(&self, path));
     TN_TRY_DONE(node_outputs(&self, outputs, output_count));
     TN_TRY_DONE(tn_engine_run(self.engine, inputs, input_count, outputs, output_count, error));

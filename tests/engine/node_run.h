@@ -13,8 +13,10 @@ typedef struct node_options {
     bool again;   /* run twice, and compare */
 } node_options;
 
-/* outputs  [output_count], data released by the caller with tn_array_release */
+/* names    [input_count] of the inputs, as their data give them
+ * outputs  [output_count], data released by the caller with tn_array_release */
 tn_status node_run(const char *path, const node_options *options, const tn_array *inputs,
-                   uint32_t input_count, tn_array *outputs, uint32_t output_count, tn_error *error);
+                   const char *const *names, uint32_t input_count, tn_array *outputs,
+                   uint32_t output_count, tn_error *error);
 
 #endif

@@ -187,6 +187,7 @@ enum {
     BOOL = 9,
     FLOAT16 = 10,
     DOUBLE = 11,
+    COMPLEX64 = 14,
     BFLOAT16 = 16,
     UINT4 = 21,
     INT4 = 22

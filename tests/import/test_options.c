@@ -1,6 +1,8 @@
 /* test_options.c - symbolic dimensions, --input-shape, parameters by glob, formats. */
 #include "proto.h"
 
+#include <math.h>
+
 /* Inputs a [N,T] and b [T,?]; node n of no rule; c stated [N,T,4], y stated [N,N*2]. */
 static proto open_model(const char *b_dims) {
     proto graph = {0};
@@ -11,6 +13,60 @@ static proto open_model(const char *b_dims) {
     proto_sub(&graph, GRAPH_VALUE_INFO, onnx_value("c", FLOAT, "N,T,4"));
     proto_sub(&graph, GRAPH_OUTPUT, onnx_value("y", FLOAT, "N,N*2"));
     return onnx_model(graph);
+}
+
+/* n [1] int64 -> Range(0, n, 1) -> y: as long as n says. f [2] float is read by nobody of weight.
+ */
+static proto value_model(void) {
+    static const int64_t zero = 0, one = 1;
+    proto graph = {0};
+    proto_sub(&graph, GRAPH_INPUT, onnx_value("n", INT64, ""));
+    proto_sub(&graph, GRAPH_INPUT, onnx_value("f", FLOAT, "2"));
+    proto_sub(&graph, GRAPH_INPUT, onnx_value("s", COMPLEX64, "1"));
+    proto_sub(&graph, GRAPH_INITIALIZER, onnx_tensor("zero", INT64, "", &zero, sizeof zero));
+    proto_sub(&graph, GRAPH_INITIALIZER, onnx_tensor("one", INT64, "", &one, sizeof one));
+    proto_sub(&graph, GRAPH_NODE, onnx_node("Range", "r", "zero,n,one", "y"));
+    proto_sub(&graph, GRAPH_NODE, onnx_node("Relu", "u", "f", "g"));
+    proto_sub(&graph, GRAPH_OUTPUT, onnx_value("y", INT64, NULL));
+    proto_sub(&graph, GRAPH_OUTPUT, onnx_value("g", FLOAT, "2"));
+    return onnx_model(graph);
+}
+
+static loaded load_value(const char *name, uint32_t count, const double *numbers) {
+    tn_import_options options = TN_IMPORT_OPTIONS_INIT;
+    tn_input_value value = {name, count, numbers};
+    options.values = &value;
+    options.value_count = 1;
+    return load_with(value_model(), &options);
+}
+
+static void a_shape_that_depends_on_an_input_needs_its_value(void **state) {
+    (void)state;
+    const double twelve[] = {12};
+    loaded result = load_with(value_model(), NULL);
+    assert_int_equal(result.status, TN_E_UNKNOWN);
+    result = load_value("n", 1, twelve);
+    assert_loads(result);
+    assert_shape(tensor_of(result, "y"), "12");
+    assert_int_equal(tensor_of(result, "n")->kind, TN_KIND_PARAMETER);
+    const tn_block *block = tn_graph_block(result.graph, 0);
+    assert_int_equal(block->input_count, 2); /* f, s: n is no input any more */
+    assert_string_equal(tn_graph_tensor(result.graph, block->inputs[0])->name, "f");
+    unload(result);
+}
+
+static void values_that_do_not_fit_their_input_are_refused(void **state) {
+    (void)state;
+    const double half[] = {0.5}, two[] = {1, 2}, huge[] = {1e300}, ok[] = {3};
+    const double none[] = {(double)NAN};
+    assert_refused(load_value("n", 1, half), TN_E_INVALID, "", "0.5 is no int64");
+    assert_refused(load_value("n", 1, huge), TN_E_INVALID, "", "is no int64");
+    assert_refused(load_value("n", 1, none), TN_E_INVALID, "", "is no int64");
+    assert_refused(load_value("n", 2, two), TN_E_INVALID, "", "2 numbers");
+    assert_refused(load_value("f", 1, ok), TN_E_INVALID, "", "1 numbers");
+    assert_refused(load_value("m", 1, ok), TN_E_INVALID, "", "inputs are 'n', 'f', 's'");
+    assert_refused(load_value("s", 1, ok), TN_E_UNSUPPORTED, "", "complex64");
+    assert_refused(load_value("n", 1, NULL), TN_E_INVALID, "", "name and numbers");
 }
 
 typedef struct given {
@@ -345,6 +401,8 @@ static void an_expression_of_listed_names_is_not_listed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(symbols_get_their_values_everywhere),
+        cmocka_unit_test(a_shape_that_depends_on_an_input_needs_its_value),
+        cmocka_unit_test(values_that_do_not_fit_their_input_are_refused),
         cmocka_unit_test(everything_without_a_value_is_listed_at_once),
         cmocka_unit_test(a_long_list_ends_with_how_many_more),
         cmocka_unit_test(a_dimension_that_does_not_exist_is_refused),
