@@ -87,6 +87,10 @@ static tn_status node_set_up(node *self, const char *path) {
     tn_error *error = self->error;
     const tn_graph *graph = self->loaded;
     TN_TRY(tn_contents_open(path, NULL, &self->contents, error));
+    if (options->rewrite) {
+        TN_TRY(tn_engine_rewrite(graph, NULL, &self->rewritten, error));
+        graph = self->rewritten;
+    }
     kernels.plain = options->plain;
     TN_TRY(tn_kernels_create(graph, &kernels, &self->kernels, error));
     occupancy.workspaces = tn_kernels_workspaces(self->kernels);
