@@ -1,14 +1,17 @@
 /* engine.h - a Program run on a device, every byte at its planned place.
  *
- * From a model to its outputs:
+ *     // ... graph: of tn_graph_load; options.read: weights, by tn_contents_read
+ *     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+ *     if (tn_engine_rewrite(graph, NULL, &better, &error) ||  // fewer, larger operators; optional
+ *         tn_kernels_create(better, NULL, &kernels, &error))  // who runs each, and its scratch
+ *         return 2;
+ *     memory.workspaces = tn_kernels_workspaces(kernels);     // which is part of the plan
+ *     if (tn_program_plan(better, NULL, &memory, NULL, &program, &occupancy, &layout, &error) ||
+ *         tn_engine_create(occupancy, &layout, kernels, device, &options, &engine, &error) ||
+ *         tn_engine_run(engine, inputs, 1, outputs, 1, &error)) // again and again; no allocation
+ *         return 2;
  *
- *     tn_graph_load              the graph, and tn_contents_open: its weights
- *     tn_engine_rewrite          fewer, larger operators (may be left out)
- *     tn_kernels_create          who runs each operator, and how much scratch that needs
- *     tn_program_plan            order, lives, plan; with the kernels' scratch in it
- *     tn_engine_create           arena and static memory on a device, weights in place
- *     tn_engine_run              any number of times; nothing is allocated
- *
+ * examples/run_model.c is the whole of it.
  * The arena is one block of exactly layout.peak bytes, static memory (parameters, constants and
  * what is computed from them, in the form that kernels want) a second one.
  * Units: bytes, seconds. Threads: an engine is used by one thread at a time; different engines do
