@@ -14,7 +14,7 @@
  * static memory that operators write into (TN_TENSOR_UPDATED); tn_engine_get_static and
  * tn_engine_set_static move them between runs, which is all that a checkpoint holds.
  *
- * Tensors and operators of the model keep their ids in the new graph, so whoever reads the contents
+ * Tensors of the model keep their ids in the new graph, so whoever reads the contents
  * of the model's parameters reads those of the new graph with the same function.
  * Batch normalisation and dropout work as in training; where the scale of a batch normalisation is
  * frozen, it works as in inference. A last Softmax or LogSoftmax before a softmax cross-entropy is

@@ -72,6 +72,9 @@ typedef struct tn_op_rule {
      * (an optimizer's step); bit 0 is set by TN_RULE_CHANGES, too. */
     uint64_t changes;
 
+    /* Bit i: input i is no variable to differentiate by (running statistics, Resize's scales). */
+    uint64_t no_gradient;
+
     /* Adds what computes the gradients of inputs (gradient.h); NULL: there is none. */
     tn_status (*gradient)(tn_gradient *gradient);
 } tn_op_rule;

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 /* --- shapes --- */
 
@@ -389,7 +390,8 @@ static uint64_t arithmetic_flops_many(tn_infer *infer) {
 
 /* clang-format off */
 static const tn_op_rule arithmetic_rules[] = {
-    {ARITHMETIC(Add, arithmetic_shape, 1), .fold = arithmetic_fold_Add, .monotone = 3},
+    {ARITHMETIC(Add, arithmetic_shape, 1), .fold = arithmetic_fold_Add, .monotone = 3,
+     .gradient = tn__gradient_add},
     {ARITHMETIC_TEST(And)},
     {ARITHMETIC(BitShift, arithmetic_shape, 1), .fold = arithmetic_fold_BitShift},
     {ARITHMETIC_BITS(BitwiseAnd, And)},
@@ -413,7 +415,7 @@ static const tn_op_rule arithmetic_rules[] = {
     {ARITHMETIC(Pow, arithmetic_shape, 20), .fold = arithmetic_fold_Pow},
     {ARITHMETIC(Sub, arithmetic_shape, 1), .fold = arithmetic_fold_Sub, .monotone = 1,
      .antitone = 2},
-    {ARITHMETIC_MANY(Sum), .fold = arithmetic_fold_Add},
+    {ARITHMETIC_MANY(Sum), .fold = arithmetic_fold_Add, .gradient = tn__gradient_add},
     {.type = "Where", .inputs_min = 3, .inputs_max = 3, .outputs_max = 1,
      .shape = arithmetic_shape_where, .fold = arithmetic_fold_Where, .flops_per = 1,
      .inplace_of = arithmetic_inplace_where, .monotone = 6},

@@ -3,6 +3,7 @@
  * Source: operator texts of ONNX, opsets 1 to 22; numpy.matmul for the shapes.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 #include "graph/window.h"
 
 static tn_status matmul_of(tn_infer *infer, uint32_t left, uint32_t right, tn_dtype dtype) {
@@ -182,8 +183,9 @@ static tn_status matmul_shape_det(tn_infer *infer) {
 static const tn_op_rule matmul_rules[] = {
     {MATMUL(Det, 1, 1, matmul_shape_det, NULL), .flops_per = 1},
     {MATMUL(Einsum, 1, UINT32_MAX, matmul_shape_einsum, NULL), .flops_per = 2},
-    {MATMUL(Gemm, 2, 3, matmul_shape_gemm, matmul_flops_gemm), .inplace_of = matmul_inplace_gemm},
-    {MATMUL(MatMul, 2, 2, matmul_shape, matmul_flops)},
+    {MATMUL(Gemm, 2, 3, matmul_shape_gemm, matmul_flops_gemm), .inplace_of = matmul_inplace_gemm,
+     .gradient = tn__gradient_gemm},
+    {MATMUL(MatMul, 2, 2, matmul_shape, matmul_flops), .gradient = tn__gradient_matmul},
     {MATMUL(MatMulInteger, 2, 4, matmul_shape_integer, matmul_flops)},
     {MATMUL(QLinearMatMul, 8, 8, matmul_shape_qlinear, matmul_flops)},
 };

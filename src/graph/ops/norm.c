@@ -6,6 +6,7 @@
  * Source: operator texts of ONNX, opsets 1 to 23.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 static tn_status norm_shape(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
 
@@ -61,7 +62,8 @@ static tn_view norm_view_dropout(tn_infer *infer, uint32_t output) {
     .outputs_max = 1, .shape = norm_shape, .flops_per = cost, .inplace = 1
 static const tn_op_rule norm_rules[] = {
     {.type = "BatchNormalization", .inputs_min = 5, .inputs_max = 5, .outputs_max = 5,
-     .shape = norm_shape_batch, .flops_per = 2, .inplace = 1},
+     .shape = norm_shape_batch, .flops_per = 2, .inplace = 1, .no_gradient = 8 | 16,
+     .gradient = tn__gradient_batch_norm},
     {.type = "Dropout", .inputs_min = 1, .inputs_max = 3, .outputs_max = 2,
      .shape = norm_shape_dropout, .flops_per = 1, .inplace = 1, .view = norm_view_dropout},
     {NORM(GroupNormalization, 3, 6)},

@@ -3,6 +3,7 @@
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 #include "graph/window.h"
 
 static tn_status pool_shape(tn_infer *infer) {
@@ -96,12 +97,12 @@ static uint64_t pool_flops_global(tn_infer *infer) { return tn__elements(tn__inp
 #define POOL_GLOBAL(name) .type = #name, .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, \
     .shape = pool_shape_global, .flops = pool_flops_global
 static const tn_op_rule pool_rules[] = {
-    {POOL(AveragePool, 1)},
-    {POOL_GLOBAL(GlobalAveragePool)},
+    {POOL(AveragePool, 1), .gradient = tn__gradient_average_pool},
+    {POOL_GLOBAL(GlobalAveragePool), .gradient = tn__gradient_global_average_pool},
     {POOL_GLOBAL(GlobalLpPool)},
     {POOL_GLOBAL(GlobalMaxPool)},
     {POOL(LpPool, 1)},
-    {POOL(MaxPool, 2)},
+    {POOL(MaxPool, 2), .gradient = tn__gradient_max_pool},
     {.type = "MaxRoiPool", .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
      .shape = pool_shape_roi_max, .flops_per = 1},
     {.type = "MaxUnpool", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 static tn_status unary_shape(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));
@@ -123,7 +124,7 @@ static const tn_op_rule unary_rules[] = {
     {UNARY_FOLDED(Neg, 1), .antitone = 1},
     {UNARY_FOLDED(Not, 1)},
     {UNARY_FOLDED(Reciprocal, 1)},
-    {UNARY_FOLDED(Relu, 1), .monotone = 1},
+    {UNARY_FOLDED(Relu, 1), .monotone = 1, .gradient = tn__gradient_relu},
     {UNARY_FOLDED(Round, 1), .monotone = 1},
     {UNARY(Selu, 13)},
     {UNARY(Shrink, 3)},

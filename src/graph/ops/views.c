@@ -6,6 +6,7 @@
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 static tn_view views_whole(tn_infer *infer, uint32_t output) {
     return output ? tn__no_view : tn__view_input(infer, 0, 0);
@@ -189,7 +190,8 @@ static tn_status views_identity(tn_infer *infer) {
 /* clang-format off */
 #define VIEWS(name, most, rule)                                                                    \
     .type = #name, .inputs_min = 1, .inputs_max = most, .outputs_max = 1, .shape = rule,           \
-    .fold = tn__fold_same, .inplace = 1, .view = views_whole
+    .fold = tn__fold_same, .inplace = 1, .view = views_whole, .no_gradient = 2,                      \
+    .gradient = tn__gradient_reshape
 static const tn_op_rule views_rules[] = {
     {VIEWS(Flatten, 1, views_flatten), .monotone = 1},
     {VIEWS(Identity, 1, views_identity), .monotone = 1},

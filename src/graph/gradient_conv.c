@@ -1,0 +1,165 @@
+/* gradient_conv.c - gradients of convolutions and pools.
+ *
+ * By the data, a convolution's gradient is a transposed convolution with the same weights, and the
+ * other way round; by the weights it is an operator of its own. They keep the input and the
+ * weights. A maximum is looked for again in the input, which costs less memory than to keep where
+ * it was; averages keep nothing.
+ */
+#include "graph/gradients.h"
+
+#define CONV_SPATIAL 8u
+
+typedef struct conv_window {
+    uint32_t spatial;
+    int64_t kernel[CONV_SPATIAL], stride[CONV_SPATIAL], dilation[CONV_SPATIAL];
+    int64_t pads[2 * CONV_SPATIAL]; /* begins, then ends */
+    int64_t rest[CONV_SPATIAL];     /* of the input, behind the last window */
+} conv_window;
+
+static const int64_t *conv_ints(const tn_gradient *it, const char *name, uint32_t count) {
+    const tn_attr *attr = tn__gradient_attr(it, name);
+    bool fits = attr != NULL && attr->type == TN_ATTR_INTS && attr->count == count;
+    return fits ? attr->ints : NULL;
+}
+
+/* Windows of extents `kernel` that slide over `wide` and give `narrow`: paddings become explicit.
+ */
+static tn_status conv_read(tn_gradient *it, uint32_t spatial, const int64_t *kernel,
+                           const int64_t *wide, const int64_t *narrow, conv_window *window) {
+    if (spatial == 0 || spatial > CONV_SPATIAL)
+        return tn__gradient_fail(it, "no gradient for %u spatial dimensions", spatial);
+    const int64_t *strides = conv_ints(it, "strides", spatial);
+    const int64_t *dilations = conv_ints(it, "dilations", spatial);
+    const int64_t *pads = conv_ints(it, "pads", 2 * spatial);
+    const char *mode = tn__gradient_string(it, "auto_pad", "NOTSET");
+    bool same = strncmp(mode, "SAME", 4) == 0, lower = strcmp(mode, "SAME_LOWER") == 0;
+    window->spatial = spatial;
+    for (uint32_t d = 0; d < spatial; d++) {
+        int64_t stride = strides != NULL ? strides[d] : 1;
+        int64_t dilation = dilations != NULL ? dilations[d] : 1;
+        int64_t reach = (kernel[d] - 1) * dilation + 1, steps = (narrow[d] - 1) * stride + reach;
+        int64_t begin = pads != NULL && !same ? pads[d] : 0;
+        int64_t end = pads != NULL && !same ? pads[spatial + d] : 0;
+        if (same) {
+            int64_t all = steps > wide[d] ? steps - wide[d] : 0;
+            begin = lower ? all - all / 2 : all / 2;
+            end = all - begin;
+        }
+        window->kernel[d] = kernel[d];
+        window->stride[d] = stride;
+        window->dilation[d] = dilation;
+        window->pads[d] = begin;
+        window->pads[spatial + d] = end;
+        window->rest[d] = wide[d] + begin + end - steps;
+    }
+    return TN_OK;
+}
+
+/* Their attributes for an operator of the same windows; `attrs` has room for 6. */
+static uint32_t conv_attrs(const conv_window *window, const int64_t *group, tn_attr *attrs) {
+    uint32_t spatial = window->spatial;
+    attrs[0] = TN__ATTR_INTS("kernel_shape", window->kernel, spatial);
+    attrs[1] = TN__ATTR_INTS("strides", window->stride, spatial);
+    attrs[2] = TN__ATTR_INTS("dilations", window->dilation, spatial);
+    attrs[3] = TN__ATTR_INTS("pads", window->pads, 2 * spatial);
+    if (group == NULL) return 4;
+    attrs[4] = TN__ATTR_INT("group", group);
+    return 5;
+}
+
+/* Sums over all dimensions but the channels. */
+static tn_status conv_bias(tn_gradient *it, uint32_t input) {
+    if (!tn__gradient_wants(it, input)) return TN_OK;
+    tn_tensor y = tn__gradient_output(it, 0);
+    int64_t axes[TN_RANK_MAX], keep = 0;
+    uint32_t count = 0;
+    tn_tensor_id list;
+    for (uint32_t d = 0; d < y.rank; d++)
+        if (d != 1) axes[count++] = d;
+    TN_TRY(tn__gradient_list(it, axes, count, &list));
+    return tn__gradient_op(it, "ReduceSum", TN__LIST(it->given[0], list),
+                           &TN__ATTR_INT("keepdims", &keep), 1, &it->found[input]);
+}
+
+static tn_status conv_weights(tn_gradient *it, const conv_window *window, const int64_t *group,
+                              tn_tensor_id narrow, tn_tensor_id wide) {
+    tn_tensor w = tn__gradient_input(it, 1);
+    tn_attr attrs[6];
+    uint32_t count = conv_attrs(window, group, attrs);
+    attrs[count++] = TN__ATTR_INTS("shape", w.shape, w.rank);
+    return tn__gradient_own(it, "ConvGradWeights", TN__LIST(narrow, wide), attrs, count,
+                            &it->found[1]);
+}
+
+tn_status tn__gradient_conv(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0), w = tn__gradient_input(it, 1);
+    tn_tensor y = tn__gradient_output(it, 0);
+    int64_t group = tn__gradient_int(it, "group", 1);
+    conv_window window;
+    tn_attr attrs[6];
+    TN_TRY(conv_read(it, x.rank - 2, w.shape + 2, x.shape + 2, y.shape + 2, &window));
+    TN_TRY(conv_bias(it, 2));
+    if (it->wanted[1]) TN_TRY(conv_weights(it, &window, &group, it->given[0], it->op.inputs[0]));
+    if (!it->wanted[0]) return TN_OK;
+    uint32_t count = conv_attrs(&window, &group, attrs);
+    attrs[count++] = TN__ATTR_INTS("output_padding", window.rest, window.spatial);
+    return tn__gradient_op(it, "ConvTranspose", TN__LIST(it->given[0], it->op.inputs[1]), attrs,
+                           count, &it->found[0]);
+}
+
+tn_status tn__gradient_conv_transpose(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0), w = tn__gradient_input(it, 1);
+    tn_tensor y = tn__gradient_output(it, 0);
+    int64_t group = tn__gradient_int(it, "group", 1);
+    conv_window window;
+    tn_attr attrs[6];
+    TN_TRY(conv_read(it, x.rank - 2, w.shape + 2, y.shape + 2, x.shape + 2, &window));
+    bool given = tn__gradient_attr(it, "output_shape") != NULL;
+    if (given || strncmp(tn__gradient_string(it, "auto_pad", "NOTSET"), "SAME", 4) == 0)
+        return tn__gradient_fail(it, "no gradient where paddings follow from the output's shape");
+    TN_TRY(conv_bias(it, 2));
+    if (it->wanted[1]) TN_TRY(conv_weights(it, &window, &group, it->op.inputs[0], it->given[0]));
+    if (!it->wanted[0]) return TN_OK;
+    uint32_t count = conv_attrs(&window, &group, attrs);
+    return tn__gradient_op(it, "Conv", TN__LIST(it->given[0], it->op.inputs[1]), attrs, count,
+                           &it->found[0]);
+}
+
+/* --- pools --- */
+
+static tn_status conv_pool(tn_gradient *it, const char *type, bool counts) {
+    tn_tensor x = tn__gradient_input(it, 0), y = tn__gradient_output(it, 0);
+    const int64_t *kernel = conv_ints(it, "kernel_shape", x.rank - 2);
+    int64_t padding = tn__gradient_int(it, "count_include_pad", 0);
+    conv_window window;
+    tn_attr attrs[6];
+    if (kernel == NULL) return tn__gradient_fail(it, "attribute kernel_shape is missing");
+    TN_TRY(conv_read(it, x.rank - 2, kernel, x.shape + 2, y.shape + 2, &window));
+    uint32_t count = conv_attrs(&window, NULL, attrs);
+    if (!counts)
+        return tn__gradient_own(it, type, TN__LIST(it->given[0], it->op.inputs[0]), attrs, count,
+                                &it->found[0]);
+    attrs[count++] = TN__ATTR_INT("count_include_pad", &padding);
+    attrs[count++] = TN__ATTR_INTS("shape", x.shape, x.rank);
+    return tn__gradient_own(it, type, TN__LIST(it->given[0]), attrs, count, &it->found[0]);
+}
+
+tn_status tn__gradient_max_pool(tn_gradient *it) {
+    if (it->given[0] == TN_NONE) return TN_OK;
+    return conv_pool(it, "MaxPoolGrad", false);
+}
+
+tn_status tn__gradient_average_pool(tn_gradient *it) {
+    return conv_pool(it, "AveragePoolGrad", true);
+}
+
+tn_status tn__gradient_global_average_pool(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0);
+    double area = 1;
+    for (uint32_t d = 2; d < x.rank; d++) area *= (double)x.shape[d];
+    tn_tensor_id shape, factor, part;
+    TN_TRY(tn__gradient_number(it, x.dtype, 1 / area, &factor));
+    TN_TRY(tn__gradient_op(it, "Mul", TN__LIST(it->given[0], factor), NULL, 0, &part));
+    TN_TRY(tn__gradient_list(it, x.shape, x.rank, &shape));
+    return tn__gradient_op(it, "Expand", TN__LIST(part, shape), NULL, 0, &it->found[0]);
+}

@@ -1,0 +1,58 @@
+/* gradient_train.c - gradients of losses and of batch normalisation.
+ *
+ * A loss keeps the scores; a normalisation its input and one mean and deviation per channel.
+ */
+#include "graph/gradients.h"
+
+static tn_status train_loss(tn_gradient *it, const char *type, const tn_attr *attrs,
+                            uint32_t count) {
+    if (it->given[0] == TN_NONE) return TN_OK;
+    return tn__gradient_own(it, type, TN__LIST(it->op.inputs[0], it->op.inputs[1], it->given[0]),
+                            attrs, count, &it->found[0]);
+}
+
+tn_status tn__gradient_cross_entropy(tn_gradient *it) {
+    int64_t axis = tn__gradient_int(it, "axis", 1);
+    return train_loss(it, "CrossEntropyGrad", &TN__ATTR_INT("axis", &axis), 1);
+}
+
+tn_status tn__gradient_mean_squared(tn_gradient *it) {
+    return train_loss(it, "MeanSquaredGrad", NULL, 0);
+}
+
+tn_status tn__gradient_batch_norm_train(tn_gradient *it) {
+    const tn_tensor_id *in = it->op.inputs, *out = it->op.outputs;
+    tn_tensor_id made[3];
+    if (it->given[0] == TN_NONE) return TN_OK;
+    TN_TRY(tn__gradient_many(it, "BatchNormGrad",
+                             TN__LIST(it->given[0], in[0], in[1], out[3], out[4]), NULL, 0, made,
+                             3));
+    for (uint32_t i = 0; i < 3; i++) it->found[i] = made[i];
+    return TN_OK;
+}
+
+/* [channels] as [1, channels, 1, ...]. */
+static tn_status train_per_channel(tn_gradient *it, tn_tensor_id id, uint32_t rank,
+                                   int64_t channels, tn_tensor_id *wide) {
+    int64_t shape[TN_RANK_MAX];
+    tn_tensor_id list;
+    for (uint32_t d = 0; d < rank; d++) shape[d] = d == 1 ? channels : 1;
+    TN_TRY(tn__gradient_list(it, shape, rank, &list));
+    return tn__gradient_op(it, "Reshape", TN__LIST(id, list), NULL, 0, wide);
+}
+
+/* y = (x - mean) scale / sqrt(variance + epsilon) + bias, mean and variance given. */
+tn_status tn__gradient_batch_norm(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0), scale = tn__gradient_input(it, 1);
+    double epsilon = tn__gradient_float(it, "epsilon", (double)1e-5f);
+    tn_tensor_id small, sum, root, factor, wide;
+    if (it->wanted[1] || it->wanted[2] || x.rank < 2 || scale.rank != 1)
+        return tn__gradient_fail(it, "scale and bias of a batch normalisation by given statistics "
+                                     "have no gradient; freeze both");
+    TN_TRY(tn__gradient_number(it, scale.dtype, epsilon, &small));
+    TN_TRY(tn__gradient_op(it, "Add", TN__LIST(it->op.inputs[4], small), NULL, 0, &sum));
+    TN_TRY(tn__gradient_op(it, "Sqrt", TN__LIST(sum), NULL, 0, &root));
+    TN_TRY(tn__gradient_op(it, "Div", TN__LIST(it->op.inputs[1], root), NULL, 0, &factor));
+    TN_TRY(train_per_channel(it, factor, x.rank, x.shape[1], &wide));
+    return tn__gradient_op(it, "Mul", TN__LIST(it->given[0], wide), NULL, 0, &it->found[0]);
+}

@@ -1,0 +1,177 @@
+/* train.c - operators that ONNX has no word for and training needs: losses, normalisation by the
+ * statistics of the batch, gradients, optimizers.
+ *
+ *   CrossEntropy(scores, labels) -> loss, correct            axis
+ *   CrossEntropyGrad(scores, labels, d loss) -> d scores     axis
+ *   MeanSquared(x, labels) -> loss; MeanSquaredGrad(x, labels, d loss) -> d x
+ *   BatchNormTrain(x, scale, bias, mean, variance) -> y, mean, variance, batch mean, 1 / deviation
+ *   BatchNormGrad(d y, x, scale, batch mean, 1 / deviation) -> d x, d scale, d bias
+ *   ReluGrad(d y, y) -> d x
+ *   ConvGradWeights(d y, x) -> d weights                     shape, and those of Conv
+ *   MaxPoolGrad(d y, x) -> d x; AveragePoolGrad(d y) -> d x  shape, and those of the pool
+ *   TransposedMatMul(a, b) -> y                              trans_a, trans_b: last two dimensions
+ *   Accumulate(sum, gradient, micro) -> sum
+ *   SgdStep(p, g, lr, micro) -> p;  MomentumStep(p, g, v, lr, micro) -> p, v
+ *   AdamStep(p, g, m, v, lr, step, micro) -> p, m, v
+ *
+ * Updates write into their operands and hand them back: parameters and state are static memory.
+ * Gradients that are computed element by element may overwrite what they are given.
+ */
+#include "graph/fold.h"
+#include "graph/gradients.h"
+#include "graph/window.h"
+
+/* --- losses --- */
+
+static tn_status train_shape_loss(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    tn_dtype dtype = x->dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
+    TN_TRY(tn__set_output(infer, 1, TN_INT64, 0, NULL));
+    return tn__set_output(infer, 0, dtype, 0, NULL);
+}
+
+static uint64_t train_flops_loss(tn_infer *infer) {
+    return tn__mul_sat(12, tn__elements(tn__input(infer, 0)));
+}
+
+/* --- like an operand --- */
+
+static tn_status train_shape_first(tn_infer *infer) {
+    return tn__set_like(infer, 0, tn__input(infer, 0));
+}
+
+static tn_status train_shape_second(tn_infer *infer) {
+    return tn__set_like(infer, 0, tn__input(infer, 1));
+}
+
+static tn_status train_shape_batch_norm(tn_infer *infer) {
+    static const uint32_t like[] = {0, 3, 4, 1, 1};
+    for (uint32_t k = 0; k < tn__output_count(infer); k++)
+        TN_TRY(tn__set_like(infer, k, tn__input(infer, like[k])));
+    return TN_OK;
+}
+
+static tn_view train_view_batch_norm(tn_infer *infer, uint32_t output) {
+    if (output != 1 && output != 2) return tn__no_view;
+    tn_view view = tn__view_input(infer, output + 2, 0);
+    view.must = true;
+    return view;
+}
+
+static tn_status train_shape_batch_norm_grad(tn_infer *infer) {
+    static const uint32_t like[] = {1, 2, 2};
+    for (uint32_t k = 0; k < tn__output_count(infer); k++)
+        TN_TRY(tn__set_like(infer, k, tn__input(infer, like[k])));
+    return TN_OK;
+}
+
+/* --- given by attribute shape --- */
+
+static tn_status train_shape_given(tn_infer *infer) {
+    uint32_t count;
+    const int64_t *shape = tn__attr_ints(infer, "shape", &count);
+    if (shape == NULL || count > TN_RANK_MAX)
+        return tn__infer_fail(infer, "attribute shape is missing");
+    return tn__set_output(infer, 0, tn__input(infer, 0)->dtype, count, shape);
+}
+
+/* As the convolution: two operations per weight and position of its output. */
+static uint64_t train_flops_conv(tn_infer *infer) {
+    const tn_tensor *dy = tn__input(infer, 0), *dw = tn__output(infer, 0);
+    uint64_t taps = tn__elements(dw), positions = tn__elements(dy);
+    if (!tn__shape_known(dy) || dy->rank < 2 || taps == TN_SIZE_UNKNOWN || dy->shape[1] <= 0 ||
+        positions == TN_SIZE_UNKNOWN)
+        return TN_SIZE_UNKNOWN;
+    return tn__mul_sat(2 * (positions / (uint64_t)dy->shape[1]), taps);
+}
+
+static uint64_t train_flops_pool(tn_infer *infer) {
+    uint32_t count;
+    const int64_t *kernel = tn__attr_ints(infer, "kernel_shape", &count);
+    uint64_t taps = 1;
+    for (uint32_t i = 0; i < count; i++)
+        taps = tn__mul_sat(taps, kernel[i] > 0 ? (uint64_t)kernel[i] : 1);
+    return tn__count_mul(tn__elements(tn__input(infer, 0)), taps);
+}
+
+/* --- products --- */
+
+static tn_status train_shape_matmul(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1);
+    int64_t shape[TN_RANK_MAX];
+    if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, a->dtype);
+    if (a->rank < 2 || b->rank < 2)
+        return tn__infer_fail(infer, "operands of rank %u and %u", a->rank, b->rank);
+    int64_t flip_a = tn__attr_int(infer, "trans_a", 0), flip_b = tn__attr_int(infer, "trans_b", 0);
+    uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
+    for (uint32_t d = 0; d + 2 < rank; d++) {
+        int64_t x = d + a->rank < rank ? 1 : a->shape[d + a->rank - rank];
+        int64_t y = d + b->rank < rank ? 1 : b->shape[d + b->rank - rank];
+        if (x != y && x != 1 && y != 1 && x != TN_DIM_UNKNOWN && y != TN_DIM_UNKNOWN)
+            return tn__infer_fail(infer, "extents %lld and %lld at dimension %u", (long long)x,
+                                  (long long)y, d);
+        shape[d] = x == 1 ? y : x;
+    }
+    int64_t inner_a = a->shape[a->rank - (flip_a ? 2 : 1)];
+    int64_t inner_b = b->shape[b->rank - (flip_b ? 1 : 2)];
+    if (inner_a != inner_b && inner_a != TN_DIM_UNKNOWN && inner_b != TN_DIM_UNKNOWN)
+        return tn__infer_fail(infer, "inner extents %lld and %lld", (long long)inner_a,
+                              (long long)inner_b);
+    shape[rank - 2] = a->shape[a->rank - (flip_a ? 1 : 2)];
+    shape[rank - 1] = b->shape[b->rank - (flip_b ? 2 : 1)];
+    return tn__set_output(infer, 0, a->dtype, rank, shape);
+}
+
+static uint64_t train_flops_matmul(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0);
+    if (!tn__shape_known(a) || a->rank < 2) return TN_SIZE_UNKNOWN;
+    int64_t inner = a->shape[a->rank - (tn__attr_int(infer, "trans_a", 0) ? 2 : 1)];
+    return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)inner));
+}
+
+/* --- updates: output k is the k-th operand that changes --- */
+
+static tn_view train_view_step(tn_infer *infer, uint32_t output) {
+    if (output >= tn__output_count(infer)) return tn__no_view;
+    tn_view view = tn__view_input(infer, output == 0 ? 0 : output + 1, 0);
+    view.must = true;
+    return view;
+}
+
+static tn_status train_shape_step(tn_infer *infer) {
+    for (uint32_t k = 0; k < tn__output_count(infer); k++)
+        TN_TRY(tn__set_like(infer, k, tn__input(infer, k == 0 ? 0 : k + 1)));
+    return TN_OK;
+}
+
+/* clang-format off */
+#define TRAIN(name, least, most, outputs, rule) .type = #name, .inputs_min = least, \
+    .inputs_max = most, .outputs_max = outputs, .shape = rule
+static const tn_op_rule train_rules[] = {
+    {TRAIN(Accumulate, 3, 3, 1, train_shape_step), .view = train_view_step, .changes = 1,
+     .flops_per = 1},
+    {TRAIN(AdamStep, 6, 7, 3, train_shape_step), .view = train_view_step,
+     .changes = 1 | 4 | 8, .flops_per = 12},
+    {TRAIN(AveragePoolGrad, 1, 1, 1, train_shape_given), .flops = train_flops_pool},
+    {TRAIN(BatchNormGrad, 5, 5, 3, train_shape_batch_norm_grad), .inplace = 3, .flops_per = 8},
+    {TRAIN(BatchNormTrain, 5, 5, 5, train_shape_batch_norm), .view = train_view_batch_norm,
+     .changes = 8 | 16, .inplace = 1, .flops_per = 6, .no_gradient = 8 | 16,
+     .gradient = tn__gradient_batch_norm_train},
+    {TRAIN(ConvGradWeights, 2, 2, 1, train_shape_given), .flops = train_flops_conv},
+    {TRAIN(CrossEntropy, 2, 2, 2, train_shape_loss), .flops = train_flops_loss,
+     .gradient = tn__gradient_cross_entropy},
+    {TRAIN(CrossEntropyGrad, 3, 3, 1, train_shape_first), .inplace = 1, .flops_per = 12},
+    {TRAIN(MaxPoolGrad, 2, 2, 1, train_shape_second), .flops = train_flops_pool},
+    {TRAIN(MeanSquared, 2, 2, 1, train_shape_loss), .flops = train_flops_loss, .no_gradient = 2,
+     .gradient = tn__gradient_mean_squared},
+    {TRAIN(MeanSquaredGrad, 3, 3, 1, train_shape_first), .inplace = 3, .flops_per = 3},
+    {TRAIN(MomentumStep, 4, 5, 2, train_shape_step), .view = train_view_step, .changes = 1 | 4,
+     .flops_per = 5},
+    {TRAIN(ReluGrad, 2, 2, 1, train_shape_first), .inplace = 3, .flops_per = 1},
+    {TRAIN(SgdStep, 3, 4, 1, train_shape_step), .view = train_view_step, .changes = 1,
+     .flops_per = 3},
+    {TRAIN(TransposedMatMul, 2, 2, 1, train_shape_matmul), .flops = train_flops_matmul},
+};
+/* clang-format on */
+
+TN_OP_FAMILY(train, "tenure");

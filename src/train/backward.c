@@ -1,0 +1,118 @@
+/* backward.c - reverse-mode differentiation: operators last first, each asked for the gradients of
+ * its inputs.
+ *
+ * A tensor's gradient is complete when all operators that read it were visited, as they all come
+ * behind its producer. Gradients that several readers give are summed as they come, two at a time,
+ * so no more than two are alive at once. Only what depends on a trained parameter gets a gradient,
+ * so frozen parts of a network keep nothing.
+ * Source: Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
+ * Cost: O(operands), and what the rules add.
+ */
+#include "train/frame.h"
+
+static tn_status backward_room(tn__train *it) {
+    it->forward = tn_graph_tensor_count(it->graph);
+    it->needs = tn__arena_array(&it->arena, it->forward, sizeof *it->needs);
+    it->gradient = tn__arena_array(&it->arena, it->forward, sizeof *it->gradient);
+    it->readers = tn__arena_array(&it->arena, it->forward, sizeof *it->readers);
+    if (it->needs == NULL || it->gradient == NULL || it->readers == NULL)
+        return tn__no_memory(it->error, "the backward pass");
+    for (uint32_t i = 0; i < it->forward; i++) it->gradient[i] = TN_NONE;
+    return TN_OK;
+}
+
+/* What depends on a trained parameter, through operands that gradients flow to. */
+static void backward_mark(tn__train *it, const tn_op_id *ops, uint32_t count) {
+    for (tn_tensor_id id = 0; id < it->tensors; id++) it->needs[id] = it->trained[id];
+    for (uint32_t p = 0; p < count; p++) {
+        const tn_op *op = tn_graph_op(it->graph, ops[p]);
+        bool needs = false;
+        for (uint32_t i = 0; i < op->input_count; i++) {
+            if (op->inputs[i] == TN_NONE) continue;
+            it->readers[op->inputs[i]]++;
+            if (it->needs[op->inputs[i]] &&
+                tn__train_flows(it->graph, op, it->graph->rules[ops[p]], i))
+                needs = true;
+        }
+        for (uint32_t k = 0; k < op->output_count; k++)
+            if (op->outputs[k] != TN_NONE) it->needs[op->outputs[k]] = needs;
+    }
+}
+
+static bool backward_reads_blocks(const tn_op *op) {
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        if (op->attrs[i].type == TN_ATTR_BLOCK) return true;
+    return false;
+}
+
+/* Asks the rule of one operator, and sums up what it gives. */
+static tn_status backward_ask(tn__train *it, tn_gradient *ask, const tn_op_rule *rule) {
+    const tn_op *op = &ask->op;
+    if (rule == NULL || rule->gradient == NULL || backward_reads_blocks(op)) {
+        tn_status status = tn__fail(it->error, TN_E_UNSUPPORTED,
+                                    "this operator has no gradient, but lies between a trained "
+                                    "parameter and the loss; freeze what is before it");
+        return tn__op_where(it->graph, ask->id, it->error, status);
+    }
+    TN_TRY(rule->gradient(ask));
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        if (!ask->wanted[i] || ask->found[i] == TN_NONE) continue;
+        tn_tensor_id *sum = &it->gradient[op->inputs[i]];
+        TN_TRY(tn__gradient_sum(ask, *sum, ask->found[i], sum));
+    }
+    return TN_OK;
+}
+
+static tn_status backward_visit(tn__train *it, tn_op_id id) {
+    tn_gradient ask = {
+        .graph = it->graph, .op = *tn_graph_op(it->graph, id), .id = id, .error = it->error};
+    const tn_op_rule *rule = it->graph->rules[id];
+    ask.version = ask.op.version != 0 ? ask.op.version : UINT32_MAX;
+    tn_tensor_id *given = tn__arena_array(&it->arena, ask.op.output_count, sizeof *given);
+    bool *wanted = tn__arena_array(&it->arena, ask.op.input_count, sizeof *wanted);
+    ask.found = tn__arena_array(&it->arena, ask.op.input_count, sizeof *ask.found);
+    if (given == NULL || wanted == NULL || ask.found == NULL)
+        return tn__no_memory(it->error, "the backward pass");
+    bool any_given = false, any_wanted = false;
+    for (uint32_t k = 0; k < ask.op.output_count; k++) {
+        given[k] = ask.op.outputs[k] == TN_NONE ? TN_NONE : it->gradient[ask.op.outputs[k]];
+        any_given = any_given || given[k] != TN_NONE;
+    }
+    for (uint32_t i = 0; i < ask.op.input_count; i++) {
+        ask.found[i] = TN_NONE;
+        wanted[i] = tn__train_flows(it->graph, &ask.op, rule, i) && it->needs[ask.op.inputs[i]];
+        any_wanted = any_wanted || wanted[i];
+    }
+    ask.given = given;
+    ask.wanted = wanted;
+    return any_given && any_wanted ? backward_ask(it, &ask, rule) : TN_OK;
+}
+
+/* Parameters that nobody reads any more: their gradients are complete. */
+static tn_status backward_update(tn__train *it, tn_op_id id) {
+    const tn_op op = *tn_graph_op(it->graph, id);
+    for (uint32_t i = 0; i < op.input_count; i++) {
+        tn_tensor_id input = op.inputs[i];
+        if (input == TN_NONE || --it->readers[input] > 0) continue;
+        if (input >= it->tensors || !it->trained[input] || !it->options.fuse_update) continue;
+        TN_TRY(tn__train_update(it, it->number[input]));
+    }
+    return TN_OK;
+}
+
+tn_status tn__train_backward(tn__train *it, tn_tensor_id seed) {
+    const tn_block *block = tn_graph_block(it->graph, 0);
+    uint32_t count = block->op_count;
+    tn_op_id *ops = tn__arena_copy(&it->arena, block->ops, count * sizeof *ops);
+    if (ops == NULL) return tn__no_memory(it->error, "the backward pass");
+    TN_TRY(backward_room(it));
+    backward_mark(it, ops, count);
+    it->gradient[it->made.loss] = seed;
+    for (uint32_t p = count; p-- > 0;) {
+        TN_TRY(backward_visit(it, ops[p]));
+        TN_TRY(backward_update(it, ops[p]));
+    }
+    for (uint32_t i = 0; i < it->made.parameter_count && !it->options.fuse_update; i++)
+        TN_TRY(tn__train_update(it, i));
+    return TN_OK;
+}

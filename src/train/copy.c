@@ -1,0 +1,174 @@
+/* copy.c - the model as it works in training.
+ *
+ * Tensors keep their ids. Operators that the loss does not need are left out; what they would have
+ * computed stays as a tensor of no bytes, so that ids agree. BatchNormalization becomes
+ * BatchNormTrain, which writes its running statistics; Dropout becomes DropoutTrain, which draws
+ * its mask from a counter. Parameters that are trained, and running statistics, are marked as
+ * updated: so nothing that depends on them is folded.
+ */
+#include <stdio.h>
+
+#include "train/frame.h"
+
+/* --- tensors --- */
+
+/* Whether no operator of the copy defines it, though one of the model did. */
+static bool copy_is_gone(const tn__train *it, tn_tensor_id id) {
+    const tn_tensor *tensor = tn_graph_tensor(it->model, id);
+    return tensor->producer != TN_NONE && tensor->block == 0 && !it->runs[tensor->producer];
+}
+
+static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
+    const tn_tensor *tensor = tn_graph_tensor(it->model, id);
+    const tn__origin *origin = &it->model->origins[id];
+    tn_tensor_id made;
+    static const int64_t nothing[] = {0};
+    tn_tensor_spec spec = {.name = tensor->name,
+                           .dtype = origin->dtype,
+                           .kind = origin->kind,
+                           .format = tensor->format,
+                           .flags = origin->flags & ~(uint32_t)TN_TENSOR_STATED,
+                           .rank = origin->rank,
+                           .shape = origin->shape,
+                           .block = tensor->block,
+                           .payload = tensor->payload};
+    if (origin->value != NULL) spec.value = *origin->value;
+    if (it->trained[id]) spec.flags |= TN_TENSOR_UPDATED;
+    if (copy_is_gone(it, id)) {
+        spec = (tn_tensor_spec){.name = tensor->name,
+                                .dtype = TN_UINT8,
+                                .kind = TN_KIND_CONSTANT,
+                                .rank = 1,
+                                .shape = nothing};
+    }
+    return tn_graph_add_tensor(it->graph, &spec, &made, it->error);
+}
+
+static tn_status copy_blocks(tn__train *it) {
+    tn_block_id made;
+    for (tn_block_id b = 1; b < tn_graph_block_count(it->model); b++)
+        TN_TRY(tn_graph_add_block(it->graph, tn_graph_block(it->model, b)->name, &made, it->error));
+    return TN_OK;
+}
+
+/* --- operators --- */
+
+static tn_status copy_plain(tn__train *it, const tn_op *op) {
+    tn_op_spec spec = {.name = op->name,
+                       .type = op->type,
+                       .domain = op->domain,
+                       .version = op->version,
+                       .block = op->block,
+                       .inputs = op->inputs,
+                       .outputs = op->outputs,
+                       .attrs = op->attrs,
+                       .input_count = op->input_count,
+                       .output_count = op->output_count,
+                       .attr_count = op->attr_count};
+    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+}
+
+static tn_status copy_extra(tn__train *it, const tn_op *op, const char *what, tn_tensor_id *id) {
+    char name[200];
+    const char *own = op->name[0] != '\0' ? op->name : op->type;
+    snprintf(name, sizeof name, "%.150s.%s", own, what);
+    tn_tensor_spec spec = {.name = name, .kind = TN_KIND_ACTIVATION, .rank = TN_RANK_UNKNOWN};
+    return tn_graph_add_tensor(it->graph, &spec, id, it->error);
+}
+
+static tn_status copy_mark_updated(tn__train *it, tn_tensor_id id) {
+    tn_tensor now = *tn_graph_tensor(it->graph, id);
+    tn_tensor_spec spec = {.dtype = now.dtype,
+                           .kind = now.kind,
+                           .format = now.format,
+                           .flags = (now.flags | TN_TENSOR_UPDATED) & ~(uint32_t)TN_TENSOR_STATED,
+                           .rank = now.rank,
+                           .shape = now.shape};
+    if (now.value != NULL) spec.value = *now.value;
+    return tn_graph_set_tensor(it->graph, id, &spec, it->error);
+}
+
+static const tn_attr *copy_attr(const tn_op *op, const char *name, tn_attr_type type) {
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        if (strcmp(op->attrs[i].name, name) == 0 && op->attrs[i].type == type) return &op->attrs[i];
+    return NULL;
+}
+
+/* Running statistics that this operator may write: parameters that nothing else reads. */
+static bool copy_owns_statistics(const tn__train *it, const tn_op *op) {
+    for (uint32_t i = 3; i < 5; i++)
+        if (tn_graph_tensor(it->model, op->inputs[i])->kind != TN_KIND_PARAMETER ||
+            it->uses[op->inputs[i]] != 1)
+            return false;
+    return true;
+}
+
+static bool copy_trains_batch_norm(const tn__train *it, const tn_op *op) {
+    bool is_one = strcmp(op->type, "BatchNormalization") == 0 && op->domain[0] == '\0';
+    const tn_attr *spatial = copy_attr(op, "spatial", TN_ATTR_INT);
+    if (!is_one || op->block != 0 || op->input_count != 5) return false;
+    if (spatial != NULL && spatial->ints[0] == 0) return false;
+    for (uint32_t i = 1; i < op->output_count; i++)
+        if (op->outputs[i] != TN_NONE && it->read[op->outputs[i]]) return false;
+    return it->trained[op->inputs[1]] && copy_owns_statistics(it, op);
+}
+
+static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
+    const tn_attr *given = copy_attr(op, "epsilon", TN_ATTR_FLOAT);
+    double epsilon = given != NULL ? given->floats[0] : (double)1e-5f;
+    double momentum = it->options.batch_norm_momentum;
+    tn_tensor_id outputs[5] = {op->outputs[0]};
+    static const char *const what[] = {"", "mean", "variance", "batch_mean", "batch_deviation"};
+    for (uint32_t k = 1; k < 5; k++) TN_TRY(copy_extra(it, op, what[k], &outputs[k]));
+    for (uint32_t k = 3; k < 5; k++) {
+        TN_TRY(copy_mark_updated(it, op->inputs[k]));
+        it->made.statistics[it->made.statistic_count++] = op->inputs[k];
+    }
+    const tn_attr attrs[] = {TN__ATTR_FLOAT("epsilon", &epsilon),
+                             TN__ATTR_FLOAT("momentum", &momentum)};
+    tn_op_spec spec = {.name = op->name,
+                       .type = "BatchNormTrain",
+                       .domain = "tenure",
+                       .inputs = op->inputs,
+                       .input_count = 5,
+                       .outputs = outputs,
+                       .output_count = 5,
+                       .attrs = attrs,
+                       .attr_count = 2};
+    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+}
+
+static tn_status copy_ops(tn__train *it) {
+    const tn_block *main_block = tn_graph_block(it->model, 0);
+    size_t most = 2 * (size_t)main_block->op_count + 1;
+    it->made.statistics = tn__arena_array(&it->arena, most, sizeof *it->made.statistics);
+    if (it->made.statistics == NULL) return tn__no_memory(it->error, "running statistics");
+    for (tn_block_id b = tn_graph_block_count(it->model); b-- > 0;) {
+        const tn_block *block = tn_graph_block(it->model, b);
+        for (uint32_t i = 0; i < block->op_count; i++) {
+            const tn_op *op = tn_graph_op(it->model, block->ops[i]);
+            if (b == 0 && !it->runs[block->ops[i]]) continue;
+            TN_TRY(copy_trains_batch_norm(it, op) ? copy_batch_norm(it, op) : copy_plain(it, op));
+        }
+    }
+    return TN_OK;
+}
+
+/* Inputs as they were; outputs only where they are kept. */
+static tn_status copy_io(tn__train *it) {
+    for (tn_block_id b = 0; b < tn_graph_block_count(it->model); b++) {
+        const tn_block *block = tn_graph_block(it->model, b);
+        bool keeps = b > 0 || it->options.keep_outputs;
+        TN_TRY(tn_graph_set_block_io(it->graph, b, block->inputs, block->input_count,
+                                     block->outputs, keeps ? block->output_count : 0, it->error));
+    }
+    return TN_OK;
+}
+
+tn_status tn__train_copy(tn__train *it) {
+    TN_TRY(tn_graph_create(tn_graph_context(it->model), &it->graph, it->error));
+    TN_TRY(copy_blocks(it));
+    for (tn_tensor_id id = 0; id < it->tensors; id++) TN_TRY(copy_tensor(it, id));
+    TN_TRY(copy_ops(it));
+    return copy_io(it);
+}

@@ -1,0 +1,101 @@
+/* loss.c - labels, loss, and where the backward pass begins.
+ *
+ * Scores of shape [batch, classes, ...] or [batch, ..., classes] against class numbers; images
+ * (rank 4 and more) have their classes on axis 1, as ONNX and PyTorch do, texts on the last. The
+ * loss is one operator with one gradient, which needs the scores alone: no probabilities are kept,
+ * and the gradient may overwrite the scores. The backward pass begins with loss_scale /
+ * micro_batches, so that sums of gradients are means.
+ */
+#include "graph/fold.h"
+#include "train/frame.h"
+
+static tn_status loss_output(tn__train *it, const char *name, tn_tensor_id *id) {
+    tn_tensor_spec spec = {.name = name, .kind = TN_KIND_OUTPUT, .rank = TN_RANK_UNKNOWN};
+    return tn_graph_add_tensor(it->graph, &spec, id, it->error);
+}
+
+static tn_status loss_labels(tn__train *it, tn_dtype dtype, uint32_t rank, const int64_t *shape) {
+    tn_tensor_spec spec = {
+        .name = "labels", .dtype = dtype, .kind = TN_KIND_INPUT, .rank = rank, .shape = shape};
+    return tn_graph_add_tensor(it->graph, &spec, &it->made.labels, it->error);
+}
+
+static tn_status loss_op(tn__train *it, const char *type, const int64_t *axis, bool counts) {
+    tn_tensor_id inputs[] = {it->scores, it->made.labels};
+    tn_tensor_id outputs[] = {it->made.loss, it->made.correct};
+    const tn_attr attr = TN__ATTR_INT("axis", axis);
+    tn_op_spec spec = {.name = "loss",
+                       .type = type,
+                       .domain = "tenure",
+                       .inputs = inputs,
+                       .input_count = 2,
+                       .outputs = outputs,
+                       .output_count = counts ? 2 : 1,
+                       .attrs = &attr,
+                       .attr_count = axis != NULL};
+    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+}
+
+static tn_status loss_cross_entropy(tn__train *it, const tn_tensor *scores) {
+    if (scores->rank < 2)
+        TN_FAIL(it->error, TN_E_INVALID,
+                "output '%.80s' has rank %u; a cross-entropy needs scores of [batch, classes]",
+                scores->name, scores->rank);
+    int64_t shape[TN_RANK_MAX], axis = scores->rank > 3 ? 1 : (int64_t)scores->rank - 1;
+    uint32_t rank = 0;
+    for (uint32_t d = 0; d < scores->rank; d++)
+        if (d != (uint32_t)axis) shape[rank++] = scores->shape[d];
+    TN_TRY(loss_labels(it, TN_INT64, rank, shape));
+    TN_TRY(loss_output(it, "loss", &it->made.loss));
+    TN_TRY(loss_output(it, "correct", &it->made.correct));
+    return loss_op(it, "CrossEntropy", &axis, true);
+}
+
+static tn_status loss_mean_squared(tn__train *it, const tn_tensor *scores) {
+    TN_TRY(loss_labels(it, scores->dtype, scores->rank, scores->shape));
+    TN_TRY(loss_output(it, "loss", &it->made.loss));
+    return loss_op(it, "MeanSquared", NULL, false);
+}
+
+/* The model's own output is the loss. */
+static tn_status loss_own(tn__train *it, const tn_tensor *scores) {
+    if (tn__elements(scores) != 1)
+        TN_FAIL(it->error, TN_E_INVALID, "output '%.80s' is no scalar, so it can be no loss",
+                scores->name);
+    it->made.loss = it->scores;
+    const tn_block *block = tn_graph_block(it->graph, 0);
+    for (uint32_t k = 0; k < block->output_count; k++)
+        if (block->outputs[k] == it->scores) return TN_OK;
+    tn_tensor_id *outputs =
+        tn__arena_array(&it->arena, (size_t)block->output_count + 1, sizeof *outputs);
+    if (outputs == NULL) return tn__no_memory(it->error, "outputs");
+    for (uint32_t k = 0; k < block->output_count; k++) outputs[k] = block->outputs[k];
+    outputs[block->output_count] = it->scores;
+    return tn_graph_set_block_io(it->graph, 0, block->inputs, block->input_count, outputs,
+                                 block->output_count + 1, it->error);
+}
+
+tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed) {
+    const tn_tensor scores = *tn_graph_tensor(it->graph, it->scores);
+    if (!tn__is_float(scores.dtype) || !tn__shape_known(&scores))
+        TN_FAIL(it->error, TN_E_INVALID,
+                "output '%.80s' is no tensor of a floating type and known shape", scores.name);
+    if (it->options.loss == TN_LOSS_CROSS_ENTROPY)
+        TN_TRY(loss_cross_entropy(it, &scores));
+    else if (it->options.loss == TN_LOSS_MEAN_SQUARED)
+        TN_TRY(loss_mean_squared(it, &scores));
+    else
+        TN_TRY(loss_own(it, &scores));
+    TN_TRY(tn_graph_infer(it->graph, it->error));
+    const tn_tensor loss = *tn_graph_tensor(it->graph, it->made.loss);
+    double one = it->options.loss_scale / it->options.micro_batches;
+    int64_t ones[TN_RANK_MAX];
+    for (uint32_t d = 0; d < loss.rank; d++) ones[d] = 1;
+    tn_tensor_spec spec = {.name = "d.loss",
+                           .dtype = loss.dtype,
+                           .kind = TN_KIND_CONSTANT,
+                           .rank = loss.rank,
+                           .shape = ones,
+                           .value = {.count = 1, .floats = &one}};
+    return tn_graph_add_tensor(it->graph, &spec, seed, it->error);
+}

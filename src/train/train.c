@@ -1,0 +1,170 @@
+/* train.c - tn_train: a model and options to the graph of a training step.
+ *
+ * The model is copied as it works in training, then loss, backward pass and updates are appended in
+ * this order, which is the order of the file for whoever lowers the graph; other orders are the
+ * business of the room `program`. Shapes of what was added come from inference; that every gradient
+ * has the shape of its parameter is checked at the end.
+ */
+#include <math.h>
+
+#include "train/frame.h"
+
+/* --- options --- */
+
+static double train_number(double value, double otherwise) {
+    return value == 0 ? otherwise : value;
+}
+
+static tn_status train_options(tn__train *it, const tn_train_options *given) {
+    tn_train_options *to = &it->options;
+    *to = (tn_train_options)TN_TRAIN_OPTIONS_INIT;
+    if (given != NULL) {
+        size_t size = given->struct_size < sizeof *to ? given->struct_size : sizeof *to;
+        memcpy(to, given, size);
+    }
+    to->momentum = train_number(to->momentum, 0.9);
+    to->beta1 = train_number(to->beta1, 0.9);
+    to->beta2 = train_number(to->beta2, 0.999);
+    to->epsilon = train_number(to->epsilon, 1e-8);
+    to->loss_scale = train_number(to->loss_scale, 1);
+    to->batch_norm_momentum = train_number(to->batch_norm_momentum, 0.1);
+    if (to->micro_batches == 0) to->micro_batches = 1;
+    if ((unsigned)to->loss >= TN_LOSS_COUNT || (unsigned)to->optimizer >= TN_OPTIMIZER_COUNT)
+        TN_FAIL(it->error, TN_E_UNKNOWN, "there is no such loss or optimizer");
+    bool shares = to->momentum > 0 && to->momentum < 1 && to->beta1 > 0 && to->beta1 < 1 &&
+                  to->beta2 > 0 && to->beta2 < 1 && to->batch_norm_momentum > 0 &&
+                  to->batch_norm_momentum <= 1;
+    if (!shares)
+        TN_FAIL(it->error, TN_E_INVALID, "momentum, beta1 and beta2 must lie between 0 and 1");
+    if (!(to->epsilon > 0 && isfinite(to->epsilon) && to->loss_scale > 0 &&
+          isfinite(to->loss_scale) && isfinite(to->weight_decay)))
+        TN_FAIL(it->error, TN_E_INVALID,
+                "epsilon and loss_scale must be positive, weight_decay a number");
+    if (to->dtype != TN_UNDEFINED)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED, "activations keep the model's element types");
+    return TN_OK;
+}
+
+/* --- what is handed out --- */
+
+static tn_status train_list(tn__train *it) {
+    uint32_t count = 0;
+    for (tn_tensor_id id = 0; id < it->tensors; id++) count += it->trained[id];
+    it->made.parameters = tn__arena_array(&it->arena, count, sizeof *it->made.parameters);
+    it->number = tn__arena_array(&it->arena, it->tensors, sizeof *it->number);
+    if (it->made.parameters == NULL || it->number == NULL)
+        return tn__no_memory(it->error, "the list of parameters");
+    for (tn_tensor_id id = 0; id < it->tensors; id++) {
+        it->number[id] = it->trained[id] ? it->made.parameter_count : TN_NONE;
+        if (!it->trained[id]) continue;
+        it->made.parameters[it->made.parameter_count++] = (tn_trained){
+            .parameter = id, .gradient = TN_NONE, .state = {TN_NONE, TN_NONE}, .sum = TN_NONE};
+    }
+    return TN_OK;
+}
+
+/* Gradients become outputs behind those that there are. */
+static tn_status train_outputs(tn__train *it) {
+    const tn_block *block = tn_graph_block(it->graph, 0);
+    if (!it->options.output_gradients && it->options.optimizer != TN_OPTIMIZER_NONE) return TN_OK;
+    uint32_t count = block->output_count;
+    tn_tensor_id *outputs =
+        tn__arena_array(&it->arena, (size_t)count + it->made.parameter_count, sizeof *outputs);
+    if (outputs == NULL) return tn__no_memory(it->error, "outputs");
+    memcpy(outputs, block->outputs, count * sizeof *outputs);
+    for (uint32_t i = 0; i < it->made.parameter_count; i++)
+        if (it->made.parameters[i].gradient != TN_NONE)
+            outputs[count++] = it->made.parameters[i].gradient;
+    return tn_graph_set_block_io(it->graph, 0, block->inputs, block->input_count, outputs, count,
+                                 it->error);
+}
+
+static tn_status train_check(const tn__train *it) {
+    for (uint32_t i = 0; i < it->made.parameter_count; i++) {
+        const tn_trained *trained = &it->made.parameters[i];
+        if (trained->gradient == TN_NONE) continue;
+        const tn_tensor *parameter = tn_graph_tensor(it->graph, trained->parameter);
+        const tn_tensor *gradient = tn_graph_tensor(it->graph, trained->gradient);
+        bool same = gradient->rank == parameter->rank;
+        for (uint32_t d = 0; same && d < parameter->rank; d++)
+            same = gradient->shape[d] == parameter->shape[d];
+        if (!same)
+            TN_FAIL(it->error, TN_E_INTERNAL, "the gradient of '%.80s' has another shape than it",
+                    parameter->name);
+    }
+    return TN_OK;
+}
+
+static int train_id_order(const void *a, const void *b) {
+    tn_tensor_id x = *(const tn_tensor_id *)a, y = *(const tn_tensor_id *)b;
+    return (x > y) - (x < y);
+}
+
+/* The lists leave the arena. */
+static tn_status train_hand_out(tn__train *it, tn_training *training) {
+    tn_training made = it->made;
+    size_t parameters = made.parameter_count, statistics = made.statistic_count;
+    made.parameters = tn__alloc_array(it->context, parameters, sizeof *made.parameters);
+    made.statistics = tn__alloc_array(it->context, statistics, sizeof *made.statistics);
+    if (made.parameters == NULL || made.statistics == NULL) {
+        tn__free(it->context, made.parameters, parameters * sizeof *made.parameters);
+        tn__free(it->context, made.statistics, statistics * sizeof *made.statistics);
+        return tn__no_memory(it->error, "the list of parameters");
+    }
+    memcpy(made.parameters, it->made.parameters, parameters * sizeof *made.parameters);
+    if (statistics > 0) {
+        memcpy(made.statistics, it->made.statistics, statistics * sizeof *made.statistics);
+        qsort(made.statistics, statistics, sizeof *made.statistics, train_id_order);
+    }
+    made.graph = it->graph;
+    *training = made;
+    return TN_OK;
+}
+
+/* --- the call --- */
+
+static tn_status train_make(tn__train *it, tn_training *training) {
+    tn_tensor_id seed = TN_NONE;
+    TN_TRY(tn__train_choose(it));
+    TN_TRY(tn__train_copy(it));
+    TN_TRY(tn_graph_infer(it->graph, it->error));
+    TN_TRY(train_list(it));
+    TN_TRY(tn__train_loss(it, &seed));
+    TN_TRY(tn__train_inputs(it));
+    TN_TRY(tn__train_backward(it, seed));
+    TN_TRY(train_outputs(it));
+    TN_TRY(tn_graph_infer(it->graph, it->error));
+    TN_TRY(train_check(it));
+    return train_hand_out(it, training);
+}
+
+tn_status tn_train(const tn_graph *graph, const tn_train_options *options, tn_training *training,
+                   tn_error *error) {
+    tn__train it = {.model = graph,
+                    .context = tn_graph_context(graph),
+                    .error = error,
+                    .tensors = tn_graph_tensor_count(graph),
+                    .made = {.labels = TN_NONE,
+                             .learning_rate = TN_NONE,
+                             .step = TN_NONE,
+                             .micro = TN_NONE,
+                             .loss = TN_NONE,
+                             .correct = TN_NONE}};
+    TN_TRY(train_options(&it, options));
+    tn__arena_init(&it.arena, it.context);
+    tn_status status = train_make(&it, training);
+    if (status != TN_OK) tn_graph_destroy(it.graph);
+    tn__arena_release(&it.arena);
+    return status;
+}
+
+void tn_training_release(tn_training *training) {
+    if (training == NULL || training->graph == NULL) return;
+    tn_context context = *tn_graph_context(training->graph);
+    tn__free(&context, training->parameters,
+             training->parameter_count * sizeof *training->parameters);
+    tn__free(&context, training->statistics,
+             training->statistic_count * sizeof *training->statistics);
+    tn_graph_destroy(training->graph);
+    *training = (tn_training){0};
+}

@@ -1,0 +1,127 @@
+/* update.c - optimizers as operators: parameter and state are updated in place.
+ *
+ * An update reads the parameter, its gradient and its state, and hands the first and the last back
+ * as views of themselves, so nothing is allocated. Whoever still reads the parameter comes before
+ * it (tn_op_rule.changes), in whatever order the program is.
+ * Micro-batches: Accumulate adds a gradient to a static sum, the first of a batch overwrites it;
+ * updates do nothing before the last.
+ */
+#include <stdio.h>
+
+#include "train/frame.h"
+
+tn_status tn__train_scalar(tn__train *it, const char *name, tn_dtype dtype, tn_tensor_id *id) {
+    tn_tensor_spec spec = {.name = name, .dtype = dtype, .kind = TN_KIND_INPUT};
+    return tn_graph_add_tensor(it->graph, &spec, id, it->error);
+}
+
+tn_status tn__train_inputs(tn__train *it) {
+    tn_optimizer optimizer = it->options.optimizer;
+    if (optimizer != TN_OPTIMIZER_NONE)
+        TN_TRY(tn__train_scalar(it, "learning_rate", TN_FLOAT32, &it->made.learning_rate));
+    if (optimizer == TN_OPTIMIZER_ADAM || optimizer == TN_OPTIMIZER_ADAMW)
+        TN_TRY(tn__train_scalar(it, "step", TN_INT64, &it->made.step));
+    if (it->options.micro_batches > 1)
+        TN_TRY(tn__train_scalar(it, "micro", TN_INT64, &it->made.micro));
+    return TN_OK;
+}
+
+/* A static tensor like the parameter, zero at first. */
+static tn_status update_state(tn__train *it, tn_tensor_id parameter, const char *what, tn_kind kind,
+                              tn_tensor_id *id) {
+    const tn_tensor like = *tn_graph_tensor(it->graph, parameter);
+    char name[200];
+    snprintf(name, sizeof name, "%.180s.%s", like.name, what);
+    tn_tensor_spec spec = {.name = name,
+                           .dtype = like.dtype,
+                           .kind = kind,
+                           .flags = TN_TENSOR_UPDATED,
+                           .rank = like.rank,
+                           .shape = like.shape};
+    return tn_graph_add_tensor(it->graph, &spec, id, it->error);
+}
+
+typedef struct update_op {
+    const char *type;
+    tn_tensor_id inputs[8], outputs[4];
+    tn_attr attrs[8];
+    uint32_t input_count, output_count, attr_count;
+} update_op;
+
+/* An operand that is handed back. */
+static tn_status update_changes(tn__train *it, update_op *op, tn_tensor_id id) {
+    char name[200];
+    snprintf(name, sizeof name, "%.180s.new", tn_graph_tensor(it->graph, id)->name);
+    tn_tensor_spec spec = {.name = name, .kind = TN_KIND_ACTIVATION, .rank = TN_RANK_UNKNOWN};
+    op->inputs[op->input_count++] = id;
+    return tn_graph_add_tensor(it->graph, &spec, &op->outputs[op->output_count++], it->error);
+}
+
+static tn_status update_add(tn__train *it, const update_op *op, tn_tensor_id parameter) {
+    const char *name = tn_graph_tensor(it->graph, parameter)->name;
+    tn_op_spec spec = {.name = name,
+                       .type = op->type,
+                       .domain = "tenure",
+                       .inputs = op->inputs,
+                       .input_count = op->input_count,
+                       .outputs = op->outputs,
+                       .output_count = op->output_count,
+                       .attrs = op->attrs,
+                       .attr_count = op->attr_count};
+    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+}
+
+static tn_status update_accumulate(tn__train *it, tn_trained *trained) {
+    update_op op = {.type = "Accumulate"};
+    TN_TRY(update_state(it, trained->parameter, "sum", TN_KIND_GRADIENT, &trained->sum));
+    TN_TRY(update_changes(it, &op, trained->sum));
+    op.inputs[op.input_count++] = trained->gradient;
+    op.inputs[op.input_count++] = it->made.micro;
+    TN_TRY(update_add(it, &op, trained->parameter));
+    trained->gradient = op.outputs[0];
+    return TN_OK;
+}
+
+static tn_status update_step(tn__train *it, tn_trained *trained) {
+    const tn_train_options *options = &it->options;
+    double scale = 1 / options->loss_scale;
+    int64_t micro = options->micro_batches;
+    int64_t nesterov = options->nesterov, apart = options->optimizer == TN_OPTIMIZER_ADAMW;
+    bool adam = apart || options->optimizer == TN_OPTIMIZER_ADAM;
+    uint32_t states = adam ? 2 : options->optimizer == TN_OPTIMIZER_MOMENTUM;
+    static const char *const types[] = {"SgdStep", "MomentumStep", "AdamStep"};
+    update_op op = {.type = types[states]};
+    TN_TRY(update_changes(it, &op, trained->parameter));
+    op.inputs[op.input_count++] = trained->gradient;
+    for (uint32_t s = 0; s < states; s++) {
+        const char *what = !adam ? "velocity" : s == 0 ? "moment1" : "moment2";
+        TN_TRY(update_state(it, trained->parameter, what, TN_KIND_OPTIMIZER_STATE,
+                            &trained->state[s]));
+        TN_TRY(update_changes(it, &op, trained->state[s]));
+    }
+    op.inputs[op.input_count++] = it->made.learning_rate;
+    if (adam) op.inputs[op.input_count++] = it->made.step;
+    if (micro > 1) op.inputs[op.input_count++] = it->made.micro;
+    op.attrs[op.attr_count++] = TN__ATTR_FLOAT("scale", &scale);
+    op.attrs[op.attr_count++] = TN__ATTR_FLOAT("weight_decay", &options->weight_decay);
+    if (micro > 1) op.attrs[op.attr_count++] = TN__ATTR_INT("micro_batches", &micro);
+    if (states == 1) {
+        op.attrs[op.attr_count++] = TN__ATTR_FLOAT("momentum", &options->momentum);
+        op.attrs[op.attr_count++] = TN__ATTR_INT("nesterov", &nesterov);
+    }
+    if (adam) {
+        op.attrs[op.attr_count++] = TN__ATTR_FLOAT("beta1", &options->beta1);
+        op.attrs[op.attr_count++] = TN__ATTR_FLOAT("beta2", &options->beta2);
+        op.attrs[op.attr_count++] = TN__ATTR_FLOAT("epsilon", &options->epsilon);
+        op.attrs[op.attr_count++] = TN__ATTR_INT("decay_apart", &apart);
+    }
+    return update_add(it, &op, trained->parameter);
+}
+
+tn_status tn__train_update(tn__train *it, uint32_t parameter) {
+    tn_trained *trained = &it->made.parameters[parameter];
+    trained->gradient = it->gradient[trained->parameter];
+    if (trained->gradient == TN_NONE) return TN_OK;
+    if (it->options.micro_batches > 1) TN_TRY(update_accumulate(it, trained));
+    return it->options.optimizer == TN_OPTIMIZER_NONE ? TN_OK : update_step(it, trained);
+}

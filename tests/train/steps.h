@@ -1,0 +1,288 @@
+/* steps.h - a net with its training graph, planned and set up, and what tests ask of it: a step,
+ * a gradient, a parameter, and gradients by finite differences.
+ */
+#ifndef TN_TESTS_TRAIN_STEPS_H
+#define TN_TESTS_TRAIN_STEPS_H
+
+#include "net.h"
+
+#include <tenure/engine.h>
+#include <tenure/train.h>
+
+#define STEPS_IO 96u
+
+typedef struct setting {
+    const char *order, *planner, *pool;
+    bool naive, poison, library; /* library: with oneDNN */
+} setting;
+
+typedef struct steps {
+    net *n;
+    tn_training training;
+    tn_kernels *kernels;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_layout layout;
+    tn_device *device;
+    tn_engine *engine;
+    tn_array inputs[STEPS_IO], outputs[STEPS_IO];
+    uint32_t input_count, output_count;
+    tn_tensor_id input_ids[STEPS_IO];
+    const double *labels; /* contents of labels */
+    double rate;
+    int64_t step, micro;
+    tn_error error;
+} steps;
+
+static inline void steps_ok(const steps *s, tn_status status) {
+    if (status != TN_OK)
+        fail_msg("%s: %s: %s", tn_status_name(status), s->error.where, s->error.message);
+}
+
+static inline void steps_put(tn_dtype dtype, void *to, uint64_t i, double value) {
+    switch (dtype) {
+    case TN_FLOAT32:
+        ((float *)to)[i] = (float)value;
+        break;
+    case TN_FLOAT64:
+        ((double *)to)[i] = value;
+        break;
+    case TN_INT64:
+        ((int64_t *)to)[i] = (int64_t)value;
+        break;
+    default:
+        fail_msg("type %s", tn_dtype_name(dtype));
+    }
+}
+static inline double steps_get(tn_dtype dtype, const void *from, uint64_t i) {
+    if (dtype == TN_FLOAT32) return (double)((const float *)from)[i];
+    if (dtype == TN_FLOAT64) return ((const double *)from)[i];
+    if (dtype == TN_INT64) return (double)((const int64_t *)from)[i];
+    fail_msg("type %s", tn_dtype_name(dtype));
+    return 0;
+}
+
+static inline tn_status steps_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                                   uint64_t size, tn_error *error) {
+    const net *n = self;
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    uint64_t count = size * 8 / tn_dtype_bits(tensor->dtype);
+    for (uint64_t i = 0; i < count; i++) {
+        if (tensor->value != NULL && tensor->value->ints != NULL)
+            steps_put(tensor->dtype, bytes, i, (double)tensor->value->ints[i]);
+        else if (tensor->value != NULL)
+            steps_put(tensor->dtype, bytes, i, tensor->value->floats[i]);
+        else if (id < NET_TENSORS && n->contents[id] != NULL)
+            steps_put(tensor->dtype, bytes, i, n->contents[id][i]);
+        else
+            return tn__fail(error, TN_E_INVALID, "no contents of %s", tensor->name);
+    }
+    return TN_OK;
+}
+
+static inline void steps_naive(const tn_problem *problem, tn_layout *layout, tn_error *error) {
+    uint64_t *offsets = calloc(tn_problem_count(problem) + 1, sizeof *offsets), at = 0;
+    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
+        offsets[b] = at;
+        at += (tn_problem_body(problem, b)->size + 63) / 64 * 64;
+    }
+    if (tn_layout_from_offsets(problem, offsets, layout, error) != TN_OK)
+        fail_msg("%s", error->message);
+    free(offsets);
+}
+
+static inline tn_array steps_array(const tn_graph *graph, tn_tensor_id id) {
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    tn_array array = {.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
+    if (tensor->rank > 0) memcpy(array.shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
+    array.data = malloc(tensor->bytes + 1);
+    return array;
+}
+
+/* Plans and sets up; labels are drawn when the loss takes them. */
+static inline void steps_open(steps *s, net *n, const tn_train_options *options,
+                              const setting *how) {
+    memset(s, 0, sizeof *s);
+    s->n = n;
+    s->rate = 0.01;
+    steps_ok(s, tn_train(n->graph, options, &s->training, &s->error));
+    const tn_graph *graph = s->training.graph;
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
+    kernels.plain = !how->library;
+    memory.inplace = how->naive ? TN_INPLACE_NONE : TN_INPLACE_CHOOSE;
+    memory.no_views = how->naive;
+    program.order = how->order;
+    program.memory = &memory;
+    plan.planner = how->planner;
+    engine.read = steps_read;
+    engine.self = n;
+    engine.poison = how->poison;
+    engine.pool = how->pool;
+    engine.pool_capacity = 1 << 28;
+    steps_ok(s, tn_kernels_create(graph, &kernels, &s->kernels, &s->error));
+    memory.workspaces = tn_kernels_workspaces(s->kernels);
+    steps_ok(s, tn_program_create(graph, &program, &s->program, &s->error));
+    steps_ok(s, tn_occupancy_create(s->program, &memory, &s->occupancy, &s->error));
+    if (how->naive)
+        steps_naive(tn_occupancy_problem(s->occupancy), &s->layout, &s->error);
+    else
+        steps_ok(s, tn_plan(tn_occupancy_problem(s->occupancy), &plan, &s->layout, &s->error));
+    steps_ok(s, tn_device_create(NULL, &s->device, &s->error));
+    steps_ok(s, tn_engine_create(s->occupancy, how->pool == NULL ? &s->layout : NULL, s->kernels,
+                                 s->device, &engine, &s->engine, &s->error));
+    const tn_block *block = tn_graph_block(graph, 0);
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        if (tn_tensor_is_static(tn_graph_tensor(graph, block->inputs[i]))) continue;
+        assert_true(s->input_count < STEPS_IO);
+        s->input_ids[s->input_count] = block->inputs[i];
+        s->inputs[s->input_count++] = steps_array(graph, block->inputs[i]);
+    }
+    assert_true(block->output_count <= STEPS_IO);
+    for (uint32_t k = 0; k < block->output_count; k++)
+        s->outputs[s->output_count++] = steps_array(graph, block->outputs[k]);
+}
+
+static inline void steps_close(steps *s) {
+    for (uint32_t i = 0; i < s->input_count; i++) free(s->inputs[i].data);
+    for (uint32_t k = 0; k < s->output_count; k++) free(s->outputs[k].data);
+    tn_engine_destroy(s->engine);
+    tn_device_destroy(s->device);
+    tn_layout_release(&s->layout);
+    tn_occupancy_destroy(s->occupancy);
+    tn_program_destroy(s->program);
+    tn_kernels_destroy(s->kernels);
+    tn_training_release(&s->training);
+}
+
+/* The output that is tensor `id`. */
+static inline const tn_array *steps_output(const steps *s, tn_tensor_id id) {
+    const tn_block *block = tn_graph_block(s->training.graph, 0);
+    for (uint32_t k = 0; k < s->output_count; k++)
+        if (block->outputs[k] == id) return &s->outputs[k];
+    fail_msg("tensor %u is no output", id);
+    return NULL;
+}
+
+static inline tn_status steps_try(steps *s) {
+    const tn_training *t = &s->training;
+    for (uint32_t i = 0; i < s->input_count; i++) {
+        tn_tensor_id id = s->input_ids[i];
+        tn_array *array = &s->inputs[i];
+        uint64_t count = array->bytes * 8 / tn_dtype_bits(array->dtype);
+        const double *from = id == t->labels ? s->labels : NULL;
+        if (id < NET_TENSORS && s->n->contents[id] != NULL) from = s->n->contents[id];
+        if (id == t->learning_rate) from = &s->rate;
+        for (uint64_t k = 0; k < count; k++) {
+            double value = from != NULL ? from[k] : 0;
+            if (id == t->step) value = (double)s->step;
+            if (id == t->micro) value = (double)s->micro;
+            steps_put(array->dtype, array->data, k, value);
+        }
+    }
+    for (uint32_t k = 0; k < s->output_count; k++)
+        s->outputs[k].bytes =
+            tn_graph_tensor(t->graph, tn_graph_block(t->graph, 0)->outputs[k])->bytes;
+    return tn_engine_run(s->engine, s->inputs, s->input_count, s->outputs, s->output_count,
+                         &s->error);
+}
+
+/* One run; the loss. */
+static inline double steps_run(steps *s) {
+    steps_ok(s, steps_try(s));
+    const tn_array *loss = steps_output(s, s->training.loss);
+    return steps_get(loss->dtype, loss->data, 0);
+}
+
+/* Labels for the loss: classes or values, drawn. The caller frees them. */
+static inline double *steps_draw_labels(steps *s, int64_t classes) {
+    const tn_tensor *labels = tn_graph_tensor(s->training.graph, s->training.labels);
+    uint64_t count = labels->bytes * 8 / tn_dtype_bits(labels->dtype);
+    double *values = malloc((count + 1) * sizeof *values);
+    for (uint64_t i = 0; i < count; i++)
+        values[i] = labels->dtype == TN_INT64
+                        ? (double)tn__random_below(&s->n->random, (uint64_t)classes)
+                        : net_draw(s->n);
+    s->labels = values;
+    return values;
+}
+
+/* Contents of a static tensor as doubles; the caller frees them. */
+static inline double *steps_static(steps *s, tn_tensor_id id, uint64_t *count) {
+    const tn_tensor *tensor = tn_graph_tensor(s->training.graph, id);
+    *count = tensor->bytes * 8 / tn_dtype_bits(tensor->dtype);
+    void *bytes = malloc(tensor->bytes + 1);
+    double *values = malloc((*count + 1) * sizeof *values);
+    steps_ok(s, tn_engine_get_static(s->engine, id, bytes, tensor->bytes, &s->error));
+    for (uint64_t i = 0; i < *count; i++) values[i] = steps_get(tensor->dtype, bytes, i);
+    free(bytes);
+    return values;
+}
+static inline void steps_set_static(steps *s, tn_tensor_id id, const double *values) {
+    const tn_tensor *tensor = tn_graph_tensor(s->training.graph, id);
+    uint64_t count = tensor->bytes * 8 / tn_dtype_bits(tensor->dtype);
+    void *bytes = malloc(tensor->bytes + 1);
+    for (uint64_t i = 0; i < count; i++) steps_put(tensor->dtype, bytes, i, values[i]);
+    steps_ok(s, tn_engine_set_static(s->engine, id, bytes, tensor->bytes, &s->error));
+    free(bytes);
+}
+
+/* Every gradient of a net of float64, made without an optimizer, against central differences: a few
+ * elements of each parameter. `tolerance` is relative to the largest gradient of the parameter. */
+static inline void steps_check_gradients(steps *s, double tolerance, const char *what,
+                                         uint64_t seed) {
+    const double h = 1e-5;
+    steps_run(s);
+    for (uint32_t p = 0; p < s->training.parameter_count; p++) {
+        const tn_trained *trained = &s->training.parameters[p];
+        const char *name = tn_graph_tensor(s->training.graph, trained->parameter)->name;
+        uint64_t count;
+        double *values = steps_static(s, trained->parameter, &count), scale = 1e-6;
+        double *own = malloc((count + 1) * sizeof *own);
+        assert_true(trained->gradient != TN_NONE);
+        steps_run(s);
+        const tn_array *array = steps_output(s, trained->gradient);
+        for (uint64_t i = 0; i < count; i++) {
+            own[i] = steps_get(array->dtype, array->data, i);
+            if (fabs(own[i]) > scale) scale = fabs(own[i]);
+        }
+        for (int k = 0; k < 12; k++) {
+            uint64_t at = tn__random_below(&s->n->random, count);
+            double before = values[at], up, down;
+            values[at] = before + h;
+            steps_set_static(s, trained->parameter, values);
+            up = steps_run(s);
+            values[at] = before - h;
+            steps_set_static(s, trained->parameter, values);
+            down = steps_run(s);
+            values[at] = before;
+            double expected = (up - down) / (2 * h);
+            if (!(fabs(expected - own[at]) <= tolerance * scale))
+                fail_msg("%s, seed %llu: d %s [%llu] is %.12g, by differences %.12g", what,
+                         (unsigned long long)seed, name, (unsigned long long)at, own[at], expected);
+        }
+        steps_set_static(s, trained->parameter, values);
+        free(values);
+        free(own);
+    }
+}
+
+/* A net whose output is summed up by a mean-squared or cross-entropy loss: its gradients. */
+static inline void steps_check_net(net *n, tn_loss loss, int64_t classes, const char *what,
+                                   uint64_t seed) {
+    const setting plain = {.poison = true};
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    steps s;
+    options.loss = loss;
+    options.optimizer = TN_OPTIMIZER_NONE;
+    steps_open(&s, n, &options, &plain);
+    double *labels = loss == TN_LOSS_OUTPUT ? NULL : steps_draw_labels(&s, classes);
+    steps_check_gradients(&s, 1e-6, what, seed);
+    free(labels);
+    steps_close(&s);
+}
+
+#endif
