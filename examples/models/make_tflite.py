@@ -139,9 +139,9 @@ class Model:
         pooled = self.tensor("pool", [n, 1, 1, c], zero=zero)
         self.op(AVERAGE_POOL_2D, [source], [pooled],
                 {0: ("b", VALID), 1: ("i", w), 2: ("i", h), 3: ("i", w), 4: ("i", h), 5: ("b", 0)})
-        shape = self.tensor("shape", [2], INT32, (), contents=list(struct.pack("<2i", n, c)))
+        shape = self.tensor("shape", [2], INT32, (), contents=list(struct.pack("<2i", -1, c)))
         flat = self.tensor("flat", [n, c], zero=zero)
-        self.op(RESHAPE, [pooled, shape], [flat], {0: ("ref", self.writer.vector("i", [n, c]))})
+        self.op(RESHAPE, [pooled, shape], [flat], {0: ("ref", self.writer.vector("i", [-1, c]))})
         weights, bias = self.parameters("dense", [classes, c], classes, 0, scale)
         dense = self.tensor("dense", [n, classes])
         self.op(FULLY_CONNECTED, [flat, weights, bias], [dense], {0: ("b", 0), 1: ("b", 0), 2: ("B", 0)})

@@ -103,7 +103,10 @@ static tn_status infer_fold(tn_infer *infer, const tn_op_rule *rule) {
     bool folds = infer_folds(infer, rule);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
-        if (folds || infer->graph->tensors[op->outputs[i]].value) tn__set_folded(infer, i);
+        /* contents alone do not fold what runs each time all the same */
+        bool follows = infer->graph->tensors[op->outputs[i]].value != NULL &&
+                       !(rule && rule->flags & TN_RULE_RANDOM);
+        if (folds || follows) tn__set_folded(infer, i);
     }
     return TN_OK;
 }

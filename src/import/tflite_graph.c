@@ -132,9 +132,12 @@ static tn_status graph_add_op(tflite_reader *reader, const tflite_pending *block
     tn__flat_vector inputs = tn__flat_list(op, TFLITE_OP_INPUTS);
     tn__flat_vector outputs = tn__flat_list(op, TFLITE_OP_OUTPUTS);
     const graph_call *call = graph_call_of(code->type);
-    tn_attr attrs[2];
+    tflite_options options;
+    tn_attr *attrs = options.attrs;
     size_t count = 0;
     TN_TRY(tn__tflite_charge(reader, (uint64_t)1 + inputs.count + outputs.count));
+    uint32_t attr_count = call ? call->count : tn__tflite_options(reader, op, code->type, &options);
+    TN_TRY(tn__tflite_charge(reader, attr_count));
     if (call) TN_TRY(graph_blocks(reader, block, call, op, attrs));
     TN_TRY(graph_operands(reader, &inputs, &count));
     TN_TRY(graph_operands(reader, &outputs, &count));
@@ -147,7 +150,7 @@ static tn_status graph_add_op(tflite_reader *reader, const tflite_pending *block
                        .attrs = attrs,
                        .input_count = inputs.count,
                        .output_count = outputs.count,
-                       .attr_count = call ? call->count : 0};
+                       .attr_count = attr_count};
     const char *name = graph_op_name(reader, &spec);
     TN_TRY(tn__tflite_charge(reader, strlen(name) / 4));
     reader->output.size = 0; /* a copy: the graph's names may move while it grows */

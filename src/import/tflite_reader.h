@@ -3,6 +3,7 @@
  *   formats/tflite.c  the model: verification, versions, operator codes, subgraphs in a queue
  *   tflite_graph.c    a subgraph: roles of its tensors, its operators, the blocks that they own
  *   tflite_tensor.c   a tensor: type, shape, contents
+ *   tflite_options.c  builtin options that shapes depend on
  *   tflite_plan.c     offline plans inside of files, read and written
  *   tflite_schema.c   field numbers, names of operators
  *   flat.c            the wire format
@@ -99,6 +100,14 @@ tn_status tn__tflite_tensor(tflite_reader *reader, const tflite_pending *block, 
 bool tn__tflite_contradicts(tflite_reader *reader, uint32_t index);
 /* Whether the tensor has contents in the file: a constant. */
 bool tn__tflite_is_constant(const tflite_reader *reader, const tn__flat_table *tensor);
+
+/* tflite_options.c: attributes of an operator; how many. */
+typedef struct tflite_options {
+    tn_attr attrs[8];
+    int64_t ints[TN_RANK_MAX + 8];
+} tflite_options;
+uint32_t tn__tflite_options(const tflite_reader *reader, const tn__flat_table *op, const char *type,
+                            tflite_options *to);
 
 /* tflite_graph.c: one block, its own blocks go into the queue. */
 tn_status tn__tflite_block(tflite_reader *reader, const tflite_pending *block);

@@ -10,6 +10,8 @@
  */
 #include "import/tflite_reader.h"
 
+#define TFLITE_VALUES 128u /* elements of contents that are kept */
+
 static const tn_dtype tensor_types[] = {
     TN_FLOAT32,  TN_FLOAT16,  TN_INT32,     TN_UINT8,        TN_INT64,      TN_STRING,
     TN_BOOL,     TN_INT16,    TN_COMPLEX64, TN_INT8,         TN_FLOAT64,    TN_COMPLEX128,
@@ -162,6 +164,28 @@ static tn_status tensor_input_shape(tflite_reader *reader, const tn__flat_table 
     return TN_OK;
 }
 
+/* Small contents of integers: shapes may follow from them. */
+static tn_value tensor_value(const tflite_reader *reader, const tn_tensor_spec *spec,
+                             int64_t *values) {
+    uint32_t width = tn_dtype_bits(spec->dtype) / 8;
+    uint64_t bytes;
+    tn_value value = {0};
+    if ((spec->dtype != TN_INT32 && spec->dtype != TN_INT64) || spec->payload.size == 0 ||
+        tn_tensor_size(spec->dtype, spec->format, spec->rank, spec->shape, &bytes, NULL) != TN_OK ||
+        bytes > spec->payload.size || bytes / width > TFLITE_VALUES ||
+        spec->payload.offset > reader->file.size ||
+        bytes > reader->file.size - spec->payload.offset)
+        return value;
+    const uint8_t *at = reader->file.bytes + spec->payload.offset;
+    value.count = (uint32_t)(bytes / width);
+    value.ints = values;
+    for (uint32_t i = 0; i < value.count; i++) {
+        uint64_t bits = tn__little(at + (size_t)width * i, width);
+        values[i] = width == 4 ? (int32_t)(uint32_t)bits : (int64_t)bits;
+    }
+    return value;
+}
+
 /* --- the tensor --- */
 
 static tn_status tensor_add_state(tflite_reader *reader, tn_tensor_id id) {
@@ -202,7 +226,7 @@ static bool tensor_is_empty(const tn_tensor_spec *spec) {
 static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, uint32_t index,
                             const tn__flat_table *tensor) {
     tn_importer *importer = reader->importer;
-    int64_t shape[TN_RANK_MAX];
+    int64_t shape[TN_RANK_MAX], values[TFLITE_VALUES];
     uint8_t role = reader->roles[index];
     tn_tensor_spec spec = {.kind = TN_KIND_ACTIVATION, .block = block->block, .shape = shape};
     bool is_state = tn__flat_uint(tensor, TFLITE_TENSOR_VARIABLE, 1, 0) != 0;
@@ -224,6 +248,7 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
     TN_TRY(tensor_check_payload(reader, tensor, &spec));
     if (is_constant && tn__tflite_is_constant(reader, tensor))
         spec.payload = tensor_place(reader, tensor);
+    if (is_constant) spec.value = tensor_value(reader, &spec, values);
     bool of_program = is_state || (is_input && block->block == 0);
     if (of_program) {
         TN_TRY(tensor_input_shape(reader, tensor, is_state, &spec, shape));

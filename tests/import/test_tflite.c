@@ -326,8 +326,15 @@ static void an_input_shape_that_the_file_states_changes_nothing(void **state) {
     assert_loads(result);
     assert_int_equal(tensor_of(result, "c")->bytes, 256);
     unload(result);
-    shape.shape = other; /* shapes behind it are of another model then */
-    assert_refused(lite_load_with(sample_convolution(), &options), TN_E_UNKNOWN, "CONV_2D", "'c'");
+    shape.shape = other; /* shapes behind it are of another model then, and rules decide */
+    result = lite_load_with(sample_convolution(), &options);
+    assert_loads(result);
+    assert_int_equal(tensor_of(result, "c")->bytes, 512);
+    assert_int_equal(tensor_of(result, "y")->bytes, 512);
+    unload(result);
+    shape.rank = 2;
+    shape.shape = (const int64_t[]){4, 3}; /* a custom operator has no rule */
+    assert_refused(lite_load_with(sample_constants(), &options), TN_E_INVALID, "ADD", "");
     shape.name = "nothing";
     assert_refused(lite_load_with(sample_convolution(), &options), TN_E_INVALID, "test.tflite",
                    "no input has that name");
