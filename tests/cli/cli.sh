@@ -221,7 +221,7 @@ for name in branches calls constants convolution loop nothing state; do
     expect 0 'lower bound' $tenure plan "$lite/$name.tflite" --order memory -o lite.json
     expect 0 '^valid' $tenure verify "$lite/$name.tflite" --plan lite.json
 done
-expect 0 'arena +1.0 KiB +1,024' $tenure plan "$lite/convolution.tflite" --input-shape x=2,8,8,3
+expect 0 'arena +896 bytes' $tenure plan "$lite/convolution.tflite" --input-shape x=2,8,8,3
 expect 2 'CONV_2D.*ranks 3 and 4' $tenure plan "$lite/convolution.tflite" --input-shape x=8,8,3
 expect 0 'wrote planned.tflite' $tenure plan "$lite/loop.tflite" -o planned.tflite
 expect 0 '^valid' $tenure verify planned.tflite

@@ -1,7 +1,8 @@
 /* tflite.c - TensorFlow Lite's operators, as .tflite files name them.
  *
- * Files state every shape, and the run time plans with it, so rules for shapes (tflite_shapes.h) only
- * decide where an --input-shape made those stale. What counts is who may share memory, and what the operators do beside their outputs.
+ * Files state every shape, and the run time plans with it, so rules for shapes (tflite_shapes.h)
+ * only decide where an --input-shape made those stale. What counts is who may share memory, and
+ * what the operators do beside their outputs.
  *
  * Views: RESHAPE, SQUEEZE, EXPAND_DIMS and BITCAST copy their bytes; when both addresses are the
  * same their kernels copy nothing, or each byte onto itself. In place: operators whose reference
