@@ -78,9 +78,16 @@ static void matmul_remove(matmul_operand *operand, uint32_t at) {
     }
 }
 
-/* Whether dimensions d and d + 1 are one. */
+/* Whether dimensions d and d + 1 are one: where one of them is 1 its stride does not matter. */
 static bool matmul_joins(const matmul_operand *operand, uint32_t d) {
-    return operand->strides[d] == operand->shape[d + 1] * operand->strides[d + 1];
+    return operand->shape[d] == 1 || operand->shape[d + 1] == 1 ||
+           operand->strides[d] == operand->shape[d + 1] * operand->strides[d + 1];
+}
+
+/* Makes them one, d + 1. */
+static void matmul_join(matmul_operand *operand, uint32_t d) {
+    if (operand->shape[d + 1] == 1) operand->strides[d + 1] = operand->strides[d];
+    operand->shape[d + 1] *= operand->shape[d];
 }
 
 /* Drops batch dimensions of 1, and makes one of neighbours that lie behind each other in all
@@ -101,9 +108,9 @@ static void matmul_simplify(matmul_operand *a, matmul_operand *b, matmul_operand
             continue;
         }
         if (!ones) {
-            a->shape[d + 1] *= a->shape[d];
-            y->shape[d + 1] *= y->shape[d];
-            if (same) b->shape[d + 1] *= b->shape[d];
+            matmul_join(a, d);
+            matmul_join(y, d);
+            if (same) matmul_join(b, d);
         }
         matmul_remove(a, d);
         matmul_remove(b, d);
@@ -149,61 +156,140 @@ static bool matmul_is_row(const tn_tensor *tensor) {
     return tensor->rank > 0;
 }
 
-typedef struct matmul_made {
-    dnnl_memory_desc_t a, b, b_any, y, bias, add;
+/* A way to ask for the product. */
+typedef struct matmul_form {
+    matmul_operand a, b, y;
+    dnnl_memory_desc_t a_desc, b_desc, y_desc, bias_desc, add_desc;
     bool has_bias, has_add;
-} matmul_made;
+    bool dense; /* operands are moved to scratch and back */
+    tn__dnnl_after after;
+    dnnl_primitive_desc_t chosen;
+    uint32_t rank; /* of the implementation */
+} matmul_form;
 
-static tn_status matmul_describe(const tn_kernel_setup *setup, matmul_plan *plan,
-                                 matmul_made *made) {
-    const tn__dnnl *library = setup->library;
-    const tn_tensor *y = tn__setup_output(setup, 0);
-    TN_TRY(matmul_desc(library, &plan->a, &made->a));
-    TN_TRY(matmul_desc(library, &plan->b, &made->b));
-    TN_TRY(matmul_desc(library, &plan->y, &made->y));
-    made->b_any = made->b;
-    if (tn__setup_is_static(setup, 1)) TN_TRY(tn__dnnl_any(library, &made->b_any));
-    plan->after.scale = plan->scale;
-    plan->after.sum = plan->summand != NULL;
-    if (plan->bias == NULL) return TN_OK;
-    dnnl_memory_desc_t *desc = &made->bias;
+static tn_status matmul_describe_bias(const tn_kernel_setup *setup, const matmul_plan *plan,
+                                      matmul_form *form) {
+    const tn_tensor *y = tn__setup_output(setup, 0), *bias = plan->bias;
+    if (bias == NULL) return TN_OK;
     /* The library's own bias is scaled with the product: then it is an addend. */
-    bool own = plan->scale == 1 && matmul_is_row(plan->bias) &&
-               plan->bias->shape[plan->bias->rank - 1] == plan->y.shape[plan->y.rank - 1];
-    if (!own) desc = &made->add;
-    TN_TRY(matmul_addend(library, plan->bias, y, &plan->y, desc));
-    made->has_bias = own;
-    made->has_add = !own;
-    if (!own) plan->after.add = &made->add;
-    return TN_OK;
+    bool own = plan->scale == 1 && matmul_is_row(bias) &&
+               bias->shape[bias->rank - 1] == form->y.shape[form->y.rank - 1];
+    form->has_bias = own;
+    form->has_add = !own;
+    if (!own) form->after.add = &form->add_desc;
+    return matmul_addend(setup->library, bias, y, &form->y,
+                         own ? &form->bias_desc : &form->add_desc);
 }
 
-static tn_status matmul_build(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {
+/* The best implementation of a form; E_UNSUPPORTED: none. */
+static tn_status matmul_ask(const tn_kernel_setup *setup, const matmul_plan *plan,
+                            matmul_form *form) {
     const tn__dnnl *library = setup->library;
-    matmul_made made = {0};
     dnnl_matmul_desc_t desc;
-    dnnl_primitive_desc_t chosen;
-    tn__dnnl_at b_at;
-    TN_TRY(matmul_describe(setup, plan, &made));
+    TN_TRY(matmul_desc(library, &form->a, &form->a_desc));
+    TN_TRY(matmul_desc(library, &form->b, &form->b_desc));
+    TN_TRY(matmul_desc(library, &form->y, &form->y_desc));
+    dnnl_memory_desc_t b = form->b_desc;
+    if (tn__setup_is_static(setup, 1)) TN_TRY(tn__dnnl_any(library, &b));
+    form->after = plan->after;
+    form->after.scale = plan->scale;
+    form->after.sum = plan->summand != NULL;
+    TN_TRY(matmul_describe_bias(setup, plan, form));
     TN_TRY(tn__dnnl_status(library->dnnl_matmul_desc_init(
-        &desc, &made.a, &made.b_any, made.has_bias ? &made.bias : NULL, &made.y)));
-    TN_TRY(tn__dnnl_choose(library, &desc, &plan->after, &chosen, NULL));
-    dnnl_memory_desc_t wants = *tn__dnnl_wants(library, chosen, dnnl_query_weights_md, 0);
-    tn_status status = tn__dnnl_weights(setup, work, 1, &made.b, &wants, &b_at);
-    if (status != TN_OK) {
-        library->dnnl_primitive_desc_destroy(chosen);
-        return status;
+        &desc, &form->a_desc, &b, form->has_bias ? &form->bias_desc : NULL, &form->y_desc)));
+    return tn__dnnl_choose(library, &desc, &form->after, &form->chosen, &form->rank);
+}
+
+static bool matmul_make_dense(matmul_operand *operand) {
+    int64_t stride = 1;
+    bool changed = false;
+    for (uint32_t d = operand->rank; d-- > 0;) {
+        changed = changed || (operand->strides[d] != stride && operand->shape[d] != 1);
+        operand->strides[d] = stride;
+        stride *= operand->shape[d];
     }
+    return changed;
+}
+
+/* As the operands lie; with a batch of one in front (the library knows [1, batch, rows, columns]
+ * with the middle two exchanged, but not the same without the 1); moved to where they are dense. */
+static bool matmul_next_form(const matmul_plan *plan, uint32_t which, matmul_form *form) {
+    *form = (matmul_form){.a = plan->a, .b = plan->b, .y = plan->y};
+    if (which == 0) return true;
+    if (which == 1 && form->y.rank == 3) {
+        matmul_pad(&form->a, 4);
+        matmul_pad(&form->b, 4);
+        matmul_pad(&form->y, 4);
+        return true;
+    }
+    if (which == 1 || plan->summand != NULL) return false;
+    bool a = matmul_make_dense(&form->a), b = matmul_make_dense(&form->b);
+    bool y = matmul_make_dense(&form->y);
+    form->dense = true;
+    return a || b || y;
+}
+
+static tn_status matmul_pick(const tn_kernel_setup *setup, const matmul_plan *plan,
+                             matmul_form *best) {
+    matmul_form form;
+    best->rank = 0;
+    for (uint32_t which = 0; which < 3 && best->rank < 2; which++) {
+        if (!matmul_next_form(plan, which, &form)) continue;
+        tn_status status = matmul_ask(setup, plan, &form);
+        if (status == TN_E_UNSUPPORTED) continue;
+        if (status == TN_OK && form.rank <= best->rank) {
+            setup->library->dnnl_primitive_desc_destroy(form.chosen);
+            continue;
+        }
+        if (best->rank > 0) setup->library->dnnl_primitive_desc_destroy(best->chosen);
+        best->rank = 0;
+        if (status != TN_OK) return status;
+        *best = form;
+    }
+    return best->rank > 0 ? TN_OK : TN_E_UNSUPPORTED;
+}
+
+/* An operand where the primitive reads or writes it: itself, or dense scratch. */
+static tn_status matmul_place(tn__dnnl_work *work, const matmul_form *form,
+                              const dnnl_memory_desc_t *lies, const dnnl_memory_desc_t *wanted,
+                              const tn__dnnl *library, tn__dnnl_at *at) {
+    if (!form->dense || library->dnnl_memory_desc_equal(lies, wanted)) return TN_OK;
+    return tn__dnnl_scratch(work, library->dnnl_memory_desc_get_size(wanted), at);
+}
+
+static tn_status matmul_build(tn_kernel_setup *setup, tn__dnnl_work *work, const matmul_plan *plan,
+                              const matmul_form *form, const dnnl_memory_desc_t *wants) {
+    const tn__dnnl *library = setup->library;
+    dnnl_primitive_desc_t chosen = form->chosen;
+    dnnl_memory_desc_t a, b, y; /* as the operands lie */
+    tn__dnnl_at a_at = TN__DNNL_IN(0), b_at = TN__DNNL_IN(1), y_at = TN__DNNL_OUT(0);
+    tn_status status;
+    TN_TRY_DONE(matmul_desc(library, &plan->a, &a));
+    TN_TRY_DONE(matmul_desc(library, &plan->b, &b));
+    TN_TRY_DONE(matmul_desc(library, &plan->y, &y));
+    TN_TRY_DONE(matmul_place(work, form, &a, &form->a_desc, library, &a_at));
+    TN_TRY_DONE(matmul_place(work, form, &y, &form->y_desc, library, &y_at));
+    if (a_at.place == TN__DNNL_SCRATCH)
+        TN_TRY_DONE(tn__dnnl_reorder(work, &a, TN__DNNL_IN(0), &form->a_desc, a_at));
+    TN_TRY_DONE(tn__dnnl_weights(setup, work, 1, form->dense ? &b : &form->b_desc, wants, &b_at));
     if (plan->summand != NULL) tn__dnnl_accumulate(work, plan->summand_index);
-    TN_TRY(tn__dnnl_step(work, chosen, 5));
-    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &made.a, TN__DNNL_IN(0)));
-    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_WEIGHTS, &wants, b_at));
-    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DST, &made.y, TN__DNNL_OUT(0)));
-    if (made.has_bias)
-        TN_TRY(tn__dnnl_bind(work, DNNL_ARG_BIAS, &made.bias, TN__DNNL_IN(plan->bias_index)));
-    if (made.has_add)
-        TN_TRY(tn__dnnl_bind(work, TN__DNNL_ARG_ADD, &made.add, TN__DNNL_IN(plan->bias_index)));
-    return TN_OK;
+    status = tn__dnnl_step(work, chosen, 5);
+    chosen = NULL;
+    if (status != TN_OK) goto done;
+    TN_TRY_DONE(tn__dnnl_bind(work, DNNL_ARG_SRC, &form->a_desc, a_at));
+    TN_TRY_DONE(tn__dnnl_bind(work, DNNL_ARG_WEIGHTS, wants, b_at));
+    TN_TRY_DONE(tn__dnnl_bind(work, DNNL_ARG_DST, &form->y_desc, y_at));
+    if (form->has_bias)
+        TN_TRY_DONE(
+            tn__dnnl_bind(work, DNNL_ARG_BIAS, &form->bias_desc, TN__DNNL_IN(plan->bias_index)));
+    if (form->has_add)
+        TN_TRY_DONE(
+            tn__dnnl_bind(work, TN__DNNL_ARG_ADD, &form->add_desc, TN__DNNL_IN(plan->bias_index)));
+    if (y_at.place == TN__DNNL_SCRATCH)
+        status = tn__dnnl_reorder(work, &form->y_desc, y_at, &y, TN__DNNL_OUT(0));
+done:
+    if (chosen != NULL) library->dnnl_primitive_desc_destroy(chosen);
+    return status;
 }
 
 /* A product of operands whose shapes are read already; y may be permuted. */
@@ -213,7 +299,11 @@ static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matm
     matmul_pad(&plan->a, rank);
     matmul_pad(&plan->b, rank);
     matmul_simplify(&plan->a, &plan->b, &plan->y);
-    return matmul_build(setup, work, plan);
+    matmul_form best;
+    TN_TRY(matmul_pick(setup, plan, &best));
+    dnnl_memory_desc_t wants =
+        *tn__dnnl_wants(setup->library, best.chosen, dnnl_query_weights_md, 0);
+    return matmul_build(setup, work, plan, &best, &wants);
 }
 
 static tn_status matmul_read(tn_kernel_setup *setup, tn__dnnl_work *work) {
