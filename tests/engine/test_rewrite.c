@@ -239,6 +239,155 @@ static void random_networks_compute_the_same_when_rewritten(void **state) {
     }
 }
 
+/* --- random blocks of transformers --- */
+
+typedef struct block {
+    tn_graph *graph;
+    tn__random random;
+    uint32_t names;
+    char text[32];
+} block;
+
+static const char *block_name(block *at, const char *stem) {
+    snprintf(at->text, sizeof at->text, "%s%u", stem, at->names++);
+    return at->text;
+}
+static bool block_coin(block *at) { return tn__random_below(&at->random, 2) == 1; }
+static tn_tensor_id block_weights(block *at, const char *stem, uint32_t rank,
+                                  const int64_t *shape) {
+    return whole_tensor(at->graph, block_name(at, stem), TN_KIND_PARAMETER, rank, shape);
+}
+static tn_tensor_id block_number(block *at, double number) {
+    tn_tensor_spec spec = {.name = block_name(at, "k"),
+                           .dtype = TN_FLOAT32,
+                           .kind = TN_KIND_CONSTANT,
+                           .shape = NULL,
+                           .value = {.count = 1, .floats = &number}};
+    tn_tensor_id id;
+    assert_int_equal(tn_graph_add_tensor(at->graph, &spec, &id, NULL), TN_OK);
+    return id;
+}
+static tn_tensor_id block_op(block *at, const char *type, tn_tensor_id a, tn_tensor_id b,
+                             const tn_attr *attrs, uint32_t attr_count) {
+    tn_tensor_id both[2] = {a, b};
+    tn_tensor_id id = whole_tensor(at->graph, block_name(at, "t"), TN_KIND_ACTIVATION, 0, NULL);
+    whole_op_in(at->graph, "", type, 13, both, b == TN_NONE ? 1 : 2, id, attrs, attr_count);
+    return id;
+}
+/* Two operands in either order. */
+static tn_tensor_id block_pair(block *at, const char *type, tn_tensor_id a, tn_tensor_id b) {
+    return block_coin(at) ? block_op(at, type, a, b, NULL, 0) : block_op(at, type, b, a, NULL, 0);
+}
+static tn_tensor_id block_reshape(block *at, tn_tensor_id x, uint32_t rank, const int64_t *shape) {
+    int64_t extent = rank;
+    tn_tensor_spec spec = {.name = block_name(at, "s"),
+                           .dtype = TN_INT64,
+                           .kind = TN_KIND_CONSTANT,
+                           .rank = 1,
+                           .shape = &extent,
+                           .value = {.count = rank, .ints = shape}};
+    tn_tensor_id id;
+    assert_int_equal(tn_graph_add_tensor(at->graph, &spec, &id, NULL), TN_OK);
+    return block_op(at, "Reshape", x, id, NULL, 0);
+}
+static tn_tensor_id block_transpose(block *at, tn_tensor_id x, int64_t a, int64_t b, int64_t c,
+                                    int64_t d) {
+    int64_t perm[4] = {a, b, c, d};
+    tn_attr attr = {.name = "perm", .type = TN_ATTR_INTS, .count = 4, .ints = perm};
+    return block_op(at, "Transpose", x, TN_NONE, &attr, 1);
+}
+
+static tn_tensor_id block_norm(block *at, tn_tensor_id x, int64_t width) {
+    int64_t axis = -1;
+    tn_attr attr = {.name = "axes", .type = TN_ATTR_INTS, .count = 1, .ints = &axis};
+    tn_tensor_id mean = block_op(at, "ReduceMean", x, TN_NONE, &attr, 1);
+    tn_tensor_id d = block_op(at, "Sub", x, mean, NULL, 0);
+    tn_tensor_id square = block_coin(at) ? block_op(at, "Mul", d, d, NULL, 0)
+                                         : block_op(at, "Pow", d, block_number(at, 2), NULL, 0);
+    tn_tensor_id variance = block_op(at, "ReduceMean", square, TN_NONE, &attr, 1);
+    tn_tensor_id sum = block_pair(at, "Add", variance, block_number(at, 1e-5));
+    tn_tensor_id root = block_op(at, "Sqrt", sum, TN_NONE, NULL, 0);
+    tn_tensor_id normal = block_op(at, "Div", d, root, NULL, 0);
+    tn_tensor_id scaled = block_pair(at, "Mul", normal, block_weights(at, "g", 1, &width));
+    return block_pair(at, "Add", scaled, block_weights(at, "h", 1, &width));
+}
+
+static tn_tensor_id block_linear(block *at, tn_tensor_id x, int64_t from, int64_t to) {
+    int64_t shape[2] = {from, to};
+    tn_tensor_id y = block_op(at, "MatMul", x, block_weights(at, "w", 2, shape), NULL, 0);
+    return block_coin(at) ? block_pair(at, "Add", y, block_weights(at, "b", 1, &to)) : y;
+}
+
+static tn_tensor_id block_gelu(block *at, tn_tensor_id x) {
+    tn_tensor_id one = block_number(at, 1), half = block_number(at, 0.5), inner, sum;
+    if (block_coin(at)) {
+        inner = block_op(at, "Div", x, block_number(at, 1.4142135381698608), NULL, 0);
+        inner = block_op(at, "Erf", inner, TN_NONE, NULL, 0);
+    } else {
+        inner = block_op(at, "Pow", x, block_number(at, 3), NULL, 0);
+        inner = block_pair(at, "Mul", inner, block_number(at, 0.044714998453855515));
+        inner = block_pair(at, "Add", x, inner);
+        inner = block_pair(at, "Mul", inner, block_number(at, 0.7978845834732056));
+        inner = block_op(at, "Tanh", inner, TN_NONE, NULL, 0);
+    }
+    sum = block_pair(at, "Add", inner, one);
+    if (block_coin(at)) return block_pair(at, "Mul", block_pair(at, "Mul", x, half), sum);
+    return block_pair(at, "Mul", block_pair(at, "Mul", x, sum), half);
+}
+
+static tn_tensor_id block_attention(block *at, tn_tensor_id x, int64_t batch, int64_t rows,
+                                    int64_t heads, int64_t width) {
+    int64_t split[4] = {batch, rows, heads, width}, joined[3] = {batch, rows, heads * width};
+    tn_tensor_id part[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        part[i] = block_linear(at, x, heads * width, heads * width);
+        part[i] = block_reshape(at, part[i], 4, split);
+    }
+    part[0] = block_transpose(at, part[0], 0, 2, 1, 3);
+    part[1] = block_transpose(at, part[1], 0, 2, 3, 1);
+    part[2] = block_transpose(at, part[2], 0, 2, 1, 3);
+    if (block_coin(at)) part[0] = block_op(at, "Div", part[0], block_number(at, 4), NULL, 0);
+    tn_tensor_id scores = block_op(at, "MatMul", part[0], part[1], NULL, 0);
+    if (block_coin(at)) scores = block_pair(at, "Mul", scores, block_number(at, 0.3));
+    scores = block_op(at, "Softmax", scores, TN_NONE, NULL, 0);
+    tn_tensor_id mixed = block_op(at, "MatMul", scores, part[2], NULL, 0);
+    mixed = block_transpose(at, mixed, 0, 2, 1, 3);
+    return block_linear(at, block_reshape(at, mixed, 3, joined), heads * width, heads * width);
+}
+
+static void random_transformers_compute_the_same_when_rewritten(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        block at = {.random = {seed}};
+        int64_t batch = 1 + (int64_t)tn__random_below(&at.random, 2);
+        int64_t rows = 1 + (int64_t)tn__random_below(&at.random, 9);
+        int64_t heads = 1 + (int64_t)tn__random_below(&at.random, 3);
+        int64_t width = 1 + (int64_t)tn__random_below(&at.random, 9), wide = heads * width;
+        int64_t shape[3] = {batch, rows, wide};
+        assert_int_equal(tn_graph_create(NULL, &at.graph, NULL), TN_OK);
+        tn_tensor_id x = whole_tensor(at.graph, "x", TN_KIND_INPUT, 3, shape), kept = x;
+        if (block_coin(&at)) x = block_norm(&at, x, wide);
+        x = block_attention(&at, x, batch, rows, heads, width);
+        kept = x = block_pair(&at, "Add", x, kept);
+        if (block_coin(&at)) x = block_norm(&at, x, wide);
+        x = block_gelu(&at, block_linear(&at, x, wide, 2 * wide));
+        x = block_pair(&at, "Add", block_linear(&at, x, 2 * wide, wide), kept);
+        tn_tensor_id y = whole_tensor(at.graph, "y", TN_KIND_OUTPUT, 0, NULL);
+        whole_op_in(at.graph, "", "Identity", 13, &x, 1, y, NULL, 0);
+        whole_infer(at.graph);
+        tn_graph *made = rewritten(at.graph, false, false);
+        assert_int_equal(running(made, "Transpose"), 0);
+        assert_int_equal(running(made, "ReduceMean"), 0);
+        assert_int_equal(running(made, "Add"), 0);
+        assert_int_equal(running(made, "Gelu"), 0);
+        tn_graph_destroy(made);
+        char what[40];
+        snprintf(what, sizeof what, "block %llu", (unsigned long long)seed);
+        check_forms(at.graph, (whole){.plain = true, .seed = seed}, true, 1e-4, what);
+        tn_graph_destroy(at.graph);
+    }
+}
+
 /* --- models --- */
 
 static void check_model(const char *name) {
@@ -385,6 +534,7 @@ int main(void) {
         cmocka_unit_test(transformers_lose_their_small_operators),
         cmocka_unit_test(convolutional_networks_are_convolutions_and_little_else),
         cmocka_unit_test(random_networks_compute_the_same_when_rewritten),
+        cmocka_unit_test(random_transformers_compute_the_same_when_rewritten),
         cmocka_unit_test(models_compute_the_same_when_rewritten),
         cmocka_unit_test(a_rewrite_that_runs_out_of_memory_leaves_nothing),
     };
