@@ -12,6 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const int64_t extents[] = {2, 3, 4};
     static const tn_input_shape shape = {"x", 3, extents};
     static const char *const globs[] = {"w*"};
+    static const double number[] = {3};
+    static const tn_input_value value = {"n", 1, number};
     tn_import_options options = TN_IMPORT_OPTIONS_INIT;
     uint8_t pick = size ? data[size - 1] : 0;
     tn_dim dims[3];
@@ -22,6 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     options.input_shape_count = pick >> 3 & 1;
     options.parameters = globs;
     options.parameter_count = pick >> 4 & 1;
+    options.values = &value;
+    options.value_count = pick >> 6 & 1;
     if (pick & 32) options.format = (tn_format){.order = TN_ORDER_NCHW, .block = 8};
     fuzz_file file = {"f.onnx", data, size};
     fuzz_load("f.onnx", data, size, options, fuzz_contents, &file);

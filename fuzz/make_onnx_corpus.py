@@ -86,6 +86,14 @@ def contents():
     return [constant, node("Add", "x,s", "y")], [value("x", [2, 3])], [value("y")], typed
 
 
+def known():
+    """A shape that depends on what an input holds."""
+    return [node("Range", "a,n,d", "r"), node("Unsqueeze", "r,z", "u"), node("Neg", "x", "e"),
+            node("Mul", "u,e", "y")], \
+        [value("n", [], INT64), value("x", [1], INT64)], [value("y", None, INT64)], \
+        [helper.make_tensor(n, INT64, [], [v]) for n, v in (("a", 0), ("d", 1))] + [ints("z", 1)]
+
+
 def external():
     tensor = TensorProto(name="w", data_type=FLOAT, dims=[4, 4],
                          data_location=TensorProto.EXTERNAL)
@@ -159,6 +167,7 @@ def write(folder, name, parts, functions=(), opset=17, extra=()):
         graph_extra.CopyFrom(entry)
     symbols = {d.dim_param for i in inputs for d in i.type.tensor_type.shape.dim}
     pick = sum(bit for bit, known in ((1, "N"), (2, "batch"), (4, "T")) if known in symbols)
+    pick += 64 * any(i.name == "n" for i in inputs)
     data = model.SerializeToString() + bytes([15 << 3, pick])  # options, see fuzz_onnx.c
     assert len(data) < 2048, name
     with open(os.path.join(folder, name + ".onnx"), "wb") as file:
@@ -184,8 +193,8 @@ def functions():
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
-    for make in (convolution, shapes, branches, loop, scan, constants, contents, external, optional,
-                 sequence, data_dependent, aten, unsorted, recurrent, attention):
+    for make in (convolution, shapes, branches, loop, scan, constants, contents, known, external,
+                 optional, sequence, data_dependent, aten, unsorted, recurrent, attention):
         write(folder, make.__name__, make())
     parts, local = functions()
     write(folder, "functions", parts, local)
