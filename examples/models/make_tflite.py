@@ -15,6 +15,7 @@ import sys
 INT8, INT32 = 9, 2
 AVERAGE_POOL_2D, CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, RESHAPE, SOFTMAX = 1, 3, 4, 9, 22, 25
 OPTIONS = {CONV_2D: 1, DEPTHWISE_CONV_2D: 2, AVERAGE_POOL_2D: 5, FULLY_CONNECTED: 8, SOFTMAX: 9, RESHAPE: 17}
+VERSIONS = {CONV_2D: 3, DEPTHWISE_CONV_2D: 3, AVERAGE_POOL_2D: 2, FULLY_CONNECTED: 4, SOFTMAX: 2, RESHAPE: 1}  # int8
 SAME, VALID, RELU = 0, 1, 1
 
 
@@ -101,7 +102,7 @@ class Model:
     def op(self, kind, inputs, outputs, options):
         if kind not in self.kinds:
             self.kinds.append(kind)
-            self.codes.append(self.writer.table({0: ("b", kind), 2: ("i", 3), 3: ("i", kind)}))
+            self.codes.append(self.writer.table({0: ("b", kind), 2: ("i", VERSIONS[kind]), 3: ("i", kind)}))
         fields = {0: ("I", self.kinds.index(kind)), 1: ("ref", self.writer.vector("i", inputs)),
                   2: ("ref", self.writer.vector("i", outputs)), 3: ("B", OPTIONS[kind]),
                   4: ("ref", self.writer.table(options))}

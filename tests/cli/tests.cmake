@@ -26,4 +26,12 @@ if(TARGET tenure_command)
                      ${PROJECT_SOURCE_DIR}/examples/models/two_branches.onnx)
     set_tests_properties(cli.planned cli.micro PROPERTIES SKIP_RETURN_CODE 77)
   endif()
+  find_program(TENURE_NODE node)
+  if(TENURE_NODE)
+    add_test(NAME cli.tfjs
+             COMMAND ${TENURE_NODE} ${CMAKE_CURRENT_LIST_DIR}/tfjs.mjs $<TARGET_FILE:tenure_command>
+                     "$ENV{TENURE_TFJS_TFLITE}" ${PROJECT_SOURCE_DIR}/examples/models
+                     ${PROJECT_SOURCE_DIR}/../shared/data/tflite)
+    set_tests_properties(cli.tfjs PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
 endif()

@@ -1,0 +1,87 @@
+// A planned model still runs: TensorFlow.js' TFLite (@tensorflow/tfjs-tflite), the same outputs as the original.
+//
+//     node tfjs.mjs TENURE PACKAGE FOLDER...
+//
+// PACKAGE is the unpacked npm package. Every model of the folders is planned into a copy of itself; both run on the
+// same random inputs, and every byte of every output must agree, also in a second run (variables keep
+// their contents). Models that this run time cannot load (operators of microcontrollers) are named and left out.
+// Exit status: 0 all right, 1 not, 77 nothing to check.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+const [tenure, home, ...folders] = process.argv.slice(2);
+if (!home || !existsSync(join(home, "wasm"))) {
+  console.log("SKIP: @tensorflow/tfjs-tflite is not there (TENURE_TFJS_TFLITE names its folder)");
+  process.exit(77);
+}
+const wasm = join(resolve(home), "wasm", "tflite_web_api_cc");
+const factory = createRequire(import.meta.url)(wasm + ".js");
+const quiet = { wasmBinary: readFileSync(wasm + ".wasm"), print() {}, printErr() {} };
+
+function list(vector) {
+  const items = [];
+  for (let i = 0; i < vector.size(); i++) items.push(vector.get(i));
+  return items;
+}
+
+// All outputs of two runs, as bytes; null when the model cannot be loaded.
+async function outputs(path) {
+  const runtime = await factory({ ...quiet });
+  const bytes = readFileSync(path);
+  const at = runtime._malloc(bytes.length + 16);
+  const place = Math.ceil(at / 16) * 16;
+  runtime.HEAPU8.set(bytes, place);
+  const made = runtime.TFLiteWebModelRunner.CreateFromBufferAndOptions(place, bytes.length, {
+    numThreads: 1, enableProfiling: false, maxProfilingBufferEntries: 16 });
+  if (!made.ok()) return null;
+  const runner = made.value();
+  const found = [];
+  let state = 12345;
+  for (let turn = 0; turn < 2; turn++) {
+    for (const input of list(runner.GetInputs())) {
+      const data = input.data();
+      for (let i = 0; i < data.length; i++) {
+        state = (Math.imul(state, 1103515245) + 12345) >>> 0;
+        const wide = state >>> 16;
+        data[i] = data instanceof Float32Array ? wide / 32768 - 1 : data instanceof Int32Array ? wide % 8 : wide & 255;
+      }
+    }
+    if (!runner.Infer()) return null;
+    for (const output of list(runner.GetOutputs())) {
+      const data = output.data();
+      found.push(Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("hex"));
+    }
+  }
+  return found;
+}
+
+const folder = mkdtempSync(join(tmpdir(), "tenure-tfjs-"));
+let ran = 0, bad = 0, bytes = 0;
+for (const source of folders) {
+  if (!existsSync(source)) {
+    console.log(`SKIP: ${source} is not there`);
+    continue;
+  }
+  for (const name of readdirSync(source).filter((n) => n.endsWith(".tflite")).sort()) {
+    const path = join(source, name), copy = join(folder, name);
+    execFileSync(tenure, ["plan", path, "-o", copy], { stdio: "ignore" });
+    const before = await outputs(path);
+    if (before === null) {
+      console.log(`cannot be run by TensorFlow.js: ${name}`);
+      continue;
+    }
+    const after = await outputs(copy);
+    ran++;
+    bytes += before.reduce((sum, text) => sum + text.length / 2, 0);
+    if (JSON.stringify(before) !== JSON.stringify(after)) {
+      console.log(`FAILED: ${name}: planned, it computes something else`);
+      bad++;
+    }
+  }
+}
+rmSync(folder, { recursive: true });
+console.log(`${ran} models, original and planned: ${bytes} bytes of outputs compared, ${bad} models differ`);
+process.exit(bad ? 1 : ran ? 0 : 77);
