@@ -197,7 +197,8 @@ def run_ort(networks, arguments):
 
 def find_modules(arguments):
     """A folder whose node_modules have the package; installs it when there is none."""
-    for folder in (os.environ.get("TENURE_ORT", ""), arguments.folder):
+    shared = os.path.join(HERE, "..", "..", "build", "ort")  # of the release build
+    for folder in (os.environ.get("TENURE_ORT", ""), arguments.folder, shared):
         if folder and os.path.isdir(os.path.join(folder, "node_modules", "onnxruntime-node")):
             return folder
     try:
