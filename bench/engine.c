@@ -1,7 +1,8 @@
 /* engine.c - how fast is whole-network inference, and how much memory does it take?
  *
- *     build/bench/engine [--ort NODE_MODULES] [--threads N,N] [--repeat N] [--rounds N]
- *                        [--dim NAME=N] [--no-fuse] [--no-formats] [--profile] MODEL.onnx...
+ *     build/bench/engine [--ort NODE_MODULES] [--torch PYTHON] [--threads N,N] [--repeat N]
+ *                        [--rounds N] [--dim NAME=N] [--no-fuse] [--no-formats] [--profile]
+ *                        MODEL.onnx...
  *
  * Each row is one model and one number of threads: the fastest of `repeat` x `rounds` runs, in
  * milliseconds of wall time and of processor time of the process; with --ort beside it the same of
@@ -9,9 +10,12 @@
  * in turns so that a busy machine hurts both. Models need their weights for that
  * (tools/fill-weights); without --ort missing weights are made up.
  *
- * Memory: our arena is the peak of the plan, which the run does not exceed; our weights are all
- * that stays in static memory. ONNX Runtime's arena is what its log says that it took ("Extended
- * allocation by"), weights included; beside it the growth of its process's resident set.
+ * Memory: our arena is the peak of the plan, which the run does not exceed, with the kernels'
+ * scratch; our weights are all that stays in static memory. ONNX Runtime's arena is what its log
+ * says that it took for anything but weights ("Extended allocation by"; some kernels' scratch is
+ * outside of it); beside it the growth of its process's resident set, with weights and code.
+ * PyTorch (--torch, a python3 with torch and torchvision; networks of torchvision alone): the most
+ * bytes that tensors of one run held at once, as its profiler tells.
  * --profile prints where the time of one run goes, by operator and kernel.
  */
 #include <errno.h>
@@ -27,7 +31,7 @@
 
 typedef struct bench_setup {
     const char *modules; /* NULL: without ONNX Runtime */
-    const char *script;
+    const char *python;  /* NULL: without PyTorch */
     uint32_t threads[8], thread_count;
     uint32_t repeat, rounds;
     tn_dim dims[8];
@@ -40,6 +44,8 @@ typedef struct bench_row {
     uint64_t arena, weights;
     double ort_wall_ms, ort_cpu_ms;
     uint64_t ort_arena, ort_resident;
+    double torch_ms;
+    uint64_t torch_peak;
 } bench_row;
 
 static void bench_stop(const char *what, const tn_error *error) {
@@ -214,8 +220,9 @@ static void bench_ort(const bench_setup *setup, const char *path, uint32_t threa
                       bench_row *row) {
     char command[4096], line[4096];
     uint64_t arena = 0;
-    int length = snprintf(command, sizeof command, "node '%s' '%s' '%s' %u %u 2>&1", setup->script,
-                          setup->modules, path, threads, setup->repeat);
+    int length = snprintf(command, sizeof command, "node '%s' '%s' '%s' %u %u 2>&1",
+                          TENURE_SOURCE_DIR "/bench/engine_ort.mjs", setup->modules, path, threads,
+                          setup->repeat);
     FILE *out = length < (int)sizeof command ? popen(command, "r") : NULL;
     bool told = false;
     while (out != NULL && fgets(line, sizeof line, out) != NULL) {
@@ -231,6 +238,26 @@ static void bench_ort(const bench_setup *setup, const char *path, uint32_t threa
     if (arena > row->ort_arena) row->ort_arena = arena;
     if (out != NULL) pclose(out);
     if (!told) fprintf(stderr, "engine: ONNX Runtime did not run %s\n", path);
+}
+
+/* --- PyTorch's --- */
+
+static void bench_torch(const bench_setup *setup, const char *path, uint32_t threads,
+                        bench_row *row) {
+    char command[4096], line[256], name[128];
+    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(base, "."), base);
+    int length =
+        snprintf(command, sizeof command, "'%s' '%s' '%s' %u %u 2>/dev/null", setup->python,
+                 TENURE_SOURCE_DIR "/bench/engine_torch.py", name, threads, setup->repeat);
+    FILE *out = length < (int)sizeof command ? popen(command, "r") : NULL;
+    while (out != NULL && fgets(line, sizeof line, out) != NULL) {
+        double wall, peak;
+        if (sscanf(line, "torch_ms %lf torch_peak %lf", &wall, &peak) != 2) continue;
+        row->torch_ms = wall;
+        row->torch_peak = (uint64_t)peak;
+    }
+    if (out != NULL) pclose(out);
 }
 
 /* --- a table --- */
@@ -250,8 +277,12 @@ static void bench_print(const bench_setup *setup, const char *path, uint32_t thr
     printf(" %8.2f | %8.2f |", (double)row->arena / 1048576, (double)row->weights / 1048576);
     if (setup->modules != NULL)
         printf(" %8.2f | %8.2f | %5.2f |", (double)row->ort_arena / 1048576,
-               (double)row->ort_resident / 1048576,
-               (double)(row->arena + row->weights) / (double)row->ort_arena);
+               (double)row->ort_resident / 1048576, (double)row->arena / (double)row->ort_arena);
+    if (setup->python != NULL && row->torch_peak > 0)
+        printf(" %8.2f | %8.2f | %5.2f |", row->torch_ms, (double)row->torch_peak / 1048576,
+               (double)row->arena / (double)row->torch_peak);
+    else if (setup->python != NULL)
+        printf(" - | - | - |");
     printf("\n");
     fflush(stdout);
 }
@@ -266,6 +297,7 @@ static void bench_model(const bench_setup *setup, const char *path, uint32_t thr
         if (setup->modules != NULL) bench_ort(setup, path, threads, &row);
     }
     if (status != TN_OK) bench_stop(path, &error);
+    if (setup->python != NULL) bench_torch(setup, path, threads, &row);
     bench_print(setup, path, threads, &row);
     if (setup->profile) bench_profile(&net);
     bench_close(&net);
@@ -273,11 +305,13 @@ static void bench_model(const bench_setup *setup, const char *path, uint32_t thr
 
 static void bench_head(const bench_setup *setup) {
     bool ort = setup->modules != NULL;
-    printf("| model | threads | ms | cpu ms |%s arena MiB | weights MiB |%s\n",
+    bool torch = setup->python != NULL;
+    printf("| model | threads | ms | cpu ms |%s arena MiB | weights MiB |%s%s\n",
            ort ? " ORT ms | ORT cpu ms | ratio | cpu ratio |" : "",
-           ort ? " ORT arena MiB | ORT RSS MiB | memory ratio |" : "");
-    printf("|---|---|---|---|%s---|---|%s\n", ort ? "---|---|---|---|" : "",
-           ort ? "---|---|---|" : "");
+           ort ? " ORT arena MiB | ORT RSS MiB | arena ratio |" : "",
+           torch ? " torch ms | torch peak MiB | arena ratio |" : "");
+    printf("|---|---|---|---|%s---|---|%s%s\n", ort ? "---|---|---|---|" : "",
+           ort ? "---|---|---|" : "", torch ? "---|---|---|" : "");
 }
 
 static void bench_numbers(bench_setup *setup, const char *text) {
@@ -297,16 +331,14 @@ static void bench_dim(bench_setup *setup, char *text) {
 }
 
 int main(int count, char **words) {
-    bench_setup setup = {.script = TENURE_SOURCE_DIR "/bench/engine_ort.mjs",
-                         .threads = {1, 2},
-                         .thread_count = 2,
-                         .repeat = 10,
-                         .rounds = 3};
+    bench_setup setup = {.threads = {1, 2}, .thread_count = 2, .repeat = 10, .rounds = 3};
     bool headed = false;
     for (int i = 1; i < count; i++) {
         bool more = i + 1 < count;
         if (strcmp(words[i], "--ort") == 0 && more)
             setup.modules = words[++i];
+        else if (strcmp(words[i], "--torch") == 0 && more)
+            setup.python = words[++i];
         else if (strcmp(words[i], "--threads") == 0 && more)
             bench_numbers(&setup, words[++i]);
         else if (strcmp(words[i], "--repeat") == 0 && more)

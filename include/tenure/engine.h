@@ -37,8 +37,9 @@ extern "C" {
 typedef struct tn_rewrite_options {
     size_t struct_size;
     const tn_context *context;
-    bool no_fuse;    /* keep the operators as they are */
-    bool no_formats; /* keep activations in the order of the file (NCHW) */
+    bool no_fuse;        /* keep the operators as they are */
+    bool no_formats;     /* keep activations in the order of the file (NCHW) */
+    const char *without; /* NULL, or names of rewrites to leave out, with commas between */
 } tn_rewrite_options;
 #define TN_REWRITE_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_rewrite_options) }
@@ -47,10 +48,15 @@ typedef struct tn_rewrite_options {
  * convolutions, activations and additions into the operator before them, GELU and layer
  * normalisation recognised, channels last where convolutions work on them. Names, order and shapes
  * of inputs and outputs stay. The result is inferred; destroy it with tn_graph_destroy. Payloads
- * still mean the file that `graph` was read from. Errors: E_NO_MEMORY. */
+ * still mean the file that `graph` was read from. Errors: E_UNKNOWN (a name in `without`),
+ * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_engine_rewrite(const tn_graph *graph,
                                               const tn_rewrite_options *options,
                                               tn_graph **rewritten, tn_error *error);
+/* The registry, in the order in which they are applied. */
+TN_API uint32_t tn_rewrite_count(void);
+TN_API const char *tn_rewrite_name(uint32_t index);
+TN_API const char *tn_rewrite_summary(uint32_t index);
 
 /* --- kernels ------------------------------------------------------------------------------------
  */

@@ -277,6 +277,30 @@ static tn_status rewrite_emit(tn__draft *draft, tn_graph *graph) {
     return tn_graph_infer(graph, draft->error);
 }
 
+/* --- which of them --- */
+
+uint32_t tn_rewrite_count(void) { return sizeof rewrites / sizeof *rewrites; }
+const char *tn_rewrite_name(uint32_t index) { return rewrites[index]->name; }
+const char *tn_rewrite_summary(uint32_t index) { return rewrites[index]->summary; }
+
+/* A bit per rewrite that `without` names. */
+static tn_status rewrite_read_names(const char *without, uint64_t *named, tn_error *error) {
+    *named = 0;
+    while (without != NULL && *without != '\0') {
+        size_t length = strcspn(without, ",");
+        uint32_t at = 0;
+        while (at < tn_rewrite_count() && (strlen(rewrites[at]->name) != length ||
+                                           strncmp(rewrites[at]->name, without, length) != 0))
+            at++;
+        if (at == tn_rewrite_count())
+            TN_FAIL(error, TN_E_UNKNOWN, "no rewrite '%.*s'; `tenure list rewrites` shows them",
+                    (int)(length < 40 ? length : 40), without);
+        *named |= UINT64_C(1) << at;
+        without += length + (without[length] == ',');
+    }
+    return TN_OK;
+}
+
 tn_status tn_engine_rewrite(const tn_graph *graph, const tn_rewrite_options *options,
                             tn_graph **rewritten, tn_error *error) {
     tn_rewrite_options asked = TN_REWRITE_OPTIONS_INIT;
@@ -285,10 +309,12 @@ tn_status tn_engine_rewrite(const tn_graph *graph, const tn_rewrite_options *opt
                options->struct_size < sizeof asked ? options->struct_size : sizeof asked);
     tn__draft draft = {.graph = graph, .context = tn__context(asked.context), .error = error};
     tn_graph *made = NULL;
+    uint64_t left_out;
+    TN_TRY(rewrite_read_names(asked.without, &left_out, error));
     tn__arena_init(&draft.arena, &draft.context);
     tn_status status = rewrite_begin(&draft);
-    for (size_t i = 0; status == TN_OK && i < sizeof rewrites / sizeof *rewrites; i++)
-        if (!(rewrites[i]->formats ? asked.no_formats : asked.no_fuse))
+    for (uint32_t i = 0; status == TN_OK && i < tn_rewrite_count(); i++)
+        if (!(rewrites[i]->formats ? asked.no_formats : asked.no_fuse) && !(left_out >> i & 1))
             status = rewrite_apply(&draft, rewrites[i]);
     if (status == TN_OK) status = tn_graph_create(asked.context, &made, error);
     if (status == TN_OK) status = rewrite_emit(&draft, made);

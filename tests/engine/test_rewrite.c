@@ -503,6 +503,48 @@ static void convolutional_networks_are_convolutions_and_little_else(void **state
     check_model_patterns("mobilenet_v2", gone, 4, "Reorder", 2);
 }
 
+/* --- switches --- */
+
+static void every_rewrite_may_be_left_out(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        tn_graph *graph = net_make(seed);
+        whole first = {.plain = true, .seed = seed};
+        assert_int_equal(whole_run(&first, graph), TN_OK);
+        for (uint32_t i = 0; i <= tn_rewrite_count(); i++) {
+            tn_rewrite_options options = TN_REWRITE_OPTIONS_INIT;
+            char two[80];
+            tn_graph *made;
+            tn_error error;
+            snprintf(two, sizeof two, "%s,%s", tn_rewrite_name(i % tn_rewrite_count()),
+                     tn_rewrite_name((uint32_t)seed % tn_rewrite_count()));
+            options.without = i < tn_rewrite_count() ? tn_rewrite_name(i) : two;
+            if (tn_engine_rewrite(graph, &options, &made, &error) != TN_OK)
+                fail_msg("%s", error.message);
+            whole run = {.seed = seed};
+            if (whole_run(&run, made) != TN_OK) fail_msg("%s", run.error.message);
+            if (!(whole_difference(&first, &run) <= 1e-4))
+                fail_msg("seed %llu without %s", (unsigned long long)seed, options.without);
+            whole_release(&run);
+            tn_graph_destroy(made);
+        }
+        whole_release(&first);
+        tn_graph_destroy(graph);
+    }
+}
+
+static void names_that_are_no_rewrites_are_refused(void **state) {
+    (void)state;
+    tn_graph *graph = net_make(1), *made = NULL;
+    tn_rewrite_options options = TN_REWRITE_OPTIONS_INIT;
+    tn_error error;
+    options.without = "gelu,no-such";
+    assert_int_equal(tn_engine_rewrite(graph, &options, &made, &error), TN_E_UNKNOWN);
+    assert_non_null(strstr(error.message, "no-such"));
+    assert_null(made);
+    tn_graph_destroy(graph);
+}
+
 /* --- failing --- */
 
 static void a_rewrite_that_runs_out_of_memory_leaves_nothing(void **state) {
@@ -536,6 +578,8 @@ int main(void) {
         cmocka_unit_test(random_networks_compute_the_same_when_rewritten),
         cmocka_unit_test(random_transformers_compute_the_same_when_rewritten),
         cmocka_unit_test(models_compute_the_same_when_rewritten),
+        cmocka_unit_test(every_rewrite_may_be_left_out),
+        cmocka_unit_test(names_that_are_no_rewrites_are_refused),
         cmocka_unit_test(a_rewrite_that_runs_out_of_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,8 +27,8 @@ static error_t list_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (arguments->what == NULL)
-            argp_error(state, "which list? planners, objects, orders, pools, devices, operators or "
-                              "formats");
+            argp_error(state, "which list? planners, objects, orders, pools, devices, rewrites, "
+                              "operators or formats");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -64,6 +64,9 @@ static int list_print(const list_arguments *arguments) {
     } else if (strcmp(what, "devices") == 0) {
         for (uint32_t i = 0; i < tn_device_count(); i++)
             list_row(arguments, rows++ == 0, "summary", tn_device_name(i), tn_device_summary(i));
+    } else if (strcmp(what, "rewrites") == 0) {
+        for (uint32_t i = 0; i < tn_rewrite_count(); i++)
+            list_row(arguments, rows++ == 0, "summary", tn_rewrite_name(i), tn_rewrite_summary(i));
     } else if (strcmp(what, "operators") == 0) {
         for (uint32_t i = 0; i < tn_op_rule_count(); i++) {
             const char *domain = tn_op_rule_domain(i);
@@ -86,25 +89,28 @@ static int list_run(int count, char **words) {
     static const char doc[] =
         "Lists the planners, the strategies for shared objects (plan --form objects), the orders "
         "of operators (plan --order), the pools (replay --pool), the devices that programs run on, "
-        "the operators with rules, or the formats that are read and written.\vExample:\n  tenure "
+        "what is done to graphs before they run, the operators with rules, or the formats that are "
+        "read and written.\vExample:\n  tenure "
         "list "
         "planners";
-    static const struct argp parser = {list_options,
-                                       list_parse,
-                                       "planners|objects|orders|pools|devices|operators|formats",
-                                       doc,
-                                       NULL,
-                                       0,
-                                       0};
+    static const struct argp parser = {
+        list_options,
+        list_parse,
+        "planners|objects|orders|pools|devices|rewrites|operators|formats",
+        doc,
+        NULL,
+        0,
+        0};
     list_arguments arguments = {0};
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     const char *what = arguments.what;
     if (strcmp(what, "planners") != 0 && strcmp(what, "objects") != 0 &&
         strcmp(what, "orders") != 0 && strcmp(what, "pools") != 0 && strcmp(what, "devices") != 0 &&
-        strcmp(what, "operators") != 0 && strcmp(what, "formats") != 0) {
+        strcmp(what, "rewrites") != 0 && strcmp(what, "operators") != 0 &&
+        strcmp(what, "formats") != 0) {
         fprintf(stderr,
                 "tenure list: there is no list '%s'; planners, objects, orders, pools, devices, "
-                "operators or formats\n",
+                "rewrites, operators or formats\n",
                 what);
         return 2;
     }
@@ -113,6 +119,7 @@ static int list_run(int count, char **words) {
 
 const cli_command cli_command_list = {
     .name = "list",
-    .summary = "list planners, object strategies, orders, pools, devices, operators or formats",
+    .summary =
+        "list planners, object strategies, orders, pools, devices, rewrites, operators or formats",
     .run = list_run,
 };
