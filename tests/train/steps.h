@@ -122,7 +122,7 @@ static inline void steps_open(steps *s, net *n, const tn_train_options *options,
     engine.self = n;
     engine.poison = how->poison;
     engine.pool = how->pool;
-    engine.pool_capacity = 1 << 28;
+    engine.pool_capacity = how->poison ? 1 << 19 : 1 << 26;
     steps_ok(s, tn_kernels_create(graph, &kernels, &s->kernels, &s->error));
     memory.workspaces = tn_kernels_workspaces(s->kernels);
     steps_ok(s, tn_program_create(graph, &program, &s->program, &s->error));
