@@ -13,6 +13,7 @@
 #include <tenure/program.h>
 #include <tenure/report.h>
 #include <tenure/status.h>
+#include <tenure/train.h>
 #include <tenure/trace.h>
 
 #endif

@@ -102,7 +102,7 @@ static tn_status checkpoint_take(checkpoint_reader *reader, size_t size, const u
 
 static tn_status checkpoint_tensor(checkpoint_reader *reader, tn_engine *engine,
                                    const tn_tensor *tensor, tn_tensor_id id) {
-    const uint8_t *bytes;
+    const uint8_t *bytes = NULL;
     uint32_t length, dtype;
     uint64_t size;
     TN_TRY(checkpoint_take(reader, 4, &bytes));
@@ -124,7 +124,7 @@ static tn_status checkpoint_tensor(checkpoint_reader *reader, tn_engine *engine,
 static tn_status checkpoint_read(checkpoint_reader *reader, tn_engine *engine,
                                  const tn_graph *graph, const tn_tensor_id *ids, uint32_t count,
                                  cli_progress_of_run *run) {
-    const uint8_t *bytes;
+    const uint8_t *bytes = NULL;
     checkpoint_head head;
     TN_TRY(checkpoint_take(reader, sizeof head, &bytes));
     memcpy(&head, bytes, sizeof head);
@@ -154,8 +154,7 @@ tn_status cli_checkpoint_load(const char *path, tn_engine *engine, const tn_grap
                               tn_error *error) {
     tn__file file;
     TN_TRY(tn__file_map(path, &file, error));
-    checkpoint_reader reader = {
-        .path = path, .at = file.bytes, .left = file.size, .error = error};
+    checkpoint_reader reader = {.path = path, .at = file.bytes, .left = file.size, .error = error};
     tn_status status = checkpoint_read(&reader, engine, graph, ids, count, run);
     tn__file_unmap(&file);
     return status;

@@ -33,8 +33,8 @@ static tn_status data_unpack(const char *path, void *bytes, size_t size, gzFile 
 }
 
 /* Elements of unsigned bytes: a head of magic and extents, then the bytes. */
-static tn_status data_read_idx(const char *folder, const char *name, uint32_t rank,
-                               uint8_t **bytes, uint64_t *count, uint64_t *each, tn_error *error) {
+static tn_status data_read_idx(const char *folder, const char *name, uint32_t rank, uint8_t **bytes,
+                               uint64_t *count, uint64_t *each, tn_error *error) {
     char path[4096];
     uint8_t head[16];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
@@ -45,8 +45,8 @@ static tn_status data_read_idx(const char *folder, const char *name, uint32_t ra
                 "cannot open %.200s; Debian has it in the package dataset-fashion-mnist", path);
     tn_status status = data_unpack(path, head, 4 + 4 * (size_t)rank, file, error);
     if (status == TN_OK && data_big_endian(head) != (0x800u | rank))
-        status = tn__fail(error, TN_E_INVALID, "%.200s is no idx file of bytes of rank %u", path,
-                          rank);
+        status =
+            tn__fail(error, TN_E_INVALID, "%.200s is no idx file of bytes of rank %u", path, rank);
     *each = 1;
     for (uint32_t d = 1; d < rank && status == TN_OK; d++)
         *each = tn__mul_sat(*each, data_big_endian(head + 4 + 4 * d));
@@ -207,8 +207,7 @@ void cli_data_batch(const cli_data *data, uint64_t seed, uint32_t epoch, uint64_
     uint64_t count = data->train.count;
     if (data->text) { /* places drawn anew for each batch */
         tn__random random = {.state = seed + 0x632be59bd9b4e019u * (batch + 1) + epoch};
-        for (uint32_t i = 0; i < size; i++)
-            numbers[i] = tn__random_below(&random, count - window);
+        for (uint32_t i = 0; i < size; i++) numbers[i] = tn__random_below(&random, count - window);
         return;
     }
     if (*order_epoch != epoch) data_shuffle(order, count, seed, epoch);
@@ -303,8 +302,7 @@ tn_status cli_data_fill(const cli_data *data, const cli_set *set, const uint64_t
             int64_t value = data->classes > 0 ? data_integer(label, set->label_dtype, k) : 0;
             if (data->classes > 0 && (value < 0 || value >= data->classes))
                 TN_FAIL(error, TN_E_INVALID, "sample %llu has label %lld; there are %lld classes",
-                        (unsigned long long)numbers[i], (long long)value,
-                        (long long)data->classes);
+                        (unsigned long long)numbers[i], (long long)value, (long long)data->classes);
             fits = data_put(labels, i * wide + k, label, set->label_dtype, k);
         }
         if (!fits)

@@ -12,8 +12,8 @@ typedef struct cli_set { /* samples one behind the other, as they are kept */
 } cli_set;
 
 typedef struct cli_data {
-    cli_set train, test;     /* test.count 0: there is none */
-    int64_t classes;         /* labels are below it; 0: they are no classes */
+    cli_set train, test;      /* test.count 0: there is none */
+    int64_t classes;          /* labels are below it; 0: they are no classes */
     uint64_t sample_elements; /* of one sample; text: 0, what the model takes */
     bool text;
 } cli_data;

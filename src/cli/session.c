@@ -119,8 +119,7 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
 /* --- memory of its own for everything --- */
 
 /* One body behind the other. */
-static tn_status session_naive_layout(const tn_problem *problem, tn_layout *layout,
-                                      tn_error *error) {
+tn_status cli_layout_without_reuse(const tn_problem *problem, tn_layout *layout, tn_error *error) {
     uint32_t count = tn_problem_count(problem);
     uint64_t *offsets = calloc((size_t)count + 1, sizeof *offsets), at = 0;
     if (offsets == NULL) return tn__no_memory(error, "the plan without reuse");
@@ -147,7 +146,7 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     memory.no_views = true;
     memory.fuse_concat = false;
     TN_TRY(tn_occupancy_create(session->program, &memory, &other->occupancy, error));
-    TN_TRY(session_naive_layout(tn_occupancy_problem(other->occupancy), &other->layout, error));
+    TN_TRY(cli_layout_without_reuse(tn_occupancy_problem(other->occupancy), &other->layout, error));
     TN_TRY(session_device(other, 0, error));
     return session_engine(other, &other->layout, error);
 }
