@@ -31,6 +31,13 @@ tn_status tn__gradient_batch_norm_train(tn_gradient *it) {
     return TN_OK;
 }
 
+/* The same mask again: it is drawn from a counter, so nothing is kept. */
+tn_status tn__gradient_dropout_train(tn_gradient *it) {
+    tn_tensor_id inputs[3] = {it->given[0], tn__gradient_in(it, 1), tn__gradient_in(it, 2)};
+    return tn__gradient_own(it, "DropoutTrain", inputs, it->op.input_count, it->op.attrs,
+                            it->op.attr_count, &it->found[0]);
+}
+
 /* [channels] as [1, channels, 1, ...]. */
 static tn_status train_per_channel(tn_gradient *it, tn_tensor_id id, uint32_t rank,
                                    int64_t channels, tn_tensor_id *wide) {

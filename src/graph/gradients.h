@@ -23,6 +23,7 @@ TN__GRADIENT(global_average_pool);
 TN__GRADIENT(cross_entropy);
 TN__GRADIENT(mean_squared);
 TN__GRADIENT(batch_norm_train);
+TN__GRADIENT(dropout_train);
 TN__GRADIENT(batch_norm); /* as in inference */
 
 #undef TN__GRADIENT

@@ -138,6 +138,51 @@ static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
+/* The share that is dropped, where it is known. */
+static bool copy_ratio(const tn__train *it, const tn_op *op, double *ratio) {
+    const tn_attr *given = copy_attr(op, "ratio", TN_ATTR_FLOAT);
+    tn_tensor_id id = op->input_count > 1 ? op->inputs[1] : TN_NONE;
+    *ratio = given != NULL ? given->floats[0] : 0.5;
+    if (id == TN_NONE) return true;
+    const tn_value *value = tn_graph_tensor(it->model, id)->value;
+    if (value == NULL || value->floats == NULL || value->count != 1) return false;
+    *ratio = value->floats[0];
+    return true;
+}
+
+static bool copy_trains_dropout(const tn__train *it, const tn_op *op, double *ratio) {
+    bool is_one = strcmp(op->type, "Dropout") == 0 && op->domain[0] == '\0' && op->block == 0;
+    if (!is_one || !copy_ratio(it, op, ratio) || !(*ratio >= 0 && *ratio < 1)) return false;
+    return op->output_count < 2 || op->outputs[1] == TN_NONE || !it->read[op->outputs[1]];
+}
+
+static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, double ratio) {
+    if (it->made.step == TN_NONE) TN_TRY(tn__train_scalar(it, "step", TN_INT64, &it->made.step));
+    if (it->options.micro_batches > 1 && it->made.micro == TN_NONE)
+        TN_TRY(tn__train_scalar(it, "micro", TN_INT64, &it->made.micro));
+    const tn_tensor_id inputs[] = {op->inputs[0], it->made.step, it->made.micro};
+    int64_t seed = (int64_t)it->options.seed, stream = id;
+    const tn_attr attrs[] = {TN__ATTR_FLOAT("ratio", &ratio), TN__ATTR_INT("seed", &seed),
+                             TN__ATTR_INT("stream", &stream)};
+    tn_op_spec spec = {.name = op->name,
+                       .type = "DropoutTrain",
+                       .domain = "tenure",
+                       .inputs = inputs,
+                       .input_count = it->made.micro == TN_NONE ? 2 : 3,
+                       .outputs = op->outputs,
+                       .output_count = 1,
+                       .attrs = attrs,
+                       .attr_count = 3};
+    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+}
+
+static tn_status copy_op(tn__train *it, const tn_op *op, tn_op_id id) {
+    double ratio;
+    if (copy_trains_batch_norm(it, op)) return copy_batch_norm(it, op);
+    if (copy_trains_dropout(it, op, &ratio)) return copy_dropout(it, op, id, ratio);
+    return copy_plain(it, op);
+}
+
 static tn_status copy_ops(tn__train *it) {
     const tn_block *main_block = tn_graph_block(it->model, 0);
     size_t most = 2 * (size_t)main_block->op_count + 1;
@@ -148,7 +193,7 @@ static tn_status copy_ops(tn__train *it) {
         for (uint32_t i = 0; i < block->op_count; i++) {
             const tn_op *op = tn_graph_op(it->model, block->ops[i]);
             if (b == 0 && !it->runs[block->ops[i]]) continue;
-            TN_TRY(copy_trains_batch_norm(it, op) ? copy_batch_norm(it, op) : copy_plain(it, op));
+            TN_TRY(copy_op(it, op, block->ops[i]));
         }
     }
     return TN_OK;
@@ -169,6 +214,6 @@ tn_status tn__train_copy(tn__train *it) {
     TN_TRY(tn_graph_create(tn_graph_context(it->model), &it->graph, it->error));
     TN_TRY(copy_blocks(it));
     for (tn_tensor_id id = 0; id < it->tensors; id++) TN_TRY(copy_tensor(it, id));
-    TN_TRY(copy_ops(it));
-    return copy_io(it);
+    TN_TRY(copy_io(it));
+    return copy_ops(it);
 }

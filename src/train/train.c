@@ -63,19 +63,31 @@ static tn_status train_list(tn__train *it) {
     return TN_OK;
 }
 
-/* Gradients become outputs behind those that there are. */
-static tn_status train_outputs(tn__train *it) {
-    const tn_block *block = tn_graph_block(it->graph, 0);
-    if (!it->options.output_gradients && it->options.optimizer != TN_OPTIMIZER_NONE) return TN_OK;
-    uint32_t count = block->output_count;
-    tn_tensor_id *outputs =
-        tn__arena_array(&it->arena, (size_t)count + it->made.parameter_count, sizeof *outputs);
-    if (outputs == NULL) return tn__no_memory(it->error, "outputs");
-    memcpy(outputs, block->outputs, count * sizeof *outputs);
-    for (uint32_t i = 0; i < it->made.parameter_count; i++)
-        if (it->made.parameters[i].gradient != TN_NONE)
-            outputs[count++] = it->made.parameters[i].gradient;
-    return tn_graph_set_block_io(it->graph, 0, block->inputs, block->input_count, outputs, count,
+/* Inputs in the order of train.h; loss, correct, what is kept, then gradients. */
+static tn_status train_io(tn__train *it) {
+    const tn_block *block = tn_graph_block(it->graph, 0), *model = tn_graph_block(it->model, 0);
+    const tn_training *made = &it->made;
+    const tn_tensor_id own[] = {made->labels, made->learning_rate, made->step, made->micro};
+    const tn_tensor_id first[] = {made->loss, made->correct};
+    bool gradients = it->options.output_gradients || it->options.optimizer == TN_OPTIMIZER_NONE;
+    size_t most = (size_t)block->output_count + made->parameter_count + 2;
+    tn_tensor_id *inputs =
+        tn__arena_array(&it->arena, (size_t)model->input_count + 4, sizeof *inputs);
+    tn_tensor_id *outputs = tn__arena_array(&it->arena, most, sizeof *outputs);
+    uint32_t input_count = model->input_count, output_count = 0;
+    if (inputs == NULL || outputs == NULL) return tn__no_memory(it->error, "inputs and outputs");
+    for (uint32_t i = 0; i < input_count; i++) inputs[i] = model->inputs[i];
+    for (uint32_t i = 0; i < 4; i++)
+        if (own[i] != TN_NONE) inputs[input_count++] = own[i];
+    for (uint32_t i = 0; i < 2; i++)
+        if (first[i] != TN_NONE) outputs[output_count++] = first[i];
+    for (uint32_t k = 0; k < block->output_count; k++)
+        if (block->outputs[k] != first[0] && block->outputs[k] != first[1])
+            outputs[output_count++] = block->outputs[k];
+    for (uint32_t i = 0; i < made->parameter_count && gradients; i++)
+        if (made->parameters[i].gradient != TN_NONE)
+            outputs[output_count++] = made->parameters[i].gradient;
+    return tn_graph_set_block_io(it->graph, 0, inputs, input_count, outputs, output_count,
                                  it->error);
 }
 
@@ -132,7 +144,7 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     TN_TRY(tn__train_loss(it, &seed));
     TN_TRY(tn__train_inputs(it));
     TN_TRY(tn__train_backward(it, seed));
-    TN_TRY(train_outputs(it));
+    TN_TRY(train_io(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(train_check(it));
     return train_hand_out(it, training);

@@ -19,9 +19,10 @@ tn_status tn__train_inputs(tn__train *it) {
     tn_optimizer optimizer = it->options.optimizer;
     if (optimizer != TN_OPTIMIZER_NONE)
         TN_TRY(tn__train_scalar(it, "learning_rate", TN_FLOAT32, &it->made.learning_rate));
-    if (optimizer == TN_OPTIMIZER_ADAM || optimizer == TN_OPTIMIZER_ADAMW)
+    bool counts = optimizer == TN_OPTIMIZER_ADAM || optimizer == TN_OPTIMIZER_ADAMW;
+    if (counts && it->made.step == TN_NONE)
         TN_TRY(tn__train_scalar(it, "step", TN_INT64, &it->made.step));
-    if (it->options.micro_batches > 1)
+    if (it->options.micro_batches > 1 && it->made.micro == TN_NONE)
         TN_TRY(tn__train_scalar(it, "micro", TN_INT64, &it->made.micro));
     return TN_OK;
 }

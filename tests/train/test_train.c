@@ -72,10 +72,53 @@ static void the_loss_falls_with_every_optimizer(void **state) {
     }
 }
 
+/* Dropout: the share is right, what stays is scaled, the backward pass has the same mask, and the
+ * next step another one. */
+static void dropout_draws_one_mask_a_step(void **state) {
+    (void)state;
+    const setting plain = {.poison = true};
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    double before[4000];
+    net n;
+    steps s;
+    net_open(&n, TN_FLOAT64, 1);
+    tn_tensor_id w = net_param(&n, "w", 1, NET_SHAPE(40, 100));
+    for (int i = 0; i < 4000; i++) n.contents[w][i] = 1;
+    net_attr_float(&n, "ratio", 0.3);
+    n.version = 10;
+    net_output(&n, net_op(&n, "Dropout", NET_LIST(w)));
+    options.loss = TN_LOSS_MEAN_SQUARED;
+    options.optimizer = TN_OPTIMIZER_NONE;
+    options.keep_outputs = true;
+    steps_open(&s, &n, &options, &plain);
+    double *labels = steps_draw_labels(&s, 1);
+    for (s.step = 0; s.step < 2; s.step++) {
+        uint32_t dropped = 0, same = 0;
+        steps_run(&s);
+        const double *y = steps_output(&s, tn_graph_block(n.graph, 0)->outputs[0])->data;
+        const double *dw = steps_output(&s, s.training.parameters[0].gradient)->data;
+        for (int i = 0; i < 4000; i++) {
+            bool drops = y[i] == 0;
+            dropped += drops;
+            assert_true(drops || fabs(y[i] - 1 / 0.7) < 1e-12);
+            double expected = drops ? 0 : 2 * (y[i] - labels[i]) / 4000 / 0.7;
+            assert_true(fabs(dw[i] - expected) < 1e-12);
+            same += s.step == 1 && before[i] == y[i];
+            before[i] = y[i];
+        }
+        assert_true(dropped > 1050 && dropped < 1350);
+        assert_true(same < 2600); /* 0.58 by chance */
+    }
+    free(labels);
+    steps_close(&s);
+    net_close(&n);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_finite_differences),
         cmocka_unit_test(the_loss_falls_with_every_optimizer),
+        cmocka_unit_test(dropout_draws_one_mask_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
  *   MeanSquared(x, labels) -> loss; MeanSquaredGrad(x, labels, d loss) -> d x
  *   BatchNormTrain(x, scale, bias, mean, variance) -> y, mean, variance, batch mean, 1 / deviation
  *   BatchNormGrad(d y, x, scale, batch mean, 1 / deviation) -> d x, d scale, d bias
+ *   DropoutTrain(x, step, micro) -> y                        ratio, seed, stream
  *   ReluGrad(d y, y) -> d x
  *   ConvGradWeights(d y, x) -> d weights                     shape, and those of Conv
  *   MaxPoolGrad(d y, x) -> d x; AveragePoolGrad(d y) -> d x  shape, and those of the pool
@@ -161,6 +162,8 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(CrossEntropy, 2, 2, 2, train_shape_loss), .flops = train_flops_loss,
      .gradient = tn__gradient_cross_entropy},
     {TRAIN(CrossEntropyGrad, 3, 3, 1, train_shape_first), .inplace = 1, .flops_per = 12},
+    {TRAIN(DropoutTrain, 2, 3, 1, train_shape_first), .inplace = 1, .flops_per = 8,
+     .gradient = tn__gradient_dropout_train},
     {TRAIN(MaxPoolGrad, 2, 2, 1, train_shape_second), .flops = train_flops_pool},
     {TRAIN(MeanSquared, 2, 2, 1, train_shape_loss), .flops = train_flops_loss, .no_gradient = 2,
      .gradient = tn__gradient_mean_squared},

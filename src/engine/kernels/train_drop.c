@@ -1,0 +1,56 @@
+/* train_drop.c - dropout in training: elements are dropped by chance, the others scaled up.
+ *
+ * Whether element i is dropped follows from seed, operator, step, micro-batch and i alone: a
+ * counter goes through splitmix64's output function (Steele, Lea, Flood 2014). So the backward pass
+ * draws the mask again instead of keeping it, and a run that is resumed draws what it would have
+ * drawn. Works in place.
+ */
+#include "engine/check.h"
+
+static uint64_t drop_mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* The key of one operator in one run; counters of elements are added to it. */
+static uint64_t drop_key(const tn_kernel_call *call) {
+    const tn_operand *micro = tn__call_input(call, 2);
+    uint64_t key = drop_mix((uint64_t)tn__op_int(call->op, "seed", 0) + 0x9e3779b97f4a7c15u);
+    key = drop_mix(key + (uint64_t)tn__op_int(call->op, "stream", 0));
+    key = drop_mix(key + (uint64_t)tn__operand_int(&call->inputs[1], 0));
+    return drop_mix(key + (micro != NULL ? (uint64_t)tn__operand_int(micro, 0) : 0));
+}
+
+static tn_status drop_run(tn_kernel_call *call) {
+    const tn_operand *x = &call->inputs[0];
+    uint64_t total = tn__operand_count(x), key = drop_key(call);
+    double ratio = tn__op_float(call->op, "ratio", 0.5), values[TN__REAL_TILE];
+    TN_TRY(tn__check_count(call, 1, 1));
+    TN_TRY(tn__check_count(call, 2, 1));
+    if (!(ratio >= 0 && ratio < 1))
+        return tn__call_fail(call, TN_E_INVALID, "attribute ratio must lie between 0 and 1");
+    uint64_t bound = (uint64_t)(ratio * 4294967296.0);
+    double factor = 1 / (1 - ratio);
+    for (uint64_t at = 0; at < total; at += TN__REAL_TILE) {
+        uint64_t count = total - at < TN__REAL_TILE ? total - at : TN__REAL_TILE;
+        tn__real_load(x, at, 1, count, values);
+        for (uint64_t i = 0; i < count; i++) {
+            uint64_t drawn = drop_mix(key + (at + i) * 0x9e3779b97f4a7c15u) >> 32;
+            values[i] = drawn < bound ? 0 : values[i] * factor;
+        }
+        tn__real_store(&call->outputs[0], at, count, values);
+    }
+    return TN_OK;
+}
+
+static bool drop_accepts(const tn_kernel_setup *setup) {
+    return tn__types_agree(setup, TN__TYPES_REAL, 1, 0) &&
+           tn__input_is(setup, 1, TN__TYPE(INT64)) && tn__input_may_be(setup, 2, TN__TYPE(INT64));
+}
+
+static const tn_kernel train_drop_kernels[] = {
+    {.type = "DropoutTrain", .accepts = drop_accepts, .run = drop_run},
+};
+
+TN_KERNEL_FAMILY(train_drop, "tenure");
