@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 
-.PHONY: all demo test install fuzz compare stress stress-pools bench bench-pools bench-results clean help
+.PHONY: all demo demo-mcu bench-arena test install fuzz compare stress stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/CMakeCache.txt
 	cmake --build $(BUILD) --target tenure tenure_command
 
@@ -18,6 +18,11 @@ demo: ## installs what is missing, builds, plans a real network and runs it in i
 	$(BUILD)/tenure verify $(MODEL) --plan $(BUILD)/mobilenet_v2.json
 	$(BUILD)/tenure run $(MODEL) --weights random:1 --check naive
 	@echo "The picture: $(CURDIR)/$(BUILD)/mobilenet_v2.html (open it in a browser)"
+
+demo-mcu: ## a microcontroller: how large the arena is, a plan inside the model, firmware around it
+	tools/install-deps build
+	$(MAKE) all
+	examples/firmware/demo.sh $(BUILD)
 
 test: ## installs what is missing, builds everything, runs all tests
 	tools/install-deps test
@@ -51,6 +56,9 @@ compare: all ## 35 networks against ONNX Runtime: errors (3 GB of weights are ma
 bench: all ## planners x problems; FILES="a.csv b.csv", BENCH="--set scale|packings|all ..."
 	cmake --build $(BUILD) --target bench_planners
 	$(BUILD)/bench/planners $(BENCH) $(FILES)
+
+bench-arena: all ## heads of arenas, ours beside TFLite Micro's; FOLDERS="models ..."
+	python3 bench/arena.py $(BUILD)/tenure $(or $(FOLDERS),examples/models)
 
 bench-results: all ## writes bench/results.md (some 20 minutes)
 	cmake --build $(BUILD) --target bench_planners

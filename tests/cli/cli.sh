@@ -321,7 +321,7 @@ while IFS= read -r line; do
         ;;
     *) grep -qF -- "${line#    }" out || { echo "FAILED: docs: 'tenure $ran' does not print '${line#    }'"; failed=1; } ;;
     esac
-done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md "$source"/docs/running.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
+done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md "$source"/docs/microcontrollers.md "$source"/docs/running.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
 
 # two versions of a model or a plan, the gate
 $tenure plan "$model" -o old.json -o old.csv >out

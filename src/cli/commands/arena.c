@@ -255,10 +255,18 @@ static const char *arena_group(uint64_t value, char text[32]) {
     return text;
 }
 
+/* Without blanks at the end: tables end up in files. */
+static void arena_line(char *line) {
+    size_t length = strlen(line);
+    while (length > 0 && line[length - 1] == ' ') line[--length] = '\0';
+    puts(line);
+}
+
 static void arena_row(const char *name, uint64_t low, uint64_t high, const char *remark) {
-    char a[32], b[32];
-    printf("  %-30s %14s %14s  %s\n", name, arena_group(low, a),
-           high == low ? "" : arena_group(high, b), remark);
+    char a[32], b[32], line[200];
+    snprintf(line, sizeof line, "  %-30s %14s %14s  %s", name, arena_group(low, a),
+             high == low ? "" : arena_group(high, b), remark);
+    arena_line(line);
 }
 
 static void arena_print_banks(const arena_arguments *arguments) {
@@ -268,11 +276,12 @@ static void arena_print_banks(const arena_arguments *arguments) {
         const tn_bank *bank = tn_problem_bank(arguments->input.problem, b);
         uint64_t bytes = layout->bank_peak[b];
         bool tail = b == arguments->tail_bank;
-        char a[32], c[32];
+        char a[32], c[32], line[200];
         if (tail) bytes += arguments->ends[1].planned.tail;
-        printf("  %-30s %14s %14s  %s\n", bank->name, arena_group(bytes, a),
-               bank->capacity ? arena_group(bank->capacity, c) : "none",
-               tail ? "with the tail" : "");
+        snprintf(line, sizeof line, "  %-30.60s %14s %14s  %s", bank->name, arena_group(bytes, a),
+                 bank->capacity ? arena_group(bank->capacity, c) : "none",
+                 tail ? "with the tail" : "");
+        arena_line(line);
     }
 }
 
