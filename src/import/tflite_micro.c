@@ -332,7 +332,8 @@ static tn_status micro_arena(micro_model *model, int64_t *offsets, tn_micro_aren
 /* --- what is public --------------------------------------------------------------------------- */
 
 /* Fixed offsets by tensor of the file: the caller's, else those inside the model. */
-static tn_status micro_offsets(const micro_model *model, const uint64_t *given, int64_t *offsets) {
+static tn_status micro_offsets(const micro_model *model, const tn_graph *graph,
+                               const uint64_t *given, int64_t *offsets) {
     const tflite_plan *plan = model->plan;
     uint64_t tensors = plan->first[plan->subgraphs.count];
     tn__flat_vector numbers;
@@ -344,7 +345,8 @@ static tn_status micro_offsets(const micro_model *model, const uint64_t *given, 
     }
     for (size_t i = 0; i < plan->place_count; i++) {
         uint64_t offset = given[plan->places[i].id];
-        if (offset == TN_SIZE_UNKNOWN) continue;
+        if (offset == TN_SIZE_UNKNOWN || !tn__tflite_plan_takes(graph, plan->places[i].id))
+            continue;
         if (offset > INT64_MAX)
             TN_FAIL(model->error, TN_E_UNSUPPORTED, "an offset above 2^63 bytes");
         offsets[plan->places[i].tensor] = (int64_t)offset;
@@ -378,7 +380,7 @@ static tn_status micro_arena_of(micro_model *model, const tn_graph *graph, const
     uint64_t tensors = model->plan->first[model->plan->subgraphs.count];
     int64_t *offsets = tn__arena_array(&model->arena, (size_t)tensors + 1, sizeof *offsets);
     if (!offsets) return tn__no_memory(model->error, "offsets");
-    TN_TRY(micro_offsets(model, given, offsets));
+    TN_TRY(micro_offsets(model, graph, given, offsets));
     TN_TRY(micro_arena(model, offsets, arena));
     for (uint32_t id = 0; placed && id < tn_graph_tensor_count(graph); id++)
         placed[id] = TN_SIZE_UNKNOWN;

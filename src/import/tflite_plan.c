@@ -218,6 +218,11 @@ static tn_status plan_check_model(const tflite_plan *plan) {
     return TN_OK;
 }
 
+bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id) {
+    uint32_t bits = tn_dtype_bits(tn_graph_tensor(graph, id)->dtype);
+    return bits == 0 || bits >= 8;
+}
+
 /* The offset of each tensor of the file, -1 where there is none. */
 static tn_status plan_offsets(const tflite_plan *plan, const tn_graph *graph,
                               const uint64_t *offsets, int32_t *numbers) {
@@ -225,7 +230,7 @@ static tn_status plan_offsets(const tflite_plan *plan, const tn_graph *graph,
         tn_tensor_id id = plan->places[i].id;
         int32_t *number = &numbers[plan->places[i].tensor];
         const char *name = tn_graph_tensor(graph, id)->name;
-        if (offsets[id] == TN_SIZE_UNKNOWN) continue;
+        if (offsets[id] == TN_SIZE_UNKNOWN || !tn__tflite_plan_takes(graph, id)) continue;
         if (offsets[id] % PLAN_ALIGNMENT || offsets[id] > INT32_MAX)
             TN_FAIL(plan->error, TN_E_UNSUPPORTED,
                     "'%.80s' is at %llu: the format wants multiples of 16 below 2 GiB; plan with "

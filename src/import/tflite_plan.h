@@ -33,6 +33,10 @@ tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
                                tn_error *error);
 void tn__tflite_plan_close(tflite_plan *plan);
 
+/* Whether a plan inside may place a tensor: not those of 4-bit elements, which the run time keeps
+ * in whole bytes, so that our sizes are too small for it. It places them by itself. */
+bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id);
+
 /* The offsets inside the file, one for each tensor of all subgraphs; `items` NULL: no plan in it.
  * Errors: E_INVALID (a plan of another size, an offset below -1). */
 tn_status tn__tflite_plan_numbers(const tflite_plan *plan, tn__flat_vector *numbers);

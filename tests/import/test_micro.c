@@ -209,6 +209,26 @@ static void variables_stay_in_the_tail_until_a_plan_places_them(void **state) {
     release_sample(&all);
 }
 
+/* Elements of 4 bits take a byte each there, so that no plan of ours may place them. */
+static void tensors_of_four_bits_are_left_to_the_run_time(void **state) {
+    (void)state;
+    lite *m = lite_new();
+    lite_add(m, (lite_tensor){.name = "x", .shape = "1,96", .type = T_INT8});
+    lite_add(m, (lite_tensor){.name = "h", .shape = "1,96", .type = T_INT4});
+    lite_add(m, (lite_tensor){.name = "y", .shape = "1,96", .type = T_INT8});
+    lite_op(m, OP_RELU, "0", "1");
+    lite_op(m, OP_RELU, "1", "2");
+    lite_end(m, "main", "0", "2");
+    sampled all = sample(m);
+    uint64_t offsets[3] = {0, 96, 144}, placed[3]; /* 48 bytes for h */
+    tn_micro_arena arena = sampled_arena(&all, offsets, placed);
+    assert_int_equal(placed[0], 0);
+    assert_int_equal(placed[1], 240); /* 96 bytes, beside x and y */
+    assert_int_equal(placed[2], 144);
+    assert_int_equal(arena.head, 336);
+    release_sample(&all);
+}
+
 /* Every sample, every end of the interval: the least is below the most, the total covers its parts.
  */
 static void the_least_is_never_above_the_most(void **state) {
@@ -275,6 +295,7 @@ int main(void) {
         cmocka_unit_test(structs_are_as_large_as_this_compiler_makes_them),
         cmocka_unit_test(tensors_left_to_the_run_time_go_around_those_that_are_not),
         cmocka_unit_test(variables_stay_in_the_tail_until_a_plan_places_them),
+        cmocka_unit_test(tensors_of_four_bits_are_left_to_the_run_time),
         cmocka_unit_test(the_least_is_never_above_the_most),
         cmocka_unit_test(every_allocation_may_fail),
     };
