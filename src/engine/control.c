@@ -1,8 +1,9 @@
 /* control.c - what If, Loop and Scan do when they begin, turn and end.
  *
  * The memory that they use is where lifetime.c says: results of a branch are copied out at its last
- * step; what a loop carries lies in the body's formal inputs from turn to turn, and what it gathers
- * in the operator's outputs from the first turn on. A region without instructions is run here, all
+ * step; what a loop carries lies in the body's formal inputs from turn to turn, is copied from what
+ * the body returned after the last, and what it gathers lies in the operator's outputs from the
+ * first turn on. A region without instructions is run here, all
  * turns at once.
  *
  * Source: operator texts of ONNX, If, Loop (opsets 1 to 21), Scan (9 to 21).
@@ -167,29 +168,46 @@ static tn_status control_gather(tn_engine *engine, const tn__control *control,
         for (uint32_t d = 0; d < slices.one->rank; d++)
             shape[d < slices.axis ? d : d + 1] = slices.one->shape[d];
         shape[slices.axis] = (int64_t)(scans ? control->most : control->trips + 1);
+        for (uint32_t d = 0; d < whole->rank && control->trips > 0; d++)
+            if (d != slices.axis && shape[d] != whole->shape[d])
+                TN_FAIL(engine->error, TN_E_INVALID,
+                        "what a loop gathers in '%.60s' has extent %lld in one turn and %lld in "
+                        "the next",
+                        tn_graph_tensor(engine->graph, loop->op->outputs[k])->name,
+                        (long long)whole->shape[d], (long long)shape[d]);
         TN_TRY(control_shape(engine, loop->op->outputs[k], shape, whole->rank));
         control_slice(&slices);
     }
     return TN_OK;
 }
 
+/* Whether what the body returned lies where a formal is that is yet to be written: it is one, or a
+ * view of one. (Formals live as long as the loop, so nothing else shares their bytes.) */
+static bool control_crosses(const tn_engine *engine, const control_loop *loop) {
+    for (uint32_t i = 0; i < loop->carried; i++) {
+        const tn_operand *from = &engine->operands[loop->body->outputs[loop->next + i]];
+        uintptr_t at = (uintptr_t)from->data;
+        for (uint32_t j = 0; j < loop->carried; j++) {
+            const tn_operand *to = &engine->operands[loop->body->inputs[loop->formal + j]];
+            uintptr_t start = (uintptr_t)to->data;
+            bool same = i == j && at == start;
+            if (!same && at >= start && at - start < to->room) return true;
+        }
+    }
+    return false;
+}
+
 /* Formals get what the body returned, all at the same moment: a body may return its formals in
- * another order, so bytes are read a chunk of every value before any is written. */
+ * another order, so bytes are read a chunk of every value before any is written. A view begins
+ * where its formal does or behind, so what is written was read. */
 static tn_status control_carry(tn_engine *engine, const control_loop *loop) {
     uint64_t longest = 0;
-    bool crossed = false;
-    for (uint32_t i = 0; i < loop->carried; i++) {
-        tn_tensor_id to = loop->body->inputs[loop->formal + i];
-        tn_tensor_id from = loop->body->outputs[loop->next + i];
-        for (uint32_t j = 0; j < loop->carried && !crossed; j++)
-            crossed = from != to && from == loop->body->inputs[loop->formal + j];
-        uint64_t bytes = tn__operand_bytes(&engine->operands[from]);
-        longest = bytes > longest ? bytes : longest;
+    if (!control_crosses(engine, loop)) {
+        for (uint32_t i = 0; i < loop->carried; i++)
+            TN_TRY(control_copy(engine, loop->body->inputs[loop->formal + i],
+                                loop->body->outputs[loop->next + i]));
+        return TN_OK;
     }
-    for (uint32_t i = 0; i < loop->carried && !crossed; i++)
-        TN_TRY(control_copy(engine, loop->body->inputs[loop->formal + i],
-                            loop->body->outputs[loop->next + i]));
-    if (!crossed) return TN_OK;
     if (loop->carried > 64)
         TN_FAIL(engine->error, TN_E_UNSUPPORTED,
                 "a loop that exchanges more than 64 values from turn to turn");
@@ -205,8 +223,10 @@ static tn_status control_carry(tn_engine *engine, const control_loop *loop) {
         if (from->rank > 0) memcpy(shapes[i], from->shape, from->rank * sizeof *from->shape);
     }
     uint64_t sizes[64];
-    for (uint32_t i = 0; i < loop->carried; i++)
+    for (uint32_t i = 0; i < loop->carried; i++) {
         sizes[i] = tn__operand_bytes(&engine->operands[loop->body->outputs[loop->next + i]]);
+        longest = sizes[i] > longest ? sizes[i] : longest;
+    }
     for (uint64_t at = 0; at < longest; at += CONTROL_CHUNK) {
         for (uint32_t i = 0; i < loop->carried; i++) {
             const uint8_t *from = engine->operands[loop->body->outputs[loop->next + i]].data;
@@ -277,16 +297,21 @@ static tn_status control_loop_turn(tn_engine *engine, tn__control *control) {
     bool going = true;
     if (loop.formal > 0) going = tn__operand_int(&engine->operands[loop.body->outputs[0]], 0) != 0;
     TN_TRY(control_gather(engine, control, &loop));
-    TN_TRY(control_carry(engine, &loop));
     control->trips++;
     control->going = going && control->trips < control->most;
-    return control->going ? control_prepare_turn(engine, control, &loop) : TN_OK;
+    if (!control->going) return TN_OK;
+    TN_TRY(control_carry(engine, &loop));
+    return control_prepare_turn(engine, control, &loop);
 }
 
+/* The last turn's results are taken from where the body left them: what grows from turn to turn has
+ * room in the formals for what the last turn reads, not for what it returns. */
 static tn_status control_loop_results(tn_engine *engine, const tn__control *control) {
     control_loop loop = control_loop_of(engine, control);
+    const tn_tensor_id *results =
+        control->trips > 0 ? loop.body->outputs + loop.next : loop.body->inputs + loop.formal;
     for (uint32_t i = 0; i < loop.carried && i < loop.op->output_count; i++)
-        TN_TRY(control_copy(engine, loop.op->outputs[i], loop.body->inputs[loop.formal + i]));
+        TN_TRY(control_copy(engine, loop.op->outputs[i], results[i]));
     return TN_OK;
 }
 

@@ -1,9 +1,9 @@
 /* kernels.c - who runs each operator: chosen and prepared once, before planning.
  *
- * Chosen are kernels for all that can run: operators of blocks that are not dead, and folded ones
- * whose contents are not known as small values. A kernel that declines while it prepares
- * (E_UNSUPPORTED) is passed over for the next. Operators with blocks have none: steps.c runs them.
- * Cost: O(operators x kernels), and what the kernels' `prepare` takes.
+ * Chosen are kernels for all that has to run: operators of blocks that are not dead and have an
+ * output, and folded ones whose contents are not known as small values. A kernel that declines
+ * while it prepares (E_UNSUPPORTED) is passed over for the next. Operators with blocks have none:
+ * steps.c runs them. Cost: O(operators x kernels), and what the kernels' `prepare` takes.
  */
 #include "engine/dnnl.h"
 #include "engine/engine.h"
@@ -16,17 +16,17 @@ bool tn__op_has_blocks(const tn_op *op) {
     return false;
 }
 
-/* Its outputs are all known without computing: values, or views of what is static. */
+/* Nobody wants its outputs, or they are all known without computing: values, or views of what is
+ * static. */
 static bool kernels_needless(const tn_graph *graph, const tn_op *op, tn_op_id id) {
-    bool any = false;
+    if (tn_op_changes(graph, id) != 0 || tn_op_is_ordered(graph, id)) return false;
     for (uint32_t k = 0; k < op->output_count; k++) {
         if (op->outputs[k] == TN_NONE) continue;
         const tn_tensor *tensor = tn_graph_tensor(graph, op->outputs[k]);
-        any = true;
         if (!tn_tensor_is_static(tensor)) return false;
         if (tensor->value == NULL && tn_op_view(graph, id, k).source == TN_NONE) return false;
     }
-    return any;
+    return true;
 }
 
 static bool kernels_is_sequence(const tn_graph *graph, const tn_tensor_id *ids, uint32_t count) {

@@ -126,7 +126,13 @@ static tn_status reshape_apply(tn_engine *engine, const tn_graph *graph, const t
         if (outputs[k] == TN_NONE) continue;
         const tn_tensor *found = tn_graph_tensor(graph, outputs[k]);
         tn_operand *operand = &engine->operands[op->outputs[k]];
-        if (found->rank != operand->rank) continue;
+        if (found->rank == TN_RANK_UNKNOWN) continue;
+        if (found->rank != operand->rank)
+            TN_FAIL(engine->error, TN_E_UNSUPPORTED,
+                    "'%.60s' has rank %u now and %u in the plan, as extents are 1 that the plan "
+                    "knows bounds of; name the axes",
+                    tn_graph_tensor(engine->graph, op->outputs[k])->name, found->rank,
+                    operand->rank);
         for (uint32_t d = 0; d < found->rank; d++)
             if (found->shape[d] >= 0) operand->shape[d] = found->shape[d];
         if (tn__operand_bytes(operand) > operand->room)

@@ -41,6 +41,7 @@ static const char *steps_name(const tn_engine *engine, const tn_life *life) {
 static tn_status steps_apply(tn_engine *engine, uint32_t step, tn_op_id op) {
     if (engine->control_of[op] != ENGINE_NONE)
         return tn__control_end(engine, engine->control_of[op]);
+    if (engine->kernels->choices[op].kernel == NULL) return TN_OK; /* nobody wants its outputs */
     TN_TRY(tn__engine_call(engine, op, steps_workspace(engine, step, op)));
     const tn_life *lives = tn_occupancy_lives(engine->occupancy);
     for (uint32_t i = engine->life_at[step]; i < engine->life_at[step + 1]; i++)

@@ -14,8 +14,8 @@
  *               output:     --            -----------
  *
  *     Loop  the body's formal inputs are filled at its first step and refilled after every turn;
- *           they live to `own`, which takes the results from them. What the body returns lives to
- *           `own`; what it reads from outside must be there for the next turn: to `own` as well.
+ *           they live to `own`, as what the body returns does: `own` takes the results from the
+ *           one or, without any turn, the other; what it reads from outside must be there for the next turn: to `own` as well.
  * Outputs that gather one slice a turn live from the first step on. Scan  as Loop, and its inputs
  * are read a slice a turn.
  *

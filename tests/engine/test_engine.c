@@ -9,6 +9,8 @@
 #define GRAPH_DTYPE TN_INT32
 #include "rig.h"
 
+#include "../graph/kit.h"
+
 #define OUTPUT_BYTES 4096u
 
 typedef struct feed {
@@ -100,6 +102,189 @@ static void every_memory_gives_the_same_bits(void **state) {
             compare(graph, &settings[i], expected, seed);
         tn_graph_destroy(graph);
     }
+}
+
+/* --- graphs by hand, of int64 --- */
+
+/* Runs a graph of one input in several memories; output k has to be expected[k], a list that ends
+ * with -1. `status`: how it ends. */
+static void expect(test_kit *kit, const tn_array *input, const int64_t *const *expected,
+                   tn_status status) {
+    static const setting settings[] = {
+        {.naive = true}, {.poison = true}, {.pool = "best-fit"}, {.order = "memory"}};
+    uint32_t count = tn_graph_block(kit->graph, 0)->output_count;
+    kit_infer(kit);
+    for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
+        int64_t data[4][64];
+        tn_array outputs[4];
+        rig r;
+        assert_ok(rig_make(&r, kit->graph, &settings[s], &failure));
+        for (int again = 0; again < 2; again++) {
+            for (uint32_t k = 0; k < count; k++)
+                outputs[k] = (tn_array){.bytes = sizeof data[k], .data = data[k]};
+            tn_status got = tn_engine_run(r.engine, input, 1, outputs, count, &failure);
+            if (got != status) fail_msg("setting %zu: %s: %s", s, failure.where, failure.message);
+            for (uint32_t k = 0; k < count && status == TN_OK; k++) {
+                uint32_t i = 0;
+                for (; expected[k][i] != -1; i++)
+                    if (i * 8 >= outputs[k].bytes || data[k][i] != expected[k][i])
+                        fail_msg("setting %zu: output %u differs at %u", s, k, i);
+                assert_int_equal(outputs[k].bytes, i * 8);
+            }
+        }
+        rig_release(&r);
+    }
+}
+
+typedef struct loop_parts { /* its body: `turn`, `goes_on`, then what is carried */
+    tn_block_id body;
+    tn_tensor_id formals[6], results[6];
+    uint32_t carried;
+} loop_parts;
+
+static loop_parts loop_open(test_kit *kit, uint32_t carried) {
+    loop_parts loop = {.body = kit_block(kit, "body"), .carried = carried};
+    kit->block = loop.body;
+    for (uint32_t i = 0; i < carried + 2; i++)
+        loop.formals[i] = kit_open_tensor(kit, "formal");
+    loop.results[0] = kit_op(kit, "Identity", KIT_LIST(loop.formals[1]));
+    return loop;
+}
+
+/* With `gathered` results behind those that are carried; all outputs are the graph's. */
+static void loop_close(test_kit *kit, loop_parts *loop, int64_t turns, const tn_tensor_id *initial,
+                       uint32_t gathered) {
+    tn_tensor_id inputs[6], outputs[6];
+    kit->block = 0;
+    kit_block_io(kit, loop->body, loop->carried + 2, loop->formals, loop->carried + gathered + 1,
+                 loop->results);
+    inputs[0] = kit_scalar(kit, turns);
+    inputs[1] = TN_NONE;
+    for (uint32_t i = 0; i < loop->carried; i++) inputs[i + 2] = initial[i];
+    for (uint32_t i = 0; i < loop->carried + gathered; i++)
+        outputs[i] = kit_tensor(kit, "result", TN_KIND_OUTPUT, TN_UNDEFINED, 0, NULL);
+    kit_attr_block(kit, "body", loop->body);
+    kit_op_to(kit, "Loop", loop->carried + 2, inputs, loop->carried + gathered, outputs);
+}
+
+static const int64_t three[] = {1, 2, 3}, three_again[] = {1, 2, 3, -1}, other[] = {7, 8, 9, -1};
+static const tn_array three_given = {
+    .dtype = TN_INT64, .rank = 1, .shape = {3}, .bytes = 24, .data = (void *)(uintptr_t)three};
+
+static void a_loop_may_hand_back_its_formals_crossed(void **state) {
+    (void)state;
+    for (int64_t turns = 0; turns < 4; turns++)
+        for (int viewed = 0; viewed < 2; viewed++) {
+            test_kit kit = kit_open();
+            tn_tensor_id x = kit_input(&kit, "x", TN_INT64, KIT_SHAPE(3));
+            tn_tensor_id initial[] = {x, kit_list(&kit, 3, other)};
+            loop_parts loop = loop_open(&kit, 2);
+            for (uint32_t i = 0; i < 2; i++) {
+                tn_tensor_id crossed = loop.formals[3 - i];
+                loop.results[1 + i] =
+                    viewed ? kit_op(&kit, "Identity", KIT_LIST(crossed)) : crossed;
+            }
+            loop_close(&kit, &loop, turns, initial, 0);
+            const int64_t *expected[] = {turns % 2 ? other : three_again,
+                                         turns % 2 ? three_again : other};
+            expect(&kit, &three_given, expected, TN_OK);
+            kit_close(&kit);
+        }
+}
+
+static void what_a_loop_carries_may_grow_to_the_last_turn(void **state) {
+    (void)state;
+    for (int64_t turns = 0; turns < 4; turns++) {
+        test_kit kit = kit_open();
+        tn_tensor_id x = kit_input(&kit, "x", TN_INT64, KIT_SHAPE(3));
+        tn_tensor_id more = kit_list(&kit, 3, other);
+        loop_parts loop = loop_open(&kit, 1);
+        kit_attr_int(&kit, "axis", 0);
+        loop.results[1] = kit_op(&kit, "Concat", KIT_LIST(loop.formals[2], more));
+        loop_close(&kit, &loop, turns, &x, 0);
+        int64_t grown[] = {1, 2, 3, 7, 8, 9, 7, 8, 9, 7, 8, 9, -1};
+        grown[3 + 3 * turns] = -1;
+        const int64_t *expected[] = {grown};
+        expect(&kit, &three_given, expected, TN_OK);
+        kit_close(&kit);
+    }
+}
+
+static void a_loop_gathers_equal_extents_alone(void **state) {
+    (void)state;
+    for (int equal = 0; equal < 2; equal++) {
+        test_kit kit = kit_open();
+        tn_tensor_id x = kit_input(&kit, "x", TN_INT64, KIT_SHAPE(3));
+        tn_tensor_id zero = kit_list(&kit, 1, (int64_t[]){0});
+        tn_tensor_id one = kit_list(&kit, 1, (int64_t[]){1});
+        loop_parts loop = loop_open(&kit, 0);
+        tn_tensor_id turn = kit_op(&kit, "Unsqueeze", KIT_LIST(loop.formals[0], zero));
+        tn_tensor_id start = equal ? turn : zero;
+        tn_tensor_id end = kit_op(&kit, "Add", KIT_LIST(turn, one));
+        loop.results[1] = kit_op(&kit, "Slice", KIT_LIST(x, start, end));
+        loop_close(&kit, &loop, 3, NULL, 1);
+        const int64_t *expected[] = {three_again};
+        expect(&kit, &three_given, expected, equal ? TN_OK : TN_E_INVALID);
+        kit_close(&kit);
+    }
+}
+
+/* One element of the input is no zero, where the plan has to reckon with three of them. */
+static void one_element_of_a_bound_of_three_is_expanded(void **state) {
+    (void)state;
+    static const int64_t one_left[] = {0, 5, 0}, ones[] = {1, 1, 1, -1};
+    const tn_array given = {.dtype = TN_INT64,
+                            .rank = 1,
+                            .shape = {3},
+                            .bytes = 24,
+                            .data = (void *)(uintptr_t)one_left};
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_INT64, KIT_SHAPE(3));
+    tn_tensor_id y = kit_tensor(&kit, "y", TN_KIND_OUTPUT, TN_UNDEFINED, 0, NULL);
+    tn_tensor_id at = kit_op(&kit, "NonZero", KIT_LIST(x)); /* [1, n <= 3] */
+    tn_tensor_id flat = kit_op(&kit, "Reshape", KIT_LIST(at, kit_list(&kit, 1, (int64_t[]){-1})));
+    tn_tensor_id list = kit_list(&kit, 1, (int64_t[]){3});
+    kit_op_to(&kit, "Expand", KIT_LIST(flat, list), 1, &y);
+    expect(&kit, &given, (const int64_t *[]){ones}, TN_OK);
+    kit_close(&kit);
+}
+
+static void a_rank_that_follows_from_bounds_is_refused_when_it_is_another(void **state) {
+    (void)state;
+    static const int64_t one_left[] = {0, 5, 0};
+    const tn_array given = {.dtype = TN_INT64,
+                            .rank = 1,
+                            .shape = {3},
+                            .bytes = 24,
+                            .data = (void *)(uintptr_t)one_left};
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_INT64, KIT_SHAPE(3));
+    tn_tensor_id y = kit_tensor(&kit, "y", TN_KIND_OUTPUT, TN_UNDEFINED, 0, NULL);
+    tn_tensor_id at = kit_op(&kit, "NonZero", KIT_LIST(x)); /* [1, n <= 3] */
+    kit_op_to(&kit, "Squeeze", KIT_LIST(at), 1, &y);
+    expect(&kit, &given, NULL, TN_E_UNSUPPORTED);
+    kit_close(&kit);
+}
+
+static void operators_whose_outputs_nobody_wants_do_not_run(void **state) {
+    (void)state;
+    static const int64_t minus[] = {-3, -4, -5, -1};
+    static const int64_t given_data[] = {3, 4, 5};
+    static const char *const types[] = {"Neg", "NonZero", "Shape", "Unique", "Add"};
+    const tn_array given = {.dtype = TN_INT64,
+                            .rank = 1,
+                            .shape = {3},
+                            .bytes = 24,
+                            .data = (void *)(uintptr_t)given_data};
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_INT64, KIT_SHAPE(3)), none = TN_NONE;
+    tn_tensor_id y = kit_tensor(&kit, "y", TN_KIND_OUTPUT, TN_UNDEFINED, 0, NULL);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        kit_op_to(&kit, types[i], strcmp(types[i], "Add") == 0 ? 2 : 1, (tn_tensor_id[]){x, x}, 1,
+                  &none);
+    kit_op_to(&kit, "Neg", KIT_LIST(x), 1, &y);
+    expect(&kit, &given, (const int64_t *[]){minus}, TN_OK);
+    kit_close(&kit);
 }
 
 /* --- broken plans --- */
@@ -277,6 +462,12 @@ static void the_device_is_a_bound(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_memory_gives_the_same_bits),
+        cmocka_unit_test(a_loop_may_hand_back_its_formals_crossed),
+        cmocka_unit_test(what_a_loop_carries_may_grow_to_the_last_turn),
+        cmocka_unit_test(a_loop_gathers_equal_extents_alone),
+        cmocka_unit_test(one_element_of_a_bound_of_three_is_expanded),
+        cmocka_unit_test(a_rank_that_follows_from_bounds_is_refused_when_it_is_another),
+        cmocka_unit_test(operators_whose_outputs_nobody_wants_do_not_run),
         cmocka_unit_test(a_moved_offset_is_refused_and_without_the_verifier_poisoned),
         cmocka_unit_test(a_run_allocates_nothing),
         cmocka_unit_test(any_allocation_may_fail),

@@ -108,6 +108,8 @@ static void parts_of_bounded_tensors_are_views_only_at_the_start(void **state) {
     tn_tensor_id nine = kit_list(&kit, 1, (int64_t[]){9}), one = kit_list(&kit, 1, (int64_t[]){1});
     assert_int_equal(view_of(&kit, "Slice", KIT_LIST(where, zero, nine, one)).source, where);
     assert_int_equal(view_of(&kit, "Slice", KIT_LIST(where, two, nine, one)).source, TN_NONE);
+    tn_tensor_id shape = kit_list(&kit, 2, (int64_t[]){1, 12}); /* of one element may come 12 */
+    assert_int_equal(view_of(&kit, "Expand", KIT_LIST(where, shape)).source, TN_NONE);
     kit_close(&kit);
 }
 

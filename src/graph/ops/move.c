@@ -127,6 +127,12 @@ static tn_status move_expand_fold(tn_infer *infer) {
     return pick ? tn__fold_pick(infer, 0, value, pick, count) : TN_OK;
 }
 
+/* Equal shapes prove nothing when the input's is a bound: it may have one element, repeated. */
+static tn_view move_expand_view(tn_infer *infer, uint32_t output) {
+    if (tn__input(infer, 0)->flags & TN_TENSOR_BOUND) return tn__no_view;
+    return move_unchanged(infer, output);
+}
+
 /* --- Tile ---------------------------------------------------------------------------------------
  */
 
@@ -244,7 +250,7 @@ static const tn_op_rule move_rules[] = {
     {MOVE(CumSum, 2, 2), .shape = move_like, .flops_per = 1},
     {MOVE(DepthToSpace, 1, 1), .shape = move_depth_to_space},
     {MOVE(Expand, 2, 2), .shape = move_expand, .fold = move_expand_fold,
-     .view = move_unchanged, .monotone = 3},
+     .view = move_expand_view, .monotone = 3},
     {MOVE(Pad, 1, 4), .shape = move_pad, .flops_per = 0, .view = move_pad_view, .monotone = 2},
     {MOVE(ReverseSequence, 2, 2), .shape = move_like},
     {MOVE(SpaceToDepth, 1, 1), .shape = move_space_to_depth},
