@@ -62,6 +62,9 @@ typedef struct tn_import_options {
                              * places by itself over those that a plan has in the head */
     const tn_input_value *values;
     uint32_t value_count;
+    /* first extent of the first input (.onnx; of rank 1 and more, no parameter), and of all others
+     * that have the same symbol or number there; 0: as the file and `dims` say */
+    int64_t batch;
 } tn_import_options;
 
 #define TN_IMPORT_OPTIONS_INIT                                                                     \

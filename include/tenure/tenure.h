@@ -5,6 +5,7 @@
 #include <tenure/array.h>
 #include <tenure/device.h>
 #include <tenure/engine.h>
+#include <tenure/estimate.h>
 #include <tenure/graph.h>
 #include <tenure/import.h>
 #include <tenure/objects.h>
@@ -15,5 +16,6 @@
 #include <tenure/status.h>
 #include <tenure/train.h>
 #include <tenure/trace.h>
+#include <tenure/train.h>
 
 #endif

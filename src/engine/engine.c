@@ -527,4 +527,30 @@ uint64_t tn_engine_static_bytes(const tn_occupancy *occupancy, const tn_kernels 
     return bytes;
 }
 
+uint32_t tn_engine_static_blocks(const tn_occupancy *occupancy, const tn_kernels *kernels,
+                                 tn_tensor_id *tensors, uint64_t *bytes, uint32_t room) {
+    tn__statics statics;
+    uint32_t count = 0;
+    if (tn__statics_plan(&statics, tn_occupancy_program(occupancy), kernels, &kernels->context,
+                         NULL) != TN_OK)
+        return TN_NONE;
+    for (tn_tensor_id t = 0; t < tn_graph_tensor_count(kernels->graph); t++) {
+        if (statics.tensors[t].offset == TN_SIZE_UNKNOWN) continue;
+        if (count < room) tensors[count] = t;
+        if (count < room) bytes[count] = tn_graph_tensor(kernels->graph, t)->bytes;
+        count++;
+    }
+    for (tn_op_id id = 0; id < kernels->count; id++) {
+        const tn_op *op = tn_graph_op(kernels->graph, id);
+        for (uint32_t i = 0; i < op->input_count && statics.packed[id] != NULL; i++) {
+            if (statics.packed[id][i] == TN_SIZE_UNKNOWN) continue;
+            if (count < room) tensors[count] = op->inputs[i];
+            if (count < room) bytes[count] = kernels->choices[id].packed[i];
+            count++;
+        }
+    }
+    tn__statics_release(&statics);
+    return count;
+}
+
 tn_pool *tn_engine_pool(tn_engine *engine) { return engine->pool; }

@@ -58,6 +58,26 @@ static bool onnx_need(onnx_reader *reader, const char *name, const onnx_type *ty
     return true;
 }
 
+/* Another batch: the first extent of the first input, and of those that share it. */
+static tn_status onnx_set_batch(onnx_reader *reader, const char *name, onnx_type *type) {
+    int64_t batch = reader->importer->options->batch;
+    if (batch <= 0 || type->rank == 0 || type->rank == TN_RANK_UNKNOWN || type->flags) return TN_OK;
+    if (!reader->batch_known) {
+        reader->batch_known = true;
+        reader->batch_symbol = type->symbols[0];
+        reader->batch_extent = type->shape[0];
+        if (type->symbols[0].size)
+            return tn__dims_bind(&reader->importer->dims, type->symbols[0], batch, name,
+                                 reader->importer->error);
+    }
+    bool same = !type->symbols[0].size && !reader->batch_symbol.size &&
+                type->shape[0] == reader->batch_extent;
+    if (!same) return TN_OK;
+    if (type->shape[0] != batch) reader->drop_stated = true;
+    type->shape[0] = batch;
+    return TN_OK;
+}
+
 tn_status tn__onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *type, tn_kind *kind) {
     const char *text = tn__onnx_text(reader, 1, "", name);
     if (!text) return tn__onnx_no_memory(reader);
@@ -66,6 +86,8 @@ tn_status tn__onnx_main_input(onnx_reader *reader, tn__span name, onnx_type *typ
         type->rank = given->rank;
         memcpy(type->shape, given->shape, given->rank * sizeof *given->shape);
     } else {
+        if (!tn__import_is_parameter(reader->importer, text))
+            TN_TRY(onnx_set_batch(reader, text, type));
         if (!onnx_need(reader, text, type)) return tn__onnx_no_memory(reader);
         tn__onnx_type_settle(reader, type);
     }

@@ -181,6 +181,9 @@ typedef struct onnx_reader {
     size_t pending_room, pending_count;
     uint64_t expansion; /* bytes of functions that may still be read, see onnx_function.c */
     bool drop_stated;   /* an --input-shape contradicts the file: its other shapes are stale */
+    bool batch_known;   /* the input that `batch` goes by has been met: its first extent was */
+    tn__span batch_symbol;
+    int64_t batch_extent;
     /* Scratch of one node or tensor, kept to spare allocations. */
     tn_tensor_id *ids;
     size_t id_room;

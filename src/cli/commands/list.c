@@ -44,6 +44,24 @@ static void list_row(const list_arguments *arguments, bool first, const char *ke
         printf("%-28s %s\n", name, detail);
 }
 
+/* "80 GiB, 2039 GB/s, ...": a row of the table that estimates compare with. */
+static void list_hardware(const list_arguments *arguments, uint32_t index) {
+    const tn_hardware *it = tn_hardware_at(index);
+    const double rates[] = {it->fp32, it->fp16, it->bf16};
+    char detail[200], text[3][24];
+    for (uint32_t i = 0; i < 3; i++) {
+        if (rates[i] < 0)
+            snprintf(text[i], sizeof text[i], "-");
+        else
+            snprintf(text[i], sizeof text[i], "%g", rates[i] / 1e12);
+    }
+    snprintf(detail, sizeof detail,
+             "%s: %llu GiB, %g GB/s; TFLOP/s in fp32 %s, fp16 %s, bf16 %s; data sheet of %u",
+             it->title, (unsigned long long)(it->memory >> 30), it->bytes_per_s / 1e9, text[0],
+             text[1], text[2], it->year);
+    list_row(arguments, index == 0, "summary", it->name, detail);
+}
+
 static int list_print(const list_arguments *arguments) {
     const char *what = arguments->what;
     uint32_t rows = 0;
@@ -67,6 +85,8 @@ static int list_print(const list_arguments *arguments) {
     } else if (strcmp(what, "rewrites") == 0) {
         for (uint32_t i = 0; i < tn_rewrite_count(); i++)
             list_row(arguments, rows++ == 0, "summary", tn_rewrite_name(i), tn_rewrite_summary(i));
+    } else if (strcmp(what, "hardware") == 0) {
+        for (uint32_t i = 0; i < tn_hardware_count(); i++) list_hardware(arguments, i);
     } else if (strcmp(what, "operators") == 0) {
         for (uint32_t i = 0; i < tn_op_rule_count(); i++) {
             const char *domain = tn_op_rule_domain(i);
@@ -89,14 +109,15 @@ static int list_run(int count, char **words) {
     static const char doc[] =
         "Lists the planners, the strategies for shared objects (plan --form objects), the orders "
         "of operators (plan --order), the pools (replay --pool), the devices that programs run on, "
-        "what is done to graphs before they run, the operators with rules, or the formats that are "
+        "the hardware that estimates compare with, what is done to graphs before they run, the "
+        "operators with rules, or the formats that are "
         "read and written.\vExample:\n  tenure "
         "list "
         "planners";
     static const struct argp parser = {
         list_options,
         list_parse,
-        "planners|objects|orders|pools|devices|rewrites|operators|formats",
+        "planners|objects|orders|pools|devices|hardware|rewrites|operators|formats",
         doc,
         NULL,
         0,
@@ -106,10 +127,11 @@ static int list_run(int count, char **words) {
     const char *what = arguments.what;
     if (strcmp(what, "planners") != 0 && strcmp(what, "objects") != 0 &&
         strcmp(what, "orders") != 0 && strcmp(what, "pools") != 0 && strcmp(what, "devices") != 0 &&
-        strcmp(what, "rewrites") != 0 && strcmp(what, "operators") != 0 &&
-        strcmp(what, "formats") != 0) {
+        strcmp(what, "hardware") != 0 && strcmp(what, "rewrites") != 0 &&
+        strcmp(what, "operators") != 0 && strcmp(what, "formats") != 0) {
         fprintf(stderr,
                 "tenure list: there is no list '%s'; planners, objects, orders, pools, devices, "
+                "hardware, "
                 "rewrites, operators or formats\n",
                 what);
         return 2;

@@ -1,0 +1,458 @@
+/* estimate.c - `tenure estimate`: how much memory, and does it fit? */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/estimate.h"
+#include "cli/estimate_large.h"
+
+#define ESTIMATE_CHANGES_MOST 3u
+
+enum {
+    ESTIMATE_TRAIN = 400,
+    ESTIMATE_BATCH,
+    ESTIMATE_OPTIMIZER,
+    ESTIMATE_LOSS,
+    ESTIMATE_DTYPE,
+    ESTIMATE_FREEZE,
+    ESTIMATE_FUSE_UPDATE,
+    ESTIMATE_RECOMPUTE_CHEAP,
+    ESTIMATE_ALLOC,
+    ESTIMATE_RELEASE,
+    ESTIMATE_POOL,
+    ESTIMATE_DEVICE,
+    ESTIMATE_RUNTIME,
+    ESTIMATE_MAX_BATCH,
+    ESTIMATE_THREADS,
+    ESTIMATE_NO_REWRITE,
+    ESTIMATE_PLANNER,
+    ESTIMATE_PARALLEL,
+    ESTIMATE_SHARD,
+    ESTIMATE_RECOMPUTE,
+    ESTIMATE_SEQUENCE,
+    ESTIMATE_MICRO,
+    ESTIMATE_SEQUENCE_PARALLEL,
+    ESTIMATE_KERNELS,
+    ESTIMATE_JSON
+};
+
+#define ESTIMATE_OPTIONS(X)                                                                        \
+    X(ESTIMATE_TRAIN, "train", NULL, "of a training step: forward, backward, update")              \
+    X(ESTIMATE_BATCH, "batch", "N", "first extent of the inputs (as the file says)")               \
+    X(ESTIMATE_OPTIMIZER, "optimizer", "NAME", "sgd, momentum, adam, adamw or none (sgd; adam by formulas)")         \
+    X(ESTIMATE_LOSS, "loss", "NAME", "cross-entropy, mean-squared or output (cross-entropy)")      \
+    X(ESTIMATE_DTYPE, "dtype", "TYPE", "of activations and gradients: f32, bf16, f16 (as it is)")  \
+    X(ESTIMATE_FREEZE, "freeze", "PATTERN", "parameters that are not trained; may be repeated")    \
+    X(ESTIMATE_FUSE_UPDATE, "fuse-update", NULL, "update as soon as a gradient is there")          \
+    X(ESTIMATE_RECOMPUTE_CHEAP, "recompute-cheap", NULL,                                           \
+      "activation functions are computed again rather than kept")                                  \
+    X(ESTIMATE_ALLOC, "alloc-policy", "WHEN",                                                      \
+      "memory is taken on demand, or at the start (demand)")                                       \
+    X(ESTIMATE_RELEASE, "release-policy", "WHEN", "and given back on death, or on exit (death)")   \
+    X(ESTIMATE_POOL, "pool", "NAME", "no plan: a pool serves it, one of `tenure list pools`")      \
+    X(ESTIMATE_DEVICE, "device", "NAME|SIZE",                                                      \
+      "must fit into it: one of `tenure list hardware`, or bytes; exit status 1 when it does not") \
+    X(ESTIMATE_RUNTIME, "runtime", "SIZE", "that the run time keeps for itself (0)")               \
+    X(ESTIMATE_MAX_BATCH, "max-batch", NULL, "the largest batch that fits --device")               \
+    X(ESTIMATE_KERNELS, "kernels", "LIBRARY",                                                      \
+      "whose scratch and packed weights count: none, plain, onednn; of .tflite: reference, "       \
+      "cmsis-nn, any (none; reference)")                                                           \
+    X(ESTIMATE_THREADS, "threads", "N", "of those kernels (1)")                                    \
+    X(ESTIMATE_NO_REWRITE, "no-rewrite", NULL, "operators as the file has them, nothing fused")    \
+    X(ESTIMATE_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                 \
+    X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N",                                 \
+      "of a transformer by formulas: ranks that share its training; serial or safe: see `tenure "  \
+      "plan`")                                                                                     \
+    X(ESTIMATE_SHARD, "shard", "WHAT",                                                             \
+      "divided among data ranks: optimizer, gradients too, parameters too (none)")                 \
+    X(ESTIMATE_RECOMPUTE, "recompute", "WHAT", "of layers: none, selective, full (none)")          \
+    X(ESTIMATE_SEQUENCE, "sequence", "N", "tokens of a sequence (as many as there are positions)") \
+    X(ESTIMATE_MICRO, "micro-batch", "N", "sequences in one pass through the pipeline (1)")        \
+    X(ESTIMATE_SEQUENCE_PARALLEL, "sequence-parallel", NULL,                                       \
+      "tensor ranks divide what is outside of products, too")                                      \
+    X(ESTIMATE_JSON, "json", NULL, "print one JSON object instead of the table")
+
+typedef struct estimate_arguments {
+    cli_way way;
+    cli_large large;
+    const tn_hardware *device;
+    uint64_t limit; /* bytes; 0: none */
+    bool max_batch, json;
+    /* what was found */
+    cli_found found;
+    uint64_t most; /* the largest batch */
+    cli_change changes[ESTIMATE_CHANGES_MOST];
+    uint32_t change_count;
+} estimate_arguments;
+
+static const struct argp_option estimate_options[] = {ESTIMATE_OPTIONS(CLI_OPTION){0}};
+
+/* --- options --- */
+
+/* Which of `names` (NULL at the end) it is, or a usage error that lists them. */
+static uint32_t estimate_choice(struct argp_state *state, const char *option, const char *value,
+                                const char *const *names) {
+    char list[160] = "";
+    for (uint32_t i = 0; names[i] != NULL; i++) {
+        size_t used = strlen(list);
+        if (strcmp(names[i], value) == 0) return i;
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    argp_error(state, "--%s: '%s' is none of %s", option, value, list);
+    return 0;
+}
+
+#define ESTIMATE_CHOICE(state, option, value, ...)                                                 \
+    estimate_choice(state, option, value, (const char *const[]){__VA_ARGS__, NULL})
+
+static uint64_t estimate_count(struct argp_state *state, const char *option, const char *value) {
+    uint64_t number = cli_number(state, option, value);
+    if (number < 1 || number > (UINT64_C(1) << 40))
+        argp_error(state, "--%s: from 1 to 2^40", option);
+    return number;
+}
+
+static void estimate_device(struct argp_state *state, estimate_arguments *arguments,
+                            const char *value) {
+    tn_error error;
+    arguments->device = tn_hardware_find(value);
+    if (arguments->device != NULL) {
+        arguments->limit = arguments->device->memory;
+        return;
+    }
+    if (tn_size_parse(value, &arguments->limit, &error) != TN_OK || arguments->limit == 0)
+        argp_error(state, "--device: '%s' is neither one of `tenure list hardware` nor a size",
+                   value);
+}
+
+static void estimate_freeze(struct argp_state *state, cli_way *way, const char *value) {
+    if (way->training.freeze_count == CLI_FREEZE_MAX) argp_error(state, "--freeze: more than 64");
+    way->freeze[way->training.freeze_count++] = value;
+}
+
+static void estimate_kernels(struct argp_state *state, cli_way *way, const char *value) {
+    uint32_t choice = ESTIMATE_CHOICE(state, "kernels", value, "none", "plain", "onednn",
+                                      "reference", "cmsis-nn", "any");
+    if (choice < 3)
+        way->runner = (cli_runner)choice;
+    else
+        way->input.kernels = (cli_kernels)(choice - 3);
+}
+
+static error_t estimate_parse_training(int key, char *value, struct argp_state *state,
+                                       cli_way *way) {
+    static const tn_dtype types[] = {TN_FLOAT32, TN_BFLOAT16, TN_FLOAT16};
+    switch (key) {
+    case ESTIMATE_TRAIN:
+        way->train = true;
+        return 0;
+    case ESTIMATE_OPTIMIZER:
+        way->training.optimizer = tn_optimizer_find(value);
+        if (way->training.optimizer == TN_OPTIMIZER_COUNT)
+            argp_error(state, "--optimizer: '%s' is none of sgd, momentum, adam, adamw and none",
+                       value);
+        way->optimizer_given = true;
+        return 0;
+    case ESTIMATE_LOSS:
+        way->training.loss = tn_loss_find(value);
+        if (way->training.loss == TN_LOSS_COUNT)
+            argp_error(state, "--loss: '%s' is none of cross-entropy, mean-squared and output",
+                       value);
+        return 0;
+    case ESTIMATE_DTYPE:
+        way->training.dtype = types[ESTIMATE_CHOICE(state, "dtype", value, "f32", "bf16", "f16")];
+        return 0;
+    case ESTIMATE_FREEZE:
+        estimate_freeze(state, way, value);
+        return 0;
+    case ESTIMATE_FUSE_UPDATE:
+        way->training.fuse_update = true;
+        return 0;
+    case ESTIMATE_RECOMPUTE_CHEAP:
+        way->training.recompute_cheap = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t estimate_parse_large(int key, char *value, struct argp_state *state,
+                                    estimate_arguments *arguments) {
+    cli_large *large = &arguments->large;
+    switch (key) {
+    case ESTIMATE_PARALLEL: {
+        tn_parallel *parallel = &arguments->way.input.occupancy_options.parallel;
+        if (strcmp(value, "serial") == 0 || strcmp(value, "safe") == 0)
+            *parallel = strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
+        else
+            cli_large_split(state, large, value);
+        return 0;
+    }
+    case ESTIMATE_SHARD:
+        large->how.shard = (tn_shard)ESTIMATE_CHOICE(state, "shard", value, "none", "optimizer",
+                                                     "gradients", "parameters");
+        large->asked = true;
+        return 0;
+    case ESTIMATE_RECOMPUTE:
+        large->how.recompute =
+            (tn_recompute)ESTIMATE_CHOICE(state, "recompute", value, "none", "selective", "full");
+        large->asked = true;
+        return 0;
+    case ESTIMATE_SEQUENCE:
+        large->how.sequence = estimate_count(state, "sequence", value);
+        return 0;
+    case ESTIMATE_MICRO:
+        large->how.micro = estimate_count(state, "micro-batch", value);
+        return 0;
+    case ESTIMATE_SEQUENCE_PARALLEL:
+        large->how.sequence_parallel = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
+    cli_way *way = &arguments->way;
+    if (way->input.path == NULL) argp_error(state, "which model?");
+    bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
+    if (arguments->max_batch && arguments->limit == 0)
+        argp_error(state, "--max-batch: what must it fit into? --device NAME|SIZE");
+    if (!formulas && arguments->large.how.micro > 0)
+        argp_error(state, "--micro-batch is for transformers by formulas: --parallel tensor=1");
+    if (!way->train && (way->training.freeze_count > 0 || way->training.fuse_update ||
+                        way->training.recompute_cheap || way->training.dtype != TN_UNDEFINED))
+        argp_error(state, "--freeze, --fuse-update, --recompute-cheap and --dtype are for --train");
+    arguments->large.asked = formulas;
+}
+
+static error_t estimate_parse(int key, char *value, struct argp_state *state) {
+    estimate_arguments *arguments = state->input;
+    cli_way *way = &arguments->way;
+    if (estimate_parse_training(key, value, state, way) == 0) return 0;
+    if (estimate_parse_large(key, value, state, arguments) == 0) return 0;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &way->input;
+        return 0;
+    case ESTIMATE_BATCH:
+        way->batch = estimate_count(state, "batch", value);
+        return 0;
+    case ESTIMATE_ALLOC:
+        way->options.alloc =
+            (tn_alloc_policy)ESTIMATE_CHOICE(state, "alloc-policy", value, "demand", "start");
+        return 0;
+    case ESTIMATE_RELEASE:
+        way->options.release =
+            (tn_release_policy)ESTIMATE_CHOICE(state, "release-policy", value, "death", "exit");
+        return 0;
+    case ESTIMATE_POOL:
+        way->options.pool = value;
+        return 0;
+    case ESTIMATE_DEVICE:
+        estimate_device(state, arguments, value);
+        return 0;
+    case ESTIMATE_RUNTIME:
+        way->options.runtime = cli_size(state, "runtime", value);
+        return 0;
+    case ESTIMATE_MAX_BATCH:
+        arguments->max_batch = true;
+        return 0;
+    case ESTIMATE_KERNELS:
+        estimate_kernels(state, way, value);
+        return 0;
+    case ESTIMATE_THREADS:
+        way->threads = (uint32_t)cli_number(state, "threads", value);
+        if (way->threads < 1 || way->threads > 1024) argp_error(state, "--threads: from 1 to 1024");
+        return 0;
+    case ESTIMATE_NO_REWRITE:
+        way->no_rewrite = true;
+        return 0;
+    case ESTIMATE_PLANNER:
+        way->plan.planner = value;
+        return 0;
+    case ESTIMATE_JSON:
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (way->input.path != NULL) argp_error(state, "one model, not '%s' too", value);
+        way->input.path = value;
+        return 0;
+    case ARGP_KEY_END:
+        estimate_check(state, arguments);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* --- telling --- */
+
+static bool estimate_fits(const estimate_arguments *arguments) {
+    return arguments->limit == 0 || arguments->found.estimate.total <= arguments->limit;
+}
+
+static void estimate_print(const estimate_arguments *arguments) {
+    const tn_estimate *it = &arguments->found.estimate;
+    char size[TN_SIZE_TEXT_MAX];
+    printf("%-18s %s\n", "total", tn_size_format(it->total, size));
+    for (uint32_t part = 0; part < TN_PART_COUNT; part++)
+        if (it->part[part] > 0)
+            printf("  %-16s %s\n", tn_part_name((tn_part)part),
+                   tn_size_format(it->part[part], size));
+    printf("%-18s step %u of %u, %s%s\n", "peak", it->peak_step, arguments->found.steps,
+           arguments->found.peak_op, it->peak_run > 0 ? ", of a later run" : "");
+    if (arguments->way.options.pool != NULL)
+        printf("%-18s %s\n", arguments->way.options.pool, tn_size_format(it->arena, size));
+    else
+        printf("%-18s %s\n", "arena", tn_size_format(it->arena, size));
+    for (uint32_t phase = 0; phase < TN_PHASE_COUNT; phase++)
+        if (it->phase[phase] != TN_SIZE_UNKNOWN)
+            printf("%-18s %s\n", tn_phase_name((tn_phase)phase),
+                   tn_size_format(it->phase[phase], size));
+    if (arguments->found.batch > 0) printf("%-18s %" PRIu64 "\n", "batch", arguments->found.batch);
+    if (arguments->limit == 0) return;
+    printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->limit, size),
+           arguments->device != NULL ? ", " : "",
+           arguments->device != NULL ? arguments->device->title : "");
+    printf("%-18s %s\n", "fits", estimate_fits(arguments) ? "yes" : "no");
+    if (arguments->max_batch) printf("%-18s %" PRIu64 "\n", "largest batch", arguments->most);
+    for (uint32_t i = 0; i < arguments->change_count; i++)
+        printf("%-18s %s: %s\n", i == 0 ? "would fit with" : "or with", arguments->changes[i].text,
+               tn_size_format(arguments->changes[i].total, size));
+    if (!estimate_fits(arguments) && arguments->change_count == 0)
+        printf("%-18s nothing that is known here makes it fit\n", "");
+}
+
+static void estimate_json_rows(const tn_estimate *it, tn__text *text) {
+    tn__text_put(text, ",\"parts\":{");
+    for (uint32_t part = 0; part < TN_PART_COUNT; part++)
+        tn__text_printf(text, "%s\"%s\":%" PRIu64, part > 0 ? "," : "", tn_part_name((tn_part)part),
+                        it->part[part]);
+    tn__text_put(text, "},\"phases\":{");
+    for (uint32_t phase = 0; phase < TN_PHASE_COUNT; phase++) {
+        tn__text_printf(text, "%s\"%s\":", phase > 0 ? "," : "", tn_phase_name((tn_phase)phase));
+        if (it->phase[phase] == TN_SIZE_UNKNOWN)
+            tn__text_put(text, "null");
+        else
+            tn__text_printf(text, "%" PRIu64, it->phase[phase]);
+    }
+    tn__text_put(text, "}");
+}
+
+static void estimate_json_fit(const estimate_arguments *arguments, tn__text *text) {
+    if (arguments->limit == 0) return;
+    tn__text_printf(text, ",\"device\":{\"memory\":%" PRIu64, arguments->limit);
+    if (arguments->device != NULL) {
+        tn__text_put(text, ",\"name\":");
+        tn__text_json(text, arguments->device->name);
+    }
+    tn__text_printf(text, "},\"fits\":%s", estimate_fits(arguments) ? "true" : "false");
+    if (arguments->max_batch) tn__text_printf(text, ",\"max_batch\":%" PRIu64, arguments->most);
+    if (estimate_fits(arguments)) return;
+    tn__text_put(text, ",\"changes\":[");
+    for (uint32_t i = 0; i < arguments->change_count; i++) {
+        tn__text_put(text, i > 0 ? ",{\"change\":" : "{\"change\":");
+        tn__text_json(text, arguments->changes[i].text);
+        tn__text_printf(text, ",\"total\":%" PRIu64 "}", arguments->changes[i].total);
+    }
+    tn__text_put(text, "]");
+}
+
+static void estimate_print_json(const estimate_arguments *arguments) {
+    const tn_estimate *it = &arguments->found.estimate;
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, "{\"format\":\"tenure-estimate\",\"version\":1,\"input\":");
+    tn__text_json(&text, arguments->way.input.path);
+    tn__text_printf(&text,
+                    ",\"train\":%s,\"batch\":%" PRIu64 ",\"parameters\":%" PRIu64
+                    ",\"total\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"static\":%" PRIu64,
+                    arguments->way.train ? "true" : "false", arguments->found.batch,
+                    arguments->found.parameters, it->total, it->arena, it->fixed);
+    if (arguments->way.options.pool != NULL) {
+        tn__text_put(&text, ",\"pool\":");
+        tn__text_json(&text, arguments->way.options.pool);
+        tn__text_printf(&text, ",\"requested\":%" PRIu64 ",\"allocated\":%" PRIu64, it->requested,
+                        it->allocated);
+    }
+    estimate_json_rows(it, &text);
+    tn__text_printf(&text, ",\"peak\":{\"step\":%u,\"run\":%u,\"operator\":", it->peak_step,
+                    it->peak_run);
+    tn__text_json(&text, arguments->found.peak_op);
+    tn__text_put(&text, "}");
+    estimate_json_fit(arguments, &text);
+    tn__text_put(&text, "}\n");
+    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+}
+
+/* --- all of it --- */
+
+static int estimate_formulas(estimate_arguments *arguments, tn_error *error) {
+    cli_large *large = &arguments->large;
+    tn_status status = cli_large_find(large, &arguments->way, error);
+    if (status != TN_OK) return cli_fail(error);
+    cli_large_tell(large, arguments->way.input.path, arguments->device, arguments->limit,
+                   arguments->json);
+    bool fits = arguments->limit == 0 || large->found.largest.total <= arguments->limit;
+    return fits ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+}
+
+static tn_status estimate_find(estimate_arguments *arguments, tn_error *error) {
+    cli_way *way = &arguments->way;
+    if (arguments->max_batch)
+        TN_TRY(cli_estimate_max_batch(way, arguments->limit, &arguments->most, error));
+    TN_TRY(cli_estimate(way, &arguments->found, error));
+    if (!estimate_fits(arguments))
+        arguments->change_count = cli_estimate_changes(way, &arguments->found, arguments->limit,
+                                                       arguments->changes, ESTIMATE_CHANGES_MOST);
+    return TN_OK;
+}
+
+static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
+    if (arguments->large.asked) return estimate_formulas(arguments, error);
+    if (estimate_find(arguments, error) != TN_OK) return cli_fail(error);
+    cli_progress_end();
+    (arguments->json ? estimate_print_json : estimate_print)(arguments);
+    return estimate_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+}
+
+static const char estimate_doc[] =
+    "Tells how much memory MODEL needs before anything runs, by kind and by phase, and whether it "
+    "fits. MODEL is a model file, or a config.json of a transformer.\v"
+    "Examples:\n"
+    "  tenure estimate resnet50.onnx --train --batch 64 --optimizer adam --device t4\n"
+    "  tenure estimate resnet50.onnx --train --device 8GiB --max-batch\n"
+    "  tenure estimate model.onnx --pool caching --kernels onednn --json\n"
+    "  tenure estimate config.json --parallel tensor=8,pipeline=8,data=16 --shard optimizer\n\n"
+    "Exit status: 0 it fits (or nothing was asked); 1 it does not; 2 bad usage or input; 3 stopped "
+    "before an answer; 4 internal error.";
+
+static int estimate_run(int count, char **words) {
+    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the model:", 0},
+                                                 {0}};
+    static const struct argp parser = {
+        estimate_options, estimate_parse, "MODEL", estimate_doc, children, 0, 0};
+    tn_context context = cli_context();
+    estimate_arguments arguments = {.way = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
+                                            .training = TN_TRAIN_OPTIONS_INIT,
+                                            .plan = TN_PLAN_OPTIONS_INIT,
+                                            .options = TN_ESTIMATE_OPTIONS_INIT,
+                                            .threads = 1}};
+    tn_error error = {0};
+    arguments.way.input.import.context = arguments.way.plan.context = &context;
+    arguments.way.options.context = &context;
+    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    int code = estimate_answer(&arguments, &error);
+    cli_input_release(&arguments.way.input);
+    return cli_finish(code);
+}
+
+const cli_command cli_command_estimate = {
+    .name = "estimate",
+    .summary = "how much memory a model will need, and whether it fits",
+    .run = estimate_run,
+};

@@ -1,0 +1,345 @@
+/* estimate.c - one estimate of a model, the largest batch, and the changes that make it fit.
+ *
+ * Every trial goes through the whole corridor again: load, train, kernels, order, plan or pool. So
+ * a change is offered only with the bytes that it was computed to take.
+ */
+#include "cli/estimate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define ESTIMATE_BATCH_MOST (UINT64_C(1) << 40)
+
+typedef struct estimate_made { /* of one trial; all is released behind it */
+    cli_input input;
+    tn_training training;
+    tn_graph *rewritten;
+    const tn_graph *graph; /* that is run */
+    tn_kernels *kernels;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_layout layout;
+    tn_tensor_id *static_tensors;
+    uint64_t *static_bytes;
+    uint32_t static_count;
+} estimate_made;
+
+static void estimate_release(estimate_made *made) {
+    tn_layout_release(&made->layout);
+    tn_occupancy_destroy(made->occupancy);
+    tn_program_destroy(made->program);
+    tn_kernels_destroy(made->kernels);
+    tn_graph_destroy(made->rewritten);
+    if (made->training.graph != NULL) tn_training_release(&made->training);
+    cli_input_release_loaded(&made->input);
+    free(made->static_tensors);
+    free(made->static_bytes);
+}
+
+/* --- kernels: workspaces, and weights in the form that they want --- */
+
+static tn_status estimate_kernels(const cli_way *way, estimate_made *made, tn_error *error) {
+    tn_kernels_options options = TN_KERNELS_OPTIONS_INIT;
+    tn_error missing;
+    if (way->runner == CLI_RUNNER_NONE) return TN_OK;
+    if (way->runner == CLI_RUNNER_ONEDNN && !tn_kernels_library(&missing)) {
+        *error = missing;
+        return missing.status;
+    }
+    if (way->runner == CLI_RUNNER_ONEDNN && !way->no_rewrite && !way->train) {
+        tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+        TN_TRY(tn_engine_rewrite(made->graph, &rewrite, &made->rewritten, error));
+        made->graph = made->rewritten;
+    }
+    options.threads = way->threads;
+    options.plain = way->runner == CLI_RUNNER_PLAIN;
+    return tn_kernels_create(made->graph, &options, &made->kernels, error);
+}
+
+static tn_status estimate_statics(estimate_made *made, tn_error *error) {
+    if (made->kernels == NULL) return TN_OK;
+    uint32_t count = tn_engine_static_blocks(made->occupancy, made->kernels, NULL, NULL, 0);
+    if (count == TN_NONE) return tn__no_memory(error, "static memory");
+    made->static_tensors = calloc((size_t)count + 1, sizeof *made->static_tensors);
+    made->static_bytes = calloc((size_t)count + 1, sizeof *made->static_bytes);
+    if (made->static_tensors == NULL || made->static_bytes == NULL)
+        return tn__no_memory(error, "static memory");
+    made->static_count = tn_engine_static_blocks(made->occupancy, made->kernels,
+                                                 made->static_tensors, made->static_bytes, count);
+    return TN_OK;
+}
+
+/* --- one trial --- */
+
+static tn_status estimate_load(const cli_way *way, estimate_made *made, tn_error *error) {
+    cli_input *input = &made->input;
+    *input = way->input;
+    input->graph = NULL;
+    input->program = NULL;
+    input->occupancy = NULL;
+    input->own = NULL;
+    input->workspaces = NULL;
+    if (way->batch > 0 && !tn__has_suffix(input->path, ".onnx"))
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "--batch and --max-batch are for .onnx models; --input-shape sets a whole shape");
+    input->import.batch = (int64_t)way->batch;
+    return TN_OK;
+}
+
+static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
+    cli_input *input = &made->input;
+    if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE) {
+        TN_TRY(cli_input_plan(input, &way->plan, &made->layout, error));
+        made->graph = input->graph;
+        return TN_OK; /* program and occupancy are the input's */
+    }
+    TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
+    made->graph = input->graph;
+    if (way->train) {
+        tn_train_options training = way->training;
+        training.freeze = way->freeze;
+        TN_TRY(tn_train(input->graph, &training, &made->training, error));
+        made->graph = made->training.graph;
+    }
+    TN_TRY(estimate_kernels(way, made, error));
+    tn_occupancy_options memory = input->occupancy_options;
+    tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
+    memory.struct_size = sizeof memory;
+    memory.alignment = input->alignment;
+    memory.banks = input->banks;
+    memory.bank_count = input->bank_count;
+    memory.workspaces = made->kernels != NULL ? tn_kernels_workspaces(made->kernels) : NULL;
+    order.order = input->order;
+    order.memory = &memory;
+    return tn_program_plan(made->graph, &order, &memory, &way->plan, &made->program,
+                           &made->occupancy, &made->layout, error);
+}
+
+static void estimate_tell(const estimate_made *made, const tn_occupancy *occupancy,
+                          cli_found *found) {
+    const tn_program *program = tn_occupancy_program(occupancy);
+    const tn_graph *graph = tn_program_graph(program);
+    const tn_block *block = tn_graph_block(made->input.graph, 0);
+    found->steps = tn_program_count(program);
+    found->batch = 0;
+    for (uint32_t i = 0; i < block->input_count && found->batch == 0; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(made->input.graph, block->inputs[i]);
+        if (!tn_tensor_is_static(tensor) && tensor->rank > 0 && tensor->rank != TN_RANK_UNKNOWN &&
+            tensor->shape[0] > 0)
+            found->batch = (uint64_t)tensor->shape[0];
+    }
+    found->joins = false;
+    for (tn_op_id op = 0; op < tn_graph_op_count(graph) && !found->joins; op++)
+        found->joins = tn_op_joins(graph, op);
+    found->parameters = 0;
+    for (tn_tensor_id t = 0; t < tn_graph_tensor_count(made->input.graph); t++) {
+        const tn_tensor *tensor = tn_graph_tensor(made->input.graph, t);
+        uint32_t bits = tn_dtype_bits(tensor->dtype);
+        if (tensor->kind == TN_KIND_PARAMETER && bits > 0 && tensor->bytes != TN_SIZE_UNKNOWN)
+            found->parameters += tensor->bytes * 8 / bits;
+    }
+    uint32_t step = found->estimate.peak_step;
+    if (found->estimate.peak_op != TN_NONE) {
+        const tn_op *op = tn_graph_op(graph, found->estimate.peak_op);
+        snprintf(found->peak_op, sizeof found->peak_op, "%.60s '%.80s'", op->type, op->name);
+    } else {
+        snprintf(found->peak_op, sizeof found->peak_op, "%s",
+                 step < found->steps ? tn_opcode_name(tn_program_instructions(program)[step].opcode)
+                                     : "");
+    }
+}
+
+/* The forward pass alone, in an arena beside what training keeps. */
+static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_error *error) {
+    cli_way model = *way;
+    cli_found alone;
+    if (!way->train || way->options.pool != NULL || way->pytorch) return TN_OK;
+    model.train = false;
+    TN_TRY(cli_estimate(&model, &alone, error));
+    found->estimate.phase[TN_PHASE_EVALUATION] =
+        tn__add_sat(tn__add_sat(found->estimate.fixed, way->options.runtime), alone.estimate.arena);
+    return TN_OK;
+}
+
+tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
+    estimate_made made = {0};
+    tn_status status = estimate_load(way, &made, error);
+    if (status == TN_OK) status = estimate_program(way, &made, error);
+    const tn_occupancy *occupancy = made.occupancy != NULL ? made.occupancy : made.input.occupancy;
+    if (status == TN_OK) {
+        tn_estimate_options options = way->options;
+        made.graph = tn_program_graph(tn_occupancy_program(occupancy));
+        status = made.occupancy != NULL ? estimate_statics(&made, error) : TN_OK;
+        options.layout = &made.layout;
+        options.plan = &way->plan;
+        options.static_tensors = made.static_tensors;
+        options.static_bytes = made.static_bytes;
+        options.static_count = made.static_count;
+        if (status == TN_OK)
+            status = tn_estimate_make(occupancy, &options, &found->estimate, error);
+    }
+    if (status == TN_OK) estimate_tell(&made, occupancy, found);
+    estimate_release(&made);
+    return status == TN_OK ? estimate_evaluation(way, found, error) : status;
+}
+
+/* --- the largest batch --- */
+
+static tn_status estimate_fits(const cli_way *way, uint64_t batch, uint64_t limit, bool *fits,
+                               tn_error *error) {
+    cli_way trial = *way;
+    cli_found found;
+    trial.batch = batch;
+    trial.options.pool_capacity = 0;
+    TN_TRY(cli_estimate(&trial, &found, error));
+    *fits = found.estimate.total <= limit;
+    return TN_OK;
+}
+
+tn_status cli_estimate_max_batch(const cli_way *way, uint64_t limit, uint64_t *batch,
+                                 tn_error *error) {
+    uint64_t fits = 0, fails = 1;
+    bool fine = true;
+    while (fine) { /* double until it no longer fits */
+        TN_TRY(estimate_fits(way, fails, limit, &fine, error));
+        if (!fine) break;
+        fits = fails;
+        fails *= 2;
+        if (fails > ESTIMATE_BATCH_MOST)
+            TN_FAIL(error, TN_E_INVALID, "memory hardly depends on the batch: 2^40 fit");
+    }
+    while (fails - fits > 1) {
+        uint64_t middle = fits + (fails - fits) / 2;
+        TN_TRY(estimate_fits(way, middle, limit, &fine, error));
+        if (fine)
+            fits = middle;
+        else
+            fails = middle;
+    }
+    *batch = fits;
+    return TN_OK;
+}
+
+/* --- changes: what costs nothing first, then time, then another result, then a smaller batch ---
+ */
+
+typedef bool (*estimate_change)(cli_way *way, const cli_found *found, char text[64]);
+
+static bool change_plan(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (way->options.pool == NULL) return false;
+    way->options.pool = NULL;
+    snprintf(text, 64, "a planned arena, no --pool");
+    return true;
+}
+
+static bool change_policies(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (way->options.alloc == TN_ALLOC_ON_DEMAND && way->options.release == TN_RELEASE_ON_DEATH)
+        return false;
+    way->options.alloc = TN_ALLOC_ON_DEMAND;
+    way->options.release = TN_RELEASE_ON_DEATH;
+    snprintf(text, 64, "--alloc-policy demand --release-policy death");
+    return true;
+}
+
+static bool change_order(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (way->pytorch || (way->input.order != NULL && strcmp(way->input.order, "file") != 0))
+        return false;
+    way->input.order = "memory";
+    snprintf(text, 64, "--order memory");
+    return true;
+}
+
+static bool change_concat(cli_way *way, const cli_found *found, char text[64]) {
+    if (way->pytorch || !found->joins || way->input.occupancy_options.fuse_concat) return false;
+    way->input.occupancy_options.fuse_concat = true;
+    snprintf(text, 64, "--fuse-concat");
+    return true;
+}
+
+static bool change_update(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->train || way->pytorch || way->training.fuse_update) return false;
+    way->training.fuse_update = true;
+    snprintf(text, 64, "--fuse-update");
+    return true;
+}
+
+static bool change_recompute(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->train || way->pytorch || way->training.recompute_cheap) return false;
+    way->training.recompute_cheap = true;
+    snprintf(text, 64, "--recompute-cheap");
+    return true;
+}
+
+static bool change_dtype(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    bool wide = way->training.dtype == TN_UNDEFINED || way->training.dtype == TN_FLOAT32;
+    if (!way->train || way->pytorch || !wide) return false;
+    way->training.dtype = TN_BFLOAT16;
+    snprintf(text, 64, "--dtype bf16");
+    return true;
+}
+
+static bool change_optimizer(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->train || way->training.optimizer == TN_OPTIMIZER_SGD ||
+        way->training.optimizer == TN_OPTIMIZER_NONE)
+        return false;
+    way->training.optimizer =
+        way->training.optimizer == TN_OPTIMIZER_MOMENTUM ? TN_OPTIMIZER_SGD : TN_OPTIMIZER_MOMENTUM;
+    snprintf(text, 64, "--optimizer %s", tn_optimizer_name(way->training.optimizer));
+    return true;
+}
+
+static const estimate_change estimate_cheap_first[] = {
+    change_plan,   change_policies,  change_order, change_concat,
+    change_update, change_recompute, change_dtype, change_optimizer};
+#define ESTIMATE_CHANGES (sizeof estimate_cheap_first / sizeof *estimate_cheap_first)
+
+static bool estimate_try(const cli_way *way, uint64_t limit, const char *text, cli_change *change) {
+    cli_found found;
+    tn_error unused; /* a change that cannot be made is not offered */
+    if (cli_estimate(way, &found, &unused) != TN_OK || found.estimate.total > limit) return false;
+    snprintf(change->text, sizeof change->text, "%s", text);
+    change->total = found.estimate.total;
+    return true;
+}
+
+uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, uint64_t limit,
+                              cli_change *changes, uint32_t room) {
+    uint32_t count = 0;
+    char text[64], all[160] = "";
+    cli_way sum = *way;
+    uint32_t summed = 0;
+    for (size_t i = 0; i < ESTIMATE_CHANGES && count < room; i++) {
+        cli_way trial = *way;
+        if (!estimate_cheap_first[i](&trial, found, text)) continue;
+        if (estimate_try(&trial, limit, text, &changes[count])) {
+            count++;
+            continue;
+        }
+        (void)estimate_cheap_first[i](&sum, found, text); /* not enough alone: together? */
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", summed++ > 0 ? " " : "", text);
+        if (summed > 1 && count < room && estimate_try(&sum, limit, all, &changes[count])) count++;
+    }
+    uint64_t batch = 0;
+    tn_error unused;
+    if (count < room && found->batch > 1 && tn__has_suffix(way->input.path, ".onnx") &&
+        cli_estimate_max_batch(way, limit, &batch, &unused) == TN_OK && batch > 0 &&
+        batch < found->batch) {
+        cli_way trial = *way;
+        trial.batch = batch;
+        snprintf(text, sizeof text, "--batch %" PRIu64, batch);
+        if (estimate_try(&trial, limit, text, &changes[count])) count++;
+    }
+    return count;
+}

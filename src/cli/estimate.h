@@ -1,0 +1,52 @@
+/* estimate.h - `tenure estimate`: from a way to run a model to the bytes that it takes, as often as
+ * batches and changes are tried. */
+#ifndef TN_CLI_ESTIMATE_H
+#define TN_CLI_ESTIMATE_H
+
+#include "cli/cli.h"
+
+#define CLI_FREEZE_MAX 64u
+
+typedef enum cli_runner { /* whose kernels' workspaces and weights count */
+                          CLI_RUNNER_NONE,
+                          CLI_RUNNER_PLAIN,
+                          CLI_RUNNER_ONEDNN
+} cli_runner;
+
+/* How the model is read and run; copied and changed to try something else. */
+typedef struct cli_way {
+    cli_input input; /* only its options are used */
+    uint64_t batch;  /* 0: as the file says */
+    bool train, pytorch, optimizer_given;
+    tn_train_options training;
+    const char *freeze[CLI_FREEZE_MAX];
+    tn_plan_options plan;
+    tn_estimate_options options;
+    cli_runner runner;
+    uint32_t threads;
+    bool no_rewrite;
+} cli_way;
+
+typedef struct cli_found { /* what one way takes */
+    tn_estimate estimate;
+    uint32_t steps;
+    char peak_op[160]; /* "Conv 'node_12'" */
+    uint64_t batch;    /* first extent of the first input; 0: there is none */
+    bool joins;        /* it has concatenations that may be fused */
+    uint64_t parameters;
+} cli_found;
+
+tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error);
+/* The largest batch whose estimate is at most `limit` bytes; 0: not even 1. */
+tn_status cli_estimate_max_batch(const cli_way *way, uint64_t limit, uint64_t *batch,
+                                 tn_error *error);
+
+typedef struct cli_change {
+    char text[160]; /* "--dtype bf16 --fuse-update" */
+    uint64_t total; /* bytes with it */
+} cli_change;
+/* Up to `room` of the cheapest changes after which it takes at most `limit` bytes; how many. */
+uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, uint64_t limit,
+                              cli_change *changes, uint32_t room);
+
+#endif

@@ -1,0 +1,137 @@
+/* estimate_large.c - a transformer, from config.json or from an .onnx file, on many ranks. */
+#include "cli/estimate_large.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+void cli_large_split(struct argp_state *state, cli_large *large, const char *value) {
+    struct {
+        const char *name;
+        uint64_t *count;
+    } ranks[] = {{"tensor=", &large->how.tensor},
+                 {"pipeline=", &large->how.pipeline},
+                 {"data=", &large->how.data}};
+    while (*value != '\0') {
+        size_t i = 0;
+        while (i < 3 && strncmp(value, ranks[i].name, strlen(ranks[i].name)) != 0) i++;
+        const char *number = i < 3 ? value + strlen(ranks[i].name) : value;
+        char *end = NULL;
+        unsigned long long count =
+            i < 3 && *number >= '1' && *number <= '9' ? strtoull(number, &end, 10) : 0;
+        if (count == 0 || count > (1u << 20) || (*end != '\0' && *end != ','))
+            argp_error(state,
+                       "--parallel: '%s' should read tensor=N,pipeline=N,data=N (or serial, safe)",
+                       value);
+        *ranks[i].count = count;
+        value = *end == ',' ? end + 1 : end;
+    }
+    large->asked = true;
+}
+
+tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error) {
+    const char *path = way->input.path;
+    tn_large *how = &large->how;
+    how->batch = way->batch;
+    if (tn__has_suffix(path, ".json")) {
+        tn__file file;
+        TN_TRY(tn__file_map(path, &file, error));
+        tn_status status =
+            tn_large_config(path, file.bytes, file.size, way->input.import.context, how, error);
+        tn__file_unmap(&file);
+        TN_TRY(status);
+    } else {
+        tn_graph *graph;
+        TN_TRY(tn_graph_load(path, &way->input.import, &graph, error));
+        tn_status status = tn_large_from_graph(graph, how, error);
+        tn_graph_destroy(graph);
+        if (status != TN_OK) return tn__where(error, status, "%s", path);
+    }
+    /* Adam keeps two numbers of 4 bytes and a copy of the weights, momentum one, SGD none. */
+    static const uint32_t state[] = {4, 8, 12, 12, 4};
+    how->state_bytes = state[way->optimizer_given ? way->training.optimizer : TN_OPTIMIZER_ADAM];
+    if (way->training.dtype == TN_FLOAT32) { /* no copy beside the weights */
+        how->weight_bytes = how->gradient_bytes = 4;
+        how->state_bytes -= 4;
+    }
+    return tn_large_estimate_make(how, &large->found, error);
+}
+
+static void large_json(const cli_large *large, const char *path, const tn_hardware *device,
+                       uint64_t limit) {
+    const tn_large_estimate *found = &large->found;
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, "{\"format\":\"tenure-estimate-large\",\"version\":1,\"input\":");
+    tn__text_json(&text, path);
+    tn__text_printf(&text,
+                    ",\"parameters\":%" PRIu64 ",\"parameters_by_formula\":%.0f,\"flops\":%.6e"
+                    ",\"ranks\":%" PRIu64 ",\"largest_stage\":%u,\"stages\":[",
+                    found->exact_parameters, found->parameters, found->flops, found->ranks,
+                    found->largest_stage);
+    uint64_t stages = large->how.pipeline > 0 ? large->how.pipeline : 1;
+    for (uint32_t i = 0; i < stages; i++) {
+        tn_large_stage stage = {0};
+        if (tn_large_stage_make(&large->how, i, &stage, NULL) != TN_OK) break;
+        tn__text_printf(&text,
+                        "%s{\"layers\":%" PRIu64 ",\"parameters\":%" PRIu64 ",\"weights\":%" PRIu64
+                        ",\"gradients\":%" PRIu64 ",\"optimizer_state\":%" PRIu64
+                        ",\"activations\":%" PRIu64 ",\"total\":%" PRIu64 "}",
+                        i > 0 ? "," : "", stage.layers, stage.parameters, stage.weights,
+                        stage.gradients, stage.state, stage.activations, stage.total);
+    }
+    tn__text_printf(&text, "],\"total\":%" PRIu64, found->largest.total);
+    if (device != NULL) {
+        tn__text_put(&text, ",\"device\":");
+        tn__text_json(&text, device->name);
+    }
+    if (limit > 0)
+        tn__text_printf(&text, ",\"fits\":%s", found->largest.total <= limit ? "true" : "false");
+    tn__text_put(&text, "}\n");
+    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+}
+
+static void large_print_stage(const tn_large *how, uint32_t index) {
+    tn_large_stage stage = {0};
+    char size[TN_SIZE_TEXT_MAX];
+    if (tn_large_stage_make(how, index, &stage, NULL) != TN_OK) return;
+    printf("stage %-12u %" PRIu64 " layers, %" PRIu64 " parameters on each of its ranks\n", index,
+           stage.layers, stage.parameters);
+    printf("  %-16s %s\n", "weights", tn_size_format(stage.weights, size));
+    printf("  %-16s %s\n", "gradients", tn_size_format(stage.gradients, size));
+    printf("  %-16s %s\n", "optimizer_state", tn_size_format(stage.state, size));
+    printf("  %-16s %s\n", "activations", tn_size_format(stage.activations, size));
+    printf("  %-16s %s\n", "total", tn_size_format(stage.total, size));
+}
+
+void cli_large_tell(const cli_large *large, const char *path, const tn_hardware *device,
+                    uint64_t limit, bool json) {
+    const tn_large_estimate *found = &large->found;
+    char size[TN_SIZE_TEXT_MAX];
+    if (json) {
+        large_json(large, path, device, limit);
+        return;
+    }
+    printf("%-18s %" PRIu64 " (by the formula %.4g)\n", "parameters", found->exact_parameters,
+           found->parameters);
+    printf("%-18s %.4g in an iteration\n", "FLOPs", found->flops);
+    printf("%-18s %" PRIu64 "\n", "ranks", found->ranks);
+    uint64_t stages = large->how.pipeline > 0 ? large->how.pipeline : 1;
+    large_print_stage(&large->how, 0);
+    if (stages > 1) large_print_stage(&large->how, (uint32_t)stages - 1);
+    if (found->largest_stage != 0 && found->largest_stage + 1 != stages)
+        large_print_stage(&large->how, found->largest_stage);
+    printf("%-18s %s, stage %u\n", "most on a rank", tn_size_format(found->largest.total, size),
+           found->largest_stage);
+    if (device != NULL && device->bf16 > 0)
+        printf("%-18s %.4g s for an iteration at the rate of its data sheet\n", "at least",
+               found->flops / device->bf16 / (double)found->ranks);
+    if (limit == 0) return;
+    printf("%-18s %s%s%s\n", "device", tn_size_format(limit, size), device != NULL ? ", " : "",
+           device != NULL ? device->title : "");
+    printf("%-18s %s\n", "fits", found->largest.total <= limit ? "yes" : "no");
+}

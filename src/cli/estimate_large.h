@@ -1,0 +1,19 @@
+/* estimate_large.h - the part of `tenure estimate` that answers by formulas. */
+#ifndef TN_CLI_ESTIMATE_LARGE_H
+#define TN_CLI_ESTIMATE_LARGE_H
+
+#include "cli/estimate.h"
+
+typedef struct cli_large {
+    bool asked;
+    tn_large how; /* ranks and so on; sizes come from the file */
+    tn_large_estimate found;
+} cli_large;
+
+/* --parallel tensor=8,pipeline=4,data=2 */
+void cli_large_split(struct argp_state *state, cli_large *large, const char *value);
+tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error);
+void cli_large_tell(const cli_large *large, const char *path, const tn_hardware *device,
+                    uint64_t limit, bool json);
+
+#endif

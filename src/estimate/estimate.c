@@ -1,0 +1,348 @@
+/* estimate.c - what a program will take: static memory, an arena or a pool, by part and by phase.
+ *
+ * The arena is not estimated but planned, by the planners that plan a run; a pool is not modelled
+ * but asked (serve.c). What is left to this file is bookkeeping: which static tensors are kept, who
+ * lives under which policy, which instruction belongs to which phase.
+ *
+ * A step belongs to the backward pass from the first operator on that defines a gradient, and to
+ * the update when it reads a gradient and writes into a parameter or the optimizer's state. Graphs
+ * traced from PyTorch have no kinds: there the first `..._backward` begins the backward pass.
+ * Cost: planning, O(operands + lives log lives) beside it.
+ */
+#include "estimate/estimator.h"
+
+#include <tenure/trace.h>
+
+#define ESTIMATE_ALIGNMENT 64u /* of static blocks, as in the engine */
+
+static const char *const estimate_parts[] = {
+#define TN_X(name, text) text,
+    TN_PART_TABLE(TN_X)
+#undef TN_X
+};
+static const struct {
+    const char *name, *meaning;
+} estimate_phases[] = {
+#define TN_X(name, text, meaning) {text, meaning},
+    TN_PHASE_TABLE(TN_X)
+#undef TN_X
+};
+
+const char *tn_part_name(tn_part part) {
+    return (unsigned)part < TN_PART_COUNT ? estimate_parts[part] : "?";
+}
+const char *tn_phase_name(tn_phase phase) {
+    return (unsigned)phase < TN_PHASE_COUNT ? estimate_phases[phase].name : "?";
+}
+const char *tn_phase_meaning(tn_phase phase) {
+    return (unsigned)phase < TN_PHASE_COUNT ? estimate_phases[phase].meaning : "?";
+}
+
+tn_part tn__part_of(tn_kind kind) {
+    switch (kind) {
+    case TN_KIND_PARAMETER:
+    case TN_KIND_CONSTANT:
+        return TN_PART_WEIGHTS;
+    case TN_KIND_GRADIENT:
+        return TN_PART_GRADIENTS;
+    case TN_KIND_OPTIMIZER_STATE:
+        return TN_PART_OPTIMIZER_STATE;
+    case TN_KIND_WORKSPACE:
+        return TN_PART_WORKSPACE;
+    default:
+        return TN_PART_ACTIVATIONS;
+    }
+}
+
+void tn__estimator_seen(tn__estimator *it, tn_phase phase, uint64_t total,
+                        const uint64_t part[TN_PART_COUNT], uint32_t step, uint32_t run) {
+    tn_estimate *made = &it->made;
+    if (made->phase[phase] == TN_SIZE_UNKNOWN || total > made->phase[phase])
+        made->phase[phase] = total;
+    if (total <= made->total) return;
+    made->total = total;
+    memcpy(made->part, part, sizeof made->part);
+    made->peak_step = step;
+    made->peak_run = run;
+}
+
+/* --- static memory --- */
+
+/* The tensor whose bytes `id` shows. */
+static tn_tensor_id estimate_base(const tn_graph *graph, tn_tensor_id id) {
+    for (uint32_t hops = 0; hops < tn_graph_op_count(graph); hops++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, id);
+        if (tensor->producer == TN_NONE || tensor->value != NULL) return id;
+        const tn_op *op = tn_graph_op(graph, tensor->producer);
+        uint32_t k = 0;
+        while (op->outputs[k] != id) k++;
+        tn_view view = tn_op_view(graph, tensor->producer, k);
+        if (view.source == TN_NONE || view.whole ||
+            !tn_tensor_is_static(tn_graph_tensor(graph, view.source)))
+            return id;
+        id = view.source;
+    }
+    return id;
+}
+
+static void estimate_need(const tn_graph *graph, const tn_tensor_id *ids, uint32_t count,
+                          uint8_t *needed) {
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, ids[i])))
+            needed[estimate_base(graph, ids[i])] = 1;
+}
+
+/* Every static tensor that the program reads or hands out, each once. */
+static tn_status estimate_find_statics(tn__estimator *it) {
+    const tn_graph *graph = it->graph;
+    const tn_instruction *instructions = tn_program_instructions(it->program);
+    const tn_region *regions = tn_program_regions(it->program);
+    uint32_t tensors = tn_graph_tensor_count(graph);
+    uint8_t *needed = tn__arena_array(&it->arena, tensors, 1);
+    it->static_tensors = tn__arena_array(&it->arena, tensors, sizeof *it->static_tensors);
+    it->static_bytes = tn__arena_array(&it->arena, tensors, sizeof *it->static_bytes);
+    if (needed == NULL || it->static_tensors == NULL || it->static_bytes == NULL)
+        return tn__no_memory(it->error, "static memory");
+    const tn_block *block = tn_graph_block(graph, 0);
+    estimate_need(graph, block->outputs, block->output_count, needed);
+    for (uint32_t r = 0; r < tn_program_region_count(it->program); r++) {
+        block = tn_graph_block(graph, regions[r].block);
+        estimate_need(graph, block->outputs, block->output_count, needed);
+    }
+    for (uint32_t s = 0; s < it->steps; s++) {
+        if (instructions[s].opcode != TN_APPLY) continue;
+        const tn_op *op = tn_graph_op(graph, instructions[s].op);
+        estimate_need(graph, op->inputs, op->input_count, needed);
+    }
+    for (tn_tensor_id t = 0; t < tensors; t++) {
+        if (!needed[t]) continue;
+        it->static_tensors[it->static_count] = t;
+        it->static_bytes[it->static_count++] = tn_graph_tensor(graph, t)->bytes;
+    }
+    return TN_OK;
+}
+
+static tn_status estimate_statics(tn__estimator *it) {
+    const tn_estimate_options *options = &it->options;
+    if (options->static_count > 0) {
+        size_t count = options->static_count;
+        it->static_count = options->static_count;
+        it->static_tensors =
+            tn__arena_copy(&it->arena, options->static_tensors, count * sizeof(tn_tensor_id));
+        it->static_bytes =
+            tn__arena_copy(&it->arena, options->static_bytes, count * sizeof(uint64_t));
+        if (it->static_tensors == NULL || it->static_bytes == NULL)
+            return tn__no_memory(it->error, "static memory");
+    } else {
+        TN_TRY(estimate_find_statics(it));
+    }
+    for (uint32_t i = 0; i < it->static_count; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(it->graph, it->static_tensors[i]);
+        uint64_t bytes = it->static_bytes[i], aligned = 0;
+        uint64_t *part = &it->fixed[tn__part_of(tensor->kind)];
+        if (bytes == TN_SIZE_UNKNOWN || !tn__align_up(bytes, ESTIMATE_ALIGNMENT, &aligned) ||
+            !tn__add(*part, bytes, part) || !tn__add(it->made.fixed, aligned, &it->made.fixed))
+            TN_FAIL(it->error, TN_E_INVALID, "the weights have more than 2^64 bytes");
+        if (bytes > it->made.largest_static) it->made.largest_static = bytes;
+    }
+    return TN_OK;
+}
+
+/* --- phases --- */
+
+static bool estimate_is_update(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    uint64_t changes = tn_op_changes(graph, id);
+    bool reads = false, writes = false;
+    for (uint32_t i = 0; i < op->input_count && changes != 0; i++) {
+        if (op->inputs[i] == TN_NONE) continue;
+        const tn_tensor *tensor = tn_graph_tensor(graph, op->inputs[i]);
+        bool changed = i < 64 && (changes >> i & 1);
+        reads = reads || tensor->kind == TN_KIND_GRADIENT;
+        writes = writes || (changed && (tensor->kind == TN_KIND_PARAMETER ||
+                                        tensor->kind == TN_KIND_OPTIMIZER_STATE));
+    }
+    return reads && writes;
+}
+
+static bool estimate_is_backward(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE &&
+            tn_graph_tensor(graph, op->outputs[k])->kind == TN_KIND_GRADIENT)
+            return true;
+    return strcmp(op->domain, "aten") == 0 && strstr(op->type, "_backward") != NULL;
+}
+
+static tn_status estimate_find_phases(tn__estimator *it) {
+    const tn_instruction *instructions = tn_program_instructions(it->program);
+    bool backward = false;
+    it->phase = tn__arena_array(&it->arena, it->steps, 1);
+    if (it->phase == NULL) return tn__no_memory(it->error, "phases");
+    for (uint32_t s = 0; s < it->steps; s++) {
+        bool applies = instructions[s].opcode == TN_APPLY;
+        bool update = applies && estimate_is_update(it->graph, instructions[s].op);
+        if (applies && !update && !backward)
+            backward = estimate_is_backward(it->graph, instructions[s].op);
+        it->phase[s] = update     ? TN_PHASE_FIRST_STEP
+                       : backward ? TN_PHASE_BACKWARD
+                                  : TN_PHASE_FORWARD;
+    }
+    return TN_OK;
+}
+
+/* --- bodies under the policies --- */
+
+static tn_status estimate_bodies(tn__estimator *it) {
+    const tn_life *lives = tn_occupancy_lives(it->occupancy);
+    bool start = it->options.alloc == TN_ALLOC_ON_START;
+    bool exits = it->options.release == TN_RELEASE_ON_EXIT;
+    it->body_count = tn_problem_count(it->problem);
+    it->bodies = tn__arena_array(&it->arena, it->body_count, sizeof *it->bodies);
+    if (it->bodies == NULL) return tn__no_memory(it->error, "buffers");
+    for (tn_body_id b = 0; b < it->body_count; b++) {
+        const tn_body *body = tn_problem_body(it->problem, b);
+        it->bodies[b] = (estimate_body){.bytes = body->size,
+                                        .first = start ? 0 : (uint32_t)body->first,
+                                        .last = exits ? it->steps : (uint32_t)body->last,
+                                        .part = TN_PART_COUNT};
+    }
+    for (uint32_t i = 0; i < tn_occupancy_life_count(it->occupancy); i++) {
+        estimate_body *body = &it->bodies[lives[i].body];
+        if (body->part != TN_PART_COUNT) continue;
+        body->part = lives[i].tensor == TN_NONE
+                         ? TN_PART_WORKSPACE
+                         : tn__part_of(tn_graph_tensor(it->graph, lives[i].tensor)->kind);
+    }
+    for (tn_body_id b = 0; b < it->body_count; b++)
+        if (it->bodies[b].part == TN_PART_COUNT) it->bodies[b].part = TN_PART_ACTIVATIONS;
+    return TN_OK;
+}
+
+/* --- the planned arena --- */
+
+static bool estimate_keeps_lives(const tn__estimator *it) {
+    return it->options.alloc == TN_ALLOC_ON_DEMAND && it->options.release == TN_RELEASE_ON_DEATH;
+}
+
+static tn_status estimate_live(tn__estimator *it, uint64_t (*live)[TN_PART_COUNT]) {
+    if (estimate_keeps_lives(it)) {
+        uint64_t(*kinds)[TN_KIND_COUNT] =
+            tn__arena_array(&it->arena, (size_t)it->steps + 1, sizeof *kinds);
+        if (kinds == NULL) return tn__no_memory(it->error, "live bytes");
+        TN_TRY(tn_occupancy_live(it->occupancy, kinds, it->error));
+        for (uint32_t s = 0; s < it->steps; s++)
+            for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++)
+                live[s][tn__part_of((tn_kind)kind)] += kinds[s][kind];
+        return TN_OK;
+    }
+    for (uint32_t b = 0; b < it->body_count; b++) /* differences, summed below */
+        for (uint32_t edge = 0; edge < 2; edge++) {
+            uint32_t step = edge == 0 ? it->bodies[b].first : it->bodies[b].last;
+            uint64_t *at = &live[step][it->bodies[b].part];
+            *at = edge == 0 ? *at + it->bodies[b].bytes : *at - it->bodies[b].bytes;
+        }
+    for (uint32_t s = 1; s < it->steps; s++)
+        for (uint32_t part = 0; part < TN_PART_COUNT; part++) live[s][part] += live[s - 1][part];
+    return TN_OK;
+}
+
+/* The same bodies with the lives that the policies give them. */
+static tn_status estimate_plan_again(tn__estimator *it, uint64_t *arena) {
+    tn_problem *problem = NULL;
+    tn_layout layout = {0};
+    tn_status status = tn_problem_create(&it->context, &problem, it->error);
+    for (uint32_t b = 0; b < it->body_count && status == TN_OK; b++) {
+        const tn_body *was = tn_problem_body(it->problem, b);
+        if (was->size == 0) continue;
+        tn_body body = {.size = was->size,
+                        .first = it->bodies[b].first,
+                        .last = it->bodies[b].last,
+                        .alignment = was->alignment};
+        status = tn_problem_add(problem, &body, NULL, it->error);
+    }
+    if (status == TN_OK) status = tn_plan(problem, it->options.plan, &layout, it->error);
+    if (status == TN_OK) *arena = layout.peak;
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+    return status;
+}
+
+static tn_status estimate_arena(tn__estimator *it, uint64_t *arena) {
+    tn_layout layout = {0};
+    if (!estimate_keeps_lives(it)) return estimate_plan_again(it, arena);
+    if (it->options.layout != NULL) {
+        *arena = it->options.layout->peak;
+        return TN_OK;
+    }
+    TN_TRY(tn_plan(it->problem, it->options.plan, &layout, it->error));
+    *arena = layout.peak;
+    tn_layout_release(&layout);
+    return TN_OK;
+}
+
+static tn_status estimate_plan(tn__estimator *it) {
+    tn_estimate *made = &it->made;
+    uint64_t base = tn__add_sat(made->fixed, it->options.runtime), most = 0;
+    uint64_t(*live)[TN_PART_COUNT] =
+        tn__arena_array(&it->arena, (size_t)it->steps + 1, sizeof *live);
+    if (live == NULL) return tn__no_memory(it->error, "live bytes");
+    TN_TRY(estimate_arena(it, &made->arena));
+    TN_TRY(estimate_live(it, live));
+    uint64_t none[TN_PART_COUNT] = {0};
+    tn__estimator_seen(it, TN_PHASE_LOAD, base, none, 0, 0);
+    for (uint32_t s = 0; s < it->steps; s++) {
+        uint64_t sum = base;
+        for (uint32_t part = 0; part < TN_PART_COUNT; part++) sum = tn__add_sat(sum, live[s][part]);
+        tn__estimator_seen(it, (tn_phase)it->phase[s], sum, live[s], s, 0);
+        tn__estimator_seen(it, TN_PHASE_LATER_STEPS, sum, live[s], s, 1);
+    }
+    most = made->total;
+    uint64_t listed = it->options.runtime;
+    for (uint32_t part = 0; part < TN_PART_COUNT; part++) {
+        made->part[part] = tn__add_sat(made->part[part], it->fixed[part]);
+        listed = tn__add_sat(listed, made->part[part]);
+    }
+    made->part[TN_PART_RUNTIME] = it->options.runtime;
+    made->total = tn__add_sat(base, made->arena); /* the arena is taken whole */
+    made->part[TN_PART_OVERHEAD] += made->total - listed;
+    made->phase[TN_PHASE_CHECKPOINT] = tn__add_sat(base, made->largest_static);
+    tn_assert(made->total >= most);
+    (void)most;
+    return TN_OK;
+}
+
+/* --- all of it --- */
+
+static tn_status estimate_make(tn__estimator *it) {
+    const tn_instruction *instructions = tn_program_instructions(it->program);
+    for (uint32_t phase = 0; phase < TN_PHASE_COUNT; phase++)
+        it->made.phase[phase] = TN_SIZE_UNKNOWN;
+    TN_TRY(estimate_statics(it));
+    TN_TRY(estimate_find_phases(it));
+    TN_TRY(estimate_bodies(it));
+    TN_TRY(it->options.pool != NULL ? tn__estimator_serve(it) : estimate_plan(it));
+    it->made.peak_op =
+        it->made.peak_step < it->steps ? instructions[it->made.peak_step].op : TN_NONE;
+    return TN_OK;
+}
+
+tn_status tn_estimate_make(const tn_occupancy *occupancy, const tn_estimate_options *options,
+                           tn_estimate *estimate, tn_error *error) {
+    tn__estimator it = {.occupancy = occupancy,
+                        .program = tn_occupancy_program(occupancy),
+                        .problem = tn_occupancy_problem(occupancy),
+                        .options = TN_ESTIMATE_OPTIONS_INIT,
+                        .error = error};
+    if (options != NULL)
+        memcpy(&it.options, options,
+               options->struct_size < sizeof it.options ? options->struct_size : sizeof it.options);
+    it.context = tn__context(it.options.context);
+    it.graph = tn_program_graph(it.program);
+    it.steps = tn_program_count(it.program);
+    tn__arena_init(&it.arena, &it.context);
+    tn_status status = estimate_make(&it);
+    tn__arena_release(&it.arena);
+    if (status == TN_OK) *estimate = it.made;
+    return status;
+}

@@ -1,0 +1,147 @@
+/* serve.c - a pool, asked for a program's blocks as a run asks for them.
+ *
+ * The requests are those of the engine: static memory first, one long-lived block each; then at
+ * each step the buffers that ended are freed and those that begin are allocated, in the order of
+ * the problem's bodies; at the end of a run what is left is freed. Techniques decide by what came
+ * before alone, so the same requests give the same blocks, and the estimate is what a run reserves.
+ * Two runs are done: the second one meets a pool that the first has left behind.
+ * Cost: O(steps x blocks) for the measuring, O(log n) a request.
+ */
+#include <tenure/pool.h>
+
+#include "estimate/estimator.h"
+
+typedef struct serve_state {
+    tn__estimator *it;
+    tn_pool *pool;
+    uint64_t *blocks; /* [bodies] ids */
+    uint8_t *held;    /* [bodies] */
+    uint32_t *begin_at, *begin, *end_at, *end;
+    uint64_t part[TN_PART_COUNT]; /* requested now */
+} serve_state;
+
+/* Bodies by a step of theirs, those of one step by number. */
+static void serve_index(const tn__estimator *it, bool by_end, uint32_t *at, uint32_t *list) {
+    for (uint32_t b = 0; b < it->body_count; b++)
+        at[(by_end ? it->bodies[b].last : it->bodies[b].first) + 1]++;
+    for (uint32_t s = 0; s <= it->steps; s++) at[s + 1] += at[s];
+    uint32_t *next = list + it->body_count; /* scratch behind the list */
+    memcpy(next, at, ((size_t)it->steps + 1) * sizeof *at);
+    for (uint32_t b = 0; b < it->body_count; b++)
+        list[next[by_end ? it->bodies[b].last : it->bodies[b].first]++] = b;
+}
+
+static tn_status serve_take(serve_state *state, uint64_t bytes, uint32_t flags, tn_part part,
+                            uint64_t *id) {
+    tn_allocation block;
+    tn_pool_request request = {.size = bytes, .flags = flags};
+    TN_TRY(tn_pool_alloc(state->pool, &request, &block, state->it->error));
+    state->part[part] += bytes;
+    if (id != NULL) *id = block.id;
+    return TN_OK;
+}
+
+static void serve_seen(serve_state *state, tn_phase phase, uint32_t step, uint32_t run) {
+    tn_pool_usage usage;
+    uint64_t part[TN_PART_COUNT];
+    tn_pool_measure(state->pool, &usage);
+    memcpy(part, state->part, sizeof part);
+    part[TN_PART_OVERHEAD] = usage.reserved - usage.requested;
+    part[TN_PART_RUNTIME] = state->it->options.runtime;
+    uint64_t total = tn__add_sat(usage.reserved, state->it->options.runtime);
+    tn__estimator_seen(state->it, phase, total, part, step, run);
+}
+
+/* Static memory; of late optimizer state, only that (or only the rest). */
+static tn_status serve_statics(serve_state *state, bool late) {
+    tn__estimator *it = state->it;
+    for (uint32_t i = 0; i < it->static_count; i++) {
+        tn_part part = tn__part_of(tn_graph_tensor(it->graph, it->static_tensors[i])->kind);
+        bool is_late = it->options.late_state && part == TN_PART_OPTIMIZER_STATE;
+        if (is_late != late) continue;
+        TN_TRY(serve_take(state, it->static_bytes[i], TN_POOL_LONG_LIVED, part, NULL));
+    }
+    return TN_OK;
+}
+
+static tn_status serve_free(serve_state *state, uint32_t b) {
+    if (!state->held[b]) return TN_OK;
+    state->held[b] = 0;
+    state->part[state->it->bodies[b].part] -= state->it->bodies[b].bytes;
+    return tn_pool_free(state->pool, state->blocks[b], state->it->error);
+}
+
+static tn_status serve_run(serve_state *state, uint32_t run) {
+    tn__estimator *it = state->it;
+    bool late = it->options.late_state && run == 0;
+    for (uint32_t s = 0; s < it->steps; s++) {
+        for (uint32_t e = state->end_at[s]; e < state->end_at[s + 1]; e++)
+            TN_TRY(serve_free(state, state->end[e]));
+        if (late && it->phase[s] == TN_PHASE_FIRST_STEP) {
+            TN_TRY(serve_statics(state, true));
+            late = false;
+        }
+        for (uint32_t i = state->begin_at[s]; i < state->begin_at[s + 1]; i++) {
+            uint32_t b = state->begin[i];
+            if (state->held[b]) continue; /* of an earlier run, and never released */
+            TN_TRY(
+                serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));
+            state->held[b] = 1;
+        }
+        serve_seen(state, run == 0 ? (tn_phase)it->phase[s] : TN_PHASE_LATER_STEPS, s, run);
+    }
+    bool exits = it->options.release == TN_RELEASE_ON_EXIT;
+    for (uint32_t b = 0; b < it->body_count && !exits; b++) TN_TRY(serve_free(state, b));
+    return TN_OK;
+}
+
+static tn_status serve_all(serve_state *state) {
+    tn__estimator *it = state->it;
+    tn_pool_usage usage;
+    TN_TRY(serve_statics(state, false));
+    if (it->options.alloc == TN_ALLOC_ON_START && it->steps > 0)
+        for (uint32_t i = 0; i < state->begin_at[1]; i++) {
+            uint32_t b = state->begin[i];
+            TN_TRY(
+                serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));
+            state->held[b] = 1;
+        }
+    serve_seen(state, TN_PHASE_LOAD, 0, 0);
+    TN_TRY(serve_run(state, 0));
+    TN_TRY(serve_run(state, 1));
+    tn_pool_measure(state->pool, &usage);
+    it->made.arena = usage.reserved_peak;
+    it->made.requested = usage.requested_peak;
+    it->made.allocated = usage.allocated_peak;
+    it->made.phase[TN_PHASE_CHECKPOINT] =
+        tn__add_sat(tn__add_sat(usage.reserved, it->options.runtime), it->made.largest_static);
+    return TN_OK;
+}
+
+tn_status tn__estimator_serve(tn__estimator *it) {
+    serve_state state = {.it = it};
+    tn_pool_options options = TN_POOL_OPTIONS_INIT;
+    if (tn_program_region_count(it->program) > 0)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "what a pool is asked for depends on which branch runs and how often loops turn; "
+                "estimate this model without a pool");
+    options.context = &it->context;
+    options.pool = it->options.pool;
+    options.capacity = it->options.pool_capacity;
+    size_t steps = (size_t)it->steps + 2, bodies = (size_t)it->body_count + steps;
+    state.blocks = tn__arena_array(&it->arena, it->body_count, sizeof *state.blocks);
+    state.held = tn__arena_array(&it->arena, it->body_count, sizeof *state.held);
+    state.begin_at = tn__arena_array(&it->arena, steps, sizeof *state.begin_at);
+    state.end_at = tn__arena_array(&it->arena, steps, sizeof *state.end_at);
+    state.begin = tn__arena_array(&it->arena, bodies, sizeof *state.begin);
+    state.end = tn__arena_array(&it->arena, bodies, sizeof *state.end);
+    if (state.blocks == NULL || state.held == NULL || state.begin_at == NULL ||
+        state.end_at == NULL || state.begin == NULL || state.end == NULL)
+        return tn__no_memory(it->error, "the blocks of a run");
+    serve_index(it, false, state.begin_at, state.begin);
+    serve_index(it, true, state.end_at, state.end);
+    TN_TRY(tn_pool_create(&options, &state.pool, it->error));
+    tn_status status = serve_all(&state);
+    tn_pool_destroy(state.pool);
+    return status;
+}
