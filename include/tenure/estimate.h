@@ -1,12 +1,14 @@
 /* estimate.h - how much memory will it need, and does it fit? Asked before anything runs.
  *
- *     // occupancy: of any program, inference or training (program.h)
- *     tn_estimate_options options = TN_ESTIMATE_OPTIONS_INIT;
- *     tn_estimate estimate;
- *     options.pool = "caching"; // NULL: one arena, planned
- *     if (tn_estimate_make(occupancy, &options, &estimate, &error)) return 2;
- *     printf("%llu bytes\n", (unsigned long long)estimate.total);
+ *     tn_large large = {.hidden = 12288, .layers = 96, .heads = 96, .vocabulary = 51200,
+ *                       .sequence = 2048, .positions = TN_SIZE_UNKNOWN, .batch = 1536,
+ *                       .tensor = 8, .pipeline = 16, .data = 6, .recompute = TN_RECOMPUTE_FULL};
+ *     tn_large_estimate estimate;
+ *     tn_error error;
+ *     if (tn_large_estimate_make(&large, &estimate, &error) != TN_OK) return 2;
+ *     printf("%.1f GB a rank\n", (double)estimate.largest.total / 1e9); // formulas: tn_large
  *
+ * A program that is there is estimated by tn_estimate_make: occupancy in, bytes out.
  * An estimate is no formula beside the product: it plans with the planners that plan, or asks the
  * pools that run for the program's own blocks in the program's own order. So for arena and pools it
  * is what a run takes, to the byte. What it cannot know is left out and said: workspaces of kernels

@@ -41,7 +41,8 @@ enum {
 #define ESTIMATE_OPTIONS(X)                                                                        \
     X(ESTIMATE_TRAIN, "train", NULL, "of a training step: forward, backward, update")              \
     X(ESTIMATE_BATCH, "batch", "N", "first extent of the inputs (as the file says)")               \
-    X(ESTIMATE_OPTIMIZER, "optimizer", "NAME", "sgd, momentum, adam, adamw or none (sgd; adam by formulas)")         \
+    X(ESTIMATE_OPTIMIZER, "optimizer", "NAME",                                                     \
+      "sgd, momentum, adam, adamw or none (sgd; adam by formulas)")                                \
     X(ESTIMATE_LOSS, "loss", "NAME", "cross-entropy, mean-squared or output (cross-entropy)")      \
     X(ESTIMATE_DTYPE, "dtype", "TYPE", "of activations and gradients: f32, bf16, f16 (as it is)")  \
     X(ESTIMATE_FREEZE, "freeze", "PATTERN", "parameters that are not trained; may be repeated")    \
