@@ -70,14 +70,16 @@ const int64_t *tn__gradient_ints_of(const tn_gradient *it, uint32_t input, uint3
 /* "d.<tensor>" or "d.<node>": for people who read plans. */
 static tn_status gradient_add(tn_gradient *it, const char *domain, const char *type,
                               const tn_tensor_id *inputs, uint32_t input_count,
-                              const tn_attr *attrs, uint32_t attr_count, tn_tensor_id *outputs,
-                              uint32_t output_count) {
+                              const tn_attr *attrs, uint32_t attr_count, const bool *wanted,
+                              tn_tensor_id *outputs, uint32_t output_count) {
     char name[160];
     const char *own = it->op.name[0] != '\0' ? it->op.name : it->op.type;
     snprintf(name, sizeof name, "d.%.150s", own);
     for (uint32_t k = 0; k < output_count; k++) {
         tn_tensor_spec spec = {.name = name, .kind = TN_KIND_GRADIENT, .rank = TN_RANK_UNKNOWN};
-        TN_TRY(tn_graph_add_tensor(it->graph, &spec, &outputs[k], it->error));
+        outputs[k] = TN_NONE;
+        if (wanted == NULL || wanted[k])
+            TN_TRY(tn_graph_add_tensor(it->graph, &spec, &outputs[k], it->error));
     }
     tn_op_spec spec = {.name = name,
                        .type = type,
@@ -94,19 +96,27 @@ static tn_status gradient_add(tn_gradient *it, const char *domain, const char *t
 tn_status tn__gradient_op(tn_gradient *it, const char *type, const tn_tensor_id *inputs,
                           uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                           tn_tensor_id *output) {
-    return gradient_add(it, "", type, inputs, input_count, attrs, attr_count, output, 1);
+    return gradient_add(it, "", type, inputs, input_count, attrs, attr_count, NULL, output, 1);
 }
 
 tn_status tn__gradient_own(tn_gradient *it, const char *type, const tn_tensor_id *inputs,
                            uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                            tn_tensor_id *output) {
-    return gradient_add(it, "tenure", type, inputs, input_count, attrs, attr_count, output, 1);
+    return gradient_add(it, "tenure", type, inputs, input_count, attrs, attr_count, NULL, output,
+                        1);
 }
 
 tn_status tn__gradient_many(tn_gradient *it, const char *type, const tn_tensor_id *inputs,
                             uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                             tn_tensor_id *outputs, uint32_t output_count) {
-    return gradient_add(it, "tenure", type, inputs, input_count, attrs, attr_count, outputs,
+    return gradient_add(it, "tenure", type, inputs, input_count, attrs, attr_count, NULL, outputs,
+                        output_count);
+}
+
+tn_status tn__gradient_some(tn_gradient *it, const char *type, const tn_tensor_id *inputs,
+                            uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
+                            const bool *wanted, tn_tensor_id *outputs, uint32_t output_count) {
+    return gradient_add(it, "tenure", type, inputs, input_count, attrs, attr_count, wanted, outputs,
                         output_count);
 }
 

@@ -77,6 +77,11 @@ tn_status tn__gradient_many(tn_gradient *it, const char *type, const tn_tensor_i
                             uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                             tn_tensor_id *outputs, uint32_t output_count);
 
+/* The same without those outputs that are not wanted: TN_NONE. */
+tn_status tn__gradient_some(tn_gradient *it, const char *type, const tn_tensor_id *inputs,
+                            uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
+                            const bool *wanted, tn_tensor_id *outputs, uint32_t output_count);
+
 /* Small constants: a list of int64, an int64 scalar, a scalar of a floating type. */
 tn_status tn__gradient_list(tn_gradient *it, const int64_t *values, uint32_t count,
                             tn_tensor_id *id);

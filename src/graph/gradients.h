@@ -19,6 +19,10 @@ TN__GRADIENT(conv_transpose);
 TN__GRADIENT(max_pool);
 TN__GRADIENT(average_pool);
 TN__GRADIENT(global_average_pool);
+/* gradient_recurrent.c */
+TN__GRADIENT(lstm);
+TN__GRADIENT(gru);
+TN__GRADIENT(rnn);
 /* gradient_train.c: operators of domain "tenure" */
 TN__GRADIENT(cross_entropy);
 TN__GRADIENT(mean_squared);

@@ -5,6 +5,7 @@
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 #include "graph/window.h"
 
 static tn_status recurrent_shape(tn_infer *infer) {
@@ -43,9 +44,9 @@ static uint64_t recurrent_flops(tn_infer *infer) {
 #define RECURRENT(name, most, outputs) .type = #name, .inputs_min = 3, .inputs_max = most, \
     .outputs_max = outputs, .shape = recurrent_shape, .flops = recurrent_flops
 static const tn_op_rule recurrent_rules[] = {
-    {RECURRENT(GRU, 6, 2)},
-    {RECURRENT(LSTM, 8, 3)},
-    {RECURRENT(RNN, 6, 2)},
+    {RECURRENT(GRU, 6, 2), .gradient = tn__gradient_gru},
+    {RECURRENT(LSTM, 8, 3), .gradient = tn__gradient_lstm},
+    {RECURRENT(RNN, 6, 2), .gradient = tn__gradient_rnn},
 };
 /* clang-format on */
 

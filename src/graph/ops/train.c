@@ -10,6 +10,8 @@
  *   ReluGrad(d y, y) -> d x
  *   ConvGradWeights(d y, x) -> d weights                     shape, and those of Conv
  *   MaxPoolGrad(d y, x) -> d x; AveragePoolGrad(d y) -> d x  shape, and those of the pool
+ *   LstmGrad, GruGrad, RnnGrad(x, w, r, b, h, c, d y, d y_h, d y_c) -> d x, d w, d r, d b, d h, d c
+ *                                                            reversed, rectified
  *   TransposedMatMul(a, b) -> y                              trans_a, trans_b: last two dimensions
  *   Accumulate(sum, gradient, micro) -> sum
  *   SgdStep(p, g, lr, micro) -> p;  MomentumStep(p, g, v, lr, micro) -> p, v
@@ -130,6 +132,24 @@ static uint64_t train_flops_matmul(tn_infer *infer) {
     return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)inner));
 }
 
+/* --- recurrent: output k is the gradient of operand k --- */
+
+static tn_status train_shape_recurrent(tn_infer *infer) {
+    for (uint32_t k = 0; k < tn__output_count(infer); k++)
+        if (tn__output(infer, k) != NULL) TN_TRY(tn__set_like(infer, k, tn__input(infer, k)));
+    return TN_OK;
+}
+
+/* The cell again, then twice as much: by the inputs and by the weights. */
+static uint64_t train_flops_recurrent(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    uint64_t w = tn__elements(tn__input(infer, 1)), r = tn__elements(tn__input(infer, 2));
+    if (!tn__shape_known(x) || x->rank != 3 || w == TN_SIZE_UNKNOWN || r == TN_SIZE_UNKNOWN)
+        return TN_SIZE_UNKNOWN;
+    uint64_t turns = tn__mul_sat((uint64_t)x->shape[0], (uint64_t)x->shape[1]);
+    return tn__mul_sat(tn__mul_sat(6, turns), tn__add_sat(w, r));
+}
+
 /* --- updates: output k is the k-th operand that changes --- */
 
 static tn_view train_view_step(tn_infer *infer, uint32_t output) {
@@ -148,6 +168,8 @@ static tn_status train_shape_step(tn_infer *infer) {
 /* clang-format off */
 #define TRAIN(name, least, most, outputs, rule) .type = #name, .inputs_min = least, \
     .inputs_max = most, .outputs_max = outputs, .shape = rule
+#define RECURRENT(name) TRAIN(name, 3, 9, 6, train_shape_recurrent), \
+    .flops = train_flops_recurrent
 static const tn_op_rule train_rules[] = {
     {TRAIN(Accumulate, 3, 3, 1, train_shape_step), .view = train_view_step, .changes = 1,
      .flops_per = 1},
@@ -164,6 +186,8 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(CrossEntropyGrad, 3, 3, 1, train_shape_first), .inplace = 1, .flops_per = 12},
     {TRAIN(DropoutTrain, 2, 3, 1, train_shape_first), .inplace = 1, .flops_per = 8,
      .gradient = tn__gradient_dropout_train},
+    {RECURRENT(GruGrad)},
+    {RECURRENT(LstmGrad)},
     {TRAIN(MaxPoolGrad, 2, 2, 1, train_shape_second), .flops = train_flops_pool},
     {TRAIN(MeanSquared, 2, 2, 1, train_shape_loss), .flops = train_flops_loss, .no_gradient = 2,
      .gradient = tn__gradient_mean_squared},
@@ -171,6 +195,7 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(MomentumStep, 4, 5, 2, train_shape_step), .view = train_view_step, .changes = 1 | 4,
      .flops_per = 5},
     {TRAIN(ReluGrad, 2, 2, 1, train_shape_first), .inplace = 3, .flops_per = 1},
+    {RECURRENT(RnnGrad)},
     {TRAIN(SgdStep, 3, 4, 1, train_shape_step), .view = train_view_step, .changes = 1,
      .flops_per = 3},
     {TRAIN(TransposedMatMul, 2, 2, 1, train_shape_matmul), .flops = train_flops_matmul},

@@ -1,0 +1,56 @@
+/* gradient_recurrent.c - gradients of LSTM, GRU and RNN: one operator each, which runs the cell
+ * again and then backwards. Kept are the input, the weights and the state it began with.
+ *
+ * With the usual functions, all sequences of full length, without peepholes, clipping or coupled
+ * gates; GRU with linear_before_reset, as PyTorch and Keras have it.
+ */
+#include <strings.h>
+
+#include "graph/gradients.h"
+
+/* Whether every activation is the usual one; RNN may have Relu. */
+static bool recurrent_is_usual(tn_gradient *it, uint32_t functions, bool *rectified) {
+    const tn_attr *attr = tn__gradient_attr(it, "activations");
+    *rectified = false;
+    for (uint32_t i = 0; attr != NULL && i < attr->count; i++) {
+        const char *usual = functions > 1 && i % functions == 0 ? "Sigmoid" : "Tanh";
+        bool relu = functions == 1 && strcasecmp(attr->strings[i], "Relu") == 0;
+        if (i > 0 && functions == 1 && relu != *rectified) return false;
+        if (strcasecmp(attr->strings[i], usual) != 0 && !relu) return false;
+        *rectified = relu;
+    }
+    return true;
+}
+
+static bool recurrent_is_plain(tn_gradient *it) {
+    return tn__gradient_in(it, 4) == TN_NONE && tn__gradient_in(it, 7) == TN_NONE &&
+           tn__gradient_attr(it, "clip") == NULL && tn__gradient_int(it, "layout", 0) == 0 &&
+           tn__gradient_int(it, "input_forget", 0) == 0;
+}
+
+static tn_status recurrent_gradient(tn_gradient *it, const char *type, uint32_t functions) {
+    static const uint32_t operands[] = {0, 1, 2, 3, 5, 6}; /* X, W, R, B, initial h and c */
+    bool rectified, wanted[6];
+    if (!recurrent_is_usual(it, functions, &rectified) || !recurrent_is_plain(it))
+        return tn__gradient_fail(it, "no gradient with other activations than the usual ones, "
+                                     "lengths, clipping, coupled gates or batch first");
+    if (functions == 2 && tn__gradient_int(it, "linear_before_reset", 0) == 0)
+        return tn__gradient_fail(it, "no gradient without linear_before_reset");
+    tn_tensor_id inputs[9], made[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        inputs[i] = tn__gradient_in(it, operands[i]);
+        wanted[i] = tn__gradient_wants(it, operands[i]);
+    }
+    for (uint32_t k = 0; k < 3; k++) inputs[6 + k] = tn__gradient_given(it, k);
+    int64_t reversed = strcmp(tn__gradient_string(it, "direction", "forward"), "reverse") == 0;
+    int64_t relu = rectified;
+    const tn_attr attrs[] = {TN__ATTR_INT("reversed", &reversed), TN__ATTR_INT("rectified", &relu)};
+    TN_TRY(tn__gradient_some(it, type, inputs, 9, attrs, 2, wanted, made, 6));
+    for (uint32_t i = 0; i < 6; i++)
+        if (wanted[i]) it->found[operands[i]] = made[i];
+    return TN_OK;
+}
+
+tn_status tn__gradient_lstm(tn_gradient *it) { return recurrent_gradient(it, "LstmGrad", 3); }
+tn_status tn__gradient_gru(tn_gradient *it) { return recurrent_gradient(it, "GruGrad", 2); }
+tn_status tn__gradient_rnn(tn_gradient *it) { return recurrent_gradient(it, "RnnGrad", 1); }
