@@ -313,20 +313,20 @@ static const char *dnnl_name(const tn__dnnl *library, const_dnnl_primitive_desc_
 }
 
 uint32_t tn__dnnl_rank_of(const char *implementation) {
-    if (strncmp(implementation, "ref", 3) == 0) return 0;
+    if (strncmp(implementation, "ref", 3) == 0 || strstr(implementation, "+ref") != NULL) return 0;
     return strstr(implementation, "gemm:") != NULL ? 1 : 2;
 }
 
-tn_status tn__dnnl_choose(const tn__dnnl *library, const void *descriptor,
-                          const tn__dnnl_after *after, dnnl_primitive_desc_t *chosen,
-                          uint32_t *rank) {
+tn_status tn__dnnl_choose_back(const tn__dnnl *library, const void *descriptor,
+                               const tn__dnnl_after *after, const_dnnl_primitive_desc_t forward,
+                               dnnl_primitive_desc_t *chosen, uint32_t *rank) {
     dnnl_primitive_attr_t attr;
     dnnl_primitive_desc_iterator_t each = NULL;
     dnnl_primitive_desc_t best = NULL;
     uint32_t best_rank = 0;
     TN_TRY(tn__dnnl_attr(library, after, &attr));
     tn_status status = tn__dnnl_status(library->dnnl_primitive_desc_iterator_create(
-        &each, descriptor, attr, library->engine, NULL));
+        &each, descriptor, attr, library->engine, forward));
     for (dnnl_status_t more = dnnl_success; status == TN_OK && more == dnnl_success;
          more = library->dnnl_primitive_desc_iterator_next(each)) {
         dnnl_primitive_desc_t found = library->dnnl_primitive_desc_iterator_fetch(each);
@@ -347,6 +347,12 @@ tn_status tn__dnnl_choose(const tn__dnnl *library, const void *descriptor,
     *chosen = best;
     if (rank != NULL) *rank = best_rank;
     return TN_OK;
+}
+
+tn_status tn__dnnl_choose(const tn__dnnl *library, const void *descriptor,
+                          const tn__dnnl_after *after, dnnl_primitive_desc_t *chosen,
+                          uint32_t *rank) {
+    return tn__dnnl_choose_back(library, descriptor, after, NULL, chosen, rank);
 }
 
 const dnnl_memory_desc_t *tn__dnnl_wants(const tn__dnnl *library, dnnl_primitive_desc_t desc,

@@ -125,6 +125,10 @@ bool tn__dnnl_window_of(const tn_op *op, const tn_tensor *input, const tn_tensor
 tn_status tn__dnnl_choose(const tn__dnnl *library, const void *descriptor,
                           const tn__dnnl_after *after, dnnl_primitive_desc_t *chosen,
                           uint32_t *rank);
+/* The same of a gradient; `forward` is the primitive that it belongs to. */
+tn_status tn__dnnl_choose_back(const tn__dnnl *library, const void *descriptor,
+                               const tn__dnnl_after *after, const_dnnl_primitive_desc_t forward,
+                               dnnl_primitive_desc_t *chosen, uint32_t *rank);
 /* What the chosen one wants its memories to be: dnnl_query_src_md and its like. */
 const dnnl_memory_desc_t *tn__dnnl_wants(const tn__dnnl *library, dnnl_primitive_desc_t desc,
                                          dnnl_query_t what, int index);

@@ -26,23 +26,22 @@ static bool conv_accepts(const tn_kernel_setup *setup) {
            w->rank == x->rank && w->format.order != TN_ORDER_NHWC;
 }
 
-/* Weights as [group, out, in, kernel...], or without `group` when there is one. */
-static tn_status conv_weights(const tn__dnnl *library, conv_plan *plan, int64_t group) {
+tn_status tn__dnnl_conv_weights(const tn__dnnl *library, const tn_tensor *w, bool transposed,
+                                int64_t group, dnnl_memory_desc_t *desc) {
     int64_t shape[TN_RANK_MAX], strides[TN_RANK_MAX], plain[TN_RANK_MAX];
-    const tn_tensor *w = plan->w;
     uint32_t rank = w->rank;
     if (group < 1 || w->shape[0] % group != 0) return TN_E_UNSUPPORTED;
     tn__dnnl_strides(w, plain);
     for (uint32_t d = 2; d < rank; d++) shape[d + 1] = w->shape[d], strides[d + 1] = plain[d];
     shape[0] = group;
     strides[0] = w->shape[0] / group * plain[0];
-    uint32_t out = plan->transposed ? 1 : 0, in = 1 - out;
+    uint32_t out = transposed ? 1 : 0, in = 1 - out;
     shape[1] = out == 0 ? w->shape[0] / group : w->shape[1];
     shape[2] = in == 0 ? w->shape[0] / group : w->shape[1];
     strides[1] = plain[out];
     strides[2] = plain[in];
     uint32_t skip = group == 1 ? 1 : 0;
-    return tn__dnnl_strided(library, rank + 1 - skip, shape + skip, strides + skip, &plan->w_desc);
+    return tn__dnnl_strided(library, rank + 1 - skip, shape + skip, strides + skip, desc);
 }
 
 static tn_status conv_read(const tn_kernel_setup *setup, bool transposed, conv_plan *plan) {
@@ -61,7 +60,8 @@ static tn_status conv_read(const tn_kernel_setup *setup, bool transposed, conv_p
     TN_TRY(tn__dnnl_desc(library, plan->x, &plan->x_desc));
     TN_TRY(tn__dnnl_desc(library, plan->y, &plan->y_desc));
     if (plan->bias != NULL) TN_TRY(tn__dnnl_desc(library, plan->bias, &plan->bias_desc));
-    return conv_weights(library, plan, tn__op_int(setup->op, "group", 1));
+    return tn__dnnl_conv_weights(library, plan->w, transposed, tn__op_int(setup->op, "group", 1),
+                                 &plan->w_desc);
 }
 
 /* The best implementation with operands as they are (`given`), or in any form. */

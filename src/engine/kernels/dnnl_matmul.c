@@ -367,6 +367,33 @@ tn_status tn__dnnl_matmul_prepare(tn_kernel_setup *setup) {
     return tn__dnnl_end(setup, work, matmul_read_fused(setup, work));
 }
 
+/* The last two dimensions of an operand, exchanged where the attribute says so. */
+static bool matmul_flip(const tn_kernel_setup *setup, uint32_t index, const char *name,
+                        matmul_operand *operand) {
+    const tn_tensor *tensor = tn__setup_input(setup, index);
+    int64_t perm[TN_RANK_MAX];
+    for (uint32_t d = 0; d < tensor->rank; d++) perm[d] = d;
+    if (tn__op_int(setup->op, name, 0) != 0) {
+        perm[tensor->rank - 2] = tensor->rank - 1;
+        perm[tensor->rank - 1] = tensor->rank - 2;
+    }
+    return matmul_operand_of(tensor, perm, tensor->rank, false, operand);
+}
+
+static tn_status matmul_read_flipped(tn_kernel_setup *setup, tn__dnnl_work *work) {
+    matmul_plan plan = {.scale = 1};
+    if (!matmul_flip(setup, 0, "trans_a", &plan.a) || !matmul_flip(setup, 1, "trans_b", &plan.b) ||
+        !matmul_operand_of(tn__setup_output(setup, 0), NULL, 0, false, &plan.y))
+        return TN_E_UNSUPPORTED;
+    return matmul_finish(setup, work, &plan);
+}
+
+tn_status tn__dnnl_matmul_flipped(tn_kernel_setup *setup) {
+    tn__dnnl_work *work;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, matmul_read_flipped(setup, work));
+}
+
 bool tn__dnnl_matmul_accepts(const tn_kernel_setup *setup) { return matmul_accepts(setup); }
 
 static const tn_kernel dnnl_matmul_kernels[] = {

@@ -4,6 +4,7 @@
  * attributes say: ONNX does not count what ceil_mode adds.
  */
 #include "engine/dnnl.h"
+#include "engine/kernels/dnnl_shared.h"
 
 static bool pool_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
@@ -28,8 +29,7 @@ static tn_status pool_build(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_al
     return tn__dnnl_bind(work, DNNL_ARG_DST, &y, TN__DNNL_OUT(0));
 }
 
-/* The library wants each window to meet the input. */
-static bool pool_meets(const tn__dnnl_window *window) {
+bool tn__dnnl_pool_meets(const tn__dnnl_window *window) {
     for (uint32_t i = 0; i < window->spatial; i++) {
         int64_t reach = (window->kernel[i] - 1) * (window->dilation[i] + 1) + 1;
         if (window->begin[i] >= reach || window->end[i] >= reach) return false;
@@ -44,7 +44,8 @@ static tn_status pool_read(tn_kernel_setup *setup, tn__dnnl_work *work) {
     tn__dnnl_window window;
     dnnl_alg_kind_t kind = dnnl_pooling_max;
     if (kernel == NULL || count != x->rank - 2 ||
-        !tn__dnnl_window_of(setup->op, x, y, kernel, false, &window) || !pool_meets(&window))
+        !tn__dnnl_window_of(setup->op, x, y, kernel, false, &window) ||
+        !tn__dnnl_pool_meets(&window))
         return TN_E_UNSUPPORTED;
     if (strcmp(setup->op->type, "AveragePool") == 0) {
         bool counts = tn__op_int(setup->op, "count_include_pad", 0) != 0;

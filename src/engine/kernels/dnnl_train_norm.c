@@ -1,0 +1,146 @@
+/* dnnl_train_norm.c - batch normalisation by the statistics of the batch, and its gradient, by
+ * oneDNN.
+ *
+ * The library computes mean and biased variance; the few operations per channel that are left, the
+ * running statistics and 1 / deviation, are done here, behind it. Its gradient wants a variance and
+ * an epsilon: it is given 1 / inverse^2 and 0, which is the same deviation.
+ */
+#include <math.h>
+
+#include "engine/dnnl.h"
+
+static bool norm_accepts(const tn_kernel_setup *setup) {
+    const tn_op *op = setup->op;
+    if (!tn__dnnl_all_fit(setup) || op->input_count != 5) return false;
+    for (uint32_t i = 0; i < 5; i++)
+        if (op->inputs[i] == TN_NONE) return false;
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] == TN_NONE) return false;
+    const tn_tensor *first = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
+    return first->rank >= 2 && first->rank <= 5 && first->format.order == y->format.order;
+}
+
+static bool norm_accepts_train(const tn_kernel_setup *setup) {
+    return setup->op->output_count == 5 && norm_accepts(setup);
+}
+
+static bool norm_accepts_grad(const tn_kernel_setup *setup) {
+    return setup->op->output_count == 3 && norm_accepts(setup) &&
+           tn__setup_input(setup, 1)->format.order == tn__setup_input(setup, 0)->format.order;
+}
+
+static tn_status norm_forward(const tn__dnnl *library, const dnnl_memory_desc_t *x, double epsilon,
+                              dnnl_primitive_desc_t *chosen) {
+    dnnl_batch_normalization_desc_t desc;
+    TN_TRY(tn__dnnl_status(library->dnnl_batch_normalization_forward_desc_init(
+        &desc, dnnl_forward_training, x, (float)epsilon, dnnl_use_scale | dnnl_use_shift)));
+    return tn__dnnl_choose(library, &desc, NULL, chosen, NULL);
+}
+
+/* --- forward: x, scale, bias, mean, variance -> y, mean, variance, batch mean, 1 / deviation ---
+ */
+
+static tn_status norm_read_train(tn_kernel_setup *setup, tn__dnnl_work *work) {
+    const tn__dnnl *library = setup->library;
+    dnnl_memory_desc_t x, channel;
+    dnnl_primitive_desc_t chosen;
+    TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 0), &x));
+    TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 1), &channel));
+    TN_TRY(norm_forward(library, &x, tn__op_float(setup->op, "epsilon", 1e-5), &chosen));
+    TN_TRY(tn__dnnl_step(work, chosen, 6));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, TN__DNNL_IN(0)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SCALE, &channel, TN__DNNL_IN(1)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SHIFT, &channel, TN__DNNL_IN(2)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DST, &x, TN__DNNL_OUT(0)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_MEAN, &channel, TN__DNNL_OUT(3)));
+    return tn__dnnl_bind(work, DNNL_ARG_VARIANCE, &channel, TN__DNNL_OUT(4));
+}
+
+static tn_status norm_prepare_train(tn_kernel_setup *setup) {
+    tn__dnnl_work *work;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, norm_read_train(setup, work));
+}
+
+static tn_status norm_run_train(tn_kernel_call *call) {
+    TN_TRY(tn__dnnl_run(call));
+    double epsilon = tn__op_float(call->op, "epsilon", 1e-5);
+    double share = tn__op_float(call->op, "momentum", 0.1);
+    uint64_t channels = tn__operand_count(&call->inputs[1]);
+    double n = (double)(tn__operand_count(&call->inputs[0]) / channels);
+    const float *means = call->outputs[3].data;
+    float *inverses = call->outputs[4].data, *mean = call->outputs[1].data;
+    float *variance = call->outputs[2].data;
+    for (uint64_t c = 0; c < channels; c++) {
+        double biased = (double)inverses[c], unbiased = n > 1 ? biased * n / (n - 1) : biased;
+        mean[c] = (float)((1 - share) * (double)mean[c] + share * (double)means[c]);
+        variance[c] = (float)((1 - share) * (double)variance[c] + share * unbiased);
+        inverses[c] = (float)(1 / sqrt(biased + epsilon));
+    }
+    return TN_OK;
+}
+
+/* --- backward: dy, x, scale, batch mean, 1 / deviation -> dx, d scale, d bias --- */
+
+static tn_status norm_read_grad(tn_kernel_setup *setup, tn__dnnl_work *work) {
+    const tn__dnnl *library = setup->library;
+    dnnl_memory_desc_t x, channel;
+    dnnl_batch_normalization_desc_t desc;
+    dnnl_primitive_desc_t forward, chosen;
+    tn__dnnl_at variance;
+    TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 1), &x));
+    TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 2), &channel));
+    TN_TRY(tn__dnnl_status(library->dnnl_batch_normalization_backward_desc_init(
+        &desc, dnnl_backward, &x, &x, 0, dnnl_use_scale | dnnl_use_shift)));
+    TN_TRY(norm_forward(library, &x, 0, &forward));
+    tn_status status = tn__dnnl_choose_back(library, &desc, NULL, forward, &chosen, NULL);
+    library->dnnl_primitive_desc_destroy(forward);
+    if (status != TN_OK) return status;
+    status = tn__dnnl_scratch(work, tn__setup_input(setup, 2)->bytes, &variance); /* at its begin */
+    if (status != TN_OK) {
+        library->dnnl_primitive_desc_destroy(chosen);
+        return status;
+    }
+    TN_TRY(tn__dnnl_step(work, chosen, 9));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_DST, &x, TN__DNNL_IN(0)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, TN__DNNL_IN(1)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SCALE, &channel, TN__DNNL_IN(2)));
+    /* The library insists on a shift that it does not read. */
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SHIFT, &channel, TN__DNNL_IN(2)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_MEAN, &channel, TN__DNNL_IN(3)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_VARIANCE, &channel, variance));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_SRC, &x, TN__DNNL_OUT(0)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_SCALE, &channel, TN__DNNL_OUT(1)));
+    return tn__dnnl_bind(work, DNNL_ARG_DIFF_SHIFT, &channel, TN__DNNL_OUT(2));
+}
+
+static tn_status norm_prepare_grad(tn_kernel_setup *setup) {
+    tn__dnnl_work *work;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, norm_read_grad(setup, work));
+}
+
+static tn_status norm_run_grad(tn_kernel_call *call) {
+    const float *inverse = call->inputs[4].data;
+    float *variance = call->workspace;
+    uint64_t channels = tn__operand_count(&call->inputs[4]);
+    for (uint64_t c = 0; c < channels; c++) variance[c] = 1 / (inverse[c] * inverse[c]);
+    return tn__dnnl_run(call);
+}
+
+static const tn_kernel dnnl_train_norm_kernels[] = {
+    {.type = "BatchNormGrad",
+     .accepts = norm_accepts_grad,
+     .prepare = norm_prepare_grad,
+     .run = norm_run_grad,
+     .release = tn__dnnl_release,
+     .formats = true},
+    {.type = "BatchNormTrain",
+     .accepts = norm_accepts_train,
+     .prepare = norm_prepare_train,
+     .run = norm_run_train,
+     .release = tn__dnnl_release,
+     .formats = true},
+};
+
+TN_KERNEL_LIBRARY(dnnl_train_norm, "tenure");
