@@ -266,7 +266,7 @@ static const struct {
     {"Softmax", make_softmax, 10, 1e-5},
     {"activations", make_each, 20, 1e-5},
     {"pairs", make_pair, 10, 1e-6},
-    {"Transpose", make_transpose, 20, 0},
+    {"Transpose", make_transpose, 10, 0},
 };
 
 /* --- judging --- */

@@ -222,11 +222,11 @@ static bool matmul_next_form(const matmul_plan *plan, uint32_t which, matmul_for
         matmul_pad(&form->y, 4);
         return true;
     }
-    if (which == 1 || plan->summand != NULL) return false;
+    if (which == 1) return false;
     bool a = matmul_make_dense(&form->a), b = matmul_make_dense(&form->b);
     bool y = matmul_make_dense(&form->y);
     form->dense = true;
-    return a || b || y;
+    return (a || b || y) && !(y && plan->summand != NULL);
 }
 
 static tn_status matmul_pick(const tn_kernel_setup *setup, const matmul_plan *plan,
@@ -329,6 +329,12 @@ static tn_status matmul_read_gemm(tn_kernel_setup *setup, tn__dnnl_work *work) {
                         .bias = tn__setup_input(setup, 2),
                         .bias_index = 2};
     if (plan.bias != NULL && tn__op_float(setup->op, "beta", 1) != 1) return TN_E_UNSUPPORTED;
+    const tn_tensor *y = tn__setup_output(setup, 0);
+    if (plan.bias != NULL && plan.bias->bytes == y->bytes && plan.bias->rank == y->rank) {
+        plan.summand = plan.bias; /* the output may lie on it: it must be read before */
+        plan.summand_index = 2;
+        plan.bias = NULL;
+    }
     if (!matmul_operand_of(tn__setup_input(setup, 0), left ? swap : NULL, 2, false, &plan.a) ||
         !matmul_operand_of(tn__setup_input(setup, 1), right ? swap : NULL, 2, false, &plan.b) ||
         !matmul_operand_of(tn__setup_output(setup, 0), NULL, 0, false, &plan.y))

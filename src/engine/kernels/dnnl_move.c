@@ -12,6 +12,12 @@ static bool move_accepts(const tn_kernel_setup *setup) {
 
 /* --- Transpose --- */
 
+/* Where nothing moves the output may lie on the input: that is for the plain kernel, which sees it.
+ */
+static bool move_accepts_transpose(const tn_kernel_setup *setup) {
+    return move_accepts(setup) && tn_op_view(setup->graph, setup->id, 0).source == TN_NONE;
+}
+
 static tn_status move_read_transpose(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn__dnnl *library = setup->library;
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
@@ -86,7 +92,7 @@ static tn_status move_prepare_concat(tn_kernel_setup *setup) {
 
 static const tn_kernel dnnl_move_kernels[] = {
     TN__DNNL_KERNEL("Concat", move_accepts_concat, move_prepare_concat),
-    TN__DNNL_KERNEL("Transpose", move_accepts, move_prepare_transpose),
+    TN__DNNL_KERNEL("Transpose", move_accepts_transpose, move_prepare_transpose),
 };
 
 TN_KERNEL_LIBRARY(dnnl_move, "");
