@@ -321,7 +321,7 @@ while IFS= read -r line; do
         ;;
     *) grep -qF -- "${line#    }" out || { echo "FAILED: docs: 'tenure $ran' does not print '${line#    }'"; failed=1; } ;;
     esac
-done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md "$source"/docs/microcontrollers.md "$source"/docs/running.md | awk '/^    \$ tenure /{on=1} !/^    /{on=0} on')
+done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md "$source"/docs/microcontrollers.md "$source"/docs/running.md | awk '/^    \$ tenure /{on=1} !/^(    |$)/{on=0} on && NF')
 
 # two versions of a model or a plan, the gate
 $tenure plan "$model" -o old.json -o old.csv >out
@@ -352,6 +352,8 @@ expect 0 'fits: 0 bytes' $tenure arena "$lite/convolution.tflite" --max "$least"
 expect 1 'does not fit' $tenure arena "$lite/convolution.tflite" --max $((least - 1))
 for target in cortex-m0 cortex-m55 x86-64; do expect 0 "$target" $tenure arena "$lite/loop.tflite" --target $target; done
 expect 0 '"plan": "none"' $tenure arena "$lite/state.tflite" --plan none --json
+expect 0 'no plan: the run time decides' $tenure arena "$lite/loop.tflite"
+expect 0 'planned here' $tenure arena "$lite/loop.tflite" --plan ours
 expect 2 'no plan inside' $tenure arena "$lite/state.tflite" --plan inside
 $tenure plan "$lite/state.tflite" -o planned.tflite >out
 expect 0 'the plan inside the model' $tenure arena planned.tflite

@@ -221,6 +221,14 @@ static void arena_place_tail(arena_arguments *arguments) {
     }
 }
 
+/* Around control flow our lives are longer, for other run times; then no plan may be the best one.
+ */
+static void arena_do_without(arena_arguments *arguments) {
+    if (arguments->ends[1].planned.total <= arguments->ends[1].online.total) return;
+    arguments->plan = ARENA_NONE;
+    for (int i = 0; i < 2; i++) arguments->ends[i].planned = arguments->ends[i].online;
+}
+
 static tn_status arena_find(arena_arguments *arguments, tn_error *error) {
     cli_input *input = &arguments->input;
     TN_TRY(cli_input_load_graph(input, error));
@@ -228,9 +236,11 @@ static tn_status arena_find(arena_arguments *arguments, tn_error *error) {
     if (offsets == NULL) return tn__no_memory(error, "offsets");
     tn_status status = TN_OK;
     if (input->bank_count > 0) arguments->plan = ARENA_OURS;
+    bool is_free = arguments->plan == ARENA_AUTO;
     TN_TRY_DONE(arena_choose_plan(arguments, offsets, error));
     TN_TRY_DONE(arena_find_end(arguments, false, offsets, error));
     TN_TRY_DONE(arena_find_end(arguments, true, offsets, error));
+    if (is_free && arguments->plan == ARENA_OURS) arena_do_without(arguments);
     if (input->bank_count > 0) arena_place_tail(arguments);
 done:
     free(offsets);
@@ -316,7 +326,8 @@ static void arena_print(const arena_arguments *arguments) {
     printf("  %s, %s; %s\n\n", arguments->target, kernels[arguments->input.kernels],
            arena_plan_text(arguments));
     printf("  %-30s %14s %14s\n", "bytes", "at least", "at most");
-    arena_row("head: tensors and scratch", low->head, high->head, "");
+    arena_row("head: tensors and scratch", low->head, high->head,
+              arguments->plan == ARENA_OURS ? arguments->holders.title : "");
     arena_row("tail: what stays", low->tail, high->tail, "");
     for (uint32_t part = 0; part < TN_MICRO_PART_COUNT; part++) {
         char name[48];
@@ -404,6 +415,9 @@ static void arena_json(const arena_arguments *arguments, tn__text *text) {
     }
     arena_json_range(text, "alignment", low->tail_alignment, high->tail_alignment);
     tn__text_put(text, "},\n ");
+    tn__text_put(text, "\"peak_at\": ");
+    tn__text_json(text, arguments->holders.title);
+    tn__text_put(text, ", ");
     arena_json_range(text, "head_alignment", least->head_alignment, most->head_alignment);
     tn__text_put(text, ", ");
     arena_json_range(text, "head_lower_bound", least->lower_bound, most->lower_bound);
