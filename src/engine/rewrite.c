@@ -178,20 +178,18 @@ static void rewrite_name_all(const tn__draft *draft, const rewrite_map *map) {
     }
 }
 
-/* As the builder or the file gave it; what inference found it will find again. */
+/* With the shapes that were found: a file may have stated what no rule knows. */
 static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, const tn_tensor *tensor,
                                     tn_tensor_id *id) {
     bool computed = tensor->producer != TN_NONE;
-    bool derived = computed || (tensor->block != 0 && tensor->kind == TN_KIND_ACTIVATION);
-    bool stated = !derived || (tensor->flags & TN_TENSOR_STATED) != 0;
-    uint32_t kept = TN_TENSOR_IS_OUTPUT | (stated ? TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE : 0);
+    uint32_t kept = TN_TENSOR_IS_OUTPUT | TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE;
     tn_tensor_spec spec = {.name = tensor->name,
-                           .dtype = stated ? tensor->dtype : TN_UNDEFINED,
+                           .dtype = tensor->dtype,
                            .kind = tensor->kind,
                            .format = tensor->format,
                            .flags = tensor->flags & kept,
-                           .rank = stated ? tensor->rank : TN_RANK_UNKNOWN,
-                           .shape = stated ? tensor->shape : NULL,
+                           .rank = tensor->rank,
+                           .shape = tensor->shape,
                            .block = tensor->block,
                            .payload = tensor->payload};
     if (tensor->value != NULL && !computed) spec.value = *tensor->value;

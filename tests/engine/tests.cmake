@@ -6,7 +6,10 @@ add_test(NAME engine.nodes COMMAND node_tests --again --list engine/node_tests.t
          WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
 add_test(NAME engine.nodes_plain COMMAND node_tests --plain --list engine/node_tests.txt
          WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-set_tests_properties(engine.nodes engine.nodes_plain PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME engine.nodes_rewrite COMMAND node_tests --rewrite --list engine/node_tests.txt
+         WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+set_tests_properties(engine.nodes engine.nodes_plain engine.nodes_rewrite PROPERTIES
+                     SKIP_RETURN_CODE 77)
 
 # Networks against ONNX Runtime, and one against the labels of real images; skipped where
 # ../shared/data, python3-onnx, npm's onnxruntime-node or the data set are absent. The larger ones:

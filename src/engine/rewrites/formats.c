@@ -165,8 +165,10 @@ static tn_status formats_give(tn__draft *draft, tn_op_id id) {
 }
 
 static tn_status formats_each(tn__draft *draft, tn_op_id id) {
+    const tn_op *op = tn__draft_op_of(draft, id);
+    if (op->output_count == 0 || op->outputs[0] == TN_NONE) return TN_OK;
     formats_want want = formats_wants(draft, id);
-    uint32_t count = tn__draft_op_of(draft, id)->input_count;
+    uint32_t count = op->input_count;
     bool last = want == FORMATS_LAST;
     for (uint32_t i = 0; i < count && want == FORMATS_FOLLOW; i++)
         if (formats_is_last(draft, tn__draft_input(draft, id, i))) last = true;
