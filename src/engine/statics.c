@@ -246,7 +246,8 @@ void tn__statics_release(tn__statics *statics) {
 static tn_status statics_read(tn_engine *engine, tn_tensor_id id, void *bytes) {
     const tn_tensor *tensor = tn_graph_tensor(engine->graph, id);
     if (tensor->bytes == 0) return TN_OK;
-    if (tensor->kind == TN_KIND_OPTIMIZER_STATE || tensor->kind == TN_KIND_GRADIENT) {
+    bool held = tensor->kind == TN_KIND_OPTIMIZER_STATE || tensor->kind == TN_KIND_GRADIENT;
+    if (held && tensor->value == NULL) {
         memset(bytes, 0, tensor->bytes); /* state begins at nothing */
         return TN_OK;
     }
