@@ -1,6 +1,6 @@
 /* normalise.c - normalisations: by statistics that are given (BatchNormalization), by those of a
- * slice (Instance-, Group-, LayerNormalization, MeanVarianceNormalization, LpNormalization), by
- * neighbouring channels (LRN).
+ * slice (Instance-, Group-, Layer-, RMSNormalization, MeanVarianceNormalization, LpNormalization),
+ * by neighbouring channels (LRN).
  *
  * Statistics are computed in double in two passes, mean first, so that a large mean costs no
  * digits. All but LRN read a slice before they write it, so they work in place.
@@ -192,7 +192,8 @@ static tn_status normalise_layer_steps(const tn_kernel_call *call, uint32_t inde
     return TN_OK;
 }
 
-static tn_status normalise_run_layer(tn_kernel_call *call) {
+/* LayerNormalization, and RMSNormalization, which takes no mean off. */
+static tn_status normalise_rows(tn_kernel_call *call, bool centered) {
     const tn_operand *x = &call->inputs[0], *y = &call->outputs[0];
     const tn_operand *scale = &call->inputs[1], *addend = tn__call_input(call, 2);
     const tn_operand *means = tn__call_output(call, 1), *inverses = tn__call_output(call, 2);
@@ -211,7 +212,11 @@ static tn_status normalise_run_layer(tn_kernel_call *call) {
     }
     for (uint64_t s = 0; s < slices; s++) {
         normalise_slice slice = {s * run, 1, run, 0};
-        normalise_moments moments = normalise_measure(x, &slice);
+        normalise_moments moments = {0};
+        if (centered)
+            moments = normalise_measure(x, &slice);
+        else
+            moments.variance = normalise_sum(x, &slice, 0, 2) / (double)run;
         double factor = 1 / sqrt(moments.variance + epsilon);
         if (means != NULL) tn__real_set(means, s, moments.mean);
         if (inverses != NULL) tn__real_set(inverses, s, factor);
@@ -233,6 +238,9 @@ static tn_status normalise_run_layer(tn_kernel_call *call) {
     }
     return TN_OK;
 }
+
+static tn_status normalise_run_layer(tn_kernel_call *call) { return normalise_rows(call, true); }
+static tn_status normalise_run_rms(tn_kernel_call *call) { return normalise_rows(call, false); }
 
 static bool normalise_accepts_layer(const tn_kernel_setup *setup) {
     return tn__input_is(setup, 1, TN__TYPES_REAL) && tn__input_may_be(setup, 2, TN__TYPES_REAL) &&
@@ -378,6 +386,7 @@ static const tn_kernel normalise_kernels[] = {
     {.type = "MeanVarianceNormalization",
      .accepts = normalise_accepts,
      .run = normalise_run_mean_variance},
+    {.type = "RMSNormalization", .accepts = normalise_accepts_layer, .run = normalise_run_rms},
 };
 
 TN_KERNEL_FAMILY(normalise, "");
