@@ -1,212 +1,19 @@
 /* resize.c - Resize and Upsample.
  *
- * Resampling is separable: along each axis, every output coordinate is a weighted sum of one
- * (nearest), two (linear) or four (cubic) input coordinates. These are written down per axis in
- * scratch; then each output row is the sum, over all choices of a tap per outer axis, of input rows
- * resampled along the last axis. An axis that keeps its coordinates has one tap of weight 1.
+ * The taps of each axis are written down in scratch (resample.h); then each output row is the sum,
+ * over all choices of a tap per outer axis, of input rows resampled along the last axis.
  * Nearest moves bytes, of any type; the others sum in float64 and round once.
- * Coordinates are computed in float64. `align_corners` takes the length that the scale makes,
- * fraction and all, as the operator's reference does.
- * Cost:   O(outputs x taps^(resized axes)); scratch 20 bytes per tap and extent, 8 per column.
- * Source: operator texts and function definition of ONNX, opsets 7 to 19; cubic: R. Keys, Cubic
- *         convolution interpolation for digital image processing, IEEE TASSP 29, 1981.
+ * Cost:   O(outputs x taps^(resized axes)); scratch 16 bytes per tap and extent, 8 per column.
+ * Source: operator texts and function definition of ONNX, opsets 7 to 19.
  */
 #include <math.h>
 
-#include "engine/box.h"
-
-enum { RESIZE_TAPS = 4 };
-
-typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC } resize_mode;
-
-typedef struct resize_axis {
-    uint32_t taps;
-    bool same;       /* every coordinate is itself */
-    int64_t *source; /* [extent][taps] input coordinates; -1: outside, extrapolated */
-    double *weight;  /* [extent][taps] */
-} resize_axis;
-
-typedef struct resize_plan {
-    resize_mode mode;
-    const char *coordinates, *nearest;
-    bool simple, exclude; /* simple: Upsample, and Resize before opset 11 */
-    bool crops;           /* tf_crop_and_resize: the only way to lie outside */
-    double cubic, outside;
-    int64_t shape[TN_RANK_MAX];
-    double scale[TN_RANK_MAX], length[TN_RANK_MAX]; /* length: the output's, perhaps a fraction */
-    double begin[TN_RANK_MAX], end[TN_RANK_MAX];    /* of the region, for tf_crop_and_resize */
-    resize_axis axis[TN_RANK_MAX];
-} resize_plan;
-
-/* --- one coordinate --- */
-
-static double resize_coordinate(const resize_plan *plan, uint32_t d, int64_t extent, int64_t at) {
-    const char *how = plan->coordinates;
-    double x = (double)at, scale = plan->scale[d], length = plan->length[d], in = (double)extent;
-    if (strcmp(how, "asymmetric") == 0) return x / scale;
-    if (strcmp(how, "align_corners") == 0) return length == 1 ? 0 : x * (in - 1) / (length - 1);
-    if (strcmp(how, "pytorch_half_pixel") == 0) return length > 1 ? (x + 0.5) / scale - 0.5 : 0;
-    if (strcmp(how, "tf_half_pixel_for_nn") == 0) return (x + 0.5) / scale;
-    if (strcmp(how, "tf_crop_and_resize") == 0) {
-        double begin = plan->begin[d] * (in - 1), span = (plan->end[d] - plan->begin[d]) * (in - 1);
-        return length > 1 ? begin + x * span / (length - 1) : begin + 0.5 * span;
-    }
-    if (strcmp(how, "half_pixel_symmetric") == 0) {
-        double adjust = (double)plan->shape[d] / length, center = in / 2;
-        return center * (1 - adjust) + (x + 0.5) / scale - 0.5;
-    }
-    return (x + 0.5) / scale - 0.5;
-}
-
-static double resize_round(const resize_plan *plan, double scale, double x) {
-    if (plan->simple) return scale < 1 ? ceil(x) : floor(x);
-    if (strcmp(plan->nearest, "floor") == 0) return floor(x);
-    if (strcmp(plan->nearest, "ceil") == 0) return ceil(x);
-    if (strcmp(plan->nearest, "round_prefer_ceil") == 0) return floor(x + 0.5);
-    return ceil(x - 0.5);
-}
-
-static void resize_cubic(double a, double r, double weight[RESIZE_TAPS]) {
-    double s = 1 - r;
-    weight[0] = ((a * (r + 1) - 5 * a) * (r + 1) + 8 * a) * (r + 1) - 4 * a;
-    weight[1] = ((a + 2) * r - (a + 3)) * r * r + 1;
-    weight[2] = ((a + 2) * s - (a + 3)) * s * s + 1;
-    weight[3] = ((a * (s + 1) - 5 * a) * (s + 1) + 8 * a) * (s + 1) - 4 * a;
-}
-
-static int64_t resize_clamp(double at, int64_t extent) {
-    return !(at > 0) ? 0 : at > (double)(extent - 1) ? extent - 1 : (int64_t)at;
-}
-
-/* The taps of one place. */
-static void resize_taps(const resize_plan *plan, uint32_t d, int64_t extent, int64_t at,
-                        int64_t *source, double *weight) {
-    double x = resize_coordinate(plan, d, extent, at), low = floor(x), sum = 0;
-    uint32_t taps = plan->axis[d].taps;
-    if (plan->crops && !(x >= 0 && x <= (double)(extent - 1))) {
-        for (uint32_t t = 0; t < taps; t++) source[t] = -1;
-        return;
-    }
-    weight[0] = 1;
-    if (plan->mode == RESIZE_NEAREST) low = resize_round(plan, plan->scale[d], x);
-    if (plan->mode == RESIZE_LINEAR) {
-        weight[1] = x - low;
-        weight[0] = 1 - weight[1];
-    }
-    if (plan->mode == RESIZE_CUBIC) {
-        resize_cubic(plan->cubic, x - low, weight);
-        low -= 1;
-    }
-    for (uint32_t t = 0; t < taps; t++) {
-        bool inside = low + t >= 0 && low + t <= (double)(extent - 1);
-        source[t] = resize_clamp(low + t, extent);
-        if (plan->exclude && !inside) weight[t] = 0;
-        sum += weight[t];
-    }
-    for (uint32_t t = 0; t < taps && plan->exclude && sum != 0; t++) weight[t] /= sum;
-}
-
-/* --- the plan --- */
-
-static tn_status resize_extents(const tn_kernel_call *call, resize_plan *plan,
-                                const tn_operand *scales, const tn_operand *sizes) {
-    const tn_operand *from = &call->inputs[0];
-    uint32_t axis_count, scale_count;
-    const int64_t *axes = tn__op_ints(call->op, "axes", &axis_count);
-    const double *attr = tn__op_floats(call->op, "scales", &scale_count);
-    uint64_t given = sizes != NULL    ? tn__operand_count(sizes)
-                     : scales != NULL ? tn__operand_count(scales)
-                                      : scale_count;
-    if (given != (axes != NULL ? axis_count : from->rank))
-        return tn__call_fail(call, TN_E_INVALID, "%llu scales or sizes for another number of axes",
-                             (unsigned long long)given);
-    for (uint32_t i = 0; i < (uint32_t)given; i++) {
-        uint32_t d;
-        TN_TRY(tn__call_axis(call, axes != NULL ? axes[i] : i, from->rank, &d));
-        double in = (double)from->shape[d];
-        plan->scale[d] = sizes != NULL    ? 0
-                         : scales != NULL ? tn__operand_float(scales, i)
-                                          : attr[i];
-        double length = sizes != NULL ? (double)tn__index(sizes, i) : in * plan->scale[d];
-        if (!(length >= 0 && length < 0x1p53) || (sizes == NULL && !(plan->scale[d] > 0)))
-            return tn__call_fail(call, TN_E_INVALID, "axis %u would have %g elements", d, length);
-        plan->shape[d] = (int64_t)floor(length);
-        if (sizes != NULL) plan->scale[d] = length / in;
-        double whole = nearbyint(length); /* a scale in float32 is not exact */
-        plan->length[d] = fabs(length - whole) <= 1e-6 * whole ? whole : length;
-        if (plan->shape[d] > 0 && from->shape[d] == 0)
-            return tn__call_fail(call, TN_E_INVALID, "axis %u is empty", d);
-    }
-    return TN_OK;
-}
-
-/* The region of interest, relative: all begins, then all ends. */
-static tn_status resize_region(const tn_kernel_call *call, resize_plan *plan) {
-    const tn_operand *roi = call->version >= 11 ? tn__call_input(call, 1) : NULL;
-    uint32_t axis_count;
-    const int64_t *axes = tn__op_ints(call->op, "axes", &axis_count);
-    if (axes == NULL) axis_count = call->inputs[0].rank;
-    plan->crops = strcmp(plan->coordinates, "tf_crop_and_resize") == 0;
-    if (!plan->crops) return TN_OK;
-    if (roi == NULL || tn__operand_count(roi) != 2 * (uint64_t)axis_count)
-        return tn__call_fail(call, TN_E_INVALID, "tf_crop_and_resize needs 2 x %u bounds in roi",
-                             axis_count);
-    for (uint32_t i = 0; i < axis_count; i++) {
-        uint32_t d;
-        TN_TRY(tn__call_axis(call, axes != NULL ? axes[i] : i, call->inputs[0].rank, &d));
-        plan->begin[d] = tn__operand_float(roi, i);
-        plan->end[d] = tn__operand_float(roi, axis_count + i);
-    }
-    return TN_OK;
-}
-
-static bool resize_mode_of(const tn_op *op, resize_mode *mode) {
-    const char *name = tn__op_string(op, "mode", "nearest");
-    *mode = strcmp(name, "cubic") == 0     ? RESIZE_CUBIC
-            : strcmp(name, "nearest") == 0 ? RESIZE_NEAREST
-                                           : RESIZE_LINEAR;
-    return *mode != RESIZE_LINEAR || strcmp(name, "linear") == 0 || strcmp(name, "bilinear") == 0;
-}
-
-/* The tables of all axes, in the workspace; `*row` is what is left of it: one row of sums. */
-static tn_status resize_tables(tn_kernel_call *call, resize_plan *plan, double **row) {
-    const tn_operand *from = &call->inputs[0];
-    uint64_t entries = 0, done = 0, columns = 0;
-    for (uint32_t d = 0; d < from->rank; d++) {
-        bool moves = plan->crops && (plan->begin[d] != 0 || plan->end[d] != 1);
-        plan->axis[d].same = plan->shape[d] == from->shape[d] && plan->scale[d] == 1 && !moves;
-        plan->axis[d].taps = plan->axis[d].same || plan->mode == RESIZE_NEAREST ? 1
-                             : plan->mode == RESIZE_LINEAR                      ? 2
-                                                                                : RESIZE_TAPS;
-        entries += (uint64_t)plan->shape[d] * plan->axis[d].taps;
-        columns = (uint64_t)plan->shape[d];
-    }
-    TN_TRY(tn__call_scratch(call, entries * 16 + columns * 8));
-    int64_t *sources = call->workspace;
-    double *weights = (double *)(sources + entries);
-    *row = weights + entries;
-    for (uint32_t d = 0; d < from->rank; d++) {
-        resize_axis *axis = &plan->axis[d];
-        axis->source = sources + done;
-        axis->weight = weights + done;
-        done += (uint64_t)plan->shape[d] * axis->taps;
-        for (int64_t i = 0; i < plan->shape[d]; i++) {
-            if (!axis->same) {
-                resize_taps(plan, d, from->shape[d], i, axis->source + i * axis->taps,
-                            axis->weight + i * axis->taps);
-                continue;
-            }
-            axis->source[i] = i;
-            axis->weight[i] = 1;
-        }
-    }
-    return TN_OK;
-}
+#include "engine/resample.h"
 
 /* --- rows --- */
 
 /* Nearest: one tap everywhere, so elements are copied. `from` NULL: all is outside. */
-static inline __attribute__((always_inline)) void resize_row_pick(const resize_axis *axis,
+static inline __attribute__((always_inline)) void resize_row_pick(const tn__resample_axis *axis,
                                                                   int64_t count, char *to,
                                                                   const char *from, size_t width,
                                                                   const char *outside) {
@@ -216,9 +23,9 @@ static inline __attribute__((always_inline)) void resize_row_pick(const resize_a
     }
 }
 
-static void resize_row_nearest(const resize_plan *plan, uint32_t last, char *to, const char *from,
+static void resize_row_nearest(const tn__resample *plan, uint32_t last, char *to, const char *from,
                                uint32_t width, const char *outside) {
-    const resize_axis *axis = &plan->axis[last];
+    const tn__resample_axis *axis = &plan->axis[last];
     int64_t count = plan->shape[last];
     if (axis->same && from != NULL) {
         memcpy(to, from, (uint64_t)count * width);
@@ -233,7 +40,7 @@ static void resize_row_nearest(const resize_plan *plan, uint32_t last, char *to,
 }
 
 /* Adds `scale` times the row at `from`, resampled along the last axis. */
-static inline __attribute__((always_inline)) void resize_row_floats(const resize_axis *axis,
+static inline __attribute__((always_inline)) void resize_row_floats(const tn__resample_axis *axis,
                                                                     int64_t count, uint32_t taps,
                                                                     double *row, const float *from,
                                                                     double scale) {
@@ -246,9 +53,9 @@ static inline __attribute__((always_inline)) void resize_row_floats(const resize
     }
 }
 
-static void resize_row_add(const resize_plan *plan, uint32_t last, double *row, const char *from,
+static void resize_row_add(const tn__resample *plan, uint32_t last, double *row, const char *from,
                            tn_dtype dtype, double scale) {
-    const resize_axis *axis = &plan->axis[last];
+    const tn__resample_axis *axis = &plan->axis[last];
     uint32_t taps = axis->taps, width = tn__width(dtype);
     if (dtype == TN_FLOAT32 && !plan->crops) {
         const float *floats = (const float *)(const void *)from;
@@ -257,7 +64,7 @@ static void resize_row_add(const resize_plan *plan, uint32_t last, double *row, 
         else if (taps == 2)
             resize_row_floats(axis, plan->shape[last], 2, row, floats, scale);
         else
-            resize_row_floats(axis, plan->shape[last], RESIZE_TAPS, row, floats, scale);
+            resize_row_floats(axis, plan->shape[last], TN__RESAMPLE_TAPS, row, floats, scale);
         return;
     }
     for (int64_t i = 0; i < plan->shape[last]; i++) {
@@ -272,7 +79,7 @@ static void resize_row_add(const resize_plan *plan, uint32_t last, double *row, 
 
 /* One output row at `place` of the outer axes: the sum over all choices of taps there. False: it
  * lies outside. */
-static bool resize_row(const resize_plan *plan, const tn_operand *from, const int64_t *strides,
+static bool resize_row(const tn__resample *plan, const tn_operand *from, const int64_t *strides,
                        const int64_t *place, double *row) {
     uint32_t last = from->rank - 1;
     tn__walk taps = {.rank = last};
@@ -295,9 +102,9 @@ static bool resize_row(const resize_plan *plan, const tn_operand *from, const in
     return true;
 }
 
-static void resize_store_row(const resize_plan *plan, uint32_t last, const double *row, bool inside,
-                             tn_dtype dtype, char *to) {
-    const resize_axis *axis = &plan->axis[last];
+static void resize_store_row(const tn__resample *plan, uint32_t last, const double *row,
+                             bool inside, tn_dtype dtype, char *to) {
+    const tn__resample_axis *axis = &plan->axis[last];
     if (dtype == TN_FLOAT32 && !plan->crops) {
         for (int64_t i = 0; i < plan->shape[last]; i++) ((float *)(void *)to)[i] = (float)row[i];
         return;
@@ -310,7 +117,7 @@ static void resize_store_row(const resize_plan *plan, uint32_t last, const doubl
     }
 }
 
-static tn_status resize_rows(tn_kernel_call *call, resize_plan *plan, double *row) {
+static tn_status resize_rows(tn_kernel_call *call, tn__resample *plan, double *row) {
     const tn_operand *from = &call->inputs[0];
     uint32_t width = tn__width(from->dtype), last = from->rank - 1;
     int64_t strides[TN_RANK_MAX];
@@ -321,7 +128,7 @@ static tn_status resize_rows(tn_kernel_call *call, resize_plan *plan, double *ro
     if (tn__is_number(from->dtype)) tn__store(from->dtype, outside, plan->outside);
     if (tn__walk_is_empty(&walk) || plan->shape[last] == 0) return TN_OK;
     do {
-        if (plan->mode != RESIZE_NEAREST) {
+        if (plan->mode != TN__RESAMPLE_NEAREST) {
             bool inside = resize_row(plan, from, strides, walk.place, row);
             resize_store_row(plan, last, row, inside, from->dtype, to);
         } else {
@@ -343,52 +150,32 @@ static tn_status resize_run(tn_kernel_call *call) {
     const tn_operand *from = &call->inputs[0];
     bool upsample = strcmp(call->op->type, "Upsample") == 0;
     bool newer = !upsample && call->version >= 11 && call->input_count > 2;
-    const tn_operand *scales = tn__call_input(call, newer ? 2 : 1);
-    const tn_operand *sizes = newer ? tn__call_input(call, 3) : NULL;
-    resize_plan plan = {.simple = upsample || call->version < 11};
+    tn__resample plan;
     double *row;
-    if (sizes != NULL && tn__operand_count(sizes) == 0) sizes = NULL;
-    resize_mode_of(call->op, &plan.mode);
-    plan.coordinates =
-        plan.simple ? "asymmetric"
-                    : tn__op_string(call->op, "coordinate_transformation_mode", "half_pixel");
-    plan.nearest = tn__op_string(call->op, "nearest_mode", "round_prefer_floor");
-    plan.exclude = plan.mode == RESIZE_CUBIC && tn__op_int(call->op, "exclude_outside", 0) != 0;
-    plan.cubic = tn__op_float(call->op, "cubic_coeff_a", -0.75);
-    plan.outside = tn__op_float(call->op, "extrapolation_value", 0);
-    for (uint32_t d = 0; d < from->rank; d++) {
-        plan.shape[d] = from->shape[d];
-        plan.length[d] = (double)from->shape[d];
-        plan.scale[d] = plan.end[d] = 1;
-    }
-    TN_TRY(resize_extents(call, &plan, scales, sizes));
+    TN_TRY(tn__resample_read(call, from, upsample || call->version < 11,
+                             tn__call_input(call, newer ? 2 : 1),
+                             newer ? tn__call_input(call, 3) : NULL, &plan));
     TN_TRY(tn__call_shape(call, 0, from->rank, plan.shape));
     if (from->rank == 0) {
         tn__operand_copy(&call->outputs[0], from);
         return TN_OK;
     }
-    TN_TRY(resize_region(call, &plan));
-    TN_TRY(resize_tables(call, &plan, &row));
+    TN_TRY(tn__resample_region(call, &plan));
+    TN_TRY(tn__resample_tables(call, &plan, &row));
     return resize_rows(call, &plan, row);
 }
 
 static bool resize_accepts(const tn_kernel_setup *setup) {
-    resize_mode mode;
+    tn__resample_kind mode;
     const char *policy = tn__op_string(setup->op, "keep_aspect_ratio_policy", "stretch");
-    if (!resize_mode_of(setup->op, &mode) || tn__op_int(setup->op, "antialias", 0) != 0 ||
+    if (!tn__resample_mode(setup->op, &mode) || tn__op_int(setup->op, "antialias", 0) != 0 ||
         strcmp(policy, "stretch") != 0 || tn__op_attr(setup->op, "height_scale") != NULL)
         return false;
-    return mode == RESIZE_NEAREST ? tn__accepts_bytes(setup) : tn__accepts_numbers(setup);
+    return mode == TN__RESAMPLE_NEAREST ? tn__accepts_bytes(setup) : tn__accepts_numbers(setup);
 }
 
 static uint64_t resize_workspace(const tn_kernel_setup *setup) {
-    const tn_tensor *to = tn__setup_output(setup, 0);
-    uint64_t bytes = 0;
-    if (to == NULL || to->rank > TN_RANK_MAX) return 0;
-    for (uint32_t d = 0; d < to->rank; d++)
-        if (to->shape[d] > 0)
-            bytes = tn__add_sat(bytes, tn__mul_sat((uint64_t)to->shape[d], 16 * RESIZE_TAPS + 8));
-    return bytes;
+    return tn__resample_bytes(tn__setup_output(setup, 0));
 }
 
 static const tn_kernel resize_kernels[] = {
