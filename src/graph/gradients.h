@@ -29,6 +29,61 @@ TN__GRADIENT(mean_squared);
 TN__GRADIENT(batch_norm_train);
 TN__GRADIENT(dropout_train);
 TN__GRADIENT(batch_norm); /* as in inference */
+/* gradient_unary.c */
+#define X(Type, rule, reads, cost) TN__GRADIENT(rule);
+#include "graph/unary_gradients.def"
+#undef X
+TN__GRADIENT(cast);
+TN__GRADIENT(clip);
+TN__GRADIENT(exp);
+TN__GRADIENT(flat); /* Ceil, Floor, Round, Sign */
+TN__GRADIENT(log);
+TN__GRADIENT(neg);
+TN__GRADIENT(prelu);
+/* gradient_arithmetic.c */
+TN__GRADIENT(div);
+TN__GRADIENT(max);
+TN__GRADIENT(mean);
+TN__GRADIENT(min);
+TN__GRADIENT(mul);
+TN__GRADIENT(pow);
+TN__GRADIENT(sub);
+TN__GRADIENT(where);
+/* gradient_reduce.c */
+TN__GRADIENT(cum_sum);
+TN__GRADIENT(group_norm);
+TN__GRADIENT(instance_norm);
+TN__GRADIENT(layer_norm);
+TN__GRADIENT(log_softmax);
+TN__GRADIENT(lp_norm);
+TN__GRADIENT(reduce_extreme);
+TN__GRADIENT(reduce_l1);
+TN__GRADIENT(reduce_l2);
+TN__GRADIENT(reduce_log_sum);
+TN__GRADIENT(reduce_log_sum_exp);
+TN__GRADIENT(reduce_mean);
+TN__GRADIENT(reduce_sum);
+TN__GRADIENT(reduce_sum_square);
+TN__GRADIENT(rms_norm);
+TN__GRADIENT(softmax);
+/* gradient_move.c */
+TN__GRADIENT(again); /* ReverseSequence, Trilu */
+TN__GRADIENT(concat);
+TN__GRADIENT(depth_to_space);
+TN__GRADIENT(expand);
+TN__GRADIENT(gather);
+TN__GRADIENT(gather_elements);
+TN__GRADIENT(gather_nd);
+TN__GRADIENT(pad);
+TN__GRADIENT(resize); /* Upsample */
+TN__GRADIENT(scatter_elements);
+TN__GRADIENT(scatter_nd);
+TN__GRADIENT(slice);
+TN__GRADIENT(space_to_depth);
+TN__GRADIENT(split);
+TN__GRADIENT(tile);
+TN__GRADIENT(top_k);
+TN__GRADIENT(transpose);
 
 #undef TN__GRADIENT
 

@@ -6,6 +6,7 @@
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 /* --- Gather --- */
 
@@ -139,13 +140,15 @@ static tn_status gather_scatter_nd_fold(tn_infer *infer) {
 #define GATHER(name, inputs, rule) .type = #name, .inputs_min = inputs, .inputs_max = inputs,      \
     .outputs_max = 1, .shape = rule
 static const tn_op_rule gather_rules[] = {
-    {GATHER(Gather, 2, gather_shape), .fold = gather_fold, .view = gather_view, .monotone = 1},
-    {GATHER(GatherElements, 2, gather_elements_shape)},
-    {GATHER(GatherND, 2, gather_nd_shape)},
+    {GATHER(Gather, 2, gather_shape), .fold = gather_fold, .view = gather_view, .monotone = 1,
+     .gradient = tn__gradient_gather},
+    {GATHER(GatherElements, 2, gather_elements_shape), .gradient = tn__gradient_gather_elements},
+    {GATHER(GatherND, 2, gather_nd_shape), .gradient = tn__gradient_gather_nd},
     {GATHER(Scatter, 3, gather_scatter_shape), .inplace = 1},
-    {GATHER(ScatterElements, 3, gather_scatter_shape), .inplace = 1},
+    {GATHER(ScatterElements, 3, gather_scatter_shape), .inplace = 1,
+     .gradient = tn__gradient_scatter_elements},
     {GATHER(ScatterND, 3, gather_scatter_shape), .fold = gather_scatter_nd_fold, .inplace = 1,
-     .monotone = 5},
+     .monotone = 5, .gradient = tn__gradient_scatter_nd},
 };
 /* clang-format on */
 

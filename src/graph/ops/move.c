@@ -6,6 +6,7 @@
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 static tn_status move_like(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
 
@@ -247,18 +248,19 @@ static tn_status move_space_to_depth(tn_infer *infer) { return move_blocks(infer
 #define MOVE(name, least, most) .type = #name, .inputs_min = least, .inputs_max = most,            \
     .outputs_max = 1
 static const tn_op_rule move_rules[] = {
-    {MOVE(CumSum, 2, 2), .shape = move_like, .flops_per = 1},
-    {MOVE(DepthToSpace, 1, 1), .shape = move_depth_to_space},
+    {MOVE(CumSum, 2, 2), .shape = move_like, .flops_per = 1, .gradient = tn__gradient_cum_sum},
+    {MOVE(DepthToSpace, 1, 1), .shape = move_depth_to_space, .gradient = tn__gradient_depth_to_space},
     {MOVE(Expand, 2, 2), .shape = move_expand, .fold = move_expand_fold,
-     .view = move_expand_view, .monotone = 3},
-    {MOVE(Pad, 1, 4), .shape = move_pad, .flops_per = 0, .view = move_pad_view, .monotone = 2},
-    {MOVE(ReverseSequence, 2, 2), .shape = move_like},
-    {MOVE(SpaceToDepth, 1, 1), .shape = move_space_to_depth},
+     .view = move_expand_view, .monotone = 3, .gradient = tn__gradient_expand},
+    {MOVE(Pad, 1, 4), .shape = move_pad, .flops_per = 0, .view = move_pad_view, .monotone = 2,
+     .no_gradient = 4, .gradient = tn__gradient_pad},
+    {MOVE(ReverseSequence, 2, 2), .shape = move_like, .gradient = tn__gradient_again},
+    {MOVE(SpaceToDepth, 1, 1), .shape = move_space_to_depth, .gradient = tn__gradient_space_to_depth},
     {MOVE(Tile, 2, 3), .shape = move_tile, .fold = move_tile_fold, .view = move_unchanged,
-     .monotone = 3},
+     .monotone = 3, .gradient = tn__gradient_tile},
     {MOVE(Transpose, 1, 1), .shape = move_transpose, .fold = move_transpose_fold,
-     .view = move_transpose_view, .monotone = 1},
-    {MOVE(Trilu, 1, 2), .shape = move_like, .inplace = 1},
+     .view = move_transpose_view, .monotone = 1, .gradient = tn__gradient_transpose},
+    {MOVE(Trilu, 1, 2), .shape = move_like, .inplace = 1, .gradient = tn__gradient_again},
 };
 /* clang-format on */
 

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 /* The axes as a bit set; false: not known. */
 static bool reduce_axes(tn_infer *infer, uint32_t rank, uint64_t *set, tn_status *status) {
@@ -156,16 +157,20 @@ static uint64_t reduce_flops(tn_infer *infer) { return tn__elements(tn__input(in
 static const tn_op_rule reduce_rules[] = {
     {REDUCE_ARG(ArgMax)},
     {REDUCE_ARG(ArgMin)},
-    {REDUCE(ReduceL1)},
-    {REDUCE(ReduceL2)},
-    {REDUCE(ReduceLogSum)},
-    {REDUCE(ReduceLogSumExp)},
-    {REDUCE(ReduceMax), .fold = reduce_fold_max, .monotone = 1},
-    {REDUCE(ReduceMean), .fold = reduce_fold_mean, .monotone = 1},
-    {REDUCE(ReduceMin), .fold = reduce_fold_min, .monotone = 1},
+    {REDUCE(ReduceL1), .gradient = tn__gradient_reduce_l1},
+    {REDUCE(ReduceL2), .gradient = tn__gradient_reduce_l2},
+    {REDUCE(ReduceLogSum), .gradient = tn__gradient_reduce_log_sum},
+    {REDUCE(ReduceLogSumExp), .gradient = tn__gradient_reduce_log_sum_exp},
+    {REDUCE(ReduceMax), .fold = reduce_fold_max, .monotone = 1,
+     .gradient = tn__gradient_reduce_extreme},
+    {REDUCE(ReduceMean), .fold = reduce_fold_mean, .monotone = 1,
+     .gradient = tn__gradient_reduce_mean},
+    {REDUCE(ReduceMin), .fold = reduce_fold_min, .monotone = 1,
+     .gradient = tn__gradient_reduce_extreme},
     {REDUCE(ReduceProd), .fold = reduce_fold_prod, .monotone = 1},
-    {REDUCE(ReduceSum), .fold = reduce_fold_sum, .monotone = 1},
-    {REDUCE(ReduceSumSquare)},
+    {REDUCE(ReduceSum), .fold = reduce_fold_sum, .monotone = 1,
+     .gradient = tn__gradient_reduce_sum},
+    {REDUCE(ReduceSumSquare), .gradient = tn__gradient_reduce_sum_square},
 };
 /* clang-format on */
 

@@ -5,6 +5,7 @@
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 static int64_t select_elements(const tn_tensor *tensor) {
     uint64_t elements = tn__elements(tensor);
@@ -132,7 +133,8 @@ static uint64_t select_top_k_flops(tn_infer *infer) {
 static const tn_op_rule select_rules[] = {
     {SELECT(Compress, 2, 2, 1), .shape = select_compress},
     {SELECT(NonZero, 1, 1, 1), .shape = select_nonzero, .fold = select_nonzero_fold},
-    {SELECT(TopK, 1, 2, 2), .shape = select_top_k, .flops = select_top_k_flops, .monotone = 2},
+    {SELECT(TopK, 1, 2, 2), .shape = select_top_k, .flops = select_top_k_flops, .monotone = 2,
+     .gradient = tn__gradient_top_k},
     {SELECT(Unique, 1, 1, 4), .shape = select_unique, .flops_per = 10},
 };
 /* clang-format on */
