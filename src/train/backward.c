@@ -105,6 +105,7 @@ tn_status tn__train_backward(tn__train *it, tn_tensor_id seed) {
     uint32_t count = block->op_count;
     tn_op_id *ops = tn__arena_copy(&it->arena, block->ops, count * sizeof *ops);
     if (ops == NULL) return tn__no_memory(it->error, "the backward pass");
+    it->forward_ops = count;
     TN_TRY(backward_room(it));
     backward_mark(it, ops, count);
     it->gradient[it->made.loss] = seed;

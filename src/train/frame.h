@@ -5,6 +5,7 @@
  *   copy.c      the model's operators as they work in training
  *   loss.c      labels, loss, where the backward pass begins
  *   backward.c  the walk over operators, last first, that asks their gradient rules
+ *   recompute.c what is cheap is computed again instead of being kept
  *   update.c    accumulation over micro-batches, optimizers
  *   train.c     the call: options, the steps in order, what is handed out
  */
@@ -35,6 +36,7 @@ typedef struct tn__train {
 
     /* The backward pass; ids of the graph as it was before. */
     uint32_t forward;       /* tensors */
+    uint32_t forward_ops;   /* of the main block */
     bool *needs;            /* [forward] depends on a parameter that is trained */
     tn_tensor_id *gradient; /* [forward] so far; TN_NONE */
     uint32_t *readers;      /* [forward] operators that read it and were not visited yet */
@@ -51,6 +53,8 @@ tn_status tn__train_copy(tn__train *it);
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed);
 /* backward.c: calls tn__train_update where an update is due. */
 tn_status tn__train_backward(tn__train *it, tn_tensor_id seed);
+/* recompute.c: after the backward pass, with its block in that order. */
+tn_status tn__train_recompute(tn__train *it);
 /* update.c: learning rate and step; then the update of one parameter. */
 tn_status tn__train_inputs(tn__train *it);
 tn_status tn__train_update(tn__train *it, uint32_t parameter);

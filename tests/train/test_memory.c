@@ -100,7 +100,11 @@ static void every_memory_gives_the_same_bits(void **state) {
                 compare(&options, &settings[i], &expected, "updates at the end");
                 options.fuse_update = true;
                 compare(&options, &settings[i], &expected, "updates at once");
+                options.recompute_cheap = true;
+                compare(&options, &settings[i], &expected, "recomputed, updates at once");
                 options.fuse_update = false;
+                compare(&options, &settings[i], &expected, "recomputed");
+                options.recompute_cheap = false;
             }
         }
 }
@@ -115,7 +119,7 @@ static uint64_t arena(net *n, const tn_train_options *options) {
     return peak;
 }
 
-static void frozen_layers_and_early_updates_save_memory(void **state) {
+static void frozen_layers_and_recomputation_save_memory(void **state) {
     (void)state;
     static const char *const early[] = {"conv.w", "bn.*"};
     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
@@ -126,6 +130,11 @@ static void frozen_layers_and_early_updates_save_memory(void **state) {
     uint64_t fused = arena(&n, &options);
     assert_true(fused <= all);
     options.fuse_update = false;
+    options.recompute_cheap = true;
+    uint64_t again = arena(&n, &options);
+    if (!(4 * again < 3 * all))
+        fail_msg("%llu bytes, recomputed %llu", (unsigned long long)all, (unsigned long long)again);
+    options.recompute_cheap = false;
     options.freeze = early;
     options.freeze_count = 2;
     uint64_t frozen = arena(&n, &options);
@@ -175,7 +184,7 @@ static void micro_batches_sum_up_to_the_batch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_memory_gives_the_same_bits),
-        cmocka_unit_test(frozen_layers_and_early_updates_save_memory),
+        cmocka_unit_test(frozen_layers_and_recomputation_save_memory),
         cmocka_unit_test(micro_batches_sum_up_to_the_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

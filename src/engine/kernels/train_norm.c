@@ -44,24 +44,33 @@ static double norm_sum(const tn_operand *x, const norm_frame *frame, uint64_t ch
     return sum;
 }
 
+/* By mean and deviation as they are stored, so that a second time gives the same bits. */
+static void norm_apply_channel(const tn_kernel_call *call, const norm_frame *frame,
+                               const tn_operand *means, const tn_operand *inverses, uint64_t c) {
+    const tn_operand *in = call->inputs;
+    double mean = tn__real_get(means, c), values[TN__REAL_TILE];
+    double factor = tn__real_get(&in[1], c) * tn__real_get(inverses, c);
+    double addend = tn__real_get(&in[2], c);
+    NORM_EACH(frame, c, at, count) {
+        tn__real_load(&in[0], at, 1, count, values);
+        for (uint64_t k = 0; k < count; k++) values[k] = (values[k] - mean) * factor + addend;
+        tn__real_store(&call->outputs[0], at, count, values);
+    }
+}
+
 static void norm_run_channel(const tn_kernel_call *call, const norm_frame *frame, uint64_t c) {
     const tn_operand *in = call->inputs, *x = &in[0];
     double epsilon = tn__op_float(call->op, "epsilon", 1e-5);
     double share = tn__op_float(call->op, "momentum", 0.1);
-    double n = (double)frame->batch * (double)frame->area, values[TN__REAL_TILE];
+    double n = (double)frame->batch * (double)frame->area;
     double mean = norm_sum(x, frame, c, 0, false) / n;
     double squares = norm_sum(x, frame, c, mean, true), inverse = 1 / sqrt(squares / n + epsilon);
     double unbiased = n > 1 ? squares / (n - 1) : squares;
-    double factor = tn__real_get(&in[1], c) * inverse, addend = tn__real_get(&in[2], c);
     tn__real_set(&in[3], c, (1 - share) * tn__real_get(&in[3], c) + share * mean);
     tn__real_set(&in[4], c, (1 - share) * tn__real_get(&in[4], c) + share * unbiased);
     tn__real_set(&call->outputs[3], c, mean);
     tn__real_set(&call->outputs[4], c, inverse);
-    NORM_EACH(frame, c, at, count) {
-        tn__real_load(x, at, 1, count, values);
-        for (uint64_t k = 0; k < count; k++) values[k] = (values[k] - mean) * factor + addend;
-        tn__real_store(&call->outputs[0], at, count, values);
-    }
+    norm_apply_channel(call, frame, &call->outputs[3], &call->outputs[4], c);
 }
 
 static tn_status norm_run(tn_kernel_call *call) {
@@ -69,6 +78,15 @@ static tn_status norm_run(tn_kernel_call *call) {
     TN_TRY(norm_read(call, &call->inputs[0], &frame));
     for (uint32_t i = 1; i < 5; i++) TN_TRY(tn__check_count(call, i, frame.channels));
     for (uint64_t c = 0; c < frame.channels; c++) norm_run_channel(call, &frame, c);
+    return TN_OK;
+}
+
+static tn_status norm_run_apply(tn_kernel_call *call) {
+    norm_frame frame = {0};
+    TN_TRY(norm_read(call, &call->inputs[0], &frame));
+    for (uint32_t i = 1; i < 5; i++) TN_TRY(tn__check_count(call, i, frame.channels));
+    for (uint64_t c = 0; c < frame.channels; c++)
+        norm_apply_channel(call, &frame, &call->inputs[3], &call->inputs[4], c);
     return TN_OK;
 }
 
@@ -117,6 +135,7 @@ static bool norm_accepts(const tn_kernel_setup *setup) {
 }
 
 static const tn_kernel train_norm_kernels[] = {
+    {.type = "BatchNormApply", .accepts = norm_accepts, .run = norm_run_apply},
     {.type = "BatchNormGrad", .accepts = norm_accepts, .run = norm_run_grad},
     {.type = "BatchNormTrain", .accepts = norm_accepts, .run = norm_run},
 };
