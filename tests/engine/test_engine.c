@@ -145,8 +145,7 @@ typedef struct loop_parts { /* its body: `turn`, `goes_on`, then what is carried
 static loop_parts loop_open(test_kit *kit, uint32_t carried) {
     loop_parts loop = {.body = kit_block(kit, "body"), .carried = carried};
     kit->block = loop.body;
-    for (uint32_t i = 0; i < carried + 2; i++)
-        loop.formals[i] = kit_open_tensor(kit, "formal");
+    for (uint32_t i = 0; i < carried + 2; i++) loop.formals[i] = kit_open_tensor(kit, "formal");
     loop.results[0] = kit_op(kit, "Identity", KIT_LIST(loop.formals[1]));
     return loop;
 }
@@ -263,6 +262,42 @@ static void a_rank_that_follows_from_bounds_is_refused_when_it_is_another(void *
     tn_tensor_id at = kit_op(&kit, "NonZero", KIT_LIST(x)); /* [1, n <= 3] */
     kit_op_to(&kit, "Squeeze", KIT_LIST(at), 1, &y);
     expect(&kit, &given, NULL, TN_E_UNSUPPORTED);
+    kit_close(&kit);
+}
+
+/* [1, n <= 3] times [n <= 5, 1], which are of one n. */
+static void bounds_that_differ_may_be_of_equal_extents(void **state) {
+    (void)state;
+    static const int64_t some[] = {0, 5, 7}, sum[] = {1 * 1 + 2 * 2, -1};
+    const tn_array given = {
+        .dtype = TN_INT64, .rank = 1, .shape = {3}, .bytes = 24, .data = (void *)(uintptr_t)some};
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_INT64, KIT_SHAPE(3));
+    tn_tensor_id y = kit_tensor(&kit, "y", TN_KIND_OUTPUT, TN_UNDEFINED, 0, NULL);
+    tn_tensor_id row = kit_op(&kit, "NonZero", KIT_LIST(x));
+    kit_attr_int(&kit, "axis", 0);
+    tn_tensor_id more = kit_op(&kit, "Concat", KIT_LIST(x, kit_list(&kit, 2, (int64_t[]){0, 0})));
+    tn_tensor_id column =
+        kit_op(&kit, "Transpose", KIT_LIST(kit_op(&kit, "NonZero", KIT_LIST(more))));
+    tn_tensor_id product = kit_op(&kit, "MatMul", KIT_LIST(row, column));
+    tn_tensor_id list = kit_list(&kit, 1, (int64_t[]){1});
+    kit_op_to(&kit, "Reshape", KIT_LIST(product, list), 1, &y);
+    expect(&kit, &given, (const int64_t *[]){sum}, TN_OK);
+    kit_close(&kit);
+}
+
+/* The sizes of a Split make 2, of 3 elements. */
+static void a_split_of_a_bound_takes_all_of_it(void **state) {
+    (void)state;
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_INT64, KIT_SHAPE(3)), parts[2];
+    for (int k = 0; k < 2; k++)
+        parts[k] = kit_tensor(&kit, "part", TN_KIND_OUTPUT, TN_UNDEFINED, 0, NULL);
+    tn_tensor_id at = kit_op(&kit, "NonZero", KIT_LIST(x));
+    tn_tensor_id sizes = kit_list(&kit, 2, (int64_t[]){1, 1});
+    kit_attr_int(&kit, "axis", 1);
+    kit_op_to(&kit, "Split", KIT_LIST(at, sizes), 2, parts);
+    expect(&kit, &three_given, NULL, TN_E_INVALID);
     kit_close(&kit);
 }
 
@@ -467,6 +502,8 @@ int main(void) {
         cmocka_unit_test(a_loop_gathers_equal_extents_alone),
         cmocka_unit_test(one_element_of_a_bound_of_three_is_expanded),
         cmocka_unit_test(a_rank_that_follows_from_bounds_is_refused_when_it_is_another),
+        cmocka_unit_test(bounds_that_differ_may_be_of_equal_extents),
+        cmocka_unit_test(a_split_of_a_bound_takes_all_of_it),
         cmocka_unit_test(operators_whose_outputs_nobody_wants_do_not_run),
         cmocka_unit_test(a_moved_offset_is_refused_and_without_the_verifier_poisoned),
         cmocka_unit_test(a_run_allocates_nothing),

@@ -120,6 +120,9 @@ static tn_status parts_split(tn_kernel_call *call) {
         TN_TRY(tn__box_copy(call, &box, tn__width(from->dtype), to->data,
                             (const char *)from->data + begin * strides[axis]));
     }
+    if (length == call->output_count && begin != from->shape[axis])
+        return tn__call_fail(call, TN_E_INVALID, "the sizes make %lld, but there are %lld elements",
+                             (long long)begin, (long long)from->shape[axis]);
     return TN_OK;
 }
 

@@ -6,17 +6,25 @@
 #include "graph/gradients.h"
 #include "graph/window.h"
 
+/* Columns of the left have to be as many as rows of the right; of bounds that is seen at run time.
+ */
+static tn_status matmul_inner(tn_infer *infer, const tn_tensor *a, int64_t columns,
+                              const tn_tensor *b, int64_t rows) {
+    bool loose = (a->flags | b->flags) & TN_TENSOR_BOUND;
+    if (columns == TN_DIM_UNKNOWN || rows == TN_DIM_UNKNOWN || columns == rows || loose)
+        return TN_OK;
+    return tn__infer_fail(infer, "'%.60s' has %lld columns and '%.60s' %lld rows", a->name,
+                          (long long)columns, b->name, (long long)rows);
+}
+
 static tn_status matmul_of(tn_infer *infer, uint32_t left, uint32_t right, tn_dtype dtype) {
     const tn_tensor *a = tn__input(infer, left), *b = tn__input(infer, right);
     if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, dtype);
     if (a->rank == 0 || b->rank == 0)
         return tn__infer_fail(infer, "'%.60s' is a scalar", a->rank == 0 ? a->name : b->name);
     /* a vector on the left is a row, on the right a column; the 1 is taken away again */
-    int64_t inner_a = a->shape[a->rank - 1];
-    int64_t inner_b = b->shape[b->rank == 1 ? 0 : b->rank - 2];
-    if (inner_a != TN_DIM_UNKNOWN && inner_b != TN_DIM_UNKNOWN && inner_a != inner_b)
-        return tn__infer_fail(infer, "'%.60s' has %lld columns and '%.60s' %lld rows", a->name,
-                              (long long)inner_a, b->name, (long long)inner_b);
+    TN_TRY(
+        matmul_inner(infer, a, a->shape[a->rank - 1], b, b->shape[b->rank == 1 ? 0 : b->rank - 2]));
     tn_tensor batch_a = *a, batch_b = *b;
     const tn_tensor *batches[2] = {&batch_a, &batch_b};
     int64_t shape[TN_RANK_MAX];
@@ -57,10 +65,7 @@ static tn_status matmul_shape_gemm(tn_infer *infer) {
     if (a->rank != 2 || b->rank != 2)
         return tn__infer_fail(infer, "'%.60s' and '%.60s' must be matrices, not of rank %u and %u",
                               a->name, b->name, a->rank, b->rank);
-    int64_t inner_a = a->shape[flip_a ? 0 : 1], inner_b = b->shape[flip_b ? 1 : 0];
-    if (inner_a != TN_DIM_UNKNOWN && inner_b != TN_DIM_UNKNOWN && inner_a != inner_b)
-        return tn__infer_fail(infer, "'%.60s' has %lld columns and '%.60s' %lld rows", a->name,
-                              (long long)inner_a, b->name, (long long)inner_b);
+    TN_TRY(matmul_inner(infer, a, a->shape[flip_a ? 0 : 1], b, b->shape[flip_b ? 1 : 0]));
     int64_t shape[2] = {a->shape[flip_a ? 1 : 0], b->shape[flip_b ? 0 : 1]};
     return tn__set_output(infer, 0, a->dtype, 2, shape);
 }
