@@ -1,0 +1,282 @@
+#!/usr/bin/python3
+"""Losses and gradients of whole networks, and parameters after ten steps, against PyTorch.
+
+    compare_torch.py ONE_STEP FOLDER [--model NAME]... [--steps]
+
+ONE_STEP is the program of tests/train/one_step.c, FOLDER holds models and arrays. Each network is
+made in PyTorch from a fixed seed and exported as ONNX, so both have the same weights; inputs and
+labels are drawn. Loss and every gradient must agree within 1e-4 of the largest element of that
+gradient (and gradients that are all but zero, as those of a bias before a normalisation, within 1e-6
+of the largest of all), with our own loops and with oneDNN. --steps also runs ten steps of every
+optimizer: losses and parameters within 1e-3.
+Exit status: 0 all agree, 1 not all, 77 something is absent.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import warnings
+
+try:
+    import numpy
+    import torch
+    from torch import nn
+    from torch.nn import functional
+except ImportError:
+    print("SKIP: python3-torch is not installed")
+    sys.exit(77)
+
+LIMIT, STEP_LIMIT, SEED = 1e-4, 1e-3, 11
+
+
+# --- networks ---
+
+class Attention(nn.Module):
+    """Several heads, causal mask."""
+
+    def __init__(self, width, heads, length):
+        super().__init__()
+        self.heads, self.width = heads, width
+        self.inner, self.outer = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.register_buffer("mask", torch.tril(torch.ones(length, length)) == 0)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.inner(x).split(c, dim=2)
+        q, k, v = (part.view(b, t, self.heads, c // self.heads).transpose(1, 2)
+                   for part in (q, k, v))
+        scores = q @ k.transpose(-2, -1) / (c // self.heads) ** 0.5
+        weights = functional.softmax(scores.masked_fill(self.mask, -1e9), dim=-1)
+        return self.outer((weights @ v).transpose(1, 2).reshape(b, t, c))
+
+
+class Transformer(nn.Module):
+    def __init__(self, vocabulary=29, width=24, heads=3, length=10):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.attention = Attention(width, heads, length)
+        self.first, self.second, self.last = (nn.LayerNorm(width) for _ in range(3))
+        self.grow, self.shrink = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        self.register_buffer("order", torch.arange(length))
+
+    def forward(self, x):
+        x = self.words(x) + self.places(self.order)
+        x = x + self.attention(self.first(x))
+        x = x + self.shrink(functional.gelu(self.grow(self.second(x))))
+        return self.head(self.last(x))
+
+
+class UNet(nn.Module):
+    """One level up by a transposed convolution, one by interpolation."""
+
+    def __init__(self, mode):
+        super().__init__()
+        self.mode = mode
+
+        def block(a, b):
+            return nn.Sequential(nn.Conv2d(a, b, 3, padding=1, bias=False), nn.BatchNorm2d(b),
+                                 nn.ReLU(), nn.Conv2d(b, b, 3, padding=1), nn.LeakyReLU(0.1))
+        self.one, self.two, self.three = block(2, 6), block(6, 8), block(8, 8)
+        self.up = nn.ConvTranspose2d(8, 8, 2, stride=2)
+        self.four, self.five = block(16, 8), block(14, 6)
+        self.last = nn.Conv2d(6, 4, 1)
+
+    def forward(self, x):
+        a = self.one(x)
+        b = self.two(functional.max_pool2d(a, 2))
+        c = self.three(functional.avg_pool2d(b, 2))
+        d = self.four(torch.cat([self.up(c), b], dim=1))
+        more = {} if self.mode == "nearest" else {"align_corners": False}
+        e = functional.interpolate(d, scale_factor=2.0, mode=self.mode, **more)
+        return self.last(self.five(torch.cat([e, a], dim=1)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, both):
+        super().__init__()
+        self.words = nn.Embedding(17, 9)
+        self.layer = kind(9, 8, batch_first=True, bidirectional=both)
+        self.head = nn.Linear(16 if both else 8, 17)
+
+    def forward(self, x):
+        return self.head(self.layer(self.words(x))[0])
+
+
+class Mixed(nn.Module):
+    """As many operators as fit into one network. No bias before InstanceNorm: its gradient would be
+    rounding alone, of which Adam makes whole steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.ReflectionPad2d(1), nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8),
+                                  nn.SiLU(), nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False),
+                                  nn.InstanceNorm2d(8, affine=True), nn.PReLU(8))
+        self.widen, self.shuffle = nn.Conv2d(8, 16, 1), nn.PixelShuffle(2)
+        self.squeeze, self.excite = nn.Linear(4, 6), nn.Linear(6, 4)
+        self.scale = nn.Parameter(torch.rand(4, 1, 1))
+        self.tail = nn.Sequential(nn.Conv2d(4, 6, 3, stride=2), nn.Hardswish(), nn.ReLU6(),
+                                  nn.LocalResponseNorm(3), nn.Softplus(), nn.ELU(), nn.Tanh())
+        self.head = nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = self.shuffle(self.widen(self.stem(x)))
+        gate = torch.sigmoid(self.excite(functional.relu(self.squeeze(x.mean((2, 3))))))
+        x = x * gate[:, :, None, None] * self.scale + x[:, :1] ** 2
+        x = self.tail(x)
+        parts = [x.amax((2, 3)), (x.var((2, 3), unbiased=False) + 1e-3).sqrt()]
+        return self.head(torch.cat(parts, 1)) / (1 + x.abs().mean())
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+        def layer(a, b, stride):
+            return nn.Sequential(nn.Conv2d(a, b, 3, stride, 1, bias=False), nn.BatchNorm2d(b))
+        self.stem = layer(1, 8, 1)
+        self.first, self.second = layer(8, 12, 2), layer(12, 12, 1)
+        self.across = nn.Conv2d(8, 12, 1, 2)
+        self.head = nn.Linear(12, 6)
+
+    def forward(self, x):
+        x = functional.max_pool2d(functional.relu(self.stem(x)), 3, 2, 1)
+        y = self.second(functional.relu(self.first(x)))
+        x = functional.relu(y + self.across(x))
+        return self.head(functional.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+def numbers(below, *shape):
+    return torch.randint(0, below, shape)
+
+
+# name: network, input, labels, operator set
+NETWORKS = {
+    "transformer": lambda: (Transformer(), numbers(29, 3, 10), numbers(29, 3, 10), 17),
+    "transformer_14": lambda: (Transformer(), numbers(29, 3, 10), numbers(29, 3, 10), 14),
+    "unet_nearest": lambda: (UNet("nearest"), torch.randn(2, 2, 16, 12), numbers(4, 2, 16, 12), 17),
+    "unet_linear": lambda: (UNet("bilinear"), torch.randn(2, 2, 16, 12), numbers(4, 2, 16, 12), 13),
+    "lstm": lambda: (Recurrent(nn.LSTM, False), numbers(17, 4, 7), numbers(17, 4, 7), 14),
+    "lstm_both": lambda: (Recurrent(nn.LSTM, True), numbers(17, 3, 5), numbers(17, 3, 5), 14),
+    "gru": lambda: (Recurrent(nn.GRU, True), numbers(17, 4, 7), numbers(17, 4, 7), 14),
+    "rnn": lambda: (Recurrent(nn.RNN, False), numbers(17, 4, 7), numbers(17, 4, 7), 14),
+    "mixed": lambda: (Mixed(), torch.randn(3, 3, 9, 8), numbers(5, 3), 17),
+    "residual": lambda: (Residual(), torch.randn(5, 1, 14, 14), numbers(6, 5), 17),
+}
+
+
+# --- both sides ---
+
+def loss_of(network, x, labels):
+    scores = network(x)
+    if scores.dim() == 3:  # classes are the last axis of rank 3
+        return functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
+    return functional.cross_entropy(scores, labels)
+
+
+def ours(program, folder, *more):
+    """Losses, and an array for every parameter by name."""
+    run = subprocess.run([program, os.path.join(folder, "model.onnx"), folder, "cross-entropy",
+                          *more], capture_output=True, text=True)
+    if run.returncode != 0:
+        raise RuntimeError(run.stderr.strip())
+    lines = [line.split(" ", 1) for line in run.stdout.splitlines()]
+    losses = [float(line[0]) for line in lines if len(line) == 1]
+    arrays = {line[1]: numpy.load(os.path.join(folder, line[0] + ".npy"))
+              for line in lines if len(line) == 2
+              and os.path.exists(os.path.join(folder, line[0] + ".npy"))}
+    return losses, arrays
+
+
+def export(network, x, labels, version, folder):
+    os.makedirs(folder, exist_ok=True)
+    for name in os.listdir(folder):
+        os.remove(os.path.join(folder, name))
+    numpy.save(os.path.join(folder, "x.npy"), x.numpy())
+    numpy.save(os.path.join(folder, "labels.npy"), labels.numpy())
+    state = {name: value.clone() for name, value in network.state_dict().items()}
+    torch.onnx.export(network, x, os.path.join(folder, "model.onnx"), opset_version=version,
+                      input_names=["x"], do_constant_folding=False,
+                      training=torch.onnx.TrainingMode.TRAINING)
+    network.load_state_dict(state)  # tracing moved the running statistics
+
+
+def worst(expected, found, floor):
+    """The largest difference relative to the largest element, and whose it is."""
+    errors = [(1e9, "absent: " + name) for name in expected if name not in found]
+    for name, value in expected.items():
+        if name in found:
+            most = max(float(numpy.abs(value).max()), floor)
+            errors.append((float(numpy.abs(value - found[name]).max()) / most, name))
+    return max(errors)
+
+
+def compare(program, folder, name, steps):
+    torch.manual_seed(SEED)
+    network, x, labels, version = NETWORKS[name]()
+    network.train()
+    export(network, x, labels, version, folder)
+    start = {key: value.clone() for key, value in network.state_dict().items()}
+    loss = loss_of(network, x, labels)
+    loss.backward()
+    gradients = {key: p.grad.numpy() for key, p in network.named_parameters()}
+    floor = 1e-2 * max(float(numpy.abs(g).max()) for g in gradients.values())
+    good = True
+    for how in ([], ["plain"]):
+        losses, found = ours(program, folder, *how)
+        error = abs(losses[0] - loss.item()) / abs(loss.item())
+        most, where = worst(gradients, found, floor)
+        good = good and error < LIMIT and most < LIMIT
+        print("%-15s %-7s loss %.6f, error %.1e; gradients %.1e (%s)%s" % (
+            name, "plain" if how else "oneDNN", loss.item(), error, most, where,
+            "" if error < LIMIT and most < LIMIT else "  WRONG"), flush=True)
+    rates = {"sgd": 0.05, "momentum": 0.02, "adam": 1e-3, "adamw": 1e-3} if steps else {}
+    for optimizer, rate in rates.items():
+        network.load_state_dict(start)
+        update = {"sgd": lambda p: torch.optim.SGD(p, rate),
+                  "momentum": lambda p: torch.optim.SGD(p, rate, momentum=0.9),
+                  "adam": lambda p: torch.optim.Adam(p, rate),
+                  "adamw": lambda p: torch.optim.AdamW(p, rate, weight_decay=0.01)}[optimizer](
+                      network.parameters())
+        expected = []
+        for _ in range(10):
+            update.zero_grad()
+            loss = loss_of(network, x, labels)
+            loss.backward()
+            update.step()
+            expected.append(loss.item())
+        losses, found = ours(program, folder, optimizer, str(rate), "10")
+        error = max(abs(a - b) / abs(b) for a, b in zip(losses, expected))
+        most, where = worst({key: p.detach().numpy() for key, p in network.named_parameters()},
+                            found, 1e-2)
+        good = good and error < STEP_LIMIT and most < STEP_LIMIT
+        print("%-15s %-8s ten losses %.1e; parameters %.1e (%s)%s" % (
+            name, optimizer, error, most, where,
+            "" if error < STEP_LIMIT and most < STEP_LIMIT else "  WRONG"), flush=True)
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("folder")
+    parser.add_argument("--model", action="append")
+    parser.add_argument("--steps", action="store_true")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    wrong = []
+    for name in options.model or NETWORKS:
+        try:
+            if not compare(options.program, os.path.join(options.folder, name), name,
+                           options.steps):
+                wrong.append(name)
+        except RuntimeError as error:
+            print("%-15s %s  WRONG" % (name, error))
+            wrong.append(name)
+    print("%d networks differ: %s" % (len(wrong), ", ".join(wrong)) if wrong else "all agree")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
