@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 
 #define RESHAPE_VALUES 1024u /* contents of more elements than this say nothing about shapes */
+#define RESHAPE_CONTENTS (ENGINE_SCRATCH / 8) /* of all inputs; they are copied, and folded */
 
 /* Memory is taken from the front and given back with the operator. */
 static void *reshape_resize(void *self, void *pointer, size_t old_size, size_t new_size,
@@ -42,14 +43,15 @@ static void *reshape_take(tn_engine *engine, size_t bytes) {
     return reshape_resize(engine, NULL, 0, bytes > 0 ? bytes : 1, 16);
 }
 
-/* The contents of an operand, if they are few numbers. */
-static tn_value reshape_value(tn_engine *engine, const tn_operand *operand) {
+/* The contents of an operand, if they are few numbers and `left` bytes have room for them. */
+static tn_value reshape_value(tn_engine *engine, const tn_operand *operand, uint64_t *left) {
     tn_value value = {0};
     uint64_t count = tn__operand_count(operand);
     bool real = operand->dtype == TN_FLOAT32 || operand->dtype == TN_FLOAT64;
-    if (operand->data == NULL || count == 0 || count > RESHAPE_VALUES ||
+    if (operand->data == NULL || count == 0 || count > RESHAPE_VALUES || count * 8 > *left ||
         (!real && !reshape_is_integer(operand->dtype)))
         return value;
+    *left -= count * 8;
     if (real) {
         double *floats = reshape_take(engine, count * sizeof *floats);
         for (uint64_t i = 0; i < count && floats != NULL; i++)
@@ -62,7 +64,7 @@ static tn_value reshape_value(tn_engine *engine, const tn_operand *operand) {
 }
 
 static tn_status reshape_input(tn_engine *engine, tn_graph *graph, tn_tensor_id from,
-                               tn_tensor_id *id) {
+                               uint64_t *left, tn_tensor_id *id) {
     *id = TN_NONE;
     if (from == TN_NONE) return TN_OK;
     const tn_operand *operand = &engine->operands[from];
@@ -70,7 +72,7 @@ static tn_status reshape_input(tn_engine *engine, tn_graph *graph, tn_tensor_id 
                            .kind = TN_KIND_INPUT,
                            .rank = operand->rank,
                            .shape = operand->shape,
-                           .value = reshape_value(engine, operand)};
+                           .value = reshape_value(engine, operand, left)};
     if (spec.value.count > 0) spec.kind = TN_KIND_CONSTANT;
     return tn_graph_add_tensor(graph, &spec, id, engine->error);
 }
@@ -97,8 +99,9 @@ static tn_status reshape_build(tn_engine *engine, tn_graph *graph, const tn_op *
     tn_tensor_id *inputs = reshape_take(engine, op->input_count * sizeof *inputs);
     tn_attr *attrs = reshape_take(engine, op->attr_count * sizeof *attrs);
     if (inputs == NULL || attrs == NULL) return tn__no_memory(engine->error, "extents");
+    uint64_t left = RESHAPE_CONTENTS;
     for (uint32_t i = 0; i < op->input_count; i++)
-        TN_TRY(reshape_input(engine, graph, op->inputs[i], &inputs[i]));
+        TN_TRY(reshape_input(engine, graph, op->inputs[i], &left, &inputs[i]));
     TN_TRY(reshape_attrs(engine, graph, op, attrs));
     for (uint32_t k = 0; k < op->output_count; k++) {
         outputs[k] = TN_NONE;

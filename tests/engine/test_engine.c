@@ -286,6 +286,30 @@ static void bounds_that_differ_may_be_of_equal_extents(void **state) {
     kit_close(&kit);
 }
 
+/* Hundreds of inputs whose contents are small enough to be looked at. */
+static void many_bounds_are_concatenated(void **state) {
+    (void)state;
+    enum { MANY = 200, EXTENT = 512 };
+    static int64_t data[EXTENT];
+    static tn_tensor_id parts[MANY];
+    const tn_array given = {
+        .dtype = TN_INT64, .rank = 1, .shape = {EXTENT}, .bytes = sizeof data, .data = data};
+    static const int64_t extents[] = {2, MANY * 400, -1};
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_INT64, KIT_SHAPE(EXTENT));
+    tn_tensor_id y = kit_tensor(&kit, "y", TN_KIND_OUTPUT, TN_UNDEFINED, 0, NULL);
+    for (int i = 0; i < EXTENT; i++) data[i] = i < 400;
+    tn_tensor_id at = kit_op(&kit, "NonZero", KIT_LIST(x)); /* [1, 400] */
+    kit_attr_int(&kit, "axis", 0);
+    at = kit_op(&kit, "Concat", KIT_LIST(at, at));
+    for (int i = 0; i < MANY; i++) parts[i] = at;
+    kit_attr_int(&kit, "axis", 1);
+    tn_tensor_id all = kit_op(&kit, "Concat", MANY, parts);
+    kit_op_to(&kit, "Shape", KIT_LIST(all), 1, &y);
+    expect(&kit, &given, (const int64_t *[]){extents}, TN_OK);
+    kit_close(&kit);
+}
+
 /* The sizes of a Split make 2, of 3 elements. */
 static void a_split_of_a_bound_takes_all_of_it(void **state) {
     (void)state;
@@ -503,6 +527,7 @@ int main(void) {
         cmocka_unit_test(one_element_of_a_bound_of_three_is_expanded),
         cmocka_unit_test(a_rank_that_follows_from_bounds_is_refused_when_it_is_another),
         cmocka_unit_test(bounds_that_differ_may_be_of_equal_extents),
+        cmocka_unit_test(many_bounds_are_concatenated),
         cmocka_unit_test(a_split_of_a_bound_takes_all_of_it),
         cmocka_unit_test(operators_whose_outputs_nobody_wants_do_not_run),
         cmocka_unit_test(a_moved_offset_is_refused_and_without_the_verifier_poisoned),
