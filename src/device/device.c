@@ -204,8 +204,8 @@ void tn_device_free(tn_device *device, tn_address address) {
     if (address == 0) return;
     pthread_mutex_lock(&device->lock);
     size_t before = device_blocks_up_to(device, address);
-    device_block *block = device->blocks + before - 1;
-    if (before > 0 && block->address == address) {
+    device_block *block = before > 0 ? device->blocks + before - 1 : NULL;
+    if (block != NULL && block->address == address) {
         device->driver->free(device->state, address, block->size);
         device->usage.allocated -= block->size;
         device->usage.free_count++;
