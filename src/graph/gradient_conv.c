@@ -153,6 +153,14 @@ tn_status tn__gradient_average_pool(tn_gradient *it) {
     return conv_pool(it, "AveragePoolGrad", true);
 }
 
+/* One window that is all of the plane. */
+tn_status tn__gradient_global_max_pool(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0);
+    return tn__gradient_own(it, "MaxPoolGrad", TN__LIST(it->given[0], it->op.inputs[0]),
+                            &TN__ATTR_INTS("kernel_shape", x.shape + 2, x.rank - 2), 1,
+                            &it->found[0]);
+}
+
 tn_status tn__gradient_global_average_pool(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     double area = 1;

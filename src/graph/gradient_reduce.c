@@ -284,6 +284,11 @@ tn_status tn__gradient_group_norm(tn_gradient *it) {
     return reduce_groups(it, tn__gradient_int(it, "num_groups", 0));
 }
 
+tn_status tn__gradient_local_norm(tn_gradient *it) {
+    return tn__gradient_own(it, "LRNGrad", TN__LIST(it->given[0], it->op.inputs[0]), it->op.attrs,
+                            it->op.attr_count, &it->found[0]);
+}
+
 /* y = x / n with n the sum of magnitudes, or the root of the sum of squares:
  * dx = (dy - u sum(dy y)) / n, where u is the sign of x, or y. */
 tn_status tn__gradient_lp_norm(tn_gradient *it) {

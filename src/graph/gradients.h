@@ -19,6 +19,7 @@ TN__GRADIENT(conv_transpose);
 TN__GRADIENT(max_pool);
 TN__GRADIENT(average_pool);
 TN__GRADIENT(global_average_pool);
+TN__GRADIENT(global_max_pool);
 /* gradient_recurrent.c */
 TN__GRADIENT(lstm);
 TN__GRADIENT(gru);
@@ -29,6 +30,8 @@ TN__GRADIENT(mean_squared);
 TN__GRADIENT(batch_norm_train);
 TN__GRADIENT(dropout_train);
 TN__GRADIENT(batch_norm); /* as in inference */
+/* gradient_einsum.c */
+TN__GRADIENT(einsum);
 /* gradient_unary.c */
 #define X(Type, rule, reads, cost) TN__GRADIENT(rule);
 #include "graph/unary_gradients.def"
@@ -55,6 +58,7 @@ TN__GRADIENT(group_norm);
 TN__GRADIENT(instance_norm);
 TN__GRADIENT(layer_norm);
 TN__GRADIENT(log_softmax);
+TN__GRADIENT(local_norm); /* LRN */
 TN__GRADIENT(lp_norm);
 TN__GRADIENT(reduce_extreme);
 TN__GRADIENT(reduce_l1);

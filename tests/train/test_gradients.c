@@ -404,6 +404,18 @@ static tn_tensor_id build_lp_norm(net *n, const void *data) {
     return net_op(n, "LpNormalization", NET_LIST(x));
 }
 
+static tn_tensor_id build_lrn(net *n, const void *data) {
+    shape s = {.rank = (uint32_t)draw(n, 2, 4),
+               .extent = {draw(n, 1, 2), draw(n, 1, 7), draw(n, 1, 9), draw(n, 1, 9)}};
+    tn_tensor_id x = param(n, 0, 2, &s);
+    (void)data;
+    net_attr_int(n, "size", draw(n, 1, 6));
+    net_attr_float(n, "alpha", 0.7);
+    if (draw(n, 0, 1)) net_attr_float(n, "beta", 0.6);
+    if (draw(n, 0, 1)) net_attr_float(n, "bias", 1.5);
+    return net_op(n, "LRN", NET_LIST(x));
+}
+
 static void normalisations(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 3 * SEEDS; seed++) {
@@ -413,6 +425,47 @@ static void normalisations(void **state) {
         check(build_group_norm, &(int){1}, "GroupNormalization 18", seed);
         check(build_group_norm, &(int){2}, "InstanceNormalization", seed);
         check(build_lp_norm, NULL, "LpNormalization", seed);
+        check(build_lrn, NULL, "LRN", seed);
+    }
+}
+
+/* --- products and maxima --- */
+
+/* An equation; letters have extents that are drawn once. */
+static tn_tensor_id build_einsum(net *n, const void *data) {
+    const char *equation = data;
+    int64_t extents[128];
+    tn_tensor_id operands[3];
+    uint32_t count = 0;
+    shape s = {.rank = 0};
+    for (uint32_t c = 0; c < 128; c++) extents[c] = draw(n, 1, 4);
+    for (const char *c = equation;; c++) {
+        bool label = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
+        if (label) s.extent[s.rank++] = extents[(int)*c];
+        if (label || *c == ' ') continue;
+        operands[count++] = param(n, 0, 1, &s);
+        s.rank = 0;
+        if (*c != ',') break;
+    }
+    net_attr_string(n, "equation", equation);
+    return net_op(n, "Einsum", count, operands);
+}
+
+static tn_tensor_id build_global_max(net *n, const void *data) {
+    shape s = draw_shape(n, 3, 5, 4);
+    (void)data;
+    return net_op(n, "GlobalMaxPool", NET_LIST(param(n, 0, 1, &s)));
+}
+
+static void products_and_maxima(void **state) {
+    static const char *const equations[] = {
+        "ij,jk->ik",    "bij,bjk->bik", "bhqd, bhkd -> bhqk", "ij->ji", "ij->", "i,j->ij",
+        "ij,ik,jl->kl", "ij,jk",        "abc,cd->ad",         "ba,ca",  "i,i->"};
+    (void)state;
+    EACH_SEED(seed) {
+        for (size_t i = 0; i < sizeof equations / sizeof *equations; i++)
+            check(build_einsum, equations[i], equations[i], seed);
+        check(build_global_max, NULL, "GlobalMaxPool", seed);
     }
 }
 
@@ -697,6 +750,7 @@ int main(void) {
         cmocka_unit_test(movement),
         cmocka_unit_test(indices),
         cmocka_unit_test(resampled),
+        cmocka_unit_test(products_and_maxima),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,7 +187,8 @@ static tn_status matmul_shape_det(tn_infer *infer) {
     .inputs_max = most, .outputs_max = 1, .shape = rule, .flops = cost
 static const tn_op_rule matmul_rules[] = {
     {MATMUL(Det, 1, 1, matmul_shape_det, NULL), .flops_per = 1},
-    {MATMUL(Einsum, 1, UINT32_MAX, matmul_shape_einsum, NULL), .flops_per = 2},
+    {MATMUL(Einsum, 1, UINT32_MAX, matmul_shape_einsum, NULL), .flops_per = 2,
+     .gradient = tn__gradient_einsum},
     {MATMUL(Gemm, 2, 3, matmul_shape_gemm, matmul_flops_gemm), .inplace_of = matmul_inplace_gemm,
      .gradient = tn__gradient_gemm},
     {MATMUL(MatMul, 2, 2, matmul_shape, matmul_flops), .gradient = tn__gradient_matmul},

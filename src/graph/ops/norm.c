@@ -67,10 +67,10 @@ static const tn_op_rule norm_rules[] = {
     {.type = "Dropout", .inputs_min = 1, .inputs_max = 3, .outputs_max = 2,
      .shape = norm_shape_dropout, .flops_per = 1, .inplace = 1, .view = norm_view_dropout},
     {NORM(GroupNormalization, 3, 6), .gradient = tn__gradient_group_norm},
-    {NORM(Hardmax, 1, 2)},
+    {NORM(Hardmax, 1, 2), .gradient = tn__gradient_flat},
     {NORM(InstanceNormalization, 3, 6), .gradient = tn__gradient_instance_norm},
     {.type = "LRN", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = norm_shape,
-     .flops_per = 8}, /* reads neighbouring channels: not in place */
+     .flops_per = 8, .gradient = tn__gradient_local_norm}, /* reads neighbouring channels: not in place */
     {.type = "LayerNormalization", .inputs_min = 2, .inputs_max = 3, .outputs_max = 3,
      .shape = norm_shape_layer, .flops_per = 6, .inplace = 1, .gradient = tn__gradient_layer_norm},
     {NORM(LogSoftmax, 1, 12), .gradient = tn__gradient_log_softmax},

@@ -100,7 +100,7 @@ static const tn_op_rule pool_rules[] = {
     {POOL(AveragePool, 1), .gradient = tn__gradient_average_pool},
     {POOL_GLOBAL(GlobalAveragePool), .gradient = tn__gradient_global_average_pool},
     {POOL_GLOBAL(GlobalLpPool)},
-    {POOL_GLOBAL(GlobalMaxPool)},
+    {POOL_GLOBAL(GlobalMaxPool), .gradient = tn__gradient_global_max_pool},
     {POOL(LpPool, 1)},
     {POOL(MaxPool, 2), .gradient = tn__gradient_max_pool},
     {.type = "MaxRoiPool", .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,

@@ -3,6 +3,7 @@
  *
  *   ClipGrad(d y, y, low, high) -> d x                        zero where y is a bound
  *   GatherGrad(d y, indices) -> d x                           shape, axis
+ *   LRNGrad(d y, x) -> d x                                    those of LRN
  *   LogSoftmaxGrad, SoftmaxGrad(d y, y) -> d x                axis; flat: all from it on is a row
  *   NormalizationGrad(d y, x, scale) -> d x, d scale, d bias  count, cycle, each, run: slices of
  *       `count` elements, in slice s element i has scale (s % cycle) * each + i / run; epsilon;
@@ -45,6 +46,7 @@ static uint64_t parts_flops_resize(tn_infer *infer) {
 static const tn_op_rule train_parts_rules[] = {
     {PARTS(ClipGrad, 2, 4, 1, parts_shape_like), .flops_per = 2, .inplace = 3},
     {PARTS(GatherGrad, 2, 2, 1, parts_shape_given), .flops = parts_flops_given},
+    {PARTS(LRNGrad, 2, 2, 1, parts_shape_like), .flops_per = 40, .inplace = 3},
     {PARTS(LogSoftmaxGrad, 2, 2, 1, parts_shape_like), .flops_per = 13, .inplace = 3},
     {PARTS(NormalizationGrad, 3, 3, 3, parts_shape_normalization), .flops_per = 14, .inplace = 3},
     {PARTS(PadGrad, 1, 1, 1, parts_shape_given), .flops = parts_flops_given},
