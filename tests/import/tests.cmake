@@ -52,7 +52,7 @@ if(TENURE_PYTHON)
   add_test(NAME import.tflite_reader
            COMMAND ${TENURE_PYTHON} ${PROJECT_SOURCE_DIR}/tests/import/tflite.py
                    $<TARGET_FILE:import_sizes> $<TARGET_FILE:import_contents>
-                   ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite
+                   ${PROJECT_SOURCE_DIR}/examples/models ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite
                    ${PROJECT_SOURCE_DIR}/../shared/data/tflite
                    $ENV{TENURE_NPM_MODELS})
   set_tests_properties(import.tflite_reader PROPERTIES SKIP_RETURN_CODE 77)
