@@ -37,7 +37,7 @@ extern "C" {
 typedef struct tn_rewrite_options {
     size_t struct_size;
     const tn_context *context;
-    bool no_fuse;        /* keep the operators as they are */
+    bool no_fuse;        /* keep the operators as they are; then tensors keep their ids, too */
     bool no_formats;     /* keep activations in the order of the file (NCHW) */
     const char *without; /* NULL, or names of rewrites to leave out, with commas between */
 } tn_rewrite_options;

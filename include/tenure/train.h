@@ -14,6 +14,9 @@
  * static memory that operators write into (TN_TENSOR_UPDATED); tn_engine_get_static and
  * tn_engine_set_static move them between runs, which is all that a checkpoint holds.
  *
+ * For speed, the graph may be exchanged for tn_engine_rewrite's of it with `no_fuse`: convolutions
+ * on channels that lie last, forward and backward. Ids stay.
+ *
  * Tensors of the model keep their ids in the new graph, so whoever reads the contents
  * of the model's parameters reads those of the new graph with the same function.
  * Batch normalisation and dropout work as in training; where the scale of a batch normalisation is

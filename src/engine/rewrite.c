@@ -143,11 +143,11 @@ static tn_status rewrite_apply(tn__draft *draft, const tn__rewrite *rewrite) {
     rewrite_place *list;
     uint32_t count;
     if (rewrite->all != NULL) TN_TRY(rewrite->all(draft));
-    if (rewrite->each == NULL) return rewrite_sweep(draft);
+    if (rewrite->each == NULL) return draft->keep ? TN_OK : rewrite_sweep(draft);
     TN_TRY(rewrite_order(draft, 0, &list, &count));
     for (uint32_t i = 0; i < count; i++)
         if (!draft->ops[list[i].id].gone) TN_TRY(rewrite->each(draft, list[i].id));
-    return rewrite_sweep(draft);
+    return draft->keep ? TN_OK : rewrite_sweep(draft);
 }
 
 /* --- a graph from a draft --- */
@@ -163,6 +163,7 @@ static void rewrite_name(const rewrite_map *map, const tn_tensor_id *ids, uint32
 }
 
 static void rewrite_name_all(const tn__draft *draft, const rewrite_map *map) {
+    for (tn_tensor_id id = 0; draft->keep && id < draft->tensor_count; id++) map->named[id] = true;
     for (tn_op_id id = 0; id < draft->op_count; id++) {
         const tn_op *op = &draft->ops[id].op;
         if (draft->ops[id].gone) continue;
@@ -182,7 +183,7 @@ static void rewrite_name_all(const tn__draft *draft, const rewrite_map *map) {
 static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, const tn_tensor *tensor,
                                     tn_tensor_id *id) {
     bool computed = tensor->producer != TN_NONE;
-    uint32_t kept = TN_TENSOR_IS_OUTPUT | TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE;
+    uint32_t kept = TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED | TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE;
     tn_tensor_spec spec = {.name = tensor->name,
                            .dtype = tensor->dtype,
                            .kind = tensor->kind,
@@ -305,7 +306,10 @@ tn_status tn_engine_rewrite(const tn_graph *graph, const tn_rewrite_options *opt
     if (options != NULL)
         memcpy(&asked, options,
                options->struct_size < sizeof asked ? options->struct_size : sizeof asked);
-    tn__draft draft = {.graph = graph, .context = tn__context(asked.context), .error = error};
+    tn__draft draft = {.graph = graph,
+                       .context = tn__context(asked.context),
+                       .keep = asked.no_fuse,
+                       .error = error};
     tn_graph *made = NULL;
     uint64_t left_out;
     TN_TRY(rewrite_read_names(asked.without, &left_out, error));

@@ -45,6 +45,7 @@ typedef struct tn__draft {
     tn__draft_op *ops;
     size_t tensor_room, op_room;
     uint32_t tensor_count, op_count;
+    bool keep; /* every tensor and operator stays, and tensors keep their ids */
     tn_error *error;
 } tn__draft;
 

@@ -14,6 +14,8 @@
 typedef struct setting {
     const char *order, *planner, *pool;
     bool naive, poison, library; /* library: with oneDNN */
+    bool formats;                /* channels last where convolutions work */
+    uint32_t threads;
 } setting;
 
 typedef struct steps {
@@ -99,6 +101,25 @@ static inline tn_array steps_array(const tn_graph *graph, tn_tensor_id id) {
     return array;
 }
 
+/* The same graph with channels last, under the same ids. */
+static inline void steps_formats(steps *s) {
+    tn_rewrite_options options = TN_REWRITE_OPTIONS_INIT;
+    tn_graph *made;
+    options.no_fuse = true;
+    steps_ok(s, tn_engine_rewrite(s->training.graph, &options, &made, &s->error));
+    uint32_t count = tn_graph_tensor_count(s->training.graph);
+    assert_true(tn_graph_tensor_count(made) >= count);
+    for (tn_tensor_id id = 0; id < count; id++) {
+        const tn_tensor *a = tn_graph_tensor(s->training.graph, id);
+        const tn_tensor *b = tn_graph_tensor(made, id);
+        assert_string_equal(a->name, b->name);
+        assert_int_equal(a->flags & TN_TENSOR_UPDATED, b->flags & TN_TENSOR_UPDATED);
+        assert_int_equal(a->bytes, b->bytes);
+    }
+    tn_graph_destroy(s->training.graph);
+    s->training.graph = made;
+}
+
 /* Plans and sets up; labels are drawn when the loss takes them. */
 static inline void steps_open(steps *s, net *n, const tn_train_options *options,
                               const setting *how) {
@@ -106,6 +127,7 @@ static inline void steps_open(steps *s, net *n, const tn_train_options *options,
     s->n = n;
     s->rate = 0.01;
     steps_ok(s, tn_train(n->graph, options, &s->training, &s->error));
+    if (how->formats) steps_formats(s);
     const tn_graph *graph = s->training.graph;
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
@@ -113,6 +135,7 @@ static inline void steps_open(steps *s, net *n, const tn_train_options *options,
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     kernels.plain = !how->library;
+    kernels.threads = how->threads;
     memory.inplace = how->naive ? TN_INPLACE_NONE : TN_INPLACE_CHOOSE;
     memory.no_views = how->naive;
     program.order = how->order;

@@ -13,7 +13,14 @@
 
 #include "engine/kernel.h"
 
-typedef enum formats_want { FORMATS_PLAIN, FORMATS_FOLLOW, FORMATS_LAST } formats_want;
+/* TAKE: reads images in any order, gives none. */
+typedef enum formats_want {
+    FORMATS_PLAIN,
+    FORMATS_FOLLOW,
+    FORMATS_LAST,
+    FORMATS_TAKE,
+    FORMATS_TAKE_LAST
+} formats_want;
 
 static bool formats_is_last(const tn__draft *draft, tn_tensor_id id) {
     return id != TN_NONE && tn__draft_tensor_of(draft, id)->format.order == TN_ORDER_NHWC;
@@ -39,7 +46,8 @@ static bool formats_suits_conv(const tn__draft *draft, tn_op_id id) {
     int64_t group = tn__op_int(op, "group", 1);
     bool transposed = strcmp(op->type, "ConvTranspose") == 0;
     const tn_tensor *x = tn__draft_tensor_of(draft, op->inputs[0]);
-    const tn_tensor *y = tn__draft_tensor_of(draft, op->outputs[0]);
+    const tn_tensor *y = tn__draft_tensor_of(
+        draft, strcmp(op->type, "ConvGradWeights") == 0 ? op->inputs[1] : op->outputs[0]);
     if (group == 1) return true;
     bool depthwise = group == x->shape[1] && group == y->shape[1];
     return !transposed &&
@@ -63,8 +71,18 @@ static bool formats_is_pair(const tn__draft *draft, tn_op_id id) {
 }
 
 static bool formats_is_window(const tn__draft *draft, tn_op_id id) {
-    static const char *const types[] = {"MaxPool", "AveragePool", "GlobalAveragePool",
-                                        "GlobalMaxPool", "BatchNormalization"};
+    static const char *const types[] = {
+        "MaxPool",
+        "AveragePool",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+        "BatchNormalization",
+        "tenure.BatchNormTrain",
+        "tenure.BatchNormGrad",
+        "tenure.MaxPoolGrad",
+        "tenure.AveragePoolGrad",
+        "tenure.ReluGrad",
+    };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (tn__draft_is(draft, id, types[i])) return true;
     return false;
@@ -89,13 +107,33 @@ static bool formats_suits_all(const tn__draft *draft, const tn_op *op, bool line
     return images > 0;
 }
 
+/* The sum of all but the channels, as the gradient of a bias is one. */
+static bool formats_is_channel_sum(const tn__draft *draft, tn_op_id id) {
+    const tn_op *op = tn__draft_op_of(draft, id);
+    if (!tn__draft_is(draft, id, "ReduceSum") || op->input_count != 2 || op->inputs[1] == TN_NONE)
+        return false;
+    const tn_tensor *x = tn__draft_tensor_of(draft, op->inputs[0]);
+    const tn_tensor *axes = tn__draft_tensor_of(draft, op->inputs[1]);
+    uint32_t seen = 0;
+    if (!formats_is_image(draft, op->inputs[0], x->rank) || axes->value == NULL ||
+        axes->value->ints == NULL || tn__op_int(op, "keepdims", 1) != 0)
+        return false;
+    for (uint64_t i = 0; i < axes->value->count; i++) {
+        int64_t axis = axes->value->ints[i] + (axes->value->ints[i] < 0 ? (int64_t)x->rank : 0);
+        if (axis >= 0 && axis < (int64_t)x->rank) seen |= 1u << axis;
+    }
+    return seen == (((1u << x->rank) - 1) & ~2u);
+}
+
 static formats_want formats_wants(const tn__draft *draft, tn_op_id id) {
     const tn_op *op = tn__draft_op_of(draft, id);
     if (op->input_count == 0 || op->inputs[0] == TN_NONE || op->output_count == 0 ||
         op->outputs[0] == TN_NONE || tn__draft_is_static(draft, op->outputs[0]))
         return FORMATS_PLAIN;
     for (uint32_t k = 1; k < op->output_count; k++)
-        if (op->outputs[k] != TN_NONE) return FORMATS_PLAIN;
+        if (op->outputs[k] != TN_NONE && !formats_is_line(draft, op->outputs[k]))
+            return FORMATS_PLAIN;
+    if (formats_is_channel_sum(draft, id)) return FORMATS_TAKE;
     uint32_t rank = tn__draft_tensor_of(draft, op->outputs[0])->rank;
     if (!formats_is_image(draft, op->outputs[0], rank)) return FORMATS_PLAIN;
     if (formats_is_pair(draft, id))
@@ -104,6 +142,10 @@ static formats_want formats_wants(const tn__draft *draft, tn_op_id id) {
         return formats_suits_all(draft, op, false) ? FORMATS_FOLLOW : FORMATS_PLAIN;
     if (!formats_is_image(draft, op->inputs[0], rank) || tn__draft_is_static(draft, op->inputs[0]))
         return FORMATS_PLAIN;
+    if (tn__draft_is(draft, id, "tenure.ConvGradWeights"))
+        return formats_is_image(draft, op->inputs[1], rank) && formats_suits_conv(draft, id)
+                   ? FORMATS_TAKE_LAST
+                   : FORMATS_PLAIN;
     if (formats_is_conv(draft, id))
         return formats_suits_conv(draft, id) ? FORMATS_LAST : FORMATS_PLAIN;
     return formats_is_each(draft, id) || formats_is_window(draft, id) ? FORMATS_FOLLOW
@@ -169,18 +211,23 @@ static tn_status formats_each(tn__draft *draft, tn_op_id id) {
     if (op->output_count == 0 || op->outputs[0] == TN_NONE) return TN_OK;
     formats_want want = formats_wants(draft, id);
     uint32_t count = op->input_count;
-    bool last = want == FORMATS_LAST;
-    for (uint32_t i = 0; i < count && want == FORMATS_FOLLOW; i++)
+    bool last = want == FORMATS_LAST || want == FORMATS_TAKE_LAST;
+    bool follows = want == FORMATS_FOLLOW || want == FORMATS_TAKE;
+    for (uint32_t i = 0; i < count && follows; i++)
         if (formats_is_last(draft, tn__draft_input(draft, id, i))) last = true;
     for (uint32_t i = 0; i < count; i++) {
         tn_tensor_id input = tn__draft_input(draft, id, i);
         if (input == TN_NONE) continue;
-        uint32_t rank = tn__draft_tensor_of(draft, tn__draft_op_of(draft, id)->outputs[0])->rank;
+        bool gives = want == FORMATS_FOLLOW || want == FORMATS_LAST;
+        tn_tensor_id like =
+            gives ? tn__draft_op_of(draft, id)->outputs[0] : tn__draft_input(draft, id, 0);
+        uint32_t rank = tn__draft_tensor_of(draft, like)->rank;
         bool image =
             last && !tn__draft_is_static(draft, input) && formats_is_image(draft, input, rank);
         TN_TRY(formats_convert(draft, id, i, image));
     }
-    return last ? formats_give(draft, id) : TN_OK;
+    return last && want != FORMATS_TAKE && want != FORMATS_TAKE_LAST ? formats_give(draft, id)
+                                                                     : TN_OK;
 }
 
 const tn__rewrite tn__rewrite_formats = {

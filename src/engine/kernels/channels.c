@@ -1,0 +1,49 @@
+/* channels.c - sums over all but the channels of a tensor that lies channels last: the gradient of
+ * a convolution's bias. Rows of channels are added one after the other, in float64, so no element
+ * is moved first. Cost: O(elements).
+ */
+#include "engine/check.h"
+
+static bool channels_accepts(const tn_kernel_setup *setup) {
+    const tn_tensor *x = tn__setup_input(setup, 0), *axes = tn__setup_input(setup, 1);
+    const tn_tensor *y = tn__setup_output(setup, 0);
+    uint32_t seen = 0;
+    if (x == NULL || axes == NULL || y == NULL || x->dtype != TN_FLOAT32 ||
+        x->format.order != TN_ORDER_NHWC || x->format.block != 0 || x->rank < 3 ||
+        y->format.order == TN_ORDER_NHWC || (x->flags & TN_TENSOR_BOUND) != 0 ||
+        axes->value == NULL || axes->value->ints == NULL)
+        return false;
+    for (uint64_t i = 0; i < axes->value->count; i++) {
+        int64_t axis = axes->value->ints[i] + (axes->value->ints[i] < 0 ? (int64_t)x->rank : 0);
+        if (axis >= 0 && axis < (int64_t)x->rank) seen |= 1u << axis;
+    }
+    return seen == (((1u << x->rank) - 1) & ~2u) && x->shape[1] >= 0;
+}
+
+static uint64_t channels_workspace(const tn_kernel_setup *setup) {
+    return tn__mul_sat((uint64_t)tn__setup_input(setup, 0)->shape[1], sizeof(double));
+}
+
+static tn_status channels_run(tn_kernel_call *call) {
+    const tn_operand *x = &call->inputs[0];
+    uint64_t channels = (uint64_t)x->shape[1], count = tn__operand_count(x);
+    const float *from = x->data;
+    float *to = call->outputs[0].data;
+    double *sums = call->workspace;
+    TN_TRY(tn__check_scratch(call, channels * sizeof *sums));
+    for (uint64_t c = 0; c < channels; c++) sums[c] = 0;
+    for (uint64_t at = 0; at < count; at += channels)
+        for (uint64_t c = 0; c < channels; c++) sums[c] += (double)from[at + c];
+    for (uint64_t c = 0; c < channels; c++) to[c] = (float)sums[c];
+    return TN_OK;
+}
+
+static const tn_kernel channels_kernels[] = {
+    {.type = "ReduceSum",
+     .accepts = channels_accepts,
+     .workspace = channels_workspace,
+     .run = channels_run,
+     .formats = true},
+};
+
+TN_KERNEL_FAMILY(channels, "");
