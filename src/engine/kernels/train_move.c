@@ -68,25 +68,89 @@ static void move_add(tn_operand *to, uint64_t at, const tn_operand *from, uint64
     }
 }
 
+typedef struct move_gather {
+    const tn_operand *dy, *indices;
+    tn_operand *dx;
+    uint64_t outer, extent, inner, count; /* count: of indices */
+} move_gather;
+
+static tn_status move_index(const tn_kernel_call *call, const move_gather *job, uint64_t i,
+                            uint64_t *row) {
+    int64_t index = tn__index(job->indices, i), extent = (int64_t)job->extent;
+    if (index < -extent || index >= extent)
+        return tn__call_bad_index(call, index, (uint32_t)tn__op_int(call->op, "axis", 0), extent);
+    *row = (uint64_t)(index < 0 ? index + extent : index);
+    return TN_OK;
+}
+
+/* Types that hold many summands: one after the other, where they belong. */
+static tn_status move_gather_direct(const tn_kernel_call *call, const move_gather *job) {
+    uint64_t row;
+    memset(job->dx->data, 0, tn__operand_bytes(job->dx));
+    for (uint64_t o = 0; o < job->outer; o++)
+        for (uint64_t i = 0; i < job->count; i++) {
+            TN_TRY(move_index(call, job, i, &row));
+            move_add(job->dx, (o * job->extent + row) * job->inner, job->dy,
+                     (o * job->count + i) * job->inner, job->inner);
+        }
+    return TN_OK;
+}
+
+/* Row `row`, whose summands are those of a chain, in float64. */
+static void move_gather_row(const move_gather *job, uint64_t outer, uint64_t row, uint64_t head,
+                            const uint64_t *next) {
+    double sums[TN__REAL_TILE], values[TN__REAL_TILE];
+    for (uint64_t at = 0; at < job->inner; at += TN__REAL_TILE) {
+        uint64_t some = job->inner - at < TN__REAL_TILE ? job->inner - at : TN__REAL_TILE;
+        for (uint64_t k = 0; k < some; k++) sums[k] = 0;
+        for (uint64_t i = head; i < job->count; i = next[i]) {
+            uint64_t from = (outer * job->count + i) * job->inner + at;
+            tn__real_load(job->dy, from, 1, some, values);
+            for (uint64_t k = 0; k < some; k++) sums[k] += values[k];
+        }
+        tn__real_store(job->dx, (outer * job->extent + row) * job->inner + at, some, sums);
+    }
+}
+
+/* Short types would lose all but the first few hundred summands of a frequent word: rows are summed
+ * one by one, along chains of the indices that name them. */
+static tn_status move_gather_rows(const tn_kernel_call *call, const move_gather *job) {
+    uint64_t *next = call->workspace, *heads = next + job->count, row;
+    TN_TRY(tn__check_scratch(call, (job->count + job->extent) * sizeof *next));
+    for (uint64_t r = 0; r < job->extent; r++) heads[r] = job->count; /* the end of a chain */
+    for (uint64_t i = job->count; i-- > 0;) {
+        TN_TRY(move_index(call, job, i, &row));
+        next[i] = heads[row];
+        heads[row] = i;
+    }
+    for (uint64_t o = 0; o < job->outer; o++)
+        for (uint64_t r = 0; r < job->extent; r++) move_gather_row(job, o, r, heads[r], next);
+    return TN_OK;
+}
+
+static bool move_is_short(tn_dtype dtype) { return dtype == TN_FLOAT16 || dtype == TN_BFLOAT16; }
+
 static tn_status move_run_gather(tn_kernel_call *call) {
-    const tn_operand *dy = &call->inputs[0], *indices = &call->inputs[1];
     tn_operand *dx = &call->outputs[0];
     uint32_t axis;
     TN_TRY(tn__call_axis(call, tn__op_int(call->op, "axis", 0), dx->rank, &axis));
-    uint64_t outer = tn__operand_span(dx, 0, axis), count = tn__operand_count(indices);
-    uint64_t inner = tn__operand_span(dx, axis + 1, dx->rank);
-    int64_t extent = dx->shape[axis];
-    TN_TRY(tn__check_count(call, 0, tn__mul_sat(outer, tn__mul_sat(count, inner))));
-    memset(dx->data, 0, tn__operand_bytes(dx));
-    for (uint64_t o = 0; o < outer; o++)
-        for (uint64_t i = 0; i < count; i++) {
-            int64_t index = tn__index(indices, i);
-            if (index < -extent || index >= extent)
-                return tn__call_bad_index(call, index, axis, extent);
-            uint64_t at = o * (uint64_t)extent + (uint64_t)(index < 0 ? index + extent : index);
-            move_add(dx, at * inner, dy, (o * count + i) * inner, inner);
-        }
-    return TN_OK;
+    move_gather job = {.dy = &call->inputs[0],
+                       .indices = &call->inputs[1],
+                       .dx = dx,
+                       .outer = tn__operand_span(dx, 0, axis),
+                       .extent = (uint64_t)dx->shape[axis],
+                       .inner = tn__operand_span(dx, axis + 1, dx->rank),
+                       .count = tn__operand_count(&call->inputs[1])};
+    TN_TRY(tn__check_count(call, 0, tn__mul_sat(job.outer, tn__mul_sat(job.count, job.inner))));
+    return move_is_short(dx->dtype) ? move_gather_rows(call, &job) : move_gather_direct(call, &job);
+}
+
+static uint64_t move_workspace_gather(const tn_kernel_setup *setup) {
+    const tn_tensor *indices = tn__setup_input(setup, 1), *dx = tn__setup_output(setup, 0);
+    int64_t axis = tn__op_int(setup->op, "axis", 0);
+    if (!move_is_short(dx->dtype) || axis < 0 || axis >= (int64_t)dx->rank) return 0;
+    uint64_t entries = tn__add_sat(tn__setup_count(indices), (uint64_t)dx->shape[axis]);
+    return tn__mul_sat(entries, sizeof(uint64_t));
 }
 
 /* --- Pad, but for constants --- */
@@ -169,7 +233,10 @@ static bool move_accepts_gather(const tn_kernel_setup *setup) {
 }
 
 static const tn_kernel train_move_kernels[] = {
-    {.type = "GatherGrad", .accepts = move_accepts_gather, .run = move_run_gather},
+    {.type = "GatherGrad",
+     .accepts = move_accepts_gather,
+     .workspace = move_workspace_gather,
+     .run = move_run_gather},
     {.type = "PadGrad", .accepts = move_accepts, .run = move_run_pad},
     {.type = "SliceGrad", .accepts = move_accepts, .run = move_run_slice},
 };
