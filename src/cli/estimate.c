@@ -17,6 +17,7 @@
 typedef struct estimate_made { /* of one trial; all is released behind it */
     cli_input input;
     tn_training training;
+    tn_autograd autograd;
     tn_graph *rewritten;
     const tn_graph *graph; /* that is run */
     tn_kernels *kernels;
@@ -35,6 +36,7 @@ static void estimate_release(estimate_made *made) {
     tn_kernels_destroy(made->kernels);
     tn_graph_destroy(made->rewritten);
     if (made->training.graph != NULL) tn_training_release(&made->training);
+    tn_autograd_release(&made->autograd);
     cli_input_release_loaded(&made->input);
     free(made->static_tensors);
     free(made->static_bytes);
@@ -99,7 +101,14 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
     }
     TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
     made->graph = input->graph;
-    if (way->train) {
+    if (way->pytorch) {
+        static const uint32_t states[] = {0, 1, 2, 2, 0}, scratch[] = {0, 0, 2, 2, 0};
+        tn_autograd_options options = TN_AUTOGRAD_OPTIONS_INIT;
+        options.state_count = states[way->training.optimizer];
+        options.scratch_count = scratch[way->training.optimizer];
+        TN_TRY(tn_autograd_make(input->graph, &options, &made->autograd, error));
+        made->graph = made->autograd.graph;
+    } else if (way->train) {
         tn_train_options training = way->training;
         training.freeze = way->freeze;
         TN_TRY(tn_train(input->graph, &training, &made->training, error));
@@ -113,6 +122,10 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
     memory.banks = input->banks;
     memory.bank_count = input->bank_count;
     memory.workspaces = made->kernels != NULL ? tn_kernels_workspaces(made->kernels) : NULL;
+    if (way->pytorch) {
+        memory.workspaces = made->autograd.workspaces;
+        memory.inplace = TN_INPLACE_NONE;
+    }
     order.order = input->order;
     order.memory = &memory;
     return tn_program_plan(made->graph, &order, &memory, &way->plan, &made->program,

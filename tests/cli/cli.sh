@@ -321,7 +321,7 @@ while IFS= read -r line; do
         ;;
     *) grep -qF -- "${line#    }" out || { echo "FAILED: docs: 'tenure $ran' does not print '${line#    }'"; failed=1; } ;;
     esac
-done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md "$source"/docs/microcontrollers.md "$source"/docs/running.md | awk '/^    \$ tenure /{on=1} !/^(    |$)/{on=0} on && NF')
+done < <(cat "$source"/docs/planners/*.md "$source"/docs/pools.md "$source"/docs/devices.md "$source"/docs/microcontrollers.md "$source"/docs/running.md "$source"/docs/estimate.md | awk '/^    \$ tenure /{on=1} !/^(    |$)/{on=0} on && NF')
 
 # two versions of a model or a plan, the gate
 $tenure plan "$model" -o old.json -o old.csv >out
@@ -417,7 +417,7 @@ expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
 expect 0 'tflite' $tenure list formats
 expect 2 'no list' $tenure list tensors
-for command in plan verify run arena diff replay list; do
+for command in plan verify run arena diff estimate replay list; do
     for option in $($tenure $command --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
         sed 's/\\-/-/g' "$source/docs/man/tenure-$command.1" | grep -q -- "^\.B.*$option" ||
             { echo "FAILED: tenure-$command.1 does not know $option"; failed=1; }

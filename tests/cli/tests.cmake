@@ -1,5 +1,6 @@
 if(TARGET tenure_command)
   add_test(NAME cli.all COMMAND ${CMAKE_CURRENT_LIST_DIR}/cli.sh $<TARGET_FILE:tenure_command> ${PROJECT_SOURCE_DIR})
+  add_test(NAME cli.estimate COMMAND ${CMAKE_CURRENT_LIST_DIR}/estimate.sh $<TARGET_FILE:tenure_command> ${PROJECT_SOURCE_DIR})
   add_test(NAME cli.models COMMAND ${CMAKE_CURRENT_LIST_DIR}/models.sh $<TARGET_FILE:tenure_command>
            ${PROJECT_SOURCE_DIR}/../shared/data)
   add_test(NAME cli.orders COMMAND ${CMAKE_CURRENT_LIST_DIR}/orders.sh $<TARGET_FILE:tenure_command>

@@ -12,6 +12,7 @@
 
 enum {
     ESTIMATE_TRAIN = 400,
+    ESTIMATE_AS,
     ESTIMATE_BATCH,
     ESTIMATE_OPTIMIZER,
     ESTIMATE_LOSS,
@@ -40,6 +41,7 @@ enum {
 
 #define ESTIMATE_OPTIONS(X)                                                                        \
     X(ESTIMATE_TRAIN, "train", NULL, "of a training step: forward, backward, update")              \
+    X(ESTIMATE_AS, "as", "pytorch", "of --train: as eager PyTorch runs it on the CPU")             \
     X(ESTIMATE_BATCH, "batch", "N", "first extent of the inputs (as the file says)")               \
     X(ESTIMATE_OPTIMIZER, "optimizer", "NAME",                                                     \
       "sgd, momentum, adam, adamw or none (sgd; adam by formulas)")                                \
@@ -149,6 +151,10 @@ static error_t estimate_parse_training(int key, char *value, struct argp_state *
     case ESTIMATE_TRAIN:
         way->train = true;
         return 0;
+    case ESTIMATE_AS:
+        (void)ESTIMATE_CHOICE(state, "as", value, "pytorch");
+        way->pytorch = way->train = true;
+        return 0;
     case ESTIMATE_OPTIMIZER:
         way->training.optimizer = tn_optimizer_find(value);
         if (way->training.optimizer == TN_OPTIMIZER_COUNT)
@@ -223,9 +229,17 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
         argp_error(state, "--max-batch: what must it fit into? --device NAME|SIZE");
     if (!formulas && arguments->large.how.micro > 0)
         argp_error(state, "--micro-batch is for transformers by formulas: --parallel tensor=1");
-    if (!way->train && (way->training.freeze_count > 0 || way->training.fuse_update ||
-                        way->training.recompute_cheap || way->training.dtype != TN_UNDEFINED))
+    if (!way->train && !formulas &&
+        (way->training.freeze_count > 0 || way->training.fuse_update ||
+         way->training.recompute_cheap || way->training.dtype != TN_UNDEFINED))
         argp_error(state, "--freeze, --fuse-update, --recompute-cheap and --dtype are for --train");
+    bool tricks = way->training.freeze_count > 0 || way->training.fuse_update ||
+                  way->training.recompute_cheap || way->training.dtype != TN_UNDEFINED ||
+                  way->training.loss != TN_LOSS_CROSS_ENTROPY || way->runner != CLI_RUNNER_NONE ||
+                  way->input.occupancy_options.fuse_concat;
+    if (way->pytorch && tricks)
+        argp_error(state,
+                   "--as pytorch goes with --batch, --optimizer, policies, pools and devices");
     arguments->large.asked = formulas;
 }
 

@@ -1,0 +1,92 @@
+#!/bin/bash
+# `tenure estimate` as a user meets it: statuses, messages, the largest batch. estimate.sh TENURE SOURCE
+set -u
+tenure=$1
+source=$2
+model=$source/examples/models/mobilenet_v2.onnx
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+failed=0
+
+# expect STATUS PATTERN COMMAND...: the status, and the pattern in what it prints (both streams)
+expect() {
+    local status=$1 pattern=$2
+    shift 2
+    "$@" >out 2>err </dev/null
+    local got=$?
+    if [ $got -ne "$status" ] || ! cat out err | grep -qE -- "$pattern"; then
+        echo "FAILED: $* (status $got, expected $status and '$pattern')"
+        cat out err | head -5
+        failed=1
+    fi
+}
+
+# total OPTIONS...: bytes, by --json
+total() { $tenure estimate "$model" --json "$@" | python3 -c 'import json,sys; print(json.load(sys.stdin)["total"])'; }
+
+expect 0 'peak .*step' $tenure estimate "$model"
+expect 0 'caching' $tenure estimate "$model" --pool caching --batch 4
+expect 0 'fits +yes' $tenure estimate "$model" --device t4
+expect 1 'fits +no' $tenure estimate "$model" --device 1MiB
+expect 2 'list hardware' $tenure estimate "$model" --device abacus
+expect 2 'list hardware' $tenure estimate "$model" --device 0
+expect 2 'pool' $tenure estimate "$model" --pool puddle
+expect 2 'is none of demand, start' $tenure estimate "$model" --alloc-policy never
+expect 2 'what must it fit into' $tenure estimate "$model" --max-batch
+expect 2 'for --train' $tenure estimate "$model" --dtype bf16
+expect 2 'none of sgd' $tenure estimate "$model" --train --optimizer magic
+expect 2 'from 1' $tenure estimate "$model" --batch 0
+expect 2 'onnx models' $tenure estimate "$source/examples/models/wake_words.tflite" --batch 2
+expect 0 'total' $tenure estimate "$source/examples/models/wake_words.tflite" --kernels cmsis-nn
+expect 2 '' $tenure estimate nowhere.onnx
+expect 0 'A100' $tenure list hardware
+
+# what cannot be trained
+expect 2 'no parameter' $tenure estimate "$source/examples/models/five_operators.onnx" --train
+expect 2 'goes with' $tenure estimate "$model" --as pytorch --freeze '*'
+expect 0 'optimizer_state' $tenure estimate "$model" --as pytorch --optimizer adam
+
+# the policies order themselves: what is kept longer is never less
+plain=$(total)
+start=$(total --alloc-policy start)
+both=$(total --alloc-policy start --release-policy exit)
+[ "$plain" -le "$start" ] && [ "$start" -le "$both" ] || { echo "FAILED: policies: $plain, $start, $both"; failed=1; }
+
+# the largest batch is what trial and error finds
+for limit in 40MiB 80MiB; do
+    bytes=$((${limit%MiB} << 20))
+    found=$($tenure estimate "$model" --device $limit --max-batch --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["max_batch"])')
+    tried=0
+    while [ "$(total --batch $((tried + 1)))" -le $bytes ]; do tried=$((tried + 1)); done
+    [ "$found" = "$tried" ] || { echo "FAILED: --max-batch for $limit is $found, by trial $tried"; failed=1; }
+done
+# a change that is offered does fit
+$tenure estimate "$model" --pool caching --device 24MiB --json >out
+python3 - <<'P' || failed=1
+import json
+found = json.load(open("out"))
+assert not found["fits"] and found["changes"], found
+assert all(change["total"] <= 24 << 20 for change in found["changes"])
+assert sum(found["parts"].values()) == found["total"]
+P
+
+# large transformers
+cat >config.json <<'J'
+{"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,
+ "vocab_size": 32000, "max_position_embeddings": 2048, "rms_norm_eps": 1e-6}
+J
+expect 0 'parameters +6738415616' $tenure estimate config.json
+expect 1 'fits +no' $tenure estimate config.json --device a100-80
+expect 0 'fits +yes' $tenure estimate config.json --device a100-80 --parallel tensor=4,data=8 --shard optimizer
+expect 0 'ranks' $tenure estimate config.json --parallel tensor=8,pipeline=8,data=16 --json
+grep -q '"ranks":1024' out || { echo "FAILED: ranks"; failed=1; }
+expect 2 'cannot be divided by pipeline 5' $tenure estimate config.json --parallel pipeline=5
+expect 2 'should read tensor=N' $tenure estimate config.json --parallel tensor=x
+expect 2 'should read tensor=N' $tenure estimate config.json --parallel sideways=2
+echo '{"hidden_size": "large"}' >nonsense.json
+expect 2 'hidden_size.*whole number' $tenure estimate nonsense.json
+echo 'nonsense' >nonsense.json
+expect 2 'nonsense.json:1' $tenure estimate nonsense.json
+expect 2 'no transformer' $tenure estimate "$model" --parallel tensor=2
+exit $failed
