@@ -523,6 +523,7 @@ static tn_tensor_id build_slice(net *n, const void *data) {
         bool back = draw(n, 0, 2) == 0;
         axes[count] = draw(n, 0, 1) ? (int64_t)d : (int64_t)d - s.rank;
         starts[count] = draw(n, 0, 1) ? first : first - extent;
+        if (back && draw(n, 0, 1)) starts[count] = 1000;
         ends[count] = back ? -100 : draw(n, 0, 1) ? 1000 : draw(n, first + 1, extent);
         steps_of[count++] = back ? -draw(n, 1, 3) : draw(n, 1, 3);
     }

@@ -85,7 +85,7 @@ static tn_status move_index(const tn_kernel_call *call, const move_gather *job, 
 
 /* Types that hold many summands: one after the other, where they belong. */
 static tn_status move_gather_direct(const tn_kernel_call *call, const move_gather *job) {
-    uint64_t row;
+    uint64_t row = 0;
     memset(job->dx->data, 0, tn__operand_bytes(job->dx));
     for (uint64_t o = 0; o < job->outer; o++)
         for (uint64_t i = 0; i < job->count; i++) {
@@ -115,7 +115,7 @@ static void move_gather_row(const move_gather *job, uint64_t outer, uint64_t row
 /* Short types would lose all but the first few hundred summands of a frequent word: rows are summed
  * one by one, along chains of the indices that name them. */
 static tn_status move_gather_rows(const tn_kernel_call *call, const move_gather *job) {
-    uint64_t *next = call->workspace, *heads = next + job->count, row;
+    uint64_t *next = call->workspace, *heads = next + job->count, row = 0;
     TN_TRY(tn__check_scratch(call, (job->count + job->extent) * sizeof *next));
     for (uint64_t r = 0; r < job->extent; r++) heads[r] = job->count; /* the end of a chain */
     for (uint64_t i = job->count; i-- > 0;) {
