@@ -170,7 +170,7 @@ static inline void net_output(net *n, tn_tensor_id id) {
     const tn_block *block = tn_graph_block(n->graph, 0);
     tn_tensor_id inputs[NET_TENSORS];
     uint32_t count = block->input_count;
-    memcpy(inputs, block->inputs, count * sizeof *inputs);
+    if (count > 0) memcpy(inputs, block->inputs, count * sizeof *inputs);
     net_ok(n, tn_graph_set_block_io(n->graph, 0, inputs, count, &id, 1, &n->error));
     net_ok(n, tn_graph_infer(n->graph, &n->error));
 }
