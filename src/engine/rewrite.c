@@ -10,6 +10,7 @@
  * Cost: O(rewrites x operators), and inference.
  */
 #include "engine/rewrite.h"
+#include "graph/store.h"
 
 #include "engine/kernel.h"
 
@@ -179,29 +180,38 @@ static void rewrite_name_all(const tn__draft *draft, const rewrite_map *map) {
     }
 }
 
-/* With the shapes that were found: a file may have stated what no rule knows. */
-static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, const tn_tensor *tensor,
+/* Type, shape and contents as builder or file gave them, not as inference found them: it will find
+ * them again, and what a loop carries is typed anew. */
+static void rewrite_as_given(const tn_graph *graph, tn_tensor_id id, tn_tensor_spec *spec) {
+    const tn__origin *given = &graph->origins[id];
+    spec->dtype = given->dtype;
+    spec->rank = given->rank;
+    spec->shape = given->shape;
+    spec->flags |= given->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE);
+    spec->value = given->value != NULL ? *given->value : (tn_value){0};
+}
+
+static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, tn_tensor_id from,
                                     tn_tensor_id *id) {
-    bool computed = tensor->producer != TN_NONE;
-    uint32_t kept = TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED | TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE;
+    const tn_tensor *tensor = &draft->tensors[from].tensor;
     tn_tensor_spec spec = {.name = tensor->name,
                            .dtype = tensor->dtype,
                            .kind = tensor->kind,
                            .format = tensor->format,
-                           .flags = tensor->flags & kept,
+                           .flags = tensor->flags & (TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED),
                            .rank = tensor->rank,
                            .shape = tensor->shape,
                            .block = tensor->block,
                            .payload = tensor->payload};
-    if (tensor->value != NULL && !computed) spec.value = *tensor->value;
+    if (tensor->value != NULL && tensor->producer == TN_NONE) spec.value = *tensor->value;
+    if (from < tn_graph_tensor_count(draft->graph)) rewrite_as_given(draft->graph, from, &spec);
     return tn_graph_add_tensor(graph, &spec, id, draft->error);
 }
 
 static tn_status rewrite_add_tensors(tn__draft *draft, tn_graph *graph, rewrite_map *map) {
     for (tn_tensor_id id = 0; id < draft->tensor_count; id++) {
         map->tensors[id] = TN_NONE;
-        if (map->named[id])
-            TN_TRY(rewrite_add_tensor(draft, graph, &draft->tensors[id].tensor, &map->tensors[id]));
+        if (map->named[id]) TN_TRY(rewrite_add_tensor(draft, graph, id, &map->tensors[id]));
     }
     return TN_OK;
 }

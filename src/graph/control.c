@@ -134,9 +134,10 @@ tn_status tn__control_last(tn_infer *infer, uint32_t index, const tn__carried *c
         shape[d] = now->shape[d];
         if (next->shape[d] == now->shape[d] || now->shape[d] == TN_DIM_UNKNOWN) continue;
         shape[d] = none ? initial->shape[d] : next->shape[d]; /* it grows: widen has seen to that */
-        bool even = tn__least_extent(infer, carried->next, d) -
-                        tn__least_extent(infer, carried->formal, d) ==
-                    next->shape[d] - now->shape[d];
+        bool even = next->shape[d] != TN_DIM_UNKNOWN &&
+                    tn__least_extent(infer, carried->next, d) -
+                            tn__least_extent(infer, carried->formal, d) ==
+                        next->shape[d] - now->shape[d];
         bool starts_exact = initial && !(initial->flags & TN_TENSOR_BOUND);
         if (carried->exact && even && starts_exact) axes &= ~(UINT64_C(1) << d);
     }

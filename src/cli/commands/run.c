@@ -272,7 +272,15 @@ static tn_status run_write(const run_arguments *arguments, tn_error *error) {
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
         char name[128], path[4096];
         run_file_name(cli_output_name(&arguments->session, k), name, sizeof name);
-        int length = snprintf(path, sizeof path, "%s/%s.npy", arguments->output_dir, name);
+        bool taken = false; /* another output came to the same name: its number tells them apart */
+        for (uint32_t other = 0; other < k && !taken; other++) {
+            char before[sizeof name];
+            run_file_name(cli_output_name(&arguments->session, other), before, sizeof before);
+            taken = strcmp(before, name) == 0;
+        }
+        int length =
+            taken ? snprintf(path, sizeof path, "%s/%s-%u.npy", arguments->output_dir, name, k)
+                  : snprintf(path, sizeof path, "%s/%s.npy", arguments->output_dir, name);
         if (length >= (int)sizeof path) TN_FAIL(error, TN_E_INVALID, "--output-dir: too long");
         TN_TRY(tn_array_save(path, &arguments->arrays.outputs[k], NULL, error));
     }

@@ -221,7 +221,7 @@ static tn_status formats_each(tn__draft *draft, tn_op_id id) {
         bool gives = want == FORMATS_FOLLOW || want == FORMATS_LAST;
         tn_tensor_id like =
             gives ? tn__draft_op_of(draft, id)->outputs[0] : tn__draft_input(draft, id, 0);
-        uint32_t rank = tn__draft_tensor_of(draft, like)->rank;
+        uint32_t rank = like != TN_NONE ? tn__draft_tensor_of(draft, like)->rank : 0;
         bool image =
             last && !tn__draft_is_static(draft, input) && formats_is_image(draft, input, rank);
         TN_TRY(formats_convert(draft, id, i, image));
