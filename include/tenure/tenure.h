@@ -14,7 +14,6 @@
 #include <tenure/program.h>
 #include <tenure/report.h>
 #include <tenure/status.h>
-#include <tenure/train.h>
 #include <tenure/trace.h>
 #include <tenure/train.h>
 

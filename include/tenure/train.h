@@ -1,11 +1,30 @@
 /* train.h - a training step as a Graph: forward, backward and update, from an ordinary model.
  *
- *     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+ *     tn_graph *model;
  *     tn_training training;
+ *     tn_error error;
+ *     int64_t batch[] = {4, 8}, weights[] = {8, 3};
+ *     tn_tensor_id in[2], y;
+ *     tn_tensor_spec x = {.name = "x", .dtype = TN_FLOAT32, .kind = TN_KIND_INPUT,
+ *                         .rank = 2, .shape = batch};
+ *     tn_tensor_spec w = {.name = "w", .dtype = TN_FLOAT32, .kind = TN_KIND_PARAMETER,
+ *                         .rank = 2, .shape = weights};
+ *     tn_tensor_spec scores = {.name = "y", .kind = TN_KIND_OUTPUT};
+ *     tn_op_spec product = {.type = "MatMul", .inputs = in, .input_count = 2, .outputs = &y,
+ *                           .output_count = 1};
+ *     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
  *     options.optimizer = TN_OPTIMIZER_ADAM;
- *     if (tn_train(model, &options, &training, &error) != TN_OK) return 2;
+ *     if (tn_graph_create(NULL, &model, &error) ||
+ *         tn_graph_add_tensor(model, &x, &in[0], &error) ||
+ *         tn_graph_add_tensor(model, &w, &in[1], &error) ||
+ *         tn_graph_add_tensor(model, &scores, &y, &error) ||
+ *         tn_graph_add_op(model, &product, NULL, &error) || tn_graph_infer(model, &error) ||
+ *         tn_train(model, &options, &training, &error))
+ *         return fprintf(stderr, "%s: %s\n", error.where, error.message), 2;
  *     // plan, prove, draw or run training.graph as any other graph (program.h, engine.h)
+ *     printf("%u operators a step\n", tn_graph_op_count(training.graph));
  *     tn_training_release(&training);
+ *     tn_graph_destroy(model);
  *
  * One run of the new graph is one step on one (micro-)batch. Its inputs are those of the model, and
  * behind them `labels`, `learning_rate`, `step`, and `micro` where gradients are accumulated. Its

@@ -114,11 +114,90 @@ static void dropout_draws_one_mask_a_step(void **state) {
     net_close(&n);
 }
 
+/* Every allocation fails once: nothing leaks, nothing is handed out. */
+static void running_out_of_memory_leaves_nothing(void **state) {
+    (void)state;
+    faulty memory = {0};
+    tn_context context = faulty_context(&memory);
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    tn_training training = {0};
+    tn_status status = TN_E_NO_MEMORY;
+    tn_error error;
+    net n;
+    net_open(&n, TN_FLOAT32, 2);
+    tn_graph_destroy(n.graph);
+    assert_int_equal(tn_graph_create(&context, &n.graph, &error), TN_OK);
+    net_output(&n, cnn(&n));
+    size_t before = memory.held;
+    options.optimizer = TN_OPTIMIZER_ADAM;
+    options.recompute_cheap = options.fuse_update = true;
+    options.micro_batches = 2;
+    for (uint64_t at = 1; status != TN_OK; at++) {
+        memory.requests = 0;
+        memory.fail_at = at;
+        status = tn_train(n.graph, &options, &training, &error);
+        memory.fail_at = 0;
+        if (status == TN_OK) break;
+        assert_int_equal(status, TN_E_NO_MEMORY);
+        assert_int_equal(memory.held, before);
+        assert_null(training.graph);
+    }
+    tn_training_release(&training);
+    assert_int_equal(memory.held, before);
+    net_close(&n);
+    assert_int_equal(memory.held, 0);
+}
+
+static void what_cannot_be_trained_is_refused(void **state) {
+    (void)state;
+    static const char *const nobody[] = {"no such *"}, *const all[] = {"*"};
+    const setting plain = {0};
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    tn_training training;
+    tn_error error;
+    steps s;
+    net n;
+    net_open(&n, TN_FLOAT32, 2);
+    net_output(&n, net_op(&n, "Relu", NET_LIST(mlp(&n))));
+    options.freeze = nobody;
+    options.freeze_count = 1;
+    assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_E_INVALID);
+    assert_non_null(strstr(error.message, "no such *"));
+    options.freeze = all;
+    assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_E_INVALID);
+    options.freeze_count = 0;
+    options.output = 1;
+    assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_E_INVALID);
+    options.output = 0;
+    options.momentum = 1.5;
+    assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_E_INVALID);
+    options.momentum = 0;
+    options.loss = TN_LOSS_OUTPUT;
+    assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_E_INVALID);
+    options.loss = TN_LOSS_CROSS_ENTROPY;
+    steps_open(&s, &n, &options, &plain);
+    double labels[] = {0, 1, 2, 3, 4, 0}; /* there are 4 classes */
+    s.labels = labels;
+    assert_int_equal(steps_try(&s), TN_E_INVALID);
+    assert_non_null(strstr(s.error.message, "label 4 is class 4"));
+    steps_close(&s);
+    net_close(&n);
+    net_open(&n, TN_FLOAT32, 2);
+    tn_tensor_id w = net_param(&n, "w", 1, NET_SHAPE(3, 3));
+    net_output(&n, net_op(&n, "Det", NET_LIST(w)));
+    options.loss = TN_LOSS_OUTPUT;
+    assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_E_UNSUPPORTED);
+    assert_non_null(strstr(error.where, "Det"));
+    net_close(&n);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_finite_differences),
         cmocka_unit_test(the_loss_falls_with_every_optimizer),
         cmocka_unit_test(dropout_draws_one_mask_a_step),
+        cmocka_unit_test(running_out_of_memory_leaves_nothing),
+        cmocka_unit_test(what_cannot_be_trained_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
