@@ -10,7 +10,11 @@
  */
 #include <math.h>
 
+#include "engine/approximate.h"
 #include "engine/check.h"
+#include "engine/convert.h"
+
+enum { ROWS_LANES = 8 };
 
 /* --- Softmax --- */
 
@@ -37,18 +41,35 @@ static tn_status rows_read(tn_kernel_call *call, bool log, rows_frame *frame) {
     return TN_OK;
 }
 
+/* Several sums at once, so that none waits for the other. weights NULL: 1 each. */
+static double rows_sum(uint64_t count, const float *values, const float *weights) {
+    const uint64_t whole = count - count % ROWS_LANES;
+    double lanes[ROWS_LANES] = {0}, sum = 0;
+    if (weights != NULL)
+        for (uint64_t i = 0; i < whole; i += ROWS_LANES)
+            for (size_t k = 0; k < ROWS_LANES; k++)
+                lanes[k] += (double)values[i + k] * (double)weights[i + k];
+    else
+        for (uint64_t i = 0; i < whole; i += ROWS_LANES)
+            for (size_t k = 0; k < ROWS_LANES; k++) lanes[k] += (double)values[i + k];
+    for (uint64_t i = whole; i < count; i++)
+        lanes[0] += (double)values[i] * (weights != NULL ? (double)weights[i] : 1);
+    for (size_t k = 0; k < ROWS_LANES; k++) sum += lanes[k];
+    return sum;
+}
+
 static void rows_floats(const rows_frame *frame, uint64_t first) {
     const float *dy = (const float *)frame->dy->data + first;
     const float *y = (const float *)frame->y->data + first;
     float *dx = (float *)frame->dx->data + first;
-    double sum = 0;
+    const double sum = rows_sum(frame->extent, dy, frame->log ? NULL : y);
     if (frame->log) {
-        for (uint64_t i = 0; i < frame->extent; i++) sum += (double)dy[i];
+        TN_APART
         for (uint64_t i = 0; i < frame->extent; i++)
-            dx[i] = (float)((double)dy[i] - (double)expf(y[i]) * sum);
+            dx[i] = (float)((double)dy[i] - (double)tn__expf(y[i]) * sum);
         return;
     }
-    for (uint64_t i = 0; i < frame->extent; i++) sum += (double)dy[i] * (double)y[i];
+    TN_APART
     for (uint64_t i = 0; i < frame->extent; i++)
         dx[i] = (float)((double)y[i] * ((double)dy[i] - sum));
 }
