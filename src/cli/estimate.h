@@ -17,7 +17,7 @@ typedef enum cli_runner { /* whose kernels' workspaces and weights count */
 typedef struct cli_way {
     cli_input input; /* only its options are used */
     uint64_t batch;  /* 0: as the file says */
-    bool train, pytorch, optimizer_given;
+    bool train, pytorch;
     tn_train_options training;
     const char *freeze[CLI_FREEZE_MAX];
     tn_plan_options plan;

@@ -18,6 +18,7 @@ enum {
     ESTIMATE_LOSS,
     ESTIMATE_DTYPE,
     ESTIMATE_FREEZE,
+    ESTIMATE_MICRO_BATCHES,
     ESTIMATE_FUSE_UPDATE,
     ESTIMATE_RECOMPUTE_CHEAP,
     ESTIMATE_ALLOC,
@@ -43,11 +44,12 @@ enum {
     X(ESTIMATE_TRAIN, "train", NULL, "of a training step: forward, backward, update")              \
     X(ESTIMATE_AS, "as", "pytorch", "of --train: as eager PyTorch runs it on the CPU")             \
     X(ESTIMATE_BATCH, "batch", "N", "first extent of the inputs (as the file says)")               \
-    X(ESTIMATE_OPTIMIZER, "optimizer", "NAME",                                                     \
-      "sgd, momentum, adam, adamw or none (sgd; adam by formulas)")                                \
+    X(ESTIMATE_OPTIMIZER, "optimizer", "NAME", "sgd, momentum, adam, adamw or none (adam)")        \
     X(ESTIMATE_LOSS, "loss", "NAME", "cross-entropy, mean-squared or output (cross-entropy)")      \
     X(ESTIMATE_DTYPE, "dtype", "TYPE", "of activations and gradients: f32, bf16, f16 (as it is)")  \
     X(ESTIMATE_FREEZE, "freeze", "PATTERN", "parameters that are not trained; may be repeated")    \
+    X(ESTIMATE_MICRO_BATCHES, "micro-batches", "N",                                                \
+      "runs whose gradients are summed for one update (1)")                                        \
     X(ESTIMATE_FUSE_UPDATE, "fuse-update", NULL, "update as soon as a gradient is there")          \
     X(ESTIMATE_RECOMPUTE_CHEAP, "recompute-cheap", NULL,                                           \
       "activation functions are computed again rather than kept")                                  \
@@ -160,7 +162,6 @@ static error_t estimate_parse_training(int key, char *value, struct argp_state *
         if (way->training.optimizer == TN_OPTIMIZER_COUNT)
             argp_error(state, "--optimizer: '%s' is none of sgd, momentum, adam, adamw and none",
                        value);
-        way->optimizer_given = true;
         return 0;
     case ESTIMATE_LOSS:
         way->training.loss = tn_loss_find(value);
@@ -173,6 +174,9 @@ static error_t estimate_parse_training(int key, char *value, struct argp_state *
         return 0;
     case ESTIMATE_FREEZE:
         estimate_freeze(state, way, value);
+        return 0;
+    case ESTIMATE_MICRO_BATCHES:
+        way->training.micro_batches = (uint32_t)estimate_count(state, "micro-batches", value);
         return 0;
     case ESTIMATE_FUSE_UPDATE:
         way->training.fuse_update = true;
@@ -235,8 +239,8 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
         argp_error(state, "--freeze, --fuse-update, --recompute-cheap and --dtype are for --train");
     bool tricks = way->training.freeze_count > 0 || way->training.fuse_update ||
                   way->training.recompute_cheap || way->training.dtype != TN_UNDEFINED ||
-                  way->training.loss != TN_LOSS_CROSS_ENTROPY || way->runner != CLI_RUNNER_NONE ||
-                  way->input.occupancy_options.fuse_concat;
+                  way->training.micro_batches > 1 || way->training.loss != TN_LOSS_CROSS_ENTROPY ||
+                  way->runner != CLI_RUNNER_NONE || way->input.occupancy_options.fuse_concat;
     if (way->pytorch && tricks)
         argp_error(state,
                    "--as pytorch goes with --batch, --optimizer, policies, pools and devices");
@@ -458,6 +462,7 @@ static int estimate_run(int count, char **words) {
                                             .options = TN_ESTIMATE_OPTIONS_INIT,
                                             .threads = 1}};
     tn_error error = {0};
+    arguments.way.training.optimizer = TN_OPTIMIZER_ADAM; /* as of `tenure train` */
     arguments.way.input.import.context = arguments.way.plan.context = &context;
     arguments.way.options.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &arguments);
