@@ -71,6 +71,20 @@ assert all(change["total"] <= 24 << 20 for change in found["changes"])
 assert sum(found["parts"].values()) == found["total"]
 P
 
+# training, against `tenure train` itself
+network=$source/../shared/data/onnx/fashion_resnet.onnx
+if [ -e "$network" ] && $tenure train "$network" --data fashion-mnist --batch 4 --steps 1 --optimizer adam --json >trained 2>err; then
+    $tenure estimate "$network" --train --batch 4 --optimizer adam --kernels onednn --json >out 2>err ||
+        $tenure estimate "$network" --train --batch 4 --optimizer adam --kernels plain --json >out
+    python3 - <<'P' || failed=1
+import json
+trained, found = json.load(open("trained")), json.load(open("out"))
+assert (trained["arena"], trained["weights"]) == (found["arena"], found["static"]), (trained, found)
+P
+else
+    echo "SKIP: no ../shared/data or no Fashion-MNIST to train with"
+fi
+
 # large transformers
 cat >config.json <<'J'
 {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,
