@@ -210,6 +210,60 @@ static void rows_add(const rows_norm *job, uint64_t base, uint64_t i, uint64_t s
     }
 }
 
+/* --- slices of float32 whose elements have a scale each --- */
+
+static double rows_total(const double *lanes) {
+    double sum = 0;
+    for (size_t k = 0; k < ROWS_LANES; k++) sum += lanes[k];
+    return sum;
+}
+
+static double rows_squares(uint64_t count, const float *x, double mean) {
+    const uint64_t whole = count - count % ROWS_LANES;
+    double lanes[ROWS_LANES] = {0};
+    for (uint64_t i = 0; i < whole; i += ROWS_LANES)
+        for (size_t k = 0; k < ROWS_LANES; k++) {
+            const double value = (double)x[i + k] - mean;
+            lanes[k] += value * value;
+        }
+    for (uint64_t i = whole; i < count; i++)
+        lanes[0] += ((double)x[i] - mean) * ((double)x[i] - mean);
+    return rows_total(lanes);
+}
+
+static void rows_slice_floats(const rows_norm *job, uint64_t slice) {
+    const uint64_t base = slice % job->cycle * job->each, count = job->count;
+    const float *x = (const float *)job->x->data + slice * count;
+    const float *dy = (const float *)job->dy->data + slice * count;
+    const float *scale = (const float *)job->scale->data + base;
+    float *dx = (float *)job->dx->data + slice * count;
+    double *scales = job->scales + base, *biases = job->biases + base, n = (double)count;
+    const double mean = job->centered ? rows_sum(count, x, NULL) / n : 0;
+    const double inverse = 1 / sqrt(rows_squares(count, x, mean) / n + job->epsilon);
+    const uint64_t whole = count - count % ROWS_LANES;
+    double sums[ROWS_LANES] = {0}, products[ROWS_LANES] = {0};
+    for (uint64_t first = 0; first < count; first += ROWS_LANES) {
+        const uint64_t some = first < whole ? ROWS_LANES : count - whole;
+        for (uint64_t k = 0; k < some; k++) {
+            const double given = (double)dy[first + k];
+            const double h = ((double)x[first + k] - mean) * inverse;
+            const double part = given * (double)scale[first + k];
+            scales[first + k] += given * h;
+            biases[first + k] += given;
+            sums[k] += part;
+            products[k] += part * h;
+        }
+    }
+    const double sum = job->centered ? rows_total(sums) / n : 0, product = rows_total(products) / n;
+    TN_APART
+    for (uint64_t i = 0; i < count; i++) {
+        const double h = ((double)x[i] - mean) * inverse;
+        dx[i] = (float)(inverse * ((double)dy[i] * (double)scale[i] - sum - h * product));
+    }
+}
+
+/* --- any slices --- */
+
 static void rows_slice(const rows_norm *job, uint64_t slice) {
     uint64_t first = slice * job->count, base = slice % job->cycle * job->each;
     double mean = job->centered ? rows_moment(job, first, 0, false) : 0;
@@ -243,7 +297,13 @@ static tn_status rows_run_norm(tn_kernel_call *call) {
     TN_TRY(rows_norm_read(call, &job));
     uint64_t total = tn__operand_count(job.x), scales = tn__operand_count(job.scale);
     memset(job.scales, 0, 2 * scales * sizeof *job.scales);
-    for (uint64_t s = 0; total > 0 && s < total / job.count; s++) rows_slice(&job, s);
+    bool floats = job.run == 1 && job.x->dtype == TN_FLOAT32 && job.scale->dtype == TN_FLOAT32;
+    for (uint64_t s = 0; total > 0 && s < total / job.count; s++) {
+        if (floats)
+            rows_slice_floats(&job, s);
+        else
+            rows_slice(&job, s);
+    }
     tn_operand *outputs[] = {tn__call_output(call, 1), tn__call_output(call, 2)};
     for (uint32_t k = 0; k < 2; k++)
         if (outputs[k] != NULL)
