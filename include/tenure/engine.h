@@ -131,7 +131,8 @@ TN_API void tn_engine_destroy(tn_engine *engine); /* NULL is fine */
 /* Runs the program once.
  *
  * inputs   [graph inputs that are no parameters], in the graph's order
- * outputs  [graph outputs]; dtype, rank, shape and bytes are set; data [bytes] is the caller's
+ * outputs  [graph outputs]; `data` and its room in `bytes` are the caller's, for each run anew:
+ * dtype, rank, shape and bytes are set to what came out, also when a later step fails
  *
  * Errors: E_INVALID (an array of another type or shape; data too small), E_CONFLICT (poison),
  * E_EXHAUSTED (a pool without room), those of kernels. The engine can run again afterwards. */
