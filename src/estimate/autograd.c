@@ -448,7 +448,7 @@ static tn_status autograd_update(autograd *it, tn_tensor_id parameter) {
 
 static tn_status autograd_finish(autograd *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
-    size_t room = (size_t)it->tensors + 4, inputs = 0, outputs;
+    size_t room = 2 * (size_t)it->tensors + 4, inputs = 0, outputs;
     tn_tensor_id *list = tn__arena_array(&it->arena, 2 * room, sizeof *list);
     tn_tensor_spec rate = {.name = "learning_rate", .dtype = TN_FLOAT32};
     tn_tensor_spec step = {.name = "step", .dtype = TN_INT64};
@@ -458,9 +458,11 @@ static tn_status autograd_finish(autograd *it) {
     for (uint32_t i = 0; i < block->input_count; i++)
         if (!tn_tensor_is_static(autograd_tensor(it, block->inputs[i])))
             list[inputs++] = block->inputs[i];
+    size_t data = inputs; /* the caller keeps them: they are outputs as well */
     list[inputs++] = it->rate;
     list[inputs++] = it->step;
     outputs = inputs;
+    for (size_t i = 0; i < data; i++) list[outputs++] = list[i];
     for (uint32_t i = 0; i < block->output_count; i++) list[outputs++] = block->outputs[i];
     list[outputs++] = it->loss;
     for (tn_tensor_id t = 0; t < it->tensors; t++) {
