@@ -335,8 +335,12 @@ uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, uint64
     for (size_t i = 0; i < ESTIMATE_CHANGES && count < room; i++) {
         cli_way trial = *way;
         if (!estimate_cheap_first[i](&trial, found, text)) continue;
-        if (estimate_try(&trial, limit, text, &changes[count])) {
-            count++;
+        cli_found tried;
+        tn_error refused; /* a change that cannot be made is not offered, alone or with others */
+        if (cli_estimate(&trial, &tried, &refused) != TN_OK) continue;
+        if (tried.estimate.total <= limit) {
+            snprintf(changes[count].text, sizeof changes[count].text, "%s", text);
+            changes[count++].total = tried.estimate.total;
             continue;
         }
         (void)estimate_cheap_first[i](&sum, found, text); /* not enough alone: together? */
