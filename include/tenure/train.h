@@ -103,8 +103,8 @@ typedef struct tn_train_options {
     const char *const *freeze; /* [freeze_count] patterns with * and ?: parameters that stay */
     uint32_t freeze_count;
     uint32_t micro_batches;     /* gradients of so many runs are summed before an update; 0 = 1 */
-    tn_dtype dtype;             /* of activations and gradients: UNDEFINED as in the model, FLOAT32,
-                                 * BFLOAT16, FLOAT16. Parameters and state keep their type */
+    tn_dtype dtype;             /* of activations and gradients: UNDEFINED as in the model; others
+                                 * are refused, as nothing converts them yet */
     double loss_scale;          /* of the backward pass, taken out again by the update; 0 = 1 */
     double batch_norm_momentum; /* share of a batch in the running statistics; 0 = 0.1 */
     uint64_t seed;              /* of dropout */
