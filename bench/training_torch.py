@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+"""A training step of one network in PyTorch, on the CPU; for bench/training.c.
+
+    training_torch.py NAME DIR BATCH THREADS REPEAT
+
+Writes DIR/NAME.onnx if it is not there (REPEAT 0: that is all), then prints the fastest step in
+milliseconds, and the most bytes that tensors of a step held at once with parameters, statistics and
+velocities: what is there before a step, and on top the allocations and frees that the profiler tells.
+Needs python3-torch and python3-torchvision.
+"""
+import os
+import sys
+import time
+
+import torch
+import torchvision
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.into, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x, mask):
+        b, t, c = x.shape
+        q, k, v = self.into(self.before(x)).split(c, 2)
+        q, k, v = (y.view(b, t, self.heads, c // self.heads).transpose(1, 2) for y in (q, k, v))
+        score = q @ k.transpose(2, 3) * (c // self.heads) ** -0.5 + mask
+        x = x + self.out((score.softmax(3) @ v).transpose(1, 2).reshape(b, t, c))
+        return x + self.narrow(nn.functional.gelu(self.wide(self.between(x))))
+
+
+class Gpt(nn.Module):
+    """Four blocks of width 256 over bytes."""
+
+    def __init__(self, width=256, heads=8, length=128, depth=4):
+        super().__init__()
+        self.words, self.places = nn.Embedding(256, width), nn.Parameter(torch.zeros(length, width))
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 256)
+        self.register_buffer("mask", torch.full((length, length), -1e9).triu(1))
+
+    def forward(self, x):
+        x = self.words(x) + self.places
+        for block in self.blocks:
+            x = block(x, self.mask)
+        return self.head(self.last(x))
+
+
+class Unet(nn.Module):
+    """Four levels from 32 channels, two classes a pixel."""
+
+    def __init__(self, width=32, depth=4):
+        super().__init__()
+        pair = lambda a, b: nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.ReLU(),
+                                          nn.Conv2d(b, b, 3, padding=1), nn.ReLU())
+        sizes = [width << i for i in range(depth + 1)]
+        self.down = nn.ModuleList(pair(a, b) for a, b in zip([3] + sizes, sizes))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * s, s, 2, 2) for s in sizes[:-1])
+        self.join = nn.ModuleList(pair(2 * s, s) for s in sizes[:-1])
+        self.head = nn.Conv2d(width, 2, 1)
+
+    def forward(self, x):
+        kept = []
+        for i, pair in enumerate(self.down):
+            x = pair(nn.functional.max_pool2d(x, 2) if i else x)
+            kept.append(x)
+        for i in reversed(range(len(self.up))):
+            x = self.join[i](torch.cat([kept[i], self.up[i](x)], 1))
+        return self.head(x)
+
+
+def made(name, batch):
+    """The network, a batch and its labels."""
+    if name == "gpt-tiny":
+        words = torch.randint(0, 256, (batch, 128))
+        return Gpt(), words, torch.randint(0, 256, (batch, 128))
+    if name == "unet":
+        return Unet(), torch.rand(batch, 3, 128, 128), torch.randint(0, 2, (batch, 128, 128))
+    net = getattr(torchvision.models, name)(weights=None)
+    return net, torch.rand(batch, 3, 224, 224), torch.randint(0, 1000, (batch,))
+
+
+def main():
+    name, folder, batch, threads, repeat = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    net, x, labels = made(name, batch)
+    path = os.path.join(folder, name + ".onnx")
+    if not os.path.exists(path):
+        with torch.no_grad():  # the exporter makes one of parameters that are equal
+            for tensor in list(net.parameters()) + list(net.buffers()):
+                if tensor.is_floating_point() and tensor.dim() == 1:
+                    tensor += 0.01 * torch.rand_like(tensor)
+        torch.onnx.export(net.eval(), x, path, opset_version=13, do_constant_folding=False,
+                          training=torch.onnx.TrainingMode.PRESERVE)
+    if repeat == 0:
+        return
+    net.train()
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-6, momentum=0.9)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        scores = net(x)
+        if name == "gpt-tiny":
+            scores = scores.transpose(1, 2)
+        nn.functional.cross_entropy(scores, labels).backward()
+        optimizer.step()
+
+    best = float("inf")
+    for _ in range(repeat + 1):  # the first makes the velocities
+        start = time.perf_counter()
+        step()
+        best = min(best, time.perf_counter() - start)
+    optimizer.zero_grad(set_to_none=True)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                profile_memory=True) as profile:
+        step()
+    moves = sorted((event.time_range.start, event.self_cpu_memory_usage)
+                   for event in profile.events() if event.self_cpu_memory_usage)
+    if not moves:
+        sys.exit("the profiler told no allocation")
+    held = peak = 0
+    for _, size in moves:
+        held += size
+        peak = max(peak, held)
+    there = list(net.parameters()) + list(net.buffers())
+    there += [v["momentum_buffer"] for v in optimizer.state.values()]
+    peak += sum(t.numel() * t.element_size() for t in there)
+    print(f"torch_ms {best * 1e3} torch_peak {peak}")
+
+
+main()
