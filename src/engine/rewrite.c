@@ -194,9 +194,11 @@ static void rewrite_as_given(const tn_graph *graph, tn_tensor_id id, tn_tensor_s
 static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, tn_tensor_id from,
                                     tn_tensor_id *id) {
     const tn_tensor *tensor = &draft->tensors[from].tensor;
+    /* Folding is found again; where the new graph trains what it read, there is none. */
+    bool folded = tensor->producer != TN_NONE && tensor->kind == TN_KIND_CONSTANT;
     tn_tensor_spec spec = {.name = tensor->name,
                            .dtype = tensor->dtype,
-                           .kind = tensor->kind,
+                           .kind = folded ? TN_KIND_ACTIVATION : tensor->kind,
                            .format = tensor->format,
                            .flags = tensor->flags & (TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED),
                            .rank = tensor->rank,
