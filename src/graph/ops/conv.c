@@ -118,11 +118,13 @@ static tn_status conv_shape_col2im(tn_infer *infer) {
     int64_t shape[TN_RANK_MAX], taps = 1;
     if (!tn__rank_known(x) || image == NULL || block == NULL || count + 2 > TN_RANK_MAX)
         return tn__set_dtype(infer, 0, x->dtype);
+    if (x->rank < 2)
+        return tn__infer_fail(infer, "its columns have rank %u, 2 or more are needed", x->rank);
     for (uint32_t i = 0; i < block_count; i++)
         if (block[i] < 1 || __builtin_mul_overflow(taps, block[i], &taps))
             return tn__infer_fail(infer, "the block shape is out of range");
     shape[0] = x->shape[0];
-    shape[1] = x->rank < 2 || x->shape[1] == TN_DIM_UNKNOWN ? TN_DIM_UNKNOWN : x->shape[1] / taps;
+    shape[1] = x->shape[1] == TN_DIM_UNKNOWN ? TN_DIM_UNKNOWN : x->shape[1] / taps;
     for (uint32_t i = 0; i < count; i++) shape[2 + i] = image[i];
     return tn__set_output(infer, 0, x->dtype, count + 2, shape);
 }
