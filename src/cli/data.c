@@ -15,11 +15,11 @@
 
 /* --- idx files, packed --- */
 
+#ifndef TENURE_MINIMAL
 static uint32_t data_big_endian(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-#ifndef TENURE_MINIMAL
 static tn_status data_unpack(const char *path, void *bytes, size_t size, gzFile file,
                              tn_error *error) {
     uint8_t *at = bytes;
