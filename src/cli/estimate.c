@@ -301,20 +301,29 @@ static bool change_dtype(cli_way *way, const cli_found *found, char text[64]) {
     return true;
 }
 
-static bool change_optimizer(cli_way *way, const cli_found *found, char text[64]) {
+static bool change_momentum(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    bool larger = way->training.optimizer == TN_OPTIMIZER_ADAM ||
+                  way->training.optimizer == TN_OPTIMIZER_ADAMW;
+    if (!way->train || !larger) return false;
+    way->training.optimizer = TN_OPTIMIZER_MOMENTUM;
+    snprintf(text, 64, "--optimizer momentum");
+    return true;
+}
+
+static bool change_sgd(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
     if (!way->train || way->training.optimizer == TN_OPTIMIZER_SGD ||
         way->training.optimizer == TN_OPTIMIZER_NONE)
         return false;
-    way->training.optimizer =
-        way->training.optimizer == TN_OPTIMIZER_MOMENTUM ? TN_OPTIMIZER_SGD : TN_OPTIMIZER_MOMENTUM;
-    snprintf(text, 64, "--optimizer %s", tn_optimizer_name(way->training.optimizer));
+    way->training.optimizer = TN_OPTIMIZER_SGD;
+    snprintf(text, 64, "--optimizer sgd");
     return true;
 }
 
 static const estimate_change estimate_cheap_first[] = {
-    change_plan,   change_policies,  change_order, change_concat,
-    change_update, change_recompute, change_dtype, change_optimizer};
+    change_plan,      change_policies, change_order,    change_concat, change_update,
+    change_recompute, change_dtype,    change_momentum, change_sgd};
 #define ESTIMATE_CHANGES (sizeof estimate_cheap_first / sizeof *estimate_cheap_first)
 
 static bool estimate_try(const cli_way *way, uint64_t limit, const char *text, cli_change *change) {
