@@ -337,9 +337,8 @@ tn_status tn__control_begin(tn_engine *engine, uint32_t index, uint32_t *region)
     return TN_OK;
 }
 
-tn_status tn__control_turn(tn_engine *engine, uint32_t index, uint32_t region, bool *again) {
+tn_status tn__control_turn(tn_engine *engine, uint32_t index, bool *again) {
     tn__control *control = &engine->controls[index];
-    (void)region;
     *again = false;
     if (!control_repeats(engine, control)) return control_branch_results(engine, control);
     TN_TRY(control_loop_turn(engine, control));

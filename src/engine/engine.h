@@ -175,7 +175,7 @@ void tn__engine_bind(tn_engine *engine, uint32_t step);
 /* control.c. An operator with blocks begins: which region runs, ENGINE_NONE: it has none to run. A
  * region has run: whether again. And the operator's own step. */
 tn_status tn__control_begin(tn_engine *engine, uint32_t control, uint32_t *region);
-tn_status tn__control_turn(tn_engine *engine, uint32_t control, uint32_t region, bool *again);
+tn_status tn__control_turn(tn_engine *engine, uint32_t control, bool *again);
 tn_status tn__control_make(tn_engine *engine);
 void tn__control_release(tn_engine *engine);
 tn_status tn__control_end(tn_engine *engine, uint32_t control);

@@ -98,7 +98,7 @@ static tn_status steps_enter(tn_engine *engine, steps_place *place) {
 static tn_status steps_leave(tn_engine *engine, steps_place *place, uint32_t from) {
     tn__frame frame = engine->frames[engine->frame_count - 1];
     bool again;
-    TN_TRY(tn__control_turn(engine, frame.control, frame.region, &again));
+    TN_TRY(tn__control_turn(engine, frame.control, &again));
     if (again)
         return steps_go(engine, place, from, engine->regions[frame.region].first, frame.inner);
     uint32_t own = engine->controls[frame.control].own;

@@ -82,6 +82,7 @@ enum {
     X(TRAIN_JSON, "json", NULL, "print one JSON object at the end")
 
 #define TRAIN_FREEZE_MAX 64u
+#define TRAIN_BATCH_USUAL 64
 #define TRAIN_SEEN 50u /* steps that the loss shown is the mean of */
 
 typedef struct train_side { /* an engine and what it was made of */
@@ -302,29 +303,17 @@ static const char train_doc[] =
 
 /* --- the model --- */
 
-/* The batch is the first extent of the first input: its symbol gets the size asked for. */
+/* The batch is the first extent of the inputs: as asked for; else the model's own, or 64 where it
+ * has only a symbol for it. */
 static tn_status train_load(train_arguments *arguments, tn_error *error) {
     cli_input *input = &arguments->input;
-    tn_dim *dims = NULL;
-    uint64_t batch = arguments->batch > 0 ? arguments->batch : 64;
+    input->import.batch = (int64_t)arguments->batch;
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
-    if (status == TN_E_UNKNOWN) { /* a symbol without a value: the batch, if it is the only one */
-        dims = calloc((size_t)input->import.dim_count + 1, sizeof *dims);
-        if (dims == NULL) return tn__no_memory(error, "dimensions");
-        for (uint32_t i = 0; i < input->import.dim_count; i++) dims[i] = input->import.dims[i];
-        static const char *const names[] = {"N", "batch", "batch_size", "B"};
-        const tn_dim *kept = input->import.dims;
-        for (size_t i = 0; i < sizeof names / sizeof *names && status != TN_OK; i++) {
-            tn_error other;
-            dims[input->import.dim_count] = (tn_dim){names[i], (int64_t)batch};
-            input->import.dims = dims;
-            input->import.dim_count++;
-            status = tn_graph_load(input->path, &input->import, &input->graph, &other);
-            input->import.dim_count--;
-            input->import.dims = kept;
-        }
-        free(dims);
-        if (status != TN_OK) return status = TN_E_UNKNOWN;
+    if (status == TN_E_UNKNOWN && arguments->batch == 0) {
+        tn_error first = *error; /* names the symbols, if the batch is not all that is missing */
+        input->import.batch = TRAIN_BATCH_USUAL;
+        status = tn_graph_load(input->path, &input->import, &input->graph, error);
+        if (status == TN_E_UNKNOWN) *error = first;
     }
     TN_TRY(status);
     const tn_block *block = tn_graph_block(input->graph, 0);
@@ -334,9 +323,8 @@ static tn_status train_load(train_arguments *arguments, tn_error *error) {
         TN_FAIL(error, TN_E_INVALID, "the model has no input of samples");
     if (arguments->batch > 0 && first->shape[0] != (int64_t)arguments->batch)
         TN_FAIL(error, TN_E_INVALID,
-                "the model takes %lld samples at once, not %llu; export it with a symbolic batch, "
-                "or give --input-shape %.60s=...",
-                (long long)first->shape[0], (unsigned long long)arguments->batch, first->name);
+                "the model takes %lld samples at once, not %llu; export it with a symbolic batch",
+                (long long)first->shape[0], (unsigned long long)arguments->batch);
     arguments->batch = (uint64_t)first->shape[0];
     if (arguments->weights_made_up)
         TN_TRY(tn_contents_generate(NULL, input->graph, arguments->weights_seed,
@@ -577,9 +565,7 @@ static tn_status train_run_once(train_arguments *arguments, tn_error *error) {
 static tn_status train_step(train_arguments *arguments, uint64_t per_epoch, double *loss,
                             int64_t *correct, tn_error *error) {
     uint32_t micro = arguments->options.micro_batches > 0 ? arguments->options.micro_batches : 1;
-    const tn_array *labels = &arguments->inputs[arguments->labels_at];
     uint64_t window = arguments->labels_of_batch / arguments->batch;
-    (void)labels;
     *loss = 0;
     *correct = 0;
     for (int64_t m = 0; m < (int64_t)micro; m++) {
