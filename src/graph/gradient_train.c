@@ -1,6 +1,6 @@
 /* gradient_train.c - gradients of losses and of batch normalisation.
  *
- * A loss keeps the scores; a normalisation its input and one mean and deviation per channel.
+ * A loss keeps the scores; a normalisation its input and one mean and variance per channel.
  */
 #include "graph/gradients.h"
 
@@ -22,11 +22,12 @@ tn_status tn__gradient_mean_squared(tn_gradient *it) {
 
 tn_status tn__gradient_batch_norm_train(tn_gradient *it) {
     const tn_tensor_id *in = it->op.inputs, *out = it->op.outputs;
+    double epsilon = tn__gradient_float(it, "epsilon", (double)1e-5f);
     tn_tensor_id made[3];
     if (it->given[0] == TN_NONE) return TN_OK;
     TN_TRY(tn__gradient_many(it, "BatchNormGrad",
-                             TN__LIST(it->given[0], in[0], in[1], out[3], out[4]), NULL, 0, made,
-                             3));
+                             TN__LIST(it->given[0], in[0], in[1], out[3], out[4]),
+                             &TN__ATTR_FLOAT("epsilon", &epsilon), 1, made, 3));
     for (uint32_t i = 0; i < 3; i++) it->found[i] = made[i];
     return TN_OK;
 }

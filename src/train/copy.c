@@ -118,7 +118,7 @@ static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
     double epsilon = given != NULL ? given->floats[0] : (double)1e-5f;
     double momentum = it->options.batch_norm_momentum;
     tn_tensor_id outputs[5] = {op->outputs[0]};
-    static const char *const what[] = {"", "mean", "variance", "batch_mean", "batch_deviation"};
+    static const char *const what[] = {"", "mean", "variance", "batch_mean", "batch_variance"};
     for (uint32_t k = 1; k < 5; k++) TN_TRY(copy_extra(it, op, what[k], &outputs[k]));
     for (uint32_t k = 3; k < 5; k++) {
         TN_TRY(copy_mark_updated(it, op->inputs[k]));

@@ -141,15 +141,15 @@ static tn_status recompute_copy(recompute_state *state, tn_op_id id, tn_tensor_i
     tn_op_id copy;
     TN_TRY(recompute_output(state, op.outputs[0], &output));
     tn_op_spec spec = {.name = tn_graph_tensor(it->graph, output)->name,
-                       .type = norm ? "BatchNormApply" : op.type,
-                       .domain = op.domain,
-                       .version = op.version,
+                       .type = norm ? "BatchNormalization" : op.type,
+                       .domain = norm ? "" : op.domain,
+                       .version = norm ? 9 : op.version,
                        .inputs = inputs,
                        .outputs = &output,
                        .attrs = op.attrs,
                        .input_count = op.input_count,
                        .output_count = 1,
-                       .attr_count = norm ? 0 : op.attr_count};
+                       .attr_count = op.attr_count};
     TN_TRY(tn_graph_add_op(it->graph, &spec, &copy, it->error));
     made[op.outputs[0]] = output;
     state->order[state->order_count++] = copy;

@@ -159,7 +159,7 @@ static void make_batch(made *at) {
     made_output(at, "new mean", false);
     made_output(at, "new var", false);
     made_output(at, "batch mean", false);
-    made_output(at, "inverse", false);
+    made_output(at, "batch var", false);
     made_op(at, "tenure", "BatchNormTrain", 1);
 }
 
@@ -170,7 +170,7 @@ static void make_batch_grad(made *at) {
     made_input(at, "x", TN_KIND_INPUT, rank, x, true);
     made_input(at, "scale", TN_KIND_PARAMETER, 1, &x[1], false);
     made_input(at, "batch mean", TN_KIND_INPUT, 1, &x[1], false);
-    made_input(at, "inverse of a var", TN_KIND_INPUT, 1, &x[1], false);
+    made_input(at, "batch var", TN_KIND_INPUT, 1, &x[1], false);
     made_output(at, "dx", true);
     made_output(at, "d scale", false);
     made_output(at, "d bias", false);

@@ -1,12 +1,9 @@
 /* dnnl_train_norm.c - batch normalisation by the statistics of the batch, and its gradient, by
  * oneDNN.
  *
- * The library computes mean and biased variance; the few operations per channel that are left, the
- * running statistics and 1 / deviation, are done here, behind it. Its gradient wants a variance and
- * an epsilon: it is given 1 / inverse^2 and 0, which is the same deviation.
+ * The library computes mean and biased variance, and reads them again for the gradient; the running
+ * statistics are left to be done here, behind it.
  */
-#include <math.h>
-
 #include "engine/dnnl.h"
 
 static bool norm_accepts(const tn_kernel_setup *setup) {
@@ -37,8 +34,7 @@ static tn_status norm_forward(const tn__dnnl *library, const dnnl_memory_desc_t 
     return tn__dnnl_choose(library, &desc, NULL, chosen, NULL);
 }
 
-/* --- forward: x, scale, bias, mean, variance -> y, mean, variance, batch mean, 1 / deviation ---
- */
+/* --- forward: x, scale, bias, mean, variance -> y, mean, variance, those of the batch --- */
 
 static tn_status norm_read_train(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn__dnnl *library = setup->library;
@@ -64,43 +60,35 @@ static tn_status norm_prepare_train(tn_kernel_setup *setup) {
 
 static tn_status norm_run_train(tn_kernel_call *call) {
     TN_TRY(tn__dnnl_run(call));
-    double epsilon = tn__op_float(call->op, "epsilon", 1e-5);
     double share = tn__op_float(call->op, "momentum", 0.1);
     uint64_t channels = tn__operand_count(&call->inputs[1]);
     double n = (double)(tn__operand_count(&call->inputs[0]) / channels);
-    const float *means = call->outputs[3].data;
-    float *inverses = call->outputs[4].data, *mean = call->outputs[1].data;
-    float *variance = call->outputs[2].data;
+    const float *means = call->outputs[3].data, *variances = call->outputs[4].data;
+    float *mean = call->outputs[1].data, *variance = call->outputs[2].data;
     for (uint64_t c = 0; c < channels; c++) {
-        double biased = (double)inverses[c], unbiased = n > 1 ? biased * n / (n - 1) : biased;
+        double biased = (double)variances[c], unbiased = n > 1 ? biased * n / (n - 1) : biased;
         mean[c] = (float)((1 - share) * (double)mean[c] + share * (double)means[c]);
         variance[c] = (float)((1 - share) * (double)variance[c] + share * unbiased);
-        inverses[c] = (float)(1 / sqrt(biased + epsilon));
     }
     return TN_OK;
 }
 
-/* --- backward: dy, x, scale, batch mean, 1 / deviation -> dx, d scale, d bias --- */
+/* --- backward: dy, x, scale, batch mean, batch variance -> dx, d scale, d bias --- */
 
 static tn_status norm_read_grad(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn__dnnl *library = setup->library;
     dnnl_memory_desc_t x, channel;
     dnnl_batch_normalization_desc_t desc;
     dnnl_primitive_desc_t forward, chosen;
-    tn__dnnl_at variance;
+    float epsilon = (float)tn__op_float(setup->op, "epsilon", 1e-5);
     TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 1), &x));
     TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 2), &channel));
     TN_TRY(tn__dnnl_status(library->dnnl_batch_normalization_backward_desc_init(
-        &desc, dnnl_backward, &x, &x, 0, dnnl_use_scale | dnnl_use_shift)));
-    TN_TRY(norm_forward(library, &x, 0, &forward));
+        &desc, dnnl_backward, &x, &x, epsilon, dnnl_use_scale | dnnl_use_shift)));
+    TN_TRY(norm_forward(library, &x, (double)epsilon, &forward));
     tn_status status = tn__dnnl_choose_back(library, &desc, NULL, forward, &chosen, NULL);
     library->dnnl_primitive_desc_destroy(forward);
-    if (status != TN_OK) return status;
-    status = tn__dnnl_scratch(work, tn__setup_input(setup, 2)->bytes, &variance); /* at its begin */
-    if (status != TN_OK) {
-        library->dnnl_primitive_desc_destroy(chosen);
-        return status;
-    }
+    TN_TRY(status);
     TN_TRY(tn__dnnl_step(work, chosen, 9));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_DST, &x, TN__DNNL_IN(0)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, TN__DNNL_IN(1)));
@@ -108,7 +96,7 @@ static tn_status norm_read_grad(tn_kernel_setup *setup, tn__dnnl_work *work) {
     /* The library insists on a shift that it does not read. */
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SHIFT, &channel, TN__DNNL_IN(2)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_MEAN, &channel, TN__DNNL_IN(3)));
-    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_VARIANCE, &channel, variance));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_VARIANCE, &channel, TN__DNNL_IN(4)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_SRC, &x, TN__DNNL_OUT(0)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_SCALE, &channel, TN__DNNL_OUT(1)));
     return tn__dnnl_bind(work, DNNL_ARG_DIFF_SHIFT, &channel, TN__DNNL_OUT(2));
@@ -120,19 +108,11 @@ static tn_status norm_prepare_grad(tn_kernel_setup *setup) {
     return tn__dnnl_end(setup, work, norm_read_grad(setup, work));
 }
 
-static tn_status norm_run_grad(tn_kernel_call *call) {
-    const float *inverse = call->inputs[4].data;
-    float *variance = call->workspace;
-    uint64_t channels = tn__operand_count(&call->inputs[4]);
-    for (uint64_t c = 0; c < channels; c++) variance[c] = 1 / (inverse[c] * inverse[c]);
-    return tn__dnnl_run(call);
-}
-
 static const tn_kernel dnnl_train_norm_kernels[] = {
     {.type = "BatchNormGrad",
      .accepts = norm_accepts_grad,
      .prepare = norm_prepare_grad,
-     .run = norm_run_grad,
+     .run = tn__dnnl_run,
      .release = tn__dnnl_release,
      .formats = true},
     {.type = "BatchNormTrain",

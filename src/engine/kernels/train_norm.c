@@ -1,8 +1,10 @@
 /* train_norm.c - batch normalisation by the statistics of the batch, and its gradient.
  *
  * Statistics in double and in two passes, mean first. The running ones take a share of those of the
- * batch: its mean and its unbiased variance, as PyTorch has it. With n elements a channel, h the
- * normalised input and s = 1 / deviation:
+ * batch: its mean and its unbiased variance, as PyTorch has it. The output follows from mean and
+ * variance as they are stored, by the formula of BatchNormalization (normalise.c), so that this
+ * operator on those gives the same bits. With n elements a channel, h the normalised input and
+ * s = 1 / deviation:
  *     d bias = sum dy,  d scale = sum dy h,  dx = scale s (dy - (d bias + h d scale) / n)
  * Source: Ioffe, Szegedy 2015.
  */
@@ -44,13 +46,12 @@ static double norm_sum(const tn_operand *x, const norm_frame *frame, uint64_t ch
     return sum;
 }
 
-/* By mean and deviation as they are stored, so that a second time gives the same bits. */
-static void norm_apply_channel(const tn_kernel_call *call, const norm_frame *frame,
-                               const tn_operand *means, const tn_operand *inverses, uint64_t c) {
+static void norm_apply_channel(const tn_kernel_call *call, const norm_frame *frame, double epsilon,
+                               uint64_t c) {
     const tn_operand *in = call->inputs;
-    double mean = tn__real_get(means, c), values[TN__REAL_TILE];
-    double factor = tn__real_get(&in[1], c) * tn__real_get(inverses, c);
-    double addend = tn__real_get(&in[2], c);
+    double mean = tn__real_get(&call->outputs[3], c), values[TN__REAL_TILE];
+    double deviation = sqrt(tn__real_get(&call->outputs[4], c) + epsilon);
+    double factor = tn__real_get(&in[1], c) / deviation, addend = tn__real_get(&in[2], c);
     NORM_EACH(frame, c, at, count) {
         tn__real_load(&in[0], at, 1, count, values);
         for (uint64_t k = 0; k < count; k++) values[k] = (values[k] - mean) * factor + addend;
@@ -64,13 +65,13 @@ static void norm_run_channel(const tn_kernel_call *call, const norm_frame *frame
     double share = tn__op_float(call->op, "momentum", 0.1);
     double n = (double)frame->batch * (double)frame->area;
     double mean = norm_sum(x, frame, c, 0, false) / n;
-    double squares = norm_sum(x, frame, c, mean, true), inverse = 1 / sqrt(squares / n + epsilon);
+    double squares = norm_sum(x, frame, c, mean, true);
     double unbiased = n > 1 ? squares / (n - 1) : squares;
     tn__real_set(&in[3], c, (1 - share) * tn__real_get(&in[3], c) + share * mean);
     tn__real_set(&in[4], c, (1 - share) * tn__real_get(&in[4], c) + share * unbiased);
     tn__real_set(&call->outputs[3], c, mean);
-    tn__real_set(&call->outputs[4], c, inverse);
-    norm_apply_channel(call, frame, &call->outputs[3], &call->outputs[4], c);
+    tn__real_set(&call->outputs[4], c, squares / n);
+    norm_apply_channel(call, frame, epsilon, c);
 }
 
 static tn_status norm_run(tn_kernel_call *call) {
@@ -81,19 +82,11 @@ static tn_status norm_run(tn_kernel_call *call) {
     return TN_OK;
 }
 
-static tn_status norm_run_apply(tn_kernel_call *call) {
-    norm_frame frame = {0};
-    TN_TRY(norm_read(call, &call->inputs[0], &frame));
-    for (uint32_t i = 1; i < 5; i++) TN_TRY(tn__check_count(call, i, frame.channels));
-    for (uint64_t c = 0; c < frame.channels; c++)
-        norm_apply_channel(call, &frame, &call->inputs[3], &call->inputs[4], c);
-    return TN_OK;
-}
-
 static void norm_grad_channel(const tn_kernel_call *call, const norm_frame *frame, uint64_t c) {
     const tn_operand *dy = &call->inputs[0], *x = &call->inputs[1];
     double scale = tn__real_get(&call->inputs[2], c), mean = tn__real_get(&call->inputs[3], c);
-    double inverse = tn__real_get(&call->inputs[4], c), sum = 0, product = 0;
+    double epsilon = tn__op_float(call->op, "epsilon", 1e-5), sum = 0, product = 0;
+    double inverse = 1 / sqrt(tn__real_get(&call->inputs[4], c) + epsilon);
     double n = (double)frame->batch * (double)frame->area, a[TN__REAL_TILE], b[TN__REAL_TILE];
     NORM_EACH(frame, c, at, count) {
         tn__real_load(dy, at, 1, count, a);
@@ -135,7 +128,6 @@ static bool norm_accepts(const tn_kernel_setup *setup) {
 }
 
 static const tn_kernel train_norm_kernels[] = {
-    {.type = "BatchNormApply", .accepts = norm_accepts, .run = norm_run_apply},
     {.type = "BatchNormGrad", .accepts = norm_accepts, .run = norm_run_grad},
     {.type = "BatchNormTrain", .accepts = norm_accepts, .run = norm_run},
 };

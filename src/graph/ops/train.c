@@ -4,9 +4,9 @@
  *   CrossEntropy(scores, labels) -> loss, correct            axis
  *   CrossEntropyGrad(scores, labels, d loss) -> d scores     axis
  *   MeanSquared(x, labels) -> loss; MeanSquaredGrad(x, labels, d loss) -> d x
- *   BatchNormTrain(x, scale, bias, mean, variance) -> y, mean, variance, batch mean, 1 / deviation
- *   BatchNormApply(x, scale, bias, batch mean, 1 / deviation) -> y
- *   BatchNormGrad(d y, x, scale, batch mean, 1 / deviation) -> d x, d scale, d bias
+ *   BatchNormTrain(x, scale, bias, mean, variance) -> y, mean, variance, those of the batch
+ *                                                            epsilon, momentum
+ *   BatchNormGrad(d y, x, scale, batch mean, batch variance) -> d x, d scale, d bias    epsilon
  *   DropoutTrain(x, step, micro) -> y                        ratio, seed, stream
  *   ReluGrad(d y, y) -> d x
  *   ConvGradWeights(d y, x) -> d weights                     shape, and those of Conv
@@ -177,7 +177,6 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(AdamStep, 6, 7, 3, train_shape_step), .view = train_view_step,
      .changes = 1 | 4 | 8, .flops_per = 12},
     {TRAIN(AveragePoolGrad, 1, 1, 1, train_shape_given), .flops = train_flops_pool},
-    {TRAIN(BatchNormApply, 5, 5, 1, train_shape_first), .inplace = 1, .flops_per = 2},
     {TRAIN(BatchNormGrad, 5, 5, 3, train_shape_batch_norm_grad), .inplace = 3, .flops_per = 8},
     {TRAIN(BatchNormTrain, 5, 5, 5, train_shape_batch_norm), .view = train_view_batch_norm,
      .changes = 8 | 16, .inplace = 1, .flops_per = 6, .no_gradient = 8 | 16,
