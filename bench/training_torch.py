@@ -134,4 +134,5 @@ def main():
     print(f"torch_ms {best * 1e3} torch_peak {peak}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -189,11 +189,18 @@ typedef struct tn_large { /* a transformer, and how it is trained */
     uint64_t kv_heads;  /* groups of queries; 0 = heads */
     uint64_t positions; /* learned position embeddings; TN_SIZE_UNKNOWN: sequence; 0: none */
     uint64_t types;     /* token type embeddings (BERT) */
+    uint64_t head_size; /* of a query; 0 = hidden / heads */
     bool gated;         /* three matrices in the inner layer (LLaMA) */
-    bool rms_norm;      /* normalisation without shift, products without bias (LLaMA) */
-    bool untied;        /* output matrix of its own */
-    uint64_t batch;     /* sequences in all; 0 = data */
-    uint64_t micro;     /* of one pass through the pipeline; 0 = 1 */
+    bool rms_norm;      /* normalisation without shift (LLaMA) */
+    bool no_query_bias, no_output_bias, no_inner_bias; /* of attention's products, of the inner
+                                                          layer's (LLaMA: none has a bias) */
+    bool query_norm;                 /* query and key are normalised head by head (Qwen3) */
+    bool embedding_norm;             /* one more normalisation behind the embeddings (BLOOM) */
+    bool pooled;                     /* one more product at the end (BERT) */
+    bool no_dropout;                 /* no masks of dropout are kept */
+    bool untied;                     /* output matrix of its own */
+    uint64_t batch;                  /* sequences in all; 0 = data */
+    uint64_t micro;                  /* of one pass through the pipeline; 0 = 1 */
     uint64_t tensor, pipeline, data; /* ranks; 0 = 1 */
     bool sequence_parallel;          /* what is outside of products is divided, too */
     tn_shard shard;
@@ -218,10 +225,12 @@ typedef struct tn_large_estimate {
     uint32_t largest_stage;
 } tn_large_estimate;
 
-/* Sets what a config.json of Hugging Face says (GPT-2, LLaMA, BERT and what is named as they are);
- * the rest of `large` is left alone. `name` is for messages.
- * Errors: E_INVALID (no JSON, a key that is missing or makes no sense), E_UNSUPPORTED (built
- * without jansson), E_NO_MEMORY. */
+/* Sets what a config.json of Hugging Face says; the rest of `large` is left alone. What a family is
+ * made of goes by its "model_type" (docs/estimate.md lists them); without one, the keys tell
+ * GPT-2's kind, BERT's and LLaMA's. `name` is for messages.
+ * Errors: E_INVALID (no JSON, a key that is missing or makes no sense, a model_type that is not
+ * known), E_UNSUPPORTED (parts that are not counted, as experts; built without jansson),
+ * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_large_config(const char *name, const void *bytes, size_t size,
                                             const tn_context *context, tn_large *large,
                                             tn_error *error);
@@ -230,7 +239,8 @@ TN_API TN_CHECKED tn_status tn_large_config(const char *name, const void *bytes,
  * Errors: E_INVALID (none is recognised). */
 TN_API TN_CHECKED tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large,
                                                 tn_error *error);
-/* Errors: E_INVALID (a size of 0, ranks that do not divide what they share; the member is named).
+/* Errors: E_INVALID (a size of 0, ranks that do not divide what they share, 2^64 parameters or
+ * more; the member is named).
  * Source: Narayanan et al. 2021 (P, F), Rajbhandari et al. 2020 (shards), Korthikanti et al. 2022
  * (activations). */
 TN_API TN_CHECKED tn_status tn_large_estimate_make(const tn_large *large,

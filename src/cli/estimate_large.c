@@ -57,7 +57,8 @@ tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error) 
         how->weight_bytes = how->gradient_bytes = 4;
         how->state_bytes -= 4;
     }
-    return tn_large_estimate_make(how, &large->found, error);
+    tn_status status = tn_large_estimate_make(how, &large->found, error);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
 }
 
 static void large_json(const cli_large *large, const char *path, const tn_hardware *device,

@@ -7,7 +7,9 @@
  *     not divided by t   10 s b h      (normalisations, dropout masks; s/t with sequence parallel)
  *     divided by t        8 s b h + 4 s b f (+ 4 s b f gated) + 5 a s^2 b
  *
- * which for f = 4 h is the published s b h (10 + 24/t + 5 a s / (h t)). Recomputing attention's
+ * which for f = 4 h is the published s b h (10 + 24/t + 5 a s / (h t)). Without dropout its three
+ * masks and the copy of the attention that it drops from are gone: 8 s b h and 2 a s^2 b. Keys and
+ * values of fewer heads than ranks are on more than one. Recomputing attention's
  * core drops the last term, recomputing everything leaves the input of each layer, 2 s b h. The
  * first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; the last one adds
  * the logits and what its loss keeps in fp32. ZeRO (Rajbhandari et al. 2020) divides the
@@ -28,6 +30,8 @@ static tn_large large_complete(const tn_large *given) {
     tn_large it = *given;
     it.ffn = large_or(it.ffn, tn__mul_sat(4, it.hidden));
     it.kv_heads = large_or(it.kv_heads, it.heads);
+    bool divides = it.heads > 0 && it.hidden % it.heads == 0;
+    if (it.head_size == 0 && divides) it.head_size = it.hidden / it.heads;
     if (it.positions == TN_SIZE_UNKNOWN) it.positions = it.sequence;
     it.tensor = large_or(it.tensor, 1);
     it.pipeline = large_or(it.pipeline, 1);
@@ -50,6 +54,7 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
                    {"heads", it->heads, true},
                    {"vocabulary", it->vocabulary, true},
                    {"sequence", it->sequence, true},
+                   {"head size", it->head_size, true},
                    {"inner size", it->ffn, true},
                    {"key and value heads", it->kv_heads, true},
                    {"positions", it->positions, false},
@@ -59,16 +64,21 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
                    {"tensor", it->tensor, true},
                    {"pipeline", it->pipeline, true},
                    {"data", it->data, true}};
+    if (it->heads > 0 && it->head_size == 0 && it->hidden > 0)
+        TN_FAIL(error, TN_E_INVALID, "hidden size %llu cannot be divided by heads %llu",
+                (unsigned long long)it->hidden, (unsigned long long)it->heads);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (members[i].value > LARGE_MOST || (members[i].needed && members[i].value == 0))
             TN_FAIL(error, TN_E_INVALID, "%s: %llu makes no sense", members[i].name,
                     (unsigned long long)members[i].value);
+    bool spread = it->kv_heads < it->tensor; /* each of them on several ranks */
     const struct {
         const char *whole, *part;
         uint64_t a, b;
-    } divided[] = {{"hidden size", "heads", it->hidden, it->heads},
-                   {"heads", "key and value heads", it->heads, it->kv_heads},
+    } divided[] = {{"heads", "key and value heads", it->heads, it->kv_heads},
                    {"heads", "tensor", it->heads, it->tensor},
+                   {"key and value heads", "tensor", spread ? 0 : it->kv_heads, it->tensor},
+                   {"tensor", "key and value heads", spread ? it->tensor : 0, it->kv_heads},
                    {"inner size", "tensor", it->ffn, it->tensor},
                    {"layers", "pipeline", it->layers, it->pipeline},
                    {"batch", "data", it->batch, it->data},
@@ -84,20 +94,33 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
 /* --- parameters ---------------------------------------------------------------------------------
  */
 
-static uint64_t large_kv_width(const tn_large *it) { return it->hidden / it->heads * it->kv_heads; }
+static uint64_t large_width(const tn_large *it) { return tn__mul_sat(it->heads, it->head_size); }
+
+/* Of keys, or of values, on one of `tensor` ranks: a rank has at least one head. */
+static uint64_t large_kv_width(const tn_large *it, uint64_t tensor) {
+    uint64_t heads = it->kv_heads / tensor;
+    return tn__mul_sat(heads > 0 ? heads : 1, it->head_size);
+}
 
 static uint64_t large_norm(const tn_large *it) { return (it->rms_norm ? 1 : 2) * it->hidden; }
+
+/* rows x columns, and a bias of `columns` unless there is none. */
+static uint64_t large_product(uint64_t rows, uint64_t columns, bool no_bias) {
+    return tn__add_sat(tn__mul_sat(rows, columns), no_bias ? 0 : columns);
+}
 
 /* Of one layer on one of `tensor` ranks: rows or columns of products are divided, normalisations
  * and the shifts behind a row-divided product are not. */
 static uint64_t large_layer(const tn_large *it, uint64_t tensor) {
-    uint64_t h = it->hidden, f = it->ffn, kv = large_kv_width(it);
-    uint64_t bias = it->rms_norm ? 0 : 1, inner = it->gated ? 2 : 1;
-    uint64_t divided = tn__mul_sat(h, h + 2 * kv) + bias * (h + 2 * kv); /* query, key, value */
-    divided = tn__add_sat(divided, tn__mul_sat(h, h));                   /* projection */
-    divided = tn__add_sat(divided, tn__mul_sat(inner, tn__mul_sat(h, f) + bias * f));
-    divided = tn__add_sat(divided, tn__mul_sat(f, h));
-    return tn__add_sat((divided + tensor - 1) / tensor, 2 * bias * h + 2 * large_norm(it));
+    uint64_t h = it->hidden, f = it->ffn / tensor, width = large_width(it) / tensor;
+    uint64_t read = tn__add_sat(width, tn__mul_sat(2, large_kv_width(it, tensor)));
+    uint64_t count = large_product(h, read, it->no_query_bias);
+    count = tn__add_sat(count, large_product(width, h, it->no_output_bias));
+    count =
+        tn__add_sat(count, tn__mul_sat(it->gated ? 2 : 1, large_product(h, f, it->no_inner_bias)));
+    count = tn__add_sat(count, large_product(f, h, it->no_inner_bias));
+    uint64_t norms = 2 * large_norm(it) + (it->query_norm ? 2 * it->head_size : 0);
+    return tn__add_sat(count, norms);
 }
 
 static uint64_t large_vocabulary(const tn_large *it, uint64_t tensor) {
@@ -107,11 +130,13 @@ static uint64_t large_vocabulary(const tn_large *it, uint64_t tensor) {
 /* What stands before the first layer, and behind the last. */
 static uint64_t large_first(const tn_large *it, uint64_t tensor) {
     uint64_t others = tn__mul_sat(tn__add_sat(it->positions, it->types), it->hidden);
+    if (it->embedding_norm) others = tn__add_sat(others, large_norm(it));
     return tn__add_sat(large_vocabulary(it, tensor), others);
 }
 
 static uint64_t large_last(const tn_large *it, uint64_t tensor, bool alone) {
     uint64_t logits = it->untied || !alone ? large_vocabulary(it, tensor) : 0;
+    if (it->pooled) logits = tn__add_sat(logits, large_product(it->hidden, it->hidden, false));
     return tn__add_sat(logits, large_norm(it));
 }
 
@@ -126,13 +151,14 @@ static uint64_t large_saturate(double bytes) {
 static double large_layer_activations(const tn_large *it) {
     double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
     double h = (double)it->hidden, f = (double)it->ffn, outside = it->sequence_parallel ? t : 1;
-    double core = 5.0 * (double)it->heads * (double)it->sequence * tokens;
+    double core = (it->no_dropout ? 2.0 : 5.0) * (double)it->heads * (double)it->sequence * tokens;
     if (it->recompute == TN_RECOMPUTE_FULL) return 2 * tokens * h / outside;
     if (it->recompute == TN_RECOMPUTE_SELECTIVE) core = 0;
-    double kv = (double)large_kv_width(it);
-    /* query 2h, key and value 2 each, what they make 2h: 8h with as many of them as of queries */
-    double inside = (4 * h + 4 * kv) * tokens + (it->gated ? 8 : 4) * tokens * f + core;
-    return 10 * tokens * h / outside + inside / t;
+    double kv = (double)large_kv_width(it, it->tensor), width = (double)large_width(it);
+    /* query 2, key and value 2 each, what they make 2: 8h with as many of them as of queries */
+    double inside = (4 * width / t + 4 * kv) * tokens;
+    inside += ((it->gated ? 8 : 4) * tokens * f + core) / t;
+    return (it->no_dropout ? 8 : 10) * tokens * h / outside + inside;
 }
 
 static uint64_t large_activations(const tn_large *it, uint32_t stage, uint64_t layers) {
@@ -141,7 +167,8 @@ static uint64_t large_activations(const tn_large *it, uint32_t stage, uint64_t l
     double h = (double)it->hidden, outside = it->sequence_parallel ? t : 1;
     if (flight > rounds) flight = rounds; /* no more than there are */
     double bytes = large_layer_activations(it) * (double)layers;
-    if (stage == 0) bytes += tokens * h / outside; /* dropout mask of the embedding */
+    if (stage == 0 && !it->no_dropout)
+        bytes += tokens * h / outside; /* dropout mask of the embedding */
     bytes *= (double)flight;
     if (it->recompute == TN_RECOMPUTE_FULL) { /* one layer is there whole, while it runs again */
         tn_large whole = *it;
@@ -198,6 +225,8 @@ tn_status tn_large_estimate_make(const tn_large *large, tn_large_estimate *estim
     made.flops = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
     made.exact_parameters = tn__add_sat(tn__mul_sat(it.layers, large_layer(&it, 1)),
                                         tn__add_sat(large_first(&it, 1), large_last(&it, 1, true)));
+    if (made.exact_parameters == UINT64_MAX)
+        TN_FAIL(error, TN_E_INVALID, "2^64 parameters or more");
     made.ranks = tn__mul_sat(tn__mul_sat(it.tensor, it.pipeline), it.data);
     /* Stages between the first and the last only shrink: later ones have less in flight. */
     uint64_t looked[] = {0, 1, it.pipeline - 1};

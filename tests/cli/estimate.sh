@@ -98,8 +98,23 @@ grep -q '"ranks":1024' out || { echo "FAILED: ranks"; failed=1; }
 expect 2 'cannot be divided by pipeline 5' $tenure estimate config.json --parallel pipeline=5
 expect 2 'should read tensor=N' $tenure estimate config.json --parallel tensor=x
 expect 2 'should read tensor=N' $tenure estimate config.json --parallel sideways=2
-echo '{"hidden_size": "large"}' >nonsense.json
-expect 2 'hidden_size.*whole number' $tenure estimate nonsense.json
+# nonsense: status 2, and the key with what it holds
+while read -r pattern json; do
+    echo "$json" >nonsense.json
+    expect 2 "nonsense.json.*$pattern" $tenure estimate nonsense.json
+done <<'J'
+hidden_size.*"large".*whole {"hidden_size": "large"}
+num_hidden_layers.*-3 {"hidden_size": 64, "num_hidden_layers": -3}
+hidden_size.*1e300 {"hidden_size": 1e300}
+num_attention_heads {"hidden_size": 64, "num_hidden_layers": 2}
+heads.7 {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 7, "vocab_size": 9, "n_ctx": 8}
+uplicate {"hidden_size": 64, "hidden_size": 65}
+num_local_experts {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 9, "n_ctx": 8, "num_local_experts": 8}
+model_type.*mamba {"model_type": "mamba"}
+near {"hidden_size": 64,
+J
+head -c 1000000 /dev/zero | tr '\0' '[' >nonsense.json
+expect 2 'nonsense.json:1.*depth' $tenure estimate nonsense.json
 echo 'nonsense' >nonsense.json
 expect 2 'nonsense.json:1' $tenure estimate nonsense.json
 expect 2 'no transformer' $tenure estimate "$model" --parallel tensor=2
