@@ -12,6 +12,10 @@ import os
 import sys
 import time
 
+# Debian's PyTorch multiplies matrices with OpenBLAS, whose threads torch.set_num_threads does not
+# reach: left alone it takes every core whatever is asked for.
+os.environ["OPENBLAS_NUM_THREADS"] = sys.argv[4]
+
 import torch
 import torchvision
 from torch import nn

@@ -19,6 +19,16 @@
 #define TN_APART
 #endif
 
+/* A loop that is compiled for wider vectors as well; which one runs is chosen when the program is
+ * loaded. As each operation is rounded by itself, the bits are the same. Sanitizers cannot run
+ * before that choice. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && !defined(__clang__) &&  \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define TN_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define TN_WIDE
+#endif
+
 /* Elements handled at a time, where operands need converting or repeating: some 4 KiB each. */
 #define TN__BLOCK 512u
 typedef union tn__block_room {

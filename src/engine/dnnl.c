@@ -154,6 +154,17 @@ tn_status tn__dnnl_desc(const tn__dnnl *library, const tn_tensor *tensor,
     return tn__dnnl_strided(library, tensor->rank, tensor->shape, strides, desc);
 }
 
+tn_status tn__dnnl_rows(const tn__dnnl *library, const tn_tensor *tensor, uint32_t first,
+                        uint32_t last, dnnl_memory_desc_t *desc) {
+    dnnl_dims_t shape = {1, 1, 1}, strides = {0};
+    for (uint32_t d = 0; d < tensor->rank; d++)
+        shape[d < first ? 0 : d < last ? 1 : 2] *= tensor->shape[d];
+    strides[2] = 1;
+    strides[1] = shape[2];
+    strides[0] = shape[1] * shape[2];
+    return tn__dnnl_strided(library, shape[2] == 1 ? 2 : 3, shape, strides, desc);
+}
+
 tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc) {
     dnnl_memory_desc_t made;
     TN_TRY(tn__dnnl_status(library->dnnl_memory_desc_init_by_tag(

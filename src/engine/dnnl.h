@@ -70,6 +70,9 @@ tn_status tn__dnnl_desc(const tn__dnnl *library, const tn_tensor *tensor, dnnl_m
 /* The same seen as `rank` dimensions of these extents, strides in elements. */
 tn_status tn__dnnl_strided(const tn__dnnl *library, uint32_t rank, const int64_t *shape,
                            const int64_t *strides, dnnl_memory_desc_t *desc);
+/* A tensor in C order as [outer, along, inner] around dimensions [first, last). */
+tn_status tn__dnnl_rows(const tn__dnnl *library, const tn_tensor *tensor, uint32_t first,
+                        uint32_t last, dnnl_memory_desc_t *desc);
 /* Leaves the form of a descriptor to the library. */
 tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc);
 /* Strides in elements of a tensor of known shape in its format. strides [rank] */

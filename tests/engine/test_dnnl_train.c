@@ -147,6 +147,41 @@ static void make_relu(made *at) {
     made_op(at, "tenure", "ReluGrad", 1);
 }
 
+/* Any other gradient of one element by one element. */
+static void make_each(made *at, const char *type, const char *value) {
+    int64_t x[5];
+    at->last = false;
+    uint32_t rank = make_image(at, x);
+    made_input(at, "dy", TN_KIND_INPUT, rank, x, false);
+    made_input(at, value, TN_KIND_INPUT, rank, x, false);
+    made_output(at, "dx", false);
+    made_op(at, "tenure", type, 1);
+}
+static void make_abs(made *at) { make_each(at, "AbsGrad", "x"); }
+static void make_elu(made *at) { make_each(at, "EluGrad", "y"); }
+static void make_hard_swish(made *at) { make_each(at, "HardSwishGrad", "x"); }
+static void make_mish(made *at) { make_each(at, "MishGrad", "x"); }
+static void make_sigmoid(made *at) { make_each(at, "SigmoidGrad", "y"); }
+static void make_sqrt(made *at) { make_each(at, "SqrtGrad", "a root like a var"); }
+static void make_swish(made *at) { make_each(at, "SwishGrad", "x"); }
+static void make_tanh(made *at) { make_each(at, "TanhGrad", "y"); }
+static void make_gelu(made *at) {
+    static const char *const by_tanh[] = {"tanh"};
+    if (made_coin(at))
+        at->attrs[at->attr_count++] = (tn_attr){
+            .name = "approximate", .type = TN_ATTR_STRING, .count = 1, .strings = by_tanh};
+    make_each(at, "GeluGrad", "x");
+}
+
+static void make_softmax(made *at, const char *type) {
+    int64_t axis = made_from(at, -2, 1);
+    made_int(at, "flat", made_coin(at));
+    made_int(at, "axis", axis);
+    make_each(at, type, "y");
+}
+static void make_soft(made *at) { make_softmax(at, "SoftmaxGrad"); }
+static void make_log_soft(made *at) { make_softmax(at, "LogSoftmaxGrad"); }
+
 static void make_batch(made *at) {
     int64_t x[5];
     uint32_t rank = make_image(at, x);
@@ -202,10 +237,24 @@ static const struct {
     uint32_t least; /* of TRIES, that the library must have taken where there is AVX-512 */
     double apart;
 } cases[] = {
-    {"ConvGradWeights", make_conv, 18, 1e-5},        {"MaxPoolGrad", make_max_pool, 6, 1e-6},
-    {"AveragePoolGrad", make_average_pool, 6, 1e-6}, {"ReluGrad", make_relu, 20, 0},
-    {"BatchNormTrain", make_batch, 20, 1e-4},        {"BatchNormGrad", make_batch_grad, 20, 1e-4},
+    {"ConvGradWeights", make_conv, 18, 1e-5},
+    {"MaxPoolGrad", make_max_pool, 6, 1e-6},
+    {"AveragePoolGrad", make_average_pool, 6, 1e-6},
+    {"ReluGrad", make_relu, 20, 0},
+    {"BatchNormTrain", make_batch, 20, 1e-4},
+    {"BatchNormGrad", make_batch_grad, 20, 1e-4},
     {"TransposedMatMul", make_matmul, 16, 1e-5},
+    {"AbsGrad", make_abs, 20, 0},
+    {"EluGrad", make_elu, 20, 1e-6},
+    {"GeluGrad", make_gelu, 20, 1e-5},
+    {"HardSwishGrad", make_hard_swish, 20, 1e-6},
+    {"MishGrad", make_mish, 20, 1e-5},
+    {"SigmoidGrad", make_sigmoid, 20, 1e-6},
+    {"SqrtGrad", make_sqrt, 20, 1e-6},
+    {"SwishGrad", make_swish, 20, 1e-5},
+    {"TanhGrad", make_tanh, 20, 1e-6},
+    {"SoftmaxGrad", make_soft, 12, 1e-5},
+    {"LogSoftmaxGrad", make_log_soft, 12, 1e-5},
 };
 
 /* --- judging --- */

@@ -3,6 +3,7 @@
  * is moved first. Cost: O(elements).
  */
 #include "engine/check.h"
+#include "engine/convert.h"
 
 static bool channels_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *axes = tn__setup_input(setup, 1);
@@ -24,6 +25,11 @@ static uint64_t channels_workspace(const tn_kernel_setup *setup) {
     return tn__mul_sat((uint64_t)tn__setup_input(setup, 0)->shape[1], sizeof(double));
 }
 
+TN_WIDE static void channels_add(uint64_t channels, const float *row, double *sums) {
+    TN_APART
+    for (uint64_t c = 0; c < channels; c++) sums[c] += (double)row[c];
+}
+
 static tn_status channels_run(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0];
     uint64_t channels = (uint64_t)x->shape[1], count = tn__operand_count(x);
@@ -32,8 +38,7 @@ static tn_status channels_run(tn_kernel_call *call) {
     double *sums = call->workspace;
     TN_TRY(tn__check_scratch(call, channels * sizeof *sums));
     for (uint64_t c = 0; c < channels; c++) sums[c] = 0;
-    for (uint64_t at = 0; at < count; at += channels)
-        for (uint64_t c = 0; c < channels; c++) sums[c] += (double)from[at + c];
+    for (uint64_t at = 0; at < count; at += channels) channels_add(channels, from + at, sums);
     for (uint64_t c = 0; c < channels; c++) to[c] = (float)sums[c];
     return TN_OK;
 }

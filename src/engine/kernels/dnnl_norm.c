@@ -73,18 +73,6 @@ static bool norm_accepts_layer(const tn_kernel_setup *setup) {
            tn__op_int(setup->op, "stash_type", TN_FLOAT32) == TN_FLOAT32;
 }
 
-/* A tensor in C order as [outer, along, inner] around dimensions [first, last). */
-static tn_status norm_view(const tn__dnnl *library, const tn_tensor *tensor, uint32_t first,
-                           uint32_t last, dnnl_memory_desc_t *desc) {
-    int64_t shape[3] = {1, 1, 1}, strides[3];
-    for (uint32_t d = 0; d < tensor->rank; d++)
-        shape[d < first ? 0 : d < last ? 1 : 2] *= tensor->shape[d];
-    strides[2] = 1;
-    strides[1] = shape[2];
-    strides[0] = shape[1] * shape[2];
-    return tn__dnnl_strided(library, shape[2] == 1 ? 2 : 3, shape, strides, desc);
-}
-
 static tn_status norm_read_layer(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn__dnnl *library = setup->library;
     const tn_tensor *input = tn__setup_input(setup, 0), *shift = tn__setup_input(setup, 2);
@@ -94,7 +82,7 @@ static tn_status norm_read_layer(tn_kernel_setup *setup, tn__dnnl_work *work) {
     dnnl_layer_normalization_desc_t desc;
     dnnl_primitive_desc_t chosen;
     int64_t rows = (int64_t)(input->bytes / 4) / along;
-    TN_TRY(norm_view(library, input, input->rank - 1, input->rank, &x));
+    TN_TRY(tn__dnnl_rows(library, input, input->rank - 1, input->rank, &x));
     TN_TRY(tn__dnnl_strided(library, 1, &along, &one, &row));
     TN_TRY(tn__dnnl_strided(library, 1, &rows, &one, &statistics));
     TN_TRY(tn__dnnl_status(library->dnnl_layer_normalization_forward_desc_init(
@@ -129,7 +117,7 @@ static tn_status norm_read_softmax(tn_kernel_setup *setup, tn__dnnl_work *work) 
     dnnl_softmax_v2_desc_t desc;
     dnnl_primitive_desc_t chosen;
     bool logarithm = strcmp(setup->op->type, "LogSoftmax") == 0;
-    TN_TRY(norm_view(library, input, first, last, &x));
+    TN_TRY(tn__dnnl_rows(library, input, first, last, &x));
     TN_TRY(tn__dnnl_status(library->dnnl_softmax_v2_forward_desc_init(
         &desc, dnnl_forward_inference, logarithm ? dnnl_softmax_log : dnnl_softmax_accurate, &x, &x,
         1)));

@@ -1,52 +1,10 @@
-/* dnnl_train.c - gradients of Relu and of pools, and products of transposed matrices, by oneDNN.
+/* dnnl_train.c - gradients of pools, and products of transposed matrices, by oneDNN.
  *
  * The library's maximum pool remembers in the forward pass which element won. Ours remembers
  * nothing between the passes: the pool is run again into scratch, right before its gradient.
  */
 #include "engine/dnnl.h"
 #include "engine/kernels/dnnl_shared.h"
-
-static bool train_same_order(const tn_tensor *a, const tn_tensor *b) {
-    return (a->format.order == TN_ORDER_NHWC) == (b->format.order == TN_ORDER_NHWC);
-}
-
-/* --- Relu: dy, y -> dx --- */
-
-static bool train_accepts_relu(const tn_kernel_setup *setup) {
-    const tn_tensor *dy = tn__setup_input(setup, 0), *y = tn__setup_input(setup, 1);
-    const tn_tensor *dx = tn__setup_output(setup, 0);
-    return tn__dnnl_all_fit(setup) && dy != NULL && y != NULL && dx != NULL &&
-           dy->bytes == y->bytes && dx->bytes == y->bytes && train_same_order(dy, y) &&
-           train_same_order(dx, y);
-}
-
-static tn_status train_read_relu(tn_kernel_setup *setup, tn__dnnl_work *work) {
-    const tn__dnnl *library = setup->library;
-    int64_t count = (int64_t)(tn__setup_input(setup, 0)->bytes / sizeof(float)), one = 1;
-    const dnnl_alg_kind_t kind = dnnl_eltwise_relu_use_dst_for_bwd;
-    dnnl_memory_desc_t all;
-    dnnl_eltwise_desc_t ahead, desc;
-    dnnl_primitive_desc_t forward, chosen;
-    TN_TRY(tn__dnnl_strided(library, 1, &count, &one, &all));
-    TN_TRY(tn__dnnl_status(
-        library->dnnl_eltwise_forward_desc_init(&ahead, dnnl_forward_training, kind, &all, 0, 0)));
-    TN_TRY(
-        tn__dnnl_status(library->dnnl_eltwise_backward_desc_init(&desc, kind, &all, &all, 0, 0)));
-    TN_TRY(tn__dnnl_choose(library, &ahead, NULL, &forward, NULL));
-    tn_status status = tn__dnnl_choose_back(library, &desc, NULL, forward, &chosen, NULL);
-    library->dnnl_primitive_desc_destroy(forward);
-    if (status != TN_OK) return status;
-    TN_TRY(tn__dnnl_step(work, chosen, 3));
-    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_DST, &all, TN__DNNL_IN(0)));
-    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DST, &all, TN__DNNL_IN(1)));
-    return tn__dnnl_bind(work, DNNL_ARG_DIFF_SRC, &all, TN__DNNL_OUT(0));
-}
-
-static tn_status train_prepare_relu(tn_kernel_setup *setup) {
-    tn__dnnl_work *work;
-    TN_TRY(tn__dnnl_begin(setup, &work));
-    return tn__dnnl_end(setup, work, train_read_relu(setup, work));
-}
 
 /* --- pools: dy, x -> dx; dy -> dx --- */
 
@@ -143,7 +101,6 @@ static tn_status train_prepare_pool(tn_kernel_setup *setup) {
 static const tn_kernel dnnl_train_kernels[] = {
     TN__DNNL_KERNEL("AveragePoolGrad", train_accepts_pool, train_prepare_pool),
     TN__DNNL_KERNEL("MaxPoolGrad", train_accepts_pool, train_prepare_pool),
-    TN__DNNL_KERNEL("ReluGrad", train_accepts_relu, train_prepare_relu),
     TN__DNNL_KERNEL("TransposedMatMul", tn__dnnl_matmul_accepts, tn__dnnl_matmul_flipped),
 };
 

@@ -22,8 +22,8 @@ typedef void (*reduce_loop)(size_t count, const void *x, void *total, const doub
 /* `step`: total s and element v to a new total; `join`: of totals s and v. */
 /* clang-format off */
 #define REDUCE_LOOPS(name, type, sum, start, step, join)                                       \
-    static void reduce_run_##name(size_t count, const void *elements, void *total,             \
-                                  const double *top) {                                         \
+    TN_WIDE static void reduce_run_##name(size_t count, const void *elements, void *total,     \
+                                          const double *top) {                                 \
         const type *x = elements;                                                              \
         const size_t whole = count - count % REDUCE_LANES;                                     \
         sum lanes[REDUCE_LANES], all = *(sum *)total;                                          \
@@ -46,8 +46,8 @@ typedef void (*reduce_loop)(size_t count, const void *x, void *total, const doub
         }                                                                                      \
         *(sum *)total = all;                                                                   \
     }                                                                                          \
-    static void reduce_rows_##name(size_t count, const void *elements, void *totals,           \
-                                   const double *top) {                                        \
+    TN_WIDE static void reduce_rows_##name(size_t count, const void *elements, void *totals,   \
+                                           const double *top) {                                \
         const type *x = elements;                                                              \
         sum *all = totals;                                                                     \
         (void)top;                                                                             \

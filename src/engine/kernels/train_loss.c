@@ -1,4 +1,4 @@
-/* train_loss.c - losses of training and their gradients, in double whatever the type.
+/* train_loss.c - losses of training and their gradients; sums in double whatever the type.
  *
  * CrossEntropy: mean over samples of log(sum of exp(scores)) - score of the label. The largest
  * score is taken off first, so nothing overflows. `correct` counts the samples whose label has the
@@ -8,7 +8,9 @@
  */
 #include <math.h>
 
+#include "engine/approximate.h"
 #include "engine/check.h"
+#include "engine/convert.h"
 
 typedef struct loss_sample { /* of the scores: `classes` elements, `step` apart */
     uint64_t first, step, classes;
@@ -46,18 +48,40 @@ static double loss_score(const tn_operand *x, const loss_sample *sample, uint64_
     return tn__real_get(x, sample->first + class * sample->step);
 }
 
+/* Scores of at most a tile of classes, from class `c` on; how many. */
+static uint64_t loss_tile(const tn_operand *x, const loss_sample *sample, uint64_t c,
+                          double *scores) {
+    uint64_t left = sample->classes - c, count = left < TN__REAL_TILE ? left : TN__REAL_TILE;
+    tn__real_load(x, sample->first + c * sample->step, sample->step, count, scores);
+    return count;
+}
+
+/* exp(values - less), where float32 is not asked for more than it has: by its own function. */
+TN_WIDE static void loss_powers(const tn_operand *x, uint64_t count, double less, double *values) {
+    if (x->dtype == TN_FLOAT64) {
+        for (uint64_t i = 0; i < count; i++) values[i] = exp(values[i] - less);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) values[i] = (double)tn__expf((float)(values[i] - less));
+}
+
 /* The largest score and the logarithm of the sum of exponentials. */
 static uint64_t loss_most(const tn_operand *x, const loss_sample *sample, double *total) {
-    uint64_t best = 0;
-    double most = -INFINITY, sum = 0;
-    for (uint64_t c = 0; c < sample->classes; c++) {
-        double score = loss_score(x, sample, c);
-        if (score > most || (isnan(score) && !isnan(most))) {
-            most = score;
-            best = c;
-        }
+    uint64_t best = 0, count;
+    double most = -INFINITY, sum = 0, scores[TN__REAL_TILE];
+    for (uint64_t c = 0; c < sample->classes; c += count) {
+        count = loss_tile(x, sample, c, scores);
+        for (uint64_t k = 0; k < count; k++)
+            if (scores[k] > most || (isnan(scores[k]) && !isnan(most))) {
+                most = scores[k];
+                best = c + k;
+            }
     }
-    for (uint64_t c = 0; c < sample->classes; c++) sum += exp(loss_score(x, sample, c) - most);
+    for (uint64_t c = 0; c < sample->classes; c += count) {
+        count = loss_tile(x, sample, c, scores);
+        loss_powers(x, count, most, scores);
+        for (uint64_t k = 0; k < count; k++) sum += scores[k];
+    }
     *total = most + log(sum);
     return best;
 }
@@ -89,13 +113,15 @@ static tn_status loss_run_grad(tn_kernel_call *call) {
     TN_TRY(tn__check_count(call, 2, 1));
     double factor = tn__real_get(&call->inputs[2], 0) / (double)frame.samples;
     for (uint64_t i = 0; i < frame.samples; i++) {
-        double total;
+        double total, shares[TN__REAL_TILE];
         TN_TRY(loss_at(call, &frame, i, &sample));
         loss_most(x, &sample, &total);
-        for (uint64_t c = 0; c < frame.classes; c++) {
-            double share = exp(loss_score(x, &sample, c) - total);
-            tn__real_set(&call->outputs[0], sample.first + c * sample.step,
-                         (share - (c == (uint64_t)sample.label)) * factor);
+        for (uint64_t c = 0, count; c < frame.classes; c += count) {
+            count = loss_tile(x, &sample, c, shares);
+            loss_powers(x, count, total, shares);
+            for (uint64_t k = 0; k < count; k++)
+                tn__real_set(&call->outputs[0], sample.first + (c + k) * sample.step,
+                             (shares[k] - (c + k == (uint64_t)sample.label)) * factor);
         }
     }
     return TN_OK;

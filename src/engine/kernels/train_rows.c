@@ -42,7 +42,7 @@ static tn_status rows_read(tn_kernel_call *call, bool log, rows_frame *frame) {
 }
 
 /* Several sums at once, so that none waits for the other. weights NULL: 1 each. */
-static double rows_sum(uint64_t count, const float *values, const float *weights) {
+TN_WIDE static double rows_sum(uint64_t count, const float *values, const float *weights) {
     const uint64_t whole = count - count % ROWS_LANES;
     double lanes[ROWS_LANES] = {0}, sum = 0;
     if (weights != NULL)
@@ -58,7 +58,7 @@ static double rows_sum(uint64_t count, const float *values, const float *weights
     return sum;
 }
 
-static void rows_floats(const rows_frame *frame, uint64_t first) {
+TN_WIDE static void rows_floats(const rows_frame *frame, uint64_t first) {
     const float *dy = (const float *)frame->dy->data + first;
     const float *y = (const float *)frame->y->data + first;
     float *dx = (float *)frame->dx->data + first;
@@ -218,7 +218,7 @@ static double rows_total(const double *lanes) {
     return sum;
 }
 
-static double rows_squares(uint64_t count, const float *x, double mean) {
+TN_WIDE static double rows_squares(uint64_t count, const float *x, double mean) {
     const uint64_t whole = count - count % ROWS_LANES;
     double lanes[ROWS_LANES] = {0};
     for (uint64_t i = 0; i < whole; i += ROWS_LANES)
@@ -231,7 +231,7 @@ static double rows_squares(uint64_t count, const float *x, double mean) {
     return rows_total(lanes);
 }
 
-static void rows_slice_floats(const rows_norm *job, uint64_t slice) {
+TN_WIDE static void rows_slice_floats(const rows_norm *job, uint64_t slice) {
     const uint64_t base = slice % job->cycle * job->each, count = job->count;
     const float *x = (const float *)job->x->data + slice * count;
     const float *dy = (const float *)job->dy->data + slice * count;
