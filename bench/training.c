@@ -104,12 +104,12 @@ static tn_status bench_load(const bench_setup *setup, const char *path, bench_ne
     TN_TRY(tn_graph_load(path, NULL, &net->file, error));
     TN_TRY(tn_contents_open(path, NULL, &net->contents, error));
     /* Small operators that are one GELU or layer normalisation become that. */
-    rewrite.without = "batch,swish,scale,transpose,bias,residual,activation,formats";
+    rewrite.before_training = true;
     TN_TRY(tn_engine_rewrite(net->file, &rewrite, &net->loaded, error));
     TN_TRY(tn_train(net->loaded, &train, &net->training, error));
     if (setup->no_formats) return TN_OK;
+    rewrite.before_training = false;
     rewrite.no_fuse = true;
-    rewrite.without = NULL;
     TN_TRY(tn_engine_rewrite(net->training.graph, &rewrite, &fast, error));
     tn_graph_destroy(net->training.graph);
     net->training.graph = fast;

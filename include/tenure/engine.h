@@ -40,6 +40,9 @@ typedef struct tn_rewrite_options {
     bool no_fuse;        /* keep the operators as they are; then tensors keep their ids, too */
     bool no_formats;     /* keep activations in the order of the file (NCHW) */
     const char *without; /* NULL, or names of rewrites to leave out, with commas between */
+    /* Of a model that tn_train is to be given: only what makes operators that have gradients, and
+     * leaves every parameter as it is. */
+    bool before_training;
 } tn_rewrite_options;
 #define TN_REWRITE_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_rewrite_options) }

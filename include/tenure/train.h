@@ -33,8 +33,10 @@
  * static memory that operators write into (TN_TENSOR_UPDATED); tn_engine_get_static and
  * tn_engine_set_static move them between runs, which is all that a checkpoint holds.
  *
- * For speed, the graph may be exchanged for tn_engine_rewrite's of it with `no_fuse`: convolutions
- * on channels that lie last, forward and backward. Ids stay.
+ * For speed, the model may be exchanged for tn_engine_rewrite's of it with `before_training` (GELU
+ * and layer normalisation are one operator, and so are their gradients), and the graph for
+ * tn_engine_rewrite's of it with `no_fuse`: convolutions on channels that lie last, forward and
+ * backward. Ids of the graph stay.
  *
  * Tensors of the model keep their ids in the new graph, so whoever reads the contents
  * of the model's parameters reads those of the new graph with the same function.

@@ -26,6 +26,14 @@ int cli_fail(const tn_error *error);
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text);
 uint64_t cli_number(struct argp_state *state, const char *option, const char *text);
 double cli_duration(struct argp_state *state, const char *option, const char *text);
+double cli_real(struct argp_state *state, const char *option, const char *text); /* from 0 up */
+uint64_t cli_count(struct argp_state *state, const char *option, const char *text,
+                   uint64_t most); /* from 1 up */
+/* Which of `names` (NULL at the end) it is, or a usage error that lists them. */
+uint32_t cli_choice(struct argp_state *state, const char *option, const char *text,
+                    const char *const *names);
+#define CLI_CHOICE(state, option, text, ...)                                                       \
+    cli_choice(state, option, text, (const char *const[]){__VA_ARGS__, NULL})
 /* Standard output whole or an error: flushed, and checked. Returns `status`, or 2 when it failed.
  */
 int cli_finish(int status);
@@ -76,8 +84,9 @@ typedef struct cli_input {
     uint32_t stage_count;
 } cli_input;
 
-/* The options that say how to read the input; a child of each command's parser. */
-extern const struct argp cli_input_argp;
+/* The options that say how to read the input; a child of each command's parser. Without those that
+ * mean nothing to who runs the model, or something else in `estimate`. */
+extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_estimate_argp;
 bool cli_input_is_model(const cli_input *input);
 tn_status cli_input_load_graph(cli_input *input, tn_error *error); /* models only */
 tn_status cli_input_load(cli_input *input, tn_error *error);       /* sets `problem` */

@@ -52,12 +52,12 @@ static tn_status estimate_kernels(const cli_way *way, estimate_made *made, tn_er
         *error = missing;
         return missing.status;
     }
-    if (way->runner == CLI_RUNNER_ONEDNN && !way->no_rewrite && !way->train) {
+    if (way->runner == CLI_RUNNER_ONEDNN && !way->choices.no_rewrite && !way->train) {
         tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
         TN_TRY(tn_engine_rewrite(made->graph, &rewrite, &made->rewritten, error));
         made->graph = made->rewritten;
     }
-    options.threads = way->threads;
+    options.threads = way->choices.threads;
     options.plain = way->runner == CLI_RUNNER_PLAIN;
     return tn_kernels_create(made->graph, &options, &made->kernels, error);
 }
@@ -95,7 +95,7 @@ static tn_status estimate_load(const cli_way *way, estimate_made *made, tn_error
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
     cli_input *input = &made->input;
     if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE) {
-        TN_TRY(cli_input_plan(input, &way->plan, &made->layout, error));
+        TN_TRY(cli_input_plan(input, &way->choices.plan, &made->layout, error));
         made->graph = input->graph;
         return TN_OK; /* program and occupancy are the input's */
     }
@@ -104,14 +104,14 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
     if (way->pytorch) {
         static const uint32_t states[] = {0, 1, 2, 2, 0}, scratch[] = {0, 0, 2, 2, 0};
         tn_autograd_options options = TN_AUTOGRAD_OPTIONS_INIT;
-        options.state_count = states[way->training.optimizer];
-        options.scratch_count = scratch[way->training.optimizer];
+        options.state_count = states[way->training.options.optimizer];
+        options.scratch_count = scratch[way->training.options.optimizer];
         TN_TRY(tn_autograd_make(input->graph, &options, &made->autograd, error));
         made->graph = made->autograd.graph;
     } else if (way->train) {
-        tn_train_options training = way->training;
-        training.freeze = way->freeze;
-        TN_TRY(tn_train(input->graph, &training, &made->training, error));
+        bool rewrite = way->runner == CLI_RUNNER_ONEDNN && !way->choices.no_rewrite;
+        TN_TRY(cli_training_make(&way->training, input->graph, rewrite, &made->rewritten,
+                                 &made->training, error));
         made->graph = made->training.graph;
     }
     TN_TRY(estimate_kernels(way, made, error));
@@ -128,7 +128,7 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
     }
     order.order = input->order;
     order.memory = &memory;
-    return tn_program_plan(made->graph, &order, &memory, &way->plan, &made->program,
+    return tn_program_plan(made->graph, &order, &memory, &way->choices.plan, &made->program,
                            &made->occupancy, &made->layout, error);
 }
 
@@ -188,7 +188,7 @@ tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
         made.graph = tn_program_graph(tn_occupancy_program(occupancy));
         status = made.occupancy != NULL ? estimate_statics(&made, error) : TN_OK;
         options.layout = &made.layout;
-        options.plan = &way->plan;
+        options.plan = &way->choices.plan;
         options.static_tensors = made.static_tensors;
         options.static_bytes = made.static_bytes;
         options.static_count = made.static_count;
@@ -278,45 +278,46 @@ static bool change_concat(cli_way *way, const cli_found *found, char text[64]) {
 
 static bool change_update(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
-    if (!way->train || way->pytorch || way->training.fuse_update) return false;
-    way->training.fuse_update = true;
+    if (!way->train || way->pytorch || way->training.options.fuse_update) return false;
+    way->training.options.fuse_update = true;
     snprintf(text, 64, "--fuse-update");
     return true;
 }
 
 static bool change_recompute(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
-    if (!way->train || way->pytorch || way->training.recompute_cheap) return false;
-    way->training.recompute_cheap = true;
+    if (!way->train || way->pytorch || way->training.options.recompute_cheap) return false;
+    way->training.options.recompute_cheap = true;
     snprintf(text, 64, "--recompute-cheap");
     return true;
 }
 
 static bool change_dtype(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
-    bool wide = way->training.dtype == TN_UNDEFINED || way->training.dtype == TN_FLOAT32;
+    bool wide =
+        way->training.options.dtype == TN_UNDEFINED || way->training.options.dtype == TN_FLOAT32;
     if (!way->train || way->pytorch || !wide) return false;
-    way->training.dtype = TN_BFLOAT16;
+    way->training.options.dtype = TN_BFLOAT16;
     snprintf(text, 64, "--dtype bf16");
     return true;
 }
 
 static bool change_momentum(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
-    bool larger = way->training.optimizer == TN_OPTIMIZER_ADAM ||
-                  way->training.optimizer == TN_OPTIMIZER_ADAMW;
+    bool larger = way->training.options.optimizer == TN_OPTIMIZER_ADAM ||
+                  way->training.options.optimizer == TN_OPTIMIZER_ADAMW;
     if (!way->train || !larger) return false;
-    way->training.optimizer = TN_OPTIMIZER_MOMENTUM;
+    way->training.options.optimizer = TN_OPTIMIZER_MOMENTUM;
     snprintf(text, 64, "--optimizer momentum");
     return true;
 }
 
 static bool change_sgd(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
-    if (!way->train || way->training.optimizer == TN_OPTIMIZER_SGD ||
-        way->training.optimizer == TN_OPTIMIZER_NONE)
+    if (!way->train || way->training.options.optimizer == TN_OPTIMIZER_SGD ||
+        way->training.options.optimizer == TN_OPTIMIZER_NONE)
         return false;
-    way->training.optimizer = TN_OPTIMIZER_SGD;
+    way->training.options.optimizer = TN_OPTIMIZER_SGD;
     snprintf(text, 64, "--optimizer sgd");
     return true;
 }

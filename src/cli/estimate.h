@@ -3,9 +3,7 @@
 #ifndef TN_CLI_ESTIMATE_H
 #define TN_CLI_ESTIMATE_H
 
-#include "cli/cli.h"
-
-#define CLI_FREEZE_MAX 64u
+#include "cli/session.h"
 
 typedef enum cli_runner { /* whose kernels' workspaces and weights count */
                           CLI_RUNNER_NONE,
@@ -18,13 +16,10 @@ typedef struct cli_way {
     cli_input input; /* only its options are used */
     uint64_t batch;  /* 0: as the file says */
     bool train, pytorch;
-    tn_train_options training;
-    const char *freeze[CLI_FREEZE_MAX];
-    tn_plan_options plan;
+    cli_training training;
     tn_estimate_options options;
     cli_runner runner;
-    uint32_t threads;
-    bool no_rewrite;
+    cli_choices choices;
 } cli_way;
 
 typedef struct cli_found { /* what one way takes */

@@ -52,8 +52,8 @@ tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error) 
     }
     /* Adam keeps two numbers of 4 bytes and a copy of the weights, momentum one, SGD none. */
     static const uint32_t state[] = {4, 8, 12, 12, 4};
-    how->state_bytes = state[way->training.optimizer];
-    if (way->training.dtype == TN_FLOAT32) { /* no copy beside the weights */
+    how->state_bytes = state[way->training.options.optimizer];
+    if (way->training.options.dtype == TN_FLOAT32) { /* no copy beside the weights */
         how->weight_bytes = how->gradient_bytes = 4;
         how->state_bytes -= 4;
     }

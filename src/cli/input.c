@@ -21,20 +21,30 @@
       "of every buffer that has none of its own (64 for models, 1 for problems)")                  \
     X(CLI_ORDER, "order", "NAME",                                                                  \
       "operators of a model: one of `tenure list orders`, or auto, the best of them (file)")       \
-    X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
-      "a memory of this capacity (none: without end) and speed; repeated, buffers choose")         \
-    X(CLI_PARALLEL, "parallel", "MODE",                                                            \
-      "operators of a model: serial, one after the other; safe, whatever the graph allows at "     \
-      "once, and no plan adds a dependency (serial)")                                              \
     X(CLI_NO_INPLACE, "no-inplace", NULL, "operators never write over their inputs")               \
     X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")               \
     X(CLI_FUSE_CONCAT, "fuse-concat", NULL,                                                        \
-      "inputs of a concatenation lie inside its output: no copies, where that can be")             \
+      "inputs of a concatenation lie inside its output: no copies, where that can be")
+#define INPUT_BANK(X)                                                                              \
+    X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
+      "a memory of this capacity (none: without end) and speed; repeated, buffers choose")
+#define INPUT_PARALLEL(X)                                                                          \
+    X(CLI_PARALLEL, "parallel", "MODE",                                                            \
+      "operators of a model: serial, one after the other; safe, whatever the graph allows at "     \
+      "once, and no plan adds a dependency (serial)")
+#define INPUT_KERNELS(X)                                                                           \
     X(CLI_KERNELS, "kernels", "LIBRARY",                                                           \
       "of a .tflite model, which ask for scratch: reference, cmsis-nn or any, the most "           \
       "(reference)")
 
-static const struct argp_option input_options[] = {INPUT_OPTIONS(CLI_OPTION){0}};
+static const struct argp_option input_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(
+    CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION){0}};
+/* Who runs the model has one memory, and kernels of its own. */
+static const struct argp_option input_run_options[] = {INPUT_OPTIONS(CLI_OPTION)
+                                                           INPUT_PARALLEL(CLI_OPTION){0}};
+/* `estimate` has words of its own for the others. */
+static const struct argp_option input_estimate_options[] = {INPUT_OPTIONS(CLI_OPTION)
+                                                                INPUT_BANK(CLI_OPTION){0}};
 
 static void *input_grow(struct argp_state *state, const void *array, size_t count, size_t item) {
     void *grown = realloc((void *)(uintptr_t)array, (count + 1) * item);
@@ -221,6 +231,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
 }
 
 const struct argp cli_input_argp = {.options = input_options, .parser = input_parse};
+const struct argp cli_input_run_argp = {.options = input_run_options, .parser = input_parse};
+const struct argp cli_input_estimate_argp = {.options = input_estimate_options,
+                                             .parser = input_parse};
 
 /* --- loading --- */
 

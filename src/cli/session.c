@@ -1,25 +1,42 @@
-/* session.c - load, rewrite, kernels, plan, device, engine. */
+/* session.c - load, rewrite or train, kernels, plan, device, engine. */
 #include "cli/session.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
 
+#define SESSION_EVENTS_MAX (UINT64_C(1) << 22) /* 600 MiB */
+
 /* --- up to the plan --- */
 
+/* Of a run, what the file has not is made up; of training, all that is trained. */
 static tn_status session_contents(cli_session *session, tn_error *error) {
     const cli_input *input = session->input;
-    if (session->weights_made_up)
-        return tn_contents_generate(input->path, input->graph, session->weights_seed,
-                                    input->import.context, &session->contents, error);
-    return tn_contents_open(input->path, input->import.context, &session->contents, error);
+    const tn_context *context = input->import.context;
+    if (session->contents != NULL) return TN_OK; /* another's */
+    session->own_contents = true;
+    if (!session->weights_made_up)
+        return tn_contents_open(input->path, context, &session->contents, error);
+    if (session->training == NULL)
+        return tn_contents_generate(input->path, input->graph, session->weights_seed, context,
+                                    &session->contents, error);
+    TN_TRY(tn_contents_generate(NULL, input->graph, session->weights_seed, context, &session->fresh,
+                                error));
+    return tn_contents_open(input->path, context, &session->contents, error);
 }
 
-static tn_status session_rewrite(cli_session *session, tn_error *error) {
+/* The graph that runs: the model as kernels like it, or a step of its training. */
+static tn_status session_graph(cli_session *session, tn_error *error) {
+    bool rewrite = !session->choices.no_rewrite && !session->plain;
     session->graph = session->input->graph;
-    if (session->no_rewrite || session->plain) return TN_OK;
+    if (session->training != NULL) {
+        TN_TRY(cli_training_make(session->training, session->input->graph, rewrite,
+                                 &session->rewritten, &session->step, error));
+        session->graph = session->step.graph;
+        return TN_OK;
+    }
+    if (!rewrite) return TN_OK;
     tn_rewrite_options options = TN_REWRITE_OPTIONS_INIT;
     options.context = session->input->import.context;
     TN_TRY(tn_engine_rewrite(session->graph, &options, &session->rewritten, error));
@@ -30,7 +47,7 @@ static tn_status session_rewrite(cli_session *session, tn_error *error) {
 static tn_status session_kernels(cli_session *session, tn_error *error) {
     tn_kernels_options options = TN_KERNELS_OPTIONS_INIT;
     options.context = session->input->import.context;
-    options.threads = session->threads;
+    options.threads = session->choices.threads;
     options.plain = session->plain;
     return tn_kernels_create(session->graph, &options, &session->kernels, error);
 }
@@ -46,11 +63,12 @@ static tn_occupancy_options session_memory(const cli_session *session) {
 tn_status cli_session_plan(cli_session *session, tn_error *error) {
     cli_input *input = session->input;
     double start = cli_clock();
-    TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
+    if (input->graph == NULL)
+        TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
     TN_TRY(session_contents(session, error));
     cli_stage(input, "import", cli_clock() - start);
     start = cli_clock();
-    TN_TRY(session_rewrite(session, error));
+    TN_TRY(session_graph(session, error));
     TN_TRY(session_kernels(session, error));
     cli_stage(input, "kernels", cli_clock() - start);
     start = cli_clock();
@@ -58,8 +76,8 @@ tn_status cli_session_plan(cli_session *session, tn_error *error) {
     tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
     order.order = input->order;
     order.memory = &memory;
-    TN_TRY(tn_program_plan(session->graph, &order, &memory, &session->plan, &session->program,
-                           &session->occupancy, &session->layout, error));
+    TN_TRY(tn_program_plan(session->graph, &order, &memory, &session->choices.plan,
+                           &session->program, &session->occupancy, &session->layout, error));
     session->weights = tn_engine_static_bytes(session->occupancy, session->kernels);
     cli_stage(input, "plan", cli_clock() - start);
     return TN_OK;
@@ -71,16 +89,37 @@ uint64_t cli_session_need(const cli_session *session) {
 
 /* --- up to the engine --- */
 
-static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+/* What another session has trained, in a graph of the same model. */
+static bool session_read_trained(const cli_session *from, const tn_tensor *tensor, void *bytes,
+                                 uint64_t size) {
+    const tn_training *step = &from->step;
+    uint32_t count = step->parameter_count + step->statistic_count;
+    for (uint32_t i = 0; tensor->kind == TN_KIND_PARAMETER && i < count; i++) {
+        tn_tensor_id id = i < step->parameter_count ? step->parameters[i].parameter
+                                                    : step->statistics[i - step->parameter_count];
+        const tn_tensor *trained = tn_graph_tensor(from->graph, id);
+        if (strcmp(trained->name, tensor->name) == 0)
+            return tn_engine_get_static(from->engine, id, bytes, size, NULL) == TN_OK;
+    }
+    return false;
+}
+
+static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                               uint64_t size, tn_error *error) {
-    return tn_contents_read(self, graph, tensor, bytes, size, error);
+    const cli_session *session = self;
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    if (session->trained != NULL && session_read_trained(session->trained, tensor, bytes, size))
+        return TN_OK;
+    bool fresh = session->fresh != NULL && (tensor->flags & TN_TENSOR_UPDATED) != 0;
+    return tn_contents_read(fresh ? session->fresh : session->contents, graph, id, bytes, size,
+                            error);
 }
 
 static tn_status session_engine(cli_session *session, const tn_layout *layout, tn_error *error) {
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
     options.context = session->input->import.context;
     options.read = session_read;
-    options.self = session->contents;
+    options.self = session;
     options.seed = session->seed;
     options.poison = session->poison;
     options.trace = session->trace;
@@ -116,6 +155,32 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
     return session_engine(session, &session->layout, error);
 }
 
+/* --- what happened --- */
+
+/* Steps, and for each block its beginning and end. Loops may tell more; what has no room is
+ * counted. */
+tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error) {
+    if (session->trace_path == NULL) return TN_OK;
+    uint64_t a_run = tn_program_count(session->program) +
+                     2 * (uint64_t)tn_problem_count(tn_occupancy_problem(session->occupancy));
+    bool loops = tn_program_region_count(session->program) > 0;
+    uint64_t room = tn__mul_sat(a_run * (loops ? 16 : 1), runs);
+    room = tn__add_sat(room, 2 * (uint64_t)tn_graph_tensor_count(session->graph) + 16);
+    if (room > SESSION_EVENTS_MAX) room = SESSION_EVENTS_MAX;
+    return tn_trace_create(session->input->import.context, room, &session->trace, error);
+}
+
+tn_status cli_session_write_trace(const cli_session *session, tn_error *error) {
+    if (session->trace_path == NULL) return TN_OK;
+    tn_report report = {.struct_size = sizeof report,
+                        .input = session->input->path,
+                        .problem = tn_occupancy_problem(session->occupancy),
+                        .occupancy = session->occupancy,
+                        .layout = &session->layout,
+                        .trace = session->trace};
+    return tn_report_write(&report, session->trace_path, error);
+}
+
 /* --- memory of its own for everything --- */
 
 /* One body behind the other. */
@@ -136,7 +201,9 @@ tn_status cli_layout_without_reuse(const tn_problem *problem, tn_layout *layout,
 
 tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_error *error) {
     other->input = session->input;
+    other->training = session->training;
     other->contents = session->contents;
+    other->fresh = session->fresh;
     other->kernels = session->kernels;
     other->graph = session->graph;
     other->seed = session->seed;
@@ -159,153 +226,9 @@ void cli_session_close(cli_session *session) {
     if (session->naive) return; /* the rest belongs to the other */
     tn_program_destroy(session->program);
     tn_kernels_destroy(session->kernels);
+    tn_training_release(&session->step);
     tn_graph_destroy(session->rewritten);
-    tn_contents_close(session->contents);
-}
-
-/* --- arrays --- */
-
-static tn_status arrays_room(const tn_tensor *tensor, tn_array *array, tn_error *error) {
-    array->dtype = tensor->dtype;
-    array->rank = tensor->rank;
-    if (tensor->rank > 0) memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
-    array->bytes = tensor->bytes;
-    array->data = calloc(1, tensor->bytes > 0 ? tensor->bytes : 1);
-    return array->data != NULL ? TN_OK : tn__no_memory(error, "an input or an output");
-}
-
-/* Numbers that any model can take: reals in [-1, 1), integers and bools 0 or 1. */
-static void arrays_draw(tn_array *array, const char *name, uint64_t seed) {
-    tn__random random = {.state = seed};
-    for (const char *at = name; *at != '\0'; at++) random.state = random.state * 31 + (uint8_t)*at;
-    uint64_t width = tn_dtype_bits(array->dtype) / 8;
-    for (uint64_t i = 0; width > 0 && i < array->bytes / width; i++) {
-        uint64_t bits = tn__random_next(&random);
-        double real = (double)(bits >> 11) * 0x1p-52 - 1;
-        uint8_t *at = (uint8_t *)array->data + i * width;
-        if (array->dtype == TN_FLOAT32)
-            memcpy(at, &(float){(float)real}, 4);
-        else if (array->dtype == TN_FLOAT64)
-            memcpy(at, &real, 8);
-        else if (array->dtype == TN_FLOAT16) /* +-1, +-0.5 */
-            memcpy(at, &(uint16_t){(uint16_t)(0x3800u | (bits & 0x8000u) | (bits & 0x400u))}, 2);
-        else
-            at[0] = (uint8_t)(bits >> 63);
-    }
-}
-
-static void arrays_fill_ones(tn_array *array) {
-    uint64_t width = tn_dtype_bits(array->dtype) / 8;
-    for (uint64_t i = 0; width > 0 && i < array->bytes / width; i++) {
-        uint8_t *at = (uint8_t *)array->data + i * width;
-        if (array->dtype == TN_FLOAT32)
-            memcpy(at, &(float){1}, 4);
-        else if (array->dtype == TN_FLOAT64)
-            memcpy(at, &(double){1}, 8);
-        else if (array->dtype == TN_FLOAT16)
-            memcpy(at, &(uint16_t){0x3c00u}, 2);
-        else if (array->dtype == TN_BFLOAT16)
-            memcpy(at, &(uint16_t){0x3f80u}, 2);
-        else
-            at[0] = 1;
-    }
-}
-
-static tn_status arrays_from_file(const tn_tensor *tensor, const char *path, tn_array *array,
-                                  tn_error *error) {
-    tn_array loaded = {0};
-    TN_TRY(tn_array_load(path, NULL, &loaded, error));
-    bool same = loaded.dtype == tensor->dtype && loaded.rank == tensor->rank;
-    for (uint32_t d = 0; same && d < tensor->rank; d++) same = loaded.shape[d] == tensor->shape[d];
-    if (same) memcpy(array->data, loaded.data, array->bytes);
-    tn_status status = TN_OK;
-    if (!same) {
-        char shape[200] = "";
-        size_t used = 0;
-        for (uint32_t d = 0; d < tensor->rank && used + 24 < sizeof shape; d++)
-            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%lld", d ? "," : "",
-                                     (long long)tensor->shape[d]);
-        status =
-            tn__fail(error, TN_E_INVALID, "%.100s does not hold %s [%s], which input '%.60s' needs",
-                     path, tn_dtype_name(tensor->dtype), shape, tensor->name);
-    }
-    tn_array_release(&loaded, NULL);
-    return status;
-}
-
-static tn_status arrays_input(const tn_tensor *tensor, const char *what, tn_array *array,
-                              tn_error *error) {
-    TN_TRY(arrays_room(tensor, array, error));
-    uint64_t seed = 0;
-    char *end;
-    if (strcmp(what, "zeros") == 0) return TN_OK;
-    if (strcmp(what, "ones") == 0) {
-        arrays_fill_ones(array);
-        return TN_OK;
-    }
-    if (strncmp(what, "random", 6) != 0 || (what[6] != '\0' && what[6] != ':'))
-        return arrays_from_file(tensor, what, array, error);
-    if (what[6] == ':') {
-        seed = strtoull(what + 7, &end, 10);
-        if (what[7] == '\0' || *end != '\0')
-            TN_FAIL(error, TN_E_INVALID, "'%.80s' should read random:SEED", what);
-    }
-    arrays_draw(array, tensor->name, seed);
-    return TN_OK;
-}
-
-tn_status cli_arrays_outputs(const tn_graph *graph, cli_arrays *arrays, tn_error *error) {
-    const tn_block *block = tn_graph_block(graph, 0);
-    arrays->outputs = calloc((size_t)block->output_count + 1, sizeof *arrays->outputs);
-    if (arrays->outputs == NULL) return tn__no_memory(error, "outputs");
-    arrays->output_count = block->output_count;
-    for (uint32_t k = 0; k < block->output_count; k++)
-        TN_TRY(arrays_room(tn_graph_tensor(graph, block->outputs[k]), &arrays->outputs[k], error));
-    return TN_OK;
-}
-
-static tn_status arrays_inputs(const tn_graph *graph, const cli_given *given, uint32_t given_count,
-                               bool *used, cli_arrays *arrays, tn_error *error) {
-    const tn_block *block = tn_graph_block(graph, 0);
-    for (uint32_t i = 0; i < block->input_count; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(graph, block->inputs[i]);
-        const char *what = "random:0";
-        if (tn_tensor_is_static(tensor)) continue;
-        for (uint32_t g = 0; g < given_count; g++) {
-            if (strcmp(given[g].name, tensor->name) != 0) continue;
-            what = given[g].what;
-            used[g] = true;
-        }
-        TN_TRY(arrays_input(tensor, what, &arrays->inputs[arrays->input_count++], error));
-    }
-    for (uint32_t g = 0; g < given_count; g++)
-        if (!used[g])
-            TN_FAIL(error, TN_E_INVALID, "--input: the model has no input '%.80s'", given[g].name);
-    return TN_OK;
-}
-
-tn_status cli_arrays_make(const cli_session *session, const cli_given *given, uint32_t given_count,
-                          cli_arrays *arrays, tn_error *error) {
-    const tn_block *block = tn_graph_block(session->graph, 0);
-    bool *used = calloc((size_t)given_count + 1, sizeof *used);
-    arrays->inputs = calloc((size_t)block->input_count + 1, sizeof *arrays->inputs);
-    tn_status status =
-        used != NULL && arrays->inputs != NULL ? TN_OK : tn__no_memory(error, "inputs");
-    if (status == TN_OK)
-        status = arrays_inputs(session->graph, given, given_count, used, arrays, error);
-    if (status == TN_OK) status = cli_arrays_outputs(session->graph, arrays, error);
-    free(used);
-    return status;
-}
-
-void cli_arrays_release(cli_arrays *arrays) {
-    for (uint32_t i = 0; i < arrays->input_count; i++) free(arrays->inputs[i].data);
-    for (uint32_t k = 0; k < arrays->output_count; k++) free(arrays->outputs[k].data);
-    free(arrays->inputs);
-    free(arrays->outputs);
-}
-
-const char *cli_output_name(const cli_session *session, uint32_t index) {
-    const tn_block *block = tn_graph_block(session->graph, 0);
-    return tn_graph_tensor(session->graph, block->outputs[index])->name;
+    tn_trace_destroy(session->trace);
+    tn_contents_close(session->fresh);
+    if (session->own_contents) tn_contents_close(session->contents);
 }

@@ -2,22 +2,35 @@
 #ifndef TN_CLI_SESSION_H
 #define TN_CLI_SESSION_H
 
-#include "cli/cli.h"
+#include "cli/training.h"
 
-typedef struct cli_session {
-    cli_input *input; /* how to read the model; its graph is the file's */
+typedef struct cli_choices { /* of kernels and plan */
     tn_plan_options plan;
     uint32_t threads;
-    bool plain, no_rewrite; /* no oneDNN; operators as they are in the file */
-    bool poison, naive;     /* naive: memory of its own for every tensor */
-    const char *pool;
+    bool no_rewrite; /* operators as they are in the file */
+} cli_choices;
+#define CLI_CHOICES_INIT                                                                           \
+    { .plan = TN_PLAN_OPTIONS_INIT, .threads = 1 }
+
+typedef struct cli_session cli_session;
+struct cli_session {
+    cli_input *input; /* how to read the model; its graph is the file's, and may be loaded before */
+    const cli_training *training; /* NULL, or one run is one step of training */
+    const cli_session *trained;   /* NULL, or where parameters come from that it has trained */
+    cli_choices choices;
+    bool plain;         /* no oneDNN */
+    bool check;         /* against memory of its own for every tensor: cli_session_naive */
+    bool poison, naive; /* naive: it has that */
+    const char *pool, *trace_path;
     uint64_t budget; /* bytes, of arena and weights; 0: what is needed */
     bool weights_made_up;
     uint64_t weights_seed, seed;
-    tn_trace *trace;
     /* what was made */
-    tn_contents *contents;
-    tn_graph *rewritten;
+    tn_trace *trace;
+    tn_contents *contents, *fresh; /* of the file; made up, for what is trained */
+    bool own_contents;
+    tn_graph *rewritten;   /* the model as it runs, or as it is trained; NULL: as it was loaded */
+    tn_training step;      /* of `training`; ids are also those of the model that is trained */
     const tn_graph *graph; /* that runs */
     tn_kernels *kernels;
     tn_program *program;
@@ -26,12 +39,18 @@ typedef struct cli_session {
     uint64_t weights; /* bytes of static memory */
     tn_device *device;
     tn_engine *engine;
-} cli_session;
+};
+
+/* Children of parsers; their inputs are a cli_choices and a cli_session, which has the first. */
+extern const struct argp cli_choices_argp, cli_session_argp;
 
 /* Everything up to the plan. */
 tn_status cli_session_plan(cli_session *session, tn_error *error);
 /* The smallest budget that would do. */
 uint64_t cli_session_need(const cli_session *session);
+/* Room for what so many runs will tell, and the file of it; nothing without a trace_path. */
+tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error);
+tn_status cli_session_write_trace(const cli_session *session, tn_error *error);
 /* Device and engine. Errors: E_EXHAUSTED when the budget is too small. */
 tn_status cli_session_open(cli_session *session, tn_error *error);
 /* Another engine for the same program, every tensor in memory of its own. `other` starts zeroed. */
@@ -52,8 +71,12 @@ typedef struct cli_arrays {
 /* Room for the outputs, and the inputs as they are given; those that are not: random:0. */
 tn_status cli_arrays_make(const cli_session *session, const cli_given *given, uint32_t given_count,
                           cli_arrays *arrays, tn_error *error);
+/* Room for one, zeroed. */
+tn_status cli_array_make(const tn_tensor *tensor, tn_array *array, tn_error *error);
 /* Room for outputs alone. */
 tn_status cli_arrays_outputs(const tn_graph *graph, cli_arrays *arrays, tn_error *error);
+/* A run tells how many bytes it wrote; before the next one the room is said again. */
+void cli_arrays_reset(const tn_graph *graph, cli_arrays *arrays);
 void cli_arrays_release(cli_arrays *arrays);
 const char *cli_output_name(const cli_session *session, uint32_t index);
 

@@ -33,6 +33,33 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
     return value;
 }
 
+double cli_real(struct argp_state *state, const char *option, const char *text) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= 0) || value > 1e9)
+        argp_error(state, "--%s: '%s' is no number from 0 up", option, text);
+    return value;
+}
+
+uint64_t cli_count(struct argp_state *state, const char *option, const char *text, uint64_t most) {
+    uint64_t value = cli_number(state, option, text);
+    if (value < 1 || value > most)
+        argp_error(state, "--%s: from 1 to %llu", option, (unsigned long long)most);
+    return value;
+}
+
+uint32_t cli_choice(struct argp_state *state, const char *option, const char *text,
+                    const char *const *names) {
+    char list[160] = "";
+    for (uint32_t i = 0; names[i] != NULL; i++) {
+        size_t used = strlen(list);
+        if (strcmp(names[i], text) == 0) return i;
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    argp_error(state, "--%s: '%s' is none of %s", option, text, list);
+    return 0;
+}
+
 double cli_duration(struct argp_state *state, const char *option, const char *text) {
     char *end;
     double value = strtod(text, &end), unit = 1;

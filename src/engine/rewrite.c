@@ -328,7 +328,8 @@ tn_status tn_engine_rewrite(const tn_graph *graph, const tn_rewrite_options *opt
     tn__arena_init(&draft.arena, &draft.context);
     tn_status status = rewrite_begin(&draft);
     for (uint32_t i = 0; status == TN_OK && i < tn_rewrite_count(); i++)
-        if (!(rewrites[i]->formats ? asked.no_formats : asked.no_fuse) && !(left_out >> i & 1))
+        if (!(rewrites[i]->formats ? asked.no_formats : asked.no_fuse) && !(left_out >> i & 1) &&
+            (rewrites[i]->trains || !asked.before_training))
             status = rewrite_apply(&draft, rewrites[i]);
     if (status == TN_OK) status = tn_graph_create(asked.context, &made, error);
     if (status == TN_OK) status = rewrite_emit(&draft, made);

@@ -52,6 +52,7 @@ typedef struct tn__draft {
 typedef struct tn__rewrite {
     const char *name, *summary;
     bool formats; /* changes formats, nothing else */
+    bool trains;  /* what it makes has gradients, and parameters stay what they are */
     /* `id` is an operator of block 0 that is not gone. */
     tn_status (*each)(tn__draft *draft, tn_op_id id);
     /* Instead: all at once. */

@@ -427,4 +427,5 @@ for command in plan verify run train arena diff estimate replay list; do
             { echo "FAILED: tenure $command --help does not know $option"; failed=1; }
     done
 done
+python3 "$source/tools/man-options" --check $tenure "$source"/docs/man/tenure-{run,train,estimate}.1 || failed=1
 exit $failed

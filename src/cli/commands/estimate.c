@@ -9,27 +9,18 @@
 #include "cli/estimate_large.h"
 
 #define ESTIMATE_CHANGES_MOST 3u
+#define ESTIMATE_MOST (UINT64_C(1) << 40) /* of any count */
 
 enum {
     ESTIMATE_TRAIN = 400,
     ESTIMATE_AS,
     ESTIMATE_BATCH,
-    ESTIMATE_OPTIMIZER,
-    ESTIMATE_LOSS,
-    ESTIMATE_DTYPE,
-    ESTIMATE_FREEZE,
-    ESTIMATE_MICRO_BATCHES,
-    ESTIMATE_FUSE_UPDATE,
-    ESTIMATE_RECOMPUTE_CHEAP,
     ESTIMATE_ALLOC,
     ESTIMATE_RELEASE,
     ESTIMATE_POOL,
     ESTIMATE_DEVICE,
     ESTIMATE_RUNTIME,
     ESTIMATE_MAX_BATCH,
-    ESTIMATE_THREADS,
-    ESTIMATE_NO_REWRITE,
-    ESTIMATE_PLANNER,
     ESTIMATE_PARALLEL,
     ESTIMATE_SHARD,
     ESTIMATE_RECOMPUTE,
@@ -44,15 +35,6 @@ enum {
     X(ESTIMATE_TRAIN, "train", NULL, "of a training step: forward, backward, update")              \
     X(ESTIMATE_AS, "as", "pytorch", "of --train: as eager PyTorch runs it on the CPU")             \
     X(ESTIMATE_BATCH, "batch", "N", "first extent of the inputs (as the file says)")               \
-    X(ESTIMATE_OPTIMIZER, "optimizer", "NAME", "sgd, momentum, adam, adamw or none (adam)")        \
-    X(ESTIMATE_LOSS, "loss", "NAME", "cross-entropy, mean-squared or output (cross-entropy)")      \
-    X(ESTIMATE_DTYPE, "dtype", "TYPE", "of activations and gradients: f32, bf16, f16 (as it is)")  \
-    X(ESTIMATE_FREEZE, "freeze", "PATTERN", "parameters that are not trained; may be repeated")    \
-    X(ESTIMATE_MICRO_BATCHES, "micro-batches", "N",                                                \
-      "runs whose gradients are summed for one update (1)")                                        \
-    X(ESTIMATE_FUSE_UPDATE, "fuse-update", NULL, "update as soon as a gradient is there")          \
-    X(ESTIMATE_RECOMPUTE_CHEAP, "recompute-cheap", NULL,                                           \
-      "activation functions are computed again rather than kept")                                  \
     X(ESTIMATE_ALLOC, "alloc-policy", "WHEN",                                                      \
       "memory is taken on demand, or at the start (demand)")                                       \
     X(ESTIMATE_RELEASE, "release-policy", "WHEN", "and given back on death, or on exit (death)")   \
@@ -64,9 +46,6 @@ enum {
     X(ESTIMATE_KERNELS, "kernels", "LIBRARY",                                                      \
       "whose scratch and packed weights count: none, plain, onednn; of .tflite: reference, "       \
       "cmsis-nn, any (none; reference)")                                                           \
-    X(ESTIMATE_THREADS, "threads", "N", "of those kernels (1)")                                    \
-    X(ESTIMATE_NO_REWRITE, "no-rewrite", NULL, "operators as the file has them, nothing fused")    \
-    X(ESTIMATE_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                 \
     X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N",                                 \
       "of a transformer by formulas: ranks that share its training; serial or safe: see `tenure "  \
       "plan`")                                                                                     \
@@ -96,29 +75,6 @@ static const struct argp_option estimate_options[] = {ESTIMATE_OPTIONS(CLI_OPTIO
 
 /* --- options --- */
 
-/* Which of `names` (NULL at the end) it is, or a usage error that lists them. */
-static uint32_t estimate_choice(struct argp_state *state, const char *option, const char *value,
-                                const char *const *names) {
-    char list[160] = "";
-    for (uint32_t i = 0; names[i] != NULL; i++) {
-        size_t used = strlen(list);
-        if (strcmp(names[i], value) == 0) return i;
-        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
-    }
-    argp_error(state, "--%s: '%s' is none of %s", option, value, list);
-    return 0;
-}
-
-#define ESTIMATE_CHOICE(state, option, value, ...)                                                 \
-    estimate_choice(state, option, value, (const char *const[]){__VA_ARGS__, NULL})
-
-static uint64_t estimate_count(struct argp_state *state, const char *option, const char *value) {
-    uint64_t number = cli_number(state, option, value);
-    if (number < 1 || number > (UINT64_C(1) << 40))
-        argp_error(state, "--%s: from 1 to 2^40", option);
-    return number;
-}
-
 static void estimate_device(struct argp_state *state, estimate_arguments *arguments,
                             const char *value) {
     tn_error error;
@@ -132,61 +88,13 @@ static void estimate_device(struct argp_state *state, estimate_arguments *argume
                    value);
 }
 
-static void estimate_freeze(struct argp_state *state, cli_way *way, const char *value) {
-    if (way->training.freeze_count == CLI_FREEZE_MAX) argp_error(state, "--freeze: more than 64");
-    way->freeze[way->training.freeze_count++] = value;
-}
-
 static void estimate_kernels(struct argp_state *state, cli_way *way, const char *value) {
-    uint32_t choice = ESTIMATE_CHOICE(state, "kernels", value, "none", "plain", "onednn",
-                                      "reference", "cmsis-nn", "any");
+    uint32_t choice = CLI_CHOICE(state, "kernels", value, "none", "plain", "onednn", "reference",
+                                 "cmsis-nn", "any");
     if (choice < 3)
         way->runner = (cli_runner)choice;
     else
         way->input.kernels = (cli_kernels)(choice - 3);
-}
-
-static error_t estimate_parse_training(int key, char *value, struct argp_state *state,
-                                       cli_way *way) {
-    static const tn_dtype types[] = {TN_FLOAT32, TN_BFLOAT16, TN_FLOAT16};
-    switch (key) {
-    case ESTIMATE_TRAIN:
-        way->train = true;
-        return 0;
-    case ESTIMATE_AS:
-        (void)ESTIMATE_CHOICE(state, "as", value, "pytorch");
-        way->pytorch = way->train = true;
-        return 0;
-    case ESTIMATE_OPTIMIZER:
-        way->training.optimizer = tn_optimizer_find(value);
-        if (way->training.optimizer == TN_OPTIMIZER_COUNT)
-            argp_error(state, "--optimizer: '%s' is none of sgd, momentum, adam, adamw and none",
-                       value);
-        return 0;
-    case ESTIMATE_LOSS:
-        way->training.loss = tn_loss_find(value);
-        if (way->training.loss == TN_LOSS_COUNT)
-            argp_error(state, "--loss: '%s' is none of cross-entropy, mean-squared and output",
-                       value);
-        return 0;
-    case ESTIMATE_DTYPE:
-        way->training.dtype = types[ESTIMATE_CHOICE(state, "dtype", value, "f32", "bf16", "f16")];
-        return 0;
-    case ESTIMATE_FREEZE:
-        estimate_freeze(state, way, value);
-        return 0;
-    case ESTIMATE_MICRO_BATCHES:
-        way->training.micro_batches = (uint32_t)estimate_count(state, "micro-batches", value);
-        return 0;
-    case ESTIMATE_FUSE_UPDATE:
-        way->training.fuse_update = true;
-        return 0;
-    case ESTIMATE_RECOMPUTE_CHEAP:
-        way->training.recompute_cheap = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
 }
 
 static error_t estimate_parse_large(int key, char *value, struct argp_state *state,
@@ -202,20 +110,20 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
         return 0;
     }
     case ESTIMATE_SHARD:
-        large->how.shard = (tn_shard)ESTIMATE_CHOICE(state, "shard", value, "none", "optimizer",
-                                                     "gradients", "parameters");
+        large->how.shard = (tn_shard)CLI_CHOICE(state, "shard", value, "none", "optimizer",
+                                                "gradients", "parameters");
         large->asked = true;
         return 0;
     case ESTIMATE_RECOMPUTE:
         large->how.recompute =
-            (tn_recompute)ESTIMATE_CHOICE(state, "recompute", value, "none", "selective", "full");
+            (tn_recompute)CLI_CHOICE(state, "recompute", value, "none", "selective", "full");
         large->asked = true;
         return 0;
     case ESTIMATE_SEQUENCE:
-        large->how.sequence = estimate_count(state, "sequence", value);
+        large->how.sequence = cli_count(state, "sequence", value, ESTIMATE_MOST);
         return 0;
     case ESTIMATE_MICRO:
-        large->how.micro = estimate_count(state, "micro-batch", value);
+        large->how.micro = cli_count(state, "micro-batch", value, ESTIMATE_MOST);
         return 0;
     case ESTIMATE_SEQUENCE_PARALLEL:
         large->how.sequence_parallel = true;
@@ -233,14 +141,13 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
         argp_error(state, "--max-batch: what must it fit into? --device NAME|SIZE");
     if (!formulas && arguments->large.how.micro > 0)
         argp_error(state, "--micro-batch is for transformers by formulas: --parallel tensor=1");
-    if (!way->train && !formulas &&
-        (way->training.freeze_count > 0 || way->training.fuse_update ||
-         way->training.recompute_cheap || way->training.dtype != TN_UNDEFINED))
-        argp_error(state, "--freeze, --fuse-update, --recompute-cheap and --dtype are for --train");
-    bool tricks = way->training.freeze_count > 0 || way->training.fuse_update ||
-                  way->training.recompute_cheap || way->training.dtype != TN_UNDEFINED ||
-                  way->training.micro_batches > 1 || way->training.loss != TN_LOSS_CROSS_ENTROPY ||
-                  way->runner != CLI_RUNNER_NONE || way->input.occupancy_options.fuse_concat;
+    if (!way->train && !formulas && way->training.given)
+        argp_error(state, "--momentum, --weight-decay, --freeze, --dtype and the switches of "
+                          "training are for --train");
+    const tn_train_options *training = &way->training.options;
+    bool tricks = way->training.given || training->micro_batches > 1 ||
+                  training->loss != TN_LOSS_CROSS_ENTROPY || way->runner != CLI_RUNNER_NONE ||
+                  way->input.occupancy_options.fuse_concat;
     if (way->pytorch && tricks)
         argp_error(state,
                    "--as pytorch goes with --batch, --optimizer, policies, pools and devices");
@@ -250,22 +157,30 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
 static error_t estimate_parse(int key, char *value, struct argp_state *state) {
     estimate_arguments *arguments = state->input;
     cli_way *way = &arguments->way;
-    if (estimate_parse_training(key, value, state, way) == 0) return 0;
     if (estimate_parse_large(key, value, state, arguments) == 0) return 0;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &way->input;
+        state->child_inputs[1] = &way->training;
+        state->child_inputs[2] = &way->choices;
+        return 0;
+    case ESTIMATE_TRAIN:
+        way->train = true;
+        return 0;
+    case ESTIMATE_AS:
+        (void)CLI_CHOICE(state, "as", value, "pytorch");
+        way->pytorch = way->train = true;
         return 0;
     case ESTIMATE_BATCH:
-        way->batch = estimate_count(state, "batch", value);
+        way->batch = cli_count(state, "batch", value, ESTIMATE_MOST);
         return 0;
     case ESTIMATE_ALLOC:
         way->options.alloc =
-            (tn_alloc_policy)ESTIMATE_CHOICE(state, "alloc-policy", value, "demand", "start");
+            (tn_alloc_policy)CLI_CHOICE(state, "alloc-policy", value, "demand", "start");
         return 0;
     case ESTIMATE_RELEASE:
         way->options.release =
-            (tn_release_policy)ESTIMATE_CHOICE(state, "release-policy", value, "death", "exit");
+            (tn_release_policy)CLI_CHOICE(state, "release-policy", value, "death", "exit");
         return 0;
     case ESTIMATE_POOL:
         way->options.pool = value;
@@ -281,16 +196,6 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ESTIMATE_KERNELS:
         estimate_kernels(state, way, value);
-        return 0;
-    case ESTIMATE_THREADS:
-        way->threads = (uint32_t)cli_number(state, "threads", value);
-        if (way->threads < 1 || way->threads > 1024) argp_error(state, "--threads: from 1 to 1024");
-        return 0;
-    case ESTIMATE_NO_REWRITE:
-        way->no_rewrite = true;
-        return 0;
-    case ESTIMATE_PLANNER:
-        way->plan.planner = value;
         return 0;
     case ESTIMATE_JSON:
         arguments->json = true;
@@ -451,19 +356,20 @@ static const char estimate_doc[] =
     "before an answer; 4 internal error.";
 
 static int estimate_run(int count, char **words) {
-    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the model:", 0},
-                                                 {0}};
+    static const struct argp_child children[] = {
+        {&cli_input_estimate_argp, 0, "Reading the model:", 0},
+        {&cli_training_argp, 0, "Training:", 0},
+        {&cli_choices_argp, 0, "Kernels and plan:", 0},
+        {0}};
     static const struct argp parser = {
         estimate_options, estimate_parse, "MODEL", estimate_doc, children, 0, 0};
     tn_context context = cli_context();
     estimate_arguments arguments = {.way = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
-                                            .training = TN_TRAIN_OPTIONS_INIT,
-                                            .plan = TN_PLAN_OPTIONS_INIT,
-                                            .options = TN_ESTIMATE_OPTIONS_INIT,
-                                            .threads = 1}};
+                                            .training = CLI_TRAINING_INIT,
+                                            .choices = CLI_CHOICES_INIT,
+                                            .options = TN_ESTIMATE_OPTIONS_INIT}};
     tn_error error = {0};
-    arguments.way.training.optimizer = TN_OPTIMIZER_ADAM; /* as of `tenure train` */
-    arguments.way.input.import.context = arguments.way.plan.context = &context;
+    arguments.way.input.import.context = arguments.way.choices.plan.context = &context;
     arguments.way.options.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     int code = estimate_answer(&arguments, &error);

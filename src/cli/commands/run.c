@@ -17,49 +17,17 @@
 
 #define RUN_HOLDERS_MANY 10u
 #define RUN_INPUTS_MAX 256u
-#define RUN_EVENTS_MAX (UINT64_C(1) << 22) /* 600 MiB */
 
-enum {
-    RUN_INPUT = 400,
-    RUN_OUTPUT_DIR,
-    RUN_WEIGHTS,
-    RUN_BUDGET,
-    RUN_PLANNER,
-    RUN_POOL,
-    RUN_THREADS,
-    RUN_REPEAT,
-    RUN_SEED,
-    RUN_CHECK,
-    RUN_POISON,
-    RUN_TRACE,
-    RUN_HOLDERS,
-    RUN_PLAIN,
-    RUN_NO_REWRITE,
-    RUN_JSON
-};
+enum { RUN_INPUT = 400, RUN_OUTPUT_DIR, RUN_POOL, RUN_REPEAT, RUN_HOLDERS, RUN_JSON };
 
 #define RUN_OPTIONS(X)                                                                             \
     X(RUN_INPUT, "input", "NAME=WHAT",                                                             \
       "a .npy or .pb file, random:SEED, ones or zeros; may be repeated (random:0)")                \
     X(RUN_OUTPUT_DIR, "output-dir", "DIR", "write each output there as .npy")                      \
-    X(RUN_WEIGHTS, "weights", "random:SEED",                                                       \
-      "make up the weights that are not in the model file (read them)")                            \
-    X(RUN_BUDGET, "budget", "SIZE",                                                                \
-      "bytes for arena and weights: less is refused (what it needs)")                              \
-    X(RUN_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                      \
     X(RUN_POOL, "pool", "NAME",                                                                    \
       "no plan: weights and buffers from a pool, one of `tenure list pools`; --budget is its "     \
       "size")                                                                                      \
-    X(RUN_THREADS, "threads", "N", "of the kernels; the same number gives the same bits (1)")      \
     X(RUN_REPEAT, "repeat", "N", "run so often, and tell the fastest (1)")                         \
-    X(RUN_SEED, "seed", "N", "of operators that draw numbers (0)")                                 \
-    X(RUN_CHECK, "check", "naive", "run it without any reuse as well: every bit must be the same") \
-    X(RUN_POISON, "poison", NULL,                                                                  \
-      "bytes that nothing holds are NaNs, and are looked at: who writes there is found")           \
-    X(RUN_TRACE, "trace", "FILE",                                                                  \
-      "what ran when, and who held memory: .trace.json (Chrome, Perfetto) or .trace.csv (replay)") \
-    X(RUN_PLAIN, "plain", NULL, "our own loops alone, without oneDNN: slow, the reference")        \
-    X(RUN_NO_REWRITE, "no-rewrite", NULL, "run the operators as the file has them, nothing fused") \
     X(RUN_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct run_arguments {
@@ -67,10 +35,10 @@ typedef struct run_arguments {
     cli_session session;
     cli_given given[RUN_INPUTS_MAX];
     uint32_t given_count;
-    const char *output_dir, *trace_path;
+    const char *output_dir;
     uint32_t holders; /* rows; 0: none */
     uint64_t repeat;
-    bool check, json;
+    bool json;
     double best_s;
     cli_arrays arrays;
 } run_arguments;
@@ -98,6 +66,7 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->input;
+        state->child_inputs[1] = session;
         return 0;
     case RUN_INPUT:
         run_add_input(state, arguments, value);
@@ -105,47 +74,12 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
     case RUN_OUTPUT_DIR:
         arguments->output_dir = value;
         return 0;
-    case RUN_WEIGHTS:
-        if (strncmp(value, "random", 6) != 0 || (value[6] != '\0' && value[6] != ':'))
-            argp_error(state, "--weights: '%s' should read random:SEED", value);
-        session->weights_made_up = true;
-        session->weights_seed = value[6] ? cli_number(state, "weights", value + 7) : 0;
-        return 0;
-    case RUN_BUDGET:
-        session->budget = cli_size(state, "budget", value);
-        if (session->budget == 0) argp_error(state, "--budget: 0 bytes hold nothing");
-        return 0;
-    case RUN_PLANNER:
-        session->plan.planner = value;
-        return 0;
     case RUN_POOL:
         session->pool = value;
-        return 0;
-    case RUN_THREADS:
-        session->threads = (uint32_t)cli_number(state, "threads", value);
-        if (session->threads < 1 || session->threads > 1024)
-            argp_error(state, "--threads: from 1 to 1024");
         return 0;
     case RUN_REPEAT:
         arguments->repeat = cli_number(state, "repeat", value);
         if (arguments->repeat < 1) argp_error(state, "--repeat: from 1 up");
-        return 0;
-    case RUN_SEED:
-        session->seed = cli_number(state, "seed", value);
-        return 0;
-    case RUN_CHECK:
-        if (strcmp(value, "naive") != 0)
-            argp_error(state, "--check: '%s' is not naive, the only check there is", value);
-        arguments->check = true;
-        return 0;
-    case RUN_POISON:
-        session->poison = true;
-        return 0;
-    case RUN_TRACE:
-        arguments->trace_path = value;
-        if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".trace.csv"))
-            argp_error(state, "--trace: no format for '%s'; there are .trace.json and .trace.csv",
-                       value);
         return 0;
     case RUN_HOLDERS: {
         uint64_t rows = value != NULL ? cli_number(state, "holders", value) : RUN_HOLDERS_MANY;
@@ -153,12 +87,6 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         arguments->holders = (uint32_t)rows;
         return 0;
     }
-    case RUN_PLAIN:
-        session->plain = true;
-        return 0;
-    case RUN_NO_REWRITE:
-        session->no_rewrite = true;
-        return 0;
     case RUN_JSON:
         arguments->json = true;
         return 0;
@@ -168,9 +96,6 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (arguments->input.path == NULL) argp_error(state, "which model?");
-        if (arguments->input.bank_count > 0) argp_error(state, "--bank: a run has one memory");
-        if (arguments->trace_path != NULL && session->poison)
-            argp_error(state, "--trace and --poison do not go together: run it once for each");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -196,10 +121,7 @@ static tn_status run_all(run_arguments *arguments, tn_error *error) {
     cli_arrays *arrays = &arguments->arrays;
     tn_engine_usage usage;
     for (uint64_t i = 0; i < arguments->repeat; i++) {
-        for (uint32_t k = 0; k < arrays->output_count; k++) /* the room, again */
-            arrays->outputs[k].bytes =
-                tn_graph_tensor(session->graph, tn_graph_block(session->graph, 0)->outputs[k])
-                    ->bytes;
+        cli_arrays_reset(session->graph, arrays);
         TN_TRY(tn_engine_run(session->engine, arrays->inputs, arrays->input_count, arrays->outputs,
                              arrays->output_count, error));
         tn_engine_measure(session->engine, &usage);
@@ -232,9 +154,7 @@ static tn_status run_check(run_arguments *arguments, tn_error *error) {
     tn_status status = cli_session_naive(&arguments->session, &naive, error);
     if (status == TN_OK) status = cli_arrays_outputs(arguments->session.graph, &arrays, error);
     for (uint64_t i = 0; i < arguments->repeat && status == TN_OK; i++) {
-        for (uint32_t k = 0; k < arrays.output_count; k++)
-            arrays.outputs[k].bytes =
-                tn_graph_tensor(naive.graph, tn_graph_block(naive.graph, 0)->outputs[k])->bytes;
+        cli_arrays_reset(naive.graph, &arrays);
         status = tn_engine_run(naive.engine, inputs->inputs, inputs->input_count, arrays.outputs,
                                arrays.output_count, error);
     }
@@ -319,8 +239,8 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
                     ",\"measured_peak\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"weights\":%" PRIu64
                     ",\"seconds\":%.9f,\"runs\":%" PRIu64 ",\"threads\":%u",
                     usage->measured_peak, usage->arena, usage->static_bytes, arguments->best_s,
-                    usage->run_count, session->threads);
-    if (arguments->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
+                    usage->run_count, session->choices.threads);
+    if (session->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
     if (session->poison) tn__text_put(&text, ",\"poison\":\"clean\"");
     tn__text_put(&text, ",\"outputs\":[");
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
@@ -354,9 +274,9 @@ static void run_print(const run_arguments *arguments, const tn_engine_usage *usa
     printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
     printf("%-15s %s\n", "weights", tn_size_format(usage->static_bytes, size));
     printf("%-15s %.3f ms%s, %u thread%s\n", "time", arguments->best_s * 1e3,
-           arguments->repeat > 1 ? " (fastest)" : "", session->threads,
-           session->threads == 1 ? "" : "s");
-    if (arguments->check) printf("%-15s every bit equal without reuse\n", "check naive");
+           arguments->repeat > 1 ? " (fastest)" : "", session->choices.threads,
+           session->choices.threads == 1 ? "" : "s");
+    if (session->check) printf("%-15s every bit equal without reuse\n", "check naive");
     if (session->poison) printf("%-15s clean\n", "poison");
     for (uint32_t k = 0; k < arguments->arrays.output_count; k++) {
         const tn_array *array = &arguments->arrays.outputs[k];
@@ -367,47 +287,20 @@ static void run_print(const run_arguments *arguments, const tn_engine_usage *usa
     }
 }
 
-/* Room for all that a run tells: steps, and for each block its beginning and end. Loops may tell
- * more; what has no room is counted. */
-static tn_status run_open_trace(run_arguments *arguments, tn_error *error) {
-    cli_session *session = &arguments->session;
-    if (arguments->trace_path == NULL) return TN_OK;
-    uint64_t a_run = tn_program_count(session->program) +
-                     2 * (uint64_t)tn_problem_count(tn_occupancy_problem(session->occupancy));
-    bool loops = tn_program_region_count(session->program) > 0;
-    uint64_t room = tn__mul_sat(a_run * (loops ? 16 : 1), arguments->repeat);
-    room = tn__add_sat(room, 2 * (uint64_t)tn_graph_tensor_count(session->graph) + 16);
-    if (room > RUN_EVENTS_MAX) room = RUN_EVENTS_MAX;
-    return tn_trace_create(arguments->input.import.context, room, &session->trace, error);
-}
-
-static tn_status run_write_trace(const run_arguments *arguments, tn_error *error) {
-    const cli_session *session = &arguments->session;
-    if (arguments->trace_path == NULL) return TN_OK;
-    tn_report report = {.struct_size = sizeof report,
-                        .input = arguments->input.path,
-                        .problem = tn_occupancy_problem(session->occupancy),
-                        .occupancy = session->occupancy,
-                        .layout = &session->layout,
-                        .trace = session->trace};
-    TN_TRY(tn_report_write(&report, arguments->trace_path, error));
-    if (tn_trace_dropped(session->trace) > 0)
-        fprintf(stderr, "tenure: %" PRIu64 " events had no room in the trace; repeat it less\n",
-                tn_trace_dropped(session->trace));
-    return TN_OK;
-}
-
 static tn_status run_model(run_arguments *arguments, tn_error *error) {
     cli_session *session = &arguments->session;
     TN_TRY(cli_session_plan(session, error));
     TN_TRY(cli_arrays_make(session, arguments->given, arguments->given_count, &arguments->arrays,
                            error));
-    TN_TRY(run_open_trace(arguments, error));
+    TN_TRY(cli_session_open_trace(session, arguments->repeat, error));
     TN_TRY(cli_session_open(session, error));
     TN_TRY(run_all(arguments, error));
-    if (arguments->check) TN_TRY(run_check(arguments, error));
+    if (session->check) TN_TRY(run_check(arguments, error));
     TN_TRY(run_write(arguments, error));
-    TN_TRY(run_write_trace(arguments, error));
+    TN_TRY(cli_session_write_trace(session, error));
+    if (session->trace_path != NULL && tn_trace_dropped(session->trace) > 0)
+        fprintf(stderr, "tenure: %" PRIu64 " events had no room in the trace; repeat it less\n",
+                tn_trace_dropped(session->trace));
     tn_engine_usage usage;
     tn_engine_measure(session->engine, &usage);
     cli_holders holders = {0};
@@ -421,8 +314,7 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     }
     cli_holders_release(&holders);
     if (status != TN_OK) return status;
-    if (arguments->trace_path != NULL && !arguments->json)
-        printf("wrote %s\n", arguments->trace_path);
+    if (session->trace_path != NULL && !arguments->json) printf("wrote %s\n", session->trace_path);
     return TN_OK;
 }
 
@@ -438,25 +330,25 @@ static void run_print_failed(const run_arguments *arguments) {
 }
 
 static int run_run(int count, char **words) {
-    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the model:", 0},
+    static const struct argp_child children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
+                                                 {&cli_session_argp, 0, "Running it:", 0},
                                                  {0}};
     static const struct argp parser = {run_options, run_parse, "MODEL", run_doc, children, 0, 0};
     tn_context context = cli_context();
     run_arguments arguments = {
         .repeat = 1,
         .input = {.import = TN_IMPORT_OPTIONS_INIT},
-        .session = {.threads = 1, .plan = TN_PLAN_OPTIONS_INIT},
+        .session = {.choices = CLI_CHOICES_INIT},
     };
     tn_error error = {0};
     arguments.session.input = &arguments.input;
-    arguments.input.import.context = arguments.session.plan.context = &context;
+    arguments.input.import.context = arguments.session.choices.plan.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     tn_status status = run_model(&arguments, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_EXHAUSTED) run_print_failed(&arguments);
     cli_arrays_release(&arguments.arrays);
     cli_session_close(&arguments.session);
-    tn_trace_destroy(arguments.session.trace);
     cli_input_release(&arguments.input);
     return cli_finish(code);
 }

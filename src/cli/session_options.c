@@ -1,0 +1,114 @@
+/* session_options.c - options of who runs a model: shared by `run` and `train`, some by `estimate`.
+ */
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/session.h"
+
+enum { CHOICES_PLANNER = 1100, CHOICES_THREADS, CHOICES_NO_REWRITE };
+
+#define CHOICES_OPTIONS(X)                                                                         \
+    X(CHOICES_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                  \
+    X(CHOICES_THREADS, "threads", "N", "of the kernels; the same number gives the same bits (1)")  \
+    X(CHOICES_NO_REWRITE, "no-rewrite", NULL, "operators as the file has them, nothing fused")
+
+static error_t choices_parse(int key, char *value, struct argp_state *state) {
+    cli_choices *choices = state->input;
+    switch (key) {
+    case CHOICES_PLANNER:
+        choices->plan.planner = value;
+        return 0;
+    case CHOICES_THREADS:
+        choices->threads = (uint32_t)cli_count(state, "threads", value, 1024);
+        return 0;
+    case CHOICES_NO_REWRITE:
+        choices->no_rewrite = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option choices_options[] = {CHOICES_OPTIONS(CLI_OPTION){0}};
+const struct argp cli_choices_argp = {.options = choices_options, .parser = choices_parse};
+
+enum {
+    SESSION_WEIGHTS = 1200,
+    SESSION_BUDGET,
+    SESSION_SEED,
+    SESSION_CHECK,
+    SESSION_POISON,
+    SESSION_TRACE,
+    SESSION_PLAIN
+};
+
+#define SESSION_OPTIONS(X)                                                                         \
+    X(SESSION_WEIGHTS, "weights", "random:SEED",                                                   \
+      "make up the weights that are not in the model file; of training: all that are trained "     \
+      "(read them)")                                                                               \
+    X(SESSION_BUDGET, "budget", "SIZE",                                                            \
+      "bytes for arena and weights: less is refused (what it needs)")                              \
+    X(SESSION_SEED, "seed", "N",                                                                   \
+      "of operators that draw numbers, of dropout, of the order of samples (0)")                   \
+    X(SESSION_CHECK, "check", "naive",                                                             \
+      "run it without any reuse as well: every bit must be the same")                              \
+    X(SESSION_POISON, "poison", NULL,                                                              \
+      "bytes that nothing holds are NaNs, and are looked at: who writes there is found")           \
+    X(SESSION_TRACE, "trace", "FILE",                                                              \
+      "what ran when, and who held memory: .trace.json (Chrome, Perfetto) or .trace.csv "          \
+      "(replay); of training, in its first step")                                                  \
+    X(SESSION_PLAIN, "plain", NULL, "our own loops alone, without oneDNN: slow, the reference")
+
+static void session_set_weights(struct argp_state *state, cli_session *session, const char *text) {
+    if (strncmp(text, "random", 6) != 0 || (text[6] != '\0' && text[6] != ':'))
+        argp_error(state, "--weights: '%s' should read random:SEED", text);
+    session->weights_made_up = true;
+    session->weights_seed = text[6] ? cli_number(state, "weights", text + 7) : 0;
+}
+
+static error_t session_parse(int key, char *value, struct argp_state *state) {
+    cli_session *session = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &session->choices;
+        return 0;
+    case SESSION_WEIGHTS:
+        session_set_weights(state, session, value);
+        return 0;
+    case SESSION_BUDGET:
+        session->budget = cli_size(state, "budget", value);
+        if (session->budget == 0) argp_error(state, "--budget: 0 bytes hold nothing");
+        return 0;
+    case SESSION_SEED:
+        session->seed = cli_number(state, "seed", value);
+        return 0;
+    case SESSION_CHECK:
+        if (strcmp(value, "naive") != 0)
+            argp_error(state, "--check: '%s' is not naive, the only check there is", value);
+        session->check = true;
+        return 0;
+    case SESSION_POISON:
+        session->poison = true;
+        return 0;
+    case SESSION_TRACE:
+        session->trace_path = value;
+        if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".trace.csv"))
+            argp_error(state, "--trace: no format for '%s'; there are .trace.json and .trace.csv",
+                       value);
+        return 0;
+    case SESSION_PLAIN:
+        session->plain = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (session->trace_path != NULL && session->poison)
+            argp_error(state, "--trace and --poison do not go together: run it once for each");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option session_options[] = {SESSION_OPTIONS(CLI_OPTION){0}};
+static const struct argp_child session_children[] = {{&cli_choices_argp, 0, NULL, 0}, {0}};
+const struct argp cli_session_argp = {
+    .options = session_options, .parser = session_parse, .children = session_children};

@@ -1,0 +1,106 @@
+/* train_steps.c - step after step, with checkpoints between them. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/train.h"
+
+static double steps_loss(const cli_train *train) {
+    float loss;
+    memcpy(&loss, train->arrays.outputs[train->loss_at].data, sizeof loss);
+    return (double)loss;
+}
+
+static int64_t steps_correct(const cli_train *train) {
+    int64_t correct = 0;
+    if (train->correct_at != TN_NONE)
+        memcpy(&correct, train->arrays.outputs[train->correct_at].data, sizeof correct);
+    return correct;
+}
+
+static tn_status steps_run(cli_train *train, tn_engine *engine, tn_error *error) {
+    cli_arrays *arrays = &train->arrays;
+    cli_arrays_reset(train->session.graph, arrays);
+    return tn_engine_run(engine, arrays->inputs, arrays->input_count, arrays->outputs,
+                         arrays->output_count, error);
+}
+
+static tn_status steps_run_both(cli_train *train, tn_error *error) {
+    TN_TRY(steps_run(train, train->session.engine, error));
+    if (!train->session.check) return TN_OK;
+    double loss = steps_loss(train);
+    TN_TRY(steps_run(train, train->naive.engine, error));
+    double naive = steps_loss(train);
+    if (memcmp(&loss, &naive, sizeof loss) != 0)
+        TN_FAIL(error, TN_E_CONFLICT,
+                "step %llu: the loss is %.9g in the planned arena and %.9g without reuse; please "
+                "report it",
+                (unsigned long long)train->done, loss, naive);
+    return TN_OK;
+}
+
+static void steps_set(cli_train *train, uint32_t at, const void *value) {
+    if (at == TN_NONE) return;
+    tn_array *array = &train->arrays.inputs[at];
+    memcpy(array->data, value, array->bytes);
+}
+
+static tn_status steps_fill(cli_train *train, uint64_t run, tn_error *error) {
+    cli_data_batch(&train->data, train->session.seed, (uint32_t)(run / train->per_epoch),
+                   run % train->per_epoch, (uint32_t)train->batch, train->window, train->order,
+                   &train->order_epoch, train->numbers);
+    return cli_data_fill(&train->data, &train->data.train, train->numbers, (uint32_t)train->batch,
+                         &train->arrays.inputs[train->sample_at],
+                         &train->arrays.inputs[train->labels_at], error);
+}
+
+/* One update: one run, or as many as there are micro-batches. */
+static tn_status steps_update(cli_train *train, double *loss, int64_t *correct, tn_error *error) {
+    *loss = 0;
+    *correct = 0;
+    for (int64_t m = 0; m < (int64_t)train->micro; m++) {
+        TN_TRY(steps_fill(train, train->done * train->micro + (uint64_t)m, error));
+        steps_set(train, train->rate_at, &(float){(float)train->rate});
+        steps_set(train, train->step_at, &train->done);
+        steps_set(train, train->micro_at, &m);
+        TN_TRY(steps_run_both(train, error));
+        *loss += steps_loss(train) / train->micro;
+        *correct += steps_correct(train);
+    }
+    if (!isfinite(*loss))
+        TN_FAIL(error, TN_E_INVALID,
+                "the loss of step %llu is no number; try a lower --lr, or look for samples that "
+                "are none",
+                (unsigned long long)train->done);
+    return TN_OK;
+}
+
+static void steps_note(cli_train *train, double loss, int64_t correct) {
+    double share = train->done == train->first ? 1 : 2.0 / (CLI_TRAIN_SEEN + 1);
+    double labels = (double)train->window * (double)train->batch * train->micro;
+    train->loss += share * (loss - train->loss);
+    train->accuracy += share * ((double)correct / labels - train->accuracy);
+    if (train->log_path != NULL)
+        tn__text_printf(&train->log, "%" PRIu64 ",%.9g,%" PRId64 "\n", train->done, loss, correct);
+}
+
+tn_status cli_train_all(cli_train *train, tn_error *error) {
+    double shown = 0;
+    train->start = cli_clock();
+    while (train->done < train->total) {
+        double loss;
+        int64_t correct;
+        TN_TRY(steps_update(train, &loss, &correct, error));
+        steps_note(train, loss, correct);
+        train->done++;
+        if (train->checkpoint != NULL &&
+            (train->done % train->every == 0 || train->done == train->total))
+            TN_TRY(cli_train_save(train, error));
+        if (cli_clock() - shown <= 0.1) continue;
+        shown = cli_clock();
+        cli_train_show(train);
+    }
+    train->seconds = cli_clock() - train->start;
+    cli_train_show_end(train);
+    return TN_OK;
+}

@@ -1,0 +1,101 @@
+/* train_test.c - how good a trained model is, and whether reuse changed anything. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/train.h"
+
+/* Scores of one sample or place: whether the label has the highest. Classes are the last axis of
+ * rank 2 and 3, axis 1 above. */
+static uint64_t test_count_right(const tn_array *scores, const tn_array *labels,
+                                 uint64_t label_count) {
+    uint32_t axis = scores->rank <= 3 ? scores->rank - 1 : 1;
+    uint64_t classes = (uint64_t)scores->shape[axis], inner = 1, right = 0;
+    for (uint32_t d = axis + 1; d < scores->rank; d++) inner *= (uint64_t)scores->shape[d];
+    const float *values = scores->data;
+    for (uint64_t i = 0; i < label_count; i++) {
+        const float *at = values + (i / inner) * classes * inner + i % inner;
+        uint64_t best = 0;
+        for (uint64_t c = 1; c < classes; c++)
+            if (at[c * inner] > at[best * inner]) best = c;
+        right += best == (uint64_t)((const int64_t *)labels->data)[i];
+    }
+    return right;
+}
+
+/* The samples of the batch that begins at `first`; the last one is filled up with its first sample,
+ * not counted. How many are real. */
+static uint32_t test_choose(cli_train *train, uint64_t first, uint64_t stride, uint64_t last) {
+    uint32_t real = 0;
+    for (uint32_t i = 0; i < train->batch; i++) {
+        bool there = first + i * stride < last;
+        train->numbers[i] = there ? first + i * stride : first;
+        real += there;
+    }
+    return real;
+}
+
+static tn_status test_batches(cli_train *train, const cli_session *session, cli_arrays *arrays,
+                              tn_error *error) {
+    const cli_set *set = &train->data.test;
+    uint64_t right = 0, seen = 0, stride = train->data.text ? train->window : 1;
+    uint64_t last = set->count;
+    if (train->data.text) last = set->count > train->window ? set->count - train->window : 0;
+    tn_array *samples = &train->arrays.inputs[train->sample_at];
+    tn_array *labels = &train->arrays.inputs[train->labels_at];
+    for (uint64_t first = 0; first < last; first += train->batch * stride) {
+        uint32_t real = test_choose(train, first, stride, last);
+        TN_TRY(cli_data_fill(&train->data, set, train->numbers, (uint32_t)train->batch, samples,
+                             labels, error));
+        cli_arrays_reset(session->graph, arrays);
+        TN_TRY(tn_engine_run(session->engine, samples, 1, arrays->outputs, arrays->output_count,
+                             error));
+        right += test_count_right(&arrays->outputs[0], labels, real * train->window);
+        seen += real * train->window;
+    }
+    train->has_test = seen > 0;
+    train->test_accuracy = seen > 0 ? (double)right / (double)seen : 0;
+    return TN_OK;
+}
+
+tn_status cli_train_test(cli_train *train, tn_error *error) {
+    const tn_block *block = tn_graph_block(train->input.graph, 0);
+    if (train->data.test.count == 0 || train->training.options.loss != TN_LOSS_CROSS_ENTROPY ||
+        tn_graph_tensor(train->input.graph, block->outputs[0])->dtype != TN_FLOAT32)
+        return TN_OK;
+    cli_arrays arrays = {0};
+    cli_session session = {.input = &train->input,
+                           .trained = &train->session,
+                           .contents = train->session.contents,
+                           .choices = train->session.choices,
+                           .plain = train->session.plain};
+    tn_status status = cli_session_plan(&session, error);
+    if (status == TN_OK) status = cli_session_open(&session, error);
+    if (status == TN_OK) status = cli_arrays_outputs(session.graph, &arrays, error);
+    if (status == TN_OK) status = test_batches(train, &session, &arrays, error);
+    cli_arrays_release(&arrays);
+    cli_session_close(&session);
+    return status;
+}
+
+static tn_status test_compare(const cli_train *train, tn_tensor_id id, tn_error *error) {
+    const tn_tensor *tensor = tn_graph_tensor(train->session.graph, id);
+    uint8_t *both = calloc(2, tensor->bytes + 1);
+    if (both == NULL) return tn__no_memory(error, "a comparison");
+    tn_status status = tn_engine_get_static(train->session.engine, id, both, tensor->bytes, error);
+    if (status == TN_OK)
+        status = tn_engine_get_static(train->naive.engine, id, both + tensor->bytes, tensor->bytes,
+                                      error);
+    if (status == TN_OK && memcmp(both, both + tensor->bytes, tensor->bytes) != 0)
+        status =
+            tn__fail(error, TN_E_CONFLICT,
+                     "'%.80s' differs from what training without reuse gives; please report it",
+                     tensor->name);
+    free(both);
+    return status;
+}
+
+tn_status cli_train_compare(cli_train *train, tn_error *error) {
+    for (uint32_t i = 0; train->session.check && i < train->kept_count; i++)
+        TN_TRY(test_compare(train, train->kept[i], error));
+    return TN_OK;
+}

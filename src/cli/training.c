@@ -1,0 +1,111 @@
+/* training.c - options of training, and the graph of a step. */
+#include "cli/training.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+enum {
+    TRAINING_LOSS = 1000,
+    TRAINING_OPTIMIZER,
+    TRAINING_MOMENTUM,
+    TRAINING_DECAY,
+    TRAINING_FREEZE,
+    TRAINING_MICRO,
+    TRAINING_DTYPE,
+    TRAINING_SWITCH /* and the rows of TRAINING_SWITCHES from here on */
+};
+
+#define TRAINING_OPTIONS(X)                                                                        \
+    X(TRAINING_LOSS, "loss", "NAME", "cross-entropy, mean-squared or output (cross-entropy)")      \
+    X(TRAINING_OPTIMIZER, "optimizer", "NAME",                                                     \
+      "sgd, momentum, adam or adamw; of an estimate, none, too (adam)")                            \
+    X(TRAINING_MOMENTUM, "momentum", "SHARE", "of the momentum optimizer (0.9)")                   \
+    X(TRAINING_DECAY, "weight-decay", "SHARE", "of parameters, each step (0)")                     \
+    X(TRAINING_FREEZE, "freeze", "PATTERN", "parameters of these names stay; may be repeated")     \
+    X(TRAINING_MICRO, "micro-batches", "N", "runs whose gradients are summed for one update (1)")  \
+    X(TRAINING_DTYPE, "dtype", "TYPE", "of activations and gradients: f32, bf16 or f16 (as it is)")
+
+/* X(member of tn_train_options, option, help): a bool each. */
+#define TRAINING_SWITCHES(X)                                                                       \
+    X(fuse_update, "fuse-update", "update a parameter as soon as its gradient is there")           \
+    X(recompute_cheap, "recompute-cheap",                                                          \
+      "compute activation functions again instead of keeping their results")
+
+enum { /* 0, 1, ... */
+#define TRAINING_INDEX(member, name, help) TRAINING_INDEX_##member,
+       TRAINING_SWITCHES(TRAINING_INDEX) TRAINING_SWITCH_COUNT
+};
+#define TRAINING_ROW(member, name, help)                                                           \
+    CLI_OPTION(TRAINING_SWITCH + TRAINING_INDEX_##member, name, NULL, help)
+static const struct argp_option training_options[] = {TRAINING_OPTIONS(CLI_OPTION)
+                                                          TRAINING_SWITCHES(TRAINING_ROW){0}};
+
+#define TRAINING_OFFSET(member, name, help) offsetof(tn_train_options, member),
+static const size_t training_members[] = {TRAINING_SWITCHES(TRAINING_OFFSET)};
+
+static void training_set_dtype(struct argp_state *state, tn_train_options *options,
+                               const char *text) {
+    static const tn_dtype types[] = {TN_FLOAT32, TN_BFLOAT16, TN_FLOAT16};
+    options->dtype = types[CLI_CHOICE(state, "dtype", text, "f32", "bf16", "f16")];
+}
+
+static error_t training_parse(int key, char *value, struct argp_state *state) {
+    cli_training *training = state->input;
+    tn_train_options *options = &training->options;
+    switch (key) {
+    case TRAINING_LOSS:
+        options->loss = tn_loss_find(value);
+        if (options->loss == TN_LOSS_COUNT)
+            argp_error(state, "--loss: '%s' is none of cross-entropy, mean-squared, output", value);
+        return 0;
+    case TRAINING_OPTIMIZER:
+        options->optimizer = tn_optimizer_find(value);
+        if (options->optimizer == TN_OPTIMIZER_COUNT)
+            argp_error(state, "--optimizer: '%s' is none of sgd, momentum, adam, adamw", value);
+        return 0;
+    case TRAINING_MOMENTUM:
+        options->momentum = cli_real(state, "momentum", value);
+        break;
+    case TRAINING_DECAY:
+        options->weight_decay = cli_real(state, "weight-decay", value);
+        break;
+    case TRAINING_FREEZE:
+        if (options->freeze_count == CLI_FREEZE_MAX) argp_error(state, "--freeze: more than 64");
+        training->freeze[options->freeze_count++] = value;
+        break;
+    case TRAINING_MICRO:
+        options->micro_batches = (uint32_t)cli_count(state, "micro-batches", value, UINT32_MAX);
+        return 0;
+    case TRAINING_DTYPE:
+        training_set_dtype(state, options, value);
+        break;
+    default:
+        if (key < TRAINING_SWITCH || key >= TRAINING_SWITCH + TRAINING_SWITCH_COUNT)
+            return ARGP_ERR_UNKNOWN;
+        *(bool *)((char *)options + training_members[key - TRAINING_SWITCH]) = true;
+    }
+    training->given = true;
+    return 0;
+}
+
+const struct argp cli_training_argp = {.options = training_options, .parser = training_parse};
+
+tn_status cli_training_make(const cli_training *training, const tn_graph *model, bool rewrite,
+                            tn_graph **rewritten, tn_training *made, tn_error *error) {
+    tn_train_options options = training->options;
+    tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT, formats = TN_REWRITE_OPTIONS_INIT;
+    tn_graph *step;
+    options.freeze = training->freeze;
+    before.before_training = true;
+    formats.no_fuse = true; /* ids stay, which `made` and who reads contents name tensors by */
+    if (!rewrite) return tn_train(model, &options, made, error);
+    TN_TRY(tn_engine_rewrite(model, &before, rewritten, error));
+    TN_TRY(tn_train(*rewritten, &options, made, error));
+    TN_TRY(tn_engine_rewrite(made->graph, &formats, &step, error));
+    tn_graph_destroy(made->graph);
+    made->graph = step;
+    return TN_OK;
+}

@@ -1,0 +1,30 @@
+/* training.h - what `train` and `estimate --train` share: options, and the graph of a step.
+ *
+ * A switch of tn_train_options is one row of TRAINING_SWITCHES in training.c.
+ */
+#ifndef TN_CLI_TRAINING_H
+#define TN_CLI_TRAINING_H
+
+#include "cli/cli.h"
+
+#define CLI_FREEZE_MAX 64u
+
+typedef struct cli_training {
+    tn_train_options options; /* `freeze` is set by cli_training_make */
+    const char *freeze[CLI_FREEZE_MAX];
+    bool given; /* an option beside --loss, --optimizer and --micro-batches */
+} cli_training;
+#define CLI_TRAINING_INIT                                                                          \
+    {                                                                                              \
+        .options = {.struct_size = sizeof(tn_train_options), .optimizer = TN_OPTIMIZER_ADAM }      \
+    }
+
+/* A child of the parsers of both; its input is a cli_training. */
+extern const struct argp cli_training_argp;
+
+/* The graph of a step, for these kernels. `rewrite`: with what the engine makes of the model before
+ * it is trained (then *rewritten is the model that was trained, else NULL), and of the step. */
+tn_status cli_training_make(const cli_training *training, const tn_graph *model, bool rewrite,
+                            tn_graph **rewritten, tn_training *made, tn_error *error);
+
+#endif
