@@ -41,8 +41,16 @@
  * Tensors of the model keep their ids in the new graph, so whoever reads the contents
  * of the model's parameters reads those of the new graph with the same function.
  * Batch normalisation and dropout work as in training; where the scale of a batch normalisation is
- * frozen, it works as in inference. A last Softmax or LogSoftmax before a softmax cross-entropy is
- * left out, as the loss contains it.
+ * frozen, it works as in inference. A last Softmax or LogSoftmax over the classes before a softmax
+ * cross-entropy is left out, as the loss contains it.
+ *
+ * What a parameter is: a tensor of kind parameter and a floating type that an operator reads as a
+ * variable, but for those that look like constants of a formula: one element in elementwise
+ * arithmetic whose name is no path of identifiers ("block.0.gamma"), and values per channel in
+ * arithmetic on the inputs before any parameter acted (mean and deviation of a preprocessing).
+ * Besides, PyTorch's exporter merges parameters of equal contents into one and nodes "Identity_<n>"
+ * of it: each of these is a parameter of its own again; any other Identity of a parameter is that
+ * parameter, whose gradients are summed. And weights made by ConstantOfShape are parameters.
  * Threads: the model is only read. Several graphs may be made at once.
  */
 #ifndef TENURE_TRAIN_H
@@ -104,6 +112,9 @@ typedef struct tn_train_options {
 
     const char *const *freeze; /* [freeze_count] patterns with * and ?: parameters that stay */
     uint32_t freeze_count;
+    const char *const *train; /* [train_count] patterns of parameters that are trained though they
+                               * look like constants (below) */
+    uint32_t train_count;
     uint32_t micro_batches;     /* gradients of so many runs are summed before an update; 0 = 1 */
     tn_dtype dtype;             /* of activations and gradients: UNDEFINED as in the model; others
                                  * are refused, as nothing converts them yet */
@@ -154,13 +165,26 @@ typedef struct tn_training {
  *           pattern matches are trained
  * options   NULL: defaults
  *
- * The axis of classes is the last one of scores of rank 2 and 3, axis 1 of higher rank (images).
+ * The axis of classes is that of tn_loss_axis.
  * Errors: E_INVALID (a pattern without a parameter, no parameter to train, an output that does not
  * fit the loss, numbers out of range), E_UNSUPPORTED (an operator between a parameter and the loss
  * that has no gradient, with its node), E_NO_MEMORY.
  * Cost: O(tensors + operators). */
 TN_API TN_CHECKED tn_status tn_train(const tn_graph *graph, const tn_train_options *options,
                                      tn_training *training, tn_error *error);
+/* The model for inference beside training: its parameters are those that tn_train makes of it with
+ * the same options (some of them are no parameters of the model: see above), ids are those of the
+ * model and of the training graph, and nothing is known of the contents of what is trained, so that
+ * it is asked for when an engine is made (tn_engine_options.read). Destroy with tn_graph_destroy.
+ * Errors and cost: as tn_train. */
+TN_API TN_CHECKED tn_status tn_train_evaluation(const tn_graph *graph,
+                                                const tn_train_options *options,
+                                                tn_graph **evaluation, tn_error *error);
+
+/* The axis of classes in scores of this shape: the last one of rank 2 and 3, axis 1 of higher rank
+ * (images), and the other one of the two where that has extent 1. */
+TN_API uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape);
+
 TN_API void tn_training_release(tn_training *training); /* with its graph; NULL is fine */
 
 #ifdef __cplusplus

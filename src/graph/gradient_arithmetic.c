@@ -50,9 +50,10 @@ static tn_status arithmetic_pow_base(tn_gradient *it, tn_tensor_id exponent) {
     tn_tensor e = tn__gradient_input(it, 1);
     tn_dtype dtype = tn__gradient_input(it, 0).dtype;
     tn_tensor_id x = it->op.inputs[0], one, less, power, scaled, part;
-    double number = e.value == NULL || e.value->count != 1 ? -1
-                    : e.value->floats != NULL              ? e.value->floats[0]
-                                                           : (double)e.value->ints[0];
+    bool known = e.value != NULL && e.value->count == 1 && !(e.flags & TN_TENSOR_UPDATED);
+    double number = !known                    ? -1
+                    : e.value->floats != NULL ? e.value->floats[0]
+                                              : (double)e.value->ints[0];
     if (number == 0) return TN_OK; /* 1, whatever x is */
     if (number == 2) {
         power = x;

@@ -39,6 +39,19 @@ tn_status tn__gradient_dropout_train(tn_gradient *it) {
                             it->op.attr_count, &it->found[0]);
 }
 
+/* As in inference it hands its input on; in training it is DropoutTrain, unless its share is not
+ * known. */
+tn_status tn__gradient_dropout(tn_gradient *it) {
+    uint32_t count;
+    const int64_t *mode = tn__gradient_ints_of(it, 2, &count);
+    bool draws = it->version < 7 ? tn__gradient_int(it, "is_test", 0) == 0
+                                 : tn__gradient_in(it, 2) != TN_NONE &&
+                                       (mode == NULL || count == 0 || mode[0] != 0);
+    if (draws) return tn__gradient_fail(it, "no gradient where the share is not known, or 1");
+    it->found[0] = it->given[0];
+    return TN_OK;
+}
+
 /* [channels] as [1, channels, 1, ...]. */
 static tn_status train_per_channel(tn_gradient *it, tn_tensor_id id, uint32_t rank,
                                    int64_t channels, tn_tensor_id *wide) {
@@ -49,18 +62,55 @@ static tn_status train_per_channel(tn_gradient *it, tn_tensor_id id, uint32_t ra
     return tn__gradient_op(it, "Reshape", TN__LIST(id, list), NULL, 0, wide);
 }
 
-/* y = (x - mean) scale / sqrt(variance + epsilon) + bias, mean and variance given. */
-tn_status tn__gradient_batch_norm(tn_gradient *it) {
-    tn_tensor x = tn__gradient_input(it, 0), scale = tn__gradient_input(it, 1);
+/* 1 / sqrt(variance + epsilon), per channel. */
+static tn_status train_deviation(tn_gradient *it, tn_tensor_id *inverse) {
     double epsilon = tn__gradient_float(it, "epsilon", (double)1e-5f);
-    tn_tensor_id small, sum, root, factor, wide;
-    if (it->wanted[1] || it->wanted[2] || x.rank < 2 || scale.rank != 1)
-        return tn__gradient_fail(it, "scale and bias of a batch normalisation by given statistics "
-                                     "have no gradient; freeze both");
-    TN_TRY(tn__gradient_number(it, scale.dtype, epsilon, &small));
+    tn_tensor_id small, sum, root;
+    TN_TRY(tn__gradient_number(it, tn__gradient_input(it, 4).dtype, epsilon, &small));
     TN_TRY(tn__gradient_op(it, "Add", TN__LIST(it->op.inputs[4], small), NULL, 0, &sum));
     TN_TRY(tn__gradient_op(it, "Sqrt", TN__LIST(sum), NULL, 0, &root));
-    TN_TRY(tn__gradient_op(it, "Div", TN__LIST(it->op.inputs[1], root), NULL, 0, &factor));
+    return tn__gradient_op(it, "Reciprocal", TN__LIST(root), NULL, 0, inverse);
+}
+
+/* Sums over all but the channels. */
+static tn_status train_channel_sum(tn_gradient *it, tn_tensor_id id, uint32_t rank,
+                                   tn_tensor_id *sum) {
+    int64_t axes[TN_RANK_MAX], drop = 0;
+    uint32_t count = 0;
+    tn_tensor_id list;
+    for (uint32_t d = 0; d < rank; d++)
+        if (d != 1) axes[count++] = d;
+    TN_TRY(tn__gradient_list(it, axes, count, &list));
+    return tn__gradient_op(it, "ReduceSum", TN__LIST(id, list), &TN__ATTR_INT("keepdims", &drop), 1,
+                           sum);
+}
+
+/* d scale = sum dy (x - mean) / deviation. */
+static tn_status train_given_scale(tn_gradient *it, const tn_tensor *x, tn_tensor_id inverse) {
+    tn_tensor_id mean, centered, product, sum;
+    TN_TRY(train_per_channel(it, it->op.inputs[3], x->rank, x->shape[1], &mean));
+    TN_TRY(tn__gradient_op(it, "Sub", TN__LIST(it->op.inputs[0], mean), NULL, 0, &centered));
+    TN_TRY(tn__gradient_op(it, "Mul", TN__LIST(it->given[0], centered), NULL, 0, &product));
+    TN_TRY(train_channel_sum(it, product, x->rank, &sum));
+    return tn__gradient_op(it, "Mul", TN__LIST(sum, inverse), NULL, 0, &it->found[1]);
+}
+
+/* y = (x - mean) scale / deviation + bias, mean and variance given: those are no variables. */
+tn_status tn__gradient_batch_norm(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0), scale = tn__gradient_input(it, 1);
+    tn_tensor_id inverse, factor, wide;
+    if (it->given[0] == TN_NONE || tn__gradient_given(it, 1) != TN_NONE ||
+        tn__gradient_given(it, 2) != TN_NONE)
+        return tn__gradient_fail(it, "no gradient through statistics of a normalisation");
+    if (x.rank < 2 || scale.rank != 1)
+        return tn__gradient_fail(it, "no gradient for a normalisation that is not per channel");
+    if (tn__gradient_int(it, "training_mode", 0) != 0)
+        return tn__gradient_fail(it, "no gradient where running statistics are shared");
+    TN_TRY(train_deviation(it, &inverse));
+    if (it->wanted[2]) TN_TRY(train_channel_sum(it, it->given[0], x.rank, &it->found[2]));
+    if (it->wanted[1]) TN_TRY(train_given_scale(it, &x, inverse));
+    if (!it->wanted[0]) return TN_OK;
+    TN_TRY(tn__gradient_op(it, "Mul", TN__LIST(it->op.inputs[1], inverse), NULL, 0, &factor));
     TN_TRY(train_per_channel(it, factor, x.rank, x.shape[1], &wide));
     return tn__gradient_op(it, "Mul", TN__LIST(it->given[0], wide), NULL, 0, &it->found[0]);
 }

@@ -4,7 +4,8 @@
  * computed stays as a tensor of no bytes, so that ids agree. BatchNormalization becomes
  * BatchNormTrain, which writes its running statistics; Dropout becomes DropoutTrain, which draws
  * its mask from a counter. Parameters that are trained, and running statistics, are marked as
- * updated: so nothing that depends on them is folded.
+ * updated: so nothing that depends on them is folded. Parameters that an operator of the model
+ * hands out (parameters.c) become parameters.
  */
 #include <stdio.h>
 
@@ -16,6 +17,18 @@
 static bool copy_is_gone(const tn__train *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->model, id);
     return tensor->producer != TN_NONE && tensor->block == 0 && !it->runs[tensor->producer];
+}
+
+/* A parameter that an operator of the model hands out: it begins with the contents of `from`. */
+static void copy_parameter(const tn__train *it, tn_tensor_id from, tn_tensor_spec *spec) {
+    const tn_tensor *first = tn_graph_tensor(it->model, from);
+    spec->kind = TN_KIND_PARAMETER;
+    spec->dtype = first->dtype;
+    spec->rank = first->rank;
+    spec->shape = first->shape;
+    spec->payload = first->payload;
+    spec->flags = 0;
+    if (first->value != NULL) spec->value = *first->value;
 }
 
 static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
@@ -33,14 +46,17 @@ static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
                            .block = tensor->block,
                            .payload = tensor->payload};
     if (origin->value != NULL) spec.value = *origin->value;
-    if (it->trained[id]) spec.flags |= TN_TENSOR_UPDATED;
-    if (copy_is_gone(it, id)) {
+    if (it->begins[id] != TN_NONE) {
+        copy_parameter(it, it->begins[id], &spec);
+    } else if (copy_is_gone(it, id)) {
         spec = (tn_tensor_spec){.name = tensor->name,
                                 .dtype = TN_UINT8,
                                 .kind = TN_KIND_CONSTANT,
                                 .rank = 1,
                                 .shape = nothing};
     }
+    if (it->trained[id] && it->evaluates) spec.value = (tn_value){0}; /* of before the training */
+    if (it->trained[id] && !it->evaluates) spec.flags |= TN_TENSOR_UPDATED;
     return tn_graph_add_tensor(it->graph, &spec, &made, it->error);
 }
 
@@ -97,10 +113,14 @@ static const tn_attr *copy_attr(const tn_op *op, const char *name, tn_attr_type 
 /* Running statistics that this operator may write: parameters that nothing else reads. */
 static bool copy_owns_statistics(const tn__train *it, const tn_op *op) {
     for (uint32_t i = 3; i < 5; i++)
-        if (tn_graph_tensor(it->model, op->inputs[i])->kind != TN_KIND_PARAMETER ||
-            it->uses[op->inputs[i]] != 1)
+        if (!tn__train_is_parameter(it, op->inputs[i]) || it->uses[op->inputs[i]] != 1)
             return false;
     return true;
+}
+
+/* A parameter that is not trained, as a pattern names it. */
+static bool copy_is_frozen(const tn__train *it, tn_tensor_id id) {
+    return tn__train_is_parameter(it, id) && !it->trained[id];
 }
 
 static bool copy_trains_batch_norm(const tn__train *it, const tn_op *op) {
@@ -110,7 +130,7 @@ static bool copy_trains_batch_norm(const tn__train *it, const tn_op *op) {
     if (spatial != NULL && spatial->ints[0] == 0) return false;
     for (uint32_t i = 1; i < op->output_count; i++)
         if (op->outputs[i] != TN_NONE && it->read[op->outputs[i]]) return false;
-    return it->trained[op->inputs[1]] && copy_owns_statistics(it, op);
+    return !copy_is_frozen(it, op->inputs[1]) && copy_owns_statistics(it, op);
 }
 
 static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
@@ -178,6 +198,7 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
 
 static tn_status copy_op(tn__train *it, const tn_op *op, tn_op_id id) {
     double ratio;
+    if (it->evaluates) return copy_plain(it, op);
     if (copy_trains_batch_norm(it, op)) return copy_batch_norm(it, op);
     if (copy_trains_dropout(it, op, &ratio)) return copy_dropout(it, op, id, ratio);
     return copy_plain(it, op);
@@ -203,7 +224,7 @@ static tn_status copy_ops(tn__train *it) {
 static tn_status copy_io(tn__train *it) {
     for (tn_block_id b = 0; b < tn_graph_block_count(it->model); b++) {
         const tn_block *block = tn_graph_block(it->model, b);
-        bool keeps = b > 0 || it->options.keep_outputs;
+        bool keeps = b > 0 || it->options.keep_outputs || it->evaluates;
         TN_TRY(tn_graph_set_block_io(it->graph, b, block->inputs, block->input_count,
                                      block->outputs, keeps ? block->output_count : 0, it->error));
     }

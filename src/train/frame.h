@@ -1,6 +1,7 @@
 /* frame.h - what the files of the room share while a training graph is made.
  *
  *   names.c     losses and optimizers by name
+ *   parameters.c  which tensors are parameters, and which only look like it
  *   choose.c    which parameters are trained, which operators the loss needs
  *   copy.c      the model's operators as they work in training
  *   loss.c      labels, loss, where the backward pass begins
@@ -25,14 +26,19 @@ typedef struct tn__train {
     tn_error *error;
     tn__arena arena; /* all lists below, until the call ends */
     tn_training made;
+    bool evaluates; /* the copy is for inference beside training */
 
-    uint32_t tensors;    /* of the model; the new graph has more */
-    bool *trained;       /* [tensors] a parameter that is trained */
-    bool *read;          /* [tensors] the loss, or an output that is kept, depends on it */
-    uint32_t *uses;      /* [tensors] operands of operators that it is */
-    bool *runs;          /* [operators of the model] */
-    tn_tensor_id scores; /* what the loss is of */
-    uint32_t *number;    /* [tensors] index into made.parameters; TN_NONE */
+    uint32_t tensors;     /* of the model; the new graph has more */
+    tn_tensor_id *begins; /* [tensors] of parameters that an operator of the model hands out: the
+                           * tensor whose contents they begin with; TN_NONE */
+    bool *constant;       /* [tensors] a parameter of the file, but a constant of the formula */
+    bool *trained;        /* [tensors] a parameter that is trained */
+    bool *read;           /* [tensors] the loss, or an output that is kept, depends on it */
+    uint32_t *uses;       /* [tensors] operands of operators that it is */
+    bool *runs;           /* [operators of the model] */
+    tn_tensor_id scores;  /* what the loss is of */
+    tn_tensor_id shaped;  /* the tensor whose shape the scores are brought into; often the same */
+    uint32_t *number;     /* [tensors] index into made.parameters; TN_NONE */
 
     /* The backward pass; ids of the graph as it was before. */
     uint32_t forward;       /* tensors */
@@ -42,6 +48,10 @@ typedef struct tn__train {
     uint32_t *readers;      /* [forward] operators that read it and were not visited yet */
 } tn__train;
 
+/* parameters.c: `begins`, then `constant`, which reads `runs`. */
+tn_status tn__train_parameters(tn__train *it);
+tn_status tn__train_constants(tn__train *it);
+bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id);
 /* choose.c. Errors: E_INVALID (a pattern without a parameter, nothing to train). */
 tn_status tn__train_choose(tn__train *it);
 /* Whether an operand is one that gradients may flow to: a float that the rule looks at as such. */

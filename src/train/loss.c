@@ -1,10 +1,11 @@
 /* loss.c - labels, loss, and where the backward pass begins.
  *
  * Scores of shape [batch, classes, ...] or [batch, ..., classes] against class numbers; images
- * (rank 4 and more) have their classes on axis 1, as ONNX and PyTorch do, texts on the last. The
- * loss is one operator with one gradient, which needs the scores alone: no probabilities are kept,
- * and the gradient may overwrite the scores. The backward pass begins with loss_scale /
- * micro_batches, so that sums of gradients are means.
+ * (rank 4 and more) have their classes on axis 1, as ONNX and PyTorch do, texts on the last. An
+ * axis of extent 1 holds no classes: [batch, 1, 1, classes] has them last. The loss is one operator
+ * with one gradient, which needs the scores alone: no probabilities are kept, and the gradient may
+ * overwrite the scores. The backward pass begins with loss_scale / micro_batches, so that sums of
+ * gradients are means.
  */
 #include "graph/fold.h"
 #include "train/frame.h"
@@ -41,7 +42,12 @@ static tn_status loss_cross_entropy(tn__train *it, const tn_tensor *scores) {
         TN_FAIL(it->error, TN_E_INVALID,
                 "output '%.80s' has rank %u; a cross-entropy needs scores of [batch, classes]",
                 scores->name, scores->rank);
-    int64_t shape[TN_RANK_MAX], axis = scores->rank > 3 ? 1 : (int64_t)scores->rank - 1;
+    int64_t shape[TN_RANK_MAX], axis = tn_loss_axis(scores->rank, scores->shape);
+    if (scores->shape[axis] < 2)
+        TN_FAIL(it->error, TN_E_INVALID,
+                "output '%.80s' scores %lld class on axis %lld; a cross-entropy needs two or more "
+                "(the loss mean-squared does not)",
+                scores->name, (long long)scores->shape[axis], (long long)axis);
     uint32_t rank = 0;
     for (uint32_t d = 0; d < scores->rank; d++)
         if (d != (uint32_t)axis) shape[rank++] = scores->shape[d];
@@ -75,7 +81,47 @@ static tn_status loss_own(tn__train *it, const tn_tensor *scores) {
                                  block->output_count + 1, it->error);
 }
 
+uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape) {
+    uint32_t last = rank > 0 ? rank - 1 : 0, usual = rank > 3 ? 1 : last;
+    uint32_t other = usual == last ? 1 : last;
+    return rank > 2 && shape[usual] == 1 && shape[other] != 1 ? other : usual;
+}
+
+/* What was changed behind a Softmax that is left out: the scores in the shape of the output. */
+static tn_status loss_shape(tn__train *it) {
+    const tn_tensor like = *tn_graph_tensor(it->model, it->shaped);
+    const tn_tensor own = *tn_graph_tensor(it->graph, it->scores);
+    bool same = own.rank == like.rank &&
+                (own.rank == 0 || memcmp(own.shape, like.shape, own.rank * sizeof *own.shape) == 0);
+    if (same || it->scores == it->shaped) return TN_OK;
+    int64_t count = like.rank, literal = 1;
+    tn_value value = {.count = like.rank, .ints = like.shape};
+    tn_tensor_spec list = {.name = "",
+                           .dtype = TN_INT64,
+                           .kind = TN_KIND_CONSTANT,
+                           .rank = 1,
+                           .shape = &count,
+                           .value = value};
+    tn_tensor_spec made = {.name = "scores", .kind = TN_KIND_ACTIVATION, .rank = TN_RANK_UNKNOWN};
+    tn_tensor_id inputs[] = {it->scores, TN_NONE}, output;
+    TN_TRY(tn_graph_add_tensor(it->graph, &list, &inputs[1], it->error));
+    TN_TRY(tn_graph_add_tensor(it->graph, &made, &output, it->error));
+    const tn_attr attr = TN__ATTR_INT("allowzero", &literal);
+    tn_op_spec spec = {.name = "scores",
+                       .type = "Reshape",
+                       .inputs = inputs,
+                       .input_count = 2,
+                       .outputs = &output,
+                       .output_count = 1,
+                       .attrs = &attr,
+                       .attr_count = 1};
+    TN_TRY(tn_graph_add_op(it->graph, &spec, NULL, it->error));
+    it->scores = output;
+    return tn_graph_infer(it->graph, it->error);
+}
+
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed) {
+    TN_TRY(loss_shape(it));
     const tn_tensor scores = *tn_graph_tensor(it->graph, it->scores);
     if (!tn__is_float(scores.dtype) || !tn__shape_known(&scores))
         TN_FAIL(it->error, TN_E_INVALID,

@@ -151,18 +151,49 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     return train_hand_out(it, training);
 }
 
+static tn__train train_begin(const tn_graph *graph, tn_error *error) {
+    return (tn__train){.model = graph,
+                       .context = tn_graph_context(graph),
+                       .error = error,
+                       .tensors = tn_graph_tensor_count(graph),
+                       .made = {.labels = TN_NONE,
+                                .learning_rate = TN_NONE,
+                                .step = TN_NONE,
+                                .micro = TN_NONE,
+                                .loss = TN_NONE,
+                                .correct = TN_NONE}};
+}
+
+/* Everything runs, as in inference, but for what hands out parameters. */
+static tn_status train_evaluation(tn__train *it) {
+    TN_TRY(tn__train_choose(it));
+    for (tn_op_id id = 0; id < tn_graph_op_count(it->model); id++) {
+        const tn_op *op = tn_graph_op(it->model, id);
+        it->runs[id] = op->output_count == 0 || op->outputs[0] == TN_NONE ||
+                       it->begins[op->outputs[0]] == TN_NONE;
+    }
+    TN_TRY(tn__train_copy(it));
+    return tn_graph_infer(it->graph, it->error);
+}
+
+tn_status tn_train_evaluation(const tn_graph *graph, const tn_train_options *options,
+                              tn_graph **evaluation, tn_error *error) {
+    tn__train it = train_begin(graph, error);
+    it.evaluates = true;
+    TN_TRY(train_options(&it, options));
+    tn__arena_init(&it.arena, it.context);
+    tn_status status = train_evaluation(&it);
+    if (status == TN_OK)
+        *evaluation = it.graph;
+    else
+        tn_graph_destroy(it.graph);
+    tn__arena_release(&it.arena);
+    return status;
+}
+
 tn_status tn_train(const tn_graph *graph, const tn_train_options *options, tn_training *training,
                    tn_error *error) {
-    tn__train it = {.model = graph,
-                    .context = tn_graph_context(graph),
-                    .error = error,
-                    .tensors = tn_graph_tensor_count(graph),
-                    .made = {.labels = TN_NONE,
-                             .learning_rate = TN_NONE,
-                             .step = TN_NONE,
-                             .micro = TN_NONE,
-                             .loss = TN_NONE,
-                             .correct = TN_NONE}};
+    tn__train it = train_begin(graph, error);
     TN_TRY(train_options(&it, options));
     tn__arena_init(&it.arena, it.context);
     tn_status status = train_make(&it, training);

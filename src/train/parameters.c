@@ -1,0 +1,220 @@
+/* parameters.c - which tensors of a model are its parameters, and which only look like it.
+ *
+ * A file holds weights and constants alike as initializers, so this is decided by what reads them:
+ *
+ *   - PyTorch's exporter merges parameters of equal contents (all scales of normalisations that
+ *     were never trained, say): one stays, the others become nodes "Identity_<n>" of it. Each of
+ *     those is a parameter again, with contents of its own that begin equal. Any other Identity of
+ *     a parameter is what it says: one parameter, whose gradients are summed.
+ *   - Weights that a file makes by ConstantOfShape (models whose weights were left out) are
+ *     parameters where only weights stand: of a convolution, a product, a normalisation, a cell.
+ *   - A single element that nothing but elementwise arithmetic reads is a number of a formula (the
+ *     0.5 of a GELU), unless its name is a path of identifiers, "block.0.gamma", as PyTorch and
+ *     people name parameters; "onnx::Mul_7", "const_fold_opt__3", "463" are none.
+ *   - Arithmetic on what comes from the inputs without meeting a parameter before is preprocessing:
+ *     values per channel there (mean, deviation) are constants. Where a model has nothing else,
+ *     they are its parameters after all.
+ *
+ * Patterns of tn_train_options.train overrule the last two. Cost: O(operands).
+ */
+#include <ctype.h>
+
+#include "graph/fold.h"
+#include "train/frame.h"
+
+bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id) {
+    return tn_graph_tensor(it->model, id)->kind == TN_KIND_PARAMETER || it->begins[id] != TN_NONE;
+}
+
+/* --- parameters that an operator hands out --- */
+
+/* "Identity_12" */
+static bool parameters_is_merged(const tn__train *it, const tn_op *op) {
+    static const char name[] = "Identity_";
+    const char *number = op->name + sizeof name - 1;
+    if (strcmp(op->type, "Identity") != 0 || strncmp(op->name, name, sizeof name - 1) != 0)
+        return false;
+    size_t digits = strspn(number, "0123456789");
+    const tn_tensor *y = tn_graph_tensor(it->model, op->outputs[0]);
+    return digits > 0 && number[digits] == 0 && tn__is_float(y->dtype) &&
+           !(y->flags & TN_TENSOR_IS_OUTPUT) && tn__train_is_parameter(it, op->inputs[0]);
+}
+
+static const struct {
+    const char *type;
+    uint32_t inputs; /* mask */
+} parameters_weights[] = {
+    {"BatchNormalization", 2 | 4 | 8 | 16},
+    {"Conv", 2 | 4},
+    {"ConvTranspose", 2 | 4},
+    {"GRU", 2 | 4 | 8},
+    {"Gemm", 2 | 4},
+    {"GroupNormalization", 2 | 4},
+    {"InstanceNormalization", 2 | 4},
+    {"LSTM", 2 | 4 | 8},
+    {"LayerNormalization", 2 | 4},
+    {"MatMul", 2},
+    {"PRelu", 2},
+    {"RMSNormalization", 2},
+    {"RNN", 2 | 4 | 8},
+};
+
+static uint32_t parameters_weights_of(const tn_op *op) {
+    for (size_t i = 0; i < sizeof parameters_weights / sizeof *parameters_weights; i++)
+        if (strcmp(op->type, parameters_weights[i].type) == 0) return parameters_weights[i].inputs;
+    return 0;
+}
+
+/* Made by ConstantOfShape before the run. */
+static bool parameters_is_left_out(const tn__train *it, tn_tensor_id id) {
+    const tn_tensor *tensor = tn_graph_tensor(it->model, id);
+    if (tensor->producer == TN_NONE || tensor->block != 0 || !tn__is_float(tensor->dtype) ||
+        !tn__shape_known(tensor) || tensor->flags & TN_TENSOR_IS_OUTPUT)
+        return false;
+    const tn_op *op = tn_graph_op(it->model, tensor->producer);
+    return strcmp(op->type, "ConstantOfShape") == 0 && op->domain[0] == 0 &&
+           tn_tensor_is_constant(tensor);
+}
+
+static void parameters_handed_out(tn__train *it) {
+    const tn_block *block = tn_graph_block(it->model, 0);
+    for (uint32_t p = 0; p < block->op_count; p++) {
+        const tn_op *op = tn_graph_op(it->model, block->ops[p]);
+        if (op->domain[0] != 0) continue;
+        uint32_t weights = parameters_weights_of(op);
+        for (uint32_t i = 0; i < op->input_count && i < 8; i++)
+            if (weights >> i & 1 && op->inputs[i] != TN_NONE &&
+                parameters_is_left_out(it, op->inputs[i]))
+                it->begins[op->inputs[i]] = op->inputs[i];
+        if (!parameters_is_merged(it, op)) continue;
+        tn_tensor_id first = it->begins[op->inputs[0]];
+        it->begins[op->outputs[0]] = first != TN_NONE ? first : op->inputs[0];
+    }
+}
+
+/* --- constants that look like parameters --- */
+
+static bool parameters_is_arithmetic(const tn_op *op) {
+    static const char *const types[] = {"Add", "Div", "Max", "Mean", "Min",  "Mod",
+                                        "Mul", "Pow", "Sub", "Sum",  "Where"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(op->type, types[i]) == 0) return op->domain[0] == 0;
+    return false;
+}
+
+/* "a.b_1.c", and no "const" in it. */
+static bool parameters_is_path(const char *name) {
+    bool starts = true;
+    uint32_t length = 0;
+    for (const char *c = name; *c != 0; c++) {
+        bool letter = isalpha((unsigned char)*c) || *c == '_';
+        if (!letter && *c != '.' && !isdigit((unsigned char)*c)) return false;
+        if (starts && (*c == '.' || (length == 0 && !letter))) return false;
+        starts = *c == '.';
+        length++;
+        if (tolower((unsigned char)c[0]) == 'c' && tolower((unsigned char)c[1]) == 'o' &&
+            tolower((unsigned char)c[2]) == 'n' && tolower((unsigned char)c[3]) == 's' &&
+            tolower((unsigned char)c[4]) == 't')
+            return false;
+    }
+    return length > 0 && !starts;
+}
+
+/* At most one dimension that is more than 1. */
+static bool parameters_is_row(const tn_tensor *tensor) {
+    uint32_t wide = 0;
+    for (uint32_t d = 0; d < tensor->rank; d++) wide += tensor->shape[d] != 1;
+    return wide <= 1;
+}
+
+/* What is known of a tensor on the way from the inputs to the loss. */
+typedef struct parameters_marks {
+    bool *from;     /* depends on an input */
+    bool *acted;    /* depends on a variable */
+    bool *variable; /* a parameter that is none of the constants above */
+} parameters_marks;
+
+/* Whether the other operands come from the inputs, and no parameter acted on them. */
+static bool parameters_meets_inputs(const tn_op *op, uint32_t input,
+                                    const parameters_marks *marks) {
+    bool any = false;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        if (i == input || op->inputs[i] == TN_NONE) continue;
+        if (marks->acted[op->inputs[i]]) return false;
+        any = any || marks->from[op->inputs[i]];
+    }
+    return any;
+}
+
+static bool parameters_is_constant(const tn__train *it, const tn_op *op, uint32_t input,
+                                   const parameters_marks *marks) {
+    const tn_tensor *tensor = tn_graph_tensor(it->model, op->inputs[input]);
+    if (!parameters_is_arithmetic(op)) return false;
+    if (tn__elements(tensor) == 1 && !parameters_is_path(tensor->name)) return true;
+    return parameters_is_row(tensor) && parameters_meets_inputs(op, input, marks);
+}
+
+static void parameters_look(const tn__train *it, const tn_op *op, const tn_op_rule *rule,
+                            parameters_marks *marks) {
+    bool from = false, acted = false;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        tn_tensor_id id = op->inputs[i];
+        if (id == TN_NONE) continue;
+        bool read = tn__train_is_parameter(it, id) && tn__train_flows(it->model, op, rule, i);
+        bool variable = read && !parameters_is_constant(it, op, i, marks);
+        if (variable) marks->variable[id] = true;
+        acted = acted || variable || marks->acted[id];
+        from = from || marks->from[id];
+    }
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        marks->from[op->outputs[k]] = from;
+        marks->acted[op->outputs[k]] = acted;
+    }
+}
+
+static bool parameters_is_named(const tn__train *it, const char *name) {
+    for (uint32_t i = 0; i < it->options.train_count; i++)
+        if (tn__glob(it->options.train[i], name)) return true;
+    return false;
+}
+
+static void parameters_constants(tn__train *it, parameters_marks *marks) {
+    const tn_block *block = tn_graph_block(it->model, 0);
+    bool none = true;
+    for (uint32_t i = 0; i < block->input_count; i++)
+        marks->from[block->inputs[i]] = !tn__train_is_parameter(it, block->inputs[i]);
+    for (uint32_t p = 0; p < block->op_count; p++) {
+        tn_op_id id = block->ops[p];
+        if (it->runs[id])
+            parameters_look(it, tn_graph_op(it->model, id), it->model->rules[id], marks);
+    }
+    for (tn_tensor_id id = 0; id < it->tensors; id++) {
+        if (!tn__train_is_parameter(it, id)) continue;
+        if (parameters_is_named(it, tn_graph_tensor(it->model, id)->name))
+            marks->variable[id] = true;
+        none = none && !marks->variable[id];
+    }
+    for (tn_tensor_id id = 0; id < it->tensors; id++)
+        it->constant[id] = !marks->variable[id] && !none;
+}
+
+tn_status tn__train_parameters(tn__train *it) {
+    it->begins = tn__arena_array(&it->arena, it->tensors, sizeof *it->begins);
+    if (it->begins == NULL) return tn__no_memory(it->error, "the list of parameters");
+    for (tn_tensor_id id = 0; id < it->tensors; id++) it->begins[id] = TN_NONE;
+    parameters_handed_out(it);
+    return TN_OK;
+}
+
+tn_status tn__train_constants(tn__train *it) {
+    parameters_marks marks = {
+        .from = tn__arena_array(&it->arena, it->tensors, sizeof *marks.from),
+        .acted = tn__arena_array(&it->arena, it->tensors, sizeof *marks.acted),
+        .variable = tn__arena_array(&it->arena, it->tensors, sizeof *marks.variable)};
+    it->constant = tn__arena_array(&it->arena, it->tensors, sizeof *it->constant);
+    if (!marks.from || !marks.acted || !marks.variable || it->constant == NULL)
+        return tn__no_memory(it->error, "the list of parameters");
+    parameters_constants(it, &marks);
+    return TN_OK;
+}
