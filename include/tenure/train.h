@@ -172,14 +172,14 @@ typedef struct tn_training {
  * Cost: O(tensors + operators). */
 TN_API TN_CHECKED tn_status tn_train(const tn_graph *graph, const tn_train_options *options,
                                      tn_training *training, tn_error *error);
-/* The model for inference beside training: its parameters are those that tn_train makes of it with
- * the same options (some of them are no parameters of the model: see above), ids are those of the
- * model and of the training graph, and nothing is known of the contents of what is trained, so that
- * it is asked for when an engine is made (tn_engine_options.read). Destroy with tn_graph_destroy.
+/* The model with the parameters that training gives it: those that a file has as something else
+ * (merged by an exporter, left out: see above) are parameters here, and nothing is known of the
+ * contents of what is trained, so that whoever runs it asks for them (tn_engine_options.read). For
+ * rewriting before it is trained, and for inference after. Ids are those of the model; tn_train of
+ * either gives the same parameters. Destroy with tn_graph_destroy.
  * Errors and cost: as tn_train. */
-TN_API TN_CHECKED tn_status tn_train_evaluation(const tn_graph *graph,
-                                                const tn_train_options *options,
-                                                tn_graph **evaluation, tn_error *error);
+TN_API TN_CHECKED tn_status tn_train_model(const tn_graph *graph, const tn_train_options *options,
+                                           tn_graph **model, tn_error *error);
 
 /* The axis of classes in scores of this shape: the last one of rank 2 and 3, axis 1 of higher rank
  * (images), and the other one of the two where that has extent 1. */

@@ -65,6 +65,8 @@ tn_status cli_session_plan(cli_session *session, tn_error *error) {
     double start = cli_clock();
     if (input->graph == NULL)
         TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
+    if (session->training != NULL)
+        TN_TRY(cli_training_model(session->training, &input->graph, error));
     TN_TRY(session_contents(session, error));
     cli_stage(input, "import", cli_clock() - start);
     start = cli_clock();

@@ -4,11 +4,10 @@
 
 #include "cli/train.h"
 
-/* Scores of one sample or place: whether the label has the highest. Classes are the last axis of
- * rank 2 and 3, axis 1 above. */
+/* Scores of one sample or place: whether the label has the highest. */
 static uint64_t test_count_right(const tn_array *scores, const tn_array *labels,
                                  uint64_t label_count) {
-    uint32_t axis = scores->rank <= 3 ? scores->rank - 1 : 1;
+    uint32_t axis = tn_loss_axis(scores->rank, scores->shape);
     uint64_t classes = (uint64_t)scores->shape[axis], inner = 1, right = 0;
     for (uint32_t d = axis + 1; d < scores->rank; d++) inner *= (uint64_t)scores->shape[d];
     const float *values = scores->data;

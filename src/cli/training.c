@@ -13,6 +13,7 @@ enum {
     TRAINING_MOMENTUM,
     TRAINING_DECAY,
     TRAINING_FREEZE,
+    TRAINING_TRAIN,
     TRAINING_MICRO,
     TRAINING_DTYPE,
     TRAINING_SWITCH /* and the rows of TRAINING_SWITCHES from here on */
@@ -25,6 +26,8 @@ enum {
     X(TRAINING_MOMENTUM, "momentum", "SHARE", "of the momentum optimizer (0.9)")                   \
     X(TRAINING_DECAY, "weight-decay", "SHARE", "of parameters, each step (0)")                     \
     X(TRAINING_FREEZE, "freeze", "PATTERN", "parameters of these names stay; may be repeated")     \
+    X(TRAINING_TRAIN, "parameter", "PATTERN",                                                      \
+      "what looks like a constant is trained, too; may be repeated")                               \
     X(TRAINING_MICRO, "micro-batches", "N", "runs whose gradients are summed for one update (1)")  \
     X(TRAINING_DTYPE, "dtype", "TYPE", "of activations and gradients: f32, bf16 or f16 (as it is)")
 
@@ -76,6 +79,10 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         if (options->freeze_count == CLI_FREEZE_MAX) argp_error(state, "--freeze: more than 64");
         training->freeze[options->freeze_count++] = value;
         break;
+    case TRAINING_TRAIN:
+        if (options->train_count == CLI_FREEZE_MAX) argp_error(state, "--parameter: more than 64");
+        training->train[options->train_count++] = value;
+        break;
     case TRAINING_MICRO:
         options->micro_batches = (uint32_t)cli_count(state, "micro-batches", value, UINT32_MAX);
         return 0;
@@ -93,12 +100,27 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
 
 const struct argp cli_training_argp = {.options = training_options, .parser = training_parse};
 
+static tn_train_options training_options_of(const cli_training *training) {
+    tn_train_options options = training->options;
+    options.freeze = training->freeze;
+    options.train = training->train;
+    return options;
+}
+
+tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_error *error) {
+    tn_train_options options = training_options_of(training);
+    tn_graph *made;
+    TN_TRY(tn_train_model(*model, &options, &made, error));
+    tn_graph_destroy(*model);
+    *model = made;
+    return TN_OK;
+}
+
 tn_status cli_training_make(const cli_training *training, const tn_graph *model, bool rewrite,
                             tn_graph **rewritten, tn_training *made, tn_error *error) {
-    tn_train_options options = training->options;
+    tn_train_options options = training_options_of(training);
     tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT, formats = TN_REWRITE_OPTIONS_INIT;
     tn_graph *step;
-    options.freeze = training->freeze;
     before.before_training = true;
     formats.no_fuse = true; /* ids stay, which `made` and who reads contents name tensors by */
     if (!rewrite) return tn_train(model, &options, made, error);

@@ -10,8 +10,8 @@
 #define CLI_FREEZE_MAX 64u
 
 typedef struct cli_training {
-    tn_train_options options; /* `freeze` is set by cli_training_make */
-    const char *freeze[CLI_FREEZE_MAX];
+    tn_train_options options; /* `freeze` and `train` are set by cli_training_make */
+    const char *freeze[CLI_FREEZE_MAX], *train[CLI_FREEZE_MAX];
     bool given; /* an option beside --loss, --optimizer and --micro-batches */
 } cli_training;
 #define CLI_TRAINING_INIT                                                                          \
@@ -21,6 +21,9 @@ typedef struct cli_training {
 
 /* A child of the parsers of both; its input is a cli_training. */
 extern const struct argp cli_training_argp;
+
+/* Exchanges the model for the one with the parameters of its training (tn_train_model). */
+tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_error *error);
 
 /* The graph of a step, for these kernels. `rewrite`: with what the engine makes of the model before
  * it is trained (then *rewritten is the model that was trained, else NULL), and of the step. */

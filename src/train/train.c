@@ -165,7 +165,7 @@ static tn__train train_begin(const tn_graph *graph, tn_error *error) {
 }
 
 /* Everything runs, as in inference, but for what hands out parameters. */
-static tn_status train_evaluation(tn__train *it) {
+static tn_status train_model(tn__train *it) {
     TN_TRY(tn__train_choose(it));
     for (tn_op_id id = 0; id < tn_graph_op_count(it->model); id++) {
         const tn_op *op = tn_graph_op(it->model, id);
@@ -176,15 +176,15 @@ static tn_status train_evaluation(tn__train *it) {
     return tn_graph_infer(it->graph, it->error);
 }
 
-tn_status tn_train_evaluation(const tn_graph *graph, const tn_train_options *options,
-                              tn_graph **evaluation, tn_error *error) {
+tn_status tn_train_model(const tn_graph *graph, const tn_train_options *options, tn_graph **model,
+                         tn_error *error) {
     tn__train it = train_begin(graph, error);
     it.evaluates = true;
     TN_TRY(train_options(&it, options));
     tn__arena_init(&it.arena, it.context);
-    tn_status status = train_evaluation(&it);
+    tn_status status = train_model(&it);
     if (status == TN_OK)
-        *evaluation = it.graph;
+        *model = it.graph;
     else
         tn_graph_destroy(it.graph);
     tn__arena_release(&it.arena);

@@ -102,7 +102,7 @@ static void parted_parameters_begin_with_the_same_bytes(void **state) {
     net_ok(&n, tn_graph_set_tensor(n.graph, w, &spec, &n.error));
     net_ok(&n, tn_graph_infer(n.graph, &n.error));
     net_ok(&n, tn_train(n.graph, &options, &training, &n.error));
-    net_ok(&n, tn_train_evaluation(n.graph, &options, &evaluation, &n.error));
+    net_ok(&n, tn_train_model(n.graph, &options, &evaluation, &n.error));
     for (uint32_t i = 0; i < 2; i++) {
         tn_tensor_id id = training.parameters[i].parameter;
         assert_int_equal(tn_graph_tensor(training.graph, id)->payload.offset, 77);
