@@ -1,8 +1,8 @@
 /* training.c - how fast is a training step, and how much memory does it take?
  *
  *     build/bench/training [--torch PYTHON] [--threads N,N] [--repeat N] [--rounds N]
- * [--no-formats]
- *                          [--batch N] [--profile] DIR NAME...
+ *                          [--no-formats] [--without REWRITE,...] [--batch N] [--profile]
+ *                          DIR NAME...
  *
  * NAME is a network of bench/training_torch.py (resnet18, resnet50, unet, gpt-tiny), which writes
  * DIR/NAME.onnx when it is not there (--torch, a python3 with torch and torchvision) and measures
@@ -27,7 +27,7 @@
 #include "base/base.h"
 
 typedef struct bench_setup {
-    const char *python, *folder;
+    const char *python, *folder, *without;
     uint32_t threads[8], thread_count, repeat, rounds, batch;
     bool no_formats, profile;
 } bench_setup;
@@ -103,13 +103,12 @@ static tn_status bench_load(const bench_setup *setup, const char *path, bench_ne
     train.fuse_update = true;
     TN_TRY(tn_graph_load(path, NULL, &net->file, error));
     TN_TRY(tn_contents_open(path, NULL, &net->contents, error));
-    /* Small operators that are one GELU or layer normalisation become that. */
-    rewrite.before_training = true;
+    rewrite.use = TN_REWRITE_TO_TRAIN;
     TN_TRY(tn_engine_rewrite(net->file, &rewrite, &net->loaded, error));
     TN_TRY(tn_train(net->loaded, &train, &net->training, error));
-    if (setup->no_formats) return TN_OK;
-    rewrite.before_training = false;
-    rewrite.no_fuse = true;
+    rewrite.use = TN_REWRITE_TRAINED;
+    rewrite.without = setup->without;
+    rewrite.no_formats = setup->no_formats;
     TN_TRY(tn_engine_rewrite(net->training.graph, &rewrite, &fast, error));
     tn_graph_destroy(net->training.graph);
     net->training.graph = fast;
@@ -288,6 +287,8 @@ int main(int argc, char **argv) {
             setup.rounds = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (more && strcmp(argv[i], "--batch") == 0)
             setup.batch = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (more && strcmp(argv[i], "--without") == 0)
+            setup.without = argv[++i];
         else if (strcmp(argv[i], "--no-formats") == 0)
             setup.no_formats = true;
         else if (strcmp(argv[i], "--profile") == 0)

@@ -34,15 +34,21 @@ extern "C" {
 /* --- graph to graph ----------------------------------------------------------------------------
  */
 
+/* What a rewritten graph is for. */
+typedef enum tn_rewrite_use {
+    TN_REWRITE_TO_RUN,   /* it runs as it is */
+    TN_REWRITE_TO_TRAIN, /* a model for tn_train: only what has a gradient is made */
+    TN_REWRITE_TRAINED   /* of tn_train: tensors keep their ids, those that are computed no more
+                          * have no bytes, and nothing that training changes is taken as known */
+} tn_rewrite_use;
+
 typedef struct tn_rewrite_options {
     size_t struct_size;
     const tn_context *context;
     bool no_fuse;        /* keep the operators as they are; then tensors keep their ids, too */
     bool no_formats;     /* keep activations in the order of the file (NCHW) */
     const char *without; /* NULL, or names of rewrites to leave out, with commas between */
-    /* Of a model that tn_train is to be given: only what makes operators that have gradients, and
-     * leaves every parameter as it is. */
-    bool before_training;
+    tn_rewrite_use use;
 } tn_rewrite_options;
 #define TN_REWRITE_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_rewrite_options) }

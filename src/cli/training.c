@@ -119,14 +119,14 @@ tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_
 tn_status cli_training_make(const cli_training *training, const tn_graph *model, bool rewrite,
                             tn_graph **rewritten, tn_training *made, tn_error *error) {
     tn_train_options options = training_options_of(training);
-    tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT, formats = TN_REWRITE_OPTIONS_INIT;
+    tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT, after = TN_REWRITE_OPTIONS_INIT;
     tn_graph *step;
-    before.before_training = true;
-    formats.no_fuse = true; /* ids stay, which `made` and who reads contents name tensors by */
+    before.use = TN_REWRITE_TO_TRAIN;
+    after.use = TN_REWRITE_TRAINED; /* ids stay, by which `made` and readers of contents name */
     if (!rewrite) return tn_train(model, &options, made, error);
     TN_TRY(tn_engine_rewrite(model, &before, rewritten, error));
     TN_TRY(tn_train(*rewritten, &options, made, error));
-    TN_TRY(tn_engine_rewrite(made->graph, &formats, &step, error));
+    TN_TRY(tn_engine_rewrite(made->graph, &after, &step, error));
     tn_graph_destroy(made->graph);
     made->graph = step;
     return TN_OK;

@@ -44,6 +44,11 @@ bool tn__draft_is_static(const tn__draft *draft, tn_tensor_id id) {
            (tensor->flags & TN_TENSOR_FOLDED) != 0;
 }
 
+bool tn__draft_is_known(const tn__draft *draft, tn_tensor_id id) {
+    return tn__draft_is_static(draft, id) &&
+           (tn__draft_tensor_of(draft, id)->flags & TN_TENSOR_UPDATED) == 0;
+}
+
 bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number) {
     if (id == TN_NONE) return false;
     const tn_tensor *tensor = tn__draft_tensor_of(draft, id);
@@ -262,7 +267,7 @@ bool tn__draft_is_open(const tn__draft *draft, tn_op_id id) {
     return tn__op_attr(op, "post") == NULL &&
            (tn__draft_is(draft, id, "tenure.Conv") || tn__draft_is(draft, id, "tenure.MatMul") ||
             tn__draft_is(draft, id, "Conv") || tn__draft_is(draft, id, "MatMul") ||
-            tn__draft_is(draft, id, "Gemm"));
+            tn__draft_is(draft, id, "tenure.TransposedMatMul") || tn__draft_is(draft, id, "Gemm"));
 }
 
 static bool draft_all_exact(const tn__draft *draft, const tn_op *op) {
@@ -302,10 +307,35 @@ static tn_status draft_open_gemm(tn__draft *draft, tn_op_id id, bool *done) {
                             count);
 }
 
+/* The product of a gradient: the last two dimensions of an operand may be exchanged. */
+static tn_status draft_open_flipped(tn__draft *draft, tn_op_id id, bool *done) {
+    static const char *const names[2][2] = {{"trans_a", "perm_a"}, {"trans_b", "perm_b"}};
+    const tn_op *op = tn__draft_op_of(draft, id);
+    int64_t perms[2][TN_RANK_MAX];
+    tn_attr attrs[2];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t rank = tn__draft_tensor_of(draft, op->inputs[i])->rank;
+        if (tn__op_int(op, names[i][0], 0) == 0) continue;
+        for (uint32_t d = 0; d < rank; d++) perms[i][d] = d;
+        perms[i][rank - 2] = rank - 1;
+        perms[i][rank - 1] = rank - 2;
+        attrs[count++] =
+            (tn_attr){.name = names[i][1], .type = TN_ATTR_INTS, .count = rank, .ints = perms[i]};
+    }
+    const tn_attr *kept = tn__draft_attrs(draft, &(tn_op){0}, attrs, count, &count);
+    if (kept == NULL) return tn__no_memory(draft->error, "a rewritten graph");
+    *done = true;
+    return tn__draft_become(draft, id, "tenure", "MatMul", 1, op->inputs, op->input_count, kept,
+                            count);
+}
+
 tn_status tn__draft_open(tn__draft *draft, tn_op_id id, bool *done) {
     const tn_op *op = tn__draft_op_of(draft, id);
-    *done = strcmp(op->domain, "tenure") == 0;
+    bool flips = strcmp(op->type, "TransposedMatMul") == 0;
+    *done = strcmp(op->domain, "tenure") == 0 && !flips;
     if (*done || !draft_all_exact(draft, op)) return TN_OK;
+    if (flips) return draft_open_flipped(draft, id, done);
     if (strcmp(op->type, "Gemm") == 0) return draft_open_gemm(draft, id, done);
     if (strcmp(op->type, "MatMul") == 0)
         for (uint32_t i = 0; i < 2; i++)

@@ -144,11 +144,11 @@ static tn_status rewrite_apply(tn__draft *draft, const tn__rewrite *rewrite) {
     rewrite_place *list;
     uint32_t count;
     if (rewrite->all != NULL) TN_TRY(rewrite->all(draft));
-    if (rewrite->each == NULL) return draft->keep ? TN_OK : rewrite_sweep(draft);
+    if (rewrite->each == NULL) return draft->keep_ops ? TN_OK : rewrite_sweep(draft);
     TN_TRY(rewrite_order(draft, 0, &list, &count));
     for (uint32_t i = 0; i < count; i++)
         if (!draft->ops[list[i].id].gone) TN_TRY(rewrite->each(draft, list[i].id));
-    return draft->keep ? TN_OK : rewrite_sweep(draft);
+    return draft->keep_ops ? TN_OK : rewrite_sweep(draft);
 }
 
 /* --- a graph from a draft --- */
@@ -164,7 +164,8 @@ static void rewrite_name(const rewrite_map *map, const tn_tensor_id *ids, uint32
 }
 
 static void rewrite_name_all(const tn__draft *draft, const rewrite_map *map) {
-    for (tn_tensor_id id = 0; draft->keep && id < draft->tensor_count; id++) map->named[id] = true;
+    for (tn_tensor_id id = 0; draft->keep_ids && id < draft->tensor_count; id++)
+        map->named[id] = true;
     for (tn_op_id id = 0; id < draft->op_count; id++) {
         const tn_op *op = &draft->ops[id].op;
         if (draft->ops[id].gone) continue;
@@ -210,10 +211,25 @@ static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, tn_tensor
     return tn_graph_add_tensor(graph, &spec, id, draft->error);
 }
 
+/* A tensor that keeps its id although nothing computes it any more: of no bytes. */
+static tn_status rewrite_add_lost(tn__draft *draft, tn_graph *graph, tn_tensor_id from,
+                                  tn_tensor_id *id) {
+    static const int64_t nothing[] = {0};
+    tn_tensor_spec spec = {.name = draft->tensors[from].tensor.name,
+                           .dtype = TN_UINT8,
+                           .kind = TN_KIND_CONSTANT,
+                           .rank = 1,
+                           .shape = nothing};
+    return tn_graph_add_tensor(graph, &spec, id, draft->error);
+}
+
 static tn_status rewrite_add_tensors(tn__draft *draft, tn_graph *graph, rewrite_map *map) {
     for (tn_tensor_id id = 0; id < draft->tensor_count; id++) {
         map->tensors[id] = TN_NONE;
-        if (map->named[id]) TN_TRY(rewrite_add_tensor(draft, graph, id, &map->tensors[id]));
+        if (!map->named[id]) continue;
+        tn_op_id producer = draft->tensors[id].producer;
+        bool lost = producer != TN_NONE && draft->ops[producer].gone;
+        TN_TRY((lost ? rewrite_add_lost : rewrite_add_tensor)(draft, graph, id, &map->tensors[id]));
     }
     return TN_OK;
 }
@@ -312,6 +328,13 @@ static tn_status rewrite_read_names(const char *without, uint64_t *named, tn_err
     return TN_OK;
 }
 
+static bool rewrite_is_asked(const tn__rewrite *rewrite, const tn_rewrite_options *asked) {
+    if (rewrite->formats ? asked->no_formats : asked->no_fuse) return false;
+    return asked->use == TN_REWRITE_TO_TRAIN  ? rewrite->before_training
+           : asked->use == TN_REWRITE_TRAINED ? rewrite->in_training
+                                              : true;
+}
+
 tn_status tn_engine_rewrite(const tn_graph *graph, const tn_rewrite_options *options,
                             tn_graph **rewritten, tn_error *error) {
     tn_rewrite_options asked = TN_REWRITE_OPTIONS_INIT;
@@ -320,16 +343,18 @@ tn_status tn_engine_rewrite(const tn_graph *graph, const tn_rewrite_options *opt
                options->struct_size < sizeof asked ? options->struct_size : sizeof asked);
     tn__draft draft = {.graph = graph,
                        .context = tn__context(asked.context),
-                       .keep = asked.no_fuse,
+                       .keep_ids = asked.no_fuse || asked.use == TN_REWRITE_TRAINED,
+                       .keep_ops = asked.no_fuse,
                        .error = error};
     tn_graph *made = NULL;
     uint64_t left_out;
+    if ((unsigned)asked.use > TN_REWRITE_TRAINED)
+        TN_FAIL(error, TN_E_UNKNOWN, "there is no such use of a graph");
     TN_TRY(rewrite_read_names(asked.without, &left_out, error));
     tn__arena_init(&draft.arena, &draft.context);
     tn_status status = rewrite_begin(&draft);
     for (uint32_t i = 0; status == TN_OK && i < tn_rewrite_count(); i++)
-        if (!(rewrites[i]->formats ? asked.no_formats : asked.no_fuse) && !(left_out >> i & 1) &&
-            (rewrites[i]->trains || !asked.before_training))
+        if (rewrite_is_asked(rewrites[i], &asked) && !(left_out >> i & 1))
             status = rewrite_apply(&draft, rewrites[i]);
     if (status == TN_OK) status = tn_graph_create(asked.context, &made, error);
     if (status == TN_OK) status = rewrite_emit(&draft, made);

@@ -45,14 +45,15 @@ typedef struct tn__draft {
     tn__draft_op *ops;
     size_t tensor_room, op_room;
     uint32_t tensor_count, op_count;
-    bool keep; /* every tensor and operator stays, and tensors keep their ids */
+    bool keep_ids, keep_ops; /* every tensor stays, and keeps its id; every operator stays */
     tn_error *error;
 } tn__draft;
 
 typedef struct tn__rewrite {
     const char *name, *summary;
-    bool formats; /* changes formats, nothing else */
-    bool trains;  /* what it makes has gradients, and parameters stay what they are */
+    bool formats;         /* changes formats, nothing else */
+    bool before_training; /* what it makes has gradients; parameters stay what they are */
+    bool in_training;     /* takes nothing as known that training changes (tn__draft_is_known) */
     /* `id` is an operator of block 0 that is not gone. */
     tn_status (*each)(tn__draft *draft, tn_op_id id);
     /* Instead: all at once. */
@@ -76,6 +77,8 @@ tn_op_id tn__draft_only(const tn__draft *draft, tn_op_id id, uint32_t index, con
 /* Input `index`, or TN_NONE. */
 tn_tensor_id tn__draft_input(const tn__draft *draft, tn_op_id id, uint32_t index);
 bool tn__draft_is_static(const tn__draft *draft, tn_tensor_id id); /* TN_NONE: false */
+/* Static, and no operator changes it: what is made of it may be computed at set-up. */
+bool tn__draft_is_known(const tn__draft *draft, tn_tensor_id id);
 /* One number that is known, whatever its rank. */
 bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
 /* Whether it is that number, within what float32 keeps. */

@@ -16,6 +16,7 @@ typedef struct matmul_operand {
 
 typedef struct matmul_plan {
     matmul_operand a, b, y;
+    uint32_t a_index, b_index;
     const tn_tensor *bias; /* added, broadcasting, once the scale is applied; NULL: none */
     uint32_t bias_index;
     const tn_tensor *summand;
@@ -190,7 +191,7 @@ static tn_status matmul_ask(const tn_kernel_setup *setup, const matmul_plan *pla
     TN_TRY(matmul_desc(library, &form->b, &form->b_desc));
     TN_TRY(matmul_desc(library, &form->y, &form->y_desc));
     dnnl_memory_desc_t b = form->b_desc;
-    if (tn__setup_is_static(setup, 1)) TN_TRY(tn__dnnl_any(library, &b));
+    if (tn__setup_is_static(setup, plan->b_index)) TN_TRY(tn__dnnl_any(library, &b));
     form->after = plan->after;
     form->after.scale = plan->scale;
     form->after.sum = plan->summand != NULL;
@@ -262,7 +263,8 @@ static tn_status matmul_build(tn_kernel_setup *setup, tn__dnnl_work *work, const
     const tn__dnnl *library = setup->library;
     dnnl_primitive_desc_t chosen = form->chosen;
     dnnl_memory_desc_t a, b, y; /* as the operands lie */
-    tn__dnnl_at a_at = TN__DNNL_IN(0), b_at = TN__DNNL_IN(1), y_at = TN__DNNL_OUT(0);
+    const tn__dnnl_at a_lies = TN__DNNL_IN(plan->a_index);
+    tn__dnnl_at a_at = a_lies, b_at = TN__DNNL_IN(plan->b_index), y_at = TN__DNNL_OUT(0);
     tn_status status;
     TN_TRY_DONE(matmul_desc(library, &plan->a, &a));
     TN_TRY_DONE(matmul_desc(library, &plan->b, &b));
@@ -270,8 +272,9 @@ static tn_status matmul_build(tn_kernel_setup *setup, tn__dnnl_work *work, const
     TN_TRY_DONE(matmul_place(work, form, &a, &form->a_desc, library, &a_at));
     TN_TRY_DONE(matmul_place(work, form, &y, &form->y_desc, library, &y_at));
     if (a_at.place == TN__DNNL_SCRATCH)
-        TN_TRY_DONE(tn__dnnl_reorder(work, &a, TN__DNNL_IN(0), &form->a_desc, a_at));
-    TN_TRY_DONE(tn__dnnl_weights(setup, work, 1, form->dense ? &b : &form->b_desc, wants, &b_at));
+        TN_TRY_DONE(tn__dnnl_reorder(work, &a, a_lies, &form->a_desc, a_at));
+    TN_TRY_DONE(tn__dnnl_weights(setup, work, plan->b_index, form->dense ? &b : &form->b_desc,
+                                 wants, &b_at));
     if (plan->summand != NULL) tn__dnnl_accumulate(work, plan->summand_index);
     status = tn__dnnl_step(work, chosen, 5);
     chosen = NULL;
@@ -292,6 +295,28 @@ done:
     return status;
 }
 
+static void matmul_exchange(matmul_operand *operand) {
+    const uint32_t r = operand->rank - 2, c = operand->rank - 1;
+    const int64_t rows = operand->shape[r], stride = operand->strides[r];
+    operand->shape[r] = operand->shape[c], operand->strides[r] = operand->strides[c];
+    operand->shape[c] = rows, operand->strides[c] = stride;
+}
+
+/* Where columns of the result lie in a row: y' = b' a', whose rows do. */
+static void matmul_flip_roles(const tn_kernel_setup *setup, matmul_plan *plan) {
+    const matmul_operand *y = &plan->y, a = plan->a;
+    if (y->strides[y->rank - 1] == 1 || y->strides[y->rank - 2] != 1 || plan->bias != NULL ||
+        tn__setup_is_static(setup, 0) || tn__setup_is_static(setup, 1))
+        return;
+    plan->a = plan->b;
+    plan->b = a;
+    plan->a_index = 1;
+    plan->b_index = 0;
+    matmul_exchange(&plan->a);
+    matmul_exchange(&plan->b);
+    matmul_exchange(&plan->y);
+}
+
 /* A product of operands whose shapes are read already; y may be permuted. */
 static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {
     uint32_t rank = plan->y.rank;
@@ -299,6 +324,8 @@ static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matm
     matmul_pad(&plan->a, rank);
     matmul_pad(&plan->b, rank);
     matmul_simplify(&plan->a, &plan->b, &plan->y);
+    plan->b_index = 1;
+    matmul_flip_roles(setup, plan);
     matmul_form best;
     TN_TRY(matmul_pick(setup, plan, &best));
     dnnl_memory_desc_t wants =

@@ -6,7 +6,7 @@
 
 /* Numbers per channel, static, for a result of this rank: [channels, 1, ...] with ones in front. */
 static bool bias_is_channel(const tn__draft *draft, tn_tensor_id id, const tn_tensor *y) {
-    if (!tn__draft_is_static(draft, id) || !tn__draft_is_exact(draft, id)) return false;
+    if (!tn__draft_is_known(draft, id) || !tn__draft_is_exact(draft, id)) return false;
     const tn_tensor *tensor = tn__draft_tensor_of(draft, id);
     if (tensor->rank > y->rank || tensor->rank + 1 < y->rank) return false;
     for (uint32_t d = 0; d < tensor->rank; d++)
@@ -27,7 +27,9 @@ static tn_status bias_give(tn__draft *draft, tn_op_id id, tn_op_id product, tn_t
 static tn_status bias_of_conv(tn__draft *draft, tn_op_id id, tn_op_id conv, tn_tensor_id addend) {
     tn_tensor_id before = tn__draft_input(draft, conv, 2), extents, bias, sum;
     int64_t channels = tn__draft_tensor_of(draft, tn__draft_input(draft, conv, 1))->shape[0];
-    if (before != TN_NONE && !tn__draft_is_row(draft, before, channels)) return TN_OK;
+    if (before != TN_NONE &&
+        !(tn__draft_is_row(draft, before, channels) && tn__draft_is_known(draft, before)))
+        return TN_OK;
     TN_TRY(tn__draft_add_ints(draft, "shape", &channels, 1, &extents));
     TN_TRY(tn__draft_fold(draft, id, "Reshape", (tn_tensor_id[]){addend, extents}, 2, 1, &channels,
                           &bias));
@@ -67,5 +69,6 @@ static tn_status bias_each(tn__draft *draft, tn_op_id id) {
 const tn__rewrite tn__rewrite_bias = {
     .name = "bias",
     .summary = "what is added per column or channel becomes a bias",
+    .in_training = true,
     .each = bias_each,
 };

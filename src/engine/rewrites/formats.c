@@ -234,5 +234,6 @@ const tn__rewrite tn__rewrite_formats = {
     .name = "formats",
     .summary = "channels last where convolutions work",
     .formats = true,
+    .in_training = true,
     .each = formats_each,
 };

@@ -95,6 +95,6 @@ static tn_status layer_each(tn__draft *draft, tn_op_id id) {
 const tn__rewrite tn__rewrite_layer = {
     .name = "layer",
     .summary = "layer normalisation that was taken apart becomes one operator",
-    .trains = true,
+    .before_training = true,
     .each = layer_each,
 };

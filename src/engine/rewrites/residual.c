@@ -73,5 +73,6 @@ static tn_status residual_each(tn__draft *draft, tn_op_id id) {
 const tn__rewrite tn__rewrite_residual = {
     .name = "residual",
     .summary = "convolutions and products accumulate into what is added to them",
+    .in_training = true,
     .each = residual_each,
 };

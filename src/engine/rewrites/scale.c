@@ -72,5 +72,6 @@ static tn_status scale_each(tn__draft *draft, tn_op_id id) {
 const tn__rewrite tn__rewrite_scale = {
     .name = "scale",
     .summary = "a number times a product of matrices becomes its factor",
+    .in_training = true,
     .each = scale_each,
 };
