@@ -11,7 +11,7 @@
  *         tn_engine_run(engine, inputs, 1, outputs, 1, &error)) // again and again; no allocation
  *         return 2;
  *
- * examples/run_model.c is the whole of it.
+ * session.h is all of that in one call (examples/run_model.c).
  * The arena is one block of exactly layout.peak bytes, static memory (parameters, constants and
  * what is computed from them, in the form that kernels want) a second one.
  * Units: bytes, seconds. Threads: an engine is used by one thread at a time; different engines do
@@ -106,7 +106,8 @@ typedef struct tn_engine_options {
     size_t struct_size;
     const tn_context *context; /* NULL or outlives the engine */
     /* Fills `bytes` (of device memory mapped for the call, or of the host) with the plain contents
-     * of a parameter or constant. */
+     * of a parameter or constant. Not asked for what the graph itself knows (a value without a
+     * payload), nor for optimizer state, which begins at zero. NULL: there is nothing else. */
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;

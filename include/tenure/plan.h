@@ -224,6 +224,10 @@ TN_API TN_CHECKED tn_status tn_layout_from_offsets(const tn_problem *problem,
 TN_API TN_CHECKED tn_status tn_layout_from_places(const tn_problem *problem,
                                                   const uint64_t *offsets, const tn_bank_id *banks,
                                                   tn_layout *layout, tn_error *error);
+/* One body behind the other, each in memory of its own: what a plan is compared with. Pins, ties
+ * and banks are not looked at. */
+TN_API TN_CHECKED tn_status tn_layout_without_reuse(const tn_problem *problem, tn_layout *layout,
+                                                    tn_error *error);
 
 /* Why a layout is not valid: the first conflict in time, then by byte. */
 typedef struct tn_conflict {

@@ -13,6 +13,7 @@
 #include <tenure/pool.h>
 #include <tenure/program.h>
 #include <tenure/report.h>
+#include <tenure/session.h>
 #include <tenure/status.h>
 #include <tenure/trace.h>
 #include <tenure/train.h>

@@ -100,9 +100,6 @@ void cli_input_release_loaded(cli_input *input); /* what was loaded; the options
 void cli_stage(cli_input *input, const char *name, double seconds);
 double cli_clock(void);
 
-/* One body behind the other: every one in memory of its own. */
-tn_status cli_layout_without_reuse(const tn_problem *problem, tn_layout *layout, tn_error *error);
-
 #define CLI_TFLITE_ALIGNMENT 16u /* of plans inside .tflite models, by default */
 
 /* tflite.c: the input, a .tflite model, with the plan inside. Errors: E_UNSUPPORTED for what the

@@ -185,22 +185,6 @@ tn_status cli_session_write_trace(const cli_session *session, tn_error *error) {
 
 /* --- memory of its own for everything --- */
 
-/* One body behind the other. */
-tn_status cli_layout_without_reuse(const tn_problem *problem, tn_layout *layout, tn_error *error) {
-    uint32_t count = tn_problem_count(problem);
-    uint64_t *offsets = calloc((size_t)count + 1, sizeof *offsets), at = 0;
-    if (offsets == NULL) return tn__no_memory(error, "the plan without reuse");
-    for (tn_body_id b = 0; b < count; b++) {
-        const tn_body *body = tn_problem_body(problem, b);
-        at = (at + body->alignment - 1) & ~(body->alignment - 1);
-        offsets[b] = at;
-        at += body->size;
-    }
-    tn_status status = tn_layout_from_offsets(problem, offsets, layout, error);
-    free(offsets);
-    return status;
-}
-
 tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_error *error) {
     other->input = session->input;
     other->training = session->training;
@@ -215,7 +199,7 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     memory.no_views = true;
     memory.fuse_concat = false;
     TN_TRY(tn_occupancy_create(session->program, &memory, &other->occupancy, error));
-    TN_TRY(cli_layout_without_reuse(tn_occupancy_problem(other->occupancy), &other->layout, error));
+    TN_TRY(tn_layout_without_reuse(tn_occupancy_problem(other->occupancy), &other->layout, error));
     TN_TRY(session_device(other, 0, error));
     return session_engine(other, &other->layout, error);
 }

@@ -68,7 +68,10 @@ static tn_status kernels_prepare(tn_kernels *kernels, tn_kernel_setup *setup,
     if (!any) return TN_OK;
     uint64_t *kept = tn__arena_copy(&kernels->arena, packed, count * sizeof *packed);
     choice->packed = kept;
-    return kept != NULL ? TN_OK : tn__no_memory(setup->error, "packed weights");
+    if (kept != NULL) return TN_OK;
+    if (choice->kernel->release != NULL) choice->kernel->release(&kernels->context, choice->state);
+    choice->state = NULL;
+    return tn__no_memory(setup->error, "packed weights");
 }
 
 void tn__kernel_setup_of(const tn_kernels *kernels, tn_op_id id, tn_kernel_setup *setup,

@@ -13,6 +13,7 @@
  * Cost: O(operands), and reading and computing.
  */
 #include "engine/engine.h"
+#include "graph/element.h"
 
 #define STATICS_ALIGNMENT 64u
 
@@ -251,6 +252,8 @@ static tn_status statics_read(tn_engine *engine, tn_tensor_id id, void *bytes) {
         memset(bytes, 0, tensor->bytes); /* state begins at nothing */
         return TN_OK;
     }
+    /* What no file holds, the graph may know: the constants of a training step. */
+    if (tensor->payload.size == 0 && tn__tensor_fill(tensor, bytes, tensor->bytes)) return TN_OK;
     if (engine->options.read == NULL)
         TN_FAIL(engine->error, TN_E_INVALID, "nobody reads the contents of '%.80s'", tensor->name);
     return engine->options.read(engine->options.self, engine->graph, id, bytes, tensor->bytes,

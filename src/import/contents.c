@@ -216,28 +216,6 @@ tn_status tn__contents_external(tn_contents *contents, tn__span location, uint64
     return TN_OK;
 }
 
-/* --- known small values --- */
-
-static bool contents_is_float(tn_dtype dtype) {
-    return dtype == TN_FLOAT16 || dtype == TN_BFLOAT16 || dtype == TN_FLOAT32 ||
-           dtype == TN_FLOAT64;
-}
-
-static bool contents_from_value(const tn__wanted *wanted) {
-    const tn_value *value = wanted->tensor->value;
-    tn_dtype dtype = wanted->tensor->dtype;
-    uint32_t bits = tn_dtype_bits(dtype);
-    if (value == NULL || value->count == 0) return false;
-    if (((uint64_t)value->count * bits + 7) / 8 != wanted->size) return false;
-    if (contents_is_float(dtype) ? value->floats == NULL : value->ints == NULL) return false;
-    memset(wanted->bytes, 0, (size_t)wanted->size); /* of a last byte that is not full */
-    for (uint32_t i = 0; i < value->count; i++)
-        tn__element_put(wanted->bytes, bits, i,
-                        contents_is_float(dtype) ? tn__element_of(dtype, value->floats[i])
-                                                 : (uint64_t)value->ints[i]);
-    return true;
-}
-
 /* --- reading --- */
 
 static tn_status contents_of_payload(const tn_contents *contents, tn__wanted *wanted, bool *found) {
@@ -266,7 +244,7 @@ static tn_status contents_read(tn_contents *contents, tn__wanted *wanted) {
                 (unsigned long long)need, (unsigned long long)wanted->size);
     if (need == 0) return TN_OK;
     TN_TRY(contents_of_payload(contents, wanted, &found));
-    if (found || contents_from_value(wanted)) return TN_OK;
+    if (found || tn__tensor_fill(tensor, wanted->bytes, wanted->size)) return TN_OK;
     if (contents->generator != NULL) return tn__generate(contents->generator, wanted);
     TN_FAIL(wanted->error, TN_E_UNKNOWN,
             "the model does not hold its contents; --weights random:SEED makes some up");

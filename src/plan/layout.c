@@ -94,3 +94,20 @@ tn_status tn_layout_from_offsets(const tn_problem *problem, const uint64_t *offs
                                  tn_layout *layout, tn_error *error) {
     return tn_layout_from_places(problem, offsets, NULL, layout, error);
 }
+
+tn_status tn_layout_without_reuse(const tn_problem *problem, tn_layout *layout, tn_error *error) {
+    const tn_context *context = &problem->context;
+    size_t room = (size_t)problem->count + 1;
+    uint64_t *offsets = tn__alloc_array(context, room, sizeof *offsets), at = 0;
+    tn_status status = TN_OK;
+    if (offsets == NULL) return tn__no_memory(error, "the plan without reuse");
+    for (tn_body_id b = 0; b < problem->count && status == TN_OK; b++) {
+        const tn_body *body = &problem->bodies[b];
+        if (!tn__align_up(at, body->alignment, &offsets[b]) ||
+            !tn__add(offsets[b], body->size, &at))
+            status = tn__fail(error, TN_E_INVALID, "without reuse it has more than 2^64 bytes");
+    }
+    if (status == TN_OK) status = tn_layout_from_offsets(problem, offsets, layout, error);
+    tn__free(context, offsets, room * sizeof *offsets);
+    return status;
+}

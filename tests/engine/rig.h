@@ -29,16 +29,6 @@ static inline tn_status read_value(void *self, const tn_graph *graph, tn_tensor_
     return TN_OK;
 }
 
-static inline void naive_layout(const tn_problem *problem, tn_layout *layout) {
-    uint64_t offsets[512], at = 0;
-    assert_true(tn_problem_count(problem) <= 512);
-    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
-        offsets[b] = at;
-        at += (tn_problem_body(problem, b)->size + 63) / 64 * 64;
-    }
-    assert_ok(tn_layout_from_offsets(problem, offsets, layout, &failure));
-}
-
 typedef struct setting {
     const char *order, *planner, *pool;
     bool naive, poison, fuse, no_views;
@@ -70,7 +60,7 @@ static inline tn_status rig_make(rig *r, tn_graph *graph, const setting *how, tn
     TN_TRY(tn_program_create(graph, &program, &r->program, error));
     TN_TRY(tn_occupancy_create(r->program, &memory, &r->occupancy, error));
     if (how->naive)
-        naive_layout(tn_occupancy_problem(r->occupancy), &r->layout);
+        TN_TRY(tn_layout_without_reuse(tn_occupancy_problem(r->occupancy), &r->layout, error));
     else
         TN_TRY(tn_plan(tn_occupancy_problem(r->occupancy), &plan, &r->layout, error));
     TN_TRY(tn_device_create(&device, &r->device, error));

@@ -236,11 +236,28 @@ static void a_hundred_thousand_damages_are_judged_as_all_pairs_judge(void **stat
     }
 }
 
+static void a_layout_without_reuse_shares_no_byte(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        tn_problem *problem = kit_random(seed, 12, 40, 9, KIT_ALIGNMENTS | KIT_PIECES);
+        tn_layout layout;
+        assert_ok(tn_layout_without_reuse(problem, &layout, &failure));
+        assert_ok(tn_layout_verify(problem, &layout, NULL, &failure));
+        for (tn_body_id a = 0; a < 12; a++)
+            for (tn_body_id b = 0; b < a; b++)
+                assert_true(layout.offset[b] + tn_problem_body(problem, b)->size <=
+                            layout.offset[a]);
+        tn_layout_release(&layout);
+        tn_problem_destroy(problem);
+    }
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_overlap_of_one_byte_is_refused_and_named),
         cmocka_unit_test(bodies_that_follow_each_other_may_share),
         cmocka_unit_test(each_reason_is_found),
+        cmocka_unit_test(a_layout_without_reuse_shares_no_byte),
         cmocka_unit_test(a_hundred_thousand_damages_are_judged_as_all_pairs_judge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,17 +86,6 @@ static inline tn_status steps_read(void *self, const tn_graph *graph, tn_tensor_
     return TN_OK;
 }
 
-static inline void steps_naive(const tn_problem *problem, tn_layout *layout, tn_error *error) {
-    uint64_t *offsets = calloc(tn_problem_count(problem) + 1, sizeof *offsets), at = 0;
-    for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
-        offsets[b] = at;
-        at += (tn_problem_body(problem, b)->size + 63) / 64 * 64;
-    }
-    if (tn_layout_from_offsets(problem, offsets, layout, error) != TN_OK)
-        fail_msg("%s", error->message);
-    free(offsets);
-}
-
 static inline tn_array steps_array(const tn_graph *graph, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
     tn_array array = {.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
@@ -159,7 +148,8 @@ static inline void steps_open(steps *s, net *n, const tn_train_options *options,
     steps_ok(s, tn_program_create(graph, &program, &s->program, &s->error));
     steps_ok(s, tn_occupancy_create(s->program, &memory, &s->occupancy, &s->error));
     if (how->naive)
-        steps_naive(tn_occupancy_problem(s->occupancy), &s->layout, &s->error);
+        steps_ok(
+            s, tn_layout_without_reuse(tn_occupancy_problem(s->occupancy), &s->layout, &s->error));
     else
         steps_ok(s, tn_plan(tn_occupancy_problem(s->occupancy), &plan, &s->layout, &s->error));
     steps_ok(s, tn_device_create(NULL, &s->device, &s->error));

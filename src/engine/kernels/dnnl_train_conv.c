@@ -22,6 +22,19 @@ static bool back_accepts(const tn_kernel_setup *setup) {
            dw->format.order != TN_ORDER_NHWC;
 }
 
+/* oneDNN (2.6, and 3.12 as its issues tell) has a kernel for convolutions of one pixel with a
+ * stride, channels last, that steps through its scratchpad by whole blocks of 16 channels but asks
+ * for the room of those that there are: with fewer than 16 it writes behind it. Such layers are
+ * small; our own loops run them. */
+static bool back_overruns(const tn_tensor *dw, const tn__dnnl_window *window) {
+    bool point = true, strides = false;
+    for (uint32_t d = 2; d < dw->rank; d++) {
+        point = point && dw->shape[d] == 1;
+        strides = strides || window->stride[d - 2] > 1;
+    }
+    return point && strides && dw->shape[1] < 16;
+}
+
 static tn_status back_read(const tn_kernel_setup *setup, back_plan *plan) {
     const tn__dnnl *library = setup->library;
     const tn_tensor *dy = tn__setup_input(setup, 0), *x = tn__setup_input(setup, 1);
@@ -30,7 +43,8 @@ static tn_status back_read(const tn_kernel_setup *setup, back_plan *plan) {
     if (group < 1 || x->shape[0] != dy->shape[0] || dw->shape[0] != dy->shape[1] ||
         x->shape[1] % group != 0 || dy->shape[1] % group != 0 ||
         dw->shape[1] != x->shape[1] / group ||
-        !tn__dnnl_window_of(setup->op, x, dy, dw->shape + 2, false, &plan->window))
+        !tn__dnnl_window_of(setup->op, x, dy, dw->shape + 2, false, &plan->window) ||
+        back_overruns(dw, &plan->window))
         return TN_E_UNSUPPORTED;
     TN_TRY(tn__dnnl_desc(library, x, &plan->x));
     TN_TRY(tn__dnnl_desc(library, dy, &plan->dy));

@@ -1,0 +1,28 @@
+/* element.h - elements of plain arrays, and small known contents written out as such an array. */
+#ifndef TN_GRAPH_ELEMENT_H
+#define TN_GRAPH_ELEMENT_H
+
+#include <tenure/graph.h>
+
+/* Writes the low `bits` bits of `element` at position `index` of a plain array; below a byte the
+ * others of that byte stay. */
+static inline void tn__element_put(void *array, uint32_t bits, uint64_t index, uint64_t element) {
+    uint8_t *bytes = array;
+    if (bits < 8) {
+        uint32_t shift = (uint32_t)(index * bits % 8), mask = ((1u << bits) - 1) << shift;
+        uint8_t *at = bytes + index * bits / 8;
+        *at = (uint8_t)((*at & ~mask) | ((uint32_t)(element << shift) & mask));
+        return;
+    }
+    bytes += index * (bits / 8);
+    for (uint32_t i = 0; i < bits / 8 && i < 8; i++) bytes[i] = (uint8_t)(element >> (8 * i));
+}
+
+/* The bits of a number as float16, bfloat16, float32 or float64, rounded to nearest even. */
+uint64_t tn__element_of(tn_dtype dtype, double value);
+
+/* Writes the contents that the graph itself knows (tn_tensor.value). False: it knows none, or not
+ * `size` bytes of them. */
+bool tn__tensor_fill(const tn_tensor *tensor, void *bytes, uint64_t size);
+
+#endif
