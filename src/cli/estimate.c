@@ -92,6 +92,28 @@ static tn_status estimate_load(const cli_way *way, estimate_made *made, tn_error
     return TN_OK;
 }
 
+/* As PyTorch runs it: its modules are put together again where the exporter took them apart. */
+static tn_status estimate_pytorch(const cli_way *way, estimate_made *made, tn_error *error) {
+    static const uint32_t states[] = {0, 1, 2, 2, 0}, scratch[] = {0, 0, 2, 2, 0};
+    tn_autograd_options options = TN_AUTOGRAD_OPTIONS_INIT;
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    char without[600] = "";
+    for (uint32_t i = 0; i < tn_rewrite_count(); i++) {
+        const char *name = tn_rewrite_name(i);
+        size_t used = strlen(without);
+        if (strcmp(name, "layer") == 0 || strcmp(name, "gelu") == 0) continue;
+        snprintf(without + used, sizeof without - used, "%s%s", used > 0 ? "," : "", name);
+    }
+    rewrite.without = without;
+    rewrite.no_formats = true;
+    options.state_count = states[way->training.options.optimizer];
+    options.scratch_count = scratch[way->training.options.optimizer];
+    TN_TRY(tn_engine_rewrite(made->graph, &rewrite, &made->rewritten, error));
+    TN_TRY(tn_autograd_make(made->rewritten, &options, &made->autograd, error));
+    made->graph = made->autograd.graph;
+    return TN_OK;
+}
+
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
     cli_input *input = &made->input;
     if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE) {
@@ -102,12 +124,7 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
     TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
     made->graph = input->graph;
     if (way->pytorch) {
-        static const uint32_t states[] = {0, 1, 2, 2, 0}, scratch[] = {0, 0, 2, 2, 0};
-        tn_autograd_options options = TN_AUTOGRAD_OPTIONS_INIT;
-        options.state_count = states[way->training.options.optimizer];
-        options.scratch_count = scratch[way->training.options.optimizer];
-        TN_TRY(tn_autograd_make(input->graph, &options, &made->autograd, error));
-        made->graph = made->autograd.graph;
+        TN_TRY(estimate_pytorch(way, made, error));
     } else if (way->train) {
         bool rewrite = way->runner == CLI_RUNNER_ONEDNN && !way->choices.no_rewrite;
         TN_TRY(cli_training_model(&way->training, &input->graph, error));

@@ -2,8 +2,8 @@
  *
  * Nothing works in place but the summing of gradients, every tensor is released after its last use,
  * and what an operator's backward function saved in the forward pass is an operand of its backward
- * operator, so that lifetimes follow by themselves. Which operands those are is the table below,
- * from PyTorch's derivatives.yaml. Gradients of parameters are outputs: they stay to the end.
+ * operator, so that lifetimes follow by themselves. Views are no operators: what reads a view reads
+ * the bytes that it shows. Gradients of parameters are outputs: they stay to the end.
  *
  *     x ──▶ Conv ──▶ Relu ──▶ ... loss           saved:  Conv: x, weights    Relu: its output
  *            ▲ x       ▲ y                                Add, Flatten: nothing
@@ -15,98 +15,29 @@
  * an input of fewer channels is read as it is. Cost: O(operands). Source: PyTorch 1.13,
  * tools/autograd/derivatives.yaml, and its allocations as the profiler shows them.
  */
+#include "estimate/autograd.h"
+
 #include <stdio.h>
 
-#include <tenure/estimate.h>
-
-#include "base/base.h"
-
 #define AUTOGRAD_CHANNELS 16u /* of a block */
-
-typedef enum autograd_how {
-    AUTOGRAD_COMPUTE, /* gradients of the inputs are new */
-    AUTOGRAD_ALIAS,   /* the gradient of the output is that of the inputs */
-    AUTOGRAD_NARROW,  /* each input's is a view of a part of it */
-    AUTOGRAD_PRODUCT, /* Mul, Div: needs the other input for each, and sums where it was broadcast
-                       */
-    AUTOGRAD_CONV
-} autograd_how;
-
-enum { SAVES_NOTHING = 0, SAVES_0 = 1, SAVES_1 = 2, SAVES_OUTPUT = 4, SAVES_INDICES = 8 };
-
-typedef struct autograd_rule {
-    const char *type;
-    autograd_how how;
-    uint32_t saves;
-} autograd_rule;
-
-static const autograd_rule autograd_rules[] = {
-    {"Add", AUTOGRAD_ALIAS, SAVES_NOTHING},
-    {"AveragePool", AUTOGRAD_COMPUTE, SAVES_0},
-    {"BatchNormalization", AUTOGRAD_COMPUTE, SAVES_0 | SAVES_1},
-    {"Clip", AUTOGRAD_COMPUTE, SAVES_0},
-    {"Concat", AUTOGRAD_NARROW, SAVES_NOTHING},
-    {"Conv", AUTOGRAD_CONV, SAVES_0 | SAVES_1},
-    {"ConvTranspose", AUTOGRAD_CONV, SAVES_0 | SAVES_1},
-    {"Dropout", AUTOGRAD_ALIAS, SAVES_NOTHING}, /* as exported for inference */
-    {"Elu", AUTOGRAD_COMPUTE, SAVES_OUTPUT},
-    {"Exp", AUTOGRAD_COMPUTE, SAVES_OUTPUT},
-    {"Flatten", AUTOGRAD_ALIAS, SAVES_NOTHING},
-    {"Gelu", AUTOGRAD_COMPUTE, SAVES_0},
-    {"Gemm", AUTOGRAD_COMPUTE, SAVES_0 | SAVES_1},
-    {"GlobalAveragePool", AUTOGRAD_COMPUTE, SAVES_NOTHING},
-    {"HardSigmoid", AUTOGRAD_COMPUTE, SAVES_0},
-    {"HardSwish", AUTOGRAD_COMPUTE, SAVES_0},
-    {"Identity", AUTOGRAD_ALIAS, SAVES_NOTHING},
-    {"LeakyRelu", AUTOGRAD_COMPUTE, SAVES_0},
-    {"LogSoftmax", AUTOGRAD_COMPUTE, SAVES_OUTPUT},
-    {"MatMul", AUTOGRAD_COMPUTE, SAVES_0 | SAVES_1},
-    {"MaxPool", AUTOGRAD_COMPUTE, SAVES_0 | SAVES_INDICES},
-    {"Mul", AUTOGRAD_PRODUCT, SAVES_0 | SAVES_1},
-    {"Pad", AUTOGRAD_COMPUTE, SAVES_NOTHING},
-    {"ReduceMean", AUTOGRAD_COMPUTE, SAVES_NOTHING},
-    {"Relu", AUTOGRAD_COMPUTE, SAVES_OUTPUT},
-    {"Reshape", AUTOGRAD_ALIAS, SAVES_NOTHING},
-    {"Sigmoid", AUTOGRAD_COMPUTE, SAVES_OUTPUT},
-    {"Softmax", AUTOGRAD_COMPUTE, SAVES_OUTPUT},
-    {"Sqrt", AUTOGRAD_COMPUTE, SAVES_OUTPUT},
-    {"Squeeze", AUTOGRAD_ALIAS, SAVES_NOTHING},
-    {"Tanh", AUTOGRAD_COMPUTE, SAVES_OUTPUT},
-    {"Unsqueeze", AUTOGRAD_ALIAS, SAVES_NOTHING},
-};
-
-typedef struct autograd {
-    tn_context context;
-    const tn_graph *model;
-    const tn_autograd_options *options;
-    tn_error *error;
-    tn__arena arena;
-    tn_graph *graph;
-    uint32_t tensors, ops; /* of the model */
-    bool *wanted;          /* [tensors] a gradient flows to it */
-    tn_tensor_id *given;   /* [tensors] its gradient so far; TN_NONE */
-    bool *narrow;          /* [tensors] that gradient is a view of a part */
-    tn_tensor_id *indices; /* [ops] of a MaxPool */
-    uint64_t *workspaces;  /* of the new graph, grown */
-    size_t workspace_room;
-    tn_tensor_id loss, rate, step;
-} autograd;
-
-static const tn_tensor *autograd_tensor(const autograd *it, tn_tensor_id id) {
-    return tn_graph_tensor(it->model, id);
-}
-
-static const autograd_rule *autograd_find(const char *type) {
-    for (size_t i = 0; i < sizeof autograd_rules / sizeof *autograd_rules; i++)
-        if (strcmp(autograd_rules[i].type, type) == 0) return &autograd_rules[i];
-    return NULL;
-}
+#define AUTOGRAD_LSTM_KEEPS 7 /* of a cell: four gates, its state, the tanh of that, its output */
 
 /* --- adding --- */
 
-static tn_status autograd_add(autograd *it, const tn_op_spec *spec, uint64_t workspace) {
+tn_status tn__autograd_emit(tn__autograd *it, const char *name, const char *type,
+                            const tn_tensor_id *inputs, uint32_t input_count,
+                            const tn_tensor_id *outputs, uint32_t output_count,
+                            uint64_t workspace) {
     tn_op_id id;
-    TN_TRY(tn_graph_add_op(it->graph, spec, &id, it->error));
+    bool aten = strchr(type, '.') != NULL; /* in place, or a view, as its rule says */
+    tn_op_spec spec = {.name = name,
+                       .type = type,
+                       .domain = aten ? "aten" : "pytorch",
+                       .inputs = inputs,
+                       .outputs = outputs,
+                       .input_count = input_count,
+                       .output_count = output_count};
+    TN_TRY(tn_graph_add_op(it->graph, &spec, &id, it->error));
     if (!tn__reserve(&it->context, &it->workspaces, &it->workspace_room, (size_t)id + 1,
                      sizeof *it->workspaces))
         return tn__no_memory(it->error, "workspaces");
@@ -114,10 +45,18 @@ static tn_status autograd_add(autograd *it, const tn_op_spec *spec, uint64_t wor
     return TN_OK;
 }
 
-/* A tensor with the shape of one of the model. */
-static tn_status autograd_like(autograd *it, tn_tensor_id like, tn_dtype dtype, tn_kind kind,
-                               const char *prefix, tn_tensor_id *id) {
-    const tn_tensor *tensor = autograd_tensor(it, like);
+static tn_status autograd_new(tn__autograd *it, const tn_tensor_spec *spec, tn_tensor_id *id) {
+    TN_TRY(tn_graph_add_tensor(it->graph, spec, id, it->error));
+    if (!tn__reserve(&it->context, &it->holders, &it->holder_room, (size_t)*id + 1,
+                     sizeof *it->holders))
+        return tn__no_memory(it->error, "gradients");
+    it->holders[*id] = 0;
+    return TN_OK;
+}
+
+tn_status tn__autograd_like(tn__autograd *it, tn_tensor_id like, tn_dtype dtype, tn_kind kind,
+                            const char *prefix, tn_tensor_id *id) {
+    const tn_tensor *tensor = tn__autograd_tensor(it, like);
     char name[200];
     snprintf(name, sizeof name, "%s.%.150s", prefix, tensor->name);
     tn_tensor_spec spec = {.name = name,
@@ -126,44 +65,91 @@ static tn_status autograd_like(autograd *it, tn_tensor_id like, tn_dtype dtype, 
                            .flags = TN_TENSOR_STATED,
                            .rank = tensor->rank,
                            .shape = tensor->shape};
-    return tn_graph_add_tensor(it->graph, &spec, id, it->error);
+    return autograd_new(it, &spec, id);
 }
 
-static tn_status autograd_gradient(autograd *it, tn_tensor_id of, tn_tensor_id *id) {
-    return autograd_like(it, of, autograd_tensor(it, of)->dtype, TN_KIND_GRADIENT, "grad", id);
+tn_status tn__autograd_contiguous(tn__autograd *it, tn_tensor_id like, tn_kind kind,
+                                  autograd_place *place) {
+    tn_tensor_id copy;
+    if (place->strides == NULL && !place->part) return TN_OK;
+    TN_TRY(tn__autograd_like(it, like, tn__autograd_tensor(it, like)->dtype, kind, "copy", &copy));
+    TN_TRY(tn__autograd_emit(it, "contiguous", "Clone", &place->id, 1, &copy, 1, 0));
+    *place = (autograd_place){.id = copy};
+    return TN_OK;
 }
 
-/* Adds to the gradient of `of`: in place, but not where it is a view of a part. */
-static tn_status autograd_give(autograd *it, tn_tensor_id of, tn_tensor_id gradient, bool narrow) {
-    if (it->given[of] == TN_NONE) {
-        it->given[of] = gradient;
-        it->narrow[of] = narrow;
-        return TN_OK;
-    }
-    tn_tensor_id sum, both[] = {it->given[of], gradient};
-    TN_TRY(autograd_gradient(it, of, &sum));
-    tn_op_spec spec = {.name = "accumulate",
-                       .type = it->narrow[of] ? "add.Tensor" : "add_.Tensor",
-                       .domain = "aten",
-                       .inputs = both,
-                       .outputs = &sum,
-                       .input_count = 2,
-                       .output_count = 1};
-    it->given[of] = sum;
-    it->narrow[of] = false;
-    return autograd_add(it, &spec, 0);
+/* --- what there is --- */
+
+static bool autograd_is(const tn_op *op, const char *type) {
+    return op->domain[0] == '\0' && strcmp(op->type, type) == 0;
 }
 
-/* --- forward --- */
+static bool autograd_is_float(tn_dtype dtype) {
+    return dtype == TN_FLOAT32 || dtype == TN_FLOAT64 || dtype == TN_FLOAT16 ||
+           dtype == TN_BFLOAT16;
+}
 
-static tn_status autograd_copy_tensors(autograd *it) {
+static void autograd_want(tn__autograd *it) {
+    const tn_block *block = tn_graph_block(it->model, 0);
     for (tn_tensor_id t = 0; t < it->tensors; t++) {
-        const tn_tensor *tensor = autograd_tensor(it, t);
+        const tn_tensor *tensor = tn__autograd_tensor(it, t);
+        it->wanted[t] = tensor->kind == TN_KIND_PARAMETER && tensor->producer == TN_NONE &&
+                        autograd_is_float(tensor->dtype) && tensor->rank > 0;
+    }
+    for (uint32_t i = 0; i < block->op_count; i++) {
+        const tn_op *op = tn_graph_op(it->model, block->ops[i]);
+        bool any = false, statistics = strcmp(op->type, "BatchNormalization") == 0;
+        for (uint32_t k = 0; k < op->input_count; k++) {
+            tn_tensor_id x = op->inputs[k];
+            if (x == TN_NONE) continue;
+            if (statistics && k >= 3) it->wanted[x] = false;
+            any = any || it->wanted[x];
+            it->readers[x]++;
+        }
+        for (uint32_t k = 0; k < op->output_count; k++)
+            if (op->outputs[k] != TN_NONE)
+                it->wanted[op->outputs[k]] =
+                    any && autograd_is_float(tn__autograd_tensor(it, op->outputs[k])->dtype);
+    }
+    for (uint32_t i = 0; i < block->output_count; i++) it->readers[block->outputs[i]]++;
+}
+
+/* The Pad that exporters write in front of AveragePool for the padding of its own; or TN_NONE. */
+static tn_op_id autograd_padding(const tn__autograd *it, const tn_op *op) {
+    if (!autograd_is(op, "AveragePool") || op->input_count == 0 || op->inputs[0] == TN_NONE)
+        return TN_NONE;
+    tn_op_id pad = tn__autograd_tensor(it, op->inputs[0])->producer;
+    bool only = pad != TN_NONE && it->readers[op->inputs[0]] == 1;
+    return only && autograd_is(tn_graph_op(it->model, pad), "Pad") ? pad : TN_NONE;
+}
+
+/* Slices of one tensor, the latest first; factors that are part of an activation, padding. */
+static void autograd_link(tn__autograd *it) {
+    const tn_block *block = tn_graph_block(it->model, 0);
+    for (uint32_t i = 0; i < block->op_count; i++) {
+        tn_op_id id = block->ops[i];
+        const tn_op *op = tn_graph_op(it->model, id);
+        tn_tensor_id gate = tn__autograd_gate(it, op);
+        if (gate != TN_NONE) it->fused[tn__autograd_tensor(it, gate)->producer] = true;
+        tn_op_id pad = autograd_padding(it, op);
+        if (pad != TN_NONE) it->fused[pad] = true;
+        if (strcmp(op->type, "Slice") != 0 || op->input_count == 0 || op->inputs[0] == TN_NONE)
+            continue;
+        it->slice_before[id] = it->slice_last[op->inputs[0]];
+        it->slice_last[op->inputs[0]] = id;
+        it->slices[op->inputs[0]]++;
+    }
+}
+
+static tn_status autograd_copy_tensors(tn__autograd *it) {
+    for (tn_tensor_id t = 0; t < it->tensors; t++) {
+        const tn_tensor *tensor = tn__autograd_tensor(it, t);
         tn_tensor_id made;
         bool leaf = tensor->producer == TN_NONE;
+        bool folded = !leaf && !it->wanted[t] && tn_tensor_is_static(tensor);
         tn_tensor_spec spec = {.name = tensor->name,
                                .dtype = tensor->dtype,
-                               .kind = tensor->kind,
+                               .kind = folded ? TN_KIND_CONSTANT : tensor->kind,
                                .format = tensor->format,
                                .flags = leaf ? 0 : TN_TENSOR_STATED,
                                .rank = tensor->rank,
@@ -171,15 +157,13 @@ static tn_status autograd_copy_tensors(autograd *it) {
         if (leaf && tensor->value != NULL) spec.value = *tensor->value;
         if (tensor->kind == TN_KIND_PARAMETER && tn_dtype_bits(tensor->dtype) >= 16 && leaf)
             spec.flags |= TN_TENSOR_UPDATED;
-        TN_TRY(tn_graph_add_tensor(it->graph, &spec, &made, it->error));
+        TN_TRY(autograd_new(it, &spec, &made));
+        it->place[t].id = leaf || folded ? t : TN_NONE;
     }
     return TN_OK;
 }
 
-static bool autograd_is_float(tn_dtype dtype) {
-    return dtype == TN_FLOAT32 || dtype == TN_FLOAT64 || dtype == TN_FLOAT16 ||
-           dtype == TN_BFLOAT16;
-}
+/* --- convolutions --- */
 
 /* Bytes in a blocked format: channels, dimension 1, rounded up. */
 static uint64_t autograd_blocked(const tn_tensor *tensor, bool both) {
@@ -195,10 +179,10 @@ typedef struct autograd_copies { /* of a convolution's operands in blocked forma
     uint64_t x, w, y;
 } autograd_copies;
 
-static autograd_copies autograd_conv(const autograd *it, const tn_op *op) {
-    const tn_tensor *x = autograd_tensor(it, op->inputs[0]),
-                    *w = autograd_tensor(it, op->inputs[1]);
-    const tn_tensor *y = autograd_tensor(it, op->outputs[0]);
+static autograd_copies autograd_conv(const tn__autograd *it, const tn_op *op) {
+    const tn_tensor *x = tn__autograd_tensor(it, op->inputs[0]),
+                    *w = tn__autograd_tensor(it, op->inputs[1]);
+    const tn_tensor *y = tn__autograd_tensor(it, op->outputs[0]);
     bool few = x->rank > 1 && x->shape[1] < (int64_t)AUTOGRAD_CHANNELS;
     bool depthwise = w->rank > 1 && w->shape[1] == 1;
     return (autograd_copies){.x = few ? 0 : autograd_blocked(x, false),
@@ -206,271 +190,290 @@ static autograd_copies autograd_conv(const autograd *it, const tn_op *op) {
                              .y = autograd_blocked(y, false)};
 }
 
-static tn_status autograd_forward(autograd *it, tn_op_id id) {
+uint64_t tn__autograd_conv_scratch(const tn__autograd *it, const tn_op *op, bool backward,
+                                   bool permuted) {
+    autograd_copies copies = autograd_conv(it, op);
+    if (!backward) {
+        uint64_t before = tn__add_sat(copies.x, copies.w);
+        return copies.y > before ? copies.y : before;
+    }
+    const tn_tensor *weights = tn__autograd_tensor(it, op->inputs[1]);
+    bool depthwise = weights->rank > 1 && weights->shape[1] == 1;
+    if (depthwise && permuted) /* a block of 16 x 16 for each channel */
+        copies.w = tn__mul_sat(weights->bytes, (uint64_t)AUTOGRAD_CHANNELS * AUTOGRAD_CHANNELS);
+    uint64_t w = weights->bytes; /* made when the copies are gone */
+    uint64_t scratch = tn__add_sat(copies.x, copies.y);
+    return copies.w > w ? tn__add_sat(scratch, copies.w - w) : scratch;
+}
+
+/* --- forward --- */
+
+tn_tensor_id tn__autograd_gate(const tn__autograd *it, const tn_op *op) {
+    if (!autograd_is(op, "Mul") || op->input_count != 2) return TN_NONE;
+    for (uint32_t k = 0; k < 2; k++) {
+        tn_tensor_id gate = op->inputs[k], x = op->inputs[1 - k];
+        if (gate == TN_NONE || x == TN_NONE || it->readers[gate] != 1) continue;
+        tn_op_id by = tn__autograd_tensor(it, gate)->producer;
+        if (by == TN_NONE) continue;
+        const tn_op *factor = tn_graph_op(it->model, by);
+        if ((autograd_is(factor, "Sigmoid") || autograd_is(factor, "HardSigmoid")) &&
+            factor->inputs[0] == x)
+            return gate;
+    }
+    return TN_NONE;
+}
+
+tn_tensor_id tn__autograd_biased(const tn__autograd *it, const tn_op *op) {
+    if (!autograd_is(op, "Add") || op->input_count != 2) return TN_NONE;
+    for (uint32_t k = 0; k < 2; k++) {
+        tn_tensor_id product = op->inputs[k], bias = op->inputs[1 - k];
+        if (product == TN_NONE || bias == TN_NONE || it->readers[product] != 1) continue;
+        const tn_tensor *y = tn__autograd_tensor(it, product), *b = tn__autograd_tensor(it, bias);
+        if (b->kind != TN_KIND_PARAMETER || b->rank != 1 || y->producer == TN_NONE) continue;
+        if (autograd_is(tn_graph_op(it->model, y->producer), "MatMul")) return product;
+    }
+    return TN_NONE;
+}
+
+/* Where the operands of an operator lie, each once; how many. `ids` has room for its inputs. */
+static uint32_t autograd_operands(const tn__autograd *it, const tn_op *op, tn_tensor_id *ids) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < op->input_count; k++)
+        if (op->inputs[k] != TN_NONE && it->place[op->inputs[k]].id != TN_NONE)
+            ids[count++] = it->place[op->inputs[k]].id;
+    return count;
+}
+
+/* An operator with results of its own, and one more that is kept for the gradient. */
+static tn_status autograd_run(tn__autograd *it, tn_op_id id, tn_tensor_id extra,
+                              uint64_t workspace) {
     const tn_op *op = tn_graph_op(it->model, id);
-    const autograd_rule *rule = autograd_find(op->type);
-    tn_tensor_id outputs[2] = {op->output_count > 0 ? op->outputs[0] : TN_NONE, TN_NONE};
-    tn_op_spec spec = {.name = op->name,
-                       .type = op->type,
-                       .domain = op->domain,
-                       .version = op->version,
-                       .inputs = op->inputs,
-                       .outputs = op->outputs,
-                       .attrs = op->attrs,
-                       .input_count = op->input_count,
-                       .output_count = op->output_count,
-                       .attr_count = op->attr_count};
-    uint64_t workspace = 0;
-    bool flows = op->output_count > 0 && op->outputs[0] != TN_NONE && it->wanted[op->outputs[0]];
-    if (flows && rule != NULL && (rule->saves & SAVES_INDICES) && op->output_count == 1) {
-        TN_TRY(autograd_like(it, outputs[0], TN_INT64, TN_KIND_ACTIVATION, "indices", &outputs[1]));
-        it->indices[id] = outputs[1];
-        spec.outputs = outputs;
-        spec.output_count = 2;
+    size_t room = (size_t)op->input_count + op->output_count + 2;
+    tn_tensor_id *ids = tn__arena_array(&it->arena, room, sizeof *ids);
+    if (ids == NULL) return tn__no_memory(it->error, "operands");
+    uint32_t inputs = autograd_operands(it, op, ids), outputs = 0;
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE || it->place[op->outputs[k]].id != TN_NONE) continue;
+        ids[inputs + outputs++] = op->outputs[k];
+        it->place[op->outputs[k]].id = op->outputs[k];
     }
-    if (rule != NULL && rule->how == AUTOGRAD_CONV) {
-        autograd_copies copies = autograd_conv(it, op);
-        workspace = tn__add_sat(copies.x, copies.w);
-        if (copies.y > workspace) workspace = copies.y;
-    }
-    return autograd_add(it, &spec, workspace);
+    it->extra[id] = extra;
+    if (extra != TN_NONE) ids[inputs + outputs++] = extra;
+    if (outputs == 0) return TN_OK; /* known before the run */
+    return tn__autograd_emit(it, op->name, op->type, ids, inputs, ids + inputs, outputs, workspace);
 }
 
-static void autograd_want(autograd *it) {
-    const tn_block *block = tn_graph_block(it->model, 0);
-    for (tn_tensor_id t = 0; t < it->tensors; t++) {
-        const tn_tensor *tensor = autograd_tensor(it, t);
-        it->wanted[t] = tensor->kind == TN_KIND_PARAMETER && tensor->producer == TN_NONE &&
-                        autograd_is_float(tensor->dtype) && tensor->rank > 0;
-    }
-    for (uint32_t i = 0; i < block->op_count; i++) {
-        const tn_op *op = tn_graph_op(it->model, block->ops[i]);
-        bool any = false, statistics = strcmp(op->type, "BatchNormalization") == 0;
-        for (uint32_t k = 0; k < op->input_count; k++) {
-            if (statistics && k >= 3 && op->inputs[k] != TN_NONE) it->wanted[op->inputs[k]] = false;
-            any = any || (op->inputs[k] != TN_NONE && it->wanted[op->inputs[k]]);
-        }
-        for (uint32_t k = 0; k < op->output_count; k++)
-            if (op->outputs[k] != TN_NONE)
-                it->wanted[op->outputs[k]] =
-                    any && autograd_is_float(autograd_tensor(it, op->outputs[k])->dtype);
-    }
-}
-
-/* --- backward --- */
-
-typedef struct autograd_call { /* a backward operator in the making */
-    tn_tensor_id inputs[8], outputs[64];
-    tn_tensor_id of[64]; /* whose gradients the outputs are */
-    uint32_t input_count, output_count;
-    uint64_t workspace;
-} autograd_call;
-
-static void autograd_save(autograd_call *call, tn_tensor_id id) {
-    if (id != TN_NONE && call->input_count < 8) call->inputs[call->input_count++] = id;
-}
-
-static bool autograd_same_shape(const tn_tensor *a, const tn_tensor *b) {
-    return a->bytes == b->bytes;
-}
-
-static tn_status autograd_alias(autograd *it, const tn_op *op, tn_tensor_id gradient) {
-    const tn_tensor *y = autograd_tensor(it, op->outputs[0]);
+/* Element by element results have the strides of the first operand of their shape. */
+static void autograd_keep_strides(tn__autograd *it, const tn_op *op) {
+    const tn_tensor *y = tn__autograd_tensor(it, op->outputs[0]);
     for (uint32_t k = 0; k < op->input_count; k++) {
-        tn_tensor_id x = op->inputs[k], small;
-        if (x == TN_NONE || !it->wanted[x]) continue;
-        if (autograd_same_shape(autograd_tensor(it, x), y)) {
-            TN_TRY(autograd_give(it, x, gradient, it->narrow[op->outputs[0]]));
-            continue;
-        }
-        TN_TRY(autograd_gradient(it, x, &small)); /* was broadcast: summed */
-        tn_op_spec spec = {.name = op->name,
-                           .type = "SumBackward",
-                           .domain = "pytorch",
-                           .inputs = &gradient,
-                           .outputs = &small,
-                           .input_count = 1,
-                           .output_count = 1};
-        TN_TRY(autograd_add(it, &spec, 0));
-        TN_TRY(autograd_give(it, x, small, false));
-    }
-    return TN_OK;
-}
-
-static tn_status autograd_narrow(autograd *it, const tn_op *op, tn_tensor_id gradient) {
-    for (uint32_t k = 0; k < op->input_count; k++) {
-        tn_tensor_id x = op->inputs[k], part;
-        if (x == TN_NONE || !it->wanted[x]) continue;
-        TN_TRY(autograd_gradient(it, x, &part));
-        tn_op_spec spec = {.name = op->name,
-                           .type = "slice.Tensor",
-                           .domain = "aten",
-                           .inputs = &gradient,
-                           .outputs = &part,
-                           .input_count = 1,
-                           .output_count = 1};
-        TN_TRY(autograd_add(it, &spec, 0));
-        TN_TRY(autograd_give(it, x, part, true));
-    }
-    return TN_OK;
-}
-
-static void autograd_saved(const autograd *it, tn_op_id id, const tn_op *op,
-                           const autograd_rule *rule, autograd_call *call) {
-    bool product = rule->how == AUTOGRAD_PRODUCT;
-    for (uint32_t k = 0; k < 2 && k < op->input_count; k++) {
-        bool other =
-            op->input_count > 1 && op->inputs[1 - k] != TN_NONE && it->wanted[op->inputs[1 - k]];
-        if ((rule->saves & (k == 0 ? SAVES_0 : SAVES_1)) && (!product || other))
-            autograd_save(call, op->inputs[k]);
-    }
-    if (rule->saves & SAVES_OUTPUT) autograd_save(call, op->outputs[0]);
-    if (rule->saves & SAVES_INDICES) autograd_save(call, it->indices[id]);
-}
-
-static uint64_t autograd_scratch(const autograd *it, const tn_op *op, const autograd_rule *rule) {
-    const tn_tensor *y = autograd_tensor(it, op->outputs[0]);
-    uint64_t scratch = 0;
-    if (rule->how == AUTOGRAD_CONV) {
-        autograd_copies copies = autograd_conv(it, op);
-        uint64_t w = autograd_tensor(it, op->inputs[1])->bytes; /* made after the copies are gone */
-        scratch = tn__add_sat(copies.x, copies.y);
-        if (copies.w > w) scratch = tn__add_sat(scratch, copies.w - w);
-        if (it->narrow[op->outputs[0]]) scratch = tn__add_sat(scratch, y->bytes);
-    }
-    for (uint32_t k = 0; k < op->input_count && rule->how == AUTOGRAD_PRODUCT; k++)
-        if (op->inputs[k] != TN_NONE && it->wanted[op->inputs[k]] &&
-            !autograd_same_shape(autograd_tensor(it, op->inputs[k]), y))
-            scratch = tn__add_sat(scratch, y->bytes);
-    return scratch;
-}
-
-static tn_status autograd_compute(autograd *it, tn_op_id id, const tn_op *op,
-                                  const autograd_rule *rule, tn_tensor_id gradient) {
-    autograd_call call = {.inputs = {gradient}, .input_count = 1};
-    char type[80];
-    autograd_saved(it, id, op, rule, &call);
-    for (uint32_t k = 0; k < op->input_count && call.output_count < 64; k++) {
         tn_tensor_id x = op->inputs[k];
-        if (x == TN_NONE || !it->wanted[x]) continue;
-        call.of[call.output_count] = x;
-        TN_TRY(autograd_gradient(it, x, &call.outputs[call.output_count++]));
+        if (x == TN_NONE || tn__autograd_tensor(it, x)->rank != y->rank ||
+            tn__autograd_tensor(it, x)->bytes != y->bytes)
+            continue;
+        if (!it->place[x].part) it->place[op->outputs[0]].strides = it->place[x].strides;
+        return;
     }
-    if (call.output_count == 0) return TN_OK;
-    snprintf(type, sizeof type, "%.60sBackward", op->type);
-    tn_op_spec spec = {.name = op->name,
-                       .type = type,
-                       .domain = "pytorch",
-                       .inputs = call.inputs,
-                       .outputs = call.outputs,
-                       .input_count = call.input_count,
-                       .output_count = call.output_count};
-    TN_TRY(autograd_add(it, &spec, autograd_scratch(it, op, rule)));
-    for (uint32_t k = 0; k < call.output_count; k++)
-        TN_TRY(autograd_give(it, call.of[k], call.outputs[k], false));
+}
+
+/* A product of matrices sees the dimensions in front as one, or copies. */
+static tn_status autograd_matmul(tn__autograd *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->model, id);
+    tn_tensor_id b = op->inputs[1], y = op->outputs[0], ids[2];
+    bool folds = tn__autograd_tensor(it, b)->rank <= 2;
+    for (uint32_t k = 0; k < 2; k++) {
+        const tn_tensor *x = tn__autograd_tensor(it, op->inputs[k]);
+        autograd_place place = it->place[op->inputs[k]];
+        uint32_t front = x->rank > 2 ? x->rank - (folds ? 1 : 2) : 0;
+        if (!tn__autograd_collapses(x, &place, front))
+            TN_TRY(tn__autograd_contiguous(it, op->inputs[k], TN_KIND_ACTIVATION, &place));
+        ids[k] = it->operands[2 * (size_t)id + k] = place.id;
+    }
+    it->place[y].id = y;
+    return tn__autograd_emit(it, op->name, op->type, ids, 2, &y, 1, 0);
+}
+
+/* One view, or a copy where there is none. */
+static tn_status autograd_view(tn__autograd *it, const tn_op *op, const autograd_rule *rule,
+                               uint32_t output) {
+    tn_tensor_id x = op->inputs[0], y = op->outputs[output];
+    const tn_tensor *from = tn__autograd_tensor(it, x), *to = tn__autograd_tensor(it, y);
+    autograd_place place = it->place[x];
+    bool seen = rule->how != AUTOGRAD_VIEW     ? tn__autograd_part(it, op, from, to, &place)
+                : autograd_is(op, "Transpose") ? tn__autograd_permute(it, op, false, &place)
+                                               : tn__autograd_regroup(it, from, to, &place);
+    it->place[y] = seen ? place : (autograd_place){.id = y};
+    if (seen) return TN_OK;
+    return tn__autograd_emit(it, op->name, op->type, &it->place[x].id, 1, &y, 1, 0);
+}
+
+static tn_status autograd_forward_lstm(tn__autograd *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->model, id);
+    const tn_tensor *y = tn__autograd_tensor(it, op->outputs[0]);
+    int64_t shape[] = {AUTOGRAD_LSTM_KEEPS, (int64_t)(y->bytes * 8 / tn_dtype_bits(y->dtype))};
+    tn_tensor_spec kept = {
+        .name = "cells", .dtype = y->dtype, .flags = TN_TENSOR_STATED, .rank = 2, .shape = shape};
+    tn_tensor_id extra;
+    TN_TRY(autograd_new(it, &kept, &extra));
+    autograd_place x = it->place[op->inputs[0]]; /* all steps' products of it are made at once */
+    TN_TRY(tn__autograd_contiguous(it, op->inputs[0], TN_KIND_ACTIVATION, &x));
+    it->operands[2 * (size_t)id] = x.id;
+    it->operands[2 * (size_t)id + 1] = it->place[op->inputs[1]].id;
+    return autograd_run(it, id, extra, tn__mul_sat(4, y->bytes));
+}
+
+static tn_status autograd_compute(tn__autograd *it, tn_op_id id, const autograd_rule *rule) {
+    const tn_op *op = tn_graph_op(it->model, id);
+    tn_tensor_id y = op->outputs[0], extra = TN_NONE;
+    uint64_t workspace = 0;
+    bool copies = rule->how == AUTOGRAD_COMPUTE || rule->how == AUTOGRAD_CONV;
+    if (rule->how == AUTOGRAD_CONV) workspace = tn__autograd_conv_scratch(it, op, false, false);
+    for (uint32_t k = 0; k < op->input_count && copies; k++)
+        if (op->inputs[k] != TN_NONE && it->place[op->inputs[k]].strides != NULL)
+            workspace = tn__add_sat(workspace, tn__autograd_tensor(it, op->inputs[k])->bytes);
+    if ((rule->saves & SAVES_INDICES) && op->output_count == 1)
+        TN_TRY(tn__autograd_like(it, y, TN_INT64, TN_KIND_ACTIVATION, "indices", &extra));
+    if (rule->saves & SAVES_MASK)
+        TN_TRY(tn__autograd_like(it, y, tn__autograd_tensor(it, y)->dtype, TN_KIND_ACTIVATION,
+                                 "mask", &extra));
+    TN_TRY(autograd_run(it, id, extra, workspace));
+    if (!copies) autograd_keep_strides(it, op);
     return TN_OK;
 }
 
-static tn_status autograd_backward(autograd *it, tn_op_id id) {
-    const tn_op *op = tn_graph_op(it->model, id);
-    if (op->output_count == 0 || op->outputs[0] == TN_NONE) return TN_OK;
-    tn_tensor_id gradient = it->given[op->outputs[0]];
-    if (gradient == TN_NONE || !it->wanted[op->outputs[0]]) return TN_OK;
-    const autograd_rule *rule = autograd_find(op->type);
-    if (rule == NULL || op->domain[0] != '\0') {
-        tn_status status =
-            tn__fail(it->error, TN_E_UNSUPPORTED,
-                     "what PyTorch keeps for the gradient of %.60s is not known here", op->type);
-        return tn__where(it->error, status, "node '%.80s'", op->name);
+/* Parts of parameters joined, as exporters write gates in another order: PyTorch has the
+ * parameters themselves. */
+static bool autograd_rearranged(const tn__autograd *it, const tn_op *op) {
+    for (uint32_t k = 0; k < op->input_count; k++) {
+        tn_tensor_id base = op->inputs[k] != TN_NONE ? it->place[op->inputs[k]].id : TN_NONE;
+        if (base == TN_NONE || base >= it->tensors ||
+            tn__autograd_tensor(it, base)->producer != TN_NONE ||
+            tn__autograd_tensor(it, base)->kind != TN_KIND_PARAMETER || !it->wanted[base])
+            return false;
     }
-    if (rule->how == AUTOGRAD_ALIAS) return autograd_alias(it, op, gradient);
-    if (rule->how == AUTOGRAD_NARROW) return autograd_narrow(it, op, gradient);
-    return autograd_compute(it, id, op, rule, gradient);
+    return true;
+}
+
+static tn_status autograd_forward(tn__autograd *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->model, id);
+    const autograd_rule *rule = tn__autograd_find(it, op);
+    bool flows = false;
+    for (uint32_t k = 0; k < op->output_count; k++)
+        flows = flows || (op->outputs[k] != TN_NONE && it->wanted[op->outputs[k]]);
+    if (!flows || rule == NULL || op->outputs[0] == TN_NONE)
+        return autograd_run(it, id, TN_NONE, 0);
+    if (it->fused[id]) { /* what reads it makes it */
+        if (autograd_is(op, "Pad")) it->place[op->outputs[0]] = it->place[op->inputs[0]];
+        return TN_OK;
+    }
+    if (rule->how == AUTOGRAD_CONCAT && autograd_rearranged(it, op)) {
+        it->place[op->outputs[0]] = (autograd_place){.id = it->place[op->inputs[0]].id};
+        return TN_OK;
+    }
+    tn_tensor_id product = tn__autograd_biased(it, op);
+    if (product != TN_NONE) {
+        it->place[op->outputs[0]] = it->place[product];
+        return TN_OK;
+    }
+    bool viewed =
+        rule->how == AUTOGRAD_VIEW || rule->how == AUTOGRAD_PART || tn__autograd_selects(it, op);
+    for (uint32_t k = 0; k < op->output_count && viewed; k++)
+        if (op->outputs[k] != TN_NONE) TN_TRY(autograd_view(it, op, rule, k));
+    if (viewed) return TN_OK;
+    if (rule->how == AUTOGRAD_MATMUL) return autograd_matmul(it, id);
+    if (rule->how == AUTOGRAD_LSTM) return autograd_forward_lstm(it, id);
+    return autograd_compute(it, id, rule);
 }
 
 /* Softmax cross-entropy of the first output: keeps the logarithms of the probabilities. */
-static tn_status autograd_loss(autograd *it) {
+static tn_status autograd_loss(tn__autograd *it) {
     tn_tensor_id scores = tn_graph_block(it->model, 0)->outputs[0], logs, gradient;
-    uint64_t bytes = autograd_tensor(it, scores)->bytes;
+    const tn_tensor *tensor = tn__autograd_tensor(it, scores);
     tn_tensor_spec scalar = {.name = "loss", .dtype = TN_FLOAT32, .flags = TN_TENSOR_STATED};
-    TN_TRY(autograd_like(it, scores, autograd_tensor(it, scores)->dtype, TN_KIND_ACTIVATION, "logs",
-                         &logs));
-    TN_TRY(tn_graph_add_tensor(it->graph, &scalar, &it->loss, it->error));
-    TN_TRY(autograd_gradient(it, scores, &gradient));
+    TN_TRY(tn__autograd_like(it, scores, tensor->dtype, TN_KIND_ACTIVATION, "logs", &logs));
+    TN_TRY(autograd_new(it, &scalar, &it->loss));
+    TN_TRY(tn__autograd_gradient(it, scores, &gradient));
     tn_tensor_id made[] = {it->loss, logs}, kept[] = {logs, it->loss};
-    tn_op_spec forward = {.name = "loss",
-                          .type = "CrossEntropy",
-                          .domain = "pytorch",
-                          .inputs = &scores,
-                          .outputs = made,
-                          .input_count = 1,
-                          .output_count = 2};
-    tn_op_spec backward = {.name = "loss",
-                           .type = "CrossEntropyBackward",
-                           .domain = "pytorch",
-                           .inputs = kept,
-                           .outputs = &gradient,
-                           .input_count = 2,
-                           .output_count = 1};
-    TN_TRY(autograd_add(it, &forward, 0));
-    TN_TRY(autograd_add(it, &backward, bytes));
-    return autograd_give(it, scores, gradient, false);
+    TN_TRY(tn__autograd_emit(it, "loss", "CrossEntropy", &it->place[scores].id, 1, made, 2, 0));
+    TN_TRY(tn__autograd_emit(it, "loss", "CrossEntropyBackward", kept, 2, &gradient, 1,
+                             tensor->bytes));
+    return tn__autograd_give(it, scores, (autograd_place){.id = gradient});
 }
 
 /* --- update --- */
 
-static tn_status autograd_update(autograd *it, tn_tensor_id parameter) {
+static tn_status autograd_update(tn__autograd *it, tn_tensor_id parameter) {
     static const char *const types[] = {"SgdStep", "MomentumStep", "AdamStep"};
     uint32_t states = it->options->state_count, count = 0, made = 0;
     tn_tensor_id inputs[6], outputs[3];
+    tn_op_id id;
     inputs[count++] = parameter;
-    inputs[count++] = it->given[parameter];
+    tn_tensor_id gradient = it->given[parameter].id, seen;
+    if (it->given[parameter].part) { /* of one operator's gradient of several parameters */
+        TN_TRY(tn__autograd_like(it, parameter, tn__autograd_tensor(it, parameter)->dtype,
+                                 TN_KIND_GRADIENT, "part", &seen));
+        TN_TRY(tn__autograd_emit(it, "part", "view.default", &gradient, 1, &seen, 1, 0));
+        gradient = seen;
+    }
+    inputs[count++] = gradient;
     for (uint32_t k = 0; k < states; k++) {
-        TN_TRY(autograd_like(it, parameter, autograd_tensor(it, parameter)->dtype,
-                             TN_KIND_OPTIMIZER_STATE, k == 0 ? "first" : "second", &inputs[count]));
+        TN_TRY(tn__autograd_like(it, parameter, tn__autograd_tensor(it, parameter)->dtype,
+                                 TN_KIND_OPTIMIZER_STATE, k == 0 ? "first" : "second",
+                                 &inputs[count]));
         count++;
     }
     inputs[count++] = it->rate;
     if (states == 2) inputs[count++] = it->step;
     for (uint32_t k = 0; k <= states; k++)
-        TN_TRY(autograd_like(it, parameter, autograd_tensor(it, parameter)->dtype,
-                             TN_KIND_ACTIVATION, "updated", &outputs[made++]));
-    tn_op_spec spec = {.name = autograd_tensor(it, parameter)->name,
+        TN_TRY(tn__autograd_like(it, parameter, tn__autograd_tensor(it, parameter)->dtype,
+                                 TN_KIND_ACTIVATION, "updated", &outputs[made++]));
+    tn_op_spec spec = {.name = tn__autograd_tensor(it, parameter)->name,
                        .type = types[states],
                        .domain = "tenure",
                        .inputs = inputs,
                        .outputs = outputs,
                        .input_count = count,
                        .output_count = made};
-    uint64_t bytes = autograd_tensor(it, parameter)->bytes;
-    return autograd_add(it, &spec, tn__mul_sat(bytes, it->options->scratch_count));
+    uint64_t bytes = tn__autograd_tensor(it, parameter)->bytes;
+    TN_TRY(tn_graph_add_op(it->graph, &spec, &id, it->error));
+    if (!tn__reserve(&it->context, &it->workspaces, &it->workspace_room, (size_t)id + 1,
+                     sizeof *it->workspaces))
+        return tn__no_memory(it->error, "workspaces");
+    it->workspaces[id] = tn__mul_sat(bytes, it->options->scratch_count);
+    if (it->options->scratch_count > 0) { /* one of the update before is only now let go */
+        it->workspaces[id] = tn__add_sat(it->workspaces[id], it->scratch_before);
+        it->scratch_before = bytes;
+    }
+    return TN_OK;
 }
 
-static tn_status autograd_finish(autograd *it) {
+static tn_status autograd_finish(tn__autograd *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
     size_t room = 2 * (size_t)it->tensors + 4, inputs = 0, outputs;
     tn_tensor_id *list = tn__arena_array(&it->arena, 2 * room, sizeof *list);
     tn_tensor_spec rate = {.name = "learning_rate", .dtype = TN_FLOAT32};
     tn_tensor_spec step = {.name = "step", .dtype = TN_INT64};
     if (list == NULL) return tn__no_memory(it->error, "outputs");
-    TN_TRY(tn_graph_add_tensor(it->graph, &rate, &it->rate, it->error));
-    TN_TRY(tn_graph_add_tensor(it->graph, &step, &it->step, it->error));
+    TN_TRY(autograd_new(it, &rate, &it->rate));
+    TN_TRY(autograd_new(it, &step, &it->step));
     for (uint32_t i = 0; i < block->input_count; i++)
-        if (!tn_tensor_is_static(autograd_tensor(it, block->inputs[i])))
+        if (!tn_tensor_is_static(tn__autograd_tensor(it, block->inputs[i])))
             list[inputs++] = block->inputs[i];
     size_t data = inputs; /* the caller keeps them: they are outputs as well */
     list[inputs++] = it->rate;
     list[inputs++] = it->step;
     outputs = inputs;
     for (size_t i = 0; i < data; i++) list[outputs++] = list[i];
-    for (uint32_t i = 0; i < block->output_count; i++) list[outputs++] = block->outputs[i];
+    for (uint32_t i = 0; i < block->output_count; i++)
+        if (it->place[block->outputs[i]].id != TN_NONE)
+            list[outputs++] = it->place[block->outputs[i]].id;
     list[outputs++] = it->loss;
     for (tn_tensor_id t = 0; t < it->tensors; t++) {
-        if (autograd_tensor(it, t)->producer != TN_NONE || it->given[t] == TN_NONE ||
+        if (tn__autograd_tensor(it, t)->producer != TN_NONE || it->given[t].id == TN_NONE ||
             !it->wanted[t])
             continue;
-        list[outputs++] = it->given[t];
-        if (it->options->state_count <= 2) TN_TRY(autograd_update(it, t));
+        list[outputs++] = it->given[t].id;
+        TN_TRY(autograd_update(it, t));
     }
     TN_TRY(tn_graph_set_block_io(it->graph, 0, list, (uint32_t)inputs, list + inputs,
                                  (uint32_t)(outputs - inputs), it->error));
@@ -479,28 +482,45 @@ static tn_status autograd_finish(autograd *it) {
 
 /* --- all of it --- */
 
-static tn_status autograd_make(autograd *it) {
+static tn_status autograd_room(tn__autograd *it) {
+    size_t tensors = (size_t)it->tensors + 1, ops = (size_t)it->ops + 1;
+    it->wanted = tn__arena_array(&it->arena, tensors, sizeof *it->wanted);
+    it->readers = tn__arena_array(&it->arena, tensors, sizeof *it->readers);
+    it->place = tn__arena_array(&it->arena, tensors, sizeof *it->place);
+    it->given = tn__arena_array(&it->arena, tensors, sizeof *it->given);
+    it->slices = tn__arena_array(&it->arena, tensors, sizeof *it->slices);
+    it->slice_last = tn__arena_array(&it->arena, tensors, sizeof *it->slice_last);
+    it->slice_before = tn__arena_array(&it->arena, ops, sizeof *it->slice_before);
+    it->extra = tn__arena_array(&it->arena, ops, sizeof *it->extra);
+    it->operands = tn__arena_array(&it->arena, 2 * ops, sizeof *it->operands);
+    it->fused = tn__arena_array(&it->arena, ops, sizeof *it->fused);
+    if (it->wanted == NULL || it->readers == NULL || it->place == NULL || it->given == NULL ||
+        it->slices == NULL || it->slice_last == NULL || it->slice_before == NULL ||
+        it->extra == NULL || it->operands == NULL || it->fused == NULL)
+        return tn__no_memory(it->error, "gradients");
+    for (tn_tensor_id t = 0; t < it->tensors; t++) {
+        it->given[t].id = it->place[t].id = TN_NONE;
+        it->slice_last[t] = TN_NONE;
+    }
+    for (tn_op_id i = 0; i < it->ops; i++) it->extra[i] = it->slice_before[i] = TN_NONE;
+    return TN_OK;
+}
+
+static tn_status autograd_make(tn__autograd *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
-    size_t tensors = (size_t)it->tensors + 1;
     if (tn_graph_block_count(it->model) > 1)
         TN_FAIL(it->error, TN_E_UNSUPPORTED, "a model with If, Loop or Scan is not followed");
     if (block->output_count == 0) TN_FAIL(it->error, TN_E_INVALID, "the model has no output");
-    it->wanted = tn__arena_array(&it->arena, tensors, sizeof *it->wanted);
-    it->narrow = tn__arena_array(&it->arena, tensors, sizeof *it->narrow);
-    it->given = tn__arena_array(&it->arena, tensors, sizeof *it->given);
-    it->indices = tn__arena_array(&it->arena, (size_t)it->ops + 1, sizeof *it->indices);
-    if (it->wanted == NULL || it->narrow == NULL || it->given == NULL || it->indices == NULL)
-        return tn__no_memory(it->error, "gradients");
-    for (tn_tensor_id t = 0; t < it->tensors; t++) it->given[t] = TN_NONE;
-    for (tn_op_id i = 0; i < it->ops; i++) it->indices[i] = TN_NONE;
+    TN_TRY(autograd_room(it));
     autograd_want(it);
     if (!it->wanted[block->outputs[0]])
         TN_FAIL(it->error, TN_E_INVALID, "the first output depends on no parameter");
+    autograd_link(it);
     TN_TRY(tn_graph_create(&it->context, &it->graph, it->error));
     TN_TRY(autograd_copy_tensors(it));
     for (uint32_t i = 0; i < block->op_count; i++) TN_TRY(autograd_forward(it, block->ops[i]));
     TN_TRY(autograd_loss(it));
-    for (uint32_t i = block->op_count; i-- > 0;) TN_TRY(autograd_backward(it, block->ops[i]));
+    for (uint32_t i = block->op_count; i-- > 0;) TN_TRY(tn__autograd_backward(it, block->ops[i]));
     return autograd_finish(it);
 }
 
@@ -510,16 +530,17 @@ tn_status tn_autograd_make(const tn_graph *graph, const tn_autograd_options *opt
     if (options != NULL)
         memcpy(&asked, options,
                options->struct_size < sizeof asked ? options->struct_size : sizeof asked);
-    autograd it = {.context = *tn_graph_context(graph),
-                   .model = graph,
-                   .options = &asked,
-                   .error = error,
-                   .tensors = tn_graph_tensor_count(graph),
-                   .ops = tn_graph_op_count(graph)};
+    tn__autograd it = {.context = *tn_graph_context(graph),
+                       .model = graph,
+                       .options = &asked,
+                       .error = error,
+                       .tensors = tn_graph_tensor_count(graph),
+                       .ops = tn_graph_op_count(graph)};
     if (asked.state_count > 2) TN_FAIL(error, TN_E_INVALID, "an optimizer keeps 0 to 2 tensors");
     tn__arena_init(&it.arena, &it.context);
     tn_status status = autograd_make(&it);
     tn__arena_release(&it.arena);
+    tn__free(&it.context, it.holders, it.holder_room * sizeof *it.holders);
     if (status == TN_OK) {
         *made = (tn_autograd){
             .graph = it.graph, .workspaces = it.workspaces, .workspace_room = it.workspace_room};
