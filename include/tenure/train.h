@@ -117,8 +117,9 @@ typedef struct tn_train_options {
                                * look like constants (below) */
     uint32_t train_count;
     uint32_t micro_batches;     /* gradients of so many runs are summed before an update; 0 = 1 */
-    tn_dtype dtype;             /* of activations and gradients: UNDEFINED as in the model; others
-                                 * are refused, as nothing converts them yet */
+    tn_dtype dtype;             /* of activations and gradients: UNDEFINED and FLOAT32 as in the
+                                 * model; BFLOAT16, FLOAT16: mixed precision. Parameters, optimizer
+                                 * state, statistics and the loss stay float32 */
     double loss_scale;          /* of the backward pass, taken out again by the update; 0 = 1 */
     double batch_norm_momentum; /* share of a batch in the running statistics; 0 = 0.1 */
     uint64_t seed;              /* of dropout */
@@ -137,8 +138,9 @@ typedef struct tn_train_options {
 
 typedef struct tn_trained { /* a parameter that is trained */
     tn_tensor_id parameter;
-    tn_tensor_id gradient; /* as its update reads it, times loss_scale / micro_batches; TN_NONE: the
-                            * loss does not depend on the parameter, so nothing updates it */
+    tn_tensor_id gradient; /* as its update reads it, times loss_scale / micro_batches; of 16 bits
+                            * where its operator worked so. TN_NONE: the loss does not depend on
+                            * the parameter, so nothing updates it */
     tn_tensor_id state[2]; /* velocity; or first and second moment. TN_NONE: the optimizer has
                             * none. Static, kind optimizer_state, zero at first */
     tn_tensor_id sum;      /* static sum over micro-batches; TN_NONE: gradients are not summed */

@@ -12,6 +12,8 @@
 #define TN__TYPE(name) (UINT64_C(1) << TN_##name)
 #define TN__TYPES_REAL                                                                             \
     (TN__TYPE(FLOAT32) | TN__TYPE(FLOAT64) | TN__TYPE(FLOAT16) | TN__TYPE(BFLOAT16))
+/* Of a kernel that sums up where its result lies: 16 bits would swallow summands (wide.c). */
+#define TN__TYPES_SUMMED (TN__TYPE(FLOAT32) | TN__TYPE(FLOAT64))
 #define TN__TYPES_BYTE (TN__TYPE(INT8) | TN__TYPE(UINT8))
 #define TN__TYPES_INDEX (TN__TYPE(INT32) | TN__TYPE(INT64))
 

@@ -36,6 +36,13 @@ static inline uint16_t convert_to_half(float value) {
     return (uint16_t)(sign | (uint32_t)half);
 }
 
+/* bfloat16 without branches. */
+static inline uint16_t convert_to_bfloat(float value) {
+    uint32_t bits = tn__bits_of_float(value), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    int32_t magnitude = (int32_t)(bits & 0x7fffffffu);
+    return (uint16_t)(magnitude > 0x7f800000 ? bits >> 16 | 0x40u : rounded >> 16);
+}
+
 /* The same float with the last bit set unless the float is exact. */
 static inline float convert_to_odd(double value) {
     float near = (float)value;
@@ -82,8 +89,8 @@ CONVERT_NARROW(int32_t, INT32_MIN, INT32_MAX)
 
 /* --- loops --- */
 
-#define CONVERT_LOOP(name, from_c, to_c, expression)                                               \
-    static void convert_##name(uint64_t count, const void *from_bytes, void *to_bytes) {           \
+#define CONVERT_LOOP(wide, name, from_c, to_c, expression)                                         \
+    wide static void convert_##name(uint64_t count, const void *from_bytes, void *to_bytes) {      \
         const from_c *from = from_bytes;                                                           \
         to_c *to = to_bytes;                                                                       \
         TN_APART                                                                                   \
@@ -132,7 +139,7 @@ CONVERT_NARROW(int32_t, INT32_MIN, INT32_MAX)
     X(FLOAT16,  uint16_t, convert_to_half(x), convert_to_half(convert_to_odd(x)),          \
                           convert_to_half(convert_to_odd(convert_sticky(x))),                \
                           convert_to_half(convert_to_odd(convert_sticky_unsigned(x))))       \
-    X(BFLOAT16, uint16_t, tn__float_to_bfloat(x), tn__float_to_bfloat(convert_to_odd(x)),      \
+    X(BFLOAT16, uint16_t, convert_to_bfloat(x), tn__float_to_bfloat(convert_to_odd(x)),      \
                           tn__float_to_bfloat(convert_to_odd(convert_sticky(x))),              \
                           tn__float_to_bfloat(convert_to_odd(convert_sticky_unsigned(x))))     \
     X(FLOAT32,  float,    x, (float)x, (float)x, (float)x)                                     \
@@ -140,14 +147,14 @@ CONVERT_NARROW(int32_t, INT32_MIN, INT32_MAX)
 /* clang-format on */
 
 #define CONVERT_LOAD_LOOPS(name, type, as_float, as_double, as_int)                                \
-    CONVERT_LOOP(load_##name##_FLOAT32, type, float, as_float)                                     \
-    CONVERT_LOOP(load_##name##_FLOAT64, type, double, as_double)                                   \
-    CONVERT_LOOP(load_##name##_INT64, type, int64_t, as_int)
+    CONVERT_LOOP(TN_WIDE, load_##name##_FLOAT32, type, float, as_float)                            \
+    CONVERT_LOOP(, load_##name##_FLOAT64, type, double, as_double)                                 \
+    CONVERT_LOOP(, load_##name##_INT64, type, int64_t, as_int)
 #define CONVERT_STORE_LOOPS(name, type, of_float, of_double, of_int, of_uint)                      \
-    CONVERT_LOOP(store_FLOAT32_##name, float, type, of_float)                                      \
-    CONVERT_LOOP(store_FLOAT64_##name, double, type, of_double)                                    \
-    CONVERT_LOOP(store_INT64_##name, int64_t, type, of_int)                                        \
-    CONVERT_LOOP(store_UINT64_##name, uint64_t, type, of_uint)
+    CONVERT_LOOP(TN_WIDE, store_FLOAT32_##name, float, type, of_float)                             \
+    CONVERT_LOOP(, store_FLOAT64_##name, double, type, of_double)                                  \
+    CONVERT_LOOP(, store_INT64_##name, int64_t, type, of_int)                                      \
+    CONVERT_LOOP(, store_UINT64_##name, uint64_t, type, of_uint)
 CONVERT_LOADS(CONVERT_LOAD_LOOPS)
 CONVERT_STORES(CONVERT_STORE_LOOPS)
 

@@ -106,9 +106,10 @@ void tn__dnnl_close(tn__dnnl *library) {
 /* --- descriptors --- */
 
 bool tn__dnnl_is_fit(const tn_tensor *tensor) {
-    if (tensor == NULL || tensor->dtype != TN_FLOAT32 || tensor->rank == TN_RANK_UNKNOWN ||
-        tensor->rank > DNNL_MAX_NDIMS || (tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE)) ||
-        tensor->format.block || tensor->bytes == TN_SIZE_UNKNOWN)
+    if (tensor == NULL || (tensor->dtype != TN_FLOAT32 && tensor->dtype != TN_BFLOAT16) ||
+        tensor->rank == TN_RANK_UNKNOWN || tensor->rank > DNNL_MAX_NDIMS ||
+        (tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE)) || tensor->format.block ||
+        tensor->bytes == TN_SIZE_UNKNOWN)
         return false;
     for (uint32_t d = 0; d < tensor->rank; d++)
         if (tensor->shape[d] <= 0) return false;
@@ -138,20 +139,27 @@ void tn__dnnl_strides(const tn_tensor *tensor, int64_t *strides) {
     }
 }
 
-tn_status tn__dnnl_strided(const tn__dnnl *library, uint32_t rank, const int64_t *shape,
-                           const int64_t *strides, dnnl_memory_desc_t *desc) {
+tn_status tn__dnnl_strided(const tn__dnnl *library, tn_dtype dtype, uint32_t rank,
+                           const int64_t *shape, const int64_t *strides, dnnl_memory_desc_t *desc) {
     static const int64_t one[1] = {1};
-    if (rank == 0) return tn__dnnl_strided(library, 1, one, one, desc);
+    if (rank == 0) return tn__dnnl_strided(library, dtype, 1, one, one, desc);
     if (rank > DNNL_MAX_NDIMS) return TN_E_UNSUPPORTED;
-    return tn__dnnl_status(
-        library->dnnl_memory_desc_init_by_strides(desc, (int)rank, shape, dnnl_f32, strides));
+    return tn__dnnl_status(library->dnnl_memory_desc_init_by_strides(
+        desc, (int)rank, shape, dtype == TN_BFLOAT16 ? dnnl_bf16 : dnnl_f32, strides));
+}
+
+tn_status tn__dnnl_flat(const tn__dnnl *library, const tn_tensor *tensor,
+                        dnnl_memory_desc_t *desc) {
+    const dnnl_dims_t count = {(int64_t)(tensor->bytes / (tn_dtype_bits(tensor->dtype) / 8))};
+    const dnnl_dims_t one = {1};
+    return tn__dnnl_strided(library, tensor->dtype, 1, count, one, desc);
 }
 
 tn_status tn__dnnl_desc(const tn__dnnl *library, const tn_tensor *tensor,
                         dnnl_memory_desc_t *desc) {
     int64_t strides[TN_RANK_MAX];
     tn__dnnl_strides(tensor, strides);
-    return tn__dnnl_strided(library, tensor->rank, tensor->shape, strides, desc);
+    return tn__dnnl_strided(library, tensor->dtype, tensor->rank, tensor->shape, strides, desc);
 }
 
 tn_status tn__dnnl_rows(const tn__dnnl *library, const tn_tensor *tensor, uint32_t first,
@@ -162,7 +170,7 @@ tn_status tn__dnnl_rows(const tn__dnnl *library, const tn_tensor *tensor, uint32
     strides[2] = 1;
     strides[1] = shape[2];
     strides[0] = shape[1] * shape[2];
-    return tn__dnnl_strided(library, shape[2] == 1 ? 2 : 3, shape, strides, desc);
+    return tn__dnnl_strided(library, tensor->dtype, shape[2] == 1 ? 2 : 3, shape, strides, desc);
 }
 
 tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc) {

@@ -60,7 +60,9 @@ typedef struct tn__dnnl_at {
 #define TN__DNNL_IN(i) ((tn__dnnl_at){TN__DNNL_INPUT, (i), 0})
 #define TN__DNNL_OUT(i) ((tn__dnnl_at){TN__DNNL_OUTPUT, (i), 0})
 
-/* float32, every extent known, exact and not 0, rank at most 12; NULL is not. */
+/* float32 or bfloat16, every extent known, exact and not 0, rank at most 12; NULL is not. What the
+ * library cannot do with bfloat16, here or on this machine, has no implementation: then the next
+ * family is asked. */
 bool tn__dnnl_is_fit(const tn_tensor *tensor);
 /* Whether all inputs and outputs that are there are so. */
 bool tn__dnnl_all_fit(const tn_kernel_setup *setup);
@@ -68,11 +70,13 @@ bool tn__dnnl_all_fit(const tn_kernel_setup *setup);
 /* The descriptor of a tensor in its format; a scalar has one dimension of 1. */
 tn_status tn__dnnl_desc(const tn__dnnl *library, const tn_tensor *tensor, dnnl_memory_desc_t *desc);
 /* The same seen as `rank` dimensions of these extents, strides in elements. */
-tn_status tn__dnnl_strided(const tn__dnnl *library, uint32_t rank, const int64_t *shape,
-                           const int64_t *strides, dnnl_memory_desc_t *desc);
+tn_status tn__dnnl_strided(const tn__dnnl *library, tn_dtype dtype, uint32_t rank,
+                           const int64_t *shape, const int64_t *strides, dnnl_memory_desc_t *desc);
 /* A tensor in C order as [outer, along, inner] around dimensions [first, last). */
 tn_status tn__dnnl_rows(const tn__dnnl *library, const tn_tensor *tensor, uint32_t first,
                         uint32_t last, dnnl_memory_desc_t *desc);
+/* All its elements in a row, whatever their order. */
+tn_status tn__dnnl_flat(const tn__dnnl *library, const tn_tensor *tensor, dnnl_memory_desc_t *desc);
 /* Leaves the form of a descriptor to the library. */
 tn_status tn__dnnl_any(const tn__dnnl *library, dnnl_memory_desc_t *desc);
 /* Strides in elements of a tensor of known shape in its format. strides [rank] */

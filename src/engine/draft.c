@@ -1,5 +1,6 @@
 /* draft.c - the editing of graphs (rewrite.h). Lists live in one arena; counts of uses are kept
  * with every change. */
+#include "engine/convert.h"
 #include "engine/rewrite.h"
 
 #include <math.h>
@@ -77,9 +78,13 @@ bool tn__draft_same_shape(const tn__draft *draft, tn_tensor_id a, tn_tensor_id b
 }
 
 bool tn__draft_is_exact(const tn__draft *draft, tn_tensor_id id) {
+    return tn__draft_is_float(draft, id) && tn__draft_tensor_of(draft, id)->dtype == TN_FLOAT32;
+}
+
+bool tn__draft_is_float(const tn__draft *draft, tn_tensor_id id) {
     if (id == TN_NONE) return false;
     const tn_tensor *tensor = tn__draft_tensor_of(draft, id);
-    if (tensor->dtype != TN_FLOAT32 || tensor->rank == TN_RANK_UNKNOWN ||
+    if (!tn__is_short_float(tensor->dtype) || tensor->rank == TN_RANK_UNKNOWN ||
         (tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE)) != 0)
         return false;
     for (uint32_t d = 0; d < tensor->rank; d++)

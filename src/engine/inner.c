@@ -1,55 +1,73 @@
-/* inner.c - plain kernels on operands that lie channels last (inner.h).
+/* inner.c - kernels on copies of operands: in the order of their shapes, or in float32 (inner.h).
  *
  *     [ inputs ] -> scratch -> the kernel -> scratch -> [ outputs ]
  *
- * Operands that lie in the order of their shape are handed through, so an output may still lie on
- * its input where that is so for both. An output that lies channels last is computed in scratch,
- * so there it does no harm either.
+ * Operands that need no copy are handed through, so an output may still lie on its input where that
+ * is so for both. An output that needs one is computed in scratch, so there it does no harm either.
  */
 #include "engine/inner.h"
+
+#include "engine/convert.h"
 
 typedef struct inner_state {
     const tn_kernel *kernel;
     void *state;
     tn_op op;                   /* with lists in the arena */
-    uint64_t own;               /* scratch of the kernel itself, behind the moved operands */
+    const char *detail;         /* what the library calls it */
+    uint64_t own;               /* scratch of the kernel itself, behind the copied operands */
     uint64_t *inputs, *outputs; /* [count] offsets into scratch; TN_SIZE_UNKNOWN: handed through */
     tn_operand *in, *out;       /* [count] room for the call */
     tn_tensor *in_as, *out_as;  /* [count] operands as the kernel sees them */
+    bool wide;                  /* copies are in float32, else in the order of the shape */
     tn__arena arena;
     tn_context context;
 } inner_state;
 
-static bool inner_is_last(const tn_tensor *tensor) {
-    return tensor != NULL && tensor->format.order == TN_ORDER_NHWC;
+static const tn_tensor *inner_operand(const tn_kernel_setup *setup, bool in, uint32_t index) {
+    return in ? tn__setup_input(setup, index) : tn__setup_output(setup, index);
 }
 
-/* Scratch for the operands that have to be moved. */
-static bool inner_place(const tn_kernel_setup *setup, const tn_tensor_id *ids, uint32_t count,
-                        bool all, uint64_t *offsets, uint64_t *total) {
+static bool inner_is_narrow(const tn_tensor *tensor) {
+    return tensor->dtype == TN_FLOAT16 || tensor->dtype == TN_BFLOAT16;
+}
+
+static bool inner_needs(const inner_state *inner, const tn_tensor *tensor) {
+    return inner->wide ? inner_is_narrow(tensor) : tensor->format.order == TN_ORDER_NHWC;
+}
+
+/* Scratch for the operands that have to be copied. */
+static bool inner_place(const inner_state *inner, const tn_kernel_setup *setup, bool in, bool all,
+                        uint64_t *total) {
+    uint32_t count = in ? inner->op.input_count : inner->op.output_count;
     for (uint32_t i = 0; i < count; i++) {
-        const tn_tensor *tensor = ids[i] == TN_NONE ? NULL : tn_graph_tensor(setup->graph, ids[i]);
-        offsets[i] = TN_SIZE_UNKNOWN;
-        if (tensor == NULL || (!all && !inner_is_last(tensor))) continue;
-        offsets[i] = *total;
-        if (!tn__add(*total, tensor->bytes, total) || !tn__align_up(*total, 64, total))
-            return false;
+        const tn_tensor *tensor = inner_operand(setup, in, i);
+        uint64_t *offset = in ? &inner->inputs[i] : &inner->outputs[i];
+        *offset = TN_SIZE_UNKNOWN;
+        if (tensor == NULL || (!all && !inner_needs(inner, tensor))) continue;
+        *offset = *total;
+        uint64_t bytes = inner->wide ? tn__mul_sat(tensor->bytes, 2) : tensor->bytes;
+        if (!tn__add(*total, bytes, total) || !tn__align_up(*total, 64, total)) return false;
     }
     return true;
 }
 
-static tn_tensor *inner_tensors(inner_state *inner, const tn_graph *graph, const tn_tensor_id *ids,
+static tn_tensor *inner_tensors(inner_state *inner, const tn_kernel_setup *setup, bool in,
                                 uint32_t count) {
     tn_tensor *tensors = tn__arena_array(&inner->arena, (size_t)count + 1, sizeof *tensors);
     for (uint32_t i = 0; tensors != NULL && i < count; i++) {
-        if (ids[i] == TN_NONE) continue;
-        tensors[i] = *tn_graph_tensor(graph, ids[i]);
-        tensors[i].format = (tn_format){0};
+        if (inner_operand(setup, in, i) == NULL) continue;
+        tensors[i] = *inner_operand(setup, in, i);
+        if (!inner->wide) tensors[i].format = (tn_format){0};
+        if (!inner->wide) continue;
+        tensors[i].flags |= TN_TENSOR_UPDATED; /* nothing is packed of what is copied */
+        if (!inner_is_narrow(&tensors[i])) continue;
+        tensors[i].dtype = TN_FLOAT32;
+        tensors[i].bytes = tn__mul_sat(tensors[i].bytes, 2);
     }
     return tensors;
 }
 
-static tn_status inner_copy(inner_state *inner, const tn_graph *graph, const tn_op *op) {
+static tn_status inner_copy(inner_state *inner, const tn_kernel_setup *setup, const tn_op *op) {
     tn_op *made = &inner->op;
     *made = *op;
     made->inputs = tn__arena_copy(&inner->arena, op->inputs, op->input_count * sizeof *op->inputs);
@@ -60,8 +78,8 @@ static tn_status inner_copy(inner_state *inner, const tn_graph *graph, const tn_
     inner->outputs = tn__arena_array(&inner->arena, (size_t)op->output_count + 1, sizeof(uint64_t));
     inner->in = tn__arena_array(&inner->arena, (size_t)op->input_count + 1, sizeof *inner->in);
     inner->out = tn__arena_array(&inner->arena, (size_t)op->output_count + 1, sizeof *inner->out);
-    inner->in_as = inner_tensors(inner, graph, op->inputs, op->input_count);
-    inner->out_as = inner_tensors(inner, graph, op->outputs, op->output_count);
+    inner->in_as = inner_tensors(inner, setup, true, op->input_count);
+    inner->out_as = inner_tensors(inner, setup, false, op->output_count);
     return inner->in_as != NULL && inner->out_as != NULL && made->inputs != NULL &&
                    made->outputs != NULL && made->attrs != NULL && inner->inputs != NULL &&
                    inner->outputs != NULL && inner->in != NULL && inner->out != NULL
@@ -69,8 +87,8 @@ static tn_status inner_copy(inner_state *inner, const tn_graph *graph, const tn_
                : TN_E_NO_MEMORY;
 }
 
-/* The first plain kernel that takes it, which may not want packed weights. */
-static tn_status inner_choose(const tn_kernel_setup *outer, inner_state *inner) {
+/* The first kernel that takes it, which may not want packed weights. */
+static tn_status inner_choose(const tn_kernel_setup *outer, bool library, inner_state *inner) {
     tn_kernel_setup setup = *outer;
     setup.op = &inner->op;
     setup.inputs_as = inner->in_as;
@@ -78,9 +96,11 @@ static tn_status inner_choose(const tn_kernel_setup *outer, inner_state *inner) 
     setup.packed = NULL;
     setup.state = NULL;
     for (const tn_kernel *kernel = NULL;;) {
-        kernel = tn__kernel_find(&setup, false, kernel);
+        kernel = tn__kernel_find(&setup, inner->wide && outer->library != NULL, kernel);
         if (kernel == NULL) return TN_E_UNSUPPORTED;
-        if (kernel->formats || kernel->pack != NULL) continue; /* this one, or one like it */
+        if (library && !tn__kernel_family(kernel)->library) return TN_E_UNSUPPORTED;
+        /* this one, or one like it */
+        if (!inner->wide && (kernel->formats || kernel->pack != NULL)) continue;
         setup.workspace = 0;
         tn_status status = TN_OK;
         if (kernel->prepare != NULL)
@@ -92,25 +112,26 @@ static tn_status inner_choose(const tn_kernel_setup *outer, inner_state *inner) 
         inner->kernel = kernel;
         inner->state = setup.state;
         inner->own = setup.workspace;
+        inner->detail = setup.detail;
         return TN_OK;
     }
 }
 
-tn_status tn__inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart) {
+static tn_status inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart, bool wide,
+                               bool library) {
     tn_context context = tn__context(setup->context);
     inner_state *inner = tn__alloc_array(&context, 1, sizeof *inner);
     uint64_t total = 0;
     if (inner == NULL) return tn__no_memory(setup->error, "a kernel");
     inner->context = context;
+    inner->wide = wide;
     tn__arena_init(&inner->arena, &inner->context);
-    tn_status status = inner_copy(inner, setup->graph, op);
-    if (status == TN_OK && (!inner_place(setup, inner->op.inputs, inner->op.input_count, false,
-                                         inner->inputs, &total) ||
-                            !inner_place(setup, inner->op.outputs, inner->op.output_count, apart,
-                                         inner->outputs, &total)))
+    tn_status status = inner_copy(inner, setup, op);
+    if (status == TN_OK && (!inner_place(inner, setup, true, false, &total) ||
+                            !inner_place(inner, setup, false, apart, &total)))
         status = TN_E_UNSUPPORTED;
     uint64_t moved = total;
-    if (status == TN_OK) status = inner_choose(setup, inner);
+    if (status == TN_OK) status = inner_choose(setup, library, inner);
     if (status == TN_OK && !tn__add(total, inner->own, &total)) status = TN_E_UNSUPPORTED;
     if (status != TN_OK) {
         tn__inner_release(setup->context, inner);
@@ -119,7 +140,37 @@ tn_status tn__inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart)
     inner->own = moved; /* from here on: where it begins */
     setup->state = inner;
     setup->workspace = total;
+    setup->detail = inner->detail;
     return TN_OK;
+}
+
+tn_status tn__inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart) {
+    return inner_prepare(setup, op, apart, false, false);
+}
+
+/* What has to be changed where it lies cannot be a copy. */
+static bool inner_may_widen(const tn_kernel_setup *setup) {
+    uint64_t changes = tn_op_changes(setup->graph, setup->id);
+    bool any = false;
+    for (uint32_t i = 0; i < setup->op->input_count; i++) {
+        const tn_tensor *input = tn__setup_input(setup, i);
+        if (input == NULL || !inner_is_narrow(input)) continue;
+        any = true;
+        if (input->bytes == TN_SIZE_UNKNOWN || (i < 64 && (changes >> i & 1))) return false;
+    }
+    for (uint32_t k = 0; k < setup->op->output_count; k++) {
+        const tn_tensor *output = tn__setup_output(setup, k);
+        if (output == NULL || !inner_is_narrow(output)) continue;
+        any = true;
+        if (output->bytes == TN_SIZE_UNKNOWN || tn_op_view(setup->graph, setup->id, k).must)
+            return false;
+    }
+    return any;
+}
+
+tn_status tn__inner_prepare_wide(tn_kernel_setup *setup, bool library) {
+    if (!inner_may_widen(setup)) return TN_E_UNSUPPORTED;
+    return inner_prepare(setup, setup->op, false, true, library);
 }
 
 void tn__inner_release(const tn_context *context, void *state) {
@@ -149,20 +200,48 @@ void tn__inner_reorder(const tn_operand *from, void *to, bool to_last) {
             }
 }
 
+/* The operand as the kernel sees it, in scratch at `data`. */
+static void inner_see(const inner_state *inner, tn_operand *operand, void *data) {
+    operand->data = data;
+    if (inner->wide) {
+        operand->dtype = TN_FLOAT32;
+        operand->room *= 2;
+    } else {
+        operand->format.order = TN_ORDER_PLAIN;
+    }
+}
+
 static void inner_enter(const inner_state *inner, const tn_kernel_call *call) {
     char *scratch = call->workspace;
     for (uint32_t i = 0; i < inner->op.input_count; i++) {
-        inner->in[i] = call->inputs[i];
-        if (inner->inputs[i] == TN_SIZE_UNKNOWN || call->inputs[i].omitted) continue;
-        tn__inner_reorder(&call->inputs[i], scratch + inner->inputs[i], false);
-        inner->in[i].data = scratch + inner->inputs[i];
-        inner->in[i].format.order = TN_ORDER_PLAIN;
+        const tn_operand *from = &call->inputs[i];
+        inner->in[i] = *from;
+        if (inner->inputs[i] == TN_SIZE_UNKNOWN || from->omitted) continue;
+        void *to = scratch + inner->inputs[i];
+        if (inner->wide)
+            tn__convert(from->dtype, from->data, TN_FLOAT32, to, tn__operand_count(from));
+        else
+            tn__inner_reorder(from, to, false);
+        inner_see(inner, &inner->in[i], to);
     }
     for (uint32_t k = 0; k < inner->op.output_count; k++) {
         inner->out[k] = call->outputs[k];
         if (inner->outputs[k] == TN_SIZE_UNKNOWN) continue;
-        inner->out[k].data = scratch + inner->outputs[k];
-        inner->out[k].format.order = TN_ORDER_PLAIN;
+        inner_see(inner, &inner->out[k], scratch + inner->outputs[k]);
+    }
+}
+
+static void inner_leave(const inner_state *inner, tn_kernel_call *call) {
+    for (uint32_t k = 0; k < inner->op.output_count; k++) {
+        tn_operand *to = &call->outputs[k];
+        const tn_operand *from = &inner->out[k];
+        if (to->omitted) continue;
+        if (inner->wide && inner->outputs[k] != TN_SIZE_UNKNOWN)
+            tn__convert(TN_FLOAT32, from->data, to->dtype, to->data, tn__operand_count(to));
+        else if (!inner->wide && to->format.order == TN_ORDER_NHWC)
+            tn__inner_reorder(from, to->data, true);
+        else
+            tn__operand_copy(to, from);
     }
 }
 
@@ -194,11 +273,7 @@ tn_status tn__inner_run_with(tn_kernel_call *call, uint32_t summand,
     uint64_t count = tn__operand_count(&inner->out[0]);
     if (summand != TN_NONE) inner_add(&call->inputs[summand], inner->out[0].data, count);
     if (finish != NULL) finish(call->op, inner->out[0].data, count);
-    for (uint32_t k = 0; k < own.output_count; k++)
-        if (call->outputs[k].format.order == TN_ORDER_NHWC)
-            tn__inner_reorder(&inner->out[k], call->outputs[k].data, true);
-        else
-            tn__operand_copy(&call->outputs[k], &inner->out[k]);
+    inner_leave(inner, call);
     return TN_OK;
 }
 

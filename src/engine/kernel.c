@@ -29,7 +29,7 @@ static bool kernel_is_plain(const tn_kernel_setup *setup) {
 }
 
 static bool kernel_accepts(const tn_kernel *kernel, const tn_kernel_setup *setup) {
-    return strcmp(kernel->type, setup->op->type) == 0 &&
+    return (strcmp(kernel->type, setup->op->type) == 0 || strcmp(kernel->type, "*") == 0) &&
            (kernel->formats || kernel_is_plain(setup)) &&
            (kernel->accepts == NULL || kernel->accepts(setup));
 }
@@ -45,7 +45,8 @@ const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
             const tn_kernel *kernel = &family->kernels[k];
             if (!seen)
                 seen = kernel == previous;
-            else if (strcmp(family->domain, domain) == 0 && kernel_accepts(kernel, setup))
+            else if ((strcmp(family->domain, domain) == 0 || strcmp(family->domain, "*") == 0) &&
+                     kernel_accepts(kernel, setup))
                 return kernel;
         }
     }

@@ -78,7 +78,7 @@ typedef struct tn_kernel_call {
 } tn_kernel_call;
 
 typedef struct tn_kernel {
-    const char *type;
+    const char *type; /* "*": any, as far as it accepts it */
     /* Whether it can run this operator: element types, attributes, formats. NULL: always. What it
      * does not look at it must cope with. */
     bool (*accepts)(const tn_kernel_setup *setup);
@@ -97,7 +97,7 @@ typedef struct tn_kernel {
 
 typedef struct tn_kernel_family {
     const char *name;
-    const char *domain; /* "" ONNX's, "tenure": made by the engine's passes */
+    const char *domain; /* "" ONNX's, "tenure": made by the engine's passes, "*": any */
     const tn_kernel *kernels;
     uint32_t kernel_count;
     bool library; /* needs oneDNN: not asked when it is absent or not wanted */

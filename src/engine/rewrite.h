@@ -86,7 +86,9 @@ bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number)
 /* A static vector of `count` elements and rank 1. */
 bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count);
 bool tn__draft_same_shape(const tn__draft *draft, tn_tensor_id a, tn_tensor_id b);
-/* float32, extents known and exact. */
+/* A float of 16 or 32 bits, extents known and exact. */
+bool tn__draft_is_float(const tn__draft *draft, tn_tensor_id id);
+/* float32, the same. */
 bool tn__draft_is_exact(const tn__draft *draft, tn_tensor_id id);
 
 /* --- changing --- */

@@ -112,5 +112,9 @@ tn_status tn__gradient_batch_norm(tn_gradient *it) {
     if (!it->wanted[0]) return TN_OK;
     TN_TRY(tn__gradient_op(it, "Mul", TN__LIST(it->op.inputs[1], inverse), NULL, 0, &factor));
     TN_TRY(train_per_channel(it, factor, x.rank, x.shape[1], &wide));
+    if (x.dtype != scale.dtype) {
+        int64_t to = x.dtype; /* the numbers of ONNX */
+        TN_TRY(tn__gradient_op(it, "Cast", TN__LIST(wide), &TN__ATTR_INT("to", &to), 1, &wide));
+    }
     return tn__gradient_op(it, "Mul", TN__LIST(it->given[0], wide), NULL, 0, &it->found[0]);
 }

@@ -85,6 +85,10 @@ static tn_status backward_visit(tn__train *it, tn_op_id id) {
     }
     ask.given = given;
     ask.wanted = wanted;
+    if (any_given && any_wanted && tn__train_ends_low(it, &ask.op)) {
+        it->gradient[ask.op.inputs[0]] = given[0];
+        return TN_OK;
+    }
     return any_given && any_wanted ? backward_ask(it, &ask, rule) : TN_OK;
 }
 

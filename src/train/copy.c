@@ -3,7 +3,8 @@
  * Tensors keep their ids. Operators that the loss does not need are left out; what they would have
  * computed stays as a tensor of no bytes, so that ids agree. BatchNormalization becomes
  * BatchNormTrain, which writes its running statistics; Dropout becomes DropoutTrain, which draws
- * its mask from a counter. Parameters that are trained, and running statistics, are marked as
+ * its mask from a counter. With mixed precision, operators get the operands that lower.c says.
+ * Parameters that are trained, and running statistics, are marked as
  * updated: so nothing that depends on them is folded. Parameters that an operator of the model
  * hands out (parameters.c) become parameters.
  */
@@ -46,6 +47,7 @@ static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
                            .block = tensor->block,
                            .payload = tensor->payload};
     if (origin->value != NULL) spec.value = *origin->value;
+    if (tn__train_lowers(it) && it->is_low[id]) spec.dtype = it->options.dtype;
     if (it->begins[id] != TN_NONE) {
         copy_parameter(it, it->begins[id], &spec);
     } else if (copy_is_gone(it, id)) {
@@ -196,12 +198,17 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-static tn_status copy_op(tn__train *it, const tn_op *op, tn_op_id id) {
+static tn_status copy_op(tn__train *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->model, id);
+    tn_op made = *op;
     double ratio;
     if (it->evaluates) return copy_plain(it, op);
-    if (copy_trains_batch_norm(it, op)) return copy_batch_norm(it, op);
-    if (copy_trains_dropout(it, op, &ratio)) return copy_dropout(it, op, id, ratio);
-    return copy_plain(it, op);
+    bool norm = copy_trains_batch_norm(it, op), drops = copy_trains_dropout(it, op, &ratio);
+    if (tn__train_lowers(it)) TN_TRY(tn__train_lower_op(it, id, &made));
+    TN_TRY(norm    ? copy_batch_norm(it, &made)
+           : drops ? copy_dropout(it, &made, id, ratio)
+                   : copy_plain(it, &made));
+    return tn__train_lowers(it) ? tn__train_lower_after(it, id, &made) : TN_OK;
 }
 
 static tn_status copy_ops(tn__train *it) {
@@ -212,9 +219,8 @@ static tn_status copy_ops(tn__train *it) {
     for (tn_block_id b = tn_graph_block_count(it->model); b-- > 0;) {
         const tn_block *block = tn_graph_block(it->model, b);
         for (uint32_t i = 0; i < block->op_count; i++) {
-            const tn_op *op = tn_graph_op(it->model, block->ops[i]);
             if (b == 0 && !it->runs[block->ops[i]]) continue;
-            TN_TRY(copy_op(it, op, block->ops[i]));
+            TN_TRY(copy_op(it, block->ops[i]));
         }
     }
     return TN_OK;

@@ -3,6 +3,7 @@
  *   names.c     losses and optimizers by name
  *   parameters.c  which tensors are parameters, and which only look like it
  *   choose.c    which parameters are trained, which operators the loss needs
+ *   lower.c     mixed precision: operators that work in 16 bits, and casts
  *   copy.c      the model's operators as they work in training
  *   loss.c      labels, loss, where the backward pass begins
  *   backward.c  the walk over operators, last first, that asks their gradient rules
@@ -12,6 +13,8 @@
  */
 #ifndef TN_TRAIN_FRAME_H
 #define TN_TRAIN_FRAME_H
+
+#include <math.h>
 
 #include <tenure/train.h>
 
@@ -40,6 +43,12 @@ typedef struct tn__train {
     tn_tensor_id shaped;  /* the tensor whose shape the scores are brought into; often the same */
     uint32_t *number;     /* [tensors] index into made.parameters; TN_NONE */
 
+    /* Mixed precision: tensors of the model that are float32 there. */
+    bool *works_low;     /* [operators of the model] in 16 bits */
+    bool *likes_low;     /* [tensors] the result comes in 16 bits */
+    bool *is_low;        /* [tensors] the tensor of this id is of 16 bits in the new graph */
+    tn_tensor_id *other; /* [tensors] the same in the other type; TN_NONE: not yet */
+
     /* The backward pass; ids of the graph as it was before. */
     uint32_t forward;       /* tensors */
     uint32_t forward_ops;   /* of the main block */
@@ -57,6 +66,21 @@ tn_status tn__train_choose(tn__train *it);
 /* Whether an operand is one that gradients may flow to: a float that the rule looks at as such. */
 bool tn__train_flows(const tn_graph *graph, const tn_op *op, const tn_op_rule *rule,
                      uint32_t input);
+/* lower.c. Errors: E_UNSUPPORTED (a model with blocks). */
+tn_status tn__train_lower(tn__train *it);
+bool tn__train_lowers(const tn__train *it);
+/* A tensor of the model in 16 bits (`low`) or in its own type: a cast is added where there is none
+ * yet. Other types than float32: the tensor itself. */
+tn_status tn__train_as(tn__train *it, tn_tensor_id tensor, bool low, tn_tensor_id *id);
+/* Operands of operator `id` of the model as it works: lists in the arena. Once it was added: casts
+ * to the tensors that it was to give. */
+tn_status tn__train_lower_op(tn__train *it, tn_op_id id, tn_op *op);
+tn_status tn__train_lower_after(tn__train *it, tn_op_id id, const tn_op *made);
+/* Whether the gradient of a cast of a parameter is that of the parameter as it is: nothing is to be
+ * added to it, and updates read 16 bits as well. */
+bool tn__train_ends_low(const tn__train *it, const tn_op *op);
+/* A cast that is made again in the backward pass: from what is there anyway, or smaller. */
+bool tn__train_is_free_cast(const tn__train *it, const tn_op *op);
 /* copy.c: makes it->graph, without labels and loss. */
 tn_status tn__train_copy(tn__train *it);
 /* loss.c: adds labels, loss and correct; `seed` is the gradient of the loss. */

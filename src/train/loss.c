@@ -121,6 +121,10 @@ static tn_status loss_shape(tn__train *it) {
 }
 
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed) {
+    /* The cross-entropy computes in float64 from scores of any type; other losses are float32. */
+    bool low = it->options.loss == TN_LOSS_CROSS_ENTROPY && it->likes_low[it->scores];
+    TN_TRY(tn__train_as(it, it->scores, low, &it->scores));
+    TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(loss_shape(it));
     const tn_tensor scores = *tn_graph_tensor(it->graph, it->scores);
     if (!tn__is_float(scores.dtype) || !tn__shape_known(&scores))

@@ -13,6 +13,7 @@
  * The copies do what the originals did on the same operands, so results are the same bit by bit.
  * Copies are put before the first reader, in the order of the list: that is before any update of a
  * parameter that they read, as its gradient comes from behind that reader.
+ * With mixed precision, casts of parameters are always made again (lower.c).
  * Source: Chen et al. 2016, section 4; Rota Bulo, Porzi, Kontschieder 2018 (checkpoint variant).
  */
 #include <stdio.h>
@@ -43,7 +44,7 @@ static bool recompute_is_listed(const char *type, const char *const *list) {
     return false;
 }
 
-static bool recompute_is_cheap(const tn_op *op) {
+static bool recompute_is_cheap(const tn__train *it, const tn_op *op) {
     static const char *const each[] = {"Abs",         "Add",
                                        "Cast",        "Clip",
                                        "Div",         "Elu",
@@ -61,6 +62,7 @@ static bool recompute_is_cheap(const tn_op *op) {
                                        "Tanh",        "Unsqueeze",
                                        NULL};
     static const char *const own[] = {"BatchNormTrain", "DropoutTrain", NULL};
+    if (!it->options.recompute_cheap) return tn__train_is_free_cast(it, op);
     if (op->domain[0] == '\0') return recompute_is_listed(op->type, each);
     return strcmp(op->domain, "tenure") == 0 && recompute_is_listed(op->type, own);
 }
@@ -94,7 +96,7 @@ static bool recompute_find(recompute_state *state, tn_tensor_id id) {
     state->chain_count = 1;
     for (uint32_t at = 0; at < state->chain_count; at++) {
         const tn_op *op = tn_graph_op(graph, state->chain[at]);
-        if (!recompute_is_cheap(op) || op->block != 0) return false;
+        if (!recompute_is_cheap(state->it, op) || op->block != 0) return false;
         moves_only = moves_only && recompute_is_view(op->type);
         for (uint32_t i = 0; i < op->input_count; i++) {
             if (op->inputs[i] == TN_NONE || recompute_is_there(state, op->inputs[i])) continue;

@@ -40,8 +40,11 @@ static tn_status train_options(tn__train *it, const tn_train_options *given) {
           isfinite(to->loss_scale) && isfinite(to->weight_decay)))
         TN_FAIL(it->error, TN_E_INVALID,
                 "epsilon and loss_scale must be positive, weight_decay a number");
-    if (to->dtype != TN_UNDEFINED)
-        TN_FAIL(it->error, TN_E_UNSUPPORTED, "activations keep the model's element types");
+    if (to->dtype != TN_UNDEFINED && to->dtype != TN_FLOAT32 && to->dtype != TN_FLOAT16 &&
+        to->dtype != TN_BFLOAT16)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "activations can be float32, float16 or bfloat16, not %s",
+                tn_dtype_name(to->dtype));
     return TN_OK;
 }
 
@@ -138,6 +141,7 @@ static tn_status train_hand_out(tn__train *it, tn_training *training) {
 static tn_status train_make(tn__train *it, tn_training *training) {
     tn_tensor_id seed = TN_NONE;
     TN_TRY(tn__train_choose(it));
+    TN_TRY(tn__train_lower(it));
     TN_TRY(tn__train_copy(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(train_list(it));
@@ -145,7 +149,7 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     TN_TRY(tn__train_inputs(it));
     TN_TRY(tn__train_backward(it, seed));
     TN_TRY(train_io(it));
-    if (it->options.recompute_cheap) TN_TRY(tn__train_recompute(it));
+    if (it->options.recompute_cheap || tn__train_lowers(it)) TN_TRY(tn__train_recompute(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(train_check(it));
     return train_hand_out(it, training);

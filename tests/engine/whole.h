@@ -9,6 +9,7 @@
 #include <tenure/import.h>
 
 #include "base/base.h"
+#include "engine/convert.h"
 #include "support.h"
 
 #define WHOLE_MOST 16u
@@ -20,6 +21,7 @@ typedef struct whole {
     double spread;     /* floats are drawn from [-spread, spread); 0: 1 */
     tn_contents *from; /* where parameters come from; NULL: drawn */
     bool skip_poison;
+    tn_dtype rounded; /* contents of float32 are numbers of this type; UNDEFINED: any */
     /* out: */
     uint32_t output_count;
     tn_array outputs[WHOLE_MOST]; /* data: free with whole_release */
@@ -40,6 +42,7 @@ static inline void whole_draw(const whole *run, const tn_tensor *tensor, void *b
     double spread = run->spread > 0 ? run->spread : 1;
     /* Variances are no less than 0; a name says so. */
     bool positive = strstr(tensor->name, "var") != NULL;
+    bool low = tensor->dtype == TN_FLOAT16 || tensor->dtype == TN_BFLOAT16;
     memset(bytes, 0, tensor->bytes);
     for (uint64_t i = 0; i < count; i++) {
         double at = (double)(tn__random_next(&random) >> 11) * 0x1p-53;
@@ -51,6 +54,16 @@ static inline void whole_draw(const whole *run, const tn_tensor *tensor, void *b
             ((float *)bytes)[i] = (float)(positive ? at + 0.1 : (2 * at - 1) * spread);
         else if (tensor->dtype == TN_INT64)
             ((int64_t *)bytes)[i] = (int64_t)(at * 8);
+        if (!low && (tensor->dtype != TN_FLOAT32 || run->rounded == TN_UNDEFINED)) continue;
+        float value = tensor->value != NULL ? (float)tensor->value->floats[i]
+                      : positive            ? (float)(at + 0.1)
+                                            : (float)((2 * at - 1) * spread);
+        uint16_t half;
+        tn__convert(TN_FLOAT32, &value, low ? tensor->dtype : run->rounded, &half, 1);
+        if (low)
+            ((uint16_t *)bytes)[i] = half;
+        else
+            tn__convert(run->rounded, &half, TN_FLOAT32, (float *)bytes + i, 1);
     }
 }
 
@@ -178,6 +191,34 @@ static inline double whole_difference(const whole *a, const whole *b) {
             if (isnan(left[i]) || left[i] == right[i]) continue;
             if (fabs((double)left[i]) > scale) scale = fabs((double)left[i]);
             double gap = fabs((double)left[i] - (double)right[i]);
+            if (gap > apart) apart = gap;
+        }
+        if (!(apart / scale <= worst)) worst = apart / scale;
+    }
+    return worst;
+}
+
+/* How far outputs in 16 bits are from those in float32 beyond one rounding, relative to the largest
+ * number of each. */
+static inline double whole_beyond(const whole *wide, const whole *low, double unit) {
+    double worst = 0;
+    if (wide->output_count != low->output_count) return INFINITY;
+    for (uint32_t k = 0; k < wide->output_count; k++) {
+        const float *want = wide->outputs[k].data;
+        uint64_t count = wide->outputs[k].bytes / sizeof *want;
+        double scale = 1, apart = 0;
+        bool same = low->outputs[k].dtype == TN_FLOAT32;
+        for (uint64_t i = 0; i < count; i++) {
+            float got;
+            tn__convert(low->outputs[k].dtype,
+                        (const char *)low->outputs[k].data +
+                            i * tn__element_size(low->outputs[k].dtype),
+                        TN_FLOAT32, &got, 1);
+            if (isnan(want[i]) != isnan(got)) return INFINITY;
+            if (isnan(got) || got == want[i]) continue;
+            if (fabs((double)want[i]) > scale) scale = fabs((double)want[i]);
+            double gap = fabs((double)got - (double)want[i]);
+            if (!same) gap -= unit * fabs((double)want[i]);
             if (gap > apart) apart = gap;
         }
         if (!(apart / scale <= worst)) worst = apart / scale;

@@ -1,18 +1,20 @@
 /* one_step.c - loss and gradients of one batch, for scripts that compare them with another
  * program's.
  *
- *     one_step MODEL.onnx FOLDER LOSS [plain] [sgd|momentum|adam|adamw RATE STEPS]
+ *     one_step MODEL.onnx FOLDER LOSS [plain] [bf16|f16] [sgd|momentum|adam|adamw RATE STEPS]
  *
  * FOLDER holds <input's name>.npy for every input of the model, and labels.npy. Without an
  * optimizer <k>.npy is written for every trained parameter k, its gradient; with one, after so many
- * steps on the same batch, the parameter itself. Prints the loss (of each step), then "k name" line
- * by line.
+ * steps on the same batch, the parameter itself, as float32. Prints the loss (of each step), then
+ * "k name" line by line.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <tenure/tenure.h>
+
+#include "engine/convert.h"
 
 typedef struct one_step {
     tn_graph *model;
@@ -26,6 +28,7 @@ typedef struct one_step {
     tn_engine *engine;
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count, step_input;
+    float scale; /* of the loss, in f16 */
     tn_error error;
 } one_step;
 
@@ -111,7 +114,15 @@ static tn_status step_save(one_step *it, const char *folder, uint32_t k, bool tr
     snprintf(path, sizeof path, "%s/%u.npy", folder, k);
     if (!trained) {
         const tn_array *gradient = step_find(it, parameter->gradient);
-        return gradient == NULL ? TN_OK : tn_array_save(path, gradient, NULL, &it->error);
+        if (gradient == NULL) return TN_OK;
+        tn_array wide = step_output(it, parameter->parameter);
+        tn__convert(gradient->dtype, gradient->data, wide.dtype, wide.data,
+                    wide.bytes / (tn_dtype_bits(wide.dtype) / 8));
+        for (uint64_t i = 0; it->scale != 0 && i < wide.bytes / 4; i++)
+            ((float *)wide.data)[i] /= it->scale;
+        tn_status status = tn_array_save(path, &wide, NULL, &it->error);
+        free(wide.data);
+        return status;
     }
     tn_array array = step_output(it, parameter->parameter);
     tn_status status =
@@ -145,6 +156,11 @@ int main(int count, char **arguments) {
     if (count < 4) return fprintf(stderr, "usage: one_step MODEL FOLDER LOSS [plain] ...\n"), 2;
     bool plain = count > at && strcmp(arguments[at], "plain") == 0;
     at += plain;
+    if (count > at && strcmp(arguments[at], "bf16") == 0) options.dtype = TN_BFLOAT16;
+    if (count > at && strcmp(arguments[at], "f16") == 0) options.dtype = TN_FLOAT16;
+    if (options.dtype == TN_FLOAT16) it.scale = 512;
+    options.loss_scale = (double)it.scale;
+    at += options.dtype != TN_UNDEFINED;
     bool trained = count > at + 2;
     options.loss = tn_loss_find(arguments[3]);
     options.optimizer = trained ? tn_optimizer_find(arguments[at]) : TN_OPTIMIZER_NONE;

@@ -11,6 +11,8 @@
 #include <tenure/engine.h>
 #include <tenure/train.h>
 
+#include "engine/convert.h"
+
 #define STEPS_IO 96u
 
 typedef struct setting {
@@ -56,6 +58,10 @@ static inline void steps_put(tn_dtype dtype, void *to, uint64_t i, double value)
     case TN_INT64:
         ((int64_t *)to)[i] = (int64_t)value;
         break;
+    case TN_FLOAT16:
+    case TN_BFLOAT16:
+        tn__convert(TN_FLOAT64, &value, dtype, (uint16_t *)to + i, 1);
+        break;
     default:
         fail_msg("type %s", tn_dtype_name(dtype));
     }
@@ -64,6 +70,8 @@ static inline double steps_get(tn_dtype dtype, const void *from, uint64_t i) {
     if (dtype == TN_FLOAT32) return (double)((const float *)from)[i];
     if (dtype == TN_FLOAT64) return ((const double *)from)[i];
     if (dtype == TN_INT64) return (double)((const int64_t *)from)[i];
+    if (dtype == TN_FLOAT16) return (double)tn__half_to_float(((const uint16_t *)from)[i]);
+    if (dtype == TN_BFLOAT16) return (double)tn__bfloat_to_float(((const uint16_t *)from)[i]);
     fail_msg("type %s", tn_dtype_name(dtype));
     return 0;
 }

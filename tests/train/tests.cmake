@@ -7,7 +7,11 @@ if(TENURE_PYTHON_TORCH)
   add_test(NAME train.compare_torch
            COMMAND ${TENURE_PYTHON_TORCH} ${CMAKE_CURRENT_SOURCE_DIR}/train/compare_torch.py
                    $<TARGET_FILE:one_step> ${PROJECT_BINARY_DIR}/torch)
+  add_test(NAME train.compare_torch_low
+           COMMAND ${TENURE_PYTHON_TORCH} ${CMAKE_CURRENT_SOURCE_DIR}/train/compare_torch.py
+                   $<TARGET_FILE:one_step> ${PROJECT_BINARY_DIR}/torch_low --low)
 else()
   add_test(NAME train.compare_torch COMMAND sh -c "echo 'SKIP: no python3'; exit 77")
+  add_test(NAME train.compare_torch_low COMMAND sh -c "echo 'SKIP: no python3'; exit 77")
 endif()
-set_tests_properties(train.compare_torch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(train.compare_torch train.compare_torch_low PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)

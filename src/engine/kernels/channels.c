@@ -9,9 +9,9 @@ static bool channels_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *axes = tn__setup_input(setup, 1);
     const tn_tensor *y = tn__setup_output(setup, 0);
     uint32_t seen = 0;
-    if (x == NULL || axes == NULL || y == NULL || x->dtype != TN_FLOAT32 ||
-        x->format.order != TN_ORDER_NHWC || x->format.block != 0 || x->rank < 3 ||
-        y->format.order == TN_ORDER_NHWC || (x->flags & TN_TENSOR_BOUND) != 0 ||
+    if (x == NULL || axes == NULL || y == NULL || !tn__is_short_float(x->dtype) ||
+        y->dtype != x->dtype || x->format.order != TN_ORDER_NHWC || x->format.block != 0 ||
+        x->rank < 3 || y->format.order == TN_ORDER_NHWC || (x->flags & TN_TENSOR_BOUND) != 0 ||
         axes->value == NULL || axes->value->ints == NULL)
         return false;
     for (uint64_t i = 0; i < axes->value->count; i++) {
@@ -33,13 +33,20 @@ TN_WIDE static void channels_add(uint64_t channels, const float *row, double *su
 static tn_status channels_run(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0];
     uint64_t channels = (uint64_t)x->shape[1], count = tn__operand_count(x);
-    const float *from = x->data;
-    float *to = call->outputs[0].data;
+    const char *from = x->data;
+    size_t size = tn__element_size(x->dtype);
     double *sums = call->workspace;
+    tn__block_room room;
     TN_TRY(tn__check_scratch(call, channels * sizeof *sums));
     for (uint64_t c = 0; c < channels; c++) sums[c] = 0;
-    for (uint64_t at = 0; at < count; at += channels) channels_add(channels, from + at, sums);
-    for (uint64_t c = 0; c < channels; c++) to[c] = (float)sums[c];
+    for (uint64_t at = 0; at < count; at += channels)
+        for (uint64_t c = 0; c < channels; c += TN__BLOCK) {
+            uint64_t some = channels - c < TN__BLOCK ? channels - c : TN__BLOCK;
+            const float *row =
+                tn__convert_block(x->dtype, from + (at + c) * size, TN_FLOAT32, &room, some);
+            channels_add(some, row, sums + c);
+        }
+    tn__convert(TN_FLOAT64, sums, x->dtype, call->outputs[0].data, channels);
     return TN_OK;
 }
 

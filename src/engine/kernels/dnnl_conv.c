@@ -41,7 +41,7 @@ tn_status tn__dnnl_conv_weights(const tn__dnnl *library, const tn_tensor *w, boo
     strides[1] = plain[out];
     strides[2] = plain[in];
     uint32_t skip = group == 1 ? 1 : 0;
-    return tn__dnnl_strided(library, rank + 1 - skip, shape + skip, strides + skip, desc);
+    return tn__dnnl_strided(library, w->dtype, rank + 1 - skip, shape + skip, strides + skip, desc);
 }
 
 static tn_status conv_read(const tn_kernel_setup *setup, bool transposed, conv_plan *plan) {

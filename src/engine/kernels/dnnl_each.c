@@ -12,15 +12,14 @@
 
 static bool each_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
-    if (!tn__dnnl_is_fit(x) || !tn__dnnl_is_fit(y) || x->bytes != y->bytes) return false;
+    if (!tn__dnnl_is_fit(x) || !tn__dnnl_is_fit(y) || x->dtype != y->dtype || x->bytes != y->bytes)
+        return false;
     return (x->format.order == TN_ORDER_NHWC) == (y->format.order == TN_ORDER_NHWC);
 }
 
 /* All elements in a row: the order does not matter. */
 tn_status tn__dnnl_each_prepare(tn_kernel_setup *setup, const tn__dnnl_after *after) {
     const tn__dnnl *library = setup->library;
-    const tn_tensor *input = tn__setup_input(setup, 0);
-    int64_t count = (int64_t)(input->bytes / sizeof(float)), one = 1;
     tn__dnnl_after others = {0};
     tn__dnnl_work *work;
     dnnl_memory_desc_t x;
@@ -33,7 +32,7 @@ tn_status tn__dnnl_each_prepare(tn_kernel_setup *setup, const tn__dnnl_after *af
     for (uint32_t i = 1; i < after->post_count; i++) others.post[i - 1] = after->post[i];
     others.post_count = after->post_count - 1;
     TN_TRY(tn__dnnl_begin(setup, &work));
-    tn_status status = tn__dnnl_strided(library, 1, &count, &one, &x);
+    tn_status status = tn__dnnl_flat(library, tn__setup_input(setup, 0), &x);
     if (status != TN_OK) goto done;
     TN_TRY_DONE(tn__dnnl_status(library->dnnl_eltwise_forward_desc_init(
         &desc, dnnl_forward_inference, kind, &x, alpha, beta)));
@@ -90,6 +89,7 @@ static tn_status each_prepare_hard(tn_kernel_setup *setup) {
 /* --- two operands --- */
 
 typedef struct each_pair {
+    tn_dtype dtype, narrow; /* of the output and the first operand; of the second */
     uint32_t rank;
     int64_t shape[TN_RANK_MAX]; /* of the output, in the order of memory */
     bool wide[TN_RANK_MAX];     /* the second operand has the extent, too; else it has 1 */
@@ -103,7 +103,7 @@ static bool each_accepts_pair(const tn_kernel_setup *setup) {
 
 /* Whether `tensor` has the shape of `y` and lies as it does. */
 static bool each_same(const tn_tensor *tensor, const tn_tensor *y) {
-    return tensor->rank == y->rank && tensor->bytes == y->bytes &&
+    return tensor->dtype == y->dtype && tensor->rank == y->rank && tensor->bytes == y->bytes &&
            (tensor->rank == 0 ||
             memcmp(tensor->shape, y->shape, y->rank * sizeof *y->shape) == 0) &&
            (tensor->format.order == TN_ORDER_NHWC) == (y->format.order == TN_ORDER_NHWC);
@@ -115,6 +115,8 @@ static bool each_align(const tn_tensor *narrow, const tn_tensor *y, each_pair *p
     bool last = y->format.order == TN_ORDER_NHWC && y->rank > 2;
     uint32_t wide_count = 0;
     pair->rank = y->rank;
+    pair->dtype = y->dtype;
+    pair->narrow = narrow->dtype;
     for (uint32_t at = 0; at < y->rank; at++) {
         uint32_t d = !last || at == 0 ? at : at + 1 == y->rank ? 1 : at + 1;
         int64_t extent =
@@ -149,8 +151,8 @@ static tn_status each_describe(const tn__dnnl *library, const each_pair *pair,
     /* One value per row: the rows are channels, with a batch of one in front. */
     uint32_t front = pair->rank == 2 && pair->wide[0] ? 1 : 0, rank = pair->rank + front;
     if (rank == 0)
-        return tn__dnnl_strided(library, 0, NULL, NULL, wide) == TN_OK
-                   ? tn__dnnl_strided(library, 0, NULL, NULL, narrow)
+        return tn__dnnl_strided(library, pair->dtype, 0, NULL, NULL, wide) == TN_OK
+                   ? tn__dnnl_strided(library, pair->narrow, 0, NULL, NULL, narrow)
                    : TN_E_UNSUPPORTED;
     for (uint32_t d = rank; d-- > 0;) {
         bool made_up = d < front;
@@ -161,8 +163,8 @@ static tn_status each_describe(const tn__dnnl *library, const each_pair *pair,
         stride *= shape[d];
         step *= other[d];
     }
-    TN_TRY(tn__dnnl_strided(library, rank, shape, strides, wide));
-    return tn__dnnl_strided(library, rank, other, steps, narrow);
+    TN_TRY(tn__dnnl_strided(library, pair->dtype, rank, shape, strides, wide));
+    return tn__dnnl_strided(library, pair->narrow, rank, other, steps, narrow);
 }
 
 static tn_status each_build(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_kind_t kind,

@@ -6,8 +6,8 @@
 
 static bool fused_accepts_swish(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
-    return tn__dnnl_is_fit(x) && tn__dnnl_is_fit(y) && x->bytes == y->bytes &&
-           x->format.order == y->format.order;
+    return tn__dnnl_is_fit(x) && tn__dnnl_is_fit(y) && x->dtype == y->dtype &&
+           x->bytes == y->bytes && x->format.order == y->format.order;
 }
 
 static tn_status fused_prepare_swish(tn_kernel_setup *setup) {

@@ -10,6 +10,7 @@
 
 /* A tensor as the product sees it: [batch..., rows, columns], each dimension with its stride. */
 typedef struct matmul_operand {
+    tn_dtype dtype;
     uint32_t rank;
     int64_t shape[TN_RANK_MAX], strides[TN_RANK_MAX];
 } matmul_operand;
@@ -43,6 +44,7 @@ static bool matmul_operand_of(const tn_tensor *tensor, const int64_t *perm, uint
     int64_t strides[TN_RANK_MAX];
     uint64_t seen = 0;
     if (perm != NULL && perm_count != tensor->rank) return false;
+    operand->dtype = tensor->dtype;
     operand->rank = tensor->rank;
     tn__dnnl_strides(tensor, strides);
     for (uint32_t d = 0; d < tensor->rank; d++) {
@@ -122,7 +124,8 @@ static void matmul_simplify(matmul_operand *a, matmul_operand *b, matmul_operand
 
 static tn_status matmul_desc(const tn__dnnl *library, const matmul_operand *operand,
                              dnnl_memory_desc_t *desc) {
-    return tn__dnnl_strided(library, operand->rank, operand->shape, operand->strides, desc);
+    return tn__dnnl_strided(library, operand->dtype, operand->rank, operand->shape,
+                            operand->strides, desc);
 }
 
 /* Something that broadcasts to the result: as the result is seen now, where that can be said: all
@@ -140,7 +143,8 @@ static tn_status matmul_addend(const tn__dnnl *library, const tn_tensor *tensor,
     for (uint32_t d = 0; d < y->rank; d++) shape[d] = 1, strides[d] = columns;
     strides[y->rank - 1] = 1;
     column = y->rank == 2 && tensor->rank == 2 && tensor->shape[1] == 1;
-    if (tensor->bytes == whole->bytes && tensor->rank == whole->rank)
+    if (tensor->dtype == whole->dtype && tensor->bytes == whole->bytes &&
+        tensor->rank == whole->rank)
         return matmul_desc(library, y, desc);
     if (row && !one)
         shape[y->rank - 1] = columns;
@@ -148,7 +152,7 @@ static tn_status matmul_addend(const tn__dnnl *library, const tn_tensor *tensor,
         shape[0] = y->shape[0], strides[0] = 1;
     else if (!one)
         return TN_E_UNSUPPORTED;
-    return tn__dnnl_strided(library, y->rank, shape, strides, desc);
+    return tn__dnnl_strided(library, tensor->dtype, y->rank, shape, strides, desc);
 }
 
 static bool matmul_is_row(const tn_tensor *tensor) {
@@ -357,7 +361,8 @@ static tn_status matmul_read_gemm(tn_kernel_setup *setup, tn__dnnl_work *work) {
                         .bias_index = 2};
     if (plan.bias != NULL && tn__op_float(setup->op, "beta", 1) != 1) return TN_E_UNSUPPORTED;
     const tn_tensor *y = tn__setup_output(setup, 0);
-    if (plan.bias != NULL && plan.bias->bytes == y->bytes && plan.bias->rank == y->rank) {
+    if (plan.bias != NULL && plan.bias->dtype == y->dtype && plan.bias->bytes == y->bytes &&
+        plan.bias->rank == y->rank) {
         plan.summand = plan.bias; /* the output may lie on it: it must be read before */
         plan.summand_index = 2;
         plan.bias = NULL;

@@ -32,7 +32,7 @@ static tn_status move_read_transpose(tn_kernel_setup *setup, tn__dnnl_work *work
         if (at < 0 || at >= (int64_t)x->rank) return TN_E_UNSUPPORTED;
         moved[d] = strides[at];
     }
-    TN_TRY(tn__dnnl_strided(library, y->rank, y->shape, moved, &from));
+    TN_TRY(tn__dnnl_strided(library, x->dtype, y->rank, y->shape, moved, &from));
     TN_TRY(tn__dnnl_desc(library, y, &to));
     return tn__dnnl_reorder(work, &from, TN__DNNL_IN(0), &to, TN__DNNL_OUT(0));
 }

@@ -18,8 +18,12 @@ static bool norm_accepts_batch(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0);
     if (!tn__dnnl_all_fit(setup) || x == NULL || x->rank < 2 || x->rank > 5 ||
         setup->op->input_count != 5 || tn__op_int(setup->op, "training_mode", 0) != 0 ||
-        tn__op_int(setup->op, "spatial", 1) != 1)
+        tn__op_int(setup->op, "spatial", 1) != 1 || tn__setup_output(setup, 0) == NULL ||
+        tn__setup_output(setup, 0)->dtype != x->dtype)
         return false;
+    for (uint32_t i = 1; i < 5; i++) /* the library reads them as float32, whatever x is */
+        if (tn__setup_input(setup, i) == NULL || tn__setup_input(setup, i)->dtype != TN_FLOAT32)
+            return false;
     for (uint32_t k = 1; k < setup->op->output_count; k++)
         if (tn__setup_output(setup, k) != NULL) return false;
     return true;
@@ -54,8 +58,8 @@ static tn_status norm_prepare_batch(tn_kernel_setup *setup) {
 
 static bool norm_is_plain(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
-    return tn__dnnl_all_fit(setup) && x != NULL && y != NULL && x->format.order != TN_ORDER_NHWC &&
-           y->format.order != TN_ORDER_NHWC && x->rank > 0;
+    return tn__dnnl_all_fit(setup) && x != NULL && y != NULL && x->dtype == y->dtype &&
+           x->format.order != TN_ORDER_NHWC && y->format.order != TN_ORDER_NHWC && x->rank > 0;
 }
 
 /* Along the last axis alone, so that scale and shift are rows; without the statistics. */
@@ -68,8 +72,9 @@ static bool norm_accepts_layer(const tn_kernel_setup *setup) {
     int64_t axis = tn__op_int(setup->op, "axis", -1);
     if (axis != -1 && axis + 1 != (int64_t)x->rank) return false;
     int64_t along = x->shape[x->rank - 1];
-    return scale->rank == 1 && scale->shape[0] == along &&
-           (shift == NULL || (shift->rank == 1 && shift->shape[0] == along)) &&
+    return scale->dtype == TN_FLOAT32 && scale->rank == 1 && scale->shape[0] == along &&
+           (shift == NULL ||
+            (shift->dtype == TN_FLOAT32 && shift->rank == 1 && shift->shape[0] == along)) &&
            tn__op_int(setup->op, "stash_type", TN_FLOAT32) == TN_FLOAT32;
 }
 
@@ -81,10 +86,10 @@ static tn_status norm_read_layer(tn_kernel_setup *setup, tn__dnnl_work *work) {
     dnnl_memory_desc_t x, row, statistics;
     dnnl_layer_normalization_desc_t desc;
     dnnl_primitive_desc_t chosen;
-    int64_t rows = (int64_t)(input->bytes / 4) / along;
+    int64_t rows = (int64_t)(input->bytes / (tn_dtype_bits(input->dtype) / 8)) / along;
     TN_TRY(tn__dnnl_rows(library, input, input->rank - 1, input->rank, &x));
-    TN_TRY(tn__dnnl_strided(library, 1, &along, &one, &row));
-    TN_TRY(tn__dnnl_strided(library, 1, &rows, &one, &statistics));
+    TN_TRY(tn__dnnl_strided(library, TN_FLOAT32, 1, &along, &one, &row));
+    TN_TRY(tn__dnnl_strided(library, TN_FLOAT32, 1, &rows, &one, &statistics));
     TN_TRY(tn__dnnl_status(library->dnnl_layer_normalization_forward_desc_init(
         &desc, dnnl_forward_inference, &x, &statistics,
         (float)tn__op_float(setup->op, "epsilon", 1e-5), flags)));

@@ -12,7 +12,8 @@ static bool train_accepts_pool(const tn_kernel_setup *setup) {
     const tn_tensor *dy = tn__setup_input(setup, 0), *x = tn__setup_input(setup, 1);
     const tn_tensor *dx = tn__setup_output(setup, 0);
     return tn__dnnl_all_fit(setup) && dy != NULL && dx != NULL && dx->rank >= 3 && dx->rank <= 5 &&
-           dy->rank == dx->rank && (x == NULL || (x->rank == dx->rank && x->bytes == dx->bytes));
+           dy->rank == dx->rank &&
+           (x == NULL || (x->dtype == dx->dtype && x->rank == dx->rank && x->bytes == dx->bytes));
 }
 
 /* The two primitives of a pool. */

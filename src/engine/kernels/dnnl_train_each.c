@@ -48,21 +48,20 @@ static bool each_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *dy = tn__setup_input(setup, 0), *value = tn__setup_input(setup, 1);
     const tn_tensor *dx = tn__setup_output(setup, 0);
     return tn__dnnl_all_fit(setup) && dy != NULL && value != NULL && dx != NULL &&
-           dy->bytes == value->bytes && dx->bytes == value->bytes && each_same_order(dy, value) &&
-           each_same_order(dx, value);
+           dy->dtype == value->dtype && dx->dtype == value->dtype && dy->bytes == value->bytes &&
+           dx->bytes == value->bytes && each_same_order(dy, value) && each_same_order(dx, value);
 }
 
 /* All elements in a row: the order does not matter. */
 static tn_status each_read(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn__dnnl *library = setup->library;
-    int64_t count = (int64_t)(tn__setup_input(setup, 0)->bytes / sizeof(float)), one = 1;
     each_kind kind;
     dnnl_memory_desc_t all;
     dnnl_eltwise_desc_t ahead, desc;
     dnnl_primitive_desc_t forward, chosen;
     if (!each_kind_of(setup->op, &kind)) return TN_E_UNSUPPORTED;
     const float alpha = (float)kind.alpha;
-    TN_TRY(tn__dnnl_strided(library, 1, &count, &one, &all));
+    TN_TRY(tn__dnnl_flat(library, tn__setup_input(setup, 0), &all));
     TN_TRY(tn__dnnl_status(library->dnnl_eltwise_forward_desc_init(&ahead, dnnl_forward_training,
                                                                    kind.ahead, &all, alpha, 0)));
     TN_TRY(tn__dnnl_status(

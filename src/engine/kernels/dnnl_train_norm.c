@@ -14,15 +14,22 @@ static bool norm_accepts(const tn_kernel_setup *setup) {
     for (uint32_t k = 0; k < op->output_count; k++)
         if (op->outputs[k] == TN_NONE) return false;
     const tn_tensor *first = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
-    return first->rank >= 2 && first->rank <= 5 && first->format.order == y->format.order;
+    for (uint32_t k = 1; k < op->output_count; k++)
+        if (tn__setup_output(setup, k)->dtype != TN_FLOAT32) return false;
+    for (uint32_t i = 2; i < 5; i++)
+        if (tn__setup_input(setup, i)->dtype != TN_FLOAT32) return false;
+    return first->dtype == y->dtype && first->rank >= 2 && first->rank <= 5 &&
+           first->format.order == y->format.order;
 }
 
 static bool norm_accepts_train(const tn_kernel_setup *setup) {
-    return setup->op->output_count == 5 && norm_accepts(setup);
+    return setup->op->output_count == 5 && norm_accepts(setup) &&
+           tn__setup_input(setup, 1)->dtype == TN_FLOAT32;
 }
 
 static bool norm_accepts_grad(const tn_kernel_setup *setup) {
     return setup->op->output_count == 3 && norm_accepts(setup) &&
+           tn__setup_input(setup, 1)->dtype == tn__setup_input(setup, 0)->dtype &&
            tn__setup_input(setup, 1)->format.order == tn__setup_input(setup, 0)->format.order;
 }
 

@@ -41,6 +41,10 @@ static bool grad_accepts(const tn_kernel_setup *setup) {
 
 /* --- pools --- */
 
+static bool grad_accepts_pool(const tn_kernel_setup *setup) {
+    return tn__types_agree(setup, TN__TYPES_SUMMED, 3, 0);
+}
+
 typedef struct grad_pool {
     const tn_operand *dy, *x;
     tn_operand *dx;
@@ -250,12 +254,12 @@ static bool grad_accepts_matmul(const tn_kernel_setup *setup) {
 }
 
 static const tn_kernel train_grad_kernels[] = {
-    {.type = "AveragePoolGrad", .accepts = grad_accepts, .run = grad_run_average_pool},
+    {.type = "AveragePoolGrad", .accepts = grad_accepts_pool, .run = grad_run_average_pool},
     {.type = "ConvGradWeights",
      .accepts = grad_accepts,
      .workspace = grad_workspace_conv,
      .run = grad_run_conv},
-    {.type = "MaxPoolGrad", .accepts = grad_accepts, .run = grad_run_max_pool},
+    {.type = "MaxPoolGrad", .accepts = grad_accepts_pool, .run = grad_run_max_pool},
     {.type = "ReluGrad", .accepts = grad_accepts, .run = grad_run_relu},
     {.type = "TransposedMatMul", .accepts = grad_accepts_matmul, .run = grad_run_matmul},
 };

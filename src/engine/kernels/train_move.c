@@ -228,6 +228,10 @@ static bool move_accepts(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPES_REAL, 1, 0);
 }
 
+static bool move_accepts_pad(const tn_kernel_setup *setup) {
+    return tn__types_agree(setup, TN__TYPES_SUMMED, 1, 0);
+}
+
 static bool move_accepts_gather(const tn_kernel_setup *setup) {
     return move_accepts(setup) && tn__input_is(setup, 1, TN__TYPES_INDEX);
 }
@@ -237,7 +241,7 @@ static const tn_kernel train_move_kernels[] = {
      .accepts = move_accepts_gather,
      .workspace = move_workspace_gather,
      .run = move_run_gather},
-    {.type = "PadGrad", .accepts = move_accepts, .run = move_run_pad},
+    {.type = "PadGrad", .accepts = move_accepts_pad, .run = move_run_pad},
     {.type = "SliceGrad", .accepts = move_accepts, .run = move_run_slice},
 };
 

@@ -430,7 +430,7 @@ static uint64_t recurrent_workspace(const tn_kernel_setup *setup) {
 
 static bool recurrent_accepts(const tn_kernel_setup *setup) {
     tn_dtype dtype = tn__input_type(setup, IN_X);
-    if (!tn__input_is(setup, IN_X, TN__TYPES_REAL)) return false;
+    if (!tn__input_is(setup, IN_X, TN__TYPES_SUMMED)) return false;
     for (uint32_t i = 1; i <= IN_DC; i++)
         if (!tn__input_may_be(setup, i, UINT64_C(1) << dtype)) return false;
     return true;

@@ -27,7 +27,7 @@ static bool formats_is_last(const tn__draft *draft, tn_tensor_id id) {
 }
 
 static bool formats_is_image(const tn__draft *draft, tn_tensor_id id, uint32_t rank) {
-    if (!tn__draft_is_exact(draft, id)) return false;
+    if (!tn__draft_is_float(draft, id)) return false;
     const tn_tensor *tensor = tn__draft_tensor_of(draft, id);
     return tensor->rank == rank && rank >= 3 && rank <= 5 && tensor->format.block == 0;
 }
@@ -37,7 +37,7 @@ static bool formats_is_line(const tn__draft *draft, tn_tensor_id id) {
     const tn_tensor *tensor = tn__draft_tensor_of(draft, id);
     uint32_t wide = 0;
     for (uint32_t d = 0; d < tensor->rank; d++) wide += tensor->shape[d] != 1;
-    return tn__draft_is_exact(draft, id) && wide <= 1;
+    return tn__draft_is_float(draft, id) && wide <= 1;
 }
 
 /* Convolutions of many small groups have no fast form on channels that lie last. */
@@ -222,8 +222,9 @@ static tn_status formats_each(tn__draft *draft, tn_op_id id) {
         tn_tensor_id like =
             gives ? tn__draft_op_of(draft, id)->outputs[0] : tn__draft_input(draft, id, 0);
         uint32_t rank = like != TN_NONE ? tn__draft_tensor_of(draft, like)->rank : 0;
-        bool image =
-            last && !tn__draft_is_static(draft, input) && formats_is_image(draft, input, rank);
+        bool weights = i > 0 && i < 3 && formats_is_conv(draft, id); /* computed ones, too */
+        bool image = last && !weights && !tn__draft_is_static(draft, input) &&
+                     formats_is_image(draft, input, rank);
         TN_TRY(formats_convert(draft, id, i, image));
     }
     return last && want != FORMATS_TAKE && want != FORMATS_TAKE_LAST ? formats_give(draft, id)
