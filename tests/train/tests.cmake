@@ -15,3 +15,5 @@ else()
   add_test(NAME train.compare_torch_low COMMAND sh -c "echo 'SKIP: no python3'; exit 77")
 endif()
 set_tests_properties(train.compare_torch train.compare_torch_low PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+target_sources(test_train_gradients PRIVATE train/gradients_elements.c train/gradients_move.c
+               train/gradients_products.c train/gradients_reduce.c)
