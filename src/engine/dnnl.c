@@ -275,12 +275,13 @@ tn_status tn__dnnl_after_of(const tn_op *op, tn__dnnl_after *after) {
 
 /* --- windows --- */
 
-/* Padding of one dimension. `covered`: what the windows of all outputs span. */
-static void dnnl_pad(const char *mode, const int64_t *pads, uint32_t at, uint32_t spatial,
-                     int64_t missing, int64_t *begin, int64_t *end) {
+/* Padding of one dimension. `missing`: what the windows reach beyond; `follows`: it is all of the
+ * padding, even where no auto_pad says so (output_shape). */
+static void dnnl_pad(const char *mode, bool follows, const int64_t *pads, uint32_t at,
+                     uint32_t spatial, int64_t missing, int64_t *begin, int64_t *end) {
     *begin = pads != NULL ? pads[at] : 0;
     *end = pads != NULL ? pads[spatial + at] : 0;
-    if (strcmp(mode, "SAME_UPPER") != 0 && strcmp(mode, "SAME_LOWER") != 0) return;
+    if (!follows && strcmp(mode, "SAME_UPPER") != 0 && strcmp(mode, "SAME_LOWER") != 0) return;
     if (missing < 0) missing = 0;
     *begin = strcmp(mode, "SAME_UPPER") == 0 ? missing / 2 : missing - missing / 2;
     *end = missing - *begin;
@@ -288,11 +289,13 @@ static void dnnl_pad(const char *mode, const int64_t *pads, uint32_t at, uint32_
 
 bool tn__dnnl_window_of(const tn_op *op, const tn_tensor *input, const tn_tensor *output,
                         const int64_t *kernel, bool transposed, tn__dnnl_window *window) {
-    uint32_t strides, dilations, pads, spatial = input->rank - 2;
+    uint32_t strides, dilations, pads, extras, spatial = input->rank - 2;
     const int64_t *stride = tn__op_ints(op, "strides", &strides);
     const int64_t *dilation = tn__op_ints(op, "dilations", &dilations);
     const int64_t *pad = tn__op_ints(op, "pads", &pads);
+    const int64_t *extra = tn__op_ints(op, "output_padding", &extras);
     const char *mode = tn__op_string(op, "auto_pad", "NOTSET");
+    const bool follows = transposed && tn__op_attr(op, "output_shape") != NULL;
     if (input->rank < 3 || spatial > 3 || output->rank != input->rank ||
         (stride != NULL && strides != spatial) || (dilation != NULL && dilations != spatial) ||
         (pad != NULL && pads != 2 * spatial))
@@ -306,7 +309,8 @@ bool tn__dnnl_window_of(const tn_op *op, const tn_tensor *input, const tn_tensor
             kernel[i] > INT32_MAX || small > INT32_MAX || large > INT32_MAX)
             return false;
         int64_t missing = (large - 1) * step + (kernel[i] - 1) * gap + 1 - small, said;
-        dnnl_pad(mode, strcmp(mode, "VALID") == 0 ? NULL : pad, i, spatial, missing,
+        int64_t more = transposed && extra != NULL && extras == spatial ? extra[i] : 0;
+        dnnl_pad(mode, follows, strcmp(mode, "VALID") == 0 ? NULL : pad, i, spatial, missing + more,
                  &window->begin[i], &said);
         window->kernel[i] = kernel[i];
         window->stride[i] = step;

@@ -159,7 +159,8 @@ tn_status tn__gradient_unbroadcast(tn_gradient *it, uint32_t output, uint32_t in
     tn_tensor from = tn__gradient_output(it, output), to = tn__gradient_input(it, input);
     int64_t axes[TN_RANK_MAX], drop = from.rank == to.rank;
     uint32_t count = 0;
-    if (tn__gradient_attr(it, "broadcast")) /* before opset 7 */
+    if (tn__gradient_attr(it, "broadcast") && /* before opset 7: aligned at an axis */
+        tn__gradient_int(it, "axis", (int64_t)from.rank - to.rank) + to.rank != from.rank)
         return tn__gradient_fail(it, "no gradient for the broadcasting of old operator sets");
     for (uint32_t d = 0; d < from.rank; d++) {
         bool repeated = d + to.rank < from.rank ||

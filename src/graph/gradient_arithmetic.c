@@ -43,6 +43,17 @@ tn_status tn__gradient_div(tn_gradient *it) {
     return arithmetic_negated(it, 1);
 }
 
+/* y = a - n b with a whole n: da = dy, db = -n dy. */
+tn_status tn__gradient_mod(tn_gradient *it) {
+    tn_tensor_id less, times, part;
+    if (it->wanted[0]) TN_TRY(tn__gradient_unbroadcast(it, 0, 0, it->given[0]));
+    if (!it->wanted[1]) return TN_OK;
+    TN_TRY(arithmetic_two(it, "Sub", it->op.outputs[0], it->op.inputs[0], &less));
+    TN_TRY(arithmetic_two(it, "Div", less, it->op.inputs[1], &times));
+    TN_TRY(arithmetic_two(it, "Mul", it->given[0], times, &part));
+    return tn__gradient_unbroadcast(it, 0, 1, part);
+}
+
 /* --- Pow --- */
 
 /* dx = dy e x^(e - 1). */

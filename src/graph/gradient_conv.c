@@ -32,7 +32,10 @@ static tn_status conv_read(tn_gradient *it, uint32_t spatial, const int64_t *ker
     const int64_t *dilations = conv_ints(it, "dilations", spatial);
     const int64_t *pads = conv_ints(it, "pads", 2 * spatial);
     const char *mode = tn__gradient_string(it, "auto_pad", "NOTSET");
-    bool same = strncmp(mode, "SAME", 4) == 0, lower = strcmp(mode, "SAME_LOWER") == 0;
+    bool same = strncmp(mode, "SAME", 4) == 0 || tn__gradient_attr(it, "output_shape") != NULL;
+    bool upper = strcmp(mode, "SAME_UPPER") == 0;
+    const int64_t *extra = conv_ints(it, "output_padding", spatial); /* of a transposed one */
+    if (strcmp(mode, "VALID") == 0) pads = NULL;
     window->spatial = spatial;
     for (uint32_t d = 0; d < spatial; d++) {
         int64_t stride = strides != NULL ? strides[d] : 1;
@@ -41,8 +44,9 @@ static tn_status conv_read(tn_gradient *it, uint32_t spatial, const int64_t *ker
         int64_t begin = pads != NULL && !same ? pads[d] : 0;
         int64_t end = pads != NULL && !same ? pads[spatial + d] : 0;
         if (same) {
-            int64_t all = steps > wide[d] ? steps - wide[d] : 0;
-            begin = lower ? all - all / 2 : all / 2;
+            int64_t all = steps - wide[d] + (extra != NULL ? extra[d] : 0);
+            if (all < 0) all = 0;
+            begin = upper ? all / 2 : all - all / 2;
             end = all - begin;
         }
         window->kernel[d] = kernel[d];
@@ -114,9 +118,9 @@ tn_status tn__gradient_conv_transpose(tn_gradient *it) {
     conv_window window;
     tn_attr attrs[6];
     TN_TRY(conv_read(it, x.rank - 2, w.shape + 2, y.shape + 2, x.shape + 2, &window));
-    bool given = tn__gradient_attr(it, "output_shape") != NULL;
-    if (given || strncmp(tn__gradient_string(it, "auto_pad", "NOTSET"), "SAME", 4) == 0)
-        return tn__gradient_fail(it, "no gradient where paddings follow from the output's shape");
+    for (uint32_t d = 0; d < window.spatial; d++)
+        if (window.rest[d] < 0 || window.rest[d] >= window.stride[d])
+            return tn__gradient_fail(it, "no gradient where the output is larger than its windows");
     TN_TRY(conv_bias(it, 2));
     if (it->wanted[1]) TN_TRY(conv_weights(it, &window, &group, it->op.inputs[0], it->given[0]));
     if (!it->wanted[0]) return TN_OK;
@@ -170,4 +174,90 @@ tn_status tn__gradient_global_average_pool(tn_gradient *it) {
     TN_TRY(tn__gradient_op(it, "Mul", TN__LIST(it->given[0], factor), NULL, 0, &part));
     TN_TRY(tn__gradient_list(it, x.shape, x.rank, &shape));
     return tn__gradient_op(it, "Expand", TN__LIST(part, shape), NULL, 0, &it->found[0]);
+}
+
+/* --- norms of windows: y = (sum |x|^p)^(1/p), dx = sign(x) |x|^(p-1) sum of dy / y^(p-1) --- */
+
+/* it^(p-1); at p = 2 it is what it was. */
+static tn_status conv_raised(tn_gradient *it, tn_tensor_id id, double p, tn_tensor_id *raised) {
+    tn_tensor_id less;
+    *raised = id;
+    if (p == 2) return TN_OK;
+    TN_TRY(tn__gradient_number(it, tn__gradient_input(it, 0).dtype, p - 1, &less));
+    return tn__gradient_op(it, "Pow", TN__LIST(id, less), NULL, 0, raised);
+}
+
+/* dy / y^(p-1), 0 where y is. */
+static tn_status conv_norm_share(tn_gradient *it, double p, tn_tensor_id *share) {
+    tn_tensor_id zero, none, root, part;
+    TN_TRY(tn__gradient_number(it, tn__gradient_input(it, 0).dtype, 0, &zero));
+    TN_TRY(tn__gradient_op(it, "Equal", TN__LIST(it->op.outputs[0], zero), NULL, 0, &none));
+    TN_TRY(conv_raised(it, it->op.outputs[0], p, &root));
+    TN_TRY(tn__gradient_op(it, "Div", TN__LIST(it->given[0], root), NULL, 0, &part));
+    return tn__gradient_op(it, "Where", TN__LIST(none, zero, part), NULL, 0, share);
+}
+
+static tn_status conv_norm_finish(tn_gradient *it, double p, tn_tensor_id sums) {
+    tn_tensor_id x = it->op.inputs[0], sign, size, raised, slope;
+    if (p == 2) return tn__gradient_op(it, "Mul", TN__LIST(x, sums), NULL, 0, &it->found[0]);
+    TN_TRY(tn__gradient_op(it, "Sign", TN__LIST(x), NULL, 0, &sign));
+    TN_TRY(tn__gradient_op(it, "Abs", TN__LIST(x), NULL, 0, &size));
+    TN_TRY(conv_raised(it, size, p, &raised));
+    TN_TRY(tn__gradient_op(it, "Mul", TN__LIST(sign, raised), NULL, 0, &slope));
+    return tn__gradient_op(it, "Mul", TN__LIST(slope, sums), NULL, 0, &it->found[0]);
+}
+
+static double conv_power(const tn_gradient *it) { /* a float before opset 2 */
+    return it->version < 2 ? tn__gradient_float(it, "p", 2) : (double)tn__gradient_int(it, "p", 2);
+}
+
+tn_status tn__gradient_global_lp_pool(tn_gradient *it) {
+    double p = conv_power(it);
+    tn_tensor_id share;
+    TN_TRY(conv_norm_share(it, p, &share));
+    return conv_norm_finish(it, p, share); /* broadcast over the plane */
+}
+
+/* The sum over the windows that an element is in: a transposed convolution with ones, by channel.
+ */
+static tn_status conv_window_sums(tn_gradient *it, conv_window *window, tn_tensor_id values,
+                                  tn_tensor_id *sums) {
+    tn_tensor x = tn__gradient_input(it, 0);
+    int64_t shape[TN_RANK_MAX] = {x.shape[1], 1}, group = x.shape[1];
+    tn_tensor_id one, list, ones;
+    tn_attr attrs[6];
+    for (uint32_t d = 0; d < window->spatial; d++) {
+        shape[d + 2] = window->kernel[d];
+        if (window->rest[d] >= 0) continue;
+        window->pads[window->spatial + d] -= window->rest[d]; /* ceil_mode went beyond it */
+        window->rest[d] = 0;
+    }
+    TN_TRY(tn__gradient_number(it, x.dtype, 1, &one));
+    TN_TRY(tn__gradient_list(it, shape, x.rank, &list));
+    TN_TRY(tn__gradient_op(it, "Expand", TN__LIST(one, list), NULL, 0, &ones));
+    uint32_t count = conv_attrs(window, &group, attrs);
+    attrs[count++] = TN__ATTR_INTS("output_padding", window->rest, window->spatial);
+    return tn__gradient_op(it, "ConvTranspose", TN__LIST(values, ones), attrs, count, sums);
+}
+
+tn_status tn__gradient_lp_pool(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0), y = tn__gradient_output(it, 0);
+    const int64_t *kernel = conv_ints(it, "kernel_shape", x.rank - 2);
+    double p = conv_power(it);
+    conv_window window;
+    tn_tensor_id share, sums;
+    if (kernel == NULL) return tn__gradient_fail(it, "attribute kernel_shape is missing");
+    TN_TRY(conv_read(it, x.rank - 2, kernel, x.shape + 2, y.shape + 2, &window));
+    TN_TRY(conv_norm_share(it, p, &share));
+    TN_TRY(conv_window_sums(it, &window, share, &sums));
+    return conv_norm_finish(it, p, sums);
+}
+
+/* Takes what lies where the maxima went. */
+tn_status tn__gradient_max_unpool(tn_gradient *it) {
+    static const int64_t whole = -1;
+    tn_tensor_id list, flat;
+    TN_TRY(tn__gradient_list(it, &whole, 1, &list));
+    TN_TRY(tn__gradient_op(it, "Reshape", TN__LIST(it->given[0], list), NULL, 0, &flat));
+    return tn__gradient_op(it, "Gather", TN__LIST(flat, it->op.inputs[1]), NULL, 0, &it->found[0]);
 }

@@ -62,16 +62,40 @@ static tn_status matmul_linear(tn_gradient *it) {
     return a.rank == 2 ? TN_OK : tn__gradient_reshaped(it, 0, product);
 }
 
+/* An operand as a matrix, or a batch of them: a vector gets a dimension of 1. */
+typedef struct matmul_side {
+    tn_tensor_id id;
+    uint32_t rank;
+    int64_t shape[TN_RANK_MAX];
+} matmul_side;
+
+static tn_status matmul_wide(tn_gradient *it, tn_tensor_id id, const tn_tensor *own, bool row,
+                             bool column, matmul_side *side) {
+    tn_tensor_id list;
+    uint32_t from = own->rank;
+    *side = (matmul_side){.id = id, .rank = own->rank + row + column};
+    if (side->rank > TN_RANK_MAX) return tn__gradient_fail(it, "too many dimensions");
+    for (uint32_t d = side->rank; d-- > 0;) {
+        bool one = (column && d + 1 == side->rank) || (row && d + 2 == side->rank);
+        side->shape[d] = one ? 1 : own->shape[--from];
+    }
+    if (!row && !column) return TN_OK;
+    TN_TRY(tn__gradient_list(it, side->shape, side->rank, &list));
+    return tn__gradient_op(it, "Reshape", TN__LIST(id, list), NULL, 0, &side->id);
+}
+
 /* Sums over the dimensions of the batch that were repeated. */
-static tn_status matmul_settle(tn_gradient *it, uint32_t input, tn_tensor_id product) {
-    tn_tensor y = tn__gradient_output(it, 0), own = tn__gradient_input(it, input);
+static tn_status matmul_settle(tn_gradient *it, uint32_t input, const matmul_side *own,
+                               const matmul_side *y, tn_tensor_id product) {
     int64_t axes[TN_RANK_MAX], keep = 0;
     uint32_t count = 0;
-    for (uint32_t d = 0; d + 2 < y.rank; d++)
-        if (d + own.rank < y.rank || (own.shape[d + own.rank - y.rank] == 1 && y.shape[d] != 1))
+    for (uint32_t d = 0; d + 2 < y->rank; d++)
+        if (d + own->rank < y->rank ||
+            (own->shape[d + own->rank - y->rank] == 1 && y->shape[d] != 1))
             axes[count++] = d;
     it->found[input] = product;
-    if (count == 0) return TN_OK;
+    bool vector = own->id != it->op.inputs[input];
+    if (count == 0) return vector ? tn__gradient_reshaped(it, input, product) : TN_OK;
     tn_tensor_id list, sum;
     TN_TRY(tn__gradient_list(it, axes, count, &list));
     TN_TRY(tn__gradient_op(it, "ReduceSum", TN__LIST(product, list),
@@ -83,22 +107,24 @@ static tn_status matmul_batched(tn_gradient *it) {
     const int64_t yes = 1, no = 0;
     const tn_attr left[] = {TN__ATTR_INT("trans_a", &yes), TN__ATTR_INT("trans_b", &no)};
     const tn_attr right[] = {TN__ATTR_INT("trans_a", &no), TN__ATTR_INT("trans_b", &yes)};
+    tn_tensor a = tn__gradient_input(it, 0), b = tn__gradient_input(it, 1);
+    tn_tensor out = tn__gradient_output(it, 0);
+    bool row = a.rank == 1, column = b.rank == 1;
+    matmul_side x, w, y;
     tn_tensor_id product;
+    TN_TRY(matmul_wide(it, it->op.inputs[0], &a, row, false, &x));
+    TN_TRY(matmul_wide(it, it->op.inputs[1], &b, false, column, &w));
+    TN_TRY(matmul_wide(it, it->given[0], &out, row, column, &y));
     if (it->wanted[1]) {
-        TN_TRY(tn__gradient_own(it, "TransposedMatMul", TN__LIST(it->op.inputs[0], it->given[0]),
-                                left, 2, &product));
-        TN_TRY(matmul_settle(it, 1, product));
+        TN_TRY(tn__gradient_own(it, "TransposedMatMul", TN__LIST(x.id, y.id), left, 2, &product));
+        TN_TRY(matmul_settle(it, 1, &w, &y, product));
     }
     if (!it->wanted[0]) return TN_OK;
-    TN_TRY(tn__gradient_own(it, "TransposedMatMul", TN__LIST(it->given[0], it->op.inputs[1]), right,
-                            2, &product));
-    return matmul_settle(it, 0, product);
+    TN_TRY(tn__gradient_own(it, "TransposedMatMul", TN__LIST(y.id, w.id), right, 2, &product));
+    return matmul_settle(it, 0, &x, &y, product);
 }
 
 tn_status tn__gradient_matmul(tn_gradient *it) {
     tn_tensor a = tn__gradient_input(it, 0), b = tn__gradient_input(it, 1);
-    if (a.rank < 2 || b.rank < 2)
-        return tn__gradient_fail(it, "no gradient for a product with a vector; give it a dimension "
-                                     "of 1");
-    return b.rank == 2 ? matmul_linear(it) : matmul_batched(it);
+    return a.rank > 1 && b.rank == 2 ? matmul_linear(it) : matmul_batched(it);
 }

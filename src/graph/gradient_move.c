@@ -194,6 +194,15 @@ tn_status tn__gradient_pad(tn_gradient *it) {
     return tn__gradient_op(it, "Pad", TN__LIST(it->given[0], list), NULL, 0, &it->found[0]);
 }
 
+/* What was cut off in the middle is padded around, and the other way round. */
+tn_status tn__gradient_center_crop_pad(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0);
+    tn_tensor_id list;
+    TN_TRY(tn__gradient_list(it, x.shape, x.rank, &list));
+    return tn__gradient_op(it, "CenterCropPad", TN__LIST(it->given[0], list), NULL, 0,
+                           &it->found[0]);
+}
+
 /* --- repetition --- */
 
 tn_status tn__gradient_expand(tn_gradient *it) {
@@ -274,8 +283,9 @@ static tn_status move_written(tn_gradient *it, const char *gather, const tn_attr
     if (it->wanted[0]) it->found[0] = it->given[0];
     if (it->wanted[0] && !adds) {
         TN_TRY(move_zeros(it, &updates, &zeros));
-        TN_TRY(tn__gradient_op(it, it->op.type, TN__LIST(it->given[0], it->op.inputs[1], zeros),
-                               attrs, count, &it->found[0]));
+        const char *type = strcmp(it->op.type, "Scatter") == 0 ? "ScatterElements" : it->op.type;
+        TN_TRY(tn__gradient_op(it, type, TN__LIST(it->given[0], it->op.inputs[1], zeros), attrs,
+                               count, &it->found[0]));
     }
     if (!it->wanted[2]) return TN_OK;
     return tn__gradient_op(it, gather, TN__LIST(it->given[0], it->op.inputs[1]), attrs, count,

@@ -128,6 +128,34 @@ static tn_status reduce_log_sum(tn_gradient *it, const reduce_frame *frame) {
     return reduce_expand(it, frame, wide);
 }
 
+/* dx = dy times the product of the others. Where one factor is 0, only that one has a gradient;
+ * where several are, none has. */
+static tn_status reduce_prod(tn_gradient *it, const reduce_frame *frame) {
+    int64_t axes[TN_RANK_MAX], to = frame->dtype, yes = 1;
+    uint32_t number = 0;
+    tn_tensor_id x = it->op.inputs[0], zero, one, none, safe, list, product, ones, zeros, some;
+    tn_tensor_id rest, single, other, share, wide;
+    const tn_attr keep = TN__ATTR_INT("keepdims", &yes);
+    for (uint32_t d = 0; d < frame->rank; d++)
+        if (frame->set >> d & 1) axes[number++] = d;
+    TN_TRY(tn__gradient_number(it, frame->dtype, 0, &zero));
+    TN_TRY(tn__gradient_number(it, frame->dtype, 1, &one));
+    TN_TRY(tn__gradient_list(it, axes, number, &list));
+    TN_TRY(reduce_two(it, "Equal", x, zero, &none));
+    TN_TRY(tn__gradient_op(it, "Where", TN__LIST(none, one, x), NULL, 0, &safe));
+    TN_TRY(tn__gradient_op(it, "ReduceProd", TN__LIST(safe, list), &keep, 1, &product));
+    TN_TRY(tn__gradient_op(it, "Cast", TN__LIST(none), &TN__ATTR_INT("to", &to), 1, &ones));
+    TN_TRY(tn__gradient_op(it, "ReduceSum", TN__LIST(ones, list), &keep, 1, &zeros));
+    TN_TRY(reduce_two(it, "Equal", zeros, one, &single));
+    TN_TRY(reduce_two(it, "Greater", zeros, zero, &some));
+    TN_TRY(reduce_two(it, "Div", product, safe, &rest));
+    TN_TRY(tn__gradient_op(it, "Where", TN__LIST(some, zero, rest), NULL, 0, &rest));
+    TN_TRY(tn__gradient_op(it, "Where", TN__LIST(single, product, zero), NULL, 0, &other));
+    TN_TRY(tn__gradient_op(it, "Where", TN__LIST(none, other, rest), NULL, 0, &share));
+    TN_TRY(reduce_wide(it, frame, it->given[0], &wide));
+    return reduce_two(it, "Mul", share, wide, &it->found[0]);
+}
+
 /* dx = dy exp(x - y). */
 static tn_status reduce_log_sum_exp(tn_gradient *it, const reduce_frame *frame) {
     tn_tensor_id y, wide, less, power;
@@ -176,6 +204,7 @@ REDUCE(l1)
 REDUCE(l2)
 REDUCE(log_sum)
 REDUCE(log_sum_exp)
+REDUCE(prod)
 REDUCE(extreme)
 
 /* A running sum's gradient is the running sum from the other end. */
@@ -306,4 +335,26 @@ tn_status tn__gradient_lp_norm(tn_gradient *it) {
     TN_TRY(reduce_two(it, "Mul", along, sum, &product));
     TN_TRY(reduce_two(it, "Sub", dy, product, &less));
     return reduce_two(it, "Div", less, norm, &it->found[0]);
+}
+
+/* y = (x - mean) / deviation over the axes: dx = (dy - mean(dy) - y mean(dy y)) / deviation. */
+tn_status tn__gradient_mean_variance(tn_gradient *it) {
+    static const int64_t usual[] = {0, 2, 3};
+    const tn_attr *attr = tn__gradient_attr(it, "axes");
+    bool given = attr != NULL && attr->ints != NULL;
+    tn_tensor_id x = it->op.inputs[0], y = it->op.outputs[0], dy = it->given[0];
+    tn_tensor_id list, mean, less, square, variance, deviation, product, along;
+    TN_TRY(tn__gradient_list(it, given ? attr->ints : usual, given ? attr->count : 3, &list));
+    TN_TRY(reduce_two(it, "ReduceMean", x, list, &mean));
+    TN_TRY(reduce_two(it, "Sub", x, mean, &less));
+    TN_TRY(reduce_two(it, "Mul", less, less, &square));
+    TN_TRY(reduce_two(it, "ReduceMean", square, list, &variance));
+    TN_TRY(tn__gradient_op(it, "Sqrt", TN__LIST(variance), NULL, 0, &deviation));
+    TN_TRY(reduce_two(it, "ReduceMean", dy, list, &mean));
+    TN_TRY(reduce_two(it, "Sub", dy, mean, &less));
+    TN_TRY(reduce_two(it, "Mul", dy, y, &product));
+    TN_TRY(reduce_two(it, "ReduceMean", product, list, &mean));
+    TN_TRY(reduce_two(it, "Mul", y, mean, &along));
+    TN_TRY(reduce_two(it, "Sub", less, along, &less));
+    return reduce_two(it, "Div", less, deviation, &it->found[0]);
 }

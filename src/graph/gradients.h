@@ -19,12 +19,16 @@ TN__GRADIENT(conv_transpose);
 TN__GRADIENT(max_pool);
 TN__GRADIENT(average_pool);
 TN__GRADIENT(global_average_pool);
+TN__GRADIENT(global_lp_pool);
 TN__GRADIENT(global_max_pool);
+TN__GRADIENT(lp_pool);
+TN__GRADIENT(max_unpool);
 /* gradient_recurrent.c */
 TN__GRADIENT(lstm);
 TN__GRADIENT(gru);
 TN__GRADIENT(rnn);
 /* gradient_train.c: operators of domain "tenure" */
+TN__GRADIENT(class_loss); /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */
 TN__GRADIENT(cross_entropy);
 TN__GRADIENT(mean_squared);
 TN__GRADIENT(batch_norm_train);
@@ -49,6 +53,7 @@ TN__GRADIENT(div);
 TN__GRADIENT(max);
 TN__GRADIENT(mean);
 TN__GRADIENT(min);
+TN__GRADIENT(mod);
 TN__GRADIENT(mul);
 TN__GRADIENT(pow);
 TN__GRADIENT(sub);
@@ -61,18 +66,21 @@ TN__GRADIENT(layer_norm);
 TN__GRADIENT(log_softmax);
 TN__GRADIENT(local_norm); /* LRN */
 TN__GRADIENT(lp_norm);
+TN__GRADIENT(mean_variance);
 TN__GRADIENT(reduce_extreme);
 TN__GRADIENT(reduce_l1);
 TN__GRADIENT(reduce_l2);
 TN__GRADIENT(reduce_log_sum);
 TN__GRADIENT(reduce_log_sum_exp);
 TN__GRADIENT(reduce_mean);
+TN__GRADIENT(reduce_prod);
 TN__GRADIENT(reduce_sum);
 TN__GRADIENT(reduce_sum_square);
 TN__GRADIENT(rms_norm);
 TN__GRADIENT(softmax);
 /* gradient_move.c */
 TN__GRADIENT(again); /* ReverseSequence, Trilu */
+TN__GRADIENT(center_crop_pad);
 TN__GRADIENT(concat);
 TN__GRADIENT(depth_to_space);
 TN__GRADIENT(expand);

@@ -74,6 +74,8 @@ void normalisations(void **state);
 void movement(void **state);
 void indices(void **state);
 void resampled(void **state);
-void products_and_maxima(void **state);
+void products(void **state);
+void windows(void **state);
+void losses(void **state);
 
 #endif

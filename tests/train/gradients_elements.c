@@ -99,13 +99,28 @@ static tn_tensor_id build_flat(net *n, const void *data) {
     return net_op(n, "Mul", NET_LIST(x, net_op(n, data, NET_LIST(x))));
 }
 
+/* Made by the shape of an operand alone; random numbers times 0, as each run draws its own. */
+static tn_tensor_id build_unread(net *n, const void *data) {
+    static const char *const random[] = {"RandomNormalLike", "RandomUniformLike", "Bernoulli"};
+    shape s = draw_shape(n, 2, 2, 5);
+    tn_tensor_id x = param(n, 0.5, 0.4, &s), y = net_op(n, "EyeLike", NET_LIST(x));
+    (void)data;
+    for (size_t i = 0; i < 3; i++) {
+        tn_tensor_id z = net_op(n, random[i], NET_LIST(x));
+        y = net_op(n, "Add", NET_LIST(y, net_op(n, "Mul", NET_LIST(z, number(n, 0)))));
+    }
+    return net_op(n, "Mul", NET_LIST(x, y));
+}
+
 void clips_and_steps(void **state) {
-    static const char *const steps_of[] = {"Ceil", "Floor", "Round", "Sign"};
+    static const char *const steps_of[] = {"Ceil", "Floor", "Hardmax", "Round", "Sign"};
     (void)state;
     EACH_SEED(seed) {
         check(build_clip, &(bool){false}, "Clip", seed);
         check(build_clip, &(bool){true}, "Clip 6", seed);
-        for (size_t i = 0; i < 4; i++) check(build_flat, steps_of[i], steps_of[i], seed);
+        for (size_t i = 0; i < sizeof steps_of / sizeof *steps_of; i++)
+            check(build_flat, steps_of[i], steps_of[i], seed);
+        check(build_unread, NULL, "what does not read its operand", seed);
     }
 }
 
@@ -122,6 +137,7 @@ static tn_tensor_id build_binary(net *n, const void *data) {
     bool flip = draw(n, 0, 1) != 0;
     tn_tensor_id a = param(n, o->middle_a, o->spread_a, flip ? &t : &s);
     tn_tensor_id b = param(n, o->middle_b, o->spread_b, flip ? &s : &t);
+    if (strcmp(o->type, "Mod") == 0) net_attr_int(n, "fmod", 1);
     return net_op(n, o->type, NET_LIST(a, b));
 }
 
@@ -161,8 +177,9 @@ static tn_tensor_id build_prelu(net *n, const void *data) {
 
 void arithmetic(void **state) {
     static const binary two[] = {
-        {"Add", 0, 1, 0, 1},       {"Sub", 0, 1, 0, 1}, {"Mul", 0, 1, 0, 1}, {"Div", 0, 1, 2, 1},
-        {"Pow", 1.5, 1, 0.5, 1.5}, {"Max", 0, 1, 0, 1}, {"Min", 0, 1, 0, 1},
+        {"Add", 0, 1, 0, 1}, {"Sub", 0, 1, 0, 1},       {"Mul", 0, 1, 0, 1},
+        {"Div", 0, 1, 2, 1}, {"Pow", 1.5, 1, 0.5, 1.5}, {"Max", 0, 1, 0, 1},
+        {"Min", 0, 1, 0, 1}, {"Mod", 0, 5, 1.5, 0.3},
     };
     static const char *const many[] = {"Sum", "Mean", "Max", "Min"};
     static const char *const twice[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
@@ -187,6 +204,7 @@ static tn_tensor_id build_cast(net *n, const void *data) {
     net_attr_int(n, "to", TN_FLOAT64);
     x = net_op(n, "Cast", NET_LIST(x));
     x = net_op(n, "Mul", NET_LIST(x, x));
+    if (draw(n, 0, 1)) return net_op(n, "CastLike", NET_LIST(x, number(n, 1)));
     net_attr_int(n, "to", n->dtype);
     return net_op(n, "Cast", NET_LIST(x));
 }

@@ -139,6 +139,7 @@ static tn_tensor_id build_shapes(net *n, const void *data) {
     tn_tensor_id x = param(n, 0, 1, &s);
     x = net_op(n, "Squeeze", NET_LIST(x, net_ints(n, 1, &one)));
     x = net_op(n, "Unsqueeze", NET_LIST(x, net_ints(n, 2, last)));
+    if (draw(n, 0, 1)) return net_op(n, "Flatten", NET_LIST(x));
     return net_op(n, "Reshape", NET_LIST(x, net_ints(n, 1, whole)));
 }
 
@@ -184,12 +185,17 @@ static tn_tensor_id build_scatter(net *n, const void *data) {
     tn_tensor_id u = net_param(n, "u", 1, NET_SHAPE(2, columns));
     int64_t at[8];
     for (int64_t i = 0; i < 2 * columns; i++) at[i] = i < columns ? 2 : 0;
-    bool nd = draw(n, 0, 1) != 0;
+    bool nd = *how != 0 && draw(n, 0, 1) != 0;
     tn_tensor_id list = net_ints(n, (uint32_t)(nd ? 2 : 2 * columns), nd ? (int64_t[]){2, 0} : at);
     int64_t wide[] = {2, nd ? 1 : columns};
     list = net_op(n, "Reshape", NET_LIST(list, net_ints(n, 2, wide)));
     net_attr_string(n, "reduction", how);
-    return net_op(n, nd ? "ScatterND" : "ScatterElements", NET_LIST(x, list, u));
+    if (*how == 0) n->attr_count--, n->version = 9; /* before it had a reduction */
+    return net_op(n,
+                  *how == 0 ? "Scatter"
+                  : nd      ? "ScatterND"
+                            : "ScatterElements",
+                  NET_LIST(x, list, u));
 }
 
 static tn_tensor_id build_top_k(net *n, const void *data) {
@@ -200,6 +206,34 @@ static tn_tensor_id build_top_k(net *n, const void *data) {
     net_attr_int(n, "axis", axis);
     net_ops(n, "TopK", NET_LIST(x, net_ints(n, 1, &k)), 2, outputs);
     return outputs[0];
+}
+
+static tn_tensor_id build_crop_pad(net *n, const void *data) {
+    shape s = draw_shape(n, 1, 3, 6);
+    int64_t sizes[8], axes[8];
+    uint32_t count = 0;
+    (void)data;
+    for (uint32_t d = 0; d < s.rank; d++)
+        if (count == 0 || draw(n, 0, 1)) {
+            axes[count] = draw(n, 0, 1) ? (int64_t)d : (int64_t)d - s.rank;
+            sizes[count++] = draw(n, 1, 7);
+        }
+    tn_tensor_id x = param(n, 0, 1, &s);
+    net_attr_ints(n, "axes", count, axes);
+    return net_op(n, "CenterCropPad", NET_LIST(x, net_ints(n, count, sizes)));
+}
+
+static tn_tensor_id build_reversed(net *n, const void *data) {
+    shape s = {.rank = 3, .extent = {draw(n, 1, 4), draw(n, 1, 3), 2}};
+    bool first = draw(n, 0, 1) != 0; /* batch */
+    int64_t lengths[4];
+    (void)data;
+    for (int64_t b = 0; b < s.extent[!first]; b++) lengths[b] = draw(n, 1, s.extent[first]);
+    tn_tensor_id x = param(n, 0, 1, &s);
+    net_attr_int(n, "batch_axis", !first);
+    net_attr_int(n, "time_axis", first);
+    return net_op(n, "ReverseSequence",
+                  NET_LIST(x, net_ints(n, (uint32_t)s.extent[!first], lengths)));
 }
 
 void movement(void **state) {
@@ -217,6 +251,8 @@ void movement(void **state) {
         check(build_blocks, "CRD", "DepthToSpace CRD", seed);
         check(build_blocks, "", "SpaceToDepth", seed);
         check(build_trilu, NULL, "Trilu", seed);
+        check(build_crop_pad, NULL, "CenterCropPad", seed);
+        check(build_reversed, NULL, "ReverseSequence", seed);
         check(build_shapes, NULL, "Squeeze, Unsqueeze, Reshape", seed);
     }
 }
@@ -229,6 +265,7 @@ void indices(void **state) {
         check(build_gather_nd, NULL, "GatherND", seed);
         check(build_scatter, "none", "Scatter", seed);
         check(build_scatter, "add", "Scatter, add", seed);
+        check(build_scatter, "", "Scatter 9", seed);
         check(build_top_k, NULL, "TopK", seed);
     }
 }

@@ -46,16 +46,28 @@ static tn_tensor_id build_softmax(net *n, const void *data) {
     return net_op(n, "Mul", NET_LIST(net_op(n, data, NET_LIST(x)), x));
 }
 
+/* Factors that are 0: one or several of a product. */
+static tn_tensor_id build_zeros(net *n, const void *data) {
+    shape s = {.rank = 2, .extent = {3, 4}};
+    int64_t last = 1;
+    (void)data;
+    tn_tensor_id x = param(n, 0, 1, &s);
+    n->contents[x][1] = n->contents[x][5] = n->contents[x][6] = 0;
+    return net_op(n, "ReduceProd", NET_LIST(x, net_ints(n, 1, &last)));
+}
+
 void reductions(void **state) {
     static const reduction all[] = {
         {"ReduceSum", 0, 1},    {"ReduceMean", 0, 1},      {"ReduceMax", 0, 1},
         {"ReduceMin", 0, 1},    {"ReduceL1", 0, 1},        {"ReduceL2", 0, 1},
         {"ReduceLogSum", 2, 1}, {"ReduceLogSumExp", 0, 2}, {"ReduceSumSquare", 0, 1},
+        {"ReduceProd", 0.5, 1},
     };
     (void)state;
     for (uint64_t seed = 1; seed <= 3 * SEEDS; seed++) {
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             check(build_reduction, &all[i], all[i].type, seed);
+        check(build_zeros, NULL, "ReduceProd of zeros", seed);
         check(build_cum_sum, NULL, "CumSum", seed);
         check(build_softmax, "Softmax", "Softmax", seed);
         check(build_softmax, "LogSoftmax", "LogSoftmax", seed);
@@ -115,6 +127,28 @@ static tn_tensor_id build_lrn(net *n, const void *data) {
     return net_op(n, "LRN", NET_LIST(x));
 }
 
+static tn_tensor_id build_mean_variance(net *n, const void *data) {
+    static const int64_t axes[] = {1, 2};
+    shape s = {.rank = 4, .extent = {draw(n, 2, 3), draw(n, 2, 3), draw(n, 2, 3), draw(n, 1, 4)}};
+    tn_tensor_id x = param(n, 0.5, 1, &s);
+    (void)data;
+    if (draw(n, 0, 1)) net_attr_ints(n, "axes", 2, axes);
+    return net_op(n, "MeanVarianceNormalization", NET_LIST(x));
+}
+
+/* As in inference: statistics that two of them read are given. */
+static tn_tensor_id build_batch_norm(net *n, const void *data) {
+    shape s = draw_shape(n, 2, 4, 4);
+    shape t = {.rank = 1, .extent = {s.extent[1]}};
+    tn_tensor_id x = param(n, 0, 1, &s), scale = param(n, 1, 0.3, &t), bias = param(n, 0, 1, &t);
+    tn_tensor_id mean = param(n, 0, 1, &t), variance = param(n, 1, 0.5, &t);
+    (void)data;
+    n->version = 15;
+    for (int k = 0; k < 2; k++)
+        x = net_op(n, "BatchNormalization", NET_LIST(x, scale, bias, mean, variance));
+    return x;
+}
+
 void normalisations(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 3 * SEEDS; seed++) {
@@ -125,5 +159,35 @@ void normalisations(void **state) {
         check(build_group_norm, &(int){2}, "InstanceNormalization", seed);
         check(build_lp_norm, NULL, "LpNormalization", seed);
         check(build_lrn, NULL, "LRN", seed);
+        check(build_mean_variance, NULL, "MeanVarianceNormalization", seed);
+        check(build_batch_norm, NULL, "BatchNormalization", seed);
+    }
+}
+
+/* --- losses --- */
+
+static tn_tensor_id build_loss(net *n, const void *data) {
+    static const char *const reductions_of[] = {"mean", "sum", "none"};
+    bool soft = strcmp(data, "SoftmaxCrossEntropyLoss") == 0, ignores = draw(n, 0, 1) != 0;
+    shape s = draw_shape(n, 2, 4, 3), t = {.rank = 1}, labels = {.rank = s.rank - 1};
+    s.extent[1] += 1;
+    t.extent[0] = s.extent[1];
+    for (uint32_t d = 0; d < labels.rank; d++) labels.extent[d] = s.extent[d == 0 ? 0 : d + 1];
+    tn_tensor_id x = param(n, 0, 2, &s);
+    tn_tensor_id y = net_numbers(n, "y", s.extent[1], labels.rank, labels.extent);
+    tn_tensor_id weights = net_input(n, "weights", t.rank, t.extent);
+    for (int64_t c = 0; c < t.extent[0]; c++) n->contents[weights][c] += 1.5;
+    if (ignores) net_attr_int(n, "ignore_index", -100);
+    if (ignores && n->counts[y] > 1) n->contents[y][1] = -100;
+    net_attr_string(n, "reduction", reductions_of[draw(n, 0, 2)]);
+    return net_op(n, soft ? "SoftmaxCrossEntropyLoss" : "NegativeLogLikelihoodLoss",
+                  draw(n, 0, 1) ? 3 : 2, (const tn_tensor_id[]){x, y, weights});
+}
+
+void losses(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3 * SEEDS; seed++) {
+        check(build_loss, "SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLoss", seed);
+        check(build_loss, "NegativeLogLikelihoodLoss", "NegativeLogLikelihoodLoss", seed);
     }
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 /* --- Constant --- */
 
@@ -251,7 +252,7 @@ static const tn_op_rule create_rules[] = {
      .view = create_constant_view, .flags = TN_RULE_CONSTANT},
     {CREATE(ConstantOfShape, 1, 1), .shape = create_of_shape, .fold = create_fold_of_shape,
      .monotone = 1},
-    {CREATE(EyeLike, 1, 1), .shape = create_eye_like},
+    {CREATE(EyeLike, 1, 1), .shape = create_eye_like, .gradient = tn__gradient_flat},
     {CREATE(OneHot, 3, 3), .shape = create_one_hot, .flops_per = 1, .monotone = 2},
     {CREATE(Range, 3, 3), .shape = create_range, .fold = create_fold_range, .flops_per = 2,
      .monotone = 2, .antitone = 1},

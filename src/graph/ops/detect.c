@@ -6,6 +6,7 @@
  * Source: operator texts of ONNX, opsets 10 to 22.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 static tn_status detect_shape_nms(tn_infer *infer) {
     const tn_tensor *boxes = tn__input(infer, 0), *scores = tn__input(infer, 1);
@@ -45,11 +46,13 @@ static uint64_t detect_flops(tn_infer *infer) { return tn__elements(tn__input(in
 /* clang-format off */
 static const tn_op_rule detect_rules[] = {
     {.type = "NegativeLogLikelihoodLoss", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = detect_shape_loss, .flops = detect_flops},
+     .shape = detect_shape_loss, .flops = detect_flops, .no_gradient = 2 | 4,
+     .gradient = tn__gradient_class_loss},
     {.type = "NonMaxSuppression", .inputs_min = 2, .inputs_max = 5, .outputs_max = 1,
      .shape = detect_shape_nms, .flops = detect_flops, .monotone = 4},
     {.type = "SoftmaxCrossEntropyLoss", .inputs_min = 2, .inputs_max = 3, .outputs_max = 2,
-     .shape = detect_shape_loss, .flops = detect_flops},
+     .shape = detect_shape_loss, .flops = detect_flops, .no_gradient = 2 | 4,
+     .gradient = tn__gradient_class_loss},
 };
 /* clang-format on */
 

@@ -4,6 +4,7 @@
  * Source: operator texts of ONNX, opsets 1 to 22.
  */
 #include "graph/fold.h"
+#include "graph/gradients.h"
 
 /* --- random --- */
 
@@ -140,7 +141,8 @@ static tn_status generate_shape_text(tn_infer *infer) {
 #define GENERATE(name, least, most, rule) .type = #name, .inputs_min = least, .inputs_max = most, \
     .outputs_max = 1, .shape = rule, .flops_per = 4
 static const tn_op_rule generate_rules[] = {
-    {GENERATE(Bernoulli, 1, 1, generate_shape_like), .flags = TN_RULE_RANDOM},
+    {GENERATE(Bernoulli, 1, 1, generate_shape_like), .flags = TN_RULE_RANDOM,
+     .gradient = tn__gradient_flat},
     {GENERATE(BlackmanWindow, 1, 1, generate_shape_window), .monotone = 1},
     {GENERATE(DFT, 1, 3, generate_shape_dft)},
     {GENERATE(HammingWindow, 1, 1, generate_shape_window), .monotone = 1},
@@ -148,9 +150,11 @@ static const tn_op_rule generate_rules[] = {
     {GENERATE(MelWeightMatrix, 5, 5, generate_shape_mel), .monotone = 3},
     {GENERATE(Multinomial, 1, 1, generate_shape_multinomial), .flags = TN_RULE_RANDOM},
     {GENERATE(RandomNormal, 0, 0, generate_shape_random), .flags = TN_RULE_RANDOM},
-    {GENERATE(RandomNormalLike, 1, 1, generate_shape_like), .flags = TN_RULE_RANDOM},
+    {GENERATE(RandomNormalLike, 1, 1, generate_shape_like), .flags = TN_RULE_RANDOM,
+     .gradient = tn__gradient_flat},
     {GENERATE(RandomUniform, 0, 0, generate_shape_random), .flags = TN_RULE_RANDOM},
-    {GENERATE(RandomUniformLike, 1, 1, generate_shape_like), .flags = TN_RULE_RANDOM},
+    {GENERATE(RandomUniformLike, 1, 1, generate_shape_like), .flags = TN_RULE_RANDOM,
+     .gradient = tn__gradient_flat},
     {GENERATE(STFT, 2, 4, generate_shape_stft)},
     {GENERATE(StringNormalizer, 1, 1, generate_shape_text)},
     {GENERATE(TfIdfVectorizer, 1, 1, generate_shape_counts)},

@@ -76,7 +76,7 @@ static const tn_op_rule norm_rules[] = {
      .shape = norm_shape_layer, .flops_per = 6, .inplace = 1, .gradient = tn__gradient_layer_norm},
     {NORM(LogSoftmax, 1, 12), .gradient = tn__gradient_log_softmax},
     {NORM(LpNormalization, 1, 4), .gradient = tn__gradient_lp_norm},
-    {NORM(MeanVarianceNormalization, 1, 6)},
+    {NORM(MeanVarianceNormalization, 1, 6), .gradient = tn__gradient_mean_variance},
     {NORM(RMSNormalization, 2, 5), .gradient = tn__gradient_rms_norm},
     {NORM(Softmax, 1, 12), .gradient = tn__gradient_softmax},
 };

@@ -99,14 +99,15 @@ static uint64_t pool_flops_global(tn_infer *infer) { return tn__elements(tn__inp
 static const tn_op_rule pool_rules[] = {
     {POOL(AveragePool, 1), .gradient = tn__gradient_average_pool},
     {POOL_GLOBAL(GlobalAveragePool), .gradient = tn__gradient_global_average_pool},
-    {POOL_GLOBAL(GlobalLpPool)},
+    {POOL_GLOBAL(GlobalLpPool), .gradient = tn__gradient_global_lp_pool},
     {POOL_GLOBAL(GlobalMaxPool), .gradient = tn__gradient_global_max_pool},
-    {POOL(LpPool, 1)},
+    {POOL(LpPool, 1), .gradient = tn__gradient_lp_pool},
     {POOL(MaxPool, 2), .gradient = tn__gradient_max_pool},
     {.type = "MaxRoiPool", .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
      .shape = pool_shape_roi_max, .flops_per = 1},
     {.type = "MaxUnpool", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = pool_shape_unpool, .flops_per = 1, .monotone = 4},
+     .shape = pool_shape_unpool, .flops_per = 1, .monotone = 4,
+     .gradient = tn__gradient_max_unpool},
     {.type = "RoiAlign", .inputs_min = 3, .inputs_max = 3, .outputs_max = 1,
      .shape = pool_shape_roi_align, .flops_per = 16},
 };
