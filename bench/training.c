@@ -2,7 +2,7 @@
  *
  *     build/bench/training [--torch PYTHON] [--threads N,N] [--repeat N] [--rounds N]
  *                          [--no-formats] [--without REWRITE,...] [--batch N]
- *                          [--dtype f32|bf16|f16] [--profile] DIR NAME...
+ *                          [--dtype f32|bf16|f16] [--recompute SHARE] [--profile] DIR NAME...
  *
  * NAME is a network of bench/training_torch.py (resnet18, resnet50, unet, gpt-tiny), which writes
  * DIR/NAME.onnx when it is not there (--torch, a python3 with torch and torchvision) and measures
@@ -30,6 +30,7 @@
 typedef struct bench_setup {
     const char *python, *folder, *without;
     uint32_t threads[8], thread_count, repeat, rounds, batch;
+    double recompute; /* share of the step's work that may be done twice */
     bool no_formats, profile;
     tn_dtype dtype;
 } bench_setup;
@@ -112,6 +113,31 @@ static tn_status bench_load(const bench_setup *setup, const char *path, bench_ne
     return TN_OK;
 }
 
+/* The scratch of kernels is part of the peak. */
+static tn_status bench_recompute(const bench_setup *setup, const tn_kernels_options *options,
+                                 bench_net *net, tn_error *error) {
+    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_recompute_report report;
+    tn_kernels *kernels;
+    tn_graph *made;
+    if (setup->recompute == 0) return TN_OK;
+    TN_TRY(tn_kernels_create(net->training.graph, options, &kernels, error));
+    memory.workspaces = tn_kernels_workspaces(kernels);
+    again.memory = &memory;
+    again.share = setup->recompute;
+    tn_status status = tn_engine_recompute(net->training.graph, &again, &made, &report, error);
+    tn_kernels_destroy(kernels);
+    if (status != TN_OK) return status;
+    tn_graph_destroy(net->training.graph);
+    net->training.graph = made;
+    if (setup->profile)
+        printf("    %u operators run again: %.3f of the work; live bytes %.1f to %.1f MiB\n",
+               report.operators, report.share, (double)report.before / 1048576,
+               (double)report.after / 1048576);
+    return TN_OK;
+}
+
 static tn_status bench_open(const bench_setup *setup, const char *path, uint32_t threads,
                             bench_net *net, tn_error *error) {
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
@@ -121,6 +147,7 @@ static tn_status bench_open(const bench_setup *setup, const char *path, uint32_t
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     TN_TRY(bench_load(setup, path, net, error));
     kernels.threads = threads;
+    TN_TRY(bench_recompute(setup, &kernels, net, error));
     TN_TRY(tn_kernels_create(net->training.graph, &kernels, &net->kernels, error));
     memory.workspaces = tn_kernels_workspaces(net->kernels);
     program.order = "auto";
@@ -209,6 +236,26 @@ static void bench_profile(const bench_net *net) {
         printf("    %9.3f ms %5u x %s\n", 1e3 * shares[i].seconds, shares[i].count, shares[i].name);
 }
 
+/* Who holds the arena at its worst step. */
+static void bench_holders(const bench_net *net) {
+    tn_occupant holders[12];
+    uint32_t count = tn_occupancy_holders(net->occupancy, TN_NONE, holders, 12);
+    tn_memory_summary summary = tn_occupancy_summary(net->occupancy);
+    const tn_instruction *at = &tn_program_instructions(net->program)[summary.peak_step];
+    printf("    peak at step %u of %u, %s; order %s\n", summary.peak_step,
+           tn_program_count(net->program),
+           at->op != TN_NONE ? tn_graph_op(net->training.graph, at->op)->name : "-",
+           tn_program_order_of(net->program).name);
+    for (uint32_t i = 0; i < count && i < 12; i++) {
+        const tn_life *life = &tn_occupancy_lives(net->occupancy)[holders[i].life];
+        const char *name = life->tensor == TN_NONE
+                               ? "(scratch)"
+                               : tn_graph_tensor(net->training.graph, life->tensor)->name;
+        printf("    %9.2f MiB  [%u, %u) %s\n", (double)holders[i].bytes / 1048576, life->first,
+               life->last, name);
+    }
+}
+
 /* --- PyTorch --- */
 
 /* Writes the model when repeat is 0, else measures. */
@@ -257,6 +304,7 @@ static void bench_model(const bench_setup *setup, const char *name, uint32_t thr
     else
         bench_print(setup, name, threads, &row);
     if (status == TN_OK && setup->profile) bench_profile(&net);
+    if (status == TN_OK && setup->profile) bench_holders(&net);
     bench_close(&net);
 }
 
@@ -290,6 +338,8 @@ int main(int argc, char **argv) {
             setup.dtype = strcmp(argv[++i], "bf16") == 0 ? TN_BFLOAT16
                           : strcmp(argv[i], "f16") == 0  ? TN_FLOAT16
                                                          : TN_FLOAT32;
+        else if (more && strcmp(argv[i], "--recompute") == 0)
+            setup.recompute = strtod(argv[++i], NULL);
         else if (strcmp(argv[i], "--no-formats") == 0)
             setup.no_formats = true;
         else if (strcmp(argv[i], "--profile") == 0)

@@ -67,6 +67,44 @@ TN_API uint32_t tn_rewrite_count(void);
 TN_API const char *tn_rewrite_name(uint32_t index);
 TN_API const char *tn_rewrite_summary(uint32_t index);
 
+/* --- computing again instead of keeping ---------------------------------------------------------
+ */
+
+typedef struct tn_recompute_options {
+    size_t struct_size;
+    const tn_context *context;
+    /* At most so much more work, as a share of that of one run: 0.1 is a tenth. Work of an operator
+     * is its arithmetic or its traffic, whichever takes longer. 0: nothing is computed again */
+    double share;
+    bool cheap; /* only operators that move bytes: normalisations, activations, concatenations, not
+                 * products and convolutions */
+    uint32_t flops_per_byte; /* operations that take as long as moving one byte; 0 = 8 */
+    const struct tn_occupancy_options *memory; /* what bytes are counted with; NULL: defaults */
+} tn_recompute_options;
+#define TN_RECOMPUTE_OPTIONS_INIT                                                                  \
+    { .struct_size = sizeof(tn_recompute_options) }
+
+typedef struct tn_recompute_report {
+    uint32_t operators;     /* that run a second time */
+    double share;           /* of the work of one run, that is added */
+    uint64_t flops;         /* that are added */
+    uint64_t before, after; /* live bytes at the worst step, in the order of the list */
+} tn_recompute_report;
+
+/* A graph whose results are the same bit by bit and whose peak is lower, as some tensors are
+ * dropped after their last early use and computed again right before the next: in a training step
+ * what the forward pass leaves for the backward pass (train.h). Operators are repeated as they are,
+ * so this comes last, behind tn_engine_rewrite: tensors and operators of `graph` keep their ids. An
+ * operator runs at most twice. When no choice lowers the peak the graph is a plain copy.
+ *
+ * report   out, may be NULL
+ * Errors: E_INVALID (a share that is negative or no number), E_UNKNOWN (a size), E_NO_MEMORY.
+ * Cost: O((operators + operands) log operators), some twenty times. */
+TN_API TN_CHECKED tn_status tn_engine_recompute(const tn_graph *graph,
+                                                const tn_recompute_options *options,
+                                                tn_graph **recomputed, tn_recompute_report *report,
+                                                tn_error *error);
+
 /* --- kernels ------------------------------------------------------------------------------------
  */
 

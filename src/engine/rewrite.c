@@ -52,7 +52,7 @@ static tn_status rewrite_begin_op(tn__draft *draft, tn_op_id id) {
     return TN_OK;
 }
 
-static tn_status rewrite_begin(tn__draft *draft) {
+tn_status tn__draft_begin(tn__draft *draft) {
     const tn_graph *graph = draft->graph;
     uint32_t tensors = tn_graph_tensor_count(graph), ops = tn_graph_op_count(graph);
     if (!tn__reserve(&draft->context, &draft->tensors, &draft->tensor_room, tensors + (size_t)1,
@@ -79,7 +79,7 @@ static tn_status rewrite_begin(tn__draft *draft) {
     return TN_OK;
 }
 
-static void rewrite_end(tn__draft *draft) {
+void tn__draft_end(tn__draft *draft) {
     tn__free(&draft->context, draft->tensors, draft->tensor_room * sizeof *draft->tensors);
     tn__free(&draft->context, draft->ops, draft->op_room * sizeof *draft->ops);
     tn__arena_release(&draft->arena);
@@ -243,7 +243,8 @@ static tn_tensor_id *rewrite_ids(tn__draft *draft, const rewrite_map *map, const
 }
 
 static tn_status rewrite_add_op(tn__draft *draft, tn_graph *graph, const rewrite_map *map,
-                                const tn_op *op) {
+                                tn_op_id id) {
+    const tn_op *op = &draft->ops[id].op;
     tn_attr *attrs = tn__arena_array(&draft->arena, (size_t)op->attr_count + 1, sizeof *attrs);
     tn_op_spec spec = {.name = op->name,
                        .type = op->type,
@@ -262,7 +263,7 @@ static tn_status rewrite_add_op(tn__draft *draft, tn_graph *graph, const rewrite
         attrs[i] = op->attrs[i];
         if (attrs[i].type == TN_ATTR_TENSOR) attrs[i].tensor = map->tensors[attrs[i].tensor];
     }
-    return tn_graph_add_op(graph, &spec, NULL, draft->error);
+    return tn_graph_add_op(graph, &spec, &draft->ops[id].made, draft->error);
 }
 
 /* Blocks keep their ids. */
@@ -280,8 +281,7 @@ static tn_status rewrite_fill_blocks(tn__draft *draft, tn_graph *graph, const re
         rewrite_place *list;
         uint32_t count;
         TN_TRY(rewrite_order(draft, b, &list, &count));
-        for (uint32_t i = 0; i < count; i++)
-            TN_TRY(rewrite_add_op(draft, graph, map, &draft->ops[list[i].id].op));
+        for (uint32_t i = 0; i < count; i++) TN_TRY(rewrite_add_op(draft, graph, map, list[i].id));
         tn_tensor_id *inputs = rewrite_ids(draft, map, block->inputs, block->input_count);
         tn_tensor_id *outputs = rewrite_ids(draft, map, block->outputs, block->output_count);
         if (inputs == NULL || outputs == NULL) return rewrite_no_memory(draft);
@@ -302,6 +302,17 @@ static tn_status rewrite_emit(tn__draft *draft, tn_graph *graph) {
     TN_TRY(rewrite_add_tensors(draft, graph, &map));
     TN_TRY(rewrite_fill_blocks(draft, graph, &map));
     return tn_graph_infer(graph, draft->error);
+}
+
+tn_status tn__draft_graph(tn__draft *draft, tn_graph **graph) {
+    tn_graph *made;
+    TN_TRY(tn_graph_create(&draft->context, &made, draft->error));
+    tn_status status = rewrite_emit(draft, made);
+    if (status == TN_OK)
+        *graph = made;
+    else
+        tn_graph_destroy(made);
+    return status;
 }
 
 /* --- which of them --- */
@@ -346,23 +357,16 @@ tn_status tn_engine_rewrite(const tn_graph *graph, const tn_rewrite_options *opt
                        .keep_ids = asked.no_fuse || asked.use == TN_REWRITE_TRAINED,
                        .keep_ops = asked.no_fuse,
                        .error = error};
-    tn_graph *made = NULL;
     uint64_t left_out;
     if ((unsigned)asked.use > TN_REWRITE_TRAINED)
         TN_FAIL(error, TN_E_UNKNOWN, "there is no such use of a graph");
     TN_TRY(rewrite_read_names(asked.without, &left_out, error));
     tn__arena_init(&draft.arena, &draft.context);
-    tn_status status = rewrite_begin(&draft);
+    tn_status status = tn__draft_begin(&draft);
     for (uint32_t i = 0; status == TN_OK && i < tn_rewrite_count(); i++)
         if (rewrite_is_asked(rewrites[i], &asked) && !(left_out >> i & 1))
             status = rewrite_apply(&draft, rewrites[i]);
-    if (status == TN_OK) status = tn_graph_create(asked.context, &made, error);
-    if (status == TN_OK) status = rewrite_emit(&draft, made);
-    rewrite_end(&draft);
-    if (status != TN_OK) {
-        tn_graph_destroy(made);
-        return status;
-    }
-    *rewritten = made;
-    return TN_OK;
+    if (status == TN_OK) status = tn__draft_graph(&draft, rewritten);
+    tn__draft_end(&draft);
+    return status;
 }

@@ -24,6 +24,7 @@
 typedef struct tn__draft_op {
     tn_op op;         /* lists are the draft's own; `inputs` may be written through tn__draft_set */
     uint32_t at, sub; /* place in the order of operators: `at`, then `sub` */
+    tn_op_id made;    /* what it is in the new graph */
     bool gone;
 } tn__draft_op;
 
@@ -59,6 +60,13 @@ typedef struct tn__rewrite {
     /* Instead: all at once. */
     tn_status (*all)(tn__draft *draft);
 } tn__rewrite;
+
+/* --- from graph to graph: rewrite.c --- */
+/* Fills a draft whose `graph`, `context`, `keep`, `error` are set and whose arena is ready. */
+tn_status tn__draft_begin(tn__draft *draft);
+/* A graph of the draft, inferred. */
+tn_status tn__draft_graph(tn__draft *draft, tn_graph **graph);
+void tn__draft_end(tn__draft *draft); /* frees its lists and its arena */
 
 /* --- looking --- */
 static inline const tn_op *tn__draft_op_of(const tn__draft *draft, tn_op_id id) {

@@ -22,11 +22,14 @@ typedef struct setting {
     bool fused;                  /* rewrites for a step of training */
     const char *without;         /* but these */
     uint32_t threads;
+    double recompute; /* share of work that may be done again */
+    bool cheap;       /* by cheap operators only */
 } setting;
 
 typedef struct steps {
     net *n;
     tn_training training;
+    tn_recompute_report recomputed;
     tn_kernels *kernels;
     tn_program *program;
     tn_occupancy *occupancy;
@@ -125,6 +128,26 @@ static inline void steps_rewrite(steps *s, const setting *how) {
     s->training.graph = made;
 }
 
+/* The same results from less memory, under the same ids; never from more. */
+static inline void steps_recompute(steps *s, const setting *how,
+                                   const tn_kernels_options *kernels) {
+    tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_kernels *before;
+    tn_graph *made;
+    steps_ok(s, tn_kernels_create(s->training.graph, kernels, &before, &s->error));
+    memory.workspaces = tn_kernels_workspaces(before);
+    options.share = how->recompute;
+    options.cheap = how->cheap;
+    options.memory = &memory;
+    steps_ok(s, tn_engine_recompute(s->training.graph, &options, &made, &s->recomputed, &s->error));
+    tn_kernels_destroy(before);
+    tn_graph_destroy(s->training.graph);
+    s->training.graph = made;
+    assert_true(s->recomputed.after <= s->recomputed.before);
+    assert_true(s->recomputed.share <= how->recompute);
+}
+
 /* Plans and sets up; labels are drawn when the loss takes them. */
 static inline void steps_open(steps *s, net *n, const tn_train_options *options,
                               const setting *how) {
@@ -133,7 +156,6 @@ static inline void steps_open(steps *s, net *n, const tn_train_options *options,
     s->rate = 0.01;
     steps_ok(s, tn_train(n->graph, options, &s->training, &s->error));
     if (how->formats || how->fused) steps_rewrite(s, how);
-    const tn_graph *graph = s->training.graph;
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
@@ -141,6 +163,8 @@ static inline void steps_open(steps *s, net *n, const tn_train_options *options,
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     kernels.plain = !how->library;
     kernels.threads = how->threads;
+    if (how->recompute > 0) steps_recompute(s, how, &kernels);
+    const tn_graph *graph = s->training.graph;
     memory.inplace = how->naive ? TN_INPLACE_NONE : TN_INPLACE_CHOOSE;
     memory.no_views = how->naive;
     program.order = how->order;

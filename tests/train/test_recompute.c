@@ -1,0 +1,312 @@
+/* test_recompute.c - tensors that are computed again instead of kept: the same bits, no more bytes,
+ * no more work than allowed, on networks drawn at random and with everything that a step may have.
+ */
+#include "steps.h"
+
+/* --- networks --- */
+
+/* An image of so many channels, made of those there are: what recomputation meets in networks. */
+static tn_tensor_id draw_layer(net *n, tn_tensor_id *made, uint32_t count, int64_t channels) {
+    static const char *const each[] = {"Relu", "Sigmoid", "Tanh", "Softplus", "Elu", "Neg"};
+    static const int64_t kernel[] = {3, 3}, ones[] = {1, 1, 1, 1};
+    tn_tensor_id x = made[tn__random_below(&n->random, count)];
+    tn_tensor_id y = made[count - 1 - tn__random_below(&n->random, count < 4 ? count : 4)];
+    switch (tn__random_below(&n->random, 9)) {
+    case 0:
+    case 1:
+        return net_op(n, each[tn__random_below(&n->random, 6)], NET_LIST(y));
+    case 2:
+        return net_batch_norm(n, net_conv(n, y, channels, channels, 3, 1, false), channels);
+    case 3:
+        return net_conv(n, y, channels, channels, 1, 1, true);
+    case 4:
+        return net_op(n, "Relu", NET_LIST(net_batch_norm(n, y, channels)));
+    case 5:
+        return net_op(n, "Add", NET_LIST(x, y));
+    case 6:
+        net_attr_int(n, "axis", 1);
+        return net_conv(n, net_op(n, "Concat", NET_LIST(x, y)), 2 * channels, channels, 1, 1, true);
+    case 7:
+        net_attr_ints(n, "kernel_shape", 2, kernel);
+        net_attr_ints(n, "pads", 4, ones);
+        return net_op(n, "MaxPool", NET_LIST(y));
+    default: {
+        static const int64_t lines[] = {0, 0, -1}, image[] = {0, 0, 6, 6};
+        tn_tensor_id flat = net_op(n, "Reshape", NET_LIST(y, net_ints(n, 3, lines)));
+        net_attr_int(n, "axis", 2);
+        flat = net_op(n, "Softmax", NET_LIST(flat));
+        flat = net_op(n, "Dropout", NET_LIST(flat));
+        return net_op(n, "Reshape", NET_LIST(flat, net_ints(n, 4, image)));
+    }
+    }
+}
+
+static void draw_net(net *n, uint64_t seed) {
+    const int64_t channels = 4;
+    tn_tensor_id made[32];
+    uint32_t count = 1;
+    net_open(n, TN_FLOAT32, seed);
+    made[0] = net_conv(n, net_input(n, "x", NET_SHAPE(3, 2, 6, 6)), 2, channels, 3, 1, true);
+    for (uint32_t layers = 6 + (uint32_t)tn__random_below(&n->random, 14); layers > 0; layers--) {
+        made[count] = draw_layer(n, made, count, channels);
+        count++;
+    }
+    tn_tensor_id sum = made[count - 1];
+    for (uint32_t i = 0; i + 1 < count; i += 5) sum = net_op(n, "Add", NET_LIST(sum, made[i]));
+    tn_tensor_id x = net_op(n, "GlobalAveragePool", NET_LIST(sum));
+    net_output(n, net_dense(n, net_op(n, "Flatten", NET_LIST(x)), channels, 3));
+}
+
+/* --- what a run leaves --- */
+
+typedef struct left {
+    double numbers[8000];
+    size_t count;
+    tn_recompute_report report;
+    uint64_t peak; /* of the plan */
+} left;
+
+static void keep(steps *s, tn_tensor_id id, left *to) {
+    uint64_t count;
+    if (id == TN_NONE) return;
+    double *numbers = steps_static(s, id, &count);
+    assert_true(to->count + count < sizeof to->numbers / sizeof *to->numbers);
+    memcpy(to->numbers + to->count, numbers, count * sizeof *numbers);
+    to->count += count;
+    free(numbers);
+}
+
+static void train(uint64_t seed, const tn_train_options *options, const setting *how, left *to) {
+    uint32_t micro = options->micro_batches > 1 ? options->micro_batches : 1;
+    net n;
+    steps s;
+    draw_net(&n, seed);
+    steps_open(&s, &n, options, how);
+    double *labels = steps_draw_labels(&s, 3);
+    memset(to, 0, sizeof *to);
+    for (s.step = 0; s.step < 3; s.step++)
+        for (s.micro = 0; s.micro < micro; s.micro++) to->numbers[to->count++] = steps_run(&s);
+    for (uint32_t i = 0; i < s.training.parameter_count; i++) {
+        keep(&s, s.training.parameters[i].parameter, to);
+        keep(&s, s.training.parameters[i].state[0], to);
+    }
+    for (uint32_t i = 0; i < s.training.statistic_count; i++)
+        keep(&s, s.training.statistics[i], to);
+    tn_engine_usage usage;
+    tn_engine_measure(s.engine, &usage);
+    if (!how->naive && how->pool == NULL) assert_int_equal(usage.measured_peak, usage.planned_peak);
+    to->report = s.recomputed;
+    to->peak = s.layout.peak;
+    free(labels);
+    steps_close(&s);
+    net_close(&n);
+}
+
+static void same(const left *expected, const left *got, const char *what, uint64_t seed) {
+    assert_int_equal(expected->count, got->count);
+    for (size_t i = 0; i < got->count; i++)
+        if (memcmp(&got->numbers[i], &expected->numbers[i], sizeof(double)) != 0)
+            fail_msg("%s, seed %llu: number %zu is %.9g, not %.9g", what, (unsigned long long)seed,
+                     i, got->numbers[i], expected->numbers[i]);
+}
+
+/* --- tests --- */
+
+static void what_is_computed_again_has_the_same_bits(void **state) {
+    (void)state;
+    static const char *const early[] = {"conv.w", "bn.*"};
+    static const double shares[] = {0.03, 0.1, 0.3, 5};
+    static left expected, got;
+    uint32_t again = 0, lower = 0, higher = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+        options.optimizer = (tn_optimizer)(seed % TN_OPTIMIZER_NONE);
+        options.fuse_update = seed % 2 != 0;
+        options.micro_batches = seed % 5 == 0 ? 2 : 1;
+        options.freeze = early + seed % 2;
+        options.freeze_count = seed % 7 == 0;
+        options.weight_decay = 0.01;
+        setting how = {.library = seed % 3 != 0,
+                       .formats = seed % 4 != 0,
+                       .fused = seed % 8 == 3,
+                       .threads = 1 + seed % 2,
+                       .naive = true};
+        train(seed, &options, &how, &expected);
+        how.naive = false;
+        train(seed, &options, &how, &got);
+        uint64_t before = got.peak;
+        same(&expected, &got, "kept", seed);
+        how.recompute = shares[seed % 4];
+        how.cheap = seed % 6 == 0;
+        how.poison = seed % 2 == 0;
+        how.order = seed % 3 == 1 ? "auto" : NULL;
+        train(seed, &options, &how, &got);
+        same(&expected, &got, "computed again", seed);
+        again += got.report.operators > 0;
+        lower += got.peak < before;
+        higher += got.peak > before;
+        how.pool = seed % 3 == 0 ? "bfc" : NULL;
+        how.poison = true;
+        train(seed, &options, &how, &got);
+        same(&expected, &got, "computed again, poisoned", seed);
+    }
+    if (again < 33 || lower < 30 || higher > 0)
+        fail_msg("of 40: %u computed something again, %u lower peaks, %u higher", again, lower,
+                 higher);
+}
+
+/* Work as the header defines it, counted anew; views take none. */
+static double work(const tn_graph *graph) {
+    const tn_block *block = tn_graph_block(graph, 0);
+    double sum = 0;
+    for (uint32_t i = 0; i < block->op_count; i++) {
+        tn_cost cost = tn_op_cost(graph, block->ops[i]);
+        if (tn_op_view(graph, block->ops[i], 0).source != TN_NONE &&
+            tn_op_changes(graph, block->ops[i]) == 0)
+            continue;
+        double flops = (double)cost.flops, moves = 8 * (double)cost.bytes_moved;
+        sum += flops > moves ? flops : moves;
+    }
+    return sum;
+}
+
+static uint64_t live(const tn_graph *graph) {
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_error error;
+    assert_int_equal(tn_program_create(graph, NULL, &program, &error), TN_OK);
+    assert_int_equal(tn_occupancy_create(program, NULL, &occupancy, &error), TN_OK);
+    uint64_t peak = tn_occupancy_summary(occupancy).peak_live;
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+    return peak;
+}
+
+static void the_bound_on_work_and_the_peak_hold(void **state) {
+    (void)state;
+    static const double shares[] = {0, 0.02, 0.05, 0.1, 0.2, 0.4, 1};
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+        tn_training training;
+        tn_error error;
+        net n;
+        draw_net(&n, seed);
+        assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_OK);
+        double whole = work(training.graph);
+        for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+            tn_recompute_options recompute = TN_RECOMPUTE_OPTIONS_INIT;
+            tn_recompute_report report;
+            tn_graph *made;
+            recompute.share = shares[i];
+            assert_int_equal(
+                tn_engine_recompute(training.graph, &recompute, &made, &report, &error), TN_OK);
+            double added = work(made) - whole;
+            if (added > shares[i] * whole * (1 + 1e-9) || report.share > shares[i])
+                fail_msg("seed %llu, share %g: %g of the work is added", (unsigned long long)seed,
+                         shares[i], added / whole);
+            assert_int_equal(report.before, live(training.graph));
+            assert_int_equal(report.after, live(made));
+            assert_true(report.after <= report.before);
+            if (shares[i] == 0) assert_int_equal(report.operators, 0);
+            if (shares[i] == 0) assert_int_equal(report.after, report.before);
+            tn_graph_destroy(made);
+        }
+        tn_training_release(&training);
+        net_close(&n);
+    }
+}
+
+/* Convolution, normalisation, ReLU in a chain: of each of these only the convolution's output need
+ * be there, so a long chain needs little more than half. */
+static void a_chain_keeps_what_convolutions_give(void **state) {
+    (void)state;
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    tn_recompute_options recompute = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_recompute_report report;
+    tn_training training;
+    tn_error error;
+    tn_graph *made;
+    net n;
+    net_open(&n, TN_FLOAT32, 1);
+    tn_tensor_id x = net_input(&n, "x", NET_SHAPE(8, 16, 16, 16));
+    for (int i = 0; i < 20; i++)
+        x = net_op(&n, "Relu",
+                   NET_LIST(net_batch_norm(&n, net_conv(&n, x, 16, 16, 3, 1, false), 16)));
+    x = net_op(&n, "Flatten", NET_LIST(net_op(&n, "GlobalAveragePool", NET_LIST(x))));
+    net_output(&n, net_dense(&n, x, 16, 3));
+    options.fuse_update = true;
+    recompute.share = 10;
+    recompute.cheap = true;
+    assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_OK);
+    assert_int_equal(tn_engine_recompute(training.graph, &recompute, &made, &report, &error),
+                     TN_OK);
+    uint64_t image = 8 * 16 * 16 * 16 * 4;
+    assert_true(report.before >= 40 * image);
+    if (report.after > 24 * image)
+        fail_msg("%.1f images are kept", (double)report.after / (double)image);
+    tn_graph_destroy(made);
+    recompute.cheap = false; /* convolutions, too: in about the square root of the layers */
+    assert_int_equal(tn_engine_recompute(training.graph, &recompute, &made, &report, &error),
+                     TN_OK);
+    if (report.after > 12 * image)
+        fail_msg("%.1f images are kept", (double)report.after / (double)image);
+    tn_graph_destroy(made);
+    tn_training_release(&training);
+    net_close(&n);
+}
+
+static void what_cannot_be_is_refused(void **state) {
+    (void)state;
+    static const double wrong[] = {-0.1, NAN, INFINITY};
+    tn_graph *made;
+    tn_error error;
+    net n;
+    draw_net(&n, 1);
+    for (size_t i = 0; i < 3; i++) {
+        tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
+        options.share = wrong[i];
+        assert_int_equal(tn_engine_recompute(n.graph, &options, &made, NULL, &error), TN_E_INVALID);
+    }
+    net_close(&n);
+}
+
+static void running_out_of_memory_leaves_nothing(void **state) {
+    (void)state;
+    faulty memory = {0};
+    tn_context context = faulty_context(&memory);
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    tn_recompute_options recompute = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_status status = TN_E_NO_MEMORY;
+    tn_training training;
+    tn_graph *made = NULL;
+    tn_error error;
+    net n;
+    draw_net(&n, 3);
+    recompute.context = &context;
+    recompute.share = 0.3;
+    assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_OK);
+    for (uint64_t at = 1; status != TN_OK; at++) {
+        memory.requests = 0;
+        memory.fail_at = at;
+        status = tn_engine_recompute(training.graph, &recompute, &made, NULL, &error);
+        memory.fail_at = 0;
+        if (status == TN_OK) break;
+        assert_int_equal(status, TN_E_NO_MEMORY);
+        assert_int_equal(memory.held, 0);
+    }
+    tn_graph_destroy(made);
+    assert_int_equal(memory.held, 0);
+    tn_training_release(&training);
+    net_close(&n);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_computed_again_has_the_same_bits),
+        cmocka_unit_test(the_bound_on_work_and_the_peak_hold),
+        cmocka_unit_test(a_chain_keeps_what_convolutions_give),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(running_out_of_memory_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
