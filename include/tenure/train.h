@@ -121,6 +121,10 @@ typedef struct tn_train_options {
                                  * model; BFLOAT16, FLOAT16: mixed precision. Parameters, optimizer
                                  * state, statistics and the loss stay float32 */
     double loss_scale;          /* of the backward pass, taken out again by the update; 0 = 1 */
+    bool dynamic_loss_scale;    /* it adapts: a step with a gradient that is not finite changes no
+                                 * parameter and no moment, and halves it; it doubles after 2000
+                                 * good steps in a row. It begins with loss_scale, 0 = 65536. Not
+                                 * with fuse_update, as all gradients decide */
     double batch_norm_momentum; /* share of a batch in the running statistics; 0 = 0.1 */
     uint64_t seed;              /* of dropout */
 
@@ -154,6 +158,9 @@ typedef struct tn_training {
     tn_tensor_id learning_rate; /* float32 scalar */
     tn_tensor_id step;          /* int64 scalar: updates before this one, from 0 */
     tn_tensor_id micro;         /* int64 scalar: 0 to micro_batches - 1; the last one updates */
+    /* Static, kind optimizer_state, zero at first; TN_NONE: the loss scale is constant. */
+    tn_tensor_id loss_scale; /* int64 [3]: exponent of 2 over the first scale, good steps in a row,
+                              * steps that were skipped */
     /* Outputs. */
     tn_tensor_id loss;    /* float32 scalar, mean over the (micro-)batch, without loss_scale */
     tn_tensor_id correct; /* int64 scalar: how many labels have the highest score (cross-entropy) */

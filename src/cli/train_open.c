@@ -108,7 +108,7 @@ static void open_keep(cli_train *train, tn_tensor_id id) {
 
 static tn_status open_kept(cli_train *train, tn_error *error) {
     const tn_training *step = &train->session.step;
-    size_t room = 4 * (size_t)step->parameter_count + step->statistic_count + 1;
+    size_t room = 4 * (size_t)step->parameter_count + step->statistic_count + 2;
     train->kept = calloc(room, sizeof *train->kept);
     if (train->kept == NULL) return tn__no_memory(error, "a checkpoint");
     for (uint32_t i = 0; i < step->parameter_count; i++) {
@@ -118,6 +118,7 @@ static tn_status open_kept(cli_train *train, tn_error *error) {
         open_keep(train, step->parameters[i].sum);
     }
     for (uint32_t i = 0; i < step->statistic_count; i++) open_keep(train, step->statistics[i]);
+    open_keep(train, step->loss_scale);
     return TN_OK;
 }
 

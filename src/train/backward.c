@@ -99,8 +99,16 @@ static tn_status backward_update(tn__train *it, tn_op_id id) {
         tn_tensor_id input = op.inputs[i];
         if (input == TN_NONE || --it->readers[input] > 0) continue;
         if (input >= it->tensors || !it->trained[input] || !it->options.fuse_update) continue;
+        TN_TRY(tn__train_complete(it, it->number[input]));
         TN_TRY(tn__train_update(it, it->number[input]));
     }
+    return TN_OK;
+}
+
+static tn_status backward_updates(tn__train *it) {
+    for (uint32_t i = 0; i < it->made.parameter_count; i++) TN_TRY(tn__train_complete(it, i));
+    if (it->options.dynamic_loss_scale) TN_TRY(tn__train_scale_step(it));
+    for (uint32_t i = 0; i < it->made.parameter_count; i++) TN_TRY(tn__train_update(it, i));
     return TN_OK;
 }
 
@@ -117,7 +125,5 @@ tn_status tn__train_backward(tn__train *it, tn_tensor_id seed) {
         TN_TRY(backward_visit(it, ops[p]));
         TN_TRY(backward_update(it, ops[p]));
     }
-    for (uint32_t i = 0; i < it->made.parameter_count && !it->options.fuse_update; i++)
-        TN_TRY(tn__train_update(it, i));
-    return TN_OK;
+    return it->options.fuse_update ? TN_OK : backward_updates(it);
 }

@@ -5,7 +5,8 @@
  *   choose.c    which parameters are trained, which operators the loss needs
  *   lower.c     mixed precision: operators that work in 16 bits, and casts
  *   copy.c      the model's operators as they work in training
- *   loss.c      labels, loss, where the backward pass begins
+ *   loss.c      labels, loss
+ *   scale.c     where the backward pass begins, and the scale of gradients
  *   backward.c  the walk over operators, last first, that asks their gradient rules
  *   recompute.c what is cheap is computed again instead of being kept
  *   update.c    accumulation over micro-batches, optimizers
@@ -55,6 +56,7 @@ typedef struct tn__train {
     bool *needs;            /* [forward] depends on a parameter that is trained */
     tn_tensor_id *gradient; /* [forward] so far; TN_NONE */
     uint32_t *readers;      /* [forward] operators that read it and were not visited yet */
+    tn_tensor_id factor;    /* of gradients, by a loss scale that adapts; TN_NONE */
 } tn__train;
 
 /* parameters.c: `begins`, then `constant`, which reads `runs`. */
@@ -83,14 +85,20 @@ bool tn__train_ends_low(const tn__train *it, const tn_op *op);
 bool tn__train_is_free_cast(const tn__train *it, const tn_op *op);
 /* copy.c: makes it->graph, without labels and loss. */
 tn_status tn__train_copy(tn__train *it);
+/* scale.c. Errors: E_INVALID (what a scale that adapts does not go with). */
+tn_status tn__train_scale_check(const tn__train *it);
+tn_status tn__train_seed(tn__train *it, tn_tensor_id *seed);
+/* Once all gradients are there: `factor`. */
+tn_status tn__train_scale_step(tn__train *it);
 /* loss.c: adds labels, loss and correct; `seed` is the gradient of the loss. */
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed);
-/* backward.c: calls tn__train_update where an update is due. */
+/* backward.c: with the updates where they are due. */
 tn_status tn__train_backward(tn__train *it, tn_tensor_id seed);
 /* recompute.c: after the backward pass, with its block in that order. */
 tn_status tn__train_recompute(tn__train *it);
-/* update.c: learning rate and step; then the update of one parameter. */
+/* update.c: learning rate and step; the gradient of one parameter is complete; its update. */
 tn_status tn__train_inputs(tn__train *it);
+tn_status tn__train_complete(tn__train *it, uint32_t parameter);
 tn_status tn__train_update(tn__train *it, uint32_t parameter);
 
 /* A scalar that the caller gives for every run. */

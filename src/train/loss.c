@@ -137,15 +137,5 @@ tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed) {
     else
         TN_TRY(loss_own(it, &scores));
     TN_TRY(tn_graph_infer(it->graph, it->error));
-    const tn_tensor loss = *tn_graph_tensor(it->graph, it->made.loss);
-    double one = it->options.loss_scale / it->options.micro_batches;
-    int64_t ones[TN_RANK_MAX];
-    for (uint32_t d = 0; d < loss.rank; d++) ones[d] = 1;
-    tn_tensor_spec spec = {.name = "d.loss",
-                           .dtype = loss.dtype,
-                           .kind = TN_KIND_CONSTANT,
-                           .rank = loss.rank,
-                           .shape = ones,
-                           .value = {.count = 1, .floats = &one}};
-    return tn_graph_add_tensor(it->graph, &spec, seed, it->error);
+    return tn__train_seed(it, seed);
 }

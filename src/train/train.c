@@ -45,7 +45,7 @@ static tn_status train_options(tn__train *it, const tn_train_options *given) {
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "activations can be float32, float16 or bfloat16, not %s",
                 tn_dtype_name(to->dtype));
-    return TN_OK;
+    return tn__train_scale_check(it);
 }
 
 /* --- what is handed out --- */
@@ -164,6 +164,7 @@ static tn__train train_begin(const tn_graph *graph, tn_error *error) {
                                 .learning_rate = TN_NONE,
                                 .step = TN_NONE,
                                 .micro = TN_NONE,
+                                .loss_scale = TN_NONE,
                                 .loss = TN_NONE,
                                 .correct = TN_NONE}};
 }

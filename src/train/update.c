@@ -85,7 +85,8 @@ static tn_status update_accumulate(tn__train *it, tn_trained *trained) {
 
 static tn_status update_step(tn__train *it, tn_trained *trained) {
     const tn_train_options *options = &it->options;
-    double scale = 1 / options->loss_scale;
+    bool adapts = options->dynamic_loss_scale;
+    double scale = adapts ? 1 : 1 / options->loss_scale;
     int64_t micro = options->micro_batches;
     int64_t nesterov = options->nesterov, apart = options->optimizer == TN_OPTIMIZER_ADAMW;
     bool adam = apart || options->optimizer == TN_OPTIMIZER_ADAM;
@@ -102,7 +103,8 @@ static tn_status update_step(tn__train *it, tn_trained *trained) {
     }
     op.inputs[op.input_count++] = it->made.learning_rate;
     if (adam) op.inputs[op.input_count++] = it->made.step;
-    if (micro > 1) op.inputs[op.input_count++] = it->made.micro;
+    if (micro > 1 || adapts) op.inputs[op.input_count++] = it->made.micro;
+    if (adapts) op.inputs[op.input_count++] = it->factor;
     op.attrs[op.attr_count++] = TN__ATTR_FLOAT("scale", &scale);
     op.attrs[op.attr_count++] = TN__ATTR_FLOAT("weight_decay", &options->weight_decay);
     if (micro > 1) op.attrs[op.attr_count++] = TN__ATTR_INT("micro_batches", &micro);
@@ -119,10 +121,15 @@ static tn_status update_step(tn__train *it, tn_trained *trained) {
     return update_add(it, &op, trained->parameter);
 }
 
-tn_status tn__train_update(tn__train *it, uint32_t parameter) {
+tn_status tn__train_complete(tn__train *it, uint32_t parameter) {
     tn_trained *trained = &it->made.parameters[parameter];
     trained->gradient = it->gradient[trained->parameter];
-    if (trained->gradient == TN_NONE) return TN_OK;
-    if (it->options.micro_batches > 1) TN_TRY(update_accumulate(it, trained));
-    return it->options.optimizer == TN_OPTIMIZER_NONE ? TN_OK : update_step(it, trained);
+    if (trained->gradient == TN_NONE || it->options.micro_batches == 1) return TN_OK;
+    return update_accumulate(it, trained);
+}
+
+tn_status tn__train_update(tn__train *it, uint32_t parameter) {
+    tn_trained *trained = &it->made.parameters[parameter];
+    bool nothing = trained->gradient == TN_NONE || it->options.optimizer == TN_OPTIMIZER_NONE;
+    return nothing ? TN_OK : update_step(it, trained);
 }

@@ -157,11 +157,12 @@ static void memory_changes_no_bit(void **state) {
         options.dtype = k & 2 ? TN_FLOAT16 : TN_BFLOAT16;
         options.optimizer = k & 4 ? TN_OPTIMIZER_ADAM : TN_OPTIMIZER_MOMENTUM;
         options.micro_batches = k & 4 ? 2 : 1;
+        options.dynamic_loss_scale = (k & 6) == 6; /* then not with fuse_update */
         train(builders[k >> 3], &options, &how, 3, &expected);
         for (size_t i = 0; i < 4 * (sizeof settings / sizeof *settings); i++) {
             how = settings[i / 4];
             how.library = how.formats = k & 1;
-            options.fuse_update = i & 1;
+            options.fuse_update = i & 1 && !options.dynamic_loss_scale;
             options.recompute_cheap = i & 2;
             train(builders[k >> 3], &options, &how, 3, &got);
             assert_int_equal(got.count, expected.count);
@@ -197,11 +198,170 @@ static void losses_follow_those_of_float32(void **state) {
     }
 }
 
+/* --- the scale of the loss --- */
+
+/* Everything that an update writes. */
+static void collect(steps *s, bits *to) {
+    to->count = 0;
+    for (uint32_t i = 0; i < s->training.parameter_count; i++) {
+        const tn_trained *trained = &s->training.parameters[i];
+        const tn_tensor_id ids[] = {trained->parameter, trained->state[0], trained->state[1]};
+        for (uint32_t k = 0; k < 3; k++) {
+            uint64_t count;
+            if (ids[k] == TN_NONE) continue;
+            double *values = steps_static(s, ids[k], &count);
+            memcpy(to->values + to->count, values, count * sizeof *values);
+            to->count += count;
+            free(values);
+        }
+    }
+}
+
+static void a_skipped_step_changes_no_bit(void **state) {
+    (void)state;
+    static bits before, after;
+    for (uint32_t k = 0; k < 4; k++) {
+        const setting how = {.poison = true, .library = k & 1};
+        tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+        net n;
+        steps s;
+        options.dtype = TN_FLOAT16;
+        options.optimizer = k & 1 ? TN_OPTIMIZER_ADAM : TN_OPTIMIZER_MOMENTUM;
+        options.dynamic_loss_scale = true;
+        options.loss_scale = 0x1p26; /* too large for float16: the first steps must be skipped */
+        options.micro_batches = k & 2 ? 2 : 1;
+        residual(&n, 9);
+        steps_open(&s, &n, &options, &how);
+        double *labels = steps_draw_labels(&s, 5), skipped = 0;
+        uint64_t count;
+        for (s.step = 0; s.step < 24; s.step++) {
+            collect(&s, &before);
+            for (s.micro = 0; s.micro < options.micro_batches; s.micro++) steps_run(&s);
+            collect(&s, &after);
+            double *scale = steps_static(&s, s.training.loss_scale, &count);
+            bool same = memcmp(before.values, after.values, before.count * sizeof(double)) == 0;
+            assert_int_equal(count, 3);
+            assert_int_equal(same, scale[2] != skipped);
+            assert_true(scale[0] == -scale[2]);
+            skipped = scale[2];
+            free(scale);
+        }
+        assert_true(skipped >= 2 && skipped < 24);
+        for (size_t i = 0; i < after.count; i++) assert_true(isfinite(after.values[i]));
+        free(labels);
+        steps_close(&s);
+        net_close(&n);
+    }
+}
+
+static void a_scale_doubles_after_good_steps(void **state) {
+    (void)state;
+    const setting plain = {0};
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    net n;
+    steps s;
+    uint64_t count;
+    options.optimizer = TN_OPTIMIZER_SGD;
+    options.dynamic_loss_scale = true;
+    net_open(&n, TN_FLOAT32, 4);
+    net_output(&n, net_dense(&n, net_input(&n, "x", NET_SHAPE(2, 3)), 3, 4));
+    steps_open(&s, &n, &options, &plain);
+    double *labels = steps_draw_labels(&s, 4);
+    for (uint32_t run = 1; run <= 4001; run++) {
+        steps_run(&s);
+        if (run % 1000 > 1) continue;
+        double *scale = steps_static(&s, s.training.loss_scale, &count);
+        assert_true(scale[0] == run / 2000 && scale[1] == run % 2000 && scale[2] == 0);
+        free(scale);
+    }
+    free(labels);
+    steps_close(&s);
+    net_close(&n);
+}
+
+/* The loss is 1e-9 times a mean, so its gradients are too small for float16. */
+static void tiny(net *n, uint64_t seed) {
+    double number = 1e-9;
+    tn_tensor_spec spec = {
+        .dtype = TN_FLOAT32, .kind = TN_KIND_CONSTANT, .value = {.count = 1, .floats = &number}};
+    tn_tensor_id factor;
+    net_open(n, TN_FLOAT32, seed);
+    n->version = 13;
+    net_ok(n, tn_graph_add_tensor(n->graph, &spec, &factor, &n->error));
+    tn_tensor_id y =
+        net_op(n, "Tanh", NET_LIST(net_dense(n, net_input(n, "x", NET_SHAPE(4, 6)), 6, 5)));
+    net_attr_int(n, "keepdims", 0);
+    tn_tensor_id mean = net_op(n, "ReduceMean", NET_LIST(y));
+    net_output(n, net_op(n, "Mul", NET_LIST(mean, factor)));
+}
+
+static void train_tiny(const tn_train_options *options, bits *before, bits *after) {
+    const setting plain = {.poison = true};
+    net n;
+    steps s;
+    tiny(&n, 6);
+    steps_open(&s, &n, options, &plain);
+    s.rate = 1e8;
+    collect(&s, before);
+    steps_run(&s);
+    collect(&s, after);
+    steps_close(&s);
+    net_close(&n);
+}
+
+static void a_scale_keeps_gradients_that_float16_loses(void **state) {
+    (void)state;
+    static bits before, expected, got;
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    options.loss = TN_LOSS_OUTPUT;
+    options.optimizer = TN_OPTIMIZER_SGD;
+    train_tiny(&options, &before, &expected);
+    options.dtype = TN_FLOAT16;
+    train_tiny(&options, &before, &got);
+    assert_memory_equal(before.values, got.values, before.count * sizeof(double));
+    for (uint32_t k = 0; k < 2; k++) {
+        double most = 0;
+        options.dynamic_loss_scale = k;
+        options.loss_scale = k ? 0 : 0x1p20;
+        train_tiny(&options, &before, &got);
+        for (size_t i = 0; i < got.count; i++)
+            if (fabs(expected.values[i] - before.values[i]) > most)
+                most = fabs(expected.values[i] - before.values[i]);
+        assert_true(most > 1e-3);
+        for (size_t i = 0; i < got.count; i++)
+            if (!(fabs(got.values[i] - expected.values[i]) <= 0.01 * most))
+                fail_msg("scale %u: number %zu is %.9g, in float32 %.9g", k, i, got.values[i],
+                         expected.values[i]);
+    }
+}
+
+static void what_a_scale_does_not_go_with_is_refused(void **state) {
+    (void)state;
+    net n;
+    tn_training training;
+    tn_error error;
+    residual(&n, 1);
+    for (uint32_t k = 0; k < 4; k++) {
+        tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+        options.dynamic_loss_scale = true;
+        options.fuse_update = k == 0;
+        if (k == 1) options.optimizer = TN_OPTIMIZER_NONE;
+        if (k == 2) options.loss_scale = 1e30;
+        if (k == 3) options.loss_scale = 1e-9;
+        assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_E_INVALID);
+    }
+    net_close(&n);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_and_statistics_stay_in_float32),
         cmocka_unit_test(memory_changes_no_bit),
         cmocka_unit_test(losses_follow_those_of_float32),
+        cmocka_unit_test(a_skipped_step_changes_no_bit),
+        cmocka_unit_test(a_scale_doubles_after_good_steps),
+        cmocka_unit_test(a_scale_keeps_gradients_that_float16_loses),
+        cmocka_unit_test(what_a_scale_does_not_go_with_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,11 @@
 /* train_step.c - optimizers and accumulation: operands are updated where they are.
  *
  * Every element is read, computed in double and written once. With micro-batches only the last one
- * updates; the first overwrites the sum of gradients, so nobody has to clear it.
- * Source: Kingma, Ba 2015; Loshchilov, Hutter 2019 (decay apart); momentum, its place relative to
- * the learning rate, and where epsilon is added, as PyTorch has them.
+ * updates; the first overwrites the sum of gradients, so nobody has to clear it. A factor of 0, of
+ * a loss scale that adapts, says that nothing is to be updated; steps that were so skipped do not
+ * count for the correction of Adam's bias. Source: Kingma, Ba 2015; Loshchilov, Hutter 2019 (decay
+ * apart); momentum, its place relative to the learning rate, and where epsilon is added, as PyTorch
+ * has them.
  */
 #include <math.h>
 
@@ -80,11 +82,14 @@ static tn_status step_micro(const tn_kernel_call *call, uint32_t index, int64_t 
 static tn_status step_run(tn_kernel_call *call, step_sort sort) {
     uint32_t states = (uint32_t)sort, rate = 2 + states;
     int64_t most = tn__op_int(call->op, "micro_batches", 1), micro = 0;
+    uint32_t at = rate + (sort == STEP_ADAM ? 2 : 1); /* of micro */
     uint64_t count = tn__operand_count(&call->inputs[0]);
-    TN_TRY(step_micro(call, rate + (sort == STEP_ADAM ? 2 : 1), most > 0 ? most : 1, &micro));
+    const tn_operand *factor = tn__call_input(call, at + 1);
+    TN_TRY(step_micro(call, at, most > 0 ? most : 1, &micro));
+    TN_TRY(tn__check_count(call, at + 1, 2));
     for (uint32_t i = 1; i < rate; i++) TN_TRY(tn__check_count(call, i, count));
     TN_TRY(tn__check_count(call, rate, 1));
-    if (micro + 1 < most) return TN_OK;
+    if (micro + 1 < most || (factor != NULL && tn__real_get(factor, 0) == 0)) return TN_OK;
     step_job job = {.sort = sort,
                     .rate = tn__real_get(&call->inputs[rate], 0),
                     .scale = tn__op_float(call->op, "scale", 1),
@@ -93,8 +98,10 @@ static tn_status step_run(tn_kernel_call *call, step_sort sort) {
                     .nesterov = tn__op_int(call->op, "nesterov", 0) != 0,
                     .decay_apart = tn__op_int(call->op, "decay_apart", 0) != 0};
     for (uint32_t i = 0; i < rate; i++) job.operands[i] = &call->inputs[i];
+    if (factor != NULL) job.scale *= tn__real_get(factor, 0);
     if (sort == STEP_ADAM) {
         double steps = (double)tn__operand_int(&call->inputs[rate + 1], 0) + 1;
+        if (factor != NULL) steps -= tn__real_get(factor, 1);
         job.beta1 = tn__op_float(call->op, "beta1", 0.9);
         job.beta2 = tn__op_float(call->op, "beta2", 0.999);
         job.epsilon = tn__op_float(call->op, "epsilon", 1e-8);
@@ -130,7 +137,7 @@ static tn_status step_run_accumulate(tn_kernel_call *call) {
 
 static bool step_accepts(const tn_kernel_setup *setup) {
     for (uint32_t i = 0; i < setup->op->input_count; i++)
-        if (!tn__input_is(setup, i, TN__TYPES_REAL | TN__TYPE(INT64))) return false;
+        if (!tn__input_may_be(setup, i, TN__TYPES_REAL | TN__TYPE(INT64))) return false;
     return tn__input_is(setup, 0, TN__TYPES_REAL) && tn__input_is(setup, 1, TN__TYPES_REAL);
 }
 

@@ -14,9 +14,12 @@
  *   LstmGrad, GruGrad, RnnGrad(x, w, r, b, h, c, d y, d y_h, d y_c) -> d x, d w, d r, d b, d h, d c
  *                                                            reversed, rectified
  *   TransposedMatMul(a, b) -> y                              trans_a, trans_b: last two dimensions
+ *   LossScale(state) -> d loss                               first, to, shape
+ *   LossScaleStep(state, micro, gradients...) -> state, factor and skipped steps
+ *                                                            first, interval, micro_batches
  *   Accumulate(sum, gradient, micro) -> sum
- *   SgdStep(p, g, lr, micro) -> p;  MomentumStep(p, g, v, lr, micro) -> p, v
- *   AdamStep(p, g, m, v, lr, step, micro) -> p, m, v
+ *   SgdStep(p, g, lr, micro, factor) -> p;  MomentumStep(p, g, v, lr, micro, factor) -> p, v
+ *   AdamStep(p, g, m, v, lr, step, micro, factor) -> p, m, v
  *
  * Updates write into their operands and hand them back: parameters and state are static memory.
  * Gradients that are computed element by element may overwrite what they are given.
@@ -166,6 +169,35 @@ static tn_status train_shape_step(tn_infer *infer) {
     return TN_OK;
 }
 
+/* --- the scale of the loss --- */
+
+static tn_status train_shape_scale(tn_infer *infer) {
+    uint32_t count;
+    const int64_t *shape = tn__attr_ints(infer, "shape", &count);
+    if (count > TN_RANK_MAX) return tn__infer_fail(infer, "attribute shape is too long");
+    return tn__set_output(infer, 0, (tn_dtype)tn__attr_int(infer, "to", TN_FLOAT32), count, shape);
+}
+
+static tn_status train_shape_scale_step(tn_infer *infer) {
+    static const int64_t two[] = {2};
+    TN_TRY(tn__set_like(infer, 0, tn__input(infer, 0)));
+    return tn__set_output(infer, 1, TN_FLOAT32, 1, two);
+}
+
+static uint64_t train_flops_scale_step(tn_infer *infer) {
+    uint64_t sum = 0;
+    for (uint32_t i = 2; i < tn__input_count(infer); i++)
+        sum = tn__add_sat(sum, tn__elements(tn__input(infer, i)));
+    return sum;
+}
+
+static tn_view train_view_scale_step(tn_infer *infer, uint32_t output) {
+    if (output != 0) return tn__no_view;
+    tn_view view = tn__view_input(infer, 0, 0);
+    view.must = true;
+    return view;
+}
+
 /* clang-format off */
 #define TRAIN(name, least, most, outputs, rule) .type = #name, .inputs_min = least, \
     .inputs_max = most, .outputs_max = outputs, .shape = rule
@@ -174,7 +206,7 @@ static tn_status train_shape_step(tn_infer *infer) {
 static const tn_op_rule train_rules[] = {
     {TRAIN(Accumulate, 3, 3, 1, train_shape_step), .view = train_view_step, .changes = 1,
      .flops_per = 1},
-    {TRAIN(AdamStep, 6, 7, 3, train_shape_step), .view = train_view_step,
+    {TRAIN(AdamStep, 6, 8, 3, train_shape_step), .view = train_view_step,
      .changes = 1 | 4 | 8, .flops_per = 12},
     {TRAIN(AveragePoolGrad, 1, 1, 1, train_shape_given), .flops = train_flops_pool},
     {TRAIN(BatchNormGrad, 5, 5, 3, train_shape_batch_norm_grad), .inplace = 3, .flops_per = 8},
@@ -188,16 +220,19 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(DropoutTrain, 2, 3, 1, train_shape_first), .inplace = 1, .flops_per = 8,
      .gradient = tn__gradient_dropout_train},
     {RECURRENT(GruGrad)},
+    {TRAIN(LossScale, 1, 1, 1, train_shape_scale)},
+    {TRAIN(LossScaleStep, 1, UINT32_MAX, 2, train_shape_scale_step),
+     .view = train_view_scale_step, .changes = 1, .flops = train_flops_scale_step},
     {RECURRENT(LstmGrad)},
     {TRAIN(MaxPoolGrad, 2, 2, 1, train_shape_second), .flops = train_flops_pool},
     {TRAIN(MeanSquared, 2, 2, 1, train_shape_loss), .flops = train_flops_loss, .no_gradient = 2,
      .gradient = tn__gradient_mean_squared},
     {TRAIN(MeanSquaredGrad, 3, 3, 1, train_shape_first), .inplace = 3, .flops_per = 3},
-    {TRAIN(MomentumStep, 4, 5, 2, train_shape_step), .view = train_view_step, .changes = 1 | 4,
+    {TRAIN(MomentumStep, 4, 6, 2, train_shape_step), .view = train_view_step, .changes = 1 | 4,
      .flops_per = 5},
     {TRAIN(ReluGrad, 2, 2, 1, train_shape_first), .inplace = 3, .flops_per = 1},
     {RECURRENT(RnnGrad)},
-    {TRAIN(SgdStep, 3, 4, 1, train_shape_step), .view = train_view_step, .changes = 1,
+    {TRAIN(SgdStep, 3, 5, 1, train_shape_step), .view = train_view_step, .changes = 1,
      .flops_per = 3},
     {TRAIN(TransposedMatMul, 2, 2, 1, train_shape_matmul), .flops = train_flops_matmul},
 };
