@@ -16,6 +16,7 @@ enum {
     TRAINING_TRAIN,
     TRAINING_MICRO,
     TRAINING_DTYPE,
+    TRAINING_SCALE,
     TRAINING_SWITCH /* and the rows of TRAINING_SWITCHES from here on */
 };
 
@@ -29,7 +30,10 @@ enum {
     X(TRAINING_TRAIN, "parameter", "PATTERN",                                                      \
       "what looks like a constant is trained, too; may be repeated")                               \
     X(TRAINING_MICRO, "micro-batches", "N", "runs whose gradients are summed for one update (1)")  \
-    X(TRAINING_DTYPE, "dtype", "TYPE", "of activations and gradients: f32, bf16 or f16 (as it is)")
+    X(TRAINING_DTYPE, "dtype", "TYPE",                                                             \
+      "of activations and gradients: f32, bf16 or f16 (as it is)")                                 \
+    X(TRAINING_SCALE, "loss-scale", "NUMBER",                                                      \
+      "times the loss in the backward pass, for f16; or dynamic: as large as it may be (1)")
 
 /* X(member of tn_train_options, option, help): a bool each. */
 #define TRAINING_SWITCHES(X)                                                                       \
@@ -53,6 +57,16 @@ static void training_set_dtype(struct argp_state *state, tn_train_options *optio
                                const char *text) {
     static const tn_dtype types[] = {TN_FLOAT32, TN_BFLOAT16, TN_FLOAT16};
     options->dtype = types[CLI_CHOICE(state, "dtype", text, "f32", "bf16", "f16")];
+}
+
+static void training_set_scale(struct argp_state *state, tn_train_options *options,
+                               const char *text) {
+    options->dynamic_loss_scale = strcmp(text, "dynamic") == 0;
+    options->loss_scale = 0;
+    if (options->dynamic_loss_scale) return;
+    options->loss_scale = cli_real(state, "loss-scale", text);
+    if (!(options->loss_scale > 0))
+        argp_error(state, "--loss-scale: '%s' is neither dynamic nor above 0", text);
 }
 
 static error_t training_parse(int key, char *value, struct argp_state *state) {
@@ -88,6 +102,9 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case TRAINING_DTYPE:
         training_set_dtype(state, options, value);
+        break;
+    case TRAINING_SCALE:
+        training_set_scale(state, options, value);
         break;
     default:
         if (key < TRAINING_SWITCH || key >= TRAINING_SWITCH + TRAINING_SWITCH_COUNT)

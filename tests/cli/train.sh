@@ -79,6 +79,15 @@ for ((i = 0; i < kills; i++)); do
     done
     cmp -s whole.ck part.ck || { echo "FAILED: killed and resumed, run $i ends otherwise"; failed=1; }
 done
+train16="$train --dtype f16 --loss-scale dynamic"
+expect 0 'every bit equal' $train --dtype bf16 --steps 3 --check naive
+expect 0 'every bit equal' $train16 --steps 6 --check naive --checkpoint whole16.ck
+expect 0 '' $train16 --steps 3 --checkpoint part16.ck
+expect 0 '' $train16 --steps 6 --resume part16.ck --checkpoint part16.ck
+cmp -s whole16.ck part16.ck || { echo "FAILED: float16 resumed ends otherwise"; failed=1; }
+expect 2 'fuse_update' $train16 --steps 1 --fuse-update
+expect 2 'neither dynamic nor' $train --steps 1 --loss-scale 0
+expect 2 'none of' $train --steps 1 --dtype f8
 expect 2 'another seed' $train --steps 20 --resume whole.ck --seed 4
 head -c 5000 whole.ck >cut.ck
 expect 2 'damaged|cut short' $train --steps 20 --resume cut.ck
