@@ -228,7 +228,9 @@ static tn_status rewrite_add_tensors(tn__draft *draft, tn_graph *graph, rewrite_
         map->tensors[id] = TN_NONE;
         if (!map->named[id]) continue;
         tn_op_id producer = draft->tensors[id].producer;
-        bool lost = producer != TN_NONE && draft->ops[producer].gone;
+        bool made = id < tn_graph_tensor_count(draft->graph) &&
+                    tn_graph_tensor(draft->graph, id)->producer != TN_NONE;
+        bool lost = made && (producer == TN_NONE || draft->ops[producer].gone);
         TN_TRY((lost ? rewrite_add_lost : rewrite_add_tensor)(draft, graph, id, &map->tensors[id]));
     }
     return TN_OK;

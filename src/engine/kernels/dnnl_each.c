@@ -44,6 +44,20 @@ done:
     return tn__dnnl_end(setup, work, status);
 }
 
+tn_status tn__dnnl_times(tn__dnnl_work *work, const tn__dnnl *library, const tn_tensor *like,
+                         double factor, tn__dnnl_at from, tn__dnnl_at to) {
+    dnnl_memory_desc_t all;
+    dnnl_eltwise_desc_t desc;
+    dnnl_primitive_desc_t chosen;
+    TN_TRY(tn__dnnl_flat(library, like, &all));
+    TN_TRY(tn__dnnl_status(library->dnnl_eltwise_forward_desc_init(
+        &desc, dnnl_forward_inference, dnnl_eltwise_linear, &all, (float)factor, 0)));
+    TN_TRY(tn__dnnl_choose(library, &desc, NULL, &chosen, NULL));
+    TN_TRY(tn__dnnl_step(work, chosen, 2));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &all, from));
+    return tn__dnnl_bind(work, DNNL_ARG_DST, &all, to);
+}
+
 static tn_status each_prepare(tn_kernel_setup *setup) {
     tn__dnnl_after after = {.post_count = 1};
     after.post[0] = (tn__dnnl_post){.activation = setup->op->type};
@@ -167,8 +181,8 @@ static tn_status each_describe(const tn__dnnl *library, const each_pair *pair,
     return tn__dnnl_strided(library, pair->narrow, rank, other, steps, narrow);
 }
 
-static tn_status each_build(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_kind_t kind,
-                            uint32_t first) {
+tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_kind_t kind,
+                        uint32_t first, tn__dnnl_at at) {
     const tn__dnnl *library = setup->library;
     const tn_tensor *y = tn__setup_output(setup, 0);
     each_pair pair;
@@ -183,7 +197,7 @@ static tn_status each_build(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_al
     TN_TRY(tn__dnnl_after_of(setup->op, &after));
     TN_TRY(tn__dnnl_choose(library, &desc, &after, &chosen, NULL));
     TN_TRY(tn__dnnl_step(work, chosen, 3));
-    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC_0, &wide, TN__DNNL_IN(first)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC_0, &wide, at));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC_1, &narrow, TN__DNNL_IN(1 - first)));
     return tn__dnnl_bind(work, DNNL_ARG_DST, &wide, TN__DNNL_OUT(0));
 }
@@ -206,7 +220,8 @@ static tn_status each_prepare_pair(tn_kernel_setup *setup) {
         if (first == 1 && (!table[i].commutes || !each_same(tn__setup_input(setup, 1), y)))
             return TN_E_UNSUPPORTED;
         TN_TRY(tn__dnnl_begin(setup, &work));
-        return tn__dnnl_end(setup, work, each_build(setup, work, table[i].kind, first));
+        return tn__dnnl_end(setup, work,
+                            tn__dnnl_pair(setup, work, table[i].kind, first, TN__DNNL_IN(first)));
     }
     return TN_E_UNSUPPORTED;
 }

@@ -16,6 +16,36 @@ static tn_status fused_prepare_swish(tn_kernel_setup *setup) {
     return tn__dnnl_each_prepare(setup, &after);
 }
 
+/* --- MaskedSoftmax: scaled, masked and normalised where the result lies --- */
+
+static bool fused_accepts_masked(const tn_kernel_setup *setup) {
+    const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
+    return tn__dnnl_all_fit(setup) && x != NULL && y != NULL && x->rank > 0 &&
+           x->bytes == y->bytes && x->format.order != TN_ORDER_NHWC &&
+           y->format.order != TN_ORDER_NHWC && tn__setup_input(setup, 1) != NULL;
+}
+
+static tn_status fused_read_masked(tn_kernel_setup *setup, tn__dnnl_work *work) {
+    const tn__dnnl *library = setup->library;
+    const tn_tensor *x = tn__setup_input(setup, 0);
+    const double alpha = tn__op_float(setup->op, "alpha", 1);
+    tn__dnnl_at at = TN__DNNL_IN(0);
+    dnnl_memory_desc_t rows;
+    if (alpha != 1) {
+        TN_TRY(tn__dnnl_times(work, library, x, alpha, at, TN__DNNL_OUT(0)));
+        at = TN__DNNL_OUT(0);
+    }
+    TN_TRY(tn__dnnl_pair(setup, work, dnnl_binary_add, 0, at));
+    TN_TRY(tn__dnnl_rows(library, x, x->rank - 1, x->rank, &rows));
+    return tn__dnnl_softmax(work, library, &rows, dnnl_softmax_accurate, TN__DNNL_OUT(0));
+}
+
+static tn_status fused_prepare_masked(tn_kernel_setup *setup) {
+    tn__dnnl_work *work;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, fused_read_masked(setup, work));
+}
+
 /* --- Reorder --- */
 
 static bool fused_accepts_reorder(const tn_kernel_setup *setup) {
@@ -38,6 +68,7 @@ static tn_status fused_prepare_reorder(tn_kernel_setup *setup) {
 
 static const tn_kernel dnnl_fused_kernels[] = {
     TN__DNNL_KERNEL("Conv", tn__dnnl_conv_accepts, tn__dnnl_conv_prepare),
+    TN__DNNL_KERNEL("MaskedSoftmax", fused_accepts_masked, fused_prepare_masked),
     TN__DNNL_KERNEL("MatMul", tn__dnnl_matmul_accepts, tn__dnnl_matmul_prepare),
     TN__DNNL_KERNEL("Reorder", fused_accepts_reorder, fused_prepare_reorder),
     TN__DNNL_KERNEL("Swish", fused_accepts_swish, fused_prepare_swish),

@@ -4,6 +4,7 @@
  * along that axis alone. Either way the tensor is seen as [outer, along, inner].
  */
 #include "engine/dnnl.h"
+#include "engine/kernels/dnnl_shared.h"
 
 static tn_status norm_bind_each(tn__dnnl_work *work, const dnnl_memory_desc_t *desc,
                                 const int *roles, const uint32_t *inputs, uint32_t count) {
@@ -110,6 +111,18 @@ static tn_status norm_prepare_layer(tn_kernel_setup *setup) {
 
 /* --- softmax --- */
 
+tn_status tn__dnnl_softmax(tn__dnnl_work *work, const tn__dnnl *library,
+                           const dnnl_memory_desc_t *rows, dnnl_alg_kind_t kind, tn__dnnl_at from) {
+    dnnl_softmax_v2_desc_t desc;
+    dnnl_primitive_desc_t chosen;
+    TN_TRY(tn__dnnl_status(library->dnnl_softmax_v2_forward_desc_init(&desc, dnnl_forward_inference,
+                                                                      kind, rows, rows, 1)));
+    TN_TRY(tn__dnnl_choose(library, &desc, NULL, &chosen, NULL));
+    TN_TRY(tn__dnnl_step(work, chosen, 2));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, rows, from));
+    return tn__dnnl_bind(work, DNNL_ARG_DST, rows, TN__DNNL_OUT(0));
+}
+
 static tn_status norm_read_softmax(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn__dnnl *library = setup->library;
     const tn_tensor *input = tn__setup_input(setup, 0);
@@ -119,17 +132,10 @@ static tn_status norm_read_softmax(tn_kernel_setup *setup, tn__dnnl_work *work) 
     if (axis < 0 || axis >= (int64_t)input->rank) return TN_E_UNSUPPORTED;
     uint32_t first = (uint32_t)axis, last = flat ? input->rank : first + 1;
     dnnl_memory_desc_t x;
-    dnnl_softmax_v2_desc_t desc;
-    dnnl_primitive_desc_t chosen;
     bool logarithm = strcmp(setup->op->type, "LogSoftmax") == 0;
     TN_TRY(tn__dnnl_rows(library, input, first, last, &x));
-    TN_TRY(tn__dnnl_status(library->dnnl_softmax_v2_forward_desc_init(
-        &desc, dnnl_forward_inference, logarithm ? dnnl_softmax_log : dnnl_softmax_accurate, &x, &x,
-        1)));
-    TN_TRY(tn__dnnl_choose(library, &desc, NULL, &chosen, NULL));
-    TN_TRY(tn__dnnl_step(work, chosen, 2));
-    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, TN__DNNL_IN(0)));
-    return tn__dnnl_bind(work, DNNL_ARG_DST, &x, TN__DNNL_OUT(0));
+    return tn__dnnl_softmax(work, library, &x, logarithm ? dnnl_softmax_log : dnnl_softmax_accurate,
+                            TN__DNNL_IN(0));
 }
 
 static tn_status norm_prepare_softmax(tn_kernel_setup *setup) {

@@ -5,6 +5,7 @@
  * ONNX says is left to our own loops (train_each.c, train_rows.c).
  */
 #include "engine/dnnl.h"
+#include "engine/kernels/dnnl_shared.h"
 
 typedef struct each_kind {
     const char *type;
@@ -96,6 +97,7 @@ static tn_status each_read_softmax(tn_kernel_setup *setup, tn__dnnl_work *work) 
     bool logarithm = strcmp(setup->op->type, "LogSoftmaxGrad") == 0;
     dnnl_alg_kind_t kind = logarithm ? dnnl_softmax_log : dnnl_softmax_accurate;
     int64_t axis = tn__op_int(setup->op, "axis", -1);
+    const double alpha = tn__op_float(setup->op, "alpha", 1);
     dnnl_memory_desc_t rows;
     dnnl_softmax_v2_desc_t ahead, desc;
     dnnl_primitive_desc_t forward, chosen;
@@ -113,7 +115,9 @@ static tn_status each_read_softmax(tn_kernel_setup *setup, tn__dnnl_work *work) 
     TN_TRY(tn__dnnl_step(work, chosen, 3));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_DST, &rows, TN__DNNL_IN(0)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DST, &rows, TN__DNNL_IN(1)));
-    return tn__dnnl_bind(work, DNNL_ARG_DIFF_SRC, &rows, TN__DNNL_OUT(0));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DIFF_SRC, &rows, TN__DNNL_OUT(0)));
+    return alpha == 1 ? TN_OK
+                      : tn__dnnl_times(work, library, y, alpha, TN__DNNL_OUT(0), TN__DNNL_OUT(0));
 }
 
 static tn_status each_prepare_softmax(tn_kernel_setup *setup) {

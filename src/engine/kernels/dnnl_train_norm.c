@@ -34,23 +34,46 @@ static bool norm_accepts_grad(const tn_kernel_setup *setup) {
 }
 
 static tn_status norm_forward(const tn__dnnl *library, const dnnl_memory_desc_t *x, double epsilon,
-                              dnnl_primitive_desc_t *chosen) {
+                              bool relu, dnnl_primitive_desc_t *chosen) {
+    const unsigned flags = dnnl_use_scale | dnnl_use_shift;
     dnnl_batch_normalization_desc_t desc;
     TN_TRY(tn__dnnl_status(library->dnnl_batch_normalization_forward_desc_init(
-        &desc, dnnl_forward_training, x, (float)epsilon, dnnl_use_scale | dnnl_use_shift)));
+        &desc, dnnl_forward_training, x, (float)epsilon,
+        relu ? flags | dnnl_fuse_norm_relu : flags)));
     return tn__dnnl_choose(library, &desc, NULL, chosen, NULL);
 }
 
 /* --- forward: x, scale, bias, mean, variance -> y, mean, variance, those of the batch --- */
 
+/* With Relu the library writes down which elements passed. Its own gradient would read that; ours
+ * looks at the output, so the scratch is forgotten. */
+static tn_status norm_room_for_signs(tn__dnnl_work *work, const tn__dnnl *library,
+                                     const_dnnl_primitive_desc_t chosen, dnnl_memory_desc_t *signs,
+                                     tn__dnnl_at *at) {
+    const dnnl_memory_desc_t *wants =
+        library->dnnl_primitive_desc_query_md(chosen, dnnl_query_workspace_md, 0);
+    if (wants == NULL) return TN_E_UNSUPPORTED;
+    *signs = *wants;
+    return tn__dnnl_scratch(work, library->dnnl_memory_desc_get_size(signs), at);
+}
+
 static tn_status norm_read_train(tn_kernel_setup *setup, tn__dnnl_work *work) {
     const tn__dnnl *library = setup->library;
+    const bool relu = tn__op_int(setup->op, "relu", 0) != 0;
+    tn__dnnl_at at = {0};
+    dnnl_memory_desc_t signs;
     dnnl_memory_desc_t x, channel;
     dnnl_primitive_desc_t chosen;
     TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 0), &x));
     TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 1), &channel));
-    TN_TRY(norm_forward(library, &x, tn__op_float(setup->op, "epsilon", 1e-5), &chosen));
-    TN_TRY(tn__dnnl_step(work, chosen, 6));
+    TN_TRY(norm_forward(library, &x, tn__op_float(setup->op, "epsilon", 1e-5), relu, &chosen));
+    tn_status status = relu ? norm_room_for_signs(work, library, chosen, &signs, &at) : TN_OK;
+    if (status != TN_OK) {
+        library->dnnl_primitive_desc_destroy(chosen);
+        return status;
+    }
+    TN_TRY(tn__dnnl_step(work, chosen, 7));
+    if (relu) TN_TRY(tn__dnnl_bind(work, DNNL_ARG_WORKSPACE, &signs, at));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, TN__DNNL_IN(0)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SCALE, &channel, TN__DNNL_IN(1)));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SHIFT, &channel, TN__DNNL_IN(2)));
@@ -92,7 +115,7 @@ static tn_status norm_read_grad(tn_kernel_setup *setup, tn__dnnl_work *work) {
     TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 2), &channel));
     TN_TRY(tn__dnnl_status(library->dnnl_batch_normalization_backward_desc_init(
         &desc, dnnl_backward, &x, &x, epsilon, dnnl_use_scale | dnnl_use_shift)));
-    TN_TRY(norm_forward(library, &x, (double)epsilon, &forward));
+    TN_TRY(norm_forward(library, &x, (double)epsilon, false, &forward));
     tn_status status = tn__dnnl_choose_back(library, &desc, NULL, forward, &chosen, NULL);
     library->dnnl_primitive_desc_destroy(forward);
     TN_TRY(status);

@@ -12,6 +12,7 @@
 
 #include "engine/approximate.h"
 #include "engine/convert.h"
+#include "engine/kernels/rows.h"
 
 typedef enum softmax_sort { SOFTMAX_PLAIN, SOFTMAX_LOG, SOFTMAX_HARD } softmax_sort;
 
@@ -110,6 +111,13 @@ static void softmax_of_row(softmax_row *row, softmax_sort sort) {
     const float scale = (float)(1 / sum);
     float *y = (float *)(void *)row->y;
     for (uint64_t i = 0; i < row->extent; i++) y[i] *= scale;
+}
+
+void tn__softmax_floats(uint64_t extent, const float *x, float *y) {
+    softmax_row row = {.dtype = TN_FLOAT32, .extent = extent};
+    row.x = (const char *)(const void *)x;
+    row.y = (char *)(void *)y;
+    softmax_of_row(&row, SOFTMAX_PLAIN);
 }
 
 /* --- neighbours --- */

@@ -52,9 +52,11 @@ static void norm_apply_channel(const tn_kernel_call *call, const norm_frame *fra
     double mean = tn__real_get(&call->outputs[3], c), values[TN__REAL_TILE];
     double deviation = sqrt(tn__real_get(&call->outputs[4], c) + epsilon);
     double factor = tn__real_get(&in[1], c) / deviation, addend = tn__real_get(&in[2], c);
+    const bool relu = tn__op_int(call->op, "relu", 0) != 0;
     NORM_EACH(frame, c, at, count) {
         tn__real_load(&in[0], at, 1, count, values);
         for (uint64_t k = 0; k < count; k++) values[k] = (values[k] - mean) * factor + addend;
+        for (uint64_t k = 0; k < count && relu; k++) values[k] = values[k] < 0 ? 0 : values[k];
         tn__real_store(&call->outputs[0], at, count, values);
     }
 }

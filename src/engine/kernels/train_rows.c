@@ -22,6 +22,7 @@ typedef struct rows_frame {
     uint64_t outer, extent, inner;
     const tn_operand *dy, *y;
     tn_operand *dx;
+    double alpha; /* a factor that the gradient gets */
     bool log;
 } rows_frame;
 
@@ -30,6 +31,7 @@ static tn_status rows_read(tn_kernel_call *call, bool log, rows_frame *frame) {
     uint32_t axis;
     *frame = (rows_frame){.dy = &call->inputs[0], .y = y, .dx = &call->outputs[0], .log = log};
     bool flat = tn__op_int(call->op, "flat", 0) != 0;
+    frame->alpha = tn__op_float(call->op, "alpha", 1);
     TN_TRY(tn__check_shape(call, 0, y->rank, y->shape));
     TN_TRY(tn__check_result(call, 0, y->rank, y->shape));
     TN_TRY(tn__call_axis(call, tn__op_int(call->op, "axis", -1), y->rank + (flat && y->rank == 1),
@@ -63,15 +65,16 @@ TN_WIDE static void rows_floats(const rows_frame *frame, uint64_t first) {
     const float *y = (const float *)frame->y->data + first;
     float *dx = (float *)frame->dx->data + first;
     const double sum = rows_sum(frame->extent, dy, frame->log ? NULL : y);
+    const float alpha = (float)frame->alpha;
     if (frame->log) {
         TN_APART
         for (uint64_t i = 0; i < frame->extent; i++)
-            dx[i] = (float)((double)dy[i] - (double)tn__expf(y[i]) * sum);
+            dx[i] = (float)((double)dy[i] - (double)tn__expf(y[i]) * sum) * alpha;
         return;
     }
     TN_APART
     for (uint64_t i = 0; i < frame->extent; i++)
-        dx[i] = (float)((double)y[i] * ((double)dy[i] - sum));
+        dx[i] = (float)((double)y[i] * ((double)dy[i] - sum)) * alpha;
 }
 
 static void rows_any(const rows_frame *frame, uint64_t first, uint64_t step) {
@@ -86,7 +89,8 @@ static void rows_any(const rows_frame *frame, uint64_t first, uint64_t step) {
                     sum += frame->log ? a[k] : a[k] * b[k];
                 else
                     tn__real_set(frame->dx, first + (i + k) * step,
-                                 frame->log ? a[k] - exp(b[k]) * sum : b[k] * (a[k] - sum));
+                                 frame->alpha *
+                                     (frame->log ? a[k] - exp(b[k]) * sum : b[k] * (a[k] - sum)));
             }
         }
 }

@@ -2,6 +2,7 @@
  *
  * Conv     x, weights, bias, summand: a convolution; plus the summand, of the result's shape; then
  *          the activations of attribute `post`, with `post_alpha` and `post_beta`
+ * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
  * Reorder  the same contents in the other format
@@ -128,6 +129,13 @@ static const tn_op_rule tenure_rules[] = {
      .shape = tenure_shape_conv,
      .flops = tenure_flops_conv,
      .inplace_of = tenure_inplace_summand},
+    {.type = "MaskedSoftmax",
+     .inputs_min = 2,
+     .inputs_max = 2,
+     .outputs_max = 1,
+     .shape = tenure_shape_like,
+     .flops_per = 14,
+     .inplace = 1},
     {.type = "MatMul",
      .inputs_min = 2,
      .inputs_max = 4,

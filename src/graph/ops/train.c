@@ -5,9 +5,10 @@
  *   CrossEntropyGrad(scores, labels, d loss) -> d scores     axis
  *   MeanSquared(x, labels) -> loss; MeanSquaredGrad(x, labels, d loss) -> d x
  *   BatchNormTrain(x, scale, bias, mean, variance) -> y, mean, variance, those of the batch
- *                                                            epsilon, momentum
+ *                                                            epsilon, momentum; relu: of y
  *   BatchNormGrad(d y, x, scale, batch mean, batch variance) -> d x, d scale, d bias    epsilon
- *   DropoutTrain(x, step, micro) -> y                        ratio, seed, stream
+ *   DropoutTrain(x, step, micro, row, sum) -> y              ratio, seed, stream; row: added
+ *       to x before, along the last axis; sum: added after, of x's shape
  *   ReluGrad(d y, y) -> d x
  *   ConvGradWeights(d y, x) -> d weights                     shape, and those of Conv
  *   MaxPoolGrad(d y, x) -> d x; AveragePoolGrad(d y) -> d x  shape, and those of the pool
@@ -217,7 +218,7 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(CrossEntropy, 2, 2, 2, train_shape_loss), .flops = train_flops_loss,
      .gradient = tn__gradient_cross_entropy},
     {TRAIN(CrossEntropyGrad, 3, 3, 1, train_shape_first), .inplace = 1, .flops_per = 12},
-    {TRAIN(DropoutTrain, 2, 3, 1, train_shape_first), .inplace = 1, .flops_per = 8,
+    {TRAIN(DropoutTrain, 2, 5, 1, train_shape_first), .inplace = 1 | 16, .flops_per = 8,
      .gradient = tn__gradient_dropout_train},
     {RECURRENT(GruGrad)},
     {TRAIN(LossScale, 1, 1, 1, train_shape_scale)},

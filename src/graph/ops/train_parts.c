@@ -4,11 +4,10 @@
  *   ClipGrad(d y, y, low, high) -> d x                        zero where y is a bound
  *   GatherGrad(d y, indices) -> d x                           shape, axis
  *   LRNGrad(d y, x) -> d x                                    those of LRN
- *   LogSoftmaxGrad, SoftmaxGrad(d y, y) -> d x                axis; flat: all from it on is a row
- *   NormalizationGrad(d y, x, scale) -> d x, d scale, d bias  count, cycle, each, run: slices of
- *       `count` elements, in slice s element i has scale (s % cycle) * each + i / run; epsilon;
- *       centered: the mean was taken off
- *   PadGrad(d y) -> d x                                       shape, pads, mode
+ *   LogSoftmaxGrad, SoftmaxGrad(d y, y) -> d x                axis; flat: all from it on is a row;
+ * alpha: a factor of the gradient NormalizationGrad(d y, x, scale) -> d x, d scale, d bias  count,
+ * cycle, each, run: slices of `count` elements, in slice s element i has scale (s % cycle) * each +
+ * i / run; epsilon; centered: the mean was taken off PadGrad(d y) -> d x shape, pads, mode
  *   ResizeGrad(d y, roi, scales, sizes) -> d x                shape, simple, and those of Resize
  *   SliceGrad(d y) -> d x                                     shape; starts, steps per dimension
  */
