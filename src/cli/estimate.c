@@ -114,6 +114,25 @@ static tn_status estimate_pytorch(const cli_way *way, estimate_made *made, tn_er
     return TN_OK;
 }
 
+/* Says so when it is only the batch that the model does not take. */
+static tn_status estimate_read(const cli_way *way, cli_input *input, tn_error *error) {
+    tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
+    if (status != TN_E_INVALID || way->batch == 0) return status;
+    tn_import_options own = input->import;
+    tn_graph *graph = NULL;
+    tn_error unused;
+    own.batch = 0;
+    if (tn_graph_load(input->path, &own, &graph, &unused) == TN_OK && error != NULL) {
+        char was[sizeof error->message];
+        memcpy(was, error->message, sizeof was);
+        snprintf(error->message, sizeof error->message,
+                 "its shapes are written for one batch, not for %" PRIu64 ": %.300s", way->batch,
+                 was);
+    }
+    tn_graph_destroy(graph);
+    return status;
+}
+
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
     cli_input *input = &made->input;
     if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE) {
@@ -121,7 +140,7 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
         made->graph = input->graph;
         return TN_OK; /* program and occupancy are the input's */
     }
-    TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
+    TN_TRY(estimate_read(way, input, error));
     made->graph = input->graph;
     if (way->pytorch) {
         TN_TRY(estimate_pytorch(way, made, error));
@@ -150,6 +169,20 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
                            &made->occupancy, &made->layout, error);
 }
 
+/* "layer1." of "layer1.0.conv.weight", when it is new; layer_count may be one more than there is
+ * room for. */
+static void estimate_layer(cli_found *found, const char *name) {
+    const char *dot = strchr(name, '.');
+    size_t size = dot != NULL ? (size_t)(dot - name) + 1 : 0;
+    if (size == 0 || size >= sizeof found->layers[0] || found->layer_count > CLI_LAYERS_MAX) return;
+    if (strcspn(name, "*?'") < size) return;
+    uint32_t count = found->layer_count;
+    for (uint32_t i = 0; i < count && i < CLI_LAYERS_MAX; i++)
+        if (strncmp(found->layers[i], name, size) == 0 && found->layers[i][size] == '\0') return;
+    if (count < CLI_LAYERS_MAX) snprintf(found->layers[count], (size_t)size + 1, "%s", name);
+    found->layer_count++;
+}
+
 static void estimate_tell(const estimate_made *made, const tn_occupancy *occupancy,
                           cli_found *found) {
     const tn_program *program = tn_occupancy_program(occupancy);
@@ -166,13 +199,18 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
     found->joins = false;
     for (tn_op_id op = 0; op < tn_graph_op_count(graph) && !found->joins; op++)
         found->joins = tn_op_joins(graph, op);
-    found->parameters = 0;
+    found->parameters = found->layer_count = 0;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(made->input.graph); t++) {
         const tn_tensor *tensor = tn_graph_tensor(made->input.graph, t);
         uint32_t bits = tn_dtype_bits(tensor->dtype);
-        if (tensor->kind == TN_KIND_PARAMETER && bits > 0 && tensor->bytes != TN_SIZE_UNKNOWN)
-            found->parameters += tensor->bytes * 8 / bits;
+        if (tensor->kind != TN_KIND_PARAMETER || bits == 0 || tensor->bytes == TN_SIZE_UNKNOWN)
+            continue;
+        found->parameters += tensor->bytes * 8 / bits;
+        estimate_layer(found, tensor->name);
     }
+    if (found->layer_count > 0 && found->layer_count <= CLI_LAYERS_MAX)
+        found->layer_count--; /* the last one stays */
+    if (found->layer_count > CLI_LAYERS_MAX) found->layer_count = CLI_LAYERS_MAX;
     uint32_t step = found->estimate.peak_step;
     if (found->estimate.peak_op != TN_NONE) {
         const tn_op *op = tn_graph_op(graph, found->estimate.peak_op);
@@ -184,19 +222,7 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
     }
 }
 
-/* The forward pass alone, in an arena beside what training keeps. */
-static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_error *error) {
-    cli_way model = *way;
-    cli_found alone;
-    if (!way->train || way->options.pool != NULL || way->pytorch) return TN_OK;
-    model.train = false;
-    TN_TRY(cli_estimate(&model, &alone, error));
-    found->estimate.phase[TN_PHASE_EVALUATION] =
-        tn__add_sat(tn__add_sat(found->estimate.fixed, way->options.runtime), alone.estimate.arena);
-    return TN_OK;
-}
-
-tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
+static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *error) {
     estimate_made made = {0};
     tn_status status = estimate_load(way, &made, error);
     if (status == TN_OK) status = estimate_program(way, &made, error);
@@ -215,28 +241,59 @@ tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
     }
     if (status == TN_OK) estimate_tell(&made, occupancy, found);
     estimate_release(&made);
-    return status == TN_OK ? estimate_evaluation(way, found, error) : status;
+    return status;
+}
+
+/* A pool is given the limit as its capacity: it may then take less than one without end. */
+static tn_status estimate_within(const cli_way *way, cli_found *found, tn_error *error) {
+    cli_way trial = *way;
+    if (way->options.pool != NULL && way->limit > 0) {
+        bool room = way->limit > way->options.runtime;
+        trial.options.pool_capacity = room ? way->limit - way->options.runtime : 1;
+        tn_status status = estimate_once(&trial, found, error);
+        found->fits = status == TN_OK;
+        if (status != TN_E_EXHAUSTED) return status;
+        trial.options.pool_capacity = 0;
+        return estimate_once(&trial, found, error);
+    }
+    TN_TRY(estimate_once(&trial, found, error));
+    found->fits = way->limit == 0 || found->estimate.total <= way->limit;
+    return TN_OK;
+}
+
+/* The forward pass alone, in an arena beside what training keeps. */
+static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_error *error) {
+    cli_way model = *way;
+    cli_found alone;
+    if (!way->train || way->options.pool != NULL || way->pytorch) return TN_OK;
+    model.train = false;
+    TN_TRY(estimate_once(&model, &alone, error));
+    found->estimate.phase[TN_PHASE_EVALUATION] =
+        tn__add_sat(tn__add_sat(found->estimate.fixed, way->options.runtime), alone.estimate.arena);
+    return TN_OK;
+}
+
+tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
+    TN_TRY(estimate_within(way, found, error));
+    return estimate_evaluation(way, found, error);
 }
 
 /* --- the largest batch --- */
 
-static tn_status estimate_fits(const cli_way *way, uint64_t batch, uint64_t limit, bool *fits,
-                               tn_error *error) {
+static tn_status estimate_fits(const cli_way *way, uint64_t batch, bool *fits, tn_error *error) {
     cli_way trial = *way;
     cli_found found;
     trial.batch = batch;
-    trial.options.pool_capacity = 0;
-    TN_TRY(cli_estimate(&trial, &found, error));
-    *fits = found.estimate.total <= limit;
+    TN_TRY(estimate_within(&trial, &found, error));
+    *fits = found.fits;
     return TN_OK;
 }
 
-tn_status cli_estimate_max_batch(const cli_way *way, uint64_t limit, uint64_t *batch,
-                                 tn_error *error) {
+tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *error) {
     uint64_t fits = 0, fails = 1;
     bool fine = true;
     while (fine) { /* double until it no longer fits */
-        TN_TRY(estimate_fits(way, fails, limit, &fine, error));
+        TN_TRY(estimate_fits(way, fails, &fine, error));
         if (!fine) break;
         fits = fails;
         fails *= 2;
@@ -245,7 +302,7 @@ tn_status cli_estimate_max_batch(const cli_way *way, uint64_t limit, uint64_t *b
     }
     while (fails - fits > 1) {
         uint64_t middle = fits + (fails - fits) / 2;
-        TN_TRY(estimate_fits(way, middle, limit, &fine, error));
+        TN_TRY(estimate_fits(way, middle, &fine, error));
         if (fine)
             fits = middle;
         else
@@ -345,28 +402,60 @@ static const estimate_change estimate_cheap_first[] = {
     change_recompute, change_dtype,    change_momentum, change_sgd};
 #define ESTIMATE_CHANGES (sizeof estimate_cheap_first / sizeof *estimate_cheap_first)
 
-static bool estimate_try(const cli_way *way, uint64_t limit, const char *text, cli_change *change) {
+static bool estimate_try(const cli_way *way, const char *text, cli_change *change) {
     cli_found found;
     tn_error unused; /* a change that cannot be made is not offered */
-    if (cli_estimate(way, &found, &unused) != TN_OK || found.estimate.total > limit) return false;
+    if (estimate_within(way, &found, &unused) != TN_OK || !found.fits) return false;
     snprintf(change->text, sizeof change->text, "%s", text);
     change->total = found.estimate.total;
     return true;
 }
 
-uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, uint64_t limit,
-                              cli_change *changes, uint32_t room) {
-    uint32_t count = 0;
+/* As few of the first layers as it takes. */
+static bool estimate_freeze(const cli_way *way, const cli_found *found, cli_change *change) {
+    char patterns[CLI_LAYERS_MAX][40], text[sizeof change->text] = "";
+    cli_way trial = *way;
+    tn_train_options *training = &trial.training.options;
+    if (!way->train || way->pytorch || training->freeze_count > 0) return false;
+    for (uint32_t i = 0; i < found->layer_count; i++) {
+        size_t used = strlen(text);
+        int more;
+        snprintf(patterns[i], sizeof patterns[i], "%.36s*", found->layers[i]);
+        more = snprintf(text + used, sizeof text - used, "%s--freeze '%.38s'", i > 0 ? " " : "",
+                        patterns[i]);
+        if (more < 0 || (size_t)more >= sizeof text - used) return false;
+        trial.training.freeze[training->freeze_count++] = patterns[i];
+        if (estimate_try(&trial, text, change)) return true;
+    }
+    return false;
+}
+
+static bool estimate_smaller_batch(const cli_way *way, const cli_found *found, cli_change *change) {
+    uint64_t batch = 0;
+    tn_error unused;
+    char text[64];
+    cli_way trial = *way;
+    if (found->batch < 2 || !tn__has_suffix(way->input.path, ".onnx") ||
+        cli_estimate_max_batch(way, &batch, &unused) != TN_OK || batch == 0 ||
+        batch >= found->batch)
+        return false;
+    trial.batch = batch;
+    snprintf(text, sizeof text, "--batch %" PRIu64, batch);
+    return estimate_try(&trial, text, change);
+}
+
+uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
+                              uint32_t room) {
+    uint32_t count = 0, summed = 0;
     char text[64], all[160] = "";
     cli_way sum = *way;
-    uint32_t summed = 0;
     for (size_t i = 0; i < ESTIMATE_CHANGES && count < room; i++) {
         cli_way trial = *way;
-        if (!estimate_cheap_first[i](&trial, found, text)) continue;
         cli_found tried;
         tn_error refused; /* a change that cannot be made is not offered, alone or with others */
-        if (cli_estimate(&trial, &tried, &refused) != TN_OK) continue;
-        if (tried.estimate.total <= limit) {
+        if (!estimate_cheap_first[i](&trial, found, text)) continue;
+        if (estimate_within(&trial, &tried, &refused) != TN_OK) continue;
+        if (tried.fits) {
             snprintf(changes[count].text, sizeof changes[count].text, "%s", text);
             changes[count++].total = tried.estimate.total;
             continue;
@@ -374,17 +463,9 @@ uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, uint64
         (void)estimate_cheap_first[i](&sum, found, text); /* not enough alone: together? */
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", summed++ > 0 ? " " : "", text);
-        if (summed > 1 && count < room && estimate_try(&sum, limit, all, &changes[count])) count++;
+        if (summed > 1 && count < room && estimate_try(&sum, all, &changes[count])) count++;
     }
-    uint64_t batch = 0;
-    tn_error unused;
-    if (count < room && found->batch > 1 && tn__has_suffix(way->input.path, ".onnx") &&
-        cli_estimate_max_batch(way, limit, &batch, &unused) == TN_OK && batch > 0 &&
-        batch < found->batch) {
-        cli_way trial = *way;
-        trial.batch = batch;
-        snprintf(text, sizeof text, "--batch %" PRIu64, batch);
-        if (estimate_try(&trial, limit, text, &changes[count])) count++;
-    }
+    if (count < room && estimate_freeze(way, found, &changes[count])) count++;
+    if (count < room && estimate_smaller_batch(way, found, &changes[count])) count++;
     return count;
 }

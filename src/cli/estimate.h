@@ -5,6 +5,8 @@
 
 #include "cli/session.h"
 
+#define CLI_LAYERS_MAX 6u
+
 typedef enum cli_runner { /* whose kernels' workspaces and weights count */
                           CLI_RUNNER_NONE,
                           CLI_RUNNER_PLAIN,
@@ -20,6 +22,7 @@ typedef struct cli_way {
     tn_estimate_options options;
     cli_runner runner;
     cli_choices choices;
+    uint64_t limit; /* bytes that it must fit into; 0: none */
 } cli_way;
 
 typedef struct cli_found { /* what one way takes */
@@ -29,19 +32,23 @@ typedef struct cli_found { /* what one way takes */
     uint64_t batch;    /* first extent of the first input; 0: there is none */
     bool joins;        /* it has concatenations that may be fused */
     uint64_t parameters;
+    bool fits; /* into the limit: a pool, when it may take no more */
+    /* what the names of parameters begin with, up to a dot, in order ("layer1."): what may be
+     * frozen; the last one, or what is beyond the room, is not listed */
+    char layers[CLI_LAYERS_MAX][32];
+    uint32_t layer_count;
 } cli_found;
 
 tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error);
-/* The largest batch whose estimate is at most `limit` bytes; 0: not even 1. */
-tn_status cli_estimate_max_batch(const cli_way *way, uint64_t limit, uint64_t *batch,
-                                 tn_error *error);
+/* The largest batch that fits; 0: not even 1. */
+tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *error);
 
 typedef struct cli_change {
     char text[160]; /* "--dtype bf16 --fuse-update" */
     uint64_t total; /* bytes with it */
 } cli_change;
-/* Up to `room` of the cheapest changes after which it takes at most `limit` bytes; how many. */
-uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, uint64_t limit,
-                              cli_change *changes, uint32_t room);
+/* Up to `room` of the cheapest changes after which it fits; how many. */
+uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
+                              uint32_t room);
 
 #endif

@@ -61,6 +61,14 @@ for limit in 40MiB 80MiB; do
     while [ "$(total --batch $((tried + 1)))" -le $bytes ]; do tried=$((tried + 1)); done
     [ "$found" = "$tried" ] || { echo "FAILED: --max-batch for $limit is $found, by trial $tried"; failed=1; }
 done
+# a batch that the file leaves open; one that its shapes are written for
+open=$source/../shared/data/onnx/fashion_resnet.onnx fixed=$source/../shared/data/onnx-weightless/vit_b_16.onnx
+if [ -e "$open" ]; then
+    expect 0 'largest batch +[1-9]' $tenure estimate "$open" --train --max-batch --device 4MiB
+    expect 2 '^tenure: .*written for one batch, not for 2' $tenure estimate "$fixed" --max-batch --device 4GiB
+    expect 1 "freeze '" $tenure estimate "${open%/*}-weightless/densenet121.onnx" --train --optimizer none --fuse-update --recompute-cheap --order memory --dtype bf16 --device 60MiB
+fi
+
 # a change that is offered does fit
 $tenure estimate "$model" --pool caching --device 24MiB --json >out
 python3 - <<'P' || failed=1

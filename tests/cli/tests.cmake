@@ -12,6 +12,9 @@ if(TARGET tenure_command)
            ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/../shared/data/tflite)
   find_program(TENURE_PYTHON python3)
   if(TENURE_PYTHON)
+    add_test(NAME cli.estimate_runs
+             COMMAND ${TENURE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/estimate_runs.py $<TARGET_FILE:tenure_command>
+                     ${PROJECT_SOURCE_DIR}/examples/models ${PROJECT_SOURCE_DIR}/../shared/data)
     add_test(NAME cli.planned
              COMMAND ${TENURE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/planned.py $<TARGET_FILE:tenure_command>
                      ${PROJECT_SOURCE_DIR}/examples/models ${PROJECT_SOURCE_DIR}/fuzz/corpus/tflite

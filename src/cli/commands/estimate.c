@@ -62,7 +62,6 @@ typedef struct estimate_arguments {
     cli_way way;
     cli_large large;
     const tn_hardware *device;
-    uint64_t limit; /* bytes; 0: none */
     bool max_batch, json;
     /* what was found */
     cli_found found;
@@ -80,10 +79,10 @@ static void estimate_device(struct argp_state *state, estimate_arguments *argume
     tn_error error;
     arguments->device = tn_hardware_find(value);
     if (arguments->device != NULL) {
-        arguments->limit = arguments->device->memory;
+        arguments->way.limit = arguments->device->memory;
         return;
     }
-    if (tn_size_parse(value, &arguments->limit, &error) != TN_OK || arguments->limit == 0)
+    if (tn_size_parse(value, &arguments->way.limit, &error) != TN_OK || arguments->way.limit == 0)
         argp_error(state, "--device: '%s' is neither one of `tenure list hardware` nor a size",
                    value);
 }
@@ -137,7 +136,7 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     cli_way *way = &arguments->way;
     if (way->input.path == NULL) argp_error(state, "which model?");
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
-    if (arguments->max_batch && arguments->limit == 0)
+    if (arguments->max_batch && arguments->way.limit == 0)
         argp_error(state, "--max-batch: what must it fit into? --device NAME|SIZE");
     if (!formulas && arguments->large.how.micro > 0)
         argp_error(state, "--micro-batch is for transformers by formulas: --parallel tensor=1");
@@ -214,9 +213,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
 
 /* --- telling --- */
 
-static bool estimate_fits(const estimate_arguments *arguments) {
-    return arguments->limit == 0 || arguments->found.estimate.total <= arguments->limit;
-}
+static bool estimate_fits(const estimate_arguments *arguments) { return arguments->found.fits; }
 
 static void estimate_print(const estimate_arguments *arguments) {
     const tn_estimate *it = &arguments->found.estimate;
@@ -237,8 +234,8 @@ static void estimate_print(const estimate_arguments *arguments) {
             printf("%-18s %s\n", tn_phase_name((tn_phase)phase),
                    tn_size_format(it->phase[phase], size));
     if (arguments->found.batch > 0) printf("%-18s %" PRIu64 "\n", "batch", arguments->found.batch);
-    if (arguments->limit == 0) return;
-    printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->limit, size),
+    if (arguments->way.limit == 0) return;
+    printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->way.limit, size),
            arguments->device != NULL ? ", " : "",
            arguments->device != NULL ? arguments->device->title : "");
     printf("%-18s %s\n", "fits", estimate_fits(arguments) ? "yes" : "no");
@@ -267,8 +264,8 @@ static void estimate_json_rows(const tn_estimate *it, tn__text *text) {
 }
 
 static void estimate_json_fit(const estimate_arguments *arguments, tn__text *text) {
-    if (arguments->limit == 0) return;
-    tn__text_printf(text, ",\"device\":{\"memory\":%" PRIu64, arguments->limit);
+    if (arguments->way.limit == 0) return;
+    tn__text_printf(text, ",\"device\":{\"memory\":%" PRIu64, arguments->way.limit);
     if (arguments->device != NULL) {
         tn__text_put(text, ",\"name\":");
         tn__text_json(text, arguments->device->name);
@@ -319,20 +316,24 @@ static int estimate_formulas(estimate_arguments *arguments, tn_error *error) {
     cli_large *large = &arguments->large;
     tn_status status = cli_large_find(large, &arguments->way, error);
     if (status != TN_OK) return cli_fail(error);
-    cli_large_tell(large, arguments->way.input.path, arguments->device, arguments->limit,
+    cli_large_tell(large, arguments->way.input.path, arguments->device, arguments->way.limit,
                    arguments->json);
-    bool fits = arguments->limit == 0 || large->found.largest.total <= arguments->limit;
+    bool fits = arguments->way.limit == 0 || large->found.largest.total <= arguments->way.limit;
     return fits ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
 
 static tn_status estimate_find(estimate_arguments *arguments, tn_error *error) {
     cli_way *way = &arguments->way;
-    if (arguments->max_batch)
-        TN_TRY(cli_estimate_max_batch(way, arguments->limit, &arguments->most, error));
-    TN_TRY(cli_estimate(way, &arguments->found, error));
+    if (arguments->max_batch) TN_TRY(cli_estimate_max_batch(way, &arguments->most, error));
+    tn_status status = cli_estimate(way, &arguments->found, error);
+    if (status != TN_OK && arguments->max_batch && way->batch == 0) { /* the file leaves it open */
+        way->batch = arguments->most > 0 ? arguments->most : 1;
+        status = cli_estimate(way, &arguments->found, error);
+    }
+    TN_TRY(status);
     if (!estimate_fits(arguments))
-        arguments->change_count = cli_estimate_changes(way, &arguments->found, arguments->limit,
-                                                       arguments->changes, ESTIMATE_CHANGES_MOST);
+        arguments->change_count =
+            cli_estimate_changes(way, &arguments->found, arguments->changes, ESTIMATE_CHANGES_MOST);
     return TN_OK;
 }
 
