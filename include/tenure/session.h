@@ -50,7 +50,8 @@ typedef struct tn_session_options {
     uint32_t threads;    /* of the kernels; 0 = 1 */
     bool plain;          /* our own loops alone, without oneDNN, on the graph as it is */
     bool no_rewrite;     /* the graph as it is; else channels last where convolutions work */
-    bool fuse;           /* operators may be merged, too: for inference. Ids change inside */
+    bool fuse;           /* of a graph that is no training step: operators may be merged, too, and
+                          * ids change inside. A training step is always rewritten as one */
     const char *order;   /* of operators, as in tn_program_options; NULL: the graph's */
     const char *planner; /* as in tn_plan_options; NULL: auto */
     uint64_t budget;     /* bytes for arena and static memory: less is refused; 0: what it needs */

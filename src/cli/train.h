@@ -41,7 +41,7 @@ typedef struct cli_train {
     double loss, accuracy; /* means of the last steps */
     tn__text log;
     /* train_test.c */
-    double test_accuracy;
+    double test_accuracy, test_loss; /* nats */
     bool has_test;
 } cli_train;
 

@@ -1,5 +1,6 @@
 /* train_tell.c - what is shown of a training run while it runs, and in the end. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -40,7 +41,9 @@ static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
            ",\"steps\":%" PRIu64 ",\"loss\":%.9g,\"accuracy\":%.9g",
            usage->planned_peak, usage->measured_peak, usage->arena, usage->static_bytes,
            train->done, train->loss, train->accuracy);
-    if (train->has_test) printf(",\"test_accuracy\":%.9g", train->test_accuracy);
+    if (train->has_test)
+        printf(",\"test_loss\":%.9g,\"test_accuracy\":%.9g", train->test_loss,
+               train->test_accuracy);
     if (train->session.check) printf(",\"check\":{\"naive\":\"equal\"}");
     if (train->session.poison) printf(",\"poison\":\"clean\"");
     printf(",\"seconds\":%.6f,\"samples_per_s\":%.3f,\"threads\":%u}\n", train->seconds,
@@ -63,7 +66,11 @@ void cli_train_print(const cli_train *train) {
            tell_speed(train, train->seconds), threads, threads == 1 ? "" : "s");
     printf("%-15s %.4f (mean of the last %u steps)\n", "loss", train->loss, CLI_TRAIN_SEEN);
     if (train->correct_at != TN_NONE) printf("%-15s %.2f %%\n", "accuracy", 100 * train->accuracy);
-    if (train->has_test) printf("%-15s %.2f %%\n", "on test samples", 100 * train->test_accuracy);
+    if (train->has_test)
+        printf("%-15s loss %.4f, %.2f %% right\n", "on test samples", train->test_loss,
+               100 * train->test_accuracy);
+    if (train->has_test && train->data.text)
+        printf("%-15s %.3f bits per byte\n", "", train->test_loss / log(2));
     if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
     if (train->session.poison) printf("%-15s clean\n", "poison");
 }

@@ -1,24 +1,35 @@
 /* train_test.c - how good a trained model is, and whether reuse changed anything. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/train.h"
 
-/* Scores of one sample or place: whether the label has the highest. */
-static uint64_t test_count_right(const tn_array *scores, const tn_array *labels,
-                                 uint64_t label_count) {
+typedef struct test_sums {
+    double loss; /* nats, over labels */
+    uint64_t right, seen;
+} test_sums;
+
+/* Scores of one sample or place after another, against their labels. */
+static void test_judge(const tn_array *scores, const tn_array *labels, uint64_t label_count,
+                       test_sums *sums) {
     uint32_t axis = tn_loss_axis(scores->rank, scores->shape);
-    uint64_t classes = (uint64_t)scores->shape[axis], inner = 1, right = 0;
+    uint64_t classes = (uint64_t)scores->shape[axis], inner = 1;
     for (uint32_t d = axis + 1; d < scores->rank; d++) inner *= (uint64_t)scores->shape[d];
     const float *values = scores->data;
     for (uint64_t i = 0; i < label_count; i++) {
         const float *at = values + (i / inner) * classes * inner + i % inner;
-        uint64_t best = 0;
+        uint64_t best = 0, label = (uint64_t)((const int64_t *)labels->data)[i];
+        double sum = 0;
         for (uint64_t c = 1; c < classes; c++)
             if (at[c * inner] > at[best * inner]) best = c;
-        right += best == (uint64_t)((const int64_t *)labels->data)[i];
+        for (uint64_t c = 0; c < classes; c++)
+            sum += exp((double)at[c * inner] - (double)at[best * inner]);
+        sums->right += best == label;
+        if (label < classes) /* it counts as wrong elsewhere */
+            sums->loss += log(sum) + (double)at[best * inner] - (double)at[label * inner];
     }
-    return right;
+    sums->seen += label_count;
 }
 
 /* The samples of the batch that begins at `first`; the last one is filled up with its first sample,
@@ -36,7 +47,8 @@ static uint32_t test_choose(cli_train *train, uint64_t first, uint64_t stride, u
 static tn_status test_batches(cli_train *train, const cli_session *session, cli_arrays *arrays,
                               tn_error *error) {
     const cli_set *set = &train->data.test;
-    uint64_t right = 0, seen = 0, stride = train->data.text ? train->window : 1;
+    test_sums sums = {0};
+    uint64_t stride = train->data.text ? train->window : 1;
     uint64_t last = set->count;
     if (train->data.text) last = set->count > train->window ? set->count - train->window : 0;
     tn_array *samples = &train->arrays.inputs[train->sample_at];
@@ -48,11 +60,12 @@ static tn_status test_batches(cli_train *train, const cli_session *session, cli_
         cli_arrays_reset(session->graph, arrays);
         TN_TRY(tn_engine_run(session->engine, samples, 1, arrays->outputs, arrays->output_count,
                              error));
-        right += test_count_right(&arrays->outputs[0], labels, real * train->window);
-        seen += real * train->window;
+        test_judge(&arrays->outputs[0], labels, real * train->window, &sums);
     }
-    train->has_test = seen > 0;
-    train->test_accuracy = seen > 0 ? (double)right / (double)seen : 0;
+    train->has_test = sums.seen > 0;
+    if (!train->has_test) return TN_OK;
+    train->test_accuracy = (double)sums.right / (double)sums.seen;
+    train->test_loss = sums.loss / (double)sums.seen;
     return TN_OK;
 }
 

@@ -25,13 +25,22 @@ struct tn_session {
 
 /* --- the plan --- */
 
+/* Whether it is the graph of a training step: operators write into what is static. */
+static bool session_is_trained(const tn_graph *graph) {
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
+        if (tn_graph_tensor(graph, id)->flags & TN_TENSOR_UPDATED) return true;
+    return false;
+}
+
 static tn_status session_rewrite(tn_session *session, const tn_session_options *options,
                                  tn_error *error) {
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     session->graph = session->given;
     if (options->no_rewrite || options->plain) return TN_OK;
     rewrite.context = &session->context;
-    rewrite.no_fuse = !options->fuse;
+    bool trained = session_is_trained(session->given);
+    rewrite.use = trained ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
+    rewrite.no_fuse = !trained && !options->fuse;
     TN_TRY(tn_engine_rewrite(session->given, &rewrite, &session->rewritten, error));
     session->graph = session->rewritten;
     return TN_OK;
