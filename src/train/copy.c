@@ -198,11 +198,43 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
+/* Statistics will be those of the training, not what the file says. */
+static tn_status copy_forget(tn__train *it, tn_tensor_id id) {
+    tn_tensor now = *tn_graph_tensor(it->graph, id);
+    tn_tensor_spec spec = {.dtype = now.dtype,
+                           .kind = now.kind,
+                           .format = now.format,
+                           .flags = now.flags & ~(uint32_t)TN_TENSOR_STATED,
+                           .rank = now.rank,
+                           .shape = now.shape};
+    return tn_graph_set_tensor(it->graph, id, &spec, it->error);
+}
+
+/* An operator as it works in inference, also where the file was exported for training. */
+static tn_status copy_evaluated(tn__train *it, const tn_op *op) {
+    tn_op made = *op;
+    double ratio;
+    if (copy_trains_dropout(it, op, &ratio)) {
+        made.input_count = op->input_count < 2 ? op->input_count : 2;
+    } else if (copy_trains_batch_norm(it, op)) {
+        tn_attr *attrs = tn__arena_array(&it->arena, op->attr_count + 1u, sizeof *attrs);
+        if (attrs == NULL) return tn__no_memory(it->error, "a batch normalisation");
+        made.attrs = attrs;
+        made.attr_count = 0;
+        made.output_count = 1;
+        for (uint32_t i = 0; i < op->attr_count; i++)
+            if (strcmp(op->attrs[i].name, "training_mode") != 0)
+                attrs[made.attr_count++] = op->attrs[i];
+        for (uint32_t k = 3; k < 5; k++) TN_TRY(copy_forget(it, op->inputs[k]));
+    }
+    return copy_plain(it, &made);
+}
+
 static tn_status copy_op(tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     tn_op made = *op;
     double ratio;
-    if (it->evaluates) return copy_plain(it, op);
+    if (it->evaluates) return copy_evaluated(it, op);
     bool norm = copy_trains_batch_norm(it, op), drops = copy_trains_dropout(it, op, &ratio);
     if (tn__train_lowers(it)) TN_TRY(tn__train_lower_op(it, id, &made));
     TN_TRY(norm    ? copy_batch_norm(it, &made)

@@ -51,6 +51,10 @@ static const switches modes[] = {
     {"recompute",     TRAIN(.recompute_cheap = true), SESSION(.threads = 1)},
     {"micro-batches", TRAIN(.micro_batches = 3), SESSION(.threads = 1)},
     {"frozen",        TRAIN(.freeze_count = 1), SESSION(.threads = 1)},
+    {"bfloat16",      TRAIN(.dtype = TN_BFLOAT16), SESSION(.threads = 1)},
+    {"float16",       TRAIN(.dtype = TN_FLOAT16, .loss_scale = 64), SESSION(.plain = true)},
+    {"all, bfloat16", TRAIN(.fuse_update = true, .recompute_cheap = true, .dtype = TN_BFLOAT16),
+                      SESSION(.order = "auto")},
     {"all",           TRAIN(.fuse_update = true, .recompute_cheap = true, .micro_batches = 2),
                       SESSION(.order = "auto")},
 };

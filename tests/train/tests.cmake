@@ -10,10 +10,14 @@ if(TENURE_PYTHON_TORCH)
   add_test(NAME train.compare_torch_low
            COMMAND ${TENURE_PYTHON_TORCH} ${CMAKE_CURRENT_SOURCE_DIR}/train/compare_torch.py
                    $<TARGET_FILE:one_step> ${PROJECT_BINARY_DIR}/torch_low --low)
+  add_test(NAME train.curve_torch
+           COMMAND ${TENURE_PYTHON_TORCH} ${CMAKE_CURRENT_SOURCE_DIR}/train/curve_torch.py
+                   $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/curve)
 else()
+  add_test(NAME train.curve_torch COMMAND sh -c "echo 'SKIP: no python3'; exit 77")
   add_test(NAME train.compare_torch COMMAND sh -c "echo 'SKIP: no python3'; exit 77")
   add_test(NAME train.compare_torch_low COMMAND sh -c "echo 'SKIP: no python3'; exit 77")
 endif()
-set_tests_properties(train.compare_torch train.compare_torch_low PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(train.compare_torch train.compare_torch_low train.curve_torch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 target_sources(test_train_gradients PRIVATE train/gradients_elements.c train/gradients_move.c
                train/gradients_products.c train/gradients_reduce.c)
