@@ -97,6 +97,9 @@ tn_status tn__gradient_reshaped(tn_gradient *it, uint32_t input, tn_tensor_id gr
 /* The sum of two gradients of one tensor; either may be TN_NONE. */
 tn_status tn__gradient_sum(tn_gradient *it, tn_tensor_id a, tn_tensor_id b, tn_tensor_id *sum);
 
+/* Whether the rule of LSTM, GRU and RNN takes this one (gradient_recurrent.c). */
+bool tn__gradient_recurrent_fits(const tn_gradient *it);
+
 /* E_UNSUPPORTED: there is a rule, but not for this case. `where` names the node. */
 tn_status tn__gradient_fail(tn_gradient *it, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -2,14 +2,15 @@
  * again and then backwards. Kept are the input, the weights and the state it began with.
  *
  * With the usual functions, all sequences of full length, without peepholes, clipping or coupled
- * gates; GRU with linear_before_reset, as PyTorch and Keras have it.
+ * gates; GRU with linear_before_reset, as PyTorch and Keras have it. Others are taken apart into
+ * their steps before (train/unroll.c).
  */
 #include <strings.h>
 
 #include "graph/gradients.h"
 
 /* Whether every activation is the usual one; RNN may have Relu. */
-static bool recurrent_is_usual(tn_gradient *it, uint32_t functions, bool *rectified) {
+static bool recurrent_is_usual(const tn_gradient *it, uint32_t functions, bool *rectified) {
     const tn_attr *attr = tn__gradient_attr(it, "activations");
     *rectified = false;
     for (uint32_t i = 0; attr != NULL && i < attr->count; i++) {
@@ -22,20 +23,29 @@ static bool recurrent_is_usual(tn_gradient *it, uint32_t functions, bool *rectif
     return true;
 }
 
-static bool recurrent_is_plain(tn_gradient *it) {
+static bool recurrent_is_plain(const tn_gradient *it) {
     return tn__gradient_in(it, 4) == TN_NONE && tn__gradient_in(it, 7) == TN_NONE &&
            tn__gradient_attr(it, "clip") == NULL && tn__gradient_int(it, "layout", 0) == 0 &&
            tn__gradient_int(it, "input_forget", 0) == 0;
 }
 
-static tn_status recurrent_gradient(tn_gradient *it, const char *type, uint32_t functions) {
+static uint32_t recurrent_functions(const tn_gradient *it) {
+    return strcmp(it->op.type, "LSTM") == 0 ? 3 : strcmp(it->op.type, "GRU") == 0 ? 2 : 1;
+}
+
+bool tn__gradient_recurrent_fits(const tn_gradient *it) {
+    uint32_t functions = recurrent_functions(it);
+    bool rectified, before = tn__gradient_int(it, "linear_before_reset", 0) != 0;
+    return recurrent_is_usual(it, functions, &rectified) && recurrent_is_plain(it) &&
+           (functions != 2 || before);
+}
+
+static tn_status recurrent_gradient(tn_gradient *it, const char *type) {
     static const uint32_t operands[] = {0, 1, 2, 3, 5, 6}; /* X, W, R, B, initial h and c */
     bool rectified, wanted[6];
-    if (!recurrent_is_usual(it, functions, &rectified) || !recurrent_is_plain(it))
-        return tn__gradient_fail(it, "no gradient with other activations than the usual ones, "
-                                     "lengths, clipping, coupled gates or batch first");
-    if (functions == 2 && tn__gradient_int(it, "linear_before_reset", 0) == 0)
-        return tn__gradient_fail(it, "no gradient without linear_before_reset");
+    if (!tn__gradient_recurrent_fits(it))
+        return tn__gradient_fail(it, "an unusual cell of more than 1,024 steps has no gradient");
+    recurrent_is_usual(it, recurrent_functions(it), &rectified);
     tn_tensor_id inputs[9], made[6];
     for (uint32_t i = 0; i < 6; i++) {
         inputs[i] = tn__gradient_in(it, operands[i]);
@@ -51,6 +61,6 @@ static tn_status recurrent_gradient(tn_gradient *it, const char *type, uint32_t 
     return TN_OK;
 }
 
-tn_status tn__gradient_lstm(tn_gradient *it) { return recurrent_gradient(it, "LstmGrad", 3); }
-tn_status tn__gradient_gru(tn_gradient *it) { return recurrent_gradient(it, "GruGrad", 2); }
-tn_status tn__gradient_rnn(tn_gradient *it) { return recurrent_gradient(it, "RnnGrad", 1); }
+tn_status tn__gradient_lstm(tn_gradient *it) { return recurrent_gradient(it, "LstmGrad"); }
+tn_status tn__gradient_gru(tn_gradient *it) { return recurrent_gradient(it, "GruGrad"); }
+tn_status tn__gradient_rnn(tn_gradient *it) { return recurrent_gradient(it, "RnnGrad"); }

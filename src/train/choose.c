@@ -150,6 +150,22 @@ static tn_status choose_trained(tn__train *it) {
     return choose_check(it, used);
 }
 
+/* What depends on a parameter that is trained, through operands that gradients flow to. */
+static void choose_depends(tn__train *it) {
+    const tn_block *block = tn_graph_block(it->model, 0);
+    for (tn_tensor_id id = 0; id < it->tensors; id++) it->depends[id] = it->trained[id];
+    for (uint32_t p = 0; p < block->op_count; p++) {
+        tn_op_id id = block->ops[p];
+        const tn_op *op = tn_graph_op(it->model, id);
+        bool depends = false;
+        for (uint32_t i = 0; i < op->input_count && it->runs[id]; i++)
+            depends = depends || (tn__train_flows(it->model, op, it->model->rules[id], i) &&
+                                  it->depends[op->inputs[i]]);
+        for (uint32_t k = 0; k < op->output_count && depends; k++)
+            if (op->outputs[k] != TN_NONE) it->depends[op->outputs[k]] = true;
+    }
+}
+
 tn_status tn__train_choose(tn__train *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
     if (it->options.output >= block->output_count)
@@ -159,12 +175,15 @@ tn_status tn__train_choose(tn__train *it) {
     it->read = tn__arena_array(&it->arena, it->tensors, sizeof *it->read);
     it->uses = tn__arena_array(&it->arena, it->tensors, sizeof *it->uses);
     it->runs = tn__arena_array(&it->arena, tn_graph_op_count(it->model), sizeof *it->runs);
-    if (it->trained == NULL || it->read == NULL || it->uses == NULL || it->runs == NULL)
+    it->depends = tn__arena_array(&it->arena, it->tensors, sizeof *it->depends);
+    if (!it->trained || !it->read || !it->uses || !it->runs || !it->depends)
         return tn__no_memory(it->error, "a training graph");
     it->shaped = block->outputs[it->options.output];
     it->scores = choose_scores(it, it->shaped);
     TN_TRY(tn__train_parameters(it));
     choose_runs(it);
     TN_TRY(tn__train_constants(it));
-    return choose_trained(it);
+    TN_TRY(choose_trained(it));
+    choose_depends(it);
+    return TN_OK;
 }

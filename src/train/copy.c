@@ -237,9 +237,10 @@ static tn_status copy_op(tn__train *it, tn_op_id id) {
     if (it->evaluates) return copy_evaluated(it, op);
     bool norm = copy_trains_batch_norm(it, op), drops = copy_trains_dropout(it, op, &ratio);
     if (tn__train_lowers(it)) TN_TRY(tn__train_lower_op(it, id, &made));
-    TN_TRY(norm    ? copy_batch_norm(it, &made)
-           : drops ? copy_dropout(it, &made, id, ratio)
-                   : copy_plain(it, &made));
+    TN_TRY(norm                        ? copy_batch_norm(it, &made)
+           : drops                     ? copy_dropout(it, &made, id, ratio)
+           : tn__train_unrolls(it, op) ? tn__train_unroll(it, op, &made)
+                                       : copy_plain(it, &made));
     return tn__train_lowers(it) ? tn__train_lower_after(it, id, &made) : TN_OK;
 }
 

@@ -5,6 +5,7 @@
  *   choose.c    which parameters are trained, which operators the loss needs
  *   lower.c     mixed precision: operators that work in 16 bits, and casts
  *   copy.c      the model's operators as they work in training
+ *   unroll.c    recurrences that no gradient rule takes, step by step
  *   loss.c      labels, loss
  *   scale.c     where the backward pass begins, and the scale of gradients
  *   backward.c  the walk over operators, last first, that asks their gradient rules
@@ -35,6 +36,7 @@ typedef struct tn__train {
     uint32_t tensors;     /* of the model; the new graph has more */
     tn_tensor_id *begins; /* [tensors] of parameters that an operator of the model hands out: the
                            * tensor whose contents they begin with; TN_NONE */
+    bool *depends;        /* [tensors] on a parameter that is trained */
     bool *constant;       /* [tensors] a parameter of the file, but a constant of the formula */
     bool *trained;        /* [tensors] a parameter that is trained */
     bool *read;           /* [tensors] the loss, or an output that is kept, depends on it */
@@ -90,6 +92,9 @@ tn_status tn__train_scale_check(const tn__train *it);
 tn_status tn__train_seed(tn__train *it, tn_tensor_id *seed);
 /* Once all gradients are there: `factor`. */
 tn_status tn__train_scale_step(tn__train *it);
+/* unroll.c: whether a cell is to be taken apart into its steps; does so. */
+bool tn__train_unrolls(tn__train *it, const tn_op *op);
+tn_status tn__train_unroll(tn__train *it, const tn_op *op, const tn_op *made); /* as copied */
 /* loss.c: adds labels, loss and correct; `seed` is the gradient of the loss. */
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed);
 /* backward.c: with the updates where they are due. */

@@ -61,6 +61,9 @@ static inline void steps_put(tn_dtype dtype, void *to, uint64_t i, double value)
     case TN_INT64:
         ((int64_t *)to)[i] = (int64_t)value;
         break;
+    case TN_INT32:
+        ((int32_t *)to)[i] = (int32_t)value;
+        break;
     case TN_FLOAT16:
     case TN_BFLOAT16:
         tn__convert(TN_FLOAT64, &value, dtype, (uint16_t *)to + i, 1);
