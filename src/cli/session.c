@@ -10,6 +10,24 @@
 
 /* --- up to the plan --- */
 
+/* The model, with nothing known of what others' weights or training will fill. */
+static tn_status session_model(cli_session *session, tn_error *error) {
+    cli_input *input = session->input;
+    cli_checkpoint *kept = &session->kept;
+    if (input->graph == NULL)
+        TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
+    if (session->weights_path != NULL) {
+        TN_TRY(cli_checkpoint_open(session->weights_path, kept, error));
+        cli_training before = {.options = TN_TRAIN_OPTIONS_INIT};
+        before.options.loss = (tn_loss)kept->run.loss;
+        TN_TRY(cli_training_model(&before, kept->parameters, kept->parameter_count, &input->graph,
+                                  error));
+        TN_TRY(cli_checkpoint_check(kept, input->graph, error));
+    }
+    if (session->training == NULL) return TN_OK;
+    return cli_training_model(session->training, NULL, 0, &input->graph, error);
+}
+
 /* Of a run, what the file has not is made up; of training, all that is trained. */
 static tn_status session_contents(cli_session *session, tn_error *error) {
     const cli_input *input = session->input;
@@ -63,10 +81,7 @@ static tn_occupancy_options session_memory(const cli_session *session) {
 tn_status cli_session_plan(cli_session *session, tn_error *error) {
     cli_input *input = session->input;
     double start = cli_clock();
-    if (input->graph == NULL)
-        TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
-    if (session->training != NULL)
-        TN_TRY(cli_training_model(session->training, &input->graph, error));
+    TN_TRY(session_model(session, error));
     TN_TRY(session_contents(session, error));
     cli_stage(input, "import", cli_clock() - start);
     start = cli_clock();
@@ -112,6 +127,11 @@ static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
     if (session->trained != NULL && session_read_trained(session->trained, tensor, bytes, size))
         return TN_OK;
+    const cli_kept *kept = cli_checkpoint_find(&session->kept, tensor->name);
+    if (tensor->kind == TN_KIND_PARAMETER && kept != NULL && kept->size == size) {
+        memcpy(bytes, kept->bytes, size);
+        return TN_OK;
+    }
     bool fresh = session->fresh != NULL && (tensor->flags & TN_TENSOR_UPDATED) != 0;
     return tn_contents_read(fresh ? session->fresh : session->contents, graph, id, bytes, size,
                             error);
@@ -189,6 +209,7 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     other->input = session->input;
     other->training = session->training;
     other->contents = session->contents;
+    other->kept = session->kept;
     other->fresh = session->fresh;
     other->kernels = session->kernels;
     other->graph = session->graph;
@@ -216,5 +237,7 @@ void cli_session_close(cli_session *session) {
     tn_graph_destroy(session->rewritten);
     tn_trace_destroy(session->trace);
     tn_contents_close(session->fresh);
-    if (session->own_contents) tn_contents_close(session->contents);
+    if (!session->own_contents) return;
+    cli_checkpoint_close(&session->kept);
+    tn_contents_close(session->contents);
 }

@@ -2,6 +2,7 @@
 #ifndef TN_CLI_SESSION_H
 #define TN_CLI_SESSION_H
 
+#include "cli/checkpoint.h"
 #include "cli/training.h"
 
 typedef struct cli_choices { /* of kernels and plan */
@@ -22,13 +23,15 @@ struct cli_session {
     bool check;         /* against memory of its own for every tensor: cli_session_naive */
     bool poison, naive; /* naive: it has that */
     const char *pool, *trace_path;
-    uint64_t budget; /* bytes, of arena and weights; 0: what is needed */
+    uint64_t budget;          /* bytes, of arena and weights; 0: what is needed */
+    const char *weights_path; /* NULL, or a checkpoint whose parameters go before the file's */
     bool weights_made_up;
     uint64_t weights_seed, seed;
     /* what was made */
     tn_trace *trace;
     tn_contents *contents, *fresh; /* of the file; made up, for what is trained */
     bool own_contents;
+    cli_checkpoint kept;   /* of weights_path */
     tn_graph *rewritten;   /* the model as it runs, or as it is trained; NULL: as it was loaded */
     tn_training step;      /* of `training`; ids are also those of the model that is trained */
     const tn_graph *graph; /* that runs */

@@ -43,8 +43,9 @@ enum {
 };
 
 #define SESSION_OPTIONS(X)                                                                         \
-    X(SESSION_WEIGHTS, "weights", "random:SEED",                                                   \
-      "make up the weights that are not in the model file; of training: all that are trained "     \
+    X(SESSION_WEIGHTS, "weights", "random:SEED|FILE",                                              \
+      "random: make up the weights that are not in the model file, of training all that are "      \
+      "trained; FILE: those in this checkpoint of `tenure train`, the rest of the model file "     \
       "(read them)")                                                                               \
     X(SESSION_BUDGET, "budget", "SIZE",                                                            \
       "bytes for arena and weights: less is refused (what it needs)")                              \
@@ -60,10 +61,11 @@ enum {
     X(SESSION_PLAIN, "plain", NULL, "our own loops alone, without oneDNN: slow, the reference")
 
 static void session_set_weights(struct argp_state *state, cli_session *session, const char *text) {
-    if (strncmp(text, "random", 6) != 0 || (text[6] != '\0' && text[6] != ':'))
-        argp_error(state, "--weights: '%s' should read random:SEED", text);
-    session->weights_made_up = true;
-    session->weights_seed = text[6] ? cli_number(state, "weights", text + 7) : 0;
+    session->weights_made_up = strncmp(text, "random", 6) == 0 && strchr(":", text[6]) != NULL;
+    if (!session->weights_made_up)
+        session->weights_path = text;
+    else if (text[6] != '\0')
+        session->weights_seed = cli_number(state, "weights", text + 7);
 }
 
 static error_t session_parse(int key, char *value, struct argp_state *state) {

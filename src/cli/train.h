@@ -28,17 +28,22 @@ typedef struct cli_train {
     cli_arrays arrays;
     uint32_t sample_at, labels_at, rate_at, step_at, micro_at; /* among inputs */
     uint32_t loss_at, correct_at;                              /* among outputs */
+    tn_tensor_id samples;                                      /* the input that data fills */
     uint32_t micro;                                            /* runs of an update */
     uint64_t window;                                           /* labels of a sample */
     uint64_t per_epoch, total; /* batches of an epoch; updates when it is done */
     uint64_t *numbers;         /* [batch] samples of a batch */
     uint32_t *order, order_epoch;
     tn_tensor_id *kept; /* what a checkpoint holds */
+    cli_role *roles;    /* [kept_count] */
     uint32_t kept_count;
     /* where it is: train_steps.c */
     uint64_t first, done; /* updates: when this process began, and now */
+    int signal;           /* that stopped it between two updates; 0: none did */
     double start, seconds;
-    double loss, accuracy; /* means of the last steps */
+    uint64_t saved, save_bytes; /* checkpoints written; bytes of one */
+    double save_seconds;        /* for all of them */
+    double loss, accuracy;      /* means of the last steps */
     tn__text log;
     /* train_test.c */
     double test_accuracy, test_loss; /* nats */
@@ -50,7 +55,8 @@ tn_status cli_train_open(cli_train *train, tn_error *error);
 tn_status cli_train_save(cli_train *train, tn_error *error); /* the checkpoint */
 void cli_train_close(cli_train *train);
 
-/* train_steps.c: all updates that are left, with checkpoints. */
+/* train_steps.c: all updates that are left, with checkpoints. SIGINT and SIGTERM stop it behind an
+ * update, with a checkpoint; train->signal tells which. */
 tn_status cli_train_all(cli_train *train, tn_error *error);
 
 /* train_test.c: the model as it is now, in inference, on the samples that were held out. */
@@ -60,7 +66,9 @@ tn_status cli_train_compare(cli_train *train, tn_error *error);
 
 /* train_tell.c */
 void cli_train_show(const cli_train *train); /* on a terminal: the line that is written over */
+void cli_train_show_test(const cli_train *train);
 void cli_train_show_end(const cli_train *train);
+void cli_train_print_stopped(const cli_train *train);
 tn_status cli_train_write(cli_train *train, tn_error *error); /* log and trace */
 void cli_train_print(const cli_train *train);
 

@@ -1,4 +1,5 @@
 /* train_open.c - from options to a training run that can take its first step. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,14 @@ static tn_status open_model(cli_train *train, tn_error *error) {
 
 /* --- arrays --- */
 
+/* What the labels are below, with a loss of classes; else 0. */
+static int64_t open_classes(const cli_train *train) {
+    const tn_graph *graph = train->input.graph;
+    const tn_tensor *scores = tn_graph_tensor(graph, tn_graph_block(graph, 0)->outputs[0]);
+    if (train->training.options.loss != TN_LOSS_CROSS_ENTROPY) return 0;
+    return scores->shape[tn_loss_axis(scores->rank, scores->shape)];
+}
+
 static tn_status open_input(cli_train *train, tn_tensor_id id, tn_error *error) {
     const tn_training *step = &train->session.step;
     const tn_tensor *tensor = tn_graph_tensor(step->graph, id);
@@ -47,9 +56,10 @@ static tn_status open_input(cli_train *train, tn_tensor_id id, tn_error *error) 
         train->step_at = at;
     else if (id == step->micro)
         train->micro_at = at;
-    else if (train->sample_at == TN_NONE)
+    else if (train->sample_at == TN_NONE) {
         train->sample_at = at;
-    else
+        train->samples = id;
+    } else
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "the data fills one input of the model, and '%.80s' is another; --value gives it "
                 "contents that stay",
@@ -77,17 +87,20 @@ static tn_status open_arrays(cli_train *train, tn_error *error) {
     }
     if (train->sample_at == TN_NONE || train->labels_at == TN_NONE)
         TN_FAIL(error, TN_E_INVALID, "the model takes no samples, or its loss no labels");
-    const tn_array *labels = &arrays->inputs[train->labels_at];
+    const tn_tensor *labels = tn_graph_tensor(step->graph, step->labels);
     train->window = labels->bytes * 8 / tn_dtype_bits(labels->dtype) / train->batch;
-    return TN_OK;
+    return cli_data_check(&train->data, tn_graph_tensor(step->graph, train->samples), labels,
+                          open_classes(train), error);
 }
 
 /* How many steps there are. */
 static tn_status open_steps(cli_train *train, tn_error *error) {
     uint64_t count = train->data.train.count;
     if (train->data.text && count <= train->window)
-        TN_FAIL(error, TN_E_INVALID, "the text has %llu bytes to train on; the model reads %llu",
-                (unsigned long long)count, (unsigned long long)train->window + 1);
+        TN_FAIL(error, TN_E_INVALID,
+                "%.200s has %llu bytes to train on; the model reads %llu and the next one",
+                train->data.train.samples_path, (unsigned long long)count,
+                (unsigned long long)train->window);
     train->per_epoch = count / (train->batch * (train->data.text ? train->window : 1));
     if (train->per_epoch == 0)
         TN_FAIL(error, TN_E_INVALID, "%llu samples do not fill a batch of %llu",
@@ -102,48 +115,86 @@ static tn_status open_steps(cli_train *train, tn_error *error) {
 
 /* --- checkpoints --- */
 
-static void open_keep(cli_train *train, tn_tensor_id id) {
-    if (id != TN_NONE) train->kept[train->kept_count++] = id;
+static void open_keep(cli_train *train, tn_tensor_id id, cli_role role) {
+    if (id == TN_NONE) return;
+    train->roles[train->kept_count] = role;
+    train->kept[train->kept_count++] = id;
+}
+
+/* Parameters that no gradient reaches keep what they have: worth a word, or an error. */
+static tn_status open_reached(const cli_train *train, tn_error *error) {
+    const tn_training *step = &train->session.step;
+    uint32_t lost = 0, example = 0;
+    for (uint32_t i = step->parameter_count; i-- > 0;) {
+        if (step->parameters[i].gradient != TN_NONE) continue;
+        lost++;
+        example = i;
+    }
+    if (lost == 0) return TN_OK;
+    const char *name = tn_graph_tensor(step->graph, step->parameters[example].parameter)->name;
+    if (lost == step->parameter_count)
+        TN_FAIL(error, TN_E_INVALID, "no gradient reaches any parameter; '%.80s' is the first",
+                name);
+    fprintf(stderr, "tenure: note: no gradient reaches %u of %u parameters, '%.80s' first\n", lost,
+            step->parameter_count, name);
+    return TN_OK;
 }
 
 static tn_status open_kept(cli_train *train, tn_error *error) {
     const tn_training *step = &train->session.step;
     size_t room = 4 * (size_t)step->parameter_count + step->statistic_count + 2;
     train->kept = calloc(room, sizeof *train->kept);
-    if (train->kept == NULL) return tn__no_memory(error, "a checkpoint");
+    train->roles = calloc(room, sizeof *train->roles);
+    if (train->kept == NULL || train->roles == NULL) return tn__no_memory(error, "a checkpoint");
     for (uint32_t i = 0; i < step->parameter_count; i++) {
-        open_keep(train, step->parameters[i].parameter);
-        open_keep(train, step->parameters[i].state[0]);
-        open_keep(train, step->parameters[i].state[1]);
-        open_keep(train, step->parameters[i].sum);
+        open_keep(train, step->parameters[i].parameter, CLI_ROLE_PARAMETER);
+        open_keep(train, step->parameters[i].state[0], CLI_ROLE_STATE);
+        open_keep(train, step->parameters[i].state[1], CLI_ROLE_STATE);
+        open_keep(train, step->parameters[i].sum, CLI_ROLE_STATE);
     }
-    for (uint32_t i = 0; i < step->statistic_count; i++) open_keep(train, step->statistics[i]);
-    open_keep(train, step->loss_scale);
+    for (uint32_t i = 0; i < step->statistic_count; i++)
+        open_keep(train, step->statistics[i], CLI_ROLE_STATISTIC);
+    open_keep(train, step->loss_scale, CLI_ROLE_STATE);
     return TN_OK;
 }
 
 static cli_progress_of_run open_progress(const cli_train *train) {
     const tn_train_options *options = &train->training.options;
-    return (cli_progress_of_run){.step = train->done,
-                                 .seed = train->session.seed,
-                                 .batch = train->batch,
-                                 .micro_batches = train->micro,
-                                 .optimizer = (uint32_t)options->optimizer,
-                                 .dtype = (uint32_t)options->dtype};
+    return (cli_progress_of_run){
+        .step = train->done,
+        .seed = train->session.seed,
+        .batch = train->batch,
+        .micro_batches = train->micro,
+        .samples = train->data.train.count,
+        .optimizer = (uint32_t)options->optimizer,
+        .dtype = (uint32_t)(options->dtype != TN_UNDEFINED ? options->dtype : TN_FLOAT32)};
 }
 
 tn_status cli_train_save(cli_train *train, tn_error *error) {
     cli_progress_of_run run = open_progress(train);
-    return cli_checkpoint_save(train->checkpoint, train->session.engine, train->session.graph,
-                               train->kept, train->kept_count, &run, error);
+    double start = cli_clock();
+    TN_TRY(cli_checkpoint_save(train->checkpoint, train->session.engine, train->session.graph,
+                               train->kept, train->roles, train->kept_count, &run,
+                               &train->save_bytes, error));
+    train->save_seconds += cli_clock() - start;
+    train->saved++;
+    return TN_OK;
 }
 
-static tn_status open_resumed(cli_train *train, tn_engine *engine, tn_error *error) {
+static tn_status open_resumed(cli_train *train, tn_error *error) {
+    cli_checkpoint checkpoint;
     cli_progress_of_run run = open_progress(train);
-    TN_TRY(cli_checkpoint_load(train->resume, engine, train->session.graph, train->kept,
-                               train->kept_count, &run, error));
-    train->first = run.step;
-    return TN_OK;
+    const tn_graph *graph = train->session.graph;
+    TN_TRY(cli_checkpoint_open(train->resume, &checkpoint, error));
+    tn_status status =
+        cli_checkpoint_restore(&checkpoint, train->session.engine, graph, train->kept, train->roles,
+                               train->kept_count, &run, error);
+    if (status == TN_OK && train->session.check)
+        status = cli_checkpoint_restore(&checkpoint, train->naive.engine, graph, train->kept,
+                                        train->roles, train->kept_count, &run, error);
+    cli_checkpoint_close(&checkpoint);
+    train->first = train->done = run.step;
+    return status;
 }
 
 /* --- the whole --- */
@@ -161,15 +212,12 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     TN_TRY(cli_session_plan(session, error));
     TN_TRY(open_arrays(train, error));
     TN_TRY(open_steps(train, error));
+    TN_TRY(open_reached(train, error));
     TN_TRY(open_kept(train, error));
     TN_TRY(cli_session_open_trace(session, 1, error));
     TN_TRY(cli_session_open(session, error));
     if (session->check) TN_TRY(cli_session_naive(session, &train->naive, error));
-    if (train->resume == NULL) return TN_OK;
-    TN_TRY(open_resumed(train, session->engine, error));
-    if (session->check) TN_TRY(open_resumed(train, train->naive.engine, error));
-    train->done = train->first;
-    return TN_OK;
+    return train->resume != NULL ? open_resumed(train, error) : TN_OK;
 }
 
 void cli_train_close(cli_train *train) {
@@ -179,6 +227,7 @@ void cli_train_close(cli_train *train) {
     free(train->numbers);
     free(train->order);
     free(train->kept);
+    free(train->roles);
     tn__text_release(&train->log);
     cli_data_release(&train->data);
     cli_input_release(&train->input);

@@ -1,6 +1,8 @@
 /* train_steps.c - step after step, with checkpoints between them. */
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/train.h"
@@ -45,13 +47,23 @@ static void steps_set(cli_train *train, uint32_t at, const void *value) {
     memcpy(array->data, value, array->bytes);
 }
 
-static tn_status steps_fill(cli_train *train, uint64_t run, tn_error *error) {
-    cli_data_batch(&train->data, train->session.seed, (uint32_t)(run / train->per_epoch),
-                   run % train->per_epoch, (uint32_t)train->batch, train->window, train->order,
-                   &train->order_epoch, train->numbers);
-    return cli_data_fill(&train->data, &train->data.train, train->numbers, (uint32_t)train->batch,
-                         &train->arrays.inputs[train->sample_at],
-                         &train->arrays.inputs[train->labels_at], error);
+static void steps_fill(cli_train *train, uint64_t run) {
+    cli_batch_choose(&train->data, train->session.seed, (uint32_t)(run / train->per_epoch),
+                     run % train->per_epoch, (uint32_t)train->batch, train->window, train->order,
+                     &train->order_epoch, train->numbers);
+    cli_batch_fill(&train->data, &train->data.train, train->numbers, (uint32_t)train->batch,
+                   &train->arrays.inputs[train->sample_at],
+                   &train->arrays.inputs[train->labels_at]);
+}
+
+static tn_status steps_no_number(const cli_train *train, tn_error *error) {
+    char kept[300] = "";
+    if (train->checkpoint != NULL)
+        snprintf(kept, sizeof kept, "; %.200s stays as it was", train->checkpoint);
+    TN_FAIL(error, TN_E_INVALID,
+            "the loss of step %llu is no number (learning rate %g): try a lower --lr, or look for "
+            "samples that are none%s",
+            (unsigned long long)train->done, train->rate, kept);
 }
 
 /* One update: one run, or as many as there are micro-batches. */
@@ -59,7 +71,7 @@ static tn_status steps_update(cli_train *train, double *loss, int64_t *correct, 
     *loss = 0;
     *correct = 0;
     for (int64_t m = 0; m < (int64_t)train->micro; m++) {
-        TN_TRY(steps_fill(train, train->done * train->micro + (uint64_t)m, error));
+        steps_fill(train, train->done * train->micro + (uint64_t)m);
         steps_set(train, train->rate_at, &(float){(float)train->rate});
         steps_set(train, train->step_at, &train->done);
         steps_set(train, train->micro_at, &m);
@@ -67,12 +79,7 @@ static tn_status steps_update(cli_train *train, double *loss, int64_t *correct, 
         *loss += steps_loss(train) / train->micro;
         *correct += steps_correct(train);
     }
-    if (!isfinite(*loss))
-        TN_FAIL(error, TN_E_INVALID,
-                "the loss of step %llu is no number; try a lower --lr, or look for samples that "
-                "are none",
-                (unsigned long long)train->done);
-    return TN_OK;
+    return isfinite(*loss) ? TN_OK : steps_no_number(train, error);
 }
 
 static void steps_note(cli_train *train, double loss, int64_t correct) {
@@ -84,18 +91,33 @@ static void steps_note(cli_train *train, double loss, int64_t correct) {
         tn__text_printf(&train->log, "%" PRIu64 ",%.9g,%" PRId64 "\n", train->done, loss, correct);
 }
 
+static volatile sig_atomic_t steps_signal; /* of the one run in this process */
+
+static void steps_stop(int signal) { steps_signal = signal; }
+
+/* The first one waits for the step; a second one of its kind ends the process at once. */
+static void steps_listen(void) {
+    struct sigaction action = {.sa_handler = steps_stop, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
 tn_status cli_train_all(cli_train *train, tn_error *error) {
     double shown = 0;
     train->start = cli_clock();
+    steps_listen();
     while (train->done < train->total) {
         double loss;
         int64_t correct;
         TN_TRY(steps_update(train, &loss, &correct, error));
         steps_note(train, loss, correct);
         train->done++;
+        train->signal = train->done < train->total ? steps_signal : 0;
         if (train->checkpoint != NULL &&
-            (train->done % train->every == 0 || train->done == train->total))
+            (train->done % train->every == 0 || train->done == train->total || train->signal != 0))
             TN_TRY(cli_train_save(train, error));
+        if (train->signal != 0) break;
         if (cli_clock() - shown <= 0.1) continue;
         shown = cli_clock();
         cli_train_show(train);

@@ -13,18 +13,34 @@ static double tell_speed(const cli_train *train, double seconds) {
 
 static bool tell_shows(const cli_train *train) { return !train->json && isatty(STDERR_FILENO); }
 
+/* One line of less than 80 columns, drawn over itself. */
 void cli_train_show(const cli_train *train) {
-    char memory[TN_SIZE_TEXT_MAX];
     if (!tell_shows(train)) return;
-    fprintf(stderr,
-            "\rstep %" PRIu64 "/%" PRIu64 "  loss %.4f  accuracy %.1f %%  %.0f samples/s  %s ",
-            train->done, train->total, train->loss, 100 * train->accuracy,
-            tell_speed(train, cli_clock() - train->start),
-            tn_size_format(cli_session_need(&train->session), memory));
+    double passed = cli_clock() - train->start,
+           a_step = passed / (double)(train->done - train->first);
+    uint64_t left = (uint64_t)(a_step * (double)(train->total - train->done) + 0.5);
+    fprintf(stderr, "\rstep %" PRIu64 "/%" PRIu64 "  loss %.4f", train->done, train->total,
+            train->loss);
+    if (train->correct_at != TN_NONE) fprintf(stderr, "  right %.1f %%", 100 * train->accuracy);
+    fprintf(stderr, "  %.0f samples/s  %.1f MiB  %" PRIu64 ":%02u:%02u left\033[K",
+            tell_speed(train, passed), (double)cli_session_need(&train->session) / 1048576,
+            left / 3600, (unsigned)(left / 60 % 60), (unsigned)(left % 60));
+}
+
+void cli_train_show_test(const cli_train *train) {
+    if (tell_shows(train))
+        fprintf(stderr, "\rtesting on %" PRIu64 " samples\033[K", train->data.test.count);
 }
 
 void cli_train_show_end(const cli_train *train) {
     if (tell_shows(train)) fputs("\r\033[K", stderr);
+}
+
+void cli_train_print_stopped(const cli_train *train) {
+    fprintf(stderr, "tenure: stopped by a signal after step %" PRIu64 " of %" PRIu64, train->done,
+            train->total);
+    if (train->checkpoint != NULL) fprintf(stderr, "; --resume %s goes on", train->checkpoint);
+    fputs("\n", stderr);
 }
 
 tn_status cli_train_write(cli_train *train, tn_error *error) {
@@ -45,6 +61,9 @@ static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
         printf(",\"test_loss\":%.9g,\"test_accuracy\":%.9g", train->test_loss,
                train->test_accuracy);
     if (train->session.check) printf(",\"check\":{\"naive\":\"equal\"}");
+    if (train->saved > 0)
+        printf(",\"checkpoint\":{\"bytes\":%" PRIu64 ",\"written\":%" PRIu64 ",\"seconds\":%.6f}",
+               train->save_bytes, train->saved, train->save_seconds);
     if (train->session.poison) printf(",\"poison\":\"clean\"");
     printf(",\"seconds\":%.6f,\"samples_per_s\":%.3f,\"threads\":%u}\n", train->seconds,
            tell_speed(train, train->seconds), train->session.choices.threads);
@@ -71,6 +90,10 @@ void cli_train_print(const cli_train *train) {
                100 * train->test_accuracy);
     if (train->has_test && train->data.text)
         printf("%-15s %.3f bits per byte\n", "", train->test_loss / log(2));
+    if (train->saved > 0)
+        printf("%-15s %s, written %" PRIu64 " times, %.1f ms each\n", "checkpoint",
+               tn_size_format(train->save_bytes, size), train->saved,
+               1e3 * train->save_seconds / (double)train->saved);
     if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
     if (train->session.poison) printf("%-15s clean\n", "poison");
 }

@@ -55,8 +55,7 @@ static tn_status test_batches(cli_train *train, const cli_session *session, cli_
     tn_array *labels = &train->arrays.inputs[train->labels_at];
     for (uint64_t first = 0; first < last; first += train->batch * stride) {
         uint32_t real = test_choose(train, first, stride, last);
-        TN_TRY(cli_data_fill(&train->data, set, train->numbers, (uint32_t)train->batch, samples,
-                             labels, error));
+        cli_batch_fill(&train->data, set, train->numbers, (uint32_t)train->batch, samples, labels);
         cli_arrays_reset(session->graph, arrays);
         TN_TRY(tn_engine_run(session->engine, samples, 1, arrays->outputs, arrays->output_count,
                              error));
@@ -77,15 +76,18 @@ tn_status cli_train_test(cli_train *train, tn_error *error) {
     cli_arrays arrays = {0};
     cli_session session = {.input = &train->input,
                            .trained = &train->session,
-                           .contents = train->session.contents,
+                           .contents = train->session.contents, /* and what is not trained */
+                           .kept = train->session.kept,
                            .choices = train->session.choices,
                            .plain = train->session.plain};
+    cli_train_show_test(train);
     tn_status status = cli_session_plan(&session, error);
     if (status == TN_OK) status = cli_session_open(&session, error);
     if (status == TN_OK) status = cli_arrays_outputs(session.graph, &arrays, error);
     if (status == TN_OK) status = test_batches(train, &session, &arrays, error);
     cli_arrays_release(&arrays);
     cli_session_close(&session);
+    cli_train_show_end(train);
     return status;
 }
 

@@ -22,8 +22,10 @@ typedef struct cli_training {
 /* A child of the parsers of both; its input is a cli_training. */
 extern const struct argp cli_training_argp;
 
-/* Exchanges the model for the one with the parameters of its training (tn_train_model). */
-tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_error *error);
+/* Exchanges the model for the one with the parameters of its training (tn_train_model); these among
+ * them, when `names` is not NULL. */
+tn_status cli_training_model(const cli_training *training, const char *const *names, uint32_t count,
+                             tn_graph **model, tn_error *error);
 
 /* The graph of a step, for these kernels. `rewrite`: with what the engine makes of the model before
  * it is trained (then *rewritten is the model that was trained, else NULL), and of the step. */

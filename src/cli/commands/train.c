@@ -99,11 +99,16 @@ static const char train_doc[] =
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 2000 --checkpoint run.ck --resume run.ck\n"
     "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n\n"
     "Exit status: 0 trained; 1 the budget is too small, or the plan was broken; 2 bad usage or "
-    "input, or a loss that is no number; 4 internal error.";
+    "input, or a loss that is no number; 4 internal error; 130, 143 stopped by SIGINT or "
+    "SIGTERM, behind a step and its checkpoint.";
 
 static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_open(train, error));
     TN_TRY(cli_train_all(train, error));
+    if (train->signal != 0) {
+        cli_train_print_stopped(train);
+        return cli_train_write(train, error);
+    }
     TN_TRY(cli_train_compare(train, error));
     TN_TRY(cli_train_test(train, error));
     TN_TRY(cli_train_write(train, error));
@@ -132,6 +137,7 @@ static int train_run(int count, char **words) {
     train.input.import.context = train.session.choices.plan.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &train);
     int code = train_model(&train, &error) == TN_OK ? 0 : cli_fail(&error);
+    if (code == 0 && train.signal != 0) code = 128 + train.signal; /* as a shell tells it */
     cli_train_close(&train);
     return cli_finish(code);
 }

@@ -1,0 +1,82 @@
+/* idx.c - files of idx format: a head of magic and extents, big endian, then the bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/data.h"
+
+#ifndef TENURE_MINIMAL
+#include <zlib.h>
+
+#define IDX_MOST (UINT64_C(1) << 36)
+#define IDX_STEP (UINT64_C(1) << 26) /* taken at once: a head that lies costs no more memory */
+
+static uint32_t idx_big_endian(const uint8_t *at) {
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static tn_status idx_unpack(gzFile file, const char *path, void *bytes, size_t size,
+                            tn_error *error) {
+    int got = gzread(file, bytes, (unsigned)size);
+    if (got < 0 || (size_t)got != size)
+        TN_FAIL(error, TN_E_INVALID, "%.200s is cut short or damaged", path);
+    return TN_OK;
+}
+
+static tn_status idx_head(gzFile file, const char *path, tn_array *array, tn_error *error) {
+    uint8_t head[4 + 4 * 4];
+    TN_TRY(idx_unpack(file, path, head, 4, error));
+    if (head[0] != 0 || head[1] != 0 || head[2] != 8 || head[3] < 1 || head[3] > 4)
+        TN_FAIL(error, TN_E_INVALID, "%.200s is no idx file of bytes", path);
+    array->dtype = TN_UINT8;
+    array->rank = head[3];
+    TN_TRY(idx_unpack(file, path, head + 4, 4 * (size_t)array->rank, error));
+    array->bytes = 1;
+    for (uint32_t d = 0; d < array->rank; d++) {
+        array->shape[d] = idx_big_endian(head + 4 + 4 * d);
+        array->bytes = tn__mul_sat(array->bytes, (uint64_t)array->shape[d]);
+    }
+    if (array->bytes > IDX_MOST) TN_FAIL(error, TN_E_INVALID, "%.200s states an absurd size", path);
+    return TN_OK;
+}
+
+/* The contents, then nothing; the end is read, too, since the checksum stands there. */
+static tn_status idx_body(gzFile file, const char *path, tn_array *array, tn_error *error) {
+    uint8_t more;
+    for (uint64_t at = 0; at < array->bytes;) {
+        uint64_t step = array->bytes - at < IDX_STEP ? array->bytes - at : IDX_STEP;
+        void *grown = realloc(array->data, at + step);
+        if (grown == NULL) return tn__no_memory(error, path);
+        array->data = grown;
+        TN_TRY(idx_unpack(file, path, (uint8_t *)grown + at, step, error));
+        at += step;
+    }
+    int got = gzread(file, &more, 1);
+    if (got > 0) TN_FAIL(error, TN_E_INVALID, "%.200s is longer than its head says", path);
+    if (got < 0) TN_FAIL(error, TN_E_INVALID, "%.200s is cut short or damaged", path);
+    return TN_OK;
+}
+
+tn_status cli_idx_load(const char *path, tn_array *array, tn_error *error) {
+    *array = (tn_array){0};
+    gzFile file = gzopen(path, "rb");
+    if (file == NULL)
+        TN_FAIL(error, TN_E_IO,
+                "cannot open %.200s; Debian has Fashion-MNIST in the package "
+                "dataset-fashion-mnist",
+                path);
+    tn_status status = idx_head(file, path, array, error);
+    if (status == TN_OK) status = idx_body(file, path, array, error);
+    int closed = gzclose(file);
+    if (status == TN_OK && closed != Z_OK)
+        status = tn__fail(error, TN_E_INVALID, "%.200s is cut short or damaged", path);
+    if (status != TN_OK) tn_array_release(array, NULL);
+    return status;
+}
+#else
+tn_status cli_idx_load(const char *path, tn_array *array, tn_error *error) {
+    (void)array;
+    TN_FAIL(error, TN_E_UNSUPPORTED, "%.200s: this build reads no packed data; it needs zlib1g-dev",
+            path);
+}
+#endif

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Killed while it trains, and resumed: the same final bits? kill.py TENURE [KILLS [SEED]]
+
+Runs of several optimizers, with dropout, sums over micro-batches and frequent checkpoints, are
+killed at random moments (SIGKILL, some of them as soon as a checkpoint is being written; now and
+then SIGINT or SIGTERM, which must leave a checkpoint of that moment) and resumed until they are
+through. The last checkpoint, which holds every parameter,
+all state and the step, must be that of a run that nobody killed, byte for byte.
+"""
+import glob
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TENURE, KILLS, SEED = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10, \
+    int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 30)
+PICTURES = ["cnn.onnx", "--data", "x.npy,y.npy", "--batch", "8", "--lr", "1e-3"]
+RUNS = [
+    PICTURES + ["--steps", "800", "--checkpoint-every", "37", "--micro-batches", "2"],
+    PICTURES + ["--steps", "700", "--checkpoint-every", "50", "--optimizer", "momentum",
+                "--threads", "2"],
+    PICTURES + ["--steps", "1500", "--checkpoint-every", "600", "--optimizer", "adamw",
+                "--weight-decay", "0.01", "--fuse-update"],
+    ["lm.onnx", "--data", "text:book.txt", "--batch", "4", "--steps", "300", "--checkpoint-every",
+     "16", "--optimizer", "adam", "--micro-batches", "3"],
+]
+
+
+def start(run, checkpoint):
+    resume = ["--resume", checkpoint] if os.path.exists(checkpoint) else []
+    return subprocess.Popen([TENURE, "train", *run, "--checkpoint", checkpoint, *resume],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def finish(process):
+    message = process.communicate()[1].decode()
+    if process.returncode != 0:
+        sys.exit(f"seed {SEED}: status {process.returncode}: {message}")
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def reference(number, run):
+    began = time.monotonic()
+    finish(start(run, f"whole{number}.ck"))
+    return content(f"whole{number}.ck"), time.monotonic() - began
+
+
+def kill(process, seconds, how, checkpoint, in_write):
+    """Whether it was still running; what it was doing is left to chance, or it was writing."""
+    time.sleep(seconds)
+    while in_write and process.poll() is None and not glob.glob(checkpoint + ".*.part"):
+        time.sleep(0.0005)
+    if process.poll() is not None:
+        return False
+    process.send_signal(how)
+    process.communicate()
+    if how != signal.SIGKILL and process.returncode not in (0, 128 + how, -how):
+        sys.exit(f"seed {SEED}: status {process.returncode} after signal {how}")
+    if process.returncode == 128 + how and not os.path.exists(checkpoint):
+        sys.exit(f"seed {SEED}: signal {how} left no checkpoint")
+    return process.returncode != 0
+
+
+def main():
+    rng = random.Random(SEED)
+    whole = [reference(number, run) for number, run in enumerate(RUNS)]
+    killed = writing = turns = 0
+    while killed < KILLS:
+        number = turns % len(RUNS)
+        turns += 1
+        for _ in range(rng.randrange(1, 4)):
+            how = rng.choice([signal.SIGKILL] * 6 + [signal.SIGINT, signal.SIGTERM])
+            killed += kill(start(RUNS[number], "run.ck"), rng.random() * whole[number][1], how,
+                           "run.ck", how == signal.SIGKILL and rng.random() < 0.3)
+        parts = glob.glob("run.ck.*.part")
+        writing += len(parts)
+        finish(start(RUNS[number], "run.ck"))
+        if content("run.ck") != whole[number][0]:
+            sys.exit(f"seed {SEED}: {RUNS[number]} ends with other bits after {killed} kills")
+        for path in ["run.ck", *parts]:
+            os.remove(path)
+    print(f"seed {SEED}: {killed} kills in {turns} runs, {writing} of them in the middle of a "
+          "checkpoint; every run ended with the same bits")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    here = os.path.dirname(os.path.abspath(__file__))
+    subprocess.run([sys.executable, os.path.join(here, "train_models.py"), folder], check=True)
+    os.chdir(folder)
+    main()
+    os.chdir("/")

@@ -1,0 +1,125 @@
+#!/bin/bash
+# What `tenure train` says of bad input: train_bad.sh TENURE. Status 2, a message that names what is
+# wrong, and no file that was good is touched.
+set -u
+tenure=$1
+here=$(cd "$(dirname "$0")" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+python3 "$here/train_models.py" "$folder" || exit 1
+cd "$folder"
+failed=0
+expect() {
+    local status=$1 pattern=$2
+    shift 2
+    "$@" >out 2>err </dev/null
+    local got=$?
+    if [ $got -ne "$status" ] || ! cat out err | grep -qE -- "$pattern"; then
+        echo "FAILED: $* (status $got, expected $status and '$pattern')"
+        cat out err | head -5
+        failed=1
+    fi
+}
+cnn="$tenure train cnn.onnx --batch 8"
+lm="$tenure train lm.onnx --batch 8"
+good="$cnn --data x.npy,y.npy"
+
+# the model
+expect 2 "dequantizelinear_y.*no gradient" $tenure train rounded.onnx --data x.npy,y.npy
+expect 2 "no gradient reaches any parameter; 'w'" $tenure train rounded.onnx --data x.npy,y.npy --freeze 7
+expect 2 "'z' is another" $tenure train two.onnx --data x.npy,y.npy
+expect 0 'loss' $tenure train fixed.onnx --data x.npy,y.npy
+expect 0 'loss' $tenure train fixed.onnx --data x.npy,y.npy --batch 8
+expect 2 "no parameter matches|pattern" $good --freeze 'nothing*'
+expect 2 'trains nothing' $good --optimizer none
+expect 2 '' $tenure train x.npy --data x.npy,y.npy
+head -c 900 cnn.onnx >cut.onnx
+expect 2 '' $tenure train cut.onnx --data x.npy,y.npy
+
+# a learning rate that is too high; a checkpoint before it stays
+expect 0 'written' $good --steps 3 --checkpoint good.ck
+cp good.ck kept.ck
+wild="--optimizer sgd --lr 1e9 --weight-decay 1e9"
+expect 2 'step [0-9]+ is no number \(learning rate 1e\+09\).*good.ck stays' \
+    $good --steps 90 --checkpoint good.ck $wild
+cmp good.ck kept.ck || failed=1
+expect 2 'step [0-9]+ is no number' $good --steps 90 $wild --micro-batches 2
+expect 2 "after step 3 'w' holds what is no number; no checkpoint is written, new.ck stays" \
+    $tenure train scaled.onnx --data x.npy,y.npy --freeze scale --batch 8 $wild --checkpoint new.ck --checkpoint-every 1
+expect 0 'steps +2,' $tenure train scaled.onnx --data x.npy,y.npy --freeze scale --batch 8 --steps 2 $wild \
+    --checkpoint two.ck
+cmp new.ck two.ck || { echo "FAILED: the checkpoint before the numbers went is another"; failed=1; }
+
+# pictures and labels
+expect 2 'wrong.npy: sample 41 has label 10; the model has 10 classes, from 0 to 9' $cnn --data x.npy,wrong.npy
+expect 2 'odd/train-labels.*sample 41 has label 10' $cnn --data fashion-mnist:odd
+expect 2 'x.npy has 96 samples, but few.npy 3 labels' $cnn --data x.npy,few.npy
+expect 2 'none.npy holds no samples' $cnn --data none.npy,none.npy
+expect 2 'wide.npy: each of its samples is uint8 \[1,4,16\].*float32 \[1,8,8\]' $cnn --data wide.npy,y.npy
+expect 2 'rates.npy: each of its labels is float32' $cnn --data x.npy,rates.npy
+expect 2 'nan.npy: number 0 of its samples' $cnn --data nan.npy,y.npy
+expect 2 'wide.npy' $cnn --data x.npy,y.npy:wide.npy,y.npy
+expect 2 'wrong.npy' $cnn --data x.npy,y.npy:x.npy,wrong.npy
+expect 2 'cannot open' $cnn --data nothing.npy,y.npy
+expect 2 'neither fashion-mnist' $cnn --data nothing
+expect 2 'do not fill a batch' $tenure train cnn.onnx --batch 1000 --data x.npy,y.npy
+expect 2 'do not make one update' $good --micro-batches 100
+for bytes in 0 3 20 100 1000; do
+    head -c $bytes x.npy >cut.npy
+    expect 2 'cut.npy' $cnn --data cut.npy,y.npy
+done
+expect 2 'cannot open' $cnn --data fashion-mnist:nowhere
+for file in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+    for bytes in 0 5 21 60; do
+        head -c $bytes set/$file-ubyte.gz >cut/$file-ubyte.gz
+        expect 2 "cut/$file" $cnn --data fashion-mnist:cut
+    done
+    size=$(stat -c %s set/$file-ubyte.gz)
+    head -c $((size - 1)) set/$file-ubyte.gz >cut/$file-ubyte.gz
+    expect 2 "cut/$file.*(cut short|damaged)" $cnn --data fashion-mnist:cut
+    gunzip <set/$file-ubyte.gz >plain
+    printf x | cat plain - >cut/$file-ubyte.gz
+    expect 2 "cut/$file.*longer" $cnn --data fashion-mnist:cut
+    cp plain cut/$file-ubyte.gz
+    expect 0 'on test samples' $cnn --data fashion-mnist:cut
+done
+
+# text
+expect 2 'text is for models' $cnn --data text:book.txt
+expect 2 'each of its samples' $lm --data x.npy,y.npy
+: >empty.txt
+expect 2 'empty.txt has 0 bytes' $lm --data text:empty.txt
+head -c 17 book.txt >short.txt
+expect 2 'short.txt has 16 bytes' $lm --data text:short.txt
+expect 2 'cannot open' $lm --data text:nothing.txt
+
+# checkpoints
+expect 2 'nothing.ck: cannot open' $good --resume nothing.ck
+expect 2 'no checkpoint' $good --resume x.npy
+expect 2 'another seed' $good --resume good.ck --seed 4
+expect 2 'another seed' $good --resume good.ck --optimizer sgd
+expect 2 'another model' $good --resume good.ck --freeze 'w'
+expect 2 "another model: this one has no parameter 'kernel'" $lm --data text:book.txt --weights good.ck
+expect 2 'cannot open' $good --weights nothing.ck
+size=$(stat -c %s good.ck)
+for bytes in 0 8 79 80 500 $((size - 1)); do
+    head -c $bytes good.ck >cut.ck
+    expect 2 'cut.ck.*(cut short|damaged)' $good --resume cut.ck
+    expect 2 'cut.ck.*(cut short|damaged)' $tenure run cnn.onnx --dim n=1 --weights cut.ck
+done
+python3 - <<'P'
+data = bytearray(open("good.ck", "rb").read())
+data[5000] ^= 1
+open("flipped.ck", "wb").write(data)
+P
+expect 2 'flipped.ck.*damaged' $good --resume flipped.ck
+printf x | cat good.ck - >longer.ck
+expect 2 'longer.ck.*damaged' $good --resume longer.ck
+
+# nowhere to write
+expect 2 'nowhere/c.ck' $good --checkpoint nowhere/c.ck
+expect 2 'nowhere/log.csv' $good --log nowhere/log.csv
+expect 2 'No space' $good --checkpoint /dev/full
+mkdir folder
+expect 2 'folder' $good --checkpoint folder
+exit $failed

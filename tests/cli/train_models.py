@@ -1,0 +1,208 @@
+"""Writes small models and data to train on into a folder: train_models.py FOLDER
+
+ONNX is written field by field, so that the tests need no package for it.
+
+train_models.py --scores CHECKPOINT SCORES.npy TRAINED.json: computes scaled.onnx with what the
+checkpoint has for its parameters, by itself, and compares with what `tenure run` gave; how many are
+right must be what `tenure train` told.
+train_models.py --right SCORES.npy OTHER.npy TRAINED.json: the same of two runs of another model, whose
+scores must be close.
+"""
+import gzip
+import json
+import math
+import os
+import random
+import struct
+import sys
+
+FLOAT, INT64 = 1, 7
+
+
+def varint(value):
+    value &= (1 << 64) - 1
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def block(field, data):
+    data = data.encode() if isinstance(data, str) else data
+    return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def tensor(name, dims, values, kind=FLOAT):
+    form = "<%d%s" % (len(values), "f" if kind == FLOAT else "q")
+    return b"".join(number(1, d) for d in dims) + number(2, kind) + block(8, name) + \
+        block(9, struct.pack(form, *values))
+
+
+def value(name, dims, kind=FLOAT):
+    def dim(d):
+        return block(1, block(2, d) if isinstance(d, str) else number(1, d))
+    shape = b"".join(dim(d) for d in dims)
+    return block(1, name) + block(2, block(1, number(1, kind) + block(2, shape)))
+
+
+def node(kind, ins, outs, **attributes):
+    data = b"".join(block(1, i) for i in ins.split(",")) + b"".join(block(2, o) for o in outs.split(","))
+    data += block(3, kind.lower() + "_" + outs.split(",")[0]) + block(4, kind)
+    for key, what in attributes.items():
+        ints = what if isinstance(what, list) else None
+        data += block(5, block(1, key) + (b"".join(number(8, i) for i in ints) + number(20, 7)
+                                          if ints is not None else number(3, what) + number(20, 2)))
+    return data
+
+
+def model(path, nodes, inputs, outputs, weights):
+    graph = b"".join(block(1, n) for n in nodes) + block(2, "g") + \
+        b"".join(block(5, w) for w in weights) + b"".join(block(11, i) for i in inputs) + \
+        b"".join(block(12, o) for o in outputs)
+    with open(path, "wb") as file:
+        file.write(number(1, 8) + block(7, graph) + block(8, block(1, "") + number(2, 18)))
+
+
+def weights(name, *dims):
+    count = 1
+    for d in dims:
+        count *= d
+    fan = max(1, count // dims[-1]) if len(dims) == 2 else max(1, count // dims[0])
+    return tensor(name, dims, [random.gauss(0, fan ** -0.5) for _ in range(count)])
+
+
+def npy(path, descr, shape, data):
+    head = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
+    head += " " * (117 - len(head)) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+
+
+def idx(path, dims, data):
+    with gzip.GzipFile(path, "wb", mtime=0) as file:
+        file.write(bytes([0, 0, 8, len(dims)]) + struct.pack(">%dI" % len(dims), *dims) + data)
+
+
+def models():
+    """cnn.onnx: pictures of 8 x 8, 10 classes, batch normalisation, dropout. scaled.onnx: a parameter of one element,
+    which must not be folded away with what the file has for it."""
+    ratio = tensor("ratio", [], [0.25])
+    layers = [node("Conv", "x,kernel,shift", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+              node("BatchNormalization", "c,gain,bias,mean,variance", "n"),
+              node("Relu", "n", "r"),
+              node("MaxPool", "r", "p", kernel_shape=[2, 2], strides=[2, 2]),
+              node("Flatten", "p", "f"), node("Dropout", "f,ratio", "d"),
+              node("Gemm", "d,w,b", "s")]
+    parameters = [weights("kernel", 6, 1, 3, 3), weights("shift", 6), weights("w", 96, 10),
+                  tensor("gain", [6], [1.0] * 6), tensor("bias", [6], [0.0] * 6),
+                  tensor("mean", [6], [0.0] * 6), tensor("variance", [6], [1.0] * 6),
+                  tensor("b", [10], [0.0] * 10), ratio]
+    model("cnn.onnx", layers + [node("Identity", "s", "y")],
+          [value("x", ["n", 1, 8, 8])], [value("y", ["n", 10])], parameters)
+    model("fixed.onnx", layers + [node("Identity", "s", "y")], [value("x", [4, 1, 8, 8])],
+          [value("y", [4, 10])], parameters)
+    model("rounded.onnx", [node("MatMul", "x,w", "s"), node("QuantizeLinear", "s,7", "q"),
+                           node("DequantizeLinear", "q,7", "y")],
+          [value("x", ["n", 64])], [value("y", ["n", 10])],
+          [weights("w", 64, 10), tensor("7", [], [0.1])])
+    model("scaled.onnx", [node("MatMul", "x,w", "s"), node("Exp", "scale", "e"),
+                          node("Mul", "s,e", "y")],
+          [value("x", ["n", 64])], [value("y", ["n", 10])],
+          [weights("w", 64, 10), tensor("scale", [1], [0.5])])
+    model("two.onnx", [node("MatMul", "x,w", "s"), node("Add", "s,z", "y")],
+          [value("x", ["n", 64]), value("z", ["n", 10])], [value("y", ["n", 10])],
+          [weights("w", 64, 10)])
+    model("lm.onnx", [node("Gather", "table,x", "e"), node("MatMul", "e,w", "y")],
+          [value("x", ["n", 16], INT64)], [value("y", ["n", 16, 256])],
+          [weights("table", 256, 8), weights("w", 8, 256)])
+
+
+def data():
+    count = 96
+    labels = [random.randrange(10) for _ in range(count)]
+    pictures = bytes(random.randrange(64) + 19 * labels[i] for i in range(count) for _ in range(64))
+    npy("x.npy", "|u1", (count, 1, 8, 8), pictures)
+    npy("y.npy", "<i8", (count,), struct.pack("<%dq" % count, *labels))
+    npy("few.npy", "<i8", (3,), struct.pack("<3q", 1, 2, 3))
+    npy("none.npy", "<i8", (0,), b"")
+    wrong = labels[:]
+    wrong[41] = 10
+    npy("wrong.npy", "<i8", (count,), struct.pack("<%dq" % count, *wrong))
+    npy("rates.npy", "<f4", (count,), struct.pack("<%df" % count, *labels))
+    npy("reals.npy", "<f4", (count, 64), struct.pack("<%df" % (64 * count), *[p / 255 for p in pictures]))
+    npy("pictures.npy", "<f4", (count, 1, 8, 8),
+        struct.pack("<%df" % (64 * count), *[p / 255 for p in pictures]))
+    npy("big.npy", "|u1", (count, 1, 28, 28), bytes(random.randrange(256) for _ in range(784 * count)))
+    npy("wide.npy", "|u1", (count, 1, 4, 16), pictures)
+    npy("nan.npy", "<f4", (count, 1, 8, 8), struct.pack("<f", float("nan")) * 64 * count)
+    with open("book.txt", "wb") as file:
+        file.write(b"the quick brown fox jumps over the lazy dog. " * 40)
+    for folder in ("set", "cut", "odd"):
+        os.mkdir(folder)
+        for part in ("train", "t10k"):
+            idx(f"{folder}/{part}-images-idx3-ubyte.gz", [count, 8, 8], pictures)
+            idx(f"{folder}/{part}-labels-idx1-ubyte.gz", [count], bytes(labels))
+    idx("odd/train-labels-idx1-ubyte.gz", [count], bytes(wrong))
+
+
+def read_npy(path, form):
+    with open(path, "rb") as file:
+        data = file.read()
+    body = data[10 + struct.unpack_from("<H", data, 8)[0]:]
+    return struct.unpack("<%d%s" % (len(body) // struct.calcsize(form), form), body)
+
+
+def read_checkpoint(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    at, found = 80, {}
+    for _ in range(struct.unpack_from("<I", data, 12)[0]):
+        length, = struct.unpack_from("<I", data, at)
+        name, at = data[at + 4:at + 4 + length].decode(), at + 5 + length
+        rank, = struct.unpack_from("<I", data, at + 8)
+        size, = struct.unpack_from("<Q", data, at + 12 + 8 * rank)
+        at += 20 + 8 * rank
+        found[name] = struct.unpack_from("<%df" % (size // 4), data, at)
+        at += size
+    assert at == len(data)
+    return found
+
+
+def scores(checkpoint, given, trained):
+    kept, labels = read_checkpoint(checkpoint), read_npy("y.npy", "q")
+    x, got = read_npy("reals.npy", "f"), read_npy(given, "f")
+    w, scale = kept["w"], math.exp(kept["scale"][0])
+    right = 0
+    for n, label in enumerate(labels):
+        y = [scale * sum(x[64 * n + i] * w[10 * i + j] for i in range(64)) for j in range(10)]
+        assert all(abs(a - b) < 1e-4 * (1 + abs(a)) for a, b in zip(y, got[10 * n:10 * n + 10])), (n, y)
+        right += y.index(max(y)) == label
+    with open(trained) as file:
+        told = json.load(file)["test_accuracy"]
+    assert abs(told - right / len(labels)) < 1e-6, (told, right)
+
+
+def count_right(given, other, trained):
+    labels, got = read_npy("y.npy", "q"), read_npy(given, "f")
+    assert all(abs(a - b) < 1e-3 * (1 + abs(a)) for a, b in zip(got, read_npy(other, "f")))
+    rows = [got[10 * n:10 * n + 10] for n in range(len(labels))]
+    right = sum(row.index(max(row)) == label for row, label in zip(rows, labels))
+    with open(trained) as file:
+        told = json.load(file)["test_accuracy"]
+    assert abs(told - right / len(labels)) < 1e-6 and right > 40, (told, right)
+
+
+random.seed(5)
+if sys.argv[1] == "--scores":
+    scores(*sys.argv[2:])
+elif sys.argv[1] == "--right":
+    count_right(*sys.argv[2:])
+else:
+    os.chdir(sys.argv[1])
+    models()
+    data()
