@@ -92,6 +92,20 @@ bool tn__draft_is_float(const tn__draft *draft, tn_tensor_id id) {
     return true;
 }
 
+tn_tensor_id tn__draft_row_of(const tn__draft *draft, tn_op_id add, tn_tensor_id *x) {
+    if (add == TN_NONE) return TN_NONE;
+    tn_tensor_id y = tn__draft_op_of(draft, add)->outputs[0];
+    const tn_tensor *sum = tn__draft_tensor_of(draft, y);
+    for (uint32_t i = 0; i < 2 && tn__draft_is_exact(draft, y) && sum->rank > 0; i++) {
+        *x = tn__draft_input(draft, add, i);
+        tn_tensor_id row = tn__draft_input(draft, add, 1 - i);
+        if (tn__draft_same_shape(draft, *x, y) && tn__draft_is_exact(draft, *x) &&
+            tn__draft_is_row(draft, row, sum->shape[sum->rank - 1]))
+            return row;
+    }
+    return TN_NONE;
+}
+
 /* --- changing --- */
 
 static tn_status draft_new_tensor(tn__draft *draft, tn_tensor_id *id) {

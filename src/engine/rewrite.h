@@ -93,6 +93,9 @@ bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
 bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number);
 /* A static vector of `count` elements and rank 1. */
 bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count);
+/* What Add adds as a row over the last axis to *x, of its result's shape; TN_NONE: it is no such
+ * Add. `add` may be TN_NONE. */
+tn_tensor_id tn__draft_row_of(const tn__draft *draft, tn_op_id add, tn_tensor_id *x);
 bool tn__draft_same_shape(const tn__draft *draft, tn_tensor_id a, tn_tensor_id b);
 /* A float of 16 or 32 bits, extents known and exact. */
 bool tn__draft_is_float(const tn__draft *draft, tn_tensor_id id);

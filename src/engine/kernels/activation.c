@@ -8,6 +8,7 @@
 
 #include "engine/approximate.h"
 #include "engine/blocks.h"
+#include "engine/gelu.h"
 
 /* --- float32 and float64 --- */
 
@@ -77,16 +78,11 @@ static tn_status activation_run_Selu(tn_kernel_call *call) {
                                                     old ? 1.0507 : 1.05070102214813232421875}});
 }
 
-/* sqrt(1/2); sqrt(2/pi) of the approximation by tanh */
-#define ACTIVATION_ROOT 0.70710678118654752440
-#define ACTIVATION_TANH 0.79788456080286535588
-TN_LOOP_1(activation_float_Gelu, float, float,
-          0.5f * x * (1.0f + tn__erff(x * (float)ACTIVATION_ROOT)))
-TN_LOOP_1(activation_double_Gelu, double, double, 0.5 * x * erfc(-x * ACTIVATION_ROOT))
-TN_LOOP_1(activation_float_gelu_tanh, float, float,
-          0.5f * x * (1.0f + tn__tanhf((float)ACTIVATION_TANH * (x + 0.044715f * x * x * x))))
+TN_LOOP_1(activation_float_Gelu, float, float, tn__geluf(x))
+TN_LOOP_1(activation_double_Gelu, double, double, 0.5 * x * erfc(-x * TN__GELU_ROOT))
+TN_LOOP_1(activation_float_gelu_tanh, float, float, tn__gelu_tanhf(x))
 TN_LOOP_1(activation_double_gelu_tanh, double, double,
-          0.5 * x * (1 + tanh(ACTIVATION_TANH * (x + 0.044715 * x * x * x))))
+          0.5 * x * (1 + tanh(TN__GELU_TANH * (x + 0.044715 * x * x * x))))
 
 static tn_status activation_run_Gelu(tn_kernel_call *call) {
     bool by_tanh = strcmp(tn__op_string(call->op, "approximate", "none"), "tanh") == 0;

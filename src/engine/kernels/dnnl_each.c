@@ -182,7 +182,7 @@ static tn_status each_describe(const tn__dnnl *library, const each_pair *pair,
 }
 
 tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_kind_t kind,
-                        uint32_t first, tn__dnnl_at at) {
+                        uint32_t first, tn__dnnl_at at, const tn__dnnl_after *after) {
     const tn__dnnl *library = setup->library;
     const tn_tensor *y = tn__setup_output(setup, 0);
     each_pair pair;
@@ -193,9 +193,7 @@ tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_ki
     each_merge(&pair);
     TN_TRY(each_describe(library, &pair, &wide, &narrow));
     TN_TRY(tn__dnnl_status(library->dnnl_binary_desc_init(&desc, kind, &wide, &narrow, &wide)));
-    tn__dnnl_after after = {0};
-    TN_TRY(tn__dnnl_after_of(setup->op, &after));
-    TN_TRY(tn__dnnl_choose(library, &desc, &after, &chosen, NULL));
+    TN_TRY(tn__dnnl_choose(library, &desc, after, &chosen, NULL));
     TN_TRY(tn__dnnl_step(work, chosen, 3));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC_0, &wide, at));
     TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC_1, &narrow, TN__DNNL_IN(1 - first)));
@@ -220,8 +218,9 @@ static tn_status each_prepare_pair(tn_kernel_setup *setup) {
         if (first == 1 && (!table[i].commutes || !each_same(tn__setup_input(setup, 1), y)))
             return TN_E_UNSUPPORTED;
         TN_TRY(tn__dnnl_begin(setup, &work));
-        return tn__dnnl_end(setup, work,
-                            tn__dnnl_pair(setup, work, table[i].kind, first, TN__DNNL_IN(first)));
+        return tn__dnnl_end(
+            setup, work,
+            tn__dnnl_pair(setup, work, table[i].kind, first, TN__DNNL_IN(first), NULL));
     }
     return TN_E_UNSUPPORTED;
 }

@@ -35,7 +35,7 @@ static tn_status fused_read_masked(tn_kernel_setup *setup, tn__dnnl_work *work) 
         TN_TRY(tn__dnnl_times(work, library, x, alpha, at, TN__DNNL_OUT(0)));
         at = TN__DNNL_OUT(0);
     }
-    TN_TRY(tn__dnnl_pair(setup, work, dnnl_binary_add, 0, at));
+    TN_TRY(tn__dnnl_pair(setup, work, dnnl_binary_add, 0, at, NULL));
     TN_TRY(tn__dnnl_rows(library, x, x->rank - 1, x->rank, &rows));
     return tn__dnnl_softmax(work, library, &rows, dnnl_softmax_accurate, TN__DNNL_OUT(0));
 }
@@ -44,6 +44,24 @@ static tn_status fused_prepare_masked(tn_kernel_setup *setup) {
     tn__dnnl_work *work;
     TN_TRY(tn__dnnl_begin(setup, &work));
     return tn__dnnl_end(setup, work, fused_read_masked(setup, work));
+}
+
+/* --- BiasGelu --- */
+
+static bool fused_accepts_gelu(const tn_kernel_setup *setup) {
+    const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
+    return tn__dnnl_all_fit(setup) && x != NULL && y != NULL && x->bytes == y->bytes &&
+           x->format.order == y->format.order && tn__setup_input(setup, 1) != NULL;
+}
+
+static tn_status fused_prepare_gelu(tn_kernel_setup *setup) {
+    bool by_tanh = strcmp(tn__op_string(setup->op, "approximate", "none"), "tanh") == 0;
+    tn__dnnl_after after = {.post_count = 1};
+    tn__dnnl_work *work;
+    after.post[0].activation = by_tanh ? "GeluTanh" : "Gelu";
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work,
+                        tn__dnnl_pair(setup, work, dnnl_binary_add, 0, TN__DNNL_IN(0), &after));
 }
 
 /* --- Reorder --- */
@@ -67,6 +85,7 @@ static tn_status fused_prepare_reorder(tn_kernel_setup *setup) {
 }
 
 static const tn_kernel dnnl_fused_kernels[] = {
+    TN__DNNL_KERNEL("BiasGelu", fused_accepts_gelu, fused_prepare_gelu),
     TN__DNNL_KERNEL("Conv", tn__dnnl_conv_accepts, tn__dnnl_conv_prepare),
     TN__DNNL_KERNEL("MaskedSoftmax", fused_accepts_masked, fused_prepare_masked),
     TN__DNNL_KERNEL("MatMul", tn__dnnl_matmul_accepts, tn__dnnl_matmul_prepare),

@@ -17,9 +17,10 @@ bool tn__dnnl_matmul_accepts(const tn_kernel_setup *setup);
 tn_status tn__dnnl_matmul_prepare(tn_kernel_setup *setup);
 tn_status tn__dnnl_matmul_flipped(tn_kernel_setup *setup); /* TransposedMatMul */
 /* A step: output 0 = input `first`, which may lie at `at` instead, of the output's shape, with the
- * other input, which broadcasts to it. E_UNSUPPORTED: the library has no such form. */
+ * other input, which broadcasts to it, and what is done to that (NULL: nothing).
+ * E_UNSUPPORTED: the library has no such form. */
 tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_kind_t kind,
-                        uint32_t first, tn__dnnl_at at);
+                        uint32_t first, tn__dnnl_at at, const tn__dnnl_after *after);
 /* A step: as many elements as `like` has, times a factor. */
 tn_status tn__dnnl_times(tn__dnnl_work *work, const tn__dnnl *library, const tn_tensor *like,
                          double factor, tn__dnnl_at from, tn__dnnl_at to);

@@ -7,6 +7,7 @@
 #include "engine/approximate.h"
 #include "engine/blocks.h"
 #include "engine/check.h"
+#include "engine/gelu.h"
 
 /* --- loops: both operands have the shape of the result --- */
 
@@ -89,27 +90,14 @@ static inline float each_swish_float(float x, float alpha) {
     return s + alpha * x * s * (1.0f - s);
 }
 
-/* sqrt(1/2), 1 / sqrt(2 pi), 2 / sqrt(pi); sqrt(2/pi) of the approximation by tanh */
-#define EACH_ROOT 0.70710678118654752440
-#define EACH_DENSITY 0.39894228040143267794
-#define EACH_ERF 1.12837916709551257390
-#define EACH_TANH 0.79788456080286535588
+#define EACH_ERF 1.12837916709551257390 /* 2 / sqrt(pi) */
 
 static inline double each_gelu(double x) {
-    return 0.5 * erfc(-x * EACH_ROOT) + x * EACH_DENSITY * exp(-0.5 * x * x);
-}
-static inline float each_gelu_float(float x) {
-    return 0.5f * (1.0f + tn__erff(x * (float)EACH_ROOT)) +
-           x * (float)EACH_DENSITY * tn__expf(-0.5f * x * x);
+    return 0.5 * erfc(-x * TN__GELU_ROOT) + x * TN__GELU_DENSITY * exp(-0.5 * x * x);
 }
 static inline double each_gelu_tanh(double x) {
-    double t = tanh(EACH_TANH * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * EACH_TANH * (1 + 3 * 0.044715 * x * x);
-}
-static inline float each_gelu_tanh_float(float x) {
-    float t = tn__tanhf((float)EACH_TANH * (x + 0.044715f * x * x * x));
-    return 0.5f * (1.0f + t) +
-           0.5f * x * (1.0f - t * t) * (float)EACH_TANH * (1.0f + 0.134145f * x * x);
+    double t = tanh(TN__GELU_TANH * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * TN__GELU_TANH * (1 + 3 * 0.044715 * x * x);
 }
 
 /* --- from the output --- */
@@ -149,9 +137,9 @@ EACH_WIDE(Sinh, x *cosh(y))
 EACH_TWO(Swish, x *each_swish_float(y, p), x *each_swish(y, p), "alpha", 1)
 EACH(ThresholdedRelu, y > p ? x : 0, "alpha", 1, "", 0)
 
-EACH_LOOP(float_Gelu, float, float, x *each_gelu_float(y))
+EACH_LOOP(float_Gelu, float, float, x *tn__gelu_slopef(y))
 EACH_LOOP(double_Gelu, double, double, x *each_gelu(y))
-EACH_LOOP(float_gelu_tanh, float, float, x *each_gelu_tanh_float(y))
+EACH_LOOP(float_gelu_tanh, float, float, x *tn__gelu_tanh_slopef(y))
 EACH_LOOP(double_gelu_tanh, double, double, x *each_gelu_tanh(y))
 
 static tn_status each_run_Gelu(tn_kernel_call *call) {

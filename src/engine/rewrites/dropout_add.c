@@ -9,22 +9,6 @@
  */
 #include "engine/rewrite.h"
 
-/* The addend of an Add that broadcasts as a row over the last axis; TN_NONE: none. *x: the other.
- */
-static tn_tensor_id dropout_row(const tn__draft *draft, tn_op_id add, tn_tensor_id *x) {
-    if (add == TN_NONE) return TN_NONE;
-    tn_tensor_id y = tn__draft_op_of(draft, add)->outputs[0];
-    const tn_tensor *sum = tn__draft_tensor_of(draft, y);
-    for (uint32_t i = 0; i < 2 && sum->rank > 0; i++) {
-        *x = tn__draft_input(draft, add, i);
-        tn_tensor_id row = tn__draft_input(draft, add, 1 - i);
-        if (tn__draft_same_shape(draft, *x, y) && tn__draft_is_exact(draft, *x) &&
-            tn__draft_is_row(draft, row, sum->shape[sum->rank - 1]))
-            return row;
-    }
-    return TN_NONE;
-}
-
 static tn_status dropout_set(tn__draft *draft, tn_op_id id, uint32_t index, tn_tensor_id tensor) {
     const tn_op *op = tn__draft_op_of(draft, id);
     tn_tensor_id inputs[5] = {TN_NONE, TN_NONE, TN_NONE, TN_NONE, TN_NONE};
@@ -37,7 +21,7 @@ static tn_status dropout_set(tn__draft *draft, tn_op_id id, uint32_t index, tn_t
 static tn_status dropout_before(tn__draft *draft, tn_op_id id) {
     tn_tensor_id x;
     tn_op_id add = tn__draft_only(draft, id, 0, "Add");
-    tn_tensor_id row = dropout_row(draft, add, &x);
+    tn_tensor_id row = tn__draft_row_of(draft, add, &x);
     if (row == TN_NONE || tn__draft_input(draft, id, 3) != TN_NONE) return TN_OK;
     TN_TRY(dropout_set(draft, id, 3, row));
     tn__draft_set(draft, id, 0, x);

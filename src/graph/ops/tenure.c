@@ -1,5 +1,7 @@
 /* tenure.c - operators that the engine's rewrites make (tn_engine_rewrite); no file has them.
  *
+ * BiasGelu  x, row: Gelu of x + row, which is added along the last axis; BiasGeluGrad d y, x, row:
+ *           its gradient by x; approximate
  * Conv     x, weights, bias, summand: a convolution; plus the summand, of the result's shape; then
  *          the activations of attribute `post`, with `post_alpha` and `post_beta`
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
@@ -122,6 +124,20 @@ static tn_view tenure_view_reorder(tn_infer *infer, uint32_t output) {
 }
 
 static const tn_op_rule tenure_rules[] = {
+    {.type = "BiasGelu",
+     .inputs_min = 2,
+     .inputs_max = 2,
+     .outputs_max = 1,
+     .shape = tenure_shape_like,
+     .flops_per = 28,
+     .inplace = 1},
+    {.type = "BiasGeluGrad",
+     .inputs_min = 3,
+     .inputs_max = 3,
+     .outputs_max = 1,
+     .shape = tenure_shape_like,
+     .flops_per = 30,
+     .inplace = 3},
     {.type = "Conv",
      .inputs_min = 2,
      .inputs_max = 4,
