@@ -1,8 +1,10 @@
 /* one_step.c - loss and gradients of one batch, for scripts that compare them with another
  * program's.
  *
- *     one_step MODEL.onnx FOLDER LOSS [plain] [bf16|f16] [sgd|momentum|adam|adamw RATE STEPS]
+ *     one_step MODEL.onnx FOLDER LOSS [plain] [rewrite] [bf16|f16]
+ *              [sgd|momentum|adam|adamw RATE STEPS [decay SHARE] [nesterov] [micro N]]
  *
+ * rewrite: as `tenure train` does, before training and after. micro: the same batch N times a step.
  * FOLDER holds <input's name>.npy for every input of the model, and labels.npy. Without an
  * optimizer <k>.npy is written for every trained parameter k, its gradient; with one, after so many
  * steps on the same batch, the parameter itself, as float32. Prints the loss (of each step), then
@@ -27,7 +29,7 @@ typedef struct one_step {
     tn_device *device;
     tn_engine *engine;
     tn_array *inputs, *outputs;
-    uint32_t input_count, output_count, step_input;
+    uint32_t input_count, output_count, step_input, micro_input;
     float scale; /* of the loss, in f16 */
     tn_error error;
 } one_step;
@@ -62,7 +64,7 @@ static tn_status step_input(one_step *it, const char *folder, tn_tensor_id id, d
                             tn_array *array) {
     const tn_tensor *tensor = tn_graph_tensor(it->training.graph, id);
     char path[600];
-    if (id != it->training.learning_rate && id != it->training.step) {
+    if (id != it->training.learning_rate && id != it->training.step && id != it->training.micro) {
         bool labels = id == it->training.labels;
         snprintf(path, sizeof path, "%s/%s.npy", folder, labels ? "labels" : tensor->name);
         return tn_array_load(path, NULL, array, &it->error);
@@ -86,10 +88,11 @@ static tn_status step_arrays(one_step *it, const char *folder, double rate) {
     const tn_block *block = tn_graph_block(graph, 0);
     it->inputs = calloc(block->input_count + 1u, sizeof *it->inputs);
     it->outputs = calloc(block->output_count + 1u, sizeof *it->outputs);
-    it->step_input = UINT32_MAX;
+    it->step_input = it->micro_input = UINT32_MAX;
     for (uint32_t i = 0; i < block->input_count; i++) {
         if (tn_tensor_is_static(tn_graph_tensor(graph, block->inputs[i]))) continue;
         if (block->inputs[i] == it->training.step) it->step_input = it->input_count;
+        if (block->inputs[i] == it->training.micro) it->micro_input = it->input_count;
         tn_status status =
             step_input(it, folder, block->inputs[i], rate, &it->inputs[it->input_count++]);
         if (status != TN_OK) return status;
@@ -132,12 +135,16 @@ static tn_status step_save(one_step *it, const char *folder, uint32_t k, bool tr
     return status;
 }
 
-static tn_status step_run(one_step *it, const char *folder, int64_t steps, bool trained) {
-    for (int64_t s = 0; s < steps; s++) {
-        if (it->step_input != UINT32_MAX) *(int64_t *)it->inputs[it->step_input].data = s;
+static tn_status step_run(one_step *it, const char *folder, int64_t steps, int64_t micro,
+                          bool trained) {
+    for (int64_t run = 0; run < steps * micro; run++) {
+        if (it->step_input != UINT32_MAX) *(int64_t *)it->inputs[it->step_input].data = run / micro;
+        if (it->micro_input != UINT32_MAX)
+            *(int64_t *)it->inputs[it->micro_input].data = run % micro;
         tn_status status = tn_engine_run(it->engine, it->inputs, it->input_count, it->outputs,
                                          it->output_count, &it->error);
         if (status != TN_OK) return status;
+        if (run % micro > 0) continue;
         printf("%.9g\n", (double)*(const float *)step_find(it, it->training.loss)->data);
     }
     for (uint32_t k = 0; k < it->training.parameter_count; k++) {
@@ -149,31 +156,66 @@ static tn_status step_run(one_step *it, const char *folder, int64_t steps, bool 
     return TN_OK;
 }
 
+/* As `tenure train` makes it. */
+static tn_status step_rewrite(one_step *it, const tn_train_options *options) {
+    tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT, after = TN_REWRITE_OPTIONS_INIT;
+    tn_graph *parted = NULL, *model = NULL, *step = NULL;
+    before.use = TN_REWRITE_TO_TRAIN;
+    after.use = TN_REWRITE_TRAINED;
+    tn_status status = tn_train_model(it->model, options, &parted, &it->error);
+    if (status == TN_OK) status = tn_engine_rewrite(parted, &before, &model, &it->error);
+    if (status == TN_OK) status = tn_train(model, options, &it->training, &it->error);
+    if (status == TN_OK) status = tn_engine_rewrite(it->training.graph, &after, &step, &it->error);
+    if (status == TN_OK) tn_graph_destroy(it->training.graph);
+    if (status == TN_OK) it->training.graph = step;
+    tn_graph_destroy(parted);
+    tn_graph_destroy(model);
+    return status;
+}
+
+/* Whether the next argument is this word. */
+static bool step_word(int count, char **arguments, int *at, const char *word) {
+    bool found = *at < count && strcmp(arguments[*at], word) == 0;
+    *at += found;
+    return found;
+}
+
 int main(int count, char **arguments) {
     static one_step it;
     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
     int at = 4;
     if (count < 4) return fprintf(stderr, "usage: one_step MODEL FOLDER LOSS [plain] ...\n"), 2;
-    bool plain = count > at && strcmp(arguments[at], "plain") == 0;
-    at += plain;
-    if (count > at && strcmp(arguments[at], "bf16") == 0) options.dtype = TN_BFLOAT16;
-    if (count > at && strcmp(arguments[at], "f16") == 0) options.dtype = TN_FLOAT16;
+    bool plain = step_word(count, arguments, &at, "plain");
+    bool rewrite = step_word(count, arguments, &at, "rewrite");
+    if (step_word(count, arguments, &at, "bf16")) options.dtype = TN_BFLOAT16;
+    if (step_word(count, arguments, &at, "f16")) options.dtype = TN_FLOAT16;
     if (options.dtype == TN_FLOAT16) it.scale = 512;
     options.loss_scale = (double)it.scale;
-    at += options.dtype != TN_UNDEFINED;
     bool trained = count > at + 2;
     options.loss = tn_loss_find(arguments[3]);
     options.optimizer = trained ? tn_optimizer_find(arguments[at]) : TN_OPTIMIZER_NONE;
-    options.weight_decay = options.optimizer == TN_OPTIMIZER_ADAMW ? 0.01 : 0;
+    for (int more = at + 3; more < count;) {
+        bool decay = step_word(count, arguments, &more, "decay");
+        bool micro = !decay && step_word(count, arguments, &more, "micro");
+        if (decay && more < count) options.weight_decay = strtod(arguments[more++], NULL);
+        if (micro && more < count)
+            options.micro_batches = (uint32_t)strtoul(arguments[more++], NULL, 10);
+        if (decay || micro) continue;
+        options.nesterov = step_word(count, arguments, &more, "nesterov");
+        if (!options.nesterov) return fprintf(stderr, "'%s'?\n", arguments[more]), 2;
+    }
+    int64_t micro = options.micro_batches > 0 ? options.micro_batches : 1;
     tn_status status = tn_graph_load(arguments[1], NULL, &it.model, &it.error);
     if (status == TN_OK) status = tn_contents_open(arguments[1], NULL, &it.contents, &it.error);
-    if (status == TN_OK) status = tn_train(it.model, &options, &it.training, &it.error);
+    if (status == TN_OK)
+        status = rewrite ? step_rewrite(&it, &options)
+                         : tn_train(it.model, &options, &it.training, &it.error);
     if (status == TN_OK) status = step_plan(&it, plain);
     if (status == TN_OK)
         status = step_arrays(&it, arguments[2], trained ? strtod(arguments[at + 1], NULL) : 0);
     if (status == TN_OK)
-        status =
-            step_run(&it, arguments[2], trained ? strtol(arguments[at + 2], NULL, 10) : 1, trained);
+        status = step_run(&it, arguments[2], trained ? strtol(arguments[at + 2], NULL, 10) : 1,
+                          micro, trained);
     if (status != TN_OK) fprintf(stderr, "%s: %s\n", it.error.where, it.error.message);
     for (uint32_t i = 0; i < it.input_count; i++) free(it.inputs[i].data);
     for (uint32_t k = 0; k < it.output_count; k++) free(it.outputs[k].data);
