@@ -50,6 +50,37 @@ static void every_rule_has_a_case(void **state) {
     assert_int_equal(absent, 0);
 }
 
+/* docs/gradients.md: each operator of ONNX stands once, with or without, as the registry has it. */
+static void the_lists_of_the_documents_are_the_registry(void **state) {
+    static const char *const parts[] = {"## With a gradient", "## Flat", "## Without a gradient"};
+    FILE *file = fopen(TENURE_SOURCE_DIR "/docs/gradients.md", "r");
+    char line[400];
+    uint32_t part = 0, told[sizeof rules / sizeof *rules] = {0};
+    (void)state;
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        for (uint32_t k = 0; k < 3; k++)
+            if (strncmp(line, parts[k], strlen(parts[k])) == 0) part = k + 1;
+        /* lists begin with a name; sentences may name operators again */
+        for (char *at = line; *line == '`' && at != NULL && *at == '`'; at = strchr(at, '`')) {
+            char *end = strchr(at + 1, '`');
+            if (end == NULL) break;
+            *end = 0;
+            for (uint32_t k = 0; k < rule_count; k++)
+                if (rules[k].domain[0] == 0 || strcmp(rules[k].domain, "ai.onnx") == 0)
+                    if (strcmp(rules[k].type, at + 1) == 0) told[k] = told[k] == 0 ? part : 9;
+            at = end + 1;
+        }
+    }
+    fclose(file);
+    for (uint32_t k = 0; k < rule_count; k++) {
+        bool onnx = rules[k].domain[0] == 0 || strcmp(rules[k].domain, "ai.onnx") == 0;
+        bool right = rules[k].has_gradient ? told[k] == 1 || told[k] == 2 : told[k] == 3;
+        if (onnx && !right)
+            fail_msg("%s stands in part %u of docs/gradients.md", rules[k].type, told[k]);
+    }
+}
+
 /* --- the check --- */
 
 typedef struct trial {
@@ -230,6 +261,7 @@ int main(void) {
         cmocka_unit_test(losses),
         cmocka_unit_test(what_training_puts_instead_is_right),
         cmocka_unit_test(every_rule_has_a_case),
+        cmocka_unit_test(the_lists_of_the_documents_are_the_registry),
         cmocka_unit_test(an_embedding_in_halves_sums_all_its_words),
         cmocka_unit_test(no_memory_at_any_moment_leaks_nothing),
     };
