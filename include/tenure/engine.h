@@ -78,6 +78,7 @@ typedef struct tn_recompute_options {
     double share;
     bool cheap; /* only operators that move bytes: normalisations, activations, concatenations, not
                  * products and convolutions */
+    const char *only;        /* NULL, or types of operators with commas between: these alone */
     uint32_t flops_per_byte; /* operations that take as long as moving one byte; 0 = 8 */
     const struct tn_occupancy_options *memory; /* what bytes are counted with; NULL: defaults */
 } tn_recompute_options;

@@ -47,17 +47,20 @@ typedef struct tn_session_options {
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;
-    uint32_t threads;    /* of the kernels; 0 = 1 */
-    bool plain;          /* our own loops alone, without oneDNN, on the graph as it is */
-    bool no_rewrite;     /* the graph as it is; else channels last where convolutions work */
-    bool fuse;           /* of a graph that is no training step: operators may be merged, too, and
-                          * ids change inside. A training step is always rewritten as one */
-    const char *order;   /* of operators, as in tn_program_options; NULL: the graph's */
-    const char *planner; /* as in tn_plan_options; NULL: auto */
-    uint64_t budget;     /* bytes for arena and static memory: less is refused; 0: what it needs */
-    uint64_t seed;       /* of operators that draw numbers without a seed of their own */
-    bool poison;         /* as in tn_engine_options */
-    bool naive;          /* memory of its own for every tensor: what a plan may be compared with */
+    uint32_t threads;     /* of the kernels; 0 = 1 */
+    bool plain;           /* our own loops alone, without oneDNN, on the graph as it is */
+    bool no_rewrite;      /* the graph as it is; else channels last where convolutions work */
+    bool fuse;            /* of a graph that is no training step: operators may be merged, too, and
+                           * ids change inside. A training step is always rewritten as one */
+    double recompute;     /* share of work that may be done again instead of keeping, as in
+                           * tn_recompute_options; 0: none */
+    bool recompute_cheap; /* by cheap operators alone */
+    const char *order;    /* of operators, as in tn_program_options; NULL: the graph's */
+    const char *planner;  /* as in tn_plan_options; NULL: auto */
+    uint64_t budget;      /* bytes for arena and static memory: less is refused; 0: what it needs */
+    uint64_t seed;        /* of operators that draw numbers without a seed of their own */
+    bool poison;          /* as in tn_engine_options */
+    bool naive;           /* memory of its own for every tensor: what a plan may be compared with */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_session_options) }

@@ -131,11 +131,6 @@ typedef struct tn_train_options {
     bool fuse_update;      /* a parameter is updated as soon as its gradient is there */
     bool keep_outputs;     /* the model's outputs stay outputs of the graph */
     bool output_gradients; /* gradients of parameters become outputs, whatever the optimizer */
-
-    /* Tricks (rows E8 and E10), each by itself. They change memory and time, never a bit of the
-     * result where nothing else is said. */
-    bool recompute_cheap; /* activation functions and dropout are computed again in the backward
-                           * pass instead of being kept */
 } tn_train_options;
 #define TN_TRAIN_OPTIONS_INIT                                                                      \
     { .struct_size = sizeof(tn_train_options) }

@@ -133,6 +133,32 @@ static tn_status estimate_read(const cli_way *way, cli_input *input, tn_error *e
     return status;
 }
 
+static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_made *made) {
+    const cli_input *input = &made->input;
+    tn_occupancy_options memory = input->occupancy_options;
+    memory.struct_size = sizeof memory;
+    memory.alignment = input->alignment;
+    memory.banks = input->banks;
+    memory.bank_count = input->bank_count;
+    memory.workspaces = made->kernels != NULL ? tn_kernels_workspaces(made->kernels) : NULL;
+    if (way->pytorch) {
+        memory.workspaces = made->autograd.workspaces;
+        memory.inplace = TN_INPLACE_NONE;
+    }
+    return memory;
+}
+
+static tn_status estimate_recompute(const cli_way *way, estimate_made *made, tn_error *error) {
+    tn_occupancy_options memory = estimate_memory(way, made);
+    bool done;
+    TN_TRY(cli_training_recompute(&way->training, &memory, &made->training, &done, error));
+    made->graph = made->training.graph;
+    if (!done) return TN_OK;
+    tn_kernels_destroy(made->kernels);
+    made->kernels = NULL;
+    return estimate_kernels(way, made, error);
+}
+
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
     cli_input *input = &made->input;
     if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE) {
@@ -152,17 +178,9 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
         made->graph = made->training.graph;
     }
     TN_TRY(estimate_kernels(way, made, error));
-    tn_occupancy_options memory = input->occupancy_options;
+    if (way->train && !way->pytorch) TN_TRY(estimate_recompute(way, made, error));
+    tn_occupancy_options memory = estimate_memory(way, made);
     tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
-    memory.struct_size = sizeof memory;
-    memory.alignment = input->alignment;
-    memory.banks = input->banks;
-    memory.bank_count = input->bank_count;
-    memory.workspaces = made->kernels != NULL ? tn_kernels_workspaces(made->kernels) : NULL;
-    if (way->pytorch) {
-        memory.workspaces = made->autograd.workspaces;
-        memory.inplace = TN_INPLACE_NONE;
-    }
     order.order = input->order;
     order.memory = &memory;
     return tn_program_plan(made->graph, &order, &memory, &way->choices.plan, &made->program,
@@ -361,8 +379,8 @@ static bool change_update(cli_way *way, const cli_found *found, char text[64]) {
 
 static bool change_recompute(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
-    if (!way->train || way->pytorch || way->training.options.recompute_cheap) return false;
-    way->training.options.recompute_cheap = true;
+    if (!way->train || way->pytorch || way->training.recompute_cheap) return false;
+    way->training.recompute_cheap = true;
     snprintf(text, 64, "--recompute-cheap");
     return true;
 }

@@ -78,6 +78,19 @@ static tn_occupancy_options session_memory(const cli_session *session) {
     return options;
 }
 
+/* The kernels' scratch is part of what recomputation looks at. */
+static tn_status session_recompute(cli_session *session, tn_error *error) {
+    tn_occupancy_options memory = session_memory(session);
+    bool done = false;
+    if (session->training == NULL) return TN_OK;
+    TN_TRY(cli_training_recompute(session->training, &memory, &session->step, &done, error));
+    session->graph = session->step.graph;
+    if (!done) return TN_OK;
+    tn_kernels_destroy(session->kernels);
+    session->kernels = NULL;
+    return session_kernels(session, error);
+}
+
 tn_status cli_session_plan(cli_session *session, tn_error *error) {
     cli_input *input = session->input;
     double start = cli_clock();
@@ -87,6 +100,7 @@ tn_status cli_session_plan(cli_session *session, tn_error *error) {
     start = cli_clock();
     TN_TRY(session_graph(session, error));
     TN_TRY(session_kernels(session, error));
+    TN_TRY(session_recompute(session, error));
     cli_stage(input, "kernels", cli_clock() - start);
     start = cli_clock();
     tn_occupancy_options memory = session_memory(session);

@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+#define TRAINING_ALL 1e3 /* no bound on what is computed again: each a few times at most */
+
 enum {
     TRAINING_LOSS = 1000,
     TRAINING_OPTIMIZER,
@@ -17,6 +19,8 @@ enum {
     TRAINING_MICRO,
     TRAINING_DTYPE,
     TRAINING_SCALE,
+    TRAINING_AGAIN,
+    TRAINING_CHEAP,
     TRAINING_SWITCH /* and the rows of TRAINING_SWITCHES from here on */
 };
 
@@ -33,13 +37,15 @@ enum {
     X(TRAINING_DTYPE, "dtype", "TYPE",                                                             \
       "of activations and gradients: f32, bf16 or f16 (as it is)")                                 \
     X(TRAINING_SCALE, "loss-scale", "NUMBER",                                                      \
-      "times the loss in the backward pass, for f16; or dynamic: as large as it may be (1)")
+      "times the loss in the backward pass, for f16; or dynamic: as large as it may be (1)")       \
+    X(TRAINING_AGAIN, "recompute-share", "SHARE",                                                  \
+      "compute again instead of keeping, for at most so much more work: 0.1 is a tenth (0)")       \
+    X(TRAINING_CHEAP, "recompute-cheap", NULL,                                                     \
+      "compute normalisations, activations and the like again instead of keeping them")
 
 /* X(member of tn_train_options, option, help): a bool each. */
 #define TRAINING_SWITCHES(X)                                                                       \
-    X(fuse_update, "fuse-update", "update a parameter as soon as its gradient is there")           \
-    X(recompute_cheap, "recompute-cheap",                                                          \
-      "compute activation functions again instead of keeping their results")
+    X(fuse_update, "fuse-update", "update a parameter as soon as its gradient is there")
 
 enum { /* 0, 1, ... */
 #define TRAINING_INDEX(member, name, help) TRAINING_INDEX_##member,
@@ -106,6 +112,12 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
     case TRAINING_SCALE:
         training_set_scale(state, options, value);
         break;
+    case TRAINING_AGAIN:
+        training->recompute = cli_real(state, "recompute-share", value);
+        break;
+    case TRAINING_CHEAP:
+        training->recompute_cheap = true;
+        break;
     default:
         if (key < TRAINING_SWITCH || key >= TRAINING_SWITCH + TRAINING_SWITCH_COUNT)
             return ARGP_ERR_UNKNOWN;
@@ -150,6 +162,21 @@ tn_status cli_training_make(const cli_training *training, const tn_graph *model,
     TN_TRY(tn_engine_rewrite(model, &before, rewritten, error));
     TN_TRY(tn_train(*rewritten, &options, made, error));
     TN_TRY(tn_engine_rewrite(made->graph, &after, &step, error));
+    tn_graph_destroy(made->graph);
+    made->graph = step;
+    return TN_OK;
+}
+
+tn_status cli_training_recompute(const cli_training *training, const tn_occupancy_options *memory,
+                                 tn_training *made, bool *done, tn_error *error) {
+    tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_graph *step;
+    *done = training->recompute > 0 || training->recompute_cheap;
+    if (!*done) return TN_OK;
+    options.cheap = training->recompute_cheap;
+    options.share = training->recompute > 0 ? training->recompute : TRAINING_ALL;
+    options.memory = memory;
+    TN_TRY(tn_engine_recompute(made->graph, &options, &step, NULL, error));
     tn_graph_destroy(made->graph);
     made->graph = step;
     return TN_OK;

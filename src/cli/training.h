@@ -12,7 +12,9 @@
 typedef struct cli_training {
     tn_train_options options; /* `freeze` and `train` are set by cli_training_make */
     const char *freeze[CLI_FREEZE_MAX], *train[CLI_FREEZE_MAX];
-    bool given; /* an option beside --loss, --optimizer and --micro-batches */
+    double recompute;     /* share of work; 0: none */
+    bool recompute_cheap; /* with `recompute` 0: all that is cheap */
+    bool given;           /* an option beside --loss, --optimizer and --micro-batches */
 } cli_training;
 #define CLI_TRAINING_INIT                                                                          \
     {                                                                                              \
@@ -31,5 +33,10 @@ tn_status cli_training_model(const cli_training *training, const char *const *na
  * it is trained (then *rewritten is the model that was trained, else NULL), and of the step. */
 tn_status cli_training_make(const cli_training *training, const tn_graph *model, bool rewrite,
                             tn_graph **rewritten, tn_training *made, tn_error *error);
+
+/* Exchanges its graph, as it will run, for one that computes again what the options say. `memory`:
+ * with the workspaces of its kernels. *done: there is another graph, which wants kernels anew. */
+tn_status cli_training_recompute(const cli_training *training, const tn_occupancy_options *memory,
+                                 tn_training *made, bool *done, tn_error *error);
 
 #endif

@@ -87,11 +87,21 @@ static void read_changes(tn__recompute *it, tn_op_id id, uint32_t position) {
 
 /* --- operators --- */
 
+static bool read_is_listed(const char *list, const char *type) {
+    size_t length = strlen(type);
+    for (const char *at = list; at != NULL && *at != '\0';) {
+        size_t word = strcspn(at, ",");
+        if (word == length && strncmp(at, type, word) == 0) return true;
+        at += word + (at[word] == ',');
+    }
+    return list == NULL;
+}
+
 static bool read_may_repeat(const tn__recompute *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_op_rule *rule = it->graph->rules[id];
     if (rule == NULL || rule->flags & (TN_RULE_RANDOM | TN_RULE_CONTROL | TN_RULE_ORDERED) ||
-        it->work[id] == TN_SIZE_UNKNOWN)
+        it->work[id] == TN_SIZE_UNKNOWN || !read_is_listed(it->options.only, op->type))
         return false;
     if (strcmp(op->type, "BatchNormTrain") == 0 && strcmp(op->domain, "tenure") == 0)
         return op->output_count == 5 && op->outputs[3] != TN_NONE && op->outputs[4] != TN_NONE;

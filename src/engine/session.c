@@ -46,16 +46,43 @@ static tn_status session_rewrite(tn_session *session, const tn_session_options *
     return TN_OK;
 }
 
+static tn_status session_kernels(tn_session *session, const tn_session_options *options,
+                                 tn_error *error) {
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    kernels.context = &session->context;
+    kernels.threads = options->threads;
+    kernels.plain = options->plain;
+    return tn_kernels_create(session->graph, &kernels, &session->kernels, error);
+}
+
+/* The kernels' scratch is part of what recomputation looks at; the new graph wants its own. */
+static tn_status session_recompute(tn_session *session, const tn_session_options *options,
+                                   tn_error *error) {
+    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_graph *made;
+    if (options->recompute == 0) return TN_OK;
+    memory.workspaces = tn_kernels_workspaces(session->kernels);
+    again.context = &session->context;
+    again.memory = &memory;
+    again.share = options->recompute;
+    again.cheap = options->recompute_cheap;
+    TN_TRY(tn_engine_recompute(session->graph, &again, &made, NULL, error));
+    tn_kernels_destroy(session->kernels);
+    session->kernels = NULL;
+    tn_graph_destroy(session->rewritten);
+    session->graph = session->rewritten = made;
+    return session_kernels(session, options, error);
+}
+
 static tn_status session_plan(tn_session *session, const tn_session_options *options,
                               tn_error *error) {
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
-    kernels.context = plan.context = &session->context;
-    kernels.threads = options->threads;
-    kernels.plain = options->plain;
-    TN_TRY(tn_kernels_create(session->graph, &kernels, &session->kernels, error));
+    plan.context = &session->context;
+    TN_TRY(session_kernels(session, options, error));
+    TN_TRY(session_recompute(session, options, error));
     memory.workspaces = tn_kernels_workspaces(session->kernels);
     program.order = options->order;
     program.memory = &memory;

@@ -9,7 +9,7 @@
  *   loss.c      labels, loss
  *   scale.c     where the backward pass begins, and the scale of gradients
  *   backward.c  the walk over operators, last first, that asks their gradient rules
- *   recompute.c what is cheap is computed again instead of being kept
+ *   recompute.c casts that are made again instead of being kept
  *   update.c    accumulation over micro-batches, optimizers
  *   train.c     the call: options, the steps in order, what is handed out
  */

@@ -149,7 +149,7 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     TN_TRY(tn__train_inputs(it));
     TN_TRY(tn__train_backward(it, seed));
     TN_TRY(train_io(it));
-    if (it->options.recompute_cheap || tn__train_lowers(it)) TN_TRY(tn__train_recompute(it));
+    if (tn__train_lowers(it)) TN_TRY(tn__train_recompute(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(train_check(it));
     return train_hand_out(it, training);

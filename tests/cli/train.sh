@@ -37,7 +37,17 @@ P
         expect 0 'poison +clean' $train --steps 3 --optimizer $optimizer --poison --lr 1e-3
     done
     expect 0 'every bit equal' $train --steps 2 --micro-batches 2 --fuse-update --recompute-cheap --check naive
-    for switch in --no-rewrite --plain "--order memory" "--threads 2" "--dtype f32"; do
+    # Computed again or not: the same parameters, from less memory.
+    for again in "" "--recompute-share 0.3" "--recompute-cheap"; do
+        expect 0 '' $train --steps 2 $again --checkpoint "again$again.ck" --json
+        python3 -c "import json; print(json.load(open('out'))['arena'])" >"arena$again"
+    done
+    for again in "--recompute-share 0.3" "--recompute-cheap"; do
+        cmp -s again.ck "again$again.ck" || { echo "FAILED: $again changes the bits"; failed=1; }
+        [ "$(cat "arena$again")" -le "$(cat arena)" ] || { echo "FAILED: $again costs memory"; failed=1; }
+    done
+    expect 2 '' $train --steps 1 --recompute-share x
+    for switch in --no-rewrite --plain "--order memory" "--threads 2" "--dtype f32" "--recompute-share 0.3"; do
         expect 0 'every bit equal' $train --steps 2 --check naive $switch
     done
     expect 0 'every bit equal' $train --steps 3 --check naive --dtype bf16

@@ -100,20 +100,21 @@ static void every_memory_gives_the_same_bits(void **state) {
                 compare(&options, &settings[i], &expected, "updates at the end");
                 options.fuse_update = true;
                 compare(&options, &settings[i], &expected, "updates at once");
-                options.recompute_cheap = true;
-                compare(&options, &settings[i], &expected, "recomputed, updates at once");
+                setting again = settings[i];
+                again.recompute = 1;
+                again.cheap = true;
+                compare(&options, &again, &expected, "recomputed, updates at once");
                 options.fuse_update = false;
-                compare(&options, &settings[i], &expected, "recomputed");
-                options.recompute_cheap = false;
+                compare(&options, &again, &expected, "recomputed");
             }
         }
 }
 
 /* Arena of a graph by the default planner. */
-static uint64_t arena(net *n, const tn_train_options *options) {
-    const setting plain = {0};
+static uint64_t arena(net *n, const tn_train_options *options, double recompute) {
+    const setting how = {.recompute = recompute, .cheap = true};
     steps s;
-    steps_open(&s, n, options, &plain);
+    steps_open(&s, n, options, &how);
     uint64_t peak = s.layout.peak;
     steps_close(&s);
     return peak;
@@ -125,19 +126,17 @@ static void frozen_layers_and_recomputation_save_memory(void **state) {
     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
     net n;
     residual(&n, 1);
-    uint64_t all = arena(&n, &options);
+    uint64_t all = arena(&n, &options, 0);
     options.fuse_update = true;
-    uint64_t fused = arena(&n, &options);
+    uint64_t fused = arena(&n, &options, 0);
     assert_true(fused <= all);
     options.fuse_update = false;
-    options.recompute_cheap = true;
-    uint64_t again = arena(&n, &options);
+    uint64_t again = arena(&n, &options, 1);
     if (!(4 * again < 3 * all))
         fail_msg("%llu bytes, recomputed %llu", (unsigned long long)all, (unsigned long long)again);
-    options.recompute_cheap = false;
     options.freeze = early;
     options.freeze_count = 2;
-    uint64_t frozen = arena(&n, &options);
+    uint64_t frozen = arena(&n, &options, 0);
     assert_true(2 * frozen < all);
     net_close(&n);
 }

@@ -163,7 +163,7 @@ static void memory_changes_no_bit(void **state) {
             how = settings[i / 4];
             how.library = how.formats = k & 1;
             options.fuse_update = i & 1 && !options.dynamic_loss_scale;
-            options.recompute_cheap = i & 2;
+            how.recompute = i & 2 ? 0.2 : 0;
             train(builders[k >> 3], &options, &how, 3, &got);
             assert_int_equal(got.count, expected.count);
             for (size_t at = 0; at < got.count; at++)

@@ -48,15 +48,15 @@ static const switches modes[] = {
     {"two threads",   TRAIN(.loss_scale = 1), SESSION(.threads = 2)},
     {"order auto",    TRAIN(.loss_scale = 1), SESSION(.order = "auto")},
     {"fused update",  TRAIN(.fuse_update = true), SESSION(.threads = 1)},
-    {"recompute",     TRAIN(.recompute_cheap = true), SESSION(.threads = 1)},
+    {"recompute",     TRAIN(.loss_scale = 1), SESSION(.recompute = 0.3)},
     {"micro-batches", TRAIN(.micro_batches = 3), SESSION(.threads = 1)},
     {"frozen",        TRAIN(.freeze_count = 1), SESSION(.threads = 1)},
     {"bfloat16",      TRAIN(.dtype = TN_BFLOAT16), SESSION(.threads = 1)},
     {"float16",       TRAIN(.dtype = TN_FLOAT16, .loss_scale = 64), SESSION(.plain = true)},
-    {"all, bfloat16", TRAIN(.fuse_update = true, .recompute_cheap = true, .dtype = TN_BFLOAT16),
-                      SESSION(.order = "auto")},
-    {"all",           TRAIN(.fuse_update = true, .recompute_cheap = true, .micro_batches = 2),
-                      SESSION(.order = "auto")},
+    {"all, bfloat16", TRAIN(.fuse_update = true, .dtype = TN_BFLOAT16),
+                      SESSION(.order = "auto", .recompute = 5)},
+    {"all",           TRAIN(.fuse_update = true, .micro_batches = 2),
+                      SESSION(.order = "auto", .recompute = 5)},
 };
 /* clang-format on */
 #define MODES (sizeof modes / sizeof *modes)

@@ -118,7 +118,7 @@ static void what_is_computed_again_has_the_same_bits(void **state) {
     static const double shares[] = {0.03, 0.1, 0.3, 5};
     static left expected, got;
     uint32_t again = 0, lower = 0, higher = 0;
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
         tn_train_options options = TN_TRAIN_OPTIONS_INIT;
         options.optimizer = (tn_optimizer)(seed % TN_OPTIMIZER_NONE);
         options.fuse_update = seed % 2 != 0;
@@ -129,7 +129,7 @@ static void what_is_computed_again_has_the_same_bits(void **state) {
         setting how = {.library = seed % 3 != 0,
                        .formats = seed % 4 != 0,
                        .fused = seed % 8 == 3,
-                       .threads = 1 + seed % 2,
+                       .threads = seed % 4 == 1 ? 2 : 1,
                        .naive = true};
         train(seed, &options, &how, &expected);
         how.naive = false;
@@ -150,8 +150,8 @@ static void what_is_computed_again_has_the_same_bits(void **state) {
         train(seed, &options, &how, &got);
         same(&expected, &got, "computed again, poisoned", seed);
     }
-    if (again < 33 || lower < 30 || higher > 0)
-        fail_msg("of 40: %u computed something again, %u lower peaks, %u higher", again, lower,
+    if (again < 16 || lower < 14 || higher > 0)
+        fail_msg("of 20: %u computed something again, %u lower peaks, %u higher", again, lower,
                  higher);
 }
 
@@ -185,7 +185,7 @@ static uint64_t live(const tn_graph *graph) {
 static void the_bound_on_work_and_the_peak_hold(void **state) {
     (void)state;
     static const double shares[] = {0, 0.02, 0.05, 0.1, 0.2, 0.4, 1};
-    for (uint64_t seed = 1; seed <= 24; seed++) {
+    for (uint64_t seed = 1; seed <= 16; seed++) {
         tn_train_options options = TN_TRAIN_OPTIONS_INIT;
         tn_training training;
         tn_error error;

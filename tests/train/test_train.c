@@ -130,7 +130,7 @@ static void running_out_of_memory_leaves_nothing(void **state) {
     net_output(&n, cnn(&n));
     size_t before = memory.held;
     options.optimizer = TN_OPTIMIZER_ADAM;
-    options.recompute_cheap = options.fuse_update = true;
+    options.fuse_update = true;
     options.micro_batches = 2;
     for (uint64_t at = 1; status != TN_OK; at++) {
         memory.requests = 0;
