@@ -1,0 +1,50 @@
+/* fuzz_checkpoint.c - any bytes as a checkpoint of training, as they are and with a hash that is
+ * right, so that what stands behind it is read, too.
+ *
+ * What must hold: tensors with terminated names whose contents lie inside the bytes, or an error
+ * with a message.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/checkpoint.h"
+
+#define FUZZ_HASH_AT 72u /* behind magic, version, count and cli_progress_of_run */
+
+static void checkpoint_expect(bool fine) {
+    if (!fine) abort();
+}
+
+static void checkpoint_try(const uint8_t *data, size_t size) {
+    cli_checkpoint checkpoint;
+    tn_error error = {0};
+    uint64_t sum = 0;
+    tn_status status = cli_checkpoint_read("f.ck", data, size, &checkpoint, &error);
+    checkpoint_expect(status == TN_OK || (error.status == status && error.message[0]));
+    for (uint32_t i = 0; status == TN_OK && i < checkpoint.count; i++) {
+        const cli_kept *kept = &checkpoint.kept[i];
+        checkpoint_expect(kept->role <= CLI_ROLE_STATE && kept->rank <= TN_RANK_MAX);
+        checkpoint_expect(cli_checkpoint_find(&checkpoint, kept->name) != NULL ||
+                          kept->role == CLI_ROLE_STATE);
+        for (uint64_t k = 0; k < kept->size; k++) sum += kept->bytes[k];
+        sum += cli_first_odd(kept->bytes, kept->size, kept->dtype);
+    }
+    volatile uint64_t sink = sum; /* so that the reading is not left out */
+    (void)sink;
+    cli_checkpoint_close(&checkpoint);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    checkpoint_try(data, size);
+    if (size < FUZZ_HASH_AT + 8) return 0;
+    uint8_t *mended = malloc(size);
+    checkpoint_expect(mended != NULL);
+    memcpy(mended, data, size);
+    uint64_t hash = cli_checkpoint_hash(data + FUZZ_HASH_AT + 8, size - FUZZ_HASH_AT - 8);
+    memcpy(mended + FUZZ_HASH_AT, &hash, 8);
+    checkpoint_try(mended, size);
+    free(mended);
+    return 0;
+}
