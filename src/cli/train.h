@@ -41,6 +41,7 @@ typedef struct cli_train {
     uint64_t first, done; /* updates: when this process began, and now */
     int signal;           /* that stopped it between two updates; 0: none did */
     double start, seconds;
+    double engine_seconds;      /* of them in the engine, the one without reuse apart */
     uint64_t saved, save_bytes; /* checkpoints written; bytes of one */
     double save_seconds;        /* for all of them */
     double loss, accuracy;      /* means of the last steps */

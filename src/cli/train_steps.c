@@ -28,7 +28,10 @@ static tn_status steps_run(cli_train *train, tn_engine *engine, tn_error *error)
 }
 
 static tn_status steps_run_both(cli_train *train, tn_error *error) {
+    tn_engine_usage usage;
     TN_TRY(steps_run(train, train->session.engine, error));
+    tn_engine_measure(train->session.engine, &usage);
+    train->engine_seconds += usage.seconds;
     if (!train->session.check) return TN_OK;
     double loss = steps_loss(train);
     TN_TRY(steps_run(train, train->naive.engine, error));

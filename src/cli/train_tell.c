@@ -65,8 +65,9 @@ static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
         printf(",\"checkpoint\":{\"bytes\":%" PRIu64 ",\"written\":%" PRIu64 ",\"seconds\":%.6f}",
                train->save_bytes, train->saved, train->save_seconds);
     if (train->session.poison) printf(",\"poison\":\"clean\"");
-    printf(",\"seconds\":%.6f,\"samples_per_s\":%.3f,\"threads\":%u}\n", train->seconds,
-           tell_speed(train, train->seconds), train->session.choices.threads);
+    printf(",\"seconds\":%.6f,\"engine_seconds\":%.6f,\"samples_per_s\":%.3f,\"threads\":%u}\n",
+           train->seconds, train->engine_seconds, tell_speed(train, train->seconds),
+           train->session.choices.threads);
 }
 
 void cli_train_print(const cli_train *train) {
