@@ -20,7 +20,7 @@ def kept(name, role, dtype, shape, data):
 
 def checkpoint(*tensors):
     run = struct.pack("<5Q4I", 3, 1, 8, 1, 96, 2, 1, 0, 0)
-    return b"TENURECK" + struct.pack("<2I", 2, len(tensors)) + run + bytes(8) + b"".join(tensors)
+    return b"TENURECK" + struct.pack("<2I", 3, len(tensors)) + run + bytes(8) + b"".join(tensors)
 
 
 FLOATS = struct.pack("<6f", 0, 1, -1, 0.5, float("inf"), float("nan"))

@@ -1,11 +1,12 @@
 /* checkpoint.c - a training run on disk. */
 #include "cli/checkpoint.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECKPOINT_VERSION 2u
+#define CHECKPOINT_VERSION 3u
 #define CHECKPOINT_LEAST 25u /* bytes of a tensor without name, extents and contents */
 
 typedef struct checkpoint_head {
@@ -15,9 +16,8 @@ typedef struct checkpoint_head {
     uint64_t hash;
 } checkpoint_head;
 
-/* For damage, not for enemies: eight bytes at a time, every bit of them to all bits. */
-uint64_t cli_checkpoint_hash(const uint8_t *bytes, size_t size) {
-    uint64_t hash = 0x9e3779b97f4a7c15u ^ size, word;
+static uint64_t checkpoint_mix(uint64_t hash, const uint8_t *bytes, size_t size) {
+    uint64_t word;
     for (; size > 0; bytes += sizeof word) {
         size_t take = size < sizeof word ? size : sizeof word;
         word = 0;
@@ -27,6 +27,14 @@ uint64_t cli_checkpoint_hash(const uint8_t *bytes, size_t size) {
         size -= take;
     }
     return hash;
+}
+
+/* For damage, not for enemies: eight bytes at a time, every bit of them to all bits. */
+uint64_t cli_checkpoint_hash(const uint8_t *bytes, size_t size) {
+    size_t at = offsetof(checkpoint_head, hash), behind = at + sizeof(uint64_t);
+    uint64_t hash = 0x9e3779b97f4a7c15u ^ size;
+    if (size < behind) return hash;
+    return checkpoint_mix(checkpoint_mix(hash, bytes, at), bytes + behind, size - behind);
 }
 
 /* --- writing --- */
@@ -84,7 +92,8 @@ tn_status cli_checkpoint_save(const char *path, tn_engine *engine, const tn_grap
                           "written, %.200s stays as it is; try a lower --lr",
                           (unsigned long long)run->step, odd, path);
     if (status == TN_OK) {
-        head.hash = cli_checkpoint_hash(file + sizeof head, size - sizeof head);
+        memcpy(file, &head, sizeof head);
+        head.hash = cli_checkpoint_hash(file, size);
         memcpy(file, &head, sizeof head);
         status = tn__file_write(path, file, size, error);
     }
@@ -144,7 +153,7 @@ tn_status cli_checkpoint_read(const char *path, const uint8_t *bytes, size_t siz
     TN_TRY(checkpoint_copy(&reader, &head, sizeof head));
     if (memcmp(head.magic, "TENURECK", 8) != 0 || head.version != CHECKPOINT_VERSION)
         TN_FAIL(error, TN_E_INVALID, "%.200s is no checkpoint of this version", path);
-    if (head.hash != cli_checkpoint_hash(reader.at, reader.left) ||
+    if (head.hash != cli_checkpoint_hash(bytes, size) ||
         head.count > reader.left / CHECKPOINT_LEAST || head.run.loss >= TN_LOSS_COUNT)
         TN_FAIL(error, TN_E_INVALID, "%.200s: the checkpoint is damaged or cut short", path);
     checkpoint->run = head.run;

@@ -1,6 +1,6 @@
 /* checkpoint.h - a training run on disk: what is in static memory and where it stood.
  *
- *     "TENURECK" | version u32 | count u32 | cli_progress_of_run | hash of all that follows u64
+ *     "TENURECK" | version u32 | count u32 | cli_progress_of_run | hash of all else u64
  *     for each tensor: length of its name u32, name, 0 u8, role u32, element type u32, rank u32,
  *                      extents i64[rank], bytes u64, contents
  *
@@ -56,6 +56,7 @@ tn_status cli_checkpoint_open(const char *path, cli_checkpoint *checkpoint, tn_e
 tn_status cli_checkpoint_read(const char *path, const uint8_t *bytes, size_t size,
                               cli_checkpoint *checkpoint, tn_error *error);
 void cli_checkpoint_close(cli_checkpoint *checkpoint);
+/* Of a whole file, but for where the hash itself stands. */
 uint64_t cli_checkpoint_hash(const uint8_t *bytes, size_t size);
 
 /* Into an engine's static memory; *run is what must be the same, and gets the step.

@@ -26,7 +26,8 @@ int cli_fail(const tn_error *error);
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text);
 uint64_t cli_number(struct argp_state *state, const char *option, const char *text);
 double cli_duration(struct argp_state *state, const char *option, const char *text);
-double cli_real(struct argp_state *state, const char *option, const char *text); /* from 0 up */
+double cli_speed(struct argp_state *state, const char *option, const char *text); /* 0.5GB/s */
+double cli_real(struct argp_state *state, const char *option, const char *text);  /* from 0 up */
 uint64_t cli_count(struct argp_state *state, const char *option, const char *text,
                    uint64_t most); /* from 1 up */
 /* Which of `names` (NULL at the end) it is, or a usage error that lists them. */

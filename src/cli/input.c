@@ -74,16 +74,6 @@ static char *input_name(struct argp_state *state, const char *option, const char
     return name;
 }
 
-/* A size with an optional fraction: 0.5GB is 500,000,000. */
-static double input_speed(struct argp_state *state, const char *text) {
-    char *unit, whole[32];
-    double factor = strtod(text, &unit);
-    int length = snprintf(whole, sizeof whole, "1%s", unit);
-    if (unit == text || !(factor > 0 && factor < 1e18) || length >= (int)sizeof whole)
-        argp_error(state, "--bank: '%s' is no speed such as 0.5GB/s", text);
-    return factor * (double)cli_size(state, "bank", whole);
-}
-
 static void input_add_dim(struct argp_state *state, cli_input *input, const char *text) {
     const char *value;
     char *end;
@@ -153,15 +143,7 @@ static void input_add_bank(struct argp_state *state, cli_input *input, const cha
         if (bank.capacity == 0) argp_error(state, "--bank: 0 bytes hold nothing");
     }
     free(capacity);
-    if (at != NULL) {
-        size_t length = strlen(at + 1);
-        if (length < 3 || strcmp(at + 1 + length - 2, "/s") != 0)
-            argp_error(state, "--bank: '%s' is no speed such as 8GB/s", at + 1);
-        char *speed = strndup(at + 1, length - 2);
-        if (speed == NULL) argp_failure(state, 4, 0, "out of memory");
-        bank.bytes_per_s = input_speed(state, speed);
-        free(speed);
-    }
+    if (at != NULL) bank.bytes_per_s = cli_speed(state, "bank", at + 1);
     input->banks[input->bank_count++] = bank;
 }
 

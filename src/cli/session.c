@@ -175,6 +175,7 @@ static tn_status session_device(cli_session *session, uint64_t capacity, tn_erro
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
     options.context = session->input->import.context;
     options.capacity = capacity;
+    options.link_bytes_per_s = session->link;
     return tn_device_create(&options, &session->device, error);
 }
 

@@ -35,6 +35,7 @@ const struct argp cli_choices_argp = {.options = choices_options, .parser = choi
 enum {
     SESSION_WEIGHTS = 1200,
     SESSION_BUDGET,
+    SESSION_LINK,
     SESSION_SEED,
     SESSION_CHECK,
     SESSION_POISON,
@@ -49,6 +50,8 @@ enum {
       "(read them)")                                                                               \
     X(SESSION_BUDGET, "budget", "SIZE",                                                            \
       "bytes for arena and weights: less is refused (what it needs)")                              \
+    X(SESSION_LINK, "link", "SIZE/s",                                                              \
+      "speed of copies to the device and back, 8GB/s: inputs and outputs (as fast as it goes)")    \
     X(SESSION_SEED, "seed", "N",                                                                   \
       "of operators that draw numbers, of dropout, of the order of samples (0)")                   \
     X(SESSION_CHECK, "check", "naive",                                                             \
@@ -80,6 +83,9 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
     case SESSION_BUDGET:
         session->budget = cli_size(state, "budget", value);
         if (session->budget == 0) argp_error(state, "--budget: 0 bytes hold nothing");
+        return 0;
+    case SESSION_LINK:
+        session->link = cli_speed(state, "link", value);
         return 0;
     case SESSION_SEED:
         session->seed = cli_number(state, "seed", value);

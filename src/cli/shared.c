@@ -33,6 +33,17 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
     return value;
 }
 
+double cli_speed(struct argp_state *state, const char *option, const char *text) {
+    char *unit, whole[32];
+    double factor = strtod(text, &unit);
+    size_t length = strlen(unit);
+    if (unit == text || !(factor > 0 && factor < 1e18) || length < 3 || length + 2 > sizeof whole ||
+        strcmp(unit + length - 2, "/s") != 0)
+        argp_error(state, "--%s: '%s' is no speed such as 0.5GB/s", option, text);
+    snprintf(whole, sizeof whole, "1%.*s", (int)length - 2, unit);
+    return factor * (double)cli_size(state, option, whole);
+}
+
 double cli_real(struct argp_state *state, const char *option, const char *text) {
     char *end;
     double value = strtod(text, &end);

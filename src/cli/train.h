@@ -7,6 +7,8 @@
 #ifndef TN_CLI_TRAIN_H
 #define TN_CLI_TRAIN_H
 
+#include <stdio.h>
+
 #include "base/base.h"
 #include "cli/checkpoint.h"
 #include "cli/data.h"
@@ -45,7 +47,7 @@ typedef struct cli_train {
     uint64_t saved, save_bytes; /* checkpoints written; bytes of one */
     double save_seconds;        /* for all of them */
     double loss, accuracy;      /* means of the last steps */
-    tn__text log;
+    FILE *log;                  /* NULL: none */
     /* train_test.c */
     double test_accuracy, test_loss; /* nats */
     bool has_test;
@@ -70,7 +72,7 @@ void cli_train_show(const cli_train *train); /* on a terminal: the line that is 
 void cli_train_show_test(const cli_train *train);
 void cli_train_show_end(const cli_train *train);
 void cli_train_print_stopped(const cli_train *train);
-tn_status cli_train_write(cli_train *train, tn_error *error); /* log and trace */
+tn_status cli_train_end_log(const cli_train *train, tn_error *error);
 void cli_train_print(const cli_train *train);
 
 #endif

@@ -1,4 +1,5 @@
 /* train_open.c - from options to a training run that can take its first step. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static tn_status open_model(cli_train *train, tn_error *error) {
     const tn_block *block = tn_graph_block(input->graph, 0);
     const tn_tensor *first =
         block->input_count > 0 ? tn_graph_tensor(input->graph, block->inputs[0]) : NULL;
-    if (first == NULL || first->rank == 0)
+    if (first == NULL || first->rank == 0 || first->shape[0] < 1)
         TN_FAIL(error, TN_E_INVALID, "the model has no input of samples");
     if (train->batch > 0 && first->shape[0] != (int64_t)train->batch)
         TN_FAIL(error, TN_E_INVALID,
@@ -197,6 +198,30 @@ static tn_status open_resumed(cli_train *train, tn_error *error) {
     return status;
 }
 
+/* --- the log --- */
+
+/* Begins anew; of a run that goes on, the rows before the checkpoint stay. */
+static tn_status open_log(cli_train *train, tn_error *error) {
+    char row[128];
+    tn__text rows;
+    if (train->log_path == NULL) return TN_OK;
+    FILE *was = train->resume != NULL ? fopen(train->log_path, "r") : NULL;
+    tn__text_init(&rows, NULL);
+    tn__text_put(&rows, "step,loss,correct\n");
+    while (was != NULL && fgets(row, sizeof row, was) != NULL)
+        if (row[0] >= '0' && row[0] <= '9' && strtoull(row, NULL, 10) < train->first)
+            tn__text_put(&rows, row);
+    if (was != NULL) fclose(was);
+    train->log = rows.failed ? NULL : fopen(train->log_path, "w");
+    if (train->log != NULL) fwrite(rows.data, 1, rows.size, train->log);
+    bool failed = rows.failed;
+    tn__text_release(&rows);
+    if (failed) return tn__no_memory(error, "the log");
+    if (train->log == NULL)
+        TN_FAIL(error, TN_E_IO, "cannot write %.200s: %s", train->log_path, strerror(errno));
+    return TN_OK;
+}
+
 /* --- the whole --- */
 
 tn_status cli_train_open(cli_train *train, tn_error *error) {
@@ -205,8 +230,6 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     train->micro = micro > 0 ? micro : 1;
     train->training.options.seed = session->seed;
     session->training = &train->training;
-    tn__text_init(&train->log, NULL);
-    tn__text_put(&train->log, "step,loss,correct\n");
     TN_TRY(cli_data_load(train->data_path, &train->data, error));
     TN_TRY(open_model(train, error));
     TN_TRY(cli_session_plan(session, error));
@@ -217,7 +240,8 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     TN_TRY(cli_session_open_trace(session, 1, error));
     TN_TRY(cli_session_open(session, error));
     if (session->check) TN_TRY(cli_session_naive(session, &train->naive, error));
-    return train->resume != NULL ? open_resumed(train, error) : TN_OK;
+    if (train->resume != NULL) TN_TRY(open_resumed(train, error));
+    return open_log(train, error);
 }
 
 void cli_train_close(cli_train *train) {
@@ -228,7 +252,7 @@ void cli_train_close(cli_train *train) {
     free(train->order);
     free(train->kept);
     free(train->roles);
-    tn__text_release(&train->log);
+    if (train->log != NULL) fclose(train->log);
     cli_data_release(&train->data);
     cli_input_release(&train->input);
 }

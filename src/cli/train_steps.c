@@ -32,6 +32,7 @@ static tn_status steps_run_both(cli_train *train, tn_error *error) {
     TN_TRY(steps_run(train, train->session.engine, error));
     tn_engine_measure(train->session.engine, &usage);
     train->engine_seconds += usage.seconds;
+    if (usage.run_count == 1) TN_TRY(cli_session_write_trace(&train->session, error));
     if (!train->session.check) return TN_OK;
     double loss = steps_loss(train);
     TN_TRY(steps_run(train, train->naive.engine, error));
@@ -86,12 +87,13 @@ static tn_status steps_update(cli_train *train, double *loss, int64_t *correct, 
 }
 
 static void steps_note(cli_train *train, double loss, int64_t correct) {
-    double share = train->done == train->first ? 1 : 2.0 / (CLI_TRAIN_SEEN + 1);
+    double plain = 1 / (double)(train->done - train->first + 1), late = 2.0 / (CLI_TRAIN_SEEN + 1);
+    double share = plain > late ? plain : late; /* the mean of all, until there are many */
     double labels = (double)train->window * (double)train->batch * train->micro;
     train->loss += share * (loss - train->loss);
     train->accuracy += share * ((double)correct / labels - train->accuracy);
-    if (train->log_path != NULL)
-        tn__text_printf(&train->log, "%" PRIu64 ",%.9g,%" PRId64 "\n", train->done, loss, correct);
+    if (train->log != NULL)
+        fprintf(train->log, "%" PRIu64 ",%.9g,%" PRId64 "\n", train->done, loss, correct);
 }
 
 static volatile sig_atomic_t steps_signal; /* of the one run in this process */

@@ -1,7 +1,9 @@
 /* train_tell.c - what is shown of a training run while it runs, and in the end. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/train.h"
@@ -43,20 +45,20 @@ void cli_train_print_stopped(const cli_train *train) {
     fputs("\n", stderr);
 }
 
-tn_status cli_train_write(cli_train *train, tn_error *error) {
-    if (train->log_path != NULL) {
-        if (train->log.failed) return tn__no_memory(error, "the log");
-        TN_TRY(tn__file_write(train->log_path, train->log.data, train->log.size, error));
-    }
-    return cli_session_write_trace(&train->session, error);
+tn_status cli_train_end_log(const cli_train *train, tn_error *error) {
+    if (train->log != NULL && (fflush(train->log) != 0 || ferror(train->log)))
+        TN_FAIL(error, TN_E_IO, "cannot write %.200s: %s", train->log_path, strerror(errno));
+    return TN_OK;
 }
 
 static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
     printf("{\"format\":\"tenure-train\",\"version\":1,\"planned_peak\":%" PRIu64
            ",\"measured_peak\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"weights\":%" PRIu64
-           ",\"steps\":%" PRIu64 ",\"loss\":%.9g,\"accuracy\":%.9g",
+           ",\"steps\":%" PRIu64,
            usage->planned_peak, usage->measured_peak, usage->arena, usage->static_bytes,
-           train->done, train->loss, train->accuracy);
+           train->done);
+    if (train->done > train->first)
+        printf(",\"loss\":%.9g,\"accuracy\":%.9g", train->loss, train->accuracy);
     if (train->has_test)
         printf(",\"test_loss\":%.9g,\"test_accuracy\":%.9g", train->test_loss,
                train->test_accuracy);
@@ -84,16 +86,19 @@ void cli_train_print(const cli_train *train) {
     printf("%-15s %s\n", "static memory", tn_size_format(usage.static_bytes, size));
     printf("%-15s %" PRIu64 ", %.0f samples/s, %u thread%s\n", "steps", train->done,
            tell_speed(train, train->seconds), threads, threads == 1 ? "" : "s");
-    printf("%-15s %.4f (mean of the last %u steps)\n", "loss", train->loss, CLI_TRAIN_SEEN);
-    if (train->correct_at != TN_NONE) printf("%-15s %.2f %%\n", "accuracy", 100 * train->accuracy);
+    if (train->done > train->first)
+        printf("%-15s %.4f (mean of about the last %u steps)\n", "loss", train->loss,
+               CLI_TRAIN_SEEN);
+    if (train->correct_at != TN_NONE && train->done > train->first)
+        printf("%-15s %.2f %%\n", "accuracy", 100 * train->accuracy);
     if (train->has_test)
         printf("%-15s loss %.4f, %.2f %% right\n", "on test samples", train->test_loss,
                100 * train->test_accuracy);
     if (train->has_test && train->data.text)
         printf("%-15s %.3f bits per byte\n", "", train->test_loss / log(2));
     if (train->saved > 0)
-        printf("%-15s %s, written %" PRIu64 " times, %.1f ms each\n", "checkpoint",
-               tn_size_format(train->save_bytes, size), train->saved,
+        printf("%-15s %s, written %" PRIu64 " time%s, %.1f ms each\n", "checkpoint",
+               tn_size_format(train->save_bytes, size), train->saved, train->saved == 1 ? "" : "s",
                1e3 * train->save_seconds / (double)train->saved);
     if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
     if (train->session.poison) printf("%-15s clean\n", "poison");

@@ -31,7 +31,7 @@ enum {
     X(TRAINING_MOMENTUM, "momentum", "SHARE", "of the momentum optimizer (0.9)")                   \
     X(TRAINING_DECAY, "weight-decay", "SHARE", "of parameters, each step (0)")                     \
     X(TRAINING_FREEZE, "freeze", "PATTERN", "parameters of these names stay; may be repeated")     \
-    X(TRAINING_TRAIN, "parameter", "PATTERN",                                                      \
+    X(TRAINING_TRAIN, "trainable", "PATTERN",                                                      \
       "what looks like a constant is trained, too; may be repeated")                               \
     X(TRAINING_MICRO, "micro-batches", "N", "runs whose gradients are summed for one update (1)")  \
     X(TRAINING_DTYPE, "dtype", "TYPE",                                                             \
@@ -100,7 +100,7 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         training->freeze[options->freeze_count++] = value;
         break;
     case TRAINING_TRAIN:
-        if (options->train_count == CLI_FREEZE_MAX) argp_error(state, "--parameter: more than 64");
+        if (options->train_count == CLI_FREEZE_MAX) argp_error(state, "--trainable: more than 64");
         training->train[options->train_count++] = value;
         break;
     case TRAINING_MICRO:

@@ -407,7 +407,11 @@ expect 2 'no format' $run --trace run.txt
 expect 2 'no planner' $run --planner nobody
 expect 2 'not naive' $run --check everything
 
-# lists, and the manual says what --help says
+# lists, and the manual says what --help says, which names no option twice
+for command in plan verify run train arena diff estimate replay list; do
+    twice=$($tenure $command --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+' | sort | uniq -d)
+    [ -z "$twice" ] || { echo "FAILED: tenure $command --help names twice: $twice"; failed=1; }
+done
 expect 0 'memory' $tenure list orders
 expect 0 'greedy-by-size' $tenure list planners
 expect 0 'min-cost-flow' $tenure list objects

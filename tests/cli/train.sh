@@ -62,7 +62,9 @@ P
     expect 0 '"format":"tenure-train"' $train --steps 2 --json
     check 'run["planned_peak"] == run["measured_peak"] == run["arena"] > 0 and run["steps"] == 2'
     expect 1 'would do' $train --budget 1KiB
-    expect 0 'loss' $train --steps 1 --trace run.trace.json
+    expect 0 'loss' $train --steps 3 --micro-batches 2 --trace run.trace.json --link 1GB/s
+    expect 0 'loss' $train --steps 3 --trace run.trace.csv
+    expect 0 '' $tenure replay run.trace.csv
 }
 one_model cnn.onnx x.npy,y.npy
 if [ -e "$resnet" ]; then one_model "$resnet" big.npy,y.npy; fi
@@ -86,6 +88,18 @@ run="$tenure run cnn.onnx --dim n=96 --input x=pictures.npy --weights c.ck"
 expect 0 'y float32' $run --output-dir scores
 expect 0 'y float32' $run --output-dir again --plain
 python3 "$here/train_models.py" --right scores/y.npy again/y.npy trained.json || failed=1
+
+# a log goes on where the checkpoint is; nothing is told of steps that were not made
+train="$tenure train cnn.onnx --data x.npy,y.npy --batch 8"
+expect 0 'loss' $train --steps 7 --log whole.csv --trainable 'w'
+expect 0 'loss' $train --steps 4 --checkpoint part.ck --log part.csv
+echo '5,0,0' >>part.csv
+expect 0 'loss' $train --steps 7 --resume part.ck --log part.csv
+cmp whole.csv part.csv || failed=1
+expect 0 'is at step 4 of 2; nothing is left' $train --steps 2 --resume part.ck
+grep -q loss out && { echo "FAILED: the loss of no step"; failed=1; }
+expect 0 '' $train --steps 2 --resume part.ck --json
+check '"loss" not in run and run["steps"] == 4'
 
 # text, and what a signal leaves
 lm="$tenure train lm.onnx --data text:book.txt --batch 8 --lr 1e-1"

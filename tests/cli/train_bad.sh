@@ -33,6 +33,7 @@ expect 0 'loss' $tenure train fixed.onnx --data x.npy,y.npy --batch 8
 expect 2 "no parameter matches|pattern" $good --freeze 'nothing*'
 expect 2 'trains nothing' $good --optimizer none
 expect 2 '' $tenure train x.npy --data x.npy,y.npy
+expect 2 'no input of samples' $tenure train nothing.onnx --data x.npy,y.npy
 head -c 900 cnn.onnx >cut.onnx
 expect 2 '' $tenure train cut.onnx --data x.npy,y.npy
 
@@ -108,17 +109,22 @@ for bytes in 0 8 79 80 500 $((size - 1)); do
     expect 2 'cut.ck.*(cut short|damaged)' $tenure run cnn.onnx --dim n=1 --weights cut.ck
 done
 python3 - <<'P'
-data = bytearray(open("good.ck", "rb").read())
-data[5000] ^= 1
-open("flipped.ck", "wb").write(data)
+for at in 16, 30, 5000:
+    data = bytearray(open("good.ck", "rb").read())
+    data[at] ^= 1
+    open("flipped%d.ck" % at, "wb").write(data)
 P
-expect 2 'flipped.ck.*damaged' $good --resume flipped.ck
+for at in 16 30 5000; do expect 2 'flipped.*damaged' $good --resume flipped$at.ck; done
 printf x | cat good.ck - >longer.ck
 expect 2 'longer.ck.*damaged' $good --resume longer.ck
 
 # nowhere to write
 expect 2 'nowhere/c.ck' $good --checkpoint nowhere/c.ck
 expect 2 'nowhere/log.csv' $good --log nowhere/log.csv
+expect 2 'No space' $good --log /dev/full
+expect 2 'nowhere/r.trace.csv' $good --trace nowhere/r.trace.csv
+expect 2 'no speed' $good --link fast
+expect 2 'no speed' $good --link 1GB
 expect 2 'No space' $good --checkpoint /dev/full
 mkdir folder
 expect 2 'folder' $good --checkpoint folder

@@ -114,6 +114,8 @@ def models():
                           node("Mul", "s,e", "y")],
           [value("x", ["n", 64])], [value("y", ["n", 10])],
           [weights("w", 64, 10), tensor("scale", [1], [0.5])])
+    model("nothing.onnx", [node("MatMul", "x,w", "y")], [value("x", [0, 64])],
+          [value("y", [0, 10])], [weights("w", 64, 10)])
     model("two.onnx", [node("MatMul", "x,w", "s"), node("Add", "s,z", "y")],
           [value("x", ["n", 64]), value("z", ["n", 10])], [value("y", ["n", 10])],
           [weights("w", 64, 10)])

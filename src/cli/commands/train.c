@@ -104,16 +104,18 @@ static const char train_doc[] =
 
 static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_open(train, error));
+    if (train->done >= train->total && !train->json)
+        fprintf(stderr, "tenure: note: %s is at step %llu of %llu; nothing is left to train\n",
+                train->resume, (unsigned long long)train->done, (unsigned long long)train->total);
     TN_TRY(cli_train_all(train, error));
     if (train->signal != 0) {
         cli_train_print_stopped(train);
-        return cli_train_write(train, error);
+        return cli_train_end_log(train, error);
     }
     TN_TRY(cli_train_compare(train, error));
     TN_TRY(cli_train_test(train, error));
-    TN_TRY(cli_train_write(train, error));
     cli_train_print(train);
-    return TN_OK;
+    return cli_train_end_log(train, error);
 }
 
 static int train_run(int count, char **words) {
