@@ -92,7 +92,8 @@ static inline void whole_arrays(whole *run, const tn_graph *graph, tn_array *inp
         assert_true(*input_count < WHOLE_MOST);
         tn_array *array = &inputs[(*input_count)++];
         *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
-        memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
+        if (tensor->rank > 0)
+            memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
         array->data = malloc(tensor->bytes + 1);
         whole_draw(run, tensor, array->data);
     }
