@@ -53,6 +53,8 @@ static const switches modes[] = {
     {"frozen",        TRAIN(.freeze_count = 1), SESSION(.threads = 1)},
     {"bfloat16",      TRAIN(.dtype = TN_BFLOAT16), SESSION(.threads = 1)},
     {"float16",       TRAIN(.dtype = TN_FLOAT16, .loss_scale = 64), SESSION(.plain = true)},
+    {"adapting",      TRAIN(.dtype = TN_FLOAT16, .dynamic_loss_scale = true),
+                      SESSION(.threads = 1)},
     {"all, bfloat16", TRAIN(.fuse_update = true, .dtype = TN_BFLOAT16),
                       SESSION(.order = "auto", .recompute = 5)},
     {"all",           TRAIN(.fuse_update = true, .micro_batches = 2),
@@ -117,6 +119,7 @@ static void compare_all(trainer *a, trainer *b, const char *what) {
         compare_static(a, b, trained->state[1], what);
         compare_static(a, b, trained->sum, what);
     }
+    compare_static(a, b, a->training.loss_scale, what);
     for (uint32_t i = 0; i < a->training.statistic_count; i++)
         compare_static(a, b, a->training.statistics[i], what);
 }
