@@ -111,7 +111,7 @@ static const config_family config_families[] = {
 
 static tn_status config_traits(const config_reading *it, uint32_t *traits) {
     const json_t *type = json_object_get(it->root, "model_type");
-    if (type == NULL) {
+    if (type == NULL || json_is_null(type)) {
         *traits = config_has(it, "rms_norm_eps")      ? GATED | ROTARY | UNTIED
                   : config_has(it, "type_vocab_size") ? POOLED
                                                       : 0;
@@ -201,14 +201,26 @@ static tn_status config_positions(const config_reading *it, uint32_t traits, tn_
 }
 
 /* Masks of dropout are kept unless every key about it says 0; LLaMA's kind has none by itself. */
-static bool config_drops(const config_reading *it, uint32_t traits) {
-    const char *key;
-    const json_t *value =
-        config_find(it,
-                    CONFIG_KEYS("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob",
-                                "hidden_dropout", "resid_pdrop", "hidden_dropout_prob", "dropout"),
-                    &key);
-    return value == NULL ? !(traits & GATED) : json_number_value(value) > 0;
+static tn_status config_drops(const config_reading *it, uint32_t traits, bool *drops) {
+    static const char *const keys[] = {"attention_dropout",
+                                       "attn_pdrop",
+                                       "attention_probs_dropout_prob",
+                                       "hidden_dropout",
+                                       "resid_pdrop",
+                                       "hidden_dropout_prob",
+                                       "dropout"};
+    bool told = false, any = false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *value = json_object_get(it->root, keys[i]);
+        if (value == NULL || json_is_null(value)) continue;
+        double share = json_is_number(value) ? json_number_value(value) : -1;
+        if (!(share >= 0 && share <= 1))
+            TN_FAIL(it->error, TN_E_INVALID, "\"%s\" must be a number from 0 to 1", keys[i]);
+        told = true;
+        any = any || share > 0;
+    }
+    *drops = told ? any : !(traits & GATED);
+    return TN_OK;
 }
 
 static tn_status config_read(const config_reading *it, tn_large *large) {
@@ -227,7 +239,9 @@ static tn_status config_read(const config_reading *it, tn_large *large) {
     large->query_norm = traits & QUERY_NORM;
     large->embedding_norm = traits & EMBEDDING_NORM;
     large->pooled = traits & POOLED;
-    large->no_dropout = !config_drops(it, traits);
+    bool drops = true;
+    TN_TRY(config_drops(it, traits, &drops));
+    large->no_dropout = !drops;
     bool tied = !(traits & UNTIED);
     TN_TRY(config_flag(it, "tie_word_embeddings", &tied));
     large->untied = !tied;

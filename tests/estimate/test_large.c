@@ -277,6 +277,9 @@ static void nonsense_is_refused_with_the_key(void **state) {
         {"{\"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, \"vocab_size\": 99, \"n_ctx\": 9, "
          "\"attention_bias\": \"no\"}",
          "attention_bias"},
+        {"{\"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, \"vocab_size\": 99, \"n_ctx\": 9, "
+         "\"attn_pdrop\": 0.1, \"resid_pdrop\": \"none\"}",
+         "resid_pdrop"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tn_large large = {.data = 3}, before = large;
@@ -286,6 +289,31 @@ static void nonsense_is_refused_with_the_key(void **state) {
         if (strstr(failure.message, rows[i].says) == NULL)
             fail_msg("'%s' says '%s'\n", rows[i].json, failure.message);
         assert_memory_equal(&large, &before, sizeof large);
+    }
+}
+
+/* OPT, say, has no dropout in its attention, but elsewhere. */
+static void masks_are_kept_unless_no_key_asks_for_dropout(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys;
+        bool none;
+    } rows[] = {{"", false},
+                {", \"attention_dropout\": 0.0, \"dropout\": 0.1", false},
+                {", \"dropout\": 0.1, \"attn_pdrop\": 0", false},
+                {", \"attention_dropout\": 0.0, \"dropout\": 0", true},
+                {", \"rms_norm_eps\": 1e-6, \"intermediate_size\": 8", true},
+                {", \"rms_norm_eps\": 1e-6, \"intermediate_size\": 8, \"resid_pdrop\": 0.2", false},
+                {", \"model_type\": null, \"attn_pdrop\": null", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char json[300];
+        tn_large large = {0};
+        snprintf(
+            json, sizeof json,
+            "{\"n_embd\": 8, \"n_layer\": 2, \"n_head\": 2, \"vocab_size\": 99, \"n_ctx\": 9%s}",
+            rows[i].keys);
+        assert_ok(tn_large_config("x", json, strlen(json), NULL, &large, &failure));
+        assert_int_equal(large.no_dropout, rows[i].none);
     }
 }
 
@@ -421,6 +449,7 @@ int main(void) {
         cmocka_unit_test(ranks_hold_the_parameters_between_them),
         cmocka_unit_test(parts_that_are_not_counted_are_refused),
         cmocka_unit_test(config_files_give_the_known_parameter_counts),
+        cmocka_unit_test(masks_are_kept_unless_no_key_asks_for_dropout),
         cmocka_unit_test(nonsense_is_refused_with_the_key),
         cmocka_unit_test(sizes_and_ranks_that_do_not_fit_are_refused),
         cmocka_unit_test(shards_take_the_published_memory),
