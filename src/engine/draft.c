@@ -183,6 +183,7 @@ tn_status tn__draft_add_op(tn__draft *draft, tn_op_id before, const tn_op *like,
     draft->ops[*id] = (tn__draft_op){.op = op, .at = draft->ops[before].at, .sub = *id};
     draft_count_uses(draft, &op, 1);
     for (uint32_t k = 0; k < op.output_count; k++) {
+        if (op.outputs[k] == TN_NONE) continue;
         draft->tensors[op.outputs[k]].producer = *id;
         draft->tensors[op.outputs[k]].tensor.producer = *id;
     }
