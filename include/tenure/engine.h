@@ -49,6 +49,10 @@ typedef struct tn_rewrite_options {
     bool no_formats;     /* keep activations in the order of the file (NCHW) */
     const char *without; /* NULL, or names of rewrites to leave out, with commas between */
     tn_rewrite_use use;
+    /* INT8, with TN_REWRITE_TO_RUN: weights of convolutions and products are kept as 8-bit numbers
+     * with a scale per channel, and made float32 again right before each use. Static memory falls
+     * to about a quarter; results change. UNDEFINED: as they are. Whatever no_fuse says. */
+    tn_dtype weights_dtype;
 } tn_rewrite_options;
 #define TN_REWRITE_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_rewrite_options) }

@@ -54,8 +54,10 @@ static tn_status session_graph(cli_session *session, tn_error *error) {
         session->graph = session->step.graph;
         return TN_OK;
     }
-    if (!rewrite) return TN_OK;
+    if (!rewrite && session->weights_dtype == TN_UNDEFINED) return TN_OK;
     tn_rewrite_options options = TN_REWRITE_OPTIONS_INIT;
+    options.no_fuse = options.no_formats = !rewrite;
+    options.weights_dtype = session->weights_dtype;
     options.context = session->input->import.context;
     TN_TRY(tn_engine_rewrite(session->graph, &options, &session->rewritten, error));
     session->graph = session->rewritten;

@@ -28,6 +28,7 @@ struct cli_session {
     const char *weights_path; /* NULL, or a checkpoint whose parameters go before the file's */
     bool weights_made_up;
     uint64_t weights_seed, seed;
+    tn_dtype weights_dtype; /* of the model's weights while it runs; UNDEFINED: as they are */
     /* what was made */
     tn_trace *trace;
     tn_contents *contents, *fresh; /* of the file; made up, for what is trained */

@@ -342,6 +342,7 @@ static tn_status rewrite_read_names(const char *without, uint64_t *named, tn_err
 }
 
 static bool rewrite_is_asked(const tn__rewrite *rewrite, const tn_rewrite_options *asked) {
+    if (rewrite->weights) return asked->weights_dtype == TN_INT8;
     if (rewrite->formats ? asked->no_formats : asked->no_fuse) return false;
     return asked->use == TN_REWRITE_TO_TRAIN  ? rewrite->before_training
            : asked->use == TN_REWRITE_TRAINED ? rewrite->in_training
@@ -362,6 +363,9 @@ tn_status tn_engine_rewrite(const tn_graph *graph, const tn_rewrite_options *opt
     uint64_t left_out;
     if ((unsigned)asked.use > TN_REWRITE_TRAINED)
         TN_FAIL(error, TN_E_UNKNOWN, "there is no such use of a graph");
+    if (asked.weights_dtype != TN_UNDEFINED &&
+        (asked.weights_dtype != TN_INT8 || asked.use != TN_REWRITE_TO_RUN))
+        TN_FAIL(error, TN_E_UNSUPPORTED, "weights can be int8, in inference, and nothing else");
     TN_TRY(rewrite_read_names(asked.without, &left_out, error));
     tn__arena_init(&draft.arena, &draft.context);
     tn_status status = tn__draft_begin(&draft);

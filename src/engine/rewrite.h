@@ -53,6 +53,7 @@ typedef struct tn__draft {
 typedef struct tn__rewrite {
     const char *name, *summary;
     bool formats;         /* changes formats, nothing else */
+    bool weights;         /* changes results: only with tn_rewrite_options.weights_dtype */
     bool before_training; /* what it makes has gradients; parameters stay what they are */
     bool in_training;     /* takes nothing as known that training changes (tn__draft_is_known) */
     /* `id` is an operator of block 0 that is not gone. */

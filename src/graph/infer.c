@@ -73,7 +73,8 @@ static tn_status infer_check_arity(tn_infer *infer, const tn_op_rule *rule) {
 static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     bool any = false;
-    if (!rule || (rule->flags & (TN_RULE_RANDOM | TN_RULE_CONTROL))) return false;
+    if (!rule || (rule->flags & (TN_RULE_RANDOM | TN_RULE_UNFOLDED | TN_RULE_CONTROL)))
+        return false;
     if (rule->flags & TN_RULE_CONSTANT) return true;
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (op->inputs[i] == TN_NONE) continue;

@@ -85,11 +85,12 @@ enum {
     TN_RULE_CONSTANT = 1u << 2, /* no inputs, always folded (Constant) */
     TN_RULE_SHAPE_ONLY = 1u << 3, /* contents follow from extents (Shape): from bounded extents
                                    * bounded contents */
-    TN_RULE_CHANGES = 1u << 4, /* writes into input 0 (relu_): who else reads those bytes must keep
-                                * its side of this operator, whatever order is chosen */
-    TN_RULE_ORDERED = 1u << 6, /* does more than compute its outputs (ASSIGN_VARIABLE): such
-                                * operators keep the order of the file among each other */
-    TN_RULE_JOINS = 1u << 5,   /* output 0 is the inputs side by side along one axis (Concat) */
+    TN_RULE_CHANGES = 1u << 4,  /* writes into input 0 (relu_): who else reads those bytes must keep
+                                 * its side of this operator, whatever order is chosen */
+    TN_RULE_ORDERED = 1u << 6,  /* does more than compute its outputs (ASSIGN_VARIABLE): such
+                                 * operators keep the order of the file among each other */
+    TN_RULE_UNFOLDED = 1u << 7, /* never folded: its result is larger than what it comes from */
+    TN_RULE_JOINS = 1u << 5,    /* output 0 is the inputs side by side along one axis (Concat) */
 };
 
 /* A family: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus one line in

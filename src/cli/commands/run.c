@@ -18,7 +18,15 @@
 #define RUN_HOLDERS_MANY 10u
 #define RUN_INPUTS_MAX 256u
 
-enum { RUN_INPUT = 400, RUN_OUTPUT_DIR, RUN_POOL, RUN_REPEAT, RUN_HOLDERS, RUN_JSON };
+enum {
+    RUN_INPUT = 400,
+    RUN_OUTPUT_DIR,
+    RUN_POOL,
+    RUN_REPEAT,
+    RUN_HOLDERS,
+    RUN_JSON,
+    RUN_WEIGHTS_DTYPE
+};
 
 #define RUN_OPTIONS(X)                                                                             \
     X(RUN_INPUT, "input", "NAME=WHAT",                                                             \
@@ -28,6 +36,8 @@ enum { RUN_INPUT = 400, RUN_OUTPUT_DIR, RUN_POOL, RUN_REPEAT, RUN_HOLDERS, RUN_J
       "no plan: weights and buffers from a pool, one of `tenure list pools`; --budget is its "     \
       "size")                                                                                      \
     X(RUN_REPEAT, "repeat", "N", "run so often, and tell the fastest (1)")                         \
+    X(RUN_WEIGHTS_DTYPE, "weights-dtype", "TYPE",                                                  \
+      "int8: of convolutions and products, with a scale per channel; results change (f32)")        \
     X(RUN_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct run_arguments {
@@ -89,6 +99,10 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
     }
     case RUN_JSON:
         arguments->json = true;
+        return 0;
+    case RUN_WEIGHTS_DTYPE:
+        session->weights_dtype =
+            CLI_CHOICE(state, "weights-dtype", value, "f32", "int8") ? TN_INT8 : TN_UNDEFINED;
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->input.path != NULL) argp_error(state, "one model, not '%s' too", value);

@@ -7,6 +7,8 @@
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
+ * QuantizeWeights    w -> q (int8), scales: channels along `axis`
+ * DequantizeWeights  q, scales -> w: in each run, so it is never folded
  * Reorder  the same contents in the other format
  * Swish    x * Sigmoid(x)
  *
@@ -105,6 +107,24 @@ static uint64_t tenure_flops_matmul(tn_infer *infer) {
                          tn__mul_sat(2, (uint64_t)a->shape[at]));
 }
 
+/* --- weights of 8 bits --- */
+
+static tn_status tenure_shape_quantize(tn_infer *infer) {
+    const tn_tensor *w = tn__input(infer, 0);
+    int64_t axis = tn__attr_int(infer, "axis", 0);
+    if (!tn__rank_known(w)) return tn__set_dtype(infer, 0, TN_INT8);
+    if (axis < 0 || axis >= (int64_t)w->rank)
+        return tn__infer_fail(infer, "axis %lld is outside rank %u", (long long)axis, w->rank);
+    TN_TRY(tn__set_output(infer, 0, TN_INT8, w->rank, w->shape));
+    return tn__set_output(infer, 1, TN_FLOAT32, 1, &w->shape[axis]);
+}
+
+static tn_status tenure_shape_dequantize(tn_infer *infer) {
+    const tn_tensor *q = tn__input(infer, 0);
+    if (!tn__rank_known(q)) return tn__set_dtype(infer, 0, TN_FLOAT32);
+    return tn__set_output(infer, 0, TN_FLOAT32, q->rank, q->shape);
+}
+
 /* --- Reorder, Swish --- */
 
 static tn_status tenure_shape_like(tn_infer *infer) {
@@ -145,6 +165,13 @@ static const tn_op_rule tenure_rules[] = {
      .shape = tenure_shape_conv,
      .flops = tenure_flops_conv,
      .inplace_of = tenure_inplace_summand},
+    {.type = "DequantizeWeights",
+     .flags = TN_RULE_UNFOLDED,
+     .inputs_min = 2,
+     .inputs_max = 2,
+     .outputs_max = 1,
+     .shape = tenure_shape_dequantize,
+     .flops_per = 1},
     {.type = "MaskedSoftmax",
      .inputs_min = 2,
      .inputs_max = 2,
@@ -159,6 +186,12 @@ static const tn_op_rule tenure_rules[] = {
      .shape = tenure_shape_matmul,
      .flops = tenure_flops_matmul,
      .inplace_of = tenure_inplace_summand},
+    {.type = "QuantizeWeights",
+     .inputs_min = 1,
+     .inputs_max = 1,
+     .outputs_max = 2,
+     .shape = tenure_shape_quantize,
+     .flops_per = 2},
     {.type = "Reorder",
      .inputs_min = 1,
      .inputs_max = 1,
