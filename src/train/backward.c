@@ -21,6 +21,43 @@ static tn_status backward_room(tn__train *it) {
     return TN_OK;
 }
 
+static bool backward_has_blocks(const tn_op *op) {
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        if (op->attrs[i].type == TN_ATTR_BLOCK) return true;
+    return false;
+}
+
+/* Whether a block is part of an operator, however deep. */
+static bool backward_is_in(const tn__train *it, tn_block_id block, tn_op_id id) {
+    while (block != 0) {
+        tn_op_id owner = tn_graph_block(it->graph, block)->owner;
+        if (owner == id) return true;
+        if (owner == TN_NONE) return false;
+        block = tn_graph_op(it->graph, owner)->block;
+    }
+    return false;
+}
+
+/* Whether blocks of an operator read what depends on a trained parameter: no operands of it, but
+ * read all the same. */
+static bool backward_captures(const tn__train *it, tn_op_id id) {
+    for (tn_op_id other = 0; other < tn_graph_op_count(it->graph); other++) {
+        const tn_op *op = tn_graph_op(it->graph, other);
+        bool reads = false;
+        for (uint32_t i = 0; i < op->input_count && op->block != 0; i++)
+            reads = reads || (op->inputs[i] != TN_NONE && it->needs[op->inputs[i]]);
+        if (reads && backward_is_in(it, op->block, id)) return true;
+    }
+    for (tn_block_id b = 1; b < tn_graph_block_count(it->graph); b++) {
+        const tn_block *block = tn_graph_block(it->graph, b);
+        bool hands = false;
+        for (uint32_t k = 0; k < block->output_count; k++)
+            hands = hands || it->needs[block->outputs[k]];
+        if (hands && backward_is_in(it, b, id)) return true;
+    }
+    return false;
+}
+
 /* What depends on a trained parameter, through operands that gradients flow to. */
 static void backward_mark(tn__train *it, const tn_op_id *ops, uint32_t count) {
     for (tn_tensor_id id = 0; id < it->tensors; id++) it->needs[id] = it->trained[id];
@@ -34,21 +71,16 @@ static void backward_mark(tn__train *it, const tn_op_id *ops, uint32_t count) {
                 tn__train_flows(it->graph, op, it->graph->rules[ops[p]], i))
                 needs = true;
         }
+        if (!needs && backward_has_blocks(op)) needs = backward_captures(it, ops[p]);
         for (uint32_t k = 0; k < op->output_count; k++)
             if (op->outputs[k] != TN_NONE) it->needs[op->outputs[k]] = needs;
     }
 }
 
-static bool backward_reads_blocks(const tn_op *op) {
-    for (uint32_t i = 0; i < op->attr_count; i++)
-        if (op->attrs[i].type == TN_ATTR_BLOCK) return true;
-    return false;
-}
-
 /* Asks the rule of one operator, and sums up what it gives. */
 static tn_status backward_ask(tn__train *it, tn_gradient *ask, const tn_op_rule *rule) {
     const tn_op *op = &ask->op;
-    if (rule == NULL || rule->gradient == NULL || backward_reads_blocks(op)) {
+    if (rule == NULL || rule->gradient == NULL || backward_has_blocks(op)) {
         tn_status status = tn__fail(it->error, TN_E_UNSUPPORTED,
                                     "this operator has no gradient, but lies between a trained "
                                     "parameter and the loss; freeze what is before it");
@@ -77,6 +109,8 @@ static tn_status backward_visit(tn__train *it, tn_op_id id) {
     for (uint32_t k = 0; k < ask.op.output_count; k++) {
         given[k] = ask.op.outputs[k] == TN_NONE ? TN_NONE : it->gradient[ask.op.outputs[k]];
         any_given = any_given || given[k] != TN_NONE;
+        any_wanted = any_wanted || (given[k] != TN_NONE && backward_has_blocks(&ask.op) &&
+                                    it->needs[ask.op.outputs[k]]);
     }
     for (uint32_t i = 0; i < ask.op.input_count; i++) {
         ask.found[i] = TN_NONE;

@@ -81,7 +81,9 @@ static void choose_runs(tn__train *it) {
         for (uint32_t k = 0; k < op->input_count; k++)
             if (op->inputs[k] != TN_NONE && !choose_hands_out(it, op)) it->uses[op->inputs[k]]++;
     }
-    bool all = tn_graph_block_count(it->model) > 1;
+    bool all = false;
+    for (tn_block_id b = 1; b < tn_graph_block_count(it->model); b++)
+        all = all || tn_graph_block(it->model, b)->owner != TN_NONE;
     choose_read(it, it->scores);
     for (uint32_t k = 0; k < block->output_count && it->options.keep_outputs; k++)
         choose_read(it, block->outputs[k]);

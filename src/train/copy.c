@@ -32,11 +32,9 @@ static void copy_parameter(const tn__train *it, tn_tensor_id from, tn_tensor_spe
     if (first->value != NULL) spec->value = *first->value;
 }
 
-static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
+tn_tensor_spec tn__train_copy_spec(const tn__train *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->model, id);
     const tn__origin *origin = &it->model->origins[id];
-    tn_tensor_id made;
-    static const int64_t nothing[] = {0};
     tn_tensor_spec spec = {.name = tensor->name,
                            .dtype = origin->dtype,
                            .kind = origin->kind,
@@ -47,11 +45,18 @@ static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
                            .block = tensor->block,
                            .payload = tensor->payload};
     if (origin->value != NULL) spec.value = *origin->value;
+    return spec;
+}
+
+static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
+    static const int64_t nothing[] = {0};
+    tn_tensor_spec spec = tn__train_copy_spec(it, id);
+    tn_tensor_id made;
     if (tn__train_lowers(it) && it->is_low[id]) spec.dtype = it->options.dtype;
     if (it->begins[id] != TN_NONE) {
         copy_parameter(it, it->begins[id], &spec);
     } else if (copy_is_gone(it, id)) {
-        spec = (tn_tensor_spec){.name = tensor->name,
+        spec = (tn_tensor_spec){.name = tn_graph_tensor(it->model, id)->name,
                                 .dtype = TN_UINT8,
                                 .kind = TN_KIND_CONSTANT,
                                 .rank = 1,
@@ -71,12 +76,12 @@ static tn_status copy_blocks(tn__train *it) {
 
 /* --- operators --- */
 
-static tn_status copy_plain(tn__train *it, const tn_op *op) {
+tn_status tn__train_copy_op(tn__train *it, const tn_op *op, tn_block_id block) {
     tn_op_spec spec = {.name = op->name,
                        .type = op->type,
                        .domain = op->domain,
                        .version = op->version,
-                       .block = op->block,
+                       .block = block,
                        .inputs = op->inputs,
                        .outputs = op->outputs,
                        .attrs = op->attrs,
@@ -84,6 +89,10 @@ static tn_status copy_plain(tn__train *it, const tn_op *op) {
                        .output_count = op->output_count,
                        .attr_count = op->attr_count};
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+}
+
+static tn_status copy_plain(tn__train *it, const tn_op *op) {
+    return tn__train_copy_op(it, op, op->block);
 }
 
 static tn_status copy_extra(tn__train *it, const tn_op *op, const char *what, tn_tensor_id *id) {

@@ -1,6 +1,7 @@
 /* frame.h - what the files of the room share while a training graph is made.
  *
  *   names.c     losses and optimizers by name
+ *   inline.c    branches whose condition is known, where the If was
  *   parameters.c  which tensors are parameters, and which only look like it
  *   choose.c    which parameters are trained, which operators the loss needs
  *   lower.c     mixed precision: operators that work in 16 bits, and casts
@@ -25,6 +26,7 @@
 
 typedef struct tn__train {
     const tn_graph *model;
+    tn_graph *inlined; /* NULL; or the model then */
     tn_graph *graph;
     tn_train_options options; /* complete */
     const tn_context *context;
@@ -85,6 +87,11 @@ tn_status tn__train_lower_after(tn__train *it, tn_op_id id, const tn_op *made);
 bool tn__train_ends_low(const tn__train *it, const tn_op *op);
 /* A cast that is made again in the backward pass: from what is there anyway, or smaller. */
 bool tn__train_is_free_cast(const tn__train *it, const tn_op *op);
+/* inline.c: exchanges the model where an If of it is decided. */
+tn_status tn__train_inline(tn__train *it);
+/* copy.c: one tensor, one operator of the model, as they are. */
+tn_tensor_spec tn__train_copy_spec(const tn__train *it, tn_tensor_id id);
+tn_status tn__train_copy_op(tn__train *it, const tn_op *op, tn_block_id block);
 /* copy.c: makes it->graph, without labels and loss. */
 tn_status tn__train_copy(tn__train *it);
 /* scale.c. Errors: E_INVALID (what a scale that adapts does not go with). */

@@ -140,6 +140,7 @@ static tn_status train_hand_out(tn__train *it, tn_training *training) {
 
 static tn_status train_make(tn__train *it, tn_training *training) {
     tn_tensor_id seed = TN_NONE;
+    TN_TRY(tn__train_inline(it));
     TN_TRY(tn__train_choose(it));
     TN_TRY(tn__train_lower(it));
     TN_TRY(tn__train_copy(it));
@@ -171,6 +172,7 @@ static tn__train train_begin(const tn_graph *graph, tn_error *error) {
 
 /* Everything runs, as in inference, but for what hands out parameters. */
 static tn_status train_model(tn__train *it) {
+    TN_TRY(tn__train_inline(it));
     TN_TRY(tn__train_choose(it));
     for (tn_op_id id = 0; id < tn_graph_op_count(it->model); id++) {
         const tn_op *op = tn_graph_op(it->model, id);
@@ -192,6 +194,7 @@ tn_status tn_train_model(const tn_graph *graph, const tn_train_options *options,
         *model = it.graph;
     else
         tn_graph_destroy(it.graph);
+    tn_graph_destroy(it.inlined);
     tn__arena_release(&it.arena);
     return status;
 }
@@ -203,6 +206,7 @@ tn_status tn_train(const tn_graph *graph, const tn_train_options *options, tn_tr
     tn__arena_init(&it.arena, it.context);
     tn_status status = train_make(&it, training);
     if (status != TN_OK) tn_graph_destroy(it.graph);
+    tn_graph_destroy(it.inlined);
     tn__arena_release(&it.arena);
     return status;
 }

@@ -264,8 +264,6 @@ static void statistics_of_two_readers_are_given(void **state) {
     }
 }
 
-/* --- ends of models --- */
-
 static void operators_of(const net *n, tn_loss loss, const char *absent, const char *where) {
     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
     tn_training training;
@@ -278,6 +276,76 @@ static void operators_of(const net *n, tn_loss loss, const char *absent, const c
             fail_msg("%s: %s is there", where, absent);
     tn_training_release(&training);
 }
+
+/* --- branches --- */
+
+/* One branch: inner = x op w, in a block of its own. */
+static tn_block_id branch(net *n, const char *type, tn_tensor_id x, tn_tensor_id w) {
+    tn_block_id block;
+    tn_tensor_id inputs[] = {x, w}, y;
+    net_ok(n, tn_graph_add_block(n->graph, type, &block, &n->error));
+    tn_tensor_spec inner = {
+        .name = type, .kind = TN_KIND_ACTIVATION, .rank = TN_RANK_UNKNOWN, .block = block};
+    net_ok(n, tn_graph_add_tensor(n->graph, &inner, &y, &n->error));
+    tn_op_spec spec = {.name = type,
+                       .type = type,
+                       .block = block,
+                       .inputs = inputs,
+                       .input_count = 2,
+                       .outputs = &y,
+                       .output_count = 1};
+    net_ok(n, tn_graph_add_op(n->graph, &spec, NULL, &n->error));
+    net_ok(n, tn_graph_set_block_io(n->graph, block, NULL, 0, &y, 1, &n->error));
+    return block;
+}
+
+/* x w or x + w, as a condition says that is a constant, or an input. */
+static void branching(net *n, bool known, bool yes) {
+    const int64_t value = yes;
+    tn_tensor_id x = net_param(n, "x", 1, NET_SHAPE(2, 3)), w = net_param(n, "w", 1, NET_SHAPE(3));
+    tn_tensor_id condition, y;
+    x = net_op(n, "Sin", NET_LIST(x));
+    tn_tensor_spec spec = {.name = "condition",
+                           .dtype = TN_BOOL,
+                           .kind = known ? TN_KIND_CONSTANT : TN_KIND_INPUT,
+                           .value = {.count = known, .ints = known ? &value : NULL}};
+    net_ok(n, tn_graph_add_tensor(n->graph, &spec, &condition, &n->error));
+    n->attrs[0] =
+        (tn_attr){.name = "then_branch", .type = TN_ATTR_BLOCK, .block = branch(n, "Mul", x, w)};
+    n->attrs[1] =
+        (tn_attr){.name = "else_branch", .type = TN_ATTR_BLOCK, .block = branch(n, "Add", x, w)};
+    n->attr_count = 2;
+    y = net_op(n, "If", NET_LIST(condition));
+    net_output(n, net_op(n, "Tanh", NET_LIST(y)));
+}
+
+static void a_branch_that_is_known_has_a_gradient(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        net n;
+        net_open(&n, TN_FLOAT64, seed);
+        branching(&n, true, seed % 2 == 0);
+        operators_of(&n, TN_LOSS_MEAN_SQUARED, "If", "a known branch");
+        steps_check_net(&n, TN_LOSS_MEAN_SQUARED, 0, "a known branch", seed);
+        net_close(&n);
+    }
+}
+
+/* What blocks read is no operand of their operator: it was lost without a word. */
+static void a_branch_that_a_run_decides_is_refused(void **state) {
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    tn_training training;
+    net n;
+    (void)state;
+    options.loss = TN_LOSS_MEAN_SQUARED;
+    net_open(&n, TN_FLOAT64, 1);
+    branching(&n, false, false);
+    assert_int_equal(tn_train(n.graph, &options, &training, &n.error), TN_E_UNSUPPORTED);
+    assert_non_null(strstr(n.error.where, "If"));
+    net_close(&n);
+}
+
+/* --- ends of models --- */
 
 /* Softmax of classes, with shapes that change behind it. */
 static void a_last_softmax_is_part_of_the_loss(void **state) {
@@ -373,6 +441,8 @@ int main(void) {
         cmocka_unit_test(preprocessing_is_not_trained),
         cmocka_unit_test(weights_made_on_the_spot_are_parameters),
         cmocka_unit_test(statistics_of_two_readers_are_given),
+        cmocka_unit_test(a_branch_that_is_known_has_a_gradient),
+        cmocka_unit_test(a_branch_that_a_run_decides_is_refused),
         cmocka_unit_test(a_last_softmax_is_part_of_the_loss),
         cmocka_unit_test(a_softmax_over_other_axes_stays),
         cmocka_unit_test(classes_are_where_they_can_be),
