@@ -14,7 +14,8 @@ import time
 
 # Debian's PyTorch multiplies matrices with OpenBLAS, whose threads torch.set_num_threads does not
 # reach: left alone it takes every core whatever is asked for.
-os.environ["OPENBLAS_NUM_THREADS"] = sys.argv[4]
+if __name__ == "__main__":  # module_peak.py borrows the networks
+    os.environ["OPENBLAS_NUM_THREADS"] = sys.argv[4]
 
 import torch
 import torchvision

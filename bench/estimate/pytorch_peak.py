@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """The most bytes that eager PyTorch holds while it trains a model: pytorch_peak.py MODEL.onnx BATCH OPTIMIZER
 
-The nodes of the model are run one by one by the functions of torch that exporters wrote them for, on the CPU,
-with every intermediate released after its last use, as a module's forward would. Counted are allocations, not
+The nodes of the model are run one by one by the functions of torch that exporters wrote them for (what they
+took apart is put together: SiLU, hard swish, a pool's own padding), on the CPU, with every intermediate released after its last use, as a module's forward would. Counted are allocations, not
 resident pages: parameters, inputs and labels, and every allocation and release that the profiler sees in three
 steps of zero_grad(set_to_none=True), forward, cross-entropy, backward, update. Prints bytes.
 """
@@ -63,10 +63,33 @@ RUN = {
     "Flatten": lambda a, x: x.flatten(a.get("axis", 1)),
     "Gemm": gemm,
     "BatchNormalization": lambda a, x, w, b, m, v: F.batch_norm(x, m, v, w, b, True, 0.1, a.get("epsilon", 1e-5)),
+    "Silu": lambda a, x: F.silu(x),
+    "HardSwish": lambda a, x: F.hardswish(x),
     "Identity": lambda a, x: x,
     "Constant": lambda a: a["value"],
     "Pad": lambda a, x, p, v=None: F.pad(x, [q for i in range(x.dim() - 1, -1, -1) for q in (int(p[i]), int(p[i + x.dim()]))]),
 }
+
+
+def together(nodes):
+    """x * Sigmoid(x), x * HardSigmoid(x), and AveragePool behind the Pad of its own padding, in one."""
+    makers = {outputs[0]: (kind, inputs) for kind, _, inputs, outputs in nodes}
+    values = {outputs[0]: attrs["value"].tolist() for kind, attrs, _, outputs in nodes if kind == "Constant"}
+    uses = [name for _, _, inputs, _ in nodes for name in inputs]
+    made, gone = [], set()
+    for kind, attrs, inputs, outputs in nodes:
+        for gate in inputs if kind == "Mul" else ():
+            maker, of = makers.get(gate, ("", []))
+            if maker in ("Sigmoid", "HardSigmoid") and uses.count(gate) == 1 and of[0] in inputs:
+                kind, inputs = "Silu" if maker == "Sigmoid" else "HardSwish", [of[0]]
+                gone.add(gate)
+        maker, of = makers.get(inputs[0], ("", [])) if kind == "AveragePool" else ("", [])
+        if maker == "Pad" and uses.count(inputs[0]) == 1 and not any(attrs.get("pads", [])) and of[1] in values:
+            gone.add(inputs[0])
+            pad = values[of[1]]  # of N, C, H, W in front, then behind
+            attrs, inputs = {**attrs, "pads": pad[2:4] + pad[6:8], "count_include_pad": 1}, [of[0]]
+        made.append((kind, attrs, inputs, outputs))
+    return [node for node in made if node[3][0] not in gone]
 
 
 def load(path):
@@ -88,6 +111,7 @@ def load(path):
             v = onnx.helper.get_attribute_value(a)
             attrs[a.name] = torch.tensor(numpy_helper.to_array(v)) if a.type == onnx.AttributeProto.TENSOR else v
         nodes.append((n.op_type, attrs, list(n.input), list(n.output)))
+    nodes = together(nodes)
     last = {}
     for i, (_, _, inputs, _) in enumerate(nodes):
         for name in inputs:

@@ -1,4 +1,4 @@
-/* estimate.c - one estimate of a model, the largest batch, and the changes that make it fit.
+/* estimate.c - one estimate of a model, and the largest batch that fits.
  *
  * Every trial goes through the whole corridor again: load, train, kernels, order, plan or pool. So
  * a change is offered only with the bytes that it was computed to take.
@@ -263,7 +263,7 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
 }
 
 /* A pool is given the limit as its capacity: it may then take less than one without end. */
-static tn_status estimate_within(const cli_way *way, cli_found *found, tn_error *error) {
+tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *error) {
     cli_way trial = *way;
     if (way->options.pool != NULL && way->limit > 0) {
         bool room = way->limit > way->options.runtime;
@@ -292,7 +292,7 @@ static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_er
 }
 
 tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
-    TN_TRY(estimate_within(way, found, error));
+    TN_TRY(cli_estimate_within(way, found, error));
     return estimate_evaluation(way, found, error);
 }
 
@@ -302,7 +302,7 @@ static tn_status estimate_fits(const cli_way *way, uint64_t batch, bool *fits, t
     cli_way trial = *way;
     cli_found found;
     trial.batch = batch;
-    TN_TRY(estimate_within(&trial, &found, error));
+    TN_TRY(cli_estimate_within(&trial, &found, error));
     *fits = found.fits;
     return TN_OK;
 }
@@ -328,162 +328,4 @@ tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *
     }
     *batch = fits;
     return TN_OK;
-}
-
-/* --- changes: what costs nothing first, then time, then another result, then a smaller batch ---
- */
-
-typedef bool (*estimate_change)(cli_way *way, const cli_found *found, char text[64]);
-
-static bool change_plan(cli_way *way, const cli_found *found, char text[64]) {
-    (void)found;
-    if (way->options.pool == NULL) return false;
-    way->options.pool = NULL;
-    snprintf(text, 64, "a planned arena, no --pool");
-    return true;
-}
-
-static bool change_policies(cli_way *way, const cli_found *found, char text[64]) {
-    (void)found;
-    if (way->options.alloc == TN_ALLOC_ON_DEMAND && way->options.release == TN_RELEASE_ON_DEATH)
-        return false;
-    way->options.alloc = TN_ALLOC_ON_DEMAND;
-    way->options.release = TN_RELEASE_ON_DEATH;
-    snprintf(text, 64, "--alloc-policy demand --release-policy death");
-    return true;
-}
-
-static bool change_order(cli_way *way, const cli_found *found, char text[64]) {
-    (void)found;
-    if (way->pytorch || (way->input.order != NULL && strcmp(way->input.order, "file") != 0))
-        return false;
-    way->input.order = "memory";
-    snprintf(text, 64, "--order memory");
-    return true;
-}
-
-static bool change_concat(cli_way *way, const cli_found *found, char text[64]) {
-    if (way->pytorch || !found->joins || way->input.occupancy_options.fuse_concat) return false;
-    way->input.occupancy_options.fuse_concat = true;
-    snprintf(text, 64, "--fuse-concat");
-    return true;
-}
-
-static bool change_update(cli_way *way, const cli_found *found, char text[64]) {
-    (void)found;
-    if (!way->train || way->pytorch || way->training.options.fuse_update) return false;
-    way->training.options.fuse_update = true;
-    snprintf(text, 64, "--fuse-update");
-    return true;
-}
-
-static bool change_recompute(cli_way *way, const cli_found *found, char text[64]) {
-    (void)found;
-    if (!way->train || way->pytorch || way->training.recompute_cheap) return false;
-    way->training.recompute_cheap = true;
-    snprintf(text, 64, "--recompute-cheap");
-    return true;
-}
-
-static bool change_dtype(cli_way *way, const cli_found *found, char text[64]) {
-    (void)found;
-    bool wide =
-        way->training.options.dtype == TN_UNDEFINED || way->training.options.dtype == TN_FLOAT32;
-    if (!way->train || way->pytorch || !wide) return false;
-    way->training.options.dtype = TN_BFLOAT16;
-    snprintf(text, 64, "--dtype bf16");
-    return true;
-}
-
-static bool change_momentum(cli_way *way, const cli_found *found, char text[64]) {
-    (void)found;
-    bool larger = way->training.options.optimizer == TN_OPTIMIZER_ADAM ||
-                  way->training.options.optimizer == TN_OPTIMIZER_ADAMW;
-    if (!way->train || !larger) return false;
-    way->training.options.optimizer = TN_OPTIMIZER_MOMENTUM;
-    snprintf(text, 64, "--optimizer momentum");
-    return true;
-}
-
-static bool change_sgd(cli_way *way, const cli_found *found, char text[64]) {
-    (void)found;
-    if (!way->train || way->training.options.optimizer == TN_OPTIMIZER_SGD ||
-        way->training.options.optimizer == TN_OPTIMIZER_NONE)
-        return false;
-    way->training.options.optimizer = TN_OPTIMIZER_SGD;
-    snprintf(text, 64, "--optimizer sgd");
-    return true;
-}
-
-static const estimate_change estimate_cheap_first[] = {
-    change_plan,      change_policies, change_order,    change_concat, change_update,
-    change_recompute, change_dtype,    change_momentum, change_sgd};
-#define ESTIMATE_CHANGES (sizeof estimate_cheap_first / sizeof *estimate_cheap_first)
-
-static bool estimate_try(const cli_way *way, const char *text, cli_change *change) {
-    cli_found found;
-    tn_error unused; /* a change that cannot be made is not offered */
-    if (estimate_within(way, &found, &unused) != TN_OK || !found.fits) return false;
-    snprintf(change->text, sizeof change->text, "%s", text);
-    change->total = found.estimate.total;
-    return true;
-}
-
-/* As few of the first layers as it takes. */
-static bool estimate_freeze(const cli_way *way, const cli_found *found, cli_change *change) {
-    char patterns[CLI_LAYERS_MAX][40], text[sizeof change->text] = "";
-    cli_way trial = *way;
-    tn_train_options *training = &trial.training.options;
-    if (!way->train || way->pytorch || training->freeze_count > 0) return false;
-    for (uint32_t i = 0; i < found->layer_count; i++) {
-        size_t used = strlen(text);
-        int more;
-        snprintf(patterns[i], sizeof patterns[i], "%.36s*", found->layers[i]);
-        more = snprintf(text + used, sizeof text - used, "%s--freeze '%.38s'", i > 0 ? " " : "",
-                        patterns[i]);
-        if (more < 0 || (size_t)more >= sizeof text - used) return false;
-        trial.training.freeze[training->freeze_count++] = patterns[i];
-        if (estimate_try(&trial, text, change)) return true;
-    }
-    return false;
-}
-
-static bool estimate_smaller_batch(const cli_way *way, const cli_found *found, cli_change *change) {
-    uint64_t batch = 0;
-    tn_error unused;
-    char text[64];
-    cli_way trial = *way;
-    if (found->batch < 2 || !tn__has_suffix(way->input.path, ".onnx") ||
-        cli_estimate_max_batch(way, &batch, &unused) != TN_OK || batch == 0 ||
-        batch >= found->batch)
-        return false;
-    trial.batch = batch;
-    snprintf(text, sizeof text, "--batch %" PRIu64, batch);
-    return estimate_try(&trial, text, change);
-}
-
-uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
-                              uint32_t room) {
-    uint32_t count = 0, summed = 0;
-    char text[64], all[160] = "";
-    cli_way sum = *way;
-    for (size_t i = 0; i < ESTIMATE_CHANGES && count < room; i++) {
-        cli_way trial = *way;
-        cli_found tried;
-        tn_error refused; /* a change that cannot be made is not offered, alone or with others */
-        if (!estimate_cheap_first[i](&trial, found, text)) continue;
-        if (estimate_within(&trial, &tried, &refused) != TN_OK) continue;
-        if (tried.fits) {
-            snprintf(changes[count].text, sizeof changes[count].text, "%s", text);
-            changes[count++].total = tried.estimate.total;
-            continue;
-        }
-        (void)estimate_cheap_first[i](&sum, found, text); /* not enough alone: together? */
-        size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", summed++ > 0 ? " " : "", text);
-        if (summed > 1 && count < room && estimate_try(&sum, all, &changes[count])) count++;
-    }
-    if (count < room && estimate_freeze(way, found, &changes[count])) count++;
-    if (count < room && estimate_smaller_batch(way, found, &changes[count])) count++;
-    return count;
 }

@@ -40,6 +40,8 @@ typedef struct cli_found { /* what one way takes */
 } cli_found;
 
 tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error);
+/* The same without the evaluation beside training. */
+tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *error);
 /* The largest batch that fits; 0: not even 1. */
 tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *error);
 

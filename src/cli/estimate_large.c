@@ -96,6 +96,18 @@ static void large_json(const cli_large *large, const char *path, const tn_hardwa
     tn__text_release(&text);
 }
 
+/* What was read, or taken where nothing was said. */
+static void large_print_model(const tn_large *how) {
+    uint64_t kv = how->kv_heads > 0 ? how->kv_heads : how->heads;
+    printf("%-18s %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads (%" PRIu64
+           " of keys), inner %" PRIu64 "%s\n",
+           "model", how->layers, how->hidden, how->heads, kv,
+           how->ffn > 0 ? how->ffn : 4 * how->hidden, how->gated ? ", gated" : "");
+    printf("%-18s %" PRIu64 " tokens a sequence, vocabulary of %" PRIu64 "%s%s\n", "",
+           how->sequence, how->vocabulary, how->untied ? " with an output matrix" : "",
+           how->no_dropout ? ", no dropout" : "");
+}
+
 static void large_print_stage(const tn_large *how, uint32_t index) {
     tn_large_stage stage = {0};
     char size[TN_SIZE_TEXT_MAX];
@@ -117,6 +129,7 @@ void cli_large_tell(const cli_large *large, const char *path, const tn_hardware 
         large_json(large, path, device, limit);
         return;
     }
+    large_print_model(&large->how);
     printf("%-18s %" PRIu64 " (by the formula %.4g)\n", "parameters", found->exact_parameters,
            found->parameters);
     printf("%-18s %.4g in an iteration\n", "FLOPs", found->flops);

@@ -9,18 +9,12 @@
  *            ▲ x       ▲ y                                Add, Flatten: nothing
  *     gx ◀── ConvBackward ◀── ReluBackward ◀── g
  *
- * On the CPU convolutions go through oneDNN, which works in blocked formats: input, weights and
- * output are copied into those, and back. Those copies are PyTorch allocations and count as
- * workspace here: forward max(x + w, y), backward x + gy. Blocked formats round channels up to 16;
- * an input of fewer channels is read as it is. Cost: O(operands). Source: PyTorch 1.13,
+ * Cost: O(operands). Source: PyTorch 1.13,
  * tools/autograd/derivatives.yaml, and its allocations as the profiler shows them.
  */
 #include "estimate/autograd.h"
 
 #include <stdio.h>
-
-#define AUTOGRAD_CHANNELS 16u /* of a block */
-#define AUTOGRAD_LSTM_KEEPS 7 /* of a cell: four gates, its state, the tanh of that, its output */
 
 /* --- adding --- */
 
@@ -45,7 +39,7 @@ tn_status tn__autograd_emit(tn__autograd *it, const char *name, const char *type
     return TN_OK;
 }
 
-static tn_status autograd_new(tn__autograd *it, const tn_tensor_spec *spec, tn_tensor_id *id) {
+tn_status tn__autograd_new(tn__autograd *it, const tn_tensor_spec *spec, tn_tensor_id *id) {
     TN_TRY(tn_graph_add_tensor(it->graph, spec, id, it->error));
     if (!tn__reserve(&it->context, &it->holders, &it->holder_room, (size_t)*id + 1,
                      sizeof *it->holders))
@@ -65,7 +59,7 @@ tn_status tn__autograd_like(tn__autograd *it, tn_tensor_id like, tn_dtype dtype,
                            .flags = TN_TENSOR_STATED,
                            .rank = tensor->rank,
                            .shape = tensor->shape};
-    return autograd_new(it, &spec, id);
+    return tn__autograd_new(it, &spec, id);
 }
 
 tn_status tn__autograd_contiguous(tn__autograd *it, tn_tensor_id like, tn_kind kind,
@@ -79,10 +73,6 @@ tn_status tn__autograd_contiguous(tn__autograd *it, tn_tensor_id like, tn_kind k
 }
 
 /* --- what there is --- */
-
-static bool autograd_is(const tn_op *op, const char *type) {
-    return op->domain[0] == '\0' && strcmp(op->type, type) == 0;
-}
 
 static bool autograd_is_float(tn_dtype dtype) {
     return dtype == TN_FLOAT32 || dtype == TN_FLOAT64 || dtype == TN_FLOAT16 ||
@@ -116,11 +106,11 @@ static void autograd_want(tn__autograd *it) {
 
 /* The Pad that exporters write in front of AveragePool for the padding of its own; or TN_NONE. */
 static tn_op_id autograd_padding(const tn__autograd *it, const tn_op *op) {
-    if (!autograd_is(op, "AveragePool") || op->input_count == 0 || op->inputs[0] == TN_NONE)
+    if (!tn__autograd_is(op, "AveragePool") || op->input_count == 0 || op->inputs[0] == TN_NONE)
         return TN_NONE;
     tn_op_id pad = tn__autograd_tensor(it, op->inputs[0])->producer;
     bool only = pad != TN_NONE && it->readers[op->inputs[0]] == 1;
-    return only && autograd_is(tn_graph_op(it->model, pad), "Pad") ? pad : TN_NONE;
+    return only && tn__autograd_is(tn_graph_op(it->model, pad), "Pad") ? pad : TN_NONE;
 }
 
 /* Slices of one tensor, the latest first; factors that are part of an activation, padding. */
@@ -157,233 +147,13 @@ static tn_status autograd_copy_tensors(tn__autograd *it) {
         if (leaf && tensor->value != NULL) spec.value = *tensor->value;
         if (tensor->kind == TN_KIND_PARAMETER && tn_dtype_bits(tensor->dtype) >= 16 && leaf)
             spec.flags |= TN_TENSOR_UPDATED;
-        TN_TRY(autograd_new(it, &spec, &made));
+        TN_TRY(tn__autograd_new(it, &spec, &made));
         it->place[t].id = leaf || folded ? t : TN_NONE;
     }
     return TN_OK;
 }
 
-/* --- convolutions --- */
-
-/* Bytes in a blocked format: channels, dimension 1, rounded up. */
-static uint64_t autograd_blocked(const tn_tensor *tensor, bool both) {
-    uint64_t bytes = tensor->bytes;
-    for (uint32_t d = both ? 0 : 1; d < 2 && d < tensor->rank && bytes != TN_SIZE_UNKNOWN; d++) {
-        uint64_t extent = (uint64_t)tensor->shape[d], round = AUTOGRAD_CHANNELS;
-        if (extent > 0) bytes = tn__mul_sat(bytes / extent, (extent + round - 1) / round * round);
-    }
-    return bytes;
-}
-
-typedef struct autograd_copies { /* of a convolution's operands in blocked formats */
-    uint64_t x, w, y;
-} autograd_copies;
-
-static autograd_copies autograd_conv(const tn__autograd *it, const tn_op *op) {
-    const tn_tensor *x = tn__autograd_tensor(it, op->inputs[0]),
-                    *w = tn__autograd_tensor(it, op->inputs[1]);
-    const tn_tensor *y = tn__autograd_tensor(it, op->outputs[0]);
-    bool few = x->rank > 1 && x->shape[1] < (int64_t)AUTOGRAD_CHANNELS;
-    bool depthwise = w->rank > 1 && w->shape[1] == 1;
-    return (autograd_copies){.x = few ? 0 : autograd_blocked(x, false),
-                             .w = depthwise ? w->bytes : autograd_blocked(w, !few),
-                             .y = autograd_blocked(y, false)};
-}
-
-uint64_t tn__autograd_conv_scratch(const tn__autograd *it, const tn_op *op, bool backward,
-                                   bool permuted) {
-    autograd_copies copies = autograd_conv(it, op);
-    if (!backward) {
-        uint64_t before = tn__add_sat(copies.x, copies.w);
-        return copies.y > before ? copies.y : before;
-    }
-    const tn_tensor *weights = tn__autograd_tensor(it, op->inputs[1]);
-    bool depthwise = weights->rank > 1 && weights->shape[1] == 1;
-    if (depthwise && permuted) /* a block of 16 x 16 for each channel */
-        copies.w = tn__mul_sat(weights->bytes, (uint64_t)AUTOGRAD_CHANNELS * AUTOGRAD_CHANNELS);
-    uint64_t w = weights->bytes; /* made when the copies are gone */
-    uint64_t scratch = tn__add_sat(copies.x, copies.y);
-    return copies.w > w ? tn__add_sat(scratch, copies.w - w) : scratch;
-}
-
-/* --- forward --- */
-
-tn_tensor_id tn__autograd_gate(const tn__autograd *it, const tn_op *op) {
-    if (!autograd_is(op, "Mul") || op->input_count != 2) return TN_NONE;
-    for (uint32_t k = 0; k < 2; k++) {
-        tn_tensor_id gate = op->inputs[k], x = op->inputs[1 - k];
-        if (gate == TN_NONE || x == TN_NONE || it->readers[gate] != 1) continue;
-        tn_op_id by = tn__autograd_tensor(it, gate)->producer;
-        if (by == TN_NONE) continue;
-        const tn_op *factor = tn_graph_op(it->model, by);
-        if ((autograd_is(factor, "Sigmoid") || autograd_is(factor, "HardSigmoid")) &&
-            factor->inputs[0] == x)
-            return gate;
-    }
-    return TN_NONE;
-}
-
-tn_tensor_id tn__autograd_biased(const tn__autograd *it, const tn_op *op) {
-    if (!autograd_is(op, "Add") || op->input_count != 2) return TN_NONE;
-    for (uint32_t k = 0; k < 2; k++) {
-        tn_tensor_id product = op->inputs[k], bias = op->inputs[1 - k];
-        if (product == TN_NONE || bias == TN_NONE || it->readers[product] != 1) continue;
-        const tn_tensor *y = tn__autograd_tensor(it, product), *b = tn__autograd_tensor(it, bias);
-        if (b->kind != TN_KIND_PARAMETER || b->rank != 1 || y->producer == TN_NONE) continue;
-        if (autograd_is(tn_graph_op(it->model, y->producer), "MatMul")) return product;
-    }
-    return TN_NONE;
-}
-
-/* Where the operands of an operator lie, each once; how many. `ids` has room for its inputs. */
-static uint32_t autograd_operands(const tn__autograd *it, const tn_op *op, tn_tensor_id *ids) {
-    uint32_t count = 0;
-    for (uint32_t k = 0; k < op->input_count; k++)
-        if (op->inputs[k] != TN_NONE && it->place[op->inputs[k]].id != TN_NONE)
-            ids[count++] = it->place[op->inputs[k]].id;
-    return count;
-}
-
-/* An operator with results of its own, and one more that is kept for the gradient. */
-static tn_status autograd_run(tn__autograd *it, tn_op_id id, tn_tensor_id extra,
-                              uint64_t workspace) {
-    const tn_op *op = tn_graph_op(it->model, id);
-    size_t room = (size_t)op->input_count + op->output_count + 2;
-    tn_tensor_id *ids = tn__arena_array(&it->arena, room, sizeof *ids);
-    if (ids == NULL) return tn__no_memory(it->error, "operands");
-    uint32_t inputs = autograd_operands(it, op, ids), outputs = 0;
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        if (op->outputs[k] == TN_NONE || it->place[op->outputs[k]].id != TN_NONE) continue;
-        ids[inputs + outputs++] = op->outputs[k];
-        it->place[op->outputs[k]].id = op->outputs[k];
-    }
-    it->extra[id] = extra;
-    if (extra != TN_NONE) ids[inputs + outputs++] = extra;
-    if (outputs == 0) return TN_OK; /* known before the run */
-    return tn__autograd_emit(it, op->name, op->type, ids, inputs, ids + inputs, outputs, workspace);
-}
-
-/* Element by element results have the strides of the first operand of their shape. */
-static void autograd_keep_strides(tn__autograd *it, const tn_op *op) {
-    const tn_tensor *y = tn__autograd_tensor(it, op->outputs[0]);
-    for (uint32_t k = 0; k < op->input_count; k++) {
-        tn_tensor_id x = op->inputs[k];
-        if (x == TN_NONE || tn__autograd_tensor(it, x)->rank != y->rank ||
-            tn__autograd_tensor(it, x)->bytes != y->bytes)
-            continue;
-        if (!it->place[x].part) it->place[op->outputs[0]].strides = it->place[x].strides;
-        return;
-    }
-}
-
-/* A product of matrices sees the dimensions in front as one, or copies. */
-static tn_status autograd_matmul(tn__autograd *it, tn_op_id id) {
-    const tn_op *op = tn_graph_op(it->model, id);
-    tn_tensor_id b = op->inputs[1], y = op->outputs[0], ids[2];
-    bool folds = tn__autograd_tensor(it, b)->rank <= 2;
-    for (uint32_t k = 0; k < 2; k++) {
-        const tn_tensor *x = tn__autograd_tensor(it, op->inputs[k]);
-        autograd_place place = it->place[op->inputs[k]];
-        uint32_t front = x->rank > 2 ? x->rank - (folds ? 1 : 2) : 0;
-        if (!tn__autograd_collapses(x, &place, front))
-            TN_TRY(tn__autograd_contiguous(it, op->inputs[k], TN_KIND_ACTIVATION, &place));
-        ids[k] = it->operands[2 * (size_t)id + k] = place.id;
-    }
-    it->place[y].id = y;
-    return tn__autograd_emit(it, op->name, op->type, ids, 2, &y, 1, 0);
-}
-
-/* One view, or a copy where there is none. */
-static tn_status autograd_view(tn__autograd *it, const tn_op *op, const autograd_rule *rule,
-                               uint32_t output) {
-    tn_tensor_id x = op->inputs[0], y = op->outputs[output];
-    const tn_tensor *from = tn__autograd_tensor(it, x), *to = tn__autograd_tensor(it, y);
-    autograd_place place = it->place[x];
-    bool seen = rule->how != AUTOGRAD_VIEW     ? tn__autograd_part(it, op, from, to, &place)
-                : autograd_is(op, "Transpose") ? tn__autograd_permute(it, op, false, &place)
-                                               : tn__autograd_regroup(it, from, to, &place);
-    it->place[y] = seen ? place : (autograd_place){.id = y};
-    if (seen) return TN_OK;
-    return tn__autograd_emit(it, op->name, op->type, &it->place[x].id, 1, &y, 1, 0);
-}
-
-static tn_status autograd_forward_lstm(tn__autograd *it, tn_op_id id) {
-    const tn_op *op = tn_graph_op(it->model, id);
-    const tn_tensor *y = tn__autograd_tensor(it, op->outputs[0]);
-    int64_t shape[] = {AUTOGRAD_LSTM_KEEPS, (int64_t)(y->bytes * 8 / tn_dtype_bits(y->dtype))};
-    tn_tensor_spec kept = {
-        .name = "cells", .dtype = y->dtype, .flags = TN_TENSOR_STATED, .rank = 2, .shape = shape};
-    tn_tensor_id extra;
-    TN_TRY(autograd_new(it, &kept, &extra));
-    autograd_place x = it->place[op->inputs[0]]; /* all steps' products of it are made at once */
-    TN_TRY(tn__autograd_contiguous(it, op->inputs[0], TN_KIND_ACTIVATION, &x));
-    it->operands[2 * (size_t)id] = x.id;
-    it->operands[2 * (size_t)id + 1] = it->place[op->inputs[1]].id;
-    return autograd_run(it, id, extra, tn__mul_sat(4, y->bytes));
-}
-
-static tn_status autograd_compute(tn__autograd *it, tn_op_id id, const autograd_rule *rule) {
-    const tn_op *op = tn_graph_op(it->model, id);
-    tn_tensor_id y = op->outputs[0], extra = TN_NONE;
-    uint64_t workspace = 0;
-    bool copies = rule->how == AUTOGRAD_COMPUTE || rule->how == AUTOGRAD_CONV;
-    if (rule->how == AUTOGRAD_CONV) workspace = tn__autograd_conv_scratch(it, op, false, false);
-    for (uint32_t k = 0; k < op->input_count && copies; k++)
-        if (op->inputs[k] != TN_NONE && it->place[op->inputs[k]].strides != NULL)
-            workspace = tn__add_sat(workspace, tn__autograd_tensor(it, op->inputs[k])->bytes);
-    if ((rule->saves & SAVES_INDICES) && op->output_count == 1)
-        TN_TRY(tn__autograd_like(it, y, TN_INT64, TN_KIND_ACTIVATION, "indices", &extra));
-    if (rule->saves & SAVES_MASK)
-        TN_TRY(tn__autograd_like(it, y, tn__autograd_tensor(it, y)->dtype, TN_KIND_ACTIVATION,
-                                 "mask", &extra));
-    TN_TRY(autograd_run(it, id, extra, workspace));
-    if (!copies) autograd_keep_strides(it, op);
-    return TN_OK;
-}
-
-/* Parts of parameters joined, as exporters write gates in another order: PyTorch has the
- * parameters themselves. */
-static bool autograd_rearranged(const tn__autograd *it, const tn_op *op) {
-    for (uint32_t k = 0; k < op->input_count; k++) {
-        tn_tensor_id base = op->inputs[k] != TN_NONE ? it->place[op->inputs[k]].id : TN_NONE;
-        if (base == TN_NONE || base >= it->tensors ||
-            tn__autograd_tensor(it, base)->producer != TN_NONE ||
-            tn__autograd_tensor(it, base)->kind != TN_KIND_PARAMETER || !it->wanted[base])
-            return false;
-    }
-    return true;
-}
-
-static tn_status autograd_forward(tn__autograd *it, tn_op_id id) {
-    const tn_op *op = tn_graph_op(it->model, id);
-    const autograd_rule *rule = tn__autograd_find(it, op);
-    bool flows = false;
-    for (uint32_t k = 0; k < op->output_count; k++)
-        flows = flows || (op->outputs[k] != TN_NONE && it->wanted[op->outputs[k]]);
-    if (!flows || rule == NULL || op->outputs[0] == TN_NONE)
-        return autograd_run(it, id, TN_NONE, 0);
-    if (it->fused[id]) { /* what reads it makes it */
-        if (autograd_is(op, "Pad")) it->place[op->outputs[0]] = it->place[op->inputs[0]];
-        return TN_OK;
-    }
-    if (rule->how == AUTOGRAD_CONCAT && autograd_rearranged(it, op)) {
-        it->place[op->outputs[0]] = (autograd_place){.id = it->place[op->inputs[0]].id};
-        return TN_OK;
-    }
-    tn_tensor_id product = tn__autograd_biased(it, op);
-    if (product != TN_NONE) {
-        it->place[op->outputs[0]] = it->place[product];
-        return TN_OK;
-    }
-    bool viewed =
-        rule->how == AUTOGRAD_VIEW || rule->how == AUTOGRAD_PART || tn__autograd_selects(it, op);
-    for (uint32_t k = 0; k < op->output_count && viewed; k++)
-        if (op->outputs[k] != TN_NONE) TN_TRY(autograd_view(it, op, rule, k));
-    if (viewed) return TN_OK;
-    if (rule->how == AUTOGRAD_MATMUL) return autograd_matmul(it, id);
-    if (rule->how == AUTOGRAD_LSTM) return autograd_forward_lstm(it, id);
-    return autograd_compute(it, id, rule);
-}
+/* --- loss --- */
 
 /* Softmax cross-entropy of the first output: keeps the logarithms of the probabilities. */
 static tn_status autograd_loss(tn__autograd *it) {
@@ -391,7 +161,7 @@ static tn_status autograd_loss(tn__autograd *it) {
     const tn_tensor *tensor = tn__autograd_tensor(it, scores);
     tn_tensor_spec scalar = {.name = "loss", .dtype = TN_FLOAT32, .flags = TN_TENSOR_STATED};
     TN_TRY(tn__autograd_like(it, scores, tensor->dtype, TN_KIND_ACTIVATION, "logs", &logs));
-    TN_TRY(autograd_new(it, &scalar, &it->loss));
+    TN_TRY(tn__autograd_new(it, &scalar, &it->loss));
     TN_TRY(tn__autograd_gradient(it, scores, &gradient));
     tn_tensor_id made[] = {it->loss, logs}, kept[] = {logs, it->loss};
     TN_TRY(tn__autograd_emit(it, "loss", "CrossEntropy", &it->place[scores].id, 1, made, 2, 0));
@@ -454,8 +224,8 @@ static tn_status autograd_finish(tn__autograd *it) {
     tn_tensor_spec rate = {.name = "learning_rate", .dtype = TN_FLOAT32};
     tn_tensor_spec step = {.name = "step", .dtype = TN_INT64};
     if (list == NULL) return tn__no_memory(it->error, "outputs");
-    TN_TRY(autograd_new(it, &rate, &it->rate));
-    TN_TRY(autograd_new(it, &step, &it->step));
+    TN_TRY(tn__autograd_new(it, &rate, &it->rate));
+    TN_TRY(tn__autograd_new(it, &step, &it->step));
     for (uint32_t i = 0; i < block->input_count; i++)
         if (!tn_tensor_is_static(tn__autograd_tensor(it, block->inputs[i])))
             list[inputs++] = block->inputs[i];
@@ -518,7 +288,7 @@ static tn_status autograd_make(tn__autograd *it) {
     autograd_link(it);
     TN_TRY(tn_graph_create(&it->context, &it->graph, it->error));
     TN_TRY(autograd_copy_tensors(it));
-    for (uint32_t i = 0; i < block->op_count; i++) TN_TRY(autograd_forward(it, block->ops[i]));
+    for (uint32_t i = 0; i < block->op_count; i++) TN_TRY(tn__autograd_forward(it, block->ops[i]));
     TN_TRY(autograd_loss(it));
     for (uint32_t i = block->op_count; i-- > 0;) TN_TRY(tn__autograd_backward(it, block->ops[i]));
     return autograd_finish(it);

@@ -1,6 +1,7 @@
 /* autograd.h - a training step as eager PyTorch runs it, in the making: what its files share.
  *
- *   autograd.c            the step: forward, loss, updates
+ *   autograd.c            the step: what there is, loss, updates
+ *   autograd_forward.c    the forward pass, and copies of convolutions
  *   autograd_backward.c   gradients, and what each operator has kept for them
  *   autograd_rules.c      the table of what that is
  *   autograd_view.c       strides: which operators of PyTorch only look at a tensor in another way
@@ -78,12 +79,16 @@ typedef struct tn__autograd {
 static inline const tn_tensor *tn__autograd_tensor(const tn__autograd *it, tn_tensor_id id) {
     return tn_graph_tensor(it->model, id);
 }
+static inline bool tn__autograd_is(const tn_op *op, const char *type) {
+    return op->domain[0] == '\0' && strcmp(op->type, type) == 0;
+}
 /* NULL: not known. */
 const autograd_rule *tn__autograd_find(const tn__autograd *it, const tn_op *op);
 /* Adds an operator that nobody infers anything of. */
 tn_status tn__autograd_emit(tn__autograd *it, const char *name, const char *type,
                             const tn_tensor_id *inputs, uint32_t input_count,
                             const tn_tensor_id *outputs, uint32_t output_count, uint64_t workspace);
+tn_status tn__autograd_new(tn__autograd *it, const tn_tensor_spec *spec, tn_tensor_id *id);
 /* A new tensor with the shape of one of the model; "prefix.name". */
 tn_status tn__autograd_like(tn__autograd *it, tn_tensor_id like, tn_dtype dtype, tn_kind kind,
                             const char *prefix, tn_tensor_id *id);
@@ -97,6 +102,7 @@ tn_tensor_id tn__autograd_gate(const tn__autograd *it, const tn_op *op);
 tn_tensor_id tn__autograd_biased(const tn__autograd *it, const tn_op *op);
 /* Whether it is a Gather of one index from what is computed: a view. */
 bool tn__autograd_selects(const tn__autograd *it, const tn_op *op);
+tn_status tn__autograd_forward(tn__autograd *it, tn_op_id id);
 tn_status tn__autograd_backward(tn__autograd *it, tn_op_id id);
 /* Adds to the gradient of `of`. */
 tn_status tn__autograd_give(tn__autograd *it, tn_tensor_id of, autograd_place gradient);

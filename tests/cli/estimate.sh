@@ -66,7 +66,9 @@ open=$source/../shared/data/onnx/fashion_resnet.onnx fixed=$source/../shared/dat
 if [ -e "$open" ]; then
     expect 0 'largest batch +[1-9]' $tenure estimate "$open" --train --max-batch --device 4MiB
     expect 2 '^tenure: .*written for one batch, not for 2' $tenure estimate "$fixed" --max-batch --device 4GiB
-    expect 1 "freeze '" $tenure estimate "${open%/*}-weightless/densenet121.onnx" --train --optimizer none --fuse-update --recompute-cheap --order memory --dtype bf16 --device 60MiB
+    dense=${open%/*}-weightless/densenet121.onnx all="--train --optimizer none --fuse-update --recompute-cheap --order memory --dtype bf16"
+    frozen=$($tenure estimate "$dense" $all --freeze 'features.*' --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["total"])')
+    expect 1 "freeze 'features" $tenure estimate "$dense" $all --device "$frozen"
 fi
 
 # a change that is offered does fit

@@ -83,7 +83,7 @@ fashion = data / "onnx" / "fashion_resnet.onnx"
 if fashion.exists():
     for optimizer in ("sgd", "momentum", "adam", "adamw"):
         for switches in ([], ["--fuse-update"], ["--recompute-cheap"], ["--micro-batches", "2"], ["--freeze", "*1*"], ["--no-rewrite"],
-                         ["--fuse-update", "--recompute-cheap"], ["--plain"], ["--threads", "2"], ["--order", "memory"], ["--fuse-concat"], ["--dtype", "bf16"], ["--dtype", "f16", "--recompute-cheap"]):
+                         ["--fuse-update", "--recompute-cheap"], ["--plain"], ["--threads", "2"], ["--order", "memory"], ["--fuse-concat"], ["--dtype", "bf16"], ["--recompute-share", "0.3"], ["--dtype", "f16", "--recompute-cheap"]):
             compare(fashion, images["fashion"], 4, ["--optimizer", optimizer, *switches])
     for optimizer in ("sgd", "adam"):
         largest(fashion, "3MiB", ["--train", "--optimizer", optimizer],
