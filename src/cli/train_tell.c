@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/train.h"
@@ -15,18 +16,30 @@ static double tell_speed(const cli_train *train, double seconds) {
 
 static bool tell_shows(const cli_train *train) { return !train->json && isatty(STDERR_FILENO); }
 
-/* One line of less than 80 columns, drawn over itself. */
+#define TELL_LINE 256
+
+static int tell_columns(void) {
+    struct winsize size;
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return known && size.ws_col < TELL_LINE ? size.ws_col - 1 : 79;
+}
+
+/* One line, drawn over itself; what does not fit is cut off. */
 void cli_train_show(const cli_train *train) {
+    char line[TELL_LINE], right[32] = "";
     if (!tell_shows(train)) return;
-    double passed = cli_clock() - train->start,
-           a_step = passed / (double)(train->done - train->first);
+    double passed = cli_clock() - train->start;
+    double a_step = passed / (double)(train->done - train->first);
     uint64_t left = (uint64_t)(a_step * (double)(train->total - train->done) + 0.5);
-    fprintf(stderr, "\rstep %" PRIu64 "/%" PRIu64 "  loss %.4f", train->done, train->total,
-            train->loss);
-    if (train->correct_at != TN_NONE) fprintf(stderr, "  right %.1f %%", 100 * train->accuracy);
-    fprintf(stderr, "  %.0f samples/s  %.1f MiB  %" PRIu64 ":%02u:%02u left\033[K",
-            tell_speed(train, passed), (double)cli_session_need(&train->session) / 1048576,
-            left / 3600, (unsigned)(left / 60 % 60), (unsigned)(left % 60));
+    if (train->correct_at != TN_NONE)
+        snprintf(right, sizeof right, "  right %.1f %%", 100 * train->accuracy);
+    snprintf(line, sizeof line,
+             "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.0f samples/s  %.1f MiB  %" PRIu64
+             ":%02u:%02u left",
+             train->done, train->total, train->loss, right, tell_speed(train, passed),
+             (double)cli_session_need(&train->session) / 1048576, left / 3600,
+             (unsigned)(left / 60 % 60), (unsigned)(left % 60));
+    fprintf(stderr, "\r%.*s\033[K", tell_columns(), line);
 }
 
 void cli_train_show_test(const cli_train *train) {

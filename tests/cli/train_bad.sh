@@ -126,6 +126,10 @@ expect 2 'nowhere/r.trace.csv' $good --trace nowhere/r.trace.csv
 expect 2 'no speed' $good --link fast
 expect 2 'no speed' $good --link 1GB
 expect 2 'No space' $good --checkpoint /dev/full
+expect 2 'good.ck: cannot write: File too large' \
+    bash -c "trap '' XFSZ; ulimit -f 4; exec $good --steps 9 --checkpoint good.ck"
+cmp good.ck kept.ck || failed=1
+[ -z "$(ls good.ck.* 2>/dev/null)" ] || { echo "FAILED: a half of a checkpoint stays"; failed=1; }
 mkdir folder
 expect 2 'folder' $good --checkpoint folder
 exit $failed
