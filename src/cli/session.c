@@ -254,7 +254,6 @@ void cli_session_close(cli_session *session) {
     tn_graph_destroy(session->rewritten);
     tn_trace_destroy(session->trace);
     tn_contents_close(session->fresh);
-    if (!session->own_contents) return;
-    cli_checkpoint_close(&session->kept);
-    tn_contents_close(session->contents);
+    if (session->weights_path != NULL) cli_checkpoint_close(&session->kept);
+    if (session->own_contents) tn_contents_close(session->contents);
 }
