@@ -21,8 +21,7 @@ TENURE, KILLS, SEED = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.
 PICTURES = ["cnn.onnx", "--data", "x.npy,y.npy", "--batch", "8", "--lr", "1e-3"]
 RUNS = [
     PICTURES + ["--steps", "800", "--checkpoint-every", "37", "--micro-batches", "2"],
-    PICTURES + ["--steps", "700", "--checkpoint-every", "50", "--optimizer", "momentum",
-                "--threads", "2"],
+    PICTURES + ["--steps", "700", "--checkpoint-every", "50", "--optimizer", "momentum"],
     PICTURES + ["--steps", "1500", "--checkpoint-every", "600", "--optimizer", "adamw",
                 "--weight-decay", "0.01", "--fuse-update"],
     ["lm.onnx", "--data", "text:book.txt", "--batch", "4", "--steps", "300", "--checkpoint-every",
@@ -87,6 +86,8 @@ def main():
             sys.exit(f"seed {SEED}: {RUNS[number]} ends with other bits after {killed} kills")
         for path in ["run.ck", *parts]:
             os.remove(path)
+        if sys.stderr.isatty():
+            print(f"{killed} of {KILLS}, {writing} in a write", file=sys.stderr, flush=True)
     print(f"seed {SEED}: {killed} kills in {turns} runs, {writing} of them in the middle of a "
           "checkpoint; every run ended with the same bits")
 
