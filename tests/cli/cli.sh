@@ -378,7 +378,17 @@ assert run["check"] == {"naive": "equal"} and run["poison"] == "clean" and run["
 assert len(run["outputs"]) == 1 and run["outputs"][0]["shape"] == [1, 1000] and len(run["outputs"][0]["xxh3"]) == 16, run
 assert sum(row["allocated"] for row in run["holders"]) <= run["planned_peak"], run
 open("need", "w").write(str(run["arena"] + run["weights"]))
+open("whole", "w").write(str(run["weights"]))
 P
+expect 0 'poison +clean' $run --weights-dtype int8 --check naive --poison
+expect 0 '"format":"tenure-run"' $run --weights-dtype int8 --plain --no-rewrite --json
+python3 - <<'P' || failed=1
+import json
+run = json.load(open("out"))
+whole = int(open("whole").read())
+assert run["weights"] < 0.3 * whole, (run["weights"], whole)
+P
+expect 2 'none of' $run --weights-dtype int4
 need=$(cat need)
 expect 0 'planned peak' $run --budget "$need"
 expect 1 "holders of .*" $run --budget $((need - 1))

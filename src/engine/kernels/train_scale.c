@@ -17,7 +17,8 @@ static double scale_of(const tn_kernel_call *call, const int64_t *state) {
 static tn_status scale_run(tn_kernel_call *call) {
     const int64_t *state = call->inputs[0].data;
     TN_TRY(tn__check_count(call, 0, SCALE_STATE));
-    tn__real_set(&call->outputs[0], 0, scale_of(call, state));
+    for (uint64_t i = 0; i < tn__operand_count(&call->outputs[0]); i++)
+        tn__real_set(&call->outputs[0], i, scale_of(call, state));
     return TN_OK;
 }
 
@@ -56,6 +57,7 @@ static tn_status scale_run_step(tn_kernel_call *call) {
     tn_operand *factor = &call->outputs[1];
     bool finite = true;
     TN_TRY(tn__check_count(call, 0, SCALE_STATE));
+    TN_TRY(tn__check_count(call, 1, 1));
     tn__real_set(factor, 0, 0);
     tn__real_set(factor, 1, (double)state[SCALE_SKIPPED]);
     if (micro != NULL && tn__operand_int(micro, 0) + 1 < most) return TN_OK;
