@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 
-NODES = "squeezenet1_1 resnet18 mobilenet_v2 mobilenet_v3_small googlenet alexnet efficientnet_b0 densenet121 resnet50_dynN inception_v3 unet64".split()
+NODES = "squeezenet1_1 resnet18 mobilenet_v2 mobilenet_v3_small googlenet alexnet efficientnet_b0 densenet121 resnet50_dynN inception_v3".split()
 MODULES = """resnet18 resnet34 resnet50 mobilenet_v2 mobilenet_v3_small shufflenet_v2_x1_0 squeezenet1_1 vgg11_bn densenet121
 efficientnet_b0 regnet_y_400mf convnext_tiny mnasnet1_0 googlenet inception_v3 alexnet vit_b_16 swin_t unet gpt-tiny bert-small lstm""".split()
 OPTIMIZERS = ["momentum", "adam"]
