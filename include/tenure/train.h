@@ -129,6 +129,8 @@ typedef struct tn_train_options {
     uint64_t seed;              /* of dropout */
 
     bool fuse_update;      /* a parameter is updated as soon as its gradient is there */
+    bool dropout_bits;     /* dropout keeps its mask, a bit per element, instead of drawing it anew
+                            * in the backward pass: the same numbers */
     bool keep_outputs;     /* the model's outputs stay outputs of the graph */
     bool output_gradients; /* gradients of parameters become outputs, whatever the optimizer */
 } tn_train_options;

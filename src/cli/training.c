@@ -45,7 +45,8 @@ enum {
 
 /* X(member of tn_train_options, option, help): a bool each. */
 #define TRAINING_SWITCHES(X)                                                                       \
-    X(fuse_update, "fuse-update", "update a parameter as soon as its gradient is there")
+    X(fuse_update, "fuse-update", "update a parameter as soon as its gradient is there")           \
+    X(dropout_bits, "dropout-bits", "dropout keeps its mask, a bit per element, drawn once")
 
 enum { /* 0, 1, ... */
 #define TRAINING_INDEX(member, name, help) TRAINING_INDEX_##member,

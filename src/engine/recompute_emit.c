@@ -73,9 +73,7 @@ static tn_status emit_copy(emit_state *s, tn_op_id id, tn_op_id before,
         s->made[like] = outputs[k];
     }
     tn_op copy = *op;
-    copy.type = norm ? "BatchNormalization" : op->type;
-    copy.domain = norm ? "" : op->domain;
-    copy.version = norm ? 9 : op->version;
+    if (norm) copy.type = "BatchNormApply"; /* with the statistics that were found */
     copy.inputs = inputs;
     copy.outputs = outputs;
     copy.output_count = count;

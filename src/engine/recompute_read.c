@@ -104,8 +104,7 @@ static bool read_may_repeat(const tn__recompute *it, tn_op_id id) {
         it->work[id] == TN_SIZE_UNKNOWN || !read_is_listed(it->options.only, op->type))
         return false;
     if (strcmp(op->type, "BatchNormTrain") == 0 && strcmp(op->domain, "tenure") == 0)
-        return op->output_count == 5 && op->outputs[3] != TN_NONE && op->outputs[4] != TN_NONE &&
-               tn__op_int(op, "relu", 0) == 0; /* what repeats it applies none */
+        return op->output_count == 5 && op->outputs[3] != TN_NONE && op->outputs[4] != TN_NONE;
     return tn_op_changes(it->graph, id) == 0;
 }
 

@@ -32,8 +32,13 @@ tn_status tn__gradient_batch_norm_train(tn_gradient *it) {
     return TN_OK;
 }
 
-/* The same mask again: it is drawn from a counter, so nothing is kept. */
+/* The same mask again: it is drawn from a counter, so nothing is kept, unless bits are asked for.
+ */
 tn_status tn__gradient_dropout_train(tn_gradient *it) {
+    double ratio = tn__gradient_float(it, "ratio", 0.5);
+    if (it->op.output_count > 1 && it->op.outputs[1] != TN_NONE)
+        return tn__gradient_own(it, "DropoutBits", TN__LIST(it->given[0], it->op.outputs[1]),
+                                &TN__ATTR_FLOAT("ratio", &ratio), 1, &it->found[0]);
     tn_tensor_id inputs[3] = {it->given[0], tn__gradient_in(it, 1), tn__gradient_in(it, 2)};
     return tn__gradient_own(it, "DropoutTrain", inputs, it->op.input_count, it->op.attrs,
                             it->op.attr_count, &it->found[0]);

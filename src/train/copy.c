@@ -193,6 +193,8 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
         TN_TRY(tn__train_scalar(it, "micro", TN_INT64, &it->made.micro));
     const tn_tensor_id inputs[] = {op->inputs[0], it->made.step, it->made.micro};
     int64_t seed = (int64_t)it->options.seed, stream = id;
+    tn_tensor_id outputs[2] = {op->outputs[0], TN_NONE};
+    if (it->options.dropout_bits) TN_TRY(copy_extra(it, op, "bits", &outputs[1]));
     const tn_attr attrs[] = {TN__ATTR_FLOAT("ratio", &ratio), TN__ATTR_INT("seed", &seed),
                              TN__ATTR_INT("stream", &stream)};
     tn_op_spec spec = {.name = op->name,
@@ -200,8 +202,8 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
                        .domain = "tenure",
                        .inputs = inputs,
                        .input_count = it->made.micro == TN_NONE ? 2 : 3,
-                       .outputs = op->outputs,
-                       .output_count = 1,
+                       .outputs = outputs,
+                       .output_count = it->options.dropout_bits ? 2 : 1,
                        .attrs = attrs,
                        .attr_count = 3};
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);

@@ -64,6 +64,7 @@ typedef struct left {
     size_t count;
     tn_recompute_report report;
     uint64_t peak; /* of the plan */
+    uint32_t bits; /* operators that read a mask that was kept */
 } left;
 
 static void keep(steps *s, tn_tensor_id id, left *to) {
@@ -97,6 +98,8 @@ static void train(uint64_t seed, const tn_train_options *options, const setting 
     if (!how->naive && how->pool == NULL) assert_int_equal(usage.measured_peak, usage.planned_peak);
     to->report = s.recomputed;
     to->peak = s.layout.peak;
+    for (tn_op_id id = 0; id < tn_graph_op_count(s.training.graph); id++)
+        to->bits += strcmp(tn_graph_op(s.training.graph, id)->type, "DropoutBits") == 0;
     free(labels);
     steps_close(&s);
     net_close(&n);
@@ -153,6 +156,28 @@ static void what_is_computed_again_has_the_same_bits(void **state) {
     if (again < 16 || lower < 14 || higher > 0)
         fail_msg("of 20: %u computed something again, %u lower peaks, %u higher", again, lower,
                  higher);
+}
+
+/* Masks of dropout kept as bits, or drawn twice. */
+static void a_mask_kept_as_bits_gives_the_same_numbers(void **state) {
+    (void)state;
+    static left expected, got;
+    uint32_t kept = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+        setting how = {.formats = seed % 2 == 0, .naive = true};
+        options.micro_batches = seed % 3 == 0 ? 2 : 1;
+        train(seed, &options, &how, &expected);
+        options.dropout_bits = true;
+        how = (setting){.formats = seed % 2 == 0, .poison = true};
+        train(seed, &options, &how, &got);
+        same(&expected, &got, "bits", seed);
+        kept += got.bits > 0;
+        how.recompute = 0.5;
+        train(seed, &options, &how, &got);
+        same(&expected, &got, "bits, computed again", seed);
+    }
+    assert_true(kept >= 4);
 }
 
 /* Work as the header defines it, counted anew; views take none. */
@@ -303,6 +328,7 @@ static void running_out_of_memory_leaves_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_computed_again_has_the_same_bits),
+        cmocka_unit_test(a_mask_kept_as_bits_gives_the_same_numbers),
         cmocka_unit_test(the_bound_on_work_and_the_peak_hold),
         cmocka_unit_test(a_chain_keeps_what_convolutions_give),
         cmocka_unit_test(what_cannot_be_is_refused),

@@ -103,6 +103,49 @@ static tn_status norm_run_train(tn_kernel_call *call) {
     return TN_OK;
 }
 
+/* --- the same again: x, scale, bias, batch mean, batch variance -> y --- */
+
+static bool norm_accepts_apply(const tn_kernel_setup *setup) {
+    return setup->op->output_count == 1 && norm_accepts(setup) &&
+           tn__setup_input(setup, 1)->dtype == TN_FLOAT32;
+}
+
+/* As in training, but for where the statistics come from: so it is the same code, and bits. */
+static tn_status norm_read_apply(tn_kernel_setup *setup, tn__dnnl_work *work) {
+    static const int roles[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
+    const tn__dnnl *library = setup->library;
+    const bool relu = tn__op_int(setup->op, "relu", 0) != 0;
+    unsigned flags = dnnl_use_scale | dnnl_use_shift | dnnl_use_global_stats;
+    dnnl_batch_normalization_desc_t desc;
+    dnnl_memory_desc_t x, channel, signs;
+    dnnl_primitive_desc_t chosen;
+    tn__dnnl_at at = {0};
+    TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 0), &x));
+    TN_TRY(tn__dnnl_desc(library, tn__setup_input(setup, 1), &channel));
+    TN_TRY(tn__dnnl_status(library->dnnl_batch_normalization_forward_desc_init(
+        &desc, dnnl_forward_training, &x, (float)tn__op_float(setup->op, "epsilon", 1e-5),
+        relu ? flags | dnnl_fuse_norm_relu : flags)));
+    TN_TRY(tn__dnnl_choose(library, &desc, NULL, &chosen, NULL));
+    tn_status status = relu ? norm_room_for_signs(work, library, chosen, &signs, &at) : TN_OK;
+    if (status != TN_OK) {
+        library->dnnl_primitive_desc_destroy(chosen);
+        return status;
+    }
+    TN_TRY(tn__dnnl_step(work, chosen, 7));
+    if (relu) TN_TRY(tn__dnnl_bind(work, DNNL_ARG_WORKSPACE, &signs, at));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, TN__DNNL_IN(0)));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DST, &x, TN__DNNL_OUT(0)));
+    for (uint32_t i = 0; i < 4; i++)
+        TN_TRY(tn__dnnl_bind(work, roles[i], &channel, TN__DNNL_IN(i + 1)));
+    return TN_OK;
+}
+
+static tn_status norm_prepare_apply(tn_kernel_setup *setup) {
+    tn__dnnl_work *work;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work, norm_read_apply(setup, work));
+}
+
 /* --- backward: dy, x, scale, batch mean, batch variance -> dx, d scale, d bias --- */
 
 static tn_status norm_read_grad(tn_kernel_setup *setup, tn__dnnl_work *work) {
@@ -139,6 +182,12 @@ static tn_status norm_prepare_grad(tn_kernel_setup *setup) {
 }
 
 static const tn_kernel dnnl_train_norm_kernels[] = {
+    {.type = "BatchNormApply",
+     .accepts = norm_accepts_apply,
+     .prepare = norm_prepare_apply,
+     .run = tn__dnnl_run,
+     .release = tn__dnnl_release,
+     .formats = true},
     {.type = "BatchNormGrad",
      .accepts = norm_accepts_grad,
      .prepare = norm_prepare_grad,

@@ -24,8 +24,9 @@ static tn_status formats_prepare(tn_kernel_setup *setup) {
     }
 
 static const tn_kernel formats_train_kernels[] = {
-    FORMATS("AveragePoolGrad"), FORMATS("BatchNormGrad"), FORMATS("BatchNormTrain"),
-    FORMATS("ConvGradWeights"), FORMATS("MaxPoolGrad"),   FORMATS("ReluGrad"),
+    FORMATS("AveragePoolGrad"), FORMATS("BatchNormApply"),  FORMATS("BatchNormGrad"),
+    FORMATS("BatchNormTrain"),  FORMATS("ConvGradWeights"), FORMATS("MaxPoolGrad"),
+    FORMATS("ReluGrad"),
 };
 
 TN_KERNEL_FAMILY(formats_train, "tenure");

@@ -2,11 +2,9 @@
  *
  * Statistics in double and in two passes, mean first. The running ones take a share of those of the
  * batch: its mean and its unbiased variance, as PyTorch has it. The output follows from mean and
- * variance as they are stored, by the formula of BatchNormalization (normalise.c), so that this
- * operator on those gives the same bits. With n elements a channel, h the normalised input and
- * s = 1 / deviation:
- *     d bias = sum dy,  d scale = sum dy h,  dx = scale s (dy - (d bias + h d scale) / n)
- * Source: Ioffe, Szegedy 2015.
+ * variance as they are stored, so that BatchNormApply on those gives the same bits. With n elements
+ * a channel, h the normalised input and s = 1 / deviation: d bias = sum dy,  d scale = sum dy h, dx
+ * = scale s (dy - (d bias + h d scale) / n) Source: Ioffe, Szegedy 2015.
  */
 #include <math.h>
 
@@ -46,11 +44,13 @@ static double norm_sum(const tn_operand *x, const norm_frame *frame, uint64_t ch
     return sum;
 }
 
-static void norm_apply_channel(const tn_kernel_call *call, const norm_frame *frame, double epsilon,
-                               uint64_t c) {
+/* `statistics`: mean and variance. */
+static void norm_apply_channel(const tn_kernel_call *call, const norm_frame *frame,
+                               const tn_operand *statistics, uint64_t c) {
     const tn_operand *in = call->inputs;
-    double mean = tn__real_get(&call->outputs[3], c), values[TN__REAL_TILE];
-    double deviation = sqrt(tn__real_get(&call->outputs[4], c) + epsilon);
+    double epsilon = tn__op_float(call->op, "epsilon", 1e-5);
+    double mean = tn__real_get(&statistics[0], c), values[TN__REAL_TILE];
+    double deviation = sqrt(tn__real_get(&statistics[1], c) + epsilon);
     double factor = tn__real_get(&in[1], c) / deviation, addend = tn__real_get(&in[2], c);
     const bool relu = tn__op_int(call->op, "relu", 0) != 0;
     NORM_EACH(frame, c, at, count) {
@@ -63,7 +63,6 @@ static void norm_apply_channel(const tn_kernel_call *call, const norm_frame *fra
 
 static void norm_run_channel(const tn_kernel_call *call, const norm_frame *frame, uint64_t c) {
     const tn_operand *in = call->inputs, *x = &in[0];
-    double epsilon = tn__op_float(call->op, "epsilon", 1e-5);
     double share = tn__op_float(call->op, "momentum", 0.1);
     double n = (double)frame->batch * (double)frame->area;
     double mean = norm_sum(x, frame, c, 0, false) / n;
@@ -73,7 +72,7 @@ static void norm_run_channel(const tn_kernel_call *call, const norm_frame *frame
     tn__real_set(&in[4], c, (1 - share) * tn__real_get(&in[4], c) + share * unbiased);
     tn__real_set(&call->outputs[3], c, mean);
     tn__real_set(&call->outputs[4], c, squares / n);
-    norm_apply_channel(call, frame, epsilon, c);
+    norm_apply_channel(call, frame, &call->outputs[3], c);
 }
 
 static tn_status norm_run(tn_kernel_call *call) {
@@ -81,6 +80,15 @@ static tn_status norm_run(tn_kernel_call *call) {
     TN_TRY(norm_read(call, &call->inputs[0], &frame));
     for (uint32_t i = 1; i < 5; i++) TN_TRY(tn__check_count(call, i, frame.channels));
     for (uint64_t c = 0; c < frame.channels; c++) norm_run_channel(call, &frame, c);
+    return TN_OK;
+}
+
+static tn_status norm_run_apply(tn_kernel_call *call) {
+    norm_frame frame = {0};
+    TN_TRY(norm_read(call, &call->inputs[0], &frame));
+    for (uint32_t i = 1; i < 5; i++) TN_TRY(tn__check_count(call, i, frame.channels));
+    for (uint64_t c = 0; c < frame.channels; c++)
+        norm_apply_channel(call, &frame, &call->inputs[3], c);
     return TN_OK;
 }
 
@@ -130,6 +138,7 @@ static bool norm_accepts(const tn_kernel_setup *setup) {
 }
 
 static const tn_kernel train_norm_kernels[] = {
+    {.type = "BatchNormApply", .accepts = norm_accepts, .run = norm_run_apply},
     {.type = "BatchNormGrad", .accepts = norm_accepts, .run = norm_run_grad},
     {.type = "BatchNormTrain", .accepts = norm_accepts, .run = norm_run},
 };

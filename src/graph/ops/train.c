@@ -6,8 +6,10 @@
  *   MeanSquared(x, labels) -> loss; MeanSquaredGrad(x, labels, d loss) -> d x
  *   BatchNormTrain(x, scale, bias, mean, variance) -> y, mean, variance, those of the batch
  *                                                            epsilon, momentum; relu: of y
+ *   BatchNormApply(x, scale, bias, batch mean, batch variance) -> y   epsilon; relu: of y
  *   BatchNormGrad(d y, x, scale, batch mean, batch variance) -> d x, d scale, d bias    epsilon
- *   DropoutTrain(x, step, micro, row, sum) -> y              ratio, seed, stream; row: added
+ *   DropoutTrain(x, step, micro, row, sum) -> y, bits        ratio, seed, stream; row: added
+ *   DropoutBits(d y, bits) -> d x                            ratio
  *       to x before, along the last axis; sum: added after, of x's shape
  *   ReluGrad(d y, y) -> d x
  *   ConvGradWeights(d y, x) -> d weights                     shape, and those of Conv
@@ -46,6 +48,15 @@ static uint64_t train_flops_loss(tn_infer *infer) {
 
 static tn_status train_shape_first(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));
+}
+
+/* The mask is a bit per element. */
+static tn_status train_shape_dropout(tn_infer *infer) {
+    uint64_t elements = tn__elements(tn__input(infer, 0));
+    int64_t bytes = (int64_t)(elements / 8 + (elements % 8 != 0));
+    TN_TRY(train_shape_first(infer));
+    if (elements == TN_SIZE_UNKNOWN) return tn__set_dtype(infer, 1, TN_UINT8);
+    return tn__set_output(infer, 1, TN_UINT8, 1, &bytes);
 }
 
 static tn_status train_shape_second(tn_infer *infer) {
@@ -210,6 +221,7 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(AdamStep, 6, 8, 3, train_shape_step), .view = train_view_step,
      .changes = 1 | 4 | 8, .flops_per = 12},
     {TRAIN(AveragePoolGrad, 1, 1, 1, train_shape_given), .flops = train_flops_pool},
+    {TRAIN(BatchNormApply, 5, 5, 1, train_shape_first), .inplace = 1, .flops_per = 2},
     {TRAIN(BatchNormGrad, 5, 5, 3, train_shape_batch_norm_grad), .inplace = 3, .flops_per = 8},
     {TRAIN(BatchNormTrain, 5, 5, 5, train_shape_batch_norm), .view = train_view_batch_norm,
      .changes = 8 | 16, .inplace = 1, .flops_per = 6, .no_gradient = 8 | 16,
@@ -218,7 +230,8 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(CrossEntropy, 2, 2, 2, train_shape_loss), .flops = train_flops_loss,
      .gradient = tn__gradient_cross_entropy},
     {TRAIN(CrossEntropyGrad, 3, 3, 1, train_shape_first), .inplace = 1, .flops_per = 12},
-    {TRAIN(DropoutTrain, 2, 5, 1, train_shape_first), .inplace = 1 | 16, .flops_per = 8,
+    {TRAIN(DropoutBits, 2, 2, 1, train_shape_first), .inplace = 1, .flops_per = 1},
+    {TRAIN(DropoutTrain, 2, 5, 2, train_shape_dropout), .inplace = 1 | 16, .flops_per = 8,
      .gradient = tn__gradient_dropout_train},
     {RECURRENT(GruGrad)},
     {TRAIN(LossScale, 1, 1, 1, train_shape_scale)},
