@@ -3,6 +3,7 @@
 
     training_torch.py NAME DIR BATCH THREADS REPEAT
 
+NAME is gpt-tiny, gpt-small, unet or a network of torchvision.
 Writes DIR/NAME.onnx if it is not there (REPEAT 0: that is all), then prints the fastest step in
 milliseconds, and the most bytes that tensors of a step held at once with parameters, statistics and
 velocities: what is there before a step, and on top the allocations and frees that the profiler tells.
@@ -40,11 +41,12 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Four blocks of width 256 over bytes."""
+    """Blocks over bytes; gpt-tiny: four of width 256."""
 
     def __init__(self, width=256, heads=8, length=128, depth=4):
         super().__init__()
         self.words, self.places = nn.Embedding(256, width), nn.Parameter(torch.zeros(length, width))
+        nn.init.normal_(self.words.weight, std=0.05)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
         self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 256)
         self.register_buffer("mask", torch.full((length, length), -1e9).triu(1))
@@ -81,9 +83,10 @@ class Unet(nn.Module):
 
 def made(name, batch):
     """The network, a batch and its labels."""
-    if name == "gpt-tiny":
-        words = torch.randint(0, 256, (batch, 128))
-        return Gpt(), words, torch.randint(0, 256, (batch, 128))
+    if name.startswith("gpt"):
+        net = Gpt() if name == "gpt-tiny" else Gpt(width=128, heads=4, length=64, depth=2)
+        words = torch.randint(0, 256, (batch, net.places.shape[0]))
+        return net, words, torch.randint(0, 256, words.shape)
     if name == "unet":
         return Unet(), torch.rand(batch, 3, 128, 128), torch.randint(0, 2, (batch, 128, 128))
     net = getattr(torchvision.models, name)(weights=None)
@@ -111,7 +114,7 @@ def main():
     def step():
         optimizer.zero_grad(set_to_none=True)
         scores = net(x)
-        if name == "gpt-tiny":
+        if name.startswith("gpt"):
             scores = scores.transpose(1, 2)
         nn.functional.cross_entropy(scores, labels).backward()
         optimizer.step()

@@ -166,7 +166,8 @@ def draw(path, ours, theirs, batch):
         part.spines[["top", "right"]].set_visible(False)
         part.grid(axis="y", color="#dddddd", linewidth=0.6)
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
+    figure.savefig(path, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+                   if path.endswith(".svg") else None)
 
 
 def main():
