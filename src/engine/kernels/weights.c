@@ -29,9 +29,9 @@ static float weights_scale(const float *w, const weights_frame *frame, uint64_t 
     for (uint64_t o = 0; o < frame->outer; o++) {
         const float *row = w + (o * frame->channels + channel) * frame->inner;
         for (uint64_t i = 0; i < frame->inner; i++)
-            if (fabsf(row[i]) > most) most = fabsf(row[i]);
+            if (fabsf(row[i]) > most || isnan(row[i])) most = fabsf(row[i]);
     }
-    return most / 127;
+    return most / 127; /* not-a-number stays one, and makes the channel that */
 }
 
 static int8_t weights_round(float value) {
