@@ -93,16 +93,12 @@ static void bench_arrays(bench_net *net) {
 
 static tn_status bench_load(const bench_setup *setup, const char *path, bench_net *net,
                             tn_error *error) {
-    static const char *const buffers[] = {"mask"};
     tn_train_options train = TN_TRAIN_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     tn_graph *fast;
     train.optimizer = TN_OPTIMIZER_MOMENTUM;
     train.fuse_update = true;
     train.dtype = setup->dtype;
-    /* gpt-tiny's mask is a buffer in PyTorch; the file cannot tell it from a parameter. */
-    train.freeze = buffers;
-    train.freeze_count = strstr(path, "gpt-tiny") != NULL;
     TN_TRY(tn_graph_load(path, NULL, &net->file, error));
     TN_TRY(tn_contents_open(path, NULL, &net->contents, error));
     rewrite.use = TN_REWRITE_TO_TRAIN;

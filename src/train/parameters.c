@@ -14,8 +14,10 @@
  *   - Arithmetic on what comes from the inputs without meeting a parameter before is preprocessing:
  *     values per channel there (mean, deviation) are constants. Where a model has nothing else,
  *     they are its parameters after all.
+ *   - What is added to scores right before a Softmax, and is more than a row, is a mask: -1e9 where
+ *     attention must not look. Learned biases of attention are gathered from a table first.
  *
- * Patterns of tn_train_options.train overrule the last two. Cost: O(operands).
+ * Patterns of tn_train_options.train overrule the last three. Cost: O(operands).
  */
 #include <ctype.h>
 
@@ -132,7 +134,20 @@ typedef struct parameters_marks {
     bool *from;     /* depends on an input */
     bool *acted;    /* depends on a variable */
     bool *variable; /* a parameter that is none of the constants above */
+    bool *scores;   /* a sum that a Softmax reads, or a term of such */
 } parameters_marks;
+
+/* The sums that end in the Softmax. */
+static void parameters_mark_scores(const tn__train *it, const tn_op *softmax, bool *scores) {
+    tn_tensor_id id = softmax->inputs[0];
+    while (id != TN_NONE && !scores[id]) {
+        tn_op_id maker = tn_graph_tensor(it->model, id)->producer;
+        const tn_op *add = maker == TN_NONE ? NULL : tn_graph_op(it->model, maker);
+        if (add == NULL || strcmp(add->type, "Add") != 0 || add->domain[0] != 0) return;
+        scores[id] = true;
+        id = add->inputs[tn__train_is_parameter(it, add->inputs[0]) ? 1 : 0];
+    }
+}
 
 /* Whether the other operands come from the inputs, and no parameter acted on them. */
 static bool parameters_meets_inputs(const tn_op *op, uint32_t input,
@@ -151,6 +166,7 @@ static bool parameters_is_constant(const tn__train *it, const tn_op *op, uint32_
     const tn_tensor *tensor = tn_graph_tensor(it->model, op->inputs[input]);
     if (!parameters_is_arithmetic(op)) return false;
     if (tn__elements(tensor) == 1 && !parameters_is_path(tensor->name)) return true;
+    if (marks->scores[op->outputs[0]] && !parameters_is_row(tensor)) return true;
     return parameters_is_row(tensor) && parameters_meets_inputs(op, input, marks);
 }
 
@@ -185,6 +201,11 @@ static void parameters_constants(tn__train *it, parameters_marks *marks) {
     for (uint32_t i = 0; i < block->input_count; i++)
         marks->from[block->inputs[i]] = !tn__train_is_parameter(it, block->inputs[i]);
     for (uint32_t p = 0; p < block->op_count; p++) {
+        const tn_op *op = tn_graph_op(it->model, block->ops[p]);
+        if (strcmp(op->type, "Softmax") == 0 && op->domain[0] == 0)
+            parameters_mark_scores(it, op, marks->scores);
+    }
+    for (uint32_t p = 0; p < block->op_count; p++) {
         tn_op_id id = block->ops[p];
         if (it->runs[id])
             parameters_look(it, tn_graph_op(it->model, id), it->model->rules[id], marks);
@@ -211,9 +232,10 @@ tn_status tn__train_constants(tn__train *it) {
     parameters_marks marks = {
         .from = tn__arena_array(&it->arena, it->tensors, sizeof *marks.from),
         .acted = tn__arena_array(&it->arena, it->tensors, sizeof *marks.acted),
-        .variable = tn__arena_array(&it->arena, it->tensors, sizeof *marks.variable)};
+        .variable = tn__arena_array(&it->arena, it->tensors, sizeof *marks.variable),
+        .scores = tn__arena_array(&it->arena, it->tensors, sizeof *marks.scores)};
     it->constant = tn__arena_array(&it->arena, it->tensors, sizeof *it->constant);
-    if (!marks.from || !marks.acted || !marks.variable || it->constant == NULL)
+    if (!marks.from || !marks.acted || !marks.variable || !marks.scores || it->constant == NULL)
         return tn__no_memory(it->error, "the list of parameters");
     parameters_constants(it, &marks);
     return TN_OK;

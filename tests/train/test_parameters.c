@@ -198,6 +198,28 @@ static void a_weight_of_one_element_is_trained(void **state) {
     net_close(&n);
 }
 
+static void a_mask_is_not_trained(void **state) {
+    static const char *const names[] = {"mask"};
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    (void)state;
+    options.loss = TN_LOSS_MEAN_SQUARED;
+    for (int k = 0; k < 3; k++) { /* 1: named by the user; 2: scores that no Softmax reads */
+        net n;
+        net_open(&n, TN_FLOAT64, 1);
+        tn_tensor_id x = net_input(&n, "x", NET_SHAPE(2, 4, 3));
+        tn_tensor_id w = net_param(&n, "w", 1, NET_SHAPE(3, 4));
+        tn_tensor_id bias = net_param(&n, "bias", 1, NET_SHAPE(4));
+        tn_tensor_id mask = net_param(&n, "mask", 1, NET_SHAPE(4, 4));
+        options.train = names;
+        options.train_count = k == 1;
+        x = net_op(&n, "MatMul", NET_LIST(x, w));
+        x = net_op(&n, "Add", NET_LIST(mask, net_op(&n, "Add", NET_LIST(x, bias))));
+        net_output(&n, net_op(&n, k == 2 ? "Relu" : "Softmax", NET_LIST(x)));
+        assert_string_equal(trained_names(&n, &options), k == 0 ? " w bias" : " w bias mask");
+        net_close(&n);
+    }
+}
+
 static void preprocessing_is_not_trained(void **state) {
     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
     (void)state;
@@ -438,6 +460,7 @@ int main(void) {
         cmocka_unit_test(a_merged_normalisation_trains),
         cmocka_unit_test(numbers_of_a_formula_are_no_parameters),
         cmocka_unit_test(a_weight_of_one_element_is_trained),
+        cmocka_unit_test(a_mask_is_not_trained),
         cmocka_unit_test(preprocessing_is_not_trained),
         cmocka_unit_test(weights_made_on_the_spot_are_parameters),
         cmocka_unit_test(statistics_of_two_readers_are_given),
