@@ -23,7 +23,9 @@ typedef struct cli_train {
     cli_session session, naive; /* naive: with --check */
     const char *data_path, *checkpoint, *resume, *log_path;
     uint64_t batch, epochs, steps, every;
-    double rate;
+    double rate;     /* --lr */
+    uint32_t fall;   /* --lr-schedule, train_steps.c */
+    uint64_t warmup; /* steps in which the rate rises */
     bool json;
     /* what was made: train_open.c */
     cli_data data;
@@ -61,6 +63,7 @@ void cli_train_close(cli_train *train);
 /* train_steps.c: all updates that are left, with checkpoints. SIGINT and SIGTERM stop it behind an
  * update, with a checkpoint; train->signal tells which. */
 tn_status cli_train_all(cli_train *train, tn_error *error);
+bool cli_train_set_schedule(cli_train *train, const char *name); /* false: there is no such */
 
 /* train_test.c: the model as it is now, in inference, on the samples that were held out. */
 tn_status cli_train_test(cli_train *train, tn_error *error);

@@ -60,6 +60,43 @@ static void steps_fill(cli_train *train, uint64_t run) {
                    &train->arrays.inputs[train->labels_at]);
 }
 
+/* --- the learning rate --- */
+
+static double steps_constant(double passed) {
+    (void)passed;
+    return 1;
+}
+
+static double steps_linear(double passed) { return 1 - passed; }
+
+/* Source: Loshchilov and Hutter, "SGDR" (2017), without restarts. */
+static double steps_cosine(double passed) { return 0.5 * (1 + cos(3.14159265358979324 * passed)); }
+
+static const struct {
+    const char *name;
+    double (*share)(double passed); /* of the rate, when this share of the steps has passed */
+} steps_schedules[] = {
+    {"constant", steps_constant}, {"linear", steps_linear}, {"cosine", steps_cosine}};
+
+bool cli_train_set_schedule(cli_train *train, const char *name) {
+    for (uint32_t i = 0; i < sizeof steps_schedules / sizeof *steps_schedules; i++) {
+        if (strcmp(steps_schedules[i].name, name) != 0) continue;
+        train->fall = i;
+        return true;
+    }
+    return false;
+}
+
+/* A function of the number of the step alone, so that a resumed run goes on with the same. */
+static float steps_rate(const cli_train *train) {
+    double done = (double)train->done, warmup = (double)train->warmup;
+    if (train->done < train->warmup) return (float)(train->rate * (done + 1) / (warmup + 1));
+    double passed = (done - warmup) / ((double)train->total - warmup);
+    return (float)(train->rate * steps_schedules[train->fall].share(passed));
+}
+
+/* --- steps --- */
+
 static tn_status steps_no_number(const cli_train *train, tn_error *error) {
     char kept[300] = "";
     if (train->checkpoint != NULL)
@@ -67,7 +104,7 @@ static tn_status steps_no_number(const cli_train *train, tn_error *error) {
     TN_FAIL(error, TN_E_INVALID,
             "the loss of step %llu is no number (learning rate %g): try a lower --lr, or look for "
             "samples that are none%s",
-            (unsigned long long)train->done, train->rate, kept);
+            (unsigned long long)train->done, (double)steps_rate(train), kept);
 }
 
 /* One update: one run, or as many as there are micro-batches. */
@@ -76,7 +113,7 @@ static tn_status steps_update(cli_train *train, double *loss, int64_t *correct, 
     *correct = 0;
     for (int64_t m = 0; m < (int64_t)train->micro; m++) {
         steps_fill(train, train->done * train->micro + (uint64_t)m);
-        steps_set(train, train->rate_at, &(float){(float)train->rate});
+        steps_set(train, train->rate_at, &(float){steps_rate(train)});
         steps_set(train, train->step_at, &train->done);
         steps_set(train, train->micro_at, &m);
         TN_TRY(steps_run_both(train, error));

@@ -57,6 +57,19 @@ P
     expect 0 '' $half --steps 6 --resume part16.ck --checkpoint part16.ck
     cmp -s whole16.ck part16.ck || { echo "FAILED: float16 resumed ends otherwise"; failed=1; }
     expect 2 'fuse_update' $half --steps 1 --fuse-update
+    # A schedule is what its rates do one by one: 0.01 and then half of it; half, and then 0.01.
+    local rates="$train --optimizer momentum"
+    expect 0 '' $rates --steps 1 --lr 0.01 --checkpoint first.ck
+    expect 0 '' $rates --steps 2 --lr 0.005 --resume first.ck --checkpoint half.ck
+    for fall in linear cosine; do
+        expect 0 '' $rates --steps 2 --lr 0.01 --lr-schedule $fall --checkpoint fall.ck
+        cmp -s half.ck fall.ck || { echo "FAILED: --lr-schedule $fall has another rate"; failed=1; }
+    done
+    expect 0 '' $rates --steps 1 --lr 0.005 --checkpoint first.ck
+    expect 0 '' $rates --steps 2 --lr 0.01 --resume first.ck --checkpoint half.ck
+    expect 0 '' $rates --steps 2 --lr 0.01 --warmup 1 --checkpoint fall.ck
+    cmp -s half.ck fall.ck || { echo "FAILED: --warmup has another rate"; failed=1; }
+    expect 2 'none of constant' $train --steps 1 --lr-schedule steep
     expect 2 'neither dynamic nor' $train --steps 1 --loss-scale 0
     expect 2 'none of' $train --steps 1 --dtype f8
     expect 0 '"format":"tenure-train"' $train --steps 2 --json

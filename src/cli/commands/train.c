@@ -7,6 +7,8 @@ enum {
     TRAIN_EPOCHS,
     TRAIN_STEPS,
     TRAIN_LR,
+    TRAIN_FALL,
+    TRAIN_WARMUP,
     TRAIN_CHECKPOINT,
     TRAIN_EVERY,
     TRAIN_RESUME,
@@ -21,6 +23,9 @@ enum {
     X(TRAIN_EPOCHS, "epochs", "N", "how often all samples are seen (1)")                           \
     X(TRAIN_STEPS, "steps", "N", "updates in all, instead of epochs")                              \
     X(TRAIN_LR, "lr", "RATE", "learning rate (1e-3)")                                              \
+    X(TRAIN_FALL, "lr-schedule", "NAME",                                                           \
+      "how it falls to 0 by the last step: constant, linear or cosine (constant)")                 \
+    X(TRAIN_WARMUP, "warmup", "N", "steps in which it rises to --lr (0)")                          \
     X(TRAIN_CHECKPOINT, "checkpoint", "FILE", "keep the run there, so that it can go on")          \
     X(TRAIN_EVERY, "checkpoint-every", "N", "steps between checkpoints (100)")                     \
     X(TRAIN_RESUME, "resume", "FILE", "go on from a checkpoint, bit for bit")                      \
@@ -46,6 +51,13 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
         return 0;
     case TRAIN_LR:
         train->rate = cli_real(state, "lr", value);
+        return 0;
+    case TRAIN_FALL:
+        if (!cli_train_set_schedule(train, value))
+            argp_error(state, "--lr-schedule: '%s' is none of constant, linear, cosine", value);
+        return 0;
+    case TRAIN_WARMUP:
+        train->warmup = cli_count(state, "warmup", value, UINT32_MAX);
         return 0;
     case TRAIN_CHECKPOINT:
         train->checkpoint = value;
@@ -95,6 +107,7 @@ static const char train_doc[] =
     "Examples:\n"
     "  tenure train cnn.onnx --data fashion-mnist --batch 64 --epochs 2 --optimizer adam --lr "
     "1e-3\n"
+    "  tenure train cnn.onnx --data fashion-mnist --epochs 5 --lr 2e-3 --lr-schedule cosine\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 1000 --checkpoint run.ck\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 2000 --checkpoint run.ck --resume run.ck\n"
     "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n\n"
