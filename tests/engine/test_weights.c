@@ -183,10 +183,60 @@ static void weights_that_are_shared_stay(void **state) {
     tn_graph_destroy(graph);
 }
 
+#define ODD_ROWS 16
+#define ODD_COLUMNS 32
+static const struct {
+    uint32_t row, column;
+    float value;
+} odd[] = {{0, 3, NAN}, {7, 4, NAN}, {15, 9, NAN}, {0, 10, INFINITY}, {15, 31, -INFINITY}};
+
+static void make_odd(const tn_tensor *tensor, void *bytes) {
+    for (size_t i = 0; i < sizeof odd / sizeof *odd && tensor->kind == TN_KIND_PARAMETER; i++)
+        ((float *)bytes)[odd[i].row * ODD_COLUMNS + odd[i].column] = odd[i].value;
+}
+
+static bool is_odd(uint64_t column) {
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        if (odd[i].column == column) return true;
+    return false;
+}
+
+/* A weight that is no number shows in all results of its channel, and in no other. */
+static void weights_that_are_no_numbers_show(void **state) {
+    (void)state;
+    const int64_t rows[] = {2, ODD_ROWS}, weights[] = {ODD_ROWS, ODD_COLUMNS};
+    tn_rewrite_options options = TN_REWRITE_OPTIONS_INIT;
+    tn_graph *graph, *rewritten;
+    assert_int_equal(tn_graph_create(NULL, &graph, NULL), TN_OK);
+    tn_tensor_id x = whole_tensor(graph, "x", TN_KIND_INPUT, 2, rows);
+    tn_tensor_id w = whole_tensor(graph, "w", TN_KIND_PARAMETER, 2, weights);
+    tn_tensor_id y = whole_tensor(graph, "y", TN_KIND_OUTPUT, 0, NULL);
+    whole_op_in(graph, "", "MatMul", 13, (tn_tensor_id[]){x, w}, 2, y, NULL, 0);
+    whole_infer(graph);
+    options.weights_dtype = TN_INT8;
+    assert_int_equal(tn_engine_rewrite(graph, &options, &rewritten, NULL), TN_OK);
+    for (int plain = 0; plain < 2; plain++) {
+        whole even = {.plain = plain != 0, .seed = 1, .skip_poison = true}, got = even;
+        got.change = make_odd;
+        assert_int_equal(whole_run(&even, rewritten), TN_OK);
+        assert_int_equal(whole_run(&got, rewritten), TN_OK);
+        const float *want = even.outputs[0].data, *is = got.outputs[0].data;
+        for (uint64_t i = 0; i < 2 * ODD_COLUMNS; i++) {
+            assert_true(isfinite(want[i]));
+            assert_true(is_odd(i % ODD_COLUMNS) ? !isfinite(is[i]) : is[i] == want[i]);
+        }
+        whole_release(&even);
+        whole_release(&got);
+    }
+    tn_graph_destroy(rewritten);
+    tn_graph_destroy(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_of_rounded_weights),
         cmocka_unit_test(weights_that_are_shared_stay),
+        cmocka_unit_test(weights_that_are_no_numbers_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@ typedef struct whole {
     tn_contents *from; /* where parameters come from; NULL: drawn */
     bool skip_poison;
     tn_dtype rounded; /* contents of float32 are numbers of this type; UNDEFINED: any */
+    void (*change)(const tn_tensor *tensor, void *bytes); /* what was drawn; NULL: as it is */
     /* out: */
     uint32_t output_count;
     tn_array outputs[WHOLE_MOST]; /* data: free with whole_release */
@@ -65,6 +66,7 @@ static inline void whole_draw(const whole *run, const tn_tensor *tensor, void *b
         else
             tn__convert(run->rounded, &half, TN_FLOAT32, (float *)bytes + i, 1);
     }
+    if (run->change != NULL) run->change(tensor, bytes);
 }
 
 static inline tn_status whole_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
