@@ -56,7 +56,7 @@ P
     expect 0 '' $half --steps 3 --checkpoint part16.ck
     expect 0 '' $half --steps 6 --resume part16.ck --checkpoint part16.ck
     cmp -s whole16.ck part16.ck || { echo "FAILED: float16 resumed ends otherwise"; failed=1; }
-    expect 2 'fuse_update' $half --steps 1 --fuse-update
+    expect 2 'with --fuse-update .*parameters' $half --steps 1 --fuse-update
     # A schedule is what its rates do one by one: 0.01 and then half of it; half, and then 0.01.
     local rates="$train --optimizer momentum"
     expect 0 '' $rates --steps 1 --lr 0.01 --checkpoint first.ck

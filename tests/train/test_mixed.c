@@ -217,6 +217,41 @@ static void collect(steps *s, bits *to) {
     }
 }
 
+/* Counters may begin anywhere: a checkpoint says so. */
+static void counters_of_a_loss_scale_do_not_overflow(void **state) {
+    (void)state;
+    static const struct {
+        int64_t before[3], after[3];
+    } all[] = {
+        {{0, INT64_MAX, INT64_MAX}, {-1, 0, INT64_MAX}},    /* skipped */
+        {{-20, INT64_MAX, INT64_MAX}, {-19, 0, INT64_MAX}}, /* good */
+        {{INT64_MIN, INT64_MIN, INT64_MIN}, {INT64_MIN, INT64_MIN + 1, INT64_MIN}},
+        {{INT64_MAX, INT64_MIN, INT64_MIN}, {INT64_MAX - 1, 0, INT64_MIN + 1}},
+    };
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    const setting how = {.poison = true};
+    net n;
+    steps s;
+    options.dtype = TN_FLOAT16;
+    options.dynamic_loss_scale = true;
+    options.loss_scale = 0x1p26; /* too large for float16 */
+    residual(&n, 9);
+    steps_open(&s, &n, &options, &how);
+    double *labels = steps_draw_labels(&s, 5);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        int64_t found[3];
+        steps_ok(&s, tn_engine_set_static(s.engine, s.training.loss_scale, all[i].before,
+                                          sizeof found, &s.error));
+        steps_run(&s);
+        steps_ok(&s, tn_engine_get_static(s.engine, s.training.loss_scale, found, sizeof found,
+                                          &s.error));
+        for (int k = 0; k < 3; k++) assert_int_equal(found[k], all[i].after[k]);
+    }
+    free(labels);
+    steps_close(&s);
+    net_close(&n);
+}
+
 static void a_skipped_step_changes_no_bit(void **state) {
     (void)state;
     static bits before, after;
@@ -359,6 +394,7 @@ int main(void) {
         cmocka_unit_test(memory_changes_no_bit),
         cmocka_unit_test(losses_follow_those_of_float32),
         cmocka_unit_test(a_skipped_step_changes_no_bit),
+        cmocka_unit_test(counters_of_a_loss_scale_do_not_overflow),
         cmocka_unit_test(a_scale_doubles_after_good_steps),
         cmocka_unit_test(a_scale_keeps_gradients_that_float16_loses),
         cmocka_unit_test(what_a_scale_does_not_go_with_is_refused),

@@ -60,17 +60,18 @@ static tn_status scale_run_step(tn_kernel_call *call) {
     TN_TRY(tn__check_count(call, 1, 1));
     tn__real_set(factor, 0, 0);
     tn__real_set(factor, 1, (double)state[SCALE_SKIPPED]);
-    if (micro != NULL && tn__operand_int(micro, 0) + 1 < most) return TN_OK;
+    if (micro != NULL && most > 1 && tn__operand_int(micro, 0) < most - 1) return TN_OK;
     for (uint32_t i = 2; i < call->input_count && finite; i++)
         finite = scale_is_finite(&call->inputs[i]);
     if (!finite) {
         if (state[SCALE_EXPONENT] > -SCALE_MOST) state[SCALE_EXPONENT]--;
         state[SCALE_GOOD] = 0;
-        state[SCALE_SKIPPED]++;
+        if (state[SCALE_SKIPPED] < INT64_MAX) state[SCALE_SKIPPED]++;
         return TN_OK;
     }
     tn__real_set(factor, 0, 1 / scale_of(call, state));
-    if (++state[SCALE_GOOD] < interval) return TN_OK;
+    if (state[SCALE_GOOD] < interval) state[SCALE_GOOD]++; /* or it stands at INT64_MAX */
+    if (state[SCALE_GOOD] < interval) return TN_OK;
     if (state[SCALE_EXPONENT] < SCALE_MOST) state[SCALE_EXPONENT]++;
     state[SCALE_GOOD] = 0;
     return TN_OK;
