@@ -10,7 +10,8 @@
  *     parameters where only weights stand: of a convolution, a product, a normalisation, a cell.
  *   - A single element that nothing but elementwise arithmetic reads is a number of a formula (the
  *     0.5 of a GELU), unless its name is a path of identifiers, "block.0.gamma", as PyTorch and
- *     people name parameters; "onnx::Mul_7", "const_fold_opt__3", "463" are none.
+ *     people name parameters, without a word "const" or "constant"; "onnx::Mul_7",
+ *     "const_fold_opt__3", "463" are none.
  *   - Arithmetic on what comes from the inputs without meeting a parameter before is preprocessing:
  *     values per channel there (mean, deviation) are constants. Where a model has nothing else,
  *     they are its parameters after all.
@@ -20,6 +21,7 @@
  * Patterns of tn_train_options.train overrule the last three. Cost: O(operands).
  */
 #include <ctype.h>
+#include <strings.h>
 
 #include "graph/fold.h"
 #include "train/frame.h"
@@ -104,7 +106,27 @@ static bool parameters_is_arithmetic(const tn_op *op) {
     return false;
 }
 
-/* "a.b_1.c", and no "const" in it. */
+/* Letters at the beginning of `name`, up to an upper one behind a lower one: 5 of "ConstNode". */
+static size_t parameters_word(const char *name) {
+    size_t length = 0;
+    while (isalpha((unsigned char)name[length]) &&
+           !(length > 0 && isupper((unsigned char)name[length]) &&
+             islower((unsigned char)name[length - 1])))
+        length++;
+    return length;
+}
+
+/* Whether "const" or "constant" is a word of it: "Const", "a.constant_1", not "reconstruction". */
+static bool parameters_says_constant(const char *name) {
+    while (*name != 0) {
+        size_t length = parameters_word(name);
+        if ((length == 5 || length == 8) && strncasecmp(name, "constant", length) == 0) return true;
+        name += length > 0 ? length : 1;
+    }
+    return false;
+}
+
+/* "a.b_1.c", and no word "const" in it. */
 static bool parameters_is_path(const char *name) {
     bool starts = true;
     uint32_t length = 0;
@@ -114,12 +136,8 @@ static bool parameters_is_path(const char *name) {
         if (starts && (*c == '.' || (length == 0 && !letter))) return false;
         starts = *c == '.';
         length++;
-        if (tolower((unsigned char)c[0]) == 'c' && tolower((unsigned char)c[1]) == 'o' &&
-            tolower((unsigned char)c[2]) == 'n' && tolower((unsigned char)c[3]) == 's' &&
-            tolower((unsigned char)c[4]) == 't')
-            return false;
     }
-    return length > 0 && !starts;
+    return length > 0 && !starts && !parameters_says_constant(name);
 }
 
 /* At most one dimension that is more than 1. */

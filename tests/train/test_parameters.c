@@ -153,7 +153,11 @@ static void numbers_of_a_formula_are_no_parameters(void **state) {
     } all[] = {{"gamma", true},         {"block.0.scale", true}, {"_x1", true},
                {"463", false},          {"onnx::Mul_7", false},  {"const_fold_opt__3", false},
                {"a/Constant_0", false}, {"Const", false},        {"model/mul/y:0", false},
-               {"a..b", false},         {"a.", false},           {"", false}};
+               {"a..b", false},         {"a.", false},           {"", false},
+               {"constant_1", false},   {"a.CONSTANT", false},   {"_tensor_constant0", false},
+               {"myConst.x", false},    {"ConstNode_2", false},  {"reconstruction.alpha", true},
+               {"constraint", true},    {"inconstant.b", true},  {"const1", false},
+               {"Reconst.b", true},     {"a.constancy", true}};
     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
     (void)state;
     options.loss = TN_LOSS_MEAN_SQUARED;
