@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define CHECKPOINT_VERSION 3u
 #define CHECKPOINT_LEAST 25u /* bytes of a tensor without name, extents and contents */
@@ -171,8 +173,19 @@ tn_status cli_checkpoint_read(const char *path, const uint8_t *bytes, size_t siz
     return TN_OK;
 }
 
+/* A device may have no end: /dev/zero would be read until memory is full. */
+static tn_status checkpoint_is_file(const char *path, tn_error *error) {
+    struct stat facts;
+    bool standard = strcmp(path, "-") == 0;
+    int found = standard ? fstat(STDIN_FILENO, &facts) : stat(path, &facts);
+    if (found != 0 || S_ISREG(facts.st_mode)) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "%.200s is no checkpoint: not a regular file", path);
+}
+
 tn_status cli_checkpoint_open(const char *path, cli_checkpoint *checkpoint, tn_error *error) {
     tn__file file;
+    *checkpoint = (cli_checkpoint){0};
+    TN_TRY(checkpoint_is_file(path, error));
     TN_TRY(tn__file_map(path, &file, error));
     tn_status status = cli_checkpoint_read(path, file.bytes, file.size, checkpoint, error);
     checkpoint->file = file;

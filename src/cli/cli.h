@@ -7,6 +7,7 @@
 #define TN_CLI_CLI_H
 
 #include <argp.h>
+#include <stdio.h>
 
 #include <tenure/tenure.h>
 
@@ -20,8 +21,12 @@ typedef struct cli_command {
 #define CLI_OPTION(key, name, argument, help)                                                      \
     {name, key, argument, 0 * (int)sizeof(char[sizeof(help) > 8 ? 1 : -1]), help, 0},
 
+/* Prints text with names from files: no control character of theirs reaches the terminal. */
+void cli_put_text(FILE *file, const char *text);
 /* Prints "tenure: WHERE: MESSAGE" and returns the exit status. */
 int cli_fail(const tn_error *error);
+/* Prints "tenure: note: MESSAGE". */
+void cli_note(const char *message);
 /* Parses the value of an option, or ends the program with a usage error that names it. */
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text);
 uint64_t cli_number(struct argp_state *state, const char *option, const char *text);

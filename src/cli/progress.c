@@ -35,8 +35,7 @@ static bool progress_draw(void *self, const char *stage, uint64_t done, uint64_t
 
 static void progress_note(void *self, const char *message) {
     (void)self;
-    cli_progress_end();
-    fprintf(stderr, "tenure: note: %s\n", message);
+    cli_note(message);
 }
 
 tn_context cli_context(void) {

@@ -7,13 +7,33 @@
 #include <string.h>
 #include <time.h>
 
+/* Controls are those below a space, DEL, and U+0080 to U+009F: two bytes in UTF-8. */
+void cli_put_text(FILE *file, const char *text) {
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
+        if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f)
+            fprintf(file, "\\u%04x", *++at);
+        else if (*at < ' ' || *at == 0x7f)
+            fprintf(file, "\\x%02x", *at);
+        else
+            fputc(*at, file);
+    }
+}
+
 int cli_fail(const tn_error *error) {
     cli_progress_end();
-    if (error->where[0] != '\0')
-        fprintf(stderr, "tenure: %s: %s\n", error->where, error->message);
-    else
-        fprintf(stderr, "tenure: %s\n", error->message);
+    fputs("tenure: ", stderr);
+    cli_put_text(stderr, error->where);
+    if (error->where[0] != '\0') fputs(": ", stderr);
+    cli_put_text(stderr, error->message);
+    fputc('\n', stderr);
     return tn_status_exit_code(error->status);
+}
+
+void cli_note(const char *message) {
+    cli_progress_end();
+    fputs("tenure: note: ", stderr);
+    cli_put_text(stderr, message);
+    fputc('\n', stderr);
 }
 
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text) {

@@ -136,8 +136,10 @@ static tn_status open_reached(const cli_train *train, tn_error *error) {
     if (lost == step->parameter_count)
         TN_FAIL(error, TN_E_INVALID, "no gradient reaches any parameter; '%.80s' is the first",
                 name);
-    fprintf(stderr, "tenure: note: no gradient reaches %u of %u parameters, '%.80s' first\n", lost,
-            step->parameter_count, name);
+    char note[200];
+    snprintf(note, sizeof note, "no gradient reaches %u of %u parameters, '%.80s' first", lost,
+             step->parameter_count, name);
+    cli_note(note);
     return TN_OK;
 }
 

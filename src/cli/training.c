@@ -57,6 +57,8 @@ enum { /* 0, 1, ... */
 static const struct argp_option training_options[] = {TRAINING_OPTIONS(CLI_OPTION)
                                                           TRAINING_SWITCHES(TRAINING_ROW){0}};
 
+_Static_assert(TRAINING_SWITCH - TRAINING_LOSS + TRAINING_SWITCH_COUNT <= 32, "bits of given");
+
 #define TRAINING_OFFSET(member, name, help) offsetof(tn_train_options, member),
 static const size_t training_members[] = {TRAINING_SWITCHES(TRAINING_OFFSET)};
 
@@ -76,6 +78,15 @@ static void training_set_scale(struct argp_state *state, tn_train_options *optio
         argp_error(state, "--loss-scale: '%s' is neither dynamic nor above 0", text);
 }
 
+static void training_check(struct argp_state *state, const cli_training *training) {
+    bool momentum = training->given >> (TRAINING_MOMENTUM - TRAINING_LOSS) & 1;
+    if (momentum && training->options.optimizer != TN_OPTIMIZER_MOMENTUM)
+        argp_error(state, "--momentum is for --optimizer momentum, not %s",
+                   tn_optimizer_name(training->options.optimizer));
+    if (momentum && training->options.momentum == 0)
+        argp_error(state, "--momentum 0 is --optimizer sgd");
+}
+
 static error_t training_parse(int key, char *value, struct argp_state *state) {
     cli_training *training = state->input;
     tn_train_options *options = &training->options;
@@ -84,12 +95,12 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         options->loss = tn_loss_find(value);
         if (options->loss == TN_LOSS_COUNT)
             argp_error(state, "--loss: '%s' is none of cross-entropy, mean-squared, output", value);
-        return 0;
+        break;
     case TRAINING_OPTIMIZER:
         options->optimizer = tn_optimizer_find(value);
         if (options->optimizer == TN_OPTIMIZER_COUNT)
             argp_error(state, "--optimizer: '%s' is none of sgd, momentum, adam, adamw", value);
-        return 0;
+        break;
     case TRAINING_MOMENTUM:
         options->momentum = cli_real(state, "momentum", value);
         break;
@@ -106,7 +117,7 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         break;
     case TRAINING_MICRO:
         options->micro_batches = (uint32_t)cli_count(state, "micro-batches", value, UINT32_MAX);
-        return 0;
+        break;
     case TRAINING_DTYPE:
         training_set_dtype(state, options, value);
         break;
@@ -119,13 +130,26 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
     case TRAINING_CHEAP:
         training->recompute_cheap = true;
         break;
+    case ARGP_KEY_END:
+        training_check(state, training);
+        return 0;
     default:
         if (key < TRAINING_SWITCH || key >= TRAINING_SWITCH + TRAINING_SWITCH_COUNT)
             return ARGP_ERR_UNKNOWN;
         *(bool *)((char *)options + training_members[key - TRAINING_SWITCH]) = true;
     }
-    training->given = true;
+    training->given |= UINT32_C(1) << (key - TRAINING_LOSS);
     return 0;
+}
+
+const char *cli_training_given(const cli_training *training, const char *const *taken) {
+    for (const struct argp_option *option = training_options; option->name != NULL; option++) {
+        const char *const *other = taken;
+        while (*other != NULL && strcmp(*other, option->name) != 0) other++;
+        if (*other == NULL && training->given >> (option->key - TRAINING_LOSS) & 1)
+            return option->name;
+    }
+    return NULL;
 }
 
 const struct argp cli_training_argp = {.options = training_options, .parser = training_parse};

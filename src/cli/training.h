@@ -14,7 +14,7 @@ typedef struct cli_training {
     const char *freeze[CLI_FREEZE_MAX], *train[CLI_FREEZE_MAX];
     double recompute;     /* share of work; 0: none */
     bool recompute_cheap; /* with `recompute` 0: all that is cheap */
-    bool given;           /* an option beside --loss, --optimizer and --micro-batches */
+    uint32_t given;       /* options, a bit each: cli_training_given */
 } cli_training;
 #define CLI_TRAINING_INIT                                                                          \
     {                                                                                              \
@@ -23,6 +23,9 @@ typedef struct cli_training {
 
 /* A child of the parsers of both; its input is a cli_training. */
 extern const struct argp cli_training_argp;
+
+/* The first option that was given and is none of `taken` (NULL at its end), or NULL. */
+const char *cli_training_given(const cli_training *training, const char *const *taken);
 
 /* Exchanges the model for the one with the parameters of its training (tn_train_model); these among
  * them, when `names` is not NULL. */

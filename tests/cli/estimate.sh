@@ -42,6 +42,26 @@ expect 0 'total' $tenure estimate "$source/examples/models/wake_words.tflite" --
 expect 2 '' $tenure estimate nowhere.onnx
 expect 0 'A100' $tenure list hardware
 
+# an option that would do nothing names what it needs
+while read -r option needs; do
+    expect 2 "--${option%%=*} .*$needs" $tenure estimate "$model" --$option
+done <<'J'
+sequence=8 --parallel
+sequence-parallel --parallel
+micro-batch=2 --parallel
+optimizer=adam --train
+loss=cross-entropy --train
+micro-batches=2 --train
+fuse-update --train
+recompute-cheap --train
+J
+for optimizer in sgd adam adamw none; do
+    expect 2 "--momentum is for --optimizer momentum, not $optimizer" \
+        $tenure estimate "$model" --train --optimizer $optimizer --momentum 0.5
+done
+expect 0 'total' $tenure estimate "$model" --train --optimizer momentum --momentum 0.5
+expect 0 'total' $tenure estimate "$model" --train --micro-batches 2 --loss cross-entropy
+
 # what cannot be trained
 expect 2 'no parameter' $tenure estimate "$source/examples/models/five_operators.onnx" --train
 expect 2 'goes with' $tenure estimate "$model" --as pytorch --freeze '*'
@@ -105,6 +125,15 @@ expect 1 'fits +no' $tenure estimate config.json --device a100-80
 expect 0 'fits +yes' $tenure estimate config.json --device a100-80 --parallel tensor=4,data=8 --shard optimizer
 expect 0 'ranks' $tenure estimate config.json --parallel tensor=8,pipeline=8,data=16 --json
 grep -q '"ranks":1024' out || { echo "FAILED: ranks"; failed=1; }
+for option in freeze=7 loss=output micro-batches=2 fuse-update kernels=plain kernels=any pool=bfc max-batch \
+    parallel=safe parallel=serial runtime=1MiB alloc-policy=start release-policy=exit as=pytorch planner=greedy \
+    threads=2 no-rewrite alignment=64 bank=a=none order=memory; do
+    expect 2 "--${option%%=*} .*nothing to an estimate by formulas" \
+        $tenure estimate config.json --$option --device 1GiB
+done
+expect 2 'do nothing to a config.json' $tenure estimate config.json --dim N=2
+expect 0 'parameters' $tenure estimate config.json --train --optimizer sgd --dtype f32 --batch 8 --sequence 512 \
+    --micro-batch 2 --parallel tensor=2 --sequence-parallel
 expect 2 'cannot be divided by pipeline 5' $tenure estimate config.json --parallel pipeline=5
 expect 2 'should read tensor=N' $tenure estimate config.json --parallel tensor=x
 expect 2 'should read tensor=N' $tenure estimate config.json --parallel sideways=2
@@ -123,6 +152,10 @@ num_local_experts {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_hea
 model_type.*mamba {"model_type": "mamba"}
 near {"hidden_size": 64,
 J
+# what a file says does not steer the terminal; letters of other languages stay
+echo '{"model_type": "\u001b[31m\u0007\u007f\u009b\u00e9\u4e2d"}' >nonsense.json
+expect 2 '"model_type" \\x1b\[31m\\x07\\x7f\\u009bé中 is' $tenure estimate nonsense.json
+LC_ALL=C grep -q '[[:cntrl:]]' err && { echo "FAILED: a control character reaches the terminal"; failed=1; }
 head -c 1000000 /dev/zero | tr '\0' '[' >nonsense.json
 expect 2 'nonsense.json:1.*depth' $tenure estimate nonsense.json
 echo 'nonsense' >nonsense.json

@@ -51,6 +51,20 @@ expect 0 'steps +2,' $tenure train scaled.onnx --data x.npy,y.npy --freeze scale
     --checkpoint two.ck
 cmp new.ck two.ck || { echo "FAILED: the checkpoint before the numbers went is another"; failed=1; }
 
+expect 2 '--momentum is for --optimizer momentum, not adam' $good --momentum 0.5
+expect 2 '--momentum 0 is --optimizer sgd' $good --optimizer momentum --momentum 0
+expect 0 'loss' $good --steps 1 --momentum 0.5 --optimizer momentum
+
+# names in a file do not steer the terminal; letters of other languages stay
+python3 - <<'P'
+data = open("rounded.onnx", "rb").read()
+name = b"\x1b[31m\x07\x7f" + "\u009b\u00e9\u4e2d".encode() + b"ar_y"
+assert b"dequantizelinear_y" in data and len(name) == 18
+open("steer.onnx", "wb").write(data.replace(b"dequantizelinear_y", name))
+P
+expect 2 "'.*\\[31m.*\\\\u009bé中ar_y'.*no gradient" $tenure train steer.onnx --data x.npy,y.npy
+LC_ALL=C grep -q '[[:cntrl:]]' err && { echo "FAILED: a control character reaches the terminal"; failed=1; }
+
 # pictures and labels
 expect 2 'wrong.npy: sample 41 has label 10; the model has 10 classes, from 0 to 9' $cnn --data x.npy,wrong.npy
 expect 2 'odd/train-labels.*sample 41 has label 10' $cnn --data fashion-mnist:odd
@@ -97,6 +111,12 @@ expect 2 'cannot open' $lm --data text:nothing.txt
 # checkpoints
 expect 2 'nothing.ck: cannot open' $good --resume nothing.ck
 expect 2 'no checkpoint' $good --resume x.npy
+mkfifo pipe
+for endless in /dev/zero pipe .; do
+    expect 2 'not a regular file' timeout 20 $good --resume $endless
+    expect 2 'not a regular file' timeout 20 $good --weights $endless
+    expect 2 'not a regular file' timeout 20 $tenure run cnn.onnx --dim n=1 --weights $endless
+done
 expect 2 'another seed' $good --resume good.ck --seed 4
 expect 2 'another seed' $good --resume good.ck --optimizer sgd
 expect 2 'another model' $good --resume good.ck --freeze 'w'

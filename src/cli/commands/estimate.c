@@ -62,7 +62,7 @@ typedef struct estimate_arguments {
     cli_way way;
     cli_large large;
     const tn_hardware *device;
-    bool max_batch, json;
+    bool max_batch, json, arranged; /* the last: --parallel serial or safe */
     /* what was found */
     cli_found found;
     uint64_t most; /* the largest batch */
@@ -102,10 +102,12 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
     switch (key) {
     case ESTIMATE_PARALLEL: {
         tn_parallel *parallel = &arguments->way.input.occupancy_options.parallel;
-        if (strcmp(value, "serial") == 0 || strcmp(value, "safe") == 0)
-            *parallel = strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
-        else
+        if (strcmp(value, "serial") != 0 && strcmp(value, "safe") != 0) {
             cli_large_split(state, large, value);
+            return 0;
+        }
+        *parallel = strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
+        arguments->arranged = true;
         return 0;
     }
     case ESTIMATE_SHARD:
@@ -132,21 +134,73 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
     }
 }
 
+typedef struct estimate_rule { /* an option that would do nothing */
+    bool given;
+    const char *option;
+} estimate_rule;
+
+static void estimate_refuse(struct argp_state *state, const estimate_rule *rules, size_t count,
+                            const char *why) {
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].given) argp_error(state, "--%s %s", rules[i].option, why);
+}
+#define ESTIMATE_REFUSE(state, rules, why)                                                         \
+    estimate_refuse(state, rules, sizeof(rules) / sizeof *(rules), why)
+
+/* Formulas know layers, ranks and numbers of bytes; no operators, no kernels, no plan. */
+static void estimate_check_formulas(struct argp_state *state, const estimate_arguments *arguments) {
+    const cli_way *way = &arguments->way;
+    const char *training =
+        cli_training_given(&way->training, (const char *const[]){"optimizer", "dtype", NULL});
+    const estimate_rule rules[] = {
+        {training != NULL, training},
+        {way->pytorch, "as"},
+        {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
+        {way->options.release != TN_RELEASE_ON_DEATH, "release-policy"},
+        {way->options.pool != NULL, "pool"},
+        {way->options.runtime > 0, "runtime"},
+        {arguments->max_batch, "max-batch"},
+        {way->runner != CLI_RUNNER_NONE || way->input.kernels != CLI_KERNELS_REFERENCE, "kernels"},
+        {arguments->arranged, "parallel serial or safe"},
+        {way->choices.plan.planner != NULL, "planner"},
+        {way->choices.threads > 1, "threads"},
+        {way->choices.no_rewrite, "no-rewrite"},
+        {way->input.alignment > 0, "alignment"},
+        {way->input.bank_count > 0, "bank"},
+        {way->input.order != NULL, "order"},
+    };
+    ESTIMATE_REFUSE(state, rules,
+                    "does nothing to an estimate by formulas (config.json, --parallel tensor=N, "
+                    "--shard, --recompute); it needs a model file without them");
+    if (way->input.has_model_options && tn__has_suffix(way->input.path, ".json"))
+        argp_error(state, "options of reading a model do nothing to a config.json");
+}
+
+static void estimate_check_graph(struct argp_state *state, const estimate_arguments *arguments) {
+    const cli_way *way = &arguments->way;
+    const tn_large *large = &arguments->large.how;
+    const char *training = cli_training_given(&way->training, (const char *const[]){NULL});
+    const estimate_rule formulas[] = {
+        {large->sequence > 0, "sequence"},
+        {large->micro > 0, "micro-batch"},
+        {large->sequence_parallel, "sequence-parallel"},
+    };
+    ESTIMATE_REFUSE(state, formulas,
+                    "is for transformers by formulas: it needs --parallel tensor=N, --shard or "
+                    "--recompute, or a config.json");
+    if (training != NULL && !way->train) argp_error(state, "--%s is for --train", training);
+}
+
 static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (way->input.path == NULL) argp_error(state, "which model?");
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
+    (formulas ? estimate_check_formulas : estimate_check_graph)(state, arguments);
     if (arguments->max_batch && arguments->way.limit == 0)
         argp_error(state, "--max-batch: what must it fit into? --device NAME|SIZE");
-    if (!formulas && arguments->large.how.micro > 0)
-        argp_error(state, "--micro-batch is for transformers by formulas: --parallel tensor=1");
-    if (!way->train && !formulas && way->training.given)
-        argp_error(state, "--momentum, --weight-decay, --freeze, --dtype and the switches of "
-                          "training are for --train");
-    const tn_train_options *training = &way->training.options;
-    bool tricks = way->training.given || training->micro_batches > 1 ||
-                  training->loss != TN_LOSS_CROSS_ENTROPY || way->runner != CLI_RUNNER_NONE ||
-                  way->input.occupancy_options.fuse_concat;
+    bool tricks =
+        cli_training_given(&way->training, (const char *const[]){"optimizer", NULL}) != NULL ||
+        way->runner != CLI_RUNNER_NONE || way->input.occupancy_options.fuse_concat;
     if (way->pytorch && tricks)
         argp_error(state,
                    "--as pytorch goes with --batch, --optimizer, policies, pools and devices");
