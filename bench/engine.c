@@ -25,9 +25,8 @@
 #include <string.h>
 #include <time.h>
 
-#include <tenure/tenure.h>
-
 #include "base/base.h"
+#include "bench/kit/net.h"
 
 typedef struct bench_setup {
     const char *modules; /* NULL: without ONNX Runtime */
@@ -61,157 +60,32 @@ static double bench_cpu_s(void) {
 
 /* --- ours --- */
 
-typedef struct bench_net {
-    tn_graph *loaded, *graph;
-    tn_contents *contents;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_device *device;
-    tn_engine *engine;
-    tn_trace *trace;
-    tn_array *inputs, *outputs;
-    uint32_t input_count, output_count;
-} bench_net;
-
-static tn_status bench_read(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
-                            uint64_t size, tn_error *error) {
-    return tn_contents_read(self, graph, tensor, bytes, size, error);
-}
-
-static void bench_arrays(bench_net *net) {
-    const tn_block *block = tn_graph_block(net->graph, 0);
-    net->inputs = calloc((size_t)block->input_count + 1, sizeof *net->inputs);
-    net->outputs = calloc((size_t)block->output_count + 1, sizeof *net->outputs);
-    for (uint32_t i = 0; i < block->input_count; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(net->graph, block->inputs[i]);
-        if (tensor->kind != TN_KIND_INPUT) continue;
-        tn_array *array = &net->inputs[net->input_count++];
-        *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
-        memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
-        array->data = calloc(1, tensor->bytes + 1);
-        for (uint64_t k = 0; tensor->dtype == TN_FLOAT32 && k < tensor->bytes / 4; k++)
-            ((float *)array->data)[k] = (float)(uint32_t)(k * 2654435761u) / 2147483648.0f - 1;
-    }
-    net->output_count = block->output_count;
-    for (uint32_t i = 0; i < block->output_count; i++) {
-        uint64_t bytes = tn_graph_tensor(net->graph, block->outputs[i])->bytes;
-        net->outputs[i] = (tn_array){.bytes = bytes, .data = calloc(1, bytes + 1)};
-    }
-}
-
-static tn_status bench_load(const bench_setup *setup, const char *path, bench_net *net,
-                            tn_error *error) {
+static tn_status bench_set_up(const bench_setup *setup, const char *path, uint32_t threads,
+                              bench_net *net, tn_error *error) {
     tn_import_options options = TN_IMPORT_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    bench_plan plan = {.threads = threads, .traced = setup->profile};
     options.dims = setup->dims;
     options.dim_count = setup->dim_count;
     rewrite.no_fuse = setup->no_fuse;
     rewrite.no_formats = setup->no_formats;
-    TN_TRY(tn_graph_load(path, &options, &net->loaded, error));
-    if (setup->modules != NULL)
-        TN_TRY(tn_contents_open(path, NULL, &net->contents, error));
-    else
-        TN_TRY(tn_contents_generate(path, net->loaded, 1, NULL, &net->contents, error));
-    return tn_engine_rewrite(net->loaded, &rewrite, &net->graph, error);
-}
-
-static tn_status bench_open(const bench_setup *setup, const char *path, uint32_t threads,
-                            bench_net *net, tn_error *error) {
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
-    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    TN_TRY(bench_load(setup, path, net, error));
-    kernels.threads = threads;
-    TN_TRY(tn_kernels_create(net->graph, &kernels, &net->kernels, error));
-    memory.workspaces = tn_kernels_workspaces(net->kernels);
-    TN_TRY(tn_program_plan(net->graph, NULL, &memory, NULL, &net->program, &net->occupancy,
-                           &net->layout, error));
-    TN_TRY(tn_device_create(&device, &net->device, error));
-    if (setup->profile)
-        TN_TRY(tn_trace_create(NULL, 64 * (uint64_t)tn_program_count(net->program) + 64,
-                               &net->trace, error));
-    engine.read = bench_read;
-    engine.self = net->contents;
-    engine.trace = net->trace;
-    TN_TRY(tn_engine_create(net->occupancy, &net->layout, net->kernels, net->device, &engine,
-                            &net->engine, error));
-    bench_arrays(net);
-    return TN_OK;
-}
-
-static void bench_close(bench_net *net) {
-    for (uint32_t i = 0; i < net->input_count; i++) free(net->inputs[i].data);
-    for (uint32_t i = 0; i < net->output_count; i++) free(net->outputs[i].data);
-    free(net->inputs);
-    free(net->outputs);
-    tn_engine_destroy(net->engine);
-    tn_trace_destroy(net->trace);
-    tn_device_destroy(net->device);
-    tn_layout_release(&net->layout);
-    tn_occupancy_destroy(net->occupancy);
-    tn_program_destroy(net->program);
-    tn_kernels_destroy(net->kernels);
-    tn_graph_destroy(net->graph);
-    tn_contents_close(net->contents);
-    tn_graph_destroy(net->loaded);
+    TN_TRY(bench_load(net, path, &options, setup->modules == NULL, error));
+    TN_TRY(bench_infer(net, &rewrite, error));
+    return bench_open(net, &plan, error);
 }
 
 static tn_status bench_run(bench_net *net, uint32_t repeat, bench_row *row, tn_error *error) {
     tn_engine_usage usage;
     for (uint32_t i = 0; i < repeat; i++) {
         double from = bench_cpu_s();
-        TN_TRY(tn_engine_run(net->engine, net->inputs, net->input_count, net->outputs,
-                             net->output_count, error));
+        TN_TRY(bench_step(net, &row->wall_ms, error));
         double cpu_ms = 1e3 * (bench_cpu_s() - from);
-        tn_engine_measure(net->engine, &usage);
-        if (1e3 * usage.seconds < row->wall_ms) row->wall_ms = 1e3 * usage.seconds;
         if (cpu_ms < row->cpu_ms) row->cpu_ms = cpu_ms;
-        row->arena = usage.arena;
-        row->weights = usage.static_bytes;
     }
+    tn_engine_measure(net->engine, &usage);
+    row->arena = usage.arena;
+    row->weights = usage.static_bytes;
     return TN_OK;
-}
-
-/* --- where the time goes --- */
-
-typedef struct bench_share {
-    char name[96];
-    double seconds;
-    uint32_t count;
-} bench_share;
-
-static int bench_by_time(const void *left, const void *right) {
-    const bench_share *a = left, *b = right;
-    return a->seconds != b->seconds ? (a->seconds < b->seconds ? 1 : -1) : strcmp(a->name, b->name);
-}
-
-static void bench_profile(const bench_net *net) {
-    bench_share shares[256] = {0};
-    uint32_t used = 0;
-    uint64_t count;
-    const tn_event *events = tn_trace_events(net->trace, &count);
-    for (uint64_t i = 0; i < count; i++) {
-        char name[96];
-        if (events[i].kind != TN_EVENT_STEP || events[i].run != 1) continue;
-        if (events[i].op == TN_NONE)
-            snprintf(name, sizeof name, "(%s)", tn_opcode_name(events[i].opcode));
-        else
-            snprintf(name, sizeof name, "%s by %s %s", tn_graph_op(net->graph, events[i].op)->type,
-                     tn_kernels_name(net->kernels, events[i].op),
-                     tn_kernels_detail(net->kernels, events[i].op));
-        uint32_t at = 0;
-        while (at < used && strcmp(shares[at].name, name) != 0) at++;
-        if (at == used && used++ == 255) break;
-        snprintf(shares[at].name, sizeof shares[at].name, "%s", name);
-        shares[at].seconds += events[i].duration_s;
-        shares[at].count++;
-    }
-    qsort(shares, used, sizeof *shares, bench_by_time);
-    for (uint32_t i = 0; i < used; i++)
-        printf("    %8.3f ms %5u x %s\n", 1e3 * shares[i].seconds, shares[i].count, shares[i].name);
 }
 
 /* --- ONNX Runtime's --- */
@@ -274,12 +148,12 @@ static void bench_print(const bench_setup *setup, const char *path, uint32_t thr
     if (setup->modules != NULL)
         printf(" %8.2f | %8.2f | %5.2f | %5.2f |", row->ort_wall_ms, row->ort_cpu_ms,
                row->wall_ms / row->ort_wall_ms, row->cpu_ms / row->ort_cpu_ms);
-    printf(" %8.2f | %8.2f |", (double)row->arena / 1048576, (double)row->weights / 1048576);
+    printf(" %8.2f | %8.2f |", bench_mib(row->arena), bench_mib(row->weights));
     if (setup->modules != NULL)
-        printf(" %8.2f | %8.2f | %5.2f |", (double)row->ort_arena / 1048576,
-               (double)row->ort_resident / 1048576, (double)row->arena / (double)row->ort_arena);
+        printf(" %8.2f | %8.2f | %5.2f |", bench_mib(row->ort_arena), bench_mib(row->ort_resident),
+               (double)row->arena / (double)row->ort_arena);
     if (setup->python != NULL && row->torch_peak > 0)
-        printf(" %8.2f | %8.2f | %5.2f |", row->torch_ms, (double)row->torch_peak / 1048576,
+        printf(" %8.2f | %8.2f | %5.2f |", row->torch_ms, bench_mib(row->torch_peak),
                (double)row->arena / (double)row->torch_peak);
     else if (setup->python != NULL)
         printf(" - | - | - |");
@@ -291,7 +165,7 @@ static void bench_model(const bench_setup *setup, const char *path, uint32_t thr
     bench_net net = {0};
     bench_row row = {.wall_ms = 1e30, .cpu_ms = 1e30, .ort_wall_ms = 1e30, .ort_cpu_ms = 1e30};
     tn_error error = {0};
-    tn_status status = bench_open(setup, path, threads, &net, &error);
+    tn_status status = bench_set_up(setup, path, threads, &net, &error);
     for (uint32_t i = 0; i < setup->rounds && status == TN_OK; i++) {
         status = bench_run(&net, setup->repeat, &row, &error);
         if (setup->modules != NULL) bench_ort(setup, path, threads, &row);
@@ -299,7 +173,7 @@ static void bench_model(const bench_setup *setup, const char *path, uint32_t thr
     if (status != TN_OK) bench_stop(path, &error);
     if (setup->python != NULL) bench_torch(setup, path, threads, &row);
     bench_print(setup, path, threads, &row);
-    if (setup->profile) bench_profile(&net);
+    if (setup->profile) bench_profile(&net, UINT32_MAX);
     bench_close(&net);
 }
 
@@ -312,14 +186,6 @@ static void bench_head(const bench_setup *setup) {
            torch ? " torch ms | torch peak MiB | arena ratio |" : "");
     printf("|---|---|---|---|%s---|---|%s%s\n", ort ? "---|---|---|---|" : "",
            ort ? "---|---|---|" : "", torch ? "---|---|---|" : "");
-}
-
-static void bench_numbers(bench_setup *setup, const char *text) {
-    for (setup->thread_count = 0; *text != '\0' && setup->thread_count < 8;) {
-        char *end;
-        setup->threads[setup->thread_count++] = (uint32_t)strtoul(text, &end, 10);
-        text = *end == ',' ? end + 1 : "";
-    }
 }
 
 static void bench_dim(bench_setup *setup, char *text) {
@@ -340,7 +206,7 @@ int main(int count, char **words) {
         else if (strcmp(words[i], "--torch") == 0 && more)
             setup.python = words[++i];
         else if (strcmp(words[i], "--threads") == 0 && more)
-            bench_numbers(&setup, words[++i]);
+            setup.thread_count = bench_numbers(words[++i], setup.threads, 8);
         else if (strcmp(words[i], "--repeat") == 0 && more)
             setup.repeat = (uint32_t)strtoul(words[++i], NULL, 10);
         else if (strcmp(words[i], "--rounds") == 0 && more)

@@ -3,7 +3,7 @@
 
     training_torch.py NAME DIR BATCH THREADS REPEAT
 
-NAME is gpt-tiny, gpt-small, unet or a network of torchvision.
+NAME is gpt-tiny, gpt-small, gpt-dropout, unet or a network of torchvision.
 Writes DIR/NAME.onnx if it is not there (REPEAT 0: that is all), then prints the fastest step in
 milliseconds, and the most bytes that tensors of a step held at once with parameters, statistics and
 velocities: what is there before a step, and on top the allocations and frees that the profiler tells.
@@ -24,8 +24,9 @@ from torch import nn
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, drop):
         super().__init__()
+        self.drop = drop
         self.heads = heads
         self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
         self.into, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
@@ -36,23 +37,25 @@ class Block(nn.Module):
         q, k, v = self.into(self.before(x)).split(c, 2)
         q, k, v = (y.view(b, t, self.heads, c // self.heads).transpose(1, 2) for y in (q, k, v))
         score = q @ k.transpose(2, 3) * (c // self.heads) ** -0.5 + mask
-        x = x + self.out((score.softmax(3) @ v).transpose(1, 2).reshape(b, t, c))
-        return x + self.narrow(nn.functional.gelu(self.wide(self.between(x))))
+        seen = self.drop(score.softmax(3)) @ v
+        x = x + self.drop(self.out(seen.transpose(1, 2).reshape(b, t, c)))
+        return x + self.drop(self.narrow(nn.functional.gelu(self.wide(self.between(x)))))
 
 
 class Gpt(nn.Module):
-    """Blocks over bytes; gpt-tiny: four of width 256."""
+    """Blocks over bytes; gpt-tiny: four of width 256. Dropout lies where GPT-2 has it."""
 
-    def __init__(self, width=256, heads=8, length=128, depth=4):
+    def __init__(self, width=256, heads=8, length=128, depth=4, dropout=0):
         super().__init__()
+        self.drop = nn.Dropout(dropout) if dropout else nn.Identity()
         self.words, self.places = nn.Embedding(256, width), nn.Parameter(torch.zeros(length, width))
         nn.init.normal_(self.words.weight, std=0.05)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, heads, self.drop) for _ in range(depth))
         self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 256)
         self.register_buffer("mask", torch.full((length, length), -1e9).triu(1))
 
     def forward(self, x):
-        x = self.words(x) + self.places
+        x = self.drop(self.words(x) + self.places)
         for block in self.blocks:
             x = block(x, self.mask)
         return self.head(self.last(x))
@@ -81,10 +84,14 @@ class Unet(nn.Module):
         return self.head(x)
 
 
+GPTS = {"gpt-tiny": {}, "gpt-small": dict(width=128, heads=4, length=64, depth=2),
+        "gpt-dropout": dict(dropout=0.1)}
+
+
 def made(name, batch):
     """The network, a batch and its labels."""
-    if name.startswith("gpt"):
-        net = Gpt() if name == "gpt-tiny" else Gpt(width=128, heads=4, length=64, depth=2)
+    if name in GPTS:
+        net = Gpt(**GPTS[name])
         words = torch.randint(0, 256, (batch, net.places.shape[0]))
         return net, words, torch.randint(0, 256, words.shape)
     if name == "unet":
@@ -104,8 +111,10 @@ def main():
             for tensor in list(net.parameters()) + list(net.buffers()):
                 if tensor.is_floating_point() and tensor.dim() == 1:
                     tensor += 0.01 * torch.rand_like(tensor)
+        # An export for inference leaves dropout out.
+        mode = torch.onnx.TrainingMode
         torch.onnx.export(net.eval(), x, path, opset_version=13, do_constant_folding=False,
-                          training=torch.onnx.TrainingMode.PRESERVE)
+                          training=mode.TRAINING if name == "gpt-dropout" else mode.PRESERVE)
     if repeat == 0:
         return
     net.train()
@@ -114,7 +123,7 @@ def main():
     def step():
         optimizer.zero_grad(set_to_none=True)
         scores = net(x)
-        if name.startswith("gpt"):
+        if name in GPTS:
             scores = scores.transpose(1, 2)
         nn.functional.cross_entropy(scores, labels).backward()
         optimizer.step()

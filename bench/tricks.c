@@ -3,12 +3,18 @@
  *     build/bench/tricks [--batch N] [--threads N] [--repeat N] [--freeze PATTERN] MODEL.onnx...
  *
  * A row is one trick alone on a step of SGD with momentum as it is without any: no operator writes
- * over its operand, gradients live until all are there, the model's outputs are kept, operators
- * are those of the differentiation with channels last, in the order of the file. The last row has
- * all of them but frozen parameters. Bytes are those of the planned arena, which the run does not
- * exceed; time is the fastest of `repeat` steps. `bits`: after two steps loss, parameters and
- * velocities are the same as without, bit by bit; else the largest difference, over the largest
- * number of its tensor. What the file has no contents of is made up.
+ * over its operand, gradients live until all are there, the model's outputs are kept, dropout draws
+ * its mask again in the backward pass, operators are those of the differentiation with channels
+ * last, in the order of the file. The last rows have all of them but frozen parameters and kept
+ * masks. Bytes are those of the planned arena, which the run does not exceed; "all tensors" are
+ * what it would be with memory of its own for each of them: what a fused operator takes away,
+ * though it be none of those that stand at the peak.
+ *
+ * Time: the fastest of `repeat` steps, over the fastest of as many steps without any trick that
+ * were run in turns with them, so that a busy machine hurts both. `bits`: after two steps loss,
+ * parameters, velocities and running statistics are the same as without, bit by bit; else the
+ * largest difference, over the largest number of its tensor. What the file has no contents of is
+ * made up.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,15 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tenure/tenure.h>
-#include <tenure/train.h>
-
 #include "base/base.h"
+#include "bench/kit/net.h"
 
 typedef struct bench_trick {
     const char *name;
     const char *rewrites; /* that run on the step, beside formats */
-    bool inplace, fuse_update, drop_outputs, frozen;
+    bool inplace, fuse_update, drop_outputs, dropout_bits, frozen;
     double again; /* share of work */
     const char *only;
     bool cheap;
@@ -41,6 +45,7 @@ static const bench_trick tricks[] = {
     {.name = "0.15 of the work again", .again = 0.15},
     {.name = "outputs of the model freed at once", .drop_outputs = true},
     {.name = "updates at once", .fuse_update = true},
+    {.name = "dropout keeps its masks as bits", .dropout_bits = true},
     {.name = "three quarters frozen", .frozen = true},
     {.name = "order of operators", .order = "auto"},
     {.name = "fused: BatchNorm, ReLU", .rewrites = "norm_relu"},
@@ -78,20 +83,6 @@ typedef struct bench_left { /* after two steps */
     float loss;
 } bench_left;
 
-typedef struct bench_net {
-    tn_graph *file, *loaded;
-    tn_contents *contents;
-    tn_training training;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_device *device;
-    tn_engine *engine;
-    tn_array *inputs, *outputs;
-    uint32_t input_count, output_count;
-} bench_net;
-
 /* --- the graph --- */
 
 static bool bench_is_listed(const char *list, const char *name) {
@@ -101,22 +92,15 @@ static bool bench_is_listed(const char *list, const char *name) {
     return false;
 }
 
-static tn_status bench_rewrite(const bench_trick *trick, bench_net *net, tn_error *error) {
-    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-    char without[1000] = "";
-    tn_graph *made;
+/* The rewrites that a trick does without; room for all names. */
+static void bench_without(const bench_trick *trick, char *without, size_t room) {
+    without[0] = '\0';
     for (uint32_t i = 0; i < tn_rewrite_count(); i++) {
         const char *name = tn_rewrite_name(i);
         size_t used = strlen(without);
         if (strcmp(name, "formats") == 0 || bench_is_listed(trick->rewrites, name)) continue;
-        snprintf(without + used, sizeof without - used, "%s%s", used > 0 ? "," : "", name);
+        snprintf(without + used, room - used, "%s%s", used > 0 ? "," : "", name);
     }
-    rewrite.use = TN_REWRITE_TRAINED;
-    rewrite.without = without;
-    TN_TRY(tn_engine_rewrite(net->training.graph, &rewrite, &made, error));
-    tn_graph_destroy(net->training.graph);
-    net->training.graph = made;
-    return TN_OK;
 }
 
 /* Names of the first three quarters of the parameters, by bytes; the caller frees the list. */
@@ -135,144 +119,66 @@ static const char **bench_frozen(const tn_graph *graph, uint32_t *count) {
     return names;
 }
 
-static tn_status bench_load(const bench_setup *setup, const bench_trick *trick, const char *path,
-                            bench_net *net, tn_error *error) {
-    tn_import_options import = TN_IMPORT_OPTIONS_INIT;
+static tn_status bench_differentiate(const bench_setup *setup, const bench_trick *trick,
+                                     bench_net *net, tn_error *error) {
     tn_train_options train = TN_TRAIN_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     const char *given[] = {setup->freeze}, **names = NULL;
-    import.batch = setup->batch;
+    char without[1000];
     train.optimizer = TN_OPTIMIZER_MOMENTUM;
     train.fuse_update = trick->fuse_update;
+    train.dropout_bits = trick->dropout_bits;
     train.keep_outputs = !trick->drop_outputs;
     train.freeze = given;
     train.freeze_count = setup->freeze != NULL;
-    TN_TRY(tn_graph_load(path, &import, &net->file, error));
-    TN_TRY(tn_contents_generate(path, net->file, 1, NULL, &net->contents, error));
-    rewrite.use = TN_REWRITE_TO_TRAIN;
-    TN_TRY(tn_engine_rewrite(net->file, &rewrite, &net->loaded, error));
     if (trick->frozen) {
         train.freeze_count = 0;
-        names = bench_frozen(net->loaded, &train.freeze_count);
+        names = bench_frozen(net->model, &train.freeze_count);
         if (setup->freeze != NULL) names[train.freeze_count++] = setup->freeze;
         train.freeze = names;
     }
-    tn_status status = tn_train(net->loaded, &train, &net->training, error);
+    bench_without(trick, without, sizeof without);
+    rewrite.without = without;
+    tn_status status = bench_train(net, &train, &rewrite, error);
     free(names);
-    return status != TN_OK ? status : bench_rewrite(trick, net, error);
+    return status;
 }
 
-/* --- plan and engine --- */
-
-static tn_status bench_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                            uint64_t size, tn_error *error) {
-    const bench_net *net = self;
-    const tn_tensor *tensor = tn_graph_tensor(graph, id);
-    if (id < tn_graph_tensor_count(net->loaded))
-        return tn_contents_read(net->contents, net->loaded, id, bytes, size, error);
-    if (tensor->value != NULL)
-        return tn_contents_read(net->contents, graph, id, bytes, size, error);
-    memset(bytes, 0, size); /* velocities */
-    return TN_OK;
-}
-
-static tn_status bench_again(const bench_trick *trick, const tn_kernels_options *kernels,
-                             tn_occupancy_options *memory, bench_net *net, tn_error *error) {
-    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
-    tn_graph *made;
-    if (trick->again == 0) return TN_OK;
-    again.share = trick->again;
-    again.only = trick->only;
-    again.cheap = trick->cheap;
-    again.memory = memory;
-    TN_TRY(tn_engine_recompute(net->training.graph, &again, &made, NULL, error));
-    tn_kernels_destroy(net->kernels);
-    net->kernels = NULL;
-    tn_graph_destroy(net->training.graph);
-    net->training.graph = made;
-    TN_TRY(tn_kernels_create(made, kernels, &net->kernels, error));
-    memory->workspaces = tn_kernels_workspaces(net->kernels);
-    return TN_OK;
-}
-
-static tn_status bench_open(const bench_setup *setup, const bench_trick *trick, const char *path,
-                            bench_net *net, tn_error *error) {
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
-    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    TN_TRY(bench_load(setup, trick, path, net, error));
-    kernels.threads = setup->threads;
-    TN_TRY(tn_kernels_create(net->training.graph, &kernels, &net->kernels, error));
-    memory.workspaces = tn_kernels_workspaces(net->kernels);
-    memory.inplace = trick->inplace ? TN_INPLACE_CHOOSE : TN_INPLACE_NONE;
-    TN_TRY(bench_again(trick, &kernels, &memory, net, error));
-    program.order = trick->order;
-    program.memory = &memory;
-    TN_TRY(tn_program_plan(net->training.graph, &program, &memory, NULL, &net->program,
-                           &net->occupancy, &net->layout, error));
-    TN_TRY(tn_device_create(NULL, &net->device, error));
-    engine.read = bench_read;
-    engine.self = net;
-    return tn_engine_create(net->occupancy, &net->layout, net->kernels, net->device, &engine,
-                            &net->engine, error);
-}
-
-static void bench_arrays(bench_net *net) {
-    const tn_graph *graph = net->training.graph;
-    const tn_block *block = tn_graph_block(graph, 0);
-    net->inputs = calloc((size_t)block->input_count + 1, sizeof *net->inputs);
-    net->outputs = calloc((size_t)block->output_count + 1, sizeof *net->outputs);
-    for (uint32_t i = 0; i < block->input_count; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(graph, block->inputs[i]);
-        if (tn_tensor_is_static(tensor)) continue;
-        tn_array *array = &net->inputs[net->input_count++];
-        *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
-        if (tensor->rank > 0)
-            memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
-        array->data = calloc(1, tensor->bytes + 1);
-        for (uint64_t k = 0; tensor->dtype == TN_FLOAT32 && k < tensor->bytes / 4; k++)
-            ((float *)array->data)[k] =
-                tensor->rank == 0 ? 1e-3f : (float)((uint32_t)k * 2654435761u) / 2147483648.0f - 1;
-    }
-    net->output_count = block->output_count;
-    for (uint32_t k = 0; k < block->output_count; k++) {
-        uint64_t bytes = tn_graph_tensor(graph, block->outputs[k])->bytes;
-        net->outputs[k] = (tn_array){.bytes = bytes, .data = calloc(1, bytes + 1)};
-    }
-}
-
-static void bench_close(bench_net *net) {
-    for (uint32_t i = 0; i < net->input_count; i++) free(net->inputs[i].data);
-    for (uint32_t k = 0; k < net->output_count; k++) free(net->outputs[k].data);
-    free(net->inputs);
-    free(net->outputs);
-    tn_engine_destroy(net->engine);
-    tn_device_destroy(net->device);
-    tn_layout_release(&net->layout);
-    tn_occupancy_destroy(net->occupancy);
-    tn_program_destroy(net->program);
-    tn_kernels_destroy(net->kernels);
-    tn_training_release(&net->training);
-    tn_contents_close(net->contents);
-    tn_graph_destroy(net->loaded);
-    tn_graph_destroy(net->file);
+static tn_status bench_set_up(const bench_setup *setup, const bench_trick *trick, const char *path,
+                              bench_net *net, tn_error *error) {
+    tn_import_options import = TN_IMPORT_OPTIONS_INIT;
+    bench_plan plan = {.threads = setup->threads, .order = trick->order, .rate = 1e-3f};
+    import.batch = setup->batch;
+    plan.inplace = trick->inplace ? TN_INPLACE_CHOOSE : TN_INPLACE_NONE;
+    plan.again.share = trick->again;
+    plan.again.only = trick->only;
+    plan.again.cheap = trick->cheap;
+    TN_TRY(bench_load(net, path, &import, true, error));
+    TN_TRY(bench_model_to_train(net, error));
+    TN_TRY(bench_differentiate(setup, trick, net, error));
+    return bench_open(net, &plan, error);
 }
 
 /* --- what is left after two steps --- */
 
+/* The i-th tensor that a step writes into: TN_NONE: there is none. */
+static tn_tensor_id bench_written(const tn_training *training, uint32_t i) {
+    uint32_t parameters = training->parameter_count;
+    if (i >= 2 * parameters) return training->statistics[i - 2 * parameters];
+    const tn_trained *trained = &training->parameters[i / 2];
+    return i % 2 ? trained->state[0] : trained->parameter;
+}
+
 static tn_status bench_keep(const bench_net *net, bench_left *left, tn_error *error) {
-    const tn_training *training = &net->training;
-    uint32_t count = 2 * training->parameter_count;
+    uint32_t count = 2 * net->training.parameter_count + net->training.statistic_count;
     uint64_t total = 0;
     left->starts = calloc((size_t)count + 1, sizeof *left->starts);
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1) left->bytes = calloc(1, total + 1);
         total = left->count = 0;
         for (uint32_t i = 0; i < count; i++) {
-            const tn_trained *trained = &training->parameters[i / 2];
-            tn_tensor_id id = i % 2 ? trained->state[0] : trained->parameter;
-            uint64_t bytes = id != TN_NONE ? tn_graph_tensor(training->graph, id)->bytes : 0;
+            tn_tensor_id id = bench_written(&net->training, i);
+            uint64_t bytes = id != TN_NONE ? tn_graph_tensor(net->graph, id)->bytes : 0;
             if (pass == 1 && bytes > 0)
                 TN_TRY(tn_engine_get_static(net->engine, id, left->bytes + total, bytes, error));
             left->starts[left->count++] = total;
@@ -282,6 +188,11 @@ static tn_status bench_keep(const bench_net *net, bench_left *left, tn_error *er
     }
     memcpy(&left->loss, net->outputs[0].data, sizeof left->loss); /* train.h: the first */
     return TN_OK;
+}
+
+static void bench_forget(bench_left *left) {
+    free(left->bytes);
+    free(left->starts);
 }
 
 /* Largest difference over the largest number of its tensor; 0: not a bit. */
@@ -305,62 +216,75 @@ static double bench_apart(const bench_left *a, const bench_left *b) {
     return worst;
 }
 
-static tn_status bench_run(const bench_setup *setup, bench_net *net, bench_left *left, double *ms,
-                           tn_error *error) {
+/* --- the table --- */
+
+typedef struct bench_row {
+    bench_net net;
+    bench_left left;
+    double ms, base_ms; /* of the trick, and of none beside it */
+} bench_row;
+
+/* Sets up and runs the two steps that are compared. */
+static tn_status bench_begin(const bench_setup *setup, const bench_trick *trick, const char *path,
+                             bench_row *row, tn_error *error) {
+    double ms = INFINITY;
+    TN_TRY(bench_set_up(setup, trick, path, &row->net, error));
+    for (int i = 0; i < 2; i++) TN_TRY(bench_step(&row->net, &ms, error));
+    return bench_keep(&row->net, &row->left, error);
+}
+
+static tn_status bench_measure(const bench_setup *setup, bench_row *base, bench_row *row,
+                               tn_error *error) {
     tn_engine_usage usage;
-    bench_arrays(net);
-    *ms = 1e30;
-    for (uint32_t i = 0; i < 2 + setup->repeat; i++) {
-        TN_TRY(tn_engine_run(net->engine, net->inputs, net->input_count, net->outputs,
-                             net->output_count, error));
-        tn_engine_measure(net->engine, &usage);
-        if (i > 0) *ms = fmin(*ms, 1e3 * usage.seconds);
-        if (i == 1) TN_TRY(bench_keep(net, left, error));
+    row->ms = row->base_ms = INFINITY;
+    for (uint32_t i = 0; i < setup->repeat; i++) {
+        TN_TRY(bench_step(&base->net, &row->base_ms, error));
+        TN_TRY(bench_step(&row->net, &row->ms, error));
     }
+    tn_engine_measure(row->net.engine, &usage);
     if (usage.measured_peak != usage.planned_peak)
         TN_FAIL(error, TN_E_INTERNAL, "the run took other memory than planned");
     return TN_OK;
 }
 
-/* --- the table --- */
+static void bench_print(const bench_trick *trick, const bench_row *base, const bench_row *row) {
+    double first = (double)base->net.layout.peak, saved = first - (double)row->net.layout.peak;
+    double apart = bench_apart(&base->left, &row->left);
+    printf("| %s | %u | %.1f | %.1f | %.1f | %.0f %% | %.0f | %.2f | ", trick->name,
+           tn_graph_block(row->net.graph, 0)->op_count,
+           bench_mib(tn_occupancy_summary(row->net.occupancy).naive),
+           bench_mib(row->net.layout.peak), saved / 1048576, 100 * saved / first, row->ms,
+           row->ms / row->base_ms);
+    if (trick->frozen)
+        printf("trains less |\n");
+    else if (apart == 0)
+        printf("equal |\n");
+    else
+        printf("%.0e |\n", apart);
+    fflush(stdout);
+}
 
+/* The first row is without any trick; it stays, for the others to be measured against. */
 static void bench_model(const bench_setup *setup, const char *path) {
-    bench_left first = {0};
-    double ms = 0, first_ms = 0;
-    uint64_t first_peak = 0;
+    bench_row base = {0};
     printf("\n%s, batch %u, threads %u\n\n", path, setup->batch, setup->threads);
-    printf("| trick | operators | arena MiB | saved MiB | of it | ms | time | bits |\n");
-    printf("|---|---|---|---|---|---|---|---|\n");
+    printf("| trick | operators | all tensors MiB | arena MiB | saved MiB | of it | ms | time | "
+           "bits |\n|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < TRICKS; i++) {
-        bench_net net = {0};
-        bench_left left = {0};
+        bench_row made = {0}, *row = i == 0 ? &base : &made;
         tn_error error = {0};
-        tn_status status = bench_open(setup, &tricks[i], path, &net, &error);
-        if (status == TN_OK) status = bench_run(setup, &net, &left, &ms, &error);
-        if (status != TN_OK) {
-            printf("| %s | %s: %s |\n", tricks[i].name, error.where, error.message);
-            bench_close(&net);
-            continue;
-        }
-        uint64_t peak = net.layout.peak;
-        if (i == 0) first = left, first_ms = ms, first_peak = peak;
-        double saved = (double)first_peak - (double)peak, apart = bench_apart(&first, &left);
-        printf("| %s | %u | %.1f | %.1f | %.0f %% | %.0f | %.2f | ", tricks[i].name,
-               tn_graph_block(net.training.graph, 0)->op_count, (double)peak / 1048576,
-               saved / 1048576, 100 * saved / (double)first_peak, ms, ms / first_ms);
-        if (tricks[i].frozen)
-            printf("trains less |\n");
-        else if (apart == 0)
-            printf("equal |\n");
+        tn_status status = bench_begin(setup, &tricks[i], path, row, &error);
+        if (status == TN_OK) status = bench_measure(setup, &base, row, &error);
+        if (status == TN_OK)
+            bench_print(&tricks[i], &base, row);
         else
-            printf("%.0e |\n", apart);
-        fflush(stdout);
-        if (i > 0) free(left.bytes);
-        if (i > 0) free(left.starts);
-        bench_close(&net);
+            printf("| %s | %s: %s |\n", tricks[i].name, error.where, error.message);
+        bench_forget(&made.left);
+        bench_close(&made.net);
+        if (i == 0 && status != TN_OK) break;
     }
-    free(first.bytes);
-    free(first.starts);
+    bench_forget(&base.left);
+    bench_close(&base.net);
 }
 
 int main(int argc, char **argv) {

@@ -1,0 +1,214 @@
+#include "bench/kit/net.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+/* --- the graph --- */
+
+tn_status bench_load(bench_net *net, const char *path, const tn_import_options *import,
+                     bool made_up, tn_error *error) {
+    TN_TRY(tn_graph_load(path, import, &net->file, error));
+    return made_up ? tn_contents_generate(path, net->file, 1, NULL, &net->contents, error)
+                   : tn_contents_open(path, NULL, &net->contents, error);
+}
+
+tn_status bench_infer(bench_net *net, const tn_rewrite_options *rewrite, tn_error *error) {
+    return tn_engine_rewrite(net->file, rewrite, &net->graph, error);
+}
+
+tn_status bench_model_to_train(bench_net *net, tn_error *error) {
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    rewrite.use = TN_REWRITE_TO_TRAIN;
+    return tn_engine_rewrite(net->file, &rewrite, &net->model, error);
+}
+
+tn_status bench_train(bench_net *net, const tn_train_options *train,
+                      const tn_rewrite_options *rewrite, tn_error *error) {
+    tn_rewrite_options trained = *rewrite;
+    trained.use = TN_REWRITE_TRAINED;
+    if (net->model == NULL) TN_TRY(bench_model_to_train(net, error));
+    TN_TRY(tn_train(net->model, train, &net->training, error));
+    net->graph = net->training.graph;
+    net->training.graph = NULL;
+    tn_graph *made;
+    TN_TRY(tn_engine_rewrite(net->graph, &trained, &made, error));
+    tn_graph_destroy(net->graph);
+    net->graph = made;
+    return TN_OK;
+}
+
+/* --- plan and engine --- */
+
+static tn_status net_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                          uint64_t size, tn_error *error) {
+    const bench_net *net = self;
+    if (net->model != NULL && id < tn_graph_tensor_count(net->model))
+        return tn_contents_read(net->contents, net->model, id, bytes, size, error);
+    if (net->model == NULL || tn_graph_tensor(graph, id)->value != NULL)
+        return tn_contents_read(net->contents, graph, id, bytes, size, error);
+    memset(bytes, 0, size); /* state of the optimizer */
+    return TN_OK;
+}
+
+/* The kernels' scratch is part of what recomputation looks at; the new graph wants its own. */
+static tn_status net_recompute(bench_net *net, bench_plan *plan, const tn_kernels_options *kernels,
+                               tn_occupancy_options *memory, tn_error *error) {
+    tn_graph *made;
+    if (plan->again.share == 0) return TN_OK;
+    plan->again.struct_size = sizeof plan->again;
+    plan->again.memory = memory;
+    TN_TRY(tn_engine_recompute(net->graph, &plan->again, &made, &plan->report, error));
+    tn_kernels_destroy(net->kernels);
+    net->kernels = NULL;
+    tn_graph_destroy(net->graph);
+    net->graph = made;
+    TN_TRY(tn_kernels_create(made, kernels, &net->kernels, error));
+    memory->workspaces = tn_kernels_workspaces(net->kernels);
+    return TN_OK;
+}
+
+static tn_status net_plan(bench_net *net, bench_plan *plan, tn_error *error) {
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
+    kernels.threads = plan->threads;
+    TN_TRY(tn_kernels_create(net->graph, &kernels, &net->kernels, error));
+    memory.workspaces = tn_kernels_workspaces(net->kernels);
+    memory.inplace = plan->inplace;
+    TN_TRY(net_recompute(net, plan, &kernels, &memory, error));
+    program.order = plan->order;
+    program.memory = &memory;
+    return tn_program_plan(net->graph, &program, &memory, NULL, &net->program, &net->occupancy,
+                           &net->layout, error);
+}
+
+static void net_fill(tn_array *array, const tn_tensor *tensor, const float *rate) {
+    *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
+    if (tensor->rank > 0) memcpy(array->shape, tensor->shape, tensor->rank * sizeof *array->shape);
+    array->data = calloc(1, tensor->bytes + 1);
+    float *numbers = array->data;
+    for (uint64_t k = 0; tensor->dtype == TN_FLOAT32 && k < tensor->bytes / sizeof *numbers; k++)
+        numbers[k] = rate != NULL ? *rate : (float)((uint32_t)k * 2654435761u) / 2147483648.0f - 1;
+}
+
+static void net_arrays(bench_net *net, const bench_plan *plan) {
+    const tn_block *block = tn_graph_block(net->graph, 0);
+    net->inputs = calloc((size_t)block->input_count + 1, sizeof *net->inputs);
+    net->outputs = calloc((size_t)block->output_count + 1, sizeof *net->outputs);
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        tn_tensor_id id = block->inputs[i];
+        const tn_tensor *tensor = tn_graph_tensor(net->graph, id);
+        bool is_rate = net->model != NULL && id == net->training.learning_rate;
+        if (!tn_tensor_is_static(tensor))
+            net_fill(&net->inputs[net->input_count++], tensor, is_rate ? &plan->rate : NULL);
+    }
+    for (uint32_t k = 0; k < block->output_count; k++) {
+        uint64_t bytes = tn_graph_tensor(net->graph, block->outputs[k])->bytes;
+        net->outputs[net->output_count++] =
+            (tn_array){.bytes = bytes, .data = calloc(1, bytes + 1)};
+    }
+}
+
+tn_status bench_open(bench_net *net, bench_plan *plan, tn_error *error) {
+    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
+    TN_TRY(net_plan(net, plan, error));
+    TN_TRY(tn_device_create(NULL, &net->device, error));
+    if (plan->traced)
+        TN_TRY(tn_trace_create(NULL, 64 * (uint64_t)tn_program_count(net->program) + 64,
+                               &net->trace, error));
+    engine.read = net_read;
+    engine.self = net;
+    engine.trace = net->trace;
+    TN_TRY(tn_engine_create(net->occupancy, &net->layout, net->kernels, net->device, &engine,
+                            &net->engine, error));
+    net_arrays(net, plan);
+    return TN_OK;
+}
+
+void bench_close(bench_net *net) {
+    for (uint32_t i = 0; i < net->input_count; i++) free(net->inputs[i].data);
+    for (uint32_t k = 0; k < net->output_count; k++) free(net->outputs[k].data);
+    free(net->inputs);
+    free(net->outputs);
+    tn_engine_destroy(net->engine);
+    tn_trace_destroy(net->trace);
+    tn_device_destroy(net->device);
+    tn_layout_release(&net->layout);
+    tn_occupancy_destroy(net->occupancy);
+    tn_program_destroy(net->program);
+    tn_kernels_destroy(net->kernels);
+    if (net->model == NULL) {
+        tn_graph_destroy(net->graph);
+    } else {
+        net->training.graph = net->graph;
+        tn_training_release(&net->training);
+    }
+    tn_graph_destroy(net->model);
+    tn_contents_close(net->contents);
+    tn_graph_destroy(net->file);
+}
+
+tn_status bench_step(bench_net *net, double *ms, tn_error *error) {
+    tn_engine_usage usage;
+    TN_TRY(tn_engine_run(net->engine, net->inputs, net->input_count, net->outputs,
+                         net->output_count, error));
+    tn_engine_measure(net->engine, &usage);
+    if (1e3 * usage.seconds < *ms) *ms = 1e3 * usage.seconds;
+    return TN_OK;
+}
+
+/* --- where the time goes --- */
+
+typedef struct net_share {
+    char name[96];
+    double seconds;
+    uint32_t count;
+} net_share;
+
+static int net_by_time(const void *left, const void *right) {
+    const net_share *a = left, *b = right;
+    return a->seconds != b->seconds ? (a->seconds < b->seconds ? 1 : -1) : strcmp(a->name, b->name);
+}
+
+void bench_profile(const bench_net *net, uint32_t rows) {
+    net_share shares[256] = {0};
+    uint32_t used = 0;
+    uint64_t count;
+    const tn_event *events = tn_trace_events(net->trace, &count);
+    for (uint64_t i = 0; i < count; i++) {
+        char name[sizeof shares->name];
+        if (events[i].kind != TN_EVENT_STEP || events[i].run != 1) continue;
+        if (events[i].op == TN_NONE)
+            snprintf(name, sizeof name, "(%s)", tn_opcode_name(events[i].opcode));
+        else
+            snprintf(name, sizeof name, "%s by %s %s", tn_graph_op(net->graph, events[i].op)->type,
+                     tn_kernels_name(net->kernels, events[i].op),
+                     tn_kernels_detail(net->kernels, events[i].op));
+        uint32_t at = 0;
+        while (at < used && strcmp(shares[at].name, name) != 0) at++;
+        if (at == used && used++ == 255) break;
+        snprintf(shares[at].name, sizeof shares[at].name, "%s", name);
+        shares[at].seconds += events[i].duration_s;
+        shares[at].count++;
+    }
+    qsort(shares, used, sizeof *shares, net_by_time);
+    for (uint32_t i = 0; i < used && i < rows; i++)
+        printf("    %9.3f ms %5u x %s\n", 1e3 * shares[i].seconds, shares[i].count, shares[i].name);
+}
+
+/* --- arguments and numbers --- */
+
+uint32_t bench_numbers(const char *text, uint32_t *numbers, uint32_t room) {
+    uint32_t count = 0;
+    while (*text != '\0' && count < room) {
+        char *end;
+        numbers[count++] = (uint32_t)strtoul(text, &end, 10);
+        text = *end == ',' ? end + 1 : "";
+    }
+    return count;
+}
+
+double bench_mib(uint64_t bytes) { return (double)bytes / 1048576; }
