@@ -92,5 +92,10 @@ if fashion.exists():
         largest(fashion, "30MiB", pool, lambda batch: ["run", fashion, "--dim", f"N={batch}", *pool])
 for switches in ([], ["--recompute-cheap", "--fuse-update"]):
     compare(examples / "mobilenet_v2.onnx", images["mobile"], 1, ["--weights", "random:1", "--optimizer", "adam", *switches])
+# drop.onnx has dropouts, whose masks are kept or drawn again
+subprocess.run([sys.executable, pathlib.Path(__file__).parent / "train_models.py", folder], check=True)
+for switches in ([], ["--fuse-update"], ["--recompute-cheap"], ["--plain"], ["--micro-batches", "2"], ["--dtype", "bf16"]):
+    found = [compare(folder / "drop.onnx", f"{folder}/x.npy,{folder}/y.npy", 8, [*switches, *bits]) for bits in ([], ["--dropout-bits"])]
+    check(switches or found[0]["parts"] != found[1]["parts"], "--dropout-bits changes nothing: the test shows nothing")
 print(f"seed {seed}, {'oneDNN' if onednn else 'plain'}: {failed} failed")
 sys.exit(failed > 0)

@@ -90,7 +90,7 @@ def idx(path, dims, data):
 
 def models():
     """cnn.onnx: pictures of 8 x 8, 10 classes, batch normalisation, dropout. scaled.onnx: a parameter of one element,
-    which must not be folded away with what the file has for it."""
+    which must not be folded away with what the file has for it. drop.onnx: dropouts whose masks live while much does."""
     ratio = tensor("ratio", [], [0.25])
     layers = [node("Conv", "x,kernel,shift", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
               node("BatchNormalization", "c,gain,bias,mean,variance", "n"),
@@ -119,6 +119,14 @@ def models():
     model("two.onnx", [node("MatMul", "x,w", "s"), node("Add", "s,z", "y")],
           [value("x", ["n", 64]), value("z", ["n", 10])], [value("y", ["n", 10])],
           [weights("w", 64, 10)])
+    same = dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    model("drop.onnx", [node("Conv", "x,kernel", "c", **same), node("Dropout", "c,ratio", "d"),
+                        node("Conv", "d,again", "e", **same), node("Dropout", "e,ratio", "f"),
+                        node("Conv", "f,again", "g", **same), node("Flatten", "g", "h"),
+                        node("MatMul", "h,wide", "y")],
+          [value("x", ["n", 1, 8, 8])], [value("y", ["n", 10])],
+          [tensor("kernel", [6, 1, 3, 3], [0.1] * 54), tensor("again", [6, 6, 3, 3], [0.1] * 324),
+           tensor("wide", [384, 10], [i % 7 * 0.01 for i in range(3840)]), ratio])
     model("lm.onnx", [node("Gather", "table,x", "e"), node("MatMul", "e,w", "y")],
           [value("x", ["n", 16], INT64)], [value("y", ["n", 16, 256])],
           [weights("table", 256, 8), weights("w", 8, 256)])
