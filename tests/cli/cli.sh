@@ -1,26 +1,13 @@
 #!/bin/bash
 # The command as a user meets it: what it prints, where, and with which status. cli.sh TENURE SOURCE
 set -u
+. "$(dirname "$(readlink -f "$0")")/expect.sh"
 tenure=$1
 source=$2
 model=$source/examples/models/mobilenet_v2.onnx
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-failed=0
-
-# expect STATUS PATTERN COMMAND...: the status, and the pattern in what it prints (both streams)
-expect() {
-    local status=$1 pattern=$2
-    shift 2
-    "$@" >out 2>err </dev/null
-    local got=$?
-    if [ $got -ne "$status" ] || ! cat out err | grep -qE -- "$pattern"; then
-        echo "FAILED: $* (status $got, expected $status and '$pattern')"
-        cat out err | head -5
-        failed=1
-    fi
-}
 
 printf 'id,lower,upper,size\na,0,3,600\nb,1,4,500\nc,3,6,700\n' >buffers.csv
 

@@ -2,6 +2,7 @@
 # `tenure train` as a user meets it: train.sh TENURE [RESNET]. RESNET takes pictures of 28 x 28; what
 # is about it is left out where it is absent. Bad input: train_bad.sh; interrupted runs: kill.py.
 set -u
+. "$(dirname "$(readlink -f "$0")")/expect.sh"
 tenure=$1
 resnet=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -9,18 +10,6 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 "$here/train_models.py" "$folder" || exit 1
 cd "$folder"
-failed=0
-expect() {
-    local status=$1 pattern=$2
-    shift 2
-    "$@" >out 2>err </dev/null
-    local got=$?
-    if [ $got -ne "$status" ] || ! cat out err | grep -qE -- "$pattern"; then
-        echo "FAILED: $* (status $got, expected $status and '$pattern')"
-        cat out err | head -5
-        failed=1
-    fi
-}
 check() { # of out, by a line of Python
     python3 -c "import json; run = json.load(open('out')); assert $1, run" || { echo "FAILED: $1"; failed=1; }
 }

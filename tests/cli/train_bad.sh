@@ -2,24 +2,13 @@
 # What `tenure train` says of bad input: train_bad.sh TENURE. Status 2, a message that names what is
 # wrong, and no file that was good is touched.
 set -u
+. "$(dirname "$(readlink -f "$0")")/expect.sh"
 tenure=$1
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 "$here/train_models.py" "$folder" || exit 1
 cd "$folder"
-failed=0
-expect() {
-    local status=$1 pattern=$2
-    shift 2
-    "$@" >out 2>err </dev/null
-    local got=$?
-    if [ $got -ne "$status" ] || ! cat out err | grep -qE -- "$pattern"; then
-        echo "FAILED: $* (status $got, expected $status and '$pattern')"
-        cat out err | head -5
-        failed=1
-    fi
-}
 cnn="$tenure train cnn.onnx --batch 8"
 lm="$tenure train lm.onnx --batch 8"
 good="$cnn --data x.npy,y.npy"
