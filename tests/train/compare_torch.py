@@ -362,7 +362,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
     parser.add_argument("folder")
-    parser.add_argument("--model", action="append")
+    parser.add_argument("--model", action="append", choices=sorted(NETWORKS))
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--low", action="store_true")
     options = parser.parse_args()
