@@ -16,13 +16,13 @@ tn_status bench_load(bench_net *net, const char *path, const tn_import_options *
 }
 
 tn_status bench_infer(bench_net *net, const tn_rewrite_options *rewrite, tn_error *error) {
-    return tn_engine_rewrite(net->file, rewrite, &net->graph, error);
+    return tn_graph_rewrite(net->file, rewrite, &net->graph, error);
 }
 
 tn_status bench_model_to_train(bench_net *net, tn_error *error) {
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     rewrite.use = TN_REWRITE_TO_TRAIN;
-    return tn_engine_rewrite(net->file, &rewrite, &net->model, error);
+    return tn_graph_rewrite(net->file, &rewrite, &net->model, error);
 }
 
 tn_status bench_train(bench_net *net, const tn_train_options *train,
@@ -34,7 +34,7 @@ tn_status bench_train(bench_net *net, const tn_train_options *train,
     net->graph = net->training.graph;
     net->training.graph = NULL;
     tn_graph *made;
-    TN_TRY(tn_engine_rewrite(net->graph, &trained, &made, error));
+    TN_TRY(tn_graph_rewrite(net->graph, &trained, &made, error));
     tn_graph_destroy(net->graph);
     net->graph = made;
     return TN_OK;
@@ -60,7 +60,7 @@ static tn_status net_recompute(bench_net *net, bench_plan *plan, const tn_kernel
     if (plan->again.share == 0) return TN_OK;
     plan->again.struct_size = sizeof plan->again;
     plan->again.memory = memory;
-    TN_TRY(tn_engine_recompute(net->graph, &plan->again, &made, &plan->report, error));
+    TN_TRY(tn_budget_recompute(net->graph, &plan->again, &made, &plan->report, error));
     tn_kernels_destroy(net->kernels);
     net->kernels = NULL;
     tn_graph_destroy(net->graph);

@@ -123,29 +123,29 @@ TN_API TN_CHECKED tn_status tn_estimate_make(const tn_occupancy *occupancy,
 /* --- as PyTorch would run it --------------------------------------------------------------------
  */
 
-typedef struct tn_autograd_options {
+typedef struct tn_pytorch_options {
     size_t struct_size;
     uint32_t state_count;   /* tensors that the optimizer keeps of each parameter: 0 to 2 */
     uint32_t scratch_count; /* tensors of a parameter's size that its update needs for a moment */
-} tn_autograd_options;
-#define TN_AUTOGRAD_OPTIONS_INIT                                                                   \
-    { .struct_size = sizeof(tn_autograd_options) }
+} tn_pytorch_options;
+#define TN_PYTORCH_OPTIONS_INIT                                                                    \
+    { .struct_size = sizeof(tn_pytorch_options) }
 
-typedef struct tn_autograd {
+typedef struct tn_pytorch {
     tn_graph *graph;      /* inferred */
     uint64_t *workspaces; /* [its operators], for tn_occupancy_options */
     size_t workspace_room;
-} tn_autograd;
+} tn_pytorch;
 
 /* A training step of `graph` (softmax cross-entropy of its first output) as eager PyTorch runs it:
  * saved tensors as autograd saves them, gradients of parameters kept to the end, copies of oneDNN's
  * convolutions on the CPU as workspace. To be made an occupancy with TN_INPLACE_NONE.
  * Errors: E_UNSUPPORTED (an operator, with its node, whose saved tensors are not known; control
  * flow), E_INVALID (no parameter to train), E_NO_MEMORY. */
-TN_API TN_CHECKED tn_status tn_autograd_make(const tn_graph *graph,
-                                             const tn_autograd_options *options, tn_autograd *made,
-                                             tn_error *error);
-TN_API void tn_autograd_release(tn_autograd *made); /* NULL and zeroed are fine */
+TN_API TN_CHECKED tn_status tn_pytorch_make(const tn_graph *graph,
+                                            const tn_pytorch_options *options, tn_pytorch *made,
+                                            tn_error *error);
+TN_API void tn_pytorch_release(tn_pytorch *made); /* NULL and zeroed are fine */
 
 /* --- devices ------------------------------------------------------------------------------------
  */

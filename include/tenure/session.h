@@ -24,7 +24,7 @@
  *     tn_session_close(session);
  *     tn_graph_destroy(graph);
  *
- * It is tn_engine_rewrite, tn_kernels_create, tn_program_plan, tn_device_create and
+ * It is tn_graph_rewrite, tn_kernels_create, tn_program_plan, tn_device_create and
  * tn_engine_create with arrays for every input and output; whoever needs more calls those
  * (engine.h). Units and threads: as there.
  */

@@ -3,16 +3,19 @@
 #define TENURE_TENURE_H
 
 #include <tenure/array.h>
+#include <tenure/budget.h>
 #include <tenure/device.h>
 #include <tenure/engine.h>
 #include <tenure/estimate.h>
 #include <tenure/graph.h>
 #include <tenure/import.h>
+#include <tenure/kernels.h>
 #include <tenure/objects.h>
 #include <tenure/plan.h>
 #include <tenure/pool.h>
 #include <tenure/program.h>
 #include <tenure/report.h>
+#include <tenure/rewrite.h>
 #include <tenure/session.h>
 #include <tenure/status.h>
 #include <tenure/trace.h>

@@ -33,9 +33,9 @@
  * static memory that operators write into (TN_TENSOR_UPDATED); tn_engine_get_static and
  * tn_engine_set_static move them between runs, which is all that a checkpoint holds.
  *
- * For speed, the model may be exchanged for tn_engine_rewrite's of it for TN_REWRITE_TO_TRAIN (GELU
+ * For speed, the model may be exchanged for tn_graph_rewrite's of it for TN_REWRITE_TO_TRAIN (GELU
  * and layer normalisation are one operator, and so are their gradients), and the graph for
- * tn_engine_rewrite's of it for TN_REWRITE_TRAINED (convolutions on channels that lie last,
+ * tn_graph_rewrite's of it for TN_REWRITE_TRAINED (convolutions on channels that lie last,
  * products that read and write transposed tensors where they lie, fused operators). Ids of the
  * graph stay.
  *

@@ -81,6 +81,11 @@ static inline uint64_t tn__mul_sat(uint64_t a, uint64_t b) {
 
 /* --- memory: everything goes through the context's one allocator --- */
 
+/* What a caller gave of an option struct, over the defaults in `options` [size]. Both begin with
+ * their struct_size; a caller who was compiled with fewer fields leaves the others as they are.
+ * given: may be NULL. */
+void tn__options(void *options, size_t size, const void *given);
+
 /* A complete context by value from the caller's, which may be NULL or of an older size. */
 tn_context tn__context(const tn_context *context);
 

@@ -20,13 +20,16 @@ static void *memory_default_resize(void *self, void *pointer, size_t old_size, s
     return NULL;
 }
 
+void tn__options(void *options, size_t size, const void *given) {
+    size_t known;
+    if (given == NULL) return;
+    memcpy(&known, given, sizeof known);
+    memcpy(options, given, known < size ? known : size);
+}
+
 tn_context tn__context(const tn_context *context) {
     tn_context complete = {0};
-    if (context != NULL) {
-        size_t known =
-            context->struct_size < sizeof complete ? context->struct_size : sizeof complete;
-        memcpy(&complete, context, known);
-    }
+    tn__options(&complete, sizeof complete, context);
     complete.struct_size = sizeof complete;
     if (complete.allocator.resize == NULL) complete.allocator.resize = memory_default_resize;
     return complete;

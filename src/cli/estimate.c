@@ -17,7 +17,7 @@
 typedef struct estimate_made { /* of one trial; all is released behind it */
     cli_input input;
     tn_training training;
-    tn_autograd autograd;
+    tn_pytorch pytorch;
     tn_graph *rewritten;
     const tn_graph *graph; /* that is run */
     tn_kernels *kernels;
@@ -36,7 +36,7 @@ static void estimate_release(estimate_made *made) {
     tn_kernels_destroy(made->kernels);
     tn_graph_destroy(made->rewritten);
     if (made->training.graph != NULL) tn_training_release(&made->training);
-    tn_autograd_release(&made->autograd);
+    tn_pytorch_release(&made->pytorch);
     cli_input_release_loaded(&made->input);
     free(made->static_tensors);
     free(made->static_bytes);
@@ -54,7 +54,7 @@ static tn_status estimate_kernels(const cli_way *way, estimate_made *made, tn_er
     }
     if (way->runner == CLI_RUNNER_ONEDNN && !way->choices.no_rewrite && !way->train) {
         tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-        TN_TRY(tn_engine_rewrite(made->graph, &rewrite, &made->rewritten, error));
+        TN_TRY(tn_graph_rewrite(made->graph, &rewrite, &made->rewritten, error));
         made->graph = made->rewritten;
     }
     options.threads = way->choices.threads;
@@ -95,7 +95,7 @@ static tn_status estimate_load(const cli_way *way, estimate_made *made, tn_error
 /* As PyTorch runs it: its modules are put together again where the exporter took them apart. */
 static tn_status estimate_pytorch(const cli_way *way, estimate_made *made, tn_error *error) {
     static const uint32_t states[] = {0, 1, 2, 2, 0}, scratch[] = {0, 0, 2, 2, 0};
-    tn_autograd_options options = TN_AUTOGRAD_OPTIONS_INIT;
+    tn_pytorch_options options = TN_PYTORCH_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     char without[600] = "";
     for (uint32_t i = 0; i < tn_rewrite_count(); i++) {
@@ -108,9 +108,9 @@ static tn_status estimate_pytorch(const cli_way *way, estimate_made *made, tn_er
     rewrite.no_formats = true;
     options.state_count = states[way->training.options.optimizer];
     options.scratch_count = scratch[way->training.options.optimizer];
-    TN_TRY(tn_engine_rewrite(made->graph, &rewrite, &made->rewritten, error));
-    TN_TRY(tn_autograd_make(made->rewritten, &options, &made->autograd, error));
-    made->graph = made->autograd.graph;
+    TN_TRY(tn_graph_rewrite(made->graph, &rewrite, &made->rewritten, error));
+    TN_TRY(tn_pytorch_make(made->rewritten, &options, &made->pytorch, error));
+    made->graph = made->pytorch.graph;
     return TN_OK;
 }
 
@@ -142,7 +142,7 @@ static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_m
     memory.bank_count = input->bank_count;
     memory.workspaces = made->kernels != NULL ? tn_kernels_workspaces(made->kernels) : NULL;
     if (way->pytorch) {
-        memory.workspaces = made->autograd.workspaces;
+        memory.workspaces = made->pytorch.workspaces;
         memory.inplace = TN_INPLACE_NONE;
     }
     return memory;

@@ -59,7 +59,7 @@ static tn_status session_graph(cli_session *session, tn_error *error) {
     options.no_fuse = options.no_formats = !rewrite;
     options.weights_dtype = session->weights_dtype;
     options.context = session->input->import.context;
-    TN_TRY(tn_engine_rewrite(session->graph, &options, &session->rewritten, error));
+    TN_TRY(tn_graph_rewrite(session->graph, &options, &session->rewritten, error));
     session->graph = session->rewritten;
     return TN_OK;
 }

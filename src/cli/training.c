@@ -184,9 +184,9 @@ tn_status cli_training_make(const cli_training *training, const tn_graph *model,
     before.use = TN_REWRITE_TO_TRAIN;
     after.use = TN_REWRITE_TRAINED; /* ids stay, by which `made` and readers of contents name */
     if (!rewrite) return tn_train(model, &options, made, error);
-    TN_TRY(tn_engine_rewrite(model, &before, rewritten, error));
+    TN_TRY(tn_graph_rewrite(model, &before, rewritten, error));
     TN_TRY(tn_train(*rewritten, &options, made, error));
-    TN_TRY(tn_engine_rewrite(made->graph, &after, &step, error));
+    TN_TRY(tn_graph_rewrite(made->graph, &after, &step, error));
     tn_graph_destroy(made->graph);
     made->graph = step;
     return TN_OK;
@@ -201,7 +201,7 @@ tn_status cli_training_recompute(const cli_training *training, const tn_occupanc
     options.cheap = training->recompute_cheap;
     options.share = training->recompute > 0 ? training->recompute : TRAINING_ALL;
     options.memory = memory;
-    TN_TRY(tn_engine_recompute(made->graph, &options, &step, NULL, error));
+    TN_TRY(tn_budget_recompute(made->graph, &options, &step, NULL, error));
     tn_graph_destroy(made->graph);
     made->graph = step;
     return TN_OK;

@@ -85,9 +85,7 @@ static tn_status device_open(tn_device *device, const tn_device_options *options
 tn_status tn_device_create(const tn_device_options *given, tn_device **device, tn_error *error) {
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
     const tn__driver *driver;
-    if (given != NULL)
-        memcpy(&options, given,
-               given->struct_size < sizeof options ? given->struct_size : sizeof options);
+    tn__options(&options, sizeof options, given);
     TN_TRY(device_find(&options, &driver, error));
     if (!(options.link_bytes_per_s >= 0 && options.link_bytes_per_s <= 1e18))
         TN_FAIL(error, TN_E_INVALID, "a link has from 0 to 1e18 bytes per second, not %g",

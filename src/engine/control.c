@@ -49,7 +49,7 @@ static tn_status control_copy(tn_engine *engine, tn_tensor_id to, tn_tensor_id f
 static tn_status control_branch(tn_engine *engine, tn__control *control, uint32_t *region) {
     const tn_op *op = control_op(engine, control);
     bool yes = tn__operand_int(&engine->operands[op->inputs[0]], 0) != 0;
-    const tn_attr *attr = tn__op_attr(op, yes ? "then_branch" : "else_branch");
+    const tn_attr *attr = tn__attr(op, yes ? "then_branch" : "else_branch");
     *region = ENGINE_NONE;
     for (uint32_t r = 0; r < control->region_count; r++)
         if (engine->regions[control->first_region + r].block == attr->block)
@@ -87,7 +87,7 @@ static control_loop control_loop_of(const tn_engine *engine, const tn__control *
         loop.formal = loop.given = 2;
         loop.next = 1;
     } else {
-        loop.sliced = (uint32_t)tn__op_int(loop.op, "num_scan_inputs", 0);
+        loop.sliced = (uint32_t)tn__attr_int(loop.op, "num_scan_inputs", 0);
         loop.carried = loop.op->input_count - loop.sliced;
     }
     return loop;
@@ -95,7 +95,7 @@ static control_loop control_loop_of(const tn_engine *engine, const tn__control *
 
 static int64_t control_ints(const tn_op *op, const char *name, uint32_t index) {
     uint32_t count;
-    const int64_t *ints = tn__op_ints(op, name, &count);
+    const int64_t *ints = tn__attr_ints(op, name, &count);
     return index < count ? ints[index] : 0;
 }
 
@@ -315,7 +315,7 @@ static tn_status control_loop_results(tn_engine *engine, const tn__control *cont
     return TN_OK;
 }
 
-/* --- what steps.c asks --- */
+/* --- what walk.c asks --- */
 
 static bool control_repeats(const tn_engine *engine, const tn__control *control) {
     return engine->regions[control->first_region].repeats;

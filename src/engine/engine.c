@@ -1,6 +1,6 @@
 /* engine.c - set-up, a run from inputs to outputs, and what was measured.
  *
- * Everything that a run needs is taken here: the arena, static memory, the tables of steps.c, the
+ * Everything that a run needs is taken here: the arena, static memory, the tables of walk.c, the
  * operands of calls. A run then writes into what is there and allocates nothing.
  */
 #include "engine/engine.h"
@@ -304,9 +304,7 @@ tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layou
                            const tn_kernels *kernels, tn_device *device,
                            const tn_engine_options *options, tn_engine **engine, tn_error *error) {
     tn_engine_options asked = TN_ENGINE_OPTIONS_INIT;
-    if (options != NULL)
-        memcpy(&asked, options,
-               options->struct_size < sizeof asked ? options->struct_size : sizeof asked);
+    tn__options(&asked, sizeof asked, options);
     tn_context context = tn__context(asked.context);
     tn_engine *made = tn__alloc_array(&context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(error, "an engine");

@@ -1,9 +1,8 @@
 /* engine.h - what the files of the engine share.
  *
- *   kernels.c   a kernel for every operator, prepared
  *   statics.c   weights, constants and folded tensors: where they are, and how they get there
  *   engine.c    set-up, inputs and outputs, what was measured
- *   steps.c     the walk over instructions, with the control flow of If, Loop and Scan
+ *   walk.c      the walk over instructions, with the control flow of If, Loop and Scan
  *   control.c   what If, Loop and Scan do when they begin, turn and end
  *   reshape.c   extents that are known only now
  *   spans.c     what begins and ends from step to step: poison, pools
@@ -17,32 +16,9 @@
 
 #include <tenure/trace.h>
 
-#include "engine/kernel.h"
+#include "kernels/kernels.h"
 
 #define ENGINE_NONE UINT32_MAX
-
-typedef struct tn__kernel_choice {
-    const tn_kernel *kernel; /* NULL: nothing runs it */
-    void *state;
-    uint64_t workspace;
-    const char *detail;     /* what the library calls it; NULL: nothing */
-    const uint64_t *packed; /* [inputs] or NULL */
-} tn__kernel_choice;
-
-struct tn_kernels {
-    tn_context context;
-    const tn_graph *graph;
-    tn__kernel_choice *choices; /* [operators] */
-    uint64_t *workspaces;       /* [operators] */
-    size_t count;
-    uint32_t threads;
-    struct tn__dnnl *library; /* NULL: own loops alone */
-    tn__arena arena;
-};
-
-bool tn__op_has_blocks(const tn_op *op);
-void tn__kernel_setup_of(const tn_kernels *kernels, tn_op_id id, tn_kernel_setup *setup,
-                         tn_error *error);
 
 /* --- statics.c --- */
 
@@ -169,7 +145,7 @@ struct tn_engine {
 tn_status tn__statics_fill(tn_engine *engine);
 /* engine.c: runs the kernel of an operator whose operands are bound. */
 tn_status tn__engine_call(tn_engine *engine, tn_op_id op, void *workspace);
-/* steps.c */
+/* walk.c */
 tn_status tn__engine_steps(tn_engine *engine);
 void tn__engine_bind(tn_engine *engine, uint32_t step);
 /* control.c. An operator with blocks begins: which region runs, ENGINE_NONE: it has none to run. A

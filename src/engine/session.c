@@ -41,7 +41,7 @@ static tn_status session_rewrite(tn_session *session, const tn_session_options *
     bool trained = session_is_trained(session->given);
     rewrite.use = trained ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
     rewrite.no_fuse = !trained && !options->fuse;
-    TN_TRY(tn_engine_rewrite(session->given, &rewrite, &session->rewritten, error));
+    TN_TRY(tn_graph_rewrite(session->given, &rewrite, &session->rewritten, error));
     session->graph = session->rewritten;
     return TN_OK;
 }
@@ -67,7 +67,7 @@ static tn_status session_recompute(tn_session *session, const tn_session_options
     again.memory = &memory;
     again.share = options->recompute;
     again.cheap = options->recompute_cheap;
-    TN_TRY(tn_engine_recompute(session->graph, &again, &made, NULL, error));
+    TN_TRY(tn_budget_recompute(session->graph, &again, &made, NULL, error));
     tn_kernels_destroy(session->kernels);
     session->kernels = NULL;
     tn_graph_destroy(session->rewritten);
@@ -173,9 +173,7 @@ tn_array *tn_session_array(tn_session *session, tn_tensor_id tensor) {
 tn_status tn_session_open(const tn_graph *graph, const tn_session_options *options,
                           tn_session **session, tn_error *error) {
     tn_session_options asked = TN_SESSION_OPTIONS_INIT;
-    if (options != NULL)
-        memcpy(&asked, options,
-               options->struct_size < sizeof asked ? options->struct_size : sizeof asked);
+    tn__options(&asked, sizeof asked, options);
     tn_context context = tn__context(asked.context);
     tn_session *made = tn__alloc_array(&context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(error, "a session");

@@ -334,9 +334,7 @@ tn_status tn_estimate_make(const tn_occupancy *occupancy, const tn_estimate_opti
                         .problem = tn_occupancy_problem(occupancy),
                         .options = TN_ESTIMATE_OPTIONS_INIT,
                         .error = error};
-    if (options != NULL)
-        memcpy(&it.options, options,
-               options->struct_size < sizeof it.options ? options->struct_size : sizeof it.options);
+    tn__options(&it.options, sizeof it.options, options);
     it.context = tn__context(it.options.context);
     it.graph = tn_program_graph(it.program);
     it.steps = tn_program_count(it.program);

@@ -2,7 +2,7 @@
 #include "graph/control.h"
 
 tn_status tn__control_body(tn_infer *infer, const char *name, tn_block_id *block) {
-    const tn_attr *attr = tn__attr(infer, name);
+    const tn_attr *attr = tn__attr(infer->op, name);
     *block = 0;
     if (!attr || attr->type != TN_ATTR_BLOCK)
         return tn__infer_fail(infer, "it has no block '%s'", name);

@@ -4,6 +4,11 @@
 
 #include <tenure/graph.h>
 
+/* float16, bfloat16, float32 */
+static inline bool tn__is_short_float(tn_dtype dtype) {
+    return dtype == TN_FLOAT32 || dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
+}
+
 /* Writes the low `bits` bits of `element` at position `index` of a plain array; below a byte the
  * others of that byte stay. */
 static inline void tn__element_put(void *array, uint32_t bits, uint64_t index, uint64_t element) {

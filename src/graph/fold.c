@@ -154,7 +154,7 @@ bool tn__list(const tn_infer *infer, uint32_t index, const char *name, const int
         *list = tn__value_ints(infer, index, count);
         return *list != NULL;
     }
-    *list = tn__attr_ints(infer, name, count);
+    *list = tn__attr_ints(infer->op, name, count);
     return true;
 }
 
@@ -166,8 +166,8 @@ uint32_t tn__list_length(const tn_tensor *tensor) {
 }
 
 tn_status tn__attr_dtype(tn_infer *infer, const char *name, tn_dtype otherwise, tn_dtype *dtype) {
-    const tn_attr *attr = tn__attr(infer, name);
-    int64_t number = tn__attr_int(infer, name, 0);
+    const tn_attr *attr = tn__attr(infer->op, name);
+    int64_t number = tn__attr_int(infer->op, name, 0);
     *dtype = otherwise;
     if (!attr) return TN_OK;
     if (number <= TN_UNDEFINED || number > TN_INT2) /* the numbers of ONNX */

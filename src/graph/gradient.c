@@ -37,27 +37,6 @@ tn_tensor tn__gradient_output(const tn_gradient *it, uint32_t output) {
     return gradient_tensor(it, output < it->op.output_count ? it->op.outputs[output] : TN_NONE);
 }
 
-const tn_attr *tn__gradient_attr(const tn_gradient *it, const char *name) {
-    for (uint32_t i = 0; i < it->op.attr_count; i++)
-        if (!strcmp(it->op.attrs[i].name, name)) return &it->op.attrs[i];
-    return NULL;
-}
-
-int64_t tn__gradient_int(const tn_gradient *it, const char *name, int64_t otherwise) {
-    const tn_attr *attr = tn__gradient_attr(it, name);
-    return attr && attr->type == TN_ATTR_INT && attr->ints ? attr->ints[0] : otherwise;
-}
-
-double tn__gradient_float(const tn_gradient *it, const char *name, double otherwise) {
-    const tn_attr *attr = tn__gradient_attr(it, name);
-    return attr && attr->type == TN_ATTR_FLOAT && attr->floats ? attr->floats[0] : otherwise;
-}
-
-const char *tn__gradient_string(const tn_gradient *it, const char *name, const char *otherwise) {
-    const tn_attr *attr = tn__gradient_attr(it, name);
-    return attr && attr->type == TN_ATTR_STRING && attr->strings ? attr->strings[0] : otherwise;
-}
-
 const int64_t *tn__gradient_ints_of(const tn_gradient *it, uint32_t input, uint32_t *count) {
     tn_tensor_id id = tn__gradient_in(it, input);
     const tn_value *value = id == TN_NONE ? NULL : it->graph->tensors[id].value;
@@ -159,8 +138,8 @@ tn_status tn__gradient_unbroadcast(tn_gradient *it, uint32_t output, uint32_t in
     tn_tensor from = tn__gradient_output(it, output), to = tn__gradient_input(it, input);
     int64_t axes[TN_RANK_MAX], drop = from.rank == to.rank;
     uint32_t count = 0;
-    if (tn__gradient_attr(it, "broadcast") && /* before opset 7: aligned at an axis */
-        tn__gradient_int(it, "axis", (int64_t)from.rank - to.rank) + to.rank != from.rank)
+    if (tn__attr(&it->op, "broadcast") && /* before opset 7: aligned at an axis */
+        tn__attr_int(&it->op, "axis", (int64_t)from.rank - to.rank) + to.rank != from.rank)
         return tn__gradient_fail(it, "no gradient for the broadcasting of old operator sets");
     for (uint32_t d = 0; d < from.rank; d++) {
         bool repeated = d + to.rank < from.rank ||

@@ -45,10 +45,6 @@ tn_tensor_id tn__gradient_in(const tn_gradient *it, uint32_t input);     /* TN_N
 /* By value; rank TN_RANK_UNKNOWN where the operand is omitted. */
 tn_tensor tn__gradient_input(const tn_gradient *it, uint32_t input);
 tn_tensor tn__gradient_output(const tn_gradient *it, uint32_t output);
-const tn_attr *tn__gradient_attr(const tn_gradient *it, const char *name); /* NULL: absent */
-int64_t tn__gradient_int(const tn_gradient *it, const char *name, int64_t otherwise);
-double tn__gradient_float(const tn_gradient *it, const char *name, double otherwise);
-const char *tn__gradient_string(const tn_gradient *it, const char *name, const char *otherwise);
 /* The contents of a small integer input (axes, shapes), or NULL. */
 const int64_t *tn__gradient_ints_of(const tn_gradient *it, uint32_t input, uint32_t *count);
 

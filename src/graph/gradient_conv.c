@@ -17,7 +17,7 @@ typedef struct conv_window {
 } conv_window;
 
 static const int64_t *conv_ints(const tn_gradient *it, const char *name, uint32_t count) {
-    const tn_attr *attr = tn__gradient_attr(it, name);
+    const tn_attr *attr = tn__attr(&it->op, name);
     bool fits = attr != NULL && attr->type == TN_ATTR_INTS && attr->count == count;
     return fits ? attr->ints : NULL;
 }
@@ -31,8 +31,8 @@ static tn_status conv_read(tn_gradient *it, uint32_t spatial, const int64_t *ker
     const int64_t *strides = conv_ints(it, "strides", spatial);
     const int64_t *dilations = conv_ints(it, "dilations", spatial);
     const int64_t *pads = conv_ints(it, "pads", 2 * spatial);
-    const char *mode = tn__gradient_string(it, "auto_pad", "NOTSET");
-    bool same = strncmp(mode, "SAME", 4) == 0 || tn__gradient_attr(it, "output_shape") != NULL;
+    const char *mode = tn__attr_string(&it->op, "auto_pad", "NOTSET");
+    bool same = strncmp(mode, "SAME", 4) == 0 || tn__attr(&it->op, "output_shape") != NULL;
     bool upper = strcmp(mode, "SAME_UPPER") == 0;
     const int64_t *extra = conv_ints(it, "output_padding", spatial); /* of a transposed one */
     if (strcmp(mode, "VALID") == 0) pads = NULL;
@@ -98,7 +98,7 @@ static tn_status conv_weights(tn_gradient *it, const conv_window *window, const 
 tn_status tn__gradient_conv(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0), w = tn__gradient_input(it, 1);
     tn_tensor y = tn__gradient_output(it, 0);
-    int64_t group = tn__gradient_int(it, "group", 1);
+    int64_t group = tn__attr_int(&it->op, "group", 1);
     conv_window window;
     tn_attr attrs[6];
     TN_TRY(conv_read(it, x.rank - 2, w.shape + 2, x.shape + 2, y.shape + 2, &window));
@@ -114,7 +114,7 @@ tn_status tn__gradient_conv(tn_gradient *it) {
 tn_status tn__gradient_conv_transpose(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0), w = tn__gradient_input(it, 1);
     tn_tensor y = tn__gradient_output(it, 0);
-    int64_t group = tn__gradient_int(it, "group", 1);
+    int64_t group = tn__attr_int(&it->op, "group", 1);
     conv_window window;
     tn_attr attrs[6];
     TN_TRY(conv_read(it, x.rank - 2, w.shape + 2, y.shape + 2, x.shape + 2, &window));
@@ -134,7 +134,7 @@ tn_status tn__gradient_conv_transpose(tn_gradient *it) {
 static tn_status conv_pool(tn_gradient *it, const char *type, bool counts) {
     tn_tensor x = tn__gradient_input(it, 0), y = tn__gradient_output(it, 0);
     const int64_t *kernel = conv_ints(it, "kernel_shape", x.rank - 2);
-    int64_t padding = tn__gradient_int(it, "count_include_pad", 0);
+    int64_t padding = tn__attr_int(&it->op, "count_include_pad", 0);
     conv_window window;
     tn_attr attrs[6];
     if (kernel == NULL) return tn__gradient_fail(it, "attribute kernel_shape is missing");
@@ -208,7 +208,8 @@ static tn_status conv_norm_finish(tn_gradient *it, double p, tn_tensor_id sums) 
 }
 
 static double conv_power(const tn_gradient *it) { /* a float before opset 2 */
-    return it->version < 2 ? tn__gradient_float(it, "p", 2) : (double)tn__gradient_int(it, "p", 2);
+    return it->version < 2 ? tn__attr_float(&it->op, "p", 2)
+                           : (double)tn__attr_int(&it->op, "p", 2);
 }
 
 tn_status tn__gradient_global_lp_pool(tn_gradient *it) {

@@ -82,7 +82,7 @@ static void einsum_implicit(const char *equation, char *output) {
 }
 
 static tn_status einsum_read(tn_gradient *it, einsum_terms *terms) {
-    const char *equation = tn__gradient_string(it, "equation", "");
+    const char *equation = tn__attr_string(&it->op, "equation", "");
     const char *arrow = strstr(equation, "->"), *end = arrow != NULL ? arrow : strchr(equation, 0);
     char hidden[TN_RANK_MAX + 1] = {0}, implicit[EINSUM_LABELS + 4];
     int64_t own[TN_RANK_MAX + 1] = {0}, most = 0;

@@ -16,7 +16,7 @@ typedef struct loss_frame {
 /* Labels that are to be ignored may be any number: they are read as 0, and count nothing. */
 static tn_status loss_labels(tn_gradient *it, loss_frame *frame) {
     static const int64_t wide = TN_INT64;
-    const tn_attr *ignore = tn__gradient_attr(it, "ignore_index");
+    const tn_attr *ignore = tn__attr(&it->op, "ignore_index");
     tn_tensor_id number, zero;
     frame->ignored = TN_NONE;
     TN_TRY(tn__gradient_op(it, "Cast", TN__LIST(it->op.inputs[1]), &TN__ATTR_INT("to", &wide), 1,
@@ -48,7 +48,7 @@ static tn_status loss_counts(tn_gradient *it, loss_frame *frame) {
 
 /* dy for each sample, times what it counts. */
 static tn_status loss_scale(tn_gradient *it, const loss_frame *frame, tn_tensor_id *scale) {
-    const char *reduction = tn__gradient_string(it, "reduction", "mean");
+    const char *reduction = tn__attr_string(&it->op, "reduction", "mean");
     static const int64_t flat = 0, all = -1;
     tn_tensor_id dy = it->given[0], counts = frame->counts, list, line, sum;
     if (strcmp(reduction, "mean") == 0) {

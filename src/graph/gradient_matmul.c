@@ -17,9 +17,9 @@ static tn_status matmul_gemm(tn_gradient *it, tn_tensor_id a, tn_tensor_id b, in
 
 tn_status tn__gradient_gemm(tn_gradient *it) {
     tn_tensor_id dy = it->given[0], a = it->op.inputs[0], b = it->op.inputs[1];
-    int64_t flip_a = tn__gradient_int(it, "transA", 0) != 0;
-    int64_t flip_b = tn__gradient_int(it, "transB", 0) != 0;
-    double alpha = tn__gradient_float(it, "alpha", 1), beta = tn__gradient_float(it, "beta", 1);
+    int64_t flip_a = tn__attr_int(&it->op, "transA", 0) != 0;
+    int64_t flip_b = tn__attr_int(&it->op, "transB", 0) != 0;
+    double alpha = tn__attr_float(&it->op, "alpha", 1), beta = tn__attr_float(&it->op, "beta", 1);
     if (it->wanted[1])
         TN_TRY(flip_b ? matmul_gemm(it, dy, a, 1, flip_a, alpha, &it->found[1])
                       : matmul_gemm(it, a, dy, !flip_a, 0, alpha, &it->found[1]));

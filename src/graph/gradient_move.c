@@ -25,7 +25,7 @@ static tn_status move_zeros(tn_gradient *it, const tn_tensor *like, tn_tensor_id
  * given, but not known. */
 static bool move_list(const tn_gradient *it, uint32_t input, const char *name, const int64_t **list,
                       uint32_t *count) {
-    const tn_attr *attr = tn__gradient_attr(it, name);
+    const tn_attr *attr = tn__attr(&it->op, name);
     *list = tn__gradient_ints_of(it, input, count);
     if (*list != NULL || *count > 0) return true;
     if (tn__gradient_in(it, input) != TN_NONE) /* an empty list is known, too */
@@ -41,7 +41,7 @@ static bool move_list(const tn_gradient *it, uint32_t input, const char *name, c
 
 tn_status tn__gradient_transpose(tn_gradient *it) {
     uint32_t rank = tn__gradient_input(it, 0).rank;
-    const tn_attr *perm = tn__gradient_attr(it, "perm");
+    const tn_attr *perm = tn__attr(&it->op, "perm");
     int64_t back[TN_RANK_MAX] = {0};
     for (uint32_t d = 0; d < rank; d++) {
         uint32_t from = rank - 1 - d;
@@ -65,9 +65,9 @@ static tn_status move_reshape(tn_gradient *it, tn_tensor_id id, const int64_t *s
 /* Blocks of the area become channels again. */
 tn_status tn__gradient_depth_to_space(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
-    int64_t block = tn__gradient_int(it, "blocksize", 1);
+    int64_t block = tn__attr_int(&it->op, "blocksize", 1);
     const int64_t n = x.shape[0], height = x.shape[2], width = x.shape[3];
-    if (strcmp(tn__gradient_string(it, "mode", "DCR"), "CRD") != 0)
+    if (strcmp(tn__attr_string(&it->op, "mode", "DCR"), "CRD") != 0)
         return tn__gradient_op(it, "SpaceToDepth", TN__LIST(it->given[0]),
                                &TN__ATTR_INT("blocksize", &block), 1, &it->found[0]);
     const int64_t parts[] = {n, x.shape[1] / (block * block), height, block, width, block};
@@ -80,7 +80,7 @@ tn_status tn__gradient_depth_to_space(tn_gradient *it) {
 }
 
 tn_status tn__gradient_space_to_depth(tn_gradient *it) {
-    int64_t block = tn__gradient_int(it, "blocksize", 1);
+    int64_t block = tn__attr_int(&it->op, "blocksize", 1);
     return tn__gradient_op(it, "DepthToSpace", TN__LIST(it->given[0]),
                            &TN__ATTR_INT("blocksize", &block), 1, &it->found[0]);
 }
@@ -107,7 +107,7 @@ static tn_status move_part(tn_gradient *it, uint32_t input, int64_t axis, int64_
 tn_status tn__gradient_concat(tn_gradient *it) {
     uint32_t axis;
     int64_t at = 0;
-    TN_TRY(move_axis(it, tn__gradient_int(it, "axis", 1), tn__gradient_output(it, 0).rank, &axis));
+    TN_TRY(move_axis(it, tn__attr_int(&it->op, "axis", 1), tn__gradient_output(it, 0).rank, &axis));
     for (uint32_t i = 0; i < it->op.input_count; i++) {
         int64_t extent = tn__gradient_input(it, i).shape[axis];
         if (it->wanted[i]) TN_TRY(move_part(it, i, axis, at, at + extent));
@@ -119,7 +119,7 @@ tn_status tn__gradient_concat(tn_gradient *it) {
 tn_status tn__gradient_split(tn_gradient *it) {
     const tn_context *context = tn_graph_context(it->graph);
     uint32_t count = it->op.output_count, axis;
-    TN_TRY(move_axis(it, tn__gradient_int(it, "axis", 0), tn__gradient_input(it, 0).rank, &axis));
+    TN_TRY(move_axis(it, tn__attr_int(&it->op, "axis", 0), tn__gradient_input(it, 0).rank, &axis));
     int64_t along = axis;
     tn_tensor_id *parts = tn__alloc_array(context, count, sizeof *parts);
     tn_status status = parts == NULL ? tn__no_memory(it->error, "a gradient") : TN_OK;
@@ -170,8 +170,8 @@ tn_status tn__gradient_slice(tn_gradient *it) {
 /* Cuts off what was padded; what was cropped is zero. Other modes add what they repeated. */
 tn_status tn__gradient_pad(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
-    const char *mode = tn__gradient_string(it, "mode", "constant");
-    const char *name = tn__gradient_attr(it, "paddings") != NULL ? "paddings" : "pads";
+    const char *mode = tn__attr_string(&it->op, "mode", "constant");
+    const char *name = tn__attr(&it->op, "paddings") != NULL ? "paddings" : "pads";
     const int64_t *pads, *axes;
     uint32_t count, axis_count, axis;
     int64_t all[2 * TN_RANK_MAX] = {0};
@@ -237,7 +237,7 @@ tn_status tn__gradient_tile(tn_gradient *it) {
 tn_status tn__gradient_gather(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     uint32_t axis;
-    TN_TRY(move_axis(it, tn__gradient_int(it, "axis", 0), x.rank, &axis));
+    TN_TRY(move_axis(it, tn__attr_int(&it->op, "axis", 0), x.rank, &axis));
     int64_t along = axis;
     const tn_attr attrs[] = {TN__ATTR_INTS("shape", x.shape, x.rank), TN__ATTR_INT("axis", &along)};
     return tn__gradient_own(it, "GatherGrad", TN__LIST(it->given[0], it->op.inputs[1]), attrs, 2,
@@ -257,14 +257,14 @@ static tn_status move_scatter(tn_gradient *it, tn_tensor_id indices, tn_tensor_i
 }
 
 tn_status tn__gradient_gather_elements(tn_gradient *it) {
-    return move_scatter(it, it->op.inputs[1], it->given[0], tn__gradient_int(it, "axis", 0));
+    return move_scatter(it, it->op.inputs[1], it->given[0], tn__attr_int(&it->op, "axis", 0));
 }
 
 tn_status tn__gradient_gather_nd(tn_gradient *it) {
     static const char *const add = "add";
     tn_tensor x = tn__gradient_input(it, 0);
     tn_tensor_id zeros;
-    if (tn__gradient_int(it, "batch_dims", 0) != 0)
+    if (tn__attr_int(&it->op, "batch_dims", 0) != 0)
         return tn__gradient_fail(it, "no gradient for indices with batch_dims");
     TN_TRY(move_zeros(it, &x, &zeros));
     return tn__gradient_op(it, "ScatterND", TN__LIST(zeros, it->op.inputs[1], it->given[0]),
@@ -274,7 +274,7 @@ tn_status tn__gradient_gather_nd(tn_gradient *it) {
 /* What was written over gets nothing; updates get what lies where they went. */
 static tn_status move_written(tn_gradient *it, const char *gather, const tn_attr *attrs,
                               uint32_t count) {
-    const char *how = tn__gradient_string(it, "reduction", "none");
+    const char *how = tn__attr_string(&it->op, "reduction", "none");
     bool adds = strcmp(how, "add") == 0;
     tn_tensor updates = tn__gradient_input(it, 2);
     tn_tensor_id zeros;
@@ -293,7 +293,7 @@ static tn_status move_written(tn_gradient *it, const char *gather, const tn_attr
 }
 
 tn_status tn__gradient_scatter_elements(tn_gradient *it) {
-    int64_t axis = tn__gradient_int(it, "axis", 0);
+    int64_t axis = tn__attr_int(&it->op, "axis", 0);
     return move_written(it, "GatherElements", &TN__ATTR_INT("axis", &axis), 1);
 }
 
@@ -303,7 +303,7 @@ tn_status tn__gradient_top_k(tn_gradient *it) {
     if (it->given[0] == TN_NONE) return TN_OK;
     if (it->op.output_count < 2 || it->op.outputs[1] == TN_NONE)
         return tn__gradient_fail(it, "no gradient without the output Indices");
-    return move_scatter(it, it->op.outputs[1], it->given[0], tn__gradient_int(it, "axis", -1));
+    return move_scatter(it, it->op.outputs[1], it->given[0], tn__attr_int(&it->op, "axis", -1));
 }
 
 /* --- resampling --- */

@@ -11,7 +11,7 @@
 
 /* Whether every activation is the usual one; RNN may have Relu. */
 static bool recurrent_is_usual(const tn_gradient *it, uint32_t functions, bool *rectified) {
-    const tn_attr *attr = tn__gradient_attr(it, "activations");
+    const tn_attr *attr = tn__attr(&it->op, "activations");
     *rectified = false;
     for (uint32_t i = 0; attr != NULL && i < attr->count; i++) {
         const char *usual = functions > 1 && i % functions == 0 ? "Sigmoid" : "Tanh";
@@ -25,8 +25,8 @@ static bool recurrent_is_usual(const tn_gradient *it, uint32_t functions, bool *
 
 static bool recurrent_is_plain(const tn_gradient *it) {
     return tn__gradient_in(it, 4) == TN_NONE && tn__gradient_in(it, 7) == TN_NONE &&
-           tn__gradient_attr(it, "clip") == NULL && tn__gradient_int(it, "layout", 0) == 0 &&
-           tn__gradient_int(it, "input_forget", 0) == 0;
+           tn__attr(&it->op, "clip") == NULL && tn__attr_int(&it->op, "layout", 0) == 0 &&
+           tn__attr_int(&it->op, "input_forget", 0) == 0;
 }
 
 static uint32_t recurrent_functions(const tn_gradient *it) {
@@ -35,7 +35,7 @@ static uint32_t recurrent_functions(const tn_gradient *it) {
 
 bool tn__gradient_recurrent_fits(const tn_gradient *it) {
     uint32_t functions = recurrent_functions(it);
-    bool rectified, before = tn__gradient_int(it, "linear_before_reset", 0) != 0;
+    bool rectified, before = tn__attr_int(&it->op, "linear_before_reset", 0) != 0;
     return recurrent_is_usual(it, functions, &rectified) && recurrent_is_plain(it) &&
            (functions != 2 || before);
 }
@@ -52,7 +52,7 @@ static tn_status recurrent_gradient(tn_gradient *it, const char *type) {
         wanted[i] = tn__gradient_wants(it, operands[i]);
     }
     for (uint32_t k = 0; k < 3; k++) inputs[6 + k] = tn__gradient_given(it, k);
-    int64_t reversed = strcmp(tn__gradient_string(it, "direction", "forward"), "reverse") == 0;
+    int64_t reversed = strcmp(tn__attr_string(&it->op, "direction", "forward"), "reverse") == 0;
     int64_t relu = rectified;
     const tn_attr attrs[] = {TN__ATTR_INT("reversed", &reversed), TN__ATTR_INT("rectified", &relu)};
     TN_TRY(tn__gradient_some(it, type, inputs, 9, attrs, 2, wanted, made, 6));

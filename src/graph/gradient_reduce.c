@@ -32,7 +32,7 @@ typedef struct reduce_frame {
 
 static tn_status reduce_read(tn_gradient *it, reduce_frame *frame) {
     tn_tensor x = tn__gradient_input(it, 0);
-    const tn_attr *attr = tn__gradient_attr(it, "axes");
+    const tn_attr *attr = tn__attr(&it->op, "axes");
     uint32_t count;
     const int64_t *axes = tn__gradient_ints_of(it, 1, &count);
     if (axes == NULL && tn__gradient_in(it, 1) != TN_NONE)
@@ -41,7 +41,7 @@ static tn_status reduce_read(tn_gradient *it, reduce_frame *frame) {
         axes = attr->ints;
         count = attr->count;
     }
-    bool none = tn__gradient_int(it, "noop_with_empty_axes", 0) != 0;
+    bool none = tn__attr_int(&it->op, "noop_with_empty_axes", 0) != 0;
     *frame = (reduce_frame){.rank = x.rank, .count = 1, .dtype = x.dtype};
     if (count == 0 && !none) frame->set = UINT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
@@ -209,8 +209,8 @@ REDUCE(extreme)
 
 /* A running sum's gradient is the running sum from the other end. */
 tn_status tn__gradient_cum_sum(tn_gradient *it) {
-    int64_t exclusive = tn__gradient_int(it, "exclusive", 0);
-    int64_t reverse = !tn__gradient_int(it, "reverse", 0);
+    int64_t exclusive = tn__attr_int(&it->op, "exclusive", 0);
+    int64_t reverse = !tn__attr_int(&it->op, "reverse", 0);
     const tn_attr attrs[] = {TN__ATTR_INT("exclusive", &exclusive),
                              TN__ATTR_INT("reverse", &reverse)};
     return tn__gradient_op(it, "CumSum", TN__LIST(it->given[0], it->op.inputs[1]), attrs, 2,
@@ -223,7 +223,7 @@ static tn_status reduce_softmax(tn_gradient *it, const char *type) {
     bool old = it->version < 13; /* everything from the axis on is one row */
     uint32_t rank = tn__gradient_input(it, 0).rank, axis;
     if (rank == 0) return tn__gradient_fail(it, "no gradient for a scalar");
-    TN_TRY(reduce_axis(it, tn__gradient_int(it, "axis", old ? 1 : -1), rank + (old && rank == 1),
+    TN_TRY(reduce_axis(it, tn__attr_int(&it->op, "axis", old ? 1 : -1), rank + (old && rank == 1),
                        &axis));
     int64_t first = axis, flat = old;
     const tn_attr attrs[] = {TN__ATTR_INT("axis", &first), TN__ATTR_INT("flat", &flat)};
@@ -275,13 +275,13 @@ static int64_t reduce_span(const tn_tensor *tensor, uint32_t first) {
 static tn_status reduce_rows(tn_gradient *it, bool centered) {
     tn_tensor x = tn__gradient_input(it, 0), scale = tn__gradient_input(it, 1);
     uint32_t axis;
-    TN_TRY(reduce_axis(it, tn__gradient_int(it, "axis", -1), x.rank, &axis));
+    TN_TRY(reduce_axis(it, tn__attr_int(&it->op, "axis", -1), x.rank, &axis));
     int64_t count = reduce_span(&x, axis), scales = reduce_span(&scale, 0);
     if (scales != count && scales != 1)
         return tn__gradient_fail(it, "no gradient for a scale that is repeated within a row");
     reduce_slices slices = {.count = count, .cycle = 1, .run = scales == 1 ? count : 1};
     return reduce_normalisation(it, slices, centered,
-                                tn__gradient_float(it, "epsilon", (double)1e-5f));
+                                tn__attr_float(&it->op, "epsilon", (double)1e-5f));
 }
 
 tn_status tn__gradient_layer_norm(tn_gradient *it) { return reduce_rows(it, true); }
@@ -298,7 +298,8 @@ static tn_status reduce_groups(tn_gradient *it, int64_t groups) {
                             .cycle = groups,
                             .each = by_group ? 1 : each,
                             .run = by_group ? each * area : area};
-    return reduce_normalisation(it, slices, true, tn__gradient_float(it, "epsilon", (double)1e-5f));
+    return reduce_normalisation(it, slices, true,
+                                tn__attr_float(&it->op, "epsilon", (double)1e-5f));
 }
 
 tn_status tn__gradient_instance_norm(tn_gradient *it) {
@@ -310,7 +311,7 @@ tn_status tn__gradient_instance_norm(tn_gradient *it) {
 tn_status tn__gradient_group_norm(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     if (x.rank < 2) return tn__gradient_fail(it, "an input of rank %u", x.rank);
-    return reduce_groups(it, tn__gradient_int(it, "num_groups", 0));
+    return reduce_groups(it, tn__attr_int(&it->op, "num_groups", 0));
 }
 
 tn_status tn__gradient_local_norm(tn_gradient *it) {
@@ -322,10 +323,10 @@ tn_status tn__gradient_local_norm(tn_gradient *it) {
  * dx = (dy - u sum(dy y)) / n, where u is the sign of x, or y. */
 tn_status tn__gradient_lp_norm(tn_gradient *it) {
     uint32_t rank = tn__gradient_input(it, 0).rank, axis;
-    bool first = tn__gradient_int(it, "p", 2) == 1;
+    bool first = tn__attr_int(&it->op, "p", 2) == 1;
     tn_tensor_id x = it->op.inputs[0], y = it->op.outputs[0], dy = it->given[0];
     tn_tensor_id list, norm, product, sum, along = y, less;
-    TN_TRY(reduce_axis(it, tn__gradient_int(it, "axis", -1), rank, &axis));
+    TN_TRY(reduce_axis(it, tn__attr_int(&it->op, "axis", -1), rank, &axis));
     int64_t one = axis;
     TN_TRY(tn__gradient_list(it, &one, 1, &list));
     TN_TRY(reduce_two(it, first ? "ReduceL1" : "ReduceL2", x, list, &norm));
@@ -340,7 +341,7 @@ tn_status tn__gradient_lp_norm(tn_gradient *it) {
 /* y = (x - mean) / deviation over the axes: dx = (dy - mean(dy) - y mean(dy y)) / deviation. */
 tn_status tn__gradient_mean_variance(tn_gradient *it) {
     static const int64_t usual[] = {0, 2, 3};
-    const tn_attr *attr = tn__gradient_attr(it, "axes");
+    const tn_attr *attr = tn__attr(&it->op, "axes");
     bool given = attr != NULL && attr->ints != NULL;
     tn_tensor_id x = it->op.inputs[0], y = it->op.outputs[0], dy = it->given[0];
     tn_tensor_id list, mean, less, square, variance, deviation, product, along;

@@ -12,7 +12,7 @@ static tn_status train_loss(tn_gradient *it, const char *type, const tn_attr *at
 }
 
 tn_status tn__gradient_cross_entropy(tn_gradient *it) {
-    int64_t axis = tn__gradient_int(it, "axis", 1);
+    int64_t axis = tn__attr_int(&it->op, "axis", 1);
     return train_loss(it, "CrossEntropyGrad", &TN__ATTR_INT("axis", &axis), 1);
 }
 
@@ -22,7 +22,7 @@ tn_status tn__gradient_mean_squared(tn_gradient *it) {
 
 tn_status tn__gradient_batch_norm_train(tn_gradient *it) {
     const tn_tensor_id *in = it->op.inputs, *out = it->op.outputs;
-    double epsilon = tn__gradient_float(it, "epsilon", (double)1e-5f);
+    double epsilon = tn__attr_float(&it->op, "epsilon", (double)1e-5f);
     tn_tensor_id made[3];
     if (it->given[0] == TN_NONE) return TN_OK;
     TN_TRY(tn__gradient_many(it, "BatchNormGrad",
@@ -35,7 +35,7 @@ tn_status tn__gradient_batch_norm_train(tn_gradient *it) {
 /* The same mask again: it is drawn from a counter, so nothing is kept, unless bits are asked for.
  */
 tn_status tn__gradient_dropout_train(tn_gradient *it) {
-    double ratio = tn__gradient_float(it, "ratio", 0.5);
+    double ratio = tn__attr_float(&it->op, "ratio", 0.5);
     if (it->op.output_count > 1 && it->op.outputs[1] != TN_NONE)
         return tn__gradient_own(it, "DropoutBits", TN__LIST(it->given[0], it->op.outputs[1]),
                                 &TN__ATTR_FLOAT("ratio", &ratio), 1, &it->found[0]);
@@ -49,7 +49,7 @@ tn_status tn__gradient_dropout_train(tn_gradient *it) {
 tn_status tn__gradient_dropout(tn_gradient *it) {
     uint32_t count;
     const int64_t *mode = tn__gradient_ints_of(it, 2, &count);
-    bool draws = it->version < 7 ? tn__gradient_int(it, "is_test", 0) == 0
+    bool draws = it->version < 7 ? tn__attr_int(&it->op, "is_test", 0) == 0
                                  : tn__gradient_in(it, 2) != TN_NONE &&
                                        (mode == NULL || count == 0 || mode[0] != 0);
     if (draws) return tn__gradient_fail(it, "no gradient where the share is not known, or 1");
@@ -69,7 +69,7 @@ static tn_status train_per_channel(tn_gradient *it, tn_tensor_id id, uint32_t ra
 
 /* 1 / sqrt(variance + epsilon), per channel. */
 static tn_status train_deviation(tn_gradient *it, tn_tensor_id *inverse) {
-    double epsilon = tn__gradient_float(it, "epsilon", (double)1e-5f);
+    double epsilon = tn__attr_float(&it->op, "epsilon", (double)1e-5f);
     tn_tensor_id small, sum, root;
     TN_TRY(tn__gradient_number(it, tn__gradient_input(it, 4).dtype, epsilon, &small));
     TN_TRY(tn__gradient_op(it, "Add", TN__LIST(it->op.inputs[4], small), NULL, 0, &sum));
@@ -109,7 +109,7 @@ tn_status tn__gradient_batch_norm(tn_gradient *it) {
         return tn__gradient_fail(it, "no gradient through statistics of a normalisation");
     if (x.rank < 2 || scale.rank != 1)
         return tn__gradient_fail(it, "no gradient for a normalisation that is not per channel");
-    if (tn__gradient_int(it, "training_mode", 0) != 0)
+    if (tn__attr_int(&it->op, "training_mode", 0) != 0)
         return tn__gradient_fail(it, "no gradient where running statistics are shared");
     TN_TRY(train_deviation(it, &inverse));
     if (it->wanted[2]) TN_TRY(train_channel_sum(it, it->given[0], x.rank, &it->found[2]));

@@ -31,19 +31,19 @@ static tn_status unary_rising(tn_gradient *it, const char *type, double alpha, b
 }
 
 tn_status tn__gradient_celu(tn_gradient *it) {
-    double alpha = tn__gradient_float(it, "alpha", 1);
+    double alpha = tn__attr_float(&it->op, "alpha", 1);
     return unary_rising(it, "CeluGrad", alpha, alpha > 0);
 }
 
 tn_status tn__gradient_elu(tn_gradient *it) {
-    double alpha = tn__gradient_float(it, "alpha", 1);
+    double alpha = tn__attr_float(&it->op, "alpha", 1);
     return unary_rising(it, "EluGrad", alpha, alpha >= 0);
 }
 
 tn_status tn__gradient_selu(tn_gradient *it) {
     const bool old = it->version < 6; /* fewer digits */
-    const double alpha = tn__gradient_float(it, "alpha", old ? 1.6732 : 1.67326319217681884765625);
-    const double gamma = tn__gradient_float(it, "gamma", old ? 1.0507 : 1.05070102214813232421875);
+    const double alpha = tn__attr_float(&it->op, "alpha", old ? 1.6732 : 1.67326319217681884765625);
+    const double gamma = tn__attr_float(&it->op, "gamma", old ? 1.0507 : 1.05070102214813232421875);
     const tn_attr attrs[] = {TN__ATTR_FLOAT("alpha", &alpha), TN__ATTR_FLOAT("gamma", &gamma)};
     if (!(alpha >= 0 && gamma > 0))
         return tn__gradient_fail(it, "no gradient for alpha %g with gamma %g", alpha, gamma);
@@ -52,7 +52,7 @@ tn_status tn__gradient_selu(tn_gradient *it) {
 }
 
 tn_status tn__gradient_leaky_relu(tn_gradient *it) {
-    bool falls = tn__gradient_float(it, "alpha", 0.01) < 0;
+    bool falls = tn__attr_float(&it->op, "alpha", 0.01) < 0;
     return unary_own(it, "LeakyReluGrad", falls ? it->op.inputs[0] : it->op.outputs[0]);
 }
 
@@ -101,8 +101,8 @@ tn_status tn__gradient_clip(tn_gradient *it) {
     tn_tensor_id bounds[2];
     for (uint32_t i = 0; i < 2; i++) {
         bounds[i] = tn__gradient_in(it, i + 1);
-        if (bounds[i] != TN_NONE || tn__gradient_attr(it, names[i]) == NULL) continue;
-        TN_TRY(tn__gradient_number(it, dtype, tn__gradient_float(it, names[i], 0), &bounds[i]));
+        if (bounds[i] != TN_NONE || tn__attr(&it->op, names[i]) == NULL) continue;
+        TN_TRY(tn__gradient_number(it, dtype, tn__attr_float(&it->op, names[i], 0), &bounds[i]));
     }
     return tn__gradient_own(it, "ClipGrad",
                             TN__LIST(it->given[0], it->op.outputs[0], bounds[0], bounds[1]), NULL,

@@ -47,38 +47,8 @@ uint64_t tn__elements(const tn_tensor *tensor) {
     return fits ? elements : TN_SIZE_UNKNOWN;
 }
 
-const tn_attr *tn__attr(const tn_infer *infer, const char *name) {
-    for (uint32_t i = 0; i < infer->op->attr_count; i++)
-        if (!strcmp(infer->op->attrs[i].name, name)) return &infer->op->attrs[i];
-    return NULL;
-}
-
-int64_t tn__attr_int(const tn_infer *infer, const char *name, int64_t otherwise) {
-    const tn_attr *attr = tn__attr(infer, name);
-    return attr && attr->type == TN_ATTR_INT && attr->ints ? attr->ints[0] : otherwise;
-}
-
-double tn__attr_float(const tn_infer *infer, const char *name, double otherwise) {
-    const tn_attr *attr = tn__attr(infer, name);
-    return attr && attr->type == TN_ATTR_FLOAT && attr->floats ? attr->floats[0] : otherwise;
-}
-
-const char *tn__attr_string(const tn_infer *infer, const char *name, const char *otherwise) {
-    const tn_attr *attr = tn__attr(infer, name);
-    return attr && attr->type == TN_ATTR_STRING && attr->strings ? attr->strings[0] : otherwise;
-}
-
-const int64_t *tn__attr_ints(const tn_infer *infer, const char *name, uint32_t *count) {
-    static const int64_t nothing = 0; /* an empty list is present, too */
-    const tn_attr *attr = tn__attr(infer, name);
-    *count = 0;
-    if (!attr || (attr->type != TN_ATTR_INTS && attr->type != TN_ATTR_INT)) return NULL;
-    *count = attr->ints ? attr->count : 0;
-    return attr->ints ? attr->ints : &nothing;
-}
-
 const tn_value *tn__attr_tensor_value(const tn_infer *infer, const char *name) {
-    const tn_attr *attr = tn__attr(infer, name);
+    const tn_attr *attr = tn__attr(infer->op, name);
     return attr && attr->type == TN_ATTR_TENSOR ? infer->graph->tensors[attr->tensor].value : NULL;
 }
 

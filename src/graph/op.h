@@ -12,6 +12,7 @@
 #include <tenure/graph.h>
 
 #include "base/base.h"
+#include "graph/attr.h"
 
 /* The operator in hand. Rules read it through the functions below. */
 typedef struct tn_infer {
@@ -123,12 +124,7 @@ bool tn__shape_known(const tn_tensor *tensor); /* every extent known; false for 
 /* Elements, or TN_SIZE_UNKNOWN (unknown extents, overflow). */
 uint64_t tn__elements(const tn_tensor *tensor);
 
-const tn_attr *tn__attr(const tn_infer *infer, const char *name); /* NULL: absent */
-int64_t tn__attr_int(const tn_infer *infer, const char *name, int64_t otherwise);
-double tn__attr_float(const tn_infer *infer, const char *name, double otherwise);
-const char *tn__attr_string(const tn_infer *infer, const char *name, const char *otherwise);
-/* NULL when absent; *count then 0. An INT attribute reads as one. */
-const int64_t *tn__attr_ints(const tn_infer *infer, const char *name, uint32_t *count);
+/* The contents of an attribute that is a tensor; NULL: absent, or not known. */
 const tn_value *tn__attr_tensor_value(const tn_infer *infer, const char *name);
 
 /* Contents of an input when known; NULL otherwise (also when omitted). */

@@ -78,7 +78,7 @@ tn_status tn__tflite_concatenation(tn_infer *infer) {
     int64_t shape[TN_RANK_MAX], values[MOVES_VALUES];
     uint32_t axis, at = 0;
     if (tn__tflite_stated(infer) || !first) return TN_OK;
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), first->rank, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), first->rank, &axis));
     memcpy(shape, first->shape, first->rank * sizeof *shape);
     for (uint32_t i = 1; i < tn__input_count(infer); i++) {
         const tn_tensor *next = tn__tflite_known(infer, i);
@@ -107,7 +107,7 @@ tn_status tn__tflite_pack(tn_infer *infer) {
     int64_t shape[TN_RANK_MAX], values[MOVES_VALUES];
     uint32_t axis, count, inputs = tn__input_count(infer);
     if (tn__tflite_stated(infer) || !first || first->rank + 1 >= TN_RANK_MAX) return TN_OK;
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), first->rank + 1, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), first->rank + 1, &axis));
     for (uint32_t d = 0; d <= first->rank; d++)
         shape[d] = d < axis ? first->shape[d] : d == axis ? (int64_t)inputs : first->shape[d - 1];
     TN_TRY(tn__tflite_set(infer, 0, first->rank + 1, shape));
@@ -126,7 +126,7 @@ tn_status tn__tflite_unpack(tn_infer *infer) {
     int64_t shape[TN_RANK_MAX];
     uint32_t axis, rank = 0;
     if (tn__tflite_stated(infer) || !in) return TN_OK;
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), in->rank, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), in->rank, &axis));
     if (in->shape[axis] != (int64_t)tn__output_count(infer))
         return tn__infer_fail(infer, "%u outputs for an extent of %lld", tn__output_count(infer),
                               (long long)in->shape[axis]);
@@ -233,12 +233,12 @@ tn_status tn__tflite_strided_slice(tn_infer *infer) {
     moves_cut cut = {.begin = tn__tflite_ints(infer, 1, &b),
                      .end = tn__tflite_ints(infer, 2, &e),
                      .step = tn__tflite_ints(infer, 3, &s),
-                     .begin_mask = tn__attr_int(infer, "begin_mask", 0),
-                     .end_mask = tn__attr_int(infer, "end_mask", 0),
-                     .ellipsis = tn__attr_int(infer, "ellipsis_mask", 0),
-                     .fresh = tn__attr_int(infer, "new_axis_mask", 0),
-                     .shrink = tn__attr_int(infer, "shrink_axis_mask", 0),
-                     .is_offset = tn__attr_int(infer, "offset", 0) != 0};
+                     .begin_mask = tn__attr_int(infer->op, "begin_mask", 0),
+                     .end_mask = tn__attr_int(infer->op, "end_mask", 0),
+                     .ellipsis = tn__attr_int(infer->op, "ellipsis_mask", 0),
+                     .fresh = tn__attr_int(infer->op, "new_axis_mask", 0),
+                     .shrink = tn__attr_int(infer->op, "shrink_axis_mask", 0),
+                     .is_offset = tn__attr_int(infer->op, "offset", 0) != 0};
     if (tn__tflite_stated(infer) || !in || !cut.begin || !cut.end || !cut.step) return TN_OK;
     if (b != e || b != s || b > TN_RANK_MAX)
         return tn__infer_fail(infer, "%u, %u, %u entries", b, e, s);
@@ -285,7 +285,7 @@ tn_status tn__tflite_reshape(tn_infer *infer) {
     uint32_t count = 0, open = TN_NONE;
     if (tn__tflite_stated(infer) || !in) return TN_OK;
     const int64_t *wanted = tn__input(infer, 1) ? tn__tflite_ints(infer, 1, &count)
-                                                : tn__attr_ints(infer, "new_shape", &count);
+                                                : tn__attr_ints(infer->op, "new_shape", &count);
     if (!wanted || count > TN_RANK_MAX) return TN_OK;
     for (uint32_t d = 0; d < count; d++) {
         shape[d] = wanted[d];
@@ -311,7 +311,7 @@ tn_status tn__tflite_squeeze(tn_infer *infer) {
     uint32_t count = 0, rank = 0;
     uint64_t gone = 0;
     if (tn__tflite_stated(infer) || !in) return TN_OK;
-    const int64_t *axes = tn__attr_ints(infer, "squeeze_dims", &count);
+    const int64_t *axes = tn__attr_ints(infer->op, "squeeze_dims", &count);
     for (uint32_t i = 0; axes && i < count; i++) {
         uint32_t axis;
         TN_TRY(tn__axis(infer, axes[i], in->rank, &axis));
@@ -420,8 +420,8 @@ tn_status tn__tflite_gather(tn_infer *infer) {
     int64_t shape[TN_RANK_MAX], values[MOVES_VALUES];
     uint32_t axis, batch, rank = 0, m, n;
     if (tn__tflite_stated(infer) || !in || !ids) return TN_OK;
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), in->rank, &axis));
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "batch_dims", 0), ids->rank + 1, &batch));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), in->rank, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "batch_dims", 0), ids->rank + 1, &batch));
     if (batch > axis || in->rank + ids->rank > TN_RANK_MAX)
         return tn__infer_fail(infer, "%u batch dimensions before axis %u", batch, axis);
     for (uint32_t d = 0; d < axis; d++) shape[rank++] = in->shape[d];
@@ -453,7 +453,7 @@ tn_status tn__tflite_gather_nd(tn_infer *infer) {
 
 tn_status tn__tflite_one_hot(tn_infer *infer) {
     const tn_tensor *ids = tn__tflite_known(infer, 0);
-    int64_t shape[TN_RANK_MAX], where = tn__attr_int(infer, "axis", -1);
+    int64_t shape[TN_RANK_MAX], where = tn__attr_int(infer->op, "axis", -1);
     uint32_t count, axis;
     const int64_t *depth = tn__tflite_ints(infer, 1, &count);
     if (tn__tflite_stated(infer) || !ids || !depth || count != 1 || ids->rank + 1 >= TN_RANK_MAX)
@@ -501,7 +501,7 @@ tn_status tn__tflite_resize(tn_infer *infer) {
 
 static tn_status moves_depth(tn_infer *infer, bool deeper) {
     const tn_tensor *in = tn__tflite_known(infer, 0);
-    int64_t block = tn__attr_int(infer, "block_size", 0);
+    int64_t block = tn__attr_int(infer->op, "block_size", 0);
     if (tn__tflite_stated(infer) || !in) return TN_OK;
     if (in->rank != 4 || block < 1 || block > INT16_MAX)
         return tn__infer_fail(infer, "rank %u, blocks of %lld", in->rank, (long long)block);

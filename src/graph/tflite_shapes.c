@@ -74,7 +74,7 @@ enum { SHAPES_SAME = 0, SHAPES_VALID = 1 }; /* of Padding */
 
 static tn_status shapes_slide(tn_infer *infer, int64_t extent, int64_t kernel, int64_t stride,
                               int64_t dilation, int64_t *result) {
-    int64_t padding = tn__attr_int(infer, "padding", SHAPES_SAME);
+    int64_t padding = tn__attr_int(infer->op, "padding", SHAPES_SAME);
     if (stride < 1 || dilation < 1 || kernel < 1 || kernel > INT32_MAX || dilation > INT32_MAX)
         return tn__infer_fail(infer, "a window of %lld, stride %lld, dilation %lld",
                               (long long)kernel, (long long)stride, (long long)dilation);
@@ -94,10 +94,10 @@ static tn_status shapes_slide(tn_infer *infer, int64_t extent, int64_t kernel, i
 static tn_status shapes_window(tn_infer *infer, const tn_tensor *in, const int64_t *kernel,
                                int64_t channels) {
     int64_t shape[4] = {in->shape[0], 0, 0, channels};
-    TN_TRY(shapes_slide(infer, in->shape[1], kernel[0], tn__attr_int(infer, "stride_h", 1),
-                        tn__attr_int(infer, "dilation_h_factor", 1), &shape[1]));
-    TN_TRY(shapes_slide(infer, in->shape[2], kernel[1], tn__attr_int(infer, "stride_w", 1),
-                        tn__attr_int(infer, "dilation_w_factor", 1), &shape[2]));
+    TN_TRY(shapes_slide(infer, in->shape[1], kernel[0], tn__attr_int(infer->op, "stride_h", 1),
+                        tn__attr_int(infer->op, "dilation_h_factor", 1), &shape[1]));
+    TN_TRY(shapes_slide(infer, in->shape[2], kernel[1], tn__attr_int(infer->op, "stride_w", 1),
+                        tn__attr_int(infer->op, "dilation_w_factor", 1), &shape[2]));
     return tn__tflite_set(infer, 0, 4, shape);
 }
 
@@ -115,8 +115,8 @@ tn_status tn__tflite_pool(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0);
     if (tn__tflite_stated(infer) || !in) return TN_OK;
     if (in->rank != 4) return tn__infer_fail(infer, "rank %u; it must be 4", in->rank);
-    int64_t kernel[2] = {tn__attr_int(infer, "filter_height", 1),
-                         tn__attr_int(infer, "filter_width", 1)};
+    int64_t kernel[2] = {tn__attr_int(infer->op, "filter_height", 1),
+                         tn__attr_int(infer->op, "filter_width", 1)};
     return shapes_window(infer, in, kernel, in->shape[3]);
 }
 
@@ -132,8 +132,8 @@ tn_status tn__tflite_volume(tn_infer *infer) {
     int64_t shape[5] = {in->shape[0], 0, 0, 0, filter->shape[4]};
     for (uint32_t i = 0; i < 3; i++)
         TN_TRY(shapes_slide(infer, in->shape[1 + i], filter->shape[i],
-                            tn__attr_int(infer, strides[i], 1),
-                            tn__attr_int(infer, dilations[i], 1), &shape[1 + i]));
+                            tn__attr_int(infer->op, strides[i], 1),
+                            tn__attr_int(infer->op, dilations[i], 1), &shape[1 + i]));
     return tn__tflite_set(infer, 0, 5, shape);
 }
 
@@ -159,7 +159,7 @@ tn_status tn__tflite_dense(tn_infer *infer) {
     if (tn__tflite_stated(infer) || !in || !weights) return TN_OK;
     if (weights->rank != 2) return tn__infer_fail(infer, "weights of rank %u", weights->rank);
     uint64_t elements = tn__elements(in), depth = (uint64_t)weights->shape[1];
-    if (tn__attr_int(infer, "keep_num_dims", 0) && in->rank > 0) {
+    if (tn__attr_int(infer->op, "keep_num_dims", 0) && in->rank > 0) {
         memcpy(shape, in->shape, in->rank * sizeof *shape);
         shape[in->rank - 1] = weights->shape[0];
         return tn__tflite_set(infer, 0, in->rank, shape);
@@ -185,8 +185,8 @@ tn_status tn__tflite_batch_matmul(tn_infer *infer) {
             return tn__infer_fail(infer, "batches %lld and %lld", (long long)x, (long long)y);
         shape[d] = x == 1 ? y : x;
     }
-    bool turn_a = tn__attr_int(infer, "adj_x", 0) != 0,
-         turn_b = tn__attr_int(infer, "adj_y", 0) != 0;
+    bool turn_a = tn__attr_int(infer->op, "adj_x", 0) != 0,
+         turn_b = tn__attr_int(infer->op, "adj_y", 0) != 0;
     shape[rank - 2] = a->shape[a->rank - (turn_a ? 1 : 2)];
     shape[rank - 1] = b->shape[b->rank - (turn_b ? 2 : 1)];
     return tn__tflite_set(infer, 0, rank, shape);
@@ -217,7 +217,7 @@ tn_status tn__tflite_reduce(tn_infer *infer) {
     uint32_t count;
     const int64_t *axes = tn__tflite_ints(infer, 1, &count);
     if (tn__tflite_stated(infer) || !axes || !tn__tflite_known(infer, 0)) return TN_OK;
-    return shapes_reduce(infer, axes, count, tn__attr_int(infer, "keep_dims", 0) != 0);
+    return shapes_reduce(infer, axes, count, tn__attr_int(infer->op, "keep_dims", 0) != 0);
 }
 tn_status tn__tflite_arg(tn_infer *infer) {
     uint32_t count;
@@ -231,7 +231,7 @@ tn_status tn__tflite_arg(tn_infer *infer) {
 
 tn_status tn__tflite_svdf(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0), *feature = tn__tflite_known(infer, 1);
-    int64_t rank = tn__attr_int(infer, "rank", 0);
+    int64_t rank = tn__attr_int(infer->op, "rank", 0);
     if (tn__tflite_stated(infer) || !in || !feature) return TN_OK;
     if (in->rank != 2 || feature->rank != 2 || rank < 1)
         return tn__infer_fail(infer, "ranks %u and %u, of SVDF %lld", in->rank, feature->rank,
@@ -263,7 +263,7 @@ tn_status tn__tflite_rnn(tn_infer *infer) {
 /* Two layers in one: side by side in one output, or one each. */
 tn_status tn__tflite_bidirectional(tn_infer *infer) {
     bool is_lstm = strcmp(infer->op->type, "BIDIRECTIONAL_SEQUENCE_LSTM") == 0;
-    bool merges = tn__attr_int(infer, "merge_outputs", 0) != 0;
+    bool merges = tn__attr_int(infer->op, "merge_outputs", 0) != 0;
     uint32_t weights = is_lstm ? 6 : 1, axis = is_lstm ? 1 : 0;
     if (tn__tflite_stated(infer) || (is_lstm && tn__input(infer, 16))) return TN_OK;
     TN_TRY(shapes_last(infer, 0, weights, axis, merges ? 2 : 1));

@@ -17,7 +17,7 @@ uint64_t tn__count_mul(uint64_t a, uint64_t b) {
 static tn_status window_list(tn_infer *infer, const char *name, uint32_t spatial, int64_t least,
                              int64_t otherwise, int64_t *values) {
     uint32_t count;
-    const int64_t *given = tn__attr_ints(infer, name, &count);
+    const int64_t *given = tn__attr_ints(infer->op, name, &count);
     if (given != NULL && count != spatial)
         return tn__infer_fail(infer, "attribute %s has %u values for %u spatial dimensions", name,
                               count, spatial);
@@ -30,9 +30,9 @@ static tn_status window_list(tn_infer *infer, const char *name, uint32_t spatial
 }
 
 static tn_status window_pads(tn_infer *infer, tn__window *window) {
-    const char *automatic = tn__attr_string(infer, "auto_pad", "NOTSET");
+    const char *automatic = tn__attr_string(infer->op, "auto_pad", "NOTSET");
     uint32_t count, spatial = window->spatial;
-    const int64_t *pads = tn__attr_ints(infer, "pads", &count);
+    const int64_t *pads = tn__attr_ints(infer->op, "pads", &count);
     window->same = strncmp(automatic, "SAME", 4) == 0;
     if (window->same || strcmp(automatic, "VALID") == 0 || pads == NULL) return TN_OK;
     if (count != 2 * spatial)
@@ -54,13 +54,13 @@ tn_status tn__window_read(tn_infer *infer, uint32_t spatial, const int64_t *kern
     if (spatial > TN__WINDOW_MAX)
         return tn__infer_fail(infer, "%u spatial dimensions; the most is %u", spatial,
                               TN__WINDOW_MAX);
-    bool given = tn__attr(infer, "kernel_shape") != NULL;
+    bool given = tn__attr(infer->op, "kernel_shape") != NULL;
     if (!given && kernel == NULL) return tn__infer_fail(infer, "attribute kernel_shape is missing");
     if (given) TN_TRY(window_list(infer, "kernel_shape", spatial, 1, 1, window->kernel));
     for (uint32_t i = 0; i < spatial && !given; i++) window->kernel[i] = kernel[i];
     TN_TRY(window_list(infer, "strides", spatial, 1, 1, window->stride));
     TN_TRY(window_list(infer, "dilations", spatial, 1, 1, window->dilation));
-    window->ceiling = tn__attr_int(infer, "ceil_mode", 0) != 0;
+    window->ceiling = tn__attr_int(infer->op, "ceil_mode", 0) != 0;
     return window_pads(infer, window);
 }
 

@@ -210,9 +210,7 @@ static tn_status import_run(tn_importer *importer, const char *name) {
 /* Copies what the caller's version of the options has. */
 void tn__import_options(const tn_import_options *from, tn_import_options *options) {
     *options = (tn_import_options)TN_IMPORT_OPTIONS_INIT;
-    if (!from) return;
-    size_t size = from->struct_size < sizeof *options ? from->struct_size : sizeof *options;
-    memcpy(options, from, size);
+    tn__options(options, sizeof *options, from);
     options->struct_size = sizeof *options;
 }
 

@@ -85,9 +85,7 @@ static tn_status pool_open(tn_pool *pool, const tn_pool_options *options, tn_err
 tn_status tn_pool_create(const tn_pool_options *given, tn_pool **pool, tn_error *error) {
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
     const tn__technique *technique;
-    if (given != NULL)
-        memcpy(&options, given,
-               given->struct_size < sizeof options ? given->struct_size : sizeof options);
+    tn__options(&options, sizeof options, given);
     TN_TRY(pool_check_options(&options, &technique, error));
     tn_context context = tn__context(options.context);
     tn_pool *made = tn__alloc_array(&context, 1, sizeof *made);

@@ -24,7 +24,7 @@
  * Cost: O(inputs^2 + members) per concatenation; bodies of many members are left alone.
  * Source: memory-efficient DenseNet (Pleiss et al., 2017) shares concatenations by hand.
  */
-#include "program/groups.h"
+#include "program/bodies.h"
 
 #define FUSE_MEMBERS_MAX 4096u /* in a body that moves or is compared member by member */
 #define FUSE_INPUTS_MAX 256u

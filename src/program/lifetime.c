@@ -120,7 +120,7 @@ static tn_status lifetime_use(lifetime_walk *walk, tn_tensor_id tensor, tn_op_id
     return TN_OK;
 }
 
-/* --- views: noted here, decided in groups.c --- */
+/* --- views: noted here, decided in bodies.c --- */
 
 /* The life in which `output` of an operator may lie, and where. A view of what is static is static.
  */

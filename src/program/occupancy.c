@@ -254,8 +254,7 @@ static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
 tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_options *options,
                                 tn_error *error) {
     tn_occupancy_options made = TN_OCCUPANCY_OPTIONS_INIT;
-    if (given != NULL)
-        memcpy(&made, given, given->struct_size < sizeof made ? given->struct_size : sizeof made);
+    tn__options(&made, sizeof made, given);
     made.struct_size = sizeof made;
     if (made.alignment == 0) made.alignment = 64;
     if (!tn__is_power_of_two(made.alignment))

@@ -76,7 +76,7 @@ struct tn_occupancy {
 
 /* lifetime.c: who lives when, and who may view whom. */
 tn_status tn__occ_find_lives(occ_state *occ);
-/* groups.c: who shares a body with whom. */
+/* bodies.c: who shares a body with whom. */
 tn_status tn__occ_join(occ_state *occ);
 
 /* holders.c: the windows of an occupancy, and who holds what at one step.

@@ -289,7 +289,7 @@ tn_status tn__order_edges(tn__order_build *build) {
     return items_link(build);
 }
 
-/* --- in place: as groups_choose of groups.c, but for what depends on the order --- */
+/* --- in place: as groups_choose of bodies.c, but for what depends on the order --- */
 
 static bool items_reads_askew(const tn__order_build *build, const tn_op *op,
                               const tn__order_tensor *mine) {

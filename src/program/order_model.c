@@ -1,6 +1,6 @@
 /* order_model.c - a block as nodes and items: what order.h describes, read from the graph.
  *
- * The same rules as lifetime.c and groups.c, as far as they do not depend on the order: which
+ * The same rules as lifetime.c and bodies.c, as far as they do not depend on the order: which
  * tensors take memory, which view lies where in its source, who may write over what. Where views
  * keep parts of a tensor alive its bytes are cut at their ends: every part is an item of its own.
  *
@@ -196,7 +196,7 @@ static void model_describe(tn__order_build *build) {
     }
 }
 
-/* --- views: as in groups.c --- */
+/* --- views: as in bodies.c --- */
 
 static bool model_view_fits(const tn__order_build *build, const tn__order_tensor *tensor,
                             const tn__order_tensor *source, tn_view view) {

@@ -7,7 +7,7 @@
  *
  * Cost: O(n log n) time, O(n) memory for n pieces.
  */
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "report/format.h"
 
 __extension__ typedef unsigned __int128 curve_sum128;

@@ -64,9 +64,8 @@ static tn_status report_check_plan(const tn_report *report, tn_error *error) {
 static tn_status report_complete(const tn_report_format *format, const tn_report *given,
                                  tn_report *report, tn_error *error) {
     if (given == NULL) TN_FAIL(error, TN_E_INVALID, "no report is given");
-    size_t size = given->struct_size < sizeof *report ? given->struct_size : sizeof *report;
     *report = (tn_report){0};
-    memcpy(report, given, size);
+    tn__options(report, sizeof *report, given);
     if (report->input == NULL) report->input = "";
     return format->of_run ? report_check_run(format, report, error)
                           : report_check_plan(report, error);

@@ -3,7 +3,7 @@
  * Tensors keep their ids. Operators that the loss does not need are left out; what they would have
  * computed stays as a tensor of no bytes, so that ids agree. BatchNormalization becomes
  * BatchNormTrain, which writes its running statistics; Dropout becomes DropoutTrain, which draws
- * its mask from a counter. With mixed precision, operators get the operands that lower.c says.
+ * its mask from a counter. With mixed precision, operators get the operands that mixed.c says.
  * Parameters that are trained, and running statistics, are marked as
  * updated: so nothing that depends on them is folded. Parameters that an operator of the model
  * hands out (parameters.c) become parameters.

@@ -3,14 +3,14 @@
  *   names.c     losses and optimizers by name
  *   inline.c    branches whose condition is known, where the If was
  *   parameters.c  which tensors are parameters, and which only look like it
- *   choose.c    which parameters are trained, which operators the loss needs
- *   lower.c     mixed precision: operators that work in 16 bits, and casts
+ *   needed.c    which parameters are trained, which operators the loss needs
+ *   mixed.c     mixed precision: operators that work in 16 bits, and casts
  *   copy.c      the model's operators as they work in training
  *   unroll.c    recurrences that no gradient rule takes, step by step
  *   loss.c      labels, loss
  *   scale.c     where the backward pass begins, and the scale of gradients
  *   backward.c  the walk over operators, last first, that asks their gradient rules
- *   recompute.c casts that are made again instead of being kept
+ *   cast_again.c casts that are made again instead of being kept
  *   update.c    accumulation over micro-batches, optimizers
  *   train.c     the call: options, the steps in order, what is handed out
  */
@@ -67,12 +67,12 @@ typedef struct tn__train {
 tn_status tn__train_parameters(tn__train *it);
 tn_status tn__train_constants(tn__train *it);
 bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id);
-/* choose.c. Errors: E_INVALID (a pattern without a parameter, nothing to train). */
+/* needed.c. Errors: E_INVALID (a pattern without a parameter, nothing to train). */
 tn_status tn__train_choose(tn__train *it);
 /* Whether an operand is one that gradients may flow to: a float that the rule looks at as such. */
 bool tn__train_flows(const tn_graph *graph, const tn_op *op, const tn_op_rule *rule,
                      uint32_t input);
-/* lower.c. Errors: E_UNSUPPORTED (a model with blocks). */
+/* mixed.c. Errors: E_UNSUPPORTED (a model with blocks). */
 tn_status tn__train_lower(tn__train *it);
 bool tn__train_lowers(const tn__train *it);
 /* A tensor of the model in 16 bits (`low`) or in its own type: a cast is added where there is none
@@ -106,7 +106,7 @@ tn_status tn__train_unroll(tn__train *it, const tn_op *op, const tn_op *made); /
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed);
 /* backward.c: with the updates where they are due. */
 tn_status tn__train_backward(tn__train *it, tn_tensor_id seed);
-/* recompute.c: after the backward pass, with its block in that order. */
+/* cast_again.c: after the backward pass, with its block in that order. */
 tn_status tn__train_recompute(tn__train *it);
 /* update.c: learning rate and step; the gradient of one parameter is complete; its update. */
 tn_status tn__train_inputs(tn__train *it);

@@ -18,10 +18,7 @@ static double train_number(double value, double otherwise) {
 static tn_status train_options(tn__train *it, const tn_train_options *given) {
     tn_train_options *to = &it->options;
     *to = (tn_train_options)TN_TRAIN_OPTIONS_INIT;
-    if (given != NULL) {
-        size_t size = given->struct_size < sizeof *to ? given->struct_size : sizeof *to;
-        memcpy(to, given, size);
-    }
+    tn__options(to, sizeof *to, given);
     to->momentum = train_number(to->momentum, 0.9);
     to->beta1 = train_number(to->beta1, 0.9);
     to->beta2 = train_number(to->beta2, 0.999);

@@ -88,7 +88,7 @@ static tn_status node_set_up(node *self, const char *path) {
     const tn_graph *graph = self->loaded;
     TN_TRY(tn_contents_open(path, NULL, &self->contents, error));
     if (options->rewrite) {
-        TN_TRY(tn_engine_rewrite(graph, NULL, &self->rewritten, error));
+        TN_TRY(tn_graph_rewrite(graph, NULL, &self->rewritten, error));
         graph = self->rewritten;
     }
     kernels.plain = options->plain;

@@ -9,7 +9,7 @@
 
 typedef struct node_options {
     bool plain;   /* without oneDNN */
-    bool rewrite; /* tn_engine_rewrite first */
+    bool rewrite; /* tn_graph_rewrite first */
     bool again;   /* run twice, and compare */
 } node_options;
 

@@ -26,7 +26,7 @@
 #include <tenure/array.h>
 #include <tenure/import.h>
 
-#include "engine/kernel.h"
+#include "kernels/kernel.h"
 #include "import/wire.h"
 #include "node_run.h"
 

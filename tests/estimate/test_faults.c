@@ -131,14 +131,14 @@ static void a_step_as_pytorch_runs_it_keeps_what_autograd_keeps(void **state) {
     (void)state;
     tn_graph *graph = two_layers(NULL);
     for (uint32_t states = 0; states <= 2; states++) {
-        tn_autograd_options options = TN_AUTOGRAD_OPTIONS_INIT;
-        tn_autograd step;
+        tn_pytorch_options options = TN_PYTORCH_OPTIONS_INIT;
+        tn_pytorch step;
         tn_program *program;
         tn_occupancy *occupancy;
         tn_estimate estimate;
         options.state_count = states;
         options.scratch_count = 2;
-        assert_ok(tn_autograd_make(graph, &options, &step, &failure));
+        assert_ok(tn_pytorch_make(graph, &options, &step, &failure));
         assert_ok(occupy(step.graph, step.workspaces, &program, &occupancy, &failure));
         assert_ok(tn_estimate_make(occupancy, NULL, &estimate, &failure));
         assert_int_equal(estimate.part[TN_PART_WEIGHTS], 2 * 256);
@@ -152,7 +152,7 @@ static void a_step_as_pytorch_runs_it_keeps_what_autograd_keeps(void **state) {
         assert_true(estimate.phase[TN_PHASE_BACKWARD] != TN_SIZE_UNKNOWN);
         tn_occupancy_destroy(occupancy);
         tn_program_destroy(program);
-        tn_autograd_release(&step);
+        tn_pytorch_release(&step);
     }
     tn_graph_destroy(graph);
 }
@@ -164,8 +164,8 @@ static void products_copy_what_they_cannot_see_in_strides(void **state) {
     (void)state;
     for (int64_t batch = 1; batch <= 2; batch++) {
         tn_graph *graph = attention(NULL, batch);
-        tn_autograd step;
-        assert_ok(tn_autograd_make(graph, NULL, &step, &failure));
+        tn_pytorch step;
+        assert_ok(tn_pytorch_make(graph, NULL, &step, &failure));
         assert_int_equal(count_of(step.graph, "Split"), 0);
         assert_int_equal(count_of(step.graph, "Transpose"), 0);
         assert_int_equal(count_of(step.graph, "Reshape"), 1);
@@ -180,7 +180,7 @@ static void products_copy_what_they_cannot_see_in_strides(void **state) {
         }
         assert_int_equal(forward, batch > 1 ? 3 : 0);
         assert_int_equal(clones, forward + 2);
-        tn_autograd_release(&step);
+        tn_pytorch_release(&step);
         tn_graph_destroy(graph);
     }
 }
@@ -190,14 +190,14 @@ static tn_status whole(const tn_context *context, const char *pool, tn_graph *gr
     tn_program *program = NULL;
     tn_occupancy *occupancy = NULL;
     tn_estimate estimate = {.total = 7};
-    tn_autograd step = {0};
+    tn_pytorch step = {0};
     tn_error error;
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     plan.context = context;
     options.context = context;
     options.pool = pool;
     options.plan = &plan;
-    tn_status status = tn_autograd_make(graph, NULL, &step, &error);
+    tn_status status = tn_pytorch_make(graph, NULL, &step, &error);
     if (status != TN_OK) assert_null(step.graph);
     if (status == TN_OK) status = occupy(step.graph, step.workspaces, &program, &occupancy, &error);
     if (status == TN_OK) {
@@ -206,7 +206,7 @@ static tn_status whole(const tn_context *context, const char *pool, tn_graph *gr
     }
     tn_occupancy_destroy(occupancy);
     tn_program_destroy(program);
-    tn_autograd_release(&step);
+    tn_pytorch_release(&step);
     return status;
 }
 
@@ -252,14 +252,14 @@ static void a_batch_scales_what_depends_on_it(void **state) {
 static void what_is_not_known_is_refused(void **state) {
     (void)state;
     tn_graph *graph = two_layers(NULL);
-    tn_autograd_options options = TN_AUTOGRAD_OPTIONS_INIT;
+    tn_pytorch_options options = TN_PYTORCH_OPTIONS_INIT;
     tn_estimate_options asked = TN_ESTIMATE_OPTIONS_INIT;
-    tn_autograd step;
+    tn_pytorch step;
     tn_program *program;
     tn_occupancy *occupancy;
     tn_estimate estimate;
     options.state_count = 3;
-    assert_int_equal(tn_autograd_make(graph, &options, &step, &failure), TN_E_INVALID);
+    assert_int_equal(tn_pytorch_make(graph, &options, &step, &failure), TN_E_INVALID);
     assert_ok(occupy(graph, NULL, &program, &occupancy, &failure));
     asked.pool = "puddle";
     assert_int_equal(tn_estimate_make(occupancy, &asked, &estimate, &failure), TN_E_UNKNOWN);

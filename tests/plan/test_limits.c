@@ -1,7 +1,7 @@
 /* test_limits.c - tied bodies and streams: what they mean, judged by the definition. */
 #include "kit.h"
 
-#include "plan/planner.h"
+#include "plan/frame/planner.h"
 
 /* --- ties --- */
 

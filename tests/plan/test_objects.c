@@ -7,7 +7,7 @@
 
 #include <tenure/objects.h>
 
-#include "plan/object.h"
+#include "plan/sharing/object.h"
 
 static const char *only;
 

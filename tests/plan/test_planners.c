@@ -4,8 +4,8 @@
  */
 #include "kit.h"
 
-#include "plan/planner.h"
-#include "plan/run.h"
+#include "plan/frame/planner.h"
+#include "plan/frame/planner_run.h"
 
 static const char *only;
 

@@ -4,9 +4,9 @@
 #include <time.h>
 
 #include "bench/kit/generate.h"
-#include "plan/drop.h"
-#include "plan/recipes.h"
-#include "plan/skyline.h"
+#include "plan/skyline/drop.h"
+#include "plan/skyline/recipes.h"
+#include "plan/skyline/skyline.h"
 
 #define MANY 400u
 

@@ -1,7 +1,7 @@
 /* test_search.c - the decision search and its windows, against every permutation. */
 #include "kit.h"
-#include "plan/search.h"
-#include "plan/windows.h"
+#include "plan/search/search.h"
+#include "plan/search/windows.h"
 
 #define SEARCH_BODIES 6u
 #define SEARCH_SLOTS 7u

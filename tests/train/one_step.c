@@ -16,7 +16,7 @@
 
 #include <tenure/tenure.h>
 
-#include "engine/convert.h"
+#include "kernels/convert.h"
 
 typedef struct one_step {
     tn_graph *model;
@@ -163,9 +163,9 @@ static tn_status step_rewrite(one_step *it, const tn_train_options *options) {
     before.use = TN_REWRITE_TO_TRAIN;
     after.use = TN_REWRITE_TRAINED;
     tn_status status = tn_train_model(it->model, options, &parted, &it->error);
-    if (status == TN_OK) status = tn_engine_rewrite(parted, &before, &model, &it->error);
+    if (status == TN_OK) status = tn_graph_rewrite(parted, &before, &model, &it->error);
     if (status == TN_OK) status = tn_train(model, options, &it->training, &it->error);
-    if (status == TN_OK) status = tn_engine_rewrite(it->training.graph, &after, &step, &it->error);
+    if (status == TN_OK) status = tn_graph_rewrite(it->training.graph, &after, &step, &it->error);
     if (status == TN_OK) tn_graph_destroy(it->training.graph);
     if (status == TN_OK) it->training.graph = step;
     tn_graph_destroy(parted);

@@ -11,7 +11,7 @@
 #include <tenure/engine.h>
 #include <tenure/train.h>
 
-#include "engine/convert.h"
+#include "kernels/convert.h"
 
 #define STEPS_IO 96u
 
@@ -116,7 +116,7 @@ static inline void steps_rewrite(steps *s, const setting *how) {
     options.no_formats = !how->formats;
     options.without = how->without;
     options.use = TN_REWRITE_TRAINED;
-    steps_ok(s, tn_engine_rewrite(s->training.graph, &options, &made, &s->error));
+    steps_ok(s, tn_graph_rewrite(s->training.graph, &options, &made, &s->error));
     uint32_t count = tn_graph_tensor_count(s->training.graph);
     assert_true(tn_graph_tensor_count(made) >= count);
     for (tn_tensor_id id = 0; id < count; id++) {
@@ -143,7 +143,7 @@ static inline void steps_recompute(steps *s, const setting *how,
     options.share = how->recompute;
     options.cheap = how->cheap;
     options.memory = &memory;
-    steps_ok(s, tn_engine_recompute(s->training.graph, &options, &made, &s->recomputed, &s->error));
+    steps_ok(s, tn_budget_recompute(s->training.graph, &options, &made, &s->recomputed, &s->error));
     tn_kernels_destroy(before);
     tn_graph_destroy(s->training.graph);
     s->training.graph = made;

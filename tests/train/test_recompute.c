@@ -224,7 +224,7 @@ static void the_bound_on_work_and_the_peak_hold(void **state) {
             tn_graph *made;
             recompute.share = shares[i];
             assert_int_equal(
-                tn_engine_recompute(training.graph, &recompute, &made, &report, &error), TN_OK);
+                tn_budget_recompute(training.graph, &recompute, &made, &report, &error), TN_OK);
             double added = work(made) - whole;
             if (added > shares[i] * whole * (1 + 1e-9) || report.share > shares[i])
                 fail_msg("seed %llu, share %g: %g of the work is added", (unsigned long long)seed,
@@ -263,7 +263,7 @@ static void a_chain_keeps_what_convolutions_give(void **state) {
     recompute.share = 10;
     recompute.cheap = true;
     assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_OK);
-    assert_int_equal(tn_engine_recompute(training.graph, &recompute, &made, &report, &error),
+    assert_int_equal(tn_budget_recompute(training.graph, &recompute, &made, &report, &error),
                      TN_OK);
     uint64_t image = 8 * 16 * 16 * 16 * 4;
     assert_true(report.before >= 40 * image);
@@ -271,7 +271,7 @@ static void a_chain_keeps_what_convolutions_give(void **state) {
         fail_msg("%.1f images are kept", (double)report.after / (double)image);
     tn_graph_destroy(made);
     recompute.cheap = false; /* convolutions, too: in about the square root of the layers */
-    assert_int_equal(tn_engine_recompute(training.graph, &recompute, &made, &report, &error),
+    assert_int_equal(tn_budget_recompute(training.graph, &recompute, &made, &report, &error),
                      TN_OK);
     if (report.after > 12 * image)
         fail_msg("%.1f images are kept", (double)report.after / (double)image);
@@ -290,7 +290,7 @@ static void what_cannot_be_is_refused(void **state) {
     for (size_t i = 0; i < 3; i++) {
         tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
         options.share = wrong[i];
-        assert_int_equal(tn_engine_recompute(n.graph, &options, &made, NULL, &error), TN_E_INVALID);
+        assert_int_equal(tn_budget_recompute(n.graph, &options, &made, NULL, &error), TN_E_INVALID);
     }
     net_close(&n);
 }
@@ -313,7 +313,7 @@ static void running_out_of_memory_leaves_nothing(void **state) {
     for (uint64_t at = 1; status != TN_OK; at++) {
         memory.requests = 0;
         memory.fail_at = at;
-        status = tn_engine_recompute(training.graph, &recompute, &made, NULL, &error);
+        status = tn_budget_recompute(training.graph, &recompute, &made, NULL, &error);
         memory.fail_at = 0;
         if (status == TN_OK) break;
         assert_int_equal(status, TN_E_NO_MEMORY);

@@ -324,14 +324,14 @@ static tn_status arithmetic_fold_Div(tn_infer *infer) {
 }
 
 static tn_status arithmetic_fold_Mod(tn_infer *infer) {
-    bool as_c = tn__attr_int(infer, "fmod", 0) != 0;
+    bool as_c = tn__attr_int(infer->op, "fmod", 0) != 0;
     return arithmetic_fold(infer,
                            as_c ? (arithmetic_pair){arithmetic_remainder, fmod}
                                 : (arithmetic_pair){arithmetic_modulo, arithmetic_float_modulo});
 }
 
 static tn_status arithmetic_fold_BitShift(tn_infer *infer) {
-    bool left = !strcmp(tn__attr_string(infer, "direction", "RIGHT"), "LEFT");
+    bool left = !strcmp(tn__attr_string(infer->op, "direction", "RIGHT"), "LEFT");
     return arithmetic_fold(infer,
                            (arithmetic_pair){left ? arithmetic_left : arithmetic_right, NULL});
 }

@@ -21,13 +21,13 @@ static tn_status cast_shape(tn_infer *infer) {
                                         "INT32",  "INT64",  "STRING", "BOOL",   "FLOAT16",
                                         "DOUBLE", "UINT32", "UINT64"};
     tn_dtype dtype = TN_UNDEFINED;
-    const tn_attr *to = tn__attr(infer, "to");
+    const tn_attr *to = tn__attr(infer->op, "to");
     if (!to) return tn__infer_fail(infer, "it has no attribute 'to'");
     if (to->type != TN_ATTR_STRING) {
         TN_TRY(tn__attr_dtype(infer, "to", TN_UNDEFINED, &dtype));
     } else { /* opset 1 wrote the type's name */
         for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (!strcmp(tn__attr_string(infer, "to", ""), names[i])) dtype = (tn_dtype)(i + 1);
+            if (!strcmp(tn__attr_string(infer->op, "to", ""), names[i])) dtype = (tn_dtype)(i + 1);
     }
     return cast_like_input(infer, dtype);
 }

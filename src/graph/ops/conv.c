@@ -17,7 +17,7 @@ static tn_status conv_shape_of(tn_infer *infer, uint32_t data, uint32_t weights,
     if (x->rank < 3 || w->rank != x->rank)
         return tn__infer_fail(infer, "input '%.60s' has rank %u and weights '%.60s' rank %u",
                               x->name, x->rank, w->name, w->rank);
-    int64_t group = tn__attr_int(infer, "group", 1), channels = w->shape[1];
+    int64_t group = tn__attr_int(infer->op, "group", 1), channels = w->shape[1];
     if (group < 1) return tn__infer_fail(infer, "attribute group holds %lld", (long long)group);
     if (x->shape[1] != TN_DIM_UNKNOWN && channels != TN_DIM_UNKNOWN &&
         (channels > INT64_MAX / group || x->shape[1] != channels * group))
@@ -63,8 +63,8 @@ static uint64_t conv_flops_transpose(tn_infer *infer) { return conv_flops_of(inf
 static tn_status conv_transpose_extents(tn_infer *infer, const tn__window *window,
                                         const int64_t *input, int64_t *output) {
     uint32_t given_count, extra_count;
-    const int64_t *given = tn__attr_ints(infer, "output_shape", &given_count);
-    const int64_t *extra = tn__attr_ints(infer, "output_padding", &extra_count);
+    const int64_t *given = tn__attr_ints(infer->op, "output_shape", &given_count);
+    const int64_t *extra = tn__attr_ints(infer->op, "output_padding", &extra_count);
     if (given != NULL && given_count != window->spatial && given_count != window->spatial + 2)
         return tn__infer_fail(infer, "attribute output_shape has %u values", given_count);
     if (extra != NULL && extra_count != window->spatial)
@@ -94,7 +94,7 @@ static tn_status conv_transpose_extents(tn_infer *infer, const tn__window *windo
 
 static tn_status conv_shape_transpose(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1);
-    int64_t shape[TN_RANK_MAX], group = tn__attr_int(infer, "group", 1);
+    int64_t shape[TN_RANK_MAX], group = tn__attr_int(infer->op, "group", 1);
     tn__window window;
     if (!tn__rank_known(x) || !tn__rank_known(w)) return tn__set_dtype(infer, 0, x->dtype);
     if (x->rank < 3 || w->rank != x->rank || group < 1)

@@ -69,7 +69,7 @@ static tn_view create_constant_view(tn_infer *infer, uint32_t output) {
  */
 
 static tn_status create_of_shape(tn_infer *infer) {
-    const tn_attr *attr = tn__attr(infer, "value");
+    const tn_attr *attr = tn__attr(infer->op, "value");
     tn_dtype dtype = attr && attr->type == TN_ATTR_TENSOR
                          ? tn_graph_tensor(infer->graph, attr->tensor)->dtype
                          : TN_FLOAT32;
@@ -89,7 +89,7 @@ static tn_status create_fold_of_shape(tn_infer *infer) {
     static const double zero = 0;
     const tn_value nought = {1, NULL, &zero};
     const tn_value *value =
-        tn__attr(infer, "value") ? tn__attr_tensor_value(infer, "value") : &nought;
+        tn__attr(infer->op, "value") ? tn__attr_tensor_value(infer, "value") : &nought;
     uint32_t count = tn__fold_count(infer, 0);
     if (count == TN_NONE || !value || value->count != 1) return TN_OK;
     uint32_t *pick = tn__scratch(infer, (size_t)count + 1, sizeof *pick); /* zeros: element 0 */
@@ -115,7 +115,7 @@ static tn_status create_one_hot(tn_infer *infer) {
     uint32_t axis;
     if (!tn__rank_known(indices) || indices->rank == TN_RANK_MAX)
         return tn__set_dtype(infer, 0, dtype);
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", -1), indices->rank + 1, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", -1), indices->rank + 1, &axis));
     const tn_value *depth = tn__value(infer, 1); /* any number type */
     for (uint32_t i = 0; i < indices->rank; i++) shape[i < axis ? i : i + 1] = indices->shape[i];
     shape[axis] = TN_DIM_UNKNOWN;
@@ -202,7 +202,7 @@ static tn_status create_fold_range(tn_infer *infer) {
 static void create_shape_span(const tn_infer *infer, uint32_t rank, uint32_t *first,
                               uint32_t *last) {
     int64_t size = rank,
-            limits[2] = {tn__attr_int(infer, "start", 0), tn__attr_int(infer, "end", size)};
+            limits[2] = {tn__attr_int(infer->op, "start", 0), tn__attr_int(infer->op, "end", size)};
     for (uint32_t i = 0; i < 2; i++) {
         if (limits[i] < 0) limits[i] += size;
         limits[i] = limits[i] < 0 ? 0 : limits[i] > size ? size : limits[i];

@@ -34,7 +34,7 @@ static tn_status detect_shape_nms(tn_infer *infer) {
  * out the logarithms of the probabilities. */
 static tn_status detect_shape_loss(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *target = tn__input(infer, 1);
-    bool none = strcmp(tn__attr_string(infer, "reduction", "mean"), "none") == 0;
+    bool none = strcmp(tn__attr_string(infer->op, "reduction", "mean"), "none") == 0;
     TN_TRY(tn__set_like(infer, 1, x));
     if (!none) return tn__set_output(infer, 0, x->dtype, 0, NULL);
     if (!tn__rank_known(target)) return tn__set_dtype(infer, 0, x->dtype);

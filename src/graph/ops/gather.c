@@ -16,7 +16,7 @@ static tn_status gather_shape(tn_infer *infer) {
     uint32_t axis, rank = 0;
     if (!tn__rank_known(data) || !tn__rank_known(indices))
         return tn__set_dtype(infer, 0, data->dtype);
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), data->rank, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), data->rank, &axis));
     for (uint32_t d = 0; d < axis; d++) shape[rank++] = data->shape[d];
     for (uint32_t d = 0; d < indices->rank; d++) shape[rank++] = indices->shape[d];
     for (uint32_t d = axis + 1; d < data->rank; d++) shape[rank++] = data->shape[d];
@@ -29,7 +29,7 @@ static tn_status gather_fold(tn_infer *infer) {
     uint32_t count = tn__fold_count(infer, 0), index_count, axis, inner = 1;
     const int64_t *indices = tn__value_ints(infer, 1, &index_count);
     if (!value || !indices || count == TN_NONE) return TN_OK;
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), data->rank, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), data->rank, &axis));
     for (uint32_t d = axis + 1; d < data->rank; d++) inner *= (uint32_t)data->shape[d];
     int64_t extent = data->shape[axis];
     for (uint32_t i = 0; i < index_count; i++)
@@ -54,7 +54,7 @@ static tn_view gather_view(tn_infer *infer, uint32_t output) {
     const int64_t *index = tn__value_ints(infer, 1, &count);
     uint64_t inner = 1, elements, bits;
     if (output || !index || count != 1 || !tn__shape_known(data) ||
-        tn__axis(infer, tn__attr_int(infer, "axis", 0), data->rank, &axis) != TN_OK)
+        tn__axis(infer, tn__attr_int(infer->op, "axis", 0), data->rank, &axis) != TN_OK)
         return tn__no_view;
     for (uint32_t d = 0; d < axis; d++)
         if (data->shape[d] != 1) return tn__no_view;
@@ -83,7 +83,7 @@ static tn_status gather_elements_shape(tn_infer *infer) {
 
 static tn_status gather_nd_shape(tn_infer *infer) {
     const tn_tensor *data = tn__input(infer, 0), *indices = tn__input(infer, 1);
-    int64_t batch = tn__attr_int(infer, "batch_dims", 0), shape[2 * TN_RANK_MAX];
+    int64_t batch = tn__attr_int(infer->op, "batch_dims", 0), shape[2 * TN_RANK_MAX];
     uint32_t rank = 0;
     if (!tn__rank_known(data) || !tn__rank_known(indices) || indices->rank == 0 ||
         indices->shape[indices->rank - 1] == TN_DIM_UNKNOWN)
@@ -114,7 +114,7 @@ static tn_status gather_scatter_nd_fold(tn_infer *infer) {
     const int64_t *indices = tn__value_ints(infer, 1, &index_count);
     if (!value || !updates || !indices || count == TN_NONE || !value->ints || !updates->ints)
         return TN_OK;
-    if (strcmp(tn__attr_string(infer, "reduction", "none"), "none") || at->rank == 0 ||
+    if (strcmp(tn__attr_string(infer->op, "reduction", "none"), "none") || at->rank == 0 ||
         at->shape[at->rank - 1] != data->rank || !data->rank ||
         index_count != updates->count * data->rank)
         return TN_OK;

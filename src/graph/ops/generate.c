@@ -10,7 +10,7 @@
 
 static tn_status generate_shape_random(tn_infer *infer) {
     uint32_t rank;
-    const int64_t *shape = tn__attr_ints(infer, "shape", &rank);
+    const int64_t *shape = tn__attr_ints(infer->op, "shape", &rank);
     tn_dtype dtype;
     TN_TRY(tn__attr_dtype(infer, "dtype", TN_FLOAT32, &dtype));
     if (shape == NULL || rank > TN_RANK_MAX)
@@ -28,7 +28,7 @@ static tn_status generate_shape_like(tn_infer *infer) {
 
 static tn_status generate_shape_multinomial(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
-    int64_t shape[2] = {TN_DIM_UNKNOWN, tn__attr_int(infer, "sample_size", 1)};
+    int64_t shape[2] = {TN_DIM_UNKNOWN, tn__attr_int(infer->op, "sample_size", 1)};
     tn_dtype dtype;
     TN_TRY(tn__attr_dtype(infer, "dtype", TN_INT32, &dtype));
     if (tn__rank_known(x) && x->rank == 2) shape[0] = x->shape[0];
@@ -73,7 +73,7 @@ static tn_status generate_dft_axis(tn_infer *infer, uint32_t rank, uint32_t *axi
     const int64_t *given = infer->version < 20 ? NULL : tn__value_ints(infer, 2, &count);
     *known = infer->version < 20 || tn__input(infer, 2) == NULL || given != NULL;
     if (!*known) return TN_OK;
-    int64_t otherwise = infer->version < 20 ? tn__attr_int(infer, "axis", 1) : -2;
+    int64_t otherwise = infer->version < 20 ? tn__attr_int(infer->op, "axis", 1) : -2;
     return tn__axis(infer, given != NULL ? given[0] : otherwise, rank, axis);
 }
 
@@ -81,8 +81,8 @@ static tn_status generate_shape_dft(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     int64_t shape[TN_RANK_MAX];
     uint32_t axis = 0, count;
-    bool known, onesided = tn__attr_int(infer, "onesided", 0) != 0;
-    bool inverse = tn__attr_int(infer, "inverse", 0) != 0;
+    bool known, onesided = tn__attr_int(infer->op, "onesided", 0) != 0;
+    bool inverse = tn__attr_int(infer->op, "inverse", 0) != 0;
     if (!tn__rank_known(x) || x->rank < 2) return tn__set_dtype(infer, 0, x->dtype);
     TN_TRY(generate_dft_axis(infer, x->rank, &axis, &known));
     if (!known) return tn__set_output(infer, 0, x->dtype, x->rank, tn__unknown_extents);
@@ -110,7 +110,7 @@ static tn_status generate_shape_stft(tn_infer *infer) {
     if (tn__rank_known(x) && x->rank > 1) shape[0] = x->shape[0];
     if (length != TN_DIM_UNKNOWN) {
         if (length < 1) return tn__infer_fail(infer, "the frame length is below 1");
-        shape[2] = tn__attr_int(infer, "onesided", 1) != 0 ? length / 2 + 1 : length;
+        shape[2] = tn__attr_int(infer->op, "onesided", 1) != 0 ? length / 2 + 1 : length;
         bool all = tn__rank_known(x) && x->rank > 1 && x->shape[1] >= length && step != NULL &&
                    step_count == 1 && step[0] > 0;
         if (all) shape[1] = (x->shape[1] - length) / step[0] + 1;
@@ -123,7 +123,7 @@ static tn_status generate_shape_stft(tn_infer *infer) {
 static tn_status generate_shape_counts(tn_infer *infer) { /* one column per n-gram */
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count;
-    const int64_t *columns = tn__attr_ints(infer, "ngram_indexes", &count);
+    const int64_t *columns = tn__attr_ints(infer->op, "ngram_indexes", &count);
     int64_t shape[2] = {TN_DIM_UNKNOWN, 0};
     if (!tn__rank_known(x) || x->rank < 1 || x->rank > 2)
         return tn__set_dtype(infer, 0, TN_FLOAT32);

@@ -22,7 +22,7 @@ static tn_status image_scale(tn_infer *infer, int64_t extent, double scale, int6
 /* Which axes the scales or sizes are for: all of them unless `axes` says so. */
 static tn_status image_axes(tn_infer *infer, uint32_t rank, uint32_t count, uint32_t *axes) {
     uint32_t given_count;
-    const int64_t *given = tn__attr_ints(infer, "axes", &given_count);
+    const int64_t *given = tn__attr_ints(infer->op, "axes", &given_count);
     if (count != (given != NULL ? given_count : rank))
         return tn__infer_fail(infer, "%u scales or sizes for %u axes", count,
                               given != NULL ? given_count : rank);
@@ -37,7 +37,7 @@ static tn_status image_axes(tn_infer *infer, uint32_t rank, uint32_t count, uint
  */
 static void image_keep_aspect(tn_infer *infer, const tn_tensor *x, const uint32_t *axes,
                               uint32_t count, int64_t *shape) {
-    const char *policy = tn__attr_string(infer, "keep_aspect_ratio_policy", "stretch");
+    const char *policy = tn__attr_string(infer->op, "keep_aspect_ratio_policy", "stretch");
     bool larger = strcmp(policy, "not_larger") != 0;
     double best = 0;
     if (strcmp(policy, "stretch") == 0) return;
@@ -93,7 +93,7 @@ static tn_status image_shape_resize(tn_infer *infer) {
 
 static tn_status image_shape_upsample(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
-    const tn_attr *attr = tn__attr(infer, "scales");
+    const tn_attr *attr = tn__attr(infer->op, "scales");
     const tn_value *scales = tn__value(infer, 1);
     if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
     tn_value given = {.count = attr != NULL ? attr->count : 0,
@@ -132,7 +132,7 @@ static tn_status image_shape_crop(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count, given_count;
     const int64_t *target = tn__value_ints(infer, 1, &count);
-    const int64_t *given = tn__attr_ints(infer, "axes", &given_count);
+    const int64_t *given = tn__attr_ints(infer->op, "axes", &given_count);
     int64_t shape[TN_RANK_MAX];
     if (!tn__rank_known(x) || target == NULL) return tn__set_dtype(infer, 0, x->dtype);
     if (count != (given != NULL ? given_count : x->rank))

@@ -59,8 +59,8 @@ static uint64_t matmul_flops(tn_infer *infer) {
 
 static tn_status matmul_shape_gemm(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1);
-    bool flip_a = tn__attr_int(infer, "transA", 0) != 0,
-         flip_b = tn__attr_int(infer, "transB", 0) != 0;
+    bool flip_a = tn__attr_int(infer->op, "transA", 0) != 0,
+         flip_b = tn__attr_int(infer->op, "transB", 0) != 0;
     if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, a->dtype);
     if (a->rank != 2 || b->rank != 2)
         return tn__infer_fail(infer, "'%.60s' and '%.60s' must be matrices, not of rank %u and %u",
@@ -73,7 +73,7 @@ static tn_status matmul_shape_gemm(tn_infer *infer) {
 static uint64_t matmul_flops_gemm(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0);
     if (!tn__shape_known(a) || a->rank != 2) return TN_SIZE_UNKNOWN;
-    int64_t inner = a->shape[tn__attr_int(infer, "transA", 0) != 0 ? 0 : 1];
+    int64_t inner = a->shape[tn__attr_int(infer->op, "transA", 0) != 0 ? 0 : 1];
     return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)inner) + 1);
 }
 
@@ -143,7 +143,7 @@ static void einsum_put_dots(const einsum_state *state, int64_t *shape, uint32_t 
 }
 
 static tn_status matmul_shape_einsum(tn_infer *infer) {
-    const char *equation = tn__attr_string(infer, "equation", "");
+    const char *equation = tn__attr_string(infer->op, "equation", "");
     const char *arrow = strstr(equation, "->"), *at = equation;
     const char *end = arrow != NULL ? arrow : equation + strlen(equation);
     tn_dtype dtype = tn__input(infer, 0)->dtype;

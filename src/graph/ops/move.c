@@ -29,7 +29,7 @@ static tn_view move_unchanged(tn_infer *infer, uint32_t output) {
 
 static tn_status move_permutation(const tn_infer *infer, uint32_t rank, uint32_t *from) {
     uint32_t count;
-    const int64_t *perm = tn__attr_ints(infer, "perm", &count);
+    const int64_t *perm = tn__attr_ints(infer->op, "perm", &count);
     uint64_t seen = 0;
     if (perm && count != rank)
         return tn__infer_fail((tn_infer *)infer, "'perm' has %u entries for rank %u", count, rank);
@@ -49,7 +49,7 @@ static tn_status move_transpose(tn_infer *infer) {
     uint32_t from[TN_RANK_MAX], count;
     int64_t shape[TN_RANK_MAX];
     if (!tn__rank_known(input))
-        return move_open(infer, tn__attr_ints(infer, "perm", &count) ? count : TN_RANK_UNKNOWN);
+        return move_open(infer, tn__attr_ints(infer->op, "perm", &count) ? count : TN_RANK_UNKNOWN);
     TN_TRY(move_permutation(infer, input->rank, from));
     for (uint32_t i = 0; i < input->rank; i++) shape[i] = input->shape[from[i]];
     return tn__set_output(infer, 0, input->dtype, input->rank, shape);
@@ -179,7 +179,7 @@ static tn_status move_pad(tn_infer *infer) {
     const int64_t *pads, *axes = NULL;
     uint32_t count, axis_count = 0;
     int64_t shape[TN_RANK_MAX];
-    const char *name = tn__attr(infer, "paddings") ? "paddings" : "pads"; /* opset 1 */
+    const char *name = tn__attr(infer->op, "paddings") ? "paddings" : "pads"; /* opset 1 */
     if (!tn__rank_known(input)) return move_open(infer, TN_RANK_UNKNOWN);
     if (!tn__list(infer, 1, name, &pads, &count) || !pads) return move_open(infer, input->rank);
     if (tn__input(infer, 3) && !(axes = tn__value_ints(infer, 3, &axis_count)))
@@ -206,7 +206,7 @@ static tn_status move_pad(tn_infer *infer) {
 static tn_view move_pad_view(tn_infer *infer, uint32_t output) {
     const int64_t *pads;
     uint32_t count;
-    const char *name = tn__attr(infer, "paddings") ? "paddings" : "pads";
+    const char *name = tn__attr(infer->op, "paddings") ? "paddings" : "pads";
     if (!tn__list(infer, 1, name, &pads, &count) || !pads || tn__value_is_bound(infer, 1))
         return tn__no_view;
     for (uint32_t i = 0; i < count; i++)
@@ -219,7 +219,7 @@ static tn_view move_pad_view(tn_infer *infer, uint32_t output) {
 
 static tn_status move_blocks(tn_infer *infer, bool to_space) {
     const tn_tensor *input = tn__input(infer, 0);
-    int64_t block = tn__attr_int(infer, "blocksize", 0), shape[4];
+    int64_t block = tn__attr_int(infer->op, "blocksize", 0), shape[4];
     if (!tn__rank_known(input)) return move_open(infer, 4);
     if (input->rank != 4)
         return tn__infer_fail(infer, "'%.80s' has rank %u, not 4", input->name, input->rank);

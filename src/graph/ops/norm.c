@@ -28,8 +28,8 @@ static tn_status norm_shape_layer(tn_infer *infer) {
     uint32_t axis;
     TN_TRY(norm_shape(infer));
     if (tn__output_count(infer) < 2 || !tn__rank_known(x)) return TN_OK;
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", -1), x->rank, &axis));
-    tn_dtype dtype = (tn_dtype)tn__attr_int(infer, "stash_type", TN_FLOAT32);
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", -1), x->rank, &axis));
+    tn_dtype dtype = (tn_dtype)tn__attr_int(infer->op, "stash_type", TN_FLOAT32);
     for (uint32_t i = 0; i < x->rank; i++) shape[i] = i < axis ? x->shape[i] : 1;
     if (dtype >= TN_DTYPE_COUNT) dtype = TN_FLOAT32;
     TN_TRY(tn__set_output(infer, 1, dtype, x->rank, shape));
@@ -38,7 +38,7 @@ static tn_status norm_shape_layer(tn_infer *infer) {
 
 static bool norm_trains(const tn_infer *infer) {
     uint32_t count;
-    if (infer->version < 7) return tn__attr_int(infer, "is_test", 0) == 0;
+    if (infer->version < 7) return tn__attr_int(infer->op, "is_test", 0) == 0;
     const int64_t *mode = tn__value_ints(infer, 2, &count);
     if (tn__input(infer, 2) == NULL) return false;
     return mode == NULL || count == 0 || mode[0] != 0;

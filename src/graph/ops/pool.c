@@ -68,13 +68,13 @@ static tn_status pool_regions(tn_infer *infer, int64_t height, int64_t width) {
 }
 
 static tn_status pool_shape_roi_align(tn_infer *infer) {
-    return pool_regions(infer, tn__attr_int(infer, "output_height", 1),
-                        tn__attr_int(infer, "output_width", 1));
+    return pool_regions(infer, tn__attr_int(infer->op, "output_height", 1),
+                        tn__attr_int(infer->op, "output_width", 1));
 }
 
 static tn_status pool_shape_roi_max(tn_infer *infer) {
     uint32_t count;
-    const int64_t *pooled = tn__attr_ints(infer, "pooled_shape", &count);
+    const int64_t *pooled = tn__attr_ints(infer->op, "pooled_shape", &count);
     if (pooled == NULL || count != 2)
         return tn__infer_fail(infer, "attribute pooled_shape needs two values");
     return pool_regions(infer, pooled[0], pooled[1]);
@@ -82,7 +82,7 @@ static tn_status pool_shape_roi_max(tn_infer *infer) {
 
 static uint64_t pool_flops(tn_infer *infer) {
     uint32_t count;
-    const int64_t *kernel = tn__attr_ints(infer, "kernel_shape", &count);
+    const int64_t *kernel = tn__attr_ints(infer->op, "kernel_shape", &count);
     uint64_t taps = 1;
     for (uint32_t i = 0; i < count; i++)
         taps = tn__mul_sat(taps, kernel[i] > 0 ? (uint64_t)kernel[i] : 1);

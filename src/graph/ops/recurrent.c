@@ -10,9 +10,10 @@
 
 static tn_status recurrent_shape(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *r = tn__input(infer, 2);
-    bool batch_first = tn__attr_int(infer, "layout", 0) != 0;
-    bool both = strcmp(tn__attr_string(infer, "direction", "forward"), "bidirectional") == 0;
-    int64_t directions = both ? 2 : 1, hidden = tn__attr_int(infer, "hidden_size", TN_DIM_UNKNOWN);
+    bool batch_first = tn__attr_int(infer->op, "layout", 0) != 0;
+    bool both = strcmp(tn__attr_string(infer->op, "direction", "forward"), "bidirectional") == 0;
+    int64_t directions = both ? 2 : 1,
+            hidden = tn__attr_int(infer->op, "hidden_size", TN_DIM_UNKNOWN);
     if (tn__rank_known(r) && r->rank == 3) {
         if (hidden == TN_DIM_UNKNOWN) hidden = r->shape[2];
         if (r->shape[0] != TN_DIM_UNKNOWN) directions = r->shape[0];

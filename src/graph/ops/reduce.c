@@ -18,7 +18,7 @@ static bool reduce_axes(tn_infer *infer, uint32_t rank, uint64_t *set, tn_status
     *set = 0;
     if (!tn__list(infer, 1, "axes", &axes, &count)) return false;
     if (axes == NULL || count == 0) {
-        bool noop = tn__attr_int(infer, "noop_with_empty_axes", 0) != 0;
+        bool noop = tn__attr_int(infer->op, "noop_with_empty_axes", 0) != 0;
         *set = noop ? 0 : UINT64_MAX;
         return true;
     }
@@ -44,7 +44,7 @@ static tn_status reduce_apply(tn_infer *infer, uint64_t set, bool keep, tn_dtype
 
 static tn_status reduce_shape(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
-    bool keep = tn__attr_int(infer, "keepdims", 1) != 0;
+    bool keep = tn__attr_int(infer->op, "keepdims", 1) != 0;
     uint64_t set;
     tn_status status;
     if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
@@ -58,8 +58,8 @@ static tn_status reduce_shape_arg(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t axis;
     if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, TN_INT64);
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), x->rank, &axis));
-    return reduce_apply(infer, 1ull << axis, tn__attr_int(infer, "keepdims", 1) != 0, TN_INT64);
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), x->rank, &axis));
+    return reduce_apply(infer, 1ull << axis, tn__attr_int(infer->op, "keepdims", 1) != 0, TN_INT64);
 }
 
 /* --- contents, by walking the input once --------------------------------------------------------

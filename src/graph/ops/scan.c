@@ -13,7 +13,7 @@ typedef struct scan_plan {
 
 static tn_status scan_read(tn_infer *infer, scan_plan *scan) {
     tn_block_id block;
-    int64_t scans = tn__attr_int(infer, "num_scan_inputs", 0);
+    int64_t scans = tn__attr_int(infer->op, "num_scan_inputs", 0);
     TN_TRY(tn__control_body(infer, "body", &block));
     scan->body = tn_graph_block(infer->graph, block);
     scan->first = scan->batch = infer->version < 9;
@@ -33,7 +33,7 @@ static tn_status scan_read(tn_infer *infer, scan_plan *scan) {
 static tn_status scan_axis(const tn_infer *infer, const char *name, uint32_t i, uint32_t rank,
                            uint32_t *axis) {
     uint32_t count;
-    const int64_t *axes = tn__attr_ints(infer, name, &count);
+    const int64_t *axes = tn__attr_ints(infer->op, name, &count);
     return tn__axis(infer, axes && i < count ? axes[i] : 0, rank, axis);
 }
 

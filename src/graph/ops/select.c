@@ -54,11 +54,11 @@ static tn_status select_nonzero_fold(tn_infer *infer) {
 static tn_status select_compress(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0), *condition = tn__input(infer, 1);
     const tn_value *value = tn__value(infer, 1);
-    bool flat = !tn__attr(infer, "axis");
+    bool flat = !tn__attr(infer->op, "axis");
     uint32_t axis = 0;
     int64_t shape[TN_RANK_MAX];
     if (!tn__rank_known(input)) return tn__set_dtype(infer, 0, input->dtype);
-    if (!flat) TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), input->rank, &axis));
+    if (!flat) TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), input->rank, &axis));
     int64_t most = flat ? select_elements(input) : input->shape[axis];
     int64_t flags = select_elements(condition);
     if (flags != TN_DIM_UNKNOWN && (most == TN_DIM_UNKNOWN || flags < most)) most = flags;
@@ -73,12 +73,12 @@ static tn_status select_compress(tn_infer *infer) {
 
 static tn_status select_unique(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);
-    bool flat = !tn__attr(infer, "axis");
+    bool flat = !tn__attr(infer->op, "axis");
     uint32_t axis = 0;
     int64_t shape[TN_RANK_MAX], all = TN_DIM_UNKNOWN;
     TN_TRY(tn__set_dtype(infer, 0, input->dtype));
     if (tn__rank_known(input)) {
-        if (!flat) TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), input->rank, &axis));
+        if (!flat) TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), input->rank, &axis));
         all = flat ? select_elements(input) : input->shape[axis];
         if (!flat) memcpy(shape, input->shape, input->rank * sizeof *shape);
         shape[axis] = all;
@@ -104,7 +104,7 @@ static tn_status select_top_k(tn_infer *infer) {
         TN_TRY(tn__set_dtype(infer, 0, input->dtype));
         return tn__set_dtype(infer, 1, TN_INT64);
     }
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", -1), input->rank, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", -1), input->rank, &axis));
     memcpy(shape, input->shape, input->rank * sizeof *shape);
     bool known = tn__list(infer, 1, "k", &k, &count) && k && count == 1;
     bool loose = tn__value_is_bound(infer, 1) || (input->flags & TN_TENSOR_BOUND);

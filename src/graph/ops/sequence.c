@@ -124,8 +124,8 @@ static tn_status sequence_split(tn_infer *infer) {
     bool uneven;
     if (!tn__rank_known(input))
         return tn__set_sequence(infer, 0, input->dtype, TN_RANK_UNKNOWN, NULL, TN_SIZE_UNKNOWN);
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), input->rank, &axis));
-    bool drop = !tn__input(infer, 1) && !tn__attr_int(infer, "keepdims", 1);
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), input->rank, &axis));
+    bool drop = !tn__input(infer, 1) && !tn__attr_int(infer->op, "keepdims", 1);
     bool known = sequence_pieces(infer, input->shape[axis], &pieces, &largest, &uneven);
     for (uint32_t d = 0; d < input->rank; d++) {
         if (d == axis && drop) continue;
@@ -137,11 +137,11 @@ static tn_status sequence_split(tn_infer *infer) {
 
 static tn_status sequence_concat(tn_infer *infer) {
     const tn_tensor *list = tn__input(infer, 0);
-    bool stack = tn__attr_int(infer, "new_axis", 0) != 0;
+    bool stack = tn__attr_int(infer->op, "new_axis", 0) != 0;
     int64_t shape[TN_RANK_MAX + 1];
     uint32_t axis, rank = list->rank + stack;
     if (!tn__rank_known(list) || rank > TN_RANK_MAX) return tn__set_dtype(infer, 0, list->dtype);
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), rank, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), rank, &axis));
     for (uint32_t d = 0; d < list->rank; d++)
         shape[stack && d >= axis ? d + 1 : d] = list->shape[d];
     if (stack) shape[axis] = 1;

@@ -184,7 +184,7 @@ static bool slice_split_extent(const tn_infer *infer, int64_t extent, uint32_t i
                                int64_t *part) {
     const int64_t *split;
     uint32_t count;
-    int64_t outputs = tn__attr_int(infer, "num_outputs", tn__output_count(infer));
+    int64_t outputs = tn__attr_int(infer->op, "num_outputs", tn__output_count(infer));
     if (!tn__list(infer, 1, "split", &split, &count)) return false;
     if (split) {
         *part = index < count ? split[index] : TN_DIM_UNKNOWN;
@@ -194,7 +194,7 @@ static bool slice_split_extent(const tn_infer *infer, int64_t extent, uint32_t i
     int64_t chunk = extent / outputs + (extent % outputs != 0);
     *part = chunk;
     uint32_t axis;
-    if (tn__axis(infer, tn__attr_int(infer, "axis", 0), tn__input(infer, 0)->rank, &axis) !=
+    if (tn__axis(infer, tn__attr_int(infer->op, "axis", 0), tn__input(infer, 0)->rank, &axis) !=
             TN_OK ||
         (tn__bound_axes(infer, infer->op->inputs[0]) >> axis & 1))
         return true;
@@ -230,7 +230,7 @@ static tn_status slice_split_shape(tn_infer *infer) {
             TN_TRY(tn__set_dtype(infer, i, input->dtype));
         return TN_OK;
     }
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", 0), input->rank, &axis));
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), input->rank, &axis));
     TN_TRY(slice_split_check(infer, input->shape[axis]));
     if (input->rank) memcpy(shape, input->shape, input->rank * sizeof *shape);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
@@ -261,7 +261,7 @@ static tn_status slice_split_fold(tn_infer *infer) {
     const tn_value *value = tn__value(infer, 0);
     uint32_t axis, inner = 1, before = 0;
     if (!value || !tn__shape_known(input) ||
-        tn__axis(infer, tn__attr_int(infer, "axis", 0), input->rank, &axis) != TN_OK)
+        tn__axis(infer, tn__attr_int(infer->op, "axis", 0), input->rank, &axis) != TN_OK)
         return TN_OK;
     for (uint32_t d = axis + 1; d < input->rank; d++) inner *= (uint32_t)input->shape[d];
     uint32_t row = (uint32_t)input->shape[axis] * inner;
@@ -285,7 +285,7 @@ static tn_view slice_split_view(tn_infer *infer, uint32_t output) {
     int64_t start[TN_RANK_MAX] = {0}, step[TN_RANK_MAX];
     uint32_t axis;
     if (!part || !tn__rank_known(input) ||
-        tn__axis(infer, tn__attr_int(infer, "axis", 0), input->rank, &axis) != TN_OK ||
+        tn__axis(infer, tn__attr_int(infer->op, "axis", 0), input->rank, &axis) != TN_OK ||
         !slice_split_start(infer, input->shape[axis], output, &start[axis]))
         return tn__no_view;
     for (uint32_t d = 0; d < input->rank; d++) step[d] = 1;
@@ -327,7 +327,7 @@ static tn_status slice_concat_shape(tn_infer *infer) {
     uint32_t axis;
     for (uint32_t i = 0; i < tn__input_count(infer); i++)
         if (!tn__rank_known(tn__input(infer, i))) return tn__set_dtype(infer, 0, first->dtype);
-    TN_TRY(tn__axis(infer, tn__attr_int(infer, "axis", infer->version < 4 ? 1 : 0), first->rank,
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", infer->version < 4 ? 1 : 0), first->rank,
                     &axis));
     memcpy(shape, first->shape, first->rank * sizeof *shape);
     for (uint32_t i = 1; i < tn__input_count(infer); i++)
@@ -338,8 +338,9 @@ static tn_status slice_concat_shape(tn_infer *infer) {
 static tn_status slice_concat_fold(tn_infer *infer) {
     const tn_tensor *output = tn__output(infer, 0);
     uint32_t count = tn__fold_count(infer, 0), axis, inner = 1, before = 0;
-    if (count == TN_NONE || tn__axis(infer, tn__attr_int(infer, "axis", infer->version < 4 ? 1 : 0),
-                                     output->rank, &axis) != TN_OK)
+    if (count == TN_NONE ||
+        tn__axis(infer, tn__attr_int(infer->op, "axis", infer->version < 4 ? 1 : 0), output->rank,
+                 &axis) != TN_OK)
         return TN_OK;
     for (uint32_t d = axis + 1; d < output->rank; d++) inner *= (uint32_t)output->shape[d];
     uint32_t row = (uint32_t)output->shape[axis] * inner;

@@ -1,4 +1,4 @@
-/* tenure.c - operators that the engine's rewrites make (tn_engine_rewrite); no file has them.
+/* tenure.c - operators that the engine's rewrites make (tn_graph_rewrite); no file has them.
  *
  * BiasGelu  x, row: Gelu of x + row, which is added along the last axis; BiasGeluGrad d y, x, row:
  *           its gradient by x; approximate
@@ -58,7 +58,7 @@ static uint64_t tenure_inplace_summand(tn_infer *infer, uint32_t output) {
 static tn_status tenure_permuted(tn_infer *infer, const tn_tensor *tensor, const char *name,
                                  int64_t *shape) {
     uint32_t count;
-    const int64_t *perm = tn__attr_ints(infer, name, &count);
+    const int64_t *perm = tn__attr_ints(infer->op, name, &count);
     if (perm != NULL && count != tensor->rank)
         return tn__infer_fail(infer, "attribute %s has %u values for rank %u", name, count,
                               tensor->rank);
@@ -98,7 +98,7 @@ static tn_status tenure_shape_matmul(tn_infer *infer) {
 static uint64_t tenure_flops_matmul(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0);
     uint32_t count;
-    const int64_t *perm = tn__attr_ints(infer, "perm_a", &count);
+    const int64_t *perm = tn__attr_ints(infer->op, "perm_a", &count);
     if (!tn__shape_known(a) || a->rank < 2 || (perm != NULL && count != a->rank))
         return TN_SIZE_UNKNOWN;
     int64_t at = perm != NULL ? perm[count - 1] : (int64_t)a->rank - 1;
@@ -111,7 +111,7 @@ static uint64_t tenure_flops_matmul(tn_infer *infer) {
 
 static tn_status tenure_shape_quantize(tn_infer *infer) {
     const tn_tensor *w = tn__input(infer, 0);
-    int64_t axis = tn__attr_int(infer, "axis", 0);
+    int64_t axis = tn__attr_int(infer->op, "axis", 0);
     if (!tn__rank_known(w)) return tn__set_dtype(infer, 0, TN_INT8);
     if (axis < 0 || axis >= (int64_t)w->rank)
         return tn__infer_fail(infer, "axis %lld is outside rank %u", (long long)axis, w->rank);

@@ -88,7 +88,7 @@ static tn_status train_shape_batch_norm_grad(tn_infer *infer) {
 
 static tn_status train_shape_given(tn_infer *infer) {
     uint32_t count;
-    const int64_t *shape = tn__attr_ints(infer, "shape", &count);
+    const int64_t *shape = tn__attr_ints(infer->op, "shape", &count);
     if (shape == NULL || count > TN_RANK_MAX)
         return tn__infer_fail(infer, "attribute shape is missing");
     return tn__set_output(infer, 0, tn__input(infer, 0)->dtype, count, shape);
@@ -106,7 +106,7 @@ static uint64_t train_flops_conv(tn_infer *infer) {
 
 static uint64_t train_flops_pool(tn_infer *infer) {
     uint32_t count;
-    const int64_t *kernel = tn__attr_ints(infer, "kernel_shape", &count);
+    const int64_t *kernel = tn__attr_ints(infer->op, "kernel_shape", &count);
     uint64_t taps = 1;
     for (uint32_t i = 0; i < count; i++)
         taps = tn__mul_sat(taps, kernel[i] > 0 ? (uint64_t)kernel[i] : 1);
@@ -121,7 +121,8 @@ static tn_status train_shape_matmul(tn_infer *infer) {
     if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, a->dtype);
     if (a->rank < 2 || b->rank < 2)
         return tn__infer_fail(infer, "operands of rank %u and %u", a->rank, b->rank);
-    int64_t flip_a = tn__attr_int(infer, "trans_a", 0), flip_b = tn__attr_int(infer, "trans_b", 0);
+    int64_t flip_a = tn__attr_int(infer->op, "trans_a", 0),
+            flip_b = tn__attr_int(infer->op, "trans_b", 0);
     uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
     for (uint32_t d = 0; d + 2 < rank; d++) {
         int64_t x = d + a->rank < rank ? 1 : a->shape[d + a->rank - rank];
@@ -144,7 +145,7 @@ static tn_status train_shape_matmul(tn_infer *infer) {
 static uint64_t train_flops_matmul(tn_infer *infer) {
     const tn_tensor *a = tn__input(infer, 0);
     if (!tn__shape_known(a) || a->rank < 2) return TN_SIZE_UNKNOWN;
-    int64_t inner = a->shape[a->rank - (tn__attr_int(infer, "trans_a", 0) ? 2 : 1)];
+    int64_t inner = a->shape[a->rank - (tn__attr_int(infer->op, "trans_a", 0) ? 2 : 1)];
     return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)inner));
 }
 
@@ -185,9 +186,10 @@ static tn_status train_shape_step(tn_infer *infer) {
 
 static tn_status train_shape_scale(tn_infer *infer) {
     uint32_t count;
-    const int64_t *shape = tn__attr_ints(infer, "shape", &count);
+    const int64_t *shape = tn__attr_ints(infer->op, "shape", &count);
     if (count > TN_RANK_MAX) return tn__infer_fail(infer, "attribute shape is too long");
-    return tn__set_output(infer, 0, (tn_dtype)tn__attr_int(infer, "to", TN_FLOAT32), count, shape);
+    return tn__set_output(infer, 0, (tn_dtype)tn__attr_int(infer->op, "to", TN_FLOAT32), count,
+                          shape);
 }
 
 static tn_status train_shape_scale_step(tn_infer *infer) {

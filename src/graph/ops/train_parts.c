@@ -20,7 +20,7 @@ static tn_status parts_shape_like(tn_infer *infer) {
 
 static tn_status parts_shape_given(tn_infer *infer) {
     uint32_t count;
-    const int64_t *shape = tn__attr_ints(infer, "shape", &count);
+    const int64_t *shape = tn__attr_ints(infer->op, "shape", &count);
     if (count > TN_RANK_MAX) return tn__infer_fail(infer, "attribute shape is missing");
     return tn__set_output(infer, 0, tn__input(infer, 0)->dtype, count, shape);
 }

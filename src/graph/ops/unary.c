@@ -76,10 +76,10 @@ static tn_status unary_fold_Clip(tn_infer *infer) {
     }
     double *result = tn__scratch(infer, (size_t)count + 1, sizeof *result);
     if (!result) return tn__infer_no_memory(infer);
-    double low =
-        limits[0] ? tn__value_at(limits[0], 0) : tn__attr_float(infer, "min", -(double)INFINITY);
+    double low = limits[0] ? tn__value_at(limits[0], 0)
+                           : tn__attr_float(infer->op, "min", -(double)INFINITY);
     double high =
-        limits[1] ? tn__value_at(limits[1], 0) : tn__attr_float(infer, "max", (double)INFINITY);
+        limits[1] ? tn__value_at(limits[1], 0) : tn__attr_float(infer->op, "max", (double)INFINITY);
     for (uint32_t i = 0; i < count; i++)
         result[i] = tn__round(output->dtype, fmin(fmax(value->floats[i], low), high));
     return tn__set_value_floats(infer, 0, result, count);

@@ -71,7 +71,7 @@ static bool views_reshape_falls(const tn_infer *infer, const int64_t *shape, uin
 
 static tn_status views_reshape_known(tn_infer *infer, const int64_t *target, uint32_t count) {
     const tn_tensor *input = tn__input(infer, 0);
-    bool zero_copies = !tn__attr_int(infer, "allowzero", 0);
+    bool zero_copies = !tn__attr_int(infer->op, "allowzero", 0);
     int64_t shape[TN_RANK_MAX];
     uint32_t open;
     if (count > TN_RANK_MAX)
@@ -113,7 +113,7 @@ static tn_status views_reshape(tn_infer *infer) {
 
 static tn_status views_flatten(tn_infer *infer) {
     const tn_tensor *input = tn__input(infer, 0);
-    int64_t axis = tn__attr_int(infer, "axis", 1), shape[2] = {1, 1};
+    int64_t axis = tn__attr_int(infer->op, "axis", 1), shape[2] = {1, 1};
     if (!tn__rank_known(input))
         return tn__set_output(infer, 0, input->dtype, 2, tn__unknown_extents);
     int64_t rank = input->rank;

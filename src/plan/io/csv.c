@@ -16,7 +16,7 @@
  * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
  */
 #include "plan/io/io.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
  * Cost: O(bytes) time and memory.
  */
 #include "plan/io/io.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 #include <jansson.h>
 

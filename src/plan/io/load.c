@@ -1,6 +1,6 @@
 /* load.c - problems from files: by suffix, to the reader that knows it. */
 #include "plan/io/io.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 bool tn__reading_offset(tn__reading *reading, uint64_t offset) {
     size_t row = reading->problem->count;

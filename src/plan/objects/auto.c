@@ -4,7 +4,7 @@
  * other one gets a share of the work, so that one that is slow cannot hold up the rest.
  * Cost: at most the shares.
  */
-#include "plan/object.h"
+#include "plan/sharing/object.h"
 
 #define AUTO_SHARE 2000000u /* units of work: a second or so */
 

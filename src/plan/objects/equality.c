@@ -6,7 +6,7 @@
  * Cost:   O(n log n); with vectors O(n x objects).
  * Source: TensorFlow Lite, GPU delegate, EQUALITY (both variants).
  */
-#include "plan/object.h"
+#include "plan/sharing/object.h"
 
 typedef struct equality_sized {
     uint64_t size[TN_SIZE_RANK_MAX];

@@ -3,7 +3,7 @@
  * Cost:   that of both.
  * Source: TensorFlow Lite, GPU delegate, GREEDY_BEST.
  */
-#include "plan/object.h"
+#include "plan/sharing/object.h"
 
 static tn_status greedy_best_solve(tn_object_run *run) {
     TN_TRY(tn__object_try(run, tn__object_strategy_find("greedy-by-size"), 0, true));

@@ -6,7 +6,7 @@
  * Cost:   O(n x objects) comparisons, O(n log n) for the order.
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth; TensorFlow Lite.
  */
-#include "plan/object.h"
+#include "plan/sharing/object.h"
 
 /* Whether an object of `size` suits better than one of `best`; UINT64_MAX: there is none yet. */
 static bool by_breadth_better(uint64_t need, uint64_t size, uint64_t best, bool any) {

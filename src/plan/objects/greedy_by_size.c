@@ -10,7 +10,7 @@
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by size improved; TensorFlow Lite
  *         (its ties, too: a distance that only equals the best changes nothing).
  */
-#include "plan/object.h"
+#include "plan/sharing/object.h"
 
 typedef struct by_size {
     tn_object_run *run;

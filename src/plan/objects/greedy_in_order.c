@@ -9,7 +9,7 @@
  * Cost:   O(n log n + n x free objects moved); O(n x free objects) with a graph or vectors.
  * Source: TensorFlow Lite, GPU delegate, GREEDY_IN_ORDER (its three variants).
  */
-#include "plan/object.h"
+#include "plan/sharing/object.h"
 
 typedef struct in_order_free {
     uint64_t bulk;

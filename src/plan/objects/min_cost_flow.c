@@ -17,7 +17,7 @@
  * MIN_COST_ARCS; n times a queue search. Source: Lee et al. 2019 (arXiv:1907.01989), section on
  * memory; TensorFlow Lite, MINCOSTFLOW.
  */
-#include "plan/object.h"
+#include "plan/sharing/object.h"
 
 #define MIN_COST_ARCS ((size_t)1 << 23) /* with the reverse ones: 256 MiB */
 #define MIN_COST_FAR INT64_MAX

@@ -1,5 +1,5 @@
 /* naive.c - an object for every record: what memory costs without sharing. O(n). */
-#include "plan/object.h"
+#include "plan/sharing/object.h"
 
 static tn_status naive_solve(tn_object_run *run) {
     for (uint32_t i = 0; i < run->count; i++) tn__object_new(run, i);

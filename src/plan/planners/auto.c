@@ -14,7 +14,7 @@
  * Whatever reaches the lower bound, or the capacity that was asked for, ends it.
  * Cost: without a limit some 0.1 s up to AUTO_SEARCH bodies, seconds for 10^6.
  */
-#include "plan/planner.h"
+#include "plan/frame/planner.h"
 
 #define AUTO_GREEDY 4096u
 #define AUTO_SEARCH 1500u

@@ -5,7 +5,7 @@
  * Cost:   O(sum of neighbours * log n).
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), offset calculation; TFLite's GPU delegate.
  */
-#include "plan/planner.h"
+#include "plan/frame/planner.h"
 
 static tn_status best_fit_solve(tn_run *run) {
     const uint32_t *order;

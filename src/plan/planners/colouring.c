@@ -9,7 +9,7 @@
  *         COLOURING_MAX bodies; three greedy placements.
  * Source: Chaitin 1982; Brelaz 1979 (DSATUR); weighted colouring as in tensor allocators.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 #define COLOURING_MAX 16384u
 

@@ -27,9 +27,9 @@
  *         bodies.
  * Source: Moffitt, MiniMalloc, ASPLOS 2023 (orders, doubling limits); ours: the draws.
  */
-#include "plan/planner.h"
-#include "plan/search.h"
-#include "plan/windows.h"
+#include "plan/frame/planner.h"
+#include "plan/search/search.h"
+#include "plan/search/windows.h"
 
 #include <pthread.h>
 #include <time.h>

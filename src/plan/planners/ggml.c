@@ -6,7 +6,7 @@
  * Cost:   O(sum of neighbours * log n).
  * Source: ggml-alloc, the dynamic tensor allocator.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 static uint64_t ggml_choose(const tn_hole *holes, uint32_t count) {
     const tn_hole *best = &holes[count - 1];

@@ -5,7 +5,7 @@
  * Cost:   O(sum of neighbours * log n).
  * Source: TensorFlow Lite, CPU arena (simple_memory_arena); IREE's layout of slices.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 static tn_status given_order_solve(tn_run *run) {
     uint32_t count;

@@ -6,7 +6,7 @@
  * Cost:   O(n log n) for the order, then O(sum of neighbours * log n).
  * Source: Pisarchyk and Lee 2020 (arXiv:2001.03288), greedy by breadth, with offsets for objects.
  */
-#include "plan/planner.h"
+#include "plan/frame/planner.h"
 
 typedef struct breadth_slot {
     uint64_t bytes;

@@ -10,7 +10,7 @@
  * Cost:   O(n^2) for each body that finds no hole: problems of up to a few thousand bodies.
  * Source: MegEngine, static memory allocation, INTERVAL_MOVE.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 typedef struct move {
     tn_run *run;

@@ -9,7 +9,7 @@
  * Cost:   O(n x blocks) for the replay with its linear search, O(n) for the fall.
  * Source: MegEngine, static memory allocation, PUSHDOWN (its production choice).
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 #define PUSH_NONE UINT32_MAX
 

@@ -8,7 +8,7 @@
  * operator. Cost:   O(n log n + n x free tags). Source: MXNet, static memory planning: the
  * documented allocation pass, and NNVM's plan_memory.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 #define TAGS_RANGE 16u
 

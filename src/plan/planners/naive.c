@@ -5,7 +5,7 @@
  * tn_problem_naive. Pinned bodies stay where they are, the others begin above them.
  * Cost: O(n log n).
  */
-#include "plan/planner.h"
+#include "plan/frame/planner.h"
 
 static int naive_compare(const tn_run_body *a, const tn_run_body *b) {
     return (a->alignment < b->alignment) - (a->alignment > b->alignment);

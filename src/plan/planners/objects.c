@@ -9,8 +9,8 @@
  */
 #include <tenure/objects.h>
 
-#include "plan/peers.h"
-#include "plan/run.h"
+#include "plan/frame/peers.h"
+#include "plan/frame/planner_run.h"
 
 #define OBJECTS_PAIRS_MAX 8192u
 

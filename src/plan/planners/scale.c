@@ -16,10 +16,10 @@
  * Cost:   O(n log n) a plan; about 150 bytes a body.
  * Source: ours; the repair follows squeaky wheel optimisation (Joslin, Clements 1999).
  */
-#include "plan/drop.h"
-#include "plan/planner.h"
-#include "plan/recipes.h"
-#include "plan/skyline.h"
+#include "plan/skyline/drop.h"
+#include "plan/frame/planner.h"
+#include "plan/skyline/recipes.h"
+#include "plan/skyline/skyline.h"
 
 #define SCALE_WORK 2000000u   /* placements, when nothing else limits */
 #define SCALE_PLANS 2u        /* at least, however many bodies ... */

@@ -9,7 +9,7 @@
  * Cost:   eight greedy placements; O(n x levels) for the four with levels.
  * Source: MindSpore, SOMAS (MLSys 2023), its solver's heuristics.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 typedef struct somas {
     tn_run *run;

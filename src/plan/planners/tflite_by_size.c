@@ -5,7 +5,7 @@
  * Pisarchyk and Lee 2020 (arXiv:2001.03288); TensorFlow Lite, GPU delegate, GREEDY_BY_SIZE for
  * offsets.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 static tn_status tflite_by_size_solve(tn_run *run) {
     uint32_t count;

@@ -6,7 +6,7 @@
  * Cost:   O(sum of neighbours * log n).
  * Source: TensorFlow Lite Micro, GreedyMemoryPlanner.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 static tn_status tflm_greedy_solve(tn_run *run) {
     uint32_t count;

@@ -5,7 +5,7 @@
  * Cost:   O(sum of neighbours * log n).
  * Source: the best-fit allocators of TensorFlow (BFC) and ggml, replayed on known lives.
  */
-#include "plan/planner.h"
+#include "plan/frame/planner.h"
 
 static int time_order_compare(const tn_run_body *a, const tn_run_body *b) {
     return (a->first > b->first) - (a->first < b->first);

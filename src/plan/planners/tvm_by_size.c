@@ -5,7 +5,7 @@
  * Cost:   O(sum of neighbours * log n).
  * Source: TVM, unified static memory planner, greedy_by_size.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 static tn_status tvm_by_size_solve(tn_run *run) { return tn__peers_pile(run, true); }
 

@@ -8,7 +8,7 @@
  * Cost:   500 x (one greedy placement + n x first level).
  * Source: TVM, unified static memory planner, hill_climb.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 #define HILL_ATTEMPTS 500u
 

@@ -14,7 +14,7 @@
  * Cost:   O(n log n) per length tried.
  * Source: two-ended allocation of long- and short-lived tensors (row B10 of the mission).
  */
-#include "plan/planner.h"
+#include "plan/frame/planner.h"
 
 #define TWO_ENDED_LENGTHS 9u
 

@@ -10,7 +10,7 @@
  * is met; until then after 99,999). Cost:   an attempt is one greedy placement and O(n x chains);
  * small problems, on scratchpads. Source: Arm Ethos-U Vela, hill-climb allocator (2020-2023).
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 #define VELA_ATTEMPTS 99999u
 #define VELA_PATIENCE 500u

@@ -6,7 +6,7 @@
  * Cost:   O(sum of neighbours * log n), three times.
  * Source: XLA, heap simulator: GlobalDecreasingSizeBestFit with ChooseBestHeapAlgorithm.
  */
-#include "plan/peers.h"
+#include "plan/frame/peers.h"
 
 static tn_status xla_try(tn_run *run, int which) {
     uint32_t count;

@@ -1,0 +1,60 @@
+/* budget.h - less memory for more work: what is computed again instead of being kept.
+ *
+ *     // ... graph: of tn_train
+ *     tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
+ *     options.share = 0.1; // at most a tenth of the work of a run is added
+ *     if (tn_budget_recompute(graph, &options, &less, NULL, &error))
+ *         return 2;
+ *
+ * Units: bytes, operations. Threads: one graph is used by one thread at a time.
+ */
+#ifndef TENURE_BUDGET_H
+#define TENURE_BUDGET_H
+
+#include <tenure/graph.h>
+#include <tenure/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tn_recompute_options {
+    size_t struct_size;
+    const tn_context *context;
+    /* At most so much more work, as a share of that of one run: 0.1 is a tenth. Work of an operator
+     * is its arithmetic or its traffic, whichever takes longer. 0: nothing is computed again */
+    double share;
+    bool cheap; /* only operators that move bytes: normalisations, activations, concatenations, not
+                 * products and convolutions */
+    const char *only;        /* NULL, or types of operators with commas between: these alone */
+    uint32_t flops_per_byte; /* operations that take as long as moving one byte; 0 = 8 */
+    const struct tn_occupancy_options *memory; /* what bytes are counted with; NULL: defaults */
+} tn_recompute_options;
+#define TN_RECOMPUTE_OPTIONS_INIT                                                                  \
+    { .struct_size = sizeof(tn_recompute_options) }
+
+typedef struct tn_recompute_report {
+    uint32_t operators;     /* that run a second time */
+    double share;           /* of the work of one run, that is added */
+    uint64_t flops;         /* that are added */
+    uint64_t before, after; /* live bytes at the worst step, in the order of the list */
+} tn_recompute_report;
+
+/* A graph whose results are the same bit by bit and whose peak is lower, as some tensors are
+ * dropped after their last early use and computed again right before the next: in a training step
+ * what the forward pass leaves for the backward pass (train.h). Operators are repeated as they are,
+ * so this comes last, behind tn_graph_rewrite: tensors and operators of `graph` keep their ids. An
+ * operator runs at most twice. When no choice lowers the peak the graph is a plain copy.
+ *
+ * report   out, may be NULL
+ * Errors: E_INVALID (a share that is negative or no number), E_UNKNOWN (a size), E_NO_MEMORY.
+ * Cost: O((operators + operands) log operators), some twenty times. */
+TN_API TN_CHECKED tn_status tn_budget_recompute(const tn_graph *graph,
+                                                const tn_recompute_options *options,
+                                                tn_graph **recomputed, tn_recompute_report *report,
+                                                tn_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,49 @@
+/* kernels.h - what runs each operator: chosen and prepared before memory is planned.
+ *
+ *     // ... graph: of tn_graph_load or tn_graph_rewrite
+ *     if (tn_kernels_create(graph, NULL, &kernels, &error)) // who runs each, and its scratch
+ *         return 2;
+ *     memory.workspaces = tn_kernels_workspaces(kernels);   // which is part of the plan
+ *
+ * Threads: kernels may be read by several threads at once once they are made.
+ */
+#ifndef TENURE_KERNELS_H
+#define TENURE_KERNELS_H
+
+#include <tenure/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tn_kernels tn_kernels;
+
+typedef struct tn_kernels_options {
+    size_t struct_size;
+    const tn_context *context; /* NULL or outlives the kernels */
+    uint32_t threads;          /* of oneDNN; 0 = 1. Kernels are chosen and sized for it */
+    bool plain;                /* our own loops alone, without oneDNN */
+} tn_kernels_options;
+#define TN_KERNELS_OPTIONS_INIT                                                                    \
+    { .struct_size = sizeof(tn_kernels_options) }
+
+/* Chooses and prepares a kernel for every operator that will run, the folded ones too.
+ * The graph must outlive the kernels. Errors: E_UNSUPPORTED (an operator, or its element types,
+ * that no kernel has, with its node), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_kernels_create(const tn_graph *graph,
+                                              const tn_kernels_options *options,
+                                              tn_kernels **kernels, tn_error *error);
+TN_API void tn_kernels_destroy(tn_kernels *kernels); /* NULL is fine; after the engines */
+/* [operator count] scratch bytes, for tn_occupancy_options.workspaces; lives with the kernels. */
+TN_API const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels);
+/* The family of the kernel that runs an operator ("conv", "dnnl_conv"); "" for none. */
+TN_API const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op);
+/* What oneDNN calls what it runs ("brgconv:avx512_core"); "" for our own loops. */
+TN_API const char *tn_kernels_detail(const tn_kernels *kernels, tn_op_id op);
+/* Whether oneDNN is there; if not, why and what to install in `error`. */
+TN_API bool tn_kernels_library(tn_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,63 @@
+/* plan_steps.c - in which order a plan runs the operators: "steps" of our .json plans, read back.
+ *
+ * {"opcode":"apply","node":12,...}: nodes are counted in the model's file. Everything else of a
+ * step is for people.
+ */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#ifdef TENURE_MINIMAL
+
+tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn_error *error) {
+    (void)path;
+    (void)error;
+    *steps = NULL;
+    *count = 0;
+    return TN_OK;
+}
+
+#else
+
+#include <jansson.h>
+
+static tn_status steps_take(const json_t *list, tn_op_id *steps, uint32_t *count, tn_error *error) {
+    size_t index;
+    json_t *step;
+    json_array_foreach(list, index, step) {
+        const json_t *node = json_object_get(step, "node");
+        if (node == NULL) continue; /* data comes or goes: no operator */
+        json_int_t number = json_is_integer(node) ? json_integer_value(node) : -1;
+        if (number < 0 || number >= TN_NONE)
+            TN_FAIL(error, TN_E_INVALID, "steps[%zu]: \"node\" is no number of an operator", index);
+        steps[(*count)++] = (tn_op_id)number;
+    }
+    return TN_OK;
+}
+
+tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn_error *error) {
+    *steps = NULL;
+    *count = 0;
+    if (!tn__has_suffix(path, ".json")) return TN_OK;
+    json_error_t why;
+    json_t *plan = json_load_file(path, 0, &why);
+    if (plan == NULL) return TN_OK; /* whoever reads the rows says what is wrong */
+    const json_t *list = json_object_get(plan, "steps");
+    size_t room = json_array_size(list);
+    tn_status status = TN_OK;
+    tn_op_id *made = room > 0 ? calloc(room, sizeof *made) : NULL;
+    if (room > 0 && made == NULL) status = tn__no_memory(error, "the steps of the plan");
+    if (made != NULL) status = steps_take(list, made, count, error);
+    json_decref(plan);
+    if (status != TN_OK) status = tn__where(error, status, "%s", path);
+    if (status == TN_OK && *count > 0)
+        *steps = made;
+    else
+        free(made);
+    return status;
+}
+
+#endif

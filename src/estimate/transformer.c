@@ -1,0 +1,76 @@
+/* transformer.c - the sizes of a transformer, read off its graph.
+ *
+ * Exporters write attention in many ways; what all of them have is one Softmax over [batch, heads,
+ * tokens, tokens] in each layer, and a table of embeddings that is gathered from. So
+ *
+ *     layers, heads, sequence   from those Softmax
+ *     vocabulary, hidden        the largest table that a Gather reads
+ *     inner size                the widest product of the hidden size but the vocabulary's, and
+ *                               but query, key and value in one (3 hidden)
+ *
+ * Anything else is no transformer that the formulas are for, and refused.
+ */
+#include "base/base.h"
+
+#include <tenure/estimate.h>
+
+static const tn_tensor *shape_operand(const tn_graph *graph, const tn_op *op, uint32_t i) {
+    return i < op->input_count && op->inputs[i] != TN_NONE ? tn_graph_tensor(graph, op->inputs[i])
+                                                           : NULL;
+}
+
+static void shape_attention(const tn_graph *graph, const tn_op *op, tn_large *made) {
+    const tn_tensor *scores = shape_operand(graph, op, 0);
+    if (scores == NULL || scores->rank != 4 || scores->shape[1] < 1 || scores->shape[3] < 1 ||
+        scores->shape[2] != scores->shape[3])
+        return;
+    made->layers++;
+    made->heads = (uint64_t)scores->shape[1];
+    made->sequence = (uint64_t)scores->shape[3];
+}
+
+static void shape_table(const tn_graph *graph, const tn_op *op, tn_large *made) {
+    const tn_tensor *table = shape_operand(graph, op, 0);
+    if (table == NULL || table->kind != TN_KIND_PARAMETER || table->rank != 2 ||
+        table->shape[0] < 1 || table->shape[1] < 1)
+        return;
+    if ((uint64_t)table->shape[0] <= made->vocabulary) return;
+    made->vocabulary = (uint64_t)table->shape[0];
+    made->hidden = (uint64_t)table->shape[1];
+}
+
+static void shape_inner(const tn_graph *graph, const tn_op *op, tn_large *made) {
+    const tn_tensor *weights = shape_operand(graph, op, 1);
+    if (weights == NULL || weights->rank != 2 || !tn_tensor_is_static(weights)) return;
+    for (uint32_t side = 0; side < 2; side++) {
+        uint64_t a = (uint64_t)weights->shape[side], b = (uint64_t)weights->shape[1 - side];
+        if (a == made->hidden && b > made->ffn && b != made->vocabulary && b != 3 * made->hidden)
+            made->ffn = b;
+    }
+}
+
+tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large, tn_error *error) {
+    tn_large made = *large;
+    made.layers = made.heads = made.vocabulary = made.hidden = made.ffn = 0;
+    uint64_t sequence = large->sequence;
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
+        const tn_op *op = tn_graph_op(graph, id);
+        if (strcmp(op->type, "Softmax") == 0) shape_attention(graph, op, &made);
+        if (strcmp(op->type, "Gather") == 0) shape_table(graph, op, &made);
+    }
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
+        const tn_op *op = tn_graph_op(graph, id);
+        if (strcmp(op->type, "MatMul") == 0 || strcmp(op->type, "Gemm") == 0)
+            shape_inner(graph, op, &made);
+    }
+    if (made.layers == 0 || made.hidden == 0)
+        TN_FAIL(error, TN_E_INVALID,
+                "no transformer is recognised in it (%s): the formulas do not apply",
+                made.layers == 0 ? "no Softmax over [batch, heads, tokens, tokens]"
+                                 : "no table of embeddings");
+    if (made.ffn <= made.hidden) made.ffn = 0; /* not found: 4 hidden */
+    if (sequence > 0) made.sequence = sequence;
+    made.positions = TN_SIZE_UNKNOWN;
+    *large = made;
+    return TN_OK;
+}

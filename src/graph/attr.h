@@ -1,0 +1,21 @@
+/* attr.h - the attributes of an operator, read: the one way in which rules, rewrites, kernels and
+ * gradients do it.
+ *
+ * Each function is given what stands for the attribute when the operator has none of that name or
+ * one of another type. Cost: O(attributes of the operator).
+ */
+#ifndef TN_GRAPH_ATTR_H
+#define TN_GRAPH_ATTR_H
+
+#include <tenure/graph.h>
+
+const tn_attr *tn__attr(const tn_op *op, const char *name); /* NULL: absent */
+int64_t tn__attr_int(const tn_op *op, const char *name, int64_t otherwise);
+double tn__attr_float(const tn_op *op, const char *name, double otherwise);
+const char *tn__attr_string(const tn_op *op, const char *name, const char *otherwise);
+/* NULL when absent; *count then 0. An empty list is present: not NULL. A single number reads as a
+ * list of one. They live with the operator. */
+const int64_t *tn__attr_ints(const tn_op *op, const char *name, uint32_t *count);
+const double *tn__attr_floats(const tn_op *op, const char *name, uint32_t *count);
+
+#endif

@@ -1,0 +1,33 @@
+/* shared.h - what kernels of oneDNN do for ONNX's operators and for those of domain "tenure"
+ * alike. */
+#ifndef TN_KERNELS_DNNL_SHARED_H
+#define TN_KERNELS_DNNL_SHARED_H
+
+#include "kernels/dnnl.h"
+
+bool tn__dnnl_conv_accepts(const tn_kernel_setup *setup);
+tn_status tn__dnnl_conv_prepare(tn_kernel_setup *setup);
+/* The weights of a convolution (transposed: of a transposed one) of `group` groups as the library
+ * sees them: [group, out, in, kernel...], or without `group` when there is one. */
+tn_status tn__dnnl_conv_weights(const tn__dnnl *library, const tn_tensor *w, bool transposed,
+                                int64_t group, dnnl_memory_desc_t *desc);
+/* Whether each window meets the input, which the library's pools want. */
+bool tn__dnnl_pool_meets(const tn__dnnl_window *window);
+bool tn__dnnl_matmul_accepts(const tn_kernel_setup *setup);
+tn_status tn__dnnl_matmul_prepare(tn_kernel_setup *setup);
+tn_status tn__dnnl_matmul_flipped(tn_kernel_setup *setup); /* TransposedMatMul */
+/* A step: output 0 = input `first`, which may lie at `at` instead, of the output's shape, with the
+ * other input, which broadcasts to it, and what is done to that (NULL: nothing).
+ * E_UNSUPPORTED: the library has no such form. */
+tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_kind_t kind,
+                        uint32_t first, tn__dnnl_at at, const tn__dnnl_after *after);
+/* A step: as many elements as `like` has, times a factor. */
+tn_status tn__dnnl_times(tn__dnnl_work *work, const tn__dnnl *library, const tn_tensor *like,
+                         double factor, tn__dnnl_at from, tn__dnnl_at to);
+/* A step: softmax (`kind`) along the middle of what tn__dnnl_rows describes. */
+tn_status tn__dnnl_softmax(tn__dnnl_work *work, const tn__dnnl *library,
+                           const dnnl_memory_desc_t *rows, dnnl_alg_kind_t kind, tn__dnnl_at from);
+/* One activation by itself, with its parameters. */
+tn_status tn__dnnl_each_prepare(tn_kernel_setup *setup, const tn__dnnl_after *after);
+
+#endif

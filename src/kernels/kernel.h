@@ -1,0 +1,168 @@
+/* kernel.h - what runs one operator, and the words kernels are written in.
+ *
+ * A kernel is ONE entry of a family's table in dnnl/, train/ or plain/<family>.c, plus the family's
+ * line in dnnl.def, train.def or plain.def. Families are asked in that order, the first kernel that
+ * accepts an operator runs it: those of oneDNN stand before our own loops, which are the reference.
+ *
+ * When the engine is set up, `prepare` is called once per operator with what is static about it.
+ * While the program runs, `run` is called with operands in device memory. Between the two nothing
+ * may be allocated: scratch is a number of bytes that the kernel states before planning and gets
+ * at its planned place.
+ *
+ * Shapes. outputs[k].shape is filled in before `run`, by the operator's rule of shapes, from the
+ * extents and contents that the inputs have now. Only where they depend on data that no rule can
+ * follow (NonZero) it holds upper bounds, and the kernel writes the true extents.
+ *
+ * Memory. An output may lie exactly where an input lies that the operator's rule allows to be
+ * overwritten (tn_op_inplace), and a view (Reshape, Slice along the outermost axis, ...) exactly
+ * where its source has those bytes: then there is nothing to copy (`if (to != from)`). No other
+ * operands overlap. Nothing outside the operands and the workspace may be written.
+ *
+ * Order of elements: C order, outermost first, whatever the rank; `format` is PLAIN but where a
+ * pass of the engine has put another one. Types narrower than a byte: two int4 a byte, low first.
+ * Results must not depend on the number of threads but through oneDNN.
+ */
+#ifndef TN_KERNELS_KERNEL_H
+#define TN_KERNELS_KERNEL_H
+
+#include <tenure/kernels.h>
+
+#include "base/base.h"
+#include "graph/attr.h"
+
+/* An operand while the program runs. */
+typedef struct tn_operand {
+    void *data;    /* NULL: omitted */
+    uint64_t room; /* bytes there are */
+    tn_dtype dtype;
+    tn_format format;
+    uint32_t rank;
+    int64_t *shape; /* [rank] extents now */
+    bool omitted;
+} tn_operand;
+
+/* What is static about an operator: for accepts, prepare, workspace. */
+typedef struct tn_kernel_setup {
+    const tn_graph *graph;
+    const tn_op *op;
+    tn_op_id id;
+    uint32_t version;          /* of the operator's domain; UINT32_MAX when the file gives none */
+    const tn_context *context; /* for what `prepare` allocates */
+    uint32_t threads;
+    /* NULL, or [input_count], [output_count]: what operands will be when it runs (inner.h) */
+    const tn_tensor *inputs_as, *outputs_as;
+    struct tn__dnnl *library; /* NULL: only our own loops run (dnnl.h) */
+    tn_error *error;
+    /* prepare may set: */
+    void *state;
+    const char *detail; /* what the library calls what will run; lives with the state */
+    uint64_t workspace; /* bytes, aligned to 64 when it runs */
+    /* [input_count], zeroed: bytes of a form of its own that the kernel wants of a static input
+     * (blocked weights). `pack` then makes it, at set-up, and inputs[k].data is that form. */
+    uint64_t *packed;
+} tn_kernel_setup;
+
+typedef struct tn_kernel_call {
+    const tn_graph *graph;
+    const tn_op *op;
+    tn_op_id id;
+    uint32_t version;
+    uint32_t input_count, output_count;
+    const tn_operand *inputs; /* [input_count] */
+    tn_operand *outputs;      /* [output_count] */
+    void *workspace;          /* [workspace_bytes], aligned to 64; holds anything */
+    uint64_t workspace_bytes;
+    void *state;      /* of prepare */
+    uint64_t *random; /* counter of the run's random numbers, for operators without a seed */
+    tn_error *error;
+} tn_kernel_call;
+
+typedef struct tn_kernel {
+    const char *type; /* "*": any, as far as it accepts it */
+    /* Whether it can run this operator: element types, attributes, formats. NULL: always. What it
+     * does not look at it must cope with. */
+    bool (*accepts)(const tn_kernel_setup *setup);
+    /* NULL: nothing to prepare. E_UNSUPPORTED: ask the next family instead. */
+    tn_status (*prepare)(tn_kernel_setup *setup);
+    /* Scratch bytes, when `prepare` is not needed for anything else; NULL: none. From static
+     * shapes, which are upper bounds. */
+    uint64_t (*workspace)(const tn_kernel_setup *setup);
+    tn_status (*run)(tn_kernel_call *call);
+    /* From the plain contents of static input `input` to the form asked for. */
+    tn_status (*pack)(const tn_kernel_setup *setup, uint32_t input, const void *plain,
+                      void *packed);
+    void (*release)(const tn_context *context, void *state);
+    bool formats; /* it looks at the formats of its operands; others get none but PLAIN ones */
+} tn_kernel;
+
+typedef struct tn_kernel_family {
+    const char *name;
+    const char *domain; /* "" ONNX's, "tenure": made by the engine's passes, "*": any */
+    const tn_kernel *kernels;
+    uint32_t kernel_count;
+    bool library; /* needs oneDNN: not asked when it is absent or not wanted */
+} tn_kernel_family;
+
+#define TN_KERNEL_FAMILY(family, in_domain)                                                        \
+    const tn_kernel_family tn__kernels_##family = {.name = #family,                                \
+                                                   .domain = in_domain,                            \
+                                                   .kernels = family##_kernels,                    \
+                                                   .kernel_count = sizeof family##_kernels /       \
+                                                                   sizeof *family##_kernels}
+#define TN_KERNEL_LIBRARY(family, in_domain)                                                       \
+    const tn_kernel_family tn__kernels_##family = {.name = #family,                                \
+                                                   .domain = in_domain,                            \
+                                                   .kernels = family##_kernels,                    \
+                                                   .kernel_count = sizeof family##_kernels /       \
+                                                                   sizeof *family##_kernels,       \
+                                                   .library = true}
+
+/* --- words --- */
+
+/* Static facts of an operand; NULL when omitted or absent. */
+const tn_tensor *tn__setup_input(const tn_kernel_setup *setup, uint32_t index);
+const tn_tensor *tn__setup_output(const tn_kernel_setup *setup, uint32_t index);
+/* Whether the contents of an input are there at set-up (parameter, constant, folded). */
+bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index);
+
+/* NULL: omitted or absent. */
+const tn_operand *tn__call_input(const tn_kernel_call *call, uint32_t index);
+tn_operand *tn__call_output(const tn_kernel_call *call, uint32_t index);
+uint64_t tn__operand_count(const tn_operand *operand); /* elements; 1 for a scalar */
+uint64_t tn__operand_bytes(const tn_operand *operand); /* of the extents now */
+/* Elements of dimensions [first, last). */
+uint64_t tn__operand_span(const tn_operand *operand, uint32_t first, uint32_t last);
+/* One element as int64 or double, whatever its type (numbers and bool; saturating from floats). */
+int64_t tn__operand_int(const tn_operand *operand, uint64_t index);
+double tn__operand_float(const tn_operand *operand, uint64_t index);
+/* Copies the bytes of `from` to `to` unless they are there already. */
+void tn__operand_copy(tn_operand *to, const tn_operand *from);
+/* An axis in [-rank, rank) as [0, rank). */
+tn_status tn__call_axis(const tn_kernel_call *call, int64_t axis, uint32_t rank, uint32_t *result);
+
+/* Strides in elements of `operand` against `rank` dimensions of an output under numpy's
+ * broadcasting: 0 where it is repeated. strides [rank]. */
+void tn__operand_strides(const tn_operand *operand, uint32_t rank, int64_t *strides);
+
+/* float16 and bfloat16. */
+float tn__half_to_float(uint16_t half);
+uint16_t tn__float_to_half(float value); /* round to nearest even */
+static inline float tn__bfloat_to_float(uint16_t value) {
+    uint32_t bits = (uint32_t)value << 16;
+    float result;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+uint16_t tn__float_to_bfloat(float value); /* round to nearest even */
+
+/* An error with the node's name and type in `where`. */
+tn_status tn__call_fail(const tn_kernel_call *call, tn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The first family's kernel that accepts the operator after `previous` (NULL: the very first);
+ * NULL: none. `library` false: own loops alone. */
+const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
+                                 const tn_kernel *previous);
+const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel);
+
+#endif

@@ -1,0 +1,26 @@
+/* views.c - operators that give the same bytes another shape.
+ *
+ * Where the plan laid the output on the input there is nothing to do.
+ */
+#include "kernels/box.h"
+
+static tn_status views_run(tn_kernel_call *call) {
+    const tn_operand *from = &call->inputs[0];
+    tn_operand *to = &call->outputs[0];
+    uint64_t count = tn__operand_count(from), wanted = tn__operand_count(to);
+    if (count != wanted || from->dtype != to->dtype)
+        return tn__call_fail(call, TN_E_INVALID, "%llu elements of %s are no %llu of %s",
+                             (unsigned long long)count, tn_dtype_name(from->dtype),
+                             (unsigned long long)wanted, tn_dtype_name(to->dtype));
+    TN_TRY(tn__call_shape(call, 0, to->rank, to->shape));
+    tn__operand_copy(to, from);
+    return TN_OK;
+}
+
+#define VIEWS(name)                                                                                \
+    { .type = #name, .accepts = tn__accepts_output, .run = views_run }
+static const tn_kernel views_kernels[] = {
+    VIEWS(Flatten), VIEWS(Identity), VIEWS(Reshape), VIEWS(Squeeze), VIEWS(Unsqueeze),
+};
+
+TN_KERNEL_FAMILY(views, "");

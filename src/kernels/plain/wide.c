@@ -1,0 +1,18 @@
+/* wide.c - any operator on 16-bit floats for which nothing else was found: by a kernel for float32
+ * on copies (engine/inner.h), rounded once. So every kernel for float32 is one for float16 and
+ * bfloat16 as well; those that have loops of their own for them save the copies. */
+#include "kernels/inner.h"
+
+static tn_status wide_prepare(tn_kernel_setup *setup) {
+    return tn__inner_prepare_wide(setup, false);
+}
+
+static const tn_kernel wide_kernels[] = {
+    {.type = "*",
+     .prepare = wide_prepare,
+     .run = tn__inner_run,
+     .release = tn__inner_release,
+     .formats = true},
+};
+
+TN_KERNEL_FAMILY(wide, "*");

@@ -1,0 +1,595 @@
+/* banks.c - which bank for the bodies that may choose: the least time for their traffic.
+ *
+ * A byte of traffic costs 1 / bytes_per_s of the bank where it happens, so what a body saves in a
+ * faster bank is in proportion to its traffic. Banks are filled from the fastest on. Of the bodies
+ * left, those with the most traffic per byte and step are taken first, as long as the bytes that
+ * live at each step stay within the capacity (a tree over the steps keeps their maximum over any
+ * range). That is a bound only: the bodies taken are then really planned, and while their plan tops
+ * the capacity the bodies of least density are given up, those that live with a body that lies too
+ * high; each round twice as many as before. At last bodies given up are brought back wherever the
+ * plan has a hole for them. A group of tied bodies is one body here.
+ *
+ * With two banks, few bodies and room for all of them in the slower bank, the choice is searched:
+ * all sets from the most traffic downwards, until one has a plan or that of the heuristic is
+ * reached. When every better set was proved not to fit, the choice is proved to be the best.
+ *
+ * Banks of unknown speed come last, in their order, each taken as half as fast as the one before.
+ * Not modelled: moving a body from one bank to another during its life.
+ *
+ * Cost: O(n log n) and O(log n) plans for each bank; the search at most BANKS_SEARCH_PLANS plans.
+ */
+#include "plan/frame/planner_run.h"
+
+#include <float.h>
+#include <inttypes.h>
+
+#define BANKS_SEARCH_UNITS 14u
+#define BANKS_SEARCH_BODIES 64u
+#define BANKS_SEARCH_PLANS 200u
+#define BANKS_NONE UINT32_MAX /* no bank yet */
+
+__extension__ typedef unsigned __int128 banks_wide;
+
+typedef struct banks_unit { /* a body, or a group, that may choose */
+    tn_body_id id;
+    bool taken;
+    uint64_t traffic;
+    double density; /* traffic per byte and step */
+} banks_unit;
+
+typedef struct banks_profile { /* bytes that live at each step; a tree without pushes down */
+    int64_t *times;
+    uint32_t time_count, leaf_count;
+    int64_t *most, *late; /* [2 * leaf_count]: maximum below, and what was added to all below */
+} banks_profile;
+
+typedef struct banks {
+    tn__call *call;
+    banks_unit *units; /* by density, densest first */
+    uint32_t unit_count;
+    tn_bank_id *order; /* [bank_count], fastest first */
+    banks_profile profile;
+} banks;
+
+/* --- bytes over time --- */
+
+static uint32_t banks_rank(const banks_profile *profile, int64_t time) {
+    return tn__time_rank(profile->times, profile->time_count, time);
+}
+
+static void banks_lift(banks_profile *profile, uint32_t node, int64_t bytes) {
+    profile->most[node] += bytes;
+    profile->late[node] += bytes;
+}
+
+static void banks_pull(banks_profile *profile, uint32_t node) {
+    for (node /= 2; node >= 1; node /= 2) {
+        int64_t left = profile->most[2 * node], right = profile->most[2 * node + 1];
+        profile->most[node] = (left > right ? left : right) + profile->late[node];
+    }
+}
+
+static void banks_add(banks_profile *profile, int64_t first, int64_t last, int64_t bytes) {
+    uint32_t n = profile->leaf_count;
+    uint32_t low = banks_rank(profile, first) + n, high = banks_rank(profile, last) + n;
+    uint32_t from = low, to = high - 1;
+    for (; low < high; low /= 2, high /= 2) {
+        if (low & 1) banks_lift(profile, low++, bytes);
+        if (high & 1) banks_lift(profile, --high, bytes);
+    }
+    banks_pull(profile, from);
+    banks_pull(profile, to);
+}
+
+typedef struct banks_subtree {
+    uint32_t node, first, width;
+    int64_t above; /* added to all of it further up */
+} banks_subtree;
+
+static int64_t banks_most(const banks_profile *profile, int64_t first, int64_t last) {
+    uint32_t low = banks_rank(profile, first), high = banks_rank(profile, last), depth = 0;
+    int64_t most = 0;
+    banks_subtree stack[66]; /* two per level */
+    stack[depth++] = (banks_subtree){1, 0, profile->leaf_count, 0};
+    while (depth > 0) {
+        banks_subtree at = stack[--depth];
+        if (at.first >= high || at.first + at.width <= low) continue;
+        if (at.first >= low && at.first + at.width <= high) {
+            if (profile->most[at.node] + at.above > most) most = profile->most[at.node] + at.above;
+            continue;
+        }
+        int64_t above = at.above + profile->late[at.node];
+        at.width /= 2;
+        stack[depth++] = (banks_subtree){2 * at.node, at.first, at.width, above};
+        stack[depth++] = (banks_subtree){2 * at.node + 1, at.first + at.width, at.width, above};
+    }
+    return most;
+}
+
+static void banks_put(banks_profile *profile, const tn_body *body, bool in) {
+    for (uint32_t k = 0; k < body->piece_count; k++) {
+        const tn_piece *piece = &body->pieces[k];
+        int64_t bytes = (int64_t)(piece->hi - piece->lo);
+        banks_add(profile, piece->first, piece->last, in ? bytes : -bytes);
+    }
+}
+
+static bool banks_has_room(const banks_profile *profile, const tn_body *body, uint64_t capacity) {
+    if (body->size > capacity) return false;
+    for (uint32_t k = 0; k < body->piece_count; k++) {
+        const tn_piece *piece = &body->pieces[k];
+        int64_t most = banks_most(profile, piece->first, piece->last);
+        if (piece->hi - piece->lo > capacity - (uint64_t)most) return false;
+    }
+    return true;
+}
+
+/* The bodies that must be in the bank; their bytes are within the capacity. */
+static void banks_begin(banks *all, tn_bank_id bank) {
+    const tn_problem *problem = all->call->problem;
+    banks_profile *profile = &all->profile;
+    memset(profile->most, 0, 2 * (size_t)profile->leaf_count * sizeof *profile->most);
+    memset(profile->late, 0, 2 * (size_t)profile->leaf_count * sizeof *profile->late);
+    for (size_t i = 0; i < problem->count; i++) {
+        const tn_body *body = tn__whole_in(&all->call->wholes, i, bank);
+        if (body != NULL && !(body->flags & TN_BODY_ANY_BANK)) banks_put(profile, body, true);
+    }
+}
+
+/* --- preparing --- */
+
+static int banks_unit_order(const void *a, const void *b) {
+    const banks_unit *x = a, *y = b;
+    if (x->density != y->density) return x->density > y->density ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static double banks_area(const tn_body *body) {
+    double area = 0;
+    for (uint32_t k = 0; k < body->piece_count; k++) {
+        const tn_piece *piece = &body->pieces[k];
+        area += (double)(piece->hi - piece->lo) *
+                (double)((uint64_t)piece->last - (uint64_t)piece->first);
+    }
+    return area;
+}
+
+static void banks_gather(banks *all) {
+    const tn_problem *problem = all->call->problem;
+    const tn__wholes *wholes = &all->call->wholes;
+    tn_layout *layout = &all->call->layout;
+    for (size_t i = 0; i < problem->count; i++) {
+        if (!(problem->bodies[i].flags & TN_BODY_ANY_BANK)) continue;
+        layout->bank[i] = BANKS_NONE;
+        if (tn__whole(wholes, i) != NULL)
+            all->units[all->unit_count++] =
+                (banks_unit){.id = (tn_body_id)i, .traffic = tn__traffic(&problem->bodies[i])};
+    }
+    uint32_t unit = 0;
+    for (size_t i = 0; i < problem->count && problem->group_count > 0; i++) {
+        const tn_body *body = &problem->bodies[i]; /* units are in order of their roots */
+        if (!(body->flags & TN_BODY_TIED) || !(body->flags & TN_BODY_ANY_BANK)) continue;
+        uint32_t low = 0, high = all->unit_count;
+        while (high - low > 1) {
+            unit = low + (high - low) / 2;
+            if (all->units[unit].id <= body->leader)
+                low = unit;
+            else
+                high = unit;
+        }
+        all->units[low].traffic = tn__add_sat(all->units[low].traffic, tn__traffic(body));
+    }
+    for (uint32_t u = 0; u < all->unit_count; u++) {
+        double area = banks_area(tn__whole(wholes, all->units[u].id));
+        all->units[u].density = area > 0 ? (double)all->units[u].traffic / area : DBL_MAX;
+    }
+    qsort(all->units, all->unit_count, sizeof *all->units, banks_unit_order);
+}
+
+/* Known speeds first, the faster the earlier; ties, and unknown ones, by number. */
+static void banks_sort(banks *all) {
+    const tn_problem *problem = all->call->problem;
+    for (tn_bank_id bank = 0; bank < problem->bank_count; bank++) {
+        uint32_t at = bank;
+        double speed = problem->banks[bank].bytes_per_s;
+        for (; at > 0 && problem->banks[all->order[at - 1]].bytes_per_s < speed; at--)
+            all->order[at] = all->order[at - 1];
+        all->order[at] = bank;
+    }
+}
+
+static void banks_times(banks *all) {
+    const tn__wholes *wholes = &all->call->wholes;
+    int64_t *times = all->profile.times;
+    size_t count = 0, kept = 0;
+    for (size_t i = 0; i < wholes->problem->count; i++) {
+        const tn_body *body = tn__whole(wholes, i);
+        for (uint32_t k = 0; body != NULL && k < body->piece_count; k++) {
+            times[count++] = body->pieces[k].first;
+            times[count++] = body->pieces[k].last;
+        }
+    }
+    qsort(times, count, sizeof *times, tn__time_order);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || times[i] != times[i - 1]) times[kept++] = times[i];
+    all->profile.time_count = (uint32_t)kept;
+}
+
+/* Bodies that have no choice decide alone whether a bank can hold them; and all bytes that live at
+ * one step must find room somewhere. */
+static tn_status banks_refuse(banks *all) {
+    tn__call *call = all->call;
+    const tn_problem *problem = call->problem;
+    tn__wholes fixed = call->wholes;
+    uint64_t largest = 0, bound;
+    fixed.banks = NULL;
+    for (tn_bank_id bank = 0; bank < problem->bank_count; bank++) {
+        uint64_t capacity = tn__call_capacity(call, bank);
+        int64_t step;
+        if (capacity > largest) largest = capacity;
+        TN_TRY(tn__lower_bound(&fixed, bank, &bound, &step, call->error));
+        if (bound > capacity)
+            TN_FAIL(call->error, TN_E_INFEASIBLE,
+                    "%s: the bodies that must be in it need at least %" PRIu64
+                    " bytes at step %" PRId64 ", the capacity is %" PRIu64,
+                    problem->banks[bank].name, bound, step, capacity);
+        if (bound > TN__PLAN_HEIGHT_MAX)
+            TN_FAIL(call->error, TN_E_INVALID, "%s: its bodies need more than 2^63 - 1 bytes",
+                    problem->banks[bank].name);
+    }
+    for (uint32_t u = 0; u < all->unit_count; u++) {
+        const tn_body *body = tn__whole(&call->wholes, all->units[u].id);
+        char text[TN__BODY_TEXT_MAX];
+        if (body->size > largest)
+            TN_FAIL(call->error, TN_E_INFEASIBLE,
+                    "%s: its %" PRIu64 " bytes fit into no bank, the largest has %" PRIu64,
+                    tn__body_text(problem, all->units[u].id, text), body->size, largest);
+    }
+    return TN_OK;
+}
+
+typedef struct banks_event {
+    int64_t time;
+    uint64_t bytes;
+    bool starts;
+} banks_event;
+
+static int banks_event_order(const void *a, const void *b) { /* ends before starts */
+    const banks_event *x = a, *y = b;
+    if (x->time != y->time) return x->time < y->time ? -1 : 1;
+    return (int)x->starts - (int)y->starts;
+}
+
+static tn_status banks_refuse_sum(const tn__call *call) {
+    const tn__wholes *wholes = &call->wholes;
+    const tn_context *context = call->options.context;
+    banks_wide room = 0, live = 0;
+    size_t count = 0;
+    for (tn_bank_id bank = 0; bank < call->problem->bank_count; bank++) {
+        if (tn__call_capacity(call, bank) == UINT64_MAX) return TN_OK;
+        room += tn__call_capacity(call, bank);
+    }
+    banks_event *events = tn__alloc_array(context, 2 * wholes->piece_count, sizeof *events);
+    if (events == NULL) return tn__no_memory(call->error, "the banks");
+    for (size_t i = 0; i < wholes->problem->count; i++) {
+        const tn_body *body = tn__whole(wholes, i);
+        for (uint32_t k = 0; body != NULL && k < body->piece_count; k++) {
+            const tn_piece *piece = &body->pieces[k];
+            events[count++] = (banks_event){piece->first, piece->hi - piece->lo, true};
+            events[count++] = (banks_event){piece->last, piece->hi - piece->lo, false};
+        }
+    }
+    qsort(events, count, sizeof *events, banks_event_order);
+    tn_status status = TN_OK;
+    for (size_t i = 0; i < count && status == TN_OK; i++) {
+        live = events[i].starts ? live + events[i].bytes : live - events[i].bytes;
+        if (live > room)
+            status = tn__fail(call->error, TN_E_INFEASIBLE,
+                              "more bytes live at step %" PRId64 " than all banks together hold",
+                              events[i].time);
+    }
+    tn__free(context, events, 2 * wholes->piece_count * sizeof *events);
+    return status;
+}
+
+/* --- planning what was taken --- */
+
+typedef struct banks_trial {
+    tn__prepared prepared;
+    tn_run run;
+    bool ran, fits, refuted; /* refuted: proved not to fit */
+    int64_t step;            /* where the bound has its peak */
+} banks_trial;
+
+static void banks_assign(const banks *all, tn_bank_id bank) {
+    tn_layout *layout = &all->call->layout;
+    for (uint32_t u = 0; u < all->unit_count; u++)
+        layout->bank[all->units[u].id] = all->units[u].taken ? bank : BANKS_NONE;
+}
+
+/* A limit that ends one trial leaves us with what we have. */
+static tn_status banks_forgive(const tn__call *call, tn_status status) {
+    if (status != TN_E_STOPPED) return status;
+    if (call->error != NULL) *call->error = (tn_error){.status = TN_OK};
+    return TN_OK;
+}
+
+/* Plans the bodies assigned to the bank. Release the trial on failure too. */
+static tn_status banks_try(const banks *all, tn_bank_id bank, banks_trial *trial) {
+    tn__call *call = all->call;
+    tn__prepared *prepared = &trial->prepared;
+    *prepared = tn__call_prepared(call, bank);
+    TN_TRY(tn__prepare(prepared, bank, call->error));
+    TN_TRY(tn__call_refuse(call, prepared->needs));
+    TN_TRY(tn__lower_bound(&call->wholes, bank, &prepared->lower_bound, &trial->step, call->error));
+    trial->refuted = prepared->lower_bound > prepared->capacity;
+    if (trial->refuted) return TN_OK;
+    TN_TRY(tn__run_create(&trial->run, prepared, call->planner, call->error));
+    trial->ran = true;
+    tn_status status = tn__run_solve(&trial->run);
+    call->layout.work += trial->run.work;
+    call->layout.timed_out |= trial->run.timed_out;
+    trial->fits = status == TN_OK && trial->run.best_peak <= prepared->capacity;
+    trial->refuted = !trial->fits && trial->run.lower_bound > prepared->capacity;
+    return banks_forgive(call, status);
+}
+
+static void banks_end(banks_trial *trial) {
+    if (trial->ran) tn__run_release(&trial->run);
+    tn__prepared_release(&trial->prepared);
+}
+
+static void banks_keep(const banks *all, const banks_trial *trial) {
+    for (uint32_t i = 0; i < trial->prepared.count; i++)
+        all->call->layout.offset[trial->prepared.ids[i]] = trial->run.best[i];
+}
+
+/* --- giving up, and bringing back --- */
+
+static bool banks_lives(const tn_body *body, int64_t first, int64_t last) {
+    for (uint32_t k = 0; k < body->piece_count; k++)
+        if (body->pieces[k].first < last && first < body->pieces[k].last) return true;
+    return false;
+}
+
+/* Gives up the least dense body that was taken and lives in [first, last). */
+static bool banks_drop(banks *all, int64_t first, int64_t last) {
+    for (uint32_t u = all->unit_count; u-- > 0;) {
+        banks_unit *unit = &all->units[u];
+        if (!unit->taken || !banks_lives(tn__whole(&all->call->wholes, unit->id), first, last))
+            continue;
+        unit->taken = false;
+        return true;
+    }
+    return false;
+}
+
+/* At most `count` bodies go; false when none was left to go where it is too high. */
+static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) {
+    const tn__prepared *prepared = &trial->prepared;
+    uint32_t gone = 0;
+    bool placed = trial->ran && trial->run.best_peak != UINT64_MAX;
+    if (!placed)
+        return banks_drop(all, trial->step, trial->step + 1) ||
+               banks_drop(all, INT64_MIN, INT64_MAX);
+    int64_t done = INT64_MIN; /* what went already made room until then */
+    for (uint32_t at = 0; at < prepared->count && gone < count; at++) {
+        uint32_t i = prepared->by_first[at];
+        const tn_run_body *body = &prepared->bodies[i];
+        int64_t first = prepared->times[body->first], last = prepared->times[body->last];
+        if (trial->run.best[i] + body->size <= prepared->capacity || first < done) continue;
+        if (!banks_drop(all, first, last)) continue;
+        done = last;
+        gone++;
+    }
+    return gone > 0;
+}
+
+/* Bodies given up come back where the plan leaves a hole below the capacity. */
+static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
+    tn__call *call = all->call;
+    tn_layout *layout = &call->layout;
+    for (uint32_t u = 0; u < all->unit_count; u++) layout->bank[all->units[u].id] = bank;
+    banks_trial trial = {.prepared = tn__call_prepared(call, bank)};
+    tn_status status = tn__prepare(&trial.prepared, bank, call->error);
+    if (status == TN_OK)
+        status = tn__run_create(&trial.run, &trial.prepared, call->planner, call->error);
+    trial.ran = status == TN_OK;
+    uint32_t *number = NULL; /* [body], of the run */
+    size_t bodies = call->problem->count;
+    if (status == TN_OK) {
+        number = tn__alloc_array(call->options.context, bodies, sizeof *number);
+        if (number == NULL) status = tn__no_memory(call->error, "the banks");
+    }
+    for (uint32_t i = 0; status == TN_OK && i < trial.prepared.count; i++)
+        number[trial.prepared.ids[i]] = i;
+    for (uint32_t i = 0; status == TN_OK && i < trial.prepared.count; i++)
+        if (!tn__run_placed(&trial.run, i) &&
+            !(call->problem->bodies[trial.prepared.ids[i]].flags & TN_BODY_ANY_BANK))
+            tn__run_place(&trial.run, i, layout->offset[trial.prepared.ids[i]]);
+    for (uint32_t u = 0; status == TN_OK && u < all->unit_count; u++)
+        if (all->units[u].taken)
+            tn__run_place(&trial.run, number[all->units[u].id], layout->offset[all->units[u].id]);
+    for (uint32_t u = 0; status == TN_OK && u < all->unit_count; u++) {
+        banks_unit *unit = &all->units[u];
+        const tn_hole *holes;
+        uint32_t count, i = number[unit->id];
+        if (unit->taken || trial.prepared.bodies[i].size > trial.prepared.capacity) continue;
+        status = tn__run_holes(&trial.run, i, &holes, &count);
+        if (status != TN_OK ||
+            holes[0].first > trial.prepared.capacity - trial.prepared.bodies[i].size)
+            continue;
+        tn__run_place(&trial.run, i, holes[0].first);
+        layout->offset[unit->id] = holes[0].first;
+        unit->taken = true;
+    }
+    if (trial.ran) call->layout.work += trial.run.work;
+    tn__free(call->options.context, number, bodies * sizeof *number);
+    banks_end(&trial);
+    return banks_forgive(call, status);
+}
+
+/* Takes what fits into the bank by the bytes that live, then what can be planned there. */
+static tn_status banks_fill(banks *all, tn_bank_id bank) {
+    tn__call *call = all->call;
+    uint64_t capacity = tn__call_capacity(call, bank);
+    bool fits = false, more = true;
+    if (capacity > TN__PLAN_HEIGHT_MAX) capacity = TN__PLAN_HEIGHT_MAX;
+    banks_begin(all, bank);
+    for (uint32_t u = 0; u < all->unit_count; u++) {
+        const tn_body *body = tn__whole(&call->wholes, all->units[u].id);
+        all->units[u].taken = banks_has_room(&all->profile, body, capacity);
+        if (all->units[u].taken) banks_put(&all->profile, body, true);
+    }
+    for (uint32_t count = 1; !fits && more; count = count < 1u << 20 ? 2 * count : count) {
+        banks_trial trial = {0};
+        banks_assign(all, bank);
+        tn_status status = banks_try(all, bank, &trial);
+        fits = trial.fits;
+        if (fits) banks_keep(all, &trial);
+        if (status == TN_OK && !fits) more = banks_give_up(all, &trial, count);
+        banks_end(&trial);
+        if (status != TN_OK) return status;
+    }
+    if (!fits) return TN_OK; /* the bodies that must be there do not fit: the frame says so */
+    call->planned[bank] = true;
+    TN_TRY(banks_bring_back(all, bank));
+    banks_assign(all, bank);
+    return TN_OK;
+}
+
+/* --- the search --- */
+
+typedef struct banks_set {
+    uint64_t traffic;
+    uint32_t members; /* bits of units */
+} banks_set;
+
+static int banks_set_order(const void *a, const void *b) { /* the most traffic first */
+    const banks_set *x = a, *y = b;
+    if (x->traffic != y->traffic) return x->traffic > y->traffic ? -1 : 1;
+    return (x->members > y->members) - (x->members < y->members);
+}
+
+static uint64_t banks_traffic(const banks *all, uint32_t members) {
+    uint64_t sum = 0;
+    for (uint32_t u = 0; u < all->unit_count; u++)
+        if (members >> u & 1) sum = tn__add_sat(sum, all->units[u].traffic);
+    return sum;
+}
+
+/* Goes through the sets that beat `best`; true: it is proved that the last one kept is the best. */
+static tn_status banks_search_sets(banks *all, tn_bank_id bank, const banks_set *sets,
+                                   uint32_t best, bool *proved) {
+    uint64_t floor = banks_traffic(all, best);
+    uint32_t plans = 0, members = best;
+    *proved = true;
+    for (const banks_set *set = sets; set->traffic > floor && members == best; set++) {
+        banks_trial trial = {0};
+        for (uint32_t u = 0; u < all->unit_count; u++)
+            all->units[u].taken = (set->members >> u & 1) != 0;
+        banks_assign(all, bank);
+        if (plans++ >= BANKS_SEARCH_PLANS) {
+            *proved = false;
+            break;
+        }
+        tn_status status = banks_try(all, bank, &trial);
+        if (!trial.ran) plans--; /* the bound was enough */
+        if (status == TN_OK && trial.fits) {
+            banks_keep(all, &trial);
+            members = set->members;
+        } else if (!trial.refuted) {
+            *proved = false;
+        }
+        banks_end(&trial);
+        TN_TRY(status);
+    }
+    for (uint32_t u = 0; u < all->unit_count; u++) all->units[u].taken = (members >> u & 1) != 0;
+    banks_assign(all, bank);
+    return TN_OK;
+}
+
+static tn_status banks_search(banks *all, tn_bank_id bank) {
+    tn__call *call = all->call;
+    const tn_context *context = call->options.context;
+    uint32_t n = all->unit_count, best = 0;
+    if (n > BANKS_SEARCH_UNITS || call->problem->count > BANKS_SEARCH_BODIES) return TN_OK;
+    if (banks_traffic(all, UINT32_MAX) == UINT64_MAX) return TN_OK; /* sums that mean nothing */
+    size_t count = (size_t)1 << n;
+    banks_set *sets = tn__alloc_array(context, count, sizeof *sets);
+    if (sets == NULL) return tn__no_memory(call->error, "the choice of banks");
+    for (uint32_t u = 0; u < n; u++) best |= (uint32_t)all->units[u].taken << u;
+    for (uint32_t members = 0; members < count; members++)
+        sets[members] = (banks_set){banks_traffic(all, members), members};
+    qsort(sets, count, sizeof *sets, banks_set_order);
+    tn_status status = banks_search_sets(all, bank, sets, best, &call->least_time);
+    tn__free(context, sets, count * sizeof *sets);
+    return status;
+}
+
+/* --- all banks --- */
+
+/* The units that were taken leave the list. */
+static void banks_settle(banks *all) {
+    uint32_t left = 0;
+    for (uint32_t u = 0; u < all->unit_count; u++)
+        if (!all->units[u].taken) all->units[left++] = all->units[u];
+    all->unit_count = left;
+}
+
+static tn_status banks_choose(banks *all) {
+    tn__call *call = all->call;
+    uint32_t count = (uint32_t)call->problem->bank_count;
+    TN_TRY(banks_refuse(all));
+    TN_TRY(banks_refuse_sum(call));
+    for (uint32_t at = 0; at < count && all->unit_count > 0; at++) {
+        tn_bank_id bank = all->order[at];
+        if (at + 1 == count || tn__call_capacity(call, bank) == UINT64_MAX) {
+            for (uint32_t u = 0; u < all->unit_count; u++) all->units[u].taken = true;
+            banks_assign(all, bank);
+            call->least_time |= at == 0;
+        } else {
+            TN_TRY(banks_fill(all, bank));
+            /* whatever is left has room in the slower bank, side by side if need be */
+            bool last_two = count == 2 && tn__call_capacity(call, all->order[1]) >=
+                                              tn_problem_naive(call->problem);
+            bool faster = call->problem->banks[bank].bytes_per_s >
+                          call->problem->banks[all->order[1]].bytes_per_s;
+            if (at == 0 && last_two && faster && call->planned[bank])
+                TN_TRY(banks_search(all, bank));
+        }
+        banks_settle(all);
+        call->least_time |= at == 0 && all->unit_count == 0;
+    }
+    return TN_OK;
+}
+
+tn_status tn__choose_banks(tn__call *call) {
+    const tn_problem *problem = call->problem;
+    const tn_context *context = call->options.context;
+    banks all = {.call = call};
+    banks_profile *profile = &all.profile;
+    size_t times = 2 * call->wholes.piece_count, units = problem->any_count;
+    profile->leaf_count = 1;
+    while (profile->leaf_count < times) profile->leaf_count *= 2;
+    size_t nodes = 2 * (size_t)profile->leaf_count;
+    all.units = tn__alloc_array(context, units, sizeof *all.units);
+    all.order = tn__alloc_array(context, problem->bank_count, sizeof *all.order);
+    profile->times = tn__alloc_array(context, times, sizeof *profile->times);
+    profile->most = tn__alloc_array(context, nodes, sizeof *profile->most);
+    profile->late = tn__alloc_array(context, nodes, sizeof *profile->late);
+    bool fits = all.units && all.order && profile->times && profile->most && profile->late;
+    tn_status status = fits ? TN_OK : tn__no_memory(call->error, "the choice of banks");
+    if (status == TN_OK) {
+        banks_gather(&all);
+        banks_sort(&all);
+        banks_times(&all);
+        status = banks_choose(&all);
+    }
+    tn__free(context, all.units, units * sizeof *all.units);
+    tn__free(context, all.order, problem->bank_count * sizeof *all.order);
+    tn__free(context, profile->times, times * sizeof *profile->times);
+    tn__free(context, profile->most, nodes * sizeof *profile->most);
+    tn__free(context, profile->late, nodes * sizeof *profile->late);
+    return status;
+}

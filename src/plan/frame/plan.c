@@ -1,0 +1,243 @@
+/* plan.c - the frame around every planner: refuse, prepare, limit, solve, prove, hand over.
+ *
+ * Banks do not touch each other, so each is planned by itself (prepare.c), once bodies that may
+ * choose have chosen theirs (banks.c). Bodies tied together are planned as one (groups.c) and get
+ * their offsets back from its. No layout leaves without tn_layout_verify's consent.
+ */
+#include "plan/frame/planner_run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define TN_PLANNER(name) extern const tn_planner tn__planner_##name;
+#include "plan/planners.def"
+#undef TN_PLANNER
+
+static const tn_planner *const planners[] = {
+#define TN_PLANNER(name) &tn__planner_##name,
+#include "plan/planners.def"
+#undef TN_PLANNER
+};
+
+uint32_t tn_planner_count(void) { return (uint32_t)(sizeof planners / sizeof *planners); }
+const char *tn_planner_name(uint32_t index) { return planners[index]->name; }
+const char *tn_planner_summary(uint32_t index) { return planners[index]->summary; }
+const char *tn_planner_source(uint32_t index) { return planners[index]->source; }
+
+const tn_planner *tn__planner_at(uint32_t index) { return planners[index]; }
+
+const tn_planner *tn__planner_find(const char *name) {
+    for (uint32_t i = 0; i < tn_planner_count(); i++)
+        if (strcmp(planners[i]->name, name) == 0) return planners[i];
+    return NULL;
+}
+
+/* --- refusing --- */
+
+tn_status tn__call_refuse(const tn__call *call, uint32_t needs) {
+    const tn_planner *planner = call->planner;
+    uint32_t missing = needs & ~planner->features;
+    if (missing == 0) return TN_OK;
+    const char *what = missing & TN_PLANS_ALIGNMENT ? "alignments"
+                       : missing & TN_PLANS_PINS    ? "pinned offsets"
+                       : missing & TN_PLANS_STREAMS ? "several streams"
+                                                    : "pieces and windows";
+    TN_FAIL(call->error, TN_E_UNSUPPORTED, "planner %s does not model %s; use --planner auto",
+            planner->name, what);
+}
+
+/* Offsets are below 2^63, so that sums of an offset, a size and an alignment fit in 64 bits. */
+static tn_status plan_refuse_height(const tn_problem *problem, tn_bank_id bank, uint64_t bound,
+                                    tn_error *error) {
+    if (bound <= TN__PLAN_HEIGHT_MAX) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "%s: its bodies need more than 2^63 - 1 bytes at once",
+            problem->banks[bank].name);
+}
+
+/* --- one bank, all banks ------------------------------------------------------------------------
+ */
+
+uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which) {
+    uint64_t capacity = call->problem->banks[which].capacity;
+    uint64_t asked = which == 0 ? call->options.capacity : 0;
+    if (asked != 0 && (capacity == 0 || asked < capacity)) capacity = asked;
+    return capacity != 0 ? capacity : UINT64_MAX;
+}
+
+tn__prepared tn__call_prepared(const tn__call *call, tn_bank_id which) {
+    double timeout_s = call->options.timeout_s;
+    uint64_t capacity = tn__call_capacity(call, which);
+    return (tn__prepared){.problem = call->problem,
+                          .wholes = &call->wholes,
+                          .options = &call->options,
+                          .context = tn__context(call->options.context),
+                          .capacity = capacity,
+                          .has_capacity = capacity != UINT64_MAX,
+                          .deadline_s = timeout_s > 0 ? call->start_s + timeout_s : 0};
+}
+
+/* Where bodies chose their banks, another choice might have fitted: then nothing is proved. */
+static tn_status plan_too_small(const tn__call *call, const char *bank, uint64_t least,
+                                uint64_t capacity) {
+    if (tn__has_choice(call->problem))
+        TN_FAIL(call->error, TN_E_STOPPED,
+                "%s: the bodies that are left for it need %" PRIu64
+                " bytes, the capacity is %" PRIu64 "; no choice of banks was found that fits",
+                bank, least, capacity);
+    TN_FAIL(call->error, TN_E_INFEASIBLE,
+            "%s: no layout needs less than %" PRIu64 " bytes, the capacity is %" PRIu64, bank,
+            least, capacity);
+}
+
+static tn_status plan_take(tn__call *call, const tn_run *run, tn_bank_id which) {
+    const tn__prepared *prepared = run->prepared;
+    tn_layout *layout = &call->layout;
+    layout->bank_peak[which] = run->best_peak;
+    layout->bank_lower_bound[which] = run->lower_bound;
+    layout->peak = tn__add_sat(layout->peak, run->best_peak);
+    layout->lower_bound = tn__add_sat(layout->lower_bound, run->lower_bound);
+    for (uint32_t i = 0; i < prepared->count; i++) layout->offset[prepared->ids[i]] = run->best[i];
+    if (!prepared->has_capacity || run->best_peak <= prepared->capacity) return TN_OK;
+    const char *bank = call->problem->banks[which].name;
+    if (run->lower_bound > prepared->capacity)
+        return plan_too_small(call, bank, run->lower_bound, prepared->capacity);
+    TN_FAIL(call->error, TN_E_STOPPED,
+            "%s: the best layout found needs %" PRIu64 " bytes, the capacity is %" PRIu64
+            "; try another planner or more time",
+            bank, run->best_peak, prepared->capacity);
+}
+
+static tn_status plan_bank_solve(tn__call *call, tn_bank_id which, const tn__prepared *p) {
+    const char *bank = call->problem->banks[which].name;
+    tn_run run;
+    TN_TRY(tn__run_create(&run, p, call->planner, call->error));
+    tn_status status = tn__run_solve(&run);
+    call->layout.work += run.work;
+    call->layout.timed_out |= run.timed_out;
+    if (status == TN_OK) status = plan_take(call, &run, which);
+    if (status == TN_E_STOPPED && run.best_peak == UINT64_MAX && p->has_capacity &&
+        run.lower_bound > p->capacity)
+        status = plan_too_small(call, bank, run.lower_bound, p->capacity);
+    tn__run_release(&run);
+    return status;
+}
+
+static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
+    int64_t step;
+    TN_TRY(tn__prepare(p, which, call->error));
+    TN_TRY(tn__call_refuse(call, p->needs));
+    TN_TRY(tn__lower_bound(p->wholes, which, &p->lower_bound, &step, call->error));
+    TN_TRY(plan_refuse_height(call->problem, which, p->lower_bound, call->error));
+    const char *bank = call->problem->banks[which].name;
+    if (p->lower_bound > p->capacity && tn__has_choice(call->problem))
+        return plan_too_small(call, bank, p->lower_bound, p->capacity);
+    if (p->lower_bound > p->capacity)
+        TN_FAIL(call->error, TN_E_INFEASIBLE,
+                "%s: step %" PRId64 " needs at least %" PRIu64 " bytes, the capacity is %" PRIu64,
+                bank, step, p->lower_bound, p->capacity);
+    return plan_bank_solve(call, which, p);
+}
+
+/* A bank that was planned while banks were chosen. */
+static tn_status plan_bank_again(tn__call *call, tn_bank_id which) {
+    tn_layout *layout = &call->layout;
+    uint64_t *peak = &layout->bank_peak[which], *bound = &layout->bank_lower_bound[which];
+    TN_TRY(tn__lower_bound(&call->wholes, which, bound, NULL, call->error));
+    for (size_t i = 0; i < call->problem->count; i++) {
+        const tn_body *body = tn__whole_in(&call->wholes, i, which);
+        if (body == NULL || body->size == 0) continue;
+        if (layout->offset[i] + body->size > *peak) *peak = layout->offset[i] + body->size;
+    }
+    layout->peak = tn__add_sat(layout->peak, *peak);
+    layout->lower_bound = tn__add_sat(layout->lower_bound, *bound);
+    return TN_OK;
+}
+
+static tn_status plan_banks(tn__call *call) {
+    tn_layout *layout = &call->layout;
+    const tn_problem *problem = call->problem;
+    if (tn__has_choice(problem)) TN_TRY(tn__choose_banks(call));
+    for (tn_bank_id which = 0; which < problem->bank_count; which++) {
+        if (call->planned[which]) {
+            TN_TRY(plan_bank_again(call, which));
+            continue;
+        }
+        tn__prepared prepared = tn__call_prepared(call, which);
+        tn_status status = plan_bank(call, which, &prepared);
+        tn__prepared_release(&prepared);
+        if (status != TN_OK) return status;
+    }
+    for (size_t i = 0; i < problem->count; i++) {
+        const tn_body *body = &problem->bodies[i];
+        if (!(body->flags & TN_BODY_TIED)) continue;
+        layout->offset[i] = layout->offset[body->leader] + body->delta;
+        layout->bank[i] = layout->bank[body->leader];
+    }
+    tn__layout_add_traffic(problem, layout);
+    return TN_OK;
+}
+
+static tn_status plan_all(tn__call *call) {
+    const tn_context *context = call->options.context;
+    size_t banks = call->problem->bank_count;
+    TN_TRY(tn__wholes_create(call->problem, &call->wholes, call->error));
+    call->wholes.banks = call->layout.bank;
+    call->planned = tn__alloc_array(context, banks, sizeof *call->planned);
+    tn_status status =
+        call->planned != NULL ? plan_banks(call) : tn__no_memory(call->error, "the banks");
+    tn__free(context, call->planned, banks * sizeof *call->planned);
+    tn__wholes_release(&call->wholes);
+    return status;
+}
+
+/* The judge has the last word; what it refuses is our fault, never the caller's. */
+static tn_status plan_prove(tn__call *call) {
+    tn_layout *layout = &call->layout;
+    tn_error why = {0};
+    tn_status status = tn_layout_verify(call->problem, layout, NULL, &why);
+    if (status == TN_E_CONFLICT)
+        TN_FAIL(call->error, TN_E_INTERNAL, "planner %s made a layout that is not valid: %.200s",
+                call->planner->name, why.message);
+    if (status != TN_OK) TN_FAIL(call->error, status, "%s", why.message);
+    if (layout->lower_bound > layout->peak)
+        TN_FAIL(call->error, TN_E_INTERNAL,
+                "planner %s claims the bound %" PRIu64 " above its peak", call->planner->name,
+                layout->lower_bound);
+    bool optimal =
+        tn__has_choice(call->problem) ? call->least_time : layout->peak == layout->lower_bound;
+    layout->verdict = optimal ? TN_VERDICT_OPTIMAL : TN_VERDICT_FEASIBLE;
+    return TN_OK;
+}
+
+tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,
+                        const tn_plan_options *options, tn_layout *layout, tn_error *error) {
+    tn__call call = {.planner = planner,
+                     .problem = problem,
+                     .options = TN_PLAN_OPTIONS_INIT,
+                     .start_s = tn__clock_s(),
+                     .error = error};
+    tn__options(&call.options, sizeof call.options, options);
+    if (call.options.context == NULL) call.options.context = &problem->context;
+    TN_TRY(tn__verify_pins(problem, error));
+    TN_TRY(tn__layout_create(problem, &call.layout, error));
+    call.layout.planner = planner->name;
+    call.layout.seed = call.options.seed;
+    tn_status status = plan_all(&call);
+    if (status == TN_OK) status = plan_prove(&call);
+    call.layout.seconds = tn__clock_s() - call.start_s;
+    if (status == TN_OK)
+        *layout = call.layout;
+    else
+        tn_layout_release(&call.layout);
+    return status;
+}
+
+tn_status tn_plan(const tn_problem *problem, const tn_plan_options *options, tn_layout *layout,
+                  tn_error *error) {
+    const char *name = options != NULL && options->planner != NULL ? options->planner : "auto";
+    const tn_planner *planner = tn__planner_find(name);
+    if (planner == NULL)
+        TN_FAIL(error, TN_E_UNKNOWN, "no planner is called '%.60s'; see `tenure list planners`",
+                name);
+    return tn__plan_with(planner, problem, options, layout, error);
+}

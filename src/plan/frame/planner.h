@@ -1,0 +1,145 @@
+/* planner.h - what a planner is, and the words it is written in.
+ *
+ * A planner is one file in planners/ that fills in one tn_planner, plus one line in
+ * planners.def. It decides the order of bodies and the hole each one takes; everything else
+ * (banks, pins, alignment, pieces, limits, bounds, verification) is done around it by plan.c and
+ * is the same for all. The frame splits a problem by bank, so a planner sees one bank; bodies that
+ * are tied together reach it as one, whose pieces are the union of theirs.
+ */
+#ifndef TN_PLAN_FRAME_PLANNER_H
+#define TN_PLAN_FRAME_PLANNER_H
+
+#include <stdatomic.h>
+
+#include <tenure/plan.h>
+
+#include "base/base.h"
+
+enum { /* constraints that `solve` honours; a problem with any other is refused */
+       TN_PLANS_ALIGNMENT = 1u << 0,
+       TN_PLANS_PINS = 1u << 1,
+       TN_PLANS_PIECES = 1u << 2,  /* bodies of several pieces, or of a window below their size */
+       TN_PLANS_STREAMS = 1u << 3, /* pieces meet by clocks: ask tn__run_pieces_meet, or place
+                                      only into holes of tn__run_holes */
+       TN_PLANS_ALL = (1u << 4) - 1,
+       TN_PLANS_QUICKLY = 1u << 8, /* near-linear in practice: a member of auto's portfolio */
+};
+
+/* A call in progress, for one bank. Planners read the public part and call tn__run_*. Bodies are
+ * numbered 0 ... count-1 within the run, in the problem's order; pinned ones are placed already. */
+typedef struct tn_run tn_run;
+
+/* One body as planners see it. Times are compressed to 0 ... time_count (ranks of the event
+ * times), so that flat arrays over time are possible. */
+typedef struct tn_run_body {
+    uint64_t size, alignment;
+    uint32_t first, last;              /* hull, compressed time */
+    uint32_t piece_first, piece_count; /* into tn__run_pieces; compressed time */
+} tn_run_body;
+typedef struct tn_run_piece {
+    uint32_t first, last;
+    uint64_t lo, hi;
+} tn_run_piece;
+
+typedef struct tn_planner {
+    const char *name;    /* what people type: [a-z0-9-]+ */
+    const char *summary; /* one line for --help, no full stop */
+    const char *source;  /* paper, book or peer the idea comes from */
+    uint32_t features;   /* TN_PLANS_* */
+    tn_status (*solve)(tn_run *run);
+} tn_planner;
+
+uint32_t tn__run_count(const tn_run *run);
+const tn_run_body *tn__run_bodies(const tn_run *run); /* [count] */
+const tn_run_piece *tn__run_pieces(const tn_run *run);
+/* Whether two pieces (indices into tn__run_pieces) may not share bytes: they meet in time, or no
+ * order between them is known. The only test that is right for problems with streams. */
+bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b);
+uint32_t tn__run_time_count(const tn_run *run);
+uint64_t tn__run_span(const tn_run *run, uint32_t body); /* steps from first to last, saturating */
+bool tn__run_pinned(const tn_run *run, uint32_t body);
+uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: none */
+uint64_t tn__run_lower_bound(const tn_run *run); /* peak of live bytes */
+uint64_t tn__run_seed(const tn_run *run);
+bool tn__run_is_limited(const tn_run *run);   /* by work or time: use it up; else end by yourself */
+bool tn__run_has_streams(const tn_run *run);  /* "at the same time" is no matter of intervals */
+bool tn__run_has_capacity(const tn_run *run); /* the caller asks "does it fit?", not "how small?" */
+uint32_t tn__run_threads(const tn_run *run);
+const tn_context *tn__run_context(const tn_run *run);
+
+/* The bodies that are still free, ordered by `compare` (qsort's meaning), ties by number, so that
+ * every run of every C library agrees. Cost: O(n log n). */
+typedef int (*tn_run_compare)(const tn_run_body *a, const tn_run_body *b);
+tn_status tn__run_order(tn_run *run, tn_run_compare compare, const uint32_t **order,
+                        uint32_t *count);
+/* The same, by ascending key[body] first. */
+tn_status tn__run_order_by_key(tn_run *run, const uint64_t *key, tn_run_compare then,
+                               const uint32_t **order, uint32_t *count);
+int tn__larger_first(const tn_run_body *a, const tn_run_body *b); /* size, then length of life */
+
+/* A range of offsets at which a body may start. The last one has no end. */
+typedef struct tn_hole {
+    uint64_t first; /* aligned for the body: the lowest start */
+    uint64_t last;  /* aligned: the highest start; UINT64_MAX in the last hole */
+} tn_hole;
+
+/* The holes that the bodies placed so far leave for `body`, lowest first; never empty. Valid until
+ * the next call. Counts one unit of work; E_STOPPED when a limit (work, time, cancel) is
+ * reached. Cost: O(placed bodies that meet it in time, log). */
+tn_status tn__run_holes(tn_run *run, uint32_t body, const tn_hole **holes, uint32_t *count);
+
+/* Places the free bodies in `order`, each in the hole that `choose` picks. Most greedy planners
+ * are an order and one of these choices. */
+typedef uint64_t (*tn_run_choose)(const tn_hole *holes, uint32_t count);
+tn_status tn__run_greedy(tn_run *run, const uint32_t *order, uint32_t count, tn_run_choose choose);
+uint64_t tn__choose_lowest(const tn_hole *holes, uint32_t count);
+uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count); /* ties: the lowest */
+
+/* A body that would end beyond 2^63 - 1 is not placed there; the run ends with E_STOPPED. */
+void tn__run_place(tn_run *run, uint32_t body, uint64_t offset);
+void tn__run_unplace(tn_run *run, uint32_t body); /* not for pinned bodies */
+bool tn__run_placed(const tn_run *run, uint32_t body);
+uint64_t tn__run_offset(const tn_run *run, uint32_t body); /* placed bodies only */
+
+/* Anytime planners: keeps the present complete placement if its peak is the lowest so far; the
+ * best one kept is the result, also when a limit then stops the run. `solve` need not call it
+ * when it ends with every body placed. */
+tn_status tn__run_keep(tn_run *run);
+/* The same for offsets [count] that were not placed one by one. */
+void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets);
+/* A proof by the planner that no placement has a peak below `bytes`. */
+void tn__run_raise_bound(tn_run *run, uint64_t bytes);
+
+uint64_t tn__run_best(const tn_run *run); /* peak of the best placement kept; UINT64_MAX: none */
+
+/* Counts units of work that were not counted by tn__run_holes. E_STOPPED as there. */
+tn_status tn__run_work(tn_run *run, uint64_t units);
+uint64_t tn__run_work_left(const tn_run *run); /* UINT64_MAX: no limit */
+/* Looks at the clock and at the caller's wish to cancel, without counting work. From the thread of
+ * the run. */
+bool tn__run_goes_on(tn_run *run);
+/* The same for threads that help: no more than reads what is known. */
+bool tn__run_is_over(const tn_run *run);
+
+/* Scratch that lives until the end of the run; NULL when memory is out. */
+void *tn__run_scratch(tn_run *run, size_t count, size_t item);
+
+/* Runs other planners on the same bank, each in a run of its own, on as many threads as the caller
+ * allows, and keeps the best placement: lowest peak, ties to the first. One that reaches the lower
+ * bound ends the portfolio. What is left of the run's work limit, or `work_limit` if that is less
+ * (0: none), is shared out evenly, so that the answer never depends on the threads. Planners that
+ * cannot take the problem's constraints are passed over. */
+tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count,
+                            uint64_t work_limit);
+/* The same with all planners of the registry that say TN_PLANS_QUICKLY. */
+tn_status tn__run_quick_portfolio(tn_run *run);
+
+/* The registry. */
+const tn_planner *tn__planner_at(uint32_t index);
+const tn_planner *tn__planner_find(const char *name); /* NULL: none of that name */
+
+/* tn_plan with a planner that need not be in the registry; used by the tests. */
+tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,
+                        const tn_plan_options *options, tn_layout *layout, tn_error *error);
+
+#endif

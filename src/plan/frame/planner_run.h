@@ -1,0 +1,107 @@
+/* planner_run.h - one call of one planner on one bank: what plan.c prepares and planner.c serves.
+ */
+#ifndef TN_PLAN_FRAME_PLANNER_RUN_H
+#define TN_PLAN_FRAME_PLANNER_RUN_H
+
+#include "plan/frame/planner.h"
+#include "plan/problem/problem.h"
+
+#define TN__FREE UINT64_MAX /* not pinned */
+
+/* A range of bytes, or of starts that a placed piece forbids: [first, last). */
+typedef struct tn__blocked {
+    uint64_t first, last;
+} tn__blocked;
+
+/* What all runs of a call share; nothing here changes while they run. */
+typedef struct tn__prepared {
+    const tn_problem *problem;
+    const tn__wholes *wholes;
+    const tn_plan_options *options;
+    tn_context context;
+    tn_body_id *ids; /* [count], the problem's number of a run's body; of groups, the root */
+    uint64_t *pins;  /* [count], TN__FREE where the planner decides */
+    int64_t *times;  /* [time_count], the real time of each compressed one */
+    const int64_t **begins, **ends; /* [piece_count], clocks [streams]; NULL: one stream */
+    tn_run_body *bodies;            /* [count] */
+    tn_run_piece *pieces;
+    uint32_t count, piece_count, time_count;
+    uint32_t *by_first;  /* [count], bodies by (first, number) */
+    uint32_t *position;  /* [count], inverse of by_first */
+    uint32_t *until;     /* [time_count + 1], bodies whose first is below the time */
+    uint32_t leaf_count; /* power of two >= count */
+    uint64_t lower_bound, capacity;
+    bool has_capacity;
+    uint32_t streams;
+    uint32_t needs; /* TN_PLANS_* that a planner must honour */
+    size_t time_room, clock_room;
+    double deadline_s; /* tn__clock_s when time is up; 0: never */
+} tn__prepared;
+
+/* Fills in the arrays of `prepared`, in which problem, wholes, options, context, capacity and
+ * deadline are set, with the bodies of one bank. Release it on failure too. */
+tn_status tn__prepare(tn__prepared *prepared, tn_bank_id which, tn_error *error);
+void tn__prepared_release(tn__prepared *prepared);
+
+/* One call of tn_plan. */
+typedef struct tn__call {
+    const tn_planner *planner;
+    const tn_problem *problem;
+    tn__wholes wholes;
+    tn_plan_options options;
+    double start_s;
+    tn_layout layout;
+    bool *planned;   /* [bank_count], banks whose bodies have their offsets already */
+    bool least_time; /* the choice of banks is proved to be the best */
+    tn_error *error;
+} tn__call;
+
+uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which); /* UINT64_MAX: none */
+/* A tn__prepared with everything set that comes from the call. */
+tn__prepared tn__call_prepared(const tn__call *call, tn_bank_id which);
+/* Whether the planner models what `needs` says. */
+tn_status tn__call_refuse(const tn__call *call, uint32_t needs);
+
+/* banks.c: sets layout.bank of every body that may choose; banks that it had to plan for that have
+ * their offsets and `planned` set. */
+tn_status tn__choose_banks(tn__call *call);
+
+struct tn_run {
+    const tn__prepared *prepared;
+    const tn_planner *planner;
+    tn_error *error;
+    uint64_t *offset; /* [count] */
+    uint8_t *placed;  /* [count] */
+    bool scans;       /* few bodies: `level` is kept, else `reach` */
+    uint32_t *reach;  /* [2 * leaf_count], a tree over by_first: latest end of a placed body */
+    uint32_t *level;  /* [count], placed bodies by offset, with their hulls beside */
+    uint32_t *level_first, *level_last;
+    tn__blocked *level_bytes; /* [count], what its only piece covers; empty for several pieces */
+    uint32_t level_count;
+    uint32_t *order; /* [count], scratch of tn__run_order */
+    uint32_t *near;  /* [count], scratch of tn__run_holes */
+    tn__blocked *blocked, *merged;
+    size_t blocked_room, merged_room, hole_room;
+    tn_hole *holes;
+    uint64_t *best; /* [count], offsets of the best placement kept */
+    uint64_t best_peak;
+    uint64_t lower_bound;
+    uint64_t work, work_limit, next_look; /* next_look: work at which the clock is read again */
+    uint32_t threads;
+    tn_run *outer;                 /* the run that made this one, or NULL */
+    const atomic_bool *outer_stop; /* set by it when this run is no longer needed */
+    bool other_thread;             /* not the caller's: no progress from here */
+    atomic_bool stop;
+    bool timed_out, out_of_work;
+    bool too_high; /* a body was placed with its end beyond TN__PLAN_HEIGHT_MAX */
+    tn__arena scratch;
+};
+
+tn_status tn__run_create(tn_run *run, const tn__prepared *prepared, const tn_planner *planner,
+                         tn_error *error);
+void tn__run_release(tn_run *run);
+/* Solves, keeps the final placement too, and says OK when there is any; the limits' E_STOPPED is
+ * forgiven then. */
+tn_status tn__run_solve(tn_run *run);
+
+#endif

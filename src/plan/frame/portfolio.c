@@ -1,0 +1,143 @@
+/* portfolio.c - several planners on one bank, side by side, with an answer that never depends on
+ * it.
+ *
+ * The winner is the first member, in order, that reaches the lower bound; else the one with the
+ * lowest peak, ties to the first. Members before a winner always run to their end, members
+ * behind it are stopped: so the number of threads changes the time and nothing else. Work counts
+ * for the members up to the winner (all, when none reaches the bound), as if run one by one.
+ */
+#include "plan/frame/planner_run.h"
+
+#include <pthread.h>
+
+typedef struct portfolio_member {
+    tn_run run;
+    tn_error error;
+    tn_status status;
+    bool ran;
+    atomic_bool stop; /* a member before this one has won */
+} portfolio_member;
+
+typedef struct portfolio {
+    tn_run *outer;
+    portfolio_member *members;
+    uint32_t count, next;
+    pthread_mutex_t lock;
+} portfolio;
+
+static uint32_t portfolio_take(portfolio *all) {
+    pthread_mutex_lock(&all->lock);
+    uint32_t index = all->next < all->count ? all->next++ : UINT32_MAX;
+    pthread_mutex_unlock(&all->lock);
+    return index;
+}
+
+static void portfolio_won(portfolio *all, uint32_t index) {
+    pthread_mutex_lock(&all->lock);
+    for (uint32_t i = index + 1; i < all->count; i++) all->members[i].stop = true;
+    pthread_mutex_unlock(&all->lock);
+}
+
+static void portfolio_work(portfolio *all, bool other_thread) {
+    for (;;) {
+        uint32_t index = portfolio_take(all);
+        if (index == UINT32_MAX) return;
+        portfolio_member *member = &all->members[index];
+        if (member->stop || all->outer->stop) continue;
+        member->run.other_thread = other_thread;
+        member->status = tn__run_solve(&member->run);
+        member->ran = true;
+        if (member->status == TN_OK && member->run.best_peak <= member->run.lower_bound)
+            portfolio_won(all, index);
+    }
+}
+
+static void *portfolio_thread(void *argument) {
+    portfolio_work(argument, true);
+    return NULL;
+}
+
+static void portfolio_run(portfolio *all) {
+    pthread_t threads[64];
+    uint32_t wanted = tn__run_threads(all->outer), started = 0;
+    if (wanted > all->count) wanted = all->count;
+    if (wanted > 64) wanted = 64;
+    for (uint32_t i = 1; i < wanted; i++) /* a thread that cannot be had is not needed */
+        if (pthread_create(&threads[started], NULL, portfolio_thread, all) == 0) started++;
+    portfolio_work(all, all->outer->other_thread);
+    for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+/* Copies the winner's placement into the outer run and adds up work and bounds. */
+static tn_status portfolio_finish(portfolio *all) {
+    tn_run *outer = all->outer;
+    tn_status worst = TN_E_STOPPED;
+    for (uint32_t i = 0; i < all->count; i++) {
+        portfolio_member *member = &all->members[i];
+        if (!member->ran) continue;
+        outer->work += member->run.work;
+        outer->timed_out |= member->run.timed_out;
+        tn__run_raise_bound(outer, member->run.lower_bound);
+        if (member->status != TN_OK) {
+            if (member->status != TN_E_STOPPED) worst = member->status;
+            if (outer->error != NULL) *outer->error = member->error;
+            continue;
+        }
+        if (member->run.best_peak < outer->best_peak) {
+            outer->best_peak = member->run.best_peak;
+            memcpy(outer->best, member->run.best, outer->prepared->count * sizeof *outer->best);
+        }
+        if (member->run.best_peak <= member->run.lower_bound)
+            break; /* what came after was stopped */
+    }
+    if (worst != TN_E_STOPPED) return worst;
+    if (outer->best_peak != UINT64_MAX) return TN_OK;
+    TN_FAIL(outer->error, TN_E_STOPPED, "stopped before there was any layout");
+}
+
+tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count,
+                            uint64_t work_limit) {
+    portfolio all = {.outer = run};
+    const tn_context *context = tn__run_context(run);
+    all.members = tn__alloc_array(context, count, sizeof *all.members);
+    if (all.members == NULL) return tn__no_memory(run->error, "a portfolio");
+    tn_status status = TN_OK;
+    for (uint32_t i = 0; i < count && status == TN_OK; i++) {
+        if (run->prepared->needs & ~planners[i]->features) continue;
+        portfolio_member *member = &all.members[all.count];
+        status = tn__run_create(&member->run, run->prepared, planners[i], &member->error);
+        if (status != TN_OK) break;
+        member->run.threads = count == 1 ? run->threads : 1;
+        if (run->best_peak != UINT64_MAX) { /* what there is, members begin with */
+            member->run.best_peak = run->best_peak;
+            memcpy(member->run.best, run->best, run->prepared->count * sizeof *run->best);
+        }
+        member->run.outer = run;
+        member->run.outer_stop = &member->stop;
+        all.count++;
+    }
+    uint64_t left = tn__run_work_left(run);
+    if (work_limit != 0 && work_limit < left) left = work_limit;
+    for (uint32_t i = 0; i < all.count && left != UINT64_MAX; i++)
+        all.members[i].run.work_limit = left / all.count > 0 ? left / all.count : 1;
+    if (status == TN_OK) {
+        pthread_mutex_init(&all.lock, NULL);
+        portfolio_run(&all);
+        pthread_mutex_destroy(&all.lock);
+        status = portfolio_finish(&all);
+    } else {
+        status = tn__no_memory(run->error, "a portfolio");
+    }
+    for (uint32_t i = 0; i < all.count; i++) tn__run_release(&all.members[i].run);
+    tn__free(context, all.members, count * sizeof *all.members);
+    return status;
+}
+
+tn_status tn__run_quick_portfolio(tn_run *run) {
+    uint32_t count = 0, all = tn_planner_count();
+    const tn_planner **members = tn__run_scratch(run, all, sizeof *members);
+    if (members == NULL) return tn__no_memory(run->error, "a portfolio");
+    for (uint32_t i = 0; i < all; i++)
+        if (tn__planner_at(i)->features & TN_PLANS_QUICKLY) members[count++] = tn__planner_at(i);
+    return tn__run_portfolio(run, members, count, 0);
+}

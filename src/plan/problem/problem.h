@@ -1,0 +1,86 @@
+/* problem.h - what the room `plan` knows of a problem beyond its public face. */
+#ifndef TN_PLAN_PROBLEM_PROBLEM_H
+#define TN_PLAN_PROBLEM_PROBLEM_H
+
+#include <tenure/plan.h>
+
+#include "base/base.h"
+
+/* What is known of a root and the bodies tied to it, taken together. */
+typedef struct tn__group {
+    tn_body_id root;
+    uint32_t body_count;
+    size_t piece_count;       /* of all, as they came */
+    uint64_t size, alignment; /* up to its highest byte; the largest of all */
+} tn__group;
+#define TN__NO_GROUP UINT32_MAX
+
+struct tn_problem {
+    tn_context context;
+    tn__arena arena; /* names and pieces: they never move */
+    tn_body *bodies;
+    size_t count, room;
+    size_t piece_count; /* of all bodies */
+    tn_bank *banks;
+    size_t bank_count, bank_room;
+    uint64_t alignment; /* of bodies that give none */
+    size_t any_count;   /* bodies that choose their bank */
+    uint32_t streams;
+    const int64_t *clock_zero, *clock_never; /* [streams], for pieces that give none */
+    tn__group *groups;                       /* in the order of their first tied body */
+    uint32_t *group_of;                      /* [count], TN__NO_GROUP; only with groups */
+    size_t group_count, group_room, group_of_room;
+};
+
+#define TN__PIECES_MAX (1u << 22) /* of one body in normal form */
+
+/* The normal form of `count` pieces (with clocks, when streams > 1), made in `arena`. E_INVALID
+ * when it would be too large. */
+tn_status tn__normal_form(const tn_piece *pieces, size_t count, uint32_t streams, tn__arena *arena,
+                          const tn_piece **out, uint32_t *out_count, tn_error *error);
+
+/* Each group as one body: the union of its pieces in normal form, up to its highest byte, at its
+ * largest alignment, pinned where a member is. */
+typedef struct tn__wholes {
+    const tn_problem *problem;
+    tn_body *bodies;         /* [problem->group_count] */
+    size_t piece_count;      /* of all bodies, with groups taken as one */
+    const tn_bank_id *banks; /* [count], where each body is to be; NULL: where it says */
+    bool clash; /* a group cannot lie where its pins want it: those of two bodies, or of one */
+    tn_body_id clash_a, clash_b;
+    tn__arena arena;
+} tn__wholes;
+tn_status tn__wholes_create(const tn_problem *problem, tn__wholes *wholes, tn_error *error);
+void tn__wholes_release(tn__wholes *wholes);
+/* Body `id`, or its group if it is the root of one; NULL if it is tied: its group stands for it. */
+const tn_body *tn__whole(const tn__wholes *wholes, size_t id);
+/* tn__whole where it is in bank `bank`, else NULL. */
+const tn_body *tn__whole_in(const tn__wholes *wholes, size_t id, tn_bank_id bank);
+/* tn_problem_lower_bound with groups and banks as `wholes` has them. */
+tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *bytes, int64_t *step,
+                          tn_error *error);
+
+/* No body of a plan ends beyond this: sizes, offsets and alignments up to 2^40 then add up without
+ * overflow in 64 bits. */
+#define TN__PLAN_HEIGHT_MAX ((uint64_t)INT64_MAX)
+
+/* "body 7" or "body 7 'conv1'" for messages. */
+#define TN__BODY_TEXT_MAX 96
+const char *tn__body_text(const tn_problem *problem, tn_body_id id, char text[TN__BODY_TEXT_MAX]);
+
+/* E_INFEASIBLE when two pinned bodies meet: then there is no layout at all. */
+tn_status tn__verify_pins(const tn_problem *problem, tn_error *error);
+
+uint64_t tn__traffic(const tn_body *body); /* given or taken; saturating */
+
+/* An empty layout for the problem: arrays allocated, zeroed; banks are those of the bodies. */
+tn_status tn__layout_create(const tn_problem *problem, tn_layout *layout, tn_error *error);
+void tn__layout_add_traffic(const tn_problem *problem, tn_layout *layout); /* from its banks */
+bool tn__has_choice(const tn_problem *problem); /* bodies may choose between banks */
+
+/* qsort's compare of int64_t times. */
+int tn__time_order(const void *a, const void *b);
+/* Index of the latest of the sorted `times` [count] that is not after `time`; 0 if all are. */
+uint32_t tn__time_rank(const int64_t *times, uint32_t count, int64_t time);
+
+#endif

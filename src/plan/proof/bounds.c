@@ -1,0 +1,162 @@
+/* bounds.c - bytes that no layout can go below.
+ *
+ * At every step the live pieces lie side by side, so their bytes add up. Alignment adds to that:
+ * a piece begins at a multiple of its block, the largest power of two that divides its body's
+ * alignment and its window's start. Take, for any block B, only the live pieces whose own block is
+ * B or more. Each begins at a multiple of B, so each keeps whole blocks of B to itself, except the
+ * topmost, whose last block need not be filled:
+ *
+ *     height >= sum of round_up(bytes, B) - largest (round_up(bytes, B) - bytes) among them.
+ *
+ * B = 1 takes all pieces and counts plain bytes; a larger B takes fewer and counts more for each.
+ * The bound is the maximum over the blocks that occur. A body ends no lower than its size, a
+ * pinned one at its offset plus its size: these ends are bounds as well.
+ * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
+ */
+#include "plan/problem/problem.h"
+
+__extension__ typedef unsigned __int128 bounds_sum; /* 2^30 pieces of 2^63 bytes fit */
+
+typedef struct bounds_event {
+    int64_t time;
+    const tn_piece *piece;
+    bool starts;
+    uint8_t block; /* of the piece, as an exponent of two */
+} bounds_event;
+
+static int bounds_order(const void *a, const void *b) { /* ends before starts */
+    const bounds_event *x = a, *y = b;
+    if (x->time != y->time) return x->time < y->time ? -1 : 1;
+    return (int)x->starts - (int)y->starts;
+}
+
+/* The slacks of live pieces: a heap, largest on top; dead ones are dropped when they surface. */
+typedef struct bounds_heap {
+    struct bounds_slack {
+        uint64_t slack;
+        int64_t last;
+    } * items;
+    size_t count;
+} bounds_heap;
+
+static void bounds_push(bounds_heap *heap, uint64_t slack, int64_t last) {
+    size_t at = heap->count++;
+    for (; at > 0 && heap->items[(at - 1) / 2].slack < slack; at = (at - 1) / 2)
+        heap->items[at] = heap->items[(at - 1) / 2];
+    heap->items[at].slack = slack;
+    heap->items[at].last = last;
+}
+
+static void bounds_pop(bounds_heap *heap) {
+    struct bounds_slack moved = heap->items[--heap->count];
+    size_t at = 0;
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= heap->count) break;
+        if (child + 1 < heap->count && heap->items[child + 1].slack > heap->items[child].slack)
+            child++;
+        if (heap->items[child].slack <= moved.slack) break;
+        heap->items[at] = heap->items[child];
+        at = child;
+    }
+    if (heap->count > 0) heap->items[at] = moved;
+}
+
+static uint64_t bounds_largest(bounds_heap *heap, int64_t now) {
+    while (heap->count > 0 && heap->items[0].last <= now) bounds_pop(heap);
+    return heap->count > 0 ? heap->items[0].slack : 0;
+}
+
+typedef struct bounds {
+    bounds_event *events;
+    size_t event_count;
+    bounds_heap heap;
+    uint64_t blocks; /* a set of exponents */
+    uint64_t bytes;  /* the best bound so far */
+    int64_t step;
+} bounds;
+
+static void bounds_raise(bounds *found, bounds_sum bytes, int64_t step) {
+    if (bytes <= found->bytes) return;
+    found->bytes = bytes < UINT64_MAX ? (uint64_t)bytes : UINT64_MAX;
+    found->step = step;
+}
+
+/* One sweep over the pieces whose block is at least 2^exponent. */
+static void bounds_sweep(bounds *found, uint8_t exponent) {
+    const bounds_event *events = found->events;
+    const uint64_t mask = ((uint64_t)1 << exponent) - 1;
+    bounds_sum live = 0;
+    found->heap.count = 0;
+    for (size_t i = 0; i < found->event_count; i++) {
+        const tn_piece *piece = events[i].piece;
+        if (events[i].block >= exponent) {
+            uint64_t exact = piece->hi - piece->lo, slack = (0 - exact) & mask;
+            if (events[i].starts) {
+                live += (bounds_sum)exact + slack;
+                if (mask != 0) bounds_push(&found->heap, slack, piece->last);
+            } else {
+                live -= (bounds_sum)exact + slack;
+            }
+        }
+        bool more = i + 1 < found->event_count && events[i + 1].time == events[i].time;
+        if (more || live <= found->bytes) continue;
+        bounds_raise(found, live - bounds_largest(&found->heap, events[i].time), events[i].time);
+    }
+}
+
+/* The bank's events, and which blocks occur. */
+static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
+    for (size_t i = 0; i < wholes->problem->count; i++) {
+        const tn_body *body = tn__whole_in(wholes, i, bank);
+        if (body == NULL || body->size == 0) continue;
+        for (uint32_t k = 0; k < body->piece_count; k++) {
+            const tn_piece *piece = &body->pieces[k];
+            uint8_t block = (uint8_t)__builtin_ctzll(body->alignment | piece->lo);
+            found->events[found->event_count++] = (bounds_event){piece->first, piece, true, block};
+            found->events[found->event_count++] = (bounds_event){piece->last, piece, false, block};
+            found->blocks |= (uint64_t)1 << block;
+        }
+    }
+}
+
+/* Ends of single bodies. After the sweeps, so that on a tie the step is that of the live bytes. */
+static void bounds_ends(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
+    for (size_t i = 0; i < wholes->problem->count; i++) {
+        const tn_body *body = tn__whole_in(wholes, i, bank);
+        if (body == NULL || body->size == 0) continue;
+        bool pinned = (body->flags & TN_BODY_PINNED) != 0;
+        bounds_raise(found, (pinned ? body->offset : 0) + body->size, body->first);
+    }
+}
+
+tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *bytes, int64_t *step,
+                          tn_error *error) {
+    const tn_context *context = &wholes->problem->context;
+    size_t pieces = wholes->piece_count;
+    bounds found = {.events = tn__alloc_array(context, 2 * pieces, sizeof *found.events),
+                    .heap = {.items = tn__alloc_array(context, pieces, sizeof *found.heap.items)}};
+    bool fits = found.events != NULL && found.heap.items != NULL;
+    if (fits) {
+        bounds_gather(wholes, bank, &found);
+        qsort(found.events, found.event_count, sizeof *found.events, bounds_order);
+        for (uint64_t left = found.blocks; left != 0; left &= left - 1)
+            bounds_sweep(&found, (uint8_t)__builtin_ctzll(left));
+        bounds_ends(wholes, bank, &found);
+        *bytes = found.bytes;
+        if (step != NULL) *step = found.step;
+    }
+    tn__free(context, found.events, 2 * pieces * sizeof *found.events);
+    tn__free(context, found.heap.items, pieces * sizeof *found.heap.items);
+    return fits ? TN_OK : tn__no_memory(error, "the lower bound");
+}
+
+tn_status tn_problem_lower_bound(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,
+                                 int64_t *step, tn_error *error) {
+    if (bank >= problem->bank_count) TN_FAIL(error, TN_E_INVALID, "there is no bank %u", bank);
+    tn__wholes wholes;
+    TN_TRY(tn__wholes_create(problem, &wholes, error));
+    tn_status status = tn__lower_bound(&wholes, bank, bytes, step, error);
+    tn__wholes_release(&wholes);
+    return status;
+}

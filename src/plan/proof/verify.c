@@ -1,0 +1,544 @@
+/* verify.c - the judge: is a layout valid? Shares nothing with the planners but the problem.
+ *
+ * Sweeps over time. As long as nothing was wrong so far, the live pieces are disjoint byte ranges,
+ * so a new one can only meet its nearest neighbour below or above. Pieces are ranked by their
+ * lowest byte; the live ranks are a set of bits with summaries (64 to one), in which the nearest
+ * neighbours are found in a handful of word operations. When a conflict shows, the live pieces of
+ * that step are gone through once to name the lowest byte that is shared. Of everything that is
+ * wrong, the conflict first in time, then by byte, is the one reported; what is wrong with a body
+ * by itself (alignment, pin, tie, capacity) counts from its first step and its offset. A group of
+ * tied bodies is swept as one, the union of its members where its root lies: they may overlap each
+ * other. Where the layout breaks a tie, that is a conflict by itself, and its group is not swept:
+ * it has no one place.
+ *
+ * Several streams: "before" (time and clocks) is transitive, since no clock of a piece ends below
+ * where it begins, and pieces of one body on the same bytes have rising clocks (normal.c). So
+ * pieces are taken in serial order, and of every byte only the last holder is asked: whoever comes
+ * after it comes after all the others too. The bytes are cut at the windows' bounds; a set of bits
+ * holds where a stretch with one holder begins. A piece replaces the stretches that it covers and
+ * leaves at most one more, so the stretches visited add up to O(n).
+ *
+ * Cost: O((n + k) log n) for n pieces, k = 0 or 1 conflict, and O(n streams) more with clocks; O(n)
+ * memory.
+ */
+#include "plan/problem/problem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+typedef struct verify_piece { /* a piece at its address */
+    int64_t first, last;
+    uint64_t lo, hi;
+    tn_body_id body; /* of a group, its root */
+    const int64_t *begins, *ends;
+} verify_piece;
+
+/* --- a set of ranks: level 0 has one bit a rank, each level above one bit a word below ---------
+ */
+
+#define VERIFY_LEVELS 6 /* 64^6 > 2^32 */
+
+typedef struct verify_set {
+    uint64_t *level[VERIFY_LEVELS];
+    uint32_t level_count;
+} verify_set;
+
+static size_t verify_set_words(uint32_t ranks) { /* of all levels together */
+    size_t words = 0, level = ranks;
+    do {
+        level = (level + 63) / 64;
+        words += level;
+    } while (level > 1);
+    return words;
+}
+
+static void verify_set_init(verify_set *set, uint64_t *words, uint32_t ranks) {
+    size_t level = ranks;
+    set->level_count = 0;
+    do {
+        level = (level + 63) / 64;
+        set->level[set->level_count++] = words;
+        words += level;
+    } while (level > 1);
+}
+
+static void verify_set_add(verify_set *set, uint32_t rank) {
+    for (uint32_t i = 0; i < set->level_count; i++, rank /= 64)
+        set->level[i][rank / 64] |= 1ull << (rank % 64);
+}
+
+static void verify_set_remove(verify_set *set, uint32_t rank) {
+    for (uint32_t i = 0; i < set->level_count; i++, rank /= 64) {
+        set->level[i][rank / 64] &= ~(1ull << (rank % 64));
+        if (set->level[i][rank / 64] != 0) break;
+    }
+}
+
+/* The nearest member above (`up`) or below `rank`, UINT32_MAX when there is none. */
+static uint32_t verify_set_near(const verify_set *set, uint32_t rank, bool up) {
+    for (uint32_t i = 0; i < set->level_count; i++, rank /= 64) {
+        uint64_t bit = 1ull << (rank % 64);
+        uint64_t beyond = up ? ~(bit | (bit - 1)) : bit - 1;
+        uint64_t found = set->level[i][rank / 64] & beyond;
+        if (found == 0) continue;
+        uint32_t at =
+            rank / 64 * 64 + (uint32_t)(up ? __builtin_ctzll(found) : 63 - __builtin_clzll(found));
+        while (i-- > 0) {
+            uint64_t word = set->level[i][at];
+            at = at * 64 + (uint32_t)(up ? __builtin_ctzll(word) : 63 - __builtin_clzll(word));
+        }
+        return at;
+    }
+    return UINT32_MAX;
+}
+
+/* --- conflicts as sentences --- */
+
+static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
+                             const tn_conflict *found, tn_conflict *conflict, tn_error *error) {
+    char a[TN__BODY_TEXT_MAX], b[TN__BODY_TEXT_MAX];
+    tn__body_text(problem, found->a, a);
+    tn__body_text(problem, found->b, b);
+    if (conflict != NULL) *conflict = *found;
+    switch (found->reason) {
+    case TN_CONFLICT_OVERLAP:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s and %s share bytes [%" PRIu64 ", %" PRIu64 ") at step %" PRId64, a, b,
+                found->lo, found->hi, found->step);
+    case TN_CONFLICT_ALIGNMENT:
+        TN_FAIL(error, TN_E_CONFLICT, "%s is at %" PRIu64 ", no multiple of its alignment %" PRIu64,
+                a, found->lo, problem->bodies[found->a].alignment);
+    case TN_CONFLICT_PIN:
+        TN_FAIL(error, TN_E_CONFLICT, "%s is at %" PRIu64 " but pinned at %" PRIu64, a, found->lo,
+                found->hi);
+    case TN_CONFLICT_CAPACITY:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s ends at %" PRIu64 ", beyond the capacity %" PRIu64 " of its bank", a, found->hi,
+                problem->banks[layout->bank[found->a]].capacity);
+    case TN_CONFLICT_PEAK:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s ends at %" PRIu64 ", above the peak that the layout states", a, found->hi);
+    case TN_CONFLICT_OVERFLOW:
+        TN_FAIL(error, TN_E_CONFLICT, "%s at %" PRIu64 " ends beyond 64 bits", a, found->lo);
+    case TN_CONFLICT_BANK:
+        TN_FAIL(error, TN_E_CONFLICT, "%s is in bank %" PRIu64 ", not in bank %" PRIu64, a,
+                found->lo, found->hi);
+    case TN_CONFLICT_TIE:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s is at %" PRIu64 " but tied to %s, which wants it in its bank at %" PRIu64, a,
+                found->lo, b, found->hi);
+    case TN_CONFLICT_ORDER:
+        TN_FAIL(error, TN_E_CONFLICT,
+                "%s and %s share bytes [%" PRIu64 ", %" PRIu64
+                "), but no order between them is known at step %" PRId64,
+                a, b, found->lo, found->hi, found->step);
+    default:
+        TN_FAIL(error, TN_E_CONFLICT, "the layout is for another number of bodies or banks");
+    }
+}
+
+/* Keeps the conflict that is first in time, then by byte; of equals the one it has. */
+static void verify_consider(tn_conflict *first, const tn_conflict *found) {
+    bool later = found->step != first->step ? found->step > first->step : found->lo >= first->lo;
+    if (first->reason == TN_CONFLICT_NONE || !later) *first = *found;
+}
+
+/* --- each body by itself --- */
+
+static bool verify_breaks_tie(const tn_body *body, const tn_layout *layout, tn_body_id id) {
+    const uint64_t *offsets = layout->offset;
+    return (body->flags & TN_BODY_TIED) &&
+           (offsets[id] < body->delta || offsets[id] - body->delta != offsets[body->leader] ||
+            layout->bank[id] != layout->bank[body->leader]);
+}
+
+static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_body_id id,
+                        tn_conflict *first) {
+    const tn_body *body = &problem->bodies[id];
+    tn_bank_id bank = layout->bank[id];
+    bool chooses = (body->flags & TN_BODY_ANY_BANK) != 0;
+    if (bank >= problem->bank_count || (!chooses && bank != body->bank)) {
+        verify_consider(first, &(tn_conflict){.reason = TN_CONFLICT_BANK,
+                                              .a = id,
+                                              .b = id,
+                                              .step = body->first,
+                                              .lo = bank,
+                                              .hi = chooses ? 0 : body->bank});
+        return;
+    }
+    uint64_t offset = layout->offset[id], capacity = problem->banks[bank].capacity;
+    tn_conflict found = {.a = id, .b = id, .step = body->first, .lo = offset};
+    if (!tn__add(offset, body->size, &found.hi)) {
+        found.reason = TN_CONFLICT_OVERFLOW;
+    } else if (offset % body->alignment != 0) {
+        found.reason = TN_CONFLICT_ALIGNMENT;
+    } else if ((body->flags & TN_BODY_PINNED) && offset != body->offset) {
+        found.reason = TN_CONFLICT_PIN;
+        found.hi = body->offset;
+    } else if (verify_breaks_tie(body, layout, id)) {
+        found.reason = TN_CONFLICT_TIE;
+        found.b = body->leader;
+        found.hi = tn__add_sat(layout->offset[body->leader], body->delta);
+    } else if (body->size != 0 && capacity != 0 && found.hi > capacity) {
+        found.reason = TN_CONFLICT_CAPACITY;
+    } else if (body->size != 0 && found.hi > layout->bank_peak[bank]) {
+        found.reason = TN_CONFLICT_PEAK;
+    }
+    if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
+}
+
+/* --- all bodies of a bank over time --- */
+
+static int verify_by_byte(const void *a, const void *b) {
+    const verify_piece *x = a, *y = b;
+    if (x->lo != y->lo) return x->lo < y->lo ? -1 : 1;
+    if (x->body != y->body) return x->body < y->body ? -1 : 1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+typedef struct verify_event {
+    int64_t time;
+    uint32_t rank;
+    uint32_t starts; /* 0: ends, which come first */
+} verify_event;
+
+static int verify_by_time(const void *a, const void *b) {
+    const verify_event *x = a, *y = b;
+    if (x->time != y->time) return x->time < y->time ? -1 : 1;
+    if (x->starts != y->starts) return x->starts < y->starts ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* The lowest byte that two pieces share at `step`, with the two lowest-ranked that hold it. The
+ * pieces are sorted by lo, so of those before the present one the highest end matters. */
+static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step,
+                        tn_conflict *found) {
+    const verify_piece *reach = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const verify_piece *piece = &pieces[i];
+        if (piece->first > step || piece->last <= step) continue;
+        if (reach != NULL && reach->hi > piece->lo) {
+            bool swap = reach->body > piece->body;
+            *found = (tn_conflict){.reason = TN_CONFLICT_OVERLAP,
+                                   .a = swap ? piece->body : reach->body,
+                                   .b = swap ? reach->body : piece->body,
+                                   .step = step,
+                                   .lo = piece->lo,
+                                   .hi = piece->hi < reach->hi ? piece->hi : reach->hi};
+            return;
+        }
+        reach = piece; /* disjoint so far: the last one reaches highest */
+    }
+}
+
+static void verify_sweep(const verify_piece *pieces, uint32_t count, const verify_event *events,
+                         verify_set *live, tn_conflict *found) {
+    for (uint32_t i = 0; i < 2 * count; i++) {
+        uint32_t rank = events[i].rank;
+        if (!events[i].starts) {
+            verify_set_remove(live, rank);
+            continue;
+        }
+        uint32_t below = verify_set_near(live, rank, false);
+        uint32_t above = verify_set_near(live, rank, true);
+        bool meets = (below != UINT32_MAX && pieces[below].hi > pieces[rank].lo) ||
+                     (above != UINT32_MAX && pieces[above].lo < pieces[rank].hi);
+        if (meets) {
+            verify_name(pieces, count, events[i].time, found);
+            return;
+        }
+        verify_set_add(live, rank);
+    }
+}
+
+/* --- several streams: over serial time, who held each byte last? --- */
+
+static int verify_by_start(const void *a, const void *b) {
+    const verify_piece *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return verify_by_byte(a, b);
+}
+
+static int verify_by_number(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct verify_bytes { /* cut at every bound of a piece */
+    const verify_piece *pieces;
+    uint32_t streams;
+    uint64_t *cuts; /* [cut_count], ascending */
+    uint32_t cut_count;
+    uint32_t *holder; /* [cut_count], of the stretch that begins here; UINT32_MAX: nobody yet */
+    verify_set stretches;
+} verify_bytes;
+
+static uint32_t verify_cut(const verify_bytes *bytes, uint64_t at) {
+    uint32_t low = 0, high = bytes->cut_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (bytes->cuts[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool verify_in_order(const verify_piece *a, const verify_piece *b, uint32_t streams) {
+    if (a->last > b->first) return false;
+    for (uint32_t s = 0; s < streams; s++)
+        if (a->ends[s] > b->begins[s]) return false;
+    return true;
+}
+
+static void verify_blame(const verify_piece *a, const verify_piece *b, tn_conflict *found) {
+    bool swap = a->body > b->body;
+    tn_conflict one = {.reason = a->last > b->first ? TN_CONFLICT_OVERLAP : TN_CONFLICT_ORDER,
+                       .a = swap ? b->body : a->body,
+                       .b = swap ? a->body : b->body,
+                       .step = b->first,
+                       .lo = a->lo > b->lo ? a->lo : b->lo,
+                       .hi = a->hi < b->hi ? a->hi : b->hi};
+    verify_consider(found, &one);
+}
+
+/* The piece asks those whose bytes it takes, then holds them itself. */
+static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found) {
+    const verify_piece *piece = &bytes->pieces[index];
+    uint32_t first = verify_cut(bytes, piece->lo), last = verify_cut(bytes, piece->hi), holder;
+    uint32_t at = verify_set_near(&bytes->stretches, first + 1, false); /* 0 is always one */
+    do {
+        holder = bytes->holder[at];
+        if (holder != UINT32_MAX && bytes->pieces[holder].body != piece->body &&
+            !verify_in_order(&bytes->pieces[holder], piece, bytes->streams))
+            verify_blame(&bytes->pieces[holder], piece, found);
+        uint32_t next = verify_set_near(&bytes->stretches, at, true);
+        if (at > first) verify_set_remove(&bytes->stretches, at);
+        at = next;
+    } while (at < last);
+    if (at != last) {
+        verify_set_add(&bytes->stretches, last);
+        bytes->holder[last] = holder;
+    }
+    verify_set_add(&bytes->stretches, first);
+    bytes->holder[first] = index;
+}
+
+/* Goes on to the end of the step in which the first conflict shows, for the lowest byte. */
+static void verify_in_serial(verify_bytes *bytes, uint32_t count, tn_conflict *found) {
+    uint32_t cuts = 0;
+    for (uint32_t i = 0; i < 2 * count; i++)
+        if (i == 0 || bytes->cuts[i] != bytes->cuts[i - 1]) bytes->cuts[cuts++] = bytes->cuts[i];
+    bytes->cut_count = cuts;
+    for (uint32_t i = 0; i < cuts; i++) bytes->holder[i] = UINT32_MAX;
+    verify_set_add(&bytes->stretches, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        if (found->reason != TN_CONFLICT_NONE && bytes->pieces[i].first > found->step) return;
+        verify_take(bytes, i, found);
+    }
+}
+
+static tn_status verify_clocks(const tn_problem *problem, verify_piece *pieces, uint32_t count,
+                               tn_conflict *found, tn_error *error) {
+    const tn_context *context = &problem->context;
+    size_t room = 2 * (size_t)count, words = verify_set_words((uint32_t)room + 1);
+    verify_bytes bytes = {.pieces = pieces, .streams = problem->streams};
+    uint64_t *bits = tn__alloc_array(context, words, sizeof *bits);
+    bytes.cuts = tn__alloc_array(context, room, sizeof *bytes.cuts);
+    bytes.holder = tn__alloc_array(context, room, sizeof *bytes.holder);
+    bool fits = bits != NULL && bytes.cuts != NULL && bytes.holder != NULL;
+    if (fits) {
+        qsort(pieces, count, sizeof *pieces, verify_by_start);
+        for (uint32_t i = 0; i < count; i++) {
+            bytes.cuts[2 * i] = pieces[i].lo;
+            bytes.cuts[2 * i + 1] = pieces[i].hi;
+        }
+        qsort(bytes.cuts, room, sizeof *bytes.cuts, verify_by_number);
+        verify_set_init(&bytes.stretches, bits, (uint32_t)room + 1);
+        verify_in_serial(&bytes, count, found);
+    }
+    tn__free(context, bits, words * sizeof *bits);
+    tn__free(context, bytes.cuts, room * sizeof *bytes.cuts);
+    tn__free(context, bytes.holder, room * sizeof *bytes.holder);
+    return fits ? TN_OK : tn__no_memory(error, "the verifier");
+}
+
+/* --- one stream, or several --- */
+
+typedef struct verify_scope {
+    const tn__wholes *wholes;
+    const tn_layout *layout; /* NULL: only pinned bodies, at their pins */
+    bool *torn;              /* [group_count], groups that have no one place */
+} verify_scope;
+
+/* What is to be swept. A body that ends beyond 64 bits has no place; it is a conflict by itself. */
+static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
+    const tn__wholes *wholes = scope->wholes;
+    const tn_problem *problem = wholes->problem;
+    const uint64_t *offsets = scope->layout != NULL ? scope->layout->offset : NULL;
+    uint32_t count = 0;
+    for (size_t id = 0; id < problem->count; id++) {
+        const tn_body *body = tn__whole_in(wholes, id, bank);
+        if (body == NULL) continue;
+        if ((body->flags & TN_BODY_LEADS) && scope->torn[problem->group_of[id]]) continue;
+        if (offsets == NULL && !(body->flags & TN_BODY_PINNED)) continue;
+        uint64_t offset = offsets != NULL ? offsets[id] : body->offset;
+        if (offset > UINT64_MAX - body->size) continue;
+        for (uint32_t k = 0; k < body->piece_count; k++) {
+            const tn_piece *piece = &body->pieces[k];
+            pieces[count++] = (verify_piece){.first = piece->first,
+                                             .last = piece->last,
+                                             .lo = offset + piece->lo,
+                                             .hi = offset + piece->hi,
+                                             .body = (tn_body_id)id,
+                                             .begins = piece->begins,
+                                             .ends = piece->ends};
+        }
+    }
+    return count;
+}
+
+static tn_status verify_time(const tn_problem *problem, verify_piece *pieces, uint32_t count,
+                             tn_conflict *found, tn_error *error) {
+    const tn_context *context = &problem->context;
+    size_t words = verify_set_words(count);
+    verify_event *events = tn__alloc_array(context, 2 * (size_t)count, sizeof *events);
+    uint64_t *bits = tn__alloc_array(context, words, sizeof *bits);
+    bool fits = events != NULL && bits != NULL;
+    if (fits) {
+        qsort(pieces, count, sizeof *pieces, verify_by_byte);
+        for (uint32_t rank = 0; rank < count; rank++) {
+            events[2 * rank] = (verify_event){pieces[rank].first, rank, 1};
+            events[2 * rank + 1] = (verify_event){pieces[rank].last, rank, 0};
+        }
+        qsort(events, 2 * (size_t)count, sizeof *events, verify_by_time);
+        verify_set live;
+        verify_set_init(&live, bits, count);
+        verify_sweep(pieces, count, events, &live, found);
+    }
+    tn__free(context, events, 2 * (size_t)count * sizeof *events);
+    tn__free(context, bits, words * sizeof *bits);
+    return fits ? TN_OK : tn__no_memory(error, "the verifier");
+}
+
+/* The member of a group that holds the conflict's lowest byte; its window ends the bytes shared. */
+static tn_body_id verify_member(const tn_problem *problem, uint64_t start, tn_body_id root,
+                                tn_conflict *found) {
+    if (!(problem->bodies[root].flags & TN_BODY_LEADS)) return root;
+    bool at_step = found->reason == TN_CONFLICT_OVERLAP;
+    for (size_t id = root; id < problem->count; id++) {
+        const tn_body *body = &problem->bodies[id];
+        uint64_t offset = start + (id == root ? 0 : body->delta);
+        if (problem->group_of[id] != problem->group_of[root]) continue;
+        for (uint32_t k = 0; k < body->piece_count; k++) {
+            const tn_piece *piece = &body->pieces[k];
+            if (found->lo < offset + piece->lo || found->lo >= offset + piece->hi) continue;
+            if (at_step && (piece->first > found->step || piece->last <= found->step)) continue;
+            if (offset + piece->hi < found->hi) found->hi = offset + piece->hi;
+            return (tn_body_id)id;
+        }
+    }
+    return root;
+}
+
+/* Groups were swept under their roots' names. */
+static void verify_name_members(const tn__wholes *wholes, const tn_layout *layout,
+                                tn_conflict *found) {
+    const uint64_t *offsets = layout != NULL ? layout->offset : NULL;
+    if (found->reason == TN_CONFLICT_NONE) return;
+    tn_body_id a = found->a, b = found->b;
+    uint64_t at_a = offsets != NULL ? offsets[a] : tn__whole(wholes, a)->offset;
+    uint64_t at_b = offsets != NULL ? offsets[b] : tn__whole(wholes, b)->offset;
+    a = verify_member(wholes->problem, at_a, a, found);
+    b = verify_member(wholes->problem, at_b, b, found);
+    found->a = a < b ? a : b;
+    found->b = a < b ? b : a;
+}
+
+/* Sweeps the banks one after the other. */
+static tn_status verify_overlaps(const tn__wholes *wholes, const tn_layout *layout,
+                                 tn_conflict *first, tn_error *error) {
+    const tn_problem *problem = wholes->problem;
+    const tn_context *context = &problem->context;
+    size_t room = wholes->piece_count;
+    if (room == 0) return TN_OK;
+    verify_scope scope = {.wholes = wholes, .layout = layout};
+    verify_piece *pieces = tn__alloc_array(context, room, sizeof *pieces);
+    scope.torn = tn__alloc_array(context, problem->group_count, sizeof *scope.torn);
+    bool fits = pieces != NULL && scope.torn != NULL;
+    tn_status status = fits ? TN_OK : tn__no_memory(error, "the verifier");
+    for (size_t id = 0; fits && layout != NULL && id < problem->count; id++)
+        if (verify_breaks_tie(&problem->bodies[id], layout, (tn_body_id)id))
+            scope.torn[problem->group_of[id]] = true;
+    for (tn_bank_id bank = 0; bank < problem->bank_count && status == TN_OK; bank++) {
+        tn_conflict found = {0};
+        uint32_t count = verify_gather(&scope, bank, pieces);
+        if (count == 0) continue;
+        status = problem->streams > 1 ? verify_clocks(problem, pieces, count, &found, error)
+                                      : verify_time(problem, pieces, count, &found, error);
+        verify_name_members(wholes, layout, &found);
+        if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
+    }
+    tn__free(context, pieces, room * sizeof *pieces);
+    tn__free(context, scope.torn, problem->group_count * sizeof *scope.torn);
+    return status;
+}
+
+tn_status tn_layout_verify(const tn_problem *problem, const tn_layout *layout,
+                           tn_conflict *conflict, tn_error *error) {
+    tn_conflict first = {0};
+    if (layout->body_count != problem->count || layout->bank_count != problem->bank_count) {
+        first.reason = TN_CONFLICT_COUNT;
+        return verify_fail(problem, layout, &first, conflict, error);
+    }
+    for (tn_body_id id = 0; id < layout->body_count; id++) verify_body(problem, layout, id, &first);
+    tn__wholes wholes;
+    TN_TRY(tn__wholes_create(problem, &wholes, error));
+    wholes.banks = layout->bank;
+    tn_status status = verify_overlaps(&wholes, layout, &first, error);
+    tn__wholes_release(&wholes);
+    if (status != TN_OK) return status;
+    if (first.reason != TN_CONFLICT_NONE)
+        return verify_fail(problem, layout, &first, conflict, error);
+    if (conflict != NULL) *conflict = first;
+    return TN_OK;
+}
+
+static tn_status verify_fail_pins(const tn_problem *problem, const tn_conflict *found,
+                                  tn_error *error) {
+    char a[TN__BODY_TEXT_MAX], b[TN__BODY_TEXT_MAX];
+    TN_FAIL(error, TN_E_INFEASIBLE,
+            "%s and %s are pinned where they share bytes [%" PRIu64 ", %" PRIu64
+            ") at step %" PRId64 "; no layout can keep both pins",
+            tn__body_text(problem, found->a, a), tn__body_text(problem, found->b, b), found->lo,
+            found->hi, found->step);
+}
+
+static tn_status verify_fail_group(const tn__wholes *wholes, tn_error *error) {
+    char a[TN__BODY_TEXT_MAX], b[TN__BODY_TEXT_MAX];
+    tn__body_text(wholes->problem, wholes->clash_a, a);
+    tn__body_text(wholes->problem, wholes->clash_b, b);
+    if (wholes->clash_a != wholes->clash_b)
+        TN_FAIL(error, TN_E_INFEASIBLE,
+                "%s and %s are tied together and pinned apart; no layout can keep both pins", a, b);
+    TN_FAIL(error, TN_E_INFEASIBLE,
+            "%s is pinned where the bodies tied to it would lie below 0, beyond 2^63 or off their "
+            "alignment",
+            a);
+}
+
+tn_status tn__verify_pins(const tn_problem *problem, tn_error *error) {
+    tn_conflict first = {0};
+    tn__wholes wholes;
+    size_t pins = 0;
+    for (size_t i = 0; i < problem->count; i++)
+        pins += (problem->bodies[i].flags & TN_BODY_PINNED) != 0;
+    if (pins == 0 || (pins == 1 && problem->group_count == 0)) return TN_OK;
+    TN_TRY(tn__wholes_create(problem, &wholes, error));
+    tn_status status = wholes.clash ? verify_fail_group(&wholes, error)
+                                    : verify_overlaps(&wholes, NULL, &first, error);
+    tn__wholes_release(&wholes);
+    if (status != TN_OK || first.reason == TN_CONFLICT_NONE) return status;
+    return verify_fail_pins(problem, &first, error);
+}

@@ -1,0 +1,848 @@
+/* search.c - depth-first search for a placement within a capacity, lowest offsets first.
+ *
+ * A solution whose sum of offsets is least is left-justified: every body lies at 0, at its pin,
+ * or directly on another one. Placed in the order (offset, rank) each body therefore lies at
+ * `minimum`, the lowest offset that the bodies placed before it leave; so a node of the tree is a
+ * set of placed bodies, its children are the bodies that could come next, and no other offset
+ * need be tried. Every rule below keeps at least that solution.
+ *
+ *   canonical    (offset, rank) never decreases along a path.
+ *   dominance    a body that would start at or above the top of another one, placed now, can wait.
+ *   totals       in every slot: lowest possible start + bytes still to place <= capacity.
+ *   latest       where only one body can start low enough for that, it must; what then no longer
+ *                fits below it goes above it, which lifts it, and so on.
+ *   floors       a slot without slack is filled from its floor exactly: when few bodies can do that
+ *                now and nothing can come below them, they are the only children of the node.
+ *   skipped      a body that was passed over must come to rest on a body placed after it: its
+ *                start is at least the lowest top among its unplaced neighbours.
+ *   hatless      a body that lifted nobody when placed cannot be the reason of a failure.
+ *   components   slots that no unplaced body bridges split the rest into independent parts,
+ *                each searched with an order of its own (its totals have changed).
+ *   twins        equal bodies with the same life keep their order.
+ *   memory       a part that failed before, seen again (same bodies, same minima), fails at once.
+ *
+ * Cost: a node is linear in its part's bodies and their slots. Explicit stack, undo log.
+ * Source: Moffitt, MiniMalloc: a lightweight memory allocator for hardware-accelerated machine
+ * learning, ASPLOS 2023 (canonical, dominance, totals, hatless, components, orders). Ours: latest
+ * (as in job-shop scheduling: a slot is a machine, bytes are its time), floors, skipped, memory;
+ * twins after OmniMalloc's symmetry rule.
+ */
+#include "plan/search/search.h"
+
+#include <stdlib.h>
+
+#define SEARCH_MEMORY_BITS 14u               /* failed parts remembered: 2^14 of 16 bytes */
+#define SEARCH_ENTRIES_MAX ((size_t)1 << 25) /* bodies times the slots they live in */
+#define SEARCH_NEVER (UINT64_MAX / 2)        /* earliest of a body that is placed */
+#define SEARCH_PASSES 16u /* of the rule `latest` per node: to stop early loses only strength */
+
+typedef struct search_undo { /* `*place` was `value` */
+    uint64_t *place;
+    uint64_t value;
+} search_undo;
+
+typedef struct search_part { /* bodies list[first .. first+count), slots [from, to) */
+    uint32_t first, count, from, to;
+} search_part;
+
+/* A node of the tree: a part, the cursor, and how far its children have been tried. */
+typedef struct search_frame {
+    search_part part;
+    uint64_t cursor;                            /* no body is placed below */
+    uint32_t cursor_rank;                       /* nor at `cursor` with a smaller rank */
+    bool fills;                                 /* children fill a floor: the cursor stays */
+    bool lifted;                                /* the child in hand raised a neighbour's minimum */
+    uint32_t next;                              /* child to try, index into candidates */
+    uint32_t candidate_first, candidate_count;  /* in search->scratch */
+    uint32_t part_first, part_count, part_next; /* of the child in hand, in search->parts */
+    size_t undo_mark, scratch_mark, part_mark;
+    uint64_t key[2];
+} search_frame;
+
+/* Bytes from `lo` up of a body, in a slot. `pair` is the number of the body's stay in the slot. */
+typedef struct search_entry {
+    uint32_t id, pair;
+    uint64_t lo;
+} search_entry;
+
+/* Two entries of a slot that could start low enough when last asked. */
+typedef struct search_watch {
+    uint32_t entry[2];
+} search_watch;
+
+typedef struct search_failure {
+    uint64_t key[2];
+} search_failure;
+
+struct tn__search {
+    tn_context context;
+    const tn__search_input *input;
+    uint64_t capacity;
+    const char *keys;
+    uint32_t width;
+    /* by body; earliest and latest are the bounds of a start in the node in hand */
+    uint64_t *minimum, *offset, *earliest, *latest;
+    uint32_t *rank, *twin, *list; /* twin: the equal body before this one, or itself */
+    uint8_t *placed;
+    uint64_t *top_total, *zobrist, *shuffle;
+    /* by slot; bridges: unplaced bodies across slot | slot + 1 */
+    uint64_t *total, *bridges;
+    uint32_t *slot_first; /* [slots + 1], into entries: who lives in a slot, ... */
+    uint64_t *active;     /* ... the first so many of them unplaced */
+    search_watch *watches;
+    uint32_t *raised; /* a list of bodies that got a latest start */
+    search_entry *entries;
+    uint32_t *where;      /* [entry_count], the entry of a pair of piece and slot ... */
+    uint32_t *pair_first; /* [pieces], ... that of a piece's first slot */
+    size_t entry_count, piece_count;
+    /* growing stacks */
+    search_frame *frames;
+    search_undo *undo;
+    uint32_t *scratch;
+    search_part *parts;
+    size_t frame_room, undo_room, scratch_room, part_room;
+    size_t frame_count, undo_count, scratch_count, part_count;
+    search_failure *failures;
+    uint64_t generation;
+    bool out_of_memory;
+};
+
+static uint64_t search_mix(uint64_t z) { /* the finaliser of splitmix64 */
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static uint64_t search_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t search_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static uint64_t search_align(uint64_t offset, uint64_t alignment) {
+    uint64_t over = alignment > 1 ? offset % alignment : 0;
+    return over == 0 ? offset : offset + (alignment - over);
+}
+
+static int search_conflict_order(const void *a, const void *b) {
+    const tn__search_conflict *x = a, *y = b;
+    if (x->below != y->below) return x->below < y->below ? -1 : 1;
+    return (x->other > y->other) - (x->other < y->other);
+}
+
+void tn__search_sort(tn__search_conflict *conflicts, uint32_t count) {
+    if (count > 1) qsort(conflicts, count, sizeof *conflicts, search_conflict_order);
+}
+
+/* --- state --- */
+
+/* clang-format off */
+#define SEARCH_ARRAYS(X, n, slots)                                                                 \
+    X(minimum, n) X(offset, n) X(earliest, n) X(latest, n) X(rank, n) X(twin, n) X(list, n)        \
+    X(placed, n) X(top_total, n) X(zobrist, n) X(shuffle, n)                                       \
+    X(total, slots) X(active, slots) X(bridges, slots) X(watches, slots) X(raised, slots)                           \
+    X(slot_first, (slots) + 1)                                                                     \
+    X(failures, (size_t)1 << SEARCH_MEMORY_BITS)
+/* clang-format on */
+
+void tn__search_destroy(tn__search *search) {
+    if (search == NULL) return;
+    tn_context context = search->context;
+    size_t n = search->input->count, slots = search->input->slot_count;
+#define TN_X(field, room)                                                                          \
+    tn__free(&context, search->field, ((room) ? (room) : 1) * sizeof *search->field);
+    SEARCH_ARRAYS(TN_X, n, slots)
+#undef TN_X
+    tn__free(&context, search->entries, search->entry_count * sizeof *search->entries);
+    tn__free(&context, search->where, search->entry_count * sizeof *search->where);
+    tn__free(&context, search->pair_first, search->piece_count * sizeof *search->pair_first);
+    tn__free(&context, search->frames, search->frame_room * sizeof *search->frames);
+    tn__free(&context, search->undo, search->undo_room * sizeof *search->undo);
+    tn__free(&context, search->scratch, search->scratch_room * sizeof *search->scratch);
+    tn__free(&context, search->parts, search->part_room * sizeof *search->parts);
+    tn__free(&context, search, sizeof *search);
+}
+
+static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) {
+    const tn__search_body *a = &input->bodies[i], *b = &input->bodies[k];
+    if (a->piece_count != 1 || b->piece_count != 1) return false;
+    if (input->crosses || input->unlike) return false;
+    const tn__search_piece *p = &input->pieces[a->piece_first], *q = &input->pieces[b->piece_first];
+    return p->first == q->first && p->last == q->last && p->lo == q->lo && p->hi == q->hi &&
+           a->size == b->size && a->alignment == b->alignment && a->pin == TN__SEARCH_FREE &&
+           b->pin == TN__SEARCH_FREE;
+}
+
+/* Who lives in which slot: counted, then filled in. */
+static bool search_list_slots(tn__search *search) {
+    const tn__search_input *input = search->input;
+    uint32_t *first = search->slot_first, pair = 0;
+    for (uint32_t i = 0; i < input->count; i++) search->piece_count += input->bodies[i].piece_count;
+    for (size_t k = 0; k < search->piece_count; k++) {
+        search->entry_count += input->pieces[k].last - input->pieces[k].first;
+        for (uint32_t slot = input->pieces[k].first; slot < input->pieces[k].last; slot++)
+            first[slot + 1]++;
+    }
+    if (search->entry_count > SEARCH_ENTRIES_MAX) search->entry_count = 0;
+    const tn_context *context = &search->context;
+    search->entries = tn__alloc_array(context, search->entry_count, sizeof *search->entries);
+    search->where = tn__alloc_array(context, search->entry_count, sizeof *search->where);
+    search->pair_first = tn__alloc_array(context, search->piece_count, sizeof *search->pair_first);
+    if (search->entry_count == 0) return search->piece_count == 0;
+    if (!search->entries || !search->where || !search->pair_first) return false;
+    for (uint32_t slot = 0; slot < input->slot_count; slot++) first[slot + 1] += first[slot];
+    for (uint32_t i = 0; i < input->count; i++) {
+        for (uint32_t k = 0; k < input->bodies[i].piece_count; k++) {
+            const tn__search_piece *piece = &input->pieces[input->bodies[i].piece_first + k];
+            search->pair_first[input->bodies[i].piece_first + k] = pair;
+            for (uint32_t slot = piece->first; slot < piece->last; slot++, pair++) {
+                search->where[pair] = first[slot]++;
+                search->entries[search->where[pair]] = (search_entry){i, pair, piece->lo};
+            }
+        }
+    }
+    for (uint32_t slot = input->slot_count; slot > 0; slot--) first[slot] = first[slot - 1];
+    first[0] = 0;
+    return true;
+}
+
+/* What does not change between searches: random keys, twins. */
+static void search_prepare(tn__search *search) {
+    const tn__search_input *input = search->input;
+    tn__random random = {.state = 1};
+    for (uint32_t i = 0; i < input->count; i++) {
+        const tn__search_body *body = &input->bodies[i];
+        search->zobrist[i] = tn__random_next(&random) | 1;
+        search->twin[i] = i;
+        for (uint32_t k = 0; k < body->conflict_count; k++) {
+            uint32_t other = input->conflicts[body->conflict_first + k].other;
+            bool later = search->twin[i] == i || other > search->twin[i];
+            if (other < i && later && search_twins(input, i, other)) search->twin[i] = other;
+        }
+    }
+}
+
+tn__search *tn__search_create(const tn_context *context, const tn__search_input *input) {
+    tn__search *search = tn__alloc_array(context, 1, sizeof *search);
+    if (search == NULL) return NULL;
+    size_t n = input->count, slots = input->slot_count;
+    search->context = tn__context(context);
+    search->input = input;
+    bool all = true;
+#define TN_X(field, room)                                                                          \
+    search->field = tn__alloc_array(context, (room) ? (room) : 1, sizeof *search->field);          \
+    all = all && search->field != NULL;
+    SEARCH_ARRAYS(TN_X, n, slots)
+#undef TN_X
+    if (!all || !search_list_slots(search)) {
+        tn__search_destroy(search);
+        return NULL;
+    }
+    search_prepare(search);
+    return search;
+}
+
+/* Room on one of the stacks; failure is remembered and ends the search. */
+static bool search_room(tn__search *search, void *stack, size_t *room, size_t need, size_t item) {
+    if (need <= *room) return true;
+    if (tn__reserve(&search->context, stack, room, need, item)) return true;
+    search->out_of_memory = true;
+    return false;
+}
+
+static void search_set(tn__search *search, uint64_t *place, uint64_t value) {
+    tn_assert(search->undo_count < search->undo_room); /* search_place reserved it */
+    search->undo[search->undo_count++] = (search_undo){place, *place};
+    *place = value;
+}
+
+/* --- orders --- */
+
+static uint64_t search_key(const tn__search *search, uint32_t id, char letter) {
+    const tn__search_body *body = &search->input->bodies[id];
+    switch (letter) {
+    case 'A':
+        return body->area;
+    case 'T':
+        return search->top_total[id];
+    case 'W':
+        return body->span;
+    case 'Z':
+        return body->size;
+    case 'L':
+        return body->first;
+    case 'U':
+        return body->last;
+    default:
+        return body->conflict_count; /* 'O' */
+    }
+}
+
+static bool search_before(const tn__search *search, uint32_t a, uint32_t b) {
+    if (search->shuffle[a] != search->shuffle[b]) return search->shuffle[a] < search->shuffle[b];
+    for (const char *letter = search->keys; *letter; letter++) {
+        uint64_t x = search_key(search, a, *letter), y = search_key(search, b, *letter);
+        if (x != y) return x > y;
+    }
+    return a < b;
+}
+
+/* Heap sort: no recursion, no context in a global, the same on every C library. */
+static void search_sift(const tn__search *search, uint32_t *list, uint32_t root, uint32_t count) {
+    uint32_t value = list[root];
+    for (;;) {
+        uint32_t child = 2 * root + 1;
+        if (child >= count) break;
+        if (child + 1 < count && search_before(search, list[child], list[child + 1])) child++;
+        if (!search_before(search, value, list[child])) break;
+        list[root] = list[child];
+        root = child;
+    }
+    list[root] = value;
+}
+
+/* Ranks the bodies of a part by the order's keys, with the totals as they are now. */
+static void search_rank(tn__search *search, search_part part) {
+    const tn__search_input *input = search->input;
+    uint32_t *list = search->list + part.first;
+    for (uint32_t i = 0; i < part.count; i++) {
+        const tn__search_body *body = &input->bodies[list[i]];
+        uint64_t top = 0;
+        for (uint32_t slot = body->first; slot < body->last; slot++)
+            top = search_max(top, search->total[slot]);
+        search->top_total[list[i]] = top;
+    }
+    for (uint32_t root = part.count / 2; root-- > 0;) search_sift(search, list, root, part.count);
+    for (uint32_t end = part.count; end-- > 1;) {
+        uint32_t last = list[end];
+        list[end] = list[0];
+        list[0] = last;
+        search_sift(search, list, 0, end);
+    }
+    for (uint32_t i = 0; i < part.count; i++) search->rank[list[i]] = i;
+}
+
+/* --- one node: what can still be, and what could come next -------------------------------------
+ */
+
+/* The lowest start of a body that the cursor has passed: on top of a neighbour yet to come. */
+static uint64_t search_skipped_start(const tn__search *search, uint32_t id, uint64_t cursor) {
+    const tn__search_body *body = &search->input->bodies[id];
+    const tn__search_conflict *conflicts = search->input->conflicts + body->conflict_first;
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t k = 0; k < body->conflict_count; k++) {
+        uint32_t other = conflicts[k].other;
+        if (cursor + conflicts[k].below >= lowest) break; /* they ascend by `below` */
+        if (search->placed[other]) continue;
+        lowest =
+            search_min(lowest, search_max(search->minimum[other], cursor) + conflicts[k].below);
+    }
+    return lowest == UINT64_MAX ? lowest : search_align(lowest, body->alignment);
+}
+
+static bool search_is_skipped(const tn__search *search, const search_frame *frame, uint32_t id) {
+    uint64_t minimum = search->minimum[id];
+    return minimum < frame->cursor ||
+           (minimum == frame->cursor && search->rank[id] < frame->cursor_rank);
+}
+
+/* The lowest and the latest start of every body; false when they cross. *dominated: no next body
+ * starts at or above. */
+static bool search_starts(tn__search *search, const search_frame *frame, uint64_t *dominated) {
+    const uint32_t *list = search->list + frame->part.first;
+    *dominated = UINT64_MAX;
+    for (uint32_t i = 0; i < frame->part.count; i++) {
+        uint32_t id = list[i];
+        const tn__search_body *body = &search->input->bodies[id];
+        bool pinned = body->pin != TN__SEARCH_FREE;
+        uint64_t start =
+            search_align(search_max(search->minimum[id], frame->cursor), body->alignment);
+        *dominated = search_min(*dominated, start + body->size);
+        if (search_is_skipped(search, frame, id)) {
+            if (pinned) return false;
+            start = search_max(start, search_skipped_start(search, id, frame->cursor));
+        }
+        if (start > search->capacity || body->size > search->capacity - start) return false;
+        search->earliest[id] = start;
+        search->latest[id] = pinned ? body->pin : search->capacity - body->size;
+    }
+    return true;
+}
+
+/* The lowest bytes of an entry, in the node in hand; of a placed body: very high. */
+static uint64_t search_low(const tn__search *search, search_entry entry) {
+    return search->earliest[entry.id] + entry.lo;
+}
+
+/* Finds up to two bodies that can start low enough for a slot, and makes them its watches: as long
+ * as they can, nothing need be asked. */
+static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t highest) {
+    uint32_t first = search->slot_first[slot], last = first + (uint32_t)search->active[slot];
+    uint32_t found = 0, *watch = search->watches[slot].entry;
+    uint32_t start = watch[0] < last ? watch[0] : first, at = start;
+    if (first == last) return 0;
+    do { /* once around, from where the last look ended */
+        if (search_low(search, search->entries[at]) <= highest) watch[found++] = at;
+        if (++at == last) at = first;
+    } while (found < 2 && at != start);
+    if (found == 1) watch[1] = watch[0];
+    return found;
+}
+
+/* Totals; and bodies that alone can start low enough in some slot get a latest start. */
+static bool search_check_slots(tn__search *search, search_part part, uint32_t *raised) {
+    *raised = 0;
+    for (uint32_t slot = part.from; slot < part.to; slot++) {
+        uint64_t total = search->total[slot];
+        if (total == 0) continue;
+        if (total > search->capacity) return false;
+        uint64_t highest = search->capacity - total; /* the lowest bytes begin here or below */
+        const uint32_t *watch = search->watches[slot].entry;
+        if (watch[0] != watch[1] && search_low(search, search->entries[watch[0]]) <= highest &&
+            search_low(search, search->entries[watch[1]]) <= highest)
+            continue;
+        uint32_t found = search_find_watches(search, slot, highest);
+        if (found == 0) return false;
+        if (found == 2) continue;
+        search_entry only = search->entries[watch[0]];
+        if (highest - only.lo >= search->latest[only.id]) continue;
+        search->latest[only.id] = highest - only.lo;
+        search->raised[(*raised)++] = only.id;
+    }
+    return true;
+}
+
+/* Who cannot end below the latest start of a body begins above it. False: nor can it there. */
+static bool search_lift(tn__search *search, uint32_t id, bool *changed) {
+    const tn__search_input *input = search->input;
+    const tn__search_body *body = &input->bodies[id];
+    const tn__search_conflict *conflicts = input->conflicts + body->conflict_first;
+    for (uint32_t k = 0; k < body->conflict_count; k++) {
+        uint32_t other = conflicts[k].other;
+        uint64_t lifted = search->earliest[id] + conflicts[k].above;
+        if (search->placed[other] || lifted <= search->earliest[other]) continue;
+        if (search->earliest[other] + conflicts[k].below <= search->latest[id]) continue;
+        lifted = search_align(lifted, input->bodies[other].alignment);
+        if (lifted > search->latest[other]) return false;
+        search->earliest[other] = lifted;
+        *changed = true;
+    }
+    return true;
+}
+
+/* What every completion keeps: fills earliest and latest of the part's bodies; false when
+ * some body or slot cannot do within the capacity. *most: largest total. */
+static bool search_bound(tn__search *search, const search_frame *frame, uint64_t *dominated,
+                         uint64_t *most) {
+    const search_part part = frame->part;
+    if (!search_starts(search, frame, dominated)) return false;
+    bool changed = true;
+    for (uint32_t pass = 0; pass < SEARCH_PASSES && changed; pass++) {
+        uint32_t raised;
+        if (!search_check_slots(search, part, &raised)) return false;
+        changed = false;
+        for (uint32_t i = 0; i < raised; i++)
+            if (!search_lift(search, search->raised[i], &changed)) return false;
+    }
+    *most = 0;
+    for (uint32_t slot = part.from; slot < part.to; slot++)
+        *most = search_max(*most, search->total[slot]);
+    return true;
+}
+
+/* A part is known by its bodies' minima and by which of them the cursor has passed. Two keys of 64
+ * bits with different mixing: two parts are confused with a chance of about 2^-114 per look. */
+static void search_identify(const tn__search *search, search_frame *frame) {
+    const uint32_t *list = search->list + frame->part.first;
+    uint64_t a = 0, b = 0;
+    for (uint32_t i = 0; i < frame->part.count; i++) {
+        uint32_t id = list[i];
+        uint64_t salt = search->zobrist[id] + (search_is_skipped(search, frame, id) ? 1 : 0);
+        uint64_t mixed = search_mix(search->minimum[id] * 0x9e3779b97f4a7c15u ^ salt);
+        a += mixed;
+        b += search_mix(mixed ^ 0x2545f4914f6cdd1du);
+    }
+    /* the place in memory is that of key[0] alone: which failures are lost to others must not
+     * depend on what was asked before */
+    frame->key[0] = search_mix(a ^ search_mix(frame->cursor));
+    frame->key[1] = search_mix(b + frame->cursor * 0x9e3779b97f4a7c15u + search->generation);
+}
+
+static search_failure *search_memory(const tn__search *search, const search_frame *frame) {
+    return &search->failures[frame->key[0] >> (64 - SEARCH_MEMORY_BITS)];
+}
+
+#define SEARCH_NO_FLOOR UINT32_MAX
+
+/* Can the body be placed now, and nothing that is still to come lie below it? */
+static bool search_is_ready(const tn__search *search, uint32_t id) {
+    const tn__search_body *body = &search->input->bodies[id];
+    const tn__search_conflict *conflicts = search->input->conflicts + body->conflict_first;
+    uint64_t start = search->minimum[id];
+    if (search->earliest[id] != start) return false;
+    for (uint32_t k = 0; k < body->conflict_count; k++) {
+        uint32_t other = conflicts[k].other;
+        if (!search->placed[other] && search->earliest[other] + conflicts[k].below <= start)
+            return false;
+    }
+    return true;
+}
+
+/* How many bodies can fill the floor of a slot; UINT32_MAX: too many, or it has slack, or the
+ * answer is not theirs alone. */
+static uint32_t search_count_fillers(tn__search *search, uint32_t slot, uint64_t highest) {
+    uint32_t count = 0, last = search->slot_first[slot] + (uint32_t)search->active[slot];
+    for (uint32_t at = search->slot_first[slot]; at < last; at++) {
+        uint64_t low = search_low(search, search->entries[at]);
+        if (low > highest) continue;
+        if (low == highest && ++count <= search->width) continue;
+        if (low < highest) search->watches[slot].entry[0] = at; /* the next look is short */
+        return UINT32_MAX;
+    }
+    for (uint32_t at = search->slot_first[slot]; at < last; at++)
+        if (search_low(search, search->entries[at]) == highest &&
+            !search_is_ready(search, search->entries[at].id))
+            return UINT32_MAX;
+    return count;
+}
+
+/* The slot without slack that the fewest bodies can fill, at most `width` of them. */
+static uint32_t search_narrowest(tn__search *search, search_part part) {
+    uint32_t best = SEARCH_NO_FLOOR, fewest = UINT32_MAX;
+    for (uint32_t slot = part.from; slot < part.to && fewest > 1; slot++) {
+        uint64_t total = search->total[slot], highest = search->capacity - total;
+        const uint32_t *watch = search->watches[slot].entry;
+        if (total == 0 || search_low(search, search->entries[watch[0]]) < highest ||
+            search_low(search, search->entries[watch[1]]) < highest)
+            continue;
+        uint32_t count = search_count_fillers(search, slot, highest);
+        if (count >= fewest) continue;
+        fewest = count;
+        best = slot;
+    }
+    return best;
+}
+
+static bool search_fills(const tn__search *search, uint32_t id, uint32_t floor) {
+    const tn__search_body *body = &search->input->bodies[id];
+    uint64_t highest = search->capacity - search->total[floor];
+    for (uint32_t k = 0; k < body->piece_count; k++) {
+        const tn__search_piece *piece = &search->input->pieces[body->piece_first + k];
+        if (piece->first <= floor && floor < piece->last &&
+            search->earliest[id] + piece->lo == highest)
+            return true;
+    }
+    return false;
+}
+
+/* Lists the bodies that could come next, lowest first, ties by rank: those that fill the narrowest
+ * floor if there is one, else all that could be next in the canonical order. */
+static bool search_candidates(tn__search *search, search_frame *frame, uint64_t dominated,
+                              uint64_t most) {
+    const uint32_t *list = search->list + frame->part.first;
+    if (!search_room(search, &search->scratch, &search->scratch_room,
+                     search->scratch_count + frame->part.count, sizeof *search->scratch))
+        return false;
+    uint32_t *candidates = search->scratch + search->scratch_count;
+    uint32_t count = 0, floor = search_narrowest(search, frame->part);
+    uint64_t highest = search->capacity - most; /* whoever comes next starts below all the rest */
+    frame->fills = floor != SEARCH_NO_FLOOR;
+    for (uint32_t i = 0; i < frame->part.count; i++) {
+        uint32_t id = list[i];
+        uint64_t minimum = search->minimum[id];
+        if (frame->fills) {
+            if (!search_fills(search, id, floor)) continue;
+        } else if (search_is_skipped(search, frame, id) || minimum >= dominated ||
+                   minimum > highest || minimum < search->earliest[id]) {
+            continue;
+        }
+        if (search->twin[id] != id && !search->placed[search->twin[id]]) continue;
+        uint32_t at = count++;
+        for (; at > 0; at--) {
+            uint32_t other = candidates[at - 1];
+            if (search->minimum[other] < minimum ||
+                (search->minimum[other] == minimum && search->rank[other] < search->rank[id]))
+                break;
+            candidates[at] = other;
+        }
+        candidates[at] = id;
+    }
+    frame->candidate_first = (uint32_t)search->scratch_count;
+    frame->candidate_count = count;
+    search->scratch_count += count;
+    return true;
+}
+
+/* --- moving through the tree --------------------------------------------------------------------
+ */
+
+/* Takes a piece of a body that is being placed out of the unplaced ones of its slots: to the end of
+ * them, so that to undo it their number is enough. The totals follow. */
+static void search_withdraw(tn__search *search, uint32_t piece_id) {
+    const tn__search_piece *piece = &search->input->pieces[piece_id];
+    uint32_t pair = search->pair_first[piece_id];
+    for (uint32_t slot = piece->first; slot < piece->last; slot++, pair++) {
+        search_set(search, &search->total[slot], search->total[slot] - (piece->hi - piece->lo));
+        search_set(search, &search->active[slot], search->active[slot] - 1);
+        uint32_t at = search->where[pair];
+        uint32_t end = search->slot_first[slot] + (uint32_t)search->active[slot];
+        search_entry mine = search->entries[at], last = search->entries[end];
+        search->entries[at] = last;
+        search->entries[end] = mine;
+        search->where[last.pair] = at;
+        search->where[pair] = end;
+    }
+}
+
+/* Puts a body at its minimum and raises its neighbours; false when one of them then cannot lie
+ * within the capacity (or memory is out). Undone by search_retract. */
+static bool search_place(tn__search *search, search_frame *frame, uint32_t id) {
+    const tn__search_input *input = search->input;
+    const tn__search_body *body = &input->bodies[id];
+    uint64_t offset = search->minimum[id];
+    size_t most = 2 * (size_t)(body->last - body->first) + body->conflict_count;
+    for (uint32_t k = 0; k < body->piece_count; k++) {
+        const tn__search_piece *piece = &input->pieces[body->piece_first + k];
+        most += 2 * (size_t)(piece->last - piece->first);
+    }
+    if (!search_room(search, &search->undo, &search->undo_room, search->undo_count + most,
+                     sizeof *search->undo))
+        return false;
+    search->placed[id] = 1;
+    search->offset[id] = offset;
+    search->earliest[id] = SEARCH_NEVER;
+    frame->lifted = false;
+    for (uint32_t k = 0; k < body->piece_count; k++) search_withdraw(search, body->piece_first + k);
+    for (uint32_t slot = body->first; slot + 1 < body->last; slot++)
+        search_set(search, &search->bridges[slot], search->bridges[slot] - 1);
+    const tn__search_conflict *conflicts = input->conflicts + body->conflict_first;
+    for (uint32_t k = 0; k < body->conflict_count; k++) {
+        uint32_t other = conflicts[k].other;
+        uint64_t raised = offset + conflicts[k].above;
+        if (search->placed[other] || search->minimum[other] >= raised) continue;
+        const tn__search_body *neighbour = &input->bodies[other];
+        frame->lifted = true;
+        raised = search_align(raised, neighbour->alignment);
+        if (neighbour->pin != TN__SEARCH_FREE || raised > search->capacity ||
+            neighbour->size > search->capacity - raised)
+            return false;
+        search_set(search, &search->minimum[other], raised);
+    }
+    return true;
+}
+
+static void search_retract(tn__search *search, search_frame *frame) {
+    while (search->undo_count > frame->undo_mark) {
+        const search_undo *undo = &search->undo[--search->undo_count];
+        *undo->place = undo->value;
+    }
+    search->part_count = frame->part_mark;
+    search->scratch_count = frame->scratch_mark;
+    frame->part_count = frame->part_next = 0;
+}
+
+/* Splits what is left of a part after a body was placed: sorts the list by component and pushes one
+ * search_part each, smallest first (a failure there is cheap). */
+static bool search_split(tn__search *search, search_frame *frame, search_part rest) {
+    uint32_t *list = search->list + rest.first;
+    frame->part_first = (uint32_t)search->part_count;
+    uint32_t from = rest.from, done = 0;
+    for (uint32_t slot = rest.from; slot < rest.to && done < rest.count; slot++) {
+        bool last = slot + 1 == rest.to;
+        if (!last && (search->input->crosses || search->bridges[slot] > 0)) continue;
+        search_part part = {.first = rest.first + done, .from = from, .to = slot + 1};
+        from = slot + 1;
+        for (uint32_t i = done; i < rest.count; i++) {
+            uint32_t id = list[i];
+            if (search->input->bodies[id].last > slot + 1) continue;
+            list[i] = list[done + part.count];
+            list[done + part.count++] = id;
+        }
+        if (part.count == 0) continue;
+        done += part.count;
+        if (!search_room(search, &search->parts, &search->part_room, search->part_count + 1,
+                         sizeof *search->parts))
+            return false;
+        size_t at = search->part_count++;
+        for (; at > frame->part_first && search->parts[at - 1].count > part.count; at--)
+            search->parts[at] = search->parts[at - 1];
+        search->parts[at] = part;
+    }
+    tn_assert(done == rest.count);
+    frame->part_count = (uint32_t)(search->part_count - frame->part_first);
+    frame->part_next = 0;
+    return true;
+}
+
+/* Ranks of a part that is about to be re-ranked are kept on the scratch stack: the bodies of a part
+ * stay in list[first .. first+count), in any order, so pairs (body, rank) are kept. */
+static bool search_keep_ranks(tn__search *search, search_part part) {
+    if (!search_room(search, &search->scratch, &search->scratch_room,
+                     search->scratch_count + 2 * (size_t)part.count, sizeof *search->scratch))
+        return false;
+    for (uint32_t i = 0; i < part.count; i++) {
+        uint32_t id = search->list[part.first + i];
+        search->scratch[search->scratch_count++] = id;
+        search->scratch[search->scratch_count++] = search->rank[id];
+    }
+    return true;
+}
+
+/* Opens a node for a part. FOUND: the part is empty. NONE: it cannot be completed. LIMIT stands for
+ * "look at its children". */
+static tn__search_outcome search_enter(tn__search *search, search_part part, uint64_t cursor,
+                                       uint32_t cursor_rank) {
+    if (part.count == 0) return TN__SEARCH_FOUND;
+    if (!search_room(search, &search->frames, &search->frame_room, search->frame_count + 1,
+                     sizeof *search->frames))
+        return TN__SEARCH_NO_MEMORY;
+    search_frame *frame = &search->frames[search->frame_count];
+    *frame = (search_frame){.part = part, .cursor = cursor, .cursor_rank = cursor_rank};
+    uint64_t dominated, most;
+    if (!search_bound(search, frame, &dominated, &most)) return TN__SEARCH_NONE;
+    search_identify(search, frame);
+    const search_failure *failure = search_memory(search, frame);
+    if (failure->key[0] == frame->key[0] && failure->key[1] == frame->key[1])
+        return TN__SEARCH_NONE;
+    if (!search_candidates(search, frame, dominated, most)) return TN__SEARCH_NO_MEMORY;
+    frame->undo_mark = search->undo_count;
+    frame->scratch_mark = search->scratch_count;
+    frame->part_mark = search->part_count;
+    search->frame_count++;
+    return TN__SEARCH_LIMIT;
+}
+
+/* Leaves the top node; its candidates and marks go with it. */
+static void search_leave(tn__search *search) {
+    const search_frame *frame = &search->frames[--search->frame_count];
+    search->scratch_count = frame->candidate_first;
+}
+
+/* Opens the next component of the child in hand with an order of its own. */
+static tn__search_outcome search_descend(tn__search *search, search_frame *frame) {
+    search_part part = search->parts[frame->part_first + frame->part_next];
+    uint32_t placed = search->scratch[frame->candidate_first + frame->next - 1];
+    uint64_t cursor = frame->fills ? frame->cursor : search->offset[placed];
+    uint32_t cursor_rank = frame->fills ? frame->cursor_rank : search->rank[placed] + 1;
+    if (frame->part_count == 1 && part.from == frame->part.from && part.to == frame->part.to)
+        return search_enter(search, part, cursor, cursor_rank);
+    if (!search_keep_ranks(search, part)) return TN__SEARCH_NO_MEMORY;
+    search_rank(search, part);
+    return search_enter(search, part, cursor, 0);
+}
+
+/* Takes back the child in hand: bodies, minima, totals, and the ranks of its components. */
+static void search_take_back(tn__search *search, search_frame *frame) {
+    for (size_t i = search->scratch_count; i > frame->scratch_mark; i -= 2)
+        search->rank[search->scratch[i - 2]] = search->scratch[i - 1];
+    const uint32_t *list = search->list + frame->part.first;
+    for (uint32_t i = 0; i < frame->part.count; i++) search->placed[list[i]] = 0;
+    search_retract(search, frame);
+}
+
+/* Places the next candidate of a node and splits the rest. */
+static tn__search_outcome search_advance(tn__search *search, search_frame *frame) {
+    uint32_t id = search->scratch[frame->candidate_first + frame->next++];
+    if (!search_place(search, frame, id)) return TN__SEARCH_NONE;
+    uint32_t *list = search->list + frame->part.first;
+    uint32_t at = 0;
+    while (list[at] != id) at++;
+    list[at] = list[frame->part.count - 1];
+    list[frame->part.count - 1] = id; /* the placed one rests behind the others */
+    search_part rest = frame->part;
+    rest.count--;
+    return search_split(search, frame, rest) ? TN__SEARCH_LIMIT : TN__SEARCH_NO_MEMORY;
+}
+
+/* Runs the tree under one root part. Every turn acts on the top node according to `outcome`, what
+ * came of the last step: FOUND, a component of its child in hand is placed; NONE, one cannot be;
+ * LIMIT, the node is fresh. */
+static tn__search_outcome search_run(tn__search *search, search_part root, uint64_t node_limit,
+                                     tn__search_poll poll, uint64_t *nodes) {
+    size_t bottom = search->frame_count;
+    tn__search_outcome outcome = search_enter(search, root, 0, 0);
+    while (search->frame_count > bottom) {
+        if (search->out_of_memory) return TN__SEARCH_NO_MEMORY;
+        search_frame *frame = &search->frames[search->frame_count - 1];
+        if (outcome == TN__SEARCH_FOUND) {
+            if (++frame->part_next < frame->part_count)
+                outcome = search_descend(search, frame);
+            else
+                search_leave(search); /* the node is done; FOUND goes to the one above */
+            continue;
+        }
+        bool hatless = outcome == TN__SEARCH_NONE && !frame->lifted;
+        if (outcome == TN__SEARCH_NONE) search_take_back(search, frame);
+        if (hatless || frame->next == frame->candidate_count) {
+            *search_memory(search, frame) = (search_failure){{frame->key[0], frame->key[1]}};
+            search_leave(search);
+            outcome = TN__SEARCH_NONE;
+            continue;
+        }
+        bool look = ++*nodes % TN__SEARCH_POLL == 0 && poll.go_on != NULL;
+        if (*nodes > node_limit || (look && !poll.go_on(poll.self))) return TN__SEARCH_LIMIT;
+        outcome = search_advance(search, frame);
+        if (outcome != TN__SEARCH_LIMIT) continue;
+        outcome = frame->part_count == 0 ? TN__SEARCH_FOUND : search_descend(search, frame);
+    }
+    return search->out_of_memory ? TN__SEARCH_NO_MEMORY : outcome;
+}
+
+/* --- the whole --- */
+
+static void search_reset(tn__search *search) {
+    const tn__search_input *input = search->input;
+    search->frame_count = search->undo_count = search->scratch_count = search->part_count = 0;
+    search->out_of_memory = false;
+    search->generation += 0x9e3779b97f4a7c15u; /* older failures are no longer recognised */
+    for (uint32_t slot = 0; slot < input->slot_count; slot++) {
+        search->total[slot] = search->bridges[slot] = 0;
+        search->active[slot] = search->slot_first[slot + 1] - search->slot_first[slot];
+        search->watches[slot] =
+            (search_watch){{search->slot_first[slot], search->slot_first[slot]}};
+    }
+    for (uint32_t id = 0; id < input->count; id++) {
+        const tn__search_body *body = &input->bodies[id];
+        search->minimum[id] = body->pin == TN__SEARCH_FREE ? 0 : body->pin;
+        search->placed[id] = 0;
+        search->list[id] = id;
+        for (uint32_t k = 0; k < body->piece_count; k++) {
+            const tn__search_piece *piece = &input->pieces[body->piece_first + k];
+            for (uint32_t slot = piece->first; slot < piece->last; slot++)
+                search->total[slot] += piece->hi - piece->lo;
+        }
+        for (uint32_t slot = body->first; slot + 1 < body->last; slot++) search->bridges[slot]++;
+    }
+}
+
+/* A shuffled order moves bodies past the next few of the list: a little goes a long way. */
+static void search_shuffle(tn__search *search, search_part all, tn__search_order order) {
+    for (uint32_t i = 0; i < all.count; i++) search->shuffle[i] = 0;
+    if (order.window == 0) return;
+    search_rank(search, all);
+    tn__random random = {.state = order.seed};
+    for (uint32_t i = 0; i < all.count; i++)
+        search->shuffle[i] = search->rank[i] + tn__random_below(&random, 1 + order.window);
+}
+
+tn__search_outcome tn__search_decide(tn__search *search, tn__search_order order, uint64_t capacity,
+                                     uint64_t node_limit, tn__search_poll poll, uint64_t *offsets,
+                                     uint64_t *nodes) {
+    const tn__search_input *input = search->input;
+    search_part all = {.count = input->count, .to = input->slot_count};
+    search_frame root = {.part = all};
+    *nodes = 0;
+    search->capacity = capacity;
+    search->keys = order.keys;
+    search->width = order.width;
+    search_reset(search);
+    for (uint32_t slot = 0; slot < input->slot_count; slot++)
+        if (search->total[slot] > capacity) return TN__SEARCH_NONE;
+    search_shuffle(search, all, order);
+    if (!search_split(search, &root, all)) return TN__SEARCH_NO_MEMORY;
+    for (uint32_t k = 0; k < root.part_count; k++) {
+        search_part part = search->parts[root.part_first + k];
+        search_rank(search, part);
+        tn__search_outcome outcome = search_run(search, part, node_limit, poll, nodes);
+        if (outcome != TN__SEARCH_FOUND) return outcome;
+    }
+    for (uint32_t id = 0; id < input->count; id++) offsets[id] = search->offset[id];
+    return TN__SEARCH_FOUND;
+}

@@ -1,0 +1,179 @@
+/* recipes.c - which order is best cannot be told from a problem, but the good ones are of one
+ * family.
+ *
+ * Large before small, long before short, and what lives where memory is scarce before the rest: all
+ * known orders (size, life, area, MiniMalloc's TWA and its kin) are weights of the logarithms of
+ * size and life, of the load, and of time. Weights drawn by chance, with a little noise, find
+ * better plans than any of the fixed ones, and filling a skyline costs milliseconds.
+ *
+ * Whole numbers throughout: every machine gets the same order.
+ */
+#include "plan/skyline/recipes.h"
+
+#define RECIPES_BITS 12u /* behind the point */
+
+/* log2 with RECIPES_BITS behind the point, rounded down; 0 for 0. Squaring a number in [1, 2) tells
+ * the next bit of its logarithm. */
+static uint32_t recipes_log2(uint64_t value) {
+    if (value == 0) return 0;
+    uint32_t result = 63 - (uint32_t)__builtin_clzll(value);
+    uint64_t part = value << (63 - result) >> 32; /* in [1, 2), 31 bits behind the point */
+    for (uint32_t i = 0; i < RECIPES_BITS; i++) {
+        uint64_t square = part * part; /* in [1, 4), 62 bits behind the point */
+        bool two = square >> 63 != 0;
+        part = square >> (two ? 32 : 31);
+        result = 2 * result + two;
+    }
+    return result;
+}
+
+/* --- the load over time ------------------------------------------------------------------------
+ */
+
+typedef struct recipes_tree { /* highest load of every range of steps; [2 * leaf_count] */
+    uint64_t *load;
+    uint32_t leaf_count;
+} recipes_tree;
+
+static bool recipes_load(tn_run *run, recipes_tree *tree) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    uint32_t times = tn__run_time_count(run);
+    for (tree->leaf_count = 1; tree->leaf_count < times;) tree->leaf_count *= 2;
+    tree->load = tn__run_scratch(run, 2 * (size_t)tree->leaf_count, sizeof *tree->load);
+    if (tree->load == NULL) return false;
+    uint64_t *load = tree->load + tree->leaf_count;
+    for (uint32_t i = 0; i < tn__run_count(run); i++) {
+        const tn_run_piece *pieces = tn__run_pieces(run) + bodies[i].piece_first;
+        for (uint32_t k = 0; k < bodies[i].piece_count; k++) { /* modulo 2^64: the sums are right */
+            load[pieces[k].first] += pieces[k].hi - pieces[k].lo;
+            load[pieces[k].last] -= pieces[k].hi - pieces[k].lo;
+        }
+    }
+    for (uint32_t t = 1; t < times; t++) load[t] += load[t - 1];
+    for (uint32_t i = tree->leaf_count - 1; i >= 1; i--)
+        tree->load[i] =
+            tree->load[2 * i] > tree->load[2 * i + 1] ? tree->load[2 * i] : tree->load[2 * i + 1];
+    return true;
+}
+
+static uint64_t recipes_highest(const recipes_tree *tree, uint32_t first, uint32_t last) {
+    uint64_t found = 0;
+    uint32_t a = tree->leaf_count + first, b = tree->leaf_count + last;
+    for (; a < b; a /= 2, b /= 2) {
+        if (a & 1) {
+            found = tree->load[a] > found ? tree->load[a] : found;
+            a++;
+        }
+        if (b & 1) {
+            b--;
+            found = tree->load[b] > found ? tree->load[b] : found;
+        }
+    }
+    return found;
+}
+
+bool tn__recipes_prepare(tn_run *run, const uint32_t *ids, uint32_t count, tn__recipes *recipes) {
+    const tn_run_body *bodies = tn__run_bodies(run);
+    recipes_tree tree;
+    *recipes = (tn__recipes){.ids = ids, .count = count};
+    recipes->size = tn__run_scratch(run, count, sizeof *recipes->size);
+    recipes->life = tn__run_scratch(run, count, sizeof *recipes->life);
+    recipes->load = tn__run_scratch(run, count, sizeof *recipes->load);
+    recipes->first = tn__run_scratch(run, count, sizeof *recipes->first);
+    recipes->key = tn__run_scratch(run, count, sizeof *recipes->key);
+    recipes->spare = tn__run_scratch(run, count, sizeof *recipes->spare);
+    if (!recipes->size || !recipes->life || !recipes->load || !recipes->first || !recipes->key ||
+        !recipes->spare || !recipes_load(run, &tree))
+        return false;
+    uint32_t times = tn__run_time_count(run);
+    uint64_t unit = (tree.load[1] >> RECIPES_BITS) + 1; /* the share of the highest load */
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_run_body *body = &bodies[ids[i]];
+        recipes->size[i] = recipes_log2(body->size);
+        recipes->life[i] = recipes_log2(body->last - body->first);
+        recipes->load[i] = (uint32_t)(recipes_highest(&tree, body->first, body->last) / unit);
+        recipes->first[i] = (uint32_t)(((uint64_t)body->first << RECIPES_BITS) / times);
+    }
+    return true;
+}
+
+/* --- orders --- */
+
+#define RECIPES_DIGIT 11u
+#define RECIPES_DIGITS (1u << RECIPES_DIGIT)
+
+void tn__recipes_sort(const uint64_t *key, uint32_t *order, uint32_t *spare, uint32_t count) {
+    uint32_t *from = order, *to = spare;
+    for (uint32_t shift = 0; shift < 64; shift += RECIPES_DIGIT) {
+        uint32_t place[RECIPES_DIGITS] = {0}, sum = 0;
+        for (uint32_t i = 0; i < count; i++) place[key[i] >> shift & (RECIPES_DIGITS - 1)]++;
+        if (count == 0 || place[key[0] >> shift & (RECIPES_DIGITS - 1)] == count) continue;
+        for (uint32_t digit = 0; digit < RECIPES_DIGITS; digit++) {
+            uint32_t here = place[digit];
+            place[digit] = sum;
+            sum += here;
+        }
+        for (uint32_t i = 0; i < count; i++)
+            to[place[key[from[i]] >> shift & (RECIPES_DIGITS - 1)]++] = from[i];
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != order) memcpy(order, from, count * sizeof *order);
+}
+
+void tn__recipes_order(tn__recipes *recipes, const tn__recipe *recipe, tn__random *random,
+                       uint32_t *order) {
+    for (uint32_t i = 0; i < recipes->count; i++) {
+        int64_t sum = (int64_t)((uint64_t)recipes->size[i] * (1024 - recipe->life) +
+                                (uint64_t)recipes->life[i] * recipe->life +
+                                (uint64_t)recipes->load[i] * recipe->load);
+        sum -= (int64_t)recipes->first[i] * recipe->early;
+        if (recipe->noise > 0)
+            sum += (int64_t)(recipe->noise * tn__random_below(random, 1u << RECIPES_BITS));
+        recipes->key[i] = ((uint64_t)1 << 62) - (uint64_t)sum; /* |sum| is below 2^61 */
+        order[i] = i;
+    }
+    tn__recipes_sort(recipes->key, order, recipes->spare, recipes->count);
+}
+
+#define RECIPES_LOAD_ALL (1u << 24) /* before anything else */
+
+tn__recipe tn__recipes_draw(uint32_t turn, tn__random *random) {
+    static const tn__recipe known[] = {
+        {1024, RECIPES_LOAD_ALL, 0, 0, {TN__SKYLINE_ANY, 0}}, /* load, then life */
+        {512, 0, 0, 0, {TN__SKYLINE_ROWS, 3}},                /* rows, then area */
+        {512, 0, 0, 0, {TN__SKYLINE_ANY, 0}},                 /* area */
+        {800, 50 << 10, 0, 512, {TN__SKYLINE_WALL, 0}},
+        {512, RECIPES_LOAD_ALL, 0, 0, {TN__SKYLINE_WALL, 0}}, /* load, then area */
+        {1024, 0, 0, 0, {TN__SKYLINE_WALL, 0}},               /* life */
+        {0, 0, 1 << 24, 0, {TN__SKYLINE_WALL, 0}},            /* time, then size */
+    };
+    if (turn < sizeof known / sizeof *known) return known[turn];
+    tn__recipe recipe = {.rule = {TN__SKYLINE_ANY, 0}};
+    uint32_t odds = 1 + (uint32_t)tn__random_below(random, 1024); /* life : size = u : 1 - u */
+    recipe.life = odds > 1024 ? 1024 : odds;
+    if (tn__random_below(random, 2) != 0) { /* 2^0 to 2^13 units, evenly by exponent */
+        uint32_t exponent = (uint32_t)tn__random_below(random, 14);
+        recipe.load = (1024u << exponent) + (uint32_t)tn__random_below(random, 1024u << exponent);
+    }
+    if (tn__random_below(random, 3) == 0)
+        recipe.early = (int32_t)tn__random_below(random, 20 << 10) - (10 << 10);
+    if (tn__random_below(random, 2) != 0)
+        recipe.noise = 1 + (uint32_t)tn__random_below(random, 1024);
+    uint64_t fit = tn__random_below(random, 6);
+    if (fit < 2) recipe.rule.fit = TN__SKYLINE_WALL;
+    if (fit >= 4) recipe.rule.fit = fit == 4 ? TN__SKYLINE_ROWS : TN__SKYLINE_ROWS_RANKED;
+    if (fit >= 4) recipe.rule.lift = (1u << tn__random_below(random, 6)) / 2;
+    return recipe;
+}
+
+tn__recipe tn__recipes_vary(const tn__recipe *recipe, tn__random *random) {
+    tn__recipe varied = *recipe;
+    uint32_t life = recipe->life + (uint32_t)tn__random_below(random, 257);
+    varied.life = life < 128 ? 0 : life - 128 > 1024 ? 1024 : life - 128;
+    varied.noise = (uint32_t)tn__random_below(random, 1024);
+    if (tn__random_below(random, 2) != 0)
+        varied.load = (uint32_t)tn__random_below(random, 2 * (uint64_t)recipe->load + 1024);
+    return varied;
+}

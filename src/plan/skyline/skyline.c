@@ -1,0 +1,495 @@
+/* skyline.c - the lowest segment of a skyline, and the first body in an order that fits in it.
+ *
+ *     |        +----+             Segments are kept by their first step: floor, next, previous; a
+ *     |   +----+    |   +----     heap gives the lowest. A body that is placed raises its part
+ *     +---+    |    |   |         of the segment and splits it; equal neighbours merge.
+ *     |   |    |    +---+
+ *
+ * "First in the order of those that live within [s, e)" is a search in a tree (lives.h). A body of
+ * several pieces needs a level floor under its hull, but raises only what its pieces cover, so
+ * that others may live in its gaps. What is below a window that does not reach the floor is a cave;
+ * it is filled at once with what fits in.
+ *
+ * A chain is a row of bodies, each of which begins where the one before ends, from one end of the
+ * segment to the other: it leaves no gap at all. It is searched for depth first, the longest lives
+ * first; a step from which the end was not reached is not tried again. Where lives are those of a
+ * perfect packing made by cuts from side to side, and cuts seldom share a step, rows are found as
+ * they were cut, and the packing with them.
+ *
+ * This is the first descent of MiniMalloc's search (least offset first, then a static order)
+ * without ever looking at pairs of bodies.
+ *
+ * Cost:   O(log n) a placement in practice.
+ * Source: Burke et al. 2004 (best-fit skyline); Moffitt 2023 (canonical order); tree, rows and
+ * caves are ours.
+ */
+#include "plan/skyline/skyline.h"
+
+#include "plan/skyline/lives.h"
+
+#define SKYLINE_POLL 1024u
+#define SKYLINE_CAVES 128u     /* open at once */
+#define SKYLINE_CHAIN 1024u    /* bodies in a chain at most ... */
+#define SKYLINE_LOOKS 400u     /* ... and bodies looked at in search of one */
+#define SKYLINE_LOOKS_EACH 32u /* a body, in all searches of a plan; then rows are given up */
+
+__extension__ typedef unsigned __int128 skyline_area; /* bytes x steps */
+
+struct tn__skyline {
+    tn_context context;
+    const tn_run_body *bodies;
+    const tn_run_piece *pieces;
+    const uint32_t *ids;
+    uint32_t count, time_count;
+    tn__lives lives; /* what is not placed yet */
+    /* rows: numbers by first step, then the longest life; [starts[t], starts[t + 1]) begin at t */
+    uint32_t *by_length, *starts;
+    uint32_t *by_first, *row_of; /* by_length or by rank; row_of[number]: its place in there */
+    uint32_t *unplaced;          /* by place in by_first: itself, or a later place to go on from */
+    uint32_t *dead, dead_now;    /* by step: no chain from here, if it is dead_now */
+    uint64_t looks;              /* left */
+    uint32_t *chain, *chain_at;  /* [SKYLINE_CHAIN] */
+    skyline_area mean_area;
+    /* the skyline, by first step of a segment */
+    uint64_t *floor;
+    uint32_t *next, *previous;
+    uint32_t *heap, *heap_at; /* segments, lowest floor first, ties to the earlier */
+    uint32_t heap_count;
+};
+
+/* --- making --- */
+
+#define SKYLINE_ARRAYS(X, n, times)                                                                \
+    X(by_length, n)                                                                                \
+    X(by_first, n)                                                                                 \
+    X(row_of, n)                                                                                   \
+    X(unplaced, (size_t)(n) + 1)                                                                   \
+    X(starts, (size_t)(times) + 1)                                                                 \
+    X(dead, times)                                                                                 \
+    X(chain, SKYLINE_CHAIN)                                                                        \
+    X(chain_at, SKYLINE_CHAIN)                                                                     \
+    X(floor, times)                                                                                \
+    X(next, times)                                                                                 \
+    X(previous, times)                                                                             \
+    X(heap, times)                                                                                 \
+    X(heap_at, times)
+
+void tn__skyline_destroy(tn__skyline *skyline) {
+    if (skyline == NULL) return;
+    tn_context context = skyline->context;
+#define TN_X(field, room) tn__free(&context, skyline->field, (room) * sizeof *skyline->field);
+    SKYLINE_ARRAYS(TN_X, skyline->count, skyline->time_count)
+#undef TN_X
+    tn__lives_release(&skyline->lives);
+    tn__free(&context, skyline, sizeof *skyline);
+}
+
+/* by_length[] and starts[] (row_of[] is scratch): counting sort by last, latest first, then by
+ * first; both stable. */
+static void skyline_sort_rows(tn__skyline *skyline) {
+    uint32_t *starts = skyline->starts, *by_last = skyline->row_of, times = skyline->time_count;
+    skyline_area area = 0;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        memset(starts, 0, ((size_t)times + 1) * sizeof *starts);
+        for (uint32_t i = 0; i < skyline->count; i++) {
+            const tn_run_body *body = &skyline->bodies[skyline->ids[i]];
+            starts[(pass == 0 ? times - body->last : body->first + 1)]++;
+            area += (skyline_area)body->size * (body->last - body->first);
+        }
+        for (uint32_t t = 0; t < times; t++) starts[t + 1] += starts[t];
+        for (uint32_t i = skyline->count; pass == 0 && i-- > 0;) {
+            const tn_run_body *body = &skyline->bodies[skyline->ids[i]];
+            by_last[--starts[times - body->last]] = i;
+        }
+        for (uint32_t i = 0; pass == 1 && i < skyline->count; i++) {
+            const tn_run_body *body = &skyline->bodies[skyline->ids[by_last[i]]];
+            skyline->by_length[starts[body->first]++] = by_last[i];
+        }
+    }
+    for (uint32_t t = times; t > 0; t--) starts[t] = starts[t - 1];
+    starts[0] = 0;
+    skyline->mean_area = area / 2 / (skyline->count > 0 ? skyline->count : 1);
+}
+
+tn__skyline *tn__skyline_create(const tn_context *context, const tn_run_body *bodies,
+                                const tn_run_piece *pieces, uint32_t time_count,
+                                const uint32_t *ids, uint32_t count) {
+    tn__skyline *made = tn__alloc_array(context, 1, sizeof *made);
+    if (made == NULL) return NULL;
+    *made = (tn__skyline){.context = *context,
+                          .bodies = bodies,
+                          .pieces = pieces,
+                          .ids = ids,
+                          .count = count,
+                          .time_count = time_count};
+    bool all = tn__lives_create(&made->lives, context, bodies, ids, count);
+#define TN_X(field, room)                                                                          \
+    made->field = tn__alloc_array(context, room, sizeof *made->field);                             \
+    all = all && made->field != NULL;
+    SKYLINE_ARRAYS(TN_X, count, time_count)
+#undef TN_X
+    if (!all) {
+        tn__skyline_destroy(made);
+        return NULL;
+    }
+    skyline_sort_rows(made);
+    return made;
+}
+
+/* --- the heap of segments --- */
+
+static bool skyline_lower(const tn__skyline *skyline, uint32_t a, uint32_t b) {
+    if (skyline->floor[a] != skyline->floor[b]) return skyline->floor[a] < skyline->floor[b];
+    return a < b;
+}
+
+static void skyline_set(tn__skyline *skyline, uint32_t at, uint32_t segment) {
+    skyline->heap[at] = segment;
+    skyline->heap_at[segment] = at;
+}
+
+static void skyline_up(tn__skyline *skyline, uint32_t segment) {
+    uint32_t at = skyline->heap_at[segment];
+    for (; at > 0 && skyline_lower(skyline, segment, skyline->heap[(at - 1) / 2]);
+         at = (at - 1) / 2)
+        skyline_set(skyline, at, skyline->heap[(at - 1) / 2]);
+    skyline_set(skyline, at, segment);
+}
+
+static void skyline_down(tn__skyline *skyline, uint32_t segment) {
+    uint32_t at = skyline->heap_at[segment];
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= skyline->heap_count) break;
+        if (child + 1 < skyline->heap_count &&
+            skyline_lower(skyline, skyline->heap[child + 1], skyline->heap[child]))
+            child++;
+        if (!skyline_lower(skyline, skyline->heap[child], segment)) break;
+        skyline_set(skyline, at, skyline->heap[child]);
+        at = child;
+    }
+    skyline_set(skyline, at, segment);
+}
+
+static void skyline_enter(tn__skyline *skyline, uint32_t segment) {
+    skyline->heap_at[segment] = skyline->heap_count++;
+    skyline_up(skyline, segment);
+}
+
+static void skyline_leave(tn__skyline *skyline, uint32_t segment) {
+    uint32_t at = skyline->heap_at[segment], moved = skyline->heap[--skyline->heap_count];
+    if (moved == segment) return;
+    skyline_set(skyline, at, moved);
+    skyline_up(skyline, moved);
+    skyline_down(skyline, moved);
+}
+
+/* --- segments --- */
+
+static uint32_t skyline_end(const tn__skyline *skyline) { return skyline->time_count - 1; }
+
+/* Makes `time`, inside `segment`, the start of a segment of its own; heap: not entered. */
+static void skyline_split(tn__skyline *skyline, uint32_t segment, uint32_t time) {
+    uint32_t next = skyline->next[segment];
+    skyline->next[segment] = time;
+    skyline->previous[time] = segment;
+    skyline->next[time] = next;
+    if (next != skyline_end(skyline)) skyline->previous[next] = time;
+    skyline->floor[time] = skyline->floor[segment];
+}
+
+/* Segments that meet at one level become one; `segment` is in the heap, so is its next one. */
+static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
+    uint32_t next = skyline->next[segment];
+    if (next == skyline_end(skyline) || skyline->floor[next] != skyline->floor[segment]) return;
+    skyline_leave(skyline, next);
+    skyline->next[segment] = skyline->next[next];
+    if (skyline->next[next] != skyline_end(skyline))
+        skyline->previous[skyline->next[next]] = segment;
+}
+
+/* Nothing lives within the segment any more: up to its lower neighbour. */
+static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
+    uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
+    uint64_t level = UINT64_MAX;
+    if (previous != TN__LIVES_NONE) level = skyline->floor[previous];
+    if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
+    tn_assert(level != UINT64_MAX); /* all of time holds every body */
+    skyline->floor[segment] = level;
+    skyline_down(skyline, segment);
+    skyline_join_next(skyline, segment);
+    if (previous != TN__LIVES_NONE) skyline_join_next(skyline, previous);
+}
+
+/* [first, last) lies within what was one level segment; `at` is a segment that begins at or before
+ * `first`. Raises it to at least `top`; neighbours are not joined yet. Returns the segment that
+ * begins at `first`. */
+static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first, uint32_t last,
+                              uint64_t top) {
+    while (skyline->next[at] <= first) at = skyline->next[at];
+    if (at < first) {
+        skyline_split(skyline, at, first);
+        skyline_enter(skyline, first);
+        at = first;
+    }
+    for (;; at = skyline->next[at]) {
+        if (skyline->next[at] > last) {
+            skyline_split(skyline, at, last);
+            skyline_enter(skyline, last);
+        }
+        if (skyline->floor[at] < top) {
+            skyline->floor[at] = top;
+            skyline_down(skyline, at);
+        }
+        if (skyline->next[at] == last) return first;
+    }
+}
+
+/* Joins what is level from the segment before `first` to the one after `last`. */
+static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last) {
+    uint32_t at = skyline->previous[first] != TN__LIVES_NONE ? skyline->previous[first] : first;
+    while (at < last && at != skyline_end(skyline)) {
+        uint32_t next = skyline->next[at];
+        if (next == skyline_end(skyline)) return;
+        if (skyline->floor[next] == skyline->floor[at])
+            skyline_join_next(skyline, at);
+        else
+            at = next;
+    }
+}
+
+/* --- rows --- */
+
+/* by_first[]: what begins at a step in the order that rows try it. */
+static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit) {
+    uint32_t *starts = skyline->starts, count = skyline->count;
+    if (fit == TN__SKYLINE_ROWS_RANKED) {
+        for (uint32_t rank = 0; rank < count; rank++) {
+            uint32_t first = skyline->bodies[skyline->ids[order[rank]]].first;
+            skyline->by_first[starts[first]++] = order[rank];
+        }
+        for (uint32_t t = skyline->time_count; t > 0; t--) starts[t] = starts[t - 1];
+        starts[0] = 0;
+    } else {
+        memcpy(skyline->by_first, skyline->by_length, count * sizeof *skyline->by_first);
+    }
+    for (uint32_t i = 0; i < count; i++) skyline->row_of[skyline->by_first[i]] = i;
+    for (uint32_t i = 0; i <= count; i++) skyline->unplaced[i] = i;
+    skyline->looks = (uint64_t)SKYLINE_LOOKS_EACH * count + 8 * SKYLINE_LOOKS;
+}
+
+/* The first place from `at` on whose body is unplaced; paths are halved on the way. */
+static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
+    uint32_t *unplaced = skyline->unplaced;
+    while (unplaced[at] != at) {
+        unplaced[at] = unplaced[unplaced[at]];
+        at = unplaced[at];
+    }
+    return at;
+}
+
+/* The first place of a body that begins at `time` and may end by `end`. */
+static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t end, bool ranked) {
+    uint32_t low = skyline->starts[time], high = skyline->starts[time + 1];
+    if (ranked) return low;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint32_t number = skyline->by_first[middle];
+        if (tn__lives_at(&skyline->lives, number)->last > end)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Bodies from one end of the segment to the other in chain[]; how many, 0: none was found, and
+ * *limited tells that there may be one. */
+static uint32_t skyline_find_chain(tn__skyline *skyline, uint32_t segment, bool ranked,
+                                   bool *limited) {
+    uint32_t end = skyline->next[segment], time = segment, depth = 0;
+    uint32_t *chain = skyline->chain, *at = skyline->chain_at;
+    skyline->dead_now++;
+    at[0] = skyline_row(skyline, time, end, ranked);
+    for (uint32_t looks = 0; looks < SKYLINE_LOOKS && skyline->looks > 0; looks++) {
+        skyline->looks--;
+        at[depth] = skyline_unplaced(skyline, at[depth]);
+        if (at[depth] >= skyline->starts[time + 1]) { /* none leads on: back to the body before */
+            skyline->dead[time] = skyline->dead_now;
+            if (depth-- == 0) return 0;
+            time = tn__lives_at(&skyline->lives, chain[depth])->first;
+            at[depth]++;
+            continue;
+        }
+        chain[depth] = skyline->by_first[at[depth]];
+        uint32_t last = tn__lives_at(&skyline->lives, chain[depth])->last;
+        if (last == end) return depth + 1;
+        if (last > end || skyline->dead[last] == skyline->dead_now || depth + 1 == SKYLINE_CHAIN) {
+            at[depth]++;
+            continue;
+        }
+        time = last;
+        at[++depth] = skyline_row(skyline, time, end, ranked);
+    }
+    *limited = true;
+    return 0;
+}
+
+/* Is it cheap to give up what is below the lower neighbour? */
+static bool skyline_may_lift(const tn__skyline *skyline, uint32_t segment, uint32_t most) {
+    uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
+    uint64_t level = UINT64_MAX;
+    if (previous != TN__LIVES_NONE) level = skyline->floor[previous];
+    if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
+    if (level == UINT64_MAX) return false;
+    skyline_area waste = (skyline_area)(level - skyline->floor[segment]) * (next - segment);
+    return waste <= skyline->mean_area * most;
+}
+
+/* --- filling --- */
+
+static uint32_t skyline_choose(const tn__skyline *skyline, uint32_t segment, tn__skyline_fit fit) {
+    uint32_t end = skyline->next[segment], best = TN__LIVES_NONE;
+    if (fit == TN__SKYLINE_WALL) {
+        best = tn__lives_find(&skyline->lives, (tn__lives_box){segment, segment, 0, end, 0}, best);
+        best = tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, end, end, 0}, best);
+        if (best != TN__LIVES_NONE) return best;
+    }
+    return tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, 0, end, 0}, best);
+}
+
+/* On the floor of the segment that its life lies within; returns its highest end. */
+static uint64_t skyline_place(tn__skyline *skyline, uint32_t segment, const tn_run_body *body,
+                              uint64_t *offset) {
+    const tn_run_piece *pieces = skyline->pieces + body->piece_first;
+    uint64_t least = pieces[0].lo, mask = body->alignment - 1, floor = skyline->floor[segment];
+    for (uint32_t i = 1; i < body->piece_count; i++)
+        if (pieces[i].lo < least) least = pieces[i].lo;
+    uint64_t at = (floor > least ? floor - least + mask : 0) & ~mask;
+    for (uint32_t i = 0, from = segment; i < body->piece_count; i++)
+        from = skyline_raise(skyline, from, pieces[i].first, pieces[i].last, at + pieces[i].hi);
+    skyline_join_all(skyline, segment, body->last);
+    *offset = at;
+    return at + body->size;
+}
+
+static void skyline_reset(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit) {
+    tn__lives_reset(&skyline->lives, order);
+    skyline_reset_rows(skyline, order, fit);
+    skyline->floor[0] = 0;
+    skyline->next[0] = skyline_end(skyline);
+    skyline->previous[0] = TN__LIVES_NONE;
+    skyline->heap_count = 0;
+    skyline_enter(skyline, 0);
+}
+
+typedef struct skyline_filling {
+    const uint32_t *order;
+    uint64_t *offsets, peak;
+    uint32_t since; /* placed since the poll was asked */
+    uint32_t left;
+} skyline_filling;
+
+static void skyline_count(tn__skyline *skyline, uint32_t number, skyline_filling *filling) {
+    tn__lives_remove(&skyline->lives, number);
+    skyline->unplaced[skyline->row_of[number]]++;
+    filling->since++;
+    filling->left--;
+}
+
+typedef struct skyline_cave {
+    uint32_t first, last;
+    uint64_t floor, ceiling;
+} skyline_cave;
+
+/* The best body that fits in lies on the floor; what is left and right of it and above it are
+ * caves again. Whole hulls and sizes: bodies in caves have none themselves. */
+static void skyline_fill_cave(tn__skyline *skyline, skyline_cave cave, skyline_filling *filling) {
+    skyline_cave stack[SKYLINE_CAVES];
+    uint32_t depth = 0;
+    stack[depth++] = cave;
+    while (depth > 0) {
+        cave = stack[--depth];
+        if (cave.first >= cave.last || cave.floor >= cave.ceiling) continue;
+        tn__lives_box box = {cave.first, cave.last, 0, cave.last, cave.ceiling - cave.floor};
+        uint32_t rank = tn__lives_find(&skyline->lives, box, TN__LIVES_NONE);
+        if (rank == TN__LIVES_NONE) continue;
+        uint32_t number = filling->order[rank], id = skyline->ids[number];
+        const tn_run_body *body = &skyline->bodies[id];
+        uint64_t mask = body->alignment - 1, at = (cave.floor + mask) & ~mask;
+        if (at + body->size > cave.ceiling) continue;
+        skyline_count(skyline, number, filling);
+        filling->offsets[id] = at;
+        if (depth + 3 > SKYLINE_CAVES) continue; /* what is left of it stays empty */
+        stack[depth++] = (skyline_cave){cave.first, body->first, cave.floor, cave.ceiling};
+        stack[depth++] = (skyline_cave){body->last, cave.last, cave.floor, cave.ceiling};
+        stack[depth++] = (skyline_cave){body->first, body->last, at + body->size, cave.ceiling};
+    }
+}
+
+/* The caves below the windows of a body at `offset`; not where windows stand over each other. */
+static void skyline_fill_caves(tn__skyline *skyline, const tn_run_body *body, uint64_t floor,
+                               uint64_t offset, skyline_filling *filling) {
+    const tn_run_piece *pieces = skyline->pieces + body->piece_first;
+    for (uint32_t i = 1; i < body->piece_count; i++)
+        if (pieces[i].first < pieces[i - 1].last) return;
+    for (uint32_t i = 0; i < body->piece_count; i++)
+        if (pieces[i].lo > 0 && offset + pieces[i].lo > floor)
+            skyline_fill_cave(
+                skyline,
+                (skyline_cave){pieces[i].first, pieces[i].last, floor, offset + pieces[i].lo},
+                filling);
+}
+
+static void skyline_put(tn__skyline *skyline, uint32_t segment, uint32_t number,
+                        skyline_filling *filling) {
+    uint32_t id = skyline->ids[number];
+    uint64_t floor = skyline->floor[segment];
+    skyline_count(skyline, number, filling);
+    uint64_t top = skyline_place(skyline, segment, &skyline->bodies[id], &filling->offsets[id]);
+    if (top > filling->peak) filling->peak = top;
+    skyline_fill_caves(skyline, &skyline->bodies[id], floor, filling->offsets[id], filling);
+}
+
+/* One body, one row, or one lift. */
+static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_filling *filling) {
+    uint32_t segment = skyline->heap[0];
+    uint32_t rank = TN__LIVES_NONE;
+    bool lift = false;
+    if (rule.fit == TN__SKYLINE_ROWS || rule.fit == TN__SKYLINE_ROWS_RANKED) {
+        bool limited = false, ranked = rule.fit == TN__SKYLINE_ROWS_RANKED;
+        uint32_t length = skyline_find_chain(skyline, segment, ranked, &limited);
+        for (uint32_t i = length; i-- > 0;) {    /* from the right: the segment keeps its start */
+            uint32_t number = skyline->chain[i]; /* it may be in a cave of another by now */
+            if (tn__lives_at(&skyline->lives, number)->rank != TN__LIVES_NONE)
+                skyline_put(skyline, segment, number, filling);
+        }
+        if (length > 0) return;
+        if (limited) { /* too wide: the end of a row makes it narrower */
+            uint32_t end = skyline->next[segment];
+            rank =
+                tn__lives_find(&skyline->lives, (tn__lives_box){segment, end, end, end, 0}, rank);
+        } else {
+            lift = skyline_may_lift(skyline, segment, rule.lift);
+        }
+    }
+    if (rank == TN__LIVES_NONE && !lift) rank = skyline_choose(skyline, segment, rule.fit);
+    if (rank == TN__LIVES_NONE)
+        skyline_lift(skyline, segment);
+    else
+        skyline_put(skyline, segment, filling->order[rank], filling);
+}
+
+bool tn__skyline_fill(tn__skyline *skyline, const uint32_t *order, tn__skyline_rule rule,
+                      uint64_t give_up, tn__skyline_poll poll, uint64_t *offsets, uint64_t *peak) {
+    skyline_filling filling = {.order = order, .offsets = offsets, .left = skyline->count};
+    if (skyline->count > 0) skyline_reset(skyline, order, rule.fit);
+    while (filling.left > 0 && filling.peak < give_up) {
+        skyline_step(skyline, rule, &filling);
+        if (filling.since < SKYLINE_POLL) continue;
+        if (!poll.go_on(poll.self, filling.since)) return false;
+        filling.since = 0;
+    }
+    *peak = filling.peak;
+    return poll.go_on(poll.self, filling.since);
+}

@@ -1,0 +1,265 @@
+/* bodies.c - who shares a body: views, in-place, the lives of one If output.
+ *
+ * Lives are taken in the order of their definition; each either opens a body of its own or joins
+ * the body of one that is there:
+ *
+ *   continuation  a later life of an If's output: the same memory by construction.
+ *   view          an alias by definition always; a view by rule when its offset is aligned (a
+ * kernel is never handed an address worse than the one it asked for). in-place      over an input
+ * that is read here for the last time: nothing else that still lives, or that this operator reads
+ * at other places, may hold any of its bytes.
+ *
+ * In-place never raises the curve of live bytes: output and input are of one size, so the step
+ * itself gains that many bytes and all other steps stay as they were, whichever input is taken.
+ * The candidates differ in the body that grows longer; the shortest result is the easiest to pack,
+ * so the input whose body began last is taken, ties to the first input.
+ *
+ * Where a partial order is all that is known, "for the last time" means that every other use of
+ * these bytes, also one that comes earlier in the program, happens before the operator. Members
+ * then stay in the list until one that works in place covers them: it came after all of their uses.
+ *
+ * The members of a body that may still matter are kept in a list from which the dead are dropped
+ * as time goes on, so that chains of 10^5 in-place operators cost O(1) each.
+ */
+#include "program/bodies.h"
+
+static void groups_open(groups_state *groups, uint32_t id) {
+    occ_life *life = &groups->occ->lives[id];
+    life->root = id;
+    life->delta = life->lo = 0;
+    life->hi = life->bytes;
+    life->share = TN_SHARE_OWN;
+    groups->begin[id] = life->first;
+    groups->head[id] = id;
+    groups->next[id] = OCC_NONE;
+    groups->all[id] = id;
+    groups->all_next[id] = OCC_NONE;
+    groups->size[id] = 1;
+}
+
+static void groups_join(groups_state *groups, uint32_t id, uint32_t with, tn_share share) {
+    occ_life *life = &groups->occ->lives[id];
+    uint32_t root = groups->occ->lives[with].root;
+    life->root = root;
+    life->share = share;
+    life->taken = with;
+    groups->next[id] = groups->head[root];
+    groups->head[root] = id;
+    groups->all_next[id] = groups->all[root];
+    groups->all[root] = id;
+    groups->size[root]++;
+}
+
+/* --- claims: where another planner says that it put a tensor --- */
+
+uint64_t tn__groups_claim(const occ_state *occ, const occ_life *life) {
+    bool claims = occ->options.inplace == TN_INPLACE_CLAIMED && occ->options.claimed != NULL;
+    return claims && life->tensor != TN_NONE ? occ->options.claimed[life->tensor] : TN_SIZE_UNKNOWN;
+}
+
+/* Whether a life may lie at `delta` of a body: nothing is claimed of one of them, or both agree. */
+static bool groups_claim_agrees(const groups_state *groups, const occ_life *life, uint32_t root,
+                                uint64_t delta) {
+    uint64_t claim = tn__groups_claim(groups->occ, life), base = groups->base[root], sum;
+    if (claim == TN_SIZE_UNKNOWN) return true;
+    if (base == TN_SIZE_UNKNOWN) return claim >= delta;
+    return tn__add(base, delta, &sum) && claim == sum;
+}
+
+/* The first claim in a body says where the body is. */
+static void groups_note_claim(groups_state *groups, const occ_life *life) {
+    uint64_t claim = tn__groups_claim(groups->occ, life);
+    uint64_t *base = &groups->base[life->root];
+    if (claim != TN_SIZE_UNKNOWN && *base == TN_SIZE_UNKNOWN && claim >= life->delta)
+        *base = claim - life->delta;
+}
+
+/* --- views --- */
+
+static bool groups_view_fits(const groups_state *groups, const occ_life *life) {
+    const occ_state *occ = groups->occ;
+    const occ_life *source = &occ->lives[life->source];
+    uint64_t end, alignment = occ->options.alignment;
+    if (life->must) return true;
+    if (occ->options.no_views || life->whole || source->whole) return false;
+    if (!tn__add(life->offset, life->bytes, &end) || end > source->bytes) return false;
+    return (source->delta + life->offset) % alignment == 0 &&
+           groups_claim_agrees(groups, life, source->root, source->delta + life->offset);
+}
+
+static void groups_view(groups_state *groups, uint32_t id) {
+    occ_state *occ = groups->occ;
+    occ_life *life = &occ->lives[id];
+    const occ_life *source = &occ->lives[life->source];
+    uint64_t end;
+    bool known = !life->whole && !source->whole && tn__add(life->offset, life->bytes, &end) &&
+                 end <= source->bytes;
+    groups_join(groups, id, life->source, TN_SHARE_VIEW);
+    life->whole = !known;
+    life->delta = known ? source->delta + life->offset : source->delta;
+    life->lo = known ? life->delta : source->lo;
+    life->hi = known ? life->delta + life->bytes : source->hi;
+}
+
+/* --- in-place --- */
+
+/* The life of a tensor that is read at a step. */
+uint32_t tn__groups_life_at(const occ_state *occ, tn_tensor_id tensor, uint32_t step) {
+    if (tensor == TN_NONE || occ->is_static[tensor]) return OCC_NONE;
+    uint32_t id = occ->latest[tensor];
+    while (id != OCC_NONE && occ->lives[id].first > step) id = occ->lives[id].earlier;
+    return id;
+}
+
+static bool groups_meet(const occ_life *a, const occ_life *b) {
+    return a->lo < b->hi && b->lo < a->hi;
+}
+
+/* Whether all that ever happens to a life happens before `step`, or in it. */
+static bool groups_is_over(const occ_state *occ, const occ_life *life, uint32_t step) {
+    if (life->first != step && !tn__happens_before(occ->happens, life->first, step)) return false;
+    for (uint32_t at = life->newest; at != OCC_NONE; at = occ->uses.items[at].next) {
+        uint32_t use = occ->uses.items[at].step;
+        if (use != step && !tn__happens_before(occ->happens, use, step)) return false;
+    }
+    return true;
+}
+
+/* What a life that works in place covers is behind it. */
+static void groups_cover(groups_state *groups, uint32_t id) {
+    const occ_life *lives = groups->occ->lives, *life = &lives[id];
+    uint32_t *link = &groups->head[life->root];
+    while (*link != OCC_NONE) {
+        const occ_life *member = &lives[*link];
+        if (*link != id && member->lo >= life->lo && member->hi <= life->hi)
+            *link = groups->next[*link];
+        else
+            link = &groups->next[*link];
+    }
+}
+
+/* Whether nothing alive after `step` holds any byte of the candidate. Drops the dead on its way. */
+static bool groups_is_last(groups_state *groups, uint32_t candidate, uint32_t step) {
+    const occ_life *lives = groups->occ->lives;
+    uint32_t *link = &groups->head[lives[candidate].root];
+    while (*link != OCC_NONE) {
+        const occ_life *member = &lives[*link];
+        if (member->last > step + 1) {
+            if (groups_meet(member, &lives[candidate])) return false;
+            link = &groups->next[*link];
+        } else if (groups->occ->happens != NULL) {
+            if (groups_meet(member, &lives[candidate]) &&
+                !groups_is_over(groups->occ, member, step))
+                return false;
+            link = &groups->next[*link];
+        } else if (member->last < step + 1) {
+            *link = groups->next[*link];
+        } else {
+            link = &groups->next[*link];
+        }
+    }
+    return true;
+}
+
+/* Whether the operator reads the candidate's bytes in another arrangement through another input. */
+static bool groups_reads_askew(const occ_state *occ, const tn_op *op, uint32_t candidate,
+                               uint32_t step) {
+    const occ_life *mine = &occ->lives[candidate];
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        uint32_t id = tn__groups_life_at(occ, op->inputs[i], step);
+        if (id == OCC_NONE || id == candidate || occ->lives[id].root != mine->root) continue;
+        const occ_life *other = &occ->lives[id];
+        bool same = other->lo == mine->lo && other->hi == mine->hi && !other->whole;
+        if (groups_meet(other, mine) && !same) return true;
+    }
+    return false;
+}
+
+static uint32_t groups_choose(groups_state *groups, uint32_t id) {
+    const occ_state *occ = groups->occ;
+    const occ_life *life = &occ->lives[id];
+    const tn_op *op = tn_graph_op(occ->graph, life->op);
+    uint64_t mask = tn_op_inplace(occ->graph, life->op, life->output);
+    uint32_t best = OCC_NONE;
+    for (uint32_t i = 0; i < op->input_count && i < 64; i++) {
+        if (!(mask >> i & 1)) continue;
+        uint32_t candidate = tn__groups_life_at(occ, op->inputs[i], life->first);
+        if (candidate == OCC_NONE || candidate >= id) continue;
+        const occ_life *input = &occ->lives[candidate];
+        if (input->bytes != life->bytes || input->whole || input->last != life->first + 1) continue;
+        if (input->delta % occ->options.alignment != 0) continue;
+        if (!groups_claim_agrees(groups, life, input->root, input->delta)) continue;
+        if (!groups_is_last(groups, candidate, life->first)) continue;
+        if (groups_reads_askew(occ, op, candidate, life->first)) continue;
+        if (best == OCC_NONE || groups->begin[input->root] > groups->begin[occ->lives[best].root])
+            best = candidate;
+    }
+    return best;
+}
+
+static void groups_place(groups_state *groups, uint32_t id) {
+    occ_state *occ = groups->occ;
+    occ_life *life = &occ->lives[id];
+    uint32_t with = OCC_NONE;
+    tn_share share = TN_SHARE_OWN;
+    if (life->source != OCC_NONE && !life->joins && groups_view_fits(groups, life)) {
+        groups_view(groups, id);
+        return;
+    }
+    if (life->joins) {
+        with = life->earlier;
+    } else if (life->output != OCC_NONE && life->bytes > 0 &&
+               occ->options.inplace != TN_INPLACE_NONE) {
+        with = groups_choose(groups, id);
+        share = TN_SHARE_INPLACE;
+    }
+    life->whole = false;
+    if (with == OCC_NONE) {
+        groups_open(groups, id);
+        groups_note_claim(groups, life);
+        bool fuses = occ->options.fuse_concat && occ->happens == NULL;
+        if (fuses && life->output == 0) tn__groups_fuse(groups, id);
+        return;
+    }
+    groups_join(groups, id, with, share);
+    life->delta = life->lo = occ->lives[with].delta;
+    life->hi = life->delta + life->bytes;
+    if (share == TN_SHARE_INPLACE && occ->happens != NULL) groups_cover(groups, id);
+}
+
+static bool groups_make(groups_state *groups) {
+    const tn_context *context = groups->occ->context;
+    size_t n = groups->occ->count;
+    uint32_t **numbers[] = {&groups->next,     &groups->head, &groups->begin,  &groups->all,
+                            &groups->all_next, &groups->size, &groups->changed};
+    bool all = true;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        *numbers[i] = tn__alloc_array(context, n, sizeof **numbers[i]);
+        all = all && *numbers[i] != NULL;
+    }
+    groups->base = tn__alloc_array(context, n, sizeof *groups->base);
+    return all && groups->base != NULL;
+}
+
+static void groups_release(groups_state *groups) {
+    const tn_context *context = groups->occ->context;
+    size_t n = groups->occ->count;
+    uint32_t *numbers[] = {groups->next,     groups->head, groups->begin,  groups->all,
+                           groups->all_next, groups->size, groups->changed};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        tn__free(context, numbers[i], n * sizeof *numbers[i]);
+    tn__free(context, groups->base, n * sizeof *groups->base);
+}
+
+tn_status tn__occ_join(occ_state *occ) {
+    groups_state groups = {.occ = occ};
+    bool all = groups_make(&groups);
+    if (all && occ->options.fuse_concat) tn__groups_watch(&groups);
+    for (uint32_t id = 0; id < occ->count && all; id++) {
+        groups.base[id] = TN_SIZE_UNKNOWN;
+        groups_place(&groups, id);
+        groups_note_claim(&groups, &occ->lives[id]);
+    }
+    groups_release(&groups);
+    return all ? TN_OK : tn__no_memory(occ->error, "bodies");
+}

@@ -1,0 +1,79 @@
+/* activation.c - an activation after a convolution or product is applied before its result is
+ * written. */
+#include "rewrite/rewrite.h"
+
+#include "graph/attr.h"
+
+typedef struct activation_post {
+    const char *names[2];
+    double alpha[2], beta[2];
+    uint32_t count;
+} activation_post;
+
+/* One end of Clip: false when it is not known. */
+static bool activation_bound(const tn__draft *draft, tn_op_id id, uint32_t index, const char *name,
+                             double *bound) {
+    *bound = tn__attr_float(tn__draft_op_of(draft, id), name, *bound);
+    tn_tensor_id input = tn__draft_input(draft, id, index);
+    return input == TN_NONE || tn__draft_number(draft, input, bound);
+}
+
+static bool activation_read(const tn__draft *draft, tn_op_id id, activation_post *post) {
+    static const char *const plain[] = {"Relu", "Sigmoid", "Tanh", "HardSwish", "Mish"};
+    const tn_op *op = tn__draft_op_of(draft, id);
+    *post = (activation_post){.count = 1};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (tn__draft_is(draft, id, plain[i])) return post->names[0] = plain[i], true;
+    if (tn__draft_is(draft, id, "LeakyRelu") || tn__draft_is(draft, id, "Elu")) {
+        bool leaky = strcmp(op->type, "LeakyRelu") == 0;
+        post->names[0] = leaky ? "LeakyRelu" : "Elu";
+        post->alpha[0] = tn__attr_float(op, "alpha", leaky ? 0.01 : 1);
+        return true;
+    }
+    if (tn__draft_is(draft, id, "tenure.Swish"))
+        return post->names[0] = "Swish", post->alpha[0] = 1, true;
+    if (tn__draft_is(draft, id, "Gelu")) {
+        bool tanh = strcmp(tn__attr_string(op, "approximate", "none"), "tanh") == 0;
+        return post->names[0] = tanh ? "GeluTanh" : "Gelu", true;
+    }
+    if (tn__draft_is(draft, id, "HardSigmoid")) {
+        *post = (activation_post){.names = {"Linear", "Clip"}, .beta = {0, 1}, .count = 2};
+        post->alpha[0] = tn__attr_float(op, "alpha", 0.2);
+        post->beta[0] = tn__attr_float(op, "beta", 0.5);
+        return true;
+    }
+    if (!tn__draft_is(draft, id, "Clip")) return false;
+    post->names[0] = "Clip";
+    post->alpha[0] = -3.4028234663852886e38;
+    post->beta[0] = 3.4028234663852886e38;
+    return activation_bound(draft, id, 1, "min", &post->alpha[0]) &&
+           activation_bound(draft, id, 2, "max", &post->beta[0]) && post->alpha[0] <= post->beta[0];
+}
+
+static tn_status activation_each(tn__draft *draft, tn_op_id id) {
+    activation_post post;
+    bool done;
+    uint32_t count;
+    if (!activation_read(draft, id, &post)) return TN_OK;
+    tn_op_id product = tn__draft_only(draft, id, 0, NULL);
+    if (product == TN_NONE || !tn__draft_is_open(draft, product)) return TN_OK;
+    TN_TRY(tn__draft_open(draft, product, &done));
+    if (!done) return TN_OK;
+    const tn_op *op = tn__draft_op_of(draft, product);
+    tn_attr more[3] = {
+        {.name = "post", .type = TN_ATTR_STRINGS, .count = post.count, .strings = post.names},
+        {.name = "post_alpha", .type = TN_ATTR_FLOATS, .count = post.count, .floats = post.alpha},
+        {.name = "post_beta", .type = TN_ATTR_FLOATS, .count = post.count, .floats = post.beta}};
+    const tn_attr *kept = tn__draft_attrs(draft, op, more, 3, &count);
+    if (kept == NULL) return tn__no_memory(draft->error, "a rewritten graph");
+    TN_TRY(tn__draft_become(draft, product, op->domain, op->type, op->version, op->inputs,
+                            op->input_count, kept, count));
+    return tn__draft_take_over(draft, id, product);
+}
+
+const tn__rewrite tn__rewrite_activation = {
+    .name = "activation",
+    .summary = "activations are applied before convolutions and products write their result",
+    .in_training = true,
+    .each = activation_each,
+};

@@ -1,0 +1,89 @@
+/* weights.c - weights of convolutions and products as 8-bit numbers with a float32 scale for each
+ * channel of the result.
+ *
+ *     w ── QuantizeWeights ─┬─ q (int8) ───── DequantizeWeights ── w' ── Conv, MatMul, Gemm
+ *          (at set-up)      └─ scales (f32) ──┘ (in each run, right before)
+ *
+ * What stays in memory is q and the scales, a quarter of w; w itself is there only while the engine
+ * is set up. w' is a tensor of the arena that lives for one operator, so at most one operator's
+ * weights are float32 at a time, and the plan counts them. Results change: it is done only where it
+ * is asked for (tn_rewrite_options.weights_dtype). Weights with other readers stay (a table of
+ * words that also gives the scores), and so do those where the scales would eat up what is saved.
+ * Cost: O(operators).
+ */
+#include "graph/attr.h"
+#include "rewrite/rewrite.h"
+
+#define WEIGHTS_LEAST 16 /* elements of a channel */
+
+/* The dimension of the weights that is the result's channels; false: they are none of these. */
+static bool weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis) {
+    const tn_op *op = tn__draft_op_of(draft, id);
+    tn_tensor_id w = tn__draft_input(draft, id, 1);
+    uint32_t count, rank;
+    if (!tn__draft_is_static(draft, w) || !tn__draft_is_exact(draft, w)) return false;
+    rank = tn__draft_tensor_of(draft, w)->rank;
+    *axis = rank - 1;
+    if (tn__draft_is(draft, id, "Conv") || tn__draft_is(draft, id, "tenure.Conv")) {
+        *axis = 0;
+        return rank >= 3;
+    }
+    if (tn__draft_is(draft, id, "ConvTranspose")) {
+        *axis = 1;
+        return rank >= 3 && tn__attr_int(op, "group", 1) == 1;
+    }
+    if (tn__draft_is(draft, id, "Gemm")) {
+        *axis = tn__attr_int(op, "transB", 0) != 0 ? 0 : 1;
+        return rank == 2;
+    }
+    const int64_t *perm = tn__attr_ints(op, "perm_b", &count);
+    if (perm != NULL && count == rank && rank > 0) *axis = (uint32_t)perm[rank - 1];
+    return rank >= 2 &&
+           (tn__draft_is(draft, id, "MatMul") || tn__draft_is(draft, id, "tenure.MatMul"));
+}
+
+static tn_status weights_add(tn__draft *draft, tn_op_id before, const char *type,
+                             const tn_tensor_id *inputs, uint32_t input_count,
+                             const tn_tensor_id *outputs, uint32_t output_count, int64_t axis) {
+    const int64_t *kept = tn__arena_copy(&draft->arena, &axis, sizeof axis);
+    const tn_attr attr = {.name = "axis", .type = TN_ATTR_INT, .count = 1, .ints = kept};
+    if (kept == NULL) return tn__no_memory(draft->error, "a rewritten graph");
+    tn_op op = {.type = type,
+                .domain = "tenure",
+                .version = 1,
+                .inputs = inputs,
+                .input_count = input_count,
+                .outputs = outputs,
+                .output_count = output_count,
+                .attrs = &attr,
+                .attr_count = 1};
+    tn_op_id made;
+    return tn__draft_add_op(draft, before, &op, &made);
+}
+
+static tn_status weights_each(tn__draft *draft, tn_op_id id) {
+    tn_tensor_id w = tn__draft_input(draft, id, 1), parts[2], wide;
+    uint32_t axis;
+    if (!weights_axis(draft, id, &axis) || draft->tensors[w].uses != 1 || draft->tensors[w].fixed)
+        return TN_OK;
+    const tn_tensor like = *tn__draft_tensor_of(draft, w);
+    uint64_t each = 1;
+    for (uint32_t d = 0; d < like.rank; d++)
+        each = d == axis ? each : tn__mul_sat(each, (uint64_t)like.shape[d]);
+    if (each < WEIGHTS_LEAST) return TN_OK;
+    TN_TRY(tn__draft_add_tensor(draft, like.name, TN_INT8, like.rank, like.shape, &parts[0]));
+    TN_TRY(tn__draft_add_tensor(draft, "scales", TN_FLOAT32, 1, &like.shape[axis], &parts[1]));
+    TN_TRY(tn__draft_add_tensor(draft, like.name, TN_FLOAT32, like.rank, like.shape, &wide));
+    for (uint32_t i = 0; i < 2; i++) draft->tensors[parts[i]].tensor.flags |= TN_TENSOR_FOLDED;
+    TN_TRY(weights_add(draft, id, "QuantizeWeights", &w, 1, parts, 2, axis));
+    TN_TRY(weights_add(draft, id, "DequantizeWeights", parts, 2, &wide, 1, axis));
+    tn__draft_set(draft, id, 1, wide);
+    return TN_OK;
+}
+
+const tn__rewrite tn__rewrite_weights = {
+    .name = "weights",
+    .summary = "weights as 8-bit numbers with a scale per channel, where that is asked for",
+    .weights = true,
+    .each = weights_each,
+};
