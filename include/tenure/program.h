@@ -7,50 +7,20 @@
  *         tn_occupancy_create(program, NULL, &occupancy, &error) ||
  *         tn_plan(tn_occupancy_problem(occupancy), NULL, &layout, &error)) ...
  *
- * A Program is a list of instructions; instruction i runs at step i. Every technique that
- * saves memory is a pass, Program in and Program out. An Occupancy is what the Program asks of
- * memory: which tensor lives when, which tensors share one body (views, in-place), and the
- * Problem for the planners.
- * Threads: any number may read; one at a time may change.
+ * A Program is a list of instructions (instruction.h); instruction i runs at step i. Every
+ * technique that saves memory is a pass, Program in and Program out. An Occupancy is what the
+ * Program asks of memory: which tensor lives when, which tensors share one body (views, in-place),
+ * and the Problem for the planners. Threads: any number may read; one at a time may change.
  */
 #ifndef TENURE_PROGRAM_H
 #define TENURE_PROGRAM_H
 
-#include <tenure/graph.h>
+#include <tenure/instruction.h>
 #include <tenure/plan.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* The one instruction set: X(name, text). */
-/* clang-format off */
-#define TN_OPCODE_TABLE(X)                                                                     \
-    X(PUT, "put")             /* host to device: defines its tensor */                         \
-    X(APPLY, "apply")         /* runs an operator: reads inputs, defines outputs */            \
-    X(GET, "get")             /* device to host: reads its tensor */                           \
-    X(FREE, "free")           /* the tensor is not needed again */                             \
-    X(DROP, "drop")           /* released; a later APPLY may define it again */                \
-    X(SWAP_OUT, "swap_out")   /* copied to the host and released */                            \
-    X(SWAP_IN, "swap_in")     /* copied back: defines its tensor */                            \
-    X(ENCODE, "encode")       /* reads tensor, defines its compressed form */                  \
-    X(DECODE, "decode")       /* reads the compressed form, defines the tensor */              \
-    X(SEND, "send") X(RECV, "recv") X(REDUCE, "reduce")
-/* clang-format on */
-typedef enum tn_opcode {
-#define TN_X(name, text) TN_##name,
-    TN_OPCODE_TABLE(TN_X)
-#undef TN_X
-} tn_opcode;
-TN_API const char *tn_opcode_name(tn_opcode opcode);
-
-typedef struct tn_instruction {
-    tn_opcode opcode;
-    uint32_t stream;     /* 0: compute */
-    tn_op_id op;         /* APPLY; else TN_NONE */
-    tn_tensor_id tensor; /* the others; else TN_NONE */
-    tn_tensor_id other;  /* ENCODE, DECODE: the compressed form; else TN_NONE */
-} tn_instruction;
 
 /* One run of a block of a control-flow operator: instructions [first, last). The operator's own
  * APPLY follows its regions. */

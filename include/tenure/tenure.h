@@ -9,6 +9,7 @@
 #include <tenure/estimate.h>
 #include <tenure/graph.h>
 #include <tenure/import.h>
+#include <tenure/instruction.h>
 #include <tenure/kernels.h>
 #include <tenure/objects.h>
 #include <tenure/plan.h>

@@ -143,14 +143,15 @@ static tn_status engine_make_lives(tn_engine *engine) {
     return TN_OK;
 }
 
+/* It runs one list on one device: no host pool, no codecs, no other ranks yet. */
 static tn_status engine_check_program(tn_engine *engine) {
+    const uint32_t beyond =
+        TN_USES_SLOT | TN_USES_CODEC | TN_USES_PEER | TN_USES_GROUP | TN_USES_REDUCTION;
     const tn_instruction *instructions = tn_program_instructions(engine->program);
     for (uint32_t s = 0; s < tn_program_count(engine->program); s++) {
-        tn_opcode code = instructions[s].opcode;
-        if (code != TN_PUT && code != TN_APPLY && code != TN_GET && code != TN_FREE &&
-            code != TN_DROP) {
-            tn__fail(engine->error, TN_E_UNSUPPORTED, "this engine does not run '%s'",
-                     tn_opcode_name(code));
+        const tn_opcode_facts *facts = tn_opcode_facts_of(instructions[s].opcode);
+        if (facts->flags & beyond) {
+            tn__fail(engine->error, TN_E_UNSUPPORTED, "this engine does not run '%s'", facts->name);
             return tn__engine_where(engine, TN_E_UNSUPPORTED, s);
         }
     }

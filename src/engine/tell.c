@@ -30,7 +30,7 @@ void tn__tell_step(tn_engine *engine, uint32_t step, double start_s) {
                       .body = TN_NONE,
                       .start_s = start_s,
                       .duration_s = tn__clock_s() - start_s};
-    if (it->opcode == TN_PUT || it->opcode == TN_GET)
+    if (tn_opcode_facts_of(it->opcode)->link != TN_LINK_NONE)
         event.bytes = tn__operand_bytes(&engine->operands[it->tensor]);
     memcpy(event.live, engine->live[step], sizeof event.live);
     tn_trace_add(engine->options.trace, &event);

@@ -60,7 +60,8 @@ static tn_status steps_instruction(tn_engine *engine, uint32_t step) {
         return steps_apply(engine, step, it->op);
     case TN_GET:
         return tn__engine_get(engine, it->tensor);
-    default: /* FREE, DROP: lives end by themselves; others were refused at set-up */
+    default: /* lives end by themselves, waits are over in the order of the list; others were
+              * refused at set-up */
         return TN_OK;
     }
 }

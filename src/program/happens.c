@@ -5,7 +5,11 @@
  * touched it before from those who touch it after; views touch the memory of their source. An
  * operator with blocks is one event from outside: it starts when all that its blocks read is there,
  * its blocks run as the program lists them, one after the other, and what it gives is there when
- * its own APPLY is done. Inputs are put, and outputs fetched, one after the other.
+ * its own APPLY is done. Inputs are put, and outputs fetched, one after the other; so are messages,
+ * and the tensors that have one buffer of the host by turns.
+ *
+ * Where a program says itself what runs side by side (BY_STREAMS), its streams and signals are all
+ * that is known: they order whatever the edges above would, or the program would have been refused.
  *
  * Chains: an instruction goes on the chain of one that it waits for, if that is still the chain's
  * end, else on any chain whose end is known to come before it, else it opens a new one. Clocks are
@@ -28,12 +32,17 @@ typedef struct happens_touch { /* a list of readers */
     uint32_t step, next;
 } happens_touch;
 
+typedef struct happens_signal {
+    uint32_t signal, step;
+} happens_signal;
+
 typedef struct happens_maker {
     const tn_program *program;
     const tn_graph *graph;
     const tn_context *context;
     tn_error *error;
     tn__happens *made;
+    tn__arena scratch;
     uint32_t *entry;           /* [steps] first step of the control flow around it, or itself */
     uint32_t *definer;         /* [tensors] the step of its newest definition, or NONE */
     uint32_t *home;            /* [tensors] the tensor whose memory it is in */
@@ -63,7 +72,7 @@ static tn_status happens_group(happens_maker *maker) {
     uint32_t steps = tn_program_count(program), count = tn_program_region_count(program);
     for (uint32_t i = 0; i < steps; i++) maker->entry[i] = maker->made->exit[i] = i;
     if (count == 0) return TN_OK;
-    tn_region *regions = tn__alloc_array(maker->context, count, sizeof *regions);
+    tn_region *regions = tn__arena_array(&maker->scratch, count, sizeof *regions);
     if (regions == NULL) return tn__no_memory(maker->error, "regions");
     memcpy(regions, tn_program_regions(program), count * sizeof *regions);
     qsort(regions, count, sizeof *regions, happens_region_order);
@@ -79,7 +88,6 @@ static tn_status happens_group(happens_maker *maker) {
         }
         done = own + 1;
     }
-    tn__free(maker->context, regions, count * sizeof *regions);
     return TN_OK;
 }
 
@@ -167,78 +175,84 @@ static tn_status happens_results(happens_maker *maker) {
     return TN_OK;
 }
 
+/* A release is an event behind the definition, and no more: memory is free when all who use it are
+ * done, and who defines the tensor again comes after all of them. */
 static tn_status happens_step(happens_maker *maker, const tn_instruction *it, uint32_t step) {
-    switch (it->opcode) {
-    case TN_APPLY:
+    tn_effects does = tn_instruction_effects(it);
+    if (tn_opcode_facts_of(it->opcode)->reads == TN_AFFECTS_OPERATOR)
         return happens_apply(maker, it->op, step);
-    case TN_PUT:
-    case TN_SWAP_IN:
-    case TN_RECV:
-        return happens_define(maker, it->tensor, step);
-    case TN_GET:
-    case TN_SEND:
-        return happens_read(maker, it->tensor, step);
-    case TN_ENCODE:
-        TN_TRY(happens_read(maker, it->tensor, step));
-        return happens_define(maker, it->other, step);
-    case TN_DECODE:
-        TN_TRY(happens_read(maker, it->other, step));
-        return happens_define(maker, it->tensor, step);
-    case TN_REDUCE:
-    case TN_SWAP_OUT:
-    case TN_FREE:
-    case TN_DROP:
-        TN_TRY(happens_read(maker, it->tensor, step));
-        return happens_write(maker, it->tensor, step);
+    TN_TRY(happens_read(maker, does.reads != TN_NONE ? does.reads : does.releases, step));
+    TN_TRY(happens_write(maker, does.changes, step));
+    return happens_define(maker, does.defines, step);
+}
+
+static int happens_signal_order(const void *a, const void *b) {
+    const happens_signal *x = a, *y = b;
+    return (x->signal > y->signal) - (x->signal < y->signal);
+}
+
+/* Who follows its like in the list, whatever it reads: what keeps the caller or other ranks
+ * waiting, and what has a buffer of the host by turns. */
+static tn_status happens_turns(happens_maker *maker, uint32_t *of_slot) {
+    const tn_instruction *instructions = tn_program_instructions(maker->program);
+    uint32_t steps = maker->made->count, of_opcode[TN_OPCODE_COUNT], of_peers = HAPPENS_NONE;
+    for (uint32_t i = 0; i < TN_OPCODE_COUNT; i++) of_opcode[i] = HAPPENS_NONE;
+    for (uint32_t i = 0; i <= steps; i++) of_slot[i] = HAPPENS_NONE;
+    for (uint32_t step = 0; step < steps; step++) {
+        const tn_instruction *it = &instructions[step];
+        tn_blocks blocks = tn_opcode_facts_of(it->opcode)->blocks;
+        uint32_t *last = blocks == TN_BLOCKS_CALLER   ? &of_opcode[it->opcode]
+                         : blocks != TN_BLOCKS_NOBODY ? &of_peers
+                         : it->slot != 0              ? &of_slot[it->slot]
+                                                      : NULL;
+        if (last == NULL) continue;
+        TN_TRY(happens_add(maker, *last, step));
+        *last = step;
     }
     return TN_OK;
 }
 
-typedef struct happens_place {
-    uint32_t stream, step;
-} happens_place;
-
-static int happens_place_order(const void *a, const void *b) {
-    const happens_place *x = a, *y = b;
-    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
-    return (x->step > y->step) - (x->step < y->step);
-}
-
-/* Each stream runs its instructions one after the other. */
-static tn_status happens_streams(happens_maker *maker) {
+static tn_status happens_data(happens_maker *maker) {
     const tn_instruction *instructions = tn_program_instructions(maker->program);
-    uint32_t steps = maker->made->count;
-    happens_place *places = tn__alloc_array(maker->context, steps, sizeof *places);
-    if (places == NULL) return tn__no_memory(maker->error, "streams");
-    for (uint32_t i = 0; i < steps; i++) places[i] = (happens_place){instructions[i].stream, i};
-    if (steps > 0) qsort(places, steps, sizeof *places, happens_place_order);
-    tn_status status = TN_OK;
-    for (uint32_t i = 1; i < steps && status == TN_OK; i++)
-        if (places[i].stream == places[i - 1].stream)
-            status = happens_add(maker, places[i - 1].step, places[i].step);
-    tn__free(maker->context, places, steps * sizeof *places);
-    return status;
-}
-
-static tn_status happens_edges(happens_maker *maker, tn__happens_by by) {
-    const tn_program *program = maker->program;
-    const tn_instruction *instructions = tn_program_instructions(program);
-    uint32_t steps = tn_program_count(program), put = HAPPENS_NONE, get = HAPPENS_NONE;
     uint32_t tensors = tn_graph_tensor_count(maker->graph);
     for (uint32_t i = 0; i < tensors; i++) {
         maker->definer[i] = maker->writer[i] = maker->reader[i] = HAPPENS_NONE;
         maker->home[i] = i;
     }
-    for (uint32_t step = 0; step < steps; step++) {
+    for (uint32_t step = 0; step < maker->made->count; step++)
+        TN_TRY(happens_step(maker, &instructions[step], step));
+    return happens_results(maker);
+}
+
+/* Each stream runs its instructions one after the other, and some wait for a signal. */
+static tn_status happens_streams(happens_maker *maker, happens_signal *signals) {
+    const tn_instruction *instructions = tn_program_instructions(maker->program);
+    uint32_t count = 0, last[TN_STREAM_MAX];
+    for (uint32_t i = 0; i < TN_STREAM_MAX; i++) last[i] = HAPPENS_NONE;
+    for (uint32_t step = 0; step < maker->made->count; step++)
+        if (instructions[step].signal != 0)
+            signals[count++] = (happens_signal){instructions[step].signal, step};
+    if (count > 0) qsort(signals, count, sizeof *signals, happens_signal_order);
+    for (uint32_t step = 0; step < maker->made->count; step++) {
         const tn_instruction *it = &instructions[step];
-        TN_TRY(happens_step(maker, it, step));
-        if (it->opcode != TN_PUT && it->opcode != TN_GET) continue;
-        uint32_t *last = it->opcode == TN_PUT ? &put : &get;
-        TN_TRY(happens_add(maker, *last, step));
-        *last = step;
+        TN_TRY(happens_add(maker, last[it->stream], step));
+        last[it->stream] = step;
+        if (it->wait == 0) continue;
+        const happens_signal *given = bsearch(&(happens_signal){.signal = it->wait}, signals, count,
+                                              sizeof *signals, happens_signal_order);
+        TN_TRY(happens_add(maker, given != NULL ? given->step : HAPPENS_NONE, step));
     }
-    TN_TRY(happens_results(maker));
-    return by == TN__BY_GRAPH ? TN_OK : happens_streams(maker);
+    return TN_OK;
+}
+
+static tn_status happens_edges(happens_maker *maker, tn__happens_by by) {
+    size_t steps = maker->made->count;
+    uint32_t *of_slot = tn__arena_array(&maker->scratch, steps + 1, sizeof *of_slot);
+    happens_signal *signals = tn__arena_array(&maker->scratch, steps, sizeof *signals);
+    if (of_slot == NULL || signals == NULL)
+        return tn__no_memory(maker->error, "the order of operators");
+    TN_TRY(by == TN__BY_GRAPH ? happens_data(maker) : happens_streams(maker, signals));
+    return happens_turns(maker, of_slot);
 }
 
 /* --- chains and clocks --- */
@@ -301,49 +315,33 @@ static tn_status happens_clock(happens_maker *maker, const uint32_t *from, uint3
 }
 
 static tn_status happens_clocks(happens_maker *maker) {
-    uint32_t *from = tn__alloc_array(maker->context, maker->edge_count, sizeof *from);
+    uint32_t *from = tn__arena_array(&maker->scratch, maker->edge_count, sizeof *from);
     if (from == NULL) return tn__no_memory(maker->error, "the order of operators");
     happens_sort(maker, from);
-    tn_status status = TN_OK;
-    for (uint32_t step = 0; step < maker->made->count && status == TN_OK; step++)
-        status = happens_clock(maker, from + maker->first[step],
-                               maker->first[step + 1] - maker->first[step], step);
-    tn__free(maker->context, from, maker->edge_count * sizeof *from);
-    return status;
+    for (uint32_t step = 0; step < maker->made->count; step++)
+        TN_TRY(happens_clock(maker, from + maker->first[step],
+                             maker->first[step + 1] - maker->first[step], step));
+    return TN_OK;
 }
 
 /* --- the whole --- */
 
-static bool happens_room(happens_maker *maker) {
+static tn_status happens_room(happens_maker *maker) {
     tn__happens *made = maker->made;
+    tn__arena *kept = &made->arena, *scratch = &maker->scratch;
     size_t steps = made->count, tensors = tn_graph_tensor_count(maker->graph);
-    made->chain = tn__arena_array(&made->arena, steps, sizeof *made->chain);
-    made->index = tn__arena_array(&made->arena, steps, sizeof *made->index);
-    made->width = tn__arena_array(&made->arena, steps, sizeof *made->width);
-    made->clock = tn__arena_array(&made->arena, steps, sizeof *made->clock);
-    made->exit = tn__arena_array(&made->arena, steps, sizeof *made->exit);
-    maker->entry = tn__alloc_array(maker->context, steps, sizeof *maker->entry);
-    maker->first = tn__alloc_array(maker->context, steps + 1, sizeof *maker->first);
-    maker->definer = tn__alloc_array(maker->context, tensors, sizeof *maker->definer);
-    maker->home = tn__alloc_array(maker->context, tensors, sizeof *maker->home);
-    maker->writer = tn__alloc_array(maker->context, tensors, sizeof *maker->writer);
-    maker->reader = tn__alloc_array(maker->context, tensors, sizeof *maker->reader);
-    return made->chain && made->index && made->width && made->clock && made->exit && maker->entry &&
-           maker->first && maker->definer && maker->home && maker->writer && maker->reader;
-}
-
-static void happens_release_maker(happens_maker *maker) {
-    const tn_context *context = maker->context;
-    size_t steps = maker->made->count, tensors = tn_graph_tensor_count(maker->graph);
-    tn__free(context, maker->entry, steps * sizeof *maker->entry);
-    tn__free(context, maker->first, (steps + 1) * sizeof *maker->first);
-    tn__free(context, maker->definer, tensors * sizeof *maker->definer);
-    tn__free(context, maker->home, tensors * sizeof *maker->home);
-    tn__free(context, maker->writer, tensors * sizeof *maker->writer);
-    tn__free(context, maker->reader, tensors * sizeof *maker->reader);
-    tn__free(context, maker->edges, maker->edge_room * sizeof *maker->edges);
-    tn__free(context, maker->touches, maker->touch_room * sizeof *maker->touches);
-    tn__free(context, maker->length, maker->length_room * sizeof *maker->length);
+    bool all = (made->chain = tn__arena_array(kept, steps, sizeof *made->chain)) &&
+               (made->index = tn__arena_array(kept, steps, sizeof *made->index)) &&
+               (made->width = tn__arena_array(kept, steps, sizeof *made->width)) &&
+               (made->clock = tn__arena_array(kept, steps, sizeof *made->clock)) &&
+               (made->exit = tn__arena_array(kept, steps, sizeof *made->exit)) &&
+               (maker->entry = tn__arena_array(scratch, steps, sizeof *maker->entry)) &&
+               (maker->first = tn__arena_array(scratch, steps + 1, sizeof *maker->first)) &&
+               (maker->definer = tn__arena_array(scratch, tensors, sizeof *maker->definer)) &&
+               (maker->home = tn__arena_array(scratch, tensors, sizeof *maker->home)) &&
+               (maker->writer = tn__arena_array(scratch, tensors, sizeof *maker->writer)) &&
+               (maker->reader = tn__arena_array(scratch, tensors, sizeof *maker->reader));
+    return all ? TN_OK : tn__no_memory(maker->error, "the order of operators");
 }
 
 tn_status tn__happens_create(const tn_program *program, tn__happens_by by, tn__happens *happens,
@@ -356,11 +354,15 @@ tn_status tn__happens_create(const tn_program *program, tn__happens_by by, tn__h
                            .made = &made,
                            .ordered = HAPPENS_NONE};
     tn__arena_init(&made.arena, &program->context);
-    tn_status status = happens_room(&maker) ? happens_group(&maker)
-                                            : tn__no_memory(error, "the order of operators");
+    tn__arena_init(&maker.scratch, &program->context);
+    tn_status status = happens_room(&maker);
+    if (status == TN_OK) status = happens_group(&maker);
     if (status == TN_OK) status = happens_edges(&maker, by);
     if (status == TN_OK) status = happens_clocks(&maker);
-    happens_release_maker(&maker);
+    tn__free(maker.context, maker.edges, maker.edge_room * sizeof *maker.edges);
+    tn__free(maker.context, maker.touches, maker.touch_room * sizeof *maker.touches);
+    tn__free(maker.context, maker.length, maker.length_room * sizeof *maker.length);
+    tn__arena_release(&maker.scratch);
     if (status == TN_OK)
         *happens = made;
     else

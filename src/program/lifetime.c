@@ -275,46 +275,25 @@ static tn_status lifetime_apply(lifetime_walk *walk, tn_op_id id, uint32_t step)
 
 /* --- the walk --- */
 
-/* With clocks it is the FREE itself that the next holder waits for. */
-static tn_status lifetime_free(lifetime_walk *walk, tn_tensor_id tensor, uint32_t step) {
+/* Kept up to `step`, not through it; with clocks it is the FREE itself that the next holder waits
+ * for. */
+static tn_status lifetime_keep(lifetime_walk *walk, tn_tensor_id tensor, uint32_t step) {
     occ_state *occ = walk->occ;
-    bool lives = tensor != TN_NONE && !occ->is_static[tensor] && occ->is_open[tensor];
+    if (tensor == TN_NONE || occ->is_static[tensor]) return TN_OK;
     TN_TRY(lifetime_use(walk, tensor, TN_NONE, step - 1));
-    if (!lives) return TN_OK;
     occ->lives[occ->latest[tensor]].uses--; /* that was no read */
     return lifetime_note(occ, occ->latest[tensor], step);
 }
 
 static tn_status lifetime_step(lifetime_walk *walk, const tn_instruction *it, uint32_t step) {
-    occ_state *occ = walk->occ;
-    uint8_t *open = it->tensor == TN_NONE ? NULL : &occ->is_open[it->tensor];
-    switch (it->opcode) {
-    case TN_APPLY:
-        return lifetime_apply(walk, it->op, step);
-    case TN_PUT:
-    case TN_SWAP_IN:
-    case TN_RECV:
-        return lifetime_begin(occ, it->tensor, TN_NONE, OCC_NONE, step);
-    case TN_GET:
-    case TN_SEND:
-    case TN_REDUCE:
-        return lifetime_use(walk, it->tensor, TN_NONE, step);
-    case TN_ENCODE:
-        TN_TRY(lifetime_use(walk, it->tensor, TN_NONE, step));
-        return lifetime_begin(occ, it->other, TN_NONE, OCC_NONE, step);
-    case TN_DECODE:
-        TN_TRY(lifetime_use(walk, it->other, TN_NONE, step));
-        return lifetime_begin(occ, it->tensor, TN_NONE, OCC_NONE, step);
-    case TN_SWAP_OUT:
-        TN_TRY(lifetime_use(walk, it->tensor, TN_NONE, step));
-        break;
-    case TN_FREE: /* alive up to here, not through it */
-        if (step > 0) TN_TRY(lifetime_free(walk, it->tensor, step));
-        break;
-    case TN_DROP:
-        break;
-    }
-    if (open != NULL) *open = 0;
+    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+    tn_effects does = tn_instruction_effects(it);
+    if (facts->reads == TN_AFFECTS_OPERATOR) return lifetime_apply(walk, it->op, step);
+    TN_TRY(lifetime_use(walk, does.reads, TN_NONE, step));
+    TN_TRY(lifetime_begin(walk->occ, does.defines, TN_NONE, OCC_NONE, step));
+    if (does.releases == TN_NONE) return TN_OK;
+    if (facts->flags & TN_KEEPS) TN_TRY(lifetime_keep(walk, does.releases, step));
+    walk->occ->is_open[does.releases] = 0;
     return TN_OK;
 }
 

@@ -89,10 +89,11 @@ static bool lower_is_folded(const tn_graph *graph, const tn_op *op) {
 
 static tn_status lower_emit(lower_state *lower, tn_opcode opcode, tn_op_id op,
                             tn_tensor_id tensor) {
-    return tn__program_add(
-        lower->program,
-        (tn_instruction){.opcode = opcode, .op = op, .tensor = tensor, .other = TN_NONE},
-        lower->error);
+    tn_instruction made = TN_INSTRUCTION_INIT;
+    made.opcode = opcode;
+    made.op = op;
+    made.tensor = tensor;
+    return tn__program_add(lower->program, made, lower->error);
 }
 
 /* The block is done: its region ends here. */

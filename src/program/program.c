@@ -1,15 +1,5 @@
 /* program.c - the list of instructions and its regions: built, checked, read. */
-#include "program/program.h"
-
-const char *tn_opcode_name(tn_opcode opcode) {
-    static const char *const names[] = {
-#define TN_X(name, text) [TN_##name] = text,
-        TN_OPCODE_TABLE(TN_X)
-#undef TN_X
-    };
-    size_t index = (size_t)opcode;
-    return index < sizeof names / sizeof *names ? names[index] : "unknown";
-}
+#include "program/verify.h"
 
 bool tn__op_repeats(const tn_op *op) {
     static const char *const once[] = {"CALL", "CALL_ONCE", "IF", "STABLEHLO_COMPOSITE"};
@@ -56,18 +46,23 @@ tn_status tn__program_add_region(tn_program *program, tn_region region, tn_error
     return TN_OK;
 }
 
-static tn_status program_check(const tn_graph *graph, const tn_instruction *it, uint32_t step,
-                               tn_error *error) {
-    bool applies = it->opcode == TN_APPLY,
-         codes = it->opcode == TN_ENCODE || it->opcode == TN_DECODE;
-    if ((unsigned)it->opcode > TN_REDUCE)
-        TN_FAIL(error, TN_E_INVALID, "instruction %u has no known opcode", step);
-    if (applies ? it->op >= tn_graph_op_count(graph) : it->tensor >= tn_graph_tensor_count(graph))
-        TN_FAIL(error, TN_E_INVALID, "instruction %u (%s) names no %s of the graph", step,
-                tn_opcode_name(it->opcode), applies ? "operator" : "tensor");
-    if (codes && it->other >= tn_graph_tensor_count(graph))
-        TN_FAIL(error, TN_E_INVALID, "instruction %u (%s) names no compressed form", step,
-                tn_opcode_name(it->opcode));
+static tn_status program_take(tn_program *made, const tn_instruction *instructions, uint32_t count,
+                              const tn_region *regions, uint32_t region_count, tn_error *error) {
+    verify_state verify = {.graph = made->graph,
+                           .instructions = instructions,
+                           .count = count,
+                           .tensor_count = tn_graph_tensor_count(made->graph),
+                           .error = error};
+    TN_TRY(tn__verify_fields(&verify));
+    for (uint32_t i = 0; i < count; i++) TN_TRY(tn__program_add(made, instructions[i], error));
+    for (uint32_t i = 0; i < region_count; i++) {
+        const tn_region *region = &regions[i];
+        if (region->first > region->last || region->last > count ||
+            region->op >= tn_graph_op_count(made->graph) ||
+            region->block >= tn_graph_block_count(made->graph))
+            TN_FAIL(error, TN_E_INVALID, "region %u lies outside the program", i);
+        TN_TRY(tn__program_add_region(made, *region, error));
+    }
     return TN_OK;
 }
 
@@ -76,19 +71,7 @@ tn_status tn_program_from(const tn_graph *graph, const tn_instruction *instructi
                           tn_error *error) {
     tn_program *made = NULL;
     TN_TRY(tn__program_create(graph, &made, error));
-    tn_status status = TN_OK;
-    for (uint32_t i = 0; i < count && status == TN_OK; i++) {
-        status = program_check(graph, &instructions[i], i, error);
-        if (status == TN_OK) status = tn__program_add(made, instructions[i], error);
-    }
-    for (uint32_t i = 0; i < region_count && status == TN_OK; i++) {
-        const tn_region *region = &regions[i];
-        if (region->first > region->last || region->last > count ||
-            region->op >= tn_graph_op_count(graph) || region->block >= tn_graph_block_count(graph))
-            status = tn__fail(error, TN_E_INVALID, "region %u lies outside the program", i);
-        else
-            status = tn__program_add_region(made, *region, error);
-    }
+    tn_status status = program_take(made, instructions, count, regions, region_count, error);
     if (status != TN_OK)
         tn_program_destroy(made);
     else

@@ -51,10 +51,8 @@ static tn_status tags_reads(tags_state *state, uint32_t step,
                             tn_status (*visit)(tags_state *state, uint32_t step,
                                                tn_tensor_id tensor)) {
     const tn_instruction *it = &tn_program_instructions(state->program)[step];
-    const tn_op *op = it->opcode == TN_APPLY ? tn_graph_op(state->graph, it->op) : NULL;
-    bool reads = it->opcode == TN_GET || it->opcode == TN_SEND || it->opcode == TN_REDUCE ||
-                 it->opcode == TN_SWAP_OUT || it->opcode == TN_ENCODE;
-    tn_tensor_id single = reads ? it->tensor : it->opcode == TN_DECODE ? it->other : TN_NONE;
+    const tn_op *op = it->op != TN_NONE ? tn_graph_op(state->graph, it->op) : NULL;
+    tn_tensor_id single = tn_instruction_effects(it).reads;
     uint32_t count = op != NULL ? op->input_count : single != TN_NONE;
     for (uint32_t i = 0; i < count; i++) {
         tn_tensor_id tensor = op != NULL ? op->inputs[i] : single;
@@ -78,8 +76,7 @@ static tn_status tags_discount(tags_state *state, uint32_t step, tn_tensor_id te
 }
 
 static tn_op_id tags_op(const tags_state *state, uint32_t step) {
-    const tn_instruction *it = &tn_program_instructions(state->program)[step];
-    return it->opcode == TN_APPLY ? it->op : TN_NONE;
+    return tn_program_instructions(state->program)[step].op;
 }
 
 static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor) {
@@ -111,13 +108,14 @@ static tn_tensor_id tags_reason(const tags_state *state, tn_op_id id) {
 static tn_status tags_begin(tags_state *state, const tn_life *life) {
     uint32_t body = life->body, step = life->first;
     const tn_instruction *it = &tn_program_instructions(state->program)[step];
+    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     uint64_t size = tn_problem_body(state->problem, body)->size;
     tn_tag_event event = {
         .step = step, .op = tags_op(state, step), .tensor = life->tensor, .other = life->source};
     if (state->has_tag[body]) {
         event.kind = life->share == TN_SHARE_INPLACE ? TN_TAG_INPLACE : TN_TAG_VIEW;
         if (event.other == TN_NONE) event.other = life->tensor; /* the other branch of an If */
-    } else if (it->opcode == TN_PUT) {
+    } else if (facts->blocks == TN_BLOCKS_CALLER) {
         event.kind = TN_TAG_OUTSIDE;
         state->tag[body] = TAGS_OUTSIDE;
     } else if (state->queue_first < state->queue_last) {

@@ -1,0 +1,90 @@
+/* verify.c - whether a program can be run at all: what each instruction says, by the table. */
+#include "program/verify.h"
+
+tn_status tn__verify_where(const verify_state *verify, tn_status status, uint32_t step,
+                           tn_tensor_id tensor) {
+    const tn_instruction *it = &verify->instructions[step];
+    const char *name = tn_opcode_name(it->opcode), *of = "";
+    if (tensor < verify->tensor_count) of = tn_graph_tensor(verify->graph, tensor)->name;
+    if (it->opcode == TN_APPLY && it->op < tn_graph_op_count(verify->graph)) {
+        const tn_op *op = tn_graph_op(verify->graph, it->op);
+        return tn__where(verify->error, status,
+                         "instruction %u (%s), node '%.40s' (%.24s), tensor '%.40s'", step, name,
+                         op->name, op->type, of);
+    }
+    return tn__where(verify->error, status, "instruction %u (%s), tensor '%.60s'", step, name, of);
+}
+
+/* --- what an instruction names --- */
+
+static bool verify_uses(const tn_opcode_facts *facts, tn_affects part) {
+    return facts->reads == part || facts->changes == part || facts->defines == part ||
+           facts->releases == part;
+}
+
+/* An id is one of `count` where the opcode uses it, and TN_NONE where it does not. */
+static tn_status verify_id(const verify_state *verify, uint32_t step, bool used, uint32_t id,
+                           uint32_t count, const char *what) {
+    if (used && id >= count)
+        VERIFY_FAIL(verify, step, TN_NONE, "it names no %s of the graph", what);
+    if (!used && id != TN_NONE)
+        VERIFY_FAIL(verify, step, TN_NONE, "it uses no %s: set it to TN_NONE", what);
+    return TN_OK;
+}
+
+static tn_status verify_number(const verify_state *verify, uint32_t step, uint32_t uses,
+                               uint32_t flag, uint32_t value, const char *what) {
+    if (!(uses & flag) && value != 0)
+        VERIFY_FAIL(verify, step, TN_NONE, "it uses no %s: set it to 0", what);
+    return TN_OK;
+}
+
+static tn_status verify_ids(const verify_state *verify, uint32_t step) {
+    const tn_instruction *it = &verify->instructions[step];
+    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+    bool other = verify_uses(facts, TN_AFFECTS_OTHER) &&
+                 !((facts->flags & TN_MAY_CHANGE) && it->other == TN_NONE);
+    TN_TRY(verify_id(verify, step, verify_uses(facts, TN_AFFECTS_OPERATOR), it->op,
+                     tn_graph_op_count(verify->graph), "operator"));
+    TN_TRY(verify_id(verify, step, verify_uses(facts, TN_AFFECTS_TENSOR), it->tensor,
+                     verify->tensor_count, "tensor"));
+    TN_TRY(verify_id(verify, step, other, it->other, verify->tensor_count, "other tensor"));
+    if (other && it->other == it->tensor)
+        VERIFY_FAIL(verify, step, it->tensor, "both its tensors are one: it needs two");
+    return TN_OK;
+}
+
+static tn_status verify_numbers(const verify_state *verify, uint32_t step) {
+    const tn_instruction *it = &verify->instructions[step];
+    uint32_t uses = tn_opcode_facts_of(it->opcode)->flags;
+    TN_TRY(verify_number(verify, step, uses, TN_USES_SLOT, it->slot, "host buffer"));
+    TN_TRY(verify_number(verify, step, uses, TN_USES_PEER, it->peer, "peer"));
+    TN_TRY(verify_number(verify, step, uses, TN_USES_PEER, it->tag, "tag"));
+    TN_TRY(verify_number(verify, step, uses, TN_USES_GROUP, it->group, "group"));
+    TN_TRY(verify_number(verify, step, uses, TN_USES_CODEC, it->codec, "codec"));
+    TN_TRY(verify_number(verify, step, uses, TN_USES_REDUCTION, it->reduction, "reduction"));
+    if (it->stream >= TN_STREAM_MAX)
+        VERIFY_FAIL(verify, step, it->tensor, "stream %u: there are %u", it->stream, TN_STREAM_MAX);
+    if (it->slot > verify->count)
+        VERIFY_FAIL(verify, step, it->tensor,
+                    "host buffer %u: number them from 1, without more of them than instructions",
+                    it->slot);
+    if ((uses & TN_USES_CODEC) && (it->codec == TN_CODEC_NONE || it->codec >= TN_CODEC_COUNT))
+        VERIFY_FAIL(verify, step, it->tensor, "it names no codec");
+    if (it->reduction >= TN_REDUCTION_COUNT)
+        VERIFY_FAIL(verify, step, it->tensor, "it names no reduction");
+    if ((uses & TN_USES_WAIT) && it->wait == 0)
+        VERIFY_FAIL(verify, step, TN_NONE, "it waits for nothing: name a signal, or leave it out");
+    return TN_OK;
+}
+
+tn_status tn__verify_fields(const verify_state *verify) {
+    for (uint32_t step = 0; step < verify->count; step++) {
+        if ((size_t)verify->instructions[step].opcode >= TN_OPCODE_COUNT)
+            VERIFY_FAIL(verify, step, TN_NONE, "there is no opcode %u",
+                        (unsigned)verify->instructions[step].opcode);
+        TN_TRY(verify_ids(verify, step));
+        TN_TRY(verify_numbers(verify, step));
+    }
+    return TN_OK;
+}
