@@ -105,11 +105,10 @@ TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 TN_API struct tn_pool *tn_engine_pool(tn_engine *engine);
 /* Bytes of static memory that an engine over these kernels takes. */
 TN_API uint64_t tn_engine_static_bytes(const tn_occupancy *occupancy, const tn_kernels *kernels);
-/* The blocks that make it up, in the order in which a pool is asked for them: of which tensor each
- * is and how many bytes it has. Fills tensors[room] and bytes[room] and returns how many there are;
- * TN_NONE when out of memory. For tn_estimate_options. */
+/* The blocks that make it up, in the order in which a pool is asked for them. Fills blocks[room]
+ * and returns how many there are; TN_NONE when out of memory. For tn_estimate_options. */
 TN_API uint32_t tn_engine_static_blocks(const tn_occupancy *occupancy, const tn_kernels *kernels,
-                                        tn_tensor_id *tensors, uint64_t *bytes, uint32_t room);
+                                        tn_static_block *blocks, uint32_t room);
 
 #ifdef __cplusplus
 }

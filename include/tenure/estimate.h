@@ -87,10 +87,9 @@ typedef struct tn_estimate_options {
     const tn_layout *layout;   /* a plan that is there already, of the occupancy's problem. NULL: it
                                 * is   planned here. Not read with a pool or other policies */
     const tn_plan_options *plan; /* NULL: defaults */
-    /* [static_count] blocks of static memory, as kernels want them (tn_engine_static_blocks);
+    /* [static_count] blocks of static memory, as kernels want them (tn_setup_statics);
      * static_count 0: every static tensor that the program reads, as it is */
-    const tn_tensor_id *static_tensors;
-    const uint64_t *static_bytes;
+    const tn_static_block *statics;
     uint32_t static_count;
     uint64_t runtime; /* bytes that the run time keeps for itself */
     bool late_state;  /* optimizer state is taken when the first update begins, not at load */

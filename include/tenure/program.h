@@ -117,6 +117,14 @@ typedef struct tn_occupancy_options {
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
     { .struct_size = sizeof(tn_occupancy_options) }
 
+/* A block of static memory: a parameter, constant or folded tensor, as it is or in the form that
+ * the kernel of an operator wants it in. */
+typedef struct tn_static_block {
+    tn_tensor_id tensor;
+    tn_op_id op; /* that has a form of its own; TN_NONE: for all */
+    uint64_t bytes;
+} tn_static_block;
+
 /* One life of one tensor: from a definition to its last use. A tensor that is swapped or
  * recomputed has several, and so has the output of an If: one at the end of each branch that
  * writes it, since only one of them runs. Static tensors (parameters, constants, folded) and views

@@ -24,14 +24,13 @@
  *     tn_session_close(session);
  *     tn_graph_destroy(graph);
  *
- * It is tn_graph_rewrite, tn_kernels_create, tn_program_plan, tn_device_create and
- * tn_engine_create with arrays for every input and output; whoever needs more calls those
- * (engine.h). Units and threads: as there.
+ * It is tn_setup_create and tn_setup_open with arrays for every input and output; whoever needs
+ * more calls those (setup.h). Units and threads: as there.
  */
 #ifndef TENURE_SESSION_H
 #define TENURE_SESSION_H
 
-#include <tenure/engine.h>
+#include <tenure/setup.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -84,8 +83,7 @@ TN_API TN_CHECKED tn_status tn_session_run(tn_session *session, tn_error *error)
 
 /* What it is made of: to read and set static tensors, to measure, to draw. They live as long. */
 TN_API tn_engine *tn_session_engine(tn_session *session);
-TN_API const tn_occupancy *tn_session_occupancy(const tn_session *session);
-TN_API const tn_layout *tn_session_layout(const tn_session *session);
+TN_API const tn_setup *tn_session_setup(const tn_session *session);
 
 #ifdef __cplusplus
 }

@@ -18,6 +18,7 @@
 #include <tenure/report.h>
 #include <tenure/rewrite.h>
 #include <tenure/session.h>
+#include <tenure/setup.h>
 #include <tenure/status.h>
 #include <tenure/trace.h>
 #include <tenure/train.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "cli/session.h"
+#include "cli/open_model.h"
 
 tn_status cli_array_make(const tn_tensor *tensor, tn_array *array, tn_error *error) {
     array->dtype = tensor->dtype;

@@ -19,60 +19,18 @@ typedef struct estimate_made { /* of one trial; all is released behind it */
     tn_training training;
     tn_pytorch pytorch;
     tn_graph *rewritten;
-    const tn_graph *graph; /* that is run */
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_tensor_id *static_tensors;
-    uint64_t *static_bytes;
-    uint32_t static_count;
+    const tn_graph *graph; /* that is set up */
+    tn_setup *setup;
+    tn_layout layout; /* of the input, where there is no set-up */
 } estimate_made;
 
 static void estimate_release(estimate_made *made) {
     tn_layout_release(&made->layout);
-    tn_occupancy_destroy(made->occupancy);
-    tn_program_destroy(made->program);
-    tn_kernels_destroy(made->kernels);
+    tn_setup_destroy(made->setup);
     tn_graph_destroy(made->rewritten);
     if (made->training.graph != NULL) tn_training_release(&made->training);
     tn_pytorch_release(&made->pytorch);
     cli_input_release_loaded(&made->input);
-    free(made->static_tensors);
-    free(made->static_bytes);
-}
-
-/* --- kernels: workspaces, and weights in the form that they want --- */
-
-static tn_status estimate_kernels(const cli_way *way, estimate_made *made, tn_error *error) {
-    tn_kernels_options options = TN_KERNELS_OPTIONS_INIT;
-    tn_error missing;
-    if (way->runner == CLI_RUNNER_NONE) return TN_OK;
-    if (way->runner == CLI_RUNNER_ONEDNN && !tn_kernels_library(&missing)) {
-        *error = missing;
-        return missing.status;
-    }
-    if (way->runner == CLI_RUNNER_ONEDNN && !way->choices.no_rewrite && !way->train) {
-        tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-        TN_TRY(tn_graph_rewrite(made->graph, &rewrite, &made->rewritten, error));
-        made->graph = made->rewritten;
-    }
-    options.threads = way->choices.threads;
-    options.plain = way->runner == CLI_RUNNER_PLAIN;
-    return tn_kernels_create(made->graph, &options, &made->kernels, error);
-}
-
-static tn_status estimate_statics(estimate_made *made, tn_error *error) {
-    if (made->kernels == NULL) return TN_OK;
-    uint32_t count = tn_engine_static_blocks(made->occupancy, made->kernels, NULL, NULL, 0);
-    if (count == TN_NONE) return tn__no_memory(error, "static memory");
-    made->static_tensors = calloc((size_t)count + 1, sizeof *made->static_tensors);
-    made->static_bytes = calloc((size_t)count + 1, sizeof *made->static_bytes);
-    if (made->static_tensors == NULL || made->static_bytes == NULL)
-        return tn__no_memory(error, "static memory");
-    made->static_count = tn_engine_static_blocks(made->occupancy, made->kernels,
-                                                 made->static_tensors, made->static_bytes, count);
-    return TN_OK;
 }
 
 /* --- one trial --- */
@@ -133,6 +91,11 @@ static tn_status estimate_read(const cli_way *way, cli_input *input, tn_error *e
     return status;
 }
 
+/* Whether it is what the engine's kernels like that is run. */
+static bool estimate_rewrites(const cli_way *way) {
+    return way->runner == CLI_RUNNER_ONEDNN && !way->choices.no_rewrite;
+}
+
 static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_made *made) {
     const cli_input *input = &made->input;
     tn_occupancy_options memory = input->occupancy_options;
@@ -140,7 +103,7 @@ static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_m
     memory.alignment = input->alignment;
     memory.banks = input->banks;
     memory.bank_count = input->bank_count;
-    memory.workspaces = made->kernels != NULL ? tn_kernels_workspaces(made->kernels) : NULL;
+    memory.workspaces = NULL;
     if (way->pytorch) {
         memory.workspaces = made->pytorch.workspaces;
         memory.inplace = TN_INPLACE_NONE;
@@ -148,43 +111,47 @@ static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_m
     return memory;
 }
 
-static tn_status estimate_recompute(const cli_way *way, estimate_made *made, tn_error *error) {
+static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_error *error) {
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_recompute_options again = cli_training_again(way->train ? &way->training : NULL);
+    tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
     tn_occupancy_options memory = estimate_memory(way, made);
-    bool done;
-    TN_TRY(cli_training_recompute(&way->training, &memory, &made->training, &done, error));
-    made->graph = made->training.graph;
-    if (!done) return TN_OK;
-    tn_kernels_destroy(made->kernels);
-    made->kernels = NULL;
-    return estimate_kernels(way, made, error);
+    tn_error missing;
+    if (way->runner == CLI_RUNNER_ONEDNN && !tn_kernels_library(&missing)) {
+        *error = missing;
+        return missing.status;
+    }
+    rewrite.use = way->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
+    kernels.threads = way->choices.threads;
+    kernels.plain = way->runner == CLI_RUNNER_PLAIN;
+    order.order = made->input.order;
+    if (estimate_rewrites(way)) options.rewrite = &rewrite;
+    options.no_kernels = way->runner == CLI_RUNNER_NONE;
+    options.kernels = &kernels;
+    if (!way->pytorch) options.recompute = &again;
+    options.program = &order;
+    options.memory = &memory;
+    options.plan = &way->choices.plan;
+    return tn_setup_create(made->graph, &options, &made->setup, error);
 }
 
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
     cli_input *input = &made->input;
-    if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE) {
-        TN_TRY(cli_input_plan(input, &way->choices.plan, &made->layout, error));
-        made->graph = input->graph;
-        return TN_OK; /* program and occupancy are the input's */
-    }
+    if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE)
+        return cli_input_plan(input, &way->choices.plan, &made->layout, error);
     TN_TRY(estimate_read(way, input, error));
     made->graph = input->graph;
     if (way->pytorch) {
         TN_TRY(estimate_pytorch(way, made, error));
     } else if (way->train) {
-        bool rewrite = way->runner == CLI_RUNNER_ONEDNN && !way->choices.no_rewrite;
         TN_TRY(cli_training_model(&way->training, NULL, 0, &input->graph, error));
-        TN_TRY(cli_training_make(&way->training, input->graph, rewrite, &made->rewritten,
-                                 &made->training, error));
+        TN_TRY(cli_training_make(&way->training, input->graph, estimate_rewrites(way),
+                                 &made->rewritten, &made->training, error));
         made->graph = made->training.graph;
     }
-    TN_TRY(estimate_kernels(way, made, error));
-    if (way->train && !way->pytorch) TN_TRY(estimate_recompute(way, made, error));
-    tn_occupancy_options memory = estimate_memory(way, made);
-    tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
-    order.order = input->order;
-    order.memory = &memory;
-    return tn_program_plan(made->graph, &order, &memory, &way->choices.plan, &made->program,
-                           &made->occupancy, &made->layout, error);
+    return estimate_set_up(way, made, error);
 }
 
 /* "layer1." of "layer1.0.conv.weight", when it is new; layer_count may be one more than there is
@@ -244,18 +211,17 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
     estimate_made made = {0};
     tn_status status = estimate_load(way, &made, error);
     if (status == TN_OK) status = estimate_program(way, &made, error);
-    const tn_occupancy *occupancy = made.occupancy != NULL ? made.occupancy : made.input.occupancy;
+    const tn_occupancy *occupancy =
+        made.setup != NULL ? tn_setup_occupancy(made.setup) : made.input.occupancy;
     if (status == TN_OK) {
         tn_estimate_options options = way->options;
-        made.graph = tn_program_graph(tn_occupancy_program(occupancy));
-        status = made.occupancy != NULL ? estimate_statics(&made, error) : TN_OK;
         options.layout = &made.layout;
         options.plan = &way->choices.plan;
-        options.static_tensors = made.static_tensors;
-        options.static_bytes = made.static_bytes;
-        options.static_count = made.static_count;
-        if (status == TN_OK)
-            status = tn_estimate_make(occupancy, &options, &found->estimate, error);
+        if (made.setup != NULL) {
+            options.layout = tn_setup_layout(made.setup);
+            options.statics = tn_setup_statics(made.setup, &options.static_count);
+        }
+        status = tn_estimate_make(occupancy, &options, &found->estimate, error);
     }
     if (status == TN_OK) estimate_tell(&made, occupancy, found);
     estimate_release(&made);

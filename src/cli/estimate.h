@@ -3,7 +3,7 @@
 #ifndef TN_CLI_ESTIMATE_H
 #define TN_CLI_ESTIMATE_H
 
-#include "cli/session.h"
+#include "cli/open_model.h"
 
 #define CLI_LAYERS_MAX 6u
 

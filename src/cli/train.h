@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "cli/checkpoint.h"
 #include "cli/data.h"
-#include "cli/session.h"
+#include "cli/open_model.h"
 
 #define CLI_BATCH_USUAL 64 /* of a model with a symbolic batch */
 #define CLI_TRAIN_SEEN 50u /* steps that the loss shown is the mean of */

@@ -37,7 +37,7 @@ void cli_train_show(const cli_train *train) {
              "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.0f samples/s  %.1f MiB  %" PRIu64
              ":%02u:%02u left",
              train->done, train->total, train->loss, right, tell_speed(train, passed),
-             (double)cli_session_need(&train->session) / 1048576, left / 3600,
+             (double)tn_setup_need(train->session.setup).total / 1048576, left / 3600,
              (unsigned)(left / 60 % 60), (unsigned)(left % 60));
     fprintf(stderr, "\r%.*s\033[K", tell_columns(), line);
 }

@@ -179,30 +179,18 @@ tn_status cli_training_model(const cli_training *training, const char *const *na
 tn_status cli_training_make(const cli_training *training, const tn_graph *model, bool rewrite,
                             tn_graph **rewritten, tn_training *made, tn_error *error) {
     tn_train_options options = training_options_of(training);
-    tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT, after = TN_REWRITE_OPTIONS_INIT;
-    tn_graph *step;
+    tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT;
     before.use = TN_REWRITE_TO_TRAIN;
-    after.use = TN_REWRITE_TRAINED; /* ids stay, by which `made` and readers of contents name */
     if (!rewrite) return tn_train(model, &options, made, error);
     TN_TRY(tn_graph_rewrite(model, &before, rewritten, error));
-    TN_TRY(tn_train(*rewritten, &options, made, error));
-    TN_TRY(tn_graph_rewrite(made->graph, &after, &step, error));
-    tn_graph_destroy(made->graph);
-    made->graph = step;
-    return TN_OK;
+    return tn_train(*rewritten, &options, made, error);
 }
 
-tn_status cli_training_recompute(const cli_training *training, const tn_occupancy_options *memory,
-                                 tn_training *made, bool *done, tn_error *error) {
+tn_recompute_options cli_training_again(const cli_training *training) {
     tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
-    tn_graph *step;
-    *done = training->recompute > 0 || training->recompute_cheap;
-    if (!*done) return TN_OK;
+    if (training == NULL) return options;
     options.cheap = training->recompute_cheap;
-    options.share = training->recompute > 0 ? training->recompute : TRAINING_ALL;
-    options.memory = memory;
-    TN_TRY(tn_budget_recompute(made->graph, &options, &step, NULL, error));
-    tn_graph_destroy(made->graph);
-    made->graph = step;
-    return TN_OK;
+    options.share = training->recompute;
+    if (options.cheap && options.share == 0) options.share = TRAINING_ALL;
+    return options;
 }

@@ -32,14 +32,13 @@ const char *cli_training_given(const cli_training *training, const char *const *
 tn_status cli_training_model(const cli_training *training, const char *const *names, uint32_t count,
                              tn_graph **model, tn_error *error);
 
-/* The graph of a step, for these kernels. `rewrite`: with what the engine makes of the model before
- * it is trained (then *rewritten is the model that was trained, else NULL), and of the step. */
+/* The graph of a step, before it is set up. `rewrite`: of what the engine makes of the model before
+ * it is trained (then *rewritten is the model that was trained, else NULL); the step, too, may then
+ * be rewritten (TN_REWRITE_TRAINED). */
 tn_status cli_training_make(const cli_training *training, const tn_graph *model, bool rewrite,
                             tn_graph **rewritten, tn_training *made, tn_error *error);
 
-/* Exchanges its graph, as it will run, for one that computes again what the options say. `memory`:
- * with the workspaces of its kernels. *done: there is another graph, which wants kernels anew. */
-tn_status cli_training_recompute(const cli_training *training, const tn_occupancy_options *memory,
-                                 tn_training *made, bool *done, tn_error *error);
+/* What is computed again; nothing without training. */
+tn_recompute_options cli_training_again(const cli_training *training);
 
 #endif

@@ -355,6 +355,7 @@ void tn_engine_destroy(tn_engine *engine) {
     tn__free(&context, engine->dynamic, ops * sizeof *engine->dynamic);
     tn__free(&context, engine->scratch, ENGINE_SCRATCH);
     tn__free(&context, engine->life_at, ((size_t)steps + 2) * sizeof *engine->life_at);
+    tn_device_destroy(engine->own_device);
     tn__free(&context, engine, sizeof *engine);
 }
 
@@ -527,7 +528,7 @@ uint64_t tn_engine_static_bytes(const tn_occupancy *occupancy, const tn_kernels 
 }
 
 uint32_t tn_engine_static_blocks(const tn_occupancy *occupancy, const tn_kernels *kernels,
-                                 tn_tensor_id *tensors, uint64_t *bytes, uint32_t room) {
+                                 tn_static_block *blocks, uint32_t room) {
     tn__statics statics;
     uint32_t count = 0;
     if (tn__statics_plan(&statics, tn_occupancy_program(occupancy), kernels, &kernels->context,
@@ -535,16 +536,18 @@ uint32_t tn_engine_static_blocks(const tn_occupancy *occupancy, const tn_kernels
         return TN_NONE;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(kernels->graph); t++) {
         if (statics.tensors[t].offset == TN_SIZE_UNKNOWN) continue;
-        if (count < room) tensors[count] = t;
-        if (count < room) bytes[count] = tn_graph_tensor(kernels->graph, t)->bytes;
+        if (count < room)
+            blocks[count] =
+                (tn_static_block){t, TN_NONE, tn_graph_tensor(kernels->graph, t)->bytes};
         count++;
     }
     for (tn_op_id id = 0; id < kernels->count; id++) {
         const tn_op *op = tn_graph_op(kernels->graph, id);
         for (uint32_t i = 0; i < op->input_count && statics.packed[id] != NULL; i++) {
             if (statics.packed[id][i] == TN_SIZE_UNKNOWN) continue;
-            if (count < room) tensors[count] = op->inputs[i];
-            if (count < room) bytes[count] = kernels->choices[id].packed[i];
+            if (count < room)
+                blocks[count] =
+                    (tn_static_block){op->inputs[i], id, kernels->choices[id].packed[i]};
             count++;
         }
     }

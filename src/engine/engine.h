@@ -90,7 +90,7 @@ struct tn_engine {
     const tn_program *program;
     const tn_graph *graph;
     const tn_kernels *kernels;
-    tn_device *device;
+    tn_device *device, *own_device; /* own: destroyed with the engine; NULL: the caller's */
     tn_stream *stream;
     tn_engine_options options;
     tn_error *error; /* of the run in hand */

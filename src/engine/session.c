@@ -1,4 +1,4 @@
-/* session.c - a graph, planned and set up in one call.
+/* session.c - a set-up with an engine on it, and arrays for what goes in and comes out.
  *
  * A rewritten graph has inputs and outputs in the order of the graph that was given, so arrays are
  * found by their place in its lists.
@@ -12,18 +12,13 @@
 struct tn_session {
     tn_context context;
     const tn_graph *given, *graph; /* as it was, and as it runs */
-    tn_graph *rewritten;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_device *device;
+    tn_setup *setup;
     tn_engine *engine;
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
 };
 
-/* --- the plan --- */
+/* --- set-up and engine --- */
 
 /* Whether it is the graph of a training step: operators write into what is static. */
 static bool session_is_trained(const tn_graph *graph) {
@@ -32,94 +27,45 @@ static bool session_is_trained(const tn_graph *graph) {
     return false;
 }
 
-static tn_status session_rewrite(tn_session *session, const tn_session_options *options,
-                                 tn_error *error) {
+static tn_status session_set_up(tn_session *session, const tn_session_options *options,
+                                tn_error *error) {
+    tn_setup_options setup = TN_SETUP_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-    session->graph = session->given;
-    if (options->no_rewrite || options->plain) return TN_OK;
-    rewrite.context = &session->context;
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     bool trained = session_is_trained(session->given);
     rewrite.use = trained ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
     rewrite.no_fuse = !trained && !options->fuse;
-    TN_TRY(tn_graph_rewrite(session->given, &rewrite, &session->rewritten, error));
-    session->graph = session->rewritten;
-    return TN_OK;
-}
-
-static tn_status session_kernels(tn_session *session, const tn_session_options *options,
-                                 tn_error *error) {
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    kernels.context = &session->context;
     kernels.threads = options->threads;
     kernels.plain = options->plain;
-    return tn_kernels_create(session->graph, &kernels, &session->kernels, error);
-}
-
-/* The kernels' scratch is part of what recomputation looks at; the new graph wants its own. */
-static tn_status session_recompute(tn_session *session, const tn_session_options *options,
-                                   tn_error *error) {
-    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_graph *made;
-    if (options->recompute == 0) return TN_OK;
-    memory.workspaces = tn_kernels_workspaces(session->kernels);
-    again.context = &session->context;
-    again.memory = &memory;
     again.share = options->recompute;
     again.cheap = options->recompute_cheap;
-    TN_TRY(tn_budget_recompute(session->graph, &again, &made, NULL, error));
-    tn_kernels_destroy(session->kernels);
-    session->kernels = NULL;
-    tn_graph_destroy(session->rewritten);
-    session->graph = session->rewritten = made;
-    return session_kernels(session, options, error);
-}
-
-static tn_status session_plan(tn_session *session, const tn_session_options *options,
-                              tn_error *error) {
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
-    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
-    plan.context = &session->context;
-    TN_TRY(session_kernels(session, options, error));
-    TN_TRY(session_recompute(session, options, error));
-    memory.workspaces = tn_kernels_workspaces(session->kernels);
     program.order = options->order;
-    program.memory = &memory;
     plan.planner = options->planner;
-    if (!options->naive)
-        return tn_program_plan(session->graph, &program, &memory, &plan, &session->program,
-                               &session->occupancy, &session->layout, error);
-    TN_TRY(tn_program_create(session->graph, &program, &session->program, error));
-    memory.inplace = TN_INPLACE_NONE;
-    memory.no_views = true;
-    TN_TRY(tn_occupancy_create(session->program, &memory, &session->occupancy, error));
-    return tn_layout_without_reuse(tn_occupancy_problem(session->occupancy), &session->layout,
-                                   error);
+    setup.context = &session->context;
+    setup.rewrite = options->no_rewrite || options->plain ? NULL : &rewrite;
+    setup.kernels = &kernels;
+    setup.recompute = &again;
+    setup.program = &program;
+    setup.plan = &plan;
+    setup.without_reuse = options->naive;
+    TN_TRY(tn_setup_create(session->given, &setup, &session->setup, error));
+    session->graph = tn_setup_graph(session->setup);
+    return TN_OK;
 }
-
-/* --- the engine --- */
 
 static tn_status session_engine(tn_session *session, const tn_session_options *options,
                                 tn_error *error) {
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    char need[TN_SIZE_TEXT_MAX];
-    uint64_t weights = tn_engine_static_bytes(session->occupancy, session->kernels);
-    uint64_t total = tn__add_sat(session->layout.peak, weights);
-    if (weights == TN_SIZE_UNKNOWN) return tn__no_memory(error, "constants");
-    if (options->budget > 0 && total > options->budget)
-        TN_FAIL(error, TN_E_EXHAUSTED, "the budget is too small; %s would do",
-                tn_size_format(total, need));
-    device.context = engine.context = &session->context;
-    device.capacity = total; /* one byte more would be a broken promise */
+    device.capacity = options->budget;
     engine.read = options->read;
     engine.self = options->self;
     engine.seed = options->seed;
     engine.poison = options->poison;
-    TN_TRY(tn_device_create(&device, &session->device, error));
-    return tn_engine_create(session->occupancy, &session->layout, session->kernels, session->device,
-                            &engine, &session->engine, error);
+    return tn_setup_open(session->setup, &device, &engine, &session->engine, error);
 }
 
 /* --- arrays --- */
@@ -179,8 +125,7 @@ tn_status tn_session_open(const tn_graph *graph, const tn_session_options *optio
     if (made == NULL) return tn__no_memory(error, "a session");
     made->context = context;
     made->given = graph;
-    tn_status status = session_rewrite(made, &asked, error);
-    if (status == TN_OK) status = session_plan(made, &asked, error);
+    tn_status status = session_set_up(made, &asked, error);
     if (status == TN_OK) status = session_engine(made, &asked, error);
     if (status == TN_OK) status = session_arrays(made, error);
     if (status != TN_OK) {
@@ -200,8 +145,7 @@ tn_status tn_session_run(tn_session *session, tn_error *error) {
 }
 
 tn_engine *tn_session_engine(tn_session *session) { return session->engine; }
-const tn_occupancy *tn_session_occupancy(const tn_session *session) { return session->occupancy; }
-const tn_layout *tn_session_layout(const tn_session *session) { return &session->layout; }
+const tn_setup *tn_session_setup(const tn_session *session) { return session->setup; }
 
 static void session_free_arrays(tn_session *session, const tn_tensor_id *ids, tn_array *arrays,
                                 uint32_t count, bool skip_static) {
@@ -226,11 +170,6 @@ void tn_session_close(tn_session *session) {
                  ((size_t)block->output_count + 1) * sizeof *session->outputs);
     }
     tn_engine_destroy(session->engine);
-    tn_device_destroy(session->device);
-    tn_layout_release(&session->layout);
-    tn_occupancy_destroy(session->occupancy);
-    tn_program_destroy(session->program);
-    tn_kernels_destroy(session->kernels);
-    tn_graph_destroy(session->rewritten);
+    tn_setup_destroy(session->setup);
     tn__free(&context, session, sizeof *session);
 }

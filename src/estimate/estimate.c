@@ -99,10 +99,8 @@ static tn_status estimate_find_statics(tn__estimator *it) {
     const tn_region *regions = tn_program_regions(it->program);
     uint32_t tensors = tn_graph_tensor_count(graph);
     uint8_t *needed = tn__arena_array(&it->arena, tensors, 1);
-    it->static_tensors = tn__arena_array(&it->arena, tensors, sizeof *it->static_tensors);
-    it->static_bytes = tn__arena_array(&it->arena, tensors, sizeof *it->static_bytes);
-    if (needed == NULL || it->static_tensors == NULL || it->static_bytes == NULL)
-        return tn__no_memory(it->error, "static memory");
+    it->statics = tn__arena_array(&it->arena, tensors, sizeof *it->statics);
+    if (needed == NULL || it->statics == NULL) return tn__no_memory(it->error, "static memory");
     const tn_block *block = tn_graph_block(graph, 0);
     estimate_need(graph, block->outputs, block->output_count, needed);
     for (uint32_t r = 0; r < tn_program_region_count(it->program); r++) {
@@ -116,8 +114,8 @@ static tn_status estimate_find_statics(tn__estimator *it) {
     }
     for (tn_tensor_id t = 0; t < tensors; t++) {
         if (!needed[t]) continue;
-        it->static_tensors[it->static_count] = t;
-        it->static_bytes[it->static_count++] = tn_graph_tensor(graph, t)->bytes;
+        it->statics[it->static_count++] =
+            (tn_static_block){t, TN_NONE, tn_graph_tensor(graph, t)->bytes};
     }
     return TN_OK;
 }
@@ -127,18 +125,15 @@ static tn_status estimate_statics(tn__estimator *it) {
     if (options->static_count > 0) {
         size_t count = options->static_count;
         it->static_count = options->static_count;
-        it->static_tensors =
-            tn__arena_copy(&it->arena, options->static_tensors, count * sizeof(tn_tensor_id));
-        it->static_bytes =
-            tn__arena_copy(&it->arena, options->static_bytes, count * sizeof(uint64_t));
-        if (it->static_tensors == NULL || it->static_bytes == NULL)
-            return tn__no_memory(it->error, "static memory");
+        it->statics =
+            tn__arena_copy(&it->arena, options->statics, count * sizeof *options->statics);
+        if (it->statics == NULL) return tn__no_memory(it->error, "static memory");
     } else {
         TN_TRY(estimate_find_statics(it));
     }
     for (uint32_t i = 0; i < it->static_count; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(it->graph, it->static_tensors[i]);
-        uint64_t bytes = it->static_bytes[i], aligned = 0;
+        const tn_tensor *tensor = tn_graph_tensor(it->graph, it->statics[i].tensor);
+        uint64_t bytes = it->statics[i].bytes, aligned = 0;
         uint64_t *part = &it->fixed[tn__part_of(tensor->kind)];
         if (bytes == TN_SIZE_UNKNOWN || !tn__align_up(bytes, ESTIMATE_ALIGNMENT, &aligned) ||
             !tn__add(*part, bytes, part) || !tn__add(it->made.fixed, aligned, &it->made.fixed))

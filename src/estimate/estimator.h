@@ -28,8 +28,7 @@ typedef struct tn__estimator {
     uint32_t steps, body_count, static_count;
     uint8_t *phase; /* [steps] tn_phase of the first run */
     estimate_body *bodies;
-    tn_tensor_id *static_tensors;
-    uint64_t *static_bytes;
+    tn_static_block *statics;      /* [static_count] */
     uint64_t fixed[TN_PART_COUNT]; /* static memory as it is asked for, by part */
     tn_estimate made;
 } tn__estimator;

@@ -56,10 +56,10 @@ static void serve_seen(serve_state *state, tn_phase phase, uint32_t step, uint32
 static tn_status serve_statics(serve_state *state, bool late) {
     tn__estimator *it = state->it;
     for (uint32_t i = 0; i < it->static_count; i++) {
-        tn_part part = tn__part_of(tn_graph_tensor(it->graph, it->static_tensors[i])->kind);
+        tn_part part = tn__part_of(tn_graph_tensor(it->graph, it->statics[i].tensor)->kind);
         bool is_late = it->options.late_state && part == TN_PART_OPTIMIZER_STATE;
         if (is_late != late) continue;
-        TN_TRY(serve_take(state, it->static_bytes[i], TN_POOL_LONG_LIVED, part, NULL));
+        TN_TRY(serve_take(state, it->statics[i].bytes, TN_POOL_LONG_LIVED, part, NULL));
     }
     return TN_OK;
 }

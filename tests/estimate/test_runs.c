@@ -1,7 +1,7 @@
 /* test_runs.c - an estimate against the run itself: arena, static memory and every pool, to the
  * byte, in inference and in training, with our own loops and with oneDNN where it is there.
  */
-#include <tenure/engine.h>
+#include <tenure/setup.h>
 #include <tenure/estimate.h>
 #include <tenure/import.h>
 #include <tenure/pool.h>
@@ -24,13 +24,7 @@ typedef struct runs { /* a model up to its plan */
     tn_training training;
     const tn_graph *graph;
     tn_contents *contents;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_tensor_id *static_tensors;
-    uint64_t *static_bytes;
-    uint32_t static_count;
+    tn_setup *setup;
     tn_array inputs[RUNS_OPERANDS], outputs[RUNS_OPERANDS];
     uint32_t input_count, output_count;
 } runs;
@@ -69,7 +63,7 @@ static bool runs_open(runs *r, const model *which, bool plain) {
     char path[1024];
     tn_import_options import = TN_IMPORT_OPTIONS_INIT;
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_setup_options setup = TN_SETUP_OPTIONS_INIT;
     *r = (runs){0};
     snprintf(path, sizeof path, "%s%s", TENURE_SOURCE_DIR, which->path);
     if (access(path, R_OK) != 0) {
@@ -87,16 +81,8 @@ static bool runs_open(runs *r, const model *which, bool plain) {
     }
     assert_ok(tn_contents_generate(path, r->model, 1, NULL, &r->contents, &failure));
     kernels.plain = plain;
-    assert_ok(tn_kernels_create(r->graph, &kernels, &r->kernels, &failure));
-    memory.workspaces = tn_kernels_workspaces(r->kernels);
-    assert_ok(tn_program_plan(r->graph, NULL, &memory, NULL, &r->program, &r->occupancy, &r->layout,
-                              &failure));
-    uint32_t count = tn_engine_static_blocks(r->occupancy, r->kernels, NULL, NULL, 0);
-    r->static_tensors = calloc(count + 1u, sizeof *r->static_tensors);
-    r->static_bytes = calloc(count + 1u, sizeof *r->static_bytes);
-    r->static_count = tn_engine_static_blocks(r->occupancy, r->kernels, r->static_tensors,
-                                              r->static_bytes, count);
-    assert_int_equal(r->static_count, count);
+    setup.kernels = &kernels;
+    assert_ok(tn_setup_create(r->graph, &setup, &r->setup, &failure));
     const tn_block *block = tn_graph_block(r->graph, 0);
     runs_arrays(r, block->inputs, block->input_count, r->inputs, &r->input_count);
     runs_arrays(r, block->outputs, block->output_count, r->outputs, &r->output_count);
@@ -106,12 +92,7 @@ static bool runs_open(runs *r, const model *which, bool plain) {
 static void runs_close(runs *r) {
     for (uint32_t i = 0; i < r->input_count; i++) free(r->inputs[i].data);
     for (uint32_t i = 0; i < r->output_count; i++) free(r->outputs[i].data);
-    free(r->static_tensors);
-    free(r->static_bytes);
-    tn_layout_release(&r->layout);
-    tn_occupancy_destroy(r->occupancy);
-    tn_program_destroy(r->program);
-    tn_kernels_destroy(r->kernels);
+    tn_setup_destroy(r->setup);
     tn_contents_close(r->contents);
     if (r->training.graph != NULL) tn_training_release(&r->training);
     tn_graph_destroy(r->model);
@@ -125,10 +106,8 @@ static tn_status runs_read(void *self, const tn_graph *graph, tn_tensor_id tenso
 static void runs_estimate(const runs *r, const char *pool, tn_estimate *estimate) {
     tn_estimate_options options = TN_ESTIMATE_OPTIONS_INIT;
     options.pool = pool;
-    options.static_tensors = r->static_tensors;
-    options.static_bytes = r->static_bytes;
-    options.static_count = r->static_count;
-    assert_ok(tn_estimate_make(r->occupancy, &options, estimate, &failure));
+    options.statics = tn_setup_statics(r->setup, &options.static_count);
+    assert_ok(tn_estimate_make(tn_setup_occupancy(r->setup), &options, estimate, &failure));
     uint64_t sum = 0;
     for (uint32_t part = 0; part < TN_PART_COUNT; part++) sum += estimate->part[part];
     assert_int_equal(sum, estimate->total);
@@ -139,9 +118,7 @@ static void runs_estimate(const runs *r, const char *pool, tn_estimate *estimate
 
 /* Runs it three times, and compares what it took with the estimate. */
 static void runs_compare(runs *r, const char *name, const char *pool) {
-    tn_device_options device_options = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
-    tn_device *device;
     tn_engine *engine;
     tn_engine_usage usage;
     tn_pool_usage held;
@@ -151,9 +128,7 @@ static void runs_compare(runs *r, const char *name, const char *pool) {
     options.self = r->contents;
     options.pool = pool;
     options.pool_capacity = pool != NULL ? estimate.arena * 2 + (64u << 20) : 0;
-    assert_ok(tn_device_create(&device_options, &device, &failure));
-    assert_ok(tn_engine_create(r->occupancy, pool == NULL ? &r->layout : NULL, r->kernels, device,
-                               &options, &engine, &failure));
+    assert_ok(tn_setup_open(r->setup, NULL, &options, &engine, &failure));
     for (uint32_t run = 0; run < 3; run++) {
         for (uint32_t k = 0; k < r->output_count; k++)
             r->outputs[k].bytes =
@@ -178,7 +153,6 @@ static void runs_compare(runs *r, const char *name, const char *pool) {
         assert_int_equal(estimate.total, held.reserved_peak);
     }
     tn_engine_destroy(engine);
-    tn_device_destroy(device);
 }
 
 static void runs_all(bool plain) {

@@ -1,7 +1,7 @@
 /* run.c - `tenure run`: the model in its planned arena, and whether the plan was true. */
 #include "cli/cli.h"
 #include "cli/holders.h"
-#include "cli/session.h"
+#include "cli/open_model.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -184,7 +184,7 @@ static tn_status run_check(run_arguments *arguments, tn_error *error) {
 static tn_status run_holders(const cli_session *session, tn_holders_when when, cli_holders *holders,
                              tn_error *error) {
     if (session->pool == NULL)
-        return cli_holders_of_model(holders, session->occupancy, TN_NONE, error);
+        return cli_holders_of_model(holders, tn_setup_occupancy(session->setup), TN_NONE, error);
     return cli_holders_of_pool(holders, tn_engine_pool(session->engine), session->pool, when,
                                error);
 }
@@ -337,7 +337,7 @@ static void run_print_failed(const run_arguments *arguments) {
     const cli_session *session = &arguments->session;
     cli_holders holders = {0};
     tn_error unused;
-    bool there = session->pool != NULL ? session->engine != NULL : session->occupancy != NULL;
+    bool there = session->pool != NULL ? session->engine != NULL : session->setup != NULL;
     if (there && run_holders(session, TN_HOLDERS_FAILED, &holders, &unused) == TN_OK)
         cli_holders_print(&holders, RUN_HOLDERS_MANY, stderr);
     cli_holders_release(&holders);

@@ -1,5 +1,5 @@
-/* session.c - load, rewrite or train, kernels, plan, device, engine. */
-#include "cli/session.h"
+/* open_model.c - load, train, set up, open: from the file to an engine. */
+#include "cli/open_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,53 +44,57 @@ static tn_status session_contents(cli_session *session, tn_error *error) {
     return tn_contents_open(input->path, context, &session->contents, error);
 }
 
-/* The graph that runs: the model as kernels like it, or a step of its training. */
+/* The graph that is set up: the model, or a step of its training. */
 static tn_status session_graph(cli_session *session, tn_error *error) {
     bool rewrite = !session->choices.no_rewrite && !session->plain;
     session->graph = session->input->graph;
-    if (session->training != NULL) {
-        TN_TRY(cli_training_make(session->training, session->input->graph, rewrite,
-                                 &session->rewritten, &session->step, error));
-        session->graph = session->step.graph;
-        return TN_OK;
-    }
-    if (!rewrite && session->weights_dtype == TN_UNDEFINED) return TN_OK;
-    tn_rewrite_options options = TN_REWRITE_OPTIONS_INIT;
-    options.no_fuse = options.no_formats = !rewrite;
-    options.weights_dtype = session->weights_dtype;
-    options.context = session->input->import.context;
-    TN_TRY(tn_graph_rewrite(session->graph, &options, &session->rewritten, error));
-    session->graph = session->rewritten;
+    if (session->training == NULL) return TN_OK;
+    TN_TRY(cli_training_make(session->training, session->input->graph, rewrite, &session->model,
+                             &session->step, error));
+    session->graph = session->step.graph;
     return TN_OK;
-}
-
-static tn_status session_kernels(cli_session *session, tn_error *error) {
-    tn_kernels_options options = TN_KERNELS_OPTIONS_INIT;
-    options.context = session->input->import.context;
-    options.threads = session->choices.threads;
-    options.plain = session->plain;
-    return tn_kernels_create(session->graph, &options, &session->kernels, error);
 }
 
 static tn_occupancy_options session_memory(const cli_session *session) {
     tn_occupancy_options options = session->input->occupancy_options;
     options.struct_size = sizeof options;
     options.alignment = session->input->alignment;
-    options.workspaces = tn_kernels_workspaces(session->kernels);
     return options;
 }
 
-/* The kernels' scratch is part of what recomputation looks at. */
-static tn_status session_recompute(cli_session *session, tn_error *error) {
+static tn_status session_set_up(cli_session *session, tn_error *error) {
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_recompute_options again = cli_training_again(session->training);
+    tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
     tn_occupancy_options memory = session_memory(session);
-    bool done = false;
-    if (session->training == NULL) return TN_OK;
-    TN_TRY(cli_training_recompute(session->training, &memory, &session->step, &done, error));
-    session->graph = session->step.graph;
-    if (!done) return TN_OK;
-    tn_kernels_destroy(session->kernels);
-    session->kernels = NULL;
-    return session_kernels(session, error);
+    bool as_it_is = session->choices.no_rewrite || session->plain;
+    rewrite.use = session->training != NULL ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
+    rewrite.no_fuse = rewrite.no_formats = as_it_is;
+    rewrite.weights_dtype = session->weights_dtype;
+    kernels.threads = session->choices.threads;
+    kernels.plain = session->plain;
+    order.order = session->input->order;
+    options.context = session->input->import.context;
+    if (!as_it_is || session->weights_dtype != TN_UNDEFINED) options.rewrite = &rewrite;
+    options.kernels = &kernels;
+    options.recompute = &again;
+    options.program = &order;
+    options.memory = &memory;
+    options.plan = &session->choices.plan;
+    TN_TRY(tn_setup_create(session->graph, &options, &session->setup, error));
+    session->graph = tn_setup_graph(session->setup);
+    return TN_OK;
+}
+
+/* Seconds of the stages [first, last). */
+static double session_seconds(const cli_session *session, tn_setup_stage first,
+                              tn_setup_stage last) {
+    double seconds = 0;
+    for (tn_setup_stage at = first; at < last; at++)
+        seconds += tn_setup_seconds(session->setup, at);
+    return seconds;
 }
 
 tn_status cli_session_plan(cli_session *session, tn_error *error) {
@@ -101,23 +105,12 @@ tn_status cli_session_plan(cli_session *session, tn_error *error) {
     cli_stage(input, "import", cli_clock() - start);
     start = cli_clock();
     TN_TRY(session_graph(session, error));
-    TN_TRY(session_kernels(session, error));
-    TN_TRY(session_recompute(session, error));
-    cli_stage(input, "kernels", cli_clock() - start);
-    start = cli_clock();
-    tn_occupancy_options memory = session_memory(session);
-    tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
-    order.order = input->order;
-    order.memory = &memory;
-    TN_TRY(tn_program_plan(session->graph, &order, &memory, &session->choices.plan,
-                           &session->program, &session->occupancy, &session->layout, error));
-    session->weights = tn_engine_static_bytes(session->occupancy, session->kernels);
-    cli_stage(input, "plan", cli_clock() - start);
+    double trained = cli_clock() - start;
+    TN_TRY(session_set_up(session, error));
+    cli_stage(input, "kernels",
+              trained + session_seconds(session, TN_SETUP_REWRITE, TN_SETUP_ORDER));
+    cli_stage(input, "plan", session_seconds(session, TN_SETUP_ORDER, TN_SETUP_STAGE_COUNT));
     return TN_OK;
-}
-
-uint64_t cli_session_need(const cli_session *session) {
-    return tn__add_sat(session->layout.peak, session->weights);
 }
 
 /* --- up to the engine --- */
@@ -153,45 +146,28 @@ static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id
                             error);
 }
 
-static tn_status session_engine(cli_session *session, const tn_layout *layout, tn_error *error) {
+/* Without a budget a pool may take what no pool here exceeds: it is reserved, not touched. */
+static uint64_t session_pool_room(const cli_session *session) {
+    uint64_t naive = tn_occupancy_summary(tn_setup_occupancy(session->setup)).naive;
+    uint64_t all = tn__add_sat(naive, tn_setup_need(session->setup).statics);
+    return session->budget > 0 ? session->budget
+                               : tn__add_sat(tn__mul_sat(all, 4), UINT64_C(256) << 20);
+}
+
+tn_status cli_session_open(cli_session *session, tn_error *error) {
+    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
-    options.context = session->input->import.context;
+    device.context = options.context = session->input->import.context;
+    device.capacity = session->pool == NULL ? session->budget : 0;
+    device.link_bytes_per_s = session->link;
     options.read = session_read;
     options.self = session;
     options.seed = session->seed;
     options.poison = session->poison;
     options.trace = session->trace;
     options.pool = session->pool;
-    /* Without a budget a pool may take what no pool here exceeds: it is reserved, not touched. */
-    options.pool_capacity = session->budget;
-    if (session->pool != NULL && session->budget == 0) {
-        uint64_t naive = tn_occupancy_summary(session->occupancy).naive;
-        options.pool_capacity =
-            tn__add_sat(tn__mul_sat(tn__add_sat(naive, session->weights), 4), UINT64_C(256) << 20);
-    }
-    return tn_engine_create(session->occupancy, session->pool == NULL ? layout : NULL,
-                            session->kernels, session->device, &options, &session->engine, error);
-}
-
-static tn_status session_device(cli_session *session, uint64_t capacity, tn_error *error) {
-    tn_device_options options = TN_DEVICE_OPTIONS_INIT;
-    options.context = session->input->import.context;
-    options.capacity = capacity;
-    options.link_bytes_per_s = session->link;
-    return tn_device_create(&options, &session->device, error);
-}
-
-tn_status cli_session_open(cli_session *session, tn_error *error) {
-    char need[TN_SIZE_TEXT_MAX], arena[TN_SIZE_TEXT_MAX], weights[TN_SIZE_TEXT_MAX];
-    if (session->pool == NULL && session->budget > 0 &&
-        session->budget < cli_session_need(session)) {
-        TN_FAIL(error, TN_E_EXHAUSTED, "the budget is too small; %s would do: arena %s, weights %s",
-                tn_size_format(cli_session_need(session), need),
-                tn_size_format(session->layout.peak, arena),
-                tn_size_format(session->weights, weights));
-    }
-    TN_TRY(session_device(session, session->pool == NULL ? session->budget : 0, error));
-    return session_engine(session, &session->layout, error);
+    options.pool_capacity = session->pool != NULL ? session_pool_room(session) : 0;
+    return tn_setup_open(session->setup, &device, &options, &session->engine, error);
 }
 
 /* --- what happened --- */
@@ -200,9 +176,10 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
  * counted. */
 tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error) {
     if (session->trace_path == NULL) return TN_OK;
-    uint64_t a_run = tn_program_count(session->program) +
-                     2 * (uint64_t)tn_problem_count(tn_occupancy_problem(session->occupancy));
-    bool loops = tn_program_region_count(session->program) > 0;
+    const tn_program *program = tn_setup_program(session->setup);
+    const tn_problem *problem = tn_occupancy_problem(tn_setup_occupancy(session->setup));
+    uint64_t a_run = tn_program_count(program) + 2 * (uint64_t)tn_problem_count(problem);
+    bool loops = tn_program_region_count(program) > 0;
     uint64_t room = tn__mul_sat(a_run * (loops ? 16 : 1), runs);
     room = tn__add_sat(room, 2 * (uint64_t)tn_graph_tensor_count(session->graph) + 16);
     if (room > SESSION_EVENTS_MAX) room = SESSION_EVENTS_MAX;
@@ -213,9 +190,9 @@ tn_status cli_session_write_trace(const cli_session *session, tn_error *error) {
     if (session->trace_path == NULL) return TN_OK;
     tn_report report = {.struct_size = sizeof report,
                         .input = session->input->path,
-                        .problem = tn_occupancy_problem(session->occupancy),
-                        .occupancy = session->occupancy,
-                        .layout = &session->layout,
+                        .problem = tn_occupancy_problem(tn_setup_occupancy(session->setup)),
+                        .occupancy = tn_setup_occupancy(session->setup),
+                        .layout = tn_setup_layout(session->setup),
                         .trace = session->trace};
     return tn_report_write(&report, session->trace_path, error);
 }
@@ -228,30 +205,23 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     other->contents = session->contents;
     other->kept = session->kept;
     other->fresh = session->fresh;
-    other->kernels = session->kernels;
-    other->graph = session->graph;
     other->seed = session->seed;
     other->naive = true;
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_occupancy_options memory = session_memory(session);
-    memory.inplace = TN_INPLACE_NONE;
-    memory.no_views = true;
-    memory.fuse_concat = false;
-    TN_TRY(tn_occupancy_create(session->program, &memory, &other->occupancy, error));
-    TN_TRY(tn_layout_without_reuse(tn_occupancy_problem(other->occupancy), &other->layout, error));
-    TN_TRY(session_device(other, 0, error));
-    return session_engine(other, &other->layout, error);
+    options.memory = &memory;
+    options.without_reuse = true;
+    TN_TRY(tn_setup_from(session->setup, TN_SETUP_OCCUPY, &options, &other->setup, error));
+    other->graph = tn_setup_graph(other->setup);
+    return cli_session_open(other, error);
 }
 
 void cli_session_close(cli_session *session) {
     tn_engine_destroy(session->engine);
-    tn_device_destroy(session->device);
-    tn_layout_release(&session->layout);
-    tn_occupancy_destroy(session->occupancy);
+    tn_setup_destroy(session->setup);
     if (session->naive) return; /* the rest belongs to the other */
-    tn_program_destroy(session->program);
-    tn_kernels_destroy(session->kernels);
     tn_training_release(&session->step);
-    tn_graph_destroy(session->rewritten);
+    tn_graph_destroy(session->model);
     tn_trace_destroy(session->trace);
     tn_contents_close(session->fresh);
     if (session->weights_path != NULL) cli_checkpoint_close(&session->kept);

@@ -1,9 +1,9 @@
-/* session_options.c - options of who runs a model: shared by `run` and `train`, some by `estimate`.
+/* open_options.c - options of who runs a model: shared by `run` and `train`, some by `estimate`.
  */
 #include <string.h>
 
 #include "base/base.h"
-#include "cli/session.h"
+#include "cli/open_model.h"
 
 enum { CHOICES_PLANNER = 1100, CHOICES_THREADS, CHOICES_NO_REWRITE };
 

@@ -1,6 +1,7 @@
-/* session.h - from a model file to an engine that can run it: what `tenure run` does, in steps. */
-#ifndef TN_CLI_SESSION_H
-#define TN_CLI_SESSION_H
+/* open_model.h - from a model file to an engine that can run it: what `tenure run` does, in steps.
+ */
+#ifndef TN_CLI_OPEN_MODEL_H
+#define TN_CLI_OPEN_MODEL_H
 
 #include "cli/checkpoint.h"
 #include "cli/training.h"
@@ -33,16 +34,11 @@ struct cli_session {
     tn_trace *trace;
     tn_contents *contents, *fresh; /* of the file; made up, for what is trained */
     bool own_contents;
-    cli_checkpoint kept;   /* of weights_path */
-    tn_graph *rewritten;   /* the model as it runs, or as it is trained; NULL: as it was loaded */
-    tn_training step;      /* of `training`; ids are also those of the model that is trained */
+    cli_checkpoint kept; /* of weights_path */
+    tn_graph *model;     /* that is trained; NULL: as it was loaded */
+    tn_training step;    /* of `training`; ids are also those of the model and of `graph` */
+    tn_setup *setup;
     const tn_graph *graph; /* that runs */
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    uint64_t weights; /* bytes of static memory */
-    tn_device *device;
     tn_engine *engine;
 };
 
@@ -51,8 +47,6 @@ extern const struct argp cli_choices_argp, cli_session_argp;
 
 /* Everything up to the plan. */
 tn_status cli_session_plan(cli_session *session, tn_error *error);
-/* The smallest budget that would do. */
-uint64_t cli_session_need(const cli_session *session);
 /* Room for what so many runs will tell, and the file of it; nothing without a trace_path. */
 tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error);
 tn_status cli_session_write_trace(const cli_session *session, tn_error *error);

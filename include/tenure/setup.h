@@ -1,0 +1,160 @@
+/* setup.h - the corridor: from a graph to all that an engine needs, stage by stage.
+ *
+ *     tn_graph *graph;
+ *     tn_setup *plain, *less;
+ *     tn_error error;
+ *     int64_t shape[] = {1, 1024};
+ *     tn_tensor_id ids[4];
+ *     tn_tensor_spec spec = {.name = "x", .dtype = TN_FLOAT32, .kind = TN_KIND_INPUT, .rank = 2,
+ *                            .shape = shape};
+ *     if (tn_graph_create(NULL, &graph, &error) ||
+ *         tn_graph_add_tensor(graph, &spec, &ids[0], &error))
+ *         return 2;
+ *     for (int i = 0; i < 3; i++) {
+ *         spec = (tn_tensor_spec){.kind = i < 2 ? TN_KIND_ACTIVATION : TN_KIND_OUTPUT};
+ *         tn_op_spec op = {.type = "Relu", .inputs = &ids[i], .input_count = 1,
+ *                          .outputs = &ids[i + 1], .output_count = 1};
+ *         if (tn_graph_add_tensor(graph, &spec, &ids[i + 1], &error) ||
+ *             tn_graph_add_op(graph, &op, NULL, &error))
+ *             return 2;
+ *     }
+ *     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+ *     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+ *     memory.inplace = TN_INPLACE_NONE;
+ *     options.memory = &memory;
+ *     if (tn_graph_infer(graph, &error) || tn_setup_create(graph, &options, &plain, &error))
+ *         return fprintf(stderr, "%s: %s\n", error.where, error.message), 2;
+ *     memory.inplace = TN_INPLACE_CHOOSE; // one decision changed: what comes before it is shared
+ *     if (tn_setup_from(plain, TN_SETUP_OCCUPY, &options, &less, &error)) return 2;
+ *     printf("%llu bytes, in place %llu\n", (unsigned long long)tn_setup_need(plain).total,
+ *            (unsigned long long)tn_setup_need(less).total);
+ *     tn_setup_destroy(plain);
+ *     tn_setup_destroy(less);
+ *     tn_graph_destroy(graph);
+ *
+ * The stages follow each other as their names do below; each takes what those before it have made.
+ * A search enters again where its decision is: thousands of set-ups share a rewritten graph and its
+ * kernels. tn_setup_open makes an engine of one (engine.h); session.h is both and arrays.
+ * Units: bytes, seconds. Threads: set-ups are only read once they are made, by any number; several
+ * threads may go on from the same one.
+ */
+#ifndef TENURE_SETUP_H
+#define TENURE_SETUP_H
+
+#include <tenure/budget.h>
+#include <tenure/device.h>
+#include <tenure/engine.h>
+#include <tenure/graph.h>
+#include <tenure/kernels.h>
+#include <tenure/plan.h>
+#include <tenure/program.h>
+#include <tenure/rewrite.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(NAME, text, what it makes) */
+/* clang-format off */
+#define TN_SETUP_STAGE_TABLE(X)                                                                    \
+    X(REWRITE, "rewrite", "a graph of fewer, larger operators")                                    \
+    X(KERNELS, "kernels", "who runs each operator, with what scratch, weights in what form")       \
+    X(RECOMPUTE, "recompute", "a graph that computes again instead of keeping; kernels for it")    \
+    X(ORDER, "order", "the program")                                                               \
+    X(OCCUPY, "occupy", "who lives when, and the problem; static memory")                          \
+    X(PLAN, "plan", "the layout")
+/* clang-format on */
+typedef enum tn_setup_stage {
+#define TN_X(name, text, makes) TN_SETUP_##name,
+    TN_SETUP_STAGE_TABLE(TN_X)
+#undef TN_X
+        TN_SETUP_STAGE_COUNT
+} tn_setup_stage;
+TN_API const char *tn_setup_stage_name(tn_setup_stage stage);
+
+typedef struct tn_setup tn_setup;
+
+/* The decisions, stage by stage; zero and NULL are the defaults. What they point to is copied, but
+ * not what that points to in turn (names, sequences, claims): it lives as long as the call. */
+typedef struct tn_setup_options {
+    size_t struct_size;
+    const tn_context
+        *context; /* of all stages where their options name none; NULL or outlives it */
+    /* REWRITE */
+    const tn_rewrite_options *rewrite; /* NULL: the graph as it is */
+    /* KERNELS */
+    bool no_kernels;                   /* for the graph alone: scratch by the operators' rules,
+                                        * static tensors as they are; it cannot be opened */
+    const tn_kernels_options *kernels; /* NULL: defaults */
+    const tn_kernels *given_kernels;   /* of the (rewritten) graph: none are made; outlive it */
+    /* RECOMPUTE */
+    const tn_recompute_options *recompute; /* NULL, or share 0: nothing. `memory` is filled in */
+    /* ORDER. Without a program of the caller's own, candidates are compared by their layouts, as
+     * tn_program_plan does */
+    const tn_program_options *program; /* `memory` is filled in */
+    const tn_program *given_program;   /* of the graph as it runs: of a pass; outlives it */
+    /* OCCUPY */
+    const tn_occupancy_options *memory; /* `workspaces` are filled in where there are kernels */
+    bool without_reuse; /* memory of its own for every tensor: what plans are compared with */
+    /* PLAN */
+    const tn_plan_options *plan;
+    bool unplanned; /* no layout: for a pool, or somebody's plan. The order of several is then that
+                     * of least live bytes */
+} tn_setup_options;
+#define TN_SETUP_OPTIONS_INIT                                                                      \
+    { .struct_size = sizeof(tn_setup_options) }
+
+/* Goes through all stages. The graph outlives the set-up.
+ *
+ * Errors: those of the calls that it is made of: tn_graph_rewrite, tn_kernels_create,
+ * tn_budget_recompute, tn_program_plan. */
+TN_API TN_CHECKED tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options,
+                                            tn_setup **setup, tn_error *error);
+/* Another one with the same decisions before `stage`, which are shared and not made again, and the
+ * options' from there on. Either may be destroyed first. */
+TN_API TN_CHECKED tn_status tn_setup_from(const tn_setup *base, tn_setup_stage stage,
+                                          const tn_setup_options *options, tn_setup **setup,
+                                          tn_error *error);
+TN_API void tn_setup_destroy(tn_setup *setup); /* NULL is fine; after its engines */
+
+/* --- what was made; all of it lives as long as the set-up --------------------------------------
+ */
+
+TN_API const tn_graph *tn_setup_given(const tn_setup *setup);
+TN_API const tn_graph *tn_setup_graph(const tn_setup *setup);     /* as it runs */
+TN_API const tn_kernels *tn_setup_kernels(const tn_setup *setup); /* NULL: none */
+TN_API const tn_program *tn_setup_program(const tn_setup *setup);
+TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
+TN_API const tn_layout *tn_setup_layout(const tn_setup *setup); /* NULL: unplanned */
+/* What is computed again; NULL: nothing was asked for. */
+TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
+/* The blocks of static memory, in the form that the kernels want: [*count]; without kernels 0. */
+TN_API const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count);
+
+typedef struct tn_setup_needs {
+    uint64_t arena;   /* the layout's peak; unplanned: the lower bound */
+    uint64_t statics; /* bytes of static memory beside it; without kernels 0 */
+    uint64_t total;   /* what a device must have */
+} tn_setup_needs;
+TN_API tn_setup_needs tn_setup_need(const tn_setup *setup);
+/* Wall time that a stage took; of what is shared 0. */
+TN_API double tn_setup_seconds(const tn_setup *setup, tn_setup_stage stage);
+
+/* --- to an engine ------------------------------------------------------------------------------
+ */
+
+/* An engine on a device of its own. The set-up outlives it.
+ *
+ * device   NULL: defaults. Its capacity, 0: just what is needed, one byte more is refused
+ * options  NULL: defaults; with a pool the layout is not read
+ *
+ * Errors: E_EXHAUSTED with what would do (a capacity that is too small), E_INVALID (no kernels, no
+ * layout), those of tn_device_create and tn_engine_create. */
+TN_API TN_CHECKED tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
+                                          const tn_engine_options *options, tn_engine **engine,
+                                          tn_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,411 @@
+/* setup.c - the corridor: rewrite, kernels, what is computed again, order, occupancy, layout.
+ *
+ * What a stage has made is a part. Parts are counted: a set-up that goes on from another holds the
+ * same ones, so a search keeps what it needs and drops the rest in any order. A later part reads
+ * the earlier ones, and whoever holds it holds those, too; they are let go from the last.
+ *
+ * Recomputation comes before the order: it looks at the kernels' scratch and repeats operators, and
+ * the order is of what is there then. The new graph wants kernels of its own.
+ * Cost: that of the stages; going on from another O(1).
+ */
+#include <tenure/setup.h>
+
+#include <stdatomic.h>
+
+#include "engine/engine.h"
+
+/* --- parts --- */
+
+enum {
+    PART_GRAPH,
+    PART_KERNELS,
+    PART_AGAIN, /* the graph of recomputation, and kernels for it */
+    PART_AGAIN_KERNELS,
+    PART_PROGRAM,
+    PART_OCCUPANCY,
+    PART_STATICS,
+    PART_LAYOUT,
+    PART_COUNT
+};
+
+typedef struct setup_statics {
+    tn_static_block *blocks;
+    uint32_t count;
+    uint64_t bytes; /* of all */
+} setup_statics;
+
+typedef struct setup_part {
+    atomic_uint users;
+    union {
+        tn_graph *graph;
+        tn_kernels *kernels;
+        tn_program *program;
+        tn_occupancy *occupancy;
+        setup_statics statics;
+        tn_layout layout;
+    };
+    tn_recompute_report report; /* AGAIN */
+} setup_part;
+
+struct tn_setup {
+    tn_context context;
+    const tn_graph *given;
+    const tn_kernels *given_kernels; /* the caller's own, or NULL */
+    const tn_program *given_program;
+    setup_part *parts[PART_COUNT]; /* NULL: not made, or given */
+    double seconds[TN_SETUP_STAGE_COUNT];
+};
+
+static tn_status setup_part_make(tn_setup *setup, int kind, setup_part **part, tn_error *error) {
+    *part = tn__alloc_array(&setup->context, 1, sizeof **part);
+    if (*part == NULL) return tn__no_memory(error, "a set-up");
+    atomic_init(&(*part)->users, 1);
+    setup->parts[kind] = *part;
+    return TN_OK;
+}
+
+static void setup_part_release(tn_setup *setup, int kind) {
+    setup_part *part = setup->parts[kind];
+    setup->parts[kind] = NULL;
+    if (part == NULL || atomic_fetch_sub(&part->users, 1) > 1) return;
+    switch (kind) {
+    case PART_GRAPH:
+    case PART_AGAIN:
+        tn_graph_destroy(part->graph);
+        break;
+    case PART_KERNELS:
+    case PART_AGAIN_KERNELS:
+        tn_kernels_destroy(part->kernels);
+        break;
+    case PART_PROGRAM:
+        tn_program_destroy(part->program);
+        break;
+    case PART_OCCUPANCY:
+        tn_occupancy_destroy(part->occupancy);
+        break;
+    case PART_STATICS:
+        tn__free(&setup->context, part->statics.blocks,
+                 ((size_t)part->statics.count + 1) * sizeof *part->statics.blocks);
+        break;
+    default:
+        tn_layout_release(&part->layout);
+    }
+    tn__free(&setup->context, part, sizeof *part);
+}
+
+/* --- the first stages: graph and kernels --- */
+
+static const tn_graph *setup_rewritten(const tn_setup *setup) {
+    const setup_part *part = setup->parts[PART_GRAPH];
+    return part != NULL ? part->graph : setup->given;
+}
+
+static tn_status setup_rewrite(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    setup_part *part;
+    if (options->rewrite == NULL) return TN_OK;
+    tn__options(&rewrite, sizeof rewrite, options->rewrite);
+    if (rewrite.context == NULL) rewrite.context = &setup->context;
+    TN_TRY(setup_part_make(setup, PART_GRAPH, &part, error));
+    return tn_graph_rewrite(setup->given, &rewrite, &part->graph, error);
+}
+
+static tn_status setup_make_kernels(tn_setup *setup, int kind, const tn_graph *graph,
+                                    const tn_setup_options *options, tn_error *error) {
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    setup_part *part;
+    tn__options(&kernels, sizeof kernels, options->kernels);
+    if (kernels.context == NULL) kernels.context = &setup->context;
+    TN_TRY(setup_part_make(setup, kind, &part, error));
+    return tn_kernels_create(graph, &kernels, &part->kernels, error);
+}
+
+static tn_status setup_kernels(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    setup->given_kernels = options->given_kernels;
+    if (options->no_kernels || options->given_kernels != NULL) return TN_OK;
+    return setup_make_kernels(setup, PART_KERNELS, setup_rewritten(setup), options, error);
+}
+
+/* --- what memory is counted with --- */
+
+static tn_occupancy_options setup_memory(const tn_setup *setup, const tn_setup_options *options) {
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    const tn_kernels *kernels = tn_setup_kernels(setup);
+    tn__options(&memory, sizeof memory, options->memory);
+    memory.struct_size = sizeof memory;
+    if (kernels != NULL) memory.workspaces = tn_kernels_workspaces(kernels);
+    return memory;
+}
+
+/* --- what is computed again --- */
+
+static tn_status setup_recompute(tn_setup *setup, const tn_setup_options *options,
+                                 tn_error *error) {
+    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_occupancy_options memory = setup_memory(setup, options);
+    setup_part *part;
+    tn_graph *made;
+    tn__options(&again, sizeof again, options->recompute);
+    if (options->recompute == NULL || again.share == 0) return TN_OK;
+    again.memory = &memory;
+    if (again.context == NULL) again.context = &setup->context;
+    bool has_kernels = tn_setup_kernels(setup) != NULL;
+    const tn_graph *before = setup_rewritten(setup);
+    TN_TRY(setup_part_make(setup, PART_AGAIN, &part, error));
+    TN_TRY(tn_budget_recompute(before, &again, &made, &part->report, error));
+    part->graph = made;
+    if (!has_kernels) return TN_OK;
+    return setup_make_kernels(setup, PART_AGAIN_KERNELS, made, options, error);
+}
+
+/* --- order, occupancy, layout --- */
+
+static tn_plan_options setup_plan_options(const tn_setup *setup, const tn_setup_options *options) {
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+    tn__options(&plan, sizeof plan, options->plan);
+    plan.struct_size = sizeof plan;
+    if (plan.context == NULL) plan.context = &setup->context;
+    return plan;
+}
+
+static tn_status setup_make_program(tn_setup *setup, const tn_program_options *options,
+                                    tn_error *error) {
+    setup_part *part;
+    TN_TRY(setup_part_make(setup, PART_PROGRAM, &part, error));
+    return tn_program_create(tn_setup_graph(setup), options, &part->program, error);
+}
+
+/* Where layouts decide among orders, the stages behind this one are done with it. */
+static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
+    tn_occupancy_options memory = setup_memory(setup, options);
+    tn_plan_options plan = setup_plan_options(setup, options);
+    setup_part *made, *occupancy, *layout;
+    setup->given_program = options->given_program;
+    if (options->given_program != NULL) return TN_OK;
+    tn__options(&program, sizeof program, options->program);
+    program.struct_size = sizeof program;
+    program.memory = &memory;
+    if (options->unplanned || options->without_reuse)
+        return setup_make_program(setup, &program, error);
+    TN_TRY(setup_part_make(setup, PART_PROGRAM, &made, error));
+    TN_TRY(setup_part_make(setup, PART_OCCUPANCY, &occupancy, error));
+    TN_TRY(setup_part_make(setup, PART_LAYOUT, &layout, error));
+    TN_TRY(tn_program_plan(tn_setup_graph(setup), &program, &memory, &plan, &made->program,
+                           &occupancy->occupancy, &layout->layout, error));
+    setup->seconds[TN_SETUP_PLAN] = layout->layout.seconds;
+    setup->seconds[TN_SETUP_ORDER] -= layout->layout.seconds;
+    return TN_OK;
+}
+
+static tn_status setup_count_statics(tn_setup *setup, tn_error *error) {
+    const tn_occupancy *occupancy = tn_setup_occupancy(setup);
+    const tn_kernels *kernels = tn_setup_kernels(setup);
+    setup_part *part;
+    TN_TRY(setup_part_make(setup, PART_STATICS, &part, error));
+    if (kernels == NULL) return TN_OK;
+    uint32_t count = tn_engine_static_blocks(occupancy, kernels, NULL, 0);
+    if (count == TN_NONE) return tn__no_memory(error, "static memory");
+    setup_statics *statics = &part->statics;
+    statics->blocks = tn__alloc_array(&setup->context, (size_t)count + 1, sizeof *statics->blocks);
+    if (statics->blocks == NULL) return tn__no_memory(error, "static memory");
+    statics->count = count;
+    if (tn_engine_static_blocks(occupancy, kernels, statics->blocks, count) == TN_NONE)
+        return tn__no_memory(error, "static memory");
+    statics->bytes = tn_engine_static_bytes(occupancy, kernels);
+    return statics->bytes != TN_SIZE_UNKNOWN ? TN_OK : tn__no_memory(error, "static memory");
+}
+
+static tn_status setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_occupancy_options memory = setup_memory(setup, options);
+    setup_part *part;
+    if (setup->parts[PART_OCCUPANCY] == NULL) {
+        if (options->without_reuse) {
+            memory.inplace = TN_INPLACE_NONE;
+            memory.no_views = true;
+            memory.fuse_concat = false;
+        }
+        TN_TRY(setup_part_make(setup, PART_OCCUPANCY, &part, error));
+        TN_TRY(tn_occupancy_create(tn_setup_program(setup), &memory, &part->occupancy, error));
+    }
+    return setup_count_statics(setup, error);
+}
+
+static tn_status setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_plan_options plan = setup_plan_options(setup, options);
+    setup_part *part;
+    if (options->unplanned || setup->parts[PART_LAYOUT] != NULL) return TN_OK;
+    const tn_problem *problem = tn_occupancy_problem(tn_setup_occupancy(setup));
+    TN_TRY(setup_part_make(setup, PART_LAYOUT, &part, error));
+    return options->without_reuse ? tn_layout_without_reuse(problem, &part->layout, error)
+                                  : tn_plan(problem, &plan, &part->layout, error);
+}
+
+/* --- the whole --- */
+
+static const struct {
+    const char *name;
+    tn_status (*run)(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+    int part; /* the first that it makes */
+} setup_stages[TN_SETUP_STAGE_COUNT] = {
+    [TN_SETUP_REWRITE] = {"rewrite", setup_rewrite, PART_GRAPH},
+    [TN_SETUP_KERNELS] = {"kernels", setup_kernels, PART_KERNELS},
+    [TN_SETUP_RECOMPUTE] = {"recompute", setup_recompute, PART_AGAIN},
+    [TN_SETUP_ORDER] = {"order", setup_order, PART_PROGRAM},
+    [TN_SETUP_OCCUPY] = {"occupy", setup_occupy, PART_OCCUPANCY},
+    [TN_SETUP_PLAN] = {"plan", setup_plan, PART_LAYOUT},
+};
+
+static tn_status setup_run(tn_setup *setup, tn_setup_stage stage, const tn_setup_options *options,
+                           tn_error *error) {
+    for (int at = (int)stage; at < TN_SETUP_STAGE_COUNT; at++) {
+        double start = tn__clock_s();
+        TN_TRY(setup_stages[at].run(setup, options, error));
+        setup->seconds[at] += tn__clock_s() - start;
+    }
+    return TN_OK;
+}
+
+/* What comes before `stage` is the base's; without one there is nothing yet. */
+static tn_status setup_make(const tn_graph *graph, const tn_setup *base, tn_setup_stage stage,
+                            const tn_setup_options *given, tn_setup **setup, tn_error *error) {
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    tn__options(&options, sizeof options, given);
+    tn_context context = base != NULL ? base->context : tn__context(options.context);
+    tn_setup *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "a set-up");
+    made->context = context;
+    made->given = graph;
+    if (base != NULL) {
+        made->given_kernels = base->given_kernels;
+        made->given_program = base->given_program;
+        for (int kind = 0; kind < setup_stages[stage].part; kind++) {
+            made->parts[kind] = base->parts[kind];
+            if (made->parts[kind] != NULL) atomic_fetch_add(&made->parts[kind]->users, 1);
+        }
+    }
+    tn_status status = setup_run(made, stage, &options, error);
+    if (status != TN_OK) {
+        tn_setup_destroy(made);
+        return status;
+    }
+    *setup = made;
+    return TN_OK;
+}
+
+tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
+                          tn_error *error) {
+    return setup_make(graph, NULL, TN_SETUP_REWRITE, options, setup, error);
+}
+
+tn_status tn_setup_from(const tn_setup *base, tn_setup_stage stage, const tn_setup_options *options,
+                        tn_setup **setup, tn_error *error) {
+    if (stage < TN_SETUP_REWRITE || stage >= TN_SETUP_STAGE_COUNT)
+        TN_FAIL(error, TN_E_INVALID, "there is no stage %d", (int)stage);
+    return setup_make(base->given, base, stage, options, setup, error);
+}
+
+void tn_setup_destroy(tn_setup *setup) {
+    if (setup == NULL) return;
+    tn_context context = setup->context;
+    for (int kind = PART_COUNT; kind-- > 0;) setup_part_release(setup, kind);
+    tn__free(&context, setup, sizeof *setup);
+}
+
+/* --- what was made --- */
+
+const char *tn_setup_stage_name(tn_setup_stage stage) {
+    return stage < TN_SETUP_STAGE_COUNT ? setup_stages[stage].name : "";
+}
+
+const tn_graph *tn_setup_given(const tn_setup *setup) { return setup->given; }
+
+const tn_graph *tn_setup_graph(const tn_setup *setup) {
+    const setup_part *again = setup->parts[PART_AGAIN];
+    return again != NULL ? again->graph : setup_rewritten(setup);
+}
+
+const tn_kernels *tn_setup_kernels(const tn_setup *setup) {
+    const setup_part *again = setup->parts[PART_AGAIN_KERNELS], *made = setup->parts[PART_KERNELS];
+    if (again != NULL) return again->kernels;
+    return made != NULL ? made->kernels : setup->given_kernels;
+}
+
+const tn_program *tn_setup_program(const tn_setup *setup) {
+    const setup_part *made = setup->parts[PART_PROGRAM];
+    return made != NULL ? made->program : setup->given_program;
+}
+
+const tn_occupancy *tn_setup_occupancy(const tn_setup *setup) {
+    return setup->parts[PART_OCCUPANCY]->occupancy;
+}
+
+const tn_layout *tn_setup_layout(const tn_setup *setup) {
+    const setup_part *made = setup->parts[PART_LAYOUT];
+    return made != NULL ? &made->layout : NULL;
+}
+
+const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup) {
+    const setup_part *again = setup->parts[PART_AGAIN];
+    return again != NULL ? &again->report : NULL;
+}
+
+const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count) {
+    const setup_statics *statics = &setup->parts[PART_STATICS]->statics;
+    *count = statics->count;
+    return statics->blocks;
+}
+
+tn_setup_needs tn_setup_need(const tn_setup *setup) {
+    const tn_layout *layout = tn_setup_layout(setup);
+    tn_setup_needs needs = {
+        .arena = layout != NULL ? layout->peak
+                                : tn_occupancy_summary(tn_setup_occupancy(setup)).peak_live,
+        .statics = setup->parts[PART_STATICS]->statics.bytes};
+    needs.total = tn__add_sat(needs.arena, needs.statics);
+    return needs;
+}
+
+double tn_setup_seconds(const tn_setup *setup, tn_setup_stage stage) {
+    return stage < TN_SETUP_STAGE_COUNT ? setup->seconds[stage] : 0;
+}
+
+/* --- to an engine --- */
+
+static tn_status setup_check(const tn_setup *setup, const tn_engine_options *options,
+                             uint64_t capacity, tn_error *error) {
+    char need[TN_SIZE_TEXT_MAX], arena[TN_SIZE_TEXT_MAX], statics[TN_SIZE_TEXT_MAX];
+    tn_setup_needs needs = tn_setup_need(setup);
+    if (tn_setup_kernels(setup) == NULL)
+        TN_FAIL(error, TN_E_INVALID, "a set-up without kernels cannot run");
+    if (options->pool != NULL) return TN_OK;
+    if (tn_setup_layout(setup) == NULL)
+        TN_FAIL(error, TN_E_INVALID, "a set-up without a layout cannot run, but with a pool");
+    if (capacity == 0 || needs.total <= capacity) return TN_OK;
+    TN_FAIL(error, TN_E_EXHAUSTED, "the budget is too small; %s would do: arena %s, weights %s",
+            tn_size_format(needs.total, need), tn_size_format(needs.arena, arena),
+            tn_size_format(needs.statics, statics));
+}
+
+tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
+                        const tn_engine_options *options, tn_engine **engine, tn_error *error) {
+    tn_device_options where = TN_DEVICE_OPTIONS_INIT;
+    tn_engine_options how = TN_ENGINE_OPTIONS_INIT;
+    tn_device *made;
+    tn__options(&where, sizeof where, device);
+    tn__options(&how, sizeof how, options);
+    TN_TRY(setup_check(setup, &how, where.capacity, error));
+    if (where.capacity == 0) /* one byte more would be a broken promise */
+        where.capacity = how.pool != NULL ? how.pool_capacity : tn_setup_need(setup).total;
+    if (where.context == NULL) where.context = &setup->context;
+    if (how.context == NULL) how.context = &setup->context;
+    TN_TRY(tn_device_create(&where, &made, error));
+    tn_status status = tn_engine_create(tn_setup_occupancy(setup),
+                                        how.pool == NULL ? tn_setup_layout(setup) : NULL,
+                                        tn_setup_kernels(setup), made, &how, engine, error);
+    if (status == TN_OK)
+        (*engine)->own_device = made;
+    else
+        tn_device_destroy(made);
+    return status;
+}
