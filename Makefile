@@ -5,11 +5,16 @@ MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 
 .PHONY: all demo demo-mcu bench-arena test install fuzz compare stress stress-pools bench bench-pools bench-results clean help
-all: $(BUILD)/CMakeCache.txt
-	cmake --build $(BUILD) --target tenure tenure_command
+all: $(BUILD)/build.ninja
+	cmake --build $(BUILD) --target libtenure tenure_command
 
-$(BUILD)/CMakeCache.txt:
-	cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
+# Without the tests, which need more than a user has. A configuring that failed leaves no build.ninja.
+$(BUILD)/build.ninja:
+	cmake --preset release -DTENURE_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
+
+.PHONY: with-tests
+with-tests:
+	cmake --preset release -DTENURE_TESTS=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
 
 demo: ## installs what is missing, builds, plans a real network and runs it in its plan
 	tools/install-deps build
@@ -30,7 +35,9 @@ test: ## installs what is missing, builds everything, runs all tests
 	cmake --build $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure
 
-install: all ## PREFIX, DESTDIR: command, library, headers, pkg-config file, man pages
+install: ## PREFIX, DESTDIR: command, library, headers, pkg-config file, man pages
+	tools/install-deps build
+	$(MAKE) all
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
 fuzz: ## builds the fuzzers with clang; run build-fuzz/fuzz/fuzz_onnx and its like
@@ -38,11 +45,11 @@ fuzz: ## builds the fuzzers with clang; run build-fuzz/fuzz/fuzz_onnx and its li
 	cmake --preset fuzz
 	cmake --build build-fuzz
 
-stress: all ## a million random problems against brute force; STRESS="--seed 1 --count N --planner P"
+stress: with-tests ## a million random problems against brute force; STRESS="--seed 1 --count N --planner P"
 	cmake --build $(BUILD) --target stress
 	$(BUILD)/tests/stress --jobs 2 $(STRESS)
 
-stress-pools: all ## 10^8 random operations against a plain model of each pool (2 minutes)
+stress-pools: with-tests ## 10^8 random operations against a plain model of each pool (2 minutes)
 	cmake --build $(BUILD) --target test_pool_pools
 	$(BUILD)/tests/test_pool_pools all $(or $(OPERATIONS),20000000)
 

@@ -6,7 +6,7 @@ foreach(check IN LISTS project_checks)
   set_tests_properties(project.${check} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
-  add_test(NAME project.symbols COMMAND ${PROJECT_SOURCE_DIR}/tools/check-symbols $<TARGET_FILE:tenure>
+  add_test(NAME project.symbols COMMAND ${PROJECT_SOURCE_DIR}/tools/check-symbols $<TARGET_FILE:libtenure>
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   add_test(NAME project.doc-examples
            COMMAND ${PROJECT_SOURCE_DIR}/tools/doc-examples $<TARGET_FILE:tenure_static> -ljansson -lm -lpthread
