@@ -50,8 +50,10 @@ typedef struct tn__recompute {
 
 /* recompute_read.c: fills all of it. */
 tn_status tn__recompute_read(tn__recompute *it);
+/* The operator that computes the first output for the second time; NULL: the same one. */
+const char *tn__recompute_type(const tn__recompute *it, tn_op_id id);
 /* Input `index` of an operator when it runs for the second time. */
-tn_tensor_id tn__recompute_input(const tn_op *op, uint32_t index);
+tn_tensor_id tn__recompute_input(const tn__recompute *it, tn_op_id id, uint32_t index);
 /* Whether the operator's outputs are memory of an input. */
 bool tn__recompute_is_view(const tn__recompute *it, tn_op_id id);
 

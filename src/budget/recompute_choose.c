@@ -93,10 +93,10 @@ static bool choose_source(const choose_state *s, choose_plan *plan, uint32_t id)
 }
 
 /* Whether an operator that runs again at `at` would read a parameter as it was then. */
-static bool choose_is_unchanged(const tn__recompute *it, const tn_op *op, tn_op_id id,
-                                uint32_t at) {
-    for (uint32_t i = 0; i < op->input_count; i++) {
-        tn_tensor_id input = tn__recompute_input(op, i);
+static bool choose_is_unchanged(const tn__recompute *it, tn_op_id id, uint32_t at) {
+    uint32_t count = tn_graph_op(it->graph, id)->input_count;
+    for (uint32_t i = 0; i < count; i++) {
+        tn_tensor_id input = tn__recompute_input(it, id, i);
         if (input == TN_NONE || it->first_change[input] == TN_NONE) continue;
         if (it->first_change[input] < at && it->last_change[input] > it->place[id]) return false;
     }
@@ -111,12 +111,12 @@ static bool choose_plan_of(const choose_state *s, uint32_t id, uint32_t at, choo
         if (plan->items[i].kind != CHOOSE_MAKE && plan->items[i].kind != CHOOSE_EARLIER) continue;
         const tn__recompute_body *body = &it->bodies[plan->items[i].body];
         const tn_op *op = tn_graph_op(it->graph, body->maker);
-        if (!body->can || !choose_is_unchanged(it, op, body->maker, at)) return false;
+        if (!body->can || !choose_is_unchanged(it, body->maker, at)) return false;
         if (plan->items[i].kind == CHOOSE_MAKE && !s->runs[body->maker])
             plan->work = tn__add_sat(plan->work, it->work[body->maker]);
         if (i > 0 && plan->items[i].kind == CHOOSE_MAKE) plan->held += (double)body->bytes;
         for (uint32_t k = 0; k < op->input_count; k++) {
-            tn_tensor_id input = tn__recompute_input(op, k);
+            tn_tensor_id input = tn__recompute_input(it, body->maker, k);
             if (input == TN_NONE || it->body[input] == TN_NONE) continue;
             if (!choose_source(s, plan, it->body[input])) return false;
         }

@@ -54,8 +54,8 @@ static tn_status emit_list(emit_state *s) {
 static tn_status emit_copy(emit_state *s, tn_op_id id, tn_op_id before,
                            const tn_tensor_id *inputs) {
     const tn_op *op = tn_graph_op(s->it->graph, id);
-    bool norm = strcmp(op->type, "BatchNormTrain") == 0 && strcmp(op->domain, "tenure") == 0;
-    uint32_t count = norm ? 1 : op->output_count;
+    const char *other = tn__recompute_type(s->it, id);
+    uint32_t count = other != NULL ? 1 : op->output_count;
     tn_tensor_id *outputs =
         tn__arena_array(&s->draft.arena, (size_t)op->output_count + 1, sizeof *outputs);
     tn_op_id made;
@@ -73,7 +73,7 @@ static tn_status emit_copy(emit_state *s, tn_op_id id, tn_op_id before,
         s->made[like] = outputs[k];
     }
     tn_op copy = *op;
-    if (norm) copy.type = "BatchNormApply"; /* with the statistics that were found */
+    if (other != NULL) copy.type = other; /* with what was found */
     copy.inputs = inputs;
     copy.outputs = outputs;
     copy.output_count = count;
@@ -119,10 +119,11 @@ static tn_status emit_views(emit_state *s, tn_tensor_id id, tn_op_id before) {
 }
 
 /* The inputs of an operator when it stands at `position`, before operator `before` or as it. */
-static tn_status emit_inputs(emit_state *s, const tn_op *op, bool copy, uint32_t position,
+static tn_status emit_inputs(emit_state *s, tn_op_id id, bool copy, uint32_t position,
                              tn_op_id before, tn_tensor_id *inputs) {
+    const tn_op *op = tn_graph_op(s->it->graph, id);
     for (uint32_t i = 0; i < op->input_count; i++) {
-        inputs[i] = copy ? tn__recompute_input(op, i) : op->inputs[i];
+        inputs[i] = copy ? tn__recompute_input(s->it, id, i) : op->inputs[i];
         if (!emit_is_again(s, inputs[i], position)) continue;
         TN_TRY(emit_views(s, inputs[i], before));
         inputs[i] = s->made[inputs[i]];
@@ -137,7 +138,7 @@ static tn_status emit_due_before(emit_state *s, uint32_t position, uint32_t *nex
         tn_tensor_id *inputs =
             tn__arena_array(&s->draft.arena, (size_t)op->input_count + 1, sizeof *inputs);
         if (inputs == NULL) return tn__no_memory(s->it->error, "recomputation");
-        TN_TRY(emit_inputs(s, op, true, position, before, inputs));
+        TN_TRY(emit_inputs(s, id, true, position, before, inputs));
         TN_TRY(emit_copy(s, id, before, inputs));
     }
     return TN_OK;
@@ -160,7 +161,7 @@ static tn_status emit_walk(emit_state *s) {
         tn_tensor_id *inputs =
             tn__arena_array(&s->draft.arena, (size_t)op.input_count + 1, sizeof *inputs);
         if (inputs == NULL) return tn__no_memory(s->it->error, "recomputation");
-        TN_TRY(emit_inputs(s, &op, false, p, id, inputs));
+        TN_TRY(emit_inputs(s, id, false, p, id, inputs));
         for (uint32_t i = 0; i < op.input_count; i++)
             if (inputs[i] != op.inputs[i]) tn__draft_set(&s->draft, id, i, inputs[i]);
         emit_keep_view(s, &op, p);

@@ -2,8 +2,8 @@
  * it costs to make it again.
  *
  * An operator may run again when it only computes its outputs from its inputs: not when it draws
- * numbers, writes into an operand or owns blocks. The normalisation by a batch's statistics is
- * repeated by that with given ones. Work is arithmetic or traffic, whichever takes longer.
+ * numbers, writes into an operand or owns blocks; or when another operator repeats it
+ * (tn_op_rule.again). Work is arithmetic or traffic, whichever takes longer.
  * Cost: O(tensors + operands).
  */
 #include "budget/recompute.h"
@@ -11,9 +11,16 @@
 #include "graph/attr.h"
 #include "graph/store.h"
 
-tn_tensor_id tn__recompute_input(const tn_op *op, uint32_t index) {
-    bool norm = strcmp(op->type, "BatchNormTrain") == 0 && strcmp(op->domain, "tenure") == 0;
-    return norm && index >= 3 ? op->outputs[index] : op->inputs[index];
+const char *tn__recompute_type(const tn__recompute *it, tn_op_id id) {
+    const tn_op_rule *rule = tn__rule_of(it->graph, id);
+    return rule != NULL ? rule->again : NULL;
+}
+
+tn_tensor_id tn__recompute_input(const tn__recompute *it, tn_op_id id, uint32_t index) {
+    const tn_op *op = tn_graph_op(it->graph, id);
+    bool found = tn__recompute_type(it, id) != NULL && index < 64 &&
+                 (tn_op_changes(it->graph, id) >> index & 1);
+    return found ? op->outputs[index] : op->inputs[index];
 }
 
 bool tn__recompute_is_view(const tn__recompute *it, tn_op_id id) {
@@ -97,15 +104,23 @@ static bool read_is_listed(const char *list, const char *type) {
     return list == NULL;
 }
 
+/* Whether what an operator found is there for the one that repeats it. */
+static bool read_has_found(const tn__recompute *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->graph, id);
+    uint64_t changes = tn_op_changes(it->graph, id);
+    for (uint32_t i = 0; i < 64 && changes >> i; i++)
+        if ((changes >> i & 1) && (i >= op->output_count || op->outputs[i] == TN_NONE))
+            return false;
+    return true;
+}
+
 static bool read_may_repeat(const tn__recompute *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_op_rule *rule = it->graph->rules[id];
     if (rule == NULL || rule->flags & (TN_RULE_RANDOM | TN_RULE_CONTROL | TN_RULE_ORDERED) ||
         it->work[id] == TN_SIZE_UNKNOWN || !read_is_listed(it->options.only, op->type))
         return false;
-    if (strcmp(op->type, "BatchNormTrain") == 0 && strcmp(op->domain, "tenure") == 0)
-        return op->output_count == 5 && op->outputs[3] != TN_NONE && op->outputs[4] != TN_NONE;
-    return tn_op_changes(it->graph, id) == 0;
+    return rule->again != NULL ? read_has_found(it, id) : tn_op_changes(it->graph, id) == 0;
 }
 
 /* Views take no work. */
@@ -121,7 +136,7 @@ static void read_work(tn__recompute *it, tn_op_id id, bool *cheap) {
 
 static void read_op(tn__recompute *it, tn_op_id id, uint32_t position) {
     const tn_op *op = tn_graph_op(it->graph, id);
-    bool cheap, norm = strcmp(op->type, "BatchNormTrain") == 0;
+    bool cheap, by_other = tn__recompute_type(it, id) != NULL;
     bool moves = tn_op_changes(it->graph, id) == 0;
     read_work(it, id, &cheap);
     for (uint32_t k = 0; k < op->output_count; k++) {
@@ -135,10 +150,10 @@ static void read_op(tn__recompute *it, tn_op_id id, uint32_t position) {
         moves = false;
         read_new_body(it, output, id, position);
         it->bodies[it->body[output]].can =
-            read_may_repeat(it, id) && (cheap || !it->options.cheap) && (!norm || k == 0);
+            read_may_repeat(it, id) && (cheap || !it->options.cheap) && (!by_other || k == 0);
     }
     for (uint32_t i = 0; i < op->input_count; i++) read_use(it, op->inputs[i], position);
-    if (!moves && !norm && tn__recompute_is_view(it, id)) /* memory of its own and of others */
+    if (!moves && !by_other && tn__recompute_is_view(it, id)) /* memory of its own and of others */
         for (uint32_t k = 0; k < op->output_count; k++) read_fix(it, op->outputs[k]);
     read_changes(it, id, position);
 }

@@ -9,6 +9,7 @@
  * Source: operator texts of ONNX, If, Loop (opsets 1 to 21), Scan (9 to 21).
  */
 #include "engine/engine.h"
+#include "graph/op.h"
 
 #include <stdio.h>
 
@@ -82,14 +83,12 @@ typedef struct control_loop { /* how operands of a loop and of its body stand to
 static control_loop control_loop_of(const tn_engine *engine, const tn__control *control) {
     control_loop loop = {.op = control_op(engine, control),
                          .body = control_block(engine, control->first_region)};
-    if (strcmp(loop.op->type, "Loop") == 0) {
-        loop.carried = loop.op->input_count > 2 ? loop.op->input_count - 2 : 0;
-        loop.formal = loop.given = 2;
-        loop.next = 1;
-    } else {
-        loop.sliced = (uint32_t)tn__attr_int(loop.op, "num_scan_inputs", 0);
-        loop.carried = loop.op->input_count - loop.sliced;
-    }
+    tn__turns turns = tn__rule_of(engine->graph, control->op)->turns(loop.op, loop.body);
+    loop.carried = turns.carried;
+    loop.formal = turns.formal;
+    loop.given = turns.given;
+    loop.next = turns.next;
+    loop.sliced = turns.sliced;
     return loop;
 }
 
@@ -362,15 +361,24 @@ static int control_region_order(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
+/* Branches and loops of ONNX, as far as the registry says how their operands stand to each other.
+ */
+static bool control_is_known(const tn_engine *engine, const tn_region *region) {
+    const tn_op *op = tn_graph_op(engine->graph, region->op);
+    const tn_op_rule *rule = tn__rule_of(engine->graph, region->op);
+    if (rule == NULL || op->domain[0] != 0) return false;
+    if (rule->flags & TN_RULE_ONCE) return true;
+    return rule->turns != NULL &&
+           !rule->turns(op, tn_graph_block(engine->graph, region->block)).batch;
+}
+
 static tn_status control_collect(tn_engine *engine) {
     const tn_instruction *instructions = tn_program_instructions(engine->program);
     uint32_t r = 0;
     while (r < engine->region_count) {
         tn__control *control = &engine->controls[engine->control_count];
         const tn_op *op = tn_graph_op(engine->graph, engine->regions[r].op);
-        bool known = strcmp(op->type, "If") == 0 || strcmp(op->type, "Loop") == 0 ||
-                     (strcmp(op->type, "Scan") == 0 && (op->version == 0 || op->version > 8));
-        if (!known || op->domain[0] != 0) {
+        if (!control_is_known(engine, &engine->regions[r])) {
             tn__fail(engine->error, TN_E_UNSUPPORTED, "nothing runs %s of opset %u", op->type,
                      op->version);
             return tn__where(engine->error, TN_E_UNSUPPORTED, "node '%.60s'", op->name);

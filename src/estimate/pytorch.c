@@ -87,11 +87,12 @@ static void pytorch_want(tn__pytorch *it) {
     }
     for (uint32_t i = 0; i < block->op_count; i++) {
         const tn_op *op = tn_graph_op(it->model, block->ops[i]);
-        bool any = false, statistics = strcmp(op->type, "BatchNormalization") == 0;
+        bool any = false;
+        uint64_t statistics = tn__op_statistics(it->model, block->ops[i]);
         for (uint32_t k = 0; k < op->input_count; k++) {
             tn_tensor_id x = op->inputs[k];
             if (x == TN_NONE) continue;
-            if (statistics && k >= 3) it->wanted[x] = false;
+            if (k < 64 && (statistics >> k & 1)) it->wanted[x] = false;
             any = any || it->wanted[x];
             it->readers[x]++;
         }
@@ -105,11 +106,11 @@ static void pytorch_want(tn__pytorch *it) {
 
 /* The Pad that exporters write in front of AveragePool for the padding of its own; or TN_NONE. */
 static tn_op_id pytorch_padding(const tn__pytorch *it, const tn_op *op) {
-    if (!tn__pytorch_is(op, "AveragePool") || op->input_count == 0 || op->inputs[0] == TN_NONE)
+    if (!tn__op_is(op, "AveragePool") || op->input_count == 0 || op->inputs[0] == TN_NONE)
         return TN_NONE;
     tn_op_id pad = tn__pytorch_tensor(it, op->inputs[0])->producer;
     bool only = pad != TN_NONE && it->readers[op->inputs[0]] == 1;
-    return only && tn__pytorch_is(tn_graph_op(it->model, pad), "Pad") ? pad : TN_NONE;
+    return only && tn__op_is(tn_graph_op(it->model, pad), "Pad") ? pad : TN_NONE;
 }
 
 /* Slices of one tensor, the latest first; factors that are part of an activation, padding. */
@@ -122,8 +123,8 @@ static void pytorch_link(tn__pytorch *it) {
         if (gate != TN_NONE) it->fused[tn__pytorch_tensor(it, gate)->producer] = true;
         tn_op_id pad = pytorch_padding(it, op);
         if (pad != TN_NONE) it->fused[pad] = true;
-        if (strcmp(op->type, "Slice") != 0 || op->input_count == 0 || op->inputs[0] == TN_NONE)
-            continue;
+        const pytorch_rule *rule = tn__pytorch_find(it, op);
+        if (rule == NULL || rule->how != PYTORCH_SLICE) continue;
         it->slice_before[id] = it->slice_last[op->inputs[0]];
         it->slice_last[op->inputs[0]] = id;
         it->slices[op->inputs[0]]++;

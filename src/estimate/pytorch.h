@@ -11,7 +11,7 @@
 
 #include <tenure/estimate.h>
 
-#include "base/base.h"
+#include "graph/op.h"
 
 typedef enum pytorch_how {
     PYTORCH_COMPUTE, /* gradients of the inputs are new */
@@ -21,7 +21,9 @@ typedef enum pytorch_how {
     PYTORCH_ADD,     /* the gradient of the output is that of the inputs */
     PYTORCH_CONCAT,  /* each input's is a view of a part of it */
     PYTORCH_VIEW,    /* another shape of the same elements: a view where strides allow it */
+    PYTORCH_TURN,    /* the same elements with dimensions in another order */
     PYTORCH_PART,    /* a view of some elements */
+    PYTORCH_SLICE,   /* the same; gradients of all slices of one tensor are made as one */
     PYTORCH_GATHER,  /* a table of embeddings; with one index a part */
     PYTORCH_MATMUL,
     PYTORCH_LSTM,
@@ -79,9 +81,6 @@ typedef struct tn__pytorch {
 static inline const tn_tensor *tn__pytorch_tensor(const tn__pytorch *it, tn_tensor_id id) {
     return tn_graph_tensor(it->model, id);
 }
-static inline bool tn__pytorch_is(const tn_op *op, const char *type) {
-    return op->domain[0] == '\0' && strcmp(op->type, type) == 0;
-}
 /* NULL: not known. */
 const pytorch_rule *tn__pytorch_find(const tn__pytorch *it, const tn_op *op);
 /* Adds an operator that nobody infers anything of. */
@@ -118,9 +117,12 @@ bool tn__pytorch_regroup(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y
                          pytorch_place *place);
 /* As Transpose does, or back. */
 bool tn__pytorch_permute(tn__pytorch *it, const tn_op *op, bool back, pytorch_place *place);
-/* Some of x with the shape of y: Slice, Split, one index of Gather, Expand. */
-bool tn__pytorch_part(tn__pytorch *it, const tn_op *op, const tn_tensor *x, const tn_tensor *y,
+/* Some of x with the shape of y: Slice, Split, Expand. */
+bool tn__pytorch_part(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y,
                       pytorch_place *place);
+/* One index of a Gather: its dimension is gone, or has extent 1. */
+bool tn__pytorch_select(tn__pytorch *it, const tn_op *op, const tn_tensor *x, const tn_tensor *y,
+                        pytorch_place *place);
 /* Whether the first `count` dimensions can be seen as one. */
 bool tn__pytorch_collapses(const tn_tensor *x, const pytorch_place *place, uint32_t count);
 

@@ -90,19 +90,20 @@ static tn_status pytorch_backward_concat(tn__pytorch *it, const tn_op *op, pytor
         tn_tensor_id x = op->inputs[k];
         pytorch_place part = gradient;
         if (!pytorch_wants(it, op, k)) continue;
-        if (!tn__pytorch_part(it, op, y, tn__pytorch_tensor(it, x), &part))
+        if (!tn__pytorch_part(it, y, tn__pytorch_tensor(it, x), &part))
             part = (pytorch_place){.id = gradient.id, .part = true};
         TN_TRY(tn__pytorch_give(it, x, part));
     }
     return TN_OK;
 }
 
-static tn_status pytorch_backward_view(tn__pytorch *it, const tn_op *op, pytorch_place gradient) {
+static tn_status pytorch_backward_view(tn__pytorch *it, const tn_op *op, const pytorch_rule *rule,
+                                       pytorch_place gradient) {
     tn_tensor_id x = op->inputs[0], y = op->outputs[0];
     const tn_tensor *from = tn__pytorch_tensor(it, x), *to = tn__pytorch_tensor(it, y);
     if (!it->wanted[x]) return TN_OK;
-    bool seen = strcmp(op->type, "Transpose") == 0 ? tn__pytorch_permute(it, op, true, &gradient)
-                                                   : tn__pytorch_regroup(it, to, from, &gradient);
+    bool seen = rule->how == PYTORCH_TURN ? tn__pytorch_permute(it, op, true, &gradient)
+                                          : tn__pytorch_regroup(it, to, from, &gradient);
     if (!seen) {
         gradient.part = true; /* copied in any case */
         TN_TRY(tn__pytorch_contiguous(it, x, TN_KIND_GRADIENT, &gradient));
@@ -112,10 +113,10 @@ static tn_status pytorch_backward_view(tn__pytorch *it, const tn_op *op, pytorch
 
 /* Parts of one tensor: all outputs of a Split, all Slices when nobody reads it otherwise. PyTorch
  * joins their gradients in one; else each makes a gradient of the whole, zero but for its part. */
-static tn_status pytorch_backward_part(tn__pytorch *it, tn_op_id id, const tn_op *op) {
+static tn_status pytorch_backward_part(tn__pytorch *it, tn_op_id id, const tn_op *op,
+                                       const pytorch_rule *rule) {
     tn_tensor_id x = op->inputs[0], whole;
-    bool slices = strcmp(op->type, "Slice") == 0;
-    bool all = slices && it->slices[x] == it->readers[x];
+    bool all = rule->how == PYTORCH_SLICE && it->slices[x] == it->readers[x];
     if (!it->wanted[x] || (all && it->slice_before[id] != TN_NONE))
         return TN_OK; /* the first does */
     size_t room = op->output_count + (all ? it->slices[x] : 0);
@@ -227,8 +228,8 @@ static tn_status pytorch_backward_one(tn__pytorch *it, tn_op_id id, const tn_op 
     }
     if (it->fused[id]) /* padding of a pool, which has made the gradient of what it pads */
         return gradient.id != TN_NONE ? tn__pytorch_give(it, op->inputs[0], gradient) : TN_OK;
-    if (rule->how == PYTORCH_PART || tn__pytorch_selects(it, op))
-        return pytorch_backward_part(it, id, op);
+    if (rule->how == PYTORCH_PART || rule->how == PYTORCH_SLICE || tn__pytorch_selects(it, op))
+        return pytorch_backward_part(it, id, op, rule);
     if (gradient.id == TN_NONE) return TN_OK; /* only its other results have one */
     switch (rule->how) {
     case PYTORCH_ADD:
@@ -236,7 +237,8 @@ static tn_status pytorch_backward_one(tn__pytorch *it, tn_op_id id, const tn_op 
     case PYTORCH_CONCAT:
         return pytorch_backward_concat(it, op, gradient);
     case PYTORCH_VIEW:
-        return pytorch_backward_view(it, op, gradient);
+    case PYTORCH_TURN:
+        return pytorch_backward_view(it, op, rule, gradient);
     default:
         return pytorch_backward_compute(it, id, op, rule, gradient);
     }

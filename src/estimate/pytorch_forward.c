@@ -56,14 +56,14 @@ uint64_t tn__pytorch_conv_scratch(const tn__pytorch *it, const tn_op *op, bool b
 /* --- forward --- */
 
 tn_tensor_id tn__pytorch_gate(const tn__pytorch *it, const tn_op *op) {
-    if (!tn__pytorch_is(op, "Mul") || op->input_count != 2) return TN_NONE;
+    if (!tn__op_is(op, "Mul") || op->input_count != 2) return TN_NONE;
     for (uint32_t k = 0; k < 2; k++) {
         tn_tensor_id gate = op->inputs[k], x = op->inputs[1 - k];
         if (gate == TN_NONE || x == TN_NONE || it->readers[gate] != 1) continue;
         tn_op_id by = tn__pytorch_tensor(it, gate)->producer;
         if (by == TN_NONE) continue;
         const tn_op *factor = tn_graph_op(it->model, by);
-        if ((tn__pytorch_is(factor, "Sigmoid") || tn__pytorch_is(factor, "HardSigmoid")) &&
+        if ((tn__op_is(factor, "Sigmoid") || tn__op_is(factor, "HardSigmoid")) &&
             factor->inputs[0] == x)
             return gate;
     }
@@ -71,13 +71,13 @@ tn_tensor_id tn__pytorch_gate(const tn__pytorch *it, const tn_op *op) {
 }
 
 tn_tensor_id tn__pytorch_biased(const tn__pytorch *it, const tn_op *op) {
-    if (!tn__pytorch_is(op, "Add") || op->input_count != 2) return TN_NONE;
+    if (!tn__op_is(op, "Add") || op->input_count != 2) return TN_NONE;
     for (uint32_t k = 0; k < 2; k++) {
         tn_tensor_id product = op->inputs[k], bias = op->inputs[1 - k];
         if (product == TN_NONE || bias == TN_NONE || it->readers[product] != 1) continue;
         const tn_tensor *y = tn__pytorch_tensor(it, product), *b = tn__pytorch_tensor(it, bias);
         if (b->kind != TN_KIND_PARAMETER || b->rank != 1 || y->producer == TN_NONE) continue;
-        if (tn__pytorch_is(tn_graph_op(it->model, y->producer), "MatMul")) return product;
+        if (tn__op_is(tn_graph_op(it->model, y->producer), "MatMul")) return product;
     }
     return TN_NONE;
 }
@@ -145,9 +145,10 @@ static tn_status pytorch_view(tn__pytorch *it, const tn_op *op, const pytorch_ru
     tn_tensor_id x = op->inputs[0], y = op->outputs[output];
     const tn_tensor *from = tn__pytorch_tensor(it, x), *to = tn__pytorch_tensor(it, y);
     pytorch_place place = it->place[x];
-    bool seen = rule->how != PYTORCH_VIEW         ? tn__pytorch_part(it, op, from, to, &place)
-                : tn__pytorch_is(op, "Transpose") ? tn__pytorch_permute(it, op, false, &place)
-                                                  : tn__pytorch_regroup(it, from, to, &place);
+    bool seen = rule->how == PYTORCH_VIEW     ? tn__pytorch_regroup(it, from, to, &place)
+                : rule->how == PYTORCH_TURN   ? tn__pytorch_permute(it, op, false, &place)
+                : rule->how == PYTORCH_GATHER ? tn__pytorch_select(it, op, from, to, &place)
+                                              : tn__pytorch_part(it, from, to, &place);
     it->place[y] = seen ? place : (pytorch_place){.id = y};
     if (seen) return TN_OK;
     return tn__pytorch_emit(it, op->name, op->type, &it->place[x].id, 1, &y, 1, 0);
@@ -208,7 +209,7 @@ tn_status tn__pytorch_forward(tn__pytorch *it, tn_op_id id) {
         flows = flows || (op->outputs[k] != TN_NONE && it->wanted[op->outputs[k]]);
     if (!flows || rule == NULL || op->outputs[0] == TN_NONE) return pytorch_run(it, id, TN_NONE, 0);
     if (it->fused[id]) { /* what reads it makes it */
-        if (tn__pytorch_is(op, "Pad")) it->place[op->outputs[0]] = it->place[op->inputs[0]];
+        if (tn__op_is(op, "Pad")) it->place[op->outputs[0]] = it->place[op->inputs[0]];
         return TN_OK;
     }
     if (rule->how == PYTORCH_CONCAT && pytorch_rearranged(it, op)) {
@@ -220,8 +221,9 @@ tn_status tn__pytorch_forward(tn__pytorch *it, tn_op_id id) {
         it->place[op->outputs[0]] = it->place[product];
         return TN_OK;
     }
-    bool viewed =
-        rule->how == PYTORCH_VIEW || rule->how == PYTORCH_PART || tn__pytorch_selects(it, op);
+    bool viewed = rule->how == PYTORCH_VIEW || rule->how == PYTORCH_TURN ||
+                  rule->how == PYTORCH_PART || rule->how == PYTORCH_SLICE ||
+                  tn__pytorch_selects(it, op);
     for (uint32_t k = 0; k < op->output_count && viewed; k++)
         if (op->outputs[k] != TN_NONE) TN_TRY(pytorch_view(it, op, rule, k));
     if (viewed) return TN_OK;

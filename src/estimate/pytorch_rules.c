@@ -2,6 +2,8 @@
  * Source: PyTorch 1.13, tools/autograd/derivatives.yaml. */
 #include "estimate/pytorch.h"
 
+#include "graph/attr.h"
+
 static const pytorch_rule pytorch_rules[] = {
     {"Abs", PYTORCH_SAME, SAVES_0},
     {"Add", PYTORCH_ADD, SAVES_NOTHING},
@@ -48,7 +50,7 @@ static const pytorch_rule pytorch_rules[] = {
     {"Resize", PYTORCH_COMPUTE, SAVES_NOTHING},
     {"Selu", PYTORCH_SAME, SAVES_OUTPUT},
     {"Sigmoid", PYTORCH_SAME, SAVES_OUTPUT},
-    {"Slice", PYTORCH_PART, SAVES_NOTHING},
+    {"Slice", PYTORCH_SLICE, SAVES_NOTHING},
     {"Softmax", PYTORCH_COMPUTE, SAVES_OUTPUT},
     {"Softplus", PYTORCH_SAME, SAVES_0},
     {"SpaceToDepth", PYTORCH_COMPUTE, SAVES_NOTHING},
@@ -57,7 +59,7 @@ static const pytorch_rule pytorch_rules[] = {
     {"Squeeze", PYTORCH_VIEW, SAVES_NOTHING},
     {"Sub", PYTORCH_ADD, SAVES_NOTHING},
     {"Tanh", PYTORCH_SAME, SAVES_OUTPUT},
-    {"Transpose", PYTORCH_VIEW, SAVES_NOTHING},
+    {"Transpose", PYTORCH_TURN, SAVES_NOTHING},
     {"Unsqueeze", PYTORCH_VIEW, SAVES_NOTHING},
     {"Where", PYTORCH_SAME, SAVES_0},
 };
@@ -70,10 +72,7 @@ static bool pytorch_drops(const tn_graph *graph, const tn_op *op) {
         const tn_value *ratio = tn_graph_tensor(graph, op->inputs[1])->value;
         return ratio == NULL || ratio->count != 1 || ratio->floats == NULL || ratio->floats[0] != 0;
     }
-    for (uint32_t i = 0; i < op->attr_count; i++)
-        if (strcmp(op->attrs[i].name, "ratio") == 0 && op->attrs[i].floats != NULL)
-            return op->attrs[i].floats[0] != 0;
-    return true;
+    return tn__attr_float(op, "ratio", 0.5) != 0;
 }
 
 /* Inputs that an operator cannot be without. */
@@ -83,9 +82,9 @@ static uint32_t pytorch_needs(pytorch_how how) {
 }
 
 const pytorch_rule *tn__pytorch_find(const tn__pytorch *it, const tn_op *op) {
-    if (op->domain[0] != '\0' || op->output_count == 0) return NULL;
+    if (op->output_count == 0) return NULL;
     for (size_t i = 0; i < sizeof pytorch_rules / sizeof *pytorch_rules; i++) {
-        if (strcmp(pytorch_rules[i].type, op->type) != 0) continue;
+        if (!tn__op_is(op, pytorch_rules[i].type)) continue;
         for (uint32_t k = 0; k < pytorch_needs(pytorch_rules[i].how); k++)
             if (k >= op->input_count || op->inputs[k] == TN_NONE) return NULL;
         bool drops = !(pytorch_rules[i].saves & SAVES_MASK) || pytorch_drops(it->model, op);

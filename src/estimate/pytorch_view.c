@@ -11,6 +11,8 @@
  */
 #include "estimate/pytorch.h"
 
+#include "graph/attr.h"
+
 typedef struct view_runs { /* dimensions that lie one behind the other, merged; innermost first */
     int64_t size[TN_RANK_MAX], stride[TN_RANK_MAX];
     uint32_t count;
@@ -78,12 +80,11 @@ bool tn__pytorch_regroup(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y
     return r == runs.count && view_keep(it, y, made, place);
 }
 
+/* NULL: absent, or of another length. */
 static const int64_t *view_ints(const tn_op *op, const char *name, uint32_t count) {
-    for (uint32_t i = 0; i < op->attr_count; i++)
-        if (strcmp(op->attrs[i].name, name) == 0 && op->attrs[i].ints != NULL &&
-            op->attrs[i].count == count)
-            return op->attrs[i].ints;
-    return NULL;
+    uint32_t found;
+    const int64_t *ints = tn__attr_ints(op, name, &found);
+    return ints != NULL && found == count ? ints : NULL;
 }
 
 bool tn__pytorch_permute(tn__pytorch *it, const tn_op *op, bool back, pytorch_place *place) {
@@ -100,12 +101,11 @@ bool tn__pytorch_permute(tn__pytorch *it, const tn_op *op, bool back, pytorch_pl
     return view_keep(it, back ? x : y, made, place);
 }
 
-/* One index of a Gather: its dimension is gone (or has extent 1). */
-static bool view_select(tn__pytorch *it, const tn_op *op, const tn_tensor *x, const tn_tensor *y,
-                        const int64_t *strides, pytorch_place *place) {
-    const int64_t *attr = view_ints(op, "axis", 1);
-    int64_t axis = attr != NULL ? attr[0] : 0, made[TN_RANK_MAX];
+bool tn__pytorch_select(tn__pytorch *it, const tn_op *op, const tn_tensor *x, const tn_tensor *y,
+                        pytorch_place *place) {
+    int64_t axis = tn__attr_int(op, "axis", 0), made[TN_RANK_MAX], strides[TN_RANK_MAX];
     uint32_t count = 0;
+    if (y->rank == TN_RANK_UNKNOWN || !view_strides(x, place, strides)) return false;
     if (axis < 0) axis += x->rank;
     for (uint32_t d = 0; d < x->rank; d++)
         if ((int64_t)d != axis || y->rank == x->rank) made[count++] = strides[d];
@@ -113,11 +113,10 @@ static bool view_select(tn__pytorch *it, const tn_op *op, const tn_tensor *x, co
     return count == y->rank && view_keep(it, y, made, place);
 }
 
-bool tn__pytorch_part(tn__pytorch *it, const tn_op *op, const tn_tensor *x, const tn_tensor *y,
+bool tn__pytorch_part(tn__pytorch *it, const tn_tensor *x, const tn_tensor *y,
                       pytorch_place *place) {
     int64_t strides[TN_RANK_MAX], made[TN_RANK_MAX];
     if (y->rank == TN_RANK_UNKNOWN || !view_strides(x, place, strides)) return false;
-    if (strcmp(op->type, "Gather") == 0) return view_select(it, op, x, y, strides, place);
     for (uint32_t d = 0; d < y->rank; d++) { /* dimensions in front are new ones of Expand */
         uint32_t behind = y->rank - d;
         bool is_new = behind > x->rank;

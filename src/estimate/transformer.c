@@ -10,9 +10,9 @@
  *
  * Anything else is no transformer that the formulas are for, and refused.
  */
-#include "base/base.h"
-
 #include <tenure/estimate.h>
+
+#include "graph/op.h"
 
 static const tn_tensor *shape_operand(const tn_graph *graph, const tn_op *op, uint32_t i) {
     return i < op->input_count && op->inputs[i] != TN_NONE ? tn_graph_tensor(graph, op->inputs[i])
@@ -55,14 +55,12 @@ tn_status tn_large_from_graph(const tn_graph *graph, tn_large *large, tn_error *
     uint64_t sequence = large->sequence;
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
         const tn_op *op = tn_graph_op(graph, id);
-        if (strcmp(op->type, "Softmax") == 0) shape_attention(graph, op, &made);
-        if (strcmp(op->type, "Gather") == 0) shape_table(graph, op, &made);
+        if (tn__op_is(op, "Softmax")) shape_attention(graph, op, &made);
+        if (tn__op_is(op, "Gather")) shape_table(graph, op, &made);
     }
-    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
-        const tn_op *op = tn_graph_op(graph, id);
-        if (strcmp(op->type, "MatMul") == 0 || strcmp(op->type, "Gemm") == 0)
-            shape_inner(graph, op, &made);
-    }
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++)
+        if (tn__op_has(graph, id, TN_RULE_MATMUL))
+            shape_inner(graph, tn_graph_op(graph, id), &made);
     if (made.layers == 0 || made.hidden == 0)
         TN_FAIL(error, TN_E_INVALID,
                 "no transformer is recognised in it (%s): the formulas do not apply",

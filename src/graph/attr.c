@@ -46,3 +46,9 @@ const double *tn__attr_floats(const tn_op *op, const char *name, uint32_t *count
     *count = attr->count;
     return attr->floats;
 }
+
+bool tn__op_has_blocks(const tn_op *op) {
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        if (op->attrs[i].type == TN_ATTR_BLOCK) return true;
+    return false;
+}

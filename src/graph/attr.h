@@ -17,5 +17,7 @@ const char *tn__attr_string(const tn_op *op, const char *name, const char *other
  * list of one. They live with the operator. */
 const int64_t *tn__attr_ints(const tn_op *op, const char *name, uint32_t *count);
 const double *tn__attr_floats(const tn_op *op, const char *name, uint32_t *count);
+/* Whether one of them is a block: If, Loop, Scan and their like. */
+bool tn__op_has_blocks(const tn_op *op);
 
 #endif

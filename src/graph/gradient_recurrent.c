@@ -30,7 +30,8 @@ static bool recurrent_is_plain(const tn_gradient *it) {
 }
 
 static uint32_t recurrent_functions(const tn_gradient *it) {
-    return strcmp(it->op.type, "LSTM") == 0 ? 3 : strcmp(it->op.type, "GRU") == 0 ? 2 : 1;
+    uint32_t gates = tn__op_rule(it->op.domain, it->op.type)->gates;
+    return gates > 1 ? gates - 1 : 1;
 }
 
 bool tn__gradient_recurrent_fits(const tn_gradient *it) {

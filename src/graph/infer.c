@@ -139,12 +139,6 @@ static tn_status infer_push(tn_infer *infer, tn_block_id block, uint32_t catcher
     return TN_OK;
 }
 
-static bool infer_owns_blocks(const tn_op *op) {
-    for (uint32_t i = 0; i < op->attr_count; i++)
-        if (op->attrs[i].type == TN_ATTR_BLOCK) return true;
-    return false;
-}
-
 /* Before the first round nothing is known about the blocks, though an earlier round of a loop
  * around them may have been here. */
 static void infer_reset_blocks(tn_infer *infer) {
@@ -219,7 +213,7 @@ static tn_status infer_step(tn_infer *infer) {
     infer->version = infer->op->version ? infer->op->version : UINT32_MAX;
     const tn_op_rule *rule = graph->rules[infer->id];
     bool enters = rule && rule->enter;
-    if (enters || infer_owns_blocks(infer->op)) {
+    if (enters || tn__op_has_blocks(infer->op)) {
         bool again;
         uint32_t round = frame->round++;
         TN_TRY(infer_enter(infer, enters ? rule : NULL, round, frame->catcher, &again));

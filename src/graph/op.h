@@ -26,6 +26,15 @@ typedef struct tn_infer {
 
 typedef struct tn_gradient tn_gradient; /* gradient.h */
 
+/* What goes from turn to turn where a block runs again and again (Loop, Scan). */
+typedef struct tn__turns {
+    uint32_t carried; /* values handed from turn to turn; the first outputs are the last of them */
+    uint32_t given, formal, next; /* where they begin among the operator's inputs, the block's
+                                   * inputs, the block's outputs */
+    uint32_t sliced;              /* inputs behind them that are taken a slice a turn */
+    bool batch;                   /* all of it for each entry of a batch (Scan of opset 8) */
+} tn__turns;
+
 typedef struct tn_op_rule {
     const char *type;
     uint32_t inputs_min, inputs_max; /* max UINT32_MAX: variadic */
@@ -76,6 +85,20 @@ typedef struct tn_op_rule {
     /* Bit i: input i is no variable to differentiate by (running statistics, Resize's scales). */
     uint64_t no_gradient;
 
+    /* Bit i: input i is a parameter where a model has one, no data: weights, bias, scale, running
+     * statistics. */
+    uint64_t weights;
+
+    /* The type, of the same domain, that computes output 0 once more, and nothing else, where the
+     * operator itself may not run twice as it writes into operands: it is given output i, which
+     * holds what was found, for each input i that is changed. NULL: the operator itself. */
+    const char *again;
+
+    uint32_t gates; /* of a recurrent cell and of its gradient; 0: it is none */
+
+    /* TN_RULE_CONTROL with a block that runs again and again. NULL: nobody says how. */
+    tn__turns (*turns)(const tn_op *op, const tn_block *body);
+
     /* Adds what computes the gradients of inputs (gradient.h); NULL: there is none. */
     tn_status (*gradient)(tn_gradient *gradient);
 } tn_op_rule;
@@ -92,6 +115,17 @@ enum {
                                  * operators keep the order of the file among each other */
     TN_RULE_UNFOLDED = 1u << 7, /* never folded: its result is larger than what it comes from */
     TN_RULE_JOINS = 1u << 5,    /* output 0 is the inputs side by side along one axis (Concat) */
+
+    /* Kinds of operators, for whoever treats all of a kind alike. */
+
+    TN_RULE_CONV = 1u << 8,   /* a convolution, or ... */
+    TN_RULE_MATMUL = 1u << 9, /* a product of matrices: one that is, or has, an operator of domain
+                               * "tenure" that also takes a row, a summand and activations */
+    TN_RULE_ARITHMETIC = 1u << 10, /* of numbers, element by element; operands broadcast (Add) */
+    TN_RULE_RESHAPES = 1u << 11,   /* the same elements in the same order (Reshape) */
+    TN_RULE_IMAGES = 1u << 12,     /* channels may lie last, in outputs as in operands (Relu) */
+    TN_RULE_ONCE = 1u << 13,       /* of its blocks, each runs once at most (If) */
+    TN_RULE_HOLDS = 1u << 14       /* its inputs are read until all of its blocks are done */
 };
 
 /* A family: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus one line in
@@ -113,6 +147,18 @@ typedef struct tn_op_family {
 
 /* The entry for an operator, or NULL. */
 const tn_op_rule *tn__op_rule(const char *domain, const char *type);
+
+/* --- asking, from any room --- */
+
+/* The entry for an operator of a graph, or NULL; nothing is searched. */
+const tn_op_rule *tn__rule_of(const tn_graph *graph, tn_op_id id);
+/* Whether an operator has an entry with one of these flags. */
+bool tn__op_has(const tn_graph *graph, tn_op_id id, uint32_t flags);
+/* Bit i: input i is statistics: a parameter, but no variable. */
+uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id);
+/* For who treats an operator by name: "Conv" of ONNX's domain, however that is spelled, or
+ * "tenure.Conv". What is asked of several operators, or in several places, is a flag instead. */
+bool tn__op_is(const tn_op *op, const char *type);
 
 /* --- reading --- */
 static inline uint32_t tn__input_count(const tn_infer *infer) { return infer->op->input_count; }

@@ -4,7 +4,7 @@
  * asks once per operator and remembers its last types, so a model pays for its distinct types only.
  * Cost of a look-up: families x log2(rules of a family) comparisons.
  */
-#include "graph/op.h"
+#include "graph/store.h"
 
 #define TN_FAMILY(name) extern const tn_op_family tn__ops_##name;
 #include "graph/ops.def"
@@ -46,6 +46,25 @@ const tn_op_rule *tn__op_rule(const char *domain, const char *type) {
         if (rule) return rule;
     }
     return NULL;
+}
+
+const tn_op_rule *tn__rule_of(const tn_graph *graph, tn_op_id id) { return graph->rules[id]; }
+
+bool tn__op_has(const tn_graph *graph, tn_op_id id, uint32_t flags) {
+    const tn_op_rule *rule = graph->rules[id];
+    return rule && (rule->flags & flags);
+}
+
+uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id) {
+    const tn_op_rule *rule = graph->rules[id];
+    return rule ? rule->weights & rule->no_gradient : 0;
+}
+
+bool tn__op_is(const tn_op *op, const char *type) {
+    static const char own[] = "tenure.";
+    if (!strncmp(type, own, sizeof own - 1))
+        return !strcmp(op->domain, "tenure") && !strcmp(op->type, type + sizeof own - 1);
+    return (!*op->domain || !strcmp(op->domain, "ai.onnx")) && !strcmp(op->type, type);
 }
 
 uint32_t tn_op_rule_count(void) {

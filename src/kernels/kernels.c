@@ -11,12 +11,6 @@
 
 #include <stdio.h>
 
-bool tn__op_has_blocks(const tn_op *op) {
-    for (uint32_t i = 0; i < op->attr_count; i++)
-        if (op->attrs[i].type == TN_ATTR_BLOCK) return true;
-    return false;
-}
-
 /* Nobody wants its outputs, or they are all known without computing: values, or views of what is
  * static. */
 static bool kernels_needless(const tn_graph *graph, const tn_op *op, tn_op_id id) {

@@ -23,7 +23,6 @@ struct tn_kernels {
     tn__arena arena;
 };
 
-bool tn__op_has_blocks(const tn_op *op);
 void tn__kernel_setup_of(const tn_kernels *kernels, tn_op_id id, tn_kernel_setup *setup,
                          tn_error *error);
 

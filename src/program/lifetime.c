@@ -26,6 +26,7 @@
  *
  * Cost: O(instructions + operands), times the depth of nested loops.
  */
+#include "graph/op.h"
 #include "program/occupancy.h"
 
 #include <stdio.h>
@@ -173,28 +174,19 @@ static tn_status lifetime_outputs(lifetime_walk *walk, tn_op_id id, uint32_t ste
 }
 
 /* Outputs of a Loop or Scan that are carried from turn to turn; the others gather slices. */
-static uint32_t lifetime_carried(const tn_op *op, const tn_block *body) {
-    if (strcmp(op->type, "Loop") == 0) return op->input_count > 2 ? op->input_count - 2 : 0;
-    for (uint32_t i = 0; i < op->attr_count; i++) {
-        const tn_attr *attr = &op->attrs[i];
-        if (strcmp(attr->name, "num_scan_inputs") != 0 || attr->type != TN_ATTR_INT) continue;
-        int64_t scanned = attr->ints[0], formal = (int64_t)body->input_count;
-        return scanned >= 0 && scanned <= formal ? (uint32_t)(formal - scanned) : 0;
-    }
-    return 0;
+static uint32_t lifetime_carried(const occ_state *occ, const tn_region *region) {
+    const tn_op_rule *rule = tn__rule_of(occ->graph, region->op);
+    return rule == NULL || rule->turns == NULL
+               ? 0
+               : rule->turns(tn_graph_op(occ->graph, region->op),
+                             tn_graph_block(occ->graph, region->block))
+                     .carried;
 }
 
 /* Whether an output of an operator with regions has begun in an earlier one of them. */
 static bool lifetime_gathers(const occ_state *occ, tn_op_id op, tn_tensor_id tensor) {
     if (tensor == TN_NONE || occ->latest[tensor] == OCC_NONE || !occ->is_open[tensor]) return false;
     return occ->lives[occ->latest[tensor]].op == op;
-}
-
-/* Inputs that are needed to the end: Scan takes slices of them in every turn. A run time of .tflite
- * may read them in every turn of WHILE, and an early one writes those of IF back when it is done.
- */
-static bool lifetime_rereads(const tn_op *op) {
-    return strcmp(op->type, "Scan") == 0 || strcmp(op->domain, "tflite") == 0;
 }
 
 /* A region begins: its operator's inputs are read, a loop's formals and gathered outputs begin. */
@@ -206,7 +198,7 @@ static tn_status lifetime_enter(lifetime_walk *walk, const tn_region *region) {
         TN_TRY(lifetime_use(walk, op->inputs[i], region->op, region->first));
     for (uint32_t i = 0; i < block->input_count; i++)
         TN_TRY(lifetime_begin(occ, block->inputs[i], TN_NONE, OCC_NONE, region->first));
-    for (uint32_t k = lifetime_carried(op, block); k < op->output_count && region->repeats; k++)
+    for (uint32_t k = lifetime_carried(occ, region); k < op->output_count && region->repeats; k++)
         if (!lifetime_gathers(occ, region->op, op->outputs[k]))
             TN_TRY(lifetime_begin(occ, op->outputs[k], region->op, OCC_NONE, region->first));
     return TN_OK;
@@ -236,7 +228,8 @@ static tn_status lifetime_leave_branch(lifetime_walk *walk, const tn_region *reg
 static tn_status lifetime_own(lifetime_walk *walk, tn_op_id id, uint32_t step) {
     occ_state *occ = walk->occ;
     const tn_op *op = tn_graph_op(occ->graph, id);
-    for (uint32_t i = 0; i < op->input_count && lifetime_rereads(op); i++)
+    bool holds = tn__op_has(occ->graph, id, TN_RULE_HOLDS);
+    for (uint32_t i = 0; i < op->input_count && holds; i++)
         TN_TRY(lifetime_use(walk, op->inputs[i], id, step));
     for (uint32_t r = walk->of_op[id]; r != OCC_NONE; r = walk->following[r]) {
         const tn_region *region = &walk->regions[r];

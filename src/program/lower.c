@@ -8,6 +8,7 @@
  * it; blocks that never run are left out. An explicit stack walks nested blocks.
  * Cost: O(operators + operands), and the order's own.
  */
+#include "graph/op.h"
 #include "program/program.h"
 
 #define TN_ORDER(name) extern const tn_order tn__order_##name;
@@ -101,12 +102,12 @@ static tn_status lower_pop(lower_state *lower) {
     lower_frame frame = lower->frames[--lower->frame_count];
     lower->order_count = frame.order_first;
     if (frame.owner == TN_NONE) return TN_OK;
-    const tn_op *owner = tn_graph_op(lower->program->graph, frame.owner);
+    bool once = tn__op_has(lower->program->graph, frame.owner, TN_RULE_ONCE);
     tn_region region = {.op = frame.owner,
                         .block = frame.block,
                         .first = frame.first,
                         .last = (uint32_t)lower->program->count,
-                        .repeats = tn__op_repeats(owner)};
+                        .repeats = !once /* nor what nobody knows */};
     return tn__program_add_region(lower->program, region, lower->error);
 }
 

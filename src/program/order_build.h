@@ -45,7 +45,6 @@ typedef struct tn__order_build {
 tn_status tn__order_add(tn__order_build *build, tn__order_pairs *pairs, uint32_t a, uint32_t b);
 void tn__order_normalise(tn__order_pairs *pairs); /* sorted, each once */
 tn__order_tensor *tn__order_tensor_of(const tn__order_build *build, tn_tensor_id id);
-bool tn__order_has_blocks(const tn_op *op);
 
 /* order_items.c: items and their users; then who waits for whom, and who may take what. */
 tn_status tn__order_items(tn__order_build *build);

@@ -3,6 +3,7 @@
  * Cost: O(operands log operands), and a view of a part of a tensor costs as many parts as it
  * covers.
  */
+#include "graph/attr.h"
 #include "program/order_build.h"
 
 #define ITEMS_PARTS_MAX 4096u /* more windows than this in one tensor: it lives as a whole */
@@ -328,7 +329,7 @@ static tn_status items_find_takes(tn__order_build *build, tn__order_pairs *takes
     for (uint32_t p = 0; p < model->count; p++) {
         const tn_op *op = tn_graph_op(build->graph, model->ops[p]);
         model->take_at[p] = (uint32_t)takes->count;
-        if (tn__order_has_blocks(op)) continue;
+        if (tn__op_has_blocks(op)) continue;
         for (uint32_t k = 0; k < op->output_count; k++) {
             const tn__order_tensor *output = tn__order_tensor_of(build, op->outputs[k]);
             bool own = output && !output->fixed && build->tensors[output->root].id == output->id;

@@ -12,6 +12,7 @@
  * they run. What comes from outside the block at hand, the order of the block does not change.
  * Cost: O(operands log operands), times the depth of nested blocks.
  */
+#include "graph/attr.h"
 #include "program/order_build.h"
 
 tn_status tn__order_add(tn__order_build *build, tn__order_pairs *pairs, uint32_t a, uint32_t b) {
@@ -62,12 +63,6 @@ static bool model_is_folded(const tn_graph *graph, const tn_op *op) {
         if (!tn_tensor_is_static(tn_graph_tensor(graph, op->outputs[i]))) return false;
     }
     return present > 0;
-}
-
-bool tn__order_has_blocks(const tn_op *op) {
-    for (uint32_t i = 0; i < op->attr_count; i++)
-        if (op->attrs[i].type == TN_ATTR_BLOCK) return true;
-    return false;
 }
 
 /* Whether a tensor is defined in the block or around it, not inside one of its operators. */
@@ -232,7 +227,7 @@ static void model_views(tn__order_build *build) {
     for (uint32_t p = 0; p < build->model->count; p++) {
         tn_op_id id = build->model->ops[p];
         const tn_op *op = tn_graph_op(build->graph, id);
-        if (tn__order_has_blocks(op)) continue;
+        if (tn__op_has_blocks(op)) continue;
         for (uint32_t k = 0; k < op->output_count; k++) {
             tn__order_tensor *tensor = tn__order_tensor_of(build, op->outputs[k]);
             if (tensor == NULL || tensor->fixed) continue;

@@ -1,14 +1,6 @@
 /* program.c - the list of instructions and its regions: built, checked, read. */
 #include "program/verify.h"
 
-bool tn__op_repeats(const tn_op *op) {
-    static const char *const once[] = {"CALL", "CALL_ONCE", "IF", "STABLEHLO_COMPOSITE"};
-    if (strcmp(op->domain, "tflite") != 0) return strcmp(op->type, "If") != 0;
-    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
-        if (strcmp(op->type, once[i]) == 0) return false;
-    return true;
-}
-
 tn_status tn__program_create(const tn_graph *graph, tn_program **program, tn_error *error) {
     const tn_context *context = tn_graph_context(graph);
     tn_program *made = tn__alloc_array(context, 1, sizeof *made);

@@ -54,10 +54,6 @@ extern const tn_order tn__order_sequence;
 tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_options *options,
                                 tn_error *error);
 
-/* Whether the blocks of a control-flow operator may run many times (Loop, Scan, WHILE; what nobody
- * knows, too), or once at most (If, IF, CALL). */
-bool tn__op_repeats(const tn_op *op);
-
 /* An empty program, for lowering and for tn_program_from. */
 tn_status tn__program_create(const tn_graph *graph, tn_program **program, tn_error *error);
 tn_status tn__program_add(tn_program *program, tn_instruction instruction, tn_error *error);

@@ -115,12 +115,6 @@ static tn_status copy_mark_updated(tn__train *it, tn_tensor_id id) {
     return tn_graph_set_tensor(it->graph, id, &spec, it->error);
 }
 
-static const tn_attr *copy_attr(const tn_op *op, const char *name, tn_attr_type type) {
-    for (uint32_t i = 0; i < op->attr_count; i++)
-        if (strcmp(op->attrs[i].name, name) == 0 && op->attrs[i].type == type) return &op->attrs[i];
-    return NULL;
-}
-
 /* Running statistics that this operator may write: parameters that nothing else reads. */
 static bool copy_owns_statistics(const tn__train *it, const tn_op *op) {
     for (uint32_t i = 3; i < 5; i++)
@@ -135,18 +129,16 @@ static bool copy_is_frozen(const tn__train *it, tn_tensor_id id) {
 }
 
 static bool copy_trains_batch_norm(const tn__train *it, const tn_op *op) {
-    bool is_one = strcmp(op->type, "BatchNormalization") == 0 && op->domain[0] == '\0';
-    const tn_attr *spatial = copy_attr(op, "spatial", TN_ATTR_INT);
+    bool is_one = tn__op_is(op, "BatchNormalization");
     if (!is_one || op->block != 0 || op->input_count != 5) return false;
-    if (spatial != NULL && spatial->ints[0] == 0) return false;
+    if (tn__attr_int(op, "spatial", 1) == 0) return false;
     for (uint32_t i = 1; i < op->output_count; i++)
         if (op->outputs[i] != TN_NONE && it->read[op->outputs[i]]) return false;
     return !copy_is_frozen(it, op->inputs[1]) && copy_owns_statistics(it, op);
 }
 
 static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
-    const tn_attr *given = copy_attr(op, "epsilon", TN_ATTR_FLOAT);
-    double epsilon = given != NULL ? given->floats[0] : (double)1e-5f;
+    double epsilon = tn__attr_float(op, "epsilon", (double)1e-5f);
     double momentum = it->options.batch_norm_momentum;
     tn_tensor_id outputs[5] = {op->outputs[0]};
     static const char *const what[] = {"", "mean", "variance", "batch_mean", "batch_variance"};
@@ -171,9 +163,8 @@ static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
 
 /* The share that is dropped, where it is known. */
 static bool copy_ratio(const tn__train *it, const tn_op *op, double *ratio) {
-    const tn_attr *given = copy_attr(op, "ratio", TN_ATTR_FLOAT);
     tn_tensor_id id = op->input_count > 1 ? op->inputs[1] : TN_NONE;
-    *ratio = given != NULL ? given->floats[0] : 0.5;
+    *ratio = tn__attr_float(op, "ratio", 0.5);
     if (id == TN_NONE) return true;
     const tn_value *value = tn_graph_tensor(it->model, id)->value;
     if (value == NULL || value->floats == NULL || value->count != 1) return false;
@@ -182,7 +173,7 @@ static bool copy_ratio(const tn__train *it, const tn_op *op, double *ratio) {
 }
 
 static bool copy_trains_dropout(const tn__train *it, const tn_op *op, double *ratio) {
-    bool is_one = strcmp(op->type, "Dropout") == 0 && op->domain[0] == '\0' && op->block == 0;
+    bool is_one = tn__op_is(op, "Dropout") && op->block == 0;
     if (!is_one || !copy_ratio(it, op, ratio) || !(*ratio >= 0 && *ratio < 1)) return false;
     return op->output_count < 2 || op->outputs[1] == TN_NONE || !it->read[op->outputs[1]];
 }

@@ -14,7 +14,7 @@
 static tn_block_id inline_branch(const tn_graph *graph, const tn_op *op) {
     tn_block_id taken = TN_NONE;
     uint32_t branches = 0, dead = 0;
-    if (strcmp(op->type, "If") != 0 || op->domain[0] != 0) return TN_NONE;
+    if (!tn__op_is(op, "If")) return TN_NONE;
     for (uint32_t i = 0; i < op->attr_count; i++) {
         if (op->attrs[i].type != TN_ATTR_BLOCK) continue;
         bool is_dead = tn_graph_block(graph, op->attrs[i].block)->dead;

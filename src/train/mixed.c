@@ -100,9 +100,8 @@ static const lower_row lower_rows[] = {
 };
 
 static lower_row lower_row_of(const tn_op *op) {
-    bool own = op->domain[0] == '\0' || strcmp(op->domain, "ai.onnx") == 0;
-    for (size_t i = 0; own && i < sizeof lower_rows / sizeof *lower_rows; i++)
-        if (strcmp(lower_rows[i].type, op->type) == 0) return lower_rows[i];
+    for (size_t i = 0; i < sizeof lower_rows / sizeof *lower_rows; i++)
+        if (tn__op_is(op, lower_rows[i].type)) return lower_rows[i];
     return (lower_row){.type = op->type, .sort = LOWER_FULL};
 }
 
@@ -252,7 +251,7 @@ tn_status tn__train_lower_after(tn__train *it, tn_op_id id, const tn_op *made) {
 /* --- gradients --- */
 
 bool tn__train_ends_low(const tn__train *it, const tn_op *op) {
-    if (!tn__train_lowers(it) || strcmp(op->type, "Cast") != 0) return false;
+    if (!tn__train_lowers(it) || !tn__op_is(op, "Cast")) return false;
     tn_tensor_id from = op->inputs[0];
     return from < it->tensors && it->trained[from] && lower_is_full(it, from) &&
            op->outputs[0] == it->other[from] && it->readers[from] == 1 &&
@@ -260,8 +259,7 @@ bool tn__train_ends_low(const tn__train *it, const tn_op *op) {
 }
 
 bool tn__train_is_free_cast(const tn__train *it, const tn_op *op) {
-    if (!tn__train_lowers(it) || strcmp(op->type, "Cast") != 0 || op->domain[0] != '\0')
-        return false;
+    if (!tn__train_lowers(it) || !tn__op_is(op, "Cast")) return false;
     const tn_tensor *from = tn_graph_tensor(it->graph, op->inputs[0]);
     const tn_tensor *to = tn_graph_tensor(it->graph, op->outputs[0]);
     return tn_tensor_is_static(from) || tn_dtype_bits(from->dtype) < tn_dtype_bits(to->dtype);

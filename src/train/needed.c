@@ -11,14 +11,6 @@
 
 /* --- who runs --- */
 
-/* Moves elements without changing their order. */
-static bool choose_is_shape(const tn_op *op) {
-    static const char *const types[] = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(op->type, types[i]) == 0) return op->domain[0] == '\0';
-    return false;
-}
-
 /* The product of the extents from `first` on. */
 static uint64_t choose_span(const tn_tensor *tensor, uint32_t first) {
     uint64_t span = 1;
@@ -31,10 +23,7 @@ static uint64_t choose_span(const tn_tensor *tensor, uint32_t first) {
 static bool choose_is_of_classes(const tn_op *op, const tn_tensor *x, const tn_tensor *y) {
     const bool old = op->version != 0 && op->version < 13; /* all from the axis on is one row */
     uint32_t classes = tn_loss_axis(y->rank, y->shape);
-    int64_t axis = old ? 1 : -1;
-    for (uint32_t i = 0; i < op->attr_count; i++)
-        if (strcmp(op->attrs[i].name, "axis") == 0 && op->attrs[i].type == TN_ATTR_INT)
-            axis = op->attrs[i].ints[0];
+    int64_t axis = tn__attr_int(op, "axis", old ? 1 : -1);
     if (axis < 0) axis += x->rank;
     if (axis < 0 || axis > x->rank || y->rank < 2) return false;
     uint64_t inner = old ? 1 : choose_span(x, (uint32_t)axis + 1);
@@ -52,14 +41,13 @@ static tn_tensor_id choose_scores(const tn__train *it, tn_tensor_id output) {
         const tn_tensor *tensor = tn_graph_tensor(it->model, at);
         if (tensor->producer == TN_NONE || tensor->block != 0) return output;
         const tn_op *op = tn_graph_op(it->model, tensor->producer);
-        bool soft = strcmp(op->type, "Softmax") == 0 || strcmp(op->type, "LogSoftmax") == 0;
+        bool soft = tn__op_is(op, "Softmax") || tn__op_is(op, "LogSoftmax");
         const tn_tensor *x = op->input_count > 0 && op->inputs[0] != TN_NONE
                                  ? tn_graph_tensor(it->model, op->inputs[0])
                                  : NULL;
         if (x == NULL || !tn__shape_known(x)) return output;
-        if (soft && op->domain[0] == '\0')
-            return choose_is_of_classes(op, x, y) ? op->inputs[0] : output;
-        if (!choose_is_shape(op)) return output;
+        if (soft) return choose_is_of_classes(op, x, y) ? op->inputs[0] : output;
+        if (!tn__op_has(it->model, tensor->producer, TN_RULE_RESHAPES)) return output;
         at = op->inputs[0];
     }
 }

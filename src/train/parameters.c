@@ -36,37 +36,11 @@ bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id) {
 static bool parameters_is_merged(const tn__train *it, const tn_op *op) {
     static const char name[] = "Identity_";
     const char *number = op->name + sizeof name - 1;
-    if (strcmp(op->type, "Identity") != 0 || strncmp(op->name, name, sizeof name - 1) != 0)
-        return false;
+    if (!tn__op_is(op, "Identity") || strncmp(op->name, name, sizeof name - 1) != 0) return false;
     size_t digits = strspn(number, "0123456789");
     const tn_tensor *y = tn_graph_tensor(it->model, op->outputs[0]);
     return digits > 0 && number[digits] == 0 && tn__is_float(y->dtype) &&
            !(y->flags & TN_TENSOR_IS_OUTPUT) && tn__train_is_parameter(it, op->inputs[0]);
-}
-
-static const struct {
-    const char *type;
-    uint32_t inputs; /* mask */
-} parameters_weights[] = {
-    {"BatchNormalization", 2 | 4 | 8 | 16},
-    {"Conv", 2 | 4},
-    {"ConvTranspose", 2 | 4},
-    {"GRU", 2 | 4 | 8},
-    {"Gemm", 2 | 4},
-    {"GroupNormalization", 2 | 4},
-    {"InstanceNormalization", 2 | 4},
-    {"LSTM", 2 | 4 | 8},
-    {"LayerNormalization", 2 | 4},
-    {"MatMul", 2},
-    {"PRelu", 2},
-    {"RMSNormalization", 2},
-    {"RNN", 2 | 4 | 8},
-};
-
-static uint32_t parameters_weights_of(const tn_op *op) {
-    for (size_t i = 0; i < sizeof parameters_weights / sizeof *parameters_weights; i++)
-        if (strcmp(op->type, parameters_weights[i].type) == 0) return parameters_weights[i].inputs;
-    return 0;
 }
 
 /* Made by ConstantOfShape before the run. */
@@ -76,18 +50,16 @@ static bool parameters_is_left_out(const tn__train *it, tn_tensor_id id) {
         !tn__shape_known(tensor) || tensor->flags & TN_TENSOR_IS_OUTPUT)
         return false;
     const tn_op *op = tn_graph_op(it->model, tensor->producer);
-    return strcmp(op->type, "ConstantOfShape") == 0 && op->domain[0] == 0 &&
-           tn_tensor_is_constant(tensor);
+    return tn__op_is(op, "ConstantOfShape") && tn_tensor_is_constant(tensor);
 }
 
 static void parameters_handed_out(tn__train *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
     for (uint32_t p = 0; p < block->op_count; p++) {
         const tn_op *op = tn_graph_op(it->model, block->ops[p]);
-        if (op->domain[0] != 0) continue;
-        uint32_t weights = parameters_weights_of(op);
-        for (uint32_t i = 0; i < op->input_count && i < 8; i++)
-            if (weights >> i & 1 && op->inputs[i] != TN_NONE &&
+        const tn_op_rule *rule = it->model->rules[block->ops[p]];
+        for (uint32_t i = 0; rule != NULL && i < op->input_count && i < 64; i++)
+            if (rule->weights >> i & 1 && op->inputs[i] != TN_NONE &&
                 parameters_is_left_out(it, op->inputs[i]))
                 it->begins[op->inputs[i]] = op->inputs[i];
         if (!parameters_is_merged(it, op)) continue;
@@ -97,14 +69,6 @@ static void parameters_handed_out(tn__train *it) {
 }
 
 /* --- constants that look like parameters --- */
-
-static bool parameters_is_arithmetic(const tn_op *op) {
-    static const char *const types[] = {"Add", "Div", "Max", "Mean", "Min",  "Mod",
-                                        "Mul", "Pow", "Sub", "Sum",  "Where"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(op->type, types[i]) == 0) return op->domain[0] == 0;
-    return false;
-}
 
 /* Letters at the beginning of `name`, up to an upper one behind a lower one: 5 of "ConstNode". */
 static size_t parameters_word(const char *name) {
@@ -161,7 +125,7 @@ static void parameters_mark_scores(const tn__train *it, const tn_op *softmax, bo
     while (id != TN_NONE && !scores[id]) {
         tn_op_id maker = tn_graph_tensor(it->model, id)->producer;
         const tn_op *add = maker == TN_NONE ? NULL : tn_graph_op(it->model, maker);
-        if (add == NULL || strcmp(add->type, "Add") != 0 || add->domain[0] != 0) return;
+        if (add == NULL || !tn__op_is(add, "Add")) return;
         scores[id] = true;
         id = add->inputs[tn__train_is_parameter(it, add->inputs[0]) ? 1 : 0];
     }
@@ -179,23 +143,25 @@ static bool parameters_meets_inputs(const tn_op *op, uint32_t input,
     return any;
 }
 
-static bool parameters_is_constant(const tn__train *it, const tn_op *op, uint32_t input,
+static bool parameters_is_constant(const tn__train *it, tn_op_id id, uint32_t input,
                                    const parameters_marks *marks) {
+    const tn_op *op = tn_graph_op(it->model, id);
     const tn_tensor *tensor = tn_graph_tensor(it->model, op->inputs[input]);
-    if (!parameters_is_arithmetic(op)) return false;
+    if (!tn__op_has(it->model, id, TN_RULE_ARITHMETIC)) return false;
     if (tn__elements(tensor) == 1 && !parameters_is_path(tensor->name)) return true;
     if (marks->scores[op->outputs[0]] && !parameters_is_row(tensor)) return true;
     return parameters_is_row(tensor) && parameters_meets_inputs(op, input, marks);
 }
 
-static void parameters_look(const tn__train *it, const tn_op *op, const tn_op_rule *rule,
-                            parameters_marks *marks) {
+static void parameters_look(const tn__train *it, tn_op_id by, parameters_marks *marks) {
+    const tn_op *op = tn_graph_op(it->model, by);
     bool from = false, acted = false;
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn_tensor_id id = op->inputs[i];
         if (id == TN_NONE) continue;
-        bool read = tn__train_is_parameter(it, id) && tn__train_flows(it->model, op, rule, i);
-        bool variable = read && !parameters_is_constant(it, op, i, marks);
+        bool read = tn__train_is_parameter(it, id) &&
+                    tn__train_flows(it->model, op, it->model->rules[by], i);
+        bool variable = read && !parameters_is_constant(it, by, i, marks);
         if (variable) marks->variable[id] = true;
         acted = acted || variable || marks->acted[id];
         from = from || marks->from[id];
@@ -220,13 +186,11 @@ static void parameters_constants(tn__train *it, parameters_marks *marks) {
         marks->from[block->inputs[i]] = !tn__train_is_parameter(it, block->inputs[i]);
     for (uint32_t p = 0; p < block->op_count; p++) {
         const tn_op *op = tn_graph_op(it->model, block->ops[p]);
-        if (strcmp(op->type, "Softmax") == 0 && op->domain[0] == 0)
-            parameters_mark_scores(it, op, marks->scores);
+        if (tn__op_is(op, "Softmax")) parameters_mark_scores(it, op, marks->scores);
     }
     for (uint32_t p = 0; p < block->op_count; p++) {
         tn_op_id id = block->ops[p];
-        if (it->runs[id])
-            parameters_look(it, tn_graph_op(it->model, id), it->model->rules[id], marks);
+        if (it->runs[id]) parameters_look(it, id, marks);
     }
     for (tn_tensor_id id = 0; id < it->tensors; id++) {
         if (!tn__train_is_parameter(it, id)) continue;

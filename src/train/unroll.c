@@ -114,15 +114,6 @@ static tn_status unroll_turn(unroll *u, tn_tensor_id from, const int64_t *perm, 
 static tn_tensor_id unroll_input(const unroll *u, uint32_t input) {
     return input < u->op->input_count ? u->op->inputs[input] : TN_NONE;
 }
-static const tn_attr *unroll_attr(const unroll *u, const char *name) {
-    for (uint32_t i = 0; i < u->op->attr_count; i++)
-        if (strcmp(u->op->attrs[i].name, name) == 0) return &u->op->attrs[i];
-    return NULL;
-}
-static int64_t unroll_int(const unroll *u, const char *name) {
-    const tn_attr *attr = unroll_attr(u, name);
-    return attr != NULL && attr->type == TN_ATTR_INT ? attr->ints[0] : 0;
-}
 
 /* --- activations --- */
 
@@ -147,9 +138,9 @@ static const struct {
  * used up by the activations that have them, in order. */
 static size_t unroll_curve(const unroll *u, uint32_t number, uint32_t each, double *alpha,
                            double *beta) {
-    const tn_attr *names = unroll_attr(u, "activations");
-    const tn_attr *alphas = unroll_attr(u, "activation_alpha");
-    const tn_attr *betas = unroll_attr(u, "activation_beta");
+    const tn_attr *names = tn__attr(u->op, "activations");
+    const tn_attr *alphas = tn__attr(u->op, "activation_alpha");
+    const tn_attr *betas = tn__attr(u->op, "activation_beta");
     uint32_t next_alpha = 0, next_beta = 0;
     size_t k = 0;
     for (uint32_t i = 0; i <= number; i++) {
@@ -176,7 +167,7 @@ static tn_status unroll_scaled(unroll *u, tn_tensor_id x, double by, tn_tensor_i
 }
 
 static tn_status unroll_clip(unroll *u, tn_tensor_id *x) {
-    const tn_attr *clip = unroll_attr(u, "clip");
+    const tn_attr *clip = tn__attr(u->op, "clip");
     tn_tensor_id ends[2], y = TN_NONE;
     if (clip == NULL || clip->floats == NULL) return TN_OK;
     TN_TRY(unroll_number(u, -clip->floats[0], &ends[0]));
@@ -234,7 +225,7 @@ static tn_status unroll_lstm(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tens
     TN_TRY(unroll_split(u, sums, 4, u->hidden, g));
     TN_TRY(unroll_peep(u, 0, *c, &g[0]));
     TN_TRY(unroll_activate(u, 0, true, g[0], &in));
-    if (unroll_int(u, "input_forget") != 0) {
+    if (tn__attr_int(u->op, "input_forget", 0) != 0) {
         TN_TRY(unroll_number(u, 1, &one));
         TN_TRY(unroll_two(u, "Sub", one, in, &forget));
     } else {
@@ -253,7 +244,7 @@ static tn_status unroll_lstm(unroll *u, tn_tensor_id x, tn_tensor_id *h, tn_tens
 
 /* Gates z, r, h. */
 static tn_status unroll_gru(unroll *u, tn_tensor_id x, tn_tensor_id *h) {
-    bool before = unroll_int(u, "linear_before_reset") != 0;
+    bool before = tn__attr_int(u->op, "linear_before_reset", 0) != 0;
     tn_tensor_id own[3], deep[3], r[3], b[3] = {TN_NONE, TN_NONE, TN_NONE}, one, part, now;
     TN_TRY(unroll_split(u, x, 3, u->hidden, own));
     TN_TRY(unroll_split(u, u->r, 3, u->hidden, r));
@@ -403,7 +394,7 @@ static tn_status unroll_give(unroll *u, uint32_t k, int64_t axis, tn_tensor_id *
 static tn_status unroll_run(unroll *u) {
     static const int64_t swapped[] = {1, 0, 2}, to = TN_INT64;
     const tn_attr wide = TN__ATTR_INT("to", &to);
-    const tn_attr *given = unroll_attr(u, "direction");
+    const tn_attr *given = tn__attr(u->op, "direction");
     const char *direction = given != NULL && given->strings != NULL ? given->strings[0] : "";
     tn_tensor_id x = u->op->inputs[0], y[2], h[2], c[2], turned = TN_NONE;
     tn_tensor_id *list =
@@ -429,8 +420,8 @@ static bool unroll_read(tn__train *it, const tn_op *op, unroll *u) {
     const tn_tensor *x = tn_graph_tensor(it->model, op->inputs[0]);
     const tn_tensor *r = tn_graph_tensor(it->model, op->inputs[2]);
     *u = (unroll){.it = it, .op = op, .dtype = x->dtype, .lengths = TN_NONE};
-    u->batch_first = unroll_int(u, "layout") != 0;
-    u->gates = strcmp(op->type, "LSTM") == 0 ? 4 : strcmp(op->type, "GRU") == 0 ? 3 : 1;
+    u->batch_first = tn__attr_int(u->op, "layout", 0) != 0;
+    u->gates = tn__op_rule(op->domain, op->type)->gates;
     if (!tn__shape_known(x) || x->rank != 3 || !tn__shape_known(r) || r->rank != 3) return false;
     u->steps = x->shape[u->batch_first];
     u->batch = x->shape[!u->batch_first];
@@ -444,8 +435,8 @@ static bool unroll_read(tn__train *it, const tn_op *op, unroll *u) {
 }
 
 bool tn__train_unrolls(tn__train *it, const tn_op *op) {
-    const bool cell = strcmp(op->type, "LSTM") == 0 || strcmp(op->type, "GRU") == 0 ||
-                      strcmp(op->type, "RNN") == 0;
+    const tn_op_rule *rule = tn__op_rule(op->domain, op->type);
+    const bool cell = rule != NULL && rule->gates > 0;
     const tn_gradient asked = {.graph = it->graph, .op = *op};
     bool depends = false;
     unroll u;

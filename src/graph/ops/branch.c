@@ -107,7 +107,7 @@ static const tn_op_rule branch_rules[] = {
      .outputs_max = UINT32_MAX,
      .shape = branch_if,
      .fold = branch_if_fold,
-     .flags = TN_RULE_CONTROL,
+     .flags = TN_RULE_CONTROL | TN_RULE_ONCE,
      .enter = branch_if_enter},
 };
 

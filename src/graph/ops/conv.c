@@ -135,9 +135,10 @@ static tn_status conv_shape_col2im(tn_infer *infer) {
 static const tn_op_rule conv_rules[] = {
     {.type = "Col2Im", .inputs_min = 3, .inputs_max = 3, .outputs_max = 1,
      .shape = conv_shape_col2im, .flops_per = 1, .monotone = 2},
-    {CONV(Conv, 2, 3, conv_shape, conv_flops), .gradient = tn__gradient_conv},
+    {CONV(Conv, 2, 3, conv_shape, conv_flops), .weights = 2 | 4, .flags = TN_RULE_CONV,
+     .gradient = tn__gradient_conv},
     {CONV(ConvInteger, 2, 4, conv_shape_integer, conv_flops)},
-    {CONV(ConvTranspose, 2, 3, conv_shape_transpose, conv_flops_transpose),
+    {CONV(ConvTranspose, 2, 3, conv_shape_transpose, conv_flops_transpose), .weights = 2 | 4,
      .gradient = tn__gradient_conv_transpose},
     {CONV(DeformConv, 3, 5, conv_shape, conv_flops)},
     {CONV(QLinearConv, 8, 9, conv_shape_qlinear, conv_flops_qlinear)},

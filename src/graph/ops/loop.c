@@ -103,6 +103,14 @@ static tn_status loop_shape(tn_infer *infer) {
     return TN_OK;
 }
 
+static tn__turns loop_turns(const tn_op *op, const tn_block *body) {
+    (void)body;
+    return (tn__turns){.carried = op->input_count > 2 ? op->input_count - 2 : 0,
+                       .given = 2,
+                       .formal = 2,
+                       .next = 1};
+}
+
 static const tn_op_rule loop_rules[] = {
     {.type = "Loop",
      .inputs_min = 0,
@@ -111,7 +119,8 @@ static const tn_op_rule loop_rules[] = {
      .shape = loop_shape,
      .flags = TN_RULE_CONTROL,
      .monotone = 1,
-     .enter = loop_enter},
+     .enter = loop_enter,
+     .turns = loop_turns},
 };
 
 TN_OP_FAMILY(loop, "");

@@ -189,9 +189,11 @@ static const tn_op_rule matmul_rules[] = {
     {MATMUL(Det, 1, 1, matmul_shape_det, NULL), .flops_per = 1},
     {MATMUL(Einsum, 1, UINT32_MAX, matmul_shape_einsum, NULL), .flops_per = 2,
      .gradient = tn__gradient_einsum},
-    {MATMUL(Gemm, 2, 3, matmul_shape_gemm, matmul_flops_gemm), .inplace_of = matmul_inplace_gemm,
+    {MATMUL(Gemm, 2, 3, matmul_shape_gemm, matmul_flops_gemm), .weights = 2 | 4,
+     .flags = TN_RULE_MATMUL, .inplace_of = matmul_inplace_gemm,
      .gradient = tn__gradient_gemm},
-    {MATMUL(MatMul, 2, 2, matmul_shape, matmul_flops), .gradient = tn__gradient_matmul},
+    {MATMUL(MatMul, 2, 2, matmul_shape, matmul_flops), .weights = 2, .flags = TN_RULE_MATMUL,
+     .gradient = tn__gradient_matmul},
     {MATMUL(MatMulInteger, 2, 4, matmul_shape_integer, matmul_flops)},
     {MATMUL(QLinearMatMul, 8, 8, matmul_shape_qlinear, matmul_flops)},
 };

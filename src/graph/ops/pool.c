@@ -97,12 +97,13 @@ static uint64_t pool_flops_global(tn_infer *infer) { return tn__elements(tn__inp
 #define POOL_GLOBAL(name) .type = #name, .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, \
     .shape = pool_shape_global, .flops = pool_flops_global
 static const tn_op_rule pool_rules[] = {
-    {POOL(AveragePool, 1), .gradient = tn__gradient_average_pool},
-    {POOL_GLOBAL(GlobalAveragePool), .gradient = tn__gradient_global_average_pool},
+    {POOL(AveragePool, 1), .flags = TN_RULE_IMAGES, .gradient = tn__gradient_average_pool},
+    {POOL_GLOBAL(GlobalAveragePool), .flags = TN_RULE_IMAGES,
+     .gradient = tn__gradient_global_average_pool},
     {POOL_GLOBAL(GlobalLpPool), .gradient = tn__gradient_global_lp_pool},
-    {POOL_GLOBAL(GlobalMaxPool), .gradient = tn__gradient_global_max_pool},
+    {POOL_GLOBAL(GlobalMaxPool), .flags = TN_RULE_IMAGES, .gradient = tn__gradient_global_max_pool},
     {POOL(LpPool, 1), .gradient = tn__gradient_lp_pool},
-    {POOL(MaxPool, 2), .gradient = tn__gradient_max_pool},
+    {POOL(MaxPool, 2), .flags = TN_RULE_IMAGES, .gradient = tn__gradient_max_pool},
     {.type = "MaxRoiPool", .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
      .shape = pool_shape_roi_max, .flops_per = 1},
     {.type = "MaxUnpool", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,

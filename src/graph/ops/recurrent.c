@@ -42,12 +42,13 @@ static uint64_t recurrent_flops(tn_infer *infer) {
 }
 
 /* clang-format off */
-#define RECURRENT(name, most, outputs) .type = #name, .inputs_min = 3, .inputs_max = most, \
-    .outputs_max = outputs, .shape = recurrent_shape, .flops = recurrent_flops
+#define RECURRENT(name, number, most, outputs) .type = #name, .inputs_min = 3, .inputs_max = most, \
+    .outputs_max = outputs, .shape = recurrent_shape, .flops = recurrent_flops, \
+    .weights = 2 | 4 | 8, .gates = number
 static const tn_op_rule recurrent_rules[] = {
-    {RECURRENT(GRU, 6, 2), .gradient = tn__gradient_gru},
-    {RECURRENT(LSTM, 8, 3), .gradient = tn__gradient_lstm},
-    {RECURRENT(RNN, 6, 2), .gradient = tn__gradient_rnn},
+    {RECURRENT(GRU, 3, 6, 2), .gradient = tn__gradient_gru},
+    {RECURRENT(LSTM, 4, 8, 3), .gradient = tn__gradient_lstm},
+    {RECURRENT(RNN, 1, 6, 2), .gradient = tn__gradient_rnn},
 };
 /* clang-format on */
 

@@ -146,6 +146,15 @@ static tn_status scan_shape(tn_infer *infer) {
     return TN_OK;
 }
 
+/* Nothing is carried where the file does not say what is sliced. */
+static tn__turns scan_turns(const tn_op *op, const tn_block *body) {
+    int64_t sliced = tn__attr_int(op, "num_scan_inputs", -1), formal = body->input_count;
+    bool known = sliced >= 0 && sliced <= formal;
+    return (tn__turns){.carried = known ? (uint32_t)(formal - sliced) : 0,
+                       .sliced = known ? (uint32_t)sliced : 0,
+                       .batch = op->version != 0 && op->version < 9};
+}
+
 /* --- SequenceMap --------------------------------------------------------------------------------
  */
 
@@ -181,11 +190,12 @@ static tn_status scan_map(tn_infer *infer) {
 }
 
 /* clang-format off */
-#define SCAN(name, least, most) .type = #name, .inputs_min = least, .inputs_max = most,         \
-    .outputs_max = UINT32_MAX, .flags = TN_RULE_CONTROL
+#define SCAN(name, least, most, more) .type = #name, .inputs_min = least, .inputs_max = most,         \
+    .outputs_max = UINT32_MAX, .flags = TN_RULE_CONTROL | (more)
 static const tn_op_rule scan_rules[] = {
-    {SCAN(Scan, 0, UINT32_MAX), .shape = scan_shape, .enter = scan_enter},
-    {SCAN(SequenceMap, 1, UINT32_MAX), .shape = scan_map, .enter = scan_map_enter},
+    {SCAN(Scan, 0, UINT32_MAX, TN_RULE_HOLDS), .shape = scan_shape, .enter = scan_enter,
+     .turns = scan_turns},
+    {SCAN(SequenceMap, 1, UINT32_MAX, 0), .shape = scan_map, .enter = scan_map_enter},
 };
 /* clang-format on */
 

@@ -74,6 +74,10 @@ static uint64_t tflite_flops_depthwise(tn_infer *infer) { return tflite_flops_ro
 #define TFLITE_VIEW(name) TFLITE_FIRST(name), .view = tflite_view, .inplace = 1
 #define TFLITE_EFFECT(name) TFLITE(name), .flags = TN_RULE_RANDOM | TN_RULE_ORDERED, \
     .flops = tflite_flops_unknown
+/* A run time may read what goes into WHILE in every turn, and an early one writes that of IF back
+ * when it is done. */
+#define TFLITE_BLOCKS(name, more) TFLITE(name), .flops = tflite_flops_unknown, \
+    .flags = TN_RULE_RANDOM | TN_RULE_ORDERED | TN_RULE_HOLDS | (more)
 static const tn_op_rule tflite_rules[] = {
     {TFLITE_EACH(ABS, 1)},
     {TFLITE_PAIR(ADD)},
@@ -91,8 +95,8 @@ static const tn_op_rule tflite_rules[] = {
     {TFLITE_SHAPE(BITWISE_XOR, broadcast)},
     {TFLITE_SHAPE(BROADCAST_ARGS, broadcast_args)},
     {TFLITE_SHAPE(BROADCAST_TO, by_second)},
-    {TFLITE_EFFECT(CALL)},
-    {TFLITE_EFFECT(CALL_ONCE)},
+    {TFLITE_BLOCKS(CALL, TN_RULE_ONCE)},
+    {TFLITE_BLOCKS(CALL_ONCE, TN_RULE_ONCE)},
     {TFLITE_SHAPE(CAST, cast)},
     {TFLITE_EACH(CEIL, 1)},
     {TFLITE_SHAPE(COMPLEX_ABS, like_first)},
@@ -129,7 +133,7 @@ static const tn_op_rule tflite_rules[] = {
     {TFLITE_EFFECT(HASHTABLE_FIND), .shape = tn__tflite_like_second},
     {TFLITE_EFFECT(HASHTABLE_IMPORT)},
     {TFLITE_EFFECT(HASHTABLE_SIZE), .shape = tn__tflite_scalar},
-    {TFLITE_EFFECT(IF)},
+    {TFLITE_BLOCKS(IF, TN_RULE_ONCE)},
     {TFLITE_SHAPE(IMAG, like_first)},
     {TFLITE_SHAPE(L2_NORMALIZATION, like_first)},
     {TFLITE_SHAPE(L2_POOL_2D, pool)},
@@ -205,9 +209,9 @@ static const tn_op_rule tflite_rules[] = {
     {TFLITE_EACH(SQUARE, 1)},
     {TFLITE_SHAPE(SQUARED_DIFFERENCE, broadcast)},
     {TFLITE_VIEW(SQUEEZE), .shape = tn__tflite_squeeze},
-    {TFLITE_EFFECT(STABLEHLO_COMPOSITE)},
+    {TFLITE_BLOCKS(STABLEHLO_COMPOSITE, TN_RULE_ONCE)},
     {TFLITE_EFFECT(STABLEHLO_RNG_BIT_GENERATOR)},
-    {TFLITE_EFFECT(STABLEHLO_WHILE)},
+    {TFLITE_BLOCKS(STABLEHLO_WHILE, 0)},
     {TFLITE_SHAPE(STRIDED_SLICE, strided_slice)},
     {TFLITE_PAIR(SUB)},
     {TFLITE_SHAPE(SUM, reduce)},
@@ -221,7 +225,7 @@ static const tn_op_rule tflite_rules[] = {
     {TFLITE_EFFECT(UNIDIRECTIONAL_SEQUENCE_RNN), .shape = tn__tflite_rnn},
     {TFLITE_SHAPE(UNPACK, unpack)},
     {TFLITE_EFFECT(VAR_HANDLE)},
-    {TFLITE_EFFECT(WHILE)},
+    {TFLITE_BLOCKS(WHILE, 0)},
     {TFLITE_SHAPE(ZEROS_LIKE, like_first)},
 };
 /* clang-format on */

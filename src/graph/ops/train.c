@@ -215,17 +215,20 @@ static tn_view train_view_scale_step(tn_infer *infer, uint32_t output) {
 /* clang-format off */
 #define TRAIN(name, least, most, outputs, rule) .type = #name, .inputs_min = least, \
     .inputs_max = most, .outputs_max = outputs, .shape = rule
-#define RECURRENT(name) TRAIN(name, 3, 9, 6, train_shape_recurrent), \
-    .flops = train_flops_recurrent
+#define RECURRENT(name, number) TRAIN(name, 3, 9, 6, train_shape_recurrent), \
+    .flops = train_flops_recurrent, .gates = number
 static const tn_op_rule train_rules[] = {
     {TRAIN(Accumulate, 3, 3, 1, train_shape_step), .view = train_view_step, .changes = 1,
      .flops_per = 1},
     {TRAIN(AdamStep, 6, 8, 3, train_shape_step), .view = train_view_step,
      .changes = 1 | 4 | 8, .flops_per = 12},
-    {TRAIN(AveragePoolGrad, 1, 1, 1, train_shape_given), .flops = train_flops_pool},
+    {TRAIN(AveragePoolGrad, 1, 1, 1, train_shape_given), .flags = TN_RULE_IMAGES,
+     .flops = train_flops_pool},
     {TRAIN(BatchNormApply, 5, 5, 1, train_shape_first), .inplace = 1, .flops_per = 2},
-    {TRAIN(BatchNormGrad, 5, 5, 3, train_shape_batch_norm_grad), .inplace = 3, .flops_per = 8},
-    {TRAIN(BatchNormTrain, 5, 5, 5, train_shape_batch_norm), .view = train_view_batch_norm,
+    {TRAIN(BatchNormGrad, 5, 5, 3, train_shape_batch_norm_grad), .flags = TN_RULE_IMAGES,
+     .inplace = 3, .flops_per = 8},
+    {TRAIN(BatchNormTrain, 5, 5, 5, train_shape_batch_norm), .again = "BatchNormApply",
+     .flags = TN_RULE_IMAGES, .view = train_view_batch_norm,
      .changes = 8 | 16, .inplace = 1, .flops_per = 6, .no_gradient = 8 | 16,
      .gradient = tn__gradient_batch_norm_train},
     {TRAIN(ConvGradWeights, 2, 2, 1, train_shape_given), .flops = train_flops_conv},
@@ -235,22 +238,25 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(DropoutBits, 2, 2, 1, train_shape_first), .inplace = 1, .flops_per = 1},
     {TRAIN(DropoutTrain, 2, 5, 2, train_shape_dropout), .inplace = 1 | 16, .flops_per = 8,
      .gradient = tn__gradient_dropout_train},
-    {RECURRENT(GruGrad)},
+    {RECURRENT(GruGrad, 3)},
     {TRAIN(LossScale, 1, 1, 1, train_shape_scale)},
     {TRAIN(LossScaleStep, 1, UINT32_MAX, 2, train_shape_scale_step),
      .view = train_view_scale_step, .changes = 1, .flops = train_flops_scale_step},
-    {RECURRENT(LstmGrad)},
-    {TRAIN(MaxPoolGrad, 2, 2, 1, train_shape_second), .flops = train_flops_pool},
+    {RECURRENT(LstmGrad, 4)},
+    {TRAIN(MaxPoolGrad, 2, 2, 1, train_shape_second), .flags = TN_RULE_IMAGES,
+     .flops = train_flops_pool},
     {TRAIN(MeanSquared, 2, 2, 1, train_shape_loss), .flops = train_flops_loss, .no_gradient = 2,
      .gradient = tn__gradient_mean_squared},
     {TRAIN(MeanSquaredGrad, 3, 3, 1, train_shape_first), .inplace = 3, .flops_per = 3},
     {TRAIN(MomentumStep, 4, 6, 2, train_shape_step), .view = train_view_step, .changes = 1 | 4,
      .flops_per = 5},
-    {TRAIN(ReluGrad, 2, 2, 1, train_shape_first), .inplace = 3, .flops_per = 1},
-    {RECURRENT(RnnGrad)},
+    {TRAIN(ReluGrad, 2, 2, 1, train_shape_first), .flags = TN_RULE_IMAGES, .inplace = 3,
+     .flops_per = 1},
+    {RECURRENT(RnnGrad, 1)},
     {TRAIN(SgdStep, 3, 5, 1, train_shape_step), .view = train_view_step, .changes = 1,
      .flops_per = 3},
-    {TRAIN(TransposedMatMul, 2, 2, 1, train_shape_matmul), .flops = train_flops_matmul},
+    {TRAIN(TransposedMatMul, 2, 2, 1, train_shape_matmul), .flags = TN_RULE_MATMUL,
+     .flops = train_flops_matmul},
 };
 /* clang-format on */
 

@@ -190,8 +190,8 @@ static tn_status views_identity(tn_infer *infer) {
 /* clang-format off */
 #define VIEWS(name, most, rule)                                                                    \
     .type = #name, .inputs_min = 1, .inputs_max = most, .outputs_max = 1, .shape = rule,           \
-    .fold = tn__fold_same, .inplace = 1, .view = views_whole, .no_gradient = 2,                      \
-    .gradient = tn__gradient_reshape
+    .flags = TN_RULE_RESHAPES, .fold = tn__fold_same, .inplace = 1, .view = views_whole,             \
+    .no_gradient = 2, .gradient = tn__gradient_reshape
 static const tn_op_rule views_rules[] = {
     {VIEWS(Flatten, 1, views_flatten), .monotone = 1},
     {VIEWS(Identity, 1, views_identity), .monotone = 1},
