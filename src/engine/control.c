@@ -8,64 +8,67 @@
  *
  * Source: operator texts of ONNX, If, Loop (opsets 1 to 21), Scan (9 to 21).
  */
-#include "engine/engine.h"
+#include "engine/flow.h"
 #include "graph/op.h"
 
 #include <stdio.h>
 
 #define CONTROL_CHUNK 64u
 
-static const tn_op *control_op(const tn_engine *engine, const tn__control *control) {
-    return tn_graph_op(engine->graph, control->op);
+static const tn_op *control_op(const tn__flow *flow, const tn__control *control) {
+    return tn_graph_op(flow->graph, control->op);
 }
-static const tn_block *control_block(const tn_engine *engine, uint32_t region) {
-    return tn_graph_block(engine->graph, engine->regions[region].block);
+static const tn_block *control_block(const tn__flow *flow, uint32_t region) {
+    return tn_graph_block(flow->graph, flow->regions[region].block);
 }
 
 /* --- copies with their extents --- */
 
-static tn_status control_shape(tn_engine *engine, tn_tensor_id to, const int64_t *shape,
+static tn_status control_shape(tn__flow *flow, tn_tensor_id to, const int64_t *shape,
                                uint32_t rank) {
-    tn_operand *operand = &engine->operands[to];
+    tn_operand *operand = &flow->executor->operands[to];
     if (operand->rank != rank)
-        TN_FAIL(engine->error, TN_E_INVALID, "'%.60s' has rank %u here, %u was expected",
-                tn_graph_tensor(engine->graph, to)->name, rank, operand->rank);
+        TN_FAIL(flow->executor->error, TN_E_INVALID, "'%.60s' has rank %u here, %u was expected",
+                tn_graph_tensor(flow->graph, to)->name, rank, operand->rank);
     if (rank > 0) memcpy(operand->shape, shape, rank * sizeof *shape);
     if (tn__operand_bytes(operand) > operand->room)
-        TN_FAIL(engine->error, TN_E_INVALID, "'%.60s' grows to %llu bytes, %llu are planned for it",
-                tn_graph_tensor(engine->graph, to)->name,
+        TN_FAIL(flow->executor->error, TN_E_INVALID,
+                "'%.60s' grows to %llu bytes, %llu are planned for it",
+                tn_graph_tensor(flow->graph, to)->name,
                 (unsigned long long)tn__operand_bytes(operand), (unsigned long long)operand->room);
     return TN_OK;
 }
 
-static tn_status control_copy(tn_engine *engine, tn_tensor_id to, tn_tensor_id from) {
+static tn_status control_copy(tn__flow *flow, tn_tensor_id to, tn_tensor_id from) {
     if (to == TN_NONE || from == TN_NONE || to == from) return TN_OK;
-    TN_TRY(control_shape(engine, to, engine->operands[from].shape, engine->operands[from].rank));
-    tn__operand_copy(&engine->operands[to], &engine->operands[from]);
+    TN_TRY(control_shape(flow, to, flow->executor->operands[from].shape,
+                         flow->executor->operands[from].rank));
+    tn__operand_copy(&flow->executor->operands[to], &flow->executor->operands[from]);
     return TN_OK;
 }
 
 /* --- If --- */
 
-static tn_status control_branch(tn_engine *engine, tn__control *control, uint32_t *region) {
-    const tn_op *op = control_op(engine, control);
-    bool yes = tn__operand_int(&engine->operands[op->inputs[0]], 0) != 0;
+static tn_status control_branch(tn__flow *flow, tn__control *control, uint32_t *region) {
+    const tn_op *op = control_op(flow, control);
+    bool yes = tn__operand_int(&flow->executor->operands[op->inputs[0]], 0) != 0;
     const tn_attr *attr = tn__attr(op, yes ? "then_branch" : "else_branch");
-    *region = ENGINE_NONE;
+    *region = TN_NONE;
     for (uint32_t r = 0; r < control->region_count; r++)
-        if (engine->regions[control->first_region + r].block == attr->block)
+        if (flow->regions[control->first_region + r].block == attr->block)
             *region = control->first_region + r;
-    if (*region == ENGINE_NONE)
-        TN_FAIL(engine->error, TN_E_INVALID, "the condition takes the branch that cannot run");
+    if (*region == TN_NONE)
+        TN_FAIL(flow->executor->error, TN_E_INVALID,
+                "the condition takes the branch that cannot run");
     control->ran = *region;
     return TN_OK;
 }
 
-static tn_status control_branch_results(tn_engine *engine, const tn__control *control) {
-    const tn_op *op = control_op(engine, control);
-    const tn_block *block = control_block(engine, control->ran);
+static tn_status control_branch_results(tn__flow *flow, const tn__control *control) {
+    const tn_op *op = control_op(flow, control);
+    const tn_block *block = control_block(flow, control->ran);
     for (uint32_t k = 0; k < op->output_count; k++)
-        TN_TRY(control_copy(engine, op->outputs[k], block->outputs[k]));
+        TN_TRY(control_copy(flow, op->outputs[k], block->outputs[k]));
     return TN_OK;
 }
 
@@ -80,10 +83,10 @@ typedef struct control_loop { /* how operands of a loop and of its body stand to
     uint32_t sliced;        /* Scan: inputs taken a slice a turn */
 } control_loop;
 
-static control_loop control_loop_of(const tn_engine *engine, const tn__control *control) {
-    control_loop loop = {.op = control_op(engine, control),
-                         .body = control_block(engine, control->first_region)};
-    tn__turns turns = tn__rule_of(engine->graph, control->op)->turns(loop.op, loop.body);
+static control_loop control_loop_of(const tn__flow *flow, const tn__control *control) {
+    control_loop loop = {.op = control_op(flow, control),
+                         .body = control_block(flow, control->first_region)};
+    tn__turns turns = tn__rule_of(flow->graph, control->op)->turns(loop.op, loop.body);
     loop.carried = turns.carried;
     loop.formal = turns.formal;
     loop.given = turns.given;
@@ -117,64 +120,66 @@ static void control_slice(const control_slices *it) {
     }
 }
 
-static tn_status control_axis(tn_engine *engine, int64_t given, uint32_t rank, uint32_t *axis) {
+static tn_status control_axis(tn__flow *flow, int64_t given, uint32_t rank, uint32_t *axis) {
     int64_t at = given < 0 ? given + (int64_t)rank : given;
     if (at < 0 || at >= (int64_t)rank)
-        TN_FAIL(engine->error, TN_E_INVALID, "scan axis %lld is outside rank %u", (long long)given,
-                rank);
+        TN_FAIL(flow->executor->error, TN_E_INVALID, "scan axis %lld is outside rank %u",
+                (long long)given, rank);
     *axis = (uint32_t)at;
     return TN_OK;
 }
 
 /* Fills the formals that are slices of the operator's inputs for the turn to come. */
-static tn_status control_scan_inputs(tn_engine *engine, const tn__control *control,
+static tn_status control_scan_inputs(tn__flow *flow, const tn__control *control,
                                      const control_loop *loop) {
     for (uint32_t i = 0; i < loop->sliced; i++) {
-        control_slices slices = {.whole = &engine->operands[loop->op->inputs[loop->carried + i]],
-                                 .one = &engine->operands[loop->body->inputs[loop->carried + i]]};
-        TN_TRY(control_axis(engine, control_ints(loop->op, "scan_input_axes", i),
-                            slices.whole->rank, &slices.axis));
+        control_slices slices = {
+            .whole = &flow->executor->operands[loop->op->inputs[loop->carried + i]],
+            .one = &flow->executor->operands[loop->body->inputs[loop->carried + i]]};
+        TN_TRY(control_axis(flow, control_ints(loop->op, "scan_input_axes", i), slices.whole->rank,
+                            &slices.axis));
         bool back = control_ints(loop->op, "scan_input_directions", i) != 0;
         slices.at = back ? control->most - 1 - control->trips : control->trips;
         if ((uint64_t)slices.whole->shape[slices.axis] != control->most)
-            TN_FAIL(engine->error, TN_E_INVALID, "scan inputs have different lengths");
+            TN_FAIL(flow->executor->error, TN_E_INVALID, "scan inputs have different lengths");
         control_slice(&slices);
     }
     return TN_OK;
 }
 
 /* Adds the turn's results to what is gathered. */
-static tn_status control_gather(tn_engine *engine, const tn__control *control,
+static tn_status control_gather(tn__flow *flow, const tn__control *control,
                                 const control_loop *loop) {
     bool scans = loop->formal == 0;
     for (uint32_t k = loop->carried; k < loop->op->output_count; k++) {
         if (loop->op->outputs[k] == TN_NONE) continue;
-        tn_operand *whole = &engine->operands[loop->op->outputs[k]];
+        tn_operand *whole = &flow->executor->operands[loop->op->outputs[k]];
         control_slices slices = {.whole = whole,
-                                 .one = &engine->operands[loop->body->outputs[loop->next + k]],
+                                 .one =
+                                     &flow->executor->operands[loop->body->outputs[loop->next + k]],
                                  .at = control->trips,
                                  .gather = true};
         uint32_t index = k - loop->carried;
         if (scans) {
-            TN_TRY(control_axis(engine, control_ints(loop->op, "scan_output_axes", index),
+            TN_TRY(control_axis(flow, control_ints(loop->op, "scan_output_axes", index),
                                 whole->rank, &slices.axis));
             if (control_ints(loop->op, "scan_output_directions", index) != 0)
                 slices.at = control->most - 1 - control->trips;
         }
         int64_t shape[TN_RANK_MAX];
         if (slices.one->rank + 1 != whole->rank)
-            TN_FAIL(engine->error, TN_E_INVALID, "what a loop gathers changes its rank");
+            TN_FAIL(flow->executor->error, TN_E_INVALID, "what a loop gathers changes its rank");
         for (uint32_t d = 0; d < slices.one->rank; d++)
             shape[d < slices.axis ? d : d + 1] = slices.one->shape[d];
         shape[slices.axis] = (int64_t)(scans ? control->most : control->trips + 1);
         for (uint32_t d = 0; d < whole->rank && control->trips > 0; d++)
             if (d != slices.axis && shape[d] != whole->shape[d])
-                TN_FAIL(engine->error, TN_E_INVALID,
+                TN_FAIL(flow->executor->error, TN_E_INVALID,
                         "what a loop gathers in '%.60s' has extent %lld in one turn and %lld in "
                         "the next",
-                        tn_graph_tensor(engine->graph, loop->op->outputs[k])->name,
+                        tn_graph_tensor(flow->graph, loop->op->outputs[k])->name,
                         (long long)whole->shape[d], (long long)shape[d]);
-        TN_TRY(control_shape(engine, loop->op->outputs[k], shape, whole->rank));
+        TN_TRY(control_shape(flow, loop->op->outputs[k], shape, whole->rank));
         control_slice(&slices);
     }
     return TN_OK;
@@ -182,12 +187,12 @@ static tn_status control_gather(tn_engine *engine, const tn__control *control,
 
 /* Whether what the body returned lies where a formal is that is yet to be written: it is one, or a
  * view of one. (Formals live as long as the loop, so nothing else shares their bytes.) */
-static bool control_crosses(const tn_engine *engine, const control_loop *loop) {
+static bool control_crosses(const tn__flow *flow, const control_loop *loop) {
     for (uint32_t i = 0; i < loop->carried; i++) {
-        const tn_operand *from = &engine->operands[loop->body->outputs[loop->next + i]];
+        const tn_operand *from = &flow->executor->operands[loop->body->outputs[loop->next + i]];
         uintptr_t at = (uintptr_t)from->data;
         for (uint32_t j = 0; j < loop->carried; j++) {
-            const tn_operand *to = &engine->operands[loop->body->inputs[loop->formal + j]];
+            const tn_operand *to = &flow->executor->operands[loop->body->inputs[loop->formal + j]];
             uintptr_t start = (uintptr_t)to->data;
             bool same = i == j && at == start;
             if (!same && at >= start && at - start < to->room) return true;
@@ -199,41 +204,43 @@ static bool control_crosses(const tn_engine *engine, const control_loop *loop) {
 /* Formals get what the body returned, all at the same moment: a body may return its formals in
  * another order, so bytes are read a chunk of every value before any is written. A view begins
  * where its formal does or behind, so what is written was read. */
-static tn_status control_carry(tn_engine *engine, const control_loop *loop) {
+static tn_status control_carry(tn__flow *flow, const control_loop *loop) {
     uint64_t longest = 0;
-    if (!control_crosses(engine, loop)) {
+    if (!control_crosses(flow, loop)) {
         for (uint32_t i = 0; i < loop->carried; i++)
-            TN_TRY(control_copy(engine, loop->body->inputs[loop->formal + i],
+            TN_TRY(control_copy(flow, loop->body->inputs[loop->formal + i],
                                 loop->body->outputs[loop->next + i]));
         return TN_OK;
     }
     if (loop->carried > 64)
-        TN_FAIL(engine->error, TN_E_UNSUPPORTED,
+        TN_FAIL(flow->executor->error, TN_E_UNSUPPORTED,
                 "a loop that exchanges more than 64 values from turn to turn");
     int64_t shapes[64][8];
     uint32_t ranks[64];
     uint8_t chunks[64][CONTROL_CHUNK];
     for (uint32_t i = 0; i < loop->carried; i++) {
-        const tn_operand *from = &engine->operands[loop->body->outputs[loop->next + i]];
+        const tn_operand *from = &flow->executor->operands[loop->body->outputs[loop->next + i]];
         if (from->rank > 8)
-            TN_FAIL(engine->error, TN_E_UNSUPPORTED, "a loop that exchanges values of rank %u",
-                    from->rank);
+            TN_FAIL(flow->executor->error, TN_E_UNSUPPORTED,
+                    "a loop that exchanges values of rank %u", from->rank);
         ranks[i] = from->rank;
         if (from->rank > 0) memcpy(shapes[i], from->shape, from->rank * sizeof *from->shape);
     }
     uint64_t sizes[64];
     for (uint32_t i = 0; i < loop->carried; i++) {
-        sizes[i] = tn__operand_bytes(&engine->operands[loop->body->outputs[loop->next + i]]);
+        sizes[i] =
+            tn__operand_bytes(&flow->executor->operands[loop->body->outputs[loop->next + i]]);
         longest = sizes[i] > longest ? sizes[i] : longest;
     }
     for (uint64_t at = 0; at < longest; at += CONTROL_CHUNK) {
         for (uint32_t i = 0; i < loop->carried; i++) {
-            const uint8_t *from = engine->operands[loop->body->outputs[loop->next + i]].data;
+            const uint8_t *from =
+                flow->executor->operands[loop->body->outputs[loop->next + i]].data;
             uint64_t left = at < sizes[i] ? sizes[i] - at : 0;
             if (left > 0) memcpy(chunks[i], from + at, left < CONTROL_CHUNK ? left : CONTROL_CHUNK);
         }
         for (uint32_t i = 0; i < loop->carried; i++) {
-            const tn_operand *to = &engine->operands[loop->body->inputs[loop->formal + i]];
+            const tn_operand *to = &flow->executor->operands[loop->body->inputs[loop->formal + i]];
             uint64_t end = sizes[i] < to->room ? sizes[i] : to->room;
             uint64_t left = at < end ? end - at : 0;
             if (left > 0)
@@ -242,214 +249,112 @@ static tn_status control_carry(tn_engine *engine, const control_loop *loop) {
         }
     }
     for (uint32_t i = 0; i < loop->carried; i++)
-        TN_TRY(control_shape(engine, loop->body->inputs[loop->formal + i], shapes[i], ranks[i]));
+        TN_TRY(control_shape(flow, loop->body->inputs[loop->formal + i], shapes[i], ranks[i]));
     return TN_OK;
 }
 
 /* Counter and condition of a Loop, slices of a Scan, for the turn to come. */
-static tn_status control_prepare_turn(tn_engine *engine, const tn__control *control,
+static tn_status control_prepare_turn(tn__flow *flow, const tn__control *control,
                                       const control_loop *loop) {
-    if (loop->formal == 0) return control_scan_inputs(engine, control, loop);
-    *(int64_t *)engine->operands[loop->body->inputs[0]].data = (int64_t)control->trips;
-    *(uint8_t *)engine->operands[loop->body->inputs[1]].data = 1;
+    if (loop->formal == 0) return control_scan_inputs(flow, control, loop);
+    *(int64_t *)flow->executor->operands[loop->body->inputs[0]].data = (int64_t)control->trips;
+    *(uint8_t *)flow->executor->operands[loop->body->inputs[1]].data = 1;
     return TN_OK;
 }
 
-static tn_status control_loop_begin(tn_engine *engine, tn__control *control) {
-    control_loop loop = control_loop_of(engine, control);
+static tn_status control_loop_begin(tn__flow *flow, tn__control *control) {
+    control_loop loop = control_loop_of(flow, control);
     const tn_op *op = loop.op;
     control->trips = 0;
     control->most = UINT64_MAX;
     control->going = true;
     if (loop.formal > 0) {
         if (op->input_count > 0 && op->inputs[0] != TN_NONE) {
-            int64_t most = tn__operand_int(&engine->operands[op->inputs[0]], 0);
+            int64_t most = tn__operand_int(&flow->executor->operands[op->inputs[0]], 0);
             control->most = most > 0 ? (uint64_t)most : 0;
         }
         if (op->input_count > 1 && op->inputs[1] != TN_NONE)
-            control->going = tn__operand_int(&engine->operands[op->inputs[1]], 0) != 0;
+            control->going = tn__operand_int(&flow->executor->operands[op->inputs[1]], 0) != 0;
     } else {
-        const tn_operand *first = &engine->operands[op->inputs[loop.carried]];
+        const tn_operand *first = &flow->executor->operands[op->inputs[loop.carried]];
         uint32_t axis = 0;
-        TN_TRY(control_axis(engine, control_ints(op, "scan_input_axes", 0), first->rank, &axis));
+        TN_TRY(control_axis(flow, control_ints(op, "scan_input_axes", 0), first->rank, &axis));
         control->most = (uint64_t)first->shape[axis];
     }
     for (uint32_t i = 0; i < loop.carried; i++)
-        TN_TRY(
-            control_copy(engine, loop.body->inputs[loop.formal + i], op->inputs[loop.given + i]));
+        TN_TRY(control_copy(flow, loop.body->inputs[loop.formal + i], op->inputs[loop.given + i]));
     control->going = control->going && control->most > 0;
-    if (control->going) return control_prepare_turn(engine, control, &loop);
+    if (control->going) return control_prepare_turn(flow, control, &loop);
     for (uint32_t k = loop.carried; k < op->output_count; k++) { /* nothing is gathered */
         if (op->outputs[k] == TN_NONE) continue;
         uint32_t axis = 0;
         if (loop.formal == 0)
-            TN_TRY(control_axis(engine, control_ints(op, "scan_output_axes", k - loop.carried),
-                                engine->operands[op->outputs[k]].rank, &axis));
-        engine->operands[op->outputs[k]].shape[axis] = 0;
+            TN_TRY(control_axis(flow, control_ints(op, "scan_output_axes", k - loop.carried),
+                                flow->executor->operands[op->outputs[k]].rank, &axis));
+        flow->executor->operands[op->outputs[k]].shape[axis] = 0;
     }
     return TN_OK;
 }
 
 /* One turn is done. */
-static tn_status control_loop_turn(tn_engine *engine, tn__control *control) {
-    control_loop loop = control_loop_of(engine, control);
+static tn_status control_loop_turn(tn__flow *flow, tn__control *control) {
+    control_loop loop = control_loop_of(flow, control);
     bool going = true;
-    if (loop.formal > 0) going = tn__operand_int(&engine->operands[loop.body->outputs[0]], 0) != 0;
-    TN_TRY(control_gather(engine, control, &loop));
+    if (loop.formal > 0)
+        going = tn__operand_int(&flow->executor->operands[loop.body->outputs[0]], 0) != 0;
+    TN_TRY(control_gather(flow, control, &loop));
     control->trips++;
     control->going = going && control->trips < control->most;
     if (!control->going) return TN_OK;
-    TN_TRY(control_carry(engine, &loop));
-    return control_prepare_turn(engine, control, &loop);
+    TN_TRY(control_carry(flow, &loop));
+    return control_prepare_turn(flow, control, &loop);
 }
 
 /* The last turn's results are taken from where the body left them: what grows from turn to turn has
  * room in the formals for what the last turn reads, not for what it returns. */
-static tn_status control_loop_results(tn_engine *engine, const tn__control *control) {
-    control_loop loop = control_loop_of(engine, control);
+static tn_status control_loop_results(tn__flow *flow, const tn__control *control) {
+    control_loop loop = control_loop_of(flow, control);
     const tn_tensor_id *results =
         control->trips > 0 ? loop.body->outputs + loop.next : loop.body->inputs + loop.formal;
     for (uint32_t i = 0; i < loop.carried && i < loop.op->output_count; i++)
-        TN_TRY(control_copy(engine, loop.op->outputs[i], results[i]));
+        TN_TRY(control_copy(flow, loop.op->outputs[i], results[i]));
     return TN_OK;
 }
 
 /* --- what walk.c asks --- */
 
-static bool control_repeats(const tn_engine *engine, const tn__control *control) {
-    return engine->regions[control->first_region].repeats;
+static bool control_repeats(const tn__flow *flow, const tn__control *control) {
+    return flow->regions[control->first_region].repeats;
 }
 
-tn_status tn__control_begin(tn_engine *engine, uint32_t index, uint32_t *region) {
-    tn__control *control = &engine->controls[index];
-    *region = ENGINE_NONE;
-    if (!control_repeats(engine, control)) {
-        TN_TRY(control_branch(engine, control, region));
-        const tn_region *taken = &engine->regions[*region];
-        if (taken->first == taken->last) *region = ENGINE_NONE;
+tn_status tn__control_begin(tn__flow *flow, uint32_t index, uint32_t *region) {
+    tn__control *control = &flow->controls[index];
+    *region = TN_NONE;
+    if (!control_repeats(flow, control)) {
+        TN_TRY(control_branch(flow, control, region));
+        const tn_region *taken = &flow->regions[*region];
+        if (taken->first == taken->last) *region = TN_NONE;
         return TN_OK;
     }
-    const tn_region *body = &engine->regions[control->first_region];
-    TN_TRY(control_loop_begin(engine, control));
-    while (control->going && body->first == body->last) TN_TRY(control_loop_turn(engine, control));
+    const tn_region *body = &flow->regions[control->first_region];
+    TN_TRY(control_loop_begin(flow, control));
+    while (control->going && body->first == body->last) TN_TRY(control_loop_turn(flow, control));
     if (control->going) *region = control->first_region;
     return TN_OK;
 }
 
-tn_status tn__control_turn(tn_engine *engine, uint32_t index, bool *again) {
-    tn__control *control = &engine->controls[index];
+tn_status tn__control_turn(tn__flow *flow, uint32_t index, bool *again) {
+    tn__control *control = &flow->controls[index];
     *again = false;
-    if (!control_repeats(engine, control)) return control_branch_results(engine, control);
-    TN_TRY(control_loop_turn(engine, control));
+    if (!control_repeats(flow, control)) return control_branch_results(flow, control);
+    TN_TRY(control_loop_turn(flow, control));
     *again = control->going;
     return TN_OK;
 }
 
-tn_status tn__control_end(tn_engine *engine, uint32_t index) {
-    tn__control *control = &engine->controls[index];
-    if (control_repeats(engine, control)) return control_loop_results(engine, control);
-    const tn_region *taken = &engine->regions[control->ran];
-    return taken->first == taken->last ? control_branch_results(engine, control) : TN_OK;
-}
-
-/* --- tables --- */
-
-static int control_region_order(const void *a, const void *b) {
-    const tn_region *x = a, *y = b;
-    if (x->op != y->op) return x->op < y->op ? -1 : 1;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return (x->block > y->block) - (x->block < y->block);
-}
-
-/* Branches and loops of ONNX, as far as the registry says how their operands stand to each other.
- */
-static bool control_is_known(const tn_engine *engine, const tn_region *region) {
-    const tn_op *op = tn_graph_op(engine->graph, region->op);
-    const tn_op_rule *rule = tn__rule_of(engine->graph, region->op);
-    if (rule == NULL || op->domain[0] != 0) return false;
-    if (rule->flags & TN_RULE_ONCE) return true;
-    return rule->turns != NULL &&
-           !rule->turns(op, tn_graph_block(engine->graph, region->block)).batch;
-}
-
-static tn_status control_collect(tn_engine *engine) {
-    const tn_instruction *instructions = tn_program_instructions(engine->program);
-    uint32_t r = 0;
-    while (r < engine->region_count) {
-        tn__control *control = &engine->controls[engine->control_count];
-        const tn_op *op = tn_graph_op(engine->graph, engine->regions[r].op);
-        if (!control_is_known(engine, &engine->regions[r])) {
-            tn__fail(engine->error, TN_E_UNSUPPORTED, "nothing runs %s of opset %u", op->type,
-                     op->version);
-            return tn__where(engine->error, TN_E_UNSUPPORTED, "node '%.60s'", op->name);
-        }
-        *control = (tn__control){.op = engine->regions[r].op,
-                                 .entry = engine->regions[r].first,
-                                 .first_region = r,
-                                 .ran = ENGINE_NONE};
-        while (r < engine->region_count && engine->regions[r].op == control->op) {
-            control->region_count++;
-            r++;
-        }
-        engine->control_of[control->op] = engine->control_count++;
-    }
-    for (uint32_t s = 0; s < tn_program_count(engine->program); s++) {
-        if (instructions[s].opcode != TN_APPLY) continue;
-        uint32_t c = engine->control_of[instructions[s].op];
-        if (c != ENGINE_NONE) engine->controls[c].own = s;
-    }
-    return TN_OK;
-}
-
-/* entering: controls by their first step, outer before inner: those that end later come first. */
-static void control_sort(tn_engine *engine) {
-    uint32_t steps = tn_program_count(engine->program), *at = engine->entering_at;
-    for (uint32_t c = 0; c < engine->control_count; c++) at[engine->controls[c].entry + 1]++;
-    for (uint32_t s = 0; s <= steps; s++) at[s + 1] += at[s];
-    for (uint32_t c = 0; c < engine->control_count; c++) {
-        const tn__control *control = &engine->controls[c];
-        uint32_t slot = at[control->entry]; /* insertion: few begin at one step */
-        while (engine->entering[slot] != ENGINE_NONE) slot++;
-        for (; slot > at[control->entry] &&
-               engine->controls[engine->entering[slot - 1]].own < control->own;
-             slot--)
-            engine->entering[slot] = engine->entering[slot - 1];
-        engine->entering[slot] = c;
-    }
-}
-
-tn_status tn__control_make(tn_engine *engine) {
-    uint32_t ops = tn_graph_op_count(engine->graph), steps = tn_program_count(engine->program);
-    uint32_t count = tn_program_region_count(engine->program);
-    const tn_context *context = &engine->context;
-    engine->region_count = count;
-    engine->regions = tn__alloc_array(context, count, sizeof *engine->regions);
-    engine->controls = tn__alloc_array(context, count, sizeof *engine->controls);
-    engine->entering = tn__alloc_array(context, (size_t)count + 1, sizeof *engine->entering);
-    engine->entering_at = tn__alloc_array(context, (size_t)steps + 2, sizeof *engine->entering_at);
-    engine->control_of = tn__alloc_array(context, ops, sizeof *engine->control_of);
-    engine->frames = tn__alloc_array(context, (size_t)count + 1, sizeof *engine->frames);
-    if (engine->regions == NULL || engine->controls == NULL || engine->entering == NULL ||
-        engine->entering_at == NULL || engine->control_of == NULL || engine->frames == NULL)
-        return tn__no_memory(engine->error, "control flow");
-    for (uint32_t i = 0; i < ops; i++) engine->control_of[i] = ENGINE_NONE;
-    for (uint32_t i = 0; i <= count; i++) engine->entering[i] = ENGINE_NONE;
-    if (count == 0) return TN_OK;
-    memcpy(engine->regions, tn_program_regions(engine->program), count * sizeof *engine->regions);
-    qsort(engine->regions, count, sizeof *engine->regions, control_region_order);
-    TN_TRY(control_collect(engine));
-    control_sort(engine);
-    return TN_OK;
-}
-
-void tn__control_release(tn_engine *engine) {
-    const tn_context *context = &engine->context;
-    uint32_t ops = tn_graph_op_count(engine->graph), steps = tn_program_count(engine->program);
-    size_t count = engine->region_count;
-    tn__free(context, engine->regions, count * sizeof *engine->regions);
-    tn__free(context, engine->controls, count * sizeof *engine->controls);
-    tn__free(context, engine->entering, (count + 1) * sizeof *engine->entering);
-    tn__free(context, engine->entering_at, ((size_t)steps + 2) * sizeof *engine->entering_at);
-    tn__free(context, engine->control_of, ops * sizeof *engine->control_of);
-    tn__free(context, engine->frames, (count + 1) * sizeof *engine->frames);
+tn_status tn__control_end(tn__flow *flow, uint32_t index) {
+    tn__control *control = &flow->controls[index];
+    if (control_repeats(flow, control)) return control_loop_results(flow, control);
+    const tn_region *taken = &flow->regions[control->ran];
+    return taken->first == taken->last ? control_branch_results(flow, control) : TN_OK;
 }

@@ -6,21 +6,23 @@
  * nothing is allocated. What even then depends on data stays a bound, and the kernel says it.
  * Cost: a few microseconds an operator, for operators with bounded outputs alone.
  */
-#include "engine/engine.h"
+#include "engine/executor.h"
 
 #define RESHAPE_VALUES 1024u /* contents of more elements than this say nothing about shapes */
-#define RESHAPE_CONTENTS (ENGINE_SCRATCH / 8) /* of all inputs; they are copied, and folded */
+#define RESHAPE_CONTENTS                                                                           \
+    (TN__RESHAPE_SCRATCH / 8) /* of all inputs; they are copied, and folded                        \
+                               */
 
 /* Memory is taken from the front and given back with the operator. */
 static void *reshape_resize(void *self, void *pointer, size_t old_size, size_t new_size,
                             size_t alignment) {
-    tn_engine *engine = self;
+    tn__executor *executor = self;
     if (new_size == 0) return NULL;
-    size_t at = (engine->scratch_used + alignment - 1) & ~(alignment - 1);
-    if (new_size > ENGINE_SCRATCH || at > ENGINE_SCRATCH - new_size) return NULL;
-    engine->scratch_used = at + new_size;
-    if (pointer != NULL) memcpy(engine->scratch + at, pointer, old_size);
-    return engine->scratch + at;
+    size_t at = (executor->scratch_used + alignment - 1) & ~(alignment - 1);
+    if (new_size > TN__RESHAPE_SCRATCH || at > TN__RESHAPE_SCRATCH - new_size) return NULL;
+    executor->scratch_used = at + new_size;
+    if (pointer != NULL) memcpy(executor->scratch + at, pointer, old_size);
+    return executor->scratch + at;
 }
 
 static bool reshape_is_integer(tn_dtype dtype) {
@@ -39,12 +41,12 @@ static bool reshape_is_integer(tn_dtype dtype) {
     }
 }
 
-static void *reshape_take(tn_engine *engine, size_t bytes) {
-    return reshape_resize(engine, NULL, 0, bytes > 0 ? bytes : 1, 16);
+static void *reshape_take(tn__executor *executor, size_t bytes) {
+    return reshape_resize(executor, NULL, 0, bytes > 0 ? bytes : 1, 16);
 }
 
 /* The contents of an operand, if they are few numbers and `left` bytes have room for them. */
-static tn_value reshape_value(tn_engine *engine, const tn_operand *operand, uint64_t *left) {
+static tn_value reshape_value(tn__executor *executor, const tn_operand *operand, uint64_t *left) {
     tn_value value = {0};
     uint64_t count = tn__operand_count(operand);
     bool real = operand->dtype == TN_FLOAT32 || operand->dtype == TN_FLOAT64;
@@ -53,61 +55,61 @@ static tn_value reshape_value(tn_engine *engine, const tn_operand *operand, uint
         return value;
     *left -= count * 8;
     if (real) {
-        double *floats = reshape_take(engine, count * sizeof *floats);
+        double *floats = reshape_take(executor, count * sizeof *floats);
         for (uint64_t i = 0; i < count && floats != NULL; i++)
             floats[i] = tn__operand_float(operand, i);
         return (tn_value){.count = floats ? (uint32_t)count : 0, .floats = floats};
     }
-    int64_t *ints = reshape_take(engine, count * sizeof *ints);
+    int64_t *ints = reshape_take(executor, count * sizeof *ints);
     for (uint64_t i = 0; i < count && ints != NULL; i++) ints[i] = tn__operand_int(operand, i);
     return (tn_value){.count = ints ? (uint32_t)count : 0, .ints = ints};
 }
 
-static tn_status reshape_input(tn_engine *engine, tn_graph *graph, tn_tensor_id from,
+static tn_status reshape_input(tn__executor *executor, tn_graph *graph, tn_tensor_id from,
                                uint64_t *left, tn_tensor_id *id) {
     *id = TN_NONE;
     if (from == TN_NONE) return TN_OK;
-    const tn_operand *operand = &engine->operands[from];
+    const tn_operand *operand = &executor->operands[from];
     tn_tensor_spec spec = {.dtype = operand->dtype,
                            .kind = TN_KIND_INPUT,
                            .rank = operand->rank,
                            .shape = operand->shape,
-                           .value = reshape_value(engine, operand, left)};
+                           .value = reshape_value(executor, operand, left)};
     if (spec.value.count > 0) spec.kind = TN_KIND_CONSTANT;
-    return tn_graph_add_tensor(graph, &spec, id, engine->error);
+    return tn_graph_add_tensor(graph, &spec, id, executor->error);
 }
 
 /* Attributes that name tensors name those of the small graph. */
-static tn_status reshape_attrs(tn_engine *engine, tn_graph *graph, const tn_op *op,
+static tn_status reshape_attrs(tn__executor *executor, tn_graph *graph, const tn_op *op,
                                tn_attr *attrs) {
     for (uint32_t i = 0; i < op->attr_count; i++) {
         attrs[i] = op->attrs[i];
         if (attrs[i].type != TN_ATTR_TENSOR) continue;
-        const tn_tensor *tensor = tn_graph_tensor(engine->graph, attrs[i].tensor);
+        const tn_tensor *tensor = tn_graph_tensor(executor->graph, attrs[i].tensor);
         tn_tensor_spec spec = {.dtype = tensor->dtype,
                                .kind = TN_KIND_CONSTANT,
                                .rank = tensor->rank,
                                .shape = tensor->shape};
         if (tensor->value != NULL) spec.value = *tensor->value;
-        TN_TRY(tn_graph_add_tensor(graph, &spec, &attrs[i].tensor, engine->error));
+        TN_TRY(tn_graph_add_tensor(graph, &spec, &attrs[i].tensor, executor->error));
     }
     return TN_OK;
 }
 
-static tn_status reshape_build(tn_engine *engine, tn_graph *graph, const tn_op *op,
+static tn_status reshape_build(tn__executor *executor, tn_graph *graph, const tn_op *op,
                                tn_tensor_id *outputs) {
-    tn_tensor_id *inputs = reshape_take(engine, op->input_count * sizeof *inputs);
-    tn_attr *attrs = reshape_take(engine, op->attr_count * sizeof *attrs);
-    if (inputs == NULL || attrs == NULL) return tn__no_memory(engine->error, "extents");
+    tn_tensor_id *inputs = reshape_take(executor, op->input_count * sizeof *inputs);
+    tn_attr *attrs = reshape_take(executor, op->attr_count * sizeof *attrs);
+    if (inputs == NULL || attrs == NULL) return tn__no_memory(executor->error, "extents");
     uint64_t left = RESHAPE_CONTENTS;
     for (uint32_t i = 0; i < op->input_count; i++)
-        TN_TRY(reshape_input(engine, graph, op->inputs[i], &left, &inputs[i]));
-    TN_TRY(reshape_attrs(engine, graph, op, attrs));
+        TN_TRY(reshape_input(executor, graph, op->inputs[i], &left, &inputs[i]));
+    TN_TRY(reshape_attrs(executor, graph, op, attrs));
     for (uint32_t k = 0; k < op->output_count; k++) {
         outputs[k] = TN_NONE;
         if (op->outputs[k] == TN_NONE) continue;
         tn_tensor_spec spec = {.kind = TN_KIND_OUTPUT};
-        TN_TRY(tn_graph_add_tensor(graph, &spec, &outputs[k], engine->error));
+        TN_TRY(tn_graph_add_tensor(graph, &spec, &outputs[k], executor->error));
     }
     tn_op_spec spec = {.name = op->name,
                        .type = op->type,
@@ -119,55 +121,55 @@ static tn_status reshape_build(tn_engine *engine, tn_graph *graph, const tn_op *
                        .input_count = op->input_count,
                        .output_count = op->output_count,
                        .attr_count = op->attr_count};
-    return tn_graph_add_op(graph, &spec, NULL, engine->error);
+    return tn_graph_add_op(graph, &spec, NULL, executor->error);
 }
 
 /* Takes the extents over where the rule found them, and checks that they are within the plan. */
-static tn_status reshape_apply(tn_engine *engine, const tn_graph *graph, const tn_op *op,
+static tn_status reshape_apply(tn__executor *executor, const tn_graph *graph, const tn_op *op,
                                const tn_tensor_id *outputs) {
     for (uint32_t k = 0; k < op->output_count; k++) {
         if (outputs[k] == TN_NONE) continue;
         const tn_tensor *found = tn_graph_tensor(graph, outputs[k]);
-        tn_operand *operand = &engine->operands[op->outputs[k]];
+        tn_operand *operand = &executor->operands[op->outputs[k]];
         if (found->rank == TN_RANK_UNKNOWN) continue;
         if (found->rank != operand->rank)
-            TN_FAIL(engine->error, TN_E_UNSUPPORTED,
+            TN_FAIL(executor->error, TN_E_UNSUPPORTED,
                     "'%.60s' has rank %u now and %u in the plan, as extents are 1 that the plan "
                     "knows bounds of; name the axes",
-                    tn_graph_tensor(engine->graph, op->outputs[k])->name, found->rank,
+                    tn_graph_tensor(executor->graph, op->outputs[k])->name, found->rank,
                     operand->rank);
         for (uint32_t d = 0; d < found->rank; d++)
             if (found->shape[d] >= 0) operand->shape[d] = found->shape[d];
         if (tn__operand_bytes(operand) > operand->room)
-            TN_FAIL(engine->error, TN_E_INVALID, "'%.60s' takes %llu bytes now, %llu are planned",
-                    tn_graph_tensor(engine->graph, op->outputs[k])->name,
+            TN_FAIL(executor->error, TN_E_INVALID, "'%.60s' takes %llu bytes now, %llu are planned",
+                    tn_graph_tensor(executor->graph, op->outputs[k])->name,
                     (unsigned long long)tn__operand_bytes(operand),
                     (unsigned long long)operand->room);
     }
     return TN_OK;
 }
 
-tn_status tn__engine_reshape(tn_engine *engine, tn_op_id id) {
-    const tn_op *op = tn_graph_op(engine->graph, id);
+tn_status tn__executor_reshape(tn__executor *executor, tn_op_id id) {
+    const tn_op *op = tn_graph_op(executor->graph, id);
     tn_context context = TN_CONTEXT_INIT;
     tn_graph *graph;
     context.allocator.resize = reshape_resize;
-    context.allocator.self = engine;
-    engine->scratch_used = 0;
+    context.allocator.self = executor;
+    executor->scratch_used = 0;
     for (uint32_t k = 0; k < op->output_count; k++) { /* from the bounds on, whatever came before */
         if (op->outputs[k] == TN_NONE) continue;
-        const tn_tensor *tensor = tn_graph_tensor(engine->graph, op->outputs[k]);
+        const tn_tensor *tensor = tn_graph_tensor(executor->graph, op->outputs[k]);
         for (uint32_t d = 0; d < tensor->rank; d++)
-            engine->operands[op->outputs[k]].shape[d] = tensor->shape[d];
+            executor->operands[op->outputs[k]].shape[d] = tensor->shape[d];
     }
-    TN_TRY(tn_graph_create(&context, &graph, engine->error));
-    tn_tensor_id *outputs = reshape_take(engine, op->output_count * sizeof *outputs);
-    tn_status status = outputs == NULL ? tn__no_memory(engine->error, "extents") : TN_OK;
-    if (status == TN_OK) status = reshape_build(engine, graph, op, outputs);
-    if (status == TN_OK) status = tn_graph_infer(graph, engine->error);
+    TN_TRY(tn_graph_create(&context, &graph, executor->error));
+    tn_tensor_id *outputs = reshape_take(executor, op->output_count * sizeof *outputs);
+    tn_status status = outputs == NULL ? tn__no_memory(executor->error, "extents") : TN_OK;
+    if (status == TN_OK) status = reshape_build(executor, graph, op, outputs);
+    if (status == TN_OK) status = tn_graph_infer(graph, executor->error);
     /* a size that nothing determines is the kernel's to say, below the bound */
     if (status == TN_OK || status == TN_E_UNKNOWN)
-        status = reshape_apply(engine, graph, op, outputs);
+        status = reshape_apply(executor, graph, op, outputs);
     tn_graph_destroy(graph);
     return status;
 }

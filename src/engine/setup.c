@@ -404,7 +404,7 @@ tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
                                         how.pool == NULL ? tn_setup_layout(setup) : NULL,
                                         tn_setup_kernels(setup), made, &how, engine, error);
     if (status == TN_OK)
-        (*engine)->own_device = made;
+        (*engine)->memory.own = made;
     else
         tn_device_destroy(made);
     return status;

@@ -3,67 +3,69 @@
  * A step is told with the plan's curve, a block with what is in use after it, by the kind of what
  * lives there first. Weights are told once, at set-up. Without a trace nothing is kept.
  */
-#include "engine/engine.h"
+#include "engine/tell.h"
 
-tn_status tn__tell_make(tn_engine *engine) {
-    if (engine->options.trace == NULL) return TN_OK;
-    uint32_t steps = tn_program_count(engine->program);
-    engine->live = tn__alloc_array(&engine->context, steps, sizeof *engine->live);
-    if (engine->live == NULL) return tn__no_memory(engine->error, "a trace");
-    return tn_occupancy_live(engine->occupancy, engine->live, engine->error);
+static const tn_program *tell_program(const tn__tell *tell) {
+    return tn_occupancy_program(tell->occupancy);
 }
 
-void tn__tell_release(tn_engine *engine) {
-    tn__free(&engine->context, engine->live,
-             tn_program_count(engine->program) * sizeof *engine->live);
+static tn_kind tell_kind(const tn__tell *tell, tn_tensor_id tensor) {
+    if (tensor == TN_NONE) return TN_KIND_WORKSPACE;
+    return tn_graph_tensor(tn_program_graph(tell_program(tell)), tensor)->kind;
 }
 
-void tn__tell_step(tn_engine *engine, uint32_t step, double start_s) {
-    const tn_instruction *it = &tn_program_instructions(engine->program)[step];
+tn_status tn__tell_make(tn__tell *tell, tn_trace *trace, const tn_occupancy *occupancy,
+                        tn__arena *arena, tn_error *error) {
+    *tell = (tn__tell){.trace = trace, .occupancy = occupancy};
+    if (trace == NULL) return TN_OK;
+    tell->live = tn__arena_array(arena, tn_program_count(tell_program(tell)), sizeof *tell->live);
+    if (tell->live == NULL) return tn__no_memory(error, "a trace");
+    return tn_occupancy_live(occupancy, tell->live, error);
+}
+
+void tn__tell_step(tn__tell *tell, uint32_t step, double start_s, uint64_t bytes) {
+    if (tell->trace == NULL) return;
+    const tn_instruction *it = &tn_program_instructions(tell_program(tell))[step];
     tn_event event = {.kind = TN_EVENT_STEP,
                       .opcode = it->opcode,
                       .step = step,
-                      .run = engine->trace_run,
+                      .run = tell->run,
                       .stream = it->stream,
                       .op = it->op,
                       .tensor = it->tensor,
                       .body = TN_NONE,
+                      .bytes = bytes,
                       .start_s = start_s,
                       .duration_s = tn__clock_s() - start_s};
-    if (tn_opcode_facts_of(it->opcode)->link != TN_LINK_NONE)
-        event.bytes = tn__operand_bytes(&engine->operands[it->tensor]);
-    memcpy(event.live, engine->live[step], sizeof event.live);
-    tn_trace_add(engine->options.trace, &event);
+    memcpy(event.live, tell->live[step], sizeof event.live);
+    tn_trace_add(tell->trace, &event);
 }
 
-static void tell_memory(tn_engine *engine, tn_event *event, tn_kind kind, bool frees) {
+static void tell_memory(tn__tell *tell, tn_event *event, bool frees) {
     event->kind = frees ? TN_EVENT_FREE : TN_EVENT_ALLOC;
-    event->run = engine->trace_run;
+    event->run = tell->run;
     event->start_s = tn__clock_s();
-    engine->live_now[kind] += frees ? 0 - event->bytes : event->bytes;
-    memcpy(event->live, engine->live_now, sizeof event->live);
-    tn_trace_add(engine->options.trace, event);
+    tell->now[tell_kind(tell, event->tensor)] += frees ? 0 - event->bytes : event->bytes;
+    memcpy(event->live, tell->now, sizeof event->live);
+    tn_trace_add(tell->trace, event);
 }
 
-void tn__tell_block(tn_engine *engine, uint32_t step, tn_body_id body, bool frees) {
-    uint64_t bytes = tn_problem_body(tn_occupancy_problem(engine->occupancy), body)->size;
-    if (engine->options.trace == NULL || bytes == 0 || engine->body_life[body] == ENGINE_NONE)
-        return;
-    const tn_life *life = &tn_occupancy_lives(engine->occupancy)[engine->body_life[body]];
-    tn_event event = {.opcode = tn_program_instructions(engine->program)[step].opcode,
+void tn__tell_block(tn__tell *tell, uint32_t step, tn_body_id body, const tn_life *life,
+                    bool frees) {
+    if (tell->trace == NULL || life == NULL) return;
+    uint64_t bytes = tn_problem_body(tn_occupancy_problem(tell->occupancy), body)->size;
+    if (bytes == 0) return;
+    tn_event event = {.opcode = tn_program_instructions(tell_program(tell))[step].opcode,
                       .step = step,
                       .op = life->op,
                       .tensor = life->tensor,
                       .body = body,
                       .bytes = bytes};
-    tell_memory(engine, &event,
-                life->tensor == TN_NONE ? TN_KIND_WORKSPACE
-                                        : tn_graph_tensor(engine->graph, life->tensor)->kind,
-                frees);
+    tell_memory(tell, &event, frees);
 }
 
-void tn__tell_static(tn_engine *engine, tn_tensor_id tensor, uint64_t bytes) {
+void tn__tell_static(void *self, tn_tensor_id tensor, uint64_t bytes) {
+    tn__tell *tell = self;
     tn_event event = {.op = TN_NONE, .tensor = tensor, .body = TN_NONE, .bytes = bytes};
-    if (engine->options.trace == NULL || bytes == 0) return;
-    tell_memory(engine, &event, tn_graph_tensor(engine->graph, tensor)->kind, false);
+    if (tell->trace != NULL && bytes > 0) tell_memory(tell, &event, false);
 }

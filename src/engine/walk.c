@@ -14,56 +14,88 @@
  */
 #include "engine/engine.h"
 
-static void steps_bind(tn_engine *engine, const tn_life *life) {
-    uint64_t at = engine->body_offset[life->body] + life->delta;
-    if (life->tensor != TN_NONE) engine->operands[life->tensor].data = engine->arena + at;
-    if (life->bytes > 0 && at + life->bytes > engine->measured) engine->measured = at + life->bytes;
+tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t step) {
+    const tn_instruction *it = &tn_program_instructions(engine->program)[step];
+    const tn_graph *graph = engine->executor.graph;
+    if (it->op != TN_NONE) {
+        const tn_op *op = tn_graph_op(graph, it->op);
+        return tn__where(engine->executor.error, status, "step %u, node '%.60s' (%.30s)", step,
+                         op->name, op->type);
+    }
+    const char *name = it->tensor == TN_NONE ? "" : tn_graph_tensor(graph, it->tensor)->name;
+    return tn__where(engine->executor.error, status, "step %u, %s of '%.60s'", step,
+                     tn_opcode_name(it->opcode), name);
 }
 
-void tn__engine_bind(tn_engine *engine, uint32_t step) {
-    const tn_life *lives = tn_occupancy_lives(engine->occupancy);
-    for (uint32_t i = engine->life_at[step]; i < engine->life_at[step + 1]; i++)
-        steps_bind(engine, &lives[i]);
+/* --- one step --- */
+
+static void steps_bind(tn_engine *engine, uint32_t step) {
+    const tn__places *places = &engine->places;
+    const tn_life *lives = tn_occupancy_lives(places->occupancy);
+    for (uint32_t i = places->life_at[step]; i < places->life_at[step + 1]; i++) {
+        const tn_life *life = &lives[i];
+        uint64_t at = tn__places_of(places, life);
+        if (life->tensor != TN_NONE)
+            engine->executor.operands[life->tensor].data = places->arena + at;
+        if (life->bytes > 0 && at + life->bytes > engine->highest)
+            engine->highest = at + life->bytes;
+    }
 }
 
-static void *steps_workspace(const tn_engine *engine, uint32_t step, tn_op_id op) {
-    const tn_life *lives = tn_occupancy_lives(engine->occupancy);
-    for (uint32_t i = engine->life_at[step]; i < engine->life_at[step + 1]; i++)
+static void *steps_workspace(const tn__places *places, uint32_t step, tn_op_id op) {
+    const tn_life *lives = tn_occupancy_lives(places->occupancy);
+    for (uint32_t i = places->life_at[step]; i < places->life_at[step + 1]; i++)
         if (lives[i].tensor == TN_NONE && lives[i].op == op)
-            return engine->arena + engine->body_offset[lives[i].body] + lives[i].delta;
+            return places->arena + tn__places_of(places, &lives[i]);
     return NULL;
 }
 
-static const char *steps_name(const tn_engine *engine, const tn_life *life) {
-    return life->tensor == TN_NONE ? "scratch" : tn_graph_tensor(engine->graph, life->tensor)->name;
+/* Poison: nothing was written next to what began at this step. */
+static tn_status steps_around(const tn_engine *engine, uint32_t step) {
+    const tn__places *places = &engine->places;
+    const tn_life *lives = tn_occupancy_lives(places->occupancy);
+    if (engine->spans.owned == NULL) return TN_OK;
+    for (uint32_t i = places->life_at[step]; i < places->life_at[step + 1]; i++) {
+        tn_tensor_id id = lives[i].tensor;
+        const char *name =
+            id == TN_NONE ? "scratch" : tn_graph_tensor(engine->executor.graph, id)->name;
+        TN_TRY(tn__spans_around(&engine->spans, tn__places_of(places, &lives[i]), lives[i].bytes,
+                                name, engine->executor.error));
+    }
+    return TN_OK;
 }
 
 static tn_status steps_apply(tn_engine *engine, uint32_t step, tn_op_id op) {
-    if (engine->control_of[op] != ENGINE_NONE)
-        return tn__control_end(engine, engine->control_of[op]);
-    if (engine->kernels->choices[op].kernel == NULL) return TN_OK; /* nobody wants its outputs */
-    TN_TRY(tn__engine_call(engine, op, steps_workspace(engine, step, op)));
-    const tn_life *lives = tn_occupancy_lives(engine->occupancy);
-    for (uint32_t i = engine->life_at[step]; i < engine->life_at[step + 1]; i++)
-        TN_TRY(tn__spans_around(engine,
-                                engine->arena + engine->body_offset[lives[i].body] + lives[i].delta,
-                                lives[i].bytes, steps_name(engine, &lives[i])));
-    return TN_OK;
+    if (engine->flow.control_of[op] != TN_NONE)
+        return tn__control_end(&engine->flow, engine->flow.control_of[op]);
+    const tn__prepared *prepared = tn__kernels_of(engine->kernels, op);
+    if (prepared == NULL) return TN_OK; /* nobody wants its outputs */
+    TN_TRY(tn__executor_call(&engine->executor, op, prepared,
+                             tn__statics_packed(&engine->statics, op),
+                             steps_workspace(&engine->places, step, op)));
+    return steps_around(engine, step);
 }
 
 static tn_status steps_instruction(tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     switch (it->opcode) {
     case TN_PUT:
-        return tn__engine_put(engine, it->tensor);
+        return tn__io_put(&engine->io, it->tensor);
     case TN_APPLY:
         return steps_apply(engine, step, it->op);
     case TN_GET:
-        return tn__engine_get(engine, it->tensor);
+        return tn__io_get(&engine->io, it->tensor);
     default: /* lives end by themselves, waits are over in the order of the list; others were
               * refused at set-up */
         return TN_OK;
     }
+}
+
+/* Bytes that the instruction took across a link. */
+static uint64_t steps_moved(const tn_engine *engine, uint32_t step) {
+    const tn_instruction *it = &tn_program_instructions(engine->program)[step];
+    bool across = tn_opcode_facts_of(it->opcode)->link != TN_LINK_NONE;
+    return across ? tn__operand_bytes(&engine->executor.operands[it->tensor]) : 0;
 }
 
 /* --- control flow --- */
@@ -77,63 +109,66 @@ static tn_status steps_go(tn_engine *engine, steps_place *place, uint32_t from, 
                           uint32_t next) {
     place->step = to;
     place->next = next;
-    TN_TRY(tn__spans_move(engine, from, to));
-    tn__engine_bind(engine, to);
+    TN_TRY(tn__spans_move(&engine->spans, from, to, engine->executor.error));
+    steps_bind(engine, to);
     return TN_OK;
 }
 
 /* The operator at place->next begins: into one of its regions, or past all of them. */
 static tn_status steps_enter(tn_engine *engine, steps_place *place) {
-    uint32_t index = engine->entering[place->next++], region, step = place->step;
-    const tn__control *control = &engine->controls[index];
-    TN_TRY(tn__control_begin(engine, index, &region));
-    uint32_t to = region == ENGINE_NONE ? control->own : engine->regions[region].first;
-    if (to != step) TN_TRY(steps_go(engine, place, step, to, engine->entering_at[to]));
-    if (region == ENGINE_NONE) return TN_OK;
-    engine->frames[engine->frame_count++] = (tn__frame){index, region, place->next};
+    tn__flow *flow = &engine->flow;
+    uint32_t index = flow->entering[place->next++], region, step = place->step;
+    const tn__control *control = &flow->controls[index];
+    TN_TRY(tn__control_begin(flow, index, &region));
+    uint32_t to = region == TN_NONE ? control->own : flow->regions[region].first;
+    if (to != step) TN_TRY(steps_go(engine, place, step, to, flow->entering_at[to]));
+    if (region == TN_NONE) return TN_OK;
+    flow->frames[flow->frame_count++] = (tn__frame){index, region, place->next};
     return TN_OK;
 }
 
 /* The region on top has run through: again, or on to its operator's own step. `from` is the step
  * that ran last. */
 static tn_status steps_leave(tn_engine *engine, steps_place *place, uint32_t from) {
-    tn__frame frame = engine->frames[engine->frame_count - 1];
+    tn__flow *flow = &engine->flow;
+    tn__frame frame = flow->frames[flow->frame_count - 1];
     bool again;
-    TN_TRY(tn__control_turn(engine, frame.control, &again));
-    if (again)
-        return steps_go(engine, place, from, engine->regions[frame.region].first, frame.inner);
-    uint32_t own = engine->controls[frame.control].own;
-    engine->frame_count--;
-    return steps_go(engine, place, from, own, engine->entering_at[own + 1]);
+    TN_TRY(tn__control_turn(flow, frame.control, &again));
+    if (again) return steps_go(engine, place, from, flow->regions[frame.region].first, frame.inner);
+    uint32_t own = flow->controls[frame.control].own;
+    flow->frame_count--;
+    return steps_go(engine, place, from, own, flow->entering_at[own + 1]);
+}
+
+/* The instruction itself, then whatever comes next. */
+static tn_status steps_run(tn_engine *engine, steps_place *place) {
+    const tn__flow *flow = &engine->flow;
+    uint32_t step = place->step, count = tn_program_count(engine->program);
+    double start = engine->tell.trace != NULL ? tn__clock_s() : 0;
+    tn_status status = steps_instruction(engine, step);
+    if (engine->tell.trace != NULL)
+        tn__tell_step(&engine->tell, step, start, steps_moved(engine, step));
+    if (status != TN_OK) return status;
+    if (flow->frame_count > 0 &&
+        flow->regions[flow->frames[flow->frame_count - 1].region].last == step + 1)
+        return steps_leave(engine, place, step);
+    if (step + 1 < count)
+        return steps_go(engine, place, step, step + 1, flow->entering_at[step + 1]);
+    place->step = count;
+    return TN_OK;
 }
 
 tn_status tn__engine_steps(tn_engine *engine) {
+    const uint32_t *entering_at = engine->flow.entering_at;
     uint32_t count = tn_program_count(engine->program);
     steps_place place = {0};
-    engine->frame_count = 0;
+    engine->flow.frame_count = 0;
     if (count == 0) return TN_OK;
-    TN_TRY(steps_go(engine, &place, ENGINE_NONE, 0, engine->entering_at[0]));
+    TN_TRY(steps_go(engine, &place, TN_NONE, 0, entering_at[0]));
     while (place.step < count) {
         uint32_t step = place.step;
-        tn_status status;
-        if (place.next < engine->entering_at[step + 1]) {
-            status = steps_enter(engine, &place);
-        } else {
-            double start = engine->options.trace != NULL ? tn__clock_s() : 0;
-            status = steps_instruction(engine, step);
-            if (engine->options.trace != NULL) tn__tell_step(engine, step, start);
-            bool ends =
-                engine->frame_count > 0 &&
-                engine->regions[engine->frames[engine->frame_count - 1].region].last == step + 1;
-            if (status != TN_OK)
-                ;
-            else if (ends)
-                status = steps_leave(engine, &place, step);
-            else if (step + 1 < count)
-                status = steps_go(engine, &place, step, step + 1, engine->entering_at[step + 1]);
-            else
-                place.step = count;
-        }
+        bool enters = place.next < entering_at[step + 1];
+        tn_status status = enters ? steps_enter(engine, &place) : steps_run(engine, &place);
         if (status != TN_OK) return tn__engine_where(engine, status, step);
     }
     return TN_OK;

@@ -48,7 +48,7 @@ static tn_status kernels_none(const tn_graph *graph, const tn_op *op, tn_error *
 }
 
 static tn_status kernels_prepare(tn_kernels *kernels, tn_kernel_setup *setup,
-                                 tn__kernel_choice *choice) {
+                                 tn__prepared *choice) {
     uint64_t packed[64] = {0};
     uint32_t count = setup->op->input_count;
     setup->packed = count <= 64 ? packed : NULL;
@@ -69,8 +69,8 @@ static tn_status kernels_prepare(tn_kernels *kernels, tn_kernel_setup *setup,
     return tn__no_memory(setup->error, "packed weights");
 }
 
-void tn__kernel_setup_of(const tn_kernels *kernels, tn_op_id id, tn_kernel_setup *setup,
-                         tn_error *error) {
+static void kernels_setup_of(const tn_kernels *kernels, tn_op_id id, tn_kernel_setup *setup,
+                             tn_error *error) {
     const tn_op *op = tn_graph_op(kernels->graph, id);
     *setup = (tn_kernel_setup){.graph = kernels->graph,
                                .op = op,
@@ -85,9 +85,9 @@ void tn__kernel_setup_of(const tn_kernels *kernels, tn_op_id id, tn_kernel_setup
 
 static tn_status kernels_choose(tn_kernels *kernels, tn_op_id id, tn_error *error) {
     const tn_op *op = tn_graph_op(kernels->graph, id);
-    tn__kernel_choice *choice = &kernels->choices[id];
+    tn__prepared *choice = &kernels->choices[id];
     tn_kernel_setup setup;
-    tn__kernel_setup_of(kernels, id, &setup, error);
+    kernels_setup_of(kernels, id, &setup, error);
     if (kernels_is_sequence(kernels->graph, op->inputs, op->input_count) ||
         kernels_is_sequence(kernels->graph, op->outputs, op->output_count))
         return kernels_none(kernels->graph, op, error);
@@ -156,7 +156,7 @@ void tn_kernels_destroy(tn_kernels *kernels) {
     if (kernels == NULL) return;
     tn_context context = kernels->context;
     for (size_t i = 0; i < kernels->count && kernels->choices != NULL; i++) {
-        tn__kernel_choice *choice = &kernels->choices[i];
+        tn__prepared *choice = &kernels->choices[i];
         if (choice->kernel != NULL && choice->kernel->release != NULL && choice->state != NULL)
             choice->kernel->release(&kernels->context, choice->state);
     }
@@ -165,6 +165,18 @@ void tn_kernels_destroy(tn_kernels *kernels) {
     tn__arena_release(&kernels->arena);
     tn__dnnl_close(kernels->library);
     tn__free(&context, kernels, sizeof *kernels);
+}
+
+const tn__prepared *tn__kernels_of(const tn_kernels *kernels, tn_op_id id) {
+    const tn__prepared *choice = &kernels->choices[id];
+    return choice->kernel != NULL ? choice : NULL;
+}
+
+tn_status tn__kernels_pack(const tn_kernels *kernels, tn_op_id id, uint32_t input,
+                           const void *plain, void *packed, tn_error *error) {
+    tn_kernel_setup setup;
+    kernels_setup_of(kernels, id, &setup, error);
+    return kernels->choices[id].kernel->pack(&setup, input, plain, packed);
 }
 
 const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels) { return kernels->workspaces; }

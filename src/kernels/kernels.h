@@ -4,26 +4,30 @@
 
 #include "kernels/kernel.h"
 
-typedef struct tn__kernel_choice {
+/* A kernel that was chosen and prepared for an operator. */
+typedef struct tn__prepared {
     const tn_kernel *kernel; /* NULL: nothing runs it */
     void *state;
     uint64_t workspace;
     const char *detail;     /* what the library calls it; NULL: nothing */
     const uint64_t *packed; /* [inputs] or NULL */
-} tn__kernel_choice;
+} tn__prepared;
 
 struct tn_kernels {
     tn_context context;
     const tn_graph *graph;
-    tn__kernel_choice *choices; /* [operators] */
-    uint64_t *workspaces;       /* [operators] */
+    tn__prepared *choices; /* [operators] */
+    uint64_t *workspaces;  /* [operators] */
     size_t count;
     uint32_t threads;
     struct tn__dnnl *library; /* NULL: own loops alone */
     tn__arena arena;
 };
 
-void tn__kernel_setup_of(const tn_kernels *kernels, tn_op_id id, tn_kernel_setup *setup,
-                         tn_error *error);
+/* NULL: nothing has to run it. */
+const tn__prepared *tn__kernels_of(const tn_kernels *kernels, tn_op_id id);
+/* Input `input` of an operator in the form that its kernel wants (packed[input] bytes). */
+tn_status tn__kernels_pack(const tn_kernels *kernels, tn_op_id id, uint32_t input,
+                           const void *plain, void *packed, tn_error *error);
 
 #endif

@@ -385,7 +385,8 @@ static void a_moved_offset_is_refused_and_without_the_verifier_poisoned(void **s
                                               &refused, &failure),
                              TN_E_CONFLICT);
             /* past the verifier: into the engine that was made with the good plan */
-            memcpy(r.engine->body_offset, r.layout.offset, r.layout.body_count * sizeof(uint64_t));
+            memcpy(r.engine->places.offset, r.layout.offset,
+                   r.layout.body_count * sizeof(uint64_t));
             io_fill(&given, &random, 0);
             if (rig_run(&r, &given, &failure) != TN_E_CONFLICT)
                 fail_msg("seed %llu: nothing was noticed\n", (unsigned long long)seed);
