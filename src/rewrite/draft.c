@@ -9,15 +9,6 @@
 
 /* --- looking --- */
 
-bool tn__draft_is(const tn__draft *draft, tn_op_id id, const char *type) {
-    static const char own[] = "tenure.";
-    const tn_op *op = tn__draft_op_of(draft, id);
-    if (strncmp(type, own, sizeof own - 1) == 0)
-        return strcmp(op->domain, "tenure") == 0 && strcmp(op->type, type + sizeof own - 1) == 0;
-    return (*op->domain == '\0' || strcmp(op->domain, "ai.onnx") == 0) &&
-           strcmp(op->type, type) == 0;
-}
-
 tn_tensor_id tn__draft_input(const tn__draft *draft, tn_op_id id, uint32_t index) {
     const tn_op *op = tn__draft_op_of(draft, id);
     return index < op->input_count ? op->inputs[index] : TN_NONE;
@@ -180,7 +171,8 @@ tn_status tn__draft_add_op(tn__draft *draft, tn_op_id before, const tn_op *like,
         return tn__no_memory(draft->error, "a rewritten graph");
     *id = draft->op_count++;
     /* Before `before`, behind all that were put there earlier. */
-    draft->ops[*id] = (tn__draft_op){.op = op, .at = draft->ops[before].at, .sub = *id};
+    draft->ops[*id] = (tn__draft_op){
+        .op = op, .rule = tn__op_rule(op.domain, op.type), .at = draft->ops[before].at, .sub = *id};
     draft_count_uses(draft, &op, 1);
     for (uint32_t k = 0; k < op.output_count; k++) {
         if (op.outputs[k] == TN_NONE) continue;
@@ -224,6 +216,7 @@ tn_status tn__draft_become(tn__draft *draft, tn_op_id id, const char *domain, co
     draft_count_uses(draft, &op, 1);
     draft_count_uses(draft, &draft->ops[id].op, UINT32_MAX); /* one less */
     draft->ops[id].op = op;
+    draft->ops[id].rule = tn__op_rule(domain, type);
     return TN_OK;
 }
 
@@ -283,11 +276,8 @@ const tn_attr *tn__draft_attrs(tn__draft *draft, const tn_op *from, const tn_att
 
 bool tn__draft_is_open(const tn__draft *draft, tn_op_id id) {
     if (id == TN_NONE) return false;
-    const tn_op *op = tn__draft_op_of(draft, id);
-    return tn__attr(op, "post") == NULL &&
-           (tn__draft_is(draft, id, "tenure.Conv") || tn__draft_is(draft, id, "tenure.MatMul") ||
-            tn__draft_is(draft, id, "Conv") || tn__draft_is(draft, id, "MatMul") ||
-            tn__draft_is(draft, id, "tenure.TransposedMatMul") || tn__draft_is(draft, id, "Gemm"));
+    return tn__draft_has(draft, id, TN_RULE_CONV | TN_RULE_MATMUL) &&
+           tn__attr(tn__draft_op_of(draft, id), "post") == NULL;
 }
 
 static bool draft_all_exact(const tn__draft *draft, const tn_op *op) {
@@ -352,14 +342,13 @@ static tn_status draft_open_flipped(tn__draft *draft, tn_op_id id, bool *done) {
 
 tn_status tn__draft_open(tn__draft *draft, tn_op_id id, bool *done) {
     const tn_op *op = tn__draft_op_of(draft, id);
-    bool flips = strcmp(op->type, "TransposedMatMul") == 0;
+    bool flips = tn__op_is(op, "tenure.TransposedMatMul");
     *done = strcmp(op->domain, "tenure") == 0 && !flips;
     if (*done || !draft_all_exact(draft, op)) return TN_OK;
     if (flips) return draft_open_flipped(draft, id, done);
-    if (strcmp(op->type, "Gemm") == 0) return draft_open_gemm(draft, id, done);
-    if (strcmp(op->type, "MatMul") == 0)
-        for (uint32_t i = 0; i < 2; i++)
-            if (tn__draft_tensor_of(draft, op->inputs[i])->rank < 2) return TN_OK;
+    if (tn__op_is(op, "Gemm")) return draft_open_gemm(draft, id, done);
+    for (uint32_t i = 0; i < 2; i++) /* a vector is none of its operands */
+        if (tn__draft_tensor_of(draft, op->inputs[i])->rank < 2) return TN_OK;
     *done = true;
     return tn__draft_become(draft, id, "tenure", op->type, 1, op->inputs, op->input_count,
                             op->attrs, op->attr_count);

@@ -40,7 +40,8 @@ static tn_status rewrite_begin_op(tn__draft *draft, tn_op_id id) {
     op.inputs = tn__arena_copy(&draft->arena, op.inputs, op.input_count * sizeof *op.inputs);
     op.outputs = tn__arena_copy(&draft->arena, op.outputs, op.output_count * sizeof *op.outputs);
     if (op.inputs == NULL || op.outputs == NULL) return rewrite_no_memory(draft);
-    draft->ops[id] = (tn__draft_op){.op = op, .sub = TN_NONE};
+    draft->ops[id] =
+        (tn__draft_op){.op = op, .rule = tn__rule_of(draft->graph, id), .sub = TN_NONE};
     if (op.block != 0) {
         rewrite_fix(draft, op.inputs, op.input_count);
         return TN_OK;

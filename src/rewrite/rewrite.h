@@ -18,12 +18,13 @@
 
 #include <tenure/rewrite.h>
 
-#include "base/base.h"
+#include "graph/op.h"
 
 typedef struct tn__draft_op {
-    tn_op op;         /* lists are the draft's own; `inputs` may be written through tn__draft_set */
-    uint32_t at, sub; /* place in the order of operators: `at`, then `sub` */
-    tn_op_id made;    /* what it is in the new graph */
+    tn_op op; /* lists are the draft's own; `inputs` may be written through tn__draft_set */
+    const tn_op_rule *rule; /* the registry's entry for it, or NULL */
+    uint32_t at, sub;       /* place in the order of operators: `at`, then `sub` */
+    tn_op_id made;          /* what it is in the new graph */
     bool gone;
 } tn__draft_op;
 
@@ -76,7 +77,13 @@ static inline const tn_tensor *tn__draft_tensor_of(const tn__draft *draft, tn_te
     return &draft->tensors[id].tensor;
 }
 /* Of ONNX's own domain, or of "tenure" where `type` begins with "tenure.". */
-bool tn__draft_is(const tn__draft *draft, tn_op_id id, const char *type);
+static inline bool tn__draft_is(const tn__draft *draft, tn_op_id id, const char *type) {
+    return tn__op_is(&draft->ops[id].op, type);
+}
+/* Whether it is of one of these kinds (TN_RULE_*). */
+static inline bool tn__draft_has(const tn__draft *draft, tn_op_id id, uint32_t flags) {
+    return draft->ops[id].rule != NULL && (draft->ops[id].rule->flags & flags) != 0;
+}
 /* The operator that computes input `index` of `id`, when it is of that type (NULL: any); TN_NONE.
  */
 tn_op_id tn__draft_producer(const tn__draft *draft, tn_op_id id, uint32_t index, const char *type);

@@ -382,7 +382,8 @@ static tn_view slice_concat_view(tn_infer *infer, uint32_t output) {
 static const tn_op_rule slice_rules[] = {
     {.type = "Concat", .inputs_min = 1, .inputs_max = UINT32_MAX, .outputs_max = 1,
      .shape = slice_concat_shape, .fold = slice_concat_fold, .view = slice_concat_view,
-     .monotone = UINT64_MAX, .flags = TN_RULE_JOINS, .gradient = tn__gradient_concat},
+     .monotone = UINT64_MAX, .flags = TN_RULE_JOINS | TN_RULE_IMAGES,
+     .gradient = tn__gradient_concat},
     {.type = "Slice", .inputs_min = 1, .inputs_max = 5, .outputs_max = 1, .shape = slice_shape,
      .fold = slice_fold, .view = slice_view, .monotone = 1 | 4,
      .antitone = 2, .gradient = tn__gradient_slice},

@@ -18,20 +18,26 @@ static bool activation_bound(const tn__draft *draft, tn_op_id id, uint32_t index
     return input == TN_NONE || tn__draft_number(draft, input, bound);
 }
 
-static bool activation_read(const tn__draft *draft, tn_op_id id, activation_post *post) {
-    static const char *const plain[] = {"Relu", "Sigmoid", "Tanh", "HardSwish", "Mish"};
-    const tn_op *op = tn__draft_op_of(draft, id);
-    *post = (activation_post){.count = 1};
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (tn__draft_is(draft, id, plain[i])) return post->names[0] = plain[i], true;
-    if (tn__draft_is(draft, id, "LeakyRelu") || tn__draft_is(draft, id, "Elu")) {
-        bool leaky = strcmp(op->type, "LeakyRelu") == 0;
-        post->names[0] = leaky ? "LeakyRelu" : "Elu";
-        post->alpha[0] = tn__attr_float(op, "alpha", leaky ? 0.01 : 1);
+/* Those that have one parameter at most. */
+static bool activation_read_simple(const tn_op *op, activation_post *post) {
+    static const struct {
+        const char *type;
+        double alpha; /* where the operator does not say */
+    } simple[] = {{"Relu", 0}, {"Sigmoid", 0}, {"Tanh", 0},         {"HardSwish", 0},
+                  {"Mish", 0}, {"Elu", 1},     {"LeakyRelu", 0.01}, {"tenure.Swish", 1}};
+    for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
+        if (!tn__op_is(op, simple[i].type)) continue;
+        post->names[0] = op->type;
+        post->alpha[0] = simple[i].alpha != 0 ? tn__attr_float(op, "alpha", simple[i].alpha) : 0;
         return true;
     }
-    if (tn__draft_is(draft, id, "tenure.Swish"))
-        return post->names[0] = "Swish", post->alpha[0] = 1, true;
+    return false;
+}
+
+static bool activation_read(const tn__draft *draft, tn_op_id id, activation_post *post) {
+    const tn_op *op = tn__draft_op_of(draft, id);
+    *post = (activation_post){.count = 1};
+    if (activation_read_simple(op, post)) return true;
     if (tn__draft_is(draft, id, "Gelu")) {
         bool tanh = strcmp(tn__attr_string(op, "approximate", "none"), "tanh") == 0;
         return post->names[0] = tanh ? "GeluTanh" : "Gelu", true;

@@ -55,7 +55,7 @@ static tn_status bias_each(tn__draft *draft, tn_op_id id) {
             !tn__draft_same_shape(draft, tn__draft_input(draft, id, i), y))
             continue;
         const tn_tensor *output = tn__draft_tensor_of(draft, y);
-        bool conv = strcmp(tn__draft_op_of(draft, product)->type, "Conv") == 0;
+        bool conv = tn__draft_has(draft, product, TN_RULE_CONV);
         if (conv && bias_is_channel(draft, addend, output) &&
             tn__draft_is_exact(draft, tn__draft_input(draft, product, 1)))
             return bias_of_conv(draft, id, product, addend);

@@ -44,53 +44,19 @@ static bool formats_is_line(const tn__draft *draft, tn_tensor_id id) {
 static bool formats_suits_conv(const tn__draft *draft, tn_op_id id) {
     const tn_op *op = tn__draft_op_of(draft, id);
     int64_t group = tn__attr_int(op, "group", 1);
-    bool transposed = strcmp(op->type, "ConvTranspose") == 0;
+    bool transposed = tn__draft_is(draft, id, "ConvTranspose");
+    bool weights = tn__draft_is(draft, id, "tenure.ConvGradWeights"); /* of dy and x */
     const tn_tensor *x = tn__draft_tensor_of(draft, op->inputs[0]);
-    const tn_tensor *y = tn__draft_tensor_of(
-        draft, strcmp(op->type, "ConvGradWeights") == 0 ? op->inputs[1] : op->outputs[0]);
+    const tn_tensor *y = tn__draft_tensor_of(draft, weights ? op->inputs[1] : op->outputs[0]);
     if (group == 1) return true;
     bool depthwise = group == x->shape[1] && group == y->shape[1];
     return !transposed &&
            (depthwise || (x->shape[1] / group % 16 == 0 && y->shape[1] / group % 16 == 0));
 }
 
-static bool formats_is_each(const tn__draft *draft, tn_op_id id) {
-    static const char *const types[] = {
-        "Relu", "LeakyRelu", "Clip",        "Sigmoid",  "Tanh", "HardSwish", "Elu",         "Gelu",
-        "Mish", "Exp",       "HardSigmoid", "Softplus", "Abs",  "Sqrt",      "tenure.Swish"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (tn__draft_is(draft, id, types[i])) return true;
-    return false;
-}
-
-static bool formats_is_pair(const tn__draft *draft, tn_op_id id) {
-    static const char *const types[] = {"Add", "Sub", "Mul", "Div", "Sum"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (tn__draft_is(draft, id, types[i])) return tn__draft_op_of(draft, id)->input_count == 2;
-    return false;
-}
-
-static bool formats_is_window(const tn__draft *draft, tn_op_id id) {
-    static const char *const types[] = {
-        "MaxPool",
-        "AveragePool",
-        "GlobalAveragePool",
-        "GlobalMaxPool",
-        "BatchNormalization",
-        "tenure.BatchNormTrain",
-        "tenure.BatchNormGrad",
-        "tenure.MaxPoolGrad",
-        "tenure.AveragePoolGrad",
-        "tenure.ReluGrad",
-    };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (tn__draft_is(draft, id, types[i])) return true;
-    return false;
-}
-
+/* Its weights and the channels of its images are what a window slides over. */
 static bool formats_is_conv(const tn__draft *draft, tn_op_id id) {
-    return tn__draft_is(draft, id, "Conv") || tn__draft_is(draft, id, "tenure.Conv") ||
-           tn__draft_is(draft, id, "ConvTranspose");
+    return tn__draft_has(draft, id, TN_RULE_CONV) || tn__draft_is(draft, id, "ConvTranspose");
 }
 
 /* Every operand of a pair or a join: an image as large as the output (along the axis: whatever), or
@@ -136,10 +102,13 @@ static formats_want formats_wants(const tn__draft *draft, tn_op_id id) {
     if (formats_is_channel_sum(draft, id)) return FORMATS_TAKE;
     uint32_t rank = tn__draft_tensor_of(draft, op->outputs[0])->rank;
     if (!formats_is_image(draft, op->outputs[0], rank)) return FORMATS_PLAIN;
-    if (formats_is_pair(draft, id))
-        return formats_suits_all(draft, op, true) ? FORMATS_FOLLOW : FORMATS_PLAIN;
-    if (tn__draft_is(draft, id, "Concat"))
-        return formats_suits_all(draft, op, false) ? FORMATS_FOLLOW : FORMATS_PLAIN;
+    bool follows = tn__draft_has(draft, id, TN_RULE_IMAGES);
+    bool pair = tn__draft_has(draft, id, TN_RULE_ARITHMETIC),
+         joins = tn__draft_has(draft, id, TN_RULE_JOINS);
+    if (follows && (pair || joins))
+        return (joins || op->input_count == 2) && formats_suits_all(draft, op, pair)
+                   ? FORMATS_FOLLOW
+                   : FORMATS_PLAIN;
     if (!formats_is_image(draft, op->inputs[0], rank) || tn__draft_is_static(draft, op->inputs[0]))
         return FORMATS_PLAIN;
     if (tn__draft_is(draft, id, "tenure.ConvGradWeights"))
@@ -148,8 +117,7 @@ static formats_want formats_wants(const tn__draft *draft, tn_op_id id) {
                    : FORMATS_PLAIN;
     if (formats_is_conv(draft, id))
         return formats_suits_conv(draft, id) ? FORMATS_LAST : FORMATS_PLAIN;
-    return formats_is_each(draft, id) || formats_is_window(draft, id) ? FORMATS_FOLLOW
-                                                                      : FORMATS_PLAIN;
+    return follows ? FORMATS_FOLLOW : FORMATS_PLAIN;
 }
 
 /* --- reorders --- */

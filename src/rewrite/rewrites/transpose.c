@@ -36,8 +36,7 @@ static tn_status transpose_set(tn__draft *draft, tn_op_id product, const char *n
 }
 
 static bool transpose_is_product(const tn__draft *draft, tn_op_id id) {
-    return id != TN_NONE && tn__draft_is_open(draft, id) && !tn__draft_is(draft, id, "Conv") &&
-           !tn__draft_is(draft, id, "tenure.Conv");
+    return tn__draft_is_open(draft, id) && tn__draft_has(draft, id, TN_RULE_MATMUL);
 }
 
 /* Whether operand `index` of a product comes from a Transpose that it could do itself. */

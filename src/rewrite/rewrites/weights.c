@@ -24,7 +24,7 @@ static bool weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis) {
     if (!tn__draft_is_static(draft, w) || !tn__draft_is_exact(draft, w)) return false;
     rank = tn__draft_tensor_of(draft, w)->rank;
     *axis = rank - 1;
-    if (tn__draft_is(draft, id, "Conv") || tn__draft_is(draft, id, "tenure.Conv")) {
+    if (tn__draft_has(draft, id, TN_RULE_CONV)) {
         *axis = 0;
         return rank >= 3;
     }
