@@ -19,6 +19,7 @@ typedef struct order_edge {
 typedef struct order_work {
     tn_graph *graph;
     tn_error *error;
+    tn__arena arena;    /* all lists but the edges, which grow */
     uint32_t *position; /* [ops] in the block's list */
     bool *unsorted;     /* [blocks] */
     bool any_unsorted;
@@ -132,9 +133,9 @@ static tn_status order_operands(order_work *work, bool gather) {
 /* Successor lists from edges, by counting. */
 static tn_status order_link(order_work *work) {
     const tn_graph *graph = work->graph;
-    work->start = tn__alloc_array(&graph->context, (size_t)graph->op_count + 1, sizeof(uint32_t));
-    work->waiting = tn__alloc_array(&graph->context, graph->op_count, sizeof(uint32_t));
-    work->next = tn__alloc_array(&graph->context, work->edge_count, sizeof *work->next);
+    work->start = tn__arena_array(&work->arena, (size_t)graph->op_count + 1, sizeof(uint32_t));
+    work->waiting = tn__arena_array(&work->arena, graph->op_count, sizeof(uint32_t));
+    work->next = tn__arena_array(&work->arena, work->edge_count, sizeof *work->next);
     if (!work->start || !work->waiting || !work->next)
         return tn__no_memory(work->error, "the order of operators");
     for (size_t i = 0; i < work->edge_count; i++) {
@@ -176,46 +177,35 @@ static void order_push(uint32_t *heap, uint32_t *count, uint32_t value) {
 /* An operator that waits has a predecessor that waits: going back repeats, and names a cycle. */
 static tn_status order_cycle(order_work *work, const tn_block *view) {
     const tn_graph *graph = work->graph;
-    tn_op_id *before = tn__alloc_array(&graph->context, graph->op_count, sizeof *before);
-    bool *seen = tn__alloc_array(&graph->context, graph->op_count, sizeof *seen);
+    tn_op_id *before = tn__arena_array(&work->arena, graph->op_count, sizeof *before);
+    bool *seen = tn__arena_array(&work->arena, graph->op_count, sizeof *seen);
     tn_op_id at = TN_NONE;
-    for (uint32_t i = 0; before && seen && i < view->op_count; i++) {
+    if (!before || !seen) return tn__no_memory(work->error, "the order of operators");
+    for (uint32_t i = 0; i < view->op_count; i++) {
         tn_op_id op = view->ops[i];
         if (!work->waiting[op]) continue;
         if (at == TN_NONE) at = op;
         for (uint32_t j = order_first(work, op); j < order_last(work, op); j++)
             before[work->next[j]] = op;
     }
-    tn_status status;
-    if (at == TN_NONE) {
-        status = tn__no_memory(work->error, "the order of operators");
-    } else {
-        for (; !seen[at]; at = before[at]) seen[at] = true;
-        tn_op_id second = before[at], third = before[second];
-        status = tn__fail(work->error, TN_E_INVALID,
-                          "the graph has a cycle through node '%.60s' (%.30s), which needs "
-                          "'%.60s' (%.30s), which needs '%.60s' (%.30s); an operator cannot need "
-                          "its own result",
-                          graph->ops[at].name, graph->ops[at].type, graph->ops[second].name,
-                          graph->ops[second].type, graph->ops[third].name, graph->ops[third].type);
-        status = tn__op_where(graph, at, work->error, status);
-    }
-    tn__free(&graph->context, before, graph->op_count * sizeof *before);
-    tn__free(&graph->context, seen, graph->op_count * sizeof *seen);
-    return status;
+    for (; !seen[at]; at = before[at]) seen[at] = true;
+    tn_op_id second = before[at], third = before[second];
+    tn_status status = tn__fail(
+        work->error, TN_E_INVALID,
+        "the graph has a cycle through node '%.60s' (%.30s), which needs '%.60s' (%.30s), which "
+        "needs '%.60s' (%.30s); an operator cannot need its own result",
+        graph->ops[at].name, graph->ops[at].type, graph->ops[second].name, graph->ops[second].type,
+        graph->ops[third].name, graph->ops[third].type);
+    return tn__op_where(graph, at, work->error, status);
 }
 
 static tn_status order_sort(order_work *work, tn_block_id block) {
     tn_graph *graph = work->graph;
     const tn_block *view = &graph->blocks[block].view;
     uint32_t count = view->op_count, ready = 0, placed = 0;
-    uint32_t *heap = tn__alloc_array(&graph->context, count, sizeof *heap);
-    tn_op_id *sorted = tn__alloc_array(&graph->context, count, sizeof *sorted);
-    tn_status status = TN_OK;
-    if (!heap || !sorted) {
-        status = tn__no_memory(work->error, "the order of operators");
-        goto done;
-    }
+    uint32_t *heap = tn__arena_array(&work->arena, count, sizeof *heap);
+    tn_op_id *sorted = tn__arena_array(&work->arena, count, sizeof *sorted);
+    if (!heap || !sorted) return tn__no_memory(work->error, "the order of operators");
     for (uint32_t i = 0; i < count; i++)
         if (!work->waiting[view->ops[i]]) order_push(heap, &ready, i);
     while (ready) {
@@ -227,42 +217,36 @@ static tn_status order_sort(order_work *work, tn_block_id block) {
             if (--work->waiting[work->next[i]] == 0)
                 order_push(heap, &ready, work->position[work->next[i]]);
     }
-    if (placed < count)
-        status = order_cycle(work, view);
-    else if (count)
-        memcpy(graph->blocks[block].ops, sorted, count * sizeof *sorted);
-done:
-    tn__free(&graph->context, heap, count * sizeof *heap);
-    tn__free(&graph->context, sorted, count * sizeof *sorted);
-    return status;
+    if (placed < count) return order_cycle(work, view);
+    if (count) memcpy(graph->blocks[block].ops, sorted, count * sizeof *sorted);
+    return TN_OK;
+}
+
+static tn_status order_blocks(order_work *work) {
+    const tn_graph *graph = work->graph;
+    work->position = tn__arena_array(&work->arena, graph->op_count, sizeof *work->position);
+    work->unsorted = tn__arena_array(&work->arena, graph->block_count, sizeof *work->unsorted);
+    if (!work->position || !work->unsorted)
+        return tn__no_memory(work->error, "the order of operators");
+    for (tn_block_id block = 0; block < graph->block_count; block++) {
+        const tn_block *view = &graph->blocks[block].view;
+        for (uint32_t i = 0; i < view->op_count; i++) work->position[view->ops[i]] = i;
+    }
+    TN_TRY(order_operands(work, false));
+    if (!work->any_unsorted) return TN_OK;
+    TN_TRY(order_operands(work, true));
+    TN_TRY(order_link(work));
+    for (tn_block_id block = 0; block < graph->block_count; block++)
+        if (work->unsorted[block]) TN_TRY(order_sort(work, block));
+    return TN_OK;
 }
 
 tn_status tn__graph_order(tn_graph *graph, tn_error *error) {
-    TN_TRY(order_check_nesting(graph, error));
     order_work work = {.graph = graph, .error = error};
-    tn_status status = TN_OK;
-    work.position = tn__alloc_array(&graph->context, graph->op_count, sizeof *work.position);
-    work.unsorted = tn__alloc_array(&graph->context, graph->block_count, sizeof *work.unsorted);
-    if (!work.position || !work.unsorted) {
-        status = tn__no_memory(error, "the order of operators");
-        goto done;
-    }
-    for (tn_block_id block = 0; block < graph->block_count; block++) {
-        const tn_block *view = &graph->blocks[block].view;
-        for (uint32_t i = 0; i < view->op_count; i++) work.position[view->ops[i]] = i;
-    }
-    TN_TRY_DONE(order_operands(&work, false));
-    if (!work.any_unsorted) goto done;
-    TN_TRY_DONE(order_operands(&work, true));
-    TN_TRY_DONE(order_link(&work));
-    for (tn_block_id block = 0; block < graph->block_count; block++)
-        if (work.unsorted[block]) TN_TRY_DONE(order_sort(&work, block));
-done:
-    tn__free(&graph->context, work.position, graph->op_count * sizeof *work.position);
-    tn__free(&graph->context, work.unsorted, graph->block_count * sizeof *work.unsorted);
+    TN_TRY(order_check_nesting(graph, error));
+    tn__arena_init(&work.arena, &graph->context);
+    tn_status status = order_blocks(&work);
+    tn__arena_release(&work.arena);
     tn__free(&graph->context, work.edges, work.edge_room * sizeof *work.edges);
-    tn__free(&graph->context, work.start, ((size_t)graph->op_count + 1) * sizeof *work.start);
-    tn__free(&graph->context, work.waiting, graph->op_count * sizeof *work.waiting);
-    tn__free(&graph->context, work.next, work.edge_count * sizeof *work.next);
     return status;
 }

@@ -85,19 +85,19 @@ tn_status tn_reallocation_graph(const tn_edges *uses, const tn_context *context,
                     uses->target[i]);
     tn_context own = tn__context(context);
     walk.words = ((size_t)walk.count + 63) / 64;
-    size_t rows = walk.count * walk.words, bytes = rows * sizeof(uint64_t);
-    walk.after = tn__alloc_array(&own, rows, sizeof *walk.after);
-    walk.may = tn__alloc_array(&own, rows, sizeof *walk.may);
-    walk.queue = tn__alloc_array(&own, walk.count, sizeof *walk.queue);
+    size_t rows = walk.count * walk.words;
+    tn__arena arena;
+    tn__arena_init(&arena, &own);
+    walk.after = tn__arena_array(&arena, rows, sizeof *walk.after);
+    walk.may = tn__arena_array(&arena, rows, sizeof *walk.may);
+    walk.queue = tn__arena_array(&arena, walk.count, sizeof *walk.queue);
     tn_status status = TN_OK;
     if (walk.after == NULL || walk.may == NULL || walk.queue == NULL)
         status = tn__no_memory(error, "a reallocation graph");
     for (uint32_t v = 0; v < walk.count && status == TN_OK; v++) reallocation_walk(&walk, v);
     for (uint32_t v = 0; v < walk.count && status == TN_OK; v++) reallocation_mark(&walk, v);
     if (status == TN_OK) status = reallocation_lists(&walk, &own, graph, error);
-    tn__free(&own, walk.after, bytes);
-    tn__free(&own, walk.may, bytes);
-    tn__free(&own, walk.queue, walk.count * sizeof *walk.queue);
+    tn__arena_release(&arena);
     return status;
 }
 
