@@ -1,5 +1,5 @@
 # The project as a whole: headers, symbols, formatting, examples of headers, the design, the presets.
-set(project_checks headers format)
+set(project_checks headers format docs)
 foreach(check IN LISTS project_checks)
   add_test(NAME project.${check} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-${check}
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
