@@ -54,10 +54,10 @@ static tn_status bench_set_up(const bench_setup *setup, const char *path, uint32
     TN_TRY(bench_load(net, path, NULL, false, error));
     TN_TRY(bench_train(net, &train, &rewrite, error));
     TN_TRY(bench_open(net, &plan, error));
-    if (setup->profile && setup->recompute > 0)
+    const tn_recompute_report *again = tn_setup_recomputed(net->setup);
+    if (setup->profile && again != NULL)
         printf("    %u operators run again: %.3f of the work; live bytes %.1f to %.1f MiB\n",
-               plan.report.operators, plan.report.share, bench_mib(plan.report.before),
-               bench_mib(plan.report.after));
+               again->operators, again->share, bench_mib(again->before), bench_mib(again->after));
     return TN_OK;
 }
 
@@ -73,15 +73,17 @@ static tn_status bench_run(bench_net *net, uint32_t repeat, bench_row *row, tn_e
 /* Who holds the arena at its worst step. */
 static void bench_holders(const bench_net *net) {
     tn_occupant holders[12];
-    uint32_t count = tn_occupancy_holders(net->occupancy, TN_NONE, holders, 12);
-    tn_memory_summary summary = tn_occupancy_summary(net->occupancy);
-    const tn_instruction *at = &tn_program_instructions(net->program)[summary.peak_step];
+    const tn_occupancy *occupancy = tn_setup_occupancy(net->setup);
+    const tn_program *program = tn_setup_program(net->setup);
+    uint32_t count = tn_occupancy_holders(occupancy, TN_NONE, holders, 12);
+    tn_memory_summary summary = tn_occupancy_summary(occupancy);
+    const tn_instruction *at = &tn_program_instructions(program)[summary.peak_step];
     printf("    peak at step %u of %u, %s; order %s\n", summary.peak_step,
-           tn_program_count(net->program),
+           tn_program_count(program),
            at->op != TN_NONE ? tn_graph_op(net->graph, at->op)->name : "-",
-           tn_program_order_of(net->program).name);
+           tn_program_order_of(program).name);
     for (uint32_t i = 0; i < count && i < 12; i++) {
-        const tn_life *life = &tn_occupancy_lives(net->occupancy)[holders[i].life];
+        const tn_life *life = &tn_occupancy_lives(occupancy)[holders[i].life];
         const char *name =
             life->tensor == TN_NONE ? "(scratch)" : tn_graph_tensor(net->graph, life->tensor)->name;
         printf("    %9.2f MiB  [%u, %u) %s\n", bench_mib(holders[i].bytes), life->first, life->last,

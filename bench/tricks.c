@@ -248,13 +248,13 @@ static tn_status bench_measure(const bench_setup *setup, bench_row *base, bench_
 }
 
 static void bench_print(const bench_trick *trick, const bench_row *base, const bench_row *row) {
-    double first = (double)base->net.layout.peak, saved = first - (double)row->net.layout.peak;
+    uint64_t arena = tn_setup_need(row->net.setup).arena;
+    double first = (double)tn_setup_need(base->net.setup).arena, saved = first - (double)arena;
     double apart = bench_apart(&base->left, &row->left);
     printf("| %s | %u | %.1f | %.1f | %.1f | %.0f %% | %.0f | %.2f | ", trick->name,
            tn_graph_block(row->net.graph, 0)->op_count,
-           bench_mib(tn_occupancy_summary(row->net.occupancy).naive),
-           bench_mib(row->net.layout.peak), saved / 1048576, 100 * saved / first, row->ms,
-           row->ms / row->base_ms);
+           bench_mib(tn_occupancy_summary(tn_setup_occupancy(row->net.setup)).naive),
+           bench_mib(arena), saved / 1048576, 100 * saved / first, row->ms, row->ms / row->base_ms);
     if (trick->frozen)
         printf("trains less |\n");
     else if (apart == 0)

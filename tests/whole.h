@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include <tenure/engine.h>
 #include <tenure/import.h>
+#include <tenure/setup.h>
 
 #include "base/base.h"
 #include "kernels/convert.h"
@@ -108,9 +108,7 @@ static inline void whole_arrays(whole *run, const tn_graph *graph, tn_array *inp
     }
 }
 
-static inline tn_status whole_on(whole *run, const tn_occupancy *occupancy, const tn_layout *layout,
-                                 const tn_kernels *kernels, tn_device *device) {
-    const tn_graph *graph = tn_program_graph(tn_occupancy_program(occupancy));
+static inline tn_status whole_on(whole *run, const tn_setup *setup) {
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
     tn_engine *engine;
     tn_array inputs[WHOLE_MOST];
@@ -120,10 +118,9 @@ static inline tn_status whole_on(whole *run, const tn_occupancy *occupancy, cons
     options.self = run;
     options.poison = !run->skip_poison;
     options.seed = 1;
-    tn_status status =
-        tn_engine_create(occupancy, layout, kernels, device, &options, &engine, &run->error);
+    tn_status status = tn_setup_open(setup, NULL, &options, &engine, &run->error);
     if (status != TN_OK) return status;
-    whole_arrays(run, graph, inputs, &count);
+    whole_arrays(run, tn_setup_graph(setup), inputs, &count);
     for (int again = 0; again < 2 && status == TN_OK; again++)
         status = tn_engine_run(engine, inputs, count, run->outputs, run->output_count, &run->error);
     tn_engine_measure(engine, &usage);
@@ -137,38 +134,21 @@ static inline tn_status whole_on(whole *run, const tn_occupancy *occupancy, cons
 
 /* Runs `graph`, which is inferred. The outputs are there on success. */
 static inline tn_status whole_run(whole *run, const tn_graph *graph) {
-    tn_kernels_options options = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_device_options place = TN_DEVICE_OPTIONS_INIT;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout = {0};
-    tn_device *device;
-    options.plain = run->plain;
-    options.threads = run->threads;
-    run->output_count = 0;
-    tn_status status = tn_kernels_create(graph, &options, &kernels, &run->error);
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_setup *setup;
+    kernels.plain = run->plain;
+    kernels.threads = run->threads;
+    options.kernels = &kernels;
+    run->output_count = run->library_count = 0;
+    tn_status status = tn_setup_create(graph, &options, &setup, &run->error);
     if (status != TN_OK) return status;
-    run->library_count = 0;
-    for (uint32_t i = 0; i < tn_graph_op_count(graph); i++)
-        if (strncmp(tn_kernels_name(kernels, i), "dnnl", 4) == 0 ||
-            strcmp(tn_kernels_name(kernels, i), "onednn") == 0)
-            run->library_count++;
-    memory.workspaces = tn_kernels_workspaces(kernels);
-    status =
-        tn_program_plan(graph, NULL, &memory, NULL, &program, &occupancy, &layout, &run->error);
-    if (status == TN_OK) {
-        status = tn_device_create(&place, &device, &run->error);
-        if (status == TN_OK) {
-            status = whole_on(run, occupancy, &layout, kernels, device);
-            tn_device_destroy(device);
-        }
-        tn_layout_release(&layout);
-        tn_occupancy_destroy(occupancy);
-        tn_program_destroy(program);
+    for (uint32_t i = 0; i < tn_graph_op_count(graph); i++) {
+        const char *name = tn_kernels_name(tn_setup_kernels(setup), i);
+        run->library_count += strncmp(name, "dnnl", 4) == 0 || strcmp(name, "onednn") == 0;
     }
-    tn_kernels_destroy(kernels);
+    status = whole_on(run, setup);
+    tn_setup_destroy(setup);
     if (status != TN_OK) whole_release(run);
     return status;
 }

@@ -16,7 +16,7 @@ tn_status bench_load(bench_net *net, const char *path, const tn_import_options *
 }
 
 tn_status bench_infer(bench_net *net, const tn_rewrite_options *rewrite, tn_error *error) {
-    return tn_graph_rewrite(net->file, rewrite, &net->graph, error);
+    return tn_graph_rewrite(net->file, rewrite, &net->rewritten, error);
 }
 
 tn_status bench_model_to_train(bench_net *net, tn_error *error) {
@@ -31,13 +31,7 @@ tn_status bench_train(bench_net *net, const tn_train_options *train,
     trained.use = TN_REWRITE_TRAINED;
     if (net->model == NULL) TN_TRY(bench_model_to_train(net, error));
     TN_TRY(tn_train(net->model, train, &net->training, error));
-    net->graph = net->training.graph;
-    net->training.graph = NULL;
-    tn_graph *made;
-    TN_TRY(tn_graph_rewrite(net->graph, &trained, &made, error));
-    tn_graph_destroy(net->graph);
-    net->graph = made;
-    return TN_OK;
+    return tn_graph_rewrite(net->training.graph, &trained, &net->rewritten, error);
 }
 
 /* --- plan and engine --- */
@@ -53,36 +47,21 @@ static tn_status net_read(void *self, const tn_graph *graph, tn_tensor_id id, vo
     return TN_OK;
 }
 
-/* The kernels' scratch is part of what recomputation looks at; the new graph wants its own. */
-static tn_status net_recompute(bench_net *net, bench_plan *plan, const tn_kernels_options *kernels,
-                               tn_occupancy_options *memory, tn_error *error) {
-    tn_graph *made;
-    if (plan->again.share == 0) return TN_OK;
-    plan->again.struct_size = sizeof plan->again;
-    plan->again.memory = memory;
-    TN_TRY(tn_budget_recompute(net->graph, &plan->again, &made, &plan->report, error));
-    tn_kernels_destroy(net->kernels);
-    net->kernels = NULL;
-    tn_graph_destroy(net->graph);
-    net->graph = made;
-    TN_TRY(tn_kernels_create(made, kernels, &net->kernels, error));
-    memory->workspaces = tn_kernels_workspaces(net->kernels);
-    return TN_OK;
-}
-
-static tn_status net_plan(bench_net *net, bench_plan *plan, tn_error *error) {
+static tn_status net_set_up(bench_net *net, const bench_plan *plan, tn_error *error) {
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_recompute_options again = plan->again;
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     kernels.threads = plan->threads;
-    TN_TRY(tn_kernels_create(net->graph, &kernels, &net->kernels, error));
-    memory.workspaces = tn_kernels_workspaces(net->kernels);
-    memory.inplace = plan->inplace;
-    TN_TRY(net_recompute(net, plan, &kernels, &memory, error));
+    again.struct_size = sizeof again;
     program.order = plan->order;
-    program.memory = &memory;
-    return tn_program_plan(net->graph, &program, &memory, NULL, &net->program, &net->occupancy,
-                           &net->layout, error);
+    memory.inplace = plan->inplace;
+    options.kernels = &kernels;
+    options.recompute = &again;
+    options.program = &program;
+    options.memory = &memory;
+    return tn_setup_create(net->rewritten, &options, &net->setup, error);
 }
 
 static void net_fill(tn_array *array, const tn_tensor *tensor, const float *rate) {
@@ -112,18 +91,16 @@ static void net_arrays(bench_net *net, const bench_plan *plan) {
     }
 }
 
-tn_status bench_open(bench_net *net, bench_plan *plan, tn_error *error) {
+tn_status bench_open(bench_net *net, const bench_plan *plan, tn_error *error) {
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    TN_TRY(net_plan(net, plan, error));
-    TN_TRY(tn_device_create(NULL, &net->device, error));
-    if (plan->traced)
-        TN_TRY(tn_trace_create(NULL, 64 * (uint64_t)tn_program_count(net->program) + 64,
-                               &net->trace, error));
+    TN_TRY(net_set_up(net, plan, error));
+    net->graph = tn_setup_graph(net->setup);
+    uint64_t steps = tn_program_count(tn_setup_program(net->setup));
+    if (plan->traced) TN_TRY(tn_trace_create(NULL, 64 * steps + 64, &net->trace, error));
     engine.read = net_read;
     engine.self = net;
     engine.trace = net->trace;
-    TN_TRY(tn_engine_create(net->occupancy, &net->layout, net->kernels, net->device, &engine,
-                            &net->engine, error));
+    TN_TRY(tn_setup_open(net->setup, NULL, &engine, &net->engine, error));
     net_arrays(net, plan);
     return TN_OK;
 }
@@ -135,17 +112,9 @@ void bench_close(bench_net *net) {
     free(net->outputs);
     tn_engine_destroy(net->engine);
     tn_trace_destroy(net->trace);
-    tn_device_destroy(net->device);
-    tn_layout_release(&net->layout);
-    tn_occupancy_destroy(net->occupancy);
-    tn_program_destroy(net->program);
-    tn_kernels_destroy(net->kernels);
-    if (net->model == NULL) {
-        tn_graph_destroy(net->graph);
-    } else {
-        net->training.graph = net->graph;
-        tn_training_release(&net->training);
-    }
+    tn_setup_destroy(net->setup);
+    tn_graph_destroy(net->rewritten);
+    tn_training_release(&net->training);
     tn_graph_destroy(net->model);
     tn_contents_close(net->contents);
     tn_graph_destroy(net->file);
@@ -185,8 +154,8 @@ void bench_profile(const bench_net *net, uint32_t rows) {
             snprintf(name, sizeof name, "(%s)", tn_opcode_name(events[i].opcode));
         else
             snprintf(name, sizeof name, "%s by %s %s", tn_graph_op(net->graph, events[i].op)->type,
-                     tn_kernels_name(net->kernels, events[i].op),
-                     tn_kernels_detail(net->kernels, events[i].op));
+                     tn_kernels_name(tn_setup_kernels(net->setup), events[i].op),
+                     tn_kernels_detail(tn_setup_kernels(net->setup), events[i].op));
         uint32_t at = 0;
         while (at < used && strcmp(shares[at].name, name) != 0) at++;
         if (at == used && used++ == 255) break;

@@ -9,7 +9,7 @@
  *     bench_close(&net); // whatever was done
  *
  * Between bench_load and bench_open rewrites are the caller's, as far as single ones: what
- * tenure/session.h does not open.
+ * tenure/session.h does not open. The rest is tn_setup_create and tn_setup_open.
  */
 #ifndef TN_BENCH_NET_H
 #define TN_BENCH_NET_H
@@ -18,15 +18,13 @@
 #include <tenure/train.h>
 
 typedef struct bench_net {
-    tn_graph *file, *graph; /* as it was, and as it runs */
+    tn_graph *file; /* as it was */
     tn_contents *contents;
-    tn_graph *model;      /* that is trained; NULL: it is not */
-    tn_training training; /* its `graph` is NULL: it is the one above */
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_device *device;
+    tn_graph *model; /* that is trained; NULL: it is not */
+    tn_training training;
+    tn_graph *rewritten; /* what is set up */
+    tn_setup *setup;
+    const tn_graph *graph; /* as it runs */
     tn_engine *engine;
     tn_trace *trace;
     tn_array *inputs, *outputs;
@@ -37,8 +35,7 @@ typedef struct bench_plan {
     uint32_t threads;
     const char *order; /* as in tn_program_options */
     tn_inplace inplace;
-    tn_recompute_options again; /* `share` 0: none; size and `memory` are filled in */
-    tn_recompute_report report; /* out, where there is a share */
+    tn_recompute_options again; /* `share` 0: none; its size is filled in */
     float rate;                 /* of learning */
     bool traced;                /* for bench_profile */
 } bench_plan;
@@ -52,7 +49,7 @@ tn_status bench_model_to_train(bench_net *net, tn_error *error);
 /* rewrite   `use` is filled in */
 tn_status bench_train(bench_net *net, const tn_train_options *train,
                       const tn_rewrite_options *rewrite, tn_error *error);
-tn_status bench_open(bench_net *net, bench_plan *plan, tn_error *error);
+tn_status bench_open(bench_net *net, const bench_plan *plan, tn_error *error);
 void bench_close(bench_net *net);
 
 /* One run; *ms becomes its milliseconds of wall time where that is less. */

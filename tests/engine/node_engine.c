@@ -1,22 +1,18 @@
-/* node_engine.c - a model from its file to its outputs, through kernels, plan and engine. */
+/* node_engine.c - a model from its file to its outputs, through set-up and engine. */
 #include <stdlib.h>
 #include <string.h>
 
-#include <tenure/engine.h>
 #include <tenure/import.h>
+#include <tenure/setup.h>
 
 #include "base/base.h"
 #include "node_run.h"
 
 typedef struct node {
     const node_options *options;
-    tn_graph *loaded, *rewritten;
+    tn_graph *loaded;
     tn_contents *contents;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_device *device;
+    tn_setup *setup;
     tn_engine *engine;
     bool is_known[NODE_INPUTS_MAX]; /* the input is a parameter */
     tn_error *error;
@@ -80,28 +76,19 @@ static tn_status node_read(void *contents, const tn_graph *graph, tn_tensor_id t
 
 static tn_status node_set_up(node *self, const char *path) {
     const node_options *options = self->options;
+    tn_setup_options setup = TN_SETUP_OPTIONS_INIT;
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options occupancy = TN_OCCUPANCY_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
-    tn_error *error = self->error;
-    const tn_graph *graph = self->loaded;
-    TN_TRY(tn_contents_open(path, NULL, &self->contents, error));
-    if (options->rewrite) {
-        TN_TRY(tn_graph_rewrite(graph, NULL, &self->rewritten, error));
-        graph = self->rewritten;
-    }
+    TN_TRY(tn_contents_open(path, NULL, &self->contents, self->error));
     kernels.plain = options->plain;
-    TN_TRY(tn_kernels_create(graph, &kernels, &self->kernels, error));
-    occupancy.workspaces = tn_kernels_workspaces(self->kernels);
-    TN_TRY(tn_program_plan(graph, NULL, &occupancy, NULL, &self->program, &self->occupancy,
-                           &self->layout, error));
-    TN_TRY(tn_device_create(&device, &self->device, error));
+    setup.rewrite = options->rewrite ? &rewrite : NULL;
+    setup.kernels = &kernels;
+    TN_TRY(tn_setup_create(self->loaded, &setup, &self->setup, self->error));
     engine.read = node_read;
     engine.self = self->contents;
     engine.poison = true;
-    return tn_engine_create(self->occupancy, &self->layout, self->kernels, self->device, &engine,
-                            &self->engine, error);
+    return tn_setup_open(self->setup, NULL, &engine, &self->engine, self->error);
 }
 
 static tn_status node_outputs(node *self, tn_array *outputs, uint32_t output_count) {
@@ -163,13 +150,8 @@ tn_status node_run(const char *path, const node_options *options, const tn_array
     if (options->again) TN_TRY_DONE(node_again(&self, inputs, input_count, outputs, output_count));
 done:
     tn_engine_destroy(self.engine);
-    tn_device_destroy(self.device);
-    tn_layout_release(&self.layout);
-    tn_occupancy_destroy(self.occupancy);
-    tn_program_destroy(self.program);
-    tn_kernels_destroy(self.kernels);
+    tn_setup_destroy(self.setup);
     tn_contents_close(self.contents);
-    tn_graph_destroy(self.rewritten);
     tn_graph_destroy(self.loaded);
     for (uint32_t i = 0; i < output_count && status != TN_OK; i++) {
         free(outputs[i].data);

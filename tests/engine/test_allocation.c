@@ -83,15 +83,11 @@ static void run_watched(bool plain) {
     tn_input_shape small = {.name = "input", .rank = 4, .shape = shape};
     tn_import_options import = TN_IMPORT_OPTIONS_INIT;
     tn_kernels_options which = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_setup_options setup_options = TN_SETUP_OPTIONS_INIT;
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
     tn_graph *graph;
     tn_contents *contents;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_device *device;
+    tn_setup *setup;
     tn_engine *engine;
     static float picture[3 * 64 * 64], classes[1000];
     import.input_shapes = &small;
@@ -99,13 +95,11 @@ static void run_watched(bool plain) {
     which.plain = plain;
     assert_ok(tn_graph_load(path, &import, &graph, &failure));
     assert_ok(tn_contents_generate(path, graph, 1, NULL, &contents, &failure));
-    assert_ok(tn_kernels_create(graph, &which, &kernels, &failure));
-    memory.workspaces = tn_kernels_workspaces(kernels);
-    assert_ok(tn_program_plan(graph, NULL, &memory, NULL, &program, &occupancy, &layout, &failure));
+    setup_options.kernels = &which;
+    assert_ok(tn_setup_create(graph, &setup_options, &setup, &failure));
     options.read = read_weights;
     options.self = contents;
-    assert_ok(tn_device_create(NULL, &device, &failure));
-    assert_ok(tn_engine_create(occupancy, &layout, kernels, device, &options, &engine, &failure));
+    assert_ok(tn_setup_open(setup, NULL, &options, &engine, &failure));
     tn_array input = {.dtype = TN_FLOAT32, .rank = 4, .bytes = sizeof picture, .data = picture};
     memcpy(input.shape, shape, sizeof shape);
     for (int run = 0; run < 2; run++) {
@@ -121,11 +115,7 @@ static void run_watched(bool plain) {
            plain ? "own loops" : "oneDNN", (unsigned long long)requests,
            (unsigned long long)largest, (long long)held_most);
     tn_engine_destroy(engine);
-    tn_device_destroy(device);
-    tn_layout_release(&layout);
-    tn_occupancy_destroy(occupancy);
-    tn_program_destroy(program);
-    tn_kernels_destroy(kernels);
+    tn_setup_destroy(setup);
     tn_contents_close(contents);
     tn_graph_destroy(graph);
 }

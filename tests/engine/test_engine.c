@@ -62,9 +62,10 @@ static void compare(tn_graph *graph, const setting *how, const feed *expected, u
     tn_engine_measure(r.engine, &usage);
     assert_int_equal(usage.run_count, 8);
     if (how->pool == NULL) {
-        assert_int_equal(usage.planned_peak, r.layout.peak);
-        assert_int_equal(usage.arena, r.layout.peak);
-        assert_true(usage.measured_peak <= r.layout.peak);
+        uint64_t peak = tn_setup_layout(r.setup)->peak;
+        assert_int_equal(usage.planned_peak, peak);
+        assert_int_equal(usage.arena, peak);
+        assert_true(usage.measured_peak <= peak);
     }
     rig_release(&r);
 }
@@ -379,19 +380,24 @@ static void a_moved_offset_is_refused_and_without_the_verifier_poisoned(void **s
         options.read = read_value;
         assert_ok(tn_graph_infer(graph, &failure));
         assert_ok(rig_make(&r, graph, &how, &failure));
-        const tn_problem *problem = tn_occupancy_problem(r.occupancy);
-        if (break_plan(problem, &r.layout, &random)) {
-            assert_int_equal(tn_engine_create(r.occupancy, &r.layout, r.kernels, r.device, &options,
-                                              &refused, &failure),
+        const tn_occupancy *occupancy = tn_setup_occupancy(r.setup);
+        const tn_problem *problem = tn_occupancy_problem(occupancy);
+        tn_layout moved;
+        assert_ok(
+            tn_layout_from_offsets(problem, tn_setup_layout(r.setup)->offset, &moved, &failure));
+        if (break_plan(problem, &moved, &random)) {
+            assert_int_equal(tn_engine_create(occupancy, &moved, tn_setup_kernels(r.setup),
+                                              r.engine->memory.device, &options, &refused,
+                                              &failure),
                              TN_E_CONFLICT);
             /* past the verifier: into the engine that was made with the good plan */
-            memcpy(r.engine->places.offset, r.layout.offset,
-                   r.layout.body_count * sizeof(uint64_t));
+            memcpy(r.engine->places.offset, moved.offset, moved.body_count * sizeof(uint64_t));
             io_fill(&given, &random, 0);
             if (rig_run(&r, &given, &failure) != TN_E_CONFLICT)
                 fail_msg("seed %llu: nothing was noticed\n", (unsigned long long)seed);
             broken++;
         }
+        tn_layout_release(&moved);
         rig_release(&r);
         tn_graph_destroy(graph);
     }
@@ -500,7 +506,7 @@ static void the_device_is_a_bound(void **state) {
     rig r;
     assert_ok(tn_graph_infer(graph, &failure));
     assert_ok(rig_make(&r, graph, &how, &failure));
-    uint64_t need = r.layout.peak + tn_engine_static_bytes(r.occupancy, r.kernels);
+    uint64_t need = tn_setup_need(r.setup).total;
     for (int less = 0; less < 2; less++) {
         tn_device_options options = TN_DEVICE_OPTIONS_INIT;
         tn_engine_options with = TN_ENGINE_OPTIONS_INIT;
@@ -509,9 +515,10 @@ static void the_device_is_a_bound(void **state) {
         options.capacity = need - (uint64_t)less;
         with.read = read_value;
         assert_ok(tn_device_create(&options, &device, &failure));
-        assert_int_equal(
-            tn_engine_create(r.occupancy, &r.layout, r.kernels, device, &with, &engine, &failure),
-            less ? TN_E_EXHAUSTED : TN_OK);
+        assert_int_equal(tn_engine_create(tn_setup_occupancy(r.setup), tn_setup_layout(r.setup),
+                                          tn_setup_kernels(r.setup), device, &with, &engine,
+                                          &failure),
+                         less ? TN_E_EXHAUSTED : TN_OK);
         tn_engine_destroy(engine);
         tn_device_destroy(device);
     }

@@ -22,11 +22,7 @@ typedef struct one_step {
     tn_graph *model;
     tn_contents *contents;
     tn_training training;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_device *device;
+    tn_setup *setup;
     tn_engine *engine;
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count, step_input, micro_input;
@@ -39,24 +35,21 @@ static tn_status step_read(void *self, const tn_graph *graph, tn_tensor_id id, v
     return tn_contents_read(self, graph, id, bytes, size, error);
 }
 
-static tn_status step_plan(one_step *it, bool plain) {
+static tn_status step_open(one_step *it, bool plain, bool rewritten) {
+    tn_setup_options setup = TN_SETUP_OPTIONS_INIT;
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
-    tn_error *error = &it->error;
+    rewrite.use = TN_REWRITE_TRAINED;
     kernels.plain = plain;
+    setup.rewrite = rewritten ? &rewrite : NULL;
+    setup.kernels = &kernels;
     options.read = step_read;
     options.self = it->contents;
     options.poison = true;
-    tn_status status = tn_kernels_create(it->training.graph, &kernels, &it->kernels, error);
+    tn_status status = tn_setup_create(it->training.graph, &setup, &it->setup, &it->error);
     if (status != TN_OK) return status;
-    memory.workspaces = tn_kernels_workspaces(it->kernels);
-    status = tn_program_plan(it->training.graph, NULL, &memory, NULL, &it->program, &it->occupancy,
-                             &it->layout, error);
-    if (status == TN_OK) status = tn_device_create(NULL, &it->device, error);
-    if (status != TN_OK) return status;
-    return tn_engine_create(it->occupancy, &it->layout, it->kernels, it->device, &options,
-                            &it->engine, error);
+    return tn_setup_open(it->setup, NULL, &options, &it->engine, &it->error);
 }
 
 /* An input from its file, or (learning rate, step) from the command line. */
@@ -158,16 +151,12 @@ static tn_status step_run(one_step *it, const char *folder, int64_t steps, int64
 
 /* As `tenure train` makes it. */
 static tn_status step_rewrite(one_step *it, const tn_train_options *options) {
-    tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT, after = TN_REWRITE_OPTIONS_INIT;
-    tn_graph *parted = NULL, *model = NULL, *step = NULL;
+    tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT;
+    tn_graph *parted = NULL, *model = NULL;
     before.use = TN_REWRITE_TO_TRAIN;
-    after.use = TN_REWRITE_TRAINED;
     tn_status status = tn_train_model(it->model, options, &parted, &it->error);
     if (status == TN_OK) status = tn_graph_rewrite(parted, &before, &model, &it->error);
     if (status == TN_OK) status = tn_train(model, options, &it->training, &it->error);
-    if (status == TN_OK) status = tn_graph_rewrite(it->training.graph, &after, &step, &it->error);
-    if (status == TN_OK) tn_graph_destroy(it->training.graph);
-    if (status == TN_OK) it->training.graph = step;
     tn_graph_destroy(parted);
     tn_graph_destroy(model);
     return status;
@@ -210,7 +199,7 @@ int main(int count, char **arguments) {
     if (status == TN_OK)
         status = rewrite ? step_rewrite(&it, &options)
                          : tn_train(it.model, &options, &it.training, &it.error);
-    if (status == TN_OK) status = step_plan(&it, plain);
+    if (status == TN_OK) status = step_open(&it, plain, rewrite);
     if (status == TN_OK)
         status = step_arrays(&it, arguments[2], trained ? strtod(arguments[at + 1], NULL) : 0);
     if (status == TN_OK)
@@ -222,11 +211,7 @@ int main(int count, char **arguments) {
     free(it.inputs);
     free(it.outputs);
     tn_engine_destroy(it.engine);
-    tn_device_destroy(it.device);
-    tn_layout_release(&it.layout);
-    tn_occupancy_destroy(it.occupancy);
-    tn_program_destroy(it.program);
-    tn_kernels_destroy(it.kernels);
+    tn_setup_destroy(it.setup);
     tn_training_release(&it.training);
     tn_contents_close(it.contents);
     tn_graph_destroy(it.model);

@@ -8,7 +8,7 @@
 
 #include <float.h>
 
-#include <tenure/engine.h>
+#include <tenure/setup.h>
 #include <tenure/train.h>
 
 #include "kernels/convert.h"
@@ -29,12 +29,8 @@ typedef struct setting {
 typedef struct steps {
     net *n;
     tn_training training;
-    tn_recompute_report recomputed;
-    tn_kernels *kernels;
-    tn_program *program;
-    tn_occupancy *occupancy;
-    tn_layout layout;
-    tn_device *device;
+    tn_setup *setup;
+    const tn_graph *graph; /* as it runs; ids are the training's */
     tn_engine *engine;
     tn_array inputs[STEPS_IO], outputs[STEPS_IO];
     uint32_t input_count, output_count;
@@ -108,115 +104,91 @@ static inline tn_array steps_array(const tn_graph *graph, tn_tensor_id id) {
     return array;
 }
 
-/* The same graph rewritten, under the same ids. */
-static inline void steps_rewrite(steps *s, const setting *how) {
-    tn_rewrite_options options = TN_REWRITE_OPTIONS_INIT;
-    tn_graph *made;
-    options.no_fuse = !how->fused;
-    options.no_formats = !how->formats;
-    options.without = how->without;
-    options.use = TN_REWRITE_TRAINED;
-    steps_ok(s, tn_graph_rewrite(s->training.graph, &options, &made, &s->error));
+/* Rewritten and computed again or not: the same ids, and never more memory. */
+static inline void steps_check_setup(const steps *s, const setting *how) {
+    const tn_recompute_report *again = tn_setup_recomputed(s->setup);
     uint32_t count = tn_graph_tensor_count(s->training.graph);
-    assert_true(tn_graph_tensor_count(made) >= count);
+    assert_true(tn_graph_tensor_count(s->graph) >= count);
     for (tn_tensor_id id = 0; id < count; id++) {
         const tn_tensor *a = tn_graph_tensor(s->training.graph, id);
-        const tn_tensor *b = tn_graph_tensor(made, id);
+        const tn_tensor *b = tn_graph_tensor(s->graph, id);
         assert_string_equal(a->name, b->name);
         assert_int_equal(a->flags & TN_TENSOR_UPDATED, b->flags & TN_TENSOR_UPDATED);
         bool lost = how->fused && a->producer != TN_NONE && b->producer == TN_NONE;
         assert_int_equal(lost ? 0 : a->bytes, b->bytes);
     }
-    tn_graph_destroy(s->training.graph);
-    s->training.graph = made;
+    assert_int_equal(again != NULL, how->recompute > 0);
+    if (again == NULL) return;
+    assert_true(again->after <= again->before);
+    assert_true(again->share <= how->recompute);
 }
 
-/* The same results from less memory, under the same ids; never from more. */
-static inline void steps_recompute(steps *s, const setting *how,
-                                   const tn_kernels_options *kernels) {
-    tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_kernels *before;
-    tn_graph *made;
-    steps_ok(s, tn_kernels_create(s->training.graph, kernels, &before, &s->error));
-    memory.workspaces = tn_kernels_workspaces(before);
-    options.share = how->recompute;
-    options.cheap = how->cheap;
-    options.memory = &memory;
-    steps_ok(s, tn_budget_recompute(s->training.graph, &options, &made, &s->recomputed, &s->error));
-    tn_kernels_destroy(before);
-    tn_graph_destroy(s->training.graph);
-    s->training.graph = made;
-    assert_true(s->recomputed.after <= s->recomputed.before);
-    assert_true(s->recomputed.share <= how->recompute);
+static inline void steps_set_up(steps *s, const setting *how) {
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+    rewrite.no_fuse = !how->fused;
+    rewrite.no_formats = !how->formats;
+    rewrite.without = how->without;
+    rewrite.use = TN_REWRITE_TRAINED;
+    kernels.plain = !how->library;
+    kernels.threads = how->threads;
+    again.share = how->recompute;
+    again.cheap = how->cheap;
+    program.order = how->order;
+    plan.planner = how->planner;
+    options.rewrite = how->formats || how->fused ? &rewrite : NULL;
+    options.kernels = &kernels;
+    options.recompute = &again;
+    options.program = &program;
+    options.plan = &plan;
+    options.without_reuse = how->naive;
+    steps_ok(s, tn_setup_create(s->training.graph, &options, &s->setup, &s->error));
+    s->graph = tn_setup_graph(s->setup);
+    steps_check_setup(s, how);
 }
 
 /* Plans and sets up; labels are drawn when the loss takes them. */
 static inline void steps_open(steps *s, net *n, const tn_train_options *options,
                               const setting *how) {
+    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     memset(s, 0, sizeof *s);
     s->n = n;
     s->rate = 0.01;
     steps_ok(s, tn_train(n->graph, options, &s->training, &s->error));
-    if (how->formats || how->fused) steps_rewrite(s, how);
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
-    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
-    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    kernels.plain = !how->library;
-    kernels.threads = how->threads;
-    if (how->recompute > 0) steps_recompute(s, how, &kernels);
-    const tn_graph *graph = s->training.graph;
-    memory.inplace = how->naive ? TN_INPLACE_NONE : TN_INPLACE_CHOOSE;
-    memory.no_views = how->naive;
-    program.order = how->order;
-    program.memory = &memory;
-    plan.planner = how->planner;
+    steps_set_up(s, how);
     engine.read = steps_read;
     engine.self = n;
     engine.poison = how->poison;
     engine.pool = how->pool;
     engine.pool_capacity = how->poison ? 1 << 19 : 1 << 26;
-    steps_ok(s, tn_kernels_create(graph, &kernels, &s->kernels, &s->error));
-    memory.workspaces = tn_kernels_workspaces(s->kernels);
-    steps_ok(s, tn_program_create(graph, &program, &s->program, &s->error));
-    steps_ok(s, tn_occupancy_create(s->program, &memory, &s->occupancy, &s->error));
-    if (how->naive)
-        steps_ok(
-            s, tn_layout_without_reuse(tn_occupancy_problem(s->occupancy), &s->layout, &s->error));
-    else
-        steps_ok(s, tn_plan(tn_occupancy_problem(s->occupancy), &plan, &s->layout, &s->error));
-    steps_ok(s, tn_device_create(NULL, &s->device, &s->error));
-    steps_ok(s, tn_engine_create(s->occupancy, how->pool == NULL ? &s->layout : NULL, s->kernels,
-                                 s->device, &engine, &s->engine, &s->error));
-    const tn_block *block = tn_graph_block(graph, 0);
+    steps_ok(s, tn_setup_open(s->setup, NULL, &engine, &s->engine, &s->error));
+    const tn_block *block = tn_graph_block(s->graph, 0);
     for (uint32_t i = 0; i < block->input_count; i++) {
-        if (tn_tensor_is_static(tn_graph_tensor(graph, block->inputs[i]))) continue;
+        if (tn_tensor_is_static(tn_graph_tensor(s->graph, block->inputs[i]))) continue;
         assert_true(s->input_count < STEPS_IO);
         s->input_ids[s->input_count] = block->inputs[i];
-        s->inputs[s->input_count++] = steps_array(graph, block->inputs[i]);
+        s->inputs[s->input_count++] = steps_array(s->graph, block->inputs[i]);
     }
     assert_true(block->output_count <= STEPS_IO);
     for (uint32_t k = 0; k < block->output_count; k++)
-        s->outputs[s->output_count++] = steps_array(graph, block->outputs[k]);
+        s->outputs[s->output_count++] = steps_array(s->graph, block->outputs[k]);
 }
 
 static inline void steps_close(steps *s) {
     for (uint32_t i = 0; i < s->input_count; i++) free(s->inputs[i].data);
     for (uint32_t k = 0; k < s->output_count; k++) free(s->outputs[k].data);
     tn_engine_destroy(s->engine);
-    tn_device_destroy(s->device);
-    tn_layout_release(&s->layout);
-    tn_occupancy_destroy(s->occupancy);
-    tn_program_destroy(s->program);
-    tn_kernels_destroy(s->kernels);
+    tn_setup_destroy(s->setup);
     tn_training_release(&s->training);
 }
 
 /* The output that is tensor `id`. */
 static inline const tn_array *steps_output(const steps *s, tn_tensor_id id) {
-    const tn_block *block = tn_graph_block(s->training.graph, 0);
+    const tn_block *block = tn_graph_block(s->graph, 0);
     for (uint32_t k = 0; k < s->output_count; k++)
         if (block->outputs[k] == id) return &s->outputs[k];
     fail_msg("tensor %u is no output", id);
@@ -241,7 +213,7 @@ static inline tn_status steps_try(steps *s) {
     }
     for (uint32_t k = 0; k < s->output_count; k++)
         s->outputs[k].bytes =
-            tn_graph_tensor(t->graph, tn_graph_block(t->graph, 0)->outputs[k])->bytes;
+            tn_graph_tensor(s->graph, tn_graph_block(s->graph, 0)->outputs[k])->bytes;
     return tn_engine_run(s->engine, s->inputs, s->input_count, s->outputs, s->output_count,
                          &s->error);
 }
@@ -255,7 +227,7 @@ static inline double steps_run(steps *s) {
 
 /* Labels for the loss: classes or values, drawn. The caller frees them. */
 static inline double *steps_draw_labels(steps *s, int64_t classes) {
-    const tn_tensor *labels = tn_graph_tensor(s->training.graph, s->training.labels);
+    const tn_tensor *labels = tn_graph_tensor(s->graph, s->training.labels);
     uint64_t count = labels->bytes * 8 / tn_dtype_bits(labels->dtype);
     double *values = malloc((count + 1) * sizeof *values);
     for (uint64_t i = 0; i < count; i++)
@@ -268,7 +240,7 @@ static inline double *steps_draw_labels(steps *s, int64_t classes) {
 
 /* Contents of a static tensor as doubles; the caller frees them. */
 static inline double *steps_static(steps *s, tn_tensor_id id, uint64_t *count) {
-    const tn_tensor *tensor = tn_graph_tensor(s->training.graph, id);
+    const tn_tensor *tensor = tn_graph_tensor(s->graph, id);
     *count = tensor->bytes * 8 / tn_dtype_bits(tensor->dtype);
     void *bytes = malloc(tensor->bytes + 1);
     double *values = malloc((*count + 1) * sizeof *values);
@@ -278,7 +250,7 @@ static inline double *steps_static(steps *s, tn_tensor_id id, uint64_t *count) {
     return values;
 }
 static inline void steps_set_static(steps *s, tn_tensor_id id, const double *values) {
-    const tn_tensor *tensor = tn_graph_tensor(s->training.graph, id);
+    const tn_tensor *tensor = tn_graph_tensor(s->graph, id);
     uint64_t count = tensor->bytes * 8 / tn_dtype_bits(tensor->dtype);
     void *bytes = malloc(tensor->bytes + 1);
     for (uint64_t i = 0; i < count; i++) steps_put(tensor->dtype, bytes, i, values[i]);
@@ -296,7 +268,7 @@ static inline void steps_check_gradients(steps *s, double tolerance, const char 
     steps_run(s);
     for (uint32_t p = 0; p < s->training.parameter_count; p++) {
         const tn_trained *trained = &s->training.parameters[p];
-        const char *name = tn_graph_tensor(s->training.graph, trained->parameter)->name;
+        const char *name = tn_graph_tensor(s->graph, trained->parameter)->name;
         uint64_t count;
         double *values = steps_static(s, trained->parameter, &count), scale = 1e-6;
         double *own = malloc((count + 1) * sizeof *own);

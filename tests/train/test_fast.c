@@ -124,8 +124,8 @@ static void train(const setting *how, values *to) {
     }
     for (uint32_t i = 0; i < s.training.statistic_count; i++)
         keep(&s, s.training.statistics[i], to);
-    for (tn_op_id id = 0; id < tn_graph_op_count(s.training.graph); id++) {
-        const char *type = tn_graph_op(s.training.graph, id)->type;
+    for (tn_op_id id = 0; id < tn_graph_op_count(s.graph); id++) {
+        const char *type = tn_graph_op(s.graph, id)->type;
         to->reorders += strcmp(type, "Reorder") == 0;
         to->transposes += strcmp(type, "Transpose") == 0;
     }

@@ -99,7 +99,7 @@ static void trial_open(trial *t, tn_dtype dtype, builder build, const void *data
     t->n.version = 21;
     net_output(&t->n, build(&t->n, data));
     steps_open(&t->s, &t->n, &options, &how);
-    see(t->n.graph, t->s.training.graph);
+    see(t->n.graph, t->s.graph);
     t->labels = steps_draw_labels(&t->s, 0);
     steps_run(&t->s);
 }
@@ -239,7 +239,7 @@ static void what_training_puts_instead_is_right(void **state) {
         tn_train_options options = TN_TRAIN_OPTIONS_INIT;
         steps s;
         steps_open(&s, &n, &options, &plain);
-        see(n.graph, s.training.graph);
+        see(n.graph, s.graph);
         steps_close(&s);
         net_close(&n);
     }

@@ -115,7 +115,7 @@ static uint64_t arena(net *n, const tn_train_options *options, double recompute)
     const setting how = {.recompute = recompute, .cheap = true};
     steps s;
     steps_open(&s, n, options, &how);
-    uint64_t peak = s.layout.peak;
+    uint64_t peak = tn_setup_layout(s.setup)->peak;
     steps_close(&s);
     return peak;
 }

@@ -49,17 +49,16 @@ typedef void (*builder)(net *n, uint64_t seed);
 /* --- types --- */
 
 static const tn_tensor *only_input(const steps *s, const char *type, uint32_t index) {
-    for (tn_op_id id = 0; id < tn_graph_op_count(s->training.graph); id++) {
-        const tn_op *op = tn_graph_op(s->training.graph, id);
-        if (strcmp(op->type, type) == 0)
-            return tn_graph_tensor(s->training.graph, op->inputs[index]);
+    for (tn_op_id id = 0; id < tn_graph_op_count(s->graph); id++) {
+        const tn_op *op = tn_graph_op(s->graph, id);
+        if (strcmp(op->type, type) == 0) return tn_graph_tensor(s->graph, op->inputs[index]);
     }
     fail_msg("no %s", type);
     return NULL;
 }
 
 static void check_types(const steps *s, tn_dtype dtype) {
-    const tn_graph *graph = s->training.graph;
+    const tn_graph *graph = s->graph;
     static const char *const low[] = {"Conv", "ConvGradWeights", "ConvTranspose", "Gemm", "MatMul",
                                       "Relu", "ReluGrad"};
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {

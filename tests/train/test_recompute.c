@@ -96,10 +96,10 @@ static void train(uint64_t seed, const tn_train_options *options, const setting 
     tn_engine_usage usage;
     tn_engine_measure(s.engine, &usage);
     if (!how->naive && how->pool == NULL) assert_int_equal(usage.measured_peak, usage.planned_peak);
-    to->report = s.recomputed;
-    to->peak = s.layout.peak;
-    for (tn_op_id id = 0; id < tn_graph_op_count(s.training.graph); id++)
-        to->bits += strcmp(tn_graph_op(s.training.graph, id)->type, "DropoutBits") == 0;
+    if (how->recompute > 0) to->report = *tn_setup_recomputed(s.setup);
+    to->peak = tn_setup_layout(s.setup)->peak;
+    for (tn_op_id id = 0; id < tn_graph_op_count(s.graph); id++)
+        to->bits += strcmp(tn_graph_op(s.graph, id)->type, "DropoutBits") == 0;
     free(labels);
     steps_close(&s);
     net_close(&n);

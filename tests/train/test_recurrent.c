@@ -186,8 +186,8 @@ static void cells_are_taken_apart(void **state) {
                 for (uint32_t f = 0; f < 7 && k == 1; f++)
                     if (has(&n, frozen[f])) present[options.freeze_count++] = frozen[f];
                 steps_open(&s, &n, &options, &plain);
-                apart += k == 0 && !has_type(s.training.graph, all[i].type);
-                if (k == 1) assert_true(has_type(s.training.graph, all[i].type));
+                apart += k == 0 && !has_type(s.graph, all[i].type);
+                if (k == 1) assert_true(has_type(s.graph, all[i].type));
                 loss[k] = steps_run(&s);
                 steps_close(&s);
             }
