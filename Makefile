@@ -3,8 +3,9 @@ BUILD = build
 PREFIX ?= /usr/local
 MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
+JOBS ?= $(shell nproc)
 
-.PHONY: all demo demo-mcu bench-arena test install fuzz compare stress stress-pools bench bench-pools bench-results clean help
+.PHONY: all demo demo-mcu bench-arena test check install fuzz compare stress stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target libtenure tenure_command
 
@@ -14,6 +15,7 @@ $(BUILD)/build.ninja:
 
 .PHONY: with-tests
 with-tests:
+	tools/install-deps check
 	cmake --preset release -DTENURE_TESTS=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
 
 demo: ## installs what is missing, builds, plans a real network and runs it in its plan
@@ -29,11 +31,14 @@ demo-mcu: ## a microcontroller: how large the arena is, a plan inside the model,
 	$(MAKE) all
 	examples/firmware/demo.sh $(BUILD)
 
-test: ## installs what is missing, builds everything, runs all tests
+test: ## installs what is missing, builds everything, runs all tests; TENURE_REQUIRE=torch,.. to leave nothing out
 	tools/install-deps test
-	cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DTENURE_PRESET_TESTS=ON $(CMAKE_FLAGS)
-	cmake --build $(BUILD)
-	ctest --test-dir $(BUILD) --output-on-failure
+	cmake --preset release -DTENURE_TESTS=ON -DTENURE_PRESET_TESTS=ON -DTENURE_WERROR=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
+	tools/run-tests
+
+check: with-tests ## the quick tests of the release build: for those who change something
+	cmake --build $(BUILD) --target tenure_tests
+	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --label-regex quick
 
 install: ## PREFIX, DESTDIR: command, library, headers, pkg-config file, man pages
 	tools/install-deps build

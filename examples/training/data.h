@@ -57,7 +57,7 @@ static inline int clothes_load(const char *folder, clothes *c) {
     int train = pictures_load(folder != NULL ? folder : PICTURES, 0, &c->train);
     int test = pictures_load(folder != NULL ? folder : PICTURES, 1, &c->test);
     if (!train || !test)
-        fprintf(stderr, "no Fashion-MNIST; apt-get install dataset-fashion-mnist\n");
+        fprintf(stderr, "SKIP: no Fashion-MNIST; apt-get install dataset-fashion-mnist\n");
     return train && test;
 }
 

@@ -1,18 +1,19 @@
 // A planned model still runs: TensorFlow.js' TFLite (@tensorflow/tfjs-tflite), the same outputs as the original.
 //
-//     node tfjs.mjs TENURE PACKAGE FOLDER...
+//     TENURE_TFJS_TFLITE=PACKAGE node tfjs.mjs TENURE FOLDER...
 //
 // PACKAGE is the unpacked npm package. Every model of the folders is planned into a copy of itself; both run on the
 // same random inputs, and every byte of every output must agree, also in a second run (variables keep
 // their contents). Models that this run time cannot load (operators of microcontrollers) are named and left out.
-// Exit status: 0 all right, 1 not, 77 nothing to check.
+// Exit status: 0 all right, 1 not, 77 the package is absent.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-const [tenure, home, ...folders] = process.argv.slice(2);
+const [tenure, ...folders] = process.argv.slice(2);
+const home = process.env.TENURE_TFJS_TFLITE;
 if (!home || !existsSync(join(home, "wasm"))) {
   console.log("SKIP: @tensorflow/tfjs-tflite is not there (TENURE_TFJS_TFLITE names its folder)");
   process.exit(77);
@@ -84,4 +85,4 @@ for (const source of folders) {
 }
 rmSync(folder, { recursive: true });
 console.log(`${ran} models, original and planned: ${bytes} bytes of outputs compared, ${bad} models differ`);
-process.exit(bad ? 1 : ran ? 0 : 77);
+process.exit(bad || !ran ? 1 : 0);

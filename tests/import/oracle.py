@@ -178,7 +178,7 @@ def main():
                 key = answer.split(":")[0]
                 counts[key] = counts.get(key, 0) + 1
     if not counts:
-        print("SKIP: no models there")
+        print("SKIP: no shared data and no other models")
         sys.exit(77)
     print(", ".join("%d %s" % (counts[k], k) for k in sorted(counts)))
     sys.exit(1 if counts.get("differs") or not counts.get("agrees") else 0)

@@ -1,26 +1,35 @@
 # The project as a whole: headers, symbols, formatting, examples of headers, the design, the presets.
-set(project_checks headers format docs)
-foreach(check IN LISTS project_checks)
-  add_test(NAME project.${check} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-${check}
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(project.${check} PROPERTIES SKIP_RETURN_CODE 77)
+foreach(check docs format headers tree)
+  tenure_test(project.${check} IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-${check})
 endforeach()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
-  add_test(NAME project.symbols COMMAND ${PROJECT_SOURCE_DIR}/tools/check-symbols $<TARGET_FILE:libtenure>
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  add_test(NAME project.doc-examples
-           COMMAND ${PROJECT_SOURCE_DIR}/tools/doc-examples $<TARGET_FILE:tenure_static> -ljansson -lm -lpthread
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  tenure_test(project.symbols IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-symbols $<TARGET_FILE:libtenure>)
+  tenure_test(project.doc-examples IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/doc-examples $<TARGET_FILE:tenure_static> -ljansson -lm -lpthread)
 endif()
 if(TENURE_PRESET_TESTS)
-  add_test(NAME project.design COMMAND ${PROJECT_SOURCE_DIR}/tools/check-design
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  # the other builds of the same tests, each in a folder of its own
-  add_test(NAME preset.asan COMMAND ${PROJECT_SOURCE_DIR}/tools/test-preset asan
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  add_test(NAME preset.tsan COMMAND ${PROJECT_SOURCE_DIR}/tools/test-preset tsan -R "^(plan\\.(planners|threads)|pool|device|program.trace)"
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  add_test(NAME preset.minimal COMMAND ${PROJECT_SOURCE_DIR}/tools/test-preset minimal
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(preset.asan preset.tsan preset.minimal project.design PROPERTIES TIMEOUT 3000)
+  tenure_test(project.design IN ${PROJECT_SOURCE_DIR} TIMEOUT 3000 COMMAND ${PROJECT_SOURCE_DIR}/tools/check-design)
+  # on a machine that has nothing: each command finds what the one before it left
+  set(root ${PROJECT_BINARY_DIR}/fresh-root)
+  set(fresh ${PROJECT_SOURCE_DIR}/tools/fresh-root)
+  tenure_test(fresh.demo THREADS 2 COMMAND ${fresh} --new ${root} make demo)
+  tenure_test(fresh.install COMMAND ${fresh} --in ${root} tests/fresh/install.sh)
+  tenure_test(fresh.check THREADS 2 COMMAND ${fresh} --in ${root} make check)
+  add_test(NAME fresh.end COMMAND ${CMAKE_COMMAND} -E rm -rf ${root})
+  set_tests_properties(fresh.install PROPERTIES DEPENDS fresh.demo)
+  set_tests_properties(fresh.check PROPERTIES DEPENDS fresh.install)
+  set_property(TEST fresh.demo fresh.install fresh.check APPEND PROPERTY FIXTURES_REQUIRED fresh)
+  set_tests_properties(fresh.end PROPERTIES FIXTURES_CLEANUP fresh)
+
+  # the other builds of the same tests, each in a folder of its own: in the same run, so that no core waits
+  set(others ${PROJECT_BINARY_DIR}/presets.cmake)
+  file(WRITE ${others} "")
+  foreach(preset asan tsan minimal)
+    set(folder ${PROJECT_SOURCE_DIR}/build-${preset})
+    file(APPEND ${others} "if(EXISTS \"${folder}/CTestTestfile.cmake\")\n  subdirs(\"${folder}\")\nendif()\n")
+  endforeach()
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY TEST_INCLUDE_FILES ${others})
 endif()
+
+# At the end of every run: what was left out, and whether that was expected.
+add_test(NAME project.skips COMMAND ${PROJECT_SOURCE_DIR}/tools/check-skips ${PROJECT_BINARY_DIR})
+set_tests_properties(project.skips PROPERTIES FIXTURES_CLEANUP skips)
