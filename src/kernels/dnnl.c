@@ -189,29 +189,30 @@ bool tn__dnnl_activation(const tn__dnnl_post *post, dnnl_alg_kind_t *kind, float
     static const struct {
         const char *type;
         dnnl_alg_kind_t kind;
+        double alpha; /* 0: what is asked for */
     } table[] = {
-        {"Relu", dnnl_eltwise_relu},
-        {"LeakyRelu", dnnl_eltwise_relu},
-        {"Clip", dnnl_eltwise_clip_v2},
-        {"Sigmoid", dnnl_eltwise_logistic},
-        {"Tanh", dnnl_eltwise_tanh},
-        {"HardSwish", dnnl_eltwise_hardswish},
-        {"Swish", dnnl_eltwise_swish},
-        {"Gelu", dnnl_eltwise_gelu_erf},
-        {"GeluTanh", dnnl_eltwise_gelu_tanh},
-        {"Elu", dnnl_eltwise_elu},
-        {"Exp", dnnl_eltwise_exp},
-        {"Mish", dnnl_eltwise_mish},
-        {"Abs", dnnl_eltwise_abs},
-        {"Sqrt", dnnl_eltwise_sqrt},
-        {"Log", dnnl_eltwise_log},
-        {"Softplus", dnnl_eltwise_soft_relu},
-        {"Linear", dnnl_eltwise_linear},
+        {"Relu", dnnl_eltwise_relu, 0},
+        {"LeakyRelu", dnnl_eltwise_relu, 0},
+        {"Clip", dnnl_eltwise_clip_v2, 0},
+        {"Sigmoid", dnnl_eltwise_logistic, 0},
+        {"Tanh", dnnl_eltwise_tanh, 0},
+        {"HardSwish", dnnl_eltwise_hardswish, 0},
+        {"Swish", dnnl_eltwise_swish, 0},
+        {"Gelu", dnnl_eltwise_gelu_erf, 0},
+        {"GeluTanh", dnnl_eltwise_gelu_tanh, 0},
+        {"Elu", dnnl_eltwise_elu, 0},
+        {"Exp", dnnl_eltwise_exp, 0},
+        {"Mish", dnnl_eltwise_mish, 0},
+        {"Abs", dnnl_eltwise_abs, 0},
+        {"Sqrt", dnnl_eltwise_sqrt, 0},
+        {"Log", dnnl_eltwise_log, 0},
+        {"Softplus", dnnl_eltwise_soft_relu, 1},
+        {"Linear", dnnl_eltwise_linear, 0},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (strcmp(table[i].type, post->activation) != 0) continue;
         *kind = table[i].kind;
-        *alpha = strcmp(post->activation, "Softplus") == 0 ? 1 : (float)post->alpha;
+        *alpha = (float)(table[i].alpha != 0 ? table[i].alpha : post->alpha);
         *beta = (float)post->beta;
         return true;
     }

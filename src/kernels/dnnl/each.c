@@ -58,17 +58,24 @@ tn_status tn__dnnl_times(tn__dnnl_work *work, const tn__dnnl *library, const tn_
     return tn__dnnl_bind(work, DNNL_ARG_DST, &all, to);
 }
 
-static tn_status each_prepare(tn_kernel_setup *setup) {
+/* An activation by the library's name for it. */
+static tn_status each_prepare_as(tn_kernel_setup *setup, const char *activation, double alpha) {
     tn__dnnl_after after = {.post_count = 1};
-    after.post[0] = (tn__dnnl_post){.activation = setup->op->type};
-    if (strcmp(setup->op->type, "LeakyRelu") == 0)
-        after.post[0].alpha = tn__attr_float(setup->op, "alpha", 0.01);
-    if (strcmp(setup->op->type, "Elu") == 0)
-        after.post[0].alpha = tn__attr_float(setup->op, "alpha", 1);
-    if (strcmp(setup->op->type, "Gelu") == 0 &&
-        strcmp(tn__attr_string(setup->op, "approximate", "none"), "tanh") == 0)
-        after.post[0].activation = "GeluTanh";
+    after.post[0] = (tn__dnnl_post){.activation = activation, .alpha = alpha};
     return tn__dnnl_each_prepare(setup, &after);
+}
+static tn_status each_prepare(tn_kernel_setup *setup) {
+    return each_prepare_as(setup, setup->op->type, 0);
+}
+static tn_status each_prepare_leaky(tn_kernel_setup *setup) {
+    return each_prepare_as(setup, "LeakyRelu", tn__attr_float(setup->op, "alpha", 0.01));
+}
+static tn_status each_prepare_elu(tn_kernel_setup *setup) {
+    return each_prepare_as(setup, "Elu", tn__attr_float(setup->op, "alpha", 1));
+}
+static tn_status each_prepare_gelu(tn_kernel_setup *setup) {
+    bool by_tanh = strcmp(tn__attr_string(setup->op, "approximate", "none"), "tanh") == 0;
+    return each_prepare_as(setup, by_tanh ? "GeluTanh" : "Gelu", 0);
 }
 
 /* One end of Clip: its contents when they are known now. False: they are not. */
@@ -200,51 +207,49 @@ tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_ki
     return tn__dnnl_bind(work, DNNL_ARG_DST, &wide, TN__DNNL_OUT(0));
 }
 
-static tn_status each_prepare_pair(tn_kernel_setup *setup) {
-    static const struct {
-        const char *type;
-        dnnl_alg_kind_t kind;
-        bool commutes;
-    } table[] = {{"Add", dnnl_binary_add, true},
-                 {"Div", dnnl_binary_div, false},
-                 {"Mul", dnnl_binary_mul, true},
-                 {"Sub", dnnl_binary_sub, false},
-                 {"Sum", dnnl_binary_add, true}};
+static tn_status each_prepare_pair(tn_kernel_setup *setup, dnnl_alg_kind_t kind, bool commutes) {
     const tn_tensor *y = tn__setup_output(setup, 0);
+    uint32_t first = each_same(tn__setup_input(setup, 0), y) ? 0 : 1;
     tn__dnnl_work *work;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        if (strcmp(table[i].type, setup->op->type) != 0) continue;
-        uint32_t first = each_same(tn__setup_input(setup, 0), y) ? 0 : 1;
-        if (first == 1 && (!table[i].commutes || !each_same(tn__setup_input(setup, 1), y)))
-            return TN_E_UNSUPPORTED;
-        TN_TRY(tn__dnnl_begin(setup, &work));
-        return tn__dnnl_end(
-            setup, work,
-            tn__dnnl_pair(setup, work, table[i].kind, first, TN__DNNL_IN(first), NULL));
-    }
-    return TN_E_UNSUPPORTED;
+    if (first == 1 && (!commutes || !each_same(tn__setup_input(setup, 1), y)))
+        return TN_E_UNSUPPORTED;
+    TN_TRY(tn__dnnl_begin(setup, &work));
+    return tn__dnnl_end(setup, work,
+                        tn__dnnl_pair(setup, work, kind, first, TN__DNNL_IN(first), NULL));
+}
+static tn_status each_add(tn_kernel_setup *setup) {
+    return each_prepare_pair(setup, dnnl_binary_add, true);
+}
+static tn_status each_div(tn_kernel_setup *setup) {
+    return each_prepare_pair(setup, dnnl_binary_div, false);
+}
+static tn_status each_mul(tn_kernel_setup *setup) {
+    return each_prepare_pair(setup, dnnl_binary_mul, true);
+}
+static tn_status each_sub(tn_kernel_setup *setup) {
+    return each_prepare_pair(setup, dnnl_binary_sub, false);
 }
 
 static const tn_kernel dnnl_each_kernels[] = {
     TN__DNNL_KERNEL("Abs", each_accepts, each_prepare),
-    TN__DNNL_KERNEL("Add", each_accepts_pair, each_prepare_pair),
+    TN__DNNL_KERNEL("Add", each_accepts_pair, each_add),
     TN__DNNL_KERNEL("Clip", each_accepts, each_prepare_clip),
-    TN__DNNL_KERNEL("Div", each_accepts_pair, each_prepare_pair),
-    TN__DNNL_KERNEL("Elu", each_accepts, each_prepare),
+    TN__DNNL_KERNEL("Div", each_accepts_pair, each_div),
+    TN__DNNL_KERNEL("Elu", each_accepts, each_prepare_elu),
     TN__DNNL_KERNEL("Exp", each_accepts, each_prepare),
-    TN__DNNL_KERNEL("Gelu", each_accepts, each_prepare),
+    TN__DNNL_KERNEL("Gelu", each_accepts, each_prepare_gelu),
     TN__DNNL_KERNEL("HardSigmoid", each_accepts, each_prepare_hard),
     TN__DNNL_KERNEL("HardSwish", each_accepts, each_prepare),
-    TN__DNNL_KERNEL("LeakyRelu", each_accepts, each_prepare),
+    TN__DNNL_KERNEL("LeakyRelu", each_accepts, each_prepare_leaky),
     TN__DNNL_KERNEL("Log", each_accepts, each_prepare),
     TN__DNNL_KERNEL("Mish", each_accepts, each_prepare),
-    TN__DNNL_KERNEL("Mul", each_accepts_pair, each_prepare_pair),
+    TN__DNNL_KERNEL("Mul", each_accepts_pair, each_mul),
     TN__DNNL_KERNEL("Relu", each_accepts, each_prepare),
     TN__DNNL_KERNEL("Sigmoid", each_accepts, each_prepare),
     TN__DNNL_KERNEL("Softplus", each_accepts, each_prepare),
     TN__DNNL_KERNEL("Sqrt", each_accepts, each_prepare),
-    TN__DNNL_KERNEL("Sub", each_accepts_pair, each_prepare_pair),
-    TN__DNNL_KERNEL("Sum", each_accepts_pair, each_prepare_pair),
+    TN__DNNL_KERNEL("Sub", each_accepts_pair, each_sub),
+    TN__DNNL_KERNEL("Sum", each_accepts_pair, each_add),
     TN__DNNL_KERNEL("Tanh", each_accepts, each_prepare),
 };
 

@@ -123,7 +123,8 @@ tn_status tn__dnnl_softmax(tn__dnnl_work *work, const tn__dnnl *library,
     return tn__dnnl_bind(work, DNNL_ARG_DST, rows, TN__DNNL_OUT(0));
 }
 
-static tn_status norm_read_softmax(tn_kernel_setup *setup, tn__dnnl_work *work) {
+static tn_status norm_read_softmax(tn_kernel_setup *setup, tn__dnnl_work *work,
+                                   dnnl_alg_kind_t kind) {
     const tn__dnnl *library = setup->library;
     const tn_tensor *input = tn__setup_input(setup, 0);
     bool flat = setup->version < 13;
@@ -132,23 +133,27 @@ static tn_status norm_read_softmax(tn_kernel_setup *setup, tn__dnnl_work *work) 
     if (axis < 0 || axis >= (int64_t)input->rank) return TN_E_UNSUPPORTED;
     uint32_t first = (uint32_t)axis, last = flat ? input->rank : first + 1;
     dnnl_memory_desc_t x;
-    bool logarithm = strcmp(setup->op->type, "LogSoftmax") == 0;
     TN_TRY(tn__dnnl_rows(library, input, first, last, &x));
-    return tn__dnnl_softmax(work, library, &x, logarithm ? dnnl_softmax_log : dnnl_softmax_accurate,
-                            TN__DNNL_IN(0));
+    return tn__dnnl_softmax(work, library, &x, kind, TN__DNNL_IN(0));
 }
 
-static tn_status norm_prepare_softmax(tn_kernel_setup *setup) {
+static tn_status norm_prepare_softmax(tn_kernel_setup *setup, dnnl_alg_kind_t kind) {
     tn__dnnl_work *work;
     TN_TRY(tn__dnnl_begin(setup, &work));
-    return tn__dnnl_end(setup, work, norm_read_softmax(setup, work));
+    return tn__dnnl_end(setup, work, norm_read_softmax(setup, work, kind));
+}
+static tn_status norm_softmax(tn_kernel_setup *setup) {
+    return norm_prepare_softmax(setup, dnnl_softmax_accurate);
+}
+static tn_status norm_log_softmax(tn_kernel_setup *setup) {
+    return norm_prepare_softmax(setup, dnnl_softmax_log);
 }
 
 static const tn_kernel dnnl_norm_kernels[] = {
     TN__DNNL_KERNEL("BatchNormalization", norm_accepts_batch, norm_prepare_batch),
     TN__DNNL_KERNEL("LayerNormalization", norm_accepts_layer, norm_prepare_layer),
-    TN__DNNL_KERNEL("LogSoftmax", norm_is_plain, norm_prepare_softmax),
-    TN__DNNL_KERNEL("Softmax", norm_is_plain, norm_prepare_softmax),
+    TN__DNNL_KERNEL("LogSoftmax", norm_is_plain, norm_log_softmax),
+    TN__DNNL_KERNEL("Softmax", norm_is_plain, norm_softmax),
 };
 
 TN_KERNEL_LIBRARY(dnnl_norm, "");

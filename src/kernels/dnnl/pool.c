@@ -37,7 +37,7 @@ bool tn__dnnl_pool_meets(const tn__dnnl_window *window) {
     return true;
 }
 
-static tn_status pool_read(tn_kernel_setup *setup, tn__dnnl_work *work) {
+static tn_status pool_read(tn_kernel_setup *setup, tn__dnnl_work *work, bool average) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
     uint32_t count;
     const int64_t *kernel = tn__attr_ints(setup->op, "kernel_shape", &count);
@@ -47,7 +47,7 @@ static tn_status pool_read(tn_kernel_setup *setup, tn__dnnl_work *work) {
         !tn__dnnl_window_of(setup->op, x, y, kernel, false, &window) ||
         !tn__dnnl_pool_meets(&window))
         return TN_E_UNSUPPORTED;
-    if (strcmp(setup->op->type, "AveragePool") == 0) {
+    if (average) {
         bool counts = tn__attr_int(setup->op, "count_include_pad", 0) != 0;
         if (counts && !window.exact) return TN_E_UNSUPPORTED;
         kind = counts ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding;
@@ -55,15 +55,14 @@ static tn_status pool_read(tn_kernel_setup *setup, tn__dnnl_work *work) {
     return pool_build(setup, work, kind, &window);
 }
 
-static tn_status pool_prepare(tn_kernel_setup *setup) {
+static tn_status pool_prepare(tn_kernel_setup *setup, bool average) {
     tn__dnnl_work *work;
     TN_TRY(tn__dnnl_begin(setup, &work));
-    return tn__dnnl_end(setup, work, pool_read(setup, work));
+    return tn__dnnl_end(setup, work, pool_read(setup, work, average));
 }
 
-static tn_status pool_prepare_global(tn_kernel_setup *setup) {
+static tn_status pool_prepare_whole(tn_kernel_setup *setup, bool average) {
     const tn_tensor *x = tn__setup_input(setup, 0);
-    bool average = strcmp(setup->op->type, "GlobalAveragePool") == 0;
     tn__dnnl_window window = {.spatial = x->rank - 2};
     tn__dnnl_work *work;
     for (uint32_t i = 0; i + 2 < x->rank; i++) {
@@ -77,11 +76,18 @@ static tn_status pool_prepare_global(tn_kernel_setup *setup) {
                                    &window));
 }
 
+static tn_status pool_average(tn_kernel_setup *setup) { return pool_prepare(setup, true); }
+static tn_status pool_max(tn_kernel_setup *setup) { return pool_prepare(setup, false); }
+static tn_status pool_whole_average(tn_kernel_setup *setup) {
+    return pool_prepare_whole(setup, true);
+}
+static tn_status pool_whole_max(tn_kernel_setup *setup) { return pool_prepare_whole(setup, false); }
+
 static const tn_kernel dnnl_pool_kernels[] = {
-    TN__DNNL_KERNEL("AveragePool", pool_accepts, pool_prepare),
-    TN__DNNL_KERNEL("GlobalAveragePool", pool_accepts, pool_prepare_global),
-    TN__DNNL_KERNEL("GlobalMaxPool", pool_accepts, pool_prepare_global),
-    TN__DNNL_KERNEL("MaxPool", pool_accepts, pool_prepare),
+    TN__DNNL_KERNEL("AveragePool", pool_accepts, pool_average),
+    TN__DNNL_KERNEL("GlobalAveragePool", pool_accepts, pool_whole_average),
+    TN__DNNL_KERNEL("GlobalMaxPool", pool_accepts, pool_whole_max),
+    TN__DNNL_KERNEL("MaxPool", pool_accepts, pool_max),
 };
 
 TN_KERNEL_LIBRARY(dnnl_pool, "");

@@ -66,10 +66,9 @@ static tn_status train_build_pool(tn__dnnl_work *work, const tn__dnnl *library, 
     return tn__dnnl_bind(work, DNNL_ARG_DIFF_SRC, &pool->dx, TN__DNNL_OUT(0));
 }
 
-static tn_status train_read_pool(tn_kernel_setup *setup, tn__dnnl_work *work) {
+static tn_status train_read_pool(tn_kernel_setup *setup, tn__dnnl_work *work, bool max) {
     const tn__dnnl *library = setup->library;
     const tn_tensor *dy = tn__setup_input(setup, 0), *dx = tn__setup_output(setup, 0);
-    bool max = strcmp(setup->op->type, "MaxPoolGrad") == 0;
     const tn_tensor *x = max ? tn__setup_input(setup, 1) : dx;
     uint32_t count;
     const int64_t *kernel = tn__attr_ints(setup->op, "kernel_shape", &count);
@@ -93,15 +92,19 @@ static tn_status train_read_pool(tn_kernel_setup *setup, tn__dnnl_work *work) {
     return status;
 }
 
-static tn_status train_prepare_pool(tn_kernel_setup *setup) {
+static tn_status train_prepare_pool(tn_kernel_setup *setup, bool max) {
     tn__dnnl_work *work;
     TN_TRY(tn__dnnl_begin(setup, &work));
-    return tn__dnnl_end(setup, work, train_read_pool(setup, work));
+    return tn__dnnl_end(setup, work, train_read_pool(setup, work, max));
 }
+static tn_status train_average_pool(tn_kernel_setup *setup) {
+    return train_prepare_pool(setup, false);
+}
+static tn_status train_max_pool(tn_kernel_setup *setup) { return train_prepare_pool(setup, true); }
 
 static const tn_kernel dnnl_train_kernels[] = {
-    TN__DNNL_KERNEL("AveragePoolGrad", train_accepts_pool, train_prepare_pool),
-    TN__DNNL_KERNEL("MaxPoolGrad", train_accepts_pool, train_prepare_pool),
+    TN__DNNL_KERNEL("AveragePoolGrad", train_accepts_pool, train_average_pool),
+    TN__DNNL_KERNEL("MaxPoolGrad", train_accepts_pool, train_max_pool),
     TN__DNNL_KERNEL("TransposedMatMul", tn__dnnl_matmul_accepts, tn__dnnl_matmul_flipped),
 };
 

@@ -146,9 +146,8 @@ static tn_status resize_rows(tn_kernel_call *call, tn__resample *plan, double *r
 
 /* --- the kernels --- */
 
-static tn_status resize_run(tn_kernel_call *call) {
+static tn_status resize_run_as(tn_kernel_call *call, bool upsample) {
     const tn_operand *from = &call->inputs[0];
-    bool upsample = strcmp(call->op->type, "Upsample") == 0;
     bool newer = !upsample && call->version >= 11 && call->input_count > 2;
     tn__resample plan;
     double *row;
@@ -164,6 +163,9 @@ static tn_status resize_run(tn_kernel_call *call) {
     TN_TRY(tn__resample_tables(call, &plan, &row));
     return resize_rows(call, &plan, row);
 }
+
+static tn_status resize_run(tn_kernel_call *call) { return resize_run_as(call, false); }
+static tn_status resize_run_upsample(tn_kernel_call *call) { return resize_run_as(call, true); }
 
 static bool resize_accepts(const tn_kernel_setup *setup) {
     tn__resample_kind mode;
@@ -183,7 +185,7 @@ static const tn_kernel resize_kernels[] = {
     {.type = "Upsample",
      .accepts = resize_accepts,
      .workspace = resize_workspace,
-     .run = resize_run},
+     .run = resize_run_upsample},
 };
 
 TN_KERNEL_FAMILY(resize, "");

@@ -37,10 +37,6 @@ typedef struct recurrent_job {
     bool backwards; /* this direction */
 } recurrent_job;
 
-static uint64_t recurrent_gate_count(const char *type) {
-    return strncmp(type, "Lstm", 4) == 0 ? 4 : strncmp(type, "Gru", 3) == 0 ? 3 : 1;
-}
-
 static const void *recurrent_at(const recurrent_job *job, const tn_operand *operand, uint64_t at) {
     return (const char *)operand->data + at * job->size;
 }
@@ -392,12 +388,10 @@ static tn_status recurrent_check(const recurrent_job *job) {
     return TN_OK;
 }
 
-static tn_status recurrent_run(tn_kernel_call *call) {
+static tn_status recurrent_run(tn_kernel_call *call, uint64_t gates) {
     const tn_operand *x = &call->inputs[IN_X], *r = &call->inputs[IN_R];
-    recurrent_job job = {.call = call,
-                         .dtype = x->dtype,
-                         .size = tn_dtype_bits(x->dtype) / 8,
-                         .gates = recurrent_gate_count(call->op->type)};
+    recurrent_job job = {
+        .call = call, .dtype = x->dtype, .size = tn_dtype_bits(x->dtype) / 8, .gates = gates};
     if (x->rank != 3 || r->rank != 3)
         return tn__call_fail(call, TN_E_INVALID, "operands of rank %u and %u", x->rank, r->rank);
     job.kind = job.gates == 4 ? RECURRENT_LSTM : job.gates == 3 ? RECURRENT_GRU : RECURRENT_RNN;
@@ -419,12 +413,11 @@ static tn_status recurrent_run(tn_kernel_call *call) {
     return TN_OK;
 }
 
-static uint64_t recurrent_workspace(const tn_kernel_setup *setup) {
+static uint64_t recurrent_workspace(const tn_kernel_setup *setup, uint64_t gates) {
     const tn_tensor *x = tn__setup_input(setup, IN_X), *r = tn__setup_input(setup, IN_R);
     if (x == NULL || r == NULL || x->rank != 3 || r->rank != 3) return 0;
-    uint64_t elements =
-        recurrent_elements(recurrent_gate_count(setup->op->type), (uint64_t)x->shape[0],
-                           (uint64_t)x->shape[1], (uint64_t)r->shape[2]);
+    uint64_t elements = recurrent_elements(gates, (uint64_t)x->shape[0], (uint64_t)x->shape[1],
+                                           (uint64_t)r->shape[2]);
     return tn__mul_sat(elements, tn_dtype_bits(x->dtype) / 8);
 }
 
@@ -436,15 +429,26 @@ static bool recurrent_accepts(const tn_kernel_setup *setup) {
     return true;
 }
 
-#define RECURRENT(name)                                                                            \
+#define RECURRENT(Cell, gates)                                                                     \
+    static tn_status recurrent_run_##Cell(tn_kernel_call *call) {                                  \
+        return recurrent_run(call, gates);                                                         \
+    }                                                                                              \
+    static uint64_t recurrent_workspace_##Cell(const tn_kernel_setup *setup) {                     \
+        return recurrent_workspace(setup, gates);                                                  \
+    }
+RECURRENT(Gru, 3)
+RECURRENT(Lstm, 4)
+RECURRENT(Rnn, 1)
+
+#define RECURRENT_ROW(Cell)                                                                        \
     {                                                                                              \
-        .type = #name, .accepts = recurrent_accepts, .workspace = recurrent_workspace,             \
-        .run = recurrent_run                                                                       \
+        .type = #Cell "Grad", .accepts = recurrent_accepts,                                        \
+        .workspace = recurrent_workspace_##Cell, .run = recurrent_run_##Cell                       \
     }
 static const tn_kernel train_recurrent_kernels[] = {
-    RECURRENT(GruGrad),
-    RECURRENT(LstmGrad),
-    RECURRENT(RnnGrad),
+    RECURRENT_ROW(Gru),
+    RECURRENT_ROW(Lstm),
+    RECURRENT_ROW(Rnn),
 };
 
 TN_KERNEL_FAMILY(train_recurrent, "tenure");
