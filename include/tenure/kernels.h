@@ -5,7 +5,9 @@
  *         return 2;
  *     memory.workspaces = tn_kernels_workspaces(kernels);   // which is part of the plan
  *
- * Threads: kernels may be read by several threads at once once they are made.
+ * Operators that are alike share what was prepared.
+ * Threads: kernels may be read by several threads at once once they are made, and be `with` to
+ * others meanwhile.
  */
 #ifndef TENURE_KERNELS_H
 #define TENURE_KERNELS_H
@@ -23,6 +25,10 @@ typedef struct tn_kernels_options {
     const tn_context *context; /* NULL or outlives the kernels */
     uint32_t threads;          /* of oneDNN; 0 = 1. Kernels are chosen and sized for it */
     bool plain;                /* our own loops alone, without oneDNN */
+    /* NULL, or kernels of another graph: what was prepared for them is used again where operators
+     * are alike (the same model recomputed, or at another order). `threads` and `plain` are theirs.
+     * They need not outlive the new ones; their context has to. */
+    const tn_kernels *with;
 } tn_kernels_options;
 #define TN_KERNELS_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_kernels_options) }

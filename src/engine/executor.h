@@ -20,7 +20,7 @@
 #ifndef TN_ENGINE_EXECUTOR_H
 #define TN_ENGINE_EXECUTOR_H
 
-#include "kernels/kernels.h"
+#include "kernels/cache.h"
 
 typedef struct tn__executor {
     const tn_graph *graph;

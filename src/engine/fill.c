@@ -71,7 +71,8 @@ static void fill_unload(const fill_job *job, tn_tensor_id id) {
 }
 
 static tn_status fill_pack(const fill_job *job, tn_op_id id) {
-    const tn_op *op = tn_graph_op(job->statics->graph, id);
+    const tn_kernels *kernels = job->statics->kernels;
+    const tn_op *op = tn_graph_op(kernels->graph, id);
     tn__packed *packed = job->statics->packed[id];
     if (packed == NULL || packed->done) return TN_OK;
     packed->done = true;
@@ -79,10 +80,10 @@ static tn_status fill_pack(const fill_job *job, tn_op_id id) {
         if (packed->offset[i] == TN_SIZE_UNKNOWN) continue;
         packed->at[i] = job->memory + packed->offset[i];
         TN_TRY(fill_load(job, op->inputs[i]));
-        fill_tell(job, op->inputs[i], tn__statics_sizes(job->statics, id)[i]);
-        TN_TRY(tn__kernels_pack(job->statics->kernels, id, i,
-                                job->executor->operands[op->inputs[i]].data, packed->at[i],
-                                job->executor->error));
+        fill_tell(job, op->inputs[i], kernels->of[id]->packed[i]);
+        TN_TRY(tn__kernel_cache_pack(kernels->cache, kernels->of[id], kernels->graph, id, i,
+                                     job->executor->operands[op->inputs[i]].data, packed->at[i],
+                                     job->executor->error));
         fill_unload(job, op->inputs[i]);
     }
     return TN_OK;
@@ -90,7 +91,7 @@ static tn_status fill_pack(const fill_job *job, tn_op_id id) {
 
 /* A kernel with scratch from the heap: this is set-up. */
 static tn_status fill_run(const fill_job *job, tn_op_id id) {
-    const tn__prepared *prepared = tn__kernels_of(job->statics->kernels, id);
+    const tn__prepared *prepared = job->statics->kernels->of[id];
     size_t bytes = (size_t)prepared->workspace + FILL_ALIGNMENT;
     uint8_t *workspace = tn__alloc(job->statics->context, bytes);
     if (workspace == NULL) return tn__no_memory(job->executor->error, "scratch");

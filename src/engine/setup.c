@@ -115,6 +115,8 @@ static tn_status setup_make_kernels(tn_setup *setup, int kind, const tn_graph *g
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
     setup_part *part;
     tn__options(&kernels, sizeof kernels, options->kernels);
+    if (kind == PART_AGAIN_KERNELS)
+        kernels.with = tn_setup_kernels(setup); /* nearly all is alike */
     if (kernels.context == NULL) kernels.context = &setup->context;
     TN_TRY(setup_part_make(setup, kind, &part, error));
     return tn_kernels_create(graph, &kernels, &part->kernels, error);

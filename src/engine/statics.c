@@ -133,7 +133,7 @@ static tn_status statics_need_all(tn__statics *statics, statics_walk *walk, cons
 }
 
 const uint64_t *tn__statics_sizes(const tn__statics *statics, tn_op_id id) {
-    const tn__prepared *prepared = tn__kernels_of(statics->kernels, id);
+    const tn__prepared *prepared = statics->kernels->of[id];
     return prepared != NULL ? prepared->packed : NULL;
 }
 

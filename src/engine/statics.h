@@ -8,6 +8,7 @@
 #define TN_ENGINE_STATICS_H
 
 #include "engine/executor.h"
+#include "kernels/kernels.h"
 
 /* Where a static tensor is. What is packed for an operator has its own places. */
 typedef struct tn__static {

@@ -68,7 +68,7 @@ static tn_status steps_around(const tn_engine *engine, uint32_t step) {
 static tn_status steps_apply(tn_engine *engine, uint32_t step, tn_op_id op) {
     if (engine->flow.control_of[op] != TN_NONE)
         return tn__control_end(&engine->flow, engine->flow.control_of[op]);
-    const tn__prepared *prepared = tn__kernels_of(engine->kernels, op);
+    const tn__prepared *prepared = engine->kernels->of[op];
     if (prepared == NULL) return TN_OK; /* nobody wants its outputs */
     TN_TRY(tn__executor_call(&engine->executor, op, prepared,
                              tn__statics_packed(&engine->statics, op),

@@ -4,20 +4,24 @@
  *
  * Operands that need no copy are handed through, so an output may still lie on its input where that
  * is so for both. An output that needs one is computed in scratch, so there it does no harm either.
+ * A state refers to nothing of the operator that it was prepared for: others may share it.
  */
 #include "kernels/inner.h"
+
+#include <pthread.h>
 
 #include "kernels/convert.h"
 
 typedef struct inner_state {
     const tn_kernel *kernel;
     void *state;
-    tn_op op;                   /* with lists in the arena */
-    const char *detail;         /* what the library calls it */
+    bool of_onnx; /* it is one of ONNX's operators, which the graph has not */
+    uint32_t version, input_count, output_count; /* of the operator as the kernel sees it */
+    const char *detail;                          /* what the library calls it */
     uint64_t own;               /* scratch of the kernel itself, behind the copied operands */
     uint64_t *inputs, *outputs; /* [count] offsets into scratch; TN_SIZE_UNKNOWN: handed through */
-    tn_operand *in, *out;       /* [count] room for the call */
-    tn_tensor *in_as, *out_as;  /* [count] operands as the kernel sees them */
+    tn_operand *in, *out;       /* [count] room for the call: of one run at a time */
+    pthread_mutex_t lock;       /* of that room */
     bool wide;                  /* copies are in float32, else in the order of the shape */
     tn__arena arena;
     tn_context context;
@@ -38,7 +42,7 @@ static bool inner_needs(const inner_state *inner, const tn_tensor *tensor) {
 /* Scratch for the operands that have to be copied. */
 static bool inner_place(const inner_state *inner, const tn_kernel_setup *setup, bool in, bool all,
                         uint64_t *total) {
-    uint32_t count = in ? inner->op.input_count : inner->op.output_count;
+    uint32_t count = in ? inner->input_count : inner->output_count;
     for (uint32_t i = 0; i < count; i++) {
         const tn_tensor *tensor = inner_operand(setup, in, i);
         uint64_t *offset = in ? &inner->inputs[i] : &inner->outputs[i];
@@ -51,9 +55,11 @@ static bool inner_place(const inner_state *inner, const tn_kernel_setup *setup, 
     return true;
 }
 
-static tn_tensor *inner_tensors(inner_state *inner, const tn_kernel_setup *setup, bool in,
-                                uint32_t count) {
-    tn_tensor *tensors = tn__arena_array(&inner->arena, (size_t)count + 1, sizeof *tensors);
+/* Operands as the kernel sees them. */
+static tn_tensor *inner_tensors(const inner_state *inner, tn__arena *arena,
+                                const tn_kernel_setup *setup, bool in) {
+    uint32_t count = in ? inner->input_count : inner->output_count;
+    tn_tensor *tensors = tn__arena_array(arena, (size_t)count + 1, sizeof *tensors);
     for (uint32_t i = 0; tensors != NULL && i < count; i++) {
         if (inner_operand(setup, in, i) == NULL) continue;
         tensors[i] = *inner_operand(setup, in, i);
@@ -67,79 +73,93 @@ static tn_tensor *inner_tensors(inner_state *inner, const tn_kernel_setup *setup
     return tensors;
 }
 
-static tn_status inner_copy(inner_state *inner, const tn_kernel_setup *setup, const tn_op *op) {
-    tn_op *made = &inner->op;
-    *made = *op;
-    made->inputs = tn__arena_copy(&inner->arena, op->inputs, op->input_count * sizeof *op->inputs);
-    made->outputs =
-        tn__arena_copy(&inner->arena, op->outputs, op->output_count * sizeof *op->outputs);
-    made->attrs = tn__arena_copy(&inner->arena, op->attrs, op->attr_count * sizeof *op->attrs);
-    inner->inputs = tn__arena_array(&inner->arena, (size_t)op->input_count + 1, sizeof(uint64_t));
-    inner->outputs = tn__arena_array(&inner->arena, (size_t)op->output_count + 1, sizeof(uint64_t));
-    inner->in = tn__arena_array(&inner->arena, (size_t)op->input_count + 1, sizeof *inner->in);
-    inner->out = tn__arena_array(&inner->arena, (size_t)op->output_count + 1, sizeof *inner->out);
-    inner->in_as = inner_tensors(inner, setup, true, op->input_count);
-    inner->out_as = inner_tensors(inner, setup, false, op->output_count);
-    return inner->in_as != NULL && inner->out_as != NULL && made->inputs != NULL &&
-                   made->outputs != NULL && made->attrs != NULL && inner->inputs != NULL &&
-                   inner->outputs != NULL && inner->in != NULL && inner->out != NULL
+static tn_status inner_tables(inner_state *inner) {
+    size_t inputs = (size_t)inner->input_count + 1, outputs = (size_t)inner->output_count + 1;
+    inner->inputs = tn__arena_array(&inner->arena, inputs, sizeof *inner->inputs);
+    inner->outputs = tn__arena_array(&inner->arena, outputs, sizeof *inner->outputs);
+    inner->in = tn__arena_array(&inner->arena, inputs, sizeof *inner->in);
+    inner->out = tn__arena_array(&inner->arena, outputs, sizeof *inner->out);
+    return inner->inputs != NULL && inner->outputs != NULL && inner->in != NULL &&
+                   inner->out != NULL
                ? TN_OK
                : TN_E_NO_MEMORY;
 }
 
 /* The first kernel that takes it, which may not want packed weights. */
-static tn_status inner_choose(const tn_kernel_setup *outer, bool library, inner_state *inner) {
-    tn_kernel_setup setup = *outer;
-    setup.op = &inner->op;
-    setup.inputs_as = inner->in_as;
-    setup.outputs_as = inner->out_as;
-    setup.packed = NULL;
-    setup.state = NULL;
+static tn_status inner_choose(tn_kernel_setup *setup, bool library, inner_state *inner) {
     for (const tn_kernel *kernel = NULL;;) {
-        kernel = tn__kernel_find(&setup, inner->wide && outer->library != NULL, kernel);
+        kernel = tn__kernel_find(setup, inner->wide && setup->library != NULL, kernel);
         if (kernel == NULL) return TN_E_UNSUPPORTED;
         if (library && !tn__kernel_family(kernel)->library) return TN_E_UNSUPPORTED;
         /* this one, or one like it */
         if (!inner->wide && (kernel->formats || kernel->pack != NULL)) continue;
-        setup.workspace = 0;
+        setup->workspace = 0;
         tn_status status = TN_OK;
         if (kernel->prepare != NULL)
-            status = kernel->prepare(&setup);
+            status = kernel->prepare(setup);
         else if (kernel->workspace != NULL)
-            setup.workspace = kernel->workspace(&setup);
+            setup->workspace = kernel->workspace(setup);
         if (status == TN_E_UNSUPPORTED) continue;
         if (status != TN_OK) return status;
         inner->kernel = kernel;
-        inner->state = setup.state;
-        inner->own = setup.workspace;
-        inner->detail = setup.detail;
+        inner->state = setup->state;
+        inner->own = setup->workspace;
+        inner->detail = setup->detail;
         return TN_OK;
     }
+}
+
+static tn_status inner_choose_for(const tn_kernel_setup *outer, const tn_op *op, bool library,
+                                  inner_state *inner) {
+    tn_kernel_setup setup = *outer;
+    tn__arena arena;
+    tn__arena_init(&arena, &inner->context);
+    setup.op = op;
+    setup.inputs_as = inner_tensors(inner, &arena, outer, true);
+    setup.outputs_as = inner_tensors(inner, &arena, outer, false);
+    setup.packed = NULL;
+    setup.state = NULL;
+    tn_status status = TN_E_NO_MEMORY;
+    if (setup.inputs_as != NULL && setup.outputs_as != NULL)
+        status = inner_choose(&setup, library, inner);
+    tn__arena_release(&arena);
+    return status;
+}
+
+static tn_status inner_make(inner_state *inner, tn_kernel_setup *setup, const tn_op *op, bool apart,
+                            bool library) {
+    uint64_t total = 0;
+    inner->of_onnx = op != setup->op;
+    inner->version = op->version;
+    inner->input_count = op->input_count;
+    inner->output_count = op->output_count;
+    TN_TRY(inner_tables(inner));
+    if (!inner_place(inner, setup, true, false, &total) ||
+        !inner_place(inner, setup, false, apart, &total))
+        return TN_E_UNSUPPORTED;
+    uint64_t moved = total;
+    TN_TRY(inner_choose_for(setup, op, library, inner));
+    if (!tn__add(total, inner->own, &total)) return TN_E_UNSUPPORTED;
+    inner->own = moved; /* from here on: where it begins */
+    setup->workspace = total;
+    return TN_OK;
 }
 
 static tn_status inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart, bool wide,
                                bool library) {
     tn_context context = tn__context(setup->context);
     inner_state *inner = tn__alloc_array(&context, 1, sizeof *inner);
-    uint64_t total = 0;
     if (inner == NULL) return tn__no_memory(setup->error, "a kernel");
     inner->context = context;
     inner->wide = wide;
     tn__arena_init(&inner->arena, &inner->context);
-    tn_status status = inner_copy(inner, setup, op);
-    if (status == TN_OK && (!inner_place(inner, setup, true, false, &total) ||
-                            !inner_place(inner, setup, false, apart, &total)))
-        status = TN_E_UNSUPPORTED;
-    uint64_t moved = total;
-    if (status == TN_OK) status = inner_choose(setup, library, inner);
-    if (status == TN_OK && !tn__add(total, inner->own, &total)) status = TN_E_UNSUPPORTED;
+    pthread_mutex_init(&inner->lock, NULL); /* without attributes it cannot fail */
+    tn_status status = inner_make(inner, setup, op, apart, library);
     if (status != TN_OK) {
         tn__inner_release(setup->context, inner);
         return status == TN_E_NO_MEMORY ? tn__no_memory(setup->error, "a kernel") : status;
     }
-    inner->own = moved; /* from here on: where it begins */
     setup->state = inner;
-    setup->workspace = total;
     setup->detail = inner->detail;
     return TN_OK;
 }
@@ -178,6 +198,7 @@ void tn__inner_release(const tn_context *context, void *state) {
     if (inner == NULL) return;
     if (inner->kernel != NULL && inner->kernel->release != NULL && inner->state != NULL)
         inner->kernel->release(context, inner->state);
+    pthread_mutex_destroy(&inner->lock);
     tn__arena_release(&inner->arena);
     tn_context own = inner->context;
     tn__free(&own, inner, sizeof *inner);
@@ -213,7 +234,7 @@ static void inner_see(const inner_state *inner, tn_operand *operand, void *data)
 
 static void inner_enter(const inner_state *inner, const tn_kernel_call *call) {
     char *scratch = call->workspace;
-    for (uint32_t i = 0; i < inner->op.input_count; i++) {
+    for (uint32_t i = 0; i < inner->input_count; i++) {
         const tn_operand *from = &call->inputs[i];
         inner->in[i] = *from;
         if (inner->inputs[i] == TN_SIZE_UNKNOWN || from->omitted) continue;
@@ -224,7 +245,7 @@ static void inner_enter(const inner_state *inner, const tn_kernel_call *call) {
             tn__inner_reorder(from, to, false);
         inner_see(inner, &inner->in[i], to);
     }
-    for (uint32_t k = 0; k < inner->op.output_count; k++) {
+    for (uint32_t k = 0; k < inner->output_count; k++) {
         inner->out[k] = call->outputs[k];
         if (inner->outputs[k] == TN_SIZE_UNKNOWN) continue;
         inner_see(inner, &inner->out[k], scratch + inner->outputs[k]);
@@ -232,7 +253,7 @@ static void inner_enter(const inner_state *inner, const tn_kernel_call *call) {
 }
 
 static void inner_leave(const inner_state *inner, tn_kernel_call *call) {
-    for (uint32_t k = 0; k < inner->op.output_count; k++) {
+    for (uint32_t k = 0; k < inner->output_count; k++) {
         tn_operand *to = &call->outputs[k];
         const tn_operand *from = &inner->out[k];
         if (to->omitted) continue;
@@ -256,16 +277,26 @@ static void inner_add(const tn_operand *summand, float *to, uint64_t count) {
     }
 }
 
-tn_status tn__inner_run_with(tn_kernel_call *call, uint32_t summand,
-                             void (*finish)(const tn_op *op, float *elements, uint64_t count)) {
-    inner_state *inner = call->state;
+/* The operator of the call, as the kernel sees it. */
+static tn_op inner_op(const inner_state *inner, const tn_op *op) {
+    tn_op seen = *op;
+    if (!inner->of_onnx) return seen;
+    seen.domain = "";
+    seen.version = inner->version;
+    seen.input_count = inner->input_count;
+    return seen;
+}
+
+static tn_status inner_run(inner_state *inner, tn_kernel_call *call, uint32_t summand,
+                           void (*finish)(const tn_op *op, float *elements, uint64_t count)) {
     tn_kernel_call own = *call;
+    const tn_op op = inner_op(inner, call->op);
     inner_enter(inner, call);
-    own.op = &inner->op;
+    own.op = &op;
     own.inputs = inner->in;
     own.outputs = inner->out;
-    own.input_count = inner->op.input_count;
-    own.output_count = inner->op.output_count;
+    own.input_count = inner->input_count;
+    own.output_count = inner->output_count;
     own.workspace = (char *)call->workspace + inner->own;
     own.workspace_bytes = call->workspace_bytes - inner->own;
     own.state = inner->state;
@@ -275,6 +306,15 @@ tn_status tn__inner_run_with(tn_kernel_call *call, uint32_t summand,
     if (finish != NULL) finish(call->op, inner->out[0].data, count);
     inner_leave(inner, call);
     return TN_OK;
+}
+
+tn_status tn__inner_run_with(tn_kernel_call *call, uint32_t summand,
+                             void (*finish)(const tn_op *op, float *elements, uint64_t count)) {
+    inner_state *inner = call->state;
+    pthread_mutex_lock(&inner->lock);
+    tn_status status = inner_run(inner, call, summand, finish);
+    pthread_mutex_unlock(&inner->lock);
+    return status;
 }
 
 tn_status tn__inner_run(tn_kernel_call *call) { return tn__inner_run_with(call, TN_NONE, NULL); }

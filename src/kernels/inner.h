@@ -11,7 +11,7 @@
 #include "kernels/kernel.h"
 
 /* Finds and prepares a plain kernel for `op`, whose operands are those of setup->op from the first
- * on (it may have fewer), and states its scratch. The lists of `op` are copied.
+ * on (it may have fewer), and states its scratch. `op` is setup->op itself, or of ONNX's domain.
  * `apart`: outputs are computed in scratch, whatever their format.
  * Errors: E_UNSUPPORTED (there is none), E_NO_MEMORY. */
 tn_status tn__inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart);

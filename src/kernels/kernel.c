@@ -96,6 +96,12 @@ bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index) {
     return tensor != NULL && tn_tensor_is_constant(tensor);
 }
 
+const tn_value *tn__setup_value(const tn_kernel_setup *setup, uint32_t index) {
+    const tn_tensor *tensor = tn__setup_input(setup, index);
+    const tn_value *value = tensor != NULL ? tensor->value : NULL;
+    return value != NULL && tn__value_is_read(value) ? value : NULL;
+}
+
 const tn_operand *tn__call_input(const tn_kernel_call *call, uint32_t index) {
     return index < call->input_count && !call->inputs[index].omitted ? &call->inputs[index] : NULL;
 }

@@ -125,6 +125,16 @@ const tn_tensor *tn__setup_output(const tn_kernel_setup *setup, uint32_t index);
 /* Whether the contents of an input are there at set-up (parameter, constant, folded). */
 bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index);
 
+/* Whether `accepts`, `prepare` and `workspace` may look at contents that are known: integers, and a
+ * few floating numbers. Others say nothing about how an operator is best run, and operators that
+ * differ in them alone share what is prepared (cache.h). */
+#define TN__VALUE_FLOATS 8u
+static inline bool tn__value_is_read(const tn_value *value) {
+    return value->ints != NULL || value->count <= TN__VALUE_FLOATS;
+}
+/* The contents of an input, when they are known and may be looked at; else NULL. */
+const tn_value *tn__setup_value(const tn_kernel_setup *setup, uint32_t index);
+
 /* NULL: omitted or absent. */
 const tn_operand *tn__call_input(const tn_kernel_call *call, uint32_t index);
 tn_operand *tn__call_output(const tn_kernel_call *call, uint32_t index);

@@ -81,12 +81,11 @@ static tn_status each_prepare_gelu(tn_kernel_setup *setup) {
 /* One end of Clip: its contents when they are known now. False: they are not. */
 static bool each_bound(const tn_kernel_setup *setup, uint32_t index, const char *name,
                        double *bound) {
-    const tn_tensor *tensor = tn__setup_input(setup, index);
+    const tn_value *value = tn__setup_value(setup, index);
     *bound = tn__attr_float(setup->op, name, *bound);
-    if (tensor == NULL) return true;
-    if (tensor->value == NULL || tensor->value->count != 1 || tensor->value->floats == NULL)
-        return false;
-    *bound = tensor->value->floats[0];
+    if (tn__setup_input(setup, index) == NULL) return true;
+    if (value == NULL || value->count != 1 || value->floats == NULL) return false;
+    *bound = value->floats[0];
     return true;
 }
 

@@ -6,16 +6,17 @@
 #include "kernels/convert.h"
 
 static bool channels_accepts(const tn_kernel_setup *setup) {
-    const tn_tensor *x = tn__setup_input(setup, 0), *axes = tn__setup_input(setup, 1);
+    const tn_tensor *x = tn__setup_input(setup, 0);
     const tn_tensor *y = tn__setup_output(setup, 0);
+    const tn_value *value = tn__setup_value(setup, 1);
     uint32_t seen = 0;
-    if (x == NULL || axes == NULL || y == NULL || !tn__is_short_float(x->dtype) ||
-        y->dtype != x->dtype || x->format.order != TN_ORDER_NHWC || x->format.block != 0 ||
-        x->rank < 3 || y->format.order == TN_ORDER_NHWC || (x->flags & TN_TENSOR_BOUND) != 0 ||
-        axes->value == NULL || axes->value->ints == NULL)
+    if (x == NULL || y == NULL || !tn__is_short_float(x->dtype) || y->dtype != x->dtype ||
+        x->format.order != TN_ORDER_NHWC || x->format.block != 0 || x->rank < 3 ||
+        y->format.order == TN_ORDER_NHWC || (x->flags & TN_TENSOR_BOUND) != 0 || value == NULL ||
+        value->ints == NULL)
         return false;
-    for (uint64_t i = 0; i < axes->value->count; i++) {
-        int64_t axis = axes->value->ints[i] + (axes->value->ints[i] < 0 ? (int64_t)x->rank : 0);
+    for (uint64_t i = 0; i < value->count; i++) {
+        int64_t axis = value->ints[i] + (value->ints[i] < 0 ? (int64_t)x->rank : 0);
         if (axis >= 0 && axis < (int64_t)x->rank) seen |= 1u << axis;
     }
     return seen == (((1u << x->rank) - 1) & ~2u) && x->shape[1] >= 0;
