@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cli/data.h"
+#include "trainer/data.h"
 
 static void idx_check(bool fine) {
     if (!fine) abort();
@@ -18,13 +18,13 @@ static void idx_check(bool fine) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[64];
-    tn_array array;
+    tn_array array = {0};
     tn_error error = {0};
     uint64_t sum = 0, bytes = 1;
     int descriptor = memfd_create("idx", 0);
     idx_check(descriptor >= 0 && write(descriptor, data, size) == (ssize_t)size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-    tn_status status = cli_idx_load(path, &array, &error);
+    tn_status status = tn__idx_load(path, NULL, &array, &error);
     close(descriptor);
     if (status != TN_OK) {
         idx_check(error.status == status && error.message[0] && array.data == NULL);

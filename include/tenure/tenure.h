@@ -4,6 +4,8 @@
 
 #include <tenure/array.h>
 #include <tenure/budget.h>
+#include <tenure/checkpoint.h>
+#include <tenure/data.h>
 #include <tenure/device.h>
 #include <tenure/engine.h>
 #include <tenure/estimate.h>
@@ -22,5 +24,6 @@
 #include <tenure/status.h>
 #include <tenure/trace.h>
 #include <tenure/train.h>
+#include <tenure/trainer.h>
 
 #endif

@@ -92,6 +92,8 @@ tn_context tn__context(const tn_context *context);
 void *tn__alloc(const tn_context *context, size_t size); /* NULL when out; size 0 -> 1 */
 void *tn__alloc_array(const tn_context *context, size_t count, size_t item); /* zeroed; checked */
 void tn__free(const tn_context *context, void *pointer, size_t size);        /* size as given */
+/* As realloc: NULL when out, and the old block stays. Sizes above 0. */
+void *tn__resize(const tn_context *context, void *pointer, size_t old_size, size_t new_size);
 
 /* Makes room for `need` items in *data (a pointer to an array of `item` bytes each), doubling.
  * *room counts items. New items are not zeroed. */

@@ -35,8 +35,7 @@ tn_context tn__context(const tn_context *context) {
     return complete;
 }
 
-static void *memory_resize(const tn_context *context, void *pointer, size_t old_size,
-                           size_t new_size) {
+void *tn__resize(const tn_context *context, void *pointer, size_t old_size, size_t new_size) {
     bool given = context != NULL && context->struct_size >= offsetof(tn_context, self) &&
                  context->allocator.resize != NULL;
     if (!given) return memory_default_resize(NULL, pointer, old_size, new_size, MEMORY_ALIGNMENT);
@@ -45,7 +44,7 @@ static void *memory_resize(const tn_context *context, void *pointer, size_t old_
 }
 
 void *tn__alloc(const tn_context *context, size_t size) {
-    return memory_resize(context, NULL, 0, size != 0 ? size : 1);
+    return tn__resize(context, NULL, 0, size != 0 ? size : 1);
 }
 
 void *tn__alloc_array(const tn_context *context, size_t count, size_t item) {
@@ -57,7 +56,7 @@ void *tn__alloc_array(const tn_context *context, size_t count, size_t item) {
 }
 
 void tn__free(const tn_context *context, void *pointer, size_t size) {
-    if (pointer != NULL) memory_resize(context, pointer, size != 0 ? size : 1, 0);
+    if (pointer != NULL) tn__resize(context, pointer, size != 0 ? size : 1, 0);
 }
 
 bool tn__reserve(const tn_context *context, void *data, size_t *room, size_t need, size_t item) {
@@ -70,7 +69,7 @@ bool tn__reserve(const tn_context *context, void *data, size_t *room, size_t nee
     if (__builtin_mul_overflow(wanted, item, &size) || size > PTRDIFF_MAX) return false;
     void *old;
     memcpy(&old, data, sizeof old);
-    void *grown = memory_resize(context, old, *room * item, size);
+    void *grown = tn__resize(context, old, *room * item, size);
     if (grown == NULL) return false;
     memcpy(data, &grown, sizeof grown);
     *room = wanted;

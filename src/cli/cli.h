@@ -40,8 +40,6 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
                     const char *const *names);
 #define CLI_CHOICE(state, option, text, ...)                                                       \
     cli_choice(state, option, text, (const char *const[]){__VA_ARGS__, NULL})
-/* The first element of a floating type that is infinite or no number; TN_SIZE_UNKNOWN: none. */
-uint64_t cli_first_odd(const void *data, uint64_t size, tn_dtype dtype);
 /* Standard output whole or an error: flushed, and checked. Returns `status`, or 2 when it failed.
  */
 int cli_finish(int status);

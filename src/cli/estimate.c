@@ -146,7 +146,7 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
     if (way->pytorch) {
         TN_TRY(estimate_pytorch(way, made, error));
     } else if (way->train) {
-        TN_TRY(cli_training_model(&way->training, NULL, 0, &input->graph, error));
+        TN_TRY(cli_training_model(&way->training, &input->graph, error));
         TN_TRY(cli_training_make(&way->training, input->graph, estimate_rewrites(way),
                                  &made->rewritten, &made->training, error));
         made->graph = made->training.graph;

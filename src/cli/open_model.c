@@ -13,19 +13,17 @@
 /* The model, with nothing known of what others' weights or training will fill. */
 static tn_status session_model(cli_session *session, tn_error *error) {
     cli_input *input = session->input;
-    cli_checkpoint *kept = &session->kept;
     if (input->graph == NULL)
         TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
     if (session->weights_path != NULL) {
-        TN_TRY(cli_checkpoint_open(session->weights_path, kept, error));
-        cli_training before = {.options = TN_TRAIN_OPTIONS_INIT};
-        before.options.loss = (tn_loss)kept->run.loss;
-        TN_TRY(cli_training_model(&before, kept->parameters, kept->parameter_count, &input->graph,
-                                  error));
-        TN_TRY(cli_checkpoint_check(kept, input->graph, error));
+        tn_graph *model;
+        TN_TRY(tn_checkpoint_open(session->weights_path, NULL, &session->kept, error));
+        TN_TRY(tn_checkpoint_model(session->kept, input->graph, &model, error));
+        tn_graph_destroy(input->graph);
+        input->graph = model;
     }
     if (session->training == NULL) return TN_OK;
-    return cli_training_model(session->training, NULL, 0, &input->graph, error);
+    return cli_training_model(session->training, &input->graph, error);
 }
 
 /* Of a run, what the file has not is made up; of training, all that is trained. */
@@ -115,28 +113,15 @@ tn_status cli_session_plan(cli_session *session, tn_error *error) {
 
 /* --- up to the engine --- */
 
-/* What another session has trained, in a graph of the same model. */
-static bool session_read_trained(const cli_session *from, const tn_tensor *tensor, void *bytes,
-                                 uint64_t size) {
-    const tn_training *step = &from->step;
-    uint32_t count = step->parameter_count + step->statistic_count;
-    for (uint32_t i = 0; tensor->kind == TN_KIND_PARAMETER && i < count; i++) {
-        tn_tensor_id id = i < step->parameter_count ? step->parameters[i].parameter
-                                                    : step->statistics[i - step->parameter_count];
-        const tn_tensor *trained = tn_graph_tensor(from->graph, id);
-        if (strcmp(trained->name, tensor->name) == 0)
-            return tn_engine_get_static(from->engine, id, bytes, size, NULL) == TN_OK;
-    }
-    return false;
-}
-
 static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                               uint64_t size, tn_error *error) {
     const cli_session *session = self;
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
-    if (session->trained != NULL && session_read_trained(session->trained, tensor, bytes, size))
+    if (session->trained != NULL && tensor->kind == TN_KIND_PARAMETER &&
+        tn_trainer_read(session->trained, tensor->name, bytes, size))
         return TN_OK;
-    const cli_kept *kept = cli_checkpoint_find(&session->kept, tensor->name);
+    const tn_kept *kept =
+        session->kept != NULL ? tn_checkpoint_find(session->kept, tensor->name) : NULL;
     if (tensor->kind == TN_KIND_PARAMETER && kept != NULL && kept->size == size) {
         memcpy(bytes, kept->bytes, size);
         return TN_OK;
@@ -224,6 +209,6 @@ void cli_session_close(cli_session *session) {
     tn_graph_destroy(session->model);
     tn_trace_destroy(session->trace);
     tn_contents_close(session->fresh);
-    if (session->weights_path != NULL) cli_checkpoint_close(&session->kept);
+    if (session->weights_path != NULL) tn_checkpoint_close(session->kept);
     if (session->own_contents) tn_contents_close(session->contents);
 }

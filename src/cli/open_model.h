@@ -3,7 +3,6 @@
 #ifndef TN_CLI_OPEN_MODEL_H
 #define TN_CLI_OPEN_MODEL_H
 
-#include "cli/checkpoint.h"
 #include "cli/training.h"
 
 typedef struct cli_choices { /* of kernels and plan */
@@ -18,7 +17,7 @@ typedef struct cli_session cli_session;
 struct cli_session {
     cli_input *input; /* how to read the model; its graph is the file's, and may be loaded before */
     const cli_training *training; /* NULL, or one run is one step of training */
-    const cli_session *trained;   /* NULL, or where parameters come from that it has trained */
+    tn_trainer *trained;          /* NULL, or where parameters come from that it has trained */
     cli_choices choices;
     bool plain;         /* no oneDNN */
     bool check;         /* against memory of its own for every tensor: cli_session_naive */
@@ -34,7 +33,7 @@ struct cli_session {
     tn_trace *trace;
     tn_contents *contents, *fresh; /* of the file; made up, for what is trained */
     bool own_contents;
-    cli_checkpoint kept; /* of weights_path */
+    tn_checkpoint *kept; /* of weights_path */
     tn_graph *model;     /* that is trained; NULL: as it was loaded */
     tn_training step;    /* of `training`; ids are also those of the model and of `graph` */
     tn_setup *setup;

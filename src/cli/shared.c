@@ -105,28 +105,6 @@ double cli_duration(struct argp_state *state, const char *option, const char *te
     return value * unit;
 }
 
-/* Infinity and NaN have all bits of the exponent. */
-uint64_t cli_first_odd(const void *data, uint64_t size, tn_dtype dtype) {
-    static const struct {
-        tn_dtype dtype;
-        uint64_t exponent;
-    } types[] = {{TN_FLOAT16, 0x7c00u},
-                 {TN_BFLOAT16, 0x7f80u},
-                 {TN_FLOAT32, 0x7f800000u},
-                 {TN_FLOAT64, UINT64_C(0x7ff0000000000000)}};
-    size_t type = 0;
-    while (type < 4 && types[type].dtype != dtype) type++;
-    if (type == 4) return TN_SIZE_UNKNOWN;
-    uint64_t exponent = types[type].exponent, width = tn_dtype_bits(dtype) / 8;
-    const uint8_t *bytes = data;
-    for (uint64_t i = 0; i < size / width; i++) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + i * width, width);
-        if ((word & exponent) == exponent) return i;
-    }
-    return TN_SIZE_UNKNOWN;
-}
-
 int cli_finish(int status) {
     cli_progress_end();
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;

@@ -3,15 +3,56 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "cli/train.h"
 
-static double tell_speed(const cli_train *train, double seconds) {
-    double samples = (double)(train->done - train->first) * (double)train->batch * train->micro;
-    return seconds > 0 ? samples / seconds : 0;
+/* --- the log --- */
+
+/* Begins anew; of a run that goes on, the rows before the checkpoint stay. */
+tn_status cli_train_open_log(cli_train *train, tn_error *error) {
+    char row[128];
+    tn__text rows;
+    if (train->log_path == NULL) return TN_OK;
+    FILE *was = train->options.resume != NULL ? fopen(train->log_path, "r") : NULL;
+    tn__text_init(&rows, NULL);
+    tn__text_put(&rows, "step,loss,correct\n");
+    while (was != NULL && fgets(row, sizeof row, was) != NULL)
+        if (row[0] >= '0' && row[0] <= '9' && strtoull(row, NULL, 10) < train->state->first)
+            tn__text_put(&rows, row);
+    if (was != NULL) fclose(was);
+    train->log = rows.failed ? NULL : fopen(train->log_path, "w");
+    if (train->log != NULL) fwrite(rows.data, 1, rows.size, train->log);
+    bool failed = rows.failed;
+    tn__text_release(&rows);
+    if (failed) return tn__no_memory(error, "the log");
+    if (train->log == NULL)
+        TN_FAIL(error, TN_E_IO, "cannot write %.200s: %s", train->log_path, strerror(errno));
+    return TN_OK;
+}
+
+void cli_train_log(const cli_train *train) {
+    const tn_trainer_state *state = train->state;
+    if (train->log != NULL)
+        fprintf(train->log, "%" PRIu64 ",%.9g,%" PRId64 "\n", state->done - 1, state->loss,
+                state->correct);
+}
+
+tn_status cli_train_end_log(const cli_train *train, tn_error *error) {
+    if (train->log != NULL && (fflush(train->log) != 0 || ferror(train->log)))
+        TN_FAIL(error, TN_E_IO, "cannot write %.200s: %s", train->log_path, strerror(errno));
+    return TN_OK;
+}
+
+/* --- on a terminal --- */
+
+static double tell_speed(const tn_trainer_state *state) {
+    double runs = (double)(state->done - state->first) * state->micro_batches;
+    return state->seconds > 0 ? runs * (double)state->batch / state->seconds : 0;
 }
 
 static bool tell_shows(const cli_train *train) { return !train->json && isatty(STDERR_FILENO); }
@@ -24,19 +65,19 @@ static int tell_columns(void) {
     return known && size.ws_col < TELL_LINE ? size.ws_col - 1 : 79;
 }
 
-/* One line, drawn over itself; what does not fit is cut off. */
-void cli_train_show(const cli_train *train) {
+/* One line, drawn over itself, ten times a second; what does not fit is cut off. */
+void cli_train_show(cli_train *train) {
+    const tn_trainer_state *state = train->state;
     char line[TELL_LINE], right[32] = "";
-    if (!tell_shows(train)) return;
-    double passed = cli_clock() - train->start;
-    double a_step = passed / (double)(train->done - train->first);
-    uint64_t left = (uint64_t)(a_step * (double)(train->total - train->done) + 0.5);
-    if (train->correct_at != TN_NONE)
-        snprintf(right, sizeof right, "  right %.1f %%", 100 * train->accuracy);
+    if (!tell_shows(train) || cli_clock() - train->shown <= 0.1) return;
+    train->shown = cli_clock();
+    double a_step = state->seconds / (double)(state->done - state->first);
+    uint64_t left = (uint64_t)(a_step * (double)(state->total - state->done) + 0.5);
+    if (state->counts) snprintf(right, sizeof right, "  right %.1f %%", 100 * state->accuracy);
     snprintf(line, sizeof line,
              "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.0f samples/s  %.1f MiB  %" PRIu64
              ":%02u:%02u left",
-             train->done, train->total, train->loss, right, tell_speed(train, passed),
+             state->done, state->total, state->mean_loss, right, tell_speed(state),
              (double)tn_setup_need(train->session.setup).total / 1048576, left / 3600,
              (unsigned)(left / 60 % 60), (unsigned)(left % 60));
     fprintf(stderr, "\r%.*s\033[K", tell_columns(), line);
@@ -44,75 +85,77 @@ void cli_train_show(const cli_train *train) {
 
 void cli_train_show_test(const cli_train *train) {
     if (tell_shows(train))
-        fprintf(stderr, "\rtesting on %" PRIu64 " samples\033[K", train->data.test.count);
+        fprintf(stderr, "\rtesting on %" PRIu64 " samples\033[K", tn_data_test_count(train->data));
 }
 
 void cli_train_show_end(const cli_train *train) {
     if (tell_shows(train)) fputs("\r\033[K", stderr);
 }
 
+/* --- in the end --- */
+
 void cli_train_print_stopped(const cli_train *train) {
-    fprintf(stderr, "tenure: stopped by a signal after step %" PRIu64 " of %" PRIu64, train->done,
-            train->total);
-    if (train->checkpoint != NULL) fprintf(stderr, "; --resume %s goes on", train->checkpoint);
+    fprintf(stderr, "tenure: stopped by a signal after step %" PRIu64 " of %" PRIu64,
+            train->state->done, train->state->total);
+    if (train->options.checkpoint != NULL)
+        fprintf(stderr, "; --resume %s goes on", train->options.checkpoint);
     fputs("\n", stderr);
 }
 
-tn_status cli_train_end_log(const cli_train *train, tn_error *error) {
-    if (train->log != NULL && (fflush(train->log) != 0 || ferror(train->log)))
-        TN_FAIL(error, TN_E_IO, "cannot write %.200s: %s", train->log_path, strerror(errno));
-    return TN_OK;
-}
-
 static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
+    const tn_trainer_state *state = train->state;
     printf("{\"format\":\"tenure-train\",\"version\":1,\"planned_peak\":%" PRIu64
            ",\"measured_peak\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"weights\":%" PRIu64
            ",\"steps\":%" PRIu64,
            usage->planned_peak, usage->measured_peak, usage->arena, usage->static_bytes,
-           train->done);
-    if (train->done > train->first)
-        printf(",\"loss\":%.9g,\"accuracy\":%.9g", train->loss, train->accuracy);
-    if (train->has_test)
-        printf(",\"test_loss\":%.9g,\"test_accuracy\":%.9g", train->test_loss,
-               train->test_accuracy);
+           state->done);
+    if (state->done > state->first)
+        printf(",\"loss\":%.9g,\"accuracy\":%.9g", state->mean_loss, state->accuracy);
+    if (train->score.labels > 0)
+        printf(",\"test_loss\":%.9g,\"test_accuracy\":%.9g", train->score.loss,
+               train->score.accuracy);
     if (train->session.check) printf(",\"check\":{\"naive\":\"equal\"}");
-    if (train->saved > 0)
+    if (state->saved > 0)
         printf(",\"checkpoint\":{\"bytes\":%" PRIu64 ",\"written\":%" PRIu64 ",\"seconds\":%.6f}",
-               train->save_bytes, train->saved, train->save_seconds);
+               state->saved_bytes, state->saved, state->save_seconds);
     if (train->session.poison) printf(",\"poison\":\"clean\"");
     printf(",\"seconds\":%.6f,\"engine_seconds\":%.6f,\"samples_per_s\":%.3f,\"threads\":%u}\n",
-           train->seconds, train->engine_seconds, tell_speed(train, train->seconds),
+           state->seconds, state->engine_seconds, tell_speed(state),
            train->session.choices.threads);
+}
+
+static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
+    const tn_trainer_state *state = train->state;
+    char size[TN_SIZE_TEXT_MAX];
+    uint32_t threads = train->session.choices.threads;
+    printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
+    printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
+    printf("%-15s %s\n", "static memory", tn_size_format(usage->static_bytes, size));
+    printf("%-15s %" PRIu64 ", %.0f samples/s, %u thread%s\n", "steps", state->done,
+           tell_speed(state), threads, threads == 1 ? "" : "s");
+    if (state->done > state->first)
+        printf("%-15s %.4f (mean of about the last %u steps)\n", "loss", state->mean_loss,
+               TN_TRAINER_SEEN);
+    if (state->counts && state->done > state->first)
+        printf("%-15s %.2f %%\n", "accuracy", 100 * state->accuracy);
+    if (train->score.labels > 0)
+        printf("%-15s loss %.4f, %.2f %% right\n", "on test samples", train->score.loss,
+               100 * train->score.accuracy);
+    if (train->score.labels > 0 && tn_data_is_text(train->data))
+        printf("%-15s %.3f bits per byte\n", "", train->score.loss / log(2));
+    if (state->saved > 0)
+        printf("%-15s %s, written %" PRIu64 " time%s, %.1f ms each\n", "checkpoint",
+               tn_size_format(state->saved_bytes, size), state->saved, state->saved == 1 ? "" : "s",
+               1e3 * state->save_seconds / (double)state->saved);
+    if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
+    if (train->session.poison) printf("%-15s clean\n", "poison");
 }
 
 void cli_train_print(const cli_train *train) {
     tn_engine_usage usage;
-    char size[TN_SIZE_TEXT_MAX];
-    uint32_t threads = train->session.choices.threads;
     tn_engine_measure(train->session.engine, &usage);
-    if (train->json) {
+    if (train->json)
         tell_json(train, &usage);
-        return;
-    }
-    printf("%-15s %s\n", "planned peak", tn_size_format(usage.planned_peak, size));
-    printf("%-15s %s\n", "measured peak", tn_size_format(usage.measured_peak, size));
-    printf("%-15s %s\n", "static memory", tn_size_format(usage.static_bytes, size));
-    printf("%-15s %" PRIu64 ", %.0f samples/s, %u thread%s\n", "steps", train->done,
-           tell_speed(train, train->seconds), threads, threads == 1 ? "" : "s");
-    if (train->done > train->first)
-        printf("%-15s %.4f (mean of about the last %u steps)\n", "loss", train->loss,
-               CLI_TRAIN_SEEN);
-    if (train->correct_at != TN_NONE && train->done > train->first)
-        printf("%-15s %.2f %%\n", "accuracy", 100 * train->accuracy);
-    if (train->has_test)
-        printf("%-15s loss %.4f, %.2f %% right\n", "on test samples", train->test_loss,
-               100 * train->test_accuracy);
-    if (train->has_test && train->data.text)
-        printf("%-15s %.3f bits per byte\n", "", train->test_loss / log(2));
-    if (train->saved > 0)
-        printf("%-15s %s, written %" PRIu64 " time%s, %.1f ms each\n", "checkpoint",
-               tn_size_format(train->save_bytes, size), train->saved, train->saved == 1 ? "" : "s",
-               1e3 * train->save_seconds / (double)train->saved);
-    if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
-    if (train->session.poison) printf("%-15s clean\n", "poison");
+    else
+        tell_text(train, &usage);
 }

@@ -162,14 +162,9 @@ static tn_train_options training_options_of(const cli_training *training) {
     return options;
 }
 
-tn_status cli_training_model(const cli_training *training, const char *const *names, uint32_t count,
-                             tn_graph **model, tn_error *error) {
+tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_error *error) {
     tn_train_options options = training_options_of(training);
     tn_graph *made;
-    if (names != NULL) {
-        options.train = names;
-        options.train_count = count;
-    }
     TN_TRY(tn_train_model(*model, &options, &made, error));
     tn_graph_destroy(*model);
     *model = made;

@@ -27,10 +27,8 @@ extern const struct argp cli_training_argp;
 /* The first option that was given and is none of `taken` (NULL at its end), or NULL. */
 const char *cli_training_given(const cli_training *training, const char *const *taken);
 
-/* Exchanges the model for the one with the parameters of its training (tn_train_model); these among
- * them, when `names` is not NULL. */
-tn_status cli_training_model(const cli_training *training, const char *const *names, uint32_t count,
-                             tn_graph **model, tn_error *error);
+/* Exchanges the model for the one with the parameters of its training (tn_train_model). */
+tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_error *error);
 
 /* The graph of a step, before it is set up. `rewrite`: of what the engine makes of the model before
  * it is trained (then *rewritten is the model that was trained, else NULL); the step, too, may then

@@ -1,4 +1,5 @@
 /* train.c - `tenure train`: a model trained in its planned arena. */
+#include "base/base.h"
 #include "cli/train.h"
 
 enum {
@@ -44,29 +45,30 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
         train->batch = cli_count(state, "batch", value, UINT32_MAX);
         return 0;
     case TRAIN_EPOCHS:
-        train->epochs = cli_count(state, "epochs", value, UINT32_MAX);
+        train->options.epochs = cli_count(state, "epochs", value, UINT32_MAX);
         return 0;
     case TRAIN_STEPS:
-        train->steps = cli_count(state, "steps", value, UINT32_MAX);
+        train->options.steps = cli_count(state, "steps", value, UINT32_MAX);
         return 0;
     case TRAIN_LR:
         train->rate = cli_real(state, "lr", value);
         return 0;
     case TRAIN_FALL:
-        if (!cli_train_set_schedule(train, value))
+        train->options.schedule = tn_schedule_find(value);
+        if (train->options.schedule == TN_SCHEDULE_COUNT)
             argp_error(state, "--lr-schedule: '%s' is none of constant, linear, cosine", value);
         return 0;
     case TRAIN_WARMUP:
-        train->warmup = cli_count(state, "warmup", value, UINT32_MAX);
+        train->options.warmup = cli_count(state, "warmup", value, UINT32_MAX);
         return 0;
     case TRAIN_CHECKPOINT:
-        train->checkpoint = value;
+        train->options.checkpoint = value;
         return 0;
     case TRAIN_EVERY:
-        train->every = cli_count(state, "checkpoint-every", value, UINT32_MAX);
+        train->options.checkpoint_every = cli_count(state, "checkpoint-every", value, UINT32_MAX);
         return 0;
     case TRAIN_RESUME:
-        train->resume = value;
+        train->options.resume = value;
         return 0;
     case TRAIN_LOG:
         train->log_path = value;
@@ -117,15 +119,16 @@ static const char train_doc[] =
 
 static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_open(train, error));
-    if (train->done >= train->total && !train->json)
+    const tn_trainer_state *state = train->state;
+    if (state->done >= state->total && !train->json)
         fprintf(stderr, "tenure: note: %s is at step %llu of %llu; nothing is left to train\n",
-                train->resume, (unsigned long long)train->done, (unsigned long long)train->total);
+                train->options.resume, (unsigned long long)state->done,
+                (unsigned long long)state->total);
     TN_TRY(cli_train_all(train, error));
     if (train->signal != 0) {
         cli_train_print_stopped(train);
         return cli_train_end_log(train, error);
     }
-    TN_TRY(cli_train_compare(train, error));
     TN_TRY(cli_train_test(train, error));
     cli_train_print(train);
     return cli_train_end_log(train, error);
@@ -140,8 +143,6 @@ static int train_run(int count, char **words) {
                                        children,      0,           0};
     tn_context context = cli_context();
     cli_train train = {
-        .epochs = 1,
-        .every = 100,
         .rate = 1e-3,
         .input = {.import = TN_IMPORT_OPTIONS_INIT},
         .training = CLI_TRAINING_INIT,

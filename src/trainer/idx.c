@@ -1,9 +1,5 @@
 /* idx.c - files of idx format: a head of magic and extents, big endian, then the bytes. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/base.h"
-#include "cli/data.h"
+#include "trainer/data.h"
 
 #ifndef TENURE_MINIMAL
 #include <zlib.h>
@@ -40,16 +36,18 @@ static tn_status idx_head(gzFile file, const char *path, tn_array *array, tn_err
     return TN_OK;
 }
 
-/* The contents, then nothing; the end is read, too, since the checksum stands there. */
-static tn_status idx_body(gzFile file, const char *path, tn_array *array, tn_error *error) {
+/* The contents, then nothing; the end is read, too, since the checksum stands there. *at: of the
+ * size that the head states, how much there is room for. */
+static tn_status idx_body(gzFile file, const char *path, const tn_context *context, tn_array *array,
+                          uint64_t *at, tn_error *error) {
     uint8_t more;
-    for (uint64_t at = 0; at < array->bytes;) {
-        uint64_t step = array->bytes - at < IDX_STEP ? array->bytes - at : IDX_STEP;
-        void *grown = realloc(array->data, at + step);
+    while (*at < array->bytes) {
+        uint64_t step = array->bytes - *at < IDX_STEP ? array->bytes - *at : IDX_STEP;
+        void *grown = tn__resize(context, array->data, *at, *at + step);
         if (grown == NULL) return tn__no_memory(error, path);
         array->data = grown;
-        TN_TRY(idx_unpack(file, path, (uint8_t *)grown + at, step, error));
-        at += step;
+        *at += step;
+        TN_TRY(idx_unpack(file, path, (uint8_t *)grown + *at - step, step, error));
     }
     int got = gzread(file, &more, 1);
     if (got > 0) TN_FAIL(error, TN_E_INVALID, "%.200s is longer than its head says", path);
@@ -57,24 +55,32 @@ static tn_status idx_body(gzFile file, const char *path, tn_array *array, tn_err
     return TN_OK;
 }
 
-tn_status cli_idx_load(const char *path, tn_array *array, tn_error *error) {
-    *array = (tn_array){0};
+tn_status tn__idx_load(const char *path, const tn_context *given, tn_array *array,
+                       tn_error *error) {
+    tn_context context = tn__context(given);
+    tn_array read = {0};
+    uint64_t room = 0;
     gzFile file = gzopen(path, "rb");
     if (file == NULL)
         TN_FAIL(error, TN_E_IO,
                 "cannot open %.200s; Debian has Fashion-MNIST in the package "
                 "dataset-fashion-mnist",
                 path);
-    tn_status status = idx_head(file, path, array, error);
-    if (status == TN_OK) status = idx_body(file, path, array, error);
+    tn_status status = idx_head(file, path, &read, error);
+    if (status == TN_OK) status = idx_body(file, path, &context, &read, &room, error);
     int closed = gzclose(file);
     if (status == TN_OK && closed != Z_OK)
         status = tn__fail(error, TN_E_INVALID, "%.200s is cut short or damaged", path);
-    if (status != TN_OK) tn_array_release(array, NULL);
+    if (status == TN_OK)
+        *array = read;
+    else
+        tn__free(&context, read.data, room);
     return status;
 }
 #else
-tn_status cli_idx_load(const char *path, tn_array *array, tn_error *error) {
+tn_status tn__idx_load(const char *path, const tn_context *context, tn_array *array,
+                       tn_error *error) {
+    (void)context;
     (void)array;
     TN_FAIL(error, TN_E_UNSUPPORTED, "%.200s: this build reads no packed data; it needs zlib1g-dev",
             path);

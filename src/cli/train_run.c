@@ -1,0 +1,130 @@
+/* train_run.c - from options to a training run, through it, and to its end. */
+#include "cli/train.h"
+
+#include <signal.h>
+
+#include "base/base.h"
+
+/* --- set-up --- */
+
+/* The batch is the first extent of the inputs: as asked for; else the model's own, or 64 where it
+ * has only a symbol for it. */
+static tn_status run_load(cli_train *train, tn_error *error) {
+    cli_input *input = &train->input;
+    input->import.batch = (int64_t)train->batch;
+    tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
+    if (status == TN_E_UNKNOWN && train->batch == 0) {
+        tn_error first = *error; /* names the symbols, if the batch is not all that is missing */
+        input->import.batch = CLI_BATCH_USUAL;
+        status = tn_graph_load(input->path, &input->import, &input->graph, error);
+        if (status == TN_E_UNKNOWN) *error = first;
+    }
+    TN_TRY(status);
+    const tn_block *block = tn_graph_block(input->graph, 0);
+    const tn_tensor *first =
+        block->input_count > 0 ? tn_graph_tensor(input->graph, block->inputs[0]) : NULL;
+    if (first == NULL || first->rank == 0 || first->shape[0] < 1)
+        TN_FAIL(error, TN_E_INVALID, "the model has no input of samples");
+    if (train->batch > 0 && first->shape[0] != (int64_t)train->batch)
+        TN_FAIL(error, TN_E_INVALID,
+                "the model takes %lld samples at once, not %llu; export it with a symbolic batch",
+                (long long)first->shape[0], (unsigned long long)train->batch);
+    train->batch = (uint64_t)first->shape[0];
+    return TN_OK;
+}
+
+static tn_status run_trace(void *self, tn_engine *engine, tn_error *error) {
+    tn_engine_usage usage;
+    const cli_train *train = self;
+    tn_engine_measure(engine, &usage);
+    return usage.run_count == 1 ? cli_session_write_trace(&train->session, error) : TN_OK;
+}
+
+static volatile sig_atomic_t run_signal; /* that came; of the one run in this process */
+
+static bool run_step(void *self, const tn_trainer_state *state) {
+    cli_train *train = self;
+    cli_train_log(train);
+    if (state->done < state->total) train->signal = run_signal;
+    if (train->signal == 0) cli_train_show(train);
+    return train->signal == 0;
+}
+
+static tn_status run_trainer(cli_train *train, tn_error *error) {
+    tn_trainer_options *options = &train->options;
+    options->struct_size = sizeof *options;
+    options->context = train->input.import.context;
+    options->train = &train->training.options;
+    options->data = train->data;
+    options->rate = train->rate > 0 ? train->rate : -1;
+    options->seed = train->session.seed;
+    options->step = run_step;
+    options->ran = run_trace;
+    options->self = train;
+    options->twin = train->session.check ? train->naive.engine : NULL;
+    TN_TRY(tn_trainer_create(train->input.graph, &train->session.step, train->session.engine,
+                             options, &train->trainer, error));
+    train->state = tn_trainer_at(train->trainer);
+    return TN_OK;
+}
+
+tn_status cli_train_open(cli_train *train, tn_error *error) {
+    cli_session *session = &train->session;
+    train->training.options.seed = session->seed;
+    session->training = &train->training;
+    TN_TRY(tn_data_load(train->data_path, NULL, &train->data, error));
+    TN_TRY(run_load(train, error));
+    TN_TRY(cli_session_plan(session, error));
+    TN_TRY(cli_session_open_trace(session, 1, error));
+    TN_TRY(cli_session_open(session, error));
+    if (session->check) TN_TRY(cli_session_naive(session, &train->naive, error));
+    TN_TRY(run_trainer(train, error));
+    return cli_train_open_log(train, error);
+}
+
+void cli_train_close(cli_train *train) {
+    tn_trainer_destroy(train->trainer);
+    cli_session_close(&train->naive);
+    cli_session_close(&train->session);
+    if (train->log != NULL) fclose(train->log);
+    tn_data_destroy(train->data);
+    cli_input_release(&train->input);
+}
+
+/* --- the run --- */
+
+static void run_stop(int signal) { run_signal = signal; }
+
+/* The first one waits for the step; a second one of its kind ends the process at once. */
+static void run_listen(void) {
+    struct sigaction action = {.sa_handler = run_stop, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+tn_status cli_train_all(cli_train *train, tn_error *error) {
+    run_listen();
+    TN_TRY(tn_trainer_run(train->trainer, error));
+    cli_train_show_end(train);
+    return TN_OK;
+}
+
+tn_status cli_train_test(cli_train *train, tn_error *error) {
+    if (!tn_trainer_tests(train->trainer)) return TN_OK;
+    cli_session session = {.input = &train->input,
+                           .trained = train->trainer,
+                           .contents = train->session.contents, /* and what is not trained */
+                           .kept = train->session.kept,
+                           .choices = train->session.choices,
+                           .plain = train->session.plain};
+    cli_train_show_test(train);
+    tn_status status = cli_session_plan(&session, error);
+    if (status == TN_OK) status = cli_session_open(&session, error);
+    if (status == TN_OK)
+        status =
+            tn_trainer_test_on(train->trainer, session.graph, session.engine, &train->score, error);
+    cli_session_close(&session);
+    cli_train_show_end(train);
+    return status;
+}

@@ -1,0 +1,183 @@
+/* steps.c - step after step, with checkpoints between them. */
+#include <math.h>
+
+#include "trainer/trainer.h"
+
+/* --- one run of the engine --- */
+
+static double steps_loss(const tn_trainer *trainer) {
+    float loss;
+    memcpy(&loss, trainer->outputs[trainer->loss_at].data, sizeof loss);
+    return (double)loss;
+}
+
+static int64_t steps_correct(const tn_trainer *trainer) {
+    int64_t correct = 0;
+    if (trainer->correct_at != TN_NONE)
+        memcpy(&correct, trainer->outputs[trainer->correct_at].data, sizeof correct);
+    return correct;
+}
+
+static tn_status steps_run(tn_trainer *trainer, tn_engine *engine, tn_error *error) {
+    tn__trainer_reset(trainer->training->graph, trainer->outputs);
+    return tn_engine_run(engine, trainer->inputs, trainer->input_count, trainer->outputs,
+                         trainer->output_count, error);
+}
+
+static tn_status steps_run_both(tn_trainer *trainer, tn_error *error) {
+    const tn_trainer_options *options = &trainer->options;
+    tn_engine_usage usage;
+    TN_TRY(steps_run(trainer, trainer->engine, error));
+    tn_engine_measure(trainer->engine, &usage);
+    trainer->state.engine_seconds += usage.seconds;
+    if (options->ran != NULL) TN_TRY(options->ran(options->self, trainer->engine, error));
+    if (options->twin == NULL) return TN_OK;
+    double loss = steps_loss(trainer);
+    TN_TRY(steps_run(trainer, options->twin, error));
+    double other = steps_loss(trainer);
+    if (memcmp(&loss, &other, sizeof loss) != 0)
+        TN_FAIL(error, TN_E_CONFLICT,
+                "step %llu: the loss is %.9g in the planned arena and %.9g without reuse; please "
+                "report it",
+                (unsigned long long)trainer->state.done, loss, other);
+    return TN_OK;
+}
+
+static void steps_set(tn_trainer *trainer, uint32_t at, const void *value) {
+    if (at == TN_NONE) return;
+    tn_array *array = &trainer->inputs[at];
+    memcpy(array->data, value, array->bytes);
+}
+
+static tn_array *steps_array(tn_trainer *trainer, uint32_t at) {
+    return at != TN_NONE ? &trainer->inputs[at] : NULL;
+}
+
+static tn_status steps_fill(tn_trainer *trainer, uint64_t number, tn_error *error) {
+    const tn_trainer_options *options = &trainer->options;
+    tn_array *samples = steps_array(trainer, trainer->sample_at);
+    tn_array *labels = steps_array(trainer, trainer->labels_at);
+    if (trainer->batches == NULL)
+        return options->fill(options->self, false, number, samples, labels, error);
+    tn_batches_fill(trainer->batches, number, samples, labels);
+    return TN_OK;
+}
+
+/* --- a step --- */
+
+static tn_status steps_no_number(const tn_trainer *trainer, tn_error *error) {
+    const char *kept = trainer->options.checkpoint;
+    TN_FAIL(error, TN_E_INVALID,
+            "the loss of step %llu is no number (learning rate %g): try a lower one, or look for "
+            "samples that are none%s%.200s%s",
+            (unsigned long long)trainer->state.done,
+            (double)(float)tn_rate_at(&trainer->rate, trainer->state.done), kept ? "; " : "",
+            kept ? kept : "", kept ? " stays as it was" : "");
+}
+
+/* One update: one run, or as many as there are micro-batches. */
+static tn_status steps_update(tn_trainer *trainer, tn_error *error) {
+    tn_trainer_state *state = &trainer->state;
+    float rate = (float)tn_rate_at(&trainer->rate, state->done);
+    double loss = 0;
+    int64_t correct = 0;
+    for (int64_t m = 0; m < (int64_t)state->micro_batches; m++) {
+        TN_TRY(steps_fill(trainer, state->done * state->micro_batches + (uint64_t)m, error));
+        steps_set(trainer, trainer->rate_at, &rate);
+        steps_set(trainer, trainer->step_at, &state->done);
+        steps_set(trainer, trainer->micro_at, &m);
+        TN_TRY(steps_run_both(trainer, error));
+        loss += steps_loss(trainer) / state->micro_batches;
+        correct += steps_correct(trainer);
+    }
+    if (!isfinite(loss)) return steps_no_number(trainer, error);
+    state->loss = loss;
+    state->correct = correct;
+    return TN_OK;
+}
+
+static void steps_note(tn_trainer_state *state) {
+    double plain = 1 / (double)(state->done - state->first + 1);
+    double late = 2.0 / (TN_TRAINER_SEEN + 1);
+    double share = plain > late ? plain : late; /* the mean of all, until there are many */
+    double labels = (double)state->labels * (double)state->batch * state->micro_batches;
+    state->mean_loss += share * (state->loss - state->mean_loss);
+    if (state->counts)
+        state->accuracy += share * ((double)state->correct / labels - state->accuracy);
+}
+
+tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error) {
+    tn_trainer_state *state = &trainer->state;
+    if (state->done >= state->total)
+        TN_FAIL(error, TN_E_INVALID, "no step is left: %llu are done",
+                (unsigned long long)state->done);
+    TN_TRY(steps_update(trainer, error));
+    steps_note(state);
+    state->done++;
+    return TN_OK;
+}
+
+/* --- checkpoints --- */
+
+tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error) {
+    tn_trainer_state *state = &trainer->state;
+    tn_checkpoint_run run = trainer->is;
+    double start = tn__clock_s();
+    run.step = state->done;
+    TN_TRY(tn__checkpoint_save(path, trainer->engine, &trainer->keeping, &run, &state->saved_bytes,
+                               error));
+    state->save_seconds += tn__clock_s() - start;
+    state->saved++;
+    return TN_OK;
+}
+
+static bool steps_saves(const tn_trainer *trainer) {
+    const tn_trainer_state *state = &trainer->state;
+    if (trainer->options.checkpoint == NULL) return false;
+    return state->done % trainer->options.checkpoint_every == 0 || state->done == state->total ||
+           state->stopped;
+}
+
+/* --- the twin --- */
+
+static tn_status steps_compare(tn_trainer *trainer, tn_tensor_id id, tn_error *error) {
+    const tn_tensor *tensor = tn_graph_tensor(trainer->training->graph, id);
+    uint64_t size = tensor->bytes;
+    uint8_t *both = tn__alloc_array(&trainer->context, 2, size);
+    if (both == NULL) return tn__no_memory(error, "a comparison");
+    tn_status status = tn_engine_get_static(trainer->engine, id, both, size, error);
+    if (status == TN_OK)
+        status = tn_engine_get_static(trainer->options.twin, id, both + size, size, error);
+    if (status == TN_OK && memcmp(both, both + size, size) != 0)
+        status =
+            tn__fail(error, TN_E_CONFLICT,
+                     "'%.80s' differs from what training without reuse gives; please report it",
+                     tensor->name);
+    tn__free(&trainer->context, both, 2 * size);
+    return status;
+}
+
+static tn_status steps_compare_all(tn_trainer *trainer, tn_error *error) {
+    if (trainer->options.twin == NULL) return TN_OK;
+    for (uint32_t i = 0; i < trainer->keeping.count; i++)
+        TN_TRY(steps_compare(trainer, trainer->keeping.ids[i], error));
+    return TN_OK;
+}
+
+/* --- all of them --- */
+
+tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error) {
+    const tn_trainer_options *options = &trainer->options;
+    tn_trainer_state *state = &trainer->state;
+    double start = tn__clock_s() - state->seconds;
+    state->stopped = false;
+    while (state->done < state->total && !state->stopped) {
+        TN_TRY(tn_trainer_step(trainer, error));
+        state->seconds = tn__clock_s() - start;
+        bool on = options->step == NULL || options->step(options->self, state);
+        state->stopped = !on && state->done < state->total;
+        if (steps_saves(trainer)) TN_TRY(tn_trainer_save(trainer, options->checkpoint, error));
+        state->seconds = tn__clock_s() - start;
+    }
+    return state->stopped ? TN_OK : steps_compare_all(trainer, error);
+}

@@ -1,0 +1,57 @@
+/* trainer.h - what a training run is inside.
+ *
+ *   trainer.c   set-up over an engine: inputs, how many steps, what a checkpoint holds
+ *   open.c      the engine from a model
+ *   steps.c     step after step, with checkpoints between them
+ *   test.c      the model on what was held out
+ *   rate.c      learning rates
+ */
+#ifndef TN_TRAINER_TRAINER_H
+#define TN_TRAINER_TRAINER_H
+
+#include <tenure/trainer.h>
+
+#include "base/base.h"
+#include "trainer/checkpoint.h"
+
+struct tn_trainer {
+    tn_context context;
+    tn__arena arena;
+    const tn_training *training;
+    tn_engine *engine;
+    tn_trainer_options options; /* `train` and `session` are not read any more */
+    tn_trainer_state state;
+    tn_rate rate;
+    tn_loss loss;
+    uint32_t output;      /* of the model, that the loss is of */
+    bool scored;          /* that output holds float32 scores of classes */
+    tn_checkpoint_run is; /* what a checkpoint tells of the run, but for its step */
+    tn_batches *batches;  /* NULL: options.fill */
+    /* arrays of the graph of a step, in its order; TN_NONE where there is none of that sort */
+    tn_array *inputs, *outputs;
+    uint32_t input_count, output_count;
+    uint32_t sample_at, labels_at, rate_at, step_at, micro_at; /* among inputs */
+    uint32_t loss_at, correct_at;                              /* among outputs */
+    tn__keeping keeping;                                       /* what a checkpoint holds */
+    tn__names names; /* of parameters and statistics, to places in `keeping` */
+    /* of tn_trainer_open */
+    tn_session_options test_options;
+    tn_graph *model, *rewritten; /* as tn_train_model made it, and for training; NULL: as that */
+    tn_training made;
+    tn_session *session;
+};
+
+/* Set up over its training and engine; `trainer` begins with a context and nothing else. */
+tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
+                            const tn_trainer_options *options, tn_error *error);
+tn_trainer *tn__trainer_make(const tn_context *context); /* NULL: out of memory */
+
+/* Room for the arrays of a graph's outputs, said anew before each run: a run tells how many bytes
+ * it wrote. */
+void tn__trainer_reset(const tn_graph *graph, tn_array *outputs);
+/* [outputs of the graph], zeroed, in the arena. */
+tn_status tn__trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array **outputs,
+                              tn_error *error);
+tn_status tn__trainer_restore(tn_trainer *trainer, const char *path, tn_error *error);
+
+#endif
