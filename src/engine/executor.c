@@ -4,8 +4,8 @@
 #define EXECUTOR_LEAST 8u /* operands of a call that there is always room for */
 
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph) {
-    *executor = (tn__executor){.graph = graph, .context = *context};
-    tn__arena_init(&executor->arena, &executor->context);
+    *executor = (tn__executor){.graph = graph};
+    tn__arena_init(&executor->arena, context);
 }
 
 void tn__executor_close(tn__executor *executor) { tn__arena_release(&executor->arena); }

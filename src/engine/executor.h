@@ -28,7 +28,6 @@ typedef struct tn__executor {
     uint64_t random;      /* counter of the numbers drawn by operators without a seed */
     tn_error *error;      /* of the work in hand */
 
-    tn_context context;
     tn__arena arena;
     uint32_t tensor_count, op_count; /* covered */
     uint32_t tensor_room, input_room, output_room;
@@ -37,10 +36,12 @@ typedef struct tn__executor {
     size_t scratch_used;
 } tn__executor;
 
+/* Context and graph outlive it. */
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph);
 void tn__executor_close(tn__executor *executor); /* fine when it is all zeros */
 /* Operands for what the graph has got since the last time, unbound, with the extents that the graph
- * has. Errors: E_NO_MEMORY. Cost: O(tensors and operators that are new). */
+ * has: they are inferred first. Errors: E_NO_MEMORY. Cost: O(tensors and operators that are new).
+ */
 tn_status tn__executor_cover(tn__executor *executor);
 /* Extents as the graph has them: calls may have changed those that are bounds. */
 void tn__executor_reset(tn__executor *executor);
