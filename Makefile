@@ -5,7 +5,7 @@ MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 JOBS ?= $(shell nproc)
 
-.PHONY: all demo demo-mcu bench-arena test check install fuzz compare stress stress-pools bench bench-pools bench-results clean help
+.PHONY: all amalgamation demo demo-mcu bench-arena test check install fuzz compare stress stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target libtenure tenure_command
 
@@ -75,6 +75,9 @@ bench-arena: all ## heads of arenas, ours beside TFLite Micro's; FOLDERS="models
 bench-results: all ## writes bench/results.md (some 20 minutes)
 	cmake --build $(BUILD) --target bench_planners
 	$(BUILD)/bench/planners --set all --markdown > bench/results.md
+
+amalgamation: ## build/tenure_plan.c and .h: the planners as one file and one header (docs/embedding.md)
+	tools/amalgamate $(BUILD)
 
 clean:
 	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-minimal

@@ -6,6 +6,17 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   tenure_test(project.symbols IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-symbols $<TARGET_FILE:libtenure>)
   tenure_test(project.doc-examples IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/doc-examples $<TARGET_FILE:tenure_static> -ljansson -lz -lm -lpthread)
 endif()
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT TENURE_TEST_ONLY)
+  # one file and one header for embedders, and with it the eleven problems of MiniMalloc
+  set(amalgamation ${PROJECT_BINARY_DIR}/amalgamation)
+  set(minimalloc A B C D E F G H I J K)
+  list(TRANSFORM minimalloc REPLACE "(.)" "${PROJECT_SOURCE_DIR}/../shared/data/problems/minimalloc_\\1.csv")
+  tenure_test(project.amalgamation IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-amalgamation ${amalgamation})
+  tenure_test(project.minimalloc TIMEOUT 600 COMMAND sh -c "test -e $1 && exec $0 1048576 exact $* || (echo SKIP: no $1 && exit 77)"
+              ${amalgamation}/embedded ${minimalloc})
+  set_property(TEST project.amalgamation APPEND PROPERTY FIXTURES_SETUP amalgamation)
+  set_property(TEST project.minimalloc APPEND PROPERTY FIXTURES_REQUIRED amalgamation)
+endif()
 if(TENURE_PRESET_TESTS)
   tenure_test(project.design IN ${PROJECT_SOURCE_DIR} TIMEOUT 3000 COMMAND ${PROJECT_SOURCE_DIR}/tools/check-design)
   # on a machine that has nothing: each command finds what the one before it left

@@ -13,22 +13,22 @@
 #include "plan/planners.def"
 #undef TN_PLANNER
 
-static const tn_planner *const planners[] = {
+static const tn_planner *const plan_planners[] = {
 #define TN_PLANNER(name) &tn__planner_##name,
 #include "plan/planners.def"
 #undef TN_PLANNER
 };
 
-uint32_t tn_planner_count(void) { return (uint32_t)(sizeof planners / sizeof *planners); }
-const char *tn_planner_name(uint32_t index) { return planners[index]->name; }
-const char *tn_planner_summary(uint32_t index) { return planners[index]->summary; }
-const char *tn_planner_source(uint32_t index) { return planners[index]->source; }
+uint32_t tn_planner_count(void) { return (uint32_t)(sizeof plan_planners / sizeof *plan_planners); }
+const char *tn_planner_name(uint32_t index) { return plan_planners[index]->name; }
+const char *tn_planner_summary(uint32_t index) { return plan_planners[index]->summary; }
+const char *tn_planner_source(uint32_t index) { return plan_planners[index]->source; }
 
-const tn_planner *tn__planner_at(uint32_t index) { return planners[index]; }
+const tn_planner *tn__planner_at(uint32_t index) { return plan_planners[index]; }
 
 const tn_planner *tn__planner_find(const char *name) {
     for (uint32_t i = 0; i < tn_planner_count(); i++)
-        if (strcmp(planners[i]->name, name) == 0) return planners[i];
+        if (strcmp(plan_planners[i]->name, name) == 0) return plan_planners[i];
     return NULL;
 }
 
@@ -179,13 +179,13 @@ static tn_status plan_banks(tn__call *call) {
 
 static tn_status plan_all(tn__call *call) {
     const tn_context *context = call->options.context;
-    size_t banks = call->problem->bank_count;
+    size_t bank_count = call->problem->bank_count;
     TN_TRY(tn__wholes_create(call->problem, &call->wholes, call->error));
     call->wholes.banks = call->layout.bank;
-    call->planned = tn__alloc_array(context, banks, sizeof *call->planned);
+    call->planned = tn__alloc_array(context, bank_count, sizeof *call->planned);
     tn_status status =
         call->planned != NULL ? plan_banks(call) : tn__no_memory(call->error, "the banks");
-    tn__free(context, call->planned, banks * sizeof *call->planned);
+    tn__free(context, call->planned, bank_count * sizeof *call->planned);
     tn__wholes_release(&call->wholes);
     return status;
 }

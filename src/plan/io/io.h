@@ -30,6 +30,8 @@ typedef struct tn__reading {
 bool tn__reading_offset(tn__reading *reading, uint64_t offset);
 
 tn_status tn__csv_read(tn__reading *reading);
-tn_status tn__json_read(tn__reading *reading); /* not in a minimal build */
+#ifndef TENURE_MINIMAL
+tn_status tn__json_read(tn__reading *reading);
+#endif
 
 #endif

@@ -16,7 +16,7 @@ static bool auto_takes(const tn_object_run *run, const tn_object_strategy *strat
     return (strategy->features & 1u << run->kind) != 0;
 }
 
-static tn_status auto_solve(tn_object_run *run) {
+static tn_status auto_objects_solve(tn_object_run *run) {
     uint32_t count = tn_object_strategy_count(), members = 0;
     TN_TRY(tn__object_try(run, tn__object_strategy_find("naive"), 0, true));
     for (uint32_t i = 0; i < count; i++) members += auto_takes(run, tn__object_strategy_at(i));
@@ -39,5 +39,5 @@ const tn_object_strategy tn__objects_auto = {
     .summary = "all of them, the best answer (default)",
     .source = "ours",
     .features = TN_OBJECTS_ALL_KINDS | TN_OBJECTS_REALLOCATION,
-    .solve = auto_solve,
+    .solve = auto_objects_solve,
 };

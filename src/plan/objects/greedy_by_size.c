@@ -12,7 +12,7 @@
  */
 #include "plan/sharing/object.h"
 
-typedef struct by_size {
+typedef struct by_size_state {
     tn_object_run *run;
     uint32_t *open; /* records without an object, by position, then number */
     uint32_t open_count;
@@ -20,10 +20,10 @@ typedef struct by_size {
     uint64_t *distance;    /* to the best object; UINT64_MAX: none */
     uint32_t *best_object; /* valid when there is a distance */
     tn__object_lives *lives;
-} by_size;
+} by_size_state;
 
 /* Of the records of the least position: an index into `open`. */
-static uint32_t by_size_choose(const by_size *state) {
+static uint32_t by_size_choose(const by_size_state *state) {
     uint32_t best = 0, position = state->position[state->open[0]];
     for (uint32_t at = 1; at < state->open_count; at++) {
         uint32_t a = state->open[at], b = state->open[best];
@@ -43,7 +43,7 @@ static uint64_t by_size_gap(const tn_object_record *a, const tn_object_record *b
                                : (uint64_t)a->first - (uint64_t)b->last;
 }
 
-static tn_status by_size_look_anew(by_size *state, uint32_t id) {
+static tn_status by_size_look_anew(by_size_state *state, uint32_t id) {
     state->distance[id] = UINT64_MAX;
     for (uint32_t object = 0; object < state->run->object_count; object++) {
         uint64_t distance = tn__object_lives_distance(state->lives, object, id);
@@ -55,7 +55,7 @@ static tn_status by_size_look_anew(by_size *state, uint32_t id) {
 }
 
 /* `joined` is in `object` now: who meets it loses the object, who comes nearer gains it. */
-static tn_status by_size_update(by_size *state, uint32_t joined, uint32_t object) {
+static tn_status by_size_update(by_size_state *state, uint32_t joined, uint32_t object) {
     const tn_object_record *records = state->run->records;
     for (uint32_t at = 0; at < state->open_count; at++) {
         uint32_t id = state->open[at];
@@ -72,7 +72,7 @@ static tn_status by_size_update(by_size *state, uint32_t joined, uint32_t object
     return tn__object_work(state->run, 1 + state->open_count / 1024);
 }
 
-static bool by_size_init(by_size *state) {
+static bool by_size_init(by_size_state *state) {
     tn_object_run *run = state->run;
     uint32_t n = run->count;
     uint32_t *slot = tn__object_scratch(run, (size_t)n + 1, sizeof *slot);
@@ -95,7 +95,7 @@ static bool by_size_init(by_size *state) {
 }
 
 static tn_status by_size_solve(tn_object_run *run) {
-    by_size state = {.run = run};
+    by_size_state state = {.run = run};
     if (!by_size_init(&state)) return TN_E_NO_MEMORY;
     while (state.open_count > 0) {
         uint32_t at = by_size_choose(&state), id = state.open[at], object;

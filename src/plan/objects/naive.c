@@ -1,7 +1,7 @@
 /* naive.c - an object for every record: what memory costs without sharing. O(n). */
 #include "plan/sharing/object.h"
 
-static tn_status naive_solve(tn_object_run *run) {
+static tn_status naive_objects_solve(tn_object_run *run) {
     for (uint32_t i = 0; i < run->count; i++) tn__object_new(run, i);
     return TN_OK;
 }
@@ -11,5 +11,5 @@ const tn_object_strategy tn__objects_naive = {
     .summary = "no sharing: an object for every buffer",
     .source = "the baseline",
     .features = TN_OBJECTS_ALL_KINDS | TN_OBJECTS_REALLOCATION,
-    .solve = naive_solve,
+    .solve = naive_objects_solve,
 };

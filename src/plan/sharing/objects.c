@@ -307,7 +307,7 @@ tn_status tn__objects_plan_with(const tn_object_strategy *strategy, const tn_obj
                          .work_limit = own.work_limit,
                          .deadline_s = own.timeout_s > 0 ? start + own.timeout_s : 0,
                          .error = error};
-    tn_objects made;
+    tn_objects made = {0};
     uint64_t bound = 0;
     tn__arena_init(&run.scratch, &context);
     tn_status status = objects_order(&run, records);
