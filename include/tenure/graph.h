@@ -284,6 +284,11 @@ TN_API uint64_t tn_op_changes(const tn_graph *graph, tn_op_id op);
  * operators keep the order of the file among each other. */
 TN_API bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op);
 
+/* Whether running the operator once more gives the same again and changes nothing else: it writes
+ * into no input, draws no numbers of the run's own, owns no blocks, has no place among others to
+ * keep. false where nobody knows. */
+TN_API bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op);
+
 /* Scratch bytes that the operator needs while it runs; 0 when its rule names none. */
 TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);
 

@@ -55,11 +55,21 @@ typedef struct tn_program_options {
 TN_API TN_CHECKED tn_status tn_program_create(const tn_graph *graph,
                                               const tn_program_options *options,
                                               tn_program **program, tn_error *error);
-/* A program of the caller's own instructions (passes, recorded runs); they are copied. */
+/* A program of the caller's own instructions (passes, recorded runs); they are copied, and checked
+ * by tn_program_verify. */
 TN_API TN_CHECKED tn_status tn_program_from(const tn_graph *graph,
                                             const tn_instruction *instructions, uint32_t count,
                                             const tn_region *regions, uint32_t region_count,
                                             tn_program **program, tn_error *error);
+/* Whether a program can be run and gives what its graph says; tn_program_from returns no other. By
+ * the table of instruction.h, in every way that its streams and branches may go: what is read is
+ * there, nothing is defined while it is there or released twice; an operator runs a second time
+ * only where that gives the same again; what goes to the host or is encoded comes back as it left;
+ * the graph's outputs are fetched (or, where ranks talk, computed by another); control flow is
+ * nested and ends in its operator; and whoever must wait does. Errors: E_INVALID with the
+ * instruction, its tensor, why, and what to do; E_NO_MEMORY. Cost: O(instructions + operands), with
+ * several streams O(waits streams) more. */
+TN_API TN_CHECKED tn_status tn_program_verify(const tn_program *program, tn_error *error);
 TN_API void tn_program_destroy(tn_program *program);
 TN_API const tn_graph *tn_program_graph(const tn_program *program);
 

@@ -135,6 +135,12 @@ bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op) {
     return graph->rules[op] && (graph->rules[op]->flags & TN_RULE_ORDERED);
 }
 
+bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op) {
+    const tn_op_rule *rule = graph->rules[op];
+    const uint32_t once = TN_RULE_RANDOM | TN_RULE_CONTROL | TN_RULE_ORDERED;
+    return rule != NULL && !(rule->flags & once) && tn_op_changes(graph, op) == 0;
+}
+
 /* The axis along which the inputs are joined: where an input is shorter than the output. */
 static uint32_t facts_join_axis(const tn_infer *infer, const tn_tensor *output) {
     for (uint32_t i = 0; i < infer->op->input_count; i++) {

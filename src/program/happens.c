@@ -5,8 +5,7 @@
  * touched it before from those who touch it after; views touch the memory of their source. An
  * operator with blocks is one event from outside: it starts when all that its blocks read is there,
  * its blocks run as the program lists them, one after the other, and what it gives is there when
- * its own APPLY is done. Inputs are put, and outputs fetched, one after the other; so are messages,
- * and the tensors that have one buffer of the host by turns.
+ * its own APPLY is done. Inputs are put, and outputs fetched, one after the other.
  *
  * Where a program says itself what runs side by side (BY_STREAMS), its streams and signals are all
  * that is known: they order whatever the edges above would, or the program would have been refused.
@@ -191,23 +190,16 @@ static int happens_signal_order(const void *a, const void *b) {
     return (x->signal > y->signal) - (x->signal < y->signal);
 }
 
-/* Who follows its like in the list, whatever it reads: what keeps the caller or other ranks
- * waiting, and what has a buffer of the host by turns. */
-static tn_status happens_turns(happens_maker *maker, uint32_t *of_slot) {
+/* What keeps the caller waiting: one after the other, whatever it is and on whatever stream. */
+static tn_status happens_caller(happens_maker *maker) {
     const tn_instruction *instructions = tn_program_instructions(maker->program);
-    uint32_t steps = maker->made->count, of_opcode[TN_OPCODE_COUNT], of_peers = HAPPENS_NONE;
-    for (uint32_t i = 0; i < TN_OPCODE_COUNT; i++) of_opcode[i] = HAPPENS_NONE;
-    for (uint32_t i = 0; i <= steps; i++) of_slot[i] = HAPPENS_NONE;
-    for (uint32_t step = 0; step < steps; step++) {
-        const tn_instruction *it = &instructions[step];
-        tn_blocks blocks = tn_opcode_facts_of(it->opcode)->blocks;
-        uint32_t *last = blocks == TN_BLOCKS_CALLER   ? &of_opcode[it->opcode]
-                         : blocks != TN_BLOCKS_NOBODY ? &of_peers
-                         : it->slot != 0              ? &of_slot[it->slot]
-                                                      : NULL;
-        if (last == NULL) continue;
-        TN_TRY(happens_add(maker, *last, step));
-        *last = step;
+    uint32_t last[TN_OPCODE_COUNT];
+    for (uint32_t i = 0; i < TN_OPCODE_COUNT; i++) last[i] = HAPPENS_NONE;
+    for (uint32_t step = 0; step < maker->made->count; step++) {
+        tn_opcode opcode = instructions[step].opcode;
+        if (tn_opcode_facts_of(opcode)->blocks != TN_BLOCKS_CALLER) continue;
+        TN_TRY(happens_add(maker, last[opcode], step));
+        last[opcode] = step;
     }
     return TN_OK;
 }
@@ -246,13 +238,10 @@ static tn_status happens_streams(happens_maker *maker, happens_signal *signals) 
 }
 
 static tn_status happens_edges(happens_maker *maker, tn__happens_by by) {
-    size_t steps = maker->made->count;
-    uint32_t *of_slot = tn__arena_array(&maker->scratch, steps + 1, sizeof *of_slot);
-    happens_signal *signals = tn__arena_array(&maker->scratch, steps, sizeof *signals);
-    if (of_slot == NULL || signals == NULL)
-        return tn__no_memory(maker->error, "the order of operators");
+    happens_signal *signals = tn__arena_array(&maker->scratch, maker->made->count, sizeof *signals);
+    if (signals == NULL) return tn__no_memory(maker->error, "the order of operators");
     TN_TRY(by == TN__BY_GRAPH ? happens_data(maker) : happens_streams(maker, signals));
-    return happens_turns(maker, of_slot);
+    return happens_caller(maker);
 }
 
 /* --- chains and clocks --- */

@@ -149,7 +149,7 @@ static tn_status lifetime_outputs(lifetime_walk *walk, tn_op_id id, uint32_t ste
         tn_tensor_id tensor = op->outputs[k];
         if (tensor == TN_NONE || occ->is_static[tensor]) continue;
         tn_view view = tn_op_view(occ->graph, id, k);
-        if (lifetime_is_static_view(occ, view)) {
+        if (lifetime_is_static_view(occ, view) && occ->latest[tensor] == OCC_NONE) {
             occ->is_static[tensor] = 1;
             continue;
         }
@@ -278,11 +278,17 @@ static tn_status lifetime_keep(lifetime_walk *walk, tn_tensor_id tensor, uint32_
     return lifetime_note(occ, occ->latest[tensor], step);
 }
 
+/* What is copied here is no view of what is static, though an operator made it one before. */
+static void lifetime_own_memory(occ_state *occ, tn_tensor_id tensor) {
+    occ->is_static[tensor] = tn_tensor_is_static(tn_graph_tensor(occ->graph, tensor));
+}
+
 static tn_status lifetime_step(lifetime_walk *walk, const tn_instruction *it, uint32_t step) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     tn_effects does = tn_instruction_effects(it);
     if (facts->reads == TN_AFFECTS_OPERATOR) return lifetime_apply(walk, it->op, step);
     TN_TRY(lifetime_use(walk, does.reads, TN_NONE, step));
+    if (does.defines != TN_NONE) lifetime_own_memory(walk->occ, does.defines);
     TN_TRY(lifetime_begin(walk->occ, does.defines, TN_NONE, OCC_NONE, step));
     if (does.releases == TN_NONE) return TN_OK;
     if (facts->flags & TN_KEEPS) TN_TRY(lifetime_keep(walk, does.releases, step));

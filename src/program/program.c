@@ -1,5 +1,5 @@
 /* program.c - the list of instructions and its regions: built, checked, read. */
-#include "program/verify.h"
+#include "program/program.h"
 
 tn_status tn__program_create(const tn_graph *graph, tn_program **program, tn_error *error) {
     const tn_context *context = tn_graph_context(graph);
@@ -40,22 +40,10 @@ tn_status tn__program_add_region(tn_program *program, tn_region region, tn_error
 
 static tn_status program_take(tn_program *made, const tn_instruction *instructions, uint32_t count,
                               const tn_region *regions, uint32_t region_count, tn_error *error) {
-    verify_state verify = {.graph = made->graph,
-                           .instructions = instructions,
-                           .count = count,
-                           .tensor_count = tn_graph_tensor_count(made->graph),
-                           .error = error};
-    TN_TRY(tn__verify_fields(&verify));
     for (uint32_t i = 0; i < count; i++) TN_TRY(tn__program_add(made, instructions[i], error));
-    for (uint32_t i = 0; i < region_count; i++) {
-        const tn_region *region = &regions[i];
-        if (region->first > region->last || region->last > count ||
-            region->op >= tn_graph_op_count(made->graph) ||
-            region->block >= tn_graph_block_count(made->graph))
-            TN_FAIL(error, TN_E_INVALID, "region %u lies outside the program", i);
-        TN_TRY(tn__program_add_region(made, *region, error));
-    }
-    return TN_OK;
+    for (uint32_t i = 0; i < region_count; i++)
+        TN_TRY(tn__program_add_region(made, regions[i], error));
+    return tn_program_verify(made, error);
 }
 
 tn_status tn_program_from(const tn_graph *graph, const tn_instruction *instructions, uint32_t count,

@@ -5,15 +5,32 @@
 
 #include "program/program.h"
 
-#define VERIFY_NONE UINT32_MAX
+#define VERIFY_NONE UINT32_MAX /* as a step: before the program starts */
 
 typedef struct verify_state {
+    const tn_program *program;
     const tn_graph *graph;
     const tn_instruction *instructions;
     const tn_region *regions;
     uint32_t count, region_count, tensor_count;
+    uint32_t rank; /* of several; VERIFY_NONE: a program by itself */
     tn_error *error;
     tn__arena arena; /* of the call */
+
+    /* verify_regions.c */
+    uint32_t *region_at; /* [steps] the innermost region around it, or VERIFY_NONE */
+    uint32_t *around;    /* [regions] the region around it */
+    uint32_t *own;       /* [regions] the step of its operator */
+    uint32_t *of_op;     /* [operators] its first region */
+    uint32_t *next;      /* [regions] the next one of the operator */
+    uint32_t *sorted; /* [sorted_count] regions with instructions, by first, outer before inner */
+    uint32_t sorted_count;
+
+    /* verify_order.c */
+    uint32_t *index;  /* [steps] how many of its stream come before it */
+    uint32_t **over;  /* [steps][stream_count] how many of each stream are over when it starts */
+    uint32_t *waited; /* [steps] the step whose signal it waits for, or VERIFY_NONE */
+    uint32_t stream_count;
 } verify_state;
 
 /* "instruction 12 (swap_in), tensor 'x'" into error->where; tensor may be TN_NONE. */
@@ -22,8 +39,25 @@ tn_status tn__verify_where(const verify_state *verify, tn_status status, uint32_
 #define VERIFY_FAIL(verify, step, tensor, ...)                                                     \
     return tn__verify_where(verify, tn__fail((verify)->error, TN_E_INVALID, __VA_ARGS__), step,    \
                             tensor)
+tn_status tn__verify_no_memory(const verify_state *verify);
 
-/* verify.c: every field of every instruction, each by itself. */
-tn_status tn__verify_fields(const verify_state *verify);
+/* Takes an arena: whoever begins releases it. */
+void tn__verify_begin(verify_state *verify, const tn_program *program, uint32_t rank,
+                      tn_error *error);
+tn_status tn__verify_program(verify_state *verify);
+/* verify_regions.c: control flow is nested, whole, and ends in its operator. */
+tn_status tn__verify_regions(verify_state *verify);
+/* verify_order.c: signals, and what is over when an instruction starts. */
+tn_status tn__verify_order(verify_state *verify);
+/* verify_walk.c: who is there when it is needed. */
+tn_status tn__verify_walk(verify_state *verify);
+
+/* Whether `a` is known to be over when `b` starts; an instruction sees what it did itself. */
+static inline bool tn__verify_is_over(const verify_state *verify, uint32_t a, uint32_t b) {
+    if (a == VERIFY_NONE || a == b) return true;
+    uint32_t stream = verify->instructions[a].stream;
+    if (stream == verify->instructions[b].stream) return verify->index[a] < verify->index[b];
+    return verify->over[b][stream] > verify->index[a];
+}
 
 #endif

@@ -449,8 +449,14 @@ static void streams_of_a_program_give_its_problem_clocks(void **state) {
         assert_ok(tn_program_create(graph, NULL, &file, &failure));
         uint32_t count = tn_program_count(file);
         memcpy(list, tn_program_instructions(file), count * sizeof *list);
-        for (uint32_t i = 0; i < count; i++)
-            if (list[i].opcode == TN_APPLY && list[i].op == 2) list[i].stream = split ? 7 : 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (list[i].opcode == TN_PUT) list[i].signal = 1;
+            if (list[i].opcode == TN_GET && list[i].tensor == t[2]) list[i].wait = 2;
+            if (list[i].opcode != TN_APPLY || list[i].op != 2) continue;
+            list[i].stream = split ? 7 : 0;
+            list[i].wait = 1;
+            list[i].signal = 2;
+        }
         assert_ok(tn_program_from(graph, list, count, NULL, 0, &program, &failure));
         assert_ok(tn_occupancy_create(program, NULL, &occupancy, &failure));
         uint32_t streams = tn_problem_streams(tn_occupancy_problem(occupancy));
