@@ -117,10 +117,10 @@ static bool read_has_found(const tn__recompute *it, tn_op_id id) {
 static bool read_may_repeat(const tn__recompute *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_op_rule *rule = it->graph->rules[id];
-    if (rule == NULL || rule->flags & (TN_RULE_RANDOM | TN_RULE_CONTROL | TN_RULE_ORDERED) ||
-        it->work[id] == TN_SIZE_UNKNOWN || !read_is_listed(it->options.only, op->type))
+    if (rule == NULL || it->work[id] == TN_SIZE_UNKNOWN ||
+        !read_is_listed(it->options.only, op->type))
         return false;
-    return rule->again != NULL ? read_has_found(it, id) : tn_op_changes(it->graph, id) == 0;
+    return rule->again != NULL ? read_has_found(it, id) : tn_op_may_repeat(it->graph, id);
 }
 
 /* Views take no work. */

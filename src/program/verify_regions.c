@@ -6,6 +6,7 @@
  * without a gap, and the operator's APPLY comes next. All of it is on one stream, so that a branch
  * that is not taken and a turn that comes again need no signals.
  */
+#include "graph/op.h"
 #include "program/verify.h"
 
 #define REGION_FAIL(verify, region, ...)                                                           \
@@ -36,7 +37,7 @@ static tn_status regions_check(const verify_state *verify, uint32_t r) {
     for (uint32_t i = 0; i < op->attr_count; i++)
         owns |= regions_runs(verify, &op->attrs[i]) && op->attrs[i].block == region->block;
     if (!owns) REGION_FAIL(verify, r, "block %u is none that its node runs", region->block);
-    if (region->repeats != tn__op_repeats(op))
+    if (region->repeats == tn__op_has(verify->graph, region->op, TN_RULE_ONCE))
         REGION_FAIL(verify, r, "it %s, and its node %s", region->repeats ? "repeats" : "runs once",
                     region->repeats ? "runs a block once" : "may run a block many times");
     for (uint32_t other = verify->of_op[region->op]; other != VERIFY_NONE;
