@@ -13,7 +13,8 @@
  *
  * session.h is all of that in one call (examples/run_model.c).
  * The arena is one block of exactly layout.peak bytes, static memory (parameters, constants and
- * what is computed from them, in the form that kernels want) a second one.
+ * what is computed from them, in the form that kernels want) a second one; or it lies in the arena
+ * where the occupancy was made with it (tn_occupancy_options.statics), and there is one block.
  * Units: bytes, seconds. Threads: an engine is used by one thread at a time; different engines do
  * not meet.
  */
@@ -64,6 +65,7 @@ typedef struct tn_engine_options {
  * layout     of its problem, verified here before anything runs; NULL with a pool. Copied
  *
  * Errors: E_CONFLICT (the layout is not valid), E_EXHAUSTED (the device has not the capacity),
+ * E_INVALID (the occupancy has bodies for other static memory than these kernels want),
  * those of `read` and of kernels, E_UNSUPPORTED (instructions that this engine does not run),
  * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layout,
@@ -96,18 +98,19 @@ typedef struct tn_engine_usage {
     uint64_t planned_peak;  /* of the layout; 0 with a pool */
     uint64_t measured_peak; /* of the arena: the highest byte that any operand of any run had */
     uint64_t arena;         /* bytes taken from the device for it */
-    uint64_t static_bytes;  /* bytes taken for weights and folded tensors */
+    uint64_t static_bytes; /* of weights and folded tensors: beside the arena; in it with a pool, or
+                            * where the occupancy has bodies for them */
     uint64_t run_count;
     double seconds; /* of the last run */
 } tn_engine_usage;
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 /* The pool that the arena is, for its statistics and holders; NULL without one. */
 TN_API struct tn_pool *tn_engine_pool(tn_engine *engine);
-/* Bytes of static memory that an engine over these kernels takes. */
-TN_API uint64_t tn_engine_static_bytes(const tn_occupancy *occupancy, const tn_kernels *kernels);
+/* Bytes of static memory that an engine of this program over these kernels takes. */
+TN_API uint64_t tn_engine_static_bytes(const tn_program *program, const tn_kernels *kernels);
 /* The blocks that make it up, in the order in which a pool is asked for them. Fills blocks[room]
  * and returns how many there are; TN_NONE when out of memory. For tn_estimate_options. */
-TN_API uint32_t tn_engine_static_blocks(const tn_occupancy *occupancy, const tn_kernels *kernels,
+TN_API uint32_t tn_engine_static_blocks(const tn_program *program, const tn_kernels *kernels,
                                         tn_static_block *blocks, uint32_t room);
 
 #ifdef __cplusplus

@@ -106,7 +106,8 @@ typedef struct tn_estimate {
     uint32_t peak_step; /* of the program, at that time */
     tn_op_id peak_op;   /* that runs then; TN_NONE: another instruction */
     uint32_t peak_run;  /* 0: the first run */
-    uint64_t fixed;     /* static memory, aligned (with a pool: as it is asked for) */
+    uint64_t fixed;     /* static memory, aligned (with a pool: as it is asked for); 0 where the
+                         * occupancy has bodies for it: it is part of the arena */
     uint64_t arena; /* bytes of the arena; with a pool all that it reserves, static memory too */
     uint64_t largest_static;       /* bytes of the largest static block */
     uint64_t requested, allocated; /* pool: the most of each, of tn_pool_usage */

@@ -123,6 +123,11 @@ typedef struct tn_occupancy_options {
     const uint64_t *workspaces;
     bool fuse_concat; /* inputs of a concatenation lie inside its output from the start, where that
                        * raises the live bytes of no step; CLAIMED: where the claims say so */
+    /* [static_count] static memory that lies in the arena: a body for each block, in this order
+     * behind all others, that lives in every step. 0: static tensors are no bodies */
+    const struct tn_static_block *statics;
+    uint32_t static_count;
+    bool statics_first; /* pinned one behind the other from the arena's start */
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
     { .struct_size = sizeof(tn_occupancy_options) }
@@ -137,8 +142,8 @@ typedef struct tn_static_block {
 
 /* One life of one tensor: from a definition to its last use. A tensor that is swapped or
  * recomputed has several, and so has the output of an If: one at the end of each branch that
- * writes it, since only one of them runs. Static tensors (parameters, constants, folded) and views
- * of them have none. */
+ * writes it, since only one of them runs. Static tensors (parameters, constants, folded) have one
+ * for each block that the options put into the arena, views of them none. */
 typedef enum tn_share {
     TN_SHARE_OWN,
     TN_SHARE_VIEW,
@@ -156,6 +161,7 @@ typedef struct tn_life {
     tn_tensor_id source;  /* VIEW, INPLACE: the tensor whose memory it took; FUSED: the first input
                            * that lies in it; else TN_NONE */
     bool whole;           /* a view at an offset not known: it keeps all of the body alive */
+    bool is_static;       /* a block of static memory; `op`: whose form it is, or TN_NONE */
 } tn_life;
 
 /* Computes lives, merges views and in-place pairs into bodies, builds the Problem (one body of
@@ -170,10 +176,14 @@ TN_API const tn_program *tn_occupancy_program(const tn_occupancy *occupancy);
 TN_API const tn_problem *tn_occupancy_problem(const tn_occupancy *occupancy);
 TN_API uint32_t tn_occupancy_life_count(const tn_occupancy *occupancy);
 TN_API const tn_life *tn_occupancy_lives(const tn_occupancy *occupancy); /* by first, then tensor */
+/* What kind of memory a life is: its tensor's; WORKSPACE without one; of static memory that is
+ * computed (folded) CONSTANT. */
+TN_API tn_kind tn_life_kind(const tn_graph *graph, const tn_life *life);
 
 typedef struct tn_memory_summary {
     uint64_t total[TN_KIND_COUNT];   /* bytes of all tensors of the kind, each on its own, aligned;
-                                        parameters and constants: static, outside the arena */
+                                        parameters and constants: static, outside the arena but for
+                                        blocks that the options put there: of these, by their kind */
     uint64_t at_peak[TN_KIND_COUNT]; /* of the arena, at the peak of live bytes */
     uint64_t naive;     /* the arena without any reuse: every tensor that is no alias by
                            definition in memory of its own */

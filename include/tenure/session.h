@@ -60,6 +60,7 @@ typedef struct tn_session_options {
     uint64_t seed;        /* of operators that draw numbers without a seed of their own */
     bool poison;          /* as in tn_engine_options */
     bool naive;           /* memory of its own for every tensor: what a plan may be compared with */
+    tn_static_place statics; /* of weights and state of optimizers, as in tn_setup_options */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_session_options) }

@@ -74,6 +74,14 @@ TN_API const char *tn_setup_stage_name(tn_setup_stage stage);
 
 typedef struct tn_setup tn_setup;
 
+/* Where static memory is: parameters, constants, optimizer state, what is computed of them, in the
+ * form that the kernels want. */
+typedef enum tn_static_place {
+    TN_STATIC_APART, /* in a block of its own, beside the arena */
+    TN_STATIC_ARENA, /* in the arena, wherever the planner puts it: one peak bounds everything */
+    TN_STATIC_FIRST  /* pinned at the arena's start, one behind the other */
+} tn_static_place;
+
 /* The decisions, stage by stage; zero and NULL are the defaults. What they point to is copied, but
  * not what that points to in turn (names, sequences, claims): it lives as long as the call. */
 typedef struct tn_setup_options {
@@ -95,6 +103,7 @@ typedef struct tn_setup_options {
     const tn_program *given_program;   /* of the graph as it runs: of a pass; outlives it */
     /* OCCUPY */
     const tn_occupancy_options *memory; /* `workspaces` are filled in where there are kernels */
+    tn_static_place statics;            /* ARENA, FIRST: `statics` of the occupancy are filled in */
     bool without_reuse; /* memory of its own for every tensor: what plans are compared with */
     /* PLAN */
     const tn_plan_options *plan;
@@ -128,13 +137,14 @@ TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
 TN_API const tn_layout *tn_setup_layout(const tn_setup *setup); /* NULL: unplanned */
 /* What is computed again; NULL: nothing was asked for. */
 TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
-/* The blocks of static memory, in the form that the kernels want: [*count]; without kernels 0. */
+/* The blocks of static memory, in the form that the kernels want; without kernels as they are:
+ * [*count], in the order of their bodies where they have some. */
 TN_API const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count);
 
 typedef struct tn_setup_needs {
     uint64_t arena;   /* the layout's peak; unplanned: the lower bound */
-    uint64_t statics; /* bytes of static memory beside it; without kernels 0 */
-    uint64_t total;   /* what a device must have */
+    uint64_t statics; /* bytes of static memory, each block aligned */
+    uint64_t total;   /* what a device must have: both, or the arena where statics lie in it */
 } tn_setup_needs;
 TN_API tn_setup_needs tn_setup_need(const tn_setup *setup);
 /* Wall time that a stage took; of what is shared 0. */

@@ -26,14 +26,13 @@ void cli_holders_release(cli_holders *holders) {
 }
 
 static tn_pool_label holders_label(const tn_graph *graph, const tn_life *life) {
-    tn_pool_label label = {.name = "", .kind = tn_kind_name(TN_KIND_WORKSPACE), .op = ""};
+    tn_pool_label label = {.name = "", .kind = tn_kind_name(tn_life_kind(graph, life)), .op = ""};
     if (life->op != TN_NONE) label.op = tn_graph_op(graph, life->op)->type;
     if (life->tensor == TN_NONE) {
         label.name = tn_graph_op(graph, life->op)->name;
         return label;
     }
     label.name = tn_graph_tensor(graph, life->tensor)->name;
-    label.kind = tn_kind_name(tn_graph_tensor(graph, life->tensor)->kind);
     return label;
 }
 

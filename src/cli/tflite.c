@@ -32,7 +32,7 @@ tn_status cli_tflite_offsets(const cli_input *input, const tn_layout *layout, ui
         offsets[id] = TN_SIZE_UNKNOWN;
     for (uint32_t i = 0; i < tn_occupancy_life_count(input->occupancy); i++) {
         const tn_life *life = &lives[i];
-        if (life->tensor == TN_NONE || life->whole) continue;
+        if (life->tensor == TN_NONE || life->whole || life->is_static) continue;
         uint64_t offset = layout->offset[life->body] + life->delta;
         if (offsets[life->tensor] != TN_SIZE_UNKNOWN && offsets[life->tensor] != offset)
             TN_FAIL(error, TN_E_UNSUPPORTED,

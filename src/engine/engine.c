@@ -46,8 +46,10 @@ static tn_status engine_plan_statics(tn_engine *engine) {
 }
 
 static tn_status engine_take_memory(tn_engine *engine, tn_device *device) {
-    TN_TRY(tn__memory_take(&engine->memory, device, engine->places.bytes, engine->statics.bytes,
-                           engine->places.pool != NULL, engine->executor.error));
+    const tn__places *places = &engine->places;
+    bool inside = places->pool != NULL || places->static_count > 0;
+    TN_TRY(tn__memory_take(&engine->memory, device, places->bytes, engine->statics.bytes, inside,
+                           engine->executor.error));
     engine->places.arena = engine->memory.arena;
     return TN_OK;
 }
@@ -87,7 +89,10 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     TN_TRY(tn__io_make(&engine->io, executor, &engine->memory, tables));
     TN_TRY(tn__places_make(&engine->places, occupancy, layout, tables, executor->error));
     TN_TRY(engine_plan_statics(engine));
-    if (engine->options.pool != NULL) TN_TRY(tn__engine_make_pool(engine));
+    if (engine->options.pool != NULL)
+        TN_TRY(tn__engine_make_pool(engine));
+    else if (engine->places.static_count > 0)
+        TN_TRY(tn__engine_place_statics(engine));
     TN_TRY(engine_take_memory(engine, device));
     TN_TRY(tn__flow_make(&engine->flow, engine->program, executor, tables));
     TN_TRY(tn__tell_make(&engine->tell, engine->options.trace, occupancy, tables, executor->error));

@@ -51,5 +51,7 @@ tn_status tn__program_readers(const tn_program *program, tn__arena *arena, tn__r
                               tn_error *error);
 /* The arena becomes a pool, with static memory in it. */
 tn_status tn__engine_make_pool(tn_engine *engine);
+/* Static memory lies where the layout has its bodies. Errors: E_INVALID (it has others). */
+tn_status tn__engine_place_statics(tn_engine *engine);
 
 #endif

@@ -37,8 +37,12 @@ static tn_status places_make_bodies(tn__places *places, const tn_layout *layout,
     places->named = tn__arena_array(arena, bodies, sizeof *places->named);
     if (places->offset == NULL || places->named == NULL) return tn__no_memory(error, "offsets");
     for (tn_body_id b = 0; b < bodies; b++) places->named[b] = TN_NONE;
-    for (uint32_t i = 0; i < tn_occupancy_life_count(places->occupancy); i++)
+    for (uint32_t i = 0; i < tn_occupancy_life_count(places->occupancy); i++) {
         if (places->named[lives[i].body] == TN_NONE) places->named[lives[i].body] = i;
+        places->static_count += lives[i].is_static;
+    }
+    places->held = tn__arena_array(arena, places->static_count, sizeof *places->held);
+    if (places->held == NULL) return tn__no_memory(error, "offsets");
     if (layout != NULL && bodies > 0)
         memcpy(places->offset, layout->offset, bodies * sizeof *places->offset);
     if (layout != NULL) places->bytes = layout->peak;
@@ -55,6 +59,12 @@ tn_status tn__places_make(tn__places *places, const tn_occupancy *occupancy,
 const tn_life *tn__places_life(const tn__places *places, tn_body_id body) {
     uint32_t index = places->named[body];
     return index == TN_NONE ? NULL : &tn_occupancy_lives(places->occupancy)[index];
+}
+
+void tn__places_keep(tn__places *places, tn_body_id body) {
+    uint64_t size = tn_problem_body(tn_occupancy_problem(places->occupancy), body)->size;
+    places->held[places->held_count++] =
+        (tn__held){places->offset[body], places->offset[body] + size};
 }
 
 /* --- a pool instead of a plan --- */

@@ -16,13 +16,14 @@ typedef struct tn__places {
     uint8_t *arena; /* where kernels see it */
     uint64_t bytes; /* of it */
     uint32_t body_count;
-    uint64_t *offset;  /* [bodies] from the start of the arena; with a pool: now */
-    uint64_t *block;   /* [bodies] id of the pool's block */
-    uint32_t *tag;     /* [bodies] of the pool: who holds it */
-    uint32_t *named;   /* [bodies] the first life there, which names it; TN_NONE: nobody's */
-    uint32_t *life_at; /* [steps + 2] lives by their first step */
-    tn_pool *pool;     /* NULL: a layout */
-    tn__held *held;    /* blocks that last longer than a run */
+    uint32_t static_count; /* the last of them: static memory inside the arena */
+    uint64_t *offset;      /* [bodies] from the start of the arena; with a pool: now */
+    uint64_t *block;       /* [bodies] id of the pool's block */
+    uint32_t *tag;         /* [bodies] of the pool: who holds it */
+    uint32_t *named;       /* [bodies] the first life there, which names it; TN_NONE: nobody's */
+    uint32_t *life_at;     /* [steps + 2] lives by their first step */
+    tn_pool *pool;         /* NULL: a layout */
+    tn__held *held;        /* blocks that last longer than a run */
     uint32_t held_count;
 } tn__places;
 
@@ -40,8 +41,14 @@ void tn__places_release(tn__places *places);
 tn_status tn__places_hold(tn__places *places, const tn_static_block *block, uint64_t *offset,
                           tn_error *error);
 
+/* Static memory inside the arena: a body that lasts longer than a run. */
+void tn__places_keep(tn__places *places, tn_body_id body);
+
 /* The life that names a body; NULL: none. */
 const tn_life *tn__places_life(const tn__places *places, tn_body_id body);
+static inline bool tn__places_is_static(const tn__places *places, tn_body_id body) {
+    return body >= places->body_count - places->static_count;
+}
 static inline uint64_t tn__places_of(const tn__places *places, const tn_life *life) {
     return places->offset[life->body] + life->delta;
 }

@@ -50,6 +50,7 @@ static tn_status session_set_up(tn_session *session, const tn_session_options *o
     setup.recompute = &again;
     setup.program = &program;
     setup.plan = &plan;
+    setup.statics = options->statics;
     setup.without_reuse = options->naive;
     TN_TRY(tn_setup_create(session->given, &setup, &session->setup, error));
     session->graph = tn_setup_graph(session->setup);

@@ -13,6 +13,9 @@
 #include <stdatomic.h>
 
 #include "engine/engine.h"
+#include "program/program.h"
+
+#define SETUP_ALIGNMENT 64u /* of static blocks, as in statics.c */
 
 /* --- parts --- */
 
@@ -22,8 +25,8 @@ enum {
     PART_AGAIN, /* the graph of recomputation, and kernels for it */
     PART_AGAIN_KERNELS,
     PART_PROGRAM,
-    PART_OCCUPANCY,
     PART_STATICS,
+    PART_OCCUPANCY,
     PART_LAYOUT,
     PART_COUNT
 };
@@ -31,7 +34,8 @@ enum {
 typedef struct setup_statics {
     tn_static_block *blocks;
     uint32_t count;
-    uint64_t bytes; /* of all */
+    uint64_t bytes; /* of all, each aligned */
+    bool inside;    /* they are bodies of the problem */
 } setup_statics;
 
 typedef struct setup_part {
@@ -136,6 +140,11 @@ static tn_occupancy_options setup_memory(const tn_setup *setup, const tn_setup_o
     tn__options(&memory, sizeof memory, options->memory);
     memory.struct_size = sizeof memory;
     if (kernels != NULL) memory.workspaces = tn_kernels_workspaces(kernels);
+    const setup_part *statics = setup->parts[PART_STATICS];
+    if (statics == NULL || options->statics == TN_STATIC_APART) return memory;
+    memory.statics = statics->statics.blocks;
+    memory.static_count = statics->statics.count;
+    memory.statics_first = options->statics == TN_STATIC_FIRST;
     return memory;
 }
 
@@ -160,6 +169,53 @@ static tn_status setup_recompute(tn_setup *setup, const tn_setup_options *option
     return setup_make_kernels(setup, PART_AGAIN_KERNELS, made, options, error);
 }
 
+/* --- static memory --- */
+
+static tn_status setup_take_blocks(tn_setup *setup, setup_statics *statics, uint32_t count,
+                                   tn_error *error) {
+    statics->blocks = tn__alloc_array(&setup->context, (size_t)count + 1, sizeof *statics->blocks);
+    statics->count = count;
+    return statics->blocks != NULL ? TN_OK : tn__no_memory(error, "static memory");
+}
+
+/* As kernels want it, or as it is in the graph. */
+static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
+                                    setup_statics *statics, tn_error *error) {
+    const tn_kernels *kernels = tn_setup_kernels(setup);
+    if (kernels != NULL) {
+        uint32_t count = tn_engine_static_blocks(program, kernels, NULL, 0);
+        if (count == TN_NONE) return tn__no_memory(error, "static memory");
+        TN_TRY(setup_take_blocks(setup, statics, count, error));
+        count = tn_engine_static_blocks(program, kernels, statics->blocks, count);
+        return count != TN_NONE ? TN_OK : tn__no_memory(error, "static memory");
+    }
+    tn_static_block *blocks;
+    tn__arena arena;
+    uint32_t count;
+    tn__arena_init(&arena, &setup->context);
+    tn_status status = tn__program_statics(program, &arena, &blocks, &count, error);
+    if (status == TN_OK) status = setup_take_blocks(setup, statics, count, error);
+    if (status == TN_OK && count > 0) memcpy(statics->blocks, blocks, count * sizeof *blocks);
+    tn__arena_release(&arena);
+    return status;
+}
+
+/* Which blocks there are does not depend on the order of the program. */
+static tn_status setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
+                                     tn_error *error) {
+    setup_part *part;
+    TN_TRY(setup_part_make(setup, PART_STATICS, &part, error));
+    setup_statics *statics = &part->statics;
+    TN_TRY(setup_find_statics(setup, program, statics, error));
+    statics->inside = inside;
+    for (uint32_t i = 0; i < statics->count; i++) {
+        uint64_t bytes = TN_SIZE_UNKNOWN; /* one that is not known makes it all so */
+        (void)tn__align_up(statics->blocks[i].bytes, SETUP_ALIGNMENT, &bytes);
+        statics->bytes = tn__add_sat(statics->bytes, bytes);
+    }
+    return TN_OK;
+}
+
 /* --- order, occupancy, layout --- */
 
 static tn_plan_options setup_plan_options(const tn_setup *setup, const tn_setup_options *options) {
@@ -177,14 +233,26 @@ static tn_status setup_make_program(tn_setup *setup, const tn_program_options *o
     return tn_program_create(tn_setup_graph(setup), options, &part->program, error);
 }
 
+/* Static memory inside the arena counts when orders are compared: it is found by any program. */
+static tn_status setup_order_statics(tn_setup *setup, const tn_setup_options *options,
+                                     tn_error *error) {
+    tn_program *any;
+    if (options->statics == TN_STATIC_APART || options->given_program != NULL) return TN_OK;
+    TN_TRY(tn_program_create(tn_setup_graph(setup), NULL, &any, error));
+    tn_status status = setup_count_statics(setup, any, true, error);
+    tn_program_destroy(any);
+    return status;
+}
+
 /* Where layouts decide among orders, the stages behind this one are done with it. */
 static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
-    tn_occupancy_options memory = setup_memory(setup, options);
     tn_plan_options plan = setup_plan_options(setup, options);
     setup_part *made, *occupancy, *layout;
     setup->given_program = options->given_program;
+    TN_TRY(setup_order_statics(setup, options, error));
     if (options->given_program != NULL) return TN_OK;
+    tn_occupancy_options memory = setup_memory(setup, options);
     tn__options(&program, sizeof program, options->program);
     program.struct_size = sizeof program;
     program.memory = &memory;
@@ -200,37 +268,20 @@ static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, t
     return TN_OK;
 }
 
-static tn_status setup_count_statics(tn_setup *setup, tn_error *error) {
-    const tn_occupancy *occupancy = tn_setup_occupancy(setup);
-    const tn_kernels *kernels = tn_setup_kernels(setup);
-    setup_part *part;
-    TN_TRY(setup_part_make(setup, PART_STATICS, &part, error));
-    if (kernels == NULL) return TN_OK;
-    uint32_t count = tn_engine_static_blocks(occupancy, kernels, NULL, 0);
-    if (count == TN_NONE) return tn__no_memory(error, "static memory");
-    setup_statics *statics = &part->statics;
-    statics->blocks = tn__alloc_array(&setup->context, (size_t)count + 1, sizeof *statics->blocks);
-    if (statics->blocks == NULL) return tn__no_memory(error, "static memory");
-    statics->count = count;
-    if (tn_engine_static_blocks(occupancy, kernels, statics->blocks, count) == TN_NONE)
-        return tn__no_memory(error, "static memory");
-    statics->bytes = tn_engine_static_bytes(occupancy, kernels);
-    return statics->bytes != TN_SIZE_UNKNOWN ? TN_OK : tn__no_memory(error, "static memory");
-}
-
 static tn_status setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
-    tn_occupancy_options memory = setup_memory(setup, options);
+    bool inside = options->statics != TN_STATIC_APART;
     setup_part *part;
-    if (setup->parts[PART_OCCUPANCY] == NULL) {
-        if (options->without_reuse) {
-            memory.inplace = TN_INPLACE_NONE;
-            memory.no_views = true;
-            memory.fuse_concat = false;
-        }
-        TN_TRY(setup_part_make(setup, PART_OCCUPANCY, &part, error));
-        TN_TRY(tn_occupancy_create(tn_setup_program(setup), &memory, &part->occupancy, error));
+    if (setup->parts[PART_STATICS] == NULL)
+        TN_TRY(setup_count_statics(setup, tn_setup_program(setup), inside, error));
+    if (setup->parts[PART_OCCUPANCY] != NULL) return TN_OK;
+    tn_occupancy_options memory = setup_memory(setup, options);
+    if (options->without_reuse) {
+        memory.inplace = TN_INPLACE_NONE;
+        memory.no_views = true;
+        memory.fuse_concat = memory.statics_first = false;
     }
-    return setup_count_statics(setup, error);
+    TN_TRY(setup_part_make(setup, PART_OCCUPANCY, &part, error));
+    return tn_occupancy_create(tn_setup_program(setup), &memory, &part->occupancy, error);
 }
 
 static tn_status setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
@@ -254,7 +305,7 @@ static const struct {
     [TN_SETUP_KERNELS] = {"kernels", setup_kernels, PART_KERNELS},
     [TN_SETUP_RECOMPUTE] = {"recompute", setup_recompute, PART_AGAIN},
     [TN_SETUP_ORDER] = {"order", setup_order, PART_PROGRAM},
-    [TN_SETUP_OCCUPY] = {"occupy", setup_occupy, PART_OCCUPANCY},
+    [TN_SETUP_OCCUPY] = {"occupy", setup_occupy, PART_STATICS},
     [TN_SETUP_PLAN] = {"plan", setup_plan, PART_LAYOUT},
 };
 
@@ -364,7 +415,8 @@ tn_setup_needs tn_setup_need(const tn_setup *setup) {
         .arena = layout != NULL ? layout->peak
                                 : tn_occupancy_summary(tn_setup_occupancy(setup)).peak_live,
         .statics = setup->parts[PART_STATICS]->statics.bytes};
-    needs.total = tn__add_sat(needs.arena, needs.statics);
+    bool inside = setup->parts[PART_STATICS]->statics.inside;
+    needs.total = inside ? needs.arena : tn__add_sat(needs.arena, needs.statics);
     return needs;
 }
 
@@ -384,9 +436,10 @@ static tn_status setup_check(const tn_setup *setup, const tn_engine_options *opt
     if (tn_setup_layout(setup) == NULL)
         TN_FAIL(error, TN_E_INVALID, "a set-up without a layout cannot run, but with a pool");
     if (capacity == 0 || needs.total <= capacity) return TN_OK;
-    TN_FAIL(error, TN_E_EXHAUSTED, "the budget is too small; %s would do: arena %s, weights %s",
+    bool inside = setup->parts[PART_STATICS]->statics.inside;
+    TN_FAIL(error, TN_E_EXHAUSTED, "the budget is too small; %s would do: arena %s, weights %s%s",
             tn_size_format(needs.total, need), tn_size_format(needs.arena, arena),
-            tn_size_format(needs.statics, statics));
+            tn_size_format(needs.statics, statics), inside ? " in it" : "");
 }
 
 tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,

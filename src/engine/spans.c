@@ -32,7 +32,8 @@ static uint32_t spans_count(const tn__places *places, bool pieces) {
     const tn_problem *problem = tn_occupancy_problem(places->occupancy);
     uint32_t count = 0;
     for (tn_body_id b = 0; b < places->body_count; b++)
-        count += pieces ? tn_problem_body(problem, b)->piece_count : 1;
+        if (!tn__places_is_static(places, b))
+            count += pieces ? tn_problem_body(problem, b)->piece_count : 1;
     return count;
 }
 
@@ -41,6 +42,7 @@ static void spans_fill(tn__spans *spans, bool pieces) {
     tn__span *at = spans->spans;
     for (tn_body_id b = 0; b < spans->places->body_count; b++) {
         const tn_body *body = tn_problem_body(problem, b);
+        if (tn__places_is_static(spans->places, b)) continue; /* held through every run */
         for (uint32_t p = 0; p < body->piece_count && pieces; p++)
             *at++ = (tn__span){.first = (uint32_t)body->pieces[p].first,
                                .last = (uint32_t)body->pieces[p].last,
@@ -198,7 +200,7 @@ static tn_status spans_jump(tn__spans *spans, uint32_t to, tn_error *error) {
 void tn__spans_start(tn__spans *spans) {
     if (spans->owned == NULL) return;
     memset(spans->owned, SPANS_NOBODY, spans->places->bytes);
-    for (uint32_t t = 0; t < spans->places->held_count; t++) /* weights in a pool */
+    for (uint32_t t = 0; t < spans->places->held_count; t++) /* static memory */
         memset(spans->owned + spans->places->held[t].lo, SPANS_HELD,
                spans->places->held[t].hi - spans->places->held[t].lo);
     for (uint64_t at = 0; at < spans->places->bytes; at++)

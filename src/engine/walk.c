@@ -35,7 +35,7 @@ static void steps_bind(tn_engine *engine, uint32_t step) {
     for (uint32_t i = places->life_at[step]; i < places->life_at[step + 1]; i++) {
         const tn_life *life = &lives[i];
         uint64_t at = tn__places_of(places, life);
-        if (life->tensor != TN_NONE)
+        if (life->tensor != TN_NONE && !life->is_static) /* that is bound for good */
             engine->executor.operands[life->tensor].data = places->arena + at;
         if (life->bytes > 0 && at + life->bytes > engine->highest)
             engine->highest = at + life->bytes;

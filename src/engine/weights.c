@@ -21,18 +21,18 @@ tn_status tn__program_readers(const tn_program *program, tn__arena *arena, tn__r
 
 /* --- sizes, without an engine --- */
 
-static tn_status weights_plan(const tn_occupancy *occupancy, const tn_kernels *kernels,
+static tn_status weights_plan(const tn_program *program, const tn_kernels *kernels,
                               tn__arena *arena, tn__statics *statics) {
     tn__readers readers;
-    TN_TRY(tn__program_readers(tn_occupancy_program(occupancy), arena, &readers, NULL));
+    TN_TRY(tn__program_readers(program, arena, &readers, NULL));
     return tn__statics_plan(statics, kernels, &readers, &kernels->context, NULL);
 }
 
-uint64_t tn_engine_static_bytes(const tn_occupancy *occupancy, const tn_kernels *kernels) {
+uint64_t tn_engine_static_bytes(const tn_program *program, const tn_kernels *kernels) {
     tn__statics statics = {0};
     tn__arena arena;
     tn__arena_init(&arena, &kernels->context);
-    bool planned = weights_plan(occupancy, kernels, &arena, &statics) == TN_OK;
+    bool planned = weights_plan(program, kernels, &arena, &statics) == TN_OK;
     uint64_t bytes = planned ? statics.bytes : TN_SIZE_UNKNOWN;
     tn__statics_release(&statics);
     tn__arena_release(&arena);
@@ -48,12 +48,12 @@ static uint32_t weights_list(const tn__statics *statics, tn_static_block *blocks
     return count;
 }
 
-uint32_t tn_engine_static_blocks(const tn_occupancy *occupancy, const tn_kernels *kernels,
+uint32_t tn_engine_static_blocks(const tn_program *program, const tn_kernels *kernels,
                                  tn_static_block *blocks, uint32_t room) {
     tn__statics statics = {0};
     tn__arena arena;
     tn__arena_init(&arena, &kernels->context);
-    bool planned = weights_plan(occupancy, kernels, &arena, &statics) == TN_OK;
+    bool planned = weights_plan(program, kernels, &arena, &statics) == TN_OK;
     uint32_t count = planned ? weights_list(&statics, blocks, room) : TN_NONE;
     tn__statics_release(&statics);
     tn__arena_release(&arena);
@@ -66,6 +66,9 @@ tn_status tn__engine_make_pool(tn_engine *engine) {
     const tn_engine_options *options = &engine->options;
     tn__static_cursor at = {0};
     tn__static_place place;
+    if (engine->places.static_count > 0)
+        TN_FAIL(engine->executor.error, TN_E_INVALID,
+                "a pool takes static memory itself; the plan has bodies for it");
     TN_TRY(tn__places_pool(&engine->places, options->pool, options->pool_capacity,
                            weights_list(&engine->statics, NULL, 0), &engine->context,
                            &engine->tables, engine->executor.error));
@@ -74,6 +77,32 @@ tn_status tn__engine_make_pool(tn_engine *engine) {
         TN_TRY(tn__places_hold(&engine->places, &block, place.offset, engine->executor.error));
     }
     return TN_OK;
+}
+
+/* --- in the arena: bodies of the problem, behind all others, block by block --- */
+
+static bool weights_agree(const tn__places *places, tn_body_id body,
+                          const tn__static_place *place) {
+    const tn_life *life = body < places->body_count ? tn__places_life(places, body) : NULL;
+    return life != NULL && life->is_static && life->tensor == place->tensor &&
+           life->op == place->op && life->bytes == place->bytes;
+}
+
+tn_status tn__engine_place_statics(tn_engine *engine) {
+    tn__places *places = &engine->places;
+    tn__static_cursor at = {0};
+    tn__static_place place;
+    tn_body_id body = places->body_count - places->static_count;
+    bool agree = true;
+    while (agree && tn__statics_next(&engine->statics, &at, &place)) {
+        agree = weights_agree(places, body, &place);
+        if (!agree) break;
+        *place.offset = places->offset[body];
+        tn__places_keep(places, body++);
+    }
+    if (agree && body == places->body_count) return TN_OK;
+    TN_FAIL(engine->executor.error, TN_E_INVALID,
+            "the plan has other static memory than these kernels want");
 }
 
 /* --- contents between runs --- */

@@ -13,6 +13,8 @@
 
 #include <tenure/trace.h>
 
+#include "program/program.h"
+
 #define ESTIMATE_ALIGNMENT 64u /* of static blocks, as in the engine */
 
 static const char *const estimate_parts[] = {
@@ -68,78 +70,50 @@ void tn__estimator_seen(tn__estimator *it, tn_phase phase, uint64_t total,
 
 /* --- static memory --- */
 
-/* The tensor whose bytes `id` shows. */
-static tn_tensor_id estimate_base(const tn_graph *graph, tn_tensor_id id) {
-    for (uint32_t hops = 0; hops < tn_graph_op_count(graph); hops++) {
-        const tn_tensor *tensor = tn_graph_tensor(graph, id);
-        if (tensor->producer == TN_NONE || tensor->value != NULL) return id;
-        const tn_op *op = tn_graph_op(graph, tensor->producer);
-        uint32_t k = 0;
-        while (op->outputs[k] != id) k++;
-        tn_view view = tn_op_view(graph, tensor->producer, k);
-        if (view.source == TN_NONE || view.whole ||
-            !tn_tensor_is_static(tn_graph_tensor(graph, view.source)))
-            return id;
-        id = view.source;
-    }
-    return id;
-}
-
-static void estimate_need(const tn_graph *graph, const tn_tensor_id *ids, uint32_t count,
-                          uint8_t *needed) {
+/* Those that the occupancy has bodies for. */
+static tn_status estimate_inside(tn__estimator *it) {
+    uint32_t count = tn_occupancy_life_count(it->occupancy);
+    const tn_life *lives = tn_occupancy_lives(it->occupancy);
+    it->statics = tn__arena_array(&it->arena, count, sizeof *it->statics);
+    if (it->statics == NULL) return tn__no_memory(it->error, "static memory");
     for (uint32_t i = 0; i < count; i++)
-        if (ids[i] != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, ids[i])))
-            needed[estimate_base(graph, ids[i])] = 1;
-}
-
-/* Every static tensor that the program reads or hands out, each once. */
-static tn_status estimate_find_statics(tn__estimator *it) {
-    const tn_graph *graph = it->graph;
-    const tn_instruction *instructions = tn_program_instructions(it->program);
-    const tn_region *regions = tn_program_regions(it->program);
-    uint32_t tensors = tn_graph_tensor_count(graph);
-    uint8_t *needed = tn__arena_array(&it->arena, tensors, 1);
-    it->statics = tn__arena_array(&it->arena, tensors, sizeof *it->statics);
-    if (needed == NULL || it->statics == NULL) return tn__no_memory(it->error, "static memory");
-    const tn_block *block = tn_graph_block(graph, 0);
-    estimate_need(graph, block->outputs, block->output_count, needed);
-    for (uint32_t r = 0; r < tn_program_region_count(it->program); r++) {
-        block = tn_graph_block(graph, regions[r].block);
-        estimate_need(graph, block->outputs, block->output_count, needed);
-    }
-    for (uint32_t s = 0; s < it->steps; s++) {
-        if (instructions[s].opcode != TN_APPLY) continue;
-        const tn_op *op = tn_graph_op(graph, instructions[s].op);
-        estimate_need(graph, op->inputs, op->input_count, needed);
-    }
-    for (tn_tensor_id t = 0; t < tensors; t++) {
-        if (!needed[t]) continue;
-        it->statics[it->static_count++] =
-            (tn_static_block){t, TN_NONE, tn_graph_tensor(graph, t)->bytes};
-    }
+        if (lives[i].is_static)
+            it->statics[it->static_count++] =
+                (tn_static_block){lives[i].tensor, lives[i].op, lives[i].bytes};
+    it->inside = it->static_count > 0;
+    if (it->inside && it->options.pool != NULL)
+        TN_FAIL(it->error, TN_E_INVALID,
+                "a pool takes static memory itself; the occupancy has bodies for it");
     return TN_OK;
 }
 
-static tn_status estimate_statics(tn__estimator *it) {
+static tn_status estimate_find_statics(tn__estimator *it) {
     const tn_estimate_options *options = &it->options;
-    if (options->static_count > 0) {
-        size_t count = options->static_count;
-        it->static_count = options->static_count;
-        it->statics =
-            tn__arena_copy(&it->arena, options->statics, count * sizeof *options->statics);
-        if (it->statics == NULL) return tn__no_memory(it->error, "static memory");
-    } else {
-        TN_TRY(estimate_find_statics(it));
-    }
+    size_t count = options->static_count;
+    TN_TRY(estimate_inside(it));
+    if (it->inside) return TN_OK;
+    if (count == 0)
+        return tn__program_statics(it->program, &it->arena, &it->statics, &it->static_count,
+                                   it->error);
+    it->static_count = options->static_count;
+    it->statics = tn__arena_copy(&it->arena, options->statics, count * sizeof *options->statics);
+    return it->statics != NULL ? TN_OK : tn__no_memory(it->error, "static memory");
+}
+
+static tn_status estimate_statics(tn__estimator *it) {
+    uint64_t all = 0;
+    TN_TRY(estimate_find_statics(it));
     for (uint32_t i = 0; i < it->static_count; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(it->graph, it->statics[i].tensor);
+        const tn_life life = {.tensor = it->statics[i].tensor, .is_static = it->inside};
         uint64_t bytes = it->statics[i].bytes, aligned = 0;
-        uint64_t *part = &it->fixed[tn__part_of(tensor->kind)];
+        uint64_t *part = &it->fixed[tn__part_of(tn_life_kind(it->graph, &life))];
         if (bytes == TN_SIZE_UNKNOWN || !tn__align_up(bytes, ESTIMATE_ALIGNMENT, &aligned) ||
-            !tn__add(*part, bytes, part) || !tn__add(it->made.fixed, aligned, &it->made.fixed))
+            !tn__add(*part, bytes, part) || !tn__add(all, aligned, &all))
             TN_FAIL(it->error, TN_E_INVALID, "the weights have more than 2^64 bytes");
         if (bytes > it->made.largest_static) it->made.largest_static = bytes;
     }
+    it->loaded = all;
+    if (!it->inside) it->made.fixed = all;
     return TN_OK;
 }
 
@@ -205,9 +179,7 @@ static tn_status estimate_bodies(tn__estimator *it) {
     for (uint32_t i = 0; i < tn_occupancy_life_count(it->occupancy); i++) {
         estimate_body *body = &it->bodies[lives[i].body];
         if (body->part != TN_PART_COUNT) continue;
-        body->part = lives[i].tensor == TN_NONE
-                         ? TN_PART_WORKSPACE
-                         : tn__part_of(tn_graph_tensor(it->graph, lives[i].tensor)->kind);
+        body->part = tn__part_of(tn_life_kind(it->graph, &lives[i]));
     }
     for (tn_body_id b = 0; b < it->body_count; b++)
         if (it->bodies[b].part == TN_PART_COUNT) it->bodies[b].part = TN_PART_ACTIVATIONS;
@@ -284,8 +256,10 @@ static tn_status estimate_plan(tn__estimator *it) {
     if (live == NULL) return tn__no_memory(it->error, "live bytes");
     TN_TRY(estimate_arena(it, &made->arena));
     TN_TRY(estimate_live(it, live));
-    uint64_t none[TN_PART_COUNT] = {0};
-    tn__estimator_seen(it, TN_PHASE_LOAD, base, none, 0, 0);
+    uint64_t loaded = it->inside ? it->loaded : 0; /* above the base, before anything runs */
+    const uint64_t none[TN_PART_COUNT] = {0};
+    tn__estimator_seen(it, TN_PHASE_LOAD, tn__add_sat(base, loaded), it->inside ? it->fixed : none,
+                       0, 0);
     for (uint32_t s = 0; s < it->steps; s++) {
         uint64_t sum = base;
         for (uint32_t part = 0; part < TN_PART_COUNT; part++) sum = tn__add_sat(sum, live[s][part]);
@@ -295,13 +269,13 @@ static tn_status estimate_plan(tn__estimator *it) {
     most = made->total;
     uint64_t listed = it->options.runtime;
     for (uint32_t part = 0; part < TN_PART_COUNT; part++) {
-        made->part[part] = tn__add_sat(made->part[part], it->fixed[part]);
+        if (!it->inside) made->part[part] = tn__add_sat(made->part[part], it->fixed[part]);
         listed = tn__add_sat(listed, made->part[part]);
     }
     made->part[TN_PART_RUNTIME] = it->options.runtime;
     made->total = tn__add_sat(base, made->arena); /* the arena is taken whole */
     made->part[TN_PART_OVERHEAD] += made->total - listed;
-    made->phase[TN_PHASE_CHECKPOINT] = tn__add_sat(base, made->largest_static);
+    made->phase[TN_PHASE_CHECKPOINT] = tn__add_sat(tn__add_sat(base, loaded), made->largest_static);
     tn_assert(made->total >= most);
     (void)most;
     return TN_OK;

@@ -30,6 +30,8 @@ typedef struct tn__estimator {
     estimate_body *bodies;
     tn_static_block *statics;      /* [static_count] */
     uint64_t fixed[TN_PART_COUNT]; /* static memory as it is asked for, by part */
+    uint64_t loaded;               /* all of it, aligned */
+    bool inside;                   /* it lies in the arena: bodies of the problem */
     tn_estimate made;
 } tn__estimator;
 

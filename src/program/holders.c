@@ -41,10 +41,14 @@ tn_status tn__occ_windows(const occ_state *occ, tn_occupancy *made, const uint32
     return TN_OK;
 }
 
+tn_kind tn_life_kind(const tn_graph *graph, const tn_life *life) {
+    if (life->tensor == TN_NONE) return TN_KIND_WORKSPACE;
+    tn_kind kind = tn_graph_tensor(graph, life->tensor)->kind;
+    return life->is_static && kind == TN_KIND_ACTIVATION ? TN_KIND_CONSTANT : kind;
+}
+
 tn_kind tn__occupancy_kind(const tn_occupancy *occupancy, uint32_t life) {
-    tn_tensor_id tensor = occupancy->lives[life].tensor;
-    if (tensor == TN_NONE) return TN_KIND_WORKSPACE;
-    return tn_graph_tensor(occupancy->program->graph, tensor)->kind;
+    return tn_life_kind(occupancy->program->graph, &occupancy->lives[life]);
 }
 
 /* What a window holds above `top`, the end of all before it in its body. */
@@ -160,6 +164,7 @@ static uint32_t sweep_close(holders_sweep *sweep, uint32_t now) {
 /* Adds what the open windows hold in steps [from, to). */
 static void sweep_add(holders_sweep *sweep, uint32_t from, uint32_t to) {
     uint64_t top = 0;
+    if (from >= sweep->step_count) return; /* static memory of a program without steps */
     for (uint32_t i = 0; i < sweep->open_count; i++) {
         const occ_window *window = &sweep->windows[sweep->open[i]];
         uint64_t bytes = window_take(window, &top);

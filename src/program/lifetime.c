@@ -378,6 +378,37 @@ static tn_status lifetime_walk_all(lifetime_walk *walk) {
     return TN_OK;
 }
 
+/* Blocks of static memory: from the first step to the last, before others ran and for the next run.
+ */
+static tn_status lifetime_statics(occ_state *occ) {
+    uint32_t count = occ->options.static_count, steps = tn_program_count(occ->program);
+    if (count >= OCC_NONE - occ->count) TN_FAIL(occ->error, TN_E_INVALID, "more than 2^32 lives");
+    if (!tn__reserve(occ->context, &occ->lives, &occ->room, occ->count + count, sizeof *occ->lives))
+        return tn__no_memory(occ->error, "lives");
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_static_block *block = &occ->options.statics[i];
+        uint64_t at = end;
+        if (block->bytes == TN_SIZE_UNKNOWN)
+            return tn__occ_where(occ, tn__fail(occ->error, TN_E_UNKNOWN, "its size is not known"),
+                                 block->op, block->tensor);
+        if (!tn__add(at, block->bytes, &end) || !tn__align_up(end, occ->options.alignment, &end))
+            TN_FAIL(occ->error, TN_E_INVALID, "static memory has more than 2^64 bytes");
+        occ->lives[occ->count++] = (occ_life){.tensor = block->tensor,
+                                              .op = block->op,
+                                              .output = OCC_NONE,
+                                              .last = steps > 0 ? steps : 1,
+                                              .newest = OCC_NONE,
+                                              .bytes = block->bytes,
+                                              .offset = at,
+                                              .source = OCC_NONE,
+                                              .earlier = OCC_NONE,
+                                              .taken = OCC_NONE,
+                                              .is_static = true};
+    }
+    return TN_OK;
+}
+
 tn_status tn__occ_find_lives(occ_state *occ) {
     size_t regions = tn_program_region_count(occ->program), ops = tn_graph_op_count(occ->graph);
     lifetime_walk walk = {.occ = occ, .region_count = (uint32_t)regions};
@@ -389,6 +420,7 @@ tn_status tn__occ_find_lives(occ_state *occ) {
         sorted != NULL && walk.by_end != NULL && walk.following != NULL && walk.of_op != NULL;
     tn_status status = all ? lifetime_prepare(&walk, sorted) : tn__no_memory(occ->error, "lives");
     if (status == TN_OK) status = lifetime_walk_all(&walk);
+    if (status == TN_OK) status = lifetime_statics(occ);
     tn__free(occ->context, sorted, regions * sizeof *sorted);
     tn__free(occ->context, walk.by_end, regions * sizeof *walk.by_end);
     tn__free(occ->context, walk.following, regions * sizeof *walk.following);

@@ -33,7 +33,9 @@ static void occ_name(const occ_state *occ, const occ_life *life, char *text, siz
     const char *name =
         life->tensor == TN_NONE ? "" : tn_graph_tensor(occ->graph, life->tensor)->name;
     const tn_op *op = life->op == TN_NONE ? NULL : tn_graph_op(occ->graph, life->op);
-    if (name[0] != '\0')
+    if (life->is_static && op != NULL) /* several may have forms of the same tensor */
+        snprintf(text, room, "%s for %s", name, op->name[0] != '\0' ? op->name : op->type);
+    else if (name[0] != '\0')
         snprintf(text, room, "%s", name);
     else if (op != NULL)
         snprintf(text, room, "%s:%s", op->name[0] != '\0' ? op->name : op->type,
@@ -82,7 +84,8 @@ static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const o
         if (life->lo >= life->hi) continue;
         pieces[count] =
             (tn_piece){.first = life->first, .last = life->last, .lo = life->lo, .hi = life->hi};
-        if (clocks) occ_clock(occ, life, clock + count * streams, &pieces[count]);
+        if (clocks && !life->is_static) /* static memory: nothing is known to be over */
+            occ_clock(occ, life, clock + count * streams, &pieces[count]);
         count++;
     }
     /* Named after the first of those at its start: a row with that name is where that tensor is. */
@@ -97,6 +100,10 @@ static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const o
                     .piece_count = count,
                     .traffic = occ->options.bank_count > 0 ? traffic : 0,
                     .name = name};
+    if (owner->is_static && occ->options.statics_first) {
+        made.flags = TN_BODY_PINNED;
+        made.offset = owner->offset;
+    }
     tn_status status = tn_problem_add(problem, &made, body, occ->error);
     tn__free(occ->context, clock, room * streams * sizeof *clock);
     return status;
@@ -151,7 +158,8 @@ static tn_life occ_life_of(const occ_state *occ, const occ_life *life) {
                      .last = life->last,
                      .share = life->share,
                      .source = life->taken == OCC_NONE ? TN_NONE : occ->lives[life->taken].tensor,
-                     .whole = life->whole};
+                     .whole = life->whole,
+                     .is_static = life->is_static};
 }
 
 /* The lives in their public order, and the windows that they hold; `body_of` becomes the place of
@@ -180,8 +188,8 @@ static uint64_t occ_aligned(const occ_state *occ, uint64_t bytes) {
 }
 
 static tn_kind occ_kind(const occ_state *occ, const occ_life *life) {
-    return life->tensor == TN_NONE ? TN_KIND_WORKSPACE
-                                   : tn_graph_tensor(occ->graph, life->tensor)->kind;
+    const tn_life of = {.tensor = life->tensor, .is_static = life->is_static};
+    return tn_life_kind(occ->graph, &of);
 }
 
 /* Tensors by kind, each once; an alias by definition has no memory of its own. */
@@ -189,7 +197,8 @@ static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
     for (uint32_t i = 0; i < occ->count; i++) {
         const occ_life *life = &occ->lives[i];
         bool alias = life->source != OCC_NONE && life->must;
-        if (alias || (life->tensor != TN_NONE && occ->latest[life->tensor] != i)) continue;
+        bool again = life->tensor != TN_NONE && occ->latest[life->tensor] != i && !life->is_static;
+        if (alias || again) continue;
         uint64_t bytes = occ_aligned(occ, life->bytes);
         uint64_t *total = &summary->total[occ_kind(occ, life)];
         *total = tn__add_sat(*total, bytes);
@@ -198,6 +207,7 @@ static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
             (tn_graph_tensor(occ->graph, life->tensor)->flags & TN_TENSOR_BOUND))
             summary->bounded++;
     }
+    if (occ->options.static_count > 0) return; /* counted, in the form that they have */
     for (uint32_t i = 0; i < tn_graph_tensor_count(occ->graph); i++) {
         const tn_tensor *tensor = tn_graph_tensor(occ->graph, i);
         if (!tn_tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) continue;

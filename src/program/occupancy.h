@@ -20,7 +20,8 @@ typedef struct occ_life {
     uint32_t earlier; /* life of the same tensor before it, or OCC_NONE */
     bool joins;       /* it continues `earlier`: the same memory (If) */
     bool must, whole; /* of the view */
-    uint64_t offset;  /* of the view, from source */
+    bool is_static;   /* a block of static memory: `op` has no part in its life */
+    uint64_t offset;  /* of the view, from source; of static memory that is pinned */
     uint32_t root;    /* decided by groups: first life of its body */
     tn_body_id body;  /* of the problem */
     uint64_t delta;   /* from the body's start */

@@ -59,6 +59,11 @@ tn_status tn__program_create(const tn_graph *graph, tn_program **program, tn_err
 tn_status tn__program_add(tn_program *program, tn_instruction instruction, tn_error *error);
 tn_status tn__program_add_region(tn_program *program, tn_region region, tn_error *error);
 
+/* statics.c: the static tensors that are read or handed out, as they are: [*count] in `arena`, by
+ * tensor. */
+tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_static_block **blocks,
+                              uint32_t *count, tn_error *error);
+
 /* Scratch bytes of an operator: of its kernel where that is known, else by its rule. */
 static inline uint64_t tn__workspace(const tn_graph *graph, const tn_occupancy_options *options,
                                      tn_op_id op) {

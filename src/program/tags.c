@@ -158,15 +158,16 @@ static tn_status tags_walk(tags_state *state) {
     for (uint32_t i = 0; i < state->body_count; i++) state->ends[i].body = i;
     for (uint32_t i = 0; i < state->life_count; i++) {
         tags_end *last = &state->ends[state->lives[i].body];
-        if (state->lives[i].last < last->last) continue;
+        if (state->lives[i].is_static || state->lives[i].last < last->last) continue;
         last->last = state->lives[i].last;
         last->tensor = state->lives[i].tensor;
     }
     qsort(state->ends, state->body_count, sizeof *state->ends, tags_end_order);
+    while (end < state->body_count && state->ends[end].last == 0) end++; /* static memory */
     for (uint32_t step = 0; step < steps; step++) {
         TN_TRY(tags_reads(state, step, tags_discount));
         for (; life < state->life_count && state->lives[life].first == step; life++)
-            TN_TRY(tags_begin(state, &state->lives[life]));
+            if (!state->lives[life].is_static) TN_TRY(tags_begin(state, &state->lives[life]));
         tn_op_id op = tags_op(state, step);
         const tn_op *facts = op != TN_NONE ? tn_graph_op(state->graph, op) : NULL;
         for (uint32_t i = 0; facts != NULL && i < facts->input_count; i++) {

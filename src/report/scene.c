@@ -66,6 +66,7 @@ static uint32_t *scene_op_steps(tn__scene *scene) {
  * live from the end of a branch on, and formal inputs of a block have none. */
 static uint32_t scene_step(const tn__scene *scene, const tn_life *life, const uint32_t *op_steps) {
     const tn_program *program = tn_occupancy_program(scene->report->occupancy);
+    if (life->is_static) return TN_NONE; /* it is there before any */
     const tn_instruction *first = &tn_program_instructions(program)[life->first];
     if (life->op == TN_NONE)
         return first->op == TN_NONE && first->tensor == life->tensor ? life->first : TN_NONE;
@@ -77,7 +78,7 @@ static tn_status scene_add_life(tn__scene *scene, const tn_life *life, const uin
     const tn_graph *graph = tn_program_graph(tn_occupancy_program(scene->report->occupancy));
     uint64_t size = tn_problem_body(scene->report->problem, life->body)->size;
     tn__item item = {.body = life->body,
-                     .kind = TN_KIND_WORKSPACE,
+                     .kind = tn_life_kind(graph, life),
                      .bytes = life->bytes,
                      .lo = life->whole ? 0 : life->delta,
                      .hi = life->whole ? size : tn__add_sat(life->delta, life->bytes),
@@ -93,7 +94,6 @@ static tn_status scene_add_life(tn__scene *scene, const tn_life *life, const uin
     } else {
         item.tensor = tn_graph_tensor(graph, life->tensor);
         item.name = item.tensor->name;
-        item.kind = item.tensor->kind;
     }
     scene->items[scene->item_count++] = item;
     return TN_OK;

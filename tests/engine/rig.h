@@ -28,6 +28,7 @@ static inline tn_status read_value(void *self, const tn_graph *graph, tn_tensor_
 typedef struct setting {
     const char *order, *planner, *pool;
     bool naive, poison, fuse, no_views;
+    tn_static_place statics;
     const tn_context *context;
 } setting;
 
@@ -49,6 +50,7 @@ static inline tn_status rig_make(rig *r, tn_graph *graph, const setting *how, tn
     options.program = &program;
     options.memory = &memory;
     options.plan = &plan;
+    options.statics = how->statics;
     options.without_reuse = how->naive;
     engine.read = read_value;
     engine.poison = how->poison;

@@ -251,6 +251,7 @@ static void judge(void (*write)(sheet *)) {
         {.planner = "best-fit", .poison = true},
         {.no_views = true, .poison = true},
         {.fuse = true, .poison = true},
+        {.statics = TN_STATIC_ARENA, .poison = true},
         {.pool = "best-fit", .poison = true},
         {.pool = "caching"},
     };

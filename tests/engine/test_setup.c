@@ -57,7 +57,7 @@ static void it_is_its_stages_one_by_one(void **state) {
             fail_msg("seed %llu: another plan\n", (unsigned long long)seed);
         tn_setup_needs needs = tn_setup_need(setup);
         assert_int_equal(needs.arena, layout.peak);
-        assert_int_equal(needs.statics, tn_engine_static_bytes(occupancy, kernels));
+        assert_int_equal(needs.statics, tn_engine_static_bytes(ordered, kernels));
         assert_int_equal(needs.total, needs.arena + needs.statics);
         assert_null(tn_setup_recomputed(setup));
         tn_setup_destroy(setup);

@@ -24,6 +24,7 @@ typedef struct setting {
     uint32_t threads;
     double recompute; /* share of work that may be done again */
     bool cheap;       /* by cheap operators only */
+    tn_static_place statics;
 } setting;
 
 typedef struct steps {
@@ -145,6 +146,7 @@ static inline void steps_set_up(steps *s, const setting *how) {
     options.recompute = &again;
     options.program = &program;
     options.plan = &plan;
+    options.statics = how->statics;
     options.without_reuse = how->naive;
     steps_ok(s, tn_setup_create(s->training.graph, &options, &s->setup, &s->error));
     s->graph = tn_setup_graph(s->setup);

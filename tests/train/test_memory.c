@@ -84,6 +84,8 @@ static void every_memory_gives_the_same_bits(void **state) {
         {.order = "memory", .poison = true},
         {.order = "auto", .poison = true},
         {.planner = "greedy-by-size", .poison = true},
+        {.statics = TN_STATIC_ARENA, .poison = true},
+        {.statics = TN_STATIC_FIRST, .poison = true},
         {.pool = "best-fit", .poison = true},
         {.pool = "bfc"},
     };

@@ -146,8 +146,10 @@ static void train(builder build, const tn_train_options *options, const setting 
 
 static void memory_changes_no_bit(void **state) {
     (void)state;
-    static const setting settings[] = {
-        {.poison = true}, {.order = "auto", .poison = true}, {.pool = "best-fit", .poison = true}};
+    static const setting settings[] = {{.poison = true},
+                                       {.order = "auto", .poison = true},
+                                       {.statics = TN_STATIC_ARENA, .poison = true},
+                                       {.pool = "best-fit", .poison = true}};
     static const builder builders[] = {residual, words};
     static bits expected, got;
     for (uint32_t k = 0; k < 16; k++) {

@@ -49,6 +49,7 @@ static const switches modes[] = {
     {"order auto",    TRAIN(.loss_scale = 1), SESSION(.order = "auto")},
     {"fused update",  TRAIN(.fuse_update = true), SESSION(.threads = 1)},
     {"recompute",     TRAIN(.loss_scale = 1), SESSION(.recompute = 0.3)},
+    {"one block",     TRAIN(.fuse_update = true), SESSION(.statics = TN_STATIC_ARENA)},
     {"micro-batches", TRAIN(.micro_batches = 3), SESSION(.threads = 1)},
     {"frozen",        TRAIN(.freeze_count = 1), SESSION(.threads = 1)},
     {"bfloat16",      TRAIN(.dtype = TN_BFLOAT16), SESSION(.threads = 1)},

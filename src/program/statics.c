@@ -1,0 +1,59 @@
+/* statics.c - the static tensors that a program reads or hands out, as they are in the graph.
+ *
+ * Views of static tensors have no bytes of their own: the tensor at their root counts, once. What
+ * kernels want in a form of their own is not known here (tn_engine_static_blocks).
+ * Cost: O(instructions + operands x length of chains of views).
+ */
+#include "program/program.h"
+
+/* The tensor whose bytes `id` shows. */
+static tn_tensor_id statics_base(const tn_graph *graph, tn_tensor_id id) {
+    for (uint32_t hops = 0; hops < tn_graph_op_count(graph); hops++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, id);
+        if (tensor->producer == TN_NONE || tensor->value != NULL) return id;
+        const tn_op *op = tn_graph_op(graph, tensor->producer);
+        uint32_t k = 0;
+        while (op->outputs[k] != id) k++;
+        tn_view view = tn_op_view(graph, tensor->producer, k);
+        if (view.source == TN_NONE || view.whole ||
+            !tn_tensor_is_static(tn_graph_tensor(graph, view.source)))
+            return id;
+        id = view.source;
+    }
+    return id;
+}
+
+static void statics_need(const tn_graph *graph, const tn_tensor_id *ids, uint32_t count,
+                         uint8_t *needed) {
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, ids[i])))
+            needed[statics_base(graph, ids[i])] = 1;
+}
+
+tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_static_block **blocks,
+                              uint32_t *count, tn_error *error) {
+    const tn_graph *graph = tn_program_graph(program);
+    const tn_instruction *instructions = tn_program_instructions(program);
+    const tn_region *regions = tn_program_regions(program);
+    uint32_t tensors = tn_graph_tensor_count(graph);
+    uint8_t *needed = tn__arena_array(arena, tensors, 1);
+    tn_static_block *made = tn__arena_array(arena, tensors, sizeof *made);
+    if (needed == NULL || made == NULL) return tn__no_memory(error, "static memory");
+    const tn_block *block = tn_graph_block(graph, 0);
+    statics_need(graph, block->outputs, block->output_count, needed);
+    for (uint32_t r = 0; r < tn_program_region_count(program); r++) {
+        block = tn_graph_block(graph, regions[r].block);
+        statics_need(graph, block->outputs, block->output_count, needed);
+    }
+    for (uint32_t s = 0; s < tn_program_count(program); s++) {
+        if (instructions[s].opcode != TN_APPLY) continue;
+        const tn_op *op = tn_graph_op(graph, instructions[s].op);
+        statics_need(graph, op->inputs, op->input_count, needed);
+    }
+    *blocks = made;
+    *count = 0;
+    for (tn_tensor_id t = 0; t < tensors; t++)
+        if (needed[t])
+            made[(*count)++] = (tn_static_block){t, TN_NONE, tn_graph_tensor(graph, t)->bytes};
+    return TN_OK;
+}
