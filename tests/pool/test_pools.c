@@ -791,6 +791,14 @@ static void the_judge_notices_damage(void **state) {
     tn_pool_destroy(pool);
 }
 
+static void pools_say_what_they_are_and_where_they_are_from(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < tn_pool_count(); i++) {
+        assert_true(strlen(tn_pool_summary(i)) > 0 && strlen(tn_pool_source(i)) > 0);
+        for (uint32_t j = 0; j < i; j++) assert_string_not_equal(tn_pool_name(i), tn_pool_name(j));
+    }
+}
+
 int main(int count, char **arguments) {
     only = count > 1 && strcmp(arguments[1], "all") != 0 ? arguments[1] : NULL;
     if (count > 2) operations = strtoull(arguments[2], NULL, 10);
@@ -813,6 +821,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(a_failing_allocator_is_an_error_and_leaks_nothing),
         cmocka_unit_test(two_threads_share_a_pool),
         cmocka_unit_test(the_judge_notices_damage),
+        cmocka_unit_test(pools_say_what_they_are_and_where_they_are_from),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -191,6 +191,22 @@ static void what_cannot_be_trained_is_refused(void **state) {
     net_close(&n);
 }
 
+static void losses_and_optimizers_are_found_by_the_names_that_they_tell(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < TN_LOSS_COUNT; i++) {
+        assert_int_equal(tn_loss_find(tn_loss_name((tn_loss)i)), i);
+        assert_true(strlen(tn_loss_summary((tn_loss)i)) > 0);
+    }
+    for (uint32_t i = 0; i < TN_OPTIMIZER_COUNT; i++) {
+        assert_int_equal(tn_optimizer_find(tn_optimizer_name((tn_optimizer)i)), i);
+        assert_true(strlen(tn_optimizer_summary((tn_optimizer)i)) > 0);
+    }
+    assert_int_equal(tn_loss_find("none of them"), TN_LOSS_COUNT);
+    assert_int_equal(tn_optimizer_find(""), TN_OPTIMIZER_COUNT);
+    assert_null(tn_loss_name(TN_LOSS_COUNT));
+    assert_null(tn_optimizer_summary(TN_OPTIMIZER_COUNT));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_finite_differences),
@@ -198,6 +214,7 @@ int main(void) {
         cmocka_unit_test(dropout_draws_one_mask_a_step),
         cmocka_unit_test(running_out_of_memory_leaves_nothing),
         cmocka_unit_test(what_cannot_be_trained_is_refused),
+        cmocka_unit_test(losses_and_optimizers_are_found_by_the_names_that_they_tell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
