@@ -129,7 +129,6 @@ void tn__names_release(tn__names *names);
 bool tn__names_add(tn__names *names, const char *text, size_t length, uint32_t value,
                    uint32_t *existing);
 uint32_t tn__names_find(const tn__names *names, const char *text, size_t length);
-void tn__names_set(tn__names *names, const char *text, size_t length, uint32_t value); /* exists */
 
 /* Reads a decimal int64 from the front of a stretch of text and steps over it; false: none there,
  * or it does not fit. */

@@ -87,10 +87,3 @@ uint32_t tn__names_find(const tn__names *names, const char *text, size_t length)
     const names_slot *slot = names_probe(names, text, length, names_hash(names, text, length));
     return slot->text != NULL ? slot->value : TN__NAMES_NONE;
 }
-
-void tn__names_set(tn__names *names, const char *text, size_t length, uint32_t value) {
-    tn_assert(names->room != 0);
-    names_slot *slot = names_probe(names, text, length, names_hash(names, text, length));
-    tn_assert(slot->text != NULL);
-    slot->value = value;
-}

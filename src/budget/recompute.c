@@ -7,22 +7,21 @@
  *     conv -> x -> BatchNorm -> b -> Relu -> y     kept: x, which the gradient of BatchNorm reads
  *                                                  again: b', y' from x, right before their reader
  *
- * The lowest limit that the sweep can keep within the work allowed is found by halving, once with
- * and once without a preference for what is idle for long. The sweep only estimates, so what it
- * chooses is built and measured as an occupancy; the lowest peak wins, the graph as it was among
- * the candidates: the peak never rises. What was made again may be idle in its turn (the input of a
- * normalisation, between that and its gradient), so the whole is done anew on the result, with the
- * work that is left, while that helps.
- * Cost: a round is 2 x RECOMPUTE_TRIES sweeps, and an inference and an occupancy for those that
- * look better than all before. Source: Chen et al. 2016, "Training deep nets with sublinear memory
- * cost", section 4; Rota Bulo, Porzi, Kontschieder 2018 (in-place activated batch normalisation,
- * checkpoint variant).
+ * A sweep gives up one body after the other while the work allowed lasts, and tells after how many
+ * its peak was lowest; a second one stops there. That is done with and without a preference for
+ * what is idle for long. Sweeps only estimate, so what they choose is built and measured as an
+ * occupancy; the lowest peak wins, the graph as it was among the candidates: the peak never rises.
+ * What was made again may be idle in its turn (the input of a normalisation, between that and its
+ * gradient), so the whole is done anew on the result, with the work that is left, while that helps.
+ * Cost: a round is four sweeps at most, and two inferences and occupancies. Source: Chen et al.
+ * 2016, "Training deep nets with sublinear memory cost", section 4; Rota Bulo, Porzi, Kontschieder
+ * 2018 (in-place activated batch normalisation, checkpoint variant).
  */
 #include "budget/recompute.h"
 
 #include <math.h>
 
-#define RECOMPUTE_ROUNDS 3
+#define RECOMPUTE_ROUNDS 3 /* each infers the graph anew: a bound on the time where gains go on */
 
 typedef struct recompute_best {
     tn__recompute_made made;

@@ -54,8 +54,6 @@ tn_status tn__recompute_read(tn__recompute *it);
 const char *tn__recompute_type(const tn__recompute *it, tn_op_id id);
 /* Input `index` of an operator when it runs for the second time. */
 tn_tensor_id tn__recompute_input(const tn__recompute *it, tn_op_id id, uint32_t index);
-/* Whether the operator's outputs are memory of an input. */
-bool tn__recompute_is_view(const tn__recompute *it, tn_op_id id);
 
 /* recompute_choose.c: what to give up so that less is needed at once, with at most `budget` work
  * and `most` choices. `reach`: prefer what is idle for long. */

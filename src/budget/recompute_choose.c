@@ -26,7 +26,7 @@
 #include "budget/recompute.h"
 #include "budget/recompute_tree.h"
 
-#define CHOOSE_CHAIN 48u
+#define CHOOSE_CHAIN 48u /* operators: a bound on the work of one look at a body */
 
 /* One thing that making a body again takes. */
 typedef enum choose_kind { CHOOSE_MAKE, CHOOSE_EARLIER, CHOOSE_LONGER, CHOOSE_READ } choose_kind;

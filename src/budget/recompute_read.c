@@ -23,7 +23,8 @@ tn_tensor_id tn__recompute_input(const tn__recompute *it, tn_op_id id, uint32_t 
     return found ? op->outputs[index] : op->inputs[index];
 }
 
-bool tn__recompute_is_view(const tn__recompute *it, tn_op_id id) {
+/* Whether the operator's outputs are memory of an input. */
+static bool read_is_view(const tn__recompute *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)
         if (op->outputs[k] != TN_NONE && tn_op_view(it->graph, id, k).source != TN_NONE)
@@ -130,7 +131,7 @@ static void read_work(tn__recompute *it, tn_op_id id, bool *cheap) {
     bool known = cost.flops != TN_SIZE_UNKNOWN && cost.bytes_moved != TN_SIZE_UNKNOWN;
     *cheap = cost.flops <= moves;
     it->work[id] = !known ? TN_SIZE_UNKNOWN : cost.flops > moves ? cost.flops : moves;
-    if (tn__recompute_is_view(it, id) && tn_op_changes(it->graph, id) == 0) it->work[id] = 0;
+    if (read_is_view(it, id) && tn_op_changes(it->graph, id) == 0) it->work[id] = 0;
     if (known) it->total = tn__add_sat(it->total, it->work[id]);
 }
 
@@ -153,7 +154,7 @@ static void read_op(tn__recompute *it, tn_op_id id, uint32_t position) {
             read_may_repeat(it, id) && (cheap || !it->options.cheap) && (!by_other || k == 0);
     }
     for (uint32_t i = 0; i < op->input_count; i++) read_use(it, op->inputs[i], position);
-    if (!moves && !by_other && tn__recompute_is_view(it, id)) /* memory of its own and of others */
+    if (!moves && !by_other && read_is_view(it, id)) /* memory of its own and of others */
         for (uint32_t k = 0; k < op->output_count; k++) read_fix(it, op->outputs[k]);
     read_changes(it, id, position);
 }

@@ -62,7 +62,7 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_KERNELS,
 };
 
-#define CLI_BANKS_MAX 16u
+#define CLI_BANKS_MAX 16u /* memories of one device */
 
 /* Whose kernels run a .tflite model: they decide about scratch memory. */
 typedef enum cli_kernels { CLI_KERNELS_REFERENCE, CLI_KERNELS_CMSIS, CLI_KERNELS_ANY } cli_kernels;

@@ -5,7 +5,7 @@
 
 #include "cli/open_model.h"
 
-#define CLI_LAYERS_MAX 6u
+#define CLI_LAYERS_MAX 6u /* that a line of advice can name */
 
 typedef enum cli_runner { /* whose kernels' workspaces and weights count */
                           CLI_RUNNER_NONE,

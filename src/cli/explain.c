@@ -9,8 +9,8 @@
 
 #include "report/format.h"
 
-#define EXPLAIN_NAME 72u
-#define EXPLAIN_OPERATOR 14u
+#define EXPLAIN_NAME 72u     /* columns, and ... */
+#define EXPLAIN_OPERATOR 14u /* ... of an operator: a line has 100 */
 
 typedef struct explain {
     const tn_graph *graph;

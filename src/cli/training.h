@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 
-#define CLI_FREEZE_MAX 64u
+#define CLI_FREEZE_MAX 64u /* patterns of one command; a pattern may match many names */
 
 typedef struct cli_training {
     tn_train_options options; /* `freeze` and `train` are set by cli_training_make */

@@ -7,7 +7,7 @@
 #include "engine/statics.h"
 #include "graph/element.h"
 
-#define FILL_ALIGNMENT 64u
+#define FILL_ALIGNMENT 64u /* that kernels are promised of their scratch */
 
 typedef struct fill_job {
     tn__statics *statics;

@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #define SPANS_POISON 0xffu /* of all bytes: a NaN of every width, -1 */
-#define SPANS_AROUND 64u
+#define SPANS_AROUND 64u   /* bytes on either side: loops that overrun do so by a vector */
 
 enum { SPANS_NOBODY, SPANS_HELD, SPANS_PASSED_ON };
 

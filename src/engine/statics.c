@@ -14,7 +14,7 @@
  */
 #include "engine/statics.h"
 
-#define STATICS_ALIGNMENT 64u
+#define STATICS_ALIGNMENT 64u /* a line of the cache, a vector of AVX-512 */
 
 static const tn_tensor *statics_tensor(const tn__statics *statics, tn_tensor_id id) {
     return tn_graph_tensor(statics->graph, id);

@@ -97,8 +97,6 @@ tn_status tn__pytorch_contiguous(tn__pytorch *it, tn_tensor_id like, tn_kind kin
 /* The factor of a product that is an activation of the other one (SiLU, hard swish), which PyTorch
  * computes in one; TN_NONE: there is none. */
 tn_tensor_id tn__pytorch_gate(const tn__pytorch *it, const tn_op *op);
-/* The result of a product of matrices that this addition only adds a bias to, or TN_NONE. */
-tn_tensor_id tn__pytorch_biased(const tn__pytorch *it, const tn_op *op);
 /* Whether it is a Gather of one index from what is computed: a view. */
 bool tn__pytorch_selects(const tn__pytorch *it, const tn_op *op);
 tn_status tn__pytorch_forward(tn__pytorch *it, tn_op_id id);

@@ -70,7 +70,8 @@ tn_tensor_id tn__pytorch_gate(const tn__pytorch *it, const tn_op *op) {
     return TN_NONE;
 }
 
-tn_tensor_id tn__pytorch_biased(const tn__pytorch *it, const tn_op *op) {
+/* The result of a product of matrices that this addition only adds a bias to, or TN_NONE. */
+static tn_tensor_id pytorch_biased(const tn__pytorch *it, const tn_op *op) {
     if (!tn__op_is(op, "Add") || op->input_count != 2) return TN_NONE;
     for (uint32_t k = 0; k < 2; k++) {
         tn_tensor_id product = op->inputs[k], bias = op->inputs[1 - k];
@@ -216,7 +217,7 @@ tn_status tn__pytorch_forward(tn__pytorch *it, tn_op_id id) {
         it->place[op->outputs[0]] = (pytorch_place){.id = it->place[op->inputs[0]].id};
         return TN_OK;
     }
-    tn_tensor_id product = tn__pytorch_biased(it, op);
+    tn_tensor_id product = pytorch_biased(it, op);
     if (product != TN_NONE) {
         it->place[op->outputs[0]] = it->place[product];
         return TN_OK;

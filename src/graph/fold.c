@@ -8,7 +8,8 @@ bool tn__is_float(tn_dtype dtype) {
            dtype == TN_BFLOAT16;
 }
 
-bool tn__is_unsigned(tn_dtype dtype) {
+/* bool, too */
+static bool fold_is_unsigned(tn_dtype dtype) {
     switch (dtype) {
     case TN_BOOL:
     case TN_UINT2:
@@ -33,7 +34,7 @@ bool tn__is_integer(tn_dtype dtype) {
     case TN_INT64:
         return true;
     default:
-        return tn__is_unsigned(dtype);
+        return fold_is_unsigned(dtype);
     }
 }
 
@@ -42,7 +43,7 @@ int64_t tn__wrap(tn_dtype dtype, int64_t value) {
     if (dtype == TN_BOOL) return value != 0;
     if (bits >= 64 || bits == 0) return value;
     uint64_t mask = (UINT64_C(1) << bits) - 1, low = (uint64_t)value & mask;
-    if (!tn__is_unsigned(dtype) && (low >> (bits - 1) & 1)) low |= ~mask;
+    if (!fold_is_unsigned(dtype) && (low >> (bits - 1) & 1)) low |= ~mask;
     int64_t wrapped;
     memcpy(&wrapped, &low, sizeof wrapped);
     return wrapped;

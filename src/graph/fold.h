@@ -12,9 +12,8 @@
 
 #include "graph/op.h"
 
-bool tn__is_float(tn_dtype dtype);    /* float16, bfloat16, float32, float64: folded as double */
-bool tn__is_integer(tn_dtype dtype);  /* integers and bool: folded as int64 */
-bool tn__is_unsigned(tn_dtype dtype); /* bool, too */
+bool tn__is_float(tn_dtype dtype);   /* float16, bfloat16, float32, float64: folded as double */
+bool tn__is_integer(tn_dtype dtype); /* integers and bool: folded as int64 */
 int64_t tn__wrap(tn_dtype dtype, int64_t value);
 double tn__round(tn_dtype dtype, double value);
 

@@ -7,7 +7,7 @@
  */
 #include "graph/gradients.h"
 
-#define CONV_SPATIAL 8u
+#define CONV_SPATIAL 8u /* dimensions of a window: networks have three at most */
 
 typedef struct conv_window {
     uint32_t spatial;

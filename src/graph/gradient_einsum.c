@@ -10,8 +10,8 @@
 
 #include "graph/gradients.h"
 
-#define EINSUM_LENGTH 512u
-#define EINSUM_LABELS 52u
+#define EINSUM_LENGTH 512u /* of an equation; exporters write some twenty characters */
+#define EINSUM_LABELS 52u  /* a to z, A to Z */
 
 typedef struct einsum_terms {
     char text[EINSUM_LENGTH]; /* without blanks; terms end with 0 */

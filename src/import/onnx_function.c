@@ -14,7 +14,8 @@
 #define ONNX_CALL_COST 64u   /* of a call whose body is empty: its scope */
 #define ONNX_PREFIX_MAX 256u /* beyond that, inner names are not made longer */
 
-tn_status tn__onnx_charge(onnx_reader *reader, uint64_t bytes) {
+/* Takes from the allowance for expansion. */
+static tn_status onnx_charge(onnx_reader *reader, uint64_t bytes) {
     if (bytes > reader->expansion)
         TN_FAIL(reader->importer->error, TN_E_INVALID,
                 "calls of functions expand this model to more than %u times its size",
@@ -176,7 +177,7 @@ tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx
     if (caller->depth == ONNX_DEPTH_MAX)
         TN_FAIL(reader->importer->error, TN_E_INVALID,
                 "subgraphs and functions nest more than %u deep", ONNX_DEPTH_MAX);
-    TN_TRY(tn__onnx_charge(reader, ONNX_CALL_COST + function->message.size + node->message.size));
+    TN_TRY(onnx_charge(reader, ONNX_CALL_COST + function->message.size + node->message.size));
     onnx_call *call = tn__arena_alloc(&reader->arena, sizeof *call);
     const char *prefix = onnx_call_prefix(reader, caller, node);
     if (!call || !prefix) return tn__onnx_no_memory(reader);
@@ -267,7 +268,7 @@ tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span na
     const onnx_call *call = scope->call;
     tn__span reference;
     for (; call; call = call->caller->call) { /* callers get fewer: at most ONNX_DEPTH_MAX */
-        TN_TRY(tn__onnx_charge(reader, call->node.size + call->function->message.size));
+        TN_TRY(onnx_charge(reader, call->node.size + call->function->message.size));
         *sees = call->caller;
         TN_TRY(onnx_attribute_find(reader, tn__onnx_open(reader, call->node, &tn__onnx_node_schema),
                                    ONNX_NODE_ATTRIBUTE, name, attribute, &reference));
@@ -275,7 +276,7 @@ tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span na
             name = reference;
             continue;
         }
-        if (attribute->size) return tn__onnx_charge(reader, attribute->size);
+        if (attribute->size) return onnx_charge(reader, attribute->size);
         *sees = NULL; /* a default sees no caller */
         return onnx_attribute_find(
             reader, tn__onnx_open(reader, call->function->message, &tn__onnx_function_schema),

@@ -285,8 +285,6 @@ const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node
 tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx_node *node,
                              const onnx_function *function, onnx_scope **body);
 tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body);
-/* Takes from the allowance for expansion. */
-tn_status tn__onnx_charge(onnx_reader *reader, uint64_t bytes);
 /* The attribute that a reference means, and the scope its subgraphs see; size 0: it is omitted. */
 tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span name,
                              tn__span *attribute, onnx_scope **sees);

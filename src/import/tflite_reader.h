@@ -98,8 +98,6 @@ tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status,
 tn_status tn__tflite_tensor(tflite_reader *reader, const tflite_pending *block, uint32_t index);
 /* Whether an --input-shape contradicts the shape of an input of the main subgraph. */
 bool tn__tflite_contradicts(tflite_reader *reader, uint32_t index);
-/* Whether the tensor has contents in the file: a constant. */
-bool tn__tflite_is_constant(const tflite_reader *reader, const tn__flat_table *tensor);
 
 /* tflite_options.c: attributes of an operator; how many. */
 typedef struct tflite_options {

@@ -82,7 +82,8 @@ bool tn__tflite_has_contents(const tn__flat_vector *buffers, const tn__flat_tabl
     return tensor_payload(&buffer) > 0;
 }
 
-bool tn__tflite_is_constant(const tflite_reader *reader, const tn__flat_table *tensor) {
+/* Whether the tensor has contents in the file. */
+static bool tensor_is_constant(const tflite_reader *reader, const tn__flat_table *tensor) {
     return tn__tflite_has_contents(&reader->buffers, tensor);
 }
 
@@ -231,7 +232,7 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
     tn_tensor_spec spec = {.kind = TN_KIND_ACTIVATION, .block = block->block, .shape = shape};
     bool is_state = tn__flat_uint(tensor, TFLITE_TENSOR_VARIABLE, 1, 0) != 0;
     bool is_input = role & TFLITE_IS_INPUT, is_made = role & TFLITE_IS_MADE;
-    bool is_constant = tn__tflite_is_constant(reader, tensor) && !is_state && !is_input;
+    bool is_constant = tensor_is_constant(reader, tensor) && !is_state && !is_input;
     TN_TRY(tensor_dtype(reader, tensor, &spec.dtype));
     TN_TRY(tensor_shape(reader, tensor, shape, &spec.rank));
     TN_TRY(tensor_name(reader, block, tensor, index, &spec.name));
@@ -246,7 +247,7 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
     }
     if (is_constant) spec.kind = TN_KIND_PARAMETER;
     TN_TRY(tensor_check_payload(reader, tensor, &spec));
-    if (is_constant && tn__tflite_is_constant(reader, tensor))
+    if (is_constant && tensor_is_constant(reader, tensor))
         spec.payload = tensor_place(reader, tensor);
     if (is_constant) spec.value = tensor_value(reader, &spec, values);
     bool of_program = is_state || (is_input && block->block == 0);

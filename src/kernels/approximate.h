@@ -9,7 +9,7 @@
  * p(a) = -log(erfc(a)) / a, which is smooth. log(1 + x) of x in [0, 1] is an area tangent. The
  * coefficients of q and p are our own: least squares on Chebyshev nodes, reweighted after Lawson
  * until the relative error is level, in 40 digits. Largest errors measured
- * (tests/engine/test_approximate.c, every 1009th float): exp 1.0 ulp, expm1 1.7, the logistic
+ * (tests/kernels/test_approximate.c, every 1009th float): exp 1.0 ulp, expm1 1.7, the logistic
  * function 2.3, tanh 2.5, log1p 2.0, erf 3.0 ulp and 8.1e-8 absolute. Not-a-numbers pass through;
  * overflow gives infinity, as it should; subnormals are right.
  */

@@ -97,7 +97,7 @@ typedef struct tn__dnnl_post {
     const char *activation; /* an operator type, or "" */
     double alpha, beta;
 } tn__dnnl_post;
-#define TN__DNNL_POST_MAX 4u
+#define TN__DNNL_POST_MAX 4u /* rewrites write two at most (HardSigmoid) */
 typedef struct tn__dnnl_after {
     double scale;                  /* of the result, before anything else; 0: none */
     const dnnl_memory_desc_t *add; /* NULL, or what is then added, broadcasting */

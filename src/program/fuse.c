@@ -27,7 +27,7 @@
 #include "program/bodies.h"
 
 #define FUSE_MEMBERS_MAX 4096u /* in a body that moves or is compared member by member */
-#define FUSE_INPUTS_MAX 256u
+#define FUSE_INPUTS_MAX 256u   /* of one join: the longest of a DenseNet has some sixty */
 
 typedef struct fuse_input {
     uint32_t life, root;

@@ -44,7 +44,7 @@ static void occ_name(const occ_state *occ, const occ_life *life, char *text, siz
         snprintf(text, room, "tensor %u", life->tensor);
 }
 
-#define OCC_NAME_MAX 1024u
+#define OCC_NAME_MAX 1024u /* of a body: longer names of tensors are cut */
 
 /* The clocks of a life: before its first step, and after all that needs it. */
 static void occ_clock(const occ_state *occ, const occ_life *life, int64_t *clocks,

@@ -19,7 +19,7 @@
 #include "program/order.h"
 
 #define CUT_INFINITE (UINT64_MAX / 4)
-#define CUT_ARCS_MAX 100000000u
+#define CUT_ARCS_MAX 100000000u /* beyond, the net alone takes gigabytes */
 
 enum { CUT_FREE, CUT_INSIDE, CUT_OUTSIDE };
 

@@ -11,8 +11,8 @@
  */
 #include "program/order.h"
 
-#define SEGMENT_AHEAD 32u
-#define SEGMENT_LOOK 64u
+#define SEGMENT_AHEAD 32u /* steps; what is behind them is seen when they are taken */
+#define SEGMENT_LOOK 64u  /* ready nodes whose way ahead is looked at, if work allows it */
 
 typedef struct segment {
     uint32_t nodes[SEGMENT_AHEAD];

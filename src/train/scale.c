@@ -13,8 +13,8 @@
  */
 #include "train/frame.h"
 
-#define SCALE_STATE 3 /* exponent, good steps, skipped steps */
-#define SCALE_FIRST 65536.0
+#define SCALE_STATE 3       /* exponent, good steps, skipped steps */
+#define SCALE_FIRST 65536.0 /* 2^16, as PyTorch's and Apex's scalers begin */
 #define SCALE_INTERVAL 2000 /* good steps before it doubles */
 
 static tn_status scale_op(tn__train *it, const char *type, const tn_tensor_id *inputs,

@@ -1,6 +1,6 @@
 /* test_mixed.c - mixed precision: what is of 16 bits and what is not, that memory changes no bit of
  * a step, and that training goes where it goes in float32. How near gradients are to PyTorch's is
- * compare_torch.py's to say, how kernels round tests/engine/test_dnnl_train.c's.
+ * compare_torch.py's to say, how kernels round tests/kernels/test_dnnl_train.c's.
  */
 #include "steps.h"
 

@@ -14,9 +14,9 @@
 
 #include "base/base.h"
 
-#define ARENA_ROUND 16u /* totals are multiples of it */
-#define ARENA_OUTPUTS_MAX 16u
-#define ARENA_BINDING 8u /* tensors that are named when it does not fit */
+#define ARENA_ROUND 16u       /* totals are multiples of it */
+#define ARENA_OUTPUTS_MAX 16u /* more than there are formats */
+#define ARENA_BINDING 8u      /* tensors that are named when it does not fit */
 
 enum { ARENA_TARGET = 400, ARENA_MAX, ARENA_PLAN, ARENA_PLANNER, ARENA_TIMEOUT, ARENA_JSON };
 

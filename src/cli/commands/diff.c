@@ -15,7 +15,7 @@
 
 #include "base/base.h"
 
-#define DIFF_SHOWN 12u
+#define DIFF_SHOWN 12u /* the largest; --json has all */
 
 enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
 

@@ -11,8 +11,8 @@
 
 #include "base/base.h"
 
-#define PLAN_OUTPUTS_MAX 16u
-#define PLAN_HOLDERS_FEW 5u /* when nothing fits */
+#define PLAN_OUTPUTS_MAX 16u /* more than there are formats */
+#define PLAN_HOLDERS_FEW 5u  /* when nothing fits */
 #define PLAN_HOLDERS_MANY 20u
 
 enum {

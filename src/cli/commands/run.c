@@ -16,7 +16,7 @@
 #endif
 
 #define RUN_HOLDERS_MANY 10u
-#define RUN_INPUTS_MAX 256u
+#define RUN_INPUTS_MAX 256u /* files given for one run */
 
 enum {
     RUN_INPUT = 400,

@@ -85,7 +85,7 @@ static uint64_t matmul_inplace_gemm(tn_infer *infer, uint32_t output) {
 
 /* --- Einsum --- */
 
-#define EINSUM_LABELS 52u
+#define EINSUM_LABELS 52u /* a to z, A to Z */
 
 typedef struct einsum_state {
     int64_t extent[EINSUM_LABELS];

@@ -1,5 +1,5 @@
 /* train_conv.c - the gradient of a convolution's weights by oneDNN. (That of its input is a
- * transposed convolution: dnnl_conv.c.)
+ * transposed convolution: dnnl/conv.c.)
  *
  * As with convolutions: first the operands where they lie, the weights' gradient in any form; where
  * only an implementation that packs on the heap would take those, the library chooses the forms of

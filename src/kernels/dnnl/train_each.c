@@ -2,7 +2,7 @@
  *
  * An activation's gradient is told from the forward operator's output or input, as
  * graph/unary_gradients.def has it; the library knows both forms. What it computes otherwise than
- * ONNX says is left to our own loops (train_each.c, train_rows.c).
+ * ONNX says is left to our own loops (train/each.c, train/rows.c).
  */
 #include "kernels/dnnl.h"
 #include "kernels/dnnl/shared.h"

@@ -1,5 +1,5 @@
 /* wide.c - products and convolutions of 16-bit floats by oneDNN's kernels for float32, on
- * copies (engine/inner.h), where the library has none for the type itself: float16 anywhere,
+ * copies (inner.h), where the library has none for the type itself: float16 anywhere,
  * bfloat16 on machines without AVX-512. Our own loops could do without the copies, but would take
  * many times as long. What only moves or maps elements is left to our own loops.
  */

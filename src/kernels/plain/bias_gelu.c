@@ -1,7 +1,7 @@
 /* bias_gelu.c - GELU of x + row, and its gradient, in one go: the sum is never a tensor. The same
  * bits as Add, Gelu and GeluGrad in plain loops.
  *
- * oneDNN has the forward one (dnnl_fused.c), and no gradient of a sum without the sum.
+ * oneDNN has the forward one (dnnl/fused.c), and no gradient of a sum without the sum.
  * In place: an element is read before its place is written.
  */
 #include "kernels/check.h"

@@ -100,7 +100,7 @@ static bool loss_accepts(const tn_kernel_setup *setup) {
 
 /* --- random numbers --- */
 
-#define LOSS_WORDS 624u
+#define LOSS_WORDS 624u /* the state of a Mersenne twister (MT19937) */
 
 typedef struct loss_random {
     bool seeded;

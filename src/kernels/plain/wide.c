@@ -1,5 +1,5 @@
 /* wide.c - any operator on 16-bit floats for which nothing else was found: by a kernel for float32
- * on copies (engine/inner.h), rounded once. So every kernel for float32 is one for float16 and
+ * on copies (inner.h), rounded once. So every kernel for float32 is one for float16 and
  * bfloat16 as well; those that have loops of their own for them save the copies. */
 #include "kernels/inner.h"
 

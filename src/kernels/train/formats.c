@@ -1,5 +1,5 @@
 /* formats.c - training's operators on tensors that lie channels last: by the plain kernel of
- * each, between two moves (engine/inner.h). */
+ * each, between two moves (inner.h). */
 #include "kernels/inner.h"
 
 static bool formats_is_last(const tn_tensor *tensor) {

@@ -23,10 +23,10 @@
 #include <float.h>
 #include <inttypes.h>
 
-#define BANKS_SEARCH_UNITS 14u
-#define BANKS_SEARCH_BODIES 64u
-#define BANKS_SEARCH_PLANS 200u
-#define BANKS_NONE UINT32_MAX /* no bank yet */
+#define BANKS_SEARCH_UNITS 14u  /* 2^14 sets of them, listed and sorted */
+#define BANKS_SEARCH_BODIES 64u /* small problems: many plans can be tried */
+#define BANKS_SEARCH_PLANS 200u /* then the heuristic's choice stands */
+#define BANKS_NONE UINT32_MAX   /* no bank yet */
 
 __extension__ typedef unsigned __int128 banks_wide;
 

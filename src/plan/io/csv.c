@@ -68,7 +68,7 @@ static const struct {
     {"pinned", CSV_PINNED},
 };
 
-#define CSV_FIELDS_MAX 256u
+#define CSV_FIELDS_MAX 256u /* of a line: the columns that mean something are far fewer */
 
 typedef struct csv_text { /* a stretch of the file */
     const char *at;

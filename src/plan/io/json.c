@@ -19,7 +19,7 @@
 #include <jansson.h>
 
 #define JSON_PIECES_MAX ((size_t)1 << 20)
-#define JSON_POOLS_MAX 64u
+#define JSON_POOLS_MAX 64u                /* banks of a problem */
 #define JSON_CLOCKS_MAX ((size_t)1 << 22) /* of one buffer */
 
 static tn_status json_fail(tn__reading *reading, size_t index, const char *what) {

@@ -27,7 +27,7 @@ static const struct {
 static const char *const records_refused[] = {"gaps",   "offset", "pinned", "bank", "any_bank",
                                               "leader", "delta",  "begins", "ends"};
 
-#define RECORDS_FIELDS_MAX 256u
+#define RECORDS_FIELDS_MAX 256u /* of a line, as in csv.c */
 
 typedef struct records_text {
     const char *at;

@@ -18,9 +18,9 @@
 
 #define AUTO_GREEDY 4096u
 #define AUTO_SEARCH 1500u
-#define AUTO_SEARCH_MAX 8192u /* that `exact` can take */
-#define AUTO_SEARCH_WORK 20000u
-#define AUTO_SCALE_WORK 50u /* placements per body, where others have been */
+#define AUTO_SEARCH_MAX 8192u   /* that `exact` can take */
+#define AUTO_SEARCH_WORK 20000u /* nodes: the same plan whatever the clock says */
+#define AUTO_SCALE_WORK 50u     /* placements per body, where others have been */
 
 static bool auto_is_done(const tn_run *run) {
     if (tn__run_best(run) <= tn__run_lower_bound(run)) return true;

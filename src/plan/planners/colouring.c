@@ -11,7 +11,7 @@
  */
 #include "plan/frame/peers.h"
 
-#define COLOURING_MAX 16384u
+#define COLOURING_MAX 16384u /* 2^28 pairs of bodies are looked at */
 
 typedef struct colouring {
     tn_run *run;

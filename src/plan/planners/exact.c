@@ -34,11 +34,11 @@
 #include <pthread.h>
 #include <time.h>
 
-#define EXACT_BODIES_MAX 8192u
+#define EXACT_BODIES_MAX 8192u /* beyond, tables and orders take longer than plans are worth */
 #define EXACT_CONFLICTS_MAX ((uint64_t)1 << 24)
 #define EXACT_NODES_WITHOUT_PROOF                                                                  \
-    4000u /* per body; where nothing can be proved, to give up after */
-#define EXACT_THREADS_MAX 64u
+    4000u                      /* per body; where nothing can be proved, to give up after */
+#define EXACT_THREADS_MAX 64u  /* room of the tables below */
 #define EXACT_WAIT_NS 20000000 /* between two looks while others work */
 #define EXACT_BEGIN_WORK 50u   /* of `scale`, per body, before the search */
 #define EXACT_ALONE 20000u     /* nodes of a batch below which threads cost more than they bring */
@@ -49,12 +49,12 @@ static const uint32_t exact_windows[] = {3, 5, 9, 2, 16};
 #define EXACT_COUNT(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
 #define EXACT_ORDERS EXACT_COUNT(exact_orders)
 #define EXACT_QUESTIONS (EXACT_ORDERS * EXACT_COUNT(exact_widths))
-#define EXACT_DOUBLINGS_MAX 40u
+#define EXACT_DOUBLINGS_MAX 40u /* 2^40 shares of nodes: beyond any limit of time */
 #define EXACT_SHUFFLED_SHARE 3u /* nodes of shuffled questions per node of a plain one */
 #define EXACT_EVEN_TURNS 4u     /* plain turns before that: one for one */
 #define EXACT_WINDOW_SHARE 6u   /* the same, per node of one about a window */
 #define EXACT_WINDOWS 6u        /* of one width */
-#define EXACT_WINDOW_NODES 100u
+#define EXACT_WINDOW_NODES 100u /* to begin with: more as other questions take more */
 
 /* One question, and what came of it. */
 typedef struct exact_question {

@@ -10,7 +10,7 @@
  */
 #include "plan/frame/peers.h"
 
-#define TAGS_RANGE 16u
+#define TAGS_RANGE 16u /* MXNet's default */
 
 typedef struct tags_end {
     uint32_t last, body;

@@ -12,7 +12,7 @@
 #include "plan/frame/peers.h"
 #include "plan/frame/planner_run.h"
 
-#define OBJECTS_PAIRS_MAX 8192u
+#define OBJECTS_PAIRS_MAX 8192u /* 33 million pairs */
 
 /* Whether all of `a` is known to come before all of `b`. A body of no bytes has no clocks: it comes
  * before nobody and after nobody, so that the relation is transitive. */

@@ -10,7 +10,7 @@
  */
 #include "plan/frame/peers.h"
 
-#define HILL_ATTEMPTS 500u
+#define HILL_ATTEMPTS 500u /* TVM's number */
 
 typedef struct hill {
     tn_run *run;

@@ -16,7 +16,7 @@
  */
 #include "plan/frame/planner.h"
 
-#define TWO_ENDED_LENGTHS 9u
+#define TWO_ENDED_LENGTHS 9u /* eighths of all lengths, with both ends */
 
 typedef struct two_ended_live { /* a max-heap by end; dead ones are dropped when they surface */
     uint64_t end;

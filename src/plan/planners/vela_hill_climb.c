@@ -12,7 +12,7 @@
  */
 #include "plan/frame/peers.h"
 
-#define VELA_ATTEMPTS 99999u
+#define VELA_ATTEMPTS 99999u /* Vela's numbers, all three */
 #define VELA_PATIENCE 500u
 #define VELA_STUCK 50u
 

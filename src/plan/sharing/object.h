@@ -57,9 +57,6 @@ uint32_t tn__size_rank(tn_size_kind kind);
 uint32_t tn__object_new(tn_object_run *run, uint32_t id);
 /* Puts the record into an object, which grows to hold it where sizes are bytes. */
 void tn__object_join(tn_object_run *run, uint32_t id, uint32_t object);
-/* Forgets all objects and who has them: for strategies that try several ways. */
-void tn__object_clear(tn_object_run *run);
-uint64_t tn__object_total(const tn_object_run *run);
 /* Whether `next` may follow `before` in an object as far as the reallocation graph says. */
 bool tn__object_may_follow(const tn_object_run *run, uint32_t before, uint32_t next);
 

@@ -54,12 +54,13 @@ void tn__object_join(tn_object_run *run, uint32_t id, uint32_t object) {
     run->size[object][0] = run->object_bulk[object] = run->bulk[id];
 }
 
-void tn__object_clear(tn_object_run *run) {
+/* Forgets all objects and who has them. */
+static void objects_clear(tn_object_run *run) {
     for (uint32_t i = 0; i < run->count; i++) run->object[i] = UINT32_MAX;
     run->object_count = 0;
 }
 
-uint64_t tn__object_total(const tn_object_run *run) {
+static uint64_t objects_total(const tn_object_run *run) {
     uint64_t total = 0; /* at most the sum of all records, which the frame has checked */
     for (uint32_t i = 0; i < run->object_count; i++) total += run->object_bulk[i];
     return total;
@@ -110,7 +111,7 @@ static bool objects_answer_arrays(tn_object_run *run) {
     run->size = tn__object_scratch(run, run->count, sizeof *run->size);
     run->object_bulk = tn__object_scratch(run, run->count, sizeof *run->object_bulk);
     if (run->object == NULL || run->size == NULL || run->object_bulk == NULL) return false;
-    tn__object_clear(run);
+    objects_clear(run);
     return true;
 }
 
@@ -124,7 +125,7 @@ tn_status tn__object_try(tn_object_run *run, const tn_object_strategy *strategy,
     tn__arena_init(&inner.scratch, run->context);
     tn_status status = objects_answer_arrays(&inner) ? strategy->solve(&inner) : TN_E_NO_MEMORY;
     bool first = run->object_count == 0;
-    if (status == TN_OK && (first || tn__object_total(&inner) < tn__object_total(run))) {
+    if (status == TN_OK && (first || objects_total(&inner) < objects_total(run))) {
         memcpy(run->object, inner.object, run->count * sizeof *run->object);
         memcpy(run->size, inner.size, inner.object_count * sizeof *run->size);
         memcpy(run->object_bulk, inner.object_bulk, inner.object_count * sizeof(uint64_t));
@@ -258,7 +259,7 @@ static tn_status objects_take(const tn_object_run *run, const tn_object_record *
     if (run->object_count > 0)
         memcpy(objects->size, run->size, run->object_count * sizeof *run->size);
     objects->kind = run->kind;
-    objects->total = tn__object_total(run);
+    objects->total = objects_total(run);
     objects->lower_bound = bound;
     objects->verdict = objects->total == bound ? TN_VERDICT_OPTIMAL : TN_VERDICT_FEASIBLE;
     objects->strategy = run->strategy->name;

@@ -99,7 +99,7 @@ bool tn__recipes_prepare(tn_run *run, const uint32_t *ids, uint32_t count, tn__r
 
 /* --- orders --- */
 
-#define RECIPES_DIGIT 11u
+#define RECIPES_DIGIT 11u /* bits: six passes over a key, counters that fit into a cache */
 #define RECIPES_DIGITS (1u << RECIPES_DIGIT)
 
 void tn__recipes_sort(const uint64_t *key, uint32_t *order, uint32_t *spare, uint32_t count) {

@@ -27,7 +27,7 @@
 
 #include "plan/skyline/lives.h"
 
-#define SKYLINE_POLL 1024u
+#define SKYLINE_POLL 1024u     /* steps between two looks at the clock */
 #define SKYLINE_CAVES 128u     /* open at once */
 #define SKYLINE_CHAIN 1024u    /* bodies in a chain at most ... */
 #define SKYLINE_LOOKS 400u     /* ... and bodies looked at in search of one */

@@ -7,8 +7,8 @@
 
 #include "report/format.h"
 
-#define TABLE_HOLDERS 10
-#define TABLE_WIDTH 100
+#define TABLE_HOLDERS 10 /* at the peak; the others are one line */
+#define TABLE_WIDTH 100  /* columns of a terminal */
 
 /* A name in its own width, in `width` columns at most. */
 static void table_word(tn__text *text, const char *word, size_t width) {
@@ -161,7 +161,7 @@ static void table_kinds(tn__text *text, const tn__scene *scene) {
 
 /* --- who holds the peak --- */
 
-#define TABLE_PLAIN_MAX 64
+#define TABLE_PLAIN_MAX 64 /* longer types are told as they are */
 
 /* An operator without the overload that most operators of PyTorch carry. */
 static const char *table_plain(const char *type, char plain[TABLE_PLAIN_MAX]) {
