@@ -5,7 +5,7 @@ MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 JOBS ?= $(shell nproc)
 
-.PHONY: all amalgamation demo demo-mcu bench-arena test check install fuzz compare stress stress-pools bench bench-pools bench-results clean help
+.PHONY: all amalgamation demo demo-mcu bench-arena test check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target libtenure tenure_command
 

@@ -70,6 +70,14 @@ TN_API TN_CHECKED tn_status tn_program_from(const tn_graph *graph,
  * instruction, its tensor, why, and what to do; E_NO_MEMORY. Cost: O(instructions + operands), with
  * several streams O(waits streams) more. */
 TN_API TN_CHECKED tn_status tn_program_verify(const tn_program *program, tn_error *error);
+/* The programs of all ranks, each by itself and together: programs[r] is that of rank r. The k-th
+ * SEND from one rank to another with a tag meets the k-th RECV of it there, of as many bytes; the
+ * k-th REDUCE, GATHER or SCATTER of a group meets those of all ranks that call the group (0: of
+ * all); and nobody waits for ever. One program with peer 0 talks to itself, on two streams. Errors:
+ * E_INVALID with rank, instruction and tensor, and who does not meet it; E_NO_MEMORY. Cost:
+ * O(instructions + operands + m log m), m of them talking. */
+TN_API TN_CHECKED tn_status tn_programs_verify(const tn_program *const *programs, uint32_t count,
+                                               tn_error *error);
 TN_API void tn_program_destroy(tn_program *program);
 TN_API const tn_graph *tn_program_graph(const tn_program *program);
 

@@ -1,11 +1,12 @@
 /* happens.c - the partial order of a program, as chains and vector clocks.
  *
- * Edges: whoever reads a tensor comes after whoever defined it. Memory that is written again (a
- * second life of a tensor, an operator that writes into its input, a release) separates those who
- * touched it before from those who touch it after; views touch the memory of their source. An
- * operator with blocks is one event from outside: it starts when all that its blocks read is there,
- * its blocks run as the program lists them, one after the other, and what it gives is there when
- * its own APPLY is done. Inputs are put, and outputs fetched, one after the other.
+ * Edges: whoever reads a tensor comes after whoever defined it, and whoever defines it again after
+ * all who read it. Memory that is written again (by an operator that writes into its input)
+ * separates those who touched it before from those who touch it after; views touch the memory of
+ * their source. An operator with blocks is one event from outside: it starts when all that its
+ * blocks read is there, its blocks run as the program lists them, one after the other, and what it
+ * gives is there when its own APPLY is done. Inputs are put, and outputs fetched, one after the
+ * other.
  *
  * Where a program says itself what runs side by side (BY_STREAMS), its streams and signals are all
  * that is known: they order whatever the edges above would, or the program would have been refused.
@@ -42,11 +43,13 @@ typedef struct happens_maker {
     tn_error *error;
     tn__happens *made;
     tn__arena scratch;
-    uint32_t *entry;           /* [steps] first step of the control flow around it, or itself */
-    uint32_t *definer;         /* [tensors] the step of its newest definition, or NONE */
-    uint32_t *home;            /* [tensors] the tensor whose memory it is in */
-    uint32_t *writer, *reader; /* [tensors] of a home: newest writer; newest reader since */
-    uint32_t ordered;          /* newest step that does more than compute its outputs, or NONE */
+    uint32_t *entry;   /* [steps] first step of the control flow around it, or itself */
+    uint32_t *definer; /* [tensors] the step of its newest definition, or NONE */
+    uint32_t *user;    /* [tensors] who reads it since then, a list of touches */
+    uint32_t *home;    /* [tensors] the memory it is in: its own at first, or its source's */
+    uint32_t *writer, *reader; /* [tensors + definitions] of a home: newest writer; readers since */
+    uint32_t home_count, home_room;
+    uint32_t ordered; /* newest step that does more than compute its outputs, or NONE */
     happens_edge *edges;
     happens_touch *touches;
     size_t edge_count, edge_room, touch_count, touch_room;
@@ -101,36 +104,65 @@ static tn_status happens_add(happens_maker *maker, uint32_t from, uint32_t to) {
     return TN_OK;
 }
 
+static tn_status happens_note(happens_maker *maker, uint32_t *list, uint32_t step) {
+    if (!tn__reserve(maker->context, &maker->touches, &maker->touch_room, maker->touch_count + 1,
+                     sizeof *maker->touches))
+        return tn__no_memory(maker->error, "the order of operators");
+    maker->touches[maker->touch_count] = (happens_touch){step, *list};
+    *list = (uint32_t)maker->touch_count++;
+    return TN_OK;
+}
+
+static tn_status happens_after(happens_maker *maker, uint32_t list, uint32_t step) {
+    for (; list != HAPPENS_NONE; list = maker->touches[list].next)
+        TN_TRY(happens_add(maker, maker->touches[list].step, step));
+    return TN_OK;
+}
+
 static tn_status happens_read(happens_maker *maker, tn_tensor_id tensor, uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
     uint32_t home = maker->home[tensor];
     TN_TRY(happens_add(maker, maker->definer[tensor], step));
     TN_TRY(happens_add(maker, maker->writer[home], step));
-    if (!tn__reserve(maker->context, &maker->touches, &maker->touch_room, maker->touch_count + 1,
-                     sizeof *maker->touches))
-        return tn__no_memory(maker->error, "the order of operators");
-    maker->touches[maker->touch_count] = (happens_touch){step, maker->reader[home]};
-    maker->reader[home] = (uint32_t)maker->touch_count++;
-    return TN_OK;
+    TN_TRY(happens_note(maker, &maker->user[tensor], step));
+    return happens_note(maker, &maker->reader[home], step);
 }
 
-/* The memory of a tensor is written again, or released. */
-static tn_status happens_write(happens_maker *maker, tn_tensor_id tensor, uint32_t step) {
+/* The memory of a tensor is written again. */
+static tn_status happens_change(happens_maker *maker, tn_tensor_id tensor, uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
     uint32_t home = maker->home[tensor];
     TN_TRY(happens_add(maker, maker->writer[home], step));
-    for (uint32_t at = maker->reader[home]; at != HAPPENS_NONE; at = maker->touches[at].next)
-        TN_TRY(happens_add(maker, maker->touches[at].step, step));
+    TN_TRY(happens_after(maker, maker->reader[home], step));
     maker->writer[home] = step;
     maker->reader[home] = HAPPENS_NONE;
     return TN_OK;
 }
 
-static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, uint32_t step) {
+/* In the memory of a view's source, or in its own: another one each time. */
+static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, tn_tensor_id source,
+                                uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
-    TN_TRY(happens_write(maker, tensor, step));
+    TN_TRY(happens_add(maker, maker->definer[tensor], step));
+    TN_TRY(happens_after(maker, maker->user[tensor], step));
+    if (source != TN_NONE)
+        maker->home[tensor] = maker->home[source];
+    else if (maker->definer[tensor] != HAPPENS_NONE)
+        maker->home[tensor] = maker->home_count++;
+    if (source == TN_NONE) maker->writer[maker->home[tensor]] = step;
     maker->definer[tensor] = step;
+    maker->user[tensor] = HAPPENS_NONE;
     return TN_OK;
+}
+
+/* An event behind the definition. Memory is free when all who use it are done; with FREE it is one
+ * of them. */
+static tn_status happens_release(happens_maker *maker, const tn_instruction *it, uint32_t step) {
+    tn_tensor_id tensor = tn_instruction_effects(it).releases;
+    if (tensor == TN_NONE) return TN_OK;
+    TN_TRY(happens_add(maker, maker->definer[tensor], step));
+    if (!(tn_opcode_facts_of(it->opcode)->flags & TN_KEEPS)) return TN_OK;
+    return happens_note(maker, &maker->user[tensor], step);
 }
 
 static tn_status happens_apply(happens_maker *maker, tn_op_id id, uint32_t step) {
@@ -142,17 +174,11 @@ static tn_status happens_apply(happens_maker *maker, tn_op_id id, uint32_t step)
     }
     uint64_t changes = tn_op_changes(maker->graph, id);
     for (uint32_t i = 0; i < op->input_count && i < 64; i++)
-        if (changes >> i & 1) TN_TRY(happens_write(maker, op->inputs[i], step));
+        if (changes >> i & 1) TN_TRY(happens_change(maker, op->inputs[i], step));
     for (uint32_t k = 0; k < op->output_count; k++) {
         tn_tensor_id tensor = op->outputs[k];
         if (tensor == TN_NONE) continue;
-        tn_view view = tn_op_view(maker->graph, id, k);
-        if (view.source == TN_NONE) {
-            TN_TRY(happens_define(maker, tensor, step));
-            continue;
-        }
-        maker->home[tensor] = maker->home[view.source];
-        maker->definer[tensor] = step;
+        TN_TRY(happens_define(maker, tensor, tn_op_view(maker->graph, id, k).source, step));
     }
     return TN_OK;
 }
@@ -174,15 +200,14 @@ static tn_status happens_results(happens_maker *maker) {
     return TN_OK;
 }
 
-/* A release is an event behind the definition, and no more: memory is free when all who use it are
- * done, and who defines the tensor again comes after all of them. */
 static tn_status happens_step(happens_maker *maker, const tn_instruction *it, uint32_t step) {
     tn_effects does = tn_instruction_effects(it);
     if (tn_opcode_facts_of(it->opcode)->reads == TN_AFFECTS_OPERATOR)
         return happens_apply(maker, it->op, step);
-    TN_TRY(happens_read(maker, does.reads != TN_NONE ? does.reads : does.releases, step));
-    TN_TRY(happens_write(maker, does.changes, step));
-    return happens_define(maker, does.defines, step);
+    TN_TRY(happens_read(maker, does.reads, step));
+    TN_TRY(happens_change(maker, does.changes, step));
+    TN_TRY(happens_define(maker, does.defines, TN_NONE, step));
+    return happens_release(maker, it, step);
 }
 
 static int happens_signal_order(const void *a, const void *b) {
@@ -208,9 +233,12 @@ static tn_status happens_data(happens_maker *maker) {
     const tn_instruction *instructions = tn_program_instructions(maker->program);
     uint32_t tensors = tn_graph_tensor_count(maker->graph);
     for (uint32_t i = 0; i < tensors; i++) {
-        maker->definer[i] = maker->writer[i] = maker->reader[i] = HAPPENS_NONE;
+        maker->definer[i] = maker->user[i] = HAPPENS_NONE;
         maker->home[i] = i;
     }
+    maker->home_count = tensors;
+    memset(maker->writer, 0xff, maker->home_room * sizeof *maker->writer);
+    memset(maker->reader, 0xff, maker->home_room * sizeof *maker->reader);
     for (uint32_t step = 0; step < maker->made->count; step++)
         TN_TRY(happens_step(maker, &instructions[step], step));
     return happens_results(maker);
@@ -315,10 +343,22 @@ static tn_status happens_clocks(happens_maker *maker) {
 
 /* --- the whole --- */
 
+static size_t happens_definitions(const tn_program *program) {
+    size_t count = 0;
+    for (uint32_t step = 0; step < tn_program_count(program); step++) {
+        const tn_instruction *it = &tn_program_instructions(program)[step];
+        count += it->op == TN_NONE ? 1 : tn_graph_op(program->graph, it->op)->output_count;
+    }
+    return count;
+}
+
 static tn_status happens_room(happens_maker *maker) {
     tn__happens *made = maker->made;
     tn__arena *kept = &made->arena, *scratch = &maker->scratch;
     size_t steps = made->count, tensors = tn_graph_tensor_count(maker->graph);
+    size_t homes = tensors + happens_definitions(maker->program);
+    if (homes >= HAPPENS_NONE) TN_FAIL(maker->error, TN_E_INVALID, "more than 2^32 definitions");
+    maker->home_room = (uint32_t)homes;
     bool all = (made->chain = tn__arena_array(kept, steps, sizeof *made->chain)) &&
                (made->index = tn__arena_array(kept, steps, sizeof *made->index)) &&
                (made->width = tn__arena_array(kept, steps, sizeof *made->width)) &&
@@ -328,8 +368,9 @@ static tn_status happens_room(happens_maker *maker) {
                (maker->first = tn__arena_array(scratch, steps + 1, sizeof *maker->first)) &&
                (maker->definer = tn__arena_array(scratch, tensors, sizeof *maker->definer)) &&
                (maker->home = tn__arena_array(scratch, tensors, sizeof *maker->home)) &&
-               (maker->writer = tn__arena_array(scratch, tensors, sizeof *maker->writer)) &&
-               (maker->reader = tn__arena_array(scratch, tensors, sizeof *maker->reader));
+               (maker->user = tn__arena_array(scratch, tensors, sizeof *maker->user)) &&
+               (maker->writer = tn__arena_array(scratch, homes, sizeof *maker->writer)) &&
+               (maker->reader = tn__arena_array(scratch, homes, sizeof *maker->reader));
     return all ? TN_OK : tn__no_memory(maker->error, "the order of operators");
 }
 

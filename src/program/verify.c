@@ -126,6 +126,7 @@ tn_status tn__verify_program(verify_state *verify) {
     TN_TRY(verify_fields(verify));
     TN_TRY(tn__verify_regions(verify));
     TN_TRY(tn__verify_order(verify));
+    TN_TRY(tn__verify_talks(verify));
     return tn__verify_walk(verify);
 }
 

@@ -52,6 +52,9 @@ tn_status tn__verify_order(verify_state *verify);
 /* verify_walk.c: who is there when it is needed. */
 tn_status tn__verify_walk(verify_state *verify);
 
+/* verify_ranks.c: messages and collectives keep their order. */
+tn_status tn__verify_talks(verify_state *verify);
+
 /* Whether `a` is known to be over when `b` starts; an instruction sees what it did itself. */
 static inline bool tn__verify_is_over(const verify_state *verify, uint32_t a, uint32_t b) {
     if (a == VERIFY_NONE || a == b) return true;

@@ -159,6 +159,7 @@ static void copies_away(walk_state *walk) {
         if (!walk->tensors[i].away) continue;
         walk->tensors[i].known = false;
         walk->hosts[i].tensor = i;
+        walk->hosts[i].contents = WALK_FIRST;
     }
 }
 
@@ -171,8 +172,9 @@ tn_status tn__walk_copies_begin(walk_state *walk) {
         walk->forms = tn__arena_array(&verify->arena, verify->tensor_count, sizeof *walk->forms);
         if (walk->forms == NULL) return tn__verify_no_memory(verify);
         for (uint32_t i = 0; i < verify->tensor_count; i++)
-            walk->forms[i] = (walk_form){.itself = VERIFY_NONE,
-                                         .received = walk->tensors[i].here ? 0 : VERIFY_NONE};
+            walk->forms[i] =
+                (walk_form){.itself = VERIFY_NONE,
+                            .received = walk->tensors[i].here ? WALK_FIRST : VERIFY_NONE};
     }
     if (!(uses & TN_USES_SLOT)) return TN_OK;
     size_t hosts = (size_t)verify->tensor_count + verify->count + 1;

@@ -359,7 +359,8 @@ static tn_status walk_begin(walk_state *walk, tn__arena *arena) {
                             .released = VERIFY_NONE,
                             .region = VERIFY_NONE,
                             .root = i,
-                            .readers = VERIFY_NONE};
+                            .readers = VERIFY_NONE,
+                            .contents = WALK_FIRST};
         it->here = it->known = walk_is_static(walk, i);
         if (it->here) TN_TRY(walk_new_memory(walk, &it->memory));
     }
@@ -373,8 +374,10 @@ static tn_status walk_begin(walk_state *walk, tn__arena *arena) {
 }
 
 tn_status tn__verify_walk(verify_state *verify) {
-    walk_state walk = {
-        .verify = verify, .context = &verify->program->context, .ordered = VERIFY_NONE};
+    walk_state walk = {.verify = verify,
+                       .context = &verify->program->context,
+                       .ordered = VERIFY_NONE,
+                       .contents = WALK_FIRST};
     tn_status status = walk_begin(&walk, &verify->arena);
     if (status == TN_OK) status = walk_all(&walk);
     if (status == TN_OK) status = walk_end(&walk);

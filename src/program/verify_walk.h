@@ -4,6 +4,8 @@
 
 #include "program/verify.h"
 
+#define WALK_FIRST 1u /* contents, before the program starts */
+
 /* A tensor while the list is walked. Equal `contents` are equal bytes. */
 typedef struct walk_tensor {
     bool here;                  /* defined and not released */

@@ -314,13 +314,14 @@ static inline tn_graph *small_graph(writer *w) {
     return m.graph;
 }
 
-static inline void write_program(writer *w, uint64_t seed) {
+/* streams: 0: some. */
+static inline void write_program(writer *w, uint64_t seed, uint32_t streams) {
     memset(w, 0, sizeof *w);
     w->random.state = seed;
     w->graph = small_graph(w);
     tensor_homes(w);
     const tn_block *block = tn_graph_block(w->graph, 0);
-    uint32_t streams = draw(w, 4) == 0 ? 1 : 2 + (uint32_t)draw(w, 3);
+    if (streams == 0) streams = draw(w, 4) == 0 ? 1 : 2 + (uint32_t)draw(w, 3);
     uint64_t often = draw(w, 4);
     for (uint32_t i = 0; i < block->op_count; i++) {
         const tn_op *op = tn_graph_op(w->graph, block->ops[i]);

@@ -101,7 +101,7 @@ static uint64_t judge_program(const writer *made, uint64_t seed, bool shorter, t
 static void judge_many(uint64_t first, uint64_t count, tally *sum) {
     static writer made;
     for (uint64_t seed = first; seed < first + count; seed++) {
-        write_program(&made, seed);
+        write_program(&made, seed, 0);
         judge_program(&made, seed, false, sum);
         sum->programs++;
         sum->instructions += made.count;
@@ -127,11 +127,52 @@ static void a_plan_with_lives_cut_short_is_found_out(void **state) {
     uint32_t found = 0;
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        write_program(&made, seed);
+        write_program(&made, seed, 0);
         found += judge_program(&made, seed, true, &sum) > 0;
         tn_graph_destroy(made.graph);
     }
     assert_true(found > 75); /* in the others nothing takes bytes too early */
+}
+
+/* Leaves out what one instruction waits for. */
+static bool forget_to_wait(writer *made, uint64_t seed) {
+    uint32_t at = (uint32_t)(seed * 7919 % made->count);
+    for (uint32_t i = 0; i < made->count; i++, at = (at + 1) % made->count) {
+        if (made->list[at].wait == 0) continue;
+        made->list[at].wait = 0;
+        if (made->list[at].opcode == TN_WAIT)
+            memmove(&made->list[at], &made->list[at + 1],
+                    (--made->count - at) * sizeof *made->list);
+        return true;
+    }
+    return false;
+}
+
+/* The verifier refuses it, or whoever runs it loses nothing. */
+static void who_forgets_to_wait_is_refused_where_it_matters(void **state) {
+    static writer made;
+    tally sum = {0};
+    uint32_t refused = 0, harmless = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6000; seed++) {
+        tn_program *program = NULL;
+        write_program(&made, seed, 0);
+        if (forget_to_wait(&made, seed)) {
+            if (tn_program_from(made.graph, made.list, made.count, NULL, 0, &program, &failure)) {
+                if (strstr(failure.message, "may not be over") == NULL)
+                    fail_msg("seed %llu: %s: %s\n", (unsigned long long)seed, failure.where,
+                             failure.message);
+                refused++;
+            } else {
+                judge_program(&made, seed, false, &sum);
+                harmless++;
+            }
+        }
+        tn_program_destroy(program);
+        tn_graph_destroy(made.graph);
+    }
+    assert_true(refused > 1000);
+    assert_true(harmless > 5);
 }
 
 static int stress(uint64_t seed, uint64_t count) {
@@ -152,6 +193,7 @@ int main(int count, char **arguments) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_read_of_every_opcode_finds_what_was_written),
         cmocka_unit_test(a_plan_with_lives_cut_short_is_found_out),
+        cmocka_unit_test(who_forgets_to_wait_is_refused_where_it_matters),
     };
     uint64_t seed = 1, programs = 0;
     for (int i = 1; i + 1 < count; i += 2) {

@@ -1,0 +1,354 @@
+/* verify_ranks.c - who talks with whom: messages and collectives, of one program and of all ranks.
+ *
+ * In one program, messages that a receiver could not tell apart keep their order, as the calls of a
+ * group do. With the programs of all ranks, the k-th SEND from one rank to another with a tag meets
+ * the k-th RECV there, and the k-th call of a group all of its members; then the ranks are played
+ * through, each instruction as soon as its stream, signals and caller allow, and a message or a
+ * collective when all who meet are there. Who is left then would have waited for ever.
+ *
+ * Cost: O(n + m log m) for n instructions, m of which talk.
+ */
+#include <stdio.h>
+
+#include "program/verify.h"
+
+typedef struct talk {
+    bool group;    /* a collective; else a message */
+    uint32_t a, b; /* from, to; or the group */
+    uint32_t tag;  /* of a message */
+    uint32_t side; /* 0: sends, 1: receives; or the rank */
+    uint32_t rank, step;
+    uint32_t next;    /* who else meets there, or VERIFY_NONE */
+    uint32_t meeting; /* the first of those who meet */
+    uint32_t missing; /* of the first: how many are not there yet */
+} talk;
+
+static int talk_compare(const talk *x, const talk *y) { /* who can meet are equal */
+    if (x->group != y->group) return x->group ? 1 : -1;
+    if (x->a != y->a) return x->a < y->a ? -1 : 1;
+    if (x->b != y->b) return x->b < y->b ? -1 : 1;
+    return (x->tag > y->tag) - (x->tag < y->tag);
+}
+
+static int talk_order(const void *a, const void *b) {
+    const talk *x = a, *y = b;
+    int key = talk_compare(x, y);
+    if (key != 0) return key;
+    if (x->side != y->side) return x->side < y->side ? -1 : 1;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+static bool talks(const tn_instruction *it) {
+    tn_blocks blocks = tn_opcode_facts_of(it->opcode)->blocks;
+    return blocks == TN_BLOCKS_PEER || blocks == TN_BLOCKS_GROUP;
+}
+
+/* The talks of one program, behind those that are there. */
+static void talk_collect(const verify_state *verify, uint32_t rank, talk *list, size_t *count) {
+    for (uint32_t step = 0; step < verify->count; step++) {
+        const tn_instruction *it = &verify->instructions[step];
+        if (!talks(it)) continue;
+        bool group = tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_GROUP;
+        bool sends = tn_opcode_facts_of(it->opcode)->link == TN_LINK_TO_PEER;
+        list[(*count)++] = (talk){.group = group,
+                                  .a = group   ? it->group
+                                       : sends ? rank
+                                               : it->peer,
+                                  .b = group   ? 0
+                                       : sends ? it->peer
+                                               : rank,
+                                  .tag = it->tag,
+                                  .side = group ? rank : !sends,
+                                  .rank = rank,
+                                  .step = step,
+                                  .next = VERIFY_NONE};
+    }
+}
+
+static size_t talk_count(const verify_state *verify) {
+    size_t count = 0;
+    for (uint32_t step = 0; step < verify->count; step++)
+        count += talks(&verify->instructions[step]);
+    return count;
+}
+
+tn_status tn__verify_talks(verify_state *verify) {
+    size_t count = talk_count(verify), found = 0;
+    if (count == 0) return TN_OK;
+    talk *list = tn__arena_array(&verify->arena, count, sizeof *list);
+    if (list == NULL) return tn__verify_no_memory(verify);
+    uint32_t self = verify->rank != VERIFY_NONE ? verify->rank : UINT32_MAX - 1; /* no peer's */
+    talk_collect(verify, self, list, &found);
+    qsort(list, count, sizeof *list, talk_order);
+    for (size_t i = 1; i < count; i++)
+        if (talk_compare(&list[i], &list[i - 1]) == 0 && list[i].side == list[i - 1].side &&
+            !tn__verify_is_over(verify, list[i - 1].step, list[i].step))
+            VERIFY_FAIL(
+                verify, list[i].step, verify->instructions[list[i].step].tensor,
+                "instruction %u talks to the same %s and may not be over: other ranks could "
+                "not tell the two apart",
+                list[i - 1].step, list[i].group ? "group" : "rank with the same tag");
+    return TN_OK;
+}
+
+/* --- who meets whom --- */
+
+typedef struct ranks_state {
+    verify_state *ranks; /* [count], each checked by itself */
+    uint32_t count;
+    tn_error *error;
+    tn__arena *arena;
+    talk *talks;
+    size_t talk_count;
+} ranks_state;
+
+static const tn_instruction *ranks_at(const ranks_state *all, const talk *one) {
+    return &all->ranks[one->rank].instructions[one->step];
+}
+
+static uint64_t ranks_bytes(const ranks_state *all, const talk *one) {
+    return tn_graph_tensor(all->ranks[one->rank].graph, ranks_at(all, one)->tensor)->bytes;
+}
+
+static const char *ranks_name(const ranks_state *all, const talk *one) {
+    return tn_graph_tensor(all->ranks[one->rank].graph, ranks_at(all, one)->tensor)->name;
+}
+
+#define RANKS_FAIL(all, one, ...)                                                                  \
+    VERIFY_FAIL(&(all)->ranks[(one)->rank], (one)->step, ranks_at(all, one)->tensor, __VA_ARGS__)
+
+static void ranks_meet(ranks_state *all, size_t first, size_t other) {
+    all->talks[other].meeting = (uint32_t)first;
+    all->talks[other].next = all->talks[first].next;
+    all->talks[first].next = (uint32_t)other;
+    all->talks[first].missing++;
+}
+
+/* [first, last): the messages of one tag from one rank to another, [middle, last) received. */
+static tn_status ranks_messages(ranks_state *all, size_t first, size_t last) {
+    size_t middle = first;
+    while (middle < last && all->talks[middle].side == 0) middle++;
+    for (size_t i = 0; first + i < middle || middle + i < last; i++) {
+        const talk *sends = &all->talks[first + i], *takes = &all->talks[middle + i];
+        if (middle + i >= last)
+            RANKS_FAIL(all, sends, "rank %u has no RECV from rank %u with tag %u for it", sends->b,
+                       sends->a, sends->tag);
+        if (first + i >= middle)
+            RANKS_FAIL(all, takes, "rank %u has no SEND to rank %u with tag %u for it", takes->a,
+                       takes->b, takes->tag);
+        if (ranks_bytes(all, sends) != ranks_bytes(all, takes))
+            RANKS_FAIL(all, sends, "%llu bytes, and '%.60s' of rank %u has room for %llu",
+                       (unsigned long long)ranks_bytes(all, sends), ranks_name(all, takes),
+                       takes->rank, (unsigned long long)ranks_bytes(all, takes));
+        all->talks[first + i].meeting = (uint32_t)(first + i);
+        all->talks[first + i].missing = 1;
+        ranks_meet(all, first + i, middle + i);
+    }
+    return TN_OK;
+}
+
+/* [first, last): the calls of one group, rank after rank; each makes those that the first makes. */
+static tn_status ranks_group(ranks_state *all, size_t first, size_t last) {
+    size_t calls = 0, members = 0;
+    while (first + calls < last && all->talks[first + calls].side == all->talks[first].side) {
+        all->talks[first + calls].meeting = (uint32_t)(first + calls);
+        all->talks[first + calls].missing = 1;
+        calls++;
+    }
+    for (size_t at = first, k; at < last; at += k, members++) {
+        const talk *lead = &all->talks[first];
+        for (k = 0; at + k < last && all->talks[at + k].side == all->talks[at].side; k++) {
+            const talk *one = &all->talks[at + k];
+            const tn_instruction *mine = ranks_at(all, one), *its = ranks_at(all, lead + k);
+            if (k >= calls)
+                RANKS_FAIL(all, one, "rank %u has no such call of group %u", lead->rank, one->a);
+            if (mine->opcode != its->opcode || mine->reduction != its->reduction ||
+                ranks_bytes(all, one) != ranks_bytes(all, lead + k))
+                RANKS_FAIL(
+                    all, one,
+                    "rank %u calls group %u for %s of '%.40s' (%llu bytes) in its turn, this "
+                    "has %llu",
+                    lead->rank, one->a, tn_opcode_name(its->opcode), ranks_name(all, lead + k),
+                    (unsigned long long)ranks_bytes(all, lead + k),
+                    (unsigned long long)ranks_bytes(all, one));
+            if (at > first) ranks_meet(all, first + k, at + k);
+        }
+        if (k < calls)
+            RANKS_FAIL(all, lead + k, "rank %u has no such call of group %u", all->talks[at].rank,
+                       lead->a);
+    }
+    if (all->talks[first].a == 0 && members < all->count)
+        RANKS_FAIL(all, &all->talks[first], "%zu of %u ranks call group 0, which is all of them",
+                   members, all->count);
+    return TN_OK;
+}
+
+static tn_status ranks_pair(ranks_state *all) {
+    qsort(all->talks, all->talk_count, sizeof *all->talks, talk_order);
+    for (size_t first = 0, last; first < all->talk_count; first = last) {
+        for (last = first + 1; last < all->talk_count; last++)
+            if (talk_compare(&all->talks[first], &all->talks[last]) != 0) break;
+        const talk *one = &all->talks[first];
+        if (!one->group && (one->a >= all->count || one->b >= all->count))
+            RANKS_FAIL(all, one, "there is no rank %u: the programs of %u are given",
+                       one->a >= all->count ? one->a : one->b, all->count);
+        TN_TRY(one->group ? ranks_group(all, first, last) : ranks_messages(all, first, last));
+    }
+    return TN_OK;
+}
+
+/* --- played through --- */
+
+typedef struct play_step {
+    uint32_t waits_for;     /* how many things it still waits for */
+    uint32_t next;          /* of its stream */
+    uint32_t next_of_calls; /* of those that keep the caller waiting */
+    uint32_t waiters, next_waiter;
+    uint32_t talk; /* index, or VERIFY_NONE */
+    bool over;
+} play_step;
+
+typedef struct play_state {
+    const ranks_state *all;
+    play_step *steps; /* of all ranks, one behind the other */
+    size_t *base;     /* [ranks + 1] */
+    size_t *ready;    /* those that nothing keeps from starting */
+    size_t ready_count;
+} play_state;
+
+static void play_let(play_state *play, size_t base, uint32_t step) {
+    if (step != VERIFY_NONE && --play->steps[base + step].waits_for == 0)
+        play->ready[play->ready_count++] = base + step;
+}
+
+static void play_finish(play_state *play, uint32_t rank, uint32_t step) {
+    size_t base = play->base[rank];
+    play_step *it = &play->steps[base + step];
+    it->over = true;
+    play_let(play, base, it->next);
+    play_let(play, base, it->next_of_calls);
+    for (uint32_t w = it->waiters; w != VERIFY_NONE; w = play->steps[base + w].next_waiter)
+        play_let(play, base, w);
+}
+
+/* Somebody has come to where others meet; the last one lets all of them go on. */
+static void play_arrive(play_state *play, uint32_t index) {
+    talk *talks = play->all->talks;
+    uint32_t first = talks[index].meeting;
+    if (talks[first].missing-- > 1) return;
+    for (uint32_t at = first; at != VERIFY_NONE; at = talks[at].next)
+        play_finish(play, talks[at].rank, talks[at].step);
+}
+
+static void play_link(play_state *play, uint32_t rank) {
+    const verify_state *verify = &play->all->ranks[rank];
+    play_step *steps = play->steps + play->base[rank];
+    uint32_t last[TN_STREAM_MAX], calls[TN_OPCODE_COUNT];
+    memset(last, 0xff, sizeof last);
+    memset(calls, 0xff, sizeof calls);
+    for (uint32_t s = 0; s < verify->count; s++) {
+        const tn_instruction *it = &verify->instructions[s];
+        uint32_t from = verify->waited[s];
+        steps[s] = (play_step){.next = VERIFY_NONE,
+                               .next_of_calls = VERIFY_NONE,
+                               .waiters = VERIFY_NONE,
+                               .talk = VERIFY_NONE};
+        if (last[it->stream] != VERIFY_NONE) steps[last[it->stream]].next = s, steps[s].waits_for++;
+        last[it->stream] = s;
+        if (from != VERIFY_NONE) {
+            steps[s].next_waiter = steps[from].waiters;
+            steps[from].waiters = s;
+            steps[s].waits_for++;
+        }
+        if (tn_opcode_facts_of(it->opcode)->blocks != TN_BLOCKS_CALLER) continue;
+        if (calls[it->opcode] != VERIFY_NONE)
+            steps[calls[it->opcode]].next_of_calls = s, steps[s].waits_for++;
+        calls[it->opcode] = s;
+    }
+}
+
+/* Who is there and waits for others: the first two of them are told. */
+static tn_status play_stuck(const play_state *play) {
+    const ranks_state *all = play->all;
+    const talk *stuck[2] = {NULL, NULL};
+    for (size_t i = 0; i < all->talk_count; i++) {
+        const talk *one = &all->talks[i];
+        const play_step *step = &play->steps[play->base[one->rank] + one->step];
+        if (step->over || step->waits_for > 0) continue;
+        if (stuck[0] == NULL)
+            stuck[0] = one;
+        else if (stuck[1] == NULL || stuck[1]->rank == stuck[0]->rank)
+            stuck[1] = one;
+    }
+    if (stuck[0] == NULL) return TN_OK;
+    if (stuck[1] == NULL) RANKS_FAIL(all, stuck[0], "it waits for ever: nobody can come to it");
+    RANKS_FAIL(all, stuck[0],
+               "it waits for ever, and so does instruction %u (%s '%.60s') of rank %u: each for "
+               "what comes behind the other",
+               stuck[1]->step, tn_opcode_name(ranks_at(all, stuck[1])->opcode),
+               ranks_name(all, stuck[1]), stuck[1]->rank);
+}
+
+static tn_status ranks_play(ranks_state *all) {
+    play_state play = {.all = all};
+    play.base = tn__arena_array(all->arena, (size_t)all->count + 1, sizeof *play.base);
+    if (play.base == NULL) return tn__no_memory(all->error, "the check of ranks");
+    for (uint32_t r = 0; r < all->count; r++) play.base[r + 1] = play.base[r] + all->ranks[r].count;
+    size_t steps = play.base[all->count];
+    play.steps = tn__arena_array(all->arena, steps, sizeof *play.steps);
+    play.ready = tn__arena_array(all->arena, steps, sizeof *play.ready);
+    if (play.steps == NULL || play.ready == NULL)
+        return tn__no_memory(all->error, "the check of ranks");
+    for (uint32_t r = 0; r < all->count; r++) play_link(&play, r);
+    for (size_t i = 0; i < all->talk_count; i++)
+        play.steps[play.base[all->talks[i].rank] + all->talks[i].step].talk = (uint32_t)i;
+    for (size_t i = 0; i < steps; i++)
+        if (play.steps[i].waits_for == 0) play.ready[play.ready_count++] = i;
+    for (size_t at = 0; at < play.ready_count; at++) {
+        size_t i = play.ready[at];
+        uint32_t rank = 0, high = all->count;
+        while (high - rank > 1) {
+            uint32_t middle = rank + (high - rank) / 2;
+            if (play.base[middle] <= i)
+                rank = middle;
+            else
+                high = middle;
+        }
+        if (play.steps[i].talk != VERIFY_NONE)
+            play_arrive(&play, play.steps[i].talk);
+        else
+            play_finish(&play, rank, (uint32_t)(i - play.base[rank]));
+    }
+    return play_stuck(&play);
+}
+
+static tn_status ranks_run(ranks_state *all, const tn_program *const *programs) {
+    size_t talking = 0;
+    for (uint32_t r = 0; r < all->count; r++) {
+        tn__verify_begin(&all->ranks[r], programs[r], r, all->error);
+        TN_TRY(tn__verify_program(&all->ranks[r]));
+        talking += talk_count(&all->ranks[r]);
+    }
+    if (talking >= VERIFY_NONE) TN_FAIL(all->error, TN_E_INVALID, "more than 2^32 messages");
+    all->talks = tn__arena_array(all->arena, talking, sizeof *all->talks);
+    if (all->talks == NULL) return tn__no_memory(all->error, "the check of ranks");
+    for (uint32_t r = 0; r < all->count; r++)
+        talk_collect(&all->ranks[r], r, all->talks, &all->talk_count);
+    if (all->talk_count == 0) return TN_OK;
+    TN_TRY(ranks_pair(all));
+    return ranks_play(all);
+}
+
+tn_status tn_programs_verify(const tn_program *const *programs, uint32_t count, tn_error *error) {
+    if (count == 0) return TN_OK;
+    tn__arena arena;
+    tn__arena_init(&arena, &programs[0]->context);
+    ranks_state all = {.count = count, .error = error, .arena = &arena};
+    all.ranks = tn__arena_array(&arena, count, sizeof *all.ranks);
+    tn_status status =
+        all.ranks != NULL ? ranks_run(&all, programs) : tn__no_memory(error, "the check of ranks");
+    for (uint32_t r = 0; all.ranks != NULL && r < count; r++)
+        if (all.ranks[r].program != NULL) tn__arena_release(&all.ranks[r].arena);
+    tn__arena_release(&arena);
+    return status;
+}
