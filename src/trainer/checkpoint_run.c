@@ -81,8 +81,8 @@ static tn_status run_compare(const tn_checkpoint *checkpoint, const tn_checkpoin
     const tn_checkpoint_run *was = &checkpoint->run;
     if (was->seed == run->seed && was->batch == run->batch && was->optimizer == run->optimizer &&
         was->dtype == run->dtype && was->micro_batches == run->micro_batches &&
-        was->samples == run->samples && was->loss == run->loss)
-        return TN_OK;
+        was->samples == run->samples && (was->loss == run->loss || was->loss == 0))
+        return TN_OK; /* a loss of 0: of another time it was written for every loss */
     TN_FAIL(error, TN_E_INVALID,
             "%.200s is of a run with another seed, batch, optimizer, loss, element type or data: "
             "seed %llu, batch %llu x %llu, %s, %llu samples",

@@ -249,6 +249,7 @@ static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
         .micro_batches = trainer->state.micro_batches,
         .samples = options->data != NULL ? tn_data_count(options->data) : 0,
         .optimizer = (uint32_t)train.optimizer,
+        .loss = (uint32_t)train.loss,
         .dtype = (uint32_t)(train.dtype != TN_UNDEFINED ? train.dtype : TN_FLOAT32)};
     return TN_OK;
 }
