@@ -1,27 +1,29 @@
-/* task.h - what the four examples have in common: arguments, the loop, what they print. */
+/* task.h - what the four examples have in common: arguments, data, and what they print. */
 #ifndef TRAINING_TASK_H
 #define TRAINING_TASK_H
 
-#include <time.h>
-
-#include "trainer.h"
+#include "net.h"
 
 typedef struct task {
-    const char *label; /* what the loss is a mean over: "byte" */
-    uint32_t steps, threads, test_batches;
-    float rate;
+    const char *label;  /* what the loss is a mean over: "byte" */
+    const char *prefix; /* of the word of the command line, for tn_data_load: "text:" */
+    uint32_t steps, threads;
+    double rate;
     uint64_t seed;
-    /* Puts a batch into samples and labels: one drawn to train on, or number `batch` of those held
-     * out. */
-    void (*fill)(struct task *task, uint64_t batch, bool held_out, tn_array *samples,
-                 tn_array *labels);
-    const void *data; /* of `fill` */
-    uint64_t random;  /* its state */
+    tn_data *data;
+    /* NULL: batches of the data as they are. As in tn_trainer_options; its self is the task */
+    tn_status (*fill)(void *task, bool held_out, uint64_t number, tn_array *samples,
+                      tn_array *labels, tn_error *error);
+    uint64_t test_batches; /* of `fill` */
+    double shown;          /* sum of the losses that the next line is the mean of */
+    uint64_t shown_at;
 } task;
 
-/* [--steps N] [--threads N] [--seed N]; the word that is no option, or NULL. */
-static inline const char *task_arguments(task *t, int count, char **words) {
-    const char *other = NULL;
+/* [WORD] [--steps N] [--threads N] [--seed N]. 0, or the exit status when there are no data. */
+static inline int task_begin(task *t, int count, char **words) {
+    char what[1024];
+    const char *other = "";
+    tn_error error;
     for (int i = 1; i < count; i++) {
         uint32_t *number = strcmp(words[i], "--steps") == 0     ? &t->steps
                            : strcmp(words[i], "--threads") == 0 ? &t->threads
@@ -33,78 +35,69 @@ static inline const char *task_arguments(task *t, int count, char **words) {
         else
             other = words[i];
     }
-    t->random = t->seed * 0x9e3779b97f4a7c15u + 1;
-    return other;
+    snprintf(what, sizeof what, "%s%s%s", t->prefix, *other != '\0' ? ":" : "", other);
+    if (tn_data_load(what, NULL, &t->data, &error) == TN_OK) return 0;
+    fprintf(stderr, "%s: %s\n", error.where, error.message);
+    return *other == '\0' && error.status == TN_E_IO ? 77 : 2; /* no data set is on this machine */
 }
 
-static inline double task_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+/* Ten lines in all. */
+static inline bool task_show(void *self, const tn_trainer_state *at) {
+    task *t = (task *)self;
+    t->shown += at->loss;
+    if (at->done * 10 / at->total == (at->done - 1) * 10 / at->total) return true;
+    printf("step %6llu  loss %.4f  %.1f s\n", (unsigned long long)at->done,
+           t->shown / (double)(at->done - t->shown_at), at->seconds);
+    fflush(stdout);
+    t->shown_at = at->done;
+    t->shown = 0;
+    return true;
 }
 
-static inline tn_status task_steps(task *t, trainer *trainer) {
-    double start = task_clock(), mean = 0;
-    uint32_t shown = 0;
-    for (uint32_t i = 0; i < t->steps; i++) {
-        float loss;
-        t->fill(t, i, false, trainer_samples(trainer), trainer_labels(trainer));
-        tn_status status = trainer_run(trainer, t->rate, 0, &loss);
-        if (status != TN_OK) return status;
-        trainer->step++;
-        mean += (double)loss;
-        if ((uint64_t)(i + 1) * 10 / t->steps == (uint64_t)i * 10 / t->steps) continue;
-        printf("step %6u  loss %.4f  %.1f s\n", i + 1, mean / (i + 1 - shown),
-               task_clock() - start);
-        fflush(stdout);
-        shown = i + 1;
-        mean = 0;
-    }
-    return TN_OK;
-}
-
-static inline tn_status task_test(task *t, trainer *trainer) {
-    trainer_score score = {0};
-    tn_session *model = NULL;
-    tn_status status = trainer_open_model(trainer, &model);
-    tn_array *labels = trainer_labels(trainer); /* its memory, for labels of the same size */
-    for (uint32_t i = 0; i < t->test_batches && status == TN_OK; i++) {
-        t->fill(t, i, true, tn_session_array(model, trainer->n->input), labels);
-        status = tn_session_run(model, &trainer->error);
-        if (status == TN_OK)
-            trainer_judge(tn_session_array(model, trainer->n->output),
-                          (const int64_t *)labels->data, labels->bytes / sizeof(int64_t), &score);
-    }
-    tn_session_close(model);
+static inline tn_status task_train(task *t, net *n, tn_trainer *trainer) {
+    tn_engine_usage usage = {0};
+    tn_trainer_score score = {0};
+    tn_engine_measure(tn_trainer_engine(trainer), &usage);
+    printf("%u parameters, arena %llu bytes, static memory %llu bytes\n",
+           tn_trainer_training(trainer)->parameter_count, (unsigned long long)usage.arena,
+           (unsigned long long)usage.static_bytes);
+    tn_status status = tn_trainer_run(trainer, &n->error);
+    if (status == TN_OK) status = tn_trainer_test(trainer, &score, &n->error);
     if (status == TN_OK)
         printf("held out: %llu %ss, loss %.4f nats, %.2f %% right\n",
-               (unsigned long long)score.count, t->label, score.loss, 100 * score.accuracy);
+               (unsigned long long)score.labels, t->label, score.loss, 100 * score.accuracy);
     return status;
 }
 
-/* Trains a finished net with Adam and says how good it is then: the exit status. */
-static inline int task_run(task *t, net *n) {
+/* Trains a finished net with Adam and says how good it is then: the exit status. Closes both. */
+static inline int task_end(task *t, net *n) {
     tn_train_options train = TN_TRAIN_OPTIONS_INIT;
-    tn_session_options options = TN_SESSION_OPTIONS_INIT;
-    trainer trainer = {0};
-    tn_engine_usage usage = {0};
+    tn_session_options session = TN_SESSION_OPTIONS_INIT;
+    tn_trainer_options options = TN_TRAINER_OPTIONS_INIT;
+    tn_trainer *trainer = NULL;
     train.optimizer = TN_OPTIMIZER_ADAM;
     train.fuse_update = true; /* gradients do not wait for each other */
-    options.threads = t->threads;
-    options.order = "auto";
+    session.read = net_read;
+    session.self = n;
+    session.threads = t->threads;
+    session.order = "auto";
+    options.train = &train;
+    options.session = &session;
+    options.data = t->fill == NULL ? t->data : NULL;
+    options.fill = t->fill;
+    options.test_batches = t->test_batches;
+    options.steps = t->steps;
+    options.rate = t->rate;
+    options.seed = t->seed;
+    options.step = task_show;
+    options.self = t;
     tn_status status = n->status;
-    if (status != TN_OK) trainer.error = n->error;
-    if (status == TN_OK) status = trainer_open(&trainer, n, &train, &options);
-    if (status == TN_OK) {
-        tn_engine_measure(tn_session_engine(trainer.session), &usage);
-        printf("%u parameters, arena %llu bytes, static memory %llu bytes\n",
-               trainer.training.parameter_count, (unsigned long long)usage.arena,
-               (unsigned long long)usage.static_bytes);
-        status = task_steps(t, &trainer);
-    }
-    if (status == TN_OK) status = task_test(t, &trainer);
-    if (status != TN_OK) fprintf(stderr, "%s: %s\n", trainer.error.where, trainer.error.message);
-    trainer_close(&trainer);
+    if (status == TN_OK) status = tn_trainer_open(n->graph, &options, &trainer, &n->error);
+    if (status == TN_OK) status = task_train(t, n, trainer);
+    if (status != TN_OK) fprintf(stderr, "%s: %s\n", n->error.where, n->error.message);
+    tn_trainer_destroy(trainer);
+    tn_data_destroy(t->data);
+    net_close(n);
     return tn_status_exit_code(status);
 }
 

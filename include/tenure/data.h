@@ -79,6 +79,9 @@ TN_API void tn_data_destroy(tn_data *data); /* NULL is fine; after its batches *
 TN_API uint64_t tn_data_count(const tn_data *data);      /* samples to train on; of text, bytes */
 TN_API uint64_t tn_data_test_count(const tn_data *data); /* held out; 0: none */
 TN_API bool tn_data_is_text(const tn_data *data);
+/* What there is to train on, or what is held out, for who makes batches of his own; it lives as
+ * long as the data. Of text the samples are all bytes, and there are no labels. */
+TN_API tn_samples tn_data_samples(const tn_data *data, bool held_out);
 
 /* --- batches -----------------------------------------------------------------------------------
  */

@@ -178,3 +178,8 @@ void tn_data_destroy(tn_data *data) {
 uint64_t tn_data_count(const tn_data *data) { return data->train.count; }
 uint64_t tn_data_test_count(const tn_data *data) { return data->test.count; }
 bool tn_data_is_text(const tn_data *data) { return data->text; }
+
+tn_samples tn_data_samples(const tn_data *data, bool held_out) {
+    const tn__set *set = held_out ? &data->test : &data->train;
+    return (tn_samples){.samples = set->samples, .labels = set->labels};
+}

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Killed while it trains, and resumed: the same final bits? kill.py TENURE [KILLS [SEED]]
+"""Killed while it trains, and resumed: the same final bits? kill.py [--example] PROGRAM [KILLS [SEED]]
+
+PROGRAM is tenure, or examples/training/resume, which listens to no signal and goes on by itself.
 
 Runs of several optimizers, with dropout, sums over micro-batches and frequent checkpoints, are
 killed at random moments (SIGKILL, some of them as soon as a checkpoint is being written; now and
@@ -16,8 +18,10 @@ import sys
 import tempfile
 import time
 
-TENURE, KILLS, SEED = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10, \
-    int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 30)
+EXAMPLE = sys.argv[1] == "--example"
+WORDS = sys.argv[2 if EXAMPLE else 1:]
+PROGRAM, KILLS, SEED = os.path.abspath(WORDS[0]), int(WORDS[1]) if len(WORDS) > 1 else 10, \
+    int(WORDS[2]) if len(WORDS) > 2 else random.randrange(1 << 30)
 PICTURES = ["cnn.onnx", "--data", "x.npy,y.npy", "--batch", "8", "--lr", "1e-3"]
 RUNS = [
     PICTURES + ["--steps", "800", "--checkpoint-every", "37", "--micro-batches", "2"],
@@ -29,10 +33,28 @@ RUNS = [
 ]
 
 
-def start(run, checkpoint):
+if EXAMPLE:
+    RUNS = [["clothes.npy,y.npy", "1500"], ["clothes.npy,y.npy:clothes.npy,y.npy", "1130"]]
+
+
+def command(run, checkpoint):
+    if EXAMPLE:
+        return [PROGRAM, checkpoint, *run]
     resume = ["--resume", checkpoint] if os.path.exists(checkpoint) else []
-    return subprocess.Popen([TENURE, "train", *run, "--checkpoint", checkpoint, *resume],
-                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return [PROGRAM, "train", *run, "--checkpoint", checkpoint, *resume]
+
+
+def write_pictures():
+    """clothes.npy: 28 x 28, as many as y.npy has labels."""
+    rng = random.Random(1)
+    head = b"{'descr': '|u1', 'fortran_order': False, 'shape': (96, 28, 28), }"
+    head += b" " * (117 - len(head)) + b"\n"
+    with open("clothes.npy", "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + rng.randbytes(96 * 784))
+
+
+def start(run, checkpoint):
+    return subprocess.Popen(command(run, checkpoint), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def finish(process):
@@ -96,5 +118,6 @@ with tempfile.TemporaryDirectory() as folder:
     here = os.path.dirname(os.path.abspath(__file__))
     subprocess.run([sys.executable, os.path.join(here, "train_models.py"), folder], check=True)
     os.chdir(folder)
+    write_pictures()
     main()
     os.chdir("/")

@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include "../../examples/training/networks.h"
-#include "../../examples/training/trainer.h"
 
 #define STEPS 3
 
@@ -25,7 +24,16 @@ static void build(net *n, size_t network, uint64_t seed) {
         fail_msg("%s: %s: %s", networks[network], n->error.where, n->error.message);
 }
 
-static void must(const trainer *t, tn_status status, const char *what) {
+/* --- one side of a comparison --- */
+
+typedef struct side {
+    uint64_t classes;
+    bool same; /* one batch again and again */
+    tn_trainer *trainer;
+    tn_error error;
+} side;
+
+static void must(const side *t, tn_status status, const char *what) {
     if (status != TN_OK)
         fail_msg("%s: %s: %s: %s", what, tn_status_name(status), t->error.where, t->error.message);
 }
@@ -67,23 +75,41 @@ static const switches modes[] = {
 /* --- steps --- */
 
 /* Samples and labels that follow from the number of the run. */
-static void fill(trainer *t, uint64_t run, int64_t classes) {
-    tn_array *samples = trainer_samples(t), *labels = trainer_labels(t);
-    uint64_t state = run + 1;
+static tn_status fill(void *self, bool held_out, uint64_t run, tn_array *samples, tn_array *labels,
+                      tn_error *error) {
+    const side *t = self;
+    uint64_t state = t->same ? 1 : run + 1;
+    (void)held_out;
+    (void)error;
     for (uint64_t i = 0; i < samples->bytes / (tn_dtype_bits(samples->dtype) / 8); i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         if (samples->dtype == TN_INT64)
-            ((int64_t *)samples->data)[i] = (int64_t)(state >> 33) % classes;
+            ((int64_t *)samples->data)[i] = (int64_t)((state >> 33) % t->classes);
         else
             ((float *)samples->data)[i] = (float)(state >> 40) / 8388608.0f - 1;
     }
     for (uint64_t i = 0; i < labels->bytes / sizeof(int64_t); i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
-        ((int64_t *)labels->data)[i] = (int64_t)(state >> 33) % classes;
+        ((int64_t *)labels->data)[i] = (int64_t)((state >> 33) % t->classes);
     }
+    return TN_OK;
 }
 
-static void open_side(trainer *t, net *n, const switches *mode, tn_optimizer optimizer,
+static void open_trainer(side *t, net *n, size_t network, tn_trainer_options options,
+                         const tn_train_options *train, tn_session_options session,
+                         const char *what) {
+    t->classes = network == 0 ? 5 : network == 1 ? 3 : 11;
+    session.read = net_read;
+    session.self = n;
+    options.struct_size = sizeof options;
+    options.train = train;
+    options.session = &session;
+    options.fill = fill;
+    options.self = t;
+    must(t, tn_trainer_open(n->graph, &options, &t->trainer, &t->error), what);
+}
+
+static void open_side(side *t, net *n, size_t network, const switches *mode, tn_optimizer optimizer,
                       bool naive) {
     static const char *const kernels[] = {"kernel.*"}, *const embeddings[] = {"embedding.*"};
     bool pictures = tn_graph_tensor(n->graph, n->input)->dtype == TN_FLOAT32;
@@ -93,14 +119,15 @@ static void open_side(trainer *t, net *n, const switches *mode, tn_optimizer opt
     if (train.freeze_count > 0) train.freeze = pictures ? kernels : embeddings;
     session.naive = naive;
     session.poison = !naive;
-    must(t, trainer_open(t, n, &train, &session), mode->name);
+    open_trainer(t, n, network, (tn_trainer_options){.rate = 0.01, .steps = STEPS}, &train, session,
+                 mode->name);
 }
 
-static void compare_static(trainer *a, trainer *b, tn_tensor_id id, const char *what) {
+static void compare_static(side *a, side *b, tn_tensor_id id, const char *what) {
     if (id == TN_NONE) return;
-    const tn_tensor *tensor = tn_graph_tensor(a->training.graph, id);
+    const tn_tensor *tensor = tn_graph_tensor(tn_trainer_training(a->trainer)->graph, id);
     uint8_t *bytes = calloc(2, tensor->bytes + 1);
-    tn_engine *engines[] = {tn_session_engine(a->session), tn_session_engine(b->session)};
+    tn_engine *engines[] = {tn_trainer_engine(a->trainer), tn_trainer_engine(b->trainer)};
     assert_non_null(bytes);
     for (int k = 0; k < 2; k++)
         must(a,
@@ -112,17 +139,18 @@ static void compare_static(trainer *a, trainer *b, tn_tensor_id id, const char *
     free(bytes);
 }
 
-static void compare_all(trainer *a, trainer *b, const char *what) {
-    for (uint32_t i = 0; i < a->training.parameter_count; i++) {
-        const tn_trained *trained = &a->training.parameters[i];
+static void compare_all(side *a, side *b, const char *what) {
+    const tn_training *training = tn_trainer_training(a->trainer);
+    for (uint32_t i = 0; i < training->parameter_count; i++) {
+        const tn_trained *trained = &training->parameters[i];
         compare_static(a, b, trained->parameter, what);
         compare_static(a, b, trained->state[0], what);
         compare_static(a, b, trained->state[1], what);
         compare_static(a, b, trained->sum, what);
     }
-    compare_static(a, b, a->training.loss_scale, what);
-    for (uint32_t i = 0; i < a->training.statistic_count; i++)
-        compare_static(a, b, a->training.statistics[i], what);
+    compare_static(a, b, training->loss_scale, what);
+    for (uint32_t i = 0; i < training->statistic_count; i++)
+        compare_static(a, b, training->statistics[i], what);
 }
 
 static void check(size_t network, const switches *mode, tn_optimizer optimizer) {
@@ -130,34 +158,30 @@ static void check(size_t network, const switches *mode, tn_optimizer optimizer) 
     snprintf(what, sizeof what, "%s, %s, %s", networks[network], tn_optimizer_name(optimizer),
              mode->name);
     net *n = calloc(1, sizeof *n);
-    trainer planned, naive;
-    uint32_t micro = mode->train.micro_batches > 0 ? mode->train.micro_batches : 1;
+    side planned = {0}, naive = {0};
     tn_engine_usage usage, without;
     assert_non_null(n);
     build(n, network, 5);
-    open_side(&planned, n, mode, optimizer, false);
-    open_side(&naive, n, mode, optimizer, true);
-    for (uint32_t run = 0; run < STEPS * micro; run++) {
-        float a, b;
-        planned.step = naive.step = run / micro;
-        fill(&planned, run, network == 0 ? 5 : network == 1 ? 3 : 11);
-        fill(&naive, run, network == 0 ? 5 : network == 1 ? 3 : 11);
-        must(&planned, trainer_run(&planned, 0.01f, run % micro, &a), what);
-        must(&naive, trainer_run(&naive, 0.01f, run % micro, &b), what);
+    open_side(&planned, n, network, mode, optimizer, false);
+    open_side(&naive, n, network, mode, optimizer, true);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        must(&planned, tn_trainer_step(planned.trainer, &planned.error), what);
+        must(&naive, tn_trainer_step(naive.trainer, &naive.error), what);
+        double a = tn_trainer_at(planned.trainer)->loss, b = tn_trainer_at(naive.trainer)->loss;
         if (memcmp(&a, &b, sizeof a) != 0)
-            fail_msg("%s: loss %u is %.9g, without reuse %.9g", what, run, (double)a, (double)b);
+            fail_msg("%s: loss %u is %.9g, without reuse %.9g", what, step, a, b);
         assert_true(isfinite(a));
     }
     compare_all(&planned, &naive, what);
-    tn_engine_measure(tn_session_engine(planned.session), &usage);
-    tn_engine_measure(tn_session_engine(naive.session), &without);
+    tn_engine_measure(tn_trainer_engine(planned.trainer), &usage);
+    tn_engine_measure(tn_trainer_engine(naive.trainer), &without);
     if (usage.measured_peak != usage.planned_peak || usage.arena != usage.planned_peak)
         fail_msg("%s: planned %llu bytes, taken %llu, used %llu", what,
                  (unsigned long long)usage.planned_peak, (unsigned long long)usage.arena,
                  (unsigned long long)usage.measured_peak);
     assert_true(usage.planned_peak < without.planned_peak); /* or nothing was compared */
-    trainer_close(&planned);
-    trainer_close(&naive);
+    tn_trainer_destroy(planned.trainer);
+    tn_trainer_destroy(naive.trainer);
     net_close(n);
     free(n);
 }
@@ -182,56 +206,47 @@ static void every_optimizer_gives_the_bits_of_training_without_reuse(void **stat
 static void every_network_learns(void **state) {
     (void)state;
     tn_train_options train = TN_TRAIN_OPTIONS_INIT;
+    tn_session_options session = TN_SESSION_OPTIONS_INIT;
     train.optimizer = TN_OPTIMIZER_ADAM;
     for (size_t network = 0; network < NETWORKS; network++) {
         net *n = calloc(1, sizeof *n);
-        trainer t;
-        float first = 0, last = 0;
+        side t = {.same = true};
         assert_non_null(n);
         build(n, network, 6);
-        must(&t, trainer_open(&t, n, &train, NULL), networks[network]);
-        fill(&t, 1, network == 0 ? 5 : network == 1 ? 3 : 11);
-        for (t.step = 0; t.step < 80; t.step++)
-            must(&t, trainer_run(&t, 0.01f, 0, t.step == 0 ? &first : &last), networks[network]);
-        if (!(last < first / 2))
-            fail_msg("%s: from %g to %g", networks[network], (double)first, (double)last);
-        trainer_close(&t);
+        open_trainer(&t, n, network, (tn_trainer_options){.rate = 0.01, .steps = 80}, &train,
+                     session, networks[network]);
+        must(&t, tn_trainer_step(t.trainer, &t.error), networks[network]);
+        double first = tn_trainer_at(t.trainer)->loss;
+        must(&t, tn_trainer_run(t.trainer, &t.error), networks[network]);
+        double last = tn_trainer_at(t.trainer)->loss;
+        if (!(last < first / 2)) fail_msg("%s: from %g to %g", networks[network], first, last);
+        tn_trainer_destroy(t.trainer);
         net_close(n);
         free(n);
     }
 }
 
-/* The model in inference, judged by trainer_judge, has the loss and the right answers of the
- * training graph on the same batch (where no normalisation is another one in training). */
-static void the_judge_agrees_with_the_loss(void **state) {
+/* The model in inference has the loss and the right answers of the training graph on the same batch
+ * (where no normalisation is another one in training). */
+static void a_test_agrees_with_the_loss(void **state) {
     (void)state;
     tn_train_options train = TN_TRAIN_OPTIONS_INIT;
+    tn_session_options session = TN_SESSION_OPTIONS_INIT;
     train.optimizer = TN_OPTIMIZER_SGD;
     for (size_t network = 2; network < NETWORKS; network++) {
         net *n = calloc(1, sizeof *n);
-        trainer t;
-        trainer_score score = {0};
-        tn_session *model;
-        float loss;
+        side t = {.same = true};
+        tn_trainer_score score = {0};
+        const tn_trainer_options still = {.rate = -1, .steps = 1, .test_batches = 1};
         assert_non_null(n);
         build(n, network, 7);
-        must(&t, trainer_open(&t, n, &train, NULL), networks[network]);
-        fill(&t, 3, 11);
-        must(&t, trainer_run(&t, 0, 0, &loss), networks[network]); /* a rate of 0 changes nothing */
-        must(&t, trainer_open_model(&t, &model), networks[network]);
-        memcpy(tn_session_array(model, n->input)->data, trainer_samples(&t)->data,
-               trainer_samples(&t)->bytes);
-        must(&t, tn_session_run(model, &t.error), networks[network]);
-        const tn_array *labels = trainer_labels(&t);
-        uint64_t count = labels->bytes / sizeof(int64_t);
-        trainer_judge(tn_session_array(model, n->output), (const int64_t *)labels->data, count,
-                      &score);
-        int64_t correct;
-        memcpy(&correct, tn_session_array(t.session, t.training.correct)->data, sizeof correct);
-        assert_true(fabs(score.loss - (double)loss) < 1e-5 * fabs((double)loss));
-        assert_true(fabs(score.accuracy * (double)count - (double)correct) < 1e-6);
-        tn_session_close(model);
-        trainer_close(&t);
+        open_trainer(&t, n, network, still, &train, session, networks[network]);
+        must(&t, tn_trainer_run(t.trainer, &t.error), networks[network]);
+        must(&t, tn_trainer_test(t.trainer, &score, &t.error), networks[network]);
+        const tn_trainer_state *at = tn_trainer_at(t.trainer);
+        assert_true(fabs(score.loss - at->loss) < 1e-5 * fabs(at->loss));
+        assert_true(fabs(score.accuracy * (double)score.labels - (double)at->correct) < 1e-6);
+        tn_trainer_destroy(t.trainer);
         net_close(n);
         free(n);
     }
@@ -242,7 +257,7 @@ int main(void) {
         cmocka_unit_test(every_switch_gives_the_bits_of_training_without_reuse),
         cmocka_unit_test(every_optimizer_gives_the_bits_of_training_without_reuse),
         cmocka_unit_test(every_network_learns),
-        cmocka_unit_test(the_judge_agrees_with_the_loss),
+        cmocka_unit_test(a_test_agrees_with_the_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
