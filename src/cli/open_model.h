@@ -3,7 +3,7 @@
 #ifndef TN_CLI_OPEN_MODEL_H
 #define TN_CLI_OPEN_MODEL_H
 
-#include "cli/training.h"
+#include "cli/train_options.h"
 
 typedef struct cli_choices { /* of kernels and plan */
     tn_plan_options plan;
@@ -54,28 +54,5 @@ tn_status cli_session_open(cli_session *session, tn_error *error);
 /* Another engine for the same program, every tensor in memory of its own. `other` starts zeroed. */
 tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_error *error);
 void cli_session_close(cli_session *session);
-
-/* --- arrays --- */
-
-typedef struct cli_given { /* --input NAME=WHAT */
-    const char *name, *what;
-} cli_given;
-
-typedef struct cli_arrays {
-    tn_array *inputs, *outputs;
-    uint32_t input_count, output_count;
-} cli_arrays;
-
-/* Room for the outputs, and the inputs as they are given; those that are not: random:0. */
-tn_status cli_arrays_make(const cli_session *session, const cli_given *given, uint32_t given_count,
-                          cli_arrays *arrays, tn_error *error);
-/* Room for one, zeroed. */
-tn_status cli_array_make(const tn_tensor *tensor, tn_array *array, tn_error *error);
-/* Room for outputs alone. */
-tn_status cli_arrays_outputs(const tn_graph *graph, cli_arrays *arrays, tn_error *error);
-/* A run tells how many bytes it wrote; before the next one the room is said again. */
-void cli_arrays_reset(const tn_graph *graph, cli_arrays *arrays);
-void cli_arrays_release(cli_arrays *arrays);
-const char *cli_output_name(const cli_session *session, uint32_t index);
 
 #endif

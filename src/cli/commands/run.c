@@ -1,7 +1,7 @@
 /* run.c - `tenure run`: the model in its planned arena, and whether the plan was true. */
 #include "cli/cli.h"
 #include "cli/holders.h"
-#include "cli/open_model.h"
+#include "cli/run_arrays.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
-/* arrays.c - the inputs of a run as they are given, and room for its outputs. */
+/* run_arrays.c - the inputs of a run as they are given, and room for its outputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "cli/open_model.h"
+#include "cli/run_arrays.h"
 
-tn_status cli_array_make(const tn_tensor *tensor, tn_array *array, tn_error *error) {
+static tn_status arrays_make(const tn_tensor *tensor, tn_array *array, tn_error *error) {
     array->dtype = tensor->dtype;
     array->rank = tensor->rank;
     if (tensor->rank > 0) memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
@@ -76,7 +76,7 @@ static tn_status arrays_from_file(const tn_tensor *tensor, const char *path, tn_
 
 static tn_status arrays_input(const tn_tensor *tensor, const char *what, tn_array *array,
                               tn_error *error) {
-    TN_TRY(cli_array_make(tensor, array, error));
+    TN_TRY(arrays_make(tensor, array, error));
     uint64_t seed = 0;
     char *end;
     if (strcmp(what, "zeros") == 0) return TN_OK;
@@ -101,8 +101,7 @@ tn_status cli_arrays_outputs(const tn_graph *graph, cli_arrays *arrays, tn_error
     if (arrays->outputs == NULL) return tn__no_memory(error, "outputs");
     arrays->output_count = block->output_count;
     for (uint32_t k = 0; k < block->output_count; k++)
-        TN_TRY(
-            cli_array_make(tn_graph_tensor(graph, block->outputs[k]), &arrays->outputs[k], error));
+        TN_TRY(arrays_make(tn_graph_tensor(graph, block->outputs[k]), &arrays->outputs[k], error));
     return TN_OK;
 }
 

@@ -1,9 +1,9 @@
-/* training.h - what `train` and `estimate --train` share: options, and the graph of a step.
+/* train_options.h - what `train` and `estimate --train` share: options, and the graph of a step.
  *
- * A switch of tn_train_options is one row of TRAINING_SWITCHES in training.c.
+ * A switch of tn_train_options is one row of TRAINING_SWITCHES in train_options.c.
  */
-#ifndef TN_CLI_TRAINING_H
-#define TN_CLI_TRAINING_H
+#ifndef TN_CLI_TRAIN_OPTIONS_H
+#define TN_CLI_TRAIN_OPTIONS_H
 
 #include "cli/cli.h"
 

@@ -1,5 +1,5 @@
-/* training.c - options of training, and the graph of a step. */
-#include "cli/training.h"
+/* train_options.c - options of training, and the graph of a step. */
+#include "cli/train_options.h"
 
 #include <stddef.h>
 #include <stdlib.h>
