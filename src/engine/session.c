@@ -14,6 +14,7 @@ struct tn_session {
     const tn_graph *given, *graph; /* as it was, and as it runs */
     tn_setup *setup;
     tn_engine *engine;
+    tn__arena arena; /* the arrays and their bytes */
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
 };
@@ -78,16 +79,15 @@ static tn_status session_make_array(tn_session *session, tn_tensor_id id, tn_arr
         TN_FAIL(error, TN_E_UNKNOWN, "the size of '%.80s' is not known", tensor->name);
     *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
     if (tensor->rank > 0) memcpy(array->shape, tensor->shape, tensor->rank * sizeof *array->shape);
-    array->data = tn__alloc_array(&session->context, tensor->bytes + 1, 1);
+    array->data = tn__arena_alloc(&session->arena, tensor->bytes);
     return array->data != NULL ? TN_OK : tn__no_memory(error, "an input or an output");
 }
 
 static tn_status session_arrays(tn_session *session, tn_error *error) {
     const tn_block *block = tn_graph_block(session->graph, 0);
-    session->inputs =
-        tn__alloc_array(&session->context, (size_t)block->input_count + 1, sizeof *session->inputs);
-    session->outputs = tn__alloc_array(&session->context, (size_t)block->output_count + 1,
-                                       sizeof *session->outputs);
+    session->inputs = tn__arena_array(&session->arena, block->input_count, sizeof *session->inputs);
+    session->outputs =
+        tn__arena_array(&session->arena, block->output_count, sizeof *session->outputs);
     if (session->inputs == NULL || session->outputs == NULL)
         return tn__no_memory(error, "inputs and outputs");
     for (uint32_t i = 0; i < block->input_count; i++) {
@@ -126,6 +126,7 @@ tn_status tn_session_open(const tn_graph *graph, const tn_session_options *optio
     if (made == NULL) return tn__no_memory(error, "a session");
     made->context = context;
     made->given = graph;
+    tn__arena_init(&made->arena, &made->context);
     tn_status status = session_set_up(made, &asked, error);
     if (status == TN_OK) status = session_engine(made, &asked, error);
     if (status == TN_OK) status = session_arrays(made, error);
@@ -148,29 +149,11 @@ tn_status tn_session_run(tn_session *session, tn_error *error) {
 tn_engine *tn_session_engine(tn_session *session) { return session->engine; }
 const tn_setup *tn_session_setup(const tn_session *session) { return session->setup; }
 
-static void session_free_arrays(tn_session *session, const tn_tensor_id *ids, tn_array *arrays,
-                                uint32_t count, bool skip_static) {
-    for (uint32_t i = 0, at = 0; at < count; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(session->graph, ids[i]);
-        if (skip_static && tn_tensor_is_static(tensor)) continue;
-        tn__free(&session->context, arrays[at++].data, tensor->bytes + 1);
-    }
-}
-
 void tn_session_close(tn_session *session) {
     if (session == NULL) return;
     tn_context context = session->context;
-    if (session->graph != NULL) {
-        const tn_block *block = tn_graph_block(session->graph, 0);
-        session_free_arrays(session, block->inputs, session->inputs, session->input_count, true);
-        session_free_arrays(session, block->outputs, session->outputs, session->output_count,
-                            false);
-        tn__free(&context, session->inputs,
-                 ((size_t)block->input_count + 1) * sizeof *session->inputs);
-        tn__free(&context, session->outputs,
-                 ((size_t)block->output_count + 1) * sizeof *session->outputs);
-    }
     tn_engine_destroy(session->engine);
     tn_setup_destroy(session->setup);
+    tn__arena_release(&session->arena);
     tn__free(&context, session, sizeof *session);
 }
