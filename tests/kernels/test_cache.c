@@ -24,7 +24,7 @@ typedef struct variant { /* Clip of x [2, 8, 4, 4] float32 with a known bound, b
     const char *what, *type;
     int64_t width;
     tn_dtype dtype;
-    bool last, unknown, updated, same;
+    bool last, unknown, updated, bound, pair, same;
     double low;
     int64_t ask; /* an attribute of this value */
     bool many;   /* 128 numbers, not one */
@@ -37,10 +37,12 @@ static const variant variants[] = {
     {.what = "the format", .last = true},
     {.what = "what is constant", .unknown = true},
     {.what = "what is updated", .updated = true},
+    {.what = "extents that are bounds", .bound = true},
     {.what = "a known number", .low = 1},
     {.what = "an attribute", .ask = 1},
     {.what = "its value", .ask = 2},
     {.what = "the type", .type = "Min"},
+    {.what = "two inputs", .type = "Min", .pair = true},
     {.what = "which inputs are one", .type = "Min", .same = true},
     {.what = "many numbers", .type = "Min", .many = true},
 };
@@ -54,6 +56,7 @@ static tn_op_id add(test_kit *kit, const variant *v, const char *name, double nu
     tn_tensor_spec spec = {.name = name,
                            .dtype = dtype,
                            .kind = TN_KIND_INPUT,
+                           .flags = v->bound ? TN_TENSOR_BOUND : 0,
                            .rank = 4,
                            .shape = shape,
                            .format = {.order = v->last ? TN_ORDER_NHWC : TN_ORDER_PLAIN}};
@@ -66,7 +69,7 @@ static tn_op_id add(test_kit *kit, const variant *v, const char *name, double nu
     for (int i = 0; i < 128; i++) numbers[i] = number;
     if (!v->unknown) bound.value = (tn_value){.count = v->many ? 128 : 1, .floats = numbers};
     check(tn_graph_add_tensor(kit->graph, &spec, &inputs[0], &failure));
-    check(tn_graph_add_tensor(kit->graph, &bound, &inputs[1], &failure));
+    check(tn_graph_add_tensor(kit->graph, v->pair ? &spec : &bound, &inputs[1], &failure));
     if (v->same) inputs[1] = inputs[0];
     if (v->ask != 0) kit_attr_int(kit, "ask", v->ask);
     return kit_op_to(kit, v->type ? v->type : "Clip", 2, inputs, 1, &out);
