@@ -123,7 +123,6 @@ tn_status tn__executor_call(tn__executor *executor, tn_op_id id, const tn__prepa
         if (packed[i] != NULL) executor->inputs[i].data = packed[i];
     tn_kernel_call call = {.graph = executor->graph,
                            .op = op,
-                           .id = id,
                            .version = op->version ? op->version : UINT32_MAX,
                            .input_count = op->input_count,
                            .output_count = op->output_count,

@@ -211,12 +211,6 @@ uint64_t tn__setup_count(const tn_tensor *tensor) {
     return count;
 }
 
-/* Whether the plan has upper bounds for this output. */
-static bool box_is_bound(const tn_kernel_call *call, uint32_t output) {
-    if (call->graph == NULL) return true;
-    return tn_graph_tensor(call->graph, call->op->outputs[output])->flags & TN_TENSOR_BOUND;
-}
-
 tn_status tn__call_shape(tn_kernel_call *call, uint32_t output, uint32_t rank,
                          const int64_t *shape) {
     tn_operand *operand = tn__call_output(call, output);
@@ -231,7 +225,7 @@ tn_status tn__call_shape(tn_kernel_call *call, uint32_t output, uint32_t rank,
         return tn__call_fail(call, TN_E_INVALID,
                              "output %u takes %llu bytes where %llu are planned", output,
                              (unsigned long long)bytes, (unsigned long long)operand->room);
-    for (uint32_t d = 0; d < rank && !box_is_bound(call, output); d++)
+    for (uint32_t d = 0; d < rank && !tn__call_is_bound(call, output); d++)
         if (shape[d] != operand->shape[d])
             return tn__call_fail(call, TN_E_INVALID,
                                  "output %u has extent %lld at axis %u, not %lld as stated", output,

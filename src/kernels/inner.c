@@ -170,7 +170,7 @@ tn_status tn__inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart)
 
 /* What has to be changed where it lies cannot be a copy. */
 static bool inner_may_widen(const tn_kernel_setup *setup) {
-    uint64_t changes = tn_op_changes(setup->graph, setup->id);
+    uint64_t changes = tn__setup_changes(setup);
     bool any = false;
     for (uint32_t i = 0; i < setup->op->input_count; i++) {
         const tn_tensor *input = tn__setup_input(setup, i);
@@ -182,8 +182,7 @@ static bool inner_may_widen(const tn_kernel_setup *setup) {
         const tn_tensor *output = tn__setup_output(setup, k);
         if (output == NULL || !inner_is_narrow(output)) continue;
         any = true;
-        if (output->bytes == TN_SIZE_UNKNOWN || tn_op_view(setup->graph, setup->id, k).must)
-            return false;
+        if (output->bytes == TN_SIZE_UNKNOWN || tn__setup_view(setup, k).must) return false;
     }
     return any;
 }

@@ -96,6 +96,27 @@ bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index) {
     return tensor != NULL && tn_tensor_is_constant(tensor);
 }
 
+tn_view tn__setup_view(const tn_kernel_setup *setup, uint32_t output) {
+    return tn_op_view(setup->graph, setup->id, output);
+}
+
+uint64_t tn__setup_changes(const tn_kernel_setup *setup) {
+    return tn_op_changes(setup->graph, setup->id);
+}
+
+const tn_value *tn__setup_attr_value(const tn_kernel_setup *setup, const tn_attr *attr) {
+    return tn_graph_tensor(setup->graph, attr->tensor)->value;
+}
+
+const tn_value *tn__call_attr_value(const tn_kernel_call *call, const tn_attr *attr) {
+    return tn_graph_tensor(call->graph, attr->tensor)->value;
+}
+
+bool tn__call_is_bound(const tn_kernel_call *call, uint32_t output) {
+    if (call->graph == NULL) return true;
+    return (tn_graph_tensor(call->graph, call->op->outputs[output])->flags & TN_TENSOR_BOUND) != 0;
+}
+
 const tn_value *tn__setup_value(const tn_kernel_setup *setup, uint32_t index) {
     const tn_tensor *tensor = tn__setup_input(setup, index);
     const tn_value *value = tensor != NULL ? tensor->value : NULL;

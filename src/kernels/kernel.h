@@ -43,7 +43,7 @@ typedef struct tn_operand {
 
 /* What is static about an operator: for accepts, prepare, workspace. */
 typedef struct tn_kernel_setup {
-    const tn_graph *graph;
+    const tn_graph *graph; /* with `id` for the words below alone */
     const tn_op *op;
     tn_op_id id;
     uint32_t version;          /* of the operator's domain; UINT32_MAX when the file gives none */
@@ -63,9 +63,8 @@ typedef struct tn_kernel_setup {
 } tn_kernel_setup;
 
 typedef struct tn_kernel_call {
-    const tn_graph *graph;
+    const tn_graph *graph; /* for the words below alone; NULL: they know nothing */
     const tn_op *op;
-    tn_op_id id;
     uint32_t version;
     uint32_t input_count, output_count;
     const tn_operand *inputs; /* [input_count] */
@@ -124,6 +123,16 @@ const tn_tensor *tn__setup_input(const tn_kernel_setup *setup, uint32_t index);
 const tn_tensor *tn__setup_output(const tn_kernel_setup *setup, uint32_t index);
 /* Whether the contents of an input are there at set-up (parameter, constant, folded). */
 bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index);
+
+/* The rest of what a kernel asks of the graph: how an output stands to the inputs (tn_op_view),
+ * which inputs are written to (tn_op_changes), and the contents of an attribute that is a tensor.
+ */
+tn_view tn__setup_view(const tn_kernel_setup *setup, uint32_t output);
+uint64_t tn__setup_changes(const tn_kernel_setup *setup);
+const tn_value *tn__setup_attr_value(const tn_kernel_setup *setup, const tn_attr *attr);
+const tn_value *tn__call_attr_value(const tn_kernel_call *call, const tn_attr *attr);
+/* Whether the plan has upper bounds for the extents of this output. */
+bool tn__call_is_bound(const tn_kernel_call *call, uint32_t output);
 
 /* Whether `accepts`, `prepare` and `workspace` may look at contents that are known: integers, and a
  * few floating numbers. Others say nothing about how an operator is best run, and operators that

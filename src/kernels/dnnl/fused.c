@@ -67,7 +67,7 @@ static tn_status fused_prepare_gelu(tn_kernel_setup *setup) {
 /* --- Reorder --- */
 
 static bool fused_accepts_reorder(const tn_kernel_setup *setup) {
-    tn_view view = tn_op_view(setup->graph, setup->id, 0);
+    tn_view view = tn__setup_view(setup, 0);
     return tn__dnnl_all_fit(setup) && view.source == TN_NONE;
 }
 

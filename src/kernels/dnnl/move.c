@@ -15,7 +15,7 @@ static bool move_accepts(const tn_kernel_setup *setup) {
 /* Where nothing moves the output may lie on the input: that is for the plain kernel, which sees it.
  */
 static bool move_accepts_transpose(const tn_kernel_setup *setup) {
-    return move_accepts(setup) && tn_op_view(setup->graph, setup->id, 0).source == TN_NONE;
+    return move_accepts(setup) && tn__setup_view(setup, 0).source == TN_NONE;
 }
 
 static tn_status move_read_transpose(tn_kernel_setup *setup, tn__dnnl_work *work) {

@@ -54,7 +54,7 @@ static tn_status create_of_shape(tn_kernel_call *call) {
     TN_TRY(tn__call_list(call, 0, NULL, TN_RANK_MAX, shape, &count, &given));
     TN_TRY(tn__call_shape(call, 0, count, shape));
     if (attr != NULL) {
-        const tn_value *value = tn_graph_tensor(call->graph, attr->tensor)->value;
+        const tn_value *value = tn__call_attr_value(call, attr);
         if (value->ints != NULL)
             tn__store_int(to->dtype, element, value->ints[0]);
         else
@@ -70,7 +70,7 @@ static bool create_accepts_of_shape(const tn_kernel_setup *setup) {
     if (to == NULL || !tn__is_number(to->dtype) || !tn__accepts_bytes(setup)) return false;
     if (attr == NULL) return true;
     if (attr->type != TN_ATTR_TENSOR) return false;
-    const tn_value *value = tn_graph_tensor(setup->graph, attr->tensor)->value;
+    const tn_value *value = tn__setup_attr_value(setup, attr);
     return value != NULL && value->count == 1;
 }
 
