@@ -54,6 +54,7 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_FORMAT,
        CLI_ALIGNMENT,
        CLI_ORDER,
+       CLI_STATIC,
        CLI_NO_INPLACE,
        CLI_NO_VIEWS,
        CLI_FUSE_CONCAT,
@@ -78,14 +79,17 @@ typedef struct cli_input {
     uint32_t sequence_count;
     tn_bank banks[CLI_BANKS_MAX];
     uint32_t bank_count;
-    cli_kernels kernels;  /* of a .tflite model */
+    cli_kernels kernels; /* of a .tflite model */
+    tn_static_place statics;
     uint64_t *workspaces; /* [operators of a .tflite model] */
     /* what was loaded */
     tn_graph *graph;
-    tn_program *program;
-    tn_occupancy *occupancy;
+    tn_setup *setup; /* of a model, for the graph alone; NULL: none */
+    const tn_occupancy *occupancy;
     tn_problem *own; /* when the input is a problem */
+    tn_layout own_layout;
     const tn_problem *problem;
+    const tn_layout *layout; /* NULL: not planned */
     tn_stage stages[8];
     uint32_t stage_count;
 } cli_input;
@@ -94,13 +98,14 @@ typedef struct cli_input {
  * mean nothing to who runs the model, or something else in `estimate`. */
 extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_estimate_argp;
 bool cli_input_is_model(const cli_input *input);
-tn_status cli_input_load_graph(cli_input *input, tn_error *error); /* models only */
-tn_status cli_input_load(cli_input *input, tn_error *error);       /* sets `problem` */
-/* As cli_input_load after cli_input_load_graph, for kernels of these options (again and again). */
+tn_status cli_input_load(cli_input *input, tn_error *error); /* sets `problem` */
+/* The problem of a model anew, after its options of memory were changed. */
+tn_status cli_input_again(cli_input *input, tn_error *error);
+/* The same for kernels of these options. */
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error);
-/* Loads and plans; of several orders that were asked for the one with the smallest arena. */
-tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_layout *layout,
-                         tn_error *error);
+/* Loads and plans: sets `layout`; of several orders that were asked for the one with the smallest
+ * arena. */
+tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error);
 void cli_input_release(cli_input *input);
 void cli_input_release_loaded(cli_input *input); /* what was loaded; the options stay */
 void cli_stage(cli_input *input, const char *name, double seconds);

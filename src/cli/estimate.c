@@ -20,12 +20,10 @@ typedef struct estimate_made { /* of one trial; all is released behind it */
     tn_pytorch pytorch;
     tn_graph *rewritten;
     const tn_graph *graph; /* that is set up */
-    tn_setup *setup;
-    tn_layout layout; /* of the input, where there is no set-up */
+    tn_setup *setup;       /* NULL: it is the input's */
 } estimate_made;
 
 static void estimate_release(estimate_made *made) {
-    tn_layout_release(&made->layout);
     tn_setup_destroy(made->setup);
     tn_graph_destroy(made->rewritten);
     if (made->training.graph != NULL) tn_training_release(&made->training);
@@ -39,9 +37,7 @@ static tn_status estimate_load(const cli_way *way, estimate_made *made, tn_error
     cli_input *input = &made->input;
     *input = way->input;
     input->graph = NULL;
-    input->program = NULL;
-    input->occupancy = NULL;
-    input->own = NULL;
+    input->setup = NULL;
     input->workspaces = NULL;
     if (way->batch > 0 && !tn__has_suffix(input->path, ".onnx"))
         TN_FAIL(error, TN_E_UNSUPPORTED,
@@ -140,7 +136,7 @@ static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_err
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
     cli_input *input = &made->input;
     if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE)
-        return cli_input_plan(input, &way->choices.plan, &made->layout, error);
+        return cli_input_plan(input, &way->choices.plan, error);
     TN_TRY(estimate_read(way, input, error));
     made->graph = input->graph;
     if (way->pytorch) {
@@ -215,7 +211,7 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
         made.setup != NULL ? tn_setup_occupancy(made.setup) : made.input.occupancy;
     if (status == TN_OK) {
         tn_estimate_options options = way->options;
-        options.layout = &made.layout;
+        options.layout = made.input.layout;
         options.plan = &way->choices.plan;
         if (made.setup != NULL) {
             options.layout = tn_setup_layout(made.setup);

@@ -25,6 +25,10 @@
     X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")               \
     X(CLI_FUSE_CONCAT, "fuse-concat", NULL,                                                        \
       "inputs of a concatenation lie inside its output: no copies, where that can be")
+#define INPUT_STATIC(X)                                                                            \
+    X(CLI_STATIC, "static", "PLACE",                                                               \
+      "weights and state of optimizers: apart, beside the arena; arena, planned in it with all "   \
+      "else; first, in it from its start on (apart)")
 #define INPUT_BANK(X)                                                                              \
     X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
       "a memory of this capacity (none: without end) and speed; repeated, buffers choose")
@@ -38,10 +42,10 @@
       "(reference)")
 
 static const struct argp_option input_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(
-    CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION){0}};
+    CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION){0}};
 /* Who runs the model has one memory, and kernels of its own. */
-static const struct argp_option input_run_options[] = {INPUT_OPTIONS(CLI_OPTION)
-                                                           INPUT_PARALLEL(CLI_OPTION){0}};
+static const struct argp_option input_run_options[] = {
+    INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION){0}};
 /* `estimate` has words of its own for the others. */
 static const struct argp_option input_estimate_options[] = {INPUT_OPTIONS(CLI_OPTION)
                                                                 INPUT_BANK(CLI_OPTION){0}};
@@ -186,6 +190,10 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         input->occupancy_options.parallel =
             strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
         break;
+    case CLI_STATIC:
+        input->statics =
+            (tn_static_place)CLI_CHOICE(state, "static", value, "apart", "arena", "first");
+        break;
     case CLI_NO_INPLACE:
         input->occupancy_options.inplace = TN_INPLACE_NONE;
         break;
@@ -253,23 +261,43 @@ static tn_status input_import(cli_input *input, tn_error *error) {
     return status == TN_OK ? input_workspaces(input, &micro, error) : status;
 }
 
-static tn_program_options input_program_options(const cli_input *input) {
-    tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
-    options.order = input->order;
-    options.memory = &input->occupancy_options;
-    options.sequence = input->sequence;
-    options.sequence_count = input->sequence_count;
-    return options;
+/* What was set up is the input's. */
+static void input_take(cli_input *input, tn_setup *made) {
+    tn_setup_destroy(input->setup);
+    input->setup = made;
+    input->occupancy = tn_setup_occupancy(made);
+    input->problem = tn_occupancy_problem(input->occupancy);
+    input->layout = tn_setup_layout(made);
 }
 
-tn_status cli_input_load_graph(cli_input *input, tn_error *error) {
-    tn_status status = input_import(input, error);
-    if (status != TN_OK) return status;
-    double start = cli_clock();
-    tn_program_options options = input_program_options(input);
-    status = tn_program_create(input->graph, &options, &input->program, error);
-    cli_stage(input, "program", cli_clock() - start);
-    return status;
+/* For the graph alone: scratch by the operators' rules, or as it was found. From a stage on, or
+ * all of it; `plan` NULL: up to the problem. */
+static tn_status input_set_up(cli_input *input, tn_setup_stage stage, const tn_plan_options *plan,
+                              tn_error *error) {
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
+    tn_setup *made;
+    program.order = input->order;
+    program.sequence = input->sequence;
+    program.sequence_count = input->sequence_count;
+    options.no_kernels = true;
+    options.program = &program;
+    options.memory = &input->occupancy_options;
+    options.statics = input->statics;
+    options.plan = plan;
+    options.unplanned = plan == NULL;
+    TN_TRY(stage == TN_SETUP_REWRITE ? tn_setup_create(input->graph, &options, &made, error)
+                                     : tn_setup_from(input->setup, stage, &options, &made, error));
+    input_take(input, made);
+    return TN_OK;
+}
+
+static tn_status input_load_model(cli_input *input, tn_error *error) {
+    TN_TRY(input_import(input, error));
+    TN_TRY(input_set_up(input, TN_SETUP_REWRITE, NULL, error));
+    cli_stage(input, "program", tn_setup_seconds(input->setup, TN_SETUP_ORDER));
+    cli_stage(input, "occupancy", tn_setup_seconds(input->setup, TN_SETUP_OCCUPY));
+    return TN_OK;
 }
 
 static tn_status input_load_problem(cli_input *input, tn_error *error) {
@@ -277,8 +305,8 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
         *error = (tn_error){.status = TN_E_INVALID};
         snprintf(error->message, sizeof error->message,
                  "--dim, --input-shape, --value, --parameter, --format, --order, --parallel, "
-                 "--no-inplace, --no-views, --kernels and --fuse-concat are for models; the input "
-                 "is a problem");
+                 "--no-inplace, --no-views, --static, --kernels and --fuse-concat are for models; "
+                 "the input is a problem");
         return TN_E_INVALID;
     }
     double start = cli_clock();
@@ -294,68 +322,48 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
 }
 
 tn_status cli_input_load(cli_input *input, tn_error *error) {
-    if (!cli_input_is_model(input)) return input_load_problem(input, error);
-    tn_status status = cli_input_load_graph(input, error);
-    if (status != TN_OK) return status;
-    double start = cli_clock();
-    status =
-        tn_occupancy_create(input->program, &input->occupancy_options, &input->occupancy, error);
-    cli_stage(input, "occupancy", cli_clock() - start);
-    if (status == TN_OK) input->problem = tn_occupancy_problem(input->occupancy);
-    return status;
+    return cli_input_is_model(input) ? input_load_model(input, error)
+                                     : input_load_problem(input, error);
+}
+
+tn_status cli_input_again(cli_input *input, tn_error *error) {
+    return input_set_up(input, TN_SETUP_OCCUPY, NULL, error);
 }
 
 tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_error *error) {
-    tn_occupancy_destroy(input->occupancy);
-    input->occupancy = NULL;
-    input->problem = NULL;
-    tn_status status = input_workspaces(input, micro, error);
-    if (status == TN_OK)
-        status = tn_occupancy_create(input->program, &input->occupancy_options, &input->occupancy,
-                                     error);
-    if (status == TN_OK) input->problem = tn_occupancy_problem(input->occupancy);
-    return status;
+    TN_TRY(input_workspaces(input, micro, error));
+    return cli_input_again(input, error);
 }
 
 /* An order was asked for: the plan decides which of the candidates it is. */
 static tn_status input_plan_orders(cli_input *input, const tn_plan_options *options,
-                                   tn_layout *layout, tn_error *error) {
-    tn_status status = input_import(input, error);
-    if (status != TN_OK) return status;
-    double start = cli_clock();
-    tn_program_options program = input_program_options(input);
-    status = tn_program_plan(input->graph, &program, &input->occupancy_options, options,
-                             &input->program, &input->occupancy, layout, error);
-    cli_stage(input, "order", cli_clock() - start - layout->seconds);
-    tn_error unused;
-    if (status ==
-            TN_E_INFEASIBLE && /* what does not fit is shown for the order of least live bytes */
-        tn_program_create(input->graph, &program, &input->program, &unused) == TN_OK &&
-        tn_occupancy_create(input->program, &input->occupancy_options, &input->occupancy,
-                            &unused) != TN_OK)
-        return status;
-    if (input->occupancy != NULL) input->problem = tn_occupancy_problem(input->occupancy);
+                                   tn_error *error) {
+    TN_TRY(input_import(input, error));
+    tn_status status = input_set_up(input, TN_SETUP_REWRITE, options, error);
+    tn_error unused; /* what does not fit is shown for the order of least live bytes */
+    if (status == TN_E_INFEASIBLE) (void)!input_set_up(input, TN_SETUP_REWRITE, NULL, &unused);
+    if (status == TN_OK) cli_stage(input, "order", tn_setup_seconds(input->setup, TN_SETUP_ORDER));
     return status;
 }
 
-tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_layout *layout,
-                         tn_error *error) {
-    tn_status status;
-    bool ordered = input->order != NULL && strcmp(input->order, "file") != 0;
-    if (ordered && cli_input_is_model(input)) {
-        status = input_plan_orders(input, options, layout, error);
+tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error) {
+    bool model = cli_input_is_model(input);
+    if (model && input->order != NULL && strcmp(input->order, "file") != 0) {
+        TN_TRY(input_plan_orders(input, options, error));
     } else {
-        status = cli_input_load(input, error);
-        if (status == TN_OK) status = tn_plan(input->problem, options, layout, error);
+        TN_TRY(cli_input_load(input, error));
+        if (model) TN_TRY(input_set_up(input, TN_SETUP_PLAN, options, error));
+        if (!model) TN_TRY(tn_plan(input->problem, options, &input->own_layout, error));
+        if (!model) input->layout = &input->own_layout;
     }
-    cli_stage(input, "plan", layout->seconds);
-    return status;
+    cli_stage(input, "plan", input->layout->seconds);
+    return TN_OK;
 }
 
 void cli_input_release_loaded(cli_input *input) {
-    tn_occupancy_destroy(input->occupancy);
-    tn_program_destroy(input->program);
+    tn_setup_destroy(input->setup);
     tn_graph_destroy(input->graph);
+    tn_layout_release(&input->own_layout);
     tn_problem_destroy(input->own);
     free(input->workspaces);
 }

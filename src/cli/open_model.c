@@ -81,6 +81,7 @@ static tn_status session_set_up(cli_session *session, tn_error *error) {
     options.program = &order;
     options.memory = &memory;
     options.plan = &session->choices.plan;
+    options.statics = session->input->statics;
     TN_TRY(tn_setup_create(session->graph, &options, &session->setup, error));
     session->graph = tn_setup_graph(session->setup);
     return TN_OK;
@@ -196,6 +197,7 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     tn_occupancy_options memory = session_memory(session);
     options.memory = &memory;
     options.without_reuse = true;
+    options.statics = session->input->statics;
     TN_TRY(tn_setup_from(session->setup, TN_SETUP_OCCUPY, &options, &other->setup, error));
     other->graph = tn_setup_graph(other->setup);
     return cli_session_open(other, error);

@@ -47,6 +47,9 @@ tn_status cli_write_tflite(const cli_input *input, const tn_layout *layout, cons
                            tn_error *error) {
     if (input->occupancy == NULL || !tn__has_suffix(input->path, ".tflite"))
         TN_FAIL(error, TN_E_UNSUPPORTED, "-o %.100s: the input is no .tflite model", path);
+    if (input->statics != TN_STATIC_APART)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "-o %.100s: weights lie in the file, not in the arena",
+                path);
     if (layout->bank_count > 1)
         TN_FAIL(error, TN_E_UNSUPPORTED, "-o %.100s: the format has one arena, no banks", path);
     TN_TRY(tflite_check_order(input, error));

@@ -263,6 +263,38 @@ expect 0 'arena +64\.0 MiB' $tenure plan "$concat"
 expect 0 'arena +48\.0 MiB' $tenure plan "$concat" --fuse-concat -o fused.json
 grep -q '"share":"fused"' fused.json || { echo "FAILED: nothing is fused"; failed=1; }
 expect 0 '^valid' $tenure verify "$concat" --plan fused.json
+# weights inside the arena: one number, verified, the same results
+expect 2 'is none of' $tenure plan "$model" --static here
+for place in arena first; do
+    expect 0 'parameter .* parameter|13,951,264' $tenure plan "$model" --static $place -o static.json -o static.html
+    expect 0 'valid: 231' $tenure verify "$model" --plan static.json
+    grep -q classifier.1.weight static.html || { echo "FAILED: no weight in the page"; failed=1; }
+    expect 0 'poison +clean' $tenure run "$model" --weights random:1 --static $place --check naive --poison
+done
+expect 0 '' $tenure run "$model" --weights random:1 --json
+cp out apart.json
+expect 0 '' $tenure run "$model" --weights random:1 --static arena --json
+python3 - <<'P' || failed=1
+import json
+plan, apart, inside = (json.load(open(name)) for name in ("static.json", "apart.json", "out"))
+assert inside["outputs"] == apart["outputs"]
+assert inside["planned_peak"] == inside["measured_peak"] == inside["arena"]
+assert inside["weights"] == apart["weights"]
+assert 0 <= apart["arena"] + apart["weights"] - inside["arena"] < 64 or inside["arena"] - apart["arena"] - apart["weights"] < 64 * 200
+with open("need", "w") as file: print(inside["arena"], inside["arena"] - 1, file=file)
+rows = {row["name"]: row for row in plan["buffers"]}
+weight = rows["classifier.1.weight"]
+assert weight["kind"] == "parameter", weight
+victim = next(row for row in plan["buffers"] if row["kind"] == "activation" and row["size"] > 0)
+victim["offset"] = weight["offset"]
+json.dump(plan, open("broken.json", "w"))
+P
+read -r need less <need
+expect 0 'weights' $tenure run "$model" --weights random:1 --static arena --budget "$need"
+expect 1 'would do' $tenure run "$model" --weights random:1 --static arena --budget "$less"
+expect 1 "classifier.1.weight' share bytes" $tenure verify "$model" --plan broken.json
+expect 2 'a pool takes static memory' $tenure run "$model" --weights random:1 --static arena --pool bfc
+expect 2 'are for models' $tenure plan buffers.csv --static arena
 expect 2 'are for models' $tenure plan buffers.csv --fuse-concat
 
 # replays: the plan beside the pools, a capacity that is too small, and damage

@@ -124,6 +124,8 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         if (arguments->input.path == NULL) argp_error(state, "which model?");
         if (!tn__has_suffix(arguments->input.path, ".tflite"))
             argp_error(state, "'%s' is no .tflite model", arguments->input.path);
+        if (arguments->input.statics != TN_STATIC_APART)
+            argp_error(state, "--static: a microcontroller keeps weights in the model's file");
         if (arguments->input.bank_count > 0 && arguments->max > 0)
             argp_error(state, "--max is for one memory; banks have capacities: --bank NAME=SIZE");
         if (arguments->output_count > 0 && arguments->plan > ARENA_OURS)
@@ -231,7 +233,7 @@ static void arena_do_without(arena_arguments *arguments) {
 
 static tn_status arena_find(arena_arguments *arguments, tn_error *error) {
     cli_input *input = &arguments->input;
-    TN_TRY(cli_input_load_graph(input, error));
+    TN_TRY(cli_input_load(input, error));
     uint64_t *offsets = calloc((size_t)tn_graph_tensor_count(input->graph) + 1, sizeof *offsets);
     if (offsets == NULL) return tn__no_memory(error, "offsets");
     tn_status status = TN_OK;

@@ -36,7 +36,7 @@ typedef struct diff_item {
 
 typedef struct diff_side {
     cli_input input;
-    tn_layout layout;
+    const tn_layout *layout; /* the input's */
     cli_holders holders;
     diff_item *items;
     uint32_t count;
@@ -109,14 +109,14 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
 static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error *error) {
     cli_input *input = &side->input;
     uint64_t *offsets = NULL;
-    if (cli_input_is_model(input))
-        return cli_input_plan(input, &arguments->options, &side->layout, error);
+    if (cli_input_is_model(input)) return cli_input_plan(input, &arguments->options, error);
     TN_TRY(tn_problem_load(input->path, input->import.context, &input->own, &offsets, error));
     input->problem = input->own;
-    tn_status status = offsets != NULL
-                           ? tn_layout_from_offsets(input->problem, offsets, &side->layout, error)
-                           : tn_plan(input->problem, &arguments->options, &side->layout, error);
+    tn_status status =
+        offsets != NULL ? tn_layout_from_offsets(input->problem, offsets, &input->own_layout, error)
+                        : tn_plan(input->problem, &arguments->options, &input->own_layout, error);
     tn_offsets_release(input->import.context, offsets, tn_problem_count(input->problem));
+    input->layout = &input->own_layout;
     return status;
 }
 
@@ -132,6 +132,7 @@ static tn_status diff_load(diff_arguments *arguments, uint32_t which, tn_error *
     side->input = arguments->input;
     side->input.path = arguments->paths[which];
     TN_TRY(diff_plan(arguments, side, error));
+    side->layout = side->input.layout;
     const cli_input *input = &side->input;
     TN_TRY(input->occupancy != NULL
                ? cli_holders_of_model(&side->holders, input->occupancy, TN_NONE, error)
@@ -225,15 +226,15 @@ static tn_status diff_compare(diff_arguments *arguments, tn_error *error) {
 /* --- telling ---------------------------------------------------------------------------------- */
 
 static bool diff_is_within(const diff_arguments *arguments) {
-    uint64_t before = arguments->sides[0].layout.peak, after = arguments->sides[1].layout.peak;
+    uint64_t before = arguments->sides[0].layout->peak, after = arguments->sides[1].layout->peak;
     uint64_t increase = after > before ? after - before : 0;
     if (arguments->has_most_bytes && increase > arguments->most_bytes) return false;
     return arguments->most_ratio < 0 || (double)increase <= arguments->most_ratio * (double)before;
 }
 
 static double diff_ratio(const diff_arguments *arguments) {
-    double before = (double)arguments->sides[0].layout.peak;
-    double after = (double)arguments->sides[1].layout.peak;
+    double before = (double)arguments->sides[0].layout->peak;
+    double after = (double)arguments->sides[1].layout->peak;
     return before == 0 ? 0 : after / before - 1;
 }
 
@@ -250,12 +251,12 @@ static void diff_print(const diff_arguments *arguments) {
     char text[TN_SIZE_TEXT_MAX];
     for (int i = 0; i < 2; i++)
         printf("  %-6s %-40s %s\n", i ? "new" : "old", arguments->paths[i],
-               tn_size_format(sides[i].layout.peak, text));
+               tn_size_format(sides[i].layout->peak, text));
     printf("  %-6s %+" PRId64 " bytes, %+.2f %%\n", "peak",
-           (int64_t)(sides[1].layout.peak - sides[0].layout.peak), 100 * diff_ratio(arguments));
+           (int64_t)(sides[1].layout->peak - sides[0].layout->peak), 100 * diff_ratio(arguments));
     int64_t live = (int64_t)(sides[1].live - sides[0].live);
     printf("  of which %+" PRId64 " live, %+" PRId64 " lost to alignment and holes\n", live,
-           (int64_t)(sides[1].layout.peak - sides[0].layout.peak) - live);
+           (int64_t)(sides[1].layout->peak - sides[0].layout->peak) - live);
     if (arguments->change_count > 0)
         printf("\n  %15s %15s %15s  %s\n", "change", "old", "new", "tensor at the peak");
     for (uint32_t i = 0; i < arguments->change_count && i < DIFF_SHOWN; i++) {
@@ -278,7 +279,7 @@ static void diff_json_side(const diff_arguments *arguments, int which, tn__text 
     tn__text_json(text, arguments->paths[which]);
     tn__text_printf(
         text, ", \"peak\": %" PRIu64 ", \"lower_bound\": %" PRIu64 ", \"live\": %" PRIu64 "}, ",
-        side->layout.peak, side->layout.lower_bound, side->live);
+        side->layout->peak, side->layout->lower_bound, side->live);
 }
 
 static void diff_json_name(tn__text *text, const char *key, const diff_item *item) {
@@ -293,7 +294,7 @@ static void diff_json(const diff_arguments *arguments, tn__text *text) {
     tn__text_put(text, "{\"format\": \"tenure-diff\", \"version\": 1, ");
     for (int i = 0; i < 2; i++) diff_json_side(arguments, i, text);
     tn__text_printf(text, "\"change\": %" PRId64 ", \"change_ratio\": %.9g, \"within\": %s, ",
-                    (int64_t)(arguments->sides[1].layout.peak - arguments->sides[0].layout.peak),
+                    (int64_t)(arguments->sides[1].layout->peak - arguments->sides[0].layout->peak),
                     diff_ratio(arguments), diff_is_within(arguments) ? "true" : "false");
     tn__text_put(text, "\"tensors\": [");
     for (uint32_t i = 0; i < arguments->change_count; i++) {
@@ -333,7 +334,6 @@ static void diff_release(diff_arguments *arguments) {
     for (int i = 0; i < 2; i++) {
         diff_side *side = &arguments->sides[i];
         cli_holders_release(&side->holders);
-        tn_layout_release(&side->layout);
         cli_input_release_loaded(&side->input);
         free(side->items);
     }

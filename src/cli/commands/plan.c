@@ -208,8 +208,9 @@ static tn_status plan_print(const plan_arguments *arguments, const char *answer,
     return status;
 }
 
-static tn_status plan_report(plan_arguments *arguments, const tn_layout *layout, tn_error *error) {
+static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     cli_input *input = &arguments->input;
+    const tn_layout *layout = input->layout;
     tn_report report = {.struct_size = sizeof report,
                         .input = input->path,
                         .problem = input->problem,
@@ -266,18 +267,16 @@ static int plan_run(int count, char **words) {
     tn_context context = cli_context();
     plan_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
                                 .input = {.import = TN_IMPORT_OPTIONS_INIT}};
-    tn_layout layout = {0};
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     if (arguments.objects) return plan_objects(&arguments);
-    tn_status status = cli_input_plan(&arguments.input, &arguments.options, &layout, &error);
+    tn_status status = cli_input_plan(&arguments.input, &arguments.options, &error);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
-    if (status == TN_OK) status = plan_report(&arguments, &layout, &error);
+    if (status == TN_OK) status = plan_report(&arguments, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_INFEASIBLE && arguments.input.problem != NULL)
         plan_print_too_much(&arguments.input);
-    tn_layout_release(&layout);
     cli_input_release(&arguments.input);
     return cli_finish(code);
 }

@@ -216,6 +216,16 @@ static tn_status verify_claim(verify_arguments *arguments) {
     return status;
 }
 
+/* A plan with places for parameters, of which one may be off: all of them are looked at. */
+static bool verify_claims_static(const verify_arguments *arguments) {
+    const tn_graph *graph = arguments->input.graph;
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
+        if (arguments->claimed[id] != TN_SIZE_UNKNOWN &&
+            tn_tensor_is_static(tn_graph_tensor(graph, id)))
+            return true;
+    return false;
+}
+
 /* Beside the head, where nothing else is. */
 static void verify_put_in_tail(verify_arguments *arguments, tn_body_id id) {
     const tn_body *body = tn_problem_body(arguments->input.problem, id);
@@ -276,7 +286,7 @@ static tn_status verify_load(verify_arguments *arguments) {
             TN_TRY(cli_read_steps(arguments->plan_path, &arguments->steps, &input->sequence_count,
                                   arguments->error));
         input->sequence = arguments->steps;
-        TN_TRY(cli_input_load_graph(input, arguments->error));
+        TN_TRY(cli_input_load(input, arguments->error));
         if (!verify_has_scratch(arguments)) input->occupancy_options.workspaces = NULL;
         TN_TRY(verify_claim(arguments));
         tn_occupancy_options *options = &input->occupancy_options;
@@ -285,8 +295,8 @@ static tn_status verify_load(verify_arguments *arguments) {
             options->inplace = TN_INPLACE_CLAIMED;
             options->fuse_concat = true; /* where the claims say so */
         }
-        TN_TRY(tn_occupancy_create(input->program, options, &input->occupancy, arguments->error));
-        input->problem = tn_occupancy_problem(input->occupancy);
+        if (verify_claims_static(arguments)) input->statics = TN_STATIC_ARENA;
+        TN_TRY(cli_input_again(input, arguments->error));
     } else {
         TN_TRY(cli_input_load(input, arguments->error));
     }
