@@ -227,39 +227,27 @@ static void groups_place(groups_state *groups, uint32_t id) {
     if (share == TN_SHARE_INPLACE && occ->happens != NULL) groups_cover(groups, id);
 }
 
-static bool groups_make(groups_state *groups) {
-    const tn_context *context = groups->occ->context;
+static bool groups_make(groups_state *groups, tn__arena *scratch) {
     size_t n = groups->occ->count;
     uint32_t **numbers[] = {&groups->next,     &groups->head, &groups->begin,  &groups->all,
                             &groups->all_next, &groups->size, &groups->changed};
-    bool all = true;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        *numbers[i] = tn__alloc_array(context, n, sizeof **numbers[i]);
-        all = all && *numbers[i] != NULL;
-    }
-    groups->base = tn__alloc_array(context, n, sizeof *groups->base);
-    return all && groups->base != NULL;
-}
-
-static void groups_release(groups_state *groups) {
-    const tn_context *context = groups->occ->context;
-    size_t n = groups->occ->count;
-    uint32_t *numbers[] = {groups->next,     groups->head, groups->begin,  groups->all,
-                           groups->all_next, groups->size, groups->changed};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        tn__free(context, numbers[i], n * sizeof *numbers[i]);
-    tn__free(context, groups->base, n * sizeof *groups->base);
+        if (!(*numbers[i] = tn__arena_array(scratch, n, sizeof **numbers[i]))) return false;
+    groups->base = tn__arena_array(scratch, n, sizeof *groups->base);
+    return groups->base != NULL;
 }
 
 tn_status tn__occ_join(occ_state *occ) {
     groups_state groups = {.occ = occ};
-    bool all = groups_make(&groups);
+    tn__arena scratch;
+    tn__arena_init(&scratch, occ->context);
+    bool all = groups_make(&groups, &scratch);
     if (all && occ->options.fuse_concat) tn__groups_watch(&groups);
     for (uint32_t id = 0; id < occ->count && all; id++) {
         groups.base[id] = TN_SIZE_UNKNOWN;
         groups_place(&groups, id);
         groups_note_claim(&groups, &occ->lives[id]);
     }
-    groups_release(&groups);
+    tn__arena_release(&scratch);
     return all ? TN_OK : tn__no_memory(occ->error, "bodies");
 }

@@ -253,9 +253,21 @@ static tn_status deps_hand_over(const deps_state *deps, tn_dependency **list, ui
     return TN_OK;
 }
 
+static tn_status deps_room(deps_state *deps, tn__arena *scratch) {
+    size_t n = deps->lives, cuts = 2 * n + 1;
+    bool all = (deps->viewers = tn__arena_array(scratch, n, sizeof *deps->viewers)) &&
+               (deps->chain = tn__arena_array(scratch, n, sizeof *deps->chain)) &&
+               (deps->under = tn__arena_array(scratch, n, sizeof *deps->under)) &&
+               (deps->items = tn__arena_array(scratch, n, sizeof *deps->items)) &&
+               (deps->cuts = tn__arena_array(scratch, cuts, sizeof *deps->cuts)) &&
+               (deps->holder = tn__arena_array(scratch, cuts, sizeof *deps->holder)) &&
+               (deps->starts = tn__arena_array(scratch, deps->words, sizeof *deps->starts));
+    return all ? TN_OK : tn__no_memory(deps->error, "dependencies");
+}
+
 tn_status tn_plan_dependencies(const tn_occupancy *occupancy, const tn_layout *layout,
                                tn_dependency **list, uint64_t *count, tn_error *error) {
-    size_t n = occupancy->count, cuts = 2 * n + 1;
+    size_t n = occupancy->count;
     if (layout->body_count != tn_problem_count(occupancy->problem))
         TN_FAIL(error, TN_E_INVALID, "the layout is for %u bodies, the problem has %u",
                 layout->body_count, tn_problem_count(occupancy->problem));
@@ -263,28 +275,16 @@ tn_status tn_plan_dependencies(const tn_occupancy *occupancy, const tn_layout *l
                        .layout = layout,
                        .context = &occupancy->context,
                        .error = error,
-                       .words = cuts / 64 + 1,
+                       .words = (2 * n + 1) / 64 + 1,
                        .lives = n};
+    tn__arena scratch;
     TN_TRY(tn__happens_create(occupancy->program, TN__BY_GRAPH, &deps.happens, error));
-    deps.viewers = tn__alloc_array(deps.context, n, sizeof *deps.viewers);
-    deps.chain = tn__alloc_array(deps.context, n, sizeof *deps.chain);
-    deps.under = tn__alloc_array(deps.context, n, sizeof *deps.under);
-    deps.items = tn__alloc_array(deps.context, n, sizeof *deps.items);
-    deps.cuts = tn__alloc_array(deps.context, cuts, sizeof *deps.cuts);
-    deps.holder = tn__alloc_array(deps.context, cuts, sizeof *deps.holder);
-    deps.starts = tn__alloc_array(deps.context, deps.words, sizeof *deps.starts);
-    bool room = deps.under && deps.viewers && deps.chain && deps.items && deps.cuts &&
-                deps.holder && deps.starts;
-    tn_status status = room ? deps_collect(&deps) : tn__no_memory(error, "dependencies");
+    tn__arena_init(&scratch, deps.context);
+    tn_status status = deps_room(&deps, &scratch);
+    if (status == TN_OK) status = deps_collect(&deps);
     if (status == TN_OK) status = deps_hand_over(&deps, list, count);
-    tn__free(deps.context, deps.viewers, n * sizeof *deps.viewers);
-    tn__free(deps.context, deps.chain, n * sizeof *deps.chain);
-    tn__free(deps.context, deps.under, n * sizeof *deps.under);
-    tn__free(deps.context, deps.items, n * sizeof *deps.items);
-    tn__free(deps.context, deps.cuts, cuts * sizeof *deps.cuts);
-    tn__free(deps.context, deps.holder, cuts * sizeof *deps.holder);
-    tn__free(deps.context, deps.starts, deps.words * sizeof *deps.starts);
     tn__free(deps.context, deps.pairs, deps.pair_room * sizeof *deps.pairs);
+    tn__arena_release(&scratch);
     tn__happens_release(&deps.happens);
     return status;
 }

@@ -25,7 +25,7 @@ static int window_order(const void *a, const void *b) {
 }
 
 tn_status tn__occ_windows(const occ_state *occ, tn_occupancy *made, const uint32_t *life_of) {
-    made->windows = tn__alloc_array(&made->context, occ->count, sizeof *made->windows);
+    made->windows = tn__arena_array(&made->arena, occ->count, sizeof *made->windows);
     if (made->windows == NULL) return tn__no_memory(occ->error, "the holders of an occupancy");
     for (uint32_t i = 0; i < occ->count; i++) {
         const occ_life *life = &occ->lives[i];
@@ -193,8 +193,10 @@ tn_status tn_occupancy_live(const tn_occupancy *occupancy, uint64_t (*live)[TN_K
     size_t count = occupancy->count;
     holders_sweep sweep = {
         .occupancy = occupancy, .live = live, .step_count = tn_program_count(occupancy->program)};
-    holders_start *starts = tn__alloc_array(&occupancy->context, count, sizeof *starts);
-    sweep.open = tn__alloc_array(&occupancy->context, count, sizeof *sweep.open);
+    tn__arena scratch;
+    tn__arena_init(&scratch, &occupancy->context);
+    holders_start *starts = tn__arena_array(&scratch, count, sizeof *starts);
+    sweep.open = tn__arena_array(&scratch, count, sizeof *sweep.open);
     bool done = starts != NULL && sweep.open != NULL;
     for (uint32_t s = 0; done && s < sweep.step_count; s++) memset(live[s], 0, sizeof live[s]);
     for (size_t first = 0, last; done && first < count; first = last) {
@@ -206,7 +208,6 @@ tn_status tn_occupancy_live(const tn_occupancy *occupancy, uint64_t (*live)[TN_K
     }
     for (uint32_t s = 1; done && s < sweep.step_count; s++)
         for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) live[s][kind] += live[s - 1][kind];
-    tn__free(&occupancy->context, starts, count * sizeof *starts);
-    tn__free(&occupancy->context, sweep.open, count * sizeof *sweep.open);
+    tn__arena_release(&scratch);
     return done ? TN_OK : tn__no_memory(error, "the curve of live bytes");
 }

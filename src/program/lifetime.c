@@ -37,7 +37,7 @@ typedef struct lifetime_walk {
     uint32_t region_count, next, next_end;
     uint32_t *by_end; /* [regions] by last */
     uint32_t *active; /* loops around the present step, outermost first */
-    size_t active_count, active_room;
+    size_t active_count;
     uint32_t *of_op;     /* [operators] its first region in regions_by_op, or OCC_NONE */
     uint32_t *following; /* [regions] next region of the same operator, or OCC_NONE */
 } lifetime_walk;
@@ -306,9 +306,6 @@ static tn_status lifetime_regions(lifetime_walk *walk, uint32_t step) {
         const tn_region *region = &walk->regions[walk->next];
         TN_TRY(lifetime_enter(walk, region));
         if (!region->repeats || region->first == region->last) continue;
-        if (!tn__reserve(walk->occ->context, &walk->active, &walk->active_room,
-                         walk->active_count + 1, sizeof *walk->active))
-            return tn__no_memory(walk->occ->error, "loops");
         walk->active[walk->active_count++] = walk->next;
     }
     return TN_OK;
@@ -412,19 +409,17 @@ static tn_status lifetime_statics(occ_state *occ) {
 tn_status tn__occ_find_lives(occ_state *occ) {
     size_t regions = tn_program_region_count(occ->program), ops = tn_graph_op_count(occ->graph);
     lifetime_walk walk = {.occ = occ, .region_count = (uint32_t)regions};
-    tn_region *sorted = tn__alloc_array(occ->context, regions, sizeof *sorted);
-    walk.by_end = tn__alloc_array(occ->context, regions, sizeof *walk.by_end);
-    walk.following = tn__alloc_array(occ->context, regions, sizeof *walk.following);
-    walk.of_op = tn__alloc_array(occ->context, ops, sizeof *walk.of_op);
-    bool all =
-        sorted != NULL && walk.by_end != NULL && walk.following != NULL && walk.of_op != NULL;
+    tn__arena scratch;
+    tn_region *sorted;
+    tn__arena_init(&scratch, occ->context);
+    bool all = (sorted = tn__arena_array(&scratch, regions, sizeof *sorted)) &&
+               (walk.by_end = tn__arena_array(&scratch, regions, sizeof *walk.by_end)) &&
+               (walk.following = tn__arena_array(&scratch, regions, sizeof *walk.following)) &&
+               (walk.of_op = tn__arena_array(&scratch, ops, sizeof *walk.of_op)) &&
+               (walk.active = tn__arena_array(&scratch, regions, sizeof *walk.active));
     tn_status status = all ? lifetime_prepare(&walk, sorted) : tn__no_memory(occ->error, "lives");
     if (status == TN_OK) status = lifetime_walk_all(&walk);
     if (status == TN_OK) status = lifetime_statics(occ);
-    tn__free(occ->context, sorted, regions * sizeof *sorted);
-    tn__free(occ->context, walk.by_end, regions * sizeof *walk.by_end);
-    tn__free(occ->context, walk.following, regions * sizeof *walk.following);
-    tn__free(occ->context, walk.of_op, ops * sizeof *walk.of_op);
-    tn__free(occ->context, walk.active, walk.active_room * sizeof *walk.active);
+    tn__arena_release(&scratch);
     return status;
 }

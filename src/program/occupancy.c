@@ -10,8 +10,7 @@ void tn_occupancy_destroy(tn_occupancy *occupancy) {
     if (occupancy == NULL) return;
     tn_context context = occupancy->context;
     tn_problem_destroy(occupancy->problem);
-    tn__free(&context, occupancy->lives, occupancy->count * sizeof *occupancy->lives);
-    tn__free(&context, occupancy->windows, occupancy->count * sizeof *occupancy->windows);
+    tn__arena_release(&occupancy->arena);
     tn__free(&context, occupancy->found, occupancy->found_room * sizeof *occupancy->found);
     tn__free(&context, occupancy->uses.items, occupancy->uses.room * sizeof *occupancy->uses.items);
     tn__free(&context, occupancy, sizeof *occupancy);
@@ -110,25 +109,19 @@ static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const o
 }
 
 /* Bodies in the order of their first life; `body_of` receives the body of each root. */
-static tn_status occ_build_problem(const occ_state *occ, tn_problem *problem, uint32_t *body_of) {
+static tn_status occ_build_problem(occ_state *occ, tn_problem *problem, uint32_t *body_of) {
     size_t n = occ->count;
-    occ_member *members = tn__alloc_array(occ->context, n, sizeof *members);
-    tn_piece *pieces = tn__alloc_array(occ->context, n, sizeof *pieces);
-    tn_status status = TN_OK;
-    if (members == NULL || pieces == NULL) status = tn__no_memory(occ->error, "bodies");
-    for (uint32_t i = 0; i < n && status == TN_OK; i++)
-        members[i] = (occ_member){occ->lives[i].root, i};
-    if (status == TN_OK && n > 0) qsort(members, n, sizeof *members, occ_member_order);
-    for (size_t first = 0; first < n && status == TN_OK;) {
-        size_t last = first;
-        while (last < n && members[last].root == members[first].root) last++;
-        status =
-            occ_add_body(occ, problem, members, first, last, pieces, &body_of[members[first].root]);
-        first = last;
+    occ_member *members = tn__arena_array(&occ->scratch, n, sizeof *members);
+    tn_piece *pieces = tn__arena_array(&occ->scratch, n, sizeof *pieces);
+    if (members == NULL || pieces == NULL) return tn__no_memory(occ->error, "bodies");
+    for (uint32_t i = 0; i < n; i++) members[i] = (occ_member){occ->lives[i].root, i};
+    if (n > 0) qsort(members, n, sizeof *members, occ_member_order);
+    for (size_t first = 0, last; first < n; first = last) {
+        for (last = first; last < n && members[last].root == members[first].root;) last++;
+        TN_TRY(occ_add_body(occ, problem, members, first, last, pieces,
+                            &body_of[members[first].root]));
     }
-    tn__free(occ->context, members, n * sizeof *members);
-    tn__free(occ->context, pieces, n * sizeof *pieces);
-    return status;
+    return TN_OK;
 }
 
 /* --- handing over --- */
@@ -165,7 +158,7 @@ static tn_life occ_life_of(const occ_state *occ, const occ_life *life) {
 /* The lives in their public order, and the windows that they hold; `body_of` becomes the place of
  * each life. */
 static tn_status occ_hand_over(occ_state *occ, tn_occupancy *made, uint32_t *body_of) {
-    occ_sorted *sorted = tn__alloc_array(occ->context, occ->count, sizeof *sorted);
+    occ_sorted *sorted = tn__arena_array(&occ->scratch, occ->count, sizeof *sorted);
     if (sorted == NULL) return tn__no_memory(occ->error, "lives");
     for (uint32_t i = 0; i < occ->count; i++) {
         occ->lives[i].body = body_of[occ->lives[i].root];
@@ -176,7 +169,6 @@ static tn_status occ_hand_over(occ_state *occ, tn_occupancy *made, uint32_t *bod
         made->lives[i] = sorted[i].life;
         body_of[sorted[i].id] = i;
     }
-    tn__free(occ->context, sorted, occ->count * sizeof *sorted);
     return tn__occ_windows(occ, made, body_of);
 }
 
@@ -238,25 +230,27 @@ static tn_status occ_summarise(const occ_state *occ, tn_occupancy *made) {
 
 static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
     uint32_t tensors = tn_graph_tensor_count(occ->graph);
+    if (!(occ->latest = tn__arena_array(&occ->scratch, tensors, sizeof *occ->latest)) ||
+        !(occ->is_static = tn__arena_array(&occ->scratch, tensors, sizeof *occ->is_static)) ||
+        !(occ->is_open = tn__arena_array(&occ->scratch, tensors, sizeof *occ->is_open)))
+        return tn__no_memory(occ->error, "an occupancy");
     for (uint32_t i = 0; i < tensors; i++) {
         occ->latest[i] = OCC_NONE;
         occ->is_static[i] = tn_tensor_is_static(tn_graph_tensor(occ->graph, i));
     }
     TN_TRY(tn__occ_find_lives(occ));
     TN_TRY(tn__occ_join(occ));
-    made->lives = tn__alloc_array(occ->context, occ->count, sizeof *made->lives);
-    if (made->lives == NULL) return tn__no_memory(occ->error, "lives");
+    made->lives = tn__arena_array(&made->arena, occ->count, sizeof *made->lives);
+    uint32_t *body_of = tn__arena_array(&occ->scratch, occ->count, sizeof *body_of);
+    if (made->lives == NULL || body_of == NULL) return tn__no_memory(occ->error, "lives");
     made->count = occ->count;
-    uint32_t *body_of = tn__alloc_array(occ->context, occ->count, sizeof *body_of);
-    if (body_of == NULL) return tn__no_memory(occ->error, "bodies");
-    tn_status status = tn_problem_set_alignment(made->problem, occ->options.alignment, occ->error);
-    if (status == TN_OK && occ->happens != NULL && occ->happens->chain_count > 1)
-        status = tn_problem_set_streams(made->problem, occ->happens->chain_count, occ->error);
-    if (status == TN_OK) status = occ_build_problem(occ, made->problem, body_of);
-    if (status == TN_OK) status = occ_hand_over(occ, made, body_of);
-    tn__free(occ->context, body_of, occ->count * sizeof *body_of);
-    if (status == TN_OK) status = occ_summarise(occ, made);
-    if (status != TN_OK || occ->options.bank_count == 0) return status;
+    TN_TRY(tn_problem_set_alignment(made->problem, occ->options.alignment, occ->error));
+    if (occ->happens != NULL && occ->happens->chain_count > 1)
+        TN_TRY(tn_problem_set_streams(made->problem, occ->happens->chain_count, occ->error));
+    TN_TRY(occ_build_problem(occ, made->problem, body_of));
+    TN_TRY(occ_hand_over(occ, made, body_of));
+    TN_TRY(occ_summarise(occ, made));
+    if (occ->options.bank_count == 0) return TN_OK;
     return tn_problem_offer_banks(made->problem, occ->options.banks, occ->options.bank_count,
                                   occ->error);
 }
@@ -293,24 +287,18 @@ tn_status tn_occupancy_create(const tn_program *program, const tn_occupancy_opti
     occ_state occ = {
         .program = program, .graph = program->graph, .context = context, .error = error};
     TN_TRY(tn__occupancy_options(options, &occ.options, error));
-    size_t tensors = tn_graph_tensor_count(program->graph);
     tn_occupancy *made = tn__alloc_array(context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(error, "an occupancy");
     made->context = *context;
     made->program = program;
-    occ.latest = tn__alloc_array(context, tensors, sizeof *occ.latest);
-    occ.is_static = tn__alloc_array(context, tensors, sizeof *occ.is_static);
-    occ.is_open = tn__alloc_array(context, tensors, sizeof *occ.is_open);
-    tn_status status = tn_problem_create(context, &made->problem, error);
-    if (!occ.latest || !occ.is_static || !occ.is_open)
-        status = tn__no_memory(error, "an occupancy");
+    tn__arena_init(&made->arena, &made->context);
+    tn__arena_init(&occ.scratch, context);
     tn__happens happens = {0};
+    tn_status status = tn_problem_create(context, &made->problem, error);
     if (status == TN_OK) status = occ_order(&occ, &happens);
     if (status == TN_OK) status = occ_run(&occ, made);
     tn__happens_release(&happens);
-    tn__free(context, occ.latest, tensors * sizeof *occ.latest);
-    tn__free(context, occ.is_static, tensors * sizeof *occ.is_static);
-    tn__free(context, occ.is_open, tensors * sizeof *occ.is_open);
+    tn__arena_release(&occ.scratch);
     made->found = occ.lives;
     made->found_room = occ.room;
     made->uses = occ.uses;

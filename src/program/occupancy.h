@@ -53,6 +53,7 @@ typedef struct occ_state {
     const tn_context *context;
     tn_occupancy_options options;
     tn_error *error;
+    tn__arena scratch; /* of the call */
     occ_life *lives;
     size_t count, room;
     occ_uses uses;
@@ -64,6 +65,7 @@ typedef struct occ_state {
 
 struct tn_occupancy {
     tn_context context;
+    tn__arena arena; /* of lives and windows */
     const tn_program *program;
     tn_problem *problem;
     tn_life *lives;

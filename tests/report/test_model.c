@@ -303,6 +303,63 @@ static void reports_of_a_model_survive_every_failing_allocation(void **state) {
     model_close(&made);
 }
 
+/* What an instruction uses is told: a swap by a stream of its own, an encoding, a reduction. */
+static void steps_tell_what_they_use(void **state) {
+    static const struct {
+        tn_opcode opcode;
+        const char *key, *text;
+        json_int_t number;
+    } told[] = {{TN_SWAP_OUT, "tensor", "x", 0}, {TN_SWAP_OUT, "stream", NULL, 1},
+                {TN_SWAP_OUT, "slot", NULL, 1},  {TN_SWAP_OUT, "wait", NULL, 4},
+                {TN_SWAP_IN, "signal", NULL, 5}, {TN_ENCODE, "other", "e", 0},
+                {TN_DECODE, "codec", "csr", 0},  {TN_SEND, "peer", NULL, 0},
+                {TN_SEND, "tag", NULL, 7},       {TN_REDUCE, "reduction", "max", 0},
+                {TN_REDUCE, "group", NULL, 2},   {TN_DROP, "tensor", "x", 0}};
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_FLOAT32, 1, (int64_t[]){8});
+    tn_tensor_id e = kit_tensor(&kit, "e", TN_KIND_ACTIVATION, TN_FLOAT32, 1, (int64_t[]){4});
+    (void)state;
+    assert_ok(tn_graph_infer(kit.graph, &failure));
+    tn_instruction list[] = {
+        {.opcode = TN_PUT, .tensor = x, .signal = 4},
+        {.opcode = TN_SWAP_OUT, .tensor = x, .stream = 1, .wait = 4, .slot = 1},
+        {.opcode = TN_SWAP_IN, .tensor = x, .stream = 1, .slot = 1, .signal = 5},
+        {.opcode = TN_ENCODE, .tensor = x, .other = e, .wait = 5, .codec = TN_CODEC_CSR},
+        {.opcode = TN_DROP, .tensor = x},
+        {.opcode = TN_DECODE, .tensor = x, .other = e, .codec = TN_CODEC_CSR},
+        {.opcode = TN_SEND, .tensor = x, .tag = 7},
+        {.opcode = TN_REDUCE, .tensor = x, .group = 2, .reduction = TN_REDUCTION_MAX},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        list[i].op = TN_NONE;
+        if (!tn_opcode_facts_of(list[i].opcode)->flags || list[i].other == 0)
+            list[i].other = TN_NONE;
+    }
+    model made = {.kit = kit};
+    assert_ok(tn_program_from(kit.graph, list, sizeof list / sizeof *list, NULL, 0, &made.program,
+                              &failure));
+    assert_ok(tn_occupancy_create(made.program, NULL, &made.occupancy, &failure));
+    assert_ok(tn_plan(tn_occupancy_problem(made.occupancy), NULL, &made.layout, &failure));
+    model_report(&made);
+    char *text;
+    assert_ok(tn_report_render(&made.report, "json", &text, NULL, &failure));
+    json_t *root = json_loads(text, 0, NULL), *steps = json_object_get(root, "steps");
+    for (size_t k = 0; k < sizeof told / sizeof *told; k++)
+        for (size_t i = 0; i < json_array_size(steps); i++) {
+            if (list[i].opcode != told[k].opcode) continue;
+            const json_t *value = json_object_get(json_array_get(steps, i), told[k].key);
+            assert_non_null(value);
+            if (told[k].text != NULL)
+                assert_string_equal(json_string_value(value), told[k].text);
+            else
+                assert_int_equal(json_integer_value(value), told[k].number);
+        }
+    assert_null(json_object_get(json_array_get(steps, 4), "stream"));
+    json_decref(root);
+    tn_report_release(text);
+    model_close(&made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_json_plan_lists_every_life_and_step),
@@ -312,6 +369,7 @@ int main(void) {
         cmocka_unit_test(a_holder_is_who_wrote_there_last),
         cmocka_unit_test(the_table_names_kinds_and_holders),
         cmocka_unit_test(reports_of_a_model_survive_every_failing_allocation),
+        cmocka_unit_test(steps_tell_what_they_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

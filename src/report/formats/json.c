@@ -194,6 +194,44 @@ static void json_tensor(tn__text *text, const tn__scene *scene, const tn__item *
         tn__text_put(text, ",\"upper_bound\":true");
 }
 
+static void json_unless_0(tn__text *text, const char *key, uint64_t value) {
+    if (value == 0) return;
+    tn__text_put(text, ",");
+    json_integer(text, key, value);
+}
+
+/* What an instruction uses beside an operator, by the table of opcodes; of streams what differs
+ * from the one that is there anyway. */
+static void json_uses(tn__text *text, const tn_graph *graph, const tn_instruction *it) {
+    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+    const tn_tensor_id tensors[] = {facts->blocks != TN_BLOCKS_CALLER ? it->tensor : TN_NONE,
+                                    it->other};
+    for (int i = 0; i < 2; i++) {
+        if (tensors[i] == TN_NONE) continue;
+        tn__text_put(text, ",");
+        json_string(text, i == 0 ? "tensor" : "other", tn_graph_tensor(graph, tensors[i])->name);
+    }
+    json_unless_0(text, "stream", it->stream);
+    json_unless_0(text, "wait", it->wait);
+    json_unless_0(text, "signal", it->signal);
+    json_unless_0(text, "slot", it->slot);
+    json_unless_0(text, "group", it->group);
+    if (facts->flags & TN_USES_PEER) {
+        tn__text_put(text, ",");
+        json_integer(text, "peer", it->peer);
+        tn__text_put(text, ",");
+        json_integer(text, "tag", it->tag);
+    }
+    if (facts->flags & TN_USES_CODEC) {
+        tn__text_put(text, ",");
+        json_string(text, "codec", tn_codec_name(it->codec));
+    }
+    if (facts->flags & TN_USES_REDUCTION) {
+        tn__text_put(text, ",");
+        json_string(text, "reduction", tn_reduction_name(it->reduction));
+    }
+}
+
 static void json_model(tn__text *text, const tn__scene *scene) {
     tn__text_put(text, ",\n\"tensors\":[");
     for (uint32_t i = 0; i < scene->item_count; i++) {
@@ -216,6 +254,7 @@ static void json_model(tn__text *text, const tn__scene *scene) {
         json_string(text, "op", step.name);
         tn__text_put(text, ",");
         json_string(text, "type", instruction->op == TN_NONE ? "" : step.type);
+        json_uses(text, tn_program_graph(program), instruction);
         tn__text_put(text, "}");
     }
     tn__text_put(text, "],\n\"static\":{");
