@@ -227,6 +227,12 @@ const struct argp cli_input_estimate_argp = {.options = input_estimate_options,
 
 /* --- loading --- */
 
+void cli_input_take(cli_input *input, struct argp_state *state, const char *what,
+                    const char *path) {
+    if (input->path != NULL) argp_error(state, "one %s, not '%s' too", what, path);
+    input->path = path;
+}
+
 bool cli_input_is_model(const cli_input *input) { return tn_import_recognises(input->path); }
 
 void cli_stage(cli_input *input, const char *name, double seconds) {

@@ -187,6 +187,13 @@ static tn_status objects_report(const objects_job *job, tn_error *error) {
     return status;
 }
 
+bool cli_objects_form(struct argp_state *state, const char *value) {
+    bool objects = strcmp(value, "objects") == 0;
+    if (!objects && strcmp(value, "offsets") != 0)
+        argp_error(state, "--form: '%s' is neither offsets nor objects", value);
+    return objects;
+}
+
 static tn_status objects_refuse(const cli_objects *asked, tn_error *error) {
     for (uint32_t i = 0; i < asked->output_count; i++)
         if (!tn__has_suffix(asked->outputs[i], ".csv") &&

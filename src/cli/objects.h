@@ -26,6 +26,8 @@ typedef struct cli_objects {
     bool json;
 } cli_objects;
 
+/* --form: whether it says objects, not offsets. */
+bool cli_objects_form(struct argp_state *state, const char *value);
 /* Loads, assigns, writes, prints. */
 tn_status cli_objects_run(const cli_objects *asked, tn_error *error);
 

@@ -117,8 +117,7 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->input.path != NULL) argp_error(state, "one input, not '%s' too", value);
-        arguments->input.path = value;
+        cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
         if (arguments->input.path == NULL) argp_error(state, "which model?");

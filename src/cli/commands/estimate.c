@@ -254,8 +254,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (way->input.path != NULL) argp_error(state, "one model, not '%s' too", value);
-        way->input.path = value;
+        cli_input_take(&way->input, state, "model", value);
         return 0;
     case ARGP_KEY_END:
         estimate_check(state, arguments);

@@ -85,9 +85,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         options->planner = value;
         return 0;
     case PLAN_FORM:
-        arguments->objects = strcmp(value, "objects") == 0;
-        if (!arguments->objects && strcmp(value, "offsets") != 0)
-            argp_error(state, "--form: '%s' is neither offsets nor objects", value);
+        arguments->objects = cli_objects_form(state, value);
         return 0;
     case PLAN_EXPLAIN:
         arguments->explain = true;
@@ -124,8 +122,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->input.path != NULL) argp_error(state, "one input, not '%s' too", value);
-        arguments->input.path = value;
+        cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
         if (arguments->input.path == NULL) argp_error(state, "which model or problem?");

@@ -105,8 +105,7 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
             CLI_CHOICE(state, "weights-dtype", value, "f32", "int8") ? TN_INT8 : TN_UNDEFINED;
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->input.path != NULL) argp_error(state, "one model, not '%s' too", value);
-        arguments->input.path = value;
+        cli_input_take(&arguments->input, state, "model", value);
         return 0;
     case ARGP_KEY_END:
         if (arguments->input.path == NULL) argp_error(state, "which model?");

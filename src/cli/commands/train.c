@@ -90,8 +90,7 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[2] = &train->session;
         return 0;
     case ARGP_KEY_ARG:
-        if (train->input.path != NULL) argp_error(state, "one model, not '%s' too", value);
-        train->input.path = value;
+        cli_input_take(&train->input, state, "model", value);
         return 0;
     case ARGP_KEY_END:
         if (train->input.path == NULL) argp_error(state, "which model?");
