@@ -51,12 +51,18 @@ typedef struct tn_report {
     /* bytes of the whole arena of a run time, for "header": what it keeps beside the tensors of the
      * one memory, too; 0: the tensors alone */
     uint64_t arena_total;
+    /* how the file that the model was read from takes a plan in, for "tflite": writes `output` as
+     * tn_tflite_write_plan does; offsets [tensors of the graph]. NULL: it does not */
+    tn_status (*write_plan)(void *self, const uint64_t *offsets, const char *output,
+                            tn_error *error);
+    void *write_plan_self;
 } tn_report;
 
-/* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg .h;
+/* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg .h .tflite;
  * of a run .trace.json .trace.csv).
  * The file appears whole or not at all.
- * Errors: E_UNSUPPORTED (suffix; the message lists the known ones), E_IO, E_NO_MEMORY. */
+ * Errors: E_UNSUPPORTED (suffix; the message lists the known ones; what the format cannot say, as
+ * another order of operators in a .tflite), E_IO, E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_report_write(const tn_report *report, const char *path,
                                             tn_error *error);
 
@@ -65,13 +71,15 @@ TN_API TN_CHECKED tn_status tn_report_render(const tn_report *report, const char
                                              char **text, size_t *size, tn_error *error);
 TN_API void tn_report_release(char *text);
 
-/* Formats by name: "json", "csv", "html", "svg", "header" are whole plans (files); "summary" is the
+/* Formats by name: "json", "csv", "html", "svg", "header" are whole plans (files); "tflite" is the
+ * model with its plan inside, which is written, not rendered (E_UNSUPPORTED); "summary" is the
  * one JSON object of `tenure plan --json`; "table" is the text for people; "trace" (Chrome,
  * Perfetto) and "allocations" (what `tenure replay` reads) tell of a run. */
 TN_API uint32_t tn_report_format_count(void);
 TN_API const char *tn_report_format_name(uint32_t index);
 TN_API const char *tn_report_format_suffix(uint32_t index); /* "" for summary and table */
 TN_API const char *tn_report_format_summary(uint32_t index);
+TN_API bool tn_report_format_of_run(uint32_t index); /* it tells of a run, not of a plan */
 
 #ifdef __cplusplus
 }

@@ -21,6 +21,11 @@ typedef struct cli_command {
 #define CLI_OPTION(key, name, argument, help)                                                      \
     {name, key, argument, 0 * (int)sizeof(char[sizeof(help) > 8 ? 1 : -1]), help, 0},
 
+/* The suffixes that plans are written with (" .json .csv ..."), of every format that is registered.
+ */
+#define CLI_SUFFIXES_MAX 160
+const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]);
+
 /* Prints text with names from files: no control character of theirs reaches the terminal. */
 void cli_put_text(FILE *file, const char *text);
 /* Prints "tenure: WHERE: MESSAGE" and returns the exit status. */
@@ -115,14 +120,9 @@ double cli_clock(void);
 
 #define CLI_TFLITE_ALIGNMENT 16u /* of plans inside .tflite models, by default */
 
-/* tflite.c: the input, a .tflite model, with the plan inside. Errors: E_UNSUPPORTED for what the
- * format cannot say (another order of operators, banks, offsets that are no multiples of 16). */
-tn_status cli_write_tflite(const cli_input *input, const tn_layout *layout, const char *path,
-                           tn_error *error);
-
-/* [tensors of the graph] of a layout of the input; TN_SIZE_UNKNOWN: not in the arena. */
-tn_status cli_tflite_offsets(const cli_input *input, const tn_layout *layout, uint64_t *offsets,
-                             tn_error *error);
+/* tflite.c: lets a report of the input write a .tflite model with the plan inside, where it is one.
+ */
+void cli_report_model(tn_report *report, cli_input *input);
 
 /* The order that a .json plan lists in its steps, for free(); *steps NULL when it lists none. */
 tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn_error *error);

@@ -117,3 +117,16 @@ double cli_clock(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < tn_report_format_count(); i++) {
+        const char *suffix = tn_report_format_suffix(i);
+        if (suffix[0] == '\0' || tn_report_format_of_run(i)) continue;
+        int wrote = snprintf(text + used, CLI_SUFFIXES_MAX - used, "%s%s", used ? " " : "", suffix);
+        used += wrote > 0 ? (size_t)wrote : 0;
+        if (used >= CLI_SUFFIXES_MAX) break;
+    }
+    return text;
+}

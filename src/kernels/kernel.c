@@ -32,6 +32,9 @@ static const tn_kernel_family *const families[] = {
 
 /* --- registry --- */
 
+uint32_t tn__kernel_family_count(void) { return (uint32_t)(sizeof families / sizeof *families); }
+const tn_kernel_family *tn__kernel_family_at(uint32_t index) { return families[index]; }
+
 /* Whether every operand lies in the order of its shape. */
 static bool kernel_is_plain(const tn_kernel_setup *setup) {
     for (uint32_t i = 0; i < setup->op->input_count + setup->op->output_count; i++) {

@@ -183,5 +183,8 @@ tn_status tn__call_fail(const tn_kernel_call *call, tn_status status, const char
 const tn_kernel *tn__kernel_find(const tn_kernel_setup *setup, bool library,
                                  const tn_kernel *previous);
 const tn_kernel_family *tn__kernel_family(const tn_kernel *kernel);
+/* The registry, in the order in which families are asked, for `tenure list kernels`. */
+uint32_t tn__kernel_family_count(void);
+const tn_kernel_family *tn__kernel_family_at(uint32_t index);
 
 #endif

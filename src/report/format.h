@@ -19,7 +19,14 @@ typedef struct tn_report_format {
     /* Adds the whole output to `text`. The report is complete and consistent: input, problem and
      * layout are there, the layout has an offset per body. text->failed is looked at after. */
     tn_status (*render)(const tn_report *report, tn__text *text, tn_error *error);
+    /* In place of `render`: writes the file by itself, whole or not at all. */
+    tn_status (*write)(const tn_report *report, const char *path, tn_error *error);
 } tn_report_format;
+
+/* tflite.c: where each tensor of the graph lies, TN_SIZE_UNKNOWN: not in the arena. Errors:
+ * E_UNSUPPORTED for a tensor at two places. offsets: out, [tensors of the graph]. */
+tn_status tn__report_offsets(const tn_occupancy *occupancy, const tn_layout *layout,
+                             uint64_t *offsets, tn_error *error);
 
 /* --- scene.c: what is drawn and listed --- */
 

@@ -36,6 +36,9 @@ const char *tn_report_format_suffix(uint32_t index) {
 const char *tn_report_format_summary(uint32_t index) {
     return index < REPORT_FORMATS ? report_formats[index]->summary : "";
 }
+bool tn_report_format_of_run(uint32_t index) {
+    return index < REPORT_FORMATS && report_formats[index]->of_run;
+}
 
 static tn_status report_check_run(const tn_report_format *format, const tn_report *report,
                                   tn_error *error) {
@@ -77,6 +80,8 @@ static tn_status report_render(const tn_report_format *format, const tn_report *
     static const char zeros[REPORT_OWNER_SIZE];
     tn_report report;
     TN_TRY(report_complete(format, given, &report, error));
+    if (format->render == NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "%s is written to a file, not rendered", format->name);
     tn__text_init(text, report.context);
     tn__text_add(text, zeros, lead);
     tn_status status = format->render(&report, text, error);
@@ -126,6 +131,14 @@ void tn_report_release(char *text) {
     tn__free(&context, text - REPORT_OWNER_SIZE, owner.room);
 }
 
+static tn_status report_write_itself(const tn_report_format *format, const tn_report *given,
+                                     const char *path, tn_error *error) {
+    tn_report report;
+    TN_TRY(report_complete(format, given, &report, error));
+    tn_status status = format->write(&report, path, error);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%.190s", path);
+}
+
 tn_status tn_report_write(const tn_report *report, const char *path, tn_error *error) {
     if (path == NULL) TN_FAIL(error, TN_E_INVALID, "no path is given");
     const tn_report_format *found = NULL;
@@ -138,6 +151,7 @@ tn_status tn_report_write(const tn_report *report, const char *path, tn_error *e
     if (found == NULL)
         TN_FAIL(error, TN_E_UNSUPPORTED, "the end of '%s' names no format; use one of %s", path,
                 report_known(known, sizeof known, true));
+    if (found->write != NULL) return report_write_itself(found, report, path, error);
     tn__text text;
     TN_TRY(report_render(found, report, 0, &text, error));
     tn_status status = tn__file_write(path, text.data, text.size, error);

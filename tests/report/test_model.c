@@ -360,8 +360,91 @@ static void steps_tell_what_they_use(void **state) {
     model_close(&made);
 }
 
+typedef struct taken { /* what a model's file was given */
+    uint64_t *offsets;
+    uint32_t count, calls;
+    const char *path;
+} taken;
+
+static tn_status take_plan(void *self, const uint64_t *offsets, const char *output,
+                           tn_error *error) {
+    taken *into = self;
+    (void)error;
+    memcpy(into->offsets, offsets, into->count * sizeof *offsets);
+    into->path = output;
+    into->calls++;
+    return TN_OK;
+}
+
+static void a_model_file_gets_the_place_of_every_tensor(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        model made = model_of(seed, 40);
+        uint32_t count = tn_graph_tensor_count(made.kit.graph), placed = 0;
+        taken into = {calloc(count, sizeof *into.offsets), count, 0, NULL};
+        model_report(&made);
+        assert_int_equal(tn_report_write(&made.report, "p.tflite", &failure), TN_E_UNSUPPORTED);
+        made.report.write_plan = take_plan;
+        made.report.write_plan_self = &into;
+        char *text = NULL;
+        assert_int_equal(tn_report_render(&made.report, "tflite", &text, NULL, &failure),
+                         TN_E_UNSUPPORTED);
+        assert_null(text);
+        assert_int_equal(into.calls, 0);
+        assert_ok(tn_report_write(&made.report, "p.tflite", &failure));
+        assert_int_equal(into.calls, 1);
+        assert_string_equal(into.path, "p.tflite");
+        for (tn_tensor_id id = 0; id < count; id++) placed += into.offsets[id] != TN_SIZE_UNKNOWN;
+        const tn_life *lives = tn_occupancy_lives(made.occupancy);
+        for (uint32_t i = 0; i < tn_occupancy_life_count(made.occupancy); i++) {
+            if (lives[i].tensor == TN_NONE || lives[i].whole) continue;
+            assert_int_equal(into.offsets[lives[i].tensor],
+                             made.layout.offset[lives[i].body] + lives[i].delta);
+            placed--; /* one life each, in these models */
+        }
+        assert_int_equal(placed, 0);
+        free(into.offsets);
+        model_close(&made);
+    }
+}
+
+/* Two operators that may run in either order: the file has one. */
+static void a_model_file_keeps_its_order(void **state) {
+    (void)state;
+    for (tn_op_id first = 0; first < 2; first++) {
+        model made = {.kit = kit_open()};
+        tn_tensor_id x = kit_input(&made.kit, "x", TN_FLOAT32, 1, (int64_t[]){64});
+        tn_tensor_id y[3];
+        for (uint32_t i = 0; i < 3; i++)
+            y[i] = kit_tensor(&made.kit, (const char *[]){"a", "b", "c"}[i],
+                              i == 2 ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, TN_UNDEFINED,
+                              i == 2 ? TN_RANK_UNKNOWN : 0, NULL);
+        kit_op_to(&made.kit, "Relu", KIT_LIST(x), KIT_LIST(y[0]));
+        kit_op_to(&made.kit, "Tanh", KIT_LIST(x), KIT_LIST(y[1]));
+        kit_op_to(&made.kit, "Add", KIT_LIST(y[0], y[1]), KIT_LIST(y[2]));
+        assert_ok(tn_graph_infer(made.kit.graph, &failure));
+        tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
+        options.sequence = (tn_op_id[]){first, 1 - first, 2};
+        options.sequence_count = 3;
+        assert_ok(tn_program_create(made.kit.graph, &options, &made.program, &failure));
+        assert_ok(tn_occupancy_create(made.program, NULL, &made.occupancy, &failure));
+        assert_ok(tn_plan(tn_occupancy_problem(made.occupancy), NULL, &made.layout, &failure));
+        model_report(&made);
+        uint64_t offsets[16];
+        taken into = {offsets, tn_graph_tensor_count(made.kit.graph), 0, NULL};
+        made.report.write_plan = take_plan;
+        made.report.write_plan_self = &into;
+        tn_status status = tn_report_write(&made.report, "p.tflite", &failure);
+        assert_int_equal(status, first == 0 ? TN_OK : TN_E_UNSUPPORTED);
+        assert_int_equal(into.calls, first == 0);
+        model_close(&made);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_file_gets_the_place_of_every_tensor),
+        cmocka_unit_test(a_model_file_keeps_its_order),
         cmocka_unit_test(the_json_plan_lists_every_life_and_step),
         cmocka_unit_test(the_summary_breaks_memory_down_by_kind),
         cmocka_unit_test(pictures_draw_the_bytes_that_live),

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "report/format.h"
 
 #define ARENA_ROUND 16u       /* totals are multiples of it */
 #define ARENA_OUTPUTS_MAX 16u /* more than there are formats */
@@ -173,7 +174,7 @@ static tn_status arena_plan_ours(arena_arguments *arguments, uint64_t *offsets, 
     arguments->layout = (tn_layout){0};
     TN_TRY(tn_plan(input->problem, &arguments->options, &arguments->layout, error));
     arguments->verdict = arguments->layout.verdict;
-    return cli_tflite_offsets(input, &arguments->layout, offsets, error);
+    return tn__report_offsets(input->occupancy, &arguments->layout, offsets, error);
 }
 
 /* What lives at the head's peak, and what alignment adds to it. */
@@ -457,19 +458,17 @@ static int arena_tell(const arena_arguments *arguments) {
     return arena_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
 
-static tn_status arena_write(const arena_arguments *arguments, tn_error *error) {
-    const cli_input *input = &arguments->input;
+static tn_status arena_write(arena_arguments *arguments, tn_error *error) {
+    cli_input *input = &arguments->input;
     tn_report report = {.struct_size = sizeof report,
                         .input = input->path,
                         .problem = input->problem,
                         .layout = &arguments->layout,
                         .occupancy = input->occupancy,
                         .arena_total = arguments->ends[1].planned.total};
+    cli_report_model(&report, input);
     for (uint32_t i = 0; i < arguments->output_count; i++) {
-        const char *path = arguments->outputs[i];
-        TN_TRY(tn__has_suffix(path, ".tflite")
-                   ? cli_write_tflite(input, &arguments->layout, path, error)
-                   : tn_report_write(&report, path, error));
+        TN_TRY(tn_report_write(&report, arguments->outputs[i], error));
     }
     return TN_OK;
 }

@@ -41,7 +41,7 @@ enum {
     X(PLAN_WORK, "work-limit", "N", "stop after N units of work: repeatable (no limit)")           \
     X(PLAN_EXPLAIN, "explain", NULL,                                                               \
       "first tell, step by step, how memory tags would serve the model")                           \
-    X('o', "output", "FILE", "write the plan: .json .csv .html .svg .h .tflite; may be repeated")  \
+    X('o', "output", "FILE", "write the plan: SUFFIXES; may be repeated")                          \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
 typedef struct plan_arguments {
@@ -61,15 +61,14 @@ static const struct argp_option plan_options[] = {
 /* Refuses a suffix that no format has, before any work is done. */
 static void plan_add_output(struct argp_state *state, plan_arguments *arguments, const char *path) {
     size_t length = strlen(path);
-    bool known = tn__has_suffix(path, ".tflite");
+    bool known = false;
     for (uint32_t i = 0; i < tn_report_format_count() && !known; i++) {
         const char *suffix = tn_report_format_suffix(i);
         size_t end = strlen(suffix);
         known = end > 0 && length >= end && strcasecmp(path + length - end, suffix) == 0;
     }
-    if (!known)
-        argp_error(state, "-o: no format for '%s'; there are .json .csv .html .svg .h .tflite",
-                   path);
+    char all[CLI_SUFFIXES_MAX];
+    if (!known) argp_error(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
     if (arguments->output_count == PLAN_OUTPUTS_MAX) argp_error(state, "-o: more than 16 files");
     arguments->outputs[arguments->output_count++] = path;
 }
@@ -146,6 +145,16 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
+/* The formats are those of the registry. */
+static char *plan_help(int key, const char *text, void *input) {
+    (void)input;
+    if (key != 'o') return (char *)text;
+    char all[CLI_SUFFIXES_MAX], *told = malloc(CLI_SUFFIXES_MAX + 64);
+    if (told == NULL) return (char *)text;
+    snprintf(told, CLI_SUFFIXES_MAX + 64, "write the plan: %s; may be repeated", cli_suffixes(all));
+    return told;
+}
+
 static const char plan_doc[] =
     "Plans the memory of INPUT, a model (.onnx, .tflite) or a problem (.csv, .json), proves the "
     "plan and "
@@ -215,12 +224,9 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
                         .occupancy = input->occupancy,
                         .stages = input->stages};
     double start = cli_clock();
-    for (uint32_t i = 0; i < arguments->output_count; i++) {
-        bool inside = tn__has_suffix(arguments->outputs[i], ".tflite");
-        tn_status status = inside ? cli_write_tflite(input, layout, arguments->outputs[i], error)
-                                  : tn_report_write(&report, arguments->outputs[i], error);
-        if (status != TN_OK) return status;
-    }
+    cli_report_model(&report, input);
+    for (uint32_t i = 0; i < arguments->output_count; i++)
+        TN_TRY(tn_report_write(&report, arguments->outputs[i], error));
     if (arguments->output_count > 0) cli_stage(input, "write", cli_clock() - start);
     report.stage_count = input->stage_count;
     char *text;
@@ -260,7 +266,8 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
 static int plan_run(int count, char **words) {
     static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
                                                  {0}};
-    static const struct argp parser = {plan_options, plan_parse, "INPUT", plan_doc, children, 0, 0};
+    static const struct argp parser = {plan_options, plan_parse, "INPUT", plan_doc,
+                                       children,     plan_help,  0};
     tn_context context = cli_context();
     plan_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
                                 .input = {.import = TN_IMPORT_OPTIONS_INIT}};
