@@ -5,7 +5,7 @@ MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 JOBS ?= $(shell nproc)
 
-.PHONY: all amalgamation demo demo-mcu bench-arena test check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
+.PHONY: all amalgamation coverage demo demo-mcu bench-arena test check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target libtenure tenure_command
 
@@ -79,8 +79,12 @@ bench-results: all ## writes bench/results.md (some 20 minutes)
 amalgamation: ## build/tenure_plan.c and .h: the planners as one file and one header (docs/embedding.md)
 	tools/amalgamate $(BUILD)
 
+coverage: ## branches that the quick tests reach, by file and room; ROOMS="plan program engine"
+	tools/install-deps check
+	tools/coverage $(ROOMS)
+
 clean:
-	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-minimal
+	rm -rf $(BUILD) build-coverage build-asan build-tsan build-fuzz build-minimal
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile

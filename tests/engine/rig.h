@@ -30,6 +30,7 @@ typedef struct setting {
     bool naive, poison, fuse, no_views;
     tn_static_place statics;
     const tn_context *context;
+    tn_trace *trace;
 } setting;
 
 static inline tn_status rig_make(rig *r, tn_graph *graph, const setting *how, tn_error *error) {
@@ -54,6 +55,7 @@ static inline tn_status rig_make(rig *r, tn_graph *graph, const setting *how, tn
     options.without_reuse = how->naive;
     engine.read = read_value;
     engine.poison = how->poison;
+    engine.trace = how->trace;
     engine.pool = how->pool;
     engine.pool_capacity = how->poison ? 1 << 16 : 1 << 23; /* segments are large */
     TN_TRY(tn_setup_create(graph, &options, &r->setup, error));

@@ -48,7 +48,8 @@ static inline void judge_holders(const tn_occupancy *occupancy, uint32_t step, u
         assert_int_equal(held[b], judged_live(tn_problem_body(problem, b), step));
     for (uint32_t some = 0; some <= count; some = some * 2 + 1) {
         assert_int_equal(tn_occupancy_holders(occupancy, step, few, some), count);
-        assert_memory_equal(few, rows, some * sizeof *few);
+        for (uint32_t i = 0; i < some && i < count; i++)
+            assert_true(few[i].life == rows[i].life && few[i].bytes == rows[i].bytes);
     }
     free(held);
     free(few);
