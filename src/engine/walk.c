@@ -85,8 +85,7 @@ static tn_status steps_instruction(tn_engine *engine, uint32_t step) {
         return steps_apply(engine, step, it->op);
     case TN_GET:
         return tn__io_get(&engine->io, it->tensor);
-    default: /* lives end by themselves, waits are over in the order of the list; others were
-              * refused at set-up */
+    default: /* nothing to do: engine_runs */
         return TN_OK;
     }
 }
