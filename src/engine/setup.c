@@ -8,9 +8,7 @@
  * the order is of what is there then. The new graph wants kernels of its own.
  * Cost: that of the stages; going on from another O(1).
  */
-#include <tenure/setup.h>
-
-#include <stdatomic.h>
+#include "engine/setup.h"
 
 #include "engine/engine.h"
 #include "program/program.h"
@@ -19,48 +17,8 @@
 
 /* --- parts --- */
 
-enum {
-    PART_GRAPH,
-    PART_KERNELS,
-    PART_AGAIN, /* the graph of recomputation, and kernels for it */
-    PART_AGAIN_KERNELS,
-    PART_PROGRAM,
-    PART_STATICS,
-    PART_OCCUPANCY,
-    PART_LAYOUT,
-    PART_COUNT
-};
-
-typedef struct setup_statics {
-    tn_static_block *blocks;
-    uint32_t count;
-    uint64_t bytes; /* of all, each aligned */
-    bool inside;    /* they are bodies of the problem */
-} setup_statics;
-
-typedef struct setup_part {
-    atomic_uint users;
-    union {
-        tn_graph *graph;
-        tn_kernels *kernels;
-        tn_program *program;
-        tn_occupancy *occupancy;
-        setup_statics statics;
-        tn_layout layout;
-    };
-    tn_recompute_report report; /* AGAIN */
-} setup_part;
-
-struct tn_setup {
-    tn_context context;
-    const tn_graph *given;
-    const tn_kernels *given_kernels; /* the caller's own, or NULL */
-    const tn_program *given_program;
-    setup_part *parts[PART_COUNT]; /* NULL: not made, or given */
-    double seconds[TN_SETUP_STAGE_COUNT];
-};
-
-static tn_status setup_part_make(tn_setup *setup, int kind, setup_part **part, tn_error *error) {
+static tn_status setup_part_make(tn_setup *setup, int kind, tn__setup_part **part,
+                                 tn_error *error) {
     *part = tn__alloc_array(&setup->context, 1, sizeof **part);
     if (*part == NULL) return tn__no_memory(error, "a set-up");
     atomic_init(&(*part)->users, 1);
@@ -69,7 +27,7 @@ static tn_status setup_part_make(tn_setup *setup, int kind, setup_part **part, t
 }
 
 static void setup_part_release(tn_setup *setup, int kind) {
-    setup_part *part = setup->parts[kind];
+    tn__setup_part *part = setup->parts[kind];
     setup->parts[kind] = NULL;
     if (part == NULL || atomic_fetch_sub(&part->users, 1) > 1) return;
     switch (kind) {
@@ -99,14 +57,9 @@ static void setup_part_release(tn_setup *setup, int kind) {
 
 /* --- the first stages: graph and kernels --- */
 
-static const tn_graph *setup_rewritten(const tn_setup *setup) {
-    const setup_part *part = setup->parts[PART_GRAPH];
-    return part != NULL ? part->graph : setup->given;
-}
-
 static tn_status setup_rewrite(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-    setup_part *part;
+    tn__setup_part *part;
     if (options->rewrite == NULL) return TN_OK;
     tn__options(&rewrite, sizeof rewrite, options->rewrite);
     if (rewrite.context == NULL) rewrite.context = &setup->context;
@@ -117,7 +70,7 @@ static tn_status setup_rewrite(tn_setup *setup, const tn_setup_options *options,
 static tn_status setup_make_kernels(tn_setup *setup, int kind, const tn_graph *graph,
                                     const tn_setup_options *options, tn_error *error) {
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
-    setup_part *part;
+    tn__setup_part *part;
     tn__options(&kernels, sizeof kernels, options->kernels);
     if (kind == PART_AGAIN_KERNELS)
         kernels.with = tn_setup_kernels(setup); /* nearly all is alike */
@@ -129,7 +82,7 @@ static tn_status setup_make_kernels(tn_setup *setup, int kind, const tn_graph *g
 static tn_status setup_kernels(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     setup->given_kernels = options->given_kernels;
     if (options->no_kernels || options->given_kernels != NULL) return TN_OK;
-    return setup_make_kernels(setup, PART_KERNELS, setup_rewritten(setup), options, error);
+    return setup_make_kernels(setup, PART_KERNELS, tn__setup_rewritten(setup), options, error);
 }
 
 /* --- what memory is counted with --- */
@@ -140,7 +93,7 @@ static tn_occupancy_options setup_memory(const tn_setup *setup, const tn_setup_o
     tn__options(&memory, sizeof memory, options->memory);
     memory.struct_size = sizeof memory;
     if (kernels != NULL) memory.workspaces = tn_kernels_workspaces(kernels);
-    const setup_part *statics = setup->parts[PART_STATICS];
+    const tn__setup_part *statics = setup->parts[PART_STATICS];
     if (statics == NULL || options->statics == TN_STATIC_APART) return memory;
     memory.statics = statics->statics.blocks;
     memory.static_count = statics->statics.count;
@@ -154,14 +107,14 @@ static tn_status setup_recompute(tn_setup *setup, const tn_setup_options *option
                                  tn_error *error) {
     tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
     tn_occupancy_options memory = setup_memory(setup, options);
-    setup_part *part;
+    tn__setup_part *part;
     tn_graph *made;
     tn__options(&again, sizeof again, options->recompute);
     if (options->recompute == NULL || again.share == 0) return TN_OK;
     again.memory = &memory;
     if (again.context == NULL) again.context = &setup->context;
     bool has_kernels = tn_setup_kernels(setup) != NULL;
-    const tn_graph *before = setup_rewritten(setup);
+    const tn_graph *before = tn__setup_rewritten(setup);
     TN_TRY(setup_part_make(setup, PART_AGAIN, &part, error));
     TN_TRY(tn_budget_recompute(before, &again, &made, &part->report, error));
     part->graph = made;
@@ -171,7 +124,7 @@ static tn_status setup_recompute(tn_setup *setup, const tn_setup_options *option
 
 /* --- static memory --- */
 
-static tn_status setup_take_blocks(tn_setup *setup, setup_statics *statics, uint32_t count,
+static tn_status setup_take_blocks(tn_setup *setup, tn__setup_statics *statics, uint32_t count,
                                    tn_error *error) {
     statics->blocks = tn__alloc_array(&setup->context, (size_t)count + 1, sizeof *statics->blocks);
     statics->count = count;
@@ -180,7 +133,7 @@ static tn_status setup_take_blocks(tn_setup *setup, setup_statics *statics, uint
 
 /* As kernels want it, or as it is in the graph. */
 static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
-                                    setup_statics *statics, tn_error *error) {
+                                    tn__setup_statics *statics, tn_error *error) {
     const tn_kernels *kernels = tn_setup_kernels(setup);
     if (kernels != NULL) {
         uint32_t count = tn_engine_static_blocks(program, kernels, NULL, 0);
@@ -203,9 +156,9 @@ static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
 /* Which blocks there are does not depend on the order of the program. */
 static tn_status setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                      tn_error *error) {
-    setup_part *part;
+    tn__setup_part *part;
     TN_TRY(setup_part_make(setup, PART_STATICS, &part, error));
-    setup_statics *statics = &part->statics;
+    tn__setup_statics *statics = &part->statics;
     TN_TRY(setup_find_statics(setup, program, statics, error));
     statics->inside = inside;
     for (uint32_t i = 0; i < statics->count; i++) {
@@ -228,7 +181,7 @@ static tn_plan_options setup_plan_options(const tn_setup *setup, const tn_setup_
 
 static tn_status setup_make_program(tn_setup *setup, const tn_program_options *options,
                                     tn_error *error) {
-    setup_part *part;
+    tn__setup_part *part;
     TN_TRY(setup_part_make(setup, PART_PROGRAM, &part, error));
     return tn_program_create(tn_setup_graph(setup), options, &part->program, error);
 }
@@ -248,7 +201,7 @@ static tn_status setup_order_statics(tn_setup *setup, const tn_setup_options *op
 static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
     tn_plan_options plan = setup_plan_options(setup, options);
-    setup_part *made, *occupancy, *layout;
+    tn__setup_part *made, *occupancy, *layout;
     setup->given_program = options->given_program;
     TN_TRY(setup_order_statics(setup, options, error));
     if (options->given_program != NULL) return TN_OK;
@@ -270,7 +223,7 @@ static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, t
 
 static tn_status setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     bool inside = options->statics != TN_STATIC_APART;
-    setup_part *part;
+    tn__setup_part *part;
     if (setup->parts[PART_STATICS] == NULL)
         TN_TRY(setup_count_statics(setup, tn_setup_program(setup), inside, error));
     if (setup->parts[PART_OCCUPANCY] != NULL) return TN_OK;
@@ -286,7 +239,7 @@ static tn_status setup_occupy(tn_setup *setup, const tn_setup_options *options, 
 
 static tn_status setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_plan_options plan = setup_plan_options(setup, options);
-    setup_part *part;
+    tn__setup_part *part;
     if (options->unplanned || setup->parts[PART_LAYOUT] != NULL) return TN_OK;
     const tn_problem *problem = tn_occupancy_problem(tn_setup_occupancy(setup));
     TN_TRY(setup_part_make(setup, PART_LAYOUT, &part, error));
@@ -365,102 +318,6 @@ void tn_setup_destroy(tn_setup *setup) {
     tn__free(&context, setup, sizeof *setup);
 }
 
-/* --- what was made --- */
-
 const char *tn_setup_stage_name(tn_setup_stage stage) {
     return stage < TN_SETUP_STAGE_COUNT ? setup_stages[stage].name : "";
-}
-
-const tn_graph *tn_setup_given(const tn_setup *setup) { return setup->given; }
-
-const tn_graph *tn_setup_graph(const tn_setup *setup) {
-    const setup_part *again = setup->parts[PART_AGAIN];
-    return again != NULL ? again->graph : setup_rewritten(setup);
-}
-
-const tn_kernels *tn_setup_kernels(const tn_setup *setup) {
-    const setup_part *again = setup->parts[PART_AGAIN_KERNELS], *made = setup->parts[PART_KERNELS];
-    if (again != NULL) return again->kernels;
-    return made != NULL ? made->kernels : setup->given_kernels;
-}
-
-const tn_program *tn_setup_program(const tn_setup *setup) {
-    const setup_part *made = setup->parts[PART_PROGRAM];
-    return made != NULL ? made->program : setup->given_program;
-}
-
-const tn_occupancy *tn_setup_occupancy(const tn_setup *setup) {
-    return setup->parts[PART_OCCUPANCY]->occupancy;
-}
-
-const tn_layout *tn_setup_layout(const tn_setup *setup) {
-    const setup_part *made = setup->parts[PART_LAYOUT];
-    return made != NULL ? &made->layout : NULL;
-}
-
-const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup) {
-    const setup_part *again = setup->parts[PART_AGAIN];
-    return again != NULL ? &again->report : NULL;
-}
-
-const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count) {
-    const setup_statics *statics = &setup->parts[PART_STATICS]->statics;
-    *count = statics->count;
-    return statics->blocks;
-}
-
-tn_setup_needs tn_setup_need(const tn_setup *setup) {
-    const tn_layout *layout = tn_setup_layout(setup);
-    tn_setup_needs needs = {
-        .arena = layout != NULL ? layout->peak
-                                : tn_occupancy_summary(tn_setup_occupancy(setup)).peak_live,
-        .statics = setup->parts[PART_STATICS]->statics.bytes};
-    bool inside = setup->parts[PART_STATICS]->statics.inside;
-    needs.total = inside ? needs.arena : tn__add_sat(needs.arena, needs.statics);
-    return needs;
-}
-
-double tn_setup_seconds(const tn_setup *setup, tn_setup_stage stage) {
-    return stage < TN_SETUP_STAGE_COUNT ? setup->seconds[stage] : 0;
-}
-
-/* --- to an engine --- */
-
-static tn_status setup_check(const tn_setup *setup, const tn_engine_options *options,
-                             uint64_t capacity, tn_error *error) {
-    char need[TN_SIZE_TEXT_MAX], arena[TN_SIZE_TEXT_MAX], statics[TN_SIZE_TEXT_MAX];
-    tn_setup_needs needs = tn_setup_need(setup);
-    if (tn_setup_kernels(setup) == NULL)
-        TN_FAIL(error, TN_E_INVALID, "a set-up without kernels cannot run");
-    if (options->pool != NULL) return TN_OK;
-    if (tn_setup_layout(setup) == NULL)
-        TN_FAIL(error, TN_E_INVALID, "a set-up without a layout cannot run, but with a pool");
-    if (capacity == 0 || needs.total <= capacity) return TN_OK;
-    bool inside = setup->parts[PART_STATICS]->statics.inside;
-    TN_FAIL(error, TN_E_EXHAUSTED, "the budget is too small; %s would do: arena %s, weights %s%s",
-            tn_size_format(needs.total, need), tn_size_format(needs.arena, arena),
-            tn_size_format(needs.statics, statics), inside ? " in it" : "");
-}
-
-tn_status tn_setup_open(const tn_setup *setup, const tn_device_options *device,
-                        const tn_engine_options *options, tn_engine **engine, tn_error *error) {
-    tn_device_options where = TN_DEVICE_OPTIONS_INIT;
-    tn_engine_options how = TN_ENGINE_OPTIONS_INIT;
-    tn_device *made;
-    tn__options(&where, sizeof where, device);
-    tn__options(&how, sizeof how, options);
-    TN_TRY(setup_check(setup, &how, where.capacity, error));
-    if (where.capacity == 0) /* one byte more would be a broken promise */
-        where.capacity = how.pool != NULL ? how.pool_capacity : tn_setup_need(setup).total;
-    if (where.context == NULL) where.context = &setup->context;
-    if (how.context == NULL) how.context = &setup->context;
-    TN_TRY(tn_device_create(&where, &made, error));
-    tn_status status = tn_engine_create(tn_setup_occupancy(setup),
-                                        how.pool == NULL ? tn_setup_layout(setup) : NULL,
-                                        tn_setup_kernels(setup), made, &how, engine, error);
-    if (status == TN_OK)
-        (*engine)->memory.own = made;
-    else
-        tn_device_destroy(made);
-    return status;
 }

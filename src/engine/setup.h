@@ -1,0 +1,58 @@
+/* setup.h - what a set-up is made of: parts, one a stage, counted (setup.c makes them). */
+#ifndef TN_ENGINE_SETUP_H
+#define TN_ENGINE_SETUP_H
+
+#include <tenure/setup.h>
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+enum {
+    PART_GRAPH,
+    PART_KERNELS,
+    PART_AGAIN, /* the graph of recomputation, and kernels for it */
+    PART_AGAIN_KERNELS,
+    PART_PROGRAM,
+    PART_STATICS,
+    PART_OCCUPANCY,
+    PART_LAYOUT,
+    PART_COUNT
+};
+
+typedef struct tn__setup_statics {
+    tn_static_block *blocks;
+    uint32_t count;
+    uint64_t bytes; /* of all, each aligned */
+    bool inside;    /* they are bodies of the problem */
+} tn__setup_statics;
+
+typedef struct tn__setup_part {
+    atomic_uint users;
+    union {
+        tn_graph *graph;
+        tn_kernels *kernels;
+        tn_program *program;
+        tn_occupancy *occupancy;
+        tn__setup_statics statics;
+        tn_layout layout;
+    };
+    tn_recompute_report report; /* AGAIN */
+} tn__setup_part;
+
+struct tn_setup {
+    tn_context context;
+    const tn_graph *given;
+    const tn_kernels *given_kernels; /* the caller's own, or NULL */
+    const tn_program *given_program;
+    tn__setup_part *parts[PART_COUNT]; /* NULL: not made, or given */
+    double seconds[TN_SETUP_STAGE_COUNT];
+};
+
+/* The graph behind the stage REWRITE. */
+static inline const tn_graph *tn__setup_rewritten(const tn_setup *setup) {
+    const tn__setup_part *part = setup->parts[PART_GRAPH];
+    return part != NULL ? part->graph : setup->given;
+}
+
+#endif
