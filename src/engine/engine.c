@@ -8,7 +8,7 @@
 /* --- set-up --- */
 
 /* It runs one list on one device: no host pool, no codecs, no other ranks yet. */
-/* The walk (steps_instruction) does these; of the others it may pass over those that touch no
+/* The walk (walk_instruction) does these; of the others it may pass over those that touch no
  * contents: lives end by themselves, and waits are over in the order of the list. */
 static bool engine_runs(tn_opcode opcode) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(opcode);

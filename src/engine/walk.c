@@ -29,7 +29,7 @@ tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t s
 
 /* --- one step --- */
 
-static void steps_bind(tn_engine *engine, uint32_t step) {
+static void walk_bind(tn_engine *engine, uint32_t step) {
     const tn__places *places = &engine->places;
     const tn_life *lives = tn_occupancy_lives(places->occupancy);
     for (uint32_t i = places->life_at[step]; i < places->life_at[step + 1]; i++) {
@@ -42,7 +42,7 @@ static void steps_bind(tn_engine *engine, uint32_t step) {
     }
 }
 
-static void *steps_workspace(const tn__places *places, uint32_t step, tn_op_id op) {
+static void *walk_workspace(const tn__places *places, uint32_t step, tn_op_id op) {
     const tn_life *lives = tn_occupancy_lives(places->occupancy);
     for (uint32_t i = places->life_at[step]; i < places->life_at[step + 1]; i++)
         if (lives[i].tensor == TN_NONE && lives[i].op == op)
@@ -51,7 +51,7 @@ static void *steps_workspace(const tn__places *places, uint32_t step, tn_op_id o
 }
 
 /* Poison: nothing was written next to what began at this step. */
-static tn_status steps_around(const tn_engine *engine, uint32_t step) {
+static tn_status walk_around(const tn_engine *engine, uint32_t step) {
     const tn__places *places = &engine->places;
     const tn_life *lives = tn_occupancy_lives(places->occupancy);
     if (engine->spans.owned == NULL) return TN_OK;
@@ -65,24 +65,24 @@ static tn_status steps_around(const tn_engine *engine, uint32_t step) {
     return TN_OK;
 }
 
-static tn_status steps_apply(tn_engine *engine, uint32_t step, tn_op_id op) {
+static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op) {
     if (engine->flow.control_of[op] != TN_NONE)
         return tn__control_end(&engine->flow, engine->flow.control_of[op]);
     const tn__prepared *prepared = engine->kernels->of[op];
     if (prepared == NULL) return TN_OK; /* nobody wants its outputs */
     TN_TRY(tn__executor_call(&engine->executor, op, prepared,
                              tn__statics_packed(&engine->statics, op),
-                             steps_workspace(&engine->places, step, op)));
-    return steps_around(engine, step);
+                             walk_workspace(&engine->places, step, op)));
+    return walk_around(engine, step);
 }
 
-static tn_status steps_instruction(tn_engine *engine, uint32_t step) {
+static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     switch (it->opcode) {
     case TN_PUT:
         return tn__io_put(&engine->io, it->tensor);
     case TN_APPLY:
-        return steps_apply(engine, step, it->op);
+        return walk_apply(engine, step, it->op);
     case TN_GET:
         return tn__io_get(&engine->io, it->tensor);
     default: /* nothing to do: engine_runs */
@@ -91,7 +91,7 @@ static tn_status steps_instruction(tn_engine *engine, uint32_t step) {
 }
 
 /* Bytes that the instruction took across a link. */
-static uint64_t steps_moved(const tn_engine *engine, uint32_t step) {
+static uint64_t walk_moved(const tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     bool across = tn_opcode_facts_of(it->opcode)->link != TN_LINK_NONE;
     return across ? tn__operand_bytes(&engine->executor.operands[it->tensor]) : 0;
@@ -99,28 +99,28 @@ static uint64_t steps_moved(const tn_engine *engine, uint32_t step) {
 
 /* --- control flow --- */
 
-typedef struct steps_place {
+typedef struct walk_place {
     uint32_t step;
     uint32_t next; /* index into entering: what may begin at this step and has not */
-} steps_place;
+} walk_place;
 
-static tn_status steps_go(tn_engine *engine, steps_place *place, uint32_t from, uint32_t to,
-                          uint32_t next) {
+static tn_status walk_go(tn_engine *engine, walk_place *place, uint32_t from, uint32_t to,
+                         uint32_t next) {
     place->step = to;
     place->next = next;
     TN_TRY(tn__spans_move(&engine->spans, from, to, engine->executor.error));
-    steps_bind(engine, to);
+    walk_bind(engine, to);
     return TN_OK;
 }
 
 /* The operator at place->next begins: into one of its regions, or past all of them. */
-static tn_status steps_enter(tn_engine *engine, steps_place *place) {
+static tn_status walk_enter(tn_engine *engine, walk_place *place) {
     tn__flow *flow = &engine->flow;
     uint32_t index = flow->entering[place->next++], region, step = place->step;
     const tn__control *control = &flow->controls[index];
     TN_TRY(tn__control_begin(flow, index, &region));
     uint32_t to = region == TN_NONE ? control->own : flow->regions[region].first;
-    if (to != step) TN_TRY(steps_go(engine, place, step, to, flow->entering_at[to]));
+    if (to != step) TN_TRY(walk_go(engine, place, step, to, flow->entering_at[to]));
     if (region == TN_NONE) return TN_OK;
     flow->frames[flow->frame_count++] = (tn__frame){index, region, place->next};
     return TN_OK;
@@ -128,31 +128,31 @@ static tn_status steps_enter(tn_engine *engine, steps_place *place) {
 
 /* The region on top has run through: again, or on to its operator's own step. `from` is the step
  * that ran last. */
-static tn_status steps_leave(tn_engine *engine, steps_place *place, uint32_t from) {
+static tn_status walk_leave(tn_engine *engine, walk_place *place, uint32_t from) {
     tn__flow *flow = &engine->flow;
     tn__frame frame = flow->frames[flow->frame_count - 1];
     bool again;
     TN_TRY(tn__control_turn(flow, frame.control, &again));
-    if (again) return steps_go(engine, place, from, flow->regions[frame.region].first, frame.inner);
+    if (again) return walk_go(engine, place, from, flow->regions[frame.region].first, frame.inner);
     uint32_t own = flow->controls[frame.control].own;
     flow->frame_count--;
-    return steps_go(engine, place, from, own, flow->entering_at[own + 1]);
+    return walk_go(engine, place, from, own, flow->entering_at[own + 1]);
 }
 
 /* The instruction itself, then whatever comes next. */
-static tn_status steps_run(tn_engine *engine, steps_place *place) {
+static tn_status walk_run(tn_engine *engine, walk_place *place) {
     const tn__flow *flow = &engine->flow;
     uint32_t step = place->step, count = tn_program_count(engine->program);
     double start = engine->tell.trace != NULL ? tn__clock_s() : 0;
-    tn_status status = steps_instruction(engine, step);
+    tn_status status = walk_instruction(engine, step);
     if (engine->tell.trace != NULL)
-        tn__tell_step(&engine->tell, step, start, steps_moved(engine, step));
+        tn__tell_step(&engine->tell, step, start, walk_moved(engine, step));
     if (status != TN_OK) return status;
     if (flow->frame_count > 0 &&
         flow->regions[flow->frames[flow->frame_count - 1].region].last == step + 1)
-        return steps_leave(engine, place, step);
+        return walk_leave(engine, place, step);
     if (step + 1 < count)
-        return steps_go(engine, place, step, step + 1, flow->entering_at[step + 1]);
+        return walk_go(engine, place, step, step + 1, flow->entering_at[step + 1]);
     place->step = count;
     return TN_OK;
 }
@@ -160,14 +160,14 @@ static tn_status steps_run(tn_engine *engine, steps_place *place) {
 tn_status tn__engine_steps(tn_engine *engine) {
     const uint32_t *entering_at = engine->flow.entering_at;
     uint32_t count = tn_program_count(engine->program);
-    steps_place place = {0};
+    walk_place place = {0};
     engine->flow.frame_count = 0;
     if (count == 0) return TN_OK;
-    TN_TRY(steps_go(engine, &place, TN_NONE, 0, entering_at[0]));
+    TN_TRY(walk_go(engine, &place, TN_NONE, 0, entering_at[0]));
     while (place.step < count) {
         uint32_t step = place.step;
         bool enters = place.next < entering_at[step + 1];
-        tn_status status = enters ? steps_enter(engine, &place) : steps_run(engine, &place);
+        tn_status status = enters ? walk_enter(engine, &place) : walk_run(engine, &place);
         if (status != TN_OK) return tn__engine_where(engine, status, step);
     }
     return TN_OK;
