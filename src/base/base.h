@@ -169,6 +169,16 @@ bool tn__has_suffix(const char *path, const char *suffix); /* ignoring case */
 /* Shell-style match with * and ?; linear time. */
 bool tn__glob(const char *pattern, const char *text);
 
+/* --- order --- */
+typedef struct tn__sort_item {
+    uint64_t key;
+    uint32_t id;
+} tn__sort_item;
+/* Sorts by key; equal keys stay as they were. Linear. False: no memory, and nothing was moved. */
+bool tn__sort_items(const tn_context *context, tn__sort_item *items, size_t count);
+/* The key of a time: order is kept. */
+static inline uint64_t tn__sort_key(int64_t time) { return (uint64_t)time ^ (uint64_t)1 << 63; }
+
 /* --- random, clock --- */
 typedef struct tn__random {
     uint64_t state;

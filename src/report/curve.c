@@ -12,16 +12,11 @@
 
 __extension__ typedef unsigned __int128 curve_sum128;
 
-typedef struct curve_event {
-    int64_t at;
-    uint64_t bytes;
-    bool starts;
-} curve_event;
-
-static int curve_event_compare(const void *left, const void *right) {
-    const curve_event *a = left, *b = right;
-    return (a->at > b->at) - (a->at < b->at); /* events of one time are summed: order is free */
-}
+typedef struct curve_events {
+    tn__sort_item *order; /* by time; id: of the bytes below */
+    uint64_t *bytes;      /* [count], at even places what begins, at odd ones what ends */
+    size_t count, order_room, bytes_room;
+} curve_events;
 
 const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *count) {
     *count = body->size == 0 ? 0 : body->piece_count;
@@ -32,34 +27,44 @@ const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *co
 }
 
 /* Bodies that are tied together count as one: what they share lives once. */
-static tn_status curve_events(const tn__wholes *wholes, const tn_context *context,
-                              curve_event **events, size_t *count, size_t *room, tn_error *error) {
+static tn_status curve_gather(const tn__wholes *wholes, const tn_context *context,
+                              curve_events *events, tn_error *error) {
     for (tn_body_id b = 0; b < tn_problem_count(wholes->problem); b++) {
         tn_piece one;
         uint32_t piece_count;
         const tn_body *body = tn__whole(wholes, b);
         if (body == NULL) continue;
         const tn_piece *pieces = tn__body_pieces(body, &one, &piece_count);
-        if (!tn__reserve(context, events, room, *count + 2 * (size_t)piece_count, sizeof **events))
+        size_t need = events->count + 2 * (size_t)piece_count;
+        if (!tn__reserve(context, &events->order, &events->order_room, need,
+                         sizeof *events->order) ||
+            !tn__reserve(context, &events->bytes, &events->bytes_room, need, sizeof *events->bytes))
             return tn__no_memory(error, "the curve of live bytes");
-        for (uint32_t p = 0; p < piece_count; p++) {
-            uint64_t bytes = pieces[p].hi - pieces[p].lo;
-            (*events)[(*count)++] = (curve_event){pieces[p].first, bytes, true};
-            (*events)[(*count)++] = (curve_event){pieces[p].last, bytes, false};
+        for (uint32_t i = 0; i < 2 * piece_count; i++) {
+            const tn_piece *piece = &pieces[i / 2];
+            int64_t at = i % 2 == 0 ? piece->first : piece->last;
+            events->bytes[events->count] = piece->hi - piece->lo;
+            events->order[events->count] =
+                (tn__sort_item){tn__sort_key(at), (uint32_t)events->count};
+            events->count++;
         }
     }
-    if (*count > 0) qsort(*events, *count, sizeof **events, curve_event_compare);
+    if (!tn__sort_items(context, events->order, events->count))
+        return tn__no_memory(error, "the curve of live bytes");
     return TN_OK;
 }
 
 /* The running sum over sorted events, one entry per instant. */
-static void curve_sum(tn__curve *curve, const curve_event *events, size_t count) {
+static void curve_sum(tn__curve *curve, const curve_events *events) {
     curve_sum128 live = 0;
-    for (size_t i = 0; i < count;) {
-        int64_t at = events[i].at;
+    for (size_t i = 0; i < events->count;) {
+        uint64_t key = events->order[i].key;
+        int64_t at = (int64_t)(key ^ (uint64_t)1 << 63);
         curve_sum128 more = 0, less = 0;
-        for (; i < count && events[i].at == at; i++)
-            *(events[i].starts ? &more : &less) += events[i].bytes;
+        for (; i < events->count && events->order[i].key == key; i++) {
+            uint32_t id = events->order[i].id;
+            *(id % 2 == 0 ? &more : &less) += events->bytes[id];
+        }
         live = live + more - less;
         uint64_t bytes = live > UINT64_MAX ? UINT64_MAX : (uint64_t)live;
         if (bytes > curve->peak || curve->count == 0) {
@@ -76,22 +81,22 @@ static void curve_sum(tn__curve *curve, const curve_event *events, size_t count)
 tn_status tn__curve_make(tn__curve *curve, const tn_problem *problem, const tn_context *context,
                          tn_error *error) {
     *curve = (tn__curve){.context = context};
-    curve_event *events = NULL;
-    size_t count = 0, room = 0;
+    curve_events events = {0};
     tn__wholes wholes;
     TN_TRY(tn__wholes_create(problem, &wholes, error));
-    tn_status status = curve_events(&wholes, context, &events, &count, &room, error);
+    tn_status status = curve_gather(&wholes, context, &events, error);
     tn__wholes_release(&wholes);
-    if (status == TN_OK && count > 0) {
-        curve->at = tn__alloc_array(context, count, sizeof *curve->at);
-        curve->live = tn__alloc_array(context, count, sizeof *curve->live);
-        curve->room = count;
+    if (status == TN_OK && events.count > 0) {
+        curve->at = tn__alloc_array(context, events.count, sizeof *curve->at);
+        curve->live = tn__alloc_array(context, events.count, sizeof *curve->live);
+        curve->room = events.count;
         if (curve->at && curve->live)
-            curve_sum(curve, events, count);
+            curve_sum(curve, &events);
         else
             status = tn__no_memory(error, "the curve of live bytes");
     }
-    tn__free(context, events, room * sizeof *events);
+    tn__free(context, events.order, events.order_room * sizeof *events.order);
+    tn__free(context, events.bytes, events.bytes_room * sizeof *events.bytes);
     return status;
 }
 

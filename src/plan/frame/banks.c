@@ -321,12 +321,12 @@ static tn_status banks_try(const banks *all, tn_bank_id bank, banks_trial *trial
     *prepared = tn__call_prepared(call, bank);
     TN_TRY(tn__prepare(prepared, bank, call->error));
     TN_TRY(tn__call_refuse(call, prepared->needs));
-    TN_TRY(tn__lower_bound(&call->wholes, bank, &prepared->lower_bound, &trial->step, call->error));
+    TN_TRY(tn__prepared_bound(prepared, bank, &prepared->lower_bound, &trial->step, call->error));
     trial->refuted = prepared->lower_bound > prepared->capacity;
     if (trial->refuted) return TN_OK;
     TN_TRY(tn__run_create(&trial->run, prepared, call->planner, call->error));
     trial->ran = true;
-    tn_status status = tn__run_solve(&trial->run);
+    tn_status status = tn__run_answer(&trial->run, NULL);
     call->layout.work += trial->run.work;
     call->layout.timed_out |= trial->run.timed_out;
     trial->fits = status == TN_OK && trial->run.best_peak <= prepared->capacity;

@@ -89,32 +89,41 @@ static tn_status plan_too_small(const tn__call *call, const char *bank, uint64_t
             least, capacity);
 }
 
-static tn_status plan_take(tn__call *call, const tn_run *run, tn_bank_id which) {
-    const tn__prepared *prepared = run->prepared;
+/* A layout of one bank. */
+typedef struct plan_found {
+    const uint64_t *offset; /* [prepared->count] */
+    uint64_t peak, lower_bound;
+} plan_found;
+
+static tn_status plan_take(tn__call *call, const tn__prepared *prepared, plan_found found,
+                           tn_bank_id which) {
     tn_layout *layout = &call->layout;
-    layout->bank_peak[which] = run->best_peak;
-    layout->bank_lower_bound[which] = run->lower_bound;
-    layout->peak = tn__add_sat(layout->peak, run->best_peak);
-    layout->lower_bound = tn__add_sat(layout->lower_bound, run->lower_bound);
-    for (uint32_t i = 0; i < prepared->count; i++) layout->offset[prepared->ids[i]] = run->best[i];
-    if (!prepared->has_capacity || run->best_peak <= prepared->capacity) return TN_OK;
+    layout->bank_peak[which] = found.peak;
+    layout->bank_lower_bound[which] = found.lower_bound;
+    layout->peak = tn__add_sat(layout->peak, found.peak);
+    layout->lower_bound = tn__add_sat(layout->lower_bound, found.lower_bound);
+    for (uint32_t i = 0; i < prepared->count; i++)
+        layout->offset[prepared->ids[i]] = found.offset[i];
+    if (!prepared->has_capacity || found.peak <= prepared->capacity) return TN_OK;
     const char *bank = call->problem->banks[which].name;
-    if (run->lower_bound > prepared->capacity)
-        return plan_too_small(call, bank, run->lower_bound, prepared->capacity);
+    if (found.lower_bound > prepared->capacity)
+        return plan_too_small(call, bank, found.lower_bound, prepared->capacity);
     TN_FAIL(call->error, TN_E_STOPPED,
             "%s: the best layout found needs %" PRIu64 " bytes, the capacity is %" PRIu64
             "; try another planner or more time",
-            bank, run->best_peak, prepared->capacity);
+            bank, found.peak, prepared->capacity);
 }
 
-static tn_status plan_bank_solve(tn__call *call, tn_bank_id which, const tn__prepared *p) {
+static tn_status plan_bank_run(tn__call *call, tn_bank_id which, const tn__prepared *p,
+                               const uint64_t *first) {
     const char *bank = call->problem->banks[which].name;
     tn_run run;
     TN_TRY(tn__run_create(&run, p, call->planner, call->error));
-    tn_status status = tn__run_solve(&run);
+    tn_status status = tn__run_answer(&run, first);
     call->layout.work += run.work;
     call->layout.timed_out |= run.timed_out;
-    if (status == TN_OK) status = plan_take(call, &run, which);
+    if (status == TN_OK)
+        status = plan_take(call, p, (plan_found){run.best, run.best_peak, run.lower_bound}, which);
     if (status == TN_E_STOPPED && run.best_peak == UINT64_MAX && p->has_capacity &&
         run.lower_bound > p->capacity)
         status = plan_too_small(call, bank, run.lower_bound, p->capacity);
@@ -122,11 +131,32 @@ static tn_status plan_bank_solve(tn__call *call, tn_bank_id which, const tn__pre
     return status;
 }
 
+/* With a time limit the first layout comes before anything else; where making it took all the time
+ * that there is, it is the answer. Making it takes about as long as verifying the last one will:
+ * that much of the time is kept for it. */
+static tn_status plan_bank_timed(tn__call *call, tn_bank_id which, tn__prepared *p,
+                                 double start_s) {
+    uint64_t *first = tn__alloc(&p->context, p->count * sizeof *first), peak;
+    tn_status status = first != NULL ? TN_OK : tn__no_memory(call->error, "the first layout");
+    bool made = status == TN_OK && tn__first_layout(p, first, &peak, NULL) == TN_OK;
+    double now_s = tn__clock_s();
+    p->deadline_s -= now_s - start_s;
+    if (status == TN_OK && made && now_s >= p->deadline_s) {
+        call->layout.timed_out = true;
+        status = plan_take(call, p, (plan_found){first, peak, p->lower_bound}, which);
+    } else if (status == TN_OK) {
+        status = plan_bank_run(call, which, p, made ? first : NULL);
+    }
+    tn__free(&p->context, first, p->count * sizeof *first);
+    return status;
+}
+
 static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
     int64_t step;
+    double start_s = tn__clock_s();
     TN_TRY(tn__prepare(p, which, call->error));
     TN_TRY(tn__call_refuse(call, p->needs));
-    TN_TRY(tn__lower_bound(p->wholes, which, &p->lower_bound, &step, call->error));
+    TN_TRY(tn__prepared_bound(p, which, &p->lower_bound, &step, call->error));
     TN_TRY(plan_refuse_height(call->problem, which, p->lower_bound, call->error));
     const char *bank = call->problem->banks[which].name;
     if (p->lower_bound > p->capacity && tn__has_choice(call->problem))
@@ -135,7 +165,8 @@ static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
         TN_FAIL(call->error, TN_E_INFEASIBLE,
                 "%s: step %" PRId64 " needs at least %" PRIu64 " bytes, the capacity is %" PRIu64,
                 bank, step, p->lower_bound, p->capacity);
-    return plan_bank_solve(call, which, p);
+    return p->deadline_s != 0 ? plan_bank_timed(call, which, p, start_s)
+                              : plan_bank_run(call, which, p, NULL);
 }
 
 /* A bank that was planned while banks were chosen. */

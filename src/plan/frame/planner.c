@@ -13,7 +13,8 @@
 #include <inttypes.h>
 
 #define RUN_SCAN_MAX 32768u
-#define RUN_LOOK_EVERY 256u /* units of work between two looks at the clock */
+#define RUN_LOOK_EVERY 256u     /* units of work between two looks at the clock ... */
+#define RUN_LOOK_BODIES 100000u /* ... or bodies that were looked at */
 
 /* --- making and ending --- */
 
@@ -120,8 +121,7 @@ static void run_look(tn_run *run) {
     if (run->outer != NULL && (run->outer->stop || *run->outer_stop)) run->stop = true;
     if (run->other_thread || context->progress == NULL) return;
     if (context->progress(context->self, "plan", run->work, run->work_limit)) return;
-    run->stop = true;
-    if (run->outer != NULL) run->outer->stop = true;
+    for (tn_run *each = run; each != NULL; each = each->outer) each->stop = each->cancelled = true;
 }
 
 bool tn__run_goes_on(tn_run *run) {
@@ -143,8 +143,9 @@ static tn_status run_refuse_height(const tn_run *run) {
 tn_status tn__run_work(tn_run *run, uint64_t units) {
     run->work += units;
     if (run->too_high) return run_refuse_height(run);
-    if (run->work >= run->next_look) {
+    if (run->work >= run->next_look || run->unseen >= RUN_LOOK_BODIES) {
         run->next_look = run->work + RUN_LOOK_EVERY;
+        run->unseen = 0;
         run_look(run);
     }
     if (run->stop)
@@ -208,6 +209,7 @@ tn_status tn__run_order_by_key(tn_run *run, const uint64_t *key, tn_run_compare 
         uint32_t *swap = from;
         from = to;
         to = swap;
+        if (!tn__run_goes_on(run)) return tn__run_work(run, 0);
     }
     if (from != run->order) memcpy(run->order, from, free_count * sizeof *from);
     *order = run->order;
@@ -478,6 +480,7 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
         !tn__reserve(&run->prepared->context, &run->holes, &run->hole_room, blocked_count + 1,
                      sizeof *run->holes))
         return tn__no_memory(run->error, "the holes of a body");
+    run->unseen += run->scans ? run->level_count / 8 + blocked_count : blocked_count;
     uint64_t mask = body->alignment - 1, top = 0; /* starts below top are forbidden or done */
     uint32_t found = 0;
     for (size_t i = 0; i < blocked_count; i++) {
@@ -565,4 +568,23 @@ tn_status tn__run_solve(tn_run *run) {
     if (status != TN_OK && error != NULL && error->status != status)
         TN_FAIL(error, status, "planner %s: %s", run->planner->name, tn_status_message(status));
     return status;
+}
+
+tn_status tn__run_answer(tn_run *run, const uint64_t *first) {
+    const tn__prepared *prepared = run->prepared;
+    tn_status status = tn__run_solve(run);
+    bool limit = status == TN_E_STOPPED && !run->cancelled && !run->too_high;
+    if (!limit || run->best_peak != UINT64_MAX) return status;
+    uint64_t peak;
+    if (first != NULL)
+        tn__run_keep_offsets(run, first);
+    else if (tn__first_layout(prepared, run->best, &peak, NULL) == TN_OK)
+        run->best_peak = peak;
+    if (run->best_peak == UINT64_MAX) return status;
+    const tn_context *context = &prepared->context;
+    if (context->log != NULL)
+        context->log(context->self, "the limit came before the planner had a layout; this is the "
+                                    "first one, made in order of time");
+    if (run->error != NULL) *run->error = (tn_error){.status = TN_OK};
+    return TN_OK;
 }

@@ -34,7 +34,7 @@ typedef struct tn__prepared {
     bool has_capacity;
     uint32_t streams;
     uint32_t needs; /* TN_PLANS_* that a planner must honour */
-    size_t time_room, clock_room;
+    size_t clock_room;
     double deadline_s; /* tn__clock_s when time is up; 0: never */
 } tn__prepared;
 
@@ -42,6 +42,14 @@ typedef struct tn__prepared {
  * deadline are set, with the bodies of one bank. Release it on failure too. */
 tn_status tn__prepare(tn__prepared *prepared, tn_bank_id which, tn_error *error);
 void tn__prepared_release(tn__prepared *prepared);
+/* tn__lower_bound of the bank, in O(n) where no alignment costs a byte. */
+tn_status tn__prepared_bound(const tn__prepared *prepared, tn_bank_id which, uint64_t *bytes,
+                             int64_t *step, tn_error *error);
+
+/* A valid layout in linear time: offset[count]. E_STOPPED when the caller wishes to stop, or when
+ * it would end beyond 2^63 - 1 bytes. */
+tn_status tn__first_layout(const tn__prepared *prepared, uint64_t *offset, uint64_t *peak,
+                           tn_error *error);
 
 /* One call of tn_plan. */
 typedef struct tn__call {
@@ -87,13 +95,15 @@ struct tn_run {
     uint64_t best_peak;
     uint64_t lower_bound;
     uint64_t work, work_limit, next_look; /* next_look: work at which the clock is read again */
+    uint64_t unseen;                      /* bodies looked at since then */
     uint32_t threads;
     tn_run *outer;                 /* the run that made this one, or NULL */
     const atomic_bool *outer_stop; /* set by it when this run is no longer needed */
     bool other_thread;             /* not the caller's: no progress from here */
     atomic_bool stop;
     bool timed_out, out_of_work;
-    bool too_high; /* a body was placed with its end beyond TN__PLAN_HEIGHT_MAX */
+    bool cancelled; /* the caller wished to stop */
+    bool too_high;  /* a body was placed with its end beyond TN__PLAN_HEIGHT_MAX */
     tn__arena scratch;
 };
 
@@ -103,5 +113,8 @@ void tn__run_release(tn_run *run);
 /* Solves, keeps the final placement too, and says OK when there is any; the limits' E_STOPPED is
  * forgiven then. */
 tn_status tn__run_solve(tn_run *run);
+/* The same; where a limit left the planner without any layout the first one is kept, from `first`
+ * [count] if it is there already (NULL: not). */
+tn_status tn__run_answer(tn_run *run, const uint64_t *first);
 
 #endif

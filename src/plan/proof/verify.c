@@ -1,9 +1,9 @@
 /* verify.c - the judge: is a layout valid? Shares nothing with the planners but the problem.
  *
- * Sweeps over time. As long as nothing was wrong so far, the live pieces are disjoint byte ranges,
- * so a new one can only meet its nearest neighbour below or above. Pieces are ranked by their
- * lowest byte; the live ranks are a set of bits with summaries (64 to one), in which the nearest
- * neighbours are found in a handful of word operations. When a conflict shows, the live pieces of
+ * Sweeps over time. As long as nothing was wrong so far, the pieces that hold bytes are disjoint
+ * ranges, so a new one can only meet its nearest neighbours below and above. They are kept in order
+ * of address; whoever has died stays until a new one wants its bytes. When a conflict shows, the
+ * live pieces of
  * that step are gone through once to name the lowest byte that is shared. Of everything that is
  * wrong, the conflict first in time, then by byte, is the one reported; what is wrong with a body
  * by itself (alignment, pin, tie, capacity) counts from its first step and its offset. A group of
@@ -18,8 +18,8 @@
  * holds where a stretch with one holder begins. A piece replaces the stretches that it covers and
  * leaves at most one more, so the stretches visited add up to O(n).
  *
- * Cost: O((n + k) log n) for n pieces, k = 0 or 1 conflict, and O(n streams) more with clocks; O(n)
- * memory.
+ * Cost: O((n + k) log n) for n pieces, k = 0 or 1 conflict (and to move n / 10^3 words for each of
+ * n that hold bytes at once), and O(n streams) more with clocks; O(n) memory.
  */
 #include "plan/problem/problem.h"
 
@@ -29,8 +29,8 @@
 typedef struct verify_piece { /* a piece at its address */
     int64_t first, last;
     uint64_t lo, hi;
-    tn_body_id body; /* of a group, its root */
-    const int64_t *begins, *ends;
+    const tn_piece *from; /* with its clocks */
+    tn_body_id body;      /* of a group, its root */
 } verify_piece;
 
 /* --- a set of ranks: level 0 has one bit a rank, each level above one bit a word below ---------
@@ -196,17 +196,44 @@ static int verify_by_byte(const void *a, const void *b) {
     return (x->first > y->first) - (x->first < y->first);
 }
 
-typedef struct verify_event {
-    int64_t time;
-    uint32_t rank;
-    uint32_t starts; /* 0: ends, which come first */
-} verify_event;
+#define VERIFY_DIGIT 11u
 
-static int verify_by_time(const void *a, const void *b) {
-    const verify_event *x = a, *y = b;
-    if (x->time != y->time) return x->time < y->time ? -1 : 1;
-    if (x->starts != y->starts) return x->starts < y->starts ? -1 : 1;
-    return (x->rank > y->rank) - (x->rank < y->rank);
+typedef struct verify_pieces {
+    verify_piece *items; /* [room] */
+    size_t room;
+    uint32_t count;
+} verify_pieces;
+
+/* Pieces by first step, from the lowest digit up; of one step as they came. False: no memory. */
+static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    uint32_t count = pieces->count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (pieces->items[i].first < least) least = pieces->items[i].first;
+        if (pieces->items[i].first > most) most = pieces->items[i].first;
+    }
+    uint64_t range = (uint64_t)most - (uint64_t)least;
+    verify_piece *spare = tn__alloc(context, pieces->room * sizeof *spare), *from = pieces->items;
+    if (spare == NULL) return false;
+    for (uint32_t shift = 0; shift < 64 && range >> shift != 0; shift += VERIFY_DIGIT) {
+        size_t place[(size_t)1 << VERIFY_DIGIT] = {0}, sum = 0;
+        const uint64_t mask = ((uint64_t)1 << VERIFY_DIGIT) - 1, base = (uint64_t)least;
+        for (uint32_t i = 0; i < count; i++)
+            place[((uint64_t)from[i].first - base) >> shift & mask]++;
+        for (size_t digit = 0; digit <= mask; digit++) {
+            size_t here = place[digit];
+            place[digit] = sum;
+            sum += here;
+        }
+        for (uint32_t i = 0; i < count; i++)
+            spare[place[((uint64_t)from[i].first - base) >> shift & mask]++] = from[i];
+        verify_piece *swap = from;
+        from = spare;
+        spare = swap;
+    }
+    pieces->items = from;
+    tn__free(context, spare, pieces->room * sizeof *spare);
+    return true;
 }
 
 /* The lowest byte that two pieces share at `step`, with the two lowest-ranked that hold it. The
@@ -231,24 +258,152 @@ static void verify_name(const verify_piece *pieces, uint32_t count, int64_t step
     }
 }
 
-static void verify_sweep(const verify_piece *pieces, uint32_t count, const verify_event *events,
-                         verify_set *live, tn_conflict *found) {
-    for (uint32_t i = 0; i < 2 * count; i++) {
-        uint32_t rank = events[i].rank;
-        if (!events[i].starts) {
-            verify_set_remove(live, rank);
+/* --- what holds bytes now: pieces in order of address, in runs of a few dozen. Whoever has died is
+ * taken out when a new neighbour meets it there, so that ends need not be sorted. */
+
+#define VERIFY_RUN 64u
+
+typedef struct verify_held {
+    uint64_t lo, hi;
+    int64_t last;
+} verify_held;
+
+typedef struct verify_run {
+    uint32_t count;
+    verify_held held[VERIFY_RUN]; /* ascending, disjoint */
+} verify_run;
+
+typedef struct verify_live {
+    const tn_context *context;
+    uint64_t *lowest;  /* [run_count], lo of the first of each run as it was once, ascending */
+    verify_run **runs; /* [run_count] */
+    size_t run_count, lowest_room, run_room;
+} verify_live;
+
+static void verify_live_release(verify_live *live) {
+    for (size_t i = 0; i < live->run_count; i++)
+        tn__free(live->context, live->runs[i], sizeof **live->runs);
+    tn__free(live->context, live->lowest, live->lowest_room * sizeof *live->lowest);
+    tn__free(live->context, live->runs, live->run_room * sizeof *live->runs);
+}
+
+/* A new empty run at index `at`, for what begins at `lowest` or above. */
+static bool verify_live_open(verify_live *live, size_t at, uint64_t lowest) {
+    size_t need = live->run_count + 1;
+    verify_run *made = tn__alloc(live->context, sizeof *made);
+    if (made == NULL ||
+        !tn__reserve(live->context, &live->lowest, &live->lowest_room, need,
+                     sizeof *live->lowest) ||
+        !tn__reserve(live->context, &live->runs, &live->run_room, need, sizeof *live->runs)) {
+        tn__free(live->context, made, sizeof *made);
+        return false;
+    }
+    made->count = 0;
+    memmove(live->lowest + at + 1, live->lowest + at,
+            (live->run_count - at) * sizeof *live->lowest);
+    memmove(live->runs + at + 1, live->runs + at, (live->run_count - at) * sizeof *live->runs);
+    live->lowest[at] = lowest;
+    live->runs[at] = made;
+    live->run_count++;
+    return true;
+}
+
+/* The last run that begins at or below `lo`; the first one begins at 0. */
+static size_t verify_live_find(const verify_live *live, uint64_t lo) {
+    size_t low = 0, high = live->run_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (live->lowest[middle] <= lo)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* How many of a run begin below `lo`. */
+static uint32_t verify_run_find(const verify_run *run, uint64_t lo) {
+    uint32_t low = 0, high = run->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (run->held[middle].lo < lo)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void verify_run_close(verify_run *run, uint32_t at) {
+    run->count--;
+    memmove(run->held + at, run->held + at + 1, (run->count - at) * sizeof *run->held);
+}
+
+/* The one right below `lo`, as far as it lives at `now`, ends above `lo`. */
+static bool verify_meets_below(verify_live *live, size_t at, uint64_t lo, int64_t now) {
+    for (;;) {
+        verify_run *run = live->runs[at];
+        uint32_t place = verify_run_find(run, lo);
+        if (place == 0) {
+            if (at-- == 0) return false;
             continue;
         }
-        uint32_t below = verify_set_near(live, rank, false);
-        uint32_t above = verify_set_near(live, rank, true);
-        bool meets = (below != UINT32_MAX && pieces[below].hi > pieces[rank].lo) ||
-                     (above != UINT32_MAX && pieces[above].lo < pieces[rank].hi);
-        if (meets) {
-            verify_name(pieces, count, events[i].time, found);
-            return;
-        }
-        verify_set_add(live, rank);
+        if (run->held[place - 1].hi <= lo) return false;
+        if (run->held[place - 1].last > now) return true;
+        verify_run_close(run, place - 1);
     }
+}
+
+/* One that begins in [lo, hi) lives at `now`. */
+static bool verify_meets_above(verify_live *live, size_t at, uint64_t lo, uint64_t hi,
+                               int64_t now) {
+    for (; at < live->run_count && live->lowest[at] < hi; at++) {
+        verify_run *run = live->runs[at];
+        uint32_t place = verify_run_find(run, lo);
+        while (place < run->count && run->held[place].lo < hi) {
+            if (run->held[place].last > now) return true;
+            verify_run_close(run, place);
+        }
+        if (place < run->count) return false;
+    }
+    return false;
+}
+
+static bool verify_live_add(verify_live *live, size_t at, const verify_piece *piece) {
+    verify_run *run = live->runs[at];
+    if (run->count == VERIFY_RUN) {
+        uint32_t half = VERIFY_RUN / 2;
+        if (!verify_live_open(live, at + 1, run->held[half].lo)) return false;
+        verify_run *upper = live->runs[at + 1];
+        memcpy(upper->held, run->held + half, half * sizeof *run->held);
+        upper->count = run->count = half;
+        if (piece->lo >= live->lowest[at + 1]) run = upper;
+    }
+    uint32_t place = verify_run_find(run, piece->lo);
+    memmove(run->held + place + 1, run->held + place, (run->count - place) * sizeof *run->held);
+    run->held[place] = (verify_held){piece->lo, piece->hi, piece->last};
+    run->count++;
+    return true;
+}
+
+/* False: no memory. */
+static bool verify_sweep(const tn_context *context, verify_piece *pieces, uint32_t count,
+                         tn_conflict *found) {
+    verify_live live = {.context = context};
+    bool fits = verify_live_open(&live, 0, 0), meets = false;
+    for (uint32_t i = 0; i < count && fits && !meets; i++) {
+        const verify_piece *piece = &pieces[i];
+        int64_t now = piece->first;
+        size_t at = verify_live_find(&live, piece->lo);
+        meets = verify_meets_below(&live, at, piece->lo, now) ||
+                verify_meets_above(&live, at, piece->lo, piece->hi, now);
+        fits = meets || verify_live_add(&live, at, piece);
+        if (!meets) continue;
+        qsort(pieces, count, sizeof *pieces, verify_by_byte);
+        verify_name(pieces, count, now, found);
+    }
+    verify_live_release(&live);
+    return fits;
 }
 
 /* --- several streams: over serial time, who held each byte last? --- */
@@ -288,7 +443,7 @@ static uint32_t verify_cut(const verify_bytes *bytes, uint64_t at) {
 static bool verify_in_order(const verify_piece *a, const verify_piece *b, uint32_t streams) {
     if (a->last > b->first) return false;
     for (uint32_t s = 0; s < streams; s++)
-        if (a->ends[s] > b->begins[s]) return false;
+        if (a->from->ends[s] > b->from->begins[s]) return false;
     return true;
 }
 
@@ -391,34 +546,18 @@ static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify
                                              .last = piece->last,
                                              .lo = offset + piece->lo,
                                              .hi = offset + piece->hi,
-                                             .body = (tn_body_id)id,
-                                             .begins = piece->begins,
-                                             .ends = piece->ends};
+                                             .from = piece,
+                                             .body = (tn_body_id)id};
         }
     }
     return count;
 }
 
-static tn_status verify_time(const tn_problem *problem, verify_piece *pieces, uint32_t count,
-                             tn_conflict *found, tn_error *error) {
+static tn_status verify_time(const tn_problem *problem, verify_pieces *pieces, tn_conflict *found,
+                             tn_error *error) {
     const tn_context *context = &problem->context;
-    size_t words = verify_set_words(count);
-    verify_event *events = tn__alloc_array(context, 2 * (size_t)count, sizeof *events);
-    uint64_t *bits = tn__alloc_array(context, words, sizeof *bits);
-    bool fits = events != NULL && bits != NULL;
-    if (fits) {
-        qsort(pieces, count, sizeof *pieces, verify_by_byte);
-        for (uint32_t rank = 0; rank < count; rank++) {
-            events[2 * rank] = (verify_event){pieces[rank].first, rank, 1};
-            events[2 * rank + 1] = (verify_event){pieces[rank].last, rank, 0};
-        }
-        qsort(events, 2 * (size_t)count, sizeof *events, verify_by_time);
-        verify_set live;
-        verify_set_init(&live, bits, count);
-        verify_sweep(pieces, count, events, &live, found);
-    }
-    tn__free(context, events, 2 * (size_t)count * sizeof *events);
-    tn__free(context, bits, words * sizeof *bits);
+    bool fits = verify_sort_time(context, pieces) &&
+                verify_sweep(context, pieces->items, pieces->count, found);
     return fits ? TN_OK : tn__no_memory(error, "the verifier");
 }
 
@@ -461,26 +600,27 @@ static tn_status verify_overlaps(const tn__wholes *wholes, const tn_layout *layo
                                  tn_conflict *first, tn_error *error) {
     const tn_problem *problem = wholes->problem;
     const tn_context *context = &problem->context;
-    size_t room = wholes->piece_count;
-    if (room == 0) return TN_OK;
+    if (wholes->piece_count == 0) return TN_OK;
     verify_scope scope = {.wholes = wholes, .layout = layout};
-    verify_piece *pieces = tn__alloc_array(context, room, sizeof *pieces);
+    verify_pieces pieces = {.room = wholes->piece_count};
+    pieces.items = tn__alloc(context, pieces.room * sizeof *pieces.items);
     scope.torn = tn__alloc_array(context, problem->group_count, sizeof *scope.torn);
-    bool fits = pieces != NULL && scope.torn != NULL;
+    bool fits = pieces.items != NULL && scope.torn != NULL;
     tn_status status = fits ? TN_OK : tn__no_memory(error, "the verifier");
     for (size_t id = 0; fits && layout != NULL && id < problem->count; id++)
         if (verify_breaks_tie(&problem->bodies[id], layout, (tn_body_id)id))
             scope.torn[problem->group_of[id]] = true;
     for (tn_bank_id bank = 0; bank < problem->bank_count && status == TN_OK; bank++) {
         tn_conflict found = {0};
-        uint32_t count = verify_gather(&scope, bank, pieces);
-        if (count == 0) continue;
-        status = problem->streams > 1 ? verify_clocks(problem, pieces, count, &found, error)
-                                      : verify_time(problem, pieces, count, &found, error);
+        pieces.count = verify_gather(&scope, bank, pieces.items);
+        if (pieces.count == 0) continue;
+        status = problem->streams > 1
+                     ? verify_clocks(problem, pieces.items, pieces.count, &found, error)
+                     : verify_time(problem, &pieces, &found, error);
         verify_name_members(wholes, layout, &found);
         if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
     }
-    tn__free(context, pieces, room * sizeof *pieces);
+    tn__free(context, pieces.items, pieces.room * sizeof *pieces.items);
     tn__free(context, scope.torn, problem->group_count * sizeof *scope.torn);
     return status;
 }

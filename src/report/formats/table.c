@@ -7,8 +7,9 @@
 
 #include "report/format.h"
 
-#define TABLE_HOLDERS 10 /* at the peak; the others are one line */
-#define TABLE_WIDTH 100  /* columns of a terminal */
+#define TABLE_ITEMS_MAX 4000000u /* a list of the peak costs as much as the plan then */
+#define TABLE_HOLDERS 10         /* at the peak; the others are one line */
+#define TABLE_WIDTH 100          /* columns of a terminal */
 
 /* A name in its own width, in `width` columns at most. */
 static void table_word(tn__text *text, const char *word, size_t width) {
@@ -225,6 +226,11 @@ static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at)
 
 static tn_status table_holders(tn__text *text, tn__scene *scene, tn_error *error) {
     tn__curve curve;
+    if (scene->item_count > TABLE_ITEMS_MAX) {
+        tn__text_printf(text, "\n  more than %u buffers: --holders lists those at the peak\n",
+                        TABLE_ITEMS_MAX);
+        return TN_OK;
+    }
     tn_status status =
         tn__curve_make(&curve, scene->report->problem, scene->report->context, error);
     const tn__holder *holders = NULL;

@@ -1,0 +1,264 @@
+/* first.c - a layout at once, for when the clock leaves no planner the time for one.
+ *
+ * What a heap would do as the program runs: bodies come and go in order of time, each into a hole
+ * that is hardly larger than it, else on top. Holes are in lists by size, sixteen to each power of
+ * two, with bits that tell which lists have any; a hole in a longer list always fits, and in the
+ * body's own list the first few are tried. Neighbouring holes become one. So a body costs a handful
+ * of steps however many there are, and memory is that of what lives at once.
+ *
+ * Lives are taken whole (no windows, no gaps), pinned bodies lie below all others, and where
+ * several streams run nothing shares: right for every problem, good for none.
+ *
+ * Cost:   O(n), a second for 10^7 bodies; 40 bytes for each that lives at the busiest step.
+ * Source: Masmano et al., TLSF, ECRTS 2004 (lists by size and bits); sizes need no header here.
+ */
+#include "plan/frame/planner_run.h"
+
+#define FIRST_NONE UINT32_MAX
+#define FIRST_PARTS 4u /* lists for a power of two, as a power of two */
+#define FIRST_LISTS ((64u << FIRST_PARTS) + 64u)
+#define FIRST_TRIES 12u   /* holes of a list that may be too small */
+#define FIRST_LOOK 16384u /* bodies between two looks at the caller's wish */
+
+typedef struct first_block { /* a body or a hole, in order of addresses */
+    uint64_t start, end;
+    uint32_t below, above;
+    uint32_t next, previous; /* in the list of its holes; next: of those that end with it */
+    bool hole;
+} first_block;
+
+typedef struct first_heap {
+    const tn__prepared *prepared;
+    first_block *blocks;
+    size_t room;
+    uint32_t used, spare; /* spare: a list of blocks that are nothing now */
+    uint32_t list[FIRST_LISTS];
+    uint64_t any[(FIRST_LISTS + 63) / 64];
+    uint32_t top;  /* the highest block */
+    uint32_t *end; /* [time_count], bodies by the step that they end with */
+} first_heap;
+
+/* The list of holes of this size; rising in size. */
+static uint32_t first_list(uint64_t size) {
+    if (size < 1u << FIRST_PARTS) return (uint32_t)size;
+    uint32_t exponent = 63 - (uint32_t)__builtin_clzll(size);
+    uint32_t part = (uint32_t)(size >> (exponent - FIRST_PARTS)) - (1u << FIRST_PARTS);
+    return ((exponent - FIRST_PARTS + 1) << FIRST_PARTS) + part;
+}
+
+static void first_enter(first_heap *heap, uint32_t at) {
+    first_block *block = &heap->blocks[at];
+    uint32_t list = first_list(block->end - block->start);
+    block->hole = true;
+    block->previous = FIRST_NONE;
+    block->next = heap->list[list];
+    if (block->next != FIRST_NONE) heap->blocks[block->next].previous = at;
+    heap->list[list] = at;
+    heap->any[list / 64] |= (uint64_t)1 << list % 64;
+}
+
+static void first_leave(first_heap *heap, uint32_t at) {
+    first_block *block = &heap->blocks[at];
+    uint32_t list = first_list(block->end - block->start);
+    if (block->next != FIRST_NONE) heap->blocks[block->next].previous = block->previous;
+    if (block->previous != FIRST_NONE)
+        heap->blocks[block->previous].next = block->next;
+    else
+        heap->list[list] = block->next;
+    if (heap->list[list] == FIRST_NONE) heap->any[list / 64] &= ~((uint64_t)1 << list % 64);
+    block->hole = false;
+}
+
+/* A new block right above `below` (NONE: the lowest of all); NONE: no memory. */
+static uint32_t first_make(first_heap *heap, uint32_t below, uint64_t start, uint64_t end) {
+    uint32_t at = heap->spare;
+    if (at != FIRST_NONE) {
+        heap->spare = heap->blocks[at].next;
+    } else {
+        if (!tn__reserve(&heap->prepared->context, &heap->blocks, &heap->room,
+                         (size_t)heap->used + 1, sizeof *heap->blocks))
+            return FIRST_NONE;
+        at = heap->used++;
+    }
+    uint32_t above = below != FIRST_NONE ? heap->blocks[below].above : FIRST_NONE;
+    heap->blocks[at] = (first_block){.start = start, .end = end, .below = below, .above = above};
+    if (below != FIRST_NONE) heap->blocks[below].above = at;
+    if (above != FIRST_NONE)
+        heap->blocks[above].below = at;
+    else
+        heap->top = at;
+    return at;
+}
+
+/* `at` takes the bytes of the block above it, which is no more. */
+static void first_join(first_heap *heap, uint32_t at) {
+    uint32_t gone = heap->blocks[at].above, above = heap->blocks[gone].above;
+    heap->blocks[at].end = heap->blocks[gone].end;
+    heap->blocks[at].above = above;
+    if (above != FIRST_NONE)
+        heap->blocks[above].below = at;
+    else
+        heap->top = at;
+    heap->blocks[gone].next = heap->spare;
+    heap->spare = gone;
+}
+
+static void first_release(first_heap *heap, uint32_t at) {
+    uint32_t above = heap->blocks[at].above, below = heap->blocks[at].below;
+    if (above != FIRST_NONE && heap->blocks[above].hole) {
+        first_leave(heap, above);
+        first_join(heap, at);
+    }
+    if (below != FIRST_NONE && heap->blocks[below].hole) {
+        first_leave(heap, below);
+        first_join(heap, below);
+        at = below;
+    }
+    first_enter(heap, at);
+}
+
+static uint64_t first_align(uint64_t offset, const tn_run_body *body) {
+    return (offset + (body->alignment - 1)) & ~(body->alignment - 1);
+}
+
+static bool first_fits(const first_heap *heap, uint32_t at, const tn_run_body *body) {
+    return first_align(heap->blocks[at].start, body) + body->size <= heap->blocks[at].end;
+}
+
+/* A hole for the body; NONE: there is none. */
+static uint32_t first_find(const first_heap *heap, const tn_run_body *body) {
+    uint32_t list = first_list(body->size), tries = 0;
+    for (uint32_t at = heap->list[list]; at != FIRST_NONE && tries < FIRST_TRIES; tries++) {
+        if (first_fits(heap, at, body)) return at;
+        at = heap->blocks[at].next;
+    }
+    uint32_t word = (list + 1) / 64;
+    uint64_t bits = heap->any[word] & ~(uint64_t)0 << (list + 1) % 64;
+    for (;;) {
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t found = heap->list[64 * word + (uint32_t)__builtin_ctzll(bits)];
+            if (first_fits(heap, found, body)) return found; /* but for alignment, always */
+        }
+        if (++word == sizeof heap->any / sizeof *heap->any) return FIRST_NONE;
+        bits = heap->any[word];
+    }
+}
+
+/* A hole of any size on top, so that the body fits into it; NONE: no memory, or too high. */
+static uint32_t first_grow(first_heap *heap, const tn_run_body *body) {
+    uint32_t top = heap->top;
+    if (heap->blocks[top].hole) {
+        first_leave(heap, top);
+    } else {
+        uint64_t start = heap->blocks[top].end;
+        top = first_make(heap, top, start, start);
+        if (top == FIRST_NONE) return top;
+    }
+    uint64_t start = first_align(heap->blocks[top].start, body);
+    if (start > TN__PLAN_HEIGHT_MAX - body->size) return FIRST_NONE;
+    heap->blocks[top].end = start + body->size;
+    first_enter(heap, top);
+    return top;
+}
+
+/* Cuts the body out of a hole: what is left of it below and above are holes again. */
+static uint32_t first_cut(first_heap *heap, uint32_t at, const tn_run_body *body) {
+    first_leave(heap, at);
+    uint64_t start = first_align(heap->blocks[at].start, body), end = heap->blocks[at].end;
+    if (start > heap->blocks[at].start) {
+        uint32_t lower = at;
+        heap->blocks[lower].end = start;
+        first_enter(heap, lower);
+        at = first_make(heap, lower, start, end);
+        if (at == FIRST_NONE) return at;
+    }
+    if (start + body->size == end) return at;
+    heap->blocks[at].end = start + body->size;
+    uint32_t upper = first_make(heap, at, start + body->size, end);
+    if (upper != FIRST_NONE) first_enter(heap, upper);
+    return upper != FIRST_NONE ? at : FIRST_NONE;
+}
+
+static tn_status first_place(first_heap *heap, uint32_t id, uint64_t *offset, tn_error *error) {
+    const tn_run_body *body = &heap->prepared->bodies[id];
+    uint32_t at = first_find(heap, body);
+    if (at == FIRST_NONE) at = first_grow(heap, body);
+    if (at != FIRST_NONE) at = first_cut(heap, at, body);
+    if (at == FIRST_NONE) /* no memory is told like this too: nothing else may be tried */
+        TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
+    offset[id] = heap->blocks[at].start;
+    heap->blocks[at].next = heap->end[body->last];
+    heap->end[body->last] = at;
+    return TN_OK;
+}
+
+static bool first_goes_on(const tn__prepared *p, uint32_t done) {
+    const tn_context *context = &p->context;
+    return context->progress == NULL || context->progress(context->self, "plan", done, p->count);
+}
+
+static tn_status first_in_time(first_heap *heap, uint64_t *offset, tn_error *error) {
+    const tn__prepared *p = heap->prepared;
+    bool pins = (p->needs & TN_PLANS_PINS) != 0;
+    for (uint32_t t = 0; t < p->time_count; t++) {
+        for (uint32_t at = heap->end[t], next; at != FIRST_NONE; at = next) {
+            next = heap->blocks[at].next;
+            first_release(heap, at);
+        }
+        for (uint32_t i = p->until[t]; i < p->until[t + 1]; i++) {
+            uint32_t id = p->by_first[i];
+            if (i % FIRST_LOOK == 0 && !first_goes_on(p, i))
+                TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
+            if (p->bodies[id].size == 0 || (pins && p->pins[id] != TN__FREE)) continue;
+            TN_TRY(first_place(heap, id, offset, error));
+        }
+    }
+    return TN_OK;
+}
+
+/* Everything in memory of its own. */
+static tn_status first_end_to_end(const tn__prepared *p, uint64_t base, uint64_t *offset,
+                                  tn_error *error) {
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (p->bodies[i].size == 0 || p->pins[i] != TN__FREE) continue;
+        offset[i] = first_align(base, &p->bodies[i]);
+        if (offset[i] > TN__PLAN_HEIGHT_MAX - p->bodies[i].size)
+            TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
+        base = offset[i] + p->bodies[i].size;
+    }
+    return TN_OK;
+}
+
+static tn_status first_heap_run(const tn__prepared *p, uint64_t base, uint64_t *offset,
+                                tn_error *error) {
+    first_heap heap = {.prepared = p, .spare = FIRST_NONE, .top = FIRST_NONE};
+    size_t times = p->time_count;
+    for (uint32_t i = 0; i < FIRST_LISTS; i++) heap.list[i] = FIRST_NONE;
+    heap.end = tn__alloc(&p->context, times * sizeof *heap.end);
+    if (heap.end != NULL) memset(heap.end, 0xff, times * sizeof *heap.end);
+    bool ready = heap.end != NULL && first_make(&heap, FIRST_NONE, 0, base) != FIRST_NONE;
+    tn_status status =
+        ready ? first_in_time(&heap, offset, error) : tn__no_memory(error, "the first layout");
+    tn__free(&p->context, heap.end, times * sizeof *heap.end);
+    tn__free(&p->context, heap.blocks, heap.room * sizeof *heap.blocks);
+    return status;
+}
+
+tn_status tn__first_layout(const tn__prepared *p, uint64_t *offset, uint64_t *peak,
+                           tn_error *error) {
+    uint64_t base = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        bool pinned = p->pins[i] != TN__FREE;
+        offset[i] = pinned ? p->pins[i] : 0;
+        if (pinned && p->pins[i] + p->bodies[i].size > base) base = p->pins[i] + p->bodies[i].size;
+    }
+    if (p->streams > 1)
+        TN_TRY(first_end_to_end(p, base, offset, error));
+    else
+        TN_TRY(first_heap_run(p, base, offset, error));
+    *peak = 0;
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->bodies[i].size > 0 && offset[i] + p->bodies[i].size > *peak)
+            *peak = offset[i] + p->bodies[i].size;
+    return TN_OK;
+}
