@@ -1,7 +1,7 @@
-/* generate.c - writes a generated problem as a CSV.
+/* generate.c - writes a generated problem of 10^2 to 10^7 buffers as a CSV.
  *
  *     build/bench/generate KIND COUNT [--seed N] [--alignment MAX] [--windows PERCENT]
- *                          [--steps PER_BUFFER] > FILE.csv
+ *                          [--steps N] > FILE.csv
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 static int generate_usage(void) {
     fprintf(stderr, "usage: generate KIND COUNT [--seed N] [--alignment MAX] "
-                    "[--windows PERCENT] [--steps PER_BUFFER] > FILE.csv\nkinds:\n");
+                    "[--windows PERCENT] [--steps N] > FILE.csv\nkinds:\n");
     for (uint32_t i = 0; i < generate_kind_count; i++)
         fprintf(stderr, "  %-10s %s\n", generate_kinds[i].name, generate_kinds[i].summary);
     return 2;

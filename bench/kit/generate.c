@@ -1,4 +1,5 @@
-/* generate.c - perfect packings cut from one rectangle, a trap for first fit, training traces.
+/* generate.c - perfect packings cut from one rectangle, a trap for first fit, training traces,
+ * crowds of short lives.
  *
  * Tilings and pinwheels start from one rectangle, time x memory, and cut the largest piece again
  * and again: every byte is used at every step, so the height of the rectangle is the optimum and
@@ -340,6 +341,132 @@ static tn_status generate_random(const generate_wish *wish, tn_problem **problem
     return generate_end(&maker, status, problem);
 }
 
+/* --- few steps, and cuts anywhere --------------------------------------------------------------
+ *
+ * As a tiling, but cut at any step and any level of the piece with the largest area, over so few
+ * steps that many cuts share one: rows cannot be told by their ends. */
+static bool generate_slash(generate_maker *maker, generate_heap *heap) {
+    generate_rectangle whole = generate_pop(heap);
+    uint64_t length = (uint64_t)(whole.last - whole.first), height = whole.hi - whole.lo;
+    bool upright = generate_below(maker, 2) != 0;
+    if (upright ? length < 2 : height < 2) upright = !upright;
+    if (length < 2 && height < 2) {
+        generate_push(heap, whole);
+        return false;
+    }
+    generate_rectangle rest = whole;
+    if (upright)
+        rest.first = whole.last = whole.first + 1 + (int64_t)generate_below(maker, length - 1);
+    else
+        rest.lo = whole.hi = whole.lo + 1 + generate_below(maker, height - 1);
+    whole.weight = (uint64_t)(whole.last - whole.first) * (whole.hi - whole.lo);
+    rest.weight = (uint64_t)(rest.last - rest.first) * (rest.hi - rest.lo);
+    generate_push(heap, whole);
+    generate_push(heap, rest);
+    return true;
+}
+
+static tn_status generate_cuts(const generate_wish *wish, tn_problem **problem, uint64_t *optimum,
+                               tn_error *error) {
+    generate_maker maker;
+    TN_TRY(generate_begin(&maker, wish, error));
+    tn_context context = tn__context(NULL);
+    size_t room = (size_t)wish->count + 2;
+    generate_heap heap = {.items = tn__alloc_array(&context, room, sizeof *heap.items)};
+    tn_status status = heap.items != NULL ? TN_OK : tn__no_memory(error, "rectangles");
+    uint64_t height = 1 << 20;
+    while (height < 256 * (uint64_t)wish->count) height *= 2;
+    if (status == TN_OK) {
+        int64_t steps = wish->steps > 0 ? wish->steps : 1000;
+        generate_push(&heap, (generate_rectangle){0, steps, 0, height, 1});
+        while (heap.count < wish->count && generate_slash(&maker, &heap)) continue;
+        status = generate_shuffled(&maker, &heap);
+    }
+    tn__free(&context, heap.items, room * sizeof *heap.items);
+    if (status == TN_OK) *optimum = generate_known(wish, height);
+    return generate_end(&maker, status, problem);
+}
+
+/* --- many buffers, few at a time --- */
+
+/* One buffer of a family: where it begins, how long it lives, how large it is. */
+typedef void (*generate_draw)(generate_maker *maker, uint32_t index, int64_t *first, int64_t *life,
+                              uint64_t *size);
+
+static tn_status generate_drawn(const generate_wish *wish, generate_draw draw, tn_problem **problem,
+                                uint64_t *optimum, tn_error *error) {
+    generate_maker maker;
+    TN_TRY(generate_begin(&maker, wish, error));
+    tn_status status = TN_OK;
+    for (uint32_t i = 0; i < wish->count && status == TN_OK; i++) {
+        int64_t first, life;
+        uint64_t size;
+        draw(&maker, i, &first, &life, &size);
+        status = generate_add(&maker, first, first + life, size);
+    }
+    *optimum = 0;
+    return generate_end(&maker, status, problem);
+}
+
+static uint64_t generate_steps(const generate_maker *maker, uint64_t else_count) {
+    return maker->wish->steps > 0 ? maker->wish->steps : else_count;
+}
+
+static void generate_draw_short(generate_maker *maker, uint32_t index, int64_t *first,
+                                int64_t *life, uint64_t *size) {
+    (void)index;
+    *first = (int64_t)generate_below(maker, generate_steps(maker, maker->wish->count));
+    *life = 1 + (int64_t)generate_below(maker, 50);
+    *size = 64 * (1 + generate_below(maker, 1000));
+}
+
+static tn_status generate_short(const generate_wish *wish, tn_problem **problem, uint64_t *optimum,
+                                tn_error *error) {
+    return generate_drawn(wish, generate_draw_short, problem, optimum, error);
+}
+
+/* One in a hundred lives for a twentieth to a half of all steps, the others for a few. */
+static void generate_draw_long(generate_maker *maker, uint32_t index, int64_t *first, int64_t *life,
+                               uint64_t *size) {
+    uint64_t steps = generate_steps(maker, (uint64_t)maker->wish->count / 4 + 100);
+    bool is_long = index % 100 == 0;
+    *first = (int64_t)generate_below(maker, is_long ? steps / 2 : steps);
+    *life = 1 + (int64_t)generate_below(maker, is_long ? steps / 2 : 8);
+    if (is_long) *life += (int64_t)steps / 20;
+    *size = 256 * (1 + generate_below(maker, is_long ? 4000 : 400));
+}
+
+static tn_status generate_long(const generate_wish *wish, tn_problem **problem, uint64_t *optimum,
+                               tn_error *error) {
+    return generate_drawn(wish, generate_draw_long, problem, optimum, error);
+}
+
+/* Half of the buffers twice as large as the smallest, half of the rest four times, and so on, times
+ * a factor of one to two; lives alike. */
+static void generate_draw_power(generate_maker *maker, uint32_t index, int64_t *first,
+                                int64_t *life, uint64_t *size) {
+    (void)index;
+    uint32_t exponent = 0, lives = 0;
+    while (exponent < 24 && generate_below(maker, 2) != 0) exponent++;
+    while (lives < 10 && generate_below(maker, 2) != 0) lives++;
+    *first = (int64_t)generate_below(maker, generate_steps(maker, maker->wish->count));
+    *life = 1 + (int64_t)generate_below(maker, 4u << lives);
+    *size = (64ull << exponent) + generate_below(maker, 64ull << exponent);
+}
+
+static tn_status generate_power(const generate_wish *wish, tn_problem **problem, uint64_t *optimum,
+                                tn_error *error) {
+    return generate_drawn(wish, generate_draw_power, problem, optimum, error);
+}
+
+/* Long trains of which part after part is no longer needed: every second one has windows. */
+static tn_status generate_windows(const generate_wish *wish, tn_problem **problem,
+                                  uint64_t *optimum, tn_error *error) {
+    generate_wish more = *wish;
+    if (more.windows == 0) more.windows = 50;
+    return generate_training(&more, problem, optimum, error);
+}
+
 /* --- the table --- */
 
 const generate_kind generate_kinds[] = {
@@ -349,6 +476,11 @@ const generate_kind generate_kinds[] = {
     {"first-fit", "survivors that leave every hole too small for what comes", generate_first_fit},
     {"training", "forward, backward, workspaces, gradients", generate_training},
     {"random", "no structure", generate_random},
+    {"cuts", "a rectangle cut anywhere over 1,000 steps; the optimum is the bound", generate_cuts},
+    {"short", "random lives of 1 to 50 steps, 25 at a time", generate_short},
+    {"long", "few that live long among many that live short", generate_long},
+    {"power", "sizes and lives by powers of two, the smaller the more", generate_power},
+    {"windows", "training in which half of the buffers are alive in part only", generate_windows},
 };
 const uint32_t generate_kind_count = sizeof generate_kinds / sizeof *generate_kinds;
 

@@ -15,7 +15,8 @@ typedef struct generate_wish {
     uint32_t count;         /* buffers; a kind may come out a little below */
     uint64_t seed;          /* any */
     uint64_t alignment_max; /* each buffer gets a random power of two up to it; 0: none */
-    uint32_t steps;         /* packings: time steps a buffer; few, and cuts share steps; 0: 64 */
+    uint32_t steps;         /* packings: time steps a buffer; few, and cuts share steps; 0: 64.
+                               cuts, short, long, power: steps in all; 0: as the kind says */
     uint32_t windows;       /* of 100 buffers, so many are alive in part only; 0: none */
 } generate_wish;
 

@@ -53,7 +53,8 @@ static void a_skyline_is_valid_and_leaves_no_body_hanging(void **state) {
         tn__random random = {.state = seed};
         strip_fill(&all, &random);
         tn__skyline *skyline =
-            tn__skyline_create(&context, all.bodies, all.pieces, all.times, all.ids, all.count);
+            tn__skyline_create(&(tn__lives_input){&context, all.bodies, all.ids, all.count, NULL},
+                               all.pieces, all.times);
         assert_non_null(skyline);
         for (uint32_t fit = TN__SKYLINE_ANY; fit <= TN__SKYLINE_ROWS_RANKED; fit++) {
             uint32_t placed = 0;

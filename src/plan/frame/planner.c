@@ -111,6 +111,13 @@ uint64_t tn__run_offset(const tn_run *run, uint32_t body) {
 
 /* --- limits --- */
 
+/* Whether a run that made this one, near or far, is to stop, or needs it no longer. */
+static bool run_outer_stops(const tn_run *run) {
+    for (; run->outer != NULL; run = run->outer)
+        if (run->outer->stop || (run->outer_stop != NULL && *run->outer_stop)) return true;
+    return false;
+}
+
 static void run_look(tn_run *run) {
     const tn__prepared *prepared = run->prepared;
     const tn_context *context = &prepared->context;
@@ -118,7 +125,7 @@ static void run_look(tn_run *run) {
         run->timed_out = true;
         run->stop = true;
     }
-    if (run->outer != NULL && (run->outer->stop || *run->outer_stop)) run->stop = true;
+    if (run_outer_stops(run)) run->stop = true;
     if (run->other_thread || context->progress == NULL) return;
     if (context->progress(context->self, "plan", run->work, run->work_limit)) return;
     for (tn_run *each = run; each != NULL; each = each->outer) each->stop = each->cancelled = true;
@@ -131,7 +138,7 @@ bool tn__run_goes_on(tn_run *run) {
 
 bool tn__run_is_over(const tn_run *run) {
     double deadline_s = run->prepared->deadline_s;
-    if (run->stop || (run->outer != NULL && (run->outer->stop || *run->outer_stop))) return true;
+    if (run->stop || (run_outer_stops(run))) return true;
     return deadline_s != 0 && tn__clock_s() >= deadline_s;
 }
 
@@ -428,6 +435,14 @@ static bool run_collect_levels(tn_run *run, const tn_run_body *body, uint32_t ne
         *count += run->blocked[*count].first < run->blocked[*count].last;
     }
     return true;
+}
+
+uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t **ids) {
+    const tn_run_body span = {.first = first, .last = last};
+    uint32_t count = run->scans ? run_near_scan(run, &span) : run_near_tree(run, &span);
+    for (uint32_t i = 0; i < count && run->scans; i++) run->near[i] = run->level[run->near[i]];
+    *ids = run->near;
+    return count;
 }
 
 static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {

@@ -134,6 +134,27 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
 /* The same with all planners of the registry that say TN_PLANS_QUICKLY. */
 tn_status tn__run_quick_portfolio(tn_run *run);
 
+/* A smaller problem: bodies of one whole piece, in the run's compressed times. */
+#define TN__FREE UINT64_MAX /* not pinned */
+typedef struct tn__part_body {
+    uint64_t size, alignment;
+    uint32_t first, last;
+    uint64_t pin; /* offset; TN__FREE: the planner's to choose */
+} tn__part_body;
+typedef struct tn__part {
+    const tn__part_body *bodies; /* [count] */
+    uint32_t count;
+    const tn_planner *planner;
+    uint64_t capacity;   /* that would do; UINT64_MAX: as low as can be */
+    uint64_t work_limit; /* counts as work of the run */
+} tn__part;
+/* Fills in offset[count]; *peak UINT64_MAX: no layout was found. */
+tn_status tn__run_part(tn_run *run, const tn__part *part, uint64_t *offset, uint64_t *peak);
+
+/* The placed bodies whose hulls meet [first, last), in no order; until the next call of this or of
+ * tn__run_holes. */
+uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t **ids);
+
 /* The registry. */
 const tn_planner *tn__planner_at(uint32_t index);
 const tn_planner *tn__planner_find(const char *name); /* NULL: none of that name */

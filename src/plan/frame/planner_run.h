@@ -6,8 +6,6 @@
 #include "plan/frame/planner.h"
 #include "plan/problem/problem.h"
 
-#define TN__FREE UINT64_MAX /* not pinned */
-
 /* A range of bytes, or of starts that a placed piece forbids: [first, last). */
 typedef struct tn__blocked {
     uint64_t first, last;
@@ -45,6 +43,12 @@ void tn__prepared_release(tn__prepared *prepared);
 /* tn__lower_bound of the bank, in O(n) where no alignment costs a byte. */
 tn_status tn__prepared_bound(const tn__prepared *prepared, tn_bank_id which, uint64_t *bytes,
                              int64_t *step, tn_error *error);
+
+/* What lives at the busiest step; the bound where no alignment and no pin raises it. */
+tn_status tn__prepared_live_bytes(const tn__prepared *prepared, uint64_t *bytes, int64_t *step,
+                                  tn_error *error);
+/* by_first, position, until, leaf_count from the bodies; false: no memory. */
+bool tn__prepared_index(tn__prepared *prepared);
 
 /* A valid layout in linear time: offset[count]. E_STOPPED when the caller wishes to stop, or when
  * it would end beyond 2^63 - 1 bytes. */
@@ -98,7 +102,7 @@ struct tn_run {
     uint64_t unseen;                      /* bodies looked at since then */
     uint32_t threads;
     tn_run *outer;                 /* the run that made this one, or NULL */
-    const atomic_bool *outer_stop; /* set by it when this run is no longer needed */
+    const atomic_bool *outer_stop; /* set by it when this run is no longer needed; or NULL */
     bool other_thread;             /* not the caller's: no progress from here */
     atomic_bool stop;
     bool timed_out, out_of_work;

@@ -136,14 +136,22 @@ static void prepare_sort_by_first(tn__prepared *p) {
     p->until[0] = 0;
 }
 
+bool tn__prepared_index(tn__prepared *p) {
+    const tn_context *context = &p->context;
+    p->by_first = tn__alloc(context, p->count * sizeof *p->by_first);
+    p->position = tn__alloc(context, p->count * sizeof *p->position);
+    p->until = tn__alloc_array(context, (size_t)p->time_count + 1, sizeof *p->until);
+    if (!p->by_first || !p->position || !p->until) return false;
+    prepare_sort_by_first(p);
+    for (p->leaf_count = 1; p->leaf_count < p->count;) p->leaf_count *= 2;
+    return true;
+}
+
 static bool prepare_fill_room(tn__prepared *p) {
     const tn_context *context = &p->context;
     p->bodies = tn__alloc(context, p->count * sizeof *p->bodies);
     p->pieces = tn__alloc(context, p->piece_count * sizeof *p->pieces);
-    p->by_first = tn__alloc(context, p->count * sizeof *p->by_first);
-    p->position = tn__alloc(context, p->count * sizeof *p->position);
-    p->until = tn__alloc_array(context, (size_t)p->time_count + 1, sizeof *p->until);
-    if (!p->bodies || !p->pieces || !p->by_first || !p->position || !p->until) return false;
+    if (!p->bodies || !p->pieces) return false;
     p->streams = p->problem->streams;
     if (p->streams == 1) return true;
     p->clock_room = p->piece_count;
@@ -191,7 +199,6 @@ static tn_status prepare_fill(tn__prepared *p, prepare_times *times, tn_error *e
         prepare_fill_body(p, tn__whole(p->wholes, p->ids[i]), i, piece_count, times);
         piece_count += p->bodies[i].piece_count;
     }
-    for (p->leaf_count = 1; p->leaf_count < p->count;) p->leaf_count *= 2;
     return TN_OK;
 }
 
@@ -204,15 +211,15 @@ tn_status tn__prepare(tn__prepared *p, tn_bank_id which, tn_error *error) {
     tn__free(&p->context, times.time, room * sizeof *times.time);
     if (status == TN_OK) status = prepare_fill(p, &times, error);
     tn__free(&p->context, times.rank, room * sizeof *times.rank);
-    if (status == TN_OK) prepare_sort_by_first(p);
+    if (status == TN_OK && !tn__prepared_index(p)) status = tn__no_memory(error, "a bank");
     return status;
 }
 
 /* --- the bound --- */
 
 /* What lives at each step, in one sweep over all pieces. Right where no alignment costs a byte. */
-static tn_status prepare_live_bytes(const tn__prepared *p, uint64_t *bytes, int64_t *step,
-                                    tn_error *error) {
+tn_status tn__prepared_live_bytes(const tn__prepared *p, uint64_t *bytes, int64_t *step,
+                                  tn_error *error) {
     size_t room = (size_t)p->time_count + 1;
     prepare_sum *change = tn__alloc_array(&p->context, room, sizeof *change), live = 0, most = 0;
     if (change == NULL) return tn__no_memory(error, "the lower bound");
@@ -244,7 +251,7 @@ tn_status tn__prepared_bound(const tn__prepared *p, tn_bank_id which, uint64_t *
         }
     }
     if (rest != 0) return tn__lower_bound(p->wholes, which, bytes, step, error);
-    TN_TRY(prepare_live_bytes(p, bytes, step, error));
+    TN_TRY(tn__prepared_live_bytes(p, bytes, step, error));
     for (uint32_t i = 0; i < p->count; i++) { /* a body ends no lower than at its size */
         uint64_t end = (p->pins[i] != TN__FREE ? p->pins[i] : 0) + p->bodies[i].size;
         if (p->bodies[i].size == 0 || end <= *bytes) continue;

@@ -121,8 +121,9 @@ static tn_status scale_prepare(scale_state *scale) {
     scale->by_holes = tn__run_has_streams(run) || !scale_is_small(run);
     if (!tn__recipes_prepare(run, scale->ids, scale->count, &scale->recipes)) return TN_E_NO_MEMORY;
     if (scale->by_holes) return TN_OK;
-    scale->skyline = tn__skyline_create(context, tn__run_bodies(run), tn__run_pieces(run),
-                                        tn__run_time_count(run), scale->ids, scale->count);
+    tn__lives_input input = {context, tn__run_bodies(run), scale->ids, scale->count, run};
+    scale->skyline = tn__skyline_create(&input, tn__run_pieces(run), tn__run_time_count(run));
+    if (!tn__run_goes_on(run)) return tn__run_work(run, 0);
     if (!scale->plain) scale->drop = tn__drop_create(context, tn__run_time_count(run));
     if (scale->skyline == NULL || (scale->drop == NULL && !scale->plain)) return TN_E_NO_MEMORY;
     return TN_OK;

@@ -34,7 +34,8 @@
 #define SEARCH_MEMORY_BITS 14u               /* failed parts remembered: 2^14 of 16 bytes */
 #define SEARCH_ENTRIES_MAX ((size_t)1 << 25) /* bodies times the slots they live in */
 #define SEARCH_NEVER (UINT64_MAX / 2)        /* earliest of a body that is placed */
-#define SEARCH_PASSES 16u /* of the rule `latest` per node: to stop early loses only strength */
+#define SEARCH_EFFORT 100000u /* bodies and slots of nodes between two looks at the clock */
+#define SEARCH_PASSES 16u     /* of the rule `latest` per node: to stop early loses only strength */
 
 typedef struct search_undo { /* `*place` was `value` */
     uint64_t *place;
@@ -757,6 +758,7 @@ static tn__search_outcome search_advance(tn__search *search, search_frame *frame
 static tn__search_outcome search_run(tn__search *search, search_part root, uint64_t node_limit,
                                      tn__search_poll poll, uint64_t *nodes) {
     size_t bottom = search->frame_count;
+    uint64_t effort = 0;
     tn__search_outcome outcome = search_enter(search, root, 0, 0);
     while (search->frame_count > bottom) {
         if (search->out_of_memory) return TN__SEARCH_NO_MEMORY;
@@ -776,7 +778,9 @@ static tn__search_outcome search_run(tn__search *search, search_part root, uint6
             outcome = TN__SEARCH_NONE;
             continue;
         }
-        bool look = ++*nodes % TN__SEARCH_POLL == 0 && poll.go_on != NULL;
+        effort += frame->part.count + frame->part.to - frame->part.from;
+        bool look = (++*nodes % TN__SEARCH_POLL == 0 || effort > SEARCH_EFFORT) && poll.go_on;
+        if (look) effort = 0;
         if (*nodes > node_limit || (look && !poll.go_on(poll.self))) return TN__SEARCH_LIMIT;
         outcome = search_advance(search, frame);
         if (outcome != TN__SEARCH_LIMIT) continue;

@@ -66,7 +66,8 @@ typedef enum tn__search_outcome {
     TN__SEARCH_NO_MEMORY
 } tn__search_outcome;
 
-/* Asked every TN__SEARCH_POLL nodes whether to go on; a NULL function always does. */
+/* Asked every TN__SEARCH_POLL nodes, sooner where they are large, whether to go on; a NULL function
+ * always does. */
 #define TN__SEARCH_POLL 256u
 typedef struct tn__search_poll {
     bool (*go_on)(void *self);

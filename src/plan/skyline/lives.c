@@ -7,7 +7,8 @@
  */
 #include "plan/skyline/lives.h"
 
-#define LIVES_LEAF 8u /* bodies */
+#define LIVES_LEAF 8u       /* bodies */
+#define LIVES_LOOK 1000000u /* bodies between two looks at the clock */
 
 #define LIVES_ARRAYS(X, n, leaves)                                                                 \
     X(nodes, 2 * (size_t)(leaves))                                                                 \
@@ -61,10 +62,11 @@ static void lives_select(const tn__lives *lives, uint32_t *numbers, uint32_t cou
 }
 
 /* Halves all ranges of a level, by first and by last in turns, down to the leaves. begin[] holds
- * the ranges of the present level at a stride. */
-static void lives_divide(tn__lives *lives) {
+ * the ranges of the present level at a stride. False: the run is to stop. */
+static bool lives_divide(tn__lives *lives, tn_run *run) {
     tn__random random = {.state = lives->count};
     bool by_last = false;
+    uint32_t unseen = 0;
     lives->begin[0] = 0;
     lives->begin[lives->leaf_count] = lives->count;
     for (uint32_t stride = lives->leaf_count; stride > 1; stride /= 2, by_last = !by_last) {
@@ -75,8 +77,16 @@ static void lives_divide(tn__lives *lives) {
             if (middle > low)
                 lives_select(lives, lives->number + low, high - low, middle - low, by_last,
                              &random);
+            unseen += high - low;
+            if (unseen < LIVES_LOOK) continue;
+            if (run != NULL && !tn__run_goes_on(run)) return false;
+            unseen = 0;
         }
     }
+    return true;
+}
+
+static void lives_fill(tn__lives *lives) {
     for (uint32_t i = 0; i < lives->count; i++) {
         const tn_run_body *body = &lives->bodies[lives->ids[lives->number[i]]];
         lives->lives[i] = (tn__life){body->first, body->last, TN__LIVES_NONE};
@@ -97,10 +107,14 @@ static void lives_divide(tn__lives *lives) {
     }
 }
 
-bool tn__lives_create(tn__lives *lives, const tn_context *context, const tn_run_body *bodies,
-                      const uint32_t *ids, uint32_t count) {
-    *lives = (tn__lives){
-        .context = *context, .bodies = bodies, .ids = ids, .count = count, .leaf_count = 1};
+bool tn__lives_create(tn__lives *lives, const tn__lives_input *input) {
+    const tn_context *context = input->context;
+    uint32_t count = input->count;
+    *lives = (tn__lives){.context = *context,
+                         .bodies = input->bodies,
+                         .ids = input->ids,
+                         .count = count,
+                         .leaf_count = 1};
     while (lives->leaf_count < count / LIVES_LEAF) lives->leaf_count *= 2;
     bool all = true;
 #define TN_X(field, room)                                                                          \
@@ -110,7 +124,8 @@ bool tn__lives_create(tn__lives *lives, const tn_context *context, const tn_run_
 #undef TN_X
     if (!all) return false;
     for (uint32_t i = 0; i < count; i++) lives->number[i] = i;
-    lives_divide(lives);
+    if (!lives_divide(lives, input->run)) return false;
+    lives_fill(lives);
     return true;
 }
 

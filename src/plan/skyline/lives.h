@@ -31,14 +31,22 @@ typedef struct tn__lives {
     uint32_t *leaf_of;     /* [count], the leaf of a number */
 } tn__lives;
 
+/* What is to be sorted; all of it must outlive the tree. */
+typedef struct tn__lives_input {
+    const tn_context *context;
+    const tn_run_body *bodies;
+    const uint32_t *ids; /* [count] */
+    uint32_t count;
+    tn_run *run; /* asked whether to go on; NULL: always */
+} tn__lives_input;
+
 typedef struct tn__lives_box { /* inclusive */
     uint32_t first_min, first_max, last_min, last_max;
     uint64_t room; /* the largest size; 0: any */
 } tn__lives_box;
 
-/* False: no memory. Cost: O(n log n). tn__lives_release also after that. */
-bool tn__lives_create(tn__lives *lives, const tn_context *context, const tn_run_body *bodies,
-                      const uint32_t *ids, uint32_t count);
+/* False: no memory, or the run is to stop. Cost: O(n log n). tn__lives_release also after that. */
+bool tn__lives_create(tn__lives *lives, const tn__lives_input *input);
 void tn__lives_release(tn__lives *lives);
 /* All are there again; order[] are numbers, first come first. O(n). */
 void tn__lives_reset(tn__lives *lives, const uint32_t *order);

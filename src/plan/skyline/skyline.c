@@ -25,8 +25,6 @@
  */
 #include "plan/skyline/skyline.h"
 
-#include "plan/skyline/lives.h"
-
 #define SKYLINE_POLL 1024u     /* steps between two looks at the clock */
 #define SKYLINE_CAVES 128u     /* open at once */
 #define SKYLINE_CHAIN 1024u    /* bodies in a chain at most ... */
@@ -111,18 +109,19 @@ static void skyline_sort_rows(tn__skyline *skyline) {
     skyline->mean_area = area / 2 / (skyline->count > 0 ? skyline->count : 1);
 }
 
-tn__skyline *tn__skyline_create(const tn_context *context, const tn_run_body *bodies,
-                                const tn_run_piece *pieces, uint32_t time_count,
-                                const uint32_t *ids, uint32_t count) {
+tn__skyline *tn__skyline_create(const tn__lives_input *input, const tn_run_piece *pieces,
+                                uint32_t time_count) {
+    const tn_context *context = input->context;
+    uint32_t count = input->count;
     tn__skyline *made = tn__alloc_array(context, 1, sizeof *made);
     if (made == NULL) return NULL;
     *made = (tn__skyline){.context = *context,
-                          .bodies = bodies,
+                          .bodies = input->bodies,
                           .pieces = pieces,
-                          .ids = ids,
+                          .ids = input->ids,
                           .count = count,
                           .time_count = time_count};
-    bool all = tn__lives_create(&made->lives, context, bodies, ids, count);
+    bool all = tn__lives_create(&made->lives, input);
 #define TN_X(field, room)                                                                          \
     made->field = tn__alloc_array(context, room, sizeof *made->field);                             \
     all = all && made->field != NULL;

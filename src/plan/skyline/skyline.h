@@ -9,6 +9,7 @@
 #define TN_PLAN_SKYLINE_SKYLINE_H
 
 #include "plan/frame/planner.h"
+#include "plan/skyline/lives.h"
 
 typedef struct tn__skyline tn__skyline;
 
@@ -30,11 +31,10 @@ typedef struct tn__skyline_poll {
     void *self;
 } tn__skyline_poll;
 
-/* For the bodies `ids` [count], all of nonzero size, with at least one piece; the arrays must
- * outlive it. NULL when memory is out. Cost: O(n log n); about 60 bytes a body. */
-tn__skyline *tn__skyline_create(const tn_context *context, const tn_run_body *bodies,
-                                const tn_run_piece *pieces, uint32_t time_count,
-                                const uint32_t *ids, uint32_t count);
+/* For bodies that are all of nonzero size, with at least one piece. NULL when memory is out or the
+ * input's run is to stop. Cost: O(n log n); about 60 bytes a body. */
+tn__skyline *tn__skyline_create(const tn__lives_input *input, const tn_run_piece *pieces,
+                                uint32_t time_count);
 void tn__skyline_destroy(tn__skyline *skyline);
 
 /* Fills in offsets[id] for all of its bodies. The caller sees to it that the sizes and alignments

@@ -1,0 +1,113 @@
+/* part.c - a planner on some of the bodies of a run, or on others made of them.
+ *
+ * What planners make of a problem is often a smaller problem: a stretch of time in which the rest
+ * stays where it is, or bodies put together to larger ones. It is prepared like a bank, with times
+ * ranked anew, and solved by any planner under a limit of work, so that the answer is that of every
+ * machine.
+ *
+ * Cost: O(count log count) beside the planner.
+ */
+#include "plan/frame/planner_run.h"
+
+typedef struct part_times {
+    tn__sort_item *items; /* [2 * count], first and last of each body */
+    uint32_t *rank;       /* [2 * count] */
+} part_times;
+
+static bool part_rank(tn__prepared *p, const tn__part *part, part_times *times) {
+    size_t count = 2 * (size_t)part->count;
+    const tn_context *context = &p->context;
+    for (uint32_t i = 0; i < part->count; i++) {
+        times->items[2 * i] = (tn__sort_item){part->bodies[i].first, 2 * i};
+        times->items[2 * i + 1] = (tn__sort_item){part->bodies[i].last, 2 * i + 1};
+    }
+    if (!tn__sort_items(context, times->items, count)) return false;
+    for (size_t i = 0; i < count; i++) {
+        p->time_count += i == 0 || times->items[i].key != times->items[i - 1].key;
+        times->rank[times->items[i].id] = p->time_count - 1;
+    }
+    p->times = tn__alloc(context, p->time_count * sizeof *p->times);
+    for (size_t i = 0; i < count && p->times != NULL; i++)
+        p->times[times->rank[times->items[i].id]] = (int64_t)times->items[i].key;
+    return p->times != NULL;
+}
+
+/* The real times of ranks: spans weigh in orders. */
+static void part_real_times(tn__prepared *p, const tn__prepared *whole) {
+    for (uint32_t t = 0; t < p->time_count; t++) p->times[t] = whole->times[p->times[t]];
+}
+
+static bool part_room(tn__prepared *p, uint32_t count) {
+    const tn_context *context = &p->context;
+    p->count = p->piece_count = count;
+    p->ids = tn__alloc_array(context, count, sizeof *p->ids);
+    p->pins = tn__alloc_array(context, count, sizeof *p->pins);
+    p->bodies = tn__alloc_array(context, count, sizeof *p->bodies);
+    p->pieces = tn__alloc_array(context, count, sizeof *p->pieces);
+    return p->ids && p->pins && p->bodies && p->pieces;
+}
+
+static void part_fill(tn__prepared *p, const tn__part *part, const uint32_t *rank) {
+    for (uint32_t i = 0; i < part->count; i++) {
+        const tn__part_body *body = &part->bodies[i];
+        p->ids[i] = i;
+        p->pins[i] = body->pin;
+        p->bodies[i] = (tn_run_body){.size = body->size,
+                                     .alignment = body->alignment,
+                                     .first = rank[2 * i],
+                                     .last = rank[2 * i + 1],
+                                     .piece_first = i,
+                                     .piece_count = 1};
+        p->pieces[i] = (tn_run_piece){rank[2 * i], rank[2 * i + 1], 0, body->size};
+        if (body->alignment > 1) p->needs |= TN_PLANS_ALIGNMENT;
+        if (body->pin != TN__FREE) p->needs |= TN_PLANS_PINS;
+    }
+}
+
+static tn_status part_prepare(tn__prepared *p, tn_run *run, const tn__part *part) {
+    const tn_context *context = &p->context;
+    size_t room = 2 * (size_t)part->count;
+    int64_t step;
+    part_times times = {.items = tn__alloc(context, room * sizeof *times.items),
+                        .rank = tn__alloc(context, room * sizeof *times.rank)};
+    bool made = times.items != NULL && times.rank != NULL && part_room(p, part->count) &&
+                part_rank(p, part, &times);
+    if (made) part_fill(p, part, times.rank);
+    if (made) part_real_times(p, run->prepared);
+    made = made && tn__prepared_index(p);
+    tn__free(context, times.items, room * sizeof *times.items);
+    tn__free(context, times.rank, room * sizeof *times.rank);
+    if (!made) return tn__no_memory(run->error, "a part of a problem");
+    return tn__prepared_live_bytes(p, &p->lower_bound, &step, run->error);
+}
+
+tn_status tn__run_part(tn_run *run, const tn__part *part, uint64_t *offset, uint64_t *peak) {
+    const tn__prepared *whole = run->prepared;
+    tn__prepared p = {.problem = whole->problem,
+                      .wholes = whole->wholes,
+                      .options = whole->options,
+                      .context = whole->context,
+                      .capacity = part->capacity,
+                      .has_capacity = part->capacity != UINT64_MAX,
+                      .deadline_s = whole->deadline_s,
+                      .streams = 1};
+    tn_run inner;
+    *peak = UINT64_MAX;
+    tn_status status = part_prepare(&p, run, part);
+    if (status == TN_OK) status = tn__run_create(&inner, &p, part->planner, run->error);
+    if (status == TN_OK) {
+        uint64_t left = tn__run_work_left(run);
+        inner.work_limit = part->work_limit < left ? part->work_limit : left;
+        inner.outer = run;
+        inner.other_thread = run->other_thread;
+        status = tn__run_solve(&inner);
+        *peak = inner.best_peak;
+        if (status == TN_OK) memcpy(offset, inner.best, part->count * sizeof *offset);
+        if (status == TN_E_STOPPED) status = TN_OK;
+        run->timed_out |= inner.timed_out;
+        if (status == TN_OK) status = tn__run_work(run, inner.work);
+        tn__run_release(&inner);
+    }
+    tn__prepared_release(&p);
+    return status;
+}
