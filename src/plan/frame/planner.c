@@ -102,6 +102,7 @@ bool tn__run_has_capacity(const tn_run *run) { return run->prepared->has_capacit
 uint32_t tn__run_threads(const tn_run *run) { return run->threads > 0 ? run->threads : 1; }
 const tn_context *tn__run_context(const tn_run *run) { return &run->prepared->context; }
 uint64_t tn__run_best(const tn_run *run) { return run->best_peak; }
+const uint64_t *tn__run_best_offsets(const tn_run *run) { return run->best; }
 bool tn__run_placed(const tn_run *run, uint32_t body) { return run->placed[body] != 0; }
 
 uint64_t tn__run_offset(const tn_run *run, uint32_t body) {

@@ -111,6 +111,7 @@ void tn__run_keep_offsets(tn_run *run, const uint64_t *offsets);
 void tn__run_raise_bound(tn_run *run, uint64_t bytes);
 
 uint64_t tn__run_best(const tn_run *run); /* peak of the best placement kept; UINT64_MAX: none */
+const uint64_t *tn__run_best_offsets(const tn_run *run); /* [count], where there is one */
 
 /* Counts units of work that were not counted by tn__run_holes. E_STOPPED as there. */
 tn_status tn__run_work(tn_run *run, uint64_t units);

@@ -4,23 +4,28 @@
  *
  *   up to AUTO_GREEDY bodies   the quick planners side by side; together they cost less than
  *                              reading a model from a disk
- *   any number                 `scale`, whose plans cost O(n log n); a short one where the quick
- *                              planners were good already, its own measure beyond them
- *   up to AUTO_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound is
- *                              nearly always reachable, in as many steps as there are bodies
- *   with a limit               what is left of it goes to `exact` as long as it can take the
- *                              problem, to `scale` beyond
+ *   up to AUTO_NEAR meetings   the same of more bodies, where few of them live at once; the first
+ * of them is mended (`slide`) before the others are asked any number                 `uncut`, for
+ * what was cut from one; `scale`, whose plans cost O(n log n); a short one where the quick planners
+ * were good already, its own measure beyond them; `slide` for what they leave too high up to
+ * AUTO_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound is nearly
+ * always reachable, in as many steps as there are bodies with a limit               what is left of
+ * it goes to `exact` as long as it can take the problem, to `scale` beyond
  *
+ * So it is never worse than a quick planner wherever those are cheap, and begins where they end.
  * Whatever reaches the lower bound, or the capacity that was asked for, ends it.
  * Cost: without a limit some 0.1 s up to AUTO_SEARCH bodies, seconds for 10^6.
  */
-#include "plan/frame/planner.h"
+#include "plan/frame/peers.h"
 
 #define AUTO_GREEDY 4096u
 #define AUTO_SEARCH 1500u
 #define AUTO_SEARCH_MAX 8192u   /* that `exact` can take */
 #define AUTO_SEARCH_WORK 20000u /* nodes: the same plan whatever the clock says */
 #define AUTO_SCALE_WORK 50u     /* placements per body, where others have been */
+#define AUTO_NEAR 60000000u     /* pairs of bodies that live together: some seconds for a planner */
+#define AUTO_SLIDE_NEAR 300u    /* the same for each body, beyond which windows are too wide */
+#define AUTO_SLIDE_WORK 2000000u /* nodes and placements: some seconds */
 
 static bool auto_is_done(const tn_run *run) {
     if (tn__run_best(run) <= tn__run_lower_bound(run)) return true;
@@ -33,13 +38,41 @@ static tn_status auto_ask(tn_run *run, const char *name, uint64_t work_limit) {
     return tn__run_portfolio(run, &planner, 1, work_limit);
 }
 
+/* Pairs of bodies that live together: what planners take who look at all neighbours of each. */
+static uint64_t auto_count_near(tn_run *run) {
+    uint32_t n = tn__run_count(run);
+    uint64_t *degree = tn__run_scratch(run, n, sizeof *degree), sum = 0;
+    if (degree == NULL || tn__run_has_streams(run) || !tn__peers_degrees(run, degree))
+        return UINT64_MAX;
+    for (uint32_t i = 0; i < n; i++) sum += degree[i];
+    return sum;
+}
+
+static tn_status auto_slide(tn_run *run, uint64_t near) {
+    uint64_t n = tn__run_count(run);
+    if (near > AUTO_SLIDE_NEAR * n) return TN_OK;
+    return auto_ask(run, "slide", AUTO_SLIDE_WORK + 2 * n);
+}
+
+/* The quick planners; of many bodies one first, which may do. */
+static tn_status auto_quick(tn_run *run, uint64_t near) {
+    if (tn__run_count(run) > AUTO_GREEDY) {
+        if (near > AUTO_NEAR) return TN_OK;
+        TN_TRY(auto_ask(run, "greedy-by-size", 0));
+        TN_TRY(auto_slide(run, near));
+    }
+    return auto_is_done(run) ? TN_OK : tn__run_quick_portfolio(run);
+}
+
 static tn_status auto_solve(tn_run *run) {
     uint32_t n = tn__run_count(run);
     bool greedy = n <= AUTO_GREEDY, limited = tn__run_is_limited(run);
-    if (greedy) TN_TRY(tn__run_quick_portfolio(run));
-    bool brief = greedy || (limited && n <= AUTO_SEARCH_MAX);
-    TN_TRY(auto_ask(run, "scale", brief ? (uint64_t)AUTO_SCALE_WORK * n : 0));
-    if (limited && n <= AUTO_SEARCH_MAX) return auto_ask(run, "exact", 0);
+    uint64_t near = n > AUTO_SEARCH ? auto_count_near(run) : 0;
+    TN_TRY(auto_quick(run, near));
+    TN_TRY(auto_ask(run, "uncut", 0));
+    TN_TRY(auto_ask(run, "scale", greedy || limited ? (uint64_t)AUTO_SCALE_WORK * n : 0));
+    if (n > AUTO_SEARCH) TN_TRY(auto_slide(run, near));
+    if (limited) return auto_ask(run, n <= AUTO_SEARCH_MAX ? "exact" : "scale", 0);
     if (n <= AUTO_SEARCH) return auto_ask(run, "exact", AUTO_SEARCH_WORK);
     return TN_OK;
 }

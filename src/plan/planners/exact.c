@@ -40,6 +40,7 @@
     4000u                      /* per body; where nothing can be proved, to give up after */
 #define EXACT_THREADS_MAX 64u  /* room of the tables below */
 #define EXACT_WAIT_NS 20000000 /* between two looks while others work */
+#define EXACT_QUICK 4096u      /* bodies up to which the quick planners are quick */
 #define EXACT_BEGIN_WORK 50u   /* of `scale`, per body, before the search */
 #define EXACT_ALONE 20000u     /* nodes of a batch below which threads cost more than they bring */
 
@@ -539,10 +540,10 @@ static bool exact_is_enough(const tn_run *run) {
     return fits || tn__run_best(run) <= tn__run_lower_bound(run);
 }
 
-/* A plan to begin with: the quick planners, then a moment of `scale`. */
+/* A plan to begin with: the quick planners where they are, then a moment of `scale`. */
 static tn_status exact_begin(tn_run *run) {
     const tn_planner *scale = tn__planner_find("scale");
-    TN_TRY(tn__run_quick_portfolio(run));
+    if (tn__run_count(run) <= EXACT_QUICK) TN_TRY(tn__run_quick_portfolio(run));
     if (exact_is_enough(run) || scale == NULL) return TN_OK;
     return tn__run_portfolio(run, &scale, 1, (uint64_t)EXACT_BEGIN_WORK * tn__run_count(run));
 }

@@ -23,12 +23,14 @@
 
 #define UNCUT_NONE TN__UNCUT_NONE
 #define UNCUT_LEVELS 5u
-#define UNCUT_WHEELS 1u       /* the level that looks for wheels */
-#define UNCUT_GROUP 10u       /* bodies of one life of which subsets are added up */
-#define UNCUT_SUMS 4096u      /* on one side of a step */
-#define UNCUT_TRIPLES 200000u /* looked at for wheels at a step */
-#define UNCUT_PART_MAX 64u    /* bodies in a sum */
-#define UNCUT_LOOK 100000u    /* sums between two looks at the clock */
+#define UNCUT_WHEELS 1u              /* the level that looks for wheels */
+#define UNCUT_GROUP 10u              /* bodies of one life of which subsets are added up */
+#define UNCUT_SUMS 4096u             /* on one side of a step */
+#define UNCUT_TRIPLES 20000u         /* looked at for wheels at a step */
+#define UNCUT_PART_MAX 64u           /* bodies in a sum */
+#define UNCUT_EFFORT 20000u          /* sums for each body, in all ... */
+#define UNCUT_EFFORT_MAX 1500000000u /* ... and for all bodies */
+#define UNCUT_LOOK 100000u           /* sums between two looks at the clock */
 
 typedef struct uncut_sum { /* bodies of one life that end (or begin) at the step */
     uint64_t size;
@@ -53,7 +55,7 @@ typedef struct uncut_state {
     size_t member_count, member_room;
     tn__sort_item *line; /* [line_room], those of a step by their other end */
     size_t line_room;
-    uint64_t unseen;
+    uint64_t unseen, effort; /* sums since the clock was read, and before */
     bool out_of_memory;
 } uncut_state;
 
@@ -315,7 +317,13 @@ static tn_status uncut_run(uncut_state *state) {
         if (state->clean[time] != level) continue; /* it waits elsewhere */
         if (state->unseen >= UNCUT_LOOK && !tn__run_goes_on(state->run))
             return tn__run_work(state->run, 0);
-        if (state->unseen >= UNCUT_LOOK) state->unseen = 0;
+        if (state->unseen >= UNCUT_LOOK) {
+            state->effort += state->unseen;
+            state->unseen = 0;
+            if (state->effort > UNCUT_EFFORT_MAX ||
+                state->effort > UNCUT_EFFORT * ((uint64_t)state->all->body_count + 1000))
+                return TN_OK; /* crowded steps: what there is will do */
+        }
         if (uncut_step(state, time, level)) {
             uncut_dirty(state, time);
             level = 0;

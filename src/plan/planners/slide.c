@@ -1,0 +1,204 @@
+/* slide.c - a plan mended where it is too high: windows of time planned again around the rest.
+ *
+ * Most plans are too high in a few places only. Around each body that ends above the bound a window
+ * of time is opened: bodies that live inside it are free, those that reach beyond stay where they
+ * are, and `exact` plans the window. What it finds is kept if it ends lower than before. Windows
+ * begin narrow and grow, as long as few enough bodies are in them; every round goes along the whole
+ * axis once.
+ *
+ * Good where few bodies live at once, however many there are; of no use where thousands do.
+ * Starts from the plan there is, else from that of greedy-by-size.
+ * Cost:   some milliseconds a window; O(n log n) beside them. 60 bytes a body.
+ * Source: ours; large neighbourhood search (Shaw 1998).
+ */
+#include "plan/frame/planner.h"
+
+#define SLIDE_BODIES 800u      /* that meet a window at most */
+#define SLIDE_NARROW 16u       /* inside one in the first round, ... */
+#define SLIDE_WIDTHS 4u        /* ... twice as many in the next, and so on, then again */
+#define SLIDE_WORK 3000u       /* nodes of a narrow window, at first; less where many meet it */
+#define SLIDE_BEGIN 60u        /* a body, before `exact` begins to search */
+#define SLIDE_ROUNDS 16u       /* where no limit says how long to go on */
+#define SLIDE_WINDOWS 2000u    /* a round, likewise */
+#define SLIDE_ROUNDS_MAX 1000u /* with a limit */
+
+typedef struct slide_state {
+    tn_run *run;
+    uint64_t *best;   /* [count], the plan in hand */
+    uint32_t *order;  /* [count], bodies that are too high, by first step */
+    uint32_t *inside; /* [SLIDE_BODIES] */
+    tn__part_body *bodies;
+    uint64_t *offset;
+    uint32_t target; /* bodies a window should hold */
+    uint64_t goal;   /* height that windows are to keep */
+    bool better;     /* in this round */
+} slide_state;
+
+static uint64_t slide_end(const slide_state *slide, uint32_t body) {
+    return slide->best[body] + tn__run_bodies(slide->run)[body].size;
+}
+
+/* Places all bodies where the plan has them, the lowest first. */
+static tn_status slide_place_all(slide_state *slide) {
+    tn_run *run = slide->run;
+    const uint32_t *order;
+    uint32_t count;
+    for (uint32_t i = 0; i < tn__run_count(run); i++)
+        if (tn__run_placed(run, i) && !tn__run_pinned(run, i)) tn__run_unplace(run, i);
+    TN_TRY(tn__run_order_by_key(run, slide->best, tn__larger_first, &order, &count));
+    for (uint32_t i = 0; i < count; i++) tn__run_place(run, order[i], slide->best[order[i]]);
+    return tn__run_work(run, 0);
+}
+
+/* A window around the body inside which about `target` bodies live: how many meet it, 0: too many.
+ * *near are those. */
+static uint32_t slide_open(slide_state *slide, uint32_t body, uint32_t window[2],
+                           const uint32_t **near) {
+    tn_run *run = slide->run;
+    const tn_run_body *bodies = tn__run_bodies(run), *facts = &bodies[body];
+    uint32_t end = tn__run_time_count(run) - 1, margin = 0;
+    for (;;) {
+        window[0] = facts->first > margin ? facts->first - margin : 0;
+        window[1] = end - facts->last > margin ? facts->last + margin : end;
+        uint32_t count = tn__run_near(run, window[0], window[1], near), inside = 0;
+        if (count > SLIDE_BODIES) return 0;
+        for (uint32_t i = 0; i < count; i++)
+            inside += bodies[(*near)[i]].first >= window[0] && bodies[(*near)[i]].last <= window[1];
+        if (inside >= slide->target || (window[0] == 0 && window[1] == end)) return count;
+        margin += margin / 2 + 1;
+    }
+}
+
+static bool slide_is_free(const slide_state *slide, uint32_t id, const uint32_t window[2]) {
+    const tn_run_body *body = &tn__run_bodies(slide->run)[id];
+    return !tn__run_pinned(slide->run, id) && body->first >= window[0] && body->last <= window[1];
+}
+
+/* Fills in the part with `count` of inside[]; how many are left of them. What stays is of interest
+ * up to the goal only: whatever of it is above will be mended in another window. */
+static uint32_t slide_fill(slide_state *slide, const uint32_t window[2], uint32_t count) {
+    tn_run *run = slide->run;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t id = slide->inside[i];
+        const tn_run_body *body = &tn__run_bodies(run)[id];
+        tn__part_body made = {.size = body->size,
+                              .alignment = body->alignment,
+                              .first = body->first > window[0] ? body->first : window[0],
+                              .last = body->last < window[1] ? body->last : window[1],
+                              .pin = TN__FREE};
+        if (!slide_is_free(slide, id, window)) {
+            if (slide->best[id] >= slide->goal) continue;
+            made.pin = slide->best[id];
+            if (slide_end(slide, id) > slide->goal) made.size = slide->goal - made.pin;
+        }
+        slide->inside[left] = id;
+        slide->bodies[left++] = made;
+    }
+    return left;
+}
+
+static void slide_move(slide_state *slide, uint32_t count) {
+    tn_run *run = slide->run;
+    for (uint32_t i = 0; i < count; i++) {
+        if (slide->bodies[i].pin != TN__FREE) continue;
+        tn__run_unplace(run, slide->inside[i]);
+        slide->best[slide->inside[i]] = slide->offset[i];
+        tn__run_place(run, slide->inside[i], slide->offset[i]);
+    }
+    slide->better = true;
+}
+
+static tn_status slide_window(slide_state *slide, uint32_t body, uint64_t work) {
+    tn_run *run = slide->run;
+    uint32_t window[2];
+    const uint32_t *near;
+    uint32_t count = slide_open(slide, body, window, &near);
+    TN_TRY(tn__run_work(run, 1));
+    if (count < 2) return TN_OK;
+    memcpy(slide->inside, near, count * sizeof *near);
+    count = slide_fill(slide, window, count);
+    uint64_t peak;
+    tn__part part = {.bodies = slide->bodies,
+                     .count = count,
+                     .planner = tn__planner_find("exact"),
+                     .capacity = slide->goal,
+                     .work_limit = (uint64_t)SLIDE_BEGIN * count + work * SLIDE_NARROW / count};
+    if (part.planner == NULL) return TN_OK;
+    TN_TRY(tn__run_part(run, &part, slide->offset, &peak));
+    if (peak <= slide->goal) slide_move(slide, count);
+    return TN_OK;
+}
+
+/* Those that end above `height`, by first step. */
+static uint32_t slide_find_high(slide_state *slide, uint64_t height) {
+    const tn_run_body *bodies = tn__run_bodies(slide->run);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < tn__run_count(slide->run); i++)
+        if (bodies[i].size > 0 && !tn__run_pinned(slide->run, i) && slide_end(slide, i) > height)
+            slide->order[count++] = i;
+    return count;
+}
+
+/* Mends what ends above a height between the bound and the best: `eighths` of the way down. */
+static tn_status slide_round(slide_state *slide, uint32_t round, uint32_t eighths) {
+    tn_run *run = slide->run;
+    uint64_t bound = tn__run_lower_bound(run), gap = tn__run_best(run) - bound;
+    uint64_t step = gap / 8 * eighths + (gap % 8 * eighths + 7) / 8; /* at least one byte */
+    slide->goal = tn__run_best(run) - step;
+    uint32_t count = slide_find_high(slide, slide->goal);
+    bool limited = tn__run_is_limited(run);
+    slide->better = false;
+    slide->target = SLIDE_NARROW << round % SLIDE_WIDTHS;
+    for (uint32_t i = 0; i < count && (limited || i < SLIDE_WINDOWS); i++) {
+        if (slide_end(slide, slide->order[i]) <= slide->goal) continue; /* with another one */
+        TN_TRY(slide_window(slide, slide->order[i], (uint64_t)SLIDE_WORK << round / SLIDE_WIDTHS));
+    }
+    tn__run_keep_offsets(run, slide->best);
+    return TN_OK;
+}
+
+static tn_status slide_begin(slide_state *slide) {
+    tn_run *run = slide->run;
+    uint32_t n = tn__run_count(run);
+    const tn_planner *greedy = tn__planner_find("greedy-by-size");
+    if (tn__run_best(run) == UINT64_MAX && greedy != NULL)
+        TN_TRY(tn__run_portfolio(run, &greedy, 1, 0));
+    slide->best = tn__run_scratch(run, n, sizeof *slide->best);
+    slide->order = tn__run_scratch(run, n, sizeof *slide->order);
+    slide->inside = tn__run_scratch(run, SLIDE_BODIES, sizeof *slide->inside);
+    slide->bodies = tn__run_scratch(run, SLIDE_BODIES, sizeof *slide->bodies);
+    slide->offset = tn__run_scratch(run, SLIDE_BODIES, sizeof *slide->offset);
+    if (!slide->best || !slide->order || !slide->inside || !slide->bodies || !slide->offset)
+        return TN_E_NO_MEMORY;
+    memcpy(slide->best, tn__run_best_offsets(run), n * sizeof *slide->best);
+    return slide_place_all(slide);
+}
+
+static tn_status slide_solve(tn_run *run) {
+    slide_state slide = {.run = run};
+    uint32_t most = tn__run_is_limited(run) ? SLIDE_ROUNDS_MAX : SLIDE_ROUNDS, eighths = 4;
+    TN_TRY(slide_begin(&slide));
+    for (uint32_t round = 0, idle = 0; round < most && idle < SLIDE_WIDTHS; round++) {
+        uint64_t before = tn__run_best(run);
+        if (before <= tn__run_lower_bound(run)) return TN_OK;
+        tn_status status = slide_round(&slide, round, eighths);
+        tn__run_keep_offsets(run, slide.best);
+        if (status != TN_OK) return status;
+        bool lower = tn__run_best(run) < before;
+        idle = lower || slide.better || eighths > 1 ? 0 : idle + 1;
+        if (lower)
+            eighths = 4;
+        else if (round % SLIDE_WIDTHS + 1 == SLIDE_WIDTHS && eighths > 1)
+            eighths /= 2;
+    }
+    return TN_OK;
+}
+
+const tn_planner tn__planner_slide = {
+    .name = "slide",
+    .summary = "a plan mended where it is too high: windows of time planned again by exact",
+    .source = "Shaw 1998 (large neighbourhoods); ours",
+    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PINS,
+    .solve = slide_solve,
+};
