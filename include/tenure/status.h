@@ -87,6 +87,7 @@ typedef struct tn_context {
     /* Called now and then by long work, from the calling thread; `total` 0 when unknown.
      * Returning false cancels: the call ends with E_STOPPED, or with its best answer. */
     bool (*progress)(void *self, const char *stage, uint64_t done, uint64_t total);
+    uint64_t read_limit; /* bytes read from a pipe or a device, which may have no end; 0: 1 GiB */
 } tn_context;
 
 #define TN_CONTEXT_INIT                                                                            \

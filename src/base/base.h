@@ -160,6 +160,10 @@ typedef struct tn__file { /* a whole file, mapped read only (or read, where it c
     void *owner;
 } tn__file;
 tn_status tn__file_map(const char *path, tn__file *file, tn_error *error); /* "-": standard input */
+/* The same, of what is no regular file at most so many bytes (0: TN__FILE_READ_MOST): /dev/zero and
+ * some pipes have no end. */
+#define TN__FILE_READ_MOST ((uint64_t)1 << 30)
+tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_error *error);
 void tn__file_unmap(tn__file *file);
 /* Writes beside, syncs, renames: `path` is the old file or the whole new one, never half.
  * "-" writes to standard output; a path that is no regular file (a pipe, /dev/null) is written

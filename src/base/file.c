@@ -8,13 +8,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FILE_READ_STEP ((size_t)1 << 16)
+#define FILE_LOOK_MS 100  /* between two looks for somebody who writes into a pipe ... */
+#define FILE_WAIT_MS 5000 /* ... for so long */
 
 typedef struct file_owner { /* how the bytes are to be given back */
     void *bytes;
@@ -28,35 +32,69 @@ static tn_status file_fail(tn_error *error, const char *path, const char *what) 
     return tn__where(error, status, "%s", path);
 }
 
-static tn_status file_read_all(int descriptor, const char *path, file_owner *owner,
-                               tn_error *error) {
-    size_t room = 0;
-    char *bytes = NULL;
-    for (;;) {
-        if (room - owner->size < FILE_READ_STEP) {
-            size_t wider = room != 0 ? 2 * room : 4 * FILE_READ_STEP;
-            char *grown = realloc(bytes, wider);
-            if (grown == NULL) {
-                free(bytes);
-                return tn__no_memory(error, path);
-            }
-            bytes = grown;
-            room = wider;
-        }
-        ssize_t count = read(descriptor, bytes + owner->size, room - owner->size);
-        if (count == 0) break;
-        if (count > 0) owner->size += (size_t)count;
-        if (count < 0 && errno != EINTR) {
-            tn_status status = file_fail(error, path, "read");
-            free(bytes);
-            return status;
-        }
-    }
-    owner->bytes = bytes;
-    return TN_OK;
+static tn_status file_refuse_length(const char *path, uint64_t most, tn_error *error) {
+    char text[TN_SIZE_TEXT_MAX];
+    tn_status status = tn__fail(error, TN_E_INVALID,
+                                "more than %s come from it, which is no file; that much is read "
+                                "(--read-limit, or read_limit of the context, raises it)",
+                                tn_size_format(most, text));
+    return tn__where(error, status, "%s", path);
 }
 
-static tn_status file_open(const char *path, int descriptor, file_owner *owner, tn_error *error) {
+/* A named pipe is opened without waiting for its writer: one that never comes would hang us in
+ * silence. False: there was none for FILE_WAIT_MS. */
+static bool file_await_writer(int descriptor, int *waited_ms) {
+    struct pollfd pipe = {.fd = descriptor, .events = POLLIN};
+    if (*waited_ms >= FILE_WAIT_MS) return false;
+    (void)poll(&pipe, 1, FILE_LOOK_MS);
+    if (!(pipe.revents & POLLIN)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    *waited_ms += FILE_LOOK_MS;
+    return true;
+}
+
+static bool file_make_room(file_owner *owner, size_t *room) {
+    if (*room - owner->size >= FILE_READ_STEP) return true;
+    size_t wider = *room != 0 ? 2 * *room : 4 * FILE_READ_STEP;
+    void *grown = realloc(owner->bytes, wider);
+    if (grown == NULL) return false;
+    owner->bytes = grown;
+    *room = wider;
+    return true;
+}
+
+static tn_status file_read_all(int descriptor, const char *path, uint64_t most, bool pipe,
+                               file_owner *owner, tn_error *error) {
+    size_t room = 0;
+    int waited_ms = 0;
+    tn_status status = TN_OK;
+    while (status == TN_OK) {
+        if (!file_make_room(owner, &room)) {
+            status = tn__no_memory(error, path);
+            break;
+        }
+        ssize_t count = read(descriptor, (char *)owner->bytes + owner->size, room - owner->size);
+        if (count > 0) owner->size += (size_t)count;
+        if (owner->size > most) {
+            status = file_refuse_length(path, most, error);
+        } else if (count == 0 && pipe && owner->size == 0) {
+            if (file_await_writer(descriptor, &waited_ms)) continue;
+            status = tn__where(error, tn__fail(error, TN_E_IO, "nobody writes into this pipe"),
+                               "%s", path);
+        } else if (count == 0) {
+            return TN_OK;
+        } else if (count < 0 && errno == EAGAIN) {
+            (void)fcntl(descriptor, F_SETFL, 0); /* there is a writer: wait for it */
+        } else if (count < 0 && errno != EINTR) {
+            status = file_fail(error, path, "read");
+        }
+    }
+    free(owner->bytes);
+    *owner = (file_owner){0};
+    return status;
+}
+
+static tn_status file_open(const char *path, int descriptor, uint64_t most, file_owner *owner,
+                           tn_error *error) {
     struct stat facts;
     if (fstat(descriptor, &facts) != 0) return file_fail(error, path, "look at it");
     if (S_ISDIR(facts.st_mode)) {
@@ -70,15 +108,21 @@ static tn_status file_open(const char *path, int descriptor, file_owner *owner, 
         if (owner->mapped) return TN_OK;
         *owner = (file_owner){0};
     }
-    return file_read_all(descriptor, path, owner, error);
+    bool pipe = S_ISFIFO(facts.st_mode) && descriptor != STDIN_FILENO;
+    return file_read_all(descriptor, path, most, pipe, owner, error);
 }
 
 tn_status tn__file_map(const char *path, tn__file *file, tn_error *error) {
+    return tn__file_map_most(path, 0, file, error);
+}
+
+tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_error *error) {
     bool standard = strcmp(path, "-") == 0;
-    int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (most == 0) most = TN__FILE_READ_MOST;
     if (descriptor < 0) return file_fail(error, path, "open");
     file_owner found = {0};
-    tn_status status = file_open(path, descriptor, &found, error);
+    tn_status status = file_open(path, descriptor, most, &found, error);
     if (!standard) close(descriptor);
     if (status != TN_OK) return status;
     file_owner *owner = malloc(sizeof *owner);

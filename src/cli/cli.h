@@ -53,6 +53,7 @@ int cli_finish(int status);
 
 enum { /* keys of the shared options; commands use letters and numbers from 400 */
        CLI_DIM = 300,
+       CLI_READ_LIMIT,
        CLI_INPUT_SHAPE,
        CLI_VALUE,
        CLI_PARAMETER,
@@ -79,6 +80,8 @@ typedef struct cli_input {
     tn_occupancy_options occupancy_options;
     bool has_model_options;   /* one that makes sense for models only was given */
     uint64_t alignment;       /* 0: the default of the input */
+    uint64_t read_limit;      /* bytes from a pipe; 0: the default */
+    bool wants_csv;           /* the plan will be written as a CSV, which cannot say everything */
     const char *order;        /* of operators; NULL: the file's */
     const tn_op_id *sequence; /* a plan's own order, of verify */
     uint32_t sequence_count;

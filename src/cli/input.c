@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "plan/io/io.h"
 
 #define INPUT_OPTIONS(X)                                                                           \
     X(CLI_DIM, "dim", "NAME=SIZE", "value of a symbolic dimension; may be repeated")               \
@@ -29,6 +30,9 @@
     X(CLI_STATIC, "static", "PLACE",                                                               \
       "weights and state of optimizers: apart, beside the arena; arena, planned in it with all "   \
       "else; first, in it from its start on (apart)")
+#define INPUT_READ(X)                                                                              \
+    X(CLI_READ_LIMIT, "read-limit", "SIZE",                                                        \
+      "of a problem that comes from a pipe or a device, which may have no end (1 GiB)")
 #define INPUT_BANK(X)                                                                              \
     X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
       "a memory of this capacity (none: without end) and speed; repeated, buffers choose")
@@ -41,8 +45,9 @@
       "of a .tflite model, which ask for scratch: reference, cmsis-nn or any, the most "           \
       "(reference)")
 
-static const struct argp_option input_options[] = {INPUT_OPTIONS(CLI_OPTION) INPUT_BANK(
-    CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION){0}};
+static const struct argp_option input_options[] = {
+    INPUT_OPTIONS(CLI_OPTION) INPUT_READ(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
+        INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION){0}};
 /* Who runs the model has one memory, and kernels of its own. */
 static const struct argp_option input_run_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION){0}};
@@ -177,6 +182,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         input->alignment = cli_size(state, "alignment", value);
         if (input->alignment == 0 || (input->alignment & (input->alignment - 1)) != 0)
             argp_error(state, "--alignment: '%s' is no power of two", value);
+        return 0;
+    case CLI_READ_LIMIT:
+        input->read_limit = cli_size(state, "read-limit", value);
         return 0;
     case CLI_ORDER:
         input->order = value;
@@ -316,8 +324,9 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
         return TN_E_INVALID;
     }
     double start = cli_clock();
-    tn_status status =
-        tn_problem_load(input->path, input->import.context, &input->own, NULL, error);
+    tn_context context = tn__context(input->import.context);
+    context.read_limit = input->read_limit;
+    tn_status status = tn_problem_load(input->path, &context, &input->own, NULL, error);
     if (status == TN_OK && input->alignment != 0)
         status = tn_problem_set_alignment(input->own, input->alignment, error);
     if (status == TN_OK && input->bank_count > 0)
@@ -358,6 +367,7 @@ tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_er
         TN_TRY(input_plan_orders(input, options, error));
     } else {
         TN_TRY(cli_input_load(input, error));
+        if (input->wants_csv && input->problem != NULL) TN_TRY(tn__csv_can(input->problem, error));
         if (model) TN_TRY(input_set_up(input, TN_SETUP_PLAN, options, error));
         if (!model) TN_TRY(tn_plan(input->problem, options, &input->own_layout, error));
         if (!model) input->layout = &input->own_layout;

@@ -133,6 +133,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
             bool header = tn__has_suffix(arguments->outputs[i], ".h") &&
                           tn__has_suffix(arguments->input.path, ".tflite");
             bool inside = tn__has_suffix(arguments->outputs[i], ".tflite");
+            arguments->input.wants_csv |= tn__has_suffix(arguments->outputs[i], ".csv");
             if (!header && !inside) continue;
             if (inside) arguments->input.import.variables_outside = true;
             if (arguments->objects)

@@ -31,7 +31,8 @@ typedef struct verify_arguments {
     bool json, objects;
     tn_problem *plan; /* its rows */
     uint64_t *plan_offsets;
-    tn__names rows;    /* name -> row of the plan */
+    tn__names rows;    /* name -> row of the plan, the first one that was not matched yet */
+    uint32_t *next;    /* [rows], the next one of the same name; TN__NAMES_NONE: none */
     uint64_t *offsets; /* [bodies] */
     tn_bank_id *banks; /* [bodies]: those of the rows, where bodies may choose */
     uint64_t *claimed; /* [tensors] */
@@ -83,6 +84,30 @@ static const char *verify_row_name(const tn_body *body, uint32_t row, char text[
     return text;
 }
 
+/* Ids need not differ, nor be there: rows of one id are taken in order, in plan and problem alike.
+ * From the last row on, so that each name leads to its first row. */
+static tn_status verify_name_rows(verify_arguments *arguments) {
+    uint32_t count = tn_problem_count(arguments->plan), existing;
+    arguments->next = calloc((size_t)count + 1, sizeof *arguments->next);
+    if (arguments->next == NULL) return tn__no_memory(arguments->error, "the plan");
+    for (uint32_t row = count; row-- > 0;) {
+        const char *name = tn_problem_body(arguments->plan, row)->name;
+        arguments->next[row] = TN__NAMES_NONE;
+        if (name == NULL) continue;
+        if (!tn__names_add(&arguments->rows, name, strlen(name), row, &existing))
+            return tn__no_memory(arguments->error, "the plan");
+        if (existing == TN__NAMES_NONE) continue;
+        if (cli_input_is_model(&arguments->input))
+            return tn__where(
+                arguments->error,
+                tn__fail(arguments->error, TN_E_INVALID, "the plan has '%.80s' twice", name), "%s",
+                arguments->plan_path);
+        arguments->next[row] = existing;
+        tn__names_set(&arguments->rows, name, strlen(name), row);
+    }
+    return TN_OK;
+}
+
 static tn_status verify_read_plan(verify_arguments *arguments) {
     tn_error *error = arguments->error;
     TN_TRY(tn_problem_load(arguments->plan_path, arguments->input.import.context, &arguments->plan,
@@ -90,18 +115,7 @@ static tn_status verify_read_plan(verify_arguments *arguments) {
     if (arguments->plan_offsets == NULL)
         return tn__where(error, tn__fail(error, TN_E_INVALID, "the plan has no offsets"), "%s",
                          arguments->plan_path);
-    for (uint32_t row = 0; row < tn_problem_count(arguments->plan); row++) {
-        const char *name = tn_problem_body(arguments->plan, row)->name;
-        uint32_t existing = TN__NAMES_NONE;
-        if (name == NULL) continue;
-        if (!tn__names_add(&arguments->rows, name, strlen(name), row, &existing))
-            return tn__no_memory(error, "the plan");
-        if (existing != TN__NAMES_NONE)
-            return tn__where(error,
-                             tn__fail(error, TN_E_INVALID, "the plan has '%.80s' twice", name),
-                             "%s", arguments->plan_path);
-    }
-    return TN_OK;
+    return verify_name_rows(arguments);
 }
 
 static tn_status verify_check_size(const verify_arguments *arguments, const char *name,
@@ -125,6 +139,7 @@ static tn_status verify_match_bodies(verify_arguments *arguments) {
         if (row == TN__NAMES_NONE)
             TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan has no offset for '%.80s'", name);
         TN_TRY(verify_check_size(arguments, name, row, body->size));
+        tn__names_set(&arguments->rows, name, strlen(name), arguments->next[row]);
         arguments->offsets[id] = arguments->plan_offsets[row];
         arguments->banks[id] = body->flags & TN_BODY_ANY_BANK
                                    ? tn_problem_body(arguments->plan, row)->bank
@@ -407,6 +422,7 @@ static int verify_run(int count, char **words) {
     free(arguments.offsets);
     free(arguments.banks);
     free(arguments.claimed);
+    free(arguments.next);
     free(arguments.steps);
     cli_input_release(&arguments.input);
     return cli_finish(code);

@@ -95,6 +95,7 @@ uint64_t tn__run_seed(const tn_run *run) { return run->prepared->options->seed; 
 bool tn__run_is_limited(const tn_run *run) {
     return run->work_limit != 0 || run->prepared->deadline_s != 0;
 }
+uint32_t tn__run_needs(const tn_run *run) { return run->prepared->needs; }
 bool tn__run_has_streams(const tn_run *run) {
     return (run->prepared->needs & TN_PLANS_STREAMS) != 0;
 }

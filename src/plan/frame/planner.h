@@ -62,6 +62,7 @@ uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: none */
 uint64_t tn__run_lower_bound(const tn_run *run); /* peak of live bytes */
 uint64_t tn__run_seed(const tn_run *run);
 bool tn__run_is_limited(const tn_run *run);   /* by work or time: use it up; else end by yourself */
+uint32_t tn__run_needs(const tn_run *run);    /* TN_PLANS_*: which constraints there are */
 bool tn__run_has_streams(const tn_run *run);  /* "at the same time" is no matter of intervals */
 bool tn__run_has_capacity(const tn_run *run); /* the caller asks "does it fit?", not "how small?" */
 uint32_t tn__run_threads(const tn_run *run);
@@ -132,6 +133,8 @@ void *tn__run_scratch(tn_run *run, size_t count, size_t item);
  * cannot take the problem's constraints are passed over. */
 tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint32_t count,
                             uint64_t work_limit);
+/* The plan of one planner of the registry, by name. */
+tn_status tn__run_as(tn_run *run, const char *planner);
 /* The same with all planners of the registry that say TN_PLANS_QUICKLY. */
 tn_status tn__run_quick_portfolio(tn_run *run);
 

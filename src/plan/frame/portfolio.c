@@ -133,6 +133,12 @@ tn_status tn__run_portfolio(tn_run *run, const tn_planner *const *planners, uint
     return status;
 }
 
+tn_status tn__run_as(tn_run *run, const char *name) {
+    const tn_planner *planner = tn__planner_find(name);
+    if (planner != NULL) return tn__run_portfolio(run, &planner, 1, 0);
+    TN_FAIL(run->error, TN_E_UNSUPPORTED, "planner %s is not there", name);
+}
+
 tn_status tn__run_quick_portfolio(tn_run *run) {
     uint32_t count = 0, all = tn_planner_count();
     const tn_planner **members = tn__run_scratch(run, all, sizeof *members);

@@ -499,14 +499,32 @@ static csv_columns csv_choose(const tn_problem *problem, const tn_layout *layout
     return columns;
 }
 
-static tn_status csv_put_gaps(tn__text *text, const tn_body *body, tn_error *error) {
+static tn_status csv_check_row(const tn_body *body, tn_error *error) {
+    for (uint32_t i = 1; i < body->piece_count; i++)
+        if (body->pieces[i].first < body->pieces[i - 1].last)
+            TN_FAIL(error, TN_E_UNSUPPORTED,
+                    "has two windows at step %" PRId64 "; write JSON instead",
+                    body->pieces[i].first);
+    if (body->name != NULL && strpbrk(body->name, ",\r\n") != NULL)
+        TN_FAIL(error, TN_E_INVALID, "its name holds a comma or a line end; write JSON instead");
+    return TN_OK;
+}
+
+tn_status tn__csv_can(const tn_problem *problem, tn_error *error) {
+    for (tn_body_id id = 0; id < problem->count; id++) {
+        char name[TN__BODY_TEXT_MAX];
+        tn_status status = csv_check_row(&problem->bodies[id], error);
+        if (status != TN_OK)
+            return tn__where(error, status, "%s", tn__body_text(problem, id, name));
+    }
+    return TN_OK;
+}
+
+static void csv_put_gaps(tn__text *text, const tn_body *body) {
     int64_t done = body->first;
     const char *space = "";
     for (uint32_t i = 0; i < body->piece_count && !csv_is_plain(body); i++) {
         const tn_piece *piece = &body->pieces[i];
-        if (piece->first < done)
-            TN_FAIL(error, TN_E_UNSUPPORTED,
-                    "has two windows at step %" PRId64 "; write JSON instead", piece->first);
         if (piece->first > done) {
             tn__text_printf(text, "%s%" PRId64 "-%" PRId64, space, done, piece->first);
             space = " ";
@@ -517,7 +535,6 @@ static tn_status csv_put_gaps(tn__text *text, const tn_body *body, tn_error *err
                         piece->last, piece->lo, piece->hi);
         space = " ";
     }
-    return TN_OK;
 }
 
 static void csv_put_clocks(tn__text *text, const tn_body *body, uint32_t streams, bool ends) {
@@ -555,8 +572,7 @@ static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn
                              tn_body_id id, csv_columns columns, const tn__names *names,
                              tn_error *error) {
     const tn_body *body = &problem->bodies[id];
-    if (body->name != NULL && strpbrk(body->name, ",\r\n") != NULL)
-        TN_FAIL(error, TN_E_INVALID, "its name holds a comma or a line end; write JSON instead");
+    TN_TRY(csv_check_row(body, error));
     if (body->name != NULL)
         tn__text_put(text, body->name);
     else
@@ -566,7 +582,7 @@ static tn_status csv_put_row(tn__text *text, const tn_problem *problem, const tn
     if (columns.hint) tn__text_printf(text, ",%" PRId64, body->has_hint ? body->hint : -1);
     if (columns.gaps) {
         tn__text_put(text, ",");
-        TN_TRY(csv_put_gaps(text, body, error));
+        csv_put_gaps(text, body);
     }
     if (columns.bank) tn__text_printf(text, ",%u", layout != NULL ? layout->bank[id] : body->bank);
     if (columns.any_bank) tn__text_printf(text, ",%d", (body->flags & TN_BODY_ANY_BANK) != 0);

@@ -13,6 +13,9 @@
 tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn__text *text,
                          tn_error *error);
 
+/* Whether tn__csv_render can express the problem, asked before work is done for it: its errors. */
+tn_status tn__csv_can(const tn_problem *problem, tn_error *error);
+
 /* A file being read into `problem`. Each row's offset, when it has one, goes to offsets[row] if the
  * caller wants offsets, and pins the body otherwise. */
 typedef struct tn__reading {

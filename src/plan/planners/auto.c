@@ -50,7 +50,8 @@ static uint64_t auto_count_near(tn_run *run) {
 
 static tn_status auto_slide(tn_run *run, uint64_t near) {
     uint64_t n = tn__run_count(run);
-    if (near > AUTO_SLIDE_NEAR * n) return TN_OK;
+    bool plain = (tn__run_needs(run) & (TN_PLANS_PIECES | TN_PLANS_STREAMS)) == 0;
+    if (near > AUTO_SLIDE_NEAR * n || !plain) return TN_OK;
     return auto_ask(run, "slide", AUTO_SLIDE_WORK + 2 * n);
 }
 
@@ -69,7 +70,7 @@ static tn_status auto_solve(tn_run *run) {
     bool greedy = n <= AUTO_GREEDY, limited = tn__run_is_limited(run);
     uint64_t near = n > AUTO_SEARCH ? auto_count_near(run) : 0;
     TN_TRY(auto_quick(run, near));
-    TN_TRY(auto_ask(run, "uncut", 0));
+    if (!(tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT)) TN_TRY(auto_ask(run, "uncut", 0));
     TN_TRY(auto_ask(run, "scale", greedy || limited ? (uint64_t)AUTO_SCALE_WORK * n : 0));
     if (n > AUTO_SEARCH) TN_TRY(auto_slide(run, near));
     if (limited) return auto_ask(run, n <= AUTO_SEARCH_MAX ? "exact" : "scale", 0);

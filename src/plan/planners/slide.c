@@ -6,6 +6,8 @@
  * begin narrow and grow, as long as few enough bodies are in them; every round goes along the whole
  * axis once.
  *
+ * Bodies with windows, and streams, are left to `scale`.
+ *
  * Good where few bodies live at once, however many there are; of no use where thousands do.
  * Starts from the plan there is, else from that of greedy-by-size.
  * Cost:   some milliseconds a window; O(n log n) beside them. 60 bytes a body.
@@ -161,9 +163,7 @@ static tn_status slide_round(slide_state *slide, uint32_t round, uint32_t eighth
 static tn_status slide_begin(slide_state *slide) {
     tn_run *run = slide->run;
     uint32_t n = tn__run_count(run);
-    const tn_planner *greedy = tn__planner_find("greedy-by-size");
-    if (tn__run_best(run) == UINT64_MAX && greedy != NULL)
-        TN_TRY(tn__run_portfolio(run, &greedy, 1, 0));
+    if (tn__run_best(run) == UINT64_MAX) TN_TRY(tn__run_as(run, "greedy-by-size"));
     slide->best = tn__run_scratch(run, n, sizeof *slide->best);
     slide->order = tn__run_scratch(run, n, sizeof *slide->order);
     slide->inside = tn__run_scratch(run, SLIDE_BODIES, sizeof *slide->inside);
@@ -178,6 +178,7 @@ static tn_status slide_begin(slide_state *slide) {
 static tn_status slide_solve(tn_run *run) {
     slide_state slide = {.run = run};
     uint32_t most = tn__run_is_limited(run) ? SLIDE_ROUNDS_MAX : SLIDE_ROUNDS, eighths = 4;
+    if (tn__run_needs(run) & (TN_PLANS_PIECES | TN_PLANS_STREAMS)) return tn__run_as(run, "scale");
     TN_TRY(slide_begin(&slide));
     for (uint32_t round = 0, idle = 0; round < most && idle < SLIDE_WIDTHS; round++) {
         uint64_t before = tn__run_best(run);
@@ -199,6 +200,6 @@ const tn_planner tn__planner_slide = {
     .name = "slide",
     .summary = "a plan mended where it is too high: windows of time planned again by exact",
     .source = "Shaw 1998 (large neighbourhoods); ours",
-    .features = TN_PLANS_ALIGNMENT | TN_PLANS_PINS,
+    .features = TN_PLANS_ALL,
     .solve = slide_solve,
 };

@@ -336,7 +336,20 @@ static tn_status uncut_run(uncut_state *state) {
     return TN_OK;
 }
 
-tn_status tn__uncut_make(tn_run *run, const uint32_t *ids, uint32_t count, tn__uncut *uncut) {
+/* All steps wait, in the order of time or, from turn 1 on, in one by chance. */
+static void uncut_wait_all(uncut_state *state, uint32_t times, uint32_t turn) {
+    tn__random random = {.state = tn__run_seed(state->run) + turn};
+    for (uint32_t t = 0; t < times; t++) uncut_wait(state, t, 0);
+    for (uint32_t left = times; left > 1 && turn > 0 && !state->out_of_memory; left--) {
+        uint32_t at = (uint32_t)tn__random_below(&random, left), *all = state->waiting[0];
+        uint32_t swap = all[at];
+        all[at] = all[left - 1];
+        all[left - 1] = swap;
+    }
+}
+
+tn_status tn__uncut_make(tn_run *run, const uint32_t *ids, uint32_t count, uint32_t turn,
+                         tn__uncut *uncut) {
     const tn_run_body *bodies = tn__run_bodies(run);
     const tn_context *context = tn__run_context(run);
     uint32_t times = tn__run_time_count(run);
@@ -357,7 +370,7 @@ tn_status tn__uncut_make(tn_run *run, const uint32_t *ids, uint32_t count, tn__u
             (tn__uncut_block){.size = body->size, .first = body->first, .last = body->last};
         uncut_stand(state, i);
     }
-    for (uint32_t t = 0; t < times; t++) uncut_wait(state, t, 0);
+    uncut_wait_all(state, times, turn);
     tn_status status = state->out_of_memory ? TN_E_NO_MEMORY : uncut_run(state);
     for (uint32_t level = 0; level < UNCUT_LEVELS; level++)
         tn__free(context, state->waiting[level],

@@ -20,8 +20,11 @@ typedef struct tn__uncut {
     uint32_t body_count, count;
 } tn__uncut;
 
-/* Blocks of the bodies `ids` [count] of one whole piece each; memory is the run's scratch.
- * E_STOPPED when the run is to stop. Cost: O(n log n) where few bodies begin at a step. */
-tn_status tn__uncut_make(tn_run *run, const uint32_t *ids, uint32_t count, tn__uncut *uncut);
+/* Blocks of the bodies `ids` [count] of one whole piece each; memory is the run's scratch. Steps
+ * are visited in an order that `turn` decides: where sizes agree by chance, another one may see
+ * through it. E_STOPPED when the run is to stop. Cost: O(n log n) where few bodies begin at a step.
+ */
+tn_status tn__uncut_make(tn_run *run, const uint32_t *ids, uint32_t count, uint32_t turn,
+                         tn__uncut *uncut);
 
 #endif

@@ -1,0 +1,101 @@
+/* test_floor.c - the default is never worse than a quick planner, on every family of problems;
+ * packings that were cut from one rectangle are put together again. */
+#include "kit.h"
+
+#include "bench/kit/generate.h"
+#include "plan/frame/planner.h"
+
+static tn_problem *make(const char *kind, const generate_wish *wish, uint64_t *optimum) {
+    tn_problem *problem;
+    assert_ok(generate_find(kind)->make(wish, &problem, optimum, &failure));
+    return problem;
+}
+
+static uint64_t height(const tn_problem *problem, const char *planner) {
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    tn_layout layout;
+    options.planner = planner;
+    assert_ok(tn_plan(problem, &options, &layout, &failure));
+    uint64_t peak = layout.peak;
+    tn_layout_release(&layout);
+    return peak;
+}
+
+static void expect_floor(const char *kind, uint32_t count, uint64_t seed) {
+    uint64_t optimum, best = UINT64_MAX;
+    const char *who = "";
+    tn_problem *problem = make(kind, &(generate_wish){.count = count, .seed = seed}, &optimum);
+    for (uint32_t p = 0; p < tn_planner_count(); p++) {
+        const tn_planner *planner = tn__planner_at(p);
+        bool models = strcmp(kind, "windows") != 0 || (planner->features & TN_PLANS_PIECES);
+        if (!(planner->features & TN_PLANS_QUICKLY) || !models) continue;
+        uint64_t peak = height(problem, planner->name);
+        if (peak >= best) continue;
+        best = peak;
+        who = planner->name;
+    }
+    uint64_t peak = height(problem, "auto");
+    if (peak > best)
+        fail_msg("%s, %u buffers, seed %llu: auto %llu, %s %llu\n", kind, count,
+                 (unsigned long long)seed, (unsigned long long)peak, who, (unsigned long long)best);
+    tn_problem_destroy(problem);
+}
+
+static void auto_is_never_worse_than_a_quick_planner(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < generate_kind_count; i++)
+        for (uint64_t seed = 11; seed <= 12; seed++)
+            expect_floor(generate_kinds[i].name, seed == 11 ? 1000 : 5000, seed);
+}
+
+static void nor_where_many_live_a_few_at_a_time(void **state) {
+    (void)state;
+    expect_floor("short", 100000, 5);
+    expect_floor("power", 100000, 5);
+}
+
+/* The height of the rectangle, where sizes tell it; where some agree by chance, a little above. */
+static void what_was_cut_from_one_is_put_together(void **state) {
+    (void)state;
+    uint32_t solved = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        uint64_t optimum;
+        tn_problem *problem = make("cuts", &(generate_wish){.count = 1000, .seed = seed}, &optimum);
+        uint64_t peak = height(problem, "uncut");
+        solved += peak == optimum;
+        if (peak > optimum + optimum / 16)
+            fail_msg("cuts, seed %llu: %llu of %llu\n", (unsigned long long)seed,
+                     (unsigned long long)peak, (unsigned long long)optimum);
+        tn_problem_destroy(problem);
+        problem = make("pinwheel", &(generate_wish){.count = 3000, .seed = seed}, &optimum);
+        assert_int_equal(height(problem, "uncut"), optimum);
+        tn_problem_destroy(problem);
+    }
+    if (solved < 14) fail_msg("%u of 20 cuts are solved\n", solved);
+}
+
+/* Lives of 1 to 50 steps: windows of time mended one by one end at the bound. */
+static void short_lives_end_at_their_bound(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        uint64_t optimum, bound;
+        tn_problem *problem =
+            make("short", &(generate_wish){.count = 30000, .seed = seed}, &optimum);
+        assert_ok(tn_problem_lower_bound(problem, 0, &bound, NULL, &failure));
+        uint64_t peak = height(problem, "auto");
+        if (peak > bound + bound / 500)
+            fail_msg("short, seed %llu: %llu, the bound is %llu\n", (unsigned long long)seed,
+                     (unsigned long long)peak, (unsigned long long)bound);
+        tn_problem_destroy(problem);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(auto_is_never_worse_than_a_quick_planner),
+        cmocka_unit_test(nor_where_many_live_a_few_at_a_time),
+        cmocka_unit_test(what_was_cut_from_one_is_put_together),
+        cmocka_unit_test(short_lives_end_at_their_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
