@@ -3,7 +3,9 @@
  *     build/bench/planners [OPTION...] [FILE.csv...]
  *
  * --set NAME           problems (every planner x every file, also generated ones), scale (10^4 to
- *                      10^6 buffers), packings (tilings and pinwheels by `exact`), or all
+ *                      10^6 buffers), packings (tilings and pinwheels by `exact`), or all;
+ *                      floor (the default beside the quick planners, every family, 10^3 to 10^6);
+ *                      limits (10^5 to 10^7 buffers: time taken, memory)
  * --timeout SECONDS    for each planner on each problem (2)
  * --planner NAME       only this one; may be repeated
  * --external N=COMMAND times a program beside: {input} {output} {capacity} are filled in
@@ -243,6 +245,87 @@ static void bench_packings(bench_setup *bench) {
     }
 }
 
+/* --- the default beside the quick planners --- */
+
+/* Bytes of the best quick planner and who it is; *quickest: the user seconds of all together. */
+static uint64_t bench_quick(const char *path, double timeout_s, const char **who, double *user_s) {
+    static const char *const quick[] = {"greedy-by-size", "best-fit", "greedy-by-breadth",
+                                        "time-order", "two-ended"};
+    uint64_t best = UINT64_MAX;
+    *user_s = 0;
+    for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {
+        measure_result result;
+        measure_job job = {.path = path, .planner = quick[i], .timeout_s = timeout_s};
+        measure_run(&job, &result);
+        *user_s += result.user_s;
+        if (!result.solved || result.peak >= best) continue;
+        best = result.peak;
+        *who = quick[i];
+    }
+    return best;
+}
+
+static void bench_floor(bench_setup *bench) {
+    static const uint32_t counts[] = {1000, 10000, 100000, 1000000};
+    const char *bar = bench->markdown ? "|" : " ";
+    printf("\n%sThe default beside the best of the quick planners, at most %g s each\n\n",
+           bench->markdown ? "## " : "", bench->timeout_s);
+    if (bench->markdown)
+        printf(
+            "| problem | buffers | best quick planner | height / bound | user s, all five | auto: "
+            "height / bound | user s | |\n|---|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        for (uint32_t k = 0; k < generate_kind_count; k++) {
+            char path[512];
+            const char *who = "none";
+            double quick_s;
+            measure_result result;
+            measure_job job = {.path = path, .planner = "auto", .timeout_s = bench->timeout_s};
+            if (!bench_generate(bench, generate_kinds[k].name, counts[i], 0, 1, path)) continue;
+            uint64_t best = bench_quick(path, bench->timeout_s, &who, &quick_s);
+            measure_run(&job, &result);
+            unlink(path);
+            double bound = (double)(result.lower_bound > 0 ? result.lower_bound : 1);
+            printf("%s %-9s %s %8u %s %-17s %s %9.5f %s %7.2f %s %9.5f %s %7.2f %s %s %s\n", bar,
+                   generate_kinds[k].name, bar, result.bodies, bar, who, bar, (double)best / bound,
+                   bar, quick_s, bar, bench_ratio(&result), bar, result.user_s, bar,
+                   result.peak > best ? "ABOVE" : "", bench->markdown ? "|" : "");
+            fflush(stdout);
+        }
+    }
+}
+
+/* --- the clock --- */
+
+static void bench_limits(bench_setup *bench) {
+    static const struct {
+        uint32_t count;
+        double timeout_s;
+    } rows[] = {{100000, 1}, {1000000, 2}, {2000000, 5}, {10000000, 5}};
+    static const char *const planners[] = {"auto", "exact", "scale", "greedy-by-size"};
+    const char *bar = bench->markdown ? "|" : " ";
+    printf("\n%sLimits: short lives, a layout each time\n\n", bench->markdown ? "## " : "");
+    if (bench->markdown)
+        printf("| planner | buffers | limit s | planning took s | height / bound | user s | MiB |\n"
+               "|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[512];
+        if (!bench_generate(bench, "short", rows[i].count, 0, 1, path)) continue;
+        for (size_t k = 0; k < sizeof planners / sizeof *planners; k++) {
+            measure_result result;
+            measure_job job = {
+                .path = path, .planner = planners[k], .timeout_s = rows[i].timeout_s};
+            measure_run(&job, &result);
+            printf("%s %-14s %s %9u %s %4.1f %s %6.2f %s %8.5f %s %6.2f %s %6.0f %s %s\n", bar,
+                   planners[k], bar, rows[i].count, bar, rows[i].timeout_s, bar, result.plan_s, bar,
+                   bench_ratio(&result), bar, result.user_s, bar, result.memory_mib, bar,
+                   result.solved ? "" : result.message);
+            fflush(stdout);
+        }
+        unlink(path);
+    }
+}
+
 /* --- options --- */
 
 static void bench_add_contender(bench_setup *bench, const char *name, const char *command) {
@@ -293,9 +376,10 @@ int main(int count, char **arguments) {
     static bench_setup bench = {
         .timeout_s = 2, .set = "problems", .folder = "/tmp/tenure_bench_XXXXXX"};
     if (!bench_read(&bench, count, arguments)) {
-        fprintf(stderr, "usage: planners [--set problems|scale|packings|all] [--timeout S] "
-                        "[--planner NAME] [--external NAME=COMMAND] [--capacity BYTES] "
-                        "[--markdown] [FILE.csv...]\n");
+        fprintf(stderr,
+                "usage: planners [--set problems|scale|packings|all|floor|limits] [--timeout S] "
+                "[--planner NAME] [--external NAME=COMMAND] [--capacity BYTES] "
+                "[--markdown] [FILE.csv...]\n");
         return 2;
     }
     if (mkdtemp(bench.folder) == NULL) {
@@ -309,6 +393,8 @@ int main(int count, char **arguments) {
     if (all || strcmp(bench.set, "problems") == 0) bench_problems(&bench);
     if (all || strcmp(bench.set, "scale") == 0) bench_scale(&bench);
     if (all || strcmp(bench.set, "packings") == 0) bench_packings(&bench);
+    if (strcmp(bench.set, "floor") == 0) bench_floor(&bench);
+    if (strcmp(bench.set, "limits") == 0) bench_limits(&bench);
     char pattern[96];
     glob_t left;
     snprintf(pattern, sizeof pattern, "%s/*", bench.folder);

@@ -54,6 +54,19 @@ expect 0 'arena' $tenure plan buffers.csv --capacity 1200
 printf 'id,lower,upper,size\na,0,2,3\nb,0,4,2\nc,3,6,3\nd,5,7,3\ne,2,3,2\nf,4,5,1\n' >tight.csv
 expect 3 'best layout found|lower' $tenure plan tight.csv --planner naive --capacity 6
 
+# input that has no end, no writer, no ids of its own; a CSV that cannot say the plan
+ln -s /dev/zero endless.csv
+expect 2 'more than 1.0 MiB .*read-limit' timeout 60 $tenure plan endless.csv --read-limit 1MiB
+mkfifo silent.csv
+expect 2 'nobody writes' timeout 60 $tenure plan silent.csv
+(sleep 0.3; cat buffers.csv >silent.csv) &
+expect 0 'arena' timeout 60 $tenure plan silent.csv
+printf 'id,lower,upper,size\na,0,3,600\na,1,4,500\n,3,6,700\n,2,5,10\n' >twice.csv
+expect 0 'wrote' $tenure plan twice.csv -o twice_plan.csv
+expect 0 'valid: 4 buffers' $tenure verify twice.csv --plan twice_plan.csv
+sed 's/^a,1,4,500,.*/a,1,4,500,0/; s/^a,0,3,600,.*/a,0,3,600,0/' twice_plan.csv >wrong.csv
+expect 1 'share bytes' $tenure verify twice.csv --plan wrong.csv
+
 # the allocation told step by step, on the worked example
 example=$source/examples/models/five_operators.onnx
 expect 0 '3 tags end to end: 192 bytes' $tenure plan "$example" --explain
