@@ -31,8 +31,9 @@ typedef struct verify_arguments {
     bool json, objects;
     tn_problem *plan; /* its rows */
     uint64_t *plan_offsets;
-    tn__names rows;    /* name -> row of the plan, the first one that was not matched yet */
+    tn__names rows;    /* name -> row of the plan, the first of that name */
     uint32_t *next;    /* [rows], the next one of the same name; TN__NAMES_NONE: none */
+    uint32_t *turn;    /* [rows], by the first of a name: the row to match next, or NONE */
     uint64_t *offsets; /* [bodies] */
     tn_bank_id *banks; /* [bodies]: those of the rows, where bodies may choose */
     uint64_t *claimed; /* [tensors] */
@@ -85,27 +86,40 @@ static const char *verify_row_name(const tn_body *body, uint32_t row, char text[
 }
 
 /* Ids need not differ, nor be there: rows of one id are taken in order, in plan and problem alike.
- * From the last row on, so that each name leads to its first row. */
+ * `rows` leads to the first of them, turn[] from there to the one whose turn it is. */
 static tn_status verify_name_rows(verify_arguments *arguments) {
-    uint32_t count = tn_problem_count(arguments->plan), existing;
+    uint32_t count = tn_problem_count(arguments->plan), first;
     arguments->next = calloc((size_t)count + 1, sizeof *arguments->next);
-    if (arguments->next == NULL) return tn__no_memory(arguments->error, "the plan");
-    for (uint32_t row = count; row-- > 0;) {
+    arguments->turn = calloc((size_t)count + 1, sizeof *arguments->turn);
+    if (arguments->next == NULL || arguments->turn == NULL)
+        return tn__no_memory(arguments->error, "the plan");
+    for (uint32_t row = 0; row < count; row++) {
         const char *name = tn_problem_body(arguments->plan, row)->name;
         arguments->next[row] = TN__NAMES_NONE;
+        arguments->turn[row] = row; /* the last of its id, as long as they are read */
         if (name == NULL) continue;
-        if (!tn__names_add(&arguments->rows, name, strlen(name), row, &existing))
+        if (!tn__names_add(&arguments->rows, name, strlen(name), row, &first))
             return tn__no_memory(arguments->error, "the plan");
-        if (existing == TN__NAMES_NONE) continue;
+        if (first == TN__NAMES_NONE) continue;
         if (cli_input_is_model(&arguments->input))
             return tn__where(
                 arguments->error,
                 tn__fail(arguments->error, TN_E_INVALID, "the plan has '%.80s' twice", name), "%s",
                 arguments->plan_path);
-        arguments->next[row] = existing;
-        tn__names_set(&arguments->rows, name, strlen(name), row);
+        arguments->next[arguments->turn[first]] = row;
+        arguments->turn[first] = row;
     }
+    for (uint32_t row = 0; row < count; row++) arguments->turn[row] = row;
     return TN_OK;
+}
+
+/* The row for a buffer of this name, which is used up by that. */
+static uint32_t verify_take_row(verify_arguments *arguments, const char *name) {
+    uint32_t first = tn__names_find(&arguments->rows, name, strlen(name));
+    if (first == TN__NAMES_NONE || arguments->turn[first] == TN__NAMES_NONE) return TN__NAMES_NONE;
+    uint32_t row = arguments->turn[first];
+    arguments->turn[first] = arguments->next[row];
+    return row;
 }
 
 static tn_status verify_read_plan(verify_arguments *arguments) {
@@ -135,11 +149,10 @@ static tn_status verify_match_bodies(verify_arguments *arguments) {
         char text[16];
         const tn_body *body = tn_problem_body(problem, id);
         const char *name = verify_row_name(body, id, text);
-        uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
+        uint32_t row = verify_take_row(arguments, name);
         if (row == TN__NAMES_NONE)
             TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan has no offset for '%.80s'", name);
         TN_TRY(verify_check_size(arguments, name, row, body->size));
-        tn__names_set(&arguments->rows, name, strlen(name), arguments->next[row]);
         arguments->offsets[id] = arguments->plan_offsets[row];
         arguments->banks[id] = body->flags & TN_BODY_ANY_BANK
                                    ? tn_problem_body(arguments->plan, row)->bank
@@ -423,6 +436,7 @@ static int verify_run(int count, char **words) {
     free(arguments.banks);
     free(arguments.claimed);
     free(arguments.next);
+    free(arguments.turn);
     free(arguments.steps);
     cli_input_release(&arguments.input);
     return cli_finish(code);
