@@ -23,6 +23,7 @@
 #define AUTO_SEARCH_MAX 8192u   /* that `exact` can take */
 #define AUTO_SEARCH_WORK 20000u /* nodes: the same plan whatever the clock says */
 #define AUTO_SCALE_WORK 50u     /* placements per body, where others have been */
+#define AUTO_FIRST_WORK 4u      /* placements per body: a few plans, which often do */
 #define AUTO_NEAR 60000000u     /* pairs of bodies that live together: some seconds for a planner */
 #define AUTO_SLIDE_NEAR 300u    /* the same for each body, beyond which windows are too wide */
 #define AUTO_SLIDE_WORK 2000000u /* nodes and placements: some seconds */
@@ -55,10 +56,12 @@ static tn_status auto_slide(tn_run *run, uint64_t near) {
     return auto_ask(run, "slide", AUTO_SLIDE_WORK + 2 * n);
 }
 
-/* The quick planners; of many bodies one first, which may do. */
+/* The quick planners; of many bodies a few plans of `scale`, then one of them, which may do. */
 static tn_status auto_quick(tn_run *run, uint64_t near) {
-    if (tn__run_count(run) > AUTO_GREEDY) {
-        if (near > AUTO_NEAR) return TN_OK;
+    uint32_t n = tn__run_count(run);
+    if (n > AUTO_GREEDY) {
+        TN_TRY(auto_ask(run, "scale", (uint64_t)AUTO_FIRST_WORK * n));
+        if (near > AUTO_NEAR || near > (uint64_t)AUTO_SLIDE_NEAR * n) return TN_OK;
         TN_TRY(auto_ask(run, "greedy-by-size", 0));
         TN_TRY(auto_slide(run, near));
     }

@@ -30,7 +30,8 @@
 #define UNCUT_PART_MAX 64u           /* bodies in a sum */
 #define UNCUT_EFFORT 20000u          /* sums for each body, in all ... */
 #define UNCUT_EFFORT_MAX 1500000000u /* ... and for all bodies */
-#define UNCUT_LOOK 100000u           /* sums between two looks at the clock */
+#define UNCUT_HOPE 16u     /* one block for so many bodies must be made of two or a wheel */
+#define UNCUT_LOOK 100000u /* sums between two looks at the clock */
 
 typedef struct uncut_sum { /* bodies of one life that end (or begin) at the step */
     uint64_t size;
@@ -307,12 +308,18 @@ static bool uncut_step(uncut_state *state, uint32_t time, uint32_t level) {
     return uncut_sums(state, time, most[level], level + 1 < UNCUT_LEVELS);
 }
 
+/* Hardly any two sizes agree: no packing was cut here, and sums would agree by chance alone. */
+static bool uncut_is_hopeless(const uncut_state *state) {
+    return (state->all->count - state->all->body_count) < state->all->body_count / UNCUT_HOPE;
+}
+
 static tn_status uncut_run(uncut_state *state) {
     for (uint32_t level = 0; level < UNCUT_LEVELS;) {
         if (state->waiting_count[level] == 0) {
             level++;
             continue;
         }
+        if (level > UNCUT_WHEELS && uncut_is_hopeless(state)) return TN_OK;
         uint32_t time = state->waiting[level][--state->waiting_count[level]];
         if (state->clean[time] != level) continue; /* it waits elsewhere */
         if (state->unseen >= UNCUT_LOOK && !tn__run_goes_on(state->run))
