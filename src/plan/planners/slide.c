@@ -18,7 +18,7 @@
 #define SLIDE_BODIES 800u      /* that meet a window at most */
 #define SLIDE_NARROW 16u       /* inside one in the first round, ... */
 #define SLIDE_WIDTHS 4u        /* ... twice as many in the next, and so on, then again */
-#define SLIDE_WORK 3000u       /* nodes of a narrow window, at first; less where many meet it */
+#define SLIDE_WORK 3000u       /* nodes of a narrow stretch, at first; less where many meet it */
 #define SLIDE_BEGIN 60u        /* a body, before `exact` begins to search */
 #define SLIDE_ROUNDS 16u       /* where no limit says how long to go on */
 #define SLIDE_WINDOWS 2000u    /* a round, likewise */
@@ -54,31 +54,32 @@ static tn_status slide_place_all(slide_state *slide) {
 
 /* A window around the body inside which about `target` bodies live: how many meet it, 0: too many.
  * *near are those. */
-static uint32_t slide_open(slide_state *slide, uint32_t body, uint32_t window[2],
+static uint32_t slide_open(slide_state *slide, uint32_t body, uint32_t stretch[2],
                            const uint32_t **near) {
     tn_run *run = slide->run;
     const tn_run_body *bodies = tn__run_bodies(run), *facts = &bodies[body];
     uint32_t end = tn__run_time_count(run) - 1, margin = 0;
     for (;;) {
-        window[0] = facts->first > margin ? facts->first - margin : 0;
-        window[1] = end - facts->last > margin ? facts->last + margin : end;
-        uint32_t count = tn__run_near(run, window[0], window[1], near), inside = 0;
+        stretch[0] = facts->first > margin ? facts->first - margin : 0;
+        stretch[1] = end - facts->last > margin ? facts->last + margin : end;
+        uint32_t count = tn__run_near(run, stretch[0], stretch[1], near), inside = 0;
         if (count > SLIDE_BODIES) return 0;
         for (uint32_t i = 0; i < count; i++)
-            inside += bodies[(*near)[i]].first >= window[0] && bodies[(*near)[i]].last <= window[1];
-        if (inside >= slide->target || (window[0] == 0 && window[1] == end)) return count;
+            inside +=
+                bodies[(*near)[i]].first >= stretch[0] && bodies[(*near)[i]].last <= stretch[1];
+        if (inside >= slide->target || (stretch[0] == 0 && stretch[1] == end)) return count;
         margin += margin / 2 + 1;
     }
 }
 
-static bool slide_is_free(const slide_state *slide, uint32_t id, const uint32_t window[2]) {
+static bool slide_is_free(const slide_state *slide, uint32_t id, const uint32_t stretch[2]) {
     const tn_run_body *body = &tn__run_bodies(slide->run)[id];
-    return !tn__run_pinned(slide->run, id) && body->first >= window[0] && body->last <= window[1];
+    return !tn__run_pinned(slide->run, id) && body->first >= stretch[0] && body->last <= stretch[1];
 }
 
 /* Fills in the part with `count` of inside[]; how many are left of them. What stays is of interest
  * up to the goal only: whatever of it is above will be mended in another window. */
-static uint32_t slide_fill(slide_state *slide, const uint32_t window[2], uint32_t count) {
+static uint32_t slide_fill(slide_state *slide, const uint32_t stretch[2], uint32_t count) {
     tn_run *run = slide->run;
     uint32_t left = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -86,10 +87,10 @@ static uint32_t slide_fill(slide_state *slide, const uint32_t window[2], uint32_
         const tn_run_body *body = &tn__run_bodies(run)[id];
         tn__part_body made = {.size = body->size,
                               .alignment = body->alignment,
-                              .first = body->first > window[0] ? body->first : window[0],
-                              .last = body->last < window[1] ? body->last : window[1],
+                              .first = body->first > stretch[0] ? body->first : stretch[0],
+                              .last = body->last < stretch[1] ? body->last : stretch[1],
                               .pin = TN__FREE};
-        if (!slide_is_free(slide, id, window)) {
+        if (!slide_is_free(slide, id, stretch)) {
             if (slide->best[id] >= slide->goal) continue;
             made.pin = slide->best[id];
             if (slide_end(slide, id) > slide->goal) made.size = slide->goal - made.pin;
@@ -113,13 +114,13 @@ static void slide_move(slide_state *slide, uint32_t count) {
 
 static tn_status slide_window(slide_state *slide, uint32_t body, uint64_t work) {
     tn_run *run = slide->run;
-    uint32_t window[2];
+    uint32_t stretch[2];
     const uint32_t *near;
-    uint32_t count = slide_open(slide, body, window, &near);
+    uint32_t count = slide_open(slide, body, stretch, &near);
     TN_TRY(tn__run_work(run, 1));
     if (count < 2) return TN_OK;
     memcpy(slide->inside, near, count * sizeof *near);
-    count = slide_fill(slide, window, count);
+    count = slide_fill(slide, stretch, count);
     uint64_t peak;
     tn__part part = {.bodies = slide->bodies,
                      .count = count,
