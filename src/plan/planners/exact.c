@@ -543,7 +543,10 @@ static bool exact_is_enough(const tn_run *run) {
 /* A plan to begin with: the quick planners where they are, then a moment of `scale`. */
 static tn_status exact_begin(tn_run *run) {
     const tn_planner *scale = tn__planner_find("scale");
-    if (tn__run_count(run) <= EXACT_QUICK) TN_TRY(tn__run_quick_portfolio(run));
+    if (tn__run_count(run) <= EXACT_QUICK)
+        TN_TRY(tn__run_quick_portfolio(run));
+    else
+        TN_TRY(tn__run_as(run, "uncut"));
     if (exact_is_enough(run) || scale == NULL) return TN_OK;
     return tn__run_portfolio(run, &scale, 1, (uint64_t)EXACT_BEGIN_WORK * tn__run_count(run));
 }

@@ -124,12 +124,13 @@ static tn_status uncut_solve(tn_run *run) {
         uncut_list(&plan);
         uint32_t count = plan.standing_count;
         bool useful = 2 * count <= plan.count; /* what fits by chance is no packing */
-        if (turn > 0 && !useful) return TN_OK;
+        if (turn > 0 && !useful) break;
         TN_TRY(uncut_ask(&plan, "scale", (uint64_t)UNCUT_SCALE_WORK * count));
         if (count <= UNCUT_EXACT_BLOCKS && useful)
             TN_TRY(uncut_ask(&plan, "exact", 100 + UNCUT_EXACT_WORK / count));
     }
-    return TN_OK;
+    if (plan.count == 0) tn__run_keep_offsets(run, plan.offset); /* nothing takes a byte */
+    return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");
 }
 
 const tn_planner tn__planner_uncut = {
