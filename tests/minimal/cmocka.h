@@ -31,6 +31,7 @@ static inline void minimal_fail(const char *what, const char *file, int line) {
 #define assert_int_equal(a, b) minimal_check((a) == (b), #a " differs from " #b)
 #define assert_int_not_equal(a, b) minimal_check((a) != (b), #a " equals " #b)
 #define assert_string_equal(a, b) minimal_check(strcmp((a), (b)) == 0, #a " differs from " #b)
+#define assert_string_not_equal(a, b) minimal_check(strcmp((a), (b)) != 0, #a " equals " #b)
 #define assert_memory_equal(a, b, size)                                                            \
     minimal_check(memcmp((a), (b), (size)) == 0, #a " differs from " #b)
 #define fail_msg(...) (printf(__VA_ARGS__), minimal_fail("", __FILE__, __LINE__))
