@@ -241,9 +241,11 @@ static tn_status verify_claim(verify_arguments *arguments) {
     return status;
 }
 
-/* A plan with places for parameters, of which one may be off: all of them are looked at. */
+/* A plan with places for parameters, of which one may be off: all of them are looked at. (Inside a
+ * model a place of a tensor that is folded here is that of the run time, which computes it.) */
 static bool verify_claims_static(const verify_arguments *arguments) {
     const tn_graph *graph = arguments->input.graph;
+    if (arguments->plan_path == NULL) return false;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
         if (arguments->claimed[id] != TN_SIZE_UNKNOWN &&
             tn_tensor_is_static(tn_graph_tensor(graph, id)))
