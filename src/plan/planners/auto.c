@@ -5,12 +5,14 @@
  *   up to AUTO_GREEDY bodies   the quick planners side by side; together they cost less than
  *                              reading a model from a disk
  *   up to AUTO_NEAR meetings   the same of more bodies, where few of them live at once; the first
- * of them is mended (`slide`) before the others are asked any number                 `uncut`, for
- * what was cut from one; `scale`, whose plans cost O(n log n); a short one where the quick planners
- * were good already, its own measure beyond them; `slide` for what they leave too high up to
- * AUTO_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound is nearly
- * always reachable, in as many steps as there are bodies with a limit               what is left of
- * it goes to `exact` as long as it can take the problem, to `scale` beyond
+ *                              of them is mended (`slide`) before the others are asked
+ *   any number                 `uncut`, for what was cut from one; `scale`, whose plans cost
+ *                              O(n log n): a short one where the quick planners were good already,
+ *                              its own measure beyond them; `slide` for what they leave too high
+ *   up to AUTO_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound is
+ *                              nearly always reachable, in as many steps as there are bodies
+ *   with a limit               what is left of it goes to `exact` as long as it can take the
+ *                              problem, to `scale` beyond
  *
  * So it is never worse than a quick planner wherever those are cheap, and begins where they end.
  * Whatever reaches the lower bound, or the capacity that was asked for, ends it.

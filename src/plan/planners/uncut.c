@@ -123,10 +123,9 @@ static tn_status uncut_solve(tn_run *run) {
         TN_TRY(tn__uncut_make(run, plan.ids, plan.count, turn, &plan.blocks));
         uncut_list(&plan);
         uint32_t count = plan.standing_count;
-        bool useful = 2 * count <= plan.count; /* what fits by chance is no packing */
-        if (turn > 0 && !useful) break;
+        if (2 * count > plan.count) break; /* what fits by chance is no packing */
         TN_TRY(uncut_ask(&plan, "scale", (uint64_t)UNCUT_SCALE_WORK * count));
-        if (count <= UNCUT_EXACT_BLOCKS && useful)
+        if (count <= UNCUT_EXACT_BLOCKS)
             TN_TRY(uncut_ask(&plan, "exact", 100 + UNCUT_EXACT_WORK / count));
     }
     if (plan.count == 0) tn__run_keep_offsets(run, plan.offset); /* nothing takes a byte */
