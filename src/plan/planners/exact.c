@@ -542,13 +542,14 @@ static bool exact_is_enough(const tn_run *run) {
 
 /* A plan to begin with: the quick planners where they are, then a moment of `scale`. */
 static tn_status exact_begin(tn_run *run) {
-    const tn_planner *scale = tn__planner_find("scale");
+    const tn_planner *scale = tn__planner_find("scale"), *uncut = tn__planner_find("uncut");
+    uint64_t work = (uint64_t)EXACT_BEGIN_WORK * tn__run_count(run);
     if (tn__run_count(run) <= EXACT_QUICK)
         TN_TRY(tn__run_quick_portfolio(run));
-    else
-        TN_TRY(tn__run_as(run, "uncut"));
+    else if (uncut != NULL)
+        TN_TRY(tn__run_portfolio(run, &uncut, 1, work));
     if (exact_is_enough(run) || scale == NULL) return TN_OK;
-    return tn__run_portfolio(run, &scale, 1, (uint64_t)EXACT_BEGIN_WORK * tn__run_count(run));
+    return tn__run_portfolio(run, &scale, 1, work);
 }
 
 static tn_status exact_solve(tn_run *run) {
