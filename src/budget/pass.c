@@ -1,0 +1,57 @@
+/* pass.c - the words that passes are written in: judging and keeping, time with copies, limits. */
+#include "budget/pass.h"
+
+#define TN_PASS(name) extern const tn_pass tn__pass_##name;
+#include "budget/passes.def"
+#undef TN_PASS
+
+static const tn_pass *const pass_table[] = {
+#define TN_PASS(name) &tn__pass_##name,
+#include "budget/passes.def"
+#undef TN_PASS
+};
+
+uint32_t tn__pass_count(void) { return (uint32_t)(sizeof pass_table / sizeof *pass_table); }
+const tn_pass *tn__pass_at(uint32_t index) { return pass_table[index]; }
+
+const tn_pass *tn__pass_named(const char *name) {
+    for (uint32_t i = 0; i < tn__pass_count(); i++)
+        if (strcmp(pass_table[i]->name, name) == 0) return pass_table[i];
+    return NULL;
+}
+
+tn_status tn__pass_solve(tn__pass_run *run, const tn_pass *pass) {
+    const tn_pass *outer = run->pass;
+    run->pass = pass;
+    tn_status status = pass->solve(run);
+    run->pass = outer;
+    return status;
+}
+
+tn_status tn__pass_work(tn__pass_run *run, uint64_t units) {
+    run->work_done = tn__add_sat(run->work_done, units);
+    if (run->work_limit > 0 && run->work_done > run->work_limit)
+        TN_FAIL(run->error, TN_E_STOPPED, "the work limit was reached");
+    if (run->deadline > 0 && tn__clock_s() > run->deadline)
+        TN_FAIL(run->error, TN_E_STOPPED, "the time limit was reached");
+    return TN_OK;
+}
+
+void tn__pass_raise_bound(tn__pass_run *run, uint64_t time) {
+    if (time > run->bound) run->bound = time;
+}
+
+tn_status tn__pass_offer(tn__pass_run *run, const tn__schedule *schedule, bool *kept) {
+    tn__replay found;
+    *kept = false;
+    TN_TRY(tn__replay_schedule(run->work, schedule, &found, NULL, run->error));
+    if (found.peak > run->budget || found.host_peak > run->host_budget) return TN_OK;
+    uint64_t time = tn__pass_time(run, schedule);
+    if (run->has_best && (time > run->time || (time == run->time && found.peak >= run->found.peak)))
+        return TN_OK;
+    TN_TRY(tn__schedule_copy(&run->best, schedule, run->error));
+    run->found = found;
+    run->time = time;
+    run->has_best = *kept = true;
+    return TN_OK;
+}

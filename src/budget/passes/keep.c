@@ -1,0 +1,24 @@
+/* keep.c - everything is kept: what the others are compared with. */
+#include "budget/pass.h"
+
+static tn_status keep_solve(tn__pass_run *run) {
+    tn__schedule schedule;
+    bool kept = false;
+    tn_status status = TN_OK;
+    tn__schedule_init(&schedule, &run->context);
+    for (uint32_t j = 0; j < run->work->job_count && status == TN_OK; j++)
+        status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, run->error);
+    if (status == TN_OK) status = tn__pass_work(run, run->work->job_count);
+    if (status == TN_OK) status = tn__pass_offer(run, &schedule, &kept);
+    tn__schedule_release(&schedule);
+    if (status != TN_OK || kept) return status;
+    TN_FAIL(run->error, TN_E_STOPPED, "keeping everything takes more");
+}
+
+const tn_pass tn__pass_keep = {
+    .name = "keep",
+    .summary = "everything stays until it was read for the last time",
+    .source = "what every runtime does by default",
+    .features = 0,
+    .solve = keep_solve,
+};

@@ -1,0 +1,220 @@
+/* work.c - jobs and values laid out flat.
+ *
+ * Readers of a value are counted, then filled in the order of jobs, so they ascend by themselves.
+ * A job reads a value once, whether for its first run, another, or both.
+ * Cost: O(jobs + operands).
+ */
+#include "budget/work.h"
+
+static tn_status work_check_list(const uint32_t *list, uint32_t count, uint32_t bound, uint32_t job,
+                                 const char *what, tn_error *error) {
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i] >= bound)
+            TN_FAIL(error, TN_E_INVALID, "job %u names %s %u of %u", job, what, list[i], bound);
+    return TN_OK;
+}
+
+static bool work_again_is_own(const tn__work_job *it) {
+    return it->again_inputs == NULL && it->again_outputs == NULL;
+}
+
+/* What the lists of one job take of the arrays they go to. */
+static tn_status work_check_job(const tn__work_job *it, uint32_t id, uint32_t jobs, uint32_t values,
+                                tn_error *error) {
+    const tn__job *job = &it->job;
+    TN_TRY(work_check_list(it->inputs, job->input_count, values, id, "value", error));
+    TN_TRY(work_check_list(it->outputs, job->output_count, values, id, "value", error));
+    TN_TRY(work_check_list(it->after, job->after_count, jobs, id, "job", error));
+    TN_TRY(work_check_list(it->limits, job->limit_count, jobs, id, "job", error));
+    if (job->inplace != TN_NONE && job->inplace >= values)
+        TN_FAIL(error, TN_E_INVALID, "job %u names value %u of %u", id, job->inplace, values);
+    if (work_again_is_own(it)) return TN_OK;
+    TN_TRY(work_check_list(it->again_inputs, job->again_input_count, values, id, "value", error));
+    return work_check_list(it->again_outputs, job->again_output_count, values, id, "value", error);
+}
+
+/* --- lists, one behind the other --- */
+
+typedef struct work_lists {
+    uint32_t *at;
+    uint32_t count;
+} work_lists;
+
+static uint32_t work_append(work_lists *lists, const uint32_t *from, uint32_t count) {
+    uint32_t first = lists->count;
+    if (count > 0) memcpy(lists->at + first, from, count * sizeof *from);
+    lists->count += count;
+    return first;
+}
+
+static void work_lay_out(const tn__work_job *it, tn__job *job, work_lists *operands,
+                         work_lists *others) {
+    *job = it->job;
+    job->input_first = work_append(operands, it->inputs, job->input_count);
+    job->output_first = work_append(operands, it->outputs, job->output_count);
+    job->after_first = work_append(others, it->after, job->after_count);
+    job->limit_first = work_append(others, it->limits, job->limit_count);
+    if (work_again_is_own(it)) {
+        job->again_input_first = job->input_first;
+        job->again_input_count = job->input_count;
+        job->again_output_first = job->output_first;
+        job->again_output_count = job->output_count;
+        return;
+    }
+    job->again_input_first = work_append(operands, it->again_inputs, job->again_input_count);
+    job->again_output_first = work_append(operands, it->again_outputs, job->again_output_count);
+}
+
+static tn_status work_count(const tn__work_job *jobs, uint32_t job_count, uint32_t value_count,
+                            uint64_t *operands, uint64_t *others, tn_error *error) {
+    *operands = *others = 0;
+    for (uint32_t j = 0; j < job_count; j++) {
+        const tn__job *job = &jobs[j].job;
+        TN_TRY(work_check_job(&jobs[j], j, job_count, value_count, error));
+        *operands += (uint64_t)job->input_count + job->output_count;
+        if (!work_again_is_own(&jobs[j]))
+            *operands += (uint64_t)job->again_input_count + job->again_output_count;
+        *others += (uint64_t)job->after_count + job->limit_count;
+    }
+    if (*operands < TN_NONE && *others < TN_NONE) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "more than 2^32 operands");
+}
+
+/* --- readers and makers --- */
+
+static tn_status work_find_makers(tn__value *values, const tn__work *work, tn_error *error) {
+    for (uint32_t v = 0; v < work->value_count; v++) values[v].maker = TN_NONE;
+    for (uint32_t j = 0; j < work->job_count; j++) {
+        uint32_t count;
+        const uint32_t *outputs = tn__job_outputs(work, j, false, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            if (values[outputs[i]].maker != TN_NONE)
+                TN_FAIL(error, TN_E_INVALID, "value %u is made by job %u and by job %u", outputs[i],
+                        values[outputs[i]].maker, j);
+            values[outputs[i]].maker = j;
+        }
+    }
+    return TN_OK;
+}
+
+/* `seen` [values] tells who read a value last: a job counts once. */
+static void work_each_read(const tn__work *work, uint32_t *seen, tn__value *values,
+                           uint32_t *readers) {
+    for (uint32_t v = 0; v < work->value_count; v++) {
+        seen[v] = TN_NONE;
+        values[v].reader_count = 0;
+    }
+    for (uint32_t j = 0; j < work->job_count; j++)
+        for (int again = 0; again < 2; again++) {
+            uint32_t count;
+            const uint32_t *inputs = tn__job_inputs(work, j, again, &count);
+            for (uint32_t i = 0; i < count; i++) {
+                tn__value *value = &values[inputs[i]];
+                if (seen[inputs[i]] == j) continue;
+                seen[inputs[i]] = j;
+                if (readers != NULL) readers[value->reader_first + value->reader_count] = j;
+                value->reader_count++;
+            }
+        }
+}
+
+/* What lives at once is summed up in 63 bits. */
+static tn_status work_check_bytes(const tn__work *work, tn_error *error) {
+    uint64_t all = 0;
+    for (uint32_t v = 0; v < work->value_count; v++)
+        all = tn__add_sat(all, tn__mul_sat(work->values[v].bytes, 4));
+    for (uint32_t j = 0; j < work->job_count; j++) all = tn__add_sat(all, work->jobs[j].scratch);
+    if (all <= (uint64_t)INT64_MAX) return TN_OK;
+    TN_FAIL(error, TN_E_UNSUPPORTED, "the values together are larger than 2^61 bytes");
+}
+
+static tn_status work_check_order(const tn__work *work, tn_error *error) {
+    for (uint32_t j = 0; j < work->job_count; j++) {
+        uint32_t count;
+        const uint32_t *inputs = tn__job_inputs(work, j, false, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t maker = work->values[inputs[i]].maker;
+            if (maker != TN_NONE && maker >= j)
+                TN_FAIL(error, TN_E_INVALID, "job %u reads value %u, which job %u makes later", j,
+                        inputs[i], maker);
+        }
+    }
+    return TN_OK;
+}
+
+static tn_status work_find_readers(tn__arena *arena, tn__work *work, tn__value *values,
+                                   tn_error *error) {
+    uint32_t *seen = tn__arena_array(arena, (size_t)work->value_count + 1, sizeof *seen);
+    if (seen == NULL) return tn__no_memory(error, "a program's values");
+    work_each_read(work, seen, values, NULL);
+    uint32_t total = 0;
+    for (uint32_t v = 0; v < work->value_count; v++) {
+        values[v].reader_first = total;
+        total += values[v].reader_count;
+    }
+    uint32_t *readers = tn__arena_array(arena, (size_t)total + 1, sizeof *readers);
+    if (readers == NULL) return tn__no_memory(error, "a program's values");
+    work_each_read(work, seen, values, readers);
+    work->readers = readers;
+    return TN_OK;
+}
+
+tn_status tn__work_make(tn__arena *arena, const tn__work_job *jobs, uint32_t job_count,
+                        const tn__value *values, uint32_t value_count, tn__work *work,
+                        tn_error *error) {
+    uint64_t operand_count, other_count;
+    TN_TRY(work_count(jobs, job_count, value_count, &operand_count, &other_count, error));
+    work_lists operands = {tn__arena_array(arena, operand_count + 1, sizeof(uint32_t)), 0};
+    work_lists others = {tn__arena_array(arena, other_count + 1, sizeof(uint32_t)), 0};
+    tn__job *laid = tn__arena_array(arena, (size_t)job_count + 1, sizeof *laid);
+    tn__value *made = tn__arena_array(arena, (size_t)value_count + 1, sizeof *made);
+    if (operands.at == NULL || others.at == NULL || laid == NULL || made == NULL)
+        return tn__no_memory(error, "a program's jobs");
+    if (value_count > 0) memcpy(made, values, value_count * sizeof *made);
+    *work = (tn__work){.jobs = laid,
+                       .values = made,
+                       .operands = operands.at,
+                       .others = others.at,
+                       .job_count = job_count,
+                       .value_count = value_count};
+    for (uint32_t j = 0; j < job_count; j++) {
+        work_lay_out(&jobs[j], &laid[j], &operands, &others);
+        work->cost = tn__add_sat(work->cost, jobs[j].job.cost);
+    }
+    TN_TRY(work_check_bytes(work, error));
+    TN_TRY(work_find_makers(made, work, error));
+    TN_TRY(work_check_order(work, error));
+    return work_find_readers(arena, work, made, error);
+}
+
+/* --- schedules --- */
+
+#define WORK_MOST_ACTS 0x7fffffffu
+
+void tn__schedule_init(tn__schedule *schedule, const tn_context *context) {
+    *schedule = (tn__schedule){.context = *context};
+}
+
+void tn__schedule_release(tn__schedule *schedule) {
+    tn__free(&schedule->context, schedule->acts, schedule->room * sizeof *schedule->acts);
+    schedule->acts = NULL;
+    schedule->room = schedule->count = 0;
+}
+
+tn_status tn__schedule_add(tn__schedule *schedule, tn__act act, tn_error *error) {
+    if (schedule->count == WORK_MOST_ACTS) TN_FAIL(error, TN_E_EXHAUSTED, "more than 2^31 acts");
+    if (!tn__reserve(&schedule->context, &schedule->acts, &schedule->room,
+                     (size_t)schedule->count + 1, sizeof act))
+        return tn__no_memory(error, "a schedule");
+    schedule->acts[schedule->count++] = act;
+    return TN_OK;
+}
+
+tn_status tn__schedule_copy(tn__schedule *to, const tn__schedule *from, tn_error *error) {
+    if (!tn__reserve(&to->context, &to->acts, &to->room, (size_t)from->count + 1,
+                     sizeof *from->acts))
+        return tn__no_memory(error, "a schedule");
+    if (from->count > 0) memcpy(to->acts, from->acts, from->count * sizeof *from->acts);
+    to->count = from->count;
+    return TN_OK;
+}
