@@ -5,6 +5,7 @@
 #include <tenure/array.h>
 #include <tenure/budget.h>
 #include <tenure/checkpoint.h>
+#include <tenure/costs.h>
 #include <tenure/data.h>
 #include <tenure/device.h>
 #include <tenure/engine.h>

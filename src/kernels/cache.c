@@ -187,7 +187,7 @@ static tn_status cache_ask(tn__kernel_cache *cache, const tn_graph *graph, tn_op
     cache->counts.asked++;
     cache->key.size = 0;
     cache->key.failed = false;
-    tn__kernel_key(&cache->key, graph, id);
+    tn__op_key(&cache->key, graph, id);
     if (cache->key.failed) return tn__no_memory(error, "kernels");
     uint32_t at = tn__names_find(&cache->names, cache->key.data, cache->key.size);
     if (at == TN__NAMES_NONE) return cache_add(cache, graph, id, prepared, error);

@@ -49,7 +49,4 @@ typedef struct tn__kernel_cache_counts {
 } tn__kernel_cache_counts;
 tn__kernel_cache_counts tn__kernel_cache_count(tn__kernel_cache *cache);
 
-/* key.c: all that a kernel of this operator may depend on, as bytes behind those of `key`. */
-void tn__kernel_key(tn__text *key, const tn_graph *graph, tn_op_id op);
-
 #endif

@@ -29,6 +29,7 @@
 
 #include "base/base.h"
 #include "graph/attr.h"
+#include "graph/key.h"
 
 /* An operand while the program runs. */
 typedef struct tn_operand {
@@ -134,13 +135,6 @@ const tn_value *tn__call_attr_value(const tn_kernel_call *call, const tn_attr *a
 /* Whether the plan has upper bounds for the extents of this output. */
 bool tn__call_is_bound(const tn_kernel_call *call, uint32_t output);
 
-/* Whether `accepts`, `prepare` and `workspace` may look at contents that are known: integers, and a
- * few floating numbers. Others say nothing about how an operator is best run, and operators that
- * differ in them alone share what is prepared (cache.h). */
-#define TN__VALUE_FLOATS 8u
-static inline bool tn__value_is_read(const tn_value *value) {
-    return value->ints != NULL || value->count <= TN__VALUE_FLOATS;
-}
 /* The contents of an input, when they are known and may be looked at; else NULL. */
 const tn_value *tn__setup_value(const tn_kernel_setup *setup, uint32_t index);
 

@@ -79,7 +79,7 @@ static bool same_key(const tn_graph *graph, tn_op_id a, tn_op_id b) {
     tn__text keys[2];
     for (int i = 0; i < 2; i++) {
         tn__text_init(&keys[i], tn_graph_context(graph));
-        tn__kernel_key(&keys[i], graph, i ? b : a);
+        tn__op_key(&keys[i], graph, i ? b : a);
     }
     bool same =
         keys[0].size == keys[1].size && memcmp(keys[0].data, keys[1].data, keys[0].size) == 0;

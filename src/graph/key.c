@@ -1,12 +1,12 @@
-/* key.c - what a prepared kernel depends on, as bytes.
+/* key.c - what an operator is, as bytes.
  *
- * Everything that `accepts`, `prepare` and `workspace` may read of an operator is written one after
- * the other, numbers in as few bytes as they need, lists behind their length: equal bytes are equal
- * operators. Names of nodes and tensors are not among it, nor are contents that
- * tn__value_is_read says no kernel looks at. Which operands are the same tensor is.
- * Cost: O(attributes + operands + contents).
+ * Everything that a kernel's `accepts`, `prepare` and `workspace` may read of an operator is
+ * written one after the other, numbers in as few bytes as they need, lists behind their length:
+ * equal bytes are equal operators. Names of nodes and tensors are not among it, nor are contents
+ * that tn__value_is_read says no kernel looks at. Which operands are the same tensor is. Cost:
+ * O(attributes + operands + contents).
  */
-#include "kernels/cache.h"
+#include "graph/key.h"
 
 /* Seven bits a byte, the least significant first. */
 static void key_number(tn__text *key, uint64_t number) {
@@ -110,7 +110,7 @@ static void key_attr(tn__text *key, const tn_graph *graph, const tn_attr *attr) 
     }
 }
 
-void tn__kernel_key(tn__text *key, const tn_graph *graph, tn_op_id id) {
+void tn__op_key(tn__text *key, const tn_graph *graph, tn_op_id id) {
     const tn_op *op = tn_graph_op(graph, id);
     key_string(key, op->domain);
     key_string(key, op->type);

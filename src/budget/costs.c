@@ -1,0 +1,108 @@
+/* costs.c - the table of costs: a number for each operator, and one for running it once more.
+ *
+ * Where the numbers come from is decided elsewhere: costs_model.c, costs_read.c, engine/measure.c,
+ * or the caller. Cost: O(operators).
+ */
+#include "budget/costs.h"
+
+#include <math.h>
+
+#include "graph/attr.h"
+
+tn_status tn__costs_create(const tn_context *given, const tn_graph *graph, tn_costs **costs,
+                           tn_error *error) {
+    tn_context context = tn__context(given);
+    uint32_t count = tn_graph_op_count(graph);
+    tn_costs *made = tn__alloc_array(&context, 1, sizeof *made);
+    uint64_t *numbers = tn__alloc_array(&context, 2 * (size_t)count, sizeof *numbers);
+    if (made == NULL || numbers == NULL) {
+        tn__free(&context, made, sizeof *made);
+        tn__free(&context, numbers, 2 * (size_t)count * sizeof *numbers);
+        return tn__no_memory(error, "costs");
+    }
+    *made = (tn_costs){.context = context,
+                       .graph = graph,
+                       .of = numbers,
+                       .again = numbers + count,
+                       .count = count};
+    *costs = made;
+    return TN_OK;
+}
+
+void tn_costs_destroy(tn_costs *costs) {
+    if (costs == NULL) return;
+    tn_context context = costs->context;
+    tn__free(&context, costs->of, 2 * (size_t)costs->count * sizeof *costs->of);
+    tn__free(&context, costs, sizeof *costs);
+}
+
+/* Whether all outputs that there are lie in memory of what is read, or are known before the run. */
+static bool costs_needless(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE && tn_op_view(graph, id, k).source == TN_NONE &&
+            !(tn_graph_tensor(graph, op->outputs[k])->flags & TN_TENSOR_FOLDED))
+            return false;
+    return true;
+}
+
+bool tn__costs_runs(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    if (tn_graph_block(graph, op->block)->dead || tn__op_has_blocks(op)) return false;
+    return tn_op_changes(graph, id) != 0 || tn_op_is_ordered(graph, id) ||
+           !costs_needless(graph, id);
+}
+
+/* --- of the caller --- */
+
+static tn_status costs_check(const tn_graph *graph, const uint64_t *numbers, tn_error *error) {
+    for (tn_op_id id = 0; numbers != NULL && id < tn_graph_op_count(graph); id++) {
+        if (numbers[id] <= TN_COSTS_MOST) continue;
+        const tn_op *op = tn_graph_op(graph, id);
+        tn__fail(error, TN_E_INVALID, "a cost of %llu; the most is %llu",
+                 (unsigned long long)numbers[id], (unsigned long long)TN_COSTS_MOST);
+        return tn__where(error, TN_E_INVALID, "node '%.60s' (%.30s)", op->name, op->type);
+    }
+    return TN_OK;
+}
+
+tn_status tn_costs_given(const tn_context *context, const tn_graph *graph, const uint64_t *of,
+                         const uint64_t *again, uint32_t count, double bytes_per_s,
+                         tn_costs **costs, tn_error *error) {
+    if (count != tn_graph_op_count(graph))
+        TN_FAIL(error, TN_E_INVALID, "%u costs for a graph of %u operators", count,
+                tn_graph_op_count(graph));
+    if (!isfinite(bytes_per_s) || bytes_per_s < 0)
+        TN_FAIL(error, TN_E_INVALID, "%g bytes a second is no rate", bytes_per_s);
+    TN_TRY(costs_check(graph, of, error));
+    TN_TRY(costs_check(graph, again, error));
+    tn_costs *made;
+    TN_TRY(tn__costs_create(context, graph, &made, error));
+    if (count > 0) {
+        memcpy(made->of, of, count * sizeof *of);
+        memcpy(made->again, again != NULL ? again : of, count * sizeof *of);
+    }
+    made->bytes_per_s = bytes_per_s;
+    *costs = made;
+    return TN_OK;
+}
+
+/* --- asking --- */
+
+const tn_graph *tn_costs_graph(const tn_costs *costs) { return costs->graph; }
+
+uint64_t tn_costs_of(const tn_costs *costs, tn_op_id op) {
+    return op < costs->count ? costs->of[op] : 0;
+}
+
+uint64_t tn_costs_again_of(const tn_costs *costs, tn_op_id op) {
+    return op < costs->count ? costs->again[op] : 0;
+}
+
+double tn_costs_bytes_per_s(const tn_costs *costs) { return costs->bytes_per_s; }
+
+uint64_t tn_costs_total(const tn_costs *costs) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < costs->count; i++) total = tn__add_sat(total, costs->of[i]);
+    return total;
+}

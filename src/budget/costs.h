@@ -1,0 +1,37 @@
+/* costs.h - what costs are made of, for the files that make, read, write and measure them. */
+#ifndef TN_BUDGET_COSTS_H
+#define TN_BUDGET_COSTS_H
+
+#include <tenure/costs.h>
+
+#include "base/base.h"
+
+struct tn_costs {
+    tn_context context;
+    const tn_graph *graph;
+    uint64_t *of, *again; /* [count] */
+    uint32_t count;       /* operators of the graph */
+    double bytes_per_s;   /* of a copy; 0: not known */
+    uint32_t threads;     /* that it was measured with; 0: of a model, or not known */
+};
+
+/* Costs of 0 for every operator of the graph. */
+tn_status tn__costs_create(const tn_context *context, const tn_graph *graph, tn_costs **costs,
+                           tn_error *error);
+/* Whether anybody has to run the operator; others cost nothing. */
+bool tn__costs_runs(const tn_graph *graph, tn_op_id id);
+
+/* The repeat forms of a graph's operators (tn_op_rule.again), as operators of a graph of their own,
+ * so that whatever knows operators can be asked about them. */
+typedef struct tn__repeats {
+    tn_context context;
+    tn_graph *graph; /* inferred; NULL: no operator has one */
+    tn_op_id *of;    /* [operators of the given graph] its form in `graph`; TN_NONE: itself */
+    uint32_t count;
+} tn__repeats;
+/* Errors: E_NO_MEMORY, those of tn_graph_infer. Cost: O(tensors + operators). */
+tn_status tn__repeats_make(const tn_context *context, const tn_graph *graph, tn__repeats *repeats,
+                           tn_error *error);
+void tn__repeats_release(tn__repeats *repeats); /* fine when it is all zeros */
+
+#endif
