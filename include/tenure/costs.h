@@ -88,6 +88,9 @@ TN_API uint64_t tn_costs_of(const tn_costs *costs, tn_op_id op);
  * which computes the first output alone of what the first run found (normalisation of a batch by
  * the statistics there are): of such an operator that one's cost, of others the same. */
 TN_API uint64_t tn_costs_again_of(const tn_costs *costs, tn_op_id op);
+/* Both of all operators, [operators]; they live as long as the costs. */
+TN_API const uint64_t *tn_costs_list(const tn_costs *costs);
+TN_API const uint64_t *tn_costs_again_list(const tn_costs *costs);
 /* Bytes that a plain copy moves in a second (one byte read and one written count as one): what
  * encoding and decoding are reckoned with. 0: not known. */
 TN_API double tn_costs_bytes_per_s(const tn_costs *costs);

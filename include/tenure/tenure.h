@@ -22,6 +22,7 @@
 #include <tenure/rewrite.h>
 #include <tenure/session.h>
 #include <tenure/setup.h>
+#include <tenure/simulate.h>
 #include <tenure/status.h>
 #include <tenure/trace.h>
 #include <tenure/train.h>

@@ -99,6 +99,8 @@ uint64_t tn_costs_again_of(const tn_costs *costs, tn_op_id op) {
     return op < costs->count ? costs->again[op] : 0;
 }
 
+const uint64_t *tn_costs_list(const tn_costs *costs) { return costs->of; }
+const uint64_t *tn_costs_again_list(const tn_costs *costs) { return costs->again; }
 double tn_costs_bytes_per_s(const tn_costs *costs) { return costs->bytes_per_s; }
 
 uint64_t tn_costs_total(const tn_costs *costs) {

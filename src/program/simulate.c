@@ -1,0 +1,253 @@
+/* simulate.c - how long a program takes: one pass over the list, with a clock for each stream.
+ *
+ * Signals come before who waits for them, streams and directions serve in the order of the list, so
+ * when the walk comes to an instruction, everything that it may have to wait for has its end. No
+ * events have to be sorted by time.
+ * Cost: O(instructions), with signals O(signals log signals) more.
+ */
+#include "program/simulate.h"
+
+#include <math.h>
+
+#define SIMULATE_PS 1e12
+
+typedef struct simulate_end { /* of what was last done somewhere */
+    uint64_t at;
+    uint32_t step;
+} simulate_end;
+
+enum { SIMULATE_TO_HOST, SIMULATE_FROM_HOST, SIMULATE_LINKS };
+
+typedef struct simulate_state {
+    const tn_program *program;
+    const tn_instruction *list;
+    uint32_t count;
+    tn_simulate_options options;
+    uint64_t latency;
+    tn__arena arena;
+    uint64_t *durations, *turns; /* [count] of all turns together */
+    tn__sort_item *signals;      /* by number; id: step */
+    size_t signal_count;
+    simulate_end *done;                 /* [count] */
+    simulate_end stream[TN_STREAM_MAX]; /* 0: the walk */
+    simulate_end link[SIMULATE_LINKS];
+    tn__simulate_tell tell;
+    tn_simulation *made;
+    tn_error *error;
+} simulate_state;
+
+/* --- what an instruction takes by itself --- */
+
+static uint64_t simulate_bytes_of(const simulate_state *s, tn_tensor_id id) {
+    return id == TN_NONE ? 0 : tn_graph_tensor(s->program->graph, id)->bytes;
+}
+
+/* Bytes that cross a link, or that a codec reads and writes. */
+static uint64_t simulate_bytes(const simulate_state *s, const tn_instruction *it) {
+    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+    if (facts->flags & TN_USES_CODEC)
+        return tn__add_sat(simulate_bytes_of(s, it->tensor), simulate_bytes_of(s, it->other));
+    return facts->link != TN_LINK_NONE ? simulate_bytes_of(s, it->tensor) : 0;
+}
+
+static uint64_t simulate_move(uint64_t bytes, double bytes_per_s) {
+    double units = bytes_per_s > 0 ? round((double)bytes / bytes_per_s * SIMULATE_PS) : 0;
+    return units < 1.8e19 ? (uint64_t)units : UINT64_MAX;
+}
+
+static uint64_t simulate_apply(const simulate_state *s, const tn_instruction *it, bool again) {
+    const uint64_t *costs = again && s->options.again != NULL ? s->options.again : s->options.costs;
+    return costs != NULL ? costs[it->op] : 0;
+}
+
+static uint64_t simulate_one(const simulate_state *s, const tn_instruction *it, bool again) {
+    const tn_simulate_options *options = &s->options;
+    uint64_t bytes = simulate_bytes(s, it);
+    switch (tn_opcode_facts_of(it->opcode)->link) {
+    case TN_LINK_TO_HOST:
+        return tn__add_sat(s->latency, simulate_move(bytes, options->to_host_bytes_per_s));
+    case TN_LINK_FROM_HOST:
+        return tn__add_sat(s->latency, simulate_move(bytes, options->from_host_bytes_per_s));
+    case TN_LINK_NONE:
+        if (it->opcode == TN_APPLY) return simulate_apply(s, it, again);
+        return simulate_move(bytes, options->codec_bytes_per_s);
+    default:
+        return tn__add_sat(s->latency, simulate_move(bytes, options->peer_bytes_per_s));
+    }
+}
+
+static tn_status simulate_durations(simulate_state *s) {
+    bool *ran = tn__arena_array(&s->arena, tn_graph_op_count(s->program->graph) + 1, sizeof *ran);
+    if (ran == NULL) return tn__no_memory(s->error, "a simulation");
+    for (uint32_t step = 0; step < s->count; step++) {
+        const tn_instruction *it = &s->list[step];
+        bool applies = it->opcode == TN_APPLY;
+        s->durations[step] = simulate_one(s, it, applies && ran[it->op]);
+        if (applies) ran[it->op] = true;
+    }
+    return tn__simulate_turns(s->program, s->durations, s->turns, &s->made->guesses, &s->arena,
+                              s->error);
+}
+
+/* --- signals --- */
+
+static tn_status simulate_signals(simulate_state *s) {
+    for (uint32_t step = 0; step < s->count; step++)
+        if (s->list[step].signal != 0)
+            s->signals[s->signal_count++] = (tn__sort_item){s->list[step].signal, step};
+    if (!tn__sort_items(s->options.context, s->signals, s->signal_count))
+        return tn__no_memory(s->error, "a simulation");
+    return TN_OK;
+}
+
+static simulate_end simulate_given(const simulate_state *s, uint32_t signal) {
+    size_t low = 0, high = s->signal_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->signals[middle].key < signal)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < s->signal_count && s->signals[low].key == signal;
+    return found ? s->done[s->signals[low].id] : (simulate_end){0, TN_NONE};
+}
+
+/* --- the walk --- */
+
+static void simulate_after(simulate_end *start, simulate_end other) {
+    if (other.at > start->at) *start = other;
+}
+
+static simulate_end *simulate_link(simulate_state *s, tn_opcode opcode) {
+    tn_link link = tn_opcode_facts_of(opcode)->link;
+    if (link == TN_LINK_TO_HOST) return &s->link[SIMULATE_TO_HOST];
+    return link == TN_LINK_FROM_HOST ? &s->link[SIMULATE_FROM_HOST] : NULL;
+}
+
+/* Whether the walk itself does it. */
+static bool simulate_inline(const tn_instruction *it) {
+    return it->stream == 0 || tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_CALLER;
+}
+
+static void simulate_count(simulate_state *s, uint32_t step) {
+    const tn_instruction *it = &s->list[step];
+    tn_simulation *made = s->made;
+    uint64_t duration = s->durations[step];
+    uint64_t bytes = tn__mul_sat(simulate_bytes(s, it), s->turns[step]);
+    switch (tn_opcode_facts_of(it->opcode)->link) {
+    case TN_LINK_TO_HOST:
+        made->to_host_ps = tn__add_sat(made->to_host_ps, duration);
+        made->to_host_bytes = tn__add_sat(made->to_host_bytes, bytes);
+        break;
+    case TN_LINK_FROM_HOST:
+        made->from_host_ps = tn__add_sat(made->from_host_ps, duration);
+        made->from_host_bytes = tn__add_sat(made->from_host_bytes, bytes);
+        break;
+    case TN_LINK_NONE:
+        made->compute_ps = tn__add_sat(made->compute_ps, duration);
+        break;
+    default:
+        made->peer_bytes = tn__add_sat(made->peer_bytes, bytes);
+    }
+}
+
+static void simulate_stall(simulate_state *s, uint32_t step, simulate_end start) {
+    tn_simulation *made = s->made;
+    uint64_t waited = start.at - s->stream[0].at;
+    if (waited == 0) return;
+    made->stall_ps = tn__add_sat(made->stall_ps, waited);
+    made->stalls[made->stall_count++] = (tn_stall){step, start.step, s->stream[0].at, waited};
+}
+
+static void simulate_step(simulate_state *s, uint32_t step) {
+    const tn_instruction *it = &s->list[step];
+    simulate_end *link = simulate_link(s, it->opcode), start = s->stream[0];
+    if (s->turns[step] == 0) {
+        s->done[step] = start;
+        return;
+    }
+    tn__simulate_tell_blocks(&s->tell, step, start.at);
+    simulate_after(&start, s->stream[it->stream]);
+    if (it->wait != 0) simulate_after(&start, simulate_given(s, it->wait));
+    if (link != NULL) simulate_after(&start, *link);
+    if (simulate_inline(it)) simulate_stall(s, step, start);
+    simulate_end end = {tn__add_sat(start.at, s->durations[step]), step};
+    s->done[step] = s->stream[it->stream] = end;
+    if (link != NULL) *link = end;
+    if (simulate_inline(it)) s->stream[0] = end;
+    s->made->total_ps = end.at > s->made->total_ps ? end.at : s->made->total_ps;
+    simulate_count(s, step);
+    bool across = tn_opcode_facts_of(it->opcode)->link != TN_LINK_NONE;
+    tn__simulate_tell_step(&s->tell, step, start.at, s->durations[step],
+                           across ? simulate_bytes(s, it) : 0);
+}
+
+/* --- the call --- */
+
+static tn_status simulate_check(const tn_program *program, const tn_simulate_options *options,
+                                tn_error *error) {
+    const double rates[] = {options->to_host_bytes_per_s, options->from_host_bytes_per_s,
+                            options->peer_bytes_per_s, options->codec_bytes_per_s};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (!isfinite(rates[i]) || rates[i] < 0)
+            TN_FAIL(error, TN_E_INVALID, "%g bytes a second is no rate", rates[i]);
+    if (!(options->latency_s >= 0 && options->latency_s <= 1e6))
+        TN_FAIL(error, TN_E_INVALID, "a latency of %g s", options->latency_s);
+    if (options->occupancy != NULL && tn_occupancy_program(options->occupancy) != program)
+        TN_FAIL(error, TN_E_INVALID, "the occupancy is of another program");
+    return TN_OK;
+}
+
+static tn_status simulate_room(simulate_state *s) {
+    size_t room = (size_t)s->count + 1;
+    s->durations = tn__arena_array(&s->arena, room, sizeof *s->durations);
+    s->turns = tn__arena_array(&s->arena, room, sizeof *s->turns);
+    s->signals = tn__arena_array(&s->arena, room, sizeof *s->signals);
+    s->done = tn__arena_array(&s->arena, room, sizeof *s->done);
+    s->made->stalls = malloc(room * sizeof *s->made->stalls);
+    if (s->durations == NULL || s->turns == NULL || s->signals == NULL || s->done == NULL ||
+        s->made->stalls == NULL)
+        return tn__no_memory(s->error, "a simulation");
+    return TN_OK;
+}
+
+static tn_status simulate_run(simulate_state *s) {
+    TN_TRY(simulate_room(s));
+    TN_TRY(simulate_durations(s));
+    TN_TRY(simulate_signals(s));
+    TN_TRY(tn__simulate_tell_make(&s->tell, s->program, &s->options, &s->arena, s->error));
+    for (uint32_t step = 0; step < s->count; step++) simulate_step(s, step);
+    tn__simulate_tell_blocks(&s->tell, s->count, s->made->total_ps);
+    return TN_OK;
+}
+
+tn_status tn_simulate(const tn_program *program, const tn_simulate_options *given,
+                      tn_simulation *simulation, tn_error *error) {
+    tn_simulation made = {0};
+    simulate_state s = {.program = program,
+                        .list = program->instructions,
+                        .count = (uint32_t)program->count,
+                        .options = TN_SIMULATE_OPTIONS_INIT,
+                        .made = &made,
+                        .error = error};
+    tn__options(&s.options, sizeof s.options, given);
+    TN_TRY(simulate_check(program, &s.options, error));
+    tn_context context = tn__context(s.options.context);
+    s.options.context = &context;
+    s.latency = (uint64_t)round(s.options.latency_s * SIMULATE_PS);
+    tn__arena_init(&s.arena, &context);
+    tn_status status = simulate_run(&s);
+    tn__arena_release(&s.arena);
+    if (status == TN_OK)
+        *simulation = made;
+    else
+        tn_simulation_release(&made);
+    return status;
+}
+
+void tn_simulation_release(tn_simulation *simulation) {
+    if (simulation == NULL) return;
+    free(simulation->stalls);
+    *simulation = (tn_simulation){0};
+}
