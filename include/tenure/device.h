@@ -99,6 +99,9 @@ TN_API void tn_stream_destroy(tn_stream *stream); /* waits for what it still has
  * wait; what was queued behind it was left out, but fences passed. (INLINE: the call that queues
  * tells its own error, nothing is kept.) */
 TN_API TN_CHECKED tn_status tn_stream_wait(tn_stream *stream, tn_error *error);
+/* Room for `count` things (copies, launches, waits for fences) that are queued and not done: as long
+ * as there are no more, queuing takes no memory. Errors: E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_stream_reserve(tn_stream *stream, uint32_t count, tn_error *error);
 
 /* Copies: host to device, device to host, within the device (the ranges must not overlap).
  * Errors: E_INVALID (outside any block of the device), E_NO_MEMORY (queue). */
@@ -121,6 +124,8 @@ TN_API void tn_fence_destroy(tn_fence *fence);
  * Threads: a fence is used by one at a time. */
 TN_API TN_CHECKED tn_status tn_fence_record(tn_fence *fence, tn_stream *stream, tn_error *error);
 TN_API TN_CHECKED tn_status tn_fence_wait(tn_fence *fence, tn_stream *stream, tn_error *error);
+/* Whether it is passed by now; does not wait. */
+TN_API bool tn_fence_passed(const tn_fence *fence);
 
 /* The registry, for `tenure list devices`. */
 TN_API uint32_t tn_device_count(void);

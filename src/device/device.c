@@ -256,6 +256,12 @@ tn_status tn_stream_wait(tn_stream *stream, tn_error *error) {
     return stream->device->driver->stream_wait(stream->state, error);
 }
 
+tn_status tn_stream_reserve(tn_stream *stream, uint32_t count, tn_error *error) {
+    const tn__driver *driver = stream->device->driver;
+    if (driver->stream_reserve == NULL) return TN_OK;
+    return driver->stream_reserve(stream->state, count, error);
+}
+
 /* --- copies and kernels --- */
 
 static tn_status device_check_range(tn_device *device, tn_address address, uint64_t size,
@@ -356,4 +362,8 @@ tn_status tn_fence_record(tn_fence *fence, tn_stream *stream, tn_error *error) {
 tn_status tn_fence_wait(tn_fence *fence, tn_stream *stream, tn_error *error) {
     TN_TRY(fence_check(fence, stream, error));
     return fence->device->driver->fence_wait(fence->state, stream->state, error);
+}
+
+bool tn_fence_passed(const tn_fence *fence) {
+    return fence->device->driver->fence_passed(fence->state);
 }

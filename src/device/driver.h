@@ -41,6 +41,8 @@ typedef struct tn__driver {
     tn_status (*stream_create)(void *device, uint32_t flags, void **stream, tn_error *error);
     void (*stream_destroy)(void *stream); /* waits */
     tn_status (*stream_wait)(void *stream, tn_error *error);
+    /* NULL: queuing never takes memory. */
+    tn_status (*stream_reserve)(void *stream, uint32_t count, tn_error *error);
     tn_status (*put)(void *stream, tn_address to, const void *from, uint64_t size, tn_error *error);
     tn_status (*get)(void *stream, void *to, tn_address from, uint64_t size, tn_error *error);
     tn_status (*copy)(void *stream, tn_address to, tn_address from, uint64_t size, tn_error *error);
@@ -54,6 +56,7 @@ typedef struct tn__driver {
     void (*fence_destroy)(void *fence);
     tn_status (*fence_record)(void *fence, void *stream, tn_error *error);
     tn_status (*fence_wait)(void *fence, void *stream, tn_error *error);
+    bool (*fence_passed)(const void *fence);
 } tn__driver;
 
 #endif

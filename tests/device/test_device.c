@@ -361,6 +361,47 @@ static void the_link_takes_its_time(void **state) {
     free(back);
 }
 
+/* Small copies, one behind the other, both ways at once: each way takes what its bytes take at that
+ * rate, not what both take, and not what a thread is late for each of them. */
+static void both_ways_of_the_link_keep_their_own_time(void **state) {
+    enum { SIZE = 20000, COPIES = 200 };
+    (void)state;
+    const double rate = 40e6, each_s = SIZE / rate; /* 0.5 ms; 100 ms each way */
+    double best = 1e9;
+    for (int attempt = 0; attempt < 10 && best > 1.3 * COPIES * each_s; attempt++) {
+        tn_device *device = host(rate);
+        tn_stream *ways[2];
+        tn_address block;
+        tn_fence *last;
+        char *bytes = calloc(2, SIZE);
+        for (int i = 0; i < 2; i++) CHECK(tn_stream_create(device, 0, &ways[i], E));
+        CHECK(tn_stream_reserve(ways[0], COPIES + 1, E));
+        CHECK(tn_fence_create(device, &last, E));
+        CHECK(tn_device_alloc(device, 2 * SIZE, &block, E));
+        assert_true(tn_fence_passed(last)); /* never recorded */
+        double start = tn__clock_s();
+        for (int i = 0; i < COPIES; i++) {
+            CHECK(tn_device_put(ways[0], block, bytes, SIZE, E));
+            CHECK(tn_device_get(ways[1], bytes + SIZE, block + SIZE, SIZE, E));
+        }
+        CHECK(tn_fence_record(last, ways[0], E));
+        bool passed = tn_fence_passed(last);
+        if (tn__clock_s() - start < COPIES * each_s) assert_false(passed);
+        CHECK(tn_stream_wait(ways[0], E));
+        assert_true(tn_fence_passed(last));
+        CHECK(tn_stream_wait(ways[1], E));
+        double took = tn__clock_s() - start;
+        assert_true(took >= COPIES * each_s);
+        if (took < best) best = took;
+        for (int i = 0; i < 2; i++) tn_stream_destroy(ways[i]);
+        tn_fence_destroy(last);
+        tn_device_destroy(device);
+        free(bytes);
+    }
+    printf("both ways: %.4f s, %.4f s by the rate\n", best, COPIES * each_s);
+    assert_true(best <= 1.3 * COPIES * each_s); /* one after the other: 2 */
+}
+
 static void a_slow_link_moves_every_byte(void **state) {
     (void)state;
     tn_device *device = host(1000);
@@ -435,6 +476,7 @@ int main(void) {
         cmocka_unit_test(a_wait_is_for_the_point_that_the_fence_had),
         cmocka_unit_test(fences_order_streams_as_a_random_graph_says),
         cmocka_unit_test(the_link_takes_its_time),
+        cmocka_unit_test(both_ways_of_the_link_keep_their_own_time),
         cmocka_unit_test(a_slow_link_moves_every_byte),
         cmocka_unit_test(threads_share_a_device),
     };
