@@ -1,6 +1,8 @@
 /* opcode.c - the table of opcodes as something that can be asked. */
 #include <tenure/instruction.h>
 
+#include "base/base.h"
+
 const tn_opcode_facts *tn_opcode_facts_of(tn_opcode opcode) {
     static const tn_opcode_facts rows[] = {
 #define TN_X(opcode, text, read, change, define, release, crosses, holds, uses)                    \
@@ -36,6 +38,29 @@ bool tn_codec_is_lossless(tn_codec codec) {
 #undef TN_X
     };
     return (size_t)codec < TN_CODEC_COUNT && lossless[codec];
+}
+
+static uint64_t opcode_rows(uint64_t count, uint64_t width) {
+    return count / width + (count % width != 0);
+}
+
+/* CSR: a header of 16 bytes, rows of 256 elements with a count of 2 bytes, a column of 1 byte and 4
+ * bytes of value for each that is not zero. */
+uint64_t tn_codec_bytes(tn_codec codec, uint64_t count, uint64_t filled) {
+    switch (codec) {
+    case TN_CODEC_BITS:
+        return opcode_rows(count, 8);
+    case TN_CODEC_CSR:
+        return tn__add_sat(16 + 2 * opcode_rows(count, 256), tn__mul_sat(filled, 5));
+    case TN_CODEC_FLOAT16:
+        return tn__mul_sat(count, 2);
+    case TN_CODEC_FLOAT10: /* three in a word */
+        return tn__mul_sat(opcode_rows(count, 3), 4);
+    case TN_CODEC_FLOAT8:
+        return count;
+    default:
+        return tn__mul_sat(count, 4);
+    }
 }
 
 const char *tn_reduction_name(tn_reduction reduction) {
