@@ -99,8 +99,8 @@ TN_API void tn_stream_destroy(tn_stream *stream); /* waits for what it still has
  * wait; what was queued behind it was left out, but fences passed. (INLINE: the call that queues
  * tells its own error, nothing is kept.) */
 TN_API TN_CHECKED tn_status tn_stream_wait(tn_stream *stream, tn_error *error);
-/* Room for `count` things (copies, launches, waits for fences) that are queued and not done: as long
- * as there are no more, queuing takes no memory. Errors: E_NO_MEMORY. */
+/* Room for `count` things (copies, launches, waits for fences) that are queued and not done: as
+ * long as there are no more, queuing takes no memory. Errors: E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_stream_reserve(tn_stream *stream, uint32_t count, tn_error *error);
 
 /* Copies: host to device, device to host, within the device (the ranges must not overlap).

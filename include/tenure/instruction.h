@@ -163,8 +163,8 @@ TN_API const tn_opcode_facts *tn_opcode_facts_of(tn_opcode opcode);
 TN_API const char *tn_opcode_name(tn_opcode opcode);
 TN_API const char *tn_codec_name(tn_codec codec);
 TN_API bool tn_codec_is_lossless(tn_codec codec); /* decoding gives back every bit */
-/* Bytes of the encoded form of `count` elements of 4 bytes, of which `filled` are not zero (of which
- * CSR alone takes notice; -0.0 is no zero). Saturates; NONE: 4 bytes each. */
+/* Bytes of the encoded form of `count` elements of 4 bytes, of which `filled` are not zero (of
+ * which CSR alone takes notice; -0.0 is no zero). Saturates; NONE: 4 bytes each. */
 TN_API uint64_t tn_codec_bytes(tn_codec codec, uint64_t count, uint64_t filled);
 TN_API const char *tn_reduction_name(tn_reduction reduction);
 
