@@ -289,6 +289,22 @@ TN_API bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op);
  * keep. false where nobody knows. */
 TN_API bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op);
 
+/* An operator as it runs: the first time as the graph has it; again, where its entry names a type
+ * for that (BatchNormApply repeats BatchNormTrain), by that type: it then reads what the first run
+ * found in place of what that run changed, changes nothing, and defines output 0 alone. Any other
+ * operator runs again as it is, if it may repeat. */
+typedef struct tn_op_form {
+    const tn_op *op;       /* whose operands they are; lives as the graph's own */
+    const char *type;      /* of the operator's domain; NULL: it may not run again */
+    uint32_t input_count;  /* as the operator has */
+    uint32_t output_count; /* of its outputs the first so many */
+    uint64_t changes;      /* bit i: it writes into input i and hands it back */
+    uint64_t found;        /* bit i: it reads the operator's output i in place of its input i */
+} tn_op_form;
+TN_API tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id op, bool again);
+/* Input `index` of a form; TN_NONE: omitted. */
+TN_API tn_tensor_id tn_op_form_input(const tn_op_form *form, uint32_t index);
+
 /* Scratch bytes that the operator needs while it runs; 0 when its rule names none. */
 TN_API uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op);
 

@@ -33,7 +33,7 @@ extern "C" {
 #define TN_OPCODE_TABLE(X)                                                                         \
     /* host to device */                                                                           \
     X(PUT, "put", NONE, NONE, TENSOR, NONE, FROM_HOST, CALLER, 0)                                  \
-    /* runs an operator: tn_op.inputs, tn_op_changes, tn_op.outputs */                             \
+    /* runs an operator: inputs, changes and outputs of its tn_op_form */                          \
     X(APPLY, "apply", OPERATOR, OPERATOR, OPERATOR, NONE, NONE, NOBODY, 0)                         \
     /* device to host */                                                                           \
     X(GET, "get", TENSOR, NONE, NONE, NONE, TO_HOST, CALLER, 0)                                    \
@@ -110,6 +110,7 @@ typedef struct tn_instruction {
     uint32_t group;      /* REDUCE, GATHER, SCATTER: who takes part; 0: all ranks */
     tn_codec codec;      /* ENCODE, DECODE */
     tn_reduction reduction; /* REDUCE, SCATTER */
+    bool again;             /* APPLY: in its repeat form (tn_op_form_of), behind one that is not */
 } tn_instruction;
 #define TN_INSTRUCTION_INIT                                                                        \
     { .op = TN_NONE, .tensor = TN_NONE, .other = TN_NONE }
@@ -169,7 +170,8 @@ TN_API uint64_t tn_codec_bytes(tn_codec codec, uint64_t count, uint64_t filled);
 TN_API const char *tn_reduction_name(tn_reduction reduction);
 
 /* The tensors of one instruction, TN_NONE where there is none; those of an APPLY are its
- * operator's. What is changed is read as well. */
+ * operator's: tn_op_form_of(graph, instruction.op, instruction.again). What is changed is read as
+ * well. */
 typedef struct tn_effects {
     tn_tensor_id reads, changes, defines, releases;
 } tn_effects;

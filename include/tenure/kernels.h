@@ -42,6 +42,9 @@ TN_API TN_CHECKED tn_status tn_kernels_create(const tn_graph *graph,
 TN_API void tn_kernels_destroy(tn_kernels *kernels); /* NULL is fine; after the engines */
 /* [operator count] scratch bytes, for tn_occupancy_options.workspaces; lives with the kernels. */
 TN_API const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels);
+/* The same of operators that run again by another type (tn_op_form_of); of the others as the first
+ * time. For tn_occupancy_options.workspaces_again. */
+TN_API const uint64_t *tn_kernels_workspaces_again(const tn_kernels *kernels);
 /* The family of the kernel that runs an operator ("conv", "dnnl_conv"); "" for none. */
 TN_API const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op);
 /* What oneDNN calls what it runs ("brgconv:avx512_core"); "" for our own loops. */

@@ -136,6 +136,9 @@ typedef struct tn_occupancy_options {
     const struct tn_static_block *statics;
     uint32_t static_count;
     bool statics_first; /* pinned one behind the other from the arena's start */
+    /* [operator count] the same of those that run again by another type
+     * (tn_kernels_workspaces_again); NULL: as the first time */
+    const uint64_t *workspaces_again;
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
     { .struct_size = sizeof(tn_occupancy_options) }

@@ -113,15 +113,10 @@ static void executor_operands(const tn__executor *executor, const tn_tensor_id *
             ids[i] == TN_NONE ? (tn_operand){.omitted = true} : executor->operands[ids[i]];
 }
 
-tn_status tn__executor_call(tn__executor *executor, tn_op_id id, const tn__prepared *prepared,
-                            void *const *packed, void *workspace) {
-    const tn_op *op = tn_graph_op(executor->graph, id);
-    if (executor_is_bound(executor->graph, op)) TN_TRY(tn__executor_reshape(executor, id));
-    executor_operands(executor, op->inputs, op->input_count, executor->inputs);
-    executor_operands(executor, op->outputs, op->output_count, executor->outputs);
-    for (uint32_t i = 0; i < op->input_count && packed != NULL; i++)
-        if (packed[i] != NULL) executor->inputs[i].data = packed[i];
-    tn_kernel_call call = {.graph = executor->graph,
+/* On the operands in executor->inputs and outputs. */
+static tn_status executor_run(tn__executor *executor, const tn_graph *graph, const tn_op *op,
+                              const tn__prepared *prepared, void *workspace) {
+    tn_kernel_call call = {.graph = graph,
                            .op = op,
                            .version = op->version ? op->version : UINT32_MAX,
                            .input_count = op->input_count,
@@ -134,4 +129,26 @@ tn_status tn__executor_call(tn__executor *executor, tn_op_id id, const tn__prepa
                            .random = &executor->random,
                            .error = executor->error};
     return prepared->kernel->run(&call);
+}
+
+tn_status tn__executor_call(tn__executor *executor, tn_op_id id, const tn__prepared *prepared,
+                            void *const *packed, void *workspace) {
+    const tn_op *op = tn_graph_op(executor->graph, id);
+    if (executor_is_bound(executor->graph, op)) TN_TRY(tn__executor_reshape(executor, id));
+    executor_operands(executor, op->inputs, op->input_count, executor->inputs);
+    executor_operands(executor, op->outputs, op->output_count, executor->outputs);
+    for (uint32_t i = 0; i < op->input_count && packed != NULL; i++)
+        if (packed[i] != NULL) executor->inputs[i].data = packed[i];
+    return executor_run(executor, executor->graph, op, prepared, workspace);
+}
+
+tn_status tn__executor_again(tn__executor *executor, tn_op_id id, const tn_graph *graph,
+                             tn_op_id as, const tn__prepared *prepared, void *workspace) {
+    tn_op_form form = tn_op_form_of(executor->graph, id, true);
+    for (uint32_t i = 0; i < form.input_count; i++) {
+        tn_tensor_id input = tn_op_form_input(&form, i);
+        executor_operands(executor, &input, 1, &executor->inputs[i]);
+    }
+    executor_operands(executor, form.op->outputs, form.output_count, executor->outputs);
+    return executor_run(executor, graph, tn_graph_op(graph, as), prepared, workspace);
 }

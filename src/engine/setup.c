@@ -92,7 +92,10 @@ static tn_occupancy_options setup_memory(const tn_setup *setup, const tn_setup_o
     const tn_kernels *kernels = tn_setup_kernels(setup);
     tn__options(&memory, sizeof memory, options->memory);
     memory.struct_size = sizeof memory;
-    if (kernels != NULL) memory.workspaces = tn_kernels_workspaces(kernels);
+    if (kernels != NULL) {
+        memory.workspaces = tn_kernels_workspaces(kernels);
+        memory.workspaces_again = tn_kernels_workspaces_again(kernels);
+    }
     const tn__setup_part *statics = setup->parts[PART_STATICS];
     if (statics == NULL || options->statics == TN_STATIC_APART) return memory;
     memory.statics = statics->statics.blocks;

@@ -132,6 +132,15 @@ static tn_status statics_need_all(tn__statics *statics, statics_walk *walk, cons
     return TN_OK;
 }
 
+/* Who runs again by another type takes its inputs as they are. */
+static tn_status statics_need_again(tn__statics *statics, statics_walk *walk, tn_op_id id,
+                                    tn_error *error) {
+    tn_op_form form = tn_op_form_of(statics->graph, id, true);
+    for (uint32_t i = 0; i < form.input_count; i++)
+        TN_TRY(statics_need(statics, walk, tn_op_form_input(&form, i), true, error));
+    return TN_OK;
+}
+
 const uint64_t *tn__statics_sizes(const tn__statics *statics, tn_op_id id) {
     const tn__prepared *prepared = statics->kernels->of[id];
     return prepared != NULL ? prepared->packed : NULL;
@@ -146,6 +155,11 @@ static tn_status statics_find(tn__statics *statics, statics_walk *walk, tn_error
     }
     for (size_t i = 0; i < readers->op_count; i++) {
         const tn_op *op = tn_graph_op(graph, readers->ops[i]);
+        bool again = readers->again != NULL && readers->again[i];
+        if (again && statics->kernels->again_as[readers->ops[i]] != TN_NONE) {
+            TN_TRY(statics_need_again(statics, walk, readers->ops[i], error));
+            continue;
+        }
         TN_TRY(statics_need_all(statics, walk, op->inputs, op->input_count,
                                 tn__statics_sizes(statics, readers->ops[i]), error));
     }

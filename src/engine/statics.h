@@ -32,6 +32,7 @@ typedef struct tn__packed {
 /* What reads static tensors: operators that run, in their order, and blocks for their outputs. */
 typedef struct tn__readers {
     const tn_op_id *ops; /* an operator may be there again */
+    const bool *again;   /* [ops] in its repeat form; NULL: none is */
     const tn_block_id *blocks;
     size_t op_count, block_count;
 } tn__readers;

@@ -65,14 +65,22 @@ static tn_status walk_around(const tn_engine *engine, uint32_t step) {
     return TN_OK;
 }
 
-static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op) {
+/* An operator with a kernel, for the first time or again. */
+static tn_status walk_call(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
+    const tn_kernels *kernels = engine->kernels;
+    void *workspace = walk_workspace(&engine->places, step, op);
+    if (again && kernels->again_as[op] != TN_NONE)
+        return tn__executor_again(&engine->executor, op, kernels->again, kernels->again_as[op],
+                                  kernels->again_of[op], workspace);
+    return tn__executor_call(&engine->executor, op, kernels->of[op],
+                             tn__statics_packed(&engine->statics, op), workspace);
+}
+
+static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
     if (engine->flow.control_of[op] != TN_NONE)
         return tn__control_end(&engine->flow, engine->flow.control_of[op]);
-    const tn__prepared *prepared = engine->kernels->of[op];
-    if (prepared == NULL) return TN_OK; /* nobody wants its outputs */
-    TN_TRY(tn__executor_call(&engine->executor, op, prepared,
-                             tn__statics_packed(&engine->statics, op),
-                             walk_workspace(&engine->places, step, op)));
+    if (engine->kernels->of[op] == NULL) return TN_OK; /* nobody wants its outputs */
+    TN_TRY(walk_call(engine, step, op, again));
     return walk_around(engine, step);
 }
 
@@ -82,7 +90,7 @@ static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
     case TN_PUT:
         return tn__io_put(&engine->io, it->tensor);
     case TN_APPLY:
-        return walk_apply(engine, step, it->op);
+        return walk_apply(engine, step, it->op, it->again);
     case TN_GET:
         return tn__io_get(&engine->io, it->tensor);
     default: /* nothing to do: engine_runs */

@@ -10,12 +10,16 @@ tn_status tn__program_readers(const tn_program *program, tn__arena *arena, tn__r
     uint32_t count = tn_program_count(program), region_count = tn_program_region_count(program);
     tn_op_id *ops = tn__arena_array(arena, count, sizeof *ops);
     tn_block_id *blocks = tn__arena_array(arena, region_count + 1u, sizeof *blocks);
-    if (ops == NULL || blocks == NULL) return tn__no_memory(error, "constants");
-    *readers = (tn__readers){.ops = ops, .blocks = blocks};
+    bool *again = tn__arena_array(arena, count, sizeof *again);
+    if (ops == NULL || blocks == NULL || again == NULL) return tn__no_memory(error, "constants");
+    *readers = (tn__readers){.ops = ops, .again = again, .blocks = blocks};
     blocks[readers->block_count++] = 0;
     for (uint32_t r = 0; r < region_count; r++) blocks[readers->block_count++] = regions[r].block;
-    for (uint32_t i = 0; i < count; i++)
-        if (instructions[i].opcode == TN_APPLY) ops[readers->op_count++] = instructions[i].op;
+    for (uint32_t i = 0; i < count; i++) {
+        if (instructions[i].opcode != TN_APPLY) continue;
+        again[readers->op_count] = instructions[i].again;
+        ops[readers->op_count++] = instructions[i].op;
+    }
     return TN_OK;
 }
 

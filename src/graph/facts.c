@@ -141,6 +141,39 @@ bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op) {
     return rule != NULL && !(rule->flags & once) && tn_op_changes(graph, op) == 0;
 }
 
+/* Whether what the operator found is there for who repeats it. */
+static bool facts_has_found(const tn_op *op, uint64_t changes) {
+    for (uint32_t i = 0; i < 64 && changes >> i; i++)
+        if ((changes >> i & 1) && (i >= op->output_count || op->outputs[i] == TN_NONE))
+            return false;
+    return op->output_count > 0 && op->outputs[0] != TN_NONE;
+}
+
+tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id id, bool again) {
+    const tn_op *op = &graph->ops[id];
+    tn_op_form form = {.op = op,
+                       .type = op->type,
+                       .input_count = op->input_count,
+                       .output_count = op->output_count,
+                       .changes = tn_op_changes(graph, id)};
+    if (!again) return form;
+    const tn_op_rule *rule = graph->rules[id];
+    if (rule == NULL || rule->again == NULL) {
+        if (!tn_op_may_repeat(graph, id)) form.type = NULL;
+        return form;
+    }
+    form.type = facts_has_found(op, form.changes) ? rule->again : NULL;
+    form.found = form.changes;
+    form.changes = 0;
+    form.output_count = 1;
+    return form;
+}
+
+tn_tensor_id tn_op_form_input(const tn_op_form *form, uint32_t index) {
+    bool found = index < 64 && (form->found >> index & 1);
+    return found ? form->op->outputs[index] : form->op->inputs[index];
+}
+
 /* The axis along which the inputs are joined: where an input is shorter than the output. */
 static uint32_t facts_join_axis(const tn_infer *infer, const tn_tensor *output) {
     for (uint32_t i = 0; i < infer->op->input_count; i++) {

@@ -91,7 +91,8 @@ typedef struct tn_op_rule {
 
     /* The type, of the same domain, that computes output 0 once more, and nothing else, where the
      * operator itself may not run twice as it writes into operands: it is given output i, which
-     * holds what was found, for each input i that is changed. NULL: the operator itself. */
+     * holds what was found, for each input i that is changed. Its output may lie over whatever
+     * input output 0 may, and is no view. NULL: the operator itself. */
     const char *again;
 
     uint32_t gates; /* of a recurrent cell and of its gradient; 0: it is none */

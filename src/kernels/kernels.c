@@ -51,7 +51,8 @@ static tn_status kernels_make(tn_kernels *kernels, const tn_kernels_options *opt
         TN_TRY(tn__kernel_cache_create(&kernels->context, options->threads, options->plain,
                                        &kernels->cache, error));
     }
-    return kernels_find(kernels, error);
+    TN_TRY(kernels_find(kernels, error));
+    return tn__kernels_again(kernels, error);
 }
 
 tn_status tn_kernels_create(const tn_graph *graph, const tn_kernels_options *options,
@@ -76,11 +77,16 @@ void tn_kernels_destroy(tn_kernels *kernels) {
     if (kernels == NULL) return;
     tn_context context = kernels->context;
     tn__kernel_cache_release(kernels->cache);
+    tn_graph_destroy(kernels->again);
     tn__arena_release(&kernels->arena);
     tn__free(&context, kernels, sizeof *kernels);
 }
 
 const uint64_t *tn_kernels_workspaces(const tn_kernels *kernels) { return kernels->workspaces; }
+
+const uint64_t *tn_kernels_workspaces_again(const tn_kernels *kernels) {
+    return kernels->workspaces_again;
+}
 
 const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op) {
     const tn__prepared *prepared = op < kernels->count ? kernels->of[op] : NULL;

@@ -162,11 +162,11 @@ static bool groups_is_last(groups_state *groups, uint32_t candidate, uint32_t st
 }
 
 /* Whether the operator reads the candidate's bytes in another arrangement through another input. */
-static bool groups_reads_askew(const occ_state *occ, const tn_op *op, uint32_t candidate,
+static bool groups_reads_askew(const occ_state *occ, const tn_op_form *form, uint32_t candidate,
                                uint32_t step) {
     const occ_life *mine = &occ->lives[candidate];
-    for (uint32_t i = 0; i < op->input_count; i++) {
-        uint32_t id = tn__groups_life_at(occ, op->inputs[i], step);
+    for (uint32_t i = 0; i < form->input_count; i++) {
+        uint32_t id = tn__groups_life_at(occ, tn_op_form_input(form, i), step);
         if (id == OCC_NONE || id == candidate || occ->lives[id].root != mine->root) continue;
         const occ_life *other = &occ->lives[id];
         bool same = other->lo == mine->lo && other->hi == mine->hi && !other->whole;
@@ -178,19 +178,20 @@ static bool groups_reads_askew(const occ_state *occ, const tn_op *op, uint32_t c
 static uint32_t groups_choose(groups_state *groups, uint32_t id) {
     const occ_state *occ = groups->occ;
     const occ_life *life = &occ->lives[id];
-    const tn_op *op = tn_graph_op(occ->graph, life->op);
-    uint64_t mask = tn_op_inplace(occ->graph, life->op, life->output);
+    bool again = tn_program_instructions(occ->program)[life->first].again;
+    tn_op_form form = tn_op_form_of(occ->graph, life->op, again);
+    uint64_t mask = tn_op_inplace(occ->graph, life->op, life->output) & ~form.found;
     uint32_t best = OCC_NONE;
-    for (uint32_t i = 0; i < op->input_count && i < 64; i++) {
+    for (uint32_t i = 0; i < form.input_count && i < 64; i++) {
         if (!(mask >> i & 1)) continue;
-        uint32_t candidate = tn__groups_life_at(occ, op->inputs[i], life->first);
+        uint32_t candidate = tn__groups_life_at(occ, form.op->inputs[i], life->first);
         if (candidate == OCC_NONE || candidate >= id) continue;
         const occ_life *input = &occ->lives[candidate];
         if (input->bytes != life->bytes || input->whole || input->last != life->first + 1) continue;
         if (input->delta % occ->options.alignment != 0) continue;
         if (!groups_claim_agrees(groups, life, input->root, input->delta)) continue;
         if (!groups_is_last(groups, candidate, life->first)) continue;
-        if (groups_reads_askew(occ, op, candidate, life->first)) continue;
+        if (groups_reads_askew(occ, &form, candidate, life->first)) continue;
         if (best == OCC_NONE || groups->begin[input->root] > groups->begin[occ->lives[best].root])
             best = candidate;
     }

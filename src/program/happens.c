@@ -165,18 +165,19 @@ static tn_status happens_release(happens_maker *maker, const tn_instruction *it,
     return happens_note(maker, &maker->user[tensor], step);
 }
 
-static tn_status happens_apply(happens_maker *maker, tn_op_id id, uint32_t step) {
-    const tn_op *op = tn_graph_op(maker->graph, id);
-    for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(happens_read(maker, op->inputs[i], step));
+static tn_status happens_apply(happens_maker *maker, const tn_instruction *it, uint32_t step) {
+    tn_op_id id = it->op;
+    tn_op_form form = tn_op_form_of(maker->graph, id, it->again);
+    for (uint32_t i = 0; i < form.input_count; i++)
+        TN_TRY(happens_read(maker, tn_op_form_input(&form, i), step));
     if (tn_op_is_ordered(maker->graph, id)) {
         TN_TRY(happens_add(maker, maker->ordered, step));
         maker->ordered = step;
     }
-    uint64_t changes = tn_op_changes(maker->graph, id);
-    for (uint32_t i = 0; i < op->input_count && i < 64; i++)
-        if (changes >> i & 1) TN_TRY(happens_change(maker, op->inputs[i], step));
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        tn_tensor_id tensor = op->outputs[k];
+    for (uint32_t i = 0; i < form.input_count && i < 64; i++)
+        if (form.changes >> i & 1) TN_TRY(happens_change(maker, form.op->inputs[i], step));
+    for (uint32_t k = 0; k < form.output_count; k++) {
+        tn_tensor_id tensor = form.op->outputs[k];
         if (tensor == TN_NONE) continue;
         TN_TRY(happens_define(maker, tensor, tn_op_view(maker->graph, id, k).source, step));
     }
@@ -203,7 +204,7 @@ static tn_status happens_results(happens_maker *maker) {
 static tn_status happens_step(happens_maker *maker, const tn_instruction *it, uint32_t step) {
     tn_effects does = tn_instruction_effects(it);
     if (tn_opcode_facts_of(it->opcode)->reads == TN_AFFECTS_OPERATOR)
-        return happens_apply(maker, it->op, step);
+        return happens_apply(maker, it, step);
     TN_TRY(happens_read(maker, does.reads, step));
     TN_TRY(happens_change(maker, does.changes, step));
     TN_TRY(happens_define(maker, does.defines, TN_NONE, step));

@@ -142,11 +142,11 @@ static bool lifetime_is_static_view(const occ_state *occ, tn_view view) {
 
 /* --- operators --- */
 
-static tn_status lifetime_outputs(lifetime_walk *walk, tn_op_id id, uint32_t step) {
+static tn_status lifetime_outputs(lifetime_walk *walk, tn_op_id id, const tn_op_form *form,
+                                  uint32_t step) {
     occ_state *occ = walk->occ;
-    const tn_op *op = tn_graph_op(occ->graph, id);
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        tn_tensor_id tensor = op->outputs[k];
+    for (uint32_t k = 0; k < form->output_count; k++) {
+        tn_tensor_id tensor = form->op->outputs[k];
         if (tensor == TN_NONE || occ->is_static[tensor]) continue;
         tn_view view = tn_op_view(occ->graph, id, k);
         if (lifetime_is_static_view(occ, view) && occ->latest[tensor] == OCC_NONE) {
@@ -156,7 +156,7 @@ static tn_status lifetime_outputs(lifetime_walk *walk, tn_op_id id, uint32_t ste
         TN_TRY(lifetime_begin(occ, tensor, id, k, step));
         if (view.source != TN_NONE) lifetime_note_view(occ, id, k, view);
     }
-    uint64_t workspace = tn__workspace(occ->graph, &occ->options, id);
+    uint64_t workspace = tn__workspace(occ->graph, &occ->options, id, form->type != form->op->type);
     if (workspace == 0) return TN_OK;
     if (!tn__reserve(occ->context, &occ->lives, &occ->room, occ->count + 1, sizeof *occ->lives))
         return tn__no_memory(occ->error, "lives");
@@ -258,12 +258,12 @@ static tn_status lifetime_own(lifetime_walk *walk, tn_op_id id, uint32_t step) {
     return TN_OK;
 }
 
-static tn_status lifetime_apply(lifetime_walk *walk, tn_op_id id, uint32_t step) {
-    const tn_op *op = tn_graph_op(walk->occ->graph, id);
-    if (walk->of_op[id] != OCC_NONE) return lifetime_own(walk, id, step);
-    for (uint32_t i = 0; i < op->input_count; i++)
-        TN_TRY(lifetime_use(walk, op->inputs[i], id, step));
-    return lifetime_outputs(walk, id, step);
+static tn_status lifetime_apply(lifetime_walk *walk, const tn_instruction *it, uint32_t step) {
+    tn_op_form form = tn_op_form_of(walk->occ->graph, it->op, it->again);
+    if (walk->of_op[it->op] != OCC_NONE) return lifetime_own(walk, it->op, step);
+    for (uint32_t i = 0; i < form.input_count; i++)
+        TN_TRY(lifetime_use(walk, tn_op_form_input(&form, i), it->op, step));
+    return lifetime_outputs(walk, it->op, &form, step);
 }
 
 /* --- the walk --- */
@@ -286,7 +286,7 @@ static void lifetime_own_memory(occ_state *occ, tn_tensor_id tensor) {
 static tn_status lifetime_step(lifetime_walk *walk, const tn_instruction *it, uint32_t step) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     tn_effects does = tn_instruction_effects(it);
-    if (facts->reads == TN_AFFECTS_OPERATOR) return lifetime_apply(walk, it->op, step);
+    if (facts->reads == TN_AFFECTS_OPERATOR) return lifetime_apply(walk, it, step);
     TN_TRY(lifetime_use(walk, does.reads, TN_NONE, step));
     if (does.defines != TN_NONE) lifetime_own_memory(walk->occ, does.defines);
     TN_TRY(lifetime_begin(walk->occ, does.defines, TN_NONE, OCC_NONE, step));

@@ -155,7 +155,8 @@ static tn_status items_totals(tn__order_build *build) {
         model->largest = tn__add_sat(model->largest, model->items[i].bytes);
     for (uint32_t p = 0; p < model->count; p++) {
         uint64_t aligned = UINT64_MAX;
-        uint64_t workspace = tn__workspace(build->graph, &build->task->memory, model->ops[p]);
+        uint64_t workspace =
+            tn__workspace(build->graph, &build->task->memory, model->ops[p], false);
         uint64_t inner = build->task->inner ? build->task->inner[model->ops[p]] : 0;
         tn__align_up(workspace, build->task->memory.alignment, &aligned);
         model->scratch[p] = tn__add_sat(aligned, inner);

@@ -64,9 +64,11 @@ tn_status tn__program_add_region(tn_program *program, tn_region region, tn_error
 tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_static_block **blocks,
                               uint32_t *count, tn_error *error);
 
-/* Scratch bytes of an operator: of its kernel where that is known, else by its rule. */
+/* Scratch bytes of an operator: of its kernel where that is known, else by its rule. `by_other`: it
+ * runs again, by another type. */
 static inline uint64_t tn__workspace(const tn_graph *graph, const tn_occupancy_options *options,
-                                     tn_op_id op) {
+                                     tn_op_id op, bool by_other) {
+    if (by_other && options->workspaces_again != NULL) return options->workspaces_again[op];
     return options->workspaces != NULL ? options->workspaces[op] : tn_op_workspace(graph, op);
 }
 

@@ -47,8 +47,11 @@ tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_st
     }
     for (uint32_t s = 0; s < tn_program_count(program); s++) {
         if (instructions[s].opcode != TN_APPLY) continue;
-        const tn_op *op = tn_graph_op(graph, instructions[s].op);
-        statics_need(graph, op->inputs, op->input_count, needed);
+        tn_op_form form = tn_op_form_of(graph, instructions[s].op, instructions[s].again);
+        for (uint32_t i = 0; i < form.input_count; i++) {
+            tn_tensor_id input = tn_op_form_input(&form, i);
+            statics_need(graph, &input, 1, needed);
+        }
     }
     *blocks = made;
     *count = 0;

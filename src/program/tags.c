@@ -46,16 +46,26 @@ static tn_status tags_tell(tags_state *state, tn_tag_event event) {
     TN_FAIL(state->error, TN_E_STOPPED, "stopped at step %u by the caller", event.step);
 }
 
+static const tn_instruction *tags_list(const tags_state *state) {
+    return tn_program_instructions(state->program);
+}
+
+/* What the operator of a step reads; op NULL: it runs none. */
+static tn_op_form tags_form(const tags_state *state, uint32_t step) {
+    const tn_instruction *it = &tags_list(state)[step];
+    if (it->op == TN_NONE) return (tn_op_form){0};
+    return tn_op_form_of(state->graph, it->op, it->again);
+}
+
 /* Calls visit for every tensor that the instruction reads, one that is read twice once. */
 static tn_status tags_reads(tags_state *state, uint32_t step,
                             tn_status (*visit)(tags_state *state, uint32_t step,
                                                tn_tensor_id tensor)) {
-    const tn_instruction *it = &tn_program_instructions(state->program)[step];
-    const tn_op *op = it->op != TN_NONE ? tn_graph_op(state->graph, it->op) : NULL;
-    tn_tensor_id single = tn_instruction_effects(it).reads;
-    uint32_t count = op != NULL ? op->input_count : single != TN_NONE;
+    tn_op_form form = tags_form(state, step);
+    tn_tensor_id single = tn_instruction_effects(&tags_list(state)[step]).reads;
+    uint32_t count = form.op != NULL ? form.input_count : single != TN_NONE;
     for (uint32_t i = 0; i < count; i++) {
-        tn_tensor_id tensor = op != NULL ? op->inputs[i] : single;
+        tn_tensor_id tensor = form.op != NULL ? tn_op_form_input(&form, i) : single;
         if (tensor == TN_NONE || state->last_seen[tensor] == step + 1) continue;
         state->last_seen[tensor] = step + 1;
         TN_TRY(visit(state, step, tensor));
@@ -76,7 +86,7 @@ static tn_status tags_discount(tags_state *state, uint32_t step, tn_tensor_id te
 }
 
 static tn_op_id tags_op(const tags_state *state, uint32_t step) {
-    return tn_program_instructions(state->program)[step].op;
+    return tags_list(state)[step].op;
 }
 
 static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor) {
@@ -92,11 +102,12 @@ static tn_status tags_keep(tags_state *state, uint32_t step, tn_tensor_id tensor
 }
 
 /* An input of the operator that will be read again, for the reason of a new tag. */
-static tn_tensor_id tags_reason(const tags_state *state, tn_op_id id) {
-    if (id == TN_NONE) return TN_NONE;
-    const tn_op *op = tn_graph_op(state->graph, id);
-    for (uint32_t i = 0; i < op->input_count; i++) {
-        tn_tensor_id input = op->inputs[i];
+static tn_tensor_id tags_reason(const tags_state *state, const tn_life *life) {
+    if (life->op == TN_NONE) return TN_NONE;
+    bool again = tags_list(state)[life->first].again;
+    tn_op_form form = tn_op_form_of(state->graph, life->op, again);
+    for (uint32_t i = 0; i < form.input_count; i++) {
+        tn_tensor_id input = tn_op_form_input(&form, i);
         if (input != TN_NONE && state->uses[input] > 0 &&
             !tn_tensor_is_static(tn_graph_tensor(state->graph, input)))
             return input;
@@ -107,8 +118,7 @@ static tn_tensor_id tags_reason(const tags_state *state, tn_op_id id) {
 /* A life begins: its body has a tag already, gets one, or comes from outside. */
 static tn_status tags_begin(tags_state *state, const tn_life *life) {
     uint32_t body = life->body, step = life->first;
-    const tn_instruction *it = &tn_program_instructions(state->program)[step];
-    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+    const tn_opcode_facts *facts = tn_opcode_facts_of(tags_list(state)[step].opcode);
     uint64_t size = tn_problem_body(state->problem, body)->size;
     tn_tag_event event = {
         .step = step, .op = tags_op(state, step), .tensor = life->tensor, .other = life->source};
@@ -123,7 +133,7 @@ static tn_status tags_begin(tags_state *state, const tn_life *life) {
         state->tag[body] = state->queue[state->queue_first++];
     } else {
         event.kind = TN_TAG_NEW;
-        event.other = tags_reason(state, life->op);
+        event.other = tags_reason(state, life);
         if (event.other != TN_NONE) event.uses = state->uses[event.other];
         state->tag[body] = state->tag_count++;
     }
@@ -168,10 +178,9 @@ static tn_status tags_walk(tags_state *state) {
         TN_TRY(tags_reads(state, step, tags_discount));
         for (; life < state->life_count && state->lives[life].first == step; life++)
             if (!state->lives[life].is_static) TN_TRY(tags_begin(state, &state->lives[life]));
-        tn_op_id op = tags_op(state, step);
-        const tn_op *facts = op != TN_NONE ? tn_graph_op(state->graph, op) : NULL;
-        for (uint32_t i = 0; facts != NULL && i < facts->input_count; i++) {
-            tn_tensor_id input = facts->inputs[i];
+        tn_op_form form = tags_form(state, step);
+        for (uint32_t i = 0; i < form.input_count; i++) {
+            tn_tensor_id input = tn_op_form_input(&form, i);
             if (input == TN_NONE || state->last_seen[input] != step + 1) continue;
             state->last_seen[input] = 0; /* once for an operator that reads it twice */
             TN_TRY(tags_keep(state, step, input));

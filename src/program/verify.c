@@ -102,6 +102,8 @@ static tn_status verify_numbers(const verify_state *verify, uint32_t step) {
                     it->slot);
     if ((uses & TN_USES_CODEC) && (it->codec == TN_CODEC_NONE || it->codec >= TN_CODEC_COUNT))
         VERIFY_FAIL(verify, step, it->tensor, "it names no codec");
+    if (it->again && it->opcode != TN_APPLY)
+        VERIFY_FAIL(verify, step, it->tensor, "it runs no operator: it cannot do so again");
     if (it->reduction >= TN_REDUCTION_COUNT)
         VERIFY_FAIL(verify, step, it->tensor, "it names no reduction");
     if ((uses & TN_USES_WAIT) && it->wait == 0)

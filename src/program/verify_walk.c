@@ -175,26 +175,45 @@ static tn_status walk_release(walk_state *walk, tn_tensor_id tensor, uint32_t st
 
 /* --- operators --- */
 
-/* Why the second run of an operator would not be the first once more. */
-static tn_status walk_repeat(walk_state *walk, tn_op_id id, uint32_t step) {
+/* Whether an operator may run a second time in this form. */
+static tn_status walk_may_repeat(const walk_state *walk, const tn_op_form *form, tn_op_id id,
+                                 uint32_t step) {
     const verify_state *verify = walk->verify;
-    const tn_op *op = tn_graph_op(verify->graph, id);
+    bool by_other = verify->instructions[step].again && form->type != NULL;
+    if (by_other || tn_op_may_repeat(verify->graph, id)) return TN_OK;
+    bool has_form = tn_op_form_of(verify->graph, id, true).type != NULL;
+    VERIFY_FAIL(verify, step, TN_NONE, "instruction %u ran it, and it %s: %s", walk->last_time[id],
+                tn_op_changes(verify->graph, id) != 0 ? "writes into its inputs"
+                : tn_op_is_ordered(verify->graph, id) ? "does more than compute its outputs"
+                                                      : "is not known to give the same again",
+                has_form ? "set `again`" : "it runs once");
+}
+
+/* The contents that the form must find in an input: what was there the first time, or what was
+ * found then. */
+static uint32_t walk_before(const walk_state *walk, const tn_op_form *form, tn_op_id id,
+                            uint32_t input) {
+    bool found = input < 64 && (form->found >> input & 1);
+    return found ? walk->tensors[form->op->outputs[input]].made : walk->before[id][input];
+}
+
+/* Why the second run of an operator would not be the first once more. */
+static tn_status walk_repeat(walk_state *walk, const tn_op_form *form, tn_op_id id, uint32_t step) {
+    const verify_state *verify = walk->verify;
     uint32_t before = walk->last_time[id];
-    if (!tn_op_may_repeat(verify->graph, id))
-        VERIFY_FAIL(verify, step, TN_NONE, "instruction %u ran it, and it %s: it runs once", before,
-                    tn_op_changes(verify->graph, id) != 0 ? "writes into its inputs"
-                    : tn_op_is_ordered(verify->graph, id) ? "does more than compute its outputs"
-                                                          : "is not known to give the same again");
-    for (uint32_t i = 0; i < op->input_count; i++)
-        if (op->inputs[i] != TN_NONE &&
-            tn__walk_contents(walk, op->inputs[i]) != walk->before[id][i])
-            VERIFY_FAIL(verify, step, op->inputs[i],
+    TN_TRY(walk_may_repeat(walk, form, id, step));
+    for (uint32_t i = 0; i < form->input_count; i++) {
+        tn_tensor_id input = tn_op_form_input(form, i);
+        if (input != TN_NONE && tn__walk_contents(walk, input) != walk_before(walk, form, id, i))
+            VERIFY_FAIL(verify, step, input,
                         "it is not what it was at instruction %u, which ran the same node", before);
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        if (op->outputs[k] == TN_NONE) continue;
-        const walk_tensor *out = &walk->tensors[op->outputs[k]];
+    }
+    for (uint32_t k = 0; k < form->output_count; k++) {
+        tn_tensor_id output = form->op->outputs[k];
+        if (output == TN_NONE) continue;
+        const walk_tensor *out = &walk->tensors[output];
         if (out->known && walk->memories[out->memory].changes != out->born)
-            VERIFY_FAIL(verify, step, op->outputs[k],
+            VERIFY_FAIL(verify, step, output,
                         "it was changed in place after instruction %u: that would be undone",
                         before);
     }
@@ -212,12 +231,12 @@ static tn_status walk_remember(walk_state *walk, tn_op_id id) {
     return TN_OK;
 }
 
-static tn_status walk_outputs(walk_state *walk, tn_op_id id, uint32_t step, bool again) {
+static tn_status walk_outputs(walk_state *walk, const tn_op_form *form, tn_op_id id, uint32_t step,
+                              bool again) {
     const verify_state *verify = walk->verify;
-    const tn_op *op = tn_graph_op(verify->graph, id);
     uint32_t present = 0, folded = 0;
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        tn_tensor_id tensor = op->outputs[k];
+    for (uint32_t k = 0; k < form->output_count; k++) {
+        tn_tensor_id tensor = form->op->outputs[k];
         if (tensor == TN_NONE) continue;
         present++;
         folded += walk_is_static(walk, tensor);
@@ -237,16 +256,18 @@ static tn_status walk_enter(walk_state *walk, uint32_t region, uint32_t step);
 
 static tn_status walk_apply(walk_state *walk, tn_op_id id, uint32_t step) {
     const verify_state *verify = walk->verify;
-    const tn_op *op = tn_graph_op(verify->graph, id);
-    uint64_t changes = tn_op_changes(verify->graph, id);
+    tn_op_form form = tn_op_form_of(verify->graph, id, verify->instructions[step].again);
     for (uint32_t r = verify->of_op[id]; r != VERIFY_NONE; r = verify->next[r]) {
         if (verify->regions[r].first < verify->regions[r].last) continue;
         TN_TRY(walk_enter(walk, r, step)); /* without instructions: it passes its inputs on */
         TN_TRY(walk_leave(walk, r, step));
     }
-    for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(tn__walk_read(walk, op->inputs[i], step));
+    for (uint32_t i = 0; i < form.input_count; i++)
+        TN_TRY(tn__walk_read(walk, tn_op_form_input(&form, i), step));
     bool again = walk->last_time[id] != VERIFY_NONE;
-    if (again) TN_TRY(walk_repeat(walk, id, step));
+    if (!again && verify->instructions[step].again)
+        VERIFY_FAIL(verify, step, TN_NONE, "it runs again what has not run before");
+    if (again) TN_TRY(walk_repeat(walk, &form, id, step));
     if (!again && walk->times[id] > 1) TN_TRY(walk_remember(walk, id));
     walk->last_time[id] = step;
     if (tn_op_is_ordered(verify->graph, id)) {
@@ -256,9 +277,9 @@ static tn_status walk_apply(walk_state *walk, tn_op_id id, uint32_t step) {
                         walk->ordered);
         walk->ordered = step;
     }
-    for (uint32_t i = 0; i < op->input_count && i < 64; i++)
-        if (changes >> i & 1) TN_TRY(walk_change(walk, op->inputs[i], step));
-    return walk_outputs(walk, id, step, again);
+    for (uint32_t i = 0; i < form.input_count && i < 64; i++)
+        if (form.changes >> i & 1) TN_TRY(walk_change(walk, form.op->inputs[i], step));
+    return walk_outputs(walk, &form, id, step, again);
 }
 
 /* --- control flow --- */

@@ -76,6 +76,31 @@ static void listing_is_by_domain_and_then_by_name(void **state) {
     assert_null(tn_op_rule_domain(count));
 }
 
+/* --- what runs again --- */
+
+/* By another type of the same domain, on as many inputs, whose output may lie where output 0 may,
+ * and which itself may be repeated. */
+static void what_repeats_an_operator_can_stand_for_it(void **state) {
+    (void)state;
+    uint32_t count = 0;
+    for (size_t i = 0; i < FAMILIES; i++)
+        for (uint32_t j = 0; j < families[i]->rule_count; j++) {
+            const tn_op_rule *rule = &families[i]->rules[j];
+            if (rule->again == NULL) continue;
+            const tn_op_rule *other = tn__op_rule(families[i]->domain, rule->again);
+            if (other == NULL) fail_msg("%s: there is no %s", rule->type, rule->again);
+            count++;
+            bool once = other->changes || (other->flags & (TN_RULE_CHANGES | TN_RULE_RANDOM |
+                                                           TN_RULE_CONTROL | TN_RULE_ORDERED));
+            if (once) fail_msg("%s may not be repeated", other->type);
+            if (other->inputs_max < rule->inputs_max || other->inputs_min > rule->inputs_min)
+                fail_msg("%s takes other inputs than %s", other->type, rule->type);
+            if (rule->inplace_of || (rule->inplace & ~other->inplace) || other->view)
+                fail_msg("%s has another memory than %s", other->type, rule->type);
+        }
+    assert_true(count > 0);
+}
+
 /* --- kinds --- */
 
 /* The row at `index` of all rows, of a family whose domain is *domain; NULL: there are no more. */
@@ -269,6 +294,7 @@ int main(void) {
         cmocka_unit_test(families_are_sorted_by_type_as_the_search_needs),
         cmocka_unit_test(every_rule_is_found_and_no_type_appears_twice),
         cmocka_unit_test(rules_are_complete),
+        cmocka_unit_test(what_repeats_an_operator_can_stand_for_it),
         cmocka_unit_test(aten_names_say_who_writes_into_its_input),
         cmocka_unit_test(listing_is_by_domain_and_then_by_name),
         cmocka_unit_test(kinds_of_operators_are_claimed_and_exclude_each_other),

@@ -66,13 +66,29 @@ static inline tn_instruction *emit(writer *w, tn_opcode opcode, tn_tensor_id ten
 
 static inline void bring(writer *w, tn_tensor_id id);
 
+static inline void got(writer *w, tn_tensor_id id) {
+    w->here[id] = w->known[id] = true;
+    w->where[id] = AWAY_NOT;
+}
+
+/* Mean and variance (outputs 3, 4) are found once, and what runs again reads them. */
+static inline bool is_norm(const tn_op *op) { return strcmp(op->type, "BatchNormTrain") == 0; }
+
 static inline void run_operator(writer *w, tn_op_id id) {
     const tn_op *op = tn_graph_op(w->graph, id);
-    for (uint32_t i = 0; i < op->input_count; i++) bring(w, op->inputs[i]);
-    emit(w, TN_APPLY, TN_NONE)->op = id;
     tn_tensor_id out = op->outputs[0];
-    w->here[out] = w->known[out] = true;
-    w->where[out] = AWAY_NOT;
+    bool again = is_norm(op) && w->known[out];
+    for (uint32_t i = 0; i < op->input_count; i++)
+        bring(w, again && i > 2 ? op->outputs[i] : op->inputs[i]);
+    tn_instruction *it = emit(w, TN_APPLY, TN_NONE);
+    it->op = id;
+    it->again = again || (!is_norm(op) && w->known[out] && draw(w, 2));
+    got(w, out);
+    for (uint32_t k = 3; k < op->output_count && !again; k++) {
+        got(w, op->outputs[k]);
+        w->changed[op->outputs[k]] = true; /* nobody computes it once more */
+        w->uses[op->outputs[k]]++;
+    }
 }
 
 /* Whatever is needed to have the tensor. As deep as the graph. */
@@ -97,8 +113,7 @@ static inline void bring(writer *w, tn_tensor_id id) {
     } else {
         emit(w, TN_PUT, id);
     }
-    w->here[id] = w->known[id] = true;
-    w->where[id] = AWAY_NOT;
+    got(w, id);
 }
 
 static inline void release(writer *w, tn_tensor_id id, tn_opcode opcode, place_of where) {
@@ -110,7 +125,9 @@ static inline void release(writer *w, tn_tensor_id id, tn_opcode opcode, place_o
 static inline void send_away(writer *w, tn_tensor_id id) {
     uint32_t free_form = 0;
     while (free_form < FORMS && w->form_of[free_form] != TN_NONE) free_form++;
-    switch (draw(w, 5)) {
+    tn_op_id by = facts_of(w, id)->producer;
+    bool norm = by != TN_NONE && is_norm(tn_graph_op(w->graph, by));
+    switch (norm && draw(w, 2) ? 0 : draw(w, 5)) {
     case 0: /* and computed or put once more */
         if (w->changed[id]) return;
         release(w, id, draw(w, 3) ? TN_DROP : TN_FREE, AWAY_DROPPED);
@@ -194,8 +211,10 @@ static inline void touch_of(const writer *w, const tn_instruction *it, touched *
     *touch = (touched){0};
     if (it->opcode == TN_APPLY) {
         const tn_op *op = tn_graph_op(w->graph, it->op);
-        for (uint32_t i = 0; i < op->input_count; i++) add_to(touch->reads, w->home[op->inputs[i]]);
-        for (uint32_t k = 0; k < op->output_count; k++)
+        bool found = it->again && is_norm(op);
+        for (uint32_t i = 0; i < op->input_count; i++)
+            add_to(touch->reads, w->home[found && i > 2 ? op->outputs[i] : op->inputs[i]]);
+        for (uint32_t k = 0; k < (found ? 1 : op->output_count); k++)
             add_to(touch->writes, w->home[op->outputs[k]]);
         return;
     }
@@ -297,12 +316,38 @@ static inline void tensor_homes(writer *w) {
     }
 }
 
+/* An operator that runs again by another type. */
+static inline void make_norm(maker *m) {
+    static const char *const names[] = {"scale", "bias", "mean", "variance"};
+    tn_tensor_id in[5] = {pick(m)}, out[5];
+    for (int i = 0; i < 4; i++) in[i + 1] = vector(m->graph, names[i], TN_KIND_PARAMETER, 4, 0);
+    for (int k = 0; k < 5; k++) {
+        tn_tensor_spec spec = {.name = k == 0  ? "norm"
+                                       : k < 3 ? "updated"
+                                               : "found",
+                               .kind = TN_KIND_ACTIVATION};
+        assert_ok(tn_graph_add_tensor(m->graph, &spec, &out[k], &failure));
+    }
+    tn_op_spec spec = {.type = "BatchNormTrain",
+                       .name = "norm",
+                       .domain = "tenure",
+                       .inputs = in,
+                       .input_count = 5,
+                       .outputs = out,
+                       .output_count = 5};
+    assert_ok(tn_graph_add_op(m->graph, &spec, NULL, &failure));
+    m->pool[m->count++] = out[0];
+}
+
 static inline tn_graph *small_graph(writer *w) {
     maker m = {.random = {.state = draw(w, UINT64_MAX)}, .size = 8};
     assert_ok(tn_graph_create(NULL, &m.graph, &failure));
     m.pool[m.count++] = vector(m.graph, "in", TN_KIND_INPUT, m.size, 0);
     m.pool[m.count++] = vector(m.graph, "in2", TN_KIND_INPUT, m.size, 0);
-    for (uint64_t ops = 1 + draw(w, 4); ops > 0; ops--) make_op(&m, 0);
+    for (uint64_t ops = 1 + draw(w, 4); ops > 0; ops--) {
+        if (draw(w, 2)) make_norm(&m);
+        make_op(&m, 0);
+    }
     tn_tensor_id out = vector(m.graph, "out", TN_KIND_OUTPUT, -1, 0), in = m.pool[m.count - 1];
     apply(m.graph, draw(w, 2) ? "Identity" : "Relu", 0, &in, 1, &out, 1);
     w->form[0] = vector(m.graph, "code", TN_KIND_ACTIVATION, 5, 0);
@@ -333,6 +378,10 @@ static inline void write_program(writer *w, uint64_t seed, uint32_t streams) {
     for (uint64_t n = draw(w, often + 1); n > 0 && !w->full; n--) trouble(w);
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(w->graph); t++)
         if (w->where[t] == AWAY_SWAPPED || w->where[t] == AWAY_ENCODED) bring(w, t);
+    for (uint32_t i = 0; i < block->op_count && !w->full; i++) { /* a last time, for nobody */
+        tn_tensor_id out = tn_graph_op(w->graph, block->ops[i])->outputs[0];
+        if (is_norm(tn_graph_op(w->graph, block->ops[i])) && !w->changed[out]) bring(w, out);
+    }
     for (uint32_t i = 0; i < block->output_count; i++) {
         bring(w, block->outputs[i]);
         emit(w, TN_GET, block->outputs[i]);
@@ -394,7 +443,7 @@ static inline cells scrambled(const judge *j, tn_tensor_id id, uint32_t seed) {
     return made;
 }
 
-/* What an operator makes of what it reads. */
+/* What an operator makes of what it reads: output 0. */
 static inline cells computed(const judge *j, tn_op_id id, const cells *now, bool *each) {
     const tn_op *op = tn_graph_op(j->made->graph, id);
     tn_view view = tn_op_view(j->made->graph, id, 0);
@@ -415,6 +464,14 @@ static inline cells computed(const judge *j, tn_op_id id, const cells *now, bool
     return made;
 }
 
+/* Statistics, and what is made of x with them: the same whether they were found now or before. */
+static inline cells normalised(const judge *j, const tn_op *op, const cells *now) {
+    cells made = scrambled(j, op->outputs[0], 7);
+    uint32_t with = mix(digest(&now[op->outputs[3]]), digest(&now[op->outputs[4]]));
+    for (uint32_t k = 0; k < made.count; k++) made.at[k] = mix(with, now[op->inputs[0]].at[k]);
+    return made;
+}
+
 static inline void reads(doing *it, tn_tensor_id tensor, const cells *now) {
     assert_true(it->read_count < PARTS_MAX);
     it->reads[it->read_count++] = (part){tensor, now[tensor], NULL};
@@ -423,6 +480,34 @@ static inline void reads(doing *it, tn_tensor_id tensor, const cells *now) {
 static inline void writes(doing *it, tn_tensor_id tensor, cells holds, cells *now) {
     it->writes[it->write_count++] = (part){tensor, holds, NULL};
     now[tensor] = holds;
+}
+
+static inline void learn_norm(const judge *j, const tn_instruction *it, doing *does, cells *now) {
+    const tn_op *op = tn_graph_op(j->made->graph, it->op);
+    uint32_t seen = digest(&now[op->inputs[0]]);
+    does->each = true;
+    for (uint32_t i = 0; i < 3; i++) reads(does, op->inputs[i], now);
+    for (uint32_t k = 3; k < 5; k++) {
+        if (it->again)
+            reads(does, op->outputs[k], now);
+        else
+            writes(does, op->outputs[k], scrambled(j, op->outputs[k], mix(seen, k)), now);
+    }
+    writes(does, op->outputs[0], normalised(j, op, now), now);
+}
+
+static inline void learn_operator(const judge *j, const tn_instruction *it, doing *does,
+                                  cells *now) {
+    const tn_op *op = tn_graph_op(j->made->graph, it->op);
+    if (is_norm(op)) {
+        learn_norm(j, it, does, now);
+        return;
+    }
+    for (uint32_t i = 0; i < op->input_count; i++) reads(does, op->inputs[i], now);
+    cells made = computed(j, it->op, now, &does->each);
+    does->copies = tn_op_joins(j->made->graph, it->op) ||
+                   tn_op_view(j->made->graph, it->op, 0).source != TN_NONE;
+    writes(does, op->outputs[0], made, now);
 }
 
 /* What each instruction reads and writes when the list is run as it stands. */
@@ -436,12 +521,7 @@ static inline void learn(judge *j) {
         tn_effects effects = tn_instruction_effects(it);
         *does = (doing){0};
         if (it->opcode == TN_APPLY) {
-            const tn_op *op = tn_graph_op(j->made->graph, it->op);
-            for (uint32_t i = 0; i < op->input_count; i++) reads(does, op->inputs[i], now);
-            cells made = computed(j, it->op, now, &does->each);
-            does->copies = tn_op_joins(j->made->graph, it->op) ||
-                           tn_op_view(j->made->graph, it->op, 0).source != TN_NONE;
-            writes(does, op->outputs[0], made, now);
+            learn_operator(j, it, does, now);
             continue;
         }
         if (effects.reads != TN_NONE) reads(does, effects.reads, now);

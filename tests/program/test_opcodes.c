@@ -6,7 +6,7 @@
 #include "opcodes.h"
 
 typedef struct tally {
-    uint64_t programs, runs, instructions, opcodes[TN_OPCODE_COUNT], streams, refused;
+    uint64_t programs, runs, instructions, opcodes[TN_OPCODE_COUNT], again, streams, refused;
 } tally;
 
 /* The searches take a thousand times as long as the greedy ones, so they are drawn less often. */
@@ -105,7 +105,11 @@ static void judge_many(uint64_t first, uint64_t count, tally *sum) {
         judge_program(&made, seed, false, sum);
         sum->programs++;
         sum->instructions += made.count;
-        for (uint32_t i = 0; i < made.count; i++) sum->opcodes[made.list[i].opcode]++;
+        for (uint32_t i = 0; i < made.count; i++) {
+            const tn_instruction *it = &made.list[i];
+            sum->opcodes[it->opcode]++;
+            sum->again += it->again && is_norm(tn_graph_op(made.graph, it->op));
+        }
         tn_graph_destroy(made.graph);
     }
 }
@@ -118,6 +122,7 @@ static void every_read_of_every_opcode_finds_what_was_written(void **state) {
         if (sum.opcodes[i] < 100)
             fail_msg("only %llu x %s\n", (unsigned long long)sum.opcodes[i],
                      tn_opcode_name((tn_opcode)i));
+    assert_true(sum.again > 300); /* by another type */
     assert_true(sum.streams > 1000);
 }
 
@@ -184,6 +189,7 @@ static int stress(uint64_t seed, uint64_t count) {
            (unsigned long long)sum.programs, (unsigned long long)sum.streams,
            (unsigned long long)sum.instructions, (unsigned long long)sum.runs,
            tn__clock_s() - start, (unsigned long long)sum.refused);
+    printf("again     %llu\n", (unsigned long long)sum.again);
     for (uint32_t i = 0; i < TN_OPCODE_COUNT; i++)
         printf("%-9s %llu\n", tn_opcode_name((tn_opcode)i), (unsigned long long)sum.opcodes[i]);
     return 0;

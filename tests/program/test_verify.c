@@ -65,6 +65,8 @@ static bool dropped_before_it_is_read(writer *made) {
 static bool twice(writer *made, const tn_opcode *opcodes, uint32_t count) {
     uint32_t at = find(made, opcodes[draw(made, count)]);
     if (at == TN_NONE) return false;
+    const tn_instruction *it = &made->list[at];
+    if (it->op != TN_NONE && is_norm(tn_graph_op(made->graph, it->op))) return false;
     insert(made, at, TN_DROP, 0);
     made->list[at] = made->list[at + 1];
     return true;
@@ -115,6 +117,54 @@ static bool decoded_from_what_is_none(writer *made) {
     return true;
 }
 
+/* The index-th APPLY that runs a norm again, or not again; TN_NONE: there is none. */
+static uint32_t find_norm(const writer *made, bool again) {
+    for (uint32_t i = 0; i < made->count; i++)
+        if (made->list[i].opcode == TN_APPLY && made->list[i].again == again &&
+            is_norm(tn_graph_op(made->graph, made->list[i].op)))
+            return i;
+    return TN_NONE;
+}
+
+static bool repeated_without_saying_so(writer *made) {
+    uint32_t at = find_norm(made, true);
+    if (at == TN_NONE) return false;
+    made->list[at].again = false;
+    return true;
+}
+
+static bool repeated_before_it_ran(writer *made) {
+    uint32_t at = find(made, TN_APPLY);
+    if (made->list[at].again) return false;
+    made->list[at].again = true;
+    const tn_op *op = tn_graph_op(made->graph, made->list[at].op);
+    return !is_norm(op);
+}
+
+static bool repeated_what_is_no_operator(writer *made) {
+    uint32_t at = find(made, TN_GET);
+    if (at == TN_NONE) return false;
+    made->list[at].again = true;
+    return true;
+}
+
+/* What it reads beside x: what was found when it ran. */
+static bool repeated_without_what_was_found(writer *made) {
+    uint32_t at = find_norm(made, true);
+    if (at == TN_NONE) return false;
+    insert(made, at, TN_DROP,
+           tn_graph_op(made->graph, made->list[at].op)->outputs[3 + draw(made, 2)]);
+    return true;
+}
+
+static bool repeated_with_other_statistics(writer *made) {
+    uint32_t at = find_norm(made, true);
+    if (at == TN_NONE) return false;
+    insert(made, at, TN_REDUCE,
+           tn_graph_op(made->graph, made->list[at].op)->outputs[3 + draw(made, 2)]);
+    return true;
+}
+
 typedef struct saboteur {
     bool (*damage)(writer *made);
     const char *why;
@@ -131,6 +181,11 @@ static const saboteur saboteurs[] = {
     {encoded_in_vain, "nothing read it"},
     {decoded_by_another_codec, "by codec"},
     {decoded_from_what_is_none, "it is no encoded form"},
+    {repeated_without_saying_so, "set `again`"},
+    {repeated_before_it_ran, "what has not run before"},
+    {repeated_what_is_no_operator, "it cannot do so again"},
+    {repeated_without_what_was_found, "released it"},
+    {repeated_with_other_statistics, "it is not what it was"},
 };
 
 static void each_saboteur_is_refused_for_its_reason(void **state) {

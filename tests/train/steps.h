@@ -24,6 +24,7 @@ typedef struct setting {
     uint32_t threads;
     double recompute; /* share of work that may be done again */
     bool cheap;       /* by cheap operators only */
+    bool twice;       /* whoever may run again does so at once */
     tn_static_place statics;
 } setting;
 
@@ -31,6 +32,9 @@ typedef struct steps {
     net *n;
     tn_training training;
     tn_setup *setup;
+    tn_setup *plain;       /* twice: the one that its program is from */
+    tn_program *program;   /* twice */
+    uint32_t by_other;     /* twice: who ran again by another type */
     const tn_graph *graph; /* as it runs; ids are the training's */
     tn_engine *engine;
     tn_array inputs[STEPS_IO], outputs[STEPS_IO];
@@ -124,6 +128,43 @@ static inline void steps_check_setup(const steps *s, const setting *how) {
     assert_true(again->share <= how->recompute);
 }
 
+/* Whether an operator may run again as soon as it has run: what it defines is its own. */
+static inline bool steps_repeats(const tn_graph *graph, const tn_instruction *it) {
+    if (it->opcode != TN_APPLY) return false;
+    tn_op_form form = tn_op_form_of(graph, it->op, true);
+    for (uint32_t k = 0; k < form.output_count; k++)
+        if (form.op->outputs[k] != TN_NONE && tn_op_view(graph, it->op, k).source != TN_NONE)
+            return false;
+    return form.type != NULL && form.output_count > 0;
+}
+
+/* Behind whoever may run again: what it defined is dropped, and it runs again. */
+static inline void steps_run_twice(steps *s, tn_setup_options *options) {
+    const tn_program *from = tn_setup_program(s->setup);
+    const tn_graph *graph = tn_setup_graph(s->setup);
+    uint32_t count = tn_program_count(from), made = 0;
+    tn_instruction *list = malloc(8 * (size_t)count * sizeof *list);
+    for (uint32_t i = 0; i < count; i++) {
+        tn_instruction it = tn_program_instructions(from)[i], drop = TN_INSTRUCTION_INIT;
+        list[made++] = it;
+        if (!steps_repeats(graph, &it)) continue;
+        tn_op_form form = tn_op_form_of(graph, it.op, it.again = true);
+        drop.opcode = TN_DROP;
+        assert_true(form.output_count < 6);
+        for (uint32_t k = 0; k < form.output_count; k++) {
+            drop.tensor = form.op->outputs[k];
+            if (drop.tensor != TN_NONE) list[made++] = drop;
+        }
+        s->by_other += form.found != 0;
+        list[made++] = it;
+    }
+    steps_ok(s, tn_program_from(graph, list, made, NULL, 0, &s->program, &s->error));
+    free(list);
+    s->plain = s->setup;
+    options->given_program = s->program;
+    steps_ok(s, tn_setup_from(s->plain, TN_SETUP_ORDER, options, &s->setup, &s->error));
+}
+
 static inline void steps_set_up(steps *s, const setting *how) {
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
@@ -149,6 +190,7 @@ static inline void steps_set_up(steps *s, const setting *how) {
     options.statics = how->statics;
     options.without_reuse = how->naive;
     steps_ok(s, tn_setup_create(s->training.graph, &options, &s->setup, &s->error));
+    if (how->twice) steps_run_twice(s, &options);
     s->graph = tn_setup_graph(s->setup);
     steps_check_setup(s, how);
 }
@@ -185,6 +227,8 @@ static inline void steps_close(steps *s) {
     for (uint32_t k = 0; k < s->output_count; k++) free(s->outputs[k].data);
     tn_engine_destroy(s->engine);
     tn_setup_destroy(s->setup);
+    tn_setup_destroy(s->plain);
+    tn_program_destroy(s->program);
     tn_training_release(&s->training);
 }
 
