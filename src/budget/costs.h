@@ -21,17 +21,4 @@ tn_status tn__costs_create(const tn_context *context, const tn_graph *graph, tn_
 /* Whether anybody has to run the operator; others cost nothing. */
 bool tn__costs_runs(const tn_graph *graph, tn_op_id id);
 
-/* The repeat forms of a graph's operators (tn_op_rule.again), as operators of a graph of their own,
- * so that whatever knows operators can be asked about them. */
-typedef struct tn__repeats {
-    tn_context context;
-    tn_graph *graph; /* inferred; NULL: no operator has one */
-    tn_op_id *of;    /* [operators of the given graph] its form in `graph`; TN_NONE: itself */
-    uint32_t count;
-} tn__repeats;
-/* Errors: E_NO_MEMORY, those of tn_graph_infer. Cost: O(tensors + operators). */
-tn_status tn__repeats_make(const tn_context *context, const tn_graph *graph, tn__repeats *repeats,
-                           tn_error *error);
-void tn__repeats_release(tn__repeats *repeats); /* fine when it is all zeros */
-
 #endif

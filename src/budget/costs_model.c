@@ -7,6 +7,8 @@
  */
 #include "budget/costs.h"
 
+#include "graph/repeats.h"
+
 #include <math.h>
 
 typedef struct model_rates {

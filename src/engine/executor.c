@@ -142,13 +142,14 @@ tn_status tn__executor_call(tn__executor *executor, tn_op_id id, const tn__prepa
     return executor_run(executor, executor->graph, op, prepared, workspace);
 }
 
-tn_status tn__executor_again(tn__executor *executor, tn_op_id id, const tn_graph *graph,
-                             tn_op_id as, const tn__prepared *prepared, void *workspace) {
+tn_status tn__executor_again(tn__executor *executor, tn_op_id id, const tn__repeats *repeats,
+                             const tn__prepared *prepared, void *workspace) {
     tn_op_form form = tn_op_form_of(executor->graph, id, true);
     for (uint32_t i = 0; i < form.input_count; i++) {
         tn_tensor_id input = tn_op_form_input(&form, i);
         executor_operands(executor, &input, 1, &executor->inputs[i]);
     }
     executor_operands(executor, form.op->outputs, form.output_count, executor->outputs);
-    return executor_run(executor, graph, tn_graph_op(graph, as), prepared, workspace);
+    const tn_op *as = tn_graph_op(repeats->graph, tn__repeats_of(repeats, id));
+    return executor_run(executor, repeats->graph, as, prepared, workspace);
 }

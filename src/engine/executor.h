@@ -20,6 +20,7 @@
 #ifndef TN_ENGINE_EXECUTOR_H
 #define TN_ENGINE_EXECUTOR_H
 
+#include "graph/repeats.h"
 #include "kernels/cache.h"
 
 typedef struct tn__executor {
@@ -57,10 +58,10 @@ void tn__executor_reset(tn__executor *executor);
 tn_status tn__executor_call(tn__executor *executor, tn_op_id op, const tn__prepared *prepared,
                             void *const *packed, void *workspace);
 
-/* Runs the operator once more by another type: `as` of `graph`, on the operands of its form. The
- * output has the extents that it had the first time. */
-tn_status tn__executor_again(tn__executor *executor, tn_op_id op, const tn_graph *graph,
-                             tn_op_id as, const tn__prepared *prepared, void *workspace);
+/* Runs the operator once more, by another type. The output has the extents that it had the first
+ * time. */
+tn_status tn__executor_again(tn__executor *executor, tn_op_id op, const tn__repeats *repeats,
+                             const tn__prepared *prepared, void *workspace);
 
 /* reshape.c: extents of an operator's outputs, from its rule and what its inputs are now. */
 tn_status tn__executor_reshape(tn__executor *executor, tn_op_id op);

@@ -156,7 +156,7 @@ static tn_status statics_find(tn__statics *statics, statics_walk *walk, tn_error
     for (size_t i = 0; i < readers->op_count; i++) {
         const tn_op *op = tn_graph_op(graph, readers->ops[i]);
         bool again = readers->again != NULL && readers->again[i];
-        if (again && statics->kernels->again_as[readers->ops[i]] != TN_NONE) {
+        if (again && statics->kernels->again_of[readers->ops[i]] != NULL) {
             TN_TRY(statics_need_again(statics, walk, readers->ops[i], error));
             continue;
         }

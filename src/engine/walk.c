@@ -69,9 +69,9 @@ static tn_status walk_around(const tn_engine *engine, uint32_t step) {
 static tn_status walk_call(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
     const tn_kernels *kernels = engine->kernels;
     void *workspace = walk_workspace(&engine->places, step, op);
-    if (again && kernels->again_as[op] != TN_NONE)
-        return tn__executor_again(&engine->executor, op, kernels->again, kernels->again_as[op],
-                                  kernels->again_of[op], workspace);
+    if (again && kernels->again_of[op] != NULL)
+        return tn__executor_again(&engine->executor, op, &kernels->again, kernels->again_of[op],
+                                  workspace);
     return tn__executor_call(&engine->executor, op, kernels->of[op],
                              tn__statics_packed(&engine->statics, op), workspace);
 }

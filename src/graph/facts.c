@@ -141,8 +141,11 @@ bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op) {
     return rule != NULL && !(rule->flags & once) && tn_op_changes(graph, op) == 0;
 }
 
-/* Whether what the operator found is there for who repeats it. */
+/* Whether another can repeat the operator: what it found is there, and no attribute is an id of the
+ * graph that it is in. */
 static bool facts_has_found(const tn_op *op, uint64_t changes) {
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        if (op->attrs[i].type == TN_ATTR_TENSOR || op->attrs[i].type == TN_ATTR_BLOCK) return false;
     for (uint32_t i = 0; i < 64 && changes >> i; i++)
         if ((changes >> i & 1) && (i >= op->output_count || op->outputs[i] == TN_NONE))
             return false;

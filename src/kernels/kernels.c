@@ -37,13 +37,32 @@ static tn_status kernels_find(tn_kernels *kernels, tn_error *error) {
     return TN_OK;
 }
 
+/* Behind the others: those that run again by another type. */
+static tn_status kernels_find_again(tn_kernels *kernels, tn_error *error) {
+    const tn__repeats *again = &kernels->again;
+    TN_TRY(tn__repeats_make(&kernels->context, kernels->graph, &kernels->again, error));
+    for (tn_op_id id = 0; id < kernels->count; id++) {
+        tn_op_id as = tn__repeats_of(again, id);
+        kernels->workspaces_again[id] = kernels->workspaces[id];
+        if (as == TN_NONE || kernels->of[id] == NULL) continue;
+        TN_TRY(
+            tn__kernel_cache_find(kernels->cache, again->graph, as, &kernels->again_of[id], error));
+        kernels->workspaces_again[id] = kernels->again_of[id]->workspace;
+    }
+    return TN_OK;
+}
+
 static tn_status kernels_make(tn_kernels *kernels, const tn_kernels_options *options,
                               tn_error *error) {
-    tn__arena_init(&kernels->arena, &kernels->context);
-    kernels->of = tn__arena_array(&kernels->arena, kernels->count, sizeof *kernels->of);
-    kernels->workspaces =
-        tn__arena_array(&kernels->arena, kernels->count, sizeof *kernels->workspaces);
-    if (kernels->of == NULL || kernels->workspaces == NULL) return tn__no_memory(error, "kernels");
+    tn__arena *arena = &kernels->arena;
+    size_t count = kernels->count;
+    tn__arena_init(arena, &kernels->context);
+    if (!(kernels->of = tn__arena_array(arena, count, sizeof *kernels->of)) ||
+        !(kernels->workspaces = tn__arena_array(arena, count, sizeof *kernels->workspaces)) ||
+        !(kernels->again_of = tn__arena_array(arena, count, sizeof *kernels->again_of)) ||
+        !(kernels->workspaces_again =
+              tn__arena_array(arena, count, sizeof *kernels->workspaces_again)))
+        return tn__no_memory(error, "kernels");
     if (options->with != NULL) {
         kernels->cache = options->with->cache;
         tn__kernel_cache_hold(kernels->cache);
@@ -52,7 +71,7 @@ static tn_status kernels_make(tn_kernels *kernels, const tn_kernels_options *opt
                                        &kernels->cache, error));
     }
     TN_TRY(kernels_find(kernels, error));
-    return tn__kernels_again(kernels, error);
+    return kernels_find_again(kernels, error);
 }
 
 tn_status tn_kernels_create(const tn_graph *graph, const tn_kernels_options *options,
@@ -77,7 +96,7 @@ void tn_kernels_destroy(tn_kernels *kernels) {
     if (kernels == NULL) return;
     tn_context context = kernels->context;
     tn__kernel_cache_release(kernels->cache);
-    tn_graph_destroy(kernels->again);
+    tn__repeats_release(&kernels->again);
     tn__arena_release(&kernels->arena);
     tn__free(&context, kernels, sizeof *kernels);
 }
