@@ -118,7 +118,8 @@ static void replay_leave_host(replay_state *s, uint32_t value) {
 
 static tn_status replay_out(replay_state *s, uint32_t act, uint32_t value) {
     replay_value *it = &s->values[value];
-    if (!(s->work->values[value].flags & TN__VALUE_COPIES))
+    uint32_t flags = s->work->values[value].flags;
+    if (!(flags & TN__VALUE_COPIES) || (flags & TN__VALUE_HELD))
         return replay_refuse(s, act, "may not be copied, value", value);
     if (it->leaving != TN_NONE) return replay_refuse(s, act, "is copied already, value", value);
     TN_TRY(replay_read(s, value, act));
@@ -161,6 +162,8 @@ static tn_status replay_decode(replay_state *s, uint32_t act, const tn__act *it)
     replay_value *value = &s->values[it->what];
     if (value->encoded == TN_NONE || value->codec != it->codec)
         return replay_refuse(s, act, "has no such encoded form, value", it->what);
+    if (value->leaving != TN_NONE)
+        return replay_refuse(s, act, "is decoded while it is copied, value", it->what);
     s->lives[value->encoded].last = act;
     replay_define(s, it->what, act);
     return TN_OK;
@@ -200,7 +203,7 @@ static tn_status replay_end(replay_state *s) {
         replay_leave_host(s, v);
         if (!(work->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD))) continue;
         if (life == TN_NONE) return replay_refuse(s, end, "is not there at the end, value", v);
-        s->lives[life].last = end > 0 ? end - 1 : 0;
+        s->lives[life].last = end; /* behind the last act, which may not take it in place */
     }
     return TN_OK;
 }
@@ -232,7 +235,9 @@ static tn_status replay_room(replay_state *s, tn__arena *arena) {
     for (uint32_t i = 0; i < s->schedule->count; i++) {
         const tn__act *it = &s->schedule->acts[i];
         bool runs = it->kind == TN__RUN && it->what < work->job_count;
-        lives += runs ? work->jobs[it->what].output_count : 1;
+        lives += runs ? (size_t)work->jobs[it->what].output_count +
+                            work->jobs[it->what].again_output_count
+                      : 1;
     }
     s->values = tn__arena_array(arena, (size_t)work->value_count + 1, sizeof *s->values);
     s->lives = tn__arena_array(arena, lives, sizeof *s->lives);

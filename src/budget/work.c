@@ -118,6 +118,31 @@ static void work_each_read(const tn__work *work, uint32_t *seen, tn__value *valu
         }
 }
 
+static bool work_names(const uint32_t *list, uint32_t count, uint32_t value) {
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+/* Again a job makes nothing that it did not make before; in place it makes what is as large. */
+static tn_status work_check_forms(const tn__work *work, tn_error *error) {
+    for (uint32_t j = 0; j < work->job_count; j++) {
+        const tn__job *job = &work->jobs[j];
+        uint32_t inputs, outputs, made;
+        const uint32_t *input = tn__job_inputs(work, j, false, &inputs);
+        const uint32_t *output = tn__job_outputs(work, j, true, &outputs);
+        for (uint32_t i = 0; i < outputs; i++)
+            if (work->values[output[i]].maker != j)
+                TN_FAIL(error, TN_E_INVALID, "job %u makes value %u only again", j, output[i]);
+        if (job->inplace == TN_NONE) continue;
+        output = tn__job_outputs(work, j, false, &made);
+        if (made == 0 || !work_names(input, inputs, job->inplace) ||
+            work->values[output[0]].bytes != work->values[job->inplace].bytes)
+            TN_FAIL(error, TN_E_INVALID, "job %u cannot take value %u in place", j, job->inplace);
+    }
+    return TN_OK;
+}
+
 /* What lives at once is summed up in 63 bits. */
 static tn_status work_check_bytes(const tn__work *work, tn_error *error) {
     uint64_t all = 0;
@@ -184,6 +209,7 @@ tn_status tn__work_make(tn__arena *arena, const tn__work_job *jobs, uint32_t job
     TN_TRY(work_check_bytes(work, error));
     TN_TRY(work_find_makers(made, work, error));
     TN_TRY(work_check_order(work, error));
+    TN_TRY(work_check_forms(work, error));
     return work_find_readers(arena, work, made, error);
 }
 
