@@ -29,6 +29,10 @@ typedef struct tn_kernels_options {
      * are alike (the same model recomputed, or at another order). `threads` and `plain` are theirs.
      * They need not outlive the new ones; their context has to. */
     const tn_kernels *with;
+    /* NULL, or [operator count] bytes of scratch that each may take: where the fastest way to run
+     * one takes more, one that takes less is looked for (a convolution in pieces), and of those
+     * within the first; where none is, the one with the least. Read only during the call */
+    const uint64_t *scratch;
 } tn_kernels_options;
 #define TN_KERNELS_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_kernels_options) }
@@ -49,6 +53,9 @@ TN_API const uint64_t *tn_kernels_workspaces_again(const tn_kernels *kernels);
 TN_API const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op);
 /* What oneDNN calls what it runs ("brgconv:avx512_core"); "" for our own loops. */
 TN_API const char *tn_kernels_detail(const tn_kernels *kernels, tn_op_id op);
+/* In how small pieces an operator runs for the sake of its scratch: 0 is the fastest way, 1, 2, ...
+ * take less and less of it. */
+TN_API uint32_t tn_kernels_way(const tn_kernels *kernels, tn_op_id op);
 /* Whether oneDNN is there; if not, why and what to install in `error`. */
 TN_API bool tn_kernels_library(tn_error *error);
 

@@ -159,18 +159,31 @@ static tn_status cache_choose(tn__kernel_cache *cache, const tn_graph *graph, tn
     }
 }
 
+/* Another way of the kernel that was chosen. */
+static tn_status cache_choose_way(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id id,
+                                  const tn_kernel *kernel, uint32_t way, tn__prepared *prepared,
+                                  tn_error *error) {
+    tn_kernel_setup setup = cache_setup(cache, graph, id, error);
+    setup.way = way;
+    *prepared = (tn__prepared){.kernel = kernel, .way = way};
+    return cache_prepare(cache, &setup, prepared);
+}
+
 /* --- asking --- */
 
-/* Room for a new entry first, so that nothing fails behind `prepare`. */
+/* Room for a new entry first, so that nothing fails behind `prepare`. `first`: the kernel's own
+ * way, whose `way` is asked for; NULL: which kernel it is is the question. */
 static tn_status cache_add(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id id,
-                           const tn__prepared **prepared, tn_error *error) {
+                           const tn__prepared *first, uint32_t way, const tn__prepared **prepared,
+                           tn_error *error) {
     tn__prepared *made = tn__arena_alloc(&cache->arena, sizeof *made);
     const char *key = tn__arena_copy(&cache->arena, cache->key.data, cache->key.size);
     if (made == NULL || key == NULL ||
         !tn__reserve(&cache->context, &cache->entries, &cache->room, cache->count + 1,
                      sizeof *cache->entries))
         return tn__no_memory(error, "kernels");
-    TN_TRY(cache_choose(cache, graph, id, made, error));
+    TN_TRY(first == NULL ? cache_choose(cache, graph, id, made, error)
+                         : cache_choose_way(cache, graph, id, first->kernel, way, made, error));
     if (!tn__names_add(&cache->names, key, cache->key.size, (uint32_t)cache->count, NULL)) {
         cache_drop(&cache->context, made);
         return tn__no_memory(error, "kernels");
@@ -183,14 +196,16 @@ static tn_status cache_add(tn__kernel_cache *cache, const tn_graph *graph, tn_op
 }
 
 static tn_status cache_ask(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id id,
-                           const tn__prepared **prepared, tn_error *error) {
+                           const tn__prepared *first, uint32_t way, const tn__prepared **prepared,
+                           tn_error *error) {
     cache->counts.asked++;
     cache->key.size = 0;
     cache->key.failed = false;
     tn__op_key(&cache->key, graph, id);
+    if (way > 0) tn__text_printf(&cache->key, "%u", way); /* a key says itself where it ends */
     if (cache->key.failed) return tn__no_memory(error, "kernels");
     uint32_t at = tn__names_find(&cache->names, cache->key.data, cache->key.size);
-    if (at == TN__NAMES_NONE) return cache_add(cache, graph, id, prepared, error);
+    if (at == TN__NAMES_NONE) return cache_add(cache, graph, id, first, way, prepared, error);
     *prepared = cache->entries[at];
     return TN_OK;
 }
@@ -198,8 +213,27 @@ static tn_status cache_ask(tn__kernel_cache *cache, const tn_graph *graph, tn_op
 tn_status tn__kernel_cache_find(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
                                 const tn__prepared **prepared, tn_error *error) {
     pthread_mutex_lock(&cache->lock);
-    tn_status status = cache_ask(cache, graph, op, prepared, error);
+    tn_status status = cache_ask(cache, graph, op, NULL, 0, prepared, error);
     pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
+tn_status tn__kernel_cache_within(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
+                                  uint64_t bytes, const tn__prepared **prepared, tn_error *error) {
+    const tn__prepared *first, *other;
+    tn_error refused; /* a way that there is not */
+    pthread_mutex_lock(&cache->lock);
+    tn_status status = cache_ask(cache, graph, op, NULL, 0, &first, error);
+    const tn__prepared *best = status == TN_OK ? first : NULL;
+    for (uint32_t way = 1; status == TN_OK && best->workspace > bytes && way <= first->kernel->ways;
+         way++) {
+        tn_status asked = cache_ask(cache, graph, op, first, way, &other, &refused);
+        if (asked == TN_OK && other->workspace < best->workspace) best = other;
+        if (asked != TN_OK && asked != TN_E_UNSUPPORTED)
+            status = tn__fail(error, asked, "%s", refused.message);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    if (status == TN_OK) *prepared = best;
     return status;
 }
 

@@ -22,6 +22,7 @@ typedef struct tn__prepared {
     uint64_t workspace;
     const char *detail;     /* what the library calls it; NULL: nothing */
     const uint64_t *packed; /* [inputs] or NULL */
+    uint32_t way;           /* of the kernel's (kernel.h) */
 } tn__prepared;
 
 typedef struct tn__kernel_cache tn__kernel_cache;
@@ -37,6 +38,10 @@ void tn__kernel_cache_release(tn__kernel_cache *cache); /* the last destroys it;
  * Cost: O(attributes + operands + known contents), and the first time what its `prepare` takes. */
 tn_status tn__kernel_cache_find(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
                                 const tn__prepared **prepared, tn_error *error);
+/* The same in the first of its kernel's ways whose scratch is within `bytes`; where none is, in the
+ * way with the least. */
+tn_status tn__kernel_cache_within(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
+                                  uint64_t bytes, const tn__prepared **prepared, tn_error *error);
 /* Input `input` of an operator in the form that its kernel wants (prepared->packed[input] bytes).
  */
 tn_status tn__kernel_cache_pack(tn__kernel_cache *cache, const tn__prepared *prepared,

@@ -166,9 +166,12 @@ tn_status tn__dnnl_pack(const tn_kernel_setup *setup, uint32_t input, const void
 void tn__dnnl_release(const tn_context *context, void *state);
 
 #define TN__DNNL_KERNEL(in_type, in_accepts, in_prepare)                                           \
+    TN__DNNL_KERNEL_OF(in_type, in_accepts, in_prepare, 0)
+/* With other ways beside the first (kernel.h). */
+#define TN__DNNL_KERNEL_OF(in_type, in_accepts, in_prepare, in_ways)                               \
     {                                                                                              \
         .type = in_type, .accepts = in_accepts, .prepare = in_prepare, .run = tn__dnnl_run,        \
-        .pack = tn__dnnl_pack, .release = tn__dnnl_release, .formats = true                        \
+        .pack = tn__dnnl_pack, .release = tn__dnnl_release, .formats = true, .ways = in_ways       \
     }
 #endif
 #endif

@@ -53,6 +53,7 @@ typedef struct tn_kernel_setup {
     /* NULL, or [input_count], [output_count]: what operands will be when it runs (inner.h) */
     const tn_tensor *inputs_as, *outputs_as;
     struct tn__dnnl *library; /* NULL: only our own loops run (dnnl.h) */
+    uint32_t way;             /* which of the kernel's; 0: the fastest */
     tn_error *error;
     /* prepare may set: */
     void *state;
@@ -93,6 +94,9 @@ typedef struct tn_kernel {
                       void *packed);
     void (*release)(const tn_context *context, void *state);
     bool formats; /* it looks at the formats of its operands; others get none but PLAIN ones */
+    /* Ways that `prepare` knows beside the first, which is the fastest: 1, 2, ... take less and
+     * less scratch for hardly more time. E_UNSUPPORTED: not this one, for this operator. */
+    uint32_t ways;
 } tn_kernel;
 
 typedef struct tn_kernel_family {

@@ -21,7 +21,7 @@ static bool kernels_needless(const tn_graph *graph, const tn_op *op, tn_op_id id
     return true;
 }
 
-static tn_status kernels_find(tn_kernels *kernels, tn_error *error) {
+static tn_status kernels_find(tn_kernels *kernels, const uint64_t *scratch, tn_error *error) {
     const tn_graph *graph = kernels->graph;
     for (tn_block_id b = 0; b < tn_graph_block_count(graph); b++) {
         const tn_block *block = tn_graph_block(graph, b);
@@ -30,7 +30,9 @@ static tn_status kernels_find(tn_kernels *kernels, tn_error *error) {
             tn_op_id id = block->ops[i];
             const tn_op *op = tn_graph_op(graph, id);
             if (tn__op_has_blocks(op) || kernels_needless(graph, op, id)) continue;
-            TN_TRY(tn__kernel_cache_find(kernels->cache, graph, id, &kernels->of[id], error));
+            TN_TRY(tn__kernel_cache_within(kernels->cache, graph, id,
+                                           scratch != NULL ? scratch[id] : UINT64_MAX,
+                                           &kernels->of[id], error));
             kernels->workspaces[id] = kernels->of[id]->workspace;
         }
     }
@@ -70,7 +72,7 @@ static tn_status kernels_make(tn_kernels *kernels, const tn_kernels_options *opt
         TN_TRY(tn__kernel_cache_create(&kernels->context, options->threads, options->plain,
                                        &kernels->cache, error));
     }
-    TN_TRY(kernels_find(kernels, error));
+    TN_TRY(kernels_find(kernels, options->scratch, error));
     return kernels_find_again(kernels, error);
 }
 
@@ -115,6 +117,11 @@ const char *tn_kernels_name(const tn_kernels *kernels, tn_op_id op) {
 const char *tn_kernels_detail(const tn_kernels *kernels, tn_op_id op) {
     const tn__prepared *prepared = op < kernels->count ? kernels->of[op] : NULL;
     return prepared == NULL || prepared->detail == NULL ? "" : prepared->detail;
+}
+
+uint32_t tn_kernels_way(const tn_kernels *kernels, tn_op_id op) {
+    const tn__prepared *prepared = op < kernels->count ? kernels->of[op] : NULL;
+    return prepared == NULL ? 0 : prepared->way;
 }
 
 bool tn_kernels_library(tn_error *error) {

@@ -5,6 +5,10 @@
  * in general), the library may choose the forms of input and output as well, and reorders through
  * scratch stand around it: more scratch, but all of it planned.
  *
+ * Other ways with less scratch (kernel.h): the same in pieces, images first, then rows of each, one
+ * behind the other through the same scratch. What a window needs of the rows around its piece is
+ * read again; the arithmetic of each element stays.
+ *
  * A summand (the fourth input of the operator of domain "tenure") is added by the primitive to
  * what is in the destination: it lies there already when the plan put the output on it, and is
  * copied there otherwise.
@@ -12,13 +16,23 @@
 #include "kernels/dnnl.h"
 #include "kernels/dnnl/shared.h"
 
+#define CONV_PIECES_MAX 128u
+
 typedef struct conv_plan {
     const tn_tensor *x, *w, *bias, *summand, *y;
     bool transposed;
     tn__dnnl_window window;
     tn__dnnl_after after;
-    dnnl_memory_desc_t x_desc, w_desc, bias_desc, y_desc; /* as the operands are */
+    dnnl_memory_desc_t w_desc, bias_desc; /* as the operands are */
+    uint32_t image_parts, row_parts;      /* pieces: one for each pair */
 } conv_plan;
+
+typedef struct conv_piece { /* some rows of some images */
+    tn__dnnl_window window;
+    dnnl_memory_desc_t x, y;     /* as the operands are */
+    uint64_t x_offset, y_offset; /* bytes */
+    bool empty;                  /* the last ones, where parts do not go up in it */
+} conv_piece;
 
 static bool conv_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *w = tn__setup_input(setup, 1);
@@ -57,20 +71,89 @@ static tn_status conv_read(const tn_kernel_setup *setup, bool transposed, conv_p
         return TN_E_UNSUPPORTED;
     TN_TRY(tn__dnnl_after_of(setup->op, &plan->after));
     plan->after.sum = plan->summand != NULL;
-    TN_TRY(tn__dnnl_desc(library, plan->x, &plan->x_desc));
-    TN_TRY(tn__dnnl_desc(library, plan->y, &plan->y_desc));
     if (plan->bias != NULL) TN_TRY(tn__dnnl_desc(library, plan->bias, &plan->bias_desc));
     return tn__dnnl_conv_weights(library, plan->w, transposed, tn__attr_int(setup->op, "group", 1),
                                  &plan->w_desc);
 }
 
-/* The best implementation with operands as they are (`given`), or in any form. */
-static tn_status conv_choose(const tn__dnnl *library, const conv_plan *plan, bool given,
+/* --- pieces --- */
+
+/* Rows [first, last) of `count` outermost extents, cut into pieces as long as each other. */
+static void conv_part(int64_t count, uint32_t parts, uint32_t part, int64_t *first, int64_t *last) {
+    int64_t length = (count + parts - 1) / parts;
+    *first = (int64_t)part * length < count ? (int64_t)part * length : count;
+    *last = *first + length < count ? *first + length : count;
+}
+
+/* How a way cuts: images first, which costs nothing, then the rows of each. */
+static tn_status conv_cut(conv_plan *plan, uint32_t way) {
+    int64_t images = plan->y->shape[0], rows = plan->y->shape[2];
+    int64_t pieces = INT64_C(1) << way;
+    plan->image_parts = (uint32_t)(pieces < images ? pieces : images);
+    plan->row_parts = (uint32_t)((pieces + plan->image_parts - 1) / plan->image_parts);
+    if (way == 0) return TN_OK;
+    bool cuts_rows = plan->row_parts > 1;
+    if ((cuts_rows && (plan->transposed || plan->row_parts > rows)) ||
+        (uint64_t)plan->image_parts * plan->row_parts > CONV_PIECES_MAX)
+        return TN_E_UNSUPPORTED;
+    return TN_OK;
+}
+
+static tn_status conv_view(const tn__dnnl *library, const tn_tensor *tensor, const int64_t first[2],
+                           const int64_t last[2], dnnl_memory_desc_t *desc, uint64_t *offset) {
+    int64_t shape[TN_RANK_MAX], strides[TN_RANK_MAX], elements;
+    tn__dnnl_strides(tensor, strides);
+    memcpy(shape, tensor->shape, tensor->rank * sizeof *shape);
+    shape[0] = last[0] - first[0];
+    shape[2] = last[1] - first[1];
+    elements = first[0] * strides[0] + first[1] * strides[2];
+    *offset = (uint64_t)elements * (tn_dtype_bits(tensor->dtype) / 8);
+    return tn__dnnl_strided(library, tensor->dtype, tensor->rank, shape, strides, desc);
+}
+
+/* Piece `index`, 0 first: the rows of the output that it makes and those of the input that it
+ * reads; what a window reaches beyond those is padding. */
+static tn_status conv_piece_of(const tn__dnnl *library, const conv_plan *plan, uint32_t index,
+                               conv_piece *piece) {
+    const tn__dnnl_window *whole = &plan->window;
+    int64_t from[2], to[2], in_from[2], in_to[2];
+    conv_part(plan->y->shape[0], plan->image_parts, index / plan->row_parts, &from[0], &to[0]);
+    conv_part(plan->y->shape[2], plan->row_parts, index % plan->row_parts, &from[1], &to[1]);
+    *piece = (conv_piece){.window = *whole};
+    piece->empty = from[0] >= to[0] || from[1] >= to[1];
+    if (piece->empty) return TN_OK;
+    in_from[0] = from[0];
+    in_to[0] = to[0];
+    in_from[1] = 0;
+    in_to[1] = plan->x->shape[2];
+    if (plan->row_parts > 1) {
+        int64_t reach = (whole->kernel[0] - 1) * (whole->dilation[0] + 1) + 1;
+        int64_t begin = from[1] * whole->stride[0] - whole->begin[0];
+        int64_t end = (to[1] - 1) * whole->stride[0] - whole->begin[0] + reach;
+        in_from[1] = begin > 0 ? begin : 0;
+        if (end < in_to[1]) in_to[1] = end;
+        if (in_from[1] >= in_to[1]) return TN_E_UNSUPPORTED; /* padding alone */
+        piece->window.begin[0] = in_from[1] - begin;
+        piece->window.end[0] = end - in_to[1];
+    }
+    TN_TRY(conv_view(library, plan->x, in_from, in_to, &piece->x, &piece->x_offset));
+    return conv_view(library, plan->y, from, to, &piece->y, &piece->y_offset);
+}
+
+/* --- choosing --- */
+
+/* The best implementation of a piece with operands as they are (`given`), or in any form. Weights
+ * have the form that is `wanted`; NULL: any. */
+static tn_status conv_choose(const tn__dnnl *library, const conv_plan *plan,
+                             const conv_piece *piece, bool given, const dnnl_memory_desc_t *wanted,
                              dnnl_primitive_desc_t *chosen, uint32_t *rank) {
-    dnnl_memory_desc_t x = plan->x_desc, w = plan->w_desc, y = plan->y_desc;
+    dnnl_memory_desc_t x = piece->x, w = plan->w_desc, y = piece->y;
     const dnnl_memory_desc_t *bias = plan->bias != NULL ? &plan->bias_desc : NULL;
-    const tn__dnnl_window *window = &plan->window;
-    TN_TRY(tn__dnnl_any(library, &w));
+    const tn__dnnl_window *window = &piece->window;
+    if (wanted != NULL)
+        w = *wanted;
+    else
+        TN_TRY(tn__dnnl_any(library, &w));
     if (!given) {
         TN_TRY(tn__dnnl_any(library, &x));
         TN_TRY(tn__dnnl_any(library, &y));
@@ -89,13 +172,15 @@ static tn_status conv_choose(const tn__dnnl *library, const conv_plan *plan, boo
     return tn__dnnl_choose(library, &desc, &plan->after, chosen, rank);
 }
 
-static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan,
-                           dnnl_primitive_desc_t *chosen) {
+/* For the first piece, whose forms the others follow. */
+static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan, const conv_piece *piece,
+                           dnnl_primitive_desc_t *chosen, bool *given) {
     dnnl_primitive_desc_t any;
     uint32_t rank = 0, any_rank = 0;
-    tn_status status = conv_choose(library, plan, true, chosen, &rank);
+    *given = true;
+    tn_status status = conv_choose(library, plan, piece, true, NULL, chosen, &rank);
     if (status == TN_E_NO_MEMORY || (status == TN_OK && rank == 2)) return status;
-    tn_status other = conv_choose(library, plan, false, &any, &any_rank);
+    tn_status other = conv_choose(library, plan, piece, false, NULL, &any, &any_rank);
     if (other != TN_OK) return status;
     if (status == TN_OK && any_rank <= rank) {
         library->dnnl_primitive_desc_destroy(any);
@@ -103,61 +188,110 @@ static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan,
     }
     if (status == TN_OK) library->dnnl_primitive_desc_destroy(*chosen);
     *chosen = any;
+    *given = false;
     return TN_OK;
 }
 
-/* Where an operand is in the form that the primitive wants: itself, or scratch. */
-static tn_status conv_place(tn__dnnl_work *work, const tn__dnnl *library,
-                            const dnnl_memory_desc_t *has, const dnnl_memory_desc_t *wants,
-                            tn__dnnl_at *at) {
-    if (library->dnnl_memory_desc_equal(has, wants)) return TN_OK;
-    return tn__dnnl_scratch(work, library->dnnl_memory_desc_get_size(wants), at);
+typedef struct conv_choice { /* of each piece, and scratch for the largest of them */
+    dnnl_primitive_desc_t of[CONV_PIECES_MAX];
+    bool x_copied, y_copied, y_lies; /* by some piece; some piece's result where it belongs */
+    tn__dnnl_at x_at, y_at;
+} conv_choice;
+
+/* Where an operand is in the form that a piece wants: itself, or scratch, of which `bytes` are
+ * asked for. */
+static bool conv_is_copied(const tn__dnnl *library, const dnnl_memory_desc_t *has,
+                           const dnnl_memory_desc_t *wants, uint64_t *bytes) {
+    if (library->dnnl_memory_desc_equal(has, wants)) return false;
+    uint64_t size = library->dnnl_memory_desc_get_size(wants);
+    if (size > *bytes) *bytes = size;
+    return true;
 }
 
-static tn_status conv_build(tn_kernel_setup *setup, tn__dnnl_work *work, conv_plan *plan,
-                            dnnl_primitive_desc_t chosen) {
-    const tn__dnnl *library = setup->library;
-    const dnnl_memory_desc_t *wants_x = tn__dnnl_wants(library, chosen, dnnl_query_src_md, 0);
-    const dnnl_memory_desc_t *wants_y = tn__dnnl_wants(library, chosen, dnnl_query_dst_md, 0);
-    const dnnl_memory_desc_t *wants_w = tn__dnnl_wants(library, chosen, dnnl_query_weights_md, 0);
-    dnnl_memory_desc_t x = *wants_x, y = *wants_y, w = *wants_w; /* `chosen` goes with its step */
-    tn__dnnl_at x_at = TN__DNNL_IN(0), y_at = TN__DNNL_OUT(0), w_at;
-    tn_status status;
-    TN_TRY_DONE(conv_place(work, library, &plan->x_desc, &x, &x_at));
-    TN_TRY_DONE(conv_place(work, library, &plan->y_desc, &y, &y_at));
-    if (x_at.place == TN__DNNL_SCRATCH)
-        TN_TRY_DONE(tn__dnnl_reorder(work, &plan->x_desc, TN__DNNL_IN(0), &x, x_at));
-    if (plan->summand != NULL && y_at.place == TN__DNNL_SCRATCH) {
-        dnnl_memory_desc_t summand;
-        TN_TRY_DONE(tn__dnnl_desc(library, plan->summand, &summand));
-        TN_TRY_DONE(tn__dnnl_reorder(work, &summand, TN__DNNL_IN(3), &y, y_at));
-    } else if (plan->summand != NULL) {
-        tn__dnnl_accumulate(work, 3);
+/* On failure the caller destroys what is there. */
+static tn_status conv_choose_all(const tn__dnnl *library, const conv_plan *plan,
+                                 tn__dnnl_work *work, conv_choice *choice) {
+    uint64_t x_bytes = 0, y_bytes = 0;
+    dnnl_memory_desc_t weights;
+    bool given = true;
+    for (uint32_t i = 0; i < plan->image_parts * plan->row_parts; i++) {
+        conv_piece piece;
+        TN_TRY(conv_piece_of(library, plan, i, &piece));
+        if (piece.empty) continue;
+        TN_TRY(i == 0 ? conv_pick(library, plan, &piece, &choice->of[i], &given)
+                      : conv_choose(library, plan, &piece, given, &weights, &choice->of[i], NULL));
+        if (i == 0) weights = *tn__dnnl_wants(library, choice->of[i], dnnl_query_weights_md, 0);
+        const dnnl_memory_desc_t *x = tn__dnnl_wants(library, choice->of[i], dnnl_query_src_md, 0);
+        const dnnl_memory_desc_t *y = tn__dnnl_wants(library, choice->of[i], dnnl_query_dst_md, 0);
+        bool x_copied = conv_is_copied(library, &piece.x, x, &x_bytes);
+        bool y_copied = conv_is_copied(library, &piece.y, y, &y_bytes);
+        choice->x_copied = choice->x_copied || x_copied;
+        choice->y_copied = choice->y_copied || y_copied;
+        choice->y_lies = choice->y_lies || !y_copied;
     }
-    TN_TRY_DONE(tn__dnnl_weights(setup, work, 1, &plan->w_desc, &w, &w_at));
-    status = tn__dnnl_step(work, chosen, 4);
-    chosen = NULL;
-    if (status != TN_OK) goto done;
-    TN_TRY_DONE(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, x_at));
-    TN_TRY_DONE(tn__dnnl_bind(work, DNNL_ARG_WEIGHTS, &w, w_at));
-    TN_TRY_DONE(tn__dnnl_bind(work, DNNL_ARG_DST, &y, y_at));
+    if (choice->x_copied) TN_TRY(tn__dnnl_scratch(work, x_bytes, &choice->x_at));
+    if (choice->y_copied) TN_TRY(tn__dnnl_scratch(work, y_bytes, &choice->y_at));
+    return TN_OK;
+}
+
+/* --- steps --- */
+
+/* The steps of a piece: reorders around it where it has forms of its own. */
+static tn_status conv_add_piece(tn__dnnl_work *work, const tn__dnnl *library, const conv_plan *plan,
+                                conv_choice *choice, uint32_t index, tn__dnnl_at w_at) {
+    dnnl_primitive_desc_t *chosen = &choice->of[index];
+    conv_piece piece;
+    TN_TRY(conv_piece_of(library, plan, index, &piece));
+    if (piece.empty) return TN_OK;
+    /* the descriptor goes with its step */
+    dnnl_memory_desc_t x = *tn__dnnl_wants(library, *chosen, dnnl_query_src_md, 0);
+    dnnl_memory_desc_t y = *tn__dnnl_wants(library, *chosen, dnnl_query_dst_md, 0);
+    dnnl_memory_desc_t w = *tn__dnnl_wants(library, *chosen, dnnl_query_weights_md, 0);
+    uint64_t unused = 0;
+    bool copies_x = conv_is_copied(library, &piece.x, &x, &unused);
+    bool copies_y = conv_is_copied(library, &piece.y, &y, &unused);
+    const tn__dnnl_at in = {TN__DNNL_INPUT, 0, piece.x_offset};
+    const tn__dnnl_at out = {TN__DNNL_OUTPUT, 0, piece.y_offset};
+    const tn__dnnl_at summand = {TN__DNNL_INPUT, 3, piece.y_offset};
+    const tn__dnnl_at x_at = copies_x ? choice->x_at : in, y_at = copies_y ? choice->y_at : out;
+    if (copies_x) TN_TRY(tn__dnnl_reorder(work, &piece.x, in, &x, x_at));
+    if (copies_y && plan->summand != NULL)
+        TN_TRY(tn__dnnl_reorder(work, &piece.y, summand, &y, y_at));
+    dnnl_primitive_desc_t step = *chosen;
+    *chosen = NULL;
+    TN_TRY(tn__dnnl_step(work, step, 4));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_SRC, &x, x_at));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_WEIGHTS, &w, w_at));
+    TN_TRY(tn__dnnl_bind(work, DNNL_ARG_DST, &y, y_at));
     if (plan->bias != NULL)
-        TN_TRY_DONE(tn__dnnl_bind(work, DNNL_ARG_BIAS, &plan->bias_desc, TN__DNNL_IN(2)));
-    if (y_at.place == TN__DNNL_SCRATCH)
-        status = tn__dnnl_reorder(work, &y, y_at, &plan->y_desc, TN__DNNL_OUT(0));
+        TN_TRY(tn__dnnl_bind(work, DNNL_ARG_BIAS, &plan->bias_desc, TN__DNNL_IN(2)));
+    return copies_y ? tn__dnnl_reorder(work, &y, y_at, &piece.y, out) : TN_OK;
+}
+
+static tn_status conv_build(tn_kernel_setup *setup, tn__dnnl_work *work, const conv_plan *plan) {
+    const tn__dnnl *library = setup->library;
+    conv_choice choice = {.x_copied = false};
+    tn__dnnl_at w_at;
+    tn_status status;
+    TN_TRY_DONE(conv_choose_all(library, plan, work, &choice));
+    const dnnl_memory_desc_t w = *tn__dnnl_wants(library, choice.of[0], dnnl_query_weights_md, 0);
+    TN_TRY_DONE(tn__dnnl_weights(setup, work, 1, &plan->w_desc, &w, &w_at));
+    if (plan->summand != NULL && choice.y_lies) tn__dnnl_accumulate(work, 3);
+    for (uint32_t i = 0; i < plan->image_parts * plan->row_parts; i++)
+        TN_TRY_DONE(conv_add_piece(work, library, plan, &choice, i, w_at));
 done:
-    if (chosen != NULL) library->dnnl_primitive_desc_destroy(chosen);
+    for (uint32_t i = 0; i < CONV_PIECES_MAX; i++)
+        if (choice.of[i] != NULL) library->dnnl_primitive_desc_destroy(choice.of[i]);
     return status;
 }
 
 static tn_status conv_prepare_as(tn_kernel_setup *setup, bool transposed) {
     tn__dnnl_work *work;
     conv_plan plan;
-    dnnl_primitive_desc_t chosen;
     TN_TRY(tn__dnnl_begin(setup, &work));
     tn_status status = conv_read(setup, transposed, &plan);
-    if (status == TN_OK) status = conv_pick(setup->library, &plan, &chosen);
-    if (status == TN_OK) status = conv_build(setup, work, &plan, chosen);
+    if (status == TN_OK) status = conv_cut(&plan, setup->way);
+    if (status == TN_OK) status = conv_build(setup, work, &plan);
     return tn__dnnl_end(setup, work, status);
 }
 
@@ -176,8 +310,8 @@ static tn_status conv_prepare_transposed(tn_kernel_setup *setup) {
 }
 
 static const tn_kernel dnnl_conv_kernels[] = {
-    TN__DNNL_KERNEL("Conv", conv_accepts, tn__dnnl_conv_prepare),
-    TN__DNNL_KERNEL("ConvTranspose", conv_accepts, conv_prepare_transposed),
+    TN__DNNL_KERNEL_OF("Conv", conv_accepts, tn__dnnl_conv_prepare, TN__DNNL_CONV_WAYS),
+    TN__DNNL_KERNEL_OF("ConvTranspose", conv_accepts, conv_prepare_transposed, TN__DNNL_CONV_WAYS),
 };
 
 TN_KERNEL_LIBRARY(dnnl_conv, "");

@@ -86,7 +86,7 @@ static tn_status fused_prepare_reorder(tn_kernel_setup *setup) {
 
 static const tn_kernel dnnl_fused_kernels[] = {
     TN__DNNL_KERNEL("BiasGelu", fused_accepts_gelu, fused_prepare_gelu),
-    TN__DNNL_KERNEL("Conv", tn__dnnl_conv_accepts, tn__dnnl_conv_prepare),
+    TN__DNNL_KERNEL_OF("Conv", tn__dnnl_conv_accepts, tn__dnnl_conv_prepare, TN__DNNL_CONV_WAYS),
     TN__DNNL_KERNEL("MaskedSoftmax", fused_accepts_masked, fused_prepare_masked),
     TN__DNNL_KERNEL("MatMul", tn__dnnl_matmul_accepts, tn__dnnl_matmul_prepare),
     TN__DNNL_KERNEL("Reorder", fused_accepts_reorder, fused_prepare_reorder),

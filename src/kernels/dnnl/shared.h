@@ -5,6 +5,7 @@
 
 #include "kernels/dnnl.h"
 
+#define TN__DNNL_CONV_WAYS 6u /* each cuts into twice as many pieces as the one before */
 bool tn__dnnl_conv_accepts(const tn_kernel_setup *setup);
 tn_status tn__dnnl_conv_prepare(tn_kernel_setup *setup);
 /* The weights of a convolution (transposed: of a transposed one) of `group` groups as the library
