@@ -61,6 +61,7 @@ extern "C" {
     X(KERNELS, "kernels", "who runs each operator, with what scratch, weights in what form")       \
     X(RECOMPUTE, "recompute", "a graph that computes again instead of keeping; kernels for it")    \
     X(ORDER, "order", "the program")                                                               \
+    X(SCRATCH, "scratch", "kernels with less scratch, where that makes the peak")                  \
     X(OCCUPY, "occupy", "who lives when, and the problem; static memory")                          \
     X(PLAN, "plan", "the layout")
 /* clang-format on */
@@ -101,6 +102,9 @@ typedef struct tn_setup_options {
      * tn_program_plan does */
     const tn_program_options *program; /* `memory` is filled in */
     const tn_program *given_program;   /* of the graph as it runs: of a pass; outlives it */
+    /* SCRATCH. An operator whose scratch raises the peak runs in pieces (tn_kernels_way), which
+     * takes a little longer. Not where operators run side by side, nor without reuse */
+    bool fastest; /* every operator by its fastest kernel, whatever scratch it takes */
     /* OCCUPY */
     const tn_occupancy_options *memory; /* `workspaces` are filled in where there are kernels */
     tn_static_place statics;            /* ARENA, FIRST: `statics` of the occupancy are filled in */
@@ -135,6 +139,13 @@ TN_API const tn_kernels *tn_setup_kernels(const tn_setup *setup); /* NULL: none 
 TN_API const tn_program *tn_setup_program(const tn_setup *setup);
 TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
 TN_API const tn_layout *tn_setup_layout(const tn_setup *setup); /* NULL: unplanned */
+/* Kernels with less scratch than the fastest ones; NULL: scratch does not make the peak, or there
+ * are none that lower it. */
+typedef struct tn_scratch_report {
+    uint32_t operators;     /* that run in pieces */
+    uint64_t before, after; /* live bytes at the worst step */
+} tn_scratch_report;
+TN_API const tn_scratch_report *tn_setup_scratch(const tn_setup *setup);
 /* What is computed again; NULL: nothing was asked for. */
 TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
 /* The blocks of static memory, in the form that the kernels want; without kernels as they are:

@@ -1,11 +1,13 @@
-/* setup.c - the corridor: rewrite, kernels, what is computed again, order, occupancy, layout.
+/* setup.c - the corridor: rewrite, kernels, what is computed again, order, scratch, occupancy,
+ * layout.
  *
  * What a stage has made is a part. Parts are counted: a set-up that goes on from another holds the
  * same ones, so a search keeps what it needs and drops the rest in any order. A later part reads
  * the earlier ones, and whoever holds it holds those, too; they are let go from the last.
  *
  * Recomputation comes before the order: it looks at the kernels' scratch and repeats operators, and
- * the order is of what is there then. The new graph wants kernels of its own.
+ * the order is of what is there then. The new graph wants kernels of its own. Scratch comes behind
+ * the order (scratch.c): only then can be seen where it makes the peak.
  * Cost: that of the stages; going on from another O(1).
  */
 #include "engine/setup.h"
@@ -17,8 +19,7 @@
 
 /* --- parts --- */
 
-static tn_status setup_part_make(tn_setup *setup, int kind, tn__setup_part **part,
-                                 tn_error *error) {
+tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, tn_error *error) {
     *part = tn__alloc_array(&setup->context, 1, sizeof **part);
     if (*part == NULL) return tn__no_memory(error, "a set-up");
     atomic_init(&(*part)->users, 1);
@@ -26,7 +27,7 @@ static tn_status setup_part_make(tn_setup *setup, int kind, tn__setup_part **par
     return TN_OK;
 }
 
-static void setup_part_release(tn_setup *setup, int kind) {
+void tn__setup_part_release(tn_setup *setup, int kind) {
     tn__setup_part *part = setup->parts[kind];
     setup->parts[kind] = NULL;
     if (part == NULL || atomic_fetch_sub(&part->users, 1) > 1) return;
@@ -37,6 +38,7 @@ static void setup_part_release(tn_setup *setup, int kind) {
         break;
     case PART_KERNELS:
     case PART_AGAIN_KERNELS:
+    case PART_SCRATCH:
         tn_kernels_destroy(part->kernels);
         break;
     case PART_PROGRAM:
@@ -63,7 +65,7 @@ static tn_status setup_rewrite(tn_setup *setup, const tn_setup_options *options,
     if (options->rewrite == NULL) return TN_OK;
     tn__options(&rewrite, sizeof rewrite, options->rewrite);
     if (rewrite.context == NULL) rewrite.context = &setup->context;
-    TN_TRY(setup_part_make(setup, PART_GRAPH, &part, error));
+    TN_TRY(tn__setup_part_make(setup, PART_GRAPH, &part, error));
     return tn_graph_rewrite(setup->given, &rewrite, &part->graph, error);
 }
 
@@ -75,7 +77,7 @@ static tn_status setup_make_kernels(tn_setup *setup, int kind, const tn_graph *g
     if (kind == PART_AGAIN_KERNELS)
         kernels.with = tn_setup_kernels(setup); /* nearly all is alike */
     if (kernels.context == NULL) kernels.context = &setup->context;
-    TN_TRY(setup_part_make(setup, kind, &part, error));
+    TN_TRY(tn__setup_part_make(setup, kind, &part, error));
     return tn_kernels_create(graph, &kernels, &part->kernels, error);
 }
 
@@ -87,7 +89,7 @@ static tn_status setup_kernels(tn_setup *setup, const tn_setup_options *options,
 
 /* --- what memory is counted with --- */
 
-static tn_occupancy_options setup_memory(const tn_setup *setup, const tn_setup_options *options) {
+tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_options *options) {
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     const tn_kernels *kernels = tn_setup_kernels(setup);
     tn__options(&memory, sizeof memory, options->memory);
@@ -109,7 +111,7 @@ static tn_occupancy_options setup_memory(const tn_setup *setup, const tn_setup_o
 static tn_status setup_recompute(tn_setup *setup, const tn_setup_options *options,
                                  tn_error *error) {
     tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
-    tn_occupancy_options memory = setup_memory(setup, options);
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn__setup_part *part;
     tn_graph *made;
     tn__options(&again, sizeof again, options->recompute);
@@ -118,7 +120,7 @@ static tn_status setup_recompute(tn_setup *setup, const tn_setup_options *option
     if (again.context == NULL) again.context = &setup->context;
     bool has_kernels = tn_setup_kernels(setup) != NULL;
     const tn_graph *before = tn__setup_rewritten(setup);
-    TN_TRY(setup_part_make(setup, PART_AGAIN, &part, error));
+    TN_TRY(tn__setup_part_make(setup, PART_AGAIN, &part, error));
     TN_TRY(tn_budget_recompute(before, &again, &made, &part->report, error));
     part->graph = made;
     if (!has_kernels) return TN_OK;
@@ -160,7 +162,7 @@ static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
 static tn_status setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                      tn_error *error) {
     tn__setup_part *part;
-    TN_TRY(setup_part_make(setup, PART_STATICS, &part, error));
+    TN_TRY(tn__setup_part_make(setup, PART_STATICS, &part, error));
     tn__setup_statics *statics = &part->statics;
     TN_TRY(setup_find_statics(setup, program, statics, error));
     statics->inside = inside;
@@ -185,7 +187,7 @@ static tn_plan_options setup_plan_options(const tn_setup *setup, const tn_setup_
 static tn_status setup_make_program(tn_setup *setup, const tn_program_options *options,
                                     tn_error *error) {
     tn__setup_part *part;
-    TN_TRY(setup_part_make(setup, PART_PROGRAM, &part, error));
+    TN_TRY(tn__setup_part_make(setup, PART_PROGRAM, &part, error));
     return tn_program_create(tn_setup_graph(setup), options, &part->program, error);
 }
 
@@ -208,15 +210,15 @@ static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, t
     setup->given_program = options->given_program;
     TN_TRY(setup_order_statics(setup, options, error));
     if (options->given_program != NULL) return TN_OK;
-    tn_occupancy_options memory = setup_memory(setup, options);
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
     tn__options(&program, sizeof program, options->program);
     program.struct_size = sizeof program;
     program.memory = &memory;
     if (options->unplanned || options->without_reuse)
         return setup_make_program(setup, &program, error);
-    TN_TRY(setup_part_make(setup, PART_PROGRAM, &made, error));
-    TN_TRY(setup_part_make(setup, PART_OCCUPANCY, &occupancy, error));
-    TN_TRY(setup_part_make(setup, PART_LAYOUT, &layout, error));
+    TN_TRY(tn__setup_part_make(setup, PART_PROGRAM, &made, error));
+    TN_TRY(tn__setup_part_make(setup, PART_OCCUPANCY, &occupancy, error));
+    TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &layout, error));
     TN_TRY(tn_program_plan(tn_setup_graph(setup), &program, &memory, &plan, &made->program,
                            &occupancy->occupancy, &layout->layout, error));
     setup->seconds[TN_SETUP_PLAN] = layout->layout.seconds;
@@ -230,13 +232,13 @@ static tn_status setup_occupy(tn_setup *setup, const tn_setup_options *options, 
     if (setup->parts[PART_STATICS] == NULL)
         TN_TRY(setup_count_statics(setup, tn_setup_program(setup), inside, error));
     if (setup->parts[PART_OCCUPANCY] != NULL) return TN_OK;
-    tn_occupancy_options memory = setup_memory(setup, options);
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
     if (options->without_reuse) {
         memory.inplace = TN_INPLACE_NONE;
         memory.no_views = true;
         memory.fuse_concat = memory.statics_first = false;
     }
-    TN_TRY(setup_part_make(setup, PART_OCCUPANCY, &part, error));
+    TN_TRY(tn__setup_part_make(setup, PART_OCCUPANCY, &part, error));
     return tn_occupancy_create(tn_setup_program(setup), &memory, &part->occupancy, error);
 }
 
@@ -245,7 +247,7 @@ static tn_status setup_plan(tn_setup *setup, const tn_setup_options *options, tn
     tn__setup_part *part;
     if (options->unplanned || setup->parts[PART_LAYOUT] != NULL) return TN_OK;
     const tn_problem *problem = tn_occupancy_problem(tn_setup_occupancy(setup));
-    TN_TRY(setup_part_make(setup, PART_LAYOUT, &part, error));
+    TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &part, error));
     return options->without_reuse ? tn_layout_without_reuse(problem, &part->layout, error)
                                   : tn_plan(problem, &plan, &part->layout, error);
 }
@@ -261,6 +263,7 @@ static const struct {
     [TN_SETUP_KERNELS] = {"kernels", setup_kernels, PART_KERNELS},
     [TN_SETUP_RECOMPUTE] = {"recompute", setup_recompute, PART_AGAIN},
     [TN_SETUP_ORDER] = {"order", setup_order, PART_PROGRAM},
+    [TN_SETUP_SCRATCH] = {"scratch", tn__setup_scratch, PART_SCRATCH},
     [TN_SETUP_OCCUPY] = {"occupy", setup_occupy, PART_STATICS},
     [TN_SETUP_PLAN] = {"plan", setup_plan, PART_LAYOUT},
 };
@@ -317,7 +320,7 @@ tn_status tn_setup_from(const tn_setup *base, tn_setup_stage stage, const tn_set
 void tn_setup_destroy(tn_setup *setup) {
     if (setup == NULL) return;
     tn_context context = setup->context;
-    for (int kind = PART_COUNT; kind-- > 0;) setup_part_release(setup, kind);
+    for (int kind = PART_COUNT; kind-- > 0;) tn__setup_part_release(setup, kind);
     tn__free(&context, setup, sizeof *setup);
 }
 

@@ -14,6 +14,7 @@ enum {
     PART_AGAIN, /* the graph of recomputation, and kernels for it */
     PART_AGAIN_KERNELS,
     PART_PROGRAM,
+    PART_SCRATCH, /* kernels with less scratch, for the others */
     PART_STATICS,
     PART_OCCUPANCY,
     PART_LAYOUT,
@@ -38,6 +39,7 @@ typedef struct tn__setup_part {
         tn_layout layout;
     };
     tn_recompute_report report; /* AGAIN */
+    tn_scratch_report scratch;  /* SCRATCH */
 } tn__setup_part;
 
 struct tn_setup {
@@ -54,5 +56,13 @@ static inline const tn_graph *tn__setup_rewritten(const tn_setup *setup) {
     const tn__setup_part *part = setup->parts[PART_GRAPH];
     return part != NULL ? part->graph : setup->given;
 }
+
+/* For scratch.c; `setup` has no such part yet. */
+tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, tn_error *error);
+void tn__setup_part_release(tn_setup *setup, int kind); /* none is fine */
+/* What memory is counted with, by what has been made so far. */
+tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_options *options);
+/* The stage SCRATCH. */
+tn_status tn__setup_scratch(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 
 #endif

@@ -14,7 +14,8 @@ const tn_graph *tn_setup_graph(const tn_setup *setup) {
 
 const tn_kernels *tn_setup_kernels(const tn_setup *setup) {
     const tn__setup_part *again = setup->parts[PART_AGAIN_KERNELS],
-                         *made = setup->parts[PART_KERNELS];
+                         *made = setup->parts[PART_KERNELS], *scratch = setup->parts[PART_SCRATCH];
+    if (scratch != NULL) return scratch->kernels;
     if (again != NULL) return again->kernels;
     return made != NULL ? made->kernels : setup->given_kernels;
 }
@@ -36,6 +37,11 @@ const tn_layout *tn_setup_layout(const tn_setup *setup) {
 const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup) {
     const tn__setup_part *again = setup->parts[PART_AGAIN];
     return again != NULL ? &again->report : NULL;
+}
+
+const tn_scratch_report *tn_setup_scratch(const tn_setup *setup) {
+    const tn__setup_part *scratch = setup->parts[PART_SCRATCH];
+    return scratch != NULL ? &scratch->scratch : NULL;
 }
 
 const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count) {

@@ -1,0 +1,156 @@
+/* scratch.c - kernels with less scratch, where scratch makes the peak.
+ *
+ * The fastest kernels are chosen first, one operator at a time. Only when the program is there can
+ * be seen which of them raise the peak: an operator may take as much scratch as its step has room
+ * for below the peak of all other memory, and it costs nothing. So the ones that take more are
+ * asked for ways that take less (tn_kernels_options.scratch); where even the least is above that
+ * room, the peak that is left is the room for all, so that nobody works in smaller pieces than it
+ * is of use for. What that gives is kept when the arena's live bytes and static memory together
+ * are less than before; weights may have other forms.
+ *
+ * The choice depends on sizes alone, never on a clock: a model, a number of threads and an
+ * instruction set give the same kernels, the same plan and the same bits every time.
+ * Cost: an occupancy and its curve; then preparing what is asked for.
+ */
+#include "engine/setup.h"
+
+#include <tenure/trace.h>
+
+#define SCRATCH_ALIGNMENT 64u /* what less than this is gained is none */
+
+typedef struct scratch_room {
+    const tn_program *program;
+    uint64_t *others; /* [steps] bytes that live there beside scratch */
+    uint64_t *limits; /* [operators] of scratch */
+    uint64_t base;    /* the peak of others */
+    tn__arena arena;
+} scratch_room;
+
+static tn_status scratch_measure(scratch_room *room, const tn_setup *setup,
+                                 const tn_setup_options *options, uint64_t *peak, tn_error *error) {
+    uint32_t steps = tn_program_count(room->program);
+    uint64_t(*live)[TN_KIND_COUNT] = tn__arena_array(&room->arena, (size_t)steps + 1, sizeof *live);
+    room->others = tn__arena_array(&room->arena, (size_t)steps + 1, sizeof *room->others);
+    room->limits = tn__arena_array(
+        &room->arena, (size_t)tn_graph_op_count(tn_setup_graph(setup)) + 1, sizeof *room->limits);
+    if (live == NULL || room->others == NULL || room->limits == NULL)
+        return tn__no_memory(error, "room for scratch");
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    tn_occupancy *occupancy;
+    TN_TRY(tn_occupancy_create(room->program, &memory, &occupancy, error));
+    *peak = tn_occupancy_summary(occupancy).peak_live;
+    tn_status status = tn_occupancy_live(occupancy, live, error);
+    tn_occupancy_destroy(occupancy);
+    if (status != TN_OK) return status;
+    room->base = 0;
+    for (uint32_t step = 0; step < steps; step++) {
+        for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++)
+            if (kind != TN_KIND_WORKSPACE) room->others[step] += live[step][kind];
+        if (room->others[step] > room->base) room->base = room->others[step];
+    }
+    return TN_OK;
+}
+
+/* The peak with these kernels, as the sum of what lives at each step. */
+static uint64_t scratch_peak(const scratch_room *room, const uint64_t *workspaces) {
+    const tn_instruction *instructions = tn_program_instructions(room->program);
+    uint64_t peak = room->base;
+    for (uint32_t step = 0; step < tn_program_count(room->program); step++) {
+        tn_op_id op = instructions[step].op;
+        if (instructions[step].opcode != TN_APPLY || op == TN_NONE) continue;
+        uint64_t bytes = UINT64_MAX;
+        (void)tn__align_up(workspaces[op], SCRATCH_ALIGNMENT, &bytes);
+        uint64_t live = tn__add_sat(room->others[step], bytes);
+        if (live > peak) peak = live;
+    }
+    return peak;
+}
+
+/* What each operator may take below `peak`; one that runs several times, at its fullest step. */
+static void scratch_limit(scratch_room *room, size_t operators, uint64_t peak) {
+    const tn_instruction *instructions = tn_program_instructions(room->program);
+    for (size_t op = 0; op < operators; op++) room->limits[op] = UINT64_MAX;
+    for (uint32_t step = 0; step < tn_program_count(room->program); step++) {
+        tn_op_id op = instructions[step].op;
+        if (instructions[step].opcode != TN_APPLY || op == TN_NONE) continue;
+        uint64_t left = peak > room->others[step] ? peak - room->others[step] : 0;
+        if (left < room->limits[op]) room->limits[op] = left;
+    }
+}
+
+static tn_status scratch_kernels(const tn_setup *setup, const scratch_room *room,
+                                 tn_kernels **kernels, tn_error *error) {
+    tn_kernels_options options = TN_KERNELS_OPTIONS_INIT;
+    options.context = &setup->context;
+    options.with = tn_setup_kernels(setup);
+    options.scratch = room->limits;
+    return tn_kernels_create(tn_setup_graph(setup), &options, kernels, error);
+}
+
+static uint32_t scratch_count(const tn_kernels *kernels, uint32_t operators) {
+    uint32_t count = 0;
+    for (tn_op_id op = 0; op < operators; op++) count += tn_kernels_way(kernels, op) > 0;
+    return count;
+}
+
+/* NULL: there is nothing to gain. */
+static tn_status scratch_find(const tn_setup *setup, scratch_room *room, tn_kernels **found,
+                              tn_error *error) {
+    const tn_kernels *now = tn_setup_kernels(setup);
+    uint32_t operators = tn_graph_op_count(tn_setup_graph(setup));
+    uint64_t before = scratch_peak(room, tn_kernels_workspaces(now));
+    *found = NULL;
+    if (before <= room->base) return TN_OK;
+    tn_kernels *least;
+    scratch_limit(room, operators, room->base);
+    TN_TRY(scratch_kernels(setup, room, &least, error));
+    uint64_t peak = scratch_peak(room, tn_kernels_workspaces(least));
+    tn_status status = TN_OK;
+    if (peak > room->base && peak < before) { /* nobody needs less than what is reached */
+        tn_kernels_destroy(least);
+        scratch_limit(room, operators, peak);
+        status = scratch_kernels(setup, room, &least, error);
+        if (status != TN_OK) return status;
+    }
+    uint64_t was = tn_engine_static_bytes(room->program, now);
+    uint64_t is = tn_engine_static_bytes(room->program, least);
+    if (tn__add_sat(peak, is) < tn__add_sat(before, was) && peak < before)
+        *found = least;
+    else
+        tn_kernels_destroy(least);
+    return status;
+}
+
+static tn_status scratch_stage(tn_setup *setup, const tn_setup_options *options, scratch_room *room,
+                               tn_error *error) {
+    tn_scratch_report report = {0};
+    tn__setup_part *part;
+    tn_kernels *found;
+    TN_TRY(scratch_measure(room, setup, options, &report.before, error));
+    TN_TRY(scratch_find(setup, room, &found, error));
+    if (found == NULL) return TN_OK;
+    report.operators = scratch_count(found, tn_graph_op_count(tn_setup_graph(setup)));
+    report.after = scratch_peak(room, tn_kernels_workspaces(found));
+    tn_status status = tn__setup_part_make(setup, PART_SCRATCH, &part, error);
+    if (status != TN_OK) {
+        tn_kernels_destroy(found);
+        return status;
+    }
+    part->kernels = found;
+    part->scratch = report;
+    /* what layouts that compared orders have left was for the others */
+    for (int kind = PART_STATICS; kind < PART_COUNT; kind++) tn__setup_part_release(setup, kind);
+    return TN_OK;
+}
+
+tn_status tn__setup_scratch(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    scratch_room room = {.program = tn_setup_program(setup)};
+    if (options->fastest || options->without_reuse || options->given_kernels != NULL ||
+        tn_setup_kernels(setup) == NULL || memory.parallel != TN_PARALLEL_SERIAL)
+        return TN_OK;
+    tn__arena_init(&room.arena, &setup->context);
+    tn_status status = scratch_stage(setup, options, &room, error);
+    tn__arena_release(&room.arena);
+    return status;
+}
