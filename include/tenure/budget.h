@@ -11,6 +11,7 @@
 #ifndef TENURE_BUDGET_H
 #define TENURE_BUDGET_H
 
+#include <tenure/costs.h>
 #include <tenure/graph.h>
 #include <tenure/program.h>
 
@@ -53,6 +54,37 @@ TN_API TN_CHECKED tn_status tn_budget_recompute(const tn_graph *graph,
                                                 const tn_recompute_options *options,
                                                 tn_graph **recomputed, tn_recompute_report *report,
                                                 tn_error *error);
+
+/* --- problems without a model ------------------------------------------------------------------
+ */
+
+/* A computation as JSON, which becomes a graph of opaque operators and their costs:
+ *
+ *     {"cpu": [3, 1, 4], "ram": [10, 10, 1], "edges": [[0, 1], [1, 2]]}
+ *
+ * operator i costs cpu[i] and makes one tensor of ram[i] bytes; for an edge [u, v] v reads what u
+ * makes. Or
+ *
+ *     {"values": [{"bytes": 64, "kept": true, "held": false, "name": "x"}, ...],
+ *      "operators": [{"cost": 3, "again": 3, "inputs": [0], "outputs": [1, 2], "scratch": 0,
+ *                     "repeats": true, "after": [0], "name": "conv"}, ...]}
+ *
+ * with any number of outputs. Of a value only `bytes`, of an operator only `cost` is required. A
+ * value that no operator makes is there from the start; a kept one is there at the end; a held one
+ * is always there. An operator may run again (at the cost `again`) unless `repeats` is false, and
+ * runs behind those in `after`. Other members are ignored.
+ *
+ * The graph outlives the costs; the caller destroys both.
+ * Errors: E_INVALID with the byte, the element or the cycle, E_UNSUPPORTED (more than 2^26 of
+ * anything), E_IO, E_NO_MEMORY. Cost: O(bytes). */
+TN_API TN_CHECKED tn_status tn_fit_problem_load(const char *path, const tn_context *context,
+                                                tn_graph **graph, tn_costs **costs,
+                                                tn_error *error);
+/* name  for messages */
+TN_API TN_CHECKED tn_status tn_fit_problem_load_memory(const char *name, const void *bytes,
+                                                       size_t size, const tn_context *context,
+                                                       tn_graph **graph, tn_costs **costs,
+                                                       tn_error *error);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,8 @@
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
+ * Opaque   of a problem without a model (tn_fit_problem_load): any operands, of the extents that
+ * they are given; attribute `scratch`: bytes while it runs. OpaqueOnce: it may not run again
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
  * Reorder  the same contents in the other format
@@ -50,6 +52,21 @@ static uint64_t tenure_inplace_summand(tn_infer *infer, uint32_t output) {
     for (uint32_t d = 0; d < y->rank; d++)
         if (summand->shape[d] != y->shape[d]) return 0;
     return UINT64_C(1) << 3;
+}
+
+/* --- Opaque --- */
+
+static tn_status tenure_shape_opaque(tn_infer *infer) {
+    (void)infer; /* what is stated holds */
+    return TN_OK;
+}
+static uint64_t tenure_flops_opaque(tn_infer *infer) {
+    (void)infer;
+    return TN_SIZE_UNKNOWN;
+}
+static uint64_t tenure_workspace_opaque(tn_infer *infer) {
+    int64_t scratch = tn__attr_int(infer->op, "scratch", 0);
+    return scratch > 0 ? (uint64_t)scratch : 0;
 }
 
 /* --- MatMul --- */
@@ -188,6 +205,20 @@ static const tn_op_rule tenure_rules[] = {
      .shape = tenure_shape_matmul,
      .flops = tenure_flops_matmul,
      .inplace_of = tenure_inplace_summand},
+    {.type = "Opaque",
+     .flags = TN_RULE_UNFOLDED,
+     .inputs_max = UINT32_MAX,
+     .outputs_max = UINT32_MAX,
+     .shape = tenure_shape_opaque,
+     .flops = tenure_flops_opaque,
+     .workspace = tenure_workspace_opaque},
+    {.type = "OpaqueOnce",
+     .flags = TN_RULE_UNFOLDED | TN_RULE_RANDOM,
+     .inputs_max = UINT32_MAX,
+     .outputs_max = UINT32_MAX,
+     .shape = tenure_shape_opaque,
+     .flops = tenure_flops_opaque,
+     .workspace = tenure_workspace_opaque},
     {.type = "QuantizeWeights",
      .inputs_min = 1,
      .inputs_max = 1,
