@@ -6,6 +6,7 @@
 #include <tenure/budget.h>
 #include <tenure/checkpoint.h>
 #include <tenure/costs.h>
+#include <tenure/fit.h>
 #include <tenure/data.h>
 #include <tenure/device.h>
 #include <tenure/engine.h>

@@ -1,6 +1,8 @@
 /* pass.c - the words that passes are written in: judging and keeping, time with copies, limits. */
 #include "budget/pass.h"
 
+#define PASS_ASK_EVERY 65536u /* units of work */
+
 #define TN_PASS(name) extern const tn_pass tn__pass_##name;
 #include "budget/passes.def"
 #undef TN_PASS
@@ -28,12 +30,27 @@ tn_status tn__pass_solve(tn__pass_run *run, const tn_pass *pass) {
     return status;
 }
 
+/* The clock costs more than most looks at a job. */
+static bool pass_asks(tn__pass_run *run) {
+    if (run->work_done - run->asked < PASS_ASK_EVERY && run->asked > 0) return false;
+    run->asked = run->work_done;
+    return true;
+}
+
 tn_status tn__pass_work(tn__pass_run *run, uint64_t units) {
     run->work_done = tn__add_sat(run->work_done, units);
     if (run->work_limit > 0 && run->work_done > run->work_limit)
         TN_FAIL(run->error, TN_E_STOPPED, "the work limit was reached");
+    if (run->cancelled) TN_FAIL(run->error, TN_E_STOPPED, "cancelled");
+    if (!pass_asks(run)) return TN_OK;
     if (run->deadline > 0 && tn__clock_s() > run->deadline)
         TN_FAIL(run->error, TN_E_STOPPED, "the time limit was reached");
+    const tn_context *context = &run->context;
+    if (context->progress != NULL &&
+        !context->progress(context->self, "fit", run->work_done, run->work_limit)) {
+        run->cancelled = true;
+        TN_FAIL(run->error, TN_E_STOPPED, "cancelled");
+    }
     return TN_OK;
 }
 

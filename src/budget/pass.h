@@ -69,6 +69,8 @@ struct tn__pass_run {
     /* limits */
     uint64_t work_done, work_limit; /* 0: none */
     double deadline;                /* of tn__clock_s; 0: none */
+    uint64_t asked;                 /* work_done when the clock and the caller were last asked */
+    bool cancelled;                 /* by the caller's progress */
     tn__text *explain;              /* NULL: nobody asked; else a line for each decision */
 };
 
