@@ -61,6 +61,24 @@ TN_API TN_CHECKED tn_status tn_program_from(const tn_graph *graph,
                                             const tn_instruction *instructions, uint32_t count,
                                             const tn_region *regions, uint32_t region_count,
                                             tn_program **program, tn_error *error);
+/* An encoded form, as a tensor that the program owns: in no graph, since nothing computes it. */
+typedef struct tn_encoded {
+    tn_tensor_id tensor; /* whose */
+    tn_codec codec;
+    uint64_t bytes; /* that there are for it; 0: whatever its elements may be (tn_codec_bytes) */
+} tn_encoded;
+/* As tn_program_from, with encoded forms: `encoded[k]` is tensor tn_graph_tensor_count(graph) + k
+ * of the program's graph, which is then one of its own, with the ids of the given one, and lives as
+ * long as the program. ENCODE and DECODE name it as `other`; it may be swapped and released, and
+ * nothing else. The given graph outlives the program.
+ * Errors: E_INVALID (a tensor without whole bytes of a known number, fewer bytes than any contents
+ * need, and those of tn_program_from), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_program_from_encoded(
+    const tn_graph *graph, const tn_encoded *encoded, uint32_t encoded_count,
+    const tn_instruction *instructions, uint32_t count, const tn_region *regions,
+    uint32_t region_count, tn_program **program, tn_error *error);
+/* Its encoded forms, [*count]: form k is the last tensor of its graph but *count - 1 - k. */
+TN_API const tn_encoded *tn_program_encoded(const tn_program *program, uint32_t *count);
 /* Whether a program can be run and gives what its graph says; tn_program_from returns no other. By
  * the table of instruction.h, in every way that its streams and branches may go: what is read is
  * there, nothing is defined while it is there or released twice; an operator runs a second time

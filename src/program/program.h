@@ -9,11 +9,19 @@
 struct tn_program {
     tn_context context;
     const tn_graph *graph;
+    tn_graph *own;       /* `graph`, where there are encoded forms; else NULL */
+    tn_encoded *encoded; /* [encoded_count] its last tensors */
+    uint32_t encoded_count;
     tn_instruction *instructions;
     tn_region *regions;
     size_t count, room, region_count, region_room;
     tn_program_order order;
 };
+
+/* The first tensor of its graph that is an encoded form of its own. */
+static inline tn_tensor_id tn__program_first_encoded(const tn_program *program) {
+    return tn_graph_tensor_count(program->graph) - program->encoded_count;
+}
 
 /* What an order is asked to arrange: one block of a graph. */
 typedef struct tn_order_task {

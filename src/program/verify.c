@@ -85,6 +85,23 @@ static tn_status verify_ids(const verify_state *verify, uint32_t step) {
     return TN_OK;
 }
 
+/* Forms of the program's own are encoded, decoded, swapped and released, as what they are. */
+static tn_status verify_encoded(const verify_state *verify, uint32_t step) {
+    const tn_instruction *it = &verify->instructions[step];
+    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+    tn_tensor_id first = tn__program_first_encoded(verify->program);
+    bool is_form = it->tensor != TN_NONE && it->tensor >= first;
+    bool moves = (facts->flags & TN_USES_SLOT) || facts->reads == TN_AFFECTS_NONE;
+    if (is_form && (!moves || facts->blocks != TN_BLOCKS_NOBODY))
+        VERIFY_FAIL(verify, step, it->tensor, "it is an encoded form: DECODE it");
+    if (it->other == TN_NONE || it->other < first) return TN_OK;
+    const tn_encoded *form = &verify->program->encoded[it->other - first];
+    if (!(facts->flags & TN_USES_CODEC) || form->tensor != it->tensor || form->codec != it->codec)
+        VERIFY_FAIL(verify, step, it->other, "it is for '%.60s' by codec %s alone",
+                    tn_graph_tensor(verify->graph, form->tensor)->name, tn_codec_name(form->codec));
+    return TN_OK;
+}
+
 static tn_status verify_numbers(const verify_state *verify, uint32_t step) {
     const tn_instruction *it = &verify->instructions[step];
     uint32_t uses = tn_opcode_facts_of(it->opcode)->flags;
@@ -118,6 +135,7 @@ static tn_status verify_fields(const verify_state *verify) {
                         (unsigned)verify->instructions[step].opcode);
         TN_TRY(verify_ids(verify, step));
         TN_TRY(verify_numbers(verify, step));
+        TN_TRY(verify_encoded(verify, step));
     }
     return TN_OK;
 }

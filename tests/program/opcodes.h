@@ -21,6 +21,7 @@
 #define TENSORS_MAX 128u
 #define BYTES_MAX 24u
 #define FORMS 3u
+#define OWN_MAX 16u
 
 /* --- programs ----------------------------------------------------------------------------------
  */
@@ -43,6 +44,11 @@ typedef struct writer {
     bool here[TENSORS_MAX], known[TENSORS_MAX], changed[TENSORS_MAX], viewed[TENSORS_MAX];
     uint32_t home[TENSORS_MAX];
     bool full;
+    bool owns;                   /* some of its forms are the program's own: */
+    tn_encoded encoded[OWN_MAX]; /* [own_count] */
+    tn_tensor own[OWN_MAX];      /* what there is to know of them */
+    uint32_t own_count;
+    tn_tensor_id coded[TENSORS_MAX]; /* the form of what is encoded */
 } writer;
 
 static inline uint64_t draw(writer *w, uint64_t below) {
@@ -50,7 +56,8 @@ static inline uint64_t draw(writer *w, uint64_t below) {
 }
 
 static inline const tn_tensor *facts_of(const writer *w, tn_tensor_id id) {
-    return tn_graph_tensor(w->graph, id);
+    uint32_t count = tn_graph_tensor_count(w->graph);
+    return id < count ? tn_graph_tensor(w->graph, id) : &w->own[id - count];
 }
 
 static inline tn_instruction *emit(writer *w, tn_opcode opcode, tn_tensor_id tensor) {
@@ -98,14 +105,12 @@ static inline void bring(writer *w, tn_tensor_id id) {
         emit(w, TN_SWAP_IN, id)->slot = w->slot[id];
         w->slot_used[w->slot[id]]--;
     } else if (w->where[id] == AWAY_ENCODED) {
-        for (uint32_t i = 0; i < FORMS; i++) {
-            if (w->form_of[i] != id) continue;
-            tn_instruction *it = emit(w, TN_DECODE, id);
-            it->other = w->form[i];
-            it->codec = w->codec[id];
-            w->form_of[i] = TN_NONE;
-            emit(w, draw(w, 2) ? TN_DROP : TN_FREE, w->form[i]);
-        }
+        tn_instruction *it = emit(w, TN_DECODE, id);
+        it->other = w->coded[id];
+        it->codec = w->codec[id];
+        for (uint32_t i = 0; i < FORMS; i++)
+            if (w->form_of[i] == id) w->form_of[i] = TN_NONE;
+        emit(w, draw(w, 2) ? TN_DROP : TN_FREE, w->coded[id]);
     } else if (w->where[id] == AWAY_SENT) {
         emit(w, TN_RECV, id)->tag = w->tag[id];
     } else if (facts_of(w, id)->producer != TN_NONE) {
@@ -120,6 +125,19 @@ static inline void release(writer *w, tn_tensor_id id, tn_opcode opcode, place_o
     if (opcode != TN_SWAP_OUT) emit(w, opcode, id);
     w->here[id] = false;
     w->where[id] = where;
+}
+
+/* A form of the program's own, which may be there from an earlier time. */
+static inline tn_tensor_id own_form(writer *w, tn_tensor_id id, tn_codec codec) {
+    uint32_t first = tn_graph_tensor_count(w->graph), k = 0;
+    while (k < w->own_count && (w->encoded[k].tensor != id || w->encoded[k].codec != codec)) k++;
+    if (k < w->own_count) return first + k;
+    uint64_t bytes = tn_codec_bytes(codec, facts_of(w, id)->bytes, 0);
+    assert_true(bytes <= BYTES_MAX);
+    w->encoded[w->own_count] = (tn_encoded){id, codec, bytes};
+    w->home[first + k] = first + k;
+    w->own[w->own_count++] = (tn_tensor){.name = "own", .bytes = bytes, .producer = TN_NONE};
+    return first + k;
 }
 
 static inline void send_away(writer *w, tn_tensor_id id) {
@@ -143,11 +161,14 @@ static inline void send_away(writer *w, tn_tensor_id id) {
         return;
     }
     case 3: {
-        if (free_form == FORMS) return;
+        tn_codec codec = w->codec[id] = (tn_codec)(1 + draw(w, TN_CODEC_COUNT - 1));
+        bool own = w->owns && w->own_count < OWN_MAX && draw(w, 2);
+        if (!own && free_form == FORMS) return;
+        w->coded[id] = own ? own_form(w, id, codec) : w->form[free_form];
+        if (!own) w->form_of[free_form] = id;
         tn_instruction *it = emit(w, TN_ENCODE, id);
-        it->other = w->form[free_form];
-        it->codec = w->codec[id] = (tn_codec)(1 + draw(w, TN_CODEC_COUNT - 1));
-        w->form_of[free_form] = id;
+        it->other = w->coded[id];
+        it->codec = codec;
         release(w, id, TN_DROP, AWAY_ENCODED);
         return;
     }
@@ -355,13 +376,14 @@ static inline tn_graph *small_graph(writer *w) {
     w->form[2] = vector(m.graph, "all", TN_KIND_ACTIVATION, 16, 0);
     for (uint32_t i = 0; i < FORMS; i++) w->form_of[i] = TN_NONE;
     assert_ok(tn_graph_infer(m.graph, &failure));
-    assert_true(tn_graph_tensor_count(m.graph) < TENSORS_MAX);
+    assert_true(tn_graph_tensor_count(m.graph) + OWN_MAX < TENSORS_MAX);
     return m.graph;
 }
 
-/* streams: 0: some. */
-static inline void write_program(writer *w, uint64_t seed, uint32_t streams) {
+/* streams: 0: some. owns: forms of its own. */
+static inline void write_program_of(writer *w, uint64_t seed, uint32_t streams, bool owns) {
     memset(w, 0, sizeof *w);
+    w->owns = owns;
     w->random.state = seed;
     w->graph = small_graph(w);
     tensor_homes(w);
@@ -387,6 +409,15 @@ static inline void write_program(writer *w, uint64_t seed, uint32_t streams) {
         emit(w, TN_GET, block->outputs[i]);
     }
     deal(w, streams);
+}
+
+static inline void write_program(writer *w, uint64_t seed, uint32_t streams) {
+    write_program_of(w, seed, streams, false);
+}
+
+static inline tn_status program_of(const writer *w, tn_program **program) {
+    return tn_program_from_encoded(w->graph, w->encoded, w->own_count, w->list, w->count, NULL, 0,
+                                   program, &failure);
 }
 
 /* --- the judge -----------------------------------------------------------------------------------

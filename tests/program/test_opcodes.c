@@ -6,7 +6,7 @@
 #include "opcodes.h"
 
 typedef struct tally {
-    uint64_t programs, runs, instructions, opcodes[TN_OPCODE_COUNT], again, streams, refused;
+    uint64_t programs, runs, instructions, opcodes[TN_OPCODE_COUNT], again, own, streams, refused;
 } tally;
 
 /* The searches take a thousand times as long as the greedy ones, so they are drawn less often. */
@@ -61,7 +61,7 @@ static uint64_t judge_program(const writer *made, uint64_t seed, bool shorter, t
     tn_occupancy_options options;
     tn_layout layout;
     tn__random random = {.state = seed};
-    if (tn_program_from(made->graph, made->list, made->count, NULL, 0, &program, &failure))
+    if (program_of(made, &program))
         fail_msg("seed %llu: a valid program is refused: %s: %s\n", (unsigned long long)seed,
                  failure.where, failure.message);
     options_of(&options, tn__random_next(&random) % 105);
@@ -101,9 +101,10 @@ static uint64_t judge_program(const writer *made, uint64_t seed, bool shorter, t
 static void judge_many(uint64_t first, uint64_t count, tally *sum) {
     static writer made;
     for (uint64_t seed = first; seed < first + count; seed++) {
-        write_program(&made, seed, 0);
+        write_program_of(&made, seed, 0, seed % 2);
         judge_program(&made, seed, false, sum);
         sum->programs++;
+        sum->own += made.own_count;
         sum->instructions += made.count;
         for (uint32_t i = 0; i < made.count; i++) {
             const tn_instruction *it = &made.list[i];
@@ -123,6 +124,7 @@ static void every_read_of_every_opcode_finds_what_was_written(void **state) {
             fail_msg("only %llu x %s\n", (unsigned long long)sum.opcodes[i],
                      tn_opcode_name((tn_opcode)i));
     assert_true(sum.again > 300); /* by another type */
+    assert_true(sum.own > 300);   /* forms */
     assert_true(sum.streams > 1000);
 }
 
@@ -189,7 +191,8 @@ static int stress(uint64_t seed, uint64_t count) {
            (unsigned long long)sum.programs, (unsigned long long)sum.streams,
            (unsigned long long)sum.instructions, (unsigned long long)sum.runs,
            tn__clock_s() - start, (unsigned long long)sum.refused);
-    printf("again     %llu\n", (unsigned long long)sum.again);
+    printf("again     %llu\nforms     %llu\n", (unsigned long long)sum.again,
+           (unsigned long long)sum.own);
     for (uint32_t i = 0; i < TN_OPCODE_COUNT; i++)
         printf("%-9s %llu\n", tn_opcode_name((tn_opcode)i), (unsigned long long)sum.opcodes[i]);
     return 0;

@@ -364,6 +364,85 @@ static void the_host_pool_gives_back_what_it_was_given(void **state) {
     tn_graph_destroy(g);
 }
 
+/* --- forms of a program's own: tensors 3 and 4 behind those of the graph --- */
+
+static tn_status owning(const tn_graph *graph, const tn_encoded *encoded, const line *lines,
+                        uint32_t count, tn_program **program) {
+    tn_instruction list[16];
+    assert_true(count <= 16);
+    written(lines, count, list);
+    return tn_program_from_encoded(graph, encoded, 2, list, count, NULL, 0, program, &failure);
+}
+
+static void not_owned(const tn_graph *graph, const tn_encoded *encoded, const char *why,
+                      const line *lines, uint32_t count) {
+    tn_program *program = NULL;
+    assert_int_equal(owning(graph, encoded, lines, count, &program), TN_E_INVALID);
+    if (strstr(failure.message, why) == NULL)
+        fail_msg("not refused as \"%s\" but: %s", why, failure.message);
+    assert_null(program);
+}
+
+static void forms_of_the_programs_own_are_that_alone(void **state) {
+    (void)state;
+    const tn_encoded forms[] = {{.tensor = X, .codec = TN_CODEC_BITS},
+                                {.tensor = X, .codec = TN_CODEC_CSR, .bytes = 30}};
+    const line put = {.opcode = TN_PUT, .tensor = X}, run = {.opcode = TN_APPLY},
+               get = {.opcode = TN_GET, .tensor = Y},
+               bits = {.opcode = TN_ENCODE, .tensor = X, .other = 3, .codec = TN_CODEC_BITS},
+               csr = {.opcode = TN_ENCODE, .tensor = X, .other = 4, .codec = TN_CODEC_CSR},
+               drop = {.opcode = TN_DROP, .tensor = X},
+               back = {.opcode = TN_DECODE, .tensor = X, .other = 4, .codec = TN_CODEC_CSR},
+               out = {.opcode = TN_SWAP_OUT, .tensor = 4}, in = {.opcode = TN_SWAP_IN, .tensor = 4};
+    tn_graph *g = chain("Relu", NULL);
+    tn_program *program;
+    tn_occupancy *occupancy;
+    uint32_t count, found = 0;
+    assert_ok(owning(g, forms, LINES(put, csr, drop, out, in, back, run, get), &program));
+    assert_int_equal(tn_program_encoded(program, &count)[1].bytes, 30);
+    assert_int_equal(count, 2);
+    assert_int_equal(tn_graph_tensor_count(g), 3);
+    assert_int_equal(tn_graph_tensor_count(tn_program_graph(program)), 5);
+    assert_int_equal(tn_graph_tensor(tn_program_graph(program), 3)->bytes, 1);
+    assert_string_equal(tn_graph_tensor(tn_program_graph(program), 4)->name, "x.csr");
+    assert_ok(tn_occupancy_create(program, NULL, &occupancy, &failure));
+    for (uint32_t i = 0; i < tn_occupancy_life_count(occupancy); i++) {
+        const tn_life *life = &tn_occupancy_lives(occupancy)[i];
+        if (life->tensor != 4) continue;
+        assert_int_equal(life->bytes, 30);
+        assert_int_equal(life->first,
+                         found == 0 ? 1 : 4); /* ENCODE to SWAP_OUT, SWAP_IN to DECODE */
+        assert_int_equal(life->last, found == 0 ? 4 : 6);
+        found++;
+    }
+    assert_int_equal(found, 2);
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+    const line wrong = {.opcode = TN_ENCODE, .tensor = X, .other = 3, .codec = TN_CODEC_CSR};
+    const line of_y = {.opcode = TN_ENCODE, .tensor = Y, .other = 4, .codec = TN_CODEC_CSR};
+    const line put_form = {.opcode = TN_PUT, .tensor = 4},
+               get_form = {.opcode = TN_GET, .tensor = 4};
+    const line reduce = {.opcode = TN_REDUCE, .tensor = 4};
+    const line gather = {.opcode = TN_GATHER, .tensor = X, .other = 4};
+    not_owned(g, forms, "by codec bits alone", LINES(put, wrong, run, get));
+    not_owned(g, forms, "'x' by codec csr alone", LINES(put, run, of_y, get));
+    not_owned(g, forms, "DECODE it", LINES(put_form, put, run, get));
+    not_owned(g, forms, "DECODE it", LINES(put, csr, get_form, run, get));
+    not_owned(g, forms, "DECODE it", LINES(put, csr, reduce, run, get));
+    not_owned(g, forms, "by codec csr alone", LINES(put, gather, run, get));
+    not_owned(g, forms, "nothing read it", LINES(put, bits, run, get));
+    const tn_encoded bad[][2] = {{{7, TN_CODEC_BITS, 0}, forms[1]},
+                                 {{X, TN_CODEC_NONE, 0}, forms[1]},
+                                 {{X, TN_CODEC_COUNT, 0}, forms[1]},
+                                 {{X, TN_CODEC_CSR, 17}, forms[1]},
+                                 {{X, TN_CODEC_CSR, UINT64_MAX}, forms[1]}};
+    const char *const why[] = {"which there is not", "names no codec", "names no codec",
+                               "at least 18", "more than 2^63"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        not_owned(g, bad[i], why[i], LINES(put, run, get));
+    tn_graph_destroy(g);
+}
+
 static void streams_wait_for_each_other(void **state) {
     (void)state;
     tn_graph *g = chain("Relu", NULL);
@@ -646,9 +725,9 @@ static void running_out_of_memory_leaves_nothing_behind(void **state) {
             {.opcode = TN_PUT, .tensor = X, .signal = 1},
             {.opcode = TN_SWAP_OUT, .tensor = X, .stream = 1, .wait = 1},
             {.opcode = TN_SWAP_IN, .tensor = X, .stream = 1, .signal = 2},
-            {.opcode = TN_ENCODE, .tensor = X, .other = E, .codec = TN_CODEC_CSR, .wait = 2},
+            {.opcode = TN_ENCODE, .tensor = X, .other = 3, .codec = TN_CODEC_CSR, .wait = 2},
             {.opcode = TN_DROP, .tensor = X},
-            {.opcode = TN_DECODE, .tensor = X, .other = E, .codec = TN_CODEC_CSR},
+            {.opcode = TN_DECODE, .tensor = X, .other = 3, .codec = TN_CODEC_CSR},
             {.opcode = TN_APPLY},
             {.opcode = TN_GET, .tensor = Y},
             {.opcode = TN_REDUCE, .tensor = Y}};
@@ -656,7 +735,8 @@ static void running_out_of_memory_leaves_nothing_behind(void **state) {
         written(lines, 9, list);
         memory.requests = 0;
         memory.fail_at = fail_at;
-        status = tn_program_from(g, list, 9, NULL, 0, &program, &failure);
+        const tn_encoded form = {.tensor = X, .codec = TN_CODEC_CSR};
+        status = tn_program_from_encoded(g, &form, 1, list, 9, NULL, 0, &program, &failure);
         if (status == TN_OK)
             status = tn_programs_verify((const tn_program *const[]){program}, 1, &failure);
         assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
@@ -665,7 +745,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state) {
         tn_graph_destroy(g);
         assert_int_equal(memory.held, 0);
     }
-    assert_true(failures > 8);
+    assert_true(failures > 12);
 }
 
 int main(void) {
@@ -673,6 +753,7 @@ int main(void) {
         cmocka_unit_test(each_saboteur_is_refused_for_its_reason),
         cmocka_unit_test(every_field_is_checked),
         cmocka_unit_test(the_host_pool_gives_back_what_it_was_given),
+        cmocka_unit_test(forms_of_the_programs_own_are_that_alone),
         cmocka_unit_test(streams_wait_for_each_other),
         cmocka_unit_test(only_what_gives_the_same_again_runs_twice),
         cmocka_unit_test(weights_come_in_and_go_out),
