@@ -15,6 +15,7 @@
 #include <tenure/import.h>
 #include <tenure/instruction.h>
 #include <tenure/kernels.h>
+#include <tenure/measure.h>
 #include <tenure/objects.h>
 #include <tenure/plan.h>
 #include <tenure/pool.h>

@@ -251,3 +251,5 @@ tn__kernel_cache_counts tn__kernel_cache_count(tn__kernel_cache *cache) {
     pthread_mutex_unlock(&cache->lock);
     return counts;
 }
+
+uint32_t tn__kernel_cache_threads(const tn__kernel_cache *cache) { return cache->threads; }

@@ -53,5 +53,6 @@ typedef struct tn__kernel_cache_counts {
     uint64_t key_bytes;
 } tn__kernel_cache_counts;
 tn__kernel_cache_counts tn__kernel_cache_count(tn__kernel_cache *cache);
+uint32_t tn__kernel_cache_threads(const tn__kernel_cache *cache); /* that it was made for */
 
 #endif

@@ -55,12 +55,13 @@ static uint64_t simulate_move(uint64_t bytes, double bytes_per_s) {
     return units < 1.8e19 ? (uint64_t)units : UINT64_MAX;
 }
 
-static uint64_t simulate_apply(const simulate_state *s, const tn_instruction *it, bool again) {
-    const uint64_t *costs = again && s->options.again != NULL ? s->options.again : s->options.costs;
+static uint64_t simulate_apply(const simulate_state *s, const tn_instruction *it) {
+    bool again = it->again && s->options.again != NULL;
+    const uint64_t *costs = again ? s->options.again : s->options.costs;
     return costs != NULL ? costs[it->op] : 0;
 }
 
-static uint64_t simulate_one(const simulate_state *s, const tn_instruction *it, bool again) {
+static uint64_t simulate_one(const simulate_state *s, const tn_instruction *it) {
     const tn_simulate_options *options = &s->options;
     uint64_t bytes = simulate_bytes(s, it);
     switch (tn_opcode_facts_of(it->opcode)->link) {
@@ -69,7 +70,7 @@ static uint64_t simulate_one(const simulate_state *s, const tn_instruction *it, 
     case TN_LINK_FROM_HOST:
         return tn__add_sat(s->latency, simulate_move(bytes, options->from_host_bytes_per_s));
     case TN_LINK_NONE:
-        if (it->opcode == TN_APPLY) return simulate_apply(s, it, again);
+        if (it->opcode == TN_APPLY) return simulate_apply(s, it);
         return simulate_move(bytes, options->codec_bytes_per_s);
     default:
         return tn__add_sat(s->latency, simulate_move(bytes, options->peer_bytes_per_s));
@@ -77,14 +78,8 @@ static uint64_t simulate_one(const simulate_state *s, const tn_instruction *it, 
 }
 
 static tn_status simulate_durations(simulate_state *s) {
-    bool *ran = tn__arena_array(&s->arena, tn_graph_op_count(s->program->graph) + 1, sizeof *ran);
-    if (ran == NULL) return tn__no_memory(s->error, "a simulation");
-    for (uint32_t step = 0; step < s->count; step++) {
-        const tn_instruction *it = &s->list[step];
-        bool applies = it->opcode == TN_APPLY;
-        s->durations[step] = simulate_one(s, it, applies && ran[it->op]);
-        if (applies) ran[it->op] = true;
-    }
+    for (uint32_t step = 0; step < s->count; step++)
+        s->durations[step] = simulate_one(s, &s->list[step]);
     return tn__simulate_turns(s->program, s->durations, s->turns, &s->made->guesses, &s->arena,
                               s->error);
 }

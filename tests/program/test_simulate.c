@@ -113,7 +113,6 @@ static uint64_t move_time(const writer *w, const tn_instruction *it, double rate
 }
 
 static void know_durations(const writer *w, const timing *t, other *o) {
-    bool ran[TENSORS_MAX] = {false};
     const tn_simulate_options *all = &t->options;
     for (uint32_t i = 0; i < o->count; i++) {
         const tn_instruction *it = &o->list[i];
@@ -121,9 +120,8 @@ static void know_durations(const writer *w, const timing *t, other *o) {
         bool peer = it->opcode == TN_SEND || it->opcode == TN_RECV || it->opcode == TN_REDUCE ||
                     it->opcode == TN_GATHER || it->opcode == TN_SCATTER;
         if (it->opcode == TN_APPLY) {
-            bool again = ran[it->op] && all->again != NULL;
+            bool again = it->again && all->again != NULL;
             o->duration[i] = again ? t->again[it->op] : t->costs[it->op];
-            ran[it->op] = true;
         } else if (codec && all->codec_bytes_per_s > 0) {
             double bytes = (double)(facts_of(w, it->tensor)->bytes + facts_of(w, it->other)->bytes);
             o->duration[i] = (uint64_t)(bytes / all->codec_bytes_per_s * 1e12 + 0.5);
