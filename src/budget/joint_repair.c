@@ -1,0 +1,403 @@
+/* joint_repair.c - which values are given up where a line takes too much.
+ *
+ * From the left, at each run that takes too much: of the values that are there and idle, the one
+ * goes that costs least for the bytes (and steps) that it frees. It is made again right before it
+ * is read next; what that takes must be there by then:
+ *
+ *     there            nothing to do
+ *     stays longer     where there is room for it, or it is far smaller than the victim
+ *     made again       with all that this takes: a chain
+ *
+ * The lives of a line follow by themselves, so what was given up is gone from its last read on.
+ * Cost: O(values there + chains) a victim.
+ */
+#include "budget/joint_repair.h"
+
+#include <math.h>
+
+#define REPAIR_CHAIN 512u /* jobs of a chain, a bound on the work of one look */
+#define REPAIR_LOOKS 24u  /* victims whose chains are looked at */
+
+typedef struct repair_idle {
+    uint32_t value, touch; /* idle from this touch to its next */
+} repair_idle;
+
+/* --- set-up --------------------------------------------------------------------------------- */
+
+static bool repair_makes(const tn__work *work, uint32_t job, uint32_t value) {
+    uint32_t count;
+    const uint32_t *output = tn__job_outputs(work, job, true, &count);
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (work->values[output[i]].flags & TN__VALUE_HELD) return false;
+        found |= output[i] == value;
+    }
+    return found;
+}
+
+bool tn__repair_room(tn__repair *repair, tn__line *line, uint64_t budget, tn__arena *arena) {
+    const tn__work *work = line->work;
+    size_t values = (size_t)work->value_count + 1, jobs = (size_t)work->job_count + 1;
+    *repair = (tn__repair){.line = line, .work = work, .budget = budget, .at = TN_NONE, .ban = 1};
+    repair->cost_limit = UINT64_MAX;
+    repair->can = tn__arena_array(arena, values, sizeof *repair->can);
+    repair->banned = tn__arena_array(arena, values, sizeof *repair->banned);
+    repair->place = tn__arena_array(arena, values, sizeof *repair->place);
+    repair->idle = tn__arena_array(arena, values, sizeof *repair->idle);
+    repair->seen = tn__arena_array(arena, jobs, sizeof *repair->seen);
+    repair->chain = tn__arena_array(arena, REPAIR_CHAIN, sizeof *repair->chain);
+    repair->best_chain = tn__arena_array(arena, REPAIR_CHAIN, sizeof *repair->best_chain);
+    if (repair->can == NULL || repair->banned == NULL || repair->place == NULL ||
+        repair->idle == NULL || repair->seen == NULL || repair->chain == NULL ||
+        repair->best_chain == NULL)
+        return false;
+    memset(repair->place, 0xff, values * sizeof *repair->place);
+    for (uint32_t v = 0; v < work->value_count; v++) {
+        uint32_t maker = work->values[v].maker;
+        if (maker == TN_NONE || !(work->jobs[maker].flags & TN__JOB_REPEATS)) continue;
+        repair->can[v] = repair_makes(work, maker, v);
+    }
+    return true;
+}
+
+/* --- what it takes to have a value again ---------------------------------------------------- */
+
+static bool repair_may_run(const tn__repair *r, uint32_t job, uint32_t key) {
+    const tn__job *it = &r->work->jobs[job];
+    const uint32_t *limits = r->work->others + it->limit_first;
+    for (uint32_t i = 0; i < it->limit_count; i++)
+        if (limits[i] != job && r->line->nodes[TN__LINE_FIRST + limits[i]].key < key) return false;
+    return true;
+}
+
+static bool repair_fits(const tn__repair *r, uint32_t first, uint32_t last, uint64_t bytes) {
+    if (first > last) return true;
+    return tn__line_tree_most(&r->line->tree, first, last) + (int64_t)bytes <= (int64_t)r->budget;
+}
+
+/* Whether a run of the job at `key` spares its next one: what it makes can stay until then. */
+static bool repair_is_moved(const tn__repair *r, uint32_t value, uint32_t touch, uint32_t key) {
+    uint32_t next = r->line->touches[touch].next;
+    if (next == TN_NONE || !r->line->nodes[r->line->touches[next].node].again) return false;
+    return repair_fits(r, key, tn__line_key(r->line, next), r->work->values[value].bytes);
+}
+
+/* What one input of the chain takes. */
+static bool repair_need(tn__repair *r, uint32_t value, uint32_t victim, uint32_t key,
+                        uint64_t *cost) {
+    const tn__line *line = r->line;
+    const tn__value *it = &r->work->values[value];
+    uint32_t last = tn__line_before(line, value, key);
+    r->effort++;
+    if (last == TN_NONE) return false;
+    if (tn__line_is_read_next(line, last)) return true;
+    if (it->maker != TN_NONE && r->seen[it->maker] == r->stamp) return true;
+    uint32_t from = tn__line_key(line, last) + 1;
+    if (repair_fits(r, from, key, it->bytes)) return true;
+    bool small = it->bytes * r->taste.lengthen < r->work->values[victim].bytes;
+    bool can = r->can[value] && r->chain_count < REPAIR_CHAIN && repair_may_run(r, it->maker, key);
+    if (!can || (small && r->taste.lengthen > 0)) {
+        r->lost += (double)it->bytes;
+        return can || r->lost < (double)r->work->values[victim].bytes;
+    }
+    r->seen[it->maker] = r->stamp;
+    r->chain[r->chain_count++] = it->maker;
+    if (!repair_is_moved(r, value, last, key))
+        *cost = tn__add_sat(*cost, r->work->jobs[it->maker].again_cost);
+    return true;
+}
+
+/* The chain of a value that is made again at `key`; its cost, UINT64_MAX: it cannot be, or takes
+ * more than `most`. */
+static uint64_t repair_plan(tn__repair *r, uint32_t victim, uint32_t key, uint64_t most) {
+    uint32_t maker = r->work->values[victim].maker;
+    uint64_t cost = r->work->jobs[maker].again_cost;
+    r->stamp++;
+    r->lost = 0;
+    r->chain[0] = maker;
+    r->chain_count = 1;
+    r->seen[maker] = r->stamp;
+    if (!repair_may_run(r, maker, key)) return UINT64_MAX;
+    for (uint32_t i = 0; i < r->chain_count && cost <= most; i++) {
+        uint32_t inputs;
+        const uint32_t *input = tn__job_inputs(r->work, r->chain[i], true, &inputs);
+        for (uint32_t k = 0; k < inputs; k++)
+            if (!repair_need(r, input[k], victim, key, &cost)) return UINT64_MAX;
+    }
+    return cost <= most ? cost : UINT64_MAX;
+}
+
+/* --- what is idle --------------------------------------------------------------------------- */
+
+static void repair_idle_add(tn__repair *r, uint32_t value, uint32_t touch) {
+    if (!r->can[value]) return;
+    if (r->place[value] == TN_NONE) r->place[value] = r->idle_count++;
+    r->idle[r->place[value]] = (repair_idle){value, touch};
+}
+
+static void repair_idle_drop(tn__repair *r, uint32_t value) {
+    uint32_t at = r->place[value];
+    if (at == TN_NONE) return;
+    repair_idle last = r->idle[--r->idle_count];
+    r->idle[at] = last;
+    r->place[last.value] = at;
+    r->place[value] = TN_NONE;
+}
+
+/* What is there behind a node. */
+static void repair_pass_node(tn__repair *r, uint32_t id) {
+    const tn__line_node *node = &r->line->nodes[id];
+    for (uint32_t i = 0; i < node->touch_count; i++) {
+        uint32_t touch = node->touch_first + i;
+        if (tn__line_is_read_next(r->line, touch))
+            repair_idle_add(r, r->line->touches[touch].value, touch);
+        else
+            repair_idle_drop(r, r->line->touches[touch].value);
+    }
+    r->effort += node->touch_count;
+}
+
+static void repair_scan(tn__repair *r, uint32_t key) {
+    while (r->idle_count > 0) repair_idle_drop(r, r->idle[r->idle_count - 1].value);
+    for (uint32_t v = 0; v < r->work->value_count; v++) {
+        if (!r->can[v]) continue;
+        uint32_t touch = tn__line_before(r->line, v, key);
+        if (touch != TN_NONE && tn__line_is_read_next(r->line, touch)) repair_idle_add(r, v, touch);
+    }
+    r->effort += r->work->value_count / 4;
+}
+
+/* The node at a key that takes too much; what was there before it is known then. */
+static uint32_t repair_go(tn__repair *r, uint32_t key) {
+    tn__line *line = r->line;
+    uint32_t steps = 0, at = r->at;
+    if (at != TN_NONE && line->nodes[at].key < key)
+        for (; at != TN_NONE && steps < r->work->value_count / 2 + 8; steps++) {
+            uint32_t next = line->nodes[at].next;
+            if (next == TN_NONE || line->nodes[next].key > key) break;
+            repair_pass_node(r, at);
+            at = next;
+            if (line->nodes[at].key == key) return r->at = at;
+        }
+    repair_scan(r, key);
+    for (at = TN__LINE_HEAD; at != TN_NONE && line->nodes[at].key < key;) at = line->nodes[at].next;
+    return r->at = at;
+}
+
+/* --- choosing ------------------------------------------------------------------------------- */
+
+static double repair_key(const tn__repair *r, const repair_idle *idle, double cost, double excess) {
+    const tn__line *line = r->line;
+    double bytes = (double)r->work->values[idle->value].bytes - r->lost;
+    uint32_t next = line->touches[idle->touch].next;
+    double steps = (double)(tn__line_key(line, next) - tn__line_key(line, idle->touch));
+    if (bytes <= 0) return INFINITY;
+    if (!r->taste.whole && bytes > excess) bytes = excess + (bytes - excess) * 0.02;
+    double key = (cost + 1e-3) / (pow(bytes, r->taste.bulk) * pow(steps, r->taste.reach));
+    return r->advice != NULL ? key * (double)r->advice[idle->value] : key;
+}
+
+static double repair_noise(tn__repair *r) {
+    if (r->taste.noise <= 0) return 1;
+    return 1 + r->taste.noise * (double)(tn__random_next(&r->random) >> 11) * 0x1p-53;
+}
+
+/* Idle at this node, still: not one of its own, and nothing makes it again in between. */
+static bool repair_is_idle(const tn__repair *r, const repair_idle *idle, uint32_t node) {
+    if (r->banned[idle->value] == r->ban || r->line->touches[idle->touch].node == node)
+        return false;
+    if (!tn__line_is_read_next(r->line, idle->touch)) return false;
+    uint32_t next = r->line->touches[idle->touch].next;
+    return tn__line_key(r->line, next) > r->line->nodes[node].key;
+}
+
+typedef struct repair_look {
+    double key;
+    uint32_t at;
+} repair_look;
+
+/* The REPAIR_LOOKS idle values that would be least if their makers were all it takes. */
+static uint32_t repair_looks(tn__repair *r, uint32_t node, double excess, repair_look *looks) {
+    uint32_t count = 0;
+    r->lost = 0;
+    for (uint32_t i = 0; i < r->idle_count; i++) {
+        const repair_idle *idle = &r->idle[i];
+        if (!repair_is_idle(r, idle, node) || r->work->values[idle->value].bytes == 0) continue;
+        double cost = (double)r->work->jobs[r->work->values[idle->value].maker].again_cost;
+        double key = repair_key(r, idle, cost, excess) * repair_noise(r);
+        if (count == REPAIR_LOOKS && key >= looks[count - 1].key) continue;
+        uint32_t at = count < REPAIR_LOOKS ? count++ : count - 1;
+        for (; at > 0 && key < looks[at - 1].key; at--) looks[at] = looks[at - 1];
+        looks[at] = (repair_look){key, i};
+    }
+    r->effort += r->idle_count;
+    return count;
+}
+
+/* The victim at a node, and its chain in best_chain; TN_NONE: there is none. */
+static uint32_t repair_choose(tn__repair *r, uint32_t node, double excess) {
+    repair_look looks[REPAIR_LOOKS];
+    uint32_t count = repair_looks(r, node, excess, looks), best = TN_NONE;
+    double best_key = INFINITY;
+    for (uint32_t i = 0; i < count; i++) {
+        if (looks[i].key >= best_key) break;
+        const repair_idle *idle = &r->idle[looks[i].at];
+        uint32_t next = r->line->touches[idle->touch].next;
+        uint64_t cost = repair_plan(r, idle->value, tn__line_key(r->line, next), UINT64_MAX - 1);
+        if (cost == UINT64_MAX) continue;
+        double key = repair_key(r, idle, (double)cost, excess);
+        if (key >= best_key) continue;
+        best_key = key;
+        best = looks[i].at;
+        uint32_t *swap = r->chain;
+        r->chain = r->best_chain;
+        r->best_chain = swap;
+        r->best_count = r->chain_count;
+    }
+    return best;
+}
+
+/* --- giving up ------------------------------------------------------------------------------ */
+
+/* The order of first runs. */
+static void repair_sort_chain(const tn__repair *r) {
+    uint32_t *chain = r->best_chain;
+    for (uint32_t i = 1; i < r->best_count; i++) {
+        uint32_t job = chain[i], at = i;
+        uint32_t key = r->line->nodes[TN__LINE_FIRST + job].key;
+        for (; at > 0 && r->line->nodes[TN__LINE_FIRST + chain[at - 1]].key > key; at--)
+            chain[at] = chain[at - 1];
+        chain[at] = job;
+    }
+}
+
+bool tn__repair_spare(tn__repair *r, uint32_t node) {
+    uint32_t mark = tn__line_mark(r->line);
+    const tn__line_node *it = &r->line->nodes[node];
+    uint32_t key = it->key;
+    int64_t before = tn__line_peak(r->line);
+    bool fits = true;
+    for (uint32_t i = it->input_count; i < it->touch_count && fits; i++) {
+        uint32_t touch = it->touch_first + i;
+        if (!tn__line_is_read_next(r->line, touch)) continue;
+        uint32_t prev = r->line->touches[touch].prev;
+        uint64_t bytes = r->work->values[r->line->touches[touch].value].bytes;
+        fits = key == 0 || repair_fits(r, tn__line_key(r->line, prev) + 1, key - 1, bytes);
+    }
+    r->effort += it->touch_count;
+    if (!fits) return false;
+    tn__line_take(r->line, node);
+    int64_t limit = before > (int64_t)r->budget ? before : (int64_t)r->budget;
+    if (tn__line_peak(r->line) <= limit) return true;
+    tn__line_undo(r->line, mark);
+    return false;
+}
+
+/* Runs that a new one before them makes needless. */
+static void repair_spare_next(tn__repair *r, uint32_t id) {
+    uint32_t first = r->line->nodes[id].touch_first;
+    for (uint32_t i = r->line->nodes[id].input_count; i < r->line->nodes[id].touch_count; i++) {
+        uint32_t touch = first + i;
+        while (tn__line_is_read_next(r->line, touch)) touch = r->line->touches[touch].next;
+        uint32_t next = r->line->touches[touch].next;
+        if (next == TN_NONE) continue;
+        uint32_t node = r->line->touches[next].node;
+        if (r->line->nodes[node].again) tn__repair_spare(r, node);
+    }
+}
+
+/* What stays longer for a job that runs again is idle here from now on. */
+static void repair_idle_inputs(tn__repair *r, uint32_t job, uint32_t key) {
+    uint32_t inputs;
+    const uint32_t *input = tn__job_inputs(r->work, job, true, &inputs);
+    for (uint32_t k = 0; k < inputs; k++) {
+        uint32_t touch = tn__line_before(r->line, input[k], key);
+        if (touch != TN_NONE && tn__line_is_read_next(r->line, touch))
+            repair_idle_add(r, input[k], touch);
+    }
+}
+
+/* `seen` of the jobs of the chain is their new node for a moment. */
+static bool repair_give_up(tn__repair *r, uint32_t at, uint32_t node) {
+    tn__line *line = r->line;
+    uint32_t value = r->idle[at].value;
+    uint32_t before = line->touches[line->touches[r->idle[at].touch].next].node;
+    repair_sort_chain(r);
+    for (uint32_t i = 0; i < r->best_count; i++) {
+        uint32_t id = tn__line_put(line, r->best_chain[i], before);
+        if (id == TN_NONE) return false;
+        r->seen[r->best_chain[i]] = id;
+    }
+    for (uint32_t i = 0; i < r->best_count; i++) {
+        uint32_t job = r->best_chain[i];
+        repair_spare_next(r, r->seen[job]);
+        repair_idle_inputs(r, job, line->nodes[node].key);
+        r->seen[job] = 0;
+    }
+    repair_idle_drop(r, value);
+    return true;
+}
+
+bool tn__repair_run(tn__repair *r) {
+    uint32_t most = 40 * r->work->job_count + 1000;
+    r->at = TN_NONE;
+    for (uint32_t round = 0; round < most; round++) {
+        uint32_t key = tn__line_tree_above(&r->line->tree, (int64_t)r->budget);
+        if (key == TN_NONE) return true;
+        uint32_t node = r->at;
+        if (node == TN_NONE || r->line->nodes[node].key != key) node = repair_go(r, key);
+        if (node == TN_NONE || r->line->nodes[node].key != key) return false;
+        int64_t takes = tn__line_tree_most(&r->line->tree, key, key);
+        uint32_t at = repair_choose(r, node, (double)(takes - (int64_t)r->budget));
+        if (at == TN_NONE || !repair_give_up(r, at, node) || r->line->failed) return false;
+        if (r->line->cost > r->cost_limit) return false;
+    }
+    return false;
+}
+
+/* --- taking out ----------------------------------------------------------------------------- */
+
+static bool repair_is_read(const tn__line *line, const tn__line_node *node) {
+    for (uint32_t i = node->input_count; i < node->touch_count; i++)
+        if (tn__line_is_read_next(line, node->touch_first + i)) return true;
+    return false;
+}
+
+/* The run again that made what a node reads; TN_NONE: the first did. */
+static uint32_t repair_source(const tn__line *line, uint32_t touch) {
+    while (touch != TN_NONE && !line->touches[touch].makes) touch = line->touches[touch].prev;
+    if (touch == TN_NONE || !line->nodes[line->touches[touch].node].again) return TN_NONE;
+    return line->touches[touch].node;
+}
+
+void tn__repair_drop(tn__repair *r, uint32_t node) {
+    tn__line *line = r->line;
+    uint32_t count = 1;
+    r->chain[0] = node;
+    for (uint32_t i = 0; i < count; i++) {
+        tn__line_node it = line->nodes[r->chain[i]];
+        if (!it.linked || (i > 0 && repair_is_read(line, &it))) continue;
+        for (uint32_t k = 0; k < it.input_count && count < REPAIR_CHAIN; k++) {
+            uint32_t source = repair_source(line, it.touch_first + k);
+            if (source != TN_NONE) r->chain[count++] = source;
+        }
+        r->effort += it.touch_count;
+        tn__line_take(line, r->chain[i]);
+    }
+}
+
+bool tn__repair_trim(tn__repair *r) {
+    const tn__line *line = r->line;
+    size_t room = (size_t)line->linked_count + 1;
+    tn__sort_item *items = tn__alloc_array(&line->context, room, sizeof *items);
+    uint32_t count = 0;
+    if (items == NULL) return false;
+    for (uint32_t n = line->nodes[TN__LINE_TAIL].prev; n != TN__LINE_HEAD; n = line->nodes[n].prev)
+        if (line->nodes[n].again)
+            items[count++] = (tn__sort_item){~r->work->jobs[line->nodes[n].job].again_cost, n};
+    bool sorted = tn__sort_items(&line->context, items, count);
+    for (uint32_t i = 0; i < count && sorted && !line->failed; i++)
+        tn__repair_spare(r, items[i].id);
+    tn__free(&line->context, items, room * sizeof *items);
+    return sorted && !line->failed;
+}

@@ -1,0 +1,50 @@
+/* joint_repair.h - from a line that takes too much to one within the budget, by running again. */
+#ifndef TN_BUDGET_JOINT_REPAIR_H
+#define TN_BUDGET_JOINT_REPAIR_H
+
+#include "budget/joint_line.h"
+
+/* How a victim is chosen; randomised by those who search. */
+typedef struct tn__repair_taste {
+    double reach; /* power of the steps for which it is idle */
+    double bulk;  /* power of its bytes */
+    bool whole;   /* all its bytes count, not only those that are too many */
+    uint32_t
+        lengthen; /* an input stays where it takes so many times less than the victim; 0: never */
+    double noise; /* keys are multiplied by up to so much more */
+} tn__repair_taste;
+
+typedef struct tn__repair {
+    tn__line *line;
+    const tn__work *work;
+    uint64_t budget;
+    tn__random random;
+    tn__repair_taste taste;
+    uint64_t effort; /* looks at jobs and values so far */
+    uint64_t cost_limit;
+    const float *advice; /* NULL or [values] factor of a victim's key */
+    /* scratch */
+    bool *can;        /* [values] may be made again by its maker */
+    uint32_t *banned; /* [values] not given up while it is `ban` */
+    uint32_t *seen;   /* [jobs] in the plan of this stamp */
+    uint32_t *chain;  /* [REPAIR_CHAIN] jobs of a plan */
+    uint32_t *best_chain;
+    struct repair_idle *idle; /* [values] */
+    uint32_t *place;          /* [values] in idle, or TN_NONE */
+    uint32_t idle_count, at;  /* node that `idle` belongs to; TN_NONE */
+    uint32_t ban, stamp, chain_count, best_count;
+    double lost; /* bytes of what stays longer for a plan */
+} tn__repair;
+
+bool tn__repair_room(tn__repair *repair, tn__line *line, uint64_t budget, tn__arena *arena);
+/* Gives up values until the line is within budget. False: it could not, or cost_limit came first;
+ * the line has what was put in so far. */
+bool tn__repair_run(tn__repair *repair);
+/* Takes a run out where the line stays within budget. */
+bool tn__repair_spare(tn__repair *repair, uint32_t node);
+/* Takes out all runs again that are not needed, the dearest first. False: out of memory. */
+bool tn__repair_trim(tn__repair *repair);
+/* Takes out a run, and those that were for it alone. */
+void tn__repair_drop(tn__repair *repair, uint32_t node);
+
+#endif

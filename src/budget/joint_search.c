@@ -1,0 +1,220 @@
+/* joint_search.c - where it begins, and how it goes on.
+ *
+ * A start gives up values from the left to the right until all fits, choosing by one of a few
+ * tastes; then runs that are not needed after all are taken out. The best start is improved: a run
+ * again is taken out, and some near it, so that too much is there; that is mended with another
+ * taste, and what thereby became needless goes. What is not worse stays, and at first what is
+ * hardly worse, too (threshold accepting).
+ * Source: ruin and recreate (Schrimpf et al. 2000), threshold accepting (Dueck, Scheuer 1990), on
+ * the retention intervals of Bartan et al. 2023 (MOCCASIN).
+ */
+#include "budget/joint_search.h"
+
+typedef struct search_state {
+    tn__pass_run *run;
+    tn__line line;
+    tn__repair repair;
+    tn__schedule best;
+    uint64_t best_cost, spent;
+    bool has;
+    tn__random random;
+} search_state;
+
+static const tn__repair_taste search_tastes[] = {
+    {.reach = 0.25, .bulk = 1.0, .whole = true, .lengthen = 8},
+    {.reach = 0.5, .bulk = 1.0, .whole = true, .lengthen = 8},
+    {.reach = 0.5, .bulk = 0.7, .whole = true},
+    {.reach = 0.5, .bulk = 1.0, .lengthen = 8},
+    {.reach = 1.0, .bulk = 1.0, .lengthen = 8},
+    {.reach = 1.0, .bulk = 1.0, .whole = true, .lengthen = 8},
+};
+
+static double search_unit(search_state *s) {
+    return (double)(tn__random_next(&s->random) >> 11) * 0x1p-53;
+}
+
+static uint32_t search_below(search_state *s, uint32_t bound) {
+    return (uint32_t)tn__random_below(&s->random, bound);
+}
+
+/* Passes on what was spent. */
+static tn_status search_spend(search_state *s) {
+    uint64_t effort = s->repair.effort;
+    s->repair.effort = 0;
+    s->spent += effort;
+    if (s->line.failed) return tn__no_memory(s->run->error, "a schedule");
+    return tn__pass_work(s->run, effort);
+}
+
+static tn_status search_keep(search_state *s) {
+    if (s->line.failed) return tn__no_memory(s->run->error, "a schedule");
+    if (tn__line_peak(&s->line) > (int64_t)s->run->budget) return TN_OK;
+    if (s->has && s->line.cost >= s->best_cost) return TN_OK;
+    s->has = true;
+    s->best_cost = s->line.cost;
+    return tn__line_write(&s->line, &s->best, s->run->error);
+}
+
+/* --- starts --------------------------------------------------------------------------------- */
+
+/* A start that takes so much more than the best so far is not carried to its end. */
+static uint64_t search_start_limit(const search_state *s) {
+    uint64_t cost = s->run->work->cost;
+    if (!s->has) return tn__mul_sat(tn__add_sat(cost, 1), 30);
+    return tn__add_sat(s->best_cost, (s->best_cost - cost) / 4);
+}
+
+static tn_status search_start(search_state *s, const tn__repair_taste *taste) {
+    uint32_t mark = tn__line_mark(&s->line);
+    s->repair.taste = *taste;
+    s->repair.cost_limit = search_start_limit(s);
+    bool fits = tn__repair_run(&s->repair);
+    if (fits && !tn__repair_trim(&s->repair)) s->line.failed = true;
+    if (fits) TN_TRY(search_keep(s));
+    tn__line_undo(&s->line, mark);
+    return search_spend(s);
+}
+
+static tn_status search_starts(search_state *s) {
+    size_t count = sizeof search_tastes / sizeof *search_tastes;
+    for (size_t i = 0; i < count; i++) {
+        TN_TRY(search_start(s, &search_tastes[i]));
+        if (s->has && s->best_cost == s->run->work->cost) return TN_OK;
+    }
+    return TN_OK;
+}
+
+/* --- tearing out ---------------------------------------------------------------------------- */
+
+static uint32_t search_any(search_state *s) {
+    const tn__line *line = &s->line;
+    uint32_t base = TN__LINE_FIRST + s->run->work->job_count;
+    for (uint32_t tries = 0; tries < 64 && line->node_count > base; tries++) {
+        uint32_t id = base + search_below(s, line->node_count - base);
+        if (line->nodes[id].linked) return id;
+    }
+    return TN_NONE;
+}
+
+/* The run again that is `steps` of them before or behind a node; TN_NONE: there are not as many. */
+static uint32_t search_near(const search_state *s, uint32_t at, uint32_t steps, bool back) {
+    const tn__line_node *nodes = s->line.nodes;
+    for (uint32_t walked = 0; at > TN__LINE_TAIL && walked < 4096; walked++) {
+        if (nodes[at].again && steps-- == 0) return at;
+        at = back ? nodes[at].prev : nodes[at].next;
+    }
+    return TN_NONE;
+}
+
+static void search_ban(search_state *s, uint32_t id) {
+    const tn__line_node *node = &s->line.nodes[id];
+    for (uint32_t i = node->input_count; i < node->touch_count; i++)
+        s->repair.banned[s->line.touches[node->touch_first + i].value] = s->repair.ban;
+}
+
+static void search_tear(search_state *s) {
+    uint32_t seed = search_any(s), more = search_below(s, 4);
+    if (seed == TN_NONE) return;
+    s->repair.ban++;
+    if (search_below(s, 5) > 0) search_ban(s, seed);
+    uint32_t ends[2] = {s->line.nodes[seed].next, s->line.nodes[seed].prev};
+    tn__repair_drop(&s->repair, seed);
+    for (uint32_t i = 0; i < more; i++) {
+        uint32_t back = search_below(s, 2);
+        if (!s->line.nodes[ends[back]].linked) continue;
+        uint32_t id = search_near(s, ends[back], search_below(s, 8), back);
+        if (id == TN_NONE) continue;
+        ends[back] = back ? s->line.nodes[id].prev : s->line.nodes[id].next;
+        tn__repair_drop(&s->repair, id);
+    }
+}
+
+/* --- the search ----------------------------------------------------------------------------- */
+
+static void search_taste(search_state *s) {
+    static const double reaches[] = {0, 0.25, 0.5, 1};
+    s->repair.taste = (tn__repair_taste){
+        .reach = reaches[search_below(s, 4)],
+        .bulk = search_below(s, 2) ? 1 : 0.7,
+        .whole = search_below(s, 2),
+        .lengthen = search_below(s, 2) ? 8 : 0,
+        .noise = search_below(s, 3) ? 1 : 0,
+    };
+}
+
+/* What the mending put in may be needless by now, and so may some that are elsewhere. */
+static void search_spare(search_state *s, uint32_t mark) {
+    uint32_t end = tn__line_mark(&s->line);
+    for (uint32_t i = mark; i < end; i++) {
+        tn__line_change change = s->line.changes[i];
+        if (change.put && s->line.nodes[change.node].linked)
+            tn__repair_spare(&s->repair, change.node);
+    }
+    for (uint32_t i = 0; i < 12; i++) {
+        uint32_t id = search_any(s);
+        if (id != TN_NONE) tn__repair_spare(&s->repair, id);
+    }
+}
+
+/* One piece. `slack`: so much worse is good enough. */
+static tn_status search_step(search_state *s, uint64_t *now, uint64_t slack) {
+    uint32_t mark = tn__line_mark(&s->line);
+    uint64_t over = *now - s->run->work->cost;
+    search_taste(s);
+    s->repair.cost_limit = tn__add_sat(*now, slack + over / 8);
+    search_tear(s);
+    bool fits = tn__repair_run(&s->repair);
+    if (fits) search_spare(s, mark);
+    if (s->line.failed || !fits || s->line.cost > tn__add_sat(*now, slack)) {
+        tn__line_undo(&s->line, mark);
+        return search_spend(s);
+    }
+    *now = s->line.cost;
+    TN_TRY(search_keep(s));
+    tn__line_forget(&s->line);
+    return search_spend(s);
+}
+
+static tn_status search_improve(search_state *s, uint64_t effort) {
+    TN_TRY(tn__line_read(&s->line, &s->best));
+    tn__line_forget(&s->line);
+    uint64_t now = s->line.cost, begin = s->spent;
+    double over = (double)(now - s->run->work->cost);
+    while (s->spent < effort && s->best_cost > s->run->work->cost) {
+        double left = (double)(effort - s->spent) / (double)(effort - begin);
+        uint64_t slack = (uint64_t)(over * 0.01 * left * left * search_unit(s));
+        s->repair.effort += 64;
+        TN_TRY(search_step(s, &now, slack));
+    }
+    return TN_OK;
+}
+
+static tn_status search_run(search_state *s, uint64_t effort) {
+    TN_TRY(search_starts(s));
+    if (!s->has || s->best_cost == s->run->work->cost) return TN_OK;
+    return search_improve(s, effort);
+}
+
+static tn_status search_offer(search_state *s) {
+    bool kept;
+    if (!s->has) return TN_OK;
+    return tn__pass_offer(s->run, &s->best, &kept);
+}
+
+tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
+    search_state s = {.run = run, .random = {run->seed}};
+    if (run->budget > (uint64_t)INT64_MAX) run->budget = INT64_MAX;
+    tn__schedule_init(&s.best, &run->context);
+    TN_TRY(tn__line_init(&s.line, run->work, &run->context, NULL, run->error));
+    tn_status status = TN_OK;
+    if (!tn__repair_room(&s.repair, &s.line, run->budget, run->arena))
+        status = tn__no_memory(run->error, "a search");
+    if (status == TN_OK) status = search_run(&s, effort);
+    if (status == TN_OK || status == TN_E_STOPPED) {
+        tn_status offered = search_offer(&s);
+        if (offered != TN_OK) status = offered;
+    }
+    tn__line_release(&s.line);
+    tn__schedule_release(&s.best);
+    return status;
+}

@@ -1,0 +1,54 @@
+/* joint_tree.c - bytes over keys: node i has children 2i and 2i + 1, key k is node width + k.
+ * Each look and change costs O(log keys). */
+#include "budget/joint_line.h"
+
+static int64_t tree_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static void tree_mend(tn__line_tree *tree, uint32_t at) {
+    for (at /= 2; at > 0; at /= 2)
+        tree->most[at] = tree_larger(tree->most[2 * at], tree->most[2 * at + 1]) + tree->both[at];
+}
+
+void tn__line_tree_add(tn__line_tree *tree, uint32_t first, uint32_t last, int64_t bytes) {
+    if (first > last || bytes == 0) return;
+    uint32_t low = first + tree->width, high = last + tree->width + 1;
+    for (; low < high; low /= 2, high /= 2) {
+        if (low & 1) {
+            tree->most[low] += bytes;
+            tree->both[low++] += bytes;
+        }
+        if (high & 1) {
+            tree->most[--high] += bytes;
+            tree->both[high] += bytes;
+        }
+    }
+    tree_mend(tree, first + tree->width);
+    tree_mend(tree, last + tree->width);
+}
+
+int64_t tn__line_tree_most(const tn__line_tree *tree, uint32_t first, uint32_t last) {
+    uint32_t low = first + tree->width, high = last + tree->width;
+    int64_t left = tree->most[low], right = tree->most[high];
+    if (first > last) return INT64_MIN;
+    while (low / 2 != high / 2) {
+        if (!(low & 1)) left = tree_larger(left, tree->most[low + 1]);
+        if (high & 1) right = tree_larger(right, tree->most[high - 1]);
+        low /= 2;
+        high /= 2;
+        left += tree->both[low];
+        right += tree->both[high];
+    }
+    left = tree_larger(left, right);
+    for (low /= 2; low > 0; low /= 2) left += tree->both[low];
+    return left;
+}
+
+uint32_t tn__line_tree_above(const tn__line_tree *tree, int64_t limit) {
+    uint32_t at = 1;
+    if (tree->most[1] <= limit) return TN_NONE;
+    while (at < tree->width) {
+        limit -= tree->both[at];
+        at = 2 * at + (tree->most[2 * at] <= limit);
+    }
+    return at - tree->width;
+}
