@@ -81,6 +81,23 @@ TN_API TN_CHECKED tn_status tn_costs_given(const tn_context *context, const tn_g
                                            tn_error *error);
 TN_API void tn_costs_destroy(tn_costs *costs); /* NULL is fine */
 
+/* Costs as a file (JSON, "tenure-costs"), for each operator by what it is: type, attributes,
+ * shapes, element types. Of operators that are alike the larger one is written. "-": standard
+ * output. Errors: E_IO, E_NO_MEMORY. Cost: O(operators + operands). */
+TN_API TN_CHECKED tn_status tn_costs_write(const tn_costs *costs, const char *path,
+                                           tn_error *error);
+/* And read for a graph, which outlives them: every operator that runs must be there; more may be.
+ * Errors: E_INVALID (bad JSON with the byte; a number that is none, negative or above
+ * TN_COSTS_MOST; an operator that is there twice; the first operator that is missing: costs of
+ * another model, batch or type), E_IO, E_UNSUPPORTED (a build without JSON), E_NO_MEMORY.
+ * Cost: O(bytes + operators). */
+TN_API TN_CHECKED tn_status tn_costs_read(const char *path, const tn_context *context,
+                                          const tn_graph *graph, tn_costs **costs, tn_error *error);
+/* name  for messages */
+TN_API TN_CHECKED tn_status tn_costs_read_memory(const char *name, const void *bytes, size_t size,
+                                                 const tn_context *context, const tn_graph *graph,
+                                                 tn_costs **costs, tn_error *error);
+
 TN_API const tn_graph *tn_costs_graph(const tn_costs *costs);
 /* What an operator takes when it runs. */
 TN_API uint64_t tn_costs_of(const tn_costs *costs, tn_op_id op);
@@ -94,6 +111,8 @@ TN_API const uint64_t *tn_costs_again_list(const tn_costs *costs);
 /* Bytes that a plain copy moves in a second (one byte read and one written count as one): what
  * encoding and decoding are reckoned with. 0: not known. */
 TN_API double tn_costs_bytes_per_s(const tn_costs *costs);
+/* That they were measured with; 0: of a model, or not known. */
+TN_API uint32_t tn_costs_threads(const tn_costs *costs);
 /* Of every operator that is not in a block that never runs, once; UINT64_MAX where that overflows.
  */
 TN_API uint64_t tn_costs_total(const tn_costs *costs);

@@ -103,6 +103,8 @@ const uint64_t *tn_costs_list(const tn_costs *costs) { return costs->of; }
 const uint64_t *tn_costs_again_list(const tn_costs *costs) { return costs->again; }
 double tn_costs_bytes_per_s(const tn_costs *costs) { return costs->bytes_per_s; }
 
+uint32_t tn_costs_threads(const tn_costs *costs) { return costs->threads; }
+
 uint64_t tn_costs_total(const tn_costs *costs) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < costs->count; i++) total = tn__add_sat(total, costs->of[i]);

@@ -1,6 +1,8 @@
 /* test_costs.c - what operators cost: by a model of a device, by the caller's numbers. */
 #include "../train/net.h"
 
+#include <unistd.h>
+
 #include <tenure/costs.h>
 #include <tenure/train.h>
 
@@ -133,6 +135,152 @@ static void costs_refuses_bad_numbers(void **state) {
     net_close(&n);
 }
 
+/* --- files --- */
+
+static tn_costs *costs_drawn(const tn_graph *graph) {
+    tn_costs *model = costs_model(graph, 1e9, 1e9), *costs;
+    uint32_t count = tn_graph_op_count(graph);
+    uint64_t *of = calloc(count, sizeof *of), *again = calloc(count, sizeof *again);
+    for (tn_op_id id = 0; id < count; id++) {
+        uint64_t cost = tn_costs_of(model, id); /* operators that are alike cost the same */
+        of[id] = cost;
+        again[id] = 2 * tn_costs_again_of(model, id);
+    }
+    costs_ok(tn_costs_given(NULL, graph, of, again, count, 1e9, &costs, &failure));
+    tn_costs_destroy(model);
+    free(of);
+    free(again);
+    return costs;
+}
+
+static char *costs_written(const tn_costs *costs, size_t *size) {
+    char path[] = "costs_XXXXXX", *bytes = malloc(1 << 20);
+    int file = mkstemp(path);
+    assert_true(file >= 0 && bytes != NULL);
+    close(file);
+    costs_ok(tn_costs_write(costs, path, &failure));
+    FILE *stream = fopen(path, "rb");
+    assert_non_null(stream);
+    *size = fread(bytes, 1, (1 << 20) - 1, stream);
+    bytes[*size] = 0;
+    fclose(stream);
+    remove(path);
+    return bytes;
+}
+
+static void what_is_written_is_read(void **state) {
+    net n;
+    tn_training training;
+    const tn_graph *graph = costs_step(&n, &training);
+    size_t size;
+    tn_costs *read;
+    (void)state;
+    tn_costs *costs = costs_drawn(graph);
+    char *bytes = costs_written(costs, &size);
+    costs_ok(tn_costs_read_memory("c.json", bytes, size, NULL, graph, &read, &failure));
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
+        assert_true(tn_costs_of(read, id) == tn_costs_of(costs, id));
+        assert_true(tn_costs_again_of(read, id) == tn_costs_again_of(costs, id));
+    }
+    assert_true(tn_costs_bytes_per_s(read) == 1e9 && tn_costs_threads(read) == 0);
+    tn_costs_destroy(read);
+    tn_costs_destroy(costs);
+    free(bytes);
+    tn_training_release(&training);
+    net_close(&n);
+}
+
+static void costs_of_another_model_are_refused_with_its_first_operator(void **state) {
+    net n, other;
+    tn_training training;
+    const tn_graph *graph = costs_step(&n, &training);
+    size_t size;
+    tn_costs *costs = costs_drawn(graph), *read = NULL;
+    char *bytes = costs_written(costs, &size);
+    (void)state;
+    net_open(&other, TN_FLOAT32, 4);
+    tn_tensor_id x =
+        net_conv(&other, net_input(&other, "x", NET_SHAPE(4, 3, 8, 8)), 3, 8, 3, 1, true);
+    net_output(&other, net_op(&other, "Relu", NET_LIST(net_op(&other, "Tanh", NET_LIST(x)))));
+    assert_int_equal(
+        tn_costs_read_memory("c.json", bytes, size, NULL, other.graph, &read, &failure),
+        TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "Conv"));
+    assert_string_equal(failure.where, "c.json");
+    assert_null(read);
+    tn_costs_destroy(costs);
+    free(bytes);
+    tn_training_release(&training);
+    net_close(&n);
+    net_close(&other);
+}
+
+static void bad_files_are_refused(void **state) {
+#define COSTS_HEAD "{\"format\": \"tenure-costs\", \"version\": 1, "
+#define COSTS_KEY "\"key\": \"0123456789abcdef0123456789abcdef\", "
+    static const char *const bad[][2] = {
+        {"", "byte"},
+        {"[]", "format"},
+        {"{\"format\": \"mem-plan\"}", "format"},
+        {"{\"format\": \"tenure-costs\", \"version\": 2, \"operators\": []}", "version"},
+        {COSTS_HEAD "\"operators\": 3}", "operators"},
+        {COSTS_HEAD "\"threads\": -1, \"operators\": []}", "threads"},
+        {COSTS_HEAD "\"bytes_per_s\": -1, \"operators\": []}", "bytes_per_s"},
+        {COSTS_HEAD "\"bytes_per_s\": 1e400, \"operators\": []}", "byte"},
+        {COSTS_HEAD "\"operators\": [{\"ps\": 1}]}", "key"},
+        {COSTS_HEAD "\"operators\": [{\"key\": \"12\", \"ps\": 1}]}", "key"},
+        {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": -1}]}", "ps"},
+        {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": NaN}]}", "byte"},
+        {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": 1.5}]}", "ps"},
+        {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": 1000000000000000001}]}", "ps"},
+        {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": 1, \"again_ps\": \"1\"}]}", "again_ps"},
+        {COSTS_HEAD "\"operators\": [{" COSTS_KEY "\"ps\": 1}, {" COSTS_KEY "\"ps\": 2}]}",
+         "operators[0]"},
+        {COSTS_HEAD "\"operators\": []}", "Relu"},
+    };
+    net n;
+    (void)state;
+    net_open(&n, TN_FLOAT32, 5);
+    net_output(&n, net_op(&n, "Relu", NET_LIST(net_input(&n, "x", NET_SHAPE(4)))));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tn_costs *costs = NULL;
+        tn_error error = {0};
+        tn_status status = tn_costs_read_memory("c.json", bad[i][0], strlen(bad[i][0]), NULL,
+                                                n.graph, &costs, &error);
+        if (status != TN_E_INVALID ||
+            (strstr(error.where, bad[i][1]) == NULL && strstr(error.message, bad[i][1]) == NULL))
+            fail_msg("%s: status %d, '%s: %s' does not name %s", bad[i][0], status, error.where,
+                     error.message, bad[i][1]);
+        assert_null(costs);
+    }
+    net_close(&n);
+}
+
+static void every_allocation_of_a_file_may_fail(void **state) {
+    net n;
+    tn_training training;
+    const tn_graph *graph = costs_step(&n, &training);
+    size_t size;
+    tn_costs *costs = costs_drawn(graph);
+    char *bytes = costs_written(costs, &size);
+    (void)state;
+    for (uint64_t at = 1;; at++) {
+        faulty memory = {.fail_at = at};
+        tn_context context = faulty_context(&memory);
+        tn_costs *read = NULL;
+        tn_status status =
+            tn_costs_read_memory("c.json", bytes, size, &context, graph, &read, &failure);
+        tn_costs_destroy(read);
+        assert_true(memory.held == 0);
+        if (status == TN_OK) break;
+        assert_true(status == TN_E_NO_MEMORY && read == NULL && at < 10000);
+    }
+    tn_costs_destroy(costs);
+    free(bytes);
+    tn_training_release(&training);
+    net_close(&n);
+}
+
 static void every_allocation_may_fail(void **state) {
     net n;
     tn_training training;
@@ -159,6 +307,10 @@ int main(void) {
         cmocka_unit_test(what_nobody_runs_costs_nothing),
         cmocka_unit_test(running_again_costs_what_its_repeat_form_does),
         cmocka_unit_test(costs_refuses_bad_numbers),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(costs_of_another_model_are_refused_with_its_first_operator),
+        cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(every_allocation_of_a_file_may_fail),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
