@@ -1,0 +1,414 @@
+/* emit.c - a schedule becomes a Program.
+ *
+ *     stream 0   APPLY a  APPLY b  DROP  APPLY c          WAIT   APPLY d      APPLY e(a)
+ *     stream 1                     [-- SWAP_OUT a --]----^
+ *     stream 2                                            [-- SWAP_IN a --]--^
+ *
+ * What is defined while it is there still is dropped right before, with its views: lives end with
+ * their last readers, so nothing else has to be said of them. Views are applied when somebody reads
+ * them and they are not there. A copy starts when what stands before it on stream 0 has ended; who
+ * reads what comes in waits for that; SETTLE is a WAIT.
+ *
+ * An instruction cannot read what has been handed to a copy out. What is read between OUT and
+ * SETTLE is therefore copied behind the last of these reads.
+ * Cost: O(acts + operands).
+ */
+#include "budget/map.h"
+
+#include "graph/attr.h"
+
+enum { EMIT_COMPUTE, EMIT_OUT, EMIT_IN }; /* streams */
+
+typedef struct emit_state {
+    const tn__work_map *map;
+    const tn__work *work;
+    const tn__schedule *schedule;
+    const tn_instruction *old;
+    tn_instruction *list;
+    tn_region *regions;
+    tn_encoded *forms;
+    size_t count, room, region_count, region_room, form_count, form_room;
+    tn__arena arena;
+    bool *here;               /* [tensors] */
+    bool *ran;                /* [jobs] */
+    tn_tensor_id *views;      /* [values] the newest view that is here; TN_NONE */
+    tn_tensor_id *next_view;  /* [tensors] the one before it */
+    uint32_t *arrives, *left; /* [values] signal of the last copy in, out; 0: none to wait for */
+    uint32_t *copy_at; /* [acts] of an OUT: the act behind which it is copied; TN_NONE: never,
+                        * as nobody wants it back */
+    uint32_t *form;    /* [values] its newest encoded form, a tensor */
+    uint32_t *due, *next_due; /* [acts] OUTs that are copied behind an act, as lists; TN_NONE */
+    uint32_t last;            /* instruction on stream 0; TN_NONE: none yet */
+    uint32_t signals;
+    tn_error *error;
+} emit_state;
+
+/* --- instructions --- */
+
+static tn_status emit_add(emit_state *s, tn_instruction it) {
+    if (!tn__reserve(&s->schedule->context, &s->list, &s->room, s->count + 1, sizeof it))
+        return tn__no_memory(s->error, "a program");
+    if (it.stream == EMIT_COMPUTE && it.opcode != TN_DROP) s->last = (uint32_t)s->count;
+    s->list[s->count++] = it;
+    return s->count < TN_NONE ? TN_OK : tn__fail(s->error, TN_E_EXHAUSTED, "2^32 instructions");
+}
+
+static tn_status emit_of(emit_state *s, tn_opcode opcode, tn_tensor_id tensor) {
+    tn_instruction it = TN_INSTRUCTION_INIT;
+    it.opcode = opcode;
+    it.tensor = tensor;
+    return emit_add(s, it);
+}
+
+static tn_status emit_wait(emit_state *s, uint32_t *signal) {
+    tn_instruction it = TN_INSTRUCTION_INIT;
+    if (*signal == 0) return TN_OK;
+    it.opcode = TN_WAIT;
+    it.wait = *signal;
+    *signal = 0;
+    return emit_add(s, it);
+}
+
+/* What the last instruction on stream 0 gives when it has ended. */
+static uint32_t emit_signal(emit_state *s) {
+    if (s->last == TN_NONE) return 0;
+    tn_instruction *it = &s->list[s->last];
+    if (it->signal == 0) it->signal = ++s->signals;
+    return it->signal;
+}
+
+/* --- what is here --- */
+
+/* A tensor's memory ends with its last reader, and that of its views as well. */
+static tn_status emit_drop(emit_state *s, tn_tensor_id id) {
+    uint32_t value = s->map->value[id];
+    bool is_root = s->map->root[id] == id && value != TN_NONE;
+    for (tn_tensor_id view = is_root ? s->views[value] : TN_NONE; view != TN_NONE;
+         view = s->next_view[view]) {
+        s->here[view] = false;
+        TN_TRY(emit_of(s, TN_DROP, view));
+    }
+    if (is_root) s->views[value] = TN_NONE;
+    if (!s->here[id]) return TN_OK;
+    s->here[id] = false;
+    return emit_of(s, TN_DROP, id);
+}
+
+static void emit_is_here(emit_state *s, tn_tensor_id id) {
+    uint32_t value = s->map->value[id];
+    s->here[id] = true;
+    if (value == TN_NONE || s->map->root[id] == id) return;
+    s->next_view[id] = s->views[value];
+    s->views[value] = id;
+}
+
+static tn_status emit_apply(emit_state *s, tn_op_id id, bool again) {
+    tn_op_form form = tn_op_form_of(s->map->graph, id, again);
+    tn_instruction it = TN_INSTRUCTION_INIT;
+    for (uint32_t k = 0; k < form.output_count; k++)
+        if (form.op->outputs[k] != TN_NONE && s->here[form.op->outputs[k]])
+            TN_TRY(emit_drop(s, form.op->outputs[k]));
+    it.opcode = TN_APPLY;
+    it.op = id;
+    it.again = again && form.found != 0;
+    TN_TRY(emit_add(s, it));
+    for (uint32_t k = 0; k < form.output_count; k++)
+        if (form.op->outputs[k] != TN_NONE) emit_is_here(s, form.op->outputs[k]);
+    return TN_OK;
+}
+
+/* --- views --- */
+
+/* What a view lies in. */
+static tn_tensor_id emit_source(const emit_state *s, tn_tensor_id id) {
+    tn_op_id maker = tn_graph_tensor(s->map->graph, id)->producer;
+    const tn_op *op = tn_graph_op(s->map->graph, maker);
+    uint32_t k = 0;
+    while (op->outputs[k] != id) k++;
+    return tn_op_view(s->map->graph, maker, k).source;
+}
+
+/* Makes a tensor that is to be read be here: views that are not, from the inside out. An operator
+ * may give several, all of which are applied anew: those that were here already may be read by the
+ * same reader, but are here again. */
+static tn_status emit_need(emit_state *s, tn_tensor_id id) {
+    if (id == TN_NONE) return TN_OK;
+    uint32_t value = s->map->value[id];
+    if (value != TN_NONE) TN_TRY(emit_wait(s, &s->arrives[value]));
+    while (s->map->is_view[id] && !s->here[id]) {
+        tn_tensor_id at = id;
+        for (;;) {
+            tn_tensor_id source = emit_source(s, at);
+            if (!s->map->is_view[source] || s->here[source]) break;
+            at = source;
+        }
+        TN_TRY(emit_apply(s, tn_graph_tensor(s->map->graph, at)->producer, false));
+    }
+    return TN_OK;
+}
+
+/* --- acts --- */
+
+static tn_status emit_run(emit_state *s, uint32_t job) {
+    const tn__work_map *map = s->map;
+    tn_op_id op = s->work->jobs[job].op;
+    bool again = s->ran[job];
+    tn_op_form form = tn_op_form_of(map->graph, op, again);
+    s->ran[job] = true;
+    for (uint32_t i = 0; again && i < form.input_count; i++)
+        TN_TRY(emit_need(s, tn_op_form_input(&form, i)));
+    for (uint32_t i = 0; !again && i < map->read_count[job]; i++)
+        TN_TRY(emit_need(s, map->reads[map->read_first[job] + i]));
+    for (uint32_t step = map->first[job]; step + 1 < map->last[job]; step++)
+        TN_TRY(emit_add(s, s->old[step]));
+    return emit_apply(s, op, again);
+}
+
+/* Regions of the operators that have blocks, where their instructions are now. */
+static tn_status emit_regions(emit_state *s, uint32_t job, uint32_t first) {
+    const tn__work_map *map = s->map;
+    const tn_region *regions = tn_program_regions(map->program);
+    tn_op_id op = s->work->jobs[job].op;
+    if (!tn__op_has_blocks(tn_graph_op(map->graph, op))) return TN_OK;
+    for (uint32_t r = 0; r < tn_program_region_count(map->program); r++) {
+        tn_region region = regions[r];
+        if (!tn__region_is_of(map->graph, &region, op)) continue;
+        region.first = first + (region.first - map->first[job]);
+        region.last = first + (region.last - map->first[job]);
+        if (!tn__reserve(&s->schedule->context, &s->regions, &s->region_room, s->region_count + 1,
+                         sizeof region))
+            return tn__no_memory(s->error, "a program");
+        s->regions[s->region_count++] = region;
+    }
+    return TN_OK;
+}
+
+static tn_status emit_run_all(emit_state *s, uint32_t job) {
+    TN_TRY(emit_run(s, job));
+    uint32_t steps = s->map->last[job] - s->map->first[job];
+    return emit_regions(s, job, (uint32_t)s->count - steps);
+}
+
+static tn_status emit_copy(emit_state *s, tn_opcode opcode, uint32_t stream, uint32_t value,
+                           uint32_t *signal) {
+    tn_instruction it = TN_INSTRUCTION_INIT;
+    it.opcode = opcode;
+    it.stream = stream;
+    it.tensor = s->work->values[value].tensor;
+    it.wait = emit_signal(s);
+    it.signal = *signal = ++s->signals;
+    return emit_add(s, it);
+}
+
+static tn_status emit_drop_views(emit_state *s, uint32_t value) {
+    for (tn_tensor_id view = s->views[value]; view != TN_NONE; view = s->next_view[view]) {
+        s->here[view] = false;
+        TN_TRY(emit_of(s, TN_DROP, view));
+    }
+    s->views[value] = TN_NONE;
+    return TN_OK;
+}
+
+static tn_status emit_out(emit_state *s, uint32_t value) {
+    TN_TRY(emit_wait(s, &s->arrives[value]));
+    TN_TRY(emit_drop_views(s, value));
+    s->here[s->work->values[value].tensor] = false;
+    return emit_copy(s, TN_SWAP_OUT, EMIT_OUT, value, &s->left[value]);
+}
+
+static tn_status emit_settle(emit_state *s, uint32_t value) {
+    if (s->here[s->work->values[value].tensor]) /* it is not wanted back */
+        return emit_drop(s, s->work->values[value].tensor);
+    return emit_wait(s, &s->left[value]);
+}
+
+static tn_status emit_in(emit_state *s, uint32_t value) {
+    TN_TRY(emit_drop(s, s->work->values[value].tensor));
+    TN_TRY(emit_copy(s, TN_SWAP_IN, EMIT_IN, value, &s->arrives[value]));
+    s->here[s->work->values[value].tensor] = true;
+    return TN_OK;
+}
+
+static tn_status emit_code(emit_state *s, tn_opcode opcode, const tn__act *act) {
+    tn_instruction it = TN_INSTRUCTION_INIT;
+    it.opcode = opcode;
+    it.tensor = s->work->values[act->what].tensor;
+    it.other = s->form[act->what];
+    it.codec = (tn_codec)act->codec;
+    return emit_add(s, it);
+}
+
+static tn_status emit_encode(emit_state *s, const tn__act *act) {
+    tn_encoded form = {s->work->values[act->what].tensor, (tn_codec)act->codec, act->bytes};
+    if (!tn__reserve(&s->schedule->context, &s->forms, &s->form_room, s->form_count + 1,
+                     sizeof form))
+        return tn__no_memory(s->error, "a program");
+    s->form[act->what] = tn_graph_tensor_count(s->map->graph) + (uint32_t)s->form_count;
+    s->forms[s->form_count++] = form;
+    TN_TRY(emit_wait(s, &s->arrives[act->what]));
+    return emit_code(s, TN_ENCODE, act);
+}
+
+static tn_status emit_decode(emit_state *s, const tn__act *act) {
+    tn_tensor_id tensor = s->work->values[act->what].tensor;
+    TN_TRY(emit_drop(s, tensor));
+    TN_TRY(emit_code(s, TN_DECODE, act));
+    s->here[tensor] = true;
+    return TN_OK;
+}
+
+static tn_status emit_act(emit_state *s, uint32_t index) {
+    const tn__act *act = &s->schedule->acts[index];
+    switch (act->kind) {
+    case TN__RUN:
+        TN_TRY(emit_run_all(s, act->what));
+        break;
+    case TN__OUT:
+        break;
+    case TN__SETTLE:
+        TN_TRY(emit_settle(s, act->what));
+        break;
+    case TN__IN:
+        TN_TRY(emit_in(s, act->what));
+        break;
+    case TN__ENCODE:
+        if (s->copy_at[index] != TN_NONE) TN_TRY(emit_encode(s, act));
+        break;
+    default:
+        TN_TRY(emit_decode(s, act));
+    }
+    for (uint32_t out = s->due[index]; out != TN_NONE; out = s->next_due[out])
+        TN_TRY(emit_out(s, s->schedule->acts[out].what));
+    return TN_OK;
+}
+
+/* --- when copies out are made --- */
+
+typedef struct emit_plan { /* of what is not back yet: acts, by value; TN_NONE */
+    uint32_t *leaving, *unwanted, *encoded;
+} emit_plan;
+
+/* A copy, or an encoded form, that nobody has used when the next is made is not made at all. */
+static void emit_forget(emit_state *s, uint32_t *unwanted, uint32_t act) {
+    if (*unwanted != TN_NONE) s->copy_at[*unwanted] = TN_NONE;
+    *unwanted = act;
+}
+
+static void emit_plan_run(emit_state *s, const emit_plan *plan, uint32_t act, uint32_t job) {
+    uint32_t count;
+    const uint32_t *inputs = tn__job_inputs(s->work, job, s->ran[job], &count);
+    s->ran[job] = true;
+    for (uint32_t k = 0; k < count; k++)
+        if (plan->leaving[inputs[k]] != TN_NONE) s->copy_at[plan->leaving[inputs[k]]] = act;
+}
+
+static void emit_plan_act(emit_state *s, const emit_plan *plan, uint32_t i) {
+    const tn__act *act = &s->schedule->acts[i];
+    s->copy_at[i] = i;
+    switch (act->kind) {
+    case TN__RUN:
+        emit_plan_run(s, plan, i, act->what);
+        break;
+    case TN__OUT:
+        plan->leaving[act->what] = i;
+        emit_forget(s, &plan->unwanted[act->what], i);
+        break;
+    case TN__SETTLE:
+        plan->leaving[act->what] = TN_NONE;
+        break;
+    case TN__IN:
+        plan->unwanted[act->what] = TN_NONE;
+        break;
+    case TN__ENCODE:
+        if (plan->leaving[act->what] != TN_NONE) s->copy_at[plan->leaving[act->what]] = i;
+        emit_forget(s, &plan->encoded[act->what], i);
+        break;
+    default:
+        plan->encoded[act->what] = TN_NONE;
+    }
+}
+
+/* Behind the last act that reads the value before it is settled; at all only if it comes back. */
+static void emit_find_copies(emit_state *s, const emit_plan *plan) {
+    const tn__work *work = s->work;
+    for (uint32_t v = 0; v < work->value_count; v++)
+        plan->leaving[v] = plan->unwanted[v] = plan->encoded[v] = TN_NONE;
+    for (uint32_t i = 0; i < s->schedule->count; i++) {
+        s->due[i] = TN_NONE;
+        emit_plan_act(s, plan, i);
+    }
+    for (uint32_t v = 0; v < work->value_count; v++) {
+        emit_forget(s, &plan->unwanted[v], TN_NONE);
+        emit_forget(s, &plan->encoded[v], TN_NONE);
+    }
+    for (uint32_t j = 0; j < work->job_count; j++) s->ran[j] = false;
+    for (uint32_t i = s->schedule->count; i-- > 0;) {
+        uint32_t at = s->copy_at[i];
+        if (s->schedule->acts[i].kind != TN__OUT || at == TN_NONE) continue;
+        s->next_due[i] = s->due[at];
+        s->due[at] = i;
+    }
+}
+
+/* --- the whole --- */
+
+static tn_status emit_room(emit_state *s) {
+    size_t tensors = tn_graph_tensor_count(s->map->graph) + (size_t)1;
+    size_t values = s->work->value_count + (size_t)1, acts = s->schedule->count + (size_t)1;
+    tn__arena *arena = &s->arena;
+    s->here = tn__arena_array(arena, tensors, sizeof *s->here);
+    s->next_view = tn__arena_array(arena, tensors, sizeof *s->next_view);
+    s->ran = tn__arena_array(arena, s->work->job_count + (size_t)1, sizeof *s->ran);
+    s->views = tn__arena_array(arena, values, sizeof *s->views);
+    s->arrives = tn__arena_array(arena, values, sizeof *s->arrives);
+    s->left = tn__arena_array(arena, values, sizeof *s->left);
+    s->copy_at = tn__arena_array(arena, acts, sizeof *s->copy_at);
+    s->due = tn__arena_array(arena, acts, sizeof *s->due);
+    s->next_due = tn__arena_array(arena, acts, sizeof *s->next_due);
+    s->form = tn__arena_array(arena, values, sizeof *s->form);
+    emit_plan plan = {tn__arena_array(arena, values, sizeof *plan.leaving),
+                      tn__arena_array(arena, values, sizeof *plan.unwanted),
+                      tn__arena_array(arena, values, sizeof *plan.encoded)};
+    if (!s->here || !s->next_view || !s->ran || !s->views || !s->arrives || !s->left ||
+        !s->copy_at || !s->due || !s->next_due || !s->form || !plan.leaving || !plan.unwanted ||
+        !plan.encoded)
+        return tn__no_memory(s->error, "a program");
+    for (uint32_t v = 0; v < s->work->value_count; v++) s->views[v] = TN_NONE;
+    emit_find_copies(s, &plan);
+    return TN_OK;
+}
+
+static tn_status emit_all(emit_state *s, tn_program **program) {
+    const tn__work_map *map = s->map;
+    TN_TRY(emit_room(s));
+    for (uint32_t i = 0; i < map->put_count; i++) {
+        TN_TRY(emit_of(s, TN_PUT, map->puts[i]));
+        s->here[map->puts[i]] = true;
+    }
+    for (uint32_t i = 0; i < s->schedule->count; i++) TN_TRY(emit_act(s, i));
+    for (uint32_t i = 0; i < map->get_count; i++) {
+        TN_TRY(emit_need(s, map->gets[i]));
+        TN_TRY(emit_of(s, TN_GET, map->gets[i]));
+    }
+    return tn_program_from_encoded(map->graph, s->forms, (uint32_t)s->form_count, s->list,
+                                   (uint32_t)s->count, s->regions, (uint32_t)s->region_count,
+                                   program, s->error);
+}
+
+tn_status tn__schedule_emit(const tn__work_map *map, const tn__work *work,
+                            const tn__schedule *schedule, tn_program **program, tn_error *error) {
+    emit_state state = {.map = map,
+                        .work = work,
+                        .schedule = schedule,
+                        .old = tn_program_instructions(map->program),
+                        .last = TN_NONE,
+                        .error = error};
+    tn__arena_init(&state.arena, &schedule->context);
+    tn_status status = emit_all(&state, program);
+    const tn_context *context = &schedule->context;
+    tn__free(context, state.list, state.room * sizeof *state.list);
+    tn__free(context, state.regions, state.region_room * sizeof *state.regions);
+    tn__free(context, state.forms, state.form_room * sizeof *state.forms);
+    tn__arena_release(&state.arena);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* work_read.h - a program on its way to jobs and values; work_read.c says how. */
+#ifndef TN_BUDGET_WORK_READ_H
+#define TN_BUDGET_WORK_READ_H
+
+#include "budget/map.h"
+
+typedef struct tn__read_list { /* of all jobs, one behind the other */
+    uint32_t *items;
+    size_t count, room;
+} tn__read_list;
+
+typedef struct tn__read_job { /* its lists, into tn__read_state.lists */
+    size_t inputs, outputs, again_inputs, again_outputs, after, limits;
+} tn__read_job;
+
+typedef struct tn__read_state {
+    tn__work_map *map;
+    const tn_graph *graph;
+    const tn_costs *costs;
+    const tn_context *context;
+    const tn_instruction *instructions;
+    tn__arena *arena, scratch;
+    bool *owns;              /* [tensors] memory of its own, by the occupancy */
+    bool *stays;             /* [values] cannot be had again, nor copied */
+    uint32_t *begin;         /* [operators] first instruction of its blocks; TN_NONE: none */
+    tn_occupancy *occupancy; /* of the program */
+    tn__work_job *jobs;
+    tn__read_job *places;
+    tn__value *values;
+    uint32_t job_count, value_count;
+    uint32_t *stamp; /* [values or jobs] 1 + the list that has it already */
+    uint32_t stamps;
+    uint32_t *changer; /* [tensors] job that writes into this root, on the way */
+    uint32_t *pinned;  /* [tensors] job that makes this view; TN_NONE: it is taken where needed */
+    tn__read_list lists, reads;
+    tn_error *error;
+} tn__read_state;
+
+static inline tn_status tn__read_no_memory(const tn__read_state *s) {
+    return tn__no_memory(s->error, "a program's jobs");
+}
+
+static inline bool tn__read_is_static(const tn__read_state *s, tn_tensor_id id) {
+    return tn_tensor_is_static(tn_graph_tensor(s->graph, id));
+}
+
+/* Whether an operator's output lies in what it reads. */
+static inline tn_tensor_id tn__read_view(const tn__read_state *s, tn_op_id id, uint32_t output) {
+    tn_tensor_id tensor = tn_graph_op(s->graph, id)->outputs[output];
+    if (tensor == TN_NONE || s->owns[tensor]) return TN_NONE;
+    return tn_op_view(s->graph, id, output).source;
+}
+
+/* work_job.c: the job of an operator, whose instruction is at `step`. */
+tn_status tn__read_job_of(tn__read_state *s, tn_op_id op, uint32_t step);
+/* When all jobs are there: which come before others for another reason than a value. */
+tn_status tn__read_orders(tn__read_state *s);
+
+#endif

@@ -1,0 +1,312 @@
+/* test_emit.c - programs as works, and schedules as programs: whatever a judge of schedules accepts
+ * is a program that its own judge accepts, which needs no more than the first one said.
+ */
+#include "../random_graph.h"
+
+#include "../train/drawn.h"
+
+#include "budget/lower.h"
+#include "budget/pass.h"
+
+typedef struct lowered {
+    tn_context context;
+    tn_graph *graph;
+    tn_program *program;
+    tn__arena arena;
+    tn__work work;
+    tn__work_map *map;
+    tn__schedule schedule;
+} lowered;
+
+static void lower_graph(lowered *it, tn_graph *graph) {
+    it->context = tn__context(NULL);
+    it->graph = graph;
+    tn__arena_init(&it->arena, &it->context);
+    assert_ok(tn_graph_infer(graph, &failure));
+    assert_ok(tn_program_create(graph, NULL, &it->program, &failure));
+    assert_ok(tn__work_read(it->program, NULL, NULL, &it->arena, &it->work, &it->map, &failure));
+    tn__schedule_init(&it->schedule, &it->context);
+}
+
+static void lower_close(lowered *it) {
+    tn__schedule_release(&it->schedule);
+    tn__arena_release(&it->arena);
+    tn_program_destroy(it->program);
+    tn_graph_destroy(it->graph);
+}
+
+static void add(lowered *it, tn__act_kind kind, uint32_t what, uint64_t bytes) {
+    tn__act act = {.kind = (uint8_t)kind, .what = what, .bytes = bytes, .codec = 0};
+    if (kind == TN__ENCODE || kind == TN__DECODE) act.codec = TN_CODEC_CSR;
+    assert_ok(tn__schedule_add(&it->schedule, act, &failure));
+}
+
+static uint64_t live_of(const tn_program *program) {
+    tn_occupancy *occupancy;
+    assert_ok(tn_occupancy_create(program, NULL, &occupancy, &failure));
+    uint64_t peak = tn_occupancy_summary(occupancy).peak_live;
+    tn_occupancy_destroy(occupancy);
+    return peak;
+}
+
+/* --- schedules at random --- */
+
+typedef struct draw {
+    lowered *it;
+    tn__random random;
+    bool *ran;
+    uint8_t *where; /* [values] */
+    uint8_t *copies;
+    uint32_t again, outs, ins;
+} draw;
+enum { NOWHERE, HERE, LEAVING, AWAY };
+
+static void bring(draw *d, uint32_t value) {
+    if (d->where[value] != AWAY) return;
+    add(d->it, TN__IN, value, 0);
+    d->where[value] = HERE;
+    d->ins++;
+}
+
+static void run(draw *d, uint32_t job) {
+    uint32_t count;
+    const tn__work *work = &d->it->work;
+    const uint32_t *inputs = tn__job_inputs(work, job, d->ran[job], &count);
+    for (uint32_t i = 0; i < count; i++) bring(d, inputs[i]);
+    const uint32_t *outputs = tn__job_outputs(work, job, d->ran[job], &count);
+    add(d->it, TN__RUN, job, 0);
+    for (uint32_t i = 0; i < count; i++) d->where[outputs[i]] = HERE;
+    d->ran[job] = true;
+}
+
+static bool may_run_again(const draw *d, uint32_t job) {
+    const tn__work *work = &d->it->work;
+    const tn__job *it = &work->jobs[job];
+    uint32_t count;
+    const uint32_t *outputs = tn__job_outputs(work, job, true, &count);
+    if (!d->ran[job] || !(it->flags & TN__JOB_REPEATS)) return false;
+    for (uint32_t i = 0; i < it->limit_count; i++)
+        if (d->ran[work->others[it->limit_first + i]]) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (d->where[outputs[i]] == LEAVING || (work->values[outputs[i]].flags & TN__VALUE_HELD))
+            return false;
+    return true;
+}
+
+/* Something that a pass may do here. */
+static void disturb(draw *d, bool copies) {
+    const tn__work *work = &d->it->work;
+    uint32_t job = (uint32_t)tn__random_below(&d->random, work->job_count);
+    uint32_t value = (uint32_t)tn__random_below(&d->random, work->value_count);
+    bool copied = (work->values[value].flags & TN__VALUE_COPIES) &&
+                  !(work->values[value].flags & TN__VALUE_HELD);
+    if (tn__random_below(&d->random, 2) == 0 && may_run_again(d, job)) {
+        run(d, job);
+        d->again++;
+    } else if (copies && copied && d->where[value] == HERE) {
+        add(d->it, TN__OUT, value, 0);
+        d->where[value] = LEAVING;
+        d->outs++;
+    } else if (copies && d->where[value] == LEAVING) {
+        add(d->it, TN__SETTLE, value, 0);
+        d->where[value] = AWAY;
+    }
+}
+
+static void draw_schedule(draw *d, lowered *it, uint64_t seed, bool copies) {
+    const tn__work *work = &it->work;
+    *d = (draw){.it = it, .random = {seed}};
+    d->ran = tn__arena_array(&it->arena, work->job_count + 1, 1);
+    d->where = tn__arena_array(&it->arena, work->value_count + 1, 1);
+    for (uint32_t v = 0; v < work->value_count; v++)
+        d->where[v] = work->values[v].maker == TN_NONE ? HERE : NOWHERE;
+    for (uint32_t j = 0; j < work->job_count; j++) {
+        for (uint64_t i = tn__random_below(&d->random, 8); i > 0; i--) disturb(d, copies);
+        run(d, j);
+    }
+    for (uint32_t v = 0; v < work->value_count; v++) {
+        if (d->where[v] == LEAVING) {
+            add(it, TN__SETTLE, v, 0);
+            d->where[v] = AWAY;
+        }
+        if (work->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) bring(d, v);
+    }
+}
+
+/* A step of training, with forms of its own for operators that run again. */
+static tn_graph *draw_step(uint64_t seed) {
+    net n;
+    tn_training training;
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    options.optimizer = seed % 2 == 0 ? TN_OPTIMIZER_ADAM : TN_OPTIMIZER_SGD;
+    draw_net(&n, seed);
+    assert_ok(tn_graph_infer(n.graph, &failure));
+    assert_ok(tn_train(n.graph, &options, &training, &failure));
+    tn_graph *graph = training.graph;
+    training.graph = NULL;
+    tn_training_release(&training);
+    net_close(&n);
+    return graph;
+}
+
+static uint32_t count_of(const tn_program *program, tn_opcode opcode) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < tn_program_count(program); i++)
+        count += tn_program_instructions(program)[i].opcode == opcode;
+    return count;
+}
+
+/* --- tests --- */
+
+static void keeping_all_is_the_program_itself(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        lowered it;
+        tn_program *program;
+        tn__replay replay;
+        lower_graph(&it, random_graph(seed, seed % 2 == 0));
+        for (uint32_t j = 0; j < it.work.job_count; j++) add(&it, TN__RUN, j, 0);
+        it.work.is_ordered = true;
+        assert_ok(tn__replay_schedule(&it.work, &it.schedule, &replay, NULL, &failure));
+        assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
+        if (live_of(program) > replay.peak || count_of(program, TN_GET) == 0)
+            fail_msg("seed %llu: %llu live bytes, %llu said", (unsigned long long)seed,
+                     (unsigned long long)live_of(program), (unsigned long long)replay.peak);
+        tn_program_destroy(program);
+        lower_close(&it);
+    }
+}
+
+static void what_the_judge_accepts_can_be_run(void **state) {
+    (void)state;
+    uint32_t again = 0, outs = 0, ins = 0;
+    for (uint64_t seed = 1; seed <= 600; seed++) {
+        lowered it;
+        draw d;
+        tn_program *program;
+        tn__replay replay;
+        bool copies = seed % 3 == 0;
+        lower_graph(&it, random_graph(seed, seed % 2 == 0));
+        draw_schedule(&d, &it, seed, copies);
+        tn_status status = tn__replay_schedule(&it.work, &it.schedule, &replay, NULL, &failure);
+        if (status == TN_OK)
+            status = tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure);
+        if (status != TN_OK)
+            fail_msg("seed %llu: %s: %s", (unsigned long long)seed, failure.where, failure.message);
+        if (!copies && live_of(program) > replay.peak)
+            fail_msg("seed %llu: %llu live bytes, %llu said", (unsigned long long)seed,
+                     (unsigned long long)live_of(program), (unsigned long long)replay.peak);
+        again += d.again, outs += count_of(program, TN_SWAP_OUT);
+        ins += count_of(program, TN_SWAP_IN);
+        tn_program_destroy(program);
+        lower_close(&it);
+    }
+    assert_true(again > 500 && outs > 100 && ins > 100);
+}
+
+static void steps_of_training_as_well(void **state) {
+    (void)state;
+    uint32_t by_other = 0, ins = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        lowered it;
+        draw d;
+        tn_program *program;
+        tn__replay replay, plain;
+        bool copies = seed % 3 == 0;
+        lower_graph(&it, draw_step(seed));
+        for (uint32_t j = 0; j < it.work.job_count; j++) add(&it, TN__RUN, j, 0);
+        assert_ok(tn__replay_schedule(&it.work, &it.schedule, &plain, NULL, &failure));
+        uint64_t live = live_of(it.program);
+        if (live > plain.peak || plain.peak > live + live / 4)
+            fail_msg("seed %llu: %llu live bytes, %llu said", (unsigned long long)seed,
+                     (unsigned long long)live, (unsigned long long)plain.peak);
+        it.schedule.count = 0;
+        draw_schedule(&d, &it, seed, copies);
+        assert_ok(tn__replay_schedule(&it.work, &it.schedule, &replay, NULL, &failure));
+        assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
+        if (!copies && live_of(program) > replay.peak)
+            fail_msg("seed %llu: %llu live bytes, %llu said", (unsigned long long)seed,
+                     (unsigned long long)live_of(program), (unsigned long long)replay.peak);
+        for (uint32_t i = 0; i < tn_program_count(program); i++)
+            by_other += tn_program_instructions(program)[i].again;
+        ins += count_of(program, TN_SWAP_IN);
+        tn_program_destroy(program);
+        lower_close(&it);
+    }
+    assert_true(by_other > 20 && ins > 100);
+}
+
+/* A value is encoded behind its maker, and decoded before its last reader. */
+static void what_is_encoded_comes_back(void **state) {
+    (void)state;
+    uint32_t decoded = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        lowered it;
+        tn_program *program;
+        tn__replay replay;
+        lower_graph(&it, draw_step(seed % 10));
+        const tn__work *work = &it.work;
+        uint32_t value = (uint32_t)(seed * 7919 % work->value_count);
+        const tn__value *v = &work->values[value];
+        bool floats = tn_graph_tensor(it.graph, v->tensor)->dtype == TN_FLOAT32;
+        bool may = floats && v->reader_count > 1 && v->maker != TN_NONE && v->bytes > 0 &&
+                   v->flags == TN__VALUE_COPIES;
+        uint32_t last = may ? work->readers[v->reader_first + v->reader_count - 1] : TN_NONE;
+        for (uint32_t j = 0; j < work->job_count; j++) {
+            if (j == last) add(&it, TN__DECODE, value, 2 * v->bytes);
+            add(&it, TN__RUN, j, 0);
+            if (may && j == v->maker) add(&it, TN__ENCODE, value, 2 * v->bytes);
+            if (may && j == v->maker) add(&it, TN__ENCODE, value, 2 * v->bytes); /* for nobody */
+        }
+        assert_ok(tn__replay_schedule(work, &it.schedule, &replay, NULL, &failure));
+        assert_ok(tn__schedule_emit(it.map, work, &it.schedule, &program, &failure));
+        assert_int_equal(count_of(program, TN_ENCODE), may);
+        assert_int_equal(count_of(program, TN_DECODE), may);
+        decoded += may;
+        assert_true(live_of(program) <= replay.peak);
+        tn_program_destroy(program);
+        lower_close(&it);
+    }
+    assert_true(decoded > 10);
+}
+
+static void every_allocation_may_fail(void **state) {
+    tn_graph *graph = draw_step(3);
+    tn_program *program;
+    (void)state;
+    assert_ok(tn_program_create(graph, NULL, &program, &failure));
+    tn_status status = TN_E_NO_MEMORY;
+    for (uint64_t at = 1; status != TN_OK; at += 1 + at / 16) {
+        faulty memory = {.fail_at = at};
+        tn_context given = faulty_context(&memory), context = tn__context(&given);
+        tn__arena arena;
+        tn__work work;
+        tn__work_map *map;
+        tn__schedule schedule;
+        tn_program *made = NULL;
+        tn__arena_init(&arena, &context);
+        tn__schedule_init(&schedule, &context);
+        status = tn__work_read(program, NULL, NULL, &arena, &work, &map, NULL);
+        for (uint32_t j = 0; status == TN_OK && j < work.job_count; j++)
+            status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, NULL);
+        if (status == TN_OK) status = tn__schedule_emit(map, &work, &schedule, &made, NULL);
+        assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
+        tn_program_destroy(made);
+        tn__schedule_release(&schedule);
+        tn__arena_release(&arena);
+        assert_true(memory.held == 0);
+    }
+    tn_program_destroy(program);
+    tn_graph_destroy(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeping_all_is_the_program_itself),
+        cmocka_unit_test(what_the_judge_accepts_can_be_run),
+        cmocka_unit_test(steps_of_training_as_well),
+        cmocka_unit_test(what_is_encoded_comes_back),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
