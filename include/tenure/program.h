@@ -128,9 +128,9 @@ typedef enum tn_inplace {
     TN_INPLACE_CLAIMED /* as CHOOSE, but tensors join only where `claimed` does not say otherwise */
 } tn_inplace;
 
-/* What may run side by side. A program with several streams always gives the Problem their clocks;
- * with SAFE the graph's own order decides alone: whatever it leaves open may happen together, and
- * no plan adds a dependency between operators. */
+/* What may run side by side. A program with several streams gives the Problem their clocks, or
+ * intervals where these say the same; with SAFE the graph's own order decides alone: whatever it
+ * leaves open may happen together, and no plan adds a dependency between operators. */
 typedef enum tn_parallel { TN_PARALLEL_SERIAL, TN_PARALLEL_SAFE } tn_parallel;
 
 typedef struct tn_occupancy_options {
@@ -185,7 +185,8 @@ typedef struct tn_life {
     tn_body_id body;
     uint64_t delta;       /* bytes from the body's offset; with `whole` 0 */
     uint64_t bytes;       /* unaligned size of the tensor */
-    uint32_t first, last; /* live in steps [first, last) */
+    uint32_t first, last; /* live in steps [first, last). Where streams copy: until the copy is
+                           * known to be over, or, if no interval can say that, in the list alone */
     tn_share share;       /* OWN: it took nobody's memory */
     tn_tensor_id source;  /* VIEW, INPLACE: the tensor whose memory it took; FUSED: the first input
                            * that lies in it; else TN_NONE */

@@ -273,8 +273,7 @@ static tn_status lifetime_apply(lifetime_walk *walk, const tn_instruction *it, u
 static tn_status lifetime_keep(lifetime_walk *walk, tn_tensor_id tensor, uint32_t step) {
     occ_state *occ = walk->occ;
     if (tensor == TN_NONE || occ->is_static[tensor]) return TN_OK;
-    TN_TRY(lifetime_use(walk, tensor, TN_NONE, step - 1));
-    occ->lives[occ->latest[tensor]].uses--; /* that was no read */
+    lifetime_extend(&occ->lives[occ->latest[tensor]], step);
     return lifetime_note(occ, occ->latest[tensor], step);
 }
 

@@ -68,7 +68,7 @@ static void occ_clock(const occ_state *occ, const occ_life *life, int64_t *clock
 /* One body of the members [first, last): its pieces are what each of them keeps alive. */
 static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const occ_member *members,
                               size_t first, size_t last, tn_piece *pieces, tn_body_id *body) {
-    bool clocks = occ->happens != NULL && occ->happens->chain_count > 1;
+    bool clocks = tn__occ_has_clocks(occ);
     size_t streams = clocks ? 2 * (size_t)occ->happens->chain_count : 0, room = last - first;
     int64_t *clock = NULL;
     char name[OCC_NAME_MAX];
@@ -240,12 +240,13 @@ static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
     }
     TN_TRY(tn__occ_find_lives(occ));
     TN_TRY(tn__occ_join(occ));
+    TN_TRY(tn__occ_straighten(occ));
     made->lives = tn__arena_array(&made->arena, occ->count, sizeof *made->lives);
     uint32_t *body_of = tn__arena_array(&occ->scratch, occ->count, sizeof *body_of);
     if (made->lives == NULL || body_of == NULL) return tn__no_memory(occ->error, "lives");
     made->count = occ->count;
     TN_TRY(tn_problem_set_alignment(made->problem, occ->options.alignment, occ->error));
-    if (occ->happens != NULL && occ->happens->chain_count > 1)
+    if (tn__occ_has_clocks(occ))
         TN_TRY(tn_problem_set_streams(made->problem, occ->happens->chain_count, occ->error));
     TN_TRY(occ_build_problem(occ, made->problem, body_of));
     TN_TRY(occ_hand_over(occ, made, body_of));

@@ -58,6 +58,7 @@ typedef struct occ_state {
     size_t count, room;
     occ_uses uses;
     const tn__happens *happens; /* NULL: steps follow each other */
+    bool straight;              /* intervals of steps say all that it does of lives */
     uint32_t *latest;           /* [tensors] the tensor's newest life, OCC_NONE: none yet */
     uint8_t *is_static;         /* [tensors] takes no memory of the arena */
     uint8_t *is_open;           /* [tensors] its newest life has not been released */
@@ -81,6 +82,15 @@ struct tn_occupancy {
 tn_status tn__occ_find_lives(occ_state *occ);
 /* bodies.c: who shares a body with whom. */
 tn_status tn__occ_join(occ_state *occ);
+
+/* intervals.c: makes lives as long as the clocks of streams keep others away, and the state
+ * `straight`, where that says the same; otherwise nothing. */
+tn_status tn__occ_straighten(occ_state *occ);
+
+/* Whether the problem needs clocks. */
+static inline bool tn__occ_has_clocks(const occ_state *occ) {
+    return occ->happens != NULL && occ->happens->chain_count > 1 && !occ->straight;
+}
 
 /* holders.c: the windows of an occupancy, and who holds what at one step.
  * life_of  [lives] from the order of definition to that of tn_occupancy_lives */

@@ -431,7 +431,8 @@ static void a_concatenation_without_copies_adds_no_wait(void **state) {
     tn_graph_destroy(graph);
 }
 
-/* The streams of a program are all the order there is between its instructions. */
+/* The streams of a program are all the order there is between its instructions: of two chains, one
+ * on each, no interval says when the tensors of one are there for the other. */
 static void streams_of_a_program_give_its_problem_clocks(void **state) {
     (void)state;
     for (int split = 0; split < 2; split++) {
@@ -440,22 +441,24 @@ static void streams_of_a_program_give_its_problem_clocks(void **state) {
         tn_occupancy *occupancy;
         tn_instruction list[16];
         assert_ok(tn_graph_create(NULL, &graph, &failure));
-        tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 64, 0), t[3];
-        for (int i = 0; i < 3; i++) t[i] = vector(graph, "t", TN_KIND_OUTPUT, -1, 0);
+        tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 64, 0), t[6];
+        for (int i = 0; i < 6; i++)
+            t[i] = vector(graph, "t", i % 3 == 2 ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, -1, 0);
         tn_tensor_id zero = numbers(graph, (int64_t[]){0}, 1);
-        for (int i = 0; i < 3; i++)
-            apply(graph, "CumSum", 0, (tn_tensor_id[]){i == 1 ? t[0] : x, zero}, 2, &t[i], 1);
+        for (int i = 0; i < 6; i++)
+            apply(graph, "CumSum", 0, (tn_tensor_id[]){i % 3 == 0 ? x : t[i - 1], zero}, 2, &t[i],
+                  1);
         assert_ok(tn_graph_infer(graph, &failure));
         assert_ok(tn_program_create(graph, NULL, &file, &failure));
         uint32_t count = tn_program_count(file);
         memcpy(list, tn_program_instructions(file), count * sizeof *list);
         for (uint32_t i = 0; i < count; i++) {
             if (list[i].opcode == TN_PUT) list[i].signal = 1;
-            if (list[i].opcode == TN_GET && list[i].tensor == t[2]) list[i].wait = 2;
-            if (list[i].opcode != TN_APPLY || list[i].op != 2) continue;
+            if (list[i].opcode == TN_GET && list[i].tensor == t[5]) list[i].wait = 2;
+            if (list[i].opcode != TN_APPLY || list[i].op < 3) continue;
             list[i].stream = split ? 7 : 0;
-            list[i].wait = 1;
-            list[i].signal = 2;
+            if (list[i].op == 3) list[i].wait = 1;
+            if (list[i].op == 5) list[i].signal = 2;
         }
         assert_ok(tn_program_from(graph, list, count, NULL, 0, &program, &failure));
         assert_ok(tn_occupancy_create(program, NULL, &occupancy, &failure));
