@@ -54,6 +54,7 @@ struct tn__pass_run {
     uint64_t host_budget; /* UINT64_MAX: none */
     uint32_t allow;       /* TN__ALLOW_*, of what the pass models */
     uint64_t seed;
+    bool any; /* the first schedule within budget will do: the least budget is looked for */
     double out_rate, in_rate; /* bytes a unit of cost, each way; 0: there is no link */
     double codec_rate;        /* bytes that ENCODE and DECODE move in a unit of cost */
     const float *zeros; /* [value_count] share of elements that are 0, measured; below 0: unknown */

@@ -99,6 +99,8 @@ static const list lists[] = {
      tn_object_strategy_name, "summary", tn_object_strategy_summary, NULL},
     {"orders", "the orders of operators (plan --order)", tn_order_count, tn_order_name, "summary",
      tn_order_summary, NULL},
+    {"passes", "the passes that fit a program into a budget (fit --pass)", tn_pass_count,
+     tn_pass_name, "summary", tn_pass_summary, NULL},
     {"pools", "the pools (replay --pool)", tn_pool_count, tn_pool_name, "summary", tn_pool_summary,
      NULL},
     {"devices", "the devices that programs run on", tn_device_count, tn_device_name, "summary",
@@ -191,7 +193,8 @@ static int list_run(int count, char **words) {
 
 const cli_command cli_command_list = {
     .name = "list",
-    .summary = "list planners, object strategies, orders, pools, devices, rewrites, kernels, "
-               "operators or formats",
+    .summary =
+        "list planners, object strategies, orders, passes, pools, devices, rewrites, kernels, "
+        "operators or formats",
     .run = list_run,
 };

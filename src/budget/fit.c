@@ -1,0 +1,342 @@
+/* fit.c - the frame around passes: refuse, limit, make a program of it, lay it out, prove it, time
+ * it.
+ *
+ *     program ─ read ─▶ jobs and values ─ pass ─▶ schedule ─ emit ─▶ program ─▶ occupancy ─▶ layout
+ *                              ▲                                                              │
+ *                              └──────────── fewer bytes, where the layout took more ─────────┘
+ *
+ * A pass decides for live bytes; the answer is a layout. fit_search.c closes the loop. Orders of
+ * operators to begin with are the program's and, where the order is free, that of least memory.
+ * Whatever comes out was judged three times, by code that shares nothing with passes: the schedule
+ * by replay.c, the program by tn_program_verify, the layout by tn_layout_verify.
+ */
+#include "budget/fit.h"
+
+#include <tenure/simulate.h>
+
+#include <inttypes.h>
+#include <math.h>
+
+#define FIT_PASS "joint"
+
+/* --- options --- */
+
+static tn_status fit_check_options(const tn__fit *fit) {
+    const tn_fit_options *options = &fit->options;
+    double out = options->to_host_bytes_per_s, in = options->from_host_bytes_per_s;
+    if (!(out >= 0) || !(in >= 0) || isinf(out) || isinf(in))
+        TN_FAIL(fit->error, TN_E_INVALID, "a link of %g and %g bytes a second is none", out, in);
+    if ((options->allow & TN_FIT_SWAP) != 0 && (out <= 0 || in <= 0))
+        TN_FAIL(fit->error, TN_E_INVALID, "swapping needs a link: how many bytes a second?");
+    if (!(options->timeout_s >= 0))
+        TN_FAIL(fit->error, TN_E_INVALID, "a time limit of %g s is none", options->timeout_s);
+    if (tn_costs_graph(fit->costs) != tn_program_graph(fit->given))
+        TN_FAIL(fit->error, TN_E_INVALID, "the costs are of another graph");
+    return TN_OK;
+}
+
+/* A pass that cannot do what is asked is refused; what it need not do is its own affair. */
+static tn_status fit_find_pass(tn__fit *fit) {
+    const char *name = fit->options.pass != NULL ? fit->options.pass : FIT_PASS;
+    fit->pass = tn__pass_named(name);
+    if (fit->pass == NULL)
+        TN_FAIL(fit->error, TN_E_UNKNOWN, "no pass is called '%.60s'; `tenure list passes`", name);
+    uint32_t does = 0;
+    if (fit->pass->features & TN__PASS_RECOMPUTES) does |= TN_FIT_RECOMPUTE;
+    if (fit->pass->features & TN__PASS_SWAPS) does |= TN_FIT_SWAP;
+    if (fit->pass->features & TN__PASS_COMPRESSES) does |= TN_FIT_COMPRESS | TN_FIT_LOSSY;
+    if (fit->pass->features & TN__PASS_ORDERS) does |= TN_FIT_ORDER;
+    if (fit->options.allow == 0) fit->options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+    bool nothing = does != 0 && (fit->options.allow & does) == 0;
+    if (nothing)
+        TN_FAIL(fit->error, TN_E_UNSUPPORTED, "'%s' does nothing of what is allowed", name);
+    if ((fit->pass->features & TN__PASS_SWAPS) && !(does & TN_FIT_RECOMPUTE) &&
+        !(fit->options.allow & TN_FIT_SWAP))
+        TN_FAIL(fit->error, TN_E_UNSUPPORTED, "'%s' swaps: allow it, and give the link", name);
+    return TN_OK;
+}
+
+/* --- orders to begin with --- */
+
+static tn_status fit_mark(tn__fit *fit, tn__fit_start *start) {
+    const tn_graph *graph = tn_program_graph(fit->given);
+    const tn__work *work = &start->work;
+    if (fit->options.segment_count > 0) {
+        start->segments = tn__arena_array(&fit->arena, (size_t)work->job_count + 1, 1);
+        if (start->segments == NULL) return tn__no_memory(fit->error, "segments");
+        for (uint32_t j = 0; j < work->job_count; j++) {
+            const char *name = tn_graph_op(graph, work->jobs[j].op)->name;
+            for (uint32_t s = 0; s < fit->options.segment_count && start->segments[j] == 0; s++)
+                if (tn__glob(fit->options.segments[s], name))
+                    start->segments[j] = (uint8_t)(s < 254 ? s + 1 : 255);
+        }
+    }
+    if (fit->options.zeros == NULL) return TN_OK;
+    start->zeros =
+        tn__arena_array(&fit->arena, (size_t)work->value_count + 1, sizeof *start->zeros);
+    if (start->zeros == NULL) return tn__no_memory(fit->error, "measured zeros");
+    for (uint32_t v = 0; v < work->value_count; v++)
+        start->zeros[v] =
+            work->values[v].tensor != TN_NONE ? fit->options.zeros[work->values[v].tensor] : -1.0f;
+    return TN_OK;
+}
+
+static tn_status fit_add_start(tn__fit *fit, const tn_program *program, tn_program *own) {
+    tn__fit_start *start = &fit->starts[fit->start_count++];
+    *start = (tn__fit_start){.program = program, .own = own};
+    TN_TRY(tn__work_read(program, fit->costs, fit->options.memory, &fit->arena, &start->work,
+                         &start->map, fit->error));
+    start->work.is_ordered = (fit->options.allow & TN_FIT_ORDER) == 0;
+    return fit_mark(fit, start);
+}
+
+/* A pattern that names nothing is a mistake of who wrote it. */
+static tn_status fit_check_segments(const tn__fit *fit) {
+    const tn_graph *graph = tn_program_graph(fit->given);
+    for (uint32_t s = 0; s < fit->options.segment_count; s++) {
+        bool any = false;
+        for (uint32_t j = 0; j < fit->starts[0].work.job_count && !any; j++)
+            any = tn__glob(fit->options.segments[s],
+                           tn_graph_op(graph, fit->starts[0].work.jobs[j].op)->name);
+        if (!any)
+            TN_FAIL(fit->error, TN_E_INVALID, "no operator's name matches the segment '%.100s'",
+                    fit->options.segments[s]);
+    }
+    return TN_OK;
+}
+
+static tn_status fit_add_order(tn__fit *fit) {
+    tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
+    tn_program *program;
+    bool orders = (fit->options.allow & TN_FIT_ORDER) != 0 && fit->pass->features != 0;
+    if (!orders || fit->options.live) return TN_OK; /* problems: the passes themselves order */
+    options.order = "memory";
+    options.memory = fit->options.memory;
+    TN_TRY(tn_program_create(tn_program_graph(fit->given), &options, &program, fit->error));
+    uint32_t count = tn_program_count(program);
+    if (count == tn_program_count(fit->given) &&
+        memcmp(tn_program_instructions(program), tn_program_instructions(fit->given),
+               count * sizeof(tn_instruction)) == 0) {
+        tn_program_destroy(program);
+        return TN_OK;
+    }
+    return fit_add_start(fit, program, program);
+}
+
+tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *options, tn_error *error) {
+    *fit = (tn__fit){.given = program,
+                     .costs = costs,
+                     .options = TN_FIT_OPTIONS_INIT,
+                     .began = tn__clock_s(),
+                     .error = error};
+    tn__options(&fit->options, sizeof fit->options, options);
+    fit->context =
+        tn__context(fit->options.context != NULL ? fit->options.context
+                                                 : tn_graph_context(tn_program_graph(program)));
+    tn__arena_init(&fit->arena, &fit->context);
+    tn__text_init(&fit->lines, &fit->context);
+    if (fit->options.timeout_s > 0) fit->deadline = fit->began + fit->options.timeout_s;
+    TN_TRY(fit_check_options(fit));
+    TN_TRY(fit_find_pass(fit));
+    TN_TRY(fit_add_start(fit, program, NULL));
+    TN_TRY(fit_check_segments(fit));
+    return fit_add_order(fit);
+}
+
+void tn__fit_close(tn__fit *fit) {
+    for (uint32_t i = 0; i < fit->start_count; i++) tn_program_destroy(fit->starts[i].own);
+    tn__text_release(&fit->lines);
+    tn__arena_release(&fit->arena);
+}
+
+/* --- from a schedule to a layout --- */
+
+/* Swapped; inputs and outputs cross the link in any program. */
+static void fit_count_copies(const tn__fit *fit, tn_fit_result *result) {
+    const tn_graph *graph = tn_program_graph(fit->given);
+    const tn_instruction *list = tn_program_instructions(result->program);
+    result->to_host_bytes = result->from_host_bytes = 0;
+    for (uint32_t i = 0; i < tn_program_count(result->program); i++) {
+        bool out = list[i].opcode == TN_SWAP_OUT, in = list[i].opcode == TN_SWAP_IN;
+        uint64_t *sum = out ? &result->to_host_bytes : &result->from_host_bytes;
+        if (out || in) *sum = tn__add_sat(*sum, tn_graph_tensor(graph, list[i].tensor)->bytes);
+    }
+}
+
+static tn_status fit_time(const tn__fit *fit, tn_fit_result *result) {
+    tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
+    tn_simulation simulation;
+    options.context = &fit->context;
+    options.costs = tn_costs_list(fit->costs);
+    options.again = tn_costs_again_list(fit->costs);
+    options.to_host_bytes_per_s = fit->options.to_host_bytes_per_s;
+    options.from_host_bytes_per_s = fit->options.from_host_bytes_per_s;
+    options.codec_bytes_per_s = tn_costs_bytes_per_s(fit->costs);
+    TN_TRY(tn_simulate(result->program, &options, &simulation, fit->error));
+    result->time = simulation.total_ps;
+    result->stall = simulation.stall_ps;
+    fit_count_copies(fit, result);
+    tn_simulation_release(&simulation);
+    return TN_OK;
+}
+
+static tn_plan_options fit_plan_options(const tn__fit *fit) {
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+    tn__options(&plan, sizeof plan, fit->options.plan);
+    plan.struct_size = sizeof plan;
+    plan.capacity = 0;
+    if (plan.context == NULL) plan.context = &fit->context;
+    return plan;
+}
+
+/* result->program is there; everything that follows from it. */
+static tn_status fit_lay_out(tn__fit *fit, tn_fit_result *result) {
+    tn_plan_options plan = fit_plan_options(fit);
+    TN_TRY(
+        tn_occupancy_create(result->program, fit->options.memory, &result->occupancy, fit->error));
+    TN_TRY(tn_plan(tn_occupancy_problem(result->occupancy), &plan, &result->layout, fit->error));
+    result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
+    result->bytes = tn__add_sat(result->layout.peak, fit->options.fixed_bytes);
+    return fit_time(fit, result);
+}
+
+static tn_status fit_copy_program(const tn__fit *fit, const tn_program *given, tn_program **copy) {
+    return tn_program_from(tn_program_graph(given), tn_program_instructions(given),
+                           tn_program_count(given), tn_program_regions(given),
+                           tn_program_region_count(given), copy, fit->error);
+}
+
+tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
+    TN_TRY(fit_copy_program(fit, fit->given, &result->program));
+    TN_TRY(fit_lay_out(fit, result));
+    result->pass = "keep";
+    if (fit->options.live) { /* as problems count it */
+        tn__pass_run run = {.pass = tn__pass_named("keep"),
+                            .work = &fit->starts[0].work,
+                            .arena = &fit->arena,
+                            .context = fit->context,
+                            .error = fit->error,
+                            .budget = UINT64_MAX,
+                            .host_budget = UINT64_MAX};
+        tn__schedule_init(&run.best, &fit->context);
+        tn_status status = run.pass->solve(&run);
+        result->bytes = tn__add_sat(run.found.peak, fit->options.fixed_bytes);
+        tn__schedule_release(&run.best);
+        TN_TRY(status);
+    }
+    fit->plain_bytes = result->bytes;
+    fit->plain_time = result->time;
+    return TN_OK;
+}
+
+tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to) {
+    TN_TRY(fit_copy_program(fit, from->program, &to->program));
+    TN_TRY(fit_lay_out(fit, to));
+    to->pass = from->pass;
+    to->bytes = from->bytes;
+    return TN_OK;
+}
+
+void tn__fit_finish(const tn__fit *fit, tn_fit_result *result) {
+    result->plain_bytes = fit->plain_bytes;
+    result->plain_time = fit->plain_time;
+    result->bytes_bound = tn__add_sat(fit->bytes_bound, fit->options.fixed_bytes);
+    result->time_bound = fit->time_bound;
+    result->work = fit->work_done;
+    result->rounds = fit->rounds;
+    result->stopped = fit->stopped;
+    result->seconds = tn__clock_s() - fit->began;
+}
+
+/* --- one answer of the pass --- */
+
+static void fit_explain(tn__fit *fit) {
+    if (fit->options.explain == NULL || fit->lines.data == NULL) return;
+    for (char *line = fit->lines.data; *line != '\0';) {
+        char *end = strchr(line, '\n');
+        if (end != NULL) *end = '\0';
+        fit->options.explain(fit->options.explain_self, line);
+        if (end == NULL) break;
+        line = end + 1;
+    }
+    fit->lines.size = 0;
+    fit->lines.data[0] = '\0';
+}
+
+static double fit_rate(double bytes_per_s) { return bytes_per_s / (double)TN_COSTS_PER_S; }
+
+static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
+                                 tn__arena *arena) {
+    const tn_fit_options *options = &fit->options;
+    bool links = (options->allow & TN_FIT_SWAP) != 0;
+    tn__pass_run run = {.pass = fit->pass,
+                        .work = &start->work,
+                        .graph = options->live ? NULL : tn_program_graph(fit->given),
+                        .arena = arena,
+                        .context = fit->context,
+                        .error = fit->error,
+                        .budget = allowed,
+                        .host_budget = options->host_budget > 0 ? options->host_budget : UINT64_MAX,
+                        .allow = options->allow,
+                        .seed = options->seed,
+                        .out_rate = links ? fit_rate(options->to_host_bytes_per_s) : 0,
+                        .in_rate = links ? fit_rate(options->from_host_bytes_per_s) : 0,
+                        .codec_rate = fit_rate(tn_costs_bytes_per_s(fit->costs)),
+                        .zeros = start->zeros,
+                        .segments = start->segments,
+                        .work_limit = options->work_limit,
+                        .deadline = fit->deadline,
+                        .explain = options->explain != NULL ? &fit->lines : NULL};
+    tn__schedule_init(&run.best, &fit->context);
+    return run;
+}
+
+/* A limit is no error where there is an answer already; an answer that none exists is one. */
+static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, tn_status status, bool *proved) {
+    fit->work_done = tn__add_sat(fit->work_done, run->work_done);
+    if (run->least_bytes > fit->bytes_bound) fit->bytes_bound = run->least_bytes;
+    *proved = status == TN_E_INFEASIBLE;
+    bool late = fit->deadline > 0 && tn__clock_s() > fit->deadline;
+    fit->stopped = fit->stopped || late || run->cancelled;
+    return status == TN_E_STOPPED || status == TN_E_INFEASIBLE ? TN_OK : status;
+}
+
+tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
+                       tn_fit_result *result, bool *found, bool *proved) {
+    tn__arena arena;
+    tn__arena_init(&arena, &fit->context);
+    tn__pass_run run = fit_make_run(fit, start, allowed, &arena);
+    fit->rounds++;
+    tn_status status = fit_judge(fit, &run, run.pass->solve(&run), proved);
+    *found = status == TN_OK && run.has_best;
+    if (*found) {
+        fit->time_bound = run.bound;
+        result->pass = fit->pass->name;
+        status =
+            tn__schedule_emit(start->map, &start->work, &run.best, &result->program, fit->error);
+        if (status == TN_OK) status = fit_lay_out(fit, result);
+        if (fit->options.live)
+            result->bytes = tn__add_sat(run.found.peak, fit->options.fixed_bytes);
+    }
+    fit_explain(fit);
+    tn__schedule_release(&run.best);
+    tn__arena_release(&arena);
+    return status;
+}
+
+/* --- results --- */
+
+void tn_fit_release(tn_fit_result *result) {
+    tn_layout_release(&result->layout);
+    tn_layout_release(&result->host_layout);
+    tn_problem_destroy(result->host);
+    tn_occupancy_destroy(result->occupancy);
+    tn_program_destroy(result->program);
+    *result = (tn_fit_result){0};
+}
+
+uint32_t tn_pass_count(void) { return tn__pass_count(); }
+const char *tn_pass_name(uint32_t index) { return tn__pass_at(index)->name; }
+const char *tn_pass_summary(uint32_t index) { return tn__pass_at(index)->summary; }
+const char *tn_pass_source(uint32_t index) { return tn__pass_at(index)->source; }

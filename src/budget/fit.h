@@ -1,0 +1,60 @@
+/* fit.h - what the files of the frame share; fit.c says how they work together. */
+#ifndef TN_BUDGET_FIT_H
+#define TN_BUDGET_FIT_H
+
+#include <tenure/fit.h>
+
+#include "budget/lower.h"
+#include "budget/pass.h"
+
+#define TN__FIT_ORDERS 2u /* the program's, and that of least memory */
+
+/* One order of operators that passes begin with. */
+typedef struct tn__fit_start {
+    const tn_program *program;
+    tn_program *own; /* NULL: the caller's */
+    tn__work work;
+    tn__work_map *map;
+    float *zeros;      /* [values] or NULL */
+    uint8_t *segments; /* [jobs] or NULL */
+} tn__fit_start;
+
+typedef struct tn__fit {
+    const tn_program *given;
+    const tn_costs *costs;
+    tn_fit_options options;
+    tn_context context;
+    const tn_pass *pass;
+    tn__arena arena;
+    tn__fit_start starts[TN__FIT_ORDERS];
+    uint32_t start_count;
+    uint64_t plain_bytes, plain_time;
+    double began, deadline;
+    uint64_t work_done, bytes_bound, time_bound;
+    uint32_t rounds;
+    bool stopped;
+    tn__text lines; /* of the pass that runs, for explain */
+    tn_error *error;
+} tn__fit;
+
+/* fit.c */
+tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *options, tn_error *error);
+void tn__fit_close(tn__fit *fit);
+/* One answer of the pass for live bytes `allowed`, from one order, as a program with its layout.
+ * *found false: the pass has none (proved: *proved). */
+tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
+                       tn_fit_result *result, bool *found, bool *proved);
+/* The program as it was given. */
+tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
+/* A result of this frame once more. */
+tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to);
+/* What is the same in every result: bounds, the plain program, the work that was done. */
+void tn__fit_finish(const tn__fit *fit, tn_fit_result *result);
+
+/* fit_search.c: the fastest within `budget` bytes in all; the one that needs least. Errors as
+ * tn_fit. `result` starts zeroed. */
+tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+tn_status tn__fit_search_least(tn__fit *fit, tn_fit_result *result);
+
+#endif

@@ -1,0 +1,157 @@
+/* fit_search.c - the budget that a pass sees, so that the layout is within the one that was given.
+ *
+ * What lives at once and what a layout takes differ: alignment and holes take more, memory that an
+ * operator takes over in place takes less. So the pass is asked for the whole budget first; where
+ * the layout took more, for that much less; where bytes were left over, for that much more; then
+ * between the largest that fitted and the smallest that did not.
+ *
+ * The least: halving between what the pass could do and what it could not. A search that fails for
+ * a budget looks for the least, too: what that finds may be within the budget after all, and says
+ * what would do.
+ */
+#include "budget/fit.h"
+
+#include <inttypes.h>
+
+#define FIT_ROUNDS 8u    /* passes and layouts for one budget and order */
+#define FIT_CLOSE 64u    /* a layout that leaves less than this part of the budget is good */
+#define FIT_HALVINGS 24u /* for the least */
+#define FIT_GRAIN 1024u  /* part of it that halving ends with */
+
+static void search_take(tn_fit_result *best, tn_fit_result *next) {
+    tn_fit_release(best);
+    *best = *next;
+    *next = (tn_fit_result){0};
+}
+
+/* --- within a budget --- */
+
+typedef struct search_range {
+    uint64_t target;  /* bytes of the arena */
+    uint64_t fitted;  /* largest allowance whose layout was within it; 0: none */
+    uint64_t failed;  /* smallest whose layout was not; UINT64_MAX: none */
+    uint64_t allowed; /* that is tried next */
+} search_range;
+
+/* What to allow next, of what this one took. False: it is good enough, or nothing is left. */
+static bool search_next(search_range *range, uint64_t took) {
+    if (took <= range->target) {
+        uint64_t left = range->target - took;
+        if (range->allowed > range->fitted) range->fitted = range->allowed;
+        if (left <= range->target / FIT_CLOSE) return false;
+        range->allowed = tn__add_sat(range->allowed, left);
+    } else {
+        uint64_t over = took - range->target;
+        if (range->allowed < range->failed) range->failed = range->allowed;
+        if (over >= range->allowed) return false;
+        range->allowed -= over;
+    }
+    bool outside = range->allowed <= range->fitted || range->allowed >= range->failed;
+    if (range->failed != UINT64_MAX && range->fitted > 0 && outside)
+        range->allowed = range->fitted + (range->failed - range->fitted) / 2;
+    return range->failed == UINT64_MAX ||
+           range->failed - range->fitted > range->target / (2 * FIT_CLOSE);
+}
+
+/* One answer for what the range allows, and what is allowed next. *more: it is worth to ask again.
+ * Problems count what lives: there the first answer is the answer. */
+static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_range *range,
+                             tn_fit_result *best, bool *proved, bool *more) {
+    tn_fit_result next = {0};
+    bool found, none;
+    tn_status status = tn__fit_once(fit, start, range->allowed, &next, &found, &none);
+    *proved = *proved || (none && range->allowed >= range->target);
+    uint64_t took = found ? next.bytes - fit->options.fixed_bytes : 0;
+    bool better = status == TN_OK && found && took <= range->target &&
+                  (best->program == NULL || next.time < best->time);
+    if (better) search_take(best, &next);
+    tn_fit_release(&next);
+    *more = found && !fit->options.live && search_next(range, took) && !fit->stopped;
+    return status;
+}
+
+/* Every order is asked once; then that which was fastest, or which came first. */
+static tn_status search_from(tn__fit *fit, uint64_t target, tn_fit_result *best, bool *proved) {
+    search_range ranges[TN__FIT_ORDERS];
+    bool more[TN__FIT_ORDERS] = {false};
+    uint32_t lead = 0;
+    for (uint32_t i = 0; i < fit->start_count; i++) {
+        uint64_t before = best->program != NULL ? best->time : UINT64_MAX;
+        ranges[i] = (search_range){target, 0, UINT64_MAX, target};
+        TN_TRY(search_step(fit, &fit->starts[i], &ranges[i], best, proved, &more[i]));
+        if (best->program != NULL && best->time < before) lead = i;
+        if (best->program == NULL && !more[lead] && more[i]) lead = i;
+    }
+    for (uint32_t round = 1; round < FIT_ROUNDS && more[lead]; round++)
+        TN_TRY(search_step(fit, &fit->starts[lead], &ranges[lead], best, proved, &more[lead]));
+    return TN_OK;
+}
+
+static tn_status search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result *least,
+                             bool proved) {
+    char asked[TN_SIZE_TEXT_MAX], need[TN_SIZE_TEXT_MAX], bound[TN_SIZE_TEXT_MAX];
+    uint64_t floor = tn__add_sat(fit->bytes_bound, fit->options.fixed_bytes);
+    tn_size_format(budget, asked);
+    tn_size_format(least->bytes, need);
+    tn_size_format(floor, bound);
+    if (proved || floor > budget)
+        TN_FAIL(fit->error, TN_E_INFEASIBLE,
+                "no program fits in %s: that is proved; the least found takes %s", asked, need);
+    TN_FAIL(fit->error, TN_E_EXHAUSTED,
+            "no program was found that fits in %s; the least found takes %s, and none takes less "
+            "than %s",
+            asked, need, bound);
+}
+
+/* Static memory alone is more than the budget: nothing that a pass does changes that. */
+static bool search_is_hopeless(const tn__fit *fit, uint64_t budget) {
+    return budget < fit->options.fixed_bytes;
+}
+
+tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+    bool proved = search_is_hopeless(fit, budget);
+    uint64_t target = proved ? 0 : budget - fit->options.fixed_bytes;
+    TN_TRY(tn__fit_plain(fit, result));
+    if (result->bytes <= budget) {
+        fit->time_bound = result->time; /* every operator runs once */
+        return TN_OK;
+    }
+    tn_fit_release(result);
+    if (!proved) TN_TRY(search_from(fit, target, result, &proved));
+    if (result->program != NULL) return TN_OK;
+    TN_TRY(tn__fit_search_least(fit, result));
+    if (result->bytes <= budget) return TN_OK;
+    return search_fail(fit, budget, result, proved);
+}
+
+/* --- the least --- */
+
+static tn_status search_least_from(tn__fit *fit, const tn__fit_start *start, uint64_t high,
+                                   tn_fit_result *best) {
+    uint64_t low = fit->bytes_bound > 0 ? fit->bytes_bound - 1 : 0;
+    for (uint32_t i = 0; i < FIT_HALVINGS && !fit->stopped; i++) {
+        tn_fit_result next = {0};
+        bool found, proved;
+        uint64_t allowed = low + (high - low) / 2;
+        if (high <= low || high - low <= high / FIT_GRAIN)
+            allowed = high > low + 1 ? low + 1 : high;
+        if (allowed <= low) break;
+        tn_status status = tn__fit_once(fit, start, allowed, &next, &found, &proved);
+        bool less = status == TN_OK && found && next.bytes < best->bytes;
+        if (found) high = allowed;
+        if (less) search_take(best, &next);
+        tn_fit_release(&next);
+        TN_TRY(status);
+        if (!found) low = allowed;
+        if (high - low <= high / FIT_GRAIN && found) break;
+    }
+    return TN_OK;
+}
+
+tn_status tn__fit_search_least(tn__fit *fit, tn_fit_result *result) {
+    TN_TRY(tn__fit_plain(fit, result));
+    uint64_t high = result->live_bytes;
+    for (uint32_t i = 0; i < fit->start_count; i++)
+        TN_TRY(search_least_from(fit, &fit->starts[i], high, result));
+    return TN_OK;
+}

@@ -1,0 +1,122 @@
+/* fit_sweep.c - the calls of tenure/fit.h: one budget, the least, the curve; what became of
+ * tensors. */
+#include "budget/fit.h"
+
+typedef tn_status (*sweep_search)(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+
+static tn_status sweep_least(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+    (void)budget;
+    return tn__fit_search_least(fit, result);
+}
+
+static tn_status sweep_one(const tn_program *program, const tn_costs *costs,
+                           const tn_fit_options *options, sweep_search search,
+                           tn_fit_result *result, tn_error *error) {
+    tn__fit fit;
+    *result = (tn_fit_result){0};
+    tn_status status = tn__fit_open(&fit, program, costs, options, error);
+    if (status == TN_OK) status = search(&fit, fit.options.budget, result);
+    tn__fit_finish(&fit, result);
+    tn__fit_close(&fit);
+    return status;
+}
+
+static tn_status sweep_budget(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+    if (budget == 0) TN_FAIL(fit->error, TN_E_INVALID, "a budget of 0 bytes holds nothing");
+    return tn__fit_search(fit, budget, result);
+}
+
+tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_options *options,
+                 tn_fit_result *result, tn_error *error) {
+    return sweep_one(program, costs, options, sweep_budget, result, error);
+}
+
+tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *options, tn_fit_result *result, tn_error *error) {
+    return sweep_one(program, costs, options, sweep_least, result, error);
+}
+
+/* --- the curve --- */
+
+/* The faster of what was found for this budget and for the one below it. */
+static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
+                            tn_fit_result *result) {
+    tn_fit_result next = {0};
+    fit->time_bound = 0;
+    tn_status status = tn__fit_search(fit, budget, &next);
+    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+    if ((status == TN_OK && next.time > below->time) || none) {
+        tn_fit_release(&next);
+        status = tn__fit_copy(fit, below, &next);
+    }
+    *result = next;
+    return status;
+}
+
+static tn_status sweep_all(tn__fit *fit, uint32_t count, uint64_t *budgets,
+                           tn_fit_result *results) {
+    if (count < 2) TN_FAIL(fit->error, TN_E_INVALID, "a curve has at least two points");
+    TN_TRY(tn__fit_search_least(fit, &results[0]));
+    tn__fit_finish(fit, &results[0]);
+    uint64_t least = results[0].bytes;
+    uint64_t most = fit->plain_bytes > least ? fit->plain_bytes : least;
+    budgets[0] = least;
+    for (uint32_t i = 1; i < count; i++) {
+        budgets[i] = least + (uint64_t)((double)(most - least) * i / (count - 1));
+        if (i + 1 == count) budgets[i] = most;
+        TN_TRY(sweep_next(fit, budgets[i], &results[i - 1], &results[i]));
+        tn__fit_finish(fit, &results[i]);
+    }
+    return TN_OK;
+}
+
+tn_status tn_fit_sweep(const tn_program *program, const tn_costs *costs,
+                       const tn_fit_options *options, uint32_t count, uint64_t *budgets,
+                       tn_fit_result *results, tn_error *error) {
+    tn__fit fit;
+    memset(results, 0, count * sizeof *results);
+    memset(budgets, 0, count * sizeof *budgets);
+    tn_status status = tn__fit_open(&fit, program, costs, options, error);
+    if (status == TN_OK) status = sweep_all(&fit, count, budgets, results);
+    tn__fit_close(&fit);
+    return status;
+}
+
+/* --- fates --- */
+
+const char *tn_fate_name(tn_fate fate) {
+    static const char *const names[TN_FATE_COUNT] = {"kept", "recomputed", "swapped", "encoded"};
+    return fate < TN_FATE_COUNT ? names[fate] : "";
+}
+
+static void sweep_mark(uint8_t *fates, tn_tensor_id tensor, tn_fate fate) {
+    if (tensor != TN_NONE && fates[tensor] < fate) fates[tensor] = (uint8_t)fate;
+}
+
+/* The bit above those of a fate: defined by an operator that was seen. */
+#define SWEEP_MADE 0x80u
+
+static void sweep_apply(const tn_graph *graph, const tn_instruction *it, uint8_t *fates) {
+    const tn_op *op = tn_graph_op(graph, it->op);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id id = op->outputs[k];
+        if (id == TN_NONE || (it->again && k > 0)) continue;
+        if ((fates[id] & SWEEP_MADE) && (fates[id] & ~SWEEP_MADE) < TN_FATE_RECOMPUTED)
+            fates[id] = SWEEP_MADE | TN_FATE_RECOMPUTED;
+        fates[id] |= SWEEP_MADE;
+    }
+}
+
+void tn_program_fates(const tn_program *program, uint8_t *fates) {
+    const tn_graph *graph = tn_program_graph(program);
+    const tn_instruction *list = tn_program_instructions(program);
+    uint32_t tensors = tn_graph_tensor_count(graph);
+    memset(fates, TN_FATE_KEPT, tensors);
+    for (uint32_t i = 0; i < tn_program_count(program); i++)
+        if (list[i].opcode == TN_APPLY) sweep_apply(graph, &list[i], fates);
+    for (tn_tensor_id id = 0; id < tensors; id++) fates[id] &= (uint8_t)~SWEEP_MADE;
+    for (uint32_t i = 0; i < tn_program_count(program); i++) {
+        if (list[i].opcode == TN_SWAP_OUT) sweep_mark(fates, list[i].tensor, TN_FATE_SWAPPED);
+        if (list[i].opcode == TN_ENCODE) sweep_mark(fates, list[i].tensor, TN_FATE_ENCODED);
+    }
+}

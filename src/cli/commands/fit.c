@@ -1,0 +1,309 @@
+/* fit.c - `tenure fit`: a budget of bytes, and the fastest program whose every byte fits. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/base.h"
+#include "cli/fit.h"
+
+#define FIT_MOST (UINT64_C(1) << 40) /* of any count */
+
+enum {
+    FIT_BUDGET = 400,
+    FIT_TRAIN,
+    FIT_BATCH,
+    FIT_ALLOW,
+    FIT_LOSSY,
+    FIT_PASS,
+    FIT_SEGMENT,
+    FIT_LINK,
+    FIT_HOST_BUDGET,
+    FIT_COSTS,
+    FIT_SAVE_COSTS,
+    FIT_PROBLEM,
+    FIT_SWEEP,
+    FIT_MAX_BATCH,
+    FIT_SEED,
+    FIT_TIMEOUT,
+    FIT_WORK,
+    FIT_EXPLAIN,
+    FIT_JSON
+};
+
+#define FIT_OPTIONS(X)                                                                             \
+    X(FIT_BUDGET, "budget", "SIZE",                                                                \
+      "bytes on the device for everything: weights, gradients, "                                   \
+      "optimizer state, activations, scratch")                                                     \
+    X(FIT_TRAIN, "train", NULL, "a training step: forward, backward, update")                      \
+    X(FIT_BATCH, "batch", "N", "first extent of the inputs (as the file says)")                    \
+    X(FIT_ALLOW, "allow", "WHAT,...",                                                              \
+      "what may be done: order, recompute, swap, compress (order,recompute; with --link swap)")    \
+    X(FIT_LOSSY, "lossy", NULL, "compress with loss, too: results change")                         \
+    X(FIT_PASS, "pass", "NAME", "who decides: one of `tenure list passes` (joint)")                \
+    X(FIT_SEGMENT, "segment", "PATTERN",                                                           \
+      "operators of these names are computed again as one; may be repeated (pass segments)")       \
+    X(FIT_LINK, "link", "SIZE/s", "speed of copies to the host and back, each way: 12GB/s")        \
+    X(FIT_HOST_BUDGET, "host-budget", "SIZE", "bytes on the host for what is copied there")        \
+    X(FIT_COSTS, "costs", "FILE|model:DEVICE",                                                     \
+      "seconds of operators: of a file, or by the two rates of one of `tenure list hardware` "     \
+      "(measured here)")                                                                           \
+    X(FIT_SAVE_COSTS, "save-costs", "FILE", "keep what was measured, for --costs")                 \
+    X(FIT_PROBLEM, "problem", "FILE",                                                              \
+      "no model: operators with cost and bytes as .json (docs/fit.md); what lives counts")         \
+    X(FIT_SWEEP, "sweep", "N", "N budgets from the least to what it takes plainly: the curve")     \
+    X(FIT_MAX_BATCH, "max-batch", NULL, "the largest batch that fits --budget")                    \
+    X(FIT_SEED, "seed", "N", "of the search (0)")                                                  \
+    X(FIT_TIMEOUT, "timeout", "TIME", "the best that is found in so long, 10s (none)")             \
+    X(FIT_WORK, "work-limit", "N", "the same, by work: the same answer on every machine (none)")   \
+    X('o', "output", "FILE", "write the program's plan; the suffix says how; may be repeated")     \
+    X(FIT_EXPLAIN, "explain", NULL, "tell why each tensor was kept or not")                        \
+    X(FIT_JSON, "json", NULL, "print one JSON object instead of the table")
+
+static const struct argp_option fit_options[] = {FIT_OPTIONS(CLI_OPTION){0}};
+
+/* --- options --- */
+
+static void fit_allow(struct argp_state *state, cli_fit *fit, const char *value) {
+    static const struct {
+        const char *word;
+        uint32_t allows;
+    } words[] = {{"order", TN_FIT_ORDER},
+                 {"recompute", TN_FIT_RECOMPUTE},
+                 {"swap", TN_FIT_SWAP},
+                 {"compress", TN_FIT_COMPRESS}};
+    fit->options.allow &= TN_FIT_LOSSY;
+    for (const char *at = value; *at != '\0';) {
+        size_t length = strcspn(at, ","), i = 0;
+        while (i < 4 &&
+               (strlen(words[i].word) != length || strncmp(at, words[i].word, length) != 0))
+            i++;
+        if (i == 4)
+            argp_error(state, "--allow: '%.*s' is none of order, recompute, swap, compress",
+                       (int)length, at);
+        fit->options.allow |= words[i].allows;
+        at += length + (at[length] == ',');
+    }
+    if (fit->options.allow == 0) argp_error(state, "--allow: what may be done?");
+}
+
+static void fit_costs(struct argp_state *state, cli_fit *fit, const char *value) {
+    if (strncmp(value, "model:", 6) != 0) {
+        fit->costs_path = value;
+        return;
+    }
+    fit->device = tn_hardware_find(value + 6);
+    if (fit->device == NULL)
+        argp_error(state, "--costs: '%s' is none of `tenure list hardware`", value + 6);
+}
+
+static void fit_add_output(struct argp_state *state, cli_fit *fit, const char *path) {
+    char all[CLI_SUFFIXES_MAX];
+    bool known = false;
+    for (uint32_t i = 0; i < tn_report_format_count() && !known; i++) {
+        const char *suffix = tn_report_format_suffix(i);
+        known = *suffix != '\0' && tn__has_suffix(path, suffix);
+    }
+    if (!known) argp_error(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
+    if (fit->output_count == CLI_FIT_OUTPUTS_MAX) argp_error(state, "-o: more than 16 files");
+    fit->outputs[fit->output_count++] = path;
+}
+
+static error_t fit_parse_search(int key, char *value, struct argp_state *state, cli_fit *fit) {
+    tn_fit_options *options = &fit->options;
+    switch (key) {
+    case FIT_ALLOW:
+        fit_allow(state, fit, value);
+        return 0;
+    case FIT_LOSSY:
+        options->allow |= TN_FIT_LOSSY | TN_FIT_COMPRESS;
+        return 0;
+    case FIT_PASS:
+        options->pass = value;
+        return 0;
+    case FIT_SEGMENT:
+        if (options->segment_count == CLI_FIT_SEGMENTS_MAX)
+            argp_error(state, "--segment: more than %u", CLI_FIT_SEGMENTS_MAX);
+        fit->segments[options->segment_count++] = value;
+        return 0;
+    case FIT_LINK:
+        options->to_host_bytes_per_s = options->from_host_bytes_per_s =
+            cli_speed(state, "link", value);
+        return 0;
+    case FIT_HOST_BUDGET:
+        options->host_budget = cli_size(state, "host-budget", value);
+        if (options->host_budget == 0) argp_error(state, "--host-budget: 0 bytes hold nothing");
+        return 0;
+    case FIT_SEED:
+        options->seed = cli_number(state, "seed", value);
+        return 0;
+    case FIT_TIMEOUT:
+        options->timeout_s = cli_duration(state, "timeout", value);
+        return 0;
+    case FIT_WORK:
+        options->work_limit = cli_number(state, "work-limit", value);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t fit_parse_answer(int key, char *value, struct argp_state *state, cli_fit *fit) {
+    switch (key) {
+    case FIT_BUDGET:
+        fit->options.budget = cli_size(state, "budget", value);
+        if (fit->options.budget == 0) argp_error(state, "--budget: 0 bytes hold nothing");
+        return 0;
+    case FIT_TRAIN:
+        fit->train = true;
+        return 0;
+    case FIT_BATCH:
+        fit->batch = cli_count(state, "batch", value, FIT_MOST);
+        return 0;
+    case FIT_COSTS:
+        fit_costs(state, fit, value);
+        return 0;
+    case FIT_SAVE_COSTS:
+        fit->save_costs = value;
+        return 0;
+    case FIT_PROBLEM:
+        fit->problem_path = value;
+        return 0;
+    case FIT_SWEEP:
+        fit->sweep = (uint32_t)cli_count(state, "sweep", value, 10000);
+        if (fit->sweep < 2) argp_error(state, "--sweep: a curve has at least two points");
+        return 0;
+    case FIT_MAX_BATCH:
+        fit->max_batch = true;
+        return 0;
+    case FIT_EXPLAIN:
+        fit->explain = true;
+        return 0;
+    case FIT_JSON:
+        fit->json = true;
+        return 0;
+    case 'o':
+        fit_add_output(state, fit, value);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void fit_check_problem(struct argp_state *state, const cli_fit *fit) {
+    bool model = fit->input.path != NULL || fit->train || fit->batch > 0 || fit->max_batch;
+    bool costs = fit->costs_path != NULL || fit->save_costs != NULL || fit->device != NULL;
+    if (model) argp_error(state, "--problem stands for a model: leave MODEL, --train, --batch out");
+    if (costs) argp_error(state, "--problem has costs of its own");
+}
+
+static void fit_check(struct argp_state *state, cli_fit *fit) {
+    const char *training = cli_training_given(&fit->training, (const char *const[]){NULL});
+    bool link = fit->options.to_host_bytes_per_s > 0;
+    if (fit->input.path == NULL && fit->problem_path == NULL)
+        argp_error(state, "which model, or --problem?");
+    if (fit->problem_path != NULL) fit_check_problem(state, fit);
+    if (training != NULL && !fit->train) argp_error(state, "--%s is for --train", training);
+    if (fit->options.budget == 0 && fit->sweep == 0) argp_error(state, "how many bytes? --budget");
+    if (fit->sweep > 0 && (fit->output_count > 0 || fit->max_batch))
+        argp_error(state, "--sweep prints a curve: leave -o and --max-batch out");
+    if ((fit->options.allow & ~(uint32_t)TN_FIT_LOSSY) == 0) {
+        fit->options.allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+        if (link) fit->options.allow |= TN_FIT_SWAP;
+    }
+    if ((fit->options.allow & TN_FIT_SWAP) && !link)
+        argp_error(state, "--allow swap: how fast is the link? --link 12GB/s");
+    if (fit->device != NULL && (fit->save_costs != NULL || fit->costs_path != NULL))
+        argp_error(state, "--costs model:... measures nothing: leave --save-costs out");
+}
+
+static error_t fit_parse(int key, char *value, struct argp_state *state) {
+    cli_fit *fit = state->input;
+    if (fit_parse_search(key, value, state, fit) == 0) return 0;
+    if (fit_parse_answer(key, value, state, fit) == 0) return 0;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &fit->input;
+        state->child_inputs[1] = &fit->training;
+        state->child_inputs[2] = &fit->choices;
+        return 0;
+    case ARGP_KEY_ARG:
+        cli_input_take(&fit->input, state, "model", value);
+        return 0;
+    case ARGP_KEY_END:
+        fit_check(state, fit);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char fit_doc[] =
+    "Finds the fastest program of MODEL whose every byte fits in a budget: what is kept, computed "
+    "again, copied to the host, compressed.\v"
+    "Examples:\n"
+    "  tenure fit resnet50.onnx --train --batch 32 --budget 2GiB\n"
+    "  tenure fit gpt2.onnx --train --batch 8 --budget 16GiB --costs model:a100-40 --link 12GB/s\n"
+    "  tenure fit unet.onnx --train --batch 4 --sweep 20\n"
+    "  tenure fit --problem chain.json --budget 34 --pass exact\n\n"
+    "Exit status: 0 it fits; 1 proved that nothing fits, or nothing found: with the least that was "
+    "found and who binds it; 2 bad usage or input; 3 stopped before an answer; 4 internal error.";
+
+/* --- the command --- */
+
+static void fit_line(void *self, const char *line) {
+    (void)self;
+    cli_put_text(stdout, line);
+    putchar('\n');
+}
+
+static tn_status fit_batches(cli_fit *fit, tn_error *error) {
+    uint64_t plain, fitted;
+    TN_TRY(cli_fit_batches(fit, &plain, &fitted, error));
+    if (fitted == 0) TN_FAIL(error, TN_E_EXHAUSTED, "not even a batch of 1 was made to fit");
+    if (fit->json) return TN_OK;
+    printf("%-18s %llu\n", "largest as it is", (unsigned long long)plain);
+    printf("%-18s %llu", "largest by fitting", (unsigned long long)fitted);
+    if (plain > 0) printf(", %.2f times", (double)fitted / (double)plain);
+    printf("\n");
+    return TN_OK;
+}
+
+static tn_status fit_answer(cli_fit *fit, tn_error *error) {
+    if (fit->max_batch) {
+        TN_TRY(fit_batches(fit, error));
+    } else {
+        TN_TRY(cli_fit_open(fit, error));
+        TN_TRY(cli_fit_solve(fit, error));
+    }
+    TN_TRY(cli_fit_print(fit, error));
+    return cli_fit_write(fit, error);
+}
+
+static int fit_run(int count, char **words) {
+    static const struct argp_child children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
+                                                 {&cli_training_argp, 0, "Training:", 0},
+                                                 {&cli_choices_argp, 0, "Running it:", 0},
+                                                 {0}};
+    static const struct argp parser = {fit_options, fit_parse, "MODEL", fit_doc, children, 0, 0};
+    tn_context context = cli_context();
+    cli_fit fit = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
+                   .training = CLI_TRAINING_INIT,
+                   .choices = CLI_CHOICES_INIT,
+                   .options = TN_FIT_OPTIONS_INIT};
+    tn_error error = {0};
+    fit.input.import.context = fit.choices.plan.context = &context;
+    argp_parse(&parser, count, words, 0, NULL, &fit);
+    if (fit.explain) fit.options.explain = fit_line;
+    tn_status status = fit_answer(&fit, &error);
+    int code = status == TN_OK ? 0 : cli_fail(&error);
+    if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) cli_fit_print_least(&fit);
+    cli_fit_close(&fit);
+    return cli_finish(code);
+}
+
+const cli_command cli_command_fit = {
+    .name = "fit",
+    .summary = "the fastest program of a model that keeps to a budget of bytes",
+    .run = fit_run,
+};

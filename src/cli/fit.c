@@ -1,0 +1,142 @@
+/* fit.c - from a model or problem to a program with costs, and to the one that fits. */
+#include "cli/fit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define FIT_BATCH_USUAL 64 /* of a model with a symbolic batch, as `train` takes it */
+
+/* --- a problem --- */
+
+static tn_status fit_open_problem(cli_fit *fit, tn_error *error) {
+    TN_TRY(tn_fit_problem_load(fit->problem_path, fit->input.import.context, &fit->nodes,
+                               &fit->costs, error));
+    TN_TRY(tn_program_create(fit->nodes, NULL, &fit->own, error));
+    fit->program = fit->own;
+    fit->memory = (tn_occupancy_options)TN_OCCUPANCY_OPTIONS_INIT;
+    fit->memory.alignment = 1;
+    fit->memory.inplace = TN_INPLACE_NONE; /* what is made and what it is made of count both */
+    fit->options.live = true;
+    return TN_OK;
+}
+
+/* --- a model --- */
+
+static tn_status fit_load(cli_fit *fit, tn_error *error) {
+    cli_input *input = &fit->input;
+    input->import.batch = (int64_t)fit->batch;
+    tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
+    if (status == TN_E_UNKNOWN && fit->batch == 0) {
+        tn_error first = *error; /* names the symbols, if the batch is not all that is missing */
+        input->import.batch = FIT_BATCH_USUAL;
+        status = tn_graph_load(input->path, &input->import, &input->graph, error);
+        if (status == TN_E_UNKNOWN) *error = first;
+    }
+    return status;
+}
+
+static bool fit_has_kernels(const cli_fit *fit) { return fit->device == NULL; }
+
+static tn_status fit_set_up(cli_fit *fit, const tn_graph *graph, tn_error *error) {
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
+    rewrite.use = fit->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
+    kernels.threads = fit->choices.threads;
+    order.order = fit->input.order;
+    fit->memory = fit->input.occupancy_options;
+    fit->memory.struct_size = sizeof fit->memory;
+    fit->memory.alignment = fit->input.alignment;
+    options.context = fit->input.import.context;
+    if (fit_has_kernels(fit) && !fit->choices.no_rewrite) options.rewrite = &rewrite;
+    options.no_kernels = !fit_has_kernels(fit);
+    options.kernels = &kernels;
+    options.program = &order;
+    options.memory = &fit->memory;
+    options.unplanned = true;
+    TN_TRY(tn_setup_create(graph, &options, &fit->setup, error));
+    fit->program = tn_setup_program(fit->setup);
+    const tn_kernels *made = tn_setup_kernels(fit->setup);
+    if (made != NULL) fit->memory.workspaces = tn_kernels_workspaces(made);
+    fit->options.fixed_bytes = tn_setup_need(fit->setup).statics;
+    return TN_OK;
+}
+
+static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
+    cli_input *input = &fit->input;
+    bool rewrite = fit_has_kernels(fit) && !fit->choices.no_rewrite;
+    TN_TRY(fit_load(fit, error));
+    if (!fit->train) return fit_set_up(fit, input->graph, error);
+    TN_TRY(cli_training_model(&fit->training, &input->graph, error));
+    TN_TRY(
+        cli_training_make(&fit->training, input->graph, rewrite, &fit->model, &fit->step, error));
+    return fit_set_up(fit, fit->step.graph, error);
+}
+
+/* --- costs --- */
+
+static tn_status fit_find_costs(cli_fit *fit, tn_error *error) {
+    const tn_graph *graph = tn_program_graph(fit->program);
+    const tn_context *context = fit->input.import.context;
+    if (fit->device != NULL) {
+        tn_costs_model model = TN_COSTS_MODEL_INIT;
+        model.context = context;
+        model.flops_per_s = fit->device->fp32;
+        model.bytes_per_s = fit->device->bytes_per_s;
+        return tn_costs_create_model(graph, &model, &fit->costs, error);
+    }
+    if (fit->costs_path != NULL)
+        return tn_costs_read(fit->costs_path, context, graph, &fit->costs, error);
+    tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
+    measure.context = context;
+    measure.occupancy = tn_setup_occupancy(fit->setup);
+    double start = cli_clock();
+    tn_status status =
+        tn_costs_measure(tn_setup_kernels(fit->setup), &measure, &fit->costs, NULL, error);
+    fit->measured = cli_clock() - start;
+    return status;
+}
+
+tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
+    if (fit->problem_path != NULL) return fit_open_problem(fit, error);
+    TN_TRY(fit_open_model(fit, error));
+    TN_TRY(fit_find_costs(fit, error));
+    if (fit->save_costs == NULL) return TN_OK;
+    return tn_costs_write(fit->costs, fit->save_costs, error);
+}
+
+/* --- the answer --- */
+
+tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
+    tn_fit_options options = fit->options;
+    uint32_t count = fit->sweep > 0 ? fit->sweep : 1;
+    options.context = fit->input.import.context;
+    options.memory = &fit->memory;
+    options.plan = &fit->choices.plan;
+    options.segments = fit->segments;
+    fit->results = calloc(count, sizeof *fit->results);
+    fit->budgets = calloc(count, sizeof *fit->budgets);
+    if (fit->results == NULL || fit->budgets == NULL) return tn__no_memory(error, "the answer");
+    fit->result_count = count;
+    fit->budgets[0] = options.budget;
+    if (fit->sweep > 0)
+        return tn_fit_sweep(fit->program, fit->costs, &options, count, fit->budgets, fit->results,
+                            error);
+    return tn_fit(fit->program, fit->costs, &options, &fit->results[0], error);
+}
+
+void cli_fit_close(cli_fit *fit) {
+    for (uint32_t i = 0; i < fit->result_count; i++) tn_fit_release(&fit->results[i]);
+    free(fit->results);
+    free(fit->budgets);
+    tn_costs_destroy(fit->costs);
+    tn_program_destroy(fit->own);
+    tn_graph_destroy(fit->nodes);
+    tn_setup_destroy(fit->setup);
+    tn_training_release(&fit->step);
+    tn_graph_destroy(fit->model);
+    cli_input_release(&fit->input);
+}

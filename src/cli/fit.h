@@ -1,0 +1,56 @@
+/* fit.h - `tenure fit`: a model, or a problem, a budget, and the fastest program that keeps to it.
+ */
+#ifndef TN_CLI_FIT_H
+#define TN_CLI_FIT_H
+
+#include "cli/open_model.h"
+
+#define CLI_FIT_OUTPUTS_MAX 16u
+#define CLI_FIT_SEGMENTS_MAX 64u
+#define CLI_FIT_TEXT 160
+
+/* How it is read and fitted; what was made; copied for other batches before anything is. */
+typedef struct cli_fit {
+    cli_input input;
+    cli_training training;
+    cli_choices choices;
+    tn_fit_options options;
+    const char *segments[CLI_FIT_SEGMENTS_MAX];
+    const char *outputs[CLI_FIT_OUTPUTS_MAX];
+    uint32_t output_count, sweep;        /* points of the curve; 0: one budget */
+    const char *problem_path;            /* instead of a model */
+    const char *costs_path, *save_costs; /* read, written; NULL: measured, not kept */
+    const tn_hardware *device;           /* costs by its two rates, nothing measured */
+    uint64_t batch, share; /* share: permille of the plain bytes, as a budget; 0: none */
+    bool train, json, explain, max_batch;
+    /* what was made */
+    tn_graph *model; /* that is trained; NULL: as it was loaded */
+    tn_training step;
+    tn_setup *setup; /* of a model; its program is fitted */
+    tn_graph *nodes; /* of a problem */
+    tn_program *own; /* of a problem */
+    const tn_program *program;
+    tn_costs *costs;
+    tn_occupancy_options memory;
+    tn_fit_result *results; /* [result_count] one, or the curve */
+    uint64_t *budgets;
+    uint32_t result_count;
+    double measured; /* seconds that measuring took */
+} cli_fit;
+
+/* fit.c: everything up to program and costs. */
+tn_status cli_fit_open(cli_fit *fit, tn_error *error);
+/* The answer, or the curve. Errors: those of tn_fit; results[0] may then be the least. */
+tn_status cli_fit_solve(cli_fit *fit, tn_error *error);
+void cli_fit_close(cli_fit *fit);
+
+/* fit_batch.c: the largest batch that fits as it is, and by fitting; 0: not even 1. The second is
+ * solved in `fit`. */
+tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error);
+
+/* fit_tell.c */
+tn_status cli_fit_print(const cli_fit *fit, tn_error *error);
+void cli_fit_print_least(const cli_fit *fit); /* who binds it, to standard error */
+tn_status cli_fit_write(const cli_fit *fit, tn_error *error);
+
+#endif

@@ -1,0 +1,198 @@
+/* fit_tell.c - the answer of `tenure fit` in words, as JSON, as files. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/fit.h"
+#include "cli/holders.h"
+
+#define TELL_HOLDERS 10u
+
+typedef struct tell_fates { /* of tensors that have memory of their own, or had */
+    uint32_t count[TN_FATE_COUNT];
+    uint64_t bytes[TN_FATE_COUNT];
+} tell_fates;
+
+static tn_status tell_fates_of(const tn_fit_result *result, tell_fates *fates, tn_error *error) {
+    const tn_graph *graph = tn_program_graph(result->program);
+    uint32_t tensors = tn_graph_tensor_count(graph);
+    uint8_t *of = malloc((size_t)tensors + 1), *seen = calloc((size_t)tensors + 1, 1);
+    *fates = (tell_fates){0};
+    if (of != NULL && seen != NULL) {
+        tn_program_fates(result->program, of);
+        const tn_life *lives = tn_occupancy_lives(result->occupancy);
+        for (uint32_t i = 0; i < tn_occupancy_life_count(result->occupancy); i++) {
+            tn_tensor_id id = lives[i].tensor;
+            if (id == TN_NONE || id >= tensors || seen[id] || lives[i].share != TN_SHARE_OWN)
+                continue;
+            seen[id] = 1;
+            fates->count[of[id]]++;
+            fates->bytes[of[id]] += lives[i].bytes;
+        }
+    }
+    bool room = of != NULL && seen != NULL;
+    free(of);
+    free(seen);
+    return room ? TN_OK : tn__no_memory(error, "the answer");
+}
+
+static double tell_seconds(uint64_t time) { return (double)time / (double)TN_COSTS_PER_S; }
+
+static double tell_ratio(uint64_t part, uint64_t whole) {
+    return whole > 0 ? (double)part / (double)whole : 1;
+}
+
+/* How far above the bound; 0: proved to be the fastest. */
+static double tell_gap(const tn_fit_result *it) {
+    return it->time_bound > 0 ? tell_ratio(it->time, it->time_bound) - 1 : 0;
+}
+
+/* --- text --- */
+
+static void tell_time(const cli_fit *fit, const char *label, uint64_t time) {
+    if (fit->problem_path != NULL)
+        printf("%-18s %" PRIu64, label, time);
+    else
+        printf("%-18s %.6g s", label, tell_seconds(time));
+}
+
+static void tell_bytes(const char *label, uint64_t bytes) {
+    char size[TN_SIZE_TEXT_MAX];
+    printf("%-18s %s\n", label, tn_size_format(bytes, size));
+}
+
+static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budget,
+                     const tell_fates *fates) {
+    char size[TN_SIZE_TEXT_MAX];
+    tell_bytes("budget", budget);
+    tell_bytes("takes", it->bytes);
+    if (fit->options.fixed_bytes > 0) tell_bytes("  weights, states", fit->options.fixed_bytes);
+    tell_bytes(fit->options.live ? "  with addresses" : "  arena", it->layout.peak);
+    tell_bytes("without fitting", it->plain_bytes);
+    tell_time(fit, "time", it->time);
+    printf(", %.4f of the unconstrained program's\n", tell_ratio(it->time, it->plain_time));
+    if (it->time_bound > 0) {
+        tell_time(fit, "no less than", it->time_bound);
+        printf(", gap %.2f %%\n", 100 * tell_gap(it));
+    }
+    if (it->stall > 0) {
+        tell_time(fit, "waiting", it->stall);
+        printf(" for copies\n");
+    }
+    for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++)
+        if (fates->count[fate] > 0)
+            printf("%-18s %" PRIu32 " tensors, %s\n", tn_fate_name((tn_fate)fate),
+                   fates->count[fate], tn_size_format(fates->bytes[fate], size));
+    if (it->to_host_bytes > 0) tell_bytes("to the host", it->to_host_bytes);
+    if (it->from_host_bytes > 0) tell_bytes("from the host", it->from_host_bytes);
+    if (it->host != NULL) tell_bytes("on the host", it->host_layout.peak);
+    printf("%-18s %s, %" PRIu32 " rounds, %.3g s%s\n", "pass", it->pass, it->rounds, it->seconds,
+           it->stopped ? ", stopped early" : "");
+    if (fit->measured > 0) printf("%-18s %.3g s\n", "measuring", fit->measured);
+}
+
+static void tell_curve(const cli_fit *fit) {
+    printf("%16s %16s %14s %10s %10s\n", "budget", "takes", "time", "overhead", "bound");
+    for (uint32_t i = 0; i < fit->result_count; i++) {
+        const tn_fit_result *it = &fit->results[i];
+        printf("%16" PRIu64 " %16" PRIu64 " ", fit->budgets[i], it->bytes);
+        if (fit->problem_path != NULL)
+            printf("%14" PRIu64, it->time);
+        else
+            printf("%12.6g s", tell_seconds(it->time));
+        printf(" %10.4f %10.4f\n", tell_ratio(it->time, it->plain_time),
+               tell_ratio(it->time_bound, it->plain_time));
+    }
+}
+
+/* --- JSON --- */
+
+static void tell_json_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budget,
+                          const tell_fates *fates, tn__text *text) {
+    bool unit = fit->problem_path == NULL;
+    tn__text_printf(text,
+                    "{\"budget\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"fixed_bytes\":%" PRIu64
+                    ",\"arena\":%" PRIu64 ",\"live_bytes\":%" PRIu64 ",\"plain_bytes\":%" PRIu64
+                    ",\"bytes_bound\":%" PRIu64,
+                    budget, it->bytes, fit->options.fixed_bytes, it->layout.peak, it->live_bytes,
+                    it->plain_bytes, it->bytes_bound);
+    tn__text_printf(text,
+                    ",\"unit\":\"%s\",\"time\":%" PRIu64 ",\"plain_time\":%" PRIu64
+                    ",\"time_bound\":%" PRIu64 ",\"overhead\":%.6f,\"gap\":%.6f,\"stall\":%" PRIu64,
+                    unit ? "ps" : "cost", it->time, it->plain_time, it->time_bound,
+                    tell_ratio(it->time, it->plain_time), tell_gap(it), it->stall);
+    tn__text_printf(text,
+                    ",\"to_host_bytes\":%" PRIu64 ",\"from_host_bytes\":%" PRIu64
+                    ",\"host_bytes\":%" PRIu64 ",\"fates\":{",
+                    it->to_host_bytes, it->from_host_bytes,
+                    it->host != NULL ? it->host_layout.peak : 0);
+    for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++)
+        tn__text_printf(text, "%s\"%s\":{\"tensors\":%" PRIu32 ",\"bytes\":%" PRIu64 "}",
+                        fate > 0 ? "," : "", tn_fate_name((tn_fate)fate), fates->count[fate],
+                        fates->bytes[fate]);
+    tn__text_printf(text,
+                    "},\"pass\":\"%s\",\"rounds\":%" PRIu32 ",\"work\":%" PRIu64
+                    ",\"seconds\":%.6f,\"stopped\":%s}",
+                    it->pass, it->rounds, it->work, it->seconds, it->stopped ? "true" : "false");
+}
+
+static tn_status tell_json(const cli_fit *fit, tn_error *error) {
+    tn__text text;
+    tn_status status = TN_OK;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, "{\"input\":");
+    tn__text_json(&text, fit->problem_path != NULL ? fit->problem_path : fit->input.path);
+    if (fit->batch > 0) tn__text_printf(&text, ",\"batch\":%" PRIu64, fit->batch);
+    tn__text_put(&text, ",\"answers\":[");
+    for (uint32_t i = 0; i < fit->result_count && status == TN_OK; i++) {
+        tell_fates fates;
+        if (i > 0) tn__text_put(&text, ",");
+        status = tell_fates_of(&fit->results[i], &fates, error);
+        if (status == TN_OK) tell_json_one(fit, &fit->results[i], fit->budgets[i], &fates, &text);
+    }
+    tn__text_put(&text, "]}\n");
+    if (status == TN_OK && text.failed) status = tn__no_memory(error, "the answer");
+    if (status == TN_OK) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+    return status;
+}
+
+tn_status cli_fit_print(const cli_fit *fit, tn_error *error) {
+    tell_fates fates;
+    cli_progress_end();
+    if (fit->json) return tell_json(fit, error);
+    if (fit->sweep > 0) {
+        tell_curve(fit);
+        return TN_OK;
+    }
+    TN_TRY(tell_fates_of(&fit->results[0], &fates, error));
+    if (fit->batch > 0) printf("%-18s %" PRIu64 "\n", "batch", fit->batch);
+    tell_one(fit, &fit->results[0], fit->budgets[0], &fates);
+    return TN_OK;
+}
+
+void cli_fit_print_least(const cli_fit *fit) {
+    cli_holders holders;
+    if (fit->result_count == 0 || fit->results[0].occupancy == NULL) return;
+    tn_status status = cli_holders_of_model(&holders, fit->results[0].occupancy, TN_NONE, NULL);
+    if (status == TN_OK) cli_holders_print(&holders, TELL_HOLDERS, stderr);
+    cli_holders_release(&holders);
+}
+
+/* --- files --- */
+
+tn_status cli_fit_write(const cli_fit *fit, tn_error *error) {
+    const tn_fit_result *it = &fit->results[0];
+    tn_report report = {.struct_size = sizeof report,
+                        .input = fit->problem_path != NULL ? fit->problem_path : fit->input.path,
+                        .problem = tn_occupancy_problem(it->occupancy),
+                        .occupancy = it->occupancy,
+                        .layout = &it->layout};
+    for (uint32_t i = 0; i < fit->output_count; i++) {
+        TN_TRY(tn_report_write(&report, fit->outputs[i], error));
+        if (!fit->json) printf("wrote %s\n", fit->outputs[i]);
+    }
+    return TN_OK;
+}

@@ -1,0 +1,61 @@
+#!/bin/bash
+# `tenure fit` as people type it: problems whose optimum is known, a training step of a model of our own, curves that
+# never rise, and everything that is wrong said before anything is done. fit.sh TENURE MODELS
+set -u
+tenure=$1 models=$2
+here=$(cd "$(dirname "$0")" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+. "$here/expect.sh"
+
+# A chain of 8 with its gradient, all of cost and size 1. Griewank and Walther's closed form: 45, 26, 22 with 3, 4, 5.
+python3 - <<'P' >chain.json
+import json
+n = 8
+edges = [[i, i + 1] for i in range(n)]
+for i in range(n):
+    gradient = 2 * n - i
+    edges += [[gradient - 1, gradient], [i, gradient]]
+print(json.dumps({"cpu": [1] * (2 * n + 1), "ram": [1] * (2 * n + 1), "edges": edges}))
+P
+for pair in 3:45 4:26 5:22 9:18 10:17; do
+    expect 0 "\"time\":${pair#*:},\"plain_time\":17" $tenure fit --problem chain.json --budget "${pair%:*}" --json
+done
+expect 1 "the least found takes 3 bytes" $tenure fit --problem chain.json --budget 2
+expect 1 "holders of 3 bytes" $tenure fit --problem chain.json --budget 2
+
+# A training step, by the rates of a device: what fits is told, and verifies.
+train="$tenure fit $models/train_alexnet.onnx --costs model:a100-40"
+expect 0 "pass +keep" $train --budget 8GiB
+$train --sweep 6 --json >curve.json || { echo "FAILED: no curve"; failed=1; }
+python3 - <<'P' || failed=1
+import json
+answers = json.load(open("curve.json"))["answers"]
+times = [answer["time"] for answer in answers]
+assert len(answers) == 6 and times == sorted(times, reverse=True), times
+assert all(answer["bytes"] <= answer["budget"] for answer in answers), answers
+assert all(answer["time_bound"] <= answer["time"] for answer in answers), answers
+assert times[-1] == answers[0]["plain_time"]
+least = answers[0]["bytes"]
+open("least", "w").write(str(least))
+P
+expect 0 "takes" $train --budget "$(cat least)" -o plan.json
+expect 1 "the least found takes" $train --budget $(($(cat least) - 1))
+
+# What is wrong.
+expect 2 "0 bytes hold nothing" $train --budget 0
+expect 1 "proved" $train --budget 1KiB
+expect 2 "which model, or --problem" $tenure fit --budget 1GiB
+expect 2 "how many bytes" $tenure fit "$models/five_operators.onnx"
+expect 2 "none of order, recompute" $train --budget 1GiB --allow magic
+expect 2 "how fast is the link" $train --budget 1GiB --allow swap
+expect 2 "no pass is called" $train --budget 1MiB --pass nobody
+expect 2 "list hardware" $tenure fit "$models/five_operators.onnx" --budget 1MiB --costs model:abacus
+expect 2 "matches the segment" $train --budget 1MiB --segment 'nothing*'
+expect 2 "no format" $train --budget 1GiB -o plan.xyz
+printf '{"cpu":[1,1],"ram":[1,1],"edges":[[0,1],[1,0]]}' >cycle.json
+expect 2 "cycle" $tenure fit --problem cycle.json --budget 5
+printf '{"cpu":[1,1],"ram":[1,-1],"edges":[[0,1]]}' >bad.json
+expect 2 "bad.json" $tenure fit --problem bad.json --budget 5
+exit $failed
