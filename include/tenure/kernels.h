@@ -56,6 +56,9 @@ TN_API const char *tn_kernels_detail(const tn_kernels *kernels, tn_op_id op);
 /* In how small pieces an operator runs for the sake of its scratch: 0 is the fastest way, 1, 2, ...
  * take less and less of it. */
 TN_API uint32_t tn_kernels_way(const tn_kernels *kernels, tn_op_id op);
+/* The instruction set that oneDNN runs them with: "sse41", "avx", "avx2", "avx512" (that of the
+ * processor, or less where ONEDNN_MAX_CPU_ISA says so); "": it does not run any. */
+TN_API const char *tn_kernels_isa(const tn_kernels *kernels);
 /* Whether oneDNN is there; if not, why and what to install in `error`. */
 TN_API bool tn_kernels_library(tn_error *error);
 

@@ -37,6 +37,15 @@ typedef struct tn_stage { /* a named span of work, for `seconds` */
 } tn_stage;
 
 /* What a report is about. Everything is borrowed. */
+/* Whose kernels a plan is for: those of this machine. Strings live as long as the report. */
+typedef struct tn_report_kernels {
+    const char *library; /* "onednn", "plain" */
+    const char *isa;     /* tn_kernels_isa */
+    uint32_t threads;
+    bool rewritten; /* the graph was rewritten for them */
+    bool fastest;   /* none was taken for its little scratch */
+} tn_report_kernels;
+
 typedef struct tn_report {
     size_t struct_size;
     const char *input; /* file name as the user gave it */
@@ -56,6 +65,7 @@ typedef struct tn_report {
     tn_status (*write_plan)(void *self, const uint64_t *offsets, const char *output,
                             tn_error *error);
     void *write_plan_self;
+    const tn_report_kernels *kernels; /* NULL: the plan is for the graph alone */
 } tn_report;
 
 /* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg .h .tflite;

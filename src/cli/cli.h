@@ -67,12 +67,22 @@ enum { /* keys of the shared options; commands use letters and numbers from 400 
        CLI_BANK,
        CLI_PARALLEL,
        CLI_KERNELS,
+       CLI_NO_REWRITE,
+       CLI_FASTEST,
 };
 
 #define CLI_BANKS_MAX 16u /* memories of one device */
 
 /* Whose kernels run a .tflite model: they decide about scratch memory. */
 typedef enum cli_kernels { CLI_KERNELS_REFERENCE, CLI_KERNELS_CMSIS, CLI_KERNELS_ANY } cli_kernels;
+
+typedef enum cli_runner { CLI_RUNNER_NONE, CLI_RUNNER_PLAIN, CLI_RUNNER_ONEDNN } cli_runner;
+typedef struct cli_whom { /* for whose kernels memory is planned: whom.h. Zero: the graph alone */
+    cli_runner runner;
+    uint32_t threads; /* of theirs; 0: 1 */
+    bool no_rewrite;  /* operators as they are in the file */
+    bool fastest;     /* whatever scratch that takes */
+} cli_whom;
 
 typedef struct cli_input {
     const char *path;
@@ -88,11 +98,12 @@ typedef struct cli_input {
     tn_bank banks[CLI_BANKS_MAX];
     uint32_t bank_count;
     cli_kernels kernels; /* of a .tflite model */
+    cli_whom whom;
     tn_static_place statics;
     uint64_t *workspaces; /* [operators of a .tflite model] */
     /* what was loaded */
     tn_graph *graph;
-    tn_setup *setup; /* of a model, for the graph alone; NULL: none */
+    tn_setup *setup; /* of a model; NULL: none */
     const tn_occupancy *occupancy;
     tn_problem *own; /* when the input is a problem */
     tn_layout own_layout;
@@ -108,6 +119,8 @@ extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_estimate_
 /* The one path that a command takes; what: "model" or "input", for who gives another. */
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what, const char *path);
 bool cli_input_is_model(const cli_input *input);
+/* The graph that is planned: the model's, or what it was rewritten to. */
+const tn_graph *cli_input_graph(const cli_input *input);
 tn_status cli_input_load(cli_input *input, tn_error *error); /* sets `problem` */
 /* The problem of a model anew, after its options of memory were changed. */
 tn_status cli_input_again(cli_input *input, tn_error *error);
@@ -129,6 +142,9 @@ void cli_report_model(tn_report *report, cli_input *input);
 
 /* The order that a .json plan lists in its steps, for free(); *steps NULL when it lists none. */
 tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn_error *error);
+
+/* For whose kernels a .json plan says that it was made, where `whom` does not say so already. */
+void cli_read_whom(const char *path, cli_whom *whom);
 
 /* --- progress --- */
 

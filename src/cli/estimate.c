@@ -87,9 +87,11 @@ static tn_status estimate_read(const cli_way *way, cli_input *input, tn_error *e
     return status;
 }
 
-/* Whether it is what the engine's kernels like that is run. */
-static bool estimate_rewrites(const cli_way *way) {
-    return way->runner == CLI_RUNNER_ONEDNN && !way->choices.no_rewrite;
+static cli_whom estimate_whom(const cli_way *way) {
+    return (cli_whom){.runner = way->runner,
+                      .threads = way->choices.threads,
+                      .no_rewrite = way->choices.no_rewrite,
+                      .fastest = way->choices.fastest};
 }
 
 static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_made *made) {
@@ -108,42 +110,34 @@ static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_m
 }
 
 static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_error *error) {
-    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
-    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    cli_corridor corridor;
+    const cli_whom whom = estimate_whom(way);
     tn_recompute_options again = cli_training_again(way->train ? &way->training : NULL);
     tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
     tn_occupancy_options memory = estimate_memory(way, made);
-    tn_error missing;
-    if (way->runner == CLI_RUNNER_ONEDNN && !tn_kernels_library(&missing)) {
-        *error = missing;
-        return missing.status;
-    }
-    rewrite.use = way->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
-    kernels.threads = way->choices.threads;
-    kernels.plain = way->runner == CLI_RUNNER_PLAIN;
+    TN_TRY(cli_whom_check(&whom, error));
+    cli_whom_corridor(&whom, way->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN, &corridor);
+    tn_setup_options *options = &corridor.options;
     order.order = made->input.order;
-    if (estimate_rewrites(way)) options.rewrite = &rewrite;
-    options.no_kernels = way->runner == CLI_RUNNER_NONE;
-    options.kernels = &kernels;
-    if (!way->pytorch) options.recompute = &again;
-    options.program = &order;
-    options.memory = &memory;
-    options.plan = &way->choices.plan;
-    return tn_setup_create(made->graph, &options, &made->setup, error);
+    if (!way->pytorch) options->recompute = &again;
+    options->program = &order;
+    options->memory = &memory;
+    options->plan = &way->choices.plan;
+    return tn_setup_create(made->graph, options, &made->setup, error);
 }
 
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
     cli_input *input = &made->input;
     if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE)
         return cli_input_plan(input, &way->choices.plan, error);
+    const cli_whom whom = estimate_whom(way);
     TN_TRY(estimate_read(way, input, error));
     made->graph = input->graph;
     if (way->pytorch) {
         TN_TRY(estimate_pytorch(way, made, error));
     } else if (way->train) {
         TN_TRY(cli_training_model(&way->training, &input->graph, error));
-        TN_TRY(cli_training_make(&way->training, input->graph, estimate_rewrites(way),
+        TN_TRY(cli_training_make(&way->training, input->graph, cli_whom_rewrites(&whom),
                                  &made->rewritten, &made->training, error));
         made->graph = made->training.graph;
     }
@@ -219,7 +213,12 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
         }
         status = tn_estimate_make(occupancy, &options, &found->estimate, error);
     }
-    if (status == TN_OK) estimate_tell(&made, occupancy, found);
+    if (status == TN_OK) {
+        const cli_whom whom = estimate_whom(way);
+        estimate_tell(&made, occupancy, found);
+        found->for_kernels = cli_whom_told(&whom, made.setup, &found->kernels) != NULL;
+        (void)cli_whom_pieces(made.setup, found->pieces);
+    }
     estimate_release(&made);
     return status;
 }

@@ -4,14 +4,9 @@
 #define TN_CLI_ESTIMATE_H
 
 #include "cli/open_model.h"
+#include "cli/whom.h"
 
 #define CLI_LAYERS_MAX 6u /* that a line of advice can name */
-
-typedef enum cli_runner { /* whose kernels' workspaces and weights count */
-                          CLI_RUNNER_NONE,
-                          CLI_RUNNER_PLAIN,
-                          CLI_RUNNER_ONEDNN
-} cli_runner;
 
 /* How the model is read and run; copied and changed to try something else. */
 typedef struct cli_way {
@@ -32,6 +27,9 @@ typedef struct cli_found { /* what one way takes */
     uint64_t batch;    /* first extent of the first input; 0: there is none */
     bool joins;        /* it has concatenations that may be fused */
     uint64_t parameters;
+    tn_report_kernels kernels; /* with for_kernels */
+    bool for_kernels;          /* of this machine; else for the graph alone */
+    char pieces[CLI_PIECES_MAX];
     bool fits; /* into the limit: a pool, when it may take no more */
     /* what the names of parameters begin with, up to a dot, in order ("layer1."): what may be
      * frozen; the last one, or what is beyond the room, is not listed */

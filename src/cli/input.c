@@ -1,5 +1,5 @@
 /* input.c - the input of plan and verify: a model through the corridor, or a problem as it is. */
-#include "cli/cli.h"
+#include "cli/whom.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,8 +42,14 @@
       "once, and no plan adds a dependency (serial)")
 #define INPUT_KERNELS(X)                                                                           \
     X(CLI_KERNELS, "kernels", "LIBRARY",                                                           \
-      "of a .tflite model, which ask for scratch: reference, cmsis-nn or any, the most "           \
-      "(reference)")
+      "whose scratch and weights count: none, the graph alone; onednn or plain, what `tenure "     \
+      "run` "                                                                                      \
+      "takes here, with :N those of N threads; of a .tflite model reference, cmsis-nn or any, "    \
+      "the "                                                                                       \
+      "most (none; reference)")                                                                    \
+    X(CLI_NO_REWRITE, "no-rewrite", NULL, "of those kernels: operators as the file has them")      \
+    X(CLI_FASTEST, "fastest", NULL,                                                                \
+      "and each operator by the fastest, however much scratch that takes")
 
 static const struct argp_option input_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_READ(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
@@ -218,8 +224,17 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
             input->kernels = CLI_KERNELS_CMSIS;
         else if (strcmp(value, "any") == 0)
             input->kernels = CLI_KERNELS_ANY;
-        else
-            argp_error(state, "--kernels: '%s' is none of reference, cmsis-nn and any", value);
+        else if (!cli_whom_parse(state, value, &input->whom))
+            argp_error(
+                state,
+                "--kernels: '%s' is none of none, plain, onednn, reference, cmsis-nn and any",
+                value);
+        break;
+    case CLI_NO_REWRITE:
+        input->whom.no_rewrite = true;
+        break;
+    case CLI_FASTEST:
+        input->whom.fastest = true;
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -251,7 +266,8 @@ void cli_stage(cli_input *input, const char *name, double seconds) {
 /* Scratch of the kernels that will run a .tflite model. */
 static tn_status input_workspaces(cli_input *input, const tn_micro_options *micro,
                                   tn_error *error) {
-    if (!tn__has_suffix(input->path, ".tflite")) return TN_OK;
+    if (!tn__has_suffix(input->path, ".tflite") || input->whom.runner != CLI_RUNNER_NONE)
+        return TN_OK;
     size_t count = (size_t)tn_graph_op_count(input->graph) + 1;
     if (input->workspaces == NULL) input->workspaces = calloc(count, sizeof *input->workspaces);
     if (input->workspaces == NULL) return tn__no_memory(error, "scratch");
@@ -262,6 +278,7 @@ static tn_status input_workspaces(cli_input *input, const tn_micro_options *micr
 
 static tn_status input_import(cli_input *input, tn_error *error) {
     double start = cli_clock();
+    TN_TRY(cli_whom_check(&input->whom, error));
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
     cli_stage(input, "import", cli_clock() - start);
     input->occupancy_options.struct_size = sizeof input->occupancy_options;
@@ -275,6 +292,10 @@ static tn_status input_import(cli_input *input, tn_error *error) {
     return status == TN_OK ? input_workspaces(input, &micro, error) : status;
 }
 
+const tn_graph *cli_input_graph(const cli_input *input) {
+    return input->setup != NULL ? tn_setup_graph(input->setup) : input->graph;
+}
+
 /* What was set up is the input's. */
 static void input_take(cli_input *input, tn_setup *made) {
     tn_setup_destroy(input->setup);
@@ -284,24 +305,25 @@ static void input_take(cli_input *input, tn_setup *made) {
     input->layout = tn_setup_layout(made);
 }
 
-/* For the graph alone: scratch by the operators' rules, or as it was found. From a stage on, or
- * all of it; `plan` NULL: up to the problem. */
+/* From a stage on, or all of it; `plan` NULL: up to the problem. Where there are no kernels,
+ * scratch is that of the operators' rules, or as it was found. */
 static tn_status input_set_up(cli_input *input, tn_setup_stage stage, const tn_plan_options *plan,
                               tn_error *error) {
-    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    cli_corridor corridor;
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
     tn_setup *made;
     program.order = input->order;
     program.sequence = input->sequence;
     program.sequence_count = input->sequence_count;
-    options.no_kernels = true;
-    options.program = &program;
-    options.memory = &input->occupancy_options;
-    options.statics = input->statics;
-    options.plan = plan;
-    options.unplanned = plan == NULL;
-    TN_TRY(stage == TN_SETUP_REWRITE ? tn_setup_create(input->graph, &options, &made, error)
-                                     : tn_setup_from(input->setup, stage, &options, &made, error));
+    cli_whom_corridor(&input->whom, TN_REWRITE_TO_RUN, &corridor);
+    tn_setup_options *options = &corridor.options;
+    options->program = &program;
+    options->memory = &input->occupancy_options;
+    options->statics = input->statics;
+    options->plan = plan;
+    options->unplanned = plan == NULL;
+    TN_TRY(stage == TN_SETUP_REWRITE ? tn_setup_create(input->graph, options, &made, error)
+                                     : tn_setup_from(input->setup, stage, options, &made, error));
     input_take(input, made);
     return TN_OK;
 }
@@ -319,7 +341,8 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
         *error = (tn_error){.status = TN_E_INVALID};
         snprintf(error->message, sizeof error->message,
                  "--dim, --input-shape, --value, --parameter, --format, --order, --parallel, "
-                 "--no-inplace, --no-views, --static, --kernels and --fuse-concat are for models; "
+                 "--no-inplace, --no-views, --static, --kernels, --no-rewrite and --fuse-concat "
+                 "are for models; "
                  "the input is a problem");
         return TN_E_INVALID;
     }

@@ -1,5 +1,6 @@
 /* open_model.c - load, train, set up, open: from the file to an engine. */
 #include "cli/open_model.h"
+#include "cli/whom.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +45,11 @@ static tn_status session_contents(cli_session *session, tn_error *error) {
 
 /* The graph that is set up: the model, or a step of its training. */
 static tn_status session_graph(cli_session *session, tn_error *error) {
-    bool rewrite = !session->choices.no_rewrite && !session->plain;
+    const cli_whom whom = cli_session_whom(session);
     session->graph = session->input->graph;
     if (session->training == NULL) return TN_OK;
-    TN_TRY(cli_training_make(session->training, session->input->graph, rewrite, &session->model,
-                             &session->step, error));
+    TN_TRY(cli_training_make(session->training, session->input->graph, cli_whom_rewrites(&whom),
+                             &session->model, &session->step, error));
     session->graph = session->step.graph;
     return TN_OK;
 }
@@ -60,29 +61,32 @@ static tn_occupancy_options session_memory(const cli_session *session) {
     return options;
 }
 
+cli_whom cli_session_whom(const cli_session *session) {
+    return (cli_whom){.runner = session->plain ? CLI_RUNNER_PLAIN : CLI_RUNNER_ONEDNN,
+                      .threads = session->choices.threads,
+                      .no_rewrite = session->choices.no_rewrite,
+                      .fastest = session->choices.fastest};
+}
+
 static tn_status session_set_up(cli_session *session, tn_error *error) {
-    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
-    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    cli_corridor corridor;
+    const cli_whom whom = cli_session_whom(session);
     tn_recompute_options again = cli_training_again(session->training);
     tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
     tn_occupancy_options memory = session_memory(session);
-    bool as_it_is = session->choices.no_rewrite || session->plain;
-    rewrite.use = session->training != NULL ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
-    rewrite.no_fuse = rewrite.no_formats = as_it_is;
-    rewrite.weights_dtype = session->weights_dtype;
-    kernels.threads = session->choices.threads;
-    kernels.plain = session->plain;
+    cli_whom_corridor(&whom, session->training != NULL ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN,
+                      &corridor);
+    tn_setup_options *options = &corridor.options;
+    corridor.rewrite.weights_dtype = session->weights_dtype;
+    if (session->weights_dtype != TN_UNDEFINED) options->rewrite = &corridor.rewrite;
     order.order = session->input->order;
-    options.context = session->input->import.context;
-    if (!as_it_is || session->weights_dtype != TN_UNDEFINED) options.rewrite = &rewrite;
-    options.kernels = &kernels;
-    options.recompute = &again;
-    options.program = &order;
-    options.memory = &memory;
-    options.plan = &session->choices.plan;
-    options.statics = session->input->statics;
-    TN_TRY(tn_setup_create(session->graph, &options, &session->setup, error));
+    options->context = session->input->import.context;
+    options->recompute = &again;
+    options->program = &order;
+    options->memory = &memory;
+    options->plan = &session->choices.plan;
+    options->statics = session->input->statics;
+    TN_TRY(tn_setup_create(session->graph, options, &session->setup, error));
     session->graph = tn_setup_graph(session->setup);
     return TN_OK;
 }

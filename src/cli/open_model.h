@@ -9,6 +9,7 @@ typedef struct cli_choices { /* of kernels and plan */
     tn_plan_options plan;
     uint32_t threads;
     bool no_rewrite; /* operators as they are in the file */
+    bool fastest;    /* kernels, whatever scratch they take */
 } cli_choices;
 #define CLI_CHOICES_INIT                                                                           \
     { .plan = TN_PLAN_OPTIONS_INIT, .threads = 1 }
@@ -44,6 +45,8 @@ struct cli_session {
 /* Children of parsers; their inputs are a cli_choices and a cli_session, which has the first. */
 extern const struct argp cli_choices_argp, cli_session_argp;
 
+/* Whose kernels run it: whom.h. */
+cli_whom cli_session_whom(const cli_session *session);
 /* Everything up to the plan. */
 tn_status cli_session_plan(cli_session *session, tn_error *error);
 /* Room for what so many runs will tell, and the file of it; nothing without a trace_path. */

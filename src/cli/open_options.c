@@ -5,12 +5,14 @@
 #include "base/base.h"
 #include "cli/open_model.h"
 
-enum { CHOICES_PLANNER = 1100, CHOICES_THREADS, CHOICES_NO_REWRITE };
+enum { CHOICES_PLANNER = 1100, CHOICES_THREADS, CHOICES_NO_REWRITE, CHOICES_FASTEST };
 
 #define CHOICES_OPTIONS(X)                                                                         \
     X(CHOICES_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                  \
     X(CHOICES_THREADS, "threads", "N", "of the kernels; the same number gives the same bits (1)")  \
-    X(CHOICES_NO_REWRITE, "no-rewrite", NULL, "operators as the file has them, nothing fused")
+    X(CHOICES_NO_REWRITE, "no-rewrite", NULL, "operators as the file has them, nothing fused")     \
+    X(CHOICES_FASTEST, "fastest", NULL,                                                            \
+      "each operator by its fastest kernel, however much scratch that takes")
 
 static error_t choices_parse(int key, char *value, struct argp_state *state) {
     cli_choices *choices = state->input;
@@ -23,6 +25,9 @@ static error_t choices_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case CHOICES_NO_REWRITE:
         choices->no_rewrite = true;
+        return 0;
+    case CHOICES_FASTEST:
+        choices->fastest = true;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -1,4 +1,5 @@
-/* plan_steps.c - in which order a plan runs the operators: "steps" of our .json plans, read back.
+/* plan_steps.c - in which order a plan runs the operators, and for whom: "steps" and "kernels" of
+ * our .json plans, read back.
  *
  * {"opcode":"apply","node":12,...}: nodes are counted in the model's file. Everything else of a
  * step is for people.
@@ -20,9 +21,30 @@ tn_status cli_read_steps(const char *path, tn_op_id **steps, uint32_t *count, tn
     return TN_OK;
 }
 
+void cli_read_whom(const char *path, cli_whom *whom) {
+    (void)path;
+    (void)whom;
+}
+
 #else
 
 #include <jansson.h>
+
+void cli_read_whom(const char *path, cli_whom *whom) {
+    json_error_t why;
+    if (whom->runner != CLI_RUNNER_NONE || !tn__has_suffix(path, ".json")) return;
+    json_t *plan = json_load_file(path, 0, &why);
+    const json_t *kernels = json_object_get(plan, "kernels");
+    const char *library = json_string_value(json_object_get(kernels, "library"));
+    json_int_t threads = json_integer_value(json_object_get(kernels, "threads"));
+    if (library != NULL && strcmp(library, "onednn") == 0) whom->runner = CLI_RUNNER_ONEDNN;
+    if (library != NULL && strcmp(library, "plain") == 0) whom->runner = CLI_RUNNER_PLAIN;
+    if (library != NULL && threads > 0 && threads <= 1024) whom->threads = (uint32_t)threads;
+    if (library != NULL && json_is_false(json_object_get(kernels, "rewritten")))
+        whom->no_rewrite = true;
+    if (library != NULL && json_is_true(json_object_get(kernels, "fastest"))) whom->fastest = true;
+    json_decref(plan);
+}
 
 static tn_status steps_take(const json_t *list, tn_op_id *steps, uint32_t *count, tn_error *error) {
     size_t index;

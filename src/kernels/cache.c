@@ -253,3 +253,7 @@ tn__kernel_cache_counts tn__kernel_cache_count(tn__kernel_cache *cache) {
 }
 
 uint32_t tn__kernel_cache_threads(const tn__kernel_cache *cache) { return cache->threads; }
+
+const char *tn__kernel_cache_isa(const tn__kernel_cache *cache) {
+    return cache->library != NULL ? tn__dnnl_isa(cache->library) : "";
+}

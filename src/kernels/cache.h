@@ -48,6 +48,9 @@ tn_status tn__kernel_cache_pack(tn__kernel_cache *cache, const tn__prepared *pre
                                 const tn_graph *graph, tn_op_id op, uint32_t input,
                                 const void *plain, void *packed, tn_error *error);
 
+/* The library's instruction set; "" without it. */
+const char *tn__kernel_cache_isa(const tn__kernel_cache *cache);
+
 typedef struct tn__kernel_cache_counts {
     uint32_t asked, prepared; /* how often; for how many of those a kernel was prepared */
     uint64_t key_bytes;

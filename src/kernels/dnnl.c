@@ -103,6 +103,15 @@ void tn__dnnl_close(tn__dnnl *library) {
     tn__free(&context, library, sizeof *library);
 }
 
+const char *tn__dnnl_isa(const tn__dnnl *library) {
+    unsigned isa = (unsigned)library->dnnl_get_effective_cpu_isa();
+    bool wide = (isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+    return wide                                                       ? "avx512"
+           : (isa & dnnl_cpu_isa_avx2) == (unsigned)dnnl_cpu_isa_avx2 ? "avx2"
+           : (isa & dnnl_cpu_isa_avx) == (unsigned)dnnl_cpu_isa_avx   ? "avx"
+                                                                      : "sse41";
+}
+
 /* --- descriptors --- */
 
 bool tn__dnnl_is_fit(const tn_tensor *tensor) {
@@ -701,6 +710,11 @@ tn_status tn__dnnl_open(const tn_context *context, uint32_t threads, tn__dnnl **
     (void)context, (void)threads, (void)library;
     TN_FAIL(error, TN_E_UNSUPPORTED,
             "this build is without oneDNN: install Debian's libdnnl-dev and build again");
+}
+
+const char *tn__dnnl_isa(const tn__dnnl *library) {
+    (void)library;
+    return "";
 }
 
 void tn__dnnl_close(tn__dnnl *library) { (void)library; }

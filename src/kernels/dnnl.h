@@ -26,6 +26,8 @@ typedef struct tn__dnnl tn__dnnl;
 tn_status tn__dnnl_open(const tn_context *context, uint32_t threads, tn__dnnl **library,
                         tn_error *error);
 void tn__dnnl_close(tn__dnnl *library); /* after every state; NULL is fine */
+/* The instruction set that it uses: "sse41", "avx", "avx2" or "avx512". */
+const char *tn__dnnl_isa(const tn__dnnl *library);
 
 #ifdef TENURE_DNNL
 #include <oneapi/dnnl/dnnl.h>

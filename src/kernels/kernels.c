@@ -124,6 +124,10 @@ uint32_t tn_kernels_way(const tn_kernels *kernels, tn_op_id op) {
     return prepared == NULL ? 0 : prepared->way;
 }
 
+const char *tn_kernels_isa(const tn_kernels *kernels) {
+    return tn__kernel_cache_isa(kernels->cache);
+}
+
 bool tn_kernels_library(tn_error *error) {
     tn__dnnl *library;
     tn_context context = tn__context(NULL);

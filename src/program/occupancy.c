@@ -28,6 +28,15 @@ static int occ_member_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
+/* Of an operator without one, that of its result: a plan has a row for each scratch. */
+static const char *occ_op_name(const occ_state *occ, const tn_op *op) {
+    if (op->name[0] != '\0') return op->name;
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE && tn_graph_tensor(occ->graph, op->outputs[k])->name[0])
+            return tn_graph_tensor(occ->graph, op->outputs[k])->name;
+    return op->type;
+}
+
 static void occ_name(const occ_state *occ, const occ_life *life, char *text, size_t room) {
     const char *name =
         life->tensor == TN_NONE ? "" : tn_graph_tensor(occ->graph, life->tensor)->name;
@@ -37,7 +46,7 @@ static void occ_name(const occ_state *occ, const occ_life *life, char *text, siz
     else if (name[0] != '\0')
         snprintf(text, room, "%s", name);
     else if (op != NULL)
-        snprintf(text, room, "%s:%s", op->name[0] != '\0' ? op->name : op->type,
+        snprintf(text, room, "%s:%s", occ_op_name(occ, op),
                  life->tensor == TN_NONE ? "workspace" : "output");
     else
         snprintf(text, room, "tensor %u", life->tensor);

@@ -88,6 +88,10 @@ uint32_t tn__step_count(const tn_report *report); /* 0 without a model */
  * listed. A body of size 0 has no pieces. */
 const tn_piece *tn__body_pieces(const tn_body *body, tn_piece *one, uint32_t *count);
 
+/* For whose kernels memory is planned: NULL is the graph alone. */
+void tn__words_whom(tn__text *text, const tn_report_kernels *kernels);    /* for people */
+void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels); /* as JSON */
+
 /* --- curve.c: live bytes over time --- */
 
 typedef struct tn__curve {

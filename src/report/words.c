@@ -202,3 +202,29 @@ void tn__words_cell(tn__text *text, const char *string, size_t width, bool right
     added += dots + words_slice(text, string, columns - tail, SIZE_MAX);
     words_spaces(text, width - added); /* a wide glyph cut in half leaves a column free */
 }
+
+void tn__words_kernels(tn__text *text, const tn_report_kernels *kernels) {
+    if (kernels == NULL) {
+        tn__text_put(text, "null");
+        return;
+    }
+    tn__text_put(text, "{\"library\":");
+    tn__text_json(text, kernels->library);
+    tn__text_put(text, ",\"isa\":");
+    tn__text_json(text, kernels->isa);
+    tn__text_printf(text, ",\"threads\":%u,\"rewritten\":%s,\"fastest\":%s}", kernels->threads,
+                    kernels->rewritten ? "true" : "false", kernels->fastest ? "true" : "false");
+}
+
+void tn__words_whom(tn__text *text, const tn_report_kernels *kernels) {
+    if (kernels == NULL) {
+        tn__text_put(text, "the graph alone");
+        return;
+    }
+    bool isa = kernels->isa[0] != '\0';
+    tn__text_printf(
+        text, "this machine's kernels: %s%s%s%s, %u thread%s%s%s",
+        strcmp(kernels->library, "onednn") == 0 ? "oneDNN" : "our own loops", isa ? " (" : "",
+        kernels->isa, isa ? ")" : "", kernels->threads, kernels->threads == 1 ? "" : "s",
+        kernels->rewritten ? "" : ", nothing rewritten", kernels->fastest ? ", the fastest" : "");
+}

@@ -207,12 +207,13 @@ def count_right(given, other, trained):
     assert abs(told - right / len(labels)) < 1e-6 and right > 40, (told, right)
 
 
-random.seed(5)
-if sys.argv[1] == "--scores":
-    scores(*sys.argv[2:])
-elif sys.argv[1] == "--right":
-    count_right(*sys.argv[2:])
-else:
-    os.chdir(sys.argv[1])
-    models()
-    data()
+if __name__ == "__main__":
+    random.seed(5)
+    if sys.argv[1] == "--scores":
+        scores(*sys.argv[2:])
+    elif sys.argv[1] == "--right":
+        count_right(*sys.argv[2:])
+    else:
+        os.chdir(sys.argv[1])
+        models()
+        data()

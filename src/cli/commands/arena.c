@@ -124,6 +124,8 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         if (arguments->input.path == NULL) argp_error(state, "which model?");
         if (!tn__has_suffix(arguments->input.path, ".tflite"))
             argp_error(state, "'%s' is no .tflite model", arguments->input.path);
+        if (arguments->input.whom.runner != CLI_RUNNER_NONE)
+            argp_error(state, "--kernels: of a microcontroller: reference, cmsis-nn or any");
         if (arguments->input.statics != TN_STATIC_APART)
             argp_error(state, "--static: a microcontroller keeps weights in the model's file");
         if (arguments->input.bank_count > 0 && arguments->max > 0)

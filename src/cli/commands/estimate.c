@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "cli/estimate.h"
 #include "cli/estimate_large.h"
+#include "report/format.h"
 
 #define ESTIMATE_CHANGES_MOST 3u
 #define ESTIMATE_MOST (UINT64_C(1) << 40) /* of any count */
@@ -44,8 +45,9 @@ enum {
     X(ESTIMATE_RUNTIME, "runtime", "SIZE", "that the run time keeps for itself (0)")               \
     X(ESTIMATE_MAX_BATCH, "max-batch", NULL, "the largest batch that fits --device")               \
     X(ESTIMATE_KERNELS, "kernels", "LIBRARY",                                                      \
-      "whose scratch and packed weights count: none, plain, onednn; of .tflite: reference, "       \
-      "cmsis-nn, any (none; reference)")                                                           \
+      "whose scratch and packed weights count: none, the graph alone; onednn or plain, what "      \
+      "`tenure run` and `tenure train` take here; of .tflite: reference, cmsis-nn, any (none; "    \
+      "reference)")                                                                                \
     X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N",                                 \
       "of a transformer by formulas: ranks that share its training; serial or safe: see `tenure "  \
       "plan`")                                                                                     \
@@ -88,12 +90,14 @@ static void estimate_device(struct argp_state *state, estimate_arguments *argume
 }
 
 static void estimate_kernels(struct argp_state *state, cli_way *way, const char *value) {
-    uint32_t choice = CLI_CHOICE(state, "kernels", value, "none", "plain", "onednn", "reference",
-                                 "cmsis-nn", "any");
-    if (choice < 3)
-        way->runner = (cli_runner)choice;
-    else
-        way->input.kernels = (cli_kernels)(choice - 3);
+    cli_whom whom = {.threads = way->choices.threads};
+    if (cli_whom_parse(state, value, &whom)) {
+        way->runner = whom.runner;
+        way->choices.threads = whom.threads;
+        return;
+    }
+    way->input.kernels =
+        (cli_kernels)CLI_CHOICE(state, "kernels", value, "reference", "cmsis-nn", "any");
 }
 
 static error_t estimate_parse_large(int key, char *value, struct argp_state *state,
@@ -165,6 +169,7 @@ static void estimate_check_formulas(struct argp_state *state, const estimate_arg
         {way->choices.plan.planner != NULL, "planner"},
         {way->choices.threads > 1, "threads"},
         {way->choices.no_rewrite, "no-rewrite"},
+        {way->choices.fastest, "fastest"},
         {way->input.alignment > 0, "alignment"},
         {way->input.bank_count > 0, "bank"},
         {way->input.order != NULL, "order"},
@@ -268,9 +273,22 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
 
 static bool estimate_fits(const estimate_arguments *arguments) { return arguments->found.fits; }
 
+/* For whom. PyTorch is whom it was asked for. */
+static void estimate_print_whom(const estimate_arguments *arguments) {
+    const cli_found *found = &arguments->found;
+    tn__text text;
+    if (arguments->way.pytorch) return;
+    tn__text_init(&text, NULL);
+    tn__words_whom(&text, found->for_kernels ? &found->kernels : NULL);
+    if (!text.failed) printf("%-18s %.*s\n", "for", (int)text.size, text.data);
+    tn__text_release(&text);
+    if (found->pieces[0] != '\0') printf("%-18s %s\n", "in pieces", found->pieces);
+}
+
 static void estimate_print(const estimate_arguments *arguments) {
     const tn_estimate *it = &arguments->found.estimate;
     char size[TN_SIZE_TEXT_MAX];
+    estimate_print_whom(arguments);
     printf("%-18s %s\n", "total", tn_size_format(it->total, size));
     for (uint32_t part = 0; part < TN_PART_COUNT; part++)
         if (it->part[part] > 0)
@@ -341,6 +359,8 @@ static void estimate_print_json(const estimate_arguments *arguments) {
     tn__text_init(&text, NULL);
     tn__text_put(&text, "{\"format\":\"tenure-estimate\",\"version\":1,\"input\":");
     tn__text_json(&text, arguments->way.input.path);
+    tn__text_put(&text, ",\"kernels\":");
+    tn__words_kernels(&text, arguments->found.for_kernels ? &arguments->found.kernels : NULL);
     tn__text_printf(&text,
                     ",\"train\":%s,\"batch\":%" PRIu64 ",\"parameters\":%" PRIu64
                     ",\"total\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"static\":%" PRIu64,

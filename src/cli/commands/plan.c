@@ -3,6 +3,7 @@
 #include "cli/explain.h"
 #include "cli/holders.h"
 #include "cli/objects.h"
+#include "cli/whom.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -135,6 +136,9 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
             bool inside = tn__has_suffix(arguments->outputs[i], ".tflite");
             arguments->input.wants_csv |= tn__has_suffix(arguments->outputs[i], ".csv");
             if (!header && !inside) continue;
+            if (arguments->input.whom.runner != CLI_RUNNER_NONE)
+                argp_error(state, "-o %s: for the graph alone; leave --kernels out",
+                           arguments->outputs[i]);
             if (inside) arguments->input.import.variables_outside = true;
             if (arguments->objects)
                 argp_error(state, "-o %s: shared objects have no offsets", arguments->outputs[i]);
@@ -225,6 +229,8 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
                         .occupancy = input->occupancy,
                         .stages = input->stages};
     double start = cli_clock();
+    tn_report_kernels kernels;
+    report.kernels = cli_whom_told(&input->whom, input->setup, &kernels);
     cli_report_model(&report, input);
     for (uint32_t i = 0; i < arguments->output_count; i++)
         TN_TRY(tn_report_write(&report, arguments->outputs[i], error));
@@ -238,6 +244,9 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     cli_progress_end();
     status = plan_print(arguments, text, size, error);
     tn_report_release(text);
+    char pieces[CLI_PIECES_MAX];
+    if (cli_whom_pieces(input->setup, pieces)[0] != '\0' && !arguments->json)
+        printf("  %s\n", pieces);
     for (uint32_t i = 0; i < arguments->output_count && !arguments->json; i++)
         printf("wrote %s\n", arguments->outputs[i]);
     return status;

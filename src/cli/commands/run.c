@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/holders.h"
 #include "cli/run_arrays.h"
+#include "cli/whom.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/base.h"
+#include "report/format.h"
 #ifndef TENURE_MINIMAL
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -244,6 +246,10 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
     tn__text_init(&text, NULL);
     tn__text_put(&text, "{\"format\":\"tenure-run\",\"version\":1,\"input\":");
     tn__text_json(&text, arguments->input.path);
+    const cli_whom whom = cli_session_whom(session);
+    tn_report_kernels told;
+    tn__text_put(&text, ",\"kernels\":");
+    tn__words_kernels(&text, cli_whom_told(&whom, session->setup, &told));
     if (session->pool == NULL)
         tn__text_printf(&text, ",\"planned_peak\":%" PRIu64, usage->planned_peak);
     else
@@ -277,9 +283,24 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
     tn__text_release(&text);
 }
 
+/* For whom it was planned, and what that choice of kernels has spared. */
+static void run_print_whom(const cli_session *session) {
+    const cli_whom whom = cli_session_whom(session);
+    tn_report_kernels told;
+    char pieces[CLI_PIECES_MAX];
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__words_whom(&text, cli_whom_told(&whom, session->setup, &told));
+    if (!text.failed) printf("%-15s %.*s\n", "for", (int)text.size, text.data);
+    tn__text_release(&text);
+    if (cli_whom_pieces(session->setup, pieces)[0] != '\0')
+        printf("%-15s %s\n", "in pieces", pieces);
+}
+
 static void run_print(const run_arguments *arguments, const tn_engine_usage *usage) {
     const cli_session *session = &arguments->session;
     char size[TN_SIZE_TEXT_MAX], shape[512], sum[17];
+    run_print_whom(session);
     if (session->pool == NULL)
         printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
     else

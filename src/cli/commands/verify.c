@@ -4,10 +4,12 @@
  * work in place, and reshapes be views, wherever the rows put both at one place and the operator's
  * rule allows it; a tensor without a row must share the memory of one that has. A .json plan that
  * lists its steps is checked for that order, which must itself be one that computes the same; any
- * other for the file's order, or that of --order.
+ * other for the file's order, or that of --order. It is checked for whom it says that it was made,
+ * the graph alone or the kernels of this machine, or for whom --kernels says.
  */
 #include "cli/cli.h"
 #include "cli/objects.h"
+#include "cli/whom.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +17,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "report/format.h"
 
 enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_JSON };
 
@@ -201,6 +204,14 @@ static bool verify_is_scratch(const verify_arguments *arguments, uint32_t row) {
            strcmp(name + length - end, suffix) == 0;
 }
 
+/* Rows of weights in the form that an operator's kernel wants are named after both, as bodies are.
+ */
+static bool verify_is_form(const verify_arguments *arguments, uint32_t row) {
+    char text[16];
+    const char *name = verify_row_name(tn_problem_body(arguments->plan, row), row, text);
+    return arguments->input.whom.runner != CLI_RUNNER_NONE && strstr(name, " for ") != NULL;
+}
+
 /* Plans of tools that know no scratch say nothing about it. */
 static bool verify_has_scratch(const verify_arguments *arguments) {
     uint32_t rows = arguments->plan != NULL ? tn_problem_count(arguments->plan) : 0;
@@ -210,7 +221,7 @@ static bool verify_has_scratch(const verify_arguments *arguments) {
 }
 
 static tn_status verify_claim(verify_arguments *arguments) {
-    const tn_graph *graph = arguments->input.graph;
+    const tn_graph *graph = cli_input_graph(&arguments->input);
     uint32_t tensors = tn_graph_tensor_count(graph), known = 0;
     if (arguments->plan_path == NULL) return verify_claim_inside(arguments);
     arguments->claimed = calloc((size_t)tensors + 1, sizeof *arguments->claimed);
@@ -232,7 +243,8 @@ static tn_status verify_claim(verify_arguments *arguments) {
                            known < tn_problem_count(arguments->plan);
          row++) {
         char text[16];
-        if (seen[row] || verify_is_scratch(arguments, row)) continue;
+        if (seen[row] || verify_is_scratch(arguments, row) || verify_is_form(arguments, row))
+            continue;
         status = tn__fail(arguments->error, TN_E_CONFLICT,
                           "the plan names '%.80s', which is no tensor of the model",
                           verify_row_name(tn_problem_body(arguments->plan, row), row, text));
@@ -244,12 +256,14 @@ static tn_status verify_claim(verify_arguments *arguments) {
 /* A plan with places for parameters, of which one may be off: all of them are looked at. (Inside a
  * model a place of a tensor that is folded here is that of the run time, which computes it.) */
 static bool verify_claims_static(const verify_arguments *arguments) {
-    const tn_graph *graph = arguments->input.graph;
+    const tn_graph *graph = cli_input_graph(&arguments->input);
     if (arguments->plan_path == NULL) return false;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++)
         if (arguments->claimed[id] != TN_SIZE_UNKNOWN &&
             tn_tensor_is_static(tn_graph_tensor(graph, id)))
             return true;
+    for (uint32_t row = 0; row < tn_problem_count(arguments->plan); row++)
+        if (verify_is_form(arguments, row)) return true;
     return false;
 }
 
@@ -272,15 +286,14 @@ static tn_status verify_place(verify_arguments *arguments) {
         arguments->offsets[id] = TN_SIZE_UNKNOWN;
     for (uint32_t i = 0; i < tn_occupancy_life_count(input->occupancy); i++) {
         const tn_life *life = &lives[i];
-        uint64_t claim =
-            life->tensor == TN_NONE ? TN_SIZE_UNKNOWN : arguments->claimed[life->tensor];
+        bool own = life->tensor == TN_NONE || (life->is_static && life->op != TN_NONE);
+        uint64_t claim = own ? TN_SIZE_UNKNOWN : arguments->claimed[life->tensor];
         uint64_t *offset = &arguments->offsets[life->body];
-        const char *name = life->tensor == TN_NONE
-                               ? tn_problem_body(input->problem, life->body)->name
-                               : tn_graph_tensor(input->graph, life->tensor)->name;
-        if (life->tensor == TN_NONE) { /* scratch has a row of its own */
-            uint32_t own = tn__names_find(&arguments->rows, name, strlen(name));
-            if (own != TN__NAMES_NONE) claim = arguments->plan_offsets[own];
+        const char *name = own ? tn_problem_body(input->problem, life->body)->name
+                               : tn_graph_tensor(cli_input_graph(input), life->tensor)->name;
+        if (own) { /* scratch, and a form of weights, have a row of their own */
+            uint32_t at = tn__names_find(&arguments->rows, name, strlen(name));
+            if (at != TN__NAMES_NONE) claim = arguments->plan_offsets[at];
         }
         if (claim == TN_SIZE_UNKNOWN || life->whole) continue;
         uint32_t row = tn__names_find(&arguments->rows, name, strlen(name));
@@ -312,8 +325,12 @@ static tn_status verify_load(verify_arguments *arguments) {
         if (input->order == NULL && arguments->plan_path != NULL)
             TN_TRY(cli_read_steps(arguments->plan_path, &arguments->steps, &input->sequence_count,
                                   arguments->error));
+        if (arguments->plan_path != NULL) cli_read_whom(arguments->plan_path, &input->whom);
         input->sequence = arguments->steps;
         TN_TRY(cli_input_load(input, arguments->error));
+        if (input->whom.runner != CLI_RUNNER_NONE) /* whose scratch counts, whatever is said here */
+            input->occupancy_options.workspaces =
+                tn_kernels_workspaces(tn_setup_kernels(input->setup));
         if (!verify_has_scratch(arguments)) input->occupancy_options.workspaces = NULL;
         TN_TRY(verify_claim(arguments));
         tn_occupancy_options *options = &input->occupancy_options;
@@ -350,6 +367,12 @@ static void verify_print_json(const verify_arguments *arguments, tn_status statu
     tn__text_put(&text, ", \"plan\": ");
     tn__text_json(&text,
                   arguments->plan_path != NULL ? arguments->plan_path : arguments->input.path);
+    if (arguments->input.occupancy != NULL) {
+        tn_report_kernels told;
+        tn__text_put(&text, ", \"kernels\": ");
+        tn__words_kernels(&text,
+                          cli_whom_told(&arguments->input.whom, arguments->input.setup, &told));
+    }
     tn__text_printf(&text, ", \"valid\": %s, \"conflict\": ", status == TN_OK ? "true" : "false");
     if (status == TN_OK)
         tn__text_put(&text, "null");
@@ -365,6 +388,18 @@ static void verify_print_json(const verify_arguments *arguments, tn_status statu
                         layout->peak, layout->lower_bound, verify_gap(layout));
     tn__text_put(&text, "}\n");
     if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+}
+
+/* What a model's plan was held against. */
+static void verify_print_whom(const verify_arguments *arguments) {
+    const cli_input *input = &arguments->input;
+    tn_report_kernels told;
+    tn__text text;
+    if (input->occupancy == NULL) return;
+    tn__text_init(&text, NULL);
+    tn__words_whom(&text, cli_whom_told(&input->whom, input->setup, &told));
+    if (!text.failed) printf("for %.*s\n", (int)text.size, text.data);
     tn__text_release(&text);
 }
 
@@ -384,6 +419,7 @@ static int verify_print(const verify_arguments *arguments, tn_status status,
         printf("valid: %u buffers in %s; the lower bound is %s, the gap %.2f %%\n",
                layout->body_count, tn_size_format(layout->peak, peak),
                tn_size_format(layout->lower_bound, bound), 100 * verify_gap(layout));
+        verify_print_whom(arguments);
     } else {
         printf("not valid: %s\n", arguments->error->message);
     }
@@ -396,6 +432,7 @@ static const char verify_doc[] =
     "Examples:\n"
     "  tenure verify resnet50.onnx --plan plan.json\n"
     "  tenure verify buffers.csv --plan theirs.csv\n"
+    "  tenure verify resnet50.onnx --plan plan.csv --kernels onednn:2\n"
     "  tenure verify planned.tflite\n"
     "  tenure verify textures.csv --form objects --plan objects.csv\n\n"
     "Exit status: 0 valid, 1 not valid, 2 bad usage or input, 4 internal error.";

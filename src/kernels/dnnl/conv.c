@@ -93,7 +93,7 @@ static tn_status conv_cut(conv_plan *plan, uint32_t way) {
     plan->row_parts = (uint32_t)((pieces + plan->image_parts - 1) / plan->image_parts);
     if (way == 0) return TN_OK;
     bool cuts_rows = plan->row_parts > 1;
-    if ((cuts_rows && (plan->transposed || plan->row_parts > rows)) ||
+    if ((cuts_rows && (plan->transposed || plan->row_parts / 2 >= rows)) ||
         (uint64_t)plan->image_parts * plan->row_parts > CONV_PIECES_MAX)
         return TN_E_UNSUPPORTED;
     return TN_OK;

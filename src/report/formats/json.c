@@ -313,6 +313,10 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
     if (status == TN_OK) {
         tn__text_put(text, "{\"format\":\"mem-plan\",\"version\":1,\"unit\":\"bytes\",");
         json_string(text, "input", report->input);
+        if (report->kernels != NULL) { /* `tenure verify` reads it back */
+            tn__text_put(text, ",\"kernels\":");
+            tn__words_kernels(text, report->kernels);
+        }
         if (tn_problem_streams(report->problem) > 1)
             tn__text_printf(text, ",\"streams\":%u", tn_problem_streams(report->problem));
         json_pools(text, report);

@@ -58,6 +58,10 @@ static tn_status summary_render(const tn_report *report, tn__text *text, tn_erro
     if (report->occupancy) memory = tn_occupancy_summary(report->occupancy);
     tn__text_put(text, "{\"format\":\"tenure-plan\",\"version\":1,\"input\":");
     tn__text_json(text, report->input);
+    if (report->occupancy != NULL) {
+        tn__text_put(text, ",\"kernels\":");
+        tn__words_kernels(text, report->kernels);
+    }
     tn__text_put(text, ",\"planner\":");
     tn__text_json(text, layout->planner ? layout->planner : "");
     tn__text_printf(text, ",\"status\":\"%s\"", tn_verdict_name(layout->verdict));

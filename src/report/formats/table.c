@@ -62,6 +62,14 @@ static const char *table_verdict(const tn_layout *layout) {
     return "";
 }
 
+/* The first thing to know: for the graph as it is in the file, or for what runs here. */
+static void table_whom(tn__text *text, const tn_report *report) {
+    if (report->occupancy == NULL) return;
+    tn__text_put(text, "  for ");
+    tn__words_whom(text, report->kernels);
+    tn__text_put(text, "\n");
+}
+
 /* Nothing is said of the file's order, unless it was found to be the best. */
 static void table_order(tn__text *text, const tn_report *report) {
     tn_program_order order = {.name = "file"};
@@ -77,7 +85,9 @@ static void table_answer(tn__text *text, const tn__scene *scene) {
     const tn_layout *layout = scene->report->layout;
     tn__words_cell(text, scene->report->input, TABLE_WIDTH, false);
     while (text->size > 0 && text->data[text->size - 1] == ' ') text->data[--text->size] = '\0';
-    tn__text_printf(text, "\n  planner %s; %s\n", layout->planner ? layout->planner : "none",
+    tn__text_put(text, "\n");
+    table_whom(text, scene->report);
+    tn__text_printf(text, "  planner %s; %s\n", layout->planner ? layout->planner : "none",
                     table_has_choice(scene->report->problem) ? table_choice(layout)
                                                              : table_verdict(layout));
     table_order(text, scene->report);

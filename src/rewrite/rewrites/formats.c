@@ -134,11 +134,17 @@ static tn_status formats_reorder(tn__draft *draft, tn_op_id before, tn_tensor_id
     return tn__draft_add_op(draft, before, &op, id);
 }
 
-/* A tensor like `id` in the other format, and its twin. */
+/* A tensor like `id` in the other format, and its twin. A name of its own, as plans name tensors.
+ */
 static tn_status formats_twin(tn__draft *draft, tn_tensor_id id, tn_tensor_id *twin) {
     tn_tensor tensor = *tn__draft_tensor_of(draft, id);
     bool last = formats_is_last(draft, id);
-    TN_TRY(tn__draft_add_tensor(draft, tensor.name, tensor.dtype, tensor.rank, tensor.shape, twin));
+    size_t length = strlen(tensor.name);
+    char *name = tn__arena_alloc(&draft->arena, length + sizeof ":nhwc");
+    if (name == NULL) return tn__no_memory(draft->error, "a rewritten graph");
+    memcpy(name, tensor.name, length);
+    if (length > 0) memcpy(name + length, last ? ":nchw" : ":nhwc", sizeof ":nhwc");
+    TN_TRY(tn__draft_add_tensor(draft, name, tensor.dtype, tensor.rank, tensor.shape, twin));
     draft->tensors[*twin].tensor.format.order = last ? TN_ORDER_PLAIN : TN_ORDER_NHWC;
     draft->tensors[*twin].twin = id;
     draft->tensors[id].twin = *twin;

@@ -1,0 +1,77 @@
+/* whom.c - from a choice of kernels to the options of a set-up, and to words. */
+#include "cli/whom.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define WHOM_THREADS_MOST 1024u
+
+bool cli_whom_parse(struct argp_state *state, const char *text, cli_whom *whom) {
+    static const struct {
+        const char *word;
+        cli_runner runner;
+    } words[] = {
+        {"none", CLI_RUNNER_NONE}, {"plain", CLI_RUNNER_PLAIN}, {"onednn", CLI_RUNNER_ONEDNN}};
+    const char *colon = strchr(text, ':');
+    size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strlen(words[i].word) != length || strncmp(text, words[i].word, length) != 0) continue;
+        whom->runner = words[i].runner;
+        if (colon != NULL)
+            whom->threads = (uint32_t)cli_count(state, "kernels", colon + 1, WHOM_THREADS_MOST);
+        return true;
+    }
+    return false;
+}
+
+bool cli_whom_rewrites(const cli_whom *whom) {
+    return whom->runner == CLI_RUNNER_ONEDNN && !whom->no_rewrite;
+}
+
+void cli_whom_corridor(const cli_whom *whom, tn_rewrite_use use, cli_corridor *corridor) {
+    corridor->options = (tn_setup_options)TN_SETUP_OPTIONS_INIT;
+    corridor->rewrite = (tn_rewrite_options)TN_REWRITE_OPTIONS_INIT;
+    corridor->kernels = (tn_kernels_options)TN_KERNELS_OPTIONS_INIT;
+    corridor->rewrite.use = use;
+    corridor->kernels.threads = whom->threads;
+    corridor->kernels.plain = whom->runner == CLI_RUNNER_PLAIN;
+    corridor->options.no_kernels = whom->runner == CLI_RUNNER_NONE;
+    corridor->options.kernels = &corridor->kernels;
+    corridor->options.fastest = whom->fastest;
+    if (cli_whom_rewrites(whom))
+        corridor->options.rewrite = &corridor->rewrite;
+    else
+        corridor->rewrite.no_fuse = corridor->rewrite.no_formats = true;
+}
+
+tn_status cli_whom_check(const cli_whom *whom, tn_error *error) {
+    tn_error missing;
+    if (whom->runner != CLI_RUNNER_ONEDNN || tn_kernels_library(&missing)) return TN_OK;
+    *error = missing;
+    return missing.status;
+}
+
+const tn_report_kernels *cli_whom_told(const cli_whom *whom, const tn_setup *setup,
+                                       tn_report_kernels *told) {
+    if (setup == NULL || tn_setup_kernels(setup) == NULL) return NULL;
+    const char *isa = tn_kernels_isa(tn_setup_kernels(setup));
+    *told = (tn_report_kernels){.library = isa[0] != '\0' ? "onednn" : "plain",
+                                .isa = isa,
+                                .threads = whom->threads > 0 ? whom->threads : 1,
+                                .rewritten = cli_whom_rewrites(whom),
+                                .fastest = whom->fastest};
+    return told;
+}
+
+const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]) {
+    const tn_scratch_report *scratch = setup != NULL ? tn_setup_scratch(setup) : NULL;
+    char less[TN_SIZE_TEXT_MAX];
+    text[0] = '\0';
+    if (scratch != NULL)
+        snprintf(text, CLI_PIECES_MAX, "%u operator%s run in pieces, for %s less",
+                 scratch->operators, scratch->operators == 1 ? "" : "s",
+                 tn_size_format(scratch->before - scratch->after, less));
+    return text;
+}
