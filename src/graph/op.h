@@ -89,6 +89,10 @@ typedef struct tn_op_rule {
      * statistics. */
     uint64_t weights;
 
+    /* Bit i: of the elements of input i it only matters which of them are above 0 (the gradient of
+     * Relu): who has nothing else of it has enough. */
+    uint64_t signs;
+
     /* The type, of the same domain, that computes output 0 once more, and nothing else, where the
      * operator itself may not run twice as it writes into operands: it is given output i, which
      * holds what was found, for each input i that is changed. Its output may lie over whatever

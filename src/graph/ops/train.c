@@ -251,7 +251,7 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(MomentumStep, 4, 6, 2, train_shape_step), .view = train_view_step, .changes = 1 | 4,
      .flops_per = 5},
     {TRAIN(ReluGrad, 2, 2, 1, train_shape_first), .flags = TN_RULE_IMAGES, .inplace = 3,
-     .flops_per = 1},
+     .flops_per = 1, .signs = 2},
     {RECURRENT(RnnGrad, 1)},
     {TRAIN(SgdStep, 3, 5, 1, train_shape_step), .view = train_view_step, .changes = 1,
      .flops_per = 3},

@@ -1,0 +1,388 @@
+/* gaps.c - gaps of values, and the schedule that follows from what is decided about them.
+ *
+ * The schedule walks over the jobs. Before one it settles and fetches what is due there, then
+ * brings what the job reads and is gone: decodes it, or makes it again, sources first. Behind it
+ * goes what leaves there. A value whose last access is past is not counted as there: to make
+ * something of it, it is made again, too, or, where that cannot be, stays until then. Cost: O(jobs
+ * + operands + what runs again).
+ */
+#include "budget/gaps.h"
+
+#include <inttypes.h>
+
+enum { /* tn__gaps.state */
+       GAPS_HERE = 1u << 0,
+       GAPS_PAST = 1u << 1,    /* was there to its last access */
+       GAPS_LEAVING = 1u << 2, /* OUT, not settled */
+       GAPS_HOST = 1u << 3,    /* a copy of it is on the host */
+       GAPS_CODED = 1u << 4,
+       GAPS_MADE = 1u << 5 /* by the bringing in hand */
+};
+
+/* --- finding --- */
+
+static tn_status gaps_room(tn__gaps *gaps) {
+    const tn__work *work = gaps->run->work;
+    tn__arena *arena = gaps->run->arena;
+    size_t values = (size_t)work->value_count + 1, jobs = (size_t)work->job_count + 2, accesses = 1;
+    for (uint32_t j = 0; j < work->job_count; j++)
+        accesses += work->jobs[j].input_count + work->jobs[j].output_count;
+    gaps->list = tn__arena_array(arena, accesses, sizeof *gaps->list);
+    gaps->chained = tn__arena_array(arena, 3 * accesses, sizeof *gaps->chained);
+    gaps->by_job = tn__arena_array(arena, 3 * jobs, sizeof *gaps->by_job);
+    gaps->first = tn__arena_array(arena, values, sizeof *gaps->first);
+    gaps->last = tn__arena_array(arena, values, sizeof *gaps->last);
+    gaps->starts = tn__arena_array(arena, jobs, sizeof *gaps->starts);
+    gaps->state = tn__arena_array(arena, values, sizeof *gaps->state);
+    gaps->stack = tn__arena_array(arena, values, sizeof *gaps->stack);
+    gaps->made = tn__arena_array(arena, accesses, sizeof *gaps->made);
+    if (gaps->list == NULL || gaps->chained == NULL || gaps->by_job == NULL ||
+        gaps->first == NULL || gaps->last == NULL || gaps->starts == NULL || gaps->state == NULL ||
+        gaps->stack == NULL || gaps->made == NULL)
+        return tn__no_memory(gaps->run->error, "what is given up");
+    return TN_OK;
+}
+
+/* Whether a job reads a value when it runs for the first time; `readers` has others, too. */
+static bool gaps_reads(const tn__work *work, uint32_t job, uint32_t value) {
+    uint32_t count;
+    const uint32_t *input = tn__job_inputs(work, job, false, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (input[i] == value) return true;
+    return false;
+}
+
+static void gaps_of_value(tn__gaps *gaps, uint32_t v) {
+    const tn__work *work = gaps->run->work;
+    const tn__value *value = &work->values[v];
+    uint32_t from = value->maker;
+    gaps->first[v] = gaps->count;
+    for (uint32_t i = 0; i < value->reader_count; i++) {
+        uint32_t job = work->readers[value->reader_first + i];
+        if (job == value->maker || !gaps_reads(work, job, v)) continue;
+        bool gap = from != TN_NONE && job > from + 1 && !(value->flags & TN__VALUE_HELD);
+        if (gap && value->bytes > 0)
+            gaps->list[gaps->count++] = (tn__gap){
+                .value = v, .leave = from, .back = job, .settle = from + 1, .trigger = job};
+        from = job;
+    }
+    gaps->last[v] = from;
+}
+
+tn_status tn__gaps_find(tn__pass_run *run, tn__gaps *gaps) {
+    const tn__work *work = run->work;
+    *gaps = (tn__gaps){.run = run, .again_first = true};
+    TN_TRY(gaps_room(gaps));
+    for (uint32_t v = 0; v < work->value_count; v++) gaps_of_value(gaps, v);
+    gaps->first[work->value_count] = gaps->count;
+    for (uint32_t j = 0; j < work->job_count; j++)
+        gaps->starts[j + 1] = tn__add_sat(gaps->starts[j], work->jobs[j].cost);
+    return tn__pass_work(run, (uint64_t)work->job_count + work->value_count);
+}
+
+uint64_t tn__gaps_copy(uint64_t bytes, double rate) {
+    double units = rate > 0 ? (double)bytes / rate : 1e30;
+    return units < 9e18 ? (uint64_t)units : UINT64_MAX;
+}
+
+/* --- the schedule --- */
+
+typedef struct gaps_walk {
+    tn__gaps *gaps;
+    tn__schedule *schedule;
+    uint32_t job; /* comes next */
+    uint32_t made_count;
+    bool possible;
+} gaps_walk;
+
+static tn_status gaps_act(gaps_walk *walk, tn__act_kind kind, uint32_t what, const tn__gap *gap) {
+    tn__act act = {.kind = (uint8_t)kind, .what = what};
+    if (gap != NULL && gap->how == TN__GAP_CODE) {
+        act.codec = (uint8_t)gap->codec;
+        act.bytes = gap->bytes;
+    }
+    return tn__schedule_add(walk->schedule, act, walk->gaps->run->error);
+}
+
+static tn_status gaps_settle(gaps_walk *walk, uint32_t value) {
+    uint8_t *state = &walk->gaps->state[value];
+    if (!(*state & GAPS_LEAVING)) return TN_OK;
+    *state = (uint8_t)(*state & ~(GAPS_LEAVING | GAPS_HERE));
+    return gaps_act(walk, TN__SETTLE, value, NULL);
+}
+
+static tn_status gaps_fetch(gaps_walk *walk, uint32_t value) {
+    walk->gaps->state[value] |= GAPS_HERE;
+    return gaps_act(walk, TN__IN, value, NULL);
+}
+
+static const tn__gap *gaps_code(const tn__gaps *gaps, uint32_t value) {
+    for (uint32_t g = gaps->first[value]; g < gaps->first[value + 1]; g++)
+        if (gaps->list[g].how == TN__GAP_CODE) return &gaps->list[g];
+    return NULL;
+}
+
+/* Whether a job may run once more before `next`. */
+static bool gaps_repeats(const tn__gaps *gaps, uint32_t job, uint32_t next) {
+    const tn__work *work = gaps->run->work;
+    const tn__job *it = &work->jobs[job];
+    uint32_t count;
+    const uint32_t *output = tn__job_outputs(work, job, true, &count);
+    if (!(it->flags & TN__JOB_REPEATS) || job >= next) return false;
+    for (uint32_t i = 0; i < it->limit_count; i++)
+        if (work->others[it->limit_first + i] < next && work->others[it->limit_first + i] != job)
+            return false;
+    for (uint32_t k = 0; k < count; k++)
+        if (work->values[output[k]].flags & TN__VALUE_HELD) return false;
+    return true;
+}
+
+/* The job that makes a value again; TN_NONE: none does. */
+static uint32_t gaps_remaker(const tn__gaps *gaps, uint32_t value, uint32_t next) {
+    const tn__work *work = gaps->run->work;
+    uint32_t job = work->values[value].maker, count;
+    if (job == TN_NONE || !gaps_repeats(gaps, job, next)) return TN_NONE;
+    const uint32_t *output = tn__job_outputs(work, job, true, &count);
+    for (uint32_t k = 0; k < count; k++)
+        if (output[k] == value) return job;
+    return TN_NONE;
+}
+
+static tn_status gaps_run_again(gaps_walk *walk, uint32_t job) {
+    tn__gaps *gaps = walk->gaps;
+    uint32_t count;
+    const uint32_t *output = tn__job_outputs(gaps->run->work, job, true, &count);
+    for (uint32_t k = 0; k < count; k++) TN_TRY(gaps_settle(walk, output[k]));
+    for (uint32_t k = 0; k < count; k++) {
+        if (!(gaps->state[output[k]] & (GAPS_HERE | GAPS_MADE))) {
+            gaps->made[walk->made_count++] = output[k];
+            gaps->state[output[k]] |= GAPS_MADE;
+        }
+        gaps->state[output[k]] |= GAPS_HERE;
+    }
+    TN_TRY(tn__pass_work(gaps->run, 1 + count));
+    return gaps_act(walk, TN__RUN, job, NULL);
+}
+
+/* One step towards having the value on top of the stack. */
+static tn_status gaps_bring_step(gaps_walk *walk, uint32_t *depth) {
+    tn__gaps *gaps = walk->gaps;
+    const tn__work *work = gaps->run->work;
+    uint32_t value = gaps->stack[*depth - 1], inputs;
+    uint8_t *state = &gaps->state[value];
+    if (*state & GAPS_HERE) {
+        --*depth;
+        return TN_OK;
+    }
+    if (*state & GAPS_HOST) return gaps_fetch(walk, value);
+    if (*state & GAPS_CODED) {
+        *state |= GAPS_HERE;
+        return gaps_act(walk, TN__DECODE, value, gaps_code(gaps, value));
+    }
+    uint32_t job = gaps_remaker(gaps, value, walk->job);
+    if (job == TN_NONE) { /* it stays from its last access until here */
+        walk->possible = (*state & GAPS_PAST) != 0;
+        *state |= GAPS_HERE;
+        return TN_OK;
+    }
+    const uint32_t *input = tn__job_inputs(work, job, true, &inputs);
+    for (uint32_t i = 0; i < inputs; i++)
+        if (!(gaps->state[input[i]] & GAPS_HERE)) {
+            gaps->stack[(*depth)++] = input[i];
+            return TN_OK;
+        }
+    return gaps_run_again(walk, job);
+}
+
+/* What was made on the way goes, or stays where it will be read. */
+static void gaps_leave_made(gaps_walk *walk, uint32_t value) {
+    tn__gaps *gaps = walk->gaps;
+    for (uint32_t i = 0; i < walk->made_count; i++) {
+        uint32_t made = gaps->made[i];
+        uint8_t *state = &gaps->state[made];
+        *state = (uint8_t)(*state & ~GAPS_MADE);
+        bool past = gaps->last[made] < walk->job || gaps->last[made] == TN_NONE;
+        bool stays = made == value || (gaps->again_first && !past);
+        if (!stays) *state = (uint8_t)(*state & ~GAPS_HERE);
+    }
+    walk->made_count = 0;
+}
+
+static tn_status gaps_bring(gaps_walk *walk, uint32_t value) {
+    uint32_t depth = 1;
+    walk->gaps->stack[0] = value;
+    while (depth > 0 && walk->possible) TN_TRY(gaps_bring_step(walk, &depth));
+    gaps_leave_made(walk, value);
+    return TN_OK;
+}
+
+static tn_status gaps_leave(gaps_walk *walk, const tn__gap *gap) {
+    uint8_t *state = &walk->gaps->state[gap->value];
+    switch (gap->how) {
+    case TN__GAP_SWAP:
+        if (*state & GAPS_LEAVING) return TN_OK;
+        if (*state & GAPS_HOST) { /* its copy is there still */
+            *state = (uint8_t)(*state & ~GAPS_HERE);
+            return TN_OK;
+        }
+        *state |= GAPS_LEAVING | GAPS_HOST;
+        return gaps_act(walk, TN__OUT, gap->value, NULL);
+    case TN__GAP_CODE:
+        if (!(*state & GAPS_CODED)) TN_TRY(gaps_act(walk, TN__ENCODE, gap->value, gap));
+        *state = (uint8_t)((*state | GAPS_CODED) & ~GAPS_HERE);
+        return TN_OK;
+    case TN__GAP_AGAIN:
+        *state = (uint8_t)(*state & ~GAPS_HERE);
+        return TN_OK;
+    default:
+        return TN_OK;
+    }
+}
+
+/* Three lists of gaps: by where they leave, settle and come back. */
+enum { GAPS_AT_LEAVE, GAPS_AT_SETTLE, GAPS_AT_TRIGGER };
+
+static uint32_t *gaps_head(const tn__gaps *gaps, int list, uint32_t job) {
+    return &gaps->by_job[(size_t)list * ((size_t)gaps->run->work->job_count + 2) + job];
+}
+
+static void gaps_index(tn__gaps *gaps) {
+    uint32_t jobs = gaps->run->work->job_count;
+    for (size_t i = 0; i < 3 * ((size_t)jobs + 2); i++) gaps->by_job[i] = TN_NONE;
+    for (uint32_t g = gaps->count; g-- > 0;) {
+        const tn__gap *gap = &gaps->list[g];
+        const uint32_t at[] = {gap->leave, gap->settle, gap->trigger};
+        if (gap->how == TN__GAP_KEEP) continue;
+        for (int list = 0; list < 3; list++) {
+            uint32_t *head = gaps_head(gaps, list, at[list]);
+            gaps->chained[3 * (size_t)g + (size_t)list] = *head;
+            *head = g;
+        }
+    }
+}
+
+static uint32_t gaps_next(const tn__gaps *gaps, int list, uint32_t gap) {
+    return gaps->chained[3 * (size_t)gap + (size_t)list];
+}
+
+static tn_status gaps_before(gaps_walk *walk) {
+    tn__gaps *gaps = walk->gaps;
+    uint32_t job = walk->job, g;
+    for (g = *gaps_head(gaps, GAPS_AT_SETTLE, job); g != TN_NONE;
+         g = gaps_next(gaps, GAPS_AT_SETTLE, g))
+        TN_TRY(gaps_settle(walk, gaps->list[g].value));
+    for (g = *gaps_head(gaps, GAPS_AT_TRIGGER, job); g != TN_NONE;
+         g = gaps_next(gaps, GAPS_AT_TRIGGER, g))
+        if ((gaps->state[gaps->list[g].value] & (GAPS_HOST | GAPS_HERE)) == GAPS_HOST)
+            TN_TRY(gaps_fetch(walk, gaps->list[g].value));
+    return TN_OK;
+}
+
+static tn_status gaps_leaving(gaps_walk *walk, bool early) {
+    tn__gaps *gaps = walk->gaps;
+    for (uint32_t g = *gaps_head(gaps, GAPS_AT_LEAVE, walk->job); g != TN_NONE;
+         g = gaps_next(gaps, GAPS_AT_LEAVE, g)) {
+        bool made = gaps->run->work->values[gaps->list[g].value].maker == walk->job;
+        if ((gaps->list[g].early && !made) == early) TN_TRY(gaps_leave(walk, &gaps->list[g]));
+    }
+    return TN_OK;
+}
+
+static void gaps_past(tn__gaps *gaps, uint32_t job, const uint32_t *value, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t flags = gaps->run->work->values[value[i]].flags;
+        if (gaps->last[value[i]] > job || (flags & (TN__VALUE_KEPT | TN__VALUE_HELD))) continue;
+        gaps->state[value[i]] = (uint8_t)((gaps->state[value[i]] | GAPS_PAST) & ~GAPS_HERE);
+    }
+}
+
+static tn_status gaps_job(gaps_walk *walk) {
+    tn__gaps *gaps = walk->gaps;
+    uint32_t job = walk->job, inputs, outputs;
+    const uint32_t *input = tn__job_inputs(gaps->run->work, job, false, &inputs);
+    const uint32_t *output = tn__job_outputs(gaps->run->work, job, false, &outputs);
+    TN_TRY(gaps_before(walk));
+    for (uint32_t i = 0; i < inputs && walk->possible; i++)
+        if (!(gaps->state[input[i]] & GAPS_HERE)) TN_TRY(gaps_bring(walk, input[i]));
+    TN_TRY(gaps_leaving(walk, true));
+    TN_TRY(gaps_act(walk, TN__RUN, job, NULL));
+    for (uint32_t k = 0; k < outputs; k++) gaps->state[output[k]] |= GAPS_HERE;
+    gaps_past(gaps, job, input, inputs);
+    gaps_past(gaps, job, output, outputs);
+    TN_TRY(gaps_leaving(walk, false));
+    return tn__pass_work(gaps->run, 1 + inputs + outputs);
+}
+
+tn_status tn__gaps_schedule(tn__gaps *gaps, tn__schedule *schedule, bool *possible) {
+    const tn__work *work = gaps->run->work;
+    gaps_walk walk = {.gaps = gaps, .schedule = schedule, .possible = true};
+    schedule->count = 0;
+    gaps_index(gaps);
+    for (uint32_t v = 0; v < work->value_count; v++)
+        gaps->state[v] = work->values[v].maker == TN_NONE ? GAPS_HERE : 0;
+    for (; walk.job < work->job_count && walk.possible; walk.job++) TN_TRY(gaps_job(&walk));
+    for (uint32_t v = 0; v < work->value_count && walk.possible; v++)
+        TN_TRY(gaps_settle(&walk, v)); /* none is left: every gap ends with a reader */
+    *possible = walk.possible;
+    return TN_OK;
+}
+
+/* --- what making again costs --- */
+
+/* What becomes of a value in the gap that a job lies in; KEEP: there is none. */
+static tn__gap_how gaps_how(const tn__gaps *gaps, uint32_t value, uint32_t job) {
+    for (uint32_t g = gaps->first[value]; g < gaps->first[value + 1]; g++)
+        if (gaps->list[g].leave < job && job <= gaps->list[g].back) return gaps->list[g].how;
+    return TN__GAP_KEEP;
+}
+
+/* Whether a value need not be made again to be read before a job: it is there, or comes back. */
+static bool gaps_is_there(const tn__gaps *gaps, uint32_t value, uint32_t job) {
+    const tn__value *it = &gaps->run->work->values[value];
+    if (it->maker != TN_NONE && it->maker >= job) return false;
+    if (it->flags & TN__VALUE_HELD) return true;
+    if (gaps_how(gaps, value, job) == TN__GAP_AGAIN) return false;
+    if (it->flags & TN__VALUE_KEPT) return true;
+    return gaps->last[value] != TN_NONE && gaps->last[value] >= job;
+}
+
+uint64_t tn__gaps_again_cost(tn__gaps *gaps, uint32_t index) {
+    const tn__work *work = gaps->run->work;
+    uint32_t job = gaps->list[index].back, depth = 1, at = 0, inputs;
+    uint64_t cost = 0;
+    gaps->stack[0] = gaps->list[index].value;
+    gaps->state[gaps->stack[0]] |= GAPS_MADE;
+    for (; at < depth && cost != UINT64_MAX; at++) { /* in any order: only the sum is wanted */
+        uint32_t value = gaps->stack[at], maker = gaps_remaker(gaps, value, job);
+        if (maker == TN_NONE) { /* what is past can stay */
+            if (at == 0 || gaps_how(gaps, value, job) == TN__GAP_AGAIN) cost = UINT64_MAX;
+            continue;
+        }
+        cost = tn__add_sat(cost, work->jobs[maker].again_cost);
+        const uint32_t *input = tn__job_inputs(work, maker, true, &inputs);
+        for (uint32_t i = 0; i < inputs; i++) {
+            if ((gaps->state[input[i]] & GAPS_MADE) || gaps_is_there(gaps, input[i], job)) continue;
+            gaps->state[input[i]] |= GAPS_MADE;
+            gaps->stack[depth++] = input[i];
+        }
+    }
+    for (uint32_t i = 0; i < depth; i++)
+        gaps->state[gaps->stack[i]] = (uint8_t)(gaps->state[gaps->stack[i]] & ~GAPS_MADE);
+    return cost;
+}
+
+/* --- telling --- */
+
+void tn__gaps_explain(const tn__gaps *gaps, uint32_t index, const char *what, const char *why) {
+    const tn__pass_run *run = gaps->run;
+    const tn__gap *gap = &gaps->list[index];
+    const tn__value *value = &run->work->values[gap->value];
+    if (run->explain == NULL) return;
+    tn__text_printf(run->explain, "%s: %s ", run->pass->name, what);
+    if (run->graph != NULL && value->tensor != TN_NONE)
+        tn__text_printf(run->explain, "'%s'", tn_graph_tensor(run->graph, value->tensor)->name);
+    else
+        tn__text_printf(run->explain, "value %" PRIu32, gap->value);
+    tn__text_printf(run->explain, ", %" PRIu64 " bytes, from job %" PRIu32 " to %" PRIu32 ": %s\n",
+                    value->bytes, gap->leave, gap->back, why);
+}

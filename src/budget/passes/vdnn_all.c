@@ -1,0 +1,18 @@
+/* vdnn_all.c - every feature map goes to the host (vdnn.c). */
+#include "budget/vdnn.h"
+
+static tn_status vdnn_all_solve(tn__pass_run *run) {
+    bool kept;
+    TN_TRY(tn__vdnn_offer(run, TN__VDNN_ALL, &kept));
+    if (!kept)
+        TN_FAIL(run->error, TN_E_STOPPED, "offloading all feature maps takes more than the budget");
+    return TN_OK;
+}
+
+const tn_pass tn__pass_vdnn_all = {
+    .name = "vdnn-all",
+    .summary = "all feature maps go to the host and come back ahead of their use",
+    .source = "Rhu et al., vDNN (2016)",
+    .features = TN__PASS_SWAPS,
+    .solve = vdnn_all_solve,
+};

@@ -1,0 +1,19 @@
+/* vdnn_conv.c - what convolutions read goes to the host (vdnn.c). */
+#include "budget/vdnn.h"
+
+static tn_status vdnn_conv_solve(tn__pass_run *run) {
+    bool kept;
+    TN_TRY(tn__vdnn_offer(run, TN__VDNN_CONV, &kept));
+    if (!kept)
+        TN_FAIL(run->error, TN_E_STOPPED,
+                "offloading inputs of convolutions takes more than the budget");
+    return TN_OK;
+}
+
+const tn_pass tn__pass_vdnn_conv = {
+    .name = "vdnn-conv",
+    .summary = "inputs of convolutions go to the host and come back ahead of their use",
+    .source = "Rhu et al., vDNN (2016)",
+    .features = TN__PASS_SWAPS | TN__PASS_GRAPH,
+    .solve = vdnn_conv_solve,
+};

@@ -1,0 +1,40 @@
+/* vdnn_dynamic.c - the fastest way of vDNN that fits: nothing goes to the host, or what
+ * convolutions read, or everything (vdnn.c).
+ *
+ * In the paper each is tried in a profiling run; here each is timed by its costs. The paper's last
+ * resort, slower algorithms of convolutions with less scratch, is not a pass's to choose.
+ * Cost: that of three schedules. Source: Rhu et al., "vDNN" (2016).
+ */
+#include "budget/vdnn.h"
+
+/* Everything in its order, and nothing else. */
+static tn_status vdnn_dynamic_plain(tn__pass_run *run, bool *kept) {
+    tn__schedule schedule;
+    tn_status status = TN_OK;
+    tn__schedule_init(&schedule, &run->context);
+    for (uint32_t j = 0; j < run->work->job_count && status == TN_OK; j++)
+        status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, run->error);
+    if (status == TN_OK) status = tn__pass_work(run, run->work->job_count);
+    if (status == TN_OK) status = tn__pass_offer(run, &schedule, kept);
+    tn__schedule_release(&schedule);
+    return status;
+}
+
+static tn_status vdnn_dynamic_solve(tn__pass_run *run) {
+    bool plain, conv = false, all;
+    TN_TRY(vdnn_dynamic_plain(run, &plain));
+    if (plain) return TN_OK; /* nothing is faster */
+    if (run->graph != NULL) TN_TRY(tn__vdnn_offer(run, TN__VDNN_CONV, &conv));
+    TN_TRY(tn__vdnn_offer(run, TN__VDNN_ALL, &all));
+    if (!conv && !all)
+        TN_FAIL(run->error, TN_E_STOPPED, "offloading all feature maps takes more than the budget");
+    return TN_OK;
+}
+
+const tn_pass tn__pass_vdnn_dynamic = {
+    .name = "vdnn-dynamic",
+    .summary = "the fastest of keeping everything, vdnn-conv and vdnn-all that fits",
+    .source = "Rhu et al., vDNN (2016)",
+    .features = TN__PASS_SWAPS | TN__PASS_BUDGETS,
+    .solve = vdnn_dynamic_solve,
+};
