@@ -55,6 +55,7 @@ typedef struct tn_engine_options {
     const char *pool;
     uint64_t pool_capacity; /* bytes */
     tn_trace *trace;        /* NULL, or receives what happens; outlives the engine */
+    uint64_t host_capacity; /* bytes of the host's memory for what is swapped out; 0: no bound */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
     { .struct_size = sizeof(tn_engine_options) }
@@ -64,10 +65,11 @@ typedef struct tn_engine_options {
  * occupancy  made with the kernels' workspaces; outlives the engine, as do kernels and device
  * layout     of its problem, verified here before anything runs; NULL with a pool. Copied
  *
- * Errors: E_CONFLICT (the layout is not valid), E_EXHAUSTED (the device has not the capacity),
- * E_INVALID (the occupancy has bodies for other static memory than these kernels want),
- * those of `read` and of kernels, E_UNSUPPORTED (instructions that this engine does not run),
- * E_NO_MEMORY. */
+ * Errors: E_CONFLICT (the layout is not valid), E_EXHAUSTED (the device has not the capacity, or
+ * what is swapped out takes more than `host_capacity`), E_INVALID (the occupancy has bodies for
+ * other static memory than these kernels want), those of `read` and of kernels, E_UNSUPPORTED
+ * (instructions that this engine does not run: those of several ranks, copies of what is static,
+ * control flow on other streams than 0, types that a codec does not take), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layout,
                                              const tn_kernels *kernels, tn_device *device,
                                              const tn_engine_options *options, tn_engine **engine,
@@ -80,8 +82,11 @@ TN_API void tn_engine_destroy(tn_engine *engine); /* NULL is fine */
  * outputs  [graph outputs]; `data` and its room in `bytes` are the caller's, for each run anew:
  * dtype, rank, shape and bytes are set to what came out, also when a later step fails
  *
+ * What is swapped out comes back or is dropped before a run ends: between runs nothing is on the
+ * host, and static memory is as the run left it.
  * Errors: E_INVALID (an array of another type or shape; data too small), E_CONFLICT (poison),
- * E_EXHAUSTED (a pool without room), those of kernels. The engine can run again afterwards. */
+ * E_EXHAUSTED (a pool without room; CSR of a tensor that is not as sparse as was planned), those of
+ * kernels. The engine can run again afterwards. */
 TN_API TN_CHECKED tn_status tn_engine_run(tn_engine *engine, const tn_array *inputs,
                                           uint32_t input_count, tn_array *outputs,
                                           uint32_t output_count, tn_error *error);
@@ -101,7 +106,12 @@ typedef struct tn_engine_usage {
     uint64_t static_bytes; /* of weights and folded tensors: beside the arena; in it with a pool, or
                             * where the occupancy has bodies for them */
     uint64_t run_count;
-    double seconds; /* of the last run */
+    double seconds;      /* of the last run */
+    uint64_t host_bytes; /* of the host's memory for what is swapped out */
+    /* Of the last run: the highest of them that was used; bytes that were swapped out and in; and
+     * that it stood still for copies: for a signal, for a swap on stream 0, for the last ones */
+    uint64_t host_peak, out_bytes, in_bytes;
+    double stall_seconds;
 } tn_engine_usage;
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 /* The pool that the arena is, for its statistics and holders; NULL without one. */

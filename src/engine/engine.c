@@ -7,27 +7,6 @@
 
 /* --- set-up --- */
 
-/* It runs one list on one device: no host pool, no codecs, no other ranks yet. */
-/* The walk (walk_instruction) does these; of the others it may pass over those that touch no
- * contents: lives end by themselves, and waits are over in the order of the list. */
-static bool engine_runs(tn_opcode opcode) {
-    const tn_opcode_facts *facts = tn_opcode_facts_of(opcode);
-    return opcode == TN_PUT || opcode == TN_APPLY || opcode == TN_GET ||
-           (facts->reads == TN_AFFECTS_NONE && facts->changes == TN_AFFECTS_NONE &&
-            facts->defines == TN_AFFECTS_NONE);
-}
-
-static tn_status engine_check_program(const tn_engine *engine) {
-    const tn_instruction *instructions = tn_program_instructions(engine->program);
-    for (uint32_t s = 0; s < tn_program_count(engine->program); s++) {
-        if (engine_runs(instructions[s].opcode)) continue;
-        tn__fail(engine->executor.error, TN_E_UNSUPPORTED, "this engine does not run '%s'",
-                 tn_opcode_name(instructions[s].opcode));
-        return tn__engine_where(engine, TN_E_UNSUPPORTED, s);
-    }
-    return TN_OK;
-}
-
 static tn_status engine_check(const tn_engine *engine, const tn_layout *layout,
                               const tn_device *device) {
     tn_error *error = engine->executor.error;
@@ -40,7 +19,7 @@ static tn_status engine_check(const tn_engine *engine, const tn_layout *layout,
         TN_FAIL(error, TN_E_INVALID, "neither a layout nor a pool is given");
     if (engine->options.trace != NULL && engine->options.poison)
         TN_FAIL(error, TN_E_INVALID, "a trace and poison do not go together");
-    return engine_check_program(engine);
+    return TN_OK;
 }
 
 static tn_status engine_plan_statics(tn_engine *engine) {
@@ -67,21 +46,29 @@ static tn_status engine_fill_statics(tn_engine *engine) {
     return tn__statics_fill(&engine->statics, &engine->executor, &source, engine->memory.statics);
 }
 
-/* What is no life and not static by its flags: a view of what is static. */
-static void engine_bind_views(tn_engine *engine) {
+/* What is no life and not static by its flags: a view of what is static. In a run it may get memory
+ * of its own, when it is copied: each begins with them bound anew. */
+static tn_status engine_find_views(tn_engine *engine) {
     const tn_instruction *instructions = tn_program_instructions(engine->program);
     const tn_graph *graph = engine->executor.graph;
     tn_operand *operands = engine->executor.operands;
+    engine->views =
+        tn__arena_array(&engine->tables, tn_graph_tensor_count(graph), sizeof *engine->views);
+    if (engine->views == NULL) return tn__no_memory(engine->executor.error, "views");
     for (uint32_t s = 0; s < tn_program_count(engine->program); s++) {
         if (instructions[s].opcode != TN_APPLY) continue;
         const tn_op *op = tn_graph_op(graph, instructions[s].op);
         for (uint32_t k = 0; k < op->output_count; k++) {
             if (op->outputs[k] == TN_NONE) continue;
             tn_view view = tn_op_view(graph, instructions[s].op, k);
+            tn_operand *operand = &operands[op->outputs[k]];
             if (view.source == TN_NONE || operands[view.source].data == NULL) continue;
-            operands[op->outputs[k]].data = (uint8_t *)operands[view.source].data + view.offset;
+            if (operand->data != NULL) continue; /* defined a second time, or static itself */
+            operand->data = (uint8_t *)operands[view.source].data + view.offset;
+            engine->views[engine->view_count++] = (tn__bound){op->outputs[k], operand->data};
         }
     }
+    return TN_OK;
 }
 
 static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
@@ -91,6 +78,8 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     engine->places.occupancy = occupancy;
     TN_TRY(engine_check(engine, layout, device));
     TN_TRY(tn__executor_cover(executor));
+    TN_TRY(tn__flow_make(&engine->flow, engine->program, executor, tables));
+    TN_TRY(tn__engine_check(engine));
     TN_TRY(tn__io_make(&engine->io, executor, &engine->memory, tables));
     TN_TRY(tn__places_make(&engine->places, occupancy, layout, tables, executor->error));
     TN_TRY(engine_plan_statics(engine));
@@ -99,12 +88,14 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     else if (engine->places.static_count > 0)
         TN_TRY(tn__engine_place_statics(engine));
     TN_TRY(engine_take_memory(engine, device));
-    TN_TRY(tn__flow_make(&engine->flow, engine->program, executor, tables));
     TN_TRY(tn__tell_make(&engine->tell, engine->options.trace, occupancy, tables, executor->error));
-    TN_TRY(tn__spans_make(&engine->spans, &engine->places, &engine->tell, engine->options.poison,
-                          tables, executor->error));
+    TN_TRY(tn__streams_make(&engine->streams, engine->program, executor, &engine->memory,
+                            &engine->tell, engine->options.host_capacity, engine->options.poison,
+                            tables));
+    TN_TRY(tn__spans_make(&engine->spans, &engine->places, &engine->tell, &engine->streams,
+                          engine->options.poison, tables, executor->error));
     TN_TRY(engine_fill_statics(engine));
-    engine_bind_views(engine);
+    TN_TRY(engine_find_views(engine));
     engine->planned_peak = layout != NULL ? layout->peak : 0;
     return TN_OK;
 }
@@ -140,6 +131,7 @@ void tn_engine_destroy(tn_engine *engine) {
     tn_context context = engine->context;
     tn__statics_release(&engine->statics);
     tn__places_release(&engine->places);
+    tn__streams_release(&engine->streams);
     tn__memory_release(&engine->memory);
     tn__executor_close(&engine->executor);
     tn__arena_release(&engine->tables);
@@ -154,9 +146,14 @@ static tn_status engine_run(tn_engine *engine, const tn_array *inputs, uint32_t 
     TN_TRY(tn__io_begin(&engine->io, inputs, input_count, outputs, output_count));
     engine->executor.random = engine->options.seed;
     tn__executor_reset(&engine->executor);
+    for (uint32_t i = 0; i < engine->view_count; i++)
+        engine->executor.operands[engine->views[i].tensor].data = engine->views[i].data;
     double start = tn__clock_s();
+    tn__streams_start(&engine->streams);
     tn__spans_start(&engine->spans);
     tn_status status = tn__engine_steps(engine);
+    tn_status copied = tn__streams_finish(&engine->streams, status == TN_OK ? error : NULL);
+    if (status == TN_OK) status = copied;
     if (status == TN_OK) status = tn__spans_check(&engine->spans, error);
     tn__spans_finish(&engine->spans);
     engine->tell.run++;
@@ -183,8 +180,13 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .measured_peak = engine->highest,
                                .arena = engine->places.bytes,
                                .static_bytes = engine->statics.bytes,
+                               .host_bytes = engine->streams.host.size,
+                               .host_peak = engine->streams.host.reached,
+                               .out_bytes = engine->streams.out_bytes,
+                               .in_bytes = engine->streams.in_bytes,
                                .run_count = engine->run_count,
-                               .seconds = engine->seconds};
+                               .seconds = engine->seconds,
+                               .stall_seconds = engine->streams.stalled_s};
 }
 
 tn_pool *tn_engine_pool(tn_engine *engine) { return engine->places.pool; }

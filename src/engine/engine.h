@@ -7,6 +7,9 @@
  *   spans.h     what begins and ends from step to step: poison, pools
  *   tell.h      events for the trace
  *   io.h        arrays of the caller, memory of the device
+ *   streams.h   copies to the host's memory and back, beside the walk; who waits for them
+ *   codecs/     how tensors are encoded
+ *   check.c     which programs it runs
  *   walk.c      the walk over instructions
  *   weights.c   static memory of a program: its readers, its blocks, its contents between runs
  *   engine.c    set-up, a run, what was measured
@@ -21,6 +24,7 @@
 #include "engine/places.h"
 #include "engine/spans.h"
 #include "engine/statics.h"
+#include "engine/streams.h"
 #include "engine/tell.h"
 
 struct tn_engine {
@@ -37,10 +41,21 @@ struct tn_engine {
     tn__spans spans;
     tn__tell tell;
     tn__io io;
+    tn__streams streams;
+    struct tn__bound *views; /* [view_count] operands that are views of what is static */
+    uint32_t view_count;
     uint64_t planned_peak, highest; /* bytes of the arena */
     uint64_t run_count;
     double seconds; /* of the last run */
 };
+
+typedef struct tn__bound { /* an operand, and where it is when a run begins */
+    tn_tensor_id tensor;
+    void *data;
+} tn__bound;
+
+/* check.c. Errors: E_UNSUPPORTED (with the instruction). */
+tn_status tn__engine_check(const tn_engine *engine);
 
 /* walk.c */
 tn_status tn__engine_steps(tn_engine *engine);

@@ -9,6 +9,10 @@
  *            find them so, or somebody wrote where nothing of his was; one that ends makes them so.
  *            Where a body shrinks to a part of itself, that part is kept.
  *
+ * What is being copied when its span ends keeps its bytes until the copy has ended. Whoever takes
+ * them before that is known to have waited; poison looks whether the program says so. In a pool,
+ * which knows of no streams, giving back waits for the copy.
+ *
  * Cost: O(spans) a run, and O(spans) for each jump; poison: O(bytes that begin and end).
  */
 #include "engine/spans.h"
@@ -18,7 +22,7 @@
 #define SPANS_POISON 0xffu /* of all bytes: a NaN of every width, -1 */
 #define SPANS_AROUND 64u   /* bytes on either side: loops that overrun do so by a vector */
 
-enum { SPANS_NOBODY, SPANS_HELD, SPANS_PASSED_ON };
+enum { SPANS_NOBODY, SPANS_HELD, SPANS_PASSED_ON, SPANS_COPIED };
 
 static const char *spans_name(const tn__spans *spans, tn_body_id body) {
     const tn_problem *problem = tn_occupancy_problem(spans->places->occupancy);
@@ -68,11 +72,12 @@ static void spans_index(tn__spans *spans, bool by_end, uint32_t *at, uint32_t *l
     at[spans->steps + 1] = spans->count;
 }
 
-tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, bool poison,
-                         tn__arena *arena, tn_error *error) {
+tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, tn__streams *streams,
+                         bool poison, tn__arena *arena, tn_error *error) {
     bool pieces = places->pool == NULL && poison;
     *spans = (tn__spans){.places = places,
                          .tell = tell,
+                         .streams = streams,
                          .steps = tn_program_count(tn_occupancy_program(places->occupancy))};
     if (places->pool == NULL && !poison && tell->trace == NULL) return TN_OK;
     size_t steps = (size_t)spans->steps + 2;
@@ -80,10 +85,11 @@ tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, b
     spans->spans = tn__arena_array(arena, spans->count, sizeof *spans->spans);
     spans->begin = tn__arena_array(arena, spans->count, sizeof *spans->begin);
     spans->end = tn__arena_array(arena, spans->count, sizeof *spans->end);
+    spans->late = tn__arena_array(arena, spans->count, sizeof *spans->late);
     spans->begin_at = tn__arena_array(arena, steps, sizeof *spans->begin_at);
     spans->end_at = tn__arena_array(arena, steps, sizeof *spans->end_at);
     if (poison) spans->owned = tn__arena_array(arena, places->bytes, 1);
-    if (spans->spans == NULL || spans->begin == NULL || spans->end == NULL ||
+    if (spans->spans == NULL || spans->begin == NULL || spans->end == NULL || spans->late == NULL ||
         spans->begin_at == NULL || spans->end_at == NULL || (poison && spans->owned == NULL))
         return tn__no_memory(error, "what lives when");
     spans_fill(spans, pieces);
@@ -112,7 +118,7 @@ static tn_status spans_dirty(uint64_t at, const char *whose, tn_error *error) {
 static tn_status spans_begin_poison(tn__spans *spans, const tn__span *span, tn_error *error) {
     uint64_t base = spans->places->offset[span->body];
     for (uint64_t at = base + span->lo; at < base + span->hi; at++) {
-        if (spans->owned[at] == SPANS_HELD)
+        if (spans->owned[at] == SPANS_HELD || spans->owned[at] == SPANS_COPIED)
             TN_FAIL(error, TN_E_CONFLICT,
                     "'%.80s' begins at byte %llu of the arena, which another still holds",
                     spans_name(spans, span->body), (unsigned long long)at);
@@ -123,7 +129,60 @@ static tn_status spans_begin_poison(tn__spans *spans, const tn__span *span, tn_e
     return TN_OK;
 }
 
+/* --- bytes that are being copied --- */
+
+static const uint8_t *spans_data(const tn__spans *spans, const tn__span *span) {
+    return spans->places->arena + spans->places->offset[span->body] + span->lo;
+}
+
+/* A span that ended gives its bytes back. */
+static void spans_release(tn__spans *spans, const tn__span *span, uint8_t state, uint32_t step) {
+    uint64_t base = spans->places->offset[span->body];
+    for (uint64_t at = base + span->lo; at < base + span->hi && spans->owned != NULL; at++) {
+        if (spans->owned[at] != state) continue;
+        spans->owned[at] = SPANS_NOBODY;
+        spans->places->arena[at] = SPANS_POISON;
+    }
+    spans_tell(spans, step, span->body, true);
+}
+
+/* Those of the late whose copies are over by now. */
+static void spans_look(tn__spans *spans, uint32_t step) {
+    for (uint32_t i = 0; i < spans->late_count;) {
+        const tn__span *span = &spans->spans[spans->late[i]];
+        if (tn__streams_holder(spans->streams, spans_data(spans, span), span->hi - span->lo) !=
+            TN_NONE) {
+            i++;
+            continue;
+        }
+        spans_release(spans, span, SPANS_COPIED, step);
+        spans->late[i] = spans->late[--spans->late_count];
+    }
+}
+
+/* A span takes bytes that a copy held when it was last looked at; not those that its own body
+ * passes on to it, which may well be read. */
+static tn_status spans_take_late(tn__spans *spans, const tn__span *span, uint32_t step,
+                                 tn_error *error) {
+    if (spans->late_count == 0 || spans->owned == NULL) return TN_OK;
+    const uint8_t *data = spans_data(spans, span);
+    const uint8_t *owned = spans->owned + (data - spans->places->arena);
+    if (memchr(owned, SPANS_COPIED, (size_t)(span->hi - span->lo)) == NULL) return TN_OK;
+    uint32_t holder = tn__streams_holder(spans->streams, data, span->hi - span->lo);
+    if (holder != TN_NONE && !tn__known_over(spans->streams, holder))
+        TN_FAIL(error, TN_E_CONFLICT,
+                "'%.80s' takes bytes that instruction %u is copying: nothing here says that it is "
+                "over",
+                spans_name(spans, span->body), spans->streams->items[holder].step);
+    TN_TRY(tn__streams_settle(spans->streams, data, span->hi - span->lo));
+    spans_look(spans, step);
+    return TN_OK;
+}
+
+/* --- begin and end --- */
+
 static tn_status spans_begin(tn__spans *spans, tn__span *span, uint32_t step, tn_error *error) {
+    TN_TRY(spans_take_late(spans, span, step, error));
     if (spans->places->pool != NULL) {
         tn_allocation block;
         tn_pool_request request = {.size = span->hi, .tag = spans->places->tag[span->body]};
@@ -137,16 +196,23 @@ static tn_status spans_begin(tn__spans *spans, tn__span *span, uint32_t step, tn
 }
 
 static tn_status spans_end(tn__spans *spans, tn__span *span, uint32_t step, tn_error *error) {
-    uint64_t base = spans->places->offset[span->body];
+    const uint8_t *data = spans_data(spans, span);
+    uint64_t bytes = span->hi - span->lo;
     span->live = false;
-    for (uint64_t at = base + span->lo; at < base + span->hi && spans->owned != NULL; at++) {
-        if (spans->owned[at] == SPANS_PASSED_ON) continue;
-        spans->owned[at] = SPANS_NOBODY;
-        spans->places->arena[at] = SPANS_POISON;
+    if (spans->places->pool != NULL) {
+        TN_TRY(tn__streams_settle(spans->streams, data, bytes));
+        spans_release(spans, span, SPANS_HELD, step);
+        return tn_pool_free(spans->places->pool, spans->places->block[span->body], error);
     }
-    spans_tell(spans, step, span->body, true);
-    if (spans->places->pool == NULL) return TN_OK;
-    return tn_pool_free(spans->places->pool, spans->places->block[span->body], error);
+    if (tn__streams_holder(spans->streams, data, bytes) == TN_NONE) {
+        spans_release(spans, span, SPANS_HELD, step);
+        return TN_OK;
+    }
+    uint64_t first = (uint64_t)(data - spans->places->arena);
+    for (uint64_t at = first; at < first + bytes && spans->owned != NULL; at++)
+        if (spans->owned[at] == SPANS_HELD) spans->owned[at] = SPANS_COPIED;
+    spans->late[spans->late_count++] = (uint32_t)(span - spans->spans);
+    return TN_OK;
 }
 
 /* Bytes that a body keeps although the span ends: those of one that begins now. */
@@ -209,12 +275,14 @@ void tn__spans_start(tn__spans *spans) {
 
 tn_status tn__spans_move(tn__spans *spans, uint32_t from, uint32_t to, tn_error *error) {
     if (spans->count == 0) return TN_OK;
+    if (spans->late_count > 0) spans_look(spans, to);
     return from == TN_NONE || to == from + 1 ? spans_next(spans, to, error)
                                              : spans_jump(spans, to, error);
 }
 
 void tn__spans_finish(tn__spans *spans) {
     uint32_t last = spans->steps - 1; /* spans: there are steps */
+    spans_look(spans, last);
     for (uint32_t i = 0; i < spans->count; i++) {
         tn__span *span = &spans->spans[i];
         if (!span->live) continue;
@@ -241,7 +309,8 @@ tn_status tn__spans_around(const tn__spans *spans, uint64_t lo, uint64_t bytes, 
     return TN_OK;
 }
 
-tn_status tn__spans_check(const tn__spans *spans, tn_error *error) {
+tn_status tn__spans_check(tn__spans *spans, tn_error *error) {
+    if (spans->count > 0) spans_look(spans, spans->steps - 1);
     for (uint64_t at = 0; at < spans->places->bytes && spans->owned != NULL; at++)
         if (spans->owned[at] == SPANS_NOBODY && spans->places->arena[at] != SPANS_POISON)
             return spans_dirty(at, "the end of the run", error);

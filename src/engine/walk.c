@@ -12,6 +12,7 @@
  * blocks. Before a step runs, the tensors whose lives begin there are bound to their places.
  * Cost: O(instructions that run + operands).
  */
+#include "engine/codecs/codec.h"
 #include "engine/engine.h"
 
 tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t step) {
@@ -84,6 +85,19 @@ static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op, bool 
     return walk_around(engine, step);
 }
 
+static tn_status walk_code(tn_engine *engine, uint32_t step, const tn_instruction *it) {
+    const tn_operand *plain = &engine->executor.operands[it->tensor];
+    const tn_operand *code = &engine->executor.operands[it->other];
+    const tn__coder *coder = tn__coder_find(it->codec);
+    const tn__form form = {.plain = plain->data,
+                           .count = tn__operand_bytes(plain) / TN__CODED_BYTES,
+                           .code = code->data,
+                           .room = tn__operand_bytes(code)};
+    bool encodes = it->opcode == TN_ENCODE;
+    TN_TRY((encodes ? coder->encode : coder->decode)(&form, engine->executor.error));
+    return walk_around(engine, step);
+}
+
 static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     switch (it->opcode) {
@@ -93,7 +107,13 @@ static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
         return walk_apply(engine, step, it->op, it->again);
     case TN_GET:
         return tn__io_get(&engine->io, it->tensor);
-    default: /* nothing to do: engine_runs */
+    case TN_SWAP_OUT:
+    case TN_SWAP_IN:
+        return tn__streams_swap(&engine->streams, step);
+    case TN_ENCODE:
+    case TN_DECODE:
+        return walk_code(engine, step, it);
+    default: /* nothing to do: check.c */
         return TN_OK;
     }
 }
@@ -116,6 +136,7 @@ static tn_status walk_go(tn_engine *engine, walk_place *place, uint32_t from, ui
                          uint32_t next) {
     place->step = to;
     place->next = next;
+    tn__known_arrive(&engine->streams, to);
     TN_TRY(tn__spans_move(&engine->spans, from, to, engine->executor.error));
     walk_bind(engine, to);
     return TN_OK;
@@ -147,15 +168,25 @@ static tn_status walk_leave(tn_engine *engine, walk_place *place, uint32_t from)
     return walk_go(engine, place, from, own, flow->entering_at[own + 1]);
 }
 
+/* One instruction: here, when what it waits for is over, or on a stream that goes on by itself. It
+ * is told from where it starts; a WAIT from where it waits. */
+static tn_status walk_do(tn_engine *engine, uint32_t step) {
+    bool told = engine->tell.trace != NULL;
+    if (tn__streams_apart(&engine->streams, step)) return tn__streams_queue(&engine->streams, step);
+    double start = told ? tn__clock_s() : 0;
+    TN_TRY(tn__streams_before(&engine->streams, step));
+    if (told && tn_program_instructions(engine->program)[step].opcode != TN_WAIT)
+        start = tn__clock_s();
+    tn_status status = walk_instruction(engine, step);
+    if (told) tn__tell_step(&engine->tell, step, start, walk_moved(engine, step));
+    return status;
+}
+
 /* The instruction itself, then whatever comes next. */
 static tn_status walk_run(tn_engine *engine, walk_place *place) {
     const tn__flow *flow = &engine->flow;
     uint32_t step = place->step, count = tn_program_count(engine->program);
-    double start = engine->tell.trace != NULL ? tn__clock_s() : 0;
-    tn_status status = walk_instruction(engine, step);
-    if (engine->tell.trace != NULL)
-        tn__tell_step(&engine->tell, step, start, walk_moved(engine, step));
-    if (status != TN_OK) return status;
+    TN_TRY(walk_do(engine, step));
     if (flow->frame_count > 0 &&
         flow->regions[flow->frames[flow->frame_count - 1].region].last == step + 1)
         return walk_leave(engine, place, step);

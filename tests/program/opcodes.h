@@ -49,6 +49,7 @@ typedef struct writer {
     tn_tensor own[OWN_MAX];      /* what there is to know of them */
     uint32_t own_count;
     tn_tensor_id coded[TENSORS_MAX]; /* the form of what is encoded */
+    bool runs; /* only what one engine runs: no other ranks, and what is encoded keeps every bit */
 } writer;
 
 static inline uint64_t draw(writer *w, uint64_t below) {
@@ -132,8 +133,10 @@ static inline tn_tensor_id own_form(writer *w, tn_tensor_id id, tn_codec codec) 
     uint32_t first = tn_graph_tensor_count(w->graph), k = 0;
     while (k < w->own_count && (w->encoded[k].tensor != id || w->encoded[k].codec != codec)) k++;
     if (k < w->own_count) return first + k;
-    uint64_t bytes = tn_codec_bytes(codec, facts_of(w, id)->bytes, 0);
-    assert_true(bytes <= BYTES_MAX);
+    uint64_t count = facts_of(w, id)->bytes;
+    uint64_t bytes = w->runs ? tn_codec_bytes(codec, count / 4, count / 4) /* for any contents */
+                             : tn_codec_bytes(codec, count, 0);
+    assert_true(w->runs || bytes <= BYTES_MAX);
     w->encoded[w->own_count] = (tn_encoded){id, codec, bytes};
     w->home[first + k] = first + k;
     w->own[w->own_count++] = (tn_tensor){.name = "own", .bytes = bytes, .producer = TN_NONE};
@@ -161,7 +164,8 @@ static inline void send_away(writer *w, tn_tensor_id id) {
         return;
     }
     case 3: {
-        tn_codec codec = w->codec[id] = (tn_codec)(1 + draw(w, TN_CODEC_COUNT - 1));
+        tn_codec codec = w->codec[id] =
+            w->runs ? TN_CODEC_CSR : (tn_codec)(1 + draw(w, TN_CODEC_COUNT - 1));
         bool own = w->owns && w->own_count < OWN_MAX && draw(w, 2);
         if (!own && free_form == FORMS) return;
         w->coded[id] = own ? own_form(w, id, codec) : w->form[free_form];
@@ -173,7 +177,7 @@ static inline void send_away(writer *w, tn_tensor_id id) {
         return;
     }
     default: /* who read it before could not know that the same comes back */
-        if (w->uses[id] > 0) return;
+        if (w->uses[id] > 0 || w->runs) return;
         w->changed[id] = true;
         emit(w, TN_SEND, id)->tag = w->tag[id] = w->count;
         release(w, id, TN_DROP, AWAY_SENT);
@@ -206,7 +210,7 @@ static inline void trouble(writer *w) {
     tn_tensor_id id = (tn_tensor_id)draw(w, tensors);
     for (uint32_t i = 0; i < tensors; i++, id = (id + 1) % tensors) {
         if (!w->here[id]) continue;
-        if (draw(w, 3) == 0)
+        if (draw(w, 3) == 0 && !w->runs)
             share(w, id);
         else
             send_away(w, id);
@@ -366,13 +370,13 @@ static inline tn_graph *small_graph(writer *w) {
     m.pool[m.count++] = vector(m.graph, "in", TN_KIND_INPUT, m.size, 0);
     m.pool[m.count++] = vector(m.graph, "in2", TN_KIND_INPUT, m.size, 0);
     for (uint64_t ops = 1 + draw(w, 4); ops > 0; ops--) {
-        if (draw(w, 2)) make_norm(&m);
+        if (draw(w, 2) && !w->runs) make_norm(&m);
         make_op(&m, 0);
     }
     tn_tensor_id out = vector(m.graph, "out", TN_KIND_OUTPUT, -1, 0), in = m.pool[m.count - 1];
     apply(m.graph, draw(w, 2) ? "Identity" : "Relu", 0, &in, 1, &out, 1);
-    w->form[0] = vector(m.graph, "code", TN_KIND_ACTIVATION, 5, 0);
-    w->form[1] = vector(m.graph, "part", TN_KIND_ACTIVATION, 4, 0);
+    w->form[0] = vector(m.graph, "code", TN_KIND_ACTIVATION, w->runs ? 12 : 5, 0);
+    w->form[1] = vector(m.graph, "part", TN_KIND_ACTIVATION, w->runs ? 13 : 4, 0);
     w->form[2] = vector(m.graph, "all", TN_KIND_ACTIVATION, 16, 0);
     for (uint32_t i = 0; i < FORMS; i++) w->form_of[i] = TN_NONE;
     assert_ok(tn_graph_infer(m.graph, &failure));
@@ -380,11 +384,13 @@ static inline tn_graph *small_graph(writer *w) {
     return m.graph;
 }
 
-/* streams: 0: some. owns: forms of its own. */
-static inline void write_program_of(writer *w, uint64_t seed, uint32_t streams, bool owns) {
+/* streams: 0: some. owns: forms of its own. runs: for one engine alone. */
+static inline void write_program_for(writer *w, uint64_t seed, uint32_t streams, bool owns,
+                                     bool runs) {
     memset(w, 0, sizeof *w);
     w->owns = owns;
     w->random.state = seed;
+    w->runs = runs;
     w->graph = small_graph(w);
     tensor_homes(w);
     const tn_block *block = tn_graph_block(w->graph, 0);
@@ -409,6 +415,10 @@ static inline void write_program_of(writer *w, uint64_t seed, uint32_t streams, 
         emit(w, TN_GET, block->outputs[i]);
     }
     deal(w, streams);
+}
+
+static inline void write_program_of(writer *w, uint64_t seed, uint32_t streams, bool owns) {
+    write_program_for(w, seed, streams, owns, false);
 }
 
 static inline void write_program(writer *w, uint64_t seed, uint32_t streams) {

@@ -76,6 +76,7 @@ typedef struct host_lane {
     host_work *ring;             /* [room], work i at i % room */
     size_t room;                 /* a power of two */
     uint64_t queued, done;
+    uint64_t ended;   /* ns: when the last that is done ended, by the clock of the link */
     bool stops;       /* the thread ends when all is done */
     tn_error failure; /* the first since the last wait */
 } host_lane;
@@ -182,13 +183,13 @@ static bool host_condition(pthread_cond_t *condition) {
     return pthread_cond_init(condition, NULL) == 0;
 }
 
-/* Whether it had to wait. */
-static bool host_wait_point(host_lane *lane, uint64_t point) {
+/* Until the lane has come to its point; returns when that was by the clock of the link. */
+static uint64_t host_wait_point(host_lane *lane, uint64_t point) {
     pthread_mutex_lock(&lane->lock);
-    bool waits = lane->done < point;
     while (lane->done < point) pthread_cond_wait(&lane->passed, &lane->lock);
+    uint64_t ended = lane->ended;
     pthread_mutex_unlock(&lane->lock);
-    return waits;
+    return ended;
 }
 
 /* What takes as long as it takes; by the link's clock it began at `ready`, not late. */
@@ -216,9 +217,11 @@ static tn_status host_do(host_device *device, const host_work *work, uint64_t *r
     case HOST_COPY:
     case HOST_LAUNCH:
         return host_do_here(work, ready, error);
-    case HOST_WAIT:
-        if (host_wait_point(work->lane, work->point)) *ready = host_now();
+    case HOST_WAIT: {
+        uint64_t ended = host_wait_point(work->lane, work->point);
+        if (ended > *ready) *ready = ended;
         return TN_OK;
+    }
     }
     return TN_E_INTERNAL;
 }
@@ -247,6 +250,7 @@ static void *host_serve(void *self) {
             lane->failure.status = status;
         }
         lane->done++;
+        lane->ended = ready;
         pthread_cond_broadcast(&lane->passed);
     }
     pthread_mutex_unlock(&lane->lock);

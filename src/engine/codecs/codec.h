@@ -10,6 +10,8 @@
 
 #include "base/base.h"
 
+#define TN__CODED_BYTES 4u /* of an element */
+
 /* A tensor and the room that there is for its form. */
 typedef struct tn__form {
     void *plain;    /* [count] elements of 4 bytes; written by decode alone */

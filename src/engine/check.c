@@ -1,0 +1,91 @@
+/* check.c - which programs the engine runs: one list, on one device, with the host's memory beside
+ * it.
+ *
+ * What is static stays where it is. Control flow is done in the walk from its first step on, so it
+ * is on stream 0, as all inside of it then is; nobody waits or signals there (tn_program_verify).
+ */
+#include "engine/codecs/codec.h"
+#include "engine/engine.h"
+
+static tn_status check_refuse(const tn_engine *engine, uint32_t step, const char *why) {
+    tn__fail(engine->executor.error, TN_E_UNSUPPORTED, "%s", why);
+    return tn__engine_where(engine, TN_E_UNSUPPORTED, step);
+}
+
+/* The walk does these; of the others it may pass over those that touch no contents: lives end by
+ * themselves, and waiting is done before each step. */
+static bool check_runs(tn_opcode opcode) {
+    const tn_opcode_facts *facts = tn_opcode_facts_of(opcode);
+    switch (opcode) {
+    case TN_PUT:
+    case TN_APPLY:
+    case TN_GET:
+    case TN_SWAP_OUT:
+    case TN_SWAP_IN:
+    case TN_ENCODE:
+    case TN_DECODE:
+        return true;
+    default:
+        return facts->reads == TN_AFFECTS_NONE && facts->changes == TN_AFFECTS_NONE &&
+               facts->defines == TN_AFFECTS_NONE && opcode < TN_OPCODE_COUNT;
+    }
+}
+
+static bool check_is_static(const tn_engine *engine, tn_tensor_id id) {
+    return id != TN_NONE && tn_tensor_is_static(tn_graph_tensor(engine->executor.graph, id));
+}
+
+/* What is copied over, encoded or released must be no memory that outlives the run. */
+static tn_status check_statics(const tn_engine *engine, uint32_t step) {
+    const tn_instruction *it = &tn_program_instructions(engine->program)[step];
+    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+    tn_effects does = tn_instruction_effects(it);
+    bool swaps = (facts->flags & TN_USES_SLOT) != 0;
+    if (check_is_static(engine, does.defines) || check_is_static(engine, does.releases) ||
+        (swaps && check_is_static(engine, it->tensor)))
+        return check_refuse(engine, step,
+                            "this engine leaves what is static where it is: it is neither swapped "
+                            "nor decoded nor released");
+    return TN_OK;
+}
+
+static tn_status check_codec(const tn_engine *engine, uint32_t step) {
+    const tn_instruction *it = &tn_program_instructions(engine->program)[step];
+    const tn__coder *coder = tn__coder_find(it->codec);
+    const tn_tensor *plain = tn_graph_tensor(engine->executor.graph, it->tensor);
+    const tn_tensor *code = tn_graph_tensor(engine->executor.graph, it->other);
+    tn_error *error = engine->executor.error;
+    if (coder == NULL) return check_refuse(engine, step, "this engine does not know the codec");
+    uint64_t count = plain->bytes / TN__CODED_BYTES, least = tn_codec_bytes(it->codec, count, 0);
+    bool taken = coder->any_type ? tn_dtype_bits(plain->dtype) == 8 * TN__CODED_BYTES
+                                 : plain->dtype == TN_FLOAT32;
+    if (!taken) {
+        tn__fail(error, TN_E_UNSUPPORTED, "codec %s does not take %s", tn_codec_name(it->codec),
+                 tn_dtype_name(plain->dtype));
+        return tn__engine_where(engine, TN_E_UNSUPPORTED, step);
+    }
+    if (code->bytes >= least) return TN_OK;
+    tn__fail(error, TN_E_INVALID, "codec %s makes at least %llu bytes of it; '%.60s' has %llu",
+             tn_codec_name(it->codec), (unsigned long long)least, code->name,
+             (unsigned long long)code->bytes);
+    return tn__engine_where(engine, TN_E_INVALID, step);
+}
+
+static tn_status check_step(const tn_engine *engine, uint32_t step) {
+    const tn_instruction *it = &tn_program_instructions(engine->program)[step];
+    bool runs_blocks = it->opcode == TN_APPLY && engine->flow.control_of[it->op] != TN_NONE;
+    if (!check_runs(it->opcode)) {
+        tn__fail(engine->executor.error, TN_E_UNSUPPORTED, "this engine does not run '%s'",
+                 tn_opcode_name(it->opcode));
+        return tn__engine_where(engine, TN_E_UNSUPPORTED, step);
+    }
+    if (runs_blocks && it->stream != 0)
+        return check_refuse(engine, step, "this engine runs control flow on stream 0 alone");
+    if (tn_opcode_facts_of(it->opcode)->flags & TN_USES_CODEC) TN_TRY(check_codec(engine, step));
+    return it->opcode == TN_APPLY ? TN_OK : check_statics(engine, step);
+}
+
+tn_status tn__engine_check(const tn_engine *engine) {
+    for (uint32_t s = 0; s < tn_program_count(engine->program); s++) TN_TRY(check_step(engine, s));
+    return TN_OK;
+}

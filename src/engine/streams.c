@@ -1,0 +1,308 @@
+/* streams.c - streams of the device for what needs no kernel, and the waiting of the walk for them.
+ *
+ * Each such instruction is an item with a fence, which is recorded behind it. A signal is then the
+ * fence of who gives it; what the walk itself gives is over when the walk goes on, so that nobody
+ * has to wait for it. All is taken when the engine is set up, room in the queues with it: a run
+ * allocates nothing.
+ *
+ * Cost: O(1) a step, and for what is being copied O(copies that are under way).
+ */
+#include "engine/streams.h"
+
+#include <inttypes.h>
+
+#define STREAMS_QUEUED 4u /* things in a stream's queue for one item: see tn__streams_queue */
+#define STREAMS_ALIGNMENT 64u
+
+/* --- who waits for whom --- */
+
+static bool streams_swaps(const tn_instruction *it) {
+    return (tn_opcode_facts_of(it->opcode)->flags & TN_USES_SLOT) != 0;
+}
+
+/* What a stream of the device does: no kernel, no array of the caller. */
+static bool streams_is_item(const tn_instruction *it) {
+    const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
+    if (streams_swaps(it)) return true;
+    bool idle = facts->reads == TN_AFFECTS_NONE && facts->changes == TN_AFFECTS_NONE &&
+                facts->defines == TN_AFFECTS_NONE;
+    return it->stream != 0 && idle && (it->wait != 0 || it->signal != 0);
+}
+
+static int streams_signal_order(const void *a, const void *b) {
+    const tn__sort_item *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+/* giver: for each step who gives the signal that it waits for. */
+static tn_status streams_find_givers(const tn__streams *streams, uint32_t *giver,
+                                     tn__arena *arena) {
+    const tn_instruction *instructions = tn_program_instructions(streams->program);
+    uint32_t steps = tn_program_count(streams->program), count = 0;
+    tn__sort_item *signals = tn__arena_array(arena, steps, sizeof *signals);
+    if (signals == NULL) return tn__no_memory(streams->executor->error, "signals");
+    for (uint32_t s = 0; s < steps; s++)
+        if (instructions[s].signal != 0)
+            signals[count++] = (tn__sort_item){.key = instructions[s].signal, .id = s};
+    if (count > 0) qsort(signals, count, sizeof *signals, streams_signal_order);
+    for (uint32_t s = 0; s < steps; s++) {
+        const tn__sort_item wanted = {.key = instructions[s].wait};
+        const tn__sort_item *found =
+            wanted.key == 0 || count == 0
+                ? NULL
+                : bsearch(&wanted, signals, count, sizeof *signals, streams_signal_order);
+        giver[s] = found != NULL ? found->id : TN_NONE;
+    }
+    return TN_OK;
+}
+
+static void streams_index(tn__streams *streams, const uint32_t *giver) {
+    const tn_instruction *instructions = tn_program_instructions(streams->program);
+    uint32_t steps = tn_program_count(streams->program), tail[TN_STREAM_MAX], made = 0;
+    for (uint32_t s = 0; s < TN_STREAM_MAX; s++) tail[s] = TN_NONE;
+    for (uint32_t s = 0; s < steps; s++) {
+        const tn_instruction *it = &instructions[s];
+        uint32_t waits = giver[s] == TN_NONE ? TN_NONE : streams->item_of[giver[s]];
+        bool item = streams_is_item(it);
+        streams->signal_of[s] = waits;
+        streams->tail_of[s] = item ? TN_NONE : tail[it->stream];
+        streams->item_of[s] = item ? made : TN_NONE;
+        if (!item) continue;
+        uint32_t from = waits == TN_NONE ? 0 : streams->items[waits].stream;
+        bool other = from != 0 && from != it->stream; /* 0: it is over when the walk is here */
+        streams->items[made] = (tn__item){.step = s,
+                                          .stream = it->stream,
+                                          .after = other ? waits : TN_NONE,
+                                          .copies = streams_swaps(it),
+                                          .streams = streams};
+        if (it->stream != 0) tail[it->stream] = made;
+        made++;
+    }
+}
+
+/* --- the host's memory --- */
+
+/* A buffer for each tensor that has its own, and for each that several have by turns: as large as
+ * the largest that is ever there. */
+static tn_status streams_lay_host(tn__streams *streams, tn__arena *arena) {
+    const tn_instruction *instructions = tn_program_instructions(streams->program);
+    const tn_graph *graph = streams->executor->graph;
+    uint32_t tensors = tn_graph_tensor_count(graph), steps = tn_program_count(streams->program);
+    size_t buffers = (size_t)tensors + steps + 1;
+    uint64_t *size = tn__arena_array(arena, buffers, sizeof *size);
+    uint64_t *offset = tn__arena_array(arena, buffers, sizeof *offset);
+    tn__host *host = &streams->host;
+    host->offset = tn__arena_array(arena, streams->item_count, sizeof *host->offset);
+    if (size == NULL || offset == NULL || host->offset == NULL)
+        return tn__no_memory(streams->executor->error, "buffers of the host");
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < streams->item_count; i++) {
+            const tn_instruction *it = &instructions[streams->items[i].step];
+            if (!streams->items[i].copies) continue;
+            size_t buffer = it->slot != 0 ? (size_t)tensors + it->slot : it->tensor;
+            uint64_t bytes = tn_graph_tensor(graph, it->tensor)->bytes, aligned;
+            if (!tn__align_up(bytes, STREAMS_ALIGNMENT, &aligned)) aligned = UINT64_MAX;
+            if (aligned > size[buffer]) size[buffer] = aligned;
+            host->offset[i] = offset[buffer];
+        }
+        if (pass == 1) break;
+        for (size_t b = 0; b < buffers; b++) {
+            offset[b] = host->size;
+            host->size = tn__add_sat(host->size, size[b]);
+        }
+    }
+    return TN_OK;
+}
+
+static tn_status streams_take_host(tn__streams *streams, uint64_t capacity,
+                                   const tn_context *context) {
+    tn_error *error = streams->executor->error;
+    char wanted[TN_SIZE_TEXT_MAX], given[TN_SIZE_TEXT_MAX];
+    tn__host *host = &streams->host;
+    if (capacity != 0 && host->size > capacity)
+        TN_FAIL(error, TN_E_EXHAUSTED,
+                "what is swapped out takes %s of the host's memory, of which %s may be taken",
+                tn_size_format(host->size, wanted), tn_size_format(capacity, given));
+    if (host->size == 0) return TN_OK;
+    host->context = context;
+    host->bytes = host->size <= SIZE_MAX ? tn__alloc(context, (size_t)host->size) : NULL;
+    if (host->bytes == NULL) return tn__no_memory(error, "what is swapped out");
+    memset(host->bytes, 0, (size_t)host->size); /* the first copy is not to wait for pages */
+    return TN_OK;
+}
+
+/* --- set-up --- */
+
+static tn_status streams_open(tn__streams *streams) {
+    tn_device *device = streams->memory->device;
+    tn_error *error = streams->executor->error;
+    uint32_t queued[TN_STREAM_MAX] = {0};
+    for (uint32_t i = 0; i < streams->item_count; i++) {
+        tn__item *item = &streams->items[i];
+        if (item->stream == 0) continue;
+        if (streams->streams[item->stream] == NULL)
+            TN_TRY(tn_stream_create(device, 0, &streams->streams[item->stream], error));
+        TN_TRY(tn_fence_create(device, &item->fence, error));
+        queued[item->stream] += STREAMS_QUEUED;
+    }
+    for (uint32_t s = 0; s < TN_STREAM_MAX; s++)
+        if (streams->streams[s] != NULL)
+            TN_TRY(tn_stream_reserve(streams->streams[s], queued[s], error));
+    return TN_OK;
+}
+
+tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
+                           const tn__executor *executor, const tn__memory *memory, tn__tell *tell,
+                           uint64_t host_capacity, bool poison, tn__arena *arena) {
+    const tn_instruction *instructions = tn_program_instructions(program);
+    uint32_t steps = tn_program_count(program), count = 0;
+    *streams =
+        (tn__streams){.program = program, .executor = executor, .memory = memory, .tell = tell};
+    for (uint32_t s = 0; s < steps; s++) count += streams_is_item(&instructions[s]);
+    if (count == 0) return TN_OK;
+    uint32_t *giver = tn__arena_array(arena, steps, sizeof *giver);
+    streams->items = tn__arena_array(arena, count, sizeof *streams->items);
+    streams->going = tn__arena_array(arena, count, sizeof *streams->going);
+    streams->item_of = tn__arena_array(arena, steps, sizeof *streams->item_of);
+    streams->signal_of = tn__arena_array(arena, steps, sizeof *streams->signal_of);
+    streams->tail_of = tn__arena_array(arena, steps, sizeof *streams->tail_of);
+    if (giver == NULL || streams->items == NULL || streams->going == NULL ||
+        streams->item_of == NULL || streams->signal_of == NULL || streams->tail_of == NULL)
+        return tn__no_memory(executor->error, "copies");
+    streams->item_count = count;
+    TN_TRY(streams_find_givers(streams, giver, arena));
+    streams_index(streams, giver);
+    if (poison) TN_TRY(tn__known_make(streams, giver, arena));
+    TN_TRY(streams_lay_host(streams, arena));
+    TN_TRY(streams_take_host(streams, host_capacity, arena->context));
+    return streams_open(streams);
+}
+
+void tn__streams_release(tn__streams *streams) {
+    for (uint32_t s = 0; s < TN_STREAM_MAX; s++) tn_stream_destroy(streams->streams[s]);
+    for (uint32_t i = 0; i < streams->item_count; i++) tn_fence_destroy(streams->items[i].fence);
+    if (streams->host.bytes != NULL)
+        tn__free(streams->host.context, streams->host.bytes, (size_t)streams->host.size);
+}
+
+void tn__streams_start(tn__streams *streams) {
+    streams->stalled_s = 0;
+    streams->out_bytes = streams->in_bytes = 0;
+    streams->host.reached = 0;
+    tn__known_start(streams);
+}
+
+/* --- one item --- */
+
+static tn_status streams_began(void *self, tn_error *error) {
+    tn__item *item = self;
+    (void)error;
+    item->start_s = tn__clock_s();
+    return TN_OK;
+}
+
+static tn_status streams_ended(void *self, tn_error *error) {
+    const tn__item *item = self;
+    (void)error;
+    tn__tell_step(item->streams->tell, item->step, item->start_s, item->bytes);
+    return TN_OK;
+}
+
+static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *stream) {
+    tn__item *item = &streams->items[index];
+    const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
+    const tn_operand *operand = &streams->executor->operands[it->tensor];
+    uint64_t offset = streams->host.offset[index];
+    bool out = tn_opcode_facts_of(it->opcode)->link == TN_LINK_TO_HOST;
+    item->data = operand->data;
+    item->bytes = tn__operand_bytes(operand);
+    if (item->bytes == 0) return TN_OK;
+    *(out ? &streams->out_bytes : &streams->in_bytes) += item->bytes;
+    if (offset + item->bytes > streams->host.reached) streams->host.reached = offset + item->bytes;
+    tn_address address = tn__memory_address(streams->memory, operand->data);
+    uint8_t *host = streams->host.bytes + offset;
+    return out ? tn_device_get(stream, host, address, item->bytes, streams->executor->error)
+               : tn_device_put(stream, address, host, item->bytes, streams->executor->error);
+}
+
+/* A copy is told from where it starts, a wait from where its stream has come to it. */
+tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
+    uint32_t index = streams->item_of[step];
+    tn__item *item = &streams->items[index];
+    tn_stream *stream = streams->streams[item->stream];
+    tn_error *error = streams->executor->error;
+    bool told = streams->tell->trace != NULL;
+    if (told && !item->copies) TN_TRY(tn_device_launch(stream, streams_began, item, error));
+    if (item->after != TN_NONE)
+        TN_TRY(tn_fence_wait(streams->items[item->after].fence, stream, error));
+    if (told && item->copies) TN_TRY(tn_device_launch(stream, streams_began, item, error));
+    if (item->copies) TN_TRY(streams_copy(streams, index, stream));
+    if (told) TN_TRY(tn_device_launch(stream, streams_ended, item, error));
+    TN_TRY(tn_fence_record(item->fence, stream, error));
+    streams->going[streams->going_count++] = index;
+    return TN_OK;
+}
+
+tn_status tn__streams_swap(tn__streams *streams, uint32_t step) {
+    double start = tn__clock_s();
+    tn_status status = streams_copy(streams, streams->item_of[step], streams->memory->stream);
+    streams->stalled_s += tn__clock_s() - start;
+    return status;
+}
+
+/* --- waiting --- */
+
+/* A fence's wait on the stream that works in the calling thread is a wait of that thread. */
+static tn_status streams_wait(tn__streams *streams, uint32_t index) {
+    if (index == TN_NONE || streams->items[index].fence == NULL) return TN_OK;
+    const tn__item *item = &streams->items[index];
+    if (tn_fence_passed(item->fence)) return TN_OK;
+    double start = tn__clock_s();
+    tn_status status =
+        tn_fence_wait(item->fence, streams->memory->stream, streams->executor->error);
+    streams->stalled_s += tn__clock_s() - start;
+    return status;
+}
+
+tn_status tn__streams_before(tn__streams *streams, uint32_t step) {
+    if (streams->item_count == 0) return TN_OK;
+    TN_TRY(streams_wait(streams, streams->signal_of[step]));
+    return streams_wait(streams, streams->tail_of[step]);
+}
+
+tn_status tn__streams_finish(tn__streams *streams, tn_error *error) {
+    tn_status first = TN_OK;
+    double start = tn__clock_s();
+    for (uint32_t s = 0; s < TN_STREAM_MAX; s++) {
+        if (streams->streams[s] == NULL) continue;
+        tn_status status = tn_stream_wait(streams->streams[s], first == TN_OK ? error : NULL);
+        if (first == TN_OK) first = status;
+    }
+    if (streams->going_count > 0) streams->stalled_s += tn__clock_s() - start;
+    streams->going_count = 0;
+    return first;
+}
+
+/* --- what is being copied --- */
+
+uint32_t tn__streams_holder(tn__streams *streams, const uint8_t *data, uint64_t bytes) {
+    for (uint32_t i = 0; i < streams->going_count;) {
+        const tn__item *item = &streams->items[streams->going[i]];
+        if (tn_fence_passed(item->fence)) {
+            streams->going[i] = streams->going[--streams->going_count];
+            continue;
+        }
+        if (item->copies && item->data < data + bytes && data < item->data + item->bytes)
+            return streams->going[i];
+        i++;
+    }
+    return TN_NONE;
+}
+
+tn_status tn__streams_settle(tn__streams *streams, const uint8_t *data, uint64_t bytes) {
+    for (;;) {
+        uint32_t holder = tn__streams_holder(streams, data, bytes);
+        if (holder == TN_NONE) return TN_OK;
+        TN_TRY(streams_wait(streams, holder));
+    }
+}
