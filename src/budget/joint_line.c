@@ -164,6 +164,8 @@ static bool line_number(tn__line *line) {
     return true;
 }
 
+#define LINE_WINDOW 4096u /* keys; beyond that all are given anew */
+
 /* --- putting in and taking out -------------------------------------------------------------- */
 
 static void line_chain(tn__line *line, uint32_t id, uint32_t next) {
@@ -175,11 +177,69 @@ static void line_chain(tn__line *line, uint32_t id, uint32_t next) {
     line->linked_count++;
 }
 
+/* Of what a node touches and nobody reads after it. */
+static int64_t line_ending(const tn__line *line, const tn__line_node *node) {
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < node->touch_count; i++)
+        if (!tn__line_is_read_next(line, node->touch_first + i))
+            bytes += line_bytes(line, line->touches[node->touch_first + i].value);
+    return bytes;
+}
+
+/* Bytes behind a node: of what is read later. What the head makes is there with the first run. */
+static int64_t line_behind(const tn__line *line, uint32_t id) {
+    const tn__line_node *node = &line->nodes[id];
+    int64_t bytes = tn__line_tree_most(&line->tree, node->key, node->key);
+    bytes -= line_scratch(line, node) + line_ending(line, node);
+    if (node->prev == TN__LINE_HEAD) bytes -= line_ending(line, &line->nodes[TN__LINE_HEAD]);
+    if (node->moved)
+        bytes += line_bytes(line, line->touches[node->touch_first + node->input_count].value);
+    return bytes;
+}
+
+/* Spreads the nodes from `id` on over the keys of a window, which begins with a node's key. */
+static void line_spread(tn__line *line, uint32_t id, uint32_t count, uint32_t low, uint32_t size) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t key = low + (uint32_t)((uint64_t)i * size / count);
+        uint32_t end = low + (uint32_t)((uint64_t)(i + 1) * size / count);
+        int64_t here = tn__line_tree_most(&line->tree, line->nodes[id].key, line->nodes[id].key);
+        int64_t behind = line_behind(line, id);
+        for (uint32_t k = key; k < end; k++) line->spread[k - low] = k == key ? here : behind;
+        line->spread_keys[i] = key;
+        id = line->nodes[id].next;
+    }
+}
+
+/* More keys between neighbours: in the smallest window that is not too full, nodes are spread. */
+static bool line_make_room(tn__line *line, uint32_t before) {
+    uint32_t size = 16, low = 0, first = before, last = before, count = 1;
+    for (; size <= LINE_WINDOW && size < line->tree.width; size *= 2) {
+        low = line->nodes[before].key & ~(size - 1);
+        while (first > TN__LINE_TAIL && line->nodes[line->nodes[first].prev].key >= low &&
+               line->nodes[first].prev != TN__LINE_HEAD) {
+            first = line->nodes[first].prev;
+            count++;
+        }
+        while (line->nodes[last].next != TN_NONE &&
+               line->nodes[line->nodes[last].next].key < low + size) {
+            last = line->nodes[last].next;
+            count++;
+        }
+        if (first != before && 2 * count <= size) break;
+    }
+    if (size > LINE_WINDOW || size >= line->tree.width) return line_number(line);
+    line_spread(line, first, count, low, size);
+    for (uint32_t i = 0; i < count; i++, first = line->nodes[first].next)
+        line->nodes[first].key = line->spread_keys[i];
+    tn__line_tree_set(&line->tree, low, size, line->spread);
+    return true;
+}
+
 /* A key between its neighbours. False: out of memory. */
 static bool line_give_key(tn__line *line, uint32_t before) {
     uint32_t low = line->nodes[line->nodes[before].prev].key;
     if (line->nodes[before].key - low >= 2) return true;
-    return line_number(line);
+    return line_make_room(line, before);
 }
 
 static void line_put_node(tn__line *line, uint32_t id, uint32_t before) {
@@ -349,9 +409,12 @@ tn_status tn__line_init(tn__line *line, const tn__work *work, const tn_context *
     size_t values = (size_t)work->value_count + 1, jobs = (size_t)work->job_count + 1;
     line->first_touch = tn__alloc_array(context, values, sizeof *line->first_touch);
     line->spare = tn__alloc_array(context, jobs, sizeof *line->spare);
+    line->spread = tn__alloc_array(context, LINE_WINDOW, sizeof *line->spread);
+    line->spread_keys = tn__alloc_array(context, LINE_WINDOW, sizeof *line->spread_keys);
     uint32_t *last = tn__alloc_array(context, values, sizeof *last);
     tn_status status = TN_OK;
-    if (line->first_touch == NULL || line->spare == NULL || last == NULL) {
+    if (line->first_touch == NULL || line->spare == NULL || line->spread == NULL ||
+        line->spread_keys == NULL || last == NULL) {
         status = tn__no_memory(error, "a schedule");
     } else {
         memset(line->first_touch, 0xff, values * sizeof *line->first_touch);
@@ -369,6 +432,8 @@ void tn__line_release(tn__line *line) {
     size_t values = (size_t)line->work->value_count + 1, jobs = (size_t)line->work->job_count + 1;
     tn__free(context, line->first_touch, values * sizeof *line->first_touch);
     tn__free(context, line->spare, jobs * sizeof *line->spare);
+    tn__free(context, line->spread, LINE_WINDOW * sizeof *line->spread);
+    tn__free(context, line->spread_keys, LINE_WINDOW * sizeof *line->spread_keys);
     tn__free(context, line->nodes, line->node_room * sizeof *line->nodes);
     tn__free(context, line->touches, line->touch_room * sizeof *line->touches);
     tn__free(context, line->changes, line->change_room * sizeof *line->changes);

@@ -23,6 +23,8 @@ typedef struct tn__line_tree {
 /* Bytes to the keys first ... last; nothing where first > last. */
 void tn__line_tree_add(tn__line_tree *tree, uint32_t first, uint32_t last, int64_t bytes);
 int64_t tn__line_tree_most(const tn__line_tree *tree, uint32_t first, uint32_t last);
+/* The bytes of `size` keys, a power of two, from `first` on, a multiple of it. */
+void tn__line_tree_set(tn__line_tree *tree, uint32_t first, uint32_t size, const int64_t *bytes);
 /* The first key above `limit`; TN_NONE: none. */
 uint32_t tn__line_tree_above(const tn__line_tree *tree, int64_t limit);
 
@@ -59,6 +61,8 @@ typedef struct tn__line {
     tn__line_change *changes;
     uint32_t *first_touch; /* [values] */
     uint32_t *spare;       /* [jobs] nodes of it that are not in the list, by `next` */
+    int64_t *spread;       /* bytes and keys while nodes are spread over a window of keys */
+    uint32_t *spread_keys;
     size_t node_room, touch_room, change_room, most_room, both_room;
     uint32_t node_count, touch_count, change_count, linked_count;
     uint64_t cost;

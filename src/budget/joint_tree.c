@@ -43,6 +43,24 @@ int64_t tn__line_tree_most(const tn__line_tree *tree, uint32_t first, uint32_t l
     return left;
 }
 
+void tn__line_tree_set(tn__line_tree *tree, uint32_t first, uint32_t size, const int64_t *bytes) {
+    uint32_t low = first + tree->width, top = low / size;
+    int64_t above = 0;
+    for (uint32_t at = top / 2; at > 0; at /= 2) above += tree->both[at];
+    for (uint32_t i = 0; i < size; i++) {
+        tree->most[low + i] = bytes[i] - above;
+        tree->both[low + i] = 0;
+    }
+    for (; size > 1; size /= 2) {
+        low /= 2;
+        for (uint32_t at = low; at < low + size / 2; at++) {
+            tree->most[at] = tree_larger(tree->most[2 * at], tree->most[2 * at + 1]);
+            tree->both[at] = 0;
+        }
+    }
+    tree_mend(tree, top);
+}
+
 uint32_t tn__line_tree_above(const tn__line_tree *tree, int64_t limit) {
     uint32_t at = 1;
     if (tree->most[1] <= limit) return TN_NONE;
