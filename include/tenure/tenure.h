@@ -12,6 +12,7 @@
 #include <tenure/engine.h>
 #include <tenure/estimate.h>
 #include <tenure/graph.h>
+#include <tenure/host.h>
 #include <tenure/import.h>
 #include <tenure/instruction.h>
 #include <tenure/kernels.h>

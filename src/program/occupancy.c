@@ -117,14 +117,16 @@ static tn_status occ_add_body(const occ_state *occ, tn_problem *problem, const o
     return status;
 }
 
-/* Bodies in the order of their first life; `body_of` receives the body of each root. */
-static tn_status occ_build_problem(occ_state *occ, tn_problem *problem, uint32_t *body_of) {
+tn_status tn__occ_problem(occ_state *occ, tn_problem *problem, uint32_t *body_of) {
     size_t n = occ->count;
     occ_member *members = tn__arena_array(&occ->scratch, n, sizeof *members);
     tn_piece *pieces = tn__arena_array(&occ->scratch, n, sizeof *pieces);
     if (members == NULL || pieces == NULL) return tn__no_memory(occ->error, "bodies");
     for (uint32_t i = 0; i < n; i++) members[i] = (occ_member){occ->lives[i].root, i};
     if (n > 0) qsort(members, n, sizeof *members, occ_member_order);
+    TN_TRY(tn_problem_set_alignment(problem, occ->options.alignment, occ->error));
+    if (tn__occ_has_clocks(occ))
+        TN_TRY(tn_problem_set_streams(problem, occ->happens->chain_count, occ->error));
     for (size_t first = 0, last; first < n; first = last) {
         for (last = first; last < n && members[last].root == members[first].root;) last++;
         TN_TRY(occ_add_body(occ, problem, members, first, last, pieces,
@@ -254,10 +256,7 @@ static tn_status occ_run(occ_state *occ, tn_occupancy *made) {
     uint32_t *body_of = tn__arena_array(&occ->scratch, occ->count, sizeof *body_of);
     if (made->lives == NULL || body_of == NULL) return tn__no_memory(occ->error, "lives");
     made->count = occ->count;
-    TN_TRY(tn_problem_set_alignment(made->problem, occ->options.alignment, occ->error));
-    if (tn__occ_has_clocks(occ))
-        TN_TRY(tn_problem_set_streams(made->problem, occ->happens->chain_count, occ->error));
-    TN_TRY(occ_build_problem(occ, made->problem, body_of));
+    TN_TRY(tn__occ_problem(occ, made->problem, body_of));
     TN_TRY(occ_hand_over(occ, made, body_of));
     TN_TRY(occ_summarise(occ, made));
     if (occ->options.bank_count == 0) return TN_OK;
@@ -277,8 +276,7 @@ tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_
     return TN_OK;
 }
 
-/* Where instructions do not simply follow each other: what is known of their order. */
-static tn_status occ_order(occ_state *occ, tn__happens *happens) {
+tn_status tn__occ_order(occ_state *occ, tn__happens *happens) {
     const tn_instruction *instructions = tn_program_instructions(occ->program);
     bool several = false;
     for (uint32_t i = 1; i < tn_program_count(occ->program); i++)
@@ -305,7 +303,7 @@ tn_status tn_occupancy_create(const tn_program *program, const tn_occupancy_opti
     tn__arena_init(&occ.scratch, context);
     tn__happens happens = {0};
     tn_status status = tn_problem_create(context, &made->problem, error);
-    if (status == TN_OK) status = occ_order(&occ, &happens);
+    if (status == TN_OK) status = tn__occ_order(&occ, &happens);
     if (status == TN_OK) status = occ_run(&occ, made);
     tn__happens_release(&happens);
     tn__arena_release(&occ.scratch);

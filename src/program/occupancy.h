@@ -92,6 +92,12 @@ static inline bool tn__occ_has_clocks(const occ_state *occ) {
     return occ->happens != NULL && occ->happens->chain_count > 1 && !occ->straight;
 }
 
+/* occupancy.c, for host.c: where instructions do not simply follow each other, what is known of
+ * their order; and the problem of lives that know their root, lo and hi: bodies in the order of
+ * their first life, body_of [lives] receives the body of each root. */
+tn_status tn__occ_order(occ_state *occ, tn__happens *happens);
+tn_status tn__occ_problem(occ_state *occ, tn_problem *problem, uint32_t *body_of);
+
 /* holders.c: the windows of an occupancy, and who holds what at one step.
  * life_of  [lives] from the order of definition to that of tn_occupancy_lives */
 tn_status tn__occ_windows(const occ_state *occ, tn_occupancy *made, const uint32_t *life_of);

@@ -15,6 +15,7 @@
 
 #include "../random_graph.h" /* of uint8: bytes are elements */
 
+#include <tenure/host.h>
 #include <tenure/program.h>
 
 #define STEPS_MAX 256u
@@ -462,7 +463,9 @@ typedef struct judge {
     tn_layout *layout;
     doing list[STEPS_MAX];
     uint32_t *memory;
-    uint32_t hosts[TENSORS_MAX + STEPS_MAX + 1][BYTES_MAX];
+    uint32_t *host_memory;
+    const tn_host *host; /* and where copies are in it */
+    const tn_layout *host_layout;
     uint64_t lost; /* reads that did not find what they should */
     uint32_t lost_at;
 } judge;
@@ -580,7 +583,7 @@ static inline void learn(judge *j) {
                                               : scrambled(j, to, mix(salt, seen));
         if (to != TN_NONE) writes(does, to, fresh, now);
         if (it->opcode == TN_SWAP_OUT || it->opcode == TN_SWAP_IN)
-            does->host = j->hosts[it->slot ? TENSORS_MAX + it->slot : it->tensor];
+            does->host = j->host_memory + j->host_layout->offset[j->host->body[step]];
     }
 }
 
@@ -643,7 +646,8 @@ static inline void advance(judge *j, uint32_t step) {
     if (i < BYTES_MAX) {
         look(j, step, i);
         if (brings) expect(j, step, it->host, &it->writes[0].holds, i);
-        if (it->host != NULL && !brings) it->host[i] = it->reads[0].holds.at[i];
+        if (it->host != NULL && !brings && i < it->reads[0].holds.count)
+            it->host[i] = it->reads[0].holds.at[i];
         for (uint32_t p = 0; p < it->write_count && it->each; p++) put(&it->writes[p], i, 0);
         return;
     }

@@ -6,7 +6,8 @@
 #include "opcodes.h"
 
 typedef struct tally {
-    uint64_t programs, runs, instructions, opcodes[TN_OPCODE_COUNT], again, own, streams, refused;
+    uint64_t programs, runs, instructions, opcodes[TN_OPCODE_COUNT], again, own, streams, refused,
+        host_peak, copied;
 } tally;
 
 /* The searches take a thousand times as long as the greedy ones, so they are drawn less often. */
@@ -29,8 +30,9 @@ static tn_status plan(const tn_problem *problem, const char *planner, tn_layout 
     return tn_plan(problem, &options, layout, &failure);
 }
 
-/* The same bodies, each over a step, or an event of every stream, too early. */
-static tn_problem *cut_short(const tn_problem *problem) {
+/* The same bodies, each over a step, or an event of every stream, too early; `wholly`: as soon as
+ * they are there. */
+static tn_problem *cut_short(const tn_problem *problem, bool wholly) {
     tn_problem *made;
     assert_ok(tn_problem_create(NULL, &made, &failure));
     uint32_t streams = tn_problem_streams(problem);
@@ -43,9 +45,11 @@ static tn_problem *cut_short(const tn_problem *problem) {
         for (uint32_t p = 0; p < body.piece_count; p++) {
             pieces[p] = body.pieces[p];
             if (pieces[p].last > pieces[p].first + 1) pieces[p].last--;
+            if (wholly) pieces[p].last = pieces[p].first + 1;
             for (uint32_t s = 0; s < streams && pieces[p].ends != NULL; s++)
-                ends[p][s] = pieces[p].ends[s] > pieces[p].begins[s] + 1 ? pieces[p].ends[s] - 1
-                                                                         : pieces[p].ends[s];
+                ends[p][s] = pieces[p].ends[s] <= pieces[p].begins[s] + 1 ? pieces[p].ends[s]
+                             : wholly                                     ? pieces[p].begins[s] + 1
+                                                                          : pieces[p].ends[s] - 1;
             if (pieces[p].ends != NULL) pieces[p].ends = ends[p];
         }
         body.pieces = pieces;
@@ -54,12 +58,31 @@ static tn_problem *cut_short(const tn_problem *problem) {
     return made;
 }
 
-/* How many reads were lost; `shorter` cuts all lives before they are planned. */
-static uint64_t judge_program(const writer *made, uint64_t seed, bool shorter, tally *sum) {
+typedef enum cut_of { CUT_NONE, CUT_DEVICE, CUT_HOST } cut_of;
+
+/* A layout of the problem, or of one whose lives are cut short. */
+static void plan_of(const tn_problem *problem, cut_of shorter, tn__random *random, tally *sum,
+                    tn_layout *layout) {
+    tn_problem *cut = shorter != CUT_NONE ? cut_short(problem, shorter == CUT_HOST) : NULL;
+    const char *const *some = tn__random_below(random, 16) ? quick : thorough;
+    const char *planner = some[tn__random_below(random, 5)];
+    tn_status status = plan(cut != NULL ? cut : problem, planner, layout);
+    if (status == TN_E_UNSUPPORTED || status == TN_E_STOPPED) {
+        sum->refused++; /* it does not know clocks */
+        status = plan(cut != NULL ? cut : problem, NULL, layout);
+    }
+    assert_int_equal(status, TN_OK);
+    if (shorter == CUT_NONE) assert_ok(tn_layout_verify(problem, layout, NULL, &failure));
+    tn_problem_destroy(cut);
+}
+
+/* How many reads were lost; `shorter`: whose lives are cut before they are planned. */
+static uint64_t judge_program(const writer *made, uint64_t seed, cut_of shorter, tally *sum) {
     static judge j;
     tn_program *program;
     tn_occupancy_options options;
-    tn_layout layout;
+    tn_layout layout, host_layout;
+    tn_host host;
     tn__random random = {.state = seed};
     if (program_of(made, &program))
         fail_msg("seed %llu: a valid program is refused: %s: %s\n", (unsigned long long)seed,
@@ -70,28 +93,28 @@ static uint64_t judge_program(const writer *made, uint64_t seed, bool shorter, t
     j.lost = 0;
     assert_ok(tn_occupancy_create(program, &options, &j.occupancy, &failure));
     const tn_problem *problem = tn_occupancy_problem(j.occupancy);
-    tn_problem *cut = shorter ? cut_short(problem) : NULL;
-    const char *const *some = tn__random_below(&random, 16) ? quick : thorough;
-    const char *planner = some[tn__random_below(&random, 5)];
-    tn_status status = plan(cut != NULL ? cut : problem, planner, &layout);
-    if (status == TN_E_UNSUPPORTED || status == TN_E_STOPPED) {
-        sum->refused++; /* it does not know clocks */
-        status = plan(cut != NULL ? cut : problem, NULL, &layout);
-    }
-    assert_int_equal(status, TN_OK);
-    if (!shorter) assert_ok(tn_layout_verify(problem, &layout, NULL, &failure));
+    plan_of(problem, shorter == CUT_DEVICE ? shorter : CUT_NONE, &random, sum, &layout);
+    assert_ok(tn_program_host(program, 1, &host, &failure));
+    plan_of(host.problem, shorter == CUT_HOST ? shorter : CUT_NONE, &random, sum, &host_layout);
+    j.host = &host;
+    j.host_layout = &host_layout;
+    j.host_memory = calloc((size_t)host_layout.peak + 1, sizeof *j.host_memory);
+    sum->host_peak += host_layout.peak;
+    sum->copied += host.copied;
     j.layout = &layout;
     j.memory = malloc((size_t)(layout.peak + 1) * sizeof *j.memory);
     learn(&j);
     find_places(&j);
     for (int way = 0; way < 2 && j.lost == 0; way++, sum->runs++) judge_run(&j, &random);
-    if (j.lost > 0 && !shorter)
+    if (j.lost > 0 && shorter == CUT_NONE)
         fail_msg("seed %llu: %llu reads are lost, the first at instruction %u (%s)\n",
                  (unsigned long long)seed, (unsigned long long)j.lost, j.lost_at,
                  tn_opcode_name(made->list[j.lost_at].opcode));
     sum->streams += tn_problem_streams(problem) > 1;
     free(j.memory);
-    tn_problem_destroy(cut);
+    free(j.host_memory);
+    tn_host_release(&host);
+    tn_layout_release(&host_layout);
     tn_layout_release(&layout);
     tn_occupancy_destroy(j.occupancy);
     tn_program_destroy(program);
@@ -102,7 +125,7 @@ static void judge_many(uint64_t first, uint64_t count, tally *sum) {
     static writer made;
     for (uint64_t seed = first; seed < first + count; seed++) {
         write_program_of(&made, seed, 0, seed % 2);
-        judge_program(&made, seed, false, sum);
+        judge_program(&made, seed, CUT_NONE, sum);
         sum->programs++;
         sum->own += made.own_count;
         sum->instructions += made.count;
@@ -126,19 +149,22 @@ static void every_read_of_every_opcode_finds_what_was_written(void **state) {
     assert_true(sum.again > 300); /* by another type */
     assert_true(sum.own > 300);   /* forms */
     assert_true(sum.streams > 1000);
+    assert_true(10 * sum.host_peak < 9 * sum.copied); /* copies lie where others were */
 }
 
 static void a_plan_with_lives_cut_short_is_found_out(void **state) {
     static writer made;
     tally sum = {0};
-    uint32_t found = 0;
+    uint32_t found = 0, on_host = 0;
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         write_program(&made, seed, 0);
-        found += judge_program(&made, seed, true, &sum) > 0;
+        found += judge_program(&made, seed, CUT_DEVICE, &sum) > 0;
+        on_host += judge_program(&made, seed, CUT_HOST, &sum) > 0;
         tn_graph_destroy(made.graph);
     }
     assert_true(found > 75); /* in the others nothing takes bytes too early */
+    assert_true(on_host > 10);
 }
 
 /* Leaves out what one instruction waits for. */
@@ -171,7 +197,7 @@ static void who_forgets_to_wait_is_refused_where_it_matters(void **state) {
                              failure.message);
                 refused++;
             } else {
-                judge_program(&made, seed, false, &sum);
+                judge_program(&made, seed, CUT_NONE, &sum);
                 harmless++;
             }
         }

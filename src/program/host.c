@@ -1,0 +1,168 @@
+/* host.c - what a program's swaps ask of the host's memory, as a Problem.
+ *
+ * The same words as on the device: a copy is a life that SWAP_OUT defines and SWAP_IN uses, and
+ * buffers that several have by turns are bodies. So streams, clocks and intervals mean here what
+ * they mean there (occupancy.c, intervals.c).
+ */
+#include <tenure/host.h>
+
+#include "program/occupancy.h"
+
+typedef struct host_state {
+    occ_state occ;
+    const tn_instruction *list;
+    uint32_t steps;
+    uint32_t *newest; /* [tensors + steps + 1] of each buffer: its newest life; OCC_NONE */
+    uint32_t *opened; /* [tensors + steps + 1] its first one, which names the body */
+    uint32_t *life;   /* [steps] of swaps */
+} host_state;
+
+static uint32_t *host_at(const host_state *state, uint32_t *table, const tn_instruction *it) {
+    uint32_t tensors = tn_graph_tensor_count(state->occ.graph);
+    return &table[it->slot == 0 ? it->tensor : tensors + it->slot];
+}
+
+static bool host_is_static(const host_state *state, tn_tensor_id tensor) {
+    return tn_tensor_is_static(tn_graph_tensor(state->occ.graph, tensor));
+}
+
+/* --- lives --- */
+
+static tn_status host_use(host_state *state, uint32_t id, uint32_t step) {
+    occ_state *occ = &state->occ;
+    occ_uses *uses = &occ->uses;
+    occ_life *life = &occ->lives[id];
+    if (!tn__reserve(occ->context, &uses->items, &uses->room, uses->count + 1, sizeof *uses->items))
+        return tn__no_memory(occ->error, "copies on the host");
+    uses->items[uses->count] = (occ_use){step, life->newest};
+    life->newest = (uint32_t)uses->count++;
+    if (step + 1 > life->last) life->last = step + 1;
+    return TN_OK;
+}
+
+/* What is static may be on the host before and after the program. */
+static tn_status host_begin(host_state *state, const tn_instruction *it, uint32_t step) {
+    occ_state *occ = &state->occ;
+    const tn_tensor *tensor = tn_graph_tensor(occ->graph, it->tensor);
+    uint32_t *newest = host_at(state, state->newest, it), *opened;
+    bool always = host_is_static(state, it->tensor);
+    if (always && *newest != OCC_NONE && it->slot == 0) return TN_OK;
+    if (tensor->bytes == TN_SIZE_UNKNOWN)
+        return tn__where(occ->error, tn__fail(occ->error, TN_E_UNKNOWN, "its size is not known"),
+                         "tensor '%.80s'", tensor->name);
+    if (!tn__reserve(occ->context, &occ->lives, &occ->room, occ->count + 1, sizeof *occ->lives))
+        return tn__no_memory(occ->error, "copies on the host");
+    uint32_t id = (uint32_t)occ->count++;
+    opened = host_at(state, state->opened, it);
+    if (*opened == OCC_NONE || it->slot == 0) *opened = id;
+    *newest = id;
+    occ->lives[id] = (occ_life){.tensor = it->tensor,
+                                .op = TN_NONE,
+                                .output = OCC_NONE,
+                                .first = always ? 0 : step,
+                                .last = always ? state->steps : step + 1,
+                                .newest = OCC_NONE,
+                                .bytes = tensor->bytes,
+                                .source = OCC_NONE,
+                                .earlier = OCC_NONE,
+                                .is_static = always,
+                                .root = *opened,
+                                .hi = tensor->bytes,
+                                .taken = OCC_NONE};
+    return TN_OK;
+}
+
+/* A copy from outside of a loop comes back in every turn: it is needed until the loop ends. */
+static uint32_t host_until(const host_state *state, uint32_t out, uint32_t step) {
+    const tn_program *program = state->occ.program;
+    const tn_region *regions = tn_program_regions(program);
+    uint32_t until = step;
+    for (uint32_t r = 0; r < tn_program_region_count(program); r++) {
+        bool inside = regions[r].first <= step && step < regions[r].last;
+        bool outside = out < regions[r].first || out >= regions[r].last;
+        if (regions[r].repeats && inside && outside && regions[r].last > until)
+            until = regions[r].last;
+    }
+    return until;
+}
+
+static tn_status host_swap(host_state *state, uint32_t step) {
+    const tn_instruction *it = &state->list[step];
+    bool out = tn_opcode_facts_of(it->opcode)->link == TN_LINK_TO_HOST;
+    uint32_t *newest = host_at(state, state->newest, it);
+    if (out || *newest == OCC_NONE) TN_TRY(host_begin(state, it, step));
+    state->life[step] = *newest;
+    const occ_life *life = &state->occ.lives[*newest];
+    if (out || life->is_static) return TN_OK;
+    return host_use(state, *newest, host_until(state, life->first, step));
+}
+
+/* --- the whole --- */
+
+static bool host_room(host_state *state) {
+    occ_state *occ = &state->occ;
+    size_t buffers = (size_t)tn_graph_tensor_count(occ->graph) + state->steps + 1;
+    if (!(state->newest = tn__arena_array(&occ->scratch, buffers, sizeof *state->newest)) ||
+        !(state->opened = tn__arena_array(&occ->scratch, buffers, sizeof *state->opened)) ||
+        !(state->life = tn__arena_array(&occ->scratch, state->steps, sizeof *state->life)))
+        return false;
+    memset(state->newest, 0xff, buffers * sizeof *state->newest);
+    memset(state->opened, 0xff, buffers * sizeof *state->opened);
+    memset(state->life, 0xff, state->steps * sizeof *state->life);
+    return true;
+}
+
+static tn_status host_find(host_state *state, tn_host *made) {
+    occ_state *occ = &state->occ;
+    if (!host_room(state)) return tn__no_memory(occ->error, "copies on the host");
+    for (uint32_t step = 0; step < state->steps; step++)
+        if (tn_opcode_facts_of(state->list[step].opcode)->flags & TN_USES_SLOT)
+            TN_TRY(host_swap(state, step));
+    TN_TRY(tn__occ_straighten(occ));
+    uint32_t *body_of = tn__arena_array(&occ->scratch, occ->count, sizeof *body_of);
+    made->body = tn__alloc_array(occ->context, (size_t)state->steps + 1, sizeof *made->body);
+    if (body_of == NULL || made->body == NULL)
+        return tn__no_memory(occ->error, "copies on the host");
+    TN_TRY(tn__occ_problem(occ, made->problem, body_of));
+    for (uint32_t step = 0; step < state->steps; step++)
+        made->body[step] =
+            state->life[step] == OCC_NONE ? TN_NONE : body_of[occ->lives[state->life[step]].root];
+    for (size_t i = 0; i < occ->count; i++)
+        made->copied = tn__add_sat(made->copied, occ->lives[i].bytes);
+    return TN_OK;
+}
+
+tn_status tn_program_host(const tn_program *program, uint64_t alignment, tn_host *host,
+                          tn_error *error) {
+    const tn_context *context = &program->context;
+    tn_host made = {.context = *context, .count = tn_program_count(program)};
+    host_state state = {
+        .list = tn_program_instructions(program),
+        .steps = made.count,
+        .occ = {.program = program, .graph = program->graph, .context = context, .error = error}};
+    occ_state *occ = &state.occ;
+    tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+    options.alignment = alignment;
+    TN_TRY(tn__occupancy_options(&options, &occ->options, error));
+    tn__happens happens = {0};
+    tn__arena_init(&occ->scratch, context);
+    tn_status status = tn_problem_create(context, &made.problem, error);
+    if (status == TN_OK) status = tn__occ_order(occ, &happens);
+    if (status == TN_OK) status = host_find(&state, &made);
+    tn__happens_release(&happens);
+    tn__free(context, occ->lives, occ->room * sizeof *occ->lives);
+    tn__free(context, occ->uses.items, occ->uses.room * sizeof *occ->uses.items);
+    tn__arena_release(&occ->scratch);
+    if (status != TN_OK)
+        tn_host_release(&made);
+    else
+        *host = made;
+    return status;
+}
+
+void tn_host_release(tn_host *host) {
+    if (host == NULL || host->problem == NULL) return;
+    tn_problem_destroy(host->problem);
+    tn__free(&host->context, host->body, ((size_t)host->count + 1) * sizeof *host->body);
+    *host = (tn_host){0};
+}
