@@ -10,6 +10,7 @@
 #define TENURE_REWRITE_H
 
 #include <tenure/graph.h>
+#include <tenure/prune.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,10 @@ typedef struct tn_rewrite_options {
      * with a scale per channel, and made float32 again right before each use. Static memory falls
      * to about a quarter; results change. UNDEFINED: as they are. Whatever no_fuse says. */
     tn_dtype weights_dtype;
+    /* NULL, or of tn_prune for this graph, with TN_REWRITE_TO_RUN: those weights lose elements at
+     * set-up, are stored sparse where that is smaller, and operators run from that. Results change.
+     * Whatever no_fuse says; with weights_dtype the others are of that type. */
+    const tn_pruning *pruning;
 } tn_rewrite_options;
 #define TN_REWRITE_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_rewrite_options) }
@@ -43,7 +48,8 @@ typedef struct tn_rewrite_options {
  * normalisation recognised, channels last where convolutions work on them. Names, order and shapes
  * of inputs and outputs stay. The result is inferred; destroy it with tn_graph_destroy. Payloads
  * still mean the file that `graph` was read from. Errors: E_UNKNOWN (a name in `without`),
- * E_NO_MEMORY. */
+ * E_INVALID (a pruning of another graph),
+ * E_UNSUPPORTED (what changes weights, not to run), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_graph_rewrite(const tn_graph *graph,
                                              const tn_rewrite_options *options,
                                              tn_graph **rewritten, tn_error *error);

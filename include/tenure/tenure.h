@@ -21,6 +21,7 @@
 #include <tenure/plan.h>
 #include <tenure/pool.h>
 #include <tenure/program.h>
+#include <tenure/prune.h>
 #include <tenure/report.h>
 #include <tenure/rewrite.h>
 #include <tenure/session.h>

@@ -68,6 +68,20 @@ cli_whom cli_session_whom(const cli_session *session) {
                       .fastest = session->choices.fastest};
 }
 
+static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                              uint64_t size, tn_error *error);
+
+static tn_status session_prune(cli_session *session, tn_error *error) {
+    tn_prune_options options = TN_PRUNE_OPTIONS_INIT;
+    if (session->prune == 0) return TN_OK;
+    options.context = session->input->import.context;
+    options.share = session->prune;
+    options.scope = session->prune_scope;
+    options.read = session_read;
+    options.self = session;
+    return tn_prune(session->graph, &options, &session->pruning, error);
+}
+
 static tn_status session_set_up(cli_session *session, tn_error *error) {
     cli_corridor corridor;
     const cli_whom whom = cli_session_whom(session);
@@ -78,7 +92,9 @@ static tn_status session_set_up(cli_session *session, tn_error *error) {
                       &corridor);
     tn_setup_options *options = &corridor.options;
     corridor.rewrite.weights_dtype = session->weights_dtype;
-    if (session->weights_dtype != TN_UNDEFINED) options->rewrite = &corridor.rewrite;
+    if (session->pruning.count > 0) corridor.rewrite.pruning = &session->pruning;
+    if (session->weights_dtype != TN_UNDEFINED || corridor.rewrite.pruning != NULL)
+        options->rewrite = &corridor.rewrite;
     order.order = session->input->order;
     options->context = session->input->import.context;
     options->recompute = &again;
@@ -88,6 +104,7 @@ static tn_status session_set_up(cli_session *session, tn_error *error) {
     options->statics = session->input->statics;
     TN_TRY(tn_setup_create(session->graph, options, &session->setup, error));
     session->graph = tn_setup_graph(session->setup);
+    tn_pruning_measure(&session->pruning, session->graph);
     return TN_OK;
 }
 
@@ -108,6 +125,7 @@ tn_status cli_session_plan(cli_session *session, tn_error *error) {
     cli_stage(input, "import", cli_clock() - start);
     start = cli_clock();
     TN_TRY(session_graph(session, error));
+    TN_TRY(session_prune(session, error));
     double trained = cli_clock() - start;
     TN_TRY(session_set_up(session, error));
     cli_stage(input, "kernels",
@@ -211,6 +229,7 @@ void cli_session_close(cli_session *session) {
     tn_engine_destroy(session->engine);
     tn_setup_destroy(session->setup);
     if (session->naive) return; /* the rest belongs to the other */
+    tn_pruning_release(&session->pruning);
     tn_training_release(&session->step);
     tn_graph_destroy(session->model);
     tn_trace_destroy(session->trace);

@@ -30,6 +30,8 @@ struct cli_session {
     bool weights_made_up;
     uint64_t weights_seed, seed;
     tn_dtype weights_dtype; /* of the model's weights while it runs; UNDEFINED: as they are */
+    double prune; /* share of the model's weights that become zero while it runs; 0: none */
+    tn_prune_scope prune_scope;
     /* what was made */
     tn_trace *trace;
     tn_contents *contents, *fresh; /* of the file; made up, for what is trained */
@@ -37,6 +39,7 @@ struct cli_session {
     tn_checkpoint *kept; /* of weights_path */
     tn_graph *model;     /* that is trained; NULL: as it was loaded */
     tn_training step;    /* of `training`; ids are also those of the model and of `graph` */
+    tn_pruning pruning;  /* of `graph` before it was rewritten; count 0: none */
     tn_setup *setup;
     const tn_graph *graph; /* that runs */
     tn_engine *engine;

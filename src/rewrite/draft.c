@@ -61,6 +61,31 @@ bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count) {
     return tensor->dtype == TN_FLOAT32 && tensor->rank == 1 && tensor->shape[0] == count;
 }
 
+bool tn__draft_weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis) {
+    const tn_op *op = tn__draft_op_of(draft, id);
+    tn_tensor_id w = tn__draft_input(draft, id, 1);
+    uint32_t count, rank;
+    if (!tn__draft_is_static(draft, w) || !tn__draft_is_exact(draft, w)) return false;
+    rank = tn__draft_tensor_of(draft, w)->rank;
+    *axis = rank - 1;
+    if (tn__draft_has(draft, id, TN_RULE_CONV)) {
+        *axis = 0;
+        return rank >= 3;
+    }
+    if (tn__draft_is(draft, id, "ConvTranspose")) {
+        *axis = 1;
+        return rank >= 3 && tn__attr_int(op, "group", 1) == 1;
+    }
+    if (tn__draft_is(draft, id, "Gemm")) {
+        *axis = tn__attr_int(op, "transB", 0) != 0 ? 0 : 1;
+        return rank == 2;
+    }
+    const int64_t *perm = tn__attr_ints(op, "perm_b", &count);
+    if (perm != NULL && count == rank && rank > 0) *axis = (uint32_t)perm[rank - 1];
+    return rank >= 2 &&
+           (tn__draft_is(draft, id, "MatMul") || tn__draft_is(draft, id, "tenure.MatMul"));
+}
+
 bool tn__draft_same_shape(const tn__draft *draft, tn_tensor_id a, tn_tensor_id b) {
     const tn_tensor *left = tn__draft_tensor_of(draft, a), *right = tn__draft_tensor_of(draft, b);
     return left->rank == right->rank && left->rank != TN_RANK_UNKNOWN &&

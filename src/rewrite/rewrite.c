@@ -343,6 +343,7 @@ static tn_status rewrite_read_names(const char *without, uint64_t *named, tn_err
 }
 
 static bool rewrite_is_asked(const tn__rewrite *rewrite, const tn_rewrite_options *asked) {
+    if (rewrite->pruning) return asked->pruning != NULL && asked->pruning->count > 0;
     if (rewrite->weights) return asked->weights_dtype == TN_INT8;
     if (rewrite->formats ? asked->no_formats : asked->no_fuse) return false;
     return asked->use == TN_REWRITE_TO_TRAIN  ? rewrite->before_training
@@ -356,6 +357,7 @@ tn_status tn_graph_rewrite(const tn_graph *graph, const tn_rewrite_options *opti
     tn__options(&asked, sizeof asked, options);
     tn__draft draft = {.graph = graph,
                        .context = tn__context(asked.context),
+                       .pruning = asked.pruning,
                        .keep_ids = asked.no_fuse || asked.use == TN_REWRITE_TRAINED,
                        .keep_ops = asked.no_fuse,
                        .error = error};
@@ -365,6 +367,8 @@ tn_status tn_graph_rewrite(const tn_graph *graph, const tn_rewrite_options *opti
     if (asked.weights_dtype != TN_UNDEFINED &&
         (asked.weights_dtype != TN_INT8 || asked.use != TN_REWRITE_TO_RUN))
         TN_FAIL(error, TN_E_UNSUPPORTED, "weights can be int8, in inference, and nothing else");
+    if (asked.pruning != NULL && asked.use != TN_REWRITE_TO_RUN)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "weights are pruned in inference alone");
     TN_TRY(rewrite_read_names(asked.without, &left_out, error));
     tn__arena_init(&draft.arena, &draft.context);
     tn_status status = tn__draft_begin(&draft);

@@ -16,6 +16,7 @@
 #ifndef TN_REWRITE_REWRITE_H
 #define TN_REWRITE_REWRITE_H
 
+#include <tenure/prune.h>
 #include <tenure/rewrite.h>
 
 #include "graph/op.h"
@@ -46,7 +47,8 @@ typedef struct tn__draft {
     tn__draft_op *ops;
     size_t tensor_room, op_room;
     uint32_t tensor_count, op_count;
-    bool keep_ids, keep_ops; /* every tensor stays, and keeps its id; every operator stays */
+    const tn_pruning *pruning; /* NULL: none */
+    bool keep_ids, keep_ops;   /* every tensor stays, and keeps its id; every operator stays */
     tn_error *error;
 } tn__draft;
 
@@ -54,6 +56,7 @@ typedef struct tn__rewrite {
     const char *name, *summary;
     bool formats;         /* changes formats, nothing else */
     bool weights;         /* changes results: only with tn_rewrite_options.weights_dtype */
+    bool pruning;         /* the same: only with tn_rewrite_options.pruning */
     bool before_training; /* what it makes has gradients; parameters stay what they are */
     bool in_training;     /* takes nothing as known that training changes (tn__draft_is_known) */
     /* `id` is an operator of block 0 that is not gone. */
@@ -98,6 +101,9 @@ bool tn__draft_is_known(const tn__draft *draft, tn_tensor_id id);
 bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
 /* Whether it is that number, within what float32 keeps. */
 bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number);
+/* The dimension of input 1 of a convolution or product that is the result's channels; false: it is
+ * not static float32, or none of these. */
+bool tn__draft_weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis);
 /* A static vector of `count` elements and rank 1. */
 bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count);
 /* What Add adds as a row over the last axis to *x, of its result's shape; TN_NONE: it is no such

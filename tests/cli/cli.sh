@@ -421,6 +421,18 @@ whole = int(open("whole").read())
 assert run["weights"] < 0.3 * whole, (run["weights"], whole)
 P
 expect 2 'none of' $run --weights-dtype int4
+expect 0 'pruned +90\.00 %.*' $run --prune 0.9 --check naive --poison
+expect 0 '"pruned":.*"places":"(bits|8-bit)"' $run --prune 0.8 --prune-scope tensor --plain --no-rewrite --json
+python3 - <<'P' || failed=1
+import json
+run = json.load(open("out"))
+told, whole = run["pruned"], int(open("whole").read())
+assert 0.79 < told["zeros"] / told["elements"] < 0.81 and 0 < told["error"] < 1, told
+assert told["stored"] < 0.3 * told["bytes"] and run["weights"] < whole, (run["weights"], whole)
+P
+expect 0 'places' $run --prune 0.9 --weights-dtype int8 --static arena
+for share in 1 -0.5 nan x; do expect 2 'prune' $run --prune $share; done
+expect 2 'none of' $run --prune 0.5 --prune-scope some
 need=$(cat need)
 expect 0 'planned peak' $run --budget "$need"
 expect 1 "holders of .*" $run --budget $((need - 1))

@@ -18,4 +18,7 @@ tenure_test(engine.compare_ort NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
 tenure_test(engine.fashion NEEDS TENURE_DEBIAN_PYTHON3
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/fashion.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/fashion)
+tenure_test(engine.pruned NEEDS TENURE_DEBIAN_PYTHON3
+            COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/pruned.py
+                    $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/pruned)
 set_target_properties(test_engine_allocation PROPERTIES ENABLE_EXPORTS ON) # its malloc is oneDNN's, too

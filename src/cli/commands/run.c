@@ -1,6 +1,7 @@
 /* run.c - `tenure run`: the model in its planned arena, and whether the plan was true. */
 #include "cli/cli.h"
 #include "cli/holders.h"
+#include "cli/pruned.h"
 #include "cli/run_arrays.h"
 #include "cli/whom.h"
 
@@ -79,6 +80,7 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->input;
         state->child_inputs[1] = session;
+        state->child_inputs[2] = session;
         return 0;
     case RUN_INPUT:
         run_add_input(state, arguments, value);
@@ -259,6 +261,7 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
                     ",\"seconds\":%.9f,\"runs\":%" PRIu64 ",\"threads\":%u",
                     usage->measured_peak, usage->arena, usage->static_bytes, arguments->best_s,
                     usage->run_count, session->choices.threads);
+    cli_pruned_json(session, &text);
     if (session->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
     if (session->poison) tn__text_put(&text, ",\"poison\":\"clean\"");
     tn__text_put(&text, ",\"outputs\":[");
@@ -319,6 +322,7 @@ static void run_print(const run_arguments *arguments, const tn_engine_usage *usa
         printf("%-15s %s %s %s, checksum %s\n", "output", cli_output_name(session, k),
                tn_dtype_name(array->dtype), shape, sum);
     }
+    cli_pruned_print(session);
 }
 
 static tn_status run_model(run_arguments *arguments, tn_error *error) {
@@ -366,6 +370,7 @@ static void run_print_failed(const run_arguments *arguments) {
 static int run_run(int count, char **words) {
     static const struct argp_child children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
                                                  {&cli_session_argp, 0, "Running it:", 0},
+                                                 {&cli_pruned_argp, 0, "Pruning its weights:", 0},
                                                  {0}};
     static const struct argp parser = {run_options, run_parse, "MODEL", run_doc, children, 0, 0};
     tn_context context = cli_context();

@@ -11,12 +11,20 @@
  * they are given; attribute `scratch`: bytes while it runs. OpaqueOnce: it may not run again
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
+ * PruneWeights   w -> w with zeros but in the `kept` elements of the largest magnitudes; of equal
+ *                ones the first stay
+ * SparseWeights  w -> values, places, starts (graph/sparse.h): room for `kept` values, rows along
+ *                `axis`; the contents of w decide which are there
+ * SparseConv     x, values, places, starts, bias, summand: Conv from these lists of a matrix of
+ *                `rows` by `columns`; `kernel_shape` is there
+ * SparseMatMul   the same for a product: x of [..., columns] gives [..., rows]
  * Reorder  the same contents in the other format
  * Swish    x * Sigmoid(x)
  *
  * The result may lie where the summand lies: that is what accumulating is for.
  */
 #include "graph/fold.h"
+#include "graph/sparse.h"
 #include "graph/window.h"
 
 /* --- Conv --- */
@@ -44,14 +52,20 @@ static uint64_t tenure_flops_conv(tn_infer *infer) {
 }
 
 /* The summand is read element by element, each right before its sum is written. */
-static uint64_t tenure_inplace_summand(tn_infer *infer, uint32_t output) {
-    const tn_tensor *summand = tn__input(infer, 3), *y = tn__output(infer, 0);
+static uint64_t tenure_inplace_at(tn_infer *infer, uint32_t output, uint32_t at) {
+    const tn_tensor *summand = tn__input(infer, at), *y = tn__output(infer, 0);
     if (output != 0 || summand == NULL || summand->rank != y->rank) return 0;
-    for (uint32_t i = 0; i < 3; i++) /* what is read in another order must stay */
-        if (infer->op->inputs[i] == infer->op->inputs[3]) return 0;
+    for (uint32_t i = 0; i < at; i++) /* what is read in another order must stay */
+        if (infer->op->inputs[i] == infer->op->inputs[at]) return 0;
     for (uint32_t d = 0; d < y->rank; d++)
         if (summand->shape[d] != y->shape[d]) return 0;
-    return UINT64_C(1) << 3;
+    return UINT64_C(1) << at;
+}
+static uint64_t tenure_inplace_summand(tn_infer *infer, uint32_t output) {
+    return tenure_inplace_at(infer, output, 3);
+}
+static uint64_t tenure_inplace_sparse(tn_infer *infer, uint32_t output) {
+    return tenure_inplace_at(infer, output, 5);
 }
 
 /* --- Opaque --- */
@@ -142,6 +156,70 @@ static tn_status tenure_shape_dequantize(tn_infer *infer) {
     return tn__set_output(infer, 0, TN_FLOAT32, q->rank, q->shape);
 }
 
+/* --- weights of which most are zero --- */
+
+static tn_status tenure_sparse_form(tn_infer *infer, tn__sparse *form) {
+    int64_t rows = tn__attr_int(infer->op, "rows", 0);
+    int64_t columns = tn__attr_int(infer->op, "columns", 0);
+    int64_t kept = tn__attr_int(infer->op, "kept", 0), bits = tn__attr_int(infer->op, "bits", 0);
+    if (rows < 1 || columns < 1 || kept < 0 || (bits != 1 && bits != 8 && bits != 16))
+        return tn__infer_fail(infer, "no sparse matrix of %lld by %lld", (long long)rows,
+                              (long long)columns);
+    *form = (tn__sparse){(uint64_t)rows, (uint64_t)columns, (uint64_t)kept, (uint32_t)bits};
+    uint64_t places = tn__sparse_places(form), starts = tn__sparse_starts(form);
+    if (places > INT64_MAX || starts > INT64_MAX)
+        return tn__infer_fail(infer, "a sparse matrix of more than 2^63 places");
+    return TN_OK;
+}
+
+static tn_status tenure_shape_sparse(tn_infer *infer) {
+    tn__sparse form;
+    TN_TRY(tenure_sparse_form(infer, &form));
+    int64_t values = (int64_t)form.kept, places = (int64_t)tn__sparse_places(&form);
+    int64_t starts = (int64_t)tn__sparse_starts(&form);
+    TN_TRY(tn__set_output(infer, 0, TN_FLOAT32, 1, &values));
+    TN_TRY(tn__set_output(infer, 1, form.bits == 16 ? TN_UINT16 : TN_UINT8, 1, &places));
+    return tn__set_output(infer, 2, TN_UINT32, 1, &starts);
+}
+
+static tn_status tenure_shape_sparse_conv(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    int64_t shape[TN_RANK_MAX];
+    tn__window window;
+    tn__sparse form;
+    TN_TRY(tenure_sparse_form(infer, &form));
+    if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
+    if (x->rank < 3) return tn__infer_fail(infer, "input of rank %u", x->rank);
+    shape[0] = x->shape[0];
+    shape[1] = (int64_t)form.rows;
+    TN_TRY(tn__window_read(infer, x->rank - 2, NULL, &window));
+    TN_TRY(tn__window_slide(infer, &window, x->shape + 2, shape + 2));
+    return tn__set_output(infer, 0, x->dtype, x->rank, shape);
+}
+
+static tn_status tenure_shape_sparse_matmul(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    int64_t shape[TN_RANK_MAX];
+    tn__sparse form;
+    TN_TRY(tenure_sparse_form(infer, &form));
+    if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
+    if (x->rank < 2 ||
+        (x->shape[x->rank - 1] != (int64_t)form.columns && x->shape[x->rank - 1] != TN_DIM_UNKNOWN))
+        return tn__infer_fail(infer, "an operand that does not have %llu columns",
+                              (unsigned long long)form.columns);
+    memcpy(shape, x->shape, x->rank * sizeof *shape);
+    shape[x->rank - 1] = (int64_t)form.rows;
+    return tn__set_output(infer, 0, x->dtype, x->rank, shape);
+}
+
+/* Two operations per value and position of the result. */
+static uint64_t tenure_flops_sparse(tn_infer *infer) {
+    int64_t rows = tn__attr_int(infer->op, "rows", 0);
+    uint64_t values = tn__elements(tn__input(infer, 1)), all = tn__elements(tn__output(infer, 0));
+    if (rows < 1 || values == TN_SIZE_UNKNOWN || all == TN_SIZE_UNKNOWN) return TN_SIZE_UNKNOWN;
+    return tn__mul_sat(2 * (all / (uint64_t)rows), values);
+}
+
 /* --- Reorder, Swish --- */
 
 static tn_status tenure_shape_like(tn_infer *infer) {
@@ -219,6 +297,12 @@ static const tn_op_rule tenure_rules[] = {
      .shape = tenure_shape_opaque,
      .flops = tenure_flops_opaque,
      .workspace = tenure_workspace_opaque},
+    {.type = "PruneWeights",
+     .inputs_min = 1,
+     .inputs_max = 1,
+     .outputs_max = 1,
+     .shape = tenure_shape_like,
+     .flops_per = 2},
     {.type = "QuantizeWeights",
      .inputs_min = 1,
      .inputs_max = 1,
@@ -231,6 +315,26 @@ static const tn_op_rule tenure_rules[] = {
      .outputs_max = 1,
      .shape = tenure_shape_like,
      .view = tenure_view_reorder},
+    {.type = "SparseConv",
+     .inputs_min = 4,
+     .inputs_max = 6,
+     .outputs_max = 1,
+     .shape = tenure_shape_sparse_conv,
+     .flops = tenure_flops_sparse,
+     .inplace_of = tenure_inplace_sparse},
+    {.type = "SparseMatMul",
+     .inputs_min = 4,
+     .inputs_max = 6,
+     .outputs_max = 1,
+     .shape = tenure_shape_sparse_matmul,
+     .flops = tenure_flops_sparse,
+     .inplace_of = tenure_inplace_sparse},
+    {.type = "SparseWeights",
+     .inputs_min = 1,
+     .inputs_max = 1,
+     .outputs_max = 3,
+     .shape = tenure_shape_sparse,
+     .flops_per = 1},
     {.type = "Swish",
      .flags = TN_RULE_IMAGES,
      .inputs_min = 1,

@@ -3,54 +3,12 @@
 #include <math.h>
 
 #include "kernels/inner.h"
-
-/* --- activations --- */
-
-#define CURVE(Name, expression)                                                                    \
-    static float tenure_##Name(float x, float alpha, float beta) {                                 \
-        (void)alpha, (void)beta;                                                                   \
-        return expression;                                                                         \
-    }
-CURVE(Clip, (x < alpha ? alpha : x > beta ? beta : x))
-CURVE(Elu, x > 0 ? x : alpha * expm1f(x))
-CURVE(Gelu, 0.5f * x * (1 + erff(x * 0.70710678118654752f)))
-CURVE(GeluTanh, 0.5f * x * (1 + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x))))
-CURVE(HardSwish, (x * fmaxf(0, fminf(1, x / 6 + 0.5f))))
-CURVE(LeakyRelu, x > 0 ? x : alpha * x)
-CURVE(Linear, (alpha * x + beta))
-CURVE(Mish, (x * tanhf(x > 20 ? x : log1pf(expf(x)))))
-CURVE(Relu, x > 0 ? x : 0)
-CURVE(Sigmoid, 1 / (1 + expf(-x)))
-CURVE(Swish, x / (1 + expf(-alpha * x)))
-CURVE(Tanh, tanhf(x))
-
-typedef float tenure_curve(float x, float alpha, float beta);
-
-/* NULL: none is called so. */
-static tenure_curve *tenure_curve_of(const char *name) {
-    static const struct {
-        const char *name;
-        tenure_curve *curve;
-    } curves[] = {{"Clip", tenure_Clip},           {"Elu", tenure_Elu},
-                  {"Gelu", tenure_Gelu},           {"GeluTanh", tenure_GeluTanh},
-                  {"HardSwish", tenure_HardSwish}, {"LeakyRelu", tenure_LeakyRelu},
-                  {"Linear", tenure_Linear},       {"Mish", tenure_Mish},
-                  {"Relu", tenure_Relu},           {"Sigmoid", tenure_Sigmoid},
-                  {"Swish", tenure_Swish},         {"Tanh", tenure_Tanh}};
-    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++)
-        if (strcmp(name, curves[i].name) == 0) return curves[i].curve;
-    return NULL;
-}
+#include "kernels/post.h"
 
 /* float32, and activations that are known. */
 static bool tenure_accepts(const tn_kernel_setup *setup) {
-    const tn_attr *post = tn__attr(setup->op, "post");
-    uint32_t alphas, betas, posts = post != NULL ? post->count : 0;
-    (void)tn__attr_floats(setup->op, "post_alpha", &alphas);
-    (void)tn__attr_floats(setup->op, "post_beta", &betas);
-    if (alphas != posts || betas != posts) return false;
-    for (uint32_t i = 0; i < posts; i++)
-        if (tenure_curve_of(post->strings[i]) == NULL) return false;
+    tn__post post;
+    if (!tn__post_read(setup->op, &post)) return false;
     const tn_tensor *y = tn__setup_output(setup, 0);
     if (y == NULL || y->dtype != TN_FLOAT32) return false;
     for (uint32_t i = 0; i < setup->op->input_count; i++) {
@@ -61,15 +19,8 @@ static bool tenure_accepts(const tn_kernel_setup *setup) {
 }
 
 static void tenure_finish(const tn_op *op, float *elements, uint64_t count) {
-    const tn_attr *post = tn__attr(op, "post");
-    uint32_t alphas, betas;
-    const double *alpha = tn__attr_floats(op, "post_alpha", &alphas);
-    const double *beta = tn__attr_floats(op, "post_beta", &betas);
-    for (uint32_t k = 0; post != NULL && k < post->count; k++) {
-        tenure_curve *curve = tenure_curve_of(post->strings[k]);
-        for (uint64_t i = 0; i < count; i++)
-            elements[i] = curve(elements[i], (float)alpha[k], (float)beta[k]);
-    }
+    tn__post post;
+    if (tn__post_read(op, &post)) tn__post_run(&post, elements, count);
 }
 
 /* --- Conv --- */
@@ -197,7 +148,7 @@ static tn_status tenure_run_swish(tn_kernel_call *call) {
     tn_operand *to = &call->outputs[0];
     const float *from = call->inputs[0].data;
     uint64_t count = tn__operand_count(to);
-    for (uint64_t i = 0; i < count; i++) ((float *)to->data)[i] = tenure_Swish(from[i], 1, 0);
+    for (uint64_t i = 0; i < count; i++) ((float *)to->data)[i] = from[i] / (1 + expf(-from[i]));
     return TN_OK;
 }
 

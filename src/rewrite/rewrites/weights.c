@@ -16,32 +16,6 @@
 
 #define WEIGHTS_LEAST 16 /* elements of a channel */
 
-/* The dimension of the weights that is the result's channels; false: they are none of these. */
-static bool weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis) {
-    const tn_op *op = tn__draft_op_of(draft, id);
-    tn_tensor_id w = tn__draft_input(draft, id, 1);
-    uint32_t count, rank;
-    if (!tn__draft_is_static(draft, w) || !tn__draft_is_exact(draft, w)) return false;
-    rank = tn__draft_tensor_of(draft, w)->rank;
-    *axis = rank - 1;
-    if (tn__draft_has(draft, id, TN_RULE_CONV)) {
-        *axis = 0;
-        return rank >= 3;
-    }
-    if (tn__draft_is(draft, id, "ConvTranspose")) {
-        *axis = 1;
-        return rank >= 3 && tn__attr_int(op, "group", 1) == 1;
-    }
-    if (tn__draft_is(draft, id, "Gemm")) {
-        *axis = tn__attr_int(op, "transB", 0) != 0 ? 0 : 1;
-        return rank == 2;
-    }
-    const int64_t *perm = tn__attr_ints(op, "perm_b", &count);
-    if (perm != NULL && count == rank && rank > 0) *axis = (uint32_t)perm[rank - 1];
-    return rank >= 2 &&
-           (tn__draft_is(draft, id, "MatMul") || tn__draft_is(draft, id, "tenure.MatMul"));
-}
-
 static tn_status weights_add(tn__draft *draft, tn_op_id before, const char *type,
                              const tn_tensor_id *inputs, uint32_t input_count,
                              const tn_tensor_id *outputs, uint32_t output_count, int64_t axis) {
@@ -64,7 +38,8 @@ static tn_status weights_add(tn__draft *draft, tn_op_id before, const char *type
 static tn_status weights_each(tn__draft *draft, tn_op_id id) {
     tn_tensor_id w = tn__draft_input(draft, id, 1), parts[2], wide;
     uint32_t axis;
-    if (!weights_axis(draft, id, &axis) || draft->tensors[w].uses != 1 || draft->tensors[w].fixed)
+    if (!tn__draft_weights_axis(draft, id, &axis) || draft->tensors[w].uses != 1 ||
+        draft->tensors[w].fixed)
         return TN_OK;
     const tn_tensor like = *tn__draft_tensor_of(draft, w);
     uint64_t each = 1;
