@@ -153,8 +153,8 @@ void tn__fit_close(tn__fit *fit) {
 /* --- from a schedule to a layout --- */
 
 /* Swapped; inputs and outputs cross the link in any program. */
-static void fit_count_copies(const tn__fit *fit, tn_fit_result *result) {
-    const tn_graph *graph = tn_program_graph(fit->given);
+static void fit_count_copies(tn_fit_result *result) {
+    const tn_graph *graph = tn_program_graph(result->program);
     const tn_instruction *list = tn_program_instructions(result->program);
     result->to_host_bytes = result->from_host_bytes = 0;
     for (uint32_t i = 0; i < tn_program_count(result->program); i++) {
@@ -176,12 +176,12 @@ static tn_status fit_time(const tn__fit *fit, tn_fit_result *result) {
     TN_TRY(tn_simulate(result->program, &options, &simulation, fit->error));
     result->time = simulation.total_ps;
     result->stall = simulation.stall_ps;
-    fit_count_copies(fit, result);
+    fit_count_copies(result);
     tn_simulation_release(&simulation);
     return TN_OK;
 }
 
-static tn_plan_options fit_plan_options(const tn__fit *fit) {
+tn_plan_options tn__fit_plan_options(const tn__fit *fit) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn__options(&plan, sizeof plan, fit->options.plan);
     plan.struct_size = sizeof plan;
@@ -192,19 +192,23 @@ static tn_plan_options fit_plan_options(const tn__fit *fit) {
 
 /* result->program is there; everything that follows from it. */
 static tn_status fit_lay_out(tn__fit *fit, tn_fit_result *result) {
-    tn_plan_options plan = fit_plan_options(fit);
+    tn_plan_options plan = tn__fit_plan_options(fit);
     TN_TRY(
         tn_occupancy_create(result->program, fit->options.memory, &result->occupancy, fit->error));
     TN_TRY(tn_plan(tn_occupancy_problem(result->occupancy), &plan, &result->layout, fit->error));
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
     result->bytes = tn__add_sat(result->layout.peak, fit->options.fixed_bytes);
+    TN_TRY(tn__fit_host(fit, result));
     return fit_time(fit, result);
 }
 
 static tn_status fit_copy_program(const tn__fit *fit, const tn_program *given, tn_program **copy) {
-    return tn_program_from(tn_program_graph(given), tn_program_instructions(given),
-                           tn_program_count(given), tn_program_regions(given),
-                           tn_program_region_count(given), copy, fit->error);
+    uint32_t encoded_count;
+    const tn_encoded *encoded = tn_program_encoded(given, &encoded_count);
+    return tn_program_from_encoded(tn_program_graph(fit->given), encoded, encoded_count,
+                                   tn_program_instructions(given), tn_program_count(given),
+                                   tn_program_regions(given), tn_program_region_count(given), copy,
+                                   fit->error);
 }
 
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
@@ -242,7 +246,7 @@ void tn__fit_finish(const tn__fit *fit, tn_fit_result *result) {
     result->plain_bytes = fit->plain_bytes;
     result->plain_time = fit->plain_time;
     result->bytes_bound = tn__add_sat(fit->bytes_bound, fit->options.fixed_bytes);
-    result->time_bound = fit->time_bound;
+    result->time_bound = fit->time_bound < result->time ? fit->time_bound : result->time;
     result->work = fit->work_done;
     result->rounds = fit->rounds;
     result->stopped = fit->stopped;
@@ -311,7 +315,7 @@ tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowe
     tn_status status = fit_judge(fit, &run, run.pass->solve(&run), proved);
     *found = status == TN_OK && run.has_best;
     if (*found) {
-        fit->time_bound = run.bound;
+        result->time_bound = run.bound; /* within what was allowed */
         result->pass = fit->pass->name;
         status =
             tn__schedule_emit(start->map, &start->work, &run.best, &result->program, fit->error);

@@ -32,12 +32,15 @@ typedef struct tn__fit {
     double began, deadline;
     uint64_t work_done, bytes_bound, time_bound;
     uint32_t rounds;
+    bool has_bound; /* time_bound is of the budget that is searched */
     bool stopped;
     tn__text lines; /* of the pass that runs, for explain */
     tn_error *error;
 } tn__fit;
 
 /* fit.c */
+/* The options of every plan. */
+tn_plan_options tn__fit_plan_options(const tn__fit *fit);
 tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_error *error);
 void tn__fit_close(tn__fit *fit);
@@ -51,6 +54,10 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to);
 /* What is the same in every result: bounds, the plain program, the work that was done. */
 void tn__fit_finish(const tn__fit *fit, tn_fit_result *result);
+
+/* fit_host.c: the pool of what a result's program swaps; nothing where it swaps nothing. Errors:
+ * those of tn_plan. */
+tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result);
 
 /* fit_search.c: the fastest within `budget` bytes in all; the one that needs least. Errors as
  * tn_fit. `result` starts zeroed. */

@@ -53,6 +53,19 @@ static bool search_next(search_range *range, uint64_t took) {
            range->failed - range->fitted > range->target / (2 * FIT_CLOSE);
 }
 
+/* What was proved of a larger budget holds for this one; of a smaller, it need not. */
+static void search_note_bound(tn__fit *fit, const tn_fit_result *next, bool found) {
+    uint64_t bound = found ? next->time_bound : 0;
+    if (!fit->has_bound || bound < fit->time_bound) fit->time_bound = bound;
+    fit->has_bound = true;
+}
+
+/* Whether the host's pool is within its own budget, holes and all. */
+static bool search_has_host(const tn__fit *fit, const tn_fit_result *next) {
+    uint64_t budget = fit->options.host_budget;
+    return budget == 0 || next->host == NULL || next->host_layout.peak <= budget;
+}
+
 /* One answer for what the range allows, and what is allowed next. *more: it is worth to ask again.
  * Problems count what lives: there the first answer is the answer. */
 static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_range *range,
@@ -62,8 +75,9 @@ static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_ra
     tn_status status = tn__fit_once(fit, start, range->allowed, &next, &found, &none);
     *proved = *proved || (none && range->allowed >= range->target);
     uint64_t took = found ? next.bytes - fit->options.fixed_bytes : 0;
+    if (status == TN_OK && range->allowed >= range->target) search_note_bound(fit, &next, found);
     bool better = status == TN_OK && found && took <= range->target &&
-                  (best->program == NULL || next.time < best->time);
+                  search_has_host(fit, &next) && (best->program == NULL || next.time < best->time);
     if (better) search_take(best, &next);
     tn_fit_release(&next);
     *more = found && !fit->options.live && search_next(range, took) && !fit->stopped;
@@ -97,7 +111,7 @@ static tn_status search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result 
     if (proved || floor > budget)
         TN_FAIL(fit->error, TN_E_INFEASIBLE,
                 "no program fits in %s: that is proved; the least found takes %s", asked, need);
-    TN_FAIL(fit->error, TN_E_EXHAUSTED,
+    TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED,
             "no program was found that fits in %s; the least found takes %s, and none takes less "
             "than %s",
             asked, need, bound);
@@ -111,6 +125,8 @@ static bool search_is_hopeless(const tn__fit *fit, uint64_t budget) {
 tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     bool proved = search_is_hopeless(fit, budget);
     uint64_t target = proved ? 0 : budget - fit->options.fixed_bytes;
+    fit->has_bound = false;
+    fit->time_bound = 0;
     TN_TRY(tn__fit_plain(fit, result));
     if (result->bytes <= budget) {
         fit->time_bound = result->time; /* every operator runs once */

@@ -1,0 +1,218 @@
+/* test_fit.c - budgets that are met: by random steps of training, at every budget from the least to
+ * the plain program's; and what is told where they cannot be.
+ */
+#include "../random_graph.h"
+
+#include "../train/drawn.h"
+
+#include <tenure/fit.h>
+
+#include "budget/pass.h"
+
+typedef struct fitted {
+    tn_graph *graph;
+    tn_program *program;
+    tn_costs *costs;
+} fitted;
+
+static fitted fit_step(uint64_t seed) {
+    net n;
+    tn_training training;
+    fitted it;
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    model.flops_per_s = 1e9, model.bytes_per_s = 1e9;
+    draw_net(&n, seed);
+    assert_ok(tn_graph_infer(n.graph, &failure));
+    assert_ok(tn_train(n.graph, &options, &training, &failure));
+    it.graph = training.graph;
+    training.graph = NULL;
+    tn_training_release(&training);
+    net_close(&n);
+    assert_ok(tn_program_create(it.graph, NULL, &it.program, &failure));
+    assert_ok(tn_costs_create_model(it.graph, &model, &it.costs, &failure));
+    return it;
+}
+
+static void fit_close(fitted *it) {
+    tn_costs_destroy(it->costs);
+    tn_program_destroy(it->program);
+    tn_graph_destroy(it->graph);
+}
+
+/* All that a result says of itself, looked at again. */
+static void check_result(const fitted *it, const tn_fit_result *result,
+                         const tn_fit_options *options) {
+    assert_non_null(result->program);
+    assert_ok(tn_program_verify(result->program, &failure));
+    assert_ok(
+        tn_layout_verify(tn_occupancy_problem(result->occupancy), &result->layout, NULL, &failure));
+    assert_true(result->bytes == result->layout.peak + options->fixed_bytes);
+    assert_true(result->live_bytes <= result->layout.peak);
+    assert_true(result->time >= result->time_bound && result->time >= result->plain_time);
+    assert_true(result->bytes >= result->bytes_bound);
+    uint32_t outs = 0;
+    for (uint32_t i = 0; i < tn_program_count(result->program); i++)
+        outs += tn_program_instructions(result->program)[i].opcode == TN_SWAP_OUT;
+    assert_int_equal(outs > 0, result->host != NULL);
+    if (outs > 0) assert_ok(tn_layout_verify(result->host, &result->host_layout, NULL, &failure));
+    (void)it;
+}
+
+static tn_fit_options quick(void) {
+    tn_fit_options options = TN_FIT_OPTIONS_INIT;
+    options.work_limit = 5000; /* of the search; what it finds is right whenever it ends */
+    options.fixed_bytes = 1000;
+    return options;
+}
+
+static void a_budget_is_met_by_the_layout(void **state) {
+    (void)state;
+    uint32_t met = 0, asked = 0;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        fitted it = fit_step(seed);
+        tn_fit_options options = quick();
+        tn_fit_result least;
+        assert_ok(tn_fit_least(it.program, it.costs, &options, &least, &failure));
+        check_result(&it, &least, &options);
+        for (uint64_t k = 0; k <= 4; k++) {
+            tn_fit_result result;
+            options.budget = least.bytes + (least.plain_bytes - least.bytes) * k / 4;
+            tn_status status = tn_fit(it.program, it.costs, &options, &result, &failure);
+            asked++;
+            met += status == TN_OK;
+            if (status == TN_OK && result.bytes > options.budget)
+                fail_msg("seed %llu: %llu bytes of %llu", (unsigned long long)seed,
+                         (unsigned long long)result.bytes, (unsigned long long)options.budget);
+            assert_true(status == TN_OK || status == TN_E_EXHAUSTED);
+            check_result(&it, &result, &options);
+            if (k == 4) assert_true(status == TN_OK && result.time == result.plain_time);
+            tn_fit_release(&result);
+        }
+        assert_true(least.bytes < least.plain_bytes);
+        tn_fit_release(&least);
+        fit_close(&it);
+    }
+    assert_true(met == asked); /* the least was found, so it is found again */
+}
+
+static void the_curve_never_rises_with_the_budget(void **state) {
+    (void)state;
+    enum { POINTS = 5 };
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        fitted it = fit_step(seed);
+        tn_fit_options options = quick();
+        uint64_t budgets[POINTS];
+        tn_fit_result results[POINTS];
+        if (seed % 2 == 0) {
+            options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
+            options.to_host_bytes_per_s = options.from_host_bytes_per_s = 1e9;
+        }
+        assert_ok(tn_fit_sweep(it.program, it.costs, &options, POINTS, budgets, results, &failure));
+        for (uint32_t i = 0; i < POINTS; i++) {
+            check_result(&it, &results[i], &options);
+            assert_true(results[i].bytes <= budgets[i]);
+            if (i > 0)
+                assert_true(budgets[i] >= budgets[i - 1] && results[i].time <= results[i - 1].time);
+        }
+        assert_true(results[POINTS - 1].time == results[POINTS - 1].plain_time);
+        for (uint32_t i = 0; i < POINTS; i++) tn_fit_release(&results[i]);
+        fit_close(&it);
+    }
+}
+
+static void what_cannot_be_is_refused(void **state) {
+    (void)state;
+    fitted it = fit_step(3), other = fit_step(4);
+    const char *const nothing[] = {"no such operator*"};
+    tn_fit_result result;
+    tn_fit_options options = quick();
+    assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_INVALID);
+    options.budget = 500; /* below what is always there */
+    assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_INFEASIBLE);
+    assert_true(result.program != NULL && result.bytes > 500);
+    tn_fit_release(&result);
+    options.budget = 1064; /* one line beside it */
+    assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_INFEASIBLE);
+    assert_true(result.bytes_bound > 1064);
+    tn_fit_release(&result);
+    options.budget = 1 << 20;
+    assert_int_equal(tn_fit(it.program, other.costs, &options, &result, &failure), TN_E_INVALID);
+    options.pass = "nobody";
+    assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_UNKNOWN);
+    options.pass = NULL;
+    options.allow = TN_FIT_SWAP; /* without a link */
+    assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_INVALID);
+    options.to_host_bytes_per_s = -1;
+    assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_INVALID);
+    options = quick();
+    options.budget = 1 << 20;
+    options.segments = nothing, options.segment_count = 1;
+    assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure), TN_E_INVALID);
+    fit_close(&it), fit_close(&other);
+}
+
+static bool stop_now(void *self, const char *stage, uint64_t done, uint64_t total) {
+    (void)stage, (void)done, (void)total;
+    return --*(int *)self > 0;
+}
+
+/* Whenever the caller ends it: the best so far, or that there is none; never something else. */
+static void a_search_may_be_interrupted(void **state) {
+    (void)state;
+    fitted it = fit_step(5);
+    tn_fit_options options = quick();
+    tn_fit_result least, result;
+    assert_ok(tn_fit_least(it.program, it.costs, &options, &least, &failure));
+    options.work_limit = 0;
+    options.budget = least.bytes + (least.plain_bytes - least.bytes) / 8;
+    for (int at = 1; at < 40; at += 3) {
+        int steps_left = at;
+        tn_context context = TN_CONTEXT_INIT;
+        context.self = &steps_left;
+        context.progress = stop_now;
+        options.context = &context;
+        tn_status status = tn_fit(it.program, it.costs, &options, &result, &failure);
+        assert_true(status == TN_OK || status == TN_E_EXHAUSTED || status == TN_E_STOPPED);
+        if (status == TN_OK) assert_true(result.bytes <= options.budget);
+        if (result.program != NULL) assert_ok(tn_program_verify(result.program, &failure));
+        tn_fit_release(&result);
+    }
+    tn_fit_release(&least);
+    fit_close(&it);
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    fitted it = fit_step(2);
+    tn_fit_options options = quick();
+    tn_fit_result least;
+    options.work_limit = 500;
+    assert_ok(tn_fit_least(it.program, it.costs, &options, &least, &failure));
+    options.budget = (least.bytes + least.plain_bytes) / 2;
+    tn_fit_release(&least);
+    tn_status status = TN_E_NO_MEMORY;
+    for (uint64_t at = 1; status != TN_OK; at += 1 + at / 8) {
+        faulty memory = {.fail_at = at};
+        tn_context context = faulty_context(&memory);
+        tn_fit_result result;
+        options.context = &context;
+        status = tn_fit(it.program, it.costs, &options, &result, NULL);
+        assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
+        tn_fit_release(&result);
+        assert_true(memory.held == 0);
+        if (memory.requests < at) break;
+    }
+    fit_close(&it);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_budget_is_met_by_the_layout),
+        cmocka_unit_test(the_curve_never_rises_with_the_budget),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_search_may_be_interrupted),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
