@@ -105,6 +105,30 @@ tn_status bench_open(bench_net *net, const bench_plan *plan, tn_error *error) {
     return TN_OK;
 }
 
+tn_status bench_open_program(const bench_net *net, const bench_plan *plan,
+                             const tn_program *program, double link, bench_net *other,
+                             tn_error *error) {
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
+    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
+    memory.inplace = plan->inplace;
+    options.given_program = program;
+    options.memory = &memory;
+    device.link_bytes_per_s = link;
+    engine.read = net_read;
+    engine.self = (void *)net;
+    TN_TRY(tn_setup_from(net->setup, TN_SETUP_ORDER, &options, &other->setup, error));
+    other->graph = net->graph;
+    TN_TRY(tn_setup_open(other->setup, &device, &engine, &other->engine, error));
+    other->model = net->model;
+    other->training = net->training;
+    net_arrays(other, plan);
+    other->model = NULL;
+    other->training = (tn_training){0};
+    return TN_OK;
+}
+
 void bench_close(bench_net *net) {
     for (uint32_t i = 0; i < net->input_count; i++) free(net->inputs[i].data);
     for (uint32_t k = 0; k < net->output_count; k++) free(net->outputs[k].data);

@@ -50,6 +50,13 @@ tn_status bench_model_to_train(bench_net *net, tn_error *error);
 tn_status bench_train(bench_net *net, const tn_train_options *train,
                       const tn_rewrite_options *rewrite, tn_error *error);
 tn_status bench_open(bench_net *net, const bench_plan *plan, tn_error *error);
+/* An engine for another program of the graph that `net` runs, which stays open and is closed last:
+ * the same kernels and contents. `other` starts zeroed.
+ *
+ * link  bytes a second, each way; 0: as fast as it goes */
+tn_status bench_open_program(const bench_net *net, const bench_plan *plan,
+                             const tn_program *program, double link, bench_net *other,
+                             tn_error *error);
 void bench_close(bench_net *net);
 
 /* One run; *ms becomes its milliseconds of wall time where that is less. */

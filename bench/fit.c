@@ -1,0 +1,215 @@
+/* fit.c - what does a budget cost, as predicted and as measured?
+ *
+ *     build/bench/fit [--threads N] [--ratios 0.7,0.5,0.35] [--passes joint,...] [--links 0,12e9]
+ *                     [--batch N] [--steps N] [--optimizer NAME] MODEL...
+ *
+ * MODEL is a file in ONNX that is trained; what it has no contents for is made up. A row is a
+ * budget: all static memory and a part of the arena of the plain program. Costs are measured first.
+ * Plain and fitted steps are run by turns, so that a busy machine hurts both; the least of each is
+ * told. What the first step gives is compared bit by bit with the plain program's. A link of 0
+ * allows no copies.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "bench/kit/net.h"
+
+#define FIT_LIST 16u
+
+typedef struct fit_bench {
+    double ratios[FIT_LIST], links[FIT_LIST];
+    uint32_t ratio_count, link_count, pass_count, threads, steps;
+    const char *passes[FIT_LIST];
+    int64_t batch;
+    tn_optimizer optimizer;
+} fit_bench;
+
+typedef struct fit_row {
+    double ratio, link;
+    const char *pass;
+} fit_row;
+
+static uint32_t fit_reals(const char *text, double *numbers) {
+    uint32_t count = 0;
+    while (*text != '\0' && count < FIT_LIST) {
+        char *end;
+        numbers[count++] = strtod(text, &end);
+        text = *end == ',' ? end + 1 : "";
+    }
+    return count;
+}
+
+static bool fit_same(const bench_net *a, const bench_net *b) {
+    for (uint32_t i = 0; i < a->output_count; i++)
+        if (memcmp(a->outputs[i].data, b->outputs[i].data, a->outputs[i].bytes) != 0) return false;
+    return true;
+}
+
+static tn_fit_options fit_options(const fit_row *row, const bench_net *net,
+                                  const tn_occupancy_options *memory) {
+    tn_fit_options options = TN_FIT_OPTIONS_INIT;
+    tn_setup_needs need = tn_setup_need(net->setup);
+    options.budget = need.statics + (uint64_t)(row->ratio * (double)need.arena);
+    options.fixed_bytes = need.statics;
+    options.pass = row->pass;
+    options.memory = memory;
+    if (row->link > 0) {
+        options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
+        options.to_host_bytes_per_s = options.from_host_bytes_per_s = row->link;
+    }
+    return options;
+}
+
+/* Both programs by turns. */
+static tn_status fit_run(const fit_bench *bench, bench_net *plain, bench_net *fitted, bool *same,
+                         double *plain_ms, double *ms, tn_error *error) {
+    *plain_ms = *ms = 1e30;
+    for (uint32_t i = 0; i < bench->steps; i++) {
+        double first = 1e30;
+        TN_TRY(bench_step(plain, i > 0 ? plain_ms : &first, error));
+        TN_TRY(bench_step(fitted, i > 0 ? ms : &first, error));
+        if (i == 0) *same = fit_same(plain, fitted);
+    }
+    return TN_OK;
+}
+
+static tn_status fit_measure(const fit_bench *bench, const fit_row *row, const bench_net *net,
+                             const bench_plan *plan, const tn_fit_result *result, tn_error *error) {
+    bench_net fitted = {0}, plain = {0};
+    tn_engine_usage usage;
+    double plain_ms, ms;
+    bool same = false;
+    tn_status status = bench_open_program(net, plan, result->program, row->link, &fitted, error);
+    if (status == TN_OK) /* of its own, so that both begin with the same parameters */
+        status = bench_open_program(net, plan, tn_setup_program(net->setup), 0, &plain, error);
+    if (status == TN_OK) status = fit_run(bench, &plain, &fitted, &same, &plain_ms, &ms, error);
+    if (status == TN_OK) {
+        tn_engine_measure(fitted.engine, &usage);
+        printf(" %8.1f | %8.1f | %6.1f %% | %6.1f %% | %+5.1f %% | %s | %s |\n", plain_ms, ms,
+               100 * ((double)result->time / (double)result->plain_time - 1),
+               100 * (ms / plain_ms - 1), 100 * ((double)result->time / 1e9 / ms - 1),
+               same ? "yes" : "NO",
+               usage.measured_peak == usage.planned_peak &&
+                       usage.planned_peak == result->layout.peak
+                   ? "yes"
+                   : "NO");
+    }
+    bench_close(&plain);
+    bench_close(&fitted);
+    return status;
+}
+
+static tn_status fit_one(const fit_bench *bench, const fit_row *row, const char *name,
+                         const bench_net *net, const bench_plan *plan, const tn_costs *costs,
+                         tn_error *error) {
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_fit_result result;
+    memory.workspaces = tn_kernels_workspaces(tn_setup_kernels(net->setup));
+    tn_fit_options options = fit_options(row, net, &memory);
+    tn_status status = tn_fit(tn_setup_program(net->setup), costs, &options, &result, error);
+    printf("| %-20s | %.2f | %4.1f | %-12s | %8.1f | %8.1f | %5.1f |", name, row->ratio,
+           row->link / 1e9, row->pass, bench_mib(options.budget), bench_mib(result.bytes),
+           result.seconds);
+    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+    if (none) printf(" none | | | | | | |\n");
+    if (status == TN_OK) status = fit_measure(bench, row, net, plan, &result, error);
+    fflush(stdout);
+    tn_fit_release(&result);
+    return none ? TN_OK : status;
+}
+
+static tn_status fit_rows(const fit_bench *bench, const char *name, const bench_net *net,
+                          const bench_plan *plan, const tn_costs *costs, tn_error *error) {
+    for (uint32_t l = 0; l < bench->link_count; l++)
+        for (uint32_t r = 0; r < bench->ratio_count; r++)
+            for (uint32_t p = 0; p < bench->pass_count; p++) {
+                fit_row row = {bench->ratios[r], bench->links[l], bench->passes[p]};
+                TN_TRY(fit_one(bench, &row, name, net, plan, costs, error));
+            }
+    return TN_OK;
+}
+
+static tn_status fit_model(const fit_bench *bench, const char *path, tn_error *error) {
+    bench_net net = {0};
+    tn_costs *costs = NULL;
+    tn_train_options train = TN_TRAIN_OPTIONS_INIT;
+    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    tn_import_options import = TN_IMPORT_OPTIONS_INIT;
+    tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
+    bench_plan plan = {.threads = bench->threads, .order = "auto", .rate = 1e-6f};
+    const char *slash = strrchr(path, '/');
+    train.optimizer = bench->optimizer;
+    train.fuse_update = true;
+    import.batch = bench->batch;
+    tn_status status = bench_load(&net, path, &import, true, error);
+    if (status == TN_OK) status = bench_train(&net, &train, &rewrite, error);
+    if (status == TN_OK) status = bench_open(&net, &plan, error);
+    if (status == TN_OK) {
+        measure.occupancy = tn_setup_occupancy(net.setup);
+        status = tn_costs_measure(tn_setup_kernels(net.setup), &measure, &costs, NULL, error);
+    }
+    if (status == TN_OK)
+        status = fit_rows(bench, slash != NULL ? slash + 1 : path, &net, &plan, costs, error);
+    tn_costs_destroy(costs);
+    bench_close(&net);
+    return status;
+}
+
+static void fit_words(fit_bench *bench, char *text) {
+    bench->pass_count = 0;
+    for (char *at = strtok(text, ","); at != NULL && bench->pass_count < FIT_LIST;
+         at = strtok(NULL, ","))
+        bench->passes[bench->pass_count++] = at;
+}
+
+static bool fit_option(fit_bench *bench, const char *option, char *value) {
+    if (strcmp(option, "--threads") == 0)
+        bench->threads = (uint32_t)strtoul(value, NULL, 10);
+    else if (strcmp(option, "--ratios") == 0)
+        bench->ratio_count = fit_reals(value, bench->ratios);
+    else if (strcmp(option, "--links") == 0)
+        bench->link_count = fit_reals(value, bench->links);
+    else if (strcmp(option, "--passes") == 0)
+        fit_words(bench, value);
+    else if (strcmp(option, "--batch") == 0)
+        bench->batch = strtol(value, NULL, 10);
+    else if (strcmp(option, "--steps") == 0)
+        bench->steps = (uint32_t)strtoul(value, NULL, 10);
+    else if (strcmp(option, "--optimizer") == 0)
+        bench->optimizer = tn_optimizer_find(value);
+    else
+        return false;
+    return true;
+}
+
+int main(int count, char **words) {
+    fit_bench bench = {.ratios = {0.7, 0.5, 0.35},
+                       .ratio_count = 3,
+                       .link_count = 1,
+                       .passes = {"joint"},
+                       .pass_count = 1,
+                       .threads = 1,
+                       .steps = 6,
+                       .optimizer = TN_OPTIMIZER_ADAM};
+    tn_error error = {0};
+    int at = 1;
+    while (at + 1 < count && words[at][0] == '-' && fit_option(&bench, words[at], words[at + 1]))
+        at += 2;
+    if (at >= count || words[at][0] == '-') {
+        fprintf(stderr, "usage: fit [options] MODEL...; see bench/fit.c\n");
+        return 2;
+    }
+    printf(
+        "| model | ratio | GB/s | pass | budget MiB | takes MiB | search s | plain ms | fitted ms "
+        "| predicted | measured | prediction off | same bits | peak as planned |\n"
+        "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---|\n");
+    for (; at < count; at++)
+        if (fit_model(&bench, words[at], &error) != TN_OK) {
+            fprintf(stderr, "%s: %s: %s\n", words[at], error.where, error.message);
+            return tn_status_exit_code(error.status);
+        }
+    return 0;
+}
