@@ -433,6 +433,89 @@ static void weights_with_other_readers_stay(void **state) {
     tn_graph_destroy(at.graph);
 }
 
+/* --- what goes wrong --- */
+
+/* Every request for memory fails in turn: nothing leaks, and nothing is handed out. */
+static void memory_may_run_out_anywhere(void **state) {
+    (void)state;
+    whole run = {.seed = 6};
+    made at;
+    make_product(&at);
+    for (int scope = 0; scope < 2; scope++) {
+        tn_status status = TN_E_NO_MEMORY;
+        for (uint64_t n = 1; status != TN_OK; n++) {
+            faulty memory = {.fail_at = n};
+            const tn_context context = faulty_context(&memory);
+            tn_prune_options options = TN_PRUNE_OPTIONS_INIT;
+            tn_pruning pruning = {.count = 7};
+            tn_graph *rewritten;
+            options.context = &context;
+            options.share = 0.5;
+            options.scope = (tn_prune_scope)scope;
+            options.read = whole_read;
+            options.self = &run;
+            status = tn_prune(at.graph, &options, &pruning, NULL);
+            if (status == TN_OK) {
+                tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+                rewrite.context = &context;
+                rewrite.pruning = &pruning;
+                status = tn_graph_rewrite(at.graph, &rewrite, &rewritten, NULL);
+                if (status == TN_OK) tn_graph_destroy(rewritten);
+                tn_pruning_release(&pruning);
+            } else {
+                assert_int_equal(pruning.count, 7);
+            }
+            assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
+            assert_int_equal(memory.held, 0);
+        }
+    }
+    tn_graph_destroy(at.graph);
+}
+
+/* Lists that no pruning made: places outside of the matrix, starts that fall or go too far. */
+static uint32_t damage;
+static void damaged(const tn_tensor *tensor, void *bytes) {
+    if (strcmp(tensor->name, "places") == 0) memset(bytes, 0xff, tensor->bytes);
+    for (uint64_t i = 0; strcmp(tensor->name, "starts") == 0 && i < tensor->bytes / 4; i++)
+        ((uint32_t *)bytes)[i] =
+            damage == 2 ? 9 - (uint32_t)i : (uint32_t)i * (damage == 1 ? 100 : 2);
+}
+
+static void lists_from_elsewhere_do_no_harm(void **state) {
+    (void)state;
+    const int64_t bits[] = {1, 8, 16}, rows = 4, columns = 10, kept = 8;
+    for (uint32_t k = 0; k < 9; k++) {
+        const int64_t x[] = {k % 2 ? 3 : 20, columns};
+        const int64_t places = bits[k / 3] == 1 ? rows * 2 : kept, starts = rows + 1;
+        tn_attr attrs[] = {{.name = "rows", .type = TN_ATTR_INT, .count = 1, .ints = &rows},
+                           {.name = "columns", .type = TN_ATTR_INT, .count = 1, .ints = &columns},
+                           {.name = "bits", .type = TN_ATTR_INT, .count = 1, .ints = &bits[k / 3]}};
+        tn_graph *graph;
+        tn_tensor_spec spec = {.name = "places",
+                               .dtype = bits[k / 3] == 16 ? TN_UINT16 : TN_UINT8,
+                               .kind = TN_KIND_PARAMETER,
+                               .rank = 1,
+                               .shape = &places};
+        whole run = {.seed = k, .change = damaged, .plain = true};
+        tn_tensor_id inputs[4];
+        assert_int_equal(tn_graph_create(NULL, &graph, NULL), TN_OK);
+        inputs[0] = whole_tensor(graph, "x", TN_KIND_INPUT, 2, x);
+        inputs[1] = whole_tensor(graph, "values", TN_KIND_PARAMETER, 1, &kept);
+        assert_int_equal(tn_graph_add_tensor(graph, &spec, &inputs[2], NULL), TN_OK);
+        spec.name = "starts", spec.dtype = TN_UINT32, spec.shape = &starts;
+        assert_int_equal(tn_graph_add_tensor(graph, &spec, &inputs[3], NULL), TN_OK);
+        tn_tensor_id y = whole_tensor(graph, "y", TN_KIND_OUTPUT, 0, NULL);
+        whole_op_in(graph, "tenure", "SparseMatMul", 1, inputs, 4, y, attrs, 3);
+        whole_infer(graph);
+        damage = k % 3;
+        assert_int_equal(whole_run(&run, graph), damage == 0 ? TN_OK : TN_E_INVALID);
+        for (uint64_t i = 0; damage == 0 && i < run.outputs[0].bytes / sizeof(float); i++)
+            assert_true(fabsf(((float *)run.outputs[0].data)[i]) <= 8);
+        if (damage == 0) whole_release(&run);
+        tn_graph_destroy(graph);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sparse_runs_are_dense_runs_with_these_zeros),
@@ -440,6 +523,8 @@ int main(void) {
         cmocka_unit_test(no_share_changes_nothing),
         cmocka_unit_test(what_cannot_be_pruned_is_refused),
         cmocka_unit_test(weights_with_other_readers_stay),
+        cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(lists_from_elsewhere_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
