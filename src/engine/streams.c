@@ -9,10 +9,9 @@
  */
 #include "engine/streams.h"
 
-#include <inttypes.h>
+#include <tenure/host.h>
 
 #define STREAMS_QUEUED 4u /* things in a stream's queue for one item: see tn__streams_queue */
-#define STREAMS_ALIGNMENT 64u
 
 /* --- who waits for whom --- */
 
@@ -82,36 +81,27 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
 
 /* --- the host's memory --- */
 
-/* A buffer for each tensor that has its own, and for each that several have by turns: as large as
- * the largest that is ever there. */
+/* Planned as the arena is: copies that are not there together may lie at one place. */
 static tn_status streams_lay_host(tn__streams *streams, tn__arena *arena) {
-    const tn_instruction *instructions = tn_program_instructions(streams->program);
-    const tn_graph *graph = streams->executor->graph;
-    uint32_t tensors = tn_graph_tensor_count(graph), steps = tn_program_count(streams->program);
-    size_t buffers = (size_t)tensors + steps + 1;
-    uint64_t *size = tn__arena_array(arena, buffers, sizeof *size);
-    uint64_t *offset = tn__arena_array(arena, buffers, sizeof *offset);
-    tn__host *host = &streams->host;
-    host->offset = tn__arena_array(arena, streams->item_count, sizeof *host->offset);
-    if (size == NULL || offset == NULL || host->offset == NULL)
-        return tn__no_memory(streams->executor->error, "buffers of the host");
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < streams->item_count; i++) {
-            const tn_instruction *it = &instructions[streams->items[i].step];
-            if (!streams->items[i].copies) continue;
-            size_t buffer = it->slot != 0 ? (size_t)tensors + it->slot : it->tensor;
-            uint64_t bytes = tn_graph_tensor(graph, it->tensor)->bytes, aligned;
-            if (!tn__align_up(bytes, STREAMS_ALIGNMENT, &aligned)) aligned = UINT64_MAX;
-            if (aligned > size[buffer]) size[buffer] = aligned;
-            host->offset[i] = offset[buffer];
-        }
-        if (pass == 1) break;
-        for (size_t b = 0; b < buffers; b++) {
-            offset[b] = host->size;
-            host->size = tn__add_sat(host->size, size[b]);
-        }
+    tn_error *error = streams->executor->error;
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    tn__host *pool = &streams->host;
+    tn_layout layout;
+    tn_host host;
+    pool->offset = tn__arena_array(arena, streams->item_count, sizeof *pool->offset);
+    if (pool->offset == NULL) return tn__no_memory(error, "buffers of the host");
+    TN_TRY(tn_program_host(streams->program, 0, &host, error));
+    options.context = arena->context;
+    tn_status status = tn_plan(host.problem, &options, &layout, error);
+    for (uint32_t i = 0; i < streams->item_count && status == TN_OK; i++)
+        if (streams->items[i].copies)
+            pool->offset[i] = layout.offset[host.body[streams->items[i].step]];
+    if (status == TN_OK) {
+        pool->size = layout.peak;
+        tn_layout_release(&layout);
     }
-    return TN_OK;
+    tn_host_release(&host);
+    return status;
 }
 
 static tn_status streams_take_host(tn__streams *streams, uint64_t capacity,
