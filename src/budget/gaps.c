@@ -75,6 +75,12 @@ tn_status tn__gaps_find(tn__pass_run *run, tn__gaps *gaps) {
     TN_TRY(gaps_room(gaps));
     for (uint32_t v = 0; v < work->value_count; v++) gaps_of_value(gaps, v);
     gaps->first[work->value_count] = gaps->count;
+    gaps->by_back = tn__arena_array(run->arena, (size_t)gaps->count + 1, sizeof *gaps->by_back);
+    if (gaps->by_back == NULL) return tn__no_memory(run->error, "what is given up");
+    for (uint32_t g = 0; g < gaps->count; g++)
+        gaps->by_back[g] = (tn__sort_item){gaps->list[g].back, g};
+    if (!tn__sort_items(&run->context, gaps->by_back, gaps->count))
+        return tn__no_memory(run->error, "what is given up");
     for (uint32_t j = 0; j < work->job_count; j++)
         gaps->starts[j + 1] = tn__add_sat(gaps->starts[j], work->jobs[j].cost);
     return tn__pass_work(run, (uint64_t)work->job_count + work->value_count);
@@ -249,7 +255,8 @@ static uint32_t *gaps_head(const tn__gaps *gaps, int list, uint32_t job) {
 static void gaps_index(tn__gaps *gaps) {
     uint32_t jobs = gaps->run->work->job_count;
     for (size_t i = 0; i < 3 * ((size_t)jobs + 2); i++) gaps->by_job[i] = TN_NONE;
-    for (uint32_t g = gaps->count; g-- > 0;) {
+    for (uint32_t i = gaps->count; i-- > 0;) { /* what is needed first is fetched first */
+        uint32_t g = gaps->by_back[i].id;
         const tn__gap *gap = &gaps->list[g];
         const uint32_t at[] = {gap->leave, gap->settle, gap->trigger};
         if (gap->how == TN__GAP_KEEP) continue;

@@ -31,12 +31,13 @@ typedef struct tn__gaps {
     tn__pass_run *run;
     tn__gap *list; /* [count] by value, then time */
     uint32_t count;
-    uint32_t *first;   /* [values + 1] into list */
-    uint32_t *last;    /* [values] the last job that accesses it; TN_NONE: none does */
-    uint64_t *starts;  /* [jobs + 1] when each starts if nothing is waited for */
-    uint32_t *by_job;  /* [jobs + 1] and ... */
-    uint32_t *chained; /* [gaps] lists of gaps at a job, while a schedule is made */
-    uint8_t *state;    /* [values] the same */
+    uint32_t *first;        /* [values + 1] into list */
+    uint32_t *last;         /* [values] the last job that accesses it; TN_NONE: none does */
+    uint64_t *starts;       /* [jobs + 1] when each starts if nothing is waited for */
+    tn__sort_item *by_back; /* [count] gaps by where they end */
+    uint32_t *by_job;       /* [jobs + 1] and ... */
+    uint32_t *chained;      /* [gaps] lists of gaps at a job, while a schedule is made */
+    uint8_t *state;         /* [values] the same */
     uint32_t *stack, *made;
     bool again_first; /* what is made again on the way stays if it is yet to be read */
 } tn__gaps;

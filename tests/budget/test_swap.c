@@ -168,6 +168,78 @@ static void without_a_link_nothing_is_copied(void **state) {
     layers_free(&net);
 }
 
+/* --- capuchin -----------------------------------------------------------------------------------
+ */
+
+static uint32_t count_acts(const run_of *it, tn__act_kind kind) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < it->run.best.count; i++) count += it->run.best.acts[i].kind == kind;
+    return count;
+}
+
+static uint64_t keep_peak(layers *net) {
+    run_of keep;
+    assert_int_equal(solve(&keep, net, "keep", UINT64_MAX, 0, 0), TN_OK);
+    uint64_t peak = keep.run.found.peak;
+    done(&keep);
+    return peak;
+}
+
+static void capuchin_swaps_what_is_hidden_and_recomputes_what_is_not(void **state) {
+    static const char *const plain[30] = {"", "", "", "", "", "", "", "", "", "",
+                                          "", "", "", "", "", "", "", "", "", "",
+                                          "", "", "", "", "", "", "", "", "", ""};
+    layers net = layers_make(plain, 30);
+    uint64_t peak = keep_peak(&net), cost = net.k->work.cost;
+    const uint32_t both = TN__ALLOW_SWAP | TN__ALLOW_RECOMPUTE;
+    run_of it;
+    (void)state;
+    /* a map crosses in half of the time of a layer: little more than half of the memory costs
+     * nothing */
+    assert_int_equal(solve(&it, &net, "capuchin", peak * 6 / 10, both, 20), TN_OK);
+    assert_true(it.run.time == cost && count_acts(&it, TN__OUT) > 5);
+    assert_non_null(strstr(it.text.data, "FT "));
+    assert_non_null(strstr(it.text.data, "hidden"));
+    done(&it);
+    /* it takes a thousand layers: all is computed again */
+    assert_int_equal(solve(&it, &net, "capuchin", peak / 2, both, 0.01), TN_OK);
+    assert_true(it.run.time > cost && it.run.time < 2 * cost && count_acts(&it, TN__OUT) == 0);
+    assert_non_null(strstr(it.text.data, "MSPS "));
+    done(&it);
+    assert_int_equal(solve(&it, &net, "capuchin", peak, both, 0.01), TN_OK);
+    assert_true(it.run.time == cost && it.run.best.count == net.k->work.job_count);
+    done(&it);
+    layers_free(&net);
+}
+
+/* Under no budget is it slower than on demand, or than computing again alone; more of the link
+ * never hurts by more than a little, and with a link that hides all it is never slower than vDNN.
+ */
+static void capuchin_is_no_worse_than_its_parts(void **state) {
+    layers net = layers_make(conv_net, 8);
+    uint64_t peak = keep_peak(&net);
+    uint32_t found = 0, cases = 0;
+    (void)state;
+    for (uint64_t budget = 300; budget <= peak; budget += 50)
+        for (double rate = 0.5; rate < 1000; rate *= 4) {
+            run_of all, again, swap, vdnn;
+            const uint32_t both = TN__ALLOW_SWAP | TN__ALLOW_RECOMPUTE;
+            tn_status status = solve(&all, &net, "capuchin", budget, both, rate);
+            tn_status a = solve(&again, &net, "capuchin", budget, TN__ALLOW_RECOMPUTE, rate);
+            tn_status b = solve(&swap, &net, "capuchin", budget, TN__ALLOW_SWAP, rate);
+            tn_status c = solve(&vdnn, &net, "vdnn-all", budget, TN__ALLOW_SWAP, rate);
+            if (a == TN_OK) assert_true(status == TN_OK && all.run.time <= again.run.time);
+            if (b == TN_OK) assert_true(status == TN_OK && all.run.time <= swap.run.time);
+            if (c == TN_OK)
+                assert_true(status == TN_OK && (rate < 100 || all.run.time <= vdnn.run.time));
+            assert_true(a != TN_OK || count_acts(&again, TN__OUT) == 0);
+            found += status == TN_OK, cases++;
+            done(&all), done(&again), done(&swap), done(&vdnn);
+        }
+    assert_true(found * 10 > cases * 9);
+    layers_free(&net);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vdnn_all_offloads_each_map_with_its_last_reader),
@@ -175,6 +247,8 @@ int main(void) {
         cmocka_unit_test(a_fast_link_hides_what_is_copied),
         cmocka_unit_test(vdnn_dynamic_is_the_fastest_of_all_that_fit),
         cmocka_unit_test(without_a_link_nothing_is_copied),
+        cmocka_unit_test(capuchin_swaps_what_is_hidden_and_recomputes_what_is_not),
+        cmocka_unit_test(capuchin_is_no_worse_than_its_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,401 @@
+/* capuchin.c - what is swapped and what is computed again, by the times at which tensors are
+ * accessed.
+ *
+ * Passive mode: swaps on demand (capuchin_passive.c), which is what there is without knowing more.
+ * Measured execution: the accesses of a run, with their times, are the gaps of the work on the
+ * clock of its costs. The policy then looks at where memory is above the budget, takes one gap that
+ * covers it, and looks again:
+ *
+ *     FT    of a swap: from the end of the copy out to the start of the copy back. A gap with FT of
+ *           0 and more is hidden by computing; those go first, the largest FT first
+ *     MSPS  of computing again: bytes saved for a unit of time, with all sources that are gone by
+ *           then. When nothing is hidden, the gap of the largest is laid beside the swap that is
+ *           least exposed, by what a byte costs
+ *
+ * What was chosen changes what the others cost, as a source may be gone: costs are asked for anew
+ * each time. A copy comes back from before the last job (the in-trigger) that leaves time for it,
+ * but not before memory was above the budget for the last time. Compute waits for a copy out only
+ * where its memory is needed. Guided execution and its feedback: the schedule is timed, and the
+ * in-trigger of who comes late is moved ahead by a twentieth of its copy, as long as that helps.
+ *
+ * The policy is made three times (swaps and computing again, and each alone) and the fastest that
+ * fits is kept: FT knows the queue of the copies out, but not what others will ask of the link
+ * later. Cost: O(choices x (acts + gaps)). Source: Peng et al., "Capuchin" (2020).
+ */
+#include "budget/capuchin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define CAPUCHIN_FEEDBACK 40 /* rounds */
+
+typedef struct capuchin_state {
+    tn__pass_run *run;
+    tn__gaps gaps;
+    tn__schedule schedule;
+    uint32_t allow;         /* TN__ALLOW_SWAP, TN__ALLOW_RECOMPUTE: of the policy in hand */
+    uint32_t window_last;   /* the last job at which keeping everything is above the budget */
+    uint64_t *profile;      /* [jobs] bytes with everything kept */
+    uint64_t *lead, *late;  /* [gaps] ahead of time; of feedback */
+    uint32_t *settle_by;    /* [gaps] compute waits for the copy out at this job at the latest */
+    uint32_t *trigger_from; /* [gaps] and asks for it back not before this one */
+    tn__sort_item *order;   /* [swap_count] what is swapped, by leaving */
+    tn__sort_item *returns; /* the same by coming back */
+    uint64_t *busy;         /* [swap_count] until when the link out is, in `order` */
+    uint32_t swap_count;
+    tn__text told;  /* decisions of the policy that was kept */
+    uint32_t worst; /* job at which the schedule needs most */
+    tn__replay found;
+} capuchin_state;
+
+static const tn__value *capuchin_value(const capuchin_state *s, const tn__gap *gap) {
+    return &s->run->work->values[gap->value];
+}
+
+/* --- the clock of swaps --- */
+
+static uint64_t capuchin_out_from(const capuchin_state *s, const tn__gap *gap, uint64_t link) {
+    uint64_t start = s->gaps.starts[gap->leave + 1];
+    return tn__add_sat(link > start ? link : start,
+                       tn__gaps_copy(capuchin_value(s, gap)->bytes, s->run->out_rate));
+}
+
+/* When the copy out of a gap would have ended: behind those chosen that leave before it, each of
+ * which starts when it leaves or when the one before it is done. */
+static uint64_t capuchin_out_end(const capuchin_state *s, uint32_t index) {
+    const tn__gap *gap = &s->gaps.list[index];
+    uint32_t low = 0, high = s->swap_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->order[middle].key < gap->leave)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return capuchin_out_from(s, gap, low > 0 ? s->busy[low - 1] : 0);
+}
+
+/* FT: above 0, so long nothing of it is on its way; below, so long compute waits. */
+static int64_t capuchin_ft(const capuchin_state *s, uint32_t index) {
+    const tn__gap *gap = &s->gaps.list[index];
+    uint64_t out_end = capuchin_out_end(s, index), back = s->gaps.starts[gap->back];
+    uint64_t in = tn__gaps_copy(capuchin_value(s, gap)->bytes, s->run->in_rate);
+    uint64_t end = tn__add_sat(out_end, in);
+    if (end > INT64_MAX) return INT64_MIN / 2;
+    return back > INT64_MAX ? INT64_MAX : (int64_t)back - (int64_t)end;
+}
+
+/* The first job that starts at a time or later. */
+static uint32_t capuchin_job_at(const capuchin_state *s, uint64_t time) {
+    uint32_t low = 0, high = s->run->work->job_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->gaps.starts[middle] < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static uint32_t capuchin_clip(uint32_t job, uint32_t least, uint32_t most) {
+    if (job > most) job = most;
+    return job < least ? least : job;
+}
+
+/* --- settling and in-triggers of all that is swapped --- */
+
+static tn_status capuchin_list(capuchin_state *s) {
+    s->swap_count = 0;
+    for (uint32_t g = 0; g < s->gaps.count; g++) {
+        if (s->gaps.list[g].how != TN__GAP_SWAP) continue;
+        s->order[s->swap_count] = (tn__sort_item){s->gaps.list[g].leave, g};
+        s->returns[s->swap_count++] = (tn__sort_item){s->gaps.list[g].back, g};
+    }
+    if (!tn__sort_items(&s->run->context, s->order, s->swap_count) ||
+        !tn__sort_items(&s->run->context, s->returns, s->swap_count))
+        return tn__no_memory(s->run->error, "swaps");
+    for (uint32_t i = 0; i < s->swap_count; i++)
+        s->busy[i] =
+            capuchin_out_from(s, &s->gaps.list[s->order[i].id], i > 0 ? s->busy[i - 1] : 0);
+    return TN_OK;
+}
+
+static void capuchin_settle_all(capuchin_state *s) {
+    for (uint32_t i = 0; i < s->swap_count; i++) {
+        uint32_t index = s->order[i].id, settle = capuchin_job_at(s, s->busy[i]);
+        tn__gap *gap = &s->gaps.list[index];
+        if (settle > s->settle_by[index]) settle = s->settle_by[index];
+        gap->settle = capuchin_clip(settle, gap->leave + 1, gap->back);
+    }
+}
+
+static void capuchin_trigger_all(capuchin_state *s) {
+    uint64_t link = UINT64_MAX;
+    for (uint32_t i = s->swap_count; i-- > 0;) { /* each has to be done for the one behind it */
+        uint32_t index = s->returns[i].id;
+        tn__gap *gap = &s->gaps.list[index];
+        uint64_t end = s->gaps.starts[gap->back] < link ? s->gaps.starts[gap->back] : link;
+        uint64_t copy = tn__gaps_copy(capuchin_value(s, gap)->bytes, s->run->in_rate);
+        uint64_t ahead = tn__add_sat(copy, s->lead[index]);
+        link = end > ahead ? end - ahead : 0;
+        uint32_t job = capuchin_job_at(s, tn__add_sat(link, 1));
+        job = job > 0 ? job - 1 : 0; /* the last that starts by then */
+        uint32_t least = gap->settle;
+        if (gap->back > s->window_last && least <= s->window_last) least = s->window_last + 1;
+        if (s->trigger_from[index] > least) least = s->trigger_from[index];
+        gap->trigger = capuchin_clip(job, least < gap->back ? least : gap->back, gap->back);
+    }
+}
+
+/* --- a schedule of what is chosen --- */
+
+/* The job that comes next in an order of first runs, at each act. */
+static uint32_t capuchin_job_of(const capuchin_state *s, uint32_t act) {
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < act; i++)
+        if (s->schedule.acts[i].kind == TN__RUN && s->schedule.acts[i].what == next) next++;
+    return next;
+}
+
+static tn_status capuchin_build(capuchin_state *s, bool *possible) {
+    TN_TRY(capuchin_list(s));
+    capuchin_settle_all(s);
+    capuchin_trigger_all(s);
+    TN_TRY(tn__gaps_schedule(&s->gaps, &s->schedule, possible));
+    if (!*possible) return TN_OK;
+    TN_TRY(tn__replay_schedule(s->run->work, &s->schedule, &s->found, NULL, s->run->error));
+    s->worst = capuchin_job_of(s, s->found.peak_act);
+    return tn__pass_work(s->run, s->schedule.count + s->gaps.count);
+}
+
+/* --- choosing --- */
+
+typedef struct capuchin_offer {
+    uint32_t gap; /* TN_NONE: none */
+    tn__gap_how how;
+    int64_t ft;
+    uint64_t overhead; /* time */
+} capuchin_offer;
+
+/* Whether a costs less for each byte than b. */
+static bool capuchin_cheaper(const capuchin_state *s, const capuchin_offer *a,
+                             const capuchin_offer *b) {
+    if (b->gap == TN_NONE) return true;
+    double x = (double)a->overhead / (double)capuchin_value(s, &s->gaps.list[a->gap])->bytes;
+    double y = (double)b->overhead / (double)capuchin_value(s, &s->gaps.list[b->gap])->bytes;
+    return x < y;
+}
+
+static void capuchin_look(capuchin_state *s, uint32_t index, capuchin_offer *hidden,
+                          capuchin_offer *exposed, capuchin_offer *again) {
+    const tn__gap *gap = &s->gaps.list[index];
+    if ((s->allow & TN__ALLOW_SWAP) && (capuchin_value(s, gap)->flags & TN__VALUE_COPIES)) {
+        capuchin_offer swap = {index, TN__GAP_SWAP, capuchin_ft(s, index), 0};
+        if (swap.ft < 0) swap.overhead = (uint64_t)-swap.ft;
+        if (swap.ft >= 0 && (hidden->gap == TN_NONE || swap.ft > hidden->ft)) *hidden = swap;
+        if (swap.ft < 0 && capuchin_cheaper(s, &swap, exposed)) *exposed = swap;
+    }
+    if (!(s->allow & TN__ALLOW_RECOMPUTE)) return;
+    capuchin_offer run = {index, TN__GAP_AGAIN, 0, tn__gaps_again_cost(&s->gaps, index)};
+    if (run.overhead != UINT64_MAX && capuchin_cheaper(s, &run, again)) *again = run;
+}
+
+static void capuchin_tell(const capuchin_state *s, const capuchin_offer *offer) {
+    char why[120];
+    double bytes = (double)capuchin_value(s, &s->gaps.list[offer->gap])->bytes;
+    if (s->run->explain == NULL) return;
+    if (offer->how == TN__GAP_SWAP)
+        snprintf(why, sizeof why, "FT %" PRId64 "%s", offer->ft,
+                 offer->ft >= 0 ? ", hidden" : ", exposed, and still the least for a byte");
+    else
+        snprintf(why, sizeof why, "MSPS %.4g bytes a unit of time, takes %" PRIu64,
+                 offer->overhead > 0 ? bytes / (double)offer->overhead : bytes, offer->overhead);
+    tn__gaps_explain(&s->gaps, offer->gap, offer->how == TN__GAP_SWAP ? "swap" : "compute again",
+                     why);
+}
+
+/* One more gap over the worst job. */
+static bool capuchin_choose(capuchin_state *s) {
+    capuchin_offer hidden = {.gap = TN_NONE}, exposed = hidden, again = hidden;
+    for (uint32_t g = 0; g < s->gaps.count; g++) {
+        const tn__gap *gap = &s->gaps.list[g];
+        if (gap->how == TN__GAP_KEEP && gap->leave < s->worst && gap->back > s->worst)
+            capuchin_look(s, g, &hidden, &exposed, &again);
+    }
+    const capuchin_offer *best = &hidden;
+    if (best->gap == TN_NONE) best = again.gap != TN_NONE ? &again : &exposed;
+    if (best == &again && exposed.gap != TN_NONE && capuchin_cheaper(s, &exposed, &again))
+        best = &exposed;
+    if (best->gap == TN_NONE) return false;
+    s->gaps.list[best->gap].how = best->how;
+    capuchin_tell(s, best);
+    return true;
+}
+
+/* Nothing is left to choose: compute waits for the copy that leaves first, or asks for one later.
+ */
+static bool capuchin_relieve(capuchin_state *s) {
+    uint32_t first = TN_NONE, job = s->worst;
+    for (uint32_t g = 0; g < s->gaps.count; g++) {
+        const tn__gap *gap = &s->gaps.list[g];
+        if (gap->how != TN__GAP_SWAP || gap->leave >= job || gap->back < job) continue;
+        if (job < gap->settle && (first == TN_NONE || gap->leave < s->gaps.list[first].leave))
+            first = g;
+    }
+    if (first != TN_NONE) {
+        s->settle_by[first] = job;
+        tn__gaps_explain(&s->gaps, first, "wait for", "its memory is needed before it is copied");
+        return true;
+    }
+    for (uint32_t g = 0; g < s->gaps.count; g++) {
+        const tn__gap *gap = &s->gaps.list[g];
+        if (gap->how != TN__GAP_SWAP || gap->trigger > job || gap->back <= job) continue;
+        if (gap->leave >= job) continue;
+        s->trigger_from[g] = job + 1;
+        tn__gaps_explain(&s->gaps, g, "fetch later", "there is no room for it so early");
+        return true;
+    }
+    if (!s->gaps.again_first) return false;
+    s->gaps.again_first = false; /* what is made on the way does not stay */
+    return true;
+}
+
+/* --- the policy, guided execution --- */
+
+static tn_status capuchin_feedback(capuchin_state *s) {
+    bool kept, possible = true;
+    for (int round = 0; round < CAPUCHIN_FEEDBACK; round++) {
+        bool any = false;
+        TN_TRY(tn__capuchin_late(&s->gaps, &s->schedule, s->late));
+        for (uint32_t g = 0; g < s->gaps.count; g++) {
+            if (s->late[g] == 0) continue;
+            uint64_t copy =
+                tn__gaps_copy(capuchin_value(s, &s->gaps.list[g])->bytes, s->run->in_rate);
+            s->lead[g] = tn__add_sat(s->lead[g], copy / 20 + 1);
+            if (round == 0) tn__gaps_explain(&s->gaps, g, "fetch earlier", "it came too late");
+            any = true;
+        }
+        if (!any) return TN_OK;
+        TN_TRY(capuchin_build(s, &possible));
+        if (!possible) return TN_OK;
+        TN_TRY(tn__pass_offer(s->run, &s->schedule, &kept));
+        if (s->found.peak > s->run->budget) return TN_OK; /* no room to come earlier */
+    }
+    return TN_OK;
+}
+
+static void capuchin_clear(capuchin_state *s, uint32_t allow) {
+    s->allow = allow;
+    s->gaps.again_first = true;
+    for (uint32_t g = 0; g < s->gaps.count; g++) {
+        s->gaps.list[g].how = TN__GAP_KEEP;
+        s->lead[g] = 0;
+        s->settle_by[g] = UINT32_MAX;
+        s->trigger_from[g] = 0;
+    }
+}
+
+static tn_status capuchin_decide(capuchin_state *s) {
+    bool possible, kept;
+    TN_TRY(capuchin_build(s, &possible));
+    while (possible && s->found.peak > s->run->budget) {
+        if (!capuchin_choose(s) && !capuchin_relieve(s)) return TN_OK;
+        TN_TRY(capuchin_build(s, &possible));
+    }
+    if (!possible) return TN_OK;
+    TN_TRY(tn__pass_offer(s->run, &s->schedule, &kept));
+    return capuchin_feedback(s);
+}
+
+/* What is told of it is kept where its schedule is. */
+static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
+    tn__text *explain = s->run->explain, told;
+    uint64_t before = s->run->has_best ? s->run->time : UINT64_MAX;
+    tn__text_init(&told, &s->run->context);
+    capuchin_clear(s, allow);
+    s->run->explain = explain != NULL ? &told : NULL;
+    tn_status status = capuchin_decide(s);
+    s->run->explain = explain;
+    if (s->run->has_best && s->run->time < before) {
+        tn__text swap = s->told;
+        s->told = told;
+        told = swap;
+    }
+    tn__text_release(&told);
+    return status;
+}
+
+/* Keeps everything; the last job at which that is too much. */
+static tn_status capuchin_measure(capuchin_state *s, bool *fits) {
+    bool possible;
+    TN_TRY(tn__gaps_schedule(&s->gaps, &s->schedule, &possible));
+    TN_TRY(tn__replay_schedule(s->run->work, &s->schedule, &s->found, s->profile, s->run->error));
+    for (uint32_t j = 0; j < s->schedule.count; j++) /* acts are jobs */
+        if (s->profile[j] > s->run->budget) s->window_last = j;
+    return tn__pass_offer(s->run, &s->schedule, fits);
+}
+
+static tn_status capuchin_make(capuchin_state *s) {
+    tn__arena *arena = s->run->arena;
+    TN_TRY(tn__gaps_find(s->run, &s->gaps));
+    size_t gaps = (size_t)s->gaps.count + 1;
+    s->profile = tn__arena_array(arena, (size_t)s->run->work->job_count + 1, sizeof *s->profile);
+    s->lead = tn__arena_array(arena, gaps, sizeof *s->lead);
+    s->late = tn__arena_array(arena, gaps, sizeof *s->late);
+    s->settle_by = tn__arena_array(arena, gaps, sizeof *s->settle_by);
+    s->trigger_from = tn__arena_array(arena, gaps, sizeof *s->trigger_from);
+    s->order = tn__arena_array(arena, gaps, sizeof *s->order);
+    s->busy = tn__arena_array(arena, gaps, sizeof *s->busy);
+    s->returns = tn__arena_array(arena, gaps, sizeof *s->returns);
+    if (s->profile == NULL || s->lead == NULL || s->late == NULL || s->settle_by == NULL ||
+        s->trigger_from == NULL || s->order == NULL || s->returns == NULL || s->busy == NULL)
+        return tn__no_memory(s->run->error, "capuchin");
+    return TN_OK;
+}
+
+static tn_status capuchin_passive(capuchin_state *s) {
+    bool possible, kept = false;
+    TN_TRY(tn__capuchin_passive(&s->gaps, &s->schedule, &possible));
+    if (possible) TN_TRY(tn__pass_offer(s->run, &s->schedule, &kept));
+    if (kept && s->run->explain != NULL)
+        tn__text_printf(s->run->explain, "%s: on demand it takes %" PRIu64 "\n", s->run->pass->name,
+                        s->run->time);
+    return TN_OK;
+}
+
+static tn_status capuchin_all(capuchin_state *s) {
+    const tn__pass_run *run = s->run;
+    bool fits, swaps = (run->allow & TN__ALLOW_SWAP) && run->out_rate > 0 && run->in_rate > 0;
+    uint32_t again = run->allow & TN__ALLOW_RECOMPUTE;
+    TN_TRY(capuchin_make(s));
+    TN_TRY(capuchin_measure(s, &fits));
+    if (fits) return TN_OK;
+    if (swaps) TN_TRY(capuchin_passive(s));
+    if (swaps && again) TN_TRY(capuchin_policy(s, TN__ALLOW_SWAP | again));
+    if (swaps) TN_TRY(capuchin_policy(s, TN__ALLOW_SWAP));
+    return again ? capuchin_policy(s, again) : TN_OK;
+}
+
+static tn_status capuchin_solve(tn__pass_run *run) {
+    capuchin_state s = {.run = run};
+    tn__schedule_init(&s.schedule, &run->context);
+    tn__text_init(&s.told, &run->context);
+    tn_status status = capuchin_all(&s);
+    if (run->explain != NULL && s.told.data != NULL && !s.told.failed)
+        tn__text_put(run->explain, s.told.data);
+    tn__text_release(&s.told);
+    tn__schedule_release(&s.schedule);
+    if (status != TN_OK) return status;
+    if (!run->has_best)
+        TN_FAIL(run->error, TN_E_STOPPED, "no choice of what to swap and to compute again fits");
+    return TN_OK;
+}
+
+const tn_pass tn__pass_capuchin = {
+    .name = "capuchin",
+    .summary = "swaps what computing hides and computes the rest again, by times of accesses",
+    .source = "Peng et al., Capuchin (2020)",
+    .features = TN__PASS_SWAPS | TN__PASS_RECOMPUTES | TN__PASS_BUDGETS,
+    .solve = capuchin_solve,
+};
