@@ -131,6 +131,11 @@ static tn_status work_check_forms(const tn__work *work, tn_error *error) {
         uint32_t inputs, outputs, made;
         const uint32_t *input = tn__job_inputs(work, j, false, &inputs);
         const uint32_t *output = tn__job_outputs(work, j, true, &outputs);
+        const uint32_t *again = tn__job_inputs(work, j, true, &made);
+        for (uint32_t i = 0; i < made; i++)
+            if (work->values[again[i]].maker != TN_NONE && work->values[again[i]].maker > j)
+                TN_FAIL(error, TN_E_INVALID, "job %u reads value %u again, which is made later", j,
+                        again[i]);
         for (uint32_t i = 0; i < outputs; i++)
             if (work->values[output[i]].maker != j)
                 TN_FAIL(error, TN_E_INVALID, "job %u makes value %u only again", j, output[i]);

@@ -6,7 +6,8 @@
  *
  * Lives follow from the list, nobody writes releases: a value is there from a definition to the
  * last read before its next definition, or before the end of the list. A job that runs again makes
- * all of its outputs again; what nobody reads of them is gone when the job has ended.
+ * all of its outputs again; what nobody reads of them is gone when the job has ended. What was
+ * there from the start is there while the first act is done, also if nobody reads it.
  *
  * Costs are integers of one unit: picoseconds, or whatever a problem says. Bytes are as the
  * occupancy counts them (aligned). Memory that is always there (weights) is `fixed_bytes`.

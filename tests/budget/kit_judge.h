@@ -297,7 +297,10 @@ static inline void solver_run(solver *s, uint32_t ran, uint32_t there, uint32_t 
     if (!solver_may_run(s, ran, job) || (inputs & ~there)) return;
     for (uint32_t i = 0; again && i < out_count; i++)
         if (work->values[out[i]].flags & TN__VALUE_HELD) return;
-    uint64_t bytes = solver_bytes(s, there & ~(outputs & ~inputs)) + it->scratch;
+    uint32_t live = there; /* with what was there from the start, while the first act is done */
+    for (uint32_t v = 0; ran == 0 && v < work->value_count; v++)
+        if (work->values[v].maker == TN_NONE) live |= 1u << v;
+    uint64_t bytes = solver_bytes(s, live & ~(outputs & ~inputs)) + it->scratch;
     uint64_t made = solver_bytes(s, outputs);
     uint32_t ran_after = ran | 1u << job, shift = work->job_count;
     cost += again ? it->again_cost : it->cost;

@@ -1,0 +1,113 @@
+/* exact.c - the least work of all schedules that fit, by complete search (exact.h); or a proof
+ * that none does, and the smallest budget for which there is one.
+ *
+ * The problem is Checkmate's (Jain and others, 2020) without its stages: jobs may be computed
+ * again at any time, in any order. Exponential: for works of a few dozen jobs. Its answer is what
+ * other passes are compared with; where a limit comes first, what was left to be looked at bounds
+ * the cost from below.
+ *
+ * The smallest budget is found by halving, with small steps at first, as what certainly must live
+ * at once is often enough: a search either finds a way, whose peak is then the upper end, or
+ * proves that there is none.
+ */
+#include "budget/exact.h"
+
+static tn_status exact_keep_peak(tn__pass_run *run, uint64_t *peak) {
+    tn__schedule schedule;
+    tn__replay replay = {0};
+    tn_status status = TN_OK;
+    tn__schedule_init(&schedule, &run->context);
+    for (uint32_t j = 0; j < run->work->job_count && status == TN_OK; j++)
+        status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, run->error);
+    if (status == TN_OK)
+        status = tn__replay_schedule(run->work, &schedule, &replay, NULL, run->error);
+    tn__schedule_release(&schedule);
+    *peak = replay.peak;
+    return status;
+}
+
+/* Whether there is a way within `budget`: OK and its peak, or E_INFEASIBLE. */
+static tn_status exact_probe(tn__pass_run *run, const exact_model *model, uint64_t budget,
+                             uint64_t *peak) {
+    exact_search search = {.run = run, .model = model, .budget = budget, .ceiling = EXACT_NEVER};
+    tn__schedule schedule;
+    tn__replay replay = {0};
+    tn__schedule_init(&schedule, &run->context);
+    tn_status status = tn__exact_search(&search, &schedule);
+    if (status == TN_OK)
+        status = tn__replay_schedule(run->work, &schedule, &replay, NULL, run->error);
+    tn__schedule_release(&schedule);
+    *peak = replay.peak;
+    return status;
+}
+
+/* The smallest budget with a schedule, or as far as limits allow: *least is proved. */
+static tn_status exact_find_least(tn__pass_run *run, const exact_model *model, uint64_t *least,
+                                  bool *is_all) {
+    uint64_t most = 0, peak = 0;
+    TN_TRY(exact_keep_peak(run, &most));
+    for (uint64_t further = 0; *least < most;) {
+        uint64_t half = (most - *least) / 2, budget = *least + (further < half ? further : half);
+        tn_status status = exact_probe(run, model, budget, &peak);
+        if (status == TN_OK)
+            most = peak < budget ? peak : budget;
+        else if (status == TN_E_INFEASIBLE)
+            *least = budget + 1;
+        else
+            return status == TN_E_STOPPED ? TN_OK : status;
+        further = 2 * further + 1;
+    }
+    *is_all = true;
+    return TN_OK;
+}
+
+static tn_status exact_infeasible(tn__pass_run *run, const exact_model *model,
+                                  bool is_all_allowed) {
+    uint64_t least = tn__exact_least_bytes(model);
+    bool is_all = false;
+    if (least <= run->budget) least = run->budget + 1;
+    TN_TRY(exact_find_least(run, model, &least, &is_all));
+    if (is_all_allowed && least > run->least_bytes) run->least_bytes = least;
+    TN_FAIL(run->error, TN_E_INFEASIBLE, "no schedule fits into %llu bytes: %s %llu",
+            (unsigned long long)run->budget, is_all ? "the smallest takes" : "each takes at least",
+            (unsigned long long)least);
+}
+
+static tn_status exact_offer(tn__pass_run *run, const tn__schedule *schedule) {
+    bool kept;
+    return tn__pass_offer(run, schedule, &kept);
+}
+
+static tn_status exact_solve(tn__pass_run *run) {
+    exact_model model;
+    bool keeps_order = !(run->allow & TN__ALLOW_ORDER);
+    bool is_all_allowed = !(run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS));
+    TN_TRY(tn__exact_model(run, keeps_order, &model));
+    if (run->budget < tn__exact_least_bytes(&model))
+        return exact_infeasible(run, &model, is_all_allowed);
+    exact_search search = {.run = run, .model = &model, .budget = run->budget};
+    bool had_best = run->has_best;
+    search.ceiling = had_best ? run->time - run->work->cost : EXACT_NEVER;
+    tn__schedule schedule;
+    tn__schedule_init(&schedule, &run->context);
+    tn_status status = tn__exact_search(&search, &schedule);
+    if (status == TN_OK) status = exact_offer(run, &schedule);
+    tn__schedule_release(&schedule);
+    if (status == TN_E_INFEASIBLE && !had_best)
+        return exact_infeasible(run, &model, is_all_allowed);
+    if (status == TN_E_INFEASIBLE) { /* nothing is better than what there was */
+        search.floor = search.ceiling;
+        status = TN_OK;
+    }
+    if (is_all_allowed) tn__pass_raise_bound(run, tn__add_sat(run->work->cost, search.floor));
+    return status;
+}
+
+const tn_pass tn__pass_exact = {
+    .name = "exact",
+    .summary = "the least work of all schedules, proved, by complete search: for small programs",
+    .source = "Jain, Jain, Nrusimha, Gholami, Abbeel, Keutzer, Stoica, Gonzalez 2020 (Checkmate), "
+              "the problem; A* (Hart, Nilsson, Raphael 1968)",
+    .features = TN__PASS_RECOMPUTES | TN__PASS_ORDERS | TN__PASS_BUDGETS,
+    .solve = exact_solve,
+};
