@@ -39,6 +39,7 @@ typedef struct tn_measure_options {
     uint64_t bytes;  /* of memory, or what the largest operator needs; 0: 2 GiB */
     /* NULL, or of a program of the graph: what works in place there is measured in place */
     const tn_occupancy *occupancy;
+    const bool *only; /* NULL, or [operators] which are measured: the others cost nothing */
 } tn_measure_options;
 #define TN_MEASURE_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_measure_options) }
@@ -60,6 +61,12 @@ typedef struct tn_measure_report {
 TN_API TN_CHECKED tn_status tn_costs_measure(const tn_kernels *kernels,
                                              const tn_measure_options *options, tn_costs **costs,
                                              tn_measure_report *report, tn_error *error);
+
+/* Seconds that it takes longer in a run that operators of the set-up run in pieces, for less
+ * scratch (tn_setup_scratch): both ways measured now, with the memory that the fastest takes. Below
+ * 0: they are faster so. Errors: those of tn_costs_measure; E_INVALID (none runs in pieces). */
+TN_API TN_CHECKED tn_status tn_setup_pieces_cost(const tn_setup *setup, double *seconds,
+                                                 tn_error *error);
 
 /* What a run of the set-up's program takes by these costs: tn_simulate, with its operators' costs,
  * its occupancy, and the rate of a copy for encoding where the options have none.

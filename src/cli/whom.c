@@ -70,8 +70,8 @@ const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]) {
     char less[TN_SIZE_TEXT_MAX];
     text[0] = '\0';
     if (scratch != NULL)
-        snprintf(text, CLI_PIECES_MAX, "%u operator%s run in pieces, for %s less",
-                 scratch->operators, scratch->operators == 1 ? "" : "s",
+        snprintf(text, CLI_PIECES_MAX, "%u operator%s in pieces: %s less", scratch->operators,
+                 scratch->operators == 1 ? " runs" : "s run",
                  tn_size_format(scratch->before - scratch->after, less));
     return text;
 }

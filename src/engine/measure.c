@@ -50,15 +50,16 @@ typedef struct measure_state {
 
 /* --- samples --- */
 
-/* The sample of an operator: one like it, or a new one. */
+/* The sample of an operator: one like it that is run the same way, or a new one. */
 static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_id id,
-                                uint64_t inplace, uint32_t *index) {
+                                const tn__prepared *prepared, uint64_t inplace, uint32_t *index) {
     tn__text key;
     const char *text;
     uint32_t known = TN__NAMES_NONE;
     tn__text_init(&key, &s->context);
     tn__op_key(&key, executor->graph, id);
     tn__text_add(&key, (const char *)&inplace, sizeof inplace);
+    tn__text_add(&key, (const char *)&prepared->way, sizeof prepared->way);
     text = key.failed ? NULL : tn__arena_copy(&s->arena, key.data, key.size);
     size_t size = key.size;
     tn__text_release(&key);
@@ -67,9 +68,8 @@ static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_
     *index = known;
     if (known != TN__NAMES_NONE) return TN_OK;
     tn__sample *sample = &s->samples[s->count];
-    *sample = (tn__sample){.executor = executor, .op = id, .inplace = inplace};
-    TN_TRY(
-        tn__kernel_cache_find(s->kernels->cache, executor->graph, id, &sample->prepared, s->error));
+    *sample =
+        (tn__sample){.executor = executor, .op = id, .inplace = inplace, .prepared = prepared};
     sample->bytes = tn__sample_bytes(sample);
     *index = s->count++;
     return TN_OK;
@@ -95,11 +95,13 @@ static tn_status measure_inplace(measure_state *s) {
 static tn_status measure_operator(measure_state *s, tn_op_id id) {
     s->of[id] = s->again_of[id] = TN_NONE;
     if (s->kernels->of[id] == NULL || !tn__costs_runs(s->graph, id)) return TN_OK;
+    if (s->options.only != NULL && !s->options.only[id]) return TN_OK;
     s->report.operators++;
-    TN_TRY(measure_sample(s, &s->executor, id, s->inplace[id], &s->of[id]));
+    TN_TRY(measure_sample(s, &s->executor, id, s->kernels->of[id], s->inplace[id], &s->of[id]));
     s->again_of[id] = s->of[id];
     if (s->repeats.graph == NULL || s->repeats.of[id] == TN_NONE) return TN_OK;
-    return measure_sample(s, &s->again, s->repeats.of[id], 0, &s->again_of[id]);
+    return measure_sample(s, &s->again, s->repeats.of[id], s->kernels->again_of[id], 0,
+                          &s->again_of[id]);
 }
 
 /* What lives at the worst step, or without a program all tensors, and static memory. */

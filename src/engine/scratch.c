@@ -14,6 +14,7 @@
  */
 #include "engine/setup.h"
 
+#include <tenure/measure.h>
 #include <tenure/trace.h>
 
 #define SCRATCH_ALIGNMENT 64u /* what less than this is gained is none */
@@ -152,5 +153,46 @@ tn_status tn__setup_scratch(tn_setup *setup, const tn_setup_options *options, tn
     tn__arena_init(&room.arena, &setup->context);
     tn_status status = scratch_stage(setup, options, &room, error);
     tn__arena_release(&room.arena);
+    return status;
+}
+
+/* --- what it costs --- */
+
+#define SCRATCH_ROUNDS 3u
+
+static tn_status scratch_time(const tn_setup *setup, const tn_kernels *kernels, const bool *only,
+                              double *seconds, tn_error *error) {
+    tn_measure_options options = TN_MEASURE_OPTIONS_INIT;
+    tn_costs *costs;
+    options.context = &setup->context;
+    options.rounds = SCRATCH_ROUNDS;
+    options.only = only;
+    TN_TRY(tn_costs_measure(kernels, &options, &costs, NULL, error));
+    *seconds = (double)tn_costs_total(costs) / (double)TN_COSTS_PER_S;
+    tn_costs_destroy(costs);
+    return TN_OK;
+}
+
+tn_status tn_setup_pieces_cost(const tn_setup *setup, double *seconds, tn_error *error) {
+    const tn_graph *graph = tn_setup_graph(setup);
+    const tn_kernels *now = tn_setup_kernels(setup);
+    size_t operators = (size_t)tn_graph_op_count(graph) + 1;
+    tn_kernels_options options = TN_KERNELS_OPTIONS_INIT;
+    tn_kernels *fastest;
+    double fast = 0, slow = 0;
+    if (tn_setup_scratch(setup) == NULL) TN_FAIL(error, TN_E_INVALID, "nothing runs in pieces");
+    bool *only = tn__alloc_array(&setup->context, operators, sizeof *only);
+    if (only == NULL) return tn__no_memory(error, "measuring");
+    for (tn_op_id op = 0; op + 1 < operators; op++) only[op] = tn_kernels_way(now, op) > 0;
+    options.context = &setup->context;
+    options.with = now;
+    tn_status status = tn_kernels_create(graph, &options, &fastest, error);
+    if (status == TN_OK) {
+        status = scratch_time(setup, now, only, &slow, error);
+        if (status == TN_OK) status = scratch_time(setup, fastest, only, &fast, error);
+        tn_kernels_destroy(fastest);
+    }
+    tn__free(&setup->context, only, operators * sizeof *only);
+    if (status == TN_OK) *seconds = slow - fast;
     return status;
 }

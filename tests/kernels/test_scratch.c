@@ -7,6 +7,7 @@
 #include "kernels/dnnl.h"
 #include "whole.h"
 
+#include <tenure/measure.h>
 #include <tenure/rewrite.h>
 
 #define SEEDS 160u
@@ -131,11 +132,18 @@ static void pieces_compute_the_same_in_less_scratch(void **state) {
         assert_int_equal(none, 0);
         assert_int_equal(pieces > 0, tn_setup_scratch(setup) != NULL);
         assert_true(most <= before);
+        double none_cost;
         assert_null(tn_setup_scratch(fast));
+        assert_int_equal(tn_setup_pieces_cost(fast, &none_cost, &missing), TN_E_INVALID);
         if (pieces > 0) {
             found++;
             assert_true(tn_setup_need(setup).arena < tn_setup_need(fast).arena);
             assert_int_equal(tn_setup_scratch(setup)->operators, pieces);
+            double cost = 1e9;
+            if (found % 16 == 0) { /* a time, of either sign */
+                assert_int_equal(tn_setup_pieces_cost(setup, &cost, &missing), TN_OK);
+                assert_true(cost > -1 && cost < 1);
+            }
         }
         whole_release(&plain);
         whole_release(&less);

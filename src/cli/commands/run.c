@@ -241,6 +241,19 @@ static void run_shape(const tn_array *array, char *text, size_t room) {
     snprintf(text + used, room - used, "]");
 }
 
+static void run_json_pieces(const cli_session *session, tn__text *text) {
+    const tn_scratch_report *scratch = tn_setup_scratch(session->setup);
+    double cost;
+    tn_error error;
+    if (scratch == NULL) return;
+    tn__text_printf(text, ",\"in_pieces\":{\"operators\":%u,\"saved\":%" PRIu64 ",\"seconds\":",
+                    scratch->operators, scratch->before - scratch->after);
+    if (tn_setup_pieces_cost(session->setup, &cost, &error) == TN_OK)
+        tn__text_printf(text, "%.9f}", cost);
+    else
+        tn__text_put(text, "null}");
+}
+
 static void run_print_json(const run_arguments *arguments, const tn_engine_usage *usage,
                            const cli_holders *holders) {
     const cli_session *session = &arguments->session;
@@ -262,6 +275,7 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
                     usage->measured_peak, usage->arena, usage->static_bytes, arguments->best_s,
                     usage->run_count, session->choices.threads);
     cli_pruned_json(session, &text);
+    run_json_pieces(session, &text);
     if (session->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
     if (session->poison) tn__text_put(&text, ",\"poison\":\"clean\"");
     tn__text_put(&text, ",\"outputs\":[");
@@ -296,8 +310,13 @@ static void run_print_whom(const cli_session *session) {
     tn__words_whom(&text, cli_whom_told(&whom, session->setup, &told));
     if (!text.failed) printf("%-15s %.*s\n", "for", (int)text.size, text.data);
     tn__text_release(&text);
-    if (cli_whom_pieces(session->setup, pieces)[0] != '\0')
-        printf("%-15s %s\n", "in pieces", pieces);
+    if (cli_whom_pieces(session->setup, pieces)[0] == '\0') return;
+    double cost;
+    tn_error error; /* a machine without room to measure both ways: then it is not told */
+    printf("%-15s %s", "in pieces", pieces);
+    if (tn_setup_pieces_cost(session->setup, &cost, &error) == TN_OK)
+        printf(", %.3f ms %s", cost < 0 ? -cost * 1e3 : cost * 1e3, cost < 0 ? "less" : "more");
+    printf("\n");
 }
 
 static void run_print(const run_arguments *arguments, const tn_engine_usage *usage) {
