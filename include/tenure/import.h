@@ -63,7 +63,9 @@ typedef struct tn_import_options {
     const tn_input_value *values;
     uint32_t value_count;
     /* first extent of the first input (.onnx; of rank 1 and more, no parameter), and of all others
-     * that have the same symbol or number there; 0: as the file and `dims` say */
+     * that have the same symbol or number there; 0: as the file and `dims` say. E_INVALID where
+     * that input is one sample, [channels, height, width], which the graph itself makes a batch of
+     */
     int64_t batch;
 } tn_import_options;
 

@@ -184,7 +184,8 @@ typedef struct tn_life {
     tn_op_id op;         /* the operator that defines it; TN_NONE: PUT, a block's formal input */
     tn_body_id body;
     uint64_t delta;       /* bytes from the body's offset; with `whole` 0 */
-    uint64_t bytes;       /* unaligned size of the tensor */
+    uint64_t bytes;       /* unaligned size of the tensor; of a view that repeats the bytes it sees
+                           * (expand), of those */
     uint32_t first, last; /* live in steps [first, last). Where streams copy: until the copy is
                            * known to be over, or, if no interval can say that, in the list alone */
     tn_share share;       /* OWN: it took nobody's memory */

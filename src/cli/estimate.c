@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "graph/batch.h"
 
 #define ESTIMATE_BATCH_MOST (UINT64_C(1) << 40)
 
@@ -158,19 +159,23 @@ static void estimate_layer(cli_found *found, const char *name) {
     found->layer_count++;
 }
 
+/* The first extent of the first input, where it is a number of samples; else 0. */
+static uint64_t estimate_batch(const tn_graph *graph) {
+    tn_tensor_id input;
+    bool single;
+    tn_error unused;
+    if (tn__graph_batch_input(graph, &input, &single, &unused) != TN_OK || input == TN_NONE ||
+        single || tn_graph_tensor(graph, input)->shape[0] <= 0)
+        return 0;
+    return (uint64_t)tn_graph_tensor(graph, input)->shape[0];
+}
+
 static void estimate_tell(const estimate_made *made, const tn_occupancy *occupancy,
                           cli_found *found) {
     const tn_program *program = tn_occupancy_program(occupancy);
     const tn_graph *graph = tn_program_graph(program);
-    const tn_block *block = tn_graph_block(made->input.graph, 0);
     found->steps = tn_program_count(program);
-    found->batch = 0;
-    for (uint32_t i = 0; i < block->input_count && found->batch == 0; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(made->input.graph, block->inputs[i]);
-        if (!tn_tensor_is_static(tensor) && tensor->rank > 0 && tensor->rank != TN_RANK_UNKNOWN &&
-            tensor->shape[0] > 0)
-            found->batch = (uint64_t)tensor->shape[0];
-    }
+    found->batch = estimate_batch(made->input.graph);
     found->joins = false;
     for (tn_op_id op = 0; op < tn_graph_op_count(graph) && !found->joins; op++)
         found->joins = tn_op_joins(graph, op);

@@ -3,6 +3,7 @@
  * A format is chosen by the suffix of the name, else by content. What every format shares is here:
  * the options, the format of activations, and errors that name the file.
  */
+#include "graph/batch.h"
 #include "import/importer.h"
 
 #include <stdio.h>
@@ -193,6 +194,20 @@ static void import_name_file(const tn_importer *importer) {
     tn__mend(error->message);
 }
 
+/* A batch was asked for, of a model that takes one sample: that is told before what follows of it.
+ */
+static tn_status import_check_batch(const tn_importer *importer) {
+    tn_tensor_id input;
+    bool single;
+    if (importer->options->batch <= 0) return TN_OK;
+    TN_TRY(tn__graph_batch_input(importer->graph, &input, &single, importer->error));
+    if (!single) return TN_OK;
+    TN_FAIL(importer->error, TN_E_INVALID,
+            "input '%.80s' is one sample, of which the model makes a batch of one itself: it takes "
+            "no other",
+            tn_graph_tensor(importer->graph, input)->name);
+}
+
 static tn_status import_run(tn_importer *importer, const char *name) {
     const tn_import_format *format;
     TN_TRY(import_check_options(importer->options, importer->error));
@@ -203,7 +218,9 @@ static tn_status import_run(tn_importer *importer, const char *name) {
     TN_TRY(format->read(importer));
     TN_TRY(import_check_used(importer));
     TN_TRY(tn__import_values(importer));
-    TN_TRY(tn_graph_infer(importer->graph, importer->error));
+    tn_status status = tn_graph_infer(importer->graph, importer->error);
+    TN_TRY(import_check_batch(importer));
+    if (status != TN_OK) return status;
     return import_set_format(importer);
 }
 

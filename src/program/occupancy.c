@@ -152,12 +152,19 @@ static int occ_life_order(const void *a, const void *b) {
     return (left->id > right->id) - (left->id < right->id);
 }
 
+/* A view that repeats what it sees (expand) is no larger than that. */
+static uint64_t occ_held(const occ_life *life) {
+    uint64_t seen = life->hi - life->lo;
+    bool repeats = life->share == TN_SHARE_VIEW && life->hi > life->lo && life->bytes > seen;
+    return repeats ? seen : life->bytes;
+}
+
 static tn_life occ_life_of(const occ_state *occ, const occ_life *life) {
     return (tn_life){.tensor = life->tensor,
                      .op = life->op,
                      .body = life->body,
                      .delta = life->delta,
-                     .bytes = life->bytes,
+                     .bytes = occ_held(life),
                      .first = life->first,
                      .last = life->last,
                      .share = life->share,

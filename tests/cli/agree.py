@@ -99,6 +99,33 @@ def wide_windows(path):
                [onnx.tensor("w", [24, 96, 3, 3], weights)])
 
 
+def repeated(folder):
+    """A view that repeats what it sees is listed with the bytes that it sees."""
+    model, plan = folder / "repeated.onnx", folder / "repeated.json"
+    aten = onnx.block(7, "aten")
+    onnx.model(model, [onnx.node("relu.default", "x", "a") + aten, onnx.node("expand.default", "a", "b") + aten],
+               [onnx.value("x", [8, 4, 1, 1])], [onnx.value("a", [8, 4, 1, 1]), onnx.value("b", [8, 4, 7, 7])], [])
+    with open(model, "ab") as file:
+        file.write(onnx.block(8, onnx.block(1, "aten") + onnx.number(2, 1)))
+    status, out, err = run("plan", model, "-o", plan)
+    check(status == 0, "plan", model, err)
+    told = json.loads(plan.read_text()) if status == 0 else {"tensors": [], "buffers": []}
+    sizes = {b["id"]: b["size"] for b in told["buffers"]}
+    check(any(t["name"] == "b" and t["size"] == 128 for t in told["tensors"]), told["tensors"])
+    check(all(t["size"] <= sizes[t["buffer"]] for t in told["tensors"]), told)
+
+
+def single(folder):
+    """[channels, height, width], of which the model makes a batch of one, is no batch of its channels."""
+    image = folder / "image.onnx"
+    onnx.model(image, [onnx.node("Unsqueeze", "x,axes", "u"), onnx.node("Conv", "u,w", "y", kernel_shape=[3, 3])],
+               [onnx.value("x", [3, 16, 16])], [onnx.value("y", [1, 2, 14, 14])],
+               [onnx.tensor("axes", [1], [0], onnx.INT64), onnx.tensor("w", [2, 3, 3, 3], [0.1] * 54)])
+    check(answer("estimate", image).get("batch") == 0, "a batch of its channels")
+    status, out, err = run("estimate", image, "--batch", 8)
+    check(status == 2 and "one sample" in err, status, out, err)
+
+
 def pieces(folder):
     model = folder / "wide.onnx"
     wide_windows(model)
@@ -127,6 +154,8 @@ with tempfile.TemporaryDirectory() as name:
             one_number(folder, model, "onednn", 1, choices[at % len(choices)], "AVX2")
         if model.stat().st_size < 100000 and at < 3:
             one_number(folder, model, "plain", 1, choices[(at + 3) % len(choices)], None)
+    repeated(folder)
+    single(folder)
     words(examples / "mobilenet_v2.onnx")
     moved(folder, examples / "mobilenet_v2.onnx")
     if onednn:

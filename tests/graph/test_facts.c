@@ -1,4 +1,5 @@
 /* Views, in-place, cost: the common checks, and what each kind of operator claims. */
+#include "graph/batch.h"
 #include "kit.h"
 
 static uint64_t inplace_of(test_kit *kit, const char *type, size_t count,
@@ -160,8 +161,38 @@ static void cost_counts_operations_and_bytes(void **state) {
     kit_close(&kit);
 }
 
+/* What tn__graph_batch_input says of input [3, 8, 8] behind `step` and `made`. */
+static bool is_single(const char *step, const char *made, int64_t axis, bool as_input) {
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_FLOAT32, KIT_SHAPE(3, 8, 8)), found;
+    tn_tensor_id mean = kit_constant(&kit, TN_FLOAT32, KIT_SHAPE(3, 1, 1), NULL, NULL);
+    tn_tensor_id at = step != NULL ? kit_op(&kit, step, KIT_LIST(x, mean)) : x;
+    bool single;
+    const int64_t axes[] = {axis};
+    if (!as_input) kit_attr_ints(&kit, "axes", 1, axes);
+    if (as_input)
+        (void)kit_op(&kit, made, KIT_LIST(at, kit_list(&kit, KIT_SHAPE(axis))));
+    else
+        (void)kit_op(&kit, made, KIT_LIST(at));
+    kit_check(&kit, tn__graph_batch_input(kit.graph, &found, &single, &kit.error));
+    assert_int_equal(found, x);
+    kit_close(&kit);
+    return single;
+}
+
+static void an_image_by_itself_is_no_batch_of_its_channels(void **state) {
+    (void)state;
+    assert_true(is_single(NULL, "Unsqueeze", 0, true));
+    assert_true(is_single("Sub", "Unsqueeze", 0, true));
+    assert_true(is_single("Sub", "Unsqueeze", -4, false));
+    assert_false(is_single("Sub", "Unsqueeze", 1, true)); /* a batch of grey images */
+    assert_false(is_single(NULL, "Relu", 0, true));
+    assert_false(is_single("Gather", "Unsqueeze", 0, true)); /* other extents by then */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_image_by_itself_is_no_batch_of_its_channels),
         cmocka_unit_test(element_wise_operators_may_overwrite_what_has_their_size),
         cmocka_unit_test(equal_bounds_do_not_prove_equal_shapes),
         cmocka_unit_test(operators_that_only_rename_are_views),
