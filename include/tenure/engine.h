@@ -112,6 +112,8 @@ typedef struct tn_engine_usage {
      * that it stood still for copies: for a signal, for a swap on stream 0, for the last ones */
     uint64_t host_peak, out_bytes, in_bytes;
     double stall_seconds;
+    /* Of the last run: tensors that CSR kept raw, for there were too many that are not zero */
+    uint64_t raw_count;
 } tn_engine_usage;
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 /* The pool that the arena is, for its statistics and holders; NULL without one. */

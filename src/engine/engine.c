@@ -148,6 +148,7 @@ static tn_status engine_run(tn_engine *engine, const tn_array *inputs, uint32_t 
     tn__executor_reset(&engine->executor);
     for (uint32_t i = 0; i < engine->view_count; i++)
         engine->executor.operands[engine->views[i].tensor].data = engine->views[i].data;
+    engine->raw_count = 0;
     double start = tn__clock_s();
     tn__streams_start(&engine->streams);
     tn__spans_start(&engine->spans);
@@ -184,6 +185,7 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .host_peak = engine->streams.host.reached,
                                .out_bytes = engine->streams.out_bytes,
                                .in_bytes = engine->streams.in_bytes,
+                               .raw_count = engine->raw_count,
                                .run_count = engine->run_count,
                                .seconds = engine->seconds,
                                .stall_seconds = engine->streams.stalled_s};

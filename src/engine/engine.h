@@ -46,7 +46,8 @@ struct tn_engine {
     uint32_t view_count;
     uint64_t planned_peak, highest; /* bytes of the arena */
     uint64_t run_count;
-    double seconds; /* of the last run */
+    uint64_t raw_count; /* tensors of the last run that a codec kept as they are */
+    double seconds;     /* of the last run */
 };
 
 typedef struct tn__bound { /* an operand, and where it is when a run begins */

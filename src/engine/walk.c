@@ -89,12 +89,14 @@ static tn_status walk_code(tn_engine *engine, uint32_t step, const tn_instructio
     const tn_operand *plain = &engine->executor.operands[it->tensor];
     const tn_operand *code = &engine->executor.operands[it->other];
     const tn__coder *coder = tn__coder_find(it->codec);
-    const tn__form form = {.plain = plain->data,
-                           .count = tn__operand_bytes(plain) / TN__CODED_BYTES,
-                           .code = code->data,
-                           .room = tn__operand_bytes(code)};
+    tn__form form = {.plain = plain->data,
+                     .count = tn__operand_bytes(plain) / TN__CODED_BYTES,
+                     .code = code->data,
+                     .room = tn__operand_bytes(code)};
     bool encodes = it->opcode == TN_ENCODE;
-    TN_TRY((encodes ? coder->encode : coder->decode)(&form, engine->executor.error));
+    TN_TRY(encodes ? coder->encode(&form, engine->executor.error)
+                   : coder->decode(&form, engine->executor.error));
+    engine->raw_count += form.raw;
     return walk_around(engine, step);
 }
 

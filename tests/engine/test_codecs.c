@@ -112,6 +112,7 @@ static void csr_gives_every_bit_back_or_tells_that_it_has_no_room(void **state) 
             continue;
         }
         assert_true(room >= need || room >= most);
+        assert_int_equal(it.form.raw, room < need);
         *(room >= need ? &sparse : &raw) += 1;
         assert_int_equal(decode(&it, TN_CODEC_CSR), TN_OK);
         assert_memory_equal(it.plain + 1, it.back + 1, count * 4);

@@ -29,7 +29,7 @@ TN_WIDE static void bits_unpack(const uint8_t *from, uint64_t count, float *to) 
     for (uint64_t i = count - count % 8; i < count; i++) to[i] = (float)(from[i / 8] >> i % 8 & 1);
 }
 
-static tn_status bits_encode(const tn__form *form, tn_error *error) {
+static tn_status bits_encode(tn__form *form, tn_error *error) {
     (void)error;
     bits_pack(form->plain, form->count, form->code);
     return TN_OK;

@@ -18,13 +18,14 @@ typedef struct tn__form {
     uint64_t count; /* of elements */
     uint8_t *code;  /* [room] bytes */
     uint64_t room;
+    bool raw; /* encode says so: it is kept as it is */
 } tn__form;
 
 typedef struct tn__coder {
     bool any_type; /* of 4 bytes; else of float32 alone */
     /* Errors: E_EXHAUSTED (this tensor's form has not the room; that of all others has), E_INVALID
      * (what is decoded is no form of so many elements). */
-    tn_status (*encode)(const tn__form *form, tn_error *error);
+    tn_status (*encode)(tn__form *form, tn_error *error);
     tn_status (*decode)(const tn__form *form, tn_error *error);
 } tn__coder;
 

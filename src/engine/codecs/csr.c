@@ -80,7 +80,7 @@ static void csr_write_header(const tn__form *form, uint32_t kind, uint64_t fille
     memcpy(form->code + sizeof head, &filled, sizeof filled);
 }
 
-static tn_status csr_encode(const tn__form *form, tn_error *error) {
+static tn_status csr_encode(tn__form *form, tn_error *error) {
     uint64_t filled = csr_count(form->plain, form->count);
     uint64_t need = tn_codec_bytes(TN_CODEC_CSR, form->count, filled);
     if (need <= form->room) {
@@ -94,6 +94,7 @@ static tn_status csr_encode(const tn__form *form, tn_error *error) {
                 " bytes, and %" PRIu64 " are planned: give it more, or leave it as it is",
                 filled, form->count, need, form->room);
     csr_write_header(form, CSR_RAW, filled);
+    form->raw = true;
     if (form->count > 0) memcpy(form->code + CSR_HEADER, form->plain, (size_t)form->count * 4);
     return TN_OK;
 }

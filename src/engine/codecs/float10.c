@@ -26,7 +26,7 @@ TN_WIDE static void float10_unpack(const uint32_t *from, uint64_t words, float *
     }
 }
 
-static tn_status float10_encode(const tn__form *form, tn_error *error) {
+static tn_status float10_encode(tn__form *form, tn_error *error) {
     (void)error;
     const float *from = form->plain;
     uint32_t *to = (uint32_t *)(void *)form->code;

@@ -19,7 +19,7 @@ TN_WIDE static void float16_unpack(const uint16_t *from, uint64_t count, float *
     for (uint64_t i = 0; i < count; i++) to[i] = tn__small_decode(FLOAT16_FORMAT, from[i]);
 }
 
-static tn_status float16_encode(const tn__form *form, tn_error *error) {
+static tn_status float16_encode(tn__form *form, tn_error *error) {
     (void)error;
     float16_pack(form->plain, form->count, (uint16_t *)form->code);
     return TN_OK;

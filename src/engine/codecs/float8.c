@@ -18,7 +18,7 @@ TN_WIDE static void float8_unpack(const uint8_t *from, uint64_t count, float *to
     for (uint64_t i = 0; i < count; i++) to[i] = tn__small_decode(FLOAT8_FORMAT, from[i]);
 }
 
-static tn_status float8_encode(const tn__form *form, tn_error *error) {
+static tn_status float8_encode(tn__form *form, tn_error *error) {
     (void)error;
     float8_pack(form->plain, form->count, (uint8_t *)form->code);
     return TN_OK;
