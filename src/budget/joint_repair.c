@@ -24,6 +24,15 @@ typedef struct repair_idle {
 
 /* --- set-up --------------------------------------------------------------------------------- */
 
+/* Of a positive number, roughly; the same on every machine. */
+static float repair_log(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    double fraction = (double)(bits & (((uint64_t)1 << 52) - 1)) * 0x1p-52;
+    double exponent = (double)(int64_t)(bits >> 52) - 1023;
+    return (float)(exponent + fraction * (1.3465 - 0.3465 * fraction));
+}
+
 static bool repair_makes(const tn__work *work, uint32_t job, uint32_t value) {
     uint32_t count;
     const uint32_t *output = tn__job_outputs(work, job, true, &count);
@@ -44,18 +53,22 @@ bool tn__repair_room(tn__repair *repair, tn__line *line, uint64_t budget, tn__ar
     repair->banned = tn__arena_array(arena, values, sizeof *repair->banned);
     repair->place = tn__arena_array(arena, values, sizeof *repair->place);
     repair->idle = tn__arena_array(arena, values, sizeof *repair->idle);
+    repair->cost_of = tn__arena_array(arena, values, sizeof *repair->cost_of);
+    repair->bulk_of = tn__arena_array(arena, values, sizeof *repair->bulk_of);
     repair->seen = tn__arena_array(arena, jobs, sizeof *repair->seen);
     repair->chain = tn__arena_array(arena, REPAIR_CHAIN, sizeof *repair->chain);
     repair->best_chain = tn__arena_array(arena, REPAIR_CHAIN, sizeof *repair->best_chain);
     if (repair->can == NULL || repair->banned == NULL || repair->place == NULL ||
         repair->idle == NULL || repair->seen == NULL || repair->chain == NULL ||
-        repair->best_chain == NULL)
+        repair->best_chain == NULL || repair->cost_of == NULL || repair->bulk_of == NULL)
         return false;
     memset(repair->place, 0xff, values * sizeof *repair->place);
     for (uint32_t v = 0; v < work->value_count; v++) {
         uint32_t maker = work->values[v].maker;
         if (maker == TN_NONE || !(work->jobs[maker].flags & TN__JOB_REPEATS)) continue;
-        repair->can[v] = repair_makes(work, maker, v);
+        repair->can[v] = work->values[v].bytes > 0 && repair_makes(work, maker, v);
+        repair->cost_of[v] = repair_log((double)work->jobs[maker].again_cost + 1e-3);
+        repair->bulk_of[v] = repair_log((double)work->values[v].bytes);
     }
     return true;
 }
@@ -186,20 +199,27 @@ static uint32_t repair_go(tn__repair *r, uint32_t key) {
 
 /* --- choosing ------------------------------------------------------------------------------- */
 
-static double repair_key(const tn__repair *r, const repair_idle *idle, double cost, double excess) {
+/* The logarithm of: cost over bytes and steps, each to its power. */
+static float repair_key(const tn__repair *r, const repair_idle *idle, float cost, float bytes) {
     const tn__line *line = r->line;
-    double bytes = (double)r->work->values[idle->value].bytes - r->lost;
     uint32_t next = line->touches[idle->touch].next;
-    double steps = (double)(tn__line_key(line, next) - tn__line_key(line, idle->touch));
-    if (bytes <= 0) return INFINITY;
-    if (!r->taste.whole && bytes > excess) bytes = excess + (bytes - excess) * 0.02;
-    double key = (cost + 1e-3) / (pow(bytes, r->taste.bulk) * pow(steps, r->taste.reach));
-    return r->advice != NULL ? key * (double)r->advice[idle->value] : key;
+    float key = cost - r->taste.bulk * bytes;
+    if (r->taste.reach > 0) {
+        uint32_t steps = tn__line_key(line, next) - tn__line_key(line, idle->touch);
+        key -= r->taste.reach * repair_log((double)steps);
+    }
+    return r->advice != NULL ? key + r->advised * r->advice[idle->value] : key;
 }
 
-static double repair_noise(tn__repair *r) {
-    if (r->taste.noise <= 0) return 1;
-    return 1 + r->taste.noise * (double)(tn__random_next(&r->random) >> 11) * 0x1p-53;
+/* More than what is too much hardly counts. */
+static float repair_bulk(const tn__repair *r, float bytes, float excess) {
+    if (r->taste.whole || bytes <= excess) return bytes;
+    return excess + (bytes - excess) * 0.02f;
+}
+
+static float repair_noise(tn__repair *r) {
+    if (r->taste.noise <= 0) return 0;
+    return r->taste.noise * (float)(tn__random_next(&r->random) >> 40) * 0x1p-24f;
 }
 
 /* Idle at this node, still: not one of its own, and nothing makes it again in between. */
@@ -212,19 +232,18 @@ static bool repair_is_idle(const tn__repair *r, const repair_idle *idle, uint32_
 }
 
 typedef struct repair_look {
-    double key;
+    float key;
     uint32_t at;
 } repair_look;
 
 /* The REPAIR_LOOKS idle values that would be least if their makers were all it takes. */
-static uint32_t repair_looks(tn__repair *r, uint32_t node, double excess, repair_look *looks) {
+static uint32_t repair_looks(tn__repair *r, uint32_t node, float excess, repair_look *looks) {
     uint32_t count = 0;
-    r->lost = 0;
     for (uint32_t i = 0; i < r->idle_count; i++) {
         const repair_idle *idle = &r->idle[i];
-        if (!repair_is_idle(r, idle, node) || r->work->values[idle->value].bytes == 0) continue;
-        double cost = (double)r->work->jobs[r->work->values[idle->value].maker].again_cost;
-        double key = repair_key(r, idle, cost, excess) * repair_noise(r);
+        if (!repair_is_idle(r, idle, node)) continue;
+        float bytes = repair_bulk(r, r->bulk_of[idle->value], excess);
+        float key = repair_key(r, idle, r->cost_of[idle->value], bytes) + repair_noise(r);
         if (count == REPAIR_LOOKS && key >= looks[count - 1].key) continue;
         uint32_t at = count < REPAIR_LOOKS ? count++ : count - 1;
         for (; at > 0 && key < looks[at - 1].key; at--) looks[at] = looks[at - 1];
@@ -234,18 +253,24 @@ static uint32_t repair_looks(tn__repair *r, uint32_t node, double excess, repair
     return count;
 }
 
+/* What a victim takes with its chain, which is in `chain` then. */
+static float repair_full_key(tn__repair *r, const repair_idle *idle, float excess) {
+    uint32_t next = r->line->touches[idle->touch].next;
+    uint64_t cost = repair_plan(r, idle->value, tn__line_key(r->line, next), UINT64_MAX - 1);
+    double bytes = (double)r->work->values[idle->value].bytes - r->lost;
+    if (cost == UINT64_MAX || bytes <= 0) return INFINITY;
+    float bulk = repair_bulk(r, repair_log(bytes), excess);
+    return repair_key(r, idle, repair_log((double)cost + 1e-3), bulk);
+}
+
 /* The victim at a node, and its chain in best_chain; TN_NONE: there is none. */
-static uint32_t repair_choose(tn__repair *r, uint32_t node, double excess) {
+static uint32_t repair_choose(tn__repair *r, uint32_t node, double excess_bytes) {
     repair_look looks[REPAIR_LOOKS];
+    float best_key = INFINITY, excess = repair_log(excess_bytes);
     uint32_t count = repair_looks(r, node, excess, looks), best = TN_NONE;
-    double best_key = INFINITY;
     for (uint32_t i = 0; i < count; i++) {
         if (looks[i].key >= best_key) break;
-        const repair_idle *idle = &r->idle[looks[i].at];
-        uint32_t next = r->line->touches[idle->touch].next;
-        uint64_t cost = repair_plan(r, idle->value, tn__line_key(r->line, next), UINT64_MAX - 1);
-        if (cost == UINT64_MAX) continue;
-        double key = repair_key(r, idle, (double)cost, excess);
+        float key = repair_full_key(r, &r->idle[looks[i].at], excess);
         if (key >= best_key) continue;
         best_key = key;
         best = looks[i].at;

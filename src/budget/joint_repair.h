@@ -7,11 +7,11 @@
 /* How a victim is chosen; randomised by those who search. */
 typedef struct tn__repair_taste {
     double reach; /* power of the steps for which it is idle */
-    double bulk;  /* power of its bytes */
+    float bulk;   /* power of its bytes */
     bool whole;   /* all its bytes count, not only those that are too many */
     uint32_t
         lengthen; /* an input stays where it takes so many times less than the victim; 0: never */
-    double noise; /* keys are multiplied by up to so much more */
+    float noise;  /* logarithms of keys are raised by up to so much */
 } tn__repair_taste;
 
 typedef struct tn__repair {
@@ -22,12 +22,14 @@ typedef struct tn__repair {
     tn__repair_taste taste;
     uint64_t effort; /* looks at jobs and values so far */
     uint64_t cost_limit;
-    const float *advice; /* NULL or [values] factor of a victim's key */
+    const float *advice; /* NULL or [values] added to the logarithm of keys, times `advised` */
+    float advised;
     /* scratch */
-    bool *can;        /* [values] may be made again by its maker */
-    uint32_t *banned; /* [values] not given up while it is `ban` */
-    uint32_t *seen;   /* [jobs] in the plan of this stamp */
-    uint32_t *chain;  /* [REPAIR_CHAIN] jobs of a plan */
+    bool *can;                /* [values] may be made again by its maker */
+    float *cost_of, *bulk_of; /* [values] logarithms of its maker's cost, of its bytes */
+    uint32_t *banned;         /* [values] not given up while it is `ban` */
+    uint32_t *seen;           /* [jobs] in the plan of this stamp */
+    uint32_t *chain;          /* [REPAIR_CHAIN] jobs of a plan */
     uint32_t *best_chain;
     struct repair_idle *idle; /* [values] */
     uint32_t *place;          /* [values] in idle, or TN_NONE */

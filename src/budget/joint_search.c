@@ -23,11 +23,13 @@ typedef struct search_state {
 static const tn__repair_taste search_tastes[] = {
     {.reach = 0.25, .bulk = 1.0, .whole = true, .lengthen = 8},
     {.reach = 0.5, .bulk = 1.0, .whole = true, .lengthen = 8},
-    {.reach = 0.5, .bulk = 0.7, .whole = true},
+    {.reach = 0.5, .bulk = 0.7f, .whole = true},
     {.reach = 0.5, .bulk = 1.0, .lengthen = 8},
     {.reach = 1.0, .bulk = 1.0, .lengthen = 8},
     {.reach = 1.0, .bulk = 1.0, .whole = true, .lengthen = 8},
 };
+
+#define SEARCH_ROWS 10u /* every so many tears out a whole row */
 
 static double search_unit(search_state *s) {
     return (double)(tn__random_next(&s->random) >> 11) * 0x1p-53;
@@ -112,12 +114,11 @@ static void search_ban(search_state *s, uint32_t id) {
         s->repair.banned[s->line.touches[node->touch_first + i].value] = s->repair.ban;
 }
 
-static void search_tear(search_state *s) {
-    uint32_t seed = search_any(s), more = search_below(s, 4);
-    if (seed == TN_NONE) return;
-    s->repair.ban++;
-    if (search_below(s, 5) > 0) search_ban(s, seed);
+/* One, and a few near it. */
+static void search_tear_some(search_state *s, uint32_t seed) {
+    uint32_t more = search_below(s, 4);
     uint32_t ends[2] = {s->line.nodes[seed].next, s->line.nodes[seed].prev};
+    if (search_below(s, 5) > 0) search_ban(s, seed);
     tn__repair_drop(&s->repair, seed);
     for (uint32_t i = 0; i < more; i++) {
         uint32_t back = search_below(s, 2);
@@ -129,13 +130,36 @@ static void search_tear(search_state *s) {
     }
 }
 
+/* All in a row of them. */
+static void search_tear_row(search_state *s, uint32_t seed) {
+    uint32_t again = s->line.linked_count - s->run->work->job_count, at = seed;
+    uint32_t count = 2 + search_below(s, again < 48 ? again / 2 + 1 : 24);
+    for (; count > 0 && at > TN__LINE_TAIL; count--) {
+        uint32_t next = search_near(s, s->line.nodes[at].next, 0, false);
+        if (search_below(s, 8) == 0) search_ban(s, at);
+        tn__line_take(&s->line, at);
+        if (next == TN_NONE) break;
+        at = next;
+    }
+}
+
+static void search_tear(search_state *s) {
+    uint32_t seed = search_any(s);
+    if (seed == TN_NONE) return;
+    s->repair.ban++;
+    if (search_below(s, SEARCH_ROWS) == 0)
+        search_tear_row(s, seed);
+    else
+        search_tear_some(s, seed);
+}
+
 /* --- the search ----------------------------------------------------------------------------- */
 
 static void search_taste(search_state *s) {
-    static const double reaches[] = {0, 0.25, 0.5, 1};
+    static const float reaches[] = {0, 0.25f, 0.5f, 1};
     s->repair.taste = (tn__repair_taste){
         .reach = reaches[search_below(s, 4)],
-        .bulk = search_below(s, 2) ? 1 : 0.7,
+        .bulk = search_below(s, 2) ? 1 : 0.7f,
         .whole = search_below(s, 2),
         .lengthen = search_below(s, 2) ? 8 : 0,
         .noise = search_below(s, 3) ? 1 : 0,
