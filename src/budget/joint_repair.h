@@ -6,9 +6,9 @@
 
 /* How a victim is chosen; randomised by those who search. */
 typedef struct tn__repair_taste {
-    double reach; /* power of the steps for which it is idle */
-    float bulk;   /* power of its bytes */
-    bool whole;   /* all its bytes count, not only those that are too many */
+    float reach; /* power of the steps for which it is idle */
+    float bulk;  /* power of its bytes */
+    bool whole;  /* all its bytes count, not only those that are too many */
     uint32_t
         lengthen; /* an input stays where it takes so many times less than the victim; 0: never */
     float noise;  /* logarithms of keys are raised by up to so much */

@@ -81,7 +81,7 @@ static tn_status search_starts(search_state *s) {
     size_t count = sizeof search_tastes / sizeof *search_tastes;
     for (size_t i = 0; i < count; i++) {
         TN_TRY(search_start(s, &search_tastes[i]));
-        if (s->has && s->best_cost == s->run->work->cost) return TN_OK;
+        if (s->has && (s->run->any || s->best_cost == s->run->work->cost)) return TN_OK;
     }
     return TN_OK;
 }
@@ -215,7 +215,7 @@ static tn_status search_improve(search_state *s, uint64_t effort) {
 
 static tn_status search_run(search_state *s, uint64_t effort) {
     TN_TRY(search_starts(s));
-    if (!s->has || s->best_cost == s->run->work->cost) return TN_OK;
+    if (!s->has || s->run->any || s->best_cost == s->run->work->cost) return TN_OK;
     return search_improve(s, effort);
 }
 

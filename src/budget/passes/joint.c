@@ -1,26 +1,74 @@
-/* joint.c - the default: what is kept and what is computed again, decided together.
+/* joint.c - the default: what is kept, computed again, copied and encoded, decided together.
  *
- * joint_search.c does the work. What it spends is bounded by itself, so that a few thousand
- * operators take well under a second, unless a work limit asks for more (or less).
+ * Small works are given to `exact` for a moment. Then lower bounds (bound.c), schedules of runs
+ * alone (joint_search.c), what other passes do with copies and codecs where these are allowed, and
+ * copies and runs in one (joint_swap.c). The best of all by time stays, so it is never slower than
+ * any of them. What it spends is bounded by itself, so that a few thousand operators take about a
+ * second, unless a work limit asks for more (or less).
  */
 #include "budget/bound.h"
 #include "budget/joint_search.h"
 
-#define JOINT_EFFORT 24000000u /* looks: about a second */
+#define JOINT_EFFORT 12000000u   /* looks: a good third of a second */
+#define JOINT_EFFORT_JOB 4000u   /* looks more for each job */
+#define JOINT_EXACT_JOBS 40u     /* of works that `exact` is asked about */
+#define JOINT_EXACT_WORK 400000u /* and how much it may do */
+
+/* Limits and refusals of another pass are no reason to stop. */
+static tn_status joint_pass_over(const tn__pass_run *run, tn_status status) {
+    bool limit = run->work_limit > 0 && run->work_done > run->work_limit;
+    if (status == TN_E_NO_MEMORY || status == TN_E_INVALID || run->cancelled || limit)
+        return status;
+    return TN_OK;
+}
+
+/* Another pass with a part of the limit. *status is what it says. */
+static tn_status joint_ask(tn__pass_run *run, const char *name, uint64_t work, tn_status *said) {
+    const tn_pass *pass = tn__pass_named(name);
+    *said = TN_E_UNSUPPORTED;
+    if (pass == NULL || ((pass->features & TN__PASS_GRAPH) && run->graph == NULL)) return TN_OK;
+    uint64_t limit = run->work_limit, part = tn__add_sat(run->work_done, work);
+    if (limit == 0 || part < limit) run->work_limit = part;
+    *said = tn__pass_solve(run, pass);
+    run->work_limit = limit;
+    return joint_pass_over(run, *said);
+}
+
+static tn_status joint_copies_and_codecs(tn__pass_run *run, uint64_t effort) {
+    static const char *const copying[] = {"vdnn-dynamic", "vdnn-conv", "vdnn-all", "capuchin"};
+    tn_status said;
+    bool swaps = (run->allow & TN__ALLOW_SWAP) && run->out_rate > 0 && run->in_rate > 0;
+    for (size_t i = 0; swaps && i < sizeof copying / sizeof *copying; i++)
+        TN_TRY(joint_ask(run, copying[i], effort / 4, &said));
+    if (run->allow & TN__ALLOW_COMPRESS) TN_TRY(joint_ask(run, "gist", effort / 4, &said));
+    return TN_OK;
+}
+
+static tn_status joint_search_all(tn__pass_run *run, uint64_t effort) {
+    bool alone = !(run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS));
+    tn_status said = TN_E_STOPPED;
+    if (run->work->job_count <= JOINT_EXACT_JOBS && (run->allow & TN__ALLOW_RECOMPUTE))
+        TN_TRY(joint_ask(run, "exact", JOINT_EXACT_WORK, &said));
+    if (alone && (said == TN_OK || said == TN_E_INFEASIBLE)) return said;
+    TN_TRY(tn__bound_raise(run, effort));
+    if (run->allow & TN__ALLOW_RECOMPUTE) TN_TRY(tn__joint_search(run, effort));
+    return alone || (run->any && run->has_best) ? TN_OK : joint_copies_and_codecs(run, effort);
+}
 
 static tn_status joint_solve(tn__pass_run *run) {
-    uint64_t effort = run->work_limit > 0 ? run->work_limit : JOINT_EFFORT;
-    TN_TRY(tn__bound_raise(run, effort));
-    TN_TRY(tn__joint_search(run, effort));
+    uint64_t effort = JOINT_EFFORT + (uint64_t)JOINT_EFFORT_JOB * run->work->job_count;
+    if (run->work_limit > 0) effort = run->work_limit;
+    TN_TRY(joint_search_all(run, effort));
     if (run->has_best) return TN_OK;
     TN_FAIL(run->error, TN_E_STOPPED, "nothing was found within the budget");
 }
 
 const tn_pass tn__pass_joint = {
     .name = "joint",
-    .summary = "all of them together, by search: what stays and what is computed again",
+    .summary = "all of them together, by search: what stays, runs again, is copied or encoded",
     .source =
         "ruin and recreate (Schrimpf et al. 2000) on retention intervals (Bartan et al. 2023)",
-    .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS,
+    .features = TN__PASS_RECOMPUTES | TN__PASS_SWAPS | TN__PASS_COMPRESSES | TN__PASS_ORDERS |
+                TN__PASS_BUDGETS,
     .solve = joint_solve,
 };
