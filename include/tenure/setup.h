@@ -44,6 +44,7 @@
 #include <tenure/budget.h>
 #include <tenure/device.h>
 #include <tenure/engine.h>
+#include <tenure/fit.h>
 #include <tenure/graph.h>
 #include <tenure/kernels.h>
 #include <tenure/plan.h>
@@ -62,6 +63,7 @@ extern "C" {
     X(RECOMPUTE, "recompute", "a graph that computes again instead of keeping; kernels for it")    \
     X(ORDER, "order", "the program")                                                               \
     X(SCRATCH, "scratch", "kernels with less scratch, where that makes the peak")                  \
+    X(FIT, "fit", "the program that keeps to a budget, where that one does not")                   \
     X(OCCUPY, "occupy", "who lives when, and the problem; static memory")                          \
     X(PLAN, "plan", "the layout")
 /* clang-format on */
@@ -105,6 +107,14 @@ typedef struct tn_setup_options {
     /* SCRATCH. An operator whose scratch raises the peak runs in pieces (tn_kernels_way), which
      * takes a little longer. Not where operators run side by side, nor without reuse */
     bool fastest; /* every operator by its fastest kernel, whatever scratch it takes */
+    /* FIT. Where the plan needs more than fit->budget, the fastest program that does not (fit.h),
+     * with its occupancy and layout. Not without reuse, nor unplanned */
+    const tn_fit_options *fit; /* NULL, or budget 0: nothing. The budget is for all that a device
+                                * must have (tn_setup_needs.total); `fixed_bytes`, `memory` and
+                                * `plan` are filled in */
+    const tn_costs *costs;     /* of the graph as it runs, read during the call. NULL: measured, if
+                                * there is need of them; without kernels of a machine that does
+                                * eight operations while a byte moves */
     /* OCCUPY */
     const tn_occupancy_options *memory; /* `workspaces` are filled in where there are kernels */
     tn_static_place statics;            /* ARENA, FIRST: `statics` of the occupancy are filled in */
@@ -120,7 +130,7 @@ typedef struct tn_setup_options {
 /* Goes through all stages. The graph outlives the set-up.
  *
  * Errors: those of the calls that it is made of: tn_graph_rewrite, tn_kernels_create,
- * tn_budget_recompute, tn_program_plan. */
+ * tn_budget_recompute, tn_program_plan, tn_costs_measure, tn_fit. */
 TN_API TN_CHECKED tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options,
                                             tn_setup **setup, tn_error *error);
 /* Another one with the same decisions before `stage`, which are shared and not made again, and the
@@ -148,6 +158,9 @@ typedef struct tn_scratch_report {
 TN_API const tn_scratch_report *tn_setup_scratch(const tn_setup *setup);
 /* What is computed again; NULL: nothing was asked for. */
 TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
+/* How the budget was met; NULL: none was given, or the plan keeps to it as it is. Occupancy and
+ * layout of it are the set-up's, and are not in it. */
+TN_API const tn_fit_result *tn_setup_fitted(const tn_setup *setup);
 /* The blocks of static memory, in the form that the kernels want; without kernels as they are:
  * [*count], in the order of their bodies where they have some. */
 TN_API const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count);

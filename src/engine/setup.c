@@ -1,4 +1,4 @@
-/* setup.c - the corridor: rewrite, kernels, what is computed again, order, scratch, occupancy,
+/* setup.c - the corridor: rewrite, kernels, what is computed again, order, scratch, fit, occupancy,
  * layout.
  *
  * What a stage has made is a part. Parts are counted: a set-up that goes on from another holds the
@@ -7,7 +7,8 @@
  *
  * Recomputation comes before the order: it looks at the kernels' scratch and repeats operators, and
  * the order is of what is there then. The new graph wants kernels of its own. Scratch comes behind
- * the order (scratch.c): only then can be seen where it makes the peak.
+ * the order (scratch.c): only then can be seen where it makes the peak; and a budget comes last
+ * (setup_fit.c), to programs that are as small as they are for nothing.
  * Cost: that of the stages; going on from another O(1).
  */
 #include "engine/setup.h"
@@ -43,6 +44,9 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
         break;
     case PART_PROGRAM:
         tn_program_destroy(part->program);
+        break;
+    case PART_FIT:
+        tn_fit_release(&part->fitted);
         break;
     case PART_OCCUPANCY:
         tn_occupancy_destroy(part->occupancy);
@@ -176,7 +180,7 @@ static tn_status setup_count_statics(tn_setup *setup, const tn_program *program,
 
 /* --- order, occupancy, layout --- */
 
-static tn_plan_options setup_plan_options(const tn_setup *setup, const tn_setup_options *options) {
+tn_plan_options tn__setup_plan_options(const tn_setup *setup, const tn_setup_options *options) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn__options(&plan, sizeof plan, options->plan);
     plan.struct_size = sizeof plan;
@@ -205,7 +209,7 @@ static tn_status setup_order_statics(tn_setup *setup, const tn_setup_options *op
 /* Where layouts decide among orders, the stages behind this one are done with it. */
 static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
-    tn_plan_options plan = setup_plan_options(setup, options);
+    tn_plan_options plan = tn__setup_plan_options(setup, options);
     tn__setup_part *made, *occupancy, *layout;
     setup->given_program = options->given_program;
     TN_TRY(setup_order_statics(setup, options, error));
@@ -226,7 +230,7 @@ static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, t
     return TN_OK;
 }
 
-static tn_status setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     bool inside = options->statics != TN_STATIC_APART;
     tn__setup_part *part;
     if (setup->parts[PART_STATICS] == NULL)
@@ -242,8 +246,8 @@ static tn_status setup_occupy(tn_setup *setup, const tn_setup_options *options, 
     return tn_occupancy_create(tn_setup_program(setup), &memory, &part->occupancy, error);
 }
 
-static tn_status setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
-    tn_plan_options plan = setup_plan_options(setup, options);
+tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_plan_options plan = tn__setup_plan_options(setup, options);
     tn__setup_part *part;
     if (options->unplanned || setup->parts[PART_LAYOUT] != NULL) return TN_OK;
     const tn_problem *problem = tn_occupancy_problem(tn_setup_occupancy(setup));
@@ -264,8 +268,9 @@ static const struct {
     [TN_SETUP_RECOMPUTE] = {"recompute", setup_recompute, PART_AGAIN},
     [TN_SETUP_ORDER] = {"order", setup_order, PART_PROGRAM},
     [TN_SETUP_SCRATCH] = {"scratch", tn__setup_scratch, PART_SCRATCH},
-    [TN_SETUP_OCCUPY] = {"occupy", setup_occupy, PART_STATICS},
-    [TN_SETUP_PLAN] = {"plan", setup_plan, PART_LAYOUT},
+    [TN_SETUP_FIT] = {"fit", tn__setup_fit, PART_FIT},
+    [TN_SETUP_OCCUPY] = {"occupy", tn__setup_occupy, PART_STATICS},
+    [TN_SETUP_PLAN] = {"plan", tn__setup_plan, PART_LAYOUT},
 };
 
 static tn_status setup_run(tn_setup *setup, tn_setup_stage stage, const tn_setup_options *options,

@@ -15,6 +15,7 @@ enum {
     PART_AGAIN_KERNELS,
     PART_PROGRAM,
     PART_SCRATCH, /* kernels with less scratch, for the others */
+    PART_FIT,     /* the program that keeps to a budget */
     PART_STATICS,
     PART_OCCUPANCY,
     PART_LAYOUT,
@@ -37,6 +38,7 @@ typedef struct tn__setup_part {
         tn_occupancy *occupancy;
         tn__setup_statics statics;
         tn_layout layout;
+        tn_fit_result fitted;
     };
     tn_recompute_report report; /* AGAIN */
     tn_scratch_report scratch;  /* SCRATCH */
@@ -57,11 +59,17 @@ static inline const tn_graph *tn__setup_rewritten(const tn_setup *setup) {
     return part != NULL ? part->graph : setup->given;
 }
 
-/* For scratch.c; `setup` has no such part yet. */
+/* For scratch.c and setup_fit.c; `setup` has no such part yet. */
 tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, tn_error *error);
 void tn__setup_part_release(tn_setup *setup, int kind); /* none is fine */
 /* What memory is counted with, by what has been made so far. */
 tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_options *options);
+/* The stages OCCUPY and PLAN, of what there is to do of them. */
+tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+tn_plan_options tn__setup_plan_options(const tn_setup *setup, const tn_setup_options *options);
+/* The stage FIT. */
+tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage SCRATCH. */
 tn_status tn__setup_scratch(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 

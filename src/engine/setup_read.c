@@ -21,7 +21,8 @@ const tn_kernels *tn_setup_kernels(const tn_setup *setup) {
 }
 
 const tn_program *tn_setup_program(const tn_setup *setup) {
-    const tn__setup_part *made = setup->parts[PART_PROGRAM];
+    const tn__setup_part *made = setup->parts[PART_PROGRAM], *fit = setup->parts[PART_FIT];
+    if (fit != NULL) return fit->fitted.program;
     return made != NULL ? made->program : setup->given_program;
 }
 
@@ -37,6 +38,11 @@ const tn_layout *tn_setup_layout(const tn_setup *setup) {
 const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup) {
     const tn__setup_part *again = setup->parts[PART_AGAIN];
     return again != NULL ? &again->report : NULL;
+}
+
+const tn_fit_result *tn_setup_fitted(const tn_setup *setup) {
+    const tn__setup_part *fit = setup->parts[PART_FIT];
+    return fit != NULL ? &fit->fitted : NULL;
 }
 
 const tn_scratch_report *tn_setup_scratch(const tn_setup *setup) {

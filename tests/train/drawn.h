@@ -70,6 +70,7 @@ typedef struct left {
     uint64_t peak;     /* of the plan */
     uint32_t bits;     /* operators that read a mask that was kept */
     uint32_t by_other; /* of those that run twice */
+    uint32_t again;    /* operators that run again, to fit */
 } left;
 
 static inline void keep(steps *s, tn_tensor_id id, left *to) {
@@ -104,6 +105,8 @@ static inline void train(uint64_t seed, const tn_train_options *options, const s
     if (!how->naive && how->pool == NULL) assert_int_equal(usage.measured_peak, usage.planned_peak);
     if (how->recompute > 0) to->report = *tn_setup_recomputed(s.setup);
     to->by_other = s.by_other;
+    for (uint32_t i = 0; i < tn_program_count(tn_setup_program(s.setup)); i++)
+        to->again += tn_program_instructions(tn_setup_program(s.setup))[i].again;
     to->peak = tn_setup_layout(s.setup)->peak;
     for (tn_op_id id = 0; id < tn_graph_op_count(s.graph); id++)
         to->bits += strcmp(tn_graph_op(s.graph, id)->type, "DropoutBits") == 0;

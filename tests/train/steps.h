@@ -25,6 +25,7 @@ typedef struct setting {
     double recompute; /* share of work that may be done again */
     bool cheap;       /* by cheap operators only */
     bool twice;       /* whoever may run again does so at once */
+    double fit;       /* share of the plan's arena that there is; 0: as much as it takes */
     tn_static_place statics;
 } setting;
 
@@ -32,7 +33,7 @@ typedef struct steps {
     net *n;
     tn_training training;
     tn_setup *setup;
-    tn_setup *plain;       /* twice: the one that its program is from */
+    tn_setup *plain;       /* twice, fit: what it was before */
     tn_program *program;   /* twice */
     uint32_t by_other;     /* twice: who ran again by another type */
     const tn_graph *graph; /* as it runs; ids are the training's */
@@ -165,6 +166,37 @@ static inline void steps_run_twice(steps *s, tn_setup_options *options) {
     steps_ok(s, tn_setup_from(s->plain, TN_SETUP_ORDER, options, &s->setup, &s->error));
 }
 
+/* Within a share of the arena, by the costs of a model; where that cannot be, as it was. */
+static inline void steps_fit(steps *s, const setting *how, tn_setup_options *options) {
+    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    tn_costs *costs;
+    tn_setup *fitted;
+    tn_setup_needs need = tn_setup_need(s->setup);
+    model.flops_per_s = 80e9;
+    model.bytes_per_s = 10e9;
+    steps_ok(s, tn_costs_create_model(tn_setup_graph(s->setup), &model, &costs, &s->error));
+    fit.work_limit = 300000;
+    fit.budget = need.total - need.arena + (uint64_t)((double)need.arena * how->fit);
+    options->fit = &fit;
+    options->costs = costs;
+    tn_status status = tn_setup_from(s->setup, TN_SETUP_FIT, options, &fitted, &s->error);
+    tn_costs_destroy(costs);
+    if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) return;
+    steps_ok(s, status);
+    assert_true(tn_setup_need(fitted).total <= fit.budget);
+    assert_true(tn_setup_fitted(fitted)->bytes <= fit.budget);
+    assert_ptr_equal(tn_setup_program(fitted), tn_setup_fitted(fitted)->program);
+    assert_ptr_equal(tn_setup_kernels(fitted), tn_setup_kernels(s->setup)); /* made once */
+    tn_setup *later; /* goes on from the program that was found */
+    steps_ok(s, tn_setup_from(fitted, TN_SETUP_OCCUPY, options, &later, &s->error));
+    assert_ptr_equal(tn_setup_program(later), tn_setup_program(fitted));
+    assert_int_equal(tn_setup_need(later).total, tn_setup_need(fitted).total);
+    s->plain = s->setup;
+    s->setup = later;
+    tn_setup_destroy(fitted);
+}
+
 static inline void steps_set_up(steps *s, const setting *how) {
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
@@ -191,6 +223,7 @@ static inline void steps_set_up(steps *s, const setting *how) {
     options.without_reuse = how->naive;
     steps_ok(s, tn_setup_create(s->training.graph, &options, &s->setup, &s->error));
     if (how->twice) steps_run_twice(s, &options);
+    if (how->fit > 0) steps_fit(s, how, &options);
     s->graph = tn_setup_graph(s->setup);
     steps_check_setup(s, how);
 }

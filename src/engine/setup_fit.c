@@ -1,0 +1,99 @@
+/* setup_fit.c - the stage FIT: a budget for all that a device must have, met by tn_fit where the
+ * plan as it is does not meet it.
+ *
+ * Costs are asked for only then, as measuring takes time. What is fitted is the program of the
+ * stages before, on their kernels: tensors and operators keep their ids, and nobody behind this
+ * stage knows of it.
+ * Cost: that of a plan; where there is need, of tn_costs_measure and tn_fit.
+ */
+#include <tenure/measure.h>
+
+#include "engine/setup.h"
+
+#define FIT_MEASURE_S 3.0 /* no new round begins after so long */
+/* A machine that nobody has measured: eight operations while a byte moves. */
+#define FIT_FLOPS_PER_S 80e9
+#define FIT_BYTES_PER_S 10e9
+
+/* Costs of the graph as it runs: what the caller gave, or *made. */
+static tn_status setup_fit_costs(const tn_setup *setup, const tn_setup_options *options,
+                                 tn_costs **made, tn_error *error) {
+    tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    *made = NULL;
+    if (options->costs != NULL) return TN_OK;
+    model.flops_per_s = FIT_FLOPS_PER_S;
+    model.bytes_per_s = FIT_BYTES_PER_S;
+    model.context = measure.context = &setup->context;
+    if (tn_setup_kernels(setup) == NULL)
+        return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
+    measure.seconds = FIT_MEASURE_S;
+    measure.occupancy = tn_setup_occupancy(setup);
+    return tn_costs_measure(tn_setup_kernels(setup), &measure, made, NULL, error);
+}
+
+static tn_fit_options setup_fit_options(const tn_setup *setup, const tn_setup_options *options) {
+    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
+    tn__options(&fit, sizeof fit, options->fit);
+    fit.struct_size = sizeof fit;
+    if (fit.context == NULL) fit.context = &setup->context;
+    fit.fixed_bytes = 0;
+    if (options->statics == TN_STATIC_APART) fit.fixed_bytes = tn_setup_need(setup).statics;
+    return fit;
+}
+
+static uint64_t setup_fit_budget(const tn_setup_options *options) {
+    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
+    tn__options(&fit, sizeof fit, options->fit);
+    return fit.budget;
+}
+
+/* The result becomes parts: its program, and what the next stages would make of it. */
+static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options,
+                                tn_fit_result *result, tn_error *error) {
+    tn__setup_part *fit, *occupancy, *layout;
+    bool inside = options->statics != TN_STATIC_APART;
+    for (int kind = inside ? PART_OCCUPANCY : PART_STATICS; kind < PART_COUNT; kind++)
+        tn__setup_part_release(setup, kind); /* of the program before */
+    tn_status status = tn__setup_part_make(setup, PART_FIT, &fit, error);
+    if (status != TN_OK) {
+        tn_fit_release(result);
+        return status;
+    }
+    fit->fitted = *result;
+    TN_TRY(tn__setup_part_make(setup, PART_OCCUPANCY, &occupancy, error));
+    occupancy->occupancy = fit->fitted.occupancy;
+    fit->fitted.occupancy = NULL;
+    TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &layout, error));
+    layout->layout = fit->fitted.layout;
+    fit->fitted.layout = (tn_layout){0};
+    return TN_OK;
+}
+
+static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_fit_options fit = setup_fit_options(setup, options);
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    tn_plan_options plan = tn__setup_plan_options(setup, options);
+    tn_fit_result result = {0};
+    tn_costs *made;
+    fit.memory = &memory;
+    fit.plan = &plan;
+    TN_TRY(setup_fit_costs(setup, options, &made, error));
+    tn_status status =
+        tn_fit(tn_setup_program(setup), made != NULL ? made : options->costs, &fit, &result, error);
+    tn_costs_destroy(made);
+    if (status != TN_OK) {
+        tn_fit_release(&result);
+        return status;
+    }
+    return setup_fit_take(setup, options, &result, error);
+}
+
+tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    if (options->fit == NULL || options->unplanned || options->without_reuse) return TN_OK;
+    uint64_t budget = setup_fit_budget(options);
+    if (budget == 0) return TN_OK;
+    TN_TRY(tn__setup_occupy(setup, options, error));
+    TN_TRY(tn__setup_plan(setup, options, error));
+    return tn_setup_need(setup).total <= budget ? TN_OK : setup_fit_run(setup, options, error);
+}
