@@ -24,7 +24,7 @@
  * 2021: cost over bytes and idle time), with all uses known.
  */
 #include "budget/recompute.h"
-#include "budget/recompute_tree.h"
+#include "budget/share_tree.h"
 
 #define CHOOSE_CHAIN 48u /* operators: a bound on the work of one look at a body */
 
@@ -47,7 +47,7 @@ typedef struct choose_state {
     tn__recompute *it;
     tn__recompute_choice *choice;
     tn__arena arena; /* the lists below */
-    tn__recompute_tree tree;
+    tn__share_tree tree;
     uint32_t *end;   /* [bodies] as it is now */
     uint32_t *asked; /* [bodies] first position behind `leave` where a copy reads it */
     bool *runs;      /* [operators] again */
@@ -145,7 +145,7 @@ static double choose_key(const choose_state *s, uint32_t id, choose_plan *plan) 
 static void choose_change(choose_state *s, uint32_t body, uint32_t first, uint32_t last,
                           bool less) {
     int64_t bytes = (int64_t)s->it->bodies[body].bytes;
-    tn__recompute_tree_add(&s->tree, first, last, less ? -bytes : bytes);
+    tn__share_tree_add(&s->tree, first, last, less ? -bytes : bytes);
 }
 
 static void choose_item_commit(choose_state *s, uint32_t at, choose_item item) {
@@ -216,7 +216,7 @@ static tn_status choose_room(choose_state *s) {
     s->end = tn__arena_array(&s->arena, bodies, sizeof *s->end);
     s->asked = tn__arena_array(&s->arena, bodies, sizeof *s->asked);
     s->runs = tn__arena_array(&s->arena, (size_t)tn_graph_op_count(it->graph) + 1, 1);
-    if (!tn__recompute_tree_room(&s->tree, it->count, &s->arena) || s->end == NULL ||
+    if (!tn__share_tree_room(&s->tree, it->count, &s->arena) || s->end == NULL ||
         s->asked == NULL || s->runs == NULL)
         return tn__no_memory(it->error, "recomputation");
     return TN_OK;
@@ -224,7 +224,7 @@ static tn_status choose_room(choose_state *s) {
 
 typedef struct choose_hang {
     choose_state *s;
-    tn__recompute_entry entry;
+    tn__share_entry entry;
     bool count; /* how much room there must be */
 } choose_hang;
 
@@ -233,7 +233,7 @@ static void choose_hang_node(void *self, uint32_t node) {
     if (hang->count)
         hang->s->tree.count[node]++;
     else
-        tn__recompute_tree_push(&hang->s->tree, node, hang->entry);
+        tn__share_tree_push(&hang->s->tree, node, hang->entry);
 }
 
 /* Every body that may be idle, in the nodes of its stretch. */
@@ -245,14 +245,14 @@ static void choose_hang_all(choose_state *s, bool count) {
         if (!body->can || body->back <= body->leave + 1) continue;
         choose_hang hang = {s, {count ? 0 : choose_key(s, b, &plan), b}, count};
         if (hang.entry.key < 0) continue;
-        tn__recompute_tree_each(&s->tree, body->leave + 1, body->back, choose_hang_node, &hang);
+        tn__share_tree_each(&s->tree, body->leave + 1, body->back, choose_hang_node, &hang);
     }
 }
 
 static tn_status choose_begin(choose_state *s) {
     const tn__recompute *it = s->it;
     for (uint32_t p = 0; p < it->count; p++)
-        tn__recompute_tree_add(&s->tree, p, p + 1, (int64_t)it->scratch[it->order[p]]);
+        tn__share_tree_add(&s->tree, p, p + 1, (int64_t)it->scratch[it->order[p]]);
     for (uint32_t b = 0; b < it->body_count; b++) {
         const tn__recompute_body *body = &it->bodies[b];
         s->end[b] = body->end;
@@ -260,7 +260,7 @@ static tn_status choose_begin(choose_state *s) {
         choose_change(s, b, body->made + choose_is_inplace(it, b), body->end + 1, false);
     }
     choose_hang_all(s, true);
-    if (!tn__recompute_tree_heaps(&s->tree, &s->arena))
+    if (!tn__share_tree_heaps(&s->tree, &s->arena))
         return tn__no_memory(it->error, "recomputation");
     choose_hang_all(s, false);
     return TN_OK;
@@ -270,15 +270,15 @@ static tn_status choose_begin(choose_state *s) {
 
 /* Gives up one body that is idle at a step. False: none can be. */
 static bool choose_one(choose_state *s, uint32_t step, uint64_t budget) {
-    tn__recompute_entry entry;
+    tn__share_entry entry;
     uint32_t node;
     choose_plan plan;
-    while (tn__recompute_tree_pop(&s->tree, step, &node, &entry)) {
+    while (tn__share_tree_pop(&s->tree, step, &node, &entry)) {
         double key = choose_key(s, entry.body, &plan);
         if (key < 0 || plan.at <= step || plan.work > budget - s->choice->work) continue;
         if (key > entry.key * 1.0001) {
             entry.key = key;
-            tn__recompute_tree_push(&s->tree, node, entry);
+            tn__share_tree_push(&s->tree, node, entry);
             continue;
         }
         choose_commit(s, &plan);
@@ -290,12 +290,12 @@ static bool choose_one(choose_state *s, uint32_t step, uint64_t budget) {
 static void choose_run(choose_state *s, uint64_t budget, uint32_t most) {
     tn__recompute_choice *choice = s->choice;
     int64_t peak;
-    uint32_t step = tn__recompute_tree_top(&s->tree, &peak);
+    uint32_t step = tn__share_tree_top(&s->tree, &peak);
     choice->peak = (uint64_t)peak;
     choice->best = choice->count = 0;
     while (choice->count < most && choose_one(s, step, budget)) {
         choice->count++;
-        step = tn__recompute_tree_top(&s->tree, &peak);
+        step = tn__share_tree_top(&s->tree, &peak);
         if ((uint64_t)peak >= choice->peak) continue;
         choice->peak = (uint64_t)peak;
         choice->best = choice->count;

@@ -1,8 +1,8 @@
-/* recompute_tree.c - the trees of recompute_tree.h, as arrays: node i has children 2i and 2i + 1,
+/* share_tree.c - the trees of share_tree.h, as arrays: node i has children 2i and 2i + 1,
  * step s is node width + s. */
-#include "budget/recompute_tree.h"
+#include "budget/share_tree.h"
 
-bool tn__recompute_tree_room(tn__recompute_tree *tree, uint32_t steps, tn__arena *arena) {
+bool tn__share_tree_room(tn__share_tree *tree, uint32_t steps, tn__arena *arena) {
     for (tree->width = 1; tree->width < steps;) tree->width *= 2;
     size_t nodes = 2 * (size_t)tree->width;
     tree->most = tn__arena_array(arena, nodes, sizeof *tree->most);
@@ -14,8 +14,8 @@ bool tn__recompute_tree_room(tn__recompute_tree *tree, uint32_t steps, tn__arena
 
 /* --- bytes --- */
 
-void tn__recompute_tree_each(const tn__recompute_tree *tree, uint32_t first, uint32_t last,
-                             void (*node)(void *self, uint32_t at), void *self) {
+void tn__share_tree_each(const tn__share_tree *tree, uint32_t first, uint32_t last,
+                         void (*node)(void *self, uint32_t at), void *self) {
     uint32_t low = first + tree->width, high = last + tree->width;
     for (; low < high; low /= 2, high /= 2) {
         if (low & 1) node(self, low++);
@@ -24,7 +24,7 @@ void tn__recompute_tree_each(const tn__recompute_tree *tree, uint32_t first, uin
 }
 
 typedef struct tree_add {
-    tn__recompute_tree *tree;
+    tn__share_tree *tree;
     int64_t bytes;
 } tree_add;
 
@@ -34,23 +34,22 @@ static void tree_add_node(void *self, uint32_t at) {
     add->tree->added[at] += add->bytes;
 }
 
-static void tree_mend(tn__recompute_tree *tree, uint32_t leaf) {
+static void tree_mend(tn__share_tree *tree, uint32_t leaf) {
     for (uint32_t at = leaf / 2; at > 0; at /= 2) {
         int64_t left = tree->most[2 * at], right = tree->most[2 * at + 1];
         tree->most[at] = (left > right ? left : right) + tree->added[at];
     }
 }
 
-void tn__recompute_tree_add(tn__recompute_tree *tree, uint32_t first, uint32_t last,
-                            int64_t bytes) {
+void tn__share_tree_add(tn__share_tree *tree, uint32_t first, uint32_t last, int64_t bytes) {
     tree_add add = {tree, bytes};
     if (first >= last) return;
-    tn__recompute_tree_each(tree, first, last, tree_add_node, &add);
+    tn__share_tree_each(tree, first, last, tree_add_node, &add);
     tree_mend(tree, first + tree->width);
     tree_mend(tree, last - 1 + tree->width);
 }
 
-uint32_t tn__recompute_tree_top(const tn__recompute_tree *tree, int64_t *bytes) {
+uint32_t tn__share_tree_top(const tn__share_tree *tree, int64_t *bytes) {
     uint32_t at = 1;
     *bytes = tree->most[1];
     while (at < tree->width) at = 2 * at + (tree->most[2 * at + 1] > tree->most[2 * at]);
@@ -59,11 +58,11 @@ uint32_t tn__recompute_tree_top(const tn__recompute_tree *tree, int64_t *bytes) 
 
 /* --- heaps --- */
 
-static bool tree_before(tn__recompute_entry a, tn__recompute_entry b) {
+static bool tree_before(tn__share_entry a, tn__share_entry b) {
     return a.key != b.key ? a.key < b.key : a.body < b.body;
 }
 
-bool tn__recompute_tree_heaps(tn__recompute_tree *tree, tn__arena *arena) {
+bool tn__share_tree_heaps(tn__share_tree *tree, tn__arena *arena) {
     size_t total = 0;
     for (uint32_t at = 1; at < 2 * tree->width; at++) {
         tree->first[at] = (uint32_t)total;
@@ -75,18 +74,18 @@ bool tn__recompute_tree_heaps(tn__recompute_tree *tree, tn__arena *arena) {
     return tree->entries != NULL;
 }
 
-void tn__recompute_tree_push(tn__recompute_tree *tree, uint32_t node, tn__recompute_entry entry) {
-    tn__recompute_entry *heap = &tree->entries[tree->first[node]];
+void tn__share_tree_push(tn__share_tree *tree, uint32_t node, tn__share_entry entry) {
+    tn__share_entry *heap = &tree->entries[tree->first[node]];
     uint32_t at = tree->count[node]++;
     for (; at > 0 && tree_before(entry, heap[(at - 1) / 2]); at = (at - 1) / 2)
         heap[at] = heap[(at - 1) / 2];
     heap[at] = entry;
 }
 
-static tn__recompute_entry tree_take(tn__recompute_tree *tree, uint32_t node) {
-    tn__recompute_entry *heap = &tree->entries[tree->first[node]];
+static tn__share_entry tree_take(tn__share_tree *tree, uint32_t node) {
+    tn__share_entry *heap = &tree->entries[tree->first[node]];
     uint32_t count = --tree->count[node], at = 0;
-    tn__recompute_entry top = heap[0], last = heap[count];
+    tn__share_entry top = heap[0], last = heap[count];
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= count) break;
@@ -99,8 +98,8 @@ static tn__recompute_entry tree_take(tn__recompute_tree *tree, uint32_t node) {
     return top;
 }
 
-bool tn__recompute_tree_pop(tn__recompute_tree *tree, uint32_t step, uint32_t *node,
-                            tn__recompute_entry *entry) {
+bool tn__share_tree_pop(tn__share_tree *tree, uint32_t step, uint32_t *node,
+                        tn__share_entry *entry) {
     *node = 0;
     for (uint32_t at = step + tree->width; at > 0; at /= 2)
         if (tree->count[at] > 0 && (*node == 0 || tree_before(tree->entries[tree->first[at]],

@@ -1,0 +1,34 @@
+/* share.c - the least that has to be computed again, by one sweep over the worst acts after the
+ * other; the orders of jobs stay. Fast, and without any proof.
+ * Cost: src/budget/share.c. */
+#include "budget/pass.h"
+#include "budget/share.h"
+
+static tn_status share_solve(tn__pass_run *run) {
+    tn__schedule schedule;
+    tn__replay replay;
+    bool kept = false;
+    tn_status status = TN_OK;
+    uint64_t acts = 0;
+    tn__schedule_init(&schedule, &run->context);
+    for (uint32_t j = 0; j < run->work->job_count && status == TN_OK; j++) {
+        status = tn__schedule_add(&schedule, (tn__act){.kind = TN__RUN, .what = j}, run->error);
+        acts += run->work->jobs[j].input_count + 1;
+    }
+    if (status == TN_OK) status = tn__pass_work(run, acts);
+    if (status == TN_OK)
+        status = tn__share_lower(run->work, NULL, INT64_MAX, run->budget, &schedule, &replay,
+                                 run->error);
+    if (status == TN_OK) status = tn__pass_offer(run, &schedule, &kept);
+    tn__schedule_release(&schedule);
+    if (status != TN_OK || kept) return status;
+    TN_FAIL(run->error, TN_E_STOPPED, "the least found is above the budget");
+}
+
+const tn_pass tn__pass_share = {
+    .name = "share",
+    .summary = "computes again what costs least for its bytes at the worst step",
+    .source = "Chen et al. 2016, section 4; Kirisame et al. 2021, with all uses known",
+    .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS,
+    .solve = share_solve,
+};
