@@ -55,6 +55,19 @@ TN_API TN_CHECKED tn_status tn_budget_recompute(const tn_graph *graph,
                                                 tn_graph **recomputed, tn_recompute_report *report,
                                                 tn_error *error);
 
+/* The same of a program: it runs some operators of its graph again, later than the first time. They
+ * may run more than twice. When no choice lowers the peak the program is a copy.
+ *
+ * program  as tn_program_create makes them; its graph outlives what is made
+ * report   out, may be NULL; bytes are of the program's own order
+ * Errors: E_INVALID (a share that is negative or no number), E_UNSUPPORTED (a program that runs
+ * something again, or copies, already), E_UNKNOWN (a size), E_NO_MEMORY. Cost: two occupancies;
+ * O((operators + operands) log operators), some thirty times at most. */
+TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
+                                                 const tn_recompute_options *options,
+                                                 tn_program **recomputed,
+                                                 tn_recompute_report *report, tn_error *error);
+
 /* --- problems without a model ------------------------------------------------------------------
  */
 

@@ -7,12 +7,12 @@
  *                                                  again: b', y' from x, right before their reader
  *
  * A sweep gives up one life after the other while the work allowed lasts, and tells after how many
- * its peak was lowest; a second one stops there. That is done with and without a preference for
- * what is idle for long. Sweeps only estimate, so the schedule that they choose is judged; the
+ * its peak was lowest; a second one stops there. That is done with more and less preference
+ * for what is idle for long. Sweeps only estimate, so the schedule that they choose is judged; the
  * lowest peak wins, the schedule as it was among the candidates: the peak never rises. What was
  * made again may be idle in its turn (the input of a normalisation, between that and its gradient),
  * so the whole is done anew on the result, with the work that is left, while that helps.
- * Cost: a round is four sweeps at most. Source: Chen et al. 2016, "Training deep nets with
+ * Cost: a round is six sweeps at most. Source: Chen et al. 2016, "Training deep nets with
  * sublinear memory cost", section 4; Rota Bulo, Porzi, Kontschieder 2018 (in-place activated batch
  * normalisation, checkpoint variant).
  */
@@ -22,12 +22,10 @@
 
 typedef struct share_state {
     const tn__work *work;
-    const bool *may;
-    uint64_t added, target;
+    const tn__share_goal *goal;
     tn__schedule *schedule, next, better;
-    tn__replay replay; /* of schedule */
-    bool improved;
-    tn__replay better_replay; /* improved */
+    tn__replay replay, better_replay; /* of schedule, of better; peaks as the goal counts them */
+    bool improved;                    /* there is a better one */
     tn_error *error;
 } share_state;
 
@@ -81,18 +79,25 @@ static tn_status share_emit(tn__share *it, const tn__share_choice *choice, tn__s
 
 /* Within the target the least work, else the fewest bytes. */
 static bool share_is_better(const share_state *s, const tn__replay *a, const tn__replay *b) {
-    bool in = a->peak <= s->target, other = b->peak <= s->target;
+    bool in = a->peak <= s->goal->target, other = b->peak <= s->goal->target;
     if (in != other) return in;
     if (in) return a->cost < b->cost;
     return a->peak < b->peak;
+}
+
+static tn_status share_replay(const share_state *s, const tn__schedule *schedule,
+                              tn__replay *replay) {
+    TN_TRY(tn__replay_schedule(s->work, schedule, replay, NULL, s->error));
+    if (s->goal->bytes == NULL) return TN_OK;
+    return s->goal->bytes(s->goal->self, schedule, &replay->peak);
 }
 
 /* Judges what was chosen; keeps it when it is the best. */
 static tn_status share_judge(share_state *s, tn__share *it, const tn__share_choice *choice) {
     tn__replay replay;
     TN_TRY(share_emit(it, choice, &s->next));
-    TN_TRY(tn__replay_schedule(s->work, &s->next, &replay, NULL, s->error));
-    bool dear = replay.cost - s->work->cost > s->added;
+    TN_TRY(share_replay(s, &s->next, &replay));
+    bool dear = replay.cost - s->work->cost > s->goal->added;
     const tn__replay *best = s->improved ? &s->better_replay : &s->replay;
     if (dear || !share_is_better(s, &replay, best)) return TN_OK;
     s->better_replay = replay;
@@ -101,23 +106,25 @@ static tn_status share_judge(share_state *s, tn__share *it, const tn__share_choi
 }
 
 /* The state with the lowest peak on the way of choices. */
-static tn_status share_search(share_state *s, tn__share *it, bool reach, tn__share_choice *choice) {
-    uint64_t left = s->added - (s->replay.cost - s->work->cost);
-    TN_TRY(tn__share_choose(it, left, s->target, reach, UINT32_MAX, choice));
+static tn_status share_search(share_state *s, tn__share *it, uint32_t reach,
+                              tn__share_choice *choice) {
+    uint64_t left = s->goal->added - (s->replay.cost - s->work->cost);
+    TN_TRY(tn__share_choose(it, left, s->goal->target, reach, UINT32_MAX, choice));
     if (choice->best == 0) return TN_OK;
     if (choice->best < choice->count)
-        TN_TRY(tn__share_choose(it, left, s->target, reach, choice->best, choice));
+        TN_TRY(tn__share_choose(it, left, s->goal->target, reach, choice->best, choice));
     return share_judge(s, it, choice);
 }
 
 static tn_status share_round(share_state *s) {
-    tn__share it = {.work = s->work, .schedule = s->schedule, .may = s->may, .error = s->error};
+    tn__share it = {
+        .work = s->work, .schedule = s->schedule, .may = s->goal->may, .error = s->error};
     tn__share_choice choice = {0};
     tn__arena_init(&it.arena, &s->schedule->context);
     s->improved = false;
     tn_status status = tn__share_read(&it);
     if (status == TN_OK) status = tn__share_choice_room(&it, &choice);
-    for (int reach = 0; reach < 2 && status == TN_OK; reach++)
+    for (uint32_t reach = 0; reach < TN__SHARE_REACHES && status == TN_OK; reach++)
         status = share_search(s, &it, reach, &choice);
     tn__arena_release(&it.arena);
     if (status != TN_OK || !s->improved) return status;
@@ -125,21 +132,16 @@ static tn_status share_round(share_state *s) {
     return tn__schedule_copy(s->schedule, &s->better, s->error);
 }
 
-tn_status tn__share_lower(const tn__work *work, const bool *may, uint64_t added, uint64_t target,
-                          tn__schedule *schedule, tn__replay *replay, tn_error *error) {
-    share_state state = {.work = work,
-                         .may = may,
-                         .added = added,
-                         .target = target,
-                         .schedule = schedule,
-                         .error = error};
+tn_status tn__share_lower(const tn__work *work, const tn__share_goal *goal, tn__schedule *schedule,
+                          tn__replay *replay, tn_error *error) {
+    share_state state = {.work = work, .goal = goal, .schedule = schedule, .error = error};
     tn__schedule_init(&state.next, &schedule->context);
     tn__schedule_init(&state.better, &schedule->context);
-    tn_status status = tn__replay_schedule(work, schedule, &state.replay, NULL, error);
+    tn_status status = share_replay(&state, schedule, &state.replay);
     state.improved = true;
     for (int round = 0; round < SHARE_ROUNDS && status == TN_OK; round++) {
-        bool spent = state.replay.cost - work->cost >= added;
-        if (!state.improved || spent || state.replay.peak <= target) break;
+        bool spent = state.replay.cost - work->cost >= goal->added;
+        if (!state.improved || spent || state.replay.peak <= goal->target) break;
         status = share_round(&state);
     }
     tn__schedule_release(&state.next);

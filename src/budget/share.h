@@ -48,20 +48,32 @@ tn_status tn__share_read(tn__share *it);
 uint32_t tn__share_life_at(const tn__share *it, uint32_t value, uint32_t at);
 
 /* share_choose.c: what to give up so that less is needed at once, with at most `budget` work and
- * `most` choices, until no more than `target` bytes are. `reach`: prefer what is idle for long. */
-tn_status tn__share_choose(tn__share *it, uint64_t budget, uint64_t target, bool reach,
+ * `most` choices, until no more than `target` bytes are. `reach`, below TN__SHARE_REACHES: how
+ * much what is idle for long is preferred: not, fully, by half. */
+#define TN__SHARE_REACHES 3u
+tn_status tn__share_choose(tn__share *it, uint64_t budget, uint64_t target, uint32_t reach,
                            uint32_t most, tn__share_choice *choice);
 /* Room for one, which tn__share_choose fills again and again. */
 tn_status tn__share_choice_room(tn__share *it, tn__share_choice *choice);
 
-/* share.c: the schedule again and again, until it needs no more than `target` bytes at once or that
- * helps no more. It gets no worse: *replay is of what it is in the end.
+/* What tn__share_lower goes by. */
+typedef struct tn__share_goal {
+    const bool *may; /* [jobs] NULL: whatever can */
+    uint64_t added;  /* work that may be added in all */
+    uint64_t target; /* bytes: no less is looked for */
+    /* Bytes that a schedule needs at once, where somebody knows better than the judge of schedules,
+     * who counts views as all of what they lie in. NULL: nobody does */
+    tn_status (*bytes)(void *self, const tn__schedule *schedule, uint64_t *bytes);
+    void *self;
+} tn__share_goal;
+
+/* share.c: the schedule again and again, until it needs no more than the target at once or that
+ * helps no more. It gets no worse.
  *
- * may       [jobs] NULL: whatever can
- * added     work that may be added in all
  * schedule  RUN alone; changed
- * Errors: E_NO_MEMORY, those of tn__replay_schedule. */
-tn_status tn__share_lower(const tn__work *work, const bool *may, uint64_t added, uint64_t target,
-                          tn__schedule *schedule, tn__replay *replay, tn_error *error);
+ * replay    out: of what it is in the end
+ * Errors: E_NO_MEMORY, those of tn__replay_schedule and of goal->bytes. */
+tn_status tn__share_lower(const tn__work *work, const tn__share_goal *goal, tn__schedule *schedule,
+                          tn__replay *replay, tn_error *error);
 
 #endif

@@ -1,7 +1,8 @@
 /* share_choose.c - what to give up so that the worst act needs less.
  *
  * Again and again: at the act that needs most, of the lives that are idle there, the one is given
- * up that costs least work for its bytes (times the acts for which it is idle, with `reach`). Its
+ * up that costs least work for its bytes; or for these times the acts for which it is idle, or the
+ * root of those (`reach`). Its
  * maker runs again before whoever reads it next; what that needs must be there by then:
  *
  *     still there           nothing to do
@@ -23,6 +24,8 @@
  * Source: in the line of Chen et al. 2016 and of dynamic tensor rematerialisation (Kirisame et al.
  * 2021: cost over bytes and idle time), with all uses known.
  */
+#include <math.h>
+
 #include "budget/share.h"
 #include "budget/share_tree.h"
 
@@ -51,7 +54,7 @@ typedef struct choose_state {
     uint32_t *end;   /* [lives] as it is now */
     uint32_t *asked; /* [lives] first position behind `leave` where a copy reads it */
     bool *runs;      /* [acts] what ran there runs again */
-    bool reach;
+    uint32_t reach;
 } choose_state;
 
 /* --- what it takes --- */
@@ -133,7 +136,8 @@ static double choose_key(const choose_state *s, uint32_t id, choose_plan *plan) 
     double steps = (double)(at - leave - 1);
     double saved = (double)s->it->lives[id].bytes * steps - plan->held;
     if (saved <= 0) return -1;
-    return (double)plan->work / (s->reach ? saved : saved / steps);
+    double savings[] = {saved / steps, saved, saved / sqrt(steps)};
+    return (double)plan->work / savings[s->reach];
 }
 
 /* --- choosing --- */
@@ -298,7 +302,7 @@ tn_status tn__share_choice_room(tn__share *it, tn__share_choice *choice) {
     return TN_OK;
 }
 
-tn_status tn__share_choose(tn__share *it, uint64_t budget, uint64_t target, bool reach,
+tn_status tn__share_choose(tn__share *it, uint64_t budget, uint64_t target, uint32_t reach,
                            uint32_t most, tn__share_choice *choice) {
     choose_state state = {.it = it, .choice = choice, .reach = reach};
     tn__arena_init(&state.arena, it->arena.context);

@@ -87,20 +87,25 @@ static tn_status read_outputs(tn__read_state *s, uint32_t id) {
     return TN_OK;
 }
 
-/* The first input that the first output may be written over. */
+static bool read_is_as_large(const tn__read_state *s, uint32_t value, uint32_t other) {
+    return value != TN_NONE && s->values[value].bytes == s->values[other].bytes;
+}
+
+/* What the first output is written over as the program is, or else the first that it may be. */
 static uint32_t read_inplace(const tn__read_state *s, tn_op_id id) {
     const tn_op *op = tn_graph_op(s->graph, id);
     const tn__work_map *map = s->map;
     if (map->memory.inplace == TN_INPLACE_NONE || op->output_count == 0) return TN_NONE;
     tn_tensor_id made = op->outputs[0];
     if (made == TN_NONE || map->root[made] != made || s->begin[id] != TN_NONE) return TN_NONE;
+    uint32_t own = map->value[made];
+    tn_tensor_id over = s->over[made];
+    if (over != TN_NONE && read_is_as_large(s, map->value[over], own)) return map->value[over];
     uint64_t may = tn_op_inplace(s->graph, id, 0);
-    for (uint32_t i = 0; i < op->input_count && i < 64; i++) {
-        if (!(may >> i & 1) || op->inputs[i] == TN_NONE) continue;
-        uint32_t value = map->value[op->inputs[i]];
-        if (value != TN_NONE && s->values[value].bytes == s->values[map->value[made]].bytes)
-            return value;
-    }
+    for (uint32_t i = 0; i < op->input_count && i < 64; i++)
+        if ((may >> i & 1) && op->inputs[i] != TN_NONE &&
+            read_is_as_large(s, map->value[op->inputs[i]], own))
+            return map->value[op->inputs[i]];
     return TN_NONE;
 }
 

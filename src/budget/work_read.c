@@ -201,6 +201,7 @@ static tn_status read_room(tn__read_state *s) {
     tn__arena *scratch = &s->scratch;
     bool room = read_room_map(s, tensors, steps);
     s->owns = tn__arena_array(scratch, tensors + 1, sizeof *s->owns);
+    s->over = tn__arena_array(scratch, tensors + 1, sizeof *s->over);
     s->stays = tn__arena_array(scratch, tensors + 1, sizeof *s->stays);
     s->values = tn__arena_array(scratch, tensors + 1, sizeof *s->values);
     s->changer = tn__arena_array(scratch, tensors + 1, sizeof *s->changer);
@@ -209,11 +210,11 @@ static tn_status read_room(tn__read_state *s) {
     s->jobs = tn__arena_array(scratch, steps + 1, sizeof *s->jobs);
     s->places = tn__arena_array(scratch, steps + 1, sizeof *s->places);
     s->stamp = tn__arena_array(scratch, most + 1, sizeof *s->stamp);
-    if (!room || !s->owns || !s->stays || !s->values || !s->changer || !s->pinned || !s->begin ||
-        !s->jobs || !s->places || !s->stamp)
+    if (!room || !s->owns || !s->over || !s->stays || !s->values || !s->changer || !s->pinned ||
+        !s->begin || !s->jobs || !s->places || !s->stamp)
         return tn__read_no_memory(s);
     for (size_t i = 0; i < tensors; i++)
-        s->map->root[i] = s->map->value[i] = s->pinned[i] = TN_NONE;
+        s->map->root[i] = s->map->value[i] = s->pinned[i] = s->over[i] = TN_NONE;
     for (size_t i = 0; i < ops; i++) s->begin[i] = TN_NONE;
     return TN_OK;
 }
@@ -224,6 +225,9 @@ static void read_owners(tn__read_state *s) {
     for (uint32_t i = 0; i < tn_occupancy_life_count(s->occupancy); i++)
         if (lives[i].tensor != TN_NONE && lives[i].share != TN_SHARE_VIEW)
             s->owns[lives[i].tensor] = true;
+    for (uint32_t i = 0; i < tn_occupancy_life_count(s->occupancy); i++)
+        if (lives[i].tensor != TN_NONE && lives[i].share == TN_SHARE_INPLACE)
+            s->over[lives[i].tensor] = lives[i].source;
 }
 
 /* Whether a life is part of what a job with blocks needs while it runs. */

@@ -5,6 +5,7 @@
 #include "budget/share.h"
 
 static tn_status share_solve(tn__pass_run *run) {
+    const tn__share_goal goal = {.added = INT64_MAX, .target = run->budget};
     tn__schedule schedule;
     tn__replay replay;
     bool kept = false;
@@ -16,9 +17,7 @@ static tn_status share_solve(tn__pass_run *run) {
         acts += run->work->jobs[j].input_count + 1;
     }
     if (status == TN_OK) status = tn__pass_work(run, acts);
-    if (status == TN_OK)
-        status = tn__share_lower(run->work, NULL, INT64_MAX, run->budget, &schedule, &replay,
-                                 run->error);
+    if (status == TN_OK) status = tn__share_lower(run->work, &goal, &schedule, &replay, run->error);
     if (status == TN_OK) status = tn__pass_offer(run, &schedule, &kept);
     tn__schedule_release(&schedule);
     if (status != TN_OK || kept) return status;

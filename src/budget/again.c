@@ -1,0 +1,180 @@
+/* again.c - tn_program_recompute: a program that computes some tensors again instead of keeping
+ * them, within a share of the work of one run.
+ *
+ * Work is arithmetic or traffic, whichever takes longer. Whatever comes out is measured as an
+ * occupancy beside the program that went in; it is a copy of that where it is no better.
+ * Cost: share.c, with an occupancy for each schedule that is judged.
+ */
+#include <tenure/budget.h>
+
+#include <math.h>
+
+#include "budget/lower.h"
+#include "budget/share.h"
+
+typedef struct again_state {
+    const tn_program *program;
+    const tn_graph *graph;
+    tn_recompute_options options;
+    tn_context context;
+    tn__arena arena;
+    tn__work work;
+    tn__work_map *map;
+    bool *may; /* [jobs] */
+    tn_error *error;
+} again_state;
+
+/* --- work --- */
+
+/* Work in operations; views take none. */
+static uint64_t again_work(const again_state *s, tn_op_id id, bool *cheap, bool *known) {
+    const tn_op *op = tn_graph_op(s->graph, id);
+    tn_cost cost = tn_op_cost(s->graph, id);
+    uint64_t moves = tn__mul_sat(cost.bytes_moved, s->options.flops_per_byte);
+    *known = cost.flops != TN_SIZE_UNKNOWN && cost.bytes_moved != TN_SIZE_UNKNOWN;
+    *cheap = cost.flops <= moves;
+    bool is_view = tn_op_changes(s->graph, id) == 0 && op->output_count > 0;
+    for (uint32_t k = 0; k < op->output_count; k++)
+        is_view &= op->outputs[k] == TN_NONE || tn_op_view(s->graph, id, k).source != TN_NONE;
+    uint64_t most = cost.flops > moves ? cost.flops : moves;
+    if (is_view || !*known) return 0;
+    return most < TN_COSTS_MOST ? most : TN_COSTS_MOST;
+}
+
+static bool again_is_listed(const char *list, const char *type) {
+    size_t length = strlen(type);
+    for (const char *at = list; at != NULL && *at != '\0';) {
+        size_t word = strcspn(at, ",");
+        if (word == length && strncmp(at, type, word) == 0) return true;
+        at += word + (at[word] == ',');
+    }
+    return list == NULL;
+}
+
+static tn_status again_read(again_state *s) {
+    uint32_t ops = tn_graph_op_count(s->graph);
+    uint64_t *of = tn__arena_array(&s->arena, (size_t)ops + 1, sizeof *of);
+    bool *may = tn__arena_array(&s->arena, (size_t)ops + 1, sizeof *may);
+    tn_costs *costs;
+    if (of == NULL || may == NULL) return tn__no_memory(s->error, "recomputation");
+    for (tn_op_id id = 0; id < ops; id++) {
+        bool cheap, known;
+        of[id] = again_work(s, id, &cheap, &known);
+        may[id] = known && (cheap || !s->options.cheap) &&
+                  again_is_listed(s->options.only, tn_graph_op(s->graph, id)->type);
+    }
+    TN_TRY(tn_costs_given(&s->context, s->graph, of, NULL, ops, 0, &costs, s->error));
+    tn_status status =
+        tn__work_read(s->program, costs, s->options.memory, &s->arena, &s->work, &s->map, s->error);
+    tn_costs_destroy(costs);
+    TN_TRY(status);
+    s->may = tn__arena_array(&s->arena, s->work.job_count + (size_t)1, sizeof *s->may);
+    if (s->may == NULL) return tn__no_memory(s->error, "recomputation");
+    for (uint32_t j = 0; j < s->work.job_count; j++) s->may[j] = may[s->work.jobs[j].op];
+    return TN_OK;
+}
+
+/* --- what comes of it --- */
+
+static tn_status again_peak(const again_state *s, const tn_program *program, uint64_t *peak) {
+    tn_occupancy *occupancy;
+    TN_TRY(tn_occupancy_create(program, s->options.memory, &occupancy, s->error));
+    *peak = tn_occupancy_summary(occupancy).peak_live;
+    tn_occupancy_destroy(occupancy);
+    return TN_OK;
+}
+
+static tn_status again_bytes(void *self, const tn__schedule *schedule, uint64_t *bytes) {
+    const again_state *s = self;
+    tn_program *program;
+    TN_TRY(tn__schedule_emit(s->map, &s->work, schedule, &program, s->error));
+    tn_status status = again_peak(s, program, bytes);
+    tn_program_destroy(program);
+    return status;
+}
+
+static tn_status again_copy(const again_state *s, tn_program **copy) {
+    return tn_program_from(s->graph, tn_program_instructions(s->program),
+                           tn_program_count(s->program), tn_program_regions(s->program),
+                           tn_program_region_count(s->program), copy, s->error);
+}
+
+static void again_count(const again_state *s, const tn__schedule *schedule, uint64_t cost,
+                        tn_recompute_report *report) {
+    for (uint32_t i = s->work.job_count; i < schedule->count; i++) report->operators++;
+    double total = (double)s->work.cost;
+    report->share = total > 0 ? (double)(cost - s->work.cost) / total : 0;
+}
+
+/* Arithmetic of what runs behind its first time. */
+static tn_status again_flops(again_state *s, const tn__schedule *schedule, uint64_t *flops) {
+    bool *ran = tn__arena_array(&s->arena, s->work.job_count + (size_t)1, sizeof *ran);
+    if (ran == NULL) return tn__no_memory(s->error, "recomputation");
+    *flops = 0;
+    for (uint32_t i = 0; i < schedule->count; i++) {
+        uint32_t job = schedule->acts[i].what;
+        if (ran[job])
+            *flops = tn__add_sat(*flops, tn_op_cost(s->graph, s->work.jobs[job].op).flops);
+        ran[job] = true;
+    }
+    return TN_OK;
+}
+
+static tn_status again_choose(again_state *s, tn__schedule *schedule, tn_program **made,
+                              tn_recompute_report *report) {
+    double most = s->options.share * (double)s->work.cost;
+    uint64_t added = most < 1e18 ? (uint64_t)most : (uint64_t)1e18;
+    tn__replay replay;
+    for (uint32_t j = 0; j < s->work.job_count; j++)
+        TN_TRY(tn__schedule_add(schedule, (tn__act){.kind = TN__RUN, .what = j}, s->error));
+    tn__share_goal goal = {.may = s->may, .added = added, .bytes = again_bytes, .self = s};
+    TN_TRY(tn__share_lower(&s->work, &goal, schedule, &replay, s->error));
+    TN_TRY(again_peak(s, s->program, &report->before));
+    TN_TRY(tn__schedule_emit(s->map, &s->work, schedule, made, s->error));
+    TN_TRY(again_peak(s, *made, &report->after));
+    again_count(s, schedule, replay.cost, report);
+    return again_flops(s, schedule, &report->flops);
+}
+
+static tn_status again_run(again_state *s, tn_program **made, tn_recompute_report *report) {
+    tn__schedule schedule;
+    TN_TRY(again_read(s));
+    tn__schedule_init(&schedule, &s->context);
+    tn_status status = again_choose(s, &schedule, made, report);
+    tn__schedule_release(&schedule);
+    if (status != TN_OK || report->after < report->before) return status;
+    tn_program_destroy(*made);
+    *made = NULL;
+    *report = (tn_recompute_report){.before = report->before, .after = report->before};
+    return again_copy(s, made);
+}
+
+static tn_status again_options(again_state *s, const tn_recompute_options *options) {
+    s->options = (tn_recompute_options)TN_RECOMPUTE_OPTIONS_INIT;
+    tn__options(&s->options, sizeof s->options, options);
+    if (!(s->options.share >= 0 && isfinite(s->options.share)))
+        TN_FAIL(s->error, TN_E_INVALID, "the share of work that is added must be 0 or more");
+    if (s->options.flops_per_byte == 0) s->options.flops_per_byte = 8;
+    s->context =
+        tn__context(s->options.context != NULL ? s->options.context : tn_graph_context(s->graph));
+    return TN_OK;
+}
+
+tn_status tn_program_recompute(const tn_program *program, const tn_recompute_options *options,
+                               tn_program **recomputed, tn_recompute_report *report,
+                               tn_error *error) {
+    again_state state = {.program = program, .graph = tn_program_graph(program), .error = error};
+    tn_recompute_report told = {0};
+    tn_program *made = NULL;
+    TN_TRY(again_options(&state, options));
+    tn__arena_init(&state.arena, &state.context);
+    tn_status status = again_run(&state, &made, &told);
+    tn__arena_release(&state.arena);
+    if (status != TN_OK) {
+        tn_program_destroy(made);
+        return status;
+    }
+    *recomputed = made;
+    if (report != NULL) *report = told;
+    return TN_OK;
+}
