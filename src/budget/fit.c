@@ -284,6 +284,7 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .host_budget = options->host_budget > 0 ? options->host_budget : UINT64_MAX,
                         .allow = options->allow,
                         .seed = options->seed,
+                        .any = options->any || fit->for_least,
                         .out_rate = links ? fit_rate(options->to_host_bytes_per_s) : 0,
                         .in_rate = links ? fit_rate(options->from_host_bytes_per_s) : 0,
                         .codec_rate = fit_rate(tn_costs_bytes_per_s(fit->costs)),

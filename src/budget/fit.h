@@ -33,6 +33,7 @@ typedef struct tn__fit {
     uint64_t work_done, bytes_bound, time_bound;
     uint32_t rounds;
     bool has_bound; /* time_bound is of the budget that is searched */
+    bool for_least; /* whether there is any is all that is asked of the pass */
     bool stopped;
     tn__text lines; /* of the pass that runs, for explain */
     tn_error *error;

@@ -71,7 +71,7 @@ static bool search_has_host(const tn__fit *fit, const tn_fit_result *next) {
 static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_range *range,
                              tn_fit_result *best, bool *proved, bool *more) {
     tn_fit_result next = {0};
-    bool found, none;
+    bool found, none, budgets = (fit->pass->features & TN__PASS_BUDGETS) != 0;
     tn_status status = tn__fit_once(fit, start, range->allowed, &next, &found, &none);
     *proved = *proved || (none && range->allowed >= range->target);
     uint64_t took = found ? next.bytes - fit->options.fixed_bytes : 0;
@@ -80,7 +80,7 @@ static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_ra
                   search_has_host(fit, &next) && (best->program == NULL || next.time < best->time);
     if (better) search_take(best, &next);
     tn_fit_release(&next);
-    *more = found && !fit->options.live && search_next(range, took) && !fit->stopped;
+    *more = found && !fit->options.live && budgets && search_next(range, took) && !fit->stopped;
     return status;
 }
 
@@ -145,29 +145,30 @@ tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
 static tn_status search_least_from(tn__fit *fit, const tn__fit_start *start, uint64_t high,
                                    tn_fit_result *best) {
     uint64_t low = fit->bytes_bound > 0 ? fit->bytes_bound - 1 : 0;
-    for (uint32_t i = 0; i < FIT_HALVINGS && !fit->stopped; i++) {
+    bool budgets = (fit->pass->features & TN__PASS_BUDGETS) != 0;
+    for (uint32_t i = 0; i < (budgets ? FIT_HALVINGS : 1) && !fit->stopped; i++) {
         tn_fit_result next = {0};
         bool found, proved;
-        uint64_t allowed = low + (high - low) / 2;
-        if (high <= low || high - low <= high / FIT_GRAIN)
-            allowed = high > low + 1 ? low + 1 : high;
-        if (allowed <= low) break;
+        if (high <= low + 1 || high - low <= high / FIT_GRAIN) break;
+        uint64_t allowed = budgets ? low + (high - low) / 2 : high;
         tn_status status = tn__fit_once(fit, start, allowed, &next, &found, &proved);
         bool less = status == TN_OK && found && next.bytes < best->bytes;
-        if (found) high = allowed;
         if (less) search_take(best, &next);
         tn_fit_release(&next);
         TN_TRY(status);
-        if (!found) low = allowed;
-        if (high - low <= high / FIT_GRAIN && found) break;
+        *(found ? &high : &low) = allowed;
+        if (fit->bytes_bound > low + 1) low = fit->bytes_bound - 1;
     }
     return TN_OK;
 }
 
 tn_status tn__fit_search_least(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(tn__fit_plain(fit, result));
-    uint64_t high = result->live_bytes;
-    for (uint32_t i = 0; i < fit->start_count; i++)
-        TN_TRY(search_least_from(fit, &fit->starts[i], high, result));
-    return TN_OK;
+    uint64_t high = fit->options.live ? result->bytes : result->live_bytes;
+    tn_status status = TN_OK;
+    fit->for_least = true;
+    for (uint32_t i = 0; i < fit->start_count && status == TN_OK; i++)
+        status = search_least_from(fit, &fit->starts[i], high, result);
+    fit->for_least = false;
+    return status;
 }
