@@ -10,6 +10,8 @@
 
 #include "base/base.h"
 #include "cli/train.h"
+#include "cli/whom.h"
+#include "report/format.h"
 
 /* --- the log --- */
 
@@ -102,11 +104,22 @@ void cli_train_print_stopped(const cli_train *train) {
     fputs("\n", stderr);
 }
 
+static void tell_json_whom(const cli_train *train) {
+    const cli_whom whom = cli_session_whom(&train->session);
+    tn_report_kernels told;
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, "{\"format\":\"tenure-train\",\"version\":1,\"kernels\":");
+    tn__words_kernels(&text, cli_whom_told(&whom, train->session.setup, &told));
+    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+}
+
 static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
     const tn_trainer_state *state = train->state;
-    printf("{\"format\":\"tenure-train\",\"version\":1,\"planned_peak\":%" PRIu64
-           ",\"measured_peak\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"weights\":%" PRIu64
-           ",\"steps\":%" PRIu64,
+    tell_json_whom(train);
+    printf(",\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"arena\":%" PRIu64
+           ",\"weights\":%" PRIu64 ",\"steps\":%" PRIu64,
            usage->planned_peak, usage->measured_peak, usage->arena, usage->static_bytes,
            state->done);
     if (state->done > state->first)
@@ -128,6 +141,8 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
     const tn_trainer_state *state = train->state;
     char size[TN_SIZE_TEXT_MAX];
     uint32_t threads = train->session.choices.threads;
+    const cli_whom whom = cli_session_whom(&train->session);
+    cli_whom_print(&whom, train->session.setup);
     printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
     printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
     printf("%-15s %s\n", "static memory", tn_size_format(usage->static_bytes, size));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "report/format.h"
 
 #define WHOM_THREADS_MOST 1024u
 
@@ -74,4 +75,21 @@ const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]) {
                  scratch->operators == 1 ? " runs" : "s run",
                  tn_size_format(scratch->before - scratch->after, less));
     return text;
+}
+
+void cli_whom_print(const cli_whom *whom, const tn_setup *setup) {
+    tn_report_kernels told;
+    char pieces[CLI_PIECES_MAX];
+    double cost;
+    tn_error error; /* a machine without room to measure both ways: then it is not told */
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__words_whom(&text, cli_whom_told(whom, setup, &told));
+    if (!text.failed) printf("%-15s %.*s\n", "for", (int)text.size, text.data);
+    tn__text_release(&text);
+    if (cli_whom_pieces(setup, pieces)[0] == '\0') return;
+    printf("%-15s %s", "in pieces", pieces);
+    if (tn_setup_pieces_cost(setup, &cost, &error) == TN_OK)
+        printf(", %.3f ms %s", cost < 0 ? -cost * 1e3 : cost * 1e3, cost < 0 ? "less" : "more");
+    printf("\n");
 }

@@ -32,5 +32,8 @@ const tn_report_kernels *cli_whom_told(const cli_whom *whom, const tn_setup *set
 /* How much less memory operators in pieces need; "" where there are none. */
 #define CLI_PIECES_MAX 160
 const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]);
+/* The first lines of a run's answer: for whom it was planned; what runs in pieces, which is
+ * measured for it. */
+void cli_whom_print(const cli_whom *whom, const tn_setup *setup);
 
 #endif

@@ -300,29 +300,11 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
     tn__text_release(&text);
 }
 
-/* For whom it was planned, and what that choice of kernels has spared. */
-static void run_print_whom(const cli_session *session) {
-    const cli_whom whom = cli_session_whom(session);
-    tn_report_kernels told;
-    char pieces[CLI_PIECES_MAX];
-    tn__text text;
-    tn__text_init(&text, NULL);
-    tn__words_whom(&text, cli_whom_told(&whom, session->setup, &told));
-    if (!text.failed) printf("%-15s %.*s\n", "for", (int)text.size, text.data);
-    tn__text_release(&text);
-    if (cli_whom_pieces(session->setup, pieces)[0] == '\0') return;
-    double cost;
-    tn_error error; /* a machine without room to measure both ways: then it is not told */
-    printf("%-15s %s", "in pieces", pieces);
-    if (tn_setup_pieces_cost(session->setup, &cost, &error) == TN_OK)
-        printf(", %.3f ms %s", cost < 0 ? -cost * 1e3 : cost * 1e3, cost < 0 ? "less" : "more");
-    printf("\n");
-}
-
 static void run_print(const run_arguments *arguments, const tn_engine_usage *usage) {
     const cli_session *session = &arguments->session;
     char size[TN_SIZE_TEXT_MAX], shape[512], sum[17];
-    run_print_whom(session);
+    const cli_whom whom = cli_session_whom(session);
+    cli_whom_print(&whom, session->setup);
     if (session->pool == NULL)
         printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
     else
