@@ -122,17 +122,18 @@ static inline kit *known_kit(const known_case *known) {
     return kit_nodes(known->costs, known->bytes, count, edges, known->edge_count);
 }
 
-/* Griewank and Walther's count: the least forward steps to reverse l steps with c checkpoints. */
+/* Griewank and Walther's count: the least forward steps to reverse l steps with c >= 1 checkpoints.
+ */
 static inline uint64_t known_reversal(uint64_t l, uint64_t c) {
-    uint64_t r = 0, reach = 1, less = 0; /* C(c+r, c), C(c+r-1, c) */
+    __extension__ typedef unsigned __int128 wide;
+    uint64_t r = 0;
+    wide reach = 1; /* C(c+r, c) */
     while (reach < l) {
-        less = reach;
         r++;
         reach = reach * (c + r) / r;
     }
-    (void)less;
     /* C(c+r, c+1) = C(c+r, c) * r / (c+1) */
-    return r * l - reach * r / (c + 1);
+    return r * l - (uint64_t)(reach * r / (c + 1));
 }
 
 #endif
