@@ -56,10 +56,12 @@ typedef struct tn_session_options {
     bool recompute_cheap; /* by cheap operators alone */
     const char *order;    /* of operators, as in tn_program_options; NULL: the graph's */
     const char *planner;  /* as in tn_plan_options; NULL: auto */
-    uint64_t budget;      /* bytes for arena and static memory: less is refused; 0: what it needs */
-    uint64_t seed;        /* of operators that draw numbers without a seed of their own */
-    bool poison;          /* as in tn_engine_options */
-    bool naive;           /* memory of its own for every tensor: what a plan may be compared with */
+    uint64_t budget;      /* bytes for arena and static memory: where the plan needs more, operators
+                           * run again (fit.h); what cannot be is refused. 0: what it needs */
+    const char *pass; /* of fit.h, for that; NULL: its own. "keep": the plan as it is, or none */
+    uint64_t seed;    /* of operators that draw numbers without a seed of their own */
+    bool poison;      /* as in tn_engine_options */
+    bool naive;       /* memory of its own for every tensor: what a plan may be compared with */
     tn_static_place statics; /* of weights and state of optimizers, as in tn_setup_options */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
@@ -68,8 +70,9 @@ typedef struct tn_session_options {
 /* Plans the graph and sets it up. The graph must outlive the session.
  *
  * options   NULL: defaults
- * Errors: those of the calls that it is made of; E_EXHAUSTED with what would do when the budget is
- * too small; E_UNKNOWN when an input or output has no known size. */
+ * Errors: those of the calls that it is made of; E_EXHAUSTED, or E_INFEASIBLE where that is proved,
+ * with what would do when the budget is too small; E_UNKNOWN when an input or output has no known
+ * size. */
 TN_API TN_CHECKED tn_status tn_session_open(const tn_graph *graph,
                                             const tn_session_options *options, tn_session **session,
                                             tn_error *error);

@@ -82,6 +82,34 @@ static tn_status session_prune(cli_session *session, tn_error *error) {
     return tn_prune(session->graph, &options, &session->pruning, error);
 }
 
+/* A plan that is too large is fitted: by running operators again, and where there is a link by
+ * copies over it. */
+static tn_fit_options session_fit(const cli_session *session) {
+    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
+    bool keep = session->pool != NULL || session->naive ||
+                (session->pass != NULL && strcmp(session->pass, "keep") == 0);
+    fit.context = session->input->import.context;
+    fit.budget = keep ? 0 : session->budget;
+    fit.pass = session->pass;
+    if (session->link == 0) return fit;
+    fit.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
+    fit.to_host_bytes_per_s = fit.from_host_bytes_per_s = session->link;
+    return fit;
+}
+
+/* What cannot be made to fit is planned as it is, so that its holders can be told. */
+static tn_status session_make(cli_session *session, tn_setup_options *options, tn_error *error) {
+    tn_fit_options fit = session_fit(session);
+    tn_error unused;
+    options->fit = &fit;
+    tn_status status = tn_setup_create(session->graph, options, &session->setup, error);
+    options->fit = NULL;
+    if (status != TN_E_EXHAUSTED && status != TN_E_INFEASIBLE) return status;
+    if (tn_setup_create(session->graph, options, &session->setup, &unused) == TN_OK)
+        session->graph = tn_setup_graph(session->setup);
+    return status;
+}
+
 static tn_status session_set_up(cli_session *session, tn_error *error) {
     cli_corridor corridor;
     const cli_whom whom = cli_session_whom(session);
@@ -102,7 +130,7 @@ static tn_status session_set_up(cli_session *session, tn_error *error) {
     options->memory = &memory;
     options->plan = &session->choices.plan;
     options->statics = session->input->statics;
-    TN_TRY(tn_setup_create(session->graph, options, &session->setup, error));
+    TN_TRY(session_make(session, options, error));
     session->graph = tn_setup_graph(session->setup);
     tn_pruning_measure(&session->pruning, session->graph);
     return TN_OK;

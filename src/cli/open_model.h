@@ -25,6 +25,7 @@ struct cli_session {
     bool poison, naive; /* naive: it has that */
     const char *pool, *trace_path;
     uint64_t budget;          /* bytes, of arena and weights; 0: what is needed */
+    const char *pass;         /* that makes it fit them; NULL: fit's own. "keep": nobody does */
     double link;              /* bytes per second, to the device and back; 0: as fast as it goes */
     const char *weights_path; /* NULL, or a checkpoint whose parameters go before the file's */
     bool weights_made_up;

@@ -40,6 +40,7 @@ const struct argp cli_choices_argp = {.options = choices_options, .parser = choi
 enum {
     SESSION_WEIGHTS = 1200,
     SESSION_BUDGET,
+    SESSION_PASS,
     SESSION_LINK,
     SESSION_SEED,
     SESSION_CHECK,
@@ -54,7 +55,10 @@ enum {
       "trained; FILE: those in this checkpoint of `tenure train`, the rest of the model file "     \
       "(read them)")                                                                               \
     X(SESSION_BUDGET, "budget", "SIZE",                                                            \
-      "bytes for arena and weights: less is refused (what it needs)")                              \
+      "bytes for arena and weights: where the plan needs more, operators run again; with "         \
+      "--link tensors go to the host and back. What cannot be is refused (what it needs)")         \
+    X(SESSION_PASS, "pass", "NAME",                                                                \
+      "that makes it keep to the budget, one of `tenure list passes`; keep: none does (joint)")    \
     X(SESSION_LINK, "link", "SIZE/s",                                                              \
       "speed of copies to the device and back, 8GB/s: inputs and outputs (as fast as it goes)")    \
     X(SESSION_SEED, "seed", "N",                                                                   \
@@ -88,6 +92,9 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
     case SESSION_BUDGET:
         session->budget = cli_size(state, "budget", value);
         if (session->budget == 0) argp_error(state, "--budget: 0 bytes hold nothing");
+        return 0;
+    case SESSION_PASS:
+        session->pass = value;
         return 0;
     case SESSION_LINK:
         session->link = cli_speed(state, "link", value);

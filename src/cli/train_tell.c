@@ -115,6 +115,14 @@ static void tell_json_whom(const cli_train *train) {
     tn__text_release(&text);
 }
 
+static void tell_json_fitted(const cli_train *train) {
+    tn__text text;
+    tn__text_init(&text, NULL);
+    cli_fitted_json(train->session.setup, &text);
+    if (!text.failed) printf("%.*s", (int)text.size, text.size > 0 ? text.data : "");
+    tn__text_release(&text);
+}
+
 static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
     const tn_trainer_state *state = train->state;
     tell_json_whom(train);
@@ -127,6 +135,7 @@ static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
     if (train->score.labels > 0)
         printf(",\"test_loss\":%.9g,\"test_accuracy\":%.9g", train->score.loss,
                train->score.accuracy);
+    tell_json_fitted(train);
     if (train->session.check) printf(",\"check\":{\"naive\":\"equal\"}");
     if (state->saved > 0)
         printf(",\"checkpoint\":{\"bytes\":%" PRIu64 ",\"written\":%" PRIu64 ",\"seconds\":%.6f}",
@@ -143,6 +152,7 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
     uint32_t threads = train->session.choices.threads;
     const cli_whom whom = cli_session_whom(&train->session);
     cli_whom_print(&whom, train->session.setup);
+    cli_fitted_print(train->session.setup);
     printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
     printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
     printf("%-15s %s\n", "static memory", tn_size_format(usage->static_bytes, size));

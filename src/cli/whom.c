@@ -1,6 +1,7 @@
 /* whom.c - from a choice of kernels to the options of a set-up, and to words. */
 #include "cli/whom.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,4 +93,33 @@ void cli_whom_print(const cli_whom *whom, const tn_setup *setup) {
     if (tn_setup_pieces_cost(setup, &cost, &error) == TN_OK)
         printf(", %.3f ms %s", cost < 0 ? -cost * 1e3 : cost * 1e3, cost < 0 ? "less" : "more");
     printf("\n");
+}
+
+static uint32_t fitted_repeats(const tn_fit_result *fitted) {
+    const tn_instruction *list = tn_program_instructions(fitted->program);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < tn_program_count(fitted->program); i++) count += list[i].again;
+    return count;
+}
+
+void cli_fitted_print(const tn_setup *setup) {
+    const tn_fit_result *fitted = setup != NULL ? tn_setup_fitted(setup) : NULL;
+    char plain[TN_SIZE_TEXT_MAX];
+    if (fitted == NULL) return;
+    uint32_t again = fitted_repeats(fitted);
+    double more =
+        fitted->plain_time > 0 ? (double)fitted->time / (double)fitted->plain_time - 1 : 0;
+    printf("%-15s by %s from %s: %u operator%s again, %+.1f %% time predicted\n", "fitted",
+           fitted->pass, tn_size_format(fitted->plain_bytes, plain), again,
+           again == 1 ? " runs" : "s run", 100 * more);
+}
+
+void cli_fitted_json(const tn_setup *setup, tn__text *text) {
+    const tn_fit_result *fitted = setup != NULL ? tn_setup_fitted(setup) : NULL;
+    if (fitted == NULL) return;
+    tn__text_printf(text,
+                    ",\"fitted\":{\"pass\":\"%s\",\"plain_bytes\":%" PRIu64
+                    ",\"again\":%u,\"time\":%" PRIu64 ",\"plain_time\":%" PRIu64 "}",
+                    fitted->pass, fitted->plain_bytes, fitted_repeats(fitted), fitted->time,
+                    fitted->plain_time);
 }

@@ -9,6 +9,7 @@
 #ifndef TN_CLI_WHOM_H
 #define TN_CLI_WHOM_H
 
+#include "base/base.h"
 #include "cli/cli.h"
 
 typedef struct cli_corridor { /* what options of a set-up point to: where it is, it stays */
@@ -35,5 +36,9 @@ const char *cli_whom_pieces(const tn_setup *setup, char text[CLI_PIECES_MAX]);
 /* The first lines of a run's answer: for whom it was planned; what runs in pieces, which is
  * measured for it. */
 void cli_whom_print(const cli_whom *whom, const tn_setup *setup);
+/* How a budget was met, as a line, or as a member of a JSON object behind others; nothing where
+ * nobody had to. */
+void cli_fitted_print(const tn_setup *setup);
+void cli_fitted_json(const tn_setup *setup, tn__text *text);
 
 #endif

@@ -36,6 +36,7 @@ static tn_status session_set_up(tn_session *session, const tn_session_options *o
     tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
     tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
     bool trained = session_is_trained(session->given);
     rewrite.use = trained ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
     rewrite.no_fuse = !trained && !options->fuse;
@@ -45,12 +46,16 @@ static tn_status session_set_up(tn_session *session, const tn_session_options *o
     again.cheap = options->recompute_cheap;
     program.order = options->order;
     plan.planner = options->planner;
+    fit.budget = options->budget;
+    fit.pass = options->pass;
+    bool keep = options->pass != NULL && strcmp(options->pass, "keep") == 0;
     setup.context = &session->context;
     setup.rewrite = options->no_rewrite || options->plain ? NULL : &rewrite;
     setup.kernels = &kernels;
     setup.recompute = &again;
     setup.program = &program;
     setup.plan = &plan;
+    setup.fit = keep ? NULL : &fit;
     setup.statics = options->statics;
     setup.without_reuse = options->naive;
     TN_TRY(tn_setup_create(session->given, &setup, &session->setup, error));

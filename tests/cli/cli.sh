@@ -304,7 +304,7 @@ json.dump(plan, open("broken.json", "w"))
 P
 read -r need less <need
 expect 0 'weights' $tenure run "$model" --weights random:1 --static arena --budget "$need"
-expect 1 'would do' $tenure run "$model" --weights random:1 --static arena --budget "$less"
+expect 1 'least found takes' $tenure run "$model" --weights random:1 --static arena --budget "$less"
 expect 1 "classifier.1.weight' share bytes" $tenure verify "$model" --plan broken.json
 expect 2 'a pool takes static memory' $tenure run "$model" --weights random:1 --static arena --pool bfc
 expect 2 'are for models' $tenure plan buffers.csv --static arena
@@ -436,7 +436,9 @@ expect 2 'none of' $run --prune 0.5 --prune-scope some
 need=$(cat need)
 expect 0 'planned peak' $run --budget "$need"
 expect 1 "holders of .*" $run --budget $((need - 1))
-expect 1 "$need bytes|would do" $run --budget $((need - 1))
+expect 1 "that is proved; the least found takes" $run --budget $((need - 1))
+expect 1 "would do" $run --budget $((need - 1)) --pass keep
+expect 2 "no pass is called" $run --budget $((need - 1)) --pass nobody
 for pool in $($tenure list pools | awk '{print $1}'); do
     [ "$pool" = planned ] || expect 0 "measured peak" $run --pool $pool
 done

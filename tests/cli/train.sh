@@ -35,6 +35,13 @@ P
         cmp -s again.ck "again$again.ck" || { echo "FAILED: $again changes the bits"; failed=1; }
         [ "$(cat "arena$again")" -le "$(cat arena)" ] || { echo "FAILED: $again costs memory"; failed=1; }
     done
+    # Nine tenths of the memory: fitted, and the same parameters.
+    expect 0 '' $train --steps 2 --json
+    python3 -c "import json; run = json.load(open('out')); print(int(0.9 * run['arena'] + run['weights']))" >less
+    expect 0 '"fitted":' $train --steps 2 --budget "$(cat less)" --check naive --checkpoint fit.ck --json
+    check "run['arena'] + run['weights'] <= $(cat less) and run['measured_peak'] == run['planned_peak']"
+    cmp -s again.ck fit.ck || { echo "FAILED: --budget changes the bits"; failed=1; }
+    expect 1 'would do' $train --budget "$(cat less)" --pass keep
     expect 2 '' $train --steps 1 --recompute-share x
     for switch in --no-rewrite --plain "--order memory" "--threads 2" "--dtype f32" "--recompute-share 0.3"; do
         expect 0 'every bit equal' $train --steps 2 --check naive $switch
@@ -63,7 +70,8 @@ P
     expect 2 'none of' $train --steps 1 --dtype f8
     expect 0 '"format":"tenure-train"' $train --steps 2 --json
     check 'run["planned_peak"] == run["measured_peak"] == run["arena"] > 0 and run["steps"] == 2'
-    expect 1 'would do' $train --budget 1KiB
+    expect 1 'least found takes' $train --budget 1KiB
+    expect 1 'would do' $train --budget 1KiB --pass keep
     expect 0 'loss' $train --steps 3 --micro-batches 2 --trace run.trace.json --link 1GB/s
     expect 0 'loss' $train --steps 3 --trace run.trace.csv
     expect 0 '' $tenure replay run.trace.csv

@@ -283,7 +283,7 @@ static void runs_that_cannot_be_are_refused(void **state) {
     assert_cannot_open(&run, TN_E_IO, "");
     kit_classes(&run, 5);
     run.session.budget = 100;
-    assert_cannot_open(&run, TN_E_EXHAUSTED, "would do");
+    assert_cannot_open(&run, TN_E_INFEASIBLE, "the least found takes");
     kit_begin(&run, 5); /* two inputs */
     tn_tensor_id x = net_input(run.n, TN_FLOAT32, NET_SHAPE(4, 5));
     tn_tensor_id y = net_tensor(run.n, &(tn_tensor_spec){.name = "other",

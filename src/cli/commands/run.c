@@ -276,6 +276,7 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
                     usage->run_count, session->choices.threads);
     cli_pruned_json(session, &text);
     run_json_pieces(session, &text);
+    cli_fitted_json(session->setup, &text);
     if (session->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
     if (session->poison) tn__text_put(&text, ",\"poison\":\"clean\"");
     tn__text_put(&text, ",\"outputs\":[");
@@ -305,6 +306,7 @@ static void run_print(const run_arguments *arguments, const tn_engine_usage *usa
     char size[TN_SIZE_TEXT_MAX], shape[512], sum[17];
     const cli_whom whom = cli_session_whom(session);
     cli_whom_print(&whom, session->setup);
+    cli_fitted_print(session->setup);
     if (session->pool == NULL)
         printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
     else
@@ -386,7 +388,7 @@ static int run_run(int count, char **words) {
     argp_parse(&parser, count, words, 0, NULL, &arguments);
     tn_status status = run_model(&arguments, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
-    if (status == TN_E_EXHAUSTED) run_print_failed(&arguments);
+    if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments);
     cli_arrays_release(&arguments.arrays);
     cli_session_close(&arguments.session);
     cli_input_release(&arguments.input);
