@@ -161,8 +161,9 @@ tn_status tn_program_host(const tn_program *program, uint64_t alignment, tn_host
 }
 
 void tn_host_release(tn_host *host) {
-    if (host == NULL || host->problem == NULL) return;
-    tn_problem_destroy(host->problem);
-    tn__free(&host->context, host->body, ((size_t)host->count + 1) * sizeof *host->body);
+    if (host == NULL) return;
+    tn_problem_destroy(host->problem); /* NULL: the caller has taken it */
+    if (host->body != NULL)
+        tn__free(&host->context, host->body, ((size_t)host->count + 1) * sizeof *host->body);
     *host = (tn_host){0};
 }

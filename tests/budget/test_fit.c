@@ -188,10 +188,14 @@ static void every_allocation_may_fail(void **state) {
     tn_fit_options options = quick();
     tn_fit_result least;
     options.work_limit = 500;
+    options.pass = "vdnn-all";
+    options.allow = TN_FIT_SWAP;
+    options.to_host_bytes_per_s = options.from_host_bytes_per_s = 1e9;
     assert_ok(tn_fit_least(it.program, it.costs, &options, &least, &failure));
     options.budget = (least.bytes + least.plain_bytes) / 2;
     tn_fit_release(&least);
     tn_status status = TN_E_NO_MEMORY;
+    bool swapped = false;
     for (uint64_t at = 1; status != TN_OK; at += 1 + at / 8) {
         faulty memory = {.fail_at = at};
         tn_context context = faulty_context(&memory);
@@ -199,10 +203,12 @@ static void every_allocation_may_fail(void **state) {
         options.context = &context;
         status = tn_fit(it.program, it.costs, &options, &result, NULL);
         assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
+        swapped |= result.host != NULL;
         tn_fit_release(&result);
         assert_true(memory.held == 0);
         if (memory.requests < at) break;
     }
+    assert_true(swapped);
     fit_close(&it);
 }
 
