@@ -254,7 +254,8 @@ static void line_put_node(tn__line *line, uint32_t id, uint32_t before) {
     tn__line_tree_add(&line->tree, node->key, node->key, line_scratch(line, node));
     for (uint32_t i = 0; i < node->touch_count; i++) line_put_touch(line, node->touch_first + i);
     line_set_moved(line, id, line_moves(line, node));
-    line->cost = tn__add_sat(line->cost, line->work->jobs[node->job].again_cost);
+    if (node->job != TN_NONE)
+        line->cost = tn__add_sat(line->cost, line->work->jobs[node->job].again_cost);
 }
 
 static void line_take_node(tn__line *line, uint32_t id) {
@@ -267,7 +268,7 @@ static void line_take_node(tn__line *line, uint32_t id) {
     line->nodes[node->next].prev = node->prev;
     node->linked = false;
     line->linked_count--;
-    line->cost -= line->work->jobs[node->job].again_cost;
+    if (node->job != TN_NONE) line->cost -= line->work->jobs[node->job].again_cost;
 }
 
 static bool line_note(tn__line *line, uint32_t node, uint32_t next, bool put) {
@@ -318,6 +319,31 @@ uint32_t tn__line_put(tn__line *line, uint32_t job, uint32_t before) {
     return line->failed ? TN_NONE : id;
 }
 
+uint32_t tn__line_put_copy(tn__line *line, uint32_t value, uint32_t before, bool comes) {
+    if (!tn__reserve(&line->context, &line->nodes, &line->node_room, (size_t)line->node_count + 1,
+                     sizeof *line->nodes) ||
+        !tn__reserve(&line->context, &line->touches, &line->touch_room,
+                     (size_t)line->touch_count + 1, sizeof *line->touches) ||
+        !line_note(line, line->node_count, before, true)) {
+        line->failed = true;
+        return TN_NONE;
+    }
+    uint32_t id = line->node_count++;
+    line->nodes[id] = (tn__line_node){
+        .job = TN_NONE, .touch_first = line->touch_count, .touch_count = 1, .input_count = !comes};
+    line->touches[line->touch_count++] = (tn__line_touch){id, value, TN_NONE, TN_NONE, comes};
+    line_put_node(line, id, before);
+    return line->failed ? TN_NONE : id;
+}
+
+/* To those that may be put in again. */
+static void line_put_by(tn__line *line, uint32_t id) {
+    tn__line_node *node = &line->nodes[id];
+    if (node->job == TN_NONE) return;
+    node->next = line->spare[node->job];
+    line->spare[node->job] = id;
+}
+
 void tn__line_take(tn__line *line, uint32_t node) {
     uint32_t next = line->nodes[node].next;
     if (line_note(line, node, next, false)) line_take_node(line, node);
@@ -331,18 +357,14 @@ void tn__line_undo(tn__line *line, uint32_t mark) {
             continue;
         }
         line_take_node(line, change.node);
-        tn__line_node *node = &line->nodes[change.node];
-        node->next = line->spare[node->job];
-        line->spare[node->job] = change.node;
+        line_put_by(line, change.node);
     }
 }
 
 void tn__line_forget(tn__line *line) {
     for (uint32_t i = 0; i < line->change_count; i++) {
-        tn__line_node *node = &line->nodes[line->changes[i].node];
-        if (line->changes[i].put || node->linked) continue;
-        node->next = line->spare[node->job];
-        line->spare[node->job] = line->changes[i].node;
+        uint32_t node = line->changes[i].node;
+        if (!line->changes[i].put && !line->nodes[node].linked) line_put_by(line, node);
     }
     line->change_count = 0;
 }
@@ -441,11 +463,35 @@ void tn__line_release(tn__line *line) {
     tn__free(context, line->tree.both, line->both_room * sizeof *line->tree.both);
 }
 
+static tn_status line_write_act(tn__schedule *schedule, uint8_t kind, uint32_t what,
+                                tn_error *error) {
+    return tn__schedule_add(schedule, (tn__act){.kind = kind, .what = what}, error);
+}
+
+/* What leaves for the host as soon as it was touched here. */
+static tn_status line_write_outs(const tn__line *line, const tn__line_node *node,
+                                 tn__schedule *schedule, tn_error *error) {
+    for (uint32_t i = 0; i < node->touch_count; i++) {
+        const tn__line_touch *touch = &line->touches[node->touch_first + i];
+        if (touch->next != TN_NONE && tn__line_is_settled(line, touch->next))
+            TN_TRY(line_write_act(schedule, TN__OUT, touch->value, error));
+    }
+    return TN_OK;
+}
+
 tn_status tn__line_write(const tn__line *line, tn__schedule *schedule, tn_error *error) {
     schedule->count = 0;
-    for (uint32_t n = line->nodes[TN__LINE_HEAD].next; n != TN__LINE_TAIL; n = line->nodes[n].next)
-        TN_TRY(tn__schedule_add(schedule, (tn__act){.kind = TN__RUN, .what = line->nodes[n].job},
-                                error));
+    for (uint32_t n = TN__LINE_HEAD; n != TN__LINE_TAIL; n = line->nodes[n].next) {
+        const tn__line_node *node = &line->nodes[n];
+        if (node->job != TN_NONE) {
+            TN_TRY(line_write_act(schedule, TN__RUN, node->job, error));
+        } else if (n != TN__LINE_HEAD) {
+            const tn__line_touch *touch = &line->touches[node->touch_first];
+            uint8_t kind = touch->makes ? TN__IN : TN__SETTLE;
+            TN_TRY(line_write_act(schedule, kind, touch->value, error));
+        }
+        TN_TRY(line_write_outs(line, node, schedule, error));
+    }
     return TN_OK;
 }
 

@@ -33,7 +33,7 @@ uint32_t tn__line_tree_above(const tn__line_tree *tree, int64_t limit);
 enum { TN__LINE_HEAD = 0, TN__LINE_TAIL = 1, TN__LINE_FIRST = 2 /* node of job 0's first run */ };
 
 typedef struct tn__line_node {
-    uint32_t job; /* TN_NONE: head, tail */
+    uint32_t job; /* TN_NONE: head, tail, and where a copy settles or comes back */
     uint32_t key, prev, next;
     uint32_t touch_first, touch_count; /* reads, then makings */
     uint32_t input_count;
@@ -76,6 +76,14 @@ void tn__line_release(tn__line *line);
 
 /* Another run of a job before a node; its inputs must be there. TN_NONE: out of memory. */
 uint32_t tn__line_put(tn__line *line, uint32_t job, uint32_t before);
+/* A value's copy to the host is done before a node, or (`comes`) it comes back there. From the last
+ * touch before it has settled until it comes back it has no memory. TN_NONE: out of memory. */
+uint32_t tn__line_put_copy(tn__line *line, uint32_t value, uint32_t before, bool comes);
+/* Whether a touch is where a copy settles: what was there can not stay longer. */
+static inline bool tn__line_is_settled(const tn__line *line, uint32_t touch) {
+    uint32_t node = line->touches[touch].node;
+    return node > TN__LINE_TAIL && line->nodes[node].job == TN_NONE && !line->touches[touch].makes;
+}
 /* Takes a run again out: whoever read what it made has it from the run before. */
 void tn__line_take(tn__line *line, uint32_t node);
 static inline uint32_t tn__line_mark(const tn__line *line) { return line->change_count; }
@@ -95,7 +103,7 @@ static inline uint32_t tn__line_key(const tn__line *line, uint32_t touch) {
 static inline int64_t tn__line_peak(const tn__line *line) { return line->tree.most[1]; }
 
 tn_status tn__line_write(const tn__line *line, tn__schedule *schedule, tn_error *error);
-/* The line becomes that schedule, which has RUN alone. */
+/* The line becomes that schedule, which has RUN alone, first runs in the order of the line's. */
 tn_status tn__line_read(tn__line *line, const tn__schedule *schedule);
 
 #endif

@@ -106,9 +106,11 @@ static bool repair_need(tn__repair *r, uint32_t value, uint32_t victim, uint32_t
     if (tn__line_is_read_next(line, last)) return true;
     if (it->maker != TN_NONE && r->seen[it->maker] == r->stamp) return true;
     uint32_t from = tn__line_key(line, last) + 1;
-    if (repair_fits(r, from, key, it->bytes)) return true;
-    bool small = it->bytes * r->taste.lengthen < r->work->values[victim].bytes;
+    bool settled = tn__line_is_settled(line, last);
+    if (!settled && repair_fits(r, from, key, it->bytes)) return true;
+    bool small = !settled && it->bytes * r->taste.lengthen < r->work->values[victim].bytes;
     bool can = r->can[value] && r->chain_count < REPAIR_CHAIN && repair_may_run(r, it->maker, key);
+    if (settled && !can) return false;
     if (!can || (small && r->taste.lengthen > 0)) {
         r->lost += (double)it->bytes;
         return can || r->lost < (double)r->work->values[victim].bytes;
@@ -228,6 +230,9 @@ static bool repair_is_idle(const tn__repair *r, const repair_idle *idle, uint32_
         return false;
     if (!tn__line_is_read_next(r->line, idle->touch)) return false;
     uint32_t next = r->line->touches[idle->touch].next;
+    bool comes = r->line->nodes[r->line->touches[idle->touch].node].job == TN_NONE &&
+                 r->line->touches[idle->touch].node > TN__LINE_TAIL;
+    if (comes || tn__line_is_settled(r->line, next)) return false;
     return tn__line_key(r->line, next) > r->line->nodes[node].key;
 }
 
@@ -296,7 +301,19 @@ static void repair_sort_chain(const tn__repair *r) {
     }
 }
 
+/* Whether what a run again made could be had from before it: not where that went to the host. */
+bool tn__repair_may_take(const tn__repair *r, uint32_t node) {
+    const tn__line_node *it = &r->line->nodes[node];
+    for (uint32_t i = it->input_count; i < it->touch_count; i++) {
+        uint32_t touch = it->touch_first + i, prev = r->line->touches[touch].prev;
+        if (tn__line_is_read_next(r->line, touch) && tn__line_is_settled(r->line, prev))
+            return false;
+    }
+    return it->again;
+}
+
 bool tn__repair_spare(tn__repair *r, uint32_t node) {
+    if (!tn__repair_may_take(r, node)) return false;
     uint32_t mark = tn__line_mark(r->line);
     const tn__line_node *it = &r->line->nodes[node];
     uint32_t key = it->key;
@@ -360,6 +377,7 @@ static bool repair_give_up(tn__repair *r, uint32_t at, uint32_t node) {
         r->seen[job] = 0;
     }
     repair_idle_drop(r, value);
+    r->effort += 16 * (uint64_t)r->best_count;
     return true;
 }
 
@@ -402,6 +420,7 @@ void tn__repair_drop(tn__repair *r, uint32_t node) {
     for (uint32_t i = 0; i < count; i++) {
         tn__line_node it = line->nodes[r->chain[i]];
         if (!it.linked || (i > 0 && repair_is_read(line, &it))) continue;
+        if (!tn__repair_may_take(r, r->chain[i])) continue;
         for (uint32_t k = 0; k < it.input_count && count < REPAIR_CHAIN; k++) {
             uint32_t source = repair_source(line, it.touch_first + k);
             if (source != TN_NONE) r->chain[count++] = source;

@@ -93,7 +93,7 @@ static uint32_t search_any(search_state *s) {
     uint32_t base = TN__LINE_FIRST + s->run->work->job_count;
     for (uint32_t tries = 0; tries < 64 && line->node_count > base; tries++) {
         uint32_t id = base + search_below(s, line->node_count - base);
-        if (line->nodes[id].linked) return id;
+        if (line->nodes[id].linked && line->nodes[id].again) return id;
     }
     return TN_NONE;
 }
@@ -137,7 +137,7 @@ static void search_tear_row(search_state *s, uint32_t seed) {
     for (; count > 0 && at > TN__LINE_TAIL; count--) {
         uint32_t next = search_near(s, s->line.nodes[at].next, 0, false);
         if (search_below(s, 8) == 0) search_ban(s, at);
-        tn__line_take(&s->line, at);
+        if (tn__repair_may_take(&s->repair, at)) tn__line_take(&s->line, at);
         if (next == TN_NONE) break;
         at = next;
     }
@@ -227,7 +227,6 @@ static tn_status search_offer(search_state *s) {
 
 tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
     search_state s = {.run = run, .random = {run->seed}};
-    if (run->budget > (uint64_t)INT64_MAX) run->budget = INT64_MAX;
     tn__schedule_init(&s.best, &run->context);
     TN_TRY(tn__line_init(&s.line, run->work, &run->context, NULL, run->error));
     tn_status status = TN_OK;

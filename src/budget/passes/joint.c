@@ -8,11 +8,12 @@
  */
 #include "budget/bound.h"
 #include "budget/joint_search.h"
+#include "budget/joint_swap.h"
 
-#define JOINT_EFFORT 12000000u   /* looks: a good third of a second */
-#define JOINT_EFFORT_JOB 4000u   /* looks more for each job */
-#define JOINT_EXACT_JOBS 40u     /* of works that `exact` is asked about */
-#define JOINT_EXACT_WORK 400000u /* and how much it may do */
+#define JOINT_EFFORT 12000000u    /* looks: a good third of a second */
+#define JOINT_EFFORT_JOB 4000u    /* looks more for each job */
+#define JOINT_EXACT_JOBS 40u      /* of works that `exact` is asked about */
+#define JOINT_EXACT_WORK 1500000u /* and how much it may do */
 
 /* Limits and refusals of another pass are no reason to stop. */
 static tn_status joint_pass_over(const tn__pass_run *run, tn_status status) {
@@ -38,6 +39,7 @@ static tn_status joint_copies_and_codecs(tn__pass_run *run, uint64_t effort) {
     static const char *const copying[] = {"vdnn-dynamic", "vdnn-conv", "vdnn-all", "capuchin"};
     tn_status said;
     bool swaps = (run->allow & TN__ALLOW_SWAP) && run->out_rate > 0 && run->in_rate > 0;
+    if (swaps) TN_TRY(tn__joint_swap(run, effort));
     for (size_t i = 0; swaps && i < sizeof copying / sizeof *copying; i++)
         TN_TRY(joint_ask(run, copying[i], effort / 4, &said));
     if (run->allow & TN__ALLOW_COMPRESS) TN_TRY(joint_ask(run, "gist", effort / 4, &said));
@@ -57,7 +59,10 @@ static tn_status joint_search_all(tn__pass_run *run, uint64_t effort) {
 
 static tn_status joint_solve(tn__pass_run *run) {
     uint64_t effort = JOINT_EFFORT + (uint64_t)JOINT_EFFORT_JOB * run->work->job_count;
-    if (run->work_limit > 0) effort = run->work_limit;
+    if (run->work_limit > 0)
+        effort = run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS) ? run->work_limit / 4
+                                                                    : run->work_limit;
+    if (run->budget > (uint64_t)INT64_MAX) run->budget = (uint64_t)INT64_MAX;
     TN_TRY(joint_search_all(run, effort));
     if (run->has_best) return TN_OK;
     TN_FAIL(run->error, TN_E_STOPPED, "nothing was found within the budget");
