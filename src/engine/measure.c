@@ -3,14 +3,14 @@
  * One sample for each operator that is like no other before it, by the key of the kernel cache and
  * by what works in place. Samples are in groups that fit into memory together. A group is filled
  * once and then goes round: one round warms up (pages, kernels, the processor's clock), each of the
- * others times every sample once. The lower quartile of a sample's times is its cost: who was
+ * others times every sample once. The median of a sample's times is its cost: who was
  * interrupted does not count.
  *
  * Caches: a group has as much memory as a step works on (what lives at the worst step, and static
  * memory), so that between two runs of a sample as many bytes go through the caches as between two
  * steps' runs of an operator. A group that has less takes turns between several copies. What a step
- * finds warm, as the operator before has just made it, is cold here: costs lean to the high side by
- * a few percent.
+ * finds nearer than that, as the operator before has just made it or memory was just given up, is
+ * touched before the clock starts (measure_reach.c).
  *
  * When not to use: beside other work on the same processors.
  * Cost: rounds x the time of all samples.
@@ -174,10 +174,15 @@ typedef struct measure_group {
     uint64_t copies;
 } measure_group;
 
+/* Bytes of a group, and so about what passes between two runs of a sample. */
+static uint64_t measure_room(const measure_state *s) {
+    uint64_t room = s->options.bytes > 0 ? s->options.bytes : MEASURE_BYTES;
+    return room < s->footprint ? room : s->footprint;
+}
+
 /* Samples from `first` on that fit together; one at least. */
 static measure_group measure_group_from(measure_state *s, uint32_t first) {
-    uint64_t room = s->options.bytes > 0 ? s->options.bytes : MEASURE_BYTES;
-    if (room > s->footprint) room = s->footprint;
+    uint64_t room = measure_room(s);
     measure_group group = {.first = first, .last = first, .copies = 1};
     while (group.last < s->count) {
         tn__sample *sample = &s->samples[group.last];
@@ -255,7 +260,7 @@ static uint64_t measure_cost(const measure_state *s, tn__sample *sample) {
             cost.bytes_moved == TN_SIZE_UNKNOWN ? 0 : (double)cost.bytes_moved / 2 / s->copy_rate;
     } else {
         qsort(sample->seconds, sample->count, sizeof *sample->seconds, measure_compare);
-        seconds = sample->seconds[sample->count / 4];
+        seconds = sample->seconds[sample->count / 2];
     }
     double units = seconds * (double)TN_COSTS_PER_S + 0.5;
     return units < (double)TN_COSTS_MOST ? (uint64_t)units : TN_COSTS_MOST;
@@ -304,6 +309,12 @@ static tn_status measure_open(measure_state *s) {
 static tn_status measure_all(measure_state *s, tn_costs **costs) {
     TN_TRY(measure_open(s));
     TN_TRY(measure_samples(s));
+    const tn__measure_step step = {.graph = s->graph,
+                                   .occupancy = s->options.occupancy,
+                                   .samples = s->samples,
+                                   .of = s->of,
+                                   .reach = measure_room(s)};
+    TN_TRY(tn__measure_reach(&step, &s->arena, s->error));
     for (uint32_t at = 0; at < s->count;) {
         measure_group group = measure_group_from(s, at);
         TN_TRY(measure_group_run(s, &group));

@@ -386,10 +386,8 @@ static tn_status capuchin_solve(tn__pass_run *run) {
         tn__text_put(run->explain, s.told.data);
     tn__text_release(&s.told);
     tn__schedule_release(&s.schedule);
-    if (status != TN_OK) return status;
-    if (!run->has_best)
-        TN_FAIL(run->error, TN_E_STOPPED, "no choice of what to swap and to compute again fits");
-    return TN_OK;
+    if (status != TN_OK || run->has_best) return status;
+    TN_FAIL(run->error, TN_E_STOPPED, "no choice of what to swap and to compute again fits");
 }
 
 const tn_pass tn__pass_capuchin = {
