@@ -3,6 +3,7 @@
  * Integers are multiplied and added without sign, which in two's complement is the same and wraps
  * around. Half precision is summed up in float32.
  */
+#include "kernels/convert.h"
 #include "kernels/product.h"
 
 #define PRODUCT_SAME(value) (value)

@@ -11,8 +11,9 @@
 #define PRODUCT_BLOCK 64u
 #define PRODUCT_LANES 16u
 
-static void PRODUCT(store)(const tn__product *p, uint64_t row, uint64_t column, uint64_t count,
-                           const PRODUCT_SUM *sums) {
+static inline __attribute__((always_inline)) void PRODUCT(store)(const tn__product *p, uint64_t row,
+                                                                 uint64_t column, uint64_t count,
+                                                                 const PRODUCT_SUM *sums) {
     PRODUCT_TYPE *to = (PRODUCT_TYPE *)p->c + row * p->c_row + column;
     const PRODUCT_TYPE *addend = p->addend;
     for (uint64_t j = 0; j < count; j++) {
@@ -26,8 +27,9 @@ static void PRODUCT(store)(const tn__product *p, uint64_t row, uint64_t column, 
     }
 }
 
-static void PRODUCT(tile)(const tn__product *p, uint64_t row, uint64_t rows, uint64_t column,
-                          uint64_t columns) {
+static inline __attribute__((always_inline)) void PRODUCT(tile)(const tn__product *p, uint64_t row,
+                                                                uint64_t rows, uint64_t column,
+                                                                uint64_t columns) {
     PRODUCT_SUM total[PRODUCT_ROWS][PRODUCT_COLUMNS] = {{0}};
     for (uint64_t k = 0; k < p->inner; k += PRODUCT_BLOCK) {
         uint64_t end = p->inner - k < PRODUCT_BLOCK ? p->inner : k + PRODUCT_BLOCK;
@@ -51,23 +53,32 @@ static void PRODUCT(tile)(const tn__product *p, uint64_t row, uint64_t rows, uin
     for (uint64_t r = 0; r < rows; r++) PRODUCT(store)(p, row + r, column, columns, total[r]);
 }
 
-static PRODUCT_SUM PRODUCT(dot)(const PRODUCT_TYPE *a, const PRODUCT_TYPE *b, uint64_t count) {
-    PRODUCT_SUM total[PRODUCT_LANES] = {0}, sum = 0;
+/* Said to be a vector: a compiler that is shown an array of so few takes it apart. */
+typedef PRODUCT_SUM PRODUCT(lanes)
+    __attribute__((vector_size(PRODUCT_LANES * sizeof(PRODUCT_SUM)), aligned(16)));
+
+static inline __attribute__((always_inline)) PRODUCT_SUM
+PRODUCT(dot)(const PRODUCT_TYPE *a, const PRODUCT_TYPE *b, uint64_t count) {
+    PRODUCT(lanes) total = {0};
+    PRODUCT_SUM sum = 0;
     uint64_t k = 0;
     while (count - k >= PRODUCT_LANES) {
-        PRODUCT_SUM part[PRODUCT_LANES] = {0};
+        PRODUCT(lanes) part = {0}, left, right;
         for (uint64_t n = 0; n < PRODUCT_BLOCK && count - k >= PRODUCT_LANES;
-             n++, k += PRODUCT_LANES)
-            for (uint64_t i = 0; i < PRODUCT_LANES; i++)
-                part[i] += PRODUCT_READ(a[k + i]) * PRODUCT_READ(b[k + i]);
-        for (uint64_t i = 0; i < PRODUCT_LANES; i++) total[i] += part[i];
+             n++, k += PRODUCT_LANES) {
+            for (uint64_t i = 0; i < PRODUCT_LANES; i++) left[i] = PRODUCT_READ(a[k + i]);
+            for (uint64_t i = 0; i < PRODUCT_LANES; i++) right[i] = PRODUCT_READ(b[k + i]);
+            part += left * right;
+        }
+        total += part;
     }
     for (; k < count; k++) sum += PRODUCT_READ(a[k]) * PRODUCT_READ(b[k]);
     for (uint64_t i = 0; i < PRODUCT_LANES; i++) sum += total[i];
     return sum;
 }
 
-static void PRODUCT(run)(const tn__product *p) {
+/* The others are compiled into it, so that they have its vectors. */
+TN_WIDE static void PRODUCT(run)(const tn__product *p) {
     bool dots = p->a_inner == 1 && p->b_inner == 1 && (p->b_column != 1 || p->columns == 1);
     if (dots) {
         const PRODUCT_TYPE *a = p->a, *b = p->b;
