@@ -143,8 +143,8 @@ static tn_graph *draw_step(uint64_t seed) {
     assert_ok(tn_graph_infer(n.graph, &failure));
     assert_ok(tn_train(n.graph, &options, &training, &failure));
     tn_graph *graph = training.graph;
-    training.graph = NULL;
-    tn_training_release(&training);
+    free(training.parameters); /* which malloc gave: the graph has no context of its own */
+    free(training.statistics);
     net_close(&n);
     return graph;
 }

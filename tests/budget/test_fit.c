@@ -26,8 +26,8 @@ static fitted fit_step(uint64_t seed) {
     assert_ok(tn_graph_infer(n.graph, &failure));
     assert_ok(tn_train(n.graph, &options, &training, &failure));
     it.graph = training.graph;
-    training.graph = NULL;
-    tn_training_release(&training);
+    free(training.parameters); /* which malloc gave: the graph has no context of its own */
+    free(training.statistics);
     net_close(&n);
     assert_ok(tn_program_create(it.graph, NULL, &it.program, &failure));
     assert_ok(tn_costs_create_model(it.graph, &model, &it.costs, &failure));
