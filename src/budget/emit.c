@@ -11,6 +11,7 @@
  *
  * An instruction cannot read what has been handed to a copy out. What is read between OUT and
  * SETTLE is therefore copied behind the last of these reads.
+ * Views that are smaller than what they lie in are applied at once: what is not viewed goes.
  * Cost: O(acts + operands).
  */
 #include "budget/map.h"
@@ -147,22 +148,17 @@ static tn_status emit_need(emit_state *s, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* --- acts --- */
-
-static tn_status emit_run(emit_state *s, uint32_t job) {
-    const tn__work_map *map = s->map;
-    tn_op_id op = s->work->jobs[job].op;
-    bool again = s->ran[job];
-    tn_op_form form = tn_op_form_of(map->graph, op, again);
-    s->ran[job] = true;
-    for (uint32_t i = 0; again && i < form.input_count; i++)
-        TN_TRY(emit_need(s, tn_op_form_input(&form, i)));
-    for (uint32_t i = 0; !again && i < map->read_count[job]; i++)
-        TN_TRY(emit_need(s, map->reads[map->read_first[job] + i]));
-    for (uint32_t step = map->first[job]; step + 1 < map->last[job]; step++)
-        TN_TRY(emit_add(s, s->old[step]));
-    return emit_apply(s, op, again);
+/* Views that are smaller than a tensor that is here now: what nobody reads of it need not stay. */
+static tn_status emit_parts(emit_state *s, tn_tensor_id root) {
+    for (tn_op_id id = s->map->part[root]; id != TN_NONE; id = s->map->next_part[id]) {
+        const tn_op *op = tn_graph_op(s->map->graph, id);
+        for (uint32_t k = 0; k < op->output_count; k++)
+            if (op->outputs[k] != TN_NONE) TN_TRY(emit_need(s, op->outputs[k]));
+    }
+    return TN_OK;
 }
+
+/* --- acts --- */
 
 /* Regions of the operators that have blocks, where their instructions are now. */
 static tn_status emit_regions(emit_state *s, uint32_t job, uint32_t first) {
@@ -183,10 +179,24 @@ static tn_status emit_regions(emit_state *s, uint32_t job, uint32_t first) {
     return TN_OK;
 }
 
-static tn_status emit_run_all(emit_state *s, uint32_t job) {
-    TN_TRY(emit_run(s, job));
-    uint32_t steps = s->map->last[job] - s->map->first[job];
-    return emit_regions(s, job, (uint32_t)s->count - steps);
+static tn_status emit_run(emit_state *s, uint32_t job) {
+    const tn__work_map *map = s->map;
+    tn_op_id op = s->work->jobs[job].op;
+    bool again = s->ran[job];
+    tn_op_form form = tn_op_form_of(map->graph, op, again);
+    s->ran[job] = true;
+    for (uint32_t i = 0; again && i < form.input_count; i++)
+        TN_TRY(emit_need(s, tn_op_form_input(&form, i)));
+    for (uint32_t i = 0; !again && i < map->read_count[job]; i++)
+        TN_TRY(emit_need(s, map->reads[map->read_first[job] + i]));
+    uint32_t first = (uint32_t)s->count;
+    for (uint32_t step = map->first[job]; step + 1 < map->last[job]; step++)
+        TN_TRY(emit_add(s, s->old[step]));
+    TN_TRY(emit_apply(s, op, again));
+    TN_TRY(emit_regions(s, job, first));
+    for (uint32_t k = 0; k < form.output_count; k++)
+        if (form.op->outputs[k] != TN_NONE) TN_TRY(emit_parts(s, form.op->outputs[k]));
+    return TN_OK;
 }
 
 static tn_status emit_copy(emit_state *s, tn_opcode opcode, uint32_t stream, uint32_t value,
@@ -261,7 +271,7 @@ static tn_status emit_act(emit_state *s, uint32_t index) {
     const tn__act *act = &s->schedule->acts[index];
     switch (act->kind) {
     case TN__RUN:
-        TN_TRY(emit_run_all(s, act->what));
+        TN_TRY(emit_run(s, act->what));
         break;
     case TN__OUT:
         break;
@@ -384,6 +394,7 @@ static tn_status emit_all(emit_state *s, tn_program **program) {
     for (uint32_t i = 0; i < map->put_count; i++) {
         TN_TRY(emit_of(s, TN_PUT, map->puts[i]));
         s->here[map->puts[i]] = true;
+        TN_TRY(emit_parts(s, map->puts[i]));
     }
     for (uint32_t i = 0; i < s->schedule->count; i++) TN_TRY(emit_act(s, i));
     for (uint32_t i = 0; i < map->get_count; i++) {

@@ -20,7 +20,10 @@ struct tn__work_map {
                          * inside a block, or nobody defines it */
     uint32_t *value;    /* [tensors] of the root; TN_NONE: static memory, or none */
     bool *is_view;      /* [tensors] applied where somebody reads it */
-    uint32_t *first, *last;            /* [jobs] instructions of the program */
+    tn_op_id *part, *next_part; /* [tensors] of a root the first view that is smaller, [operators]
+                                 * and the next: applied as soon as there is something to view, so
+                                 * that no more than what is read stays; TN_NONE */
+    uint32_t *first, *last;     /* [jobs] instructions of the program */
     uint32_t *read_first, *read_count; /* [jobs] into reads: tensors that its first run reads */
     tn_tensor_id *reads;
     tn_tensor_id *puts, *gets; /* of the program, in its order */

@@ -92,6 +92,22 @@ static tn_status read_refuse(const tn__read_state *s, uint32_t step) {
             step, tn_opcode_name(s->instructions[step].opcode));
 }
 
+/* A view that is smaller than the memory it lies in: noted with that, in the program's order. */
+static void read_note_part(const tn__read_state *s, tn_op_id id, tn_op_id *last_part) {
+    const tn_op *op = tn_graph_op(s->graph, id);
+    tn__work_map *map = s->map;
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id tensor = op->outputs[k], root = tensor != TN_NONE ? map->root[tensor] : tensor;
+        if (root == TN_NONE || map->value[tensor] == TN_NONE) continue;
+        if (tn_graph_tensor(s->graph, tensor)->bytes >= tn_graph_tensor(s->graph, root)->bytes)
+            continue;
+        tn_op_id *link =
+            last_part[root] == TN_NONE ? &map->part[root] : &map->next_part[last_part[root]];
+        last_part[root] = *link = id;
+        return; /* once is enough: it gives all of them */
+    }
+}
+
 static tn_status read_instruction(tn__read_state *s, uint32_t step) {
     const tn_instruction *it = &s->instructions[step];
     tn__work_map *map = s->map;
@@ -103,7 +119,11 @@ static tn_status read_instruction(tn__read_state *s, uint32_t step) {
                                                  : read_refuse(s, step);
     case TN_APPLY:
         TN_TRY(read_define(s, it->op));
-        if (tn_graph_op(s->graph, it->op)->block != 0 || read_is_view(s, it->op)) return TN_OK;
+        if (tn_graph_op(s->graph, it->op)->block != 0) return TN_OK;
+        if (read_is_view(s, it->op)) {
+            read_note_part(s, it->op, s->last_part);
+            return TN_OK;
+        }
         return tn__read_job_of(s, it->op, step);
     case TN_GET:
         map->gets[map->get_count++] = it->tensor;
@@ -185,14 +205,17 @@ static bool read_room_map(tn__read_state *s, size_t tensors, size_t steps) {
     map->root = tn__arena_array(arena, tensors + 1, sizeof *map->root);
     map->value = tn__arena_array(arena, tensors + 1, sizeof *map->value);
     map->is_view = tn__arena_array(arena, tensors + 1, sizeof *map->is_view);
+    map->part = tn__arena_array(arena, tensors + 1, sizeof *map->part);
+    map->next_part =
+        tn__arena_array(arena, tn_graph_op_count(s->graph) + (size_t)1, sizeof *map->next_part);
     map->first = tn__arena_array(arena, steps + 1, sizeof *map->first);
     map->last = tn__arena_array(arena, steps + 1, sizeof *map->last);
     map->read_first = tn__arena_array(arena, steps + 1, sizeof *map->read_first);
     map->read_count = tn__arena_array(arena, steps + 1, sizeof *map->read_count);
     map->puts = tn__arena_array(arena, steps + 1, sizeof *map->puts);
     map->gets = tn__arena_array(arena, steps + 1, sizeof *map->gets);
-    return map->root && map->value && map->is_view && map->first && map->last && map->read_first &&
-           map->read_count && map->puts && map->gets;
+    return map->part && map->next_part && map->root && map->value && map->is_view && map->first &&
+           map->last && map->read_first && map->read_count && map->puts && map->gets;
 }
 
 static tn_status read_room(tn__read_state *s) {
@@ -202,6 +225,7 @@ static tn_status read_room(tn__read_state *s) {
     bool room = read_room_map(s, tensors, steps);
     s->owns = tn__arena_array(scratch, tensors + 1, sizeof *s->owns);
     s->over = tn__arena_array(scratch, tensors + 1, sizeof *s->over);
+    s->last_part = tn__arena_array(scratch, tensors + 1, sizeof *s->last_part);
     s->stays = tn__arena_array(scratch, tensors + 1, sizeof *s->stays);
     s->values = tn__arena_array(scratch, tensors + 1, sizeof *s->values);
     s->changer = tn__arena_array(scratch, tensors + 1, sizeof *s->changer);
@@ -210,12 +234,13 @@ static tn_status read_room(tn__read_state *s) {
     s->jobs = tn__arena_array(scratch, steps + 1, sizeof *s->jobs);
     s->places = tn__arena_array(scratch, steps + 1, sizeof *s->places);
     s->stamp = tn__arena_array(scratch, most + 1, sizeof *s->stamp);
-    if (!room || !s->owns || !s->over || !s->stays || !s->values || !s->changer || !s->pinned ||
-        !s->begin || !s->jobs || !s->places || !s->stamp)
+    if (!room || !s->owns || !s->last_part || !s->over || !s->stays || !s->values || !s->changer ||
+        !s->pinned || !s->begin || !s->jobs || !s->places || !s->stamp)
         return tn__read_no_memory(s);
     for (size_t i = 0; i < tensors; i++)
-        s->map->root[i] = s->map->value[i] = s->pinned[i] = s->over[i] = TN_NONE;
-    for (size_t i = 0; i < ops; i++) s->begin[i] = TN_NONE;
+        s->map->part[i] = s->last_part[i] = s->map->root[i] = s->map->value[i] = s->pinned[i] =
+            s->over[i] = TN_NONE;
+    for (size_t i = 0; i < ops; i++) s->begin[i] = s->map->next_part[i] = TN_NONE;
     return TN_OK;
 }
 

@@ -20,10 +20,11 @@ typedef struct tn__read_state {
     const tn_context *context;
     const tn_instruction *instructions;
     tn__arena *arena, scratch;
-    bool *owns;         /* [tensors] memory of its own, by the occupancy */
-    tn_tensor_id *over; /* [tensors] whose memory it takes in place, by the occupancy; TN_NONE */
-    bool *stays;        /* [values] cannot be had again, nor copied */
-    uint32_t *begin;    /* [operators] first instruction of its blocks; TN_NONE: none */
+    bool *owns;          /* [tensors] memory of its own, by the occupancy */
+    tn_tensor_id *over;  /* [tensors] whose memory it takes in place, by the occupancy; TN_NONE */
+    tn_op_id *last_part; /* [tensors] of a root; TN_NONE */
+    bool *stays;         /* [values] cannot be had again, nor copied */
+    uint32_t *begin;     /* [operators] first instruction of its blocks; TN_NONE: none */
     tn_occupancy *occupancy; /* of the program */
     tn__work_job *jobs;
     tn__read_job *places;
