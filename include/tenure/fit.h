@@ -19,7 +19,7 @@
 #define TENURE_FIT_H
 
 #include <tenure/costs.h>
-#include <tenure/program.h>
+#include <tenure/trace.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -108,6 +108,11 @@ TN_API TN_CHECKED tn_status tn_fit_sweep(const tn_program *program, const tn_cos
                                          uint64_t *budgets, tn_fit_result *results,
                                          tn_error *error);
 TN_API void tn_fit_release(tn_fit_result *result); /* zeroed is fine */
+/* The simulation behind a result's `time`, once more, as events: steps alone, from 0 s on.
+ * costs, options  those of the result. Errors: those of tn_simulate. */
+TN_API TN_CHECKED tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
+                                         const tn_fit_options *options, tn_trace *trace,
+                                         tn_error *error);
 
 /* What became of a tensor in a program. */
 typedef enum tn_fate {
@@ -120,6 +125,15 @@ typedef enum tn_fate {
 TN_API const char *tn_fate_name(tn_fate fate);
 /* fates  out, [tensors of the program's graph]; of several the last in the order above */
 TN_API void tn_program_fates(const tn_program *program, uint8_t *fates);
+
+/* Tensors with memory of their own, by what became of them; of encoded forms, none. */
+typedef struct tn_fate_totals {
+    uint32_t tensors[TN_FATE_COUNT];
+    uint64_t bytes[TN_FATE_COUNT]; /* each tensor once, as it is when nothing is done to it */
+} tn_fate_totals;
+/* totals  out. Errors: E_NO_MEMORY. Cost: O(lives + instructions). */
+TN_API TN_CHECKED tn_status tn_fit_fates(const tn_occupancy *occupancy, tn_fate_totals *totals,
+                                         tn_error *error);
 
 /* The passes, for `tenure list passes`. */
 TN_API uint32_t tn_pass_count(void);

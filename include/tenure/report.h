@@ -24,7 +24,7 @@
 #ifndef TENURE_REPORT_H
 #define TENURE_REPORT_H
 
-#include <tenure/program.h>
+#include <tenure/fit.h>
 #include <tenure/trace.h>
 
 #ifdef __cplusplus
@@ -46,6 +46,23 @@ typedef struct tn_report_kernels {
     bool fastest;   /* none was taken for its little scratch */
 } tn_report_kernels;
 
+/* A point of the curve of memory against time: an answer of tn_fit_sweep. */
+typedef struct tn_report_point {
+    uint64_t budget, bytes, time, time_bound; /* of tn_fit_result */
+} tn_report_point;
+
+/* What a fit adds to the plan of its program. Borrowed, as the report is. */
+typedef struct tn_report_fit {
+    const tn_fit_result *result;   /* the report's occupancy is of its program */
+    uint64_t budget;               /* 0: none was given */
+    uint64_t fixed_bytes;          /* of tn_fit_options */
+    bool abstract;                 /* times are costs of a problem, not picoseconds */
+    const tn_report_point *points; /* [point_count] budgets rising; 0: no curve */
+    uint32_t point_count;
+    const tn_trace *predicted; /* of tn_simulate of the program; NULL: no link is shown */
+    const tn_trace *measured;  /* of a run of it, shown below the other; NULL: there was none */
+} tn_report_fit;
+
 typedef struct tn_report {
     size_t struct_size;
     const char *input; /* file name as the user gave it */
@@ -66,6 +83,7 @@ typedef struct tn_report {
                             tn_error *error);
     void *write_plan_self;
     const tn_report_kernels *kernels; /* NULL: the plan is for the graph alone */
+    const tn_report_fit *fit;         /* NULL: the plan is of no fit. For json, csv, html, svg */
 } tn_report;
 
 /* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg .h .tflite;

@@ -164,16 +164,34 @@ static void fit_count_copies(tn_fit_result *result) {
     }
 }
 
-static tn_status fit_time(const tn__fit *fit, tn_fit_result *result) {
+static tn_status fit_simulate(const tn_program *program, const tn_costs *costs,
+                              const tn_fit_options *given, tn_trace *trace,
+                              tn_simulation *simulation, tn_error *error) {
     tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
+    options.context = given->context;
+    options.costs = tn_costs_list(costs);
+    options.again = tn_costs_again_list(costs);
+    options.to_host_bytes_per_s = given->to_host_bytes_per_s;
+    options.from_host_bytes_per_s = given->from_host_bytes_per_s;
+    options.codec_bytes_per_s = tn_costs_bytes_per_s(costs);
+    options.trace = trace;
+    return tn_simulate(program, &options, simulation, error);
+}
+
+tn_status tn_fit_trace(const tn_fit_result *result, const tn_costs *costs,
+                       const tn_fit_options *given, tn_trace *trace, tn_error *error) {
+    tn_fit_options options = TN_FIT_OPTIONS_INIT;
     tn_simulation simulation;
-    options.context = &fit->context;
-    options.costs = tn_costs_list(fit->costs);
-    options.again = tn_costs_again_list(fit->costs);
-    options.to_host_bytes_per_s = fit->options.to_host_bytes_per_s;
-    options.from_host_bytes_per_s = fit->options.from_host_bytes_per_s;
-    options.codec_bytes_per_s = tn_costs_bytes_per_s(fit->costs);
-    TN_TRY(tn_simulate(result->program, &options, &simulation, fit->error));
+    tn__options(&options, sizeof options, given);
+    if (result->program == NULL) TN_FAIL(error, TN_E_INVALID, "no program was found");
+    TN_TRY(fit_simulate(result->program, costs, &options, trace, &simulation, error));
+    tn_simulation_release(&simulation);
+    return TN_OK;
+}
+
+static tn_status fit_time(const tn__fit *fit, tn_fit_result *result) {
+    tn_simulation simulation;
+    TN_TRY(fit_simulate(result->program, fit->costs, &fit->options, NULL, &simulation, fit->error));
     result->time = simulation.total_ps;
     result->stall = simulation.stall_ps;
     fit_count_copies(result);

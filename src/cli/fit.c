@@ -110,9 +110,20 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
 
 /* --- the answer --- */
 
+/* The curve, if one is asked for, and the answer for the budget, if there is one, behind it. */
+static tn_status fit_search(cli_fit *fit, const tn_fit_options *options, tn_error *error) {
+    if (fit->sweep > 0)
+        TN_TRY(tn_fit_sweep(fit->program, fit->costs, options, fit->sweep, fit->budgets,
+                            fit->results, error));
+    if (fit->sweep > 0 && options->budget == 0) return TN_OK;
+    fit->chosen = fit->sweep;
+    fit->budgets[fit->chosen] = options->budget;
+    return tn_fit(fit->program, fit->costs, options, &fit->results[fit->chosen], error);
+}
+
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     tn_fit_options options = fit->options;
-    uint32_t count = fit->sweep > 0 ? fit->sweep : 1;
+    uint32_t count = fit->sweep + (fit->sweep == 0 || options.budget > 0);
     options.context = fit->input.import.context;
     options.memory = &fit->memory;
     options.plan = &fit->choices.plan;
@@ -121,11 +132,7 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     fit->budgets = calloc(count, sizeof *fit->budgets);
     if (fit->results == NULL || fit->budgets == NULL) return tn__no_memory(error, "the answer");
     fit->result_count = count;
-    fit->budgets[0] = options.budget;
-    if (fit->sweep > 0)
-        return tn_fit_sweep(fit->program, fit->costs, &options, count, fit->budgets, fit->results,
-                            error);
-    return tn_fit(fit->program, fit->costs, &options, &fit->results[0], error);
+    return fit_search(fit, &options, error);
 }
 
 void cli_fit_close(cli_fit *fit) {

@@ -32,15 +32,15 @@ typedef struct cli_fit {
     const tn_program *program;
     tn_costs *costs;
     tn_occupancy_options memory;
-    tn_fit_result *results; /* [result_count] one, or the curve */
+    tn_fit_result *results; /* [result_count] the curve, then the answer for the budget */
     uint64_t *budgets;
-    uint32_t result_count;
-    double measured; /* seconds that measuring took */
+    uint32_t result_count, chosen; /* that is told and written: of the budget */
+    double measured;               /* seconds that measuring took */
 } cli_fit;
 
 /* fit.c: everything up to program and costs. */
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);
-/* The answer, or the curve. Errors: those of tn_fit; results[0] may then be the least. */
+/* The answer, or the curve. Errors: those of tn_fit; that of the budget may then be the least. */
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error);
 void cli_fit_close(cli_fit *fit);
 

@@ -10,34 +10,6 @@
 
 #define TELL_HOLDERS 10u
 
-typedef struct tell_fates { /* of tensors that have memory of their own, or had */
-    uint32_t count[TN_FATE_COUNT];
-    uint64_t bytes[TN_FATE_COUNT];
-} tell_fates;
-
-static tn_status tell_fates_of(const tn_fit_result *result, tell_fates *fates, tn_error *error) {
-    const tn_graph *graph = tn_program_graph(result->program);
-    uint32_t tensors = tn_graph_tensor_count(graph);
-    uint8_t *of = malloc((size_t)tensors + 1), *seen = calloc((size_t)tensors + 1, 1);
-    *fates = (tell_fates){0};
-    if (of != NULL && seen != NULL) {
-        tn_program_fates(result->program, of);
-        const tn_life *lives = tn_occupancy_lives(result->occupancy);
-        for (uint32_t i = 0; i < tn_occupancy_life_count(result->occupancy); i++) {
-            tn_tensor_id id = lives[i].tensor;
-            if (id == TN_NONE || id >= tensors || seen[id] || lives[i].share != TN_SHARE_OWN)
-                continue;
-            seen[id] = 1;
-            fates->count[of[id]]++;
-            fates->bytes[of[id]] += lives[i].bytes;
-        }
-    }
-    bool room = of != NULL && seen != NULL;
-    free(of);
-    free(seen);
-    return room ? TN_OK : tn__no_memory(error, "the answer");
-}
-
 static double tell_seconds(uint64_t time) { return (double)time / (double)TN_COSTS_PER_S; }
 
 static double tell_ratio(uint64_t part, uint64_t whole) {
@@ -64,7 +36,7 @@ static void tell_bytes(const char *label, uint64_t bytes) {
 }
 
 static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budget,
-                     const tell_fates *fates) {
+                     const tn_fate_totals *fates) {
     char size[TN_SIZE_TEXT_MAX];
     tell_bytes("budget", budget);
     tell_bytes("takes", it->bytes);
@@ -82,9 +54,9 @@ static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budge
         printf(" for copies\n");
     }
     for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++)
-        if (fates->count[fate] > 0)
+        if (fates->tensors[fate] > 0)
             printf("%-18s %" PRIu32 " tensors, %s\n", tn_fate_name((tn_fate)fate),
-                   fates->count[fate], tn_size_format(fates->bytes[fate], size));
+                   fates->tensors[fate], tn_size_format(fates->bytes[fate], size));
     if (it->to_host_bytes > 0) tell_bytes("to the host", it->to_host_bytes);
     if (it->from_host_bytes > 0) tell_bytes("from the host", it->from_host_bytes);
     if (it->host != NULL) tell_bytes("on the host", it->host_layout.peak);
@@ -95,7 +67,7 @@ static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budge
 
 static void tell_curve(const cli_fit *fit) {
     printf("%16s %16s %14s %10s %10s\n", "budget", "takes", "time", "overhead", "bound");
-    for (uint32_t i = 0; i < fit->result_count; i++) {
+    for (uint32_t i = 0; i < fit->sweep; i++) {
         const tn_fit_result *it = &fit->results[i];
         printf("%16" PRIu64 " %16" PRIu64 " ", fit->budgets[i], it->bytes);
         if (fit->problem_path != NULL)
@@ -110,7 +82,7 @@ static void tell_curve(const cli_fit *fit) {
 /* --- JSON --- */
 
 static void tell_json_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budget,
-                          const tell_fates *fates, tn__text *text) {
+                          const tn_fate_totals *fates, tn__text *text) {
     bool unit = fit->problem_path == NULL;
     tn__text_printf(text,
                     "{\"budget\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"fixed_bytes\":%" PRIu64
@@ -130,7 +102,7 @@ static void tell_json_one(const cli_fit *fit, const tn_fit_result *it, uint64_t 
                     it->host != NULL ? it->host_layout.peak : 0);
     for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++)
         tn__text_printf(text, "%s\"%s\":{\"tensors\":%" PRIu32 ",\"bytes\":%" PRIu64 "}",
-                        fate > 0 ? "," : "", tn_fate_name((tn_fate)fate), fates->count[fate],
+                        fate > 0 ? "," : "", tn_fate_name((tn_fate)fate), fates->tensors[fate],
                         fates->bytes[fate]);
     tn__text_printf(text,
                     "},\"pass\":\"%s\",\"rounds\":%" PRIu32 ",\"work\":%" PRIu64
@@ -147,9 +119,9 @@ static tn_status tell_json(const cli_fit *fit, tn_error *error) {
     if (fit->batch > 0) tn__text_printf(&text, ",\"batch\":%" PRIu64, fit->batch);
     tn__text_put(&text, ",\"answers\":[");
     for (uint32_t i = 0; i < fit->result_count && status == TN_OK; i++) {
-        tell_fates fates;
+        tn_fate_totals fates;
         if (i > 0) tn__text_put(&text, ",");
-        status = tell_fates_of(&fit->results[i], &fates, error);
+        status = tn_fit_fates(fit->results[i].occupancy, &fates, error);
         if (status == TN_OK) tell_json_one(fit, &fit->results[i], fit->budgets[i], &fates, &text);
     }
     tn__text_put(&text, "]}\n");
@@ -160,39 +132,74 @@ static tn_status tell_json(const cli_fit *fit, tn_error *error) {
 }
 
 tn_status cli_fit_print(const cli_fit *fit, tn_error *error) {
-    tell_fates fates;
+    tn_fate_totals fates;
     cli_progress_end();
     if (fit->json) return tell_json(fit, error);
-    if (fit->sweep > 0) {
-        tell_curve(fit);
-        return TN_OK;
-    }
-    TN_TRY(tell_fates_of(&fit->results[0], &fates, error));
+    if (fit->sweep > 0) tell_curve(fit);
+    if (fit->sweep > 0 && fit->options.budget == 0) return TN_OK;
+    TN_TRY(tn_fit_fates(fit->results[fit->chosen].occupancy, &fates, error));
     if (fit->batch > 0) printf("%-18s %" PRIu64 "\n", "batch", fit->batch);
-    tell_one(fit, &fit->results[0], fit->budgets[0], &fates);
+    tell_one(fit, &fit->results[fit->chosen], fit->options.budget, &fates);
     return TN_OK;
 }
 
 void cli_fit_print_least(const cli_fit *fit) {
     cli_holders holders;
-    if (fit->result_count == 0 || fit->results[0].occupancy == NULL) return;
-    tn_status status = cli_holders_of_model(&holders, fit->results[0].occupancy, TN_NONE, NULL);
+    if (fit->result_count == 0 || fit->results[fit->chosen].occupancy == NULL) return;
+    const tn_occupancy *occupancy = fit->results[fit->chosen].occupancy;
+    tn_status status = cli_holders_of_model(&holders, occupancy, TN_NONE, NULL);
     if (status == TN_OK) cli_holders_print(&holders, TELL_HOLDERS, stderr);
     cli_holders_release(&holders);
 }
 
 /* --- files --- */
 
-tn_status cli_fit_write(const cli_fit *fit, tn_error *error) {
-    const tn_fit_result *it = &fit->results[0];
+/* The curve as the report takes it. NULL: no memory. */
+static tn_report_point *tell_points(const cli_fit *fit) {
+    tn_report_point *points = calloc((size_t)fit->sweep + 1, sizeof *points);
+    for (uint32_t i = 0; i < fit->sweep && points != NULL; i++) {
+        const tn_fit_result *it = &fit->results[i];
+        points[i] = (tn_report_point){fit->budgets[i], it->bytes, it->time, it->time_bound};
+    }
+    return points;
+}
+
+static tn_status tell_write(const cli_fit *fit, const tn_report_fit *answer, tn_error *error) {
+    const tn_fit_result *it = answer->result;
     tn_report report = {.struct_size = sizeof report,
                         .input = fit->problem_path != NULL ? fit->problem_path : fit->input.path,
                         .problem = tn_occupancy_problem(it->occupancy),
                         .occupancy = it->occupancy,
-                        .layout = &it->layout};
+                        .layout = &it->layout,
+                        .fit = answer};
     for (uint32_t i = 0; i < fit->output_count; i++) {
         TN_TRY(tn_report_write(&report, fit->outputs[i], error));
         if (!fit->json) printf("wrote %s\n", fit->outputs[i]);
     }
     return TN_OK;
+}
+
+tn_status cli_fit_write(const cli_fit *fit, tn_error *error) {
+    if (fit->output_count == 0) return TN_OK;
+    const tn_fit_result *it = &fit->results[fit->chosen];
+    tn_trace *trace = NULL;
+    tn_report_point *points = tell_points(fit);
+    tn_status status = points != NULL ? TN_OK : tn__no_memory(error, "the curve");
+    if (status == TN_OK)
+        status = tn_trace_create(fit->input.import.context,
+                                 (uint64_t)tn_program_count(it->program) + 1, &trace, error);
+    if (status == TN_OK) status = tn_fit_trace(it, fit->costs, &fit->options, trace, error);
+    if (status == TN_OK) {
+        tn_report_fit answer = {.result = it,
+                                .budget = fit->options.budget,
+                                .fixed_bytes = fit->options.fixed_bytes,
+                                .abstract = fit->problem_path != NULL,
+                                .points = points,
+                                .point_count = fit->sweep,
+                                .predicted = trace};
+        status = tell_write(fit, &answer, error);
+    }
+    tn_trace_destroy(trace);
+    free(points);
+    return status;
 }

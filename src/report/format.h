@@ -46,8 +46,9 @@ typedef struct tn__item {
     uint32_t step;       /* the instruction that defines it, or TN_NONE */
     uint32_t source;     /* VIEW, INPLACE: item whose memory it took; else TN_NONE */
     tn_share share;
-    bool whole; /* a view somewhere in its window */
-    bool alias; /* by definition of its operator: memory of its own is not possible */
+    bool whole;   /* a view somewhere in its window */
+    bool alias;   /* by definition of its operator: memory of its own is not possible */
+    tn_fate fate; /* of a fit; an encoded form has that of what it is a form of. Else KEPT */
 } tn__item;
 
 typedef struct tn__scene_piece {
@@ -65,6 +66,7 @@ typedef struct tn__scene {
     tn_memory_summary summary;   /* models; zeroes for problems */
     bool occurs[TN__KIND_COUNT]; /* kinds with an item */
     uint64_t total[TN__KIND_COUNT];
+    tn_fate_totals fates;    /* of a fit; else zeroes */
     tn__scene_piece *pieces; /* after tn__scene_pieces */
     size_t piece_count;
 } tn__scene;
@@ -121,6 +123,33 @@ typedef struct tn__holder {
 tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
                          tn_error *error);
 
+/* --- link.c: the link of a fit's program, and who waits for it --- */
+
+typedef struct tn__copy { /* picoseconds from the start of the run */
+    uint32_t step;
+    bool out; /* to the host */
+    uint64_t bytes, start, end;
+} tn__copy;
+
+typedef struct tn__wait { /* the walk could have gone on and did not */
+    uint32_t step;
+    uint64_t start, duration;
+} tn__wait;
+
+/* What one run of a program's walk and copies did, by a trace. */
+typedef struct tn__link {
+    uint64_t *reach; /* [steps + 1] when the walk comes to a step; the last: when all has ended */
+    tn__copy *copies;
+    tn__wait *waits;
+    uint32_t copy_count, wait_count;
+    uint64_t waited; /* all of waits */
+} tn__link;
+/* Reads the last run of the trace; SWAP_OUT and SWAP_IN alone are copies. A simulation tells
+ * waiting as the time before a step; a run also spends time of its own there, so that `measured`
+ * asks only of steps that wait. Memory is the scene's arena. Errors: E_NO_MEMORY. */
+tn_status tn__link_make(tn__scene *scene, const tn_trace *trace, bool measured, tn__link *link,
+                        tn_error *error);
+
 /* --- events.c: what an event of a run is called --- */
 
 typedef struct tn__event_words { /* never NULL */
@@ -150,6 +179,14 @@ void tn__words_shape(tn__text *text, const tn_tensor *tensor);
 void tn__words_cell(tn__text *text, const char *string, size_t width, bool right_aligned);
 /* The colour of a kind as "#rrggbb", from the same palette as the page. */
 const char *tn__words_colour(uint32_t kind);
+
+/* The same for what became of a tensor. */
+const char *tn__words_fate_colour(tn_fate fate);
+/* "0.0478 s", or the bare cost of a problem. */
+void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time);
+
+/* --- html_fit.c: what a fit adds to the page's data; nothing without one --- */
+tn_status tn__html_fit(tn__scene *scene, tn__text *text, tn_error *error);
 
 /* --- sha256.c --- */
 

@@ -113,6 +113,23 @@ static tn_status scene_link(tn__scene *scene, const tn_life *lives, tn_error *er
     return TN_OK;
 }
 
+/* What became of each item's tensor, in a fit. */
+static tn_status scene_fates(tn__scene *scene, tn_error *error) {
+    const tn_occupancy *occupancy = scene->report->occupancy;
+    const tn_program *program = tn_occupancy_program(occupancy);
+    uint32_t tensors = tn_graph_tensor_count(tn_program_graph(program)), forms;
+    uint8_t *fates = tn__arena_array(&scene->arena, (size_t)tensors + 1, sizeof *fates);
+    if (fates == NULL) return tn__no_memory(error, "what became of tensors");
+    (void)tn_program_encoded(program, &forms);
+    tn_program_fates(program, fates);
+    memset(fates + tensors - forms, TN_FATE_ENCODED, forms);
+    for (uint32_t i = 0; i < scene->item_count; i++) {
+        tn_tensor_id id = tn_occupancy_lives(occupancy)[i].tensor;
+        if (id != TN_NONE) scene->items[i].fate = (tn_fate)fates[id];
+    }
+    return tn_fit_fates(occupancy, &scene->fates, error);
+}
+
 static tn_status scene_from_model(tn__scene *scene, tn_error *error) {
     const tn_occupancy *occupancy = scene->report->occupancy;
     const tn_life *lives = tn_occupancy_lives(occupancy);
@@ -129,7 +146,7 @@ static tn_status scene_from_model(tn__scene *scene, tn_error *error) {
     scene->last = tn__step_count(scene->report);
     for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++)
         scene->total[kind] = scene->summary.total[kind];
-    return TN_OK;
+    return scene->report->fit != NULL ? scene_fates(scene, error) : TN_OK;
 }
 
 static tn_status scene_from_problem(tn__scene *scene, tn_error *error) {

@@ -102,6 +102,21 @@ const char *tn__words_colour(uint32_t kind) {
     return colour ? colour : "#8a93a0"; /* kinds that a later table adds */
 }
 
+const char *tn__words_fate_colour(tn_fate fate) {
+    static const char *const colours[TN_FATE_COUNT] = {[TN_FATE_KEPT] = "#b4bac3",
+                                                       [TN_FATE_RECOMPUTED] = "#e69f00",
+                                                       [TN_FATE_SWAPPED] = "#56b4e9",
+                                                       [TN_FATE_ENCODED] = "#cc79a7"};
+    return fate < TN_FATE_COUNT ? colours[fate] : colours[TN_FATE_KEPT];
+}
+
+void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time) {
+    if (fit->abstract)
+        tn__words_integer(text, time);
+    else
+        tn__text_printf(text, "%.4g s", (double)time / (double)TN_COSTS_PER_S);
+}
+
 /* --- names in columns --- */
 
 typedef struct words_glyph {

@@ -51,7 +51,10 @@ enum {
     X(FIT_SAVE_COSTS, "save-costs", "FILE", "keep what was measured, for --costs")                 \
     X(FIT_PROBLEM, "problem", "FILE",                                                              \
       "no model: operators with cost and bytes as .json (docs/fit.md); what lives counts")         \
-    X(FIT_SWEEP, "sweep", "N", "N budgets from the least to what it takes plainly: the curve")     \
+    X(FIT_SWEEP, "sweep", "N",                                                                     \
+      "N budgets from the least to what it takes plainly: the curve; -o draws it with the "        \
+      "program "                                                                                   \
+      "for --budget, or the one that needs least")                                                 \
     X(FIT_MAX_BATCH, "max-batch", NULL, "the largest batch that fits --budget")                    \
     X(FIT_SEED, "seed", "N", "of the search (0)")                                                  \
     X(FIT_TIMEOUT, "timeout", "TIME", "the best that is found in so long, 10s (none)")             \
@@ -205,8 +208,8 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
     if (fit->problem_path != NULL) fit_check_problem(state, fit);
     if (training != NULL && !fit->train) argp_error(state, "--%s is for --train", training);
     if (fit->options.budget == 0 && fit->sweep == 0) argp_error(state, "how many bytes? --budget");
-    if (fit->sweep > 0 && (fit->output_count > 0 || fit->max_batch))
-        argp_error(state, "--sweep prints a curve: leave -o and --max-batch out");
+    if (fit->sweep > 0 && fit->max_batch)
+        argp_error(state, "--sweep prints a curve: leave --max-batch out");
     if ((fit->options.allow & ~(uint32_t)TN_FIT_LOSSY) == 0) {
         fit->options.allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
         if (link) fit->options.allow |= TN_FIT_SWAP;

@@ -21,12 +21,15 @@ HTML_FILE(map_js)
 HTML_FILE(curve_js)
 HTML_FILE(find_js)
 HTML_FILE(table_js)
+HTML_FILE(fit_js)
+HTML_FILE(link_js)
 HTML_FILE(page_js)
 
 typedef struct html_page {
     tn__text *text;
     tn__scene scene;
     tn__curve curve;
+    tn__text fit;         /* rendered before, as it may fail */
     tn__names names;      /* string -> its number in strings */
     const char **strings; /* [string_count] */
     size_t string_count, string_room;
@@ -294,6 +297,7 @@ static void html_data(html_page *page) {
     html_column(page, "at", page->curve.count, html_curve_at);
     html_column(page, "live", page->curve.count, html_curve_live);
     html_close(page);
+    tn__text_put(page->text, page->fit.size > 0 ? page->fit.data : "");
     tn__text_put(page->text, ",\n\"text\":[");
     for (size_t i = 0; i < page->string_count; i++) {
         if (i > 0) tn__text_add(page->text, ",", 1);
@@ -314,6 +318,8 @@ static void html_script(tn__text *text) {
     html_file(text, tn__curve_js, tn__curve_js_size);
     html_file(text, tn__find_js, tn__find_js_size);
     html_file(text, tn__table_js, tn__table_js_size);
+    html_file(text, tn__fit_js, tn__fit_js_size);
+    html_file(text, tn__link_js, tn__link_js_size);
     html_file(text, tn__page_js, tn__page_js_size);
 }
 
@@ -369,7 +375,11 @@ static tn_status html_render(const tn_report *report, tn__text *text, tn_error *
         status = tn__curve_make(&page.curve, report->problem, report->context, error);
     if (status == TN_OK) status = html_strings(&page, error);
     if (status == TN_OK) status = tn__scene_pieces(&page.scene, error);
+    tn__text_init(&page.fit, report->context);
+    if (status == TN_OK) status = tn__html_fit(&page.scene, &page.fit, error);
+    if (status == TN_OK && page.fit.failed) status = tn__no_memory(error, "a page");
     if (status == TN_OK) html_template(&page);
+    tn__text_release(&page.fit);
     tn__free(report->context, page.strings, page.string_room * sizeof *page.strings);
     tn__names_release(&page.names);
     tn__curve_release(&page.curve);

@@ -88,7 +88,7 @@ function drawTop(pane) {
     if (state.selected >= 0)
       outline(g, s, (r) => rect.item[r] === state.selected, colour.mark, 2.5);
     if (state.hover >= 0) outline(g, s, (r) => rect.item[r] === state.hover, colour.text, 1.5);
-  } else if (state.pointer) {
+  } else if (pane === curvePane && state.pointer) {
     const live = s.y(Number(liveAt(s.time(state.pointer.x))));
     g.fillStyle = colour.curve;
     g.beginPath();
@@ -109,14 +109,15 @@ function redraw(base = true) {
 }
 function paint() {
   pending.asked = false;
-  const resized = [mapPane, curvePane].map(fitPane).some(Boolean);
+  const panes = [mapPane, curvePane, ...(linkPane ? [linkPane] : [])];
+  const resized = panes.map(fitPane).some(Boolean);
   if (pending.base || resized) {
     const start = performance.now();
     drawMap(mapPane.base.getContext("2d"), mapPane);
     drawCurve(curvePane.base.getContext("2d"), curvePane);
+    if (linkPane) drawLink(linkPane.base.getContext("2d"), linkPane);
     state.paintMs = performance.now() - start;
   }
-  drawTop(mapPane);
-  drawTop(curvePane);
+  panes.forEach(drawTop);
   pending.base = pending.top = false;
 }

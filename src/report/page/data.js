@@ -154,7 +154,7 @@ function itemFacts(i) {
     const how = { [SHARE.inplace]: "written over", [SHARE.fused]: "joined around" };
     add(how[item.share[i]] || "a view of", itemName(item.source[i]));
   }
-  return facts;
+  return [...facts, ...fateFacts(i)];
 }
 
 /* The middle of a long name says least, the end of a path most. */

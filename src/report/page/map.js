@@ -50,6 +50,7 @@ const rect = (() => { // layers: 0 reserved by a body of several tensors, 1 tens
     height: [column((r) => r[5] - r[4]),
              column((r) => r[0] < 0 ? 0 : plan.item ? item.bytes[r[0]] : r[5] - r[4])],
     style: column((r) => r[6], Int32Array),
+    fate: column((r) => (plan.fit && r[0] >= 0 ? plan.fate[r[0]] : -1), Int32Array),
   };
 })();
 
@@ -59,6 +60,7 @@ const topOf = (mode) => Math.max(mode ? naiveTop : peakBytes, 1);
 const state = {
   mode: 0, mix: 0, // 0: with reuse, 1: without
   hidden: new Set(), matched: null, // kinds; Uint8Array over items
+  byFate: Boolean(plan.fit), hiddenFates: new Set(), // colours by what became of tensors
   hover: -1, selected: -1, // items
   time: peakTime, pointer: null, // the instant of the table; {x, y} of the pointer
   paintMs: 0,
@@ -92,12 +94,39 @@ const blend = (a, b, share) => {
 function readColours() {
   const css = getComputedStyle(document.documentElement);
   for (const name of ["back", "line", "text", "soft", "reserved", "grid", "mark", "accent", "bound",
-    "curve", "area"]) colour[name] = css.getPropertyValue(`--${name}`).trim();
+    "curve", "area", "out", "in"]) colour[name] = css.getPropertyValue(`--${name}`).trim();
   colour.style = [colour.reserved];
   colour.kind = kinds.map(({ name }) => css.getPropertyValue(`--${name}`).trim() || "#8a93a0");
   const shades = colour.kind.flatMap((base) =>
     [base, blend(base, "#ffffff", 0.22), blend(base, "#000000", 0.1)]);
   colour.style.push(...shades, ...shades.map((shade) => blend(shade, colour.back, 0.25)));
+  const bases = (plan.fates || []).map(([name]) => css.getPropertyValue(`--${name}`).trim());
+  colour.fate = bases.map((base, fate) => [base, blend(base, colour.back, 0.25)].flatMap((paint) =>
+    [paint, blend(paint, "#ffffff", 0.18), blend(paint, "#000000", 0.1)]
+      .map((shade) => fatePaint(shade, fate))));
+}
+
+/* A colour with the lines of its fate, so that it can be told without the colour: rising for what
+   is computed again, level for what is swapped, dots for what is encoded. */
+function fatePaint(shade, fate) {
+  if (fate === 0) return shade;
+  const tile = document.createElement("canvas"), side = 8, g = tile.getContext("2d");
+  tile.width = tile.height = side;
+  g.fillStyle = shade;
+  g.fillRect(0, 0, side, side);
+  g.strokeStyle = g.fillStyle = "#00000047";
+  g.lineWidth = 1.4;
+  g.beginPath();
+  if (fate === 1) for (const at of [-side, 0, side]) { g.moveTo(at, side); g.lineTo(at + side, 0); }
+  if (fate === 2) { g.moveTo(0, 4.5); g.lineTo(side, 4.5); }
+  g.stroke();
+  if (fate === 3) for (const [x, y] of [[1, 1], [5, 5]]) g.fillRect(x, y, 2, 2);
+  return g.createPattern(tile, "repeat");
+}
+function paintOf(r) {
+  if (!state.byFate || rect.fate[r] < 0) return colour.style[rect.style[r]];
+  const shade = (rect.style[r] - 1) % SHADES, isView = item.share[rect.item[r]] === SHARE.view;
+  return colour.fate[rect.fate[r]][shade + (isView ? SHADES : 0)];
 }
 
 /* --- panes --- */
@@ -129,7 +158,7 @@ const curveTop =
 function scales(pane) {
   const width = Math.max(1, pane.width - GUTTER.left - GUTTER.right);
   const height = Math.max(1, pane.height - GUTTER.top - GUTTER.bottom);
-  const [y0, y1] = pane === mapPane ? [view.y0, view.y1] : [0, curveTop];
+  const [y0, y1] = pane === mapPane ? [view.y0, view.y1] : [0, curveTop]; // the link has no scale
   const sx = width / (view.x1 - view.x0), sy = height / (y1 - y0);
   return {
     left: GUTTER.left, top: GUTTER.top, width, height, right: GUTTER.left + width,
@@ -244,14 +273,14 @@ function heightOf(r) {
   if (state.mix === 0) return rect.height[0][r];
   return rect.height[0][r] + (rect.height[1][r] - rect.height[0][r]) * ease(state.mix);
 }
-const isShown = (r) =>
-  rect.item[r] < 0 ? state.mix === 0 : !state.hidden.has(item.kind[rect.item[r]]);
+const isShown = (r) => rect.item[r] < 0 ? state.mix === 0
+  : state.byFate ? !state.hiddenFates.has(rect.fate[r]) : !state.hidden.has(item.kind[rect.item[r]]);
 
 /* Fills the rectangles that `wanted` takes; returns those with room for a name. */
 function fillRects(g, s, dpr, wanted) {
   const labels = [], right = s.right, bottom = s.bottom;
   const snap = (v) => Math.round(v * dpr) / dpr;
-  let style = -1, lastX = NaN, lastY = NaN, lastW = NaN, lastH = NaN;
+  let paint = null, lastX = NaN, lastY = NaN, lastW = NaN, lastH = NaN;
   for (let r = 0; r < rect.count; r++) {
     if (rect.x1[r] <= view.x0 || rect.x0[r] >= view.x1 || !wanted(r)) continue;
     const height = heightOf(r), low = lowOf(r);
@@ -262,7 +291,8 @@ function fillRects(g, s, dpr, wanted) {
     if (h > 3) h -= 1;
     w = Math.max(w, 1 / dpr);
     h = Math.max(h, 1 / dpr);
-    if (rect.style[r] !== style) g.fillStyle = colour.style[(style = rect.style[r])];
+    const wish = paintOf(r);
+    if (wish !== paint) g.fillStyle = paint = wish;
     else if (x === lastX && y === lastY && w === lastW && h === lastH) continue;
     lastX = x; lastY = y; lastW = w; lastH = h;
     g.fillRect(x, y, w, h);

@@ -25,25 +25,47 @@ function showNumbers() {
     ["gap", Number.isFinite(gap) ? percent(gap) : "-", "arena above the bound"],
     [plan.item ? "tensors" : "buffers", grouped(item.count),
       plan.item ? `in ${grouped(body.count)} buffers` : "in the problem"]];
-  $("numbers").replaceChildren(...shown.map(([name, value, small]) => make("div", {},
+  $("numbers").replaceChildren(...(fit ? fitNumbers() : shown).map(([name, value, small]) => make("div", {},
     make("dd", {}, value, make("small", {}, small)), make("dt", {}, name))));
+}
+
+function legendButton(content, title, hidden, member) {
+  const button = make("button", { type: "button", title }, ...content);
+  button.setAttribute("aria-pressed", String(!hidden.has(member)));
+  button.addEventListener("click", () => {
+    const hide = !hidden.has(member);
+    hidden[hide ? "add" : "delete"](member);
+    button.setAttribute("aria-pressed", String(!hide));
+    redraw();
+  });
+  return button;
+}
+
+function showFates() {
+  const entries = fates.flatMap(({ name, count, bytes }, fate) => count === 0 ? [] : [legendButton(
+    [dot(name), name, make("b", {}, iec(bytes))],
+    `${grouped(count)} tensors, ${grouped(bytes)} bytes; click to hide or show`,
+    state.hiddenFates, fate)]);
+  $("legend").replaceChildren(...entries);
+}
+
+function setColours(byFate) {
+  state.byFate = byFate;
+  $("fates").setAttribute("aria-pressed", String(byFate));
+  $("kinds").setAttribute("aria-pressed", String(!byFate));
+  (byFate ? showFates : showLegend)();
+  select(state.selected);
+  showRows();
+  redraw();
 }
 
 function showLegend() {
   const entries = kinds.map(({ name, total, fixed }, kind) => {
-    const content = [dot(kind), name.replace("_", " "), make("b", {}, iec(total))];
+    const content = [dot(name), name.replace("_", " "), make("b", {}, iec(total))];
     const what = fixed ? ", outside the arena" : "; click to hide or show";
     const title = `${grouped(total)} bytes in all${what}`;
     if (fixed) return make("span", { title }, ...content);
-    const button = make("button", { type: "button", title }, ...content);
-    button.setAttribute("aria-pressed", "true");
-    button.addEventListener("click", () => {
-      const hide = !state.hidden.has(kind);
-      state.hidden[hide ? "add" : "delete"](kind);
-      button.setAttribute("aria-pressed", String(!hide));
-      redraw();
-    });
-    return button;
+    return legendButton(content, title, state.hidden, kind);
   });
   $("legend").replaceChildren(...entries);
 }
@@ -179,6 +201,10 @@ function showTip(list, event) {
     const more = list.length > 4 ? ` and ${list.length - 4} more` : "";
     tip.append(make("p", {}, `same bytes at this step: ${names}${more}`));
   }
+  placeTip(event);
+}
+function placeTip(event) {
+  const tip = $("tip");
   tip.hidden = false;
   const { width, height } = tip.getBoundingClientRect(), { clientX: x, clientY: y } = event;
   const left = x + 16 + width > innerWidth ? x - 12 - width : x + 16;
@@ -213,8 +239,12 @@ function pointerAt(pane, event) {
   const list = inside && pane === mapPane && state.mix === state.mode
     ? itemsAt(s.time(point.x), s.address(point.y), s) : [];
   state.hover = list.length ? list[0] : -1;
+  const found = inside && pane === linkPane ? linkAt(point, s) : null;
   if (list.length) showTip(list, event);
-  else hideTip();
+  else if (found) {
+    $("tip").replaceChildren(make("h2", {}, found[0]), factList(found[1]));
+    placeTip(event);
+  } else hideTip();
   showLine();
   redraw(false);
 }
@@ -263,7 +293,7 @@ function listenPointer(pane) {
     const turn = Math.max(-400, Math.min(400, (event.deltaY || event.deltaX) * lines));
     const factor = Math.exp(turn * 0.0022);
     const point = pointIn(pane, event), s = scales(pane);
-    const onlyTime = event.shiftKey || pane === curvePane;
+    const onlyTime = event.shiftKey || pane !== mapPane;
     zoom(factor, onlyTime ? 1 : factor, s.time(point.x), scales(mapPane).address(point.y));
     pointerAt(pane, event);
   }, { passive: false });
@@ -296,21 +326,28 @@ function pageKey(event) {
   }
   if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "w") setMode(1 - state.mode);
+  if (event.key === "f" && fit) setColours(!state.byFate);
+  if (event.key === "n" && hasLink) nextWait();
   if (event.key === "/") {
     event.preventDefault();
     $("search").focus();
   }
 }
 
-/* Map above curve, as one PNG file. */
+/* Map above curve above link above the curve of memory against time, as one PNG file. */
 function savePicture() {
   const canvas = document.createElement("canvas"), g = canvas.getContext("2d");
-  canvas.width = mapPane.base.width;
-  canvas.height = mapPane.base.height + curvePane.base.height;
+  const parts = [mapPane.base, curvePane.base, ...(linkPane ? [linkPane.base] : []),
+    ...(trade.points.length ? [trade.canvas] : [])];
+  canvas.width = Math.max(...parts.map(({ width }) => width));
+  canvas.height = parts.reduce((sum, { height }) => sum + height, 0);
   g.fillStyle = colour.back;
   g.fillRect(0, 0, canvas.width, canvas.height);
-  g.drawImage(mapPane.base, 0, 0);
-  g.drawImage(curvePane.base, 0, mapPane.base.height);
+  let top = 0;
+  for (const part of parts) {
+    g.drawImage(part, 0, top);
+    top += part.height;
+  }
   canvas.toBlob((blob) => {
     const link = make("a", { href: URL.createObjectURL(blob), download: "memory-plan.png" });
     link.click();
@@ -322,17 +359,29 @@ function savePicture() {
 
 readColours();
 showNumbers();
-showLegend();
+if (fit) showFates();
+else showLegend();
+$("colours").hidden = !fit;
+$("link").hidden = $("waits").hidden = !hasLink;
+$("trading").hidden = !trade.points.length;
 showColumns();
 showMoment(peakTime);
 showLine();
 Object.assign(view, fullView(0));
 listenPointer(mapPane);
 listenPointer(curvePane);
+if (linkPane) listenPointer(linkPane);
+if (trade.points.length) {
+  listenTrade();
+  chooseTrade(-1);
+}
 mapPane.box.addEventListener("keydown", mapKey);
 document.addEventListener("keydown", pageKey);
 $("with").addEventListener("click", () => setMode(0));
 $("without").addEventListener("click", () => setMode(1));
+$("fates").addEventListener("click", () => setColours(true));
+$("kinds").addEventListener("click", () => setColours(false));
+$("waits").addEventListener("click", nextWait);
 $("in").addEventListener("click", () => zoomMiddle(0.6, false));
 $("out").addEventListener("click", () => zoomMiddle(1 / 0.6, false));
 $("reset").addEventListener("click", () => setView(fullView(state.mode)));
@@ -347,6 +396,8 @@ $("previous").addEventListener("click", () => stepSearch(-1));
 darkScheme.addEventListener("change", () => {
   readColours();
   redraw();
+  drawTrade();
 });
+new ResizeObserver(drawTrade).observe($("trade"));
 new ResizeObserver(() => redraw()).observe($("drawing"));
 redraw();

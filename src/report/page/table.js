@@ -8,17 +8,19 @@ function make(tag, properties = {}, ...children) {
   element.append(...children);
   return element;
 }
-function dot(kind) {
-  const mark = make("i", { className: "dot" });
-  mark.style.background = `var(--${kinds[kind].name}, #8a93a0)`;
+function dot(name) { // of a kind or fate
+  const mark = make("i", { className: `dot ${name}` });
+  mark.style.backgroundColor = `var(--${name}, #8a93a0)`;
   return mark;
 }
+const colourName = (i) =>
+  state.byFate && plan.fate ? plan.fates[plan.fate[i]][0] : kinds[item.kind[i]].name;
 function factList(facts) {
   return make("dl", { className: "facts" },
     ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }
 function titled(i) {
-  return make("h2", {}, dot(item.kind[i]), make("span", {}, itemName(i) || "(no name)"));
+  return make("h2", {}, dot(colourName(i)), make("span", {}, itemName(i) || "(no name)"));
 }
 
 /* --- holders --- */
@@ -61,7 +63,7 @@ function showRows() {
     const line = make("tr", { tabIndex: 0 }, ...COLUMNS.map(({ key, of: value, amount }) => {
       const words = amount ? grouped(value(row)) : value(row);
       const content = make("td", { title: words, className: amount ? "amount" : "" });
-      if (key === "name") content.append(dot(item.kind[row.item]));
+      if (key === "name") content.append(dot(colourName(row.item)));
       content.append(key === "name" ? shortened(words, 2 * room) : words);
       return content;
     }));
