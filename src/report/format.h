@@ -188,6 +188,17 @@ void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time);
 /* --- html_fit.c: what a fit adds to the page's data; nothing without one --- */
 tn_status tn__html_fit(tn__scene *scene, tn__text *text, tn_error *error);
 
+/* --- fit_facts.c: the answer of a fit --- */
+
+#define TN__FIT_FACTS 12
+typedef struct tn__fit_fact {
+    const char *name;
+    uint64_t value;
+} tn__fit_fact;
+void tn__fit_facts(const tn_report_fit *fit, tn__fit_fact facts[TN__FIT_FACTS]);
+/* An object in the plan as JSON; nothing without a fit. */
+void tn__fit_json(tn__text *text, const tn__scene *scene);
+
 /* --- sha256.c --- */
 
 /* "sha256-" and the digest in base64: how a policy names the one script that may run. */

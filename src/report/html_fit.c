@@ -125,21 +125,12 @@ static tn_status html_links(tn__scene *scene, tn__text *text, tn_error *error) {
 
 static void html_answer(tn__text *text, const tn_report_fit *fit) {
     const tn_fit_result *it = fit->result;
+    tn__fit_fact facts[TN__FIT_FACTS];
     tn__text_printf(text, ",\n\"fit\":{\"pass\":\"%s\",\"abstract\":%s,\"stopped\":%s",
                     it->pass ? it->pass : "", fit->abstract ? "true" : "false",
                     it->stopped ? "true" : "false");
-    html_field(text, "budget", fit->budget);
-    html_field(text, "fixed", fit->fixed_bytes);
-    html_field(text, "bytes", it->bytes);
-    html_field(text, "plain_bytes", it->plain_bytes);
-    html_field(text, "bytes_bound", it->bytes_bound);
-    html_field(text, "time", it->time);
-    html_field(text, "plain_time", it->plain_time);
-    html_field(text, "time_bound", it->time_bound);
-    html_field(text, "stall", it->stall);
-    html_field(text, "to_host", it->to_host_bytes);
-    html_field(text, "from_host", it->from_host_bytes);
-    html_field(text, "on_host", it->host != NULL ? it->host_layout.peak : 0);
+    tn__fit_facts(fit, facts);
+    for (size_t i = 0; i < TN__FIT_FACTS; i++) html_field(text, facts[i].name, facts[i].value);
     tn__text_put(text, ",\"points\":[");
     for (uint32_t i = 0; i < fit->point_count; i++) {
         const tn_report_point *point = &fit->points[i];

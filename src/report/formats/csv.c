@@ -1,12 +1,43 @@
 /* csv.c - the problem with the offset of every buffer, as MiniMalloc's tools read it.
  *
- * The same bytes as tn_problem_save_csv: one writer, in plan/io.
+ * The same bytes as tn_problem_save_csv: one writer, in plan/io. Of a fit two tables more, each
+ * behind an empty line, which ends the problem for its readers: tensors and what became of them,
+ * and numbers of the answer.
  */
+#include <inttypes.h>
+
 #include "plan/io/io.h"
 #include "report/format.h"
 
+/* As the names of buffers: what would break a row is refused. */
+static tn_status csv_fates(tn__scene *scene, tn__text *text, tn_error *error) {
+    tn__text_put(text, "\ntensor,fate,bytes,first,last\n");
+    for (uint32_t i = 0; i < scene->item_count; i++) {
+        const tn__item *item = &scene->items[i];
+        if (strpbrk(item->name, ",\n\r") != NULL)
+            TN_FAIL(error, TN_E_INVALID, "'%.80s' cannot stand in a CSV file", item->name);
+        tn__text_printf(text, "%s,%s,%" PRIu64 ",%" PRId64 ",%" PRId64 "\n", item->name,
+                        tn_fate_name(item->fate), item->bytes, item->first, item->last);
+    }
+    return TN_OK;
+}
+
+static tn_status csv_fit(const tn_report *report, tn__text *text, tn_error *error) {
+    tn__scene scene;
+    tn__fit_fact facts[TN__FIT_FACTS];
+    tn_status status = tn__scene_make(&scene, report, error);
+    if (status == TN_OK) status = csv_fates(&scene, text, error);
+    tn__scene_release(&scene);
+    tn__text_put(text, "\nfact,value\n");
+    tn__fit_facts(report->fit, facts);
+    for (size_t i = 0; i < TN__FIT_FACTS; i++)
+        tn__text_printf(text, "%s,%" PRIu64 "\n", facts[i].name, facts[i].value);
+    return status;
+}
+
 static tn_status csv_render(const tn_report *report, tn__text *text, tn_error *error) {
-    return tn__csv_render(report->problem, report->layout, text, error);
+    TN_TRY(tn__csv_render(report->problem, report->layout, text, error));
+    return report->fit != NULL ? csv_fit(report, text, error) : TN_OK;
 }
 
 const tn_report_format tn__report_format_csv = {

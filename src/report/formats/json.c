@@ -190,6 +190,7 @@ static void json_tensor(tn__text *text, const tn__scene *scene, const tn__item *
         tn__text_put(text, "null");
     else
         tn__text_json(text, scene->items[item->source].name);
+    if (scene->report->fit) tn__text_printf(text, ",\"fate\":\"%s\"", tn_fate_name(item->fate));
     if (item->tensor && item->tensor->flags & TN_TENSOR_BOUND)
         tn__text_put(text, ",\"upper_bound\":true");
 }
@@ -327,6 +328,7 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
             json_model(text, &scene), json_dependencies(text, report);
         else
             tn__text_put(text, ",\n\"static\":{}");
+        tn__fit_json(text, &scene);
         json_result(text, &scene);
     }
     tn__scene_release(&scene);

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "report/svg_pen.h"
+#include "report/svg_fit.h"
 
 enum {
     SVG_WIDTH = 1000,
@@ -21,6 +21,8 @@ enum {
     SVG_CURVE_TOP = 556,
     SVG_CURVE_BOTTOM = 676,
     SVG_LEGEND = 716,
+    SVG_TRADE_TOP = 776, /* below a legend of up to three lines */
+    SVG_TRADE_BOTTOM = 906,
     SVG_MOST = 8000,
     SVG_SHADES = 3,
     SVG_LABELS = 150
@@ -48,6 +50,7 @@ typedef struct svg_picture {
 /* --- scales --- */
 
 static const tn__svg_box svg_map_box = {SVG_LEFT, SVG_RIGHT, SVG_MAP_TOP, SVG_MAP_BOTTOM};
+static const tn__svg_box svg_trade_box = {SVG_LEFT, SVG_RIGHT, SVG_TRADE_TOP, SVG_TRADE_BOTTOM};
 static const tn__svg_box svg_curve_box = {SVG_LEFT, SVG_RIGHT, SVG_CURVE_TOP, SVG_CURVE_BOTTOM};
 
 static double svg_x(const svg_picture *picture, int64_t at) {
@@ -66,12 +69,15 @@ static double svg_curve_y(const svg_picture *picture, uint64_t bytes) {
 /* Scatters numbers, as layers repeat: every third tensor would be the same one of each. */
 static uint32_t svg_shade(uint32_t number) { return (number * 0x9e3779b1u >> 16) % SVG_SHADES; }
 
-/* Styles in the order of painting: reserved, tensors, views; the latter two by kind and shade.
+/* Styles in the order of painting: reserved, tensors, views; the latter two by kind, or of a fit
+ * by fate, and shade.
  * Views of one body share a shade, so that neighbours in memory stay apart. */
-static uint32_t svg_style(const tn__item *items, uint32_t item) {
+static uint32_t svg_style(const tn__scene *scene, uint32_t item) {
+    const tn__item *items = scene->items;
     if (item == SVG_RESERVED) return 0;
     bool view = items[item].share == TN_SHARE_VIEW;
-    uint32_t group = items[item].kind + (view ? TN__KIND_COUNT : 0);
+    uint32_t colour = scene->report->fit ? (uint32_t)items[item].fate : items[item].kind;
+    uint32_t group = colour + (view ? TN__KIND_COUNT : 0);
     return 1 + group * SVG_SHADES + svg_shade(view ? items[item].body : item);
 }
 
@@ -85,7 +91,7 @@ static void svg_add(svg_picture *picture, uint32_t item, tn_body_id id, const tn
                    .width = svg_x(picture, piece->last) - left,
                    .height = svg_y(picture, base + (double)piece->lo) - top,
                    .item = item,
-                   .style = svg_style(picture->scene.items, item)};
+                   .style = svg_style(&picture->scene, item)};
 }
 
 static int svg_compare(const void *left, const void *right) {
@@ -170,6 +176,22 @@ static const char *svg_colour(uint32_t style, char text[8]) {
     return text;
 }
 
+/* The fill of a group of rectangles. A fit's fates have patterns, and no shades but of what is
+ * kept. */
+static void svg_fill(const svg_picture *picture, uint32_t style) {
+    uint32_t group = style == 0 ? 0 : (style - 1) / SVG_SHADES;
+    tn_fate fate = (tn_fate)(group % TN__KIND_COUNT);
+    if (picture->scene.report->fit == NULL || style == 0) {
+        char colour[8];
+        tn__text_printf(picture->text, "<g fill=\"%s\">\n", svg_colour(style, colour));
+        return;
+    }
+    tn__text_put(picture->text, "<g ");
+    tn__svg_fate_fill(picture->text, fate);
+    unsigned shade = (style - 1) % SVG_SHADES, view = group >= TN__KIND_COUNT ? 75 : 100;
+    tn__text_printf(picture->text, " opacity=\".%02u\">\n", view - 1 - 12 * shade);
+}
+
 /* "name, 1x64x56x56 float32, 802,816 bytes, live 3 to 9, at 1,024" */
 static void svg_title(const svg_picture *picture, const tn__item *item) {
     tn__text *text = picture->text;
@@ -187,6 +209,7 @@ static void svg_title(const svg_picture *picture, const tn__item *item) {
         tn__words_shape(text, item->tensor);
         tn__text_printf(text, " %s", tn_dtype_name(item->tensor->dtype));
     }
+    if (picture->scene.report->fit) tn__text_printf(text, ", %s", tn_fate_name(item->fate));
     tn__text_printf(text, ", %s bytes, live %lld to %lld, at %s</title>",
                     tn__words_grouped(item->bytes, bytes), (long long)item->first,
                     (long long)item->last, tn__words_grouped(tn__add_sat(base, item->lo), offset));
@@ -244,9 +267,8 @@ static tn_status svg_map(svg_picture *picture, double threshold, tn_error *error
     if (grid == NULL) return tn__no_memory(error, "a picture");
     for (uint32_t i = 0; i < picture->rect_count;) {
         uint32_t style = picture->rects[i].style;
-        char colour[8];
         bool merged = false;
-        tn__text_printf(text, "<g fill=\"%s\">\n", svg_colour(style, colour));
+        svg_fill(picture, style);
         for (; i < picture->rect_count && picture->rects[i].style == style; i++) {
             if (svg_is_single(&picture->rects[i], threshold)) {
                 svg_rect_one(picture, &picture->rects[i]);
@@ -371,6 +393,30 @@ static void svg_legend(const svg_picture *picture) {
 
 /* --- the whole --- */
 
+static int svg_height(const tn_report *report) {
+    bool trades = report->fit != NULL && report->fit->point_count > 0;
+    return trades ? SVG_TRADE_BOTTOM + 28 : SVG_LEGEND + 34;
+}
+
+/* What a plan takes, or what a fit does, in a line. */
+static void svg_facts(const svg_picture *picture) {
+    const tn_layout *layout = picture->scene.report->layout;
+    char naive[TN__WORDS_MAX], peak[TN__WORDS_MAX], bound[TN__WORDS_MAX];
+    tn__text facts;
+    tn__text_init(&facts, picture->text->context);
+    if (picture->scene.report->fit != NULL)
+        tn__svg_fit_words(&facts, picture->scene.report->fit);
+    else
+        tn__text_printf(&facts, "without reuse %s, arena %s, lower bound %s (%s, planner %s)",
+                        tn__words_iec(picture->scene.naive, naive),
+                        tn__words_iec(layout->peak, peak),
+                        tn__words_iec(layout->lower_bound, bound), tn_verdict_name(layout->verdict),
+                        layout->planner ? layout->planner : "none");
+    if (facts.failed) picture->text->failed = true;
+    tn__svg_words(picture->text, SVG_LEFT, 45, "font-size=\"12\"", facts.size ? facts.data : "");
+    tn__text_release(&facts);
+}
+
 static void svg_head(const svg_picture *picture, double threshold) {
     tn__text *text = picture->text;
     const tn_layout *layout = picture->scene.report->layout;
@@ -381,7 +427,7 @@ static void svg_head(const svg_picture *picture, double threshold) {
                     "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
                     "font-family=\"system-ui, Helvetica, Arial, sans-serif\" font-size=\"11\" "
                     "fill=\"#5b6470\">\n<title>",
-                    SVG_WIDTH, SVG_LEGEND + 34);
+                    SVG_WIDTH, svg_height(picture->scene.report));
     tn__text_xml(text, picture->scene.report->input);
     tn__text_printf(text,
                     " - memory plan</title>\n<desc>%u %s in %u buffers. Of %u rectangles, %u are "
@@ -393,12 +439,8 @@ static void svg_head(const svg_picture *picture, double threshold) {
                     picture->rect_count, single, picture->rect_count - single);
     tn__svg_words(text, SVG_LEFT, 26, "font-size=\"16\" font-weight=\"600\" fill=\"#1b1f24\"",
                   picture->scene.report->input);
-    char facts[240], naive[TN__WORDS_MAX], peak[TN__WORDS_MAX], bound[TN__WORDS_MAX];
-    snprintf(facts, sizeof facts, "without reuse %s, arena %s, lower bound %s (%s, planner %s)",
-             tn__words_iec(picture->scene.naive, naive), tn__words_iec(layout->peak, peak),
-             tn__words_iec(layout->lower_bound, bound), tn_verdict_name(layout->verdict),
-             layout->planner ? layout->planner : "none");
-    tn__svg_words(text, SVG_LEFT, 45, "font-size=\"12\"", facts);
+    svg_facts(picture);
+    if (picture->scene.report->fit != NULL) tn__svg_fate_patterns(text);
 }
 
 /* Where banks meet: a line, and the name of each below its top. */
@@ -437,7 +479,12 @@ static tn_status svg_draw(svg_picture *picture, tn_error *error) {
     svg_level(picture->text, svg_y(picture, (double)report->layout->peak), "arena",
               report->layout->peak, true);
     svg_curve(picture);
-    svg_legend(picture);
+    if (report->fit != NULL) {
+        tn__svg_fates(picture->text, &picture->scene.fates, SVG_LEFT, SVG_LEGEND);
+        tn__svg_trade(picture->text, &svg_trade_box, report->fit);
+    } else {
+        svg_legend(picture);
+    }
     tn__text_put(picture->text, "</svg>\n");
     return TN_OK;
 }

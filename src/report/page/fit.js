@@ -68,6 +68,49 @@ function fateFacts(i) {
   return facts;
 }
 
+/* --- colours by fate --- */
+
+/* A colour with the lines of its fate, so that it can be told without the colour: rising for what
+   is computed again, level for what is swapped, dots for what is encoded. */
+function fatePaint(shade, fate) {
+  if (fate === 0) return shade;
+  const tile = document.createElement("canvas"), side = 8, g = tile.getContext("2d");
+  tile.width = tile.height = side;
+  g.fillStyle = shade;
+  g.fillRect(0, 0, side, side);
+  g.strokeStyle = g.fillStyle = "#00000047";
+  g.lineWidth = 1.4;
+  g.beginPath();
+  if (fate === 1) for (const at of [-side, 0, side]) { g.moveTo(at, side); g.lineTo(at + side, 0); }
+  if (fate === 2) { g.moveTo(0, 4.5); g.lineTo(side, 4.5); }
+  g.stroke();
+  if (fate === 3) for (const [x, y] of [[1, 1], [5, 5]]) g.fillRect(x, y, 2, 2);
+  return g.createPattern(tile, "repeat");
+}
+function paintOf(r) {
+  if (!state.byFate || rect.fate[r] < 0) return colour.style[rect.style[r]];
+  const shade = (rect.style[r] - 1) % SHADES, isView = item.share[rect.item[r]] === SHARE.view;
+  return colour.fate[rect.fate[r]][shade + (isView ? SHADES : 0)];
+}
+
+function showFates() {
+  const entries = fates.flatMap(({ name, count, bytes }, fate) => count === 0 ? [] : [legendButton(
+    [dot(name), name, make("b", {}, iec(bytes))],
+    `${grouped(count)} tensors, ${grouped(bytes)} bytes; click to hide or show`,
+    state.hiddenFates, fate)]);
+  $("legend").replaceChildren(...entries);
+}
+
+function setColours(byFate) {
+  state.byFate = byFate;
+  $("fates").setAttribute("aria-pressed", String(byFate));
+  $("kinds").setAttribute("aria-pressed", String(!byFate));
+  (byFate ? showFates : showLegend)();
+  select(state.selected);
+  showRows();
+  redraw();
+}
+
 /* --- numbers --- */
 
 function fitNumbers() {
@@ -77,9 +120,9 @@ function fitNumbers() {
     ["time", durationText(fit.time), over(fit.time)]];
   if (Number(fit.time_bound)) shown.push(["no less than", durationText(fit.time_bound),
     over(fit.time_bound)]);
-  if (Number(fit.to_host) || Number(fit.from_host))
-    shown.push(["waits for copies", durationText(fit.stall), `host holds ${iec(fit.on_host)}`]);
-  shown.push(["arena", iec(plan.peak), Number(fit.fixed) ? `and ${iec(fit.fixed)} of weights`
+  if (Number(fit.to_host_bytes) || Number(fit.from_host_bytes))
+    shown.push(["waits for copies", durationText(fit.stall), `host holds ${iec(fit.host_bytes)}`]);
+  shown.push(["arena", iec(plan.peak), Number(fit.fixed_bytes) ? `and ${iec(fit.fixed_bytes)} of weights`
     : `lower bound ${iec(plan.bound)}`]);
   return shown;
 }
@@ -133,11 +176,11 @@ function drawTradeAxes(g, s) {
     (s.left + s.right) / 2, s.bottom + 27, s.right - s.left);
 }
 
-function tradeLine(g, s, pick, stroke, dash) {
+/* Stairs: what was found for fewer bytes holds until the next point. A time of 0: not known. */
+function tradeLine(g, s, places, stroke, dash) {
   g.beginPath();
-  trade.points.forEach((point, i) => {
-    const [bytes, time] = pick(point);
-    if (i > 0) g.lineTo(s.x(bytes), s.y(pick(trade.points[i - 1])[1]));
+  places.filter(([, time]) => Number(time) > 0).forEach(([bytes, time], i, list) => {
+    if (i > 0) g.lineTo(s.x(bytes), s.y(list[i - 1][1]));
     g.lineTo(s.x(bytes), s.y(time));
   });
   g.strokeStyle = stroke;
@@ -170,9 +213,9 @@ function drawTrade() {
   g.setTransform(dpr, 0, 0, dpr, 0, 0);
   g.font = "11px system-ui, sans-serif";
   drawTradeAxes(g, s);
-  if (trade.points.some(({ bound }) => Number(bound) > 0))
-    tradeLine(g, s, ({ budget, bound }) => [budget, bound], colour.bound, [5, 4]);
-  tradeLine(g, s, ({ bytes, time }) => [bytes, time], colour.curve, []);
+  const { points } = trade;
+  tradeLine(g, s, points.map(({ budget, bound }) => [budget, bound]), colour.bound, [5, 4]);
+  tradeLine(g, s, points.map(({ bytes, time }) => [bytes, time]), colour.curve, []);
   if (fit.budget) tradeUpright(g, s, fit.budget, "budget", colour.text, [2, 3]);
   const spot = ({ bytes, time }, radius, fill) => {
     g.beginPath();

@@ -106,28 +106,6 @@ function readColours() {
       .map((shade) => fatePaint(shade, fate))));
 }
 
-/* A colour with the lines of its fate, so that it can be told without the colour: rising for what
-   is computed again, level for what is swapped, dots for what is encoded. */
-function fatePaint(shade, fate) {
-  if (fate === 0) return shade;
-  const tile = document.createElement("canvas"), side = 8, g = tile.getContext("2d");
-  tile.width = tile.height = side;
-  g.fillStyle = shade;
-  g.fillRect(0, 0, side, side);
-  g.strokeStyle = g.fillStyle = "#00000047";
-  g.lineWidth = 1.4;
-  g.beginPath();
-  if (fate === 1) for (const at of [-side, 0, side]) { g.moveTo(at, side); g.lineTo(at + side, 0); }
-  if (fate === 2) { g.moveTo(0, 4.5); g.lineTo(side, 4.5); }
-  g.stroke();
-  if (fate === 3) for (const [x, y] of [[1, 1], [5, 5]]) g.fillRect(x, y, 2, 2);
-  return g.createPattern(tile, "repeat");
-}
-function paintOf(r) {
-  if (!state.byFate || rect.fate[r] < 0) return colour.style[rect.style[r]];
-  const shade = (rect.style[r] - 1) % SHADES, isView = item.share[rect.item[r]] === SHARE.view;
-  return colour.fate[rect.fate[r]][shade + (isView ? SHADES : 0)];
-}
 
 /* --- panes --- */
 

@@ -41,24 +41,6 @@ function legendButton(content, title, hidden, member) {
   return button;
 }
 
-function showFates() {
-  const entries = fates.flatMap(({ name, count, bytes }, fate) => count === 0 ? [] : [legendButton(
-    [dot(name), name, make("b", {}, iec(bytes))],
-    `${grouped(count)} tensors, ${grouped(bytes)} bytes; click to hide or show`,
-    state.hiddenFates, fate)]);
-  $("legend").replaceChildren(...entries);
-}
-
-function setColours(byFate) {
-  state.byFate = byFate;
-  $("fates").setAttribute("aria-pressed", String(byFate));
-  $("kinds").setAttribute("aria-pressed", String(!byFate));
-  (byFate ? showFates : showLegend)();
-  select(state.selected);
-  showRows();
-  redraw();
-}
-
 function showLegend() {
   const entries = kinds.map(({ name, total, fixed }, kind) => {
     const content = [dot(name), name.replace("_", " "), make("b", {}, iec(total))];
