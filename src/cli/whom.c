@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -95,10 +96,18 @@ void cli_whom_print(const cli_whom *whom, const tn_setup *setup) {
     printf("\n");
 }
 
+/* Runs of operators beyond their first, but of views. */
 static uint32_t fitted_repeats(const tn_fit_result *fitted) {
+    const tn_graph *graph = tn_program_graph(fitted->program);
     const tn_instruction *list = tn_program_instructions(fitted->program);
+    bool *ran = calloc((size_t)tn_graph_op_count(graph) + 1, sizeof *ran);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < tn_program_count(fitted->program); i++) count += list[i].again;
+    for (uint32_t i = 0; i < tn_program_count(fitted->program) && ran != NULL; i++) {
+        if (list[i].opcode != TN_APPLY) continue;
+        count += ran[list[i].op] && tn_op_view(graph, list[i].op, 0).source == TN_NONE;
+        ran[list[i].op] = true;
+    }
+    free(ran);
     return count;
 }
 

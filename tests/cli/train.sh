@@ -39,6 +39,7 @@ P
     expect 0 '' $train --steps 2 --json
     python3 -c "import json; run = json.load(open('out')); print(int(0.9 * run['arena'] + run['weights']))" >less
     expect 0 '"fitted":' $train --steps 2 --budget "$(cat less)" --check naive --checkpoint fit.ck --json
+    check "run['fitted']['again'] > 0 or run['fitted']['time'] <= run['fitted']['plain_time']"
     check "run['arena'] + run['weights'] <= $(cat less) and run['measured_peak'] == run['planned_peak']"
     cmp -s again.ck fit.ck || { echo "FAILED: --budget changes the bits"; failed=1; }
     expect 1 'would do' $train --budget "$(cat less)" --pass keep
