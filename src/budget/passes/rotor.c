@@ -1,0 +1,301 @@
+/* rotor.c - chains by dynamic programming: of all schedules that keep what they have kept until it
+ * was read, the cheapest.
+ *
+ * State s is there, and what stage v - 1 is handed; the stages from v - 1 down to s are to be gone
+ * through in m bytes. Either a state w between is reached and kept, and first the stages from w on
+ * are done, then those before it; or the next state is kept, with all up to it, and need not be
+ * made again for its stage. State 0 is what was there and takes nothing.
+ *
+ *     sweep    s ........ w        then (w, v) without the bytes of s, then (s, w)
+ *     keep     s . . . . next      then (next, v) without all of them, then the stages of the block
+ *
+ * Beyond the dynamic program of its source, a state that is there because its own stage was just
+ * done may be kept for the stage before it, which often reads it (`beside`): without that, even
+ * two equal layers are done at more cost than they must.
+ *
+ * Bytes are counted in slots (500) and rounded up where they are many; with more states than 100
+ * the smallest ones of as many stretches are where it may split, and a stretch is kept or passed
+ * over as a whole. What gives up a kept state to make it again is not looked at: then `exact` may
+ * be cheaper. Cost: O(states^3 * slots), states at most 100.
+ */
+#include "budget/chain.h"
+
+enum { ROTOR_SLOTS = 500, ROTOR_MOST = 100 };
+#define ROTOR_NEVER (UINT64_MAX / 8)
+
+typedef struct rotor_block { /* from boundary u to the next */
+    uint64_t inner, last;    /* bytes of the states between; of the next boundary's */
+    uint64_t keep;           /* bytes at the worst step of making them all, beside what is handed */
+    uint64_t back;           /* bytes at the worst job of its stages */
+    uint64_t cost;           /* of making them all */
+} rotor_block;
+
+typedef struct rotor {
+    tn__pass_run *run;
+    const tn__chain *chain;
+    uint64_t unit; /* bytes of a slot */
+    uint32_t slots, count;
+    uint32_t at[ROTOR_MOST + 1]; /* [count + 1] boundaries: states */
+    rotor_block blocks[ROTOR_MOST];
+    uint64_t *table; /* [beside][pair of boundaries][slots + 1] */
+    tn__schedule schedule;
+} rotor;
+
+static uint64_t rotor_bytes(const rotor *r, uint32_t state) {
+    return state == 0 || state > r->chain->count ? 0 : r->chain->bytes[state - 1];
+}
+
+static uint64_t rotor_slots(const rotor *r, uint64_t bytes) {
+    return bytes / r->unit + (bytes % r->unit != 0);
+}
+
+static uint64_t *rotor_row(const rotor *r, uint32_t beside, uint32_t u, uint32_t v) {
+    size_t pairs = (size_t)r->count * (r->count + 1) / 2, pair = (size_t)v * (v - 1) / 2 + u;
+    return r->table + (beside * pairs + pair) * (r->slots + 1);
+}
+
+/* What is there behind boundary v: what its stage handed on, and the state itself. */
+static uint64_t rotor_beside(const rotor *r, uint32_t v, uint32_t beside) {
+    if (v == r->count) return 0;
+    uint64_t handed = r->chain->stages[r->at[v] - 1].bytes_in;
+    return handed + (beside ? rotor_bytes(r, r->at[v]) : 0);
+}
+
+/* --- boundaries and blocks --- */
+
+static void rotor_choose_boundaries(rotor *r, uint32_t end) {
+    r->count = end < ROTOR_MOST ? end : ROTOR_MOST;
+    r->at[0] = 0;
+    r->at[r->count] = end;
+    for (uint32_t i = 1; i < r->count; i++) {
+        uint32_t first = (uint32_t)((uint64_t)i * end / r->count);
+        uint32_t last = (uint32_t)((uint64_t)(i + 1) * end / r->count);
+        r->at[i] = first;
+        for (uint32_t s = first + 1; s < last; s++)
+            if (rotor_bytes(r, s) < rotor_bytes(r, r->at[i])) r->at[i] = s;
+    }
+}
+
+static uint64_t rotor_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Making and keeping states first + 1 .. last: bytes at the worst step, and the cost. */
+static uint64_t rotor_keep(const rotor *r, uint32_t first, uint32_t last, uint64_t *cost) {
+    uint64_t bytes = rotor_bytes(r, first), worst = bytes;
+    *cost = 0;
+    for (uint32_t s = first + 1; s <= last; s++) {
+        bytes += rotor_bytes(r, s);
+        worst = rotor_max(worst, bytes + r->chain->scratch[s - 1]);
+        *cost += r->chain->costs[s - 1];
+    }
+    return worst;
+}
+
+static void rotor_measure_block(rotor *r, uint32_t u) {
+    uint32_t first = r->at[u], last = r->at[u + 1], end = r->at[r->count];
+    rotor_block *it = &r->blocks[u];
+    uint64_t bytes = rotor_bytes(r, first);
+    for (uint32_t s = first; s < last; s++) {
+        const tn__stage *stage = &r->chain->stages[s];
+        uint64_t next = stage->reads_next ? rotor_bytes(r, s + 1) : 0;
+        if (s > first) bytes += rotor_bytes(r, s);
+        if (stage->job_count > 0) it->back = rotor_max(it->back, bytes + next + stage->bytes);
+    }
+    it->inner = bytes - rotor_bytes(r, first);
+    it->last = rotor_bytes(r, last);
+    if (last < end) it->keep = rotor_keep(r, first, last, &it->cost);
+}
+
+/* --- the table --- */
+
+/* The last states a block makes for itself when what is behind it is done. */
+static uint32_t rotor_own_last(const rotor *r, uint32_t u, uint32_t beside) {
+    uint32_t last = r->at[u + 1];
+    bool reads = r->chain->stages[last - 1].reads_next;
+    return reads && !beside ? last : last - 1;
+}
+
+static void rotor_fill_block(rotor *r, uint32_t u, uint32_t beside) {
+    uint64_t *row = rotor_row(r, beside, u, u + 1), cost;
+    uint64_t bytes = rotor_keep(r, r->at[u], rotor_own_last(r, u, beside), &cost);
+    uint64_t need = rotor_max(bytes + rotor_beside(r, u + 1, beside), r->blocks[u].back);
+    for (uint64_t m = rotor_slots(r, need); m <= r->slots; m++) row[m] = cost;
+}
+
+static void rotor_try_keep(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
+    const rotor_block *block = &r->blocks[u];
+    uint64_t *row = rotor_row(r, beside, u, v), *rest = rotor_row(r, beside, u + 1, v);
+    uint64_t kept = rotor_slots(r, rotor_bytes(r, r->at[u]) + block->inner);
+    uint64_t need = rotor_max(block->keep + rotor_beside(r, v, beside), block->back);
+    for (uint64_t m = rotor_max(rotor_slots(r, need), kept); m <= r->slots; m++)
+        if (block->cost + rest[m - kept] < row[m]) row[m] = block->cost + rest[m - kept];
+}
+
+/* Splits at each w; the sweep to it goes on from the one before. */
+static void rotor_try_sweeps(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
+    uint64_t *restrict row = rotor_row(r, beside, u, v);
+    uint64_t start = rotor_bytes(r, r->at[u]), kept = rotor_slots(r, start), worst = 0, cost = 0;
+    uint32_t state = r->at[u];
+    for (uint32_t w = u + 1; w < v; w++) {
+        for (; state < r->at[w]; state++) {
+            uint64_t from = state == r->at[u] ? 0 : rotor_bytes(r, state);
+            uint64_t step = from + rotor_bytes(r, state + 1) + r->chain->scratch[state];
+            worst = rotor_max(worst, step);
+            cost += r->chain->costs[state];
+        }
+        const uint64_t *restrict behind = rotor_row(r, beside, w, v);
+        const uint64_t *restrict before = rotor_row(r, 1, u, w);
+        uint64_t need = rotor_slots(r, start + worst + rotor_beside(r, v, beside));
+        for (uint64_t m = rotor_max(need, kept); m <= r->slots; m++) {
+            uint64_t sum = cost + behind[m - kept] + before[m];
+            row[m] = sum < row[m] ? sum : row[m];
+        }
+    }
+}
+
+static void rotor_fill_pair(rotor *r, uint32_t u, uint32_t v, uint32_t beside) {
+    uint64_t *row = rotor_row(r, beside, u, v), *none = rotor_row(r, 0, u, v);
+    for (uint32_t m = 0; !beside && m <= r->slots; m++) row[m] = ROTOR_NEVER;
+    if (beside) memcpy(row, none, (r->slots + 1) * sizeof *row);
+    if (v == u + 1) {
+        rotor_fill_block(r, u, beside);
+        for (uint32_t m = 0; m <= r->slots; m++)
+            if (none[m] < row[m]) row[m] = none[m];
+        return;
+    }
+    rotor_try_keep(r, u, v, beside);
+    rotor_try_sweeps(r, u, v, beside);
+}
+
+static tn_status rotor_fill(rotor *r) {
+    for (uint32_t length = 1; length <= r->count; length++)
+        for (uint32_t u = 0; u + length <= r->count; u++) {
+            TN_TRY(tn__pass_work(r->run, (uint64_t)length * r->slots / 16 + 1));
+            rotor_fill_pair(r, u, u + length, 0);
+            rotor_fill_pair(r, u, u + length, 1);
+        }
+    return TN_OK;
+}
+
+/* --- the schedule --- */
+
+typedef struct rotor_task {
+    uint32_t u, v, beside; /* v == u: the stages of block u */
+    uint64_t m;
+} rotor_task;
+
+static tn_status rotor_make(rotor *r, uint32_t first, uint32_t last) {
+    return last <= first ? TN_OK : tn__chain_run(&r->schedule, first, last - first, r->run->error);
+}
+
+static tn_status rotor_back(rotor *r, uint32_t u) {
+    for (uint32_t s = r->at[u + 1]; s-- > r->at[u];) {
+        const tn__stage *stage = &r->chain->stages[s];
+        TN_TRY(tn__chain_run(&r->schedule, stage->job_first, stage->job_count, r->run->error));
+    }
+    return TN_OK;
+}
+
+/* Whether keeping is what the table chose. */
+static bool rotor_keeps(const rotor *r, rotor_task t, uint64_t *kept) {
+    const rotor_block *block = &r->blocks[t.u];
+    uint64_t need = rotor_max(block->keep + rotor_beside(r, t.v, t.beside), block->back);
+    *kept = rotor_slots(r, rotor_bytes(r, r->at[t.u]) + block->inner);
+    if (t.m < rotor_slots(r, need) || t.m < *kept) return false;
+    return block->cost + rotor_row(r, t.beside, t.u + 1, t.v)[t.m - *kept] ==
+           rotor_row(r, t.beside, t.u, t.v)[t.m];
+}
+
+static uint32_t rotor_split(const rotor *r, rotor_task t) {
+    uint64_t start = rotor_bytes(r, r->at[t.u]), kept = rotor_slots(r, start), worst = 0, cost = 0;
+    uint32_t state = r->at[t.u], w = t.u + 1;
+    for (; w < t.v; w++) {
+        for (; state < r->at[w]; state++) {
+            uint64_t from = state == r->at[t.u] ? 0 : rotor_bytes(r, state);
+            worst = rotor_max(worst, from + rotor_bytes(r, state + 1) + r->chain->scratch[state]);
+            cost += r->chain->costs[state];
+        }
+        uint64_t need = rotor_slots(r, start + worst + rotor_beside(r, t.v, t.beside));
+        if (t.m < need || t.m < kept) continue;
+        if (cost + rotor_row(r, t.beside, w, t.v)[t.m - kept] + rotor_row(r, 1, t.u, w)[t.m] ==
+            rotor_row(r, t.beside, t.u, t.v)[t.m])
+            break;
+    }
+    return w;
+}
+
+/* Each task becomes at most two: a list as long as there are boundaries is enough. */
+static tn_status rotor_tell(rotor *r) {
+    rotor_task tasks[2 * ROTOR_MOST + 4];
+    uint32_t count = 0;
+    uint64_t kept = 0;
+    tasks[count++] = (rotor_task){0, r->count, 0, r->slots};
+    while (count > 0) {
+        rotor_task t = tasks[--count];
+        if (t.u == t.v) {
+            TN_TRY(rotor_back(r, t.u));
+            continue;
+        }
+        if (t.beside && rotor_row(r, 0, t.u, t.v)[t.m] == rotor_row(r, 1, t.u, t.v)[t.m])
+            t.beside = 0;
+        if (t.v == t.u + 1) {
+            TN_TRY(rotor_make(r, r->at[t.u], rotor_own_last(r, t.u, t.beside)));
+            TN_TRY(rotor_back(r, t.u));
+        } else if (rotor_keeps(r, t, &kept)) {
+            TN_TRY(rotor_make(r, r->at[t.u], r->at[t.u + 1]));
+            tasks[count++] = (rotor_task){t.u, t.u, 0, 0};
+            tasks[count++] = (rotor_task){t.u + 1, t.v, t.beside, t.m - kept};
+        } else {
+            uint32_t w = rotor_split(r, t);
+            kept = rotor_slots(r, rotor_bytes(r, r->at[t.u]));
+            TN_TRY(rotor_make(r, r->at[t.u], r->at[w]));
+            tasks[count++] = (rotor_task){t.u, w, 1, t.m};
+            tasks[count++] = (rotor_task){w, t.v, t.beside, t.m - kept};
+        }
+    }
+    return TN_OK;
+}
+
+static tn_status rotor_solve_in(rotor *r, uint64_t bytes) {
+    uint32_t end = r->chain->count + 1;
+    bool kept = false;
+    while (end > 1 && r->chain->stages[end - 1].job_count == 0) end--;
+    r->unit = bytes / ROTOR_SLOTS + (bytes % ROTOR_SLOTS != 0);
+    if (r->unit == 0) r->unit = 1;
+    r->slots = (uint32_t)(bytes / r->unit);
+    rotor_choose_boundaries(r, end);
+    for (uint32_t u = 0; u < r->count; u++) rotor_measure_block(r, u);
+    size_t rows = (size_t)r->count * (r->count + 1), room = rows * (r->slots + 1);
+    r->table = tn__alloc(&r->run->context, room * sizeof *r->table);
+    if (r->table == NULL) return tn__no_memory(r->run->error, "the table of a chain");
+    tn_status status = rotor_fill(r);
+    if (status == TN_OK && rotor_row(r, 0, 0, r->count)[r->slots] >= ROTOR_NEVER)
+        status = tn__fail(r->run->error, TN_E_STOPPED, "no schedule of this kind fits");
+    if (status == TN_OK) status = rotor_tell(r);
+    if (status == TN_OK) status = tn__pass_offer(r->run, &r->schedule, &kept);
+    tn__free(&r->run->context, r->table, room * sizeof *r->table);
+    return status;
+}
+
+static tn_status rotor_solve(tn__pass_run *run) {
+    tn__chain chain;
+    TN_TRY(tn__chain_of(run->work, run->arena, &chain, run->error));
+    if (!(run->allow & TN__ALLOW_RECOMPUTE))
+        TN_FAIL(run->error, TN_E_STOPPED, "nothing may be computed again");
+    if (chain.base > run->budget) TN_FAIL(run->error, TN_E_STOPPED, "what stays takes more");
+    rotor *r = tn__arena_alloc(run->arena, sizeof *r);
+    if (r == NULL) return tn__no_memory(run->error, "a chain");
+    *r = (rotor){.run = run, .chain = &chain};
+    tn__schedule_init(&r->schedule, &run->context);
+    tn_status status = rotor_solve_in(r, run->budget - chain.base);
+    tn__schedule_release(&r->schedule);
+    if (status != TN_OK || run->has_best) return status;
+    TN_FAIL(run->error, TN_E_STOPPED, "no schedule of this kind fits");
+}
+
+const tn_pass tn__pass_rotor = {
+    .name = "rotor",
+    .summary = "chains of any costs and sizes: dynamic programming over what is kept",
+    .source = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova 2019 (rotor), and one case more",
+    .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS | TN__PASS_CHAIN,
+    .solve = rotor_solve,
+};
