@@ -66,23 +66,31 @@ static uint64_t search_start_limit(const search_state *s) {
     return tn__add_sat(s->best_cost, (s->best_cost - cost) / 4);
 }
 
-static tn_status search_start(search_state *s, const tn__repair_taste *taste) {
+/* `spare`: 64ths of the budget that are left over at first. */
+static tn_status search_start(search_state *s, const tn__repair_taste *taste, uint32_t spare) {
     uint32_t mark = tn__line_mark(&s->line);
     s->repair.taste = *taste;
     s->repair.cost_limit = search_start_limit(s);
+    s->repair.budget = s->run->budget - s->run->budget / 64 * spare;
     bool fits = tn__repair_run(&s->repair);
+    s->repair.budget = s->run->budget;
     if (fits && !tn__repair_trim(&s->repair)) s->line.failed = true;
     if (fits) TN_TRY(search_keep(s));
     tn__line_undo(&s->line, mark);
     return search_spend(s);
 }
 
-static tn_status search_starts(search_state *s) {
-    size_t count = sizeof search_tastes / sizeof *search_tastes;
-    for (size_t i = 0; i < count; i++) {
-        TN_TRY(search_start(s, &search_tastes[i]));
-        if (s->has && (s->run->any || s->best_cost == s->run->work->cost)) return TN_OK;
-    }
+/* What fits with some to spare is tried, too: chains of runs again find room there, and a smaller
+ * budget is seldom the better one. */
+static tn_status search_starts(search_state *s, uint64_t effort) {
+    static const uint32_t spares[] = {0, 3};
+    size_t tastes = sizeof search_tastes / sizeof *search_tastes;
+    for (size_t k = 0; k < sizeof spares / sizeof *spares; k++)
+        for (size_t i = 0; i < tastes; i++) {
+            if (k > 0 && s->spent > effort / 6) return TN_OK;
+            TN_TRY(search_start(s, &search_tastes[i], spares[k]));
+            if (s->has && (s->run->any || s->best_cost == s->run->work->cost)) return TN_OK;
+        }
     return TN_OK;
 }
 
@@ -214,7 +222,7 @@ static tn_status search_improve(search_state *s, uint64_t effort) {
 }
 
 static tn_status search_run(search_state *s, uint64_t effort) {
-    TN_TRY(search_starts(s));
+    TN_TRY(search_starts(s, effort));
     if (!s->has || s->run->any || s->best_cost == s->run->work->cost) return TN_OK;
     return search_improve(s, effort);
 }
