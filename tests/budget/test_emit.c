@@ -169,6 +169,10 @@ static void keeping_all_is_the_program_itself(void **state) {
         it.work.is_ordered = true;
         assert_ok(tn__replay_schedule(&it.work, &it.schedule, &replay, NULL, &failure));
         assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
+        if (live_of(program) > live_of(it.program))
+            fail_msg("seed %llu: %llu live bytes, %llu in the program itself",
+                     (unsigned long long)seed, (unsigned long long)live_of(program),
+                     (unsigned long long)live_of(it.program));
         if (live_of(program) > replay.peak || count_of(program, TN_GET) == 0)
             fail_msg("seed %llu: %llu live bytes, %llu said", (unsigned long long)seed,
                      (unsigned long long)live_of(program), (unsigned long long)replay.peak);
@@ -220,6 +224,9 @@ static void steps_of_training_as_well(void **state) {
         if (live > plain.peak || plain.peak > live + live / 4)
             fail_msg("seed %llu: %llu live bytes, %llu said", (unsigned long long)seed,
                      (unsigned long long)live, (unsigned long long)plain.peak);
+        assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
+        assert_true(live_of(program) <= live);
+        tn_program_destroy(program);
         it.schedule.count = 0;
         draw_schedule(&d, &it, seed, copies);
         assert_ok(tn__replay_schedule(&it.work, &it.schedule, &replay, NULL, &failure));
