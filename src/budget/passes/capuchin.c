@@ -32,120 +32,18 @@
 typedef struct capuchin_state {
     tn__pass_run *run;
     tn__gaps gaps;
+    tn__capuchin_clock clock;
     tn__schedule schedule;
-    uint32_t allow;         /* TN__ALLOW_SWAP, TN__ALLOW_RECOMPUTE: of the policy in hand */
-    uint32_t window_last;   /* the last job at which keeping everything is above the budget */
-    uint64_t *profile;      /* [jobs] bytes with everything kept */
-    uint64_t *lead, *late;  /* [gaps] ahead of time; of feedback */
-    uint32_t *settle_by;    /* [gaps] compute waits for the copy out at this job at the latest */
-    uint32_t *trigger_from; /* [gaps] and asks for it back not before this one */
-    tn__sort_item *order;   /* [swap_count] what is swapped, by leaving */
-    tn__sort_item *returns; /* the same by coming back */
-    uint64_t *busy;         /* [swap_count] until when the link out is, in `order` */
-    uint32_t swap_count;
-    tn__text told;  /* decisions of the policy that was kept */
-    uint32_t worst; /* job at which the schedule needs most */
+    uint32_t allow;    /* TN__ALLOW_SWAP, TN__ALLOW_RECOMPUTE: of the policy in hand */
+    uint64_t *profile; /* [jobs] bytes with everything kept */
+    uint64_t *late;    /* [gaps] of feedback */
+    tn__text told;     /* decisions of the policy that was kept */
+    uint32_t worst;    /* job at which the schedule needs most */
     tn__replay found;
 } capuchin_state;
 
-static const tn__value *capuchin_value(const capuchin_state *s, const tn__gap *gap) {
-    return &s->run->work->values[gap->value];
-}
-
-/* --- the clock of swaps --- */
-
-static uint64_t capuchin_out_from(const capuchin_state *s, const tn__gap *gap, uint64_t link) {
-    uint64_t start = s->gaps.starts[gap->leave + 1];
-    return tn__add_sat(link > start ? link : start,
-                       tn__gaps_copy(capuchin_value(s, gap)->bytes, s->run->out_rate));
-}
-
-/* When the copy out of a gap would have ended: behind those chosen that leave before it, each of
- * which starts when it leaves or when the one before it is done. */
-static uint64_t capuchin_out_end(const capuchin_state *s, uint32_t index) {
-    const tn__gap *gap = &s->gaps.list[index];
-    uint32_t low = 0, high = s->swap_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->order[middle].key < gap->leave)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return capuchin_out_from(s, gap, low > 0 ? s->busy[low - 1] : 0);
-}
-
-/* FT: above 0, so long nothing of it is on its way; below, so long compute waits. */
-static int64_t capuchin_ft(const capuchin_state *s, uint32_t index) {
-    const tn__gap *gap = &s->gaps.list[index];
-    uint64_t out_end = capuchin_out_end(s, index), back = s->gaps.starts[gap->back];
-    uint64_t in = tn__gaps_copy(capuchin_value(s, gap)->bytes, s->run->in_rate);
-    uint64_t end = tn__add_sat(out_end, in);
-    if (end > INT64_MAX) return INT64_MIN / 2;
-    return back > INT64_MAX ? INT64_MAX : (int64_t)back - (int64_t)end;
-}
-
-/* The first job that starts at a time or later. */
-static uint32_t capuchin_job_at(const capuchin_state *s, uint64_t time) {
-    uint32_t low = 0, high = s->run->work->job_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->gaps.starts[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static uint32_t capuchin_clip(uint32_t job, uint32_t least, uint32_t most) {
-    if (job > most) job = most;
-    return job < least ? least : job;
-}
-
-/* --- settling and in-triggers of all that is swapped --- */
-
-static tn_status capuchin_list(capuchin_state *s) {
-    s->swap_count = 0;
-    for (uint32_t g = 0; g < s->gaps.count; g++) {
-        if (s->gaps.list[g].how != TN__GAP_SWAP) continue;
-        s->order[s->swap_count] = (tn__sort_item){s->gaps.list[g].leave, g};
-        s->returns[s->swap_count++] = (tn__sort_item){s->gaps.list[g].back, g};
-    }
-    if (!tn__sort_items(&s->run->context, s->order, s->swap_count) ||
-        !tn__sort_items(&s->run->context, s->returns, s->swap_count))
-        return tn__no_memory(s->run->error, "swaps");
-    for (uint32_t i = 0; i < s->swap_count; i++)
-        s->busy[i] =
-            capuchin_out_from(s, &s->gaps.list[s->order[i].id], i > 0 ? s->busy[i - 1] : 0);
-    return TN_OK;
-}
-
-static void capuchin_settle_all(capuchin_state *s) {
-    for (uint32_t i = 0; i < s->swap_count; i++) {
-        uint32_t index = s->order[i].id, settle = capuchin_job_at(s, s->busy[i]);
-        tn__gap *gap = &s->gaps.list[index];
-        if (settle > s->settle_by[index]) settle = s->settle_by[index];
-        gap->settle = capuchin_clip(settle, gap->leave + 1, gap->back);
-    }
-}
-
-static void capuchin_trigger_all(capuchin_state *s) {
-    uint64_t link = UINT64_MAX;
-    for (uint32_t i = s->swap_count; i-- > 0;) { /* each has to be done for the one behind it */
-        uint32_t index = s->returns[i].id;
-        tn__gap *gap = &s->gaps.list[index];
-        uint64_t end = s->gaps.starts[gap->back] < link ? s->gaps.starts[gap->back] : link;
-        uint64_t copy = tn__gaps_copy(capuchin_value(s, gap)->bytes, s->run->in_rate);
-        uint64_t ahead = tn__add_sat(copy, s->lead[index]);
-        link = end > ahead ? end - ahead : 0;
-        uint32_t job = capuchin_job_at(s, tn__add_sat(link, 1));
-        job = job > 0 ? job - 1 : 0; /* the last that starts by then */
-        uint32_t least = gap->settle;
-        if (gap->back > s->window_last && least <= s->window_last) least = s->window_last + 1;
-        if (s->trigger_from[index] > least) least = s->trigger_from[index];
-        gap->trigger = capuchin_clip(job, least < gap->back ? least : gap->back, gap->back);
-    }
+static uint64_t capuchin_bytes(const capuchin_state *s, uint32_t gap) {
+    return s->run->work->values[s->gaps.list[gap].value].bytes;
 }
 
 /* --- a schedule of what is chosen --- */
@@ -159,9 +57,7 @@ static uint32_t capuchin_job_of(const capuchin_state *s, uint32_t act) {
 }
 
 static tn_status capuchin_build(capuchin_state *s, bool *possible) {
-    TN_TRY(capuchin_list(s));
-    capuchin_settle_all(s);
-    capuchin_trigger_all(s);
+    TN_TRY(tn__capuchin_place(&s->clock));
     TN_TRY(tn__gaps_schedule(&s->gaps, &s->schedule, possible));
     if (!*possible) return TN_OK;
     TN_TRY(tn__replay_schedule(s->run->work, &s->schedule, &s->found, NULL, s->run->error));
@@ -182,16 +78,17 @@ typedef struct capuchin_offer {
 static bool capuchin_cheaper(const capuchin_state *s, const capuchin_offer *a,
                              const capuchin_offer *b) {
     if (b->gap == TN_NONE) return true;
-    double x = (double)a->overhead / (double)capuchin_value(s, &s->gaps.list[a->gap])->bytes;
-    double y = (double)b->overhead / (double)capuchin_value(s, &s->gaps.list[b->gap])->bytes;
+    double x = (double)a->overhead / (double)capuchin_bytes(s, a->gap);
+    double y = (double)b->overhead / (double)capuchin_bytes(s, b->gap);
     return x < y;
 }
 
 static void capuchin_look(capuchin_state *s, uint32_t index, capuchin_offer *hidden,
                           capuchin_offer *exposed, capuchin_offer *again) {
     const tn__gap *gap = &s->gaps.list[index];
-    if ((s->allow & TN__ALLOW_SWAP) && (capuchin_value(s, gap)->flags & TN__VALUE_COPIES)) {
-        capuchin_offer swap = {index, TN__GAP_SWAP, capuchin_ft(s, index), 0};
+    if ((s->allow & TN__ALLOW_SWAP) &&
+        (s->run->work->values[gap->value].flags & TN__VALUE_COPIES)) {
+        capuchin_offer swap = {index, TN__GAP_SWAP, tn__capuchin_ft(&s->clock, index), 0};
         if (swap.ft < 0) swap.overhead = (uint64_t)-swap.ft;
         if (swap.ft >= 0 && (hidden->gap == TN_NONE || swap.ft > hidden->ft)) *hidden = swap;
         if (swap.ft < 0 && capuchin_cheaper(s, &swap, exposed)) *exposed = swap;
@@ -203,7 +100,7 @@ static void capuchin_look(capuchin_state *s, uint32_t index, capuchin_offer *hid
 
 static void capuchin_tell(const capuchin_state *s, const capuchin_offer *offer) {
     char why[120];
-    double bytes = (double)capuchin_value(s, &s->gaps.list[offer->gap])->bytes;
+    double bytes = (double)capuchin_bytes(s, offer->gap);
     if (s->run->explain == NULL) return;
     if (offer->how == TN__GAP_SWAP)
         snprintf(why, sizeof why, "FT %" PRId64 "%s", offer->ft,
@@ -244,7 +141,7 @@ static bool capuchin_relieve(capuchin_state *s) {
             first = g;
     }
     if (first != TN_NONE) {
-        s->settle_by[first] = job;
+        s->clock.settle_by[first] = job;
         tn__gaps_explain(&s->gaps, first, "wait for", "its memory is needed before it is copied");
         return true;
     }
@@ -252,7 +149,7 @@ static bool capuchin_relieve(capuchin_state *s) {
         const tn__gap *gap = &s->gaps.list[g];
         if (gap->how != TN__GAP_SWAP || gap->trigger > job || gap->back <= job) continue;
         if (gap->leave >= job) continue;
-        s->trigger_from[g] = job + 1;
+        s->clock.trigger_from[g] = job + 1;
         tn__gaps_explain(&s->gaps, g, "fetch later", "there is no room for it so early");
         return true;
     }
@@ -270,9 +167,8 @@ static tn_status capuchin_feedback(capuchin_state *s) {
         TN_TRY(tn__capuchin_late(&s->gaps, &s->schedule, s->late));
         for (uint32_t g = 0; g < s->gaps.count; g++) {
             if (s->late[g] == 0) continue;
-            uint64_t copy =
-                tn__gaps_copy(capuchin_value(s, &s->gaps.list[g])->bytes, s->run->in_rate);
-            s->lead[g] = tn__add_sat(s->lead[g], copy / 20 + 1);
+            uint64_t copy = tn__gaps_copy(capuchin_bytes(s, g), s->run->in_rate);
+            s->clock.lead[g] = tn__add_sat(s->clock.lead[g], copy / 20 + 1);
             if (round == 0) tn__gaps_explain(&s->gaps, g, "fetch earlier", "it came too late");
             any = true;
         }
@@ -290,9 +186,9 @@ static void capuchin_clear(capuchin_state *s, uint32_t allow) {
     s->gaps.again_first = true;
     for (uint32_t g = 0; g < s->gaps.count; g++) {
         s->gaps.list[g].how = TN__GAP_KEEP;
-        s->lead[g] = 0;
-        s->settle_by[g] = UINT32_MAX;
-        s->trigger_from[g] = 0;
+        s->clock.lead[g] = 0;
+        s->clock.settle_by[g] = UINT32_MAX;
+        s->clock.trigger_from[g] = 0;
     }
 }
 
@@ -332,7 +228,7 @@ static tn_status capuchin_measure(capuchin_state *s, bool *fits) {
     TN_TRY(tn__gaps_schedule(&s->gaps, &s->schedule, &possible));
     TN_TRY(tn__replay_schedule(s->run->work, &s->schedule, &s->found, s->profile, s->run->error));
     for (uint32_t j = 0; j < s->schedule.count; j++) /* acts are jobs */
-        if (s->profile[j] > s->run->budget) s->window_last = j;
+        if (s->profile[j] > s->run->budget) s->clock.window_last = j;
     return tn__pass_offer(s->run, &s->schedule, fits);
 }
 
@@ -341,17 +237,9 @@ static tn_status capuchin_make(capuchin_state *s) {
     TN_TRY(tn__gaps_find(s->run, &s->gaps));
     size_t gaps = (size_t)s->gaps.count + 1;
     s->profile = tn__arena_array(arena, (size_t)s->run->work->job_count + 1, sizeof *s->profile);
-    s->lead = tn__arena_array(arena, gaps, sizeof *s->lead);
     s->late = tn__arena_array(arena, gaps, sizeof *s->late);
-    s->settle_by = tn__arena_array(arena, gaps, sizeof *s->settle_by);
-    s->trigger_from = tn__arena_array(arena, gaps, sizeof *s->trigger_from);
-    s->order = tn__arena_array(arena, gaps, sizeof *s->order);
-    s->busy = tn__arena_array(arena, gaps, sizeof *s->busy);
-    s->returns = tn__arena_array(arena, gaps, sizeof *s->returns);
-    if (s->profile == NULL || s->lead == NULL || s->late == NULL || s->settle_by == NULL ||
-        s->trigger_from == NULL || s->order == NULL || s->returns == NULL || s->busy == NULL)
-        return tn__no_memory(s->run->error, "capuchin");
-    return TN_OK;
+    if (s->profile == NULL || s->late == NULL) return tn__no_memory(s->run->error, "capuchin");
+    return tn__capuchin_clock_make(&s->clock, &s->gaps);
 }
 
 static tn_status capuchin_passive(capuchin_state *s) {
