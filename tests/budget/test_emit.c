@@ -243,6 +243,38 @@ static void steps_of_training_as_well(void **state) {
     assert_true(by_other > 20 && ins > 100);
 }
 
+/* The gradient of a concatenation is viewed in halves: one is read at once, the other at the very
+ * end. Had that view waited for its reader, both would have stayed. */
+static void a_half_that_is_read_leaves_the_other(void **state) {
+    (void)state;
+    lowered it;
+    net n;
+    tn_program *program;
+    tn_training training;
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    net_open(&n, TN_FLOAT32, 1);
+    tn_tensor_id x = net_input(&n, "x", NET_SHAPE(1, 4, 16, 16));
+    tn_tensor_id skip = net_op(&n, "Sigmoid", NET_LIST(x = net_conv(&n, x, 4, 4, 3, 1, true)));
+    tn_tensor_id y = net_op(&n, "Identity", NET_LIST(skip));
+    for (int i = 0; i < 3; i++) y = net_conv(&n, y, i == 0 ? 4 : 32, 32, 3, 1, true);
+    y = net_conv(&n, y, 32, 4, 3, 1, true);
+    net_attr_int(&n, "axis", 1);
+    x = net_conv(&n, net_op(&n, "Concat", NET_LIST(skip, y)), 8, 4, 1, 1, true);
+    x = net_op(&n, "Flatten", NET_LIST(net_op(&n, "GlobalAveragePool", NET_LIST(x))));
+    net_output(&n, net_dense(&n, x, 4, 3));
+    assert_ok(tn_graph_infer(n.graph, &failure));
+    assert_ok(tn_train(n.graph, &options, &training, &failure));
+    lower_graph(&it, training.graph);
+    training.graph = NULL;
+    for (uint32_t j = 0; j < it.work.job_count; j++) add(&it, TN__RUN, j, 0);
+    assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
+    assert_true(live_of(program) <= live_of(it.program));
+    tn_program_destroy(program);
+    lower_close(&it);
+    tn_training_release(&training);
+    net_close(&n);
+}
+
 /* A value is encoded behind its maker, and decoded before its last reader. */
 static void what_is_encoded_comes_back(void **state) {
     (void)state;
@@ -312,6 +344,7 @@ int main(void) {
         cmocka_unit_test(keeping_all_is_the_program_itself),
         cmocka_unit_test(what_the_judge_accepts_can_be_run),
         cmocka_unit_test(steps_of_training_as_well),
+        cmocka_unit_test(a_half_that_is_read_leaves_the_other),
         cmocka_unit_test(what_is_encoded_comes_back),
         cmocka_unit_test(every_allocation_may_fail),
     };
