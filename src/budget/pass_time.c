@@ -23,10 +23,12 @@ static uint64_t time_later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static void time_run(time_state *s, uint32_t job) {
     const tn__work *work = s->run->work;
     bool again = s->ran[job];
-    uint32_t inputs;
+    uint32_t inputs, outputs;
     const uint32_t *input = tn__job_inputs(work, job, again, &inputs);
     for (uint32_t i = 0; i < inputs; i++) s->compute = time_later(s->compute, s->here[input[i]]);
     s->compute = tn__add_sat(s->compute, again ? work->jobs[job].again_cost : work->jobs[job].cost);
+    const uint32_t *output = tn__job_outputs(work, job, again, &outputs);
+    for (uint32_t k = 0; k < outputs; k++) s->here[output[k]] = 0; /* no copy is waited for */
     s->ran[job] = true;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/whom.h"
 
 #define FIT_BATCH_USUAL 64 /* of a model with a symbolic batch, as `train` takes it */
 
@@ -37,42 +38,47 @@ static tn_status fit_load(cli_fit *fit, tn_error *error) {
     return status;
 }
 
-static bool fit_has_kernels(const cli_fit *fit) { return fit->device == NULL; }
+cli_whom cli_fit_whom(const cli_fit *fit) {
+    return (cli_whom){.runner = fit->device != NULL ? CLI_RUNNER_NONE : CLI_RUNNER_ONEDNN,
+                      .threads = fit->choices.threads,
+                      .no_rewrite = fit->choices.no_rewrite,
+                      .fastest = fit->choices.fastest};
+}
 
 static tn_status fit_set_up(cli_fit *fit, const tn_graph *graph, tn_error *error) {
-    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
-    tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
-    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
+    const cli_whom whom = cli_fit_whom(fit);
     tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
-    rewrite.use = fit->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN;
-    kernels.threads = fit->choices.threads;
+    cli_corridor corridor;
+    cli_whom_corridor(&whom, fit->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN, &corridor);
+    tn_setup_options *options = &corridor.options;
     order.order = fit->input.order;
     fit->memory = fit->input.occupancy_options;
     fit->memory.struct_size = sizeof fit->memory;
     fit->memory.alignment = fit->input.alignment;
-    options.context = fit->input.import.context;
-    if (fit_has_kernels(fit) && !fit->choices.no_rewrite) options.rewrite = &rewrite;
-    options.no_kernels = !fit_has_kernels(fit);
-    options.kernels = &kernels;
-    options.program = &order;
-    options.memory = &fit->memory;
-    options.unplanned = true;
-    TN_TRY(tn_setup_create(graph, &options, &fit->setup, error));
+    options->context = fit->input.import.context;
+    options->program = &order;
+    options->memory = &fit->memory;
+    options->plan = &fit->choices.plan;
+    TN_TRY(cli_whom_check(&whom, error));
+    TN_TRY(tn_setup_create(graph, options, &fit->setup, error));
     fit->program = tn_setup_program(fit->setup);
     const tn_kernels *made = tn_setup_kernels(fit->setup);
-    if (made != NULL) fit->memory.workspaces = tn_kernels_workspaces(made);
+    if (made != NULL) {
+        fit->memory.workspaces = tn_kernels_workspaces(made);
+        fit->memory.workspaces_again = tn_kernels_workspaces_again(made);
+    }
     fit->options.fixed_bytes = tn_setup_need(fit->setup).statics;
     return TN_OK;
 }
 
 static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
-    bool rewrite = fit_has_kernels(fit) && !fit->choices.no_rewrite;
+    const cli_whom whom = cli_fit_whom(fit);
     TN_TRY(fit_load(fit, error));
     if (!fit->train) return fit_set_up(fit, input->graph, error);
     TN_TRY(cli_training_model(&fit->training, &input->graph, error));
-    TN_TRY(
-        cli_training_make(&fit->training, input->graph, rewrite, &fit->model, &fit->step, error));
+    TN_TRY(cli_training_make(&fit->training, input->graph, cli_whom_rewrites(&whom), &fit->model,
+                             &fit->step, error));
     return fit_set_up(fit, fit->step.graph, error);
 }
 

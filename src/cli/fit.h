@@ -38,7 +38,9 @@ typedef struct cli_fit {
     double measured;               /* seconds that measuring took */
 } cli_fit;
 
-/* fit.c: everything up to program and costs. */
+/* fit.c: whose kernels run it: those here, or nobody's where a device is a model of two rates. */
+cli_whom cli_fit_whom(const cli_fit *fit);
+/* Everything up to program and costs. */
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);
 /* The answer, or the curve. Errors: those of tn_fit; that of the budget may then be the least. */
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error);
