@@ -130,7 +130,8 @@ static void svg_trade_axes(const svg_trade *trade) {
         double x = svg_bytes(trade, bytes);
         tn__svg_line(trade->text, x, trade->box->bottom, x, trade->box->bottom + 4,
                      "stroke=\"#5b6470\"");
-        tn__svg_words(trade->text, x, trade->box->bottom + 16, "text-anchor=\"middle\"",
+        tn__svg_words(trade->text, x, trade->box->bottom + 16,
+                      k == 4 ? "text-anchor=\"end\"" : "text-anchor=\"middle\"",
                       tn__words_iec((uint64_t)bytes, iec));
     }
 }

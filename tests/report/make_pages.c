@@ -1,13 +1,16 @@
 /* make_pages.c - writes the plans that page.test.mjs opens, as .html and as .json beside:
  *
- *     make_pages FOLDER MODEL
+ *     make_pages FOLDER MODEL TRAINED
  *
  * small: a problem whose rectangles the test knows; large: 20,000 buffers; huge: times and sizes
- * beyond what a double holds; empty: nothing; model: the given model.
+ * beyond what a double holds; empty: nothing; model: the given model; fit: it once more, computing
+ * again, and swap: with the host, each with a curve; swap's run is a simulation at half the rate.
  */
 #include <stdio.h>
 
+#include <tenure/budget.h>
 #include <tenure/import.h>
+#include <tenure/train.h>
 
 #include "report/format.h"
 
@@ -127,9 +130,131 @@ static int make_model(const char *folder, const char *path) {
     return result;
 }
 
+/* --- fits --- */
+
+enum { POINTS = 5 };
+
+typedef struct fitting {
+    const char *name;
+    tn_program *program;
+    tn_costs *costs;
+    tn_fit_options options;
+    bool abstract;
+} fitting;
+
+/* The same events as a run over a slower link tells. */
+static tn_status make_slower(const fitting *it, const tn_fit_result *result, tn_trace *trace,
+                             tn_error *error) {
+    tn_fit_options slower = it->options;
+    slower.to_host_bytes_per_s /= 2, slower.from_host_bytes_per_s /= 2;
+    return tn_fit_trace(result, it->costs, &slower, trace, error);
+}
+
+static int make_fit(const char *folder, fitting *it) {
+    tn_error error;
+    tn_fit_result results[POINTS], answer;
+    uint64_t budgets[POINTS];
+    tn_report_point points[POINTS];
+    tn_trace *predicted, *measured;
+    if (tn_fit_sweep(it->program, it->costs, &it->options, POINTS, budgets, results, &error))
+        return make_fail(&error);
+    it->options.budget = budgets[1];
+    if (tn_fit(it->program, it->costs, &it->options, &answer, &error)) return make_fail(&error);
+    for (int i = 0; i < POINTS; i++)
+        points[i] =
+            (tn_report_point){budgets[i], results[i].bytes, results[i].time, results[i].time_bound};
+    uint64_t events = (uint64_t)tn_program_count(answer.program) + 1;
+    if (tn_trace_create(NULL, events, &predicted, &error) ||
+        tn_trace_create(NULL, events, &measured, &error) ||
+        tn_fit_trace(&answer, it->costs, &it->options, predicted, &error) ||
+        make_slower(it, &answer, measured, &error))
+        return make_fail(&error);
+    tn_report_fit fit = {.result = &answer,
+                         .budget = it->options.budget,
+                         .abstract = it->abstract,
+                         .points = points,
+                         .point_count = POINTS,
+                         .predicted = predicted,
+                         .measured = it->abstract ? NULL : measured};
+    tn_report report = {.struct_size = sizeof report,
+                        .input = it->name,
+                        .problem = tn_occupancy_problem(answer.occupancy),
+                        .layout = &answer.layout,
+                        .occupancy = answer.occupancy,
+                        .fit = &fit};
+    int result = make_files(folder, &report);
+    tn_trace_destroy(predicted);
+    tn_trace_destroy(measured);
+    tn_fit_release(&answer);
+    for (int i = 0; i < POINTS; i++) tn_fit_release(&results[i]);
+    return result;
+}
+
+/* A chain of LAYERS nodes and a gradient for each, which reads its node. */
+static int make_chain(const char *folder) {
+    enum { LAYERS = 16, NODES = 2 * LAYERS + 1 };
+    fitting it = {.name = "fit", .options = TN_FIT_OPTIONS_INIT, .abstract = true};
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_graph *graph;
+    tn_error error;
+    tn__text text;
+    tn__text_init(&text, NULL);
+    for (int row = 0; row < 2; row++) {
+        tn__text_put(&text, row == 0 ? "{\"cpu\":[" : "],\"ram\":[");
+        for (int i = 0; i < NODES; i++)
+            tn__text_printf(&text, "%s%d", i ? "," : "", row == 0 ? 10 : 1024);
+    }
+    tn__text_put(&text, "],\"edges\":[");
+    for (int i = 1; i < NODES; i++) tn__text_printf(&text, "%s[%d,%d]", i > 1 ? "," : "", i - 1, i);
+    for (int i = 0; i < LAYERS; i++) tn__text_printf(&text, ",[%d,%d]", i, 2 * LAYERS - i);
+    tn__text_put(&text, "]}");
+    memory.alignment = 1;
+    memory.inplace = TN_INPLACE_NONE;
+    it.options.memory = &memory;
+    it.options.live = true;
+    it.options.pass = "joint";
+    if (tn_fit_problem_load_memory("chain", text.data, text.size, NULL, &graph, &it.costs,
+                                   &error) ||
+        tn_program_create(graph, NULL, &it.program, &error))
+        return make_fail(&error);
+    int result = make_fit(folder, &it);
+    tn_costs_destroy(it.costs);
+    tn_program_destroy(it.program);
+    tn_graph_destroy(graph);
+    tn__text_release(&text);
+    return result;
+}
+
+static int make_swap(const char *folder, const char *path) {
+    fitting it = {.name = "swap", .options = TN_FIT_OPTIONS_INIT};
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    tn_train_options train = TN_TRAIN_OPTIONS_INIT;
+    tn_training step;
+    tn_graph *graph;
+    tn_error error;
+    model.flops_per_s = 1e13, model.bytes_per_s = 1e12;
+    it.options.pass = "vdnn-all";
+    it.options.allow = TN_FIT_SWAP;
+    it.options.to_host_bytes_per_s = it.options.from_host_bytes_per_s = 12e9;
+    if (tn_graph_load(path, NULL, &graph, &error) || tn_graph_infer(graph, &error) ||
+        tn_train(graph, &train, &step, &error) ||
+        tn_program_create(step.graph, NULL, &it.program, &error) ||
+        tn_costs_create_model(step.graph, &model, &it.costs, &error))
+        return make_fail(&error);
+    int result = make_fit(folder, &it);
+    tn_costs_destroy(it.costs);
+    tn_program_destroy(it.program);
+    tn_graph_destroy(step.graph);
+    step.graph = NULL;
+    tn_training_release(&step);
+    tn_graph_destroy(graph);
+    return result;
+}
+
 int main(int count, char **arguments) {
-    if (count != 3) return fprintf(stderr, "usage: make_pages FOLDER MODEL\n"), 2;
+    if (count != 4) return fprintf(stderr, "usage: make_pages FOLDER MODEL TRAINED\n"), 2;
     const char *folder = arguments[1];
     return make_small(folder) || make_huge(folder) || make_large(folder) ||
-           make(folder, "empty", NULL, NULL, 0) || make_model(folder, arguments[2]);
+           make(folder, "empty", NULL, NULL, 0) || make_model(folder, arguments[2]) ||
+           make_chain(folder) || make_swap(folder, arguments[3]);
 }

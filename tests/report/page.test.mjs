@@ -1,6 +1,6 @@
 /* page.test.mjs - the page of a plan, opened in Chromium from a file, without a network.
 
-     node page.test.mjs MAKE_PAGES FOLDER MODEL
+     node page.test.mjs MAKE_PAGES FOLDER MODEL TRAINED
 
    Positions and holders are computed here from the plan's JSON, not asked of the page. Screenshots
    of both colour schemes stay in FOLDER for people to look at. */
@@ -14,7 +14,7 @@ import { pathToFileURL } from "node:url";
 
 const PLAYWRIGHT = "playwright-core@1.64.1";
 const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
-const [maker, folder, model] = process.argv.slice(2).map((path) => resolve(path));
+const [maker, folder, model, trained] = process.argv.slice(2).map((path) => resolve(path));
 
 function skip(reason) {
   console.log(`SKIP: ${reason}`);
@@ -39,7 +39,7 @@ function loadPlaywright() {
 mkdirSync(folder, { recursive: true });
 const executablePath = CHROMIUM.find(existsSync) ?? skip("Chromium is not installed");
 const { chromium } = loadPlaywright();
-execFileSync(maker, [folder, model]);
+execFileSync(maker, [folder, model, trained]);
 const browser = await chromium.launch({
   executablePath,
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -422,9 +422,155 @@ const tests = {
     await page.close();
   },
 
+  async "a fit tells what became of every tensor, and when it was computed again"() {
+    const { page, trouble } = await open("fit");
+    const { tensors, steps, fit } = planOf("fit");
+    const runs = (op) => steps.flatMap((step, at) =>
+      step.opcode === "apply" && step.op === op ? [at] : []);
+    const again = tensors.filter((t) => t.op && runs(t.op).length > 1);
+    assert.ok(again.length > 2, `${again.length} tensors are computed again`);
+    for (const tensor of tensors)
+      if (tensor.op) assert.equal(tensor.fate, runs(tensor.op).length > 1 ? "recomputed" : "kept");
+    const legend = await page.locator("#legend").innerText();
+    assert.ok(legend.includes("kept") && legend.includes("recomputed"), legend);
+    const box = await page.locator("#map").boundingBox(), wide = (box.width - 98) / steps.length;
+    let looked = 0;
+    for (const tensor of again) {
+      if ((tensor.last_excl - tensor.first) * wide < 8) continue;
+      const tip = await hover(page, "fit", tensor.first + 0.5, tensor.offset + tensor.size / 2);
+      assert.ok(tip.startsWith(tensor.name), tip);
+      assert.match(tip, /became\s+recomputed/);
+      const [first, ...later] = runs(tensor.op);
+      assert.match(tip, new RegExp(`computed\\s+at step ${first}\\s`));
+      assert.match(tip, new RegExp(`again\\s+at step ${later.slice(0, 8).join(", ")}`));
+      assert.match(tip, /saved/);
+      looked++;
+    }
+    assert.ok(looked > 2, `${looked} looked at`);
+    assert.equal(tensors.filter((t) => t.fate === "recomputed").length > 0,
+      fit.fates.recomputed.tensors > 0);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "colours change between fates and kinds, and a fate can be hidden"() {
+    const { page } = await open("fit");
+    const again = planOf("fit").tensors.filter((t) => t.fate === "recomputed")
+      .sort((a, b) => (b.last_excl - b.first) - (a.last_excl - a.first))[0];
+    const at = [(again.first + again.last_excl) / 2, again.offset + again.size / 2];
+    const colours = async () => {
+      const [x, y] = await pixel(page, "fit", ...at);
+      return page.evaluate(([px, py]) => {
+        const canvas = document.querySelector("#map canvas");
+        const { x: left, y: top } = canvas.getBoundingClientRect();
+        const { data } = canvas.getContext("2d").getImageData(px - left - 6, py - top - 6, 12, 12);
+        const seen = new Map();
+        for (let i = 0; i < data.length; i += 4) {
+          const name = data.slice(i, i + 3).join();
+          seen.set(name, (seen.get(name) || 0) + 1);
+        }
+        return [...seen].sort((a, b) => b[1] - a[1]).map(([name]) => name.split(",").map(Number));
+      }, [x, y]);
+    };
+    const fates = await colours();
+    assert.ok(fates[0][0] > fates[0][2] + 60, `orange: ${fates[0]}`);
+    assert.ok(fates.length > 1, "and a pattern, so that colour is not alone");
+    await page.keyboard.press("f");
+    await frames(page, 2);
+    const kinds = await colours();
+    assert.ok(kinds[0][2] > kinds[0][0], `blue: ${kinds[0]}`);
+    assert.equal(await page.getAttribute("#kinds", "aria-pressed"), "true");
+    await page.click("#fates");
+    await page.locator("#legend button", { hasText: "recomputed" }).click();
+    await frames(page, 2);
+    assert.equal(await hover(page, "fit", ...at), "");
+    await page.close();
+  },
+
+  async "the curve of memory against time is walked by keys, point by point"() {
+    const { page, trouble } = await open("fit");
+    const { fit } = planOf("fit"), told = () => page.locator("#point").innerText();
+    const words = (time) => (time / fit.plain_time).toFixed(4);
+    assert.ok((await told()).startsWith("This program"), await told());
+    assert.ok((await told()).includes(words(fit.time)), await told());
+    await page.locator("#trade").focus();
+    assert.ok(fit.points.length === 5 && fit.points[0].time > fit.points[4].time);
+    for (const [i, point] of fit.points.entries()) {
+      await page.keyboard.press("ArrowRight");
+      const text = await told();
+      assert.ok(text.startsWith(`Point ${i + 1}:`), text);
+      assert.ok(text.includes(`${point.bytes.toLocaleString("en-US")} bytes`), text);
+      assert.ok(text.includes(words(point.time)), text);
+    }
+    const places = await page.evaluate(() => {
+      const s = tradeScales();
+      return trade.points.map(({ bytes, time }) => [s.x(bytes), s.y(time)]);
+    });
+    for (let i = 1; i < places.length; i++)
+      assert.ok(places[i][0] >= places[i - 1][0] && places[i][1] >= places[i - 1][1]);
+    const numbers = await page.locator("#numbers").innerText();
+    assert.ok(numbers.includes(`${words(fit.time)} of without`), numbers);
+    assert.equal(await page.locator("#link").isVisible(), false); // nothing is copied
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "the link tells every copy and all waiting, predicted above measured"() {
+    const { page, trouble } = await open("swap");
+    const { steps, tensors, fit } = planOf("swap");
+    const sizes = new Set(tensors.map((t) => `${t.name} ${t.size}`)); // names are not unique
+    const links = await page.evaluate(() => links.map(({ name, copies, waits, waited, reach }) =>
+      ({ name, copies, waits, waited, end: reach[reach.length - 1] })));
+    assert.deepEqual(links.map(({ name }) => name), ["predicted", "measured"]);
+    const copies = steps.flatMap(({ opcode, tensor }, step) =>
+      opcode === "swap_out" || opcode === "swap_in"
+        ? [{ step, tensor, out: opcode === "swap_out" ? 1 : 0 }] : []);
+    assert.ok(copies.length > 20);
+    for (const link of links) {
+      const byStep = [...link.copies].sort((a, b) => a.step - b.step);
+      assert.deepEqual(byStep.map(({ step, out }) => [step, out]),
+        copies.map(({ step, out }) => [step, out]));
+      for (const [i, { bytes }] of byStep.entries())
+        assert.ok(sizes.has(`${copies[i].tensor} ${bytes}`), `${copies[i].tensor} ${bytes}`);
+      for (const out of [0, 1])
+        assert.equal(link.copies.reduce((sum, c) => sum + (c.out === out ? c.bytes : 0), 0),
+          out ? fit.to_host_bytes : fit.from_host_bytes);
+      const waits = link.waits.reduce((sum, { duration }) => sum + duration, 0);
+      near(waits, link.waited, 1);
+    }
+    near(links[0].waited, fit.stall, links[0].waits.length + 1); // a picosecond of rounding each
+    near(links[0].end, fit.time, 1000);
+    assert.ok(links[1].end > links[0].end && links[1].waited > links[0].waited, "a slower link");
+    for (const k of [0, 1]) {
+      const [x, y, step] = await page.evaluate((which) => {
+        const s = scales(linkPane), lane = laneOf(s, which);
+        const copy = [...links[which].copies].sort((a, b) => b.bytes - a.bytes)[0];
+        const bar = barOf(s, lane, copy), box = linkPane.box.getBoundingClientRect();
+        return [box.x + bar.x + bar.width / 2, box.y + bar.y + bar.tall / 2, copy.step];
+      }, k);
+      await page.mouse.move(x, y);
+      await frames(page, 2);
+      const tip = await page.locator("#tip").innerText();
+      assert.ok(tip.includes(links[k].name) && tip.includes(steps[step].tensor), tip);
+    }
+    await page.keyboard.press("n");
+    await frames(page, 2);
+    const at = Number((await page.locator("#moment").innerText()).match(/step (\d+)/)[1]);
+    assert.ok(links.some(({ waits }) => waits.some(({ step }) => step === at)), `step ${at} waits`);
+    const moved = tensors.find((t) => t.fate === "swapped" && t.size > 4096);
+    await page.fill("#search", moved.name);
+    await frames(page, 2);
+    const details = await page.locator("#details").innerText();
+    const outs = steps.flatMap(({ opcode, tensor }, step) =>
+      opcode === "swap_out" && tensor === moved.name ? [step] : []);
+    assert.match(details, new RegExp(`swapped out\\s+at step ${outs.join(", ")}`));
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
   async "screenshots for people to look at"() {
     for (const colorScheme of ["light", "dark"]) {
-      for (const name of ["small", "large", "model"]) {
+      for (const name of ["small", "large", "model", "fit", "swap"]) {
         const { page } = await open(name, { colorScheme });
         await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
         await page.close();

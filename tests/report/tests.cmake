@@ -5,4 +5,5 @@ find_program(TENURE_NODE node)
 tenure_test(report.page NEEDS TENURE_NODE
             COMMAND ${TENURE_NODE} ${CMAKE_CURRENT_SOURCE_DIR}/report/page.test.mjs
                     $<TARGET_FILE:make_pages> ${PROJECT_BINARY_DIR}/page-test
-                    ${PROJECT_SOURCE_DIR}/examples/models/mobilenet_v2.onnx)
+                    ${PROJECT_SOURCE_DIR}/examples/models/mobilenet_v2.onnx
+                    ${PROJECT_SOURCE_DIR}/examples/models/unet64.onnx)
