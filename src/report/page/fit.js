@@ -94,7 +94,7 @@ function paintOf(r) {
 }
 
 function showFates() {
-  const entries = fates.flatMap(({ name, count, bytes }, fate) => count === 0 ? [] : [legendButton(
+  const entries = fates.flatMap(({ name, count, bytes }, fate) => count === 0 && !plan.fate.includes(fate) ? [] : [legendButton(
     [dot(name), name, make("b", {}, iec(bytes))],
     `${grouped(count)} tensors, ${grouped(bytes)} bytes; click to hide or show`,
     state.hiddenFates, fate)]);

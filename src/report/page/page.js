@@ -345,6 +345,7 @@ if (fit) showFates();
 else showLegend();
 $("colours").hidden = !fit;
 $("link").hidden = $("waits").hidden = !hasLink;
+$("link").classList.toggle("two", links.length > 1);
 $("trading").hidden = !trade.points.length;
 showColumns();
 showMoment(peakTime);
