@@ -43,6 +43,29 @@ P
 expect 0 "takes" $train --budget "$(cat least)" -o plan.json
 expect 1 "the least found takes" $train --budget $(($(cat least) - 1))
 
+# The curve with the program for a budget, in files that say the same as the answer.
+least=$(cat least)
+expect 0 "wrote both.csv" $train --sweep 3 --budget "$least" -o both.json -o both.csv -o both.html -o both.svg
+$train --sweep 3 --budget "$least" --json >answers.json || { echo "FAILED: no curve with an answer"; failed=1; }
+python3 - <<'P' || failed=1
+import json
+answers = json.load(open("answers.json"))["answers"]
+plan = json.load(open("both.json"))
+fit = plan["fit"]
+assert len(answers) == 4 and len(fit["points"]) == 3, (len(answers), fit["points"])
+for key in ("budget", "bytes", "time", "plain_time", "plain_bytes", "fates"):
+    assert fit[key] == answers[3][key], (key, fit[key], answers[3][key])
+for point, answer in zip(fit["points"], answers):
+    assert all(point[key] == answer[key] for key in ("budget", "bytes", "time", "time_bound")), (point, answer)
+rows = open("both.csv").read().split("\n\n")
+assert len(rows) == 3 and rows[1].startswith("tensor,fate,"), [row[:40] for row in rows]
+fates = [line.rsplit(",", 4)[1] for line in rows[1].splitlines()[1:]]
+assert fates and sorted(fates) == sorted(tensor["fate"] for tensor in plan["tensors"])
+assert f"bytes,{fit['bytes']}\n" in rows[2], rows[2]
+P
+expect 0 "valid" $tenure verify both.csv --plan both.csv
+expect 2 "leave --max-batch out" $train --sweep 3 --max-batch --budget 1GiB
+
 # What is wrong.
 expect 2 "0 bytes hold nothing" $train --budget 0
 expect 1 "proved" $train --budget 1KiB
