@@ -141,7 +141,7 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     return fit_search(fit, &options, error);
 }
 
-void cli_fit_close(cli_fit *fit) {
+void cli_fit_release(cli_fit *fit) {
     for (uint32_t i = 0; i < fit->result_count; i++) tn_fit_release(&fit->results[i]);
     free(fit->results);
     free(fit->budgets);
@@ -151,5 +151,10 @@ void cli_fit_close(cli_fit *fit) {
     tn_setup_destroy(fit->setup);
     tn_training_release(&fit->step);
     tn_graph_destroy(fit->model);
+    cli_input_release_loaded(&fit->input);
+}
+
+void cli_fit_close(cli_fit *fit) {
+    cli_fit_release(fit);
     cli_input_release(&fit->input);
 }

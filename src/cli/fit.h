@@ -44,6 +44,7 @@ cli_whom cli_fit_whom(const cli_fit *fit);
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);
 /* The answer, or the curve. Errors: those of tn_fit; that of the budget may then be the least. */
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error);
+void cli_fit_release(cli_fit *fit); /* what was made; the options stay */
 void cli_fit_close(cli_fit *fit);
 
 /* fit_batch.c: the largest batch that fits as it is, and by fitting; 0: not even 1. The second is

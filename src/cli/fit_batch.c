@@ -19,7 +19,7 @@ static tn_status batch_try(const cli_fit *fit, uint64_t batch, bool plainly, boo
     if (status == TN_OK) status = cli_fit_solve(&trial, error);
     bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
     *fits = status == TN_OK;
-    cli_fit_close(&trial);
+    cli_fit_release(&trial);
     return none ? TN_OK : status;
 }
 

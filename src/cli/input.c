@@ -405,6 +405,10 @@ void cli_input_release_loaded(cli_input *input) {
     tn_layout_release(&input->own_layout);
     tn_problem_destroy(input->own);
     free(input->workspaces);
+    input->setup = NULL;
+    input->graph = NULL;
+    input->own = NULL;
+    input->workspaces = NULL;
 }
 
 void cli_input_release(cli_input *input) {

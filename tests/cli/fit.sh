@@ -66,6 +66,9 @@ P
 expect 0 "valid" $tenure verify both.csv --plan both.csv
 expect 2 "leave --max-batch out" $train --sweep 3 --max-batch --budget 1GiB
 
+# The largest batch, of a model whose other extents are given by name as well.
+expect 0 'largest by fitting +[0-9]' $tenure fit "$models/mobilenet_v2.onnx" --train --budget 160MiB --costs model:v100-16 --max-batch
+
 # What is wrong.
 expect 2 "0 bytes hold nothing" $train --budget 0
 expect 1 "proved" $train --budget 1KiB
