@@ -244,8 +244,6 @@ static int make_swap(const char *folder, const char *path) {
     int result = make_fit(folder, &it);
     tn_costs_destroy(it.costs);
     tn_program_destroy(it.program);
-    tn_graph_destroy(step.graph);
-    step.graph = NULL;
     tn_training_release(&step);
     tn_graph_destroy(graph);
     return result;
