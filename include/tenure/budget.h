@@ -1,12 +1,12 @@
 /* budget.h - less memory for more work: what is computed again instead of being kept.
  *
- *     // ... graph: of tn_train
+ *     // ... program: of tn_program_create, for the graph of tn_train
  *     tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
  *     options.share = 0.1; // at most a tenth of the work of a run is added
- *     if (tn_budget_recompute(graph, &options, &less, NULL, &error))
+ *     if (tn_program_recompute(program, &options, &less, NULL, &error))
  *         return 2;
  *
- * Units: bytes, operations. Threads: one graph is used by one thread at a time.
+ * Units: bytes, operations. Threads: graphs and programs are only read.
  */
 #ifndef TENURE_BUDGET_H
 #define TENURE_BUDGET_H
@@ -41,22 +41,11 @@ typedef struct tn_recompute_report {
     uint64_t before, after; /* live bytes at the worst step, in the order of the list */
 } tn_recompute_report;
 
-/* A graph whose results are the same bit by bit and whose peak is lower, as some tensors are
+/* A program whose results are the same bit by bit and whose peak is lower, as some tensors are
  * dropped after their last early use and computed again right before the next: in a training step
- * what the forward pass leaves for the backward pass (train.h). Operators are repeated as they are,
- * so this comes last, behind tn_graph_rewrite: tensors and operators of `graph` keep their ids. An
- * operator runs at most twice. When no choice lowers the peak the graph is a plain copy.
- *
- * report   out, may be NULL
- * Errors: E_INVALID (a share that is negative or no number), E_UNKNOWN (a size), E_NO_MEMORY.
- * Cost: O((operators + operands) log operators), some twenty times. */
-TN_API TN_CHECKED tn_status tn_budget_recompute(const tn_graph *graph,
-                                                const tn_recompute_options *options,
-                                                tn_graph **recomputed, tn_recompute_report *report,
-                                                tn_error *error);
-
-/* The same of a program: it runs some operators of its graph again, later than the first time. They
- * may run more than twice. When no choice lowers the peak the program is a copy.
+ * what the forward pass leaves for the backward pass (train.h). Operators of its graph run again,
+ * later than the first time, some in the form that repeats them (instruction.h); they may run more
+ * than twice. When no choice lowers the peak the program is a copy.
  *
  * program  as tn_program_create makes them; its graph outlives what is made
  * report   out, may be NULL; bytes are of the program's own order

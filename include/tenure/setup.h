@@ -60,8 +60,8 @@ extern "C" {
 #define TN_SETUP_STAGE_TABLE(X)                                                                    \
     X(REWRITE, "rewrite", "a graph of fewer, larger operators")                                    \
     X(KERNELS, "kernels", "who runs each operator, with what scratch, weights in what form")       \
-    X(RECOMPUTE, "recompute", "a graph that computes again instead of keeping; kernels for it")    \
     X(ORDER, "order", "the program")                                                               \
+    X(RECOMPUTE, "recompute", "the program that computes again instead of keeping")                \
     X(SCRATCH, "scratch", "kernels with less scratch, where that makes the peak")                  \
     X(FIT, "fit", "the program that keeps to a budget, where that one does not")                   \
     X(OCCUPY, "occupy", "who lives when, and the problem; static memory")                          \
@@ -98,17 +98,18 @@ typedef struct tn_setup_options {
                                         * static tensors as they are; it cannot be opened */
     const tn_kernels_options *kernels; /* NULL: defaults */
     const tn_kernels *given_kernels;   /* of the (rewritten) graph: none are made; outlive it */
-    /* RECOMPUTE */
-    const tn_recompute_options *recompute; /* NULL, or share 0: nothing. `memory` is filled in */
     /* ORDER. Without a program of the caller's own, candidates are compared by their layouts, as
      * tn_program_plan does */
     const tn_program_options *program; /* `memory` is filled in */
     const tn_program *given_program;   /* of the graph as it runs: of a pass; outlives it */
+    /* RECOMPUTE. At most so much work is done twice (budget.h). The order of several is then that
+     * of least live bytes */
+    const tn_recompute_options *recompute; /* NULL, or share 0: nothing. `memory` is filled in */
     /* SCRATCH. An operator whose scratch raises the peak runs in pieces (tn_kernels_way), which
      * takes a little longer. Not where operators run side by side, nor without reuse */
     bool fastest; /* every operator by its fastest kernel, whatever scratch it takes */
     /* FIT. Where the plan needs more than fit->budget, the fastest program that does not (fit.h),
-     * with its occupancy and layout. Not without reuse, nor unplanned */
+     * with its occupancy and layout, made of what ORDER gave. Not without reuse, nor unplanned */
     const tn_fit_options *fit; /* NULL, or budget 0: nothing. The budget is for all that a device
                                 * must have (tn_setup_needs.total); `fixed_bytes`, `memory` and
                                 * `plan` are filled in */
@@ -130,7 +131,7 @@ typedef struct tn_setup_options {
 /* Goes through all stages. The graph outlives the set-up.
  *
  * Errors: those of the calls that it is made of: tn_graph_rewrite, tn_kernels_create,
- * tn_budget_recompute, tn_program_plan, tn_costs_measure, tn_fit. */
+ * tn_program_plan, tn_program_recompute, tn_costs_measure, tn_fit. */
 TN_API TN_CHECKED tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options,
                                             tn_setup **setup, tn_error *error);
 /* Another one with the same decisions before `stage`, which are shared and not made again, and the
@@ -156,7 +157,7 @@ typedef struct tn_scratch_report {
     uint64_t before, after; /* live bytes at the worst step */
 } tn_scratch_report;
 TN_API const tn_scratch_report *tn_setup_scratch(const tn_setup *setup);
-/* What is computed again; NULL: nothing was asked for. */
+/* What is computed again within the share; NULL: nothing was asked for, or FIT chose anew. */
 TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
 /* How the budget was met; NULL: none was given, or the plan keeps to it as it is. Occupancy and
  * layout of it are the set-up's, and are not in it. */

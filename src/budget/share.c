@@ -12,13 +12,16 @@
  * lowest peak wins, the schedule as it was among the candidates: the peak never rises. What was
  * made again may be idle in its turn (the input of a normalisation, between that and its gradient),
  * so the whole is done anew on the result, with the work that is left, while that helps.
+ * A sweep does not see what could be given up of that until the next round, so half of each sweep's
+ * way is gone as well, and the better of both ends is taken.
  * Cost: a round is six sweeps at most. Source: Chen et al. 2016, "Training deep nets with
  * sublinear memory cost", section 4; Rota Bulo, Porzi, Kontschieder 2018 (in-place activated batch
  * normalisation, checkpoint variant).
  */
 #include "budget/share.h"
 
-#define SHARE_ROUNDS 8 /* a bound on the time where gains go on */
+#define SHARE_ROUNDS 12 /* a bound on the time where gains go on */
+#define SHARE_PARTS 2u  /* ways down: by whole sweeps, by halves */
 
 typedef struct share_state {
     const tn__work *work;
@@ -26,6 +29,7 @@ typedef struct share_state {
     tn__schedule *schedule, next, better;
     tn__replay replay, better_replay; /* of schedule, of better; peaks as the goal counts them */
     bool improved;                    /* there is a better one */
+    uint32_t parts;                   /* a round goes the first of so many parts of a sweep */
     tn_error *error;
 } share_state;
 
@@ -105,14 +109,15 @@ static tn_status share_judge(share_state *s, tn__share *it, const tn__share_choi
     return tn__schedule_copy(&s->better, &s->next, s->error);
 }
 
-/* The state with the lowest peak on the way of choices. */
+/* The state with the lowest peak on the way of choices, or a part of that way. */
 static tn_status share_search(share_state *s, tn__share *it, uint32_t reach,
                               tn__share_choice *choice) {
     uint64_t left = s->goal->added - (s->replay.cost - s->work->cost);
     TN_TRY(tn__share_choose(it, left, s->goal->target, reach, UINT32_MAX, choice));
     if (choice->best == 0) return TN_OK;
-    if (choice->best < choice->count)
-        TN_TRY(tn__share_choose(it, left, s->goal->target, reach, choice->best, choice));
+    uint32_t most = (choice->best + s->parts - 1) / s->parts;
+    if (most < choice->count)
+        TN_TRY(tn__share_choose(it, left, s->goal->target, reach, most, choice));
     return share_judge(s, it, choice);
 }
 
@@ -132,20 +137,51 @@ static tn_status share_round(share_state *s) {
     return tn__schedule_copy(s->schedule, &s->better, s->error);
 }
 
+/* Round after round, while that helps. */
+static tn_status share_descend(share_state *s) {
+    s->improved = true;
+    for (int round = 0; round < SHARE_ROUNDS; round++) {
+        bool spent = s->replay.cost - s->work->cost >= s->goal->added;
+        if (!s->improved || spent || s->replay.peak <= s->goal->target) break;
+        TN_TRY(share_round(s));
+    }
+    return TN_OK;
+}
+
+/* A way down from `from`; *schedule becomes what it leads to where that is better. */
+static tn_status share_way(share_state *s, const tn__schedule *from, const tn__replay *replay,
+                           tn__schedule *schedule, tn__replay *best) {
+    s->replay = *replay;
+    TN_TRY(tn__schedule_copy(s->schedule, from, s->error));
+    TN_TRY(share_descend(s));
+    if (!share_is_better(s, &s->replay, best)) return TN_OK;
+    *best = s->replay;
+    return tn__schedule_copy(schedule, s->schedule, s->error);
+}
+
+static tn_status share_ways(share_state *s, tn__schedule *schedule, tn__replay *best) {
+    tn__schedule from;
+    tn__replay first;
+    TN_TRY(share_replay(s, schedule, &first));
+    *best = first;
+    tn__schedule_init(&from, &schedule->context);
+    tn_status status = tn__schedule_copy(&from, schedule, s->error);
+    for (s->parts = 1; s->parts <= SHARE_PARTS && status == TN_OK; s->parts *= 2)
+        status = share_way(s, &from, &first, schedule, best);
+    tn__schedule_release(&from);
+    return status;
+}
+
 tn_status tn__share_lower(const tn__work *work, const tn__share_goal *goal, tn__schedule *schedule,
                           tn__replay *replay, tn_error *error) {
-    share_state state = {.work = work, .goal = goal, .schedule = schedule, .error = error};
+    tn__schedule way;
+    share_state state = {.work = work, .goal = goal, .schedule = &way, .error = error};
+    tn__schedule_init(&way, &schedule->context);
     tn__schedule_init(&state.next, &schedule->context);
     tn__schedule_init(&state.better, &schedule->context);
-    tn_status status = share_replay(&state, schedule, &state.replay);
-    state.improved = true;
-    for (int round = 0; round < SHARE_ROUNDS && status == TN_OK; round++) {
-        bool spent = state.replay.cost - work->cost >= goal->added;
-        if (!state.improved || spent || state.replay.peak <= goal->target) break;
-        status = share_round(&state);
-    }
+    tn_status status = share_ways(&state, schedule, replay);
+    tn__schedule_release(&way);
     tn__schedule_release(&state.next);
     tn__schedule_release(&state.better);
-    *replay = state.replay;
     return status;
 }

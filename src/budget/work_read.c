@@ -92,6 +92,14 @@ static tn_status read_refuse(const tn__read_state *s, uint32_t step) {
             step, tn_opcode_name(s->instructions[step].opcode));
 }
 
+/* Whether an operator of the main block runs for the first time. */
+static bool read_is_first(const tn__read_state *s, tn_op_id id) {
+    const tn_op *op = tn_graph_op(s->graph, id);
+    for (uint32_t k = 0; k < op->output_count && op->block == 0; k++)
+        if (op->outputs[k] != TN_NONE && s->map->value[op->outputs[k]] != TN_NONE) return false;
+    return true;
+}
+
 /* A view that is smaller than the memory it lies in: noted with that, in the program's order. */
 static void read_note_part(const tn__read_state *s, tn_op_id id, tn_op_id *last_part) {
     const tn_op *op = tn_graph_op(s->graph, id);
@@ -118,6 +126,7 @@ static tn_status read_instruction(tn__read_state *s, uint32_t step) {
         return map->value[it->tensor] == TN_NONE ? read_new_value(s, it->tensor)
                                                  : read_refuse(s, step);
     case TN_APPLY:
+        if (!read_is_first(s, it->op)) return read_refuse(s, step);
         TN_TRY(read_define(s, it->op));
         if (tn_graph_op(s->graph, it->op)->block != 0) return TN_OK;
         if (read_is_view(s, it->op)) {

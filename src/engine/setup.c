@@ -1,13 +1,12 @@
-/* setup.c - the corridor: rewrite, kernels, what is computed again, order, scratch, fit, occupancy,
+/* setup.c - the corridor: rewrite, kernels, order, what is computed again, scratch, fit, occupancy,
  * layout.
  *
  * What a stage has made is a part. Parts are counted: a set-up that goes on from another holds the
  * same ones, so a search keeps what it needs and drops the rest in any order. A later part reads
  * the earlier ones, and whoever holds it holds those, too; they are let go from the last.
  *
- * Recomputation comes before the order: it looks at the kernels' scratch and repeats operators, and
- * the order is of what is there then. The new graph wants kernels of its own. Scratch comes behind
- * the order (scratch.c): only then can be seen where it makes the peak; and a budget comes last
+ * Scratch comes behind the program (scratch.c): only then can be seen where it makes the peak; also
+ * behind what is computed again (setup_again.c), which lowers all else. A budget comes last
  * (setup_fit.c), to programs that are as small as they are for nothing.
  * Cost: that of the stages; going on from another O(1).
  */
@@ -34,15 +33,14 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
     if (part == NULL || atomic_fetch_sub(&part->users, 1) > 1) return;
     switch (kind) {
     case PART_GRAPH:
-    case PART_AGAIN:
         tn_graph_destroy(part->graph);
         break;
     case PART_KERNELS:
-    case PART_AGAIN_KERNELS:
     case PART_SCRATCH:
         tn_kernels_destroy(part->kernels);
         break;
     case PART_PROGRAM:
+    case PART_AGAIN:
         tn_program_destroy(part->program);
         break;
     case PART_FIT:
@@ -73,22 +71,15 @@ static tn_status setup_rewrite(tn_setup *setup, const tn_setup_options *options,
     return tn_graph_rewrite(setup->given, &rewrite, &part->graph, error);
 }
 
-static tn_status setup_make_kernels(tn_setup *setup, int kind, const tn_graph *graph,
-                                    const tn_setup_options *options, tn_error *error) {
+static tn_status setup_kernels(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
     tn__setup_part *part;
-    tn__options(&kernels, sizeof kernels, options->kernels);
-    if (kind == PART_AGAIN_KERNELS)
-        kernels.with = tn_setup_kernels(setup); /* nearly all is alike */
-    if (kernels.context == NULL) kernels.context = &setup->context;
-    TN_TRY(tn__setup_part_make(setup, kind, &part, error));
-    return tn_kernels_create(graph, &kernels, &part->kernels, error);
-}
-
-static tn_status setup_kernels(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     setup->given_kernels = options->given_kernels;
     if (options->no_kernels || options->given_kernels != NULL) return TN_OK;
-    return setup_make_kernels(setup, PART_KERNELS, tn__setup_rewritten(setup), options, error);
+    tn__options(&kernels, sizeof kernels, options->kernels);
+    if (kernels.context == NULL) kernels.context = &setup->context;
+    TN_TRY(tn__setup_part_make(setup, PART_KERNELS, &part, error));
+    return tn_kernels_create(tn_setup_graph(setup), &kernels, &part->kernels, error);
 }
 
 /* --- what memory is counted with --- */
@@ -108,27 +99,6 @@ tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_opti
     memory.static_count = statics->statics.count;
     memory.statics_first = options->statics == TN_STATIC_FIRST;
     return memory;
-}
-
-/* --- what is computed again --- */
-
-static tn_status setup_recompute(tn_setup *setup, const tn_setup_options *options,
-                                 tn_error *error) {
-    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
-    tn_occupancy_options memory = tn__setup_memory(setup, options);
-    tn__setup_part *part;
-    tn_graph *made;
-    tn__options(&again, sizeof again, options->recompute);
-    if (options->recompute == NULL || again.share == 0) return TN_OK;
-    again.memory = &memory;
-    if (again.context == NULL) again.context = &setup->context;
-    bool has_kernels = tn_setup_kernels(setup) != NULL;
-    const tn_graph *before = tn__setup_rewritten(setup);
-    TN_TRY(tn__setup_part_make(setup, PART_AGAIN, &part, error));
-    TN_TRY(tn_budget_recompute(before, &again, &made, &part->report, error));
-    part->graph = made;
-    if (!has_kernels) return TN_OK;
-    return setup_make_kernels(setup, PART_AGAIN_KERNELS, made, options, error);
 }
 
 /* --- static memory --- */
@@ -218,7 +188,7 @@ static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, t
     tn__options(&program, sizeof program, options->program);
     program.struct_size = sizeof program;
     program.memory = &memory;
-    if (options->unplanned || options->without_reuse)
+    if (options->unplanned || options->without_reuse || tn__setup_recomputes(options))
         return setup_make_program(setup, &program, error);
     TN_TRY(tn__setup_part_make(setup, PART_PROGRAM, &made, error));
     TN_TRY(tn__setup_part_make(setup, PART_OCCUPANCY, &occupancy, error));
@@ -265,8 +235,8 @@ static const struct {
 } setup_stages[TN_SETUP_STAGE_COUNT] = {
     [TN_SETUP_REWRITE] = {"rewrite", setup_rewrite, PART_GRAPH},
     [TN_SETUP_KERNELS] = {"kernels", setup_kernels, PART_KERNELS},
-    [TN_SETUP_RECOMPUTE] = {"recompute", setup_recompute, PART_AGAIN},
     [TN_SETUP_ORDER] = {"order", setup_order, PART_PROGRAM},
+    [TN_SETUP_RECOMPUTE] = {"recompute", tn__setup_recompute, PART_AGAIN},
     [TN_SETUP_SCRATCH] = {"scratch", tn__setup_scratch, PART_SCRATCH},
     [TN_SETUP_FIT] = {"fit", tn__setup_fit, PART_FIT},
     [TN_SETUP_OCCUPY] = {"occupy", tn__setup_occupy, PART_STATICS},

@@ -11,9 +11,8 @@
 enum {
     PART_GRAPH,
     PART_KERNELS,
-    PART_AGAIN, /* the graph of recomputation, and kernels for it */
-    PART_AGAIN_KERNELS,
     PART_PROGRAM,
+    PART_AGAIN,   /* the program that computes again within a share of work */
     PART_SCRATCH, /* kernels with less scratch, for the others */
     PART_FIT,     /* the program that keeps to a budget */
     PART_STATICS,
@@ -53,13 +52,7 @@ struct tn_setup {
     double seconds[TN_SETUP_STAGE_COUNT];
 };
 
-/* The graph behind the stage REWRITE. */
-static inline const tn_graph *tn__setup_rewritten(const tn_setup *setup) {
-    const tn__setup_part *part = setup->parts[PART_GRAPH];
-    return part != NULL ? part->graph : setup->given;
-}
-
-/* For scratch.c and setup_fit.c; `setup` has no such part yet. */
+/* For scratch.c, setup_again.c and setup_fit.c; `setup` has no such part yet. */
 tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, tn_error *error);
 void tn__setup_part_release(tn_setup *setup, int kind); /* none is fine */
 /* What memory is counted with, by what has been made so far. */
@@ -68,6 +61,11 @@ tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_opti
 tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 tn_plan_options tn__setup_plan_options(const tn_setup *setup, const tn_setup_options *options);
+/* The program behind the stage ORDER. */
+const tn_program *tn__setup_ordered(const tn_setup *setup);
+/* The stage RECOMPUTE; whether there is anything to do. */
+tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+bool tn__setup_recomputes(const tn_setup_options *options);
 /* The stage FIT. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage SCRATCH. */

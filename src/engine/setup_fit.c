@@ -2,8 +2,8 @@
  * plan as it is does not meet it.
  *
  * Costs are asked for only then, as measuring takes time. What is fitted is the program of the
- * stages before, on their kernels: tensors and operators keep their ids, and nobody behind this
- * stage knows of it.
+ * stage ORDER, on the kernels there are: tensors and operators keep their ids, and nobody behind
+ * this stage knows of it. What a share of work has computed again is chosen anew, as part of all.
  * Cost: that of a plan; where there is need, of tn_costs_measure and tn_fit.
  */
 #include <tenure/measure.h>
@@ -79,8 +79,8 @@ static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options,
     fit.memory = &memory;
     fit.plan = &plan;
     TN_TRY(setup_fit_costs(setup, options, &made, error));
-    tn_status status =
-        tn_fit(tn_setup_program(setup), made != NULL ? made : options->costs, &fit, &result, error);
+    tn_status status = tn_fit(tn__setup_ordered(setup), made != NULL ? made : options->costs, &fit,
+                              &result, error);
     tn_costs_destroy(made);
     if (status != TN_OK) {
         tn_fit_release(&result);

@@ -8,22 +8,25 @@
 const tn_graph *tn_setup_given(const tn_setup *setup) { return setup->given; }
 
 const tn_graph *tn_setup_graph(const tn_setup *setup) {
-    const tn__setup_part *again = setup->parts[PART_AGAIN];
-    return again != NULL ? again->graph : tn__setup_rewritten(setup);
+    const tn__setup_part *rewritten = setup->parts[PART_GRAPH];
+    return rewritten != NULL ? rewritten->graph : setup->given;
 }
 
 const tn_kernels *tn_setup_kernels(const tn_setup *setup) {
-    const tn__setup_part *again = setup->parts[PART_AGAIN_KERNELS],
-                         *made = setup->parts[PART_KERNELS], *scratch = setup->parts[PART_SCRATCH];
+    const tn__setup_part *made = setup->parts[PART_KERNELS], *scratch = setup->parts[PART_SCRATCH];
     if (scratch != NULL) return scratch->kernels;
-    if (again != NULL) return again->kernels;
     return made != NULL ? made->kernels : setup->given_kernels;
 }
 
-const tn_program *tn_setup_program(const tn_setup *setup) {
-    const tn__setup_part *made = setup->parts[PART_PROGRAM], *fit = setup->parts[PART_FIT];
-    if (fit != NULL) return fit->fitted.program;
+const tn_program *tn__setup_ordered(const tn_setup *setup) {
+    const tn__setup_part *made = setup->parts[PART_PROGRAM];
     return made != NULL ? made->program : setup->given_program;
+}
+
+const tn_program *tn_setup_program(const tn_setup *setup) {
+    const tn__setup_part *again = setup->parts[PART_AGAIN], *fit = setup->parts[PART_FIT];
+    if (fit != NULL) return fit->fitted.program;
+    return again != NULL ? again->program : tn__setup_ordered(setup);
 }
 
 const tn_occupancy *tn_setup_occupancy(const tn_setup *setup) {
@@ -37,7 +40,7 @@ const tn_layout *tn_setup_layout(const tn_setup *setup) {
 
 const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup) {
     const tn__setup_part *again = setup->parts[PART_AGAIN];
-    return again != NULL ? &again->report : NULL;
+    return again != NULL && setup->parts[PART_FIT] == NULL ? &again->report : NULL;
 }
 
 const tn_fit_result *tn_setup_fitted(const tn_setup *setup) {

@@ -4,7 +4,7 @@
  * wait for it: the parameter and the shorter numbers wait anyway. The copy of the cast stands
  * before its first reader in the backward pass, in the order of the list: that is before any update
  * of the parameter that it reads, as its gradient comes from behind that reader. Bits stay the
- * same. All other recomputation is a choice under a bound on work: tn_budget_recompute.
+ * same. All other recomputation is a choice under a bound on work: tn_program_recompute.
  */
 #include <stdio.h>
 

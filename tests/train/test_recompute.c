@@ -71,13 +71,14 @@ static void a_mask_kept_as_bits_gives_the_same_numbers(void **state) {
 }
 
 /* Work as the header defines it, counted anew; views take none. */
-static double work(const tn_graph *graph) {
-    const tn_block *block = tn_graph_block(graph, 0);
+static double work(const tn_program *program) {
+    const tn_graph *graph = tn_program_graph(program);
     double sum = 0;
-    for (uint32_t i = 0; i < block->op_count; i++) {
-        tn_cost cost = tn_op_cost(graph, block->ops[i]);
-        if (tn_op_view(graph, block->ops[i], 0).source != TN_NONE &&
-            tn_op_changes(graph, block->ops[i]) == 0)
+    for (uint32_t i = 0; i < tn_program_count(program); i++) {
+        const tn_instruction *it = &tn_program_instructions(program)[i];
+        if (it->opcode != TN_APPLY) continue;
+        tn_cost cost = tn_op_cost(graph, it->op);
+        if (tn_op_view(graph, it->op, 0).source != TN_NONE && tn_op_changes(graph, it->op) == 0)
             continue;
         double flops = (double)cost.flops, moves = 8 * (double)cost.bytes_moved;
         sum += flops > moves ? flops : moves;
@@ -85,15 +86,27 @@ static double work(const tn_graph *graph) {
     return sum;
 }
 
-static uint64_t live(const tn_graph *graph) {
-    tn_program *program;
+/* How often operators run behind their first time, with work. */
+static uint32_t repeats(const tn_program *program) {
+    const tn_graph *graph = tn_program_graph(program);
+    bool *ran = calloc(tn_graph_op_count(graph) + (size_t)1, sizeof *ran);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < tn_program_count(program); i++) {
+        const tn_instruction *it = &tn_program_instructions(program)[i];
+        if (it->opcode != TN_APPLY) continue;
+        count += ran[it->op] && tn_op_view(graph, it->op, 0).source == TN_NONE;
+        ran[it->op] = true;
+    }
+    free(ran);
+    return count;
+}
+
+static uint64_t live(const tn_program *program) {
     tn_occupancy *occupancy;
     tn_error error;
-    assert_int_equal(tn_program_create(graph, NULL, &program, &error), TN_OK);
     assert_int_equal(tn_occupancy_create(program, NULL, &occupancy, &error), TN_OK);
     uint64_t peak = tn_occupancy_summary(occupancy).peak_live;
     tn_occupancy_destroy(occupancy);
-    tn_program_destroy(program);
     return peak;
 }
 
@@ -107,25 +120,30 @@ static void the_bound_on_work_and_the_peak_hold(void **state) {
         net n;
         draw_net(&n, seed);
         assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_OK);
-        double whole = work(training.graph);
+        tn_program *program;
+        assert_int_equal(tn_program_create(training.graph, NULL, &program, &error), TN_OK);
+        double whole = work(program);
         for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
             tn_recompute_options recompute = TN_RECOMPUTE_OPTIONS_INIT;
             tn_recompute_report report;
-            tn_graph *made;
+            tn_program *made;
             recompute.share = shares[i];
-            assert_int_equal(
-                tn_budget_recompute(training.graph, &recompute, &made, &report, &error), TN_OK);
+            assert_int_equal(tn_program_recompute(program, &recompute, &made, &report, &error),
+                             TN_OK);
             double added = work(made) - whole;
             if (added > shares[i] * whole * (1 + 1e-9) || report.share > shares[i])
                 fail_msg("seed %llu, share %g: %g of the work is added", (unsigned long long)seed,
                          shares[i], added / whole);
-            assert_int_equal(report.before, live(training.graph));
+            assert_int_equal(tn_program_verify(made, &error), TN_OK);
+            assert_int_equal(report.operators, repeats(made));
+            assert_int_equal(report.before, live(program));
             assert_int_equal(report.after, live(made));
             assert_true(report.after <= report.before);
             if (shares[i] == 0) assert_int_equal(report.operators, 0);
             if (shares[i] == 0) assert_int_equal(report.after, report.before);
-            tn_graph_destroy(made);
+            tn_program_destroy(made);
         }
+        tn_program_destroy(program);
         tn_training_release(&training);
         net_close(&n);
     }
@@ -140,7 +158,7 @@ static void a_chain_keeps_what_convolutions_give(void **state) {
     tn_recompute_report report;
     tn_training training;
     tn_error error;
-    tn_graph *made;
+    tn_program *program, *made;
     net n;
     net_open(&n, TN_FLOAT32, 1);
     tn_tensor_id x = net_input(&n, "x", NET_SHAPE(8, 16, 16, 16));
@@ -153,19 +171,19 @@ static void a_chain_keeps_what_convolutions_give(void **state) {
     recompute.share = 10;
     recompute.cheap = true;
     assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_OK);
-    assert_int_equal(tn_budget_recompute(training.graph, &recompute, &made, &report, &error),
-                     TN_OK);
+    assert_int_equal(tn_program_create(training.graph, NULL, &program, &error), TN_OK);
+    assert_int_equal(tn_program_recompute(program, &recompute, &made, &report, &error), TN_OK);
     uint64_t image = 8 * 16 * 16 * 16 * 4;
     assert_true(report.before >= 40 * image);
     if (report.after > 24 * image)
         fail_msg("%.1f images are kept", (double)report.after / (double)image);
-    tn_graph_destroy(made);
+    tn_program_destroy(made);
     recompute.cheap = false; /* convolutions, too: in about the square root of the layers */
-    assert_int_equal(tn_budget_recompute(training.graph, &recompute, &made, &report, &error),
-                     TN_OK);
+    assert_int_equal(tn_program_recompute(program, &recompute, &made, &report, &error), TN_OK);
     if (report.after > 12 * image)
         fail_msg("%.1f images are kept", (double)report.after / (double)image);
-    tn_graph_destroy(made);
+    tn_program_destroy(made);
+    tn_program_destroy(program);
     tn_training_release(&training);
     net_close(&n);
 }
@@ -173,15 +191,27 @@ static void a_chain_keeps_what_convolutions_give(void **state) {
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     static const double wrong[] = {-0.1, NAN, INFINITY};
-    tn_graph *made;
+    tn_recompute_options more = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_program *program, *made, *again;
+    tn_training training;
     tn_error error;
     net n;
     draw_net(&n, 1);
+    assert_int_equal(tn_train(n.graph, NULL, &training, &error), TN_OK);
+    assert_int_equal(tn_program_create(training.graph, NULL, &program, &error), TN_OK);
     for (size_t i = 0; i < 3; i++) {
         tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
         options.share = wrong[i];
-        assert_int_equal(tn_budget_recompute(n.graph, &options, &made, NULL, &error), TN_E_INVALID);
+        assert_int_equal(tn_program_recompute(program, &options, &made, NULL, &error),
+                         TN_E_INVALID);
     }
+    more.share = 1; /* once is enough */
+    assert_int_equal(tn_program_recompute(program, &more, &made, NULL, &error), TN_OK);
+    assert_true(repeats(made) > 0);
+    assert_int_equal(tn_program_recompute(made, &more, &again, NULL, &error), TN_E_UNSUPPORTED);
+    tn_program_destroy(made);
+    tn_program_destroy(program);
+    tn_training_release(&training);
     net_close(&n);
 }
 
@@ -193,24 +223,26 @@ static void running_out_of_memory_leaves_nothing(void **state) {
     tn_recompute_options recompute = TN_RECOMPUTE_OPTIONS_INIT;
     tn_status status = TN_E_NO_MEMORY;
     tn_training training;
-    tn_graph *made = NULL;
+    tn_program *program, *made = NULL;
     tn_error error;
     net n;
     draw_net(&n, 3);
     recompute.context = &context;
     recompute.share = 0.3;
     assert_int_equal(tn_train(n.graph, &options, &training, &error), TN_OK);
+    assert_int_equal(tn_program_create(training.graph, NULL, &program, &error), TN_OK);
     for (uint64_t at = 1; status != TN_OK; at++) {
         memory.requests = 0;
         memory.fail_at = at;
-        status = tn_budget_recompute(training.graph, &recompute, &made, NULL, &error);
+        status = tn_program_recompute(program, &recompute, &made, NULL, &error);
         memory.fail_at = 0;
         if (status == TN_OK) break;
         assert_int_equal(status, TN_E_NO_MEMORY);
         assert_int_equal(memory.held, 0);
     }
-    tn_graph_destroy(made);
+    tn_program_destroy(made);
     assert_int_equal(memory.held, 0);
+    tn_program_destroy(program);
     tn_training_release(&training);
     net_close(&n);
 }

@@ -1,0 +1,43 @@
+/* setup_again.c - the stage RECOMPUTE: a share of work that may be done twice, for less memory.
+ *
+ * Tensors, operators and kernels stay as they are; the program alone is another one. Static memory
+ * is not in it yet, as it is there all the time.
+ * Cost: that of tn_program_recompute.
+ */
+#include "engine/setup.h"
+
+static tn_recompute_options setup_again_options(const tn_setup_options *options) {
+    tn_recompute_options again = TN_RECOMPUTE_OPTIONS_INIT;
+    tn__options(&again, sizeof again, options->recompute);
+    again.struct_size = sizeof again;
+    return again;
+}
+
+bool tn__setup_recomputes(const tn_setup_options *options) {
+    return options->recompute != NULL && setup_again_options(options).share != 0;
+}
+
+tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    tn_recompute_options again = setup_again_options(options);
+    tn_recompute_report report;
+    tn_program *made;
+    tn__setup_part *part;
+    if (!tn__setup_recomputes(options)) return TN_OK;
+    memory.statics = NULL;
+    memory.static_count = 0;
+    memory.statics_first = false;
+    again.memory = &memory;
+    if (again.context == NULL) again.context = &setup->context;
+    TN_TRY(tn_program_recompute(tn__setup_ordered(setup), &again, &made, &report, error));
+    tn_status status = tn__setup_part_make(setup, PART_AGAIN, &part, error);
+    if (status != TN_OK) {
+        tn_program_destroy(made);
+        return status;
+    }
+    part->program = made;
+    part->report = report;
+    /* static memory was found by the program before */
+    for (int kind = PART_STATICS; kind < PART_COUNT; kind++) tn__setup_part_release(setup, kind);
+    return TN_OK;
+}
