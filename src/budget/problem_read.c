@@ -16,6 +16,12 @@
  */
 #include "budget/problem.h"
 
+#ifdef TENURE_MINIMAL
+tn_status tn__nodes_read(tn__nodes *it, const void *bytes, size_t size) {
+    (void)bytes, (void)size;
+    TN_FAIL(it->error, TN_E_UNSUPPORTED, "%s: this build reads no JSON", it->file);
+}
+#else
 #include <jansson.h>
 
 #include <tenure/costs.h>
@@ -255,3 +261,4 @@ tn_status tn__nodes_read(tn__nodes *it, const void *bytes, size_t size) {
     json_decref(root);
     return tn__where(it->error, status, "%s", it->file);
 }
+#endif
