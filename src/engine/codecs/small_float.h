@@ -17,26 +17,17 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/approximate.h"
+
 typedef struct tn__small_float {
     uint32_t exponent, mantissa; /* bits */
     bool inf;
 } tn__small_float;
 
-static inline uint32_t tn__small_bits(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-static inline float tn__small_float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static inline uint32_t tn__small_bias(tn__small_float f) { return (1u << (f.exponent - 1)) - 1; }
 /* 2^power; from -126 on. */
 static inline float tn__small_power(int power) {
-    return tn__small_float_of((uint32_t)(127 + power) << 23);
+    return tn__float_of_bits((uint32_t)(127 + power) << 23);
 }
 /* Codes without their sign. */
 static inline uint32_t tn__small_nan(tn__small_float f) {
@@ -57,10 +48,10 @@ static inline uint32_t tn__small_encode(tn__small_float f, float value) {
     const uint32_t cut = 23 - f.mantissa, bias = tn__small_bias(f);
     const uint32_t lowest = (127 - bias + 1) << 23; /* the smallest normal, as float32 */
     const float magic = tn__small_power(1 - (int)bias - (int)f.mantissa + 23);
-    uint32_t bits = tn__small_bits(value), sign = bits >> 31, size = bits & 0x7fffffffu;
+    uint32_t bits = tn__bits_of_float(value), sign = bits >> 31, size = bits & 0x7fffffffu;
     uint32_t rounded = size + ((1u << (cut - 1)) - 1) + (size >> cut & 1);
     uint32_t normal = (rounded >> cut) - ((127 - bias) << f.mantissa);
-    uint32_t small = tn__small_bits(tn__small_float_of(size) + magic) - tn__small_bits(magic);
+    uint32_t small = tn__bits_of_float(tn__float_of_bits(size) + magic) - tn__bits_of_float(magic);
     uint32_t code = size < lowest ? small : normal;
     code = size >= 0x7f800000u || code > tn__small_largest(f) ? tn__small_largest(f) : code;
     code = f.inf && size == 0x7f800000u ? tn__small_infinity(f) : code;
@@ -73,13 +64,13 @@ static inline float tn__small_decode(tn__small_float f, uint32_t code) {
     const float quantum = tn__small_power(1 - (int)bias - (int)f.mantissa);
     uint32_t size = code & ((1u << width) - 1), sign = code >> width & 1;
     uint32_t normal = (size << (23 - f.mantissa)) + ((127 - bias) << 23);
-    uint32_t small = tn__small_bits((float)(int32_t)size * quantum);
+    uint32_t small = tn__bits_of_float((float)(int32_t)size * quantum);
     uint32_t bits = size < 1u << f.mantissa ? small : normal;
     bits = f.inf && size >= tn__small_infinity(f)
                ? 0x7f800000u | (size & ((1u << f.mantissa) - 1)) << (23 - f.mantissa)
                : bits;
     bits = !f.inf && size == tn__small_nan(f) ? 0x7fc00000u : bits;
-    return tn__small_float_of(sign << 31 | bits);
+    return tn__float_of_bits(sign << 31 | bits);
 }
 
 #endif
