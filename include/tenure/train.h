@@ -131,6 +131,9 @@ typedef struct tn_train_options {
     bool fuse_update;      /* a parameter is updated as soon as its gradient is there */
     bool dropout_bits;     /* dropout keeps its mask, a bit per element, instead of drawing it anew
                             * in the backward pass: the same numbers */
+    bool keep_pool_inputs; /* the gradient of a maximum pool looks for the maxima again in what the
+                            * pool read; else the pool keeps 4 or 8 bits an output, which of its
+                            * window won, and nobody keeps what it read: the same numbers */
     bool keep_outputs;     /* the model's outputs stay outputs of the graph */
     bool output_gradients; /* gradients of parameters become outputs, whatever the optimizer */
 } tn_train_options;

@@ -2,8 +2,8 @@
  *
  * By the data, a convolution's gradient is a transposed convolution with the same weights, and the
  * other way round; by the weights it is an operator of its own. They keep the input and the
- * weights. A maximum is looked for again in the input, which costs less memory than to keep where
- * it was; averages keep nothing.
+ * weights. A maximum is looked for again in the input, or where the pool kept which tap of each
+ * window won (MaxPoolTrain), goes there and reads no input; averages keep nothing.
  */
 #include "graph/gradients.h"
 
@@ -131,14 +131,19 @@ tn_status tn__gradient_conv_transpose(tn_gradient *it) {
 
 /* --- pools --- */
 
-static tn_status conv_pool(tn_gradient *it, const char *type, bool counts) {
+static tn_status conv_pool_window(tn_gradient *it, conv_window *window) {
     tn_tensor x = tn__gradient_input(it, 0), y = tn__gradient_output(it, 0);
     const int64_t *kernel = conv_ints(it, "kernel_shape", x.rank - 2);
+    if (kernel == NULL) return tn__gradient_fail(it, "attribute kernel_shape is missing");
+    return conv_read(it, x.rank - 2, kernel, x.shape + 2, y.shape + 2, window);
+}
+
+static tn_status conv_pool(tn_gradient *it, const char *type, bool counts) {
+    tn_tensor x = tn__gradient_input(it, 0);
     int64_t padding = tn__attr_int(&it->op, "count_include_pad", 0);
     conv_window window;
     tn_attr attrs[6];
-    if (kernel == NULL) return tn__gradient_fail(it, "attribute kernel_shape is missing");
-    TN_TRY(conv_read(it, x.rank - 2, kernel, x.shape + 2, y.shape + 2, &window));
+    TN_TRY(conv_pool_window(it, &window));
     uint32_t count = conv_attrs(&window, NULL, attrs);
     if (!counts)
         return tn__gradient_own(it, type, TN__LIST(it->given[0], it->op.inputs[0]), attrs, count,
@@ -151,6 +156,24 @@ static tn_status conv_pool(tn_gradient *it, const char *type, bool counts) {
 tn_status tn__gradient_max_pool(tn_gradient *it) {
     if (it->given[0] == TN_NONE) return TN_OK;
     return conv_pool(it, "MaxPoolGrad", false);
+}
+
+/* Where x is what a Relu gave, the pool's output is above 0 just where the element that won is. So
+ * the gradient of Relu is taken here, of what is smaller and is kept anyway, and Relu's own rule
+ * leaves out what was done: nobody keeps x. */
+tn_status tn__gradient_max_pool_train(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0);
+    tn_tensor_id dy = it->given[0];
+    conv_window window;
+    tn_attr attrs[6];
+    if (dy == TN_NONE) return TN_OK;
+    TN_TRY(conv_pool_window(it, &window));
+    uint32_t count = conv_attrs(&window, NULL, attrs);
+    attrs[count++] = TN__ATTR_INTS("shape", x.shape, x.rank);
+    if (tn__attr_int(&it->op, "relu", 0) != 0)
+        TN_TRY(tn__gradient_own(it, "ReluGrad", TN__LIST(dy, it->op.outputs[0]), NULL, 0, &dy));
+    return tn__gradient_own(it, "MaxPoolMapGrad", TN__LIST(dy, it->op.outputs[1]), attrs, count,
+                            &it->found[0]);
 }
 
 tn_status tn__gradient_average_pool(tn_gradient *it) {

@@ -1,6 +1,7 @@
 /* gradient_plain.c - gradients of operators that move elements or add them up, and of Relu.
  *
- * None of them but Relu keeps anything; Relu keeps its output, which what follows keeps anyway.
+ * None of them but Relu keeps anything; Relu keeps its output, which what follows keeps anyway; or
+ * nothing, where a maximum pool follows that says which elements won.
  */
 #include "graph/gradients.h"
 
@@ -14,7 +15,23 @@ tn_status tn__gradient_reshape(tn_gradient *it) {
     return it->wanted[0] ? tn__gradient_reshaped(it, 0, it->given[0]) : TN_OK;
 }
 
+/* Whether what is given comes from the pool of this very output, which has taken the gradient of
+ * Relu with its own (tn__gradient_max_pool_train). */
+static bool plain_is_rectified(const tn_gradient *it) {
+    tn_op_id maker = tn_graph_tensor(it->graph, it->given[0])->producer;
+    if (maker == TN_NONE) return false;
+    const tn_op *grad = tn_graph_op(it->graph, maker);
+    if (!tn__op_is(grad, "tenure.MaxPoolMapGrad")) return false;
+    const tn_op *pool =
+        tn_graph_op(it->graph, tn_graph_tensor(it->graph, grad->inputs[1])->producer);
+    return tn__attr_int(pool, "relu", 0) != 0 && pool->inputs[0] == it->op.outputs[0];
+}
+
 tn_status tn__gradient_relu(tn_gradient *it) {
+    if (plain_is_rectified(it)) {
+        it->found[0] = it->given[0];
+        return TN_OK;
+    }
     return tn__gradient_own(it, "ReluGrad", TN__LIST(it->given[0], it->op.outputs[0]), NULL, 0,
                             &it->found[0]);
 }

@@ -17,6 +17,7 @@ TN__GRADIENT(matmul);
 TN__GRADIENT(conv);
 TN__GRADIENT(conv_transpose);
 TN__GRADIENT(max_pool);
+TN__GRADIENT(max_pool_train); /* of domain "tenure" */
 TN__GRADIENT(average_pool);
 TN__GRADIENT(global_average_pool);
 TN__GRADIENT(global_lp_pool);

@@ -9,6 +9,17 @@
 
 #include <inttypes.h>
 
+tn_status tn__window_pool(tn_infer *infer, const tn_tensor *x, int64_t *shape) {
+    tn__window window;
+    if (x->rank < 3)
+        return tn__infer_fail(infer, "input '%.60s' has rank %u; a pool needs 3 or more", x->name,
+                              x->rank);
+    shape[0] = x->shape[0];
+    shape[1] = x->shape[1];
+    TN_TRY(tn__window_read(infer, x->rank - 2, NULL, &window));
+    return tn__window_slide(infer, &window, x->shape + 2, shape + 2);
+}
+
 uint64_t tn__count_mul(uint64_t a, uint64_t b) {
     if (a == TN_SIZE_UNKNOWN || b == TN_SIZE_UNKNOWN) return TN_SIZE_UNKNOWN;
     return tn__mul_sat(a, b);

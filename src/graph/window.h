@@ -25,6 +25,20 @@ tn_status tn__window_read(tn_infer *infer, uint32_t spatial, const int64_t *kern
 tn_status tn__window_slide(tn_infer *infer, const tn__window *window, const int64_t *input,
                            int64_t *output);
 
+/* The extents [rank] of a pool's output for an input of known rank, 3 or more. Errors: as above. */
+tn_status tn__window_pool(tn_infer *infer, const tn_tensor *x, int64_t *shape);
+
+/* Bits of an entry of a map that says for each output of a pool which tap of its window won: 4 for
+ * windows of up to 16 taps, 8 for up to 256; 0: there is no such map. Two entries of 4 bits a byte,
+ * the first lowest; entries in the order of the shape, whatever the format of the tensors. */
+static inline uint32_t tn__window_map_bits(uint64_t taps) {
+    return taps <= 16 ? 4 : taps <= 256 ? 8 : 0;
+}
+/* Bytes of such a map. */
+static inline uint64_t tn__window_map_bytes(uint64_t taps, uint64_t outputs) {
+    return taps <= 16 ? outputs / 2 + outputs % 2 : outputs;
+}
+
 /* a * b saturating, for counts that may be unknown. */
 uint64_t tn__count_mul(uint64_t a, uint64_t b);
 

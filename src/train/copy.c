@@ -3,13 +3,15 @@
  * Tensors keep their ids. Operators that the loss does not need are left out; what they would have
  * computed stays as a tensor of no bytes, so that ids agree. BatchNormalization becomes
  * BatchNormTrain, which writes its running statistics; Dropout becomes DropoutTrain, which draws
- * its mask from a counter. With mixed precision, operators get the operands that mixed.c says.
- * Parameters that are trained, and running statistics, are marked as
- * updated: so nothing that depends on them is folded. Parameters that an operator of the model
- * hands out (parameters.c) become parameters.
+ * its mask from a counter; MaxPool becomes MaxPoolTrain, which keeps which tap of each window won
+ * instead of its input, unless others keep that. With mixed precision, operators get the operands
+ * that mixed.c says. Parameters that are trained, and running statistics, are marked as updated: so
+ * nothing that depends on them is folded. Parameters that an operator of the model hands out
+ * (parameters.c) become parameters.
  */
 #include <stdio.h>
 
+#include "graph/window.h"
 #include "train/frame.h"
 
 /* --- tensors --- */
@@ -200,6 +202,43 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
+/* Whether a pool is to keep a map of which elements won: where nobody else reads its input, which
+ * may then go, and the map is small. */
+static bool copy_maps_pool(const tn__train *it, const tn_op *op) {
+    uint32_t count;
+    const int64_t *kernel = tn__attr_ints(op, "kernel_shape", &count);
+    uint64_t taps = 1;
+    if (!tn__op_is(op, "MaxPool") || op->block != 0 || kernel == NULL || count == 0) return false;
+    for (uint32_t i = 0; i < count; i++)
+        taps = tn__mul_sat(taps, kernel[i] > 0 ? (uint64_t)kernel[i] : 0);
+    for (uint32_t k = 1; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE) return false;
+    return !it->options.keep_pool_inputs && it->depends[op->inputs[0]] &&
+           it->uses[op->inputs[0]] == 1 && taps > 0 && tn__window_map_bits(taps) != 0;
+}
+
+/* `made`: with its operands as they are in the copy. */
+static tn_status copy_max_pool(tn__train *it, const tn_op *op, const tn_op *made) {
+    tn_op_id maker = tn_graph_tensor(it->model, op->inputs[0])->producer;
+    int64_t relu = maker != TN_NONE && tn__op_is(tn_graph_op(it->model, maker), "Relu");
+    tn_tensor_id outputs[2] = {made->outputs[0]};
+    tn_attr *attrs = tn__arena_array(&it->arena, op->attr_count + 1u, sizeof *attrs);
+    if (attrs == NULL) return tn__no_memory(it->error, "a maximum pool");
+    for (uint32_t i = 0; i < op->attr_count; i++) attrs[i] = op->attrs[i];
+    attrs[op->attr_count] = TN__ATTR_INT("relu", &relu);
+    TN_TRY(copy_extra(it, op, "map", &outputs[1]));
+    tn_op_spec spec = {.name = op->name,
+                       .type = "MaxPoolTrain",
+                       .domain = "tenure",
+                       .inputs = made->inputs,
+                       .input_count = 1,
+                       .outputs = outputs,
+                       .output_count = 2,
+                       .attrs = attrs,
+                       .attr_count = op->attr_count + 1};
+    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+}
+
 /* Statistics will be those of the training, not what the file says. */
 static tn_status copy_forget(tn__train *it, tn_tensor_id id) {
     tn_tensor now = *tn_graph_tensor(it->graph, id);
@@ -241,6 +280,7 @@ static tn_status copy_op(tn__train *it, tn_op_id id) {
     if (tn__train_lowers(it)) TN_TRY(tn__train_lower_op(it, id, &made));
     TN_TRY(norm                        ? copy_batch_norm(it, &made)
            : drops                     ? copy_dropout(it, &made, id, ratio)
+           : copy_maps_pool(it, op)    ? copy_max_pool(it, op, &made)
            : tn__train_unrolls(it, op) ? tn__train_unroll(it, op, &made)
                                        : copy_plain(it, &made));
     return tn__train_lowers(it) ? tn__train_lower_after(it, id, &made) : TN_OK;

@@ -9,18 +9,11 @@
 static tn_status pool_shape(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     int64_t shape[TN_RANK_MAX];
-    tn__window window;
     if (!tn__rank_known(x)) {
         TN_TRY(tn__set_dtype(infer, 0, x->dtype));
         return tn__set_dtype(infer, 1, TN_INT64);
     }
-    if (x->rank < 3)
-        return tn__infer_fail(infer, "input '%.60s' has rank %u; a pool needs 3 or more", x->name,
-                              x->rank);
-    shape[0] = x->shape[0];
-    shape[1] = x->shape[1];
-    TN_TRY(tn__window_read(infer, x->rank - 2, NULL, &window));
-    TN_TRY(tn__window_slide(infer, &window, x->shape + 2, shape + 2));
+    TN_TRY(tn__window_pool(infer, x, shape));
     TN_TRY(tn__set_output(infer, 0, x->dtype, x->rank, shape));
     return tn__set_output(infer, 1, TN_INT64, x->rank, shape);
 }

@@ -14,6 +14,9 @@
  *   ReluGrad(d y, y) -> d x
  *   ConvGradWeights(d y, x) -> d weights                     shape, and those of Conv
  *   MaxPoolGrad(d y, x) -> d x; AveragePoolGrad(d y) -> d x  shape, and those of the pool
+ *   MaxPoolTrain(x) -> y, map: which tap of each window won  those of the pool; relu: x is what a
+ *                                                            Relu gave
+ *   MaxPoolMapGrad(d y, map) -> d x                          shape, and those of the pool
  *   LstmGrad, GruGrad, RnnGrad(x, w, r, b, h, c, d y, d y_h, d y_c) -> d x, d w, d r, d b, d h, d c
  *                                                            reversed, rectified
  *   TransposedMatMul(a, b) -> y                              trans_a, trans_b: last two dimensions
@@ -104,13 +107,37 @@ static uint64_t train_flops_conv(tn_infer *infer) {
     return tn__mul_sat(2 * (positions / (uint64_t)dy->shape[1]), taps);
 }
 
-static uint64_t train_flops_pool(tn_infer *infer) {
+static uint64_t train_taps(tn_infer *infer) {
     uint32_t count;
     const int64_t *kernel = tn__attr_ints(infer->op, "kernel_shape", &count);
     uint64_t taps = 1;
     for (uint32_t i = 0; i < count; i++)
         taps = tn__mul_sat(taps, kernel[i] > 0 ? (uint64_t)kernel[i] : 1);
-    return tn__count_mul(tn__elements(tn__input(infer, 0)), taps);
+    return taps;
+}
+
+static uint64_t train_flops_pool(tn_infer *infer) { /* of a gradient; given y */
+    return tn__count_mul(tn__elements(tn__input(infer, 0)), train_taps(infer));
+}
+
+static uint64_t train_flops_max_pool(tn_infer *infer) {
+    return tn__count_mul(tn__elements(tn__output(infer, 0)), train_taps(infer));
+}
+
+static tn_status train_shape_max_pool(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    int64_t shape[TN_RANK_MAX];
+    uint64_t taps = train_taps(infer);
+    if (tn__window_map_bits(taps) == 0)
+        return tn__infer_fail(infer, "a window of more than 256 elements has no map");
+    TN_TRY(tn__set_dtype(infer, 1, TN_UINT8));
+    if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
+    TN_TRY(tn__window_pool(infer, x, shape));
+    TN_TRY(tn__set_output(infer, 0, x->dtype, x->rank, shape));
+    uint64_t outputs = tn__elements(tn__output(infer, 0));
+    if (outputs == TN_SIZE_UNKNOWN) return TN_OK;
+    int64_t bytes = (int64_t)tn__window_map_bytes(taps, outputs);
+    return tn__set_output(infer, 1, TN_UINT8, 1, &bytes);
 }
 
 /* --- products --- */
@@ -245,6 +272,10 @@ static const tn_op_rule train_rules[] = {
     {RECURRENT(LstmGrad, 4)},
     {TRAIN(MaxPoolGrad, 2, 2, 1, train_shape_second), .flags = TN_RULE_IMAGES,
      .flops = train_flops_pool},
+    {TRAIN(MaxPoolMapGrad, 2, 2, 1, train_shape_given), .flags = TN_RULE_IMAGES,
+     .flops = train_flops_pool},
+    {TRAIN(MaxPoolTrain, 1, 1, 2, train_shape_max_pool), .flags = TN_RULE_IMAGES,
+     .flops = train_flops_max_pool, .gradient = tn__gradient_max_pool_train},
     {TRAIN(MeanSquared, 2, 2, 1, train_shape_loss), .flops = train_flops_loss, .no_gradient = 2,
      .gradient = tn__gradient_mean_squared},
     {TRAIN(MeanSquaredGrad, 3, 3, 1, train_shape_first), .inplace = 3, .flops_per = 3},

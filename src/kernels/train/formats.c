@@ -26,7 +26,7 @@ static tn_status formats_prepare(tn_kernel_setup *setup) {
 static const tn_kernel train_formats_kernels[] = {
     FORMATS("AveragePoolGrad"), FORMATS("BatchNormApply"),  FORMATS("BatchNormGrad"),
     FORMATS("BatchNormTrain"),  FORMATS("ConvGradWeights"), FORMATS("MaxPoolGrad"),
-    FORMATS("ReluGrad"),
+    FORMATS("MaxPoolMapGrad"),  FORMATS("MaxPoolTrain"),    FORMATS("ReluGrad"),
 };
 
 TN_KERNEL_FAMILY(train_formats, "tenure");

@@ -33,11 +33,16 @@ static bool formats_is_image(const tn__draft *draft, tn_tensor_id id, uint32_t r
 }
 
 /* Whether the order of its dimensions does not matter: at most one is more than 1. */
-static bool formats_is_line(const tn__draft *draft, tn_tensor_id id) {
+static bool formats_is_flat(const tn__draft *draft, tn_tensor_id id) {
     const tn_tensor *tensor = tn__draft_tensor_of(draft, id);
     uint32_t wide = 0;
+    if (tensor->rank == TN_RANK_UNKNOWN) return false;
     for (uint32_t d = 0; d < tensor->rank; d++) wide += tensor->shape[d] != 1;
-    return tn__draft_is_float(draft, id) && wide <= 1;
+    return wide <= 1;
+}
+
+static bool formats_is_line(const tn__draft *draft, tn_tensor_id id) {
+    return tn__draft_is_float(draft, id) && formats_is_flat(draft, id);
 }
 
 /* Convolutions of many small groups have no fast form on channels that lie last. */
@@ -97,7 +102,7 @@ static formats_want formats_wants(const tn__draft *draft, tn_op_id id) {
         op->outputs[0] == TN_NONE || tn__draft_is_static(draft, op->outputs[0]))
         return FORMATS_PLAIN;
     for (uint32_t k = 1; k < op->output_count; k++)
-        if (op->outputs[k] != TN_NONE && !formats_is_line(draft, op->outputs[k]))
+        if (op->outputs[k] != TN_NONE && !formats_is_flat(draft, op->outputs[k]))
             return FORMATS_PLAIN;
     if (formats_is_channel_sum(draft, id)) return FORMATS_TAKE;
     uint32_t rank = tn__draft_tensor_of(draft, op->outputs[0])->rank;
