@@ -11,6 +11,7 @@
 #include <tenure/device.h>
 #include <tenure/engine.h>
 #include <tenure/estimate.h>
+#include <tenure/evict.h>
 #include <tenure/graph.h>
 #include <tenure/host.h>
 #include <tenure/import.h>

@@ -101,6 +101,8 @@ static const list lists[] = {
      tn_order_summary, NULL},
     {"passes", "the passes that fit a program into a budget (fit --pass)", tn_pass_count,
      tn_pass_name, "summary", tn_pass_summary, NULL},
+    {"policies", "the policies that evict (simulate --policy)", tn_evict_policy_count,
+     tn_evict_policy_name, "summary", tn_evict_policy_summary, NULL},
     {"pools", "the pools (replay --pool)", tn_pool_count, tn_pool_name, "summary", tn_pool_summary,
      NULL},
     {"devices", "the devices that programs run on", tn_device_count, tn_device_name, "summary",

@@ -1,0 +1,222 @@
+/* core.h - the records behind evict.h: operators, tensors, storages, candidates, blocks.
+ *
+ * Flat arrays that grow, numbers instead of pointers, integers alone. A call reserves what it needs
+ * before it changes anything, so that eviction and release cannot fail for want of host memory.
+ */
+#ifndef TN_EVICT_CORE_H
+#define TN_EVICT_CORE_H
+
+#include "evict/evict.h"
+
+#define TN__NONE TN__EVICT_NONE
+#define TN__EVICT_FEW 6u /* ids of an operator that need no memory of their own */
+
+typedef enum tn__evict_state {
+    TN__DROPPED, /* nowhere: to be made again */
+    TN__RESIDENT,
+    TN__ON_HOST
+} tn__evict_state;
+
+enum {                               /* tn__evict_op.flags */
+       TN__OP_ONCE = TN__EVICT_ONCE, /* may not run again */
+       TN__OP_LOST = 1u << 1,        /* cannot run again: what it read is no more */
+       TN__OP_VACANT = 1u << 2,      /* a record without operator */
+       TN__OP_DYING = 1u << 3
+};
+
+typedef struct tn__evict_op {
+    uint64_t cost, scratch;
+    void *what;
+    uint32_t *many; /* ids, inputs then outputs, when there are more than a few */
+    uint32_t few[TN__EVICT_FEW];
+    uint32_t input_count, output_count;
+    uint32_t refs; /* outside references to its outputs, and operands of others among them */
+    uint32_t next; /* vacant or dying: the next such */
+    uint32_t flags;
+    uint32_t mark; /* of whoever walks */
+} tn__evict_op;
+
+typedef struct tn__evict_tensor {
+    uint32_t storage, op;
+    uint32_t next;          /* of the same storage; vacant: the next such */
+    uint32_t outside, uses; /* references of callers; operands of operators */
+    bool is_defined;        /* its value is in its storage, wherever that is */
+    bool is_lost;           /* its contents were overwritten */
+    uint64_t shift;
+} tn__evict_tensor;
+
+typedef struct tn__links { /* neighbours of a storage, each once, with the number of edges */
+    struct tn__link {
+        uint32_t storage, count;
+    } * items;
+    uint32_t count, room;
+} tn__links;
+
+typedef struct tn__evict_storage {
+    uint64_t size;
+    uint64_t cost;        /* of the distinct operators that make its tensors */
+    uint64_t last_access; /* the clock then */
+    uint64_t made_at;     /* operators run before it was first made */
+    uint64_t host;        /* on the host: the caller's handle */
+    uint32_t first, last; /* tensors */
+    uint32_t locks, outside;
+    uint32_t uses;      /* operands of operators among its tensors */
+    uint32_t stuck;     /* its tensors that no operator can make again */
+    uint32_t candidate; /* place in the list, or NONE */
+    uint32_t block;     /* with addresses: where it lies, or NONE */
+    uint32_t drops;     /* times that it was dropped */
+    uint8_t state;      /* tn__evict_state */
+    bool is_pinned, is_vacant;
+    bool is_mark; /* scratch of whoever walks, left false */
+    tn__links parents, children;
+} tn__evict_storage;
+
+typedef struct tn__evict_frame { /* an operator that is being made ready to run */
+    uint32_t op, target;         /* the tensor that it is run for */
+    uint32_t pending, pending_end, next;
+    uint32_t locked; /* locks of this frame begin here */
+    bool started, again;
+} tn__evict_frame;
+
+typedef struct tn__evict_block { /* a stretch of the arena; they tile it */
+    uint64_t at, size;
+    uint32_t before, after;           /* in order of addresses */
+    uint32_t free_before, free_after; /* in the list of free ones of its bin; vacant: the next */
+    uint32_t owner;                   /* a storage, or TN__BLOCK_* */
+} tn__evict_block;
+#define TN__BLOCK_FREE (UINT32_MAX - 1)
+#define TN__BLOCK_TEMPORARY (UINT32_MAX - 2)
+#define TN__EVICT_IDS_MAX (UINT32_MAX - 8)
+#define TN__EVICT_BINS 64u
+
+struct tn__policy;
+
+struct tn__evict {
+    tn_context context;
+    tn__evict_options options;
+    const struct tn__policy *policy;
+    void *state; /* the policy's */
+
+    tn__evict_op *ops;
+    size_t op_room;
+    uint32_t op_count, op_vacant;
+    tn__evict_tensor *tensors;
+    size_t tensor_room;
+    uint32_t tensor_count, tensor_vacant;
+    tn__evict_storage *storages;
+    size_t storage_room;
+    uint32_t storage_count, storage_vacant;
+
+    uint32_t *candidates; /* in the order of joining; NONE: one has left */
+    size_t candidate_room;
+    uint32_t candidate_end, candidate_count;
+    uint64_t candidate_bytes;
+
+    uint64_t clock; /* 1 and the cost of all that ran */
+    uint64_t ops_run;
+    uint64_t needed;
+    uint64_t locked_bytes; /* resident and no candidate */
+    tn_evict_counts counts;
+    tn__random random;
+    bool failed; /* a policy was out of host memory */
+
+    tn__evict_frame *frames;
+    size_t frame_room, frame_count;
+    uint32_t *pending;
+    size_t pending_room, pending_count;
+    uint32_t *locked;
+    size_t locked_room, locked_count;
+
+    uint64_t capacity; /* with addresses: bytes that are divided */
+    tn__evict_block *blocks;
+    size_t block_room;
+    uint32_t block_count, block_vacant, block_first;
+    uint32_t bins[TN__EVICT_BINS];
+    uint64_t bin_bits; /* those that are not empty */
+    uint64_t free_bytes;
+
+    uint32_t *kept; /* locked while something is overwritten */
+    size_t kept_room, kept_count;
+    bool has_doomed;
+
+    uint64_t *run_at; /* of one run: operands, results */
+    size_t run_room;
+    uint32_t *run_blocks; /* of results and scratch */
+    size_t run_block_room;
+};
+
+static inline const uint32_t *tn__op_inputs(const tn__evict_op *op) {
+    return op->many != NULL ? op->many : op->few;
+}
+static inline const uint32_t *tn__op_outputs(const tn__evict_op *op) {
+    return tn__op_inputs(op) + op->input_count;
+}
+static inline bool tn__is_there(const tn__evict *e, uint32_t tensor) {
+    return e->tensors[tensor].is_defined &&
+           e->storages[e->tensors[tensor].storage].state == TN__RESIDENT;
+}
+static inline bool tn__is_candidate(const tn__evict *e, uint32_t storage) {
+    return e->storages[storage].candidate != TN__NONE;
+}
+/* Somebody may ask for it, or for what is made from it. */
+static inline bool tn__is_needed(const tn__evict_tensor *tensor) {
+    return tensor->outside > 0 || tensor->uses > 0;
+}
+
+/* --- records.c --- */
+tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op, tn_error *error);
+/* Forgets the operator if nothing needs it, and what was needed by it alone. */
+void tn__records_forget(tn__evict *e, uint32_t op);
+/* The operator can never run again: gives up its operands. */
+void tn__records_lose(tn__evict *e, uint32_t op);
+
+/* --- candidates.c --- */
+bool tn__candidates_reserve(tn__evict *e, uint32_t more);
+void tn__candidates_add(tn__evict *e, uint32_t storage);
+void tn__candidates_remove(tn__evict *e, uint32_t storage);
+/* Puts it there, or takes it away, as its locks and flags say. */
+void tn__candidates_settle(tn__evict *e, uint32_t storage);
+void tn__lock(tn__evict *e, uint32_t storage);
+void tn__unlock(tn__evict *e, uint32_t storage);
+
+/* --- space.c --- */
+/* Makes room for so many bytes beside what there is. */
+tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error);
+/* The same with an address: a block for the owner. */
+tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t *block,
+                         tn_error *error);
+void tn__space_used(tn__evict *e, uint64_t bytes);    /* counts them, and the peak */
+void tn__space_evict(tn__evict *e, uint32_t storage); /* drops a candidate */
+/* Drops or copies to the host, as the policy has it. */
+tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error);
+void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state); /* bytes are free */
+void tn__space_forget_copy(tn__evict *e, uint32_t storage);
+tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error); /* from the host */
+bool tn__space_swaps(const tn__evict *e, uint32_t storage); /* could go to the host now */
+
+/* --- arena.c --- */
+tn_status tn__arena_open(tn__evict *e, tn_error *error);
+bool tn__arena_reserve(tn__evict *e, uint32_t more); /* blocks */
+uint64_t tn__arena_round(const tn__evict *e, uint64_t bytes);
+/* The smallest free block that is large enough, the lowest of equals; NONE. `size` is rounded. */
+uint32_t tn__arena_find(const tn__evict *e, uint64_t size);
+/* Cuts `size` bytes from a free block, from its low or its high end. */
+uint32_t tn__arena_cut(tn__evict *e, uint32_t block, uint64_t size, bool high, uint32_t owner);
+void tn__arena_free(tn__evict *e, uint32_t block); /* joins it with free neighbours */
+
+/* --- make.c --- */
+/* Runs the operator (again: for a tensor that is not there) with all that it needs. */
+tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_error *error);
+/* Makes the tensor be there. */
+tn_status tn__make_tensor(tn__evict *e, uint32_t tensor, tn_error *error);
+
+/* --- overwrite.c --- */
+/* Before an operator with these results runs: makes and locks what is wanted and could not be made
+ * afterwards. tn__overwrite_unlock in any case. */
+tn_status tn__overwrite_prepare(tn__evict *e, const tn__evict_call *call, uint32_t op,
+                                tn_error *error);
+void tn__overwrite_unlock(tn__evict *e);
+/* It has run: what was in those storages is lost, and so is who read it. */
+void tn__overwrite_finish(tn__evict *e, const tn__evict_call *call, uint32_t op);
+
+#endif

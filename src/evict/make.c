@@ -1,0 +1,331 @@
+/* make.c - runs an operator, and before it whatever its operands need, with a stack of its own.
+ *
+ * What is there is locked first, in the order of the operands; then what is not is made, one after
+ * the other, each locked as soon as it is there (DTR's order). A chain of any length is made with
+ * one frame a link in an array: the C stack is not used.
+ *
+ * An operator makes all of its results. Those that are there already are written again in their own
+ * places, as the bits are the same (`exact`: beside them, and the new ones given back, as DTR's
+ * simulator does); those that nobody needs any more go to a place that is given back at once.
+ */
+#include "evict/policy.h"
+
+#include <inttypes.h>
+
+/* --- one run --- */
+
+typedef enum make_kind {             /* of a result */
+                         MAKE_VIEW,  /* in the storage of an operand */
+                         MAKE_FRESH, /* its storage is not there: gets a place */
+                         MAKE_AGAIN, /* is there: written again where it is */
+                         MAKE_BESIDE /* needs bytes for the time of the run alone */
+} make_kind;
+
+static make_kind make_kind_of(const tn__evict *e, uint32_t tensor) {
+    const tn__evict_tensor *record = &e->tensors[tensor];
+    const tn__evict_storage *storage = &e->storages[record->storage];
+    if (record->is_lost) return MAKE_BESIDE;
+    if (e->tensors[storage->first].op != record->op) return MAKE_VIEW;
+    if (!e->options.exact && !tn__is_needed(record)) return MAKE_BESIDE;
+    if (storage->state != TN__RESIDENT) return MAKE_FRESH;
+    return e->options.exact ? MAKE_BESIDE : MAKE_AGAIN;
+}
+
+static uint64_t make_bytes(const tn__evict *e, uint32_t op, bool beside_alone) {
+    const tn__evict_op *record = &e->ops[op];
+    uint64_t sum = record->scratch;
+    for (uint32_t o = 0; o < record->output_count; o++) {
+        uint32_t tensor = tn__op_outputs(record)[o];
+        make_kind kind = make_kind_of(e, tensor);
+        if (kind == MAKE_BESIDE || (kind == MAKE_FRESH && !beside_alone))
+            sum = tn__add_sat(sum, e->storages[e->tensors[tensor].storage].size);
+    }
+    return sum;
+}
+
+static bool make_reserve(tn__evict *e, const tn__evict_op *op) {
+    size_t ats = (size_t)op->input_count + op->output_count;
+    return tn__reserve(&e->context, &e->run_at, &e->run_room, ats + 1, sizeof *e->run_at) &&
+           tn__reserve(&e->context, &e->run_blocks, &e->run_block_room,
+                       (size_t)op->output_count + 1, sizeof *e->run_blocks);
+}
+
+/* Gives back places of this run, or those alone that were for its time. */
+static void make_give_places(tn__evict *e, uint32_t count, bool temporary_alone) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t block = e->run_blocks[i];
+        if (block == TN__NONE) continue;
+        const tn__evict_block *place = &e->blocks[block];
+        if (temporary_alone && place->owner != TN__BLOCK_TEMPORARY) continue;
+        if (e->options.hooks.poison != NULL)
+            e->options.hooks.poison(e->options.hooks.self, place->at, place->size);
+        e->counts.bytes -= place->size;
+        tn__arena_free(e, block);
+        e->run_blocks[i] = TN__NONE;
+    }
+}
+
+/* Places of results and scratch, in run_blocks; NONE where none is needed. */
+static tn_status make_take_places(tn__evict *e, uint32_t op, tn_error *error) {
+    uint32_t count = e->ops[op].output_count;
+    for (uint32_t o = 0; o <= count; o++) {
+        const tn__evict_op *record = &e->ops[op];
+        uint64_t bytes = record->scratch;
+        uint32_t owner = TN__BLOCK_TEMPORARY;
+        e->run_blocks[o] = TN__NONE;
+        if (o < count) {
+            uint32_t tensor = tn__op_outputs(record)[o];
+            make_kind kind = make_kind_of(e, tensor);
+            if (kind == MAKE_VIEW || kind == MAKE_AGAIN) continue;
+            bytes = e->storages[e->tensors[tensor].storage].size;
+            if (kind == MAKE_FRESH) owner = e->tensors[tensor].storage;
+        }
+        tn_status status = tn__space_take(e, bytes, owner, &e->run_blocks[o], error);
+        if (status != TN_OK) {
+            make_give_places(e, o, false);
+            return status;
+        }
+        if (e->run_blocks[o] != TN__NONE) tn__space_used(e, e->blocks[e->run_blocks[o]].size);
+    }
+    return TN_OK;
+}
+
+static uint64_t make_block_at(const tn__evict *e, uint32_t block) {
+    return block != TN__NONE ? e->blocks[block].at : 0;
+}
+
+/* Where everything lies, for the hook. */
+static void make_lay_out(tn__evict *e, uint32_t op, tn__evict_run *run) {
+    const tn__evict_op *record = &e->ops[op];
+    for (uint32_t i = 0; i < record->input_count; i++)
+        e->run_at[i] = tn__evict_at(e, tn__op_inputs(record)[i]);
+    for (uint32_t o = 0; o < record->output_count; o++) {
+        uint32_t tensor = tn__op_outputs(record)[o];
+        make_kind kind = make_kind_of(e, tensor);
+        bool is_there = kind == MAKE_VIEW || kind == MAKE_AGAIN;
+        e->run_at[record->input_count + o] =
+            is_there ? tn__evict_at(e, tensor) : make_block_at(e, e->run_blocks[o]);
+    }
+    run->inputs = tn__op_inputs(record);
+    run->outputs = tn__op_outputs(record);
+    run->input_count = record->input_count;
+    run->output_count = record->output_count;
+    run->input_at = e->run_at;
+    run->output_at = e->run_at + record->input_count;
+    run->scratch_at = make_block_at(e, e->run_blocks[record->output_count]);
+    run->scratch_bytes = record->scratch;
+    run->what = record->what;
+}
+
+static void make_learn_cost(tn__evict *e, uint32_t op, uint64_t cost) {
+    tn__evict_op *record = &e->ops[op];
+    uint32_t last = TN__NONE;
+    for (uint32_t o = 0; o < record->output_count; o++) {
+        uint32_t storage = e->tensors[tn__op_outputs(record)[o]].storage;
+        if (storage != last)
+            e->storages[storage].cost = tn__add_sat(e->storages[storage].cost - record->cost, cost);
+        last = storage;
+    }
+    record->cost = cost;
+}
+
+static tn_status make_compute(tn__evict *e, uint32_t op, bool again, tn_error *error) {
+    tn__evict_run run = {.op = op, .again = again};
+    const tn__evict_hooks *hooks = &e->options.hooks;
+    uint64_t cost = e->ops[op].cost;
+    if (hooks->compute != NULL) {
+        make_lay_out(e, op, &run);
+        TN_TRY(hooks->compute(hooks->self, &run, &cost, error));
+        if (!again && cost != e->ops[op].cost) make_learn_cost(e, op, cost);
+        cost = e->ops[op].cost;
+    }
+    e->clock = tn__add_sat(e->clock, cost);
+    e->ops_run++;
+    uint64_t *sum = again ? &e->counts.remade_cost : &e->counts.plain_cost;
+    *sum = tn__add_sat(*sum, cost);
+    *(again ? &e->counts.remade_ops : &e->counts.plain_ops) += 1;
+    return TN_OK;
+}
+
+/* The tensor is there from now on; true: so is its storage, which was not. */
+static bool make_define(tn__evict *e, uint32_t tensor, uint32_t block) {
+    tn__evict_tensor *record = &e->tensors[tensor];
+    tn__evict_storage *storage = &e->storages[record->storage];
+    bool is_new = storage->state != TN__RESIDENT;
+    if (storage->state == TN__ON_HOST) tn__space_forget_copy(e, record->storage);
+    record->is_defined = true;
+    if (!is_new) return false;
+    storage->state = TN__RESIDENT;
+    storage->block = block;
+    return true;
+}
+
+/* Results are there: first those beside the target, the target last (the order of candidates). */
+static tn_status make_settle(tn__evict *e, uint32_t op, uint32_t target, tn_error *error) {
+    const tn__evict_op *record = &e->ops[op];
+    const uint32_t *outputs = tn__op_outputs(record);
+    uint32_t count = 0, last = TN__NONE;
+    for (uint32_t o = 0; o <= record->output_count; o++) {
+        bool is_last = o == record->output_count;
+        if (is_last && last == TN__NONE) continue;
+        uint32_t at = is_last ? last : o;
+        if (!is_last && outputs[o] == target) {
+            last = o;
+            continue;
+        }
+        make_kind kind = make_kind_of(e, outputs[at]);
+        if (kind == MAKE_BESIDE && !(e->options.exact && !e->tensors[outputs[at]].is_lost))
+            continue;
+        if (!make_define(e, outputs[at], e->run_blocks[at])) continue;
+        e->pending[e->pending_count + count++] = e->tensors[outputs[at]].storage;
+    }
+    uint32_t *made = &e->pending[e->pending_count];
+    for (uint32_t i = 0; i < count; i++) tn__candidates_settle(e, made[i]);
+    if (count > 0 && e->policy->made != NULL && !e->policy->made(e, made, count))
+        return tn__no_memory(error, "the neighbours of a value");
+    return TN_OK;
+}
+
+static void make_lock(tn__evict *e, uint32_t storage) {
+    tn__lock(e, storage);
+    e->locked[e->locked_count++] = storage;
+}
+
+/* What is there and will be written again stays where it is: it would need its place anyhow. */
+static void make_lock_results(tn__evict *e, uint32_t op) {
+    for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
+        uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
+        if (make_kind_of(e, tensor) == MAKE_AGAIN) make_lock(e, e->tensors[tensor].storage);
+    }
+}
+
+static tn_status make_in_bytes(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
+    uint64_t bytes = make_bytes(e, frame->op, false);
+    TN_TRY(tn__space_room(e, bytes, error));
+    uint64_t beside = make_bytes(e, frame->op, true);
+    TN_TRY(make_compute(e, frame->op, frame->again, error));
+    tn__space_used(e, bytes);
+    e->counts.bytes -= beside;
+    return TN_OK;
+}
+
+static tn_status make_in_places(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
+    uint32_t count = e->ops[frame->op].output_count + 1;
+    TN_TRY(make_take_places(e, frame->op, error));
+    tn_status status = make_compute(e, frame->op, frame->again, error);
+    make_give_places(e, count, status == TN_OK);
+    return status;
+}
+
+static tn_status make_run(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
+    uint32_t op = frame->op, count = e->ops[op].output_count;
+    if (!make_reserve(e, &e->ops[op]) ||
+        !tn__reserve(&e->context, &e->pending, &e->pending_room, e->pending_count + count + 1,
+                     sizeof *e->pending) ||
+        !tn__reserve(&e->context, &e->locked, &e->locked_room, e->locked_count + count + 1,
+                     sizeof *e->locked))
+        return tn__no_memory(error, "the operands of an operator");
+    for (uint32_t o = 0; o <= count; o++) e->run_blocks[o] = TN__NONE;
+    make_lock_results(e, op);
+    TN_TRY((e->options.addresses ? make_in_places : make_in_bytes)(e, frame, error));
+    return make_settle(e, op, frame->target, error);
+}
+
+/* --- what it needs --- */
+
+static tn_status make_push(tn__evict *e, uint32_t op, uint32_t target, bool again,
+                           tn_error *error) {
+    if (e->ops[op].flags & (TN__OP_LOST | (again ? TN__OP_ONCE : 0)))
+        TN_FAIL(error, TN_E_INVALID,
+                "a value cannot be made again: what it was made from was overwritten");
+    if (!tn__reserve(&e->context, &e->frames, &e->frame_room, e->frame_count + 1,
+                     sizeof *e->frames))
+        return tn__no_memory(error, "the operators that make a value");
+    e->frames[e->frame_count++] = (tn__evict_frame){.op = op, .target = target, .again = again};
+    return TN_OK;
+}
+
+/* Locks what is there, and lists what is not. */
+static tn_status make_start(tn__evict *e, tn__evict_frame *frame, tn_error *error) {
+    const tn__evict_op *op = &e->ops[frame->op];
+    const uint32_t *inputs = tn__op_inputs(op);
+    size_t count = op->input_count;
+    if (!tn__reserve(&e->context, &e->pending, &e->pending_room, e->pending_count + count + 1,
+                     sizeof *e->pending) ||
+        !tn__reserve(&e->context, &e->locked, &e->locked_room, e->locked_count + count + 1,
+                     sizeof *e->locked))
+        return tn__no_memory(error, "the operands of an operator");
+    frame->started = true;
+    frame->locked = (uint32_t)e->locked_count;
+    frame->pending = frame->next = (uint32_t)e->pending_count;
+    for (uint32_t i = 0; i < count; i++)
+        e->storages[e->tensors[inputs[i]].storage].last_access = e->clock;
+    for (uint32_t i = 0; i < count; i++)
+        if (tn__is_there(e, inputs[i])) make_lock(e, e->tensors[inputs[i]].storage);
+    for (uint32_t i = 0; i < count; i++)
+        if (!tn__is_there(e, inputs[i])) e->pending[e->pending_count++] = inputs[i];
+    frame->pending_end = (uint32_t)e->pending_count;
+    return TN_OK;
+}
+
+/* Locks the next operand, or puts a frame on the stack that makes it. The locks of frames above
+ * were given back when it comes to the next, so there is room for one more of its own. */
+static tn_status make_next(tn__evict *e, tn__evict_frame *frame, tn_error *error) {
+    uint32_t tensor = e->pending[frame->next];
+    const tn__evict_tensor *record = &e->tensors[tensor];
+    if (record->is_defined && e->storages[record->storage].state == TN__ON_HOST)
+        TN_TRY(tn__space_fetch(e, record->storage, error));
+    if (!tn__is_there(e, tensor)) return make_push(e, record->op, tensor, true, error);
+    make_lock(e, record->storage);
+    frame->next++;
+    return TN_OK;
+}
+
+static tn_status make_finish(tn__evict *e, tn_error *error) {
+    tn__evict_frame frame = e->frames[e->frame_count - 1];
+    tn_status status = make_run(e, &frame, error);
+    const tn__evict_op *op = &e->ops[frame.op];
+    for (uint32_t i = 0; i < op->input_count; i++)
+        tn__unlock(e, e->tensors[tn__op_inputs(op)[i]].storage);
+    for (size_t i = (size_t)frame.locked + op->input_count; i < e->locked_count; i++)
+        tn__unlock(e, e->locked[i]);
+    e->locked_count = frame.locked;
+    e->pending_count = frame.pending;
+    e->frame_count--;
+    TN_TRY(status);
+    if (e->options.cost_limit > 0 && e->counts.remade_cost > e->options.cost_limit)
+        TN_FAIL(error, TN_E_STOPPED, "making values again took more than the limit of %" PRIu64,
+                e->options.cost_limit);
+    return TN_OK;
+}
+
+static tn_status make_step(tn__evict *e, tn_error *error) {
+    tn__evict_frame *frame = &e->frames[e->frame_count - 1];
+    if (!frame->started) return make_start(e, frame, error);
+    if (frame->next < frame->pending_end) return make_next(e, frame, error);
+    return make_finish(e, error);
+}
+
+static void make_unwind(tn__evict *e, size_t frames, size_t locked, size_t pending) {
+    while (e->locked_count > locked) tn__unlock(e, e->locked[--e->locked_count]);
+    e->frame_count = frames;
+    e->pending_count = pending;
+}
+
+tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_error *error) {
+    size_t frames = e->frame_count, locked = e->locked_count, pending = e->pending_count;
+    tn_status status = make_push(e, op, target, again, error);
+    while (status == TN_OK && e->frame_count > frames) status = make_step(e, error);
+    if (status != TN_OK) make_unwind(e, frames, locked, pending);
+    return status;
+}
+
+tn_status tn__make_tensor(tn__evict *e, uint32_t tensor, tn_error *error) {
+    const tn__evict_tensor *record = &e->tensors[tensor];
+    if (record->is_lost)
+        TN_FAIL(error, TN_E_INVALID, "the contents of this value were overwritten");
+    if (record->is_defined && e->storages[record->storage].state == TN__ON_HOST)
+        TN_TRY(tn__space_fetch(e, record->storage, error));
+    if (tn__is_there(e, tensor)) return TN_OK;
+    return tn__make(e, e->tensors[tensor].op, tensor, true, error);
+}

@@ -1,0 +1,22 @@
+/* dtr_local.c - DTR's heuristic without neighbours: cost / (bytes * staleness), its own cost alone.
+ *
+ * Cheap to ask; blind to chains of what was dropped already, so that it may cut a network into one
+ * long piece that is made again for every value.
+ * Cost: O(n) a search over n candidates.
+ * Source: Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021 (h_local).
+ */
+#include "evict/policy.h"
+
+#include <math.h>
+
+static double dtr_local_score(tn__evict *e, uint32_t storage) {
+    const tn__evict_storage *record = &e->storages[storage];
+    tn__wide den = tn__stale_bytes(e, record);
+    e->counts.access_count++;
+    return den > 0 ? tn__ratio(record->cost, den) : (double)INFINITY;
+}
+
+const tn__policy tn__policy_dtr_local = {.name = "dtr-local",
+                                         .summary = "own cost / (bytes * staleness)",
+                                         .source = "Kirisame et al. 2021, h_local",
+                                         .score = dtr_local_score};

@@ -1,0 +1,18 @@
+/* lru.c - the one that was not used for the longest time goes.
+ *
+ * Right when what was used lately is used again soon; a step of training asks for its oldest values
+ * last, which is also what this does. Blind to cost and size.
+ * Cost: O(n) a search over n candidates.
+ * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966.
+ */
+#include "evict/policy.h"
+
+static double lru_score(tn__evict *e, uint32_t storage) {
+    e->counts.access_count++;
+    return (double)e->storages[storage].last_access;
+}
+
+const tn__policy tn__policy_lru = {.name = "lru",
+                                   .summary = "the least recently used",
+                                   .source = "Belady 1966",
+                                   .score = lru_score};

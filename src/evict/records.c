@@ -1,0 +1,281 @@
+/* records.c - operators, tensors and storages: how they come and how their history goes.
+ *
+ * A record of an operator lives while somebody outside refers to a result of it, or another
+ * operator with a record reads one: a plain count, as operators never form a cycle. When it falls
+ * to 0 the operator is forgotten with its results, and what only it read is looked at next; a list
+ * through the records themselves is the stack, so a chain of any length needs no memory.
+ */
+#include "evict/policy.h"
+
+/* --- links: who is made from whom, by storage --- */
+
+static struct tn__link *links_find(tn__links *links, uint32_t storage) {
+    for (uint32_t i = links->count; i-- > 0;) /* what came last is asked for most */
+        if (links->items[i].storage == storage) return &links->items[i];
+    return NULL;
+}
+
+static bool links_add(tn__evict *e, tn__links *links, uint32_t storage, uint32_t count) {
+    struct tn__link *known = links_find(links, storage);
+    if (known != NULL) {
+        known->count += count;
+        return true;
+    }
+    size_t room = links->room;
+    if (!tn__reserve(&e->context, &links->items, &room, (size_t)links->count + 1,
+                     sizeof *links->items))
+        return false;
+    links->room = (uint32_t)room;
+    links->items[links->count++] = (struct tn__link){storage, count};
+    return true;
+}
+
+static void links_remove(tn__links *links, uint32_t storage) {
+    struct tn__link *known = links_find(links, storage);
+    if (known != NULL && --known->count == 0) *known = links->items[--links->count];
+}
+
+static bool records_has_links(const tn__evict *e) {
+    return (e->policy->features & TN__POLICY_LINKS) != 0;
+}
+/* Children of what is never dropped are walked by nobody, but to count as DTR's authors do. */
+static bool records_has_children(const tn__evict *e, uint32_t storage) {
+    return e->options.exact || !e->storages[storage].is_pinned;
+}
+
+static void records_unlink(tn__evict *e, uint32_t op, bool linked) {
+    const tn__evict_op *record = &e->ops[op];
+    const uint32_t *inputs = tn__op_inputs(record), *outputs = tn__op_outputs(record);
+    for (uint32_t i = 0; linked && i < record->input_count; i++)
+        for (uint32_t o = 0; o < record->output_count; o++) {
+            uint32_t from = e->tensors[inputs[i]].storage, to = e->tensors[outputs[o]].storage;
+            links_remove(&e->storages[to].parents, from);
+            links_remove(&e->storages[from].children, to);
+        }
+}
+
+static bool records_link(tn__evict *e, uint32_t op) {
+    const tn__evict_op *record = &e->ops[op];
+    const uint32_t *inputs = tn__op_inputs(record), *outputs = tn__op_outputs(record);
+    if (!records_has_links(e)) return true;
+    for (uint32_t i = 0; i < record->input_count; i++)
+        for (uint32_t o = 0; o < record->output_count; o++) {
+            uint32_t from = e->tensors[inputs[i]].storage, to = e->tensors[outputs[o]].storage;
+            if (!links_add(e, &e->storages[to].parents, from, 1)) return false;
+            if (records_has_children(e, from) && !links_add(e, &e->storages[from].children, to, 1))
+                return false;
+        }
+    return true;
+}
+
+/* --- making --- */
+
+/* Room for one record more of what is vacant or at the end. */
+static bool records_room(tn__evict *e, void *data, size_t *room, uint32_t count, uint32_t more,
+                         size_t item) {
+    size_t need = (size_t)count + more;
+    return need <= TN__EVICT_IDS_MAX && tn__reserve(&e->context, data, room, need, item);
+}
+
+static bool records_reserve(tn__evict *e, uint32_t outputs) {
+    return records_room(e, &e->ops, &e->op_room, e->op_count, 1, sizeof *e->ops) &&
+           records_room(e, &e->tensors, &e->tensor_room, e->tensor_count, outputs,
+                        sizeof *e->tensors) &&
+           records_room(e, &e->storages, &e->storage_room, e->storage_count, outputs,
+                        sizeof *e->storages) &&
+           tn__candidates_reserve(e, outputs);
+}
+
+static uint32_t records_new_storage(tn__evict *e, uint64_t size) {
+    uint32_t id = e->storage_vacant;
+    if (id != TN__NONE)
+        e->storage_vacant = e->storages[id].first;
+    else
+        id = e->storage_count++;
+    e->storages[id] = (tn__evict_storage){.size = size,
+                                          .made_at = e->ops_run,
+                                          .first = TN__NONE,
+                                          .last = TN__NONE,
+                                          .candidate = TN__NONE,
+                                          .block = TN__NONE};
+    return id;
+}
+
+static uint32_t records_new_tensor(tn__evict *e, uint32_t op, uint32_t storage, uint64_t shift) {
+    uint32_t id = e->tensor_vacant;
+    if (id != TN__NONE)
+        e->tensor_vacant = e->tensors[id].next;
+    else
+        id = e->tensor_count++;
+    e->tensors[id] = (tn__evict_tensor){
+        .storage = storage, .op = op, .next = TN__NONE, .outside = 1, .shift = shift};
+    tn__evict_storage *record = &e->storages[storage];
+    bool is_new_op = record->last == TN__NONE || e->tensors[record->last].op != op;
+    if (record->last == TN__NONE)
+        record->first = id;
+    else
+        e->tensors[record->last].next = id;
+    record->last = id;
+    record->outside++;
+    if (is_new_op) record->cost = tn__add_sat(record->cost, e->ops[op].cost);
+    if (e->ops[op].flags & TN__OP_ONCE) {
+        record->stuck++;
+        tn__candidates_settle(e, storage);
+    }
+    return id;
+}
+
+static uint32_t records_new_op(tn__evict *e, const tn__evict_call *call, uint32_t *many) {
+    uint32_t id = e->op_vacant;
+    if (id != TN__NONE)
+        e->op_vacant = e->ops[id].next;
+    else
+        id = e->op_count++;
+    e->ops[id] = (tn__evict_op){.cost = call->cost,
+                                .scratch = call->scratch,
+                                .what = call->what,
+                                .many = many,
+                                .input_count = call->input_count,
+                                .output_count = call->output_count,
+                                .refs = call->output_count,
+                                .next = TN__NONE,
+                                .flags = call->flags & TN__EVICT_ONCE};
+    return id;
+}
+
+tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op, tn_error *error) {
+    size_t id_count = (size_t)call->input_count + call->output_count;
+    uint32_t *many = NULL;
+    if (!records_reserve(e, call->output_count)) return tn__no_memory(error, "an operator");
+    if (id_count > TN__EVICT_FEW) {
+        many = tn__alloc(&e->context, id_count * sizeof *many);
+        if (many == NULL) return tn__no_memory(error, "an operator");
+    }
+    uint32_t id = records_new_op(e, call, many);
+    tn__evict_op *record = &e->ops[id];
+    uint32_t *ids = many != NULL ? many : record->few;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        ids[i] = call->inputs[i];
+        e->tensors[ids[i]].uses++;
+        e->storages[e->tensors[ids[i]].storage].uses++;
+        e->ops[e->tensors[ids[i]].op].refs++;
+    }
+    for (uint32_t o = 0; o < call->output_count; o++) {
+        const tn__evict_output *output = &call->outputs[o];
+        bool is_fresh = output->alias == TN__EVICT_NONE;
+        const tn__evict_tensor *of = is_fresh ? NULL : &e->tensors[ids[output->alias]];
+        uint32_t storage = is_fresh ? records_new_storage(e, output->bytes) : of->storage;
+        uint64_t shift = is_fresh ? 0 : of->shift + output->shift;
+        ids[call->input_count + o] = records_new_tensor(e, id, storage, shift);
+    }
+    *op = id;
+    if (!records_link(e, id) || (e->policy->added != NULL && !e->policy->added(e, id))) {
+        e->failed = false;
+        return tn__no_memory(error, "the neighbours of a value"); /* the caller forgets it */
+    }
+    return TN_OK;
+}
+
+/* --- forgetting --- */
+
+static void records_drop_storage(tn__evict *e, uint32_t storage) {
+    tn__evict_storage *record = &e->storages[storage];
+    if (record->state == TN__RESIDENT) tn__space_leave(e, storage, TN__DROPPED);
+    if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
+    if (e->policy->vanished != NULL) e->policy->vanished(e, storage);
+    tn__free(&e->context, record->parents.items, record->parents.room * sizeof(struct tn__link));
+    tn__free(&e->context, record->children.items, record->children.room * sizeof(struct tn__link));
+    *record = (tn__evict_storage){
+        .first = e->storage_vacant, .candidate = TN__NONE, .block = TN__NONE, .is_vacant = true};
+    e->storage_vacant = storage;
+}
+
+static void records_drop_tensor(tn__evict *e, uint32_t tensor) {
+    tn__evict_tensor *record = &e->tensors[tensor];
+    tn__evict_storage *storage = &e->storages[record->storage];
+    uint32_t before = TN__NONE;
+    bool is_only_of_op = true;
+    for (uint32_t at = storage->first; at != tensor; at = e->tensors[at].next) {
+        before = at;
+        is_only_of_op = is_only_of_op && e->tensors[at].op != record->op;
+    }
+    for (uint32_t at = record->next; at != TN__NONE; at = e->tensors[at].next)
+        is_only_of_op = is_only_of_op && e->tensors[at].op != record->op;
+    *(before == TN__NONE ? &storage->first : &e->tensors[before].next) = record->next;
+    if (storage->last == tensor) storage->last = before;
+    if (is_only_of_op) storage->cost -= e->ops[record->op].cost;
+    if ((e->ops[record->op].flags & (TN__OP_ONCE | TN__OP_LOST)) && !record->is_lost)
+        storage->stuck--;
+    uint32_t of = record->storage;
+    *record = (tn__evict_tensor){.storage = TN__NONE, .next = e->tensor_vacant};
+    e->tensor_vacant = tensor;
+    if (storage->first == TN__NONE)
+        records_drop_storage(e, of);
+    else
+        tn__candidates_settle(e, of);
+}
+
+/* Gives up one reference to an operator; the first of the list of those to be forgotten. */
+static void records_deref(tn__evict *e, uint32_t op, uint32_t *dying) {
+    tn__evict_op *record = &e->ops[op];
+    if (--record->refs > 0 || (record->flags & TN__OP_DYING)) return;
+    record->flags |= TN__OP_DYING;
+    record->next = *dying;
+    *dying = op;
+}
+
+static void records_give_operands(tn__evict *e, uint32_t op, uint32_t *dying) {
+    tn__evict_op *record = &e->ops[op];
+    records_unlink(e, op, records_has_links(e));
+    for (uint32_t i = 0; i < record->input_count; i++) {
+        uint32_t input = tn__op_inputs(record)[i];
+        e->tensors[input].uses--;
+        e->storages[e->tensors[input].storage].uses--;
+        records_deref(e, e->tensors[input].op, dying);
+    }
+}
+
+static void records_forget_one(tn__evict *e, uint32_t op, uint32_t *dying) {
+    tn__evict_op *record = &e->ops[op];
+    if (!(record->flags & TN__OP_LOST)) records_give_operands(e, op, dying);
+    for (uint32_t o = 0; o < record->output_count; o++)
+        records_drop_tensor(e, tn__op_outputs(record)[o]);
+    if (e->options.hooks.forget != NULL && record->what != NULL)
+        e->options.hooks.forget(e->options.hooks.self, record->what);
+    size_t id_count = (size_t)record->input_count + record->output_count;
+    tn__free(&e->context, record->many, record->many != NULL ? id_count * sizeof *record->many : 0);
+    *record = (tn__evict_op){.next = e->op_vacant, .flags = TN__OP_VACANT};
+    e->op_vacant = op;
+}
+
+static void records_forget_all(tn__evict *e, uint32_t dying) {
+    while (dying != TN__NONE) {
+        uint32_t op = dying;
+        dying = e->ops[op].next;
+        records_forget_one(e, op, &dying);
+    }
+}
+
+void tn__records_forget(tn__evict *e, uint32_t op) {
+    tn__evict_op *record = &e->ops[op];
+    if (record->refs > 0 || (record->flags & (TN__OP_DYING | TN__OP_VACANT))) return;
+    record->flags |= TN__OP_DYING;
+    record->next = TN__NONE;
+    records_forget_all(e, op);
+}
+
+void tn__records_lose(tn__evict *e, uint32_t op) {
+    tn__evict_op *record = &e->ops[op];
+    uint32_t dying = TN__NONE;
+    if (record->flags & TN__OP_LOST) return;
+    records_give_operands(e, op, &dying);
+    if (!(record->flags & TN__OP_ONCE))
+        for (uint32_t o = 0; o < record->output_count; o++) {
+            const tn__evict_tensor *tensor = &e->tensors[tn__op_outputs(record)[o]];
+            if (!tensor->is_lost) e->storages[tensor->storage].stuck++;
+        }
+    record->flags |= TN__OP_LOST;
+    for (uint32_t o = 0; o < record->output_count; o++)
+        tn__candidates_settle(e, e->tensors[tn__op_outputs(record)[o]].storage);
+    records_forget_all(e, dying);
+}

@@ -1,0 +1,275 @@
+/* space.c - room for what is to be made: who goes, how, and what is told when nobody can.
+ *
+ * By bytes alone (as DTR's simulator counts) candidates go one by one, the least score first, until
+ * the sum is within the budget. With addresses they go until one free stretch is long enough; or a
+ * policy has a whole run of neighbours go at once, the cheapest that is long enough.
+ */
+#include "evict/policy.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+static uint64_t space_taken(const tn__evict *e, uint32_t storage) {
+    uint64_t size = e->storages[storage].size;
+    return e->options.addresses ? tn__arena_round(e, size) : size;
+}
+
+void tn__space_used(tn__evict *e, uint64_t bytes) {
+    e->counts.bytes += bytes;
+    if (e->counts.bytes > e->counts.peak_bytes) e->counts.peak_bytes = e->counts.bytes;
+}
+
+/* --- leaving --- */
+
+void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state) {
+    tn__evict_storage *record = &e->storages[storage];
+    tn__candidates_remove(e, storage);
+    e->counts.bytes -= space_taken(e, storage);
+    if (record->block != TN__NONE) {
+        const tn__evict_block *block = &e->blocks[record->block];
+        if (e->options.hooks.poison != NULL)
+            e->options.hooks.poison(e->options.hooks.self, block->at, block->size);
+        tn__arena_free(e, record->block);
+        record->block = TN__NONE;
+    }
+    record->state = (uint8_t)state;
+    for (uint32_t t = record->first; state == TN__DROPPED && t != TN__NONE; t = e->tensors[t].next)
+        e->tensors[t].is_defined = false;
+}
+
+void tn__space_evict(tn__evict *e, uint32_t storage) {
+    tn__evict_storage *record = &e->storages[storage];
+    tn_assert(record->stuck == 0);
+    tn__space_leave(e, storage, TN__DROPPED);
+    record->drops++;
+    e->counts.drop_count++;
+    e->counts.dropped_bytes += record->size;
+    if (e->policy->evicted != NULL && !e->policy->evicted(e, storage)) e->failed = true;
+}
+
+/* --- copies on the host --- */
+
+static uint64_t space_link_cost(const tn__evict *e, uint64_t bytes) {
+    tn__wide cost = (tn__wide)bytes * e->options.cost_per_s / e->options.link_bytes_per_s;
+    return cost > UINT64_MAX ? UINT64_MAX : (uint64_t)cost;
+}
+
+bool tn__space_swaps(const tn__evict *e, uint32_t storage) {
+    uint64_t size = e->storages[storage].size;
+    if (!(e->policy->features & TN__POLICY_SWAPS) || e->options.link_bytes_per_s == 0) return false;
+    return e->options.host_bytes == 0 || (e->counts.host_bytes <= e->options.host_bytes &&
+                                          size <= e->options.host_bytes - e->counts.host_bytes);
+}
+
+static void space_pay_link(tn__evict *e, uint64_t bytes) {
+    uint64_t cost = space_link_cost(e, bytes);
+    e->counts.swap_cost = tn__add_sat(e->counts.swap_cost, cost);
+}
+
+static tn_status space_swap_out(tn__evict *e, uint32_t storage, tn_error *error) {
+    tn__evict_storage *record = &e->storages[storage];
+    const tn__evict_hooks *hooks = &e->options.hooks;
+    uint64_t at = record->block != TN__NONE ? e->blocks[record->block].at : 0;
+    if (hooks->copy_out != NULL)
+        TN_TRY(hooks->copy_out(hooks->self, at, record->size, &record->host, error));
+    tn__space_leave(e, storage, TN__ON_HOST);
+    e->counts.swap_count++;
+    e->counts.swapped_bytes += record->size;
+    e->counts.host_bytes += record->size;
+    if (e->counts.host_bytes > e->counts.host_peak_bytes)
+        e->counts.host_peak_bytes = e->counts.host_bytes;
+    space_pay_link(e, record->size);
+    return TN_OK;
+}
+
+void tn__space_forget_copy(tn__evict *e, uint32_t storage) {
+    tn__evict_storage *record = &e->storages[storage];
+    const tn__evict_hooks *hooks = &e->options.hooks;
+    if (hooks->forget_copy != NULL) hooks->forget_copy(hooks->self, record->host, record->size);
+    e->counts.host_bytes -= record->size;
+    record->state = TN__DROPPED;
+    for (uint32_t t = record->first; t != TN__NONE; t = e->tensors[t].next)
+        e->tensors[t].is_defined = false;
+}
+
+tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error) {
+    const tn__evict_hooks *hooks = &e->options.hooks;
+    uint32_t block = TN__NONE;
+    uint64_t size = e->storages[storage].size;
+    if (e->options.addresses)
+        TN_TRY(tn__space_take(e, size, storage, &block, error));
+    else
+        TN_TRY(tn__space_room(e, size, error));
+    tn__evict_storage *record = &e->storages[storage];
+    if (hooks->copy_in != NULL) {
+        uint64_t at = block != TN__NONE ? e->blocks[block].at : 0;
+        tn_status status = hooks->copy_in(hooks->self, record->host, at, size, error);
+        if (status != TN_OK) {
+            if (block != TN__NONE) tn__arena_free(e, block);
+            return status;
+        }
+    }
+    if (hooks->forget_copy != NULL) hooks->forget_copy(hooks->self, record->host, size);
+    record->state = TN__RESIDENT;
+    record->block = block;
+    e->counts.host_bytes -= size;
+    e->counts.fetch_count++;
+    e->counts.fetched_bytes += size;
+    space_pay_link(e, size);
+    tn__space_used(e, space_taken(e, storage));
+    tn__candidates_settle(e, storage);
+    return TN_OK;
+}
+
+tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error) {
+    bool may_drop = e->storages[storage].stuck == 0, may_swap = tn__space_swaps(e, storage);
+    if (may_swap && (!may_drop || (e->policy->swaps != NULL && e->policy->swaps(e, storage))))
+        return space_swap_out(e, storage, error);
+    tn__space_evict(e, storage);
+    if (!e->failed) return TN_OK;
+    e->failed = false;
+    return tn__no_memory(error, "the neighbours of a value");
+}
+
+/* --- who goes --- */
+
+static bool space_may_go(const tn__evict *e, uint32_t storage) {
+    return e->storages[storage].stuck == 0 || tn__space_swaps(e, storage);
+}
+
+static uint32_t space_least(tn__evict *e, uint64_t small) {
+    double best_score = (double)INFINITY;
+    uint32_t best = TN__NONE;
+    for (uint32_t i = 0; i < e->candidate_end; i++) {
+        uint32_t storage = e->candidates[i];
+        if (storage == TN__NONE || e->storages[storage].size < small || !space_may_go(e, storage))
+            continue;
+        double score = e->policy->score(e, storage);
+        e->counts.evaluation_count++;
+        if (score > best_score) continue;
+        best_score = score;
+        best = storage;
+        if (score == 0) break;
+    }
+    return best;
+}
+
+static uint32_t space_least_of_sample(tn__evict *e, uint64_t small) {
+    double best_score = (double)INFINITY;
+    uint32_t best = TN__NONE, looks = (uint32_t)sqrt((double)e->candidate_count) + 1;
+    for (uint32_t tries = 0; looks > 0 && tries < 4 * e->candidate_end; tries++) {
+        uint32_t storage = e->candidates[tn__random_below(&e->random, e->candidate_end)];
+        if (storage == TN__NONE || e->storages[storage].size < small || !space_may_go(e, storage))
+            continue;
+        double score = e->policy->score(e, storage);
+        e->counts.evaluation_count++;
+        looks--;
+        if (score > best_score) continue;
+        best_score = score;
+        best = storage;
+    }
+    return best;
+}
+
+/* Those below 1 % of the mean free little and cost a search each: first without them. */
+static uint32_t space_search(tn__evict *e, uint64_t bytes) {
+    uint64_t small = 0;
+    if (e->candidate_count == 0) return TN__NONE;
+    if (e->policy->choose != NULL) return e->policy->choose(e, bytes);
+    if (!e->options.small_too && !e->options.exact)
+        small = e->candidate_bytes / e->candidate_count / 100;
+    uint32_t found = TN__NONE;
+    if (e->options.sample && e->candidate_count > 16) found = space_least_of_sample(e, small);
+    if (found == TN__NONE) found = space_least(e, small);
+    if (found == TN__NONE && small > 0) found = space_least(e, 0);
+    return found;
+}
+
+static uint32_t space_choose(tn__evict *e, uint64_t bytes) {
+    double since = e->options.time_search ? tn__clock_s() : 0;
+    uint32_t found = space_search(e, bytes);
+    e->counts.search_count++;
+    if (e->options.time_search) e->counts.search_s += tn__clock_s() - since;
+    return found;
+}
+
+/* --- nobody can --- */
+
+uint64_t tn__evict_held(const tn__evict *e) {
+    uint64_t free_able = 0;
+    for (uint32_t i = 0; i < e->candidate_end; i++)
+        if (e->candidates[i] != TN__NONE && space_may_go(e, e->candidates[i]))
+            free_able += space_taken(e, e->candidates[i]);
+    return e->counts.bytes - free_able;
+}
+
+static void space_name_largest(const tn__evict *e, char *text, size_t size) {
+    uint32_t largest = TN__NONE;
+    for (uint32_t s = 0; s < e->storage_count; s++) {
+        const tn__evict_storage *record = &e->storages[s];
+        if (record->is_vacant || record->state != TN__RESIDENT || tn__is_candidate(e, s)) continue;
+        if (largest == TN__NONE || record->size > e->storages[largest].size) largest = s;
+    }
+    text[0] = '\0';
+    if (largest == TN__NONE) return;
+    const tn__evict_storage *record = &e->storages[largest];
+    const char *name = e->options.hooks.name != NULL
+                           ? e->options.hooks.name(e->options.hooks.self, record->first)
+                           : NULL;
+    if (name != NULL)
+        snprintf(text, size, ", most by '%.60s' (%" PRIu64 ")", name, record->size);
+    else
+        snprintf(text, size, ", most by one of %" PRIu64, record->size);
+}
+
+static tn_status space_exhausted(tn__evict *e, uint64_t bytes, bool is_hole, tn_error *error) {
+    uint64_t held = tn__evict_held(e);
+    uint32_t locked = 0;
+    char largest[128];
+    for (uint32_t s = 0; s < e->storage_count; s++)
+        locked += e->storages[s].state == TN__RESIDENT && !e->storages[s].is_vacant &&
+                  !tn__is_candidate(e, s);
+    space_name_largest(e, largest, sizeof largest);
+    e->needed = tn__add_sat(held, bytes);
+    TN_FAIL(error, TN_E_EXHAUSTED,
+            "the budget of %" PRIu64 " bytes is full: %" PRIu64 " more are wanted and %" PRIu64
+            " are held by %u values that are pinned, in use or made by nothing that may run "
+            "again%s; %s%" PRIu64 " bytes would have done for this step",
+            e->options.budget, bytes, held, locked, largest,
+            is_hole ? "there is room, but in pieces; in one piece " : "", e->needed);
+}
+
+/* --- room --- */
+
+tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
+    while (bytes > e->options.budget || e->counts.bytes > e->options.budget - bytes) {
+        uint32_t storage = space_choose(e, bytes);
+        if (storage == TN__NONE) return space_exhausted(e, bytes, false, error);
+        TN_TRY(tn__space_give_up(e, storage, error));
+    }
+    return TN_OK;
+}
+
+tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t *block,
+                         tn_error *error) {
+    uint64_t size = tn__arena_round(e, bytes);
+    bool was_hole = false;
+    *block = TN__NONE;
+    if (size == 0) return TN_OK;
+    if (!tn__arena_reserve(e, 2)) return tn__no_memory(error, "the blocks of an arena");
+    uint32_t found;
+    while ((found = tn__arena_find(e, size)) == TN__NONE) {
+        bool is_hole = e->free_bytes >= size;
+        e->counts.hole_count += is_hole && !was_hole;
+        was_hole = was_hole || is_hole;
+        uint32_t storage = space_choose(e, size);
+        if (storage == TN__NONE) return space_exhausted(e, size, is_hole, error);
+        if (is_hole) e->counts.hole_bytes += space_taken(e, storage);
+        TN_TRY(tn__space_give_up(e, storage, error));
+    }
+    *block = tn__arena_cut(e, found, size, false, owner);
+    uint64_t reach = e->blocks[*block].at + size;
+    if (reach > e->counts.reach_bytes) e->counts.reach_bytes = reach;
+    return TN_OK;
+}
