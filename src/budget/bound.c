@@ -104,7 +104,7 @@ typedef struct bound_state {
     uint32_t *arc_of;     /* [values] the arc that pays for it; TN_NONE */
     uint32_t *arc_of_job; /* [jobs] the arc of its cost; TN_NONE */
     uint32_t *stack;      /* [jobs] */
-    uint64_t *order;      /* [jobs] bytes that keeping all takes across it */
+    uint64_t *order;      /* [jobs] tn__bound_profile; 0: looked at */
     bool is_ordered;
     double scale; /* costs are multiplied by it */
     uint64_t most;
@@ -330,20 +330,6 @@ static tn_status bound_moment(bound_state *s, uint32_t job) {
 
 /* --- which moments -------------------------------------------------------------------------- */
 
-/* Bytes across each job where everything is kept. */
-static void bound_profile(bound_state *s) {
-    const tn__work *work = s->work;
-    for (uint32_t v = 0; v < work->value_count; v++) {
-        const tn__value *it = &work->values[v];
-        uint32_t first = it->maker == TN_NONE ? 0 : it->maker, last = first;
-        if (it->reader_count > 0) last = work->readers[it->reader_first + it->reader_count - 1];
-        if (it->flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) last = work->job_count - 1;
-        s->order[first] += it->bytes;
-        s->order[last + 1] -= it->bytes;
-    }
-    for (uint32_t j = 1; j < work->job_count; j++) s->order[j] += s->order[j - 1];
-}
-
 /* The largest that is left; those near it are not asked again. */
 static uint32_t bound_next_moment(bound_state *s) {
     uint32_t best = 0, count = s->work->job_count;
@@ -370,10 +356,9 @@ static tn_status bound_room(bound_state *s) {
     s->arc_of = tn__arena_array(arena, values, sizeof *s->arc_of);
     s->stack = tn__arena_array(arena, jobs, sizeof *s->stack);
     s->arc_of_job = tn__arena_array(arena, jobs, sizeof *s->arc_of_job);
-    s->order = tn__arena_array(arena, jobs, sizeof *s->order);
     if (!tn__flow_room(&s->flow, (uint32_t)(jobs + values + 2), (uint32_t)arcs, arena) ||
         s->before == NULL || s->behind == NULL || s->needed == NULL || s->arc_of == NULL ||
-        s->stack == NULL || s->arc_of_job == NULL || s->order == NULL)
+        s->stack == NULL || s->arc_of_job == NULL)
         return tn__no_memory(s->run->error, "a bound");
     return TN_OK;
 }
@@ -390,7 +375,9 @@ static double bound_scale(const tn__work *work) {
 
 static tn_status bound_moments(bound_state *s, uint64_t effort) {
     const uint32_t most = s->work->job_count < 64 ? 64 : 16;
-    bound_profile(s);
+    s->order =
+        tn__bound_profile(s->work, s->is_ordered, effort / 4, s->run->arena, &s->run->context);
+    if (s->order == NULL) return tn__no_memory(s->run->error, "a bound");
     for (uint32_t i = 0; i < most && s->flow.effort < effort; i++) {
         uint32_t job = bound_next_moment(s);
         if (job == TN_NONE) return TN_OK;

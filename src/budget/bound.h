@@ -14,6 +14,12 @@ uint64_t tn__bound_bytes(const tn__work *work, bool alone);
  */
 tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort);
 
+/* Bytes across each job's first run where everything is kept, whatever the order (`is_ordered`: in
+ * the order of the list); 0 of those for which the effort, in looks, did not reach. NULL: no
+ * memory. */
+uint64_t *tn__bound_profile(const tn__work *work, bool is_ordered, uint64_t effort,
+                            tn__arena *arena, const tn_context *context);
+
 /* --- the least cut between a source and a sink ------------------------------------------------ */
 
 #define TN__FLOW_MOST ((int64_t)1 << 60) /* of an arc that is never cut */
