@@ -1,9 +1,6 @@
-/* bound.c - proofs that something cannot be done with less.
+/* bound.c - proofs that it cannot be done in less time.
  *
- * Bytes. While a job runs, its operands are there. And while the last of its inputs is made, all
- * the others are there already, so the least over which one is the last counts, too.
- *
- * Time. Look at a job v when it runs for the first time. What has run by then (all before it where
+ * Look at a job v when it runs for the first time. What has run by then (all before it where
  * the order is fixed, else its ancestors) and is read by what has not (all behind it; its
  * descendants; the end) is there at that moment, or will be made again, by running its maker again,
  * which reads what is there or made again in turn. So
@@ -23,75 +20,6 @@
 
 #include <inttypes.h>
 
-/* --- bytes ---------------------------------------------------------------------------------- */
-
-static bool bound_in(const uint32_t *list, uint32_t count, uint32_t value) {
-    for (uint32_t i = 0; i < count; i++)
-        if (list[i] == value) return true;
-    return false;
-}
-
-/* Operands and scratch of a first run; an output that may take an input's memory does. */
-static uint64_t bound_of_job(const tn__work *work, uint32_t job) {
-    uint32_t inputs, outputs;
-    const uint32_t *input = tn__job_inputs(work, job, false, &inputs);
-    const uint32_t *output = tn__job_outputs(work, job, false, &outputs);
-    uint64_t sum = work->jobs[job].scratch;
-    for (uint32_t i = 0; i < inputs; i++) sum += work->values[input[i]].bytes;
-    for (uint32_t i = 0; i < outputs; i++)
-        if (i > 0 || work->jobs[job].inplace == TN_NONE) sum += work->values[output[i]].bytes;
-    return sum;
-}
-
-/* The same of any run, without what is in a list. */
-static uint64_t bound_beside(const tn__work *work, uint32_t job, bool again, const uint32_t *list,
-                             uint32_t count) {
-    uint32_t inputs, outputs;
-    const uint32_t *input = tn__job_inputs(work, job, again, &inputs);
-    const uint32_t *output = tn__job_outputs(work, job, again, &outputs);
-    uint64_t sum = work->jobs[job].scratch, list_bytes = 0;
-    for (uint32_t i = 0; i < inputs; i++)
-        if (!bound_in(list, count, input[i])) sum += work->values[input[i]].bytes;
-    for (uint32_t i = 0; i < outputs; i++)
-        if (!bound_in(list, count, output[i])) sum += work->values[output[i]].bytes;
-    for (uint32_t i = 0; i < count; i++) list_bytes += work->values[list[i]].bytes;
-    uint64_t shared = 0;
-    if (work->jobs[job].inplace != TN_NONE && outputs > 0) shared = work->values[output[0]].bytes;
-    sum += list_bytes;
-    return sum > shared ? sum - shared : 0;
-}
-
-/* While the last input of a job is made, by whichever run. */
-static uint64_t bound_of_inputs(const tn__work *work, uint32_t job) {
-    uint32_t inputs;
-    const uint32_t *input = tn__job_inputs(work, job, false, &inputs);
-    uint64_t least = UINT64_MAX;
-    if (inputs > 64) return 0; /* benign */
-    for (uint32_t i = 0; i < inputs; i++) {
-        uint32_t maker = work->values[input[i]].maker;
-        if (maker == TN_NONE) continue;
-        uint64_t first = bound_beside(work, maker, false, input, inputs);
-        uint64_t again = bound_beside(work, maker, true, input, inputs);
-        if (first < least) least = first;
-        if (again < least) least = again;
-    }
-    return least == UINT64_MAX ? 0 : least;
-}
-
-uint64_t tn__bound_bytes(const tn__work *work, bool alone) {
-    uint64_t least = 0, held = 0;
-    for (uint32_t v = 0; v < work->value_count; v++)
-        if (work->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD))
-            held += work->values[v].bytes;
-    least = held;
-    for (uint32_t j = 0; j < work->job_count; j++) {
-        uint64_t own = bound_of_job(work, j), before = alone ? bound_of_inputs(work, j) : 0;
-        if (own > least) least = own;
-        if (before > least) least = before;
-    }
-    return least;
-}
-
 /* --- one moment ----------------------------------------------------------------------------- */
 
 typedef struct bound_state {
@@ -109,7 +37,9 @@ typedef struct bound_state {
     double scale; /* costs are multiplied by it */
     uint64_t most;
     /* of the moment */
-    int64_t room; /* bytes that are free for what is not an operand of v */
+    int8_t *row;      /* [values] what the cut that proves most says of each; NULL: nobody asks */
+    double row_extra; /* what that one proves */
+    int64_t room;     /* bytes that are free for what is not an operand of v */
 } bound_state;
 
 enum { BOUND_SOURCE = 0, BOUND_SINK = 1, BOUND_JOBS = 2 };
@@ -130,7 +60,7 @@ static bool bound_can(const bound_state *s, uint32_t value) {
     const uint32_t *output = tn__job_outputs(s->work, maker, true, &outputs);
     for (uint32_t i = 0; i < outputs; i++)
         if (s->work->values[output[i]].flags & TN__VALUE_HELD) return false;
-    return bound_in(output, outputs, value);
+    return tn__bound_in(output, outputs, value);
 }
 
 /* Ancestors of a job and itself, where first runs may change places. */
@@ -207,7 +137,7 @@ static void bound_find_room(bound_state *s, uint32_t job) {
     const uint32_t *input = tn__job_inputs(work, job, false, &inputs);
     const uint32_t *output = tn__job_outputs(work, job, false, &outputs);
     memset(s->arc_of, 0xff, work->value_count * sizeof *s->arc_of);
-    s->room = (int64_t)s->run->budget - (int64_t)bound_of_job(work, job);
+    s->room = (int64_t)s->run->budget - (int64_t)tn__bound_of_job(work, job);
     for (uint32_t i = 0; i < inputs; i++) s->arc_of[input[i]] = 0; /* free */
     for (uint32_t i = 0; i < outputs; i++) s->arc_of[output[i]] = 0;
     for (uint32_t v = 0; v < work->value_count; v++) {
@@ -289,11 +219,26 @@ static bool bound_cut(bound_state *s, double price, bound_line *line) {
     return true;
 }
 
+/* On the source's side a value is had for nothing or made again; across the cut it is paid for. */
+static void bound_write_row(const bound_state *s) {
+    memset(s->row, 0, s->work->value_count * sizeof *s->row);
+    for (uint32_t v = 0; v < s->work->value_count; v++) {
+        if (s->arc_of[v] == 0 || s->arc_of[v] == TN_NONE) continue;
+        uint32_t arc = s->arc_of[v] - 1;
+        uint32_t from = s->flow.to[arc ^ 1], to = s->flow.to[arc];
+        if (s->flow.level[from] != TN_NONE) s->row[v] = s->flow.level[to] == TN_NONE ? 1 : -1;
+    }
+}
+
 /* What a cut proves, in the unit of costs. */
 static void bound_take(bound_state *s, const bound_line *line, double price) {
     double free_bytes = (double)s->room * price * (1 + 1e-12) + 1;
     double extra = ((double)line->value - free_bytes) / s->scale * (1 - 1e-12);
     if (extra <= 0) return;
+    if (s->row != NULL && extra > s->row_extra) {
+        s->row_extra = extra;
+        bound_write_row(s);
+    }
     uint64_t whole = (uint64_t)extra;
     if ((double)whole < extra - 1e-6) whole++; /* costs are integers */
     tn__pass_raise_bound(s->run, tn__add_sat(s->work->cost, whole));
@@ -373,8 +318,22 @@ static double bound_scale(const tn__work *work) {
     return scale;
 }
 
-static tn_status bound_moments(bound_state *s, uint64_t effort) {
-    const uint32_t most = s->work->job_count < 64 ? 64 : 16;
+static tn_status bound_add_row(bound_state *s, tn__bound_advice *advice, uint32_t job) {
+    uint32_t at = advice->count++;
+    s->row = tn__arena_array(s->run->arena, (size_t)s->work->value_count + 1, sizeof *s->row);
+    s->row_extra = 0;
+    if (s->row == NULL) return tn__no_memory(s->run->error, "advice");
+    for (; at > 0 && advice->jobs[at - 1] > job; at--) {
+        advice->jobs[at] = advice->jobs[at - 1];
+        advice->rows[at] = advice->rows[at - 1];
+    }
+    advice->jobs[at] = job;
+    advice->rows[at] = s->row;
+    return TN_OK;
+}
+
+static tn_status bound_moments(bound_state *s, uint64_t effort, tn__bound_advice *advice) {
+    const uint32_t most = s->work->job_count < TN__BOUND_MOMENTS ? TN__BOUND_MOMENTS : 16;
     s->order =
         tn__bound_profile(s->work, s->is_ordered, effort / 4, s->run->arena, &s->run->context);
     if (s->order == NULL) return tn__no_memory(s->run->error, "a bound");
@@ -382,11 +341,21 @@ static tn_status bound_moments(bound_state *s, uint64_t effort) {
         uint32_t job = bound_next_moment(s);
         if (job == TN_NONE) return TN_OK;
         uint64_t before = s->flow.effort;
-        tn_status status = bound_moment(s, job);
-        if (status != TN_OK) return status;
+        if (advice != NULL) TN_TRY(bound_add_row(s, advice, job));
+        TN_TRY(bound_moment(s, job));
         TN_TRY(tn__pass_work(s->run, (s->flow.effort - before) / 4));
     }
     return TN_OK;
+}
+
+static tn_status bound_look(tn__pass_run *run, uint64_t effort, bool is_ordered,
+                            tn__bound_advice *advice) {
+    const tn__work *work = run->work;
+    if (work->job_count == 0 || work->cost > (uint64_t)1 << 60) return TN_OK;
+    bound_state s = {.run = run, .work = work, .most = effort, .scale = bound_scale(work)};
+    s.is_ordered = is_ordered;
+    TN_TRY(bound_room(&s));
+    return bound_moments(&s, effort, advice);
 }
 
 tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort) {
@@ -397,9 +366,14 @@ tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort) {
     tn__pass_raise_bound(run, work->cost);
     if (least > run->budget)
         TN_FAIL(run->error, TN_E_INFEASIBLE, "at least %" PRIu64 " bytes", least);
-    if (!alone || work->job_count == 0 || work->cost > (uint64_t)1 << 60) return TN_OK;
-    bound_state s = {.run = run, .work = work, .most = effort, .scale = bound_scale(work)};
-    s.is_ordered = work->is_ordered || !(run->allow & TN__ALLOW_ORDER);
-    TN_TRY(bound_room(&s));
-    return bound_moments(&s, effort);
+    if (!alone) return TN_OK;
+    return bound_look(run, effort, work->is_ordered || !(run->allow & TN__ALLOW_ORDER), NULL);
+}
+
+tn_status tn__bound_advise(tn__pass_run *run, uint64_t effort, tn__bound_advice *advice) {
+    uint64_t bound = run->bound;
+    *advice = (tn__bound_advice){0};
+    tn_status status = bound_look(run, effort, true, advice);
+    run->bound = bound;
+    return status == TN_E_INFEASIBLE ? TN_OK : status;
 }

@@ -9,10 +9,27 @@
  * makers of inputs). */
 uint64_t tn__bound_bytes(const tn__work *work, bool alone);
 
+/* Operands and scratch of a first run; an output that may take an input's memory does. */
+uint64_t tn__bound_of_job(const tn__work *work, uint32_t job);
+bool tn__bound_in(const uint32_t *list, uint32_t count, uint32_t value);
+
 /* Raises run->bound and run->least_bytes by what can be proved with so many looks, about. Errors:
  * E_INFEASIBLE (no schedule of what the run allows is within its budget), E_NO_MEMORY, E_STOPPED.
  */
 tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort);
+
+enum { TN__BOUND_MOMENTS = 64 };
+
+/* What is best kept where memory is short, by itself: of each value at the first runs of a few
+ * jobs, when they run in the order of the list. */
+typedef struct tn__bound_advice {
+    uint32_t count;
+    uint32_t jobs[TN__BOUND_MOMENTS]; /* [count] ascending */
+    int8_t *rows[TN__BOUND_MOMENTS];  /* [values] 1: there meanwhile; -1: made again behind it; 0:
+                                       * neither, or not known */
+} tn__bound_advice;
+/* Errors: E_NO_MEMORY, E_STOPPED. Cost: as tn__bound_raise. */
+tn_status tn__bound_advise(tn__pass_run *run, uint64_t effort, tn__bound_advice *advice);
 
 /* Bytes across each job's first run where everything is kept, whatever the order (`is_ordered`: in
  * the order of the list); 0 of those for which the effort, in looks, did not reach. NULL: no

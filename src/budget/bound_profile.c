@@ -51,7 +51,7 @@ static void profile_spread(profile *p) {
         }
 }
 
-/* The jobs of these that a value is across. A job is no descendant of itself. */
+/* The jobs of these that a value is across, or an operand of. */
 static uint64_t profile_crosses(const profile *p, const tn__value *value, uint64_t all) {
     if (value->flags & (TN__VALUE_KEPT | TN__VALUE_HELD))
         return value->maker == TN_NONE ? all : p->above[value->maker];

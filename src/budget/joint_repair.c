@@ -210,7 +210,16 @@ static float repair_key(const tn__repair *r, const repair_idle *idle, float cost
         uint32_t steps = tn__line_key(line, next) - tn__line_key(line, idle->touch);
         key -= r->taste.reach * repair_log((double)steps);
     }
-    return r->advice != NULL ? key + r->advised * r->advice[idle->value] : key;
+    return r->row != NULL ? key + r->taste.advised * (float)r->row[idle->value] : key;
+}
+
+/* What is said for the first of its moments that is not over. */
+static const int8_t *repair_row(const tn__repair *r, uint32_t key) {
+    const tn__bound_advice *advice = r->advice;
+    if (advice == NULL || r->taste.advised <= 0) return NULL;
+    for (uint32_t i = 0; i < advice->count; i++)
+        if (r->line->nodes[TN__LINE_FIRST + advice->jobs[i]].key >= key) return advice->rows[i];
+    return NULL;
 }
 
 /* More than what is too much hardly counts. */
@@ -272,6 +281,7 @@ static float repair_full_key(tn__repair *r, const repair_idle *idle, float exces
 static uint32_t repair_choose(tn__repair *r, uint32_t node, double excess_bytes) {
     repair_look looks[REPAIR_LOOKS];
     float best_key = INFINITY, excess = repair_log(excess_bytes);
+    r->row = repair_row(r, r->line->nodes[node].key);
     uint32_t count = repair_looks(r, node, excess, looks), best = TN_NONE;
     for (uint32_t i = 0; i < count; i++) {
         if (looks[i].key >= best_key) break;

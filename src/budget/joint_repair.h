@@ -2,6 +2,7 @@
 #ifndef TN_BUDGET_JOINT_REPAIR_H
 #define TN_BUDGET_JOINT_REPAIR_H
 
+#include "budget/bound.h"
 #include "budget/joint_line.h"
 
 /* How a victim is chosen; randomised by those who search. */
@@ -10,8 +11,9 @@ typedef struct tn__repair_taste {
     float bulk;  /* power of its bytes */
     bool whole;  /* all its bytes count, not only those that are too many */
     uint32_t
-        lengthen; /* an input stays where it takes so many times less than the victim; 0: never */
-    float noise;  /* logarithms of keys are raised by up to so much */
+        lengthen;  /* an input stays where it takes so many times less than the victim; 0: never */
+    float noise;   /* logarithms of keys are raised by up to so much */
+    float advised; /* keys are raised by so much of what stays by advice, and lowered of the rest */
 } tn__repair_taste;
 
 typedef struct tn__repair {
@@ -22,8 +24,7 @@ typedef struct tn__repair {
     tn__repair_taste taste;
     uint64_t effort; /* looks at jobs and values so far */
     uint64_t cost_limit;
-    const float *advice; /* NULL or [values] added to the logarithm of keys, times `advised` */
-    float advised;
+    const tn__bound_advice *advice; /* NULL: none */
     /* scratch */
     bool *can;                /* [values] may be made again by its maker */
     float *cost_of, *bulk_of; /* [values] logarithms of its maker's cost, of its bytes */
@@ -34,6 +35,7 @@ typedef struct tn__repair {
     struct repair_idle *idle; /* [values] */
     uint32_t *place;          /* [values] in idle, or TN_NONE */
     uint32_t idle_count, at;  /* node that `idle` belongs to; TN_NONE */
+    const int8_t *row;        /* of the advice, for the node that takes too much; NULL */
     uint32_t ban, stamp, chain_count, best_count;
     double lost; /* bytes of what stays longer for a plan */
 } tn__repair;

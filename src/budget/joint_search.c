@@ -18,6 +18,7 @@ typedef struct search_state {
     uint64_t best_cost, spent;
     bool has;
     tn__random random;
+    tn__bound_advice advice;
 } search_state;
 
 static const tn__repair_taste search_tastes[] = {
@@ -85,10 +86,12 @@ static tn_status search_start(search_state *s, const tn__repair_taste *taste, ui
 static tn_status search_starts(search_state *s, uint64_t effort) {
     static const uint32_t spares[] = {0, 3};
     size_t tastes = sizeof search_tastes / sizeof *search_tastes;
-    for (size_t k = 0; k < sizeof spares / sizeof *spares; k++)
+    for (size_t k = 0; k < 2 * sizeof spares / sizeof *spares; k++)
         for (size_t i = 0; i < tastes; i++) {
-            if (k > 0 && s->spent > effort / 6) return TN_OK;
-            TN_TRY(search_start(s, &search_tastes[i], spares[k]));
+            tn__repair_taste taste = search_tastes[i];
+            taste.advised = k % 2 ? 4.0f : 0.0f;
+            if (k > 1 && s->spent > effort / 6) return TN_OK;
+            TN_TRY(search_start(s, &taste, spares[k / 2]));
             if (s->has && (s->run->any || s->best_cost == s->run->work->cost)) return TN_OK;
         }
     return TN_OK;
@@ -164,13 +167,14 @@ static void search_tear(search_state *s) {
 /* --- the search ----------------------------------------------------------------------------- */
 
 static void search_taste(search_state *s) {
-    static const float reaches[] = {0, 0.25f, 0.5f, 1};
+    static const float reaches[] = {0, 0.25f, 0.5f, 1}, advised[6] = {0, 0, 0, 0, 2, 4};
     s->repair.taste = (tn__repair_taste){
         .reach = reaches[search_below(s, 4)],
         .bulk = search_below(s, 2) ? 1 : 0.7f,
         .whole = search_below(s, 2),
         .lengthen = search_below(s, 2) ? 8 : 0,
         .noise = search_below(s, 3) ? 1 : 0,
+        .advised = advised[search_below(s, 6)],
     };
 }
 
@@ -240,6 +244,8 @@ tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
     tn_status status = TN_OK;
     if (!tn__repair_room(&s.repair, &s.line, run->budget, run->arena))
         status = tn__no_memory(run->error, "a search");
+    s.repair.advice = &s.advice;
+    if (status == TN_OK) status = tn__bound_advise(run, effort / 4, &s.advice);
     if (status == TN_OK) status = search_run(&s, effort);
     if (status == TN_OK || status == TN_E_STOPPED) {
         tn_status offered = search_offer(&s);
