@@ -22,6 +22,10 @@ typedef struct repair_idle {
     uint32_t value, touch; /* idle from this touch to its next */
 } repair_idle;
 
+typedef struct repair_gap { /* keys for which a victim would be gone */
+    uint32_t value, first, last;
+} repair_gap;
+
 /* --- set-up --------------------------------------------------------------------------------- */
 
 /* Of a positive number, roughly; the same on every machine. */
@@ -95,8 +99,21 @@ static bool repair_is_moved(const tn__repair *r, uint32_t value, uint32_t touch,
     return repair_fits(r, key, tn__line_key(r->line, next), r->work->values[value].bytes);
 }
 
+/* Whether a value fits for so long when the victim is gone for its gap. */
+static bool repair_fits_beside(const tn__repair *r, const repair_gap *gap, uint32_t first,
+                               uint32_t last, uint64_t bytes) {
+    uint32_t from = first > gap->first ? first : gap->first,
+             to = last < gap->last ? last : gap->last;
+    uint64_t free = r->work->values[gap->value].bytes;
+    if (from > to) return repair_fits(r, first, last, bytes);
+    return tn__line_tree_most(&r->line->tree, from, to) + (int64_t)bytes + (int64_t)r->stays <=
+               (int64_t)r->budget + (int64_t)free &&
+           (first == from || repair_fits(r, first, from - 1, bytes)) &&
+           (last == to || repair_fits(r, to + 1, last, bytes));
+}
+
 /* What one input of the chain takes. */
-static bool repair_need(tn__repair *r, uint32_t value, uint32_t victim, uint32_t key,
+static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, uint32_t key,
                         uint64_t *cost) {
     const tn__line *line = r->line;
     const tn__value *it = &r->work->values[value];
@@ -108,12 +125,17 @@ static bool repair_need(tn__repair *r, uint32_t value, uint32_t victim, uint32_t
     uint32_t from = tn__line_key(line, last) + 1;
     bool settled = tn__line_is_settled(line, last);
     if (!settled && repair_fits(r, from, key, it->bytes)) return true;
-    bool small = !settled && it->bytes * r->taste.lengthen < r->work->values[victim].bytes;
+    if (!settled && repair_fits_beside(r, gap, from, key, it->bytes)) {
+        r->stays += it->bytes;
+        r->lost += (double)it->bytes;
+        return true;
+    }
+    bool small = !settled && it->bytes * r->taste.lengthen < r->work->values[gap->value].bytes;
     bool can = r->can[value] && r->chain_count < REPAIR_CHAIN && repair_may_run(r, it->maker, key);
     if (settled && !can) return false;
     if (!can || (small && r->taste.lengthen > 0)) {
         r->lost += (double)it->bytes;
-        return can || r->lost < (double)r->work->values[victim].bytes;
+        return can || r->lost < (double)r->work->values[gap->value].bytes;
     }
     r->seen[it->maker] = r->stamp;
     r->chain[r->chain_count++] = it->maker;
@@ -124,11 +146,14 @@ static bool repair_need(tn__repair *r, uint32_t value, uint32_t victim, uint32_t
 
 /* The chain of a value that is made again at `key`; its cost, UINT64_MAX: it cannot be, or takes
  * more than `most`. */
-static uint64_t repair_plan(tn__repair *r, uint32_t victim, uint32_t key, uint64_t most) {
-    uint32_t maker = r->work->values[victim].maker;
+static uint64_t repair_plan(tn__repair *r, const repair_idle *idle, uint64_t most) {
+    uint32_t next = r->line->touches[idle->touch].next, key = tn__line_key(r->line, next);
+    repair_gap gap = {idle->value, tn__line_key(r->line, idle->touch) + 1, key - 1};
+    uint32_t maker = r->work->values[idle->value].maker;
     uint64_t cost = r->work->jobs[maker].again_cost;
     r->stamp++;
     r->lost = 0;
+    r->stays = 0;
     r->chain[0] = maker;
     r->chain_count = 1;
     r->seen[maker] = r->stamp;
@@ -137,7 +162,7 @@ static uint64_t repair_plan(tn__repair *r, uint32_t victim, uint32_t key, uint64
         uint32_t inputs;
         const uint32_t *input = tn__job_inputs(r->work, r->chain[i], true, &inputs);
         for (uint32_t k = 0; k < inputs; k++)
-            if (!repair_need(r, input[k], victim, key, &cost)) return UINT64_MAX;
+            if (!repair_need(r, input[k], &gap, key, &cost)) return UINT64_MAX;
     }
     return cost <= most ? cost : UINT64_MAX;
 }
@@ -269,8 +294,7 @@ static uint32_t repair_looks(tn__repair *r, uint32_t node, float excess, repair_
 
 /* What a victim takes with its chain, which is in `chain` then. */
 static float repair_full_key(tn__repair *r, const repair_idle *idle, float excess) {
-    uint32_t next = r->line->touches[idle->touch].next;
-    uint64_t cost = repair_plan(r, idle->value, tn__line_key(r->line, next), UINT64_MAX - 1);
+    uint64_t cost = repair_plan(r, idle, UINT64_MAX - 1);
     double bytes = (double)r->work->values[idle->value].bytes - r->lost;
     if (cost == UINT64_MAX || bytes <= 0) return INFINITY;
     float bulk = repair_bulk(r, repair_log(bytes), excess);

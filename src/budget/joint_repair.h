@@ -37,7 +37,8 @@ typedef struct tn__repair {
     uint32_t idle_count, at;  /* node that `idle` belongs to; TN_NONE */
     const int8_t *row;        /* of the advice, for the node that takes too much; NULL */
     uint32_t ban, stamp, chain_count, best_count;
-    double lost; /* bytes of what stays longer for a plan */
+    double lost;    /* bytes of what stays longer for a plan */
+    uint64_t stays; /* of these, what fits as the victim is gone */
 } tn__repair;
 
 bool tn__repair_room(tn__repair *repair, tn__line *line, uint64_t budget, tn__arena *arena);
