@@ -79,7 +79,7 @@ bool tn__repair_room(tn__repair *repair, tn__line *line, uint64_t budget, tn__ar
 
 /* --- what it takes to have a value again ---------------------------------------------------- */
 
-static bool repair_may_run(const tn__repair *r, uint32_t job, uint32_t key) {
+bool tn__repair_may_run(const tn__repair *r, uint32_t job, uint32_t key) {
     const tn__job *it = &r->work->jobs[job];
     const uint32_t *limits = r->work->others + it->limit_first;
     for (uint32_t i = 0; i < it->limit_count; i++)
@@ -131,7 +131,8 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
         return true;
     }
     bool small = !settled && it->bytes * r->taste.lengthen < r->work->values[gap->value].bytes;
-    bool can = r->can[value] && r->chain_count < REPAIR_CHAIN && repair_may_run(r, it->maker, key);
+    bool can =
+        r->can[value] && r->chain_count < REPAIR_CHAIN && tn__repair_may_run(r, it->maker, key);
     if (settled && !can) return false;
     if (!can || (small && r->taste.lengthen > 0)) {
         r->lost += (double)it->bytes;
@@ -157,7 +158,7 @@ static uint64_t repair_plan(tn__repair *r, const repair_idle *idle, uint64_t mos
     r->chain[0] = maker;
     r->chain_count = 1;
     r->seen[maker] = r->stamp;
-    if (!repair_may_run(r, maker, key)) return UINT64_MAX;
+    if (!tn__repair_may_run(r, maker, key)) return UINT64_MAX;
     for (uint32_t i = 0; i < r->chain_count && cost <= most; i++) {
         uint32_t inputs;
         const uint32_t *input = tn__job_inputs(r->work, r->chain[i], true, &inputs);

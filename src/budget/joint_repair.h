@@ -45,6 +45,7 @@ bool tn__repair_room(tn__repair *repair, tn__line *line, uint64_t budget, tn__ar
 /* Gives up values until the line is within budget. False: it could not, or cost_limit came first;
  * the line has what was put in so far. */
 bool tn__repair_run(tn__repair *repair);
+bool tn__repair_may_run(const tn__repair *repair, uint32_t job, uint32_t key); /* by its limits */
 bool tn__repair_may_take(const tn__repair *repair, uint32_t node);
 /* Takes a run out where the line stays within budget. */
 bool tn__repair_spare(tn__repair *repair, uint32_t node);

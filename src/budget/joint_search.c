@@ -30,7 +30,8 @@ static const tn__repair_taste search_tastes[] = {
     {.reach = 1.0, .bulk = 1.0, .whole = true, .lengthen = 8},
 };
 
-#define SEARCH_ROWS 10u /* every so many tears out a whole row */
+#define SEARCH_ROWS 10u  /* every so many tears out a whole row */
+#define SEARCH_SHIFTS 4u /* and every so many puts one elsewhere */
 
 static double search_unit(search_state *s) {
     return (double)(tn__random_next(&s->random) >> 11) * 0x1p-53;
@@ -154,11 +155,42 @@ static void search_tear_row(search_state *s, uint32_t seed) {
     }
 }
 
+/* Whether a run makes what another reads, or what it makes, or (`reads`) reads that. */
+static bool search_bars(const search_state *s, uint32_t id, uint32_t of, bool reads) {
+    const tn__line_node *it = &s->line.nodes[id], *other = &s->line.nodes[of];
+    for (uint32_t i = 0; i < it->touch_count; i++)
+        for (uint32_t k = 0; k < other->touch_count; k++) {
+            const tn__line_touch *a = &s->line.touches[it->touch_first + i];
+            const tn__line_touch *b = &s->line.touches[other->touch_first + k];
+            if (a->value == b->value && (a->makes || (reads && b->makes))) return true;
+        }
+    return false;
+}
+
+/* A run again elsewhere: a few places before, as far as what it reads is there, or behind, as far
+ * as nobody needs it yet. */
+static void search_shift(search_state *s, uint32_t seed) {
+    const tn__line_node *nodes = s->line.nodes;
+    uint32_t job = nodes[seed].job, at = seed, steps = 1 + search_below(s, 16);
+    bool back = search_below(s, 4) > 0;
+    for (; steps > 0; steps--) {
+        uint32_t next = back ? nodes[at].prev : nodes[at].next;
+        if (next <= TN__LINE_TAIL || search_bars(s, next, seed, !back)) break;
+        at = next;
+    }
+    if (at == seed || !tn__repair_may_take(&s->repair, seed)) return;
+    uint32_t before = back ? at : nodes[at].next;
+    if (!tn__repair_may_run(&s->repair, job, nodes[before].key)) return;
+    if (tn__line_put(&s->line, job, before) != TN_NONE) tn__line_take(&s->line, seed);
+}
+
 static void search_tear(search_state *s) {
     uint32_t seed = search_any(s);
     if (seed == TN_NONE) return;
     s->repair.ban++;
-    if (search_below(s, SEARCH_ROWS) == 0)
+    if (search_below(s, SEARCH_SHIFTS) == 0)
+        search_shift(s, seed);
+    else if (search_below(s, SEARCH_ROWS) == 0)
         search_tear_row(s, seed);
     else
         search_tear_some(s, seed);
