@@ -177,6 +177,14 @@ static void line_chain(tn__line *line, uint32_t id, uint32_t next) {
     line->linked_count++;
 }
 
+static void line_unchain(tn__line *line, uint32_t id) {
+    tn__line_node *node = &line->nodes[id];
+    line->nodes[node->prev].next = node->next;
+    line->nodes[node->next].prev = node->prev;
+    node->linked = false;
+    line->linked_count--;
+}
+
 /* Of what a node touches and nobody reads after it. */
 static int64_t line_ending(const tn__line *line, const tn__line_node *node) {
     int64_t bytes = 0;
@@ -264,20 +272,50 @@ static void line_take_node(tn__line *line, uint32_t id) {
     line_set_moved(line, id, false);
     for (uint32_t i = node->touch_count; i-- > 0;) line_take_touch(line, node->touch_first + i);
     tn__line_tree_add(&line->tree, node->key, node->key, -line_scratch(line, node));
-    line->nodes[node->prev].next = node->next;
-    line->nodes[node->next].prev = node->prev;
-    node->linked = false;
-    line->linked_count--;
+    line_unchain(line, id);
     if (node->job != TN_NONE) line->cost -= line->work->jobs[node->job].again_cost;
 }
 
-static bool line_note(tn__line *line, uint32_t node, uint32_t next, bool put) {
+/* The lives that begin with a first run: from where it stands now. What was taken out with the
+ * readers left in is still counted from the old key on. */
+static void line_move_lives(tn__line *line, const tn__line_node *node, uint32_t old) {
+    for (uint32_t i = node->input_count; i < node->touch_count; i++) {
+        uint32_t touch = node->touch_first + i;
+        int64_t bytes = line_bytes(line, line->touches[touch].value);
+        if (!tn__line_is_read_next(line, touch) || line->touches[touch].prev != TN_NONE) continue;
+        if (node->key < old)
+            tn__line_tree_add(&line->tree, node->key, old - 1, bytes);
+        else if (old < node->key)
+            tn__line_tree_add(&line->tree, old, node->key - 1, -bytes);
+    }
+}
+
+static void line_move_node(tn__line *line, uint32_t id, uint32_t before) {
+    tn__line_node *node = &line->nodes[id];
+    if (line->failed || !line_give_key(line, before)) {
+        line->failed = true;
+        return;
+    }
+    uint32_t old = node->key, low = line->nodes[line->nodes[before].prev].key;
+    line_set_moved(line, id, false);
+    for (uint32_t i = node->touch_count; i-- > 0;) line_take_touch(line, node->touch_first + i);
+    tn__line_tree_add(&line->tree, old, old, -line_scratch(line, node));
+    line_unchain(line, id);
+    node->key = low + (line->nodes[before].key - low + 2) / 3;
+    line_chain(line, id, before);
+    tn__line_tree_add(&line->tree, node->key, node->key, line_scratch(line, node));
+    for (uint32_t i = 0; i < node->touch_count; i++) line_put_touch(line, node->touch_first + i);
+    line_move_lives(line, node, old);
+    line_set_moved(line, id, line_moves(line, node));
+}
+
+static bool line_note(tn__line *line, uint32_t node, uint32_t next, tn__line_deed deed) {
     if (!tn__reserve(&line->context, &line->changes, &line->change_room,
                      (size_t)line->change_count + 1, sizeof *line->changes)) {
         line->failed = true;
         return false;
     }
-    line->changes[line->change_count++] = (tn__line_change){node, next, put};
+    line->changes[line->change_count++] = (tn__line_change){node, next, (uint8_t)deed};
     return true;
 }
 
@@ -311,7 +349,7 @@ uint32_t tn__line_put(tn__line *line, uint32_t job, uint32_t before) {
         line->spare[job] = line->nodes[id].next;
     else
         id = line_make_node(line, job, true);
-    if (id == TN_NONE || !line_note(line, id, before, true)) {
+    if (id == TN_NONE || !line_note(line, id, before, TN__LINE_PUT)) {
         line->failed = true;
         return TN_NONE;
     }
@@ -324,7 +362,7 @@ uint32_t tn__line_put_copy(tn__line *line, uint32_t value, uint32_t before, bool
                      sizeof *line->nodes) ||
         !tn__reserve(&line->context, &line->touches, &line->touch_room,
                      (size_t)line->touch_count + 1, sizeof *line->touches) ||
-        !line_note(line, line->node_count, before, true)) {
+        !line_note(line, line->node_count, before, TN__LINE_PUT)) {
         line->failed = true;
         return TN_NONE;
     }
@@ -346,25 +384,34 @@ static void line_put_by(tn__line *line, uint32_t id) {
 
 void tn__line_take(tn__line *line, uint32_t node) {
     uint32_t next = line->nodes[node].next;
-    if (line_note(line, node, next, false)) line_take_node(line, node);
+    if (line_note(line, node, next, TN__LINE_TAKEN)) line_take_node(line, node);
+}
+
+void tn__line_move(tn__line *line, uint32_t node, uint32_t before) {
+    uint32_t next = line->nodes[node].next;
+    if (before == node || before == next) return;
+    if (line_note(line, node, next, TN__LINE_MOVED)) line_move_node(line, node, before);
 }
 
 void tn__line_undo(tn__line *line, uint32_t mark) {
     while (line->change_count > mark && !line->failed) {
         tn__line_change change = line->changes[--line->change_count];
-        if (!change.put) {
+        if (change.deed == TN__LINE_TAKEN) {
             line_put_node(line, change.node, change.next);
-            continue;
+        } else if (change.deed == TN__LINE_MOVED) {
+            line_move_node(line, change.node, change.next);
+        } else {
+            line_take_node(line, change.node);
+            line_put_by(line, change.node);
         }
-        line_take_node(line, change.node);
-        line_put_by(line, change.node);
     }
 }
 
 void tn__line_forget(tn__line *line) {
     for (uint32_t i = 0; i < line->change_count; i++) {
         uint32_t node = line->changes[i].node;
-        if (!line->changes[i].put && !line->nodes[node].linked) line_put_by(line, node);
+        bool taken = line->changes[i].deed == TN__LINE_TAKEN;
+        if (taken && !line->nodes[node].linked) line_put_by(line, node);
     }
     line->change_count = 0;
 }

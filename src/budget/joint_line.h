@@ -1,8 +1,8 @@
 /* joint_line.h - a schedule that is changed all the time: runs in a list, lives, bytes of each.
  *
  * The list has a head, which makes what is there from the start, and a tail, which reads what must
- * be there at the end. First runs stand in their order and stay; runs again are put in and taken
- * out, and every change can be undone, last first. Each value has the list of its touches (made or
+ * be there at the end. First runs stay in, runs again are put in and taken out, each may be moved,
+ * and every change can be undone, last first. Each value has the list of its touches (made or
  * read by which run), in order: a life is from one making to the last read before the next.
  *
  * Runs have keys that ascend with gaps, so that bytes are kept in a tree of halves over keys while
@@ -46,9 +46,11 @@ typedef struct tn__line_touch {
     bool makes;
 } tn__line_touch;
 
+typedef enum tn__line_deed { TN__LINE_PUT, TN__LINE_TAKEN, TN__LINE_MOVED } tn__line_deed;
+
 typedef struct tn__line_change {
-    uint32_t node, next; /* before which it stands, or stood */
-    bool put;
+    uint32_t node, next; /* before which it stands, or (taken, moved) stood */
+    uint8_t deed;        /* tn__line_deed */
 } tn__line_change;
 
 typedef struct tn__line {
@@ -86,6 +88,9 @@ static inline bool tn__line_is_settled(const tn__line *line, uint32_t touch) {
 }
 /* Takes a run again out: whoever read what it made has it from the run before. */
 void tn__line_take(tn__line *line, uint32_t node);
+/* Moves a run before another node. Its inputs must be there, and a first run stays before all who
+ * read what it makes, and before all other runs of its job. */
+void tn__line_move(tn__line *line, uint32_t node, uint32_t before);
 static inline uint32_t tn__line_mark(const tn__line *line) { return line->change_count; }
 void tn__line_undo(tn__line *line, uint32_t mark);
 void tn__line_forget(tn__line *line); /* the changes so far */

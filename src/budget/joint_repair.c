@@ -339,7 +339,7 @@ static void repair_sort_chain(const tn__repair *r) {
 /* Whether what a run again made could be had from before it: not where that went to the host. */
 bool tn__repair_may_take(const tn__repair *r, uint32_t node) {
     const tn__line_node *it = &r->line->nodes[node];
-    for (uint32_t i = it->input_count; i < it->touch_count; i++) {
+    for (uint32_t i = it->input_count; it->again && i < it->touch_count; i++) {
         uint32_t touch = it->touch_first + i, prev = r->line->touches[touch].prev;
         if (tn__line_is_read_next(r->line, touch) && tn__line_is_settled(r->line, prev))
             return false;

@@ -16,7 +16,7 @@ typedef struct search_state {
     tn__repair repair;
     tn__schedule best;
     uint64_t best_cost, spent;
-    bool has;
+    bool has, orders; /* first runs may change places */
     tn__random random;
     tn__bound_advice advice;
 } search_state;
@@ -32,6 +32,7 @@ static const tn__repair_taste search_tastes[] = {
 
 #define SEARCH_ROWS 10u  /* every so many tears out a whole row */
 #define SEARCH_SHIFTS 4u /* and every so many puts one elsewhere */
+#define SEARCH_REACH 16u /* up to so many places away */
 
 static double search_unit(search_state *s) {
     return (double)(tn__random_next(&s->random) >> 11) * 0x1p-53;
@@ -155,33 +156,64 @@ static void search_tear_row(search_state *s, uint32_t seed) {
     }
 }
 
-/* Whether a run makes what another reads, or what it makes, or (`reads`) reads that. */
-static bool search_bars(const search_state *s, uint32_t id, uint32_t of, bool reads) {
+static bool search_has(const uint32_t *list, uint32_t count, uint32_t job) {
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i] == job) return true;
+    return false;
+}
+
+/* Whether one run stays before another for another reason than a value. */
+static bool search_precedes(const search_state *s, uint32_t early, uint32_t late) {
+    const tn__work *work = s->run->work;
+    const tn__line_node *a = &s->line.nodes[early], *b = &s->line.nodes[late];
+    const tn__job *first = &work->jobs[a->job], *then = &work->jobs[b->job];
+    if (b->again) return false;
+    if (!a->again &&
+        (!s->orders || search_has(work->others + then->after_first, then->after_count, a->job)))
+        return true;
+    return a->job != b->job &&
+           search_has(work->others + first->limit_first, first->limit_count, b->job);
+}
+
+/* Whether a run can not change places with its neighbour: who makes what the other reads or makes.
+ * What a run makes may have been read before it, too, so a run again may come earlier. */
+static bool search_bars(search_state *s, uint32_t id, uint32_t of, bool back) {
     const tn__line_node *it = &s->line.nodes[id], *other = &s->line.nodes[of];
+    s->repair.effort += it->touch_count;
     for (uint32_t i = 0; i < it->touch_count; i++)
         for (uint32_t k = 0; k < other->touch_count; k++) {
             const tn__line_touch *a = &s->line.touches[it->touch_first + i];
             const tn__line_touch *b = &s->line.touches[other->touch_first + k];
-            if (a->value == b->value && (a->makes || (reads && b->makes))) return true;
+            if (a->value == b->value && (a->makes || (!back && b->makes))) return true;
         }
-    return false;
+    return back ? search_precedes(s, id, of) : search_precedes(s, of, id);
 }
 
-/* A run again elsewhere: a few places before, as far as what it reads is there, or behind, as far
- * as nobody needs it yet. */
-static void search_shift(search_state *s, uint32_t seed) {
+/* A run elsewhere, up to so many places before or behind. */
+static void search_shift(search_state *s, uint32_t id) {
     const tn__line_node *nodes = s->line.nodes;
-    uint32_t job = nodes[seed].job, at = seed, steps = 1 + search_below(s, 16);
-    bool back = search_below(s, 4) > 0;
+    uint32_t at = id, steps = 1 + search_below(s, SEARCH_REACH);
+    bool back = search_below(s, 2);
+    if (nodes[id].prev == TN__LINE_HEAD) return;
     for (; steps > 0; steps--) {
         uint32_t next = back ? nodes[at].prev : nodes[at].next;
-        if (next <= TN__LINE_TAIL || search_bars(s, next, seed, !back)) break;
+        bool end = next <= TN__LINE_TAIL || nodes[next].prev == TN__LINE_HEAD;
+        if (end || search_bars(s, next, id, back)) break;
         at = next;
     }
-    if (at == seed || !tn__repair_may_take(&s->repair, seed)) return;
-    uint32_t before = back ? at : nodes[at].next;
-    if (!tn__repair_may_run(&s->repair, job, nodes[before].key)) return;
-    if (tn__line_put(&s->line, job, before) != TN_NONE) tn__line_take(&s->line, seed);
+    if (at != id) tn__line_move(&s->line, id, back ? at : nodes[at].next);
+}
+
+/* A run again, or a first run near it. */
+static void search_shift_near(search_state *s, uint32_t seed) {
+    uint32_t steps = search_below(s, SEARCH_REACH), id = seed;
+    bool back = search_below(s, 2);
+    for (; steps > 0; steps--) {
+        uint32_t next = back ? s->line.nodes[id].prev : s->line.nodes[id].next;
+        if (next <= TN__LINE_TAIL) break;
+        id = next;
+    }
+    search_shift(s, search_below(s, 2) ? seed : id);
 }
 
 static void search_tear(search_state *s) {
@@ -189,7 +221,7 @@ static void search_tear(search_state *s) {
     if (seed == TN_NONE) return;
     s->repair.ban++;
     if (search_below(s, SEARCH_SHIFTS) == 0)
-        search_shift(s, seed);
+        search_shift_near(s, seed);
     else if (search_below(s, SEARCH_ROWS) == 0)
         search_tear_row(s, seed);
     else
@@ -215,7 +247,7 @@ static void search_spare(search_state *s, uint32_t mark) {
     uint32_t end = tn__line_mark(&s->line);
     for (uint32_t i = mark; i < end; i++) {
         tn__line_change change = s->line.changes[i];
-        if (change.put && s->line.nodes[change.node].linked)
+        if (change.deed != TN__LINE_TAKEN && s->line.nodes[change.node].linked)
             tn__repair_spare(&s->repair, change.node);
     }
     for (uint32_t i = 0; i < 12; i++) {
@@ -270,7 +302,8 @@ static tn_status search_offer(search_state *s) {
 }
 
 tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
-    search_state s = {.run = run, .random = {run->seed}};
+    bool orders = !run->work->is_ordered && (run->allow & TN__ALLOW_ORDER);
+    search_state s = {.run = run, .random = {run->seed}, .orders = orders};
     tn__schedule_init(&s.best, &run->context);
     TN_TRY(tn__line_init(&s.line, run->work, &run->context, NULL, run->error));
     tn_status status = TN_OK;
