@@ -5,7 +5,7 @@ MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 JOBS ?= $(shell nproc)
 
-.PHONY: all amalgamation coverage demo demo-mcu bench-arena test check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
+.PHONY: all amalgamation coverage deb demo demo-mcu bench-arena test check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target libtenure tenure_command
 
@@ -44,6 +44,10 @@ install: ## PREFIX, DESTDIR: command, library, headers, pkg-config file, man pag
 	tools/install-deps build
 	$(MAKE) all
 	cmake --install $(BUILD) --prefix $(PREFIX)
+
+deb: ## Debian packages in build-deb/: libtenure0, libtenure-dev, tenure; lintian judges them
+	tools/install-deps deb
+	tools/make-deb build-deb
 
 fuzz: ## builds the fuzzers with clang; run build-fuzz/fuzz/fuzz_onnx and its like
 	tools/install-deps test
@@ -84,7 +88,7 @@ coverage: ## branches that the quick tests reach, by file and room; ROOMS="plan 
 	tools/coverage $(ROOMS)
 
 clean:
-	rm -rf $(BUILD) build-coverage build-asan build-tsan build-fuzz build-minimal
+	rm -rf $(BUILD) build-coverage build-asan build-tsan build-fuzz build-minimal build-deb
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile

@@ -1,0 +1,12 @@
+#!/bin/bash
+# Debian packages, on a machine that nobody prepared (tools/fresh-root): made, judged by lintian, installed by name, used,
+# removed without a trace. Runs in the root of the tree, after install.sh, whose copy it takes away first.
+set -eux
+xargs rm -f <build/install_manifest.txt
+ldconfig
+make deb
+apt-get install -y --no-install-recommends ./build-deb/{tenure,libtenure0,libtenure-dev}_*.deb
+. tests/fresh/try.sh
+try /usr
+apt-get purge -y tenure libtenure0 libtenure-dev
+test -z "$(find /usr -name '*tenure*' -not -path '/usr/share/doc-base/*')"
