@@ -48,6 +48,8 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
 /* Standard output whole or an error: flushed, and checked. Returns `status`, or 2 when it failed.
  */
 int cli_finish(int status);
+/* version.c: all of `tenure --version`; returns the exit status. */
+int cli_version(void);
 
 /* --- input: a model or a problem --- */
 

@@ -38,8 +38,7 @@ int main(int count, char **arguments) {
         return cli_finish(0);
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-        printf("tenure %s\n", tn_version());
-        return cli_finish(0);
+        return cli_version();
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(name, commands[i]->name) != 0) continue;

@@ -51,7 +51,7 @@ void cli_whom_corridor(const cli_whom *whom, tn_rewrite_use use, cli_corridor *c
 
 tn_status cli_whom_check(const cli_whom *whom, tn_error *error) {
     tn_error missing;
-    if (whom->runner != CLI_RUNNER_ONEDNN || tn_kernels_library(&missing)) return TN_OK;
+    if (whom->runner != CLI_RUNNER_ONEDNN || tn_kernels_library(NULL, &missing)) return TN_OK;
     *error = missing;
     return missing.status;
 }

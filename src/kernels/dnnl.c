@@ -18,6 +18,7 @@
 
 #ifdef TENURE_DNNL
 #include <dlfcn.h>
+#include <stdio.h>
 
 /* --- the library --- */
 
@@ -110,6 +111,12 @@ const char *tn__dnnl_isa(const tn__dnnl *library) {
            : (isa & dnnl_cpu_isa_avx2) == (unsigned)dnnl_cpu_isa_avx2 ? "avx2"
            : (isa & dnnl_cpu_isa_avx) == (unsigned)dnnl_cpu_isa_avx   ? "avx"
                                                                       : "sse41";
+}
+
+void tn__dnnl_tell(const tn__dnnl *library, char *text, size_t size) {
+    const dnnl_version_t *version = library->dnnl_version();
+    snprintf(text, size, "oneDNN %d.%d.%d, %s", version->major, version->minor, version->patch,
+             tn__dnnl_isa(library));
 }
 
 /* --- descriptors --- */
@@ -715,6 +722,10 @@ tn_status tn__dnnl_open(const tn_context *context, uint32_t threads, tn__dnnl **
 const char *tn__dnnl_isa(const tn__dnnl *library) {
     (void)library;
     return "";
+}
+
+void tn__dnnl_tell(const tn__dnnl *library, char *text, size_t size) {
+    (void)library, (void)text, (void)size;
 }
 
 void tn__dnnl_close(tn__dnnl *library) { (void)library; }

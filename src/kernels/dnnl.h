@@ -28,6 +28,8 @@ tn_status tn__dnnl_open(const tn_context *context, uint32_t threads, tn__dnnl **
 void tn__dnnl_close(tn__dnnl *library); /* after every state; NULL is fine */
 /* The instruction set that it uses: "sse41", "avx", "avx2" or "avx512". */
 const char *tn__dnnl_isa(const tn__dnnl *library);
+/* Version and instruction set. */
+void tn__dnnl_tell(const tn__dnnl *library, char *text, size_t size);
 
 #ifdef TENURE_DNNL
 #include <oneapi/dnnl/dnnl.h>

@@ -128,10 +128,11 @@ const char *tn_kernels_isa(const tn_kernels *kernels) {
     return tn__kernel_cache_isa(kernels->cache);
 }
 
-bool tn_kernels_library(tn_error *error) {
+bool tn_kernels_library(char text[TN_LIBRARY_TEXT_MAX], tn_error *error) {
     tn__dnnl *library;
     tn_context context = tn__context(NULL);
     if (tn__dnnl_open(&context, 1, &library, error) != TN_OK) return false;
+    if (text != NULL) tn__dnnl_tell(library, text, TN_LIBRARY_TEXT_MAX);
     tn__dnnl_close(library);
     return true;
 }

@@ -129,6 +129,7 @@ expect 2 'N,N' $tenure plan "$model" --value input=1,x
 expect 2 'inputs are .input' $tenure plan "$model" --value nobody=4
 expect 2 '150528 elements' $tenure plan "$model" --value input=4
 expect 0 'tenure 0' $tenure --version
+expect 0 'kernels ' $tenure --version
 expect 0 'plan.*prove' $tenure --help
 for command in plan verify run train replay list; do expect 0 'Example' $tenure $command --help; done
 

@@ -174,7 +174,7 @@ static void arena_and_pools_are_estimated_to_the_byte(void **state) {
 
 static void so_they_are_with_onednn(void **state) {
     (void)state;
-    if (!tn_kernels_library(&failure)) {
+    if (!tn_kernels_library(NULL, &failure)) {
         printf("SKIP: %s\n", failure.message);
         return;
     }

@@ -312,7 +312,7 @@ static void check_case(size_t which, uint64_t seed, uint32_t *taken, uint32_t *t
 static void every_kernel_of_the_library_agrees_with_plain_loops(void **state) {
     tn_error error;
     (void)state;
-    if (!tn_kernels_library(&error)) {
+    if (!tn_kernels_library(NULL, &error)) {
         printf("SKIP: %s\n", error.message);
         skip();
     }

@@ -296,7 +296,7 @@ static uint32_t check_case(size_t which, uint64_t seed) {
 static void training_by_the_library_agrees_with_plain_loops(void **state) {
     tn_error error;
     (void)state;
-    if (!tn_kernels_library(&error)) {
+    if (!tn_kernels_library(NULL, &error)) {
         printf("SKIP: %s\n", error.message);
         skip();
     }

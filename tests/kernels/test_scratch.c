@@ -114,7 +114,7 @@ static void pieces_compute_the_same_in_less_scratch(void **state) {
     tn_error missing;
     uint32_t found = 0, pieces, none;
     (void)state;
-    if (!tn_kernels_library(&missing)) skip();
+    if (!tn_kernels_library(NULL, &missing)) skip();
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         made at = {.random = {seed}};
         whole plain = {.seed = seed, .plain = true}, less = {.seed = seed};
@@ -159,7 +159,7 @@ static void pieces_compute_the_same_in_less_scratch(void **state) {
 static void the_first_way_within_a_limit_is_taken(void **state) {
     tn_error missing, error;
     (void)state;
-    if (!tn_kernels_library(&missing)) skip();
+    if (!tn_kernels_library(NULL, &missing)) skip();
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         made at = {.random = {seed}};
         assert_int_equal(tn_graph_create(NULL, &at.graph, NULL), TN_OK);

@@ -217,7 +217,7 @@ static uint32_t check(const char *name, uint64_t seed, const tn_graph *apart, co
 
 static void fused_operators_compute_what_the_operators_compute(void **state) {
     (void)state;
-    bool library = tn_kernels_library(NULL) && __builtin_cpu_supports("avx512f");
+    bool library = tn_kernels_library(NULL, NULL) && __builtin_cpu_supports("avx512f");
     for (size_t which = 0; which < sizeof cases / sizeof *cases; which++) {
         uint32_t taken = 0;
         for (uint64_t seed = 1; seed <= TRIES; seed++) {
