@@ -61,7 +61,8 @@ TN_API uint32_t tn_kernels_way(const tn_kernels *kernels, tn_op_id op);
 TN_API const char *tn_kernels_isa(const tn_kernels *kernels);
 /* Whether oneDNN is there; if not, why and what to install in `error`.
  *
- * text  NULL, or takes its version and the instruction set that it uses here: "oneDNN 2.6.3, avx2" */
+ * text  NULL, or takes its version and the instruction set that it uses here:
+ *       "oneDNN 2.6.3, avx2" */
 #define TN_LIBRARY_TEXT_MAX 48
 TN_API bool tn_kernels_library(char text[TN_LIBRARY_TEXT_MAX], tn_error *error);
 
