@@ -173,6 +173,24 @@ bool tn__has_suffix(const char *path, const char *suffix); /* ignoring case */
 /* Shell-style match with * and ?; linear time. */
 bool tn__glob(const char *pattern, const char *text);
 
+/* --- names that somebody meant --- */
+
+bool tn__alike(const char *a, const char *b); /* but for case, '-', '_' and spaces */
+
+/* Which of several names is nearest to a word that is none of them; the first of equals. */
+#define TN__NEAR_TEXT 100
+typedef struct tn__near {
+    const char *word, *name; /* name NULL: none is near; borrowed from who tried it */
+    uint32_t wrong;          /* letters */
+} tn__near;
+tn__near tn__near_begin(const char *word);
+void tn__near_try(tn__near *near, const char *name);
+/* "did you mean 'NAME'?", or what is said otherwise. */
+const char *tn__near_ask(const tn__near *near, const char *otherwise, char text[TN__NEAR_TEXT]);
+/* The same of a registry. */
+const char *tn__near_of(const char *word, uint32_t count, const char *(*name)(uint32_t),
+                        const char *otherwise, char text[TN__NEAR_TEXT]);
+
 /* --- order --- */
 typedef struct tn__sort_item {
     uint64_t key;

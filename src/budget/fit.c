@@ -39,8 +39,12 @@ static tn_status fit_check_options(const tn__fit *fit) {
 static tn_status fit_find_pass(tn__fit *fit) {
     const char *name = fit->options.pass != NULL ? fit->options.pass : FIT_PASS;
     fit->pass = tn__pass_named(name);
-    if (fit->pass == NULL)
-        TN_FAIL(fit->error, TN_E_UNKNOWN, "no pass is called '%.60s'; `tenure list passes`", name);
+    if (fit->pass == NULL) {
+        char asked[TN__NEAR_TEXT];
+        TN_FAIL(
+            fit->error, TN_E_UNKNOWN, "no pass is called '%.60s'; %s", name,
+            tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tenure list passes`", asked));
+    }
     uint32_t does = 0;
     if (fit->pass->features & TN__PASS_RECOMPUTES) does |= TN_FIT_RECOMPUTE;
     if (fit->pass->features & TN__PASS_SWAPS) does |= TN_FIT_SWAP;

@@ -13,9 +13,72 @@
 
 typedef struct cli_command {
     const char *name;
-    const char *summary;                     /* one line for `tenure --help` */
+    const char *summary;       /* one line for `tenure --help` */
+    const char *first;         /* its options that most need, "output json": up to ten */
+    const struct argp *parser; /* its options: for parsing, help and completion */
     int (*run)(int count, char **arguments); /* arguments[0] is "tenure NAME"; exit status */
 } cli_command;
+
+#define TN_COMMAND(name) extern const cli_command cli_command_##name;
+#include "cli/commands.def"
+#undef TN_COMMAND
+/* main.c: the table, in the order of commands.def. */
+uint32_t cli_command_count(void);
+const cli_command *cli_command_at(uint32_t index);
+
+/* lists.c: what this build knows, by the name of the list: "planners". */
+typedef struct cli_list {
+    const char *name, *about;
+    uint32_t (*count)(void);
+    const char *(*row)(uint32_t index);
+    const char *key; /* of the detail in JSON */
+    const char *(*detail)(uint32_t index);
+    const char *(*make)(uint32_t index, char *detail, size_t room); /* in place of `detail` */
+} cli_list;
+uint32_t cli_list_count(void);
+const cli_list *cli_list_at(uint32_t index);
+const cli_list *cli_list_find(const char *name); /* NULL: there is none */
+#define CLI_LIST_TEXT 512                        /* bytes of a detail that is made */
+
+/* parse.c: what every command takes is taken here; the rest goes to command->parser with `input`.
+ * Ends the program with what was asked (--help), or with a usage error. */
+void cli_parse(const cli_command *command, int count, char **words, void *input);
+/* Ends the program with a usage error of one line: what is wrong and what to do. */
+void cli_misuse(const struct argp_state *state, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
+/* Prints how a command is used and its options: the first, or all of them. */
+void cli_help(const cli_command *command, bool all, FILE *to);
+
+/* How the user wants to be told. */
+typedef struct cli_tone {
+    bool quiet; /* files and the exit status alone, and errors */
+    bool brief; /* one line */
+} cli_tone;
+cli_tone cli_tone_asked(void);
+
+/* options.c: the options of a command as one list: its own, those of its children under their
+ * headings, those of every command. */
+#define CLI_OPTIONS_MAX 96u
+typedef struct cli_option {
+    const char *name, *argument; /* argument NULL: none */
+    char letter;                 /* 0: none */
+    bool argument_may_lack;      /* --holders[=N] */
+    const char *heading;         /* "": the command's own */
+    char *help;
+} cli_option;
+typedef struct cli_options {
+    cli_option rows[CLI_OPTIONS_MAX];
+    uint32_t count;
+} cli_options;
+void cli_options_list(const cli_command *command, cli_options *options);
+void cli_options_release(cli_options *options);
+extern const struct argp cli_common_argp;
+
+/* shape.c: columns of a terminal, or 80; of COLUMNS where that is set. */
+uint32_t cli_columns(FILE *to);
+/* Words that are filled into lines of so many columns, each after `indent` spaces, the first of
+ * which starts at column `at`. */
+void cli_fill(FILE *to, const char *text, uint32_t at, uint32_t indent, uint32_t columns);
 
 /* A row of a command's options: X(key, name, argument or NULL, help). Help is required. */
 #define CLI_OPTION(key, name, argument, help)                                                      \
@@ -35,6 +98,8 @@ void cli_note(const char *message);
 /* Parses the value of an option, or ends the program with a usage error that names it. */
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text);
 uint64_t cli_number(struct argp_state *state, const char *option, const char *text);
+uint64_t cli_range(struct argp_state *state, const char *option, const char *text, uint64_t least,
+                   uint64_t most);
 double cli_duration(struct argp_state *state, const char *option, const char *text);
 double cli_speed(struct argp_state *state, const char *option, const char *text); /* 0.5GB/s */
 double cli_real(struct argp_state *state, const char *option, const char *text);  /* from 0 up */
@@ -45,6 +110,9 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
                     const char *const *names);
 #define CLI_CHOICE(state, option, text, ...)                                                       \
     cli_choice(state, option, text, (const char *const[]){__VA_ARGS__, NULL})
+/* A device of `tenure list hardware`, or a usage error with the nearest one. */
+const tn_hardware *cli_hardware(const struct argp_state *state, const char *option,
+                                const char *text);
 /* Standard output whole or an error: flushed, and checked. Returns `status`, or 2 when it failed.
  */
 int cli_finish(int status);

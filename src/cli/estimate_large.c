@@ -23,7 +23,7 @@ void cli_large_split(struct argp_state *state, cli_large *large, const char *val
         unsigned long long count =
             i < 3 && *number >= '1' && *number <= '9' ? strtoull(number, &end, 10) : 0;
         if (count == 0 || count > (1u << 20) || (*end != '\0' && *end != ','))
-            argp_error(state,
+            cli_misuse(state,
                        "--parallel: '%s' should read tensor=N,pipeline=N,data=N (or serial, safe)",
                        value);
         *ranks[i].count = count;

@@ -13,7 +13,8 @@
     X(CLI_DIM, "dim", "NAME=SIZE", "value of a symbolic dimension; may be repeated")               \
     X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...", "shape of a graph input; may be repeated")   \
     X(CLI_VALUE, "value", "NAME=N,N,...",                                                          \
-      "contents of a graph input that shapes depend on, known ahead; may be repeated")             \
+      "contents of a graph input that shapes depend on, known ahead: it becomes a parameter; may " \
+      "be repeated")                                                                               \
     X(CLI_PARAMETER, "parameter", "PATTERN",                                                       \
       "graph inputs of these names (* and ?) are parameters: outside the arena")                   \
     X(CLI_FORMAT, "format", "FORMAT",                                                              \
@@ -47,9 +48,9 @@
       "takes here, with :N those of N threads; of a .tflite model reference, cmsis-nn or any, "    \
       "the "                                                                                       \
       "most (none; reference)")                                                                    \
-    X(CLI_NO_REWRITE, "no-rewrite", NULL, "of those kernels: operators as the file has them")      \
+    X(CLI_NO_REWRITE, "no-rewrite", NULL, "with --kernels: operators as the file has them")        \
     X(CLI_FASTEST, "fastest", NULL,                                                                \
-      "and each operator by the fastest, however much scratch that takes")
+      "with --kernels: each operator by the fastest, however much scratch that takes")
 
 static const struct argp_option input_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_READ(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
@@ -72,8 +73,8 @@ static int64_t input_extent(struct argp_state *state, const char *option, const 
     errno = 0;
     long long value = strtoll(text, end, 10);
     if (errno != 0 || *end == text || value < 0)
-        argp_error(state, "--%s: '%s' is no extent; it must be a whole number from 0 up", option,
-                   text);
+        cli_misuse(state, "--%s: '%s' is not an extent; it must be a whole number from 0 up",
+                   option, text);
     return value;
 }
 
@@ -82,7 +83,7 @@ static char *input_name(struct argp_state *state, const char *option, const char
                         const char **value) {
     const char *equals = strrchr(text, '=');
     if (equals == NULL || equals == text)
-        argp_error(state, "--%s: '%s' should read NAME=...", option, text);
+        cli_misuse(state, "--%s: '%s' should read NAME=...", option, text);
     char *name = strndup(text, (size_t)(equals - text));
     if (name == NULL) argp_failure(state, 4, 0, "out of memory");
     *value = equals + 1;
@@ -94,7 +95,7 @@ static void input_add_dim(struct argp_state *state, cli_input *input, const char
     char *end;
     tn_dim dim = {.name = input_name(state, "dim", text, &value)};
     dim.value = input_extent(state, "dim", value, &end);
-    if (*end != '\0') argp_error(state, "--dim: '%s' is no extent", value);
+    if (*end != '\0') cli_misuse(state, "--dim: '%s' is not an extent", value);
     tn_dim *dims = input_grow(state, input->import.dims, input->import.dim_count, sizeof *dims);
     dims[input->import.dim_count++] = dim;
     input->import.dims = dims;
@@ -109,7 +110,7 @@ static void input_add_shape(struct argp_state *state, cli_input *input, const ch
         extents = input_grow(state, extents, shape.rank, sizeof *extents);
         extents[shape.rank++] = input_extent(state, "input-shape", at, &end);
         if (*end != '\0' && (*end != ',' || end[1] == '\0'))
-            argp_error(state, "--input-shape: '%s' should read N,N,...", text);
+            cli_misuse(state, "--input-shape: '%s' should read N,N,...", text);
         at = *end == ',' ? end + 1 : end;
     }
     shape.shape = extents;
@@ -129,7 +130,7 @@ static void input_add_value(struct argp_state *state, cli_input *input, const ch
         numbers[value.count++] = strtod(at, &end);
         more = *end == ',';
         if (end == at || (*end != '\0' && !more))
-            argp_error(state, "--value: '%s' should read NAME=N,N,...", text);
+            cli_misuse(state, "--value: '%s' should read NAME=N,N,...", text);
     }
     value.numbers = numbers;
     tn_input_value *values =
@@ -148,14 +149,14 @@ static void input_add_parameter(struct argp_state *state, cli_input *input, cons
 /* NAME=CAPACITY@SPEED/s; either may be left out. */
 static void input_add_bank(struct argp_state *state, cli_input *input, const char *text) {
     const char *value;
-    if (input->bank_count == CLI_BANKS_MAX) argp_error(state, "--bank: more than 16");
+    if (input->bank_count == CLI_BANKS_MAX) cli_misuse(state, "--bank: more than 16");
     tn_bank bank = {.name = input_name(state, "bank", text, &value)};
     const char *at = strchr(value, '@');
     char *capacity = strndup(value, at != NULL ? (size_t)(at - value) : strlen(value));
     if (capacity == NULL) argp_failure(state, 4, 0, "out of memory");
     if (*capacity != '\0' && strcmp(capacity, "none") != 0) {
         bank.capacity = cli_size(state, "bank", capacity);
-        if (bank.capacity == 0) argp_error(state, "--bank: 0 bytes hold nothing");
+        if (bank.capacity == 0) cli_misuse(state, "--bank: 0 bytes hold nothing");
     }
     free(capacity);
     if (at != NULL) bank.bytes_per_s = cli_speed(state, "bank", at + 1);
@@ -182,12 +183,12 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         break;
     case CLI_FORMAT:
         if (tn_format_parse(value, &input->import.format, &error) != TN_OK)
-            argp_error(state, "--format: %s", error.message);
+            cli_misuse(state, "--format: %s", error.message);
         break;
     case CLI_ALIGNMENT:
         input->alignment = cli_size(state, "alignment", value);
         if (input->alignment == 0 || (input->alignment & (input->alignment - 1)) != 0)
-            argp_error(state, "--alignment: '%s' is no power of two", value);
+            cli_misuse(state, "--alignment: '%s' is not a power of two", value);
         return 0;
     case CLI_READ_LIMIT:
         input->read_limit = cli_size(state, "read-limit", value);
@@ -199,10 +200,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         input_add_bank(state, input, value);
         return 0;
     case CLI_PARALLEL:
-        if (strcmp(value, "serial") != 0 && strcmp(value, "safe") != 0)
-            argp_error(state, "--parallel: '%s' is neither serial nor safe", value);
         input->occupancy_options.parallel =
-            strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
+            CLI_CHOICE(state, "parallel", value, "serial", "safe") == 1 ? TN_PARALLEL_SAFE
+                                                                        : TN_PARALLEL_SERIAL;
         break;
     case CLI_STATIC:
         input->statics =
@@ -218,17 +218,9 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
         input->occupancy_options.no_views = true;
         break;
     case CLI_KERNELS:
-        if (strcmp(value, "reference") == 0)
-            input->kernels = CLI_KERNELS_REFERENCE;
-        else if (strcmp(value, "cmsis-nn") == 0)
-            input->kernels = CLI_KERNELS_CMSIS;
-        else if (strcmp(value, "any") == 0)
-            input->kernels = CLI_KERNELS_ANY;
-        else if (!cli_whom_parse(state, value, &input->whom))
-            argp_error(
-                state,
-                "--kernels: '%s' is none of none, plain, onednn, reference, cmsis-nn and any",
-                value);
+        if (!cli_whom_parse(state, value, &input->whom))
+            input->kernels = (cli_kernels)CLI_CHOICE(state, "kernels", value, "reference",
+                                                     "cmsis-nn", "any", "none", "plain", "onednn");
         break;
     case CLI_NO_REWRITE:
         input->whom.no_rewrite = true;
@@ -252,7 +244,7 @@ const struct argp cli_input_estimate_argp = {.options = input_estimate_options,
 
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what,
                     const char *path) {
-    if (input->path != NULL) argp_error(state, "one %s, not '%s' too", what, path);
+    if (input->path != NULL) cli_misuse(state, "one %s, not '%s' too", what, path);
     input->path = path;
 }
 

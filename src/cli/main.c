@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TN_COMMAND(name) extern const cli_command cli_command_##name;
-#include "cli/commands.def"
-#undef TN_COMMAND
+#include "base/base.h"
 
 static const cli_command *const commands[] = {
 #define TN_COMMAND(name) &cli_command_##name,
@@ -15,41 +13,77 @@ static const cli_command *const commands[] = {
 #undef TN_COMMAND
 };
 
+uint32_t cli_command_count(void) { return sizeof commands / sizeof *commands; }
+const cli_command *cli_command_at(uint32_t index) { return commands[index]; }
+
 static void main_help(FILE *to) {
     fputs("Usage: tenure COMMAND [OPTION...] [ARGUMENT...]\n"
           "The memory system of neural networks: plan, prove, draw.\n\nCommands:\n",
           to);
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(to, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
+    for (uint32_t i = 0; i < cli_command_count(); i++) {
+        fprintf(to, "  %-11s", commands[i]->name);
+        cli_fill(to, commands[i]->summary, 13, 13, cli_columns(to));
+    }
     fputs("\nExamples:\n"
           "  tenure plan model.onnx -o plan.html     how much memory, and a picture of it\n"
           "  tenure plan buffers.csv --capacity 1MiB -o plan.csv\n"
           "  tenure verify model.onnx --plan plan.json\n"
-          "\n`tenure COMMAND --help` tells more.\n",
+          "\n`tenure help COMMAND` tells more.\n",
           to);
 }
 
-int main(int count, char **arguments) {
-    argp_err_exit_status = 2; /* usage errors, as in the table of statuses */
-    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of writing, told at the end */
-    const char *name = count > 1 ? arguments[1] : "";
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+static const cli_command *main_find(const char *name) {
+    for (uint32_t i = 0; i < cli_command_count(); i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+/* Who gives a file or an option where a command should be is told how it reads. */
+static int main_refuse(const char *name) {
+    char asked[TN__NEAR_TEXT];
+    tn__near near = tn__near_begin(name);
+    bool file = tn_import_recognises(name) || tn__has_suffix(name, ".csv");
+    for (uint32_t i = 0; i < cli_command_count(); i++) tn__near_try(&near, commands[i]->name);
+    tn__near_try(&near, "help");
+    fputs(name[0] == '-' ? "tenure: a command comes first, before '"
+                         : "tenure: there is no command '",
+          stderr);
+    cli_put_text(stderr, name);
+    const char *otherwise = file ? "to plan a file: tenure plan FILE" : "`tenure help` lists them";
+    fprintf(stderr, "'; %s\n", tn__near_ask(&near, otherwise, asked));
+    return 2;
+}
+
+static int main_command(const cli_command *command, int count, char **words) {
+    char title[64];
+    snprintf(title, sizeof title, "tenure %s", command->name);
+    words[0] = title; /* what usage messages call us */
+    return command->run(count, words);
+}
+
+/* help, help COMMAND, help COMMAND all */
+static int main_tell(int count, char **words) {
+    if (count < 2) {
         main_help(stdout);
         return cli_finish(0);
     }
+    const cli_command *command = main_find(words[1]);
+    if (command == NULL) return main_refuse(words[1]);
+    cli_help(command, count > 2 && strcmp(words[2], "all") == 0, stdout);
+    return cli_finish(0);
+}
+
+int main(int count, char **words) {
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is met at the end: cli_finish */
+    const char *name = count > 1 ? words[1] : "";
+    const cli_command *command = main_find(name);
+    if (command != NULL) return main_command(command, count - 1, words + 1);
+    if (strcmp(name, "help") == 0) return main_tell(count - 1, words + 1);
+    if (strncmp(name, "--help", 6) == 0 || strcmp(name, "-h") == 0) return main_tell(1, words);
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
         return cli_version();
     }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(name, commands[i]->name) != 0) continue;
-        char title[64];
-        snprintf(title, sizeof title, "tenure %s", name);
-        arguments[1] = title; /* what usage messages call us */
-        return commands[i]->run(count - 1, arguments + 1);
-    }
-    if (count > 1)
-        fprintf(stderr, "tenure: there is no command '%s'; see `tenure --help`\n", name);
-    else
-        main_help(stderr);
+    if (count > 1) return main_refuse(name);
+    main_help(stderr);
     return 2;
 }

@@ -188,10 +188,7 @@ static tn_status objects_report(const objects_job *job, tn_error *error) {
 }
 
 bool cli_objects_form(struct argp_state *state, const char *value) {
-    bool objects = strcmp(value, "objects") == 0;
-    if (!objects && strcmp(value, "offsets") != 0)
-        argp_error(state, "--form: '%s' is neither offsets nor objects", value);
-    return objects;
+    return CLI_CHOICE(state, "form", value, "offsets", "objects") == 1;
 }
 
 static tn_status objects_refuse(const cli_objects *asked, tn_error *error) {

@@ -91,7 +91,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_BUDGET:
         session->budget = cli_size(state, "budget", value);
-        if (session->budget == 0) argp_error(state, "--budget: 0 bytes hold nothing");
+        if (session->budget == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
         return 0;
     case SESSION_PASS:
         session->pass = value;
@@ -104,7 +104,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_CHECK:
         if (strcmp(value, "naive") != 0)
-            argp_error(state, "--check: '%s' is not naive, the only check there is", value);
+            cli_misuse(state, "--check: '%s' is not naive, the only check there is", value);
         session->check = true;
         return 0;
     case SESSION_POISON:
@@ -113,7 +113,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
     case SESSION_TRACE:
         session->trace_path = value;
         if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".trace.csv"))
-            argp_error(state, "--trace: no format for '%s'; there are .trace.json and .trace.csv",
+            cli_misuse(state, "--trace: no format for '%s'; there are .trace.json and .trace.csv",
                        value);
         return 0;
     case SESSION_PLAIN:
@@ -121,7 +121,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (session->trace_path != NULL && session->poison)
-            argp_error(state, "--trace and --poison do not go together: run it once for each");
+            cli_misuse(state, "--trace and --poison do not go together: run it once for each");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

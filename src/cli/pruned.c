@@ -19,7 +19,7 @@ static error_t pruned_parse(int key, char *value, struct argp_state *state) {
     switch (key) {
     case PRUNED_SHARE:
         session->prune = cli_real(state, "prune", value);
-        if (!(session->prune < 1)) argp_error(state, "--prune: from 0 up, below 1");
+        if (!(session->prune < 1)) cli_misuse(state, "--prune: from 0 up, below 1");
         return 0;
     case PRUNED_SCOPE:
         session->prune_scope = CLI_CHOICE(state, "prune-scope", value, "global", "tensor")

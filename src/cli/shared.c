@@ -2,10 +2,16 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "report/format.h"
 
 /* Controls are those below a space, DEL, and U+0080 to U+009F: two bytes in UTF-8. */
 void cli_put_text(FILE *file, const char *text) {
@@ -30,6 +36,7 @@ int cli_fail(const tn_error *error) {
 }
 
 void cli_note(const char *message) {
+    if (cli_tone_asked().quiet) return;
     cli_progress_end();
     fputs("tenure: note: ", stderr);
     cli_put_text(stderr, message);
@@ -40,26 +47,37 @@ uint64_t cli_size(struct argp_state *state, const char *option, const char *text
     uint64_t bytes = 0;
     tn_error error;
     if (tn_size_parse(text, &bytes, &error) != TN_OK)
-        argp_error(state, "--%s: %s", option, error.message);
+        cli_misuse(state, "--%s: %s", option, error.message);
     return bytes;
 }
 
-uint64_t cli_number(struct argp_state *state, const char *option, const char *text) {
-    char *end;
+uint64_t cli_range(struct argp_state *state, const char *option, const char *text, uint64_t least,
+                   uint64_t most) {
+    char *end, from[TN__WORDS_MAX], to[TN__WORDS_MAX];
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || strchr(text, '-') != NULL)
-        argp_error(state, "--%s: '%s' is no whole number", option, text);
+    bool digits = *text == '-' || (*text >= '0' && *text <= '9');
+    if (end == text || *end != '\0' || !digits)
+        cli_misuse(state, "--%s: '%.60s' is not a whole number", option, text);
+    if (errno != 0 || *text == '-' || value < least || value > most)
+        cli_misuse(state, "--%s: %.60s is out of range; it is from %s to %s", option, text,
+                   tn__words_grouped(least, from), tn__words_grouped(most, to));
     return value;
+}
+
+uint64_t cli_number(struct argp_state *state, const char *option, const char *text) {
+    return cli_range(state, option, text, 0, UINT64_MAX);
 }
 
 double cli_speed(struct argp_state *state, const char *option, const char *text) {
     char *unit, whole[32];
     double factor = strtod(text, &unit);
     size_t length = strlen(unit);
-    if (unit == text || !(factor > 0 && factor < 1e18) || length < 3 || length + 2 > sizeof whole ||
+    if (unit == text || length < 3 || length + 2 > sizeof whole ||
         strcmp(unit + length - 2, "/s") != 0)
-        argp_error(state, "--%s: '%s' is no speed such as 0.5GB/s", option, text);
+        cli_misuse(state, "--%s: '%.60s' is not a speed; write it as 0.5GB/s", option, text);
+    if (!(factor > 0 && factor < 1e18))
+        cli_misuse(state, "--%s: %.60s is out of range; a speed is above 0", option, text);
     snprintf(whole, sizeof whole, "1%.*s", (int)length - 2, unit);
     return factor * (double)cli_size(state, option, whole);
 }
@@ -67,28 +85,42 @@ double cli_speed(struct argp_state *state, const char *option, const char *text)
 double cli_real(struct argp_state *state, const char *option, const char *text) {
     char *end;
     double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= 0) || value > 1e9)
-        argp_error(state, "--%s: '%s' is no number from 0 up", option, text);
+    if (end == text || *end != '\0')
+        cli_misuse(state, "--%s: '%.60s' is not a number", option, text);
+    if (!(value >= 0) || value > 1e9)
+        cli_misuse(state, "--%s: %.60s is out of range; it is from 0 to 1e9", option, text);
     return value;
 }
 
 uint64_t cli_count(struct argp_state *state, const char *option, const char *text, uint64_t most) {
-    uint64_t value = cli_number(state, option, text);
-    if (value < 1 || value > most)
-        argp_error(state, "--%s: from 1 to %llu", option, (unsigned long long)most);
-    return value;
+    return cli_range(state, option, text, 1, most);
 }
 
 uint32_t cli_choice(struct argp_state *state, const char *option, const char *text,
                     const char *const *names) {
-    char list[160] = "";
+    char list[160] = "", asked[TN__NEAR_TEXT];
+    tn__near near = tn__near_begin(text);
     for (uint32_t i = 0; names[i] != NULL; i++) {
         size_t used = strlen(list);
         if (strcmp(names[i], text) == 0) return i;
+        tn__near_try(&near, names[i]);
         snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    argp_error(state, "--%s: '%s' is none of %s", option, text, list);
-    return 0;
+    cli_misuse(state, "--%s: '%.60s' is none of %s%s%s", option, text, list,
+               near.name != NULL ? "; " : "", tn__near_ask(&near, "", asked));
+}
+
+static const char *shared_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
+
+const tn_hardware *cli_hardware(const struct argp_state *state, const char *option,
+                                const char *text) {
+    char asked[TN__NEAR_TEXT];
+    const tn_hardware *found = tn_hardware_find(text);
+    if (found == NULL)
+        cli_misuse(state, "--%s: no device is called '%.60s'; %s", option, text,
+                   tn__near_of(text, tn_hardware_count(), shared_hardware_name,
+                               "see `tenure list hardware`", asked));
+    return found;
 }
 
 double cli_duration(struct argp_state *state, const char *option, const char *text) {
@@ -100,15 +132,32 @@ double cli_duration(struct argp_state *state, const char *option, const char *te
         unit = 60;
     else if (strcmp(end, "s") != 0 && *end != '\0')
         end = (char *)text;
-    if (end == text || !(value > 0) || value > 1e9)
-        argp_error(state, "--%s: '%s' is no time; write 10s, 500ms or 2m", option, text);
+    if (end == text)
+        cli_misuse(state, "--%s: '%.60s' is not a time; write 10s, 500ms or 2m", option, text);
+    if (!(value > 0) || value > 1e9)
+        cli_misuse(state, "--%s: %.60s is out of range; a time is above 0 and up to 1e9", option,
+                   text);
     return value * unit;
+}
+
+/* A pipe whose reader has left; whatever failed, or failed to fail, before. */
+static bool shared_reader_left(void) {
+    struct pollfd pipe = {.fd = STDOUT_FILENO};
+    return poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR) != 0;
+}
+
+/* `tenure ... | head -1` ends as all commands do in a pipe, by the signal and without a word. */
+static void shared_end_by_signal(void) {
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
 }
 
 int cli_finish(int status) {
     cli_progress_end();
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-    fprintf(stderr, "tenure: cannot write to standard output: %s\n", strerror(errno));
+    int reason = errno;
+    if (shared_reader_left()) shared_end_by_signal();
+    fprintf(stderr, "tenure: cannot write to standard output: %s\n", strerror(reason));
     return 2;
 }
 

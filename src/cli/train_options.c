@@ -75,16 +75,16 @@ static void training_set_scale(struct argp_state *state, tn_train_options *optio
     if (options->dynamic_loss_scale) return;
     options->loss_scale = cli_real(state, "loss-scale", text);
     if (!(options->loss_scale > 0))
-        argp_error(state, "--loss-scale: '%s' is neither dynamic nor above 0", text);
+        cli_misuse(state, "--loss-scale: '%s' is neither dynamic nor above 0", text);
 }
 
 static void training_check(struct argp_state *state, const cli_training *training) {
     bool momentum = training->given >> (TRAINING_MOMENTUM - TRAINING_LOSS) & 1;
     if (momentum && training->options.optimizer != TN_OPTIMIZER_MOMENTUM)
-        argp_error(state, "--momentum is for --optimizer momentum, not %s",
+        cli_misuse(state, "--momentum is for --optimizer momentum, not %s",
                    tn_optimizer_name(training->options.optimizer));
     if (momentum && training->options.momentum == 0)
-        argp_error(state, "--momentum 0 is --optimizer sgd");
+        cli_misuse(state, "--momentum 0 is --optimizer sgd");
 }
 
 static error_t training_parse(int key, char *value, struct argp_state *state) {
@@ -94,12 +94,12 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
     case TRAINING_LOSS:
         options->loss = tn_loss_find(value);
         if (options->loss == TN_LOSS_COUNT)
-            argp_error(state, "--loss: '%s' is none of cross-entropy, mean-squared, output", value);
+            (void)CLI_CHOICE(state, "loss", value, "cross-entropy", "mean-squared", "output");
         break;
     case TRAINING_OPTIMIZER:
         options->optimizer = tn_optimizer_find(value);
         if (options->optimizer == TN_OPTIMIZER_COUNT)
-            argp_error(state, "--optimizer: '%s' is none of sgd, momentum, adam, adamw", value);
+            (void)CLI_CHOICE(state, "optimizer", value, "sgd", "momentum", "adam", "adamw");
         break;
     case TRAINING_MOMENTUM:
         options->momentum = cli_real(state, "momentum", value);
@@ -108,11 +108,11 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
         options->weight_decay = cli_real(state, "weight-decay", value);
         break;
     case TRAINING_FREEZE:
-        if (options->freeze_count == CLI_FREEZE_MAX) argp_error(state, "--freeze: more than 64");
+        if (options->freeze_count == CLI_FREEZE_MAX) cli_misuse(state, "--freeze: more than 64");
         training->freeze[options->freeze_count++] = value;
         break;
     case TRAINING_TRAIN:
-        if (options->train_count == CLI_FREEZE_MAX) argp_error(state, "--trainable: more than 64");
+        if (options->train_count == CLI_FREEZE_MAX) cli_misuse(state, "--trainable: more than 64");
         training->train[options->train_count++] = value;
         break;
     case TRAINING_MICRO:

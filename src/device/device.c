@@ -68,8 +68,10 @@ static tn_status device_find(const tn_device_options *options, const tn__driver 
         *driver = device_drivers[i];
         if (strcmp((*driver)->name, options->device) == 0) return TN_OK;
     }
-    TN_FAIL(error, TN_E_UNKNOWN, "there is no device '%.80s'; see `tenure list devices`",
-            options->device);
+    char asked[TN__NEAR_TEXT];
+    TN_FAIL(error, TN_E_UNKNOWN, "there is no device '%.80s'; %s", options->device,
+            tn__near_of(options->device, tn_device_count(), tn_device_name,
+                        "see `tenure list devices`", asked));
 }
 
 static tn_status device_open(tn_device *device, const tn_device_options *options, tn_error *error) {

@@ -1,5 +1,4 @@
 /* hardware.c - the built-in table of devices, hardware.def. */
-#include <strings.h>
 
 #include <tenure/estimate.h>
 
@@ -31,6 +30,6 @@ const tn_hardware *tn_hardware_at(uint32_t index) {
 
 const tn_hardware *tn_hardware_find(const char *name) {
     for (uint32_t i = 0; i < tn_hardware_count(); i++)
-        if (strcasecmp(hardware_table[i].name, name) == 0) return &hardware_table[i];
+        if (tn__alike(hardware_table[i].name, name)) return &hardware_table[i];
     return NULL;
 }

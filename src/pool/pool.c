@@ -39,8 +39,11 @@ static tn_status pool_check_options(const tn_pool_options *options, const tn__te
     const char *name = options->pool != NULL ? options->pool : "best-fit";
     uint64_t alignment = options->alignment;
     *technique = pool_find(name);
-    if (*technique == NULL)
-        TN_FAIL(error, TN_E_UNKNOWN, "there is no pool '%.80s'; see `tenure list pools`", name);
+    if (*technique == NULL) {
+        char asked[TN__NEAR_TEXT];
+        TN_FAIL(error, TN_E_UNKNOWN, "there is no pool '%.80s'; %s", name,
+                tn__near_of(name, tn_pool_count(), tn_pool_name, "see `tenure list pools`", asked));
+    }
     if (alignment > POOL_ALIGNMENT_MAX || (alignment != 0 && !tn__is_power_of_two(alignment)))
         TN_FAIL(error, TN_E_INVALID,
                 "the alignment of a pool is a power of two up to 2^30, not %" PRIu64, alignment);

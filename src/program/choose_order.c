@@ -60,9 +60,12 @@ static tn_status choose_add(choose_state *choose, const tn_order *order) {
 static tn_status choose_gather(choose_state *choose) {
     const tn_order *file = tn__order_find("file"), *order = tn__order_find(choose->name);
     bool all = strcmp(choose->name, "auto") == 0;
-    if (order == NULL && !all)
-        TN_FAIL(choose->error, TN_E_UNKNOWN,
-                "no order is called '%.60s'; there are file, memory and auto", choose->name);
+    if (order == NULL && !all) {
+        char asked[TN__NEAR_TEXT];
+        TN_FAIL(choose->error, TN_E_UNKNOWN, "no order is called '%.60s'; %s", choose->name,
+                tn__near_of(choose->name, tn_order_count(), tn_order_name,
+                            "see `tenure list orders`, or auto, the best of them", asked));
+    }
     TN_TRY(choose_add(choose, file));
     if (!all && order == file) return TN_OK;
     TN_TRY(tn__order_inner(&choose->task, &choose->inner, choose->error));

@@ -140,6 +140,48 @@ static void globs_match_as_shells_do(void **state) {
 }
 
 /* A file is the old one or the whole new one, and keeps its mode. */
+static const char *const near_names[] = {"plan", "verify", "estimate", "best-fit",
+                                         "greedy-by-size"};
+static const char *near_name(uint32_t index) { return near_names[index]; }
+
+static const char *near_of(const char *word) {
+    tn__near near = tn__near_begin(word);
+    for (uint32_t i = 0; i < 5; i++) tn__near_try(&near, near_names[i]);
+    return near.name != NULL ? near.name : "";
+}
+
+/* Any one letter wrong, left out, put in, or swapped with the next. */
+static void one_slip_is_understood_and_a_guess_is_not_made(void **state) {
+    (void)state;
+    char word[40];
+    for (uint32_t i = 0; i < 5; i++) {
+        size_t length = strlen(near_names[i]);
+        for (size_t at = 0; at < length; at++) {
+            snprintf(word, sizeof word, "%s", near_names[i]);
+            word[at] = 'q';
+            assert_string_equal(near_of(word), near_names[i]);
+            snprintf(word, sizeof word, "%.*s%s", (int)at, near_names[i], near_names[i] + at + 1);
+            assert_string_equal(near_of(word), near_names[i]);
+            snprintf(word, sizeof word, "%.*sx%s", (int)at, near_names[i], near_names[i] + at);
+            assert_string_equal(near_of(word), near_names[i]);
+            if (at + 1 == length) break;
+            snprintf(word, sizeof word, "%.*s%c%c%s", (int)at, near_names[i], near_names[i][at + 1],
+                     near_names[i][at], near_names[i] + at + 2);
+            assert_string_equal(near_of(word), near_names[i]);
+        }
+    }
+    assert_string_equal(near_of("Best_Fit"), "best-fit");
+    assert_string_equal(near_of("greddy"), "greedy-by-size");
+    for (const char *const *far = (const char *const[]){"", "x", "model.onnx", "zebra", NULL};
+         *far != NULL; far++)
+        assert_string_equal(near_of(*far), "");
+    assert_true(tn__alike("A100_40", "a100-40") && tn__alike("rtx4090", "RTX-4090"));
+    assert_true(!tn__alike("a100", "a100-40") && !tn__alike("l4", "l40"));
+    char text[TN__NEAR_TEXT];
+    assert_string_equal(tn__near_of("plam", 5, near_name, "look", text), "did you mean 'plan'?");
+    assert_string_equal(tn__near_of("zebra", 5, near_name, "look", text), "look");
+}
+
 static void files_are_written_whole_or_not_at_all(void **state) {
     (void)state;
     char folder[] = "/tmp/tenure-test-XXXXXX", path[64], missing[64];
@@ -173,6 +215,7 @@ int main(void) {
         cmocka_unit_test(names_find_what_was_added),
         cmocka_unit_test(the_arena_gives_zeroed_aligned_memory_and_gives_it_back),
         cmocka_unit_test(globs_match_as_shells_do),
+        cmocka_unit_test(one_slip_is_understood_and_a_guess_is_not_made),
         cmocka_unit_test(files_are_written_whole_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ expect 0 'caching' $tenure estimate "$model" --pool caching --batch 4
 expect 0 'fits +yes' $tenure estimate "$model" --device t4
 expect 1 'fits +no' $tenure estimate "$model" --device 1MiB
 expect 2 'list hardware' $tenure estimate "$model" --device abacus
-expect 2 'list hardware' $tenure estimate "$model" --device 0
+expect 2 '0 bytes' $tenure estimate "$model" --device 0
 expect 2 'pool' $tenure estimate "$model" --pool puddle
 expect 2 'is none of demand, start' $tenure estimate "$model" --alloc-policy never
 expect 2 'what must it fit into' $tenure estimate "$model" --max-batch

@@ -132,8 +132,8 @@ expect 2 'nowhere/c.ck' $good --checkpoint nowhere/c.ck
 expect 2 'nowhere/log.csv' $good --log nowhere/log.csv
 expect 2 'No space' $good --log /dev/full
 expect 2 'nowhere/r.trace.csv' $good --trace nowhere/r.trace.csv
-expect 2 'no speed' $good --link fast
-expect 2 'no speed' $good --link 1GB
+expect 2 'not a speed' $good --link fast
+expect 2 'not a speed' $good --link 1GB
 expect 2 'No space' $good --checkpoint /dev/full
 expect 2 'good.ck: cannot write: File too large' \
     bash -c "trap '' XFSZ; ulimit -f 4; exec $good --steps 9 --checkpoint good.ck"

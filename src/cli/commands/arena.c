@@ -65,26 +65,13 @@ static const struct argp_option arena_options[] = {ARENA_OPTIONS(CLI_OPTION){0}}
 /* --- options ---------------------------------------------------------------------------------- */
 
 static const char *const arena_targets[] = {
-    "cortex-m4",  "cortex-m0",  "cortex-m0plus", "cortex-m3",  "cortex-m7",
-    "cortex-m23", "cortex-m33", "cortex-m55",    "cortex-m85", "x86-64"};
+    "cortex-m4",  "cortex-m0",  "cortex-m0plus", "cortex-m3", "cortex-m7", "cortex-m23",
+    "cortex-m33", "cortex-m55", "cortex-m85",    "x86-64",    NULL};
 
-static const char *arena_target(struct argp_state *state, const char *value) {
-    for (size_t i = 0; i < sizeof arena_targets / sizeof *arena_targets; i++)
-        if (strcmp(value, arena_targets[i]) == 0) return arena_targets[i];
-    argp_error(state,
-               "--target: '%s' is none of cortex-m0, m0plus, m3, m4, m7, m23, m33, m55, m85 and "
-               "x86-64",
-               value);
-    return NULL;
-}
-
-static const char *const arena_plans[] = {"auto", "ours", "inside", "none"};
+static const char *const arena_plans[] = {"auto", "ours", "inside", "none", NULL};
 
 static arena_plan arena_whose(struct argp_state *state, const char *value) {
-    for (uint32_t i = 1; i < sizeof arena_plans / sizeof *arena_plans; i++)
-        if (strcmp(value, arena_plans[i]) == 0) return (arena_plan)i;
-    argp_error(state, "--plan: '%s' is none of ours, inside and none", value);
-    return ARENA_AUTO;
+    return (arena_plan)(1 + cli_choice(state, "plan", value, arena_plans + 1));
 }
 
 static error_t arena_parse(int key, char *value, struct argp_state *state) {
@@ -94,11 +81,11 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[0] = &arguments->input;
         return 0;
     case ARENA_TARGET:
-        arguments->target = arena_target(state, value);
+        arguments->target = arena_targets[cli_choice(state, "target", value, arena_targets)];
         return 0;
     case ARENA_MAX:
         arguments->max = cli_size(state, "max", value);
-        if (arguments->max == 0) argp_error(state, "--max: 0 bytes hold nothing");
+        if (arguments->max == 0) cli_misuse(state, "--max: 0 bytes hold nothing");
         return 0;
     case ARENA_PLAN:
         arguments->plan = arena_whose(state, value);
@@ -111,7 +98,7 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case 'o':
         if (arguments->output_count == ARENA_OUTPUTS_MAX)
-            argp_error(state, "-o: more than 16 files");
+            cli_misuse(state, "-o: more than 16 files");
         arguments->outputs[arguments->output_count++] = value;
         return 0;
     case ARENA_JSON:
@@ -121,17 +108,17 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->input.path == NULL) argp_error(state, "which model?");
+        if (arguments->input.path == NULL) cli_misuse(state, "which model?");
         if (!tn__has_suffix(arguments->input.path, ".tflite"))
-            argp_error(state, "'%s' is no .tflite model", arguments->input.path);
+            cli_misuse(state, "'%s' is no .tflite model", arguments->input.path);
         if (arguments->input.whom.runner != CLI_RUNNER_NONE)
-            argp_error(state, "--kernels: of a microcontroller: reference, cmsis-nn or any");
+            cli_misuse(state, "--kernels: of a microcontroller: reference, cmsis-nn or any");
         if (arguments->input.statics != TN_STATIC_APART)
-            argp_error(state, "--static: a microcontroller keeps weights in the model's file");
+            cli_misuse(state, "--static: a microcontroller keeps weights in the model's file");
         if (arguments->input.bank_count > 0 && arguments->max > 0)
-            argp_error(state, "--max is for one memory; banks have capacities: --bank NAME=SIZE");
+            cli_misuse(state, "--max is for one memory; banks have capacities: --bank NAME=SIZE");
         if (arguments->output_count > 0 && arguments->plan > ARENA_OURS)
-            argp_error(state, "-o writes our plan; leave --plan %s out",
+            cli_misuse(state, "-o writes our plan; leave --plan %s out",
                        arena_plans[arguments->plan]);
         if (arguments->output_count > 0) arguments->plan = ARENA_OURS;
         if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;
@@ -489,11 +476,31 @@ static const char arena_doc[] =
     "Exit status: 0 it fits, 1 it does not, 2 bad usage or input, 3 stopped before an answer, 4 "
     "internal error.";
 
+/* What shared options mean here. */
+static char *arena_help(int key, const char *text, void *input) {
+    (void)input;
+    switch (key) {
+    case CLI_ALIGNMENT:
+        return strdup("of every buffer that has none of its own (16)");
+    case CLI_KERNELS:
+        return strdup(
+            "of the kernels that ask for scratch: reference, cmsis-nn or any, the most (any)");
+    case CLI_ORDER:
+        return strdup("one of `tenure list orders`, or auto (file); the run time keeps the order "
+                      "of the file");
+    case CLI_STATIC:
+        return strdup("apart is all there is: a microcontroller keeps weights in the model's file");
+    default:
+        return (char *)(uintptr_t)text;
+    }
+}
+
+static const struct argp_child arena_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
+                                                   {0}};
+static const struct argp arena_parser = {arena_options,  arena_parse, "MODEL", arena_doc,
+                                         arena_children, arena_help,  0};
+
 static int arena_run(int count, char **words) {
-    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
-                                                 {0}};
-    static const struct argp parser = {arena_options, arena_parse, "MODEL", arena_doc,
-                                       children,      0,           0};
     tn_context context = cli_context();
     arena_arguments arguments = {
         .options = TN_PLAN_OPTIONS_INIT,
@@ -502,7 +509,7 @@ static int arena_run(int count, char **words) {
     arguments.input.import.variables_outside = true;
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
-    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    cli_parse(&cli_command_arena, count, words, &arguments);
     tn_status status = arena_find(&arguments, &error);
     if (status == TN_OK) status = arena_write(&arguments, &error);
     int code = status == TN_OK ? arena_tell(&arguments) : cli_fail(&error);
@@ -515,5 +522,7 @@ static int arena_run(int count, char **words) {
 const cli_command cli_command_arena = {
     .name = "arena",
     .summary = "how large the tensor arena of a microcontroller must be",
+    .first = "output max target kernels plan bank json",
+    .parser = &arena_parser,
     .run = arena_run,
 };

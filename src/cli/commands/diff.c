@@ -92,11 +92,11 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num > 1) argp_error(state, "two inputs, not '%s' too", value);
+        if (state->arg_num > 1) cli_misuse(state, "two inputs, not '%s' too", value);
         arguments->paths[state->arg_num] = value;
         return 0;
     case ARGP_KEY_END:
-        if (arguments->paths[1] == NULL) argp_error(state, "which two models or plans?");
+        if (arguments->paths[1] == NULL) cli_misuse(state, "which two models or plans?");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -353,18 +353,19 @@ static const char diff_doc[] =
     "Exit status: 0 compared, 1 grew by more than --max-increase, 2 bad usage or input, 3 stopped "
     "before an answer, 4 internal error.";
 
+static const struct argp_child diff_children[] = {{&cli_input_argp, 0, "Reading the inputs:", 0},
+                                                  {0}};
+static const struct argp diff_parser = {diff_options,  diff_parse, "OLD NEW", diff_doc,
+                                        diff_children, 0,          0};
+
 static int diff_run(int count, char **words) {
-    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the inputs:", 0},
-                                                 {0}};
-    static const struct argp parser = {diff_options, diff_parse, "OLD NEW", diff_doc,
-                                       children,     0,          0};
     tn_context context = cli_context();
     diff_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
                                 .most_ratio = -1,
                                 .input = {.import = TN_IMPORT_OPTIONS_INIT}};
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
-    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    cli_parse(&cli_command_diff, count, words, &arguments);
     tn_status status = diff_load(&arguments, 0, &error);
     if (status == TN_OK) status = diff_load(&arguments, 1, &error);
     if (status == TN_OK) status = diff_compare(&arguments, &error);
@@ -376,5 +377,7 @@ static int diff_run(int count, char **words) {
 const cli_command cli_command_diff = {
     .name = "diff",
     .summary = "how far the peak moved between two models or plans, and who moved it",
+    .first = "max-increase dim kernels json",
+    .parser = &diff_parser,
     .run = diff_run,
 };

@@ -84,9 +84,10 @@ static void estimate_device(struct argp_state *state, estimate_arguments *argume
         arguments->way.limit = arguments->device->memory;
         return;
     }
-    if (tn_size_parse(value, &arguments->way.limit, &error) != TN_OK || arguments->way.limit == 0)
-        argp_error(state, "--device: '%s' is neither one of `tenure list hardware` nor a size",
-                   value);
+    if (value[0] < '0' || value[0] > '9') (void)cli_hardware(state, "device", value);
+    if (tn_size_parse(value, &arguments->way.limit, &error) != TN_OK)
+        cli_misuse(state, "--device: %s", error.message);
+    if (arguments->way.limit == 0) cli_misuse(state, "--device: 0 bytes hold nothing");
 }
 
 static void estimate_kernels(struct argp_state *state, cli_way *way, const char *value) {
@@ -146,7 +147,7 @@ typedef struct estimate_rule { /* an option that would do nothing */
 static void estimate_refuse(struct argp_state *state, const estimate_rule *rules, size_t count,
                             const char *why) {
     for (size_t i = 0; i < count; i++)
-        if (rules[i].given) argp_error(state, "--%s %s", rules[i].option, why);
+        if (rules[i].given) cli_misuse(state, "--%s %s", rules[i].option, why);
 }
 #define ESTIMATE_REFUSE(state, rules, why)                                                         \
     estimate_refuse(state, rules, sizeof(rules) / sizeof *(rules), why)
@@ -178,7 +179,7 @@ static void estimate_check_formulas(struct argp_state *state, const estimate_arg
                     "does nothing to an estimate by formulas (config.json, --parallel tensor=N, "
                     "--shard, --recompute); it needs a model file without them");
     if (way->input.has_model_options && tn__has_suffix(way->input.path, ".json"))
-        argp_error(state, "options of reading a model do nothing to a config.json");
+        cli_misuse(state, "options of reading a model do nothing to a config.json");
 }
 
 static void estimate_check_graph(struct argp_state *state, const estimate_arguments *arguments) {
@@ -193,21 +194,21 @@ static void estimate_check_graph(struct argp_state *state, const estimate_argume
     ESTIMATE_REFUSE(state, formulas,
                     "is for transformers by formulas: it needs --parallel tensor=N, --shard or "
                     "--recompute, or a config.json");
-    if (training != NULL && !way->train) argp_error(state, "--%s is for --train", training);
+    if (training != NULL && !way->train) cli_misuse(state, "--%s is for --train", training);
 }
 
 static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
-    if (way->input.path == NULL) argp_error(state, "which model?");
+    if (way->input.path == NULL) cli_misuse(state, "which model?");
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
     (formulas ? estimate_check_formulas : estimate_check_graph)(state, arguments);
     if (arguments->max_batch && arguments->way.limit == 0)
-        argp_error(state, "--max-batch: what must it fit into? --device NAME|SIZE");
+        cli_misuse(state, "--max-batch: what must it fit into? --device NAME|SIZE");
     bool tricks =
         cli_training_given(&way->training, (const char *const[]){"optimizer", NULL}) != NULL ||
         way->runner != CLI_RUNNER_NONE || way->input.occupancy_options.fuse_concat;
     if (way->pytorch && tricks)
-        argp_error(state,
+        cli_misuse(state,
                    "--as pytorch goes with --batch, --optimizer, policies, pools and devices");
     arguments->large.asked = formulas;
 }
@@ -429,14 +430,15 @@ static const char estimate_doc[] =
     "Exit status: 0 it fits (or nothing was asked); 1 it does not; 2 bad usage or input; 3 stopped "
     "before an answer; 4 internal error.";
 
+static const struct argp_child estimate_children[] = {
+    {&cli_input_estimate_argp, 0, "Reading the model:", 0},
+    {&cli_training_argp, 0, "Training:", 0},
+    {&cli_choices_argp, 0, "Kernels and plan:", 0},
+    {0}};
+static const struct argp estimate_parser = {
+    estimate_options, estimate_parse, "MODEL", estimate_doc, estimate_children, 0, 0};
+
 static int estimate_run(int count, char **words) {
-    static const struct argp_child children[] = {
-        {&cli_input_estimate_argp, 0, "Reading the model:", 0},
-        {&cli_training_argp, 0, "Training:", 0},
-        {&cli_choices_argp, 0, "Kernels and plan:", 0},
-        {0}};
-    static const struct argp parser = {
-        estimate_options, estimate_parse, "MODEL", estimate_doc, children, 0, 0};
     tn_context context = cli_context();
     estimate_arguments arguments = {.way = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
                                             .training = CLI_TRAINING_INIT,
@@ -445,7 +447,7 @@ static int estimate_run(int count, char **words) {
     tn_error error = {0};
     arguments.way.input.import.context = arguments.way.choices.plan.context = &context;
     arguments.way.options.context = &context;
-    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    cli_parse(&cli_command_estimate, count, words, &arguments);
     int code = estimate_answer(&arguments, &error);
     cli_input_release(&arguments.way.input);
     return cli_finish(code);
@@ -454,5 +456,7 @@ static int estimate_run(int count, char **words) {
 const cli_command cli_command_estimate = {
     .name = "estimate",
     .summary = "how much memory a model will need, and whether it fits",
+    .first = "train batch device max-batch optimizer dtype kernels pool dim json",
+    .parser = &estimate_parser,
     .run = estimate_run,
 };

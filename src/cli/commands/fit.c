@@ -82,12 +82,12 @@ static void fit_allow(struct argp_state *state, cli_fit *fit, const char *value)
                (strlen(words[i].word) != length || strncmp(at, words[i].word, length) != 0))
             i++;
         if (i == 4)
-            argp_error(state, "--allow: '%.*s' is none of order, recompute, swap, compress",
+            cli_misuse(state, "--allow: '%.*s' is none of order, recompute, swap, compress",
                        (int)length, at);
         fit->options.allow |= words[i].allows;
         at += length + (at[length] == ',');
     }
-    if (fit->options.allow == 0) argp_error(state, "--allow: what may be done?");
+    if (fit->options.allow == 0) cli_misuse(state, "--allow: what may be done?");
 }
 
 static void fit_costs(struct argp_state *state, cli_fit *fit, const char *value) {
@@ -95,9 +95,7 @@ static void fit_costs(struct argp_state *state, cli_fit *fit, const char *value)
         fit->costs_path = value;
         return;
     }
-    fit->device = tn_hardware_find(value + 6);
-    if (fit->device == NULL)
-        argp_error(state, "--costs: '%s' is none of `tenure list hardware`", value + 6);
+    fit->device = cli_hardware(state, "costs", value + 6);
 }
 
 static void fit_add_output(struct argp_state *state, cli_fit *fit, const char *path) {
@@ -107,8 +105,8 @@ static void fit_add_output(struct argp_state *state, cli_fit *fit, const char *p
         const char *suffix = tn_report_format_suffix(i);
         known = *suffix != '\0' && tn__has_suffix(path, suffix);
     }
-    if (!known) argp_error(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
-    if (fit->output_count == CLI_FIT_OUTPUTS_MAX) argp_error(state, "-o: more than 16 files");
+    if (!known) cli_misuse(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
+    if (fit->output_count == CLI_FIT_OUTPUTS_MAX) cli_misuse(state, "-o: more than 16 files");
     fit->outputs[fit->output_count++] = path;
 }
 
@@ -126,7 +124,7 @@ static error_t fit_parse_search(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_SEGMENT:
         if (options->segment_count == CLI_FIT_SEGMENTS_MAX)
-            argp_error(state, "--segment: more than %u", CLI_FIT_SEGMENTS_MAX);
+            cli_misuse(state, "--segment: more than %u", CLI_FIT_SEGMENTS_MAX);
         fit->segments[options->segment_count++] = value;
         return 0;
     case FIT_LINK:
@@ -135,7 +133,7 @@ static error_t fit_parse_search(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_HOST_BUDGET:
         options->host_budget = cli_size(state, "host-budget", value);
-        if (options->host_budget == 0) argp_error(state, "--host-budget: 0 bytes hold nothing");
+        if (options->host_budget == 0) cli_misuse(state, "--host-budget: 0 bytes hold nothing");
         return 0;
     case FIT_SEED:
         options->seed = cli_number(state, "seed", value);
@@ -155,7 +153,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
     switch (key) {
     case FIT_BUDGET:
         fit->options.budget = cli_size(state, "budget", value);
-        if (fit->options.budget == 0) argp_error(state, "--budget: 0 bytes hold nothing");
+        if (fit->options.budget == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
         return 0;
     case FIT_TRAIN:
         fit->train = true;
@@ -173,8 +171,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         fit->problem_path = value;
         return 0;
     case FIT_SWEEP:
-        fit->sweep = (uint32_t)cli_count(state, "sweep", value, 10000);
-        if (fit->sweep < 2) argp_error(state, "--sweep: a curve has at least two points");
+        fit->sweep = (uint32_t)cli_range(state, "sweep", value, 2, 10000);
         return 0;
     case FIT_MAX_BATCH:
         fit->max_batch = true;
@@ -196,28 +193,28 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
 static void fit_check_problem(struct argp_state *state, const cli_fit *fit) {
     bool model = fit->input.path != NULL || fit->train || fit->batch > 0 || fit->max_batch;
     bool costs = fit->costs_path != NULL || fit->save_costs != NULL || fit->device != NULL;
-    if (model) argp_error(state, "--problem stands for a model: leave MODEL, --train, --batch out");
-    if (costs) argp_error(state, "--problem has costs of its own");
+    if (model) cli_misuse(state, "--problem stands for a model: leave MODEL, --train, --batch out");
+    if (costs) cli_misuse(state, "--problem has costs of its own");
 }
 
 static void fit_check(struct argp_state *state, cli_fit *fit) {
     const char *training = cli_training_given(&fit->training, (const char *const[]){NULL});
     bool link = fit->options.to_host_bytes_per_s > 0;
     if (fit->input.path == NULL && fit->problem_path == NULL)
-        argp_error(state, "which model, or --problem?");
+        cli_misuse(state, "which model, or --problem?");
     if (fit->problem_path != NULL) fit_check_problem(state, fit);
-    if (training != NULL && !fit->train) argp_error(state, "--%s is for --train", training);
-    if (fit->options.budget == 0 && fit->sweep == 0) argp_error(state, "how many bytes? --budget");
+    if (training != NULL && !fit->train) cli_misuse(state, "--%s is for --train", training);
+    if (fit->options.budget == 0 && fit->sweep == 0) cli_misuse(state, "how many bytes? --budget");
     if (fit->sweep > 0 && fit->max_batch)
-        argp_error(state, "--sweep prints a curve: leave --max-batch out");
+        cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
     if ((fit->options.allow & ~(uint32_t)TN_FIT_LOSSY) == 0) {
         fit->options.allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
         if (link) fit->options.allow |= TN_FIT_SWAP;
     }
     if ((fit->options.allow & TN_FIT_SWAP) && !link)
-        argp_error(state, "--allow swap: how fast is the link? --link 12GB/s");
+        cli_misuse(state, "--allow swap: how fast is the link? --link 12GB/s");
     if (fit->device != NULL && (fit->save_costs != NULL || fit->costs_path != NULL))
-        argp_error(state, "--costs model:... measures nothing: leave --save-costs out");
+        cli_misuse(state, "--costs model:... measures nothing: leave --save-costs out");
 }
 
 static error_t fit_parse(int key, char *value, struct argp_state *state) {
@@ -283,12 +280,14 @@ static tn_status fit_answer(cli_fit *fit, tn_error *error) {
     return cli_fit_write(fit, error);
 }
 
-static int fit_run(int count, char **words) {
-    static const struct argp_child children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
+static const struct argp_child fit_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
                                                  {&cli_training_argp, 0, "Training:", 0},
                                                  {&cli_choices_argp, 0, "Running it:", 0},
                                                  {0}};
-    static const struct argp parser = {fit_options, fit_parse, "MODEL", fit_doc, children, 0, 0};
+static const struct argp fit_parser = {fit_options,  fit_parse, "MODEL", fit_doc,
+                                       fit_children, 0,         0};
+
+static int fit_run(int count, char **words) {
     tn_context context = cli_context();
     cli_fit fit = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
                    .training = CLI_TRAINING_INIT,
@@ -296,7 +295,7 @@ static int fit_run(int count, char **words) {
                    .options = TN_FIT_OPTIONS_INIT};
     tn_error error = {0};
     fit.input.import.context = fit.choices.plan.context = &context;
-    argp_parse(&parser, count, words, 0, NULL, &fit);
+    cli_parse(&cli_command_fit, count, words, &fit);
     if (fit.explain) fit.options.explain = fit_line;
     tn_status status = fit_answer(&fit, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
@@ -308,5 +307,7 @@ static int fit_run(int count, char **words) {
 const cli_command cli_command_fit = {
     .name = "fit",
     .summary = "the fastest program of a model that keeps to a budget of bytes",
+    .first = "budget train batch optimizer sweep max-batch link costs output json",
+    .parser = &fit_parser,
     .run = fit_run,
 };

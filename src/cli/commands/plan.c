@@ -69,8 +69,8 @@ static void plan_add_output(struct argp_state *state, plan_arguments *arguments,
         known = end > 0 && length >= end && strcasecmp(path + length - end, suffix) == 0;
     }
     char all[CLI_SUFFIXES_MAX];
-    if (!known) argp_error(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
-    if (arguments->output_count == PLAN_OUTPUTS_MAX) argp_error(state, "-o: more than 16 files");
+    if (!known) cli_misuse(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
+    if (arguments->output_count == PLAN_OUTPUTS_MAX) cli_misuse(state, "-o: more than 16 files");
     arguments->outputs[arguments->output_count++] = path;
 }
 
@@ -92,14 +92,11 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PLAN_CAPACITY:
         options->capacity = cli_size(state, "capacity", value);
-        if (options->capacity == 0) argp_error(state, "--capacity: 0 bytes hold nothing");
+        if (options->capacity == 0) cli_misuse(state, "--capacity: 0 bytes hold nothing");
         return 0;
-    case PLAN_THREADS: {
-        uint64_t threads = cli_number(state, "threads", value);
-        if (threads < 1 || threads > 64) argp_error(state, "--threads: from 1 to 64");
-        options->threads = (uint32_t)threads;
+    case PLAN_THREADS:
+        options->threads = (uint32_t)cli_count(state, "threads", value, 64);
         return 0;
-    }
     case PLAN_SEED:
         options->seed = cli_number(state, "seed", value);
         return 0;
@@ -112,12 +109,11 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
     case 'o':
         plan_add_output(state, arguments, value);
         return 0;
-    case PLAN_HOLDERS: {
-        uint64_t rows = value != NULL ? cli_number(state, "holders", value) : PLAN_HOLDERS_MANY;
-        if (rows < 1 || rows > UINT32_MAX) argp_error(state, "--holders: at least 1");
-        arguments->holders = (uint32_t)rows;
+    case PLAN_HOLDERS:
+        arguments->holders = value != NULL
+                                 ? (uint32_t)cli_count(state, "holders", value, UINT32_MAX)
+                                 : PLAN_HOLDERS_MANY;
         return 0;
-    }
     case PLAN_JSON:
         arguments->json = true;
         return 0;
@@ -125,11 +121,11 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->input.path == NULL) argp_error(state, "which model or problem?");
+        if (arguments->input.path == NULL) cli_misuse(state, "which model or problem?");
         if (arguments->explain && (arguments->json || arguments->objects))
-            argp_error(state, "--explain tells a story in text; leave --json and --form out");
+            cli_misuse(state, "--explain tells a story in text; leave --json and --form out");
         if (arguments->holders > 0 && arguments->objects)
-            argp_error(state, "--holders is for offsets; leave --form out");
+            cli_misuse(state, "--holders is for offsets; leave --form out");
         for (uint32_t i = 0; i < arguments->output_count; i++) {
             bool header = tn__has_suffix(arguments->outputs[i], ".h") &&
                           tn__has_suffix(arguments->input.path, ".tflite");
@@ -137,11 +133,11 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
             arguments->input.wants_csv |= tn__has_suffix(arguments->outputs[i], ".csv");
             if (!header && !inside) continue;
             if (arguments->input.whom.runner != CLI_RUNNER_NONE)
-                argp_error(state, "-o %s: for the graph alone; leave --kernels out",
+                cli_misuse(state, "-o %s: for the graph alone; leave --kernels out",
                            arguments->outputs[i]);
             if (inside) arguments->input.import.variables_outside = true;
             if (arguments->objects)
-                argp_error(state, "-o %s: shared objects have no offsets", arguments->outputs[i]);
+                cli_misuse(state, "-o %s: shared objects have no offsets", arguments->outputs[i]);
             if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;
         }
         return 0;
@@ -273,17 +269,18 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
     return TN_E_INVALID;
 }
 
+static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
+                                                  {0}};
+static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
+                                        plan_children, plan_help,  0};
+
 static int plan_run(int count, char **words) {
-    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
-                                                 {0}};
-    static const struct argp parser = {plan_options, plan_parse, "INPUT", plan_doc,
-                                       children,     plan_help,  0};
     tn_context context = cli_context();
     plan_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
                                 .input = {.import = TN_IMPORT_OPTIONS_INIT}};
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
-    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    cli_parse(&cli_command_plan, count, words, &arguments);
     if (arguments.objects) return plan_objects(&arguments);
     tn_status status = cli_input_plan(&arguments.input, &arguments.options, &error);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
@@ -298,5 +295,7 @@ static int plan_run(int count, char **words) {
 const cli_command cli_command_plan = {
     .name = "plan",
     .summary = "plan the memory of a model or of buffers, prove it, draw it",
+    .first = "output capacity dim order kernels holders planner timeout explain json",
+    .parser = &plan_parser,
     .run = plan_run,
 };

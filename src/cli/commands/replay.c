@@ -70,8 +70,12 @@ static void replay_add_pool(replay_arguments *arguments, const char *name,
                             struct argp_state *state) {
     uint32_t known = 0;
     while (known < tn_pool_count() && strcmp(name, tn_pool_name(known)) != 0) known++;
-    if (known == tn_pool_count())
-        argp_error(state, "--pool: there is no pool '%s'; see `tenure list pools`", name);
+    if (known == tn_pool_count()) {
+        char asked[TN__NEAR_TEXT];
+        cli_misuse(
+            state, "--pool: there is no pool '%.60s'; %s", name,
+            tn__near_of(name, tn_pool_count(), tn_pool_name, "see `tenure list pools`", asked));
+    }
     for (uint32_t i = 0; i < arguments->pool_count; i++)
         if (strcmp(arguments->pools[i], name) == 0) return;
     arguments->pools[arguments->pool_count++] = name;
@@ -97,18 +101,18 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case 'o':
         if (!tn__has_suffix(value, ".svg"))
-            argp_error(state, "--output: '%s' does not end in .svg", value);
+            cli_misuse(state, "--output: '%s' does not end in .svg", value);
         arguments->output = value;
         return 0;
     case REPLAY_JSON:
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->path != NULL) argp_error(state, "one trace, not '%s' too", value);
+        if (arguments->path != NULL) cli_misuse(state, "one trace, not '%s' too", value);
         arguments->path = value;
         return 0;
     case ARGP_KEY_END:
-        if (arguments->path == NULL) argp_error(state, "which trace? give a .csv");
+        if (arguments->path == NULL) cli_misuse(state, "which trace? give a .csv");
         for (uint32_t i = 0; arguments->pool_count == 0 && i < tn_pool_count(); i++)
             arguments->pools[i] = tn_pool_name(i);
         if (arguments->pool_count == 0) arguments->pool_count = tn_pool_count();
@@ -355,15 +359,16 @@ static const char replay_doc[] =
     "Exit status: 0 all fit, 1 one does not, 2 bad usage or input, 3 the planner was stopped "
     "before any plan, 4 internal error.";
 
+static const struct argp replay_parser = {
+    replay_options, replay_parse, "TRACE", replay_doc, NULL, 0, 0};
+
 static int replay_run(int count, char **words) {
-    static const struct argp parser = {
-        replay_options, replay_parse, "TRACE", replay_doc, NULL, 0, 0};
     tn_error error = {0};
     replay_arguments arguments = {
         .alignment = 64, .plan_options = TN_PLAN_OPTIONS_INIT, .error = &error};
     arguments.plan_options.timeout_s = 10;
     arguments.context = cli_context();
-    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    cli_parse(&cli_command_replay, count, words, &arguments);
     int code = replay_work(&arguments) == TN_OK ? replay_print(&arguments) : cli_fail(&error);
     replay_release(&arguments);
     return cli_finish(code);
@@ -372,5 +377,7 @@ static int replay_run(int count, char **words) {
 const cli_command cli_command_replay = {
     .name = "replay",
     .summary = "replay a recorded run under other pools: what each would have reserved",
+    .first = "pool capacity output json",
+    .parser = &replay_parser,
     .run = replay_run,
 };

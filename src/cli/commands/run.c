@@ -19,6 +19,7 @@
 #endif
 
 #define RUN_HOLDERS_MANY 10u
+#define RUN_REPEAT_MOST (UINT64_C(1) << 40)
 #define RUN_INPUTS_MAX 256u /* files given for one run */
 
 enum {
@@ -66,9 +67,9 @@ static const struct argp_option run_options[] = {
 static void run_add_input(struct argp_state *state, run_arguments *arguments, char *text) {
     char *equals = strrchr(text, '=');
     if (equals == NULL || equals == text)
-        argp_error(state, "--input: '%s' should read NAME=file.npy, NAME=random:SEED or NAME=ones",
+        cli_misuse(state, "--input: '%s' should read NAME=file.npy, NAME=random:SEED or NAME=ones",
                    text);
-    if (arguments->given_count == RUN_INPUTS_MAX) argp_error(state, "--input: more than 256");
+    if (arguments->given_count == RUN_INPUTS_MAX) cli_misuse(state, "--input: more than 256");
     *equals = '\0';
     arguments->given[arguments->given_count++] = (cli_given){.name = text, .what = equals + 1};
 }
@@ -92,15 +93,13 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         session->pool = value;
         return 0;
     case RUN_REPEAT:
-        arguments->repeat = cli_number(state, "repeat", value);
-        if (arguments->repeat < 1) argp_error(state, "--repeat: from 1 up");
+        arguments->repeat = cli_count(state, "repeat", value, RUN_REPEAT_MOST);
         return 0;
-    case RUN_HOLDERS: {
-        uint64_t rows = value != NULL ? cli_number(state, "holders", value) : RUN_HOLDERS_MANY;
-        if (rows < 1 || rows > UINT32_MAX) argp_error(state, "--holders: at least 1");
-        arguments->holders = (uint32_t)rows;
+    case RUN_HOLDERS:
+        arguments->holders = value != NULL
+                                 ? (uint32_t)cli_count(state, "holders", value, UINT32_MAX)
+                                 : RUN_HOLDERS_MANY;
         return 0;
-    }
     case RUN_JSON:
         arguments->json = true;
         return 0;
@@ -112,7 +111,7 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&arguments->input, state, "model", value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->input.path == NULL) argp_error(state, "which model?");
+        if (arguments->input.path == NULL) cli_misuse(state, "which model?");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -370,12 +369,14 @@ static void run_print_failed(const run_arguments *arguments) {
     cli_holders_release(&holders);
 }
 
-static int run_run(int count, char **words) {
-    static const struct argp_child children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
+static const struct argp_child run_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
                                                  {&cli_session_argp, 0, "Running it:", 0},
                                                  {&cli_pruned_argp, 0, "Pruning its weights:", 0},
                                                  {0}};
-    static const struct argp parser = {run_options, run_parse, "MODEL", run_doc, children, 0, 0};
+static const struct argp run_parser = {run_options,  run_parse, "MODEL", run_doc,
+                                       run_children, 0,         0};
+
+static int run_run(int count, char **words) {
     tn_context context = cli_context();
     run_arguments arguments = {
         .repeat = 1,
@@ -385,7 +386,7 @@ static int run_run(int count, char **words) {
     tn_error error = {0};
     arguments.session.input = &arguments.input;
     arguments.input.import.context = arguments.session.choices.plan.context = &context;
-    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    cli_parse(&cli_command_run, count, words, &arguments);
     tn_status status = run_model(&arguments, &error);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) run_print_failed(&arguments);
@@ -398,5 +399,7 @@ static int run_run(int count, char **words) {
 const cli_command cli_command_run = {
     .name = "run",
     .summary = "run a model inside its plan, and prove the plan by it",
+    .first = "input output-dir weights budget dim threads check trace holders json",
+    .parser = &run_parser,
     .run = run_run,
 };

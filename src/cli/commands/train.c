@@ -56,7 +56,7 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     case TRAIN_FALL:
         train->options.schedule = tn_schedule_find(value);
         if (train->options.schedule == TN_SCHEDULE_COUNT)
-            argp_error(state, "--lr-schedule: '%s' is none of constant, linear, cosine", value);
+            (void)CLI_CHOICE(state, "lr-schedule", value, "constant", "linear", "cosine");
         return 0;
     case TRAIN_WARMUP:
         train->options.warmup = cli_count(state, "warmup", value, UINT32_MAX);
@@ -93,10 +93,10 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&train->input, state, "model", value);
         return 0;
     case ARGP_KEY_END:
-        if (train->input.path == NULL) argp_error(state, "which model?");
-        if (train->data_path == NULL) argp_error(state, "which data? give --data");
+        if (train->input.path == NULL) cli_misuse(state, "which model?");
+        if (train->data_path == NULL) cli_misuse(state, "which data? give --data");
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
-            argp_error(state, "--optimizer: 'none' trains nothing");
+            cli_misuse(state, "--optimizer: 'none' trains nothing");
         return 0;
     default:
         return train_parse_run(key, value, state);
@@ -133,13 +133,15 @@ static tn_status train_model(cli_train *train, tn_error *error) {
     return cli_train_end_log(train, error);
 }
 
+static const struct argp_child train_children[] = {
+    {&cli_input_run_argp, 0, "Reading the model:", 0},
+    {&cli_training_argp, 0, "Training:", 0},
+    {&cli_session_argp, 0, "Running it:", 0},
+    {0}};
+static const struct argp train_parser = {train_options,  train_parse, "MODEL", train_doc,
+                                         train_children, 0,           0};
+
 static int train_run(int count, char **words) {
-    static const struct argp_child children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
-                                                 {&cli_training_argp, 0, "Training:", 0},
-                                                 {&cli_session_argp, 0, "Running it:", 0},
-                                                 {0}};
-    static const struct argp parser = {train_options, train_parse, "MODEL", train_doc,
-                                       children,      0,           0};
     tn_context context = cli_context();
     cli_train train = {
         .rate = 1e-3,
@@ -150,7 +152,7 @@ static int train_run(int count, char **words) {
     tn_error error = {0};
     train.session.input = &train.input;
     train.input.import.context = train.session.choices.plan.context = &context;
-    argp_parse(&parser, count, words, 0, NULL, &train);
+    cli_parse(&cli_command_train, count, words, &train);
     int code = train_model(&train, &error) == TN_OK ? 0 : cli_fail(&error);
     if (code == 0 && train.signal != 0) code = 128 + train.signal; /* as a shell tells it */
     cli_train_close(&train);
@@ -160,5 +162,7 @@ static int train_run(int count, char **words) {
 const cli_command cli_command_train = {
     .name = "train",
     .summary = "train a model in its planned arena",
+    .first = "data batch epochs optimizer lr budget checkpoint resume threads json",
+    .parser = &train_parser,
     .run = train_run,
 };

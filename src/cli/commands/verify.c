@@ -23,7 +23,8 @@ enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_JSON };
 
 #define VERIFY_OPTIONS(X)                                                                          \
     X(VERIFY_PLAN, "plan", "FILE",                                                                 \
-      "the plan: .csv with offsets or .json (the one inside a .tflite model)")                     \
+      "the plan: .csv with offsets or .json; without it the one inside a .tflite model, written "  \
+      "by any tool")                                                                               \
     X(VERIFY_FORM, "form", "FORM",                                                                 \
       "offsets, or objects: the plan is a .csv with objects (offsets)")                            \
     X(VERIFY_JSON, "json", NULL, "print one JSON object instead of a sentence")
@@ -70,10 +71,10 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->input.path == NULL) argp_error(state, "which model or problem?");
+        if (arguments->input.path == NULL) cli_misuse(state, "which model or problem?");
         if (arguments->plan_path == NULL &&
             (arguments->objects || !tn__has_suffix(arguments->input.path, ".tflite")))
-            argp_error(state, "which plan? give --plan FILE");
+            cli_misuse(state, "which plan? give --plan FILE");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -447,18 +448,40 @@ static int verify_objects(verify_arguments *arguments) {
     return cli_finish(code);
 }
 
+/* What shared options mean here. */
+static char *verify_help(int key, const char *text, void *input) {
+    (void)input;
+    switch (key) {
+    case CLI_ORDER:
+        return strdup(
+            "operators of a model: the order that the plan is for, one of `tenure list orders` or "
+            "auto (file). A .json plan of ours says itself, and need not be told");
+    case CLI_FUSE_CONCAT:
+        return strdup("plan with fused concatenations for what the plan does not place; where it "
+                      "places both, its places decide");
+    default:
+        return (char *)(uintptr_t)text;
+    }
+}
+
+static const struct argp_child verify_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
+                                                    {0}};
+static const struct argp verify_parser = {verify_options,
+                                          verify_parse,
+                                          "INPUT [--plan FILE]",
+                                          verify_doc,
+                                          verify_children,
+                                          verify_help,
+                                          0};
+
 static int verify_run(int count, char **words) {
-    static const struct argp_child children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
-                                                 {0}};
-    static const struct argp parser = {
-        verify_options, verify_parse, "INPUT [--plan FILE]", verify_doc, children, 0, 0};
     tn_context context = cli_context();
     tn_error error = {0};
     tn_layout layout = {0};
     verify_arguments arguments = {.input = {.import = TN_IMPORT_OPTIONS_INIT}, .error = &error};
     arguments.input.import.context = &context;
     tn__names_init(&arguments.rows, NULL);
-    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    cli_parse(&cli_command_verify, count, words, &arguments);
     if (arguments.objects) return verify_objects(&arguments);
     tn_status status = verify_load(&arguments);
     if (status == TN_OK)
@@ -484,5 +507,7 @@ static int verify_run(int count, char **words) {
 const cli_command cli_command_verify = {
     .name = "verify",
     .summary = "check anybody's plan and name the first conflict",
+    .first = "plan dim kernels form json",
+    .parser = &verify_parser,
     .run = verify_run,
 };

@@ -327,9 +327,12 @@ tn_status tn_objects_plan(const tn_object_record *records, uint32_t count,
                           const tn_objects_options *options, tn_objects *objects, tn_error *error) {
     const char *name = options != NULL && options->strategy != NULL ? options->strategy : "auto";
     const tn_object_strategy *strategy = tn__object_strategy_find(name);
-    if (strategy == NULL)
-        TN_FAIL(error, TN_E_UNKNOWN,
-                "no strategy for objects is called '%.60s'; see `tenure list objects`", name);
+    if (strategy == NULL) {
+        char asked[TN__NEAR_TEXT];
+        TN_FAIL(error, TN_E_UNKNOWN, "no strategy for objects is called '%.60s'; %s", name,
+                tn__near_of(name, tn_object_strategy_count(), tn_object_strategy_name,
+                            "see `tenure list objects`", asked));
+    }
     return tn__objects_plan_with(strategy, records, count, options, objects, error);
 }
 

@@ -1,0 +1,110 @@
+/* lists.c - what this build knows, list by list: a row here, what is in it from the registry
+ * itself.
+ */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/kernel.h"
+
+/* --- rows that are put together --- */
+
+/* "80 GiB, 2039 GB/s, ...": a row of the table that estimates compare with. */
+static const char *lists_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
+static const char *lists_hardware(uint32_t index, char *detail, size_t room) {
+    const tn_hardware *it = tn_hardware_at(index);
+    const double rates[] = {it->fp32, it->fp16, it->bf16};
+    char text[3][24];
+    for (uint32_t i = 0; i < 3; i++) {
+        if (rates[i] < 0)
+            snprintf(text[i], sizeof text[i], "-");
+        else
+            snprintf(text[i], sizeof text[i], "%g", rates[i] / 1e12);
+    }
+    snprintf(detail, room,
+             "%s: %llu GiB, %g GB/s; TFLOP/s in fp32 %s, fp16 %s, bf16 %s; data sheet of %u",
+             it->title, (unsigned long long)(it->memory >> 30), it->bytes_per_s / 1e9, text[0],
+             text[1], text[2], it->year);
+    return detail;
+}
+
+static const char *lists_domain(uint32_t index, char *detail, size_t room) {
+    const char *domain = tn_op_rule_domain(index);
+    (void)detail;
+    (void)room;
+    return domain[0] == '\0' ? "ai.onnx" : domain;
+}
+
+/* Families of kernels: the types that each computes, as many as there is room for. */
+static const char *lists_family_name(uint32_t index) { return tn__kernel_family_at(index)->name; }
+static const char *lists_family(uint32_t index, char *detail, size_t room) {
+    const tn_kernel_family *family = tn__kernel_family_at(index);
+    const char *last = "";
+    size_t used = 0;
+    detail[0] = '\0';
+    for (uint32_t i = 0; i < family->kernel_count; i++) {
+        const char *type = family->kernels[i].type;
+        if (strcmp(type, last) == 0) continue; /* several ways to compute one type stand together */
+        size_t length = strlen(type) + (used > 0);
+        if (used + length + sizeof " ..." > room) {
+            memcpy(detail + used, " ...", sizeof " ...");
+            break;
+        }
+        snprintf(detail + used, room - used, "%s%s", used > 0 ? " " : "", type);
+        used += length;
+        last = type;
+    }
+    return detail;
+}
+
+/* Formats: those that are read, then those that are written. */
+static uint32_t lists_format_count(void) {
+    return tn_import_format_count() + tn_report_format_count();
+}
+static const char *lists_format_name(uint32_t index) {
+    uint32_t read = tn_import_format_count();
+    return index < read ? tn_import_format_name(index) : tn_report_format_name(index - read);
+}
+static const char *lists_format_summary(uint32_t index) {
+    uint32_t read = tn_import_format_count();
+    return index < read ? tn_import_format_summary(index) : tn_report_format_summary(index - read);
+}
+
+/* --- the lists --- */
+
+static const cli_list lists_table[] = {
+    {"planners", "the planners", tn_planner_count, tn_planner_name, "summary", tn_planner_summary,
+     NULL},
+    {"objects", "the strategies for shared objects (plan --form objects)", tn_object_strategy_count,
+     tn_object_strategy_name, "summary", tn_object_strategy_summary, NULL},
+    {"orders", "the orders of operators (plan --order)", tn_order_count, tn_order_name, "summary",
+     tn_order_summary, NULL},
+    {"passes", "the passes that fit a program into a budget (fit --pass)", tn_pass_count,
+     tn_pass_name, "summary", tn_pass_summary, NULL},
+    {"policies", "the policies that evict (simulate --policy)", tn_evict_policy_count,
+     tn_evict_policy_name, "summary", tn_evict_policy_summary, NULL},
+    {"pools", "the pools (replay --pool)", tn_pool_count, tn_pool_name, "summary", tn_pool_summary,
+     NULL},
+    {"devices", "the devices that programs run on", tn_device_count, tn_device_name, "summary",
+     tn_device_summary, NULL},
+    {"hardware", "the hardware that estimates compare with", tn_hardware_count, lists_hardware_name,
+     "summary", NULL, lists_hardware},
+    {"rewrites", "what is done to graphs before they run", tn_rewrite_count, tn_rewrite_name,
+     "summary", tn_rewrite_summary, NULL},
+    {"kernels", "the families of kernels, in the order in which they are asked",
+     tn__kernel_family_count, lists_family_name, "types", NULL, lists_family},
+    {"operators", "the operators with rules", tn_op_rule_count, tn_op_rule_type, "domain", NULL,
+     lists_domain},
+    {"formats", "the formats that are read and written", lists_format_count, lists_format_name,
+     "summary", lists_format_summary, NULL},
+};
+
+uint32_t cli_list_count(void) { return sizeof lists_table / sizeof *lists_table; }
+const cli_list *cli_list_at(uint32_t index) { return &lists_table[index]; }
+
+const cli_list *cli_list_find(const char *name) {
+    for (uint32_t i = 0; i < cli_list_count(); i++)
+        if (strcmp(lists_table[i].name, name) == 0) return &lists_table[i];
+    return NULL;
+}

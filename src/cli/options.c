@@ -1,0 +1,62 @@
+/* options.c - the options of a command in one list, from the tables that argp parses by. Help,
+ * completion and the manual are made of it, so that none of them can say anything else. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A command may have other words for an option that it shares: its filter has the last one. */
+static char *options_help(const struct argp *argp, const struct argp_option *row) {
+    const char *help = row->doc != NULL ? row->doc : "";
+    char *told = argp->help_filter != NULL ? argp->help_filter(row->key, help, NULL) : NULL;
+    return told != NULL && told != help ? told : strdup(help);
+}
+
+static void options_add(cli_options *options, const struct argp *command,
+                        const struct argp_option *row, const char *heading) {
+    if (options->count == CLI_OPTIONS_MAX || (row->flags & OPTION_HIDDEN) != 0) return;
+    options->rows[options->count++] =
+        (cli_option){.name = row->name,
+                     .argument = row->arg,
+                     .letter = row->key > ' ' && row->key < 127 ? (char)row->key : '\0',
+                     .argument_may_lack = (row->flags & OPTION_ARG_OPTIONAL) != 0,
+                     .heading = heading,
+                     .help = options_help(command, row)};
+}
+
+/* Children lie three deep at most: they are our own tables. */
+static void options_walk(cli_options *options, const struct argp *command, const struct argp *argp,
+                         const char *heading) {
+    for (const struct argp_option *row = argp->options; row != NULL && row->name != NULL; row++)
+        options_add(options, command, row, heading);
+    for (const struct argp_child *child = argp->children; child != NULL && child->argp != NULL;
+         child++)
+        options_walk(options, command, child->argp,
+                     child->header != NULL ? child->header : heading);
+}
+
+/* By heading as they come, in each by name. */
+static void options_sort(cli_options *options) {
+    for (uint32_t i = 1; i < options->count; i++) {
+        cli_option moved = options->rows[i];
+        uint32_t at = i;
+        while (at > 0 && strcmp(options->rows[at - 1].heading, moved.heading) == 0 &&
+               strcmp(options->rows[at - 1].name, moved.name) > 0) {
+            options->rows[at] = options->rows[at - 1];
+            at--;
+        }
+        options->rows[at] = moved;
+    }
+}
+
+void cli_options_list(const cli_command *command, cli_options *options) {
+    options->count = 0;
+    options_walk(options, command->parser, command->parser, "");
+    options_walk(options, command->parser, &cli_common_argp, "Of every command:");
+    options_sort(options);
+}
+
+void cli_options_release(cli_options *options) {
+    for (uint32_t i = 0; i < options->count; i++) free(options->rows[i].help);
+    options->count = 0;
+}

@@ -1,0 +1,184 @@
+/* parse.c - words to options: what every command takes, and names of options that are none. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define PARSE_BAD 2 /* exit status of bad usage */
+
+typedef struct parse_call {
+    const cli_command *command;
+    void *input;
+} parse_call;
+
+static cli_tone parse_tone; /* of the one command that this process runs */
+cli_tone cli_tone_asked(void) { return parse_tone; }
+
+enum { PARSE_BRIEF = 2000 };
+
+#define COMMON_OPTIONS(X)                                                                          \
+    X('q', "quiet", NULL, "print nothing but errors: files and the exit status tell")              \
+    X(PARSE_BRIEF, "brief", NULL, "print the answer in one line")
+
+static const struct argp_option common_options[] = {
+    COMMON_OPTIONS(CLI_OPTION){"help", 'h', "all", OPTION_ARG_OPTIONAL,
+                               "what is used most and examples; =all: every option", 0},
+    {0}};
+
+static void parse_show_help(const cli_command *command, const char *value) {
+    if (value != NULL && strcmp(value, "all") != 0) {
+        fprintf(stderr, "tenure %s: --help=%s: it is --help or --help=all\n", command->name, value);
+        exit(PARSE_BAD);
+    }
+    cli_help(command, value != NULL, stdout);
+    exit(cli_finish(0));
+}
+
+static error_t common_parse(int key, char *value, struct argp_state *state) {
+    parse_call *call = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = call->input;
+        return 0;
+    case 'h':
+        parse_show_help(call->command, value);
+        return 0;
+    case 'q':
+        parse_tone.quiet = true;
+        return 0;
+    case PARSE_BRIEF:
+        parse_tone.brief = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp cli_common_argp = {.options = common_options, .parser = common_parse};
+
+/* --- names that are none --- */
+
+/* Before argp, which would say no more than that there is no such option. */
+typedef struct parse_scan {
+    const cli_command *command;
+    const cli_options *options;
+} parse_scan;
+
+static void parse_refuse(const parse_scan *scan, const char *format, ...) {
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "tenure %s: ", scan->command->name);
+    cli_put_text(stderr, text);
+    fputc('\n', stderr);
+    exit(PARSE_BAD);
+}
+
+static void parse_refuse_name(const parse_scan *scan, const char *name) {
+    tn__near near = tn__near_begin(name);
+    for (uint32_t i = 0; i < scan->options->count; i++)
+        tn__near_try(&near, scan->options->rows[i].name);
+    if (near.name != NULL)
+        parse_refuse(scan, "there is no option --%.80s; did you mean --%s?", name, near.name);
+    parse_refuse(scan, "there is no option --%.80s; `tenure %s --help=all` lists them", name,
+                 scan->command->name);
+}
+
+/* A beginning will do where only one option begins so. */
+static const cli_option *parse_find(const parse_scan *scan, const char *name) {
+    const cli_option *found = NULL, *other = NULL;
+    for (uint32_t i = 0; i < scan->options->count; i++) {
+        const cli_option *option = &scan->options->rows[i];
+        if (strcmp(option->name, name) == 0) return option;
+        if (strncmp(option->name, name, strlen(name)) != 0) continue;
+        if (found != NULL) other = option;
+        if (found == NULL) found = option;
+    }
+    if (other != NULL)
+        parse_refuse(scan, "--%s could mean --%s or --%s; write more of it", name, found->name,
+                     other->name);
+    if (found == NULL) parse_refuse_name(scan, name);
+    return found;
+}
+
+/* Both say whether the next word is the option's value. */
+static bool parse_scan_name(const parse_scan *scan, const char *word, bool is_last) {
+    const char *equals = strchr(word, '=');
+    char *name = strndup(word, equals != NULL ? (size_t)(equals - word) : strlen(word));
+    if (name == NULL) return false; /* benign: argp looks at it, too */
+    const cli_option *option = parse_find(scan, name);
+    free(name);
+    if (equals != NULL && option->argument == NULL)
+        parse_refuse(scan, "--%s takes no value, and is given '%.80s'", option->name, equals + 1);
+    if (equals != NULL || option->argument == NULL || option->argument_may_lack) return false;
+    if (is_last) parse_refuse(scan, "--%s needs a value: %s", option->name, option->argument);
+    return true;
+}
+
+static bool parse_scan_letters(const parse_scan *scan, const char *letters, bool is_last) {
+    for (; *letters != '\0'; letters++) {
+        const cli_option *option = NULL;
+        for (uint32_t i = 0; i < scan->options->count; i++)
+            if (scan->options->rows[i].letter == *letters) option = &scan->options->rows[i];
+        if (option == NULL)
+            parse_refuse(scan, "there is no option -%c; `tenure %s --help=all` lists them",
+                         *letters, scan->command->name);
+        if (option->argument == NULL) continue;
+        if (option->argument_may_lack || letters[1] != '\0') return false;
+        if (is_last)
+            parse_refuse(scan, "-%c, --%s needs a value: %s", *letters, option->name,
+                         option->argument);
+        return true;
+    }
+    return false;
+}
+
+static void parse_check_names(const cli_command *command, int count, char **words) {
+    cli_options options;
+    parse_scan scan = {command, &options};
+    cli_options_list(command, &options);
+    for (int i = 1; i < count && strcmp(words[i], "--") != 0; i++) {
+        bool value = false, is_last = i + 1 == count;
+        if (strncmp(words[i], "--", 2) == 0)
+            value = parse_scan_name(&scan, words[i] + 2, is_last);
+        else if (words[i][0] == '-')
+            value = parse_scan_letters(&scan, words[i] + 1, is_last);
+        i += value;
+    }
+    cli_options_release(&options);
+}
+
+void cli_misuse(const struct argp_state *state, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s: ", state->name);
+    cli_put_text(stderr, text);
+    fputc('\n', stderr);
+    exit(PARSE_BAD);
+}
+
+/* Text for people goes elsewhere; files that are written to standard output do not. */
+static void parse_send_text(const char *path) {
+    FILE *file = fopen(path, "w");
+    if (file != NULL) stdout = file; /* glibc's streams are variables */
+}
+
+void cli_parse(const cli_command *command, int count, char **words, void *input) {
+    const struct argp_child children[] = {{command->parser, 0, NULL, 0}, {0}};
+    const struct argp parser = {.options = common_options,
+                                .parser = common_parse,
+                                .args_doc = command->parser->args_doc,
+                                .children = children};
+    parse_call call = {command, input};
+    parse_check_names(command, count, words);
+    argp_parse(&parser, count, words, ARGP_NO_HELP, NULL, &call);
+    if (parse_tone.quiet) parse_send_text("/dev/null");
+}
