@@ -100,6 +100,7 @@ tn_status bench_open(bench_net *net, const bench_plan *plan, tn_error *error) {
     engine.read = net_read;
     engine.self = net;
     engine.trace = net->trace;
+    engine.zeros = plan->zeros;
     TN_TRY(tn_setup_open(net->setup, NULL, &engine, &net->engine, error));
     net_arrays(net, plan);
     return TN_OK;
@@ -118,6 +119,7 @@ tn_status bench_open_program(const bench_net *net, const bench_plan *plan,
     device.link_bytes_per_s = link;
     engine.read = net_read;
     engine.self = (void *)net;
+    engine.zeros = plan->zeros;
     TN_TRY(tn_setup_from(net->setup, TN_SETUP_ORDER, &options, &other->setup, error));
     other->graph = net->graph;
     TN_TRY(tn_setup_open(other->setup, &device, &engine, &other->engine, error));

@@ -38,6 +38,7 @@ typedef struct bench_plan {
     tn_recompute_options again; /* `share` 0: none; its size is filled in */
     float rate;                 /* of learning */
     bool traced;                /* for bench_profile */
+    float *zeros;               /* as in tn_engine_options */
 } bench_plan;
 
 /* made_up: contents that the file has not; else it is an error that it has not. */

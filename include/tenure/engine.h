@@ -56,6 +56,10 @@ typedef struct tn_engine_options {
     uint64_t pool_capacity; /* bytes */
     tn_trace *trace;        /* NULL, or receives what happens; outlives the engine */
     uint64_t host_capacity; /* bytes of the host's memory for what is swapped out; 0: no bound */
+    /* NULL, or [tensors of the graph] and outlives the engine: runs write the least share of
+     * elements that were 0 as soon as an operator had made them, for tn_fit_options.zeros. Begin
+     * with -1: what no run made, and what is not float32, stays */
+    float *zeros;
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
     { .struct_size = sizeof(tn_engine_options) }
@@ -85,8 +89,8 @@ TN_API void tn_engine_destroy(tn_engine *engine); /* NULL is fine */
  * What is swapped out comes back or is dropped before a run ends: between runs nothing is on the
  * host, and static memory is as the run left it.
  * Errors: E_INVALID (an array of another type or shape; data too small), E_CONFLICT (poison),
- * E_EXHAUSTED (a pool without room; CSR of a tensor that is not as sparse as was planned), those of
- * kernels. The engine can run again afterwards. */
+ * E_EXHAUSTED (a pool without room; a tensor that is not as sparse as was planned, where the host
+ * has no room for it), those of kernels. The engine can run again afterwards. */
 TN_API TN_CHECKED tn_status tn_engine_run(tn_engine *engine, const tn_array *inputs,
                                           uint32_t input_count, tn_array *outputs,
                                           uint32_t output_count, tn_error *error);
@@ -112,8 +116,10 @@ typedef struct tn_engine_usage {
      * that it stood still for copies: for a signal, for a swap on stream 0, for the last ones */
     uint64_t host_peak, out_bytes, in_bytes;
     double stall_seconds;
-    /* Of the last run: tensors that CSR kept raw, for there were too many that are not zero */
-    uint64_t raw_count;
+    /* Of the last run: tensors with more elements that are not zero than CSR was planned for, kept
+     * raw where their form has room for that, else on the host; and bytes of the host's memory that
+     * were taken for such so far */
+    uint64_t raw_count, spill_count, spill_bytes;
 } tn_engine_usage;
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 /* The pool that the arena is, for its statistics and holders; NULL without one. */

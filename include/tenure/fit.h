@@ -54,6 +54,7 @@ typedef struct tn_fit_options {
     uint32_t segment_count;
     const float *zeros; /* [tensors] share of elements that are 0, measured; below 0: unknown. NULL:
                          * nothing is known */
+    uint32_t codecs;    /* bit 1 << tn_codec: encoded by these alone; 0: by all that `allow` lets */
     void (*explain)(void *self, const char *line); /* NULL: nobody asks; decisions, in words */
     void *explain_self;
 } tn_fit_options;

@@ -22,6 +22,7 @@
 #define TENURE_MEASURE_H
 
 #include <tenure/costs.h>
+#include <tenure/engine.h>
 #include <tenure/kernels.h>
 #include <tenure/program.h>
 #include <tenure/setup.h>
@@ -67,6 +68,18 @@ TN_API TN_CHECKED tn_status tn_costs_measure(const tn_kernels *kernels,
  * 0: they are faster so. Errors: those of tn_costs_measure; E_INVALID (none runs in pieces). */
 TN_API TN_CHECKED tn_status tn_setup_pieces_cost(const tn_setup *setup, double *seconds,
                                                  tn_error *error);
+
+/* Shares of elements that are 0 in one run of the set-up's program, whose plan must have room on
+ * this machine: for tn_fit_options.zeros. Nothing but `zeros` is left of it: parameters that it
+ * changed were a copy.
+ *
+ * engine  `read`, `self` and `context` are read; NULL: defaults
+ * inputs  as in tn_engine_run; NULL: made up, numbers between -1 and 1, and indices of 0
+ * zeros   [tensors of tn_setup_graph] what was found before, or -1: the least of both stays
+ * Errors: those of tn_setup_open and tn_engine_run. Cost: a run, and one pass over what is made. */
+TN_API TN_CHECKED tn_status tn_setup_zeros(const tn_setup *setup, const tn_engine_options *engine,
+                                           const tn_array *inputs, uint32_t input_count,
+                                           float *zeros, tn_error *error);
 
 /* What a run of the set-up's program takes by these costs: tn_simulate, with its operators' costs,
  * its occupancy, and the rate of a copy for encoding where the options have none.

@@ -310,6 +310,7 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .out_rate = links ? fit_rate(options->to_host_bytes_per_s) : 0,
                         .in_rate = links ? fit_rate(options->from_host_bytes_per_s) : 0,
                         .codec_rate = fit_rate(tn_costs_bytes_per_s(fit->costs)),
+                        .codecs = options->codecs > 0 ? options->codecs : UINT32_MAX,
                         .zeros = start->zeros,
                         .segments = start->segments,
                         .work_limit = options->work_limit,

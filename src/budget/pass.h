@@ -57,6 +57,7 @@ struct tn__pass_run {
     bool any; /* the first schedule within budget will do: the least budget is looked for */
     double out_rate, in_rate; /* bytes a unit of cost, each way; 0: there is no link */
     double codec_rate;        /* bytes that ENCODE and DECODE move in a unit of cost */
+    uint32_t codecs;          /* bit 1 << tn_codec: those that may be used */
     const float *zeros; /* [value_count] share of elements that are 0, measured; below 0: unknown */
     const uint8_t
         *segments; /* NULL or [job_count] 1 and up: the segment that a job was marked with */

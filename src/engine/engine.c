@@ -1,7 +1,8 @@
 /* engine.c - set-up, a run from inputs to outputs, and what was measured.
  *
  * Everything that a run needs is taken here: the arena, static memory, the tables of the parts
- * (engine.h). A run then writes into what is there and allocates nothing.
+ * (engine.h). A run then writes into what is there and allocates nothing, but where a tensor turns
+ * out to be too many bytes for its planned form (forms.c).
  */
 #include "engine/engine.h"
 
@@ -71,6 +72,13 @@ static tn_status engine_find_views(tn_engine *engine) {
     return TN_OK;
 }
 
+/* Of the host's memory, what swaps leave. */
+static uint64_t engine_host_left(const tn_engine *engine) {
+    uint64_t capacity = engine->options.host_capacity, pool = engine->streams.host.size;
+    if (capacity == 0) return UINT64_MAX;
+    return capacity > pool ? capacity - pool : 0;
+}
+
 static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
                                const tn_layout *layout, tn_device *device) {
     tn__executor *executor = &engine->executor;
@@ -92,6 +100,8 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     TN_TRY(tn__streams_make(&engine->streams, engine->program, executor, &engine->memory,
                             &engine->tell, engine->options.host_capacity, engine->options.poison,
                             tables));
+    TN_TRY(tn__forms_make(&engine->forms, engine->program, executor, &engine->context,
+                          engine_host_left(engine), tables));
     TN_TRY(tn__spans_make(&engine->spans, &engine->places, &engine->tell, &engine->streams,
                           engine->options.poison, tables, executor->error));
     TN_TRY(engine_fill_statics(engine));
@@ -132,6 +142,7 @@ void tn_engine_destroy(tn_engine *engine) {
     tn__statics_release(&engine->statics);
     tn__places_release(&engine->places);
     tn__streams_release(&engine->streams);
+    tn__forms_release(&engine->forms);
     tn__memory_release(&engine->memory);
     tn__executor_close(&engine->executor);
     tn__arena_release(&engine->tables);
@@ -148,7 +159,7 @@ static tn_status engine_run(tn_engine *engine, const tn_array *inputs, uint32_t 
     tn__executor_reset(&engine->executor);
     for (uint32_t i = 0; i < engine->view_count; i++)
         engine->executor.operands[engine->views[i].tensor].data = engine->views[i].data;
-    engine->raw_count = 0;
+    tn__forms_start(&engine->forms);
     double start = tn__clock_s();
     tn__streams_start(&engine->streams);
     tn__spans_start(&engine->spans);
@@ -185,7 +196,9 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .host_peak = engine->streams.host.reached,
                                .out_bytes = engine->streams.out_bytes,
                                .in_bytes = engine->streams.in_bytes,
-                               .raw_count = engine->raw_count,
+                               .raw_count = engine->forms.raw_count,
+                               .spill_count = engine->forms.spill_count,
+                               .spill_bytes = engine->forms.host_bytes,
                                .run_count = engine->run_count,
                                .seconds = engine->seconds,
                                .stall_seconds = engine->streams.stalled_s};

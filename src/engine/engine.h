@@ -9,6 +9,8 @@
  *   io.h        arrays of the caller, memory of the device
  *   streams.h   copies to the host's memory and back, beside the walk; who waits for them
  *   codecs/     how tensors are encoded
+ *   forms.h     encoded forms in a run; tensors that have no room in theirs
+ *   zeros.c     which share of tensors is 0
  *   check.c     which programs it runs
  *   walk.c      the walk over instructions
  *   weights.c   static memory of a program: its readers, its blocks, its contents between runs
@@ -20,6 +22,7 @@
 #include <tenure/engine.h>
 
 #include "engine/flow.h"
+#include "engine/forms.h"
 #include "engine/io.h"
 #include "engine/places.h"
 #include "engine/spans.h"
@@ -42,12 +45,12 @@ struct tn_engine {
     tn__tell tell;
     tn__io io;
     tn__streams streams;
+    tn__forms forms;
     struct tn__bound *views; /* [view_count] operands that are views of what is static */
     uint32_t view_count;
     uint64_t planned_peak, highest; /* bytes of the arena */
     uint64_t run_count;
-    uint64_t raw_count; /* tensors of the last run that a codec kept as they are */
-    double seconds;     /* of the last run */
+    double seconds; /* of the last run */
 };
 
 typedef struct tn__bound { /* an operand, and where it is when a run begins */
@@ -61,6 +64,9 @@ tn_status tn__engine_check(const tn_engine *engine);
 /* walk.c */
 tn_status tn__engine_steps(tn_engine *engine);
 tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t step);
+
+/* zeros.c: of what an operator has just made, into options.zeros. */
+void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id);
 
 /* weights.c. The lists are in `arena`. */
 tn_status tn__program_readers(const tn_program *program, tn__arena *arena, tn__readers *readers,

@@ -12,7 +12,6 @@
  * blocks. Before a step runs, the tensors whose lives begin there are bound to their places.
  * Cost: O(instructions that run + operands).
  */
-#include "engine/codecs/codec.h"
 #include "engine/engine.h"
 
 tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t step) {
@@ -82,21 +81,7 @@ static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op, bool 
         return tn__control_end(&engine->flow, engine->flow.control_of[op]);
     if (engine->kernels->of[op] == NULL) return TN_OK; /* nobody wants its outputs */
     TN_TRY(walk_call(engine, step, op, again));
-    return walk_around(engine, step);
-}
-
-static tn_status walk_code(tn_engine *engine, uint32_t step, const tn_instruction *it) {
-    const tn_operand *plain = &engine->executor.operands[it->tensor];
-    const tn_operand *code = &engine->executor.operands[it->other];
-    const tn__coder *coder = tn__coder_find(it->codec);
-    tn__form form = {.plain = plain->data,
-                     .count = tn__operand_bytes(plain) / TN__CODED_BYTES,
-                     .code = code->data,
-                     .room = tn__operand_bytes(code)};
-    bool encodes = it->opcode == TN_ENCODE;
-    TN_TRY(encodes ? coder->encode(&form, engine->executor.error)
-                   : coder->decode(&form, engine->executor.error));
-    engine->raw_count += form.raw;
+    if (engine->options.zeros != NULL && !again) tn__engine_count_zeros(engine, op);
     return walk_around(engine, step);
 }
 
@@ -114,7 +99,8 @@ static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
         return tn__streams_swap(&engine->streams, step);
     case TN_ENCODE:
     case TN_DECODE:
-        return walk_code(engine, step, it);
+        TN_TRY(tn__forms_code(&engine->forms, it));
+        return walk_around(engine, step);
     default: /* nothing to do: check.c */
         return TN_OK;
     }

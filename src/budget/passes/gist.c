@@ -1,19 +1,20 @@
 /* gist.c - what is kept for long is kept encoded, and decoded right before it is read.
  *
- *     bits     one bit an element, where all later readers only ask what is above 0 (the gradient
- * of Relu; the registry says who): 32 times smaller, and the results are the same bit by bit csr
- * where so many elements are 0 that it is smaller; by the share that was measured, never by one
- * that is assumed. Room is planned for a twentieth more elements than there were float16, float10,
- * float8   of anything else, where losses are allowed: the first of them with which the budget is
- * met
+ *   bits    one bit an element, where all later readers only ask what is above 0 (the gradient of
+ *           Relu; the registry says who): 32 times smaller, and the results are the same bit by bit
+ *   csr     where so many elements are 0 that it is smaller; by the share that was measured
+ *           (tn_setup_zeros), never by one that is assumed. Room is planned for a twentieth more
+ *           elements than there were; what has more yet goes to the host (engine/forms.h)
+ *   float16, float10, float8   of anything else, and where they are smaller than csr, if losses are
+ *           allowed: the first of them with which the budget is met
  *
  * Where memory is above the budget, the value that saves most for the time that its codec takes is
  * encoded, until the budget is met. Encoding begins with the first gap of a value from which on its
  * readers are content with the form, and holds to its last reader.
  *
- * The paper binarises what Relu hands to a maximum pool, too, as its pool remembers where the
- * maximum was. Here the gradient of such a pool looks for the maximum again in what the pool read,
- * so that a bit is not enough for it, and csr stands in.
+ * The paper binarises what Relu hands to a maximum pool, as its pool remembers where the maximum
+ * was. Here the graph of a training step has such pools already (MaxPoolTrain), and nobody keeps
+ * what they read: what is left for bits is what Relu hands to others that keep nothing.
  *
  * When not to use: types other than float32 are left alone.
  * Cost: O(choices x (acts + gaps)). Source: Jain et al., "Gist" (2018).
@@ -91,14 +92,19 @@ static uint64_t gist_elements(const gist_state *s, uint32_t v) {
     return tensor->dtype == TN_FLOAT32 && tensor->bytes <= value->bytes ? tensor->bytes / 4 : 0;
 }
 
+static bool gist_may(const gist_state *s, tn_codec codec) {
+    return (s->run->codecs >> codec & 1) != 0;
+}
+
 static void gist_lossless(gist_state *s, uint32_t v) {
     const tn__value *value = &s->run->work->values[v];
     uint64_t count = gist_elements(s, v);
     float zeros = s->run->zeros != NULL ? s->run->zeros[v] : -1;
     s->bits_from[v] = TN_NONE;
     if (count == 0 || s->gaps.first[v] == s->gaps.first[v + 1]) return;
-    if (!(value->flags & TN__VALUE_KEPT)) s->bits_from[v] = gist_signs_from(s, v);
-    if (!(zeros >= 0 && zeros <= 1)) return;
+    if (!(value->flags & TN__VALUE_KEPT) && gist_may(s, TN_CODEC_BITS))
+        s->bits_from[v] = gist_signs_from(s, v);
+    if (!(zeros >= 0 && zeros <= 1) || !gist_may(s, TN_CODEC_CSR)) return;
     double filled = (double)count * (1 - (double)zeros) * GIST_MORE + 1;
     uint64_t most = filled < (double)count ? (uint64_t)filled : count;
     uint64_t bytes = tn_codec_bytes(TN_CODEC_CSR, count, most);
@@ -112,16 +118,16 @@ typedef struct gist_form {
     uint64_t bytes;
 } gist_form;
 
+/* Outputs of the graph lose nothing. */
 static gist_form gist_form_of(const gist_state *s, uint32_t index) {
     uint32_t v = s->gaps.list[index].value;
     uint64_t count = gist_elements(s, v);
-    gist_form form = {s->lossy, tn_codec_bytes(s->lossy, count, 0)};
+    bool kept = (s->run->work->values[v].flags & TN__VALUE_KEPT) != 0;
+    gist_form form = {kept ? TN_CODEC_NONE : s->lossy, tn_codec_bytes(s->lossy, count, 0)};
     if (s->bits_from[v] != TN_NONE && index >= s->bits_from[v])
         form = (gist_form){TN_CODEC_BITS, tn_codec_bytes(TN_CODEC_BITS, count, 0)};
-    else if (s->rows[v] > 0)
+    else if (s->rows[v] > 0 && (form.codec == TN_CODEC_NONE || s->rows[v] <= form.bytes))
         form = (gist_form){TN_CODEC_CSR, s->rows[v]};
-    else if (s->run->work->values[v].flags & TN__VALUE_KEPT)
-        form.codec = TN_CODEC_NONE;
     if (count == 0 || form.bytes >= s->run->work->values[v].bytes) form.codec = TN_CODEC_NONE;
     return form;
 }
@@ -206,7 +212,7 @@ static tn_status gist_all(gist_state *s) {
     for (uint32_t v = 0; v < s->run->work->value_count; v++) gist_lossless(s, v);
     TN_TRY(gist_meet(s, TN_CODEC_NONE));
     for (int i = 0; i < 3 && !s->run->has_best && (s->run->allow & TN__ALLOW_LOSSY); i++)
-        TN_TRY(gist_meet(s, lossy[i]));
+        if (gist_may(s, lossy[i])) TN_TRY(gist_meet(s, lossy[i]));
     return TN_OK;
 }
 

@@ -29,6 +29,9 @@ typedef struct tn__coder {
     tn_status (*decode)(const tn__form *form, tn_error *error);
 } tn__coder;
 
+/* Elements of 4 bytes that are not zero, as CSR has it. */
+uint64_t tn__csr_filled(const void *plain, uint64_t count);
+
 /* NULL: nothing encodes so. */
 const tn__coder *tn__coder_find(tn_codec codec);
 

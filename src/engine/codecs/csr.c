@@ -47,6 +47,8 @@ TN_WIDE static uint64_t csr_count(const uint32_t *from, uint64_t count) {
     return filled;
 }
 
+uint64_t tn__csr_filled(const void *plain, uint64_t count) { return csr_count(plain, count); }
+
 /* Without a branch: each element is written, and stays if it is not zero. */
 static uint32_t csr_pack_row(const uint32_t *from, uint32_t width, uint8_t *columns,
                              uint32_t *values) {

@@ -1,0 +1,81 @@
+/* forms.c - ENCODE and DECODE.
+ *
+ * CSR has as much room as was planned by zeros that were measured. A tensor that has fewer goes to
+ * the host as it is, as if it was swapped out, and comes back from there: slower, but the same
+ * bits, and the device keeps to its plan. Memory for that is taken of the host when it is needed
+ * first, and stays for later runs: the only memory that a run may take.
+ */
+#include "engine/forms.h"
+
+#include "engine/codecs/codec.h"
+
+tn_status tn__forms_make(tn__forms *forms, const tn_program *program, tn__executor *executor,
+                         const tn_context *context, uint64_t host_left, tn__arena *arena) {
+    const tn_instruction *list = tn_program_instructions(program);
+    forms->executor = executor;
+    forms->context = context;
+    forms->host_left = host_left;
+    for (uint32_t i = 0; i < tn_program_count(program) && forms->count == 0; i++)
+        if (list[i].opcode == TN_ENCODE) forms->count = tn_graph_tensor_count(executor->graph);
+    forms->spills = tn__arena_array(arena, (size_t)forms->count + 1, sizeof *forms->spills);
+    return forms->spills != NULL ? TN_OK : tn__no_memory(executor->error, "encoded forms");
+}
+
+void tn__forms_release(tn__forms *forms) {
+    for (uint32_t i = 0; i < forms->count; i++)
+        tn__free(forms->context, forms->spills[i].bytes, (size_t)forms->spills[i].room);
+}
+
+void tn__forms_start(tn__forms *forms) {
+    forms->raw_count = forms->spill_count = 0;
+    for (uint32_t i = 0; i < forms->count; i++) forms->spills[i].here = false;
+}
+
+/* Forms that a program has of its graph may serve tensors of several sizes. */
+static bool forms_room(tn__forms *forms, tn__spill *spill, uint64_t bytes) {
+    uint64_t more = bytes - spill->room;
+    if (more > forms->host_left) return false;
+    tn__free(forms->context, spill->bytes, (size_t)spill->room);
+    forms->host_left += spill->room;
+    forms->host_bytes -= spill->room;
+    spill->room = 0;
+    spill->bytes = tn__alloc(forms->context, (size_t)bytes);
+    if (spill->bytes == NULL) return false;
+    spill->room = bytes;
+    forms->host_left -= bytes;
+    forms->host_bytes += bytes;
+    return true;
+}
+
+static tn_status forms_spill(tn__forms *forms, tn__spill *spill, const tn__form *form) {
+    uint64_t bytes = form->count * TN__CODED_BYTES;
+    if (spill->room < bytes && !forms_room(forms, spill, bytes)) return TN_E_EXHAUSTED;
+    memcpy(spill->bytes, form->plain, (size_t)bytes);
+    spill->here = true;
+    forms->spill_count++;
+    return TN_OK;
+}
+
+static tn_status forms_encode(tn__forms *forms, tn__spill *spill, const tn__coder *coder,
+                              tn__form *form) {
+    tn_status status = coder->encode(form, forms->executor->error);
+    spill->here = false;
+    forms->raw_count += status == TN_OK && form->raw;
+    return status == TN_E_EXHAUSTED ? forms_spill(forms, spill, form) : status;
+}
+
+tn_status tn__forms_code(tn__forms *forms, const tn_instruction *it) {
+    tn_error *error = forms->executor->error;
+    const tn_operand *plain = &forms->executor->operands[it->tensor];
+    const tn_operand *code = &forms->executor->operands[it->other];
+    const tn__coder *coder = tn__coder_find(it->codec);
+    tn__spill *spill = &forms->spills[it->other];
+    tn__form form = {.plain = plain->data,
+                     .count = tn__operand_bytes(plain) / TN__CODED_BYTES,
+                     .code = code->data,
+                     .room = tn__operand_bytes(code)};
+    if (it->opcode == TN_ENCODE) return forms_encode(forms, spill, coder, &form);
+    if (!spill->here) return coder->decode(&form, error);
+    memcpy(form.plain, spill->bytes, (size_t)form.count * TN__CODED_BYTES);
+    return TN_OK;
+}
