@@ -28,7 +28,7 @@
     X(CLI_FUSE_CONCAT, "fuse-concat", NULL,                                                        \
       "inputs of a concatenation lie inside its output: no copies, where that can be")
 #define INPUT_STATIC(X)                                                                            \
-    X(CLI_STATIC, "static", "PLACE",                                                               \
+    X(CLI_STATIC, "static", "apart|arena|first",                                                   \
       "weights and state of optimizers: apart, beside the arena; arena, planned in it with all "   \
       "else; first, in it from its start on (apart)")
 #define INPUT_READ(X)                                                                              \
@@ -38,7 +38,7 @@
     X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
       "a memory of this capacity (none: without end) and speed; repeated, buffers choose")
 #define INPUT_PARALLEL(X)                                                                          \
-    X(CLI_PARALLEL, "parallel", "MODE",                                                            \
+    X(CLI_PARALLEL, "parallel", "serial|safe",                                                     \
       "operators of a model: serial, one after the other; safe, whatever the graph allows at "     \
       "once, and no plan adds a dependency (serial)")
 #define INPUT_KERNELS(X)                                                                           \

@@ -26,16 +26,15 @@ enum {
 
 #define TRAINING_OPTIONS(X)                                                                        \
     X(TRAINING_LOSS, "loss", "NAME", "cross-entropy, mean-squared or output (cross-entropy)")      \
-    X(TRAINING_OPTIMIZER, "optimizer", "NAME",                                                     \
-      "sgd, momentum, adam or adamw; of an estimate, none, too (adam)")                            \
+    X(TRAINING_OPTIMIZER, "optimizer", "sgd|momentum|adam|adamw",                                  \
+      "who updates the parameters; of an estimate, none, too (adam)")                              \
     X(TRAINING_MOMENTUM, "momentum", "SHARE", "of the momentum optimizer (0.9)")                   \
     X(TRAINING_DECAY, "weight-decay", "SHARE", "of parameters, each step (0)")                     \
     X(TRAINING_FREEZE, "freeze", "PATTERN", "parameters of these names stay; may be repeated")     \
     X(TRAINING_TRAIN, "trainable", "PATTERN",                                                      \
       "what looks like a constant is trained, too; may be repeated")                               \
     X(TRAINING_MICRO, "micro-batches", "N", "runs whose gradients are summed for one update (1)")  \
-    X(TRAINING_DTYPE, "dtype", "TYPE",                                                             \
-      "of activations and gradients: f32, bf16 or f16 (as it is)")                                 \
+    X(TRAINING_DTYPE, "dtype", "f32|bf16|f16", "of activations and gradients (as it is)")          \
     X(TRAINING_SCALE, "loss-scale", "NUMBER",                                                      \
       "times the loss in the backward pass, for f16; or dynamic: as large as it may be (1)")       \
     X(TRAINING_AGAIN, "recompute-share", "SHARE",                                                  \

@@ -31,7 +31,7 @@ enum {
 
 #define PLAN_OPTIONS(X)                                                                            \
     X(PLAN_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                     \
-    X(PLAN_FORM, "form", "FORM",                                                                   \
+    X(PLAN_FORM, "form", "offsets|objects",                                                        \
       "offsets, or objects: who shares a whole object; planners: `tenure list objects` (offsets)") \
     X(PLAN_CAPACITY, "capacity", "SIZE",                                                           \
       "bytes there are: ask whether it fits (as little as can be)")                                \

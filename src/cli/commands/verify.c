@@ -25,7 +25,7 @@ enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_JSON };
     X(VERIFY_PLAN, "plan", "FILE",                                                                 \
       "the plan: .csv with offsets or .json; without it the one inside a .tflite model, written "  \
       "by any tool")                                                                               \
-    X(VERIFY_FORM, "form", "FORM",                                                                 \
+    X(VERIFY_FORM, "form", "offsets|objects",                                                      \
       "offsets, or objects: the plan is a .csv with objects (offsets)")                            \
     X(VERIFY_JSON, "json", NULL, "print one JSON object instead of a sentence")
 
