@@ -17,6 +17,7 @@
 #include <tenure/import.h>
 #include <tenure/instruction.h>
 #include <tenure/kernels.h>
+#include <tenure/llm.h>
 #include <tenure/measure.h>
 #include <tenure/objects.h>
 #include <tenure/plan.h>
@@ -32,5 +33,6 @@
 #include <tenure/trace.h>
 #include <tenure/train.h>
 #include <tenure/trainer.h>
+#include <tenure/weights.h>
 
 #endif

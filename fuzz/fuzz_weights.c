@@ -1,0 +1,42 @@
+/* fuzz_weights.c - any bytes as a file of weights (.safetensors, .gguf): everything it tells is
+ * inside the file, found again by name, and adds up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tenure/llm.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static void fuzz_tensor(const tn_weights *weights, uint32_t index, const uint8_t *bytes,
+                        size_t size) {
+    const tn_weight *tensor = tn_weights_at(weights, index);
+    if (tensor->bytes < bytes || tensor->bytes > bytes + size ||
+        tensor->size > (uint64_t)(bytes + size - tensor->bytes))
+        abort();
+    if (tn_weights_find(weights, tensor->name) != tensor) abort();
+    if (tensor->elements > 0 && tensor->size == 0) abort();
+    for (uint32_t d = 0; d < tensor->rank; d++)
+        if (tensor->shape[d] < 0) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+    tn_weights *weights;
+    tn_llm llm;
+    if (tn_weights_read("weights", bytes, size, NULL, &weights, NULL) != TN_OK) return 0;
+    tn_weights_sum sum = tn_weights_total(weights);
+    for (uint32_t i = 0; i < tn_weights_count(weights); i++) {
+        fuzz_tensor(weights, i, bytes, size);
+        sum.bytes -= tn_weights_at(weights, i)->size;
+    }
+    if (sum.bytes != 0 && sum.tensors > 0 && sum.elements != UINT64_MAX &&
+        strcmp(tn_weights_format(weights), "safetensors") == 0)
+        abort();
+    if (tn_llm_gguf(weights, &llm, NULL) == TN_OK) {
+        tn_llm_estimate estimate;
+        tn_llm_options options = TN_LLM_OPTIONS_INIT;
+        options.weight_bytes = 1;
+        (void)!tn_llm_estimate_make(&llm, &options, &estimate, NULL);
+    }
+    tn_weights_close(weights);
+    return 0;
+}

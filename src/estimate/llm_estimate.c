@@ -1,0 +1,139 @@
+/* llm_estimate.c - what a transformer takes to run: weights, cache, workspace. */
+#include <stdio.h>
+
+#include "estimate/llm.h"
+
+#define PASS_TOKENS 2048u /* of a pass, where nobody says */
+
+const char *tn_llm_role_name(tn_llm_role role) {
+    static const char *const names[] = {
+#define TN_X(name, text) text,
+        TN_LLM_ROLE_TABLE(TN_X)
+#undef TN_X
+    };
+    return (uint32_t)role < TN_LLM_ROLE_COUNT ? names[role] : "?";
+}
+
+/* --- defaults --- */
+
+static tn_status estimate_complete(const tn_llm *llm, const tn_llm_options *given,
+                                   tn_llm_options *it, tn_error *error) {
+    *it = (tn_llm_options)TN_LLM_OPTIONS_INIT;
+    tn__options(it, sizeof *it, given);
+    if (it->batch == 0) it->batch = 1;
+    if (it->sequence == 0) it->sequence = llm->positions;
+    if (it->scheme == NULL) it->scheme = &llm->stored;
+    if (it->cache_type == TN_WEIGHT_TYPE_COUNT) it->cache_type = TN_WEIGHT_BF16;
+    if (it->sequence == 0)
+        TN_FAIL(error, TN_E_INVALID, "how many tokens? The file does not say what it was made for");
+    uint64_t tokens = tn__mul_sat(it->batch, it->sequence);
+    if (it->pass == 0) it->pass = PASS_TOKENS;
+    if (it->pass < it->batch) it->pass = it->batch;
+    if (it->pass > tokens) it->pass = tokens;
+    if (it->batch > TN__LLM_MOST || it->sequence > TN__LLM_MOST)
+        TN_FAIL(error, TN_E_INVALID, "%llu sequences of %llu tokens make no sense",
+                (unsigned long long)it->batch, (unsigned long long)it->sequence);
+    return TN_OK;
+}
+
+static tn_status estimate_check(const tn_llm *llm, const tn_llm_options *it, tn_error *error) {
+    bool table = false;
+    for (uint32_t i = 0; i < llm->weight_count; i++)
+        table = table || (llm->weights[i].role == TN_LLM_TABLE && llm->weights[i].layers == 0);
+    if (table && llm->positions > 0 && it->sequence > llm->positions)
+        TN_FAIL(error, TN_E_INVALID, "a sequence of %llu, but only %llu positions",
+                (unsigned long long)it->sequence, (unsigned long long)llm->positions);
+    if (it->weight_bytes == 0 && it->scheme->packing == TN_PACK_UNKNOWN)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "the file stores its weights as '%s', and what that takes is not known here; say "
+                "how they are stored (bf16, int8, int4, ...), or give the file of weights",
+                it->scheme->name);
+    return TN_OK;
+}
+
+/* --- parts --- */
+
+static uint64_t estimate_weights(const tn_llm *llm, const tn_llm_options *it) {
+    uint64_t sum = 0;
+    if (it->weight_bytes > 0) return it->weight_bytes;
+    for (uint32_t i = 0; i < llm->weight_count; i++)
+        if (it->extra || !llm->weights[i].extra)
+            sum = tn__add_sat(sum, tn_llm_weight_bytes(llm, i, it->scheme));
+    return sum;
+}
+
+/* A token's keys and values in one layer. */
+static uint64_t estimate_token(const tn_llm *llm, tn_weight_type type) {
+    uint64_t key = tn_weight_type_bytes(type, 1, llm->cache.key);
+    return tn__add_sat(key, tn_weight_type_bytes(type, 1, llm->cache.value));
+}
+
+static void estimate_cache(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
+    const tn_llm_cache *cache = &llm->cache;
+    uint64_t token = estimate_token(llm, it->cache_type), kept = it->sequence;
+    uint64_t cross = cache->cross_tokens > 0 ? cache->cross_tokens : it->sequence;
+    if (!it->keep_all && cache->window > 0 && cache->window < kept) kept = cache->window;
+    uint64_t every = tn__mul_sat(it->batch, token);
+    made->cache_full = tn__mul_sat(tn__mul_sat(every, it->sequence), cache->full_layers);
+    made->cache_window = tn__mul_sat(tn__mul_sat(every, kept), cache->window_layers);
+    made->cache_cross = tn__mul_sat(tn__mul_sat(every, cross), cache->cross_layers);
+    made->cache_token = tn__mul_sat(token, cache->full_layers + cache->window_layers);
+    made->cache = tn__add_sat(made->cache_full, tn__add_sat(made->cache_window, made->cache_cross));
+}
+
+/* What the widest step reads and writes, beside the hidden state that goes around it. */
+static void estimate_workspace(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
+    uint64_t hidden = llm->hidden, query = llm->query_width, keys = 2 * llm->key_width;
+    uint64_t attention = tn__add_sat(tn__mul_sat(2, query), keys);
+    uint64_t inner = tn__add_sat(hidden, tn__mul_sat(llm->gated ? 2 : 1, llm->inner));
+    uint64_t wide = attention > inner ? attention : inner;
+    uint64_t layer = tn__mul_sat(tn__mul_sat(2, it->pass), tn__add_sat(hidden, wide));
+    uint64_t ends = tn__mul_sat(tn__mul_sat(2, it->pass), hidden);
+    uint64_t output = tn__add_sat(ends, tn__mul_sat(tn__mul_sat(4, it->batch), llm->vocabulary));
+    made->workspace_at = output > layer ? "output" : attention > inner ? "attention" : "inner";
+    made->workspace = output > layer ? output : layer;
+}
+
+tn_status tn_llm_estimate_make(const tn_llm *llm, const tn_llm_options *options,
+                               tn_llm_estimate *estimate, tn_error *error) {
+    tn_llm_options it;
+    TN_TRY(estimate_complete(llm, options, &it, error));
+    TN_TRY(estimate_check(llm, &it, error));
+    tn_llm_estimate made = {.batch = it.batch, .sequence = it.sequence, .pass = it.pass};
+    made.weights = estimate_weights(llm, &it);
+    estimate_cache(llm, &it, &made);
+    estimate_workspace(llm, &it, &made);
+    made.total = tn__add_sat(made.weights, tn__add_sat(made.cache, made.workspace));
+    if (made.total == UINT64_MAX) TN_FAIL(error, TN_E_INVALID, "2^64 bytes or more");
+    *estimate = made;
+    return TN_OK;
+}
+
+/* --- the most that fits --- */
+
+static bool estimate_fits(const tn_llm *llm, const tn_llm_options *options, uint64_t limit,
+                          bool longest, uint64_t count) {
+    tn_llm_options tried = *options;
+    tn_llm_estimate made;
+    *(longest ? &tried.sequence : &tried.batch) = count;
+    return tn_llm_estimate_make(llm, &tried, &made, NULL) == TN_OK && made.total <= limit;
+}
+
+uint64_t tn_llm_most(const tn_llm *llm, const tn_llm_options *options, uint64_t limit,
+                     bool longest) {
+    uint64_t low = 0, high = 1;
+    uint64_t most = longest && llm->positions > 0 ? llm->positions : UINT64_C(1) << 32;
+    while (high <= most && estimate_fits(llm, options, limit, longest, high)) {
+        low = high;
+        high *= 2;
+    }
+    if (high > most + 1) high = most + 1;
+    while (high - low > 1) { /* low fits, high does not or is not asked */
+        uint64_t middle = low + (high - low) / 2;
+        if (estimate_fits(llm, options, limit, longest, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}

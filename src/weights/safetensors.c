@@ -1,0 +1,174 @@
+/* safetensors.c - eight bytes that say how long the header is, a header of JSON, packed tensors.
+ *
+ * The header is read whole (the format limits it to 100 MB) and every stretch that it names is held
+ * against the file: inside, as long as type and shape need, over no other.
+ */
+#include <stdio.h>
+
+#include "weights/weights.h"
+
+#ifdef TENURE_MINIMAL
+tn_status tn__safetensors_read(tn__weights_reader *it) {
+    TN_FAIL(it->error, TN_E_UNSUPPORTED, "this build reads no JSON");
+}
+tn_status tn__safetensors_index(tn__weights_reader *it,
+                                tn_status (*part)(void *self, const char *file), void *self) {
+    (void)part, (void)self;
+    TN_FAIL(it->error, TN_E_UNSUPPORTED, "this build reads no JSON");
+}
+#else
+#include <jansson.h>
+
+#define SAFETENSORS_HEADER_MOST 100000000u
+
+/* [first, last) of "data_offsets", inside the contents. */
+static bool safetensors_stretch(const json_t *tensor, uint64_t room, uint64_t *first,
+                                uint64_t *last) {
+    const json_t *offsets = json_object_get(tensor, "data_offsets");
+    const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
+    if (!json_is_integer(begin) || !json_is_integer(end) || json_array_size(offsets) != 2)
+        return false;
+    json_int_t low = json_integer_value(begin), high = json_integer_value(end);
+    if (low < 0 || high < low || (uint64_t)high > room) return false;
+    *first = (uint64_t)low;
+    *last = (uint64_t)high;
+    return true;
+}
+
+static bool safetensors_shape(tn__weights_reader *it, const json_t *tensor, tn_weight *made) {
+    const json_t *shape = json_object_get(tensor, "shape");
+    if (!json_is_array(shape) || json_array_size(shape) > TN_RANK_MAX) return false;
+    made->rank = (uint32_t)json_array_size(shape);
+    int64_t *extents = tn__arena_array(&it->to->arena, made->rank + 1u, sizeof *extents);
+    if (extents == NULL) return false;
+    for (uint32_t d = 0; d < made->rank; d++) {
+        const json_t *extent = json_array_get(shape, d);
+        if (!json_is_integer(extent)) return false;
+        extents[d] = json_integer_value(extent);
+    }
+    made->shape = extents;
+    return tn__weights_elements(extents, made->rank, &made->elements);
+}
+
+/* Numbers of less than a byte are packed over the whole tensor, not row by row. */
+static tn_status safetensors_tensor(tn__weights_reader *it, const char *name, const json_t *tensor,
+                                    const uint8_t *contents, uint64_t room) {
+    tn_weight made = {0};
+    uint64_t first, last;
+    const char *type = json_string_value(json_object_get(tensor, "dtype"));
+    if (type == NULL || !safetensors_stretch(tensor, room, &first, &last) ||
+        !safetensors_shape(it, tensor, &made))
+        TN_FAIL(it->error, TN_E_INVALID,
+                "tensor '%.80s' needs a dtype, a shape and data_offsets inside the file; it is "
+                "damaged or cut short",
+                name);
+    made.type = tn__weight_type_of_safetensors(type);
+    if (made.type == TN_WEIGHT_TYPE_COUNT)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED, "tensor '%.80s' is of dtype %.20s, which is not known",
+                name, type);
+    made.size = last - first;
+    made.bytes = contents + first;
+    if (made.size != tn_weight_type_bytes(made.type, 1, made.elements))
+        TN_FAIL(it->error, TN_E_INVALID,
+                "tensor '%.80s' has %llu bytes, but its shape and dtype %s need %llu", name,
+                (unsigned long long)made.size, type,
+                (unsigned long long)tn_weight_type_bytes(made.type, 1, made.elements));
+    return tn__weights_add(it, name, strlen(name), &made);
+}
+
+/* Whether contents overlap: sorted by where they begin, each ends before the next. */
+static tn_status safetensors_apart(tn__weights_reader *it, size_t before) {
+    const tn_weights *to = it->to;
+    size_t count = to->count - before;
+    tn__sort_item *items = tn__alloc_array(&to->context, count + 1, sizeof *items);
+    if (items == NULL) return tn__no_memory(it->error, "tensors");
+    for (size_t i = 0; i < count; i++)
+        items[i] = (tn__sort_item){(uint64_t)(to->tensors[before + i].bytes - it->bytes),
+                                   (uint32_t)(before + i)};
+    tn_status status =
+        tn__sort_items(&to->context, items, count) ? TN_OK : tn__no_memory(it->error, "tensors");
+    const tn_weight *last = NULL; /* that has any bytes */
+    for (size_t i = 0; status == TN_OK && i < count; i++) {
+        const tn_weight *next = &to->tensors[items[i].id];
+        if (next->size == 0) continue;
+        if (last != NULL && next->bytes < last->bytes + last->size)
+            status = tn__fail(it->error, TN_E_INVALID, "tensors '%.60s' and '%.60s' overlap",
+                              last->name, next->name);
+        last = next;
+    }
+    tn__free(&to->context, items, (count + 1) * sizeof *items);
+    return status;
+}
+
+static tn_status safetensors_header(tn__weights_reader *it, json_t *root, uint64_t header) {
+    const uint8_t *contents = it->bytes + 8 + header;
+    uint64_t room = it->size - 8 - header;
+    const char *name;
+    json_t *tensor;
+    size_t before = it->to->count;
+    if (!json_is_object(root) || json_object_size(root) > TN__WEIGHTS_MOST)
+        TN_FAIL(it->error, TN_E_INVALID, "its header is no JSON object of tensors");
+    json_object_foreach(root, name, tensor) if (strcmp(name, "__metadata__") != 0)
+        TN_TRY(safetensors_tensor(it, name, tensor, contents, room));
+    return safetensors_apart(it, before);
+}
+
+tn_status tn__safetensors_read(tn__weights_reader *it) {
+    uint64_t header = 0;
+    json_error_t problem;
+    for (uint32_t i = 0; i < 8 && it->size >= 8; i++) header |= (uint64_t)it->bytes[i] << (8 * i);
+    if (it->size < 8 || header > it->size - 8 || header > SAFETENSORS_HEADER_MOST)
+        TN_FAIL(it->error, TN_E_INVALID,
+                "no .safetensors file, or cut short: %zu bytes, and a header of %llu", it->size,
+                (unsigned long long)header);
+    json_t *root =
+        json_loadb((const char *)it->bytes + 8, (size_t)header, JSON_REJECT_DUPLICATES, &problem);
+    if (root == NULL)
+        TN_FAIL(it->error, TN_E_INVALID, "its header, line %d: %.120s", problem.line, problem.text);
+    tn_status status = safetensors_header(it, root, header);
+    json_decref(root);
+    return status;
+}
+
+/* --- an index --- */
+
+static bool index_is_plain(const char *file) {
+    return *file != '\0' && *file != '.' && strchr(file, '/') == NULL;
+}
+
+static tn_status index_parts(tn__weights_reader *it, json_t *map, json_t *seen,
+                             tn_status (*part)(void *self, const char *file), void *self) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value) {
+        const char *file = json_string_value(value);
+        if (file == NULL || !index_is_plain(file))
+            TN_FAIL(it->error, TN_E_INVALID,
+                    "\"weight_map\" says '%.80s' of '%.80s'; it must be a file beside the index",
+                    file != NULL ? file : "?", name);
+        if (json_object_get(seen, file) != NULL) continue;
+        if (json_object_size(seen) >= TN__WEIGHTS_PARTS_MOST)
+            TN_FAIL(it->error, TN_E_INVALID, "more than %u files", TN__WEIGHTS_PARTS_MOST);
+        if (json_object_set_new(seen, file, json_true()) != 0)
+            return tn__no_memory(it->error, "an index");
+        TN_TRY(part(self, file));
+    }
+    return TN_OK;
+}
+
+tn_status tn__safetensors_index(tn__weights_reader *it,
+                                tn_status (*part)(void *self, const char *file), void *self) {
+    json_error_t problem;
+    json_t *root = json_loadb((const char *)it->bytes, it->size, JSON_REJECT_DUPLICATES, &problem);
+    if (root == NULL)
+        TN_FAIL(it->error, TN_E_INVALID, "line %d: %.120s", problem.line, problem.text);
+    json_t *map = json_object_get(root, "weight_map"), *seen = json_object();
+    tn_status status = json_is_object(map) && seen != NULL
+                           ? index_parts(it, map, seen, part, self)
+                           : tn__fail(it->error, TN_E_INVALID,
+                                      "no \"weight_map\": it is no index of .safetensors files");
+    json_decref(seen);
+    json_decref(root);
+    return status;
+}
+#endif

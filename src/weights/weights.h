@@ -1,0 +1,66 @@
+/* weights.h - what readers of weight files fill in.
+ *
+ *   types.c        how numbers are stored
+ *   weights.c      opening, parts, looking up
+ *   safetensors.c  a header of JSON before packed tensors; an index of several files
+ *   gguf.c         counts, keys with values, tensors, aligned contents
+ *   export.c       formats that are known by name only, and how to export from them
+ *   bind.c         tensors of a file in the place of a graph's parameters
+ */
+#ifndef TN_WEIGHTS_WEIGHTS_H
+#define TN_WEIGHTS_WEIGHTS_H
+
+#include <tenure/weights.h>
+
+#include "base/base.h"
+
+#define TN__WEIGHTS_MOST (1u << 22)      /* tensors in a file */
+#define TN__WEIGHTS_PARTS_MOST 100000u   /* files */
+#define TN__WEIGHTS_KEYS_MOST (1u << 16) /* of a .gguf file */
+
+typedef struct tn__weights_key { /* what a .gguf file says of itself */
+    const char *name;
+    uint32_t type;  /* of a list: of its items */
+    uint64_t count; /* 1, or items of a list */
+    bool list;
+    const uint8_t *at; /* its value, in the file */
+    const char *text;  /* of a single string */
+} tn__weights_key;
+
+struct tn_weights {
+    tn_context context;
+    tn__arena arena;
+    const char *format;
+    tn_weight *tensors;
+    size_t count, room;
+    tn__weights_key *keys;
+    size_t key_count, key_room;
+    tn__names names;
+    tn__file *files; /* [file_count], mapped */
+    size_t file_count, file_room;
+};
+
+typedef struct tn__weights_reader { /* one file of weights that are being opened */
+    tn_weights *to;
+    const char *name;
+    const uint8_t *bytes;
+    size_t size;
+    tn_error *error;
+} tn__weights_reader;
+
+tn_status tn__safetensors_read(tn__weights_reader *it);
+tn_status tn__gguf_read(tn__weights_reader *it);
+/* The files that an index names, each once, in order: for each `part`. */
+tn_status tn__safetensors_index(tn__weights_reader *it,
+                                tn_status (*part)(void *self, const char *file), void *self);
+
+/* A tensor with everything but its name set; the name, of `length` bytes, is copied.
+ * E_INVALID: there is one of that name. */
+tn_status tn__weights_add(tn__weights_reader *it, const char *name, size_t length,
+                          const tn_weight *tensor);
+/* Elements of `shape`; false: more than can be counted, or less than nothing. */
+bool tn__weights_elements(const int64_t *shape, uint32_t rank, uint64_t *elements);
+tn_weight_type tn__weight_type_of_gguf(uint32_t number);         /* _COUNT: not known */
+tn_weight_type tn__weight_type_of_safetensors(const char *name); /* _COUNT: not known */
+
+#endif
