@@ -1,13 +1,19 @@
 /* llm.h - what a transformer takes to run: weights, cache of keys and values, workspace; from its
  * config.json.
  *
- *     const char json[] = "{\"model_type\": \"llama\", \"hidden_size\": 2048, \"vocab_size\":
- * 128256," " \"num_hidden_layers\": 16, \"num_attention_heads\": 32," " \"num_key_value_heads\": 8,
- * \"intermediate_size\": 8192," " \"max_position_embeddings\": 131072, \"tie_word_embeddings\":
- * true}"; static tn_llm llm; // large: not on a small stack tn_llm_options options =
- * TN_LLM_OPTIONS_INIT; tn_llm_estimate estimate; tn_error error; options.batch = 8; if
- * (tn_llm_config("config.json", json, sizeof json - 1, &llm, &error) || tn_llm_estimate_make(&llm,
- * &options, &estimate, &error)) return fprintf(stderr, "%s: %s\n", error.where, error.message), 2;
+ *     const char json[] =
+ *         "{\"model_type\": \"llama\", \"hidden_size\": 2048, \"vocab_size\": 128256,"
+ *         " \"num_hidden_layers\": 16, \"num_attention_heads\": 32,"
+ *         " \"num_key_value_heads\": 8, \"intermediate_size\": 8192,"
+ *         " \"max_position_embeddings\": 131072, \"tie_word_embeddings\": true}";
+ *     static tn_llm llm; // large: not on a small stack
+ *     tn_llm_options options = TN_LLM_OPTIONS_INIT;
+ *     tn_llm_estimate estimate;
+ *     tn_error error;
+ *     options.batch = 8;
+ *     if (tn_llm_config("config.json", json, sizeof json - 1, &llm, &error) ||
+ *         tn_llm_estimate_make(&llm, &options, &estimate, &error))
+ *         return fprintf(stderr, "%s: %s\n", error.where, error.message), 2;
  *     printf("%llu parameters, %llu bytes\n", (unsigned long long)llm.parameters,
  *            (unsigned long long)estimate.total);
  *
