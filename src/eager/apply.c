@@ -1,0 +1,81 @@
+/* apply.c - one operator on items (interpreter.h): what ApplyOp, gradients and updates are made of.
+ *
+ * Whatever may fail comes first; behind the core's answer there is only bookkeeping, for which there
+ * is room already. So a failure leaves everything as it was.
+ */
+#include "eager/interpreter.h"
+
+/* What an operator writes into lies at a fixed place, and nothing else of it is read. */
+static tn_status apply_check_written(const tn_eager *eager, const tn__recipe *recipe,
+                                     const tn__item_id *inputs, tn_error *error) {
+    for (uint32_t i = 0; i < recipe->input_count; i++) {
+        if ((recipe->changes >> i & 1) == 0) continue;
+        if (!tn__item_is_fixed(&eager->items[inputs[i]]))
+            TN_FAIL(error, TN_E_INVALID,
+                    "%.60s writes into its input %u: put that as a parameter, optimizer state or "
+                    "gradient",
+                    recipe->op->type, i);
+        for (uint32_t j = 0; j < recipe->input_count; j++)
+            if (j != i && inputs[j] == inputs[i])
+                TN_FAIL(error, TN_E_INVALID, "%.60s writes into its input %u and reads it as %u",
+                        recipe->op->type, i, j);
+    }
+    return TN_OK;
+}
+
+/* The item behind an input names the new contents. */
+static void apply_hand_back(tn_eager *eager, tn__item_id id, uint32_t tensor) {
+    tn__item *item = &eager->items[id];
+    tn__evict_release(eager->memory.core, item->tensor);
+    item->tensor = tensor;
+}
+
+/* Items for the data outputs, `tensors`. There is room. */
+static void apply_outputs(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
+                          const uint32_t *tensors, tn__item_id *outputs) {
+    for (uint32_t d = 0, k = 0; k < recipe->output_count; k++) {
+        const tn__result *result = &recipe->results[k];
+        outputs[k] = TN_NONE;
+        if (result->type == TN_NONE) continue;
+        uint32_t tensor = result->known ? TN_NONE : tensors[d++];
+        if (result->handed)
+            apply_hand_back(eager, inputs[result->view_of], tensor);
+        else
+            (void)tn__item_make(eager, tensor, result->type, &outputs[k], NULL);
+    }
+}
+
+tn_status tn__apply(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
+                    tn__item_id *outputs, tn_error *error) {
+    uint32_t from[TN__OPERANDS_MOST], tensors[TN__OPERANDS_MOST];
+    if (recipe->changes != 0) TN_TRY(apply_check_written(eager, recipe, inputs, error));
+    TN_TRY(tn__items_reserve(eager, recipe->output_count, error));
+    TN_TRY(tn__record_reserve(eager, error));
+    for (uint32_t i = 0; i < recipe->data_input_count; i++)
+        from[i] = eager->items[inputs[recipe->data_inputs[i]]].tensor;
+    if (recipe->data_output_count > 0)
+        TN_TRY(tn__memory_apply(eager, recipe, from, tensors, error));
+    if (eager->record.on) tn__record_reads(eager, recipe, inputs);
+    apply_outputs(eager, recipe, inputs, tensors, outputs);
+    if (eager->record.on) tn__record_makes(eager, recipe, inputs, outputs);
+    return TN_OK;
+}
+
+tn_status tn__recipe_on(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
+                        tn__recipe **recipe, tn_error *error) {
+    uint32_t types[TN__OPERANDS_MOST];
+    if (ask->input_count > TN__OPERANDS_MOST)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "%.60s with more than %u inputs", ask->type,
+                TN__OPERANDS_MOST);
+    for (uint32_t i = 0; i < ask->input_count; i++)
+        types[i] = inputs[i] == TN_NONE ? TN_NONE : eager->items[inputs[i]].type;
+    ask->inputs = types;
+    return tn__recipes_find(&eager->recipes, ask, recipe, error);
+}
+
+tn_status tn__apply_named(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
+                          tn__item_id *outputs, tn_error *error) {
+    tn__recipe *recipe;
+    TN_TRY(tn__recipe_on(eager, ask, inputs, &recipe, error));
+    return tn__apply(eager, recipe, inputs, outputs, error);
+}

@@ -1,0 +1,166 @@
+/* interpreter.h - what the files of the room share.
+ *
+ *   types.c, recipes.c, differential.c   what is known of operators before they run (recipes.h)
+ *   items.c     tensors behind handles: who refers to them, until nobody does
+ *   memory.c    the arena and the core that evicts: hooks that compute, move, copy, poison
+ *   eager.c     the commands
+ *   apply.c     one operator, on items: the core of ApplyOp, of gradients and of updates
+ *   tape.c      what gradients will need; tape_backward.c walks it
+ *   update.c    optimizers
+ *   record.c    what was run, kept; recorded.c as graph and program; log.c as lines
+ *
+ * An item is a tensor as the interpreter knows it: its type and which tensor of the core it is. A
+ * handle is the number of an item and how often that number was used anew, so that one that is old
+ * is told from the one that lives.
+ */
+#ifndef TN_EAGER_INTERPRETER_H
+#define TN_EAGER_INTERPRETER_H
+
+#include <tenure/eager.h>
+
+#include "eager/recipes.h"
+#include "eager/record.h"
+#include "evict/evict.h"
+
+typedef uint32_t tn__item_id;
+
+typedef struct tn__item {
+    uint64_t uses;     /* of this number, and where the interpreter began to count: of the handle */
+    uint32_t tensor;   /* of the core; TN_NONE: an immediate */
+    uint32_t type;     /* types.h */
+    uint32_t variable; /* on the tape; TN_NONE: gradients do not flow to it */
+    uint32_t refs;     /* the handle, the tape, gradients under way; 0: the number is free */
+    uint32_t recorded; /* value of the recording; TN_NONE: none yet */
+    uint32_t next;     /* free ones */
+    tn_kind kind;
+    bool open; /* the handle is not deleted */
+    const char *name;
+} tn__item;
+
+typedef struct tn__memory {
+    tn__evict *core;
+    tn_device *device;
+    tn_stream *stream;
+    tn_address arena;
+    uint8_t *bytes; /* where the arena is for kernels */
+    uint64_t size;
+    bool own_device;
+    uint8_t *owned;      /* poison: [size / 64] whether somebody holds it; NULL: nobody looks */
+    uint64_t *drawn;     /* [operators of the core] the run's counter when it ran first */
+    const char **labels; /* [tensors of the core] for messages */
+    const void *given;   /* what is about to be written over a fixed tensor */
+    uint64_t given_bytes;
+    uint64_t history; /* operators that the core remembers */
+    size_t drawn_room, label_room;
+} tn__memory;
+
+/* An operand of an operator on the tape. */
+typedef struct tn__taped {
+    uint32_t variable; /* TN_NONE: no gradient flows to it */
+    tn__item_id item;  /* held, as its contents will be read; TN_NONE: they will not */
+} tn__taped;
+
+typedef struct tn__tape_entry {
+    tn__recipe *recipe;
+    size_t first; /* of its operands: inputs, then outputs */
+} tn__tape_entry;
+
+typedef struct tn__tape {
+    tn__tape_entry *entries;
+    tn__taped *operands;
+    tn__item_id *variable; /* [variables] whose number it is, or was */
+    tn__item_id *gradient; /* [variables] while it runs backwards; TN_NONE: none yet */
+    tn__item_id *local;    /* of the operator in hand (recipes.h) */
+    size_t entry_count, operand_count, variable_count;
+    size_t entry_room, operand_room, variable_room, gradient_room, local_room;
+    bool on;
+} tn__tape;
+
+struct tn_eager {
+    tn_context context;
+    tn_eager_options options;
+    tn__types types;
+    tn__kernel_cache *kernels;
+    tn__recipes recipes;
+    uint64_t random; /* the run's counter */
+    tn__memory memory;
+    tn__item *items;
+    size_t item_room;
+    uint32_t item_count, free_item;
+    uint64_t first_use, open_count;
+    tn__arena arena;
+    tn__names names; /* of tensors, each kept once: -> numbers of `kept` */
+    const char **kept;
+    size_t kept_room;
+    tn__tape tape;
+    tn__record record;
+};
+
+/* --- items.c --- */
+
+/* A new item with one reference. tensor: TN_NONE with an immediate type. */
+tn_status tn__item_make(tn_eager *eager, uint32_t tensor, uint32_t type, tn__item_id *id,
+                        tn_error *error);
+/* Room for `count` more, so that making them cannot fail. */
+tn_status tn__items_reserve(tn_eager *eager, uint32_t count, tn_error *error);
+void tn__item_hold(tn_eager *eager, tn__item_id id);
+void tn__item_drop(tn_eager *eager, tn__item_id id); /* TN_NONE is fine */
+/* The item of an open handle. Errors: E_INVALID; `what` is for the message. */
+tn_status tn__item_of(const tn_eager *eager, tn_handle handle, const char *what, tn__item_id *id,
+                      tn_error *error);
+tn_handle tn__item_open(tn_eager *eager, tn__item_id id); /* its reference is the handle's */
+static inline const tn__type *tn__item_type(const tn_eager *eager, tn__item_id id) {
+    return tn__type_of(&eager->types, eager->items[id].type);
+}
+static inline bool tn__item_is_fixed(const tn__item *item) {
+    return item->kind == TN_KIND_PARAMETER || item->kind == TN_KIND_OPTIMIZER_STATE ||
+           item->kind == TN_KIND_GRADIENT;
+}
+/* Kept once; "" for NULL. NULL: out of memory. */
+const char *tn__eager_name(tn_eager *eager, const char *name);
+
+/* --- memory.c --- */
+
+tn_status tn__memory_open(tn_eager *eager, tn_error *error);
+void tn__memory_close(tn_eager *eager);
+/* A value from outside; its bytes are `bytes` at tn__memory_at when it returns. NULL: zeros. */
+tn_status tn__memory_put(tn_eager *eager, const void *bytes, uint64_t size, bool fixed,
+                         const char *label, uint32_t *tensor, tn_error *error);
+tn_status tn__memory_get(tn_eager *eager, uint32_t tensor, void *bytes, uint64_t size,
+                         tn_error *error);
+/* Writes over a fixed one; *tensor is another behind it. */
+tn_status tn__memory_set(tn_eager *eager, const void *bytes, uint64_t size, uint32_t *tensor,
+                         tn_error *error);
+/* Runs a recipe. `inputs` are its data inputs, `outputs` its data outputs. */
+tn_status tn__memory_apply(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,
+                           uint32_t *outputs, tn_error *error);
+
+/* --- eager.c --- */
+
+/* As tn_eager_put, without a handle: an item with one reference. */
+tn_status tn__put(tn_eager *eager, const tn_eager_data *data, tn__item_id *id, tn_error *error);
+
+/* --- apply.c --- */
+
+/* Runs a recipe on items. outputs [output_count]: new items with one reference each; TN_NONE where
+ * omitted or handed back. What an item that is written into was made of changes with it. */
+tn_status tn__apply(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
+                    tn__item_id *outputs, tn_error *error);
+/* The recipe of an operator on items of any types, and the same applied. */
+tn_status tn__recipe_on(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
+                        tn__recipe **recipe, tn_error *error);
+tn_status tn__apply_named(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
+                          tn__item_id *outputs, tn_error *error);
+
+/* --- tape.c --- */
+
+/* Before an operator runs: room for it on the tape, so that adding it cannot fail. *wanted: set of
+ * inputs that gradients may be asked of; 0: it is nothing for the tape. */
+tn_status tn__tape_prepare(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
+                           uint64_t *wanted, tn_error *error);
+void tn__tape_add(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
+                  const tn__item_id *outputs, uint64_t wanted);
+void tn__tape_clear(tn_eager *eager);
+void tn__tape_release(tn_eager *eager);
+
+#endif

@@ -1,0 +1,55 @@
+/* record.h - what was run, kept so that it can be written down: as a graph and a program
+ * (recorded.c), as a log (log.c).
+ *
+ * A value is a tensor as it was at one time: an operator that writes into a tensor makes another
+ * value of it. Numbers of values are never used anew while a recording lasts, and operators keep
+ * their operands as such numbers. Cost: O(operands) an operator; grows with the recording.
+ */
+#ifndef TN_EAGER_RECORD_H
+#define TN_EAGER_RECORD_H
+
+#include <tenure/eager.h>
+
+#include "eager/recipes.h"
+
+typedef enum tn__record_kind {
+    TN__RECORD_PUT,     /* a value from outside */
+    TN__RECORD_APPLY,
+    TN__RECORD_GET,
+    TN__RECORD_RELEASE /* nobody refers to the value any more */
+} tn__record_kind;
+
+typedef struct tn__record_value {
+    const tn__type *type;
+    const char *name;
+    tn_kind kind;
+} tn__record_value;
+
+typedef struct tn__record_entry {
+    tn__record_kind kind;
+    uint32_t value;           /* but APPLY */
+    const tn__recipe *recipe; /* APPLY */
+    size_t first;             /* of its operands: inputs, then outputs */
+} tn__record_entry;
+
+typedef struct tn__record {
+    bool on;
+    tn__record_entry *entries;
+    tn__record_value *values;
+    uint32_t *operands; /* values; TN_NONE: omitted, or an immediate */
+    size_t entry_count, value_count, operand_count;
+    size_t entry_room, value_room, operand_room;
+} tn__record;
+
+/* Room for what one command adds at most, so that it cannot fail behind its effect. */
+tn_status tn__record_reserve(tn_eager *eager, tn_error *error);
+void tn__record_put(tn_eager *eager, uint32_t item);
+/* An operator: what it read as it was, then what there is now. */
+void tn__record_reads(tn_eager *eager, const tn__recipe *recipe, const uint32_t *inputs);
+void tn__record_makes(tn_eager *eager, const tn__recipe *recipe, const uint32_t *inputs,
+                      const uint32_t *outputs);
+void tn__record_get(tn_eager *eager, uint32_t item);
+void tn__record_release(tn_eager *eager, uint32_t item);
+void tn__record_close(tn_eager *eager);
+
+#endif

@@ -1,0 +1,184 @@
+/* test_eager.c - the four commands: what they do, what they refuse, what they leave. */
+#include "kit.h"
+
+#include <math.h>
+
+static void operators_run_as_they_come(void **state) {
+    (void)state;
+    tn_eager *eager = kit_open((tn_eager_options){.budget = 64 << 10, .poison = true});
+    const float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, 0, 1, 1, 1};
+    tn_handle x = kit_put(eager, TN_FLOAT32, TN_KIND_INPUT, a, SHAPE(2, 3));
+    tn_handle y = kit_put(eager, TN_FLOAT32, TN_KIND_INPUT, b, SHAPE(3, 2));
+    tn_handle z = kit_op(eager, "MatMul", LIST(x, y));
+    tn_handle n = kit_op(eager, "Neg", LIST(z));
+    float got[4];
+    kit_get(eager, n, got, sizeof got);
+    const float want[] = {-4, -5, -10, -11};
+    assert_memory_equal(got, want, sizeof want);
+    tn_eager_about about;
+    check(tn_eager_describe(eager, n, &about, &failure));
+    assert_int_equal(about.rank, 2);
+    assert_int_equal(about.shape[1], 2);
+    assert_int_equal(about.bytes, 16);
+    check(tn_eager_check(eager, &failure));
+    tn_eager_destroy(eager);
+}
+
+static void constants_are_known_to_rules_and_take_nothing(void **state) {
+    (void)state;
+    tn_eager *eager = kit_open((tn_eager_options){.budget = 64 << 10});
+    const int64_t to[] = {3, -1};
+    uint64_t before = kit_count(eager).evict.bytes;
+    tn_handle shape = kit_put(eager, TN_INT64, TN_KIND_CONSTANT, to, SHAPE(2));
+    assert_int_equal(kit_count(eager).evict.bytes, before);
+    tn_handle x = kit_floats(eager, TN_KIND_INPUT, 1, SHAPE(2, 6));
+    uint64_t with = kit_count(eager).evict.bytes;
+    tn_handle y = kit_op(eager, "Reshape", LIST(x, shape));
+    assert_int_equal(kit_count(eager).evict.bytes, with); /* a view */
+    tn_handle s = kit_op(eager, "Shape", LIST(y));        /* known, too */
+    tn_handle z = kit_op(eager, "Reshape", LIST(x, s));
+    assert_int_equal(kit_count(eager).evict.bytes, with);
+    int64_t extents[2], back[2];
+    kit_get(eager, s, extents, sizeof extents);
+    assert_int_equal(extents[0], 3);
+    assert_int_equal(extents[1], 4);
+    kit_get(eager, shape, back, sizeof back);
+    assert_int_equal(back[1], -1);
+    kit_del(eager, x);
+    kit_del(eager, y);
+    float a[12];
+    kit_get(eager, z, a, sizeof a);
+    tn_eager_destroy(eager);
+}
+
+/* What must fail, how, and with a word of the message. */
+static void refuses(tn_status got, tn_status want, const char *word) {
+    if (got != want || strstr(failure.message, word) == NULL)
+        fail_msg("status %d, '%s' (wanted %d, '%s')", (int)got, failure.message, (int)want, word);
+}
+
+static void bad_calls_are_refused_and_nothing_is_lost(void **state) {
+    (void)state;
+    tn_eager *eager = kit_open((tn_eager_options){.budget = 64 << 10});
+    tn_eager *other = kit_open((tn_eager_options){.budget = 64 << 10});
+    tn_handle x = kit_floats(eager, TN_KIND_INPUT, 1, SHAPE(2, 3)), out;
+    tn_handle foreign = kit_floats(other, TN_KIND_INPUT, 1, SHAPE(2, 3));
+    tn_handle p = kit_floats(eager, TN_KIND_PARAMETER, 2, SHAPE(3, 3));
+    tn_handle gone = kit_op(eager, "Relu", LIST(x));
+    kit_del(eager, gone);
+    tn_eager_counts before = kit_count(eager);
+    refuses(kit_try(eager, "Relu", LIST(gone), &out), TN_E_INVALID, "deleted");
+    assert_non_null(strstr(failure.where, "Relu, input 0"));
+    refuses(tn_eager_del(eager, gone, &failure), TN_E_INVALID, "deleted");
+    refuses(kit_try(eager, "Relu", LIST(foreign), &out), TN_E_INVALID, "another interpreter");
+    refuses(kit_try(eager, "MatMul", LIST(x, x), &out), TN_E_INVALID, "");
+    refuses(kit_try(eager, "Nonsense", LIST(x), &out), TN_E_INVALID, "");
+    refuses(kit_try(eager, "Relu", 0, NULL, &out), TN_E_INVALID, "");
+    refuses(kit_try(eager, "Reshape", LIST(p, x), &out), TN_E_INVALID, "");
+    refuses(kit_try(eager, "NonZero", LIST(x), &out), TN_E_UNSUPPORTED, "depend on contents");
+    refuses(kit_try(eager, ".SgdStep", LIST(x, x, x), &out), TN_E_INVALID, "");
+    float few[2];
+    refuses(tn_eager_get(eager, x, few, sizeof few, &failure), TN_E_INVALID, "bytes");
+    refuses(tn_eager_set(eager, x, few, 24, &failure), TN_E_INVALID, "fixed place");
+    refuses(tn_eager_backward(eager, x, &p, 1, &out, &failure), TN_E_INVALID, "one element");
+    const int64_t huge[] = {INT64_MAX, 8};
+    const tn_eager_data wrong = {.dtype = TN_FLOAT32, .rank = 2, .shape = huge};
+    refuses(tn_eager_put(eager, &wrong, &out, &failure), TN_E_INVALID, "");
+    const tn_eager_data large = {.dtype = TN_FLOAT32, .rank = 1, .shape = (int64_t[]){1 << 20}};
+    refuses(tn_eager_put(eager, &large, &out, &failure), TN_E_EXHAUSTED, "");
+    tn_eager_counts after = kit_count(eager);
+    assert_int_equal(after.handles, before.handles);
+    assert_int_equal(after.evict.bytes, before.evict.bytes);
+    check(tn_eager_check(eager, &failure));
+    tn_handle y = kit_op(eager, "Relu", LIST(x));
+    float got[6];
+    kit_get(eager, y, got, sizeof got);
+    tn_eager_destroy(eager);
+    tn_eager_destroy(other);
+    tn_eager *none;
+    tn_eager_options options = TN_EAGER_OPTIONS_INIT;
+    options.policy = "nobody";
+    refuses(tn_eager_create(&options, &none, &failure), TN_E_UNKNOWN, "nobody");
+    options.policy = NULL;
+    options.budget = 63;
+    refuses(tn_eager_create(&options, &none, &failure), TN_E_INVALID, "budget");
+}
+
+/* 16 chains of 8 KiB each in 40 KiB. */
+static void what_does_not_fit_is_made_again(void **state) {
+    (void)state;
+    tn_eager *eager = kit_open((tn_eager_options){.budget = 40 << 10, .poison = true});
+    tn_eager *wide = kit_open((tn_eager_options){.budget = 4 << 20, .poison = true});
+    tn_handle chain[2][16];
+    for (uint32_t w = 0; w < 2; w++) {
+        tn_eager *it = w == 0 ? eager : wide;
+        tn_handle x = kit_floats(it, TN_KIND_INPUT, 7, SHAPE(2048));
+        for (uint32_t i = 0; i < 16; i++) {
+            tn_handle next = kit_op(it, i % 2 == 0 ? "Sin" : "Exp", LIST(x));
+            chain[w][i] = x = next;
+        }
+    }
+    float got[2048], want[2048];
+    for (uint32_t i = 16; i-- > 0;) {
+        kit_get(eager, chain[0][i], got, sizeof got);
+        kit_get(wide, chain[1][i], want, sizeof want);
+        assert_memory_equal(got, want, sizeof got);
+    }
+    tn_eager_counts counts = kit_count(eager);
+    assert_true(counts.evict.remade_ops > 0);
+    assert_true(counts.evict.peak_bytes <= 40 << 10);
+    assert_int_equal(kit_count(wide).evict.remade_ops, 0);
+    check(tn_eager_check(eager, &failure));
+    tn_eager_destroy(eager);
+    tn_eager_destroy(wide);
+}
+
+static void random_operators_draw_the_same_again(void **state) {
+    (void)state;
+    float got[3][1024];
+    for (uint32_t w = 0; w < 3; w++) {
+        tn_eager *eager = kit_open(
+            (tn_eager_options){.budget = w == 0 ? 1 << 20 : 20 << 10, .seed = 3, .poison = true});
+        tn_handle x = kit_floats(eager, TN_KIND_INPUT, 7, SHAPE(1024)), draw[8], sum;
+        for (uint32_t i = 0; i < 8; i++) draw[i] = kit_op(eager, "RandomNormalLike", LIST(x));
+        for (uint32_t i = 0; i < 8; i++) {
+            sum = kit_op(eager, "Add", LIST(x, draw[w == 2 ? i : i]));
+            kit_del(eager, x);
+            x = sum;
+        }
+        kit_get(eager, x, got[w], sizeof *got);
+        assert_true(w == 0 || kit_count(eager).evict.remade_ops > 0);
+        tn_eager_destroy(eager);
+    }
+    assert_memory_equal(got[0], got[1], sizeof *got);
+    assert_memory_equal(got[0], got[2], sizeof *got);
+}
+
+static void a_loop_needs_no_more_the_longer_it_runs(void **state) {
+    (void)state;
+    tn_eager *eager = kit_open((tn_eager_options){.budget = 64 << 10, .no_tape = true});
+    tn_handle x = kit_floats(eager, TN_KIND_INPUT, 7, SHAPE(64));
+    uint64_t history = 0;
+    for (uint32_t i = 0; i < 20000; i++) {
+        tn_handle y = kit_op(eager, "Sin", LIST(x)), z = kit_op(eager, "Add", LIST(x, y));
+        kit_del(eager, y);
+        kit_del(eager, z);
+        tn_eager_counts counts = kit_count(eager);
+        if (i == 10) history = counts.history;
+        assert_true(i <= 10 || counts.history == history);
+    }
+    assert_int_equal(kit_count(eager).handles, 1);
+    tn_eager_destroy(eager);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operators_run_as_they_come),
+        cmocka_unit_test(constants_are_known_to_rules_and_take_nothing),
+        cmocka_unit_test(bad_calls_are_refused_and_nothing_is_lost),
+        cmocka_unit_test(what_does_not_fit_is_made_again),
+        cmocka_unit_test(random_operators_draw_the_same_again),
+        cmocka_unit_test(a_loop_needs_no_more_the_longer_it_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
