@@ -111,6 +111,11 @@ uint32_t tn__arena_cut(tn__evict *e, uint32_t block, uint64_t size, bool high, u
     return block;
 }
 
+static void arena_retire(tn__evict *e, uint32_t block) {
+    e->blocks[block].free_after = e->block_vacant;
+    e->block_vacant = block;
+}
+
 /* Takes in the one after it; both are in no list. */
 static void arena_join(tn__evict *e, uint32_t block) {
     tn__evict_block *low = &e->blocks[block];
@@ -118,8 +123,7 @@ static void arena_join(tn__evict *e, uint32_t block) {
     low->size += e->blocks[gone].size;
     low->after = e->blocks[gone].after;
     if (low->after != TN__NONE) e->blocks[low->after].before = block;
-    e->blocks[gone].free_after = e->block_vacant;
-    e->block_vacant = gone;
+    arena_retire(e, gone);
 }
 
 void tn__arena_free(tn__evict *e, uint32_t block) {
@@ -133,5 +137,25 @@ void tn__arena_free(tn__evict *e, uint32_t block) {
         arena_join(e, before);
         block = before;
     }
+    arena_list(e, block);
+}
+
+/* --- moving together --- */
+
+void tn__arena_discard(tn__evict *e, uint32_t block) {
+    arena_unlist(e, block);
+    arena_retire(e, block);
+}
+
+void tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end, uint32_t after) {
+    if (first == end) return;
+    uint32_t block = arena_new(e); /* there are no more gaps than there were */
+    e->blocks[block] =
+        (tn__evict_block){.at = first, .size = end - first, .before = before, .after = after};
+    if (before != TN__NONE)
+        e->blocks[before].after = block;
+    else
+        e->block_first = block;
+    if (after != TN__NONE) e->blocks[after].before = block;
     arena_list(e, block);
 }

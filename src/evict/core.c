@@ -242,11 +242,13 @@ void tn__evict_release(tn__evict *e, uint32_t tensor) {
 tn_status tn__evict_want(tn__evict *e, uint32_t tensor, tn_error *error) {
     TN_TRY(tn__make_tensor(e, tensor, error));
     tn__lock(e, e->tensors[tensor].storage);
+    e->storages[e->tensors[tensor].storage].wants++;
     tn__evict_retain(e, tensor); /* it may be released before it is unlocked */
     return TN_OK;
 }
 
 void tn__evict_unlock(tn__evict *e, uint32_t tensor) {
+    e->storages[e->tensors[tensor].storage].wants--;
     tn__unlock(e, e->tensors[tensor].storage);
     tn__evict_release(e, tensor);
 }

@@ -60,6 +60,7 @@ typedef struct tn__evict_storage {
     uint64_t host;        /* on the host: the caller's handle */
     uint32_t first, last; /* tensors */
     uint32_t locks, outside;
+    uint32_t wants;     /* of the locks those of callers, who know where it lies */
     uint32_t uses;      /* operands of operators among its tensors */
     uint32_t stuck;     /* its tensors that no operator can make again */
     uint32_t candidate; /* place in the list, or NONE */
@@ -124,7 +125,8 @@ struct tn__evict {
     size_t frame_room, frame_count;
     uint32_t *pending;
     size_t pending_room, pending_count;
-    uint32_t *locked;
+    uint32_t restarts; /* of the wish in hand */
+    uint32_t *locked;  /* NONE: given up */
     size_t locked_room, locked_count;
 
     uint64_t capacity; /* with addresses: bytes that are divided */
@@ -203,10 +205,20 @@ uint32_t tn__arena_find(const tn__evict *e, uint64_t size);
 /* Cuts `size` bytes from a free block, from its low or its high end. */
 uint32_t tn__arena_cut(tn__evict *e, uint32_t block, uint64_t size, bool high, uint32_t owner);
 void tn__arena_free(tn__evict *e, uint32_t block); /* joins it with free neighbours */
+/* For compact.c: a free block is no more, whoever links its neighbours; and what lies free between
+ * two blocks, `before` and `after` (NONE: none), is one. */
+void tn__arena_discard(tn__evict *e, uint32_t block);
+void tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end, uint32_t after);
+
+/* --- compact.c --- */
+/* Moves together what may be moved. */
+void tn__arena_compact(tn__evict *e);
 
 /* --- make.c --- */
 /* Runs the operator (again: for a tensor that is not there) with all that it needs. */
 tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_error *error);
+/* An operator that waits gives up what it holds. False: there is none, or enough did. */
+bool tn__make_give_up(tn__evict *e);
 /* Makes the tensor be there. */
 tn_status tn__make_tensor(tn__evict *e, uint32_t tensor, tn_error *error);
 

@@ -7,10 +7,17 @@
  * An operator makes all of its results. Those that are there already are written again in their own
  * places, as the bits are the same (`exact`: beside them, and the new ones given back, as DTR's
  * simulator does); those that nobody needs any more go to a place that is given back at once.
+ *
+ * Operators that wait hold what they have of their operands, and in a tight budget that may be all
+ * there is. Then the one that waits longest gives up what it holds, and asks for it anew when it is
+ * its turn: the operator that runs needs no more than its own operands, results and scratch. Two
+ * operands that only ever displace each other would go on for ever, so that has a limit.
  */
 #include "evict/policy.h"
 
 #include <inttypes.h>
+
+#define MAKE_RESTARTS_MOST 4096u /* of one wish */
 
 /* --- one run --- */
 
@@ -288,7 +295,7 @@ static tn_status make_finish(tn__evict *e, tn_error *error) {
     for (uint32_t i = 0; i < op->input_count; i++)
         tn__unlock(e, e->tensors[tn__op_inputs(op)[i]].storage);
     for (size_t i = (size_t)frame.locked + op->input_count; i < e->locked_count; i++)
-        tn__unlock(e, e->locked[i]);
+        tn__unlock(e, e->locked[i]); /* results: the frame that runs gives up none */
     e->locked_count = frame.locked;
     e->pending_count = frame.pending;
     e->frame_count--;
@@ -306,17 +313,41 @@ static tn_status make_step(tn__evict *e, tn_error *error) {
     return make_finish(e, error);
 }
 
+bool tn__make_give_up(tn__evict *e) {
+    if (e->options.exact || e->restarts >= MAKE_RESTARTS_MOST) return false;
+    for (size_t f = 0; f + 1 < e->frame_count; f++) {
+        tn__evict_frame *frame = &e->frames[f];
+        size_t end = f + 2 < e->frame_count || e->frames[f + 1].started ? e->frames[f + 1].locked
+                                                                        : e->locked_count;
+        bool any = false;
+        for (size_t i = frame->locked; frame->started && i < end; i++) {
+            if (e->locked[i] == TN__NONE) continue;
+            tn__unlock(e, e->locked[i]);
+            e->locked[i] = TN__NONE;
+            any = true;
+        }
+        frame->started = frame->started && !any;
+        if (!any) continue;
+        e->restarts++;
+        e->counts.restart_count++;
+        return true;
+    }
+    return false;
+}
+
 static void make_unwind(tn__evict *e, size_t frames, size_t locked, size_t pending) {
-    while (e->locked_count > locked) tn__unlock(e, e->locked[--e->locked_count]);
+    while (e->locked_count > locked)
+        if (e->locked[--e->locked_count] != TN__NONE) tn__unlock(e, e->locked[e->locked_count]);
     e->frame_count = frames;
     e->pending_count = pending;
 }
 
 tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_error *error) {
     size_t frames = e->frame_count, locked = e->locked_count, pending = e->pending_count;
+    if (frames == 0) e->restarts = 0;
     tn_status status = make_push(e, op, target, again, error);
     while (status == TN_OK && e->frame_count > frames) status = make_step(e, error);
-    if (status != TN_OK) make_unwind(e, frames, locked, pending);
+    make_unwind(e, frames, locked, pending); /* or what frames that gave up have left */
     return status;
 }
 

@@ -2,7 +2,9 @@
  *
  * By bytes alone (as DTR's simulator counts) candidates go one by one, the least score first, until
  * the sum is within the budget. With addresses they go until one free stretch is long enough; or a
- * policy has a whole run of neighbours go at once, the cheapest that is long enough.
+ * policy has a whole run of neighbours go at once, the cheapest that is long enough. What is left
+ * is moved together (compact.c) where a policy has that, and for all of them when there is nobody
+ * left to go and free bytes would do.
  */
 #include "evict/policy.h"
 
@@ -254,7 +256,7 @@ tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
 tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t *block,
                          tn_error *error) {
     uint64_t size = tn__arena_round(e, bytes);
-    bool was_hole = false;
+    bool was_hole = false, is_compact = false;
     *block = TN__NONE;
     if (size == 0) return TN_OK;
     if (!tn__arena_reserve(e, 2)) return tn__no_memory(error, "the blocks of an arena");
@@ -263,7 +265,17 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
         bool is_hole = e->free_bytes >= size;
         e->counts.hole_count += is_hole && !was_hole;
         was_hole = was_hole || is_hole;
-        uint32_t storage = space_choose(e, size);
+        bool moves = (e->policy->features & TN__POLICY_MOVES) != 0 && is_hole && !is_compact;
+        uint32_t storage = moves ? TN__NONE : space_choose(e, size);
+        if (storage == TN__NONE && is_hole && !is_compact) {
+            tn__arena_compact(e);
+            is_compact = true;
+            continue;
+        }
+        if (storage == TN__NONE && tn__make_give_up(e)) {
+            is_compact = false;
+            continue;
+        }
         if (storage == TN__NONE) return space_exhausted(e, size, is_hole, error);
         if (is_hole) e->counts.hole_bytes += space_taken(e, storage);
         TN_TRY(tn__space_give_up(e, storage, error));
