@@ -63,7 +63,6 @@ typedef struct tn_eager_options {
     bool poison;               /* memory that nobody holds is filled and looked at: E_CONFLICT when
                                 * somebody wrote there. Slow */
     bool no_tape;              /* no gradients will be asked for */
-    bool record;               /* keep what is needed by tn_eager_recorded and tn_eager_log */
     bool model_costs;          /* costs of operators by their arithmetic and bytes, not measured: a
                                 * policy then decides the same in every run */
     bool all_candidates;       /* policies look at small tensors as well, and at all of them */
@@ -84,10 +83,10 @@ TN_API void tn_eager_destroy(tn_eager *eager);
 /* Contents from the host. */
 typedef struct tn_eager_data {
     tn_dtype dtype;
-    tn_kind kind; /* ACTIVATION (0) and INPUT: any data. PARAMETER: at a fixed place, the tape follows
-                   * it, optimizers update it. OPTIMIZER_STATE, and GRADIENT for sums: at a fixed
-                   * place, operators may write into it. CONSTANT: few elements that rules of shapes
-                   * may read: axes, new shapes, numbers of a formula */
+    tn_kind kind; /* ACTIVATION (0) and INPUT: any data. PARAMETER: at a fixed place, the tape
+                   * follows it, optimizers update it. OPTIMIZER_STATE, and GRADIENT for sums: at a
+                   * fixed place, operators may write into it. CONSTANT: few elements that rules of
+                   * shapes may read: axes, new shapes, numbers of a formula */
     uint32_t rank;
     const int64_t *shape; /* [rank] */
     const void *data;     /* C order, little endian, copied; NULL: zeros */
@@ -110,21 +109,20 @@ typedef struct tn_eager_call {
     const tn_attr *attrs;    /* [attr_count]; none that is a tensor or a block */
 } tn_eager_call;
 
-/* Runs an operator of the registry (`tenure list operators`). Its inputs are made again first, where
- * they were evicted.
+/* Runs an operator of the registry (`tenure list operators`). Its inputs are made again first,
+ * where they were evicted.
  *
  * outputs  [output_count] new handles, the caller's. Where an operator hands back an input that it
  *          writes into (SgdStep, the running statistics of BatchNormTrain), TN_HANDLE_NONE: the
  *          input's handle names the new contents
  * An output that is a view (Reshape, Slice along the outermost axis) shares the bytes of its input.
- * What an operator writes into must have been put as PARAMETER, OPTIMIZER_STATE or GRADIENT; handles
- * of views of it lose their contents.
- * Errors, after which everything is as before: E_INVALID (a handle that was deleted or is of another
- * interpreter, types and shapes that do not fit, contents that are lost), E_UNSUPPORTED (no kernel;
- * extents that depend on data), E_EXHAUSTED (the operator needs more than the budget: who is locked,
- * and what would have sufficed), E_CONFLICT (poison), E_NO_MEMORY.
- * Cost: beside kernels O(operands + attributes); allocates nothing once it has seen an operator on
- * such types. */
+ * What an operator writes into must have been put as PARAMETER, OPTIMIZER_STATE or GRADIENT;
+ * handles of views of it lose their contents. Errors, after which everything is as before:
+ * E_INVALID (a handle that was deleted or is of another interpreter, types and shapes that do not
+ * fit, contents that are lost), E_UNSUPPORTED (no kernel; extents that depend on data), E_EXHAUSTED
+ * (the operator needs more than the budget: who is locked, and what would have sufficed),
+ * E_CONFLICT (poison), E_NO_MEMORY. Cost: beside kernels O(operands + attributes); allocates
+ * nothing once it has seen an operator on such types. */
 TN_API TN_CHECKED tn_status tn_eager_apply(tn_eager *eager, const tn_eager_call *call,
                                            tn_handle *outputs, tn_error *error);
 
@@ -155,7 +153,8 @@ typedef struct tn_eager_about {
 TN_API TN_CHECKED tn_status tn_eager_describe(const tn_eager *eager, tn_handle handle,
                                               tn_eager_about *about, tn_error *error);
 
-/* --- gradients and updates ----------------------------------------------------------------------- */
+/* --- gradients and updates -----------------------------------------------------------------------
+ */
 
 /* Gradients of a scalar by tensors, by running the tape backwards; the tape is empty then. What it
  * held only for this is given up as soon as it was read last.
@@ -163,8 +162,9 @@ TN_API TN_CHECKED tn_status tn_eager_describe(const tn_eager *eager, tn_handle h
  * loss       a tensor of one element of a floating type that depends on parameters
  * of         [count] handles of parameters
  * gradients  out, [count] new handles; TN_HANDLE_NONE where nothing of the loss depends on it
- * Errors: E_INVALID (handles; a loss that is no scalar; not on the tape), E_UNSUPPORTED (an operator
- * without gradient lies between), and those of tn_eager_apply; the tape is empty then, too. */
+ * Errors: E_INVALID (handles; a loss that is no scalar; not on the tape), E_UNSUPPORTED (an
+ * operator without gradient lies between), and those of tn_eager_apply; the tape is empty then,
+ * too. */
 TN_API TN_CHECKED tn_status tn_eager_backward(tn_eager *eager, tn_handle loss, const tn_handle *of,
                                               uint32_t count, tn_handle *gradients,
                                               tn_error *error);
@@ -194,37 +194,21 @@ TN_API TN_CHECKED tn_status tn_eager_optimizer_create(tn_eager *eager,
                                                       tn_eager_optimizer **optimizer,
                                                       tn_error *error);
 TN_API void tn_eager_optimizer_destroy(tn_eager_optimizer *optimizer); /* NULL is fine */
-/* One step: every parameter is updated by its gradient (TN_HANDLE_NONE: it stays), in place, and the
- * gradients are deleted, each as soon as it was used: gradients[i] is TN_HANDLE_NONE then, also when
- * a later one fails. */
+/* One step: every parameter is updated by its gradient (TN_HANDLE_NONE: it stays), in place, and
+ * the gradients are deleted, each as soon as it was used: gradients[i] is TN_HANDLE_NONE then, also
+ * when a later one fails. */
 TN_API TN_CHECKED tn_status tn_eager_optimizer_step(tn_eager_optimizer *optimizer,
                                                     tn_handle *gradients, double learning_rate,
                                                     tn_error *error);
 
-/* --- what was run ------------------------------------------------------------------------------------ */
-
-/* What was run since the beginning, or since tn_eager_restart, as a Graph of those operators and a
- * Program in their order: saved, planned, drawn, fitted and run by everything that takes these.
- * What was put is its inputs, parameters and constants, what was got its outputs. Operators that ran
- * again for the budget's sake are in it once.
- *
- * graph, program  out, the caller's; the program before the graph. Either may be NULL
- * Errors: E_INVALID (nothing was recorded; it is not the one that a program can be), E_NO_MEMORY. */
-TN_API TN_CHECKED tn_status tn_eager_recorded(const tn_eager *eager, tn_graph **graph,
-                                              tn_program **program, tn_error *error);
-/* The same as a log, a JSON object a line, in the format of DTR's simulator: operators with measured
- * nanoseconds, bytes, aliases, and when tensors were deleted. For `tenure simulate`. "-": standard
- * output. Errors: E_INVALID (nothing was recorded), E_IO. */
-TN_API TN_CHECKED tn_status tn_eager_log(const tn_eager *eager, const char *path, tn_error *error);
-/* Recording begins anew: what there is now counts as put. */
-TN_API TN_CHECKED tn_status tn_eager_restart(tn_eager *eager, tn_error *error);
+/* --- asking ----------------------------------------------------------------------------- */
 
 typedef struct tn_eager_counts {
-    uint64_t budget;                /* bytes of the arena */
-    uint64_t handles;               /* open */
-    uint64_t history;               /* operators that are remembered */
-    uint64_t recipes;               /* different operators on different types, so far */
-    tn_evict_counts evict;          /* what was done for the budget's sake; costs in nanoseconds */
+    uint64_t budget;       /* bytes of the arena */
+    uint64_t handles;      /* open */
+    uint64_t history;      /* operators that are remembered */
+    uint64_t recipes;      /* different operators on different types, so far */
+    tn_evict_counts evict; /* what was done for the budget's sake; costs in nanoseconds */
 } tn_eager_counts;
 TN_API void tn_eager_count(const tn_eager *eager, tn_eager_counts *counts);
 /* Whether all that must hold does, and with `poison`, whether nobody wrote where nothing lives.

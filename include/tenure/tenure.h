@@ -6,9 +6,11 @@
 #include <tenure/budget.h>
 #include <tenure/checkpoint.h>
 #include <tenure/costs.h>
+#include <tenure/evict.h>
 #include <tenure/fit.h>
 #include <tenure/data.h>
 #include <tenure/device.h>
+#include <tenure/eager.h>
 #include <tenure/engine.h>
 #include <tenure/estimate.h>
 #include <tenure/evict.h>

@@ -1,7 +1,7 @@
 /* apply.c - one operator on items (interpreter.h): what ApplyOp, gradients and updates are made of.
  *
- * Whatever may fail comes first; behind the core's answer there is only bookkeeping, for which there
- * is room already. So a failure leaves everything as it was.
+ * Whatever may fail comes first; behind the core's answer there is only bookkeeping, for which
+ * there is room already. So a failure leaves everything as it was.
  */
 #include "eager/interpreter.h"
 
@@ -36,7 +36,7 @@ static void apply_outputs(tn_eager *eager, const tn__recipe *recipe, const tn__i
     for (uint32_t d = 0, k = 0; k < recipe->output_count; k++) {
         const tn__result *result = &recipe->results[k];
         outputs[k] = TN_NONE;
-        if (result->type == TN_NONE) continue;
+        if (result->type == TN_NONE || (k == 0 && recipe->again != NULL)) continue;
         uint32_t tensor = result->known ? TN_NONE : tensors[d++];
         if (result->handed)
             apply_hand_back(eager, inputs[result->view_of], tensor);
@@ -45,20 +45,41 @@ static void apply_outputs(tn_eager *eager, const tn__recipe *recipe, const tn__i
     }
 }
 
-tn_status tn__apply(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
-                    tn__item_id *outputs, tn_error *error) {
+static tn_status apply_run(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
+                           tn__item_id *outputs, tn_error *error) {
     uint32_t from[TN__OPERANDS_MOST], tensors[TN__OPERANDS_MOST];
-    if (recipe->changes != 0) TN_TRY(apply_check_written(eager, recipe, inputs, error));
-    TN_TRY(tn__items_reserve(eager, recipe->output_count, error));
-    TN_TRY(tn__record_reserve(eager, error));
     for (uint32_t i = 0; i < recipe->data_input_count; i++)
         from[i] = eager->items[inputs[recipe->data_inputs[i]]].tensor;
     if (recipe->data_output_count > 0)
         TN_TRY(tn__memory_apply(eager, recipe, from, tensors, error));
-    if (eager->record.on) tn__record_reads(eager, recipe, inputs);
     apply_outputs(eager, recipe, inputs, tensors, outputs);
-    if (eager->record.on) tn__record_makes(eager, recipe, inputs, outputs);
     return TN_OK;
+}
+
+/* Output 0 by the operator that can make it again, from what the first one found. */
+static tn_status apply_again(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
+                             tn__item_id *outputs, tn_error *error) {
+    tn__item_id from[TN__OPERANDS_MOST];
+    for (uint32_t i = 0; i < recipe->again->input_count; i++)
+        from[i] = (recipe->again_found >> i & 1) != 0 ? outputs[i] : inputs[i];
+    tn_status status = apply_run(eager, recipe->again, from, &outputs[0], error);
+    for (uint32_t k = 1; k < recipe->output_count && status != TN_OK; k++)
+        tn__item_drop(eager, outputs[k]);
+    return status;
+}
+
+tn_status tn__apply(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
+                    tn__item_id *outputs, tn_error *error) {
+    if (recipe->changes != 0) TN_TRY(apply_check_written(eager, recipe, inputs, error));
+    TN_TRY(tn__items_reserve(eager, recipe->output_count, error));
+    TN_TRY(tn__record_reserve(eager, error));
+    if (eager->record.on) tn__record_reads(eager, recipe, inputs);
+    tn_status status = apply_run(eager, recipe, inputs, outputs, error);
+    if (status == TN_OK && recipe->again != NULL)
+        status = apply_again(eager, recipe, inputs, outputs, error);
+    if (eager->record.on && status == TN_OK) tn__record_makes(eager, recipe, inputs, outputs);
+    if (eager->record.on && status != TN_OK) tn__record_take_back(eager, recipe);
+    return status;
 }
 
 tn_status tn__recipe_on(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,

@@ -1,9 +1,10 @@
 /* differential.c - the gradients of one operator as a list of operators on local tensors.
  *
  * The operator's gradient rule (graph/gradient.h) is asked in a graph of its own; what it adds
- * becomes steps, each with its recipe, since types follow from those of the operator. Known contents
- * (axes, shapes) are immediates, and operators that compute nothing else are left out. So a tape asks
- * a rule once for all operators that are alike. Cost: inference of a few operators, once.
+ * becomes steps, each with its recipe, since types follow from those of the operator. Known
+ * contents (axes, shapes) are immediates, and operators that compute nothing else are left out. So
+ * a tape asks a rule once for all operators that are alike. Cost: inference of a few operators,
+ * once.
  */
 #include "eager/recipes.h"
 #include "graph/fold.h"
@@ -110,7 +111,8 @@ static tn_status differential_locals(differential_work *it) {
         if (it->local[t] == TN_NONE) it->local[t] = it->made->local_count++;
         const tn_tensor *tensor = tn_graph_tensor(it->graph, t);
         if (differential_is_known(tensor))
-            TN_TRY(tn__types_of_tensor(it->recipes->types, tensor, &known[it->local[t]], it->error));
+            TN_TRY(
+                tn__types_of_tensor(it->recipes->types, tensor, &known[it->local[t]], it->error));
     }
     it->made->known = known;
     it->made->last = last;
@@ -149,8 +151,9 @@ static tn_status differential_recipe(differential_work *it, const tn_op *op, tn_
     for (uint32_t i = 0; i < op->input_count && i < TN__OPERANDS_MOST; i++) {
         types[i] = TN_NONE;
         if (op->inputs[i] != TN_NONE)
-            TN_TRY(tn__types_of_tensor(it->recipes->types, tn_graph_tensor(it->graph, op->inputs[i]),
-                                       &types[i], it->error));
+            TN_TRY(tn__types_of_tensor(it->recipes->types,
+                                       tn_graph_tensor(it->graph, op->inputs[i]), &types[i],
+                                       it->error));
     }
     for (uint32_t k = 0; k < op->output_count && k < TN__OPERANDS_MOST; k++)
         if (op->outputs[k] == TN_NONE) ask.omitted |= UINT64_C(1) << k;

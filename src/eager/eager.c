@@ -25,7 +25,6 @@ tn_status tn_eager_create(const tn_eager_options *options, tn_eager **eager, tn_
     made->random = asked.seed;
     made->free_item = TN_NONE;
     made->tape.on = !asked.no_tape;
-    made->record.on = asked.record;
     tn__random first = {.state = (uint64_t)(uintptr_t)made ^ asked.seed << 1};
     made->first_use = tn__random_next(&first) >> 28 | 1;
     tn__arena_init(&made->arena, &made->context);
@@ -105,8 +104,8 @@ tn_status tn_eager_put(tn_eager *eager, const tn_eager_data *data, tn_handle *ha
 
 /* --- apply --- */
 
-static tn_status eager_inputs(const tn_eager *eager, const tn_eager_call *call,
-                              tn__item_id *inputs, tn_error *error) {
+static tn_status eager_inputs(const tn_eager *eager, const tn_eager_call *call, tn__item_id *inputs,
+                              tn_error *error) {
     char what[80];
     if (call->type == NULL) TN_FAIL(error, TN_E_INVALID, "an operator without a type");
     if (call->input_count > TN__OPERANDS_MOST || call->output_count > TN__OPERANDS_MOST)
@@ -198,8 +197,9 @@ tn_status tn_eager_set(tn_eager *eager, tn_handle handle, const void *data, uint
     TN_TRY(tn__record_reserve(eager, error));
     tn__item *item = &eager->items[id];
     if (!tn__item_is_fixed(item))
-        TN_FAIL(error, TN_E_INVALID, "only what lies at a fixed place is set: a parameter, optimizer "
-                                     "state or gradient that was put");
+        TN_FAIL(error, TN_E_INVALID,
+                "only what lies at a fixed place is set: a parameter, optimizer "
+                "state or gradient that was put");
     TN_TRY(tn__memory_set(eager, data, size, &item->tensor, error));
     tn__record_release(eager, id);
     tn__record_put(eager, id);

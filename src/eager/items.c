@@ -13,8 +13,8 @@
 
 tn_status tn__items_reserve(tn_eager *eager, uint32_t count, tn_error *error) {
     size_t need = (size_t)eager->item_count + count;
-    if (need >= ITEM_MOST || !tn__reserve(&eager->context, &eager->items, &eager->item_room, need,
-                                          sizeof *eager->items))
+    if (need >= ITEM_MOST ||
+        !tn__reserve(&eager->context, &eager->items, &eager->item_room, need, sizeof *eager->items))
         return tn__no_memory(error, "handles");
     return TN_OK;
 }
@@ -87,7 +87,8 @@ const char *tn__eager_name(tn_eager *eager, const char *name) {
         size_t count = eager->names.count;
         char *kept = tn__arena_string(&eager->arena, name, length);
         if (kept == NULL ||
-            !tn__reserve(&eager->context, &eager->kept, &eager->kept_room, count + 1, sizeof kept) ||
+            !tn__reserve(&eager->context, &eager->kept, &eager->kept_room, count + 1,
+                         sizeof kept) ||
             !tn__names_add(&eager->names, kept, length, (uint32_t)count, NULL))
             return NULL;
         eager->kept[at = (uint32_t)count] = kept;

@@ -80,7 +80,8 @@ static uint64_t memory_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Where operands lie, into the call that the recipe keeps ready. */
+/* Where operands lie, into the call that the recipe keeps ready. A result that is made by another
+ * operator behind this one lies behind the scratch. */
 static void memory_bind(const tn__memory *memory, tn__recipe *recipe, const tn__evict_run *run) {
     tn_operand *inputs = (tn_operand *)(uintptr_t)recipe->call.inputs;
     for (uint32_t i = 0; i < recipe->data_input_count; i++)
@@ -88,12 +89,15 @@ static void memory_bind(const tn__memory *memory, tn__recipe *recipe, const tn__
     for (uint32_t k = 0; k < recipe->data_output_count; k++)
         recipe->call.outputs[recipe->data_outputs[k]].data = memory->bytes + run->output_at[k];
     recipe->call.workspace = memory->bytes + run->scratch_at;
+    if (recipe->again != NULL)
+        recipe->call.outputs[0].data = memory->bytes + run->scratch_at + recipe->aside;
 }
 
 static tn_status memory_hold_all(tn__memory *memory, const tn__recipe *recipe,
                                  const tn__evict_run *run, tn_error *error) {
     for (uint32_t k = 0; k < recipe->data_output_count; k++)
-        if (recipe->data_as[k].alias == TN__EVICT_NONE)
+        if (recipe->data_as[k].alias == TN__EVICT_NONE &&
+            !(run->again && tn__evict_is_there(memory->core, run->outputs[k])))
             TN_TRY(memory_hold(memory, run->output_at[k], recipe->data_as[k].bytes, error));
     return memory_hold(memory, run->scratch_at, run->scratch_bytes, error);
 }
@@ -139,8 +143,7 @@ static tn_status memory_compute(void *self, const tn__evict_run *run, uint64_t *
     tn__recipe *recipe = run->what;
     if (recipe == NULL) return memory_overwrite(&eager->memory, run, error);
     if (recipe->prepared == NULL) return TN_OK; /* views: there they are */
-    if (eager->memory.owned != NULL)
-        TN_TRY(memory_hold_all(&eager->memory, recipe, run, error));
+    if (eager->memory.owned != NULL) TN_TRY(memory_hold_all(&eager->memory, recipe, run, error));
     memory_bind(&eager->memory, recipe, run);
     recipe->call.error = error;
     bool timed = recipe->timed < MEMORY_TIMED && !eager->options.model_costs;
@@ -245,26 +248,26 @@ tn_status tn__memory_open(tn_eager *eager, tn_error *error) {
     TN_TRY(memory_device(eager, error));
     TN_TRY(memory_arena(eager, error));
     const tn_eager_options *asked = &eager->options;
-    tn__evict_options options = {
-        .context = &eager->context,
-        .policy = asked->policy,
-        .budget = memory->size,
-        .addresses = true,
-        .alignment = MEMORY_UNIT,
-        .small_too = asked->all_candidates,
-        .sample = !asked->all_candidates,
-        .time_search = true,
-        .seed = asked->seed,
-        .link_bytes_per_s = (uint64_t)tn_device_limits_of(memory->device).link_bytes_per_s,
-        .hooks = {.self = eager,
-                  .compute = memory_compute,
-                  .move = memory_move,
-                  .copy_out = memory_copy_out,
-                  .copy_in = memory_copy_in,
-                  .forget_copy = memory_forget_copy,
-                  .poison = asked->poison ? memory_poison : NULL,
-                  .forget = memory_forget,
-                  .name = memory_name}};
+    tn__evict_options options = {.context = &eager->context,
+                                 .policy = asked->policy,
+                                 .budget = memory->size,
+                                 .addresses = true,
+                                 .alignment = MEMORY_UNIT,
+                                 .small_too = asked->all_candidates,
+                                 .sample = !asked->all_candidates,
+                                 .time_search = true,
+                                 .seed = asked->seed,
+                                 .link_bytes_per_s =
+                                     (uint64_t)tn_device_limits_of(memory->device).link_bytes_per_s,
+                                 .hooks = {.self = eager,
+                                           .compute = memory_compute,
+                                           .move = memory_move,
+                                           .copy_out = memory_copy_out,
+                                           .copy_in = memory_copy_in,
+                                           .forget_copy = memory_forget_copy,
+                                           .poison = asked->poison ? memory_poison : NULL,
+                                           .forget = memory_forget,
+                                           .name = memory_name}};
     return tn__evict_create(&options, &memory->core, error);
 }
 
@@ -308,8 +311,7 @@ tn_status tn__memory_put(tn_eager *eager, const void *bytes, uint64_t size, bool
     uint32_t made;
     TN_TRY(tn__evict_constant(memory->core, &value, &made, error));
     memory_label(eager, made, label);
-    tn_status status =
-        memory_fill(memory, bytes, size, tn__evict_at(memory->core, made), error);
+    tn_status status = memory_fill(memory, bytes, size, tn__evict_at(memory->core, made), error);
     if (status == TN_OK)
         *tensor = made;
     else
@@ -322,8 +324,7 @@ tn_status tn__memory_get(tn_eager *eager, uint32_t tensor, void *bytes, uint64_t
     tn__memory *memory = &eager->memory;
     TN_TRY(tn__evict_want(memory->core, tensor, error));
     tn_address from = memory->arena + tn__evict_at(memory->core, tensor);
-    tn_status status =
-        size > 0 ? tn_device_get(memory->stream, bytes, from, size, error) : TN_OK;
+    tn_status status = size > 0 ? tn_device_get(memory->stream, bytes, from, size, error) : TN_OK;
     tn__evict_unlock(memory->core, tensor);
     return status;
 }

@@ -1,8 +1,8 @@
 /* recipes.c - operators on operands of known types, each made ready once (recipes.h).
  *
  * A key is what tells two recipes apart, in bytes: names, attributes, numbers of types. It says
- * nothing of which operands are the same tensor: inputs are only read, so nothing depends on it (who
- * writes into one is refused a second name for it where it is applied).
+ * nothing of which operands are the same tensor: inputs are only read, so nothing depends on it
+ * (who writes into one is refused a second name for it where it is applied).
  */
 #include "eager/recipes.h"
 
@@ -13,8 +13,8 @@
 
 void tn__recipes_init(tn__recipes *recipes, const tn_context *context, tn__types *types,
                       tn__kernel_cache *kernels, uint64_t *random) {
-    *recipes = (tn__recipes){
-        .context = context, .types = types, .kernels = kernels, .random = random};
+    *recipes =
+        (tn__recipes){.context = context, .types = types, .kernels = kernels, .random = random};
     tn__arena_init(&recipes->arena, context);
     tn__names_init(&recipes->names, context);
     tn__text_init(&recipes->key, context);
@@ -52,8 +52,9 @@ static void recipes_key(tn__text *key, const tn__ask *ask) {
     key->failed = false;
     recipes_key_string(key, ask->type);
     recipes_key_string(key, ask->domain);
-    const uint32_t counts[] = {ask->version,      ask->attr_count,        ask->input_count,
-                               ask->output_count, (uint32_t)ask->omitted, (uint32_t)(ask->omitted >> 32)};
+    const uint32_t counts[] = {ask->version,           ask->attr_count,
+                               ask->input_count,       ask->output_count,
+                               (uint32_t)ask->omitted, (uint32_t)(ask->omitted >> 32)};
     tn__text_add(key, (const char *)counts, sizeof counts);
     for (uint32_t i = 0; i < ask->attr_count; i++) recipes_key_attr(key, &ask->attrs[i]);
     tn__text_add(key, (const char *)ask->inputs, ask->input_count * sizeof *ask->inputs);
@@ -176,7 +177,7 @@ static tn_status recipes_data(tn__recipes *recipes, tn__recipe *it, tn_error *er
     }
     for (uint32_t k = 0; k < it->output_count; k++) {
         const tn__result *result = &it->results[k];
-        if (result->type == TN_NONE || result->known) continue;
+        if (result->type == TN_NONE || result->known || (k == 0 && it->again != NULL)) continue;
         it->data_as[it->data_output_count] = (tn__evict_output){
             .bytes = tn__type_of(recipes->types, result->type)->bytes,
             .alias = result->view_of == TN_NONE ? TN__EVICT_NONE : number[result->view_of],
@@ -211,8 +212,8 @@ static tn_status recipes_operands(tn__recipes *recipes, const tn_graph *graph,
         made[i].room = tensor->bytes;
         made[i].dtype = tensor->dtype;
         made[i].rank = tensor->rank;
-        made[i].shape = tn__arena_copy(&recipes->arena, tensor->shape,
-                                       tensor->rank * sizeof *tensor->shape);
+        made[i].shape =
+            tn__arena_copy(&recipes->arena, tensor->shape, tensor->rank * sizeof *tensor->shape);
         if (made[i].shape == NULL) return tn__no_memory(error, "an operator");
     }
     *operands = made;
@@ -233,6 +234,10 @@ static tn_status recipes_call(tn__recipes *recipes, tn__recipe *it, tn_error *er
         if (packed) return recipes_refuse(it, error, "its kernel wants a constant packed");
     }
     it->scratch = it->prepared->workspace;
+    if (it->again != NULL) {
+        it->aside = (it->scratch + 63) / 64 * 64;
+        it->scratch = tn__add_sat(it->aside, outputs[0].room);
+    }
     it->call = (tn_kernel_call){.graph = it->graph,
                                 .op = op,
                                 .version = op->version ? op->version : UINT32_MAX,
@@ -240,7 +245,7 @@ static tn_status recipes_call(tn__recipes *recipes, tn__recipe *it, tn_error *er
                                 .output_count = op->output_count,
                                 .inputs = inputs,
                                 .outputs = outputs,
-                                .workspace_bytes = it->scratch,
+                                .workspace_bytes = it->prepared->workspace,
                                 .state = it->prepared->state,
                                 .random = recipes->random};
     return TN_OK;
@@ -260,10 +265,13 @@ static void recipes_facts(const tn__recipes *recipes, tn__recipe *it) {
             it->flows |= UINT64_C(1) << i;
 }
 
-/* The operator that makes output 0 again, where the rule names one and all that it reads is there. */
+/* The operator that makes output 0 again, where the rule names one and all that it reads is there.
+ */
 static tn_status recipes_again(tn__recipes *recipes, tn__recipe *it, tn_error *error) {
     tn_op_form form = tn_op_form_of(it->graph, 0, true);
-    if (it->changes == 0 || form.type == NULL || form.output_count != 1) return TN_OK;
+    if (it->changes == 0 || form.type == NULL || form.output_count != 1 ||
+        it->results[0].type == TN_NONE || it->results[0].view_of != TN_NONE)
+        return TN_OK;
     uint32_t inputs[TN__OPERANDS_MOST];
     for (uint32_t i = 0; i < form.input_count; i++)
         inputs[i] = (form.found >> i & 1) != 0 ? it->results[i].type : it->inputs[i];
@@ -319,13 +327,13 @@ static tn_status recipes_make(tn__recipes *recipes, tn__recipe *it, const tn__as
     TN_TRY(recipes_graph(recipes, it, ask, error));
     recipes_facts(recipes, it);
     TN_TRY(recipes_results(recipes, it, error));
+    TN_TRY(recipes_again(recipes, it, error));
     TN_TRY(recipes_data(recipes, it, error));
-    if (recipes_runs(it)) TN_TRY(recipes_call(recipes, it, error));
-    return recipes_again(recipes, it, error);
+    return recipes_runs(it) ? recipes_call(recipes, it, error) : TN_OK;
 }
 
-/* Room for a new entry first, so that nothing fails behind what was made. The key is of the question
- * in hand, and making one recipe may ask for another. */
+/* Room for a new entry first, so that nothing fails behind what was made. The key is of the
+ * question in hand, and making one recipe may ask for another. */
 static tn_status recipes_add(tn__recipes *recipes, const tn__ask *ask, tn__recipe **recipe,
                              tn_error *error) {
     size_t size = recipes->key.size;

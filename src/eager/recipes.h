@@ -1,10 +1,10 @@
-/* recipes.h - an operator on operands of given types, made ready: what its outputs are, which kernel
- * runs it with how much scratch, what it shares, changes and may do again, and how to differentiate
- * it.
+/* recipes.h - an operator on operands of given types, made ready: what its outputs are, which
+ * kernel runs it with how much scratch, what it shares, changes and may do again, and how to
+ * differentiate it.
  *
- * All that can be known of an operator before its contents are is found once and kept under a key of
- * bytes; whoever applies it again pays for the key and one look into a table. A recipe is a graph of
- * that one operator, so rules of shapes, views and gradients are asked as for any graph.
+ * All that can be known of an operator before its contents are is found once and kept under a key
+ * of bytes; whoever applies it again pays for the key and one look into a table. A recipe is a
+ * graph of that one operator, so rules of shapes, views and gradients are asked as for any graph.
  *
  *   recipes.c        keys, making
  *   differential.c   the operators that compute gradients of one
@@ -24,8 +24,8 @@ typedef struct tn__result {
     uint32_t type;    /* TN_NONE: it is omitted */
     uint32_t view_of; /* input whose memory it is; TN_NONE: its own */
     uint64_t offset;  /* of a view, bytes from the input's start */
-    bool handed;      /* an input that the operator writes into, handed back: no tensor of its own */
-    bool known;       /* an immediate: nothing is computed; then all outputs are */
+    bool handed; /* an input that the operator writes into, handed back: no tensor of its own */
+    bool known;  /* an immediate: nothing is computed; then all outputs are */
 } tn__result;
 
 typedef struct tn__differential tn__differential;
@@ -35,20 +35,23 @@ typedef struct tn__recipe {
     const tn_op *op;
     const tn_op_rule *rule;
     uint32_t input_count, output_count;
-    const uint32_t *inputs;      /* [input_count] types; TN_NONE: omitted */
-    const tn__result *results;   /* [output_count] */
-    const tn__prepared *prepared; /* NULL: nothing has to run */
+    const uint32_t *inputs;               /* [input_count] types; TN_NONE: omitted */
+    const tn__result *results;            /* [output_count] */
+    const tn__prepared *prepared;         /* NULL: nothing has to run */
     uint32_t *data_inputs, *data_outputs; /* which are no immediates: numbers of operands */
     tn__evict_output *data_as;            /* [data_output_count] what the core is told of them */
     uint32_t data_input_count, data_output_count;
-    tn_kernel_call call;          /* complete but for where operands lie */
-    uint64_t scratch;             /* bytes */
-    uint64_t changes;             /* bit i: it writes into input i */
-    uint64_t flows;               /* bit i: gradients flow to input i */
-    bool random;                  /* it draws from the run's counter */
-    bool repeats;                 /* run again it gives the same */
-    struct tn__recipe *again;     /* that makes output 0 again, from `again_inputs`; or NULL */
-    uint32_t again_found;         /* bit i: input i of `again` is output i of this one */
+    tn_kernel_call call; /* complete but for where operands lie */
+    uint64_t scratch;    /* bytes */
+    uint64_t changes;    /* bit i: it writes into input i */
+    uint64_t flows;      /* bit i: gradients flow to input i */
+    bool random;         /* it draws from the run's counter */
+    bool repeats;        /* run again it gives the same */
+    /* It writes into inputs, so it may not run again, but another operator makes output 0 of what
+     * is left: that one makes it the first time, too, and this one's goes to scratch. NULL: none */
+    struct tn__recipe *again;
+    uint32_t again_found;            /* bit i: input i of `again` is output i of this one */
+    uint64_t aside;                  /* where in the scratch output 0 lies then */
     tn__differential *differentials; /* that were asked for so far */
     uint64_t cost_ns;                /* the least that a run took so far; 0: not run yet */
     uint32_t timed;                  /* runs that were measured */

@@ -20,8 +20,8 @@ tn_status tn__record_reserve(tn_eager *eager, tn_error *error) {
 static uint32_t record_value(tn_eager *eager, tn__item_id id, tn_kind kind) {
     tn__record *record = &eager->record;
     tn__item *item = &eager->items[id];
-    record->values[record->value_count] = (tn__record_value){
-        .type = tn__item_type(eager, id), .name = item->name, .kind = kind};
+    record->values[record->value_count] =
+        (tn__record_value){.type = tn__item_type(eager, id), .name = item->name, .kind = kind};
     item->recorded = (uint32_t)record->value_count++;
     return item->recorded;
 }
@@ -66,6 +66,11 @@ void tn__record_makes(tn_eager *eager, const tn__recipe *recipe, const tn__item_
     }
 }
 
+void tn__record_take_back(tn_eager *eager, const tn__recipe *recipe) {
+    eager->record.entry_count--;
+    eager->record.operand_count -= recipe->input_count;
+}
+
 void tn__record_release(tn_eager *eager, tn__item_id id) {
     if (!eager->record.on || eager->items[id].recorded == TN_NONE) return;
     if (tn__record_reserve(eager, NULL) == TN_OK) /* benign: a log that frees later */
@@ -79,19 +84,4 @@ void tn__record_close(tn_eager *eager) {
     tn__free(context, record->entries, record->entry_room * sizeof *record->entries);
     tn__free(context, record->values, record->value_room * sizeof *record->values);
     tn__free(context, record->operands, record->operand_room * sizeof *record->operands);
-}
-
-tn_status tn_eager_restart(tn_eager *eager, tn_error *error) {
-    tn__record *record = &eager->record;
-    record->on = true;
-    record->entry_count = record->value_count = record->operand_count = 0;
-    for (tn__item_id id = 0; id < eager->item_count; id++) eager->items[id].recorded = TN_NONE;
-    for (tn__item_id id = 0; id < eager->item_count; id++) {
-        if (eager->items[id].refs == 0) continue;
-        tn_status status = tn__record_reserve(eager, error);
-        record->on = status == TN_OK;
-        if (status != TN_OK) return status;
-        tn__record_put(eager, id);
-    }
-    return TN_OK;
 }

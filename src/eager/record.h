@@ -13,7 +13,7 @@
 #include "eager/recipes.h"
 
 typedef enum tn__record_kind {
-    TN__RECORD_PUT,     /* a value from outside */
+    TN__RECORD_PUT, /* a value from outside */
     TN__RECORD_APPLY,
     TN__RECORD_GET,
     TN__RECORD_RELEASE /* nobody refers to the value any more */
@@ -48,6 +48,7 @@ void tn__record_put(tn_eager *eager, uint32_t item);
 void tn__record_reads(tn_eager *eager, const tn__recipe *recipe, const uint32_t *inputs);
 void tn__record_makes(tn_eager *eager, const tn__recipe *recipe, const uint32_t *inputs,
                       const uint32_t *outputs);
+void tn__record_take_back(tn_eager *eager, const tn__recipe *recipe); /* it failed */
 void tn__record_get(tn_eager *eager, uint32_t item);
 void tn__record_release(tn_eager *eager, uint32_t item);
 void tn__record_close(tn_eager *eager);

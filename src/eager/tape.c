@@ -48,9 +48,8 @@ static uint32_t tape_variable(tn_eager *eager, tn__item_id id) {
 static void tape_operand(tn_eager *eager, tn__item_id id, bool varies, bool read) {
     tn__tape *tape = &eager->tape;
     read = read && id != TN_NONE;
-    tape->operands[tape->operand_count++] =
-        (tn__taped){.variable = varies ? tape_variable(eager, id) : TN_NONE,
-                    .item = read ? id : TN_NONE};
+    tape->operands[tape->operand_count++] = (tn__taped){
+        .variable = varies ? tape_variable(eager, id) : TN_NONE, .item = read ? id : TN_NONE};
     if (read) tn__item_hold(eager, id);
 }
 

@@ -1,11 +1,11 @@
 /* tape_backward.c - the tape run backwards: last entry first, each asked for the gradients of its
  * inputs.
  *
- * When an entry is reached, all that read its outputs has been passed: their gradients are complete,
- * and they, and what the tape held for the entry, are given up at the step that reads them last.
- * Gradients of one variable are summed as they come, in the order of the tape. What is applied here
- * goes through the core as all else: it may be evicted and made again.
- * Source: Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
+ * When an entry is reached, all that read its outputs has been passed: their gradients are
+ * complete, and they, and what the tape held for the entry, are given up at the step that reads
+ * them last. Gradients of one variable are summed as they come, in the order of the tape. What is
+ * applied here goes through the core as all else: it may be evicted and made again. Source:
+ * Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
  */
 #include "eager/interpreter.h"
 #include "graph/element.h"
@@ -157,9 +157,10 @@ static tn_status backward_check(const tn_eager *eager, tn_handle loss, const tn_
         TN_FAIL(error, TN_E_INVALID, "a loss has one element of a floating type; this is %s",
                 tn__type_text(type, text, sizeof text));
     if (eager->items[*id].variable == TN_NONE)
-        TN_FAIL(error, TN_E_INVALID,
-                "the loss is not on the tape: no parameter leads to it, the tape was off, or it was "
-                "run backwards before");
+        TN_FAIL(
+            error, TN_E_INVALID,
+            "the loss is not on the tape: no parameter leads to it, the tape was off, or it was "
+            "run backwards before");
     for (uint32_t i = 0; i < count; i++) {
         TN_TRY(tn__item_of(eager, of[i], "gradients of", &item, error));
         if (eager->items[item].kind != TN_KIND_PARAMETER)
@@ -215,8 +216,12 @@ static tn_status backward_hand_out(tn_eager *eager, tn__item_id id, tn_handle *h
 static tn_status backward_walk(tn_eager *eager, const tn_handle *of, uint32_t count,
                                tn_handle *gradients, tn_error *error) {
     tn__tape *tape = &eager->tape;
-    for (size_t e = tape->entry_count; e-- > 0;)
-        TN_TRY(backward_visit(eager, &tape->entries[e], error));
+    for (size_t e = tape->entry_count; e-- > 0;) {
+        tn_status status = backward_visit(eager, &tape->entries[e], error);
+        if (status != TN_OK)
+            return tn__where(error, status, "gradients of operator %zu on the tape, %.60s", e,
+                             tape->entries[e].recipe->op->type);
+    }
     for (uint32_t i = 0; i < count; i++) {
         tn__item_id id;
         TN_TRY(tn__item_of(eager, of[i], "gradients of", &id, error));

@@ -54,8 +54,7 @@ static tn_status types_add(tn__types *types, tn_dtype dtype, uint32_t rank, cons
     if (made == NULL) return tn__no_memory(error, "types of tensors");
     made->dtype = dtype;
     made->rank = rank;
-    tn_status status =
-        tn_tensor_size(dtype, (tn_format){0}, rank, shape, &made->bytes, error);
+    tn_status status = tn_tensor_size(dtype, (tn_format){0}, rank, shape, &made->bytes, error);
     if (status == TN_E_UNKNOWN) status = TN_E_INVALID;
     TN_TRY(status);
     made->shape = tn__arena_copy(&types->arena, shape, rank * sizeof *shape);

@@ -1,6 +1,6 @@
-/* types.h - what a tensor is, apart from where it lies: element type, extents, and contents that are
- * known to rules of shapes (the new shape of a Reshape, the axes of a sum). Each type has a number,
- * the same whenever the same is asked for, so that comparing types is comparing numbers.
+/* types.h - what a tensor is, apart from where it lies: element type, extents, and contents that
+ * are known to rules of shapes (the new shape of a Reshape, the axes of a sum). Each type has a
+ * number, the same whenever the same is asked for, so that comparing types is comparing numbers.
  *
  * A type with known contents is an immediate: all there is of such a tensor. It lies with the
  * interpreter, as an operator's attributes do, and takes none of the budget.

@@ -1,5 +1,5 @@
-/* update.c - optimizers: the operators that tn_train emits (graph/ops/train.c), one a parameter, which
- * update it and its state where they lie.
+/* update.c - optimizers: the operators that tn_train emits (graph/ops/train.c), one a parameter,
+ * which update it and its state where they lie.
  *
  * The rate and the number of the step are two numbers in the arena while a step lasts. Gradients go
  * one by one as they are used, so that those that come later have their bytes.
@@ -157,7 +157,10 @@ static tn_status update_all(tn_eager_optimizer *it, tn_handle *gradients, tn__it
         tn__item_id gradient;
         if (gradients[i] == TN_HANDLE_NONE) continue;
         TN_TRY(tn__item_of(it->eager, gradients[i], "gradient", &gradient, error));
-        TN_TRY(update_one(it, &it->parameters[i], gradient, rate, step, error));
+        tn_status status = update_one(it, &it->parameters[i], gradient, rate, step, error);
+        if (status != TN_OK)
+            return tn__where(error, status, "update of parameter %u, '%.100s'", i,
+                             it->eager->items[it->parameters[i].item].name);
         TN_TRY(tn_eager_del(it->eager, gradients[i], error));
         gradients[i] = TN_HANDLE_NONE;
     }

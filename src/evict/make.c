@@ -290,12 +290,12 @@ static tn_status make_next(tn__evict *e, tn__evict_frame *frame, tn_error *error
 
 static tn_status make_finish(tn__evict *e, tn_error *error) {
     tn__evict_frame frame = e->frames[e->frame_count - 1];
+    size_t results = e->locked_count; /* operands are locked, results that are there come next */
     tn_status status = make_run(e, &frame, error);
     const tn__evict_op *op = &e->ops[frame.op];
     for (uint32_t i = 0; i < op->input_count; i++)
         tn__unlock(e, e->tensors[tn__op_inputs(op)[i]].storage);
-    for (size_t i = (size_t)frame.locked + op->input_count; i < e->locked_count; i++)
-        tn__unlock(e, e->locked[i]); /* results: the frame that runs gives up none */
+    for (size_t i = results; i < e->locked_count; i++) tn__unlock(e, e->locked[i]);
     e->locked_count = frame.locked;
     e->pending_count = frame.pending;
     e->frame_count--;

@@ -21,7 +21,8 @@ static tn_handle net_products(tn_eager *eager, const tn_handle *p) {
     return ends(eager, kit_op(eager, "Tanh", LIST(kit_op(eager, "Add", LIST(x, p[2])))));
 }
 
-static tn_handle net_shared(tn_eager *eager, const tn_handle *p) { /* one operand twice, and again */
+static tn_handle net_shared(tn_eager *eager,
+                            const tn_handle *p) { /* one operand twice, and again */
     tn_handle x = kit_op(eager, "Mul", LIST(p[0], p[0]));
     tn_handle y = kit_op(eager, "MatMul", LIST(x, p[1])), z = kit_op(eager, "Sin", LIST(y));
     return ends(eager, kit_op(eager, "Add", LIST(kit_op(eager, "Mul", LIST(z, y)), y)));
