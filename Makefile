@@ -5,7 +5,7 @@ MODEL = examples/models/mobilenet_v2.onnx
 CMAKE_FLAGS ?=
 JOBS ?= $(shell nproc)
 
-.PHONY: all amalgamation coverage deb demo demo-mcu bench-arena test check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
+.PHONY: all amalgamation coverage deb site demo demo-mcu bench-arena test check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target libtenure tenure_command
 
@@ -49,6 +49,10 @@ deb: ## Debian packages in build-deb/: libtenure0, libtenure-dev, tenure; lintia
 	tools/install-deps deb
 	tools/make-deb build-deb
 
+site: ## the documentation as pages to read in a browser: build-site/index.html
+	tools/install-deps site
+	mkdocs build --quiet
+
 fuzz: ## builds the fuzzers with clang; run build-fuzz/fuzz/fuzz_onnx and its like
 	tools/install-deps test
 	cmake --preset fuzz
@@ -88,7 +92,7 @@ coverage: ## branches that the quick tests reach, by file and room; ROOMS="plan 
 	tools/coverage $(ROOMS)
 
 clean:
-	rm -rf $(BUILD) build-coverage build-asan build-tsan build-fuzz build-minimal build-deb
+	rm -rf $(BUILD) build-coverage build-asan build-tsan build-fuzz build-minimal build-deb build-site
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile

@@ -73,7 +73,7 @@ tn_status tn_costs_given(const tn_context *context, const tn_graph *graph, const
         TN_FAIL(error, TN_E_INVALID, "%u costs for a graph of %u operators", count,
                 tn_graph_op_count(graph));
     if (!isfinite(bytes_per_s) || bytes_per_s < 0)
-        TN_FAIL(error, TN_E_INVALID, "%g bytes a second is no rate", bytes_per_s);
+        TN_FAIL(error, TN_E_INVALID, "%g bytes a second is not a rate", bytes_per_s);
     TN_TRY(costs_check(graph, of, error));
     TN_TRY(costs_check(graph, again, error));
     tn_costs *made;

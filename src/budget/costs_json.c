@@ -161,14 +161,15 @@ static tn_status json_entry_read(json_table *table, const json_t *item, size_t i
     const json_t *again = json_object_get(item, "again_ps");
     uint32_t known;
     if (!json_is_key(key))
-        TN_FAIL(error, TN_E_INVALID, "operators[%zu]: 'key' is no string of 32 hexadecimal digits",
-                index);
+        TN_FAIL(error, TN_E_INVALID,
+                "operators[%zu]: 'key' is not a string of 32 hexadecimal digits", index);
     memcpy(entry->key, key, JSON_KEY + 1);
     if (!json_cost(json_object_get(item, "ps"), &entry->ps))
-        TN_FAIL(error, TN_E_INVALID, "operators[%zu]: 'ps' is no integer from 0 to 10^18", index);
+        TN_FAIL(error, TN_E_INVALID, "operators[%zu]: 'ps' is not an integer from 0 to 10^18",
+                index);
     entry->again_ps = entry->ps;
     if (again != NULL && !json_cost(again, &entry->again_ps))
-        TN_FAIL(error, TN_E_INVALID, "operators[%zu]: 'again_ps' is no integer from 0 to 10^18",
+        TN_FAIL(error, TN_E_INVALID, "operators[%zu]: 'again_ps' is not an integer from 0 to 10^18",
                 index);
     if (!tn__names_add(&table->names, entry->key, JSON_KEY, table->count, &known))
         return tn__no_memory(error, "costs");
@@ -214,15 +215,16 @@ static tn_status json_head(const json_t *root, tn_costs *costs, tn_error *error)
     const json_t *threads = json_object_get(root, "threads");
     const json_t *rate = json_object_get(root, "bytes_per_s");
     if (format == NULL || strcmp(format, "tenure-costs") != 0)
-        TN_FAIL(error, TN_E_INVALID, "this is no file of costs: 'format' is not \"tenure-costs\"");
+        TN_FAIL(error, TN_E_INVALID,
+                "this is not a file of costs: 'format' is not \"tenure-costs\"");
     if (!json_is_integer(version) || json_integer_value(version) != 1)
         TN_FAIL(error, TN_E_INVALID, "costs of a version that is not known; 1 is");
     if (threads != NULL && (!json_is_integer(threads) || json_integer_value(threads) < 0 ||
                             json_integer_value(threads) > 65536))
-        TN_FAIL(error, TN_E_INVALID, "'threads' is no number of threads");
+        TN_FAIL(error, TN_E_INVALID, "'threads' is not a number of threads");
     if (rate != NULL && (!json_is_number(rate) || !(json_number_value(rate) >= 0) ||
                          !isfinite(json_number_value(rate))))
-        TN_FAIL(error, TN_E_INVALID, "'bytes_per_s' is no rate");
+        TN_FAIL(error, TN_E_INVALID, "'bytes_per_s' is not a rate");
     costs->threads = (uint32_t)json_integer_value(threads);
     costs->bytes_per_s = json_number_value(rate);
     return TN_OK;

@@ -26,7 +26,7 @@ static tn_status model_cost(const tn_graph *graph, tn_op_id id, const model_rate
     *picoseconds = 0;
     if (!tn__costs_runs(graph, id)) return TN_OK;
     if (cost.bytes_moved == TN_SIZE_UNKNOWN) {
-        tn__fail(error, TN_E_UNKNOWN, "nobody knows how many bytes this operator moves");
+        tn__fail(error, TN_E_UNKNOWN, "how many bytes this operator moves is not known");
         return model_fail(graph, id, TN_E_UNKNOWN, error);
     }
     double flops = cost.flops == TN_SIZE_UNKNOWN ? 0 : (double)cost.flops / rates->flops_per_s;

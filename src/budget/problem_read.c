@@ -69,7 +69,7 @@ static bool read_flag(const json_t *object, const char *member, bool *flag) {
 static tn_status read_name(const read_state *s, const json_t *object, const char **name) {
     const json_t *found = read_member(object, "name");
     if (found == NULL) return TN_OK;
-    if (!json_is_string(found)) return read_fail(s, "'name' is no string");
+    if (!json_is_string(found)) return read_fail(s, "'name' is not a string");
     *name = tn__arena_string(s->nodes->arena, json_string_value(found), json_string_length(found));
     return *name != NULL ? TN_OK : read_no_memory(s);
 }
@@ -84,7 +84,7 @@ static tn_status read_list(read_state *s, const json_t *object, const char *memb
     *list = tn__arena_array(s->nodes->arena, length + 1, sizeof **list);
     if (*list == NULL) return read_no_memory(s);
     s->lists++;
-    snprintf(what, sizeof what, "'%s' is no list of different indices below %u", member, bound);
+    snprintf(what, sizeof what, "'%s' is not a list of different indices below %u", member, bound);
     if (!json_is_array(found)) return read_fail(s, what);
     for (size_t i = 0; i < length; i++) {
         uint64_t index = bound;
@@ -101,10 +101,10 @@ static tn_status read_list(read_state *s, const json_t *object, const char *memb
 
 static tn_status read_value(read_state *s, const json_t *item, tn__node_value *value) {
     value->bytes = UINT64_MAX;
-    if (!json_is_object(item)) return read_fail(s, "it is no object");
+    if (!json_is_object(item)) return read_fail(s, "it is not an object");
     if (!read_amount(read_member(item, "bytes"), INT64_MAX / 4, &value->bytes) ||
         value->bytes == UINT64_MAX)
-        return read_fail(s, "'bytes' is no integer from 0 to 2^61");
+        return read_fail(s, "'bytes' is not an integer from 0 to 2^61");
     if (!read_flag(item, "kept", &value->kept) || !read_flag(item, "held", &value->held))
         return read_fail(s, "'kept' or 'held' is neither true nor false");
     return read_name(s, item, &value->name);
@@ -112,15 +112,15 @@ static tn_status read_value(read_state *s, const json_t *item, tn__node_value *v
 
 static tn_status read_operator(read_state *s, const json_t *item, tn__node *node) {
     bool repeats = true;
-    if (!json_is_object(item)) return read_fail(s, "it is no object");
+    if (!json_is_object(item)) return read_fail(s, "it is not an object");
     if (read_member(item, "cost") == NULL ||
         !read_amount(read_member(item, "cost"), TN_COSTS_MOST, &node->cost))
-        return read_fail(s, "'cost' is no integer from 0 to 10^18");
+        return read_fail(s, "'cost' is not an integer from 0 to 10^18");
     node->again_cost = node->cost;
     if (!read_amount(read_member(item, "again"), TN_COSTS_MOST, &node->again_cost))
-        return read_fail(s, "'again' is no integer from 0 to 10^18");
+        return read_fail(s, "'again' is not an integer from 0 to 10^18");
     if (!read_amount(read_member(item, "scratch"), INT64_MAX / 4, &node->scratch))
-        return read_fail(s, "'scratch' is no integer from 0 to 2^61");
+        return read_fail(s, "'scratch' is not an integer from 0 to 2^61");
     if (!read_flag(item, "repeats", &repeats))
         return read_fail(s, "'repeats' is neither true nor false");
     node->once = !repeats;
@@ -155,7 +155,7 @@ static tn_status read_edge(read_state *s, const json_t *edge, uint64_t *from, ui
     if (!json_is_array(edge) || json_array_size(edge) != 2 ||
         !read_amount(json_array_get(edge, 0), UINT32_MAX, from) ||
         !read_amount(json_array_get(edge, 1), UINT32_MAX, to) || *from >= count || *to >= count)
-        return read_fail(s, "it is no [from, to] of two operators");
+        return read_fail(s, "it is not a [from, to] of two operators");
     return *from != *to ? TN_OK : read_fail(s, "it goes from an operator to itself");
 }
 
@@ -200,10 +200,10 @@ static tn_status read_checkmate(read_state *s, const json_t *cpu, const json_t *
         tn__node_value *value = &it->values[s->index];
         s->list = "cpu";
         if (!read_amount(json_array_get(cpu, s->index), TN_COSTS_MOST, &node->cost))
-            return read_fail(s, "it is no integer from 0 to 10^18");
+            return read_fail(s, "it is not an integer from 0 to 10^18");
         s->list = "ram";
         if (!read_amount(json_array_get(ram, s->index), INT64_MAX / 4, &value->bytes))
-            return read_fail(s, "it is no integer from 0 to 2^61");
+            return read_fail(s, "it is not an integer from 0 to 2^61");
         node->again_cost = node->cost;
         node->outputs = tn__arena_array(it->arena, 1, sizeof *node->outputs);
         if (node->outputs == NULL) return read_no_memory(s);
@@ -240,7 +240,7 @@ static tn_status read_document(read_state *s, const json_t *root) {
     }
     if (!json_is_array(cpu) || !json_is_array(ram) || !json_is_array(edges))
         TN_FAIL(s->nodes->error, TN_E_INVALID,
-                "it is no object with 'values' and 'operators', nor one with 'cpu', 'ram' and "
+                "it is not an object with 'values' and 'operators', nor one with 'cpu', 'ram' and "
                 "'edges'");
     if (json_array_size(cpu) != json_array_size(ram))
         TN_FAIL(s->nodes->error, TN_E_INVALID, "'cpu' has %zu entries and 'ram' %zu",

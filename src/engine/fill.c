@@ -28,7 +28,7 @@ static tn_status fill_read(const fill_job *job, tn_tensor_id id, void *bytes) {
     /* What no file holds, the graph may know: the constants of a training step. */
     if (tensor->payload.size == 0 && tn__tensor_fill(tensor, bytes, tensor->bytes)) return TN_OK;
     if (job->source->read == NULL)
-        TN_FAIL(error, TN_E_INVALID, "nobody reads the contents of '%.80s'", tensor->name);
+        TN_FAIL(error, TN_E_INVALID, "no operator reads the contents of '%.80s'", tensor->name);
     return job->source->read(job->source->self, job->statics->graph, id, bytes, tensor->bytes,
                              error);
 }

@@ -20,7 +20,7 @@ static tn_status explain_source(const tn_graph *graph, tn_tensor_id id, tn_error
         tensor->flags & TN_TENSOR_SEQUENCE || !tn_dtype_bits(tensor->dtype)
             ? tn__fail(error, TN_E_UNKNOWN,
                        "the size of %s '%.80s' cannot be known: it is a sequence, or its elements "
-                       "(%s) have no fixed size; plan the part of the model behind it",
+                       "(%s) have no fixed size; plan the part of the model after it",
                        tn_kind_name(tensor->kind), tensor->name, tn_dtype_name(tensor->dtype))
             : tn__fail(error, TN_E_UNKNOWN,
                        "the size of %s '%.80s' is not known: its shape is %s; give its dimensions "
@@ -41,13 +41,13 @@ static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id
     if (tensor->dtype != TN_UNDEFINED && !tn_dtype_bits(tensor->dtype))
         tn__fail(error, status,
                  "the size of tensor '%.80s' cannot be known: elements of type %s have no fixed "
-                 "size; plan the part of the model behind it",
+                 "size; plan the part of the model after it",
                  tensor->name, tn_dtype_name(tensor->dtype));
     else if (tensor->flags & TN_TENSOR_SEQUENCE)
         tn__fail(
             error, status,
             "the size of sequence '%.80s' cannot be known: %s elements of %s; plan the part of "
-            "the model behind it",
+            "the model after it",
             tensor->name, tensor->repeat == TN_SIZE_UNKNOWN ? "an unknown number of" : "its",
             shape);
     else if (!graph->rules[op] || !graph->rules[op]->shape)

@@ -172,7 +172,7 @@ tn_status tn__attr_dtype(tn_infer *infer, const char *name, tn_dtype otherwise, 
     *dtype = otherwise;
     if (!attr) return TN_OK;
     if (number <= TN_UNDEFINED || number > TN_INT2) /* the numbers of ONNX */
-        return tn__infer_fail(infer, "attribute '%s' is %lld, which is no element type", name,
+        return tn__infer_fail(infer, "attribute '%s' is %lld, which is not an element type", name,
                               (long long)number);
     *dtype = (tn_dtype)number;
     return TN_OK;

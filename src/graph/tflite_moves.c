@@ -543,7 +543,7 @@ static tn_status moves_batch(tn_infer *infer, bool to_batch) {
         int64_t *from = to_batch ? extent : &shape[0];
         if (to_batch && __builtin_add_overflow(*extent, edges, extent)) return TN_OK;
         if (*from % block[i])
-            return tn__infer_fail(infer, "%lld is no multiple of %lld", (long long)*from,
+            return tn__infer_fail(infer, "%lld is not a multiple of %lld", (long long)*from,
                                   (long long)block[i]);
         *from /= block[i];
         int64_t *to = to_batch ? &shape[0] : extent;

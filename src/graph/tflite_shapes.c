@@ -165,7 +165,7 @@ tn_status tn__tflite_dense(tn_infer *infer) {
         return tn__tflite_set(infer, 0, in->rank, shape);
     }
     if (depth == 0 || elements == TN_SIZE_UNKNOWN || elements % depth)
-        return tn__infer_fail(infer, "%llu elements are no rows of %llu",
+        return tn__infer_fail(infer, "%llu elements are not rows of %llu",
                               (unsigned long long)elements, (unsigned long long)depth);
     shape[0] = (int64_t)(elements / depth);
     shape[1] = weights->shape[0];

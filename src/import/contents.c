@@ -224,7 +224,7 @@ static tn_status contents_of_payload(const tn_contents *contents, tn__wanted *wa
     if (payload.size == 0 || contents->format == NULL) return TN_OK;
     if (payload.size > contents->model.size || payload.offset > contents->model.size - payload.size)
         TN_FAIL(wanted->error, TN_E_INVALID,
-                "its contents should be behind the end of the file: this is not the file that the "
+                "its contents should be after the end of the file: this is not the file that the "
                 "graph was loaded from");
     wanted->file = contents->model;
     wanted->payload = (tn__span){contents->model.bytes + payload.offset, (size_t)payload.size};

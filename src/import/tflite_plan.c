@@ -200,7 +200,7 @@ static tn_status plan_check_model(const tflite_plan *plan) {
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         tn__flat_table buffer = tn__flat_item(&plan->buffers, i);
         if (tn__flat_uint(&buffer, TFLITE_BUFFER_OFFSET, 8, 0) > 1)
-            TN_FAIL(plan->error, TN_E_UNSUPPORTED, "a model with contents behind the FlatBuffer");
+            TN_FAIL(plan->error, TN_E_UNSUPPORTED, "a model with contents after the FlatBuffer");
     }
     for (uint32_t i = 0; i < plan->subgraphs.count; i++) {
         tn__flat_table graph = tn__flat_item(&plan->subgraphs, i);
@@ -208,8 +208,7 @@ static tn_status plan_check_model(const tflite_plan *plan) {
         for (uint32_t k = 0; k < ops.count; k++) {
             tn__flat_table op = tn__flat_item(&ops, k);
             if (tn__flat_uint(&op, TFLITE_OP_LARGE, 8, 0) > 1)
-                TN_FAIL(plan->error, TN_E_UNSUPPORTED,
-                        "a model with options behind the FlatBuffer");
+                TN_FAIL(plan->error, TN_E_UNSUPPORTED, "a model with options after the FlatBuffer");
         }
     }
     for (uint32_t field = TFLITE_MODEL_KNOWN; 4 + 2 * field < plan->model.vtable_size; field++)

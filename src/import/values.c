@@ -33,7 +33,7 @@ static tn_status values_check(const tn_importer *importer, const tn_input_value 
     if ((tensor->flags & TN_TENSOR_SEQUENCE) != 0 || count == TN_SIZE_UNKNOWN)
         TN_FAIL(
             importer->error, TN_E_UNSUPPORTED,
-            "--value %.100s: that input is no tensor of a known shape (--input-shape gives one)",
+            "--value %.100s: that input is not a tensor of a known shape (--input-shape gives one)",
             given->name);
     if (count != given->count || count > TN_VALUE_MAX || count == 0)
         TN_FAIL(importer->error, TN_E_INVALID,

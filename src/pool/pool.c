@@ -224,7 +224,7 @@ static tn_status pool_free(tn_pool *pool, uint64_t id, tn_error *error) {
     tn__chunk *chunk = index < pool->chunk_count ? &pool->chunks[index] : NULL;
     if (chunk == NULL || chunk->state != TN__CHUNK_USED || chunk->generation != id >> 32)
         TN_FAIL(error, TN_E_INVALID,
-                "%" PRIu64 " is no block in use of this pool: freed before, or never given", id);
+                "%" PRIu64 " is not a block in use of this pool: freed before, or never given", id);
     tn_pool_usage *usage = &pool->usage;
     tn__holders_leave(pool, chunk);
     usage->block_count--;

@@ -192,7 +192,7 @@ static tn_status trace_stream(trace_reader *reader, uint32_t *stream) {
         return TN_OK;
     }
     if (!trace_number(field, &number) || number > UINT32_MAX)
-        return trace_fail(reader, "'%.*s' is no stream: write a whole number", field);
+        return trace_fail(reader, "'%.*s' is not a stream: write a whole number", field);
     *stream = (uint32_t)number;
     return TN_OK;
 }
@@ -214,15 +214,16 @@ static tn_status trace_alloc(trace_reader *reader) {
                 lifetime = trace_get(reader, TRACE_LIFETIME);
     uint32_t place = 0;
     if (size.length == 0 || !trace_number(size, &event.size))
-        return trace_fail(reader, "'%.*s' is no size: write a whole number of bytes", size);
+        return trace_fail(reader, "'%.*s' is not a size: write a whole number of bytes", size);
     if (reader->is_rmm && event.size == 0) return trace->skipped++, TN_OK;
     if (!trace_number(alignment, &event.alignment) ||
         (event.alignment & (event.alignment - 1)) != 0 || event.alignment > 1ull << 30)
-        return trace_fail(reader, "'%.*s' is no alignment: a power of two up to 2^30", alignment);
+        return trace_fail(reader, "'%.*s' is not an alignment: a power of two up to 2^30",
+                          alignment);
     if (trace_is(lifetime, "long"))
         event.flags = TN_POOL_LONG_LIVED;
     else if (lifetime.length != 0 && !trace_is(lifetime, "short"))
-        return trace_fail(reader, "'%.*s' is no lifetime: long or short", lifetime);
+        return trace_fail(reader, "'%.*s' is not a lifetime: long or short", lifetime);
     TN_TRY(trace_stream(reader, &event.stream));
     TN_TRY(trace_label(reader, &event.label));
     TN_TRY(trace_id(reader, id, &place));
@@ -262,7 +263,7 @@ static tn_status trace_read(trace_reader *reader) {
         else if (reader->is_rmm && trace_is(action, "allocate failure"))
             reader->trace->skipped++;
         else
-            return trace_fail(reader, "'%.*s' is no action: alloc or free", action);
+            return trace_fail(reader, "'%.*s' is not an action: alloc or free", action);
     }
     return TN_OK;
 }

@@ -1,6 +1,6 @@
 /* lifetime.c - who lives when: one walk over the instructions.
  *
- * A life begins where its tensor is defined and ends behind its last use; instruction i is step i.
+ * A life begins where its tensor is defined and ends after its last use; instruction i is step i.
  * A definition without any use lives for its own step.
  *
  * Control flow. Regions of one operator follow each other in the program, and its APPLY comes last

@@ -278,7 +278,7 @@ tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_
     made.struct_size = sizeof made;
     if (made.alignment == 0) made.alignment = 64;
     if (!tn__is_power_of_two(made.alignment))
-        TN_FAIL(error, TN_E_INVALID, "the alignment is no power of two");
+        TN_FAIL(error, TN_E_INVALID, "the alignment is not a power of two");
     *options = made;
     return TN_OK;
 }

@@ -186,7 +186,7 @@ static tn_status simulate_check(const tn_program *program, const tn_simulate_opt
                             options->peer_bytes_per_s, options->codec_bytes_per_s};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (!isfinite(rates[i]) || rates[i] < 0)
-            TN_FAIL(error, TN_E_INVALID, "%g bytes a second is no rate", rates[i]);
+            TN_FAIL(error, TN_E_INVALID, "%g bytes a second is not a rate", rates[i]);
     if (!(options->latency_s >= 0 && options->latency_s <= 1e6))
         TN_FAIL(error, TN_E_INVALID, "a latency of %g s", options->latency_s);
     if (options->occupancy != NULL && tn_occupancy_program(options->occupancy) != program)

@@ -82,7 +82,7 @@ static tn_status copies_decode(walk_state *walk, uint32_t step, uint32_t *conten
     if (form->received == itself) return TN_OK; /* another rank, or who made the weights, knows */
     if (form->itself != itself)
         VERIFY_FAIL(walk->verify, step, it->other,
-                    "it is no encoded form: ENCODE '%.60s' into it, or RECV it",
+                    "it is not an encoded form: ENCODE '%.60s' into it, or RECV it",
                     copies_name(walk, it->tensor));
     if (form->of != it->tensor || form->codec != it->codec)
         VERIFY_FAIL(walk->verify, step, it->other, "it is '%.60s' by codec %s, not '%.60s' by %s",
@@ -117,7 +117,7 @@ static tn_status copies_parts(walk_state *walk, uint32_t step) {
     uint64_t part = it->opcode == TN_GATHER ? a : b, whole = it->opcode == TN_GATHER ? b : a;
     if (a == TN_SIZE_UNKNOWN || b == TN_SIZE_UNKNOWN || (part > 0 && whole % part == 0))
         return TN_OK;
-    VERIFY_FAIL(walk->verify, step, it->other, "%llu bytes are no number of parts of %llu",
+    VERIFY_FAIL(walk->verify, step, it->other, "%llu bytes are not a whole number of parts of %llu",
                 (unsigned long long)whole, (unsigned long long)part);
 }
 

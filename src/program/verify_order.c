@@ -43,7 +43,8 @@ static tn_status order_find(const verify_state *verify, const order_signal *sign
             high = middle;
     }
     if (low == count || signals[low].signal != signal)
-        VERIFY_FAIL(verify, step, TN_NONE, "it waits for signal %u, which nobody gives", signal);
+        VERIFY_FAIL(verify, step, TN_NONE, "it waits for signal %u, which no instruction gives",
+                    signal);
     if (signals[low].step >= step)
         VERIFY_FAIL(verify, step, TN_NONE,
                     "it waits for signal %u, which instruction %u gives only later", signal,

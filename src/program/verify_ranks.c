@@ -284,7 +284,7 @@ static tn_status play_stuck(const play_state *play) {
     if (stuck[1] == NULL) RANKS_FAIL(all, stuck[0], "it waits for ever: nobody can come to it");
     RANKS_FAIL(all, stuck[0],
                "it waits for ever, and so does instruction %u (%s '%.60s') of rank %u: each for "
-               "what comes behind the other",
+               "what comes after the other",
                stuck[1]->step, tn_opcode_name(ranks_at(all, stuck[1])->opcode),
                ranks_name(all, stuck[1]), stuck[1]->rank);
 }

@@ -72,7 +72,7 @@ static tn_status regions_nest(verify_state *verify) {
         for (; at < verify->sorted_count && sorted[at]->first == step; at++) {
             uint32_t r = (uint32_t)(sorted[at] - verify->regions);
             if (top != VERIFY_NONE && sorted[at]->last > verify->regions[top].last)
-                REGION_FAIL(verify, r, "it begins inside region %u and ends behind it", top);
+                REGION_FAIL(verify, r, "it begins inside region %u and ends after it", top);
             verify->around[r] = top;
             verify->sorted[at] = top = r;
         }
@@ -95,7 +95,7 @@ static tn_status regions_close(verify_state *verify, tn_op_id op) {
         REGION_FAIL(verify, r, "the regions of its node do not follow each other");
     if (last >= verify->count || verify->instructions[last].opcode != TN_APPLY ||
         verify->instructions[last].op != op)
-        REGION_FAIL(verify, r, "instruction %u, behind the regions, is not the APPLY of its node",
+        REGION_FAIL(verify, r, "instruction %u, after the regions, is not the APPLY of its node",
                     last);
     for (uint32_t i = r; i != VERIFY_NONE; i = verify->next[i]) {
         const tn_region *region = &verify->regions[i];
@@ -127,7 +127,7 @@ static tn_status regions_apply(const verify_state *verify, uint32_t step) {
                         verify->own[r]);
         if (verify->regions[r].first < step && verify->instructions[step].wait != 0)
             VERIFY_FAIL(verify, step, TN_NONE,
-                        "it would wait behind its regions: put a WAIT in front of them");
+                        "it would wait after its regions: put a WAIT in front of them");
     }
     if (found != blocks)
         VERIFY_FAIL(verify, step, TN_NONE, "its node runs %u blocks, and %u have a region", blocks,

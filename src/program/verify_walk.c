@@ -353,10 +353,11 @@ static tn_status walk_end(walk_state *walk) {
         tn_tensor_id id = block->outputs[i];
         if (id == TN_NONE || walk_is_static(walk, id) || walk->tensors[id].fetched) continue;
         if (walk->speaks && !walk->tensors[id].known) continue;
-        return tn__where(verify->error,
-                         tn__fail(verify->error, TN_E_INVALID,
-                                  "it is an output of the graph and nobody fetches it: GET it"),
-                         "tensor '%.80s'", tn_graph_tensor(verify->graph, id)->name);
+        return tn__where(
+            verify->error,
+            tn__fail(verify->error, TN_E_INVALID,
+                     "it is an output of the graph and no instruction fetches it: GET it"),
+            "tensor '%.80s'", tn_graph_tensor(verify->graph, id)->name);
     }
     return tn__walk_copies_end(walk);
 }

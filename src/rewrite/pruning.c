@@ -99,7 +99,7 @@ static tn_status pruning_read(pruning_job *job, const tn_pruned *at) {
     for (uint64_t i = 0; i < at->elements; i++)
         if (isnan(job->weights[i]))
             TN_FAIL(job->error, TN_E_INVALID,
-                    "element %llu of '%.80s' is no number: it has no magnitude to prune by",
+                    "element %llu of '%.80s' is not a number: it has no magnitude to prune by",
                     (unsigned long long)i, tensor->name);
     return TN_OK;
 }

@@ -66,7 +66,7 @@ static tn_status loss_mean_squared(tn__train *it, const tn_tensor *scores) {
 /* The model's own output is the loss. */
 static tn_status loss_own(tn__train *it, const tn_tensor *scores) {
     if (tn__elements(scores) != 1)
-        TN_FAIL(it->error, TN_E_INVALID, "output '%.80s' is no scalar, so it can be no loss",
+        TN_FAIL(it->error, TN_E_INVALID, "output '%.80s' is not a scalar, so it cannot be a loss",
                 scores->name);
     it->made.loss = it->scores;
     const tn_block *block = tn_graph_block(it->graph, 0);
@@ -129,7 +129,7 @@ tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed) {
     const tn_tensor scores = *tn_graph_tensor(it->graph, it->scores);
     if (!tn__is_float(scores.dtype) || !tn__shape_known(&scores))
         TN_FAIL(it->error, TN_E_INVALID,
-                "output '%.80s' is no tensor of a floating type and known shape", scores.name);
+                "output '%.80s' is not a tensor of a floating type and known shape", scores.name);
     if (it->options.loss == TN_LOSS_CROSS_ENTROPY)
         TN_TRY(loss_cross_entropy(it, &scores));
     else if (it->options.loss == TN_LOSS_MEAN_SQUARED)

@@ -94,7 +94,7 @@ static tn_status checkpoint_head(checkpoint_reader *reader, tn__checkpoint_head 
     size_t size = reader->left;
     TN_TRY(checkpoint_copy(reader, head, sizeof *head));
     if (memcmp(head->magic, "TENURECK", 8) != 0 || head->version != TN__CHECKPOINT_VERSION)
-        TN_FAIL(reader->error, TN_E_INVALID, "%.200s is no checkpoint of this version",
+        TN_FAIL(reader->error, TN_E_INVALID, "%.200s is not a checkpoint of this version",
                 reader->path);
     if (head->hash != tn__checkpoint_hash(bytes, size) ||
         head->count > reader->left / TN__CHECKPOINT_LEAST || head->run.loss >= TN_LOSS_COUNT)
@@ -166,7 +166,7 @@ static tn_status checkpoint_is_file(const char *path, tn_error *error) {
     bool standard = strcmp(path, "-") == 0;
     int found = standard ? fstat(STDIN_FILENO, &facts) : stat(path, &facts);
     if (found != 0 || S_ISREG(facts.st_mode)) return TN_OK;
-    TN_FAIL(error, TN_E_INVALID, "%.200s is no checkpoint: not a regular file", path);
+    TN_FAIL(error, TN_E_INVALID, "%.200s is not a checkpoint: not a regular file", path);
 }
 
 tn_status tn_checkpoint_open(const char *path, const tn_context *context,

@@ -53,10 +53,11 @@ static tn_status run_write(const char *path, uint8_t *file, uint64_t size, tn_en
     memcpy(head.magic, "TENURECK", 8);
     TN_TRY(run_fill(file + sizeof head, engine, keeping, &odd, error));
     if (odd != NULL)
-        TN_FAIL(error, TN_E_INVALID,
-                "after step %llu '%.80s' holds what is no number; no checkpoint is written, %.200s "
-                "stays as it is; try a lower learning rate",
-                (unsigned long long)run->step, odd, path);
+        TN_FAIL(
+            error, TN_E_INVALID,
+            "after step %llu '%.80s' holds what is not a number; no checkpoint is written, %.200s "
+            "stays as it is; try a lower learning rate",
+            (unsigned long long)run->step, odd, path);
     memcpy(file, &head, sizeof head);
     head.hash = tn__checkpoint_hash(file, size);
     memcpy(file, &head, sizeof head);

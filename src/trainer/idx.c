@@ -23,7 +23,7 @@ static tn_status idx_head(gzFile file, const char *path, tn_array *array, tn_err
     uint8_t head[4 + 4 * 4];
     TN_TRY(idx_unpack(file, path, head, 4, error));
     if (head[0] != 0 || head[1] != 0 || head[2] != 8 || head[3] < 1 || head[3] > 4)
-        TN_FAIL(error, TN_E_INVALID, "%.200s is no idx file of bytes", path);
+        TN_FAIL(error, TN_E_INVALID, "%.200s is not an idx file of bytes", path);
     array->dtype = TN_UINT8;
     array->rank = head[3];
     TN_TRY(idx_unpack(file, path, head + 4, 4 * (size_t)array->rank, error));

@@ -67,12 +67,13 @@ static tn_status steps_fill(tn_trainer *trainer, uint64_t number, tn_error *erro
 
 static tn_status steps_no_number(const tn_trainer *trainer, tn_error *error) {
     const char *kept = trainer->options.checkpoint;
-    TN_FAIL(error, TN_E_INVALID,
-            "the loss of step %llu is no number (learning rate %g): try a lower one, or look for "
-            "samples that are none%s%.200s%s",
-            (unsigned long long)trainer->state.done,
-            (double)(float)tn_rate_at(&trainer->rate, trainer->state.done), kept ? "; " : "",
-            kept ? kept : "", kept ? " stays as it was" : "");
+    TN_FAIL(
+        error, TN_E_INVALID,
+        "the loss of step %llu is not a number (learning rate %g): try a lower one, or look for "
+        "samples that are none%s%.200s%s",
+        (unsigned long long)trainer->state.done,
+        (double)(float)tn_rate_at(&trainer->rate, trainer->state.done), kept ? "; " : "",
+        kept ? kept : "", kept ? " stays as it was" : "");
 }
 
 /* One update: one run, or as many as there are micro-batches. */

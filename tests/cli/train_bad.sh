@@ -30,11 +30,11 @@ expect 2 '' $tenure train cut.onnx --data x.npy,y.npy
 expect 0 'written' $good --steps 3 --checkpoint good.ck
 cp good.ck kept.ck
 wild="--optimizer sgd --lr 1e9 --weight-decay 1e9"
-expect 2 'step [0-9]+ is no number \(learning rate 1e\+09\).*good.ck stays' \
+expect 2 'step [0-9]+ is not a number \(learning rate 1e\+09\).*good.ck stays' \
     $good --steps 90 --checkpoint good.ck $wild
 cmp good.ck kept.ck || failed=1
-expect 2 'step [0-9]+ is no number' $good --steps 90 $wild --micro-batches 2
-expect 2 "after step 3 'w' holds what is no number; no checkpoint is written, new.ck stays" \
+expect 2 'step [0-9]+ is not a number' $good --steps 90 $wild --micro-batches 2
+expect 2 "after step 3 'w' holds what is not a number; no checkpoint is written, new.ck stays" \
     $tenure train scaled.onnx --data x.npy,y.npy --freeze scale --batch 8 $wild --checkpoint new.ck --checkpoint-every 1
 expect 0 'steps +2,' $tenure train scaled.onnx --data x.npy,y.npy --freeze scale --batch 8 --steps 2 $wild \
     --checkpoint two.ck

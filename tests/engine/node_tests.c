@@ -354,7 +354,8 @@ int main(int argc, char **argv) {
         else if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
             filter = argv[++i];
         else
-            return fprintf(stderr, "%s is no option; see the head of node_tests.c\n", argv[i]), 2;
+            return fprintf(stderr, "%s is not an option; see the head of node_tests.c\n", argv[i]),
+                   2;
     }
     if (path != NULL && !list_read(path, &set.known))
         return fprintf(stderr, "%s cannot be read\n", path), 2;

@@ -99,7 +99,7 @@ static void fold_check_view(const test_kit *kit, tn_op_id op, uint32_t output, t
     assert_int_equal(view.source, data);
     assert_false(view.must);
     if (!consecutive || view.whole || view.offset != (uint64_t)expected->item[0] * 8)
-        fail_msg("seed %llu, %s: output %u is no view at byte %llu", (unsigned long long)at.seed,
+        fail_msg("seed %llu, %s: output %u is not a view at byte %llu", (unsigned long long)at.seed,
                  at.type, output, (unsigned long long)view.offset);
 }
 

@@ -142,7 +142,7 @@ static void rows_do_what_their_kind_says(void **state) {
         bool product = rule->flags & (TN_RULE_CONV | TN_RULE_MATMUL);
         bool onnx = domain[0] == 0;
         if (product && (rule->flops == NULL || rule->inputs_min != 2 || rule->outputs_max != 1))
-            fail_msg("%s.%s is no product of two operands", domain, rule->type);
+            fail_msg("%s.%s is not a product of two operands", domain, rule->type);
         if (product && onnx && (rule->gradient == NULL || !(rule->weights & 2)))
             fail_msg("%s: a product has weights and a gradient", rule->type);
         if ((rule->flags & TN_RULE_ARITHMETIC) && (!computes || rule->inputs_max < 2))

@@ -59,9 +59,9 @@ static void values_that_do_not_fit_their_input_are_refused(void **state) {
     (void)state;
     const double half[] = {0.5}, two[] = {1, 2}, huge[] = {1e300}, ok[] = {3};
     const double none[] = {(double)NAN};
-    assert_refused(load_value("n", 1, half), TN_E_INVALID, "", "0.5 is no int64");
-    assert_refused(load_value("n", 1, huge), TN_E_INVALID, "", "is no int64");
-    assert_refused(load_value("n", 1, none), TN_E_INVALID, "", "is no int64");
+    assert_refused(load_value("n", 1, half), TN_E_INVALID, "", "0.5 is not of type int64");
+    assert_refused(load_value("n", 1, huge), TN_E_INVALID, "", "is not of type int64");
+    assert_refused(load_value("n", 1, none), TN_E_INVALID, "", "is not of type int64");
     assert_refused(load_value("n", 2, two), TN_E_INVALID, "", "2 numbers");
     assert_refused(load_value("f", 1, ok), TN_E_INVALID, "", "1 numbers");
     assert_refused(load_value("m", 1, ok), TN_E_INVALID, "", "inputs are 'n', 'f', 's'");

@@ -68,7 +68,7 @@ static inline double number_get(const kit_array *array, uint64_t i) {
     case TN_INT64:
         return (double)((const int64_t *)array->data)[i];
     default:
-        fail_msg("%s is no number", tn_dtype_name(array->dtype));
+        fail_msg("%s is not a number", tn_dtype_name(array->dtype));
         return 0;
     }
 }
@@ -116,7 +116,7 @@ static inline void number_set(kit_array *array, uint64_t i, double value) {
         ((int64_t *)array->data)[i] = (int64_t)value;
         break;
     default:
-        fail_msg("%s is no number", tn_dtype_name(array->dtype));
+        fail_msg("%s is not a number", tn_dtype_name(array->dtype));
     }
 }
 

@@ -180,7 +180,7 @@ static const saboteur saboteurs[] = {
     {swapped_out_only, "it never comes back"},
     {encoded_in_vain, "nothing read it"},
     {decoded_by_another_codec, "by codec"},
-    {decoded_from_what_is_none, "it is no encoded form"},
+    {decoded_from_what_is_none, "it is not an encoded form"},
     {repeated_without_saying_so, "set `again`"},
     {repeated_before_it_ran, "what has not run before"},
     {repeated_what_is_no_operator, "it cannot do so again"},
@@ -307,7 +307,7 @@ static void every_field_is_checked(void **state) {
         {0, offsetof(tn_instruction, group), 1, "uses no group"},
         {0, offsetof(tn_instruction, codec), 1, "uses no codec"},
         {0, offsetof(tn_instruction, reduction), 1, "uses no reduction"},
-        {0, offsetof(tn_instruction, wait), 9, "which nobody gives"},
+        {0, offsetof(tn_instruction, wait), 9, "which no instruction gives"},
         {3, offsetof(tn_instruction, slot), 5, "host buffer 5"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -2,6 +2,12 @@
 foreach(check docs format headers tree)
   tenure_test(project.${check} IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-${check})
 endforeach()
+# every link of the documents, by the tool that makes pages of them
+find_program(TENURE_MKDOCS mkdocs)
+if(NOT TENURE_TEST_PREFIX)
+  tenure_test(project.site NEEDS TENURE_MKDOCS IN ${PROJECT_SOURCE_DIR}
+              COMMAND ${TENURE_MKDOCS} build --quiet --site-dir ${PROJECT_BINARY_DIR}/site)
+endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   tenure_test(project.symbols IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-symbols $<TARGET_FILE:libtenure>)
   tenure_test(project.doc-examples IN ${PROJECT_SOURCE_DIR} COMMAND ${PROJECT_SOURCE_DIR}/tools/doc-examples $<TARGET_FILE:tenure_static> -ljansson -lz -lm -lpthread)

@@ -270,7 +270,7 @@ static inline const tn_array *steps_output(const steps *s, tn_tensor_id id) {
     const tn_block *block = tn_graph_block(s->graph, 0);
     for (uint32_t k = 0; k < s->output_count; k++)
         if (block->outputs[k] == id) return &s->outputs[k];
-    fail_msg("tensor %u is no output", id);
+    fail_msg("tensor %u is not an output", id);
     return NULL;
 }
 

@@ -136,7 +136,7 @@ static tn_status csr_decode(const tn__form *form, tn_error *error) {
         tn_codec_bytes(TN_CODEC_CSR, form->count, filled) <= form->room &&
         csr_unpack(form, csr_parts_of(form, filled)))
         return TN_OK;
-    TN_FAIL(error, TN_E_INVALID, "what is decoded is no CSR form of %" PRIu64 " elements",
+    TN_FAIL(error, TN_E_INVALID, "what is decoded is not a CSR form of %" PRIu64 " elements",
             form->count);
 }
 

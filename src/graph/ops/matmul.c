@@ -178,7 +178,7 @@ static tn_status matmul_shape_einsum(tn_infer *infer) {
 static tn_status matmul_shape_det(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
-    if (x->rank < 2) return tn__infer_fail(infer, "'%.60s' is no matrix", x->name);
+    if (x->rank < 2) return tn__infer_fail(infer, "'%.60s' is not a matrix", x->name);
     return tn__set_output(infer, 0, x->dtype, x->rank - 2, x->shape);
 }
 

@@ -231,7 +231,7 @@ static tn_status move_blocks(tn_infer *infer, bool to_space) {
         if (shape[d] == TN_DIM_UNKNOWN) continue;
         bool divides = d && (d == 1) == to_space;
         if (divides && shape[d] % factor && !(input->flags & TN_TENSOR_BOUND))
-            return tn__infer_fail(infer, "extent %lld of axis %u is no multiple of %lld",
+            return tn__infer_fail(infer, "extent %lld of axis %u is not a multiple of %lld",
                                   (long long)shape[d], d, (long long)factor);
         if (divides)
             shape[d] /= factor;

@@ -98,7 +98,7 @@ static tn_status tflite_check_tail(const tflite_reader *reader, size_t end) {
     for (size_t at = size - 4; at > end && size - at <= TFLITE_ZIP_END + UINT16_MAX; at--)
         if (size - at >= TFLITE_ZIP_END && memcmp(bytes + at, "PK\x05\x06", 4) == 0) return TN_OK;
     TN_FAIL(reader->importer->error, TN_E_INVALID,
-            "the archive behind the model has no end: the file was cut off");
+            "the archive after the model has no end: the file was cut off");
 }
 
 /* Contents outside of the FlatBuffer, in files above 2 GiB; *end moves behind them. */

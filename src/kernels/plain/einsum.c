@@ -264,7 +264,7 @@ static tn_status einsum_det(tn_kernel_call *call) {
     const tn_operand *from = &call->inputs[0];
     uint32_t rank = from->rank, width = tn__width(from->dtype);
     if (rank < 2 || from->shape[rank - 1] != from->shape[rank - 2])
-        return tn__call_fail(call, TN_E_INVALID, "these are no square matrices");
+        return tn__call_fail(call, TN_E_INVALID, "these are not square matrices");
     TN_TRY(tn__call_shape(call, 0, rank - 2, from->shape));
     uint64_t n = (uint64_t)from->shape[rank - 1], count = tn__operand_span(from, 0, rank - 2);
     TN_TRY(tn__call_scratch(call, tn__mul_sat(n * n, sizeof(double))));

@@ -108,7 +108,7 @@ static tn_status matmul_run_gemm(tn_kernel_call *call) {
     bool flip_b = tn__attr_int(call->op, "transB", 0) != 0;
     int64_t steps[2] = {0, 0};
     if (a->rank != 2 || b->rank != 2 || a->shape[!flip_a] != b->shape[flip_b])
-        return tn__call_fail(call, TN_E_INVALID, "the factors are no matrices that fit");
+        return tn__call_fail(call, TN_E_INVALID, "the factors are not matrices that fit");
     int64_t shape[2] = {a->shape[flip_a], b->shape[!flip_b]};
     TN_TRY(tn__check_result(call, 0, 2, shape));
     if (c != NULL) { /* broadcast to the product, never the other way round */

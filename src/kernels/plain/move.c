@@ -52,7 +52,7 @@ static tn_status move_blocks(tn_kernel_call *call, bool to_space) {
                              from->rank);
     int64_t n = from->shape[0], c = from->shape[1], h = from->shape[2], w = from->shape[3];
     if (to_space ? c % (b * b) != 0 : h % b != 0 || w % b != 0)
-        return tn__call_fail(call, TN_E_INVALID, "extents are no multiples of blocksize %lld",
+        return tn__call_fail(call, TN_E_INVALID, "extents are not multiples of blocksize %lld",
                              (long long)b);
     if (to_space)
         c /= b * b;

@@ -61,7 +61,7 @@ static tn_status tenure_read(const tn_kernel_call *call, const tn_operand *opera
     for (uint32_t d = 0; d < operand->rank; d++) {
         int64_t at = perm != NULL ? perm[d] : (int64_t)d;
         if (at < 0 || at >= (int64_t)operand->rank)
-            return tn__call_fail(call, TN_E_INVALID, "attribute %s is no permutation", name);
+            return tn__call_fail(call, TN_E_INVALID, "attribute %s is not a permutation", name);
         uint32_t to = inverse ? (uint32_t)at : d, from = inverse ? d : (uint32_t)at;
         side->shape[to] = operand->shape[from];
         side->strides[to] = strides[from];

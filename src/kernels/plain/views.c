@@ -9,7 +9,7 @@ static tn_status views_run(tn_kernel_call *call) {
     tn_operand *to = &call->outputs[0];
     uint64_t count = tn__operand_count(from), wanted = tn__operand_count(to);
     if (count != wanted || from->dtype != to->dtype)
-        return tn__call_fail(call, TN_E_INVALID, "%llu elements of %s are no %llu of %s",
+        return tn__call_fail(call, TN_E_INVALID, "%llu elements of %s are not %llu of %s",
                              (unsigned long long)count, tn_dtype_name(from->dtype),
                              (unsigned long long)wanted, tn_dtype_name(to->dtype));
     TN_TRY(tn__call_shape(call, 0, to->rank, to->shape));

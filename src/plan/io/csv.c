@@ -189,7 +189,7 @@ static bool csv_given(const csv_reader *reader, csv_column column) {
 static tn_status csv_number(csv_reader *reader, csv_column column, int64_t least, int64_t *value) {
     csv_text text = reader->fields[reader->field_of[column]];
     if (!csv_integer(&text, value) || text.size > 0)
-        return csv_fail(reader, column, "is no whole number of 64 bits");
+        return csv_fail(reader, column, "is not a whole number of 64 bits");
     return *value >= least ? TN_OK : csv_fail(reader, column, "is too small");
 }
 
@@ -232,7 +232,7 @@ static tn_status csv_gaps(csv_reader *reader, tn_body *body) {
         if (text.size == 0) break;
         tn_piece gap = {0};
         if (!csv_gap(&text, reader->inclusive, &gap) || (text.size > 0 && text.at[0] != ' '))
-            return csv_fail(reader, CSV_GAPS, "is no list of `lo-hi` or `lo-hi@from:to`");
+            return csv_fail(reader, CSV_GAPS, "is not a list of `lo-hi` or `lo-hi@from:to`");
         if (gap.first < done || gap.last > body->last || gap.hi > body->size)
             return csv_fail(reader, CSV_GAPS, "has a gap out of order or outside its buffer");
         memory = csv_piece(reader, &count,
@@ -375,7 +375,7 @@ static tn_status csv_optional(csv_reader *reader, tn_body *body) {
     if (csv_given(reader, CSV_ALIGNMENT)) {
         TN_TRY(csv_number(reader, CSV_ALIGNMENT, 1, &value));
         if (!tn__is_power_of_two((uint64_t)value))
-            return csv_fail(reader, CSV_ALIGNMENT, "is no power of two");
+            return csv_fail(reader, CSV_ALIGNMENT, "is not a power of two");
         body->alignment = (uint64_t)value;
     }
     if (csv_given(reader, CSV_HINT)) {

@@ -70,7 +70,7 @@ static tn_status json_pools(tn__reading *reading, const json_t *pools) {
     tn_error *error = reading->error;
     if (pools == NULL || json_is_null(pools)) return TN_OK;
     if (!json_is_array(pools) || json_array_size(pools) > JSON_POOLS_MAX)
-        TN_FAIL(error, TN_E_INVALID, "'pools' is no array of at most 64 pools");
+        TN_FAIL(error, TN_E_INVALID, "'pools' is not an array of at most 64 pools");
     for (size_t i = 0; i < json_array_size(pools); i++) {
         const json_t *pool = json_array_get(pools, i);
         int64_t capacity = 0, id = (int64_t)i, alignment = 1;
@@ -118,8 +118,8 @@ static tn_status json_add_clocked(tn__reading *reading, size_t index, const json
     tn_status status = TN_OK;
     if (room > 0 && (!json_clocks(begins, streams, count, clocks, pieces, false) ||
                      !json_clocks(ends, streams, count, clocks + room / 2, pieces, true)))
-        status =
-            json_fail(reading, index, "'begins' or 'ends' is no array of clocks for each piece");
+        status = json_fail(reading, index,
+                           "'begins' or 'ends' is not an array of clocks for each piece");
     if (status == TN_OK) {
         status = tn_problem_add(reading->problem, body, NULL, reading->error);
         if (status != TN_OK && reading->error != NULL) reading->error->where[0] = '\0';
@@ -144,7 +144,7 @@ static tn_status json_add(tn__reading *reading, size_t index, tn_body *body, con
     if (whole) copies[0] = (tn_piece){.first = body->first, .last = body->last, .hi = body->size};
     for (size_t i = 0; i < count && status == TN_OK; i++)
         if (!json_piece(json_array_get(pieces, i), &copies[i]))
-            status = json_fail(reading, index, "a piece is no [first, last_excl, lo, hi]");
+            status = json_fail(reading, index, "a piece is not a [first, last_excl, lo, hi]");
     body->pieces = copies;
     body->piece_count = (uint32_t)room;
     if (status == TN_OK) status = json_add_clocked(reading, index, item, body, copies, room);
@@ -156,7 +156,7 @@ static tn_status json_offset(tn__reading *reading, size_t index, const json_t *i
                              tn_body *body) {
     int64_t offset = 0;
     if (!json_member(item, "offset", 0, &offset))
-        return json_fail(reading, index, "'offset' is no integer from 0 up");
+        return json_fail(reading, index, "'offset' is not an integer from 0 up");
     bool given = json_present(item, "offset");
     if (json_is_true(json_object_get(item, "pinned"))) {
         if (!given) return json_fail(reading, index, "it is pinned but has no 'offset'");
@@ -177,14 +177,15 @@ static tn_status json_freedom(tn__reading *reading, size_t index, const json_t *
                               tn_body *body) {
     int64_t leader = 0, delta = 0, traffic = 0;
     if (!json_member(item, "traffic", 0, &traffic))
-        return json_fail(reading, index, "'traffic' is no integer from 0 up");
+        return json_fail(reading, index, "'traffic' is not an integer from 0 up");
     body->traffic = (uint64_t)traffic;
     if (json_is_true(json_object_get(item, "any_pool"))) body->flags |= TN_BODY_ANY_BANK;
     if (!json_present(item, "leader")) return TN_OK;
     if (!json_member(item, "leader", 0, &leader) || leader >= (int64_t)index ||
         !json_member(item, "delta", 0, &delta))
-        return json_fail(reading, index,
-                         "'leader' is no index of an earlier buffer, or 'delta' no distance");
+        return json_fail(
+            reading, index,
+            "'leader' is not an index of an earlier buffer, or 'delta' is not a distance");
     body->flags |= TN_BODY_TIED;
     body->leader = (tn_body_id)leader;
     body->delta = (uint64_t)delta;
@@ -195,9 +196,9 @@ static tn_status json_buffer(tn__reading *reading, size_t index, const json_t *i
     int64_t size = -1, alignment = 0, pool = 0;
     tn_body body = {0};
     const json_t *pieces = json_object_get(item, "pieces");
-    if (!json_is_object(item)) return json_fail(reading, index, "it is no object");
+    if (!json_is_object(item)) return json_fail(reading, index, "it is not an object");
     if (!json_member(item, "size", 0, &size) || size < 0)
-        return json_fail(reading, index, "'size' is no integer from 0 up");
+        return json_fail(reading, index, "'size' is not an integer from 0 up");
     if (!json_present(item, "first") || !json_present(item, "last_excl") ||
         !json_member(item, "first", INT64_MIN, &body.first) ||
         !json_member(item, "last_excl", INT64_MIN, &body.last))
@@ -206,7 +207,7 @@ static tn_status json_buffer(tn__reading *reading, size_t index, const json_t *i
         pool >= (int64_t)reading->problem->bank_count)
         return json_fail(reading, index, "'alignment' or 'pool' is out of range");
     if (pieces != NULL && !json_is_null(pieces) && !json_is_array(pieces))
-        return json_fail(reading, index, "'pieces' is no array");
+        return json_fail(reading, index, "'pieces' is not an array");
     body.name = json_string_value(json_object_get(item, "name"));
     body.size = (uint64_t)size;
     body.alignment = (uint64_t)alignment;
@@ -220,13 +221,13 @@ static tn_status json_document(tn__reading *reading, const json_t *root) {
     const char *format = json_string_value(json_object_get(root, "format"));
     int64_t version = 1, streams = 1;
     if (format == NULL || strcmp(format, "mem-plan") != 0)
-        TN_FAIL(reading->error, TN_E_INVALID, "it is no object with \"format\": \"mem-plan\"");
+        TN_FAIL(reading->error, TN_E_INVALID, "it is not an object with \"format\": \"mem-plan\"");
     if (!json_member(root, "version", 1, &version) || version != 1)
         TN_FAIL(reading->error, TN_E_INVALID, "its version is not 1");
     const json_t *buffers = json_object_get(root, "buffers");
-    if (!json_is_array(buffers)) TN_FAIL(reading->error, TN_E_INVALID, "'buffers' is no array");
+    if (!json_is_array(buffers)) TN_FAIL(reading->error, TN_E_INVALID, "'buffers' is not an array");
     if (!json_member(root, "streams", 1, &streams) || streams > TN_STREAMS_MAX)
-        TN_FAIL(reading->error, TN_E_INVALID, "'streams' is no number from 1 to %u",
+        TN_FAIL(reading->error, TN_E_INVALID, "'streams' is not a number from 1 to %u",
                 TN_STREAMS_MAX);
     TN_TRY(tn_problem_set_streams(reading->problem, (uint32_t)streams, reading->error));
     TN_TRY(json_pools(reading, json_object_get(root, "pools")));

@@ -121,7 +121,7 @@ static tn_status records_size(records_reader *reader, tn_object_record *record) 
     for (;;) {
         int64_t extent;
         if (rank == TN_SIZE_RANK_MAX || !records_number(&text, &extent) || extent < 0)
-            return records_fail(reader, "'size' is no number, nor 2 to 4 numbers such as 2x8");
+            return records_fail(reader, "'size' is not a number, nor 2 to 4 numbers such as 2x8");
         record->size[rank++] = (uint64_t)extent;
         if (text.size == 0) break;
         if (text.at[0] != 'x') return records_fail(reader, "'size' should read 64 or 2x8");
@@ -162,14 +162,14 @@ static tn_status records_row(records_reader *reader, uint32_t columns) {
     if (!records_field(reader, RECORDS_LOWER, &record.first) ||
         !records_field(reader, RECORDS_UPPER, &record.last) ||
         (reader->inclusive && __builtin_add_overflow(record.last, 1, &record.last)))
-        return records_fail(reader, "'lower' or 'upper' is no whole number of 64 bits");
+        return records_fail(reader, "'lower' or 'upper' is not a whole number of 64 bits");
     if (record.first >= record.last)
         return records_fail(reader, "'upper' is not after the start of its buffer");
     uint32_t field = reader->field_of[RECORDS_ALIGNMENT];
     if (field != UINT32_MAX && reader->fields[field].size > 0 &&
         (!records_field(reader, RECORDS_ALIGNMENT, &alignment) || alignment < 1 ||
          !tn__is_power_of_two((uint64_t)alignment)))
-        return records_fail(reader, "'alignment' is no power of two");
+        return records_fail(reader, "'alignment' is not a power of two");
     record.alignment = (uint64_t)alignment;
     TN_TRY(records_size(reader, &record));
     return records_keep(reader, &record);
@@ -210,7 +210,7 @@ static tn_status records_read(records_reader *reader) {
         if (more && reader->field_count > reader->field_of[RECORDS_SIZE])
             size = reader->fields[reader->field_of[RECORDS_SIZE]];
         if (first && (size.size == 0 || memchr(size.at, 'x', size.size) == NULL))
-            TN_FAIL(reader->error, TN_E_UNSUPPORTED, "its sizes are no vectors; it is a problem");
+            TN_FAIL(reader->error, TN_E_UNSUPPORTED, "its sizes are not vectors; it is a problem");
         if (!more) return TN_OK;
         if (first && reader->refused)
             return records_fail(reader,

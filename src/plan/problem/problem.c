@@ -49,7 +49,7 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
         TN_FAIL(error, TN_E_INVALID, "bank %u does not follow bank %zu; add banks in order", id,
                 problem->bank_count);
     if (!(bank->bytes_per_s >= 0 && bank->bytes_per_s <= DBL_MAX))
-        TN_FAIL(error, TN_E_INVALID, "bank %u has a speed that is no number from 0 up", id);
+        TN_FAIL(error, TN_E_INVALID, "bank %u has a speed that is not a number from 0 up", id);
     const char *name = bank->name != NULL ? bank->name : "arena";
     char *copy = tn__arena_string(&problem->arena, name, strlen(name));
     if (copy == NULL || !tn__reserve(&problem->context, &problem->banks, &problem->bank_room,
@@ -109,7 +109,7 @@ static tn_status problem_check_pin(const tn_body *body, uint64_t alignment, tn_e
         TN_FAIL(error, TN_E_INVALID, "is pinned, but in no bank of its own");
     if (body->offset % alignment != 0)
         TN_FAIL(error, TN_E_INVALID,
-                "is pinned at %" PRIu64 ", which is no multiple of its alignment %" PRIu64,
+                "is pinned at %" PRIu64 ", which is not a multiple of its alignment %" PRIu64,
                 body->offset, alignment);
     if (!tn__add(body->offset, body->size, &end) || end > TN__PLAN_HEIGHT_MAX)
         TN_FAIL(error, TN_E_INVALID, "is pinned at %" PRIu64 ", where it ends beyond 2^63",
@@ -304,7 +304,7 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
 
 tn_status tn_problem_set_alignment(tn_problem *problem, uint64_t alignment, tn_error *error) {
     if (!tn__is_power_of_two(alignment) || alignment > PROBLEM_ALIGNMENT_MAX)
-        TN_FAIL(error, TN_E_INVALID, "alignment %" PRIu64 " is no power of two up to 2^40",
+        TN_FAIL(error, TN_E_INVALID, "alignment %" PRIu64 " is not a power of two up to 2^40",
                 alignment);
     for (size_t i = 0; i < problem->count; i++) {
         const tn_body *body = &problem->bodies[i];

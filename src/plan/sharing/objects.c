@@ -171,7 +171,7 @@ static tn_status objects_check(const tn_object_record *records, uint32_t count, 
                     "record %u lives in [%" PRId64 ", %" PRId64 "), which is empty", i,
                     record->first, record->last);
         if (record->alignment != 0 && !tn__is_power_of_two(record->alignment))
-            TN_FAIL(error, TN_E_INVALID, "record %u: its alignment is no power of two", i);
+            TN_FAIL(error, TN_E_INVALID, "record %u: its alignment is not a power of two", i);
         if (!objects_bulk(record, kind, &bulk) || !tn__add(sum, bulk, &sum) ||
             sum > TN__PLAN_HEIGHT_MAX)
             TN_FAIL(error, TN_E_INVALID, "record %u: the sizes exceed 2^63 - 1 in sum", i);

@@ -59,7 +59,7 @@ tn_status tn__report_offsets(const tn_occupancy *occupancy, const tn_layout *lay
 
 static tn_status tflite_write(const tn_report *report, const char *path, tn_error *error) {
     if (report->occupancy == NULL || report->write_plan == NULL)
-        TN_FAIL(error, TN_E_UNSUPPORTED, "the input is no .tflite model");
+        TN_FAIL(error, TN_E_UNSUPPORTED, "the input is not a .tflite model");
     if (report->layout->bank_count > 1)
         TN_FAIL(error, TN_E_UNSUPPORTED, "the format has one arena, no banks");
     TN_TRY(tflite_check_statics(report->occupancy, error));
