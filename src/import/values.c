@@ -83,8 +83,8 @@ static tn_status values_ints(const tn_importer *importer, const tn_input_value *
         bool fits = number >= least && number <= most; /* no NaN */
         ints[i] = fits ? (int64_t)number : 0;
         if (!fits || (double)ints[i] != number)
-            TN_FAIL(importer->error, TN_E_INVALID, "--value %.100s: %.9g is no %s", given->name,
-                    number, tn_dtype_name(tensor->dtype));
+            TN_FAIL(importer->error, TN_E_INVALID, "--value %.100s: %.9g is not of type %s",
+                    given->name, number, tn_dtype_name(tensor->dtype));
     }
     return TN_OK;
 }

@@ -227,7 +227,7 @@ expect 2 'CONV_2D.*ranks 3 and 4' $tenure plan "$lite/convolution.tflite" --inpu
 expect 0 'wrote planned.tflite' $tenure plan "$lite/loop.tflite" -o planned.tflite
 expect 0 '^valid' $tenure verify planned.tflite
 expect 2 'no plan inside' $tenure verify "$lite/loop.tflite"
-expect 2 'no .tflite model' $tenure plan buffers.csv -o planned.tflite
+expect 2 'not a .tflite model' $tenure plan buffers.csv -o planned.tflite
 expect 2 'no offsets' $tenure plan buffers.csv --form objects -o planned.tflite
 expect 2 'one arena' $tenure plan "$lite/loop.tflite" --bank a=1KiB --bank b=64KiB -o planned.tflite
 head -c 700 "$lite/convolution.tflite" >cut.tflite
@@ -393,7 +393,7 @@ expect 0 'the plan inside the model' $tenure arena planned.tflite
 expect 0 'with the tail' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=64KiB
 expect 1 'no bank has room' $tenure arena "$lite/convolution.tflite" --bank fast=300 --bank slow=512
 expect 2 'is none of' $tenure arena "$lite/loop.tflite" --target pentium
-expect 2 'no .tflite model' $tenure arena "$model"
+expect 2 '(no|not a) .tflite model' $tenure arena "$model"
 expect 0 'lower bound' $tenure plan "$lite/loop.tflite" --kernels any
 expect 2 'none of' $tenure plan "$lite/loop.tflite" --kernels mine
 

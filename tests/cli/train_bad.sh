@@ -99,7 +99,7 @@ expect 2 'cannot open' $lm --data text:nothing.txt
 
 # checkpoints
 expect 2 'nothing.ck: cannot open' $good --resume nothing.ck
-expect 2 'no checkpoint' $good --resume x.npy
+expect 2 'not a checkpoint' $good --resume x.npy
 mkfifo pipe
 for endless in /dev/zero pipe .; do
     expect 2 'not a regular file' timeout 20 $good --resume $endless

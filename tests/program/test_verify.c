@@ -172,7 +172,7 @@ typedef struct saboteur {
 
 static const saboteur saboteurs[] = {
     {without_a_put, "nothing has defined it"},
-    {without_a_get, "nobody fetches it"},
+    {without_a_get, "no instruction fetches it"},
     {dropped_before_it_is_read, "released it"},
     {defined_twice, "nothing released it"},
     {released_twice, "released it"},
