@@ -1,13 +1,15 @@
 /* fit.c - what does a budget cost, as predicted and as measured?
  *
  *     build/bench/fit [--threads N] [--ratios 0.7,0.5,0.35] [--passes joint,...] [--links 0,12e9]
- *                     [--batch N] [--steps N] [--optimizer NAME] MODEL...
+ *                     [--batch N] [--steps N] [--optimizer NAME]
+ *                     [--allow order,recompute,compress,lossy] MODEL...
  *
  * MODEL is a file in ONNX that is trained; what it has no contents for is made up. A row is a
  * budget: all static memory and a part of the arena of the plain program. Costs are measured first.
  * Plain and fitted steps are run by turns, so that a busy machine hurts both; the least of each is
  * told. What the first step gives is compared bit by bit with the plain program's. A link of 0
- * allows no copies.
+ * allows no copies, another one allows them. With compress, shares of zeros are counted in one
+ * plain step.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,10 +23,11 @@
 
 typedef struct fit_bench {
     double ratios[FIT_LIST], links[FIT_LIST];
-    uint32_t ratio_count, link_count, pass_count, threads, steps;
+    uint32_t ratio_count, link_count, pass_count, threads, steps, allow;
     const char *passes[FIT_LIST];
     int64_t batch;
     tn_optimizer optimizer;
+    float *zeros; /* of the model in hand; NULL: not counted */
 } fit_bench;
 
 typedef struct fit_row {
@@ -48,7 +51,7 @@ static bool fit_same(const bench_net *a, const bench_net *b) {
     return true;
 }
 
-static tn_fit_options fit_options(const fit_row *row, const bench_net *net,
+static tn_fit_options fit_options(const fit_bench *bench, const fit_row *row, const bench_net *net,
                                   const tn_occupancy_options *memory) {
     tn_fit_options options = TN_FIT_OPTIONS_INIT;
     tn_setup_needs need = tn_setup_need(net->setup);
@@ -56,8 +59,10 @@ static tn_fit_options fit_options(const fit_row *row, const bench_net *net,
     options.fixed_bytes = need.statics;
     options.pass = row->pass;
     options.memory = memory;
+    options.allow = bench->allow;
+    options.zeros = bench->zeros;
     if (row->link > 0) {
-        options.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
+        options.allow |= TN_FIT_SWAP;
         options.to_host_bytes_per_s = options.from_host_bytes_per_s = row->link;
     }
     return options;
@@ -108,7 +113,7 @@ static tn_status fit_one(const fit_bench *bench, const fit_row *row, const char 
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_fit_result result;
     memory.workspaces = tn_kernels_workspaces(tn_setup_kernels(net->setup));
-    tn_fit_options options = fit_options(row, net, &memory);
+    tn_fit_options options = fit_options(bench, row, net, &memory);
     tn_status status = tn_fit(tn_setup_program(net->setup), costs, &options, &result, error);
     printf("| %-20s | %.2f | %4.1f | %-12s | %8.1f | %8.1f | %5.1f |", name, row->ratio,
            row->link / 1e9, row->pass, bench_mib(options.budget), bench_mib(result.bytes),
@@ -132,7 +137,23 @@ static tn_status fit_rows(const fit_bench *bench, const char *name, const bench_
     return TN_OK;
 }
 
-static tn_status fit_model(const fit_bench *bench, const char *path, tn_error *error) {
+static tn_status fit_zeros(fit_bench *bench, const bench_net *net, const bench_plan *plan,
+                           tn_error *error) {
+    uint32_t tensors = tn_graph_tensor_count(tn_setup_graph(net->setup));
+    bench_net counted = {0};
+    bench_plan counts = *plan;
+    double ms = 1e30;
+    if (!(bench->allow & TN_FIT_COMPRESS)) return TN_OK;
+    counts.zeros = bench->zeros = malloc(tensors * sizeof *bench->zeros);
+    for (uint32_t i = 0; i < tensors; i++) bench->zeros[i] = -1;
+    tn_status status =
+        bench_open_program(net, &counts, tn_setup_program(net->setup), 0, &counted, error);
+    if (status == TN_OK) status = bench_step(&counted, &ms, error);
+    bench_close(&counted);
+    return status;
+}
+
+static tn_status fit_model(fit_bench *bench, const char *path, tn_error *error) {
     bench_net net = {0};
     tn_costs *costs = NULL;
     tn_train_options train = TN_TRAIN_OPTIONS_INIT;
@@ -151,11 +172,32 @@ static tn_status fit_model(const fit_bench *bench, const char *path, tn_error *e
         measure.occupancy = tn_setup_occupancy(net.setup);
         status = tn_costs_measure(tn_setup_kernels(net.setup), &measure, &costs, NULL, error);
     }
+    if (status == TN_OK) status = fit_zeros(bench, &net, &plan, error);
     if (status == TN_OK)
         status = fit_rows(bench, slash != NULL ? slash + 1 : path, &net, &plan, costs, error);
     tn_costs_destroy(costs);
+    free(bench->zeros);
+    bench->zeros = NULL;
     bench_close(&net);
     return status;
+}
+
+static bool fit_allow(fit_bench *bench, char *text) {
+    static const struct {
+        const char *word;
+        uint32_t allows;
+    } words[] = {{"order", TN_FIT_ORDER},
+                 {"recompute", TN_FIT_RECOMPUTE},
+                 {"compress", TN_FIT_COMPRESS},
+                 {"lossy", TN_FIT_COMPRESS | TN_FIT_LOSSY}};
+    bench->allow = 0;
+    for (char *at = strtok(text, ","); at != NULL; at = strtok(NULL, ",")) {
+        size_t i = 0;
+        while (i < 4 && strcmp(words[i].word, at) != 0) i++;
+        if (i == 4) return false;
+        bench->allow |= words[i].allows;
+    }
+    return true;
 }
 
 static void fit_words(fit_bench *bench, char *text) {
@@ -174,6 +216,8 @@ static bool fit_option(fit_bench *bench, const char *option, char *value) {
         bench->link_count = fit_reals(value, bench->links);
     else if (strcmp(option, "--passes") == 0)
         fit_words(bench, value);
+    else if (strcmp(option, "--allow") == 0)
+        return fit_allow(bench, value);
     else if (strcmp(option, "--batch") == 0)
         bench->batch = strtol(value, NULL, 10);
     else if (strcmp(option, "--steps") == 0)
@@ -193,6 +237,7 @@ int main(int count, char **words) {
                        .pass_count = 1,
                        .threads = 1,
                        .steps = 6,
+                       .allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE,
                        .optimizer = TN_OPTIMIZER_ADAM};
     tn_error error = {0};
     int at = 1;

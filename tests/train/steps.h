@@ -8,6 +8,7 @@
 
 #include <float.h>
 
+#include <tenure/measure.h>
 #include <tenure/setup.h>
 #include <tenure/train.h>
 
@@ -26,6 +27,9 @@ typedef struct setting {
     bool cheap;       /* by cheap operators only */
     bool twice;       /* whoever may run again does so at once */
     double fit;       /* share of the plan's arena that there is; 0: as much as it takes */
+    const char *pass; /* fit: NULL: its own */
+    double flops;     /* fit: operations a second; 0: 80e9 */
+    uint32_t allow;   /* fit: TN_FIT_*; with COMPRESS zeros are counted, too */
     tn_static_place statics;
 } setting;
 
@@ -36,6 +40,7 @@ typedef struct steps {
     tn_setup *plain;       /* twice, fit: what it was before */
     tn_program *program;   /* twice */
     uint32_t by_other;     /* twice: who ran again by another type */
+    bool fitted;           /* fit: it could be */
     const tn_graph *graph; /* as it runs; ids are the training's */
     tn_engine *engine;
     tn_array inputs[STEPS_IO], outputs[STEPS_IO];
@@ -166,6 +171,18 @@ static inline void steps_run_twice(steps *s, tn_setup_options *options) {
     steps_ok(s, tn_setup_from(s->plain, TN_SETUP_ORDER, options, &s->setup, &s->error));
 }
 
+/* Of inputs that are made up: a step on others may have fewer. */
+static inline float *steps_zeros(steps *s) {
+    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
+    uint32_t count = tn_graph_tensor_count(tn_setup_graph(s->setup));
+    float *zeros = malloc((count + 1) * sizeof *zeros);
+    for (uint32_t i = 0; i < count; i++) zeros[i] = -1;
+    engine.read = steps_read;
+    engine.self = s->n;
+    steps_ok(s, tn_setup_zeros(s->setup, &engine, NULL, 0, zeros, &s->error));
+    return zeros;
+}
+
 /* Within a share of the arena, by the costs of a model; where that cannot be, as it was. */
 static inline void steps_fit(steps *s, const setting *how, tn_setup_options *options) {
     tn_fit_options fit = TN_FIT_OPTIONS_INIT;
@@ -173,17 +190,23 @@ static inline void steps_fit(steps *s, const setting *how, tn_setup_options *opt
     tn_costs *costs;
     tn_setup *fitted;
     tn_setup_needs need = tn_setup_need(s->setup);
-    model.flops_per_s = 80e9;
+    model.flops_per_s = how->flops > 0 ? how->flops : 80e9;
     model.bytes_per_s = 10e9;
     steps_ok(s, tn_costs_create_model(tn_setup_graph(s->setup), &model, &costs, &s->error));
+    float *zeros = how->allow & TN_FIT_COMPRESS ? steps_zeros(s) : NULL;
     fit.work_limit = 300000;
+    fit.allow = how->allow;
+    fit.pass = how->pass;
+    fit.zeros = zeros;
     fit.budget = need.total - need.arena + (uint64_t)((double)need.arena * how->fit);
     options->fit = &fit;
     options->costs = costs;
     tn_status status = tn_setup_from(s->setup, TN_SETUP_FIT, options, &fitted, &s->error);
     tn_costs_destroy(costs);
+    free(zeros);
     if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) return;
     steps_ok(s, status);
+    s->fitted = tn_setup_fitted(fitted) != NULL;
     assert_true(tn_setup_need(fitted).total <= fit.budget);
     assert_true(tn_setup_fitted(fitted)->bytes <= fit.budget);
     assert_ptr_equal(tn_setup_program(fitted), tn_setup_fitted(fitted)->program);

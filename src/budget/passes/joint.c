@@ -1,12 +1,13 @@
 /* joint.c - the default: what is kept, computed again, copied and encoded, decided together.
  *
  * Small works are given to `exact` for a moment. Then lower bounds (bound.c), schedules of runs
- * alone (joint_search.c), what other passes do with copies and codecs where these are allowed, and
- * copies and runs in one (joint_swap.c). The best of all by time stays, so it is never slower than
- * any of them. What it spends is bounded by itself, so that a few thousand operators take about a
- * second, unless a work limit asks for more (or less).
+ * alone (joint_search.c), what other passes do with copies and codecs where these are allowed,
+ * copies and runs in one (joint_swap.c), and forms with both (joint_code.c). The best of all by
+ * time stays, so it is never slower than any of them. What it spends is bounded by itself, so that
+ * a few thousand operators take about a second, unless a work limit asks for more (or less).
  */
 #include "budget/bound.h"
+#include "budget/joint_code.h"
 #include "budget/joint_search.h"
 #include "budget/joint_swap.h"
 
@@ -42,8 +43,9 @@ static tn_status joint_copies_and_codecs(tn__pass_run *run, uint64_t effort) {
     if (swaps) TN_TRY(tn__joint_swap(run, effort));
     for (size_t i = 0; swaps && i < sizeof copying / sizeof *copying; i++)
         TN_TRY(joint_ask(run, copying[i], effort / 4, &said));
-    if (run->allow & TN__ALLOW_COMPRESS) TN_TRY(joint_ask(run, "gist", effort / 4, &said));
-    return TN_OK;
+    if (run->graph == NULL || !(run->allow & TN__ALLOW_COMPRESS)) return TN_OK;
+    TN_TRY(joint_ask(run, "gist", effort / 4, &said));
+    return run->any && run->has_best ? TN_OK : tn__joint_code(run, effort);
 }
 
 static tn_status joint_search_all(tn__pass_run *run, uint64_t effort) {
