@@ -90,7 +90,7 @@ static void check_codes(uint64_t seed, const setting *how, bool same, told *to) 
     for (size_t i = 0; i < count; i++) assert_true(isfinite(got[i]));
 }
 
-#define SEEDS 12
+#define SEEDS 24
 
 static void lossless_codes_leave_every_bit(void **state) {
     told gist = {0}, joint = {0};
