@@ -106,10 +106,48 @@ static tn_status fit_find_costs(cli_fit *fit, tn_error *error) {
     return status;
 }
 
+/* --- zeros --- */
+
+typedef struct fit_contents {
+    const cli_fit *fit;
+    tn_contents *contents;
+} fit_contents;
+
+/* What the file has, the rest made up; state of an optimizer is 0. */
+static tn_status fit_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                          uint64_t size, tn_error *error) {
+    const fit_contents *it = self;
+    const tn_graph *model = it->fit->model;
+    if (model != NULL && id < tn_graph_tensor_count(model))
+        return tn_contents_read(it->contents, model, id, bytes, size, error);
+    if (model == NULL || tn_graph_tensor(graph, id)->value != NULL)
+        return tn_contents_read(it->contents, graph, id, bytes, size, error);
+    memset(bytes, 0, (size_t)size);
+    return TN_OK;
+}
+
+/* For csr; inputs are made up. */
+static tn_status fit_find_zeros(cli_fit *fit, tn_error *error) {
+    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
+    fit_contents contents = {.fit = fit};
+    bool named = fit->options.codecs == 0 || (fit->options.codecs >> TN_CODEC_CSR & 1);
+    if (!(fit->options.allow & TN_FIT_COMPRESS) || !named || tn_setup_kernels(fit->setup) == NULL)
+        return TN_OK;
+    TN_TRY(tn_contents_generate(fit->input.path, fit->input.graph, 1, fit->input.import.context,
+                                &contents.contents, error));
+    engine.context = fit->input.import.context;
+    engine.read = fit_read;
+    engine.self = &contents;
+    tn_status status = cli_zeros(fit->setup, &engine, NULL, &fit->zeros, error);
+    tn_contents_close(contents.contents);
+    return status;
+}
+
 tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
     if (fit->problem_path != NULL) return fit_open_problem(fit, error);
     TN_TRY(fit_open_model(fit, error));
     TN_TRY(fit_find_costs(fit, error));
+    TN_TRY(fit_find_zeros(fit, error));
     if (fit->save_costs == NULL) return TN_OK;
     return tn_costs_write(fit->costs, fit->save_costs, error);
 }
@@ -134,6 +172,7 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     options.memory = &fit->memory;
     options.plan = &fit->choices.plan;
     options.segments = fit->segments;
+    options.zeros = fit->zeros;
     fit->results = calloc(count, sizeof *fit->results);
     fit->budgets = calloc(count, sizeof *fit->budgets);
     if (fit->results == NULL || fit->budgets == NULL) return tn__no_memory(error, "the answer");
@@ -145,6 +184,7 @@ void cli_fit_release(cli_fit *fit) {
     for (uint32_t i = 0; i < fit->result_count; i++) tn_fit_release(&fit->results[i]);
     free(fit->results);
     free(fit->budgets);
+    free(fit->zeros);
     tn_costs_destroy(fit->costs);
     tn_program_destroy(fit->own);
     tn_graph_destroy(fit->nodes);

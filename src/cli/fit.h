@@ -31,6 +31,7 @@ typedef struct cli_fit {
     tn_program *own; /* of a problem */
     const tn_program *program;
     tn_costs *costs;
+    float *zeros; /* shares that were counted; NULL: none were */
     tn_occupancy_options memory;
     tn_fit_result *results; /* [result_count] the curve, then the answer for the budget */
     uint64_t *budgets;

@@ -82,8 +82,8 @@ static tn_status session_prune(cli_session *session, tn_error *error) {
     return tn_prune(session->graph, &options, &session->pruning, error);
 }
 
-/* A plan that is too large is fitted: by running operators again, and where there is a link by
- * copies over it. */
+/* A plan that is too large is fitted: by running operators again, where there is a link by copies
+ * over it, and by codecs that were named. */
 static tn_fit_options session_fit(const cli_session *session) {
     tn_fit_options fit = TN_FIT_OPTIONS_INIT;
     bool keep = session->pool != NULL || session->naive ||
@@ -91,10 +91,38 @@ static tn_fit_options session_fit(const cli_session *session) {
     fit.context = session->input->import.context;
     fit.budget = keep ? 0 : session->budget;
     fit.pass = session->pass;
+    fit.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+    fit.codecs = session->codecs;
+    if (session->codecs != 0) fit.allow |= TN_FIT_COMPRESS;
+    if (cli_codecs_lose(session->codecs)) fit.allow |= TN_FIT_LOSSY;
     if (session->link == 0) return fit;
-    fit.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP;
+    fit.allow |= TN_FIT_SWAP;
     fit.to_host_bytes_per_s = fit.from_host_bytes_per_s = session->link;
     return fit;
+}
+
+/* The plan as it is, then within the budget by codecs: zeros are counted in between. */
+static tn_status session_make_coded(cli_session *session, tn_setup_options *options,
+                                    tn_fit_options *fit, tn_error *error) {
+    tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
+    tn_setup *plain;
+    float *zeros = NULL;
+    options->fit = NULL;
+    TN_TRY(tn_setup_create(session->graph, options, &plain, error));
+    engine.read = session_read;
+    engine.self = session;
+    engine.context = session->input->import.context;
+    tn_status status = TN_OK;
+    bool counts = (session->codecs >> TN_CODEC_CSR & 1) != 0;
+    if (counts && tn_setup_need(plain).total > fit->budget)
+        status = cli_zeros(plain, &engine, &session->samples, &zeros, error);
+    fit->zeros = zeros;
+    options->fit = fit;
+    if (status == TN_OK)
+        status = tn_setup_from(plain, TN_SETUP_FIT, options, &session->setup, error);
+    tn_setup_destroy(plain);
+    free(zeros);
+    return status;
 }
 
 /* What cannot be made to fit is planned as it is, so that its holders can be told. */
@@ -102,7 +130,9 @@ static tn_status session_make(cli_session *session, tn_setup_options *options, t
     tn_fit_options fit = session_fit(session);
     tn_error unused;
     options->fit = &fit;
-    tn_status status = tn_setup_create(session->graph, options, &session->setup, error);
+    bool codes = session->codecs != 0 && fit.budget > 0;
+    tn_status status = codes ? session_make_coded(session, options, &fit, error)
+                             : tn_setup_create(session->graph, options, &session->setup, error);
     options->fit = NULL;
     if (status != TN_E_EXHAUSTED && status != TN_E_INFEASIBLE) return status;
     if (tn_setup_create(session->graph, options, &session->setup, &unused) == TN_OK)

@@ -4,6 +4,7 @@
 #define TN_CLI_OPEN_MODEL_H
 
 #include "cli/train_options.h"
+#include "cli/zeros.h"
 
 typedef struct cli_choices { /* of kernels and plan */
     tn_plan_options plan;
@@ -26,6 +27,8 @@ struct cli_session {
     const char *pool, *trace_path;
     uint64_t budget;          /* bytes, of arena and weights; 0: what is needed */
     const char *pass;         /* that makes it fit them; NULL: fit's own. "keep": nobody does */
+    uint32_t codecs;          /* bit 1 << tn_codec: tensors may be kept so to fit; 0: none */
+    cli_samples samples;      /* what zeros are counted on; zeroed: what is made up */
     double link;              /* bytes per second, to the device and back; 0: as fast as it goes */
     const char *weights_path; /* NULL, or a checkpoint whose parameters go before the file's */
     bool weights_made_up;

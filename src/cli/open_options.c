@@ -42,6 +42,7 @@ enum {
     SESSION_BUDGET,
     SESSION_PASS,
     SESSION_LINK,
+    SESSION_CODECS,
     SESSION_SEED,
     SESSION_CHECK,
     SESSION_POISON,
@@ -59,6 +60,9 @@ enum {
       "--link tensors go to the host and back. What cannot be is refused (what it needs)")         \
     X(SESSION_PASS, "pass", "NAME",                                                                \
       "that makes it keep to the budget, one of `tenure list passes`; keep: none does (joint)")    \
+    X(SESSION_CODECS, "codecs", "NAME,...",                                                        \
+      "to keep to the budget tensors may be kept encoded, too: bits, csr (the same results), "     \
+      "float16, float10, float8 (others) (none)")                                                  \
     X(SESSION_LINK, "link", "SIZE/s",                                                              \
       "speed of copies to the device and back, 8GB/s: inputs and outputs (as fast as it goes)")    \
     X(SESSION_SEED, "seed", "N",                                                                   \
@@ -95,6 +99,9 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_PASS:
         session->pass = value;
+        return 0;
+    case SESSION_CODECS:
+        session->codecs = cli_codecs(state, value);
         return 0;
     case SESSION_LINK:
         session->link = cli_speed(state, "link", value);

@@ -68,10 +68,36 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
     return TN_OK;
 }
 
+/* The first batch, for counting zeros: all other inputs stay 0. */
+static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs, uint32_t count,
+                             tn_error *error) {
+    const cli_train *train = self;
+    const tn_training *made = &train->session.step;
+    const tn_block *block = tn_graph_block(graph, 0);
+    tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
+    tn_batches *batches;
+    tn_array *labels = NULL;
+    uint32_t at = 0;
+    if (made->labels == TN_NONE || count == 0) return TN_OK;
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        if (tn_tensor_is_static(tn_graph_tensor(graph, block->inputs[i]))) continue;
+        if (block->inputs[i] == made->labels) labels = &inputs[at];
+        at++;
+    }
+    options.context = train->input.import.context;
+    options.seed = train->session.seed;
+    TN_TRY(tn_batches_create(train->data, tn_graph_tensor(graph, block->inputs[0]),
+                             tn_graph_tensor(graph, made->labels), &options, &batches, error));
+    if (labels != NULL) tn_batches_fill(batches, 0, &inputs[0], labels);
+    tn_batches_destroy(batches);
+    return TN_OK;
+}
+
 tn_status cli_train_open(cli_train *train, tn_error *error) {
     cli_session *session = &train->session;
     train->training.options.seed = session->seed;
     session->training = &train->training;
+    session->samples = (cli_samples){run_samples, train};
     TN_TRY(tn_data_load(train->data_path, NULL, &train->data, error));
     TN_TRY(run_load(train, error));
     TN_TRY(cli_session_plan(session, error));

@@ -15,6 +15,7 @@ enum {
     FIT_BATCH,
     FIT_ALLOW,
     FIT_LOSSY,
+    FIT_CODECS,
     FIT_PASS,
     FIT_SEGMENT,
     FIT_LINK,
@@ -40,6 +41,8 @@ enum {
     X(FIT_ALLOW, "allow", "WHAT,...",                                                              \
       "what may be done: order, recompute, swap, compress (order,recompute; with --link swap)")    \
     X(FIT_LOSSY, "lossy", NULL, "compress with loss, too: results change")                         \
+    X(FIT_CODECS, "codecs", "NAME,...",                                                            \
+      "compress by these alone: bits, csr, with --lossy float16, float10, float8 (all of them)")   \
     X(FIT_PASS, "pass", "NAME", "who decides: one of `tenure list passes` (joint)")                \
     X(FIT_SEGMENT, "segment", "PATTERN",                                                           \
       "operators of these names are computed again as one; may be repeated (pass segments)")       \
@@ -118,6 +121,9 @@ static error_t fit_parse_search(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_LOSSY:
         options->allow |= TN_FIT_LOSSY | TN_FIT_COMPRESS;
+        return 0;
+    case FIT_CODECS:
+        options->codecs = cli_codecs(state, value);
         return 0;
     case FIT_PASS:
         options->pass = value;
@@ -211,6 +217,10 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         fit->options.allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
         if (link) fit->options.allow |= TN_FIT_SWAP;
     }
+    if (fit->options.codecs != 0 && !(fit->options.allow & TN_FIT_COMPRESS))
+        cli_misuse(state, "--codecs is for --allow compress");
+    if (cli_codecs_lose(fit->options.codecs) && !(fit->options.allow & TN_FIT_LOSSY))
+        cli_misuse(state, "--codecs: float16, float10 and float8 change results: add --lossy");
     if ((fit->options.allow & TN_FIT_SWAP) && !link)
         cli_misuse(state, "--allow swap: how fast is the link? --link 12GB/s");
     if (fit->device != NULL && (fit->save_costs != NULL || fit->costs_path != NULL))
