@@ -76,6 +76,9 @@ expect 2 "which model, or --problem" $tenure fit --budget 1GiB
 expect 2 "how many bytes" $tenure fit "$models/five_operators.onnx"
 expect 2 "none of order, recompute" $train --budget 1GiB --allow magic
 expect 2 "how fast is the link" $train --budget 1GiB --allow swap
+expect 2 "none of bits, csr" $train --budget 1GiB --allow compress --codecs zip
+expect 2 "is for --allow compress" $train --budget 1GiB --codecs bits
+expect 2 "add --lossy" $train --budget 1GiB --allow compress --codecs bits,float8
 expect 2 "no pass is called" $train --budget 1MiB --pass nobody
 expect 2 "list hardware" $tenure fit "$models/five_operators.onnx" --budget 1MiB --costs model:abacus
 expect 2 "matches the segment" $train --budget 1MiB --segment 'nothing*'

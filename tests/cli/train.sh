@@ -42,6 +42,10 @@ P
     check "run['fitted']['again'] > 0 or run['fitted']['time'] <= run['fitted']['plain_time']"
     check "run['arena'] + run['weights'] <= $(cat less) and run['measured_peak'] == run['planned_peak']"
     cmp -s again.ck fit.ck || { echo "FAILED: --budget changes the bits"; failed=1; }
+    # Kept encoded where that is without loss: the same parameters, too.
+    expect 0 '"fitted":' $train --steps 2 --budget "$(cat less)" --codecs bits,csr --check naive --checkpoint coded.ck --json
+    cmp -s again.ck coded.ck || { echo "FAILED: --codecs bits,csr changes the bits"; failed=1; }
+    expect 2 'none of bits, csr' $train --steps 1 --codecs bits,zip
     expect 1 'would do' $train --budget "$(cat less)" --pass keep
     expect 2 '' $train --steps 1 --recompute-share x
     for switch in --no-rewrite --plain "--order memory" "--threads 2" "--dtype f32" "--recompute-share 0.3"; do
