@@ -36,6 +36,13 @@ static inline const tn__stage *tn__chain_stage(const tn__chain *chain, int64_t q
 /* Adds the jobs that make f(first) .. f(last - 1), or those of a stage. */
 tn_status tn__chain_run(tn__schedule *schedule, uint32_t first, uint32_t count, tn_error *error);
 
+/* The cheapest schedule of all, added to `schedule`, where what is made costs less than `ceiling`
+ * (each f once, and again). Errors: E_INFEASIBLE (proved: there is none), E_STOPPED (after so much
+ * work, or the chain is longer than TN__CHAIN_SEARCHED), E_NO_MEMORY. */
+enum { TN__CHAIN_SEARCHED = 63 };
+tn_status tn__chain_search(tn__pass_run *run, const tn__chain *chain, uint64_t ceiling,
+                           uint64_t most_work, tn__schedule *schedule);
+
 /* Where `length` states are split that are to be gone through backwards with `slots` of them kept
  * (the first among them): the next is kept so many further on. slots >= 2, length >= 2. */
 uint64_t tn__revolve_split(uint64_t length, uint64_t slots);

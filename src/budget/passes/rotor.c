@@ -1,5 +1,5 @@
 /* rotor.c - chains by dynamic programming: of all schedules that keep what they have kept until it
- * was read, the cheapest.
+ * was read, the cheapest; then, in short chains, whether giving some of it up is cheaper.
  *
  * State s is there, and what stage v - 1 is handed; the stages from v - 1 down to s are to be gone
  * through in m bytes. Either a state w between is reached and kept, and first the stages from w on
@@ -15,12 +15,18 @@
  *
  * Bytes are counted in slots (500) and rounded up where they are many; with more states than 100
  * the smallest ones of as many stretches are where it may split, and a stretch is kept or passed
- * over as a whole. What gives up a kept state to make it again is not looked at: then `exact` may
- * be cheaper. Cost: O(states^3 * slots), states at most 100.
+ * over as a whole. Cost: O(states^3 * slots), states at most 100.
+ *
+ * The cheapest of all may give up a kept state and make it again: one or two chains of a hundred
+ * gain by that, some of them a few percent. No such dynamic program is known that is polynomial,
+ * so the states of a chain of up to 63 values are searched (chain_search.c) below what was found:
+ * to the end with a dozen of them, further where the budget is wide; a limit on its work ends it.
+ * What runs back runs once in either.
  */
 #include "budget/chain.h"
 
 enum { ROTOR_SLOTS = 500, ROTOR_MOST = 100 };
+#define ROTOR_SEARCH 8000000u /* looks of the search behind it: less than half a second */
 #define ROTOR_NEVER (UINT64_MAX / 8)
 
 typedef struct rotor_block { /* from boundary u to the next */
@@ -276,6 +282,26 @@ static tn_status rotor_solve_in(rotor *r, uint64_t bytes) {
     return status;
 }
 
+/* What gives up kept states to make them again, where the chain is short enough to look at all. */
+static tn_status rotor_search(rotor *r) {
+    tn__pass_run *run = r->run;
+    uint64_t ceiling = 0;
+    bool kept;
+    for (uint32_t i = 0; i < r->chain->count; i++) ceiling += r->chain->costs[i];
+    ceiling = run->has_best ? ceiling + run->found.cost - run->work->cost : UINT64_MAX / 4;
+    r->schedule.count = 0;
+    TN_TRY(tn__chain_search(run, r->chain, ceiling, ROTOR_SEARCH, &r->schedule));
+    return tn__pass_offer(run, &r->schedule, &kept);
+}
+
+static tn_status rotor_solve_both(rotor *r) {
+    tn_status status = rotor_solve_in(r, r->run->budget - r->chain->base);
+    if (status == TN_OK || status == TN_E_STOPPED) status = rotor_search(r);
+    if (status != TN_E_INFEASIBLE && status != TN_E_STOPPED) return status;
+    if (r->run->has_best) return TN_OK; /* nothing is cheaper, or was found in so much work */
+    TN_FAIL(r->run->error, TN_E_STOPPED, "no schedule of this kind fits");
+}
+
 static tn_status rotor_solve(tn__pass_run *run) {
     tn__chain chain;
     TN_TRY(tn__chain_of(run->work, run->arena, &chain, run->error));
@@ -286,16 +312,16 @@ static tn_status rotor_solve(tn__pass_run *run) {
     if (r == NULL) return tn__no_memory(run->error, "a chain");
     *r = (rotor){.run = run, .chain = &chain};
     tn__schedule_init(&r->schedule, &run->context);
-    tn_status status = rotor_solve_in(r, run->budget - chain.base);
+    tn_status status = rotor_solve_both(r);
     tn__schedule_release(&r->schedule);
-    if (status != TN_OK || run->has_best) return status;
-    TN_FAIL(run->error, TN_E_STOPPED, "no schedule of this kind fits");
+    return status;
 }
 
 const tn_pass tn__pass_rotor = {
     .name = "rotor",
-    .summary = "chains of any costs and sizes: dynamic programming over what is kept",
-    .source = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova 2019 (rotor), and one case more",
+    .summary = "chains of any costs and sizes: dynamic programming, and a search of short ones",
+    .source = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova 2019 (rotor), one case more; A* "
+              "(Hart, Nilsson, Raphael 1968)",
     .features = TN__PASS_RECOMPUTES | TN__PASS_BUDGETS | TN__PASS_CHAIN,
     .solve = rotor_solve,
 };

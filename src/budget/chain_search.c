@@ -1,0 +1,213 @@
+/* chain_search.c - the cheapest way through a short chain, whatever is given up and made again.
+ *
+ * A state is which jobs behind the forward ones have run, and which forward values are there. From
+ * it the next job runs, or the value behind one that is there is made, or, where one of these does
+ * not fit, a value is given up, which costs nothing. A* (Hart, Nilsson, Raphael 1968): what a state
+ * costs at least is
+ *
+ *     what is read up to some job and is not there, made once
+ *   + what is read behind that job and does not fit beside it, made once
+ *
+ * with the job for which that is most; the second is a knapsack with parts of values, known before.
+ * Cost: up to 2^values * jobs states, each O(jobs); far fewer with a good ceiling.
+ */
+#include "budget/chain.h"
+#include "budget/exact.h"
+
+enum { SEARCH_STRIDE = 2 }; /* words of a key: values, steps done */
+
+typedef struct search_chain {
+    tn__pass_run *run;
+    const tn__chain *chain;
+    uint32_t steps;          /* jobs behind the forward ones */
+    uint64_t bytes;          /* that may live at once, without what stays */
+    uint64_t *needs, *reach; /* [steps + 1] values it reads; up to the last that is still read */
+    uint64_t *own,
+        *handed;    /* [steps + 1] bytes of it and what it is handed; of what it is handed */
+    uint64_t *rest; /* [steps] what is read behind it and does not fit beside it costs */
+    uint64_t ceiling, most_work, spent;
+    exact_states states;
+} search_chain;
+
+/* --- what is known before ------------------------------------------------------------------- */
+
+static uint64_t search_bytes(const search_chain *s, uint64_t values) {
+    uint64_t sum = 0;
+    for (; values != 0; values &= values - 1) sum += s->chain->bytes[__builtin_ctzll(values)];
+    return sum;
+}
+
+static uint64_t search_cost(const search_chain *s, uint64_t values) {
+    uint64_t sum = 0;
+    for (; values != 0; values &= values - 1) sum += s->chain->costs[__builtin_ctzll(values)];
+    return sum;
+}
+
+/* Whether one value's cost for its bytes is above another's. */
+static bool search_is_dearer(const search_chain *s, uint32_t a, uint32_t b) {
+    double left = (double)s->chain->costs[a] * (double)s->chain->bytes[b];
+    return left > (double)s->chain->costs[b] * (double)s->chain->bytes[a];
+}
+
+/* The least cost of those that have to go so that the others fit; parts may go. */
+static uint64_t search_left_out(const search_chain *s, uint64_t values, uint64_t bytes) {
+    double cost = (double)search_cost(s, values), room = (double)bytes;
+    while (values != 0) {
+        uint32_t best = (uint32_t)__builtin_ctzll(values);
+        for (uint64_t left = values & (values - 1); left != 0; left &= left - 1)
+            if (search_is_dearer(s, (uint32_t)__builtin_ctzll(left), best))
+                best = (uint32_t)__builtin_ctzll(left);
+        values &= ~((uint64_t)1 << best);
+        double size = (double)s->chain->bytes[best], part = size > room ? room / size : 1;
+        cost -= part * (double)s->chain->costs[best];
+        room -= part * size;
+        if (part < 1) break;
+    }
+    cost = cost * (1 - 1e-9) - 1e-6;
+    return cost > 0 ? (uint64_t)cost + 1 : 0;
+}
+
+static void search_read_step(search_chain *s, uint32_t step) {
+    const tn__work *work = s->run->work;
+    uint32_t job = s->chain->count + step, inputs;
+    const uint32_t *input = tn__job_inputs(work, job, false, &inputs);
+    const tn__job *it = &work->jobs[job];
+    s->own[step] = it->scratch + work->values[work->operands[it->output_first]].bytes;
+    for (uint32_t i = 0; i < inputs; i++) {
+        const tn__value *value = &work->values[input[i]];
+        if (value->maker == TN_NONE) continue;
+        if (value->maker < s->chain->count)
+            s->needs[step] |= (uint64_t)1 << value->maker;
+        else
+            s->handed[step] = value->bytes;
+    }
+    s->own[step] += s->handed[step];
+}
+
+static tn_status search_prepare(search_chain *s) {
+    tn__arena *arena = s->run->arena;
+    size_t room = (size_t)s->steps + 1;
+    s->needs = tn__arena_array(arena, room, sizeof *s->needs);
+    s->reach = tn__arena_array(arena, room, sizeof *s->reach);
+    s->own = tn__arena_array(arena, room, sizeof *s->own);
+    s->handed = tn__arena_array(arena, room, sizeof *s->handed);
+    s->rest = tn__arena_array(arena, room, sizeof *s->rest);
+    if (s->needs == NULL || s->reach == NULL || s->own == NULL || s->handed == NULL ||
+        s->rest == NULL)
+        return tn__no_memory(s->run->error, "a chain");
+    for (uint32_t i = 0; i < s->steps; i++) search_read_step(s, i);
+    s->needs[0] |= (uint64_t)1 << (s->chain->count - 1); /* all of them run before the others */
+    uint64_t later = 0;
+    for (uint32_t i = s->steps; i-- > 0;) {
+        uint64_t beside = s->own[i] + search_bytes(s, s->needs[i] & ~later);
+        uint64_t room_left = s->bytes > beside ? s->bytes - beside : 0;
+        uint64_t free = search_bytes(s, s->needs[i] & later);
+        s->rest[i] =
+            search_left_out(s, later & ~s->needs[i], room_left > free ? room_left - free : 0);
+        later |= s->needs[i];
+        s->reach[i] = later == 0 ? 0 : UINT64_MAX >> __builtin_clzll(later);
+    }
+    return TN_OK;
+}
+
+/* --- the walk ------------------------------------------------------------------------------- */
+
+static uint64_t search_least(const search_chain *s, uint32_t step, uint64_t there) {
+    uint64_t most = 0, missing = 0, cost = 0;
+    for (uint32_t i = step; i < s->steps; i++) {
+        uint64_t more = s->needs[i] & ~there & ~missing;
+        missing |= more;
+        cost += search_cost(s, more);
+        if (cost + s->rest[i] > most) most = cost + s->rest[i];
+    }
+    return most;
+}
+
+static tn_status search_reach_state(search_chain *s, uint32_t from, uint32_t by, uint32_t step,
+                                    uint64_t there, uint64_t cost) {
+    uint64_t key[SEARCH_STRIDE] = {there & s->reach[step], step};
+    uint64_t least = search_least(s, step, key[0]);
+    bool is_new;
+    if (cost + least >= s->ceiling) return TN_OK;
+    uint32_t state = tn__exact_state(&s->states, key, &is_new);
+    if (state == TN_NONE) return tn__no_memory(s->run->error, "states of a chain");
+    if (!is_new && s->states.costs[state] <= cost) return TN_OK;
+    s->states.costs[state] = cost;
+    s->states.parents[state] = from;
+    s->states.by[state] = by;
+    if (!tn__exact_push(&s->states, (exact_queued){cost + least, step, state, cost}))
+        return tn__no_memory(s->run->error, "states of a chain");
+    return TN_OK;
+}
+
+/* All that can be done from a state. A value is given up only where something does not fit, and
+ * made before the next job only where it must, or less is handed on now than behind that job. */
+static tn_status search_expand(search_chain *s, uint32_t state) {
+    uint64_t there = s->states.keys[(size_t)state * SEARCH_STRIDE], cost = s->states.costs[state];
+    uint32_t step = (uint32_t)s->states.keys[(size_t)state * SEARCH_STRIDE + 1];
+    uint64_t bytes = search_bytes(s, there);
+    bool blocked = false;
+    if ((s->needs[step] & ~there) == 0) {
+        blocked = bytes + s->own[step] > s->bytes;
+        if (!blocked)
+            TN_TRY(search_reach_state(s, state, s->chain->count + step, step + 1, there, cost));
+        if (!blocked && s->handed[step + 1] <= s->handed[step]) return TN_OK;
+    }
+    uint64_t next = (there << 1 | 1) & s->reach[step] & ~there;
+    for (; next != 0; next &= next - 1) {
+        uint32_t value = (uint32_t)__builtin_ctzll(next);
+        uint64_t takes = s->chain->bytes[value] + s->chain->scratch[value] + s->handed[step];
+        bool fits = bytes + takes <= s->bytes;
+        blocked = blocked || !fits;
+        if (fits)
+            TN_TRY(search_reach_state(s, state, value, step, there | (uint64_t)1 << value,
+                                      cost + s->chain->costs[value]));
+    }
+    for (uint64_t left = there; blocked && left != 0; left &= left - 1)
+        TN_TRY(search_reach_state(s, state, TN_NONE, step, there & ~(left & -left), cost));
+    return TN_OK;
+}
+
+/* The jobs that led to a state, from the first on. */
+static tn_status search_tell(search_chain *s, uint32_t state, tn__schedule *schedule) {
+    uint32_t first = schedule->count;
+    for (; s->states.parents[state] != TN_NONE; state = s->states.parents[state])
+        if (s->states.by[state] != TN_NONE)
+            TN_TRY(tn__chain_run(schedule, s->states.by[state], 1, s->run->error));
+    for (uint32_t a = first, b = schedule->count; a + 1 < b; a++) {
+        tn__act moved = schedule->acts[a];
+        schedule->acts[a] = schedule->acts[--b];
+        schedule->acts[b] = moved;
+    }
+    return TN_OK;
+}
+
+static tn_status search_walk(search_chain *s, tn__schedule *schedule) {
+    TN_TRY(search_reach_state(s, TN_NONE, TN_NONE, 0, 0, 0));
+    while (s->states.queued > 0) {
+        exact_queued top = tn__exact_pop(&s->states);
+        if (top.from_start != s->states.costs[top.state]) continue;
+        if (top.progress == s->steps) return search_tell(s, top.state, schedule);
+        uint64_t work = 4 * (uint64_t)s->steps;
+        s->spent += work;
+        if (s->spent > s->most_work) TN_FAIL(s->run->error, TN_E_STOPPED, "the chain is too long");
+        TN_TRY(tn__pass_work(s->run, work));
+        TN_TRY(search_expand(s, top.state));
+    }
+    TN_FAIL(s->run->error, TN_E_INFEASIBLE, "no schedule of the chain is below the ceiling");
+}
+
+tn_status tn__chain_search(tn__pass_run *run, const tn__chain *chain, uint64_t ceiling,
+                           uint64_t most_work, tn__schedule *schedule) {
+    search_chain s = {.run = run, .chain = chain, .most_work = most_work};
+    if (chain->count > TN__CHAIN_SEARCHED)
+        TN_FAIL(run->error, TN_E_STOPPED, "the chain is too long");
+    s.steps = run->work->job_count - chain->count;
+    s.bytes = run->budget - chain->base;
+    s.ceiling = ceiling;
+    TN_TRY(search_prepare(&s));
+    tn__exact_states_init(&s.states, &run->context, SEARCH_STRIDE);
+    tn_status status = search_walk(&s, schedule);
+    tn__exact_states_release(&s.states);
+    return status;
+}
