@@ -40,8 +40,7 @@ static void splits_of_long_chains_add_up_to_the_formula(void **state) {
     (void)state;
     tn_context context = tn__context(NULL);
     for (uint64_t n = 100; n <= 10000; n *= 10)
-        for (uint64_t slots = 1; slots <= n + 1;
-             slots += n <= 1000 || slots < 200 ? 1 : 1 + slots / 50)
+        for (uint64_t slots = 1; slots <= n + 1; slots++)
             assert_int_equal(tn__revolve_steps(&context, n + 1, slots),
                              known_reversal(n + 1, slots));
 }
@@ -102,27 +101,27 @@ static void rotor_finds_the_optimum_of_unequal_layers(void **state) {
     assert_true(cases > 2000);
 }
 
-/* n layers of unequal cost and size: within budget, and no cheaper than all once. */
-static void long_chains_are_solved(void **state) {
-    (void)state;
-    enum { N = 1000, JOBS = 2 * N + 1 };
-    static tn__work_job jobs[JOBS];
-    static tn__value values[JOBS];
-    static uint32_t inputs[JOBS][3], outputs[JOBS];
+enum { LONG_MOST = 10000, LONG_JOBS = 2 * LONG_MOST + 1 };
+
+/* n layers, a loss, and back: of unequal cost and size, or all 1. */
+static kit *long_chain(uint32_t n, bool is_unit, uint64_t *sum) {
+    static tn__work_job jobs[LONG_JOBS];
+    static tn__value values[LONG_JOBS];
+    static uint32_t inputs[LONG_JOBS][3], outputs[LONG_JOBS];
     tn__random r = {42};
-    uint64_t sum = 0;
-    for (uint32_t j = 0; j < JOBS; j++) {
-        uint32_t count = 0, layer = j <= N ? j : 2 * N - j;
+    *sum = 0;
+    for (uint32_t j = 0; j <= 2 * n; j++) {
+        uint32_t count = 0, layer = j <= n ? j : 2 * n - j;
         if (j > 0) inputs[j][count++] = j - 1;
-        if (j > N) inputs[j][count++] = layer;
-        if (j > N + 1) inputs[j][count++] = layer + 1;
+        if (j > n) inputs[j][count++] = layer;
+        if (j > n + 1 && !is_unit) inputs[j][count++] = layer + 1;
         outputs[j] = j;
-        values[j] =
-            (tn__value){.bytes = j <= N ? 1000 + tn__random_below(&r, 100000) : values[layer].bytes,
-                        .tensor = TN_NONE,
-                        .flags = j + 1 == JOBS ? TN__VALUE_KEPT : 0};
-        sum += j < N ? values[j].bytes : 0;
-        uint64_t cost = 1 + tn__random_below(&r, 50);
+        uint64_t bytes = is_unit ? 1 : 1000 + tn__random_below(&r, 100000);
+        values[j] = (tn__value){.bytes = j <= n ? bytes : values[layer].bytes,
+                                .tensor = TN_NONE,
+                                .flags = j == 2 * n ? TN__VALUE_KEPT : 0};
+        *sum += j < n ? values[j].bytes : 0;
+        uint64_t cost = is_unit ? 1 : 1 + tn__random_below(&r, 50);
         jobs[j] = (tn__work_job){.job = {.op = TN_NONE,
                                          .flags = TN__JOB_REPEATS,
                                          .cost = cost,
@@ -134,17 +133,39 @@ static void long_chains_are_solved(void **state) {
                                  .outputs = &outputs[j]};
     }
     kit *k = kit_begin();
-    assert_ok(tn__work_make(&k->arena, jobs, JOBS, values, JOBS, &k->work, &failure));
+    assert_ok(tn__work_make(&k->arena, jobs, 2 * n + 1, values, 2 * n + 1, &k->work, &failure));
+    return k;
+}
+
+/* Within budget, and no cheaper than all once. */
+static void long_chains_are_solved(void **state) {
+    (void)state;
+    uint64_t sum;
+    kit *k = long_chain(1000, false, &sum);
     for (uint64_t part = 2; part <= 32; part *= 2) {
         uint64_t cost;
         double start = tn__clock_s();
         tn_status status = solve(k, "rotor", sum / part, &cost);
-        print_message("%d layers in 1/%d of the bytes: status %d, cost %.4f of once, %.2f s\n", N,
+        print_message("1000 layers in 1/%d of the bytes: status %d, cost %.4f of once, %.2f s\n",
                       (int)part, status, (double)cost / (double)k->work.cost,
                       tn__clock_s() - start);
         assert_true(status == TN_OK && cost >= k->work.cost && cost < 3 * k->work.cost);
     }
     kit_free(k);
+}
+
+static void long_unit_chains_replay_as_the_formula_says(void **state) {
+    (void)state;
+    static const uint64_t budgets[] = {8, 30, 200, 5000, 9990};
+    for (uint32_t n = 1000; n <= LONG_MOST; n *= 10) {
+        uint64_t sum, cost;
+        kit *k = long_chain(n, true, &sum);
+        for (size_t i = 0; i < sizeof budgets / sizeof *budgets && budgets[i] <= n + 2; i++) {
+            assert_ok(solve(k, "revolve", budgets[i], &cost));
+            assert_int_equal(cost, n + 1 + known_reversal(n + 1, budgets[i] - 2));
+        }
+        kit_free(k);
+    }
 }
 
 /* Chen's own division of VGG19, as Checkmate's authors have it. */
@@ -186,6 +207,7 @@ int main(void) {
         cmocka_unit_test(splits_of_long_chains_add_up_to_the_formula),
         cmocka_unit_test(rotor_finds_the_optimum_of_unequal_layers),
         cmocka_unit_test(long_chains_are_solved),
+        cmocka_unit_test(long_unit_chains_replay_as_the_formula_says),
         cmocka_unit_test(sublinear_divides_vgg_as_chen_does),
         cmocka_unit_test(what_is_no_chain_is_refused),
     };
