@@ -248,7 +248,12 @@ void cli_input_take(cli_input *input, struct argp_state *state, const char *what
     input->path = path;
 }
 
-bool cli_input_is_model(const cli_input *input) { return tn_import_recognises(input->path); }
+/* Of what nobody here reads as a model, import says how it is exported. */
+bool cli_input_is_model(const cli_input *input) {
+    const char *path = input->path;
+    return tn_import_recognises(path) || tn_weights_how_to_export(path) != NULL ||
+           (tn_weights_recognises(path) && !tn__has_suffix(path, ".json"));
+}
 
 void cli_stage(cli_input *input, const char *name, double seconds) {
     if (input->stage_count < sizeof input->stages / sizeof *input->stages)

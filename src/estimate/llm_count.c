@@ -135,7 +135,8 @@ static tn_status count_parameters(tn_llm *llm, tn_error *error) {
         const tn_llm_weight *weight = &llm->weights[i];
         uint64_t layers = weight->layers > 0 ? weight->layers : 1;
         uint64_t one = tn__mul_sat(layers, tn__mul_sat(weight->rows, weight->columns));
-        uint64_t met = weight->role == TN_LLM_EXPERTS ? llm->chosen : weight->each;
+        bool expert = weight->role == TN_LLM_EXPERTS || strcmp(weight->name, "expert_bias") == 0;
+        uint64_t met = expert ? llm->chosen : weight->each;
         uint64_t *sum = weight->extra ? &llm->extra : &llm->parameters;
         *sum = tn__add_sat(*sum, tn__mul_sat(one, weight->each));
         if (!weight->extra) llm->active = tn__add_sat(llm->active, tn__mul_sat(one, met));

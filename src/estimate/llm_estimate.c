@@ -30,6 +30,7 @@ static tn_status estimate_complete(const tn_llm *llm, const tn_llm_options *give
     if (it->pass == 0) it->pass = PASS_TOKENS;
     if (it->pass < it->batch) it->pass = it->batch;
     if (it->pass > tokens) it->pass = tokens;
+    if (it->pass < llm->cache.cross_tokens) it->pass = llm->cache.cross_tokens; /* an encoder's */
     if (it->batch > TN__LLM_MOST || it->sequence > TN__LLM_MOST)
         TN_FAIL(error, TN_E_INVALID, "%llu sequences of %llu tokens make no sense",
                 (unsigned long long)it->batch, (unsigned long long)it->sequence);

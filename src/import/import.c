@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <tenure/weights.h>
+
 #define TN_FORMAT(name) extern const tn_import_format tn__import_##name;
 #include "import/formats.def"
 #undef TN_FORMAT
@@ -58,6 +60,12 @@ tn_status tn__import_choose(const char *name, tn__span file, const tn_import_for
     for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT && !*format; i++)
         if (import_formats[i]->probe(file.bytes, file.size)) *format = import_formats[i];
     if (*format) return TN_OK;
+    const char *how = tn_weights_how_to_export(name);
+    if (how != NULL) TN_FAIL(error, TN_E_UNSUPPORTED, "%s", how);
+    if (tn_weights_recognises(name))
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "weights without a network: export the network as .onnx; `tenure estimate` tells "
+                "what they take, `tenure run model.onnx --weights FILE` runs with them");
     char text[120];
     tn__list list = tn__list_begin(text, sizeof text);
     for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT; i++)

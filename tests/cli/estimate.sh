@@ -107,23 +107,82 @@ cat >config.json <<'J'
 {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,
  "vocab_size": 32000, "max_position_embeddings": 2048, "rms_norm_eps": 1e-6}
 J
-expect 0 'parameters +6738415616' $tenure estimate config.json
-expect 1 'fits +no' $tenure estimate config.json --device a100-80
-expect 0 'fits +yes' $tenure estimate config.json --device a100-80 --parallel tensor=4,data=8 --shard optimizer
-expect 0 'ranks' $tenure estimate config.json --parallel tensor=8,pipeline=8,data=16 --json
+expect 0 'parameters +6738415616' $tenure estimate config.json --train
+expect 1 'fits +no' $tenure estimate config.json --train --device a100-80
+expect 0 'fits +yes' $tenure estimate config.json --train --device a100-80 --parallel tensor=4,data=8 --shard optimizer
+expect 0 'ranks' $tenure estimate config.json --train --parallel tensor=8,pipeline=8,data=16 --json
 grep -q '"ranks":1024' out || { echo "FAILED: ranks"; failed=1; }
 for option in freeze=7 loss=output micro-batches=2 fuse-update kernels=plain kernels=any pool=bfc max-batch \
     parallel=safe parallel=serial runtime=1MiB alloc-policy=start release-policy=exit as=pytorch planner=greedy \
     threads=2 no-rewrite alignment=64 bank=a=none order=memory; do
     expect 2 "--${option%%=*} .*nothing to an estimate by formulas" \
-        $tenure estimate config.json --$option --device 1GiB
+        $tenure estimate config.json --train --$option --device 1GiB
 done
+expect 2 'do nothing to a config.json' $tenure estimate config.json --train --dim N=2
 expect 2 'do nothing to a config.json' $tenure estimate config.json --dim N=2
 expect 0 'parameters' $tenure estimate config.json --train --optimizer sgd --dtype f32 --batch 8 --sequence 512 \
     --micro-batch 2 --parallel tensor=2 --sequence-parallel
-expect 2 'cannot be divided by pipeline 5' $tenure estimate config.json --parallel pipeline=5
-expect 2 'should read tensor=N' $tenure estimate config.json --parallel tensor=x
+expect 2 'cannot be divided by pipeline 5' $tenure estimate config.json --train --parallel pipeline=5
+expect 2 'should read tensor=N' $tenure estimate config.json --train --parallel tensor=x
 expect 2 'should read tensor=N' $tenure estimate config.json --parallel sideways=2
+# to run: without --train
+expect 0 'parameters +6,738,415,616' $tenure estimate config.json
+expect 0 'weights .*\(13,476,831,232 bytes\) as bf16' $tenure estimate config.json
+expect 0 'cache .*\(1,073,741,824 bytes\): 1 x 2048 tokens' $tenure estimate config.json
+expect 0 '4 x 1024 tokens as q8_0' $tenure estimate config.json --batch 4 --sequence 1024 --cache-type q8_0
+expect 0 '^13.7 GiB \([0-9,]* bytes\), fits$' $tenure estimate config.json --brief --device t4
+expect 0 'as q4_k_m' $tenure estimate config.json --weight-type Q4_K_M
+expect 2 "'q9'; known are f32" $tenure estimate config.json --weight-type q9
+expect 2 'none of f32' $tenure estimate config.json --cache-type q9
+expect 2 'weight-type.* are for a language model' $tenure estimate config.json --train --weight-type int4
+expect 2 'weight-type.* are for a language model' $tenure estimate "$model" --cache-type q8_0
+for option in shard=optimizer recompute=full micro-batch=2 sequence-parallel parallel=tensor=2 optimizer=adam dtype=bf16; do
+    expect 2 "--${option%%=*}.* is of training: add --train" $tenure estimate config.json --$option
+done
+for option in kernels=plain pool=bfc parallel=safe alloc-policy=start planner=greedy threads=2 order=memory; do
+    expect 2 "--${option%%=*} .*does nothing to an estimate from a config.json" $tenure estimate config.json --$option
+done
+expect 1 'would fit with.*--weight-type int4' $tenure estimate config.json --device 6GiB --sequence 256
+expect 1 'nothing that is known here makes it fit' $tenure estimate config.json --device 1GiB
+expect 2 'what must it fit into' $tenure estimate config.json --max-batch
+python3 - "$tenure" <<'P' || failed=1
+import json, subprocess, sys
+def ask(*more):
+    done = subprocess.run([sys.argv[1], "estimate", "config.json", "--json", *more], stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+most = ask("--device", "t4", "--sequence", "256", "--max-batch", "--runtime", "1GiB")["max_batch"]
+assert most > 1
+for batch, fits in (most, True), (most + 1, False):
+    assert ask("--device", "t4", "--sequence", "256", "--runtime", "1GiB", "--batch", str(batch))["fits"] == fits
+for limit in 4, 6, 8, 12, 14:
+    found = ask("--batch", "2", "--device", "%dGiB" % limit)
+    assert sum(found["parts"].values()) == found["total"] and not found["fits"], found
+    for change in found["changes"]:  # each does fit when it is taken
+        words = change["change"].split()
+        batch = [] if "--batch" in words else ["--batch", "2"]
+        again = ask(*batch, *words, "--device", "%dGiB" % limit)
+        assert again["fits"] and again["total"] == change["total"], (change, again)
+P
+# files of weights; what nobody here reads says how it is exported
+corpus=$source/fuzz/corpus/weights
+expect 0 'weights file +4 tensors' $tenure estimate "$corpus/llama.gguf"
+expect 0 'as q4_0' $tenure estimate "$corpus/llama.gguf"
+expect 0 'cache .*\(16,384 bytes\)' $tenure estimate "$corpus/llama.gguf"
+expect 2 'weight-type' $tenure estimate "$corpus/llama.gguf" --weight-type int4
+expect 2 'what is trained' $tenure estimate "$corpus/llama.gguf" --train
+expect 0 'not known' $tenure estimate "$corpus/plain.safetensors"
+cp "$corpus/plain.safetensors" model.safetensors
+expect 0 'cache ' $tenure estimate model.safetensors
+expect 0 'as in the file' $tenure estimate model.safetensors
+for broken in cut.safetensors overlap.safetensors outside.safetensors long.safetensors type.safetensors cut.gguf count.gguf; do
+    expect 2 "^tenure: .*$broken: " $tenure estimate "$corpus/$broken"
+done
+for suffix in pt pt2 pth bin h5 keras; do
+    echo 'nothing' >model.$suffix
+    expect 2 "model.$suffix: .*(export|convert|save_pretrained)" $tenure estimate model.$suffix
+    expect 2 "model.$suffix: .*(export|convert|save_pretrained)" $tenure plan model.$suffix
+done
+expect 2 'weights without a network' $tenure plan model.safetensors
 # nonsense: status 2, and the key with what it holds
 while read -r pattern json; do
     echo "$json" >nonsense.json

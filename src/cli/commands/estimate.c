@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "cli/estimate.h"
 #include "cli/estimate_large.h"
+#include "cli/estimate_llm.h"
 #include "report/format.h"
 
 #define ESTIMATE_CHANGES_MOST 3u
@@ -29,6 +30,10 @@ enum {
     ESTIMATE_MICRO,
     ESTIMATE_SEQUENCE_PARALLEL,
     ESTIMATE_KERNELS,
+    ESTIMATE_WEIGHT_TYPE,
+    ESTIMATE_CACHE_TYPE,
+    ESTIMATE_PREFILL,
+    ESTIMATE_FULL_CACHE,
     ESTIMATE_JSON
 };
 
@@ -48,6 +53,15 @@ enum {
       "whose scratch and packed weights count: none, the graph alone; onednn or plain, what "      \
       "`tenure run` and `tenure train` take here; of .tflite: reference, cmsis-nn, any (none; "    \
       "reference)")                                                                                \
+    X(ESTIMATE_WEIGHT_TYPE, "weight-type", "TYPE",                                                 \
+      "of a language model to run: how its weights are stored, f32, bf16, f8, int8, int4, nf4, "   \
+      "gptq, awq, mxfp4, or a mix of llama.cpp as q4_k_m (as the file says)")                      \
+    X(ESTIMATE_CACHE_TYPE, "cache-type", "TYPE",                                                   \
+      "and its keys and values: f32, bf16, f16, f8_e4m3, i8, q8_0, q4_0 (bf16)")                   \
+    X(ESTIMATE_PREFILL, "prefill", "N",                                                            \
+      "and how many tokens go through its layers at once, of all sequences (2048)")                \
+    X(ESTIMATE_FULL_CACHE, "full-cache", NULL,                                                     \
+      "layers that look at a window of tokens keep all others, too, as some run times do")         \
     X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N",                                 \
       "of a transformer by formulas: ranks that share its training; serial or safe: see `tenure "  \
       "plan`")                                                                                     \
@@ -63,6 +77,8 @@ enum {
 typedef struct estimate_arguments {
     cli_way way;
     cli_large large;
+    cli_llm llm;
+    bool to_run; /* a language model, and not its training */
     const tn_hardware *device;
     bool max_batch, json, arranged; /* the last: --parallel serial or safe */
     /* what was found */
@@ -139,6 +155,35 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
     }
 }
 
+static error_t estimate_parse_llm(int key, char *value, struct argp_state *state, cli_llm *llm) {
+    tn_error error;
+    switch (key) {
+    case ESTIMATE_WEIGHT_TYPE:
+        if (tn_llm_scheme_find(value, &llm->scheme, &error) != TN_OK)
+            cli_misuse(state, "--weight-type: %s", error.message);
+        llm->options.scheme = &llm->scheme;
+        break;
+    case ESTIMATE_CACHE_TYPE:
+        llm->options.cache_type = tn_weight_type_find(value);
+        if (llm->options.cache_type == TN_WEIGHT_TYPE_COUNT)
+            cli_misuse(state,
+                       "--cache-type: '%s' is none of f32, bf16, f16, f8_e4m3, i8, q8_0, "
+                       "q4_0 (or another type of .gguf files)",
+                       value);
+        break;
+    case ESTIMATE_PREFILL:
+        llm->options.pass = cli_count(state, "prefill", value, ESTIMATE_MOST);
+        break;
+    case ESTIMATE_FULL_CACHE:
+        llm->options.keep_all = true;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    llm->asked = true;
+    return 0;
+}
+
 typedef struct estimate_rule { /* an option that would do nothing */
     bool given;
     const char *option;
@@ -197,11 +242,62 @@ static void estimate_check_graph(struct argp_state *state, const estimate_argume
     if (training != NULL && !way->train) cli_misuse(state, "--%s is for --train", training);
 }
 
+/* Of a language model that runs: what is of training, or of operators, does nothing. */
+static void estimate_check_llm(struct argp_state *state, const estimate_arguments *arguments) {
+    const cli_way *way = &arguments->way;
+    const tn_large *large = &arguments->large.how;
+    const char *training = cli_training_given(&way->training, (const char *const[]){NULL});
+    const estimate_rule trains[] = {
+        {training != NULL, training},
+        {large->shard != TN_SHARD_NONE, "shard"},
+        {large->recompute != TN_RECOMPUTE_NONE, "recompute"},
+        {large->micro > 0, "micro-batch"},
+        {large->sequence_parallel, "sequence-parallel"},
+        {arguments->large.asked, "parallel tensor=N"},
+    };
+    const estimate_rule graphs[] = {
+        {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
+        {way->options.release != TN_RELEASE_ON_DEATH, "release-policy"},
+        {way->options.pool != NULL, "pool"},
+        {way->runner != CLI_RUNNER_NONE || way->input.kernels != CLI_KERNELS_REFERENCE, "kernels"},
+        {arguments->arranged, "parallel serial or safe"},
+        {way->choices.plan.planner != NULL, "planner"},
+        {way->choices.threads > 1, "threads"},
+        {way->choices.no_rewrite, "no-rewrite"},
+        {way->choices.fastest, "fastest"},
+        {way->input.alignment > 0, "alignment"},
+        {way->input.bank_count > 0, "bank"},
+        {way->input.order != NULL, "order"},
+    };
+    ESTIMATE_REFUSE(state, trains, "is of training: add --train");
+    ESTIMATE_REFUSE(state, graphs,
+                    "does nothing to an estimate from a config.json or a file of weights; it needs "
+                    "a model file, as .onnx");
+    if (way->input.has_model_options)
+        cli_misuse(state, "options of reading a model do nothing to a config.json");
+}
+
+static bool estimate_asks_llm(const estimate_arguments *arguments) {
+    const cli_way *way = &arguments->way;
+    bool weights = tn_weights_recognises(way->input.path);
+    return weights || (cli_llm_recognises(way->input.path) && !way->train);
+}
+
 static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (way->input.path == NULL) cli_misuse(state, "which model?");
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
-    (formulas ? estimate_check_formulas : estimate_check_graph)(state, arguments);
+    arguments->to_run = estimate_asks_llm(arguments);
+    if (arguments->to_run && way->train)
+        cli_misuse(state, "--train: a file of weights does not say what is trained; give its "
+                          "config.json, or the network as .onnx");
+    if (arguments->llm.asked && !arguments->to_run)
+        cli_misuse(state, "--weight-type, --cache-type, --prefill and --full-cache are for a "
+                          "language model that runs: a config.json, .safetensors or .gguf file, "
+                          "without --train");
+    (arguments->to_run ? estimate_check_llm
+     : formulas        ? estimate_check_formulas
+                       : estimate_check_graph)(state, arguments);
     if (arguments->max_batch && arguments->way.limit == 0)
         cli_misuse(state, "--max-batch: what must it fit into? --device NAME|SIZE");
     bool tricks =
@@ -217,6 +313,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
     estimate_arguments *arguments = state->input;
     cli_way *way = &arguments->way;
     if (estimate_parse_large(key, value, state, arguments) == 0) return 0;
+    if (estimate_parse_llm(key, value, state, &arguments->llm) == 0) return 0;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &way->input;
@@ -396,6 +493,27 @@ static int estimate_formulas(estimate_arguments *arguments, tn_error *error) {
     return fits ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
 
+static int estimate_llm(estimate_arguments *arguments, tn_error *error) {
+    cli_llm *llm = &arguments->llm;
+    const cli_way *way = &arguments->way;
+    llm->options.batch = way->batch;
+    llm->options.sequence = arguments->large.how.sequence;
+    llm->runtime = way->options.runtime;
+    llm->limit = way->limit;
+    llm->device = arguments->device;
+    llm->most = arguments->max_batch;
+    tn_status status = cli_llm_find(llm, way->input.path, way->input.import.context, error);
+    int code = 0;
+    if (status != TN_OK)
+        code = cli_fail(error);
+    else {
+        cli_llm_tell(llm, way->input.path, arguments->json);
+        code = cli_llm_fits(llm) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+    }
+    cli_llm_release(llm);
+    return code;
+}
+
 static tn_status estimate_find(estimate_arguments *arguments, tn_error *error) {
     cli_way *way = &arguments->way;
     if (arguments->max_batch) TN_TRY(cli_estimate_max_batch(way, &arguments->most, error));
@@ -412,6 +530,7 @@ static tn_status estimate_find(estimate_arguments *arguments, tn_error *error) {
 }
 
 static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
+    if (arguments->to_run) return estimate_llm(arguments, error);
     if (arguments->large.asked) return estimate_formulas(arguments, error);
     if (estimate_find(arguments, error) != TN_OK) return cli_fail(error);
     cli_progress_end();
@@ -421,12 +540,16 @@ static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
 
 static const char estimate_doc[] =
     "Tells how much memory MODEL needs before anything runs, by kind and by phase, and whether it "
-    "fits. MODEL is a model file, or a config.json of a transformer.\v"
+    "fits. MODEL is a model file, or of a language model its config.json or its weights "
+    "(.safetensors, .gguf): then what it takes to run, and with --train to be trained.\v"
     "Examples:\n"
     "  tenure estimate resnet50.onnx --train --batch 64 --optimizer adam --device t4\n"
     "  tenure estimate resnet50.onnx --train --device 8GiB --max-batch\n"
     "  tenure estimate model.onnx --pool caching --kernels onednn --json\n"
-    "  tenure estimate config.json --parallel tensor=8,pipeline=8,data=16 --shard optimizer\n\n"
+    "  tenure estimate config.json --weight-type int4 --batch 8 --sequence 4096 --device l4\n"
+    "  tenure estimate model.gguf --device 24GiB\n"
+    "  tenure estimate config.json --train --parallel tensor=8,pipeline=8,data=16 --shard "
+    "optimizer\n\n"
     "Exit status: 0 it fits (or nothing was asked); 1 it does not; 2 bad usage or input; 3 stopped "
     "before an answer; 4 internal error.";
 
@@ -443,7 +566,8 @@ static int estimate_run(int count, char **words) {
     estimate_arguments arguments = {.way = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
                                             .training = CLI_TRAINING_INIT,
                                             .choices = CLI_CHOICES_INIT,
-                                            .options = TN_ESTIMATE_OPTIONS_INIT}};
+                                            .options = TN_ESTIMATE_OPTIONS_INIT},
+                                    .llm = {.options = TN_LLM_OPTIONS_INIT}};
     tn_error error = {0};
     arguments.way.input.import.context = arguments.way.choices.plan.context = &context;
     arguments.way.options.context = &context;

@@ -1,0 +1,169 @@
+/* estimate_llm.c - what a language model takes to run: found. estimate_llm_tell.c tells it. */
+#include "cli/estimate_llm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+bool cli_llm_recognises(const char *path) {
+    return tn_weights_recognises(path) || tn__has_suffix(path, ".json");
+}
+
+/* --- reading --- */
+
+static tn_status llm_config(cli_llm *llm, const char *path, tn_error *error) {
+    tn__file file;
+    TN_TRY(tn__file_map(path, &file, error));
+    tn_status status = tn_llm_config(path, file.bytes, file.size, llm->model, error);
+    tn__file_unmap(&file);
+    llm->has_model = status == TN_OK;
+    return status;
+}
+
+/* config.json in the folder of `path`, where there is one. */
+static tn_status llm_config_beside(cli_llm *llm, const char *path, tn_error *error) {
+    const char *slash = strrchr(path, '/');
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__text_printf(&text, "%.*sconfig.json", slash != NULL ? (int)(slash + 1 - path) : 0, path);
+    tn_status status = TN_OK;
+    if (text.failed)
+        status = tn__no_memory(error, "a path");
+    else if (access(text.data, R_OK) == 0)
+        status = llm_config(llm, text.data, error);
+    tn__text_release(&text);
+    return status;
+}
+
+static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *context,
+                             tn_error *error) {
+    tn_weights *weights;
+    TN_TRY(tn_weights_open(path, context, &weights, error));
+    llm->file = tn_weights_total(weights);
+    llm->files = tn_weights_files(weights);
+    llm->has_file = true;
+    tn_status status;
+    if (strcmp(tn_weights_format(weights), "gguf") == 0) {
+        status = tn_llm_gguf(weights, llm->model, error);
+        llm->has_model = status == TN_OK;
+        if (status != TN_OK) tn__where(error, status, "%s", path);
+    } else
+        status = llm_config_beside(llm, path, error);
+    tn_weights_close(weights);
+    return status;
+}
+
+/* Weights of another kind than the file's are counted from the config.json. */
+static tn_status llm_check(cli_llm *llm, const char *path, tn_error *error) {
+    bool counted = llm->has_model && llm->model->weight_count > 0;
+    if (llm->options.scheme != NULL && !counted) {
+        tn_status status = tn__fail(error, TN_E_INVALID,
+                                    "--weight-type: which matrices would be stored so is known of "
+                                    "a config.json alone (for .safetensors, of one beside)");
+        return tn__where(error, status, "%s", path);
+    }
+    if (llm->has_file && llm->options.scheme == NULL)
+        llm->options.weight_bytes = llm->file.bytes > 0 ? llm->file.bytes : 1;
+    return TN_OK;
+}
+
+/* --- what would fit --- */
+
+static uint64_t llm_room(const cli_llm *llm) {
+    return llm->limit > llm->runtime ? llm->limit - llm->runtime : 0;
+}
+
+static bool llm_try(cli_llm *llm, const tn_llm_options *options, const char *text) {
+    tn_llm_estimate made;
+    bool fits = tn_llm_estimate_make(llm->model, options, &made, NULL) == TN_OK &&
+                made.total <= llm_room(llm);
+    if (!fits || llm->change_count == CLI_LLM_CHANGES_MAX) return fits;
+    cli_llm_change *change = &llm->changes[llm->change_count++];
+    snprintf(change->text, sizeof change->text, "%s", text);
+    change->total = tn__add_sat(made.total, llm->runtime);
+    return true;
+}
+
+/* The largest batch, or the longest sequence, that fits with `options`. */
+static void llm_try_less(cli_llm *llm, const tn_llm_options *options, const char *before,
+                         bool longest) {
+    char text[96];
+    tn_llm_options less = *options;
+    uint64_t most = tn_llm_most(llm->model, options, llm_room(llm), longest);
+    uint64_t now = longest ? llm->found.sequence : llm->found.batch;
+    if (most == 0 || most >= now) return;
+    *(longest ? &less.sequence : &less.batch) = most;
+    snprintf(text, sizeof text, "%s--%s %" PRIu64, before, longest ? "sequence" : "batch", most);
+    llm_try(llm, &less, text);
+}
+
+/* Fewer bytes for each weight, where its matrices are known. */
+static const char *const llm_types[] = {"int8", "int4"};
+
+static bool llm_try_types(cli_llm *llm, const tn_llm_options *options, const char *behind) {
+    bool any = false;
+    if (llm->model->weight_count == 0) return false;
+    for (size_t i = 0; i < sizeof llm_types / sizeof *llm_types; i++) {
+        char text[96];
+        tn_llm_scheme scheme;
+        tn_llm_options packed = *options;
+        if (tn_llm_scheme_find(llm_types[i], &scheme, NULL) != TN_OK) continue;
+        packed.scheme = &scheme;
+        packed.weight_bytes = 0;
+        snprintf(text, sizeof text, "--weight-type %s%s", llm_types[i], behind);
+        any = llm_try(llm, &packed, text) || any;
+    }
+    return any;
+}
+
+/* One change a line, what changes results least first; where none is enough alone, several. */
+static void llm_changes(cli_llm *llm) {
+    tn_llm_options now = llm->options, cache = now, both = now;
+    tn_llm_scheme scheme;
+    bool wide = now.cache_type == TN_WEIGHT_TYPE_COUNT;
+    cache.cache_type = both.cache_type = TN_WEIGHT_Q8_0;
+    llm_try_less(llm, &now, "", false);
+    llm_try_less(llm, &now, "", true);
+    if (wide) llm_try(llm, &cache, "--cache-type q8_0");
+    llm_try_types(llm, &now, "");
+    if (llm->change_count > 0) return;
+    if (wide && llm_try_types(llm, &cache, " --cache-type q8_0")) return;
+    if (llm->model->weight_count == 0 || tn_llm_scheme_find("int4", &scheme, NULL) != TN_OK) return;
+    both.scheme = &scheme;
+    both.weight_bytes = 0;
+    llm_try_less(llm, &both, "--weight-type int4 --cache-type q8_0 ", true);
+}
+
+/* --- all of it --- */
+
+static tn_status llm_estimate(cli_llm *llm, const char *path, tn_error *error) {
+    tn_status status = tn_llm_estimate_make(llm->model, &llm->options, &llm->found, error);
+    if (status != TN_OK) return tn__where(error, status, "%s", path);
+    llm->total = tn__add_sat(llm->found.total, llm->runtime);
+    if (llm->limit == 0) return TN_OK;
+    llm->longest = tn_llm_most(llm->model, &llm->options, llm_room(llm), true);
+    if (llm->most)
+        llm->largest_batch = tn_llm_most(llm->model, &llm->options, llm_room(llm), false);
+    if (!cli_llm_fits(llm)) llm_changes(llm);
+    return TN_OK;
+}
+
+tn_status cli_llm_find(cli_llm *llm, const char *path, const tn_context *context, tn_error *error) {
+    llm->model = calloc(1, sizeof *llm->model);
+    if (llm->model == NULL) return tn__no_memory(error, "a model");
+    bool weights = tn_weights_recognises(path);
+    TN_TRY(weights ? llm_weights(llm, path, context, error) : llm_config(llm, path, error));
+    TN_TRY(llm_check(llm, path, error));
+    if (llm->has_model) return llm_estimate(llm, path, error);
+    llm->found.weights = llm->file.bytes;
+    llm->total = tn__add_sat(llm->file.bytes, llm->runtime);
+    return TN_OK;
+}
+
+bool cli_llm_fits(const cli_llm *llm) { return llm->limit == 0 || llm->total <= llm->limit; }
+
+void cli_llm_release(cli_llm *llm) { free(llm->model); }

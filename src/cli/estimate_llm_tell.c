@@ -1,0 +1,220 @@
+/* estimate_llm_tell.c - what a language model takes to run: told, as a table or as JSON. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "cli/estimate_llm.h"
+
+static void llm_print_size(const char *name, uint64_t bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void llm_print_size(const char *name, uint64_t bytes, const char *format, ...) {
+    char size[TN_SIZE_TEXT_MAX];
+    va_list list;
+    printf("%-18s %s", name, tn_size_format(bytes, size));
+    va_start(list, format);
+    vprintf(format, list);
+    va_end(list);
+    printf("\n");
+}
+
+/* "8,030,261,248" */
+static const char *llm_count(uint64_t count, char text[32]) {
+    char plain[24];
+    size_t length = (size_t)snprintf(plain, sizeof plain, "%" PRIu64, count), at = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) text[at++] = ',';
+        text[at++] = plain[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+static void llm_print_model(const cli_llm *llm) {
+    const tn_llm *it = llm->model;
+    char count[32];
+    printf("%-18s ", "model");
+    cli_put_text(stdout, it->type);
+    if (it->guessed) printf(" (guessed: the file has no \"model_type\")");
+    printf(": %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads (%" PRIu64 " of keys)\n",
+           it->layers, it->hidden, it->heads, it->kv_heads);
+    printf("%-18s vocabulary of %s", "", llm_count(it->vocabulary, count));
+    if (it->experts > 0) printf(", %" PRIu64 " of %" PRIu64 " experts", it->chosen, it->experts);
+    printf("\n");
+    if (it->weight_count > 0) {
+        printf("%-18s %s", "parameters", llm_count(it->parameters, count));
+        if (it->active < it->parameters)
+            printf(", of which a token meets %s", llm_count(it->active, count));
+        printf("\n");
+    }
+    if (it->extra > 0)
+        printf("%-18s %s more in layers that predict further tokens; not loaded\n", "",
+               llm_count(it->extra, count));
+}
+
+static void llm_print_file(const cli_llm *llm) {
+    char count[32];
+    if (!llm->has_file) return;
+    printf("%-18s %" PRIu64 " tensors of %s numbers in %u file%s\n", "weights file",
+           llm->file.tensors, llm_count(llm->file.elements, count), llm->files,
+           llm->files == 1 ? "" : "s");
+    for (uint32_t type = 0; type < TN_WEIGHT_TYPE_COUNT; type++)
+        if (llm->file.type_tensors[type] > 0)
+            llm_print_size("", llm->file.type_bytes[type], " as %s",
+                           tn_weight_type_name((tn_weight_type)type));
+}
+
+static const char *llm_cache_name(const cli_llm *llm) {
+    tn_weight_type type = llm->options.cache_type;
+    return tn_weight_type_name(type == TN_WEIGHT_TYPE_COUNT ? TN_WEIGHT_BF16 : type);
+}
+
+static void llm_print_cache(const cli_llm *llm) {
+    const tn_llm_estimate *found = &llm->found;
+    const tn_llm_cache *cache = &llm->model->cache;
+    char token[TN_SIZE_TEXT_MAX];
+    if (found->cache == 0) return;
+    llm_print_size("  cache", found->cache, ": %" PRIu64 " x %" PRIu64 " tokens as %s",
+                   found->batch, found->sequence, llm_cache_name(llm));
+    printf("%-18s %s a token%s\n", "", tn_size_format(found->cache_token, token),
+           cache->value == 0 ? ", keys and values compressed" : "");
+    if (cache->window_layers > 0 && !llm->options.keep_all)
+        printf("%-18s in %" PRIu64 " of %" PRIu64 " layers the last %" PRIu64 " tokens alone\n", "",
+               cache->window_layers, cache->full_layers + cache->window_layers, cache->window);
+    if (found->cache_cross > 0)
+        llm_print_size("", found->cache_cross, " of it for the encoder's tokens");
+}
+
+static void llm_print_parts(const cli_llm *llm) {
+    const tn_llm_estimate *found = &llm->found;
+    const tn_llm_scheme *scheme =
+        llm->options.scheme != NULL ? llm->options.scheme : &llm->model->stored;
+    bool file = llm->options.weight_bytes > 0;
+    llm_print_size("total", llm->total, "%s", "");
+    llm_print_size("  weights", found->weights, "%s%s", file ? "" : " as ",
+                   file ? ", as in the file" : scheme->name);
+    llm_print_cache(llm);
+    llm_print_size("  workspace", found->workspace, " at least: %s, %" PRIu64 " tokens",
+                   found->workspace_at, found->pass);
+    if (llm->runtime > 0) llm_print_size("  runtime", llm->runtime, "%s", "");
+}
+
+static void llm_print_fit(const cli_llm *llm) {
+    if (llm->limit == 0) return;
+    llm_print_size("device", llm->limit, "%s%s", llm->device != NULL ? ", " : "",
+                   llm->device != NULL ? llm->device->title : "");
+    printf("%-18s %s\n", "fits", cli_llm_fits(llm) ? "yes" : "no");
+    if (llm->most) printf("%-18s %" PRIu64 "\n", "largest batch", llm->largest_batch);
+    if (llm->longest > 0)
+        printf("%-18s %" PRIu64 " tokens%s\n", "longest sequence", llm->longest,
+               llm->longest == llm->model->positions ? ", all that it was made for" : "");
+    for (uint32_t i = 0; i < llm->change_count; i++)
+        llm_print_size(i == 0 ? "would fit with" : "or with", llm->changes[i].total, ", %s",
+                       llm->changes[i].text);
+    if (!cli_llm_fits(llm) && llm->change_count == 0)
+        printf("%-18s nothing that is known here makes it fit\n", "");
+}
+
+static void llm_print(const cli_llm *llm) {
+    if (llm->has_model) llm_print_model(llm);
+    llm_print_file(llm);
+    if (llm->has_model)
+        llm_print_parts(llm);
+    else {
+        llm_print_size("total", llm->total, " of weights alone");
+        printf("%-18s without a config.json beside, cache and workspace are not known\n", "");
+    }
+    if (*llm->model->unread != '\0') {
+        printf("%-18s ", "not read");
+        cli_put_text(stdout, llm->model->unread);
+        printf(": not known here; what they change is not counted\n");
+    }
+    llm_print_fit(llm);
+}
+
+/* The answer in one line. */
+static void llm_brief(const cli_llm *llm) {
+    char size[TN_SIZE_TEXT_MAX];
+    const char *fits = cli_llm_fits(llm) ? ", fits" : ", does not fit";
+    printf("%s%s\n", tn_size_format(llm->total, size), llm->limit > 0 ? fits : "");
+}
+
+/* --- JSON --- */
+
+static void llm_json_model(const cli_llm *llm, tn__text *text) {
+    const tn_llm *it = llm->model;
+    if (!llm->has_model) return;
+    tn__text_put(text, ",\"model_type\":");
+    tn__text_json(text, it->type);
+    tn__text_printf(text,
+                    ",\"layers\":%" PRIu64 ",\"parameters\":%" PRIu64 ",\"active\":%" PRIu64
+                    ",\"further\":%" PRIu64 ",\"not_read\":",
+                    it->layers, it->parameters, it->active, it->extra);
+    tn__text_json(text, it->unread);
+    const tn_llm_estimate *found = &llm->found;
+    tn__text_printf(text,
+                    ",\"batch\":%" PRIu64 ",\"sequence\":%" PRIu64 ",\"pass\":%" PRIu64
+                    ",\"cache\":{\"type\":\"%s\",\"full\":%" PRIu64 ",\"window\":%" PRIu64
+                    ",\"cross\":%" PRIu64 ",\"token\":%" PRIu64 "}",
+                    found->batch, found->sequence, found->pass, llm_cache_name(llm),
+                    found->cache_full, found->cache_window, found->cache_cross, found->cache_token);
+}
+
+static void llm_json_file(const cli_llm *llm, tn__text *text) {
+    bool first = true;
+    if (!llm->has_file) return;
+    tn__text_printf(text, ",\"file\":{\"tensors\":%" PRIu64 ",\"elements\":%" PRIu64 ",\"bytes\":{",
+                    llm->file.tensors, llm->file.elements);
+    for (uint32_t type = 0; type < TN_WEIGHT_TYPE_COUNT; type++)
+        if (llm->file.type_tensors[type] > 0) {
+            tn__text_printf(text, "%s\"%s\":%" PRIu64, first ? "" : ",",
+                            tn_weight_type_name((tn_weight_type)type), llm->file.type_bytes[type]);
+            first = false;
+        }
+    tn__text_put(text, "}}");
+}
+
+static void llm_json_fit(const cli_llm *llm, tn__text *text) {
+    if (llm->limit == 0) return;
+    tn__text_printf(text, ",\"device\":{\"memory\":%" PRIu64, llm->limit);
+    if (llm->device != NULL) {
+        tn__text_put(text, ",\"name\":");
+        tn__text_json(text, llm->device->name);
+    }
+    tn__text_printf(text, "},\"fits\":%s", cli_llm_fits(llm) ? "true" : "false");
+    if (llm->has_model) tn__text_printf(text, ",\"longest\":%" PRIu64, llm->longest);
+    if (llm->most) tn__text_printf(text, ",\"max_batch\":%" PRIu64, llm->largest_batch);
+    if (cli_llm_fits(llm)) return;
+    tn__text_put(text, ",\"changes\":[");
+    for (uint32_t i = 0; i < llm->change_count; i++) {
+        tn__text_put(text, i > 0 ? ",{\"change\":" : "{\"change\":");
+        tn__text_json(text, llm->changes[i].text);
+        tn__text_printf(text, ",\"total\":%" PRIu64 "}", llm->changes[i].total);
+    }
+    tn__text_put(text, "]");
+}
+
+static void llm_json(const cli_llm *llm, const char *path) {
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, "{\"format\":\"tenure-estimate-run\",\"version\":1,\"input\":");
+    tn__text_json(&text, path);
+    llm_json_model(llm, &text);
+    llm_json_file(llm, &text);
+    tn__text_printf(&text, ",\"parts\":{\"weights\":%" PRIu64, llm->found.weights);
+    if (llm->has_model)
+        tn__text_printf(&text, ",\"cache\":%" PRIu64 ",\"workspace\":%" PRIu64, llm->found.cache,
+                        llm->found.workspace);
+    tn__text_printf(&text, ",\"runtime\":%" PRIu64 "},\"total\":%" PRIu64, llm->runtime,
+                    llm->total);
+    llm_json_fit(llm, &text);
+    tn__text_put(&text, "}\n");
+    if (!text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+}
+
+void cli_llm_tell(const cli_llm *llm, const char *path, bool json) {
+    if (json)
+        llm_json(llm, path);
+    else
+        (cli_tone_asked().brief ? llm_brief : llm_print)(llm);
+}
