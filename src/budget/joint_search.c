@@ -14,8 +14,8 @@ typedef struct search_state {
     tn__pass_run *run;
     tn__line line;
     tn__repair repair;
-    tn__schedule best;
-    uint64_t best_cost, spent;
+    tn__schedule best, starts[2]; /* the best; the best start without advice, and with it */
+    uint64_t best_cost, start_costs[2], spent;
     bool has, orders; /* first runs may change places */
     tn__random random;
     tn__bound_advice advice;
@@ -31,6 +31,7 @@ static const tn__repair_taste search_tastes[] = {
 };
 
 #define SEARCH_ROWS 10u  /* every so many tears out a whole row */
+#define SEARCH_OTHER 3u  /* the part of the effort that goes to the other kind of start */
 #define SEARCH_SHIFTS 4u /* and every so many puts one elsewhere */
 #define SEARCH_REACH 16u /* up to so many places away */
 
@@ -69,6 +70,14 @@ static uint64_t search_start_limit(const search_state *s) {
     return tn__add_sat(s->best_cost, (s->best_cost - cost) / 4);
 }
 
+static tn_status search_keep_start(search_state *s, uint32_t kind) {
+    TN_TRY(search_keep(s));
+    if (s->line.cost >= s->start_costs[kind] || tn__line_peak(&s->line) > (int64_t)s->run->budget)
+        return TN_OK;
+    s->start_costs[kind] = s->line.cost;
+    return tn__line_write(&s->line, &s->starts[kind], s->run->error);
+}
+
 /* `spare`: 64ths of the budget that are left over at first. */
 static tn_status search_start(search_state *s, const tn__repair_taste *taste, uint32_t spare) {
     uint32_t mark = tn__line_mark(&s->line);
@@ -78,7 +87,7 @@ static tn_status search_start(search_state *s, const tn__repair_taste *taste, ui
     bool fits = tn__repair_run(&s->repair);
     s->repair.budget = s->run->budget;
     if (fits && !tn__repair_trim(&s->repair)) s->line.failed = true;
-    if (fits) TN_TRY(search_keep(s));
+    if (fits) TN_TRY(search_keep_start(s, taste->advised > 0));
     tn__line_undo(&s->line, mark);
     return search_spend(s);
 }
@@ -275,8 +284,10 @@ static tn_status search_step(search_state *s, uint64_t *now, uint64_t slack) {
     return search_spend(s);
 }
 
-static tn_status search_improve(search_state *s, uint64_t effort) {
-    TN_TRY(tn__line_read(&s->line, &s->best));
+static tn_status search_improve(search_state *s, uint32_t kind, uint64_t effort) {
+    tn__line_release(&s->line); /* in its old order */
+    TN_TRY(tn__line_init(&s->line, s->run->work, &s->run->context, NULL, s->run->error));
+    TN_TRY(tn__line_read(&s->line, &s->starts[kind]));
     tn__line_forget(&s->line);
     uint64_t now = s->line.cost, begin = s->spent;
     double over = (double)(now - s->run->work->cost);
@@ -289,10 +300,16 @@ static tn_status search_improve(search_state *s, uint64_t effort) {
     return TN_OK;
 }
 
+/* The best start is improved, and for a part of the effort the best of the other kind: where the
+ * better one leads is not always better. */
 static tn_status search_run(search_state *s, uint64_t effort) {
     TN_TRY(search_starts(s, effort));
     if (!s->has || s->run->any || s->best_cost == s->run->work->cost) return TN_OK;
-    return search_improve(s, effort);
+    uint32_t kind = s->start_costs[1] < s->start_costs[0];
+    uint64_t left = effort > s->spent ? effort - s->spent : 0, half = left / SEARCH_OTHER;
+    bool both = s->start_costs[1 - kind] < UINT64_MAX;
+    TN_TRY(search_improve(s, kind, both ? effort - half : effort));
+    return both ? search_improve(s, 1 - kind, effort) : TN_OK;
 }
 
 static tn_status search_offer(search_state *s) {
@@ -303,8 +320,12 @@ static tn_status search_offer(search_state *s) {
 
 tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
     bool orders = !run->work->is_ordered && (run->allow & TN__ALLOW_ORDER);
-    search_state s = {.run = run, .random = {run->seed}, .orders = orders};
+    search_state s = {.run = run,
+                      .start_costs = {UINT64_MAX, UINT64_MAX},
+                      .random = {run->seed},
+                      .orders = orders};
     tn__schedule_init(&s.best, &run->context);
+    for (uint32_t i = 0; i < 2; i++) tn__schedule_init(&s.starts[i], &run->context);
     TN_TRY(tn__line_init(&s.line, run->work, &run->context, NULL, run->error));
     tn_status status = TN_OK;
     if (!tn__repair_room(&s.repair, &s.line, run->budget, run->arena))
@@ -318,5 +339,6 @@ tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
     }
     tn__line_release(&s.line);
     tn__schedule_release(&s.best);
+    for (uint32_t i = 0; i < 2; i++) tn__schedule_release(&s.starts[i]);
     return status;
 }
