@@ -9,11 +9,10 @@
  * them and they are not there. A copy starts when what stands before it on stream 0 has ended; who
  * reads what comes in waits for that; SETTLE is a WAIT.
  *
- * An instruction cannot read what has been handed to a copy out. What is read between OUT and
- * SETTLE is therefore copied behind the last of these reads.
  * Views that are smaller than what they lie in are applied at once: what is not viewed goes.
  * Cost: O(acts + operands).
  */
+#include "budget/emit.h"
 #include "budget/map.h"
 
 #include "graph/attr.h"
@@ -35,11 +34,9 @@ typedef struct emit_state {
     tn_tensor_id *views;      /* [values] the newest view that is here; TN_NONE */
     tn_tensor_id *next_view;  /* [tensors] the one before it */
     uint32_t *arrives, *left; /* [values] signal of the last copy in, out; 0: none to wait for */
-    uint32_t *copy_at; /* [acts] of an OUT: the act behind which it is copied; TN_NONE: never,
-                        * as nobody wants it back */
-    uint32_t *form;    /* [values] its newest encoded form, a tensor */
-    uint32_t *due, *next_due; /* [acts] OUTs that are copied behind an act, as lists; TN_NONE */
-    uint32_t last;            /* instruction on stream 0; TN_NONE: none yet */
+    uint32_t *form;           /* [values] its newest encoded form, a tensor */
+    tn__emit_copies copies;
+    uint32_t last; /* instruction on stream 0; TN_NONE: none yet */
     uint32_t signals;
     tn_error *error;
 } emit_state;
@@ -282,89 +279,21 @@ static tn_status emit_act(emit_state *s, uint32_t index) {
         TN_TRY(emit_in(s, act->what));
         break;
     case TN__ENCODE:
-        if (s->copy_at[index] != TN_NONE) TN_TRY(emit_encode(s, act));
+        if (s->copies.at[index] != TN_NONE) TN_TRY(emit_encode(s, act));
         break;
     default:
         TN_TRY(emit_decode(s, act));
     }
-    for (uint32_t out = s->due[index]; out != TN_NONE; out = s->next_due[out])
+    for (uint32_t out = s->copies.due[index]; out != TN_NONE; out = s->copies.next_due[out])
         TN_TRY(emit_out(s, s->schedule->acts[out].what));
     return TN_OK;
-}
-
-/* --- when copies out are made --- */
-
-typedef struct emit_plan { /* of what is not back yet: acts, by value; TN_NONE */
-    uint32_t *leaving, *unwanted, *encoded;
-} emit_plan;
-
-/* A copy, or an encoded form, that nobody has used when the next is made is not made at all. */
-static void emit_forget(emit_state *s, uint32_t *unwanted, uint32_t act) {
-    if (*unwanted != TN_NONE) s->copy_at[*unwanted] = TN_NONE;
-    *unwanted = act;
-}
-
-static void emit_plan_run(emit_state *s, const emit_plan *plan, uint32_t act, uint32_t job) {
-    uint32_t count;
-    const uint32_t *inputs = tn__job_inputs(s->work, job, s->ran[job], &count);
-    s->ran[job] = true;
-    for (uint32_t k = 0; k < count; k++)
-        if (plan->leaving[inputs[k]] != TN_NONE) s->copy_at[plan->leaving[inputs[k]]] = act;
-}
-
-static void emit_plan_act(emit_state *s, const emit_plan *plan, uint32_t i) {
-    const tn__act *act = &s->schedule->acts[i];
-    s->copy_at[i] = i;
-    switch (act->kind) {
-    case TN__RUN:
-        emit_plan_run(s, plan, i, act->what);
-        break;
-    case TN__OUT:
-        plan->leaving[act->what] = i;
-        emit_forget(s, &plan->unwanted[act->what], i);
-        break;
-    case TN__SETTLE:
-        plan->leaving[act->what] = TN_NONE;
-        break;
-    case TN__IN:
-        plan->unwanted[act->what] = TN_NONE;
-        break;
-    case TN__ENCODE:
-        if (plan->leaving[act->what] != TN_NONE) s->copy_at[plan->leaving[act->what]] = i;
-        emit_forget(s, &plan->encoded[act->what], i);
-        break;
-    default:
-        plan->encoded[act->what] = TN_NONE;
-    }
-}
-
-/* Behind the last act that reads the value before it is settled; at all only if it comes back. */
-static void emit_find_copies(emit_state *s, const emit_plan *plan) {
-    const tn__work *work = s->work;
-    for (uint32_t v = 0; v < work->value_count; v++)
-        plan->leaving[v] = plan->unwanted[v] = plan->encoded[v] = TN_NONE;
-    for (uint32_t i = 0; i < s->schedule->count; i++) {
-        s->due[i] = TN_NONE;
-        emit_plan_act(s, plan, i);
-    }
-    for (uint32_t v = 0; v < work->value_count; v++) {
-        emit_forget(s, &plan->unwanted[v], TN_NONE);
-        emit_forget(s, &plan->encoded[v], TN_NONE);
-    }
-    for (uint32_t j = 0; j < work->job_count; j++) s->ran[j] = false;
-    for (uint32_t i = s->schedule->count; i-- > 0;) {
-        uint32_t at = s->copy_at[i];
-        if (s->schedule->acts[i].kind != TN__OUT || at == TN_NONE) continue;
-        s->next_due[i] = s->due[at];
-        s->due[at] = i;
-    }
 }
 
 /* --- the whole --- */
 
 static tn_status emit_room(emit_state *s) {
     size_t tensors = tn_graph_tensor_count(s->map->graph) + (size_t)1;
-    size_t values = s->work->value_count + (size_t)1, acts = s->schedule->count + (size_t)1;
+    size_t values = s->work->value_count + (size_t)1;
     tn__arena *arena = &s->arena;
     s->here = tn__arena_array(arena, tensors, sizeof *s->here);
     s->next_view = tn__arena_array(arena, tensors, sizeof *s->next_view);
@@ -372,20 +301,11 @@ static tn_status emit_room(emit_state *s) {
     s->views = tn__arena_array(arena, values, sizeof *s->views);
     s->arrives = tn__arena_array(arena, values, sizeof *s->arrives);
     s->left = tn__arena_array(arena, values, sizeof *s->left);
-    s->copy_at = tn__arena_array(arena, acts, sizeof *s->copy_at);
-    s->due = tn__arena_array(arena, acts, sizeof *s->due);
-    s->next_due = tn__arena_array(arena, acts, sizeof *s->next_due);
     s->form = tn__arena_array(arena, values, sizeof *s->form);
-    emit_plan plan = {tn__arena_array(arena, values, sizeof *plan.leaving),
-                      tn__arena_array(arena, values, sizeof *plan.unwanted),
-                      tn__arena_array(arena, values, sizeof *plan.encoded)};
-    if (!s->here || !s->next_view || !s->ran || !s->views || !s->arrives || !s->left ||
-        !s->copy_at || !s->due || !s->next_due || !s->form || !plan.leaving || !plan.unwanted ||
-        !plan.encoded)
+    if (!s->here || !s->next_view || !s->ran || !s->views || !s->arrives || !s->left || !s->form)
         return tn__no_memory(s->error, "a program");
     for (uint32_t v = 0; v < s->work->value_count; v++) s->views[v] = TN_NONE;
-    emit_find_copies(s, &plan);
-    return TN_OK;
+    return tn__emit_find_copies(s->work, s->schedule, arena, &s->copies, s->error);
 }
 
 static tn_status emit_all(emit_state *s, tn_program **program) {

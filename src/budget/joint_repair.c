@@ -15,8 +15,7 @@
 
 #include <math.h>
 
-#define REPAIR_CHAIN 512u /* jobs of a chain, a bound on the work of one look */
-#define REPAIR_LOOKS 24u  /* victims whose chains are looked at */
+#define REPAIR_LOOKS 24u /* victims whose chains are looked at */
 
 typedef struct repair_idle {
     uint32_t value, touch; /* idle from this touch to its next */
@@ -87,7 +86,7 @@ bool tn__repair_may_run(const tn__repair *r, uint32_t job, uint32_t key) {
     return true;
 }
 
-static bool repair_fits(const tn__repair *r, uint32_t first, uint32_t last, uint64_t bytes) {
+bool tn__repair_fits(const tn__repair *r, uint32_t first, uint32_t last, uint64_t bytes) {
     if (first > last) return true;
     return tn__line_tree_most(&r->line->tree, first, last) + (int64_t)bytes <= (int64_t)r->budget;
 }
@@ -96,7 +95,7 @@ static bool repair_fits(const tn__repair *r, uint32_t first, uint32_t last, uint
 static bool repair_is_moved(const tn__repair *r, uint32_t value, uint32_t touch, uint32_t key) {
     uint32_t next = r->line->touches[touch].next;
     if (next == TN_NONE || !r->line->nodes[r->line->touches[next].node].again) return false;
-    return repair_fits(r, key, tn__line_key(r->line, next), r->work->values[value].bytes);
+    return tn__repair_fits(r, key, tn__line_key(r->line, next), r->work->values[value].bytes);
 }
 
 /* Whether a value fits for so long when the victim is gone for its gap. */
@@ -105,11 +104,11 @@ static bool repair_fits_beside(const tn__repair *r, const repair_gap *gap, uint3
     uint32_t from = first > gap->first ? first : gap->first,
              to = last < gap->last ? last : gap->last;
     uint64_t free = r->work->values[gap->value].bytes;
-    if (from > to) return repair_fits(r, first, last, bytes);
+    if (from > to) return tn__repair_fits(r, first, last, bytes);
     return tn__line_tree_most(&r->line->tree, from, to) + (int64_t)bytes + (int64_t)r->stays <=
                (int64_t)r->budget + (int64_t)free &&
-           (first == from || repair_fits(r, first, from - 1, bytes)) &&
-           (last == to || repair_fits(r, to + 1, last, bytes));
+           (first == from || tn__repair_fits(r, first, from - 1, bytes)) &&
+           (last == to || tn__repair_fits(r, to + 1, last, bytes));
 }
 
 /* What one input of the chain takes. */
@@ -124,7 +123,7 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
     if (it->maker != TN_NONE && r->seen[it->maker] == r->stamp) return true;
     uint32_t from = tn__line_key(line, last) + 1;
     bool settled = tn__line_is_settled(line, last);
-    if (!settled && repair_fits(r, from, key, it->bytes)) return true;
+    if (!settled && tn__repair_fits(r, from, key, it->bytes)) return true;
     if (!settled && repair_fits_beside(r, gap, from, key, it->bytes)) {
         r->stays += it->bytes;
         r->lost += (double)it->bytes;
@@ -336,40 +335,6 @@ static void repair_sort_chain(const tn__repair *r) {
     }
 }
 
-/* Whether what a run again made could be had from before it: not where that went to the host. */
-bool tn__repair_may_take(const tn__repair *r, uint32_t node) {
-    const tn__line_node *it = &r->line->nodes[node];
-    for (uint32_t i = it->input_count; it->again && i < it->touch_count; i++) {
-        uint32_t touch = it->touch_first + i, prev = r->line->touches[touch].prev;
-        if (tn__line_is_read_next(r->line, touch) && tn__line_is_settled(r->line, prev))
-            return false;
-    }
-    return it->again;
-}
-
-bool tn__repair_spare(tn__repair *r, uint32_t node) {
-    if (!tn__repair_may_take(r, node)) return false;
-    uint32_t mark = tn__line_mark(r->line);
-    const tn__line_node *it = &r->line->nodes[node];
-    uint32_t key = it->key;
-    int64_t before = tn__line_peak(r->line);
-    bool fits = true;
-    for (uint32_t i = it->input_count; i < it->touch_count && fits; i++) {
-        uint32_t touch = it->touch_first + i;
-        if (!tn__line_is_read_next(r->line, touch)) continue;
-        uint32_t prev = r->line->touches[touch].prev;
-        uint64_t bytes = r->work->values[r->line->touches[touch].value].bytes;
-        fits = key == 0 || repair_fits(r, tn__line_key(r->line, prev) + 1, key - 1, bytes);
-    }
-    r->effort += it->touch_count;
-    if (!fits) return false;
-    tn__line_take(r->line, node);
-    int64_t limit = before > (int64_t)r->budget ? before : (int64_t)r->budget;
-    if (tn__line_peak(r->line) <= limit) return true;
-    tn__line_undo(r->line, mark);
-    return false;
-}
-
 /* Runs that a new one before them makes needless. */
 static void repair_spare_next(tn__repair *r, uint32_t id) {
     uint32_t first = r->line->nodes[id].touch_first;
@@ -431,52 +396,4 @@ bool tn__repair_run(tn__repair *r) {
         if (r->line->cost > r->cost_limit) return false;
     }
     return false;
-}
-
-/* --- taking out ----------------------------------------------------------------------------- */
-
-static bool repair_is_read(const tn__line *line, const tn__line_node *node) {
-    for (uint32_t i = node->input_count; i < node->touch_count; i++)
-        if (tn__line_is_read_next(line, node->touch_first + i)) return true;
-    return false;
-}
-
-/* The run again that made what a node reads; TN_NONE: the first did. */
-static uint32_t repair_source(const tn__line *line, uint32_t touch) {
-    while (touch != TN_NONE && !line->touches[touch].makes) touch = line->touches[touch].prev;
-    if (touch == TN_NONE || !line->nodes[line->touches[touch].node].again) return TN_NONE;
-    return line->touches[touch].node;
-}
-
-void tn__repair_drop(tn__repair *r, uint32_t node) {
-    tn__line *line = r->line;
-    uint32_t count = 1;
-    r->chain[0] = node;
-    for (uint32_t i = 0; i < count; i++) {
-        tn__line_node it = line->nodes[r->chain[i]];
-        if (!it.linked || (i > 0 && repair_is_read(line, &it))) continue;
-        if (!tn__repair_may_take(r, r->chain[i])) continue;
-        for (uint32_t k = 0; k < it.input_count && count < REPAIR_CHAIN; k++) {
-            uint32_t source = repair_source(line, it.touch_first + k);
-            if (source != TN_NONE) r->chain[count++] = source;
-        }
-        r->effort += it.touch_count;
-        tn__line_take(line, r->chain[i]);
-    }
-}
-
-bool tn__repair_trim(tn__repair *r) {
-    const tn__line *line = r->line;
-    size_t room = (size_t)line->linked_count + 1;
-    tn__sort_item *items = tn__alloc_array(&line->context, room, sizeof *items);
-    uint32_t count = 0;
-    if (items == NULL) return false;
-    for (uint32_t n = line->nodes[TN__LINE_TAIL].prev; n != TN__LINE_HEAD; n = line->nodes[n].prev)
-        if (line->nodes[n].again)
-            items[count++] = (tn__sort_item){~r->work->jobs[line->nodes[n].job].again_cost, n};
-    bool sorted = tn__sort_items(&line->context, items, count);
-    for (uint32_t i = 0; i < count && sorted && !line->failed; i++)
-        tn__repair_spare(r, items[i].id);
-    tn__free(&line->context, items, room * sizeof *items);
-    return sorted && !line->failed;
 }

@@ -5,6 +5,8 @@
 #include "budget/bound.h"
 #include "budget/joint_line.h"
 
+#define REPAIR_CHAIN 512u /* jobs of a chain, a bound on the work of one look */
+
 /* How a victim is chosen; randomised by those who search. */
 typedef struct tn__repair_taste {
     float reach; /* power of the steps for which it is idle */
@@ -45,6 +47,8 @@ bool tn__repair_room(tn__repair *repair, tn__line *line, uint64_t budget, tn__ar
 /* Gives up values until the line is within budget. False: it could not, or cost_limit came first;
  * the line has what was put in so far. */
 bool tn__repair_run(tn__repair *repair);
+/* Whether so many bytes more are within the budget at the keys first ... last. */
+bool tn__repair_fits(const tn__repair *repair, uint32_t first, uint32_t last, uint64_t bytes);
 bool tn__repair_may_run(const tn__repair *repair, uint32_t job, uint32_t key); /* by its limits */
 bool tn__repair_may_take(const tn__repair *repair, uint32_t node);
 /* Takes a run out where the line stays within budget. */

@@ -1,0 +1,123 @@
+/* joint_keys.c - keys of a line, and the bytes of each. */
+#include "budget/joint_parts.h"
+
+/* A life that begins with this touch, from the making to the last read; as differences. */
+static void keys_sum_life(tn__line *line, uint32_t making, int64_t *leaf) {
+    uint32_t last = making;
+    while (tn__line_is_read_next(line, last)) last = line->touches[last].next;
+    int64_t bytes = tn__line_bytes(line, line->touches[making].value);
+    leaf[tn__line_key(line, making)] += bytes;
+    if (tn__line_key(line, last) + 1 < line->tree.width)
+        leaf[tn__line_key(line, last) + 1] -= bytes;
+}
+
+static void keys_sum(tn__line *line) {
+    tn__line_tree *tree = &line->tree;
+    int64_t *leaf = tree->most + tree->width, at = 0;
+    memset(tree->most, 0, 2 * (size_t)tree->width * sizeof *tree->most);
+    memset(tree->both, 0, 2 * (size_t)tree->width * sizeof *tree->both);
+    for (uint32_t v = 0; v < line->work->value_count; v++)
+        for (uint32_t t = line->first_touch[v]; t != TN_NONE; t = line->touches[t].next)
+            if (line->touches[t].makes) keys_sum_life(line, t, leaf);
+    for (uint32_t k = 0; k < tree->width; k++) leaf[k] = at += leaf[k];
+    for (uint32_t n = TN__LINE_HEAD; n != TN_NONE; n = line->nodes[n].next) {
+        tn__line_node *node = &line->nodes[n];
+        leaf[node->key] += tn__line_scratch(line, node);
+        node->moved = tn__line_moves(line, node);
+        if (node->moved)
+            leaf[node->key] -=
+                tn__line_bytes(line, line->touches[node->touch_first + node->input_count].value);
+    }
+    for (uint32_t i = tree->width - 1; i > 0; i--)
+        tree->most[i] =
+            tree->most[2 * i] > tree->most[2 * i + 1] ? tree->most[2 * i] : tree->most[2 * i + 1];
+}
+
+#define LINE_GAP 6u /* keys to a run, at least half of that */
+
+/* All keys anew. The head has that of the first run: what is there from the start is there then. */
+bool tn__line_number(tn__line *line) {
+    size_t need = (size_t)line->linked_count * LINE_GAP + 8;
+    uint32_t width = 16;
+    while (width < need) width *= 2;
+    if (!tn__reserve(&line->context, &line->tree.most, &line->most_room, 2 * (size_t)width,
+                     sizeof *line->tree.most) ||
+        !tn__reserve(&line->context, &line->tree.both, &line->both_room, 2 * (size_t)width,
+                     sizeof *line->tree.both))
+        return false;
+    line->tree.width = width;
+    uint32_t step = (width - 2) / (line->linked_count + 1), key = 0;
+    line->nodes[TN__LINE_HEAD].key = 0;
+    for (uint32_t n = line->nodes[TN__LINE_HEAD].next; n != TN_NONE; n = line->nodes[n].next) {
+        line->nodes[n].key = key;
+        key += step;
+    }
+    line->nodes[TN__LINE_TAIL].key = width - 1;
+    keys_sum(line);
+    return true;
+}
+
+/* Of what a node touches and nobody reads after it. */
+static int64_t keys_ending(const tn__line *line, const tn__line_node *node) {
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < node->touch_count; i++)
+        if (!tn__line_is_read_next(line, node->touch_first + i))
+            bytes += tn__line_bytes(line, line->touches[node->touch_first + i].value);
+    return bytes;
+}
+
+/* Bytes behind a node: of what is read later. What the head makes is there with the first run. */
+static int64_t keys_behind(const tn__line *line, uint32_t id) {
+    const tn__line_node *node = &line->nodes[id];
+    int64_t bytes = tn__line_tree_most(&line->tree, node->key, node->key);
+    bytes -= tn__line_scratch(line, node) + keys_ending(line, node);
+    if (node->prev == TN__LINE_HEAD) bytes -= keys_ending(line, &line->nodes[TN__LINE_HEAD]);
+    if (node->moved)
+        bytes += tn__line_bytes(line, line->touches[node->touch_first + node->input_count].value);
+    return bytes;
+}
+
+/* Spreads the nodes from `id` on over the keys of a window, which begins with a node's key. */
+static void keys_spread(tn__line *line, uint32_t id, uint32_t count, uint32_t low, uint32_t size) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t key = low + (uint32_t)((uint64_t)i * size / count);
+        uint32_t end = low + (uint32_t)((uint64_t)(i + 1) * size / count);
+        int64_t here = tn__line_tree_most(&line->tree, line->nodes[id].key, line->nodes[id].key);
+        int64_t behind = keys_behind(line, id);
+        for (uint32_t k = key; k < end; k++) line->spread[k - low] = k == key ? here : behind;
+        line->spread_keys[i] = key;
+        id = line->nodes[id].next;
+    }
+}
+
+/* More keys between neighbours: in the smallest window that is not too full, nodes are spread. */
+static bool keys_make_room(tn__line *line, uint32_t before) {
+    uint32_t size = 16, low = 0, first = before, last = before, count = 1;
+    for (; size <= LINE_WINDOW && size < line->tree.width; size *= 2) {
+        low = line->nodes[before].key & ~(size - 1);
+        while (first > TN__LINE_TAIL && line->nodes[line->nodes[first].prev].key >= low &&
+               line->nodes[first].prev != TN__LINE_HEAD) {
+            first = line->nodes[first].prev;
+            count++;
+        }
+        while (line->nodes[last].next != TN_NONE &&
+               line->nodes[line->nodes[last].next].key < low + size) {
+            last = line->nodes[last].next;
+            count++;
+        }
+        if (first != before && 2 * count <= size) break;
+    }
+    if (size > LINE_WINDOW || size >= line->tree.width) return tn__line_number(line);
+    keys_spread(line, first, count, low, size);
+    for (uint32_t i = 0; i < count; i++, first = line->nodes[first].next)
+        line->nodes[first].key = line->spread_keys[i];
+    tn__line_tree_set(&line->tree, low, size, line->spread);
+    return true;
+}
+
+/* A key between its neighbours. False: out of memory. */
+bool tn__line_give_key(tn__line *line, uint32_t before) {
+    uint32_t low = line->nodes[line->nodes[before].prev].key;
+    if (line->nodes[before].key - low >= 2) return true;
+    return keys_make_room(line, before);
+}
