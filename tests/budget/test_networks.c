@@ -101,6 +101,7 @@ static tn_status try_pass(attempt *it, network *w, const char *name, uint64_t bu
                              .out_rate = rate,
                              .in_rate = rate,
                              .codec_rate = 0.05,
+                             .codecs = UINT32_MAX,
                              .zeros = zeros,
                              .explain = &it->text};
     tn__text_init(&it->text, &w->context);
