@@ -11,12 +11,23 @@
 
 /* --- up to the plan --- */
 
+/* Weights of a file of weights go in the place of the model's. */
+static tn_status session_weights(cli_session *session, tn_error *error) {
+    const char *path = session->weights_path;
+    TN_TRY(tn_weights_open(path, NULL, &session->weights, error));
+    tn_status status =
+        tn_weights_bind(session->weights, session->input->graph, &session->weights_taken, error);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
+}
+
 /* The model, with nothing known of what others' weights or training will fill. */
 static tn_status session_model(cli_session *session, tn_error *error) {
     cli_input *input = session->input;
     if (input->graph == NULL)
         TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
-    if (session->weights_path != NULL) {
+    if (session->weights_path != NULL && tn_weights_recognises(session->weights_path))
+        TN_TRY(session_weights(session, error));
+    else if (session->weights_path != NULL) {
         tn_graph *model;
         TN_TRY(tn_checkpoint_open(session->weights_path, NULL, &session->kept, error));
         TN_TRY(tn_checkpoint_model(session->kept, input->graph, &model, error));
@@ -207,6 +218,9 @@ static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id
         memcpy(bytes, kept->bytes, size);
         return TN_OK;
     }
+    if (session->weights != NULL && tensor->kind == TN_KIND_PARAMETER &&
+        tn_weights_fill(session->weights, tensor, bytes, size))
+        return TN_OK;
     bool fresh = session->fresh != NULL && (tensor->flags & TN_TENSOR_UPDATED) != 0;
     return tn_contents_read(fresh ? session->fresh : session->contents, graph, id, bytes, size,
                             error);
@@ -270,6 +284,7 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     other->training = session->training;
     other->contents = session->contents;
     other->kept = session->kept;
+    other->weights = session->weights;
     other->fresh = session->fresh;
     other->seed = session->seed;
     other->naive = true;
@@ -293,5 +308,6 @@ void cli_session_close(cli_session *session) {
     tn_trace_destroy(session->trace);
     tn_contents_close(session->fresh);
     if (session->weights_path != NULL) tn_checkpoint_close(session->kept);
+    tn_weights_close(session->weights);
     if (session->own_contents) tn_contents_close(session->contents);
 }

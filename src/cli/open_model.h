@@ -30,7 +30,7 @@ struct cli_session {
     uint32_t codecs;          /* bit 1 << tn_codec: tensors may be kept so to fit; 0: none */
     cli_samples samples;      /* what zeros are counted on; zeroed: what is made up */
     double link;              /* bytes per second, to the device and back; 0: as fast as it goes */
-    const char *weights_path; /* NULL, or a checkpoint whose parameters go before the file's */
+    const char *weights_path; /* NULL, or weights that go before the file's */
     bool weights_made_up;
     uint64_t weights_seed, seed;
     tn_dtype weights_dtype; /* of the model's weights while it runs; UNDEFINED: as they are */
@@ -40,10 +40,12 @@ struct cli_session {
     tn_trace *trace;
     tn_contents *contents, *fresh; /* of the file; made up, for what is trained */
     bool own_contents;
-    tn_checkpoint *kept; /* of weights_path */
-    tn_graph *model;     /* that is trained; NULL: as it was loaded */
-    tn_training step;    /* of `training`; ids are also those of the model and of `graph` */
-    tn_pruning pruning;  /* of `graph` before it was rewritten; count 0: none */
+    tn_checkpoint *kept; /* of weights_path; or */
+    tn_weights *weights;
+    uint32_t weights_taken; /* how many of them */
+    tn_graph *model;        /* that is trained; NULL: as it was loaded */
+    tn_training step;       /* of `training`; ids are also those of the model and of `graph` */
+    tn_pruning pruning;     /* of `graph` before it was rewritten; count 0: none */
     tn_setup *setup;
     const tn_graph *graph; /* that runs */
     tn_engine *engine;

@@ -53,8 +53,8 @@ enum {
 #define SESSION_OPTIONS(X)                                                                         \
     X(SESSION_WEIGHTS, "weights", "random:SEED|FILE",                                              \
       "random: make up the weights that are not in the model file, of training all that are "      \
-      "trained; FILE: those in this checkpoint of `tenure train`, the rest of the model file "     \
-      "(read them)")                                                                               \
+      "trained; FILE: those of a .safetensors or .gguf file, by name, or of a checkpoint of "      \
+      "`tenure train`, the rest of the model file (read them)")                                    \
     X(SESSION_BUDGET, "budget", "SIZE",                                                            \
       "bytes for arena and weights: where the plan needs more, operators run again; with "         \
       "--link tensors go to the host and back. What cannot be is refused (what it needs)")         \

@@ -16,6 +16,7 @@ if(TARGET tenure_command)
   tenure_test(cli.header COMMAND ${here}/header.sh ${tenure} ${PROJECT_SOURCE_DIR} ${shared}/tflite)
   tenure_test(cli.estimate_runs NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/estimate_runs.py ${tenure} ${models} ${shared})
+  tenure_test(cli.weights NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/weights.py ${tenure})
   tenure_test(cli.agree NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/agree.py ${tenure} ${models} ${shared})
   foreach(name planned micro)

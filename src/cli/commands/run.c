@@ -312,6 +312,8 @@ static void run_print(const run_arguments *arguments, const tn_engine_usage *usa
         printf("%-15s %s\n", "pool", session->pool);
     printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
     printf("%-15s %s\n", "weights", tn_size_format(usage->static_bytes, size));
+    if (session->weights != NULL)
+        printf("%-15s %u tensors of %s\n", "", session->weights_taken, session->weights_path);
     printf("%-15s %.3f ms%s, %u thread%s\n", "time", arguments->best_s * 1e3,
            arguments->repeat > 1 ? " (fastest)" : "", session->choices.threads,
            session->choices.threads == 1 ? "" : "s");
