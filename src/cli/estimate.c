@@ -69,25 +69,6 @@ static tn_status estimate_pytorch(const cli_way *way, estimate_made *made, tn_er
     return TN_OK;
 }
 
-/* Says so when it is only the batch that the model does not take. */
-static tn_status estimate_read(const cli_way *way, cli_input *input, tn_error *error) {
-    tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
-    if (status != TN_E_INVALID || way->batch == 0) return status;
-    tn_import_options own = input->import;
-    tn_graph *graph = NULL;
-    tn_error unused;
-    own.batch = 0;
-    if (tn_graph_load(input->path, &own, &graph, &unused) == TN_OK && error != NULL) {
-        char was[sizeof error->message];
-        memcpy(was, error->message, sizeof was);
-        snprintf(error->message, sizeof error->message,
-                 "its shapes are written for one batch, not for %" PRIu64 ": %.300s", way->batch,
-                 was);
-    }
-    tn_graph_destroy(graph);
-    return status;
-}
-
 static cli_whom estimate_whom(const cli_way *way) {
     return (cli_whom){.runner = way->runner,
                       .threads = way->choices.threads,
@@ -132,7 +113,7 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
     if (tn__has_suffix(input->path, ".tflite") && !way->train && way->runner == CLI_RUNNER_NONE)
         return cli_input_plan(input, &way->choices.plan, error);
     const cli_whom whom = estimate_whom(way);
-    TN_TRY(estimate_read(way, input, error));
+    TN_TRY(tn_graph_load(input->path, &input->import, &input->graph, error));
     made->graph = input->graph;
     if (way->pytorch) {
         TN_TRY(estimate_pytorch(way, made, error));

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PROGRESS_AFTER_S 0.5
@@ -11,6 +12,7 @@
 static struct progress_state { /* of the one command that this process runs */
     double start, last;
     bool drawn;
+    char note[400]; /* the last: a search reads the same file again and again */
 } progress;
 
 static bool progress_draw(void *self, const char *stage, uint64_t done, uint64_t total) {
@@ -35,6 +37,8 @@ static bool progress_draw(void *self, const char *stage, uint64_t done, uint64_t
 
 static void progress_note(void *self, const char *message) {
     (void)self;
+    if (strncmp(message, progress.note, sizeof progress.note - 1) == 0) return;
+    snprintf(progress.note, sizeof progress.note, "%s", message);
     cli_note(message);
 }
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "graph/fold.h"
+#include "graph/rebatch.h"
 #include "graph/store.h"
 
 struct infer_frame {
@@ -120,8 +121,10 @@ static tn_status infer_op(tn_infer *infer) {
     state->saw_bound = false;
     state->axes = NULL;
     if (rule) TN_TRY(infer_check_arity(infer, rule));
+    if (state->rebatch != NULL) TN_TRY(tn__rebatch_before(infer, state->rebatch));
     if (rule && rule->shape) TN_TRY(rule->shape(infer));
     TN_TRY(infer_settle(infer, rule));
+    if (state->rebatch != NULL) TN_TRY(tn__rebatch_after(infer, state->rebatch));
     return infer_fold(infer, rule);
 }
 
@@ -306,9 +309,13 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
 }
 
 tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
+    return tn__graph_infer_rebatched(graph, NULL, error);
+}
+
+tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_error *error) {
     TN_TRY(tn__graph_order(graph, error));
     TN_TRY(infer_start(graph, error));
-    struct infer_state state = {.steps_left = infer_step_limit(graph)};
+    struct infer_state state = {.steps_left = infer_step_limit(graph), .rebatch = rebatch};
     tn_infer infer = {.graph = graph, .error = error, .state = &state};
     tn__arena_init(&state.overflow, &graph->context);
     state.scratch = tn__alloc(&graph->context, TN__SCRATCH_SIZE);

@@ -104,6 +104,7 @@ struct infer_state {
     size_t scratch_used;
     tn__arena overflow; /* scratch beyond that; emptied after the operator */
     bool overflowed;
+    struct tn__rebatch *rebatch; /* another batch than the file's; NULL: none */
 };
 #define TN__SCRATCH_SIZE ((size_t)64 * 1024)
 

@@ -4,6 +4,7 @@
  * the options, the format of activations, and errors that name the file.
  */
 #include "graph/batch.h"
+#include "graph/rebatch.h"
 #include "import/importer.h"
 
 #include <stdio.h>
@@ -216,6 +217,58 @@ static tn_status import_check_batch(const tn_importer *importer) {
             tn_graph_tensor(importer->graph, input)->name);
 }
 
+/* The same model with the batch that it was exported with, where that is a number and another.
+ * NULL: it is not. */
+static tn_graph *import_reference(const tn_importer *importer, int64_t *from) {
+    tn_import_options own = *importer->options;
+    tn_graph *reference = NULL;
+    tn_tensor_id input;
+    bool single;
+    own.batch = 0;
+    tn__span file = {importer->bytes, importer->size};
+    if (importer->options->batch <= 0 ||
+        tn__import(importer->name, file, &own, NULL, NULL, &reference, NULL) != TN_OK)
+        return NULL;
+    bool found = tn__graph_batch_input(reference, &input, &single, NULL) == TN_OK && !single &&
+                 input != TN_NONE;
+    *from = found ? tn_graph_tensor(reference, input)->shape[0] : 0;
+    bool other = *from > 0 && *from != importer->options->batch;
+    if (other && tn_graph_tensor_count(reference) == tn_graph_tensor_count(importer->graph))
+        return reference;
+    tn_graph_destroy(reference);
+    return NULL;
+}
+
+/* What follows from a batch that is written down, and what to do about it. */
+static void import_explain_batch(const tn_importer *importer) {
+    tn_error *error = importer->error;
+    char was[sizeof error->message];
+    if (error == NULL) return;
+    memcpy(was, error->message, sizeof was);
+    snprintf(error->message, sizeof error->message,
+             "its shapes are written for one batch, not for %lld: %.240s; export it with an open "
+             "batch: torch.onnx.export(..., dynamic_axes={\"input\": {0: \"batch\"}})",
+             (long long)importer->options->batch, was);
+}
+
+/* Shapes; where constants have the file's batch, they are given the one that was asked for. */
+static tn_status import_infer(const tn_importer *importer) {
+    tn__rebatch rebatch = {.to = importer->options->batch};
+    tn_graph *reference = import_reference(importer, &rebatch.from);
+    if (reference == NULL) return tn_graph_infer(importer->graph, importer->error);
+    rebatch.reference = reference;
+    tn_status status = tn__graph_infer_rebatched(importer->graph, &rebatch, importer->error);
+    if (status == TN_E_INVALID) import_explain_batch(importer);
+    if (status == TN_OK && rebatch.changed > 0)
+        tn__import_log(importer,
+                       "a batch of %lld is written into %u shape%s (%s%s); there it becomes the "
+                       "one that is asked for",
+                       (long long)rebatch.from, rebatch.changed, rebatch.changed == 1 ? "" : "s",
+                       rebatch.changed == 1 ? "" : "the first is ", rebatch.first);
+    tn_graph_destroy(reference);
+    return status;
+}
+
 static tn_status import_run(tn_importer *importer, const char *name) {
     const tn_import_format *format;
     TN_TRY(import_check_options(importer->options, importer->error));
@@ -226,7 +279,7 @@ static tn_status import_run(tn_importer *importer, const char *name) {
     TN_TRY(format->read(importer));
     TN_TRY(import_check_used(importer));
     TN_TRY(tn__import_values(importer));
-    tn_status status = tn_graph_infer(importer->graph, importer->error);
+    tn_status status = import_infer(importer);
     TN_TRY(import_check_batch(importer));
     if (status != TN_OK) return status;
     return import_set_format(importer);
