@@ -47,7 +47,8 @@ typedef struct tn_fit_options {
     const tn_plan_options *plan;        /* of layouts; NULL: defaults. Its capacity is not read */
     bool live; /* the budget is for what lives at once, wherever it lies: for problems that know no
                 * addresses. The layout is made, and told, beside it */
-    bool any;  /* whatever fits will do, found quickly: for who asks whether, not how fast */
+    bool any;  /* whatever fits will do, found quickly: for who asks whether, not how fast. Where
+                * nothing does, the least is not looked for: there is no program */
     uint64_t seed, work_limit;   /* of the search; 0: it ends by itself */
     double timeout_s;            /* 0: none; only ever stops early */
     const char *const *segments; /* patterns with * and ? of operators' names: for "segments" */

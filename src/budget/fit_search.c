@@ -117,6 +117,16 @@ static tn_status search_fail(tn__fit *fit, uint64_t budget, const tn_fit_result 
             asked, need, bound);
 }
 
+/* Who asks whether, and not what would do. */
+static tn_status search_deny(const tn__fit *fit, uint64_t budget, bool proved) {
+    char asked[TN_SIZE_TEXT_MAX];
+    tn_size_format(budget, asked);
+    if (proved || tn__add_sat(fit->bytes_bound, fit->options.fixed_bytes) > budget)
+        TN_FAIL(fit->error, TN_E_INFEASIBLE, "no program fits in %s: that is proved", asked);
+    TN_FAIL(fit->error, fit->stopped ? TN_E_STOPPED : TN_E_EXHAUSTED,
+            "no program was found that fits in %s", asked);
+}
+
 /* Static memory alone is more than the budget: nothing that a pass does changes that. */
 static bool search_is_hopeless(const tn__fit *fit, uint64_t budget) {
     return budget < fit->options.fixed_bytes;
@@ -135,6 +145,7 @@ tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     tn_fit_release(result);
     if (!proved) TN_TRY(search_from(fit, target, result, &proved));
     if (result->program != NULL) return TN_OK;
+    if (fit->options.any) return search_deny(fit, budget, proved);
     TN_TRY(tn__fit_search_least(fit, result));
     if (result->bytes <= budget) return TN_OK;
     return search_fail(fit, budget, result, proved);

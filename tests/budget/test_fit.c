@@ -96,6 +96,31 @@ static void a_budget_is_met_by_the_layout(void **state) {
     assert_true(met == asked); /* the least was found, so it is found again */
 }
 
+/* Who asks whether hears no, or a program within the budget; no does not look for the least. */
+static void whether_anything_fits_is_told_quickly(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        fitted it = fit_step(seed);
+        tn_fit_options options = quick();
+        tn_fit_result least, result;
+        assert_ok(tn_fit_least(it.program, it.costs, &options, &least, &failure));
+        options.any = true;
+        options.budget = least.bytes_bound - 1;
+        assert_int_equal(tn_fit(it.program, it.costs, &options, &result, &failure),
+                         TN_E_INFEASIBLE);
+        assert_null(result.program);
+        assert_true(result.rounds <= 2); /* one for each order */
+        tn_fit_release(&result);
+        options.budget = (least.bytes + least.plain_bytes) / 2;
+        assert_ok(tn_fit(it.program, it.costs, &options, &result, &failure));
+        check_result(&it, &result, &options);
+        assert_true(result.bytes <= options.budget);
+        tn_fit_release(&result);
+        tn_fit_release(&least);
+        fit_close(&it);
+    }
+}
+
 static void the_curve_never_rises_with_the_budget(void **state) {
     (void)state;
     enum { POINTS = 5 };
@@ -215,6 +240,7 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_budget_is_met_by_the_layout),
+        cmocka_unit_test(whether_anything_fits_is_told_quickly),
         cmocka_unit_test(the_curve_never_rises_with_the_budget),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(a_search_may_be_interrupted),
