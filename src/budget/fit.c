@@ -6,9 +6,10 @@
  *                              └──────────── fewer bytes, where the layout took more ─────────┘
  *
  * A pass decides for live bytes; the answer is a layout. fit_search.c closes the loop. Orders of
- * operators to begin with are the program's and, where the order is free, that of least memory.
- * Whatever comes out was judged three times, by code that shares nothing with passes: the schedule
- * by replay.c, the program by tn_program_verify, the layout by tn_layout_verify.
+ * operators to begin with are the program's and, where the order is free, that of least memory:
+ * even where its peak is that of the program's, as it is lean elsewhere, too. Whatever comes out
+ * was judged three times, by code that shares nothing with passes: the schedule by replay.c, the
+ * program by tn_program_verify, the layout by tn_layout_verify.
  */
 #include "budget/fit.h"
 
@@ -16,6 +17,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+
+#include "program/program.h"
 
 #define FIT_PASS "joint"
 
@@ -116,7 +119,7 @@ static tn_status fit_add_order(tn__fit *fit) {
     if (!orders || fit->options.live) return TN_OK; /* problems: the passes themselves order */
     options.order = "memory";
     options.memory = fit->options.memory;
-    TN_TRY(tn_program_create(tn_program_graph(fit->given), &options, &program, fit->error));
+    TN_TRY(tn__program_ordered(tn_program_graph(fit->given), &options, &program, fit->error));
     uint32_t count = tn_program_count(program);
     if (count == tn_program_count(fit->given) &&
         memcmp(tn_program_instructions(program), tn_program_instructions(fit->given),

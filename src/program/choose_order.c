@@ -111,9 +111,10 @@ static tn_status choose_rank(choose_state *choose, const tn_op_id *sequence, uin
 
 static tn_status choose_begin(choose_state *choose, const tn_graph *graph,
                               const tn_program_options *given, const tn_occupancy_options *memory,
-                              tn_error *error) {
+                              bool whole, tn_error *error) {
     tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
     *choose = (choose_state){.context = tn_graph_context(graph), .error = error};
+    choose->task.whole = whole;
     tn__options(&options, sizeof options, given);
     if (memory == NULL) memory = options.memory;
     TN_TRY(tn__occupancy_options(memory, &choose->task.memory, error));
@@ -151,7 +152,7 @@ static choose_candidate *choose_least(choose_state *choose) {
 tn_status tn_program_create(const tn_graph *graph, const tn_program_options *options,
                             tn_program **program, tn_error *error) {
     choose_state choose;
-    tn_status status = choose_begin(&choose, graph, options, NULL, error);
+    tn_status status = choose_begin(&choose, graph, options, NULL, false, error);
     if (status == TN_OK && choose.count > 1) {
         tn_occupancy_options memory = choose.task.memory;
         if (memory.inplace == TN_INPLACE_CLAIMED) memory.inplace = TN_INPLACE_CHOOSE;
@@ -161,6 +162,19 @@ tn_status tn_program_create(const tn_graph *graph, const tn_program_options *opt
         choose_candidate *best = choose_least(&choose);
         *program = best->program;
         best->program = NULL;
+    }
+    choose_end(&choose);
+    return status;
+}
+
+tn_status tn__program_ordered(const tn_graph *graph, const tn_program_options *options,
+                              tn_program **program, tn_error *error) {
+    choose_state choose;
+    tn_status status = choose_begin(&choose, graph, options, NULL, true, error);
+    if (status == TN_OK) {
+        choose_candidate *named = &choose.candidates[choose.count - 1];
+        *program = named->program;
+        named->program = NULL;
     }
     choose_end(&choose);
     return status;
@@ -229,7 +243,7 @@ tn_status tn_program_plan(const tn_graph *graph, const tn_program_options *optio
     choose_state choose;
     choose_candidate best = {0};
     tn_layout found = {0};
-    tn_status status = choose_begin(&choose, graph, options, occupancy_options, error);
+    tn_status status = choose_begin(&choose, graph, options, occupancy_options, false, error);
     if (status == TN_OK) status = choose_occupy(&choose, &choose.task.memory);
     if (status == TN_OK) status = choose_plan(&choose, plan_options, &best, &found);
     choose_end(&choose);

@@ -15,6 +15,10 @@ static int items_cut_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static bool items_splits(const tn__order_build *build, uint32_t count) {
+    return count <= ITEMS_PARTS_MAX && !build->task->whole;
+}
+
 /* Where the windows of the members begin and end, ascending; returns how many. */
 static uint32_t items_cut(const tn__order_build *build, const tn__order_pair *members,
                           uint32_t count, uint64_t *cuts) {
@@ -22,7 +26,7 @@ static uint32_t items_cut(const tn__order_build *build, const tn__order_pair *me
     uint32_t found = 2, kept = 0;
     cuts[0] = 0;
     cuts[1] = root->bytes;
-    for (uint32_t i = 0; i < count && count <= ITEMS_PARTS_MAX; i++) {
+    for (uint32_t i = 0; i < count && items_splits(build, count); i++) {
         const tn__order_tensor *member = &build->tensors[members[i].b];
         if (member->lo == 0 && member->hi == root->bytes) continue;
         cuts[found++] = member->lo;
@@ -52,7 +56,7 @@ static void items_make(tn__order_build *build, const tn__order_pair *members, ui
     tn__order_model *model = build->model;
     const tn__order_tensor *root = &build->tensors[members[0].a];
     uint64_t aligned = UINT64_MAX; /* too large: `largest` will say so */
-    bool split = count <= ITEMS_PARTS_MAX;
+    bool split = items_splits(build, count);
     if (root->bytes == 0) return;
     tn__align_up(root->bytes, build->task->memory.alignment, &aligned);
     uint32_t parts = items_cut(build, members, count, cuts), from = model->item_count;

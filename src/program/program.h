@@ -31,6 +31,7 @@ typedef struct tn_order_task {
     const uint64_t *inner; /* [operators] bytes that live inside its blocks; NULL: no blocks */
     uint64_t state_limit;  /* of complete searches; 0: none of them */
     const uint32_t *rank;  /* [operators] by place in a caller's sequence; NULL: none */
+    bool whole; /* a tensor's memory goes when all views of it have gone, not part by part */
 } tn_order_task;
 
 /* How good an order is known to be: live bytes of the block at its worst step. */
@@ -52,6 +53,11 @@ const tn_order *tn__order_find(const char *name); /* NULL: none of that name */
 /* lower.c: the program of one order; task->block is not read. */
 tn_status tn__program_lower(const tn_order *order, const tn_order_task *task, tn_program **program,
                             tn_error *error);
+/* choose_order.c: the program of the order that is named (not "auto"), whether or not it takes less
+ * than the file's does; memory is counted in whole tensors, as passes of budget/ count it. Errors
+ * and cost: those of tn_program_create. */
+tn_status tn__program_ordered(const tn_graph *graph, const tn_program_options *options,
+                              tn_program **program, tn_error *error);
 /* order_inner.c: for every operator with blocks the bytes that live inside them, in file order;
  * *inner [operators] is for tn__free, NULL when no operator has blocks. */
 tn_status tn__order_inner(const tn_order_task *task, uint64_t **inner, tn_error *error);

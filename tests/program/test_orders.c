@@ -418,6 +418,51 @@ static void updates_move_to_their_gradients(void **state) {
     tn_graph_destroy(m.graph);
 }
 
+static uint32_t step_of(const tn_program *program, tn_op_id op) {
+    const tn_instruction *list = tn_program_instructions(program);
+    for (uint32_t i = 0; i < tn_program_count(program); i++)
+        if (list[i].opcode == TN_APPLY && list[i].op == op) return i;
+    fail_msg("operator #%u does not run", op);
+    return 0;
+}
+
+/* The worst step is elsewhere, so the file's order is one of the best; the lean one still lets go
+ * of 100 bytes for 20 before 60 are made:
+ *
+ *     x ─ 1000 ─ 1 ─ 100 ─┬─ 1 ─ 60 ─ 1 ─┬─ out
+ *                         └───── 20 ─────┘                                                      */
+static void an_order_of_its_own_is_lean_beside_the_worst_step(void **state) {
+    (void)state;
+    maker m = {.random = {.state = 1}};
+    assert_ok(tn_graph_create(NULL, &m.graph, &failure));
+    static const int64_t sizes[] = {1000, 1, 100, 1, 60, 1};
+    tn_tensor_id x = bytes(&m, TN_KIND_INPUT, 1), at = x, large = TN_NONE;
+    for (int i = 0; i < 6; i++) {
+        tn_tensor_id made = bytes(&m, TN_KIND_ACTIVATION, sizes[i]);
+        apply(&m, "mix.default", &at, 1, &made, 1);
+        at = made;
+        if (sizes[i] == 100) large = made;
+    }
+    tn_tensor_id small = bytes(&m, TN_KIND_ACTIVATION, 20), out = bytes(&m, TN_KIND_ACTIVATION, 1);
+    apply(&m, "mix.default", &large, 1, &small, 1);
+    tn_tensor_id both[] = {at, small};
+    apply(&m, "mix.default", both, 2, &out, 1);
+    assert_ok(tn_graph_set_block_io(m.graph, 0, &x, 1, &out, 1, &failure));
+    assert_ok(tn_graph_infer(m.graph, &failure));
+    tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
+    tn_program *chosen, *named;
+    options.order = "memory";
+    assert_ok(tn_program_create(m.graph, &options, &chosen, &failure));
+    assert_ok(tn__program_ordered(m.graph, &options, &named, &failure));
+    assert_ok(tn_program_verify(named, &failure));
+    const tn_op_id shrinks = 6, grows = 4; /* as they were added */
+    assert_true(step_of(chosen, shrinks) > step_of(chosen, grows));
+    assert_true(step_of(named, shrinks) < step_of(named, grows));
+    tn_program_destroy(chosen);
+    tn_program_destroy(named);
+    tn_graph_destroy(m.graph);
+}
+
 static void running_out_of_memory_leaves_nothing_behind(void **state) {
     (void)state;
     tn_status status = TN_E_NO_MEMORY;
@@ -460,6 +505,7 @@ int main(void) {
         cmocka_unit_test(no_order_costs_more_than_the_file),
         cmocka_unit_test(a_sequence_is_checked),
         cmocka_unit_test(updates_move_to_their_gradients),
+        cmocka_unit_test(an_order_of_its_own_is_lean_beside_the_worst_step),
         cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,10 +226,21 @@ static tn_status memory_close(memory_state *memory, tn_error *error) {
     return memory_exact(memory, 1, error);
 }
 
+/* Of the orders with this peak one that is lean elsewhere, too: who fits the program into less
+ * finds what an early look at a large tensor can spare. */
+static void memory_lean(memory_state *memory) {
+    memcpy(memory->order, memory->best, memory->model.count * sizeof *memory->order);
+    tn__order_early(&memory->walk, memory->order, memory->spare, memory->peak);
+    tn__order_late(&memory->walk, memory->order, memory->spare, memory->peak);
+    memcpy(memory->best, memory->order, memory->model.count * sizeof *memory->best);
+}
+
 static tn_status memory_search(memory_state *memory, tn_error *error) {
     memory_first_bound(memory);
     if (!memory_done(memory)) TN_TRY(memory_starts(memory, error));
-    return memory_done(memory) ? TN_OK : memory_close(memory, error);
+    if (!memory_done(memory)) TN_TRY(memory_close(memory, error));
+    if (memory->task->whole) memory_lean(memory);
+    return TN_OK;
 }
 
 static bool memory_make(memory_state *memory) {
@@ -285,7 +296,6 @@ static tn_status memory_arrange(const tn_order_task *task, tn_op_id *ops, tn_ord
         memcpy(memory.best, memory.order, memory.model.count * sizeof *memory.best);
     if (status == TN_OK) {
         memory_write(&memory, ops);
-
         *proof = (tn_order_proof){memory.peak, memory.bound};
     }
     memory_release(&memory);
