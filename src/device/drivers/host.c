@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device/copy.h"
 #include "device/driver.h"
 
 #define HOST_ALIGNMENT 64u
@@ -117,14 +118,14 @@ static uint64_t host_cross(host_device *device, host_link *link, const host_work
                            uint64_t ready) {
     double rate = device->bytes_per_s;
     if (rate <= 0) {
-        memcpy(work->to, work->from, work->size);
+        tn__copy_past_caches(work->to, work->from, work->size);
         return 0;
     }
     uint64_t turn = rate * HOST_TURN_S < 1 ? 1 : (uint64_t)(rate * HOST_TURN_S);
     for (uint64_t at = 0; at < work->size; at += turn) {
         uint64_t part = work->size - at < turn ? work->size - at : turn;
         ready = host_take_turn(link, ready, part, rate);
-        memcpy((char *)work->to + at, (const char *)work->from + at, part);
+        tn__copy_past_caches((char *)work->to + at, (const char *)work->from + at, part);
         host_sleep_until(ready);
     }
     return ready;
