@@ -1,7 +1,7 @@
 /* fit.c - what does a budget cost, as predicted and as measured?
  *
  *     build/bench/fit [--threads N] [--ratios 0.7,0.5,0.35] [--passes joint,...] [--links 0,12e9]
- *                     [--batch N] [--steps N] [--optimizer NAME]
+ *                     [--batch N] [--steps N] [--optimizer NAME] [--torch PYTHON]
  *                     [--allow order,recompute,compress,lossy] MODEL...
  *
  * MODEL is a file in ONNX that is trained; what it has no contents for is made up. A row is a
@@ -10,6 +10,12 @@
  * told. What the first step gives is compared bit by bit with the plain program's. A link of 0
  * allows no copies, another one allows them. With compress, shares of zeros are counted in one
  * plain step.
+ *
+ * --torch: beside them, by turns too, PyTorch on the same network, batch, optimizer and threads:
+ * plain, and with torch.utils.checkpoint in the segmenting of bench/fit_torch.py that is fastest
+ * within the bytes that our program takes. MODEL is DIR/NAME.onnx then, of a NAME that
+ * bench/training_torch.py knows, and is written if it is not there. Where PYTHON has no PyTorch,
+ * the rows say so.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +24,7 @@
 
 #include "base/base.h"
 #include "bench/kit/net.h"
+#include "bench/kit/torch.h"
 
 #define FIT_LIST 16u
 
@@ -28,12 +35,21 @@ typedef struct fit_bench {
     int64_t batch;
     tn_optimizer optimizer;
     float *zeros; /* of the model in hand; NULL: not counted */
+    const char *optimizer_name, *python;
+    bench_torch torch;
 } fit_bench;
 
 typedef struct fit_row {
     double ratio, link;
     const char *pass;
 } fit_row;
+
+/* By turns, the least of each. */
+typedef struct fit_times {
+    double plain_ms, ms;
+    bench_torch_step torch_plain, torch;
+    bool same;
+} fit_times;
 
 static uint32_t fit_reals(const char *text, double *numbers) {
     uint32_t count = 0;
@@ -68,39 +84,65 @@ static tn_fit_options fit_options(const fit_bench *bench, const fit_row *row, co
     return options;
 }
 
-/* Both programs by turns. */
-static tn_status fit_run(const fit_bench *bench, bench_net *plain, bench_net *fitted, bool *same,
-                         double *plain_ms, double *ms, tn_error *error) {
-    *plain_ms = *ms = 1e30;
+/* --- steps --- */
+
+static tn_status fit_run(const fit_bench *bench, bench_net *plain, bench_net *fitted,
+                         fit_times *times, tn_error *error) {
+    times->plain_ms = times->ms = 1e30;
     for (uint32_t i = 0; i < bench->steps; i++) {
         double first = 1e30;
-        TN_TRY(bench_step(plain, i > 0 ? plain_ms : &first, error));
-        TN_TRY(bench_step(fitted, i > 0 ? ms : &first, error));
-        if (i == 0) *same = fit_same(plain, fitted);
+        TN_TRY(bench_step(plain, i > 0 ? &times->plain_ms : &first, error));
+        TN_TRY(bench_step(fitted, i > 0 ? &times->ms : &first, error));
+        if (i == 0) times->same = fit_same(plain, fitted);
+        if (i == 0 || bench->torch.process == 0) continue;
+        bench_torch_run(&bench->torch, "plain", &times->torch_plain);
+        bench_torch_run(&bench->torch, "fitted", &times->torch);
     }
     return TN_OK;
+}
+
+static void fit_print_torch(const fit_bench *bench, const fit_times *times, const char *plan) {
+    if (bench->python == NULL) return;
+    if (times->torch.ms == 0)
+        printf(" no PyTorch here | | | | |");
+    else
+        printf(" %8.1f | %8.1f | %8.1f | %8.1f | %s |", times->torch_plain.ms,
+               bench_mib(times->torch_plain.bytes), times->torch.ms, bench_mib(times->torch.bytes),
+               plan);
+}
+
+static void fit_print(const fit_times *times, const tn_fit_result *result,
+                      const tn_engine_usage *usage) {
+    bool planned =
+        usage->measured_peak == usage->planned_peak && usage->planned_peak == result->layout.peak;
+    printf(" %8.1f | %8.1f | %6.1f %% | %6.1f %% | %+5.1f %% |", times->plain_ms, times->ms,
+           100 * ((double)result->time / (double)result->plain_time - 1),
+           100 * (times->ms / times->plain_ms - 1),
+           100 * ((double)result->time / 1e9 / times->ms - 1));
+    printf(" %+5.1f %% | %6.1f | %6.1f | %s | %s |",
+           100 * ((double)result->plain_time / 1e9 / times->plain_ms - 1),
+           (double)result->stall / 1e9, 1e3 * usage->stall_seconds, times->same ? "yes" : "NO",
+           planned ? "yes" : "NO");
 }
 
 static tn_status fit_measure(const fit_bench *bench, const fit_row *row, const bench_net *net,
                              const bench_plan *plan, const tn_fit_result *result, tn_error *error) {
     bench_net fitted = {0}, plain = {0};
     tn_engine_usage usage;
-    double plain_ms, ms;
-    bool same = false;
+    fit_times times = {0};
+    char answer[128] = "";
+    if (bench->torch.process > 0 &&
+        !bench_torch_plan(&bench->torch, result->bytes, answer, sizeof answer))
+        snprintf(answer, sizeof answer, "it went away");
     tn_status status = bench_open_program(net, plan, result->program, row->link, &fitted, error);
     if (status == TN_OK) /* of its own, so that both begin with the same parameters */
         status = bench_open_program(net, plan, tn_setup_program(net->setup), 0, &plain, error);
-    if (status == TN_OK) status = fit_run(bench, &plain, &fitted, &same, &plain_ms, &ms, error);
+    if (status == TN_OK) status = fit_run(bench, &plain, &fitted, &times, error);
     if (status == TN_OK) {
         tn_engine_measure(fitted.engine, &usage);
-        printf(" %8.1f | %8.1f | %6.1f %% | %6.1f %% | %+5.1f %% | %s | %s |\n", plain_ms, ms,
-               100 * ((double)result->time / (double)result->plain_time - 1),
-               100 * (ms / plain_ms - 1), 100 * ((double)result->time / 1e9 / ms - 1),
-               same ? "yes" : "NO",
-               usage.measured_peak == usage.planned_peak &&
-                       usage.planned_peak == result->layout.peak
-                   ? "yes"
-                   : "NO");
+        fit_print(&times, result, &usage);
+        fit_print_torch(bench, &times, answer);
+        printf("\n");
     }
     bench_close(&plain);
     bench_close(&fitted);
@@ -119,7 +161,7 @@ static tn_status fit_one(const fit_bench *bench, const fit_row *row, const char 
            row->link / 1e9, row->pass, bench_mib(options.budget), bench_mib(result.bytes),
            result.seconds);
     bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
-    if (none) printf(" none | | | | | | |\n");
+    if (none) printf(" none: %s |\n", error->message);
     if (status == TN_OK) status = fit_measure(bench, row, net, plan, &result, error);
     fflush(stdout);
     tn_fit_release(&result);
@@ -153,6 +195,28 @@ static tn_status fit_zeros(fit_bench *bench, const bench_net *net, const bench_p
     return status;
 }
 
+/* Writes the model, too, if it is not there. */
+static void fit_open_torch(fit_bench *bench, const char *path) {
+    char folder[4096], name[256], batch[24], threads[24];
+    const char *slash = strrchr(path, '/');
+    if (bench->python == NULL) return;
+    snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - path) : 1,
+             slash != NULL ? path : ".");
+    snprintf(name, sizeof name, "%s", slash != NULL ? slash + 1 : path);
+    name[strcspn(name, ".")] = '\0';
+    snprintf(batch, sizeof batch, "%lld", (long long)(bench->batch > 0 ? bench->batch : 1));
+    snprintf(threads, sizeof threads, "%u", bench->threads);
+    const char *const words[] = {TENURE_SOURCE_DIR "/bench/fit_torch.py",
+                                 name,
+                                 folder,
+                                 batch,
+                                 threads,
+                                 bench->optimizer_name,
+                                 NULL};
+    if (!bench_torch_open(&bench->torch, bench->python, words))
+        fprintf(stderr, "%s: PyTorch is left out: '%s' could not run it\n", path, bench->python);
+}
+
 static tn_status fit_model(fit_bench *bench, const char *path, tn_error *error) {
     bench_net net = {0};
     tn_costs *costs = NULL;
@@ -162,6 +226,7 @@ static tn_status fit_model(fit_bench *bench, const char *path, tn_error *error) 
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
     bench_plan plan = {.threads = bench->threads, .order = "auto", .rate = 1e-6f};
     const char *slash = strrchr(path, '/');
+    fit_open_torch(bench, path);
     train.optimizer = bench->optimizer;
     train.fuse_update = true;
     import.batch = bench->batch;
@@ -179,6 +244,7 @@ static tn_status fit_model(fit_bench *bench, const char *path, tn_error *error) 
     free(bench->zeros);
     bench->zeros = NULL;
     bench_close(&net);
+    bench_torch_close(&bench->torch);
     return status;
 }
 
@@ -223,7 +289,9 @@ static bool fit_option(fit_bench *bench, const char *option, char *value) {
     else if (strcmp(option, "--steps") == 0)
         bench->steps = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(option, "--optimizer") == 0)
-        bench->optimizer = tn_optimizer_find(value);
+        bench->optimizer = tn_optimizer_find(bench->optimizer_name = value);
+    else if (strcmp(option, "--torch") == 0)
+        bench->python = value;
     else
         return false;
     return true;
@@ -238,7 +306,8 @@ int main(int count, char **words) {
                        .threads = 1,
                        .steps = 6,
                        .allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE,
-                       .optimizer = TN_OPTIMIZER_ADAM};
+                       .optimizer = TN_OPTIMIZER_ADAM,
+                       .optimizer_name = "adam"};
     tn_error error = {0};
     int at = 1;
     while (at + 1 < count && words[at][0] == '-' && fit_option(&bench, words[at], words[at + 1]))
@@ -249,8 +318,12 @@ int main(int count, char **words) {
     }
     printf(
         "| model | ratio | GB/s | pass | budget MiB | takes MiB | search s | plain ms | fitted ms "
-        "| predicted | measured | prediction off | same bits | peak as planned |\n"
-        "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---|\n");
+        "| predicted | measured | prediction off | plain off | stall ms predicted | measured "
+        "| same bits | peak as planned |%s\n"
+        "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---|%s\n",
+        bench.python != NULL ? " torch ms | MiB | checkpoint ms | MiB | segmented, of, tried |"
+                             : "",
+        bench.python != NULL ? "---:|---:|---:|---:|---|" : "");
     for (; at < count; at++)
         if (fit_model(&bench, words[at], &error) != TN_OK) {
             fprintf(stderr, "%s: %s: %s\n", words[at], error.where, error.message);

@@ -100,21 +100,46 @@ def made(name, batch):
     return net, torch.rand(batch, 3, 224, 224), torch.randint(0, 1000, (batch,))
 
 
+def export(name, folder, net, x):
+    """Writes the network where it is not there yet."""
+    path = os.path.join(folder, name + ".onnx")
+    if os.path.exists(path):
+        return
+    with torch.no_grad():  # the exporter makes one of parameters that are equal
+        for tensor in list(net.parameters()) + list(net.buffers()):
+            if tensor.is_floating_point() and tensor.dim() == 1:
+                tensor += 0.01 * torch.rand_like(tensor)
+    # An export for inference leaves dropout out.
+    mode = torch.onnx.TrainingMode
+    torch.onnx.export(net.eval(), x, path, opset_version=13, do_constant_folding=False,
+                      training=mode.TRAINING if name == "gpt-dropout" else mode.PRESERVE)
+
+
+def peak_of(step, net, optimizer):
+    """The most bytes held at once in a step that begins without gradients."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                profile_memory=True) as profile:
+        step()
+    moves = sorted((event.time_range.start, event.self_cpu_memory_usage)
+                   for event in profile.events() if event.self_cpu_memory_usage)
+    if not moves:
+        sys.exit("the profiler told no allocation")
+    held = peak = 0
+    for _, size in moves:
+        held += size
+        peak = max(peak, held)
+    there = list(net.parameters()) + list(net.buffers())
+    there += [v for state in optimizer.state.values() for v in state.values()
+              if torch.is_tensor(v)]
+    return peak + sum(t.numel() * t.element_size() for t in there)
+
+
 def main():
     name, folder, batch, threads, repeat = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     net, x, labels = made(name, batch)
-    path = os.path.join(folder, name + ".onnx")
-    if not os.path.exists(path):
-        with torch.no_grad():  # the exporter makes one of parameters that are equal
-            for tensor in list(net.parameters()) + list(net.buffers()):
-                if tensor.is_floating_point() and tensor.dim() == 1:
-                    tensor += 0.01 * torch.rand_like(tensor)
-        # An export for inference leaves dropout out.
-        mode = torch.onnx.TrainingMode
-        torch.onnx.export(net.eval(), x, path, opset_version=13, do_constant_folding=False,
-                          training=mode.TRAINING if name == "gpt-dropout" else mode.PRESERVE)
+    export(name, folder, net, x)
     if repeat == 0:
         return
     net.train()
@@ -134,20 +159,7 @@ def main():
         step()
         best = min(best, time.perf_counter() - start)
     optimizer.zero_grad(set_to_none=True)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
-                                profile_memory=True) as profile:
-        step()
-    moves = sorted((event.time_range.start, event.self_cpu_memory_usage)
-                   for event in profile.events() if event.self_cpu_memory_usage)
-    if not moves:
-        sys.exit("the profiler told no allocation")
-    held = peak = 0
-    for _, size in moves:
-        held += size
-        peak = max(peak, held)
-    there = list(net.parameters()) + list(net.buffers())
-    there += [v["momentum_buffer"] for v in optimizer.state.values()]
-    peak += sum(t.numel() * t.element_size() for t in there)
+    peak = peak_of(step, net, optimizer)
     print(f"torch_ms {best * 1e3} torch_peak {peak}")
 
 
