@@ -84,6 +84,7 @@ typedef struct tn_report {
     void *write_plan_self;
     const tn_report_kernels *kernels; /* NULL: the plan is for the graph alone */
     const tn_report_fit *fit;         /* NULL: the plan is of no fit. For json, csv, html, svg */
+    uint32_t columns;                 /* of a line of "table"; long names are cut. 0: 80 */
 } tn_report;
 
 /* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg .h .tflite;

@@ -82,12 +82,15 @@ typedef struct tn_allocator {
 typedef struct tn_context {
     size_t struct_size;                           /* sizeof(tn_context) */
     tn_allocator allocator;                       /* resize NULL: malloc */
-    void *self;                                   /* handed to log and progress */
+    void *self;                                   /* handed to log, progress, found */
     void (*log)(void *self, const char *message); /* one line, no newline; NULL: silent */
     /* Called now and then by long work, from the calling thread; `total` 0 when unknown.
      * Returning false cancels: the call ends with E_STOPPED, or with its best answer. */
     bool (*progress)(void *self, const char *stage, uint64_t done, uint64_t total);
     uint64_t read_limit; /* bytes read from a pipe or a device, which may have no end; 0: 1 GiB */
+    /* Told just before `progress`: the best answer and the proved bound so far, bytes in "plan",
+     * time in "fit". `best` UINT64_MAX: there is none yet; `bound` 0: none. NULL: nobody asks. */
+    void (*found)(void *self, const char *stage, uint64_t best, uint64_t bound);
 } tn_context;
 
 #define TN_CONTEXT_INIT                                                                            \

@@ -159,7 +159,8 @@ typedef struct tn__file { /* a whole file, mapped read only (or read, where it c
     size_t size;
     void *owner;
 } tn__file;
-tn_status tn__file_map(const char *path, tn__file *file, tn_error *error); /* "-": standard input */
+tn_status tn__file_map(const char *path, tn__file *file,
+                       tn_error *error); /* "-", "-.csv": standard input */
 /* The same, of what is no regular file at most so many bytes (0: TN__FILE_READ_MOST): /dev/zero and
  * some pipes have no end. */
 #define TN__FILE_READ_MOST ((uint64_t)1 << 30)

@@ -26,10 +26,16 @@ typedef struct file_owner { /* how the bytes are to be given back */
     bool mapped;
 } file_owner;
 
+/* "-", or "-.csv" where the suffix says what kind of file comes or goes. */
+static bool file_is_standard(const char *path) {
+    return path[0] == '-' && (path[1] == '\0' || path[1] == '.');
+}
+
 static tn_status file_fail(tn_error *error, const char *path, const char *what) {
     int reason = errno;
     tn_status status = tn__fail(error, TN_E_IO, "cannot %s: %s", what, strerror(reason));
-    return tn__where(error, status, "%s", path);
+    return tn__where(error, status, "%s",
+                     file_is_standard(path) ? "standard input or output" : path);
 }
 
 static tn_status file_refuse_length(const char *path, uint64_t most, tn_error *error) {
@@ -117,7 +123,7 @@ tn_status tn__file_map(const char *path, tn__file *file, tn_error *error) {
 }
 
 tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_error *error) {
-    bool standard = strcmp(path, "-") == 0;
+    bool standard = file_is_standard(path);
     int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (most == 0) most = TN__FILE_READ_MOST;
     if (descriptor < 0) return file_fail(error, path, "open");
@@ -163,7 +169,7 @@ static bool file_write_all(int descriptor, const char *bytes, size_t size) {
 
 static tn_status file_write_through(const char *path, const void *bytes, size_t size,
                                     tn_error *error) {
-    bool standard = strcmp(path, "-") == 0;
+    bool standard = file_is_standard(path);
     int descriptor = standard ? STDOUT_FILENO : open(path, O_WRONLY | O_CLOEXEC);
     if (descriptor < 0) return file_fail(error, path, "open for writing");
     bool written = file_write_all(descriptor, bytes, size);
@@ -194,7 +200,7 @@ static tn_status file_write_beside(const char *path, mode_t replaced, const void
     tn_status status = TN_OK;
     int descriptor = file_create_beside(path, beside, room);
     if (descriptor < 0) {
-        status = file_fail(error, path, "create a file beside it");
+        status = file_fail(error, path, "create a file in its folder");
         free(beside);
         return status;
     }
@@ -211,7 +217,7 @@ static tn_status file_write_beside(const char *path, mode_t replaced, const void
 
 tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_error *error) {
     struct stat facts;
-    bool standard = strcmp(path, "-") == 0;
+    bool standard = file_is_standard(path);
     bool exists = !standard && stat(path, &facts) == 0;
     if (standard || (exists && !S_ISREG(facts.st_mode)))
         return file_write_through(path, bytes, size, error);

@@ -89,7 +89,7 @@ tn_status tn_size_parse(const char *text, uint64_t *bytes, tn_error *error) {
         TN_FAIL(error, TN_E_INVALID,
                 "'%s' in '%.60s' is no unit; there are B KiB MiB GiB TiB kB MB GB TB", unit, text);
     if (!units_scale(start, length, row->bytes, bytes))
-        TN_FAIL(error, TN_E_INVALID, "'%.60s' is no whole number of bytes that fits in 64 bits",
+        TN_FAIL(error, TN_E_INVALID, "'%.60s' is not a whole number of bytes that fits in 64 bits",
                 text);
     return TN_OK;
 }

@@ -46,6 +46,8 @@ tn_status tn__pass_work(tn__pass_run *run, uint64_t units) {
     if (run->deadline > 0 && tn__clock_s() > run->deadline)
         TN_FAIL(run->error, TN_E_STOPPED, "the time limit was reached");
     const tn_context *context = &run->context;
+    if (context->found != NULL)
+        context->found(context->self, "fit", run->has_best ? run->time : UINT64_MAX, run->bound);
     if (context->progress != NULL &&
         !context->progress(context->self, "fit", run->work_done, run->work_limit)) {
         run->cancelled = true;

@@ -119,6 +119,15 @@ int cli_finish(int status);
 /* version.c: all of `tenure --version`; returns the exit status. */
 int cli_version(void);
 
+/* standard.c: `-`, standard input and output. A path "-" becomes one whose suffix tells the kind,
+ * "-.csv"; other paths stay. What is read may be read again. */
+bool cli_is_standard(const char *path);
+const char *cli_standard_input(struct argp_state *state, const char *path);
+const char *cli_standard_output(const char *path); /* text goes to standard error from then on */
+/* One more file to write, in a format that its suffix says, or a usage error. */
+void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *count, uint32_t most,
+                    const char *path);
+
 /* --- input: a model or a problem --- */
 
 enum { /* keys of the shared options; commands use letters and numbers from 400 */
@@ -218,8 +227,17 @@ void cli_read_whom(const char *path, cli_whom *whom);
 
 /* --- progress --- */
 
-/* A context that draws a bar on standard error when it is a terminal and work takes long. */
+/* A context that tells of long work on standard error: by a bar on a terminal, else by lines. */
 tn_context cli_context(void);
 void cli_progress_end(void);
+extern const char *const cli_progress_modes[]; /* of --progress; NULL at the end */
+void cli_progress_set(uint32_t mode);
+void cli_progress_plain_costs(void); /* times are costs of no unit */
+/* From here on Ctrl-C ends planning and fitting with the best answer so far; a second one ends the
+ * process. */
+void cli_interrupt_ends_work(void);
+bool cli_interrupted(void);
+/* Says that it was, and how far the answer is from the bound (0: there is none); status 3. */
+int cli_tell_interrupted(uint64_t best, uint64_t bound);
 
 #endif

@@ -8,6 +8,7 @@
 #include "cli/fit.h"
 #include "cli/holders.h"
 #include "cli/whom.h"
+#include "report/format.h"
 
 #define TELL_HOLDERS 10u
 
@@ -70,7 +71,9 @@ static void tell_curve(const cli_fit *fit) {
     printf("%16s %16s %14s %10s %10s\n", "budget", "takes", "time", "overhead", "bound");
     for (uint32_t i = 0; i < fit->sweep; i++) {
         const tn_fit_result *it = &fit->results[i];
-        printf("%16" PRIu64 " %16" PRIu64 " ", fit->budgets[i], it->bytes);
+        char budget[TN__WORDS_MAX], bytes[TN__WORDS_MAX];
+        printf("%16s %16s ", tn__words_grouped(fit->budgets[i], budget),
+               tn__words_grouped(it->bytes, bytes));
         if (fit->problem_path != NULL)
             printf("%14" PRIu64, it->time);
         else
@@ -132,10 +135,21 @@ static tn_status tell_json(const cli_fit *fit, tn_error *error) {
     return status;
 }
 
+static tn_status tell_brief(const cli_fit *fit) {
+    const tn_fit_result *it = &fit->results[fit->chosen];
+    char size[TN_SIZE_TEXT_MAX];
+    printf("%s: %s, %.4f times the time, gap %.2f %%, pass %s\n",
+           fit->problem_path != NULL ? fit->problem_path : fit->input.path,
+           tn_size_format(it->bytes, size), tell_ratio(it->time, it->plain_time),
+           100 * tell_gap(it), it->pass);
+    return TN_OK;
+}
+
 tn_status cli_fit_print(const cli_fit *fit, tn_error *error) {
     tn_fate_totals fates;
     cli_progress_end();
     if (fit->json) return tell_json(fit, error);
+    if (cli_tone_asked().brief) return tell_brief(fit);
     if (fit->sweep > 0) tell_curve(fit);
     if (fit->sweep > 0 && fit->options.budget == 0) return TN_OK;
     TN_TRY(tn_fit_fates(fit->results[fit->chosen].occupancy, &fates, error));

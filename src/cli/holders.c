@@ -3,12 +3,16 @@
  * A row is a tensor, a workspace, a buffer or a block of a pool: bytes, kind, operator, name. Sums
  * by kind and by operator are of all rows, not of those shown.
  */
+#include "cli/cli.h"
 #include "cli/holders.h"
 
 #include <inttypes.h>
 
 #include "report/format.h"
 
+#define HOLDERS_BESIDE 19u /* columns beside a name ... */
+#define HOLDERS_USES 37u   /* ... and of what it is for */
+#define HOLDERS_NAME_FEWEST 12u
 #define HOLDERS_SUMS 6u /* of operators that are listed by name */
 
 /* --- gathering --- */
@@ -174,7 +178,9 @@ static bool holders_have_uses(const cli_holders *holders) {
     return false;
 }
 
-static void holders_print_row(const tn_holder *row, bool uses, tn__text *text) {
+static void holders_print_row(const tn_holder *row, bool uses, uint32_t columns, tn__text *text) {
+    const uint32_t beside = uses ? HOLDERS_BESIDE + HOLDERS_USES : HOLDERS_BESIDE;
+    if (columns < beside + HOLDERS_NAME_FEWEST) columns = beside + HOLDERS_NAME_FEWEST;
     char exact[TN__WORDS_MAX], number[40];
     tn__text_printf(text, "  %15s  ", tn__words_grouped(row->allocated, exact));
     if (uses) {
@@ -183,7 +189,7 @@ static void holders_print_row(const tn_holder *row, bool uses, tn__text *text) {
         tn__words_cell(text, row->label.op, 18, false);
         tn__text_put(text, "  ");
     }
-    tn__words_cell(text, holders_name(row, number), 44, false);
+    tn__words_cell(text, holders_name(row, number), columns - beside, false);
     while (!text->failed && text->size > 0 && text->data[text->size - 1] == ' ')
         text->data[--text->size] = '\0';
     tn__text_put(text, "\n");
@@ -206,7 +212,7 @@ void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file) {
     else if (holders->count > 0)
         tn__text_printf(&text, "  %15s  %s\n", "bytes", "name");
     for (uint32_t i = 0; i < holders->count && i < shown; i++)
-        holders_print_row(&holders->rows[i], uses, &text);
+        holders_print_row(&holders->rows[i], uses, cli_columns(file), &text);
     if (holders->count > shown)
         tn__text_printf(&text, "  %15s  in %u more\n", tn__words_grouped(rest, exact),
                         holders->count - shown);

@@ -245,7 +245,7 @@ const struct argp cli_input_estimate_argp = {.options = input_estimate_options,
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what,
                     const char *path) {
     if (input->path != NULL) cli_misuse(state, "one %s, not '%s' too", what, path);
-    input->path = path;
+    input->path = cli_standard_input(state, path);
 }
 
 /* Of what nobody here reads as a model, import says how it is exported. */

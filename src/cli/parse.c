@@ -17,11 +17,14 @@ typedef struct parse_call {
 static cli_tone parse_tone; /* of the one command that this process runs */
 cli_tone cli_tone_asked(void) { return parse_tone; }
 
-enum { PARSE_BRIEF = 2000 };
+enum { PARSE_BRIEF = 2000, PARSE_PROGRESS };
 
 #define COMMON_OPTIONS(X)                                                                          \
     X('q', "quiet", NULL, "print nothing but errors: files and the exit status tell")              \
-    X(PARSE_BRIEF, "brief", NULL, "print the answer in one line")
+    X(PARSE_BRIEF, "brief", NULL, "print the answer in one line")                                  \
+    X(PARSE_PROGRESS, "progress", "auto|bar|lines|none",                                           \
+      "how long work tells how far it is, on standard error: auto is a bar on a terminal, else a " \
+      "line now and then (auto)")
 
 static const struct argp_option common_options[] = {
     COMMON_OPTIONS(CLI_OPTION){"help", 'h', "all", OPTION_ARG_OPTIONAL,
@@ -51,6 +54,9 @@ static error_t common_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PARSE_BRIEF:
         parse_tone.brief = true;
+        return 0;
+    case PARSE_PROGRESS:
+        cli_progress_set(cli_choice(state, "progress", value, cli_progress_modes));
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

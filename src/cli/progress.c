@@ -1,38 +1,147 @@
-/* progress.c - a bar for long work, on a terminal only. */
+/* progress.c - what long work tells: a bar on a terminal, a line now and then in a pipe; and
+ * Ctrl-C, which ends it with the best answer so far. */
 #include "cli/cli.h"
 
-#include <stdio.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PROGRESS_AFTER_S 0.5
-#define PROGRESS_EVERY_S 0.1
-#define PROGRESS_WIDTH 40
+#include "base/base.h"
+#include "report/format.h"
+
+#define PROGRESS_BAR_AFTER_S 0.5
+#define PROGRESS_BAR_EVERY_S 0.1
+#define PROGRESS_LINE_AFTER_S 2.0
+#define PROGRESS_LINE_MOST_S                                                                       \
+    60.0 /* between two lines; before that each waits half as long again                           \
+          */
+#define PROGRESS_WIDTH 24
+#define PROGRESS_TEXT 200
 
 static struct progress_state { /* of the one command that this process runs */
-    double start, last;
-    bool drawn;
-    char note[400]; /* the last: a search reads the same file again and again */
-} progress;
+    uint32_t mode;             /* of cli_progress_modes */
+    double start, next;
+    bool drawn, plain_costs;
+    char note[400];       /* the last: a search reads the same file again and again */
+    const char *stage;    /* that told of them; NULL: none did */
+    uint64_t best, bound; /* UINT64_MAX, 0: none */
+} progress = {.best = UINT64_MAX};
 
-static bool progress_draw(void *self, const char *stage, uint64_t done, uint64_t total) {
-    (void)self;
-    double now = cli_clock();
-    if (progress.start == 0) progress.start = progress.last = now;
-    if (now - progress.start < PROGRESS_AFTER_S || now - progress.last < PROGRESS_EVERY_S)
-        return true;
-    progress.last = now;
+static volatile sig_atomic_t progress_interrupts;
+
+const char *const cli_progress_modes[] = {"auto", "bar", "lines", "none", NULL};
+enum { PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_LINES, PROGRESS_NONE };
+
+void cli_progress_set(uint32_t mode) { progress.mode = mode; }
+void cli_progress_plain_costs(void) { progress.plain_costs = true; }
+
+/* --- Ctrl-C --- */
+
+static void progress_interrupt(int number) {
+    static const char text[] =
+        "\ntenure: ending with the best so far; Ctrl-C again leaves at once\n";
+    (void)number;
+    progress_interrupts = 1;
+    if (progress.mode != PROGRESS_NONE && write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        progress_interrupts = 1; /* benign: nobody reads it */
+}
+
+void cli_interrupt_ends_work(void) {
+    struct sigaction action = {.sa_handler = progress_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+}
+
+bool cli_interrupted(void) { return progress_interrupts != 0; }
+
+int cli_tell_interrupted(uint64_t best, uint64_t bound) {
+    cli_progress_end();
+    fputs("tenure: interrupted: this is the best so far, verified; ", stderr);
+    if (bound > 0)
+        fprintf(stderr, "%.2f %% above what is proved to be least\n",
+                100 * tn__words_gap(best, bound));
+    else
+        fputs("no bound is known\n", stderr);
+    return tn_status_exit_code(TN_E_STOPPED);
+}
+
+/* --- what is told --- */
+
+static void progress_amount(const char *stage, uint64_t amount, char text[TN__WORDS_MAX]) {
+    if (strcmp(stage, "fit") != 0)
+        tn__words_iec(amount, text);
+    else if (progress.plain_costs)
+        tn__words_grouped(amount, text);
+    else
+        snprintf(text, TN__WORDS_MAX, "%.4g s", (double)amount / (double)TN_COSTS_PER_S);
+}
+
+/* ", best 10.6 MiB, bound 10.1 MiB, gap 4.9 %", as far as it is known. */
+static void progress_answer(const char *stage, char text[PROGRESS_TEXT]) {
+    char best[TN__WORDS_MAX], bound[TN__WORDS_MAX];
+    text[0] = '\0';
+    bool told = progress.stage != NULL && strcmp(progress.stage, stage) == 0;
+    if (!told || progress.best == UINT64_MAX) return;
+    progress_amount(stage, progress.best, best);
+    progress_amount(stage, progress.bound, bound);
+    if (progress.bound == 0)
+        snprintf(text, PROGRESS_TEXT, ", best %s", best);
+    else
+        snprintf(text, PROGRESS_TEXT, ", best %s, bound %s, gap %.1f %%", best, bound,
+                 100 * tn__words_gap(progress.best, progress.bound));
+}
+
+static void progress_draw_bar(const char *stage, uint64_t done, uint64_t total, double seconds) {
+    char line[2 * PROGRESS_TEXT], bar[PROGRESS_TEXT] = "", answer[PROGRESS_TEXT];
+    uint64_t most = total > 0 ? total : 1;
+    int filled = (int)(PROGRESS_WIDTH * (double)(done < most ? done : most) / (double)most);
+    if (total > 0)
+        snprintf(bar, sizeof bar, " [%.*s%.*s]", filled, "########################",
+                 PROGRESS_WIDTH - filled, "                        ");
+    progress_answer(stage, answer);
+    snprintf(line, sizeof line, "%s%s %.1f s%s", stage, bar, seconds, answer);
+    fprintf(stderr, "\r\033[K%.*s", (int)cli_columns(stderr) - 1, line);
     progress.drawn = true;
-    if (total == 0) {
-        fprintf(stderr, "\r%s: %llu steps, %.1f s ", stage, (unsigned long long)done,
-                now - progress.start);
-        return true;
+}
+
+static void progress_print_line(const char *stage, uint64_t done, uint64_t total, double seconds) {
+    char answer[PROGRESS_TEXT], share[16] = "";
+    progress_answer(stage, answer);
+    if (total > 0) snprintf(share, sizeof share, ", %.0f %%", 100 * (double)done / (double)total);
+    fprintf(stderr, "tenure: %s: %.0f s%s%s\n", stage, seconds, share, answer);
+}
+
+static bool progress_has_bar(void) {
+    if (progress.mode == PROGRESS_AUTO) return isatty(STDERR_FILENO);
+    return progress.mode == PROGRESS_BAR;
+}
+
+static bool progress_step(void *self, const char *stage, uint64_t done, uint64_t total) {
+    (void)self;
+    bool silent = progress.mode == PROGRESS_NONE || cli_tone_asked().quiet;
+    if (cli_interrupted()) return false;
+    if (silent) return true;
+    double now = cli_clock();
+    bool bar = progress_has_bar();
+    if (progress.start == 0) {
+        progress.start = now;
+        progress.next = now + (bar ? PROGRESS_BAR_AFTER_S : PROGRESS_LINE_AFTER_S);
     }
-    int filled = (int)(PROGRESS_WIDTH * (double)(done < total ? done : total) / (double)total);
-    fprintf(stderr, "\r%s [%.*s%*s] %.1f s ", stage, filled,
-            "########################################", PROGRESS_WIDTH - filled, "",
-            now - progress.start);
+    if (now < progress.next) return true;
+    double passed = now - progress.start, wait = passed / 2;
+    (bar ? progress_draw_bar : progress_print_line)(stage, done, total, passed);
+    if (wait > PROGRESS_LINE_MOST_S) wait = PROGRESS_LINE_MOST_S;
+    progress.next = now + (bar ? PROGRESS_BAR_EVERY_S : wait);
     return true;
+}
+
+static void progress_found(void *self, const char *stage, uint64_t best, uint64_t bound) {
+    (void)self;
+    progress.stage = stage;
+    progress.best = best;
+    progress.bound = bound;
 }
 
 static void progress_note(void *self, const char *message) {
@@ -45,7 +154,8 @@ static void progress_note(void *self, const char *message) {
 tn_context cli_context(void) {
     tn_context context = TN_CONTEXT_INIT;
     context.log = progress_note;
-    if (isatty(STDERR_FILENO)) context.progress = progress_draw;
+    context.progress = progress_step;
+    context.found = progress_found;
     return context;
 }
 

@@ -25,8 +25,25 @@ void cli_put_text(FILE *file, const char *text) {
     }
 }
 
+/* A pipe whose reader has left; whatever failed, or failed to fail, before. */
+static bool shared_reader_left(void) {
+    struct pollfd pipe = {.fd = STDOUT_FILENO};
+    return poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR) != 0;
+}
+
+/* `tenure ... | head -1` ends as all commands do in a pipe, by the signal and without a word. */
+static void shared_end_by_signal(void) {
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+}
+
 int cli_fail(const tn_error *error) {
     cli_progress_end();
+    if (error->status == TN_E_IO && shared_reader_left()) shared_end_by_signal();
+    if (error->status == TN_E_STOPPED && cli_interrupted()) {
+        fputs("tenure: interrupted before there was any answer\n", stderr);
+        return tn_status_exit_code(error->status);
+    }
     fputs("tenure: ", stderr);
     cli_put_text(stderr, error->where);
     if (error->where[0] != '\0') fputs(": ", stderr);
@@ -138,18 +155,6 @@ double cli_duration(struct argp_state *state, const char *option, const char *te
         cli_misuse(state, "--%s: %.60s is out of range; a time is above 0 and up to 1e9", option,
                    text);
     return value * unit;
-}
-
-/* A pipe whose reader has left; whatever failed, or failed to fail, before. */
-static bool shared_reader_left(void) {
-    struct pollfd pipe = {.fd = STDOUT_FILENO};
-    return poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR) != 0;
-}
-
-/* `tenure ... | head -1` ends as all commands do in a pipe, by the signal and without a word. */
-static void shared_end_by_signal(void) {
-    signal(SIGPIPE, SIG_DFL);
-    raise(SIGPIPE);
 }
 
 int cli_finish(int status) {

@@ -97,9 +97,8 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         arguments->options.timeout_s = cli_duration(state, "timeout", value);
         return 0;
     case 'o':
-        if (arguments->output_count == ARENA_OUTPUTS_MAX)
-            cli_misuse(state, "-o: more than 16 files");
-        arguments->outputs[arguments->output_count++] = value;
+        cli_add_output(state, arguments->outputs, &arguments->output_count, ARENA_OUTPUTS_MAX,
+                       value);
         return 0;
     case ARENA_JSON:
         arguments->json = true;
@@ -110,7 +109,7 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (arguments->input.path == NULL) cli_misuse(state, "which model?");
         if (!tn__has_suffix(arguments->input.path, ".tflite"))
-            cli_misuse(state, "'%s' is no .tflite model", arguments->input.path);
+            cli_misuse(state, "'%s' is not a .tflite model", arguments->input.path);
         if (arguments->input.whom.runner != CLI_RUNNER_NONE)
             cli_misuse(state, "--kernels: of a microcontroller: reference, cmsis-nn or any");
         if (arguments->input.statics != TN_STATIC_APART)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "report/format.h"
 
 #define DIFF_SHOWN 12u /* the largest; --json has all */
 
@@ -93,7 +94,7 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 1) cli_misuse(state, "two inputs, not '%s' too", value);
-        arguments->paths[state->arg_num] = value;
+        arguments->paths[state->arg_num] = cli_standard_input(state, value);
         return 0;
     case ARGP_KEY_END:
         if (arguments->paths[1] == NULL) cli_misuse(state, "which two models or plans?");
@@ -246,26 +247,42 @@ static const char *diff_remark(const diff_change *change, char text[160]) {
     return text;
 }
 
+static const char *diff_signed(int64_t change, char text[TN__WORDS_MAX]) {
+    char size[TN__WORDS_MAX];
+    uint64_t much = change < 0 ? 0 - (uint64_t)change : (uint64_t)change;
+    snprintf(text, TN__WORDS_MAX, "%s%s", change < 0 ? "-" : "+", tn__words_grouped(much, size));
+    return text;
+}
+
 static void diff_print(const diff_arguments *arguments) {
     const diff_side *sides = arguments->sides;
     char text[TN_SIZE_TEXT_MAX];
+    uint64_t before = sides[0].layout->peak, after = sides[1].layout->peak;
+    if (cli_tone_asked().brief) {
+        printf("%s: %s, %+.2f %%%s\n", arguments->paths[1], tn_size_format(after, text),
+               100 * diff_ratio(arguments), diff_is_within(arguments) ? "" : ", too much");
+        return;
+    }
     for (int i = 0; i < 2; i++)
         printf("  %-6s %-40s %s\n", i ? "new" : "old", arguments->paths[i],
                tn_size_format(sides[i].layout->peak, text));
-    printf("  %-6s %+" PRId64 " bytes, %+.2f %%\n", "peak",
-           (int64_t)(sides[1].layout->peak - sides[0].layout->peak), 100 * diff_ratio(arguments));
-    int64_t live = (int64_t)(sides[1].live - sides[0].live);
-    printf("  of which %+" PRId64 " live, %+" PRId64 " lost to alignment and holes\n", live,
-           (int64_t)(sides[1].layout->peak - sides[0].layout->peak) - live);
+    int64_t grown = (int64_t)(after - before), live = (int64_t)(sides[1].live - sides[0].live);
+    char more[TN__WORDS_MAX], holes[TN__WORDS_MAX];
+    printf("  %-6s %s bytes, %+.2f %%\n", "peak", diff_signed(grown, more),
+           100 * diff_ratio(arguments));
+    printf("  of which %s live, %s lost to alignment and holes\n", diff_signed(live, more),
+           diff_signed(grown - live, holes));
     if (arguments->change_count > 0)
         printf("\n  %15s %15s %15s  %s\n", "change", "old", "new", "tensor at the peak");
     for (uint32_t i = 0; i < arguments->change_count && i < DIFF_SHOWN; i++) {
         const diff_change *change = &arguments->changes[i];
         const diff_item *item = change->after != NULL ? change->after : change->before;
         char remark[160];
-        printf("  %+15" PRId64 " %15" PRIu64 " %15" PRIu64 "  %s%s%s  %s\n", change->bytes,
-               change->before != NULL ? change->before->bytes : 0,
-               change->after != NULL ? change->after->bytes : 0, item->op,
+        uint64_t old_bytes = change->before != NULL ? change->before->bytes : 0;
+        uint64_t new_bytes = change->after != NULL ? change->after->bytes : 0;
+        char was[TN__WORDS_MAX], is[TN__WORDS_MAX];
+        printf("  %15s %15s %15s  %s%s%s  %s\n", diff_signed(change->bytes, more),
+               tn__words_grouped(old_bytes, was), tn__words_grouped(new_bytes, is), item->op,
                item->op[0] != '\0' ? " " : "", item->name, diff_remark(change, remark));
     }
     if (arguments->change_count > DIFF_SHOWN)

@@ -101,18 +101,6 @@ static void fit_costs(struct argp_state *state, cli_fit *fit, const char *value)
     fit->device = cli_hardware(state, "costs", value + 6);
 }
 
-static void fit_add_output(struct argp_state *state, cli_fit *fit, const char *path) {
-    char all[CLI_SUFFIXES_MAX];
-    bool known = false;
-    for (uint32_t i = 0; i < tn_report_format_count() && !known; i++) {
-        const char *suffix = tn_report_format_suffix(i);
-        known = *suffix != '\0' && tn__has_suffix(path, suffix);
-    }
-    if (!known) cli_misuse(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
-    if (fit->output_count == CLI_FIT_OUTPUTS_MAX) cli_misuse(state, "-o: more than 16 files");
-    fit->outputs[fit->output_count++] = path;
-}
-
 static error_t fit_parse_search(int key, char *value, struct argp_state *state, cli_fit *fit) {
     tn_fit_options *options = &fit->options;
     switch (key) {
@@ -174,7 +162,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         fit->save_costs = value;
         return 0;
     case FIT_PROBLEM:
-        fit->problem_path = value;
+        fit->problem_path = cli_standard_input(state, value);
         return 0;
     case FIT_SWEEP:
         fit->sweep = (uint32_t)cli_range(state, "sweep", value, 2, 10000);
@@ -189,7 +177,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         fit->json = true;
         return 0;
     case 'o':
-        fit_add_output(state, fit, value);
+        cli_add_output(state, fit->outputs, &fit->output_count, CLI_FIT_OUTPUTS_MAX, value);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -210,7 +198,8 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         cli_misuse(state, "which model, or --problem?");
     if (fit->problem_path != NULL) fit_check_problem(state, fit);
     if (training != NULL && !fit->train) cli_misuse(state, "--%s is for --train", training);
-    if (fit->options.budget == 0 && fit->sweep == 0) cli_misuse(state, "how many bytes? --budget");
+    if (fit->options.budget == 0 && fit->sweep == 0)
+        cli_misuse(state, "how many bytes? give --budget SIZE");
     if (fit->sweep > 0 && fit->max_batch)
         cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
     if ((fit->options.allow & ~(uint32_t)TN_FIT_LOSSY) == 0) {
@@ -290,6 +279,12 @@ static tn_status fit_answer(cli_fit *fit, tn_error *error) {
     return cli_fit_write(fit, error);
 }
 
+static int fit_code(const cli_fit *fit) {
+    const tn_fit_result *it = &fit->results[fit->chosen];
+    if (!cli_interrupted() || (it->time_bound > 0 && it->time == it->time_bound)) return 0;
+    return cli_tell_interrupted(it->time, it->time_bound);
+}
+
 static const struct argp_child fit_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
                                                  {&cli_training_argp, 0, "Training:", 0},
                                                  {&cli_choices_argp, 0, "Running it:", 0},
@@ -307,8 +302,10 @@ static int fit_run(int count, char **words) {
     fit.input.import.context = fit.choices.plan.context = &context;
     cli_parse(&cli_command_fit, count, words, &fit);
     if (fit.explain) fit.options.explain = fit_line;
+    if (fit.problem_path != NULL) cli_progress_plain_costs();
+    cli_interrupt_ends_work();
     tn_status status = fit_answer(&fit, &error);
-    int code = status == TN_OK ? 0 : cli_fail(&error);
+    int code = status == TN_OK ? fit_code(&fit) : cli_fail(&error);
     if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) cli_fit_print_least(&fit);
     cli_fit_close(&fit);
     return cli_finish(code);

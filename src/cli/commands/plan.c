@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "report/format.h"
 
 #define PLAN_OUTPUTS_MAX 16u /* more than there are formats */
 #define PLAN_HOLDERS_FEW 5u  /* when nothing fits */
@@ -59,21 +60,6 @@ static const struct argp_option plan_options[] = {
                              "list the N largest of those that hold the peak (20)", 0},
     {0}};
 
-/* Refuses a suffix that no format has, before any work is done. */
-static void plan_add_output(struct argp_state *state, plan_arguments *arguments, const char *path) {
-    size_t length = strlen(path);
-    bool known = false;
-    for (uint32_t i = 0; i < tn_report_format_count() && !known; i++) {
-        const char *suffix = tn_report_format_suffix(i);
-        size_t end = strlen(suffix);
-        known = end > 0 && length >= end && strcasecmp(path + length - end, suffix) == 0;
-    }
-    char all[CLI_SUFFIXES_MAX];
-    if (!known) cli_misuse(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
-    if (arguments->output_count == PLAN_OUTPUTS_MAX) cli_misuse(state, "-o: more than 16 files");
-    arguments->outputs[arguments->output_count++] = path;
-}
-
 static error_t plan_parse(int key, char *value, struct argp_state *state) {
     plan_arguments *arguments = state->input;
     tn_plan_options *options = &arguments->options;
@@ -107,7 +93,8 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         options->work_limit = cli_number(state, "work-limit", value);
         return 0;
     case 'o':
-        plan_add_output(state, arguments, value);
+        cli_add_output(state, arguments->outputs, &arguments->output_count, PLAN_OUTPUTS_MAX,
+                       value);
         return 0;
     case PLAN_HOLDERS:
         arguments->holders = value != NULL
@@ -121,7 +108,8 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->input.path == NULL) cli_misuse(state, "which model or problem?");
+        if (arguments->input.path == NULL)
+            cli_misuse(state, "which model or problem? give its file");
         if (arguments->explain && (arguments->json || arguments->objects))
             cli_misuse(state, "--explain tells a story in text; leave --json and --form out");
         if (arguments->holders > 0 && arguments->objects)
@@ -215,6 +203,18 @@ static tn_status plan_print(const plan_arguments *arguments, const char *answer,
     return status;
 }
 
+static const char *plan_verdict(const tn_layout *layout) {
+    return layout->verdict == TN_VERDICT_OPTIMAL ? "optimal" : "valid";
+}
+
+static void plan_print_brief(const cli_input *input) {
+    const tn_layout *layout = input->layout;
+    char size[TN_SIZE_TEXT_MAX];
+    printf("%s: %s, %s by %s, gap %.2f %%\n", input->path, tn_size_format(layout->peak, size),
+           plan_verdict(layout), layout->planner,
+           100 * tn__words_gap(layout->peak, layout->lower_bound));
+}
+
 static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     cli_input *input = &arguments->input;
     const tn_layout *layout = input->layout;
@@ -232,6 +232,12 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
         TN_TRY(tn_report_write(&report, arguments->outputs[i], error));
     if (arguments->output_count > 0) cli_stage(input, "write", cli_clock() - start);
     report.stage_count = input->stage_count;
+    report.columns = cli_columns(stdout);
+    if (cli_tone_asked().brief && !arguments->json) {
+        cli_progress_end();
+        plan_print_brief(input);
+        return TN_OK;
+    }
     char *text;
     size_t size;
     tn_status status =
@@ -246,6 +252,13 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     for (uint32_t i = 0; i < arguments->output_count && !arguments->json; i++)
         printf("wrote %s\n", arguments->outputs[i]);
     return status;
+}
+
+/* 0, or 3 where Ctrl-C ended the search before it would have ended itself. */
+static int plan_code(const plan_arguments *arguments) {
+    const tn_layout *layout = arguments->input.layout;
+    if (!cli_interrupted() || layout->verdict == TN_VERDICT_OPTIMAL) return 0;
+    return cli_tell_interrupted(layout->peak, layout->lower_bound);
 }
 
 static int plan_objects(plan_arguments *arguments) {
@@ -281,11 +294,12 @@ static int plan_run(int count, char **words) {
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     cli_parse(&cli_command_plan, count, words, &arguments);
+    cli_interrupt_ends_work();
     if (arguments.objects) return plan_objects(&arguments);
     tn_status status = cli_input_plan(&arguments.input, &arguments.options, &error);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
     if (status == TN_OK) status = plan_report(&arguments, &error);
-    int code = status == TN_OK ? 0 : cli_fail(&error);
+    int code = status == TN_OK ? plan_code(&arguments) : cli_fail(&error);
     if (status == TN_E_INFEASIBLE && arguments.input.problem != NULL)
         plan_print_too_much(&arguments.input);
     cli_input_release(&arguments.input);

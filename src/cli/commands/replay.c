@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "report/format.h"
 
 enum {
     REPLAY_POOL = 400,
@@ -102,14 +103,14 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
     case 'o':
         if (!tn__has_suffix(value, ".svg"))
             cli_misuse(state, "--output: '%s' does not end in .svg", value);
-        arguments->output = value;
+        arguments->output = cli_standard_output(value);
         return 0;
     case REPLAY_JSON:
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->path != NULL) cli_misuse(state, "one trace, not '%s' too", value);
-        arguments->path = value;
+        arguments->path = cli_standard_input(state, value);
         return 0;
     case ARGP_KEY_END:
         if (arguments->path == NULL) cli_misuse(state, "which trace? give a .csv");
@@ -270,8 +271,10 @@ static void replay_print_text(const replay_arguments *arguments) {
         }
         double ratio =
             layout->peak == 0 ? 0 : (double)result->usage.reserved_peak / (double)layout->peak;
-        printf("  %-12s %18" PRIu64 "  %8.3f x  %20" PRIu64 "  %11.2f %%\n", result->name,
-               result->usage.reserved_peak, ratio, result->usage.allocated_peak,
+        char reserved[TN__WORDS_MAX], allocated[TN__WORDS_MAX];
+        printf("  %-12s %18s  %8.3f x  %20s  %11.2f %%\n", result->name,
+               tn__words_grouped(result->usage.reserved_peak, reserved), ratio,
+               tn__words_grouped(result->usage.allocated_peak, allocated),
                100 * replay_lost(result));
         if (told == NULL) told = result;
     }

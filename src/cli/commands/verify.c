@@ -59,7 +59,7 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[0] = &arguments->input;
         return 0;
     case VERIFY_PLAN:
-        arguments->plan_path = value;
+        arguments->plan_path = cli_standard_input(state, value);
         return 0;
     case VERIFY_FORM:
         arguments->objects = cli_objects_form(state, value);
@@ -71,7 +71,8 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         cli_input_take(&arguments->input, state, "input", value);
         return 0;
     case ARGP_KEY_END:
-        if (arguments->input.path == NULL) cli_misuse(state, "which model or problem?");
+        if (arguments->input.path == NULL)
+            cli_misuse(state, "which model or problem? give its file");
         if (arguments->plan_path == NULL &&
             (arguments->objects || !tn__has_suffix(arguments->input.path, ".tflite")))
             cli_misuse(state, "which plan? give --plan FILE");
@@ -140,11 +141,29 @@ static tn_status verify_check_size(const verify_arguments *arguments, const char
                                    uint32_t row, uint64_t needed) {
     uint64_t given = tn_problem_body(arguments->plan, row)->size;
     if (given >= needed) return TN_OK;
-    TN_FAIL(arguments->error, TN_E_CONFLICT,
-            "'%.80s' has %" PRIu64 " bytes in the plan and needs %" PRIu64, name, given, needed);
+    char has[TN__WORDS_MAX], needs[TN__WORDS_MAX];
+    TN_FAIL(arguments->error, TN_E_CONFLICT, "'%.80s' has %s bytes in the plan and needs %s", name,
+            tn__words_grouped(given, has), tn__words_grouped(needed, needs));
 }
 
 /* --- problems: a row per body --- */
+
+/* A plan that knows hardly any of them is a plan for something else. */
+static tn_status verify_refuse_other(const verify_arguments *arguments, uint32_t first,
+                                     uint32_t known, const char *name) {
+    uint32_t count = arguments->body_count;
+    for (tn_body_id id = first + 1; id < count; id++) {
+        char text[16];
+        const tn_body *body = tn_problem_body(arguments->input.problem, id);
+        const char *other = verify_row_name(body, id, text);
+        known += tn__names_find(&arguments->rows, other, strlen(other)) != TN__NAMES_NONE;
+    }
+    if (2 * (uint64_t)known < count)
+        TN_FAIL(arguments->error, TN_E_CONFLICT,
+                "%.120s is a plan for another problem: it has %u of the %u buffers of %.120s",
+                arguments->plan_path, known, count, arguments->input.path);
+    TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan has no offset for '%.80s'", name);
+}
 
 static tn_status verify_match_bodies(verify_arguments *arguments) {
     const tn_problem *problem = arguments->input.problem;
@@ -154,8 +173,7 @@ static tn_status verify_match_bodies(verify_arguments *arguments) {
         const tn_body *body = tn_problem_body(problem, id);
         const char *name = verify_row_name(body, id, text);
         uint32_t row = verify_take_row(arguments, name);
-        if (row == TN__NAMES_NONE)
-            TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan has no offset for '%.80s'", name);
+        if (row == TN__NAMES_NONE) return verify_refuse_other(arguments, id, matched, name);
         TN_TRY(verify_check_size(arguments, name, row, body->size));
         arguments->offsets[id] = arguments->plan_offsets[row];
         arguments->banks[id] = body->flags & TN_BODY_ANY_BANK
@@ -246,9 +264,17 @@ static tn_status verify_claim(verify_arguments *arguments) {
         char text[16];
         if (seen[row] || verify_is_scratch(arguments, row) || verify_is_form(arguments, row))
             continue;
-        status = tn__fail(arguments->error, TN_E_CONFLICT,
-                          "the plan names '%.80s', which is no tensor of the model",
-                          verify_row_name(tn_problem_body(arguments->plan, row), row, text));
+        uint32_t rows = tn_problem_count(arguments->plan);
+        if (2 * (uint64_t)known < rows)
+            status =
+                tn__fail(arguments->error, TN_E_CONFLICT,
+                         "%.120s is a plan for another model: %u of its %u rows name tensors of "
+                         "%.120s",
+                         arguments->plan_path, known, rows, arguments->input.path);
+        else
+            status = tn__fail(arguments->error, TN_E_CONFLICT,
+                              "the plan names '%.80s', which is not a tensor of the model",
+                              verify_row_name(tn_problem_body(arguments->plan, row), row, text));
     }
     free(seen);
     return status;
@@ -317,6 +343,23 @@ static tn_status verify_place(verify_arguments *arguments) {
     return TN_OK;
 }
 
+/* Steps that are none of the model's, in a plan whose rows hardly name its tensors. */
+static tn_status verify_load_input(verify_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    uint32_t known = 0, rows = arguments->plan != NULL ? tn_problem_count(arguments->plan) : 0;
+    tn_status status = cli_input_load(input, arguments->error);
+    if (status != TN_E_INVALID || input->sequence == NULL || input->graph == NULL) return status;
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(input->graph); id++) {
+        const char *name = tn_graph_tensor(input->graph, id)->name;
+        known += tn__names_find(&arguments->rows, name, strlen(name)) != TN__NAMES_NONE;
+    }
+    if (2 * (uint64_t)known >= rows) return status;
+    *arguments->error = (tn_error){0};
+    TN_FAIL(arguments->error, TN_E_INVALID,
+            "%.120s is a plan for another model: %u of its %u rows name tensors of %.120s",
+            arguments->plan_path, known, rows, input->path);
+}
+
 static tn_status verify_load(verify_arguments *arguments) {
     cli_input *input = &arguments->input;
     if (arguments->plan_path != NULL) TN_TRY(verify_read_plan(arguments));
@@ -328,7 +371,7 @@ static tn_status verify_load(verify_arguments *arguments) {
                                   arguments->error));
         if (arguments->plan_path != NULL) cli_read_whom(arguments->plan_path, &input->whom);
         input->sequence = arguments->steps;
-        TN_TRY(cli_input_load(input, arguments->error));
+        TN_TRY(verify_load_input(arguments));
         if (input->whom.runner != CLI_RUNNER_NONE) /* whose scratch counts, whatever is said here */
             input->occupancy_options.workspaces =
                 tn_kernels_workspaces(tn_setup_kernels(input->setup));
@@ -420,7 +463,7 @@ static int verify_print(const verify_arguments *arguments, tn_status status,
         printf("valid: %u buffers in %s; the lower bound is %s, the gap %.2f %%\n",
                layout->body_count, tn_size_format(layout->peak, peak),
                tn_size_format(layout->lower_bound, bound), 100 * verify_gap(layout));
-        verify_print_whom(arguments);
+        if (!cli_tone_asked().brief) verify_print_whom(arguments);
     } else {
         printf("not valid: %s\n", arguments->error->message);
     }

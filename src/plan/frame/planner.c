@@ -120,6 +120,18 @@ static bool run_outer_stops(const tn_run *run) {
     return false;
 }
 
+/* Of this run and of those around it. */
+static void run_tell(const tn_run *run) {
+    const tn_context *context = &run->prepared->context;
+    uint64_t best = UINT64_MAX, bound = 0;
+    if (context->found == NULL) return;
+    for (; run != NULL; run = run->outer) {
+        if (run->best_peak < best) best = run->best_peak;
+        if (run->lower_bound > bound) bound = run->lower_bound;
+    }
+    context->found(context->self, "plan", best, bound);
+}
+
 static void run_look(tn_run *run) {
     const tn__prepared *prepared = run->prepared;
     const tn_context *context = &prepared->context;
@@ -129,6 +141,7 @@ static void run_look(tn_run *run) {
     }
     if (run_outer_stops(run)) run->stop = true;
     if (run->other_thread || context->progress == NULL) return;
+    run_tell(run);
     if (context->progress(context->self, "plan", run->work, run->work_limit)) return;
     for (tn_run *each = run; each != NULL; each = each->outer) each->stop = each->cancelled = true;
 }

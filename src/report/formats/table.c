@@ -1,7 +1,7 @@
 /* table.c - what `tenure plan` prints: the answer, where the bytes are, who holds them at the peak.
  *
- * At most 100 columns; the most important number first. Names are untrusted: tn__words_cell
- * keeps control characters away from the terminal.
+ * As wide as the report says: long names are cut in the middle. The most important number first.
+ * Names are untrusted: tn__words_cell keeps control characters away from the terminal.
  */
 #include <stdio.h>
 
@@ -9,13 +9,28 @@
 
 #define TABLE_ITEMS_MAX 4000000u /* a list of the peak costs as much as the plan then */
 #define TABLE_HOLDERS 10         /* at the peak; the others are one line */
-#define TABLE_WIDTH 100          /* columns of a terminal */
+#define TABLE_COLUMNS 80         /* where nobody says how many there are */
+#define TABLE_NAME_FEWEST 12u    /* of a name, however narrow the terminal */
+#define TABLE_NAME_MOST 60u
+#define TABLE_BESIDE_TENSOR 62u /* columns of a row beside the tensor's name */
+#define TABLE_BESIDE_BUFFER 60u
 
 /* A name in its own width, in `width` columns at most. */
 static void table_word(tn__text *text, const char *word, size_t width) {
     tn__words_cell(text, word, width, false);
     while (!text->failed && text->size > 0 && text->data[text->size - 1] == ' ')
         text->data[--text->size] = '\0';
+}
+
+static uint32_t table_columns(const tn_report *report) {
+    return report->columns > 0 ? report->columns : TABLE_COLUMNS;
+}
+
+/* What is left for a name. */
+static uint32_t table_name_width(const tn_report *report, uint32_t beside) {
+    uint32_t columns = table_columns(report);
+    if (columns < beside + TABLE_NAME_FEWEST) return TABLE_NAME_FEWEST;
+    return columns - beside < TABLE_NAME_MOST ? columns - beside : TABLE_NAME_MOST;
 }
 
 /* "  arena               9.2 MiB     9,633,792 bytes" */
@@ -83,7 +98,7 @@ static void table_order(tn__text *text, const tn_report *report) {
 
 static void table_answer(tn__text *text, const tn__scene *scene) {
     const tn_layout *layout = scene->report->layout;
-    tn__words_cell(text, scene->report->input, TABLE_WIDTH, false);
+    tn__words_cell(text, scene->report->input, table_columns(scene->report), false);
     while (text->size > 0 && text->data[text->size - 1] == ' ') text->data[--text->size] = '\0';
     tn__text_put(text, "\n");
     table_whom(text, scene->report);
@@ -144,25 +159,24 @@ static void table_dependencies(tn__text *text, const tn_report *report) {
         tn_plan_dependencies(report->occupancy, report->layout, NULL, &count, &error) != TN_OK)
         return; /* a graph too wide to tell: the line is left out */
     char exact[TN__WORDS_MAX];
-    tn__text_printf(text,
-                    "  waits added     %11s  %s of operators that the graph lets run at once\n",
+    tn__text_printf(text, "  waits added     %11s  %s of operators that could run at once\n",
                     tn__words_grouped(count, exact), count == 1 ? "pair" : "pairs");
 }
 
 static void table_kinds(tn__text *text, const tn__scene *scene) {
     if (scene->report->occupancy == NULL) return;
-    tn__text_printf(text, "\n  %-15s %33s  %33s\n", "kind", "all tensors", "at the peak");
+    tn__text_printf(text, "\n  %-15s %30s  %30s\n", "kind", "all tensors", "at the peak");
     for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) {
         uint64_t total = scene->summary.total[kind], peak = scene->summary.at_peak[kind];
         char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
         if (total == 0 && peak == 0) continue;
-        tn__text_printf(text, "  %-15s %11s  %20s", tn__kind_text(kind), tn__words_iec(total, iec),
+        tn__text_printf(text, "  %-15s %11s  %17s", tn__kind_text(kind), tn__words_iec(total, iec),
                         tn__words_grouped(total, exact));
         if (scene->occurs[kind])
-            tn__text_printf(text, "  %11s  %20s\n", tn__words_iec(peak, iec),
+            tn__text_printf(text, "  %11s  %17s\n", tn__words_iec(peak, iec),
                             tn__words_grouped(peak, exact));
         else
-            tn__text_printf(text, "  %33s\n", "outside the arena");
+            tn__text_printf(text, "  %30s\n", "outside the arena");
     }
     if (scene->summary.bounded > 0)
         tn__text_printf(
@@ -190,7 +204,7 @@ static void table_model_row(tn__text *text, const tn__scene *scene, const tn__it
     tn__text_init(&shape, scene->report->context);
     tn__words_shape(&shape, item->tensor);
     if (shape.failed) text->failed = true;
-    tn__words_cell(text, item->name, 37, false);
+    tn__words_cell(text, item->name, table_name_width(scene->report, TABLE_BESIDE_TENSOR), false);
     tn__text_put(text, "  ");
     char plain[TABLE_PLAIN_MAX];
     tn__words_cell(text, table_plain(tn__step_of(scene->report, item->step).type, plain), 12,
@@ -204,7 +218,7 @@ static void table_model_row(tn__text *text, const tn__scene *scene, const tn__it
 
 static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__item *item) {
     char offset[TN__WORDS_MAX];
-    tn__words_cell(text, item->name, 37, false);
+    tn__words_cell(text, item->name, table_name_width(scene->report, TABLE_BESIDE_BUFFER), false);
     tn__text_printf(text, "  %15s  %lld to %lld",
                     tn__words_grouped(scene->report->layout->offset[item->body], offset),
                     (long long)item->first, (long long)item->last);
@@ -218,7 +232,9 @@ static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__
 static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at) {
     if (scene->report->occupancy == NULL) {
         tn__text_printf(text, "\n  at the peak, time %lld\n", (long long)at);
-        tn__text_printf(text, "  %15s  %-37s  %15s  %s\n", "bytes", "buffer", "address", "live");
+        tn__text_printf(text, "  %15s  %-*s  %15s  %s\n", "bytes",
+                        (int)table_name_width(scene->report, TABLE_BESIDE_BUFFER), "buffer",
+                        "address", "live");
         return;
     }
     tn__step step = tn__step_of(scene->report, (uint32_t)at);
@@ -230,7 +246,8 @@ static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at)
         tn__text_put(text, " ");
         table_word(text, step.name, 36);
     }
-    tn__text_printf(text, "\n  %15s  %-37s  %-12s  %-16s  %s\n", "bytes", "tensor", "operator",
+    tn__text_printf(text, "\n  %15s  %-*s  %-12s  %-16s  %s\n", "bytes",
+                    (int)table_name_width(scene->report, TABLE_BESIDE_TENSOR), "tensor", "operator",
                     "shape", "type");
 }
 

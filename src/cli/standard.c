@@ -1,0 +1,89 @@
+/* standard.c - `-` for standard input and output: what kind of file it is, and room to read it as
+ * often as a file is read. Inside, it is called "-.csv" and the like: the suffix says the kind, as
+ * it does of files. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define STANDARD_MOST (UINT64_C(4) << 30) /* bytes of a pipe */
+#define STANDARD_LOOK 512                 /* bytes that tell the kind */
+#define STANDARD_STEP 65536
+
+/* The pipe's bytes in a file without a name, which takes the place of the pipe. */
+static void standard_spool(struct argp_state *state) {
+    static char step[STANDARD_STEP];
+    uint64_t all = 0;
+    if (isatty(STDIN_FILENO)) cli_misuse(state, "-: standard input is a terminal; pipe a file in");
+    if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return; /* a file already */
+    FILE *file = tmpfile();
+    ssize_t count = 1;
+    while (file != NULL && count > 0 && all <= STANDARD_MOST) {
+        count = read(STDIN_FILENO, step, sizeof step);
+        if (count < 0 && errno == EINTR) {
+            count = 1;
+            continue;
+        }
+        if (count > 0 && fwrite(step, 1, (size_t)count, file) != (size_t)count) count = -1;
+        if (count > 0) all += (uint64_t)count;
+    }
+    if (all > STANDARD_MOST)
+        cli_misuse(state, "-: more than 4 GiB come from standard input; put them into a file");
+    if (file == NULL || count < 0 || fflush(file) != 0 || dup2(fileno(file), STDIN_FILENO) < 0)
+        cli_misuse(state, "-: cannot read standard input: %s", strerror(errno));
+    fclose(file);
+}
+
+static const char *standard_kind(const char *bytes, size_t count) {
+    size_t at = 0;
+    if (count >= 8 && memcmp(bytes + 4, "TFL3", 4) == 0) return "-.tflite";
+    while (at < count && strchr(" \t\r\n", bytes[at]) != NULL) at++;
+    if (at < count && (bytes[at] == '{' || bytes[at] == '[')) return "-.json";
+    for (size_t i = 0; i < count; i++)
+        if ((unsigned char)bytes[i] < ' ' && strchr("\t\r\n", bytes[i]) == NULL) return "-.onnx";
+    return "-.csv";
+}
+
+bool cli_is_standard(const char *path) {
+    return path[0] == '-' && (path[1] == '\0' || path[1] == '.');
+}
+
+const char *cli_standard_input(struct argp_state *state, const char *path) {
+    char bytes[STANDARD_LOOK];
+    if (!cli_is_standard(path)) return path;
+    standard_spool(state);
+    if (path[1] != '\0') return path;
+    ssize_t count = pread(STDIN_FILENO, bytes, sizeof bytes, 0);
+    if (count <= 0) cli_misuse(state, "-: standard input is empty");
+    return standard_kind(bytes, (size_t)count);
+}
+
+const char *cli_standard_output(const char *path) {
+    if (!cli_is_standard(path)) return path;
+    stdout = stderr; /* text for people does not mix with the file */
+    return path[1] == '\0' ? "-.json" : path;
+}
+
+/* --- files to write --- */
+
+static bool standard_has_format(const char *path) {
+    for (uint32_t i = 0; i < tn_report_format_count(); i++) {
+        const char *suffix = tn_report_format_suffix(i);
+        if (*suffix != '\0' && tn__has_suffix(path, suffix)) return true;
+    }
+    return false;
+}
+
+void cli_add_output(struct argp_state *state, const char **outputs, uint32_t *count, uint32_t most,
+                    const char *path) {
+    char all[CLI_SUFFIXES_MAX];
+    path = cli_standard_output(path);
+    if (!standard_has_format(path))
+        cli_misuse(state, "-o: no format for '%s'; there are %s", path, cli_suffixes(all));
+    if (*count == most) cli_misuse(state, "-o: more than %u files", most);
+    outputs[(*count)++] = path;
+}

@@ -1,0 +1,160 @@
+#!/bin/bash
+# Forty mistakes and what is answered: each with its status, in one line that names what is wrong, where, and what to do.
+# mistakes.sh TENURE SOURCE [--show]: with --show every command and its answer is printed, for a person to read.
+set -u
+tenure=$1
+models=$2/examples/models
+show=${3:-}
+failed=0
+count=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+cp "$models"/{five_operators,two_branches,mobilenet_v2}.onnx "$models/keywords.tflite" .
+printf 'id,lower,upper,size\na,0,3,600\nb,1,4,500\nc,3,6,700\n' >buffers.csv
+$tenure plan buffers.csv -o buffers_plan.csv --quiet
+$tenure plan mobilenet_v2.onnx -o mobilenet.json --quiet
+
+judge() { # judge STATUS GOT PATTERN COMMAND: what is in `err` is one line, ours, not too long, and says it
+    local lines
+    lines=$(grep -c . err)
+    count=$((count + 1))
+    [ -z "$show" ] || { echo "\$ $4"; sed 's/^/    /' err; echo "    = $2"; }
+    [ "$2" -eq "$1" ] || { echo "FAILED: $4: status $2, not $1"; failed=1; }
+    [ "$lines" -eq 1 ] || { echo "FAILED: $4: $lines lines, not one"; failed=1; }
+    grep -q '^tenure' err || { echo "FAILED: $4: does not say who speaks"; failed=1; }
+    [ "$(wc -c <err)" -le 320 ] || { echo "FAILED: $4: too long to be read"; failed=1; }
+    grep -qE -- "$3" err || { echo "FAILED: $4: no '$3' in: $(head -1 err)"; failed=1; }
+}
+wrong() { # wrong STATUS PATTERN WORDS...
+    local status=$1 pattern=$2
+    shift 2
+    timeout 120 $tenure "$@" >out 2>err </dev/null
+    judge "$status" $? "$pattern" "tenure $*"
+}
+
+# a word misspelt
+wrong 2 "no command 'plna'; did you mean 'plan'" plna buffers.csv
+wrong 2 'no command .five_operators.onnx.; to plan a file' five_operators.onnx
+wrong 2 "a command comes first" --json plan buffers.csv
+wrong 2 'no option --capcity; did you mean --capacity' plan buffers.csv --capcity 4KiB
+wrong 2 'no option --zebra; .*help=all' plan buffers.csv --zebra
+wrong 2 '--no could mean --no-[a-z]+ or --no-[a-z]+' plan five_operators.onnx --no
+wrong 2 'no option -z' plan buffers.csv -z
+wrong 2 "no planner is called 'greddy'; did you mean 'greedy-by" plan buffers.csv --planner greddy
+wrong 2 "no planner is called 'simulated'; see .tenure list planners" plan buffers.csv --planner simulated
+wrong 2 "no device is called 'a10o'; did you mean 'a100|did you mean 'a10" estimate five_operators.onnx --device a10o
+wrong 2 "did you mean 'memory'" plan five_operators.onnx --order memroy
+wrong 2 "no pass is called 'jiont'; did you mean 'joint'" fit five_operators.onnx --budget 1KiB --pass jiont --costs model:a100-40
+wrong 2 "no list 'hardwear'; did you mean 'hardware'" list hardwear
+wrong 2 "'adan' is none of .*did you mean 'adam'" train five_operators.onnx --data x.npy --optimizer adan
+wrong 2 "none of offsets, objects; did you mean 'objects'" plan buffers.csv --form object
+wrong 2 "is none of auto, bar, lines, none" plan buffers.csv --progress loud
+
+# a number that cannot be
+wrong 2 '--capacity: .*could mean 10MB or 10MiB|could mean MB or MiB' plan buffers.csv --capacity 10M
+wrong 2 '--threads: 0 is out of range; it is from 1 to 64' plan buffers.csv --threads 0
+wrong 2 '--threads: 9999999999999999999999 is out of range; it is from 1 to 64' plan buffers.csv --threads 9999999999999999999999
+wrong 2 '--batch: -4 is out of range; it is from 1' estimate five_operators.onnx --batch -4
+wrong 2 "--batch: 'many' is not a whole number" estimate five_operators.onnx --batch many
+wrong 2 '--sweep: 1 is out of range; it is from 2 to 10,000' fit five_operators.onnx --sweep 1
+wrong 2 "--timeout: 'soon' is not a time; write 10s" plan buffers.csv --timeout soon
+wrong 2 '--timeout: -3s is out of range' plan buffers.csv --timeout=-3s
+wrong 2 "'6' is not a power of two|not a power" plan buffers.csv --alignment 6
+wrong 2 '--capacity needs a value: SIZE' plan buffers.csv --capacity
+wrong 2 '--json takes no value' plan buffers.csv --json=yes
+
+# something left out, or too much
+wrong 2 'which model or problem' plan
+wrong 2 'which plan.*--plan FILE' verify buffers.csv
+wrong 2 'how many bytes.*--budget' fit five_operators.onnx
+wrong 2 "one input, not 'five_operators.onnx' too" plan buffers.csv five_operators.onnx
+
+# a file that is not there, is another one, or is broken
+wrong 2 'no-such.onnx: cannot open: No such file' plan no-such.onnx
+wrong 2 'cannot read: Is a directory' plan .
+printf '<!DOCTYPE html><html>' >page.onnx
+wrong 2 'page.onnx.* web page, not a model' plan page.onnx
+head -c 3000 mobilenet_v2.onnx >cut.onnx
+wrong 2 'cut.onnx' plan cut.onnx
+: >empty.onnx
+wrong 2 'empty.onnx: the file is empty' plan empty.onnx
+printf 'id,lower,upper,size\na,0,3,600\nb,1,many,500\n' >bad.csv
+wrong 2 "bad.csv:3: .*'upper'" plan bad.csv
+wrong 2 "mobilenet.json is a plan for another model" verify five_operators.onnx --plan mobilenet.json
+timeout 60 $tenure verify five_operators.onnx --plan buffers_plan.csv >err 2>/dev/null </dev/null
+sed -i 's/^not valid/tenure: not valid/' err
+judge 1 1 'plan for another model: 0 of its 3 rows' 'tenure verify five_operators.onnx --plan buffers_plan.csv'
+wrong 2 'no format for .*plan.xyz.; there are .json' plan buffers.csv -o plan.xyz
+wrong 2 'no-folder/plan.csv' plan buffers.csv -o no-folder/plan.csv
+wrong 2 'not a .tflite model' arena five_operators.onnx
+wrong 2 'standard input is empty' plan -
+
+# an output that takes nothing
+$tenure list operators >/dev/full 2>err
+judge 2 $? 'cannot write to standard output: No space left' 'tenure list operators >/dev/full'
+$tenure plan buffers.csv -o - 2>err >/dev/full
+judge 2 $? 'No space left' 'tenure plan buffers.csv -o - >/dev/full'
+
+# a reader that leaves: no word, and the status that every command has in a pipe then
+for command in 'list operators' 'help' 'plan mobilenet_v2.onnx --holders=100000' 'plan mobilenet_v2.onnx -o -.html'; do
+    { $tenure $command 2>err | (exec true); statuses=("${PIPESTATUS[@]}"); }
+    count=$((count + 1))
+    [ -z "$show" ] || echo "\$ tenure $command | true  = ${statuses[0]}"
+    [ "${statuses[0]}" -eq 141 ] || [ "${statuses[0]}" -eq 0 ] || { echo "FAILED: $command | true: status ${statuses[0]}"; failed=1; }
+    ! grep -qi 'pipe\|cannot' err || { echo "FAILED: $command | true says: $(head -1 err)"; failed=1; }
+done
+
+# interrupted: the best so far, verified, with its gap, and status 3; or an answer that came before
+awk 'BEGIN { srand(7); print "id,lower,upper,size"; for (i = 0; i < 120000; i++) { a = int(rand() * 40000)
+    printf "%d,%d,%d,%d\n", i, a, a + 1 + int(rand() * 300), 64 * (1 + int(rand() * 1000)) } }' >hard.csv
+timeout --preserve-status -s INT 3 $tenure plan hard.csv --planner auto --progress=none -o best.csv >out 2>err </dev/null
+status=$?
+if [ $status -eq 3 ] && ! grep -q 'before there was any answer' err; then
+    judge 3 $status 'interrupted: this is the best so far, verified; [0-9.]+ % above' 'tenure plan hard.csv, Ctrl-C after 3 s'
+    $tenure verify hard.csv --plan best.csv >out || { echo "FAILED: what was left by Ctrl-C is not valid"; failed=1; }
+elif [ $status -ne 0 ]; then
+    judge 3 $status 'interrupted before there was any answer' 'tenure plan hard.csv, Ctrl-C after 3 s'
+fi
+
+timeout --preserve-status -s INT 3 $tenure fit mobilenet_v2.onnx --train --batch 16 --budget 600MiB --costs model:a100-40 \
+    --progress=none >out 2>err </dev/null
+status=$?
+case $status in
+0 | 1) ;; # it was done before, or has proved that nothing fits
+*) judge 3 $status 'interrupted' 'tenure fit mobilenet_v2.onnx, Ctrl-C after 3 s' ;;
+esac
+timeout --preserve-status -s INT 6 $tenure plan hard.csv --planner exact --progress=lines >out 2>err </dev/null
+grep -qE '^tenure: plan: [0-9]+ s.*best [0-9.]+ [KMG]iB, bound [0-9.]+ [KMG]iB, gap [0-9.]+ %' err ||
+    { echo "FAILED: --progress=lines says nothing: $(head -3 err)"; failed=1; }
+
+# a narrow terminal: no line is broken by it, names are cut in the middle
+for columns in 60 80 120; do
+    COLUMNS=$columns $tenure plan --help=all >out
+    longest=$(sed '/^Examples/,$d' out | awk '{ if (length($0) > n) n = length($0) } END { print n }')
+    [ "$longest" -le $columns ] || { echo "FAILED: help in $columns columns has a line of $longest"; failed=1; }
+done
+$tenure plan mobilenet_v2.onnx >out
+longest=$(awk '{ if (length($0) > n) n = length($0) } END { print n }' out)
+[ "$longest" -le 80 ] || { echo "FAILED: a plan has a line of $longest columns: $(awk 'length($0) > 80' out | head -1)"; failed=1; }
+COLUMNS=130 $tenure plan mobilenet_v2.onnx | grep -q '/features/features.2/conv' || { echo "FAILED: a wide terminal shows no whole name"; failed=1; }
+
+# quiet and brief
+$tenure plan buffers.csv --quiet -o quiet.csv >out 2>err || failed=1
+[ ! -s out ] && [ ! -s err ] && [ -s quiet.csv ] || { echo "FAILED: --quiet speaks, or writes nothing"; failed=1; }
+for command in 'plan buffers.csv' 'diff buffers.csv buffers.csv' 'verify buffers.csv --plan quiet.csv' 'list planners'; do
+    [ "$($tenure $command --brief | wc -l)" -eq 1 ] || { echo "FAILED: $command --brief is not one line"; failed=1; }
+done
+
+# standard input and output, of every kind
+for file in buffers.csv five_operators.onnx keywords.tflite mobilenet.json; do
+    cat $file | $tenure plan - --json >out 2>err || { echo "FAILED: cat $file | tenure plan -: $(head -1 err)"; failed=1; }
+    $tenure plan $file --json >whole
+    for key in peak lower_bound; do
+        [ "$(grep -o "\"$key\":[ 0-9]*" out)" = "$(grep -o "\"$key\":[ 0-9]*" whole)" ] || { echo "FAILED: - is not $file"; failed=1; }
+    done
+done
+$tenure plan buffers.csv -o -.csv 2>err | $tenure verify buffers.csv --plan - >out || { echo "FAILED: -o -.csv | verify --plan -"; failed=1; }
+
+[ $count -ge 40 ] || { echo "FAILED: $count mistakes, not forty"; failed=1; }
+exit $failed
