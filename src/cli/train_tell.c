@@ -136,6 +136,9 @@ static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
         printf(",\"test_loss\":%.9g,\"test_accuracy\":%.9g", train->score.loss,
                train->score.accuracy);
     tell_json_fitted(train);
+    if (train->session.codecs != 0)
+        printf(",\"spills\":{\"tensors\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", usage->spill_count,
+               usage->spill_bytes);
     if (train->session.check) printf(",\"check\":{\"naive\":\"equal\"}");
     if (state->saved > 0)
         printf(",\"checkpoint\":{\"bytes\":%" PRIu64 ",\"written\":%" PRIu64 ",\"seconds\":%.6f}",
@@ -156,6 +159,11 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
     printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
     printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
     printf("%-15s %s\n", "static memory", tn_size_format(usage->static_bytes, size));
+    if (usage->spill_bytes > 0)
+        printf("%-15s %s of the host, for what is less sparse than was planned: %" PRIu64
+               " tensor%s of the last step\n",
+               "spilled", tn_size_format(usage->spill_bytes, size), usage->spill_count,
+               usage->spill_count == 1 ? "" : "s");
     printf("%-15s %" PRIu64 ", %.0f samples/s, %u thread%s\n", "steps", state->done,
            tell_speed(state), threads, threads == 1 ? "" : "s");
     if (state->done > state->first)
