@@ -19,7 +19,8 @@ typedef struct map_tile {
 } map_tile;
 
 static uint32_t map_get(const uint8_t *map, uint32_t bits, uint64_t at) {
-    return bits == 8 ? map[at] : map[at / 2] >> at % 2 * 4 & 0xf;
+    if (bits == 8) return map[at];
+    return (uint32_t)map[at / 2] >> at % 2 * 4 & 0xf;
 }
 
 /* Entries are written in their order, so the second of a byte finds the first there. */
