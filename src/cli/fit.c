@@ -185,6 +185,7 @@ void cli_fit_release(cli_fit *fit) {
     free(fit->results);
     free(fit->budgets);
     free(fit->zeros);
+    tn_trace_destroy(fit->happened);
     tn_costs_destroy(fit->costs);
     tn_program_destroy(fit->own);
     tn_graph_destroy(fit->nodes);

@@ -22,6 +22,7 @@ typedef struct cli_fit {
     const char *costs_path, *save_costs; /* read, written; NULL: measured, not kept */
     const tn_hardware *device;           /* costs by its two rates, nothing measured */
     uint64_t batch, share; /* share: permille of the plain bytes, as a budget; 0: none */
+    uint64_t runs;         /* of what was found, to see what happens; 0: none */
     bool train, json, explain, max_batch;
     /* what was made */
     tn_graph *model; /* that is trained; NULL: as it was loaded */
@@ -37,6 +38,8 @@ typedef struct cli_fit {
     uint64_t *budgets;
     uint32_t result_count, chosen; /* that is told and written: of the budget */
     double measured;               /* seconds that measuring took */
+    tn_trace *happened;            /* of the last run; NULL: none was asked for */
+    tn_engine_usage usage;         /* the same */
 } cli_fit;
 
 /* fit.c: whose kernels run it: those here, or nobody's where a device is a model of two rates. */
@@ -51,6 +54,9 @@ void cli_fit_close(cli_fit *fit);
 /* fit_batch.c: the largest batch that fits as it is, and by fitting; 0: not even 1. The second is
  * solved in `fit`. */
 tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error);
+
+/* fit_run.c: runs what was found, on contents that are made up. */
+tn_status cli_fit_run(cli_fit *fit, tn_error *error);
 
 /* fit_tell.c */
 tn_status cli_fit_print(const cli_fit *fit, tn_error *error);

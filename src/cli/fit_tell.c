@@ -37,6 +37,18 @@ static void tell_bytes(const char *label, uint64_t bytes) {
     printf("%-18s %s\n", label, tn_size_format(bytes, size));
 }
 
+/* What a run took, beside what was said before it. */
+static void tell_run(const cli_fit *fit, const tn_fit_result *it) {
+    char peak[TN_SIZE_TEXT_MAX];
+    double said = tell_seconds(it->time), took = fit->usage.seconds;
+    printf("%-18s %.6g s, %.4f of what was predicted", "a run took", took,
+           said > 0 ? took / said : 0);
+    if (it->stall > 0 || fit->usage.out_bytes > 0)
+        printf("; %.3g s waiting for copies", fit->usage.stall_seconds);
+    printf("\n%-18s %s of the arena\n", "  and reached",
+           tn_size_format(fit->usage.measured_peak, peak));
+}
+
 static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budget,
                      const tn_fate_totals *fates) {
     char size[TN_SIZE_TEXT_MAX];
@@ -65,6 +77,7 @@ static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budge
     printf("%-18s %s, %" PRIu32 " rounds, %.3g s%s\n", "pass", it->pass, it->rounds, it->seconds,
            it->stopped ? ", stopped early" : "");
     if (fit->measured > 0) printf("%-18s %.3g s\n", "measuring", fit->measured);
+    if (fit->happened != NULL) tell_run(fit, it);
 }
 
 static void tell_curve(const cli_fit *fit) {
@@ -128,7 +141,14 @@ static tn_status tell_json(const cli_fit *fit, tn_error *error) {
         status = tn_fit_fates(fit->results[i].occupancy, &fates, error);
         if (status == TN_OK) tell_json_one(fit, &fit->results[i], fit->budgets[i], &fates, &text);
     }
-    tn__text_put(&text, "]}\n");
+    tn__text_put(&text, "]");
+    if (fit->happened != NULL)
+        tn__text_printf(&text,
+                        ",\"run\":{\"seconds\":%.9f,\"stall_seconds\":%.9f,\"peak\":%" PRIu64
+                        ",\"to_host_bytes\":%" PRIu64 ",\"from_host_bytes\":%" PRIu64 "}",
+                        fit->usage.seconds, fit->usage.stall_seconds, fit->usage.measured_peak,
+                        fit->usage.out_bytes, fit->usage.in_bytes);
+    tn__text_put(&text, "}\n");
     if (status == TN_OK && text.failed) status = tn__no_memory(error, "the answer");
     if (status == TN_OK) fwrite(text.data, 1, text.size, stdout);
     tn__text_release(&text);
@@ -213,7 +233,8 @@ tn_status cli_fit_write(const cli_fit *fit, tn_error *error) {
                                 .abstract = fit->problem_path != NULL,
                                 .points = points,
                                 .point_count = fit->sweep,
-                                .predicted = trace};
+                                .predicted = trace,
+                                .measured = fit->happened};
         status = tell_write(fit, &answer, error);
     }
     tn_trace_destroy(trace);

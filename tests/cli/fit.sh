@@ -69,6 +69,15 @@ expect 2 "leave --max-batch out" $train --sweep 3 --max-batch --budget 1GiB
 # The largest batch, of a model whose other extents are given by name as well.
 expect 0 'largest by fitting +[0-9]' $tenure fit "$models/mobilenet_v2.onnx" --train --budget 160MiB --costs model:v100-16 --max-batch
 
+# What was found runs as it was planned, and both lie in one picture.
+small="$tenure fit $models/mobilenet_v2.onnx --train --batch 1 --input-shape input=1,3,32,32 --link 1GB/s"
+plain=$($small --costs model:v100-16 --budget 8GiB --json | sed 's/.*"plain_bytes":\([0-9]*\).*/\1/')
+expect 0 "a run took .* of what was predicted" $small --budget $((plain * 97 / 100)) --run 2 -o ran.html
+expect 0 '"run":{"seconds":' $small --budget $((plain * 97 / 100)) --run 1 --json
+grep -q '"name":"predicted"' ran.html && grep -q '"name":"measured"' ran.html ||
+    { echo "FAILED: no measured lane"; failed=1; }
+expect 2 "what runs here" $train --budget 1GiB --run 1
+
 # What is wrong.
 expect 2 "0 bytes hold nothing" $train --budget 0
 expect 1 "proved" $train --budget 1KiB

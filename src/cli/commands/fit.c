@@ -25,6 +25,7 @@ enum {
     FIT_PROBLEM,
     FIT_SWEEP,
     FIT_MAX_BATCH,
+    FIT_RUN,
     FIT_SEED,
     FIT_TIMEOUT,
     FIT_WORK,
@@ -59,6 +60,9 @@ enum {
       "program "                                                                                   \
       "for --budget, or the one that needs least")                                                 \
     X(FIT_MAX_BATCH, "max-batch", NULL, "the largest batch that fits --budget")                    \
+    X(FIT_RUN, "run", "N",                                                                         \
+      "run what was found N times on contents that are made up: what the last took is told, and "  \
+      "drawn by -o below what was predicted")                                                      \
     X(FIT_SEED, "seed", "N", "of the search (0)")                                                  \
     X(FIT_TIMEOUT, "timeout", "TIME", "the best that is found in so long, 10s (none)")             \
     X(FIT_WORK, "work-limit", "N", "the same, by work: the same answer on every machine (none)")   \
@@ -170,6 +174,9 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
     case FIT_MAX_BATCH:
         fit->max_batch = true;
         return 0;
+    case FIT_RUN:
+        fit->runs = cli_count(state, "run", value, 10000);
+        return 0;
     case FIT_EXPLAIN:
         fit->explain = true;
         return 0;
@@ -212,6 +219,9 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         cli_misuse(state, "--codecs: float16, float10 and float8 change results: add --lossy");
     if ((fit->options.allow & TN_FIT_SWAP) && !link)
         cli_misuse(state, "--allow swap: how fast is the link? --link 12GB/s");
+    if (fit->runs > 0 && (fit->device != NULL || fit->problem_path != NULL))
+        cli_misuse(state, "--run is for what runs here: measured costs, or those of a file");
+    if (fit->runs > 0 && fit->options.budget == 0) cli_misuse(state, "--run: which? --budget");
     if (fit->device != NULL && (fit->save_costs != NULL || fit->costs_path != NULL))
         cli_misuse(state, "--costs model:... measures nothing: leave --save-costs out");
 }
@@ -275,6 +285,7 @@ static tn_status fit_answer(cli_fit *fit, tn_error *error) {
         TN_TRY(cli_fit_open(fit, error));
         TN_TRY(cli_fit_solve(fit, error));
     }
+    if (fit->runs > 0) TN_TRY(cli_fit_run(fit, error));
     TN_TRY(cli_fit_print(fit, error));
     return cli_fit_write(fit, error);
 }
