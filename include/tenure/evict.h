@@ -48,6 +48,78 @@ typedef struct tn_evict_counts {
     uint64_t restart_count;               /* times that locked operands were given up for room */
 } tn_evict_counts;
 
+/* --- recorded runs ----------------------------------------------------------------------- */
+
+/* What a program did, operator by operator: a log in the line format of DTR's simulator
+ * (docs/eager.md has it), or of a recorder of ours. */
+typedef struct tn_evict_log tn_evict_log;
+typedef struct tn_evict_log_facts {
+    uint32_t op_count, tensor_count; /* calls; values, views and constants too */
+    uint32_t constant_count;
+    uint64_t constant_bytes; /* held all the time */
+    uint64_t plain_cost;     /* nanoseconds of all calls */
+} tn_evict_log_facts;
+
+/* path: "-" is standard input. Errors: E_INVALID (bad line: where says file:line), E_IO,
+ * E_NO_MEMORY, E_UNSUPPORTED (a build without JSON). Cost: O(bytes). */
+TN_API TN_CHECKED tn_status tn_evict_log_load(const tn_context *context, const char *path,
+                                              tn_evict_log **log, tn_error *error);
+/* The same from memory; `file` is its name in messages. */
+TN_API TN_CHECKED tn_status tn_evict_log_parse(const tn_context *context, const void *bytes,
+                                               size_t size, const char *file, tn_evict_log **log,
+                                               tn_error *error);
+TN_API void tn_evict_log_destroy(tn_evict_log *log);
+TN_API const tn_evict_log_facts *tn_evict_log_about(const tn_evict_log *log);
+
+/* --- simulation ------------------------------------------------------------------------ */
+
+typedef struct tn_evict_options {
+    size_t struct_size;        /* sizeof(tn_evict_options) */
+    const tn_context *context; /* NULL: the log's */
+    const char *policy;        /* NULL: the default */
+    uint64_t budget;           /* bytes; constants count */
+    bool addresses;            /* in one arena of the budget; else by bytes alone */
+    uint64_t alignment;        /* with addresses: of places; 0: 64 */
+    double overhead_max;       /* gives up beyond so many times the plain cost; 0: never */
+    uint64_t link_bytes_per_s; /* to the host, for policies that swap; 0: there is none */
+    uint64_t host_bytes;       /* room there; 0: without end */
+    uint64_t move_bytes_per_s; /* of compaction; 0: 10^11 */
+    uint64_t seed;
+    bool sample;      /* look at sqrt(n) candidates of n */
+    bool time_search; /* fill counts.search_s */
+} tn_evict_options;
+#define TN_EVICT_OPTIONS_INIT                                                                      \
+    { .struct_size = sizeof(tn_evict_options) }
+
+typedef enum tn_evict_end {
+    TN_EVICT_DONE,
+    TN_EVICT_FULL, /* the budget does not do: nothing else can go */
+    TN_EVICT_OVER  /* more than overhead_max */
+} tn_evict_end;
+
+typedef struct tn_evict_outcome {
+    tn_evict_end end;
+    uint32_t line;   /* of the log at which it ended; 0: at its end */
+    uint64_t needed; /* FULL: bytes that would have done for that step */
+    uint64_t cost;   /* plain, again, swaps, moves */
+    double overhead; /* cost / plain cost of the log; meaningful when DONE */
+    tn_evict_counts counts;
+    char message[400]; /* FULL: who holds the memory */
+} tn_evict_outcome;
+
+/* Replays a log under a budget. By bytes alone DTR's policies do what DTR's simulator does, integer
+ * for integer: resident results of an operator that runs again take their bytes twice, histories
+ * are never forgotten. What is referred to when the log ends must be there together.
+ *
+ * Errors: E_UNKNOWN (policy), E_INVALID (options), E_NO_MEMORY. A budget that does not do is an
+ * outcome. Cost: that of the policy. */
+TN_API TN_CHECKED tn_status tn_evict_simulate(const tn_evict_log *log,
+                                              const tn_evict_options *options,
+                                              tn_evict_outcome *outcome, tn_error *error);
+/* Bytes at the most, when nothing is ever evicted. Errors: E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_evict_plain_peak(const tn_evict_log *log, uint64_t *bytes,
+                                                tn_error *error);
+
 #ifdef __cplusplus
 }
 #endif

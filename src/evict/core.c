@@ -140,7 +140,7 @@ static void core_take_back(tn__evict *e, uint32_t op) {
         record->refs -= tensor->outside;
         tensor->outside = 0;
     }
-    tn__records_forget(e, op);
+    if (!e->options.exact) tn__records_forget(e, op); /* there it ends, and is counted up to here */
 }
 
 static tn_status core_check_call(const tn__evict *e, const tn__evict_call *call, tn_error *error) {

@@ -20,7 +20,8 @@ enum {                             /* tn__policy.features */
        TN__POLICY_ENDS = 1u << 3,  /* with addresses: cheap storages low, dear ones high */
        TN__POLICY_WINDOW =
            1u << 4, /* with addresses: the cheapest run of neighbours goes at once */
-       TN__POLICY_RESTARTS = 1u << 5 /* locked operands of operators that wait may be given up */
+       TN__POLICY_PUBLISHED = 1u << 6, /* by bytes alone it is simulated as its authors did */
+       TN__POLICY_RESTARTS = 1u << 5   /* locked operands of operators that wait may be given up */
 };
 
 typedef struct tn__policy {
@@ -33,6 +34,7 @@ typedef struct tn__policy {
     bool (*added)(tn__evict *e, uint32_t op);        /* records of an operator, before it runs */
     bool (*evicted)(tn__evict *e, uint32_t storage); /* just now */
     bool (*made)(tn__evict *e, const uint32_t *storages, uint32_t count); /* just now */
+    void (*forgotten)(tn__evict *e, uint32_t op);     /* its links are about to go */
     void (*vanished)(tn__evict *e, uint32_t storage); /* its record is about to be used anew */
     void (*close)(tn__evict *e);
     /* The least is dropped. May be asked of any candidate. */

@@ -226,6 +226,7 @@ static void records_deref(tn__evict *e, uint32_t op, uint32_t *dying) {
 
 static void records_give_operands(tn__evict *e, uint32_t op, uint32_t *dying) {
     tn__evict_op *record = &e->ops[op];
+    if (e->policy->forgotten != NULL) e->policy->forgotten(e, op);
     records_unlink(e, op, records_has_links(e));
     for (uint32_t i = 0; i < record->input_count; i++) {
         uint32_t input = tn__op_inputs(record)[i];

@@ -15,4 +15,5 @@ static double lru_score(tn__evict *e, uint32_t storage) {
 const tn__policy tn__policy_lru = {.name = "lru",
                                    .summary = "the least recently used",
                                    .source = "Belady 1966",
+                                   .features = TN__POLICY_PUBLISHED,
                                    .score = lru_score};

@@ -1,0 +1,30 @@
+/* msps.c - (own cost + cost of dropped ancestors) / bytes: what it takes to have it again now.
+ *
+ * Without staleness, and without a thought for what is made from it: the rule of memory savings per
+ * second of SuperNeurons and Capuchin, as DTR's authors put it.
+ * Cost: as dtr.c.
+ * Source: Peng et al.: Capuchin, ASPLOS 2020; Kirisame et al. 2021 (h_MSPS).
+ */
+#include <math.h>
+
+#include "evict/regions.h"
+
+static double msps_score(tn__evict *e, uint32_t storage) {
+    const tn__evict_storage *record = &e->storages[storage];
+    uint64_t cost = tn__add_sat(record->cost, tn__regions_cost(e, storage, TN__REGION_PARENTS));
+    e->counts.access_count++;
+    return record->size > 0 ? tn__ratio(cost, record->size) : (double)INFINITY;
+}
+
+const tn__policy tn__policy_msps = {.name = "msps",
+                                    .summary = "cost with dropped ancestors / bytes",
+                                    .source = "Peng et al. 2020 (Capuchin); SuperNeurons",
+                                    .features = TN__POLICY_LINKS | TN__POLICY_PUBLISHED,
+                                    .state_size = sizeof(tn__regions),
+                                    .added = tn__regions_added,
+                                    .evicted = tn__regions_evicted,
+                                    .made = tn__regions_made,
+                                    .forgotten = tn__regions_forgotten,
+                                    .vanished = tn__regions_vanished,
+                                    .close = tn__regions_close,
+                                    .score = msps_score};

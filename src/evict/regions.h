@@ -1,0 +1,43 @@
+/* regions.h - what was dropped around each storage that is there: DTR's evicted neighbourhood, kept
+ * up to date in both directions as its authors do.
+ *
+ * A region of a storage: *interior*, the dropped storages that are reached from it through dropped
+ * ones; *frontier*, the storages that are there at its edge; the sum of the interior's costs.
+ */
+#ifndef TN_EVICT_REGIONS_H
+#define TN_EVICT_REGIONS_H
+
+#include "evict/policy.h"
+
+typedef struct tn__ids {
+    uint32_t *items;
+    size_t count, room;
+} tn__ids;
+
+typedef struct tn__region {
+    tn__ids interior, frontier;
+    uint64_t cost;
+    bool is_stale; /* to be found anew before it is asked for */
+} tn__region;
+
+enum { TN__REGION_CHILDREN, TN__REGION_PARENTS };
+
+typedef struct tn__regions { /* state of a policy */
+    tn__region (*of)[2];     /* [storage]: children, parents */
+    size_t room, known;
+    uint32_t *stamps; /* [storage]: of whoever walks */
+    size_t stamp_room, stamp_known;
+    uint32_t stamp;
+    tn__ids stack, affected[2];
+} tn__regions;
+
+bool tn__regions_added(tn__evict *e, uint32_t op);
+bool tn__regions_evicted(tn__evict *e, uint32_t storage);
+bool tn__regions_made(tn__evict *e, const uint32_t *storages, uint32_t count);
+void tn__regions_forgotten(tn__evict *e, uint32_t op);
+void tn__regions_vanished(tn__evict *e, uint32_t storage);
+void tn__regions_close(tn__evict *e);
+/* Cost of what was dropped behind it (children) or before it (parents). */
+uint64_t tn__regions_cost(tn__evict *e, uint32_t storage, int way);
+
+#endif
