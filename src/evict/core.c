@@ -233,6 +233,9 @@ void tn__evict_release(tn__evict *e, uint32_t tensor) {
     record->outside--;
     e->storages[storage].outside--;
     e->ops[op].refs--;
+    if (e->storages[storage].outside == 0 && e->storages[storage].state == TN__DROPPED &&
+        e->policy->released != NULL)
+        e->policy->released(e, storage);
     if (!e->options.exact && e->ops[op].refs == 0)
         tn__records_forget(e, op);
     else

@@ -34,6 +34,7 @@ typedef struct tn__policy {
     bool (*added)(tn__evict *e, uint32_t op);        /* records of an operator, before it runs */
     bool (*evicted)(tn__evict *e, uint32_t storage); /* just now */
     bool (*made)(tn__evict *e, const uint32_t *storages, uint32_t count); /* just now */
+    void (*released)(tn__evict *e, uint32_t storage); /* dropped, and nobody outside refers to it */
     void (*forgotten)(tn__evict *e, uint32_t op);     /* its links are about to go */
     void (*vanished)(tn__evict *e, uint32_t storage); /* its record is about to be used anew */
     void (*close)(tn__evict *e);

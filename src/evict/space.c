@@ -246,6 +246,7 @@ static tn_status space_exhausted(tn__evict *e, uint64_t bytes, bool is_hole, tn_
 
 tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
     while (bytes > e->options.budget || e->counts.bytes > e->options.budget - bytes) {
+        e->wanted = tn__add_sat(e->counts.bytes, bytes) - e->options.budget;
         uint32_t storage = space_choose(e, bytes);
         if (storage == TN__NONE) return space_exhausted(e, bytes, false, error);
         TN_TRY(tn__space_give_up(e, storage, error));
