@@ -38,8 +38,9 @@ tn_status tn_evict_log_parse(const tn_context *context, const void *bytes, size_
 typedef struct log_reader {
     tn_evict_log *log;
     const char *at, *end;
-    uint64_t line;
-    tn__names names; /* to the index in `bindings` */
+    uint64_t line;    /* that is read */
+    uint64_t command; /* at which the command began */
+    tn__names names;  /* to the index in `bindings` */
     struct log_binding {
         uint32_t tensor;
     } * bindings; /* names, in the order in which they appeared */
@@ -127,7 +128,7 @@ static bool log_is(const log_reader *r, const char *instruction) {
 
 static tn_status log_command(log_reader *r, tn__log_what what, size_t id) {
     tn_evict_log *log = r->log;
-    tn__log_command command = {what, (uint32_t)id, (uint32_t)r->line};
+    tn__log_command command = {what, (uint32_t)id, (uint32_t)r->command};
     return LOG_PUSH(r, log->commands, log->command_count, log->command_room, command)
                ? TN_OK
                : log_no_memory(r);
@@ -393,6 +394,7 @@ static tn_status log_all(log_reader *r) {
     for (;;) {
         TN_TRY(log_next(r, &is_end));
         if (is_end) break;
+        r->command = r->line;
         TN_TRY(log_line(r));
     }
     for (size_t i = 0; i < r->binding_count; i++) { /* what is referred to at the end is kept */

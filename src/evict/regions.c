@@ -83,14 +83,15 @@ static bool regions_find(tn__evict *e, uint32_t base, int way) {
     return true;
 }
 
-/* What is not in the set yet is added; *cost (may be NULL) grows by the costs of those. */
-static bool regions_unite(tn__evict *e, tn__ids *set, const tn__ids *more, uint64_t *cost) {
+/* What is not in the set yet is added, but for `except`; *cost (may be NULL) grows by theirs. */
+static bool regions_unite(tn__evict *e, tn__ids *set, const tn__ids *more, uint32_t except,
+                          uint64_t *cost) {
     tn__regions *regions = e->state;
     uint32_t stamp = regions_stamp(regions);
     for (size_t i = 0; i < set->count; i++) regions->stamps[set->items[i]] = stamp;
     for (size_t i = 0; i < more->count; i++) {
         uint32_t id = more->items[i];
-        if (regions->stamps[id] == stamp) continue;
+        if (regions->stamps[id] == stamp || id == except) continue;
         regions->stamps[id] = stamp;
         if (!ids_add(e, set, id)) return false;
         if (cost == NULL) continue;
@@ -116,10 +117,12 @@ static bool regions_absorb(tn__evict *e, tn__region *region, uint32_t storage, i
             break;
         }
     region->is_stale = true;
-    if (!regions_unite(e, frontier, &other->frontier, NULL) ||
-        !regions_unite(e, &region->interior, &other->interior, &region->cost) ||
-        !regions_unite(e, &region->interior, &(tn__ids){self, 1, 1}, &region->cost))
+    if (!regions_unite(e, frontier, &other->frontier, TN__NONE, NULL) ||
+        !regions_unite(e, &region->interior, &other->interior, storage, &region->cost) ||
+        !regions_unite(e, &region->interior, &(tn__ids){self, 1, 1}, TN__NONE, NULL))
         return false;
+    e->counts.access_count++; /* itself counts, even where views make it its own neighbour */
+    region->cost = tn__add_sat(region->cost, e->storages[storage].cost);
     region->is_stale = false;
     return true;
 }
@@ -148,7 +151,7 @@ bool tn__regions_made(tn__evict *e, const uint32_t *storages, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         for (int way = 0; way < 2; way++)
             if (!regions_unite(e, &regions->affected[way],
-                               &regions->of[storages[i]][1 - way].frontier, NULL))
+                               &regions->of[storages[i]][1 - way].frontier, TN__NONE, NULL))
                 return false;
     for (int way = 0; way < 2; way++)
         for (size_t i = 0; i < regions->affected[way].count; i++)

@@ -149,10 +149,11 @@ static uint32_t space_least(tn__evict *e, uint64_t small) {
             continue;
         double score = e->policy->score(e, storage);
         e->counts.evaluation_count++;
-        if (score > best_score) continue;
-        best_score = score;
-        best = storage;
-        if (score == 0) break;
+        if (score <= best_score) {
+            best_score = score;
+            best = storage;
+        }
+        if (score == 0) break; /* whatever went before: so DTR's simulator does it */
     }
     return best;
 }
