@@ -78,8 +78,31 @@ static void tell_table(const simulate_found *found) {
     }
 }
 
+/* One line: the smallest budget in which somebody gets to the end, and who is fastest there. */
+static void tell_briefly(const simulate_found *found) {
+    for (uint32_t b = 0; b < found->budget_count; b++) {
+        uint32_t best = UINT32_MAX;
+        for (uint32_t p = 0; p < found->policy_count; p++) {
+            const tn_evict_outcome *outcome = &simulate_at(found, p, b)->outcome;
+            if (outcome->end == TN_EVICT_DONE &&
+                (best == UINT32_MAX || outcome->cost < simulate_at(found, best, b)->outcome.cost))
+                best = p;
+        }
+        if (best == UINT32_MAX) continue;
+        printf("%" PRIu64 " of %" PRIu64 " bytes, %.4f of the plain time, %s\n", found->budgets[b],
+               found->plain_peak, simulate_at(found, best, b)->outcome.overhead,
+               found->policies[best]);
+        return;
+    }
+    printf("no budget does; %" PRIu64 " bytes at the most\n", found->plain_peak);
+}
+
 void simulate_print_text(const simulate_found *found) {
     char text[TN_SIZE_TEXT_MAX];
+    if (cli_tone_asked().brief) {
+        tell_briefly(found);
+        return;
+    }
     printf("run                %u operators, %.6f s, %s at the most\n", found->facts->op_count,
            (double)found->facts->plain_cost / 1e9, tn_size_format(found->plain_peak, text));
     tell_bytes("  of it constants", found->facts->constant_bytes);

@@ -17,7 +17,7 @@
 
 #include <inttypes.h>
 
-#define MAKE_RESTARTS_MOST 4096u /* of one wish */
+#define MAKE_RESTARTS_MOST 256u /* of one wish */
 
 /* --- one run --- */
 

@@ -57,7 +57,7 @@ static void simulate_add_policy(simulate_found *found, const char *name, size_t 
             found->policies[found->policy_count++] = known;
         return;
     }
-    argp_error(state, "--policy: there is no policy '%.*s'; see `tenure list policies`", (int)size,
+    cli_misuse(state, "--policy: there is no policy '%.*s'; see `tenure list policies`", (int)size,
                name);
 }
 
@@ -117,20 +117,20 @@ static error_t simulate_parse(int key, char *value, struct argp_state *state) {
     case 'o':
         if (!tn__has_suffix(value, ".svg") && !tn__has_suffix(value, ".html") &&
             !tn__has_suffix(value, ".csv"))
-            argp_error(state, "--output: '%s' ends in none of .html, .svg, .csv", value);
+            cli_misuse(state, "--output: '%s' ends in none of .html, .svg, .csv", value);
         arguments->output = value;
         return 0;
     case SIMULATE_JSON:
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->found.path != NULL) argp_error(state, "one log, not '%s' too", value);
+        if (arguments->found.path != NULL) cli_misuse(state, "one log, not '%s' too", value);
         arguments->found.path = value;
         return 0;
     case ARGP_KEY_END:
-        if (arguments->found.path == NULL) argp_error(state, "which log? give a recorded run");
+        if (arguments->found.path == NULL) cli_misuse(state, "which log? give a recorded run");
         if (arguments->sweep && arguments->budgets != NULL)
-            argp_error(state, "--sweep has budgets of its own: not --budget too");
+            cli_misuse(state, "--sweep has budgets of its own: not --budget too");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -236,9 +236,10 @@ static const char simulate_doc[] =
     "Exit status: 0 done, 1 no policy can do it in a budget, 2 bad usage or input, 4 internal "
     "error.";
 
+static const struct argp simulate_parser = {
+    simulate_options, simulate_parse, "LOG", simulate_doc, NULL, 0, 0};
+
 static int simulate_run_command(int count, char **words) {
-    static const struct argp parser = {
-        simulate_options, simulate_parse, "LOG", simulate_doc, NULL, 0, 0};
     tn_error error = {0};
     tn_evict_log *log = NULL;
     simulate_arguments arguments = {.options = TN_EVICT_OPTIONS_INIT};
@@ -246,7 +247,7 @@ static int simulate_run_command(int count, char **words) {
     arguments.options.context = &context;
     arguments.options.overhead_max = 2;
     arguments.options.time_search = true;
-    argp_parse(&parser, count, words, 0, NULL, &arguments);
+    cli_parse(&cli_command_simulate, count, words, &arguments);
     if (arguments.found.policy_count == 0)
         arguments.found.policies[arguments.found.policy_count++] = tn_evict_policy_name(0);
     int code = simulate_work(&arguments, &log, &error) == TN_OK ? simulate_tell(&arguments, &error)
@@ -259,5 +260,7 @@ static int simulate_run_command(int count, char **words) {
 const cli_command cli_command_simulate = {
     .name = "simulate",
     .summary = "replay a recorded run of operators in less memory: what a policy makes of it",
+    .first = "policy budget sweep addresses output json",
+    .parser = &simulate_parser,
     .run = simulate_run_command,
 };
