@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a budget costs on the graphs of the DTR simulator's traces, beside its seven heuristics.
 
-    bench/dtr.py TENURE LOGS BASELINE [--ratios 0.2,0.3,...] [--models unet,lstm]
+    bench/dtr.py TENURE LOGS BASELINE [--ratios 0.2,0.3,...] [--models unet,lstm] [--allow recompute]
 
 LOGS is simrd/logs.zip of the repository uwsampl/dtr-prototype, unpacked. BASELINE is a text with the simulator's tables:
 for each model a heading "### NAME", the budgets as "budget bytes = ... 0.1:BYTES, ..." and a row "| HEURISTIC | ..." of
@@ -42,9 +42,9 @@ def baseline(path):
     return found
 
 
-def fit(tenure, problem, budget):
-    done = subprocess.run([tenure, "fit", "--problem", problem, "--budget", str(budget), "--json"], capture_output=True,
-                          text=True)
+def fit(tenure, problem, budget, allow):
+    command = [tenure, "fit", "--problem", problem, "--budget", str(budget), "--allow", allow, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 1:
         return None, "proved" in done.stderr, 0.0
     if done.returncode != 0:
@@ -65,6 +65,7 @@ def main():
     parser.add_argument("baseline", type=pathlib.Path)
     parser.add_argument("--ratios", default="0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9")
     parser.add_argument("--models", default="")
+    parser.add_argument("--allow", default="order,recompute")
     asked = parser.parse_args()
     ratios = [float(text) for text in asked.ratios.split(",")]
     converter = pathlib.Path(__file__).with_name("dtr_problem.py")
@@ -79,7 +80,7 @@ def main():
             subprocess.run([sys.executable, converter, log], stdout=problem, check=True)
             cells, slowest = [], 0.0
             for ratio in ratios:
-                ours, bound, seconds = fit(asked.tenure, problem.name, sizes[ratio])
+                ours, bound, seconds = fit(asked.tenure, problem.name, sizes[ratio], asked.allow)
                 slowest = max(slowest, seconds)
                 worse += best[ratio] < (float("inf") if ours is None else ours) - 5e-5
                 sums[ratio].append((ours, best[ratio], bound))
