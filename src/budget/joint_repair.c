@@ -1,15 +1,13 @@
-/* joint_repair.c - which values are given up where a line takes too much.
- *
- * From the left, at each run that takes too much: of the values that are there and idle, the one
- * goes that costs least for the bytes (and steps) that it frees. It is made again right before it
- * is read next; what that takes must be there by then:
+/* joint_repair.c - which values are given up where a line takes too much. From the left, at each
+ * run that takes too much: of the values that are there and idle, the one goes that costs least for
+ * the bytes (and steps) that it frees. It is made again right before its next read; that takes:
  *
  *     there            nothing to do
- *     stays longer     where there is room for it, or it is far smaller than the victim
+ *     stays longer     where there is room for it, or it is far smaller, or room is hoped for
  *     made again       with all that this takes: a chain
  *
- * The lives of a line follow by themselves, so what was given up is gone from its last read on.
- * Cost: O(values there + chains) a victim.
+ * Lives follow by themselves: what was given up is gone from its last read on. Cost: O(values there
+ * + chains) a victim.
  */
 #include "budget/joint_repair.h"
 
@@ -129,6 +127,7 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
         r->lost += (double)it->bytes;
         return true;
     }
+    if (!settled && r->taste.hopes && from > r->here) return true;
     bool small = !settled && it->bytes * r->taste.lengthen < r->work->values[gap->value].bytes;
     bool can =
         r->can[value] && r->chain_count < REPAIR_CHAIN && tn__repair_may_run(r, it->maker, key);
@@ -305,7 +304,8 @@ static float repair_full_key(tn__repair *r, const repair_idle *idle, float exces
 static uint32_t repair_choose(tn__repair *r, uint32_t node, double excess_bytes) {
     repair_look looks[REPAIR_LOOKS];
     float best_key = INFINITY, excess = repair_log(excess_bytes);
-    r->row = repair_row(r, r->line->nodes[node].key);
+    r->here = r->line->nodes[node].key;
+    r->row = repair_row(r, r->here);
     uint32_t count = repair_looks(r, node, excess, looks), best = TN_NONE;
     for (uint32_t i = 0; i < count; i++) {
         if (looks[i].key >= best_key) break;

@@ -11,6 +11,8 @@
 typedef struct tn__repair_taste {
     float reach; /* power of the steps for which it is idle */
     float bulk;  /* power of its bytes */
+    bool hopes;  /* an input stays behind the node that takes too much, room or not: that is mended
+                  * when it is its turn */
     bool whole;  /* all its bytes count, not only those that are too many */
     uint32_t
         lengthen;  /* an input stays where it takes so many times less than the victim; 0: never */
@@ -38,6 +40,7 @@ typedef struct tn__repair {
     uint32_t *place;          /* [values] in idle, or TN_NONE */
     uint32_t idle_count, at;  /* node that `idle` belongs to; TN_NONE */
     const int8_t *row;        /* of the advice, for the node that takes too much; NULL */
+    uint32_t here;            /* key of the node that takes too much */
     uint32_t ban, stamp, chain_count, best_count;
     double lost;    /* bytes of what stays longer for a plan */
     uint64_t stays; /* of these, what fits as the victim is gone */

@@ -28,6 +28,7 @@ static const tn__repair_taste search_tastes[] = {
     {.reach = 0.5, .bulk = 1.0, .lengthen = 8},
     {.reach = 1.0, .bulk = 1.0, .lengthen = 8},
     {.reach = 1.0, .bulk = 1.0, .whole = true, .lengthen = 8},
+    {.reach = 0.5, .bulk = 1.0, .whole = true, .hopes = true},
 };
 
 #define SEARCH_ROWS 10u  /* every so many tears out a whole row */
@@ -245,6 +246,7 @@ static void search_taste(search_state *s) {
         .reach = reaches[search_below(s, 4)],
         .bulk = search_below(s, 2) ? 1 : 0.7f,
         .whole = search_below(s, 2),
+        .hopes = search_below(s, 4) == 0,
         .lengthen = search_below(s, 2) ? 8 : 0,
         .noise = search_below(s, 3) ? 1 : 0,
         .advised = advised[search_below(s, 6)],
