@@ -99,10 +99,17 @@ static bool change_sgd(cli_way *way, const cli_found *found, char text[64]) {
     return true;
 }
 
-static const estimate_change estimate_cheap_first[] = {
-    change_plan,      change_policies, change_order, change_concat,   change_update,
-    change_recompute, change_share,    change_dtype, change_momentum, change_sgd};
+/* Cheapest first. Of one family, but 0, a list has one: they are other values of the same thing. */
+static const struct {
+    estimate_change apply;
+    uint32_t family;
+} estimate_cheap_first[] = {{change_plan, 0},   {change_policies, 0}, {change_order, 0},
+                            {change_concat, 0}, {change_update, 0},   {change_recompute, 1},
+                            {change_share, 1},  {change_dtype, 0},    {change_momentum, 2},
+                            {change_sgd, 2}};
 #define ESTIMATE_CHANGES (sizeof estimate_cheap_first / sizeof *estimate_cheap_first)
+#define ESTIMATE_LIST_MOST 4u    /* changes of one list */
+#define ESTIMATE_LIST_TRIES 200u /* lists that are looked at */
 
 static bool estimate_try(const cli_way *way, const char *text, cli_change *change) {
     cli_found found;
@@ -146,28 +153,60 @@ static bool estimate_smaller_batch(const cli_way *way, const cli_found *found, c
     return estimate_try(&trial, text, change);
 }
 
+/* The changes of a set together, a bit each; false where one of them changes nothing, or two are of
+ * one family. */
+static bool estimate_apply(cli_way *way, const cli_found *found, uint32_t set,
+                           char text[sizeof((cli_change *)0)->text]) {
+    const size_t room = sizeof((cli_change *)0)->text;
+    uint32_t families = 0;
+    char one[64];
+    text[0] = '\0';
+    for (uint32_t i = 0; i < ESTIMATE_CHANGES; i++) {
+        size_t used = strlen(text);
+        if ((set >> i & 1) == 0) continue;
+        uint32_t family = estimate_cheap_first[i].family;
+        if (family > 0 && (families >> family & 1) != 0) return false;
+        families |= 1u << family;
+        if (!estimate_cheap_first[i].apply(way, found, one)) return false;
+        snprintf(text + used, room - used, "%s%s", used > 0 ? " " : "", one);
+    }
+    return true;
+}
+
+static bool estimate_try_set(const cli_way *way, const cli_found *found, uint32_t set,
+                             cli_change *change) {
+    char text[sizeof change->text];
+    cli_way trial = *way;
+    return estimate_apply(&trial, found, set, text) && estimate_try(&trial, text, change);
+}
+
+/* Where no change alone is enough: the shortest list that is, of equals the cheapest, by trying the
+ * lists of two, then of three and so on, those of cheap changes first. */
+static bool estimate_shortest(const cli_way *way, const cli_found *found, cli_change *change) {
+    uint32_t tries = 0;
+    for (int length = 2; length <= (int)ESTIMATE_LIST_MOST; length++)
+        for (uint32_t set = 0; set < 1u << ESTIMATE_CHANGES; set++) {
+            char text[sizeof change->text];
+            cli_way trial = *way;
+            if (__builtin_popcount(set) != length || !estimate_apply(&trial, found, set, text))
+                continue;
+            if (++tries > ESTIMATE_LIST_TRIES) return false;
+            if (estimate_try(&trial, text, change)) return true;
+        }
+    return false;
+}
+
+/* The last place is the batch's, which is always told where there is a smaller one that fits. */
 uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
                               uint32_t room) {
-    uint32_t count = 0, summed = 0;
-    char text[64], all[160] = "";
-    cli_way sum = *way;
-    for (size_t i = 0; i < ESTIMATE_CHANGES && count < room; i++) {
-        cli_way trial = *way;
-        cli_found tried;
-        tn_error refused; /* a change that cannot be made is not offered, alone or with others */
-        if (!estimate_cheap_first[i](&trial, found, text)) continue;
-        if (cli_estimate_within(&trial, &tried, &refused) != TN_OK) continue;
-        if (tried.fits) {
-            snprintf(changes[count].text, sizeof changes[count].text, "%s", text);
-            changes[count++].total = tried.estimate.total;
-            continue;
-        }
-        if (!estimate_cheap_first[i](&sum, found, text)) continue; /* not enough alone: together? */
-        size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", summed++ > 0 ? " " : "", text);
-        if (summed > 1 && count < room && estimate_try(&sum, all, &changes[count])) count++;
-    }
-    if (count < room && estimate_freeze(way, found, &changes[count])) count++;
-    if (count < room && estimate_smaller_batch(way, found, &changes[count])) count++;
+    uint32_t count = 0;
+    cli_change batch;
+    bool smaller = estimate_smaller_batch(way, found, &batch);
+    for (uint32_t i = 0; i < ESTIMATE_CHANGES && count + smaller < room; i++)
+        count += estimate_try_set(way, found, 1u << i, &changes[count]);
+    if (count == 0 && count + smaller < room)
+        count += estimate_shortest(way, found, &changes[count]);
+    if (count + smaller < room) count += estimate_freeze(way, found, &changes[count]);
+    if (smaller) changes[count++] = batch;
     return count;
 }

@@ -207,4 +207,32 @@ expect 2 'nonsense.json:1.*depth' $tenure estimate nonsense.json
 echo 'nonsense' >nonsense.json
 expect 2 'nonsense.json:1' $tenure estimate nonsense.json
 expect 2 'no transformer' $tenure estimate "$model" --parallel tensor=2
+
+# advice that can be taken: each line, given as options, fits; none twice; a list only where no change alone is enough, and
+# then nothing in it may be left out; the largest batch, of which one more does not fit
+python3 - $tenure "$model" <<'P' || failed=1
+import json, shlex, subprocess, sys
+tenure, model = sys.argv[1:]
+def ask(*words):
+    it = subprocess.run([tenure, "estimate", model, "--train", "--json", "--batch", "8", *words], capture_output=True, text=True)
+    return json.loads(it.stdout)
+def parts(text):
+    parts = []
+    for word in shlex.split(text):
+        if word.startswith("--"): parts.append([word])
+        else: parts[-1].append(word)
+    return parts
+for limit in "150MiB", "80MiB":
+    changes = [parts(change["change"]) for change in ask("--device", limit)["changes"]]
+    assert changes and len({str(change) for change in changes}) == len(changes), (limit, changes)
+    others = [c for c in changes if c[0][0] not in ("--batch", "--freeze")]
+    assert all(len(c) == 1 for c in others) or len(others) == 1, (limit, others)
+    for change in changes:
+        assert ask("--device", limit, *sum(change, []))["fits"], (limit, change)
+        for left in range(len(change) if len(change) > 1 and change[0][0] != "--freeze" else 0):
+            rest = sum(change[:left] + change[left + 1:], [])
+            assert not ask("--device", limit, *rest)["fits"], (limit, change, left)
+    batch = [int(c[0][1]) for c in changes if c[0][0] == "--batch"]
+    assert len(batch) == 1 and not ask("--device", limit, "--batch", str(batch[0] + 1))["fits"], (limit, batch)
+P
 exit $failed
