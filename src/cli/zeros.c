@@ -48,7 +48,8 @@ static tn_array *zeros_inputs(const tn_graph *graph, uint32_t *count) {
         tn_array *array = &inputs[*count];
         if (tn_tensor_is_static(tensor)) continue;
         *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
-        memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
+        if (tensor->rank > 0)
+            memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
         array->data = calloc(1, (size_t)tensor->bytes + 1);
         ++*count;
         if (array->data != NULL) continue;

@@ -45,7 +45,8 @@ static tn_status zeros_arrays(const tn_graph *graph, const tn_tensor_id *ids, ui
         if (tensor->bytes > SIZE_MAX / 2)
             TN_FAIL(error, TN_E_UNKNOWN, "'%.80s' has no known size", tensor->name);
         *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
-        memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
+        if (tensor->rank > 0)
+            memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
         array->data = tn__arena_array(arena, (size_t)tensor->bytes + 1, 1);
         if (array->data == NULL) return tn__no_memory(error, "inputs and outputs");
         ++*used;
