@@ -206,21 +206,44 @@ static tn_status fit_time(const tn__fit *fit, tn_fit_result *result) {
     return TN_OK;
 }
 
-tn_plan_options tn__fit_plan_options(const tn__fit *fit) {
+static bool fit_cancelled(const tn_context *context) {
+    return context->progress != NULL && !context->progress(context->self, "plan", 0, 0);
+}
+
+tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn__options(&plan, sizeof plan, fit->options.plan);
     plan.struct_size = sizeof plan;
     plan.capacity = 0;
-    if (plan.context == NULL) plan.context = &fit->context;
-    return plan;
+    tn_context quiet = tn__context(plan.context != NULL ? plan.context : &fit->context);
+    plan.context = &quiet;
+    tn_status status = tn_plan(problem, &plan, layout, fit->error);
+    if (status != TN_E_STOPPED || !fit_cancelled(&quiet)) return status;
+    fit->stopped = true;
+    quiet.progress = NULL;
+    plan.planner = NULL; /* which ends by itself */
+    return tn_plan(problem, &plan, layout, fit->error);
 }
 
-/* result->program is there; everything that follows from it. */
-static tn_status fit_lay_out(tn__fit *fit, tn_fit_result *result) {
-    tn_plan_options plan = tn__fit_plan_options(fit);
+/* The layout of the same program once more. */
+static tn_status fit_copy_layout(const tn__fit *fit, const tn_problem *problem,
+                                 const tn_layout *from, tn_layout *layout) {
+    TN_TRY(tn_layout_from_offsets(problem, from->offset, layout, fit->error));
+    layout->verdict = from->verdict;
+    layout->planner = from->planner;
+    layout->seed = from->seed;
+    layout->work = from->work;
+    layout->seconds = from->seconds;
+    return tn_layout_verify(problem, layout, NULL, fit->error);
+}
+
+/* result->program is there; everything that follows from it. `from`: its layout, known already. */
+static tn_status fit_lay_out(tn__fit *fit, const tn_layout *from, tn_fit_result *result) {
     TN_TRY(
         tn_occupancy_create(result->program, fit->options.memory, &result->occupancy, fit->error));
-    TN_TRY(tn_plan(tn_occupancy_problem(result->occupancy), &plan, &result->layout, fit->error));
+    const tn_problem *problem = tn_occupancy_problem(result->occupancy);
+    TN_TRY(from != NULL ? fit_copy_layout(fit, problem, from, &result->layout)
+                        : tn__fit_plan(fit, problem, &result->layout));
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
     result->bytes = tn__add_sat(result->layout.peak, fit->options.fixed_bytes);
     TN_TRY(tn__fit_host(fit, result));
@@ -238,7 +261,7 @@ static tn_status fit_copy_program(const tn__fit *fit, const tn_program *given, t
 
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(fit_copy_program(fit, fit->given, &result->program));
-    TN_TRY(fit_lay_out(fit, result));
+    TN_TRY(fit_lay_out(fit, NULL, result));
     result->pass = "keep";
     if (fit->options.live) { /* as problems count it */
         tn__pass_run run = {.pass = tn__pass_named("keep"),
@@ -261,7 +284,7 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
 
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to) {
     TN_TRY(fit_copy_program(fit, from->program, &to->program));
-    TN_TRY(fit_lay_out(fit, to));
+    TN_TRY(fit_lay_out(fit, &from->layout, to));
     to->pass = from->pass;
     to->bytes = from->bytes;
     return TN_OK;
@@ -346,7 +369,7 @@ tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowe
         result->pass = fit->pass->name;
         status =
             tn__schedule_emit(start->map, &start->work, &run.best, &result->program, fit->error);
-        if (status == TN_OK) status = fit_lay_out(fit, result);
+        if (status == TN_OK) status = fit_lay_out(fit, NULL, result);
         if (fit->options.live)
             result->bytes = tn__add_sat(run.found.peak, fit->options.fixed_bytes);
     }

@@ -40,8 +40,9 @@ typedef struct tn__fit {
 } tn__fit;
 
 /* fit.c */
-/* The options of every plan. */
-tn_plan_options tn__fit_plan_options(const tn__fit *fit);
+/* A layout by the options of every plan. Who stops the search still gets the layout of what it
+ * found. */
+tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, tn_layout *layout);
 tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_error *error);
 void tn__fit_close(tn__fit *fit);
@@ -64,5 +65,7 @@ tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result);
  * tn_fit. `result` starts zeroed. */
 tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 tn_status tn__fit_search_least(tn__fit *fit, tn_fit_result *result);
+/* What the pass finds within a budget; result->program NULL: nothing. */
+tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 
 #endif

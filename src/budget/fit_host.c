@@ -14,6 +14,5 @@ tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result) {
     result->host = host.problem;
     host.problem = NULL; /* it is the result's now */
     tn_host_release(&host);
-    tn_plan_options plan = tn__fit_plan_options(fit);
-    return tn_plan(result->host, &plan, &result->host_layout, fit->error);
+    return tn__fit_plan(fit, result->host, &result->host_layout);
 }

@@ -5,9 +5,10 @@
  * the layout took more, for that much less; where bytes were left over, for that much more; then
  * between the largest that fitted and the smallest that did not.
  *
- * The least: halving between what the pass could do and what it could not. A search that fails for
- * a budget looks for the least, too: what that finds may be within the budget after all, and says
- * what would do.
+ * The least: halving between what the pass could do and what it could not, for live bytes; then
+ * a few searches for budgets below what came of that, until one fails for a byte less. A search
+ * that fails for a budget looks for the least, too: what that finds may be within the budget after
+ * all, and says what would do.
  */
 #include "budget/fit.h"
 
@@ -17,6 +18,8 @@
 #define FIT_CLOSE 64u    /* a layout that leaves less than this part of the budget is good */
 #define FIT_HALVINGS 24u /* for the least */
 #define FIT_GRAIN 1024u  /* part of it that halving ends with */
+#define FIT_SETTLES 12u  /* searches below it */
+#define FIT_LEAP 16u     /* grains that the first of them goes, where a byte less was found */
 
 static void search_take(tn_fit_result *best, tn_fit_result *next) {
     tn_fit_release(best);
@@ -132,6 +135,12 @@ static bool search_is_hopeless(const tn__fit *fit, uint64_t budget) {
     return budget < fit->options.fixed_bytes;
 }
 
+tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
+    bool proved = false;
+    if (search_is_hopeless(fit, budget)) return TN_OK;
+    return search_from(fit, budget - fit->options.fixed_bytes, result, &proved);
+}
+
 tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     bool proved = search_is_hopeless(fit, budget);
     uint64_t target = proved ? 0 : budget - fit->options.fixed_bytes;
@@ -173,13 +182,52 @@ static tn_status search_least_from(tn__fit *fit, const tn__fit_start *start, uin
     return TN_OK;
 }
 
+/* The bound of the pass, before any budget was searched: halving begins with the same numbers,
+ * whoever asks for the least. */
+static tn_status search_bound(tn__fit *fit) {
+    bool budgets = (fit->pass->features & TN__PASS_BUDGETS) != 0, found, proved;
+    tn_fit_result next = {0};
+    if (!budgets || fit->bytes_bound > 0) return TN_OK;
+    tn_status status = tn__fit_once(fit, &fit->starts[0], 1, &next, &found, &proved);
+    tn_fit_release(&next);
+    return status;
+}
+
+/* Layouts may take less than what lives, and another search may find what halving did not: so a
+ * byte less is asked for by the search that a budget would get. Where that finds something, steps
+ * of many bytes are tried, then fewer, and at last one byte again. */
+static tn_status search_settle(tn__fit *fit, tn_fit_result *best) {
+    const uint64_t grain = best->bytes / FIT_GRAIN + 1, leap = FIT_LEAP * grain;
+    uint64_t step = 1;
+    for (uint32_t i = 0; i < FIT_SETTLES && !fit->stopped; i++) {
+        uint64_t arena = best->bytes - fit->options.fixed_bytes;
+        tn_fit_result next = {0};
+        bool proved = arena <= step || arena - step < fit->bytes_bound;
+        fit->for_least = step > 1;
+        if (!proved) TN_TRY(search_from(fit, arena - step, &next, &proved));
+        bool found = next.program != NULL;
+        if (found) search_take(best, &next);
+        if (!found && step == 1) break;
+        if (step == 1)
+            step = leap;
+        else if (!found)
+            step = step > grain ? step / 4 : 1;
+    }
+    return TN_OK;
+}
+
 tn_status tn__fit_search_least(tn__fit *fit, tn_fit_result *result) {
     TN_TRY(tn__fit_plain(fit, result));
     uint64_t high = fit->options.live ? result->bytes : result->live_bytes;
-    tn_status status = TN_OK;
+    const uint64_t time_bound = fit->time_bound;
+    const bool has_bound = fit->has_bound;
     fit->for_least = true;
+    tn_status status = search_bound(fit);
     for (uint32_t i = 0; i < fit->start_count && status == TN_OK; i++)
         status = search_least_from(fit, &fit->starts[i], high, result);
+    if (status == TN_OK && !fit->options.any) status = search_settle(fit, result);
     fit->for_least = false;
+    fit->time_bound = time_bound; /* of the budget that was asked about */
+    fit->has_bound = has_bound;
     return status;
 }

@@ -38,13 +38,15 @@ tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
 
 /* --- the curve --- */
 
-/* The faster of what was found for this budget and for the one below it. */
+/* The faster of what was found for this budget and for the one below it; of who was stopped the
+ * latter. */
 static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
                             tn_fit_result *result) {
     tn_fit_result next = {0};
     fit->time_bound = 0;
-    tn_status status = tn__fit_search(fit, budget, &next);
-    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+    bool late = fit->stopped && fit->plain_bytes > budget;
+    tn_status status = late ? TN_E_STOPPED : tn__fit_search(fit, budget, &next);
+    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE || status == TN_E_STOPPED;
     if ((status == TN_OK && next.time > below->time) || none) {
         tn_fit_release(&next);
         status = tn__fit_copy(fit, below, &next);
@@ -53,10 +55,25 @@ static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *
     return status;
 }
 
+/* What needs least, and of what needs so much the fastest that is found. */
+static tn_status sweep_first(tn__fit *fit, tn_fit_result *result) {
+    TN_TRY(tn__fit_search_least(fit, result));
+    tn_fit_result next = {0};
+    if (fit->stopped || result->time == fit->plain_time) return TN_OK;
+    tn_status status = tn__fit_search_within(fit, result->bytes, &next);
+    if (status == TN_OK && next.program != NULL && next.time < result->time) {
+        tn_fit_result slower = *result;
+        *result = next;
+        next = slower;
+    }
+    tn_fit_release(&next);
+    return status;
+}
+
 static tn_status sweep_all(tn__fit *fit, uint32_t count, uint64_t *budgets,
                            tn_fit_result *results) {
     if (count < 2) TN_FAIL(fit->error, TN_E_INVALID, "a curve has at least two points");
-    TN_TRY(tn__fit_search_least(fit, &results[0]));
+    TN_TRY(sweep_first(fit, &results[0]));
     tn__fit_finish(fit, &results[0]);
     uint64_t least = results[0].bytes;
     uint64_t most = fit->plain_bytes > least ? fit->plain_bytes : least;

@@ -39,7 +39,7 @@ static tn_status fit_load(cli_fit *fit, tn_error *error) {
 }
 
 cli_whom cli_fit_whom(const cli_fit *fit) {
-    return (cli_whom){.runner = fit->device != NULL ? CLI_RUNNER_NONE : CLI_RUNNER_ONEDNN,
+    return (cli_whom){.runner = fit->from.device != NULL ? CLI_RUNNER_NONE : CLI_RUNNER_ONEDNN,
                       .threads = fit->choices.threads,
                       .no_rewrite = fit->choices.no_rewrite,
                       .fastest = fit->choices.fastest};
@@ -87,15 +87,8 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
 static tn_status fit_find_costs(cli_fit *fit, tn_error *error) {
     const tn_graph *graph = tn_program_graph(fit->program);
     const tn_context *context = fit->input.import.context;
-    if (fit->device != NULL) {
-        tn_costs_model model = TN_COSTS_MODEL_INIT;
-        model.context = context;
-        model.flops_per_s = fit->device->fp32;
-        model.bytes_per_s = fit->device->bytes_per_s;
-        return tn_costs_create_model(graph, &model, &fit->costs, error);
-    }
-    if (fit->costs_path != NULL)
-        return tn_costs_read(fit->costs_path, context, graph, &fit->costs, error);
+    if (cli_costs_given(&fit->from))
+        return cli_costs_make(&fit->from, graph, context, &fit->costs, error);
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
     measure.context = context;
     measure.occupancy = tn_setup_occupancy(fit->setup);
@@ -144,8 +137,8 @@ static tn_status fit_find_zeros(cli_fit *fit, tn_error *error) {
 }
 
 tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
-    if (fit->problem_path != NULL) return fit_open_problem(fit, error);
-    TN_TRY(fit_open_model(fit, error));
+    TN_TRY(fit->problem_path != NULL ? fit_open_problem(fit, error) : fit_open_model(fit, error));
+    if (fit->problem_path != NULL) return TN_OK;
     TN_TRY(fit_find_costs(fit, error));
     TN_TRY(fit_find_zeros(fit, error));
     if (fit->save_costs == NULL) return TN_OK;
@@ -154,7 +147,18 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
 
 /* --- the answer --- */
 
-/* The curve, if one is asked for, and the answer for the budget, if there is one, behind it. */
+/* The fastest point of the curve that keeps to the budget; result_count: none does. */
+static uint32_t fit_point(const cli_fit *fit, uint64_t budget) {
+    uint32_t best = fit->result_count;
+    for (uint32_t i = 0; i < fit->sweep; i++)
+        if (fit->results[i].bytes <= budget &&
+            (best == fit->result_count || fit->results[i].time < fit->results[best].time))
+            best = i;
+    return best;
+}
+
+/* The curve, if one is asked for, and the answer for the budget, if there is one, behind it. Who
+ * stops it in between has that from the curve. */
 static tn_status fit_search(cli_fit *fit, const tn_fit_options *options, tn_error *error) {
     if (fit->sweep > 0)
         TN_TRY(tn_fit_sweep(fit->program, fit->costs, options, fit->sweep, fit->budgets,
@@ -162,7 +166,13 @@ static tn_status fit_search(cli_fit *fit, const tn_fit_options *options, tn_erro
     if (fit->sweep > 0 && options->budget == 0) return TN_OK;
     fit->chosen = fit->sweep;
     fit->budgets[fit->chosen] = options->budget;
-    return tn_fit(fit->program, fit->costs, options, &fit->results[fit->chosen], error);
+    tn_status status = tn_fit(fit->program, fit->costs, options, &fit->results[fit->chosen], error);
+    if (status != TN_E_STOPPED || fit->sweep == 0) return status;
+    tn_fit_release(&fit->results[fit->chosen]);
+    fit->result_count = fit->sweep;
+    uint32_t point = fit_point(fit, options->budget);
+    fit->chosen = point < fit->sweep ? point : 0;
+    return point < fit->sweep ? TN_OK : status;
 }
 
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {

@@ -17,12 +17,12 @@ typedef struct cli_fit {
     tn_fit_options options;
     const char *segments[CLI_FIT_SEGMENTS_MAX];
     const char *outputs[CLI_FIT_OUTPUTS_MAX];
-    uint32_t output_count, sweep;        /* points of the curve; 0: one budget */
-    const char *problem_path;            /* instead of a model */
-    const char *costs_path, *save_costs; /* read, written; NULL: measured, not kept */
-    const tn_hardware *device;           /* costs by its two rates, nothing measured */
-    uint64_t batch, share; /* share: permille of the plain bytes, as a budget; 0: none */
-    uint64_t runs;         /* of what was found, to see what happens; 0: none */
+    uint32_t output_count, sweep; /* points of the curve; 0: one budget */
+    const char *problem_path;     /* instead of a model */
+    cli_costs from;               /* costs; nobody said: measured */
+    const char *save_costs;       /* where they are kept; NULL: nowhere */
+    uint64_t batch, share;        /* share: permille of the plain bytes, as a budget; 0: none */
+    uint64_t runs;                /* of what was found, to see what happens; 0: none */
     bool train, json, explain, max_batch;
     /* what was made */
     tn_graph *model; /* that is trained; NULL: as it was loaded */

@@ -8,48 +8,80 @@
 #define BATCH_MOST (UINT64_C(1) << 32)
 #define BATCH_GRAIN 256u /* part of it that halving ends with */
 
-/* Whether there is any program of a batch; `plainly`: whether it fits as it is. */
-static tn_status batch_try(const cli_fit *fit, uint64_t batch, bool plainly, bool *fits,
-                           tn_error *error) {
-    cli_fit trial = *fit;
+typedef struct batch_search {
+    const cli_fit *fit; /* as it was asked for */
+    cli_fit best;       /* with the largest batch that fitted, and its answer; zero: none did */
+    bool plainly;       /* as it is, or by fitting */
+} batch_search;
+
+/* Whether there is any program of a batch. What fits stays in s->best. */
+static tn_status batch_try(batch_search *s, uint64_t batch, bool *fits, tn_error *error) {
+    cli_fit trial = *s->fit;
     trial.batch = batch;
     trial.options.any = true;
-    if (plainly) trial.options.pass = "keep";
+    if (s->plainly) trial.options.pass = "keep";
     tn_status status = cli_fit_open(&trial, error);
     if (status == TN_OK) status = cli_fit_solve(&trial, error);
     bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+    none |= status == TN_E_STOPPED && cli_interrupted();
     *fits = status == TN_OK;
-    cli_fit_release(&trial);
+    if (*fits) {
+        cli_fit_release(&s->best);
+        s->best = trial;
+    } else {
+        cli_fit_release(&trial);
+    }
     return none ? TN_OK : status;
 }
 
-/* From a batch that is known to fit, or 0. */
-static tn_status batch_largest(const cli_fit *fit, bool plainly, uint64_t known, uint64_t *largest,
+/* From a batch that is known to fit, or 0. Whoever stops it gets the largest so far. */
+static tn_status batch_largest(batch_search *s, uint64_t known, uint64_t *largest,
                                tn_error *error) {
     uint64_t fits = known, fails = known > 0 ? 2 * known : 1;
-    bool fine = true;
+    bool fine = !cli_interrupted();
     while (fine) {
-        TN_TRY(batch_try(fit, fails, plainly, &fine, error));
+        TN_TRY(batch_try(s, fails, &fine, error));
         if (!fine) break;
         fits = fails;
         fails *= 2;
         if (fails > BATCH_MOST)
             TN_FAIL(error, TN_E_INVALID, "memory hardly depends on the batch: 2^32 fit");
     }
-    while (fails - fits > 1 + fits / BATCH_GRAIN) {
+    while (fails - fits > 1 + fits / BATCH_GRAIN && !cli_interrupted()) {
         uint64_t middle = fits + (fails - fits) / 2;
-        TN_TRY(batch_try(fit, middle, plainly, &fine, error));
+        TN_TRY(batch_try(s, middle, &fine, error));
         *(fine ? &fits : &fails) = middle;
     }
     *largest = fits;
     return TN_OK;
 }
 
-tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error) {
-    TN_TRY(batch_largest(fit, true, 0, plain, error));
-    TN_TRY(batch_largest(fit, false, *plain, fitted, error));
-    if (*fitted == 0) return TN_OK;
-    fit->batch = *fitted;
+/* The answer for the largest: searched for as if it had been asked for; of who stopped it the one
+ * that there is. */
+static tn_status batch_answer(cli_fit *fit, batch_search *s, uint64_t fitted, tn_error *error) {
+    if (cli_interrupted()) {
+        const tn_fit_options options = fit->options;
+        if (s->best.result_count == 0)
+            TN_FAIL(error, TN_E_STOPPED, "stopped before any batch was known to fit");
+        *fit = s->best;
+        fit->options = options;
+        s->best = (cli_fit){0};
+        cli_note("stopped early: larger batches may fit");
+        return TN_OK;
+    }
+    if (fitted == 0) return TN_OK;
+    fit->batch = fitted;
     TN_TRY(cli_fit_open(fit, error));
     return cli_fit_solve(fit, error);
+}
+
+tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error) {
+    const cli_fit asked = *fit;
+    batch_search search = {.fit = &asked, .plainly = true};
+    tn_status status = batch_largest(&search, 0, plain, error);
+    search.plainly = false;
+    if (status == TN_OK) status = batch_largest(&search, *plain, fitted, error);
+    if (status == TN_OK) status = batch_answer(fit, &search, *fitted, error);
+    cli_fit_release(&search.best);
+    return status;
 }

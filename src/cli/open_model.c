@@ -102,21 +102,22 @@ static tn_fit_options session_fit(const cli_session *session) {
     fit.context = session->input->import.context;
     fit.budget = keep ? 0 : session->budget;
     fit.pass = session->pass;
-    fit.allow = TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+    fit.allow = session->allow != 0 ? session->allow : TN_FIT_ORDER | TN_FIT_RECOMPUTE;
     fit.codecs = session->codecs;
     if (session->codecs != 0) fit.allow |= TN_FIT_COMPRESS;
     if (cli_codecs_lose(session->codecs)) fit.allow |= TN_FIT_LOSSY;
-    if (session->link == 0) return fit;
-    fit.allow |= TN_FIT_SWAP;
+    fit.host_budget = session->host_budget;
     fit.to_host_bytes_per_s = fit.from_host_bytes_per_s = session->link;
     return fit;
 }
 
-/* The plan as it is, then within the budget by codecs: zeros are counted in between. */
-static tn_status session_make_coded(cli_session *session, tn_setup_options *options,
+/* The plan as it is, then within the budget: what is asked about the graph as it runs comes in
+ * between: costs that were given, and zeros for codecs. */
+static tn_status session_make_twice(cli_session *session, tn_setup_options *options,
                                     tn_fit_options *fit, tn_error *error) {
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     tn_setup *plain;
+    tn_costs *costs = NULL;
     float *zeros = NULL;
     options->fit = NULL;
     TN_TRY(tn_setup_create(session->graph, options, &plain, error));
@@ -124,13 +125,19 @@ static tn_status session_make_coded(cli_session *session, tn_setup_options *opti
     engine.self = session;
     engine.context = session->input->import.context;
     tn_status status = TN_OK;
+    if (cli_costs_given(&session->from))
+        status =
+            cli_costs_make(&session->from, tn_setup_graph(plain), options->context, &costs, error);
     bool counts = (session->codecs >> TN_CODEC_CSR & 1) != 0;
-    if (counts && tn_setup_need(plain).total > fit->budget)
+    if (status == TN_OK && counts && tn_setup_need(plain).total > fit->budget)
         status = cli_zeros(plain, &engine, &session->samples, &zeros, error);
     fit->zeros = zeros;
     options->fit = fit;
+    options->costs = costs;
     if (status == TN_OK)
         status = tn_setup_from(plain, TN_SETUP_FIT, options, &session->setup, error);
+    options->costs = NULL;
+    tn_costs_destroy(costs);
     tn_setup_destroy(plain);
     free(zeros);
     return status;
@@ -141,8 +148,8 @@ static tn_status session_make(cli_session *session, tn_setup_options *options, t
     tn_fit_options fit = session_fit(session);
     tn_error unused;
     options->fit = &fit;
-    bool codes = session->codecs != 0 && fit.budget > 0;
-    tn_status status = codes ? session_make_coded(session, options, &fit, error)
+    bool twice = (session->codecs != 0 || cli_costs_given(&session->from)) && fit.budget > 0;
+    tn_status status = twice ? session_make_twice(session, options, &fit, error)
                              : tn_setup_create(session->graph, options, &session->setup, error);
     options->fit = NULL;
     if (status != TN_E_EXHAUSTED && status != TN_E_INFEASIBLE) return status;

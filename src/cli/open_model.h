@@ -3,6 +3,7 @@
 #ifndef TN_CLI_OPEN_MODEL_H
 #define TN_CLI_OPEN_MODEL_H
 
+#include "cli/fit_options.h"
 #include "cli/train_options.h"
 #include "cli/zeros.h"
 
@@ -30,6 +31,9 @@ struct cli_session {
     uint32_t codecs;          /* bit 1 << tn_codec: tensors may be kept so to fit; 0: none */
     cli_samples samples;      /* what zeros are counted on; zeroed: what is made up */
     double link;              /* bytes per second, to the device and back; 0: as fast as it goes */
+    uint32_t allow;           /* TN_FIT_*, to fit; 0: fit's own, and with a link swaps */
+    uint64_t host_budget;     /* bytes for what is swapped; 0: no limit */
+    cli_costs from;           /* seconds of operators, for fitting; nobody said: measured */
     const char *weights_path; /* NULL, or weights that go before the file's */
     bool weights_made_up;
     uint64_t weights_seed, seed;

@@ -43,6 +43,9 @@ enum {
     SESSION_PASS,
     SESSION_LINK,
     SESSION_CODECS,
+    SESSION_ALLOW,
+    SESSION_HOST_BUDGET,
+    SESSION_COSTS,
     SESSION_SEED,
     SESSION_CHECK,
     SESSION_POISON,
@@ -65,6 +68,13 @@ enum {
       "float16, float10, float8 (others) (none)")                                                  \
     X(SESSION_LINK, "link", "SIZE/s",                                                              \
       "speed of copies to the device and back, 8GB/s: inputs and outputs (as fast as it goes)")    \
+    X(SESSION_ALLOW, "allow", "WHAT,...",                                                          \
+      "what may be done to keep to the budget: order, recompute, swap, compress "                  \
+      "(order,recompute; with --link swap)")                                                       \
+    X(SESSION_HOST_BUDGET, "host-budget", "SIZE", "bytes on the host for what is copied there")    \
+    X(SESSION_COSTS, "costs", "FILE|model:DEVICE",                                                 \
+      "seconds of operators, for the budget: of a file of `tenure fit --save-costs`, or by the "   \
+      "two rates of one of `tenure list hardware` (measured here)")                                \
     X(SESSION_SEED, "seed", "N",                                                                   \
       "of operators that draw numbers, of dropout, of the order of samples (0)")                   \
     X(SESSION_CHECK, "check", "naive",                                                             \
@@ -82,6 +92,17 @@ static void session_set_weights(struct argp_state *state, cli_session *session, 
         session->weights_path = text;
     else if (text[6] != '\0')
         session->weights_seed = cli_number(state, "weights", text + 7);
+}
+
+/* How to keep to a budget, of whom has none, is a mistake. */
+static void session_check_fit(struct argp_state *state, cli_session *session) {
+    const char *said = session->allow != 0               ? "allow"
+                       : session->host_budget > 0        ? "host-budget"
+                       : cli_costs_given(&session->from) ? "costs"
+                                                         : NULL;
+    if (said != NULL && session->budget == 0)
+        cli_misuse(state, "--%s says how to keep to --budget: give that, too", said);
+    session->allow = cli_allow_check(state, session->allow, session->link);
 }
 
 static error_t session_parse(int key, char *value, struct argp_state *state) {
@@ -106,6 +127,16 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
     case SESSION_LINK:
         session->link = cli_speed(state, "link", value);
         return 0;
+    case SESSION_ALLOW:
+        session->allow = cli_allow(state, value);
+        return 0;
+    case SESSION_HOST_BUDGET:
+        session->host_budget = cli_size(state, "host-budget", value);
+        if (session->host_budget == 0) cli_misuse(state, "--host-budget: 0 bytes hold nothing");
+        return 0;
+    case SESSION_COSTS:
+        cli_costs_parse(state, &session->from, value);
+        return 0;
     case SESSION_SEED:
         session->seed = cli_number(state, "seed", value);
         return 0;
@@ -127,6 +158,7 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         session->plain = true;
         return 0;
     case ARGP_KEY_END:
+        session_check_fit(state, session);
         if (session->trace_path != NULL && session->poison)
             cli_misuse(state, "--trace and --poison do not go together: run it once for each");
         return 0;

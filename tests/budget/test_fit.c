@@ -146,6 +146,30 @@ static void the_curve_never_rises_with_the_budget(void **state) {
     }
 }
 
+static void a_byte_less_than_the_least_is_refused(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        fitted it = fit_step(seed);
+        tn_fit_options options = quick();
+        tn_fit_result least, result;
+        if (seed % 2 == 0) options.work_limit = 100000;
+        assert_ok(tn_fit_least(it.program, it.costs, &options, &least, &failure));
+        options.budget = least.bytes - 1;
+        tn_status status = tn_fit(it.program, it.costs, &options, &result, &failure);
+        if (status == TN_OK)
+            fail_msg("seed %llu: the least is %llu, and %llu bytes do", (unsigned long long)seed,
+                     (unsigned long long)least.bytes, (unsigned long long)result.bytes);
+        assert_true(status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE);
+        assert_true(result.program != NULL && result.bytes == least.bytes);
+        tn_fit_release(&result);
+        options.budget = least.bytes;
+        assert_ok(tn_fit(it.program, it.costs, &options, &result, &failure));
+        tn_fit_release(&result);
+        tn_fit_release(&least);
+        fit_close(&it);
+    }
+}
+
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     fitted it = fit_step(3), other = fit_step(4);
@@ -207,6 +231,35 @@ static void a_search_may_be_interrupted(void **state) {
     fit_close(&it);
 }
 
+/* So may a curve: the points that are left are the best of those before. */
+static void a_curve_may_be_interrupted(void **state) {
+    (void)state;
+    enum { POINTS = 4 };
+    uint32_t stopped = 0;
+    fitted it = fit_step(5);
+    tn_fit_options options = quick();
+    options.work_limit = 0;
+    for (int at = 1; at < 100; at += 1 + at / 2) {
+        int steps_left = at;
+        uint64_t budgets[POINTS];
+        tn_fit_result results[POINTS];
+        tn_context context = TN_CONTEXT_INIT;
+        context.self = &steps_left;
+        context.progress = stop_now;
+        options.context = &context;
+        assert_ok(tn_fit_sweep(it.program, it.costs, &options, POINTS, budgets, results, &failure));
+        for (uint32_t i = 0; i < POINTS; i++) {
+            check_result(&it, &results[i], &options);
+            assert_true(results[i].bytes <= budgets[i]);
+            if (i > 0) assert_true(results[i].time <= results[i - 1].time);
+            stopped += results[i].stopped;
+        }
+        for (uint32_t i = 0; i < POINTS; i++) tn_fit_release(&results[i]);
+    }
+    assert_true(stopped > 0);
+    fit_close(&it);
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     fitted it = fit_step(2);
@@ -242,8 +295,10 @@ int main(void) {
         cmocka_unit_test(a_budget_is_met_by_the_layout),
         cmocka_unit_test(whether_anything_fits_is_told_quickly),
         cmocka_unit_test(the_curve_never_rises_with_the_budget),
+        cmocka_unit_test(a_byte_less_than_the_least_is_refused),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(a_search_may_be_interrupted),
+        cmocka_unit_test(a_curve_may_be_interrupted),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

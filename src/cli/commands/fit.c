@@ -74,42 +74,11 @@ static const struct argp_option fit_options[] = {FIT_OPTIONS(CLI_OPTION){0}};
 
 /* --- options --- */
 
-static void fit_allow(struct argp_state *state, cli_fit *fit, const char *value) {
-    static const struct {
-        const char *word;
-        uint32_t allows;
-    } words[] = {{"order", TN_FIT_ORDER},
-                 {"recompute", TN_FIT_RECOMPUTE},
-                 {"swap", TN_FIT_SWAP},
-                 {"compress", TN_FIT_COMPRESS}};
-    fit->options.allow &= TN_FIT_LOSSY;
-    for (const char *at = value; *at != '\0';) {
-        size_t length = strcspn(at, ","), i = 0;
-        while (i < 4 &&
-               (strlen(words[i].word) != length || strncmp(at, words[i].word, length) != 0))
-            i++;
-        if (i == 4)
-            cli_misuse(state, "--allow: '%.*s' is none of order, recompute, swap, compress",
-                       (int)length, at);
-        fit->options.allow |= words[i].allows;
-        at += length + (at[length] == ',');
-    }
-    if (fit->options.allow == 0) cli_misuse(state, "--allow: what may be done?");
-}
-
-static void fit_costs(struct argp_state *state, cli_fit *fit, const char *value) {
-    if (strncmp(value, "model:", 6) != 0) {
-        fit->costs_path = value;
-        return;
-    }
-    fit->device = cli_hardware(state, "costs", value + 6);
-}
-
 static error_t fit_parse_search(int key, char *value, struct argp_state *state, cli_fit *fit) {
     tn_fit_options *options = &fit->options;
     switch (key) {
     case FIT_ALLOW:
-        fit_allow(state, fit, value);
+        options->allow = (options->allow & TN_FIT_LOSSY) | cli_allow(state, value);
         return 0;
     case FIT_LOSSY:
         options->allow |= TN_FIT_LOSSY | TN_FIT_COMPRESS;
@@ -160,7 +129,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         fit->batch = cli_count(state, "batch", value, FIT_MOST);
         return 0;
     case FIT_COSTS:
-        fit_costs(state, fit, value);
+        cli_costs_parse(state, &fit->from, value);
         return 0;
     case FIT_SAVE_COSTS:
         fit->save_costs = value;
@@ -193,14 +162,13 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
 
 static void fit_check_problem(struct argp_state *state, const cli_fit *fit) {
     bool model = fit->input.path != NULL || fit->train || fit->batch > 0 || fit->max_batch;
-    bool costs = fit->costs_path != NULL || fit->save_costs != NULL || fit->device != NULL;
+    bool costs = cli_costs_given(&fit->from) || fit->save_costs != NULL;
     if (model) cli_misuse(state, "--problem stands for a model: leave MODEL, --train, --batch out");
     if (costs) cli_misuse(state, "--problem has costs of its own");
 }
 
 static void fit_check(struct argp_state *state, cli_fit *fit) {
     const char *training = cli_training_given(&fit->training, (const char *const[]){NULL});
-    bool link = fit->options.to_host_bytes_per_s > 0;
     if (fit->input.path == NULL && fit->problem_path == NULL)
         cli_misuse(state, "which model, or --problem?");
     if (fit->problem_path != NULL) fit_check_problem(state, fit);
@@ -209,20 +177,16 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         cli_misuse(state, "how many bytes? give --budget SIZE");
     if (fit->sweep > 0 && fit->max_batch)
         cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
-    if ((fit->options.allow & ~(uint32_t)TN_FIT_LOSSY) == 0) {
-        fit->options.allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
-        if (link) fit->options.allow |= TN_FIT_SWAP;
-    }
+    fit->options.allow =
+        cli_allow_check(state, fit->options.allow, fit->options.to_host_bytes_per_s);
     if (fit->options.codecs != 0 && !(fit->options.allow & TN_FIT_COMPRESS))
         cli_misuse(state, "--codecs is for --allow compress");
     if (cli_codecs_lose(fit->options.codecs) && !(fit->options.allow & TN_FIT_LOSSY))
         cli_misuse(state, "--codecs: float16, float10 and float8 change results: add --lossy");
-    if ((fit->options.allow & TN_FIT_SWAP) && !link)
-        cli_misuse(state, "--allow swap: how fast is the link? --link 12GB/s");
-    if (fit->runs > 0 && (fit->device != NULL || fit->problem_path != NULL))
+    if (fit->runs > 0 && (fit->from.device != NULL || fit->problem_path != NULL))
         cli_misuse(state, "--run is for what runs here: measured costs, or those of a file");
     if (fit->runs > 0 && fit->options.budget == 0) cli_misuse(state, "--run: which? --budget");
-    if (fit->device != NULL && (fit->save_costs != NULL || fit->costs_path != NULL))
+    if (fit->from.device != NULL && (fit->save_costs != NULL || fit->from.path != NULL))
         cli_misuse(state, "--costs model:... measures nothing: leave --save-costs out");
 }
 
@@ -278,12 +242,24 @@ static tn_status fit_batches(cli_fit *fit, tn_error *error) {
     return TN_OK;
 }
 
+/* There is a curve, but no point of it keeps to the budget, and time was up before one was found.
+ */
+static tn_status fit_curve(cli_fit *fit, tn_error *error) {
+    tn_error unwanted;
+    fit->options.budget = 0;
+    tn_status status = cli_fit_print(fit, &unwanted);
+    return status != TN_OK ? status : error->status;
+}
+
 static tn_status fit_answer(cli_fit *fit, tn_error *error) {
     if (fit->max_batch) {
         TN_TRY(fit_batches(fit, error));
     } else {
         TN_TRY(cli_fit_open(fit, error));
-        TN_TRY(cli_fit_solve(fit, error));
+        tn_status status = cli_fit_solve(fit, error);
+        if (status == TN_E_STOPPED && fit->result_count > 0 && fit->result_count == fit->sweep)
+            return fit_curve(fit, error);
+        TN_TRY(status);
     }
     if (fit->runs > 0) TN_TRY(cli_fit_run(fit, error));
     TN_TRY(cli_fit_print(fit, error));

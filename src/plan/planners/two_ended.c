@@ -117,8 +117,8 @@ static int two_ended_length_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Arrays, the order of definition, and the lengths of all lives, sorted; NULL: no memory. */
-static uint32_t *two_ended_prepare(tn_run *run, two_ended_try *attempt) {
+/* Arrays, the order of definition, and the lengths of all lives, sorted. */
+static tn_status two_ended_prepare(tn_run *run, two_ended_try *attempt, const uint32_t **sorted) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t n = tn__run_count(run);
     uint32_t *lengths = tn__run_scratch(run, n, sizeof *lengths);
@@ -128,20 +128,22 @@ static uint32_t *two_ended_prepare(tn_run *run, two_ended_try *attempt) {
     attempt->front.live = tn__run_scratch(run, n, sizeof *attempt->front.live);
     attempt->back.live = tn__run_scratch(run, n, sizeof *attempt->back.live);
     if (!lengths || !attempt->order || !attempt->place || !attempt->front.live ||
-        !attempt->back.live || tn__run_order(run, two_ended_compare, &order, &attempt->count))
-        return NULL;
+        !attempt->back.live)
+        return TN_E_NO_MEMORY;
+    TN_TRY(tn__run_order(run, two_ended_compare, &order, &attempt->count));
     memcpy(attempt->order, order, attempt->count * sizeof *order);
     for (uint32_t i = 0; i < n; i++) lengths[i] = bodies[i].last - bodies[i].first;
     qsort(lengths, n, sizeof *lengths, two_ended_length_order);
-    return lengths;
+    *sorted = lengths;
+    return TN_OK;
 }
 
 static tn_status two_ended_solve(tn_run *run) {
     two_ended_try attempt = {0};
-    const uint32_t *lengths = two_ended_prepare(run, &attempt);
+    const uint32_t *lengths;
     uint32_t n = tn__run_count(run), tried = 0, best_length = 0;
     uint64_t height, best_height = UINT64_MAX;
-    if (lengths == NULL) return TN_E_NO_MEMORY;
+    TN_TRY(two_ended_prepare(run, &attempt, &lengths));
     for (uint32_t k = 0; k < TWO_ENDED_LENGTHS && n > 0; k++) {
         attempt.length = lengths[(uint64_t)(n - 1) * k / (TWO_ENDED_LENGTHS - 1)];
         if (attempt.length == tried) continue; /* no life has length 0 */

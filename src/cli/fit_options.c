@@ -1,0 +1,60 @@
+/* fit_options.c - what may be done to keep to a budget, and where costs come from. */
+#include "cli/fit_options.h"
+
+#include <string.h>
+
+uint32_t cli_allow(struct argp_state *state, const char *value) {
+    static const struct {
+        const char *word;
+        uint32_t allows;
+    } words[] = {{"order", TN_FIT_ORDER},
+                 {"recompute", TN_FIT_RECOMPUTE},
+                 {"swap", TN_FIT_SWAP},
+                 {"compress", TN_FIT_COMPRESS}};
+    uint32_t allow = 0;
+    for (const char *at = value; *at != '\0';) {
+        size_t length = strcspn(at, ","), i = 0;
+        while (i < 4 &&
+               (strlen(words[i].word) != length || strncmp(at, words[i].word, length) != 0))
+            i++;
+        if (i == 4)
+            cli_misuse(state, "--allow: '%.*s' is none of order, recompute, swap, compress",
+                       (int)length, at);
+        allow |= words[i].allows;
+        at += length + (at[length] == ',');
+    }
+    if (allow == 0) cli_misuse(state, "--allow: what may be done?");
+    return allow;
+}
+
+uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link) {
+    if ((allow & ~(uint32_t)TN_FIT_LOSSY) == 0) {
+        allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+        if (link > 0) allow |= TN_FIT_SWAP;
+    }
+    if ((allow & TN_FIT_SWAP) && !(link > 0))
+        cli_misuse(state, "--allow swap: how fast is the link? --link 12GB/s");
+    return allow;
+}
+
+void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value) {
+    if (strncmp(value, "model:", 6) != 0) {
+        costs->path = value;
+        return;
+    }
+    costs->device = cli_hardware(state, "costs", value + 6);
+}
+
+bool cli_costs_given(const cli_costs *costs) {
+    return costs->path != NULL || costs->device != NULL;
+}
+
+tn_status cli_costs_make(const cli_costs *costs, const tn_graph *graph, const tn_context *context,
+                         tn_costs **made, tn_error *error) {
+    if (costs->path != NULL) return tn_costs_read(costs->path, context, graph, made, error);
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    model.context = context;
+    model.flops_per_s = costs->device->fp32;
+    model.bytes_per_s = costs->device->bytes_per_s;
+    return tn_costs_create_model(graph, &model, made, error);
+}

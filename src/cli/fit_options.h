@@ -1,0 +1,25 @@
+/* fit_options.h - options of whoever keeps a model to a budget: `fit`, `run` and `train`. */
+#ifndef TN_CLI_FIT_OPTIONS_H
+#define TN_CLI_FIT_OPTIONS_H
+
+#include "cli/cli.h"
+
+/* --allow order,recompute,...: TN_FIT_*, none of them compression with loss. */
+uint32_t cli_allow(struct argp_state *state, const char *value);
+/* What may be done, where nothing was said of it: with a link swaps, too. A link that is needed and
+ * is not there ends the command. */
+uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link);
+
+/* Where seconds of operators come from. Zero: nobody said. */
+typedef struct cli_costs {
+    const char *path;          /* a file */
+    const tn_hardware *device; /* by its two rates */
+} cli_costs;
+/* --costs FILE or model:DEVICE */
+void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value);
+bool cli_costs_given(const cli_costs *costs);
+/* Of a graph as it runs. Errors: those of tn_costs_read and tn_costs_create_model. */
+tn_status cli_costs_make(const cli_costs *costs, const tn_graph *graph, const tn_context *context,
+                         tn_costs **made, tn_error *error);
+
+#endif
