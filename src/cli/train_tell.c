@@ -27,13 +27,14 @@ tn_status cli_train_open_log(cli_train *train, tn_error *error) {
         if (row[0] >= '0' && row[0] <= '9' && strtoull(row, NULL, 10) < train->state->first)
             tn__text_put(&rows, row);
     if (was != NULL) fclose(was);
-    train->log = rows.failed ? NULL : fopen(train->log_path, "w");
-    if (train->log != NULL) fwrite(rows.data, 1, rows.size, train->log);
-    bool failed = rows.failed;
+    tn_status status = rows.failed ? tn__no_memory(error, "the log")
+                                   : tn__file_write(train->log_path, rows.data, rows.size, error);
     tn__text_release(&rows);
-    if (failed) return tn__no_memory(error, "the log");
+    TN_TRY(status);
+    train->log = fopen(train->log_path, "a");
     if (train->log == NULL)
         TN_FAIL(error, TN_E_IO, "cannot write %.200s: %s", train->log_path, strerror(errno));
+    setvbuf(train->log, NULL, _IOLBF, 0); /* a row is there before its checkpoint, whoever kills */
     return TN_OK;
 }
 

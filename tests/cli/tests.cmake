@@ -30,6 +30,11 @@ if(TARGET tenure_command)
                       ${models}/five_operators.onnx ${models}/two_branches.onnx)
   tenure_test(cli.tfjs NEEDS TENURE_NODE
               COMMAND ${TENURE_NODE} ${here}/tfjs.mjs ${tenure} ${models} ${shared}/tflite)
+  tenure_test(cli.interrupt NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/interrupt.py ${tenure} ${models})
+  tenure_test(cli.budgets NEEDS TENURE_PYTHON3
+              COMMAND ${TENURE_PYTHON3} ${here}/campaign.py budgets ${tenure} ${models} ${PROJECT_SOURCE_DIR}/bench)
+  tenure_test(cli.same_bits NEEDS TENURE_PYTHON3
+              COMMAND ${TENURE_PYTHON3} ${here}/campaign.py same_bits ${tenure} ${models} ${PROJECT_SOURCE_DIR}/bench)
   tenure_test(cli.train COMMAND ${here}/train.sh ${tenure} ${shared}/onnx/fashion_resnet.onnx)
   tenure_test(cli.train_kill NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/kill.py ${tenure} 10)
   tenure_test(cli.train_bad COMMAND ${here}/train_bad.sh ${tenure})
