@@ -30,7 +30,6 @@ if(TARGET tenure_command)
                       ${models}/five_operators.onnx ${models}/two_branches.onnx)
   tenure_test(cli.tfjs NEEDS TENURE_NODE
               COMMAND ${TENURE_NODE} ${here}/tfjs.mjs ${tenure} ${models} ${shared}/tflite)
-  tenure_test(cli.interrupt NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/interrupt.py ${tenure} ${models})
   tenure_test(cli.budgets NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/campaign.py budgets ${tenure} ${models} ${PROJECT_SOURCE_DIR}/bench)
   tenure_test(cli.same_bits NEEDS TENURE_PYTHON3
