@@ -5,6 +5,9 @@
  * below those, and nowhere else. Operands of operators that wait to run are moved as all others:
  * where they lie is asked when they run.
  *
+ * A policy that has moves gets the cheapest: the run of blocks whose free bytes are enough and
+ * whose other bytes are the fewest is moved together, and no other.
+ *
  * Cost: a copy of all that moves, O(blocks).
  */
 #include "evict/policy.h"
@@ -34,6 +37,57 @@ static void compact_move(tn__evict *e, uint32_t block, uint64_t to) {
         compact_pay(e, record->size);
     }
     record->at = to;
+}
+
+/* The run of blocks without one that stays, whose free bytes do, and whose others are the fewest
+ * bytes: its first block and the one behind it. False: there is none. */
+static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uint32_t *behind) {
+    uint64_t free = 0, used = 0, least = UINT64_MAX;
+    uint32_t low = e->block_first;
+    for (uint32_t b = e->block_first; b != TN__NONE; b = e->blocks[b].after) {
+        bool is_free = e->blocks[b].owner == TN__BLOCK_FREE;
+        if (!is_free && compact_stays(e, e->blocks[b].owner)) {
+            free = used = 0;
+            low = e->blocks[b].after;
+            continue;
+        }
+        *(is_free ? &free : &used) += e->blocks[b].size;
+        for (;; low = e->blocks[low].after) { /* what is not needed at its low end */
+            bool is_low_free = e->blocks[low].owner == TN__BLOCK_FREE;
+            if (low == b || (is_low_free && free - e->blocks[low].size < size)) break;
+            *(is_low_free ? &free : &used) -= e->blocks[low].size;
+        }
+        if (free < size || used >= least) continue;
+        least = used;
+        *first = low;
+        *behind = e->blocks[b].after;
+    }
+    return least != UINT64_MAX;
+}
+
+bool tn__arena_make_gap(tn__evict *e, uint64_t size) {
+    uint32_t first = TN__NONE, behind = TN__NONE, next;
+    if (!compact_find(e, size, &first, &behind)) return false;
+    uint32_t last = e->blocks[first].before;
+    uint64_t end = e->blocks[first].at;
+    uint64_t stop = behind != TN__NONE ? e->blocks[behind].at : e->capacity;
+    for (uint32_t b = first; b != behind; b = next) {
+        next = e->blocks[b].after;
+        if (e->blocks[b].owner == TN__BLOCK_FREE) {
+            tn__arena_discard(e, b);
+            continue;
+        }
+        e->blocks[b].before = last;
+        if (last != TN__NONE)
+            e->blocks[last].after = b;
+        else
+            e->block_first = b;
+        if (e->blocks[b].at != end) compact_move(e, b, end);
+        end = e->blocks[b].at + e->blocks[b].size;
+        last = b;
+    }
+    tn__arena_gap(e, last, end, stop, behind);
+    return true;
 }
 
 /* The blocks in use, one behind the other; free ones are taken out of the list. */

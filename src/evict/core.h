@@ -211,7 +211,13 @@ void tn__arena_free(tn__evict *e, uint32_t block); /* joins it with free neighbo
 void tn__arena_discard(tn__evict *e, uint32_t block);
 void tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end, uint32_t after);
 
+/* --- window.c --- */
+/* The first block of the cheapest run of at least `size` bytes that could all go; NONE. */
+uint32_t tn__window_find(tn__evict *e, uint64_t size);
+
 /* --- compact.c --- */
+/* Moves as little as leaves so many bytes in one piece; false: what stays is in the way. */
+bool tn__arena_make_gap(tn__evict *e, uint64_t size);
 /* Moves together what may be moved. */
 void tn__arena_compact(tn__evict *e);
 

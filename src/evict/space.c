@@ -255,6 +255,26 @@ tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
     return TN_OK;
 }
 
+/* Everything in the cheapest run of neighbours goes. *done: there was one. */
+static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
+    uint32_t block = tn__window_find(e, size), next;
+    uint64_t cleared = 0;
+    e->counts.search_count++;
+    *done = block != TN__NONE;
+    for (; block != TN__NONE && cleared < size; block = next) {
+        uint32_t owner = e->blocks[block].owner;
+        cleared += e->blocks[block].size;
+        next = e->blocks[block].after;
+        if (owner == TN__BLOCK_FREE) continue;
+        if (next != TN__NONE && e->blocks[next].owner == TN__BLOCK_FREE) { /* it will be joined */
+            cleared += e->blocks[next].size;
+            next = e->blocks[next].after;
+        }
+        TN_TRY(tn__space_give_up(e, owner, error));
+    }
+    return TN_OK;
+}
+
 tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t *block,
                          tn_error *error) {
     uint64_t size = tn__arena_round(e, bytes);
@@ -267,8 +287,14 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
         bool is_hole = e->free_bytes >= size;
         e->counts.hole_count += is_hole && !was_hole;
         was_hole = was_hole || is_hole;
-        bool moves = (e->policy->features & TN__POLICY_MOVES) != 0 && is_hole && !is_compact;
-        uint32_t storage = moves ? TN__NONE : space_choose(e, size);
+        if (e->policy->features & TN__POLICY_WINDOW) {
+            bool is_clear;
+            TN_TRY(space_clear_window(e, size, &is_clear, error));
+            if (is_clear) continue;
+        }
+        bool moves = (e->policy->features & TN__POLICY_MOVES) != 0 && is_hole;
+        if (moves && tn__arena_make_gap(e, size)) continue;
+        uint32_t storage = space_choose(e, size);
         if (storage == TN__NONE && is_hole && !is_compact) {
             tn__arena_compact(e);
             is_compact = true;

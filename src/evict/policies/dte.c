@@ -1,0 +1,42 @@
+/* dte.c - DTR's heuristic with the free bytes on both sides: what one eviction leaves in one piece.
+ *
+ * Without addresses it is dtr.
+ * Cost: as dtr.c.
+ * Source: Hu et al.: MegTaiChi, ICS 2022 (dynamic tensor evicting); Kirisame et al. 2021.
+ */
+#include <math.h>
+
+#include "evict/regions.h"
+
+static uint64_t dte_free(const tn__evict *e, uint32_t block) {
+    return block != TN__NONE && e->blocks[block].owner == TN__BLOCK_FREE ? e->blocks[block].size
+                                                                         : 0;
+}
+
+static double dte_score(tn__evict *e, uint32_t storage) {
+    const tn__evict_storage *record = &e->storages[storage];
+    uint64_t cost = tn__add_sat(tn__regions_cost(e, storage, TN__REGION_CHILDREN),
+                                tn__regions_cost(e, storage, TN__REGION_PARENTS));
+    uint64_t size = record->size;
+    e->counts.access_count++;
+    if (record->block != TN__NONE) {
+        const tn__evict_block *block = &e->blocks[record->block];
+        size = block->size + dte_free(e, block->before) + dte_free(e, block->after);
+    }
+    tn__wide den = (tn__wide)size * (e->clock - record->last_access);
+    return den > 0 ? tn__ratio(tn__add_sat(cost, record->cost), den) : (double)INFINITY;
+}
+
+const tn__policy tn__policy_dte = {.name = "dte",
+                                   .summary =
+                                       "as dtr, with the free bytes beside it; for --addresses",
+                                   .source = "Hu et al. 2022 (MegTaiChi)",
+                                   .features = TN__POLICY_LINKS,
+                                   .state_size = sizeof(tn__regions),
+                                   .added = tn__regions_added,
+                                   .evicted = tn__regions_evicted,
+                                   .made = tn__regions_made,
+                                   .forgotten = tn__regions_forgotten,
+                                   .vanished = tn__regions_vanished,
+                                   .close = tn__regions_close,
+                                   .score = dte_score};

@@ -1,0 +1,25 @@
+/* window.c - a run of neighbours in the arena goes at once: the cheapest that is long enough.
+ *
+ * Nothing goes that does not help to make one place, so no bytes are lost to holes. The cost of a
+ * run is the sum of cost / staleness of what is in it (space_window finds it). Without addresses it
+ * is dtr-local.
+ * Cost: O(blocks) a search.
+ * Source: Zhang et al.: Coop: memory is not a commodity, NeurIPS 2023.
+ */
+#include <math.h>
+
+#include "evict/policy.h"
+
+static double window_score(tn__evict *e, uint32_t storage) {
+    const tn__evict_storage *record = &e->storages[storage];
+    tn__wide den = tn__stale_bytes(e, record);
+    e->counts.access_count++;
+    return den > 0 ? tn__ratio(record->cost, den) : (double)INFINITY;
+}
+
+const tn__policy tn__policy_window = {
+    .name = "window",
+    .summary = "the cheapest run of neighbours that leaves a place; for --addresses",
+    .source = "Zhang et al. 2023 (Coop)",
+    .features = TN__POLICY_WINDOW,
+    .score = window_score};
