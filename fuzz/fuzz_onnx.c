@@ -27,6 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     options.values = &value;
     options.value_count = pick >> 6 & 1;
     if (pick & 32) options.format = (tn_format){.order = TN_ORDER_NCHW, .block = 8};
+    if ((pick & 40) == 40) { /* instead of both */
+        options.input_shape_count = 0;
+        options.format = (tn_format){0};
+        options.batch = 4;
+    }
     fuzz_file file = {"f.onnx", data, size};
     fuzz_load("f.onnx", data, size, options, fuzz_contents, &file);
     return 0;

@@ -156,7 +156,7 @@ def attention():
         [value("y")], []
 
 
-def write(folder, name, parts, functions=(), opset=17, extra=()):
+def write(folder, name, parts, functions=(), opset=17, extra=(), more=0):
     nodes, inputs, outputs, initializers = parts
     graph = helper.make_graph(nodes, "g", inputs, outputs, initializer=initializers)
     imports = [helper.make_opsetid("", opset), helper.make_opsetid("aten", 1),
@@ -167,7 +167,7 @@ def write(folder, name, parts, functions=(), opset=17, extra=()):
         graph_extra.CopyFrom(entry)
     symbols = {d.dim_param for i in inputs for d in i.type.tensor_type.shape.dim}
     pick = sum(bit for bit, known in ((1, "N"), (2, "batch"), (4, "T")) if known in symbols)
-    pick += 64 * any(i.name == "n" for i in inputs)
+    pick += 64 * any(i.name == "n" for i in inputs) + more
     data = model.SerializeToString() + bytes([15 << 3, pick])  # options, see fuzz_onnx.c
     assert len(data) < 2048, name
     with open(os.path.join(folder, name + ".onnx"), "wb") as file:
@@ -190,6 +190,11 @@ def functions():
     return parts, [leaf, twice]
 
 
+def batch():
+    return [node("Transpose", "x", "t", perm=[1, 0, 2]), node("Reshape", "t,s", "h"), node("Reshape", "h,r", "y")], \
+        [value("x", [1, 6, 8])], [value("y")], [ints("s", 6, 2, 4), ints("r", 6, 1, -1)]
+
+
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
@@ -198,6 +203,7 @@ def main():
         write(folder, make.__name__, make())
     parts, local = functions()
     write(folder, "functions", parts, local)
+    write(folder, "batch", batch(), more=8 + 32)
     write(folder, "old", ([node("Relu", "x", "y")], [value("x", [2, 3])], [value("y")], []), opset=7,
           extra=[value("y", [2, 3])])
 

@@ -11,6 +11,16 @@
 /* --- rows that are put together --- */
 
 /* "80 GiB, 2039 GB/s, ...": a row of the table that estimates compare with. */
+static uint32_t lists_model_count(void) {
+    uint32_t count = 0;
+    while (tn_llm_family(count) != NULL) count++;
+    return count;
+}
+static const char *lists_model(uint32_t index) {
+    (void)index;
+    return "\"model_type\" of a config.json";
+}
+
 static const char *lists_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
 static const char *lists_hardware(uint32_t index, char *detail, size_t room) {
     const tn_hardware *it = tn_hardware_at(index);
@@ -90,6 +100,8 @@ static const cli_list lists_table[] = {
      tn_device_summary, NULL},
     {"hardware", "the hardware that estimates compare with", tn_hardware_count, lists_hardware_name,
      "summary", NULL, lists_hardware},
+    {"families", "the language models that estimates know by their config.json", lists_model_count,
+     tn_llm_family, "summary", lists_model, NULL},
     {"rewrites", "what is done to graphs before they run", tn_rewrite_count, tn_rewrite_name,
      "summary", tn_rewrite_summary, NULL},
     {"kernels", "the families of kernels, in the order in which they are asked",

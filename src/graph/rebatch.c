@@ -132,8 +132,11 @@ static tn_status rebatch_wanted(tn_infer *infer, const tn__rebatch *it, int64_t 
     if (!rebatch_axis(it, was, is, &axis)) return rebatch_unsure(infer, is);
     if (axis == TN_NONE) return TN_OK;
     if (!rebatch_goal(it, was, axis, gave, &goal)) return rebatch_unsure(infer, is);
-    for (uint32_t d = 0; d < gave->rank; d++) wanted[d] = gave->shape[d];
-    if (!tn__mul((uint64_t)(wanted[goal] / it->from), (uint64_t)it->to, (uint64_t *)&wanted[goal]))
+    for (uint32_t d = 0; d < gave->rank; d++) {
+        wanted[d] = gave->shape[d];
+        if (wanted[d] == TN_DIM_UNKNOWN) return TN_OK;
+    }
+    if (__builtin_mul_overflow(wanted[goal] / it->from, it->to, &wanted[goal]))
         return rebatch_unsure(infer, is);
     *known = true;
     return TN_OK;
