@@ -63,6 +63,7 @@ typedef struct tn_eager_options {
     bool poison;               /* memory that nobody holds is filled and looked at: E_CONFLICT when
                                 * somebody wrote there. Slow */
     bool no_tape;              /* no gradients will be asked for */
+    bool record;               /* keep what tn_eager_recorded and tn_eager_log tell */
     bool model_costs;          /* costs of operators by their arithmetic and bytes, not measured: a
                                 * policy then decides the same in every run */
     bool all_candidates;       /* policies look at small tensors as well, and at all of them */
@@ -201,7 +202,24 @@ TN_API TN_CHECKED tn_status tn_eager_optimizer_step(tn_eager_optimizer *optimize
                                                     tn_handle *gradients, double learning_rate,
                                                     tn_error *error);
 
-/* --- asking ----------------------------------------------------------------------------- */
+/* --- what was run ------------------------------------------------------------------------- */
+
+/* What was run since the beginning, or since tn_eager_restart, as a Graph of those operators and a
+ * Program in their order: saved, planned, drawn, fitted and run by everything that takes these.
+ * What was put is its inputs, parameters and constants, what was got its outputs. Operators that
+ * ran again for the budget's sake are in it once.
+ *
+ * graph, program  out, the caller's; the program goes before the graph, and may be NULL
+ * Errors: E_INVALID (nothing was recorded; it is not the one that a program can be), E_NO_MEMORY.
+ */
+TN_API TN_CHECKED tn_status tn_eager_recorded(const tn_eager *eager, tn_graph **graph,
+                                              tn_program **program, tn_error *error);
+/* The same as a log, a JSON object a line, in the format of DTR's simulator: operators with
+ * measured nanoseconds, bytes, aliases, and when tensors were deleted. For `tenure simulate`. "-":
+ * standard output. Errors: E_INVALID (nothing was recorded), E_IO. */
+TN_API TN_CHECKED tn_status tn_eager_log(const tn_eager *eager, const char *path, tn_error *error);
+/* Recording begins anew: what there is now counts as put. */
+TN_API TN_CHECKED tn_status tn_eager_restart(tn_eager *eager, tn_error *error);
 
 typedef struct tn_eager_counts {
     uint64_t budget;       /* bytes of the arena */

@@ -82,6 +82,21 @@ tn_status tn__apply(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inpu
     return status;
 }
 
+tn_status tn__apply_sum(tn_eager *eager, tn__item_id sum, tn__item_id term, tn_error *error) {
+    const tn__item_id terms[] = {sum, term};
+    tn__ask ask = {.type = "Add", .domain = "", .input_count = 2, .output_count = 1};
+    uint32_t from[] = {eager->items[sum].tensor, eager->items[term].tensor}, made;
+    tn__recipe *recipe;
+    TN_TRY(tn__recipe_on(eager, &ask, terms, &recipe, error));
+    TN_TRY(tn__record_reserve(eager, error));
+    tn_assert((tn_op_inplace(recipe->graph, 0, 0) & 1) != 0); /* of two that are alike */
+    TN_TRY(tn__memory_add(eager, recipe, from, &made, error));
+    if (eager->record.on) tn__record_reads(eager, recipe, terms);
+    apply_hand_back(eager, sum, made);
+    if (eager->record.on) tn__record_makes(eager, recipe, terms, &sum);
+    return TN_OK;
+}
+
 tn_status tn__recipe_on(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
                         tn__recipe **recipe, tn_error *error) {
     uint32_t types[TN__OPERANDS_MOST];

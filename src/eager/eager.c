@@ -25,6 +25,7 @@ tn_status tn_eager_create(const tn_eager_options *options, tn_eager **eager, tn_
     made->random = asked.seed;
     made->free_item = TN_NONE;
     made->tape.on = !asked.no_tape;
+    made->record.on = asked.record;
     tn__random first = {.state = (uint64_t)(uintptr_t)made ^ asked.seed << 1};
     made->first_use = tn__random_next(&first) >> 28 | 1;
     tn__arena_init(&made->arena, &made->context);

@@ -44,7 +44,7 @@ typedef struct tn__memory {
     tn_address arena;
     uint8_t *bytes; /* where the arena is for kernels */
     uint64_t size;
-    bool own_device;
+    bool own_device, in_place; /* the operator in hand writes over its first operand */
     uint8_t *owned;      /* poison: [size / 64] whether somebody holds it; NULL: nobody looks */
     uint64_t *drawn;     /* [operators of the core] the run's counter when it ran first */
     const char **labels; /* [tensors of the core] for messages */
@@ -70,9 +70,10 @@ typedef struct tn__tape {
     tn__taped *operands;
     tn__item_id *variable; /* [variables] whose number it is, or was */
     tn__item_id *gradient; /* [variables] while it runs backwards; TN_NONE: none yet */
+    bool *is_sum;          /* [variables] nobody else has that gradient */
     tn__item_id *local;    /* of the operator in hand (recipes.h) */
     size_t entry_count, operand_count, variable_count;
-    size_t entry_room, operand_room, variable_room, gradient_room, local_room;
+    size_t entry_room, operand_room, variable_room, gradient_room, sum_room, local_room;
     bool on;
 } tn__tape;
 
@@ -135,6 +136,10 @@ tn_status tn__memory_set(tn_eager *eager, const void *bytes, uint64_t size, uint
 tn_status tn__memory_apply(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,
                            uint32_t *outputs, tn_error *error);
 
+/* The same of a sum that is written over its first term. */
+tn_status tn__memory_add(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,
+                         uint32_t *output, tn_error *error);
+
 /* --- eager.c --- */
 
 /* As tn_eager_put, without a handle: an item with one reference. */
@@ -146,6 +151,8 @@ tn_status tn__put(tn_eager *eager, const tn_eager_data *data, tn__item_id *id, t
  * omitted or handed back. What an item that is written into was made of changes with it. */
 tn_status tn__apply(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
                     tn__item_id *outputs, tn_error *error);
+/* Adds `term` to the item `sum`, in its place. Nobody else may have that. */
+tn_status tn__apply_sum(tn_eager *eager, tn__item_id sum, tn__item_id term, tn_error *error);
 /* The recipe of an operator on items of any types, and the same applied. */
 tn_status tn__recipe_on(tn_eager *eager, tn__ask *ask, const tn__item_id *inputs,
                         tn__recipe **recipe, tn_error *error);

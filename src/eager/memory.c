@@ -96,7 +96,7 @@ static void memory_bind(const tn__memory *memory, tn__recipe *recipe, const tn__
 static tn_status memory_hold_all(tn__memory *memory, const tn__recipe *recipe,
                                  const tn__evict_run *run, tn_error *error) {
     for (uint32_t k = 0; k < recipe->data_output_count; k++)
-        if (recipe->data_as[k].alias == TN__EVICT_NONE &&
+        if (recipe->data_as[k].alias == TN__EVICT_NONE && !memory->in_place &&
             !(run->again && tn__evict_is_there(memory->core, run->outputs[k])))
             TN_TRY(memory_hold(memory, run->output_at[k], recipe->data_as[k].bytes, error));
     return memory_hold(memory, run->scratch_at, run->scratch_bytes, error);
@@ -359,5 +359,26 @@ tn_status tn__memory_apply(tn_eager *eager, tn__recipe *recipe, const uint32_t *
     eager->memory.history++;
     for (uint32_t k = 0; k < recipe->data_output_count; k++)
         memory_label(eager, outputs[k], recipe->op->type);
+    return TN_OK;
+}
+
+tn_status tn__memory_add(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,
+                         uint32_t *output, tn_error *error) {
+    tn__memory *memory = &eager->memory;
+    const tn__evict_output over = {
+        .bytes = recipe->data_as[0].bytes, .alias = 0, .overwrites = true};
+    const tn__evict_call call = {.what = recipe,
+                                 .cost = recipe->cost_ns,
+                                 .scratch = recipe->scratch,
+                                 .input_count = 2,
+                                 .output_count = 1,
+                                 .inputs = inputs,
+                                 .outputs = &over};
+    memory->in_place = true;
+    tn_status status = tn__evict_apply(memory->core, &call, output, error);
+    memory->in_place = false;
+    if (status != TN_OK) return status;
+    memory->history++;
+    memory_label(eager, *output, recipe->op->type);
     return TN_OK;
 }

@@ -85,3 +85,18 @@ void tn__record_close(tn_eager *eager) {
     tn__free(context, record->values, record->value_room * sizeof *record->values);
     tn__free(context, record->operands, record->operand_room * sizeof *record->operands);
 }
+
+tn_status tn_eager_restart(tn_eager *eager, tn_error *error) {
+    tn__record *record = &eager->record;
+    record->on = true;
+    record->entry_count = record->value_count = record->operand_count = 0;
+    for (tn__item_id id = 0; id < eager->item_count; id++) eager->items[id].recorded = TN_NONE;
+    for (tn__item_id id = 0; id < eager->item_count; id++) {
+        if (eager->items[id].refs == 0) continue;
+        tn_status status = tn__record_reserve(eager, error);
+        record->on = status == TN_OK;
+        if (status != TN_OK) return status;
+        tn__record_put(eager, id);
+    }
+    return TN_OK;
+}

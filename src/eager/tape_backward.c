@@ -193,6 +193,7 @@ static tn_status backward_seed(tn_eager *eager, tn__item_id loss, tn_error *erro
     TN_TRY(tn__record_reserve(eager, error));
     TN_TRY(tn__memory_put(eager, bytes, size, false, "the gradient of the loss", &tensor, error));
     TN_TRY(tn__item_make(eager, tensor, item->type, &tape->gradient[variable], error));
+    eager->items[tape->gradient[variable]].name = "d.loss";
     tn__record_put(eager, tape->gradient[variable]);
     return TN_OK;
 }

@@ -138,6 +138,11 @@ void tn__evict_unlock(tn__evict *evict, uint32_t tensor);
 /* The same for ever: the storage is never evicted or moved any more. */
 tn_status tn__evict_pin(tn__evict *evict, uint32_t tensor, tn_error *error);
 
+/* Makes the tensor again, if it is not there, and lets go of how it was made, as long as nothing
+ * else is lost by that: it is never dropped any more (it may be moved), and what it was made from
+ * may go. For what would take a whole run to make again. */
+tn_status tn__evict_keep(tn__evict *evict, uint32_t tensor, tn_error *error);
+
 bool tn__evict_is_there(const tn__evict *evict, uint32_t tensor);
 uint64_t tn__evict_at(const tn__evict *evict, uint32_t tensor); /* offset in the arena; is there */
 uint32_t tn__evict_storage_of(const tn__evict *evict, uint32_t tensor);
