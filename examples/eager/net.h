@@ -14,7 +14,7 @@
 
 #include <tenure/tenure.h>
 
-#define NET_PARAMETERS 96u
+#define NET_PARAMETERS 128u
 
 typedef struct net {
     tn_eager *eager;

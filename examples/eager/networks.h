@@ -66,15 +66,18 @@ static inline void draw_text(net *n, size_t count, int64_t *bytes) {
 
 /* --- a residual network on pictures --- */
 
+#define RESIDUAL_CONVS 17
+
 typedef struct residual_cnn {
     int64_t batch, side, width;
-    tn_handle stem, scale[9], shift[9], mean[9], variance[9], conv[9], head, bias, flat;
+    tn_handle stem, scale[RESIDUAL_CONVS], shift[RESIDUAL_CONVS], mean[RESIDUAL_CONVS],
+        variance[RESIDUAL_CONVS], conv[RESIDUAL_CONVS], head, bias, flat;
 } residual_cnn;
 
 static inline void residual_cnn_make(net *n, residual_cnn *it, int64_t size) {
-    *it = (residual_cnn){.batch = 8 * size, .side = 16, .width = 8};
+    *it = (residual_cnn){.batch = 4 * size, .side = 16, .width = 8};
     it->stem = filter(n, "stem", 1, it->width, 3);
-    for (uint32_t k = 0; k < 9; k++) {
+    for (uint32_t k = 0; k < RESIDUAL_CONVS; k++) {
         it->conv[k] = filter(n, "conv", it->width, it->width, 3);
         it->scale[k] = row(n, "scale", it->width, 1);
         it->shift[k] = row(n, "shift", it->width, 0);
@@ -102,7 +105,7 @@ static inline tn_handle residual_cnn_loss(net *n, const residual_cnn *it) {
     tn_handle images = net_input(n, TN_FLOAT32, pixels, SHAPE(it->batch, 1, it->side, it->side));
     tn_handle classes = net_input(n, TN_INT64, labels, SHAPE(it->batch));
     tn_handle x = net_then(n, images, convolve(n, images, it->stem, 1, 1));
-    for (uint32_t k = 0; k + 1 < 9; k += 2) {
+    for (uint32_t k = 0; k + 1 < RESIDUAL_CONVS; k += 2) {
         tn_handle y = residual_cnn_normal(n, it, k, convolve(n, x, it->conv[k], 1, 1));
         y = net_g(n, "Relu", y);
         y = net_then(n, y, convolve(n, y, it->conv[k + 1], 1, 1));
@@ -110,8 +113,8 @@ static inline tn_handle residual_cnn_loss(net *n, const residual_cnn *it) {
         y = net_then(n, x, net_g2(n, "Add", y, x));
         x = net_g(n, "Relu", y);
     }
-    x = net_then(n, x, convolve(n, x, it->conv[8], 1, 2));
-    x = net_g(n, "GlobalAveragePool", residual_cnn_normal(n, it, 8, x));
+    x = net_then(n, x, convolve(n, x, it->conv[RESIDUAL_CONVS - 1], 1, 2));
+    x = net_g(n, "GlobalAveragePool", residual_cnn_normal(n, it, RESIDUAL_CONVS - 1, x));
     x = net_g2(n, "Reshape", x, it->flat);
     x = net_then(n, x, linear(n, x, it->head, it->bias));
     return class_loss(n, x, classes, 1);
@@ -120,22 +123,33 @@ static inline tn_handle residual_cnn_loss(net *n, const residual_cnn *it) {
 /* --- a U-Net: which pixels belong to the square --- */
 
 #define UNET_DEPTH 3
+#define UNET_CONVS 4 /* at each scale */
 
 typedef struct unet {
     int64_t batch, side, width;
-    tn_handle down[UNET_DEPTH + 1], up[UNET_DEPTH], merge[UNET_DEPTH], first, last;
+    tn_handle first, last, down[UNET_DEPTH + 1][UNET_CONVS], up[UNET_DEPTH],
+        merge[UNET_DEPTH][UNET_CONVS];
 } unet;
 
 static inline void unet_make(net *n, unet *it, int64_t size) {
-    *it = (unet){.batch = 4 * size, .side = 32, .width = 8};
+    *it = (unet){.batch = 2 * size, .side = 32, .width = 8};
     it->first = filter(n, "first", 1, it->width, 3);
-    for (uint32_t d = 0; d <= UNET_DEPTH; d++)
-        it->down[d] = filter(n, "down", it->width << (d == 0 ? 0 : d - 1), it->width << d, 3);
+    for (uint32_t d = 0; d <= UNET_DEPTH; d++) {
+        for (uint32_t i = 0; i < UNET_CONVS; i++)
+            it->down[d][i] = filter(n, "down", it->width, it->width, 3);
+    }
     for (uint32_t d = 0; d < UNET_DEPTH; d++) {
-        it->up[d] = filter(n, "up", it->width << d, it->width << (d + 1), 2);
-        it->merge[d] = filter(n, "merge", it->width << (d + 1), it->width << d, 3);
+        it->up[d] = filter(n, "up", it->width, it->width, 2);
+        for (uint32_t i = 0; i < UNET_CONVS; i++)
+            it->merge[d][i] = filter(n, "merge", i == 0 ? 2 * it->width : it->width, it->width, 3);
     }
     it->last = filter(n, "last", it->width, 2, 1);
+}
+
+static inline tn_handle unet_scale(net *n, tn_handle x, const tn_handle *weights) {
+    for (uint32_t i = 0; i < UNET_CONVS; i++)
+        x = net_g(n, "Relu", net_then(n, x, convolve(n, x, weights[i], 1, 1)));
+    return x;
 }
 
 static inline tn_handle unet_loss(net *n, const unet *it) {
@@ -147,23 +161,22 @@ static inline tn_handle unet_loss(net *n, const unet *it) {
     tn_handle classes = net_input(n, TN_INT64, inside, SHAPE(it->batch, it->side, it->side));
     tn_handle x = net_g(n, "Relu", convolve(n, images, it->first, 1, 1));
     for (uint32_t d = 0; d < UNET_DEPTH; d++) {
-        skip[d] = net_g(n, "Relu", net_then(n, x, convolve(n, x, it->down[d], 1, 1)));
+        skip[d] = unet_scale(n, x, it->down[d]);
         x = net_op(n, "MaxPool", IN(skip[d]),
                    ATTRS(INTS("kernel_shape", 2, 2, 2), INTS("strides", 2, 2, 2)));
     }
-    x = net_g(n, "Relu", net_then(n, x, convolve(n, x, it->down[UNET_DEPTH], 1, 1)));
+    x = unet_scale(n, x, it->down[UNET_DEPTH]);
     for (uint32_t d = UNET_DEPTH; d-- > 0;) {
         tn_handle y = net_op(n, "ConvTranspose", IN(x, it->up[d]), ATTRS(INTS("strides", 2, 2, 2)));
         y = net_then(n, x, net_then(n, y, join(n, y, skip[d], 1)));
-        x = net_then(n, skip[d], net_then(n, y, convolve(n, y, it->merge[d], 1, 1)));
-        x = net_g(n, "Relu", x);
+        x = net_then(n, skip[d], unet_scale(n, y, it->merge[d]));
     }
     return class_loss(n, net_then(n, x, convolve(n, x, it->last, 0, 1)), classes, 1);
 }
 
 /* --- a transformer on bytes --- */
 
-#define TRANSFORMER_LAYERS 4
+#define TRANSFORMER_LAYERS 6
 
 typedef struct transformer {
     int64_t batch, length, width, heads;
@@ -175,7 +188,7 @@ typedef struct transformer {
 } transformer;
 
 static inline void transformer_make(net *n, transformer *it, int64_t size) {
-    *it = (transformer){.batch = 2 * size, .length = 32, .width = 32, .heads = 4};
+    *it = (transformer){.batch = 2 * size, .length = 32, .width = 24, .heads = 4};
     int64_t w = it->width;
     it->bytes = net_parameter(n, "bytes", 0.5f, 0, SHAPE(128, w));
     it->places = net_parameter(n, "places", 0.1f, 0, SHAPE(it->length, w));
@@ -276,7 +289,7 @@ typedef struct lstm {
 } lstm;
 
 static inline void lstm_make(net *n, lstm *it, int64_t size) {
-    *it = (lstm){.batch = 8 * size, .length = 24, .width = 32};
+    *it = (lstm){.batch = 8 * size, .length = 24, .width = 24};
     int64_t w = it->width;
     it->bytes = net_parameter(n, "bytes", 0.5f, 0, SHAPE(128, w));
     it->weights = matrix(n, "weights", 2 * w, 4 * w);
@@ -288,7 +301,7 @@ static inline void lstm_make(net *n, lstm *it, int64_t size) {
 
 static inline tn_handle lstm_loss(net *n, const lstm *it) {
     int64_t text[64][25], from[64], to[64];
-    float zero[64 * 32] = {0};
+    float zero[64 * 24] = {0};
     tn_handle loss = TN_HANDLE_NONE;
     for (int64_t b = 0; b < it->batch; b++) draw_text(n, 25, text[b]);
     cell at = {.h = net_input(n, TN_FLOAT32, zero, SHAPE(it->batch, it->width)),
@@ -318,7 +331,7 @@ typedef struct tree_lstm {
 } tree_lstm;
 
 static inline void tree_lstm_make(net *n, tree_lstm *it, int64_t size) {
-    *it = (tree_lstm){.batch = 4 * size, .width = 32, .leaves = 12};
+    *it = (tree_lstm){.batch = 8 * size, .width = 16, .leaves = 16};
     int64_t w = it->width;
     it->words = net_parameter(n, "words", 0.5f, 0, SHAPE(64, w));
     it->leaf = matrix(n, "leaf", w, 3 * w);

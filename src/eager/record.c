@@ -71,6 +71,10 @@ void tn__record_take_back(tn_eager *eager, const tn__recipe *recipe) {
     eager->record.operand_count -= recipe->input_count;
 }
 
+void tn__record_replaced(tn_eager *eager, uint32_t value) {
+    record_add(eager, TN__RECORD_RELEASE, value);
+}
+
 void tn__record_release(tn_eager *eager, tn__item_id id) {
     if (!eager->record.on || eager->items[id].recorded == TN_NONE) return;
     if (tn__record_reserve(eager, NULL) == TN_OK) /* benign: a log that frees later */

@@ -50,6 +50,7 @@ void tn__record_makes(tn_eager *eager, const tn__recipe *recipe, const uint32_t 
                       const uint32_t *outputs);
 void tn__record_take_back(tn_eager *eager, const tn__recipe *recipe); /* it failed */
 void tn__record_get(tn_eager *eager, uint32_t item);
+void tn__record_replaced(tn_eager *eager, uint32_t value); /* by another of the same item */
 void tn__record_release(tn_eager *eager, uint32_t item);
 void tn__record_close(tn_eager *eager);
 

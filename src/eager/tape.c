@@ -85,6 +85,7 @@ void tn__tape_release(tn_eager *eager) {
     tn__free(context, tape->operands, tape->operand_room * sizeof *tape->operands);
     tn__free(context, tape->variable, tape->variable_room * sizeof *tape->variable);
     tn__free(context, tape->gradient, tape->gradient_room * sizeof *tape->gradient);
+    tn__free(context, tape->is_sum, tape->sum_room * sizeof *tape->is_sum);
     tn__free(context, tape->local, tape->local_room * sizeof *tape->local);
 }
 

@@ -4,7 +4,9 @@
  * When an entry is reached, all that read its outputs has been passed: their gradients are
  * complete, and they, and what the tape held for the entry, are given up at the step that reads
  * them last. Gradients of one variable are summed as they come, in the order of the tape. What is
- * applied here goes through the core as all else: it may be evicted and made again. Source:
+ * applied here goes through the core as all else: it may be evicted and made
+ * again. Gradients of parameters are not: to make one again is to run the whole tape, so how they
+ * were made is let go of, and they are summed in place. Source:
  * Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
  */
 #include "eager/interpreter.h"
@@ -69,13 +71,32 @@ static tn_status backward_step(tn_eager *eager, const tn__differential *it, uint
     return TN_OK;
 }
 
+/* Of a parameter? */
+static bool backward_is_kept(const tn_eager *eager, uint32_t variable) {
+    const tn__item *item = &eager->items[eager->tape.variable[variable]];
+    return item->refs > 0 && item->variable == variable && item->kind == TN_KIND_PARAMETER;
+}
+
+static tn_status backward_keep(tn_eager *eager, tn__item_id id, tn_error *error) {
+    uint32_t tensor = eager->items[id].tensor;
+    return tensor != TN_NONE ? tn__evict_keep(eager->memory.core, tensor, error) : TN_OK;
+}
+
 /* Adds a gradient to those that a variable has; the reference is the variable's then. */
 static tn_status backward_sum(tn_eager *eager, uint32_t variable, tn__item_id found,
                               tn_error *error) {
     tn__item_id *sum = &eager->tape.gradient[variable], added;
+    bool kept = backward_is_kept(eager, variable);
     if (*sum == TN_NONE) {
         *sum = found;
-        return TN_OK;
+        eager->tape.is_sum[variable] = false;
+        return kept ? backward_keep(eager, found, error) : TN_OK;
+    }
+    if (kept && eager->tape.is_sum[variable] &&
+        eager->items[found].type == eager->items[*sum].type) {
+        tn_status in_place = tn__apply_sum(eager, *sum, found, error);
+        tn__item_drop(eager, found);
+        return in_place;
     }
     const tn__item_id terms[] = {*sum, found};
     tn__ask ask = {.type = "Add", .domain = "", .input_count = 2, .output_count = 1};
@@ -84,7 +105,8 @@ static tn_status backward_sum(tn_eager *eager, uint32_t variable, tn__item_id fo
     if (status != TN_OK) return status;
     tn__item_drop(eager, *sum);
     eager->tape.gradient[variable] = added;
-    return TN_OK;
+    eager->tape.is_sum[variable] = true;
+    return kept ? backward_keep(eager, added, error) : TN_OK;
 }
 
 /* What was found, as an item with a reference of its own; it may be an immediate. */
@@ -172,7 +194,9 @@ static tn_status backward_check(const tn_eager *eager, tn_handle loss, const tn_
 static tn_status backward_room(tn_eager *eager, tn_error *error) {
     tn__tape *tape = &eager->tape;
     if (!tn__reserve(&eager->context, &tape->gradient, &tape->gradient_room, tape->variable_count,
-                     sizeof *tape->gradient))
+                     sizeof *tape->gradient) ||
+        !tn__reserve(&eager->context, &tape->is_sum, &tape->sum_room, tape->variable_count,
+                     sizeof *tape->is_sum))
         return tn__no_memory(error, "gradients");
     memset(tape->gradient, 0xff, tape->variable_count * sizeof *tape->gradient);
     return TN_OK;

@@ -267,11 +267,7 @@ tn_status tn__evict_pin(tn__evict *e, uint32_t tensor, tn_error *error) {
 tn_status tn__evict_keep(tn__evict *e, uint32_t tensor, tn_error *error) {
     TN_TRY(tn__make_tensor(e, tensor, error));
     uint32_t op = e->tensors[tensor].op;
-    for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
-        const tn__evict_tensor *record = &e->tensors[tn__op_outputs(&e->ops[op])[o]];
-        if (tn__is_needed(record) && !record->is_defined) return TN_OK;
-    }
-    tn__records_lose(e, op);
+    if (e->ops[op].output_count == 1) tn__records_lose(e, op);
     return TN_OK;
 }
 

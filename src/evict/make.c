@@ -1,7 +1,7 @@
 /* make.c - runs an operator, and before it whatever its operands need, with a stack of its own.
  *
  * What is there is locked first, in the order of the operands; then what is not is made, one after
- * the other, each locked as soon as it is there (DTR's order). A chain of any length is made with
+ * the other, each locked as soon as it is there. A chain of any length is made with
  * one frame a link in an array: the C stack is not used.
  *
  * An operator makes all of its results. Those that are there already are written again in their own
@@ -252,6 +252,19 @@ static tn_status make_push(tn__evict *e, uint32_t op, uint32_t target, bool agai
     return TN_OK;
 }
 
+/* Older ones first: what is made of them is newer, so it finds them there, and locked. DTR's order
+ * is that of the operands. */
+static void make_sort(tn__evict *e, uint32_t *pending, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        uint32_t tensor = pending[i];
+        uint64_t made_at = e->storages[e->tensors[tensor].storage].made_at;
+        size_t at = i;
+        for (; at > 0 && e->storages[e->tensors[pending[at - 1]].storage].made_at > made_at; at--)
+            pending[at] = pending[at - 1];
+        pending[at] = tensor;
+    }
+}
+
 /* Locks what is there, and lists what is not. */
 static tn_status make_start(tn__evict *e, tn__evict_frame *frame, tn_error *error) {
     const tn__evict_op *op = &e->ops[frame->op];
@@ -272,6 +285,8 @@ static tn_status make_start(tn__evict *e, tn__evict_frame *frame, tn_error *erro
     for (uint32_t i = 0; i < count; i++)
         if (!tn__is_there(e, inputs[i])) e->pending[e->pending_count++] = inputs[i];
     frame->pending_end = (uint32_t)e->pending_count;
+    if (!e->options.exact)
+        make_sort(e, e->pending + frame->pending, frame->pending_end - frame->pending);
     return TN_OK;
 }
 

@@ -2,9 +2,10 @@
  *
  * By bytes alone (as DTR's simulator counts) candidates go one by one, the least score first, until
  * the sum is within the budget. With addresses they go until one free stretch is long enough; or a
- * policy has a whole run of neighbours go at once, the cheapest that is long enough. What is left
- * is moved together (compact.c) where a policy has that, and for all of them when there is nobody
- * left to go and free bytes would do.
+ * policy has a whole run of neighbours go at once, the cheapest that is long enough. Where
+ * free bytes would do and addresses do not, what is left is moved together (compact.c): at once
+ * where a policy has that, else when as many bytes as are wanted went in vain, or nobody is left to
+ * go.
  */
 #include "evict/policy.h"
 
@@ -279,6 +280,7 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
                          tn_error *error) {
     uint64_t size = tn__arena_round(e, bytes);
     bool was_hole = false, is_compact = false;
+    uint64_t for_holes = 0; /* that went though free bytes would have done */
     *block = TN__NONE;
     if (size == 0) return TN_OK;
     if (!tn__arena_reserve(e, 2)) return tn__no_memory(error, "the blocks of an arena");
@@ -292,7 +294,8 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
             TN_TRY(space_clear_window(e, size, &is_clear, error));
             if (is_clear) continue;
         }
-        bool moves = (e->policy->features & TN__POLICY_MOVES) != 0 && is_hole;
+        bool moves =
+            is_hole && ((e->policy->features & TN__POLICY_MOVES) != 0 || for_holes >= size);
         if (moves && tn__arena_make_gap(e, size)) continue;
         uint32_t storage = space_choose(e, size);
         if (storage == TN__NONE && is_hole && !is_compact) {
@@ -305,7 +308,10 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
             continue;
         }
         if (storage == TN__NONE) return space_exhausted(e, size, is_hole, error);
-        if (is_hole) e->counts.hole_bytes += space_taken(e, storage);
+        if (is_hole) {
+            e->counts.hole_bytes += space_taken(e, storage);
+            for_holes += space_taken(e, storage);
+        }
         TN_TRY(tn__space_give_up(e, storage, error));
     }
     *block = tn__arena_cut(e, found, size, false, owner);
