@@ -138,9 +138,9 @@ void tn__evict_unlock(tn__evict *evict, uint32_t tensor);
 /* The same for ever: the storage is never evicted or moved any more. */
 tn_status tn__evict_pin(tn__evict *evict, uint32_t tensor, tn_error *error);
 
-/* Makes the tensor again, if it is not there, and lets go of how it was made, as long as nothing
- * else is lost by that: it is never dropped any more (it may be moved), and what it was made from
- * may go. For what would take a whole run to make again. */
+/* Makes the tensor again, if it is not there, and, where its operator makes nothing else, lets go
+ * of how it was made: it is never dropped any more (it may be moved), and what it was made from may
+ * go. For what would take a whole run to make again. */
 tn_status tn__evict_keep(tn__evict *evict, uint32_t tensor, tn_error *error);
 
 bool tn__evict_is_there(const tn__evict *evict, uint32_t tensor);

@@ -5,7 +5,7 @@
 #include "kit.h"
 
 #define SIDE 16
-#define OPEN_MOST 24u
+#define OPEN_MOST 80u
 
 typedef struct pair { /* a tensor here, and with all the memory */
     tn_handle here, there;
@@ -55,7 +55,7 @@ static void player_step(player *p, tn_handle here_shape, tn_handle there_shape) 
     uint32_t b = (uint32_t)tn__random_below(&p->random, p->open_count);
     if (what < 10) {
         player_compare(p, p->open[a]);
-    } else if (p->open_count == OPEN_MOST || what < 40) {
+    } else if (p->open_count == OPEN_MOST || what < 34) {
         player_drop(p, a);
     } else if (what < 45) {
         pair view = {.here = kit_op(p->here, "Reshape", LIST(p->open[a].here, here_shape)),
@@ -74,7 +74,7 @@ static void random_commands(const char *policy, uint64_t seed, uint32_t count) {
     const int64_t same[] = {SIDE, SIDE};
     player p = {.random = {.state = seed}};
     p.here = kit_open((tn_eager_options){
-        .budget = 40 << 10, .policy = policy, .seed = seed, .no_tape = true, .poison = true});
+        .budget = 56 << 10, .policy = policy, .seed = seed, .no_tape = true, .poison = true});
     p.there = kit_open((tn_eager_options){.budget = 4 << 20, .seed = seed, .no_tape = true});
     tn_handle here = kit_put(p.here, TN_INT64, TN_KIND_CONSTANT, same, SHAPE(2));
     tn_handle there = kit_put(p.there, TN_INT64, TN_KIND_CONSTANT, same, SHAPE(2));
