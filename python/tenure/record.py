@@ -38,6 +38,7 @@ class Storage:
     def __init__(self, untyped, name):
         self.untyped_type, self.weak = type(untyped), untyped._weak_ref()
         self.root, self.names, self.views = name, [name], {}
+        self.read = set()  # regions that others were computed with
 
     def is_gone(self):
         return self.untyped_type._expired(self.weak)
@@ -69,6 +70,26 @@ def tensors_in(value):
 
 def shape_of(tensor):
     return tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride())
+
+
+def region_of(tensor):
+    """(first element, largest stride, elements within one such stride, elements in all) of what a view covers."""
+    steps = sorted((abs(stride), size - 1) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1)
+    within = 1 + sum(stride * size for stride, size in steps[:-1])
+    stride, size = steps[-1] if steps else (1, 0)
+    return tensor.storage_offset(), stride, within, within + stride * size
+
+
+def overlap(a, b):
+    """Whether two views of a storage may share an element: not where they are columns beside each other."""
+    if a[0] + a[3] <= b[0] or b[0] + b[3] <= a[0]:
+        return False
+    if a[1] != b[1]:
+        return True
+    left, right = a[0] % a[1], b[0] % b[1]
+    if left + a[2] > a[1] or right + b[2] > b[1]:
+        return True
+    return left < right + b[2] and right < left + a[2]
 
 
 class Recorder(TorchDispatchMode):
@@ -152,11 +173,11 @@ class Recorder(TorchDispatchMode):
     def record(self, function, args, kwargs, operands, result, nanoseconds):
         schema = function._schema
         arguments = [name for _, name in operands if name is not None]
-        places, shapes = {}, {}  # storage -> its first place among the arguments, and how that looks at it
+        places, first = {}, {}  # storage -> its first place among the arguments, and what stands there
         for tensor, name in operands:
             if name is not None:
                 places.setdefault(untyped_of(tensor)._cdata, arguments.index(name))
-                shapes.setdefault(untyped_of(tensor)._cdata, shape_of(tensor))
+                first.setdefault(untyped_of(tensor)._cdata, tensor)
         written = self.written_by(schema, args, kwargs)
         call = dict(INSTRUCTION="CALL", NAME=schema.name, ARGS=arguments, TIME=str(nanoseconds))
         self.calls.append(call)
@@ -186,16 +207,46 @@ class Recorder(TorchDispatchMode):
                 if row[1] == 0 and row[2] < 0 and not untyped_results:
                     self.say(INSTRUCTION="RELEASE", NAME=row[0])
         written = {key: place for key, place in places.items() if key in written}
+        if schema.name in HIDDEN_WRITES:  # computes without what it writes aside
+            aside = [arguments[place] for place in written.values()]
+            call["ARGS"] = [name for name in arguments if name not in aside]
+        if len(written) == 1 and not results and self.is_unread(first[next(iter(written))]):
+            self.note_reads(operands, written)
+            self.say_finished(call, *written.popitem(), first)
+            return
+        if written or not all(alias >= 0 for _, _, alias in results):  # views alone read nothing
+            self.note_reads(operands, ())
         if written:
-            self.say_written(call, results, list(written.values()))
+            self.say_written(call, arguments, results, list(written.values()))
             for key, place in written.items():
-                self.renew(self.live[key], arguments[place], shapes[key])
+                self.renew(self.live[key], arguments[place], shape_of(first[key]))
 
-    def say_written(self, call, results, places):
+    def is_unread(self, tensor):
+        region = region_of(tensor)
+        return not any(overlap(region, other) for other in self.live[untyped_of(tensor)._cdata].read)
+
+    def note_reads(self, operands, but):
+        for tensor, name in operands:
+            if name is not None and untyped_of(tensor)._cdata not in but:
+                self.live[untyped_of(tensor)._cdata].read.add(region_of(tensor))
+
+    def say_finished(self, call, key, place, first):
+        """In place, into what nobody has read yet: a part of making it, which can be done again. A view that takes
+        time says just that."""
+        name, storage = self.new_name(), self.live[key]
+        call["RESULT"] = [name]
+        self.lines.append(call)
+        self.say_result(name, 0, place)
+        storage.names.append(name)
+        self.renew(storage, name, shape_of(first[key]))
+
+    def say_written(self, call, arguments, results, places):
         """In place. An operator that also has results wrote aside: the call is pure, and this is not."""
-        line = dict(INSTRUCTION="MUTATE", NAME=call["NAME"], ARGS=call["ARGS"], MUTATE=places,
-                    TIME="0" if results else call["TIME"], IN_PLACE=1)
-        if not results:
+        line = dict(INSTRUCTION="MUTATE", NAME=call["NAME"], ARGS=arguments, MUTATE=places, TIME=call["TIME"], IN_PLACE=1)
+        if results:
+            line.update(ARGS=[arguments[place] for place in places] + [name for name, _, _ in results[1:]],
+                        MUTATE=list(range(len(places))), TIME="0")
+        else:
             call["instead"] = line
         self.lines.append(line)
 
