@@ -243,6 +243,7 @@ static tn_status log_begin_op(log_reader *r, tn__log_op *op) {
     TN_TRY(log_amount(r, "SCRATCH", false, &op->scratch));
     TN_TRY(log_amount(r, "ONCE", false, &once));
     op->once = once != 0;
+    log->is_ours = log->is_ours || op->once || op->scratch > 0;
     op->name = log_copy(r, name);
     if (op->name == NULL) return log_no_memory(r);
     if (!json_is_array(arguments)) return log_fail(r, "it has no list", "ARGS");
@@ -308,6 +309,7 @@ static tn_status log_mutate(log_reader *r) {
     uint32_t argument = 0;
     TN_TRY(log_begin_op(r, &op));
     TN_TRY(log_amount(r, "IN_PLACE", false, &in_place));
+    log->is_ours = log->is_ours || in_place != 0;
     const json_t *list = json_object_get(r->object, "MUTATE");
     const json_t *arguments = json_object_get(r->object, "ARGS");
     if (!json_is_array(list) || json_array_size(list) == 0)

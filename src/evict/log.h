@@ -50,6 +50,7 @@ struct tn_evict_log {
     uint32_t *inputs;
     size_t input_count, input_room;
     tn_evict_log_facts facts;
+    bool is_ours; /* has what DTR's own logs cannot say, and its simulator does not model */
 };
 
 #endif

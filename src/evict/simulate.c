@@ -133,7 +133,7 @@ static tn_status simulate(const tn_evict_log *log, const tn_evict_options *optio
                               .budget = options->budget,
                               .addresses = options->addresses,
                               .alignment = options->alignment,
-                              .exact = !options->addresses && policy != NULL &&
+                              .exact = !options->addresses && !log->is_ours && policy != NULL &&
                                        (policy->features & TN__POLICY_PUBLISHED) != 0,
                               .cost_limit = simulate_limit(log, options->overhead_max),
                               .sample = options->sample,
