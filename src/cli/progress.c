@@ -94,7 +94,7 @@ static void progress_answer(const char *stage, char text[PROGRESS_TEXT]) {
 }
 
 static void progress_draw_bar(const char *stage, uint64_t done, uint64_t total, double seconds) {
-    char line[2 * PROGRESS_TEXT], bar[PROGRESS_TEXT] = "", answer[PROGRESS_TEXT];
+    char line[3 * PROGRESS_TEXT], bar[PROGRESS_TEXT] = "", answer[PROGRESS_TEXT];
     uint64_t most = total > 0 ? total : 1;
     int filled = (int)(PROGRESS_WIDTH * (double)(done < most ? done : most) / (double)most);
     if (total > 0)

@@ -34,6 +34,7 @@ static make_kind make_kind_of(const tn__evict *e, uint32_t tensor) {
     if (record->is_lost) return MAKE_BESIDE;
     if (e->tensors[storage->first].op != record->op) return MAKE_VIEW;
     if (!e->options.exact && !tn__is_needed(record)) return MAKE_BESIDE;
+    if (storage->state == TN__ON_HOST) return MAKE_BESIDE; /* it is there, and views of it */
     if (storage->state != TN__RESIDENT) return MAKE_FRESH;
     return e->options.exact ? MAKE_BESIDE : MAKE_AGAIN;
 }

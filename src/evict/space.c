@@ -294,8 +294,7 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
             TN_TRY(space_clear_window(e, size, &is_clear, error));
             if (is_clear) continue;
         }
-        bool moves = (e->policy->features & TN__POLICY_MOVES) != 0 ||
-                     (for_holes >= size && (e->policy->features & TN__POLICY_SWAPS) == 0);
+        bool moves = (e->policy->features & TN__POLICY_MOVES) != 0 || for_holes >= size;
         if (is_hole && moves && tn__arena_make_gap(e, size)) continue;
         uint32_t storage = space_choose(e, size);
         if (storage == TN__NONE && is_hole && !is_compact) {
