@@ -116,7 +116,6 @@ struct tn__evict {
     uint64_t clock; /* 1 and the cost of all that ran */
     uint64_t ops_run;
     uint64_t needed;
-    uint64_t wanted;       /* by the search that is going on: bytes that have to become free */
     uint64_t locked_bytes; /* resident and no candidate */
     tn_evict_counts counts;
     tn__random random;

@@ -16,12 +16,9 @@
 enum {                             /* tn__policy.features */
        TN__POLICY_LINKS = 1u << 0, /* reads parents and children of storages */
        TN__POLICY_SWAPS = 1u << 1, /* may have storages copied to the host */
-       TN__POLICY_MOVES = 1u << 2, /* with addresses: lets resident storages be moved together */
-       TN__POLICY_ENDS = 1u << 3,  /* with addresses: cheap storages low, dear ones high */
        TN__POLICY_WINDOW =
-           1u << 4, /* with addresses: the cheapest run of neighbours goes at once */
-       TN__POLICY_PUBLISHED = 1u << 6, /* by bytes alone it is simulated as its authors did */
-       TN__POLICY_RESTARTS = 1u << 5   /* locked operands of operators that wait may be given up */
+           1u << 2, /* with addresses: the cheapest run of neighbours goes at once */
+       TN__POLICY_PUBLISHED = 1u << 3 /* by bytes alone it is simulated as its authors did */
 };
 
 typedef struct tn__policy {

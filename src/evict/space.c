@@ -248,7 +248,6 @@ static tn_status space_exhausted(tn__evict *e, uint64_t bytes, bool is_hole, tn_
 
 tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
     while (bytes > e->options.budget || e->counts.bytes > e->options.budget - bytes) {
-        e->wanted = tn__add_sat(e->counts.bytes, bytes) - e->options.budget;
         uint32_t storage = space_choose(e, bytes);
         if (storage == TN__NONE) return space_exhausted(e, bytes, false, error);
         TN_TRY(tn__space_give_up(e, storage, error));
@@ -294,8 +293,7 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
             TN_TRY(space_clear_window(e, size, &is_clear, error));
             if (is_clear) continue;
         }
-        bool moves = (e->policy->features & TN__POLICY_MOVES) != 0 || for_holes >= size;
-        if (is_hole && moves && tn__arena_make_gap(e, size)) continue;
+        if (is_hole && for_holes >= size && tn__arena_make_gap(e, size)) continue;
         uint32_t storage = space_choose(e, size);
         if (storage == TN__NONE && is_hole && !is_compact) {
             tn__arena_compact(e);
