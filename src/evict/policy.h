@@ -13,11 +13,10 @@
 
 #include "evict/core.h"
 
-enum {                             /* tn__policy.features */
-       TN__POLICY_LINKS = 1u << 0, /* reads parents and children of storages */
-       TN__POLICY_SWAPS = 1u << 1, /* may have storages copied to the host */
-       TN__POLICY_WINDOW =
-           1u << 2, /* with addresses: the cheapest run of neighbours goes at once */
+enum {                                /* tn__policy.features */
+       TN__POLICY_LINKS = 1u << 0,    /* reads parents and children of storages */
+       TN__POLICY_SWAPS = 1u << 1,    /* may have storages copied to the host */
+       TN__POLICY_WINDOW = 1u << 2,   /* with addresses: a run of neighbours goes at once */
        TN__POLICY_PUBLISHED = 1u << 3 /* by bytes alone it is simulated as its authors did */
 };
 
