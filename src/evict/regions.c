@@ -204,3 +204,9 @@ uint64_t tn__regions_cost(tn__evict *e, uint32_t storage, int way) {
     if (region->is_stale && !regions_find(e, storage, way)) return 0; /* benign: known less well */
     return region->cost;
 }
+
+uint64_t tn__regions_around(tn__evict *e, uint32_t storage) {
+    uint64_t after = tn__regions_cost(e, storage, TN__REGION_CHILDREN);
+    uint64_t before = tn__regions_cost(e, storage, TN__REGION_PARENTS);
+    return tn__add_sat(tn__add_sat(after, before), e->storages[storage].cost);
+}

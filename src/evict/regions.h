@@ -37,7 +37,15 @@ bool tn__regions_made(tn__evict *e, const uint32_t *storages, uint32_t count);
 void tn__regions_forgotten(tn__evict *e, uint32_t op);
 void tn__regions_vanished(tn__evict *e, uint32_t storage);
 void tn__regions_close(tn__evict *e);
-/* Cost of what was dropped behind it (children) or before it (parents). */
+/* Cost of what was dropped after it (children) or before it (parents). */
 uint64_t tn__regions_cost(tn__evict *e, uint32_t storage, int way);
+/* Its own, and that of both. */
+uint64_t tn__regions_around(tn__evict *e, uint32_t storage);
+
+/* What a policy whose state is tn__regions has beside its score. */
+#define TN__REGIONS_KEPT                                                                           \
+    .state_size = sizeof(tn__regions), .added = tn__regions_added, .evicted = tn__regions_evicted, \
+    .made = tn__regions_made, .forgotten = tn__regions_forgotten,                                  \
+    .vanished = tn__regions_vanished, .close = tn__regions_close
 
 #endif

@@ -15,8 +15,7 @@ static uint64_t dte_free(const tn__evict *e, uint32_t block) {
 
 static double dte_score(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
-    uint64_t cost = tn__add_sat(tn__regions_cost(e, storage, TN__REGION_CHILDREN),
-                                tn__regions_cost(e, storage, TN__REGION_PARENTS));
+    uint64_t cost = tn__regions_around(e, storage);
     uint64_t size = record->size;
     e->counts.access_count++;
     if (record->block != TN__NONE) {
@@ -24,7 +23,7 @@ static double dte_score(tn__evict *e, uint32_t storage) {
         size = block->size + dte_free(e, block->before) + dte_free(e, block->after);
     }
     tn__wide den = (tn__wide)size * (e->clock - record->last_access);
-    return den > 0 ? tn__ratio(tn__add_sat(cost, record->cost), den) : (double)INFINITY;
+    return den > 0 ? tn__ratio(cost, den) : (double)INFINITY;
 }
 
 const tn__policy tn__policy_dte = {.name = "dte",
@@ -32,11 +31,5 @@ const tn__policy tn__policy_dte = {.name = "dte",
                                        "as dtr, with the free bytes beside it; for --addresses",
                                    .source = "Hu et al. 2022 (MegTaiChi)",
                                    .features = TN__POLICY_LINKS,
-                                   .state_size = sizeof(tn__regions),
-                                   .added = tn__regions_added,
-                                   .evicted = tn__regions_evicted,
-                                   .made = tn__regions_made,
-                                   .forgotten = tn__regions_forgotten,
-                                   .vanished = tn__regions_vanished,
-                                   .close = tn__regions_close,
+                                   TN__REGIONS_KEPT,
                                    .score = dte_score};

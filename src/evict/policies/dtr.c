@@ -12,22 +12,15 @@
 
 static double dtr_score(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
-    uint64_t cost = tn__add_sat(tn__regions_cost(e, storage, TN__REGION_CHILDREN),
-                                tn__regions_cost(e, storage, TN__REGION_PARENTS));
+    uint64_t cost = tn__regions_around(e, storage);
     tn__wide den = tn__stale_bytes(e, record);
     e->counts.access_count++;
-    return den > 0 ? tn__ratio(tn__add_sat(cost, record->cost), den) : (double)INFINITY;
+    return den > 0 ? tn__ratio(cost, den) : (double)INFINITY;
 }
 
 const tn__policy tn__policy_dtr = {.name = "dtr",
                                    .summary = "cost with dropped neighbours / (bytes * staleness)",
                                    .source = "Kirisame et al. 2021, h_DTR",
                                    .features = TN__POLICY_LINKS | TN__POLICY_PUBLISHED,
-                                   .state_size = sizeof(tn__regions),
-                                   .added = tn__regions_added,
-                                   .evicted = tn__regions_evicted,
-                                   .made = tn__regions_made,
-                                   .forgotten = tn__regions_forgotten,
-                                   .vanished = tn__regions_vanished,
-                                   .close = tn__regions_close,
+                                   TN__REGIONS_KEPT,
                                    .score = dtr_score};

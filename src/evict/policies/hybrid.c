@@ -44,12 +44,6 @@ const tn__policy tn__policy_hybrid = {
     .summary = "dropped or copied to the host, whichever costs less (--link)",
     .source = "Peng et al. 2020 (Capuchin)",
     .features = TN__POLICY_LINKS | TN__POLICY_SWAPS,
-    .state_size = sizeof(tn__regions),
-    .added = tn__regions_added,
-    .evicted = tn__regions_evicted,
-    .made = tn__regions_made,
-    .forgotten = tn__regions_forgotten,
-    .vanished = tn__regions_vanished,
-    .close = tn__regions_close,
+    TN__REGIONS_KEPT,
     .score = hybrid_score,
     .swaps = hybrid_swaps};
