@@ -69,16 +69,21 @@ TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
  *
  *     {"values": [{"bytes": 64, "kept": true, "held": false, "name": "x"}, ...],
  *      "operators": [{"cost": 3, "again": 3, "inputs": [0], "outputs": [1, 2], "scratch": 0,
- *                     "repeats": true, "after": [0], "name": "conv"}, ...]}
+ *                     "repeats": true, "after": [0], "inplace": 0, "name": "conv"}, ...]}
  *
  * with any number of outputs. Of a value only `bytes`, of an operator only `cost` is required. A
  * value that no operator makes is there from the start; a kept one is there at the end; a held one
  * is always there. An operator may run again (at the cost `again`) unless `repeats` is false, and
- * runs behind those in `after`. Other members are ignored.
+ * runs behind those in `after`; its first output may be written over the input `inplace`, of as
+ * many bytes, where nobody reads that later. Other members are ignored.
+ *
+ * Or the lines of a recorded run (evict.h, docs/eager.md): what a run was that nobody planned, so
+ * that it is planned ahead. Costs are its nanoseconds. What is written in place is another value of
+ * the same bytes; views have none, and their time is that of who makes the value.
  *
  * The graph outlives the costs; the caller destroys both.
- * Errors: E_INVALID with the byte, the element or the cycle, E_UNSUPPORTED (more than 2^26 of
- * anything), E_IO, E_NO_MEMORY. Cost: O(bytes). */
+ * Errors: E_INVALID with the byte, the element, the line or the cycle, E_UNSUPPORTED (more than
+ * 2^26 of anything), E_IO, E_NO_MEMORY. Cost: O(bytes). */
 TN_API TN_CHECKED tn_status tn_fit_problem_load(const char *path, const tn_context *context,
                                                 tn_graph **graph, tn_costs **costs,
                                                 tn_error *error);

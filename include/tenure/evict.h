@@ -46,6 +46,8 @@ typedef struct tn_evict_counts {
     uint64_t hole_bytes;                  /* and addresses did not; bytes evicted more for it */
     uint64_t host_bytes, host_peak_bytes; /* of copies on the host */
     uint64_t restart_count;               /* times that locked operands were given up for room */
+    uint64_t spent_count, spent_bytes;    /* values let go that nobody referred to and nothing could
+                                           * make again */
 } tn_evict_counts;
 
 /* --- recorded runs ----------------------------------------------------------------------- */

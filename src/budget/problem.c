@@ -4,6 +4,7 @@
  *     there from the start     graph input          held from the start   parameter
  *     kept                     graph output         after                 a tensor without bytes
  *     held behind its maker    attribute `held` of the operator: bit of the output
+ *     written over an input    attribute `inplace` of the operator: 1 + number of the input
  *
  * Tensors have value i as id i. Cost: O(values + operators + operands).
  */
@@ -77,13 +78,23 @@ static int64_t *problem_held(const problem_state *s, const tn__node *node) {
     return held;
 }
 
+static int64_t problem_inplace(const tn__node *node) {
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i] == node->inplace) return i + 1;
+    return 0;
+}
+
 static tn_status problem_attributes(const problem_state *s, const tn__node *node,
-                                    tn_attr attributes[2], int64_t *scratch, uint32_t *count) {
+                                    tn_attr attributes[3], int64_t numbers[2], uint32_t *count) {
     *count = 0;
-    *scratch = (int64_t)node->scratch;
-    if (node->scratch > 0)
+    numbers[0] = (int64_t)node->scratch;
+    numbers[1] = problem_inplace(node);
+    if (numbers[0] > 0)
         attributes[(*count)++] =
-            (tn_attr){.name = "scratch", .type = TN_ATTR_INT, .count = 1, .ints = scratch};
+            (tn_attr){.name = "scratch", .type = TN_ATTR_INT, .count = 1, .ints = &numbers[0]};
+    if (numbers[1] > 0)
+        attributes[(*count)++] =
+            (tn_attr){.name = "inplace", .type = TN_ATTR_INT, .count = 1, .ints = &numbers[1]};
     if (!problem_is_held(s, node)) return TN_OK;
     int64_t *held = problem_held(s, node);
     if (held == NULL) return problem_no_memory(s);
@@ -113,15 +124,15 @@ static tn_status problem_operands(const problem_state *s, uint32_t index, tn_op_
 static tn_status problem_add_operator(problem_state *s, uint32_t index) {
     const tn__node *node = &s->nodes->nodes[index];
     char name[16];
-    tn_attr attributes[2];
-    int64_t scratch;
+    tn_attr attributes[3];
+    int64_t numbers[2];
     snprintf(name, sizeof name, "o%u", index);
     tn_op_spec spec = {.name = node->name != NULL ? node->name : name,
                        .type = node->once ? "OpaqueOnce" : "Opaque",
                        .domain = "tenure",
                        .attrs = attributes};
     TN_TRY(problem_operands(s, index, &spec));
-    TN_TRY(problem_attributes(s, node, attributes, &scratch, &spec.attr_count));
+    TN_TRY(problem_attributes(s, node, attributes, numbers, &spec.attr_count));
     tn_status status = tn_graph_add_op(s->graph, &spec, NULL, s->error);
     return tn__where(s->error, status, "%s: operators[%u]", s->nodes->file, index);
 }
@@ -154,7 +165,9 @@ tn_status tn_fit_problem_load_memory(const char *name, const void *bytes, size_t
     tn__arena_init(&arena, &complete);
     tn__nodes nodes = {.arena = &arena, .file = name, .error = error};
     problem_state state = {.nodes = &nodes, .error = error};
-    tn_status status = tn__nodes_read(&nodes, bytes, size);
+    tn_status status = tn__nodes_is_log(bytes, size)
+                           ? tn__nodes_read_log(&nodes, context, bytes, size)
+                           : tn__nodes_read(&nodes, bytes, size);
     if (status == TN_OK) status = tn_graph_create(context, &state.graph, error);
     if (status == TN_OK) status = problem_graph(&state);
     if (status == TN_OK) status = problem_costs(&state, context, costs);

@@ -24,6 +24,7 @@ typedef struct tn__node {
     uint32_t *inputs, *outputs; /* values */
     uint32_t *after;            /* operators */
     uint32_t input_count, output_count, after_count;
+    uint32_t inplace; /* input that the first output may be written over; TN_NONE */
 } tn__node;
 
 typedef struct tn__nodes {
@@ -38,5 +39,11 @@ typedef struct tn__nodes {
 /* problem_read.c: JSON of either form. Errors: E_INVALID with the byte or the element,
  * E_NO_MEMORY. */
 tn_status tn__nodes_read(tn__nodes *it, const void *bytes, size_t size);
+/* problem_log.c: lines of a recorded run. Errors: E_INVALID with the line, E_UNSUPPORTED (more than
+ * 2^26 of anything), E_NO_MEMORY. */
+tn_status tn__nodes_read_log(tn__nodes *it, const tn_context *context, const void *bytes,
+                             size_t size);
+/* Whether the text begins with a line of a recorded run. */
+bool tn__nodes_is_log(const void *bytes, size_t size);
 
 #endif

@@ -7,11 +7,12 @@
  *
  *     {"values": [{"bytes": 64, "name": "x", "kept": true, "held": true}, ...],
  *      "operators": [{"cost": 3, "inputs": [0], "outputs": [1, 2], "again": 3, "scratch": 0,
- *                     "repeats": true, "after": [0], "name": "conv"}, ...]}
+ *                     "repeats": true, "after": [0], "inplace": 0, "name": "conv"}, ...]}
  *
  * Required are `bytes` and `cost`. A value that no operator makes is there from the start; a kept
  * one is there at the end; a held one is never given up. `again`: cost of another run; `after`:
- * operators that must have run. Other members are for other readers; null is the same as absent.
+ * operators that must have run; `inplace`: an input that the first output is written over, where
+ * nobody reads it later. Other members are for other readers; null is the same as absent.
  * Cost: O(bytes) time and memory.
  */
 #include "budget/problem.h"
@@ -110,6 +111,15 @@ static tn_status read_value(read_state *s, const json_t *item, tn__node_value *v
     return read_name(s, item, &value->name);
 }
 
+static tn_status read_check_inplace(const read_state *s, const tn__node *node) {
+    if (node->inplace == TN_NONE) return TN_OK;
+    for (uint32_t i = 0; node->output_count > 0 && i < node->input_count; i++)
+        if (node->inputs[i] == node->inplace &&
+            s->nodes->values[node->inplace].bytes == s->nodes->values[node->outputs[0]].bytes)
+            return TN_OK;
+    return read_fail(s, "'inplace' is no input of as many bytes as the first output");
+}
+
 static tn_status read_operator(read_state *s, const json_t *item, tn__node *node) {
     bool repeats = true;
     if (!json_is_object(item)) return read_fail(s, "it is not an object");
@@ -125,9 +135,14 @@ static tn_status read_operator(read_state *s, const json_t *item, tn__node *node
         return read_fail(s, "'repeats' is neither true nor false");
     node->once = !repeats;
     tn__nodes *it = s->nodes;
+    uint64_t inplace = TN_NONE;
+    if (!read_amount(read_member(item, "inplace"), TN_NONE - 1, &inplace))
+        return read_fail(s, "'inplace' is no input");
+    node->inplace = (uint32_t)inplace;
     TN_TRY(read_list(s, item, "inputs", it->value_count, &node->inputs, &node->input_count));
     TN_TRY(read_list(s, item, "outputs", it->value_count, &node->outputs, &node->output_count));
     TN_TRY(read_list(s, item, "after", it->node_count, &node->after, &node->after_count));
+    TN_TRY(read_check_inplace(s, node));
     return read_name(s, item, &node->name);
 }
 
@@ -205,6 +220,7 @@ static tn_status read_checkmate(read_state *s, const json_t *cpu, const json_t *
         if (!read_amount(json_array_get(ram, s->index), INT64_MAX / 4, &value->bytes))
             return read_fail(s, "it is not an integer from 0 to 2^61");
         node->again_cost = node->cost;
+        node->inplace = TN_NONE;
         node->outputs = tn__arena_array(it->arena, 1, sizeof *node->outputs);
         if (node->outputs == NULL) return read_no_memory(s);
         node->outputs[0] = (uint32_t)s->index;

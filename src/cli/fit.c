@@ -11,6 +11,16 @@
 
 /* --- a problem --- */
 
+/* Of values that are held from the start: nobody plans them, and they are there. */
+static uint64_t fit_held_bytes(const tn_graph *graph) {
+    uint64_t bytes = 0;
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, id);
+        if (tn_tensor_is_static(tensor)) bytes = tn__add_sat(bytes, tensor->bytes);
+    }
+    return bytes;
+}
+
 static tn_status fit_open_problem(cli_fit *fit, tn_error *error) {
     TN_TRY(tn_fit_problem_load(fit->problem_path, fit->input.import.context, &fit->nodes,
                                &fit->costs, error));
@@ -18,8 +28,8 @@ static tn_status fit_open_problem(cli_fit *fit, tn_error *error) {
     fit->program = fit->own;
     fit->memory = (tn_occupancy_options)TN_OCCUPANCY_OPTIONS_INIT;
     fit->memory.alignment = 1;
-    fit->memory.inplace = TN_INPLACE_NONE; /* what is made and what it is made of count both */
     fit->options.live = true;
+    fit->options.fixed_bytes = fit_held_bytes(fit->nodes);
     return TN_OK;
 }
 

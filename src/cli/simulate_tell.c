@@ -130,7 +130,7 @@ static void json_counts(tn__text *text, const tn_evict_counts *counts) {
                 TELL_COUNT(move_cost),     TELL_COUNT(search_count),  TELL_COUNT(evaluation_count),
                 TELL_COUNT(access_count),  TELL_COUNT(peak_bytes),    TELL_COUNT(reach_bytes),
                 TELL_COUNT(hole_count),    TELL_COUNT(hole_bytes),    TELL_COUNT(host_peak_bytes),
-                TELL_COUNT(restart_count)};
+                TELL_COUNT(restart_count), TELL_COUNT(spent_count),   TELL_COUNT(spent_bytes)};
 #undef TELL_COUNT
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         tn__text_printf(text, ", \"%s\": %" PRIu64, rows[i].name, rows[i].value);

@@ -63,5 +63,7 @@ void tn__lock(tn__evict *e, uint32_t storage) {
 
 void tn__unlock(tn__evict *e, uint32_t storage) {
     tn_assert(e->storages[storage].locks > 0);
-    if (--e->storages[storage].locks == 0) tn__candidates_settle(e, storage);
+    if (--e->storages[storage].locks > 0) return;
+    tn__candidates_settle(e, storage);
+    tn__records_leave(e, storage);
 }

@@ -125,6 +125,7 @@ void tn__evict_destroy(tn__evict *e) {
     tn__free(&context, e->kept, e->kept_room * sizeof *e->kept);
     tn__free(&context, e->run_at, e->run_room * sizeof *e->run_at);
     tn__free(&context, e->run_blocks, e->run_block_room * sizeof *e->run_blocks);
+    tn__free(&context, e->run_kinds, e->run_kind_room * sizeof *e->run_kinds);
     tn__free(&context, e, sizeof *e);
 }
 
@@ -217,10 +218,15 @@ void tn__evict_retain(tn__evict *e, uint32_t tensor) {
     e->ops[record->op].refs++;
 }
 
-/* Nobody outside refers to it: its bytes are free at once, if it can be had again. */
+/* Nobody outside refers to it: its bytes are free at once, if it can be had again or nothing was
+ * made from it. */
 static void core_leave(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
-    if (record->outside > 0 || record->is_pinned || record->stuck > 0 || record->locks > 0) return;
+    if (record->outside > 0 || record->is_pinned || record->locks > 0) return;
+    if (record->stuck > 0 && record->uses > 0) {
+        tn__spent_came(e, storage);
+        return;
+    }
     if (record->state == TN__RESIDENT) tn__space_evict(e, storage);
     if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
     e->failed = false; /* benign: a neighbourhood is known less well */
@@ -236,10 +242,8 @@ void tn__evict_release(tn__evict *e, uint32_t tensor) {
     if (e->storages[storage].outside == 0 && e->storages[storage].state == TN__DROPPED &&
         e->policy->released != NULL)
         e->policy->released(e, storage);
-    if (!e->options.exact && e->ops[op].refs == 0)
-        tn__records_forget(e, op);
-    else
-        core_leave(e, storage);
+    if (!e->options.exact && e->ops[op].refs == 0) tn__records_forget(e, op);
+    if (!e->storages[storage].is_vacant) core_leave(e, storage);
 }
 
 tn_status tn__evict_want(tn__evict *e, uint32_t tensor, tn_error *error) {

@@ -68,7 +68,7 @@ typedef struct tn__evict_storage {
     uint32_t drops;     /* times that it was dropped */
     uint8_t state;      /* tn__evict_state */
     bool is_pinned, is_vacant;
-    bool is_mark; /* scratch of whoever walks, left false */
+    bool is_going, is_counted; /* of whoever walks (doom.c, spent.c), left false */
     tn__links parents, children;
 } tn__evict_storage;
 
@@ -139,12 +139,17 @@ struct tn__evict {
 
     uint32_t *kept; /* locked while something is overwritten */
     size_t kept_room, kept_count;
-    bool has_doomed;
+    bool has_doomed; /* operators are marked, until the overwriting one has run */
+
+    bool has_spent;      /* one came to be spent, or went, since they were looked at last */
+    bool has_evicted;    /* what somebody refers to was evicted, ever */
+    uint64_t spent_next; /* operators run when they are looked at again in any case */
 
     uint64_t *run_at; /* of one run: operands, results */
     size_t run_room;
     uint32_t *run_blocks; /* of results and scratch */
-    size_t run_block_room;
+    uint8_t *run_kinds;   /* of results: make.c */
+    size_t run_block_room, run_kind_room;
 };
 
 static inline const uint32_t *tn__op_inputs(const tn__evict_op *op) {
@@ -169,6 +174,8 @@ static inline bool tn__is_needed(const tn__evict_tensor *tensor) {
 tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op, tn_error *error);
 /* Forgets the operator if nothing needs it, and what was needed by it alone. */
 void tn__records_forget(tn__evict *e, uint32_t op);
+/* Bytes that nothing can make again and nobody needs are free. */
+void tn__records_leave(tn__evict *e, uint32_t storage);
 /* The operator can never run again: gives up its operands. */
 void tn__records_lose(tn__evict *e, uint32_t op);
 
@@ -227,6 +234,23 @@ tn_status tn__make(tn__evict *e, uint32_t op, uint32_t target, bool again, tn_er
 bool tn__make_give_up(tn__evict *e);
 /* Makes the tensor be there. */
 tn_status tn__make_tensor(tn__evict *e, uint32_t tensor, tn_error *error);
+
+/* --- doom.c --- */
+
+/* Marks operators that cannot run again when storages that are going are gone, but for one (NONE:
+ * none). False: out of host memory. */
+bool tn__doom_walk(tn__evict *e, uint32_t except);
+bool tn__doom_is(const tn__evict *e, uint32_t op); /* marked */
+/* Somebody refers to this result of a doomed operator: it must be there, and stays. */
+bool tn__doom_stays(const tn__evict *e, uint32_t tensor);
+void tn__doom_finish(tn__evict *e); /* they are lost, and what nobody refers to goes */
+
+/* --- spent.c --- */
+
+void tn__spent_came(tn__evict *e, uint32_t storage); /* it may be one now */
+/* Lets go of a value that nobody refers to and nothing can make again, where that pays; `last`:
+ * where it can be done at all. False: there is none. */
+bool tn__spent_let_go(tn__evict *e, bool last);
 
 /* --- overwrite.c --- */
 /* Before an operator with these results runs: makes and locks what is wanted and could not be made

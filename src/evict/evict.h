@@ -19,7 +19,8 @@
  * A tensor that nobody refers to any more (release) gives its bytes back at once and keeps its
  * history while others may need it to be made again; then the history goes as well, and ids are
  * used anew. What is no result of an operator that may run again (constants, operators that run
- * once, values whose operands were overwritten) is never dropped while it is needed.
+ * once, values whose operands were overwritten) is never dropped while somebody refers to it; when
+ * nobody does, and others were made from it, it may be let go, and those stay (spent.c).
  *
  * Host memory grows with the history. Errors: E_EXHAUSTED (the budget: says what is locked and what
  * would have sufficed), E_NO_MEMORY (of the host), and what hooks return. After an error nothing is

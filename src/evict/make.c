@@ -44,7 +44,7 @@ static uint64_t make_bytes(const tn__evict *e, uint32_t op, bool beside_alone) {
     uint64_t sum = record->scratch;
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t tensor = tn__op_outputs(record)[o];
-        make_kind kind = make_kind_of(e, tensor);
+        uint8_t kind = e->run_kinds[o];
         if (kind == MAKE_BESIDE || (kind == MAKE_FRESH && !beside_alone))
             sum = tn__add_sat(sum, e->storages[e->tensors[tensor].storage].size);
     }
@@ -55,7 +55,9 @@ static bool make_reserve(tn__evict *e, const tn__evict_op *op) {
     size_t ats = (size_t)op->input_count + op->output_count;
     return tn__reserve(&e->context, &e->run_at, &e->run_room, ats + 1, sizeof *e->run_at) &&
            tn__reserve(&e->context, &e->run_blocks, &e->run_block_room,
-                       (size_t)op->output_count + 1, sizeof *e->run_blocks);
+                       (size_t)op->output_count + 1, sizeof *e->run_blocks) &&
+           tn__reserve(&e->context, &e->run_kinds, &e->run_kind_room, (size_t)op->output_count + 1,
+                       sizeof *e->run_kinds);
 }
 
 /* Gives back places of this run, or those alone that were for its time. */
@@ -83,7 +85,7 @@ static tn_status make_take_places(tn__evict *e, uint32_t op, tn_error *error) {
         e->run_blocks[o] = TN__NONE;
         if (o < count) {
             uint32_t tensor = tn__op_outputs(record)[o];
-            make_kind kind = make_kind_of(e, tensor);
+            uint8_t kind = e->run_kinds[o];
             if (kind == MAKE_VIEW || kind == MAKE_AGAIN) continue;
             bytes = e->storages[e->tensors[tensor].storage].size;
             if (kind == MAKE_FRESH) owner = e->tensors[tensor].storage;
@@ -109,7 +111,7 @@ static void make_lay_out(tn__evict *e, uint32_t op, tn__evict_run *run) {
         e->run_at[i] = tn__evict_at(e, tn__op_inputs(record)[i]);
     for (uint32_t o = 0; o < record->output_count; o++) {
         uint32_t tensor = tn__op_outputs(record)[o];
-        make_kind kind = make_kind_of(e, tensor);
+        uint8_t kind = e->run_kinds[o];
         bool is_there = kind == MAKE_VIEW || kind == MAKE_AGAIN;
         e->run_at[record->input_count + o] =
             is_there ? tn__evict_at(e, tensor) : make_block_at(e, e->run_blocks[o]);
@@ -182,8 +184,8 @@ static tn_status make_settle(tn__evict *e, uint32_t op, uint32_t target, tn_erro
             last = o;
             continue;
         }
-        make_kind kind = make_kind_of(e, outputs[at]);
-        if (kind == MAKE_BESIDE && !(e->options.exact && !e->tensors[outputs[at]].is_lost))
+        if (e->run_kinds[at] == MAKE_BESIDE &&
+            !(e->options.exact && !e->tensors[outputs[at]].is_lost))
             continue;
         if (!make_define(e, outputs[at], e->run_blocks[at])) continue;
         e->pending[e->pending_count + count++] = e->tensors[outputs[at]].storage;
@@ -200,17 +202,22 @@ static void make_lock(tn__evict *e, uint32_t storage) {
     e->locked[e->locked_count++] = storage;
 }
 
-/* What is there and will be written again stays where it is: it would need its place anyhow. */
-static void make_lock_results(tn__evict *e, uint32_t op) {
+/* What results are is decided once: while room is made, others may cease to need one. What is there
+ * and will be written again stays where it is: it would need its place anyhow. */
+static void make_begin_results(tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
         uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
-        if (make_kind_of(e, tensor) == MAKE_AGAIN) make_lock(e, e->tensors[tensor].storage);
+        e->run_blocks[o] = TN__NONE;
+        e->run_kinds[o] = (uint8_t)make_kind_of(e, tensor);
+        if (e->run_kinds[o] == MAKE_AGAIN) make_lock(e, e->tensors[tensor].storage);
     }
+    e->run_blocks[e->ops[op].output_count] = TN__NONE;
 }
 
 static tn_status make_in_bytes(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
     uint64_t bytes = make_bytes(e, frame->op, false);
     TN_TRY(tn__space_room(e, bytes, error));
+    if (e->options.exact) make_begin_results(e, frame->op); /* one may just have been evicted */
     uint64_t beside = make_bytes(e, frame->op, true);
     TN_TRY(make_compute(e, frame->op, frame->again, error));
     tn__space_used(e, bytes);
@@ -234,8 +241,7 @@ static tn_status make_run(tn__evict *e, const tn__evict_frame *frame, tn_error *
         !tn__reserve(&e->context, &e->locked, &e->locked_room, e->locked_count + count + 1,
                      sizeof *e->locked))
         return tn__no_memory(error, "the operands of an operator");
-    for (uint32_t o = 0; o <= count; o++) e->run_blocks[o] = TN__NONE;
-    make_lock_results(e, op);
+    make_begin_results(e, op);
     TN_TRY((e->options.addresses ? make_in_places : make_in_bytes)(e, frame, error));
     return make_settle(e, op, frame->target, error);
 }

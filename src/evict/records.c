@@ -190,6 +190,17 @@ static void records_drop_storage(tn__evict *e, uint32_t storage) {
     e->storage_vacant = storage;
 }
 
+/* Another result of its operator may be needed still. */
+void tn__records_leave(tn__evict *e, uint32_t storage) {
+    const tn__evict_storage *record = &e->storages[storage];
+    if (record->stuck == 0 || record->uses > 0 || record->outside > 0 || record->locks > 0 ||
+        record->is_pinned)
+        return;
+    if (record->state == TN__RESIDENT) tn__space_evict(e, storage);
+    if (record->state == TN__ON_HOST) tn__space_forget_copy(e, storage);
+    e->failed = false; /* benign: a neighbourhood is known less well */
+}
+
 static void records_drop_tensor(tn__evict *e, uint32_t tensor) {
     tn__evict_tensor *record = &e->tensors[tensor];
     tn__evict_storage *storage = &e->storages[record->storage];
@@ -209,10 +220,12 @@ static void records_drop_tensor(tn__evict *e, uint32_t tensor) {
     uint32_t of = record->storage;
     *record = (tn__evict_tensor){.storage = TN__NONE, .next = e->tensor_vacant};
     e->tensor_vacant = tensor;
-    if (storage->first == TN__NONE)
+    if (storage->first == TN__NONE) {
         records_drop_storage(e, of);
-    else
-        tn__candidates_settle(e, of);
+        return;
+    }
+    tn__candidates_settle(e, of);
+    tn__records_leave(e, of);
 }
 
 /* Gives up one reference to an operator; the first of the list of those to be forgotten. */
@@ -232,6 +245,7 @@ static void records_give_operands(tn__evict *e, uint32_t op, uint32_t *dying) {
         uint32_t input = tn__op_inputs(record)[i];
         e->tensors[input].uses--;
         e->storages[e->tensors[input].storage].uses--;
+        tn__records_leave(e, e->tensors[input].storage);
         records_deref(e, e->tensors[input].op, dying);
     }
 }
@@ -270,13 +284,19 @@ void tn__records_lose(tn__evict *e, uint32_t op) {
     uint32_t dying = TN__NONE;
     if (record->flags & TN__OP_LOST) return;
     records_give_operands(e, op, &dying);
-    if (!(record->flags & TN__OP_ONCE))
-        for (uint32_t o = 0; o < record->output_count; o++) {
-            const tn__evict_tensor *tensor = &e->tensors[tn__op_outputs(record)[o]];
-            if (!tensor->is_lost) e->storages[tensor->storage].stuck++;
-        }
+    for (uint32_t o = 0; o < record->output_count; o++) {
+        tn__evict_tensor *tensor = &e->tensors[tn__op_outputs(record)[o]];
+        if (tensor->is_lost) continue;
+        if (!(record->flags & TN__OP_ONCE)) e->storages[tensor->storage].stuck++;
+        if (tensor->is_defined) continue;
+        tensor->is_lost = true; /* nobody will ever see it */
+        e->storages[tensor->storage].stuck--;
+    }
     record->flags |= TN__OP_LOST;
-    for (uint32_t o = 0; o < record->output_count; o++)
-        tn__candidates_settle(e, e->tensors[tn__op_outputs(record)[o]].storage);
+    for (uint32_t o = 0; o < record->output_count; o++) {
+        uint32_t storage = e->tensors[tn__op_outputs(record)[o]].storage;
+        tn__candidates_settle(e, storage);
+        if (e->storages[storage].outside == 0) tn__spent_came(e, storage);
+    }
     records_forget_all(e, dying);
 }

@@ -43,7 +43,8 @@ void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state) {
 
 void tn__space_evict(tn__evict *e, uint32_t storage) {
     tn__evict_storage *record = &e->storages[storage];
-    tn_assert(record->stuck == 0);
+    tn_assert(record->stuck == 0 || (record->outside == 0 && record->uses == 0));
+    e->has_evicted = e->has_evicted || record->outside > 0;
     tn__space_leave(e, storage, TN__DROPPED);
     record->drops++;
     e->counts.drop_count++;
@@ -248,7 +249,9 @@ static tn_status space_exhausted(tn__evict *e, uint64_t bytes, bool is_hole, tn_
 
 tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
     while (bytes > e->options.budget || e->counts.bytes > e->options.budget - bytes) {
+        if (tn__spent_let_go(e, false)) continue;
         uint32_t storage = space_choose(e, bytes);
+        if (storage == TN__NONE && tn__spent_let_go(e, true)) continue;
         if (storage == TN__NONE) return space_exhausted(e, bytes, false, error);
         TN_TRY(tn__space_give_up(e, storage, error));
     }
@@ -288,6 +291,7 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
         bool is_hole = e->free_bytes >= size;
         e->counts.hole_count += is_hole && !was_hole;
         was_hole = was_hole || is_hole;
+        if (tn__spent_let_go(e, false)) continue;
         if (e->policy->features & TN__POLICY_WINDOW) {
             bool is_clear;
             TN_TRY(space_clear_window(e, size, &is_clear, error));
@@ -301,6 +305,10 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
             continue;
         }
         if (storage == TN__NONE && tn__make_give_up(e)) {
+            is_compact = false;
+            continue;
+        }
+        if (storage == TN__NONE && tn__spent_let_go(e, true)) {
             is_compact = false;
             continue;
         }

@@ -110,7 +110,7 @@ static void chains_are_made_again_without_a_stack(void **state) {
     const uint32_t length = 1000000;
     tn_eager *eager = kit_open(
         (tn_eager_options){.budget = 64 << 10, .policy = "lru", .no_tape = true, .plain = true});
-    tn_handle x = kit_floats(eager, TN_KIND_INPUT, 7, SHAPE(16)), middle = TN_HANDLE_NONE;
+    tn_handle x = kit_floats(eager, TN_KIND_INPUT, 7, SHAPE(16)), first_put = x, middle = x;
     for (uint32_t i = 0; i < length; i++) {
         tn_handle y = kit_op(eager, "Neg", LIST(x));
         if (x != middle) kit_del(eager, x);
@@ -126,6 +126,8 @@ static void chains_are_made_again_without_a_stack(void **state) {
     assert_true(kit_count(eager).evict.remade_ops >= length - 1);
     kit_del(eager, x);
     kit_del(eager, middle);
+    kit_del(eager,
+            first_put); /* that was held: else it would have been let go, and not the chain */
     assert_int_equal(kit_count(eager).history, 0);
     tn_eager_destroy(eager);
 }

@@ -54,7 +54,8 @@ enum {
       "(measured here)")                                                                           \
     X(FIT_SAVE_COSTS, "save-costs", "FILE", "keep what was measured, for --costs")                 \
     X(FIT_PROBLEM, "problem", "FILE",                                                              \
-      "no model: operators with cost and bytes as .json (docs/fit.md); what lives counts")         \
+      "no model: operators with cost and bytes as .json, or a recorded run (docs/fit.md); what "   \
+      "lives counts")                                                                              \
     X(FIT_SWEEP, "sweep", "N",                                                                     \
       "N budgets from the least to what it takes plainly: the curve; -o draws it with the "        \
       "program "                                                                                   \

@@ -8,7 +8,8 @@
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
  * Opaque   of a problem without a model (tn_fit_problem_load): any operands, of the extents that
- * they are given; attribute `scratch`: bytes while it runs. OpaqueOnce: it may not run again
+ * they are given; attributes `scratch`: bytes while it runs, `inplace`: 1 + number of the input
+ *          that the first output may be written over. OpaqueOnce: it may not run again
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
  * PruneWeights   w -> w with zeros but in the `kept` elements of the largest magnitudes; of equal
@@ -81,6 +82,11 @@ static uint64_t tenure_flops_opaque(tn_infer *infer) {
 static uint64_t tenure_workspace_opaque(tn_infer *infer) {
     int64_t scratch = tn__attr_int(infer->op, "scratch", 0);
     return scratch > 0 ? (uint64_t)scratch : 0;
+}
+
+static uint64_t tenure_inplace_opaque(tn_infer *infer, uint32_t output) {
+    int64_t input = tn__attr_int(infer->op, "inplace", 0) - 1;
+    return output == 0 && input >= 0 && input < 64 ? UINT64_C(1) << input : 0;
 }
 
 /* --- MatMul --- */
@@ -289,6 +295,7 @@ static const tn_op_rule tenure_rules[] = {
      .outputs_max = UINT32_MAX,
      .shape = tenure_shape_opaque,
      .flops = tenure_flops_opaque,
+     .inplace_of = tenure_inplace_opaque,
      .workspace = tenure_workspace_opaque},
     {.type = "OpaqueOnce",
      .flags = TN_RULE_UNFOLDED | TN_RULE_RANDOM,
@@ -296,6 +303,7 @@ static const tn_op_rule tenure_rules[] = {
      .outputs_max = UINT32_MAX,
      .shape = tenure_shape_opaque,
      .flops = tenure_flops_opaque,
+     .inplace_of = tenure_inplace_opaque,
      .workspace = tenure_workspace_opaque},
     {.type = "PruneWeights",
      .inputs_min = 1,

@@ -1,0 +1,92 @@
+/* doom.c - operators that can never run again once some storages are no more.
+ *
+ * An operator is *doomed* when it reads such a storage (is_going), or a result of a doomed operator
+ * that will not be there. Results that somebody refers to must be there when it happens: afterwards
+ * nothing makes them again, so they stay. Results that nobody refers to go, with the history that
+ * led to them. Found by walking from every operator to those that made its operands, with a stack
+ * of its own, each once.
+ * Cost: O(operators and operands) a walk.
+ */
+#include "evict/policy.h"
+
+enum { DOOM_UNKNOWN, DOOM_OPEN, DOOM_SAFE, DOOM_DOOMED };
+
+static bool doom_ends(const tn__evict_op *op) {
+    return (op->flags & (TN__OP_VACANT | TN__OP_LOST)) != 0;
+}
+
+/* Will the operand not be there afterwards, but for being made again? */
+static bool doom_is_absent(const tn__evict *e, uint32_t tensor) {
+    const tn__evict_tensor *record = &e->tensors[tensor];
+    const tn__evict_storage *storage = &e->storages[record->storage];
+    bool stays =
+        storage->is_pinned || storage->stuck > 0 || storage->locks > 0 || record->outside > 0;
+    return !record->is_defined || !stays;
+}
+
+/* The first operand whose operator is to be looked at before this one; NONE. Sets the verdict. */
+static uint32_t doom_look(tn__evict *e, uint32_t op) {
+    tn__evict_op *record = &e->ops[op];
+    record->mark = DOOM_OPEN;
+    for (uint32_t i = 0; i < record->input_count; i++) {
+        uint32_t tensor = tn__op_inputs(record)[i];
+        if (e->storages[e->tensors[tensor].storage].is_going) {
+            record->mark = DOOM_DOOMED;
+            return TN__NONE;
+        }
+        if (!doom_is_absent(e, tensor)) continue;
+        uint32_t maker = e->tensors[tensor].op;
+        if (e->ops[maker].mark == DOOM_UNKNOWN && !doom_ends(&e->ops[maker])) return maker;
+        if (e->ops[maker].mark == DOOM_DOOMED) record->mark = DOOM_DOOMED;
+    }
+    if (record->mark == DOOM_OPEN) record->mark = DOOM_SAFE;
+    return TN__NONE;
+}
+
+bool tn__doom_walk(tn__evict *e, uint32_t except) {
+    size_t base = e->pending_count;
+    for (uint32_t op = 0; op < e->op_count; op++) e->ops[op].mark = DOOM_UNKNOWN;
+    if (except != TN__NONE) e->ops[except].mark = DOOM_SAFE;
+    if (!tn__reserve(&e->context, &e->pending, &e->pending_room, base + e->op_count + 1,
+                     sizeof *e->pending))
+        return false;
+    for (uint32_t op = 0; op < e->op_count; op++) {
+        if (e->ops[op].mark != DOOM_UNKNOWN || doom_ends(&e->ops[op])) continue;
+        e->pending[e->pending_count++] = op;
+        while (e->pending_count > base) {
+            uint32_t before = doom_look(e, e->pending[e->pending_count - 1]);
+            if (before != TN__NONE)
+                e->pending[e->pending_count++] = before;
+            else
+                e->pending_count--;
+        }
+    }
+    return true;
+}
+
+bool tn__doom_is(const tn__evict *e, uint32_t op) {
+    return e->ops[op].mark == DOOM_DOOMED && !doom_ends(&e->ops[op]);
+}
+
+bool tn__doom_stays(const tn__evict *e, uint32_t tensor) {
+    const tn__evict_tensor *record = &e->tensors[tensor];
+    return record->outside > 0 && !record->is_lost && !e->storages[record->storage].is_going;
+}
+
+static void doom_drop_results(tn__evict *e, uint32_t op) {
+    for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
+        uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
+        tn__evict_storage *storage = &e->storages[e->tensors[tensor].storage];
+        bool may_go = storage->outside == 0 && storage->locks == 0 && !storage->is_pinned &&
+                      storage->stuck == 0 && storage->state == TN__RESIDENT;
+        if (may_go) tn__space_evict(e, e->tensors[tensor].storage);
+    }
+    e->failed = false; /* benign: a neighbourhood is known less well */
+}
+
+void tn__doom_finish(tn__evict *e) {
+    for (uint32_t i = 0; i < e->op_count; i++)
+        if (tn__doom_is(e, i)) doom_drop_results(e, i);
+    for (uint32_t i = 0; i < e->op_count; i++)
+        if (tn__doom_is(e, i)) tn__records_lose(e, i);
+}
