@@ -45,7 +45,7 @@ install: ## PREFIX, DESTDIR: command, library, headers, pkg-config file, man pag
 	$(MAKE) all
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
-deb: ## Debian packages in build-deb/: libtenure0, libtenure-dev, tenure; lintian judges them
+deb: ## Debian packages in build-deb/: libtenure0, libtenure-dev, tenure, python3-tenure; lintian judges them
 	tools/install-deps deb
 	tools/make-deb build-deb
 

@@ -5,8 +5,9 @@ set -eux
 xargs rm -f <build/install_manifest.txt
 ldconfig
 make deb
-apt-get install -y --no-install-recommends ./build-deb/{tenure,libtenure0,libtenure-dev}_*.deb
+apt-get install -y --no-install-recommends ./build-deb/{tenure,libtenure0,libtenure-dev,python3-tenure}_*.deb
 . tests/fresh/try.sh
 try /usr
-apt-get purge -y tenure libtenure0 libtenure-dev
+python3 -c "import tenure; assert tenure.plan([1, 2], [0, 1], [1, 2]).peak == 2"
+apt-get purge -y tenure libtenure0 libtenure-dev python3-tenure
 test -z "$(find /usr -path /usr/local -prune -o -name '*tenure*' -print)"

@@ -54,7 +54,7 @@ def check_log(path):
 
 def main():
     tenure, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    at = dict(os.environ, PYTHONPATH=os.path.join(source, "python"), OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+    at = dict(os.environ, PYTHONPATH=os.path.join(source, "bindings/python"), OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
 
     def ask(*words):
         return subprocess.run(words, env=at, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -1,6 +1,20 @@
-# What Python programs use; skipped where python3-torch is not installed.
+# The Python package, and what it does for programs of PyTorch; skipped where python3-torch is not installed.
 if(NOT TENURE_TEST_PREFIX)
+  set(python_tests ${CMAKE_CURRENT_SOURCE_DIR}/python)
+  tenure_test(python.api NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/api.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
+  tenure_test(python.lists NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/api.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure> lists)
+  tenure_test(python.layouts NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/layouts.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
+                      ${CMAKE_C_COMPILER})
+  tenure_test(python.install NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/install.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
+  find_program(TENURE_MYPY mypy)
+  tenure_test(python.types NEEDS TENURE_MYPY IN ${PROJECT_SOURCE_DIR}/bindings/python
+              COMMAND ${TENURE_MYPY} --cache-dir ${PROJECT_BINARY_DIR}/mypy)
   tenure_test(python.record NEEDS TENURE_DEBIAN_PYTHON3
-              COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/python/record.py
-                      $<TARGET_FILE:tenure_command> ${PROJECT_SOURCE_DIR})
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/record.py $<TARGET_FILE:tenure_command> ${PROJECT_SOURCE_DIR})
+  tenure_test(python.torch_estimate NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/torch_estimate.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
 endif()

@@ -19,6 +19,7 @@ import os
 import runpy
 import sys
 import time
+from typing import Any, Dict, Set
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -173,7 +174,8 @@ class Recorder(TorchDispatchMode):
     def record(self, function, args, kwargs, operands, result, nanoseconds):
         schema = function._schema
         arguments = [name for _, name in operands if name is not None]
-        places, first = {}, {}  # storage -> its first place among the arguments, and what stands there
+        places: Dict[int, int] = {}
+        first: Dict[int, Any] = {}  # storage -> its first place among the arguments, and what stands there
         for tensor, name in operands:
             if name is not None:
                 places.setdefault(untyped_of(tensor)._cdata, arguments.index(name))
@@ -212,7 +214,8 @@ class Recorder(TorchDispatchMode):
             call["ARGS"] = [name for name in arguments if name not in aside]
         if len(written) == 1 and not results and self.is_unread(first[next(iter(written))]):
             self.note_reads(operands, written)
-            self.say_finished(call, *written.popitem(), first)
+            key, place = written.popitem()
+            self.say_finished(call, key, place, first)
             return
         if written or not all(alias >= 0 for _, _, alias in results):  # views alone read nothing
             self.note_reads(operands, ())
@@ -266,7 +269,7 @@ class Recorder(TorchDispatchMode):
                 values[place] = kwargs[argument.name]
         hidden, tells = HIDDEN_WRITES.get(schema.name, ((), None))
         hidden = hidden if tells is not None and values[tells] else ()
-        keys = set()
+        keys: Set[int] = set()
         for place, (argument, value) in enumerate(zip(schema.arguments, values)):
             told = argument.alias_info
             if place in hidden or (told is not None and told.is_write):
@@ -321,7 +324,7 @@ def run(script, limit):
         except Stop:
             pass
         except SystemExit as end:
-            status = end.code
+            status = end.code  # type: ignore[assignment]
     recorder.find_gone()
     if not scratch:
         return status, recorder, None

@@ -1,0 +1,347 @@
+"""Structs and functions of libtenure, as its headers have them (include/tenure/).
+
+Names are C's. What the headers say of a function is not said again here. tests/python/layouts.py has a C compiler
+compare sizes, offsets, enums and arguments with the headers, so that the two cannot drift apart.
+"""
+import ctypes
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t,
+                    c_uint8, c_uint32, c_uint64, c_void_p)
+from typing import Any, Dict, List, Tuple, Type
+
+NONE = 0xFFFFFFFF  # TN_NONE
+SIZE_UNKNOWN = 0xFFFFFFFFFFFFFFFF  # TN_SIZE_UNKNOWN
+
+# The tables of the headers, by number.
+STATUSES = ("OK", "E_INFEASIBLE", "E_CONFLICT", "E_EXHAUSTED", "E_INVALID", "E_UNKNOWN", "E_UNSUPPORTED", "E_IO",
+            "E_STOPPED", "E_NO_MEMORY", "E_INTERNAL")
+VERDICTS = ("feasible", "optimal", "infeasible", "stopped")
+CONFLICTS = ("none", "overlap", "alignment", "pin", "capacity", "peak", "overflow", "count", "tie", "order", "bank")
+KINDS = ("activation", "input", "output", "parameter", "constant", "workspace", "gradient", "optimizer_state")
+PARTS = ("weights", "gradients", "optimizer_state", "activations", "workspace", "overhead", "runtime")
+PHASES = ("load", "forward", "backward", "first_step", "later_steps", "evaluation", "checkpoint")
+LOSSES = ("cross-entropy", "mean-squared", "output")
+OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "none")
+FATES = ("kept", "recomputed", "swapped", "encoded")
+OPCODES = ("put", "apply", "get", "free", "drop", "swap_out", "swap_in", "encode", "decode", "send", "recv", "reduce",
+           "gather", "scatter", "wait")
+
+BODY_PINNED, BODY_TIED = 1, 4  # tn_body.flags
+ALLOW = {"order": 1, "recompute": 2, "swap": 4, "compress": 8, "lossy": 16}  # TN_FIT_*
+TO_RUN, TO_TRAIN, TRAINED = 0, 1, 2  # tn_rewrite_use
+INPLACE_NONE = 1
+
+
+class tn_error(Structure):
+    _fields_ = [("status", c_int), ("message", c_char * 400), ("where", c_char * 200)]
+
+
+def opaque(name: str) -> Type[Structure]:
+    """A handle: nobody here looks inside."""
+    return type(name, (Structure,), {})
+
+
+tn_problem, tn_graph, tn_program, tn_occupancy = map(opaque, ("tn_problem", "tn_graph", "tn_program", "tn_occupancy"))
+tn_costs, tn_setup, tn_kernels, tn_trace = map(opaque, ("tn_costs", "tn_setup", "tn_kernels", "tn_trace"))
+tn_pruning = opaque("tn_pruning")
+
+RESIZE = CFUNCTYPE(c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_size_t)
+LOG = CFUNCTYPE(None, c_void_p, c_char_p)
+PROGRESS = CFUNCTYPE(c_bool, c_void_p, c_char_p, c_uint64, c_uint64)
+FOUND = CFUNCTYPE(None, c_void_p, c_char_p, c_uint64, c_uint64)
+WRITE_PLAN = CFUNCTYPE(c_int, c_void_p, POINTER(c_uint64), c_char_p, POINTER(tn_error))
+
+
+class tn_allocator(Structure):
+    _fields_ = [("resize", RESIZE), ("self", c_void_p)]
+
+
+class tn_context(Structure):
+    _fields_ = [("struct_size", c_size_t), ("allocator", tn_allocator), ("self", c_void_p), ("log", LOG),
+                ("progress", PROGRESS), ("read_limit", c_uint64), ("found", FOUND)]
+
+
+# --- plan.h ---
+
+class tn_piece(Structure):
+    _fields_ = [("first", c_int64), ("last", c_int64), ("lo", c_uint64), ("hi", c_uint64),
+                ("begins", POINTER(c_int64)), ("ends", POINTER(c_int64))]
+
+
+class tn_body(Structure):
+    _fields_ = [("size", c_uint64), ("first", c_int64), ("last", c_int64), ("alignment", c_uint64),
+                ("offset", c_uint64), ("flags", c_uint32), ("bank", c_uint32), ("pieces", POINTER(tn_piece)),
+                ("piece_count", c_uint32), ("name", c_char_p), ("hint", c_int64), ("has_hint", c_bool),
+                ("leader", c_uint32), ("delta", c_uint64), ("traffic", c_uint64)]
+
+
+class tn_bank(Structure):
+    _fields_ = [("name", c_char_p), ("capacity", c_uint64), ("bytes_per_s", c_double)]
+
+
+class tn_layout(Structure):
+    _fields_ = [("offset", POINTER(c_uint64)), ("bank", POINTER(c_uint32)), ("body_count", c_uint32),
+                ("bank_count", c_uint32), ("bank_peak", POINTER(c_uint64)), ("bank_lower_bound", POINTER(c_uint64)),
+                ("bank_traffic", POINTER(c_uint64)), ("peak", c_uint64), ("lower_bound", c_uint64),
+                ("verdict", c_int), ("planner", c_char_p), ("seed", c_uint64), ("work", c_uint64),
+                ("seconds", c_double), ("timed_out", c_bool)]
+
+
+class tn_plan_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("planner", c_char_p),
+                ("capacity", c_uint64), ("work_limit", c_uint64), ("timeout_s", c_double), ("threads", c_uint32),
+                ("seed", c_uint64)]
+
+
+class tn_conflict(Structure):
+    _fields_ = [("reason", c_int), ("a", c_uint32), ("b", c_uint32), ("step", c_int64), ("lo", c_uint64),
+                ("hi", c_uint64)]
+
+
+# --- graph.h, import.h ---
+
+class tn_format(Structure):
+    _fields_ = [("order", c_int), ("block", c_uint32)]
+
+
+class tn_payload(Structure):
+    _fields_ = [("offset", c_uint64), ("size", c_uint64)]
+
+
+class tn_tensor(Structure):
+    _fields_ = [("name", c_char_p), ("dtype", c_int), ("kind", c_int), ("format", tn_format), ("flags", c_uint32),
+                ("rank", c_uint32), ("shape", POINTER(c_int64)), ("repeat", c_uint64), ("bytes", c_uint64),
+                ("producer", c_uint32), ("block", c_uint32), ("value", c_void_p), ("payload", tn_payload)]
+
+
+class tn_op(Structure):
+    _fields_ = [("name", c_char_p), ("type", c_char_p), ("domain", c_char_p), ("version", c_uint32),
+                ("block", c_uint32), ("input_count", c_uint32), ("output_count", c_uint32), ("attr_count", c_uint32),
+                ("inputs", POINTER(c_uint32)), ("outputs", POINTER(c_uint32)), ("attrs", c_void_p)]
+
+
+class tn_dim(Structure):
+    _fields_ = [("name", c_char_p), ("value", c_int64)]
+
+
+class tn_input_shape(Structure):
+    _fields_ = [("name", c_char_p), ("rank", c_uint32), ("shape", POINTER(c_int64))]
+
+
+class tn_import_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("dims", POINTER(tn_dim)),
+                ("input_shapes", POINTER(tn_input_shape)), ("dim_count", c_uint32), ("input_shape_count", c_uint32),
+                ("parameters", POINTER(c_char_p)), ("parameter_count", c_uint32), ("format", tn_format),
+                ("variables_outside", c_bool), ("values", c_void_p), ("value_count", c_uint32), ("batch", c_int64)]
+
+
+# --- program.h, rewrite.h, kernels.h, setup.h ---
+
+class tn_program_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("order", c_char_p), ("memory", c_void_p),
+                ("sequence", POINTER(c_uint32)), ("sequence_count", c_uint32)]
+
+
+class tn_static_block(Structure):
+    _fields_ = [("tensor", c_uint32), ("op", c_uint32), ("bytes", c_uint64)]
+
+
+class tn_occupancy_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("alignment", c_uint64), ("inplace", c_int), ("no_views", c_bool),
+                ("claimed", POINTER(c_uint64)), ("banks", POINTER(tn_bank)), ("bank_count", c_uint32),
+                ("parallel", c_int), ("workspaces", POINTER(c_uint64)), ("fuse_concat", c_bool),
+                ("statics", POINTER(tn_static_block)), ("static_count", c_uint32), ("statics_first", c_bool),
+                ("workspaces_again", POINTER(c_uint64))]
+
+
+class tn_instruction(Structure):
+    _fields_ = [("opcode", c_int), ("stream", c_uint32), ("op", c_uint32), ("tensor", c_uint32), ("other", c_uint32),
+                ("wait", c_uint32), ("signal", c_uint32), ("slot", c_uint32), ("peer", c_uint32), ("tag", c_uint32),
+                ("group", c_uint32), ("codec", c_int), ("reduction", c_int), ("again", c_bool)]
+
+
+class tn_rewrite_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("no_fuse", c_bool),
+                ("no_formats", c_bool), ("without", c_char_p), ("use", c_int), ("weights_dtype", c_int),
+                ("pruning", POINTER(tn_pruning))]
+
+
+class tn_setup_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("rewrite", POINTER(tn_rewrite_options)),
+                ("no_kernels", c_bool), ("kernels", c_void_p), ("given_kernels", POINTER(tn_kernels)),
+                ("program", POINTER(tn_program_options)), ("given_program", POINTER(tn_program)),
+                ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)),
+                ("memory", POINTER(tn_occupancy_options)), ("statics", c_int), ("without_reuse", c_bool),
+                ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool)]
+
+
+class tn_setup_needs(Structure):
+    _fields_ = [("arena", c_uint64), ("statics", c_uint64), ("total", c_uint64)]
+
+
+# --- train.h, estimate.h ---
+
+class tn_train_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("loss", c_int), ("output", c_uint32), ("optimizer", c_int),
+                ("momentum", c_double), ("beta1", c_double), ("beta2", c_double), ("epsilon", c_double),
+                ("weight_decay", c_double), ("nesterov", c_bool), ("freeze", POINTER(c_char_p)),
+                ("freeze_count", c_uint32), ("train", POINTER(c_char_p)), ("train_count", c_uint32),
+                ("micro_batches", c_uint32), ("dtype", c_int), ("loss_scale", c_double),
+                ("dynamic_loss_scale", c_bool), ("batch_norm_momentum", c_double), ("seed", c_uint64),
+                ("fuse_update", c_bool), ("dropout_bits", c_bool), ("keep_pool_inputs", c_bool),
+                ("keep_outputs", c_bool), ("output_gradients", c_bool)]
+
+
+class tn_trained(Structure):
+    _fields_ = [("parameter", c_uint32), ("gradient", c_uint32), ("state", c_uint32 * 2), ("sum", c_uint32)]
+
+
+class tn_training(Structure):
+    _fields_ = [("graph", POINTER(tn_graph)), ("labels", c_uint32), ("learning_rate", c_uint32), ("step", c_uint32),
+                ("micro", c_uint32), ("loss_scale", c_uint32), ("loss", c_uint32), ("correct", c_uint32),
+                ("parameter_count", c_uint32), ("statistic_count", c_uint32), ("parameters", POINTER(tn_trained)),
+                ("statistics", POINTER(c_uint32))]
+
+
+class tn_estimate_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("alloc", c_int), ("release", c_int),
+                ("pool", c_char_p), ("pool_capacity", c_uint64), ("layout", POINTER(tn_layout)),
+                ("plan", POINTER(tn_plan_options)), ("statics", POINTER(tn_static_block)), ("static_count", c_uint32),
+                ("runtime", c_uint64), ("late_state", c_bool)]
+
+
+class tn_estimate(Structure):
+    _fields_ = [("total", c_uint64), ("part", c_uint64 * len(PARTS)), ("phase", c_uint64 * len(PHASES)),
+                ("peak_step", c_uint32), ("peak_op", c_uint32), ("peak_run", c_uint32), ("fixed", c_uint64),
+                ("arena", c_uint64), ("largest_static", c_uint64), ("requested", c_uint64), ("allocated", c_uint64)]
+
+
+class tn_hardware(Structure):
+    _fields_ = [("name", c_char_p), ("title", c_char_p), ("memory", c_uint64), ("bytes_per_s", c_double),
+                ("fp32", c_double), ("fp16", c_double), ("bf16", c_double), ("year", c_uint32)]
+
+
+# --- costs.h, measure.h, fit.h ---
+
+class tn_costs_model(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("flops_per_s", c_double),
+                ("bytes_per_s", c_double)]
+
+
+class tn_measure_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("seconds", c_double),
+                ("rounds", c_uint32), ("bytes", c_uint64), ("occupancy", POINTER(tn_occupancy)),
+                ("only", POINTER(c_bool))]
+
+
+EXPLAIN = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class tn_fit_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("budget", c_uint64),
+                ("fixed_bytes", c_uint64), ("host_budget", c_uint64), ("pass", c_char_p), ("allow", c_uint32),
+                ("to_host_bytes_per_s", c_double), ("from_host_bytes_per_s", c_double),
+                ("memory", POINTER(tn_occupancy_options)), ("plan", POINTER(tn_plan_options)), ("live", c_bool),
+                ("any", c_bool), ("seed", c_uint64), ("work_limit", c_uint64), ("timeout_s", c_double),
+                ("segments", POINTER(c_char_p)), ("segment_count", c_uint32), ("zeros", POINTER(c_float)),
+                ("codecs", c_uint32), ("explain", EXPLAIN), ("explain_self", c_void_p)]
+
+
+class tn_fit_result(Structure):
+    _fields_ = [("program", POINTER(tn_program)), ("occupancy", POINTER(tn_occupancy)), ("layout", tn_layout),
+                ("host", POINTER(tn_problem)), ("host_layout", tn_layout), ("pass", c_char_p), ("bytes", c_uint64),
+                ("live_bytes", c_uint64), ("plain_bytes", c_uint64), ("time", c_uint64), ("plain_time", c_uint64),
+                ("time_bound", c_uint64), ("bytes_bound", c_uint64), ("to_host_bytes", c_uint64),
+                ("from_host_bytes", c_uint64), ("stall", c_uint64), ("work", c_uint64), ("seconds", c_double),
+                ("rounds", c_uint32), ("stopped", c_bool)]
+
+
+# --- report.h ---
+
+class tn_report_fit(Structure):
+    _fields_ = [("result", POINTER(tn_fit_result)), ("budget", c_uint64), ("fixed_bytes", c_uint64),
+                ("abstract", c_bool), ("points", c_void_p), ("point_count", c_uint32),
+                ("predicted", POINTER(tn_trace)), ("measured", POINTER(tn_trace))]
+
+
+class tn_report(Structure):
+    _fields_ = [("struct_size", c_size_t), ("input", c_char_p), ("problem", POINTER(tn_problem)),
+                ("layout", POINTER(tn_layout)), ("occupancy", POINTER(tn_occupancy)), ("stages", c_void_p),
+                ("stage_count", c_uint32), ("context", POINTER(tn_context)), ("trace", POINTER(tn_trace)),
+                ("arena_total", c_uint64), ("write_plan", WRITE_PLAN), ("write_plan_self", c_void_p),
+                ("kernels", c_void_p), ("fit", POINTER(tn_report_fit)), ("columns", c_uint32)]
+
+
+P = POINTER
+E = P(tn_error)
+status = c_int
+# name: (what it returns, arguments); `status` as the result stands for a tn_status that is looked at.
+FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
+    "tn_version": (c_char_p, []),
+    "tn_status_message": (c_char_p, [c_int]),
+    "tn_size_parse": (status, [c_char_p, P(c_uint64), E]),
+    "tn_problem_create": (status, [P(tn_context), P(P(tn_problem)), E]),
+    "tn_problem_destroy": (None, [P(tn_problem)]),
+    "tn_problem_add": (status, [P(tn_problem), P(tn_body), P(c_uint32), E]),
+    "tn_problem_set_bank": (status, [P(tn_problem), c_uint32, P(tn_bank), E]),
+    "tn_problem_set_alignment": (status, [P(tn_problem), c_uint64, E]),
+    "tn_problem_count": (c_uint32, [P(tn_problem)]),
+    "tn_problem_bank_count": (c_uint32, [P(tn_problem)]),
+    "tn_problem_body": (P(tn_body), [P(tn_problem), c_uint32]),
+    "tn_problem_naive": (c_uint64, [P(tn_problem)]),
+    "tn_problem_lower_bound": (status, [P(tn_problem), c_uint32, P(c_uint64), P(c_int64), E]),
+    "tn_problem_load": (status, [c_char_p, P(tn_context), P(P(tn_problem)), P(P(c_uint64)), E]),
+    "tn_problem_load_memory": (status, [c_char_p, c_char_p, c_size_t, P(tn_context), P(P(tn_problem)),
+                                        P(P(c_uint64)), E]),
+    "tn_problem_save_csv": (status, [P(tn_problem), P(tn_layout), c_char_p, E]),
+    "tn_plan": (status, [P(tn_problem), P(tn_plan_options), P(tn_layout), E]),
+    "tn_layout_release": (None, [P(tn_layout)]),
+    "tn_layout_from_places": (status, [P(tn_problem), P(c_uint64), P(c_uint32), P(tn_layout), E]),
+    "tn_layout_verify": (status, [P(tn_problem), P(tn_layout), P(tn_conflict), E]),
+    "tn_planner_count": (c_uint32, []),
+    "tn_planner_name": (c_char_p, [c_uint32]),
+    "tn_graph_load": (status, [c_char_p, P(tn_import_options), P(P(tn_graph)), E]),
+    "tn_graph_destroy": (None, [P(tn_graph)]),
+    "tn_graph_tensor_count": (c_uint32, [P(tn_graph)]),
+    "tn_graph_op_count": (c_uint32, [P(tn_graph)]),
+    "tn_graph_tensor": (P(tn_tensor), [P(tn_graph), c_uint32]),
+    "tn_graph_op": (P(tn_op), [P(tn_graph), c_uint32]),
+    "tn_dtype_name": (c_char_p, [c_int]),
+    "tn_graph_rewrite": (status, [P(tn_graph), P(tn_rewrite_options), P(P(tn_graph)), E]),
+    "tn_train": (status, [P(tn_graph), P(tn_train_options), P(tn_training), E]),
+    "tn_train_model": (status, [P(tn_graph), P(tn_train_options), P(P(tn_graph)), E]),
+    "tn_training_release": (None, [P(tn_training)]),
+    "tn_program_create": (status, [P(tn_graph), P(tn_program_options), P(P(tn_program)), E]),
+    "tn_program_destroy": (None, [P(tn_program)]),
+    "tn_program_count": (c_uint32, [P(tn_program)]),
+    "tn_program_graph": (P(tn_graph), [P(tn_program)]),
+    "tn_program_instructions": (P(tn_instruction), [P(tn_program)]),
+    "tn_program_fates": (None, [P(tn_program), P(c_uint8)]),
+    "tn_occupancy_problem": (P(tn_problem), [P(tn_occupancy)]),
+    "tn_setup_create": (status, [P(tn_graph), P(tn_setup_options), P(P(tn_setup)), E]),
+    "tn_setup_destroy": (None, [P(tn_setup)]),
+    "tn_setup_graph": (P(tn_graph), [P(tn_setup)]),
+    "tn_setup_kernels": (P(tn_kernels), [P(tn_setup)]),
+    "tn_setup_program": (P(tn_program), [P(tn_setup)]),
+    "tn_setup_occupancy": (P(tn_occupancy), [P(tn_setup)]),
+    "tn_setup_layout": (P(tn_layout), [P(tn_setup)]),
+    "tn_setup_statics": (P(tn_static_block), [P(tn_setup), P(c_uint32)]),
+    "tn_setup_need": (tn_setup_needs, [P(tn_setup)]),
+    "tn_kernels_workspaces": (P(c_uint64), [P(tn_kernels)]),
+    "tn_kernels_workspaces_again": (P(c_uint64), [P(tn_kernels)]),
+    "tn_estimate_make": (status, [P(tn_occupancy), P(tn_estimate_options), P(tn_estimate), E]),
+    "tn_hardware_find": (P(tn_hardware), [c_char_p]),
+    "tn_costs_create_model": (status, [P(tn_graph), P(tn_costs_model), P(P(tn_costs)), E]),
+    "tn_costs_given": (status, [P(tn_context), P(tn_graph), P(c_uint64), P(c_uint64), c_uint32, c_double,
+                                P(P(tn_costs)), E]),
+    "tn_costs_measure": (status, [P(tn_kernels), P(tn_measure_options), P(P(tn_costs)), c_void_p, E]),
+    "tn_costs_read": (status, [c_char_p, P(tn_context), P(tn_graph), P(P(tn_costs)), E]),
+    "tn_costs_destroy": (None, [P(tn_costs)]),
+    "tn_fit_problem_load_memory": (status, [c_char_p, c_char_p, c_size_t, P(tn_context), P(P(tn_graph)),
+                                            P(P(tn_costs)), E]),
+    "tn_fit": (status, [P(tn_program), P(tn_costs), P(tn_fit_options), P(tn_fit_result), E]),
+    "tn_fit_least": (status, [P(tn_program), P(tn_costs), P(tn_fit_options), P(tn_fit_result), E]),
+    "tn_fit_release": (None, [P(tn_fit_result)]),
+    "tn_report_write": (status, [P(tn_report), c_char_p, E]),
+    "tn_report_render": (status, [P(tn_report), c_char_p, P(P(c_char)), P(c_size_t), E]),
+    "tn_report_release": (None, [P(c_char)]),
+}

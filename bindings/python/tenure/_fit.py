@@ -1,0 +1,219 @@
+"""A budget of bytes, and the fastest program whose every byte fits."""
+import ctypes
+import json
+import os
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Union
+
+from tenure import _abi
+from tenure._abi import (ALLOW, FATES, NONE, OPCODES, tn_costs, tn_costs_model, tn_fit_options, tn_fit_result, tn_graph,
+                         tn_measure_options, tn_occupancy_options, tn_program, tn_rewrite_options)
+from tenure._arrays import integers
+from tenure._estimate import Model, opened
+from tenure._graph import Graph, Setup, decoded
+from tenure._library import (Context, Error, Owner, Progress, ask, call, number, options, owned, real, room_for, size,
+                             text)
+from tenure._problem import Layout, Problem
+
+Costs = Union[str, "os.PathLike[str]", Sequence[int], None]
+
+
+class Step(NamedTuple):
+    """An instruction of the program that was found."""
+    opcode: str  # "put", "apply", "drop", "swap_out", "swap_in", "encode", "decode", "get", "free", "wait"
+    operator: Optional[int]  # of "apply", its place among the operators
+    tensor: Optional[int]  # of the others, its place among the tensors
+    again: bool  # "apply": it has run before
+
+
+class Fit:
+    """The fastest program that was found within a budget.
+
+    bytes        that it takes, of the device in all; plain_bytes: without fitting
+    bytes_bound  proved: no program needs less
+    time         predicted, plain_time: without fitting; time_bound: proved, no program within the budget takes less.
+                 Picoseconds, or the unit of the costs that were given
+    tensors, fates   names of all tensors, and what became of each: "kept", "recomputed", "swapped", "encoded"
+    steps        the program, instruction by instruction
+    passed       the pass that found it ("keep": nothing had to be done); seconds, rounds: of the search
+    stopped      a limit ended the search early
+    to_host_bytes, from_host_bytes, stall   what crosses the link, and what computing waits for it
+    layout       where everything lies, verified
+    """
+
+    def __init__(self, raw: tn_fit_result, budget: int, fixed: int, abstract: bool, keeps: object, name: str) -> None:
+        self._raw = raw
+        self.budget, self.fixed_bytes = budget, fixed
+        self.bytes, self.plain_bytes, self.bytes_bound = raw.bytes, raw.plain_bytes, raw.bytes_bound
+        self.live_bytes = raw.live_bytes
+        self.time, self.plain_time, self.time_bound = raw.time, raw.plain_time, raw.time_bound
+        self.passed: str = getattr(raw, "pass").decode()
+        self.seconds, self.rounds, self.work, self.stopped = raw.seconds, raw.rounds, raw.work, raw.stopped
+        self.to_host_bytes, self.from_host_bytes, self.stall = raw.to_host_bytes, raw.from_host_bytes, raw.stall
+        problem = Problem._borrow(ask("tn_occupancy_problem", raw.occupancy), self)
+        self.layout = Layout._borrow(problem, raw.layout, self)
+        self.layout._occupancy = raw.occupancy
+        self.layout._report = {"input": name, "fit": (raw, budget, fixed, abstract)}
+        owned(self, "tn_fit_release", ctypes.pointer(raw), keeps)
+
+    @property
+    def overhead(self) -> float:
+        """Its time in that of the program without fitting: 1.1 is a tenth more."""
+        return float(self.time / self.plain_time) if self.plain_time else 1.0
+
+    @property
+    def fates(self) -> List[str]:
+        """What became of each tensor, in the order of `tensors`."""
+        found = (ctypes.c_uint8 * max(len(self.tensors), 1))()
+        ask("tn_program_fates", self._raw.program, found)
+        return [FATES[fate] for fate in found[:len(self.tensors)]]
+
+    @property
+    def tensors(self) -> List[str]:
+        """Names, in the order in which `steps` and `fates` count them; those of encoded forms are behind those of the model."""
+        graph = ask("tn_program_graph", self._raw.program)
+        count = ask("tn_graph_tensor_count", graph)
+        return [decoded(ask("tn_graph_tensor", graph, index).contents.name) for index in range(count)]
+
+    @property
+    def steps(self) -> List[Step]:
+        """The program, instruction by instruction."""
+        found, ran = ask("tn_program_instructions", self._raw.program), set()
+        made = []
+        for it in found[:ask("tn_program_count", self._raw.program)]:
+            operator, tensor = (None if at == NONE else at for at in (it.op, it.tensor))
+            made.append(Step(OPCODES[it.opcode], operator, tensor, operator is not None and operator in ran))
+            ran.add(operator)
+        return made
+
+    def __repr__(self) -> str:
+        return "<tenure.Fit: %d bytes instead of %d, %.4f of the time>" % (self.bytes, self.plain_bytes, self.overhead)
+
+
+class Search(NamedTuple):
+    """What is searched: a program, its costs, what memory is counted with."""
+    program: Any
+    costs: Any
+    memory: tn_occupancy_options
+    fixed: int
+    abstract: bool  # a problem without a model: what lives counts, and costs have a unit of their own
+    name: str
+    keeps: object
+
+
+def problem_search(what: Mapping[str, Any]) -> Search:
+    owner, raw = Owner(), json.dumps(what).encode()
+    graph, costs, program = (ctypes.POINTER(kind)() for kind in (tn_graph, tn_costs, tn_program))
+    call("tn_fit_problem_load_memory", b"problem", raw, len(raw), None, ctypes.byref(graph), ctypes.byref(costs))
+    owner.own("tn_graph_destroy", graph)
+    owner.own("tn_costs_destroy", costs)
+    call("tn_program_create", graph, None, ctypes.byref(program))
+    owner.own("tn_program_destroy", program)
+    return Search(program, costs, options(tn_occupancy_options, alignment=1, inplace=_abi.INPLACE_NONE), 0, True,
+                  "problem", owner)
+
+
+def model_search(graph: Graph, costs: Costs, context: Any, order: str) -> Search:
+    measured = costs is None
+    use = _abi.TRAINED if graph._is_step else _abi.TO_RUN
+    setup = Setup(graph, context=context, kernels=measured, order=order,
+                  rewrite=options(tn_rewrite_options, use=use) if measured else None)
+    memory = options(tn_occupancy_options)
+    if measured:
+        memory.workspaces = ask("tn_kernels_workspaces", setup.ask("kernels"))
+        memory.workspaces_again = ask("tn_kernels_workspaces_again", setup.ask("kernels"))
+    owner = Owner(setup)
+    found = owner.own("tn_costs_destroy", find_costs(costs, setup, context))
+    return Search(setup.ask("program"), found, memory, setup.ask("need").statics, False, graph.name, owner)
+
+
+def find_costs(costs: Costs, setup: Setup, context: Any) -> Any:
+    graph, made = setup.ask("graph"), ctypes.POINTER(tn_costs)()
+    if costs is None:
+        raw = options(tn_measure_options, context=context, occupancy=setup.ask("occupancy"))
+        call("tn_costs_measure", setup.ask("kernels"), ctypes.byref(raw), ctypes.byref(made), None)
+    elif isinstance(costs, str) and ask("tn_hardware_find", text(costs, "costs")):
+        device = ask("tn_hardware_find", text(costs, "costs")).contents
+        model = options(tn_costs_model, flops_per_s=device.fp32, bytes_per_s=device.bytes_per_s)
+        call("tn_costs_create_model", graph, ctypes.byref(model), ctypes.byref(made))
+    elif isinstance(costs, (str, os.PathLike)):
+        call("tn_costs_read", os.fsencode(costs), None, graph, ctypes.byref(made))
+    else:
+        given = integers(costs, "costs", 0, (1 << 64) - 1)
+        call("tn_costs_given", None, graph, (ctypes.c_uint64 * max(len(given), 1))(*given), None, len(given), 0,
+             ctypes.byref(made))
+    return made
+
+
+def allowed(allow: Sequence[str], link: float) -> int:
+    if isinstance(allow, str):
+        raise TypeError("allow: a list of names, not one text")
+    unknown = [name for name in allow if name not in ALLOW]
+    if unknown:
+        raise ValueError("allow: %r is none of %s" % (unknown[0], ", ".join(ALLOW)))
+    if "swap" in allow and not link > 0:
+        raise ValueError("allow: swap needs the bytes a second of a link")
+    return sum(ALLOW[name] for name in set(allow))
+
+
+def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, train: bool = False,
+        optimizer: str = "sgd", loss: str = "cross-entropy", batch: int = 0, dims: Optional[Mapping[str, int]] = None,
+        shapes: Optional[Mapping[str, Sequence[int]]] = None, costs: Costs = None,
+        allow: Sequence[str] = ("order", "recompute"), link: float = 0, host_budget: Union[int, str] = 0,
+        by: str = "joint", order: str = "auto", timeout: float = 0, work_limit: int = 0, seed: int = 0,
+        progress: Progress = None) -> Fit:
+    """The fastest program of a model that keeps to a budget of bytes: what is kept, computed again, swapped.
+
+    >>> found = tenure.fit("unet64.onnx", "500MB", train=True, costs="v100-16")
+    >>> found.bytes, round(found.overhead, 4)
+    (499525508, 1.0633)
+
+    model   a file or a Graph; or a problem without a model, {"values": [...], "operators": [...]} (docs/fit.md), of
+            which what lives at once counts
+    budget  bytes on the device for everything, or text such as "2GiB"
+    costs   seconds of operators: None: measured here; a device of `tenure list hardware`; a file that `tenure fit
+            --save-costs` wrote; or a number for each operator
+    allow   "order", "recompute", "swap" (over a link of `link` bytes a second), "compress", "lossy"
+    by      the pass that decides: `tenure list passes`
+
+    Where nothing fits: tenure.Error, E_INFEASIBLE (proved) or E_EXHAUSTED, whose `least` is the answer that needs
+    least. A module of PyTorch: tenure.torch.fit.
+    """
+    most = size(budget, "budget")
+    if most == 0:
+        raise ValueError("budget: 0 bytes hold nothing")
+    with Context(progress) as context:
+        if isinstance(model, Mapping):
+            if train or batch or dims or shapes or costs is not None:
+                raise TypeError("train, batch, dims, shapes and costs are for models; a problem has costs of its own")
+            search = problem_search(model)
+        else:
+            graph = opened(model, batch, dims, shapes)
+            if train:
+                graph = graph._step(loss, optimizer, rewrite=costs is None)
+            search = model_search(graph, costs, context, order)
+        rate = real(link, "link")
+        asked = options(tn_fit_options, context=context, budget=most, fixed_bytes=search.fixed,
+                        host_budget=size(host_budget, "host_budget"), allow=allowed(allow, rate),
+                        to_host_bytes_per_s=rate, from_host_bytes_per_s=rate, memory=ctypes.pointer(search.memory),
+                        live=search.abstract, seed=number(seed, "seed"), work_limit=number(work_limit, "work_limit"),
+                        timeout_s=real(timeout, "timeout"), **{"pass": text(by, "by")})
+        return solved(search, asked)
+
+
+def solved(search: Search, asked: tn_fit_options) -> Fit:
+    raw = room_for(tn_fit_result)
+    failure = None
+    try:
+        call("tn_fit", search.program, search.costs, ctypes.byref(asked), ctypes.byref(raw))
+    except Error as error:
+        failure = error
+    found = None
+    if raw.program:
+        found = Fit(raw, asked.budget, search.fixed, search.abstract, search.keeps, search.name)
+    else:
+        ask("tn_fit_release", ctypes.byref(raw))
+    if failure is not None:
+        failure.least = found
+        raise failure
+    assert found is not None
+    return found

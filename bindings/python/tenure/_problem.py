@@ -1,0 +1,311 @@
+"""Problems, their layouts, planning and the judge."""
+import ctypes
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
+
+from tenure import _abi
+from tenure._abi import NONE, tn_bank, tn_body, tn_conflict, tn_layout, tn_piece, tn_plan_options, tn_problem
+from tenure._arrays import Integers, array, integers
+from tenure._library import (Context, Error, Path, Progress, ask, call, library, number, options, owned, path, real,
+                             room_for, size, text)
+
+TIME = (1 << 63) - 1
+BYTES = (1 << 64) - 1
+Piece = Tuple[int, int, int, int]
+HANDLE = ctypes.POINTER(tn_problem)
+
+
+class Body(NamedTuple):
+    """One thing that needs an address, as a Problem has it: `size` bytes in steps [first, last)."""
+    name: str
+    size: int
+    first: int
+    last: int
+    alignment: int
+    bank: int
+    pinned: Optional[int]  # its offset is given, not chosen
+    pieces: Tuple[Piece, ...]  # (first, last, lo, hi): bytes [lo, hi) of it in steps [first, last)
+
+
+class Conflict(NamedTuple):
+    """Why a layout is not valid: the first conflict in time, then by byte."""
+    reason: str  # "overlap", "alignment", "pin", "capacity", "tie", "order", "bank", ...
+    a: int  # bodies
+    b: Optional[int]
+    step: int
+    lo: int  # an overlap: bytes [lo, hi); else as tenure/plan.h says
+    hi: int
+
+
+class Problem:
+    """Bodies with sizes and lives, to be planned.
+
+    >>> problem = tenure.Problem(alignment=64)
+    >>> a = problem.add(1024, 0, 3)         # bytes, alive in steps [0, 3)
+    >>> b = problem.add(512, 3, 4, name="b")
+    >>> problem.plan().peak
+    1024
+    """
+
+    def __init__(self, *, alignment: int = 1) -> None:
+        handle = HANDLE()
+        call("tn_problem_create", None, ctypes.byref(handle))
+        self._own(handle)
+        call("tn_problem_set_alignment", self._handle, number(alignment, "alignment"))
+
+    def _own(self, handle: Any) -> None:
+        self._handle = handle
+        owned(self, "tn_problem_destroy", handle)
+
+    _keeps: object = None  # whose it is
+
+    @classmethod
+    def _borrow(cls, handle: Any, keeps: object) -> "Problem":
+        """One that another object owns: it is read, and not changed."""
+        made = cls.__new__(cls)
+        made._handle, made._keeps = handle, keeps
+        return made
+
+    @classmethod
+    def load(cls, file: Path) -> "Problem":
+        """A problem of a file: MiniMalloc's CSV in all its dialects, or JSON. Offsets in it pin."""
+        handle = HANDLE()
+        call("tn_problem_load", path(file), None, ctypes.byref(handle), None)
+        made = cls.__new__(cls)
+        made._own(handle)
+        return made
+
+    @classmethod
+    def parse(cls, content: Union[str, bytes], name: str = "problem.csv") -> "Problem":
+        """The same of what a file holds; the suffix of `name` says of which kind."""
+        raw = content.encode() if isinstance(content, str) else bytes(content)
+        handle = HANDLE()
+        call("tn_problem_load_memory", text(name, "name"), raw, len(raw), None, ctypes.byref(handle), None)
+        made = cls.__new__(cls)
+        made._own(handle)
+        return made
+
+    def add(self, size: int, first: int, last: int, *, name: Optional[str] = None, alignment: int = 0,
+            offset: Optional[int] = None, bank: int = 0, pieces: Sequence[Piece] = (),
+            tied_to: Optional[int] = None, delta: int = 0) -> int:
+        """Adds a body and returns its number.
+
+        alignment  a power of two; 0: the problem's
+        offset     pins it there
+        pieces     (first, last, lo, hi) each, in place of first and last: what of it lives when
+        tied_to    an earlier body; this one lies `delta` bytes above it
+        """
+        body = tn_body(size=number(size, "size"), first=number(first, "first", TIME, -TIME - 1),
+                       last=number(last, "last", TIME, -TIME - 1), alignment=number(alignment, "alignment"),
+                       bank=number(bank, "bank", NONE), name=text(name, "name"))
+        if offset is not None:
+            body.offset, body.flags = number(offset, "offset"), _abi.BODY_PINNED
+        if tied_to is not None:
+            body.leader, body.delta = number(tied_to, "tied_to", NONE), number(delta, "delta")
+            body.flags |= _abi.BODY_TIED
+        if pieces:
+            body.pieces = (tn_piece * len(pieces))(*(piece_of(piece) for piece in pieces))
+            body.piece_count = len(pieces)
+        return self._add(body)
+
+    def _add(self, body: tn_body) -> int:
+        if self._keeps is not None:
+            raise Error("E_INVALID", "the problem of a model follows from it, and nothing can be added")
+        made = ctypes.c_uint32()
+        call("tn_problem_add", self._handle, ctypes.byref(body), ctypes.byref(made))
+        return made.value
+
+    def add_all(self, sizes: Integers, first: Integers, last: Integers, *,
+                names: Optional[Sequence[str]] = None) -> None:
+        """Adds a body for each number of the lists or arrays, which are of one length."""
+        rows = {"sizes": integers(sizes, "sizes", 0, BYTES), "first": integers(first, "first", -TIME - 1, TIME),
+                "last": integers(last, "last", -TIME - 1, TIME)}
+        given: Sequence[Optional[str]] = [None] * len(rows["sizes"]) if names is None else names
+        called = [text(name, "names") for name in given]
+        lengths = {what: len(row) for what, row in rows.items()}
+        lengths["names"] = len(called)
+        if len(set(lengths.values())) > 1:
+            raise ValueError("of different lengths: %s" % ", ".join("%s %d" % row for row in lengths.items()))
+        for bytes_, begin, end, name in zip(rows["sizes"], rows["first"], rows["last"], called):
+            self._add(tn_body(size=bytes_, first=begin, last=end, name=name))
+
+    def set_bank(self, bank: int, *, capacity: Union[int, str] = 0, name: Optional[str] = None,
+                 bytes_per_s: float = 0) -> None:
+        """A memory of its own; bank 0 is there from the start. capacity 0: as large as needed."""
+        raw = tn_bank(name=text(name, "name"), capacity=size(capacity, "capacity"),
+                      bytes_per_s=real(bytes_per_s, "bytes_per_s"))
+        call("tn_problem_set_bank", self._handle, number(bank, "bank", NONE), ctypes.byref(raw))
+
+    def __len__(self) -> int:
+        return int(ask("tn_problem_count", self._handle))
+
+    def __getitem__(self, index: int) -> Body:
+        count = len(self)
+        at = number(index, "body", count - 1, -count) if count else -1
+        if count == 0:
+            raise IndexError("there are no bodies")
+        raw = ask("tn_problem_body", self._handle, at % count).contents
+        pieces = tuple((p.first, p.last, p.lo, p.hi) for p in raw.pieces[:raw.piece_count])
+        pinned = raw.offset if raw.flags & _abi.BODY_PINNED else None
+        return Body((raw.name or b"").decode("utf-8", "replace"), raw.size, raw.first, raw.last, raw.alignment,
+                    raw.bank, pinned, pieces)
+
+    def __iter__(self) -> Iterator[Body]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        return "<tenure.Problem of %d bodies>" % len(self)
+
+    @property
+    def naive(self) -> int:
+        """Bytes without any reuse: every body in memory of its own."""
+        return int(ask("tn_problem_naive", self._handle))
+
+    @property
+    def lower_bound(self) -> int:
+        """The most bytes that live at one step: no layout of bank 0 needs less."""
+        found = ctypes.c_uint64()
+        call("tn_problem_lower_bound", self._handle, 0, ctypes.byref(found), None)
+        return found.value
+
+    def plan(self, *, planner: str = "auto", capacity: Union[int, str, None] = None, timeout: float = 0,
+             work_limit: int = 0, threads: int = 1, seed: int = 0, progress: Progress = None) -> "Layout":
+        """Offsets for all bodies, proved valid; arguments as those of tenure.plan."""
+        with Context(progress) as context:
+            raw = room_for(tn_layout)
+            call("tn_plan", self._handle,
+                 ctypes.byref(plan_options(context, planner, capacity, timeout, work_limit, threads, seed)),
+                 ctypes.byref(raw))
+        return Layout._take(self, raw)
+
+    def save_csv(self, file: Path, layout: Optional["Layout"] = None) -> None:
+        """Writes MiniMalloc's CSV, with the layout's offsets where there is one."""
+        call("tn_problem_save_csv", self._handle, None if layout is None else layout._pointer, path(file))
+
+
+def piece_of(piece: Sequence[int]) -> tn_piece:
+    first, last, lo, hi = piece
+    return tn_piece(first=number(first, "piece", TIME, -TIME - 1), last=number(last, "piece", TIME, -TIME - 1),
+                    lo=number(lo, "piece"), hi=number(hi, "piece"))
+
+
+def plan_options(context: Any, planner: str, capacity: Union[int, str, None], timeout: float, work_limit: int,
+                 threads: int, seed: int) -> tn_plan_options:
+    return options(tn_plan_options, context=context, planner=text(planner, "planner"),
+                   capacity=size(capacity or 0, "capacity"), timeout_s=real(timeout, "timeout"),
+                   work_limit=number(work_limit, "work_limit"), threads=number(threads, "threads", NONE, 1),
+                   seed=number(seed, "seed"))
+
+
+class Layout:
+    """Where everything is, and how good that is known to be.
+
+    offsets      bytes from the start of each body's bank, in the order of the bodies (an array of numpy, or a list)
+    banks        the bank of each
+    peak         bytes that the arena needs: the sum over the banks
+    lower_bound  what no layout goes below
+    verdict      "optimal" (proved), "feasible", "stopped"
+    planner      who found it; seconds, work (placements tried), timed_out: of the search
+    problem      what it is a layout of
+    """
+
+    def __init__(self, problem: Problem, offsets: Integers, banks: Optional[Integers] = None) -> None:
+        """Anybody's offsets; whether they are valid, `verify` says."""
+        count = len(problem)
+        chosen = integers(offsets, "offsets", 0, BYTES)
+        where = None if banks is None else integers(banks, "banks", 0, NONE)
+        if len(chosen) != count or (where is not None and len(where) != count):
+            raise ValueError("%d offsets for %d bodies" % (len(chosen), count))
+        raw = room_for(tn_layout)
+        call("tn_layout_from_places", problem._handle, (ctypes.c_uint64 * max(count, 1))(*chosen),
+             None if where is None else (ctypes.c_uint32 * max(count, 1))(*where), ctypes.byref(raw))
+        self._set(problem, raw, None)
+        owned(self, "tn_layout_release", self._pointer)
+
+    def _set(self, problem: Problem, raw: tn_layout, keeps: object) -> None:
+        self._raw, self._pointer, self._keeps = raw, ctypes.pointer(raw), keeps
+        self._occupancy: Any = None  # of a model's
+        self._report: Dict[str, Any] = {}
+        self.problem = problem
+        self.offsets = array(raw.offset, raw.body_count)
+        self.banks = array(raw.bank, raw.body_count)
+        self.peak, self.lower_bound, self.verdict = raw.peak, raw.lower_bound, _abi.VERDICTS[raw.verdict]
+        self.planner = (raw.planner or b"").decode()
+        self.seconds, self.work, self.timed_out = raw.seconds, raw.work, raw.timed_out
+
+    @classmethod
+    def _take(cls, problem: Problem, raw: tn_layout) -> "Layout":
+        made = cls.__new__(cls)
+        made._set(problem, raw, None)
+        owned(made, "tn_layout_release", made._pointer)
+        return made
+
+    @classmethod
+    def _borrow(cls, problem: Problem, raw: tn_layout, keeps: object) -> "Layout":
+        made = cls.__new__(cls)
+        made._set(problem, raw, keeps)
+        return made
+
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proved that no layout needs less."""
+        return self.verdict == "optimal"
+
+    def __len__(self) -> int:
+        return int(self._raw.body_count)
+
+    def __repr__(self) -> str:
+        return "<tenure.Layout: %d bodies in %d bytes, %s>" % (len(self), self.peak, self.verdict)
+
+
+def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] = None, *,
+         alignment: int = 1, names: Optional[Sequence[str]] = None, planner: str = "auto",
+         capacity: Union[int, str, None] = None, timeout: float = 0, work_limit: int = 0, threads: int = 1,
+         seed: int = 0, progress: Progress = None) -> Layout:
+    """Plans memory: an offset for every buffer, proved valid by a judge that shares nothing with the planners.
+
+    >>> layout = tenure.plan([600, 500, 700], first=[0, 1, 3], last=[3, 4, 6])
+    >>> layout.peak, layout.verdict
+    (1200, 'optimal')
+
+    what       sizes in bytes (a list, an array of numpy), with `first` and `last`: buffer i is alive in steps
+               [first[i], last[i]); or a Problem; or a Graph, which is put in order first
+    alignment  of every offset, a power of two; names: for messages and reports
+    planner    `tenure list planners` has them
+    capacity   bytes, or text such as "96KiB"; where more is needed: tenure.Error, E_INFEASIBLE where that is proved
+    timeout    seconds, 0: none; work_limit: placements tried, deterministic; threads: they never change the answer
+    progress   a function of (stage, done, total); it returns False to stop
+    """
+    if hasattr(what, "_plan"):
+        if first is not None or last is not None or names is not None:
+            raise TypeError("first, last and names are for lists of sizes")
+        return cast(Layout, what._plan(planner, capacity, timeout, work_limit, threads, seed, progress))
+    problem: Problem = what
+    if not isinstance(what, Problem):
+        if first is None or last is None:
+            raise TypeError("plan: sizes, first and last; or a Problem, or a Graph")
+        problem = Problem(alignment=alignment)
+        problem.add_all(what, first, last, names=names)
+    return problem.plan(planner=planner, capacity=capacity, timeout=timeout, work_limit=work_limit, threads=threads,
+                        seed=seed, progress=progress)
+
+
+def verify(problem: Problem, layout: Union[Layout, Integers]) -> None:
+    """Checks anybody's layout (or offsets) against a problem. tenure.Error with `conflict` if it is not valid.
+
+    >>> tenure.verify(problem, [0, 1024])
+    """
+    found = layout if isinstance(layout, Layout) else Layout(problem, layout)
+    conflict = tn_conflict()
+    try:
+        call("tn_layout_verify", problem._handle, found._pointer, ctypes.byref(conflict))
+    except Error as error:
+        if conflict.reason:
+            error.conflict = Conflict(_abi.CONFLICTS[conflict.reason], conflict.a,
+                                      None if conflict.b == NONE else conflict.b, conflict.step, conflict.lo,
+                                      conflict.hi)
+        raise
+
+
+def planners() -> List[str]:
+    """Names that `plan` takes."""
+    return [library().tn_planner_name(index).decode() for index in range(ask("tn_planner_count"))]

@@ -1,0 +1,177 @@
+"""Counts what a step of training takes, without taking it: on tensors that have shapes and no contents.
+
+Everything runs as it would, module, autograd and optimizer, on fake tensors (torch's FakeTensorMode); what is born and
+what dies is therefore PyTorch's own doing. What operators take and give back while they run no shape tells;
+_scratch.py knows it of those that matter.
+"""
+import contextlib
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tenure.record import Storage, tensors_in, untyped_of
+from tenure.torch._scratch import scratch_of
+
+
+class Held(Storage):
+    """A storage that is counted, and for what."""
+
+    def __init__(self, untyped: Any, part: str) -> None:
+        super().__init__(untyped, "")
+        self.bytes, self.part = untyped.nbytes(), part
+
+
+def gradients_of(args: Any) -> Any:
+    """A convolution's gradients (of input, weights, bias), by their shapes: PyTorch 1.13 would compute them."""
+    grad, x, weight, bias, wanted = args[0], args[1], args[2], args[3], args[10]
+    shapes = (x.shape, weight.shape, bias or weight.shape[:1])
+    return tuple(grad.new_empty(shape) if is_wanted else None for shape, is_wanted in zip(shapes, wanted))
+
+
+class Meter(TorchDispatchMode):
+    """Bytes of all storages, the most of them, and who was there then.
+
+    Nobody tells when a storage goes; they are asked when it matters. An address is not used again before that.
+    """
+
+    def __init__(self, mode: Any) -> None:
+        super().__init__()
+        converter = getattr(mode.fake_tensor_converter, "meta_converter", None)
+        self.memo: Dict[Any, Any] = getattr(converter, "storage_memo", {})
+        self.live: Dict[int, Held] = {}
+        self.held = self.peak = self.phase_peak = 0
+        self.at_peak: List[Held] = []
+        self.scratch_at_peak, self.operator_at_peak = 0, ""
+
+    def hold(self, tensor: Any, part: str) -> Optional[Held]:
+        """Counts the tensor's storage, if nobody has."""
+        untyped = untyped_of(tensor)
+        if untyped is None:
+            return None
+        known = self.live.get(untyped._cdata)
+        if known is None:
+            known = self.live[untyped._cdata] = Held(untyped, part)
+            self.held += known.bytes
+        elif known.bytes != untyped.nbytes():  # it was resized
+            self.held += untyped.nbytes() - known.bytes
+            known.bytes = untyped.nbytes()
+        return known
+
+    def name(self, tensors: Any, part: str) -> None:
+        """What these tensors are for, if nothing better is known of them."""
+        for tensor in tensors_in(list(tensors)):
+            held = self.hold(tensor, part)
+            if held is not None and held.part in ("", "activations"):
+                held.part = part
+
+    def find_gone(self) -> None:
+        for key in [key for key, held in self.live.items() if held.is_gone()]:
+            held = self.live.pop(key)
+            self.held -= held.bytes
+            held.forget()
+
+    def look(self, scratch: int, operator: str) -> None:
+        if self.held + scratch > self.phase_peak:  # else not worth a search for what is gone
+            self.find_gone()
+        now = self.held + scratch
+        self.phase_peak = max(self.phase_peak, now)
+        if now > self.peak:
+            self.peak, self.scratch_at_peak, self.operator_at_peak = now, scratch, operator
+            self.at_peak = list(self.live.values())
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if function._schema.name.startswith("profiler::"):  # marks for who measures
+            guard = torch._C._DisableTorchDispatch()
+            result = function(*args, **(kwargs or {}))
+            del guard
+            return result
+        if function._schema.name == "aten::convolution_backward":
+            result = gradients_of(args)
+        else:
+            result = function(*args, **(kwargs or {}))
+            self.memo.clear()  # PyTorch 1.13 holds on to what operators without a rule of shapes made
+        for tensor in tensors_in([result]):
+            self.hold(tensor, "activations")
+        self.look(scratch_of(function._schema.name, args, result), function._schema.name)
+        return result
+
+    def phase(self) -> int:
+        """The most since it was last asked."""
+        self.find_gone()
+        most, self.phase_peak = self.phase_peak, self.held
+        return max(most, self.held)
+
+    def parts(self) -> Dict[str, int]:
+        found: Dict[str, int] = {}
+        for held in self.at_peak:
+            found[held.part] = found.get(held.part, 0) + held.bytes
+        if self.scratch_at_peak:
+            found["workspace"] = self.scratch_at_peak
+        return found
+
+
+def places(module: torch.nn.Module) -> Iterator[Tuple[Dict[str, Any], str, Any]]:
+    for part in module.modules():
+        for table in (part._parameters, part._buffers):
+            for name, tensor in table.items():
+                if tensor is not None:
+                    yield table, name, tensor
+
+
+@contextlib.contextmanager
+def replaced(module: torch.nn.Module, tables: Dict[int, Any]) -> Iterator[None]:
+    """The module with other parameters and buffers, by the identity of its own, and then with its own again."""
+    before = list(places(module))
+    grown = [(part, part._flat_weights) for part in module.modules() if isinstance(part, torch.nn.RNNBase)]
+    try:
+        for table, name, tensor in before:
+            table[name] = tables[id(tensor)]
+        for part, weights in grown:
+            part._flat_weights = [tables[id(weight)] for weight in weights]
+        yield
+    finally:
+        for table, name, tensor in before:
+            table[name] = tensor
+        for part, weights in grown:
+            part._flat_weights = weights
+
+
+def fake_mode() -> Any:
+    try:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+    except ImportError:
+        raise RuntimeError("tenure.torch.estimate needs PyTorch 1.13 or later") from None
+    return FakeTensorMode()
+
+
+def faked(mode: Any, tensor: Any) -> Any:
+    if tensor.is_meta:
+        with mode:
+            fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+    else:
+        fake = mode.from_tensor(tensor.detach())
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(fake, tensor.requires_grad)
+    return fake.requires_grad_(tensor.requires_grad)
+
+
+def mapped(value: Any, function: Any) -> Any:
+    """The same lists, tuples and dicts with other tensors."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, dict):
+        return type(value)((key, mapped(item, function)) for key, item in value.items())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(item, function) for item in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(mapped(item, function) for item in value)
+    return value
+
+
+def summed(output: Any) -> Any:
+    """The sum of all floating outputs: a loss for who names none."""
+    found = [tensor.sum() for tensor in tensors_in([output]) if tensor.is_floating_point() and tensor.requires_grad]
+    if not found:
+        raise ValueError("the module's output does not depend on a parameter that is trained: name a loss")
+    return sum(found[1:], found[0])
