@@ -313,6 +313,7 @@ TN_API uint32_t tn_op_rule_count(void);
 TN_API const char *tn_op_rule_type(uint32_t index);
 TN_API const char *tn_op_rule_domain(uint32_t index);
 TN_API bool tn_op_rule_has_gradient(uint32_t index); /* train.h */
+TN_API bool tn_op_rule_has_split(uint32_t index);    /* split.h */
 
 /* --- element types, kinds, sizes ----------------------------------------------------------- */
 

@@ -77,9 +77,11 @@ tn_view tn_op_view(const tn_graph *graph, tn_op_id op, uint32_t output) {
     uint64_t end;
     bool known = tensor->bytes != TN_SIZE_UNKNOWN && source->bytes != TN_SIZE_UNKNOWN;
     bool inside = known && tn__add(view.offset, tensor->bytes, &end) && end <= source->bytes;
-    /* Unless elements lie in the order of the shape, only the same shape is the same bytes. */
+    /* Unless elements lie in the order of the shape, only the same shape is the same bytes, but for
+     * a rule that looks at formats (Part). */
     bool ordered = (facts_row_major(tensor) && facts_row_major(source)) ||
-                   (facts_same_format(tensor, source) && facts_same_shape(tensor, source));
+                   (facts_same_format(tensor, source) &&
+                    (facts_same_shape(tensor, source) || (rule->flags & TN_RULE_FORMAT_VIEW) != 0));
     if (view.must) {
         if (!inside || view.whole) view.whole = true, view.offset = 0;
         return view;
@@ -188,7 +190,8 @@ static uint32_t facts_join_axis(const tn_infer *infer, const tn_tensor *output) 
 }
 
 static bool facts_joinable(const tn_tensor *tensor, const tn_tensor *output) {
-    return tensor && tn__shape_known(tensor) && facts_row_major(tensor) && tensor->repeat == 1 &&
+    return tensor && tn__shape_known(tensor) && tensor->format.block == 0 &&
+           facts_same_format(tensor, output) && tensor->repeat == 1 &&
            tensor->rank == output->rank && !(tensor->flags & TN_TENSOR_BOUND) &&
            tensor->bytes != TN_SIZE_UNKNOWN && tensor->dtype == output->dtype;
 }
@@ -208,8 +211,8 @@ bool tn_op_joins(const tn_graph *graph, tn_op_id op) {
     }
     uint32_t axis = facts_join_axis(&infer, output);
     if (axis == TN_NONE || sum != output->bytes) return false;
-    for (uint32_t d = 0; d < axis; d++)
-        if (output->shape[d] != 1) return false;
+    for (uint32_t i = 0; tn__memory_axis(output, i) != axis; i++)
+        if (output->shape[tn__memory_axis(output, i)] != 1) return false;
     return true;
 }
 

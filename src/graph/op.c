@@ -36,6 +36,11 @@ bool tn__shape_known(const tn_tensor *tensor) {
     return true;
 }
 
+uint32_t tn__memory_axis(const tn_tensor *tensor, uint32_t place) {
+    if (tensor->format.order != TN_ORDER_NHWC || tensor->rank < 3 || place == 0) return place;
+    return place + 1 < tensor->rank ? place + 1 : 1;
+}
+
 uint64_t tn__elements(const tn_tensor *tensor) {
     if (!tn__shape_known(tensor)) return TN_SIZE_UNKNOWN;
     uint64_t elements = 1;

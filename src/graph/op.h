@@ -35,6 +35,27 @@ typedef struct tn__turns {
     bool batch;                   /* all of it for each entry of a batch (Scan of opset 8) */
 } tn__turns;
 
+/* A part of an operator: elements [first, last) along one axis of every output. */
+typedef struct tn__part {
+    uint32_t axis;
+    int64_t first, last;
+} tn__part;
+
+/* What a part needs of one input, whose other axes it needs whole. */
+typedef struct tn__need {
+    uint32_t axis;         /* TN_NONE: all of the input */
+    int64_t first, last;   /* along it; equal: nothing, the input is left out (Concat) */
+    int64_t before, after; /* padding that a window owes at either end (TN__FORM_WINDOW) */
+    int64_t extra;         /* output_padding, of a transposed one */
+} tn__need;
+
+/* How the operator that computes a part differs from the whole one. */
+typedef enum tn__part_form {
+    TN__FORM_SAME,   /* in nothing but its operands */
+    TN__FORM_WINDOW, /* `pads` are those that are owed; none are computed from extents */
+    TN__FORM_EXTENTS /* input 1 becomes the extents of the part's output (Reshape, Expand) */
+} tn__part_form;
+
 typedef struct tn_op_rule {
     const char *type;
     uint32_t inputs_min, inputs_max; /* max UINT32_MAX: variadic */
@@ -104,6 +125,13 @@ typedef struct tn_op_rule {
     /* TN_RULE_CONTROL with a block that runs again and again. NULL: nobody says how. */
     tn__turns (*turns)(const tn_op *op, const tn_block *body);
 
+    /* What a part of the outputs needs of input `input`, which is there. It may make the part
+     * larger where only such parts can be computed (whole blocks of an upscaled image). False: the
+     * operator is not independent along that axis. NULL: along none. Asked with known, exact
+     * shapes, through tn__op_split (split.h). */
+    bool (*split)(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+    tn__part_form part_form;
+
     /* Adds what computes the gradients of inputs (gradient.h); NULL: there is none. */
     tn_status (*gradient)(tn_gradient *gradient);
 } tn_op_rule;
@@ -126,11 +154,12 @@ enum {
     TN_RULE_CONV = 1u << 8,   /* a convolution, or ... */
     TN_RULE_MATMUL = 1u << 9, /* a product of matrices: one that is, or has, an operator of domain
                                * "tenure" that also takes a row, a summand and activations */
-    TN_RULE_ARITHMETIC = 1u << 10, /* of numbers, element by element; operands broadcast (Add) */
-    TN_RULE_RESHAPES = 1u << 11,   /* the same elements in the same order (Reshape) */
-    TN_RULE_IMAGES = 1u << 12,     /* channels may lie last, in outputs as in operands (Relu) */
-    TN_RULE_ONCE = 1u << 13,       /* of its blocks, each runs once at most (If) */
-    TN_RULE_HOLDS = 1u << 14       /* its inputs are read until all of its blocks are done */
+    TN_RULE_ARITHMETIC = 1u << 10,  /* of numbers, element by element; operands broadcast (Add) */
+    TN_RULE_RESHAPES = 1u << 11,    /* the same elements in the same order (Reshape) */
+    TN_RULE_IMAGES = 1u << 12,      /* channels may lie last, in outputs as in operands (Relu) */
+    TN_RULE_ONCE = 1u << 13,        /* of its blocks, each runs once at most (If) */
+    TN_RULE_FORMAT_VIEW = 1u << 15, /* its view holds for formats as they are (Part) */
+    TN_RULE_HOLDS = 1u << 14        /* its inputs are read until all of its blocks are done */
 };
 
 /* A family: one file in ops/ that defines `const tn_op_family tn__ops_<name>`, plus one line in
@@ -172,6 +201,9 @@ const tn_tensor *tn__input(const tn_infer *infer, uint32_t index);  /* NULL: omi
 const tn_tensor *tn__output(const tn_infer *infer, uint32_t index); /* NULL: omitted or absent */
 bool tn__rank_known(const tn_tensor *tensor);                       /* false for NULL */
 bool tn__shape_known(const tn_tensor *tensor); /* every extent known; false for NULL */
+/* The axis of the shape that is `place`-th in memory, outermost first: where channels lie last,
+ * axis 1 is behind all others. */
+uint32_t tn__memory_axis(const tn_tensor *tensor, uint32_t place);
 /* Elements, or TN_SIZE_UNKNOWN (unknown extents, overflow). */
 uint64_t tn__elements(const tn_tensor *tensor);
 

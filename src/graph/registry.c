@@ -109,6 +109,12 @@ bool tn_op_rule_has_gradient(uint32_t index) {
     return rule && rule->gradient;
 }
 
+bool tn_op_rule_has_split(uint32_t index) {
+    const tn_op_family *family;
+    const tn_op_rule *rule = registry_at(index, &family);
+    return rule && rule->split;
+}
+
 const char *tn_op_rule_domain(uint32_t index) {
     const tn_op_family *family;
     return registry_at(index, &family) ? family->domain : NULL;

@@ -9,6 +9,8 @@
  */
 #include "kernels/box.h"
 
+#include "graph/op.h"
+
 #include <math.h>
 
 /* --- walks --- */
@@ -177,6 +179,34 @@ void tn__dense_strides(const tn_operand *operand, int64_t *strides) {
     for (uint32_t d = operand->rank; d-- > 0; stride *= operand->shape[d]) strides[d] = stride;
 }
 
+static tn_tensor box_formed(const tn_operand *operand) {
+    return (tn_tensor){.rank = operand->rank, .format = operand->format};
+}
+
+static void box_strides(const tn_operand *operand, int64_t *strides) {
+    tn_tensor like = box_formed(operand);
+    int64_t stride = tn__width(operand->dtype);
+    for (uint32_t i = operand->rank; i-- > 0;) {
+        strides[i] = stride;
+        stride *= operand->shape[tn__memory_axis(&like, i)];
+    }
+}
+
+uint32_t tn__box_of(tn__walk *box, const int64_t *extents, const tn_operand *to,
+                    const tn_operand *from, uint32_t axis) {
+    tn_tensor like = box_formed(to);
+    uint32_t place = 0;
+    *box = (tn__walk){.rank = to->rank};
+    box_strides(to, box->stride[0]);
+    box_strides(from, box->stride[1]);
+    for (uint32_t i = 0; i < to->rank; i++) {
+        uint32_t d = tn__memory_axis(&like, i);
+        box->extent[i] = extents[d];
+        if (d == axis) place = i;
+    }
+    return place;
+}
+
 /* --- what is asked of operators --- */
 
 static bool box_is_plain(const tn_tensor *tensor) {
@@ -196,6 +226,22 @@ bool tn__accepts_bytes(const tn_kernel_setup *setup) {
     for (uint32_t i = 0; i < setup->op->output_count; i++)
         if (!box_is_plain(tn__setup_output(setup, i))) return false;
     return tn__accepts_output(setup);
+}
+
+static bool box_is_like(const tn_tensor *tensor, const tn_tensor *like) {
+    return tensor == NULL ||
+           (tn__width(tensor->dtype) != 0 && tensor->format.block == 0 &&
+            (tensor->format.order == TN_ORDER_NHWC) == (like->format.order == TN_ORDER_NHWC));
+}
+
+bool tn__accepts_one_format(const tn_kernel_setup *setup) {
+    const tn_tensor *like = tn__setup_output(setup, 0);
+    if (like == NULL) return false;
+    for (uint32_t i = 0; i < setup->op->input_count; i++)
+        if (!box_is_like(tn__setup_input(setup, i), like)) return false;
+    for (uint32_t i = 0; i < setup->op->output_count; i++)
+        if (!box_is_like(tn__setup_output(setup, i), like)) return false;
+    return true;
 }
 
 bool tn__accepts_numbers(const tn_kernel_setup *setup) {

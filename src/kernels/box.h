@@ -72,14 +72,20 @@ static inline uint32_t tn__width(tn_dtype dtype) {
     uint32_t bits = tn_dtype_bits(dtype);
     return bits % 8 ? 0 : bits / 8;
 }
-/* Strides in bytes of the dimensions of an operand. */
+/* Strides in bytes of the dimensions of an operand, in the order of its shape. */
 void tn__dense_strides(const tn_operand *operand, int64_t *strides);
+/* A box of these extents between two operands of one format that is not blocked, with their strides
+ * in it: dimensions in the order of memory. The axis is where dimension `axis` of the shape is. */
+uint32_t tn__box_of(tn__walk *box, const int64_t *extents, const tn_operand *to,
+                    const tn_operand *from, uint32_t axis);
 
 /* For `accepts`: there is an output at all. */
 bool tn__accepts_output(const tn_kernel_setup *setup);
 /* The same, and every operand has elements of whole bytes, in C order. */
 bool tn__accepts_bytes(const tn_kernel_setup *setup);
-/* The same, and input 0 is of a number type that tn__load and tn__store know. */
+/* There is an output, and all operands have elements of whole bytes in one format, not blocked. */
+bool tn__accepts_one_format(const tn_kernel_setup *setup);
+/* As tn__accepts_bytes, and input 0 is of a number type that tn__load and tn__store know. */
 bool tn__accepts_numbers(const tn_kernel_setup *setup);
 /* Elements of a static shape, saturating; 0 when it is not known. */
 uint64_t tn__setup_count(const tn_tensor *tensor);

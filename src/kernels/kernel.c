@@ -107,6 +107,8 @@ uint64_t tn__setup_changes(const tn_kernel_setup *setup) {
     return tn_op_changes(setup->graph, setup->id);
 }
 
+bool tn__setup_joins(const tn_kernel_setup *setup) { return tn_op_joins(setup->graph, setup->id); }
+
 const tn_value *tn__setup_attr_value(const tn_kernel_setup *setup, const tn_attr *attr) {
     return tn_graph_tensor(setup->graph, attr->tensor)->value;
 }

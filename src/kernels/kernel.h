@@ -134,6 +134,7 @@ bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index);
  */
 tn_view tn__setup_view(const tn_kernel_setup *setup, uint32_t output);
 uint64_t tn__setup_changes(const tn_kernel_setup *setup);
+bool tn__setup_joins(const tn_kernel_setup *setup); /* tn_op_joins */
 const tn_value *tn__setup_attr_value(const tn_kernel_setup *setup, const tn_attr *attr);
 const tn_value *tn__call_attr_value(const tn_kernel_call *call, const tn_attr *attr);
 /* Whether the plan has upper bounds for the extents of this output. */

@@ -11,6 +11,7 @@
 
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 /* --- shapes --- */
 
@@ -371,7 +372,7 @@ static uint64_t arithmetic_inplace_where(tn_infer *infer, uint32_t output) {
 
 #define ARITHMETIC(name, in_shape, cost)                                                           \
     .type = #name, .inputs_min = 2, .inputs_max = 2, .outputs_max = 1, .shape = in_shape,          \
-    .flops_per = cost, .inplace_of = arithmetic_inplace
+    .flops_per = cost, .inplace_of = arithmetic_inplace, .split = tn__split_each
 #define ARITHMETIC_TEST(name)                                                                      \
     ARITHMETIC(name, arithmetic_shape_bool, 1), .fold = arithmetic_fold_##name
 #define ARITHMETIC_BITS(name, as)                                                                  \
@@ -379,7 +380,7 @@ static uint64_t arithmetic_inplace_where(tn_infer *infer, uint32_t output) {
 #define ARITHMETIC_MANY(name)                                                                      \
     .type = #name, .inputs_min = 1, .inputs_max = UINT32_MAX, .outputs_max = 1,                    \
     .shape = arithmetic_shape, .flops = arithmetic_flops_many, .inplace_of = arithmetic_inplace,   \
-    .monotone = UINT64_MAX
+    .monotone = UINT64_MAX, .split = tn__split_each
 
 static uint64_t arithmetic_flops_many(tn_infer *infer) {
     uint64_t elements = tn__elements(tn__output(infer, 0));
@@ -418,7 +419,8 @@ static const tn_op_rule arithmetic_rules[] = {
      .gradient = tn__gradient_mul},
     {ARITHMETIC_TEST(Or)},
     {.type = "PRelu", .weights = 2, .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
-     .shape = arithmetic_shape_prelu, .flops_per = 2, .inplace = 1, .gradient = tn__gradient_prelu},
+     .shape = arithmetic_shape_prelu, .flops_per = 2, .inplace = 1, .split = tn__split_each,
+     .gradient = tn__gradient_prelu},
     {ARITHMETIC(Pow, arithmetic_shape, 20), .flags = TN_RULE_ARITHMETIC,
      .fold = arithmetic_fold_Pow, .gradient = tn__gradient_pow},
     {ARITHMETIC(Sub, arithmetic_shape, 1), .flags = TN_RULE_ARITHMETIC | TN_RULE_IMAGES,
@@ -429,7 +431,8 @@ static const tn_op_rule arithmetic_rules[] = {
     {.type = "Where", .flags = TN_RULE_ARITHMETIC, .inputs_min = 3, .inputs_max = 3,
      .outputs_max = 1,
      .shape = arithmetic_shape_where, .fold = arithmetic_fold_Where, .flops_per = 1,
-     .inplace_of = arithmetic_inplace_where, .monotone = 6, .gradient = tn__gradient_where},
+     .inplace_of = arithmetic_inplace_where, .monotone = 6, .split = tn__split_each,
+     .gradient = tn__gradient_where},
     {ARITHMETIC_TEST(Xor)},
 };
 /* clang-format on */

@@ -9,6 +9,7 @@
 
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 static tn_status cast_like_input(tn_infer *infer, tn_dtype dtype) {
     const tn_tensor *input = tn__input(infer, 0);
@@ -86,7 +87,8 @@ static tn_view cast_view(tn_infer *infer, uint32_t output) {
 
 #define CAST(name, inputs, rule)                                                                   \
     .type = #name, .inputs_min = inputs, .inputs_max = inputs, .outputs_max = 1, .shape = rule,    \
-    .fold = cast_fold, .flops_per = 1, .inplace = 1, .view = cast_view, .monotone = 1
+    .fold = cast_fold, .flops_per = 1, .inplace = 1, .view = cast_view, .monotone = 1,             \
+    .split = tn__split_first
 static const tn_op_rule cast_rules[] = {
     {CAST(Cast, 1, cast_shape), .gradient = tn__gradient_cast},
     {CAST(CastLike, 2, cast_like_shape), .no_gradient = 2, .gradient = tn__gradient_cast},

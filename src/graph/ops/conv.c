@@ -7,6 +7,7 @@
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 #include "graph/window.h"
 
 static tn_status conv_shape_of(tn_infer *infer, uint32_t data, uint32_t weights, tn_dtype dtype) {
@@ -132,16 +133,19 @@ static tn_status conv_shape_col2im(tn_infer *infer) {
 /* clang-format off */
 #define CONV(name, least, most, rule, cost) .type = #name, .inputs_min = least, .inputs_max = most, \
     .outputs_max = 1, .shape = rule, .flops = cost
+#define WINDOW(rule) .split = rule, .part_form = TN__FORM_WINDOW
 static const tn_op_rule conv_rules[] = {
     {.type = "Col2Im", .inputs_min = 3, .inputs_max = 3, .outputs_max = 1,
      .shape = conv_shape_col2im, .flops_per = 1, .monotone = 2},
-    {CONV(Conv, 2, 3, conv_shape, conv_flops), .weights = 2 | 4, .flags = TN_RULE_CONV,
+    {CONV(Conv, 2, 3, conv_shape, conv_flops), WINDOW(tn__split_conv), .weights = 2 | 4, .flags = TN_RULE_CONV,
      .gradient = tn__gradient_conv},
-    {CONV(ConvInteger, 2, 4, conv_shape_integer, conv_flops)},
-    {CONV(ConvTranspose, 2, 3, conv_shape_transpose, conv_flops_transpose), .weights = 2 | 4,
+    {CONV(ConvInteger, 2, 4, conv_shape_integer, conv_flops), WINDOW(tn__split_conv_integer)},
+    {CONV(ConvTranspose, 2, 3, conv_shape_transpose, conv_flops_transpose),
+     WINDOW(tn__split_conv_transpose), .weights = 2 | 4,
      .gradient = tn__gradient_conv_transpose},
     {CONV(DeformConv, 3, 5, conv_shape, conv_flops)},
-    {CONV(QLinearConv, 8, 9, conv_shape_qlinear, conv_flops_qlinear)},
+    {CONV(QLinearConv, 8, 9, conv_shape_qlinear, conv_flops_qlinear),
+     WINDOW(tn__split_conv_qlinear)},
 };
 /* clang-format on */
 

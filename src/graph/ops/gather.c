@@ -7,6 +7,7 @@
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 /* --- Gather --- */
 
@@ -140,7 +141,8 @@ static tn_status gather_scatter_nd_fold(tn_infer *infer) {
 #define GATHER(name, inputs, rule) .type = #name, .inputs_min = inputs, .inputs_max = inputs,      \
     .outputs_max = 1, .shape = rule
 static const tn_op_rule gather_rules[] = {
-    {GATHER(Gather, 2, gather_shape), .fold = gather_fold, .view = gather_view, .monotone = 1,
+    {GATHER(Gather, 2, gather_shape), .fold = gather_fold, .view = gather_view, .monotone = 1, .split = tn__split_gather,
+    
      .gradient = tn__gradient_gather},
     {GATHER(GatherElements, 2, gather_elements_shape), .gradient = tn__gradient_gather_elements},
     {GATHER(GatherND, 2, gather_nd_shape), .gradient = tn__gradient_gather_nd},

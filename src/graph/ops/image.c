@@ -6,6 +6,7 @@
 
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 /* floor(extent * scale), the rule of Upsample and Resize. */
 static tn_status image_scale(tn_infer *infer, int64_t extent, double scale, int64_t *result) {
@@ -157,9 +158,10 @@ static const tn_op_rule image_rules[] = {
      .shape = image_shape_grid_sample, .flops_per = 8},
     {.type = "Resize", .inputs_min = 1, .inputs_max = 4, .outputs_max = 1,
      .shape = image_shape_resize, .flops_per = 8, .monotone = 12, .no_gradient = 2 | 4 | 8,
-     .gradient = tn__gradient_resize},
+     .split = tn__split_resize,     .gradient = tn__gradient_resize},
     {.type = "Upsample", .inputs_min = 1, .inputs_max = 2, .outputs_max = 1,
-     .shape = image_shape_upsample, .flops_per = 8, .no_gradient = 2, .gradient = tn__gradient_resize},
+     .shape = image_shape_upsample, .flops_per = 8, .no_gradient = 2,
+     .split = tn__split_resize, .gradient = tn__gradient_resize},
 };
 /* clang-format on */
 

@@ -4,6 +4,7 @@
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 #include "graph/window.h"
 
 /* Columns of the left have to be as many as rows of the right; of bounds that is seen at run time.
@@ -190,10 +191,10 @@ static const tn_op_rule matmul_rules[] = {
     {MATMUL(Einsum, 1, UINT32_MAX, matmul_shape_einsum, NULL), .flops_per = 2,
      .gradient = tn__gradient_einsum},
     {MATMUL(Gemm, 2, 3, matmul_shape_gemm, matmul_flops_gemm), .weights = 2 | 4,
-     .flags = TN_RULE_MATMUL, .inplace_of = matmul_inplace_gemm,
+     .flags = TN_RULE_MATMUL, .inplace_of = matmul_inplace_gemm, .split = tn__split_gemm,
      .gradient = tn__gradient_gemm},
     {MATMUL(MatMul, 2, 2, matmul_shape, matmul_flops), .weights = 2, .flags = TN_RULE_MATMUL,
-     .gradient = tn__gradient_matmul},
+     .split = tn__split_matmul,     .gradient = tn__gradient_matmul},
     {MATMUL(MatMulInteger, 2, 4, matmul_shape_integer, matmul_flops)},
     {MATMUL(QLinearMatMul, 8, 8, matmul_shape_qlinear, matmul_flops)},
 };

@@ -7,6 +7,7 @@
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 static tn_status move_like(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
 
@@ -249,17 +250,21 @@ static tn_status move_space_to_depth(tn_infer *infer) { return move_blocks(infer
     .outputs_max = 1
 static const tn_op_rule move_rules[] = {
     {MOVE(CumSum, 2, 2), .shape = move_like, .flops_per = 1, .gradient = tn__gradient_cum_sum},
-    {MOVE(DepthToSpace, 1, 1), .shape = move_depth_to_space, .gradient = tn__gradient_depth_to_space},
+    {MOVE(DepthToSpace, 1, 1), .shape = move_depth_to_space,
+     .split = tn__split_to_space, .gradient = tn__gradient_depth_to_space},
     {MOVE(Expand, 2, 2), .shape = move_expand, .fold = move_expand_fold,
-     .view = move_expand_view, .monotone = 3, .gradient = tn__gradient_expand},
+     .view = move_expand_view, .monotone = 3, .split = tn__split_expand,
+     .part_form = TN__FORM_EXTENTS, .gradient = tn__gradient_expand},
     {MOVE(Pad, 1, 4), .shape = move_pad, .flops_per = 0, .view = move_pad_view, .monotone = 2,
-     .no_gradient = 4, .gradient = tn__gradient_pad},
+     .no_gradient = 4, .split = tn__split_untouched, .gradient = tn__gradient_pad},
     {MOVE(ReverseSequence, 2, 2), .shape = move_like, .gradient = tn__gradient_again},
-    {MOVE(SpaceToDepth, 1, 1), .shape = move_space_to_depth, .gradient = tn__gradient_space_to_depth},
+    {MOVE(SpaceToDepth, 1, 1), .shape = move_space_to_depth,
+     .split = tn__split_to_depth, .gradient = tn__gradient_space_to_depth},
     {MOVE(Tile, 2, 3), .shape = move_tile, .fold = move_tile_fold, .view = move_unchanged,
      .monotone = 3, .gradient = tn__gradient_tile},
     {MOVE(Transpose, 1, 1), .shape = move_transpose, .fold = move_transpose_fold,
-     .view = move_transpose_view, .monotone = 1, .gradient = tn__gradient_transpose},
+     .view = move_transpose_view, .monotone = 1, .split = tn__split_transpose,
+     .gradient = tn__gradient_transpose},
     {MOVE(Trilu, 1, 2), .shape = move_like, .inplace = 1, .gradient = tn__gradient_again},
 };
 /* clang-format on */

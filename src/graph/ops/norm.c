@@ -7,6 +7,7 @@
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 static tn_status norm_shape(tn_infer *infer) { return tn__set_like(infer, 0, tn__input(infer, 0)); }
 
@@ -57,6 +58,11 @@ static tn_view norm_view_dropout(tn_infer *infer, uint32_t output) {
     return output == 0 && !norm_trains(infer) ? tn__view_input(infer, 0, 0) : tn__no_view;
 }
 
+/* Drawn numbers depend on where an element is. */
+static bool norm_split_dropout(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+    return !norm_trains(infer) && tn__split_first(infer, part, input, need);
+}
+
 /* clang-format off */
 #define NORM(name, most, cost) .type = #name, .inputs_min = 1, .inputs_max = most, \
     .outputs_max = 1, .shape = norm_shape, .flops_per = cost, .inplace = 1
@@ -64,24 +70,25 @@ static const tn_op_rule norm_rules[] = {
     {.type = "BatchNormalization", .weights = 2 | 4 | 8 | 16, .flags = TN_RULE_IMAGES,
      .inputs_min = 5, .inputs_max = 5, .outputs_max = 5,
      .shape = norm_shape_batch, .flops_per = 2, .inplace = 1, .no_gradient = 8 | 16,
-     .gradient = tn__gradient_batch_norm},
+     .split = tn__split_batch_norm,     .gradient = tn__gradient_batch_norm},
     {.type = "Dropout", .inputs_min = 1, .inputs_max = 3, .outputs_max = 2,
      .shape = norm_shape_dropout, .flops_per = 1, .inplace = 1, .view = norm_view_dropout,
-     .no_gradient = 2 | 4, .gradient = tn__gradient_dropout},
-    {NORM(GroupNormalization, 3, 6), .weights = 2 | 4, .gradient = tn__gradient_group_norm},
-    {NORM(Hardmax, 1, 2), .gradient = tn__gradient_flat},
-    {NORM(InstanceNormalization, 3, 6), .weights = 2 | 4, .gradient = tn__gradient_instance_norm},
+     .split = norm_split_dropout, .no_gradient = 2 | 4, .gradient = tn__gradient_dropout},
+    {NORM(GroupNormalization, 3, 6), .split = tn__split_batch, .weights = 2 | 4, .gradient = tn__gradient_group_norm},
+    {NORM(Hardmax, 1, 2), .split = tn__split_softmax, .gradient = tn__gradient_flat},
+    {NORM(InstanceNormalization, 3, 6), .split = tn__split_instance_norm, .weights = 2 | 4, .gradient = tn__gradient_instance_norm},
     {.type = "LRN", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = norm_shape,
-     .flops_per = 8,
+     .flops_per = 8, .split = tn__split_local_norm,
      .gradient = tn__gradient_local_norm}, /* reads neighbouring channels: not in place */
     {.type = "LayerNormalization", .weights = 2 | 4, .inputs_min = 2, .inputs_max = 3,
      .outputs_max = 3,
-     .shape = norm_shape_layer, .flops_per = 6, .inplace = 1, .gradient = tn__gradient_layer_norm},
-    {NORM(LogSoftmax, 1, 12), .gradient = tn__gradient_log_softmax},
-    {NORM(LpNormalization, 1, 4), .gradient = tn__gradient_lp_norm},
+     .shape = norm_shape_layer, .flops_per = 6, .inplace = 1, .split = tn__split_layer_norm,
+     .gradient = tn__gradient_layer_norm},
+    {NORM(LogSoftmax, 1, 12), .split = tn__split_softmax, .gradient = tn__gradient_log_softmax},
+    {NORM(LpNormalization, 1, 4), .split = tn__split_axis_norm, .gradient = tn__gradient_lp_norm},
     {NORM(MeanVarianceNormalization, 1, 6), .gradient = tn__gradient_mean_variance},
-    {NORM(RMSNormalization, 2, 5), .weights = 2, .gradient = tn__gradient_rms_norm},
-    {NORM(Softmax, 1, 12), .gradient = tn__gradient_softmax},
+    {NORM(RMSNormalization, 2, 5), .split = tn__split_layer_norm, .weights = 2, .gradient = tn__gradient_rms_norm},
+    {NORM(Softmax, 1, 12), .split = tn__split_softmax, .gradient = tn__gradient_softmax},
 };
 /* clang-format on */
 

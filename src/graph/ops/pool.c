@@ -4,6 +4,7 @@
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 #include "graph/window.h"
 
 static tn_status pool_shape(tn_infer *infer) {
@@ -86,9 +87,10 @@ static uint64_t pool_flops_global(tn_infer *infer) { return tn__elements(tn__inp
 
 /* clang-format off */
 #define POOL(name, outputs) .type = #name, .inputs_min = 1, .inputs_max = 1, \
-    .outputs_max = outputs, .shape = pool_shape, .flops = pool_flops
+    .outputs_max = outputs, .shape = pool_shape, .flops = pool_flops, \
+    .split = tn__split_pool, .part_form = TN__FORM_WINDOW
 #define POOL_GLOBAL(name) .type = #name, .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, \
-    .shape = pool_shape_global, .flops = pool_flops_global
+    .shape = pool_shape_global, .flops = pool_flops_global, .split = tn__split_global_pool
 static const tn_op_rule pool_rules[] = {
     {POOL(AveragePool, 1), .flags = TN_RULE_IMAGES, .gradient = tn__gradient_average_pool},
     {POOL_GLOBAL(GlobalAveragePool), .flags = TN_RULE_IMAGES,

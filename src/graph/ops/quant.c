@@ -4,6 +4,7 @@
  * Source: operator texts of ONNX, opsets 10 to 23.
  */
 #include "graph/fold.h"
+#include "graph/split.h"
 
 static tn_status quant_shape_to(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *zero = tn__input(infer, 2);
@@ -34,11 +35,11 @@ static tn_status quant_shape_dynamic(tn_infer *infer) {
 /* clang-format off */
 static const tn_op_rule quant_rules[] = {
     {.type = "DequantizeLinear", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = quant_shape_from, .flops_per = 2, .inplace = 1},
+     .shape = quant_shape_from, .flops_per = 2, .inplace = 1, .split = tn__split_quantize},
     {.type = "DynamicQuantizeLinear", .inputs_min = 1, .inputs_max = 1, .outputs_max = 3,
      .shape = quant_shape_dynamic, .flops_per = 4},
     {.type = "QuantizeLinear", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = quant_shape_to, .flops_per = 3, .inplace = 1},
+     .shape = quant_shape_to, .flops_per = 3, .inplace = 1, .split = tn__split_quantize},
 };
 /* clang-format on */
 

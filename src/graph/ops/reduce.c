@@ -9,6 +9,7 @@
 
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 /* The axes as a bit set; false: not known. */
 static bool reduce_axes(tn_infer *infer, uint32_t rank, uint64_t *set, tn_status *status) {
@@ -147,11 +148,28 @@ static tn_status reduce_fold_prod(tn_infer *infer) {
     return reduce_fold(infer, &reduce_prod, false);
 }
 
+/* Along an axis that is not reduced. */
+static bool reduce_split(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
+    const tn_tensor *x = tn__input(infer, 0);
+    bool keep = tn__attr_int(infer->op, "keepdims", 1) != 0;
+    uint32_t seen = 0;
+    uint64_t set;
+    tn_status status;
+    if (input > 0) return tn__need_all(need);
+    if (!reduce_axes(infer, x->rank, &set, &status)) return false;
+    for (uint32_t d = 0; d < x->rank; d++) {
+        bool reduced = set >> d & 1;
+        if (!reduced && (keep ? d : seen) == part->axis) return tn__need_same(need, d, part);
+        seen += !reduced;
+    }
+    return false;
+}
+
 static uint64_t reduce_flops(tn_infer *infer) { return tn__elements(tn__input(infer, 0)); }
 
 /* clang-format off */
 #define REDUCE(name) .type = #name, .inputs_min = 1, .inputs_max = 2, .outputs_max = 1, \
-    .shape = reduce_shape, .flops = reduce_flops
+    .shape = reduce_shape, .flops = reduce_flops, .split = reduce_split
 #define REDUCE_ARG(name) .type = #name, .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, \
     .shape = reduce_shape_arg, .flops = reduce_flops
 static const tn_op_rule reduce_rules[] = {

@@ -12,6 +12,7 @@
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 /* --- Slice --- */
 
@@ -383,13 +384,13 @@ static const tn_op_rule slice_rules[] = {
     {.type = "Concat", .inputs_min = 1, .inputs_max = UINT32_MAX, .outputs_max = 1,
      .shape = slice_concat_shape, .fold = slice_concat_fold, .view = slice_concat_view,
      .monotone = UINT64_MAX, .flags = TN_RULE_JOINS | TN_RULE_IMAGES,
-     .gradient = tn__gradient_concat},
+     .split = tn__split_concat,     .gradient = tn__gradient_concat},
     {.type = "Slice", .inputs_min = 1, .inputs_max = 5, .outputs_max = 1, .shape = slice_shape,
      .fold = slice_fold, .view = slice_view, .monotone = 1 | 4,
-     .antitone = 2, .gradient = tn__gradient_slice},
+     .antitone = 2, .split = tn__split_untouched, .gradient = tn__gradient_slice},
     {.type = "Split", .inputs_min = 1, .inputs_max = 2, .outputs_max = UINT32_MAX,
      .shape = slice_split_shape, .fold = slice_split_fold, .view = slice_split_view,
-     .monotone = 1, .gradient = tn__gradient_split},
+     .monotone = 1, .split = tn__split_outputs, .gradient = tn__gradient_split},
 };
 /* clang-format on */
 

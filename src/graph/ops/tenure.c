@@ -12,6 +12,7 @@
  *          that the first output may be written over. OpaqueOnce: it may not run again
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
+ * Part     x -> its elements [starts, ends) along `axes`; `copy`: never in the memory of x
  * PruneWeights   w -> w with zeros but in the `kept` elements of the largest magnitudes; of equal
  *                ones the first stay
  * SparseWeights  w -> values, places, starts (graph/sparse.h): room for `kept` values, rows along
@@ -26,6 +27,7 @@
  */
 #include "graph/fold.h"
 #include "graph/sparse.h"
+#include "graph/split.h"
 #include "graph/window.h"
 
 /* --- Conv --- */
@@ -144,6 +146,60 @@ static uint64_t tenure_flops_matmul(tn_infer *infer) {
                          tn__mul_sat(2, (uint64_t)a->shape[at]));
 }
 
+/* --- Part --- */
+
+/* Starts and extents of the part along all axes of x. */
+static tn_status tenure_part(tn_infer *infer, int64_t *start, int64_t *extent) {
+    const tn_tensor *x = tn__input(infer, 0);
+    uint32_t count, others, more;
+    const int64_t *axes = tn__attr_ints(infer->op, "axes", &count);
+    const int64_t *starts = tn__attr_ints(infer->op, "starts", &others);
+    const int64_t *ends = tn__attr_ints(infer->op, "ends", &more);
+    if (count != others || count != more)
+        return tn__infer_fail(infer, "axes, starts and ends differ in length");
+    for (uint32_t d = 0; d < x->rank; d++) {
+        start[d] = 0;
+        extent[d] = x->shape[d];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (axes[i] < 0 || axes[i] >= (int64_t)x->rank || starts[i] < 0 || starts[i] > ends[i] ||
+            ends[i] > x->shape[axes[i]])
+            return tn__infer_fail(infer, "elements %lld to %lld of axis %lld are not there",
+                                  (long long)starts[i], (long long)ends[i], (long long)axes[i]);
+        start[axes[i]] = starts[i];
+        extent[axes[i]] = ends[i] - starts[i];
+    }
+    return TN_OK;
+}
+
+static tn_status tenure_shape_part(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    int64_t start[TN_RANK_MAX], extent[TN_RANK_MAX];
+    if (!tn__shape_known(x)) return tn__set_dtype(infer, 0, x->dtype);
+    TN_TRY(tenure_part(infer, start, extent));
+    return tn__set_output(infer, 0, x->dtype, x->rank, extent);
+}
+
+/* In one piece: in the order of memory, all axes before the cut one have extent 1 in the part, all
+ * behind it are whole. */
+static tn_view tenure_view_part(tn_infer *infer, uint32_t output) {
+    const tn_tensor *x = tn__input(infer, 0);
+    int64_t start[TN_RANK_MAX], extent[TN_RANK_MAX];
+    uint64_t stride = tn_dtype_bits(x->dtype) / 8, offset = 0;
+    bool whole = true;
+    if (output != 0 || tn__attr_int(infer->op, "copy", 0) != 0 || !tn__shape_known(x) ||
+        tn_dtype_bits(x->dtype) % 8 != 0 || tenure_part(infer, start, extent) != TN_OK)
+        return tn__no_view;
+    for (uint32_t i = x->rank; i-- > 0;) {
+        uint32_t d = tn__memory_axis(x, i);
+        if (extent[d] != 1 && !whole) return tn__no_view;
+        offset = tn__add_sat(offset, tn__mul_sat((uint64_t)start[d], stride));
+        stride = tn__mul_sat(stride, (uint64_t)x->shape[d]);
+        whole = whole && extent[d] == x->shape[d];
+    }
+    return tn__view_input(infer, 0, offset);
+}
+
 /* --- weights of 8 bits --- */
 
 static tn_status tenure_shape_quantize(tn_infer *infer) {
@@ -249,6 +305,7 @@ static const tn_op_rule tenure_rules[] = {
      .inputs_min = 2,
      .inputs_max = 2,
      .outputs_max = 1,
+     .split = tn__split_each,
      .shape = tenure_shape_like,
      .flops_per = 28,
      .inplace = 1},
@@ -264,6 +321,8 @@ static const tn_op_rule tenure_rules[] = {
      .inputs_min = 2,
      .inputs_max = 4,
      .outputs_max = 1,
+     .split = tn__split_conv,
+     .part_form = TN__FORM_WINDOW,
      .shape = tenure_shape_conv,
      .flops = tenure_flops_conv,
      .inplace_of = tenure_inplace_summand},
@@ -278,6 +337,7 @@ static const tn_op_rule tenure_rules[] = {
      .inputs_min = 2,
      .inputs_max = 2,
      .outputs_max = 1,
+     .split = tn__split_masked_softmax,
      .shape = tenure_shape_like,
      .flops_per = 14,
      .inplace = 1},
@@ -286,6 +346,7 @@ static const tn_op_rule tenure_rules[] = {
      .inputs_min = 2,
      .inputs_max = 4,
      .outputs_max = 1,
+     .split = tn__split_fused_matmul,
      .shape = tenure_shape_matmul,
      .flops = tenure_flops_matmul,
      .inplace_of = tenure_inplace_summand},
@@ -305,6 +366,13 @@ static const tn_op_rule tenure_rules[] = {
      .flops = tenure_flops_opaque,
      .inplace_of = tenure_inplace_opaque,
      .workspace = tenure_workspace_opaque},
+    {.type = "Part",
+     .flags = TN_RULE_UNFOLDED | TN_RULE_IMAGES | TN_RULE_FORMAT_VIEW,
+     .inputs_min = 1,
+     .inputs_max = 1,
+     .outputs_max = 1,
+     .shape = tenure_shape_part,
+     .view = tenure_view_part},
     {.type = "PruneWeights",
      .inputs_min = 1,
      .inputs_max = 1,
@@ -348,6 +416,7 @@ static const tn_op_rule tenure_rules[] = {
      .inputs_min = 1,
      .inputs_max = 1,
      .outputs_max = 1,
+     .split = tn__split_each,
      .shape = tenure_shape_like,
      .flops_per = 5,
      .inplace = 1},

@@ -10,6 +10,7 @@
 
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 static tn_status unary_shape(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));
@@ -87,11 +88,11 @@ static tn_status unary_fold_Clip(tn_infer *infer) {
 
 #define UNARY(name, cost)                                                                          \
     .type = #name, .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = unary_shape,       \
-    .flops_per = cost, .inplace = 1
+    .flops_per = cost, .inplace = 1, .split = tn__split_each
 #define UNARY_FOLDED(name, cost) UNARY(name, cost), .fold = unary_fold_##name
 #define UNARY_TEST(name)                                                                           \
     .type = #name, .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = unary_shape_bool,  \
-    .flops_per = 1, .inplace = 1
+    .flops_per = 1, .inplace = 1, .split = tn__split_each
 
 /* clang-format off */
 static const tn_op_rule unary_rules[] = {
@@ -108,7 +109,7 @@ static const tn_op_rule unary_rules[] = {
     {.type = "Clip", .flags = TN_RULE_IMAGES, .inputs_min = 1, .inputs_max = 3, .outputs_max = 1,
      .shape = unary_shape,
      .fold = unary_fold_Clip, .flops_per = 2, .inplace = 1, .monotone = 7, .no_gradient = 2 | 4,
-     .gradient = tn__gradient_clip},
+     .split = tn__split_first,     .gradient = tn__gradient_clip},
     {UNARY(Cos, 10), .gradient = tn__gradient_cos},
     {UNARY(Cosh, 12), .gradient = tn__gradient_cosh},
     {UNARY(Elu, 12), .flags = TN_RULE_IMAGES, .gradient = tn__gradient_elu},

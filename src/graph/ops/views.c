@@ -7,6 +7,7 @@
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
+#include "graph/split.h"
 
 static tn_view views_whole(tn_infer *infer, uint32_t output) {
     return output ? tn__no_view : tn__view_input(infer, 0, 0);
@@ -191,11 +192,11 @@ static tn_status views_identity(tn_infer *infer) {
 #define VIEWS(name, most, rule)                                                                    \
     .type = #name, .inputs_min = 1, .inputs_max = most, .outputs_max = 1, .shape = rule,           \
     .flags = TN_RULE_RESHAPES, .fold = tn__fold_same, .inplace = 1, .view = views_whole,             \
-    .no_gradient = 2, .gradient = tn__gradient_reshape
+    .no_gradient = 2, .split = tn__split_reshape, .gradient = tn__gradient_reshape
 static const tn_op_rule views_rules[] = {
     {VIEWS(Flatten, 1, views_flatten), .monotone = 1},
     {VIEWS(Identity, 1, views_identity), .monotone = 1},
-    {VIEWS(Reshape, 2, views_reshape), .monotone = 3},
+    {VIEWS(Reshape, 2, views_reshape), .monotone = 3, .part_form = TN__FORM_EXTENTS},
     {VIEWS(Squeeze, 2, views_squeeze), .monotone = 1},
     {VIEWS(Unsqueeze, 2, views_unsqueeze), .monotone = 1},
 };

@@ -1,6 +1,6 @@
 /* move.c - copies by oneDNN: transposition, and joining channels that lie last.
  *
- * Joining in the order of the shape is left to the plain kernel: there the plan may have laid the
+ * Joining in the order of memory is left to the plain kernel: there the plan may have laid the
  * inputs into the output already, and what is left is one copy per input and row.
  */
 #include "kernels/dnnl.h"
@@ -47,7 +47,8 @@ static tn_status move_prepare_transpose(tn_kernel_setup *setup) {
 
 static bool move_accepts_concat(const tn_kernel_setup *setup) {
     const tn_tensor *y = tn__setup_output(setup, 0);
-    if (!move_accepts(setup) || y->format.order != TN_ORDER_NHWC) return false;
+    if (!move_accepts(setup) || y->format.order != TN_ORDER_NHWC || tn__setup_joins(setup))
+        return false;
     for (uint32_t i = 0; i < setup->op->input_count; i++)
         if (tn__setup_input(setup, i)->format.order != TN_ORDER_NHWC) return false;
     return true;

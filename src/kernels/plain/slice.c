@@ -158,11 +158,9 @@ static tn_status slice_concat(tn_kernel_call *call) {
     char *to = call->outputs[0].data;
     for (uint32_t k = 0; k < call->input_count; k++) {
         const tn_operand *part = &call->inputs[k];
-        tn__walk box = {.rank = rank};
-        memcpy(box.extent, part->shape, rank * sizeof *shape);
-        tn__dense_strides(&call->outputs[0], box.stride[0]);
-        tn__dense_strides(part, box.stride[1]);
-        int64_t step = box.stride[0][axis];
+        tn__walk box;
+        uint32_t place = tn__box_of(&box, part->shape, &call->outputs[0], part, axis);
+        int64_t step = box.stride[0][place];
         TN_TRY(tn__box_copy(call, &box, width, to, part->data));
         to += part->shape[axis] * step;
     }
@@ -172,7 +170,7 @@ static tn_status slice_concat(tn_kernel_call *call) {
 #define PARTS(name, function)                                                                      \
     { .type = #name, .accepts = tn__accepts_bytes, .run = function }
 static const tn_kernel slice_kernels[] = {
-    PARTS(Concat, slice_concat),
+    {.type = "Concat", .accepts = tn__accepts_one_format, .run = slice_concat, .formats = true},
     PARTS(Slice, slice_slice),
     PARTS(Split, slice_split),
 };

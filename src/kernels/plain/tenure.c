@@ -2,6 +2,7 @@
  * reference for what oneDNN does with them. float32 alone, as the rewrites make them. */
 #include <math.h>
 
+#include "kernels/box.h"
 #include "kernels/inner.h"
 #include "kernels/post.h"
 
@@ -125,6 +126,25 @@ static tn_status tenure_run_matmul(tn_kernel_call *call) {
     return TN_OK;
 }
 
+/* --- Part --- */
+
+static tn_status tenure_run_part(tn_kernel_call *call) {
+    const tn_operand *from = &call->inputs[0];
+    tn_operand *to = &call->outputs[0];
+    uint32_t count, others;
+    const int64_t *axes = tn__attr_ints(call->op, "axes", &count);
+    const int64_t *starts = tn__attr_ints(call->op, "starts", &others);
+    const char *first = from->data;
+    tn__walk box;
+    (void)tn__box_of(&box, to->shape, to, from, 0);
+    if (tn__walk_is_empty(&box)) return TN_OK;
+    for (uint32_t i = 0; i < count && i < others; i++) {
+        uint32_t place = tn__box_of(&box, to->shape, to, from, (uint32_t)axes[i]);
+        first += starts[i] * box.stride[1][place];
+    }
+    return tn__box_copy(call, &box, tn__width(from->dtype), to->data, first);
+}
+
 /* --- Reorder, Swish --- */
 
 static tn_status tenure_run_reorder(tn_kernel_call *call) {
@@ -160,6 +180,7 @@ static const tn_kernel tenure_kernels[] = {
      .release = tn__inner_release,
      .formats = true},
     {.type = "MatMul", .accepts = tenure_accepts, .run = tenure_run_matmul},
+    {.type = "Part", .accepts = tn__accepts_one_format, .run = tenure_run_part, .formats = true},
     {.type = "Reorder",
      .accepts = tenure_accepts_reorder,
      .run = tenure_run_reorder,

@@ -1,0 +1,59 @@
+/* split.h - operators run in parts, so that tensors between them never exist whole: Graph to Graph.
+ *
+ *     // ... graph: of tn_graph_load, then tn_graph_rewrite with no_formats
+ *     tn_split_region bands = {.first = 0, .last = 11, .axes = {2}, .parts = {7, 1}};
+ *     if (tn_graph_split(graph, &bands, 1, NULL, &split, &error)) // seven bands of rows
+ *         return 2;
+ *
+ * A region is a run of operators in the order of the graph, branches, residuals and concatenations
+ * included. Its result is computed part by part: for each part in turn, every operator computes
+ * what the parts behind it need. Neighbours of a window overlap (a halo); it is computed again by
+ * each part, or kept from the part before. What a part cannot be made of (an operator that reduces
+ * along the axis, an operand that is needed whole) is computed whole before the first part.
+ *
+ * Results are the same to the bit where kernels sum each element in the same order whatever the
+ * extents are; oneDNN may choose otherwise for other extents, then within float32 noise.
+ * Units: bytes, operations (multiply-add = 2). Threads: graphs are only read.
+ */
+#ifndef TENURE_SPLIT_H
+#define TENURE_SPLIT_H
+
+#include <tenure/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TN_SPLIT_AXES 2u
+
+typedef struct tn_split_region {
+    tn_op_id first, last;          /* operators of block 0; those between them in its order, too */
+    uint32_t axes[TN_SPLIT_AXES];  /* of output 0 of `last` */
+    uint32_t parts[TN_SPLIT_AXES]; /* along each; 0 and 1: not cut */
+    bool keep; /* halos are kept from part to part; needs one axis. Else they are computed again */
+} tn_split_region;
+
+/* A graph in which the regions, which do not overlap, run in parts, inferred. Tensors that others
+ * read keep names and contents; new operators follow each other part by part where the region was.
+ * Weights are shared by all parts.
+ *
+ * graph    inferred; payloads of the result mean the file that it was read from
+ * regions  [count]
+ * context  NULL: that of the graph
+ * Errors: E_INVALID with the operator (a region that cannot be cut so: an axis that the last
+ * operator is not independent along, more parts than there are elements, a result that other
+ * operators read before it is whole), those of tn_graph_infer, E_NO_MEMORY.
+ * Cost: O(operators x parts). Source: Alwani et al., "Fused-layer CNN accelerators" (MICRO 2016);
+ * Lin et al., "MCUNetV2" (NeurIPS 2021); Zhao et al., "AutoChunk" (ICLR 2024). */
+TN_API TN_CHECKED tn_status tn_graph_split(const tn_graph *graph, const tn_split_region *regions,
+                                           uint32_t count, const tn_context *context,
+                                           tn_graph **split, tn_error *error);
+
+/* What a graph does in one run: sums of tn_op_cost over the operators that run. Operators of
+ * unknown cost count as none. Cost: O(operators). */
+TN_API tn_cost tn_graph_work(const tn_graph *graph);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

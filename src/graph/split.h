@@ -1,0 +1,79 @@
+/* split.h - operators in parts: the question, and the answers that families share.
+ *
+ * A rule (tn_op_rule.split) says for one axis of the outputs which elements of each input a part
+ * [first, last) is made of:
+ *
+ *     identity     an element of the output is made of the element at its place      Relu, Add
+ *     a range      a window, with a halo that parts share                             Conv, pools
+ *     everything   of an input that the axis does not run through                     weights
+ *
+ * Axes do not know of each other, so a patch of an image is one answer per axis. An operator that
+ * reduces along an axis (Softmax, a mean) has no rule for it.
+ */
+#ifndef TN_GRAPH_SPLIT_H
+#define TN_GRAPH_SPLIT_H
+
+#include "graph/op.h"
+
+/* The rule's answer for an operator of an inferred graph, checked: `part` lies inside the outputs,
+ * which all have that axis in common; the need lies inside the input. A need whose range is empty
+ * but for an operator that joins its inputs, or padding below 0, is an answer of false. An omitted
+ * input needs nothing. */
+bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t input,
+                  tn__need *need);
+/* Whether every input answers: the operator can be run in parts along that axis of output 0. */
+bool tn__op_splits(const tn_graph *graph, tn_op_id op, uint32_t axis);
+
+/* --- answers: tn_op_rule.split --- */
+
+/* Every input broadcasts to the output. */
+bool tn__split_each(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+/* Input 0 has the shape of the output; other inputs are needed whole. */
+bool tn__split_first(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+/* Reshapes: the axis is one that both sides have, with as many elements before it. */
+bool tn__split_reshape(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+/* Windows (FORM_WINDOW): split_window.c. */
+bool tn__split_conv(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_conv_integer(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_conv_qlinear(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_conv_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_global_pool(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+/* Products of matrices: split_matmul.c. The last is of domain "tenure". */
+bool tn__split_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_gemm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_fused_matmul(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+/* Normalisations and what moves elements: split_move.c. */
+bool tn__split_batch_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_layer_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_instance_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_local_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_batch(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_axis_norm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_softmax(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_masked_softmax(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_quantize(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_concat(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_untouched(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_outputs(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_expand(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_gather(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_to_space(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_to_depth(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_resize(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+
+/* --- words for them --- */
+static inline bool tn__need_all(tn__need *need) {
+    *need = (tn__need){.axis = TN_NONE};
+    return true;
+}
+static inline bool tn__need_range(tn__need *need, uint32_t axis, int64_t first, int64_t last) {
+    *need = (tn__need){.axis = axis, .first = first, .last = last};
+    return true;
+}
+static inline bool tn__need_same(tn__need *need, uint32_t axis, const tn__part *part) {
+    return tn__need_range(need, axis, part->first, part->last);
+}
+
+#endif

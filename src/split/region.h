@@ -1,0 +1,103 @@
+/* region.h - a region that is to run in parts: what is cut along which axis, and which elements
+ * each part of each tensor has.
+ *
+ *   region.c   which operators run in parts, and the axes of their tensors
+ *   ranges.c   elements: needed, computed, kept
+ *   emit.c     operators for the parts
+ *   estimate.c what it needs and what it costs, without making it
+ *   search.c   which regions
+ */
+#ifndef TN_SPLIT_REGION_H
+#define TN_SPLIT_REGION_H
+
+#include <tenure/split.h>
+
+#include "base/base.h"
+#include "graph/split.h"
+
+/* A tensor that operators of a region read or make. */
+typedef struct split_tensor {
+    tn_tensor_id id;
+    uint32_t
+        axis[TN_SPLIT_AXES]; /* that each cut runs along; TN_NONE: none so far, or not at all */
+    uint32_t maker;          /* operator of the region, by place; TN_NONE: outside */
+    uint32_t last;           /* place of its last reader in the region that runs in parts */
+    bool read;               /* by an operator that runs in parts */
+    bool whole;              /* somebody in the region needs it as it is, or it is made outside */
+    bool after;              /* others read it behind the region */
+} split_tensor;
+
+typedef struct split_op {
+    tn_op_id id;
+    bool parts; /* runs in parts; else whole, before the first of them */
+    bool idle;  /* computes nothing while the graph runs (folded) */
+} split_op;
+
+typedef struct split_span {
+    int64_t first, last;
+} split_span;
+
+typedef struct split_region {
+    const tn_graph *graph;
+    uint32_t axis_count; /* that are cut */
+    uint32_t axes[TN_SPLIT_AXES], parts[TN_SPLIT_AXES];
+    bool keep;
+    split_op *ops; /* [op_count] in the order of the graph */
+    uint32_t op_count;
+    split_tensor *tensors; /* [tensor_count] */
+    uint32_t tensor_count;
+    uint32_t *local; /* [tensors of the graph] + 1; 0: none. Cleared by tn__split_end */
+    /* by cut, part and tensor: elements along the tensor's axis */
+    split_span *need[TN_SPLIT_AXES]; /* that its readers need, and more where it was computed */
+    split_span *made[TN_SPLIT_AXES]; /* of them that the operator computes; the others are kept */
+    tn__arena arena;
+    tn_error *error;
+} split_region;
+
+static inline split_span *tn__split_need(const split_region *region, uint32_t cut, uint32_t part,
+                                         uint32_t tensor) {
+    return &region->need[cut][(size_t)part * region->tensor_count + tensor];
+}
+static inline split_span *tn__split_made(const split_region *region, uint32_t cut, uint32_t part,
+                                         uint32_t tensor) {
+    return &region->made[cut][(size_t)part * region->tensor_count + tensor];
+}
+static inline uint32_t tn__split_local(const split_region *region, tn_tensor_id id) {
+    return region->local[id] - 1;
+}
+/* Whether a tensor exists in parts alone. */
+static inline bool tn__split_is_cut(const split_region *region, uint32_t tensor) {
+    const split_tensor *at = &region->tensors[tensor];
+    return at->maker != TN_NONE && region->ops[at->maker].parts;
+}
+
+/* What is known of the order of a graph, for all of its regions. */
+typedef struct split_order {
+    const tn_graph *graph;
+    const tn_op_id *ops; /* [op_count] of block 0 */
+    uint32_t op_count;
+    uint32_t *place; /* [operators of the graph]; TN_NONE: of another block */
+    uint32_t *last;  /* [tensors] place of the last reader; op_count: the caller or another block;
+                      * TN_NONE: nobody */
+    uint32_t *local; /* [tensors] zeros, for one region at a time */
+} split_order;
+
+/* Lists in `arena`. */
+tn_status tn__split_order(const tn_graph *graph, tn__arena *arena, split_order *order,
+                          tn_error *error);
+
+/* Reads a region from place `first` to place `last` of the order. Whatever is returned, end it.
+ * Errors: E_INVALID (it cannot be cut so), E_NO_MEMORY. Cost: O(operands). */
+tn_status tn__split_begin(const split_order *order, const tn_split_region *asked, uint32_t first,
+                          uint32_t last, split_region *region, tn_error *error);
+void tn__split_end(split_region *region);
+/* Elements of all parts. Errors: E_INVALID, E_NO_MEMORY. Cost: O(operands x parts). */
+tn_status tn__split_ranges(split_region *region);
+/* What a part of an operator needs of one of its inputs along one cut; the part is what is made of
+ * output 0, or more. */
+bool tn__split_part_need(const split_region *region, uint32_t op, uint32_t input, uint32_t cut,
+                         uint32_t part, tn__part *whole, tn__need *need);
+/* Tensor local index of the first output of an operator that is cut. */
+uint32_t tn__split_result(const split_region *region, uint32_t op);
+
+#endif
