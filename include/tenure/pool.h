@@ -169,6 +169,14 @@ TN_API TN_CHECKED tn_status tn_pool_trace_load(const char *path, const tn_contex
 TN_API TN_CHECKED tn_status tn_pool_trace_load_memory(const char *name, const void *bytes,
                                                       size_t size, const tn_context *context,
                                                       tn_pool_trace **trace, tn_error *error);
+/* The same from events that somebody has: blocks are numbered from 0 as they are allocated;
+ * labels[0] is that of none. Copied but for the words, which must live as long as the trace.
+ * Errors: E_INVALID (with the event: a block out of turn, or freed without being in use; a label, a
+ * size or an alignment that cannot be), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_pool_trace_create(const tn_pool_event *events, uint64_t count,
+                                                 const tn_pool_label *labels, uint32_t label_count,
+                                                 const tn_context *context, tn_pool_trace **trace,
+                                                 tn_error *error);
 TN_API void tn_pool_trace_destroy(tn_pool_trace *trace); /* NULL is fine */
 /* The events; they live as long as the trace. */
 TN_API const tn_pool_event *tn_pool_trace_events(const tn_pool_trace *trace, uint64_t *count);

@@ -63,6 +63,12 @@ typedef struct tn_report_fit {
     const tn_trace *measured;  /* of a run of it, shown below the other; NULL: there was none */
 } tn_report_fit;
 
+/* What is known of a body of a problem that comes from no model. Borrowed. */
+typedef struct tn_report_mark {
+    uint32_t kind;    /* tn_kind; TN_KIND_COUNT: not known */
+    const char *note; /* lines of text; NULL: none */
+} tn_report_mark;
+
 typedef struct tn_report {
     size_t struct_size;
     const char *input; /* file name as the user gave it */
@@ -85,6 +91,7 @@ typedef struct tn_report {
     const tn_report_kernels *kernels; /* NULL: the plan is for the graph alone */
     const tn_report_fit *fit;         /* NULL: the plan is of no fit. For json, csv, html, svg */
     uint32_t columns;                 /* of a line of "table"; long names are cut. 0: 80 */
+    const tn_report_mark *marks;      /* [bodies], without an occupancy; NULL: none. For html */
 } tn_report;
 
 /* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg .h .tflite;

@@ -31,6 +31,7 @@
 #include <tenure/session.h>
 #include <tenure/setup.h>
 #include <tenure/simulate.h>
+#include <tenure/snapshot.h>
 #include <tenure/status.h>
 #include <tenure/trace.h>
 #include <tenure/train.h>

@@ -1,4 +1,5 @@
-/* trace.c - a recorded run from CSV: our columns, or those of RMM's logging adaptor.
+/* trace.c - a recorded run, from events or from CSV: our columns, or those of RMM's logging
+ * adaptor.
  *
  * Names of columns decide, whatever their case and order; both formats are one table, in which
  * RMM's `Pointer` is our `id`. An id names a block from its allocation to its free and may then be
@@ -311,6 +312,64 @@ tn_status tn_pool_trace_load(const char *path, const tn_context *context, tn_poo
     tn_status status =
         tn_pool_trace_load_memory(path, file.bytes, file.size, context, trace, error);
     tn__file_unmap(&file);
+    return status;
+}
+
+/* Events that somebody made are believed no more than a file. in_use: a bit for each block. */
+static tn_status trace_check(const tn_pool_event *events, uint64_t count, uint32_t label_count,
+                             uint8_t *in_use, uint32_t *blocks, tn_error *error) {
+    for (uint64_t i = 0; i < count; i++) {
+        const tn_pool_event *event = &events[i];
+        uint8_t bit = (uint8_t)(1u << event->block % 8);
+        bool is_known = event->block < *blocks,
+             fits =
+                 event->alignment <= 1ull << 30 && (event->alignment & (event->alignment - 1)) == 0;
+        if (event->frees ? !is_known || !(in_use[event->block / 8] & bit)
+                         : event->block != *blocks || event->label >= label_count || !fits)
+            return tn__where(error,
+                             tn__fail(error, TN_E_INVALID, "block %u cannot be %s here",
+                                      event->block, event->frees ? "freed" : "allocated"),
+                             "event %" PRIu64, i);
+        in_use[event->block / 8] ^= bit;
+        if (!event->frees) (*blocks)++;
+    }
+    return TN_OK;
+}
+
+tn_status tn_pool_trace_create(const tn_pool_event *events, uint64_t count,
+                               const tn_pool_label *labels, uint32_t label_count,
+                               const tn_context *given, tn_pool_trace **trace, tn_error *error) {
+    tn_context context = tn__context(given);
+    size_t bits = (size_t)(count / 8) + 1;
+    tn_pool_trace *made = tn__alloc_array(&context, 1, sizeof *made);
+    uint8_t *in_use = tn__alloc_array(&context, bits, 1);
+    tn_status status = TN_OK;
+    if (made != NULL) {
+        made->context = context;
+        tn__arena_init(&made->words, &made->context);
+    }
+    if (made == NULL || in_use == NULL) {
+        status = tn__no_memory(error, "a trace");
+        goto done;
+    }
+    TN_TRY_DONE(trace_check(events, count, label_count, in_use, &made->block_count, error));
+    if (!tn__reserve(&context, &made->events, &made->event_room, (size_t)count + 1,
+                     sizeof *made->events) ||
+        !tn__reserve(&context, &made->labels, &made->label_room, (size_t)label_count + 1,
+                     sizeof *made->labels)) {
+        status = tn__no_memory(error, "a trace");
+        goto done;
+    }
+    if (count > 0) memcpy(made->events, events, (size_t)count * sizeof *events);
+    if (label_count > 0) memcpy(made->labels, labels, label_count * sizeof *labels);
+    made->event_count = (size_t)count;
+    made->label_count = label_count;
+done:
+    tn__free(&context, in_use, bits);
+    if (status == TN_OK)
+        *trace = made;
+    else
+        tn_pool_trace_destroy(made);
     return status;
 }
 

@@ -37,6 +37,7 @@ const char *tn__kind_text(uint32_t kind); /* of tn_kind, and "buffer" */
 /* A thing with a name: one life of a tensor of a model; a body where no model is known. */
 typedef struct tn__item {
     const char *name;        /* never NULL */
+    const char *note;        /* of marks; NULL: there are none */
     const tn_tensor *tensor; /* NULL: a body without a tensor */
     tn_body_id body;
     uint32_t kind;       /* tn_kind or TN__KIND_BUFFER */

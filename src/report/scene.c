@@ -157,8 +157,11 @@ static tn_status scene_from_problem(tn__scene *scene, tn_error *error) {
     for (tn_body_id b = 0; b < bodies; b++) {
         const tn_body *body = tn_problem_body(problem, b);
         tn__item *item = &scene->items[scene->item_count++];
+        const tn_report_mark *mark = scene->report->marks ? &scene->report->marks[b] : NULL;
+        uint32_t kind = mark && mark->kind < TN_KIND_COUNT ? mark->kind : TN__KIND_BUFFER;
         *item = (tn__item){.body = b,
-                           .kind = TN__KIND_BUFFER,
+                           .kind = kind,
+                           .note = mark && mark->note ? mark->note : "",
                            .bytes = body->size,
                            .hi = body->size,
                            .first = body->first,
@@ -166,7 +169,7 @@ static tn_status scene_from_problem(tn__scene *scene, tn_error *error) {
                            .step = TN_NONE,
                            .source = TN_NONE};
         TN_TRY(scene_body_name(scene, b, &item->name, error));
-        scene->total[TN__KIND_BUFFER] = tn__add_sat(scene->total[TN__KIND_BUFFER], body->size);
+        scene->total[kind] = tn__add_sat(scene->total[kind], body->size);
         if (b == 0 || body->first < scene->first) scene->first = body->first;
         if (b == 0 || body->last > scene->last) scene->last = body->last;
     }

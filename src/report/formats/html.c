@@ -34,6 +34,7 @@ typedef struct html_page {
     const char **strings; /* [string_count] */
     size_t string_count, string_room;
     uint32_t *item_name, *item_type, *item_shape; /* [item_count], numbers of strings */
+    uint32_t *item_note;                          /* the same of marks */
     uint32_t *step_type, *step_name;              /* [step_count] */
     uint32_t kind_number[TN__KIND_COUNT];         /* place in the list of kinds that occur */
 } html_page;
@@ -70,12 +71,13 @@ static tn_status html_strings(html_page *page, tn_error *error) {
     tn__scene *scene = &page->scene;
     uint32_t items = scene->item_count, steps = tn__step_count(scene->report), none;
     uint32_t *numbers =
-        tn__arena_array(&scene->arena, 3 * (size_t)items + 2 * (size_t)steps + 1, sizeof *numbers);
+        tn__arena_array(&scene->arena, 4 * (size_t)items + 2 * (size_t)steps + 1, sizeof *numbers);
     if (numbers == NULL) return tn__no_memory(error, "the strings of a page");
     page->item_name = numbers;
     page->item_type = page->item_name + items;
     page->item_shape = page->item_type + items;
-    page->step_type = page->item_shape + items;
+    page->item_note = page->item_shape + items;
+    page->step_type = page->item_note + items;
     page->step_name = page->step_type + steps;
     TN_TRY(html_string(page, "", &none, error)); /* number 0 */
     for (uint32_t i = 0; i < items; i++) {
@@ -84,6 +86,7 @@ static tn_status html_strings(html_page *page, tn_error *error) {
         TN_TRY(html_string(page, item->name, &page->item_name[i], error));
         TN_TRY(html_string(page, type, &page->item_type[i], error));
         TN_TRY(html_shape(page, item, &page->item_shape[i], error));
+        if (item->note) TN_TRY(html_string(page, item->note, &page->item_note[i], error));
     }
     for (uint32_t i = 0; i < steps; i++) {
         tn__step step = tn__step_of(scene->report, i);
@@ -156,6 +159,7 @@ HTML_GET(piece_hi, page->scene.pieces[row].piece.hi)
 HTML_GET(name, page->item_name[row])
 HTML_GET(type, page->item_type[row])
 HTML_GET(shape_of, page->item_shape[row])
+HTML_GET(note, page->item_note[row])
 HTML_GET(kind, page->kind_number[page->scene.items[row].kind])
 HTML_GET(body_of, page->scene.items[row].body)
 HTML_GET(first, html_time(page, page->scene.items[row].first))
@@ -237,6 +241,11 @@ static void html_open(const html_page *page, const char *name, size_t count) {
 }
 static void html_close(const html_page *page) { tn__text_put(page->text, "}"); }
 
+/* Without a model and without marks the bodies are the items, and nothing more is known of them. */
+static bool html_has_items(const html_page *page) {
+    return page->scene.report->occupancy != NULL || page->scene.report->marks != NULL;
+}
+
 static void html_bodies(const html_page *page) {
     size_t count = tn_problem_count(page->scene.report->problem);
     html_open(page, "body", count);
@@ -244,7 +253,7 @@ static void html_bodies(const html_page *page) {
     html_column(page, "offset", count, html_body_offset);
     html_column(page, "bank", count, html_body_bank);
     html_column(page, "align", count, html_body_align);
-    if (page->scene.report->occupancy == NULL) { /* the bodies are the items */
+    if (!html_has_items(page)) {
         html_column(page, "name", count, html_name);
         html_column(page, "first", count, html_body_first);
         html_column(page, "last", count, html_body_last);
@@ -261,7 +270,7 @@ static void html_bodies(const html_page *page) {
 
 static void html_items(const html_page *page) {
     size_t count = page->scene.item_count, steps = tn__step_count(page->scene.report);
-    if (page->scene.report->occupancy == NULL) {
+    if (!html_has_items(page)) {
         tn__text_put(page->text, ",\n\"item\":null");
     } else {
         html_open(page, "item", count);
@@ -277,6 +286,7 @@ static void html_items(const html_page *page) {
         html_column(page, "type", count, html_type);
         html_column(page, "shape", count, html_shape_of);
         html_column(page, "flags", count, html_flags);
+        if (page->scene.report->marks) html_column(page, "note", count, html_note);
         html_any_column(page, "step", count, html_step, true);
         html_any_column(page, "source", count, html_source, true);
         html_close(page);

@@ -149,6 +149,8 @@ function itemFacts(i) {
       (item.flags[i] & FLAG.bounded ? ", an upper bound" : ""));
   add("live", lifeText(i));
   add("address", addressText(i));
+  if (table.note !== undefined)
+    text(cell(table.note, i)).split("\n").forEach((line, row) => add(row ? "" : "stack", line));
   if (item.flags[i] & FLAG.whole) add("", "somewhere inside these bytes");
   if (item.source[i] >= 0) {
     const how = { [SHARE.inplace]: "written over", [SHARE.fused]: "joined around" };

@@ -1,0 +1,59 @@
+/* report.h - `tenure report`: what is told of one device of a snapshot, and how. */
+#ifndef TN_CLI_REPORT_H
+#define TN_CLI_REPORT_H
+
+#include "base/base.h"
+#include "cli/cli.h"
+
+enum { CLI_REPORT_MOMENTS = 10, CLI_REPORT_POOLS = 4, CLI_REPORT_OUTPUTS = 8 };
+
+/* A time that people ask about. */
+typedef struct cli_report_moment {
+    char name[48]; /* "at the peak", "now", "out of memory 1 of 2" */
+    uint64_t time;
+    const tn_snapshot_event *oom; /* NULL: it is none */
+} cli_report_moment;
+
+typedef struct cli_report_pool {
+    const char *name; /* of the pool, "planned" for a plan of all lives */
+    bool done;
+    uint64_t reserved;   /* at most */
+    const char *planner; /* of the plan */
+    const char *verdict; /* the same */
+    tn_error failure;    /* when it is not done */
+} cli_report_pool;
+
+typedef struct cli_report_device {
+    uint32_t device;
+    tn_snapshot_lives *lives;
+    cli_report_moment moments[CLI_REPORT_MOMENTS];
+    uint32_t moment_count;
+    cli_report_pool pools[CLI_REPORT_POOLS];
+    uint32_t pool_count; /* 0: nobody asked */
+} cli_report_device;
+
+typedef struct cli_report {
+    const char *path;
+    const char *outputs[CLI_REPORT_OUTPUTS];
+    uint32_t output_count, top, device; /* device UINT32_MAX: all */
+    uint64_t bars;                      /* most of a picture */
+    double timeout_s;
+    bool json, no_pools;
+    tn_context context;
+    tn_snapshot *snapshot;
+    cli_report_device *devices; /* [device_count], those that have anything */
+    uint32_t device_count;
+    tn_error *error;
+} cli_report;
+
+/* report_tell.c */
+void cli_report_print(const cli_report *report);
+tn_status cli_report_json(const cli_report *report);
+/* report_pools.c: what the pools and a plan would have reserved. */
+tn_status cli_report_serve(const cli_report *report, cli_report_device *device);
+/* report_picture.c: lives over time at their addresses, to every file that was asked for. Writes
+ * how many of the smallest lives were left out. */
+tn_status cli_report_draw(const cli_report *report, const cli_report_device *device,
+                          uint64_t *left_out);
+
+#endif

@@ -1,0 +1,76 @@
+/* pickle.h - the machine of Python's pickles, as far as data goes: no code, no classes.
+ *
+ * A pickle is a program for a machine with a stack, marks in it, and numbered copies of what was on
+ * top (the memo). Of its opcodes those are known that make numbers, texts, lists, dicts and tuples,
+ * in protocols 2 to 5. All others are refused with their byte: GLOBAL and REDUCE, which name
+ * functions and call them, are the reason why pickles are feared.
+ *
+ * The machine makes no containers itself. It asks its maker, who may keep of them what it likes:
+ * snapshot files hold 10^7 dicts, of which each is one row of a table.
+ */
+#ifndef TN_SNAPSHOT_PICKLE_H
+#define TN_SNAPSHOT_PICKLE_H
+
+#include "base/base.h"
+
+typedef enum tn__pickle_kind {
+    TN__PICKLE_NONE,
+    TN__PICKLE_BOOL,
+    TN__PICKLE_INTEGER,  /* in int64_t */
+    TN__PICKLE_UNSIGNED, /* from 2^63 to below 2^64 */
+    TN__PICKLE_BIG,      /* any other integer: a text of its bytes, two's complement, low first */
+    TN__PICKLE_REAL,
+    TN__PICKLE_TEXT,
+    TN__PICKLE_BYTES, /* a text as well */
+    TN__PICKLE_LIST,  /* from here on what the maker made */
+    TN__PICKLE_DICT,
+    TN__PICKLE_TUPLE,
+} tn__pickle_kind;
+
+typedef struct tn__pickle_value {
+    tn__pickle_kind kind;
+    uint64_t word; /* the integer; the bits of the real; the number of the text; the maker's own */
+} tn__pickle_value;
+
+/* Who makes containers. Items of a dict are pairs: key, value, key, value. */
+typedef struct tn__pickle_maker {
+    void *self;
+    /* A list or a dict, empty; a tuple with its items. */
+    tn_status (*make)(void *self, tn__pickle_kind kind, const tn__pickle_value *items, size_t count,
+                      uint64_t *word, tn_error *error);
+    /* More items for a list, or pairs for a dict. `count` counts values: two for a pair. */
+    tn_status (*add)(void *self, const tn__pickle_value *container, const tn__pickle_value *items,
+                     size_t count, tn_error *error);
+} tn__pickle_maker;
+
+typedef struct tn__pickle_text {
+    const char *bytes; /* in the file; no NUL behind it */
+    size_t size;
+} tn__pickle_text;
+
+/* Texts by number: equal ones have one, whatever the file does. They lie in the file, which must
+ * live as long. */
+typedef struct tn__pickle_texts {
+    const tn_context *context;
+    tn__names names;
+    tn__pickle_text *texts;
+    size_t count, room;
+} tn__pickle_texts;
+void tn__pickle_texts_init(tn__pickle_texts *texts, const tn_context *context);
+void tn__pickle_texts_release(tn__pickle_texts *texts);
+/* The number of a text, added if it is new. False: no memory. */
+bool tn__pickle_texts_add(tn__pickle_texts *texts, const char *bytes, size_t size,
+                          uint32_t *number);
+
+/* Reads one pickle from the front of `bytes`; what lies behind its STOP is not looked at.
+ *
+ * Memory: 16 bytes for each value on the stack (at most 2^22) and 9 for each in the memo (no more
+ * than the file has bytes), and the texts.
+ * Errors: E_INVALID (truncated, an opcode that is not known or would run code, what no pickler
+ * writes) with the byte in error->where; E_EXHAUSTED (the stack), E_NO_MEMORY; the maker's.
+ * Cost: O(size). */
+tn_status tn__pickle_read(const char *name, const uint8_t *bytes, size_t size,
+                          tn__pickle_texts *texts, const tn__pickle_maker *maker,
+                          tn__pickle_value *value, tn_error *error);
+
+#endif
