@@ -4,7 +4,7 @@
  *     tn_snapshot_lives *lives;
  *     tn_snapshot_group lines[3];
  *     tn_error error;
- *     if (tn_snapshot_load("examples/snapshots/two_layers.pickle", NULL, &snapshot, &error) ||
+ *     if (tn_snapshot_load("examples/snapshots/out_of_memory.pickle", NULL, &snapshot, &error) ||
  *         tn_snapshot_live(snapshot, 0, &lives, &error))
  *         return fprintf(stderr, "%s: %s\n", error.where, error.message),
  *                tn_status_exit_code(error.status);

@@ -30,6 +30,7 @@ typedef struct pickle_machine {
 } pickle_machine;
 
 #define PICKLE_UNSET UINT8_MAX
+#define PICKLE_PROTO 0x80
 
 #define PICKLE_FAIL(machine, ...) return tn__fail((machine)->error, TN_E_INVALID, __VA_ARGS__)
 
@@ -83,7 +84,8 @@ static tn_status pickle_need(pickle_machine *machine, size_t count) {
     return TN_OK;
 }
 
-static tn_status pickle_mark(pickle_machine *machine) {
+static tn_status pickle_mark(pickle_machine *machine, uint32_t number, tn__pickle_kind kind) {
+    (void)number, (void)kind;
     if (machine->mark_count >= PICKLE_STACK_MAX)
         return tn__fail(machine->error, TN_E_EXHAUSTED, "more than %d marks are open",
                         PICKLE_STACK_MAX);
@@ -95,16 +97,16 @@ static tn_status pickle_mark(pickle_machine *machine) {
 }
 
 /* Takes the last mark away: *count values lie above where it was. */
-static tn_status pickle_unmark(pickle_machine *machine, size_t *count) {
+static tn_status pickle_unmark(pickle_machine *machine, uint32_t *count) {
     if (machine->mark_count == 0) PICKLE_FAIL(machine, "no mark is open");
-    *count = pickle_above(machine);
+    *count = (uint32_t)pickle_above(machine); /* the stack is no deeper */
     machine->mark_count--;
     return TN_OK;
 }
 
 /* --- the memo --- */
 
-static tn_status pickle_put(pickle_machine *machine, uint64_t number) {
+static tn_status pickle_store(pickle_machine *machine, uint64_t number) {
     TN_TRY(pickle_need(machine, 1));
     if (number >= machine->size)
         PICKLE_FAIL(machine, "number %" PRIu64 " of the memo: the file is too short for so many",
@@ -124,7 +126,22 @@ static tn_status pickle_put(pickle_machine *machine, uint64_t number) {
     return TN_OK;
 }
 
-static inline tn_status pickle_get(pickle_machine *machine, uint64_t number) {
+static tn_status pickle_put(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
+    uint64_t number = 0;
+    (void)kind;
+    TN_TRY(pickle_unsigned(machine, width, &number));
+    return pickle_store(machine, number);
+}
+
+static tn_status pickle_memoize(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
+    (void)width, (void)kind;
+    return pickle_store(machine, machine->memo_count);
+}
+
+static tn_status pickle_get(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
+    uint64_t number = 0;
+    (void)kind;
+    TN_TRY(pickle_unsigned(machine, width, &number));
     if (number >= machine->memo_count || machine->kinds[number] == PICKLE_UNSET)
         PICKLE_FAIL(machine, "number %" PRIu64 " of the memo was never stored", number);
     return pickle_push(machine, (tn__pickle_kind)machine->kinds[number], machine->words[number]);
@@ -144,12 +161,20 @@ static tn_status pickle_text(pickle_machine *machine, uint32_t width, tn__pickle
     return pickle_push(machine, kind, number);
 }
 
-static tn_status pickle_integer(pickle_machine *machine, int64_t value) {
-    return pickle_push(machine, TN__PICKLE_INTEGER, (uint64_t)value);
+static tn_status pickle_integer(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
+    uint64_t value = 0;
+    TN_TRY(pickle_unsigned(machine, width, &value));
+    int64_t number = width == 4 ? (int32_t)(uint32_t)value : (int64_t)value; /* BININT has a sign */
+    return pickle_push(machine, kind, (uint64_t)number);
+}
+
+static tn_status pickle_constant(pickle_machine *machine, uint32_t number, tn__pickle_kind kind) {
+    return pickle_push(machine, kind, number);
 }
 
 /* LONG1, LONG4: two's complement of any length, the low byte first. */
-static tn_status pickle_long(pickle_machine *machine, uint32_t width) {
+static tn_status pickle_long(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
+    (void)kind;
     uint64_t size = 0, word = 0;
     const uint8_t *bytes = NULL;
     TN_TRY(pickle_unsigned(machine, width, &size));
@@ -173,18 +198,19 @@ static tn_status pickle_long(pickle_machine *machine, uint32_t width) {
     return pickle_push(machine, size == 9 ? TN__PICKLE_UNSIGNED : TN__PICKLE_INTEGER, word);
 }
 
-static tn_status pickle_real(pickle_machine *machine) {
+static tn_status pickle_real(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     const uint8_t *bytes = NULL;
     uint64_t word = 0;
-    TN_TRY(pickle_take(machine, 8, &bytes));
-    for (int i = 0; i < 8; i++) word = word << 8 | bytes[i]; /* the only thing that is high first */
-    return pickle_push(machine, TN__PICKLE_REAL, word);
+    TN_TRY(pickle_take(machine, width, &bytes));
+    for (uint32_t i = 0; i < width; i++)
+        word = word << 8 | bytes[i]; /* the only thing that is high first */
+    return pickle_push(machine, kind, word);
 }
 
 /* --- containers --- */
 
 /* In place of the `count` values on top: one container, of them if it is a tuple. */
-static tn_status pickle_make(pickle_machine *machine, tn__pickle_kind kind, size_t count) {
+static tn_status pickle_make(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     uint64_t word = 0;
     const tn__pickle_maker *maker = machine->maker;
     TN_TRY(pickle_need(machine, count));
@@ -195,7 +221,7 @@ static tn_status pickle_make(pickle_machine *machine, tn__pickle_kind kind, size
 }
 
 /* The `count` values on top go into the container below them. */
-static tn_status pickle_add(pickle_machine *machine, tn__pickle_kind kind, size_t count) {
+static tn_status pickle_add(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     const tn__pickle_maker *maker = machine->maker;
     TN_TRY(pickle_need(machine, count + 1));
     const tn__pickle_value *container = &machine->stack[machine->depth - count - 1];
@@ -209,19 +235,20 @@ static tn_status pickle_add(pickle_machine *machine, tn__pickle_kind kind, size_
     return TN_OK;
 }
 
-static tn_status pickle_add_marked(pickle_machine *machine, tn__pickle_kind kind) {
-    size_t count = 0;
+static tn_status pickle_add_marked(pickle_machine *machine, uint32_t number, tn__pickle_kind kind) {
+    uint32_t count = number;
     TN_TRY(pickle_unmark(machine, &count));
-    return pickle_add(machine, kind, count);
+    return pickle_add(machine, count, kind);
 }
 
 /* LIST and DICT: made of what lies above the mark. */
-static tn_status pickle_make_marked(pickle_machine *machine, tn__pickle_kind kind) {
-    size_t count = 0;
+static tn_status pickle_make_marked(pickle_machine *machine, uint32_t number,
+                                    tn__pickle_kind kind) {
+    uint32_t count = number;
     uint64_t word = 0;
     const tn__pickle_maker *maker = machine->maker;
     TN_TRY(pickle_unmark(machine, &count));
-    if (kind == TN__PICKLE_TUPLE) return pickle_make(machine, kind, count);
+    if (kind == TN__PICKLE_TUPLE) return pickle_make(machine, count, kind);
     if (kind == TN__PICKLE_DICT && count % 2 != 0)
         PICKLE_FAIL(machine, "a key of a dict has no value");
     TN_TRY(maker->make(maker->self, kind, NULL, 0, &word, machine->error));
@@ -233,65 +260,48 @@ static tn_status pickle_make_marked(pickle_machine *machine, tn__pickle_kind kin
     return pickle_push(machine, kind, word);
 }
 
-static tn_status pickle_drop_marked(pickle_machine *machine) {
-    size_t count = 0;
-    TN_TRY(pickle_unmark(machine, &count));
+/* POP and POP_MARK: picklers take a tuple back that turns out to be in itself. */
+static tn_status pickle_drop(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
+    (void)kind;
+    TN_TRY(pickle_need(machine, count));
     machine->depth -= count;
     return TN_OK;
+}
+
+static tn_status pickle_drop_marked(pickle_machine *machine, uint32_t number,
+                                    tn__pickle_kind kind) {
+    uint32_t count = number;
+    TN_TRY(pickle_unmark(machine, &count));
+    return pickle_drop(machine, count, kind);
 }
 
 /* --- the loop --- */
 
 /* What is refused, by name: people who see it should know what they were given. */
-static const char *pickle_runs_code(uint8_t opcode) {
-    switch (opcode) {
-    case 'c':
-        return "GLOBAL";
-    case 'R':
-        return "REDUCE";
-    case 'b':
-        return "BUILD";
-    case 'i':
-        return "INST";
-    case 'o':
-        return "OBJ";
-    case 'P':
-        return "PERSID";
-    case 'Q':
-        return "BINPERSID";
-    case 0x81:
-        return "NEWOBJ";
-    case 0x82:
-        return "EXT1";
-    case 0x83:
-        return "EXT2";
-    case 0x84:
-        return "EXT4";
-    case 0x92:
-        return "NEWOBJ_EX";
-    case 0x93:
-        return "STACK_GLOBAL";
-    default:
-        return NULL;
-    }
-}
+static const char *const pickle_code[256] = {
+    ['c'] = "GLOBAL",        ['R'] = "REDUCE", ['b'] = "BUILD",     ['i'] = "INST",
+    ['o'] = "OBJ",           ['P'] = "PERSID", ['Q'] = "BINPERSID", [0x81] = "NEWOBJ",
+    [0x82] = "EXT1",         [0x83] = "EXT2",  [0x84] = "EXT4",     [0x92] = "NEWOBJ_EX",
+    [0x93] = "STACK_GLOBAL",
+};
 
 static tn_status pickle_refuse(pickle_machine *machine, uint8_t opcode) {
-    const char *name = pickle_runs_code(opcode);
+    const char *name = pickle_code[opcode];
+    if (machine->opcode == 0 || machine->bytes[0] != PICKLE_PROTO)
+        PICKLE_FAIL(machine, "this is no pickle of protocol 2 to 5: its first byte is 0x%02x",
+                    machine->bytes[0]);
     if (name != NULL)
         PICKLE_FAIL(machine,
                     "%s: this pickle asks for code to be run; snapshots hold data alone, and this "
                     "reader runs nothing",
                     name);
-    if (machine->opcode == 0 || (machine->at > 1 && machine->bytes[0] != 0x80))
-        PICKLE_FAIL(machine, "this is no pickle of protocol 2 to 5: its first byte is 0x%02x",
-                    machine->bytes[0]);
     PICKLE_FAIL(machine, "opcode 0x%02x is none that snapshots are made of", opcode);
 }
 
-static tn_status pickle_protocol(pickle_machine *machine) {
+static tn_status pickle_protocol(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     uint64_t protocol = 0;
-    TN_TRY(pickle_unsigned(machine, 1, &protocol));
+    (void)kind;
+    TN_TRY(pickle_unsigned(machine, width, &protocol));
     if (protocol < 2 || protocol > PICKLE_PROTOCOL_MAX)
         PICKLE_FAIL(machine, "protocol %u; 2 to %d are known", (unsigned)protocol,
                     PICKLE_PROTOCOL_MAX);
@@ -299,112 +309,50 @@ static tn_status pickle_protocol(pickle_machine *machine) {
 }
 
 /* A frame says how many bytes follow that may be read at once: all of them must be there. */
-static tn_status pickle_frame(pickle_machine *machine) {
+static tn_status pickle_frame(pickle_machine *machine, uint32_t width, tn__pickle_kind kind) {
     uint64_t size = 0;
-    TN_TRY(pickle_unsigned(machine, 8, &size));
+    (void)kind;
+    TN_TRY(pickle_unsigned(machine, width, &size));
     if (size > machine->size - machine->at)
         PICKLE_FAIL(machine, "the file ends: a frame of %" PRIu64 " bytes, and %zu are left", size,
                     machine->size - machine->at);
     return TN_OK;
 }
 
-/* An opcode with a number behind it. */
-static tn_status pickle_numbered(pickle_machine *machine, uint8_t opcode) {
-    uint64_t value = 0;
-    TN_TRY(pickle_unsigned(machine,
-                           opcode == 'J' || opcode == 'r' || opcode == 'j' ? 4
-                           : opcode == 'M'                                 ? 2
-                                                                           : 1,
-                           &value));
-    if (opcode == 'J') return pickle_integer(machine, (int32_t)(uint32_t)value);
-    if (opcode == 'K' || opcode == 'M') return pickle_integer(machine, (int64_t)value);
-    if (opcode == 'q' || opcode == 'r') return pickle_put(machine, value);
-    return pickle_get(machine, value);
-}
+typedef struct pickle_row {
+    tn_status (*act)(pickle_machine *machine, uint32_t number, tn__pickle_kind kind);
+    uint32_t number; /* bytes behind the opcode, or values that it takes */
+    tn__pickle_kind kind;
+} pickle_row;
 
-static tn_status pickle_step(pickle_machine *machine, uint8_t opcode) {
-    switch (opcode) {
-    case 'h':
-    case 'j':
-    case 'q':
-    case 'r':
-    case 'J':
-    case 'K':
-    case 'M':
-        return pickle_numbered(machine, opcode);
-    case 0x94:
-        return pickle_put(machine, machine->memo_count);
-    case 'N':
-        return pickle_push(machine, TN__PICKLE_NONE, 0);
-    case 0x88:
-        return pickle_push(machine, TN__PICKLE_BOOL, 1);
-    case 0x89:
-        return pickle_push(machine, TN__PICKLE_BOOL, 0);
-    case 0x8a:
-        return pickle_long(machine, 1);
-    case 0x8b:
-        return pickle_long(machine, 4);
-    case 'G':
-        return pickle_real(machine);
-    case 0x8c:
-        return pickle_text(machine, 1, TN__PICKLE_TEXT);
-    case 'X':
-        return pickle_text(machine, 4, TN__PICKLE_TEXT);
-    case 0x8d:
-        return pickle_text(machine, 8, TN__PICKLE_TEXT);
-    case 'U':
-        return pickle_text(machine, 1, TN__PICKLE_TEXT); /* of Python 2 */
-    case 'T':
-        return pickle_text(machine, 4, TN__PICKLE_TEXT);
-    case 'C':
-        return pickle_text(machine, 1, TN__PICKLE_BYTES);
-    case 'B':
-        return pickle_text(machine, 4, TN__PICKLE_BYTES);
-    case 0x8e:
-    case 0x96:
-        return pickle_text(machine, 8, TN__PICKLE_BYTES);
-    case '(':
-        return pickle_mark(machine);
-    case '}':
-        return pickle_make(machine, TN__PICKLE_DICT, 0);
-    case ']':
-        return pickle_make(machine, TN__PICKLE_LIST, 0);
-    case ')':
-        return pickle_make(machine, TN__PICKLE_TUPLE, 0);
-    case 0x85:
-        return pickle_make(machine, TN__PICKLE_TUPLE, 1);
-    case 0x86:
-        return pickle_make(machine, TN__PICKLE_TUPLE, 2);
-    case 0x87:
-        return pickle_make(machine, TN__PICKLE_TUPLE, 3);
-    case 't':
-        return pickle_make_marked(machine, TN__PICKLE_TUPLE);
-    case 'l':
-        return pickle_make_marked(machine, TN__PICKLE_LIST);
-    case 'd':
-        return pickle_make_marked(machine, TN__PICKLE_DICT);
-    case 'a':
-        return pickle_add(machine, TN__PICKLE_LIST, 1);
-    case 'e':
-        return pickle_add_marked(machine, TN__PICKLE_LIST);
-    case 's':
-        return pickle_add(machine, TN__PICKLE_DICT, 2);
-    case 'u':
-        return pickle_add_marked(machine, TN__PICKLE_DICT);
-    case '0':
-        TN_TRY(pickle_need(machine, 1));
-        machine->depth--;
-        return TN_OK;
-    case '1':
-        return pickle_drop_marked(machine);
-    case 0x80:
-        return pickle_protocol(machine);
-    case 0x95:
-        return pickle_frame(machine);
-    default:
-        return pickle_refuse(machine, opcode);
-    }
-}
+/* All that is known. STOP is seen by the loop. */
+/* clang-format off */
+static const pickle_row pickle_rows[256] = {
+    [PICKLE_PROTO] = {pickle_protocol, 1, 0},           [0x95] = {pickle_frame, 8, 0},
+    ['N'] = {pickle_constant, 0, TN__PICKLE_NONE},      [0x88] = {pickle_constant, 1, TN__PICKLE_BOOL},
+    [0x89] = {pickle_constant, 0, TN__PICKLE_BOOL},     ['G'] = {pickle_real, 8, TN__PICKLE_REAL},
+    ['K'] = {pickle_integer, 1, TN__PICKLE_INTEGER},    ['M'] = {pickle_integer, 2, TN__PICKLE_INTEGER},
+    ['J'] = {pickle_integer, 4, TN__PICKLE_INTEGER},    [0x8a] = {pickle_long, 1, TN__PICKLE_INTEGER},
+    [0x8b] = {pickle_long, 4, TN__PICKLE_INTEGER},
+    [0x8c] = {pickle_text, 1, TN__PICKLE_TEXT},         ['X'] = {pickle_text, 4, TN__PICKLE_TEXT},
+    [0x8d] = {pickle_text, 8, TN__PICKLE_TEXT},         ['C'] = {pickle_text, 1, TN__PICKLE_BYTES},
+    ['B'] = {pickle_text, 4, TN__PICKLE_BYTES},         [0x8e] = {pickle_text, 8, TN__PICKLE_BYTES},
+    [0x96] = {pickle_text, 8, TN__PICKLE_BYTES},        /* a bytearray */
+    ['U'] = {pickle_text, 1, TN__PICKLE_TEXT},          ['T'] = {pickle_text, 4, TN__PICKLE_TEXT}, /* of Python 2 */
+    ['q'] = {pickle_put, 1, 0},                         ['r'] = {pickle_put, 4, 0},
+    [0x94] = {pickle_memoize, 0, 0},
+    ['h'] = {pickle_get, 1, 0},                         ['j'] = {pickle_get, 4, 0},
+    ['('] = {pickle_mark, 0, 0},
+    ['0'] = {pickle_drop, 1, 0},                        ['1'] = {pickle_drop_marked, 0, 0},
+    ['}'] = {pickle_make, 0, TN__PICKLE_DICT},          ['d'] = {pickle_make_marked, 0, TN__PICKLE_DICT},
+    [']'] = {pickle_make, 0, TN__PICKLE_LIST},          ['l'] = {pickle_make_marked, 0, TN__PICKLE_LIST},
+    [')'] = {pickle_make, 0, TN__PICKLE_TUPLE},         ['t'] = {pickle_make_marked, 0, TN__PICKLE_TUPLE},
+    [0x85] = {pickle_make, 1, TN__PICKLE_TUPLE},        [0x86] = {pickle_make, 2, TN__PICKLE_TUPLE},
+    [0x87] = {pickle_make, 3, TN__PICKLE_TUPLE},
+    ['a'] = {pickle_add, 1, TN__PICKLE_LIST},           ['e'] = {pickle_add_marked, 0, TN__PICKLE_LIST},
+    ['s'] = {pickle_add, 2, TN__PICKLE_DICT},           ['u'] = {pickle_add_marked, 0, TN__PICKLE_DICT},
+};
+/* clang-format on */
 
 static tn_status pickle_run(pickle_machine *machine, tn__pickle_value *value) {
     for (;;) {
@@ -412,7 +360,9 @@ static tn_status pickle_run(pickle_machine *machine, tn__pickle_value *value) {
         machine->opcode = machine->at;
         TN_TRY(pickle_take(machine, 1, &opcode));
         if (*opcode == '.') break;
-        TN_TRY(pickle_step(machine, *opcode));
+        const pickle_row *row = &pickle_rows[*opcode];
+        TN_TRY(row->act != NULL ? row->act(machine, row->number, row->kind)
+                                : pickle_refuse(machine, *opcode));
     }
     if (machine->mark_count != 0 || machine->depth != 1)
         PICKLE_FAIL(machine, "STOP with %zu values and %zu marks on the stack, not one value",
@@ -438,30 +388,4 @@ tn_status tn__pickle_read(const char *name, const uint8_t *bytes, size_t size,
     tn__free(context, machine.marks, machine.mark_room * sizeof *machine.marks);
     tn__free(context, machine.stack, machine.stack_room * sizeof *machine.stack);
     return status;
-}
-
-/* --- texts --- */
-
-void tn__pickle_texts_init(tn__pickle_texts *texts, const tn_context *context) {
-    *texts = (tn__pickle_texts){.context = context};
-    tn__names_init(&texts->names, context);
-}
-
-void tn__pickle_texts_release(tn__pickle_texts *texts) {
-    tn__names_release(&texts->names);
-    tn__free(texts->context, texts->texts, texts->room * sizeof *texts->texts);
-    *texts = (tn__pickle_texts){.context = texts->context};
-}
-
-bool tn__pickle_texts_add(tn__pickle_texts *texts, const char *bytes, size_t size,
-                          uint32_t *number) {
-    uint32_t fresh = (uint32_t)texts->count, existing = TN__NAMES_NONE;
-    if (texts->count >= UINT32_MAX - 1 ||
-        !tn__reserve(texts->context, &texts->texts, &texts->room, texts->count + 1,
-                     sizeof *texts->texts) ||
-        !tn__names_add(&texts->names, bytes, size, fresh, &existing))
-        return false;
-    *number = existing == TN__NAMES_NONE ? fresh : existing;
-    if (existing == TN__NAMES_NONE) texts->texts[texts->count++] = (tn__pickle_text){bytes, size};
-    return true;
 }

@@ -23,6 +23,7 @@ enum {
     REPLAY_ALIGNMENT,
     REPLAY_PLANNER,
     REPLAY_TIMEOUT,
+    REPLAY_DEVICE,
     REPLAY_JSON
 };
 
@@ -32,6 +33,7 @@ enum {
     X(REPLAY_ALIGNMENT, "alignment", "SIZE", "of every block, at least (64)")                      \
     X(REPLAY_PLANNER, "planner", "NAME", "for the ideal: one of `tenure list planners` (auto)")    \
     X(REPLAY_TIMEOUT, "timeout", "TIME", "for planning: 10s, 500ms, 2m (10s)")                     \
+    X(REPLAY_DEVICE, "device", "N", "of a memory snapshot (the one with the highest peak)")        \
     X('o', "output", "FILE.svg", "a picture: what each pool has reserved after each event")        \
     X(REPLAY_JSON, "json", NULL, "print one JSON object instead of the table")
 
@@ -55,6 +57,9 @@ typedef struct replay_arguments {
     bool json;
     tn_context context;
     tn_pool_trace *trace;
+    uint32_t device;          /* of a snapshot; UINT32_MAX: who has the highest peak */
+    tn_snapshot *snapshot;    /* NULL: the trace is none */
+    tn_snapshot_lives *lives; /* own the words of its trace */
     const tn_pool_event *events;
     uint64_t event_count;
     uint64_t *sizes;    /* [blocks] */
@@ -100,6 +105,9 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
     case REPLAY_TIMEOUT:
         arguments->plan_options.timeout_s = cli_duration(state, "timeout", value);
         return 0;
+    case REPLAY_DEVICE:
+        arguments->device = (uint32_t)cli_range(state, "device", value, 0, 1023);
+        return 0;
     case 'o':
         if (!tn__has_suffix(value, ".svg"))
             cli_misuse(state, "--output: '%s' does not end in .svg", value);
@@ -121,6 +129,43 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
     default:
         return ARGP_ERR_UNKNOWN;
     }
+}
+
+/* --- the trace: a CSV, or a snapshot, which begins with a byte that no text has --- */
+
+/* The lives of the device that was asked for, or of the one with the highest peak. */
+static tn_status replay_snapshot_device(replay_arguments *arguments) {
+    uint32_t count = tn_snapshot_device_count(arguments->snapshot);
+    bool one = arguments->device != UINT32_MAX;
+    uint32_t first = one ? arguments->device : 0, last = one ? first + 1 : count;
+    for (uint32_t i = first; i < last; i++) {
+        tn_snapshot_lives *lives = NULL, *less;
+        TN_TRY(tn_snapshot_live(arguments->snapshot, i, &lives, arguments->error));
+        bool is_more =
+            arguments->lives == NULL || tn_snapshot_facts_of(lives)->peak_requested >
+                                            tn_snapshot_facts_of(arguments->lives)->peak_requested;
+        less = is_more ? arguments->lives : lives;
+        if (is_more) arguments->lives = lives;
+        tn_snapshot_lives_destroy(less);
+    }
+    if (arguments->lives == NULL)
+        TN_FAIL(arguments->error, TN_E_INVALID, "no device has any memory in this snapshot");
+    return tn_snapshot_trace(arguments->lives, &arguments->trace, arguments->error);
+}
+
+static tn_status replay_load(replay_arguments *arguments) {
+    tn__file file;
+    TN_TRY(tn__file_map(arguments->path, &file, arguments->error));
+    bool is_snapshot = file.size > 0 && file.bytes[0] == 0x80;
+    tn_status status =
+        is_snapshot
+            ? tn_snapshot_load_memory(arguments->path, file.bytes, file.size, &arguments->context,
+                                      &arguments->snapshot, arguments->error)
+            : tn_pool_trace_load_memory(arguments->path, file.bytes, file.size, &arguments->context,
+                                        &arguments->trace, arguments->error);
+    tn__file_unmap(&file);
+    if (status != TN_OK || !is_snapshot) return status;
+    return tn__where(arguments->error, replay_snapshot_device(arguments), "%s", arguments->path);
 }
 
 /* --- the ideal --- */
@@ -223,8 +268,7 @@ static tn_status replay_begin_picture(replay_arguments *arguments) {
 }
 
 static tn_status replay_work(replay_arguments *arguments) {
-    TN_TRY(tn_pool_trace_load(arguments->path, &arguments->context, &arguments->trace,
-                              arguments->error));
+    TN_TRY(replay_load(arguments));
     arguments->events = tn_pool_trace_events(arguments->trace, &arguments->event_count);
     if (tn_pool_trace_block_count(arguments->trace) == 0)
         return tn__where(arguments->error,
@@ -349,13 +393,17 @@ static void replay_release(replay_arguments *arguments) {
     }
     tn_layout_release(&arguments->layout);
     tn_pool_trace_destroy(arguments->trace);
+    tn_snapshot_lives_destroy(arguments->lives);
+    tn_snapshot_destroy(arguments->snapshot);
     free(arguments->sizes);
     free(arguments->reserved);
 }
 
 static const char replay_doc[] =
-    "Replays TRACE, a recorded run of allocations and frees (.csv: ours, or the log of RMM), under "
-    "several pools and tells what each would have reserved, beside what a plan made ahead needs.\v"
+    "Replays TRACE, a recorded run of allocations and frees (.csv: ours, or the log of RMM; "
+    ".pickle: a "
+    "memory snapshot of PyTorch), under several pools and tells what each would have reserved, "
+    "beside what a plan made ahead needs.\v"
     "Examples:\n"
     "  tenure replay trace.csv -o pools.svg\n"
     "  tenure replay rmm_log.csv --pool caching --pool best-fit --capacity 24GB\n\n"
@@ -367,8 +415,10 @@ static const struct argp replay_parser = {
 
 static int replay_run(int count, char **words) {
     tn_error error = {0};
-    replay_arguments arguments = {
-        .alignment = 64, .plan_options = TN_PLAN_OPTIONS_INIT, .error = &error};
+    replay_arguments arguments = {.alignment = 64,
+                                  .device = UINT32_MAX,
+                                  .plan_options = TN_PLAN_OPTIONS_INIT,
+                                  .error = &error};
     arguments.plan_options.timeout_s = 10;
     arguments.context = cli_context();
     cli_parse(&cli_command_replay, count, words, &arguments);

@@ -19,7 +19,7 @@ enum { REPORT_TOP = 400, REPORT_DEVICE, REPORT_NO_POOLS, REPORT_BARS, REPORT_TIM
     X(REPORT_JSON, "json", NULL, "print one JSON object instead of the tables")                    \
     X(REPORT_NO_POOLS, "no-pools", NULL, "do not ask what other pools and a plan would reserve")   \
     X(REPORT_BARS, "bars", "N", "most lives in a picture, the largest ones (100000)")              \
-    X(REPORT_TIMEOUT, "timeout", "TIME", "for planning: 10s, 500ms, 2m (10s)")
+    X(REPORT_TIMEOUT, "timeout", "TIME", "for planning: 10s, 500ms, 2m (2s)")
 
 static const struct argp_option report_options[] = {REPORT_OPTIONS(CLI_OPTION){0}};
 
@@ -178,7 +178,7 @@ static const struct argp report_parser = {
 static int report_run(int count, char **words) {
     tn_error error = {0};
     cli_report report = {
-        .top = 10, .device = UINT32_MAX, .bars = 100000, .timeout_s = 10, .error = &error};
+        .top = 10, .device = UINT32_MAX, .bars = 100000, .timeout_s = 2, .error = &error};
     report.context = cli_context();
     cli_parse(&cli_command_report, count, words, &report);
     tn_status status = report_work(&report);
