@@ -87,7 +87,9 @@ typedef struct tn_fit_result {
  *
  * result  out, to be released whatever is returned
  * Errors: E_INFEASIBLE (proved: none exists), E_EXHAUSTED (none was found); for both the result is
- * the program that needs least, of those found, and `bytes` what that is. E_STOPPED (a limit came
+ * the program that needs least, of those found, and `bytes` what that is: without a limit the same
+ * for every budget and any costs (of problems that are `live`: for theirs); who asks for so many
+ * is answered, and nobody who asks for fewer. E_STOPPED (a limit came
  * before any program), E_INVALID (no budget, rates that are none, costs of another graph),
  * E_UNKNOWN (a pass), E_UNSUPPORTED (a pass that does not model what is asked), E_NO_MEMORY. Cost:
  * that of the pass and of a plan, some ten times. Source: Jain et al., "Checkmate" (MLSys 2020),

@@ -5,17 +5,15 @@
  *                              ▲                                                              │
  *                              └──────────── fewer bytes, where the layout took more ─────────┘
  *
- * A pass decides for live bytes; the answer is a layout. fit_search.c closes the loop. Orders of
- * operators to begin with are the program's and, where the order is free, that of least memory:
- * even where its peak is that of the program's, as it is lean elsewhere, too. Whatever comes out
- * was judged three times, by code that shares nothing with passes: the schedule by replay.c, the
- * program by tn_program_verify, the layout by tn_layout_verify.
+ * A pass decides for live bytes; the answer is a layout. fit_search.c closes the loop, from the
+ * orders of operators that fit_start.c makes; fit_least.c says what is too little. Whatever comes
+ * out was judged three times, by code that shares nothing with passes: the schedule by replay.c,
+ * the program by tn_program_verify, the layout by tn_layout_verify.
  */
 #include "budget/fit.h"
 
 #include <tenure/simulate.h>
 
-#include <inttypes.h>
 #include <math.h>
 
 #include "program/program.h"
@@ -63,73 +61,6 @@ static tn_status fit_find_pass(tn__fit *fit) {
     return TN_OK;
 }
 
-/* --- orders to begin with --- */
-
-static tn_status fit_mark(tn__fit *fit, tn__fit_start *start) {
-    const tn_graph *graph = tn_program_graph(fit->given);
-    const tn__work *work = &start->work;
-    if (fit->options.segment_count > 0) {
-        start->segments = tn__arena_array(&fit->arena, (size_t)work->job_count + 1, 1);
-        if (start->segments == NULL) return tn__no_memory(fit->error, "segments");
-        for (uint32_t j = 0; j < work->job_count; j++) {
-            const char *name = tn_graph_op(graph, work->jobs[j].op)->name;
-            for (uint32_t s = 0; s < fit->options.segment_count && start->segments[j] == 0; s++)
-                if (tn__glob(fit->options.segments[s], name))
-                    start->segments[j] = (uint8_t)(s < 254 ? s + 1 : 255);
-        }
-    }
-    if (fit->options.zeros == NULL) return TN_OK;
-    start->zeros =
-        tn__arena_array(&fit->arena, (size_t)work->value_count + 1, sizeof *start->zeros);
-    if (start->zeros == NULL) return tn__no_memory(fit->error, "measured zeros");
-    for (uint32_t v = 0; v < work->value_count; v++)
-        start->zeros[v] =
-            work->values[v].tensor != TN_NONE ? fit->options.zeros[work->values[v].tensor] : -1.0f;
-    return TN_OK;
-}
-
-static tn_status fit_add_start(tn__fit *fit, const tn_program *program, tn_program *own) {
-    tn__fit_start *start = &fit->starts[fit->start_count++];
-    *start = (tn__fit_start){.program = program, .own = own};
-    TN_TRY(tn__work_read(program, fit->costs, fit->options.memory, &fit->arena, &start->work,
-                         &start->map, fit->error));
-    start->work.is_ordered = (fit->options.allow & TN_FIT_ORDER) == 0;
-    return fit_mark(fit, start);
-}
-
-/* A pattern that names nothing is a mistake of who wrote it. */
-static tn_status fit_check_segments(const tn__fit *fit) {
-    const tn_graph *graph = tn_program_graph(fit->given);
-    for (uint32_t s = 0; s < fit->options.segment_count; s++) {
-        bool any = false;
-        for (uint32_t j = 0; j < fit->starts[0].work.job_count && !any; j++)
-            any = tn__glob(fit->options.segments[s],
-                           tn_graph_op(graph, fit->starts[0].work.jobs[j].op)->name);
-        if (!any)
-            TN_FAIL(fit->error, TN_E_INVALID, "no operator's name matches the segment '%.100s'",
-                    fit->options.segments[s]);
-    }
-    return TN_OK;
-}
-
-static tn_status fit_add_order(tn__fit *fit) {
-    tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
-    tn_program *program;
-    bool orders = (fit->options.allow & TN_FIT_ORDER) != 0 && fit->pass->features != 0;
-    if (!orders || fit->options.live) return TN_OK; /* problems: the passes themselves order */
-    options.order = "memory";
-    options.memory = fit->options.memory;
-    TN_TRY(tn__program_ordered(tn_program_graph(fit->given), &options, &program, fit->error));
-    uint32_t count = tn_program_count(program);
-    if (count == tn_program_count(fit->given) &&
-        memcmp(tn_program_instructions(program), tn_program_instructions(fit->given),
-               count * sizeof(tn_instruction)) == 0) {
-        tn_program_destroy(program);
-        return TN_OK;
-    }
-    return fit_add_start(fit, program, program);
-}
-
 tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_error *error) {
     *fit = (tn__fit){.given = program,
@@ -146,9 +77,7 @@ tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *
     if (fit->options.timeout_s > 0) fit->deadline = fit->began + fit->options.timeout_s;
     TN_TRY(fit_check_options(fit));
     TN_TRY(fit_find_pass(fit));
-    TN_TRY(fit_add_start(fit, program, NULL));
-    TN_TRY(fit_check_segments(fit));
-    return fit_add_order(fit);
+    return tn__fit_make_starts(fit);
 }
 
 void tn__fit_close(tn__fit *fit) {
@@ -316,14 +245,26 @@ static void fit_explain(tn__fit *fit) {
     fit->lines.data[0] = '\0';
 }
 
-static double fit_rate(double bytes_per_s) { return bytes_per_s / (double)TN_COSTS_PER_S; }
+/* Bytes in a unit of cost. Even costs count operations, eight while a byte moves (work_job.c): such
+ * a machine is said to do so many. */
+#define FIT_EVEN_PER_S 80e9
+static double fit_rate(const tn__fit *fit, double bytes_per_s) {
+    bool even = fit->for_least && !fit->options.live;
+    return bytes_per_s / (even ? FIT_EVEN_PER_S : (double)TN_COSTS_PER_S);
+}
+
+/* That encode and decode: half of what moves, or what was measured. */
+static double fit_codec_rate(const tn__fit *fit) {
+    bool even = fit->for_least && !fit->options.live;
+    return fit_rate(fit, even ? FIT_EVEN_PER_S / 16 : tn_costs_bytes_per_s(fit->costs));
+}
 
 static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
                                  tn__arena *arena) {
     const tn_fit_options *options = &fit->options;
     bool links = (options->allow & TN_FIT_SWAP) != 0;
     tn__pass_run run = {.pass = fit->pass,
-                        .work = &start->work,
+                        .work = fit->for_least ? &start->even : &start->work,
                         .graph = options->live ? NULL : tn_program_graph(fit->given),
                         .arena = arena,
                         .context = fit->context,
@@ -333,9 +274,10 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .allow = options->allow,
                         .seed = options->seed,
                         .any = options->any || fit->for_least,
-                        .out_rate = links ? fit_rate(options->to_host_bytes_per_s) : 0,
-                        .in_rate = links ? fit_rate(options->from_host_bytes_per_s) : 0,
-                        .codec_rate = fit_rate(tn_costs_bytes_per_s(fit->costs)),
+                        .only_proof = fit->only_proof,
+                        .out_rate = links ? fit_rate(fit, options->to_host_bytes_per_s) : 0,
+                        .in_rate = links ? fit_rate(fit, options->from_host_bytes_per_s) : 0,
+                        .codec_rate = fit_codec_rate(fit),
                         .codecs = options->codecs > 0 ? options->codecs : UINT32_MAX,
                         .zeros = start->zeros,
                         .segments = start->segments,
@@ -343,26 +285,31 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .deadline = fit->deadline,
                         .explain = options->explain != NULL ? &fit->lines : NULL};
     tn__schedule_init(&run.best, &fit->context);
+    if (fit->for_least) { /* on the way to an answer; its times are nobody's */
+        run.context.found = NULL;
+        run.explain = NULL;
+    }
     return run;
 }
 
 /* A limit is no error where there is an answer already; an answer that none exists is one. */
-static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, tn_status status, bool *proved) {
+static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allowed,
+                           tn_status status) {
     fit->work_done = tn__add_sat(fit->work_done, run->work_done);
     if (run->least_bytes > fit->bytes_bound) fit->bytes_bound = run->least_bytes;
-    *proved = status == TN_E_INFEASIBLE;
+    if (status == TN_E_INFEASIBLE && allowed > fit->denied) fit->denied = allowed;
     bool late = fit->deadline > 0 && tn__clock_s() > fit->deadline;
     fit->stopped = fit->stopped || late || run->cancelled;
     return status == TN_E_STOPPED || status == TN_E_INFEASIBLE ? TN_OK : status;
 }
 
 tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
-                       tn_fit_result *result, bool *found, bool *proved) {
+                       tn_fit_result *result, bool *found) {
     tn__arena arena;
     tn__arena_init(&arena, &fit->context);
     tn__pass_run run = fit_make_run(fit, start, allowed, &arena);
     fit->rounds++;
-    tn_status status = fit_judge(fit, &run, run.pass->solve(&run), proved);
+    tn_status status = fit_judge(fit, &run, allowed, run.pass->solve(&run));
     *found = status == TN_OK && run.has_best;
     if (*found) {
         result->time_bound = run.bound; /* within what was allowed */

@@ -12,8 +12,9 @@
 /* One order of operators that passes begin with. */
 typedef struct tn__fit_start {
     const tn_program *program;
-    tn_program *own; /* NULL: the caller's */
-    tn__work work;
+    tn_program *own;     /* NULL: the caller's */
+    tn__work work, even; /* the same jobs; even: with costs by their arithmetic and bytes alone,
+                          * whatever was measured */
     tn__work_map *map;
     float *zeros;      /* [values] or NULL */
     uint8_t *segments; /* [jobs] or NULL */
@@ -31,9 +32,12 @@ typedef struct tn__fit {
     uint64_t plain_bytes, plain_time;
     double began, deadline;
     uint64_t work_done, bytes_bound, time_bound;
+    uint64_t denied; /* live bytes that were proved to be too few; 0: none */
+    uint64_t floor;  /* the least that is answered, in all; 0: it was not asked for to its end */
     uint32_t rounds;
-    bool has_bound; /* time_bound is of the budget that is searched */
-    bool for_least; /* whether there is any is all that is asked of the pass */
+    bool has_bound;  /* time_bound is of the budget that is searched */
+    bool for_least;  /* whether there is any is all that is asked of the pass, of even work */
+    bool only_proof; /* whether it can prove that there is none */
     bool stopped;
     tn__text lines; /* of the pass that runs, for explain */
     tn_error *error;
@@ -47,9 +51,9 @@ tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *
                        const tn_fit_options *options, tn_error *error);
 void tn__fit_close(tn__fit *fit);
 /* One answer of the pass for live bytes `allowed`, from one order, as a program with its layout.
- * *found false: the pass has none (proved: *proved). */
+ * *found false: the pass has none. */
 tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
-                       tn_fit_result *result, bool *found, bool *proved);
+                       tn_fit_result *result, bool *found);
 /* The program as it was given. */
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result);
 /* A result of this frame once more. */
@@ -61,11 +65,22 @@ void tn__fit_finish(const tn__fit *fit, tn_fit_result *result);
  * those of tn_plan. */
 tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result);
 
-/* fit_search.c: the fastest within `budget` bytes in all; the one that needs least. Errors as
- * tn_fit. `result` starts zeroed. */
+/* fit_start.c: errors as tn_fit. */
+tn_status tn__fit_make_starts(tn__fit *fit);
+
+/* fit_search.c: the fastest within `budget` bytes in all. Errors as tn_fit. `result` starts zeroed.
+ */
 tn_status tn__fit_search(tn__fit *fit, uint64_t budget, tn_fit_result *result);
-tn_status tn__fit_search_least(tn__fit *fit, tn_fit_result *result);
-/* What the pass finds within a budget; result->program NULL: nothing. */
+/* What the pass finds within a budget; result->program NULL: nothing. Of for_least what takes
+ * fewest bytes. */
 tn_status tn__fit_search_within(tn__fit *fit, uint64_t budget, tn_fit_result *result);
+/* *next becomes *best; what was there is released. */
+void tn__fit_take(tn_fit_result *best, tn_fit_result *next);
+/* Whether the host's pool is within its own budget, holes and all. */
+bool tn__fit_has_host(const tn__fit *fit, const tn_fit_result *result);
+
+/* fit_least.c: the program that needs least, or the first on the way to it that fits in `enough`.
+ * `result` is the plain program. */
+tn_status tn__fit_search_least(tn__fit *fit, uint64_t enough, tn_fit_result *result);
 
 #endif

@@ -6,7 +6,8 @@ typedef tn_status (*sweep_search)(tn__fit *fit, uint64_t budget, tn_fit_result *
 
 static tn_status sweep_least(tn__fit *fit, uint64_t budget, tn_fit_result *result) {
     (void)budget;
-    return tn__fit_search_least(fit, result);
+    TN_TRY(tn__fit_plain(fit, result));
+    return tn__fit_search_least(fit, 0, result);
 }
 
 static tn_status sweep_one(const tn_program *program, const tn_costs *costs,
@@ -38,34 +39,33 @@ tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
 
 /* --- the curve --- */
 
-/* The faster of what was found for this budget and for the one below it; of who was stopped the
- * latter. */
+/* The faster of what is found for this budget and of what was for the one below it; of who was
+ * stopped the latter. */
 static tn_status sweep_next(tn__fit *fit, uint64_t budget, const tn_fit_result *below,
                             tn_fit_result *result) {
-    tn_fit_result next = {0};
     fit->time_bound = 0;
-    bool late = fit->stopped && fit->plain_bytes > budget;
-    tn_status status = late ? TN_E_STOPPED : tn__fit_search(fit, budget, &next);
-    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE || status == TN_E_STOPPED;
-    if ((status == TN_OK && next.time > below->time) || none) {
-        tn_fit_release(&next);
-        status = tn__fit_copy(fit, below, &next);
+    if (fit->plain_bytes <= budget) {
+        TN_TRY(tn__fit_plain(fit, result));
+        fit->time_bound = result->time; /* every operator runs once */
+        return TN_OK;
     }
-    *result = next;
-    return status;
+    if (!fit->stopped) TN_TRY(tn__fit_search_within(fit, budget, result));
+    if (result->program != NULL && result->time <= below->time && result->bytes >= fit->floor)
+        return TN_OK;
+    tn_fit_release(result);
+    return tn__fit_copy(fit, below, result);
 }
 
 /* What needs least, and of what needs so much the fastest that is found. */
 static tn_status sweep_first(tn__fit *fit, tn_fit_result *result) {
-    TN_TRY(tn__fit_search_least(fit, result));
+    TN_TRY(tn__fit_plain(fit, result));
+    TN_TRY(tn__fit_search_least(fit, 0, result));
     tn_fit_result next = {0};
     if (fit->stopped || result->time == fit->plain_time) return TN_OK;
     tn_status status = tn__fit_search_within(fit, result->bytes, &next);
-    if (status == TN_OK && next.program != NULL && next.time < result->time) {
-        tn_fit_result slower = *result;
-        *result = next;
-        next = slower;
-    }
+    bool is_better = status == TN_OK && next.program != NULL && next.bytes == result->bytes &&
+                     next.time < result->time;
+    if (is_better) tn__fit_take(result, &next);
     tn_fit_release(&next);
     return status;
 }

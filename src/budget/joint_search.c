@@ -102,7 +102,7 @@ static tn_status search_starts(search_state *s, uint64_t effort) {
         for (size_t i = 0; i < tastes; i++) {
             tn__repair_taste taste = search_tastes[i];
             taste.advised = k % 2 ? 4.0f : 0.0f;
-            if (k > 1 && s->spent > effort / 6) return TN_OK;
+            if (s->spent > (k > 1 ? effort / 6 : 2 * effort)) return TN_OK;
             TN_TRY(search_start(s, &taste, spares[k / 2]));
             if (s->has && (s->run->any || s->best_cost == s->run->work->cost)) return TN_OK;
         }

@@ -63,6 +63,7 @@ void tn__pass_raise_bound(tn__pass_run *run, uint64_t time) {
 tn_status tn__pass_offer(tn__pass_run *run, const tn__schedule *schedule, bool *kept) {
     tn__replay found;
     *kept = false;
+    if (run->only_proof) return TN_OK;
     TN_TRY(tn__replay_schedule(run->work, schedule, &found, NULL, run->error));
     if (found.peak > run->budget || found.host_peak > run->host_budget) return TN_OK;
     uint64_t time = tn__pass_time(run, schedule);

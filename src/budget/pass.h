@@ -19,7 +19,8 @@ enum { /* tn_pass.features: what it models; what is not said is refused, or swit
        TN__PASS_ORDERS = 1u << 3,  /* may change the order of first runs */
        TN__PASS_BUDGETS = 1u << 4, /* takes a budget and tries to meet it; without: one answer */
        TN__PASS_GRAPH = 1u << 5,   /* asks what the operators are: not for problems without graph */
-       TN__PASS_CHAIN = 1u << 6 /* models chains alone (tn__chain_of); anything else is refused */
+       TN__PASS_CHAIN = 1u << 6, /* models chains alone (tn__chain_of); anything else is refused */
+       TN__PASS_COMPLETE = 1u << 7 /* what it does not find is proved not to be, but for limits */
 };
 
 enum { /* tn__pass_run.allow */
@@ -54,7 +55,8 @@ struct tn__pass_run {
     uint64_t host_budget; /* UINT64_MAX: none */
     uint32_t allow;       /* TN__ALLOW_*, of what the pass models */
     uint64_t seed;
-    bool any; /* the first schedule within budget will do: the least budget is looked for */
+    bool any;        /* the first schedule within budget will do: the least budget is looked for */
+    bool only_proof; /* only a proof that there is none: nothing that is offered is kept */
     double out_rate, in_rate; /* bytes a unit of cost, each way; 0: there is no link */
     double codec_rate;        /* bytes that ENCODE and DECODE move in a unit of cost */
     uint32_t codecs;          /* bit 1 << tn_codec: those that may be used */

@@ -170,6 +170,60 @@ static void a_byte_less_than_the_least_is_refused(void **state) {
     }
 }
 
+/* Times as another measurement would give them. */
+static void measure_anew(fitted *it, uint64_t seed) {
+    uint32_t count = tn_graph_op_count(it->graph);
+    uint64_t *of = calloc(count + 1, sizeof *of);
+    tn__random random = {.state = seed};
+    assert_non_null(of);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t was = tn_costs_of(it->costs, i);
+        of[i] = was / 2 + tn__random_below(&random, was + 1);
+    }
+    tn_costs_destroy(it->costs);
+    assert_ok(tn_costs_given(NULL, it->graph, of, NULL, count, 1e9, &it->costs, &failure));
+    free(of);
+}
+
+/* Whoever asks, for whatever, and however often times are measured: one number is the least, and an
+ * answer takes a budget that is answered. */
+static void the_least_is_one_number(void **state) {
+    (void)state;
+    static const uint32_t allows[] = {TN_FIT_ORDER | TN_FIT_RECOMPUTE, TN_FIT_RECOMPUTE,
+                                      TN_FIT_ORDER | TN_FIT_RECOMPUTE | TN_FIT_SWAP};
+    uint32_t refused = 0, answered = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        fitted it = fit_step(seed);
+        tn_fit_options options = quick();
+        tn_fit_result least;
+        tn__random random = {.state = seed};
+        options.allow = allows[seed % 3];
+        options.to_host_bytes_per_s = options.from_host_bytes_per_s = 1e9;
+        assert_ok(tn_fit_least(it.program, it.costs, &options, &least, &failure));
+        for (uint32_t k = 0; k < 12; k++) {
+            tn_fit_result result;
+            uint64_t reach = (least.plain_bytes - least.bytes) >> (k % 6);
+            bool below = k % 2 == 1;
+            measure_anew(&it, seed + k);
+            if (reach >= least.bytes) reach = least.bytes - 1;
+            options.budget = below ? least.bytes - 1 - tn__random_below(&random, reach)
+                                   : least.bytes + tn__random_below(&random, reach);
+            tn_status status = tn_fit(it.program, it.costs, &options, &result, &failure);
+            if ((status == TN_OK) == below)
+                fail_msg("seed %llu: the least is %llu, and for %llu bytes: %s",
+                         (unsigned long long)seed, (unsigned long long)least.bytes,
+                         (unsigned long long)options.budget, tn_status_name(status));
+            assert_true(result.bytes >= least.bytes);
+            refused += below;
+            answered += !below;
+            tn_fit_release(&result);
+        }
+        tn_fit_release(&least);
+        fit_close(&it);
+    }
+    assert_true(refused > 30 && answered > 30);
+}
+
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     fitted it = fit_step(3), other = fit_step(4);
@@ -296,6 +350,7 @@ int main(void) {
         cmocka_unit_test(whether_anything_fits_is_told_quickly),
         cmocka_unit_test(the_curve_never_rises_with_the_budget),
         cmocka_unit_test(a_byte_less_than_the_least_is_refused),
+        cmocka_unit_test(the_least_is_one_number),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(a_search_may_be_interrupted),
         cmocka_unit_test(a_curve_may_be_interrupted),

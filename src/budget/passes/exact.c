@@ -108,6 +108,6 @@ const tn_pass tn__pass_exact = {
     .summary = "the least work of all schedules, proved, by complete search: for small programs",
     .source = "Jain, Jain, Nrusimha, Gholami, Abbeel, Keutzer, Stoica, Gonzalez 2020 (Checkmate), "
               "the problem; A* (Hart, Nilsson, Raphael 1968)",
-    .features = TN__PASS_RECOMPUTES | TN__PASS_ORDERS | TN__PASS_BUDGETS,
+    .features = TN__PASS_RECOMPUTES | TN__PASS_ORDERS | TN__PASS_BUDGETS | TN__PASS_COMPLETE,
     .solve = exact_solve,
 };

@@ -1,0 +1,86 @@
+/* fit_start.c - the orders of operators that passes begin with, as jobs and values.
+ *
+ * The program's and, where the order is free, that of least memory: even where its peak is that of
+ * the program's, as it is lean elsewhere, too. Each twice: with the costs that were given, and with
+ * costs that are the same wherever and whenever somebody asks, for what shall not depend on a
+ * clock.
+ */
+#include "budget/fit.h"
+
+#include "program/program.h"
+
+static tn_status start_mark(tn__fit *fit, tn__fit_start *start) {
+    const tn_graph *graph = tn_program_graph(fit->given);
+    const tn__work *work = &start->work;
+    if (fit->options.segment_count > 0) {
+        start->segments = tn__arena_array(&fit->arena, (size_t)work->job_count + 1, 1);
+        if (start->segments == NULL) return tn__no_memory(fit->error, "segments");
+        for (uint32_t j = 0; j < work->job_count; j++) {
+            const char *name = tn_graph_op(graph, work->jobs[j].op)->name;
+            for (uint32_t s = 0; s < fit->options.segment_count && start->segments[j] == 0; s++)
+                if (tn__glob(fit->options.segments[s], name))
+                    start->segments[j] = (uint8_t)(s < 254 ? s + 1 : 255);
+        }
+    }
+    if (fit->options.zeros == NULL) return TN_OK;
+    start->zeros =
+        tn__arena_array(&fit->arena, (size_t)work->value_count + 1, sizeof *start->zeros);
+    if (start->zeros == NULL) return tn__no_memory(fit->error, "measured zeros");
+    for (uint32_t v = 0; v < work->value_count; v++)
+        start->zeros[v] =
+            work->values[v].tensor != TN_NONE ? fit->options.zeros[work->values[v].tensor] : -1.0f;
+    return TN_OK;
+}
+
+static tn_status start_add(tn__fit *fit, const tn_program *program, tn_program *own) {
+    tn__fit_start *start = &fit->starts[fit->start_count++];
+    *start = (tn__fit_start){.program = program, .own = own};
+    TN_TRY(tn__work_read(program, fit->costs, fit->options.memory, &fit->arena, &start->work,
+                         &start->map, fit->error));
+    start->even = start->work; /* of problems: costs are exact there */
+    tn__work_map *map;
+    if (!fit->options.live)
+        TN_TRY(tn__work_read(program, NULL, fit->options.memory, &fit->arena, &start->even, &map,
+                             fit->error));
+    start->work.is_ordered = start->even.is_ordered = (fit->options.allow & TN_FIT_ORDER) == 0;
+    return start_mark(fit, start);
+}
+
+/* A pattern that names nothing is a mistake of who wrote it. */
+static tn_status start_check_segments(const tn__fit *fit) {
+    const tn_graph *graph = tn_program_graph(fit->given);
+    for (uint32_t s = 0; s < fit->options.segment_count; s++) {
+        bool any = false;
+        for (uint32_t j = 0; j < fit->starts[0].work.job_count && !any; j++)
+            any = tn__glob(fit->options.segments[s],
+                           tn_graph_op(graph, fit->starts[0].work.jobs[j].op)->name);
+        if (!any)
+            TN_FAIL(fit->error, TN_E_INVALID, "no operator's name matches the segment '%.100s'",
+                    fit->options.segments[s]);
+    }
+    return TN_OK;
+}
+
+static tn_status start_add_order(tn__fit *fit) {
+    tn_program_options options = TN_PROGRAM_OPTIONS_INIT;
+    tn_program *program;
+    bool orders = (fit->options.allow & TN_FIT_ORDER) != 0 && fit->pass->features != 0;
+    if (!orders || fit->options.live) return TN_OK; /* problems: the passes themselves order */
+    options.order = "memory";
+    options.memory = fit->options.memory;
+    TN_TRY(tn__program_ordered(tn_program_graph(fit->given), &options, &program, fit->error));
+    uint32_t count = tn_program_count(program);
+    if (count == tn_program_count(fit->given) &&
+        memcmp(tn_program_instructions(program), tn_program_instructions(fit->given),
+               count * sizeof(tn_instruction)) == 0) {
+        tn_program_destroy(program);
+        return TN_OK;
+    }
+    return start_add(fit, program, program);
+}
+
+tn_status tn__fit_make_starts(tn__fit *fit) {
+    TN_TRY(start_add(fit, fit->given, NULL));
+    TN_TRY(start_check_segments(fit));
+    return start_add_order(fit);
+}
