@@ -184,7 +184,7 @@ static double bench_pairs(const bench_trace *trace) { return (double)trace->bloc
 /* One run in a fresh pool: nanoseconds for a pair, and what was reserved. With `notes` the offsets
  * are kept, for `planned`. */
 static double bench_pool(bench_setup *bench, const bench_trace *trace, const char *name, bool notes,
-                         tn_pool_usage *usage) {
+                         tn_pool_usage *usage, tn_pool_lesson *lesson) {
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
     tn_pool *pool;
     tn_error error;
@@ -214,6 +214,7 @@ static double bench_pool(bench_setup *bench, const bench_trace *trace, const cha
     }
     double ns = (bench_clock_ns() - begin) / bench_pairs(trace);
     tn_pool_measure(pool, usage);
+    tn_pool_learned(pool, lesson);
     tn_pool_destroy(pool);
     return ns;
 }
@@ -250,6 +251,17 @@ static double bench_heap_best(bench_setup *bench, const bench_trace *trace, cons
     return best;
 }
 
+/* What a pool learned, and how high its plan is beside the most that lives at once. */
+static void bench_learned(const bench_trace *trace, const tn_pool_lesson *lesson) {
+    printf("(%" PRIu64 " plans, %.1f %% of requests served by them, %.1f %% surprises",
+           lesson->plans, 100.0 * (double)lesson->served / (double)trace->blocks,
+           100.0 * (double)lesson->surprises / (double)trace->blocks);
+    if (lesson->period > 0)
+        printf("; the last: %" PRIu64 " requests, %.4f x high", lesson->period,
+               (double)lesson->height / (double)trace->live_peak);
+    printf(")\n");
+}
+
 static void bench_run(bench_setup *bench, bench_trace *trace) {
     bench_finish_trace(bench, trace);
     printf("\n%s: %" PRIu64 " events, %u blocks, at most %" PRIu64 " bytes in use\n\n", trace->name,
@@ -267,19 +279,21 @@ static void bench_run(bench_setup *bench, bench_trace *trace) {
     if (get != NULL && give != NULL)
         bench_heap_best(bench, trace, "mimalloc", get, give, malloc_ns);
     tn_pool_usage usage = {0};
-    bench_pool(bench, trace, "best-fit", true, &usage);
+    tn_pool_lesson lesson;
+    bench_pool(bench, trace, "best-fit", true, &usage, &lesson);
     for (uint32_t p = 0; p < tn_pool_count(); p++) {
         const char *name = tn_pool_name(p);
         double best = 0;
         if (bench->only != NULL && strcmp(bench->only, name) != 0) continue;
         for (uint32_t r = 0; r < bench->repeat; r++) {
-            double ns = bench_pool(bench, trace, name, false, &usage);
+            double ns = bench_pool(bench, trace, name, false, &usage, &lesson);
             if (r == 0 || ns < best) best = ns;
         }
         printf("| %-10s | %8.1f | %6.2f | %6.3f x | %11.2f %% | %10.2f %% |\n", name, best,
                best / malloc_ns, (double)usage.reserved_peak / (double)trace->live_peak,
                100 * ((double)usage.allocated_peak / (double)usage.requested_peak - 1),
                100 * (1 - (double)usage.allocated_peak / (double)usage.reserved_peak));
+        if (lesson.plans > 0) bench_learned(trace, &lesson);
         fflush(stdout);
     }
 }

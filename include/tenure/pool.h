@@ -23,8 +23,9 @@
  * "reserved" means is the technique's: the segments taken (bfc, caching), or the bytes up to the
  * last block in use (best-fit, buddy, from both ends two-ended; planned: the height of the plan).
  *
- * Streams: only `caching` keeps blocks of different streams apart. With any other technique a
- * block may be handed to another stream as soon as it is freed; the caller orders the work.
+ * Streams: `caching` and `iteration` keep blocks of different streams apart. With any other
+ * technique a block may be handed to another stream as soon as it is freed; the caller orders the
+ * work. (tn_pool_options.settle: when their caches are emptied.)
  *
  * Units: bytes. Ownership: a pool copies what it is given. Threads: any number of threads may use
  * one pool at once; each call holds its lock. Creating and destroying is for one thread.
@@ -54,6 +55,11 @@ typedef struct tn_pool_options {
      * one the plan begins anew. Copied. Sizes of 0 take no memory and are skipped. */
     const uint64_t *sizes, *offsets; /* [planned_count] */
     uint32_t planned_count;
+    /* Called before bytes that were used on one stream may go to another, when a cache is emptied
+     * (caching, iteration): to return when the streams have done what was queued. It runs with the
+     * pool's lock held, and must not call the pool. NULL: nothing to wait for */
+    void (*settle)(void *self);
+    void *settle_self;
 } tn_pool_options;
 
 #define TN_POOL_OPTIONS_INIT                                                                       \
@@ -96,8 +102,10 @@ TN_API TN_CHECKED tn_status tn_pool_alloc(tn_pool *pool, const tn_pool_request *
                                           tn_allocation *allocation, tn_error *error);
 /* Errors: E_INVALID (not the id of a block in use: freed before, or never given). */
 TN_API TN_CHECKED tn_status tn_pool_free(tn_pool *pool, uint64_t id, tn_error *error);
-/* Gives segments without a block in use back to the range (caching; others: nothing to do).
- * Returns the bytes that are no longer reserved. */
+/* Gives segments without a block in use back to the range (caching, iteration; others: nothing to
+ * do). `iteration` forgets its plan, and learns anew. Returns the bytes that are no longer
+ * reserved.
+ */
 TN_API uint64_t tn_pool_empty_cache(tn_pool *pool);
 
 /* --- how much ------------------------------------------------------------------------- */
@@ -117,6 +125,17 @@ typedef struct tn_pool_usage {
 /* Cost: O(n), for the largest free block. */
 TN_API void tn_pool_measure(tn_pool *pool, tn_pool_usage *usage);
 TN_API void tn_pool_reset_peaks(tn_pool *pool); /* peaks := what is now; the holders too */
+
+/* What `iteration` has learned; zeros of any other. */
+typedef struct tn_pool_lesson {
+    uint64_t period; /* requests in an iteration of the plan in force; 0: there is none */
+    uint64_t height; /* bytes of the range that this plan takes, with what it goes around */
+    uint64_t plans;  /* made so far */
+    uint64_t served; /* allocations that got the place that the plan has for them */
+    uint64_t
+        surprises; /* while a plan was in force: those that it did not have, or could not place */
+} tn_pool_lesson;
+TN_API void tn_pool_learned(tn_pool *pool, tn_pool_lesson *lesson);
 
 /* --- who holds it --------------------------------------------------------------------- */
 

@@ -1,8 +1,11 @@
-/* replay.h - the picture of `tenure replay`: bytes reserved by each pool, after each event. */
+/* replay.h - the picture of `tenure replay`: bytes reserved by each pool, after each event; and
+ * what is said of pools that learn. */
 #ifndef TN_CLI_REPLAY_H
 #define TN_CLI_REPLAY_H
 
-#include <tenure/status.h>
+#include <tenure/pool.h>
+
+#include "base/base.h"
 
 enum { CLI_REPLAY_COLUMNS = 720, CLI_REPLAY_CURVES_MAX = 65 };
 
@@ -25,5 +28,9 @@ typedef struct cli_replay_picture {
 void cli_replay_curve(cli_replay_picture *picture, const char *name, bool fits,
                       const uint64_t *bytes);
 tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, tn_error *error);
+
+/* Nothing when the pool has learned nothing. */
+void cli_replay_print_lesson(const tn_pool_lesson *lesson, uint32_t blocks);
+void cli_replay_json_lesson(const tn_pool_lesson *lesson, tn__text *text);
 
 #endif

@@ -88,7 +88,7 @@ void tn__bins_widen(tn_pool *pool, bins *all, uint64_t offset);
 
 static inline void bins_add(tn_pool *pool, bins *all, uint32_t chunk) {
     uint64_t offset = pool->chunks[chunk].offset;
-    tn_assert(pool->chunks[chunk].state == TN__CHUNK_FREE);
+    tn_assert(pool->chunks[chunk].state != TN__CHUNK_USED);
     if (offset >> all->region_log >= BINS_REGIONS) tn__bins_widen(pool, all, offset);
     bins_insert(pool, all, chunk);
 }

@@ -2,12 +2,14 @@
  * are in chunks.h. */
 #include "pool/technique.h"
 
-bool tn__chunks_grow(tn_pool *pool) {
-    size_t need = (size_t)pool->chunk_count + TN__CHUNKS_PER_CALL;
+bool tn__chunks_reserve(tn_pool *pool, size_t more) {
+    size_t need = (size_t)pool->chunk_count + more;
     if (need >= TN__CHUNK_NONE) return false;
     return tn__reserve(&pool->context, &pool->chunks, &pool->chunk_room, need,
                        sizeof *pool->chunks);
 }
+
+bool tn__chunks_grow(tn_pool *pool) { return tn__chunks_reserve(pool, TN__CHUNKS_PER_CALL); }
 
 uint64_t tn__pool_largest_free(const tn_pool *pool) {
     uint64_t largest = 0;
@@ -22,7 +24,7 @@ uint64_t tn__pool_largest_free(const tn_pool *pool) {
 /* --- the judge of tests and audits --- */
 
 typedef struct chunks_sums {
-    uint64_t end, allocated, requested, blocks, listed;
+    uint64_t end, allocated, requested, blocks, listed, lent, inner;
 } chunks_sums;
 
 static const char *chunks_check_one(const tn_pool *pool, uint32_t id, uint32_t before,
@@ -30,34 +32,38 @@ static const char *chunks_check_one(const tn_pool *pool, uint32_t id, uint32_t b
     const tn__chunk *chunk = &pool->chunks[id];
     if (chunk->offset != sums->end) return "chunks do not tile the range";
     if (chunk->size == 0 || chunk->is_empty) return "an empty chunk is in the list";
+    if (chunk->is_inner) return "a block within lent bytes is in the list";
     if (chunk->before != before) return "a chunk does not know the one before it";
     if (chunk->state == TN__CHUNK_VACANT) return "a vacant record is in the list";
     sums->end += chunk->size;
     sums->listed++;
+    if (chunk->state == TN__CHUNK_LENT) sums->lent += chunk->size;
     if (chunk->state != TN__CHUNK_USED) return NULL;
     if (chunk->requested > chunk->size) return "a block is smaller than its request";
     return NULL;
 }
 
 static const char *chunks_check_records(const tn_pool *pool, chunks_sums *sums) {
-    uint64_t vacant = 0, empty = 0;
+    uint64_t vacant = 0, apart = 0;
     for (uint32_t i = 0; i < pool->chunk_count; i++) {
         const tn__chunk *chunk = &pool->chunks[i];
         vacant += chunk->state == TN__CHUNK_VACANT;
-        empty += chunk->state == TN__CHUNK_USED && chunk->is_empty;
         if (chunk->state != TN__CHUNK_USED) continue;
+        apart += chunk->is_empty || chunk->is_inner;
+        sums->inner += chunk->is_inner ? chunk->size : 0;
         sums->blocks++;
         sums->allocated += chunk->size;
         sums->requested += chunk->requested;
     }
     if (vacant != pool->vacant_count) return "vacant records are lost";
-    if (vacant + empty + sums->listed != pool->chunk_count) return "chunks are lost";
+    if (vacant + apart + sums->listed != pool->chunk_count) return "chunks are lost";
+    if (sums->inner > sums->lent) return "more is handed out than was lent";
     return NULL;
 }
 
 const char *tn__pool_check(const tn_pool *pool) {
     chunks_sums sums = {0};
-    uint32_t before = TN__CHUNK_NONE, id = 0;
+    uint32_t before = TN__CHUNK_NONE, id = pool->first;
     for (; id != TN__CHUNK_NONE; before = id, id = pool->chunks[id].after) {
         const char *wrong = chunks_check_one(pool, id, before, &sums);
         if (wrong != NULL) return wrong;

@@ -96,6 +96,8 @@ tn_status tn_pool_create(const tn_pool_options *given, tn_pool **pool, tn_error 
     made->context = context;
     made->technique = technique;
     made->vacant = TN__CHUNK_NONE;
+    made->settle = options.settle;
+    made->settle_self = options.settle_self;
     if (pthread_mutex_init(&made->lock, NULL) != 0) {
         tn__free(&context, made, sizeof *made);
         return tn__no_memory(error, "the lock of a pool");
@@ -215,7 +217,10 @@ tn_status tn_pool_alloc(tn_pool *pool, const tn_pool_request *request, tn_alloca
     pthread_mutex_lock(&pool->lock);
     tn_status status = pool_alloc(pool, request, allocation, error);
     tn_audit(tn__pool_check(pool) == NULL);
+    bool is_due = pool->is_due;
+    pool->is_due = false;
     pthread_mutex_unlock(&pool->lock);
+    if (is_due) pool->technique->rest(pool);
     return status;
 }
 
@@ -276,6 +281,13 @@ void tn_pool_measure(tn_pool *pool, tn_pool_usage *usage) {
     pthread_mutex_unlock(&pool->lock);
     usage->internal_fragmentation = pool_lost(usage->requested, usage->allocated);
     usage->external_fragmentation = pool_lost(usage->allocated, usage->reserved);
+}
+
+void tn_pool_learned(tn_pool *pool, tn_pool_lesson *lesson) {
+    *lesson = (tn_pool_lesson){0};
+    pthread_mutex_lock(&pool->lock);
+    if (pool->technique->lesson != NULL) pool->technique->lesson(pool, lesson);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 void tn_pool_reset_peaks(tn_pool *pool) {

@@ -23,21 +23,24 @@ typedef enum tn__chunk_state {
     TN__CHUNK_VACANT, /* a record without bytes */
     TN__CHUNK_OUTSIDE,
     TN__CHUNK_FREE,
+    TN__CHUNK_LENT, /* the technique deals it out itself: its blocks are records outside the list */
     TN__CHUNK_USED
 } tn__chunk_state;
 
 typedef struct tn__chunk { /* one cache line */
     uint64_t offset, size;
-    uint32_t before, after; /* in address order; `after` of a vacant record: the next such */
-    uint32_t child[2];      /* in a set: those before it, those after */
+    /* in address order; `after` of a vacant record: the next such; inner: the technique's */
+    uint32_t before, after;
+    uint32_t child[2];   /* in a set: those before it, those after; used: the technique's */
     uint32_t lane;       /* used: the stream; free: the technique's, first in the order of sets */
     uint32_t generation; /* grows at each free, so that an old id is known as such */
     uint64_t requested, birth;
     uint32_t tag;
-    uint8_t state;   /* tn__chunk_state */
-    bool is_segment; /* the first chunk of a segment: never joined with the one before */
-    bool is_large;   /* caching: of a segment for large requests */
-    bool is_empty;   /* of a request for 0 bytes: not part of the list */
+    uint8_t state;     /* tn__chunk_state */
+    bool is_segment;   /* the first chunk of a segment: never joined with the one before */
+    bool is_large : 1; /* caching: of a segment for large requests */
+    bool is_empty : 1; /* of a request for 0 bytes: not part of the list */
+    bool is_inner : 1; /* within what is lent: not part of the list */
 } tn__chunk;
 
 typedef struct tn__holder_record { /* of a block that was freed after a mark */
@@ -70,12 +73,15 @@ typedef struct tn__technique {
     bool is_planned;     /* needs sizes and offsets */
     /* Chunk 0 is the whole range, outside, not in any set. */
     tn_status (*open)(tn_pool *pool, const tn_pool_options *options, tn_error *error);
-    /* A chunk for the request, out of every set, its state still free: or E_EXHAUSTED without a
+    /* A chunk for the request, out of every set: or E_EXHAUSTED without a
      * message, with nothing changed that callers can see. */
     tn_status (*take)(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error);
     void (*give)(tn_pool *pool, uint32_t chunk); /* takes it back; its state is free already */
     uint64_t (*trim)(tn_pool *pool);             /* tn_pool_empty_cache; NULL: nothing to do */
     void (*close)(tn_pool *pool);                /* NULL: holds no memory of its own */
+    /* Long work that `take` asked for (pool->is_due): called without the lock. NULL: none */
+    void (*rest)(tn_pool *pool);
+    void (*lesson)(const tn_pool *pool, tn_pool_lesson *lesson); /* NULL: learns nothing */
 } tn__technique;
 
 struct tn_pool {
@@ -84,14 +90,17 @@ struct tn_pool {
     const tn__technique *technique;
     void *state;
     uint64_t capacity, unit;
-    /* chunks; the one with number 0 is the lowest, always */
     tn__chunk *chunks;
     size_t chunk_room;
     uint32_t chunk_count;          /* records used at least once */
     uint32_t vacant, vacant_count; /* list of those that are vacant again */
-    uint32_t last;                 /* the highest chunk */
-    uint64_t reserved;             /* set by the technique */
-    tn_pool_usage usage;           /* counters of the frame; `reserved` and below: on demand */
+    uint32_t first, last; /* the lowest chunk, which is number 0 but with iteration; the highest */
+    uint64_t reserved;    /* set by the technique */
+    bool is_due;          /* set by the technique: `rest` is to be called */
+    /* options.settle: what one stream freed goes to another */
+    void (*settle)(void *self);
+    void *settle_self;
+    tn_pool_usage usage; /* counters of the frame; `reserved` and below: on demand */
     tn__mark peak, failed;
     tn__arena words; /* of labels */
     tn_pool_label *labels;
@@ -107,6 +116,12 @@ bool tn__chunks_grow(tn_pool *pool);
 static inline bool tn__chunks_room(tn_pool *pool) {
     size_t spare = pool->chunk_room - pool->chunk_count + pool->vacant_count;
     return spare >= TN__CHUNKS_PER_CALL || tn__chunks_grow(pool);
+}
+/* The same for so many. */
+bool tn__chunks_reserve(tn_pool *pool, size_t more);
+/* Before bytes that one stream has freed may go to another. */
+static inline void tn__pool_settle(tn_pool *pool) {
+    if (pool->settle != NULL) pool->settle(pool->settle_self);
 }
 /* Everything that must hold: NULL, or what does not. O(n). */
 const char *tn__pool_check(const tn_pool *pool);

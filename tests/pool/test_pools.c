@@ -292,7 +292,9 @@ static void nothing_is_lost_after_everything_is_freed(void **state) {
         uint64_t freed = tn_pool_empty_cache(made->pool);
         tn_pool_measure(made->pool, &usage);
         bool keeps_regions = strcmp(options.pool, "bfc") == 0;
-        assert_true(strcmp(options.pool, "caching") == 0 ? freed > 0 : freed == 0);
+        bool has_cache =
+            strcmp(options.pool, "caching") == 0 || strcmp(options.pool, "iteration") == 0;
+        assert_true(has_cache ? freed > 0 : freed == 0);
         assert_int_equal(usage.allocated, 0);
         if (!keeps_regions) {
             assert_int_equal(usage.reserved, 0);
@@ -706,7 +708,9 @@ static void a_failing_allocator_is_an_error_and_leaks_nothing(void **state) {
                 assert_true(n > 5);
                 break;
             }
-            assert_int_equal(status, TN_E_NO_MEMORY);
+            /* what cannot be recorded is not learned, and nobody's error */
+            bool may_do_without = strcmp(tn_pool_name(p), "iteration") == 0;
+            if (!may_do_without || status != TN_OK) assert_int_equal(status, TN_E_NO_MEMORY);
         }
     }
 }

@@ -43,6 +43,7 @@ typedef struct replay_result {
     const char *name;
     bool fits;
     tn_pool_usage usage;
+    tn_pool_lesson lesson;
     tn_error failure; /* when it does not fit */
     cli_holders holders;
     tn_pool *pool; /* owns the labels of the holders */
@@ -250,6 +251,7 @@ static tn_status replay_pool(replay_arguments *arguments, replay_result *result)
     }
     if (result->pool == NULL) return TN_OK; /* the plan itself is too high */
     tn_pool_measure(result->pool, &result->usage);
+    tn_pool_learned(result->pool, &result->lesson);
     if (arguments->reserved != NULL)
         cli_replay_curve(&arguments->picture, result->name, result->fits, arguments->reserved);
     return cli_holders_of_pool(&result->holders, result->pool, result->name,
@@ -320,6 +322,7 @@ static void replay_print_text(const replay_arguments *arguments) {
                tn__words_grouped(result->usage.reserved_peak, reserved), ratio,
                tn__words_grouped(result->usage.allocated_peak, allocated),
                100 * replay_lost(result));
+        cli_replay_print_lesson(&result->lesson, tn_pool_trace_block_count(arguments->trace));
         if (told == NULL) told = result;
     }
     if (told == NULL || told->holders.count == 0) return;
@@ -337,6 +340,7 @@ static void replay_json_pool(tn__text *text, const replay_result *result) {
                         ", \"requested_peak\": %" PRIu64 ", \"fragmentation\": %.9g",
                         result->usage.reserved_peak, result->usage.allocated_peak,
                         result->usage.requested_peak, replay_lost(result));
+        cli_replay_json_lesson(&result->lesson, text);
     } else {
         tn__text_put(text, ", \"where\": ");
         tn__text_json(text, result->failure.where);

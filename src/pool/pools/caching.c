@@ -98,6 +98,7 @@ static uint32_t caching_return(tn_pool *pool, uint32_t chunk) {
 
 static uint64_t caching_trim(tn_pool *pool) {
     uint64_t before = pool->reserved;
+    tn__pool_settle(pool);
     for (uint32_t chunk = 0; chunk != TN__CHUNK_NONE; chunk = pool->chunks[chunk].after)
         if (caching_is_whole(pool, chunk)) chunk = caching_return(pool, chunk);
     return before - pool->reserved;

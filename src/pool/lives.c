@@ -1,0 +1,210 @@
+/* lives.c - from two iterations that were alike to offsets for the next ones.
+ *
+ * Where the two differ in how long a block lived, the longer counts. The circle is cut open now: a
+ * block that lives across the cut is two pieces to the planner.
+ */
+#include <tenure/plan.h>
+
+#include "pool/lives.h"
+
+enum {
+    LIVES_STEADY = 64,       /* of the bytes of an iteration, one part in so many may stay */
+    LIVES_WORK = 400 * 1000, /* placements that the planner may try */
+};
+
+void tn__lives_close(const tn_context *context, tn__lives *lives) {
+    tn__free(context, lives->items, lives->count * sizeof *lives->items);
+    tn__free(context, lives->around, lives->around_room * sizeof *lives->around);
+    *lives = (tn__lives){0};
+}
+
+/* --- lives --- */
+
+/* Steps that the block of request n lives, as a period ago; 0: longer than the period. */
+static uint32_t lives_length(const tn__learn *learn, uint64_t n, uint64_t period) {
+    const tn__asked *before = tn__learn_at(learn, n - period), *last = tn__learn_at(learn, n);
+    if (before->freed == 0) return 0;
+    uint64_t length = before->freed - (n - period);
+    uint64_t other = last->freed != 0 ? last->freed - n : learn->count - n; /* so far */
+    if (other > length) length = last->freed != 0 ? other : other + 1;
+    return length <= period ? (uint32_t)length : 0;
+}
+
+static bool lives_zone(tn__lives *lives, uint32_t stream) {
+    for (uint32_t z = 0; z < lives->zones; z++)
+        if (lives->streams[z] == stream) return true;
+    if (lives->zones == TN__ZONES_MAX) return false;
+    lives->streams[lives->zones++] = stream;
+    return true;
+}
+
+/* False: more stays than a steady loop would leave. */
+static bool lives_fill(const tn__learn *learn, uint64_t period, tn__lives *lives) {
+    uint64_t staying = 0, all = 0;
+    for (uint64_t i = 0; i < period; i++) {
+        uint64_t n = learn->count - period + i;
+        const tn__asked *asked = tn__learn_at(learn, n), *before = tn__learn_at(learn, n - period);
+        tn__life *life = &lives->items[i];
+        *life = (tn__life){.size = asked->size,
+                           .alignment = asked->alignment,
+                           .stream = asked->stream,
+                           .length = lives_length(learn, n, period)};
+        if (life->alignment < before->alignment) life->alignment = before->alignment;
+        if (!lives_zone(lives, life->stream)) return false;
+        all = tn__add_sat(all, life->size);
+        if (life->length == 0) staying = tn__add_sat(staying, life->size);
+    }
+    return staying <= all / LIVES_STEADY;
+}
+
+/* The life that a block in use is of; NULL: none that the plan has. */
+static tn__life *lives_of_block(const tn__learn *learn, tn__lives *lives, const tn__chunk *chunk) {
+    uint64_t which;
+    if (!tn__learn_knows(learn, chunk->child[0], chunk->birth, &which) ||
+        which + lives->count < learn->count)
+        return NULL;
+    tn__life *life = &lives->items[which + lives->count - learn->count];
+    return life->length != 0 ? life : NULL;
+}
+
+/* What is in use keeps its place: in the plan, or as something that it goes around. */
+static bool lives_keep(const tn_pool *pool, const tn__learn *learn, tn__lives *lives) {
+    for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
+        const tn__chunk *chunk = &pool->chunks[at];
+        if (chunk->state != TN__CHUNK_USED) continue;
+        tn__life *life = lives_of_block(learn, lives, chunk);
+        if (life != NULL) {
+            life->is_there = chunk->offset % life->alignment == 0;
+            life->offset = chunk->offset;
+            continue;
+        }
+        if (!tn__reserve(&pool->context, &lives->around, &lives->around_room,
+                         lives->around_count + 1, sizeof *lives->around))
+            return false;
+        lives->around[lives->around_count++] = (tn__stay){chunk->offset, chunk->size};
+    }
+    return true;
+}
+
+/* Streams by the bytes that they ask for, the most first. */
+static void lives_order_zones(tn__lives *lives) {
+    uint64_t bytes[TN__ZONES_MAX] = {0};
+    for (uint32_t i = 0; i < lives->count; i++)
+        for (uint32_t z = 0; z < lives->zones; z++)
+            if (lives->streams[z] == lives->items[i].stream)
+                bytes[z] = tn__add_sat(bytes[z], lives->items[i].size);
+    for (uint32_t z = 1; z < lives->zones; z++) {
+        uint64_t moved = bytes[z];
+        uint32_t stream = lives->streams[z], at = z;
+        for (; at > 0 && bytes[at - 1] < moved; at--) {
+            bytes[at] = bytes[at - 1];
+            lives->streams[at] = lives->streams[at - 1];
+        }
+        bytes[at] = moved;
+        lives->streams[at] = stream;
+    }
+}
+
+bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t period,
+                      tn__lives *lives) {
+    *lives = (tn__lives){.count = (uint32_t)period, .now = learn->count};
+    lives->items = tn__alloc_array(&pool->context, lives->count, sizeof *lives->items);
+    if (lives->items == NULL) lives->count = 0;
+    bool done =
+        lives->items != NULL && lives_fill(learn, period, lives) && lives_keep(pool, learn, lives);
+    if (done) lives_order_zones(lives);
+    return done;
+}
+
+/* --- the plan --- */
+
+uint32_t tn__lives_calm(const tn_context *context, const tn__lives *lives) {
+    int64_t *change = tn__alloc_array(context, lives->count, sizeof *change), now = 0, least = 0;
+    uint32_t best = 0;
+    if (change == NULL) return 0;
+    for (uint32_t i = 0; i < lives->count; i++) {
+        const tn__life *life = &lives->items[i];
+        if (life->length == 0 || life->length == lives->count) continue;
+        change[i] += (int64_t)life->size;
+        change[(i + life->length) % lives->count] -= (int64_t)life->size;
+    }
+    for (uint32_t i = 0; i < lives->count; i++) { /* up to a constant: who lives at step 0 */
+        now += change[i];
+        if (i != 0 && now >= least) continue;
+        least = now;
+        best = i;
+    }
+    tn__free(context, change, lives->count * sizeof *change);
+    return best;
+}
+
+static tn_status lives_add(tn_problem *problem, const tn__life *life, int64_t first, int64_t all,
+                           uint64_t base) {
+    int64_t last = first + life->length;
+    tn_piece pieces[2] = {{.first = first, .last = last < all ? last : all, .hi = life->size},
+                          {.first = 0, .last = last - all, .hi = life->size}};
+    tn_body body = {.size = life->size,
+                    .alignment = life->alignment,
+                    .pieces = pieces,
+                    .piece_count = last > all ? 2 : 1};
+    if (life->is_there && life->offset >= base) {
+        body.offset = life->offset - base;
+        body.flags = TN_BODY_PINNED;
+    }
+    return tn_problem_add(problem, &body, NULL, NULL);
+}
+
+/* The part of a block above the zones that are there already. */
+static tn_status lives_add_stay(tn_problem *problem, const tn__stay *stay, uint64_t base,
+                                uint32_t steps) {
+    uint64_t end = stay->offset + stay->size;
+    uint64_t from = stay->offset > base ? stay->offset : base;
+    if (end <= base) return TN_OK;
+    tn_body body = {
+        .size = end - from, .last = steps, .offset = from - base, .flags = TN_BODY_PINNED};
+    return tn_problem_add(problem, &body, NULL, NULL);
+}
+
+static tn_status lives_fill_problem(tn_problem *problem, const tn__lives *lives, uint32_t zone,
+                                    uint64_t base, uint64_t unit) {
+    TN_TRY(tn_problem_set_alignment(problem, unit, NULL));
+    for (uint32_t i = 0; i < lives->count; i++)
+        if (lives->items[i].stream == lives->streams[zone] && lives->items[i].length != 0)
+            TN_TRY(lives_add(problem, &lives->items[i], i, lives->count, base));
+    for (size_t a = 0; a < lives->around_count; a++)
+        TN_TRY(lives_add_stay(problem, &lives->around[a], base, lives->count));
+    return TN_OK;
+}
+
+/* A zone ends at a multiple of the widest alignment, so that the next one may begin there. */
+static tn_status lives_plan_zone(const tn_context *context, tn__lives *lives, uint32_t zone,
+                                 uint64_t base, uint64_t unit, uint64_t widest) {
+    tn_problem *problem = NULL;
+    tn_layout layout = {0};
+    tn_plan_options options = TN_PLAN_OPTIONS_INIT;
+    options.context = context;
+    options.work_limit = LIVES_WORK;
+    tn_status status = TN_OK;
+    TN_TRY_DONE(tn_problem_create(context, &problem, NULL));
+    TN_TRY_DONE(lives_fill_problem(problem, lives, zone, base, unit));
+    TN_TRY_DONE(tn_plan(problem, &options, &layout, NULL));
+    for (uint32_t i = 0, body = 0; i < lives->count; i++)
+        if (lives->items[i].stream == lives->streams[zone] && lives->items[i].length != 0)
+            lives->items[i].offset = base + layout.offset[body++];
+    lives->borders[zone] = base + ((layout.peak + widest - 1) & ~(widest - 1));
+done:
+    tn_layout_release(&layout);
+    tn_problem_destroy(problem);
+    return status;
+}
+
+bool tn__lives_plan(const tn_context *context, tn__lives *lives, uint64_t unit) {
+    uint64_t base = 0, widest = unit;
+    for (uint32_t i = 0; i < lives->count; i++)
+        if (lives->items[i].alignment > widest) widest = lives->items[i].alignment;
+    for (uint32_t zone = 0; zone < lives->zones; zone++) {
+        if (lives_plan_zone(context, lives, zone, base, unit, widest) != TN_OK) return false;
+        base = lives->borders[zone];
+    }
+    return true;
+}

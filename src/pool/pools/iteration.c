@@ -1,0 +1,263 @@
+/* iteration.c - learns what an iteration asks for, plans it, and serves the next ones from the
+ * plan.
+ *
+ * Without a plan it is best fit for each stream apart (lanes.h), and keeps a record of requests
+ * (learn.h). When two iterations were alike, their lives are planned (lives.h) by the planners that
+ * know all of them at once; the bytes of the plan are cut into slots (slots.h), and each request
+ * that comes as expected (script.h) gets its place by a look at a few bits. One that is not
+ * expected, or whose place is held, is a surprise and gets something else for itself alone. Too
+ * many surprises, and the plan is given up: what is in use stays where it is, and learning begins
+ * again, the longer the shorter the plan held.
+ *
+ * While a plan is made the lock is free. The plan comes into force at the step when the fewest
+ * bytes live, since what is in use stays where it is; only where it does not take more of the range
+ * than is reserved already, and only when the iterations went on being alike.
+ *
+ * A surprise goes into a hole outside of the plan; else where the plan has nothing for as long as
+ * the block will live; else, while that is little beside the plan, beyond all that is reserved,
+ * since a place taken from the plan makes the next surprise; else into what is free now. When round
+ * after round has places that are held, because one who found his own held took another's, they go
+ * beyond whatever that takes, once. Nothing is
+ * refused before the plan is given up and the cache emptied: then all free bytes are one lane's to
+ * use.
+ *
+ * Reserved is what any stream has had and the plan in force, until the cache is emptied.
+ *
+ * Use it where a program does the same again and again: training, inference of one size.
+ * Weak where sizes change from step to step: then it is best fit.
+ * Cost:   O(1) time as planned, O(log n) else; 36 bytes for each of the last 2^18 requests.
+ * Source: Huang et al., STAlloc, EuroSys 2026 (arXiv:2507.16274), for a plan that is learned; what
+ *         a changed request does to it, and streams, are ours.
+ */
+#include "pool/iteration.h"
+
+enum {
+    ITERATION_SURPRISES = 16, /* in a round that do not matter, and one line in so many more */
+    ITERATION_PART = 4,       /* surprises: this part of a round is too many */
+    ITERATION_UNKNOWN = 8,    /* how long an unknown block lives: this part of a round, we guess */
+    ITERATION_LITTLE = 64,    /* what may be reserved beyond a plan: this part of it */
+    ITERATION_YOUNG = 2,      /* rounds that a plan needs to get everybody to his place */
+    ITERATION_JAMMED = 2,     /* rounds after which no more is taken from the plan */
+};
+
+static tn_status iteration_open(tn_pool *pool, const tn_pool_options *options, tn_error *error) {
+    tn__iteration *state = pool->state;
+    (void)options, (void)error;
+    tn__lanes_open(pool, &state->lanes);
+    state->patience = 1;
+    return TN_OK;
+}
+
+static void iteration_close(tn_pool *pool) {
+    tn__iteration *state = pool->state;
+    tn__script_close(&pool->context, &state->script);
+    tn__learn_close(&pool->context, &state->learn);
+    tn__lanes_close(pool, &state->lanes);
+}
+
+/* --- allocating --- */
+
+/* A record for a block in the plan's slots. */
+static uint32_t iteration_place(tn_pool *pool, uint64_t offset, uint64_t size, uint32_t from,
+                                uint32_t to) {
+    tn__iteration *state = pool->state;
+    uint32_t chunk = tn__chunk_new(pool);
+    tn__chunk *block = &pool->chunks[chunk];
+    tn__slots_take(&state->script.slots, from, to);
+    block->offset = offset;
+    block->size = size;
+    block->before = from;
+    block->after = to;
+    block->is_inner = true;
+    block->state = TN__CHUNK_FREE;
+    state->inner++;
+    return chunk;
+}
+
+/* In what the plan has free now, and will not ask for in the next `ahead` requests. */
+static uint32_t iteration_borrow(tn_pool *pool, const tn__want *want, uint32_t ahead) {
+    tn__iteration *state = pool->state;
+    tn__script *script = &state->script;
+    const uint64_t *taken = ahead == 0 ? script->slots.taken : tn__script_soon(script, ahead);
+    uint64_t offset;
+    for (uint32_t z = 0; z < script->zones; z++) {
+        uint32_t from = z == 0 ? 0 : tn__slots_at(&script->slots, script->borders[z - 1]);
+        uint32_t to = tn__slots_at(&script->slots, script->borders[z]);
+        if (script->streams[z] != want->stream) continue;
+        if (!tn__slots_hole(&script->slots, taken, &from, &to, want, &offset)) continue;
+        return iteration_place(pool, offset, want->size, from, to);
+    }
+    return TN__CHUNK_NONE;
+}
+
+static uint32_t iteration_beyond(tn_pool *pool, uint32_t lane, const tn__want *want) {
+    tn__iteration *state = pool->state;
+    uint64_t before = pool->reserved;
+    uint32_t found = tn__lanes_extend(pool, &state->lanes, lane, want);
+    state->beyond += pool->reserved - before;
+    return found;
+}
+
+/* Beyond all that is reserved. A plan that is young may not raise the most that ever was: NONE. */
+static uint32_t iteration_beyond_young(tn_pool *pool, uint32_t lane, const tn__want *want) {
+    const tn__iteration *state = pool->state;
+    bool is_young = state->script.rounds < ITERATION_YOUNG;
+    uint64_t needs = tn__add_sat(pool->reserved, want->size + want->alignment - pool->unit);
+    if (is_young && needs > pool->usage.reserved_peak) return TN__CHUNK_NONE;
+    return iteration_beyond(pool, lane, want);
+}
+
+/* `length`: requests that the block will live for, as far as is known. NONE: there is no place, or
+ * none that the plan is worth. */
+static uint32_t iteration_surprise(tn_pool *pool, uint32_t lane, const tn__want *want,
+                                   uint32_t length) {
+    tn__iteration *state = pool->state;
+    uint64_t little = state->lesson.height / ITERATION_LITTLE;
+    bool is_below = tn__add_sat(pool->reserved, want->size) <= pool->usage.reserved_peak;
+    bool is_jammed = state->jammed >= (is_below ? ITERATION_JAMMED : 4 * ITERATION_JAMMED);
+    uint32_t found = tn__lanes_hole(pool, &state->lanes, lane, want);
+    if (found == TN__CHUNK_NONE) found = iteration_borrow(pool, want, length);
+    if (found == TN__CHUNK_NONE && (is_jammed || tn__add_sat(state->beyond, want->size) <= little))
+        found = iteration_beyond_young(pool, lane, want);
+    if (found == TN__CHUNK_NONE) found = iteration_borrow(pool, want, 0);
+    return found != TN__CHUNK_NONE ? found : iteration_beyond_young(pool, lane, want);
+}
+
+/* Between two rounds: when one went without a surprise, what the last ones took beside the plan
+ * goes back; and always what lies in the zone of another stream. */
+static void iteration_between(tn_pool *pool) {
+    tn__iteration *state = pool->state;
+    bool was_calm = state->surprises == 0 && state->beyond > 0;
+    state->round = state->script.rounds;
+    state->jammed = state->held > 0 ? state->jammed + 1 : 0;
+    state->surprises = state->held = 0;
+    if (!was_calm && !state->has_strangers) return;
+    if (!tn__chunks_reserve(pool, state->script.zones + TN__CHUNKS_PER_CALL)) return;
+    tn__iteration_reclaim(pool);
+    state->has_strangers = false;
+}
+
+/* Counts; true when there have been too many in this round. */
+static bool iteration_counts(tn__iteration *state) {
+    return ++state->surprises > ITERATION_SURPRISES + state->script.count / ITERATION_PART;
+}
+
+/* By the plan in force; NONE: nothing fits, or there is no plan any more. */
+static uint32_t iteration_play(tn_pool *pool, uint32_t lane, const tn__want *want) {
+    tn__iteration *state = pool->state;
+    const tn__line *line = tn__script_match(&state->script, want->size, want->stream);
+    bool has_place = line != NULL && line->from != line->to;
+    if (state->round != state->script.rounds) iteration_between(pool);
+    if (has_place && (line->offset & (want->alignment - 1)) == 0 &&
+        tn__slots_idle(&state->script.slots, line->from, line->to)) {
+        state->lesson.served++;
+        return iteration_place(pool, line->offset, line->size, line->from, line->to);
+    }
+    uint32_t some = state->script.count / ITERATION_UNKNOWN + 1;
+    if (line != NULL && !has_place) return iteration_surprise(pool, lane, want, some);
+    state->held += has_place;
+    state->lesson.surprises++;
+    if (iteration_counts(state) && tn__iteration_forget(pool)) return TN__CHUNK_NONE;
+    return iteration_surprise(pool, lane, want, has_place ? line->length : some);
+}
+
+/* Without a plan. */
+static uint32_t iteration_fit(tn_pool *pool, uint32_t lane, const tn__want *want) {
+    tn__iteration *state = pool->state;
+    uint32_t found = tn__lanes_hole(pool, &state->lanes, lane, want);
+    return found != TN__CHUNK_NONE ? found : tn__lanes_extend(pool, &state->lanes, lane, want);
+}
+
+/* Remembers the request of a block that was found. */
+static void iteration_note(tn_pool *pool, uint32_t chunk, const tn__want *want) {
+    tn__iteration *state = pool->state;
+    tn__asked asked = {.size = want->size,
+                       .alignment = (uint32_t)want->alignment,
+                       .birth = pool->usage.alloc_count + 1,
+                       .stream = want->stream};
+    pool->chunks[chunk].child[0] = tn__learn_ask(&pool->context, &state->learn, &asked);
+    pool->is_due = tn__iteration_is_due(state);
+}
+
+static uint32_t iteration_find(tn_pool *pool, uint32_t lane, const tn__want *want) {
+    tn__iteration *state = pool->state;
+    uint32_t found = TN__CHUNK_NONE;
+    if (tn__iteration_has_plan(state)) found = iteration_play(pool, lane, want);
+    if (found == TN__CHUNK_NONE && tn__iteration_has_plan(state)) tn__iteration_forget(pool);
+    if (found == TN__CHUNK_NONE && !tn__iteration_has_plan(state))
+        found = iteration_fit(pool, lane, want);
+    if (found != TN__CHUNK_NONE) return found;
+    tn__pool_settle(pool);
+    tn__lanes_trim(pool, &state->lanes);
+    return iteration_fit(pool, lane, want);
+}
+
+static tn_status iteration_take(tn_pool *pool, const tn__want *want, uint32_t *chunk,
+                                tn_error *error) {
+    tn__iteration *state = pool->state;
+    uint32_t lane = tn__lanes_of(pool, &state->lanes, want->stream);
+    if (lane == 0) return tn__no_memory(error, "a stream of a pool");
+    *chunk = iteration_find(pool, lane, want);
+    if (*chunk == TN__CHUNK_NONE) return TN_E_EXHAUSTED;
+    if (tn__iteration_has_plan(state))
+        pool->chunks[*chunk].child[0] = TN__LEARN_NONE;
+    else
+        iteration_note(pool, *chunk, want);
+    return TN_OK;
+}
+
+static void iteration_give(tn_pool *pool, uint32_t chunk) {
+    tn__iteration *state = pool->state;
+    tn__script *script = &state->script;
+    tn__chunk *block = &pool->chunks[chunk];
+    if (block->is_inner) {
+        tn__slots_give(&script->slots, block->before, block->after);
+        tn__chunk_drop(pool, chunk);
+        state->inner--;
+        return;
+    }
+    uint32_t zone = tn__script_zone(script, block->offset);
+    uint64_t end = block->offset + block->size;
+    if (!tn__iteration_has_plan(state))
+        tn__learn_free(&state->learn, block->child[0], block->birth);
+    if (zone < script->zones &&
+        end <= script->borders[zone]) { /* older than the plan: now its own */
+        if (script->streams[zone] != block->lane) tn__pool_settle(pool);
+        tn__slots_give(&script->slots, tn__slots_at(&script->slots, block->offset),
+                       tn__slots_at(&script->slots, end));
+        block->state = TN__CHUNK_LENT;
+        block->lane = zone + 1;
+    } else {
+        block->lane = tn__lanes_of(pool, &state->lanes, block->lane);
+        state->has_strangers |= zone < script->zones;
+    }
+    tn__lanes_give(pool, &state->lanes, chunk);
+}
+
+static uint64_t iteration_trim(tn_pool *pool) {
+    tn__iteration *state = pool->state;
+    uint64_t before = pool->reserved;
+    tn__iteration_forget(pool);
+    tn__pool_settle(pool);
+    tn__lanes_trim(pool, &state->lanes);
+    return before - pool->reserved;
+}
+
+static void iteration_lesson(const tn_pool *pool, tn_pool_lesson *lesson) {
+    *lesson = ((const tn__iteration *)pool->state)->lesson;
+}
+
+const tn__technique tn__pool_iteration = {
+    .name = "iteration",
+    .summary = "learns an iteration, plans it, serves the next ones from the plan",
+    .source = "Huang et al., STAlloc, EuroSys 2026 (arXiv:2507.16274)",
+    .unit = 1,
+    .state_size = sizeof(tn__iteration),
+    .open = iteration_open,
+    .take = iteration_take,
+    .give = iteration_give,
+    .trim = iteration_trim,
+    .close = iteration_close,
+    .rest = tn__iteration_rest,
+    .lesson = iteration_lesson,
+};
