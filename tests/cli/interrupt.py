@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Ctrl-C in each phase of `tenure fit`: the best so far, or a word that there is none. interrupt.py TENURE MODELS
+
+The signal comes once the command has said by its progress lines where it is, so nothing here depends on how fast the machine is. Before it
+works, while it reads, Ctrl-C ends it as any command; while it measures and searches: status 3, or an answer; what is printed is whole; files
+are whole, or not there. While it writes, Ctrl-C lets it end that, and Ctrl-C again ends it at once.
+"""
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+
+TENURE, MODELS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+UNET = ["fit", f"{MODELS}/unet64.onnx", "--train", "--costs", "model:v100-16", "--progress=lines"]
+SINK = os.path.join("out", "plan.json")  # of a folder of its own, so that nothing else is looked at
+
+
+def start(words, **streams):
+    """As from a terminal: SIGINT is not ignored, as it is of what a script runs beside itself."""
+    return subprocess.Popen([TENURE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **streams)
+
+
+def says(process, stages):
+    """Until a progress line of one of the stages; what was said so far."""
+    said = ""
+    for line in process.stderr:
+        said += line
+        if any(line.startswith(f"tenure: {stage}: ") for stage in stages):
+            return said
+    raise AssertionError(f"it ended before it said {stages}: {said}")
+
+
+def ends(process, said=""):
+    process.send_signal(signal.SIGINT)
+    out, told = process.communicate(timeout=120)
+    return process.returncode, out, said + told
+
+
+def whole_files():
+    for name in os.listdir("out"):
+        with open(os.path.join("out", name), encoding="utf-8") as file:
+            json.load(file)
+        os.remove(os.path.join("out", name))
+
+
+def reading():
+    process = start(["fit", "-", "--train", "--budget", "1GB", "-o", SINK], stdin=subprocess.PIPE)
+    process.stdin.write("part of a model")
+    process.stdin.flush()
+    status, out, told = ends(process)
+    assert status == -signal.SIGINT and out == "", (status, out, told)
+
+
+def measuring():
+    process = start(["fit", f"{MODELS}/mobilenet_v2.onnx", "--train", "--batch", "16", "--budget", "300MB", "--progress=lines",
+                     "--save-costs", SINK])
+    status, out, told = ends(process, says(process, ["measure"]))
+    assert status == 3 and out == "" and "interrupted before there was any answer" in told, (status, out, told)
+    assert os.listdir("out") == [], "costs of half a measurement were kept"
+
+
+def least():
+    """A budget that only the end of the search for the least meets, if anything does."""
+    process = start([*UNET, "--budget", "450MB", "--json", "-o", SINK])
+    status, out, told = ends(process, says(process, ["fit", "plan"]))
+    assert status in (1, 3) and out == "", (status, out, told)
+    assert "interrupted before there was any answer" in told or status == 1, told
+
+
+def curve():
+    process = start([*UNET, "--sweep", "200", "--json", "-o", SINK])
+    status, out, told = ends(process, says(process, ["fit", "plan"]))
+    assert status in (0, 3), (status, told)
+    answers = json.loads(out)["answers"]
+    times = [answer["time"] for answer in answers]
+    assert len(answers) == 200 and times == sorted(times, reverse=True), times
+    assert all(answer["bytes"] <= answer["budget"] for answer in answers), answers
+    assert any(answer["stopped"] for answer in answers), "nobody says that it was stopped early"
+    assert os.path.exists(SINK), "nothing was written"
+
+
+def writing():
+    """Into a pipe that is full: Ctrl-C again ends it."""
+    os.mkfifo("plan.json")
+    pipe = os.open("plan.json", os.O_RDONLY | os.O_NONBLOCK)
+    process = start([*UNET, "--budget", "1TB", "-o", "plan.json"])
+    readable, _, _ = select.select([pipe], [], [], 120)
+    assert readable, "nothing was written"
+    process.send_signal(signal.SIGINT)
+    assert "Ctrl-C again leaves at once" in process.stderr.readline() + process.stderr.readline()
+    status, out, told = ends(process)
+    assert status == -signal.SIGINT, (status, out, told)
+    os.close(pipe)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    os.mkdir("out")
+    for phase in (reading, measuring, least, curve, writing):
+        phase()
+        whole_files()
+        print(phase.__name__, "ends", flush=True)
+    os.chdir("/")
