@@ -202,6 +202,7 @@ typedef struct tn_large { /* a transformer, and how it is trained */
     uint64_t batch;                  /* sequences in all; 0 = data */
     uint64_t micro;                  /* of one pass through the pipeline; 0 = 1 */
     uint64_t tensor, pipeline, data; /* ranks; 0 = 1 */
+    uint64_t interleave;             /* pieces of layers on a stage, taken in turn; 0 = 1 */
     bool sequence_parallel;          /* what is outside of products is divided, too */
     tn_shard shard;
     tn_recompute recompute;

@@ -5,15 +5,15 @@
 #include <tenure/array.h>
 #include <tenure/budget.h>
 #include <tenure/checkpoint.h>
+#include <tenure/cluster.h>
 #include <tenure/costs.h>
-#include <tenure/evict.h>
-#include <tenure/fit.h>
 #include <tenure/data.h>
 #include <tenure/device.h>
 #include <tenure/eager.h>
 #include <tenure/engine.h>
 #include <tenure/estimate.h>
 #include <tenure/evict.h>
+#include <tenure/fit.h>
 #include <tenure/graph.h>
 #include <tenure/host.h>
 #include <tenure/import.h>

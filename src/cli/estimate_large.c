@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/estimate_cluster.h"
 
 void cli_large_split(struct argp_state *state, cli_large *large, const char *value) {
     struct {
@@ -14,18 +15,21 @@ void cli_large_split(struct argp_state *state, cli_large *large, const char *val
         uint64_t *count;
     } ranks[] = {{"tensor=", &large->how.tensor},
                  {"pipeline=", &large->how.pipeline},
-                 {"data=", &large->how.data}};
+                 {"data=", &large->how.data},
+                 {"interleave=", &large->how.interleave}};
+    const size_t kinds = sizeof ranks / sizeof *ranks;
     while (*value != '\0') {
         size_t i = 0;
-        while (i < 3 && strncmp(value, ranks[i].name, strlen(ranks[i].name)) != 0) i++;
-        const char *number = i < 3 ? value + strlen(ranks[i].name) : value;
+        while (i < kinds && strncmp(value, ranks[i].name, strlen(ranks[i].name)) != 0) i++;
+        const char *number = i < kinds ? value + strlen(ranks[i].name) : value;
         char *end = NULL;
         unsigned long long count =
-            i < 3 && *number >= '1' && *number <= '9' ? strtoull(number, &end, 10) : 0;
+            i < kinds && *number >= '1' && *number <= '9' ? strtoull(number, &end, 10) : 0;
         if (count == 0 || count > (1u << 20) || (*end != '\0' && *end != ','))
-            cli_misuse(state,
-                       "--parallel: '%s' should read tensor=N,pipeline=N,data=N (or serial, safe)",
-                       value);
+            cli_misuse(
+                state,
+                "--parallel: '%s' should read tensor=N,pipeline=N,data=N (or auto, serial, safe)",
+                value);
         *ranks[i].count = count;
         value = *end == ',' ? end + 1 : end;
     }
@@ -61,8 +65,8 @@ tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error) 
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
 }
 
-static void large_json(const cli_large *large, const char *path, const tn_hardware *device,
-                       uint64_t limit) {
+static void large_json(const cli_large *large, const cli_cluster *cluster, const char *path,
+                       const tn_hardware *device, uint64_t limit) {
     const tn_large_estimate *found = &large->found;
     tn__text text;
     tn__text_init(&text, NULL);
@@ -85,6 +89,7 @@ static void large_json(const cli_large *large, const char *path, const tn_hardwa
                         stage.gradients, stage.state, stage.activations, stage.total);
     }
     tn__text_printf(&text, "],\"total\":%" PRIu64, found->largest.total);
+    cli_cluster_json(cluster, large, &text);
     if (device != NULL) {
         tn__text_put(&text, ",\"device\":");
         tn__text_json(&text, device->name);
@@ -121,12 +126,12 @@ static void large_print_stage(const tn_large *how, uint32_t index) {
     printf("  %-16s %s\n", "total", tn_size_format(stage.total, size));
 }
 
-void cli_large_tell(const cli_large *large, const char *path, const tn_hardware *device,
-                    uint64_t limit, bool json) {
+void cli_large_tell(const cli_large *large, const cli_cluster *cluster, const char *path,
+                    const tn_hardware *device, uint64_t limit, bool json) {
     const tn_large_estimate *found = &large->found;
     char size[TN_SIZE_TEXT_MAX];
     if (json) {
-        large_json(large, path, device, limit);
+        large_json(large, cluster, path, device, limit);
         return;
     }
     large_print_model(&large->how);
@@ -141,9 +146,7 @@ void cli_large_tell(const cli_large *large, const char *path, const tn_hardware 
         large_print_stage(&large->how, found->largest_stage);
     printf("%-18s %s, stage %u\n", "most on a rank", tn_size_format(found->largest.total, size),
            found->largest_stage);
-    if (device != NULL && device->bf16 > 0)
-        printf("%-18s %.4g s for an iteration at the rate of its data sheet\n", "at least",
-               found->flops / device->bf16 / (double)found->ranks);
+    cli_cluster_tell(cluster, large);
     if (limit == 0) return;
     printf("%-18s %s%s%s\n", "device", tn_size_format(limit, size), device != NULL ? ", " : "",
            device != NULL ? device->title : "");

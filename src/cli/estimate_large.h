@@ -13,7 +13,8 @@ typedef struct cli_large {
 /* --parallel tensor=8,pipeline=4,data=2 */
 void cli_large_split(struct argp_state *state, cli_large *large, const char *value);
 tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error);
-void cli_large_tell(const cli_large *large, const char *path, const tn_hardware *device,
-                    uint64_t limit, bool json);
+struct cli_cluster;
+void cli_large_tell(const cli_large *large, const struct cli_cluster *cluster, const char *path,
+                    const tn_hardware *device, uint64_t limit, bool json);
 
 #endif

@@ -11,13 +11,16 @@
  * masks and the copy of the attention that it drops from are gone: 8 s b h and 2 a s^2 b. Keys and
  * values of fewer heads than ranks are on more than one. Recomputing attention's
  * core drops the last term, recomputing everything leaves the input of each layer, 2 s b h. The
- * first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; the last one adds
- * the logits and what its loss keeps in fp32. ZeRO (Rajbhandari et al. 2020) divides the
+ * first stage of p works on p micro-batches at once under 1F1B, stage i on p - i; interleaved in v
+ * pieces a stage keeps 2 (p - i - 1) + (v - 1) p + 1 of them. The last one adds the logits and what
+ * its loss keeps in fp32. ZeRO (Rajbhandari et al. 2020) divides the
  * optimizer's state, then gradients, then parameters by the data-parallel ranks.
  */
+#include <math.h>
+
 #include "base/base.h"
 
-#include <tenure/estimate.h>
+#include "estimate/cluster.h"
 
 #define LARGE_MOST (UINT64_C(1) << 40) /* of any member: products of a few fit a double exactly */
 
@@ -36,6 +39,7 @@ static tn_large large_complete(const tn_large *given) {
     it.tensor = large_or(it.tensor, 1);
     it.pipeline = large_or(it.pipeline, 1);
     it.data = large_or(it.data, 1);
+    it.interleave = large_or(it.interleave, 1);
     it.micro = large_or(it.micro, 1);
     it.batch = large_or(it.batch, tn__mul_sat(it.data, it.micro));
     if (it.weight_bytes == 0 && it.state_bytes == 0) it.state_bytes = 12;
@@ -63,7 +67,8 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
                    {"micro-batch", it->micro, true},
                    {"tensor", it->tensor, true},
                    {"pipeline", it->pipeline, true},
-                   {"data", it->data, true}};
+                   {"data", it->data, true},
+                   {"interleave", it->interleave, true}};
     if (it->heads > 0 && it->head_size == 0 && it->hidden > 0)
         TN_FAIL(error, TN_E_INVALID, "hidden size %llu cannot be divided by heads %llu",
                 (unsigned long long)it->hidden, (unsigned long long)it->heads);
@@ -81,6 +86,7 @@ static tn_status large_check(const tn_large *it, tn_error *error) {
                    {"tensor", "key and value heads", spread ? it->tensor : 0, it->kv_heads},
                    {"inner size", "tensor", it->ffn, it->tensor},
                    {"layers", "pipeline", it->layers, it->pipeline},
+                   {"layers of a stage", "interleave", it->layers / it->pipeline, it->interleave},
                    {"batch", "data", it->batch, it->data},
                    {"batch per data rank", "micro-batch", it->batch / it->data, it->micro}};
     for (size_t i = 0; i < sizeof divided / sizeof *divided; i++)
@@ -161,15 +167,21 @@ static double large_layer_activations(const tn_large *it) {
     return (it->no_dropout ? 8 : 10) * tokens * h / outside + inside;
 }
 
+/* Pieces of a stage's layers whose forward pass is done and backward pass is not, at most. */
+static uint64_t large_flight(const tn_large *it, uint32_t stage) {
+    uint64_t behind = it->pipeline - stage - 1, pieces = it->interleave;
+    uint64_t rounds = tn__mul_sat(it->batch / it->data / it->micro, pieces);
+    uint64_t flight = pieces == 1 ? behind + 1 : 2 * behind + (pieces - 1) * it->pipeline + 1;
+    return flight < rounds ? flight : rounds; /* no more than there are */
+}
+
 static uint64_t large_activations(const tn_large *it, uint32_t stage, uint64_t layers) {
     double tokens = (double)it->sequence * (double)it->micro, t = (double)it->tensor;
-    uint64_t rounds = it->batch / it->data / it->micro, flight = it->pipeline - stage;
     double h = (double)it->hidden, outside = it->sequence_parallel ? t : 1;
-    if (flight > rounds) flight = rounds; /* no more than there are */
-    double bytes = large_layer_activations(it) * (double)layers;
-    if (stage == 0 && !it->no_dropout)
-        bytes += tokens * h / outside; /* dropout mask of the embedding */
-    bytes *= (double)flight;
+    double flight = (double)large_flight(it, stage), pieces = (double)it->interleave;
+    double bytes = large_layer_activations(it) * (double)layers / pieces * flight;
+    if (stage == 0 && !it->no_dropout) /* dropout mask of the embedding */
+        bytes += tokens * h / outside * ceil(flight / pieces);
     if (it->recompute == TN_RECOMPUTE_FULL) { /* one layer is there whole, while it runs again */
         tn_large whole = *it;
         whole.recompute = TN_RECOMPUTE_NONE;
@@ -201,6 +213,11 @@ static void large_stage(const tn_large *it, uint32_t stage, tn_large_stage *made
     made->activations = large_activations(it, stage, made->layers);
     made->total = tn__add_sat(tn__add_sat(made->weights, made->gradients),
                               tn__add_sat(made->state, made->activations));
+}
+
+tn_status tn__large_complete(const tn_large *given, tn_large *large, tn_error *error) {
+    *large = large_complete(given);
+    return large_check(large, error);
 }
 
 tn_status tn_large_stage_make(const tn_large *large, uint32_t stage, tn_large_stage *made,

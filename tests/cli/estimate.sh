@@ -125,6 +125,21 @@ expect 0 'parameters' $tenure estimate config.json --train --optimizer sgd --dty
 expect 2 'cannot be divided by pipeline 5' $tenure estimate config.json --train --parallel pipeline=5
 expect 2 'should read tensor=N' $tenure estimate config.json --train --parallel tensor=x
 expect 2 'should read tensor=N' $tenure estimate config.json --parallel sideways=2
+# divided by itself, and how long
+cluster="--train --batch 64 --device a100-80"
+expect 0 'divided +tensor=[1248],pipeline=' $tenure estimate config.json $cluster --parallel auto --devices 16
+expect 0 '"share_of_rate":0\.' $tenure estimate config.json $cluster --parallel auto --devices 16 --json
+expect 0 'time +[0-9.]+ s an iteration, predicted' $tenure estimate config.json $cluster \
+    --parallel tensor=2,pipeline=4,data=2,interleave=2 --shard optimizer --link-slow 10GB/s --per-node 4
+expect 0 '^ +64 ' $tenure estimate config.json $cluster --sweep --devices 64
+expect 0 '"rows":\[' $tenure estimate config.json $cluster --sweep --devices 16 --json
+expect 1 'no division among 1 devices fits' $tenure estimate config.json $cluster --parallel auto --devices 1
+expect 2 'among how many' $tenure estimate config.json $cluster --parallel auto
+expect 2 'how fast is a device' $tenure estimate config.json --train --parallel auto --devices 8 --device 80GiB
+expect 2 'a speed is above 0' $tenure estimate config.json $cluster --parallel auto --devices 8 --link-fast 0GB/s
+expect 2 'choose ranks' $tenure estimate config.json $cluster --sweep --micro-batch 2
+expect 2 'is for --parallel auto' $tenure estimate config.json $cluster --devices 8
+expect 2 'cannot be divided by interleave 3' $tenure estimate config.json $cluster --parallel pipeline=4,interleave=3
 # to run: without --train
 expect 0 'parameters +6,738,415,616' $tenure estimate config.json
 expect 0 'weights .*\(13,476,831,232 bytes\) as bf16' $tenure estimate config.json

@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "cli/estimate.h"
+#include "cli/estimate_cluster.h"
 #include "cli/estimate_large.h"
 #include "cli/estimate_llm.h"
 #include "report/format.h"
@@ -62,9 +63,9 @@ enum {
       "and how many tokens go through its layers at once, of all sequences (2048)")                \
     X(ESTIMATE_FULL_CACHE, "full-cache", NULL,                                                     \
       "layers that look at a window of tokens keep all others, too, as some run times do")         \
-    X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N",                                 \
-      "of a transformer by formulas: ranks that share its training; serial or safe: see `tenure "  \
-      "plan`")                                                                                     \
+    X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N|auto",                            \
+      "of a transformer by formulas: ranks that share its training (interleave=N: pieces of a "    \
+      "stage), or auto, the fastest that fits --device; serial or safe: see `tenure plan`")        \
     X(ESTIMATE_SHARD, "shard", "WHAT",                                                             \
       "divided among data ranks: optimizer, gradients too, parameters too (none)")                 \
     X(ESTIMATE_RECOMPUTE, "recompute", "WHAT", "of layers: none, selective, full (none)")          \
@@ -77,6 +78,7 @@ enum {
 typedef struct estimate_arguments {
     cli_way way;
     cli_large large;
+    cli_cluster cluster;
     cli_llm llm;
     bool to_run; /* a language model, and not its training */
     const tn_hardware *device;
@@ -123,6 +125,11 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
     switch (key) {
     case ESTIMATE_PARALLEL: {
         tn_parallel *parallel = &arguments->way.input.occupancy_options.parallel;
+        if (strcmp(value, "auto") == 0) {
+            cli_cluster_search(&arguments->cluster);
+            large->asked = true;
+            return 0;
+        }
         if (strcmp(value, "serial") != 0 && strcmp(value, "safe") != 0) {
             cli_large_split(state, large, value);
             return 0;
@@ -225,6 +232,7 @@ static void estimate_check_formulas(struct argp_state *state, const estimate_arg
                     "--shard, --recompute); it needs a model file without them");
     if (way->input.has_model_options && tn__has_suffix(way->input.path, ".json"))
         cli_misuse(state, "options of reading a model do nothing to a config.json");
+    cli_cluster_check(state, &arguments->cluster, &arguments->large, arguments->device);
 }
 
 static void estimate_check_graph(struct argp_state *state, const estimate_arguments *arguments) {
@@ -235,6 +243,7 @@ static void estimate_check_graph(struct argp_state *state, const estimate_argume
         {large->sequence > 0, "sequence"},
         {large->micro > 0, "micro-batch"},
         {large->sequence_parallel, "sequence-parallel"},
+        {arguments->cluster.asked, "devices, or of the links between them,"},
     };
     ESTIMATE_REFUSE(state, formulas,
                     "is for transformers by formulas: it needs --parallel tensor=N, --shard or "
@@ -254,6 +263,7 @@ static void estimate_check_llm(struct argp_state *state, const estimate_argument
         {large->micro > 0, "micro-batch"},
         {large->sequence_parallel, "sequence-parallel"},
         {arguments->large.asked, "parallel tensor=N"},
+        {arguments->cluster.asked, "devices, or of the links between them,"},
     };
     const estimate_rule graphs[] = {
         {way->options.alloc != TN_ALLOC_ON_DEMAND, "alloc-policy"},
@@ -319,6 +329,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[0] = &way->input;
         state->child_inputs[1] = &way->training;
         state->child_inputs[2] = &way->choices;
+        state->child_inputs[3] = &arguments->cluster;
         return 0;
     case ESTIMATE_TRAIN:
         way->train = true;
@@ -486,8 +497,14 @@ static void estimate_print_json(const estimate_arguments *arguments) {
 static int estimate_formulas(estimate_arguments *arguments, tn_error *error) {
     cli_large *large = &arguments->large;
     tn_status status = cli_large_find(large, &arguments->way, error);
+    if (status == TN_OK)
+        status = cli_cluster_find(&arguments->cluster, large, arguments->device, error);
     if (status != TN_OK) return cli_fail(error);
-    cli_large_tell(large, arguments->way.input.path, arguments->device, arguments->way.limit,
+    const char *path = arguments->way.input.path;
+    if (arguments->cluster.sweep)
+        return cli_cluster_sweep(&arguments->cluster, large, arguments->device, path,
+                                 arguments->json);
+    cli_large_tell(large, &arguments->cluster, path, arguments->device, arguments->way.limit,
                    arguments->json);
     bool fits = arguments->way.limit == 0 || large->found.largest.total <= arguments->way.limit;
     return fits ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
@@ -549,7 +566,9 @@ static const char estimate_doc[] =
     "  tenure estimate config.json --weight-type int4 --batch 8 --sequence 4096 --device l4\n"
     "  tenure estimate model.gguf --device 24GiB\n"
     "  tenure estimate config.json --train --parallel tensor=8,pipeline=8,data=16 --shard "
-    "optimizer\n\n"
+    "optimizer\n"
+    "  tenure estimate config.json --train --batch 1536 --parallel auto --devices 1536 --device "
+    "a100-80\n\n"
     "Exit status: 0 it fits (or nothing was asked); 1 it does not; 2 bad usage or input; 3 stopped "
     "before an answer; 4 internal error.";
 
@@ -557,6 +576,7 @@ static const struct argp_child estimate_children[] = {
     {&cli_input_estimate_argp, 0, "Reading the model:", 0},
     {&cli_training_argp, 0, "Training:", 0},
     {&cli_choices_argp, 0, "Kernels and plan:", 0},
+    {&cli_cluster_argp, 0, "Many devices:", 0},
     {0}};
 static const struct argp estimate_parser = {
     estimate_options, estimate_parse, "MODEL", estimate_doc, estimate_children, 0, 0};
@@ -567,6 +587,7 @@ static int estimate_run(int count, char **words) {
                                             .training = CLI_TRAINING_INIT,
                                             .choices = CLI_CHOICES_INIT,
                                             .options = TN_ESTIMATE_OPTIONS_INIT},
+                                    .cluster = CLI_CLUSTER_INIT,
                                     .llm = {.options = TN_LLM_OPTIONS_INIT}};
     tn_error error = {0};
     arguments.way.input.import.context = arguments.way.choices.plan.context = &context;

@@ -1,0 +1,240 @@
+/* estimate_cluster.c - a transformer on many devices: how long, and divided how. */
+#include "cli/estimate_cluster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/cli.h"
+
+#define CLUSTER_DEVICES_MOST (UINT64_C(1) << 20)
+#define CLUSTER_SWEEP_MOST 10000u
+
+enum { CLUSTER_DEVICES = 0x500, CLUSTER_NODE, CLUSTER_FAST, CLUSTER_SLOW, CLUSTER_SWEEP };
+
+#define CLUSTER_OPTIONS(X)                                                                         \
+    X(CLUSTER_DEVICES, "devices", "N", "how many there are, for --parallel auto and --sweep")      \
+    X(CLUSTER_NODE, "per-node", "N", "of them in one machine, joined by the fast link (8)")        \
+    X(CLUSTER_FAST, "link-fast", "SPEED",                                                          \
+      "that each sends at within its machine, as 300GB/s (300GB/s)")                               \
+    X(CLUSTER_SLOW, "link-slow", "SPEED", "and to another one (25GB/s)")                           \
+    X(CLUSTER_SWEEP, "sweep", NULL,                                                                \
+      "--parallel auto for 1, 2, 4 ... devices, to --devices (10,000), as a table")
+
+static const struct argp_option cluster_options[] = {CLUSTER_OPTIONS(CLI_OPTION){0}};
+
+static error_t cluster_parse(int key, char *value, struct argp_state *state) {
+    cli_cluster *it = state->input;
+    tn_cluster *cluster = &it->cluster;
+    switch (key) {
+    case CLUSTER_DEVICES:
+        cluster->devices = cli_count(state, "devices", value, CLUSTER_DEVICES_MOST);
+        break;
+    case CLUSTER_NODE:
+        cluster->per_node = cli_count(state, "per-node", value, CLUSTER_DEVICES_MOST);
+        break;
+    case CLUSTER_FAST:
+        cluster->fast = cli_speed(state, "link-fast", value);
+        break;
+    case CLUSTER_SLOW:
+        cluster->slow = cli_speed(state, "link-slow", value);
+        break;
+    case CLUSTER_SWEEP:
+        it->sweep = it->search = true;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    it->asked = true;
+    return 0;
+}
+
+const struct argp cli_cluster_argp = {cluster_options, cluster_parse, 0, 0, 0, 0, 0};
+
+void cli_cluster_search(cli_cluster *cluster) { cluster->asked = cluster->search = true; }
+
+void cli_cluster_check(struct argp_state *state, const cli_cluster *it, const cli_large *large,
+                       const tn_hardware *device) {
+    if (it->cluster.fast <= 0 || it->cluster.slow <= 0)
+        cli_misuse(state, "--link-%s: nothing is ever sent by a link of 0",
+                   it->cluster.fast <= 0 ? "fast" : "slow");
+    if (!it->search) {
+        if (it->cluster.devices > 0)
+            cli_misuse(state, "--devices is for --parallel auto and --sweep; ranks that are given "
+                              "say how many there are");
+        return;
+    }
+    const tn_large *how = &large->how;
+    if (how->tensor > 0 || how->pipeline > 0 || how->data > 0 || how->micro > 0 ||
+        how->interleave > 0)
+        cli_misuse(state, "--parallel auto, and --sweep, choose ranks and micro-batches "
+                          "themselves: leave --parallel tensor=N and --micro-batch out");
+    if (it->cluster.devices == 0 && !it->sweep)
+        cli_misuse(state, "--parallel auto: among how many? give --devices N");
+    if (device == NULL)
+        cli_misuse(state, "--parallel auto: how fast is a device? give --device NAME, one of "
+                          "`tenure list hardware`");
+}
+
+/* The device's rates for the type of the weights; false: not known. */
+static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardware *device) {
+    if (device == NULL) return false;
+    double half = device->bf16 > 0 ? device->bf16 : device->fp16;
+    it->cluster.flops = how->weight_bytes == 4 ? device->fp32 : half;
+    it->cluster.bytes_per_s = device->bytes_per_s;
+    it->cluster.memory = device->memory;
+    return it->cluster.flops > 0;
+}
+
+static tn_status cluster_search(cli_cluster *it, const tn_large *how, tn_cluster_found *found,
+                                tn_error *error) {
+    tn_cluster_free free = TN_CLUSTER_FREE_INIT;
+    free.shard = how->shard == TN_SHARD_NONE;
+    free.recompute = how->recompute == TN_RECOMPUTE_NONE;
+    return tn_cluster_search(&it->cluster, how, &free, found, error);
+}
+
+tn_status cli_cluster_find(cli_cluster *it, cli_large *large, const tn_hardware *device,
+                           tn_error *error) {
+    it->timed = cluster_rates(it, &large->how, device);
+    if (!it->timed && it->search)
+        TN_FAIL(error, TN_E_INVALID, "the rate of %s for this type is not stated", device->name);
+    if (!it->timed || it->sweep) return TN_OK;
+    if (it->search) {
+        TN_TRY(cluster_search(it, &large->how, &it->found, error));
+        large->how = it->found.large;
+        large->found = it->found.memory;
+        it->time = it->found.time;
+        return TN_OK;
+    }
+    it->cluster.devices = large->found.ranks;
+    return tn_cluster_time_make(&it->cluster, &large->how, &it->time, error);
+}
+
+static const char *cluster_shard(const tn_large *how) {
+    static const char *const names[] = {"none", "optimizer", "gradients", "parameters"};
+    return names[how->shard];
+}
+
+static const char *cluster_recompute(const tn_large *how) {
+    static const char *const names[] = {"none", "selective", "full"};
+    return names[how->recompute];
+}
+
+static uint64_t cluster_one(uint64_t count) { return count > 0 ? count : 1; }
+
+void cli_cluster_tell(const cli_cluster *it, const cli_large *large) {
+    const tn_cluster_time *time = &it->time;
+    const tn_large *how = &large->how;
+    char size[TN_SIZE_TEXT_MAX];
+    if (!it->timed) return;
+    if (it->search) {
+        printf("%-18s tensor=%" PRIu64 ",pipeline=%" PRIu64 ",data=%" PRIu64
+               ", micro-batches of %" PRIu64 ", %" PRIu64 " pieces a stage\n",
+               "divided", how->tensor, how->pipeline, how->data, how->micro,
+               cluster_one(how->interleave));
+        printf("%-18s --recompute %s --shard %s%s\n", "", cluster_recompute(how),
+               cluster_shard(how), how->sequence_parallel ? " --sequence-parallel" : "");
+        printf("%-18s %" PRIu64 " divisions, of which %" PRIu64 " fit\n", "out of", it->found.tried,
+               it->found.fitting);
+    }
+    printf("%-18s %.4g s an iteration, predicted\n", "time", time->seconds);
+    printf("  %-16s %.4g s, bubbles and sends %.1f %% of it\n", "passes", time->pass,
+           100 * time->bubble);
+    printf("  %-16s %.4g s products, %.4g s the rest, %.4g s sums of tensor ranks\n", "busiest",
+           time->products, time->other, time->tensor);
+    printf("  %-16s %.4g s gradients summed, %.4g s update\n", "after them", time->data,
+           time->update);
+    printf("%-18s %.1f %% of the device's, predicted\n", "rate", 100 * time->share);
+    printf("%-18s %s from each device in an iteration\n", "beyond the node",
+           tn_size_format(time->slow_bytes, size));
+}
+
+static void cluster_json_division(const tn_large *how, tn__text *text) {
+    tn__text_printf(text,
+                    "\"tensor\":%" PRIu64 ",\"pipeline\":%" PRIu64 ",\"data\":%" PRIu64
+                    ",\"micro_batch\":%" PRIu64 ",\"interleave\":%" PRIu64
+                    ",\"recompute\":\"%s\",\"shard\":\"%s\",\"sequence_parallel\":%s",
+                    cluster_one(how->tensor), cluster_one(how->pipeline), cluster_one(how->data),
+                    cluster_one(how->micro), cluster_one(how->interleave), cluster_recompute(how),
+                    cluster_shard(how), how->sequence_parallel ? "true" : "false");
+}
+
+static void cluster_json_time(const tn_cluster_time *time, tn__text *text) {
+    tn__text_printf(text,
+                    "{\"seconds\":%.9g,\"pass\":%.9g,\"products\":%.9g,\"other\":%.9g"
+                    ",\"tensor\":%.9g,\"data\":%.9g,\"update\":%.9g,\"bubble\":%.6f"
+                    ",\"share_of_rate\":%.6f,\"bytes_beyond_node\":%" PRIu64 "}",
+                    time->seconds, time->pass, time->products, time->other, time->tensor,
+                    time->data, time->update, time->bubble, time->share, time->slow_bytes);
+}
+
+void cli_cluster_json(const cli_cluster *it, const cli_large *large, tn__text *text) {
+    tn__text_put(text, ",\"division\":{");
+    cluster_json_division(&large->how, text);
+    tn__text_put(text, "}");
+    if (!it->timed) return;
+    tn__text_put(text, ",\"time\":");
+    cluster_json_time(&it->time, text);
+}
+
+static void cluster_row(const tn_cluster_found *found, uint64_t devices) {
+    const tn_large *how = &found->large;
+    char size[TN_SIZE_TEXT_MAX];
+    tn_size_format(found->memory.largest.total, size);
+    size[strcspn(size, "(")] = '\0';
+    printf("%7" PRIu64 " %6" PRIu64 " %8" PRIu64 " %5" PRIu64 " %5" PRIu64 " %6" PRIu64
+           " %-9s %-10s %11s %9.4g %6.1f\n",
+           devices, how->tensor, how->pipeline, how->data, how->micro, cluster_one(how->interleave),
+           cluster_recompute(how), cluster_shard(how), size, found->time.seconds,
+           100 * found->time.share);
+}
+
+static void cluster_row_json(const tn_cluster_found *found, uint64_t devices, bool first,
+                             tn__text *text) {
+    tn__text_printf(text, "%s{\"devices\":%" PRIu64 ",", first ? "" : ",", devices);
+    cluster_json_division(&found->large, text);
+    tn__text_printf(text, ",\"total\":%" PRIu64 ",\"time\":", found->memory.largest.total);
+    cluster_json_time(&found->time, text);
+    tn__text_put(text, "}");
+}
+
+/* Powers of two, and the last number itself. */
+static uint64_t cluster_after(uint64_t devices, uint64_t most) {
+    if (devices >= most) return 0;
+    return devices * 2 < most ? devices * 2 : most;
+}
+
+int cli_cluster_sweep(cli_cluster *it, const cli_large *large, const tn_hardware *device,
+                      const char *path, bool json) {
+    uint64_t most = it->cluster.devices > 0 ? it->cluster.devices : CLUSTER_SWEEP_MOST;
+    bool any = false;
+    tn_error error;
+    tn__text text;
+    tn__text_init(&text, NULL);
+    tn__text_put(&text, "{\"format\":\"tenure-estimate-scaling\",\"version\":1,\"input\":");
+    tn__text_json(&text, path);
+    tn__text_put(&text, ",\"device\":");
+    tn__text_json(&text, device->name);
+    tn__text_put(&text, ",\"rows\":[");
+    if (!json)
+        printf("devices tensor pipeline  data micro pieces recompute shard           most each"
+               "   seconds rate %%\n");
+    for (uint64_t devices = 1; devices > 0; devices = cluster_after(devices, most)) {
+        it->cluster.devices = devices;
+        tn_status status = cluster_search(it, &large->how, &it->found, &error);
+        if (status != TN_OK && status != TN_E_INFEASIBLE) return cli_fail(&error);
+        if (status != TN_OK && !json) printf("%7" PRIu64 " %s\n", devices, error.message);
+        if (status != TN_OK) continue;
+        if (json)
+            cluster_row_json(&it->found, devices, !any, &text);
+        else
+            cluster_row(&it->found, devices);
+        any = true;
+    }
+    tn__text_put(&text, "]}\n");
+    if (json && !text.failed) fwrite(text.data, 1, text.size, stdout);
+    tn__text_release(&text);
+    return any ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+}

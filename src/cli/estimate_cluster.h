@@ -1,0 +1,38 @@
+/* estimate_cluster.h - the part of `tenure estimate` that knows how long many devices take. */
+#ifndef TN_CLI_ESTIMATE_CLUSTER_H
+#define TN_CLI_ESTIMATE_CLUSTER_H
+
+#include <argp.h>
+#include <tenure/cluster.h>
+
+#include "cli/estimate_large.h"
+
+typedef struct cli_cluster {
+    tn_cluster cluster;
+    bool asked, search, sweep;
+    tn_cluster_found found;
+    tn_cluster_time time;
+    bool timed; /* the time is known: the device's rates are */
+} cli_cluster;
+#define CLI_CLUSTER_INIT                                                                           \
+    { .cluster = TN_CLUSTER_INIT }
+
+/* --devices, --per-node, --link-fast, --link-slow, --sweep; its input is a cli_cluster. */
+extern const struct argp cli_cluster_argp;
+
+/* --parallel auto. */
+void cli_cluster_search(cli_cluster *cluster);
+/* Options that contradict each other: a usage error. */
+void cli_cluster_check(struct argp_state *state, const cli_cluster *cluster, const cli_large *large,
+                       const tn_hardware *device);
+/* After cli_large_find: the division (with search: into large) and its time. */
+tn_status cli_cluster_find(cli_cluster *cluster, cli_large *large, const tn_hardware *device,
+                           tn_error *error);
+/* Seconds and what they are made of; a table of --sweep instead of all else. */
+void cli_cluster_tell(const cli_cluster *cluster, const cli_large *large);
+/* As members of an object: ,"time":{...}. */
+void cli_cluster_json(const cli_cluster *cluster, const cli_large *large, tn__text *text);
+int cli_cluster_sweep(cli_cluster *cluster, const cli_large *large, const tn_hardware *device,
+                      const char *path, bool json);
+
+#endif

@@ -1,0 +1,119 @@
+/* cluster_work.c - what a micro-batch takes on one rank: layers, embedding, loss.
+ *
+ * Products: 2 m n k operations, or the bytes of three matrices. All else moves bytes, of numbers
+ * of `weight_bytes`, masks of one byte; operators that follow each other element by element are
+ * one (bias + GELU, scale + mask + softmax, bias + dropout + add), as the published runs had them.
+ * Backward: each product twice (by its input and by its weights), and twice the bytes of the rest.
+ */
+#include "base/base.h"
+#include "estimate/cluster.h"
+
+typedef struct work_rank { /* of one rank, tokens of one micro-batch */
+    const tn_cluster *cluster;
+    const tn_large *large;
+    double tokens, hidden, width, kv, inner, heads, outside;
+    bool masks;
+} work_rank;
+
+static work_rank work_rank_of(const tn_cluster *cluster, const tn_large *large) {
+    double t = (double)large->tensor;
+    uint64_t kv = large->kv_heads / large->tensor;
+    return (work_rank){
+        .cluster = cluster,
+        .large = large,
+        .tokens = (double)large->sequence * (double)large->micro,
+        .hidden = (double)large->hidden,
+        .width = (double)large->heads * (double)large->head_size / t,
+        .kv = (double)(kv > 0 ? kv : 1) * (double)large->head_size,
+        .inner = (double)large->ffn / t,
+        .heads = (double)large->heads / t,
+        .outside = large->sequence_parallel ? t : 1,
+        .masks = !large->no_dropout,
+    };
+}
+
+/* times: of as many products of that size. */
+static void work_product(const work_rank *rank, tn__cluster_work *work, double times, double m,
+                         double n, double k) {
+    double size = rank->large->weight_bytes, operations = 2 * m * n * k / rank->cluster->flops;
+    double bytes = size * (m * k + k * n + m * n) / rank->cluster->bytes_per_s;
+    work->products += times * (operations > bytes ? operations : bytes);
+}
+
+/* `numbers` that are read or written, `masks` bytes beside them. */
+static void work_move(const work_rank *rank, tn__cluster_work *work, double numbers, double masks) {
+    double bytes = numbers * rank->large->weight_bytes + (rank->masks ? masks : 0);
+    work->other += bytes / rank->cluster->bytes_per_s;
+}
+
+/* Scores, softmax, values: what selective recomputation runs again. Each head by itself. */
+static void work_attention(const work_rank *rank, tn__cluster_work *work, double times) {
+    double s = (double)rank->large->sequence, head = (double)rank->large->head_size;
+    double heads = rank->heads * (double)rank->large->micro, scores = heads * s * s;
+    work_product(rank, work, times * heads, s, s, head);
+    work_product(rank, work, times * heads, s, head, s);
+    work_move(rank, work, times * 2 * scores, 0);
+    if (rank->masks) work_move(rank, work, times * 2 * scores, times * scores);
+}
+
+static void work_layer(const work_rank *rank, tn__cluster_work *work, double times) {
+    const tn_large *large = rank->large;
+    double rows = rank->tokens, h = rank->hidden, outside = rows * h / rank->outside;
+    double up = large->gated ? 2 : 1;
+    work_product(rank, work, times, rows, rank->width + 2 * rank->kv, h);
+    work_product(rank, work, times, rows, h, rank->width);
+    work_product(rank, work, times * up, rows, rank->inner, h);
+    work_product(rank, work, times, rows, h, rank->inner);
+    work_attention(rank, work, times);
+    work_move(rank, work, times * 2 * 2 * outside, 0);                   /* two normalisations */
+    work_move(rank, work, times * (up + 1) * rows * rank->inner, 0);     /* bias and GELU */
+    work_move(rank, work, times * 2 * 3 * outside, times * 2 * outside); /* dropout and add */
+}
+
+double tn__cluster_link(const tn_cluster *cluster, uint64_t ranks, uint64_t apart) {
+    return tn__mul_sat(ranks, apart) <= cluster->per_node ? cluster->fast : cluster->slow;
+}
+
+/* Two sums of all tokens in each direction; with sequence parallelism a gather and a scattered sum
+ * each, of the same bytes. */
+static double work_sums(const work_rank *rank) {
+    double t = (double)rank->large->tensor;
+    double bytes = rank->tokens * rank->hidden * rank->large->weight_bytes;
+    return 2 * 2 * (t - 1) / t * bytes / tn__cluster_link(rank->cluster, rank->large->tensor, 1);
+}
+
+static void work_layers(const work_rank *rank, tn__cluster_parts *parts) {
+    tn__cluster_work *back = &parts->layer[TN__BACKWARD];
+    work_layer(rank, &parts->layer[TN__FORWARD], 1);
+    work_layer(rank, back, 2);
+    parts->layer[TN__FORWARD].tensor = back->tensor = work_sums(rank);
+    if (rank->large->recompute == TN_RECOMPUTE_SELECTIVE) work_attention(rank, back, 1);
+    if (rank->large->recompute != TN_RECOMPUTE_FULL) return;
+    work_layer(rank, back, 1);
+    back->tensor += work_sums(rank);
+}
+
+/* Rows of the table; behind the layers a normalisation, logits, and the loss in fp32. */
+static void work_ends(const work_rank *rank, tn__cluster_parts *parts) {
+    const tn_large *large = rank->large;
+    double columns = (double)((large->vocabulary + large->tensor - 1) / large->tensor);
+    double rows = rank->tokens, outside = rows * rank->hidden / rank->outside;
+    for (uint32_t way = 0; way < TN__WAY_COUNT; way++) {
+        double times = way == TN__FORWARD ? 1 : 2;
+        tn__cluster_work *last = &parts->last[way];
+        work_move(rank, &parts->first[way], times * 3 * outside, times * outside);
+        work_move(rank, last, times * 2 * outside, 0);
+        work_product(rank, last, times, rows, columns, rank->hidden);
+        last->other += 2 * 4 * rows * columns / rank->cluster->bytes_per_s;
+    }
+    /* one sum each: rows that other ranks have, and what the logits' input is blamed for */
+    parts->first[TN__FORWARD].tensor = parts->last[TN__BACKWARD].tensor = work_sums(rank) / 2;
+}
+
+tn__cluster_parts tn__cluster_parts_make(const tn_cluster *cluster, const tn_large *large) {
+    tn__cluster_parts parts = {0};
+    work_rank rank = work_rank_of(cluster, large);
+    work_layers(&rank, &parts);
+    work_ends(&rank, &parts);
+    return parts;
+}
