@@ -61,7 +61,7 @@ static tn_status config_sequence(const tn__llm_reading *it, tn_large *large, tn_
 static tn_status config_compare(const tn_large *large, const tn_llm *llm, tn_error *error) {
     tn_large alone = *large;
     tn_large_estimate estimate = {0};
-    alone.tensor = alone.pipeline = alone.data = alone.micro = alone.batch = 0;
+    alone.tensor = alone.pipeline = alone.data = alone.micro = alone.batch = alone.interleave = 0;
     tn_status status = tn_large_estimate_make(&alone, &estimate, NULL);
     if (status == TN_OK && estimate.exact_parameters == llm->parameters) return TN_OK;
     TN_FAIL(error, TN_E_UNSUPPORTED,
