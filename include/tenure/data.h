@@ -93,6 +93,9 @@ typedef struct tn_batches_options {
     const tn_context *context; /* NULL or outlives the batches */
     int64_t classes;           /* labels must be below it; 0: they are no class numbers */
     uint64_t seed;             /* of the order of samples */
+    /* Each batch is part `part` of a whole one of `parts` times as many samples: ranks that train
+     * the same see together what one would. 0: it is the whole */
+    uint32_t part, parts;
 } tn_batches_options;
 #define TN_BATCHES_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_batches_options) }

@@ -24,6 +24,7 @@
 #include <tenure/array.h>
 #include <tenure/budget.h>
 #include <tenure/device.h>
+#include <tenure/exchange.h>
 #include <tenure/graph.h>
 #include <tenure/kernels.h>
 #include <tenure/plan.h>
@@ -60,6 +61,9 @@ typedef struct tn_engine_options {
      * elements that were 0 as soon as an operator had made them, for tn_fit_options.zeros. Begin
      * with -1: what no run made, and what is not float32, stays */
     float *zeros;
+    /* NULL, or outlives the engine: how instructions reach other ranks. In the run's thread where
+     * they are on stream 0, else in a thread of their stream, beside what is computed. */
+    const tn_exchange *exchange;
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
     { .struct_size = sizeof(tn_engine_options) }
@@ -72,7 +76,8 @@ typedef struct tn_engine_options {
  * Errors: E_CONFLICT (the layout is not valid), E_EXHAUSTED (the device has not the capacity, or
  * what is swapped out takes more than `host_capacity`), E_INVALID (the occupancy has bodies for
  * other static memory than these kernels want), those of `read` and of kernels, E_UNSUPPORTED
- * (instructions that this engine does not run: those of several ranks, copies of what is static,
+ * (instructions that this engine does not run: those of several ranks without an exchange, or of
+ * types that it does not reduce, copies of what is static,
  * control flow on other streams than 0, types that a codec does not take), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layout,
                                              const tn_kernels *kernels, tn_device *device,
@@ -120,6 +125,10 @@ typedef struct tn_engine_usage {
      * raw where their form has room for that, else on the host; and bytes of the host's memory that
      * were taken for such so far */
     uint64_t raw_count, spill_count, spill_bytes;
+    /* Of the last run: calls of the exchange, bytes of tensors that they were for, and seconds in
+     * them, beside what was computed or not */
+    uint64_t talk_count, talk_bytes;
+    double talk_seconds;
 } tn_engine_usage;
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 /* The pool that the arena is, for its statistics and holders; NULL without one. */

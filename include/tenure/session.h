@@ -62,7 +62,9 @@ typedef struct tn_session_options {
     uint64_t seed;    /* of operators that draw numbers without a seed of their own */
     bool poison;      /* as in tn_engine_options */
     bool naive;       /* memory of its own for every tensor: what a plan may be compared with */
-    tn_static_place statics; /* of weights and state of optimizers, as in tn_setup_options */
+    tn_static_place statics;     /* of weights and state of optimizers, as in tn_setup_options */
+    const tn_divide *divide;     /* NULL, or as in tn_setup_options: it is one rank of several, */
+    const tn_exchange *exchange; /* that talk by this one (dist.h), which outlives the session */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_session_options) }

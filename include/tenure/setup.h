@@ -64,6 +64,7 @@ extern "C" {
     X(RECOMPUTE, "recompute", "the program that computes again instead of keeping")                \
     X(SCRATCH, "scratch", "kernels with less scratch, where that makes the peak")                  \
     X(FIT, "fit", "the program that keeps to a budget, where that one does not")                   \
+    X(DIVIDE, "divide", "the program of one rank, which talks to the others")                      \
     X(OCCUPY, "occupy", "who lives when, and the problem; static memory")                          \
     X(PLAN, "plan", "the layout")
 /* clang-format on */
@@ -76,6 +77,13 @@ typedef enum tn_setup_stage {
 TN_API const char *tn_setup_stage_name(tn_setup_stage stage);
 
 typedef struct tn_setup tn_setup;
+
+/* From the program of one device to that of one rank of several (dist.h). */
+typedef struct tn_divide {
+    tn_status (*program)(void *self, const tn_program *program, tn_program **divided,
+                         tn_error *error);
+    void *self;
+} tn_divide;
 
 /* Where static memory is: parameters, constants, optimizer state, what is computed of them, in the
  * form that the kernels want. */
@@ -116,6 +124,8 @@ typedef struct tn_setup_options {
     const tn_costs *costs;     /* of the graph as it runs, read during the call. NULL: measured, if
                                 * there is need of them; without kernels of a machine that does
                                 * eight operations while a byte moves */
+    /* DIVIDE. Of the same graph: only instructions that talk may be added, and others moved */
+    const tn_divide *divide; /* NULL: there is one rank */
     /* OCCUPY */
     const tn_occupancy_options *memory; /* `workspaces` are filled in where there are kernels */
     tn_static_place statics;            /* ARENA, FIRST: `statics` of the occupancy are filled in */

@@ -9,10 +9,12 @@
 #include <tenure/costs.h>
 #include <tenure/data.h>
 #include <tenure/device.h>
+#include <tenure/dist.h>
 #include <tenure/eager.h>
 #include <tenure/engine.h>
 #include <tenure/estimate.h>
 #include <tenure/evict.h>
+#include <tenure/exchange.h>
 #include <tenure/fit.h>
 #include <tenure/graph.h>
 #include <tenure/host.h>

@@ -136,6 +136,10 @@ typedef struct tn_train_options {
                             * window won, and nobody keeps what it read: the same numbers */
     bool keep_outputs;     /* the model's outputs stay outputs of the graph */
     bool output_gradients; /* gradients of parameters become outputs, whatever the optimizer */
+    uint64_t bucket_bytes; /* gradients lie in buckets of about so many bytes, in the order in which
+                            * they arrive, each one piece of memory that one message takes to other
+                            * ranks (dist.h); a larger gradient has one for itself. 0: each for
+                            * itself. No bit depends on it */
 } tn_train_options;
 #define TN_TRAIN_OPTIONS_INIT                                                                      \
     { .struct_size = sizeof(tn_train_options) }

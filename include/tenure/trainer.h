@@ -75,9 +75,10 @@ typedef struct tn_trainer tn_trainer;
 typedef struct tn_trainer_state {
     uint64_t first, done, total; /* steps: when this process began, now, in the end */
     uint64_t batch;              /* samples of a run of the engine */
+    uint32_t parts;              /* ranks that run beside each other, each with so many; 1: none */
     uint32_t micro_batches;      /* runs of a step */
     uint64_t labels;             /* of a sample; 0 where no labels are read */
-    bool stopped;                /* by `step`, before the end */
+    bool stopped;                /* by `step`, here or on another rank, before the end */
     bool counts;                 /* whether `correct` and `accuracy` mean something */
     double loss;                 /* of the last step */
     int64_t correct;             /* labels of it that have the highest score */
@@ -122,6 +123,12 @@ typedef struct tn_trainer_options {
     /* NULL, or called behind each run of the engine, of which a step has micro_batches. */
     tn_status (*ran)(void *self, tn_engine *engine, tn_error *error);
     void *self; /* of `fill`, `step` and `ran` */
+    /* NULL, or how to reach the ranks that train the same on other samples, and their group
+     * (dist.h): they begin with what its first member has, which alone reads and writes
+     * checkpoints; losses and answers are those of all; they stop together, one step behind who was
+     * told to. The engine's program has to make gradients one (tn_program_average) */
+    const tn_exchange *exchange;
+    uint32_t group;
     /* NULL, or an engine of the same graph with another plan, which outlives the trainer: it is
      * trained beside the first, and all must be equal bit by bit. */
     tn_engine *twin;

@@ -178,6 +178,7 @@ static tn_status session_set_up(cli_session *session, tn_error *error) {
     options->memory = &memory;
     options->plan = &session->choices.plan;
     options->statics = session->input->statics;
+    options->divide = session->divide;
     TN_TRY(session_make(session, options, error));
     session->graph = tn_setup_graph(session->setup);
     tn_pruning_measure(&session->pruning, session->graph);
@@ -252,6 +253,7 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
     options.seed = session->seed;
     options.poison = session->poison;
     options.trace = session->trace;
+    options.exchange = session->exchange;
     options.pool = session->pool;
     options.pool_capacity = session->pool != NULL ? session_pool_room(session) : 0;
     return tn_setup_open(session->setup, &device, &options, &session->engine, error);
@@ -294,6 +296,7 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     other->weights = session->weights;
     other->fresh = session->fresh;
     other->seed = session->seed;
+    other->exchange = session->exchange;
     other->naive = true;
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_occupancy_options memory = session_memory(session);

@@ -40,6 +40,8 @@ struct cli_session {
     tn_dtype weights_dtype; /* of the model's weights while it runs; UNDEFINED: as they are */
     double prune; /* share of the model's weights that become zero while it runs; 0: none */
     tn_prune_scope prune_scope;
+    const tn_divide *divide;     /* NULL, or it is one rank of several, */
+    const tn_exchange *exchange; /* that talk by this one */
     /* what was made */
     tn_trace *trace;
     tn_contents *contents, *fresh; /* of the file; made up, for what is trained */

@@ -8,11 +8,22 @@
 
 #include <stdio.h>
 
+#include <tenure/dist.h>
+
 #include "cli/open_model.h"
 
 #define CLI_BATCH_USUAL 64 /* of a model with a symbolic batch */
+#define CLI_RANKS_MOST 65536u
+#define CLI_BUCKET_USUAL (UINT64_C(4) << 20)
 
-typedef struct cli_train {
+typedef struct cli_rank {       /* how a rank got on */
+    uint64_t planned, measured; /* peaks of its arena */
+    uint64_t messages, bytes;   /* that it sent */
+    double talk_s, stall_s;     /* of its last run: in calls of other ranks; that it waited */
+} cli_rank;
+
+typedef struct cli_train cli_train;
+struct cli_train {
     cli_input input;
     cli_training training;
     cli_session session, naive; /* naive: with --check */
@@ -20,7 +31,12 @@ typedef struct cli_train {
     uint64_t batch;
     double rate; /* --lr */
     bool json;
-    tn_trainer_options options; /* the others */
+    uint32_t parts;        /* --parallel data=N; 0: nobody said */
+    bool threads_as_ranks; /* ranks are threads of this process */
+    uint64_t bucket;       /* bytes of gradients that travel together */
+    tn_status (*run)(cli_train *train, tn_error *error); /* all of it, on one rank */
+    tn_world *world;                                     /* NULL: there is one rank */
+    tn_trainer_options options;                          /* the others */
     /* what was made */
     tn_data *data;
     tn_trainer *trainer;
@@ -29,7 +45,8 @@ typedef struct cli_train {
     int signal;                    /* that stopped it between two updates; 0: none did */
     double shown;                  /* when the line on the terminal was */
     tn_trainer_score score;        /* on what was held out */
-} cli_train;
+    cli_rank *ranks;               /* [ranks of the world] at the end; NULL */
+};
 
 /* train_run.c: data, model, plan, engines; and where it stood, when it is resumed. */
 tn_status cli_train_open(cli_train *train, tn_error *error);
@@ -39,6 +56,21 @@ tn_status cli_train_all(cli_train *train, tn_error *error);
 /* The model as it is now, in inference, on the samples that were held out. */
 tn_status cli_train_test(cli_train *train, tn_error *error);
 void cli_train_close(cli_train *train);
+
+/* train_ranks.c: whether there are several ranks; all of a run on each of them, and the exit
+ * status.
+ */
+bool cli_train_has_ranks(const cli_train *train);
+int cli_train_world(cli_train *train);
+/* On one of them: whether it is the one that writes and draws; how many there are; what the options
+ * are with others; how all got on so far; whether all are about to run the same; what was measured
+ * on all. */
+bool cli_train_speaks(const cli_train *train);
+uint32_t cli_train_parts(const cli_train *train);
+void cli_train_join(cli_train *train);
+tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error);
+tn_status cli_train_alike(cli_train *train, tn_error *error);
+tn_status cli_train_measure(cli_train *train, tn_error *error);
 
 /* train_tell.c: the log of steps, */
 tn_status cli_train_open_log(cli_train *train, tn_error *error);

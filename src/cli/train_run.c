@@ -7,15 +7,26 @@
 
 /* --- set-up --- */
 
-/* The batch is the first extent of the inputs: as asked for; else the model's own, or 64 where it
- * has only a symbol for it. */
+/* What a rank takes of the samples of a step. */
+static tn_status run_share(const cli_train *train, uint64_t batch, int64_t *share,
+                           tn_error *error) {
+    uint32_t parts = cli_train_parts(train);
+    *share = (int64_t)(batch / parts);
+    if (batch % parts == 0) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "a batch of %llu does not divide into %u equal parts",
+            (unsigned long long)batch, parts);
+}
+
+/* The batch is the first extent of the inputs: as asked for, divided among the ranks; else the
+ * model's own, for each rank, or 64 where it has only a symbol for it. */
 static tn_status run_load(cli_train *train, tn_error *error) {
     cli_input *input = &train->input;
-    input->import.batch = (int64_t)train->batch;
+    TN_TRY(run_share(train, train->batch, &input->import.batch, error));
+    int64_t share = input->import.batch;
     tn_status status = tn_graph_load(input->path, &input->import, &input->graph, error);
     if (status == TN_E_UNKNOWN && train->batch == 0) {
         tn_error first = *error; /* names the symbols, if the batch is not all that is missing */
-        input->import.batch = CLI_BATCH_USUAL;
+        TN_TRY(run_share(train, CLI_BATCH_USUAL, &input->import.batch, error));
         status = tn_graph_load(input->path, &input->import, &input->graph, error);
         if (status == TN_E_UNKNOWN) *error = first;
     }
@@ -25,10 +36,10 @@ static tn_status run_load(cli_train *train, tn_error *error) {
         block->input_count > 0 ? tn_graph_tensor(input->graph, block->inputs[0]) : NULL;
     if (first == NULL || first->rank == 0 || first->shape[0] < 1)
         TN_FAIL(error, TN_E_INVALID, "the model has no input of samples");
-    if (train->batch > 0 && first->shape[0] != (int64_t)train->batch)
+    if (train->batch > 0 && first->shape[0] != share)
         TN_FAIL(error, TN_E_INVALID,
-                "the model takes %lld samples at once, not %llu; export it with a symbolic batch",
-                (long long)first->shape[0], (unsigned long long)train->batch);
+                "the model takes %lld samples at once, not %lld; export it with a symbolic batch",
+                (long long)first->shape[0], (long long)share);
     train->batch = (uint64_t)first->shape[0];
     return TN_OK;
 }
@@ -93,17 +104,28 @@ static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs
     return TN_OK;
 }
 
+static tn_status run_plan(cli_train *train, tn_error *error) {
+    TN_TRY(tn_data_load(train->data_path, NULL, &train->data, error));
+    TN_TRY(run_load(train, error));
+    return cli_session_plan(&train->session, error);
+}
+
+static tn_status run_engine(cli_train *train, tn_error *error) {
+    cli_session *session = &train->session;
+    TN_TRY(cli_session_open_trace(session, 1, error));
+    TN_TRY(cli_session_open(session, error));
+    return session->check ? cli_session_naive(session, &train->naive, error) : TN_OK;
+}
+
 tn_status cli_train_open(cli_train *train, tn_error *error) {
     cli_session *session = &train->session;
     train->training.options.seed = session->seed;
     session->training = &train->training;
     session->samples = (cli_samples){run_samples, train};
-    TN_TRY(tn_data_load(train->data_path, NULL, &train->data, error));
-    TN_TRY(run_load(train, error));
-    TN_TRY(cli_session_plan(session, error));
-    TN_TRY(cli_session_open_trace(session, 1, error));
-    TN_TRY(cli_session_open(session, error));
-    if (session->check) TN_TRY(cli_session_naive(session, &train->naive, error));
+    cli_train_join(train);
+    TN_TRY(cli_train_agree(train, run_plan(train, error), error));
+    TN_TRY(cli_train_alike(train, error));
+    TN_TRY(cli_train_agree(train, run_engine(train, error), error));
     TN_TRY(run_trainer(train, error));
     return cli_train_open_log(train, error);
 }
@@ -114,6 +136,9 @@ void cli_train_close(cli_train *train) {
     cli_session_close(&train->session);
     if (train->log != NULL) fclose(train->log);
     tn_data_destroy(train->data);
+    if (train->ranks != NULL)
+        tn__free(train->input.import.context, train->ranks,
+                 tn_world_ranks(train->world) * sizeof *train->ranks);
     cli_input_release(&train->input);
 }
 
@@ -132,12 +157,14 @@ static void run_listen(void) {
 tn_status cli_train_all(cli_train *train, tn_error *error) {
     run_listen();
     TN_TRY(tn_trainer_run(train->trainer, error));
+    if (train->state->stopped && train->signal == 0)
+        train->signal = run_signal != 0 ? run_signal : SIGTERM; /* another rank's */
     cli_train_show_end(train);
     return TN_OK;
 }
 
 tn_status cli_train_test(cli_train *train, tn_error *error) {
-    if (!tn_trainer_tests(train->trainer)) return TN_OK;
+    if (!tn_trainer_tests(train->trainer) || !cli_train_speaks(train)) return TN_OK;
     cli_session session = {.input = &train->input,
                            .trained = train->trainer,
                            .contents = train->session.contents, /* and what is not trained */

@@ -54,11 +54,13 @@ tn_status cli_train_end_log(const cli_train *train, tn_error *error) {
 /* --- on a terminal --- */
 
 static double tell_speed(const tn_trainer_state *state) {
-    double runs = (double)(state->done - state->first) * state->micro_batches;
+    double runs = (double)(state->done - state->first) * state->micro_batches * state->parts;
     return state->seconds > 0 ? runs * (double)state->batch / state->seconds : 0;
 }
 
-static bool tell_shows(const cli_train *train) { return !train->json && isatty(STDERR_FILENO); }
+static bool tell_shows(const cli_train *train) {
+    return !train->json && cli_train_speaks(train) && isatty(STDERR_FILENO);
+}
 
 #define TELL_LINE 256
 
@@ -124,6 +126,42 @@ static void tell_json_fitted(const cli_train *train) {
     tn__text_release(&text);
 }
 
+/* --- several ranks --- */
+
+/* Seconds of the last run in which a rank was in calls of others and did not stand still for them.
+ */
+static double tell_hidden(const cli_rank *rank) {
+    double hidden = rank->talk_s > 0 ? 1 - rank->stall_s / rank->talk_s : 0;
+    return hidden > 0 ? hidden : 0;
+}
+
+static void tell_json_ranks(const cli_train *train) {
+    if (train->ranks == NULL) return;
+    printf(",\"ranks\":[");
+    for (uint32_t r = 0; r < cli_train_parts(train); r++) {
+        const cli_rank *rank = &train->ranks[r];
+        printf("%s{\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"messages\":%" PRIu64
+               ",\"sent_bytes\":%" PRIu64 ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f}",
+               r > 0 ? "," : "", rank->planned, rank->measured, rank->messages, rank->bytes,
+               rank->talk_s, rank->stall_s);
+    }
+    printf("]");
+}
+
+static void tell_text_ranks(const cli_train *train) {
+    char size[TN_SIZE_TEXT_MAX];
+    uint32_t ranks = cli_train_parts(train), most = 0;
+    uint64_t steps = train->state->done - train->state->first;
+    if (train->ranks == NULL || ranks == 1) return;
+    for (uint32_t r = 1; r < ranks; r++)
+        if (train->ranks[r].measured > train->ranks[most].measured) most = r;
+    printf("%-15s %u, of which rank %u takes most: %s\n", "ranks", ranks, most,
+           tn_size_format(train->ranks[most].measured, size));
+    printf("%-15s %s a step of each rank, %.0f %% of that time behind the computing\n", "sent",
+           tn_size_format(steps > 0 ? train->ranks[0].bytes / steps : 0, size),
+           100 * tell_hidden(&train->ranks[0]));
+}
+
 static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
     const tn_trainer_state *state = train->state;
     tell_json_whom(train);
@@ -145,6 +183,7 @@ static void tell_json(const cli_train *train, const tn_engine_usage *usage) {
         printf(",\"checkpoint\":{\"bytes\":%" PRIu64 ",\"written\":%" PRIu64 ",\"seconds\":%.6f}",
                state->saved_bytes, state->saved, state->save_seconds);
     if (train->session.poison) printf(",\"poison\":\"clean\"");
+    tell_json_ranks(train);
     printf(",\"seconds\":%.6f,\"engine_seconds\":%.6f,\"samples_per_s\":%.3f,\"threads\":%u}\n",
            state->seconds, state->engine_seconds, tell_speed(state),
            train->session.choices.threads);
@@ -181,6 +220,7 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
         printf("%-15s %s, written %" PRIu64 " time%s, %.1f ms each\n", "checkpoint",
                tn_size_format(state->saved_bytes, size), state->saved, state->saved == 1 ? "" : "s",
                1e3 * state->save_seconds / (double)state->saved);
+    tell_text_ranks(train);
     if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
     if (train->session.poison) printf("%-15s clean\n", "poison");
 }

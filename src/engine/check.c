@@ -1,5 +1,5 @@
-/* check.c - which programs the engine runs: one list, on one device, with the host's memory beside
- * it.
+/* check.c - which programs the engine runs: one list, on one device, with the host's memory and
+ * other ranks beside it.
  *
  * What is static stays where it is. Control flow is done in the walk from its first step on, so it
  * is on stream 0, as all inside of it then is; nobody waits or signals there (tn_program_verify).
@@ -24,6 +24,11 @@ static bool check_runs(tn_opcode opcode) {
     case TN_SWAP_IN:
     case TN_ENCODE:
     case TN_DECODE:
+    case TN_SEND:
+    case TN_RECV:
+    case TN_REDUCE:
+    case TN_GATHER:
+    case TN_SCATTER:
         return true;
     default:
         return facts->reads == TN_AFFECTS_NONE && facts->changes == TN_AFFECTS_NONE &&
@@ -45,7 +50,7 @@ static tn_status check_statics(const tn_engine *engine, uint32_t step) {
         (swaps && check_is_static(engine, it->tensor)))
         return check_refuse(engine, step,
                             "this engine leaves what is static where it is: it is neither swapped "
-                            "nor decoded nor released");
+                            "nor decoded nor received nor released");
     return TN_OK;
 }
 
@@ -71,6 +76,13 @@ static tn_status check_codec(const tn_engine *engine, uint32_t step) {
     return tn__engine_where(engine, TN_E_INVALID, step);
 }
 
+static tn_status check_talk(const tn_engine *engine, uint32_t step) {
+    const tn_instruction *it = &tn_program_instructions(engine->program)[step];
+    tn_status status = tn__talk_check(engine->options.exchange, engine->executor.graph, it,
+                                      engine->executor.error);
+    return status == TN_OK ? TN_OK : tn__engine_where(engine, status, step);
+}
+
 static tn_status check_step(const tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     bool runs_blocks = it->opcode == TN_APPLY && engine->flow.control_of[it->op] != TN_NONE;
@@ -82,6 +94,7 @@ static tn_status check_step(const tn_engine *engine, uint32_t step) {
     if (runs_blocks && it->stream != 0)
         return check_refuse(engine, step, "this engine runs control flow on stream 0 alone");
     if (tn_opcode_facts_of(it->opcode)->flags & TN_USES_CODEC) TN_TRY(check_codec(engine, step));
+    if (tn__talks(it)) TN_TRY(check_talk(engine, step));
     return it->opcode == TN_APPLY ? TN_OK : check_statics(engine, step);
 }
 

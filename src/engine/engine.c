@@ -98,8 +98,7 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     TN_TRY(engine_take_memory(engine, device));
     TN_TRY(tn__tell_make(&engine->tell, engine->options.trace, occupancy, tables, executor->error));
     TN_TRY(tn__streams_make(&engine->streams, engine->program, executor, &engine->memory,
-                            &engine->tell, engine->options.host_capacity, engine->options.poison,
-                            tables));
+                            &engine->tell, &engine->options, tables));
     TN_TRY(tn__forms_make(&engine->forms, engine->program, executor, &engine->context,
                           engine_host_left(engine), tables));
     TN_TRY(tn__spans_make(&engine->spans, &engine->places, &engine->tell, &engine->streams,
@@ -201,7 +200,10 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .spill_bytes = engine->forms.host_bytes,
                                .run_count = engine->run_count,
                                .seconds = engine->seconds,
-                               .stall_seconds = engine->streams.stalled_s};
+                               .stall_seconds = engine->streams.stalled_s,
+                               .talk_count = engine->streams.talk_count,
+                               .talk_bytes = engine->streams.talk_bytes,
+                               .talk_seconds = tn__talk_seconds(&engine->streams)};
 }
 
 tn_pool *tn_engine_pool(tn_engine *engine) { return engine->places.pool; }

@@ -58,6 +58,7 @@ static tn_status session_set_up(tn_session *session, const tn_session_options *o
     setup.fit = keep ? NULL : &fit;
     setup.statics = options->statics;
     setup.without_reuse = options->naive;
+    setup.divide = options->divide;
     TN_TRY(tn_setup_create(session->given, &setup, &session->setup, error));
     session->graph = tn_setup_graph(session->setup);
     return TN_OK;
@@ -72,6 +73,7 @@ static tn_status session_engine(tn_session *session, const tn_session_options *o
     engine.self = options->self;
     engine.seed = options->seed;
     engine.poison = options->poison;
+    engine.exchange = options->exchange;
     return tn_setup_open(session->setup, &device, &engine, &session->engine, error);
 }
 

@@ -1,5 +1,5 @@
-/* setup.c - the corridor: rewrite, kernels, order, what is computed again, scratch, fit, occupancy,
- * layout.
+/* setup.c - the corridor: rewrite, kernels, order, what is computed again, scratch, fit, ranks,
+ * occupancy, layout.
  *
  * What a stage has made is a part. Parts are counted: a set-up that goes on from another holds the
  * same ones, so a search keeps what it needs and drops the rest in any order. A later part reads
@@ -41,6 +41,7 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
         break;
     case PART_PROGRAM:
     case PART_AGAIN:
+    case PART_DIVIDED:
         tn_program_destroy(part->program);
         break;
     case PART_FIT:
@@ -216,6 +217,17 @@ tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_
     return tn_occupancy_create(tn_setup_program(setup), &memory, &part->occupancy, error);
 }
 
+/* Who lives when is another matter then, and so is the layout. */
+tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    tn__setup_part *part;
+    if (options->divide == NULL) return TN_OK;
+    tn__setup_part_release(setup, PART_OCCUPANCY);
+    tn__setup_part_release(setup, PART_LAYOUT);
+    const tn_program *program = tn_setup_program(setup);
+    TN_TRY(tn__setup_part_make(setup, PART_DIVIDED, &part, error));
+    return options->divide->program(options->divide->self, program, &part->program, error);
+}
+
 tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_plan_options plan = tn__setup_plan_options(setup, options);
     tn__setup_part *part;
@@ -239,6 +251,7 @@ static const struct {
     [TN_SETUP_RECOMPUTE] = {"recompute", tn__setup_recompute, PART_AGAIN},
     [TN_SETUP_SCRATCH] = {"scratch", tn__setup_scratch, PART_SCRATCH},
     [TN_SETUP_FIT] = {"fit", tn__setup_fit, PART_FIT},
+    [TN_SETUP_DIVIDE] = {"divide", tn__setup_divide, PART_DIVIDED},
     [TN_SETUP_OCCUPY] = {"occupy", tn__setup_occupy, PART_STATICS},
     [TN_SETUP_PLAN] = {"plan", tn__setup_plan, PART_LAYOUT},
 };

@@ -15,6 +15,7 @@ enum {
     PART_AGAIN,   /* the program that computes again within a share of work */
     PART_SCRATCH, /* kernels with less scratch, for the others */
     PART_FIT,     /* the program that keeps to a budget */
+    PART_DIVIDED, /* the program of one rank */
     PART_STATICS,
     PART_OCCUPANCY,
     PART_LAYOUT,
@@ -68,6 +69,8 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
 bool tn__setup_recomputes(const tn_setup_options *options);
 /* The stage FIT. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+/* The stage DIVIDE. */
+tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage SCRATCH. */
 tn_status tn__setup_scratch(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 

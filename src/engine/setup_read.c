@@ -25,6 +25,8 @@ const tn_program *tn__setup_ordered(const tn_setup *setup) {
 
 const tn_program *tn_setup_program(const tn_setup *setup) {
     const tn__setup_part *again = setup->parts[PART_AGAIN], *fit = setup->parts[PART_FIT];
+    const tn__setup_part *divided = setup->parts[PART_DIVIDED];
+    if (divided != NULL && divided->program != NULL) return divided->program;
     if (fit != NULL) return fit->fitted.program;
     return again != NULL ? again->program : tn__setup_ordered(setup);
 }

@@ -22,7 +22,7 @@ static bool streams_swaps(const tn_instruction *it) {
 /* What a stream of the device does: no kernel, no array of the caller. */
 static bool streams_is_item(const tn_instruction *it) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
-    if (streams_swaps(it)) return true;
+    if (streams_swaps(it) || tn__talks(it)) return true;
     bool idle = facts->reads == TN_AFFECTS_NONE && facts->changes == TN_AFFECTS_NONE &&
                 facts->defines == TN_AFFECTS_NONE;
     return it->stream != 0 && idle && (it->wait != 0 || it->signal != 0);
@@ -73,6 +73,7 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
                                           .stream = it->stream,
                                           .after = other ? waits : TN_NONE,
                                           .copies = streams_swaps(it),
+                                          .talks = tn__talks(it),
                                           .streams = streams};
         if (it->stream != 0) tail[it->stream] = made;
         made++;
@@ -143,11 +144,14 @@ static tn_status streams_open(tn__streams *streams) {
 
 tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                            const tn__executor *executor, const tn__memory *memory, tn__tell *tell,
-                           uint64_t host_capacity, bool poison, tn__arena *arena) {
+                           const tn_engine_options *options, tn__arena *arena) {
     const tn_instruction *instructions = tn_program_instructions(program);
     uint32_t steps = tn_program_count(program), count = 0;
-    *streams =
-        (tn__streams){.program = program, .executor = executor, .memory = memory, .tell = tell};
+    *streams = (tn__streams){.program = program,
+                             .executor = executor,
+                             .memory = memory,
+                             .tell = tell,
+                             .exchange = options->exchange};
     for (uint32_t s = 0; s < steps; s++) count += streams_is_item(&instructions[s]);
     if (count == 0) return TN_OK;
     uint32_t *giver = tn__arena_array(arena, steps, sizeof *giver);
@@ -162,9 +166,9 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
     streams->item_count = count;
     TN_TRY(streams_find_givers(streams, giver, arena));
     streams_index(streams, giver);
-    if (poison) TN_TRY(tn__known_make(streams, giver, arena));
+    if (options->poison) TN_TRY(tn__known_make(streams, giver, arena));
     TN_TRY(streams_lay_host(streams, arena));
-    TN_TRY(streams_take_host(streams, host_capacity, arena->context));
+    TN_TRY(streams_take_host(streams, options->host_capacity, arena->context));
     return streams_open(streams);
 }
 
@@ -177,7 +181,8 @@ void tn__streams_release(tn__streams *streams) {
 
 void tn__streams_start(tn__streams *streams) {
     streams->stalled_s = 0;
-    streams->out_bytes = streams->in_bytes = 0;
+    streams->out_bytes = streams->in_bytes = streams->talk_count = streams->talk_bytes = 0;
+    for (uint32_t i = 0; i < streams->item_count; i++) streams->items[i].talk_s = 0;
     streams->host.reached = 0;
     tn__known_start(streams);
 }
@@ -215,18 +220,22 @@ static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *s
                : tn_device_put(stream, address, host, item->bytes, streams->executor->error);
 }
 
-/* A copy is told from where it starts, a wait from where its stream has come to it. */
+/* A copy or a call is told from where it starts, a wait from where its stream has come to it. */
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
     uint32_t index = streams->item_of[step];
     tn__item *item = &streams->items[index];
     tn_stream *stream = streams->streams[item->stream];
     tn_error *error = streams->executor->error;
-    bool told = streams->tell->trace != NULL;
-    if (told && !item->copies) TN_TRY(tn_device_launch(stream, streams_began, item, error));
+    bool told = streams->tell->trace != NULL, works = item->copies || item->talks;
+    if (told && !works) TN_TRY(tn_device_launch(stream, streams_began, item, error));
     if (item->after != TN_NONE)
         TN_TRY(tn_fence_wait(streams->items[item->after].fence, stream, error));
-    if (told && item->copies) TN_TRY(tn_device_launch(stream, streams_began, item, error));
+    if (told && works) TN_TRY(tn_device_launch(stream, streams_began, item, error));
     if (item->copies) TN_TRY(streams_copy(streams, index, stream));
+    if (item->talks) {
+        tn__talk_begin(streams, item);
+        TN_TRY(tn_device_launch(stream, tn__talk, item, error));
+    }
     if (told) TN_TRY(tn_device_launch(stream, streams_ended, item, error));
     TN_TRY(tn_fence_record(item->fence, stream, error));
     streams->going[streams->going_count++] = index;
@@ -275,6 +284,13 @@ tn_status tn__streams_finish(tn__streams *streams, tn_error *error) {
 
 /* --- what is being copied --- */
 
+static bool streams_holds(const tn__item *item, const uint8_t *data, uint64_t bytes) {
+    if (!item->copies && !item->talks) return false;
+    if (item->data < data + bytes && data < item->data + item->bytes) return true;
+    return item->other != NULL && item->other < data + bytes &&
+           data < item->other + item->other_bytes;
+}
+
 uint32_t tn__streams_holder(tn__streams *streams, const uint8_t *data, uint64_t bytes) {
     for (uint32_t i = 0; i < streams->going_count;) {
         const tn__item *item = &streams->items[streams->going[i]];
@@ -282,8 +298,7 @@ uint32_t tn__streams_holder(tn__streams *streams, const uint8_t *data, uint64_t 
             streams->going[i] = streams->going[--streams->going_count];
             continue;
         }
-        if (item->copies && item->data < data + bytes && data < item->data + item->bytes)
-            return streams->going[i];
+        if (streams_holds(item, data, bytes)) return streams->going[i];
         i++;
     }
     return TN_NONE;

@@ -1,15 +1,16 @@
-/* streams.h - what goes on beside the walk: copies to the host's memory and back, and who waits.
+/* streams.h - what goes on beside the walk: copies to the host's memory and back, calls of other
+ * ranks, and who waits.
  *
- * Stream 0 is the walk itself. What another stream does without a kernel (SWAP_OUT, SWAP_IN, WAIT)
- * is queued on a stream of the device and goes on by itself; the walk waits for it where the
- * program says so, by a signal, and nowhere else. Kernels run in the walk whatever their stream,
- * one after the other as the list has them, each behind all of its stream: the list is one of the
- * orders in which a program may run.
+ * Stream 0 is the walk itself. What another stream does without a kernel (SWAP_OUT, SWAP_IN, SEND
+ * to SCATTER, WAIT) is queued on a stream of the device and goes on by itself; the walk waits for
+ * it where the program says so, by a signal, and nowhere else. Kernels run in the walk whatever
+ * their stream, one after the other as the list has them, each behind all of its stream: the list
+ * is one of the orders in which a program may run.
  */
 #ifndef TN_ENGINE_STREAMS_H
 #define TN_ENGINE_STREAMS_H
 
-#include <tenure/program.h>
+#include <tenure/engine.h>
 
 #include "engine/io.h"
 #include "engine/tell.h"
@@ -22,17 +23,17 @@ typedef struct tn__host {
     uint64_t *offset;       /* [items] */
 } tn__host;
 
-typedef struct tn__item { /* a swap, or a wait on a stream of its own */
+typedef struct tn__item { /* a swap, a call of other ranks, or a wait on a stream of its own */
     uint32_t step;
     uint32_t stream; /* 0: the walk does it */
     uint32_t after;  /* an item of another stream that it starts behind; TN_NONE: none */
-    bool copies;
+    bool copies, talks;
     tn_fence *fence; /* passed when it has ended; NULL on stream 0 */
     /* of the run in hand */
     struct tn__streams *streams;
-    const uint8_t *data; /* on the device, as kernels see it */
-    uint64_t bytes;
-    double start_s;
+    uint8_t *data, *other; /* on the device, as kernels see it */
+    uint64_t bytes, other_bytes;
+    double start_s, talk_s;
 } tn__item;
 
 typedef struct tn__streams {
@@ -40,6 +41,7 @@ typedef struct tn__streams {
     const tn__executor *executor;
     const tn__memory *memory;
     tn__tell *tell;
+    const tn_exchange *exchange; /* NULL: nobody talks */
     tn__host host;
     tn__item *items; /* by step */
     uint32_t item_count;
@@ -52,15 +54,15 @@ typedef struct tn__streams {
     struct tn__known *known;      /* NULL: nobody asks */
     double stalled_s;             /* of the last run: that the walk waited for copies */
     uint64_t out_bytes, in_bytes; /* of the last run */
+    uint64_t talk_count, talk_bytes;
 } tn__streams;
 
 /* Streams, fences and the host's memory of a program, all of it taken here.
- * host_capacity  bytes; 0: no bound
- * poison         it will be asked what is known to be over
+ * options  host_capacity, exchange; poison: it will be asked what is known to be over
  * Errors: E_EXHAUSTED (host_capacity), E_NO_MEMORY. */
 tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                            const tn__executor *executor, const tn__memory *memory, tn__tell *tell,
-                           uint64_t host_capacity, bool poison, tn__arena *arena);
+                           const tn_engine_options *options, tn__arena *arena);
 void tn__streams_release(tn__streams *streams); /* waits for what still goes on; zeros are fine */
 void tn__streams_start(tn__streams *streams);   /* of a run */
 
@@ -72,10 +74,22 @@ static inline bool tn__streams_apart(const tn__streams *streams, uint32_t step) 
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step);
 /* Before a step of the walk: waits for what it has to come after. */
 tn_status tn__streams_before(tn__streams *streams, uint32_t step);
-/* A swap in the walk. */
+/* A swap in the walk; a call of other ranks there. */
 tn_status tn__streams_swap(tn__streams *streams, uint32_t step);
+tn_status tn__streams_talk(tn__streams *streams, uint32_t step);
 /* The run is over, well or not: waits for all streams. Errors: the first that they met. */
 tn_status tn__streams_finish(tn__streams *streams, tn_error *error);
+
+/* --- other ranks: talk.c -----------------------------------------------------------------------
+ */
+
+bool tn__talks(const tn_instruction *it); /* SEND to SCATTER */
+/* Whether the exchange (NULL: there is none) can do it. Errors: E_UNSUPPORTED, E_INVALID. */
+tn_status tn__talk_check(const tn_exchange *exchange, const tn_graph *graph,
+                         const tn_instruction *it, tn_error *error);
+void tn__talk_begin(tn__streams *streams, tn__item *item); /* operands as they are now */
+tn_status tn__talk(void *item, tn_error *error);           /* in whatever thread */
+double tn__talk_seconds(const tn__streams *streams);       /* of the last run */
 
 /* --- what is being copied ----------------------------------------------------------------------
  */

@@ -97,6 +97,12 @@ static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
     case TN_SWAP_OUT:
     case TN_SWAP_IN:
         return tn__streams_swap(&engine->streams, step);
+    case TN_SEND:
+    case TN_RECV:
+    case TN_REDUCE:
+    case TN_GATHER:
+    case TN_SCATTER:
+        return tn__streams_talk(&engine->streams, step);
     case TN_ENCODE:
     case TN_DECODE:
         TN_TRY(tn__forms_code(&engine->forms, it));

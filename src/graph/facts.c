@@ -3,6 +3,7 @@
  * The registry's entry answers; here are the checks that every answer must pass, so that no rule
  * has to repeat them. Nothing is allocated. Cost: O(inputs + outputs) and the rule's own.
  */
+#include "graph/bucket.h"
 #include "graph/store.h"
 
 static const tn_op_rule *facts_begin(const tn_graph *graph, tn_op_id op, tn_infer *infer) {
@@ -214,6 +215,37 @@ bool tn_op_joins(const tn_graph *graph, tn_op_id op) {
     for (uint32_t i = 0; tn__memory_axis(output, i) != axis; i++)
         if (output->shape[tn__memory_axis(output, i)] != 1) return false;
     return true;
+}
+
+/* --- inputs that lie in an output --- */
+
+/* Whether an input's bytes can lie in a bucket as they are. */
+static bool facts_fills(const tn_tensor *tensor, const tn_tensor *bucket) {
+    return tensor && tn__shape_known(tensor) && facts_row_major(tensor) && tensor->repeat == 1 &&
+           !(tensor->flags & TN_TENSOR_BOUND) && tensor->bytes != TN_SIZE_UNKNOWN &&
+           tensor->dtype == bucket->dtype;
+}
+
+bool tn__op_holds_inputs(const tn_graph *graph, tn_op_id op) {
+    return tn_op_joins(graph, op) || tn__op_has(graph, op, TN_RULE_SPACED);
+}
+
+bool tn__op_holds_input(const tn_graph *graph, tn_op_id op, uint32_t index) {
+    tn_infer infer;
+    const tn_op_rule *rule = facts_begin(graph, op, &infer);
+    const tn_tensor *output = tn__output(&infer, 0);
+    if (!rule || !output) return false;
+    return !(rule->flags & TN_RULE_SPACED) || facts_fills(tn__input(&infer, index), output);
+}
+
+uint64_t tn__op_input_room(const tn_graph *graph, tn_op_id op, uint32_t index) {
+    tn_infer infer;
+    const tn_op_rule *rule = facts_begin(graph, op, &infer);
+    const tn_tensor *input = tn__input(&infer, index), *output = tn__output(&infer, 0);
+    if (!rule || !input || !output) return TN_SIZE_UNKNOWN;
+    return rule->flags & TN_RULE_SPACED
+               ? tn__bucket_bytes(tn__elements(input), tn_dtype_bits(output->dtype) / 8)
+               : input->bytes;
 }
 
 uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op) {

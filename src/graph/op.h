@@ -159,6 +159,7 @@ enum {
     TN_RULE_IMAGES = 1u << 12,      /* channels may lie last, in outputs as in operands (Relu) */
     TN_RULE_ONCE = 1u << 13,        /* of its blocks, each runs once at most (If) */
     TN_RULE_FORMAT_VIEW = 1u << 15, /* its view holds for formats as they are (Part) */
+    TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (bucket.h) */
     TN_RULE_HOLDS = 1u << 14        /* its inputs are read until all of its blocks are done */
 };
 
@@ -193,6 +194,12 @@ uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id);
 /* For who treats an operator by name: "Conv" of ONNX's domain, however that is spelled, or
  * "tenure.Conv". What is asked of several operators, or in several places, is a flag instead. */
 bool tn__op_is(const tn_op *op, const char *type);
+/* Whether inputs may lie inside output 0 before the operator runs, one behind the other
+ * (tn_op_joins, a bucket); whether this one may; and how many bytes there are for it, up to the
+ * next one. */
+bool tn__op_holds_inputs(const tn_graph *graph, tn_op_id op);
+bool tn__op_holds_input(const tn_graph *graph, tn_op_id op, uint32_t index);
+uint64_t tn__op_input_room(const tn_graph *graph, tn_op_id op, uint32_t index);
 
 /* --- reading --- */
 static inline uint32_t tn__input_count(const tn_infer *infer) { return infer->op->input_count; }

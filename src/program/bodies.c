@@ -116,7 +116,7 @@ static bool groups_meet(const occ_life *a, const occ_life *b) {
 }
 
 /* Whether all that ever happens to a life happens before `step`, or in it. */
-static bool groups_is_over(const occ_state *occ, const occ_life *life, uint32_t step) {
+bool tn__groups_is_over(const occ_state *occ, const occ_life *life, uint32_t step) {
     if (life->first != step && !tn__happens_before(occ->happens, life->first, step)) return false;
     for (uint32_t at = life->newest; at != OCC_NONE; at = occ->uses.items[at].next) {
         uint32_t use = occ->uses.items[at].step;
@@ -149,7 +149,7 @@ static bool groups_is_last(groups_state *groups, uint32_t candidate, uint32_t st
             link = &groups->next[*link];
         } else if (groups->occ->happens != NULL) {
             if (groups_meet(member, &lives[candidate]) &&
-                !groups_is_over(groups->occ, member, step))
+                !tn__groups_is_over(groups->occ, member, step))
                 return false;
             link = &groups->next[*link];
         } else if (member->last < step + 1) {
@@ -218,8 +218,7 @@ static void groups_place(groups_state *groups, uint32_t id) {
     if (with == OCC_NONE) {
         groups_open(groups, id);
         groups_note_claim(groups, life);
-        bool fuses = occ->options.fuse_concat && occ->happens == NULL;
-        if (fuses && life->output == 0) tn__groups_fuse(groups, id);
+        tn__groups_fuse(groups, id);
         return;
     }
     groups_join(groups, id, with, share);
@@ -243,7 +242,7 @@ tn_status tn__occ_join(occ_state *occ) {
     tn__arena scratch;
     tn__arena_init(&scratch, occ->context);
     bool all = groups_make(&groups, &scratch);
-    if (all && occ->options.fuse_concat) tn__groups_watch(&groups);
+    if (all) tn__groups_watch(&groups);
     for (uint32_t id = 0; id < occ->count && all; id++) {
         groups.base[id] = TN_SIZE_UNKNOWN;
         groups_place(&groups, id);

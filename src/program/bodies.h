@@ -22,8 +22,12 @@ uint32_t tn__groups_life_at(const occ_state *occ, tn_tensor_id tensor, uint32_t 
 /* Where the claims put a life; TN_SIZE_UNKNOWN: nothing is claimed. */
 uint64_t tn__groups_claim(const occ_state *occ, const occ_life *life);
 
-/* fuse.c: fills `changed`; then inputs of a concatenation, whose output has just got a body of its
- * own, are laid inside it. */
+/* Whether all that a life is needed for is known to be over at a step, where streams have clocks.
+ */
+bool tn__groups_is_over(const occ_state *occ, const occ_life *life, uint32_t step);
+
+/* fuse.c: fills `changed`; then inputs of a concatenation or a bucket, whose output has just got a
+ * body of its own, are laid inside it. */
 void tn__groups_watch(groups_state *groups);
 void tn__groups_fuse(groups_state *groups, uint32_t id);
 

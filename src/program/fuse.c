@@ -18,12 +18,13 @@
  * from working in place over the output, which is no loss only when such inputs fill it.
  *
  * Where operators may run side by side (streams, parallel-safe), all are copied: "at the same step"
- * says nothing there.
+ * says nothing there. Not so a bucket's: they are over when it is made, and keep to their bytes.
  *
  * A large rigid body is harder to pack than small ones: the arena may grow even so.
  * Cost: O(inputs^2 + members) per concatenation; bodies of many members are left alone.
  * Source: memory-efficient DenseNet (Pleiss et al., 2017) shares concatenations by hand.
  */
+#include "graph/op.h"
 #include "program/bodies.h"
 
 #define FUSE_MEMBERS_MAX 4096u /* in a body that moves or is compared member by member */
@@ -84,6 +85,22 @@ static bool fuse_may_join(const fuse_join *join, const fuse_input *input) {
     if (groups->size[input->root] > FUSE_MEMBERS_MAX || !fuse_is_dense(occ, input->life))
         return false;
     return groups->changed[input->life] <= join->output->first;
+}
+
+/* A bucket may be changed later on, and by whoever runs beside the list: so whatever is in the
+ * input's body keeps to the input's bytes, and is over when the bucket is made. */
+static bool fuse_suits_bucket(const fuse_join *join, const fuse_input *input) {
+    const groups_state *groups = join->groups;
+    const occ_state *occ = groups->occ;
+    const occ_life *life = &occ->lives[input->life];
+    for (uint32_t m = groups->all[input->root]; m != OCC_NONE; m = groups->all_next[m]) {
+        const occ_life *member = &occ->lives[m];
+        if (member->lo < life->delta || member->hi > life->delta + life->bytes) return false;
+        if (member->last > join->output->first + 1) return false;
+        if (occ->happens != NULL && !tn__groups_is_over(occ, member, join->output->first))
+            return false;
+    }
+    return true;
 }
 
 /* Inputs in one body must lie in it as they do in the output: the first one decides. */
@@ -276,22 +293,36 @@ static void fuse_all(fuse_join *join, uint32_t id) {
 
 /* --- the whole --- */
 
+/* Concatenations where it was asked for, and where nothing runs beside the list; buckets always:
+ * that is what they are for. */
+static bool fuse_wants(const groups_state *groups, uint32_t id) {
+    const occ_state *occ = groups->occ;
+    const occ_life *life = &occ->lives[id];
+    if (life->op == TN_NONE || life->output != 0 || life->bytes == 0) return false;
+    if (tn_graph_op(occ->graph, life->op)->input_count > FUSE_INPUTS_MAX) return false;
+    if (tn__op_has(occ->graph, life->op, TN_RULE_SPACED))
+        return occ->options.inplace != TN_INPLACE_NONE;
+    return occ->options.fuse_concat && occ->happens == NULL && tn_op_joins(occ->graph, life->op) &&
+           groups->changed[id] <= life->first;
+}
+
 void tn__groups_fuse(groups_state *groups, uint32_t id) {
     const occ_state *occ = groups->occ;
     const occ_life *life = &occ->lives[id];
-    if (life->op == TN_NONE || life->bytes == 0 || !tn_op_joins(occ->graph, life->op)) return;
+    if (!fuse_wants(groups, id)) return;
     const tn_op *op = tn_graph_op(occ->graph, life->op);
-    if (op->input_count > FUSE_INPUTS_MAX || groups->changed[id] > life->first) return;
     fuse_join join = {.groups = groups, .output = life};
+    bool bucket = tn__op_has(occ->graph, life->op, TN_RULE_SPACED);
     uint64_t at = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
         uint32_t input = tn__groups_life_at(occ, op->inputs[i], life->first);
         if (input != OCC_NONE) {
             fuse_input *next = &join.inputs[join.count++];
             *next = (fuse_input){.life = input, .root = occ->lives[input].root, .at = at};
-            next->joins = fuse_may_join(&join, next);
+            next->joins = tn__op_holds_input(occ->graph, life->op, i) &&
+                          fuse_may_join(&join, next) && (!bucket || fuse_suits_bucket(&join, next));
         }
-        at += tn_graph_tensor(occ->graph, op->inputs[i])->bytes;
+        at = tn__add_sat(at, tn__op_input_room(occ->graph, life->op, i));
     }
     fuse_agree(&join);
     fuse_obey_claims(&join);

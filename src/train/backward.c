@@ -15,7 +15,10 @@ static tn_status backward_room(tn__train *it) {
     it->needs = tn__arena_array(&it->arena, it->forward, sizeof *it->needs);
     it->gradient = tn__arena_array(&it->arena, it->forward, sizeof *it->gradient);
     it->readers = tn__arena_array(&it->arena, it->forward, sizeof *it->readers);
-    if (it->needs == NULL || it->gradient == NULL || it->readers == NULL)
+    it->arrived = tn__arena_array(&it->arena, it->made.parameter_count, sizeof *it->arrived);
+    it->waiting = tn__arena_array(&it->arena, it->made.parameter_count, sizeof *it->waiting);
+    if (it->needs == NULL || it->gradient == NULL || it->readers == NULL || it->arrived == NULL ||
+        it->waiting == NULL)
         return tn__no_memory(it->error, "the backward pass");
     for (uint32_t i = 0; i < it->forward; i++) it->gradient[i] = TN_NONE;
     return TN_OK;
@@ -132,9 +135,8 @@ static tn_status backward_update(tn__train *it, tn_op_id id) {
     for (uint32_t i = 0; i < op.input_count; i++) {
         tn_tensor_id input = op.inputs[i];
         if (input == TN_NONE || --it->readers[input] > 0) continue;
-        if (input >= it->tensors || !it->trained[input] || !it->options.fuse_update) continue;
-        TN_TRY(tn__train_complete(it, it->number[input]));
-        TN_TRY(tn__train_update(it, it->number[input]));
+        if (input >= it->tensors || !it->trained[input]) continue;
+        TN_TRY(tn__train_arrived(it, it->number[input]));
     }
     return TN_OK;
 }
@@ -159,5 +161,6 @@ tn_status tn__train_backward(tn__train *it, tn_tensor_id seed) {
         TN_TRY(backward_visit(it, ops[p]));
         TN_TRY(backward_update(it, ops[p]));
     }
+    TN_TRY(tn__train_arrived_all(it));
     return it->options.fuse_update ? TN_OK : backward_updates(it);
 }

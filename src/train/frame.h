@@ -11,6 +11,7 @@
  *   scale.c     where the backward pass begins, and the scale of gradients
  *   backward.c  the walk over operators, last first, that asks their gradient rules
  *   cast_again.c casts that are made again instead of being kept
+ *   bucket.c    gradients that have arrived, in buckets
  *   update.c    accumulation over micro-batches, optimizers
  *   train.c     the call: options, the steps in order, what is handed out
  */
@@ -61,6 +62,10 @@ typedef struct tn__train {
     tn_tensor_id *gradient; /* [forward] so far; TN_NONE */
     uint32_t *readers;      /* [forward] operators that read it and were not visited yet */
     tn_tensor_id factor;    /* of gradients, by a loss scale that adapts; TN_NONE */
+    bool *arrived;          /* [made.parameters] nobody adds to its gradient any more */
+    uint32_t *waiting;      /* [waiting_count] whose gradients make up the next bucket */
+    uint32_t waiting_count, bucket_count;
+    uint64_t waiting_bytes;
 } tn__train;
 
 /* parameters.c: `begins`, then `constant`, which reads `runs`. */
@@ -110,6 +115,10 @@ tn_status tn__train_backward(tn__train *it, tn_tensor_id seed);
 tn_status tn__train_recompute(tn__train *it);
 /* update.c: learning rate and step; the gradient of one parameter is complete; its update. */
 tn_status tn__train_inputs(tn__train *it);
+/* bucket.c: nobody adds to the parameter's gradient any more (or: to any). It is updated at once
+ * where that was asked for, when its bucket is complete. */
+tn_status tn__train_arrived(tn__train *it, uint32_t parameter);
+tn_status tn__train_arrived_all(tn__train *it);
 tn_status tn__train_complete(tn__train *it, uint32_t parameter);
 tn_status tn__train_update(tn__train *it, uint32_t parameter);
 

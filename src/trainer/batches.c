@@ -7,7 +7,8 @@ struct tn_batches {
     const tn_data *data;
     uint64_t seed, per_epoch;
     uint64_t labels;      /* of a sample; of text also the bytes of a window */
-    uint32_t size;        /* samples of a batch */
+    uint32_t size;        /* samples of a batch, as it is filled: */
+    uint32_t part, parts; /* which of so many equal parts of a whole one */
     uint32_t order_epoch; /* whose order is in `order`; TN_NONE: of none yet */
     uint32_t *order;      /* [samples] */
     uint64_t *numbers;    /* [size] samples of the batch that is made */
@@ -30,18 +31,23 @@ static void batches_shuffle(tn_batches *batches, uint32_t epoch) {
     batches->order_epoch = epoch;
 }
 
+/* Of a part the same samples as in the whole batch. */
 static void batches_choose(tn_batches *batches, uint64_t number) {
+    uint64_t first = (uint64_t)batches->part * batches->size;
+    uint64_t whole = (uint64_t)batches->parts * batches->size;
     uint32_t epoch = (uint32_t)(number / batches->per_epoch);
     uint64_t batch = number % batches->per_epoch, count = batches->data->train.count;
     if (batches->data->text) { /* places drawn anew for each batch */
         tn__random random = {.state = batches->seed + 0x632be59bd9b4e019u * (batch + 1) + epoch};
-        for (uint32_t i = 0; i < batches->size; i++)
-            batches->numbers[i] = tn__random_below(&random, count - batches->labels);
+        for (uint64_t i = 0; i < first + batches->size; i++) {
+            uint64_t place = tn__random_below(&random, count - batches->labels);
+            if (i >= first) batches->numbers[i - first] = place;
+        }
         return;
     }
     if (batches->order_epoch != epoch) batches_shuffle(batches, epoch);
     for (uint32_t i = 0; i < batches->size; i++)
-        batches->numbers[i] = batches->order[(batch * batches->size + i) % count];
+        batches->numbers[i] = batches->order[(batch * whole + first + i) % count];
 }
 
 /* --- elements of one type as those of another --- */
@@ -181,10 +187,11 @@ static tn_status batches_count(tn_batches *batches, tn_error *error) {
                 "%.200s has %llu bytes to train on; the model reads %llu and the next one",
                 set->samples_path, (unsigned long long)set->count,
                 (unsigned long long)batches->labels);
-    batches->per_epoch = set->count / (batches->size * batches_stride(batches));
+    uint64_t whole = (uint64_t)batches->parts * batches->size;
+    batches->per_epoch = set->count / tn__mul_sat(whole, batches_stride(batches));
     if (batches->per_epoch == 0)
-        TN_FAIL(error, TN_E_INVALID, "%llu samples do not fill a batch of %u",
-                (unsigned long long)set->count, batches->size);
+        TN_FAIL(error, TN_E_INVALID, "%llu samples do not fill a batch of %llu",
+                (unsigned long long)set->count, (unsigned long long)whole);
     return TN_OK;
 }
 
@@ -216,6 +223,9 @@ tn_status tn_batches_create(const tn_data *data, const tn_tensor *input, const t
     tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
     tn__options(&options, sizeof options, given);
     tn_context context = tn__context(options.context);
+    if (options.part > 0 && options.part >= options.parts)
+        TN_FAIL(error, TN_E_INVALID, "a batch of %u parts has no part %u", options.parts,
+                options.part);
     TN_TRY(batches_check_size(input, error));
     TN_TRY(batches_check_size(labels, error));
     if (input->shape[0] != labels->shape[0])
@@ -226,6 +236,8 @@ tn_status tn_batches_create(const tn_data *data, const tn_tensor *input, const t
     if (made == NULL) return tn__no_memory(error, "batches");
     made->context = context;
     made->seed = options.seed;
+    made->part = options.part;
+    made->parts = options.parts > 0 ? options.parts : 1;
     tn__arena_init(&made->arena, &made->context);
     tn_status status = batches_make(made, data, labels, error);
     if (status == TN_OK)

@@ -77,6 +77,8 @@ tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_score *score, tn_error
     options.read = open_read;
     options.self = trainer;
     options.recompute = 0; /* nothing is kept for a backward pass */
+    options.divide = NULL; /* each rank by itself */
+    options.exchange = NULL;
     TN_TRY(tn_session_open(trainer->model, &options, &session, error));
     tn_status status =
         tn_trainer_test_on(trainer, trainer->model, tn_session_engine(session), score, error);

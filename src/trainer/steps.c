@@ -58,7 +58,8 @@ static tn_status steps_fill(tn_trainer *trainer, uint64_t number, tn_error *erro
     tn_array *samples = steps_array(trainer, trainer->sample_at);
     tn_array *labels = steps_array(trainer, trainer->labels_at);
     if (trainer->batches == NULL)
-        return options->fill(options->self, false, number, samples, labels, error);
+        return options->fill(options->self, false, number * trainer->state.parts + trainer->part,
+                             samples, labels, error);
     tn_batches_fill(trainer->batches, number, samples, labels);
     return TN_OK;
 }
@@ -91,6 +92,7 @@ static tn_status steps_update(tn_trainer *trainer, tn_error *error) {
         loss += steps_loss(trainer) / state->micro_batches;
         correct += steps_correct(trainer);
     }
+    TN_TRY(tn__trainer_sum(trainer, &loss, &correct, error));
     if (!isfinite(loss)) return steps_no_number(trainer, error);
     state->loss = loss;
     state->correct = correct;
@@ -101,7 +103,8 @@ static void steps_note(tn_trainer_state *state) {
     double plain = 1 / (double)(state->done - state->first + 1);
     double late = 2.0 / (TN_TRAINER_SEEN + 1);
     double share = plain > late ? plain : late; /* the mean of all, until there are many */
-    double labels = (double)state->labels * (double)state->batch * state->micro_batches;
+    double runs = (double)state->micro_batches * state->parts;
+    double labels = (double)state->labels * (double)state->batch * runs;
     state->mean_loss += share * (state->loss - state->mean_loss);
     if (state->counts)
         state->accuracy += share * ((double)state->correct / labels - state->accuracy);
@@ -134,7 +137,7 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
 
 static bool steps_saves(const tn_trainer *trainer) {
     const tn_trainer_state *state = &trainer->state;
-    if (trainer->options.checkpoint == NULL) return false;
+    if (trainer->options.checkpoint == NULL || trainer->part > 0) return false;
     return state->done % trainer->options.checkpoint_every == 0 || state->done == state->total ||
            state->stopped;
 }
@@ -171,12 +174,14 @@ tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
     tn_trainer_state *state = &trainer->state;
     double start = tn__clock_s() - state->seconds;
-    state->stopped = false;
+    state->stopped = trainer->asked = trainer->told = false;
     while (state->done < state->total && !state->stopped) {
         TN_TRY(tn_trainer_step(trainer, error));
         state->seconds = tn__clock_s() - start;
         bool on = options->step == NULL || options->step(options->self, state);
-        state->stopped = !on && state->done < state->total;
+        trainer->asked = !on;
+        bool ends = state->parts > 1 ? trainer->told : trainer->asked;
+        state->stopped = ends && state->done < state->total;
         if (steps_saves(trainer)) TN_TRY(tn_trainer_save(trainer, options->checkpoint, error));
         state->seconds = tn__clock_s() - start;
     }

@@ -94,6 +94,8 @@ static tn_status trainer_batches(tn_trainer *trainer, const tn_tensor *scores, t
     options.context = &trainer->context;
     options.classes = trainer_classes(trainer, scores);
     options.seed = trainer->options.seed;
+    options.part = trainer->part;
+    options.parts = trainer->state.parts;
     return tn_batches_create(trainer->options.data, trainer_tensor(trainer, trainer->sample_at),
                              trainer_tensor(trainer, trainer->labels_at), &options,
                              &trainer->batches, error);
@@ -222,6 +224,7 @@ tn_status tn__trainer_restore(tn_trainer *trainer, const char *path, tn_error *e
 static tn_status trainer_resume(tn_trainer *trainer, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
     const char *from = options->resume;
+    if (trainer->part > 0) return TN_OK;
     if (options->go_on && options->checkpoint != NULL && access(options->checkpoint, F_OK) == 0)
         from = options->checkpoint;
     return from != NULL ? tn__trainer_restore(trainer, from, error) : TN_OK;
@@ -259,6 +262,7 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
     const tn_block *block = tn_graph_block(model, 0);
     trainer->options = *options;
     TN_TRY(trainer_options(trainer, error));
+    TN_TRY(tn__trainer_find_part(trainer, error));
     if (trainer->output >= block->output_count)
         TN_FAIL(error, TN_E_INVALID, "the model has no output %u", trainer->output);
     const tn_tensor *scores = tn_graph_tensor(model, block->outputs[trainer->output]);
@@ -268,7 +272,7 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
     TN_TRY(trainer_reached(trainer, error));
     TN_TRY(trainer_kept(trainer, error));
     TN_TRY(trainer_named(trainer, error));
-    trainer->is.batch = trainer->state.batch;
+    trainer->is.batch = trainer->state.batch * trainer->state.parts;
     trainer->state.counts = trainer->correct_at != TN_NONE;
     double rate = trainer->options.rate;
     trainer->rate = (tn_rate){.rate = rate == 0  ? 1e-3
@@ -277,7 +281,8 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
                               .schedule = trainer->options.schedule,
                               .warmup = trainer->options.warmup,
                               .total = trainer->state.total};
-    return trainer_resume(trainer, error);
+    TN_TRY(trainer_resume(trainer, error));
+    return tn__trainer_spread(trainer, error);
 }
 
 tn_trainer *tn__trainer_make(const tn_context *given) {

@@ -3,6 +3,7 @@
  *   trainer.c   set-up over an engine: inputs, how many steps, what a checkpoint holds
  *   open.c      the engine from a model
  *   steps.c     step after step, with checkpoints between them
+ *   ranks.c     others that train the same on other samples
  *   test.c      the model on what was held out
  *   rate.c      learning rates
  */
@@ -27,6 +28,8 @@ struct tn_trainer {
     bool scored;          /* that output holds float32 scores of classes */
     tn_checkpoint_run is; /* what a checkpoint tells of the run, but for its step */
     tn_batches *batches;  /* NULL: options.fill */
+    uint32_t part;        /* of state.parts */
+    bool asked, told;     /* to stop: by `step` here; by that of any rank */
     /* arrays of the graph of a step, in its order; TN_NONE where there is none of that sort */
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
@@ -52,6 +55,12 @@ void tn__trainer_reset(const tn_graph *graph, tn_array *outputs);
 /* [outputs of the graph], zeroed, in the arena. */
 tn_status tn__trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array **outputs,
                               tn_error *error);
+/* ranks.c. Which part of each batch it takes. Errors: E_INVALID (it is in no such group). */
+tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error);
+/* All begin with what the first of them has. */
+tn_status tn__trainer_spread(tn_trainer *trainer, tn_error *error);
+/* Loss and correct answers of all, from one's own; and whether anybody was asked to stop. */
+tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error);
 tn_status tn__trainer_restore(tn_trainer *trainer, const char *path, tn_error *error);
 
 #endif

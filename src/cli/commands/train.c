@@ -14,13 +14,17 @@ enum {
     TRAIN_EVERY,
     TRAIN_RESUME,
     TRAIN_LOG,
+    TRAIN_PARALLEL,
+    TRAIN_THREADS,
+    TRAIN_BUCKET,
     TRAIN_JSON
 };
 
 #define TRAIN_OPTIONS(X)                                                                           \
     X(TRAIN_DATA, "data", "WHAT",                                                                  \
       "fashion-mnist[:DIR], text:FILE, or X.npy,Y.npy[:XTEST.npy,YTEST.npy]")                      \
-    X(TRAIN_BATCH, "batch", "N", "samples of a step (what the model says, or 64)")                 \
+    X(TRAIN_BATCH, "batch", "N",                                                                   \
+      "samples of a step, of all ranks together (what the model says, for each; or 64)")           \
     X(TRAIN_EPOCHS, "epochs", "N", "how often all samples are seen (1)")                           \
     X(TRAIN_STEPS, "steps", "N", "updates in all, instead of epochs")                              \
     X(TRAIN_LR, "lr", "RATE", "learning rate (1e-3)")                                              \
@@ -31,9 +35,22 @@ enum {
     X(TRAIN_EVERY, "checkpoint-every", "N", "steps between checkpoints (100)")                     \
     X(TRAIN_RESUME, "resume", "FILE", "go on from a checkpoint, bit for bit")                      \
     X(TRAIN_LOG, "log", "FILE", "loss and correct answers of each step as .csv")                   \
+    X(TRAIN_PARALLEL, "parallel", "data=N",                                                        \
+      "N ranks (mpirun -n N), each with an equal part of every batch (as many as there are)")      \
+    X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
+      "ranks are threads of this process, without mpirun")                                         \
+    X(TRAIN_BUCKET, "bucket", "SIZE",                                                              \
+      "gradients that travel together to other ranks, as soon as they are there (4MiB)")           \
     X(TRAIN_JSON, "json", NULL, "print one JSON object at the end")
 
 static const struct argp_option train_options[] = {TRAIN_OPTIONS(CLI_OPTION){0}};
+
+static void train_parse_parallel(cli_train *train, const char *value, struct argp_state *state) {
+    static const char data[] = "data=";
+    if (strncmp(value, data, sizeof data - 1) != 0)
+        cli_misuse(state, "--parallel: data=N, not '%s'", value);
+    train->parts = (uint32_t)cli_count(state, "parallel", value + sizeof data - 1, CLI_RANKS_MOST);
+}
 
 static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     cli_train *train = state->input;
@@ -73,6 +90,16 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     case TRAIN_LOG:
         train->log_path = value;
         return 0;
+    case TRAIN_PARALLEL:
+        train_parse_parallel(train, value, state);
+        return 0;
+    case TRAIN_THREADS:
+        train->threads_as_ranks = true;
+        return 0;
+    case TRAIN_BUCKET:
+        train->bucket = cli_size(state, "bucket", value);
+        if (train->bucket == 0) cli_misuse(state, "--bucket: it holds at least a byte");
+        return 0;
     case TRAIN_JSON:
         train->json = true;
         return 0;
@@ -111,7 +138,8 @@ static const char train_doc[] =
     "  tenure train cnn.onnx --data fashion-mnist --epochs 5 --lr 2e-3 --lr-schedule cosine\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 1000 --checkpoint run.ck\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 2000 --checkpoint run.ck --resume run.ck\n"
-    "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n\n"
+    "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n"
+    "  mpirun -n 4 tenure train cnn.onnx --data fashion-mnist --batch 64 --parallel data=4\n\n"
     "Exit status: 0 trained; 1 the budget is too small, or the plan was broken; 2 bad usage or "
     "input, or a loss that is no number; 4 internal error; 130, 143 stopped by SIGINT or "
     "SIGTERM, after a step and its checkpoint.";
@@ -119,11 +147,13 @@ static const char train_doc[] =
 static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_open(train, error));
     const tn_trainer_state *state = train->state;
-    if (state->done >= state->total && !train->json)
+    if (state->done >= state->total && !train->json && cli_train_speaks(train))
         fprintf(stderr, "tenure: note: %s is at step %llu of %llu; nothing is left to train\n",
                 train->options.resume, (unsigned long long)state->done,
                 (unsigned long long)state->total);
     TN_TRY(cli_train_all(train, error));
+    TN_TRY(cli_train_measure(train, error));
+    if (!cli_train_speaks(train)) return TN_OK;
     if (train->signal != 0) {
         cli_train_print_stopped(train);
         return cli_train_end_log(train, error);
@@ -145,6 +175,8 @@ static int train_run(int count, char **words) {
     tn_context context = cli_context();
     cli_train train = {
         .rate = 1e-3,
+        .bucket = CLI_BUCKET_USUAL,
+        .run = train_model,
         .input = {.import = TN_IMPORT_OPTIONS_INIT},
         .training = CLI_TRAINING_INIT,
         .session = {.choices = CLI_CHOICES_INIT},
@@ -153,7 +185,11 @@ static int train_run(int count, char **words) {
     train.session.input = &train.input;
     train.input.import.context = train.session.choices.plan.context = &context;
     cli_parse(&cli_command_train, count, words, &train);
-    int code = train_model(&train, &error) == TN_OK ? 0 : cli_fail(&error);
+    int code;
+    if (cli_train_has_ranks(&train))
+        code = cli_train_world(&train);
+    else
+        code = train_model(&train, &error) == TN_OK ? 0 : cli_fail(&error);
     if (code == 0 && train.signal != 0) code = 128 + train.signal; /* as a shell tells it */
     cli_train_close(&train);
     return cli_finish(code);

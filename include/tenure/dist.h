@@ -1,0 +1,123 @@
+/* dist.h - several ranks that run one program, or one each: a world.
+ *
+ *     static tn_status one(void *self, tn_world *world, tn_error *error) {
+ *         float sum = (float)tn_world_rank(world);
+ *         const tn_exchange *to = tn_world_exchange(world);
+ *         (void)self;
+ *         return to->reduce(to->self, 0, &sum, 1, TN_FLOAT32, TN_REDUCTION_SUM, error);
+ *     }
+ *     int main(void) {
+ *         tn_world_options options = TN_WORLD_OPTIONS_INIT;
+ *         tn_error error;
+ *         options.ranks = 4; // threads of this process; under mpirun its processes
+ *         return tn_world_run(&options, one, NULL, &error) == TN_OK ? 0 : 2;
+ *     }
+ *
+ * Ranks are threads of one process, or processes that `mpirun` started (Open MPI, loaded when it is
+ * there). Both carry messages and nothing else: what is made of them stands once (collectives.c),
+ * so results do not depend on the carrier. Sums are made in the order of a fixed tree over the
+ * ranks, whatever arrives first and however large a message is: the same ranks give the same bits.
+ *
+ * Nobody waits for ever. A rank that fails tells the others why; one that gives no sign of life for
+ * `silence_s`, or keeps another waiting for `patience_s`, ends the run. All ranks then end with the
+ * same status and the name of that rank.
+ * Units: bytes, elements, seconds. Threads: the exchange of a world may be called by several; the
+ * other calls by one at a time.
+ */
+#ifndef TENURE_DIST_H
+#define TENURE_DIST_H
+
+#include <tenure/exchange.h>
+#include <tenure/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tn_world tn_world;
+
+typedef struct tn_world_options {
+    size_t struct_size;
+    const tn_context
+        *context;       /* NULL or outlives the world; its allocator is called by all ranks */
+    const char *driver; /* NULL: "mpi" where mpirun started this process, else "threads" */
+    uint32_t ranks;     /* that there are to be; 0: as many as mpirun has started, or 1 */
+    double silence_s;   /* 0 = 10 */
+    double patience_s;  /* 0 = 600 */
+    /* NULL, or called when a run failed, on one rank alone and from any thread: tells people of it,
+     * and returns the exit status of the whole job. The process may end when it returns. */
+    int (*tell)(void *self, tn_status status, const tn_error *error);
+    void *self;
+} tn_world_options;
+#define TN_WORLD_OPTIONS_INIT                                                                      \
+    { .struct_size = sizeof(tn_world_options) }
+
+/* Runs `rank` on every rank of a world and waits for all of them: called once per process, which is
+ * all ranks (threads) or one of them (mpi).
+ *
+ * Errors: that of the rank that failed first, with its number, on all ranks; E_UNKNOWN (driver),
+ * E_INVALID (another number of ranks than was asked for), E_UNSUPPORTED (Open MPI is not there),
+ * E_STOPPED (a rank is silent, or kept another waiting), E_CONFLICT (ranks that do not talk about
+ * the same), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_world_run(const tn_world_options *options,
+                                         tn_status (*rank)(void *self, tn_world *world,
+                                                           tn_error *error),
+                                         void *self, tn_error *error);
+
+TN_API uint32_t tn_world_rank(const tn_world *world);
+TN_API uint32_t tn_world_ranks(const tn_world *world);
+/* For tn_engine_options.exchange and for calls of one's own; lives as long as the world. */
+TN_API const tn_exchange *tn_world_exchange(tn_world *world);
+
+/* A group of these ranks, by which member is numbered: `group` is a number above 0 that has no
+ * group yet. All members say the same. Errors: E_INVALID, E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_world_group(tn_world *world, uint32_t group, const uint32_t *ranks,
+                                           uint32_t count, tn_error *error);
+
+/* All ranks come here, each with how it got on: TN_OK where all did; else the status and, in
+ * `error`, the words of the lowest rank that did not, on all ranks. */
+TN_API TN_CHECKED tn_status tn_world_agree(tn_world *world, tn_status mine, tn_error *error);
+
+typedef struct tn_world_same { /* what all ranks have to have in common */
+    const char *what;          /* "the model"; static */
+    uint64_t hash;
+} tn_world_same;
+/* All ranks come here with as many hashes of the same things. Errors, on all ranks alike:
+ * E_CONFLICT (what differs, and the first rank that has another one than rank 0). */
+TN_API TN_CHECKED tn_status tn_world_compare(tn_world *world, const tn_world_same *same,
+                                             uint32_t count, tn_error *error);
+
+/* The same for a program that every rank is about to run, and its seed: version, graph, what is
+ * said to others. Attributes "seed" of operators may differ. */
+TN_API TN_CHECKED tn_status tn_world_alike(tn_world *world, const tn_program *program,
+                                           uint64_t seed, tn_error *error);
+
+typedef struct tn_world_usage {
+    uint64_t messages, bytes; /* that this rank has sent so far */
+    uint64_t scratch;         /* bytes of the host's memory for what arrives, beside the plan */
+} tn_world_usage;
+TN_API tn_world_usage tn_world_measure(tn_world *world);
+
+/* The registry, for lists. */
+TN_API uint32_t tn_world_driver_count(void);
+TN_API const char *tn_world_driver_name(uint32_t index);
+TN_API const char *tn_world_driver_summary(uint32_t index);
+
+/* --- programs of several ranks -----------------------------------------------------------------
+ */
+
+/* Data parallel: every bucket of gradients (tn_train_options.bucket_bytes) becomes the mean of all
+ * members of the group as soon as it is complete, on a stream of its own, and who reads it waits
+ * for that. What only updates parameters by it is moved behind the next bucket, so that the bucket
+ * has that time to travel. All ranks run the same program.
+ *
+ * program   outlives the new one's graph; left as it is
+ * Errors: E_INVALID (no buckets), E_UNSUPPORTED (tensors that are kept encoded), those of
+ * tn_program_from. */
+TN_API TN_CHECKED tn_status tn_program_average(const tn_program *program, uint32_t group,
+                                               tn_program **averaged, tn_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,121 @@
+/* train_ranks.c - `tenure train --parallel data=N`: the same run on every rank, each with a part of
+ * every batch.
+ *
+ * All ranks do what one does; only rank 0 writes, draws and tests. Whether one can begin is agreed
+ * on twice, before anybody waits for another: a mistake is then told once, and all end alike.
+ */
+#include "cli/train.h"
+
+#include <inttypes.h>
+#include <signal.h>
+
+#include "base/base.h"
+
+bool cli_train_speaks(const cli_train *train) {
+    return train->world == NULL || tn_world_rank(train->world) == 0;
+}
+
+uint32_t cli_train_parts(const cli_train *train) {
+    return train->world == NULL ? 1 : tn_world_ranks(train->world);
+}
+
+static tn_status ranks_divide(void *self, const tn_program *program, tn_program **divided,
+                              tn_error *error) {
+    (void)self;
+    return tn_program_average(program, 0, divided, error);
+}
+
+static const tn_divide ranks_data = {ranks_divide, NULL};
+
+/* Ranks draw other numbers: their samples are others. */
+#define RANKS_SEED UINT64_C(0x9e3779b97f4a7c15)
+
+void cli_train_join(cli_train *train) {
+    tn_train_options *options = &train->training.options;
+    if (train->world == NULL) return;
+    train->session.exchange = train->options.exchange = tn_world_exchange(train->world);
+    options->seed += RANKS_SEED * tn_world_rank(train->world);
+    if (cli_train_parts(train) == 1) return;
+    train->session.divide = &ranks_data;
+    options->bucket_bytes = train->bucket;
+}
+
+tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error) {
+    return train->world == NULL ? status : tn_world_agree(train->world, status, error);
+}
+
+tn_status cli_train_alike(cli_train *train, tn_error *error) {
+    if (train->world == NULL) return TN_OK;
+    return tn_world_alike(train->world, tn_setup_program(train->session.setup), train->session.seed,
+                          error);
+}
+
+/* --- what ranks were measured with, at the end --- */
+
+tn_status cli_train_measure(cli_train *train, tn_error *error) {
+    if (train->world == NULL) return TN_OK;
+    const tn_exchange *to = tn_world_exchange(train->world);
+    uint32_t ranks = tn_world_ranks(train->world);
+    cli_rank *all = tn__alloc_array(train->input.import.context, ranks, sizeof *all);
+    tn_engine_usage usage;
+    if (all == NULL) return tn__no_memory(error, "what ranks have measured");
+    tn_engine_measure(train->session.engine, &usage);
+    all[to->rank] = (cli_rank){.planned = usage.planned_peak,
+                               .measured = usage.measured_peak,
+                               .messages = tn_world_measure(train->world).messages,
+                               .bytes = tn_world_measure(train->world).bytes,
+                               .talk_s = usage.talk_seconds,
+                               .stall_s = usage.stall_seconds};
+    tn_status status = to->gather(to->self, 0, &all[to->rank], all, sizeof *all, error);
+    train->ranks = all;
+    return status;
+}
+
+/* --- the world --- */
+
+static tn_status ranks_one(void *self, tn_world *world, tn_error *error) {
+    cli_train *given = self, train = *given;
+    tn_context context = *given->input.import.context;
+    bool speaks = tn_world_rank(world) == 0;
+    if (!speaks) {
+        context.log = NULL;
+        context.progress = NULL;
+        train.session.trace_path = train.log_path = NULL;
+    }
+    train.world = world;
+    train.session.input = &train.input;
+    train.input.import.context = train.session.choices.plan.context = &context;
+    tn_status status = train.run(&train, error);
+    if (speaks || tn_world_exchange(world)->ranks > 1) given->signal = train.signal;
+    cli_train_close(&train);
+    return status;
+}
+
+static int ranks_tell(void *self, tn_status status, const tn_error *error) {
+    (void)self;
+    (void)status;
+    return cli_fail(error);
+}
+
+bool cli_train_has_ranks(const cli_train *train) {
+    const char *started = getenv("OMPI_COMM_WORLD_SIZE");
+    bool many = started != NULL && strcmp(started, "1") != 0;
+    return train->parts > 0 || train->threads_as_ranks || many;
+}
+
+int cli_train_world(cli_train *train) {
+    tn_world_options options = TN_WORLD_OPTIONS_INIT;
+    tn_error error = {0};
+    options.context = train->input.import.context;
+    options.driver = train->threads_as_ranks ? "threads" : NULL;
+    options.ranks = train->parts;
+    options.tell = ranks_tell;
+    if (!train->threads_as_ranks && getenv("OMPI_COMM_WORLD_SIZE") == NULL && train->parts > 1) {
+        tn__fail(&error, TN_E_INVALID,
+                 "there is one rank, and %u are asked for: start them by `mpirun -n %u tenure "
+                 "...`, or add --ranks-as-threads",
+                 train->parts, train->parts);
+        return cli_fail(&error);
+    }
+    return tn_status_exit_code(tn_world_run(&options, ranks_one, train, &error));
+}

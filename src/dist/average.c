@@ -1,0 +1,228 @@
+/* average.c - programs that train the same on other samples: buckets become means over all of them.
+ *
+ *     stream 0   ... APPLY bucket.0   APPLY ...   APPLY bucket.1   updates by bucket.0   ...
+ *     stream 1              REDUCE bucket.0 ─────────▶ REDUCE bucket.1 ────▶
+ *
+ * A REDUCE begins when its bucket is there, and whoever touches the bucket behind it, on whatever
+ * stream, waits for it. Instructions that need what it gives are held back until the next bucket is
+ * on its way, so that a bucket has the time in which the next one is computed; with them whatever
+ * must stay behind them. Their order among each other stays. Where streams copy as well (a program
+ * of tn_fit), nothing is held back: signals would have to be followed.
+ *
+ * Cost: O(instructions + operands), memory O(tensors).
+ */
+#include "dist/world.h"
+#include "graph/op.h"
+
+typedef struct average_state {
+    const tn_program *program;
+    const tn_graph *graph;
+    const tn_instruction *from;
+    uint32_t count, group, stream, signal; /* the stream of its own; the last number given */
+    bool holds;                            /* instructions may be held back */
+    tn__arena arena;
+    tn_error *error;
+    tn_instruction *to; /* the new list */
+    uint32_t made;
+    tn_instruction *held;
+    uint32_t held_count;
+    uint32_t *at;    /* [count + 1] where an instruction has come to; with holds not kept */
+    uint32_t *given; /* [tensors] the signal of the REDUCE of a bucket; 0: it is none */
+    uint64_t *told;  /* [tensors] bit s: stream s has waited for that */
+    uint8_t *reads, *defines; /* [tensors] what is held back reads, or defines and changes */
+} average_state;
+
+static bool average_is_bucket(const average_state *it, const tn_instruction *in) {
+    return in->opcode == TN_APPLY && tn__op_has(it->graph, in->op, TN_RULE_SPACED);
+}
+
+static void average_put(average_state *it, const tn_instruction *in) { it->to[it->made++] = *in; }
+
+/* --- what an instruction touches --- */
+
+/* Calls `see` for each tensor; writes: it is defined, changed or released there. */
+static bool average_touch(average_state *it, const tn_instruction *in,
+                          bool (*see)(average_state *it, tn_tensor_id id, bool writes)) {
+    bool any = false;
+    if (in->opcode == TN_APPLY) {
+        tn_op_form form = tn_op_form_of(it->graph, in->op, in->again);
+        for (uint32_t i = 0; i < form.input_count; i++) {
+            tn_tensor_id id = tn_op_form_input(&form, i);
+            if (id != TN_NONE) any |= see(it, id, i < 64 && (form.changes >> i & 1));
+        }
+        for (uint32_t k = 0; k < form.output_count; k++)
+            if (form.op->outputs[k] != TN_NONE) any |= see(it, form.op->outputs[k], true);
+        return any;
+    }
+    tn_effects does = tn_instruction_effects(in);
+    const tn_tensor_id writes[] = {does.changes, does.defines, does.releases};
+    if (does.reads != TN_NONE) any |= see(it, does.reads, false);
+    for (uint32_t i = 0; i < 3; i++)
+        if (writes[i] != TN_NONE) any |= see(it, writes[i], true);
+    return any;
+}
+
+/* --- holding back --- */
+
+static bool average_is_held_by(average_state *it, tn_tensor_id id, bool writes) {
+    return it->given[id] != 0 || it->defines[id] || (writes && it->reads[id]);
+}
+
+static bool average_note(average_state *it, tn_tensor_id id, bool writes) {
+    it->reads[id] = 1;
+    if (writes) it->defines[id] = 1;
+    return true;
+}
+
+/* --- waiting --- */
+
+static void average_wait(average_state *it, tn_instruction *in, uint32_t signal) {
+    tn_instruction wait = TN_INSTRUCTION_INIT;
+    bool own = in->opcode == TN_APPLY || in->opcode == TN_WAIT;
+    if (in->wait == 0 && own) {
+        in->wait = signal;
+        return;
+    }
+    wait.opcode = TN_WAIT;
+    wait.stream = in->stream;
+    wait.wait = signal;
+    average_put(it, &wait);
+}
+
+/* Buckets that an instruction touches, and its stream does not know to be done. */
+static void average_wait_for(average_state *it, tn_instruction *in, tn_tensor_id id) {
+    uint64_t mine = UINT64_C(1) << in->stream;
+    if (id == TN_NONE || it->given[id] == 0 || (it->told[id] & mine)) return;
+    it->told[id] |= mine;
+    average_wait(it, in, it->given[id]);
+}
+
+static void average_emit(average_state *it, const tn_instruction *from) {
+    tn_instruction in = *from;
+    if (in.opcode == TN_APPLY) {
+        tn_op_form form = tn_op_form_of(it->graph, in.op, in.again);
+        for (uint32_t i = 0; i < form.input_count; i++)
+            average_wait_for(it, &in, tn_op_form_input(&form, i));
+    } else {
+        tn_effects does = tn_instruction_effects(&in);
+        average_wait_for(it, &in, does.reads);
+        average_wait_for(it, &in, does.releases);
+    }
+    average_put(it, &in);
+}
+
+/* --- buckets --- */
+
+static void average_let_go(average_state *it, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) average_emit(it, &it->held[i]);
+    it->held_count -= count;
+    memmove(it->held, it->held + count, it->held_count * sizeof *it->held);
+    size_t tensors = tn_graph_tensor_count(it->graph);
+    memset(it->reads, 0, tensors);
+    memset(it->defines, 0, tensors);
+}
+
+static void average_bucket(average_state *it, const tn_instruction *from) {
+    tn_instruction made = *from, reduce = TN_INSTRUCTION_INIT;
+    if (made.signal == 0) made.signal = ++it->signal;
+    average_emit(it, &made);
+    reduce.opcode = TN_REDUCE;
+    reduce.tensor = tn_graph_op(it->graph, made.op)->outputs[0];
+    reduce.stream = it->stream;
+    reduce.wait = made.signal;
+    reduce.signal = ++it->signal;
+    reduce.group = it->group;
+    reduce.reduction = TN_REDUCTION_MEAN;
+    average_put(it, &reduce);
+    average_let_go(it, it->held_count);
+    it->given[reduce.tensor] = reduce.signal;
+    it->told[reduce.tensor] = UINT64_C(1) << it->stream;
+}
+
+static void average_walk(average_state *it) {
+    for (uint32_t s = 0; s < it->count; s++) {
+        const tn_instruction *in = &it->from[s];
+        it->at[s] = it->made;
+        if (average_is_bucket(it, in)) {
+            if (average_touch(it, in, average_is_held_by)) average_let_go(it, it->held_count);
+            average_bucket(it, in);
+        } else if (it->holds && average_touch(it, in, average_is_held_by)) {
+            (void)average_touch(it, in, average_note);
+            it->held[it->held_count++] = *in;
+        } else {
+            average_emit(it, in);
+        }
+    }
+    average_let_go(it, it->held_count);
+    it->at[it->count] = it->made;
+}
+
+/* --- the whole --- */
+
+/* Blocks of control flow have moved with their instructions. */
+static tn_status average_regions(average_state *it, tn_region **regions) {
+    uint32_t count = tn_program_region_count(it->program);
+    *regions =
+        tn__arena_copy(&it->arena, tn_program_regions(it->program), count * sizeof **regions);
+    if (count > 0 && *regions == NULL) return tn__no_memory(it->error, "blocks");
+    for (uint32_t r = 0; r < count; r++) {
+        (*regions)[r].first = it->at[(*regions)[r].first];
+        (*regions)[r].last = it->at[(*regions)[r].last];
+    }
+    return TN_OK;
+}
+
+static tn_status average_begin(average_state *it, uint32_t *buckets) {
+    uint32_t tensors = tn_graph_tensor_count(it->graph), last = 0;
+    for (uint32_t s = 0; s < it->count; s++) {
+        const tn_instruction *in = &it->from[s];
+        if (in->stream > last) last = in->stream;
+        if (in->signal > it->signal) it->signal = in->signal;
+        *buckets += average_is_bucket(it, in);
+    }
+    it->stream = last + 1;
+    it->holds = last == 0 && tn_program_region_count(it->program) == 0;
+    if (*buckets == 0)
+        TN_FAIL(it->error, TN_E_INVALID,
+                "there is nothing to be averaged: gradients lie in no buckets "
+                "(tn_train_options.bucket_bytes)");
+    if (it->stream >= TN_STREAM_MAX || it->signal > UINT32_MAX - 2 * *buckets)
+        TN_FAIL(it->error, TN_E_INVALID, "there is no stream left for other ranks");
+    size_t room = (size_t)it->count + *buckets * (size_t)(2 + it->stream);
+    it->to = tn__arena_array(&it->arena, room, sizeof *it->to);
+    it->held = tn__arena_array(&it->arena, (size_t)it->count + 1, sizeof *it->held);
+    it->given = tn__arena_array(&it->arena, tensors, sizeof *it->given);
+    it->at = tn__arena_array(&it->arena, (size_t)it->count + 1, sizeof *it->at);
+    it->told = tn__arena_array(&it->arena, tensors, sizeof *it->told);
+    it->reads = tn__arena_array(&it->arena, tensors, 1);
+    it->defines = tn__arena_array(&it->arena, tensors, 1);
+    bool all = it->at && it->to && it->held && it->given && it->told && it->reads && it->defines;
+    return all ? TN_OK : tn__no_memory(it->error, "a program of several ranks");
+}
+
+tn_status tn_program_average(const tn_program *program, uint32_t group, tn_program **averaged,
+                             tn_error *error) {
+    uint32_t encoded_count, buckets = 0;
+    tn_region *regions = NULL;
+    (void)tn_program_encoded(program, &encoded_count);
+    if (encoded_count > 0)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "a program that keeps tensors encoded is not made one of several ranks");
+    average_state it = {.program = program,
+                        .graph = tn_program_graph(program),
+                        .from = tn_program_instructions(program),
+                        .count = tn_program_count(program),
+                        .group = group,
+                        .error = error};
+    tn__arena_init(&it.arena, tn_graph_context(it.graph));
+    tn_status status = average_begin(&it, &buckets);
+    if (status == TN_OK) {
+        average_walk(&it);
+        status = average_regions(&it, &regions);
+    }
+    if (status == TN_OK)
+        status = tn_program_from(it.graph, it.to, it.made, regions,
+                                 tn_program_region_count(program), averaged, error);
+    tn__arena_release(&it.arena);
+    return status;
+}

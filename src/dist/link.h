@@ -1,0 +1,74 @@
+/* link.h - what carries messages between ranks: one table of functions.
+ *
+ * A carrier is one file in drivers/ that fills in one tn__link_driver, plus one line in
+ * drivers.def. It starts ranks, moves bytes from one to another, and ends all of them when one
+ * fails; sums and groups are no business of its (collectives.c).
+ *
+ * Messages from one rank to another with the same number (and of the same kind) arrive in the order
+ * in which they were posted; both ends must say the same size.
+ */
+#ifndef TN_DIST_LINK_H
+#define TN_DIST_LINK_H
+
+#include <tenure/dist.h>
+
+#include "base/base.h"
+
+typedef enum tn__kind_of_message {
+    TN__MESSAGE_TAGGED, /* SEND and RECV; number: the tag */
+    TN__MESSAGE_GROUP   /* of a collective; number: the group */
+} tn__kind_of_message;
+
+typedef enum tn__transfer_state {
+    TN__TRANSFER_WAITS,
+    TN__TRANSFER_MOVES,
+    TN__TRANSFER_DONE
+} tn__transfer_state;
+
+/* A message, from where it is posted until it was waited for; memory of the caller. */
+typedef struct tn__transfer {
+    bool sends;
+    tn__kind_of_message kind;
+    uint32_t number, peer;
+    void *data;
+    uint64_t bytes; /* at most TN__TRANSFER_MOST */
+    /* the driver's */
+    tn__transfer_state state;
+    uint32_t from;
+    struct tn__transfer *next;
+    void *request;
+    bool begun;
+} tn__transfer;
+#define TN__TRANSFER_MOST (UINT64_C(1) << 30)
+
+/* What `run` is to do on every rank. */
+typedef struct tn__world_job {
+    tn_status (*rank)(void *self, tn_world *world, tn_error *error);
+    void *self;
+    const tn_context *context;
+    const struct tn__link_driver *driver;
+} tn__world_job;
+
+typedef struct tn__link_driver {
+    const char *name;    /* what people type: [a-z0-9-]+ */
+    const char *summary; /* one line, no full stop */
+    /* Starts the ranks of this process and calls tn__world_rank for each, which calls back through
+     * `link`; returns when all are over. options: complete. began: out, whether there were any, so
+     * that it has told of a failure by itself. */
+    tn_status (*run)(const tn_world_options *options, const tn__world_job *job, bool *began,
+                     tn_error *error);
+    /* Begins to move them. Threads: called by several. */
+    tn_status (*post)(void *link, tn__transfer *transfers, uint32_t count, tn_error *error);
+    /* Until all are done. Errors: nobody of the world can go on; whoever waits is told why. No
+     * transfer is touched any more then. */
+    tn_status (*wait)(void *link, tn__transfer *transfers, uint32_t count, tn_error *error);
+} tn__link_driver;
+
+/* world.c: one rank, from its world to the end of its job. */
+tn_status tn__world_rank(const tn__world_job *job, void *link, uint32_t rank, uint32_t ranks,
+                         tn_error *error);
+
+/* The words of a run that failed: those of the rank, with its number before them. */
+void tn__world_words(uint32_t rank, const tn_error *from, tn_error *error);
+
+#endif

@@ -1,0 +1,19 @@
+/* bucket.h - where tensors lie in a bucket: one behind the other, each at a multiple of 64 bytes.
+ */
+#ifndef TN_GRAPH_BUCKET_H
+#define TN_GRAPH_BUCKET_H
+
+#include "base/base.h"
+
+#define TN__BUCKET_ALIGNMENT 64u /* as arenas have it: a tensor can lie in it from the start */
+* /
+
+    /* Bytes of `count` elements with what keeps the next one aligned; TN_SIZE_UNKNOWN: too many. */
+    static inline uint64_t tn__bucket_bytes(uint64_t count, uint64_t width) {
+    uint64_t bytes;
+    return tn__mul(count, width, &bytes) && tn__align_up(bytes, TN__BUCKET_ALIGNMENT, &bytes)
+               ? bytes
+               : TN_SIZE_UNKNOWN;
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* bucket.c - tensors in one piece of memory, so that one message takes them all.
+ *
+ *   Bucket(tensors...) -> bucket                 to: its element type
+ *   BucketParts(bucket) -> tensors...            shapes: of each the rank, then the extents
+ *
+ * A bucket is flat. Tensors lie in it one behind the other, each at a multiple of 64 bytes, with
+ * zeros between them; what is of another type is converted. So a tensor of the bucket's type can be
+ * made where it is to lie (program/fuse.c), and a part is a view: nothing is copied. Between the
+ * two whoever joins several ranks puts in what happens to the bucket (dist), which is why a bucket
+ * is not made a second time: that would be the one from before.
+ */
+#include "graph/bucket.h"
+
+#include "graph/fold.h"
+
+static tn_status bucket_shape(tn_infer *infer) {
+    tn_dtype to;
+    uint64_t bytes = 0;
+    TN_TRY(tn__attr_dtype(infer, "to", TN_FLOAT32, &to));
+    uint64_t width = tn_dtype_bits(to) / 8;
+    if (width == 0 || tn_dtype_bits(to) % 8 != 0)
+        return tn__infer_fail(infer, "a bucket of %s", tn_dtype_name(to));
+    for (uint32_t i = 0; i < tn__input_count(infer); i++) {
+        uint64_t count = tn__elements(tn__input(infer, i));
+        if (count == TN_SIZE_UNKNOWN) return tn__set_dtype(infer, 0, to);
+        bytes = tn__add_sat(bytes, tn__bucket_bytes(count, width));
+    }
+    if (bytes / width > INT64_MAX) return tn__infer_fail(infer, "the bucket is too large");
+    int64_t length = (int64_t)(bytes / width);
+    return tn__set_output(infer, 0, to, 1, &length);
+}
+
+/* The extents of part `index`; NULL: the attribute has no such part. */
+static const int64_t *bucket_extents(const tn_infer *infer, uint32_t index, uint32_t *rank) {
+    uint32_t count, at = 0;
+    const int64_t *shapes = tn__attr_ints(infer->op, "shapes", &count);
+    for (uint32_t k = 0; shapes != NULL && at < count; k++) {
+        int64_t extents = shapes[at];
+        if (extents < 0 || extents > TN_RANK_MAX || (uint64_t)extents >= count - at) return NULL;
+        *rank = (uint32_t)extents;
+        if (k == index) return &shapes[at + 1];
+        at += 1 + *rank;
+    }
+    return NULL;
+}
+
+static uint64_t bucket_part_bytes(const tn_infer *infer, uint32_t index, uint64_t width) {
+    uint32_t rank;
+    uint64_t count = 1;
+    const int64_t *extents = bucket_extents(infer, index, &rank);
+    if (extents == NULL) return TN_SIZE_UNKNOWN;
+    for (uint32_t d = 0; d < rank; d++) {
+        if (extents[d] < 0) return TN_SIZE_UNKNOWN;
+        count = tn__mul_sat(count, (uint64_t)extents[d]);
+    }
+    return tn__bucket_bytes(count, width);
+}
+
+static tn_status bucket_shape_parts(tn_infer *infer) {
+    const tn_tensor *bucket = tn__input(infer, 0);
+    uint64_t width = tn_dtype_bits(bucket->dtype) / 8, bytes = 0;
+    for (uint32_t k = 0; k < tn__output_count(infer); k++) {
+        uint32_t rank;
+        const int64_t *extents = bucket_extents(infer, k, &rank);
+        if (extents == NULL) return tn__infer_fail(infer, "attribute shapes has no part %u", k);
+        TN_TRY(tn__set_output(infer, k, bucket->dtype, rank, extents));
+        bytes = tn__add_sat(bytes, bucket_part_bytes(infer, k, width));
+    }
+    if (width > 0 && tn__shape_known(bucket) && bytes / width > tn__elements(bucket))
+        return tn__infer_fail(infer, "the parts take %llu bytes, more than there are",
+                              (unsigned long long)bytes);
+    return TN_OK;
+}
+
+static tn_view bucket_view(tn_infer *infer, uint32_t output) {
+    uint64_t width = tn_dtype_bits(tn__input(infer, 0)->dtype) / 8, at = 0;
+    for (uint32_t k = 0; k < output; k++) at = tn__add_sat(at, bucket_part_bytes(infer, k, width));
+    return at == TN_SIZE_UNKNOWN ? tn__no_view : tn__view_input(infer, 0, at);
+}
+
+/* clang-format off */
+static const tn_op_rule bucket_rules[] = {
+    {.type = "Bucket", .inputs_min = 1, .inputs_max = UINT32_MAX, .outputs_max = 1,
+     .shape = bucket_shape, .flags = TN_RULE_SPACED | TN_RULE_ORDERED},
+    {.type = "BucketParts", .inputs_min = 1, .inputs_max = 1, .outputs_max = UINT32_MAX,
+     .shape = bucket_shape_parts, .view = bucket_view},
+};
+/* clang-format on */
+
+TN_OP_FAMILY(bucket, "tenure");

@@ -1,0 +1,48 @@
+/* bucket.c - tensors into one piece of memory and out of it (graph/ops/bucket.c).
+ *
+ * What the plan laid where it is to lie is there already; only the gaps are written, so that
+ * whoever takes the bucket as a whole reads nothing that nobody wrote.
+ */
+#include "graph/bucket.h"
+
+#include "kernels/check.h"
+#include "kernels/convert.h"
+
+static tn_status bucket_fill(tn_kernel_call *call) {
+    tn_operand *bucket = &call->outputs[0];
+    uint64_t width = tn__element_size(bucket->dtype), at = 0, room = tn__operand_bytes(bucket);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const tn_operand *from = &call->inputs[i];
+        uint64_t count = tn__operand_count(from), bytes = tn__bucket_bytes(count, width);
+        char *to = (char *)bucket->data + at;
+        if (bytes > room - at)
+            return tn__call_fail(call, TN_E_INVALID, "input %u does not fit the bucket", i);
+        if (from->data != to) tn__convert(from->dtype, from->data, bucket->dtype, to, count);
+        memset(to + count * width, 0, (size_t)(bytes - count * width));
+        at += bytes;
+    }
+    if (room > at) memset((char *)bucket->data + at, 0, (size_t)(room - at));
+    return TN_OK;
+}
+
+static tn_status bucket_parts(tn_kernel_call *call) {
+    const tn_operand *bucket = &call->inputs[0];
+    uint64_t width = tn__element_size(bucket->dtype), at = 0, room = tn__operand_bytes(bucket);
+    for (uint32_t k = 0; k < call->output_count; k++) {
+        const tn_operand *to = &call->outputs[k];
+        uint64_t count = tn__operand_count(to), bytes = tn__bucket_bytes(count, width);
+        const char *from = (const char *)bucket->data + at;
+        if (bytes > room - at)
+            return tn__call_fail(call, TN_E_INVALID, "part %u is not in the bucket", k);
+        if (to->data != from && !to->omitted) memcpy(to->data, from, (size_t)(count * width));
+        at += bytes;
+    }
+    return TN_OK;
+}
+
+static const tn_kernel train_bucket_kernels[] = {
+    {.type = "Bucket", .accepts = tn__numeric_accepts, .run = bucket_fill},
+    {.type = "BucketParts", .accepts = tn__numeric_accepts, .run = bucket_parts},
+};
+
+TN_KERNEL_FAMILY(train_bucket, "tenure");

@@ -1,0 +1,116 @@
+/* bucket.c - gradients that have arrived lie in buckets, and updates read them there.
+ *
+ * For several ranks that train the same: what is to become one number over all of them (dist) is
+ * then a few large pieces of memory, each of which is there as soon as its last gradient is. A
+ * gradient has arrived when the last reader of its parameter has been asked for its own; in that
+ * order buckets are filled, so the first of them is complete while most of the backward pass is yet
+ * to come. On one rank a bucket changes no bit. Source: Li et al., "PyTorch Distributed" (2020).
+ */
+#include <stdio.h>
+
+#include "graph/bucket.h"
+#include "train/frame.h"
+
+#define BUCKET_MOST 200u /* gradients of one: as many as may lie in it from the start */
+
+static tn_status bucket_updates(tn__train *it, const uint32_t *list, uint32_t count) {
+    for (uint32_t i = 0; i < count && it->options.fuse_update; i++) {
+        TN_TRY(tn__train_complete(it, list[i]));
+        TN_TRY(tn__train_update(it, list[i]));
+    }
+    return TN_OK;
+}
+
+static tn_status bucket_tensor(tn__train *it, const char *name, tn_tensor_id *id) {
+    tn_tensor_spec spec = {.name = name, .kind = TN_KIND_GRADIENT, .rank = TN_RANK_UNKNOWN};
+    return tn_graph_add_tensor(it->graph, &spec, id, it->error);
+}
+
+static tn_status bucket_op(tn__train *it, const char *name, const char *type,
+                           const tn_tensor_id *inputs, uint32_t input_count,
+                           const tn_tensor_id *outputs, uint32_t output_count,
+                           const tn_attr *attr) {
+    tn_op_spec spec = {.name = name,
+                       .type = type,
+                       .domain = "tenure",
+                       .inputs = inputs,
+                       .input_count = input_count,
+                       .outputs = outputs,
+                       .output_count = output_count,
+                       .attrs = attr,
+                       .attr_count = 1};
+    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+}
+
+/* The gradients that wait, and what takes their place. */
+typedef struct bucket_lists {
+    tn_tensor_id given[BUCKET_MOST], parts[BUCKET_MOST];
+    int64_t shapes[BUCKET_MOST * (1 + TN_RANK_MAX)];
+    uint32_t shape_count;
+} bucket_lists;
+
+static tn_status bucket_list(tn__train *it, bucket_lists *lists) {
+    for (uint32_t i = 0; i < it->waiting_count; i++) {
+        tn_tensor_id parameter = it->made.parameters[it->waiting[i]].parameter;
+        const tn_tensor like = *tn_graph_tensor(it->graph, parameter);
+        char name[200];
+        lists->given[i] = it->gradient[parameter];
+        lists->shapes[lists->shape_count++] = like.rank;
+        for (uint32_t d = 0; d < like.rank; d++)
+            lists->shapes[lists->shape_count++] = like.shape[d];
+        snprintf(name, sizeof name, "%.180s.bucket",
+                 tn_graph_tensor(it->graph, lists->given[i])->name);
+        TN_TRY(bucket_tensor(it, name, &lists->parts[i]));
+        it->gradient[parameter] = lists->parts[i];
+    }
+    return TN_OK;
+}
+
+static tn_status bucket_close(tn__train *it) {
+    uint32_t count = it->waiting_count;
+    tn_tensor_id bucket;
+    char name[32];
+    if (count == 0) return TN_OK;
+    bucket_lists *lists = tn__arena_alloc(&it->arena, sizeof *lists);
+    if (lists == NULL) return tn__no_memory(it->error, "a bucket of gradients");
+    int64_t to = tn_graph_tensor(it->graph, it->made.parameters[it->waiting[0]].parameter)->dtype;
+    const tn_attr type = TN__ATTR_INT("to", &to);
+    snprintf(name, sizeof name, "bucket.%u", it->bucket_count++);
+    TN_TRY(bucket_tensor(it, name, &bucket));
+    TN_TRY(bucket_list(it, lists));
+    const tn_attr shapes = TN__ATTR_INTS("shapes", lists->shapes, lists->shape_count);
+    TN_TRY(bucket_op(it, name, "Bucket", lists->given, count, &bucket, 1, &type));
+    TN_TRY(bucket_op(it, name, "BucketParts", &bucket, 1, lists->parts, count, &shapes));
+    it->waiting_count = 0;
+    it->waiting_bytes = 0;
+    return bucket_updates(it, it->waiting, count);
+}
+
+/* Whether the gradients that wait and this one can lie in one bucket. */
+static bool bucket_suits(const tn__train *it, const tn_tensor *parameter) {
+    if (it->waiting_count == 0) return true;
+    const tn_tensor *first =
+        tn_graph_tensor(it->graph, it->made.parameters[it->waiting[0]].parameter);
+    return it->waiting_count < BUCKET_MOST && first->dtype == parameter->dtype &&
+           tn__add_sat(it->waiting_bytes, parameter->bytes) <= it->options.bucket_bytes;
+}
+
+tn_status tn__train_arrived(tn__train *it, uint32_t number) {
+    tn_tensor_id id = it->made.parameters[number].parameter;
+    if (it->arrived[number]) return TN_OK;
+    it->arrived[number] = true;
+    if (it->options.bucket_bytes == 0 || it->gradient[id] == TN_NONE)
+        return bucket_updates(it, &number, 1);
+    const tn_tensor *parameter = tn_graph_tensor(it->graph, id);
+    uint64_t bytes = tn__bucket_bytes(1, parameter->bytes);
+    if (!bucket_suits(it, parameter)) TN_TRY(bucket_close(it));
+    it->waiting[it->waiting_count++] = number;
+    it->waiting_bytes = tn__add_sat(it->waiting_bytes, bytes);
+    return TN_OK;
+}
+
+tn_status tn__train_arrived_all(tn__train *it) {
+    for (uint32_t i = 0; i < it->made.parameter_count && it->options.bucket_bytes > 0; i++)
+        TN_TRY(tn__train_arrived(it, i));
+    return bucket_close(it);
+}

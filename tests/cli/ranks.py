@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""`tenure train --parallel` as a user meets it: ranks.py TENURE [MPIRUN]
+
+Without MPIRUN ranks are threads: they train as one process does with the same batch, within their
+planned peaks, also when they are resumed by another number of ranks or kept to a budget. With it they
+are processes, more of them than there are processors: the same bits as threads; ranks that differ,
+cannot begin, are killed or stopped end all of them, with one reason, in a bounded time.
+"""
+import csv
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
+HERE = pathlib.Path(__file__).resolve().parent
+SEED = random.randrange(1 << 30)
+LM = [TENURE, "train", "lm.onnx", "--data", "text:book.txt", "--batch", "16", "--weights", "random:1", "--lr", "0.01"]
+KINDS = [["--optimizer", "adam"], ["--optimizer", "sgd", "--fuse-update"],
+         ["--optimizer", "momentum", "--micro-batches", "2", "--order", "memory"],
+         ["--optimizer", "adamw", "--dtype", "bf16"], ["--optimizer", "sgd", "--loss-scale", "dynamic"]]
+ENDS_S = 30  # of whatever happens to a rank
+
+
+def run(command, wanted=0, limit=120):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+    if done.returncode != wanted:
+        sys.exit(f"FAILED ({done.returncode}, not {wanted}): {' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def threads(count):
+    return ["--parallel", f"data={count}", "--ranks-as-threads"]
+
+
+def losses(path):
+    return [float(row["loss"]) for row in csv.DictReader(open(path))]
+
+
+def near(a, b, share, what):
+    far = max(abs(x - y) / abs(x) for x, y in zip(a, b))
+    if len(a) != len(b) or far > share:
+        sys.exit(f"FAILED: {what}: {far:.2e} apart")
+
+
+def as_one(kind):
+    """Losses of 20 steps depend on all parameters of the steps before."""
+    run([*LM, *kind, "--steps", "20", "--log", "one.csv"])
+    for count in 2, 4:
+        done = run([*LM, *kind, *threads(count), "--steps", "20", "--log", "some.csv", "--poison", "--json",
+                    "--bucket", random.choice(["1KiB", "16KiB", "4MiB"])])
+        # 16 bits: a part of the batch is rounded by itself
+        near(losses("one.csv"), losses("some.csv"), 3e-3 if "bf16" in kind else 1e-5, f"{count} ranks, {kind}")
+        told = json.loads(done.stdout)
+        ranks = told["ranks"]
+        if len(ranks) != count or any(r["measured_peak"] != r["planned_peak"] for r in ranks):
+            sys.exit(f"FAILED: {kind}: {ranks}")
+        if told["poison"] != "clean" or any(r["messages"] == 0 or r["sent_bytes"] == 0 for r in ranks):
+            sys.exit(f"FAILED: {kind}: {told}")
+
+
+def resumed():
+    adam = [*LM, "--optimizer", "adam"]
+    run([*adam, *threads(4), "--steps", "20", "--checkpoint", "whole.ck", "--log", "whole.csv"])
+    run([*adam, *threads(4), "--steps", "20", "--checkpoint", "again.ck", "--log", "again.csv"])
+    if pathlib.Path("whole.ck").read_bytes() != pathlib.Path("again.ck").read_bytes():
+        sys.exit("FAILED: the same run gives other bits")
+    for count in 4, 2, 1:
+        run([*adam, *threads(4), "--steps", "9", "--checkpoint", "part.ck", "--log", "part.csv"])
+        run([*adam, *threads(count), "--steps", "20", "--checkpoint", "part.ck", "--resume", "part.ck", "--log",
+             "part.csv"])
+        if count == 4 and pathlib.Path("whole.ck").read_bytes() != pathlib.Path("part.ck").read_bytes():
+            sys.exit("FAILED: resumed, the bits are others")
+        near(losses("whole.csv")[9:], losses("part.csv")[9:], 1e-5, f"resumed by {count}")
+
+
+def within_a_budget():
+    command = [*LM, *threads(2), "--steps", "3"]
+    told = json.loads(run([*command, "--json", "--log", "free.csv"]).stdout)
+    all_of_it = told["planned_peak"] + told["weights"]
+    told = json.loads(run([*command, "--json", "--log", "bound.csv", "--budget", str(all_of_it - 4000)]).stdout)
+    if told["planned_peak"] + told["weights"] > all_of_it - 4000 or told.get("fitted") is None:
+        sys.exit(f"FAILED: {told}")
+    if losses("free.csv") != losses("bound.csv"):
+        sys.exit("FAILED: within a budget other numbers")
+
+
+def mistakes(begin):
+    """One rank tells; all end alike."""
+    for words, count, options in [
+            ("does not divide into 3 equal parts", 3, []),
+            ("cannot open", 2, ["--data", "text:nothing.txt"]),
+            ("budget is too small", 2, ["--budget", "1KiB", "--pass", "keep"])]:
+        done = run([*begin(count), *LM, "--steps", "2", *options, "--parallel", f"data={count}",
+                    *([] if MPIRUN else ["--ranks-as-threads"])], 1 if "budget" in words else 2)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("tenure: ")]
+        if sum(words in line for line in lines) != 1 or "rank 0" not in lines[-1]:
+            sys.exit(f"FAILED: {words}: {done.stderr}")
+
+
+def alone():
+    for words, options in [("mpirun -n 4", ["--parallel", "data=4"]), ("data=N", ["--parallel", "tensor=2"]),
+                           ("--bucket", [*threads(2), "--bucket", "0"]), ("--parallel", ["--parallel", "data=0"])]:
+        done = run([*LM, "--steps", "2", *options], 2)
+        if words not in done.stderr:
+            sys.exit(f"FAILED: {options}: {done.stderr}")
+
+
+# --- processes
+
+
+def mpirun(count):
+    return [MPIRUN, "--oversubscribe", "-n", str(count)]
+
+
+def same_bits():
+    for count in 2, 3, 4:
+        options = [*LM, "--batch", "12", "--optimizer", "adam", "--steps", "20", "--checkpoint"]
+        run([*options, "threads.ck", *threads(count)])
+        run([*mpirun(count), *options, "mpi.ck", "--bucket", "8KiB"])
+        if pathlib.Path("threads.ck").read_bytes() != pathlib.Path("mpi.ck").read_bytes():
+            sys.exit(f"FAILED: {count} processes give other bits than threads")
+
+
+def differ():
+    plain = [*LM, "--steps", "4"]
+    for words, status, options in [
+            ("rank 1 has another seed than rank 0", 1, ["--seed", "9"]),
+            ("rank 1 has another model than rank 0", 1, ["--optimizer", "momentum"]),
+            ("different places of different programs", 1, ["--steps", "5"]),
+            ("rank 1, nothing.txt: cannot open", 2, ["--data", "text:nothing.txt"])]:
+        begun = time.monotonic()
+        done = run([*mpirun(1), *plain, ":", "-n", "1", *plain, *options], status)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("tenure: ")]
+        if len(lines) != 1 or words not in lines[0]:
+            sys.exit(f"FAILED: {words}: {done.stderr}")
+        if time.monotonic() - begun > ENDS_S:
+            sys.exit(f"FAILED: {words}: {time.monotonic() - begun:.0f} s")
+    done = run([*mpirun(2), *plain, "--parallel", "data=4"], 2)
+    if "4 ranks, and mpirun has started 2" not in done.stderr:
+        sys.exit(f"FAILED: {done.stderr}")
+
+
+def children(pid):
+    """Of mpirun: the ranks, by their number."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int(entry.joinpath("stat").read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                words = dict(w.split(b"=", 1) for w in entry.joinpath("environ").read_bytes().split(b"\0") if b"=" in w)
+                found[int(words[b"OMPI_COMM_WORLD_RANK"])] = int(entry.name)
+        except (OSError, KeyError, ValueError):
+            pass
+    return found
+
+
+def hit(number, rank, words):
+    """A signal at a random moment: all end, and the last checkpoint is whole."""
+    for file in pathlib.Path(".").glob("hit.ck*"):
+        file.unlink()
+    with open("hit.err", "w+") as err:
+        job = subprocess.Popen([*mpirun(3), *LM, "--batch", "12", "--optimizer", "adam", "--steps", "1000000",
+                                "--checkpoint", "hit.ck", "--checkpoint-every", "20"], stdout=subprocess.DEVNULL,
+                               stderr=err)
+        limit = time.monotonic() + 60
+        while not os.path.exists("hit.ck") and time.monotonic() < limit:
+            time.sleep(0.05)
+        time.sleep(random.random())
+        ranks = children(job.pid)
+        os.kill(ranks[rank], number)
+        begun = time.monotonic()
+        try:
+            status = job.wait(ENDS_S)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            sys.exit(f"FAILED: {number} of rank {rank}: others go on after {ENDS_S} s")
+        seconds = time.monotonic() - begun
+        err.seek(0)
+        told = err.read()
+    left = [pid for pid in ranks.values() if os.path.exists(f"/proc/{pid}")]
+    limit = time.monotonic() + 5  # a killed process may yet have to be waited for
+    while left and time.monotonic() < limit:
+        time.sleep(0.1)
+        left = [pid for pid in left if os.path.exists(f"/proc/{pid}")]
+    if status == 0 or words not in told or left:
+        sys.exit(f"FAILED: {number} of rank {rank}: status {status}, left {left}, {told}")
+    at = int(json.loads(run([*LM, "--batch", "12", "--optimizer", "adam", "--steps", "1", "--resume", "hit.ck",
+                             "--json"]).stdout)["steps"])
+    print(f"signal {number} to rank {rank}: ended after {seconds:.1f} s, checkpoint of step {at}")
+
+
+def main():
+    random.seed(SEED)
+    print(f"seed {SEED}")
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, HERE / "train_models.py", folder], check=True)
+        os.chdir(folder)
+        if MPIRUN is None:
+            for kind in KINDS:
+                as_one(kind)
+            resumed()
+            within_a_budget()
+            mistakes(lambda count: [])
+            alone()
+            return
+        if run([*mpirun(1), TENURE, "train", "none.onnx", "--data", "x.npy,y.npy", "--parallel", "data=1"], 2) \
+                .stderr.find("carries no messages by MPI") >= 0:
+            print("SKIP: tenure-mpi.so is not built")
+            sys.exit(77)
+        same_bits()
+        differ()
+        mistakes(mpirun)
+        hit(signal.SIGKILL, random.randrange(3), "signal 9")
+        silent = random.randrange(3)
+        hit(signal.SIGSTOP, silent, f"rank {silent} gives no sign of life")
+
+
+main()
