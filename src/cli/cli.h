@@ -194,7 +194,8 @@ typedef struct cli_input {
 
 /* The options that say how to read the input; a child of each command's parser. Without those that
  * mean nothing to who runs the model, or something else in `estimate`. */
-extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_estimate_argp;
+extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_train_argp,
+    cli_input_estimate_argp;
 /* The one path that a command takes; what: "model" or "input", for who gives another. */
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what, const char *path);
 bool cli_input_is_model(const cli_input *input);

@@ -58,6 +58,9 @@ static const struct argp_option input_options[] = {
 /* Who runs the model has one memory, and kernels of its own. */
 static const struct argp_option input_run_options[] = {
     INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION){0}};
+/* `train` has another word for "parallel" as well. */
+static const struct argp_option input_train_options[] = {INPUT_OPTIONS(CLI_OPTION)
+                                                             INPUT_STATIC(CLI_OPTION){0}};
 /* `estimate` has words of its own for the others. */
 static const struct argp_option input_estimate_options[] = {INPUT_OPTIONS(CLI_OPTION)
                                                                 INPUT_BANK(CLI_OPTION){0}};
@@ -237,6 +240,7 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
 
 const struct argp cli_input_argp = {.options = input_options, .parser = input_parse};
 const struct argp cli_input_run_argp = {.options = input_run_options, .parser = input_parse};
+const struct argp cli_input_train_argp = {.options = input_train_options, .parser = input_parse};
 const struct argp cli_input_estimate_argp = {.options = input_estimate_options,
                                              .parser = input_parse};
 

@@ -36,7 +36,8 @@ enum {
     X(TRAIN_RESUME, "resume", "FILE", "go on from a checkpoint, bit for bit")                      \
     X(TRAIN_LOG, "log", "FILE", "loss and correct answers of each step as .csv")                   \
     X(TRAIN_PARALLEL, "parallel", "data=N",                                                        \
-      "N ranks (mpirun -n N), each with an equal part of every batch (as many as there are)")      \
+      "N ranks (mpirun -n N), each with an equal part of every batch (as many as there are); "     \
+      "serial or safe: see `tenure plan`")                                                         \
     X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
       "ranks are threads of this process, without mpirun")                                         \
     X(TRAIN_BUCKET, "bucket", "SIZE",                                                              \
@@ -47,8 +48,13 @@ static const struct argp_option train_options[] = {TRAIN_OPTIONS(CLI_OPTION){0}}
 
 static void train_parse_parallel(cli_train *train, const char *value, struct argp_state *state) {
     static const char data[] = "data=";
+    bool safe = strcmp(value, "safe") == 0;
+    if (safe || strcmp(value, "serial") == 0) {
+        train->input.occupancy_options.parallel = safe ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
+        return;
+    }
     if (strncmp(value, data, sizeof data - 1) != 0)
-        cli_misuse(state, "--parallel: data=N, not '%s'", value);
+        cli_misuse(state, "--parallel: data=N, serial or safe, not '%s'", value);
     train->parts = (uint32_t)cli_count(state, "parallel", value + sizeof data - 1, CLI_RANKS_MOST);
 }
 
@@ -164,7 +170,7 @@ static tn_status train_model(cli_train *train, tn_error *error) {
 }
 
 static const struct argp_child train_children[] = {
-    {&cli_input_run_argp, 0, "Reading the model:", 0},
+    {&cli_input_train_argp, 0, "Reading the model:", 0},
     {&cli_training_argp, 0, "Training:", 0},
     {&cli_session_argp, 0, "Running it:", 0},
     {0}};
