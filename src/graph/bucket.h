@@ -9,7 +9,7 @@
 #define TN__BUCKET_ALIGNMENT 64u
 
 /* Bytes of `count` elements with what keeps the next one aligned; TN_SIZE_UNKNOWN: too many. */
-    static inline uint64_t tn__bucket_bytes(uint64_t count, uint64_t width) {
+static inline uint64_t tn__bucket_bytes(uint64_t count, uint64_t width) {
     uint64_t bytes;
     return tn__mul(count, width, &bytes) && tn__align_up(bytes, TN__BUCKET_ALIGNMENT, &bytes)
                ? bytes
