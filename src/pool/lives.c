@@ -8,8 +8,10 @@
 #include "pool/lives.h"
 
 enum {
-    LIVES_STEADY = 64,       /* of the bytes of an iteration, one part in so many may stay */
-    LIVES_WORK = 400 * 1000, /* placements that the planner may try */
+    LIVES_STEADY = 64, /* of the bytes of an iteration, one part in so many may stay */
+    LIVES_WORK =
+        20 * 1000, /* placements that the planner may try, and for each life so many more */
+    LIVES_WORK_EACH = 8
 };
 
 void tn__lives_close(const tn_context *context, tn__lives *lives) {
@@ -183,7 +185,7 @@ static tn_status lives_plan_zone(const tn_context *context, tn__lives *lives, ui
     tn_layout layout = {0};
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
     options.context = context;
-    options.work_limit = LIVES_WORK;
+    options.work_limit = LIVES_WORK + (uint64_t)LIVES_WORK_EACH * lives->count;
     tn_status status = TN_OK;
     TN_TRY_DONE(tn_problem_create(context, &problem, NULL));
     TN_TRY_DONE(lives_fill_problem(problem, lives, zone, base, unit));

@@ -1,0 +1,113 @@
+"""Training steps of PyTorch that ask for memory in eight ways: for bench/preload.py, which runs it unchanged.
+
+    python3 bench/torch_steps.py NAME [STEPS]
+
+Prints the losses to the last bit, and on standard error the peak of resident memory (KiB) and the seconds of
+processor time, of all threads, that the steps took after the first two.
+"""
+import resource
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+                                  nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x):
+        return torch.relu(x + self.body(x))
+
+
+class Language(nn.Module):
+    def __init__(self, layers=4, width=128, words=1000, saves=True):
+        super().__init__()
+        self.words, self.saves = nn.Embedding(words, width), saves
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.1, batch_first=True)
+                                    for _ in range(layers))
+        self.head = nn.Linear(width, words)
+
+    def forward(self, x):
+        x = self.words(x)
+        for layer in self.layers:
+            x = layer(x) if self.saves else checkpoint(layer, x)
+        return self.head(x)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, width=128, words=1000):
+        super().__init__()
+        self.words, self.lstm, self.head = nn.Embedding(words, width), nn.LSTM(width, width, 2), nn.Linear(width, words)
+
+    def forward(self, x):
+        return self.head(self.lstm(self.words(x))[0])
+
+
+def pictures(batch=8):
+    return torch.randn(batch, 3, 48, 48), torch.randint(10, (batch,))
+
+
+def words(length=64, batch=8):
+    text = torch.randint(1000, (batch, length + 1))
+    return text[:, :-1], text[:, 1:]
+
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(3, 24, 3, padding=1), Block(24), nn.MaxPool2d(2), Block(24), Block(24),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 10))
+
+
+def wide():
+    return nn.Sequential(nn.Conv2d(3, 64, 5, stride=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 96, 3), nn.ReLU(),
+                         nn.Flatten(), nn.Linear(96 * 81, 512), nn.ReLU(), nn.Dropout(0.5), nn.Linear(512, 10))
+
+
+# name: model, batch of a step, parts of a batch before the optimizer steps, steps between evaluations
+WAYS = {
+    "cnn": (cnn, lambda step: pictures(), 1, 0),
+    "wide": (wide, lambda step: pictures(32), 1, 0),
+    "transformer": (Language, lambda step: words(), 1, 0),
+    "checkpoint": (lambda: Language(saves=False), lambda step: words(), 1, 0),
+    "lstm": (Recurrent, lambda step: words(32), 1, 0),
+    "accumulate": (cnn, lambda step: pictures(4), 4, 0),
+    "lengths": (Language, lambda step: words(16 + int(torch.randint(64, ()))), 1, 0),
+    "evaluate": (cnn, lambda step: pictures(), 1, 10),
+}
+
+
+def loss_of(net, batch):
+    answer, truth = net(batch[0]), batch[1]
+    return nn.functional.cross_entropy(answer.reshape(-1, answer.shape[-1]), truth.reshape(-1))
+
+
+def main(name, steps):
+    torch.manual_seed(1)
+    torch.set_num_threads(2)
+    make, batch_of, parts, evaluates = WAYS[name]
+    net = make()
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for step in range(steps):
+        if step == 2:
+            begin = time.process_time()
+        optimizer.zero_grad(set_to_none=True)
+        for _ in range(parts):
+            loss = loss_of(net, batch_of(step))
+            loss.backward()
+        optimizer.step()
+        print(step, loss.item().hex())
+        if evaluates and step % evaluates == evaluates - 1:
+            net.eval()
+            with torch.no_grad():
+                print("evaluated", loss_of(net, pictures(24)).item().hex())
+            net.train()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print("resident %d seconds %.3f" % (peak, time.process_time() - begin), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 40)

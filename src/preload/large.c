@@ -1,0 +1,246 @@
+/* large.c - a range of address space, a pool that divides it, and who is where.
+ *
+ * The range is reserved and not backed: the system gives pages when they are touched, and they
+ * stay. Blocks are whole pages, as the allocator below would map them too, so that a table by page
+ * tells the block of an address. The pool and the planner ask for memory of their own; `large_busy`
+ * says that a thread is inside, and its requests go below.
+ */
+#include "preload/large.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <tenure/pool.h>
+
+#include "preload/family.h"
+#include "preload/trace.h"
+
+#define LARGE_PAGE 4096u
+#define LARGE_LEAST (64u << 10)
+#define LARGE_RANGE (256ull << 30) /* without a budget; halved until the system has it */
+#define LARGE_RANGE_LEAST (1ull << 30)
+
+typedef struct large_block {
+    uint64_t id;   /* of the pool; 0: no block begins at this page */
+    uint64_t name; /* in the trace */
+    size_t size;
+} large_block;
+
+static struct large {
+    pthread_mutex_t lock;
+    tn_pool *pool;
+    char *base;
+    large_block *blocks;      /* [capacity / LARGE_PAGE] */
+    uint64_t capacity, fresh; /* from `fresh` on nothing was ever used, and all is 0 */
+    uint64_t count;
+    size_t least;
+    bool is_bound, tells, has_told;
+} large = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static __thread bool large_busy __attribute__((tls_model("initial-exec")));
+
+/* Memory for the pool itself, from below. */
+static void *large_own(void *self, void *pointer, size_t old_size, size_t new_size,
+                       size_t alignment) {
+    (void)self, (void)old_size, (void)alignment;
+    if (new_size != 0) return tn__family_below()->realloc(pointer, new_size);
+    tn__family_below()->free(pointer);
+    return NULL;
+}
+
+static void large_say(const char *what, const char *detail) {
+    fprintf(stderr, "tenure: %s%s%s\n", what, detail[0] != '\0' ? ": " : "", detail);
+}
+
+/* --- opening --- */
+
+static bool large_setting(const char *name, uint64_t *bytes) {
+    const char *text = getenv(name);
+    tn_error error = {0};
+    if (text == NULL || text[0] == '\0') return true;
+    if (tn_size_parse(text, bytes, &error) == TN_OK) return true;
+    large_say(name, error.message);
+    return false;
+}
+
+static void *large_map(uint64_t bytes) {
+    void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+static bool large_reserve(uint64_t bytes) {
+    uint64_t table = bytes / LARGE_PAGE * sizeof *large.blocks;
+    large.base = large_map(bytes);
+    large.blocks = large.base != NULL ? large_map(table) : NULL;
+    if (large.blocks != NULL) {
+        large.capacity = bytes;
+        return true;
+    }
+    if (large.base != NULL) munmap(large.base, bytes);
+    return false;
+}
+
+static bool large_create(void) {
+    tn_context context = TN_CONTEXT_INIT;
+    tn_pool_options options = TN_POOL_OPTIONS_INIT;
+    tn_error error = {0};
+    const char *name = getenv("TENURE_POOL");
+    context.allocator.resize = large_own;
+    options.context = &context;
+    options.pool = name != NULL && name[0] != '\0' ? name : "iteration";
+    options.capacity = large.capacity;
+    options.alignment = LARGE_PAGE;
+    if (tn_pool_create(&options, &large.pool, &error) == TN_OK) return true;
+    large_say("TENURE_POOL", error.message);
+    return false;
+}
+
+static void large_lock(void) {
+    large_busy = true;
+    pthread_mutex_lock(&large.lock);
+}
+
+static void large_unlock(void) {
+    pthread_mutex_unlock(&large.lock);
+    large_busy = false;
+}
+
+static void large_before_fork(void) { large_lock(); }
+static void large_after_fork(void) { large_unlock(); }
+
+/* The parent goes on writing the trace. */
+static void large_in_child(void) {
+    tn__trace_leave();
+    large.tells = false;
+    pthread_mutex_init(&large.lock, NULL);
+    large_busy = false;
+}
+
+void tn__large_open(void) {
+    uint64_t least = LARGE_LEAST, budget = 0;
+    const char *tells = getenv("TENURE_STATS");
+    if (!large_setting("TENURE_LEAST", &least) || !large_setting("TENURE_BUDGET", &budget)) return;
+    large_busy = true;
+    large.is_bound = budget != 0;
+    large.tells = tells != NULL && tells[0] != '\0';
+    uint64_t range = large.is_bound ? budget / LARGE_PAGE * LARGE_PAGE : LARGE_RANGE;
+    bool done = range != 0 && large_reserve(range);
+    while (!done && !large.is_bound && range > LARGE_RANGE_LEAST) done = large_reserve(range /= 2);
+    if (!done) large_say("no range of addresses for large blocks", "they stay where they were");
+    done = done && large_create() &&
+           pthread_atfork(large_before_fork, large_after_fork, large_in_child) == 0;
+    if (done) tn__trace_open(getenv("TENURE_TRACE"));
+    large_busy = false;
+    if (done) __atomic_store_n(&large.least, least > 1 ? least : 1, __ATOMIC_RELEASE);
+}
+
+/* --- blocks --- */
+
+bool tn__large_wants(size_t size) {
+    size_t least = __atomic_load_n(&large.least, __ATOMIC_ACQUIRE);
+    return least != 0 && size >= least && !large_busy;
+}
+
+bool tn__large_owns(const void *pointer) {
+    return large.base != NULL && (uintptr_t)pointer - (uintptr_t)large.base < large.capacity;
+}
+
+static large_block *large_at(const void *pointer) {
+    return &large.blocks[((uintptr_t)pointer - (uintptr_t)large.base) / LARGE_PAGE];
+}
+
+/* Once: a program that meets its budget may try again and again. */
+static void large_tell_failure(const tn_error *error) {
+    if (large.is_bound && !large.has_told) large_say("TENURE_BUDGET", error->message);
+    large.has_told = true;
+}
+
+/* `used` receives the bytes from the start of the block that somebody had before. */
+static void *large_take(size_t size, size_t alignment, size_t *used) {
+    tn_allocation got;
+    tn_error error = {0};
+    int kept = errno;
+    large_lock();
+    tn_pool_request request = {.size = size, .alignment = alignment};
+    tn_status status = tn_pool_alloc(large.pool, &request, &got, &error);
+    if (status == TN_OK) {
+        large_block *block = large_at(large.base + got.offset);
+        *block = (large_block){got.id, large.count++, (size_t)got.size};
+        uint64_t end = got.offset + got.size;
+        *used = large.fresh <= got.offset ? 0 : (size_t)(large.fresh - got.offset);
+        if (*used > size) *used = size;
+        if (end > large.fresh) large.fresh = end;
+        tn__trace_alloc(block->name, size, alignment);
+    } else {
+        large_tell_failure(&error);
+    }
+    large_unlock();
+    errno = kept;
+    return status == TN_OK ? large.base + got.offset : NULL;
+}
+
+void *tn__large_alloc(size_t size, size_t alignment, bool *is_bound) {
+    size_t used;
+    *is_bound = large.is_bound;
+    return large_take(size, alignment, &used);
+}
+
+void *tn__large_zeroed(size_t size, bool *is_bound) {
+    size_t used = 0;
+    *is_bound = large.is_bound;
+    void *block = large_take(size, 0, &used);
+    return block != NULL ? memset(block, 0, used) : NULL;
+}
+
+size_t tn__large_size(const void *pointer) { return large_at(pointer)->size; }
+
+void tn__large_free(void *pointer) {
+    int kept = errno;
+    large_block *block = large_at(pointer);
+    tn_error error = {0};
+    large_lock();
+    if (tn_pool_free(large.pool, block->id, &error) != TN_OK) {
+        large_say("free of what is no block, or was freed before", "stopped");
+        abort();
+    }
+    tn__trace_free(block->name);
+    *block = (large_block){0};
+    large_unlock();
+    errno = kept;
+}
+
+/* --- the end --- */
+
+static void large_tell(void) {
+    char reserved[TN_SIZE_TEXT_MAX], requested[TN_SIZE_TEXT_MAX], height[TN_SIZE_TEXT_MAX];
+    tn_pool_usage usage;
+    tn_pool_lesson lesson;
+    tn_pool_measure(large.pool, &usage);
+    tn_pool_learned(large.pool, &lesson);
+    fprintf(stderr,
+            "tenure: %" PRIu64 " large blocks; at most %s in use, %s reserved; %" PRIu64
+            " did not fit\n",
+            usage.alloc_count - usage.failed_count, tn_size_format(usage.requested_peak, requested),
+            tn_size_format(usage.reserved_peak, reserved), usage.failed_count);
+    if (lesson.plans > 0)
+        fprintf(stderr,
+                "tenure: %" PRIu64 " plans served %" PRIu64 " of them, %" PRIu64
+                " were surprises; plan in force: %s\n",
+                lesson.plans, lesson.served, lesson.surprises,
+                lesson.period != 0 ? tn_size_format(lesson.height, height) : "none");
+}
+
+void tn__large_close(void) {
+    if (large.pool == NULL) return;
+    large_lock();
+    tn__trace_close();
+    if (large.tells) large_tell();
+    large_unlock();
+}

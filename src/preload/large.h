@@ -1,0 +1,34 @@
+/* large.h - large blocks of a process from a pool, by address.
+ *
+ * Settings come from the environment, once:
+ *     TENURE_POOL     technique; "iteration" unless told
+ *     TENURE_BUDGET   bytes that large blocks may take together ("2GiB"); unless told, no bound:
+ * what does not fit the range goes to the allocator below TENURE_LEAST    bytes from which a block
+ * is large; 64 KiB unless told TENURE_TRACE    a file that receives every request
+ * (docs/formats.md); "%p" in it is the process's number TENURE_STATS    not empty: numbers on
+ * standard error at the end
+ *
+ * Threads: any. One lock is around everything, and fork takes it, so that a child finds a whole
+ * pool.
+ */
+#ifndef TN_PRELOAD_LARGE_H
+#define TN_PRELOAD_LARGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Reads the settings and reserves the range. Nothing is large before, nor where that fails. */
+void tn__large_open(void);
+/* Writes what is left of the trace, and the numbers. Blocks stay good. */
+void tn__large_close(void);
+/* Whether a request is one for the pool: large enough, and not made by the pool itself. */
+bool tn__large_wants(size_t size);
+/* NULL: it does not fit; *is_bound: and nobody else may give it (a budget is set). */
+void *tn__large_alloc(size_t size, size_t alignment, bool *is_bound);
+/* The same with every byte 0. */
+void *tn__large_zeroed(size_t size, bool *is_bound);
+bool tn__large_owns(const void *pointer);
+size_t tn__large_size(const void *pointer); /* bytes that may be used */
+void tn__large_free(void *pointer);
+
+#endif

@@ -1,0 +1,85 @@
+"""Programs that know nothing of the preloaded library run under it: the same answers, a trace that replay reads.
+
+    preload.py LIBRARY TENURE FAMILY SOURCE_DIR [torch]
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+library, tenure, family, source = sys.argv[1:5]
+folder = tempfile.TemporaryDirectory()
+
+
+def run(*command, **settings):
+    environment = dict(os.environ, LD_PRELOAD=library, **settings)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def replayed(trace, pool="iteration"):
+    answer = subprocess.run([tenure, "replay", trace, "--pool", pool, "--json"], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def check_program():
+    for case in ("ways", "grows", "threads", "loop"):
+        for pool in ("iteration", "caching", "best-fit", "bfc"):
+            trace = "%s/%s-%s.csv" % (folder.name, case, pool)
+            result = run(family, case, TENURE_POOL=pool, TENURE_TRACE=trace, TENURE_STATS="1")
+            assert (result.returncode, result.stdout) == (0, "done\n"), (case, pool, result)
+            blocks = int(result.stderr.split("tenure: ")[1].split()[0])
+            assert replayed(trace)["blocks"] == blocks > 40, (case, pool, result.stderr)
+    learned = replayed(folder.name + "/loop-iteration.csv")["pools"][0]["learned"]
+    assert learned["plans"] == 1 and learned["period"] == 80 and learned["surprises"] == 0, learned
+
+
+def check_budget():
+    result = run(family, "budget", TENURE_BUDGET="8MiB")
+    assert (result.returncode, result.stdout) == (0, "done\n"), result
+    assert result.stderr.count("TENURE_BUDGET") == 1 and "do not fit" in result.stderr, result.stderr
+
+
+def check_settings():
+    for name, value in (("TENURE_POOL", "none"), ("TENURE_BUDGET", "much"), ("TENURE_LEAST", "1.5K")):
+        result = run(family, "ways", **{name: value})  # told, and then as without the library
+        assert result.returncode == 0 and "tenure: " + name in result.stderr, (name, result)
+    result = run(family, "grows", TENURE_TRACE="/proc/none/trace.csv")
+    assert result.returncode == 0 and "cannot be written" in result.stderr, result
+
+
+def check_children():
+    """Whoever is first has the file; one beside it gets its own, and one without large blocks none."""
+    trace = folder.name + "/children.csv"
+    script = ("import subprocess, sys; keep = bytearray(1 << 20); "
+              "subprocess.run([sys.argv[1], 'loop'], check=True); subprocess.run(['true'])")
+    result = run(sys.executable, "-c", script, family, TENURE_TRACE=trace)
+    assert result.returncode == 0, result
+    others = [name for name in os.listdir(folder.name) if name.startswith("children.csv.")]
+    assert len(others) == 1 and replayed(folder.name + "/" + others[0])["blocks"] == 3200, others
+    assert replayed(trace)["blocks"] >= 1
+
+
+def check_torch():
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        print("SKIP: python3-torch is not installed")
+        sys.exit(77)
+    for name in ("cnn", "transformer", "loop"):
+        script = "%s/examples/pytorch/%s.py" % (source, name)
+        plain = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+        trace = "%s/%s.csv" % (folder.name, name)
+        under = run(sys.executable, script, TENURE_TRACE=trace, TENURE_LEAST="4KiB")
+        assert plain.returncode == 0 and under.stdout == plain.stdout, (name, under)
+        assert replayed(trace)["blocks"] > 50, name
+
+
+if sys.argv[5:] == ["torch"]:
+    check_torch()
+else:
+    check_program()
+    check_budget()
+    check_settings()
+    check_children()
