@@ -229,6 +229,31 @@ TN_API TN_CHECKED tn_status tn_snapshot_problem(const tn_snapshot_lives *lives, 
                                                 const tn_context *context, tn_problem **problem,
                                                 tn_error *error);
 
+/* --- writing one ---------------------------------------------------------------------------- */
+
+/* An allocation or a free of a run of one's own. Words may be NULL. */
+typedef struct tn_snapshot_use {
+    bool frees;
+    uint32_t block;   /* a number of one's own; in use once at a time */
+    uint64_t address; /* from 0 on in the arena; TN_SIZE_UNKNOWN: a segment of its own */
+    uint64_t size;    /* bytes requested; of a free not read */
+    uint64_t held;    /* bytes handed out, at least `size`; 0: `size` */
+    uint32_t stream, line;
+    double at_s;
+    const char *name, *kind; /* of what is held: frames[0], and the category */
+    const char *op, *type;   /* who asks: frames[1], its type is the file */
+} tn_snapshot_use;
+
+/* Writes what PyTorch's own viewer and `tenure report` read: a pickle of protocol 4 with one
+ * device, whose arena of so many bytes (0: none) is one segment. The file appears whole or not at
+ * all.
+ *
+ * Errors: E_INVALID with the use (a block that is in use already, or is freed without; beyond the
+ * arena; two at one address), E_IO, E_NO_MEMORY. Cost: O(n log n). */
+TN_API TN_CHECKED tn_status tn_snapshot_write(const tn_snapshot_use *uses, uint64_t count,
+                                              uint64_t arena, const tn_context *context,
+                                              const char *path, tn_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -147,6 +147,8 @@ void tn__text_release(tn__text *text);
 void tn__text_add(tn__text *text, const char *bytes, size_t size);
 void tn__text_put(tn__text *text, const char *string);
 void tn__text_printf(tn__text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* As it is, but that bad UTF-8 becomes U+FFFD. */
+void tn__text_utf8(tn__text *text, const char *string);
 /* A JSON string with quotes; control characters and bad UTF-8 escaped (U+FFFD), `<` as \u003c so
  * that it may stand inside a <script>. */
 void tn__text_json(tn__text *text, const char *string);

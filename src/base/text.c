@@ -68,6 +68,16 @@ static size_t text_utf8(const unsigned char *s) {
 
 #define TEXT_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
+void tn__text_utf8(tn__text *text, const char *string) {
+    const unsigned char *at = (const unsigned char *)string;
+    while (*at != '\0') {
+        size_t length = text_utf8(at);
+        tn__text_add(text, length != 0 ? (const char *)at : TEXT_REPLACEMENT,
+                     length != 0 ? length : sizeof TEXT_REPLACEMENT - 1);
+        at += length != 0 ? length : 1;
+    }
+}
+
 void tn__text_json(tn__text *text, const char *string) {
     tn__text_add(text, "\"", 1);
     const unsigned char *plain = (const unsigned char *)string, *at = plain;

@@ -281,7 +281,7 @@ tn_status cli_session_write_trace(const cli_session *session, tn_error *error) {
                         .input = session->input->path,
                         .problem = tn_occupancy_problem(tn_setup_occupancy(session->setup)),
                         .occupancy = tn_setup_occupancy(session->setup),
-                        .layout = tn_setup_layout(session->setup),
+                        .layout = session->pool == NULL ? tn_setup_layout(session->setup) : NULL,
                         .trace = session->trace};
     return tn_report_write(&report, session->trace_path, error);
 }

@@ -83,7 +83,8 @@ enum {
       "bytes that nothing holds are NaNs, and are looked at: who writes there is found")           \
     X(SESSION_TRACE, "trace", "FILE",                                                              \
       "what ran when, and who held memory: .trace.json (Chrome, Perfetto) or .trace.csv "          \
-      "(replay); of training, in its first step")                                                  \
+      "(replay) or .pickle (PyTorch's memory viewer, `tenure report`); of training, in its first " \
+      "step")                                                                                      \
     X(SESSION_PLAIN, "plain", NULL, "our own loops alone, without oneDNN: slow, the reference")
 
 static void session_set_weights(struct argp_state *state, cli_session *session, const char *text) {
@@ -150,8 +151,10 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_TRACE:
         session->trace_path = value;
-        if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".trace.csv"))
-            cli_misuse(state, "--trace: no format for '%s'; there are .trace.json and .trace.csv",
+        if (!tn__has_suffix(value, ".trace.json") && !tn__has_suffix(value, ".trace.csv") &&
+            !tn__has_suffix(value, ".pickle"))
+            cli_misuse(state,
+                       "--trace: no format for '%s'; there are .trace.json, .trace.csv and .pickle",
                        value);
         return 0;
     case SESSION_PLAIN:

@@ -1,9 +1,9 @@
-/* replay.h - the picture of `tenure replay`: bytes reserved by each pool, after each event; and
- * what is said of pools that learn. */
+/* replay.h - what `tenure replay` writes: the picture of the bytes that each pool has reserved
+ * after each event, and a memory snapshot; and what is said of pools that learn. */
 #ifndef TN_CLI_REPLAY_H
 #define TN_CLI_REPLAY_H
 
-#include <tenure/pool.h>
+#include <tenure/snapshot.h>
 
 #include "base/base.h"
 
@@ -27,6 +27,9 @@ typedef struct cli_replay_picture {
  * that was not reached. `name` must outlive the picture. */
 void cli_replay_curve(cli_replay_picture *picture, const char *name, bool fits,
                       const uint64_t *bytes);
+/* replay_snapshot.c: the trace once more, served by one pool, as a memory snapshot. */
+tn_status cli_replay_snapshot(const tn_pool_trace *trace, const tn_pool_options *options,
+                              const char *path, tn_error *error);
 tn_status cli_replay_draw(const cli_replay_picture *picture, const char *path, tn_error *error);
 
 /* Nothing when the pool has learned nothing. */

@@ -163,7 +163,8 @@ static void guess_module(const tn_snapshot_frame *frames, uint32_t count,
     if (text->size > 0) return;
     tn__text_put(text, line == NULL            ? "(no stack)"
                        : guess_is_python(line) ? guess_short(line->file)
-                                               : "(C++)");
+                       : strcmp(line->file, "??") == 0 || line->file[0] == '\0' ? "(C++)"
+                                                                                : line->file);
 }
 
 static bool guess_stack(tn_snapshot_lives *lives, tn__names *known, tn__text *text,

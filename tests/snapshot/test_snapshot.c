@@ -359,6 +359,69 @@ static void failed_allocations_leave_nothing_behind(void **state) {
     }
 }
 
+/* --- what is written --- */
+
+static tn_status write_some(const tn_snapshot_use *uses, uint64_t count, uint64_t arena,
+                            const char *path) {
+    failure = (tn_error){0};
+    return tn_snapshot_write(uses, count, arena, NULL, path, &failure);
+}
+
+static void what_is_written_is_read(void **state) {
+    (void)state;
+    const char *path = "written.pickle";
+    const tn_snapshot_use uses[] = {
+        {.block = 7, .address = 4096, .size = 100, .held = 128, .name = "a", .kind = "activation"},
+        {.block = 0,
+         .address = TN_SIZE_UNKNOWN,
+         .size = 70000,
+         .name = "w\xff",
+         .kind = "parameter"},
+        {.frees = true, .block = 7, .at_s = 2},
+        {.block = 7, .address = 0, .size = 1ull << 33, .name = "b", .op = "conv1", .type = "Conv"},
+    };
+    tn_snapshot *snapshot;
+    tn_snapshot_lives *lives;
+    uint64_t count;
+    assert_ok(write_some(uses, 4, 1ull << 34, path));
+    assert_ok(tn_snapshot_load(path, NULL, &snapshot, &failure));
+    assert_ok(tn_snapshot_live(snapshot, 0, &lives, &failure));
+    const tn_snapshot_facts *facts = tn_snapshot_facts_of(lives);
+    assert_string_equal(facts->first_wrong, "");
+    assert_int_equal(facts->before_count, 0);
+    assert_int_equal(facts->reserved, (1ull << 34) + 70000);
+    assert_int_equal(facts->requested, (1ull << 33) + 70000);
+    const tn_snapshot_life *all = tn_snapshot_life_at(lives, &count);
+    assert_int_equal(count, 3);
+    assert_int_equal(all[0].size, 100);
+    assert_string_equal(tn_snapshot_group_of(lives, 1, TN_SNAPSHOT_BY_LINE), "w\xef\xbf\xbd");
+    assert_string_equal(tn_snapshot_group_of(lives, 1, TN_SNAPSHOT_BY_CATEGORY), "parameter");
+    assert_string_equal(tn_snapshot_group_of(lives, 2, TN_SNAPSHOT_BY_MODULE), "Conv");
+    tn_snapshot_lives_destroy(lives);
+    tn_snapshot_destroy(snapshot);
+    remove(path);
+}
+
+static void uses_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        tn_snapshot_use uses[2];
+        const char *where;
+    } bad[] = {
+        {{{.block = 1, .size = 8}, {.block = 1, .address = 64, .size = 8}}, "use 1"},
+        {{{.block = 1, .size = 8}, {.block = 2, .frees = true}}, "use 1"},
+        {{{.block = 1, .size = 8}, {.block = 2, .address = 1020, .size = 8}}, "use 1"},
+        {{{.block = 1, .size = 8}, {.block = 2, .address = 4, .size = 8}}, "use 1"},
+        {{{.block = 1, .size = 8, .held = 4}}, "use 0"},
+        {{{.block = 1, .address = UINT64_MAX - 9, .size = 8}}, "use 0"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(write_some(bad[i].uses, 2, 1024, "never.pickle"), TN_E_INVALID);
+        assert_string_equal(failure.where, bad[i].where);
+        assert_null(fopen("never.pickle", "rb"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_that_begins_in_the_middle_is_followed),
@@ -371,6 +434,8 @@ int main(void) {
         cmocka_unit_test(a_list_is_used_once),
         cmocka_unit_test(the_stack_has_an_end),
         cmocka_unit_test(failed_allocations_leave_nothing_behind),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(uses_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,9 @@ tenure_test(snapshot.oracle NEEDS TENURE_PYTHON3
 if(TARGET tenure_command)
   set(tenure $<TARGET_FILE:tenure_command>)
   tenure_test(snapshot.report COMMAND ${here}/report.sh ${tenure} ${PROJECT_SOURCE_DIR})
+  # as the package's own interpreter, so that PyTorch is found where it is installed
+  tenure_test(snapshot.written NEEDS TENURE_PYTHON3
+              COMMAND /usr/bin/python3 ${here}/written.py ${tenure} ${PROJECT_SOURCE_DIR})
   tenure_test(snapshot.generated NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/generated.py ${tenure} --seed 1)
   tenure_test(snapshot.random NEEDS TENURE_PYTHON3

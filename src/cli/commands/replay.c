@@ -34,7 +34,10 @@ enum {
     X(REPLAY_PLANNER, "planner", "NAME", "for the ideal: one of `tenure list planners` (auto)")    \
     X(REPLAY_TIMEOUT, "timeout", "TIME", "for planning: 10s, 500ms, 2m (10s)")                     \
     X(REPLAY_DEVICE, "device", "N", "of a memory snapshot (the one with the highest peak)")        \
-    X('o', "output", "FILE.svg", "a picture: what each pool has reserved after each event")        \
+    X('o', "output", "FILE",                                                                       \
+      "a picture of what each pool has reserved after each event: .svg; or what the first one "    \
+      "that "                                                                                      \
+      "fits did, as a memory snapshot: .pickle")                                                   \
     X(REPLAY_JSON, "json", NULL, "print one JSON object instead of the table")
 
 enum { REPLAY_POOLS_MAX = 64, REPLAY_HOLDERS = 5 };
@@ -110,8 +113,8 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
         arguments->device = (uint32_t)cli_range(state, "device", value, 0, 1023);
         return 0;
     case 'o':
-        if (!tn__has_suffix(value, ".svg"))
-            cli_misuse(state, "--output: '%s' does not end in .svg", value);
+        if (!tn__has_suffix(value, ".svg") && !tn__has_suffix(value, ".pickle"))
+            cli_misuse(state, "--output: '%s' does not end in .svg or .pickle", value);
         arguments->output = cli_standard_output(value);
         return 0;
     case REPLAY_JSON:
@@ -227,17 +230,22 @@ static uint64_t replay_live_peak(const replay_arguments *arguments, uint64_t *li
 
 /* --- the pools --- */
 
-static tn_status replay_pool(replay_arguments *arguments, replay_result *result) {
+static tn_pool_options replay_pool_options(const replay_arguments *arguments, const char *name) {
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
     options.context = &arguments->context;
-    options.pool = result->name;
+    options.pool = name;
     options.capacity = arguments->capacity;
     options.alignment = arguments->alignment;
-    if (strcmp(result->name, "planned") == 0) {
+    if (strcmp(name, "planned") == 0) {
         options.planned_count = tn_pool_trace_block_count(arguments->trace);
         options.sizes = arguments->sizes;
         options.offsets = arguments->layout.offset;
     }
+    return options;
+}
+
+static tn_status replay_pool(replay_arguments *arguments, replay_result *result) {
+    tn_pool_options options = replay_pool_options(arguments, result->name);
     tn_status status = tn_pool_create(&options, &result->pool, &result->failure);
     for (uint64_t i = 0; arguments->reserved != NULL && i < arguments->event_count; i++)
         arguments->reserved[i] = UINT64_MAX; /* not reached */
@@ -269,6 +277,19 @@ static tn_status replay_begin_picture(replay_arguments *arguments) {
     return TN_OK;
 }
 
+/* The picture, or what the first pool that fits did. */
+static tn_status replay_write(const replay_arguments *arguments) {
+    if (tn__has_suffix(arguments->output, ".svg"))
+        return cli_replay_draw(&arguments->picture, arguments->output, arguments->error);
+    for (uint32_t i = 0; i < arguments->pool_count; i++) {
+        if (!arguments->results[i].fits) continue;
+        tn_pool_options options = replay_pool_options(arguments, arguments->pools[i]);
+        return cli_replay_snapshot(arguments->trace, &options, arguments->output, arguments->error);
+    }
+    TN_FAIL(arguments->error, TN_E_INVALID, "-o %s: no pool fits, so there is nothing to write",
+            arguments->output);
+}
+
 static tn_status replay_work(replay_arguments *arguments) {
     TN_TRY(replay_load(arguments));
     arguments->events = tn_pool_trace_events(arguments->trace, &arguments->event_count);
@@ -282,8 +303,7 @@ static tn_status replay_work(replay_arguments *arguments) {
         arguments->results[i].name = arguments->pools[i];
         TN_TRY(replay_pool(arguments, &arguments->results[i]));
     }
-    if (arguments->output == NULL) return TN_OK;
-    return cli_replay_draw(&arguments->picture, arguments->output, arguments->error);
+    return arguments->output != NULL ? replay_write(arguments) : TN_OK;
 }
 
 /* --- saying it --- */
