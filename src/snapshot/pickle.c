@@ -355,6 +355,9 @@ static const pickle_row pickle_rows[256] = {
 /* clang-format on */
 
 static tn_status pickle_run(pickle_machine *machine, tn__pickle_value *value) {
+    if (!tn__reserve(machine->context, &machine->stack, &machine->stack_room, 1,
+                     sizeof *machine->stack)) /* none of its places is NULL */
+        return tn__no_memory(machine->error, "the stack of a pickle");
     for (;;) {
         const uint8_t *opcode = NULL;
         machine->opcode = machine->at;
