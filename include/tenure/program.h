@@ -213,8 +213,9 @@ TN_API tn_kind tn_life_kind(const tn_graph *graph, const tn_life *life);
 
 typedef struct tn_memory_summary {
     uint64_t total[TN_KIND_COUNT];   /* bytes of all tensors of the kind, each on its own, aligned;
-                                        parameters and constants: static, outside the arena but for
-                                        blocks that the options put there: of these, by their kind */
+                                        static memory (parameters, constants, optimizer state, sums
+                                        of gradients) is outside the arena but for blocks that the
+                                        options put there */
     uint64_t at_peak[TN_KIND_COUNT]; /* of the arena, at the peak of live bytes */
     uint64_t naive;     /* the arena without any reuse: every tensor that is no alias by
                            definition in memory of its own */

@@ -17,7 +17,8 @@
  *     tn_layout_release(&layout);
  *     tn_problem_destroy(problem);
  *
- * A report reads; it never plans. The same data gives the same bytes: no clock, no host
+ * Of a training step (tn_train) it tells phases, and what each tensor is for: the program alone
+ * says so. A report reads; it never plans. The same data gives the same bytes: no clock, no host
  * name, no path but the input's name as given; only "table" and "summary" show `stages`.
  * Threads: any number may report at once.
  */
@@ -92,6 +93,13 @@ typedef struct tn_report {
     const tn_report_fit *fit;         /* NULL: the plan is of no fit. For json, csv, html, svg */
     uint32_t columns;                 /* of a line of "table"; long names are cut. 0: 80 */
     const tn_report_mark *marks;      /* [bodies], without an occupancy; NULL: none. For html */
+    uint64_t static_bytes; /* beside the arena: weights and state, as tn_setup_need tells them; 0:
+                            * there are none, or nobody said */
+    uint64_t device_bytes; /* of the memory that all of it is to fit into; 0: nobody asked */
+    const char *device;    /* its name; NULL: it has none */
+    /* For html: a plan of another time or model, which this one is shown beside; NULL: none. Its
+     * own `before` is not read */
+    const struct tn_report *before;
 } tn_report;
 
 /* Writes the whole plan to `path`; the suffix picks the format (.json .csv .html .svg .h .tflite;

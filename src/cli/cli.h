@@ -113,6 +113,8 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
 /* A device of `tenure list hardware`, or a usage error with the nearest one. */
 const tn_hardware *cli_hardware(const struct argp_state *state, const char *option,
                                 const char *text);
+/* A device of that list, or NULL and *limit bytes. */
+const tn_hardware *cli_device(const struct argp_state *state, const char *text, uint64_t *limit);
 /* Standard output whole or an error: flushed, and checked. Returns `status`, or 2 when it failed.
  */
 int cli_finish(int status);
@@ -179,10 +181,13 @@ typedef struct cli_input {
     cli_kernels kernels; /* of a .tflite model */
     cli_whom whom;
     tn_static_place statics;
-    uint64_t *workspaces; /* [operators of a .tflite model] */
+    const struct cli_training *training; /* NULL, or what is planned is a step of it */
+    uint64_t *workspaces;                /* [operators of a .tflite model] */
     /* what was loaded */
     tn_graph *graph;
-    tn_setup *setup; /* of a model; NULL: none */
+    tn_graph *rewritten; /* what of it is trained; NULL: itself */
+    tn_training step;    /* with `training` */
+    tn_setup *setup;     /* of a model; NULL: none */
     const tn_occupancy *occupancy;
     tn_problem *own; /* when the input is a problem */
     tn_layout own_layout;

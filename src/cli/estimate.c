@@ -183,6 +183,27 @@ static void estimate_tell(const estimate_made *made, const tn_occupancy *occupan
     }
 }
 
+/* The plan that was estimated, as `tenure plan` writes it. */
+static tn_status estimate_write(const cli_way *way, const estimate_made *made,
+                                const tn_occupancy *occupancy, const tn_estimate *estimate,
+                                tn_error *error) {
+    const cli_whom whom = estimate_whom(way);
+    tn_report_kernels kernels;
+    tn_report report = {.struct_size = sizeof report,
+                        .input = made->input.path,
+                        .problem = tn_occupancy_problem(occupancy),
+                        .layout = made->input.layout,
+                        .occupancy = occupancy,
+                        .kernels = cli_whom_told(&whom, made->setup, &kernels),
+                        .static_bytes = estimate->fixed,
+                        .device_bytes = way->limit,
+                        .device = way->device};
+    if (made->setup != NULL) report.layout = tn_setup_layout(made->setup);
+    for (uint32_t i = 0; i < way->output_count; i++)
+        TN_TRY(tn_report_write(&report, way->outputs[i], error));
+    return TN_OK;
+}
+
 static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *error) {
     estimate_made made = {0};
     tn_status status = estimate_load(way, &made, error);
@@ -199,6 +220,7 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
         }
         status = tn_estimate_make(occupancy, &options, &found->estimate, error);
     }
+    if (status == TN_OK) status = estimate_write(way, &made, occupancy, &found->estimate, error);
     if (status == TN_OK) {
         const cli_whom whom = estimate_whom(way);
         estimate_tell(&made, occupancy, found);
@@ -239,8 +261,10 @@ static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_er
 }
 
 tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
+    cli_way trial = *way; /* writes no more */
+    trial.output_count = 0;
     TN_TRY(cli_estimate_within(way, found, error));
-    return estimate_evaluation(way, found, error);
+    return estimate_evaluation(&trial, found, error);
 }
 
 /* --- the largest batch --- */
@@ -248,6 +272,7 @@ tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error) {
 static tn_status estimate_fits(const cli_way *way, uint64_t batch, bool *fits, tn_error *error) {
     cli_way trial = *way;
     cli_found found;
+    trial.output_count = 0;
     trial.batch = batch;
     TN_TRY(cli_estimate_within(&trial, &found, error));
     *fits = found.fits;

@@ -17,7 +17,10 @@ typedef struct cli_way {
     tn_estimate_options options;
     cli_runner runner;
     cli_choices choices;
-    uint64_t limit; /* bytes that it must fit into; 0: none */
+    uint64_t limit;             /* bytes that it must fit into; 0: none */
+    const char *const *outputs; /* [output_count] files for the plan of the first trial */
+    uint32_t output_count;
+    const char *device; /* what the limit is of; NULL: it has no name */
 } cli_way;
 
 typedef struct cli_found { /* what one way takes */

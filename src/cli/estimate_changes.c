@@ -112,9 +112,11 @@ static const struct {
 #define ESTIMATE_LIST_TRIES 200u /* lists that are looked at */
 
 static bool estimate_try(const cli_way *way, const char *text, cli_change *change) {
+    cli_way trial = *way;
     cli_found found;
     tn_error unused; /* a change that cannot be made is not offered */
-    if (cli_estimate_within(way, &found, &unused) != TN_OK || !found.fits) return false;
+    trial.output_count = 0;
+    if (cli_estimate_within(&trial, &found, &unused) != TN_OK || !found.fits) return false;
     snprintf(change->text, sizeof change->text, "%s", text);
     change->total = found.estimate.total;
     return true;

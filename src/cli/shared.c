@@ -140,6 +140,20 @@ const tn_hardware *cli_hardware(const struct argp_state *state, const char *opti
     return found;
 }
 
+const tn_hardware *cli_device(const struct argp_state *state, const char *text, uint64_t *limit) {
+    tn_error error;
+    const tn_hardware *device = tn_hardware_find(text);
+    if (device != NULL) {
+        *limit = device->memory;
+        return device;
+    }
+    if (text[0] < '0' || text[0] > '9') (void)cli_hardware(state, "device", text);
+    if (tn_size_parse(text, limit, &error) != TN_OK)
+        cli_misuse(state, "--device: %s", error.message);
+    if (*limit == 0) cli_misuse(state, "--device: 0 bytes hold nothing");
+    return NULL;
+}
+
 double cli_duration(struct argp_state *state, const char *option, const char *text) {
     char *end;
     double value = strtod(text, &end), unit = 1;

@@ -4,12 +4,10 @@
  * but asked (serve.c). What is left to this file is bookkeeping: which static tensors are kept, who
  * lives under which policy, which instruction belongs to which phase.
  *
- * A step belongs to the backward pass from the first operator on that defines a gradient, and to
- * the update when it reads a gradient and writes into a parameter or the optimizer's state. Graphs
- * traced from PyTorch have no kinds: there the first `..._backward` begins the backward pass.
  * Cost: planning, O(operands + lives log lives) beside it.
  */
 #include "estimate/estimator.h"
+#include "estimate/phases.h"
 
 #include <tenure/trace.h>
 
@@ -114,49 +112,6 @@ static tn_status estimate_statics(tn__estimator *it) {
     }
     it->loaded = all;
     if (!it->inside) it->made.fixed = all;
-    return TN_OK;
-}
-
-/* --- phases --- */
-
-static bool estimate_is_update(const tn_graph *graph, tn_op_id id) {
-    const tn_op *op = tn_graph_op(graph, id);
-    uint64_t changes = tn_op_changes(graph, id);
-    bool reads = false, writes = false;
-    for (uint32_t i = 0; i < op->input_count && changes != 0; i++) {
-        if (op->inputs[i] == TN_NONE) continue;
-        const tn_tensor *tensor = tn_graph_tensor(graph, op->inputs[i]);
-        bool changed = i < 64 && (changes >> i & 1);
-        reads = reads || tensor->kind == TN_KIND_GRADIENT;
-        writes = writes || (changed && (tensor->kind == TN_KIND_PARAMETER ||
-                                        tensor->kind == TN_KIND_OPTIMIZER_STATE));
-    }
-    return reads && writes;
-}
-
-static bool estimate_is_backward(const tn_graph *graph, tn_op_id id) {
-    const tn_op *op = tn_graph_op(graph, id);
-    for (uint32_t k = 0; k < op->output_count; k++)
-        if (op->outputs[k] != TN_NONE &&
-            tn_graph_tensor(graph, op->outputs[k])->kind == TN_KIND_GRADIENT)
-            return true;
-    return strcmp(op->domain, "aten") == 0 && strstr(op->type, "_backward") != NULL;
-}
-
-static tn_status estimate_find_phases(tn__estimator *it) {
-    const tn_instruction *instructions = tn_program_instructions(it->program);
-    bool backward = false;
-    it->phase = tn__arena_array(&it->arena, it->steps, 1);
-    if (it->phase == NULL) return tn__no_memory(it->error, "phases");
-    for (uint32_t s = 0; s < it->steps; s++) {
-        bool applies = instructions[s].opcode == TN_APPLY;
-        bool update = applies && estimate_is_update(it->graph, instructions[s].op);
-        if (applies && !update && !backward)
-            backward = estimate_is_backward(it->graph, instructions[s].op);
-        it->phase[s] = update     ? TN_PHASE_FIRST_STEP
-                       : backward ? TN_PHASE_BACKWARD
-                                  : TN_PHASE_FORWARD;
-    }
     return TN_OK;
 }
 
@@ -288,7 +243,9 @@ static tn_status estimate_make(tn__estimator *it) {
     for (uint32_t phase = 0; phase < TN_PHASE_COUNT; phase++)
         it->made.phase[phase] = TN_SIZE_UNKNOWN;
     TN_TRY(estimate_statics(it));
-    TN_TRY(estimate_find_phases(it));
+    it->phase = tn__arena_array(&it->arena, it->steps, 1);
+    if (it->phase == NULL) return tn__no_memory(it->error, "phases");
+    tn__phases_of(it->program, it->phase);
     TN_TRY(estimate_bodies(it));
     TN_TRY(it->options.pool != NULL ? tn__estimator_serve(it) : estimate_plan(it));
     it->made.peak_op =

@@ -221,7 +221,9 @@ static void occ_count_totals(const occ_state *occ, tn_memory_summary *summary) {
     for (uint32_t i = 0; i < tn_graph_tensor_count(occ->graph); i++) {
         const tn_tensor *tensor = tn_graph_tensor(occ->graph, i);
         if (!tn_tensor_is_static(tensor) || tensor->bytes == TN_SIZE_UNKNOWN) continue;
-        tn_kind kind = tensor->kind == TN_KIND_PARAMETER ? TN_KIND_PARAMETER : TN_KIND_CONSTANT;
+        bool trained = tensor->kind == TN_KIND_OPTIMIZER_STATE || tensor->kind == TN_KIND_GRADIENT;
+        tn_kind kind =
+            tensor->kind == TN_KIND_PARAMETER || trained ? tensor->kind : TN_KIND_CONSTANT;
         summary->total[kind] = tn__add_sat(summary->total[kind], occ_aligned(occ, tensor->bytes));
     }
 }

@@ -34,6 +34,26 @@ tn_status tn__report_offsets(const tn_occupancy *occupancy, const tn_layout *lay
 #define TN__KIND_COUNT (TN_KIND_COUNT + 1)
 const char *tn__kind_text(uint32_t kind); /* of tn_kind, and "buffer" */
 
+/* What memory of a training step is for. X(NAME, name, words) */
+/* clang-format off */
+#define TN__ROLE_TABLE(X)                                                                          \
+    X(PARAMETER, "parameter", "parameter")                                                         \
+    X(CONSTANT, "constant", "constant")                                                            \
+    X(OPTIMIZER_STATE, "optimizer_state", "optimizer state")                                       \
+    X(GRADIENT, "gradient", "gradient")                                                            \
+    X(SAVED, "saved", "activation kept for backward")                                              \
+    X(PASSING, "passing", "activation passing")                                                    \
+    X(INPUT, "input", "input")                                                                     \
+    X(OUTPUT, "output", "output")                                                                  \
+    X(WORKSPACE, "workspace", "workspace")
+/* clang-format on */
+typedef enum tn__role {
+#define TN_X(NAME, name, words) TN__ROLE_##NAME,
+    TN__ROLE_TABLE(TN_X)
+#undef TN_X
+        TN__ROLE_COUNT
+} tn__role;
+
 /* A thing with a name: one life of a tensor of a model; a body where no model is known. */
 typedef struct tn__item {
     const char *name;        /* never NULL */
@@ -47,9 +67,10 @@ typedef struct tn__item {
     uint32_t step;       /* the instruction that defines it, or TN_NONE */
     uint32_t source;     /* VIEW, INPLACE: item whose memory it took; else TN_NONE */
     tn_share share;
-    bool whole;   /* a view somewhere in its window */
-    bool alias;   /* by definition of its operator: memory of its own is not possible */
-    tn_fate fate; /* of a fit; an encoded form has that of what it is a form of. Else KEPT */
+    bool whole;    /* a view somewhere in its window */
+    bool alias;    /* by definition of its operator: memory of its own is not possible */
+    tn__role role; /* with phases */
+    tn_fate fate;  /* of a fit; an encoded form has that of what it is a form of. Else KEPT */
 } tn__item;
 
 typedef struct tn__scene_piece {
@@ -67,14 +88,39 @@ typedef struct tn__scene {
     tn_memory_summary summary;   /* models; zeroes for problems */
     bool occurs[TN__KIND_COUNT]; /* kinds with an item */
     uint64_t total[TN__KIND_COUNT];
-    tn_fate_totals fates;    /* of a fit; else zeroes */
-    tn__scene_piece *pieces; /* after tn__scene_pieces */
+    tn_fate_totals fates; /* of a fit; else zeroes */
+    uint8_t *phases; /* [steps] of tn_phase, of a training step: FORWARD, BACKWARD, FIRST_STEP (the
+                      * update); NULL: it is none */
+    uint64_t role_total[TN__ROLE_COUNT];   /* with phases: of all tensors, each on its own */
+    uint64_t role_at_peak[TN__ROLE_COUNT]; /* of what lives at the peak; it adds up to that */
+    tn__scene_piece *pieces;               /* after tn__scene_pieces */
     size_t piece_count;
 } tn__scene;
 
 /* Cost: O(lives + bodies). Release in any case. */
 tn_status tn__scene_make(tn__scene *scene, const tn_report *report, tn_error *error);
 void tn__scene_release(tn__scene *scene);
+
+/* --- roles.c: a step of training --- */
+
+const char *tn__role_name(tn__role role);  /* "saved": for machines */
+const char *tn__role_words(tn__role role); /* "activation kept for backward" */
+/* "forward", "backward" or "update". */
+const char *tn__phase_words(uint8_t phase);
+/* Phases, and the role of every item; nothing of a program without gradients. */
+tn_status tn__scene_roles(tn__scene *scene, tn_error *error);
+
+/* --- uses.c: who reads what --- */
+
+/* steps[start[i]] ... steps[start[i + 1] - 1] read item i, rising; a step counts once. */
+typedef struct tn__uses {
+    uint32_t *start; /* [items + 1] */
+    uint32_t *steps;
+} tn__uses;
+/* Of a model. Memory is the scene's arena. Cost: O(lives + operands). */
+tn_status tn__uses_make(tn__scene *scene, tn__uses *uses, tn_error *error);
+
+/* --- scene.c again --- */
 
 /* Lists the pieces, body by body, of the bodies that are not just the one rectangle of their one
  * item: of several items, of several pieces, or live beyond what their item explains. */
@@ -180,7 +226,7 @@ void tn__words_shape(tn__text *text, const tn_tensor *tensor);
 void tn__words_cell(tn__text *text, const char *string, size_t width, bool right_aligned);
 /* The colour of a kind as "#rrggbb", from the same palette as the page. */
 const char *tn__words_colour(uint32_t kind);
-
+const char *tn__words_role_colour(tn__role role);
 /* The same for what became of a tensor. */
 const char *tn__words_fate_colour(tn_fate fate);
 /* "0.0478 s", or the bare cost of a problem. */

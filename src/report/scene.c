@@ -182,7 +182,7 @@ tn_status tn__scene_make(tn__scene *scene, const tn_report *report, tn_error *er
     tn__arena_init(&scene->arena, report->context);
     TN_TRY(report->occupancy ? scene_from_model(scene, error) : scene_from_problem(scene, error));
     for (uint32_t i = 0; i < scene->item_count; i++) scene->occurs[scene->items[i].kind] = true;
-    return TN_OK;
+    return report->occupancy ? tn__scene_roles(scene, error) : TN_OK;
 }
 
 /* --- pieces --- */

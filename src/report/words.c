@@ -102,6 +102,17 @@ const char *tn__words_colour(uint32_t kind) {
     return colour ? colour : "#8a93a0"; /* kinds that a later table adds */
 }
 
+const char *tn__words_role_colour(tn__role role) {
+    static const char *const colours[TN__ROLE_COUNT] = {
+        [TN__ROLE_PARAMETER] = "#8a93a0",       [TN__ROLE_CONSTANT] = "#b4bac3",
+        [TN__ROLE_OPTIMIZER_STATE] = "#cc79a7", [TN__ROLE_GRADIENT] = "#d55e00",
+        [TN__ROLE_SAVED] = "#3a7fc1",           [TN__ROLE_PASSING] = "#8fd0f5",
+        [TN__ROLE_INPUT] = "#009e73",           [TN__ROLE_OUTPUT] = "#e69f00",
+        [TN__ROLE_WORKSPACE] = "#f0e442",
+    };
+    return colours[role];
+}
+
 const char *tn__words_fate_colour(tn_fate fate) {
     static const char *const colours[TN_FATE_COUNT] = {[TN_FATE_KEPT] = "#b4bac3",
                                                        [TN_FATE_RECOMPUTED] = "#e69f00",

@@ -48,6 +48,28 @@ expect 0 'arena' $tenure plan plan.json
 expect 0 'arena +9' $tenure plan "$model" --no-inplace --no-views
 expect 0 'planner' $tenure plan buffers.csv --threads 2 --seed 7 --timeout 10s --work-limit 1000000 --alignment 64
 
+# a step of training: what it is for, what lies beside the arena, the device
+expect 0 'kept for backward +[1-9]' $tenure plan "$model" --train --batch 2 --optimizer adam -o step.html -o step.json
+grep -q 'optimizer state .*outside the arena' out || { echo "FAILED: where is Adam's state?"; failed=1; }
+expect 0 'valid' $tenure verify step.json --plan step.json
+expect 0 '"static":' $tenure plan "$model" --train --batch 2 --optimizer adam --json
+mv out step_plan
+expect 0 '"total":' $tenure estimate "$model" --train --batch 2 --optimizer adam -o estimated.json --json
+python3 - <<'P' || failed=1
+import json
+plan, found = json.load(open("step_plan")), json.load(open("out"))
+assert (plan["peak"], plan["static"]) == (found["arena"], found["static"]), (plan, found)
+assert plan["by_kind"]["optimizer_state"] == 2 * plan["by_kind"]["parameter"], plan["by_kind"]
+assert json.load(open("step.json"))["tensors"] == json.load(open("estimated.json"))["tensors"]
+P
+expect 1 'too much' $tenure plan "$model" --train --batch 2 --device 1MiB
+expect 0 'NVIDIA T4' $tenure plan "$model" --device t4
+expect 2 'is for --train' $tenure plan "$model" --optimizer sgd
+expect 2 'leave --form out' $tenure plan "$model" --train --form objects
+expect 2 'for models' $tenure plan buffers.csv --train
+expect 2 'leave --train out' $tenure plan "$source/examples/models/keywords.tflite" --train -o k.tflite
+expect 2 'estimated without a plan' $tenure estimate "$model" --pool caching -o x.html
+
 # does it fit?
 expect 1 '500 +b' $tenure plan buffers.csv --capacity 1KiB
 expect 0 'arena' $tenure plan buffers.csv --capacity 1200

@@ -3,13 +3,15 @@
  *     make_pages FOLDER MODEL TRAINED
  *
  * small: a problem whose rectangles the test knows; large: 20,000 buffers; huge: times and sizes
- * beyond what a double holds; empty: nothing; model: the given model; fit: it once more, computing
- * again, and swap: with the host, each with a curve; swap's run is a simulation at half the rate.
+ * beyond what a double holds; empty: nothing; model: the given model; step: of training it; fit: it
+ * once more, computing again, and swap: with the host, each with a curve; swap's run is a
+ * simulation at half the rate.
  */
 #include <stdio.h>
 
 #include <tenure/budget.h>
 #include <tenure/import.h>
+#include <tenure/setup.h>
 #include <tenure/train.h>
 
 #include "report/format.h"
@@ -126,6 +128,36 @@ static int make_model(const char *folder, const char *path) {
     tn_layout_release(&layout);
     tn_occupancy_destroy(occupancy);
     tn_program_destroy(program);
+    tn_graph_destroy(graph);
+    return result;
+}
+
+/* A step of training, beside more than it needs, for a device. */
+static int make_step(const char *folder, const char *path) {
+    tn_error error;
+    tn_graph *graph;
+    tn_training step;
+    tn_setup *setup;
+    tn_train_options train = TN_TRAIN_OPTIONS_INIT;
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    train.optimizer = TN_OPTIMIZER_MOMENTUM;
+    options.no_kernels = true;
+    if (tn_graph_load(path, NULL, &graph, &error) || tn_graph_infer(graph, &error) ||
+        tn_train(graph, &train, &step, &error) ||
+        tn_setup_create(step.graph, &options, &setup, &error))
+        return make_fail(&error);
+    tn_setup_needs needs = tn_setup_need(setup);
+    tn_report report = {.struct_size = sizeof report,
+                        .input = "step",
+                        .problem = tn_occupancy_problem(tn_setup_occupancy(setup)),
+                        .layout = tn_setup_layout(setup),
+                        .occupancy = tn_setup_occupancy(setup),
+                        .static_bytes = needs.statics,
+                        .device_bytes = 2 * needs.total,
+                        .device = "a made-up device"};
+    int result = make_files(folder, &report);
+    tn_setup_destroy(setup);
+    tn_training_release(&step);
     tn_graph_destroy(graph);
     return result;
 }
@@ -254,5 +286,5 @@ int main(int count, char **arguments) {
     const char *folder = arguments[1];
     return make_small(folder) || make_huge(folder) || make_large(folder) ||
            make(folder, "empty", NULL, NULL, 0) || make_model(folder, arguments[2]) ||
-           make_chain(folder) || make_swap(folder, arguments[3]);
+           make_step(folder, arguments[3]) || make_chain(folder) || make_swap(folder, arguments[3]);
 }

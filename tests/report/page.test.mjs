@@ -11,6 +11,8 @@ import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import { lookTests } from "./page_look.mjs";
+import { stepTests } from "./page_step.mjs";
 
 const PLAYWRIGHT = "playwright-core@1.64.1";
 const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -570,7 +572,7 @@ const tests = {
 
   async "screenshots for people to look at"() {
     for (const colorScheme of ["light", "dark"]) {
-      for (const name of ["small", "large", "model", "fit", "swap"]) {
+      for (const name of ["small", "large", "model", "step", "fit", "swap"]) {
         const { page } = await open(name, { colorScheme });
         await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
         await page.close();
@@ -578,6 +580,9 @@ const tests = {
     }
   },
 };
+
+const tools = { open, frames, planOf, hover, pixel, view, near, piecesOf, liveIn, peakOf };
+Object.assign(tests, stepTests(tools), lookTests(tools));
 
 let failed = 0;
 for (const [name, test] of Object.entries(tests)) {

@@ -73,7 +73,13 @@ enum {
     X(ESTIMATE_MICRO, "micro-batch", "N", "sequences in one pass through the pipeline (1)")        \
     X(ESTIMATE_SEQUENCE_PARALLEL, "sequence-parallel", NULL,                                       \
       "tensor ranks divide what is outside of products, too")                                      \
+    X('o', "output", "FILE",                                                                       \
+      "write the plan that is estimated: a picture as .html, or what `tenure plan` writes; may "   \
+      "be "                                                                                        \
+      "repeated")                                                                                  \
     X(ESTIMATE_JSON, "json", NULL, "print one JSON object instead of the table")
+
+#define ESTIMATE_OUTPUTS_MAX 16u
 
 typedef struct estimate_arguments {
     cli_way way;
@@ -82,6 +88,7 @@ typedef struct estimate_arguments {
     cli_llm llm;
     bool to_run; /* a language model, and not its training */
     const tn_hardware *device;
+    const char *outputs[ESTIMATE_OUTPUTS_MAX];
     bool max_batch, json, arranged; /* the last: --parallel serial or safe */
     /* what was found */
     cli_found found;
@@ -93,20 +100,6 @@ typedef struct estimate_arguments {
 static const struct argp_option estimate_options[] = {ESTIMATE_OPTIONS(CLI_OPTION){0}};
 
 /* --- options --- */
-
-static void estimate_device(struct argp_state *state, estimate_arguments *arguments,
-                            const char *value) {
-    tn_error error;
-    arguments->device = tn_hardware_find(value);
-    if (arguments->device != NULL) {
-        arguments->way.limit = arguments->device->memory;
-        return;
-    }
-    if (value[0] < '0' || value[0] > '9') (void)cli_hardware(state, "device", value);
-    if (tn_size_parse(value, &arguments->way.limit, &error) != TN_OK)
-        cli_misuse(state, "--device: %s", error.message);
-    if (arguments->way.limit == 0) cli_misuse(state, "--device: 0 bytes hold nothing");
-}
 
 static void estimate_kernels(struct argp_state *state, cli_way *way, const char *value) {
     cli_whom whom = {.threads = way->choices.threads};
@@ -308,6 +301,14 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     (arguments->to_run ? estimate_check_llm
      : formulas        ? estimate_check_formulas
                        : estimate_check_graph)(state, arguments);
+    bool plans = !formulas && !arguments->to_run && way->options.pool == NULL &&
+                 way->options.alloc == TN_ALLOC_ON_DEMAND &&
+                 way->options.release == TN_RELEASE_ON_DEATH;
+    if (way->output_count > 0 && !plans)
+        cli_misuse(state,
+                   "-o %s: this is estimated without a plan; it needs a model file, and no "
+                   "--pool, --alloc-policy, --release-policy or --parallel tensor=N",
+                   way->outputs[0]);
     if (arguments->max_batch && arguments->way.limit == 0)
         cli_misuse(state, "--max-batch: what must it fit into? --device NAME|SIZE");
     bool tricks =
@@ -353,7 +354,8 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         way->options.pool = value;
         return 0;
     case ESTIMATE_DEVICE:
-        estimate_device(state, arguments, value);
+        arguments->device = cli_device(state, value, &way->limit);
+        way->device = arguments->device != NULL ? arguments->device->title : NULL;
         return 0;
     case ESTIMATE_RUNTIME:
         way->options.runtime = cli_size(state, "runtime", value);
@@ -363,6 +365,10 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ESTIMATE_KERNELS:
         estimate_kernels(state, way, value);
+        return 0;
+    case 'o':
+        cli_add_output(state, arguments->outputs, &way->output_count, ESTIMATE_OUTPUTS_MAX, value);
+        way->outputs = arguments->outputs;
         return 0;
     case ESTIMATE_JSON:
         arguments->json = true;
@@ -552,6 +558,8 @@ static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
     if (estimate_find(arguments, error) != TN_OK) return cli_fail(error);
     cli_progress_end();
     (arguments->json ? estimate_print_json : estimate_print)(arguments);
+    for (uint32_t i = 0; i < arguments->way.output_count && !arguments->json; i++)
+        printf("wrote %s\n", arguments->outputs[i]);
     return estimate_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
 
@@ -562,6 +570,7 @@ static const char estimate_doc[] =
     "Examples:\n"
     "  tenure estimate resnet50.onnx --train --batch 64 --optimizer adam --device t4\n"
     "  tenure estimate resnet50.onnx --train --device 8GiB --max-batch\n"
+    "  tenure estimate resnet50.onnx --train --device t4 -o step.html\n"
     "  tenure estimate model.onnx --pool caching --kernels onednn --json\n"
     "  tenure estimate config.json --weight-type int4 --batch 8 --sequence 4096 --device l4\n"
     "  tenure estimate model.gguf --device 24GiB\n"

@@ -3,6 +3,7 @@
 #include "cli/explain.h"
 #include "cli/holders.h"
 #include "cli/objects.h"
+#include "cli/train_options.h"
 #include "cli/whom.h"
 
 #include <inttypes.h>
@@ -19,6 +20,9 @@
 
 enum {
     PLAN_PLANNER = 400,
+    PLAN_TRAIN,
+    PLAN_BATCH,
+    PLAN_DEVICE,
     PLAN_FORM,
     PLAN_EXPLAIN,
     PLAN_CAPACITY,
@@ -43,6 +47,12 @@ enum {
     X(PLAN_WORK, "work-limit", "N", "stop after N units of work: repeatable (no limit)")           \
     X(PLAN_EXPLAIN, "explain", NULL,                                                               \
       "first tell, step by step, how memory tags would serve the model")                           \
+    X(PLAN_TRAIN, "train", NULL, "a step of the model's training: forward, backward, update")      \
+    X(PLAN_BATCH, "batch", "N", "first extent of the inputs of an .onnx model (as the file says)") \
+    X(PLAN_DEVICE, "device", "NAME|SIZE",                                                          \
+      "must have room for arena and weights: one of `tenure list hardware`, or bytes; exit "       \
+      "status "                                                                                    \
+      "1 when it has not")                                                                         \
     X('o', "output", "FILE", "write the plan: SUFFIXES; may be repeated")                          \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
@@ -53,6 +63,10 @@ typedef struct plan_arguments {
     uint32_t output_count;
     bool json, objects, explain;
     uint32_t holders; /* rows; 0: none */
+    cli_training training;
+    bool trains;
+    const tn_hardware *device;
+    uint64_t device_bytes; /* 0: none was named */
 } plan_arguments;
 
 static const struct argp_option plan_options[] = {
@@ -60,12 +74,54 @@ static const struct argp_option plan_options[] = {
                              "list the N largest of those that hold the peak (20)", 0},
     {0}};
 
+static void plan_check_training(struct argp_state *state, plan_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    const char *given = cli_training_given(&arguments->training, (const char *const[]){NULL});
+    if (input->import.batch > 0 && !tn__has_suffix(input->path, ".onnx"))
+        cli_misuse(state, "--batch is for .onnx models; --input-shape sets a whole shape");
+    if (given != NULL && !arguments->trains) cli_misuse(state, "--%s is for --train", given);
+    if (!arguments->trains) return;
+    if (arguments->objects) cli_misuse(state, "--train is for offsets; leave --form out");
+    input->training = &arguments->training;
+    input->has_model_options = true;
+}
+
+/* Plans for microcontrollers: of the model as it is, aligned as its run time aligns. */
+static void plan_check_outputs(struct argp_state *state, plan_arguments *arguments) {
+    cli_input *input = &arguments->input;
+    for (uint32_t i = 0; i < arguments->output_count; i++) {
+        const char *output = arguments->outputs[i];
+        bool header = tn__has_suffix(output, ".h") && tn__has_suffix(input->path, ".tflite");
+        bool inside = tn__has_suffix(output, ".tflite");
+        input->wants_csv |= tn__has_suffix(output, ".csv");
+        if (!header && !inside) continue;
+        if (input->whom.runner != CLI_RUNNER_NONE)
+            cli_misuse(state, "-o %s: for the graph alone; leave --kernels out", output);
+        if (arguments->trains)
+            cli_misuse(state, "-o %s: for the model as it runs; leave --train out", output);
+        if (inside) input->import.variables_outside = true;
+        if (arguments->objects) cli_misuse(state, "-o %s: shared objects have no offsets", output);
+        if (input->alignment == 0) input->alignment = CLI_TFLITE_ALIGNMENT;
+    }
+}
+
 static error_t plan_parse(int key, char *value, struct argp_state *state) {
     plan_arguments *arguments = state->input;
     tn_plan_options *options = &arguments->options;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->input;
+        state->child_inputs[1] = &arguments->training;
+        return 0;
+    case PLAN_TRAIN:
+        arguments->trains = true;
+        return 0;
+    case PLAN_BATCH:
+        arguments->input.import.batch = (int64_t)cli_count(state, "batch", value, INT64_MAX);
+        arguments->input.has_model_options = true;
+        return 0;
+    case PLAN_DEVICE:
+        arguments->device = cli_device(state, value, &arguments->device_bytes);
         return 0;
     case PLAN_PLANNER:
         options->planner = value;
@@ -114,20 +170,8 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "--explain tells a story in text; leave --json and --form out");
         if (arguments->holders > 0 && arguments->objects)
             cli_misuse(state, "--holders is for offsets; leave --form out");
-        for (uint32_t i = 0; i < arguments->output_count; i++) {
-            bool header = tn__has_suffix(arguments->outputs[i], ".h") &&
-                          tn__has_suffix(arguments->input.path, ".tflite");
-            bool inside = tn__has_suffix(arguments->outputs[i], ".tflite");
-            arguments->input.wants_csv |= tn__has_suffix(arguments->outputs[i], ".csv");
-            if (!header && !inside) continue;
-            if (arguments->input.whom.runner != CLI_RUNNER_NONE)
-                cli_misuse(state, "-o %s: for the graph alone; leave --kernels out",
-                           arguments->outputs[i]);
-            if (inside) arguments->input.import.variables_outside = true;
-            if (arguments->objects)
-                cli_misuse(state, "-o %s: shared objects have no offsets", arguments->outputs[i]);
-            if (arguments->input.alignment == 0) arguments->input.alignment = CLI_TFLITE_ALIGNMENT;
-        }
+        plan_check_training(state, arguments);
+        plan_check_outputs(state, arguments);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -151,6 +195,7 @@ static const char plan_doc[] =
     "Examples:\n"
     "  tenure plan resnet50.onnx -o plan.html\n"
     "  tenure plan unet.onnx --dim N=4 --dim H=256 --dim W=256 --json\n"
+    "  tenure plan resnet50.onnx --train --batch 64 --device a100-80 -o step.html\n"
     "  tenure plan train.onnx --order auto -o plan.json\n"
     "  tenure plan buffers.csv --capacity 1MiB --planner best-fit -o plan.csv\n"
     "  tenure plan textures.csv --form objects -o objects.csv\n\n"
@@ -215,6 +260,20 @@ static void plan_print_brief(const cli_input *input) {
            100 * tn__words_gap(layout->peak, layout->lower_bound));
 }
 
+/* Bytes that a device must have beside the arena. */
+static uint64_t plan_beside(const cli_input *input) {
+    if (input->setup == NULL) return 0;
+    tn_setup_needs needs = tn_setup_need(input->setup);
+    return needs.total - needs.arena;
+}
+
+/* Whether all of it has room. */
+static bool plan_has_room(const plan_arguments *arguments) {
+    const cli_input *input = &arguments->input;
+    if (arguments->device_bytes == 0) return true;
+    return tn__add_sat(input->layout->peak, plan_beside(input)) <= arguments->device_bytes;
+}
+
 static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     cli_input *input = &arguments->input;
     const tn_layout *layout = input->layout;
@@ -228,6 +287,9 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     tn_report_kernels kernels;
     report.kernels = cli_whom_told(&input->whom, input->setup, &kernels);
     cli_report_model(&report, input);
+    report.static_bytes = plan_beside(input);
+    report.device_bytes = arguments->device_bytes;
+    if (arguments->device != NULL) report.device = arguments->device->title;
     for (uint32_t i = 0; i < arguments->output_count; i++)
         TN_TRY(tn_report_write(&report, arguments->outputs[i], error));
     if (arguments->output_count > 0) cli_stage(input, "write", cli_clock() - start);
@@ -254,10 +316,11 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     return status;
 }
 
-/* 0, or 3 where Ctrl-C ended the search before it would have ended itself. */
+/* 0; 3 where Ctrl-C ended the search before it would have ended itself; 1 where it does not fit. */
 static int plan_code(const plan_arguments *arguments) {
     const tn_layout *layout = arguments->input.layout;
-    if (!cli_interrupted() || layout->verdict == TN_VERDICT_OPTIMAL) return 0;
+    int code = plan_has_room(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
+    if (!cli_interrupted() || layout->verdict == TN_VERDICT_OPTIMAL) return code;
     return cli_tell_interrupted(layout->peak, layout->lower_bound);
 }
 
@@ -282,15 +345,16 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
     return TN_E_INVALID;
 }
 
-static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
-                                                  {0}};
+static const struct argp_child plan_children[] = {
+    {&cli_input_argp, 0, "Reading the input:", 0}, {&cli_training_argp, 0, "Training:", 0}, {0}};
 static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
                                         plan_children, plan_help,  0};
 
 static int plan_run(int count, char **words) {
     tn_context context = cli_context();
     plan_arguments arguments = {.options = TN_PLAN_OPTIONS_INIT,
-                                .input = {.import = TN_IMPORT_OPTIONS_INIT}};
+                                .input = {.import = TN_IMPORT_OPTIONS_INIT},
+                                .training = CLI_TRAINING_INIT};
     tn_error error = {0};
     arguments.input.import.context = arguments.options.context = &context;
     cli_parse(&cli_command_plan, count, words, &arguments);
@@ -309,7 +373,7 @@ static int plan_run(int count, char **words) {
 const cli_command cli_command_plan = {
     .name = "plan",
     .summary = "plan the memory of a model or of buffers, prove it, draw it",
-    .first = "output capacity dim order kernels holders planner timeout explain json",
+    .first = "output train batch device capacity dim order kernels holders explain json",
     .parser = &plan_parser,
     .run = plan_run,
 };

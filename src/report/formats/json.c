@@ -190,6 +190,7 @@ static void json_tensor(tn__text *text, const tn__scene *scene, const tn__item *
         tn__text_put(text, "null");
     else
         tn__text_json(text, scene->items[item->source].name);
+    if (scene->phases) tn__text_printf(text, ",\"role\":\"%s\"", tn__role_name(item->role));
     if (scene->report->fit) tn__text_printf(text, ",\"fate\":\"%s\"", tn_fate_name(item->fate));
     if (item->tensor && item->tensor->flags & TN_TENSOR_BOUND)
         tn__text_put(text, ",\"upper_bound\":true");
@@ -256,12 +257,15 @@ static void json_model(tn__text *text, const tn__scene *scene) {
         tn__text_put(text, ",");
         json_string(text, "type", instruction->op == TN_NONE ? "" : step.type);
         json_uses(text, tn_program_graph(program), instruction);
+        if (scene->phases)
+            tn__text_printf(text, ",\"phase\":\"%s\"", tn__phase_words(scene->phases[i]));
         tn__text_put(text, "}");
     }
     tn__text_put(text, "],\n\"static\":{");
     json_integer(text, "parameter", scene->summary.total[TN_KIND_PARAMETER]);
     tn__text_put(text, ",");
     json_integer(text, "constant", scene->summary.total[TN_KIND_CONSTANT]);
+    json_unless_0(text, "optimizer_state", scene->summary.total[TN_KIND_OPTIMIZER_STATE]);
     tn__text_put(text, "}");
 }
 

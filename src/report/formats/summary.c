@@ -77,6 +77,12 @@ static tn_status summary_render(const tn_report *report, tn__text *text, tn_erro
     tn__words_number(text, tn__words_gap(layout->peak, layout->lower_bound));
     summary_integer(text, "naive",
                     report->occupancy ? memory.naive : tn_problem_naive(report->problem));
+    if (report->occupancy) summary_integer(text, "static", report->static_bytes);
+    if (report->device_bytes > 0) {
+        summary_integer(text, "device", report->device_bytes);
+        bool fits = tn__add_sat(layout->peak, report->static_bytes) <= report->device_bytes;
+        tn__text_printf(text, ",\"fits\":%s", fits ? "true" : "false");
+    }
     tn__text_put(text, ",\"banks\":[");
     for (tn_bank_id id = 0; id < layout->bank_count; id++) summary_bank(text, report, id);
     tn__text_put(text, "],\"by_kind\":");

@@ -69,14 +69,17 @@ static double svg_curve_y(const svg_picture *picture, uint64_t bytes) {
 /* Scatters numbers, as layers repeat: every third tensor would be the same one of each. */
 static uint32_t svg_shade(uint32_t number) { return (number * 0x9e3779b1u >> 16) % SVG_SHADES; }
 
-/* Styles in the order of painting: reserved, tensors, views; the latter two by kind, or of a fit
- * by fate, and shade.
+_Static_assert(TN__ROLE_COUNT <= TN__KIND_COUNT && TN_FATE_COUNT <= TN__KIND_COUNT, "groups");
+
+/* Styles in the order of painting: reserved, tensors, views; the latter two by kind, of a training
+ * step by role, of a fit by fate, and shade.
  * Views of one body share a shade, so that neighbours in memory stay apart. */
 static uint32_t svg_style(const tn__scene *scene, uint32_t item) {
     const tn__item *items = scene->items;
     if (item == SVG_RESERVED) return 0;
     bool view = items[item].share == TN_SHARE_VIEW;
-    uint32_t colour = scene->report->fit ? (uint32_t)items[item].fate : items[item].kind;
+    uint32_t colour = scene->phases ? (uint32_t)items[item].role : items[item].kind;
+    if (scene->report->fit) colour = (uint32_t)items[item].fate;
     uint32_t group = colour + (view ? TN__KIND_COUNT : 0);
     return 1 + group * SVG_SHADES + svg_shade(view ? items[item].body : item);
 }
@@ -157,15 +160,19 @@ static unsigned svg_blend(unsigned from, unsigned to, unsigned percent) {
     return (from * (100 - percent) + to * percent + 50) / 100;
 }
 
+static const char *svg_base(const tn__scene *scene, uint32_t group) {
+    return scene->phases ? tn__words_role_colour((tn__role)group) : tn__words_colour(group);
+}
+
 /* The colour of a style; shades are blends with white or black, views are paler. */
-static const char *svg_colour(uint32_t style, char text[8]) {
+static const char *svg_colour(const tn__scene *scene, uint32_t style, char text[8]) {
     static const struct {
         unsigned to, percent;
     } blends[SVG_SHADES] = {{255, 0}, {255, 22}, {0, 10}};
     if (style == 0) return "#e6e9ee";
     uint32_t kind = (style - 1) / SVG_SHADES, shade = (style - 1) % SVG_SHADES;
     bool view = kind >= TN__KIND_COUNT;
-    unsigned long rgb = strtoul(tn__words_colour(kind % TN__KIND_COUNT) + 1, NULL, 16);
+    unsigned long rgb = strtoul(svg_base(scene, kind % TN__KIND_COUNT) + 1, NULL, 16);
     unsigned channel[3];
     for (int i = 0; i < 3; i++) {
         unsigned base = (unsigned)(rgb >> (16 - 8 * i) & 255);
@@ -183,7 +190,8 @@ static void svg_fill(const svg_picture *picture, uint32_t style) {
     tn_fate fate = (tn_fate)(group % TN__KIND_COUNT);
     if (picture->scene.report->fit == NULL || style == 0) {
         char colour[8];
-        tn__text_printf(picture->text, "<g fill=\"%s\">\n", svg_colour(style, colour));
+        tn__text_printf(picture->text, "<g fill=\"%s\">\n",
+                        svg_colour(&picture->scene, style, colour));
         return;
     }
     tn__text_put(picture->text, "<g ");
@@ -373,16 +381,22 @@ static void svg_curve(const svg_picture *picture) {
 }
 
 static void svg_legend(const svg_picture *picture) {
+    const tn__scene *scene = &picture->scene;
+    bool occurs[TN__KIND_COUNT] = {false};
     double x = SVG_LEFT, y = SVG_LEGEND;
-    for (uint32_t kind = 0; kind < TN__KIND_COUNT; kind++) {
-        if (!picture->scene.occurs[kind]) continue;
+    for (uint32_t i = 0; i < scene->item_count; i++)
+        occurs[scene->phases ? (uint32_t)scene->items[i].role : scene->items[i].kind] = true;
+    for (uint32_t group = 0; group < TN__KIND_COUNT; group++) {
+        if (!occurs[group]) continue;
+        const char *name = scene->phases ? tn__role_words((tn__role)group) : tn__kind_text(group);
         char words[96], iec[TN__WORDS_MAX];
-        snprintf(words, sizeof words, "%s %s", tn__kind_text(kind),
-                 tn__words_iec(picture->scene.total[kind], iec));
+        snprintf(
+            words, sizeof words, "%s %s", name,
+            tn__words_iec(scene->phases ? scene->role_total[group] : scene->total[group], iec));
         double width = 30 + 6.3 * (double)strlen(words);
         if (x + width > SVG_RIGHT) x = SVG_LEFT, y += 18;
         tn__text_printf(picture->text, "<rect width=\"11\" height=\"11\" rx=\"2\" fill=\"%s\"",
-                        tn__words_colour(kind));
+                        svg_base(scene, group));
         tn__svg_attribute(picture->text, "x", x);
         tn__svg_attribute(picture->text, "y", y - 9.5);
         tn__text_put(picture->text, "/>\n");

@@ -123,6 +123,27 @@ static void table_answer(tn__text *text, const tn__scene *scene) {
     tn__text_put(text, "\n");
 }
 
+/* Arena and what lies beside it, and the device that has to have room for both. */
+static void table_all(tn__text *text, const tn_report *report) {
+    uint64_t all = tn__add_sat(report->layout->peak, report->static_bytes);
+    char iec[TN__WORDS_MAX];
+    if (report->static_bytes > 0) {
+        table_size(text, "with weights", all);
+        tn__text_printf(text, "    beside it %s\n", tn__words_iec(report->static_bytes, iec));
+    }
+    if (report->device_bytes == 0) return;
+    table_size(text, "device", report->device_bytes);
+    tn__text_put(text, "    used ");
+    table_percent(text, (double)all / (double)report->device_bytes);
+    if (all > report->device_bytes) tn__text_put(text, ": too much");
+    if (report->device != NULL) {
+        tn__text_put(text, "\n  ");
+        tn__words_cell(text, "", 15, false);
+        tn__text_printf(text, " %s", report->device);
+    }
+    tn__text_put(text, "\n");
+}
+
 /* A line per bank where there are several; the capacity where one is given. */
 static void table_banks(tn__text *text, const tn_report *report) {
     uint32_t count = tn_problem_bank_count(report->problem);
@@ -163,20 +184,42 @@ static void table_dependencies(tn__text *text, const tn_report *report) {
                     tn__words_grouped(count, exact), count == 1 ? "pair" : "pairs");
 }
 
+/* A row of what memory is for: of all tensors, and at the peak; outside: it has no place there. */
+static void table_row(tn__text *text, const char *what, int width, uint64_t total, uint64_t peak,
+                      bool outside) {
+    char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
+    if (total == 0 && peak == 0) return;
+    tn__text_printf(text, "  %-*s %11s  %17s", width, what, tn__words_iec(total, iec),
+                    tn__words_grouped(total, exact));
+    if (outside)
+        tn__text_printf(text, "  %30s\n", "outside the arena");
+    else
+        tn__text_printf(text, "  %11s  %17s\n", tn__words_iec(peak, iec),
+                        tn__words_grouped(peak, exact));
+}
+
+/* A training step is told by what things are for. */
+static void table_roles(tn__text *text, const tn__scene *scene) {
+    bool inside[TN__ROLE_COUNT] = {false};
+    for (uint32_t i = 0; i < scene->item_count; i++) inside[scene->items[i].role] = true;
+    tn__text_printf(text, "\n  %-17s %30s  %30s\n", "for", "all tensors", "at the peak");
+    for (uint32_t role = 0; role < TN__ROLE_COUNT; role++) {
+        const char *words = tn__role_words((tn__role)role);
+        if (role == TN__ROLE_SAVED) words = "kept for backward";
+        if (role == TN__ROLE_PASSING) words = "passing";
+        table_row(text, words, 17, scene->role_total[role], scene->role_at_peak[role],
+                  !inside[role]);
+    }
+}
+
 static void table_kinds(tn__text *text, const tn__scene *scene) {
     if (scene->report->occupancy == NULL) return;
-    tn__text_printf(text, "\n  %-15s %30s  %30s\n", "kind", "all tensors", "at the peak");
-    for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++) {
-        uint64_t total = scene->summary.total[kind], peak = scene->summary.at_peak[kind];
-        char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
-        if (total == 0 && peak == 0) continue;
-        tn__text_printf(text, "  %-15s %11s  %17s", tn__kind_text(kind), tn__words_iec(total, iec),
-                        tn__words_grouped(total, exact));
-        if (scene->occurs[kind])
-            tn__text_printf(text, "  %11s  %17s\n", tn__words_iec(peak, iec),
-                            tn__words_grouped(peak, exact));
-        else
-            tn__text_printf(text, "  %30s\n", "outside the arena");
+    if (scene->phases != NULL) table_roles(text, scene);
+    if (scene->phases == NULL) {
+        tn__text_printf(text, "\n  %-15s %30s  %30s\n", "kind", "all tensors", "at the peak");
+        for (uint32_t kind = 0; kind < TN_KIND_COUNT; kind++)
+            table_row(text, tn__kind_text(kind), 15, scene->summary.total[kind],
+                      scene->summary.at_peak[kind], !scene->occurs[kind]);
     }
     if (scene->summary.bounded > 0)
         tn__text_printf(
@@ -238,8 +281,9 @@ static void table_peak_title(tn__text *text, const tn__scene *scene, int64_t at)
         return;
     }
     tn__step step = tn__step_of(scene->report, (uint32_t)at);
-    tn__text_printf(text, "\n  at the peak, step %lld of %lld: ", (long long)at,
-                    (long long)scene->last);
+    tn__text_printf(text, "\n  at the peak, step %lld of %lld%s%s: ", (long long)at,
+                    (long long)scene->last, scene->phases != NULL ? ", " : "",
+                    scene->phases != NULL ? tn__phase_words(scene->phases[at]) : "");
     char plain[TABLE_PLAIN_MAX];
     table_word(text, table_plain(step.type, plain), 24);
     if (*step.name) {
@@ -305,6 +349,7 @@ static tn_status table_render(const tn_report *report, tn__text *text, tn_error 
     tn_status status = tn__scene_make(&scene, report, error);
     if (status == TN_OK) {
         table_answer(text, &scene);
+        table_all(text, report);
         table_banks(text, report);
         table_dependencies(text, report);
         table_kinds(text, &scene);

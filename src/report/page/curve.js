@@ -1,68 +1,164 @@
-/* curve.js - the curve of live bytes below the map, what moves with the pointer on canvases above
-   both, and the frames that draw all of it. */
+/* curve.js - the curve of live bytes below the map, with what lies outside the arena under it where
+   that is asked for; what moves with the pointer on canvases above both; and the frames that draw
+   all of it. */
+
+/* --- levels --- */
+
+const staticBytes = Number(plan.static || 0);
+const device = plan.device ? { name: plan.device[0], bytes: Number(plan.device[1]) } : null;
+state.weights = staticBytes > 0 && Boolean(device || plan.phases);
+
+/* What the curve stands on. */
+const ground = () => (state.weights ? staticBytes : 0);
+
+/* A second curve to compare with: {at, live} of arrays, steps as a share of all; null: none. */
+let other = null;
+
+const HILLS = 256; // steps of the curve that are known by their highest and lowest at once
+const hills = (() => {
+  const count = Math.ceil(curve.count / HILLS);
+  const high = new Float64Array(count), low = new Float64Array(count).fill(Infinity);
+  for (let i = 0; i < curve.count; i++) {
+    const b = Math.floor(i / HILLS);
+    high[b] = Math.max(high[b], curve.live[i]);
+    low[b] = Math.min(low[b], curve.live[i]);
+  }
+  return { high, low };
+})();
+const curveMost = hills.high.reduce((a, b) => Math.max(a, b), Math.max(peakBytes, boundBytes, 1));
+
+/* The curve's highest byte; a device that is much larger would leave the curve no room. */
+function curveTop() {
+  const most = Math.max(curveMost, other ? other.most : 0) + ground();
+  return 1.25 * (device && device.bytes < 3 * most ? Math.max(device.bytes, most) : most);
+}
+
+/* Highest and lowest of the curve's entries [from, to). */
+function extremes(from, to) {
+  let high = 0, low = Infinity;
+  for (let i = from; i < to;) {
+    const whole = i % HILLS === 0 && i + HILLS <= to;
+    high = Math.max(high, whole ? hills.high[i / HILLS] : curve.live[i]);
+    low = Math.min(low, whole ? hills.low[i / HILLS] : curve.live[i]);
+    i += whole ? HILLS : 1;
+  }
+  return [high, low];
+}
+
+/* The first entry of the curve that begins behind `place` of the axis. */
+function entryBehind(place) {
+  let low = 0, high = curve.count;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (onAxis(curve.at[middle]) <= place) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
 
 /* The steps of the curve as a path; where many fall on one pixel, their highest and lowest. */
 function traceCurve(g, s) {
-  let x = s.left, y = s.y(Number(liveAt(view.x0)));
-  g.moveTo(x, y);
-  for (let i = curveIndex(view.x0) + 1, high = y, low = y; i < curve.count; i++) {
-    if (curve.at[i] >= view.x1) break;
-    const nextX = Math.round(s.x(curve.at[i])), nextY = s.y(curve.live[i]);
-    if (nextX === x) {
-      high = Math.min(high, nextY);
-      low = Math.max(low, nextY);
-    } else {
-      if (high !== y || low !== y) { g.lineTo(x, high); g.lineTo(x, low); g.lineTo(x, y); }
-      g.lineTo(nextX, y);
-      g.lineTo(nextX, nextY);
-      high = low = nextY;
-    }
-    x = nextX;
-    y = nextY;
+  const base = ground();
+  let next = entryBehind(view.x0);
+  let y = s.y(base + (next > 0 ? curve.live[next - 1] : 0));
+  g.moveTo(s.left, y);
+  for (let x = Math.floor(s.left); x <= s.right && next < curve.count; x++) {
+    const end = entryBehind(s.time(x + 0.5));
+    if (end <= next) continue;
+    g.lineTo(x, y);
+    const [high, low] = extremes(next, end);
+    if (end - next > 1) { g.lineTo(x, s.y(base + high)); g.lineTo(x, s.y(base + low)); }
+    y = s.y(base + curve.live[end - 1]);
+    g.lineTo(x, y);
+    next = end;
   }
   g.lineTo(s.right, y);
 }
 
+function drawOther(g, s) {
+  g.beginPath();
+  const whole = fullView(0).x1, base = ground();
+  other.at.forEach((at, i) => {
+    const x = s.x(at * whole);
+    if (i > 0) g.lineTo(x, s.y(base + other.live[i - 1]));
+    g.lineTo(x, s.y(base + other.live[i]));
+  });
+  g.strokeStyle = colour.other;
+  g.lineWidth = 1.5;
+  g.setLineDash([4, 3]);
+  g.stroke();
+  g.setLineDash([]);
+}
+
+function drawGround(g, s) {
+  const y = s.y(staticBytes);
+  g.fillStyle = colour.static;
+  g.fillRect(s.left, y, s.width, s.bottom - y);
+  if (s.bottom - y < 13) return;
+  const words = plan.kinds.filter(([, total, fixed]) => fixed && Number(total) > 0)
+    .map(([name, total]) => `${name.replace("_", " ")} ${iec(total)}`).join(", ");
+  g.fillStyle = colour.text;
+  g.textAlign = "left";
+  g.textBaseline = "middle";
+  g.fillText(`beside the arena ${iec(plan.static)}: ${words}`, s.left + 6, Math.max(y + 8, s.top + 8), s.width - 12);
+}
+
+function drawCurveLevels(g, s) {
+  const same = String(plan.peak) === String(plan.bound), base = ground();
+  const what = base ? "in all" : same ? "arena = lower bound" : "arena";
+  drawLevel(g, s, { value: peakBytes + base, stroke: colour.mark, words: `${what} ${iec(peakBytes + base)}` });
+  if (!same && !base) drawLevel(g, s, { value: boundBytes, stroke: colour.bound, dash: [5, 4], above: false,
+    words: `lower bound ${iec(plan.bound)}` });
+  if (!device) return;
+  const words = `${device.name || "device"} ${iec(plan.device[1])}`;
+  if (device.bytes <= curveTop()) drawLevel(g, s, { value: device.bytes, stroke: colour.text, dash: [2, 3], words });
+  else drawWords(g, s.left + 2, s.top + 2,
+    `${percent((peakBytes + staticBytes) / device.bytes * 100)} of ${words}`, colour.text);
+}
+
 function drawCurve(g, pane) {
   const s = scales(pane);
-  g.setTransform(pane.dpr, 0, 0, pane.dpr, 0, 0);
-  g.clearRect(0, 0, pane.width, pane.height);
-  g.font = "11px system-ui, sans-serif";
+  clearPane(g, pane);
   drawByteAxis(g, s, [{ base: 0, size: Infinity }]);
   drawTimeAxis(g, s);
-  g.save();
-  g.beginPath();
-  g.rect(s.left, s.top, s.width, s.height);
-  g.clip();
-  g.beginPath();
-  traceCurve(g, s);
-  g.strokeStyle = colour.curve;
-  g.lineWidth = 1.5;
-  g.stroke();
-  g.lineTo(s.right, s.bottom);
-  g.lineTo(s.left, s.bottom);
-  g.fillStyle = colour.area;
-  g.fill();
-  g.restore();
+  insideFrame(g, s, () => {
+    if (ground()) drawGround(g, s);
+    if (other) drawOther(g, s);
+    g.beginPath();
+    traceCurve(g, s);
+    g.strokeStyle = colour.curve;
+    g.lineWidth = 1.5;
+    g.stroke();
+    g.lineTo(s.right, s.y(ground()));
+    g.lineTo(s.left, s.y(ground()));
+    g.fillStyle = colour.area;
+    g.fill();
+  });
   drawFrame(g, s);
-  const same = String(plan.peak) === String(plan.bound);
-  drawLevel(g, s, { value: peakBytes, stroke: colour.mark,
-    words: `${same ? "arena = lower bound" : "arena"} ${iec(plan.peak)}` });
-  if (!same) drawLevel(g, s, { value: boundBytes, stroke: colour.bound, dash: [5, 4], above: false,
-    words: `lower bound ${iec(plan.bound)}` });
+  drawPhases(g, s);
+  drawCurveLevels(g, s);
 }
 
 /* --- what moves with the pointer --- */
 
-function outline(g, s, wanted, stroke, lineWidth) {
+function outline(g, s, i, stroke, lineWidth) {
   g.strokeStyle = stroke;
   g.lineWidth = lineWidth;
-  for (let r = 0; r < rect.count; r++) {
-    if (!wanted(r) || !isShown(r)) continue;
+  for (const r of rectsOf(i)) {
+    if (!isShown(r)) continue;
     const x = s.x(rect.x0[r]), y = s.y(lowOf(r) + heightOf(r));
     const width = Math.max(2, s.x(rect.x1[r]) - x), height = Math.max(2, s.y(lowOf(r)) - y);
     g.strokeRect(x - 0.5, y - 0.5, width, height);
   }
+}
+
+function drawRange(g, s) {
+  const [from, to] = state.range.map((step) => s.x(onAxis(step)));
+  g.fillStyle = colour.accent;
+  g.globalAlpha = 0.14;
+  g.fillRect(from, s.top, to - from, s.height);
+  g.globalAlpha = 1;
+  for (const x of [from, to]) g.fillRect(x - 0.75, s.top, 1.5, s.height);
 }
 
 function drawTop(pane) {
@@ -79,17 +175,18 @@ function drawTop(pane) {
     g.fillRect(x, s.top, width, s.height);
     g.globalAlpha = 1;
   };
+  if (state.range) drawRange(g, s);
   if (curve.count) {
-    upright(s.x(state.time), colour.mark, 0.14, s.sx);
-    upright(s.x(state.time) - 0.75, colour.mark, 0.8, 1.5);
+    const x = s.x(onAxis(state.time));
+    upright(x, colour.mark, 0.14, Math.max(1, s.x(onAxis(state.time + 1)) - x));
+    upright(x - 0.75, colour.mark, 0.8, 1.5);
   }
   if (state.pointer) upright(Math.round(state.pointer.x), colour.soft, 0.7, 1);
   if (pane === mapPane) {
-    if (state.selected >= 0)
-      outline(g, s, (r) => rect.item[r] === state.selected, colour.mark, 2.5);
-    if (state.hover >= 0) outline(g, s, (r) => rect.item[r] === state.hover, colour.text, 1.5);
+    if (state.selected >= 0) outline(g, s, state.selected, colour.mark, 2.5);
+    if (state.hover >= 0) outline(g, s, state.hover, colour.text, 1.5);
   } else if (pane === curvePane && state.pointer) {
-    const live = s.y(Number(liveAt(s.time(state.pointer.x))));
+    const live = s.y(ground() + Number(liveAt(stepAt(s.time(state.pointer.x)))));
     g.fillStyle = colour.curve;
     g.beginPath();
     g.arc(state.pointer.x, live, 3.5, 0, 7);
@@ -100,24 +197,32 @@ function drawTop(pane) {
 
 /* --- frames --- */
 
-const pending = { base: false, top: false, asked: false };
-function redraw(base = true) {
-  pending.top = true;
-  pending.base ||= base;
+const pending = { base: false, top: false, asked: false, anew: false };
+function ask() {
   if (!pending.asked) requestAnimationFrame(paint);
   pending.asked = true;
+}
+/* `base`: not only what moves with the pointer; `anew`: not only the view. */
+function redraw(base = true, anew = base) {
+  pending.top = true;
+  pending.base ||= base;
+  pending.anew ||= anew;
+  ask();
 }
 function paint() {
   pending.asked = false;
   const panes = [mapPane, curvePane, ...(linkPane ? [linkPane] : [])];
   const resized = panes.map(fitPane).some(Boolean);
+  let whole = true;
   if (pending.base || resized) {
     const start = performance.now();
-    drawMap(mapPane.base.getContext("2d"), mapPane);
+    whole = drawMap(mapPane.base.getContext("2d"), mapPane, pending.anew || resized);
     drawCurve(curvePane.base.getContext("2d"), curvePane);
     if (linkPane) drawLink(linkPane.base.getContext("2d"), linkPane);
     state.paintMs = performance.now() - start;
   }
   panes.forEach(drawTop);
-  pending.base = pending.top = false;
+  pending.top = pending.anew = false;
+  pending.base = !whole;
+  if (!whole) ask();
 }

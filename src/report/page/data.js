@@ -63,6 +63,12 @@ const curve = {
   at: numbers(plan.curve.at, plan.curve.count),
   live: numbers(plan.curve.live, plan.curve.count),
 };
+/* Who reads what: steps readers[readStart[i]] ... read item i; and which items a step reads. */
+const readStart = new Int32Array(item.count + 1);
+const readers = plan.use ? numbers(plan.use.step, plan.use.count) : [];
+for (let i = 0; plan.use && i < item.count; i++)
+  readStart[i + 1] = readStart[i] + Number(cell(plan.use.reads, i));
+const readersOf = (i) => readers.slice(readStart[i], readStart[i + 1]);
 const kinds = plan.kinds.map(([name, total, fixed]) => ({ name, total, fixed }));
 const banks = plan.banks.map(([name, capacity, peak]) => ({ name, capacity, peak }));
 const span = Number(plan.time[1]);
@@ -108,7 +114,13 @@ function bytesText(bytes) {
 const instant = (relative) => String(BigInt(plan.time[0]) + BigInt(relative));
 function momentText(relative) {
   const exact = relative === peakTime ? plan.peak_time : relative;
-  return `${plan.step.count ? "step" : "time"} ${instant(exact)}`;
+  const when = clock && exact === relative ? `, ${clockText(clock.at[relative])}` : "";
+  return `${plan.step.count ? "step" : "time"} ${instant(exact)}${when}`;
+}
+/* "1.23 ms" */
+function clockText(ms) {
+  const [unit, scale] = ms >= 1000 ? ["s", 1000] : ms >= 1 || ms === 0 ? ["ms", 1] : ["\u00b5s", 1e-3];
+  return `${(ms / scale).toPrecision(4)} ${unit}`;
 }
 
 const stepType = (index) =>
@@ -143,6 +155,7 @@ function itemFacts(i) {
   const facts = [], add = (name, value) => value && facts.push([name, value]);
   const shape = itemShape(i), type = itemType(i);
   add("kind", kindName(item.kind[i]));
+  if (plan.roles) add("for", plan.roles[cell(plan.item.role, i)][1]);
   add("made by", stepText(item.step[i]));
   add("shape", shape && type ? `${shape} ${type}` : shape || type);
   add("bytes", bytesText(cell(table.bytes, i)) +
@@ -188,13 +201,33 @@ function holdersAt(time) {
       hold(piece.body[p], cell(plan.piece.hi, p), cell(plan.piece.lo, p));
   }
   for (let i = 0; i < item.count; i++) {
-    const b = item.body[i], live = time >= item.first[i] && time < item.last[i];
+    if (item.first[i] > time) continue;
+    const b = item.body[i], live = time < item.last[i];
     if (live && !hasPieces(b) && item.hi[i] > item.lo[i])
       hold(b, cell(table.hi, i), cell(table.lo, i));
-    const row = rows.get(b), writes = item.share[i] !== SHARE.view && item.first[i] <= time;
+    const row = rows.get(b), writes = item.share[i] !== SHARE.view;
     if (row && (row.item < 0 || (writes && item.first[row.item] <= item.first[i]))) row.item = i;
   }
+  for (const row of rows.values()) if (row.item < 0) row.item = itemOf(row.body);
   return [...rows.values()];
+}
+const itemOf = (b) => item.body.indexOf(b);
+
+/* Bytes that are free below the highest address in use at one instant, of all banks. */
+function holesAt(time, live) {
+  const tops = banks.map(() => 0n);
+  const reach = (b, high) => {
+    const end = BigInt(cell(plan.body.offset, b)) + BigInt(high), bank = body.bank[b];
+    if (end > tops[bank]) tops[bank] = end;
+  };
+  for (let p = 0; p < piece.count; p++)
+    if (time >= piece.first[p] && time < piece.last[p]) reach(piece.body[p], cell(plan.piece.hi, p));
+  for (let i = 0; i < item.count; i++) {
+    const b = item.body[i];
+    if (time >= item.first[i] && time < item.last[i] && !hasPieces(b) && item.hi[i] > item.lo[i])
+      reach(b, cell(table.hi, i));
+  }
+  return tops.reduce((sum, top) => sum + top, 0n) - BigInt(live);
 }
 
 /* Index of the curve's step that holds `time`; -1 before the first. */

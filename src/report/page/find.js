@@ -4,40 +4,37 @@
 /* A grid over time and address; cell c holds rectangles list[start[c]] ... list[start[c + 1]]. */
 function makeGrid(mode) {
   const low = rect.low[mode], height = rect.height[mode];
-  const width = Math.max(span, 1), high = topOf(mode);
-  const grid = { width, high, side: 512 };
-  const bounds = (r) => {
-    const index = (value, whole) =>
-      Math.min(grid.side - 1, Math.max(0, Math.floor(value / whole * grid.side)));
-    return [index(rect.x0[r], width), index(rect.x1[r], width), index(low[r], high),
-      index(low[r] + height[r], high)];
-  };
+  const width = Math.max(axis.span, axis.clock ? 1e-9 : 1), high = topOf(mode);
+  const grid = { width, high, side: rect.count > 100000 ? 256 : 512 };
+  const index = (value, whole) =>
+    Math.min(grid.side - 1, Math.max(0, Math.floor(value / whole * grid.side)));
   const usable = (r) => rect.item[r] >= 0 && height[r] > 0;
   for (; grid.side > 1; grid.side >>= 1) {
     let entries = 0;
     for (let r = 0; r < rect.count; r++) {
       if (!usable(r)) continue;
-      const [a, b, c, d] = bounds(r);
-      entries += (b - a + 1) * (d - c + 1);
+      entries += (index(rect.x1[r], width) - index(rect.x0[r], width) + 1) *
+        (index(low[r] + height[r], high) - index(low[r], high) + 1);
     }
     if (entries <= 16 * rect.count + 4096) break;
   }
   const each = (visit) => {
     for (let r = 0; r < rect.count; r++) {
       if (!usable(r)) continue;
-      const [a, b, c, d] = bounds(r);
+      const a = index(rect.x0[r], width), b = index(rect.x1[r], width);
+      const c = index(low[r], high), d = index(low[r] + height[r], high);
       for (let y = c; y <= d; y++) for (let x = a; x <= b; x++) visit(y * grid.side + x, r);
     }
   };
   grid.start = new Int32Array(grid.side * grid.side + 1);
-  each((c) => grid.start[c + 1]++);
+  each((c) => { grid.start[c + 1]++; });
   for (let c = 0; c < grid.side * grid.side; c++) grid.start[c + 1] += grid.start[c];
   const next = grid.start.slice();
   grid.list = new Int32Array(grid.start[grid.side * grid.side]);
   each((c, r) => { grid.list[next[c]++] = r; });
   return grid;
 }
-const grids = [null, null];
+let grids = [null, null]; // with and without reuse; of the axis as it is
 
 /* Items at a point, the one on top first. A near miss of two pixels counts when nothing is hit, as
    thin rectangles are hard to meet. */

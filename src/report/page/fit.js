@@ -87,29 +87,6 @@ function fatePaint(shade, fate) {
   if (fate === 3) for (const [x, y] of [[1, 1], [5, 5]]) g.fillRect(x, y, 2, 2);
   return g.createPattern(tile, "repeat");
 }
-function paintOf(r) {
-  if (!state.byFate || rect.fate[r] < 0) return colour.style[rect.style[r]];
-  const shade = (rect.style[r] - 1) % SHADES, isView = item.share[rect.item[r]] === SHARE.view;
-  return colour.fate[rect.fate[r]][shade + (isView ? SHADES : 0)];
-}
-
-function showFates() {
-  const entries = fates.flatMap(({ name, count, bytes }, fate) => count === 0 && !plan.fate.includes(fate) ? [] : [legendButton(
-    [dot(name), name, make("b", {}, iec(bytes))],
-    `${grouped(count)} tensors, ${grouped(bytes)} bytes; click to hide or show`,
-    state.hiddenFates, fate)]);
-  $("legend").replaceChildren(...entries);
-}
-
-function setColours(byFate) {
-  state.byFate = byFate;
-  $("fates").setAttribute("aria-pressed", String(byFate));
-  $("kinds").setAttribute("aria-pressed", String(!byFate));
-  (byFate ? showFates : showLegend)();
-  select(state.selected);
-  showRows();
-  redraw();
-}
 
 /* --- numbers --- */
 
@@ -164,13 +141,14 @@ function drawTradeAxes(g, s) {
     g.fillText(`\u00d7${+(k * step).toPrecision(6)}`, s.left - 6, y);
   }
   g.textAlign = "center";
-  for (const tick of byteTicks(Math.max(0, s.x0), s.x1, (s.right - s.left) / 74)) {
+  const ticks = byteTicks(Math.max(0, s.x0), s.x1, (s.right - s.left) / 74), one = byteUnit(ticks);
+  for (const tick of ticks) {
     if (tick < s.x0) continue;
     const x = Math.round(s.x(tick));
     g.fillStyle = colour.grid;
     g.fillRect(x, s.top, 1, s.bottom - s.top);
     g.fillStyle = colour.soft;
-    g.fillText(byteLabel(tick), x, s.bottom + 11);
+    g.fillText(byteLabel(tick, one), x, s.bottom + 11);
   }
   g.fillText("bytes on the device; up: time, of the program without fitting",
     (s.left + s.right) / 2, s.bottom + 27, s.right - s.left);

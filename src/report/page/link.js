@@ -53,7 +53,7 @@ function laneOf(s, k) {
 }
 
 function barOf(s, lane, copy) {
-  const x = Math.max(s.x(copy.x0), s.left), right = Math.min(s.x(copy.x1), s.right);
+  const x = Math.max(s.x(onAxis(copy.x0)), s.left), right = Math.min(s.x(onAxis(copy.x1)), s.right);
   const tall = Math.max(2, Number(copy.bytes) / linkTop * lane.reach);
   return { x, width: Math.max(1.5, right - x), y: copy.out ? lane.middle - tall : lane.middle, tall };
 }
@@ -61,8 +61,8 @@ function barOf(s, lane, copy) {
 function drawLane(g, s, link, k) {
   const lane = laneOf(s, k);
   for (const wait of link.waits) {
-    if (wait.x1 < view.x0 || wait.x0 > view.x1) continue;
-    const x = Math.max(s.x(wait.x0), s.left), right = Math.min(s.x(wait.x1), s.right);
+    const x = Math.max(s.x(onAxis(wait.x0)), s.left), right = Math.min(s.x(onAxis(wait.x1)), s.right);
+    if (right < s.left || x > s.right) continue;
     g.fillStyle = colour.mark;
     g.globalAlpha = 0.22;
     g.fillRect(x, lane.top, Math.max(2, right - x), lane.bottom - lane.top);
@@ -70,8 +70,8 @@ function drawLane(g, s, link, k) {
     g.fillRect(x, lane.bottom - 3, Math.max(2, right - x), 3);
   }
   for (const copy of link.copies) {
-    if (copy.x1 < view.x0 || copy.x0 > view.x1) continue;
     const { x, y, width, tall } = barOf(s, lane, copy);
+    if (x + width < s.left || x > s.right) continue;
     g.fillStyle = copy.out ? colour.out : colour.in;
     g.fillRect(x, y, width, tall);
   }
@@ -99,16 +99,9 @@ function laneWords(g, s, link, k) {
 
 function drawLink(g, pane) {
   const s = scales(pane);
-  g.setTransform(pane.dpr, 0, 0, pane.dpr, 0, 0);
-  g.clearRect(0, 0, pane.width, pane.height);
-  g.font = "11px system-ui, sans-serif";
+  clearPane(g, pane);
   drawTimeAxis(g, s);
-  g.save();
-  g.beginPath();
-  g.rect(s.left, s.top, s.width, s.height);
-  g.clip();
-  links.forEach((link, k) => drawLane(g, s, link, k));
-  g.restore();
+  insideFrame(g, s, () => links.forEach((link, k) => drawLane(g, s, link, k)));
   links.forEach((link, k) => laneWords(g, s, link, k));
   drawFrame(g, s);
 }
@@ -126,7 +119,8 @@ function linkAt({ x, y }, s) {
   if (copy) return [`${copy.out ? "to the host" : "back"}, ${link.name}`,
     [["tensor", actTensor(copy.step)], ["bytes", bytesText(copy.bytes)], ["time", span(copy)],
       ["asked for", `at step ${copy.step}`]]];
-  const wait = link.waits.find(({ x0, x1 }) => x >= s.x(x0) - 1 && x <= Math.max(s.x(x1), s.x(x0) + 2));
+  const wait = link.waits.find(({ x0, x1 }) => x >= s.x(onAxis(x0)) - 1 &&
+    x <= Math.max(s.x(onAxis(x1)), s.x(onAxis(x0)) + 2));
   return wait ? [`computing waits, ${link.name}`, [["for", durationText(wait.duration)],
     ["step", `${wait.step} ${stepText(wait.step)}`]]] : null;
 }
@@ -143,7 +137,6 @@ function nextWait() {
   const waits = links.flatMap((link) => link.waits).sort((a, b) => a.x0 - b.x0);
   if (!waits.length) return;
   const wait = waits.find(({ step }) => step > state.time) || waits[0];
-  const length = Math.min(view.x1 - view.x0, Math.max(40, span / 12));
   showMoment(wait.step);
-  setView({ x0: wait.step - length / 2, x1: wait.step + length / 2, y0: view.y0, y1: view.y1 });
+  bringStep(wait.step);
 }

@@ -1,6 +1,6 @@
-/* page.js - everything around the picture: numbers, legend, search, table, pointer and keys. */
+/* page.js - everything around the picture: numbers, moving the view, pointer; and the start. */
 
-/* --- numbers and legend --- */
+/* --- numbers --- */
 
 const VERDICTS = {
   optimal: "optimal: no plan needs less",
@@ -25,31 +25,10 @@ function showNumbers() {
     ["gap", Number.isFinite(gap) ? percent(gap) : "-", "arena above the bound"],
     [plan.item ? "tensors" : "buffers", grouped(item.count),
       plan.item ? `in ${grouped(body.count)} buffers` : "in the problem"]];
+  if (staticBytes > 0) shown.splice(2, 0, ["with weights", iec(staticBytes + peakBytes),
+    device ? `of ${iec(plan.device[1])}${device.name ? `, ${device.name}` : ""}` : "beside the arena"]);
   $("numbers").replaceChildren(...(fit ? fitNumbers() : shown).map(([name, value, small]) => make("div", {},
     make("dd", {}, value, make("small", {}, small)), make("dt", {}, name))));
-}
-
-function legendButton(content, title, hidden, member) {
-  const button = make("button", { type: "button", title }, ...content);
-  button.setAttribute("aria-pressed", String(!hidden.has(member)));
-  button.addEventListener("click", () => {
-    const hide = !hidden.has(member);
-    hidden[hide ? "add" : "delete"](member);
-    button.setAttribute("aria-pressed", String(!hide));
-    redraw();
-  });
-  return button;
-}
-
-function showLegend() {
-  const entries = kinds.map(({ name, total, fixed }, kind) => {
-    const content = [dot(name), name.replace("_", " "), make("b", {}, iec(total))];
-    const what = fixed ? ", outside the arena" : "; click to hide or show";
-    const title = `${grouped(total)} bytes in all${what}`;
-    if (fixed) return make("span", { title }, ...content);
-    return legendButton(content, title, state.hidden, kind);
-  });
-  $("legend").replaceChildren(...entries);
 }
 
 /* --- moving the view --- */
@@ -57,7 +36,9 @@ function showLegend() {
 function setView(next) {
   Object.assign(view, next);
   clampView();
-  redraw();
+  redraw(true, false);
+  keepAddress();
+  tellOther();
 }
 /* Scales the view by `factor` around a point of the picture; an axis stays with factor 1. */
 function zoom(factorX, factorY, time, address) {
@@ -77,8 +58,8 @@ function pan(pixelsX, pixelsY) {
 
 /* Brings item i into sight; zooms only where it would be too small to see, or not fit. */
 function reveal(i) {
-  const r = rect.item.indexOf(i);
-  if (r < 0) return;
+  if (rectStart[i] === rectStart[i + 1]) return;
+  const r = rectsOf(i)[0];
   const low = rect.low[state.mode][r], high = low + rect.height[state.mode][r];
   const frame = (a, b, from, to, whole) => {
     const share = (b - a) / (to - from), fits = share >= 0.012 && share <= 0.95;
@@ -94,85 +75,72 @@ function reveal(i) {
 }
 
 function goToPeak() {
-  const length = Math.min(view.x1 - view.x0, Math.max(40, span / 12));
+  const middle = onAxis(peakTime);
+  const length = Math.min(view.x1 - view.x0, Math.max(axis.clock ? 0 : 40, axis.span / 12));
   showMoment(peakTime);
-  setView({ ...fullView(state.mode), x0: peakTime - length / 2, x1: peakTime + length / 2 });
+  setView({ ...fullView(state.mode), x0: middle - length / 2, x1: middle + length / 2 });
 }
 
 /* --- with and without reuse --- */
 
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
-function setMode(mode) {
-  if (mode === state.mode) return;
+function showMode(mode) {
   state.mode = mode;
   $("with").setAttribute("aria-pressed", String(mode === 0));
   $("without").setAttribute("aria-pressed", String(mode === 1));
-  const from = { y0: view.y0, y1: view.y1, mix: state.mix }, to = fullView(mode);
-  const began = performance.now(), length = calm.matches ? 0 : 450;
   state.hover = -1;
   hideTip();
+}
+function jumpToMode(mode) {
+  if (mode === state.mode && state.mix === mode) return;
+  showMode(mode);
+  state.mix = mode;
+  setView(fullView(mode));
+  redraw();
+}
+function setMode(mode) {
+  if (mode === state.mode) return;
+  if (calm.matches || rect.count > DIRECT) return jumpToMode(mode);
+  showMode(mode);
+  const from = { y0: view.y0, y1: view.y1, mix: state.mix }, to = fullView(mode);
+  const began = performance.now(), length = 450;
   const step = (now) => {
     if (state.mode !== mode) return;
-    const t = length ? Math.min(1, Math.max(0, (now - began) / length)) : 1, e = ease(t);
+    const t = Math.min(1, Math.max(0, (now - began) / length)), e = ease(t);
     state.mix = from.mix + (mode - from.mix) * t;
     view.y0 = from.y0 + (to.y0 - from.y0) * e;
     view.y1 = from.y1 + (to.y1 - from.y1) * e;
-    if (t === 1) clampView();
+    if (t === 1) setView({});
     redraw();
     if (t < 1) requestAnimationFrame(step);
   };
   step(began);
 }
 
-/* --- search --- */
+/* --- steps or milliseconds --- */
 
-const search = { list: [], at: -1 };
-
-function runSearch() {
-  const words = $("search").value.trim().toLowerCase();
-  search.list = [];
-  search.at = -1;
-  state.matched = words ? new Uint8Array(item.count) : null;
-  for (let i = 0; words && i < item.count; i++) {
-    if (!itemName(i).toLowerCase().includes(words) &&
-        !stepText(item.step[i]).toLowerCase().includes(words)) continue;
-    state.matched[i] = 1;
-    search.list.push(i);
-  }
-  if (search.list.length) stepSearch(1);
-  else showFound();
+function setClock(on) {
+  if (on === axis.clock) return;
+  const share = { x0: view.x0 / fullView(0).x1, x1: view.x1 / fullView(0).x1 };
+  axis.clock = on;
+  placeRects();
+  grids = [null, null];
+  $("clock").setAttribute("aria-pressed", String(on));
+  const all = fullView(0).x1;
+  setView({ x0: share.x0 * all, x1: share.x1 * all });
+  showLine();
   redraw();
 }
-function stepSearch(direction) {
-  const count = search.list.length;
-  if (!count) return;
-  search.at = search.at < 0 && direction < 0 ? count - 1 : (search.at + direction + count) % count;
-  select(search.list[search.at]);
-  reveal(search.list[search.at]);
-  showFound();
-}
-function showFound() {
-  const count = search.list.length;
-  $("found").textContent = !state.matched ? ""
-    : count ? `${grouped(search.at + 1)} of ${grouped(count)}` : "none found";
+
+/* A switch of what is drawn; `key` of state. */
+function toggle(key) {
+  state[key] = !state[key];
+  $(key).setAttribute("aria-pressed", String(state[key]));
+  redraw();
 }
 
 /* --- selection, tooltip, line --- */
-
-function select(i) {
-  state.selected = i;
-  $("details").hidden = i < 0;
-  if (i >= 0) {
-    const close = make("button", { type: "button", title: "Close (Esc)" }, "\u00d7");
-    close.setAttribute("aria-label", "Close");
-    close.addEventListener("click", () => select(-1));
-    $("details").replaceChildren(make("header", {}, titled(i), close), factList(itemFacts(i)));
-  }
-  for (const row of $("rows").children)
-    row.setAttribute("aria-selected", String(Number(row.dataset.item) === i));
-  redraw(false);
-}
 
 function hideTip() { $("tip").hidden = true; }
 function showTip(list, event) {
@@ -197,17 +165,22 @@ function placeTip(event) {
 
 function showLine() {
   const s = scales(mapPane);
-  const time = state.pointer ? s.time(state.pointer.x) : peakTime;
-  const step = state.pointer ? Math.floor(time) : peakTime;
+  const step = state.pointer ? stepAt(s.time(state.pointer.x)) : peakTime;
   const what = stepText(step);
   $("line").textContent = !curve.count ? "" : (state.pointer ? "" : "peak: ") +
     `${momentText(step)}${what ? `, ${what}` : ""}: ` +
-    `${bytesText(liveAt(time))} live`;
+    `${bytesText(liveAt(step))} live`;
 }
 
 /* --- pointer --- */
 
-const drag = { pane: null, x: 0, y: 0, moved: false };
+const drag = { pane: null, x: 0, y: 0, moved: false, from: null };
+
+/* The step under the pointer, inside the picture. */
+function stepUnder(pane, event) {
+  const step = stepAt(scales(pane).time(pointIn(pane, event).x));
+  return Math.min(Math.max(0, step), Math.max(0, span - 1));
+}
 
 function pointIn(pane, event) {
   const box = pane.box.getBoundingClientRect();
@@ -234,7 +207,8 @@ function pointerAt(pane, event) {
 function listenPointer(pane) {
   pane.box.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
-    Object.assign(drag, { pane, x: event.clientX, y: event.clientY, moved: false });
+    const from = event.shiftKey && curve.count ? stepUnder(pane, event) : null;
+    Object.assign(drag, { pane, x: event.clientX, y: event.clientY, moved: false, from });
     pane.box.setPointerCapture(event.pointerId);
   });
   pane.box.addEventListener("pointermove", (event) => {
@@ -242,6 +216,11 @@ function listenPointer(pane) {
     const dx = event.clientX - drag.x, dy = event.clientY - drag.y;
     if (!drag.moved && Math.hypot(dx, dy) < 4) return;
     drag.moved = true;
+    if (drag.from !== null) { // with Shift: a range of steps
+      const to = stepUnder(pane, event);
+      state.range = [Math.min(drag.from, to), Math.max(drag.from, to) + 1];
+      return redraw(false);
+    }
     pane.box.classList.add("held");
     hideTip();
     state.pointer = null;
@@ -253,12 +232,12 @@ function listenPointer(pane) {
     if (drag.pane !== pane) return;
     drag.pane = null;
     pane.box.classList.remove("held");
+    if (drag.moved && drag.from !== null && state.range) showRange(...state.range);
     if (drag.moved || event.type === "pointercancel") return;
     pointerAt(pane, event);
-    const s = scales(pane);
     if (pane === mapPane) select(state.hover);
     else if (state.pointer && curve.count)
-      showMoment(Math.min(Math.max(0, Math.floor(s.time(state.pointer.x))), Math.max(0, span - 1)));
+      showMoment(stepUnder(pane, event));
   };
   pane.box.addEventListener("pointerup", release);
   pane.box.addEventListener("pointercancel", release);
@@ -280,40 +259,6 @@ function listenPointer(pane) {
     pointerAt(pane, event);
   }, { passive: false });
   pane.box.addEventListener("dblclick", () => setView(fullView(state.mode)));
-}
-
-/* --- keys --- */
-
-function mapKey(event) {
-  const step = event.shiftKey ? 240 : 60;
-  const action = {
-    ArrowLeft: () => pan(-step, 0), ArrowRight: () => pan(step, 0),
-    ArrowUp: () => pan(0, step), ArrowDown: () => pan(0, -step),
-    "+": () => zoomMiddle(0.7, false), "=": () => zoomMiddle(0.7, event.shiftKey),
-    "-": () => zoomMiddle(1 / 0.7, false), "_": () => zoomMiddle(1 / 0.7, true),
-    "*": () => zoomMiddle(0.7, true), 0: () => setView(fullView(state.mode)), p: goToPeak,
-    Home: () => setView(fullView(state.mode)),
-  }[event.key];
-  if (!action) return;
-  event.preventDefault();
-  action();
-}
-function pageKey(event) {
-  if (event.key === "Escape") {
-    select(-1);
-    if ($("search").value) {
-      $("search").value = "";
-      runSearch();
-    }
-  }
-  if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "w") setMode(1 - state.mode);
-  if (event.key === "f" && fit) setColours(!state.byFate);
-  if (event.key === "n" && hasLink) nextWait();
-  if (event.key === "/") {
-    event.preventDefault();
-    $("search").focus();
-  }
 }
 
 /* Map above curve above link above the curve of memory against time, as one PNG file. */
@@ -341,10 +286,14 @@ function savePicture() {
 
 readColours();
 showNumbers();
-if (fit) showFates();
-else showLegend();
-$("colours").hidden = !fit;
+showWays();
+showLegend();
+showLayers();
+showKeys();
 $("link").hidden = $("waits").hidden = !hasLink;
+$("clock").hidden = !clock;
+$("weights").hidden = staticBytes === 0;
+$("weights").setAttribute("aria-pressed", String(state.weights));
 $("link").classList.toggle("two", links.length > 1);
 $("trading").hidden = !trade.points.length;
 showColumns();
@@ -360,27 +309,24 @@ if (trade.points.length) {
 }
 mapPane.box.addEventListener("keydown", mapKey);
 document.addEventListener("keydown", pageKey);
-$("with").addEventListener("click", () => setMode(0));
-$("without").addEventListener("click", () => setMode(1));
-$("fates").addEventListener("click", () => setColours(true));
-$("kinds").addEventListener("click", () => setColours(false));
-$("waits").addEventListener("click", nextWait);
-$("in").addEventListener("click", () => zoomMiddle(0.6, false));
-$("out").addEventListener("click", () => zoomMiddle(1 / 0.6, false));
-$("reset").addEventListener("click", () => setView(fullView(state.mode)));
-$("peak").addEventListener("click", goToPeak);
-$("picture").addEventListener("click", savePicture);
-$("search").addEventListener("input", runSearch);
+window.addEventListener("hashchange", goToAddress);
+const clicks = { with: () => setMode(0), without: () => setMode(1), waits: nextWait,
+  clock: () => setClock(!axis.clock), holes: () => toggle("holes"), weights: () => toggle("weights"),
+  in: () => zoomMiddle(0.6, false), out: () => zoomMiddle(1 / 0.6, false),
+  reset: () => setView(fullView(state.mode)), peak: goToPeak, picture: savePicture,
+  ask: () => $("help").showModal(), next: () => stepSearch(1), previous: () => stepSearch(-1) };
+for (const [id, action] of Object.entries(clicks)) $(id).addEventListener("click", action);
+$("search").addEventListener("input", typeSearch);
 $("search").addEventListener("keydown", (event) => {
   if (event.key === "Enter") stepSearch(event.shiftKey ? -1 : 1);
 });
-$("next").addEventListener("click", () => stepSearch(1));
-$("previous").addEventListener("click", () => stepSearch(-1));
 darkScheme.addEventListener("change", () => {
   readColours();
+  showLegend();
   redraw();
   drawTrade();
 });
 new ResizeObserver(drawTrade).observe($("trade"));
 new ResizeObserver(() => redraw()).observe($("drawing"));
+goToAddress();
 redraw();

@@ -8,19 +8,12 @@ function make(tag, properties = {}, ...children) {
   element.append(...children);
   return element;
 }
-function dot(name) { // of a kind or fate
-  const mark = make("i", { className: `dot ${name}` });
-  mark.style.backgroundColor = `var(--${name}, #8a93a0)`;
-  return mark;
-}
-const colourName = (i) =>
-  state.byFate && plan.fate ? plan.fates[plan.fate[i]][0] : kinds[item.kind[i]].name;
 function factList(facts) {
   return make("dl", { className: "facts" },
     ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }
 function titled(i) {
-  return make("h2", {}, dot(colourName(i)), make("span", {}, itemName(i) || "(no name)"));
+  return make("h2", {}, dot(groupOf(i)), make("span", {}, itemName(i) || "(no name)"));
 }
 
 /* --- holders --- */
@@ -42,15 +35,53 @@ let holders = [];
 
 function showMoment(time) {
   state.time = time;
+  state.range = null;
   holders = curve.count ? holdersAt(time) : [];
-  const what = stepText(time);
+  const what = stepText(time), live = liveAt(time);
   const buffers = `${grouped(holders.length)} ${holders.length === 1 ? "buffer" : "buffers"}`;
   $("moment").textContent = curve.count
     ? `${time === peakTime ? "At the peak: " : "At "}${momentText(time)}${what ? `, ${what}` : ""}`
     : "Nothing is live at any time";
-  $("total").textContent = curve.count ? `${bytesText(liveAt(time))} live in ${buffers}` : "";
+  $("total").textContent = curve.count
+    ? `${bytesText(live)} live in ${buffers}, ${bytesText(holesAt(time, live))} of holes` : "";
+  showOperands(time);
+  showSums();
   showRows();
   redraw(false);
+  keepAddress();
+}
+
+/* What the rows come to by the groups that colour them. */
+function showSums() {
+  const sums = new Map();
+  for (const row of holders) {
+    const group = groupOf(row.item);
+    sums.set(group, (sums.get(group) || 0n) + row.bytes);
+  }
+  const most = [...sums].sort(([, a], [, b]) => (a < b ? 1 : -1));
+  $("sums").replaceChildren(...(most.length < 2 ? [] : most.slice(0, 8).map(([group, bytes]) =>
+    make("span", { title: `${grouped(bytes)} bytes` }, dot(group), way.entries[group].words, " ",
+      make("b", {}, iec(bytes))))));
+}
+
+function rowLine(row) {
+  const line = make("tr", { tabIndex: 0 }, ...COLUMNS.map(({ key, of: value, amount }) => {
+    const words = amount ? grouped(value(row)) : value(row);
+    const content = make("td", { title: words, className: amount ? "amount" : key });
+    if (key === "name") content.append(dot(groupOf(row.item)));
+    content.append(key === "name" ? shortened(words, 64) : words);
+    return content;
+  }));
+  line.dataset.item = row.item;
+  line.setAttribute("aria-selected", String(row.item === state.selected));
+  const choose = () => { select(row.item); reveal(row.item); };
+  line.addEventListener("click", choose);
+  line.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    choose();
+  });
+  return line;
 }
 
 function showRows() {
@@ -58,26 +89,7 @@ function showRows() {
   const sign = order.down ? -1 : 1;
   const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
   holders.sort((a, b) => sign * compare(of(a), of(b)) || a.body - b.body);
-  const room = Math.max(10, Math.floor(($("columns").firstChild.clientWidth - 26) / 6.9));
-  $("rows").replaceChildren(...holders.slice(0, ROWS_MOST).map((row) => {
-    const line = make("tr", { tabIndex: 0 }, ...COLUMNS.map(({ key, of: value, amount }) => {
-      const words = amount ? grouped(value(row)) : value(row);
-      const content = make("td", { title: words, className: amount ? "amount" : "" });
-      if (key === "name") content.append(dot(colourName(row.item)));
-      content.append(key === "name" ? shortened(words, 2 * room) : words);
-      return content;
-    }));
-    line.dataset.item = row.item;
-    line.setAttribute("aria-selected", String(row.item === state.selected));
-    const choose = () => { select(row.item); reveal(row.item); };
-    line.addEventListener("click", choose);
-    line.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" && event.key !== " ") return;
-      event.preventDefault();
-      choose();
-    });
-    return line;
-  }));
+  $("rows").replaceChildren(...holders.slice(0, ROWS_MOST).map(rowLine));
   const rest = holders.length - ROWS_MOST;
   $("more").textContent = rest > 0 ? `and ${grouped(rest)} more` : "";
   for (const head of $("columns").children) {
@@ -89,8 +101,6 @@ function showRows() {
 }
 
 function showColumns() {
-  const widths = plan.item ? { op: "15%", shape: "22%", dtype: "11%", bytes: "18%" }
-                           : { bank: "18%", offset: "27%", bytes: "27%" };
   $("columns").replaceChildren(...COLUMNS.map(({ key, amount }) => {
     const button = make("button", { type: "button" });
     button.addEventListener("click", () => {
@@ -98,9 +108,8 @@ function showColumns() {
       order.column = key;
       showRows();
     });
-    const head = make("th", { scope: "col", className: amount ? "amount" : "" }, button);
+    const head = make("th", { scope: "col", className: amount ? "amount" : key }, button);
     head.dataset.key = key;
-    if (widths[key]) head.style.width = widths[key];
     return head;
   }));
 }

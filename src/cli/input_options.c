@@ -1,0 +1,243 @@
+/* input_options.c - the options that say how to read the input, and what memory is asked about. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/whom.h"
+
+#define INPUT_OPTIONS(X)                                                                           \
+    X(CLI_DIM, "dim", "NAME=SIZE", "value of a symbolic dimension; may be repeated")               \
+    X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...", "shape of a graph input; may be repeated")   \
+    X(CLI_VALUE, "value", "NAME=N,N,...",                                                          \
+      "contents of a graph input that shapes depend on, known ahead: it becomes a parameter; may " \
+      "be repeated")                                                                               \
+    X(CLI_PARAMETER, "parameter", "PATTERN",                                                       \
+      "graph inputs of these names (* and ?) are parameters: outside the arena")                   \
+    X(CLI_FORMAT, "format", "FORMAT",                                                              \
+      "of activations of rank 4 and 5: nchw, nhwc, nChw8c, nChw16c, ...")                          \
+    X(CLI_ALIGNMENT, "alignment", "SIZE",                                                          \
+      "of every buffer that has none of its own (64 for models, 1 for problems)")                  \
+    X(CLI_ORDER, "order", "NAME",                                                                  \
+      "operators of a model: one of `tenure list orders`, or auto, the best of them (file)")       \
+    X(CLI_NO_INPLACE, "no-inplace", NULL, "operators never write over their inputs")               \
+    X(CLI_NO_VIEWS, "no-views", NULL, "reshapes and slices get memory of their own")               \
+    X(CLI_FUSE_CONCAT, "fuse-concat", NULL,                                                        \
+      "inputs of a concatenation lie inside its output: no copies, where that can be")
+#define INPUT_STATIC(X)                                                                            \
+    X(CLI_STATIC, "static", "apart|arena|first",                                                   \
+      "weights and state of optimizers: apart, beside the arena; arena, planned in it with all "   \
+      "else; first, in it from its start on (apart)")
+#define INPUT_READ(X)                                                                              \
+    X(CLI_READ_LIMIT, "read-limit", "SIZE",                                                        \
+      "of a problem that comes from a pipe or a device, which may have no end (1 GiB)")
+#define INPUT_BANK(X)                                                                              \
+    X(CLI_BANK, "bank", "NAME=SIZE[@SIZE/s]",                                                      \
+      "a memory of this capacity (none: without end) and speed; repeated, buffers choose")
+#define INPUT_PARALLEL(X)                                                                          \
+    X(CLI_PARALLEL, "parallel", "serial|safe",                                                     \
+      "operators of a model: serial, one after the other; safe, whatever the graph allows at "     \
+      "once, and no plan adds a dependency (serial)")
+#define INPUT_KERNELS(X)                                                                           \
+    X(CLI_KERNELS, "kernels", "LIBRARY",                                                           \
+      "whose scratch and weights count: none, the graph alone; onednn or plain, what `tenure "     \
+      "run` "                                                                                      \
+      "takes here, with :N those of N threads; of a .tflite model reference, cmsis-nn or any, "    \
+      "the "                                                                                       \
+      "most (none; reference)")                                                                    \
+    X(CLI_NO_REWRITE, "no-rewrite", NULL, "with --kernels: operators as the file has them")        \
+    X(CLI_FASTEST, "fastest", NULL,                                                                \
+      "with --kernels: each operator by the fastest, however much scratch that takes")
+
+static const struct argp_option input_options[] = {
+    INPUT_OPTIONS(CLI_OPTION) INPUT_READ(CLI_OPTION) INPUT_BANK(CLI_OPTION) INPUT_STATIC(CLI_OPTION)
+        INPUT_PARALLEL(CLI_OPTION) INPUT_KERNELS(CLI_OPTION){0}};
+/* Who runs the model has one memory, and kernels of its own. */
+static const struct argp_option input_run_options[] = {
+    INPUT_OPTIONS(CLI_OPTION) INPUT_STATIC(CLI_OPTION) INPUT_PARALLEL(CLI_OPTION){0}};
+/* `train` has another word for "parallel" as well. */
+static const struct argp_option input_train_options[] = {INPUT_OPTIONS(CLI_OPTION)
+                                                             INPUT_STATIC(CLI_OPTION){0}};
+/* `estimate` has words of its own for the others. */
+static const struct argp_option input_estimate_options[] = {INPUT_OPTIONS(CLI_OPTION)
+                                                                INPUT_BANK(CLI_OPTION){0}};
+
+static void *input_grow(struct argp_state *state, const void *array, size_t count, size_t item) {
+    void *grown = realloc((void *)(uintptr_t)array, (count + 1) * item);
+    if (grown == NULL) argp_failure(state, 4, 0, "out of memory");
+    return grown;
+}
+
+static int64_t input_extent(struct argp_state *state, const char *option, const char *text,
+                            char **end) {
+    errno = 0;
+    long long value = strtoll(text, end, 10);
+    if (errno != 0 || *end == text || value < 0)
+        cli_misuse(state, "--%s: '%s' is not an extent; it must be a whole number from 0 up",
+                   option, text);
+    return value;
+}
+
+/* The name before the last '=', as a string of its own. */
+static char *input_name(struct argp_state *state, const char *option, const char *text,
+                        const char **value) {
+    const char *equals = strrchr(text, '=');
+    if (equals == NULL || equals == text)
+        cli_misuse(state, "--%s: '%s' should read NAME=...", option, text);
+    char *name = strndup(text, (size_t)(equals - text));
+    if (name == NULL) argp_failure(state, 4, 0, "out of memory");
+    *value = equals + 1;
+    return name;
+}
+
+static void input_add_dim(struct argp_state *state, cli_input *input, const char *text) {
+    const char *value;
+    char *end;
+    tn_dim dim = {.name = input_name(state, "dim", text, &value)};
+    dim.value = input_extent(state, "dim", value, &end);
+    if (*end != '\0') cli_misuse(state, "--dim: '%s' is not an extent", value);
+    tn_dim *dims = input_grow(state, input->import.dims, input->import.dim_count, sizeof *dims);
+    dims[input->import.dim_count++] = dim;
+    input->import.dims = dims;
+}
+
+static void input_add_shape(struct argp_state *state, cli_input *input, const char *text) {
+    const char *at;
+    char *end;
+    tn_input_shape shape = {.name = input_name(state, "input-shape", text, &at)};
+    int64_t *extents = NULL;
+    while (*at != '\0') {
+        extents = input_grow(state, extents, shape.rank, sizeof *extents);
+        extents[shape.rank++] = input_extent(state, "input-shape", at, &end);
+        if (*end != '\0' && (*end != ',' || end[1] == '\0'))
+            cli_misuse(state, "--input-shape: '%s' should read N,N,...", text);
+        at = *end == ',' ? end + 1 : end;
+    }
+    shape.shape = extents;
+    tn_input_shape *shapes = input_grow(state, input->import.input_shapes,
+                                        input->import.input_shape_count, sizeof *shapes);
+    shapes[input->import.input_shape_count++] = shape;
+    input->import.input_shapes = shapes;
+}
+
+static void input_add_value(struct argp_state *state, cli_input *input, const char *text) {
+    const char *at;
+    char *end;
+    tn_input_value value = {.name = input_name(state, "value", text, &at)};
+    double *numbers = NULL;
+    for (bool more = true; more; at = end + 1) {
+        numbers = input_grow(state, numbers, value.count, sizeof *numbers);
+        numbers[value.count++] = strtod(at, &end);
+        more = *end == ',';
+        if (end == at || (*end != '\0' && !more))
+            cli_misuse(state, "--value: '%s' should read NAME=N,N,...", text);
+    }
+    value.numbers = numbers;
+    tn_input_value *values =
+        input_grow(state, input->import.values, input->import.value_count, sizeof *values);
+    values[input->import.value_count++] = value;
+    input->import.values = values;
+}
+
+static void input_add_parameter(struct argp_state *state, cli_input *input, const char *text) {
+    const char **patterns = input_grow(state, input->import.parameters,
+                                       input->import.parameter_count, sizeof *patterns);
+    patterns[input->import.parameter_count++] = text;
+    input->import.parameters = patterns;
+}
+
+/* NAME=CAPACITY@SPEED/s; either may be left out. */
+static void input_add_bank(struct argp_state *state, cli_input *input, const char *text) {
+    const char *value;
+    if (input->bank_count == CLI_BANKS_MAX) cli_misuse(state, "--bank: more than 16");
+    tn_bank bank = {.name = input_name(state, "bank", text, &value)};
+    const char *at = strchr(value, '@');
+    char *capacity = strndup(value, at != NULL ? (size_t)(at - value) : strlen(value));
+    if (capacity == NULL) argp_failure(state, 4, 0, "out of memory");
+    if (*capacity != '\0' && strcmp(capacity, "none") != 0) {
+        bank.capacity = cli_size(state, "bank", capacity);
+        if (bank.capacity == 0) cli_misuse(state, "--bank: 0 bytes hold nothing");
+    }
+    free(capacity);
+    if (at != NULL) bank.bytes_per_s = cli_speed(state, "bank", at + 1);
+    input->banks[input->bank_count++] = bank;
+}
+
+static error_t input_parse(int key, char *value, struct argp_state *state) {
+    cli_input *input = state->input;
+    tn_error error;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        return 0;
+    case CLI_DIM:
+        input_add_dim(state, input, value);
+        break;
+    case CLI_INPUT_SHAPE:
+        input_add_shape(state, input, value);
+        break;
+    case CLI_VALUE:
+        input_add_value(state, input, value);
+        break;
+    case CLI_PARAMETER:
+        input_add_parameter(state, input, value);
+        break;
+    case CLI_FORMAT:
+        if (tn_format_parse(value, &input->import.format, &error) != TN_OK)
+            cli_misuse(state, "--format: %s", error.message);
+        break;
+    case CLI_ALIGNMENT:
+        input->alignment = cli_size(state, "alignment", value);
+        if (input->alignment == 0 || (input->alignment & (input->alignment - 1)) != 0)
+            cli_misuse(state, "--alignment: '%s' is not a power of two", value);
+        return 0;
+    case CLI_READ_LIMIT:
+        input->read_limit = cli_size(state, "read-limit", value);
+        return 0;
+    case CLI_ORDER:
+        input->order = value;
+        break;
+    case CLI_BANK:
+        input_add_bank(state, input, value);
+        return 0;
+    case CLI_PARALLEL:
+        input->occupancy_options.parallel =
+            CLI_CHOICE(state, "parallel", value, "serial", "safe") == 1 ? TN_PARALLEL_SAFE
+                                                                        : TN_PARALLEL_SERIAL;
+        break;
+    case CLI_STATIC:
+        input->statics =
+            (tn_static_place)CLI_CHOICE(state, "static", value, "apart", "arena", "first");
+        break;
+    case CLI_NO_INPLACE:
+        input->occupancy_options.inplace = TN_INPLACE_NONE;
+        break;
+    case CLI_FUSE_CONCAT:
+        input->occupancy_options.fuse_concat = true;
+        break;
+    case CLI_NO_VIEWS:
+        input->occupancy_options.no_views = true;
+        break;
+    case CLI_KERNELS:
+        if (!cli_whom_parse(state, value, &input->whom))
+            input->kernels = (cli_kernels)CLI_CHOICE(state, "kernels", value, "reference",
+                                                     "cmsis-nn", "any", "none", "plain", "onednn");
+        break;
+    case CLI_NO_REWRITE:
+        input->whom.no_rewrite = true;
+        break;
+    case CLI_FASTEST:
+        input->whom.fastest = true;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    input->has_model_options = true;
+    return 0;
+}
+
+const struct argp cli_input_argp = {.options = input_options, .parser = input_parse};
+const struct argp cli_input_run_argp = {.options = input_run_options, .parser = input_parse};
+const struct argp cli_input_train_argp = {.options = input_train_options, .parser = input_parse};
+const struct argp cli_input_estimate_argp = {.options = input_estimate_options,
+                                             .parser = input_parse};

@@ -1,0 +1,189 @@
+/* axes.js - panes and what is around a drawing: scales, the axes of bytes and of time, phases,
+   levels, the frame. */
+
+const GUTTER = { left: 84, right: 14, top: 12, bottom: 24 };
+
+/* --- panes --- */
+
+function makePane(id) {
+  const box = document.getElementById(id);
+  const [base, top] = box.querySelectorAll("canvas");
+  return { box, base, top, width: 0, height: 0, dpr: 1 };
+}
+const mapPane = makePane("map");
+const curvePane = makePane("curve");
+
+/* Fits the canvases to their box; true when something changed. */
+function fitPane(pane) {
+  const width = pane.box.clientWidth, height = pane.box.clientHeight;
+  const dpr = window.devicePixelRatio || 1;
+  if (pane.width === width && pane.height === height && pane.dpr === dpr) return false;
+  Object.assign(pane, { width, height, dpr });
+  for (const canvas of [pane.base, pane.top]) {
+    canvas.width = Math.max(1, Math.round(width * dpr));
+    canvas.height = Math.max(1, Math.round(height * dpr));
+  }
+  return true;
+}
+
+/* The drawing area of a pane, with the two scales, for the view or another one. */
+function scales(pane, seen = view) {
+  const width = Math.max(1, pane.width - GUTTER.left - GUTTER.right);
+  const height = Math.max(1, pane.height - GUTTER.top - GUTTER.bottom);
+  const [y0, y1] = pane === mapPane ? [seen.y0, seen.y1] : [0, curveTop()]; // the link has no scale
+  const sx = width / (seen.x1 - seen.x0), sy = height / (y1 - y0);
+  return {
+    left: GUTTER.left, top: GUTTER.top, width, height, right: GUTTER.left + width,
+    bottom: GUTTER.top + height, sx, sy, y0, y1,
+    x: (place) => GUTTER.left + (place - seen.x0) * sx,
+    y: (address) => GUTTER.top + height - (address - y0) * sy,
+    time: (x) => seen.x0 + (x - GUTTER.left) / sx,
+    address: (y) => y0 + (GUTTER.top + height - y) / sy,
+  };
+}
+
+/* --- bytes --- */
+
+/* Ticks for bytes are powers of two apart: their labels are exact. */
+function byteTicks(low, high, room) {
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2((high - low) / Math.max(1, room))));
+  const ticks = [];
+  for (let i = Math.max(0, Math.ceil(low / step)); i * step <= high && ticks.length < 64; i++)
+    ticks.push(i * step);
+  return ticks;
+}
+/* One unit for all labels of an axis: the largest in which its ticks have three decimals at most. */
+function byteUnit(ticks) {
+  const most = Math.max(...ticks, 1), step = ticks.length > 1 ? ticks[1] - ticks[0] : most;
+  let unit = Math.min(6, Math.floor(Math.log2(most) / 10));
+  while (unit > 0 && (step / 1024 ** unit * 8) % 1 !== 0) unit--;
+  return unit;
+}
+const byteLabel = (value, unit) =>
+  `${grouped(+(value / 1024 ** unit).toFixed(3))} ${unit ? `${"_KMGTPE"[unit]}iB` : "B"}`;
+
+function drawByteAxis(g, s, ranges) {
+  g.textAlign = "right";
+  g.textBaseline = "middle";
+  const shown = ranges.flatMap((range) => {
+    const low = Math.max(s.y0 - range.base, 0), high = Math.min(s.y1 - range.base, range.size);
+    if (low > high || (range.base > 0 && (high - low) * s.sy < 14)) return [];
+    return [{ ...range, ticks: byteTicks(low, high, (high - low) * s.sy / 34) }];
+  });
+  const unit = byteUnit(shown.flatMap(({ ticks }) => ticks.length > 1 ? ticks : []).slice(0, 64));
+  for (const { base, ticks, name } of shown) {
+    for (const tick of ticks) {
+      const y = Math.round(s.y(base + tick)) + 0.5;
+      g.fillStyle = colour.grid;
+      g.fillRect(s.left, y - 0.5, s.width, 1);
+      g.fillStyle = colour.soft;
+      g.fillText(byteLabel(tick, unit), s.left - 8, Math.min(y, s.bottom - 2), s.left - 10);
+    }
+    if (name && base > 0 && s.y(base) > s.top && s.y(base) < s.bottom) {
+      g.fillStyle = colour.soft;
+      g.fillRect(s.left, Math.round(s.y(base)), s.width, 1);
+    }
+  }
+}
+
+/* --- time --- */
+
+/* The first of 1, 2, 5, 10, 20, ... that is `wide` enough. */
+function roundStep(least, wide) {
+  let step = least;
+  for (let i = 0; step < wide; i++) step = least * [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
+  return step;
+}
+
+function drawTick(g, s, place, label) {
+  const x = Math.round(s.x(place));
+  g.fillStyle = colour.grid;
+  g.fillRect(x, s.top, 1, s.height);
+  g.fillStyle = colour.soft;
+  g.fillRect(x, s.bottom, 1, 4);
+  const half = g.measureText(label).width / 2;
+  const inside = Math.min(Math.max(x, half + 2), s.right + GUTTER.right - half - 2);
+  g.fillText(label, inside, s.bottom + 17);
+}
+
+/* Milliseconds: one unit, as many decimals as the ticks are apart. */
+function drawClockAxis(g, s) {
+  const step = roundStep(1e-9, 86 / s.sx);
+  const [unit, scale] = axis.span >= 1000 ? ["s", 1000] : axis.span >= 1 ? ["ms", 1] : ["\u00b5s", 1e-3];
+  const decimals = Math.min(9, Math.max(0, -Math.floor(Math.log10(step / scale) + 1e-9)));
+  for (let i = Math.ceil(view.x0 / step), n = 0; i * step <= view.x1 && n < 400; i++, n++)
+    drawTick(g, s, i * step, `${(i * step / scale).toFixed(decimals)} ${unit}`);
+}
+
+function drawTimeAxis(g, s) {
+  g.textAlign = "center";
+  g.textBaseline = "alphabetic";
+  if (axis.clock) return drawClockAxis(g, s);
+  const widest = 26 + Math.max(g.measureText(instant(Math.ceil(view.x1))).width,
+    g.measureText(instant(Math.floor(view.x0))).width);
+  const step = roundStep(1, widest / s.sx);
+  const zero = BigInt(plan.time[0]), whole = BigInt(step);
+  const skip = Number(((-zero % whole) + whole) % whole); // to the first round instant
+  for (let i = Math.ceil((view.x0 - skip) / step), n = 0; n < 400; i++, n++) {
+    const time = skip + i * step;
+    if (time > view.x1) return;
+    drawTick(g, s, time, instant(time));
+  }
+}
+
+/* Forward, backward, update: a band above the drawing, and a line where one ends. */
+function drawPhases(g, s) {
+  if (!plan.phases) return;
+  g.textAlign = "left";
+  g.textBaseline = "middle";
+  plan.phases.forEach(([first, name], k) => {
+    const next = k + 1 < plan.phases.length ? plan.phases[k + 1][0] : span;
+    const x = Math.max(s.x(onAxis(first)), s.left), right = Math.min(s.x(onAxis(next)), s.right);
+    if (right <= s.left || x >= s.right) return;
+    g.fillStyle = colour[name];
+    g.fillRect(x, 0, Math.max(1, right - x), s.top - 1);
+    if (k > 0 && right - x > 3 && x > s.left) {
+      g.fillStyle = colour.soft;
+      g.globalAlpha = 0.55;
+      g.fillRect(Math.round(x), s.top, 1, s.height);
+      g.globalAlpha = 1;
+    }
+    if (right - x < g.measureText(name).width + 8) return;
+    g.fillStyle = colour.phase;
+    g.fillText(name, x + 4, s.top / 2);
+  });
+}
+
+function drawFrame(g, s) {
+  g.strokeStyle = colour.line;
+  g.lineWidth = 1;
+  g.strokeRect(s.left - 0.5, s.top - 0.5, s.width + 1, s.height + 1);
+}
+
+/* A level across the drawing with its words at the right, above or below the line. */
+function drawLevel(g, s, { value, words, stroke, dash = [], above = true }) {
+  const y = Math.round(s.y(value)) + 0.5;
+  if (y < s.top - 1 || y > s.bottom + 1) return;
+  g.strokeStyle = stroke;
+  g.lineWidth = 1.5;
+  g.setLineDash(dash);
+  g.beginPath();
+  g.moveTo(s.left, y);
+  g.lineTo(s.right, y);
+  g.stroke();
+  g.setLineDash([]);
+  const at = (above && y - 17 >= s.top - 8) || y + 18 > s.bottom ? y - 17 : y + 2;
+  drawWords(g, s.right - g.measureText(words).width - 10, at, words, stroke);
+}
+
+/* Words on a ground of their own. */
+function drawWords(g, x, y, words, fill) {
+  g.globalAlpha = 0.85;
+  g.fillStyle = colour.back;
+  g.fillRect(x, y, g.measureText(words).width + 10, 15);
+  g.globalAlpha = 1;
+  g.fillStyle = fill;
+  g.textAlign = "left";
+  g.textBaseline = "middle";
+  g.fillText(words, x + 5, y + 8);
+}

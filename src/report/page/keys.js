@@ -1,0 +1,83 @@
+/* keys.js - what keys do, the help that tells them, and what a page around this one may ask for. */
+
+function mapKey(event) {
+  const step = event.shiftKey ? 240 : 60;
+  const action = {
+    ArrowLeft: () => pan(-step, 0), ArrowRight: () => pan(step, 0),
+    ArrowUp: () => pan(0, step), ArrowDown: () => pan(0, -step),
+    "+": () => zoomMiddle(0.7, false), "=": () => zoomMiddle(0.7, event.shiftKey),
+    "-": () => zoomMiddle(1 / 0.7, false), "_": () => zoomMiddle(1 / 0.7, true),
+    "*": () => zoomMiddle(0.7, true), 0: () => setView(fullView(state.mode)), p: goToPeak,
+    Home: () => setView(fullView(state.mode)),
+  }[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+}
+function pageKey(event) {
+  if (event.key === "Escape") {
+    select(-1);
+    if (state.range) showMoment(state.time);
+    if ($("search").value) {
+      $("search").value = "";
+      runSearch();
+    }
+  }
+  if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const action = { w: () => setMode(1 - state.mode), f: ways.length > 1 && nextWay,
+    n: hasLink && nextWait, t: clock && (() => setClock(!axis.clock)), h: () => toggle("holes"),
+    m: staticBytes > 0 && (() => toggle("weights")), "?": () => $("help").showModal(),
+    "/": () => $("search").focus() }[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+}
+
+/* --- help --- */
+
+const KEYS = [["?", "this help"], ["/", "find a name or an operator; layer: finds a layer"],
+  ["Enter, Shift+Enter", "next match, the one before"], ["arrows, with Shift further", "move the map"],
+  ["+ and \u2212, with Shift in time only", "zoom; the wheel does, too"], ["0, Home, double click", "show everything"],
+  ["P", "go to the peak"], ["W", "with or without reuse"], ["F", "next way to colour", () => ways.length > 1],
+  ["H", "shade holes or not"], ["M", "weights under the curve or not", () => staticBytes > 0],
+  ["T", "steps or time across", () => clock !== null], ["N", "next place where computing waits for a copy", () => hasLink],
+  ["Shift and drag", "choose a range of steps and see its sums"], ["click on the curve", "who holds the memory at that step"],
+  ["Esc", "choose nothing"]];
+
+function showKeys() {
+  $("keys").replaceChildren(...KEYS.filter(([, , has]) => !has || has()).flatMap(([key, does]) =>
+    [make("dt", {}, key), make("dd", {}, does)]));
+}
+
+/* --- beside another plan: the page around calls these --- */
+
+let toldOther = null; // called with the view as shares of all, and the name that is chosen
+function tellOther() {
+  if (!toldOther) return;
+  const full = fullView(0).x1;
+  toldOther({ x0: view.x0 / full, x1: view.x1 / full });
+}
+window.tenure = {
+  listen(call) { toldOther = call; },
+  look({ x0, x1 }) { // without telling back
+    const full = fullView(0).x1;
+    Object.assign(view, { x0: x0 * full, x1: x1 * full });
+    clampView();
+    redraw(true, false);
+  },
+  choose(name) { // by name; false: there is none
+    for (let i = 0; i < item.count; i++) {
+      if (itemName(i) !== name) continue;
+      select(i);
+      reveal(i);
+      return true;
+    }
+    return false;
+  },
+  curve() {
+    const all = Math.max(span, 1);
+    return { at: Array.from(curve.at, (at) => at / all), live: [...curve.live],
+      most: curve.live.reduce((a, b) => Math.max(a, b), 0) };
+  },
+  compare(given) { other = given; redraw(); },
+};

@@ -1,0 +1,169 @@
+/* page_look.mjs - tests of the page: holes, ranges, columns, axes, the address bar, help. */
+
+import assert from "node:assert/strict";
+
+export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, liveIn }) => ({
+  async "what is free below the highest address in use is hatched, and nothing above it"() {
+    const { page } = await open("small");
+    const inked = async (time, address) => { // pixels around a point that are not the ground
+      const [x, y] = await pixel(page, "small", time, address);
+      return page.evaluate(([px, py]) => {
+        const canvas = document.querySelector("#map canvas"), { x: left, y: top } = canvas.getBoundingClientRect();
+        const { data } = canvas.getContext("2d").getImageData(px - left - 9, py - top - 9, 18, 18);
+        let count = 0;
+        for (let i = 0; i < data.length; i += 4) // the hatch is red; lines of the axes are grey
+          count += data[i + 3] > 20 && data[i] > data[i + 1] + 25 ? 1 : 0;
+        return count;
+      }, [x, y]);
+    };
+    const hole = [2.4, 1500], above = [4.6, 3000];
+    assert.ok(await inked(...hole) > 15);
+    assert.equal(await inked(...above), 0);
+    await page.keyboard.press("h");
+    await frames(page, 2);
+    assert.equal(await inked(...hole), 0);
+    await page.close();
+  },
+
+  async "holes are told in bytes: the highest end in use less what lives"() {
+    for (const name of ["small", "large", "step"]) {
+      const { page } = await open(name);
+      const { buffers } = planOf(name), last = Math.max(...buffers.map((b) => b.last_excl));
+      for (const part of [0.1, 0.4, 0.7]) {
+        const time = Math.floor(last * part);
+        await page.evaluate(`showMoment(${time})`);
+        const ends = buffers.flatMap((b) => piecesOf(b)
+          .filter(([first, end]) => first <= time && time < end).map(([, , , hi]) => b.offset + hi));
+        const live = buffers.reduce((sum, b) => sum + liveIn(b, time), 0);
+        const holes = Math.max(0, ...ends) - live;
+        assert.ok((await page.locator("#total").innerText()).includes(
+          `${await page.evaluate(`bytesText(${holes})`)} of holes`), `${name} at ${time}: ${holes}`);
+      }
+      await page.close();
+    }
+  },
+
+  async "a range of steps is chosen with Shift, and told in sums"() {
+    const { page, trouble } = await open("large");
+    const { buffers } = planOf("large"), box = await page.locator("#curve").boundingBox();
+    const at = (share) => [box.x + 84 + share * (box.width - 98), box.y + 60];
+    await page.keyboard.down("Shift");
+    await page.mouse.move(...at(0.3));
+    await page.mouse.down();
+    await page.mouse.move(...at(0.32), { steps: 4 });
+    await page.mouse.up();
+    await page.keyboard.up("Shift");
+    await frames(page, 2);
+    const [from, to] = await page.evaluate("state.range");
+    assert.ok(to - from > 100 && to - from < 1000, `${from} to ${to}`);
+    const inside = buffers.filter((b) => b.size > 0 && b.first < to && b.last_excl > from);
+    assert.match(await page.locator("#total").innerText(), new RegExp(`^${inside.length.toLocaleString("en-US")} `));
+    const words = await page.locator("#operands").innerText();
+    const born = inside.filter((b) => b.first >= from);
+    const grouped = (n) => n.toLocaleString("en-US");
+    assert.ok(words.includes(grouped(born.length)), words);
+    assert.ok(words.includes(`${grouped(born.reduce((sum, b) => sum + b.size, 0))} bytes`), words);
+    let most = 0;
+    for (let t = from; t < to; t++)
+      most = Math.max(most, inside.reduce((sum, b) => sum + liveIn(b, t), 0));
+    assert.ok(words.includes(`${grouped(most)} bytes`), `${most}: ${words}`);
+    await page.keyboard.press("Escape");
+    assert.equal(await page.evaluate("state.range"), null);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "no number of the table is cut, however narrow the page"() {
+    for (const [name, width] of [["model", 1440], ["step", 1024], ["large", 1100], ["model", 390], ["huge", 800]]) {
+      const { page } = await open(name, { viewport: { width, height: 800 } });
+      const cut = await page.locator("#rows td:not(:first-child):not(.op)").evaluateAll((cells) =>
+        cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent));
+      assert.deepEqual(cut, [], `${name} at ${width}`);
+      const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+      assert.ok(wide <= 0, `${name} at ${width}: ${wide} pixels beyond the window`);
+      await page.close();
+    }
+  },
+
+  async "an axis of bytes has one unit"() {
+    const { page } = await open("model");
+    const units = () => page.evaluate(() => {
+      const seen = [], g = { fillRect() {}, fillText: (words) => seen.push(words) };
+      drawByteAxis(g, scales(mapPane), mapRanges());
+      return seen;
+    });
+    for (const share of [1, 0.4, 0.11, 0.02, 0.003]) {
+      await page.evaluate(`setView({ ...fullView(0), y0: topOf(0) * 0.3, y1: topOf(0) * (0.3 + ${share}) })`);
+      const labels = await units();
+      assert.ok(labels.length >= 2, `${labels}`);
+      assert.equal(new Set(labels.map((label) => label.split(" ")[1])).size, 1, `${labels}`);
+      assert.equal(new Set(labels).size, labels.length, `each is another: ${labels}`);
+    }
+    await page.close();
+  },
+
+  async "the view is in the address bar, and comes back from it"() {
+    const { page, trouble } = await open("model");
+    await page.fill("#search", "conv");
+    await page.evaluate("select(7)");
+    await page.click("#in");
+    await page.click("#without");
+    await page.click("#layers");
+    await page.evaluate("showMoment(11)");
+    await page.evaluate("setView({ x0: span * 0.25, x1: span * 0.5 })");
+    await page.waitForTimeout(400);
+    const url = page.url(), seen = await view(page);
+    assert.match(url, /#.*view=.*step=11/);
+    const again = await page.context().browser().newPage();
+    await again.goto(url);
+    await frames(again, 3);
+    const back = await again.evaluate("({ view: { ...view }, mode: state.mode, way: way.key, time: state.time, selected: state.selected, found: search.list.length })");
+    for (const key of ["x0", "x1", "y0", "y1"]) near(back.view[key], seen[key], 1e-6 * Math.abs(seen.y1));
+    const { found } = back;
+    assert.deepEqual({ ...back, view: 0, found: 0 }, { view: 0, mode: 1, way: "layer", time: 11, selected: 7, found: 0 });
+    assert.equal(found, await page.evaluate("search.list.length"));
+    for (const bad of ["#view=1,2", "#view=a,b,c,d", "#step=99999999", "#chosen=-4&range=9-3", "#colours=none&find="]) {
+      await again.evaluate((hash) => { location.hash = hash; }, bad);
+      await frames(again, 3);
+      assert.deepEqual(await again.evaluate("({ ...view })"), await again.evaluate("fullView(0)"), bad);
+    }
+    await again.close();
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "? tells every key that does something, and Escape ends it"() {
+    const { page, trouble } = await open("step");
+    await page.keyboard.press("?");
+    assert.equal(await page.locator("#help").isVisible(), true);
+    const keys = await page.locator("#keys").innerText();
+    for (const key of ["P", "W", "F", "H", "M", "Esc", "Shift and drag"]) assert.ok(keys.includes(key), key);
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator("#help").isVisible(), false);
+    assert.deepEqual(trouble, []);
+    await page.close();
+  },
+
+  async "many rectangles are painted over several frames, and are all there in the end"() {
+    const { page } = await open("large");
+    await page.evaluate("state.holes = true, setView({ x0: span * 0.1, x1: span * 0.7, y0: 0, y1: topOf(0) * 0.8 })");
+    await frames(page, 3);
+    const direct = await page.evaluate(() => {
+      const { base } = mapPane, { left, top, width, height } = scales(mapPane);
+      return [...base.getContext("2d").getImageData(left + 2, top + 2, width - 4, height - 4).data];
+    });
+    const sliced = await page.evaluate(async () => { // the same, slice by slice
+      const g = mapPane.base.getContext("2d");
+      slices.stale = true;
+      let turns = 0;
+      while (!drawMapSlice(g, mapPane) && turns < 500) turns++;
+      const { left, top, width, height } = scales(mapPane);
+      return [...g.getImageData(left + 2, top + 2, width - 4, height - 4).data];
+    });
+    let differ = 0;
+    for (let i = 0; i < direct.length; i++) differ += Math.abs(direct[i] - sliced[i]) > 24 ? 1 : 0;
+    assert.ok(differ < direct.length / 200, `${differ} of ${direct.length} values differ`);
+    assert.ok(new Set(direct).size > 20, "something is drawn");
+    await page.close();
+  },
+});
