@@ -68,8 +68,8 @@ static tn_status report_check_plan(const tn_report *report, tn_error *error) {
 }
 
 /* A complete report from one that may be of an older size. */
-static tn_status report_complete(const tn_report_format *format, const tn_report *given,
-                                 tn_report *report, tn_error *error) {
+static tn_status report_one(const tn_report_format *format, const tn_report *given,
+                            tn_report *report, tn_error *error) {
     if (given == NULL) TN_FAIL(error, TN_E_INVALID, "no report is given");
     *report = (tn_report){0};
     tn__options(report, sizeof *report, given);
@@ -78,17 +78,28 @@ static tn_status report_complete(const tn_report_format *format, const tn_report
                           : report_check_plan(report, error);
 }
 
+/* The same with the one before it, which is the second. */
+static tn_status report_complete(const tn_report_format *format, const tn_report *given,
+                                 tn_report reports[2], tn_error *error) {
+    TN_TRY(report_one(format, given, &reports[0], error));
+    if (format->of_run || reports[0].before == NULL) return TN_OK;
+    TN_TRY(report_one(format, reports[0].before, &reports[1], error));
+    reports[0].before = &reports[1];
+    reports[1].before = NULL;
+    return TN_OK;
+}
+
 /* Renders behind `lead` zero bytes; on success the text is the caller's to release. */
 static tn_status report_render(const tn_report_format *format, const tn_report *given, size_t lead,
                                tn__text *text, tn_error *error) {
     static const char zeros[REPORT_OWNER_SIZE];
-    tn_report report;
-    TN_TRY(report_complete(format, given, &report, error));
+    tn_report report[2];
+    TN_TRY(report_complete(format, given, report, error));
     if (format->render == NULL)
         TN_FAIL(error, TN_E_UNSUPPORTED, "%s is written to a file, not rendered", format->name);
-    tn__text_init(text, report.context);
+    tn__text_init(text, report->context);
     tn__text_add(text, zeros, lead);
-    tn_status status = format->render(&report, text, error);
+    tn_status status = format->render(report, text, error);
     if (status == TN_OK && text->failed) status = tn__no_memory(error, "a report");
     if (status != TN_OK) tn__text_release(text);
     return status;
@@ -137,9 +148,9 @@ void tn_report_release(char *text) {
 
 static tn_status report_write_itself(const tn_report_format *format, const tn_report *given,
                                      const char *path, tn_error *error) {
-    tn_report report;
-    TN_TRY(report_complete(format, given, &report, error));
-    tn_status status = format->write(&report, path, error);
+    tn_report report[2];
+    TN_TRY(report_complete(format, given, report, error));
+    tn_status status = format->write(report, path, error);
     return status == TN_OK ? TN_OK : tn__where(error, status, "%.190s", path);
 }
 

@@ -70,6 +70,11 @@ expect 2 'for models' $tenure plan buffers.csv --train
 expect 2 'leave --train out' $tenure plan "$source/examples/models/keywords.tflite" --train -o k.tflite
 expect 2 'estimated without a plan' $tenure estimate "$model" --pool caching -o x.html
 
+# two plans beside each other
+expect 0 'wrote both.html' $tenure diff "$model" step.json -o both.html
+[ "$(grep -c 'id="pages"' both.html)" = 1 ] || { echo "FAILED: both.html"; failed=1; }
+expect 2 'are a page' $tenure diff "$model" "$model" -o both.json
+
 # does it fit?
 expect 1 '500 +b' $tenure plan buffers.csv --capacity 1KiB
 expect 0 'arena' $tenure plan buffers.csv --capacity 1200

@@ -3,9 +3,9 @@
  *     make_pages FOLDER MODEL TRAINED
  *
  * small: a problem whose rectangles the test knows; large: 20,000 buffers; huge: times and sizes
- * beyond what a double holds; empty: nothing; model: the given model; step: of training it; fit: it
- * once more, computing again, and swap: with the host, each with a curve; swap's run is a
- * simulation at half the rate.
+ * beyond what a double holds; empty: nothing; model: the given model; step: of training it; both:
+ * that beside the model as it runs; fit: it once more, computing again, and swap: with the host,
+ * each with a curve; swap's run is a simulation at half the rate.
  */
 #include <stdio.h>
 
@@ -132,6 +132,25 @@ static int make_model(const char *folder, const char *path) {
     return result;
 }
 
+/* A step of training beside the plan of the model as it runs. */
+static int make_both(const char *folder, const tn_graph *graph, tn_report *after) {
+    tn_error error;
+    tn_setup *setup;
+    tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    options.no_kernels = true;
+    if (tn_setup_create(graph, &options, &setup, &error)) return make_fail(&error);
+    tn_report before = {.struct_size = sizeof before,
+                        .input = "before",
+                        .problem = tn_occupancy_problem(tn_setup_occupancy(setup)),
+                        .layout = tn_setup_layout(setup),
+                        .occupancy = tn_setup_occupancy(setup)};
+    after->input = "both";
+    after->before = &before;
+    int result = make_files(folder, after);
+    tn_setup_destroy(setup);
+    return result;
+}
+
 /* A step of training, beside more than it needs, for a device. */
 static int make_step(const char *folder, const char *path) {
     tn_error error;
@@ -155,7 +174,7 @@ static int make_step(const char *folder, const char *path) {
                         .static_bytes = needs.statics,
                         .device_bytes = 2 * needs.total,
                         .device = "a made-up device"};
-    int result = make_files(folder, &report);
+    int result = make_files(folder, &report) || make_both(folder, graph, &report);
     tn_setup_destroy(setup);
     tn_training_release(&step);
     tn_graph_destroy(graph);

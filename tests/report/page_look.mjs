@@ -166,4 +166,35 @@ export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, l
     assert.ok(new Set(direct).size > 20, "something is drawn");
     await page.close();
   },
+
+  async "two plans beside each other move together, and what changed at the peak adds up"() {
+    const { page, trouble } = await open("both", { viewport: { width: 1600, height: 900 } });
+    await page.waitForFunction(() => document.querySelectorAll("#rows tr").length > 0);
+    const frame = async (id) => (await page.locator(`#${id}`).elementHandle()).contentFrame();
+    const sides = [await frame("old"), await frame("new")];
+    const plan = planOf("both"); // of the new one
+    assert.equal(await sides[1].evaluate("plan.peak"), plan.result.peak);
+    const sums = await Promise.all(sides.map((side) => side.evaluate("holdersAt(peakTime).reduce((sum, { bytes }) => sum + Number(bytes), 0)")));
+    const rows = await page.locator("#rows tr").evaluateAll((lines) => lines.map((line) =>
+      [...line.cells].slice(1).map((cell) => Number(cell.textContent.replaceAll(",", "").replace("\u2212", "-")))));
+    for (const [before, after, change] of rows) assert.equal(after - before, change);
+    assert.equal(rows.reduce((sum, [, , change]) => sum + change, 0), sums[1] - sums[0]);
+    await sides[0].evaluate("setView({ x0: span * 0.25, x1: span * 0.75 })");
+    await frames(page, 3);
+    const seen = await sides[1].evaluate("[view.x0 / span, view.x1 / span]");
+    near(seen[0], 0.25, 1e-9);
+    near(seen[1], 0.75, 1e-9);
+    const name = await sides[0].evaluate("itemName(item.count - 3)");
+    await sides[0].evaluate("select(item.count - 3)");
+    assert.equal(await sides[1].evaluate("itemName(state.selected)"), name);
+    await page.click("#together");
+    await sides[0].evaluate("setView({ x0: span * 0.25, x1: span * 0.75 })");
+    const before = await sides[1].evaluate("({ ...view })");
+    await sides[0].evaluate("setView(fullView(0))");
+    assert.deepEqual(await sides[1].evaluate("({ ...view })"), before);
+    assert.equal(await sides[0].evaluate("other.most"), await sides[1].evaluate("curveMost"));
+    await page.screenshot({ path: new URL("both.png", page.url()).pathname });
+    assert.deepEqual(trouble.filter((line) => !line.startsWith("about:srcdoc")), []);
+    await page.close();
+  },
 });

@@ -16,6 +16,7 @@
 #include "base/base.h"
 #include "report/format.h"
 
+#define DIFF_OUTPUTS_MAX 4u
 #define DIFF_SHOWN 12u /* the largest; --json has all */
 
 enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
@@ -25,6 +26,8 @@ enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
       "2%, or bytes: exit status 1 when the peak grows by more (no limit)")                        \
     X(DIFF_PLANNER, "planner", "NAME", "one of `tenure list planners` (auto)")                     \
     X(DIFF_TIMEOUT, "timeout", "TIME", "plan each for 10s, 500ms, 2m at most (no limit)")          \
+    X('o', "output", "FILE",                                                                       \
+      "write both plans beside each other, to look at: a page, .html; may be repeated")            \
     X(DIFF_JSON, "json", NULL, "print one JSON object instead of the table")
 
 /* Something that lives at the peak. */
@@ -52,7 +55,8 @@ typedef struct diff_change {
 typedef struct diff_arguments {
     cli_input input; /* options for both */
     tn_plan_options options;
-    const char *paths[2];
+    const char *paths[2], *outputs[DIFF_OUTPUTS_MAX];
+    uint32_t output_count;
     double most_ratio;   /* < 0: none */
     uint64_t most_bytes; /* with has_most_bytes */
     bool has_most_bytes, json;
@@ -88,6 +92,12 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case DIFF_TIMEOUT:
         arguments->options.timeout_s = cli_duration(state, "timeout", value);
+        return 0;
+    case 'o':
+        cli_add_output(state, arguments->outputs, &arguments->output_count, DIFF_OUTPUTS_MAX,
+                       value);
+        if (!tn__has_suffix(arguments->outputs[arguments->output_count - 1], ".html"))
+            cli_misuse(state, "-o %s: two plans beside each other are a page, .html", value);
         return 0;
     case DIFF_JSON:
         arguments->json = true;
@@ -331,6 +341,23 @@ static void diff_json(const diff_arguments *arguments, tn__text *text) {
     tn__text_put(text, "]}\n");
 }
 
+/* Both plans on one page. */
+static tn_status diff_write(const diff_arguments *arguments, tn_error *error) {
+    tn_report reports[2];
+    for (int i = 0; i < 2; i++) {
+        const cli_input *input = &arguments->sides[i].input;
+        reports[i] = (tn_report){.struct_size = sizeof reports[i],
+                                 .input = arguments->paths[i],
+                                 .problem = input->problem,
+                                 .layout = input->layout,
+                                 .occupancy = input->occupancy};
+    }
+    reports[1].before = &reports[0];
+    for (uint32_t i = 0; i < arguments->output_count; i++)
+        TN_TRY(tn_report_write(&reports[1], arguments->outputs[i], error));
+    return TN_OK;
+}
+
 static int diff_tell(const diff_arguments *arguments) {
     cli_progress_end();
     if (arguments->json) {
@@ -343,6 +370,8 @@ static int diff_tell(const diff_arguments *arguments) {
         if (failed) return tn_status_exit_code(TN_E_NO_MEMORY);
     } else {
         diff_print(arguments);
+        for (uint32_t i = 0; i < arguments->output_count; i++)
+            printf("wrote %s\n", arguments->outputs[i]);
     }
     return diff_is_within(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }
@@ -366,6 +395,7 @@ static const char diff_doc[] =
     "for continuous integration: the same files always give the same answer.\v"
     "Examples:\n"
     "  tenure diff main.json branch.json --max-increase 2%\n"
+    "  tenure diff main.json branch.json -o both.html\n"
     "  tenure diff v1.tflite v2.tflite --max-increase 4KiB --json\n\n"
     "Exit status: 0 compared, 1 grew by more than --max-increase, 2 bad usage or input, 3 stopped "
     "before an answer, 4 internal error.";
@@ -386,6 +416,7 @@ static int diff_run(int count, char **words) {
     tn_status status = diff_load(&arguments, 0, &error);
     if (status == TN_OK) status = diff_load(&arguments, 1, &error);
     if (status == TN_OK) status = diff_compare(&arguments, &error);
+    if (status == TN_OK) status = diff_write(&arguments, &error);
     int code = status == TN_OK ? diff_tell(&arguments) : cli_fail(&error);
     diff_release(&arguments);
     return cli_finish(code);
@@ -394,7 +425,7 @@ static int diff_run(int count, char **words) {
 const cli_command cli_command_diff = {
     .name = "diff",
     .summary = "how far the peak moved between two models or plans, and who moved it",
-    .first = "max-increase dim kernels json",
+    .first = "output max-increase dim kernels json",
     .parser = &diff_parser,
     .run = diff_run,
 };

@@ -14,6 +14,9 @@
     extern const size_t tn__##name##_size;
 HTML_FILE(plan_html)
 HTML_FILE(plan_css)
+HTML_FILE(compare_html)
+HTML_FILE(compare_css)
+HTML_FILE(compare_js)
 /* In the order in which they are read. */
 /* clang-format off */
 #define HTML_SCRIPTS(X)                                                                            \
@@ -91,51 +94,61 @@ static void html_script(tn__text *text) {
 #undef HTML_ADD
 }
 
-/* Nothing may be loaded, and no script may run but ours. */
-static void html_policy(tn__html_page *page) {
+/* Adds the digest of a script: how a policy names what may run. */
+static void html_allow(tn__text *text, bool compares) {
     char source[TN__SHA256_SOURCE_MAX];
     tn__text script;
-    tn__text_init(&script, page->scene.report->context);
-    html_script(&script);
-    if (script.failed) {
-        page->text->failed = true;
-    } else {
-        tn__sha256_source(script.data, script.size, source);
-        tn__text_printf(page->text,
-                        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-                        "style-src 'unsafe-inline'; script-src '%s'",
-                        source);
-    }
+    tn__text_init(&script, text->context);
+    if (compares)
+        html_file(&script, tn__compare_js, tn__compare_js_size);
+    else
+        html_script(&script);
+    if (script.failed)
+        text->failed = true;
+    else
+        tn__text_printf(text, " '%s'", tn__sha256_source(script.data, script.size, source));
     tn__text_release(&script);
 }
 
-/* Adds what stands for {{name}} in the template; a name that there is not adds nothing. */
-static void html_fill(tn__html_page *page, const char *name, size_t length) {
-    static const char *const names[] = {"title", "style", "policy", "script", "data"};
-    size_t part = 0;
-    while (part < 5 && (strlen(names[part]) != length || memcmp(names[part], name, length) != 0))
-        part++;
-    tn_assert(part < 5);
-    if (part == 0) tn__text_xml(page->text, page->scene.report->input);
-    if (part == 1) html_file(page->text, tn__plan_css, tn__plan_css_size);
-    if (part == 2) html_policy(page);
-    if (part == 3) html_script(page->text);
-    if (part == 4) tn__html_data(page);
+/* Nothing may be loaded, and no script may run but ours; frames inherit what is allowed here. */
+static void html_policy(tn__text *text, bool compares) {
+    tn__text_put(text, "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
+                       "style-src 'unsafe-inline'; script-src");
+    html_allow(text, false);
+    if (compares) html_allow(text, true);
 }
 
-static void html_template(tn__html_page *page) {
-    const char *at = (const char *)tn__plan_html; /* embedded files end with a NUL */
+/* What a template is filled with. */
+typedef void (*html_filler)(void *self, const char *name, size_t length, tn__text *text);
+
+static bool html_is(const char *name, size_t length, const char *wanted) {
+    return strlen(wanted) == length && memcmp(wanted, name, length) == 0;
+}
+
+static void html_template(tn__text *text, const unsigned char *file, html_filler fill, void *self) {
+    const char *at = (const char *)file; /* embedded files end with a NUL */
     for (const char *open; (open = strstr(at, "{{")) != NULL;) {
         const char *close = strstr(open, "}}");
         tn_assert(close != NULL);
-        tn__text_add(page->text, at, (size_t)(open - at));
-        html_fill(page, open + 2, (size_t)(close - open - 2));
+        tn__text_add(text, at, (size_t)(open - at));
+        fill(self, open + 2, (size_t)(close - open - 2), text);
         at = close + 2;
     }
-    tn__text_put(page->text, at);
+    tn__text_put(text, at);
 }
 
-static tn_status html_render(const tn_report *report, tn__text *text, tn_error *error) {
+/* --- one plan --- */
+
+static void html_fill(void *self, const char *name, size_t length, tn__text *text) {
+    tn__html_page *page = self;
+    if (html_is(name, length, "title")) tn__text_xml(text, page->scene.report->input);
+    if (html_is(name, length, "style")) html_file(text, tn__plan_css, tn__plan_css_size);
+    if (html_is(name, length, "policy")) html_policy(text, false);
+    if (html_is(name, length, "script")) html_script(text);
+    if (html_is(name, length, "data")) tn__html_data(page);
+}
+
+static tn_status html_one(const tn_report *report, tn__text *text, tn_error *error) {
     tn__html_page page = {.text = text};
     tn__names_init(&page.names, report->context);
     tn_status status = tn__scene_make(&page.scene, report, error);
@@ -147,12 +160,54 @@ static tn_status html_render(const tn_report *report, tn__text *text, tn_error *
     tn__text_init(&page.fit, report->context);
     if (status == TN_OK) status = tn__html_fit(&page.scene, &page.fit, error);
     if (status == TN_OK && page.fit.failed) status = tn__no_memory(error, "a page");
-    if (status == TN_OK) html_template(&page);
+    if (status == TN_OK) html_template(text, tn__plan_html, html_fill, &page);
     tn__text_release(&page.fit);
     tn__free(report->context, page.strings, page.string_room * sizeof *page.strings);
     tn__names_release(&page.names);
     tn__curve_release(&page.curve);
     tn__scene_release(&page.scene);
+    return status;
+}
+
+/* --- two plans --- */
+
+typedef struct html_pair {
+    const tn_report *reports[2]; /* old, new */
+    tn__text pages[2];
+} html_pair;
+
+/* {"old":{"name":...,"page":"<!doctype html>..."},"new":...} */
+static void html_pair_pages(const html_pair *pair, tn__text *text) {
+    for (int k = 0; k < 2; k++) {
+        tn__text_put(text, k == 0 ? "{\"old\":{\"name\":" : ",\"new\":{\"name\":");
+        tn__text_json(text, pair->reports[k]->input);
+        tn__text_put(text, ",\"page\":");
+        tn__text_json(text, pair->pages[k].data);
+        tn__text_put(text, "}");
+    }
+    tn__text_put(text, "}");
+}
+
+static void html_pair_fill(void *self, const char *name, size_t length, tn__text *text) {
+    const html_pair *pair = self;
+    if (html_is(name, length, "title")) tn__text_xml(text, pair->reports[1]->input);
+    if (html_is(name, length, "style")) html_file(text, tn__compare_css, tn__compare_css_size);
+    if (html_is(name, length, "policy")) html_policy(text, true);
+    if (html_is(name, length, "pages")) html_pair_pages(pair, text);
+    if (html_is(name, length, "script")) html_file(text, tn__compare_js, tn__compare_js_size);
+}
+
+static tn_status html_render(const tn_report *report, tn__text *text, tn_error *error) {
+    if (report->before == NULL) return html_one(report, text, error);
+    html_pair pair = {.reports = {report->before, report}};
+    tn_status status = TN_OK;
+    for (int k = 0; k < 2; k++) tn__text_init(&pair.pages[k], report->context);
+    for (int k = 0; k < 2 && status == TN_OK; k++) {
+        status = html_one(pair.reports[k], &pair.pages[k], error);
+        if (status == TN_OK && pair.pages[k].failed) status = tn__no_memory(error, "a page");
+    }
+    if (status == TN_OK) html_template(text, tn__compare_html, html_pair_fill, &pair);
+    for (int k = 0; k < 2; k++) tn__text_release(&pair.pages[k]);
     return status;
 }
 

@@ -92,6 +92,7 @@ function select(i) {
     row.setAttribute("aria-selected", String(Number(row.dataset.item) === i));
   redraw(false);
   keepAddress();
+  if (i >= 0) tellOther({ name: itemName(i) });
 }
 
 /* --- a range of steps --- */

@@ -8,7 +8,7 @@ function pathOf(name) {
   const plain = name.replace(/^d\./, "").replace(/^model[/.](?=.)/, "");
   const parts = plain.split("/").filter(Boolean);
   if (parts.length === 1) parts.splice(0, 1, ...parts[0].split("."));
-  else parts.pop(); // the operator itself
+  parts.pop(); // the operator or the tensor itself
   const path = [];
   for (const part of parts) {
     const before = path[path.length - 1];

@@ -51,33 +51,44 @@ function showKeys() {
 
 /* --- beside another plan: the page around calls these --- */
 
-let toldOther = null; // called with the view as shares of all, and the name that is chosen
-function tellOther() {
+let toldOther = null; // called with {x0, x1}, the view as shares of all, or with {name}, what is chosen
+function tellOther(what) {
   if (!toldOther) return;
-  const full = fullView(0).x1;
-  toldOther({ x0: view.x0 / full, x1: view.x1 / full });
+  const all = fullView(0).x1;
+  toldOther(what || { x0: view.x0 / all, x1: view.x1 / all });
+}
+/* What the other one does is done without telling it back. */
+function quietly(act) {
+  const told = toldOther;
+  toldOther = null;
+  act();
+  toldOther = told;
 }
 window.tenure = {
   listen(call) { toldOther = call; },
-  look({ x0, x1 }) { // without telling back
-    const full = fullView(0).x1;
-    Object.assign(view, { x0: x0 * full, x1: x1 * full });
-    clampView();
-    redraw(true, false);
+  look({ x0, x1 }) {
+    const all = fullView(0).x1;
+    quietly(() => setView({ x0: x0 * all, x1: x1 * all }));
   },
-  choose(name) { // by name; false: there is none
-    for (let i = 0; i < item.count; i++) {
-      if (itemName(i) !== name) continue;
-      select(i);
-      reveal(i);
-      return true;
-    }
-    return false;
+  choose(name) { // by name; where there is none, nothing is chosen
+    const t = plan.text.indexOf(name);
+    let i = 0;
+    while (i < item.count && cell(table.name, i) !== t) i++;
+    quietly(() => {
+      select(i < item.count && t >= 0 ? i : -1);
+      if (state.selected >= 0) reveal(i);
+    });
   },
+  about: () => ({ peak: plan.peak, bound: plan.bound, planner: plan.planner }),
+  holders: () => (curve.count ? holdersAt(peakTime) : [])
+    .map((row) => ({ name: itemName(row.item), bytes: row.bytes })),
   curve() {
     const all = Math.max(span, 1);
     return { at: Array.from(curve.at, (at) => at / all), live: [...curve.live],
       most: curve.live.reduce((a, b) => Math.max(a, b), 0) };
   },
-  compare(given) { other = given; redraw(); },
+  compare(given) {
+    other = given;
+    redraw();
+  },
 };

@@ -284,6 +284,7 @@ function savePicture() {
 
 /* --- start --- */
 
+document.body.classList.toggle("beside", window.parent !== window);
 readColours();
 showNumbers();
 showWays();
