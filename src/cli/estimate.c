@@ -14,6 +14,7 @@
 #include "graph/batch.h"
 
 #define ESTIMATE_BATCH_MOST (UINT64_C(1) << 40)
+#define ESTIMATE_FIT_S 4.0 /* that a price may take to be found */
 
 typedef struct estimate_made { /* of one trial; all is released behind it */
     cli_input input;
@@ -40,6 +41,10 @@ static tn_status estimate_load(const cli_way *way, estimate_made *made, tn_error
     input->graph = NULL;
     input->setup = NULL;
     input->workspaces = NULL;
+    input->training = NULL; /* that is the way's */
+    input->rewritten = NULL;
+    input->step = (tn_training){0};
+    input->stage_count = 0;
     if (way->batch > 0 && !tn__has_suffix(input->path, ".onnx"))
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "--batch and --max-batch are for .onnx models; --input-shape sets a whole shape");
@@ -91,6 +96,39 @@ static tn_occupancy_options estimate_memory(const cli_way *way, const estimate_m
     return memory;
 }
 
+/* The device that is asked about, or one that does eight operations while a byte moves. */
+static tn_costs_model estimate_rates(const cli_way *way) {
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    const tn_hardware *device = way->device;
+    bool known = device != NULL && device->fp32 > 0 && device->bytes_per_s > 0;
+    model.flops_per_s = known ? device->fp32 : 8e11;
+    model.bytes_per_s = known ? device->bytes_per_s : 1e11;
+    return model;
+}
+
+/* The set-up again, from where a budget has a say. */
+static tn_status estimate_fit(const cli_way *way, const tn_setup_options *given,
+                              estimate_made *made, tn_error *error) {
+    const tn_costs_model model = estimate_rates(way);
+    tn_fit_options fit = TN_FIT_OPTIONS_INIT;
+    tn_setup_options options = *given;
+    tn_setup *fitted = NULL;
+    tn_costs *costs;
+    if (way->fit == 0) return TN_OK;
+    TN_TRY(tn_costs_create_model(tn_setup_graph(made->setup), &model, &costs, error));
+    fit.context = options.context;
+    fit.budget = way->fit;
+    fit.timeout_s = ESTIMATE_FIT_S;
+    options.fit = &fit;
+    options.costs = costs;
+    tn_status status = tn_setup_from(made->setup, TN_SETUP_FIT, &options, &fitted, error);
+    tn_costs_destroy(costs);
+    if (status != TN_OK) return status;
+    tn_setup_destroy(made->setup);
+    made->setup = fitted;
+    return TN_OK;
+}
+
 static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_error *error) {
     cli_corridor corridor;
     const cli_whom whom = estimate_whom(way);
@@ -105,7 +143,9 @@ static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_err
     options->program = &order;
     options->memory = &memory;
     options->plan = &way->choices.plan;
-    return tn_setup_create(made->graph, options, &made->setup, error);
+    options->statics = made->input.statics;
+    TN_TRY(tn_setup_create(made->graph, options, &made->setup, error));
+    return estimate_fit(way, options, made, error);
 }
 
 static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_error *error) {
@@ -197,7 +237,7 @@ static tn_status estimate_write(const cli_way *way, const estimate_made *made,
                         .kernels = cli_whom_told(&whom, made->setup, &kernels),
                         .static_bytes = estimate->fixed,
                         .device_bytes = way->limit,
-                        .device = way->device};
+                        .device = way->device != NULL ? way->device->title : NULL};
     if (made->setup != NULL) report.layout = tn_setup_layout(made->setup);
     for (uint32_t i = 0; i < way->output_count; i++)
         TN_TRY(tn_report_write(&report, way->outputs[i], error));
@@ -226,6 +266,9 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
         estimate_tell(&made, occupancy, found);
         found->for_kernels = cli_whom_told(&whom, made.setup, &found->kernels) != NULL;
         (void)cli_whom_pieces(made.setup, found->pieces);
+        const tn_fit_result *fitted = made.setup != NULL ? tn_setup_fitted(made.setup) : NULL;
+        found->fitted = fitted != NULL && fitted->plain_time > 0;
+        if (found->fitted) found->more_time = (double)fitted->time / (double)fitted->plain_time - 1;
     }
     estimate_release(&made);
     return status;

@@ -17,10 +17,11 @@ typedef struct cli_way {
     tn_estimate_options options;
     cli_runner runner;
     cli_choices choices;
-    uint64_t limit;             /* bytes that it must fit into; 0: none */
+    uint64_t limit; /* bytes that it must fit into; 0: none */
+    uint64_t fit;   /* bytes that a program is looked for that keeps to them; 0: as it is */
     const char *const *outputs; /* [output_count] files for the plan of the first trial */
     uint32_t output_count;
-    const char *device; /* what the limit is of; NULL: it has no name */
+    const tn_hardware *device; /* what the limit is of; NULL: none that is known */
 } cli_way;
 
 typedef struct cli_found { /* what one way takes */
@@ -33,7 +34,9 @@ typedef struct cli_found { /* what one way takes */
     tn_report_kernels kernels; /* with for_kernels */
     bool for_kernels;          /* of this machine; else for the graph alone */
     char pieces[CLI_PIECES_MAX];
-    bool fits; /* into the limit: a pool, when it may take no more */
+    bool fits;        /* into the limit: a pool, when it may take no more */
+    bool fitted;      /* to `fit`, which the plain program exceeds */
+    double more_time; /* then, as a share of the plain program's, by a model of the device */
     /* what the names of parameters begin with, up to a dot, in order ("layer1."): what may be
      * frozen; the last one, or what is beyond the room, is not listed */
     char layers[CLI_LAYERS_MAX][32];
@@ -47,11 +50,20 @@ tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *er
 tn_status cli_estimate_max_batch(const cli_way *way, uint64_t *batch, tn_error *error);
 
 typedef struct cli_change {
-    char text[160]; /* "--dtype bf16 --fuse-update" */
-    uint64_t total; /* bytes with it */
+    char text[160];   /* "--dtype bf16 --fuse-update" */
+    uint64_t total;   /* bytes with it */
+    bool priced;      /* it computes again, and takes ... */
+    double more_time; /* ... so much longer, as a share; predicted */
 } cli_change;
 /* Up to `room` of the cheapest changes after which it fits; how many. */
 uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
                               uint32_t room);
+
+/* Each change that lowers the total, by itself, the cheapest first; how many. */
+uint32_t cli_estimate_each(const cli_way *way, const cli_found *found, cli_change *changes,
+                           uint32_t room);
+
+/* Computing again to keep to a budget of all bytes, with its price; 0: not needed, or not found. */
+uint32_t cli_estimate_fitted(const cli_way *way, uint64_t budget, cli_change *change);
 
 #endif

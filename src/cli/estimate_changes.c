@@ -52,6 +52,22 @@ static bool change_update(cli_way *way, const cli_found *found, char text[64]) {
     return true;
 }
 
+/* Computes again what pays best: the one change whose price in time is known. */
+static bool change_fit(cli_way *way, const cli_found *found, char text[64]) {
+    bool again = way->training.recompute > 0 || way->training.recompute_cheap;
+    uint64_t budget = way->limit - way->options.runtime;
+    (void)found;
+    if (way->limit <= way->options.runtime || way->options.pool != NULL || way->pytorch || again ||
+        way->fit > 0 || tn__has_suffix(way->input.path, ".tflite"))
+        return false;
+    way->fit = budget;
+    if (budget % (UINT64_C(1) << 20) == 0)
+        snprintf(text, 64, "--budget %" PRIu64 "MiB", budget >> 20);
+    else
+        snprintf(text, 64, "--budget %" PRIu64, budget);
+    return true;
+}
+
 static bool change_recompute(cli_way *way, const cli_found *found, char text[64]) {
     (void)found;
     if (!way->train || way->pytorch || way->training.recompute_cheap) return false;
@@ -103,10 +119,10 @@ static bool change_sgd(cli_way *way, const cli_found *found, char text[64]) {
 static const struct {
     estimate_change apply;
     uint32_t family;
-} estimate_cheap_first[] = {{change_plan, 0},   {change_policies, 0}, {change_order, 0},
-                            {change_concat, 0}, {change_update, 0},   {change_recompute, 1},
-                            {change_share, 1},  {change_dtype, 0},    {change_momentum, 2},
-                            {change_sgd, 2}};
+} estimate_cheap_first[] = {{change_plan, 0},      {change_policies, 0}, {change_order, 0},
+                            {change_concat, 0},    {change_update, 0},   {change_fit, 1},
+                            {change_recompute, 1}, {change_share, 1},    {change_dtype, 0},
+                            {change_momentum, 2},  {change_sgd, 2}};
 #define ESTIMATE_CHANGES (sizeof estimate_cheap_first / sizeof *estimate_cheap_first)
 #define ESTIMATE_LIST_MOST 4u    /* changes of one list */
 #define ESTIMATE_LIST_TRIES 200u /* lists that are looked at */
@@ -117,8 +133,9 @@ static bool estimate_try(const cli_way *way, const char *text, cli_change *chang
     tn_error unused; /* a change that cannot be made is not offered */
     trial.output_count = 0;
     if (cli_estimate_within(&trial, &found, &unused) != TN_OK || !found.fits) return false;
+    *change = (cli_change){
+        .total = found.estimate.total, .priced = found.fitted, .more_time = found.more_time};
     snprintf(change->text, sizeof change->text, "%s", text);
-    change->total = found.estimate.total;
     return true;
 }
 
@@ -183,14 +200,16 @@ static bool estimate_try_set(const cli_way *way, const cli_found *found, uint32_
 }
 
 /* Where no change alone is enough: the shortest list that is, of equals the cheapest, by trying the
- * lists of two, then of three and so on, those of cheap changes first. */
+ * lists of two, then of three and so on, those of cheap changes first. Fitting is not among them:
+ * it is a search itself. */
 static bool estimate_shortest(const cli_way *way, const cli_found *found, cli_change *change) {
     uint32_t tries = 0;
     for (int length = 2; length <= (int)ESTIMATE_LIST_MOST; length++)
         for (uint32_t set = 0; set < 1u << ESTIMATE_CHANGES; set++) {
             char text[sizeof change->text];
             cli_way trial = *way;
-            if (__builtin_popcount(set) != length || !estimate_apply(&trial, found, set, text))
+            if (__builtin_popcount(set) != length || !estimate_apply(&trial, found, set, text) ||
+                trial.fit != way->fit)
                 continue;
             if (++tries > ESTIMATE_LIST_TRIES) return false;
             if (estimate_try(&trial, text, change)) return true;
@@ -211,4 +230,64 @@ uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_ch
     if (count + smaller < room) count += estimate_freeze(way, found, &changes[count]);
     if (smaller) changes[count++] = batch;
     return count;
+}
+
+/* A smaller batch, where there is one. */
+static bool change_half(cli_way *way, const cli_found *found, char text[64]) {
+    if (found->batch < 2 || !tn__has_suffix(way->input.path, ".onnx")) return false;
+    way->batch = found->batch / 2;
+    snprintf(text, 64, "--batch %" PRIu64, way->batch);
+    return true;
+}
+
+static bool change_inplace(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (way->input.occupancy_options.inplace != TN_INPLACE_NONE || way->pytorch) return false;
+    way->input.occupancy_options.inplace = TN_INPLACE_CHOOSE;
+    snprintf(text, 64, "no --no-inplace");
+    return true;
+}
+
+static bool change_views(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->input.occupancy_options.no_views) return false;
+    way->input.occupancy_options.no_views = false;
+    snprintf(text, 64, "no --no-views");
+    return true;
+}
+
+/* Operators in pieces, where they are not. */
+static bool change_pieces(cli_way *way, const cli_found *found, char text[64]) {
+    (void)found;
+    if (!way->choices.fastest || way->runner == CLI_RUNNER_NONE) return false;
+    way->choices.fastest = false;
+    snprintf(text, 64, "no --fastest: operators in pieces");
+    return true;
+}
+
+uint32_t cli_estimate_each(const cli_way *way, const cli_found *found, cli_change *changes,
+                           uint32_t room) {
+    static const estimate_change others[] = {change_inplace, change_views, change_pieces,
+                                             change_half};
+    const uint32_t all = ESTIMATE_CHANGES + sizeof others / sizeof *others;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all && count < room; i++) {
+        bool last = i >= ESTIMATE_CHANGES;
+        estimate_change apply = last ? others[i - ESTIMATE_CHANGES] : estimate_cheap_first[i].apply;
+        cli_way trial = *way;
+        char text[64];
+        if (!apply(&trial, found, text)) continue;
+        trial.limit = found->estimate.total - 1; /* what takes less is one */
+        count += estimate_try(&trial, text, &changes[count]);
+    }
+    return count;
+}
+
+uint32_t cli_estimate_fitted(const cli_way *way, uint64_t budget, cli_change *change) {
+    cli_way trial = *way;
+    const cli_found none = {0};
+    char text[64];
+    trial.limit = budget;
+    if (!change_fit(&trial, &none, text) || !estimate_try(&trial, text, change)) return 0;
+    return change->priced;
 }

@@ -1,4 +1,4 @@
-/* explain.c - `tenure plan MODEL --explain`: the events of tn_occupancy_tags as sentences.
+/* explain.c - `tenure plan MODEL --explain=tags`: the events of tn_occupancy_tags as sentences.
  *
  * One line an event, beside the step and the operator that runs there. Names come from files that
  * nobody vouched for: tn__words_cell keeps control characters away from the terminal.
@@ -79,7 +79,7 @@ static bool explain_event(void *self, const tn_tag_event *event) {
     return !to->text.failed;
 }
 
-tn_status cli_explain(const tn_occupancy *occupancy, tn_error *error) {
+tn_status cli_explain_tags(const tn_occupancy *occupancy, tn_error *error) {
     explain to = {.graph = tn_program_graph(tn_occupancy_program(occupancy)), .step = UINT32_MAX};
     tn_tag_summary summary;
     char size[TN_SIZE_TEXT_MAX];

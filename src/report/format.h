@@ -7,6 +7,7 @@
 #ifndef TN_REPORT_FORMAT_H
 #define TN_REPORT_FORMAT_H
 
+#include <tenure/estimate.h>
 #include <tenure/report.h>
 
 #include "base/base.h"
@@ -169,6 +170,13 @@ typedef struct tn__holder {
 /* `holders` lies in the scene's arena. */
 tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
                          tn_error *error);
+
+/* --- pool.c --- */
+
+/* What the pool "caching" would have reserved for the report's program, weights and all: its blocks
+ * in its order, twice, as a run asks for them (tn_estimate_make). 0: it cannot be told (a problem,
+ * loops, static memory in the arena), or is too long to ask. */
+uint64_t tn__caching_pool(const tn_report *report);
 
 /* --- link.c: the link of a fit's program, and who waits for it --- */
 

@@ -70,6 +70,40 @@ expect 2 'for models' $tenure plan buffers.csv --train
 expect 2 'leave --train out' $tenure plan "$source/examples/models/keywords.tflite" --train -o k.tflite
 expect 2 'estimated without a plan' $tenure estimate "$model" --pool caching -o x.html
 
+# why: every proposal is what planning the changed thing gives
+expect 0 'why 1.2 KiB' $tenure plan buffers.csv --explain
+mv out why
+for row in a b c; do
+    grep -v "^$row," buffers.csv >without.csv
+    expect 0 '"peak":' $tenure plan without.csv --json
+    python3 - $row <<'P' || failed=1
+import json, re, sys
+peak = json.load(open("out"))["peak"]
+told = re.search(rf"^ +([\d,]+) +[\d,]+ less without {sys.argv[1]}\b", open("why").read(), re.M)
+live = re.search(rf"^ +[\d,]+  {sys.argv[1]}$", open("why").read(), re.M)
+assert (told is None) == (live is None) and (told is None or int(told[1].replace(",", "")) == peak), (peak, told)
+P
+done
+unet=$source/examples/models/unet64.onnx
+expect 0 'less with --fuse-concat' $tenure plan "$unet" --explain
+mv out why
+expect 0 '"peak":' $tenure plan "$unet" --fuse-concat --json
+python3 - <<'P' || failed=1
+import json, re
+plan, why = json.load(open("out")), open("why").read()
+told = re.search(r"^ +([\d,]+) +[\d,]+ less with --fuse-concat", why, re.M)
+assert int(told[1].replace(",", "")) == plan["peak"] + plan["static"], (told, plan)
+stack = [tuple(int(n.replace(",", "")) for n in m) for m in re.findall(r"^ +([\d,]+) to +([\d,]+)  ", why.split("why these offsets")[1], re.M)]
+assert stack[-1][0] == 0 and all(low >= end for (low, _), (_, end) in zip(stack, stack[1:])), stack
+P
+expect 0 'time predicted' $tenure plan "$unet" --train --optimizer sgd --explain
+expect 0 'caching pool +[1-9]' $tenure plan "$model"
+expect 0 '"caching_pool":' $tenure plan "$model" --json
+mv out planned
+expect 0 '"pool":"caching"' $tenure estimate "$model" --pool caching --json
+python3 -c 'import json; p, e = (json.load(open(f)) for f in ("planned", "out")); assert p["caching_pool"] == e["arena"], (p, e)' || failed=1
+expect 1 '"more_time":' $tenure estimate "$unet" --train --optimizer sgd --device 300MiB --json
+
 # two plans beside each other
 expect 0 'wrote both.html' $tenure diff "$model" step.json -o both.html
 [ "$(grep -c 'id="pages"' both.html)" = 1 ] || { echo "FAILED: both.html"; failed=1; }
@@ -96,13 +130,13 @@ expect 1 'share bytes' $tenure verify twice.csv --plan wrong.csv
 
 # the allocation told step by step, on the worked example
 example=$source/examples/models/five_operators.onnx
-expect 0 '3 tags end to end: 192 bytes' $tenure plan "$example" --explain
+expect 0 '3 tags end to end: 192 bytes' $tenure plan "$example" --explain=tags
 for line in 'B gets tag 0, a new one' 'C gets tag 1, a new one: B still lives' 'F gets tag 2' "B's life ends: tag 0 to the queue" \
     'E takes tag 0 from the queue' 'G works in place'; do
     grep -q "$line" out || { echo "FAILED: --explain does not say: $line"; failed=1; }
 done
-expect 0 'tags end to end' $tenure plan "$model" --explain
-expect 2 'is for models' $tenure plan buffers.csv --explain
+expect 0 'tags end to end' $tenure plan "$model" --explain=tags
+expect 2 'is for models' $tenure plan buffers.csv --explain=tags
 expect 2 'text; leave' $tenure plan "$model" --explain --json
 
 # shared objects

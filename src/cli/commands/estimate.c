@@ -35,6 +35,7 @@ enum {
     ESTIMATE_CACHE_TYPE,
     ESTIMATE_PREFILL,
     ESTIMATE_FULL_CACHE,
+    ESTIMATE_BUDGET,
     ESTIMATE_JSON
 };
 
@@ -73,6 +74,9 @@ enum {
     X(ESTIMATE_MICRO, "micro-batch", "N", "sequences in one pass through the pipeline (1)")        \
     X(ESTIMATE_SEQUENCE_PARALLEL, "sequence-parallel", NULL,                                       \
       "tensor ranks divide what is outside of products, too")                                      \
+    X(ESTIMATE_BUDGET, "budget", "SIZE",                                                           \
+      "arena and weights keep to it: what lives longer is computed again, as `tenure fit` does; "  \
+      "how much longer that takes is predicted, for the rates of --device")                        \
     X('o', "output", "FILE",                                                                       \
       "write the plan that is estimated: a picture as .html, or what `tenure plan` writes; may "   \
       "be "                                                                                        \
@@ -309,6 +313,9 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
                    "-o %s: this is estimated without a plan; it needs a model file, and no "
                    "--pool, --alloc-policy, --release-policy or --parallel tensor=N",
                    way->outputs[0]);
+    if (way->fit > 0 && (!plans || way->pytorch || tn__has_suffix(way->input.path, ".tflite")))
+        cli_misuse(state, "--budget: a program is fitted that is planned; it needs an .onnx model, "
+                          "and no --pool, --as, --alloc-policy, --release-policy or formulas");
     if (arguments->max_batch && arguments->way.limit == 0)
         cli_misuse(state, "--max-batch: what must it fit into? --device NAME|SIZE");
     bool tricks =
@@ -355,7 +362,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ESTIMATE_DEVICE:
         arguments->device = cli_device(state, value, &way->limit);
-        way->device = arguments->device != NULL ? arguments->device->title : NULL;
+        way->device = arguments->device;
         return 0;
     case ESTIMATE_RUNTIME:
         way->options.runtime = cli_size(state, "runtime", value);
@@ -369,6 +376,10 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
     case 'o':
         cli_add_output(state, arguments->outputs, &way->output_count, ESTIMATE_OUTPUTS_MAX, value);
         way->outputs = arguments->outputs;
+        return 0;
+    case ESTIMATE_BUDGET:
+        way->fit = cli_size(state, "budget", value);
+        if (way->fit == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
         return 0;
     case ESTIMATE_JSON:
         arguments->json = true;
@@ -400,6 +411,13 @@ static void estimate_print_whom(const estimate_arguments *arguments) {
     if (found->pieces[0] != '\0') printf("%-18s %s\n", "in pieces", found->pieces);
 }
 
+static void estimate_print_change(const cli_change *change, const char *with) {
+    char size[TN_SIZE_TEXT_MAX];
+    printf("%-18s %s: %s", with, change->text, tn_size_format(change->total, size));
+    if (change->priced) printf(", %+.1f %% time predicted", 100 * change->more_time);
+    printf("\n");
+}
+
 static void estimate_print(const estimate_arguments *arguments) {
     const tn_estimate *it = &arguments->found.estimate;
     char size[TN_SIZE_TEXT_MAX];
@@ -419,6 +437,8 @@ static void estimate_print(const estimate_arguments *arguments) {
         if (it->phase[phase] != TN_SIZE_UNKNOWN)
             printf("%-18s %s\n", tn_phase_name((tn_phase)phase),
                    tn_size_format(it->phase[phase], size));
+    if (arguments->found.fitted)
+        printf("%-18s %+.1f %% time predicted\n", "fitted", 100 * arguments->found.more_time);
     if (arguments->found.batch > 0) printf("%-18s %" PRIu64 "\n", "batch", arguments->found.batch);
     if (arguments->way.limit == 0) return;
     printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->way.limit, size),
@@ -427,8 +447,7 @@ static void estimate_print(const estimate_arguments *arguments) {
     printf("%-18s %s\n", "fits", estimate_fits(arguments) ? "yes" : "no");
     if (arguments->max_batch) printf("%-18s %" PRIu64 "\n", "largest batch", arguments->most);
     for (uint32_t i = 0; i < arguments->change_count; i++)
-        printf("%-18s %s: %s\n", i == 0 ? "would fit with" : "or with", arguments->changes[i].text,
-               tn_size_format(arguments->changes[i].total, size));
+        estimate_print_change(&arguments->changes[i], i == 0 ? "would fit with" : "or with");
     if (!estimate_fits(arguments) && arguments->change_count == 0)
         printf("%-18s nothing that is known here makes it fit\n", "");
 }
@@ -463,7 +482,10 @@ static void estimate_json_fit(const estimate_arguments *arguments, tn__text *tex
     for (uint32_t i = 0; i < arguments->change_count; i++) {
         tn__text_put(text, i > 0 ? ",{\"change\":" : "{\"change\":");
         tn__text_json(text, arguments->changes[i].text);
-        tn__text_printf(text, ",\"total\":%" PRIu64 "}", arguments->changes[i].total);
+        tn__text_printf(text, ",\"total\":%" PRIu64, arguments->changes[i].total);
+        if (arguments->changes[i].priced)
+            tn__text_printf(text, ",\"more_time\":%.6g", arguments->changes[i].more_time);
+        tn__text_put(text, "}");
     }
     tn__text_put(text, "]");
 }
@@ -492,6 +514,8 @@ static void estimate_print_json(const estimate_arguments *arguments) {
                     it->peak_run);
     tn__text_json(&text, arguments->found.peak_op);
     tn__text_put(&text, "}");
+    if (arguments->found.fitted)
+        tn__text_printf(&text, ",\"more_time\":%.6g", arguments->found.more_time);
     estimate_json_fit(arguments, &text);
     tn__text_put(&text, "}\n");
     if (!text.failed) fwrite(text.data, 1, text.size, stdout);

@@ -45,8 +45,6 @@ enum {
     X(PLAN_TIMEOUT, "timeout", "TIME",                                                             \
       "stop after 10s, 500ms, 2m with the best plan so far (never)")                               \
     X(PLAN_WORK, "work-limit", "N", "stop after N units of work: repeatable (no limit)")           \
-    X(PLAN_EXPLAIN, "explain", NULL,                                                               \
-      "first tell, step by step, how memory tags would serve the model")                           \
     X(PLAN_TRAIN, "train", NULL, "a step of the model's training: forward, backward, update")      \
     X(PLAN_BATCH, "batch", "N", "first extent of the inputs of an .onnx model (as the file says)") \
     X(PLAN_DEVICE, "device", "NAME|SIZE",                                                          \
@@ -61,7 +59,7 @@ typedef struct plan_arguments {
     tn_plan_options options;
     const char *outputs[PLAN_OUTPUTS_MAX];
     uint32_t output_count;
-    bool json, objects, explain;
+    bool json, objects, explain, tags;
     uint32_t holders; /* rows; 0: none */
     cli_training training;
     bool trains;
@@ -72,6 +70,10 @@ typedef struct plan_arguments {
 static const struct argp_option plan_options[] = {
     PLAN_OPTIONS(CLI_OPTION){"holders", PLAN_HOLDERS, "N", OPTION_ARG_OPTIONAL,
                              "list the N largest of those that hold the peak (20)", 0},
+    {"explain", PLAN_EXPLAIN, "tags", OPTION_ARG_OPTIONAL,
+     "first tell why this peak, what would lower it (each planned) and why "
+     "these offsets; =tags: step by step how memory tags would serve it",
+     0},
     {0}};
 
 static void plan_check_training(struct argp_state *state, plan_arguments *arguments) {
@@ -131,6 +133,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PLAN_EXPLAIN:
         arguments->explain = true;
+        arguments->tags = value != NULL && CLI_CHOICE(state, "explain", value, "tags") == 0;
         return 0;
     case PLAN_CAPACITY:
         options->capacity = cli_size(state, "capacity", value);
@@ -337,11 +340,17 @@ static int plan_objects(plan_arguments *arguments) {
 }
 
 static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) {
+    const cli_explained of = {.input = &arguments->input,
+                              .options = &arguments->options,
+                              .training = arguments->input.training,
+                              .device = arguments->device};
     if (!arguments->explain) return TN_OK;
-    if (arguments->input.occupancy != NULL) return cli_explain(arguments->input.occupancy, error);
+    if (!arguments->tags) return cli_explain_plan(&of, error);
+    if (arguments->input.occupancy != NULL)
+        return cli_explain_tags(arguments->input.occupancy, error);
     *error = (tn_error){.status = TN_E_INVALID};
     snprintf(error->message, sizeof error->message,
-             "--explain is for models; the input is a problem, which has no operators");
+             "--explain=tags is for models; the input is a problem, which has no operators");
     return TN_E_INVALID;
 }
 

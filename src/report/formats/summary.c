@@ -78,6 +78,8 @@ static tn_status summary_render(const tn_report *report, tn__text *text, tn_erro
     summary_integer(text, "naive",
                     report->occupancy ? memory.naive : tn_problem_naive(report->problem));
     if (report->occupancy) summary_integer(text, "static", report->static_bytes);
+    uint64_t pool = tn__caching_pool(report);
+    if (pool > 0) summary_integer(text, "caching_pool", pool);
     if (report->device_bytes > 0) {
         summary_integer(text, "device", report->device_bytes);
         bool fits = tn__add_sat(layout->peak, report->static_bytes) <= report->device_bytes;

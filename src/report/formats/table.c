@@ -131,6 +131,11 @@ static void table_all(tn__text *text, const tn_report *report) {
         table_size(text, "with weights", all);
         tn__text_printf(text, "    beside it %s\n", tn__words_iec(report->static_bytes, iec));
     }
+    uint64_t pool = tn__caching_pool(report);
+    if (pool > 0) {
+        table_size(text, "caching pool", pool);
+        tn__text_put(text, "    for the same run\n");
+    }
     if (report->device_bytes == 0) return;
     table_size(text, "device", report->device_bytes);
     tn__text_put(text, "    used ");

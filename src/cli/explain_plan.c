@@ -1,0 +1,307 @@
+/* explain_plan.c - `tenure plan --explain`: why the plan needs what it needs.
+ *
+ * Three questions. Why this peak: the step, who lives then, who made it and who reads it last. What
+ * would lower it: every proposal is planned, none is guessed; first each of the largest holders
+ * taken away by itself, which shows how near the next peak is, then what options would do, with the
+ * time that computing again is predicted to take. Why these offsets: what each of the holders rests
+ * on, and the stack from the highest buffer down to the bottom, which is the arena's size.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/estimate.h"
+#include "cli/explain.h"
+#include "report/format.h"
+
+#define EXPLAIN_HOLDERS 6u       /* that are looked at one by one */
+#define EXPLAIN_BODIES 20000u    /* more are not planned again for each of them */
+#define EXPLAIN_STACK 12u        /* lines of the stack */
+#define EXPLAIN_STACK_MOST 4096u /* and bodies that are looked through for it */
+#define EXPLAIN_CHANGES 12u
+
+typedef struct explain_view {
+    const cli_explained *of;
+    tn_report report;
+    tn__scene scene;
+    tn__curve curve;
+    tn__uses uses;
+    const tn__holder *holders;
+    uint32_t holder_count;
+    int64_t at;
+    uint32_t columns;
+    tn__text text;
+} explain_view;
+
+static void explain_word(explain_view *view, const char *word, size_t width) {
+    tn__words_cell(&view->text, word, width, false);
+    while (!view->text.failed && view->text.size > 0 && view->text.data[view->text.size - 1] == ' ')
+        view->text.data[--view->text.size] = '\0';
+}
+
+static size_t explain_width(const explain_view *view, uint32_t beside) {
+    return view->columns > beside + 14 ? view->columns - beside : 14;
+}
+
+/* "6 Conv" */
+static void explain_step(explain_view *view, uint32_t step) {
+    tn__text_printf(&view->text, "%u ", step);
+    explain_word(view, tn__step_of(&view->report, step).type, 20);
+}
+
+/* "made at 6 Conv, read last at 8 Add" */
+static void explain_life(explain_view *view, uint32_t index) {
+    const tn__item *item = &view->scene.items[index];
+    if (view->report.occupancy == NULL) {
+        tn__text_printf(&view->text, "live %lld to %lld", (long long)item->first,
+                        (long long)item->last);
+        return;
+    }
+    if (item->step == TN_NONE) {
+        tn__text_put(&view->text, "there from the start");
+    } else {
+        tn__text_put(&view->text, (int64_t)item->step == view->at ? "made here" : "made at ");
+        if ((int64_t)item->step != view->at) explain_step(view, item->step);
+    }
+    uint32_t last = view->uses.start[index + 1];
+    if (last == view->uses.start[index]) return;
+    uint32_t step = view->uses.steps[last - 1];
+    tn__text_put(&view->text, (int64_t)step == view->at ? ", read last here" : ", read last at ");
+    if ((int64_t)step != view->at) explain_step(view, step);
+}
+
+/* --- why this peak --- */
+
+static void explain_peak(explain_view *view) {
+    char size[TN_SIZE_TEXT_MAX], exact[TN__WORDS_MAX];
+    const tn_layout *layout = view->report.layout;
+    tn__step step = view->report.occupancy != NULL ? tn__step_of(&view->report, (uint32_t)view->at)
+                                                   : (tn__step){"", ""};
+    uint64_t live = 0;
+    for (uint32_t i = 0; i < view->holder_count; i++)
+        live = tn__add_sat(live, view->holders[i].bytes);
+    tn__text_printf(&view->text, "why %s\n  at %s %lld", tn_size_format(layout->peak, size),
+                    view->report.occupancy != NULL ? "step" : "time", (long long)view->at);
+    if (view->scene.phases != NULL)
+        tn__text_printf(&view->text, " (%s)", tn__phase_words(view->scene.phases[view->at]));
+    tn__text_put(&view->text, *step.type ? ", " : "");
+    explain_word(view, step.type, 24);
+    tn__text_put(&view->text, *step.name ? " " : "");
+    explain_word(view, step.name, explain_width(view, 50));
+    tn__text_printf(&view->text, ", %u buffers live: %s bytes\n", view->holder_count,
+                    tn__words_grouped(live, exact));
+    if (layout->bank_count == 1 && layout->peak > live)
+        tn__text_printf(&view->text,
+                        "  %s bytes more by alignment and holes; no plan needs less "
+                        "than %s\n",
+                        tn__words_grouped(layout->peak - live, exact),
+                        tn_size_format(layout->lower_bound, size));
+    for (uint32_t i = 0; i < view->holder_count && i < EXPLAIN_HOLDERS; i++) {
+        const tn__holder *row = &view->holders[i];
+        tn__text_printf(&view->text, "  %15s  ", tn__words_grouped(row->bytes, exact));
+        explain_word(view, view->scene.items[row->item].name, explain_width(view, 19));
+        tn__text_put(&view->text, "\n                   ");
+        explain_life(view, row->item);
+        tn__text_put(&view->text, "\n");
+    }
+    if (view->holder_count > EXPLAIN_HOLDERS)
+        tn__text_printf(&view->text, "  and %u smaller ones\n",
+                        view->holder_count - EXPLAIN_HOLDERS);
+}
+
+/* --- what would lower it --- */
+
+/* The problem without one of its bodies, planned. Not of what depends on the number of a body. */
+static tn_status explain_without(const explain_view *view, tn_body_id without, uint64_t *peak,
+                                 tn_error *error) {
+    const tn_problem *problem = view->report.problem;
+    tn_problem *rest = NULL;
+    tn_layout layout = {0};
+    tn_status status = tn_problem_create(view->report.context, &rest, error);
+    for (tn_body_id b = 0; b < tn_problem_count(problem) && status == TN_OK; b++)
+        if (b != without) status = tn_problem_add(rest, tn_problem_body(problem, b), NULL, error);
+    if (status == TN_OK) status = tn_plan(rest, view->of->options, &layout, error);
+    if (status == TN_OK) *peak = layout.peak;
+    tn_layout_release(&layout);
+    tn_problem_destroy(rest);
+    return status;
+}
+
+/* Whether bodies may be taken out of the problem one by one. */
+static bool explain_is_plain(const tn_problem *problem) {
+    if (tn_problem_bank_count(problem) > 1 || tn_problem_streams(problem) > 1 ||
+        tn_problem_count(problem) > EXPLAIN_BODIES)
+        return false;
+    for (tn_body_id b = 0; b < tn_problem_count(problem); b++)
+        if (tn_problem_body(problem, b)->flags & TN_BODY_TIED) return false;
+    return true;
+}
+
+static void explain_holders(explain_view *view) {
+    char exact[TN__WORDS_MAX], less[TN__WORDS_MAX];
+    uint64_t peak, whole = view->report.layout->peak;
+    tn_error unused;
+    if (!explain_is_plain(view->report.problem)) return;
+    for (uint32_t i = 0; i < view->holder_count && i < EXPLAIN_HOLDERS; i++) {
+        const tn__holder *row = &view->holders[i];
+        if (explain_without(view, row->body, &peak, &unused) != TN_OK) continue;
+        uint64_t saved = whole > peak ? whole - peak : 0;
+        tn__text_printf(&view->text, "  %15s  %15s less without ", tn__words_grouped(peak, exact),
+                        tn__words_grouped(saved, less));
+        explain_word(view, view->scene.items[row->item].name, explain_width(view, 50));
+        tn__text_put(&view->text, saved < row->bytes ? ": then another step is the peak\n" : "\n");
+    }
+}
+
+/* How the input was read and planned, as something that can be tried with one thing changed. */
+static cli_way explain_way(const cli_explained *of) {
+    cli_way way = {.input = *of->input,
+                   .batch = (uint64_t)of->input->import.batch,
+                   .train = of->training != NULL,
+                   .training = CLI_TRAINING_INIT,
+                   .options = TN_ESTIMATE_OPTIONS_INIT,
+                   .runner = of->input->whom.runner,
+                   .choices = CLI_CHOICES_INIT,
+                   .device = of->device};
+    if (of->training != NULL) way.training = *of->training;
+    way.input.occupancy_options.workspaces = NULL;
+    way.choices.plan = *of->options;
+    way.choices.threads = of->input->whom.threads > 0 ? of->input->whom.threads : 1;
+    way.choices.no_rewrite = of->input->whom.no_rewrite;
+    way.choices.fastest = of->input->whom.fastest;
+    return way;
+}
+
+static void explain_change(explain_view *view, const cli_change *change, uint64_t all) {
+    char exact[TN__WORDS_MAX], less[TN__WORDS_MAX];
+    tn__text_printf(&view->text, "  %15s  %15s less with %s",
+                    tn__words_grouped(change->total, exact),
+                    tn__words_grouped(all - change->total, less), change->text);
+    if (change->priced)
+        tn__text_printf(&view->text, " (estimate, fit, run, train), %+.1f %% time predicted",
+                        100 * change->more_time);
+    tn__text_put(&view->text, "\n");
+}
+
+/* What options would do to arena and weights together; computing again at some budgets. */
+static void explain_changes(explain_view *view) {
+    static const double shares[] = {0.9, 0.75, 0.5};
+    cli_change changes[EXPLAIN_CHANGES];
+    cli_way way = explain_way(view->of);
+    cli_found found;
+    tn_error unused; /* what cannot be had is not proposed */
+    bool parts = view->of->input->bank_count > 0;
+    if (parts || cli_estimate_within(&way, &found, &unused) != TN_OK) return;
+    uint64_t all = found.estimate.total;
+    uint32_t count = cli_estimate_each(&way, &found, changes, EXPLAIN_CHANGES);
+    for (size_t i = 0; i < sizeof shares / sizeof *shares && count < EXPLAIN_CHANGES; i++) {
+        uint64_t budget =
+            found.estimate.fixed + (uint64_t)(shares[i] * (double)found.estimate.arena);
+        count += cli_estimate_fitted(&way, budget, &changes[count]);
+    }
+    char size[TN_SIZE_TEXT_MAX];
+    if (count > 0)
+        tn__text_printf(&view->text, "  arena and weights together are %s; that would be\n",
+                        tn_size_format(all, size));
+    for (uint32_t i = 0; i < count; i++) explain_change(view, &changes[i], all);
+    if (count == 0)
+        tn__text_put(&view->text, "  no order, no option that there is, and no computing again at "
+                                  "0.9, 0.75 or 0.5 of the arena\n");
+}
+
+/* --- why these offsets --- */
+
+static void explain_place(explain_view *view, tn_body_id body) {
+    const tn_layout *layout = view->report.layout;
+    char from[TN__WORDS_MAX], to[TN__WORDS_MAX], hole[TN__WORDS_MAX];
+    const tn_body *it = tn_problem_body(view->report.problem, body);
+    uint32_t item = 0;
+    while (item + 1 < view->scene.item_count && view->scene.items[item].body != body) item++;
+    for (uint32_t i = 0; i < view->holder_count; i++)
+        if (view->holders[i].body == body) item = view->holders[i].item;
+    tn__text_printf(&view->text, "  %15s to %15s  ", tn__words_grouped(layout->offset[body], from),
+                    tn__words_grouped(layout->offset[body] + it->size, to));
+    explain_word(view, view->scene.items[item].name, explain_width(view, 62));
+    tn__text_printf(&view->text, " (%lld to %lld)", (long long)it->first, (long long)it->last);
+    tn_body_id below = cli_explain_below(view->report.problem, layout, body);
+    uint64_t end = below == TN_NONE
+                       ? 0
+                       : layout->offset[below] + tn_problem_body(view->report.problem, below)->size;
+    uint64_t gap = layout->offset[body] > end ? layout->offset[body] - end : 0;
+    if (gap > 0) tn__text_printf(&view->text, ", %s free below it", tn__words_grouped(gap, hole));
+    tn__text_put(&view->text, "\n");
+}
+
+/* The stack that makes the arena, from its top to its bottom. */
+static tn_status explain_offsets(explain_view *view, tn_error *error) {
+    const tn_problem *problem = view->report.problem;
+    const tn_layout *layout = view->report.layout;
+    tn_body_id *stack = tn__arena_array(&view->scene.arena, EXPLAIN_STACK_MOST, sizeof *stack);
+    if (stack == NULL) return tn__no_memory(error, "the explanation");
+    tn_body_id top = cli_explain_highest(problem, layout, 0);
+    uint32_t count =
+        top == TN_NONE ? 0 : cli_explain_stack(problem, layout, top, stack, EXPLAIN_STACK_MOST);
+    int64_t from = INT64_MIN, to = INT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_body *body = tn_problem_body(problem, stack[i]);
+        if (body->first > from) from = body->first;
+        if (body->last < to) to = body->last;
+    }
+    tn__text_printf(&view->text, "\nwhy these offsets: each rests on what lives beside it%s\n",
+                    layout->bank_count > 1 ? ", of the first memory" : "");
+    for (uint32_t i = 0; i < count && i < EXPLAIN_STACK; i++) explain_place(view, stack[i]);
+    if (count > EXPLAIN_STACK)
+        tn__text_printf(&view->text, "  and %u below them\n", count - EXPLAIN_STACK);
+    if (count > 0 && from < to)
+        tn__text_printf(&view->text,
+                        "  all of these live at %lld: the stack is as high as what "
+                        "lives then\n",
+                        (long long)from);
+    else if (count > 0)
+        tn__text_put(&view->text, "  they do not all live at once: those between keep the upper "
+                                  "ones up\n");
+    return TN_OK;
+}
+
+/* --- the whole --- */
+
+static tn_status explain_make(explain_view *view, tn_error *error) {
+    TN_TRY(tn__scene_make(&view->scene, &view->report, error));
+    if (view->report.occupancy != NULL) TN_TRY(tn__uses_make(&view->scene, &view->uses, error));
+    TN_TRY(tn__curve_make(&view->curve, view->report.problem, view->report.context, error));
+    if (view->curve.count == 0) {
+        tn__text_put(&view->text, "nothing needs memory\n\n");
+        return TN_OK;
+    }
+    view->at = tn__peak_at(&view->scene, &view->curve);
+    TN_TRY(tn__holders_at(&view->scene, view->at, &view->holders, &view->holder_count, error));
+    explain_peak(view);
+    tn__text_put(&view->text, "\nwhat would lower it, each planned\n");
+    explain_holders(view);
+    if (view->report.occupancy != NULL) explain_changes(view);
+    TN_TRY(explain_offsets(view, error));
+    tn__text_put(&view->text, "\n");
+    return TN_OK;
+}
+
+tn_status cli_explain_plan(const cli_explained *of, tn_error *error) {
+    explain_view view = {.of = of,
+                         .report = {.struct_size = sizeof view.report,
+                                    .input = of->input->path,
+                                    .problem = of->input->problem,
+                                    .layout = of->input->layout,
+                                    .occupancy = of->input->occupancy},
+                         .columns = cli_columns(stdout)};
+    tn__text_init(&view.text, NULL);
+    tn__arena_init(&view.scene.arena, NULL);
+    tn_status status = explain_make(&view, error);
+    if (view.text.failed) status = tn__no_memory(error, "the explanation");
+    cli_progress_end();
+    if (status == TN_OK) fwrite(view.text.data, 1, view.text.size, stdout);
+    tn__text_release(&view.text);
+    tn__curve_release(&view.curve);
+    tn__scene_release(&view.scene);
+    return status;
+}
