@@ -67,7 +67,7 @@ function itemPaths(i) {
   if (item.step[i] >= 0) rows.push(["made at", make("span", {}, toStep(item.step[i]))]);
   const steps = [...readersOf(i)];
   if (steps.length) rows.push(["read at", make("span", {}, ...list(steps.map(toStep)))]);
-  else if (plan.item) rows.push(["read at", "no step"]);
+  else if (plan.use) rows.push(["read at", "no step"]);
   if (item.source[i] >= 0) rows.push(["from", make("span", {}, toItem(item.source[i]))]);
   const path = layers ? layers.paths[i] : [];
   if (path.length) rows.push(["layer", make("span", {}, ...list(path.map((name) =>
