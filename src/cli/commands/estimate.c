@@ -76,7 +76,7 @@ enum {
       "tensor ranks divide what is outside of products, too")                                      \
     X(ESTIMATE_BUDGET, "budget", "SIZE",                                                           \
       "arena and weights keep to it: what lives longer is computed again, as `tenure fit` does; "  \
-      "how much longer that takes is predicted, by the rates of the device")                        \
+      "how much longer that takes is predicted, by the rates of the device")                       \
     X('o', "output", "FILE",                                                                       \
       "write the plan that is estimated: a picture as .html, or what `tenure plan` writes; may "   \
       "be "                                                                                        \
