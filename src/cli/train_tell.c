@@ -225,11 +225,24 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
     if (train->session.poison) printf("%-15s clean\n", "poison");
 }
 
+/* One line. */
+static void tell_brief(const cli_train *train, const tn_engine_usage *usage) {
+    const tn_trainer_state *state = train->state;
+    char size[TN_SIZE_TEXT_MAX];
+    printf("%s: %s measured, %" PRIu64 " steps", train->input.path,
+           tn_size_format(usage->measured_peak, size), state->done);
+    if (state->done > state->first) printf(", loss %.4f", state->mean_loss);
+    if (train->score.labels > 0) printf(", %.2f %% right on test", 100 * train->score.accuracy);
+    printf(", %.0f samples/s\n", tell_speed(state));
+}
+
 void cli_train_print(const cli_train *train) {
     tn_engine_usage usage;
     tn_engine_measure(train->session.engine, &usage);
     if (train->json)
         tell_json(train, &usage);
+    else if (cli_tone_asked().brief)
+        tell_brief(train, &usage);
     else
         tell_text(train, &usage);
 }

@@ -104,6 +104,14 @@ expect 0 '"pool":"caching"' $tenure estimate "$model" --pool caching --json
 python3 -c 'import json; p, e = (json.load(open(f)) for f in ("planned", "out")); assert p["caching_pool"] == e["arena"], (p, e)' || failed=1
 expect 1 '"more_time":' $tenure estimate "$unet" --train --optimizer sgd --device 300MiB --json
 
+# one line
+for line in "plan $model" "estimate $model" "estimate $model --device 1MiB" "run $source/examples/models/five_operators.onnx --weights random:1" \
+    "arena $source/examples/models/keywords.tflite"; do
+    $tenure $line --brief >out 2>err
+    [ "$(wc -l <out)" = 1 ] || { echo "FAILED: tenure $line --brief:"; cat out err; failed=1; }
+done
+grep -q ' to \| bytes)' out || { echo "FAILED: arena --brief"; failed=1; }
+
 # two plans beside each other
 expect 0 'wrote both.html' $tenure diff "$model" step.json -o both.html
 [ "$(grep -c 'id="pages"' both.html)" = 1 ] || { echo "FAILED: both.html"; failed=1; }

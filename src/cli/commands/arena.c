@@ -309,6 +309,17 @@ static const char *arena_plan_text(const arena_arguments *arguments) {
                                                     : "planned here";
 }
 
+/* One line. */
+static void arena_print_brief(const arena_arguments *arguments) {
+    const tn_micro_arena *low = &arguments->ends[0].planned, *high = &arguments->ends[1].planned;
+    char least[TN_SIZE_TEXT_MAX], most[TN_SIZE_TEXT_MAX];
+    printf("%s: %s", arguments->input.path, tn_size_format(low->total, least));
+    if (high->total != low->total) printf(" to %s", tn_size_format(high->total, most));
+    if (arguments->max || arguments->input.bank_count > 0)
+        printf(", %s", arena_fits(arguments) ? "fits" : "does not fit");
+    printf("\n");
+}
+
 static void arena_print(const arena_arguments *arguments) {
     const arena_end *least = &arguments->ends[0], *most = &arguments->ends[1];
     const tn_micro_arena *low = &least->planned, *high = &most->planned;
@@ -441,7 +452,7 @@ static int arena_tell(const arena_arguments *arguments) {
         tn__text_release(&text);
         if (failed) return tn_status_exit_code(TN_E_NO_MEMORY);
     } else {
-        arena_print(arguments);
+        (cli_tone_asked().brief ? arena_print_brief : arena_print)(arguments);
     }
     return arena_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }

@@ -418,6 +418,19 @@ static void estimate_print_change(const cli_change *change, const char *with) {
     printf("\n");
 }
 
+/* One line. */
+static void estimate_print_brief(const estimate_arguments *arguments) {
+    const cli_found *found = &arguments->found;
+    char size[TN_SIZE_TEXT_MAX];
+    printf("%s: %s", arguments->way.input.path, tn_size_format(found->estimate.total, size));
+    if (found->fitted) printf(", %+.1f %% time predicted", 100 * found->more_time);
+    if (arguments->max_batch) printf(", largest batch %" PRIu64, arguments->most);
+    if (arguments->way.limit > 0)
+        printf(", %s", estimate_fits(arguments) ? "fits" : "does not fit");
+    if (arguments->change_count > 0) printf(" but with %s", arguments->changes[0].text);
+    printf("\n");
+}
+
 static void estimate_print(const estimate_arguments *arguments) {
     const tn_estimate *it = &arguments->found.estimate;
     char size[TN_SIZE_TEXT_MAX];
@@ -581,8 +594,11 @@ static int estimate_answer(estimate_arguments *arguments, tn_error *error) {
     if (arguments->large.asked) return estimate_formulas(arguments, error);
     if (estimate_find(arguments, error) != TN_OK) return cli_fail(error);
     cli_progress_end();
-    (arguments->json ? estimate_print_json : estimate_print)(arguments);
-    for (uint32_t i = 0; i < arguments->way.output_count && !arguments->json; i++)
+    bool brief = cli_tone_asked().brief;
+    (arguments->json ? estimate_print_json
+     : brief         ? estimate_print_brief
+                     : estimate_print)(arguments);
+    for (uint32_t i = 0; i < arguments->way.output_count && !arguments->json && !brief; i++)
         printf("wrote %s\n", arguments->outputs[i]);
     return estimate_fits(arguments) ? 0 : tn_status_exit_code(TN_E_INFEASIBLE);
 }

@@ -314,6 +314,18 @@ static double replay_lost(const replay_result *result) {
     return reserved == 0 ? 0 : 1 - (double)result->usage.requested_peak / (double)reserved;
 }
 
+/* One line: the plan made ahead, and each pool beside it. */
+static void replay_print_brief(const replay_arguments *arguments) {
+    char size[TN_SIZE_TEXT_MAX];
+    printf("planned %s", tn_size_format(arguments->layout.peak, size));
+    for (uint32_t i = 0; i < arguments->pool_count; i++) {
+        const replay_result *result = &arguments->results[i];
+        printf(", %s %s", result->name,
+               result->fits ? tn_size_format(result->usage.reserved_peak, size) : "does not fit");
+    }
+    printf("\n");
+}
+
 static void replay_print_text(const replay_arguments *arguments) {
     char live[TN_SIZE_TEXT_MAX], height[TN_SIZE_TEXT_MAX];
     const tn_layout *layout = &arguments->layout;
@@ -402,11 +414,13 @@ static int replay_print(const replay_arguments *arguments) {
     for (uint32_t i = 0; i < arguments->pool_count; i++)
         if (!arguments->results[i].fits) code = tn_status_exit_code(TN_E_EXHAUSTED);
     cli_progress_end();
+    bool brief = cli_tone_asked().brief;
     if (!arguments->json)
-        replay_print_text(arguments);
+        (brief ? replay_print_brief : replay_print_text)(arguments);
     else if (replay_print_json(arguments) != TN_OK)
         code = cli_fail(arguments->error);
-    if (!arguments->json && arguments->output != NULL) printf("\n  wrote %s\n", arguments->output);
+    if (!arguments->json && !brief && arguments->output != NULL)
+        printf("\n  wrote %s\n", arguments->output);
     return code;
 }
 

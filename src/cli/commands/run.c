@@ -300,6 +300,15 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
     tn__text_release(&text);
 }
 
+/* One line. */
+static void run_print_brief(const run_arguments *arguments, const tn_engine_usage *usage) {
+    const cli_session *session = &arguments->session;
+    char size[TN_SIZE_TEXT_MAX];
+    printf("%s: %s measured, %.3f ms%s\n", session->input->path,
+           tn_size_format(usage->measured_peak, size), arguments->best_s * 1e3,
+           session->check ? ", every bit equal without reuse" : "");
+}
+
 static void run_print(const run_arguments *arguments, const tn_engine_usage *usage) {
     const cli_session *session = &arguments->session;
     char size[TN_SIZE_TEXT_MAX], shape[512], sum[17];
@@ -351,12 +360,13 @@ static tn_status run_model(run_arguments *arguments, tn_error *error) {
     cli_progress_end();
     if (status == TN_OK && arguments->json) run_print_json(arguments, &usage, &holders);
     if (status == TN_OK && !arguments->json) {
-        run_print(arguments, &usage);
+        (cli_tone_asked().brief ? run_print_brief : run_print)(arguments, &usage);
         if (arguments->holders > 0) cli_holders_print(&holders, arguments->holders, stdout);
     }
     cli_holders_release(&holders);
     if (status != TN_OK) return status;
-    if (session->trace_path != NULL && !arguments->json) printf("wrote %s\n", session->trace_path);
+    bool told = arguments->json || cli_tone_asked().brief;
+    if (session->trace_path != NULL && !told) printf("wrote %s\n", session->trace_path);
     return TN_OK;
 }
 
