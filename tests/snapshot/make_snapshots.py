@@ -36,6 +36,7 @@ class Allocator:
         self.events, self.time = [], 1700000000000000
         self.top = 0x7F0000000000 + device * 0x100000000000
         self.reserved = 0
+        self.who = {}       # id of an event -> what it is for
 
     def note(self, action, address, size, stream, frames, **more):
         self.time += self.rng.randrange(1, 40)
@@ -145,6 +146,7 @@ class Allocator:
         self.blocks[found][1:4] = ["active_allocated", requested, frames]
         self.blocks[found][5] = who
         self.note("alloc", found, requested, stream, frames)
+        self.who[id(self.events[-1])] = who
         return found
 
     def request_free(self, address, frames):
@@ -293,6 +295,24 @@ def lines_at(allocator, time, unknown):
     return lines
 
 
+# What each block is for, in the words of the report. A batch is seen to go in backward, and no more.
+CATEGORIES = {"weight": "parameter", "gradient": "gradient", "backward": "temporary", "temporary": "temporary",
+              "state": "optimizer_state", "activation": "activation", "in": "activation"}
+
+
+def categories_at(allocator, time):
+    live, sums = {}, {}
+    for event in allocator.events[:time]:
+        if event["action"] == "alloc":
+            live[event["addr"]] = event
+        elif event["action"] == "free_completed":
+            del live[event["addr"]]
+    for event in live.values():
+        name = CATEGORIES[allocator.who[id(event)]]
+        sums[name] = sums.get(name, 0) + event["size"]
+    return sums
+
+
 def walk(allocator, cut):
     """The truth for a ring that begins at `cut`, in one pass with sums."""
     live, now, reserved, before = {}, 0, 0, {}
@@ -332,7 +352,8 @@ def walk(allocator, cut):
             "holes": sum(1 for b in allocator.blocks.values() if b[1] == "inactive"),
             "hole_bytes": sum(b[0] for b in allocator.blocks.values() if b[1] == "inactive"),
             "segments": len(allocator.segments),
-            "moments": [{"event": m - cut, "lines": lines_at(allocator, m, lost)} for m in moments]}
+            "moments": [{"event": m - cut, "lines": lines_at(allocator, m, lost),
+                         "categories": categories_at(allocator, m)} for m in moments]}
 
 
 def make(seed, enough=2000, devices=1, ring=0, expandable=False, limit=1 << 62, layout="dict",
