@@ -66,6 +66,7 @@ typedef struct tn_eager_options {
     bool record;               /* keep what tn_eager_recorded and tn_eager_log tell */
     bool model_costs;          /* costs of operators by their arithmetic and bytes, not measured: a
                                 * policy then decides the same in every run */
+    bool find_least;           /* for tn_eager_least; O(tensors) an operator */
     bool all_candidates;       /* policies look at small tensors as well, and at all of them */
     uint64_t seed;             /* where the numbers of random operators begin */
 } tn_eager_options;
@@ -229,6 +230,10 @@ typedef struct tn_eager_counts {
     tn_evict_counts evict; /* what was done for the budget's sake; costs in nanoseconds */
 } tn_eager_counts;
 TN_API void tn_eager_count(const tn_eager *eager, tn_eager_counts *counts);
+/* With `find_least`: what no budget could have done without so far, places rounded up to multiples
+ * of 64, as long as nothing is copied to the host (tn_evict_least). The name is a type of operator
+ * or that of what was put, and lives as long as the interpreter. */
+TN_API void tn_eager_least(const tn_eager *eager, tn_evict_least *least);
 /* Whether all that must hold does, and with `poison`, whether nobody wrote where nothing lives.
  * Errors: E_CONFLICT, E_INTERNAL. Cost: O(arena + history). */
 TN_API TN_CHECKED tn_status tn_eager_check(const tn_eager *eager, tn_error *error);

@@ -50,6 +50,17 @@ typedef struct tn_evict_counts {
                                            * make again */
 } tn_evict_counts;
 
+/* What must be there at once whatever a policy decides, as long as nothing is copied to the host:
+ * no budget below it can do. More may be needed, for what is made again on the way. */
+typedef struct tn_evict_least {
+    uint64_t bytes;   /* at the operator that needs most */
+    uint64_t pinned;  /* of it, at fixed places: parameters, states, constants */
+    uint64_t held;    /* that somebody refers to and nothing makes again: data, gradients */
+    uint64_t working; /* the operator's other operands, its results and its scratch */
+    uint64_t op;      /* which: so many ran before it, values from outside among them */
+    const char *name; /* of the operator, or of what was put; NULL: all that is there at the end */
+} tn_evict_least;
+
 /* --- recorded runs ----------------------------------------------------------------------- */
 
 /* What a program did, operator by operator: a log in the line format of DTR's simulator
@@ -121,6 +132,11 @@ TN_API TN_CHECKED tn_status tn_evict_simulate(const tn_evict_log *log,
 /* Bytes at the most, when nothing is ever evicted. Errors: E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_evict_plain_peak(const tn_evict_log *log, uint64_t *bytes,
                                                 tn_error *error);
+
+/* What no budget can do without: see tn_evict_least. Errors: E_NO_MEMORY. Cost: O(operators x
+ * values that live at once). */
+TN_API TN_CHECKED tn_status tn_evict_plain_least(const tn_evict_log *log, tn_evict_least *least,
+                                                 tn_error *error);
 
 #ifdef __cplusplus
 }

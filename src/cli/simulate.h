@@ -20,6 +20,7 @@ typedef struct simulate_found {
     uint32_t budget_count;
     bool addresses;
     uint64_t plain_peak;
+    tn_evict_least least;
     const tn_evict_log_facts *facts;
     simulate_run *runs; /* [policy_count][budget_count] */
 } simulate_found;

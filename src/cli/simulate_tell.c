@@ -97,6 +97,15 @@ static void tell_briefly(const simulate_found *found) {
     printf("no budget does; %" PRIu64 " bytes at the most\n", found->plain_peak);
 }
 
+/* Below this nobody could, as long as nothing is copied to the host. */
+static void tell_least(const tn_evict_least *least) {
+    char sizes[4][TN_SIZE_TEXT_MAX];
+    printf("no less than       %s: constants %s, not made again %s, %s %s\n",
+           tn_size_format(least->bytes, sizes[0]), tn_size_format(least->pinned, sizes[1]),
+           tn_size_format(least->held, sizes[2]), least->name != NULL ? least->name : "the end",
+           tn_size_format(least->working, sizes[3]));
+}
+
 void simulate_print_text(const simulate_found *found) {
     char text[TN_SIZE_TEXT_MAX];
     if (cli_tone_asked().brief) {
@@ -106,6 +115,7 @@ void simulate_print_text(const simulate_found *found) {
     printf("run                %u operators, %.6f s, %s at the most\n", found->facts->op_count,
            (double)found->facts->plain_cost / 1e9, tn_size_format(found->plain_peak, text));
     tell_bytes("  of it constants", found->facts->constant_bytes);
+    tell_least(&found->least);
     if (found->policy_count > 1 || found->budget_count > 1) {
         tell_table(found);
         return;
@@ -163,10 +173,11 @@ tn_status simulate_print_json(const simulate_found *found, tn_error *error) {
     tn__text_printf(&text,
                     ", \"addresses\": %s, \"operators\": %u, \"values\": %u, \"constants\": %u, "
                     "\"constant_bytes\": %" PRIu64 ", \"plain_cost\": %" PRIu64
-                    ", \"plain_peak\": %" PRIu64 ", \"policies\": [",
+                    ", \"plain_peak\": %" PRIu64 ", \"least\": %" PRIu64 ", \"policies\": [",
                     found->addresses ? "true" : "false", found->facts->op_count,
                     found->facts->tensor_count, found->facts->constant_count,
-                    found->facts->constant_bytes, found->facts->plain_cost, found->plain_peak);
+                    found->facts->constant_bytes, found->facts->plain_cost, found->plain_peak,
+                    found->least.bytes);
     for (uint32_t p = 0; p < found->policy_count; p++) {
         tn__text_printf(&text, "%s{\"policy\": \"%s\", \"runs\": [", p == 0 ? "\n " : "]},\n ",
                         found->policies[p]);

@@ -92,10 +92,9 @@ tn_status tn__apply_sum(tn_eager *eager, tn__item_id sum, tn__item_id term, tn_e
     tn_assert((tn_op_inplace(recipe->graph, 0, 0) & 1) != 0); /* of two that are alike */
     TN_TRY(tn__memory_add(eager, recipe, from, &made, error));
     if (eager->record.on) tn__record_reads(eager, recipe, terms);
-    uint32_t was = eager->items[sum].recorded;
     apply_hand_back(eager, sum, made);
     if (eager->record.on) tn__record_makes(eager, recipe, terms, &sum);
-    if (eager->record.on) tn__record_replaced(eager, was);
+    if (eager->record.on) tn__record_onto_first(eager);
     return TN_OK;
 }
 

@@ -232,3 +232,5 @@ void tn_eager_count(const tn_eager *eager, tn_eager_counts *counts) {
                                 .recipes = eager->recipes.count,
                                 .evict = *tn__evict_count(eager->memory.core)};
 }
+
+void tn_eager_least(const tn_eager *eager, tn_evict_least *least) { *least = eager->memory.least; }

@@ -50,7 +50,8 @@ typedef struct tn__memory {
     const char **labels; /* [tensors of the core] for messages */
     const void *given;   /* what is about to be written over a fixed tensor */
     uint64_t given_bytes;
-    uint64_t history; /* operators that the core remembers */
+    tn_evict_least least; /* so far */
+    uint64_t history;     /* operators that the core remembers */
     size_t drawn_room, label_room;
 } tn__memory;
 

@@ -1,15 +1,20 @@
-/* log.c - what was run as lines of JSON, in the format of DTR's simulator.
+/* log.c - what was run as lines of JSON, in the format of DTR's simulator and with our fields
+ * (evict/log.c).
  *
- *     {"INSTRUCTION":"CONSTANT","NAME":"t0"}           what was put, and its bytes:
+ *     {"INSTRUCTION":"CONSTANT","NAME":"t0"}           what was put to stay at a fixed place
  *     {"INSTRUCTION":"MEMORY","NAME":"t0","MEMORY":"64"}
+ *     {"INSTRUCTION":"CALL","NAME":"put","ARGS":[],"RESULT":["t1"],"TIME":"0","ONCE":1}   other
+ * data
  *     {"INSTRUCTION":"CALL","NAME":"MatMul","ARGS":["t0","t1"],"RESULT":["t2"],"TIME":"812"}
  *         with MEMORY and ALIAS (the argument that a result is a view of, or -1) for each result
- *     {"INSTRUCTION":"MUTATE","NAME":"SgdStep","ARGS":["t0","t3"],"MUTATE":[0],"TIME":"90"}
+ *     {"INSTRUCTION":"MUTATE","NAME":"SgdStep","ARGS":["t0","t3"],"MUTATE":[0],"TIME":"90",
+ *      "IN_PLACE":1}
  *     {"INSTRUCTION":"RELEASE","NAME":"t2"}
  *
  * Nanoseconds are the least that such an operator took. What an operator writes into keeps its
- * name. Immediates are not among the arguments. Source: the traces that are published with DTR's
- * simulator (Kirisame et al., Dynamic Tensor Rematerialization, 2021).
+ * name; one that makes something beside is two lines, and its time is in the first. Immediates are
+ * not among the arguments. Source: the traces that are published with DTR's simulator (Kirisame et
+ * al., Dynamic Tensor Rematerialization, 2021).
  */
 #include "eager/interpreter.h"
 
@@ -26,10 +31,22 @@ static void log_memory(log_work *it, uint32_t value) {
                     it->name[value], (unsigned long long)it->record->values[value].type->bytes);
 }
 
+/* Data that no operator makes again: at a fixed place, or until nobody refers to it. */
 static void log_put(log_work *it, uint32_t value) {
+    const tn__item like = {.kind = it->record->values[value].kind};
     it->name[value] = value;
-    tn__text_printf(&it->text, "{\"INSTRUCTION\":\"CONSTANT\",\"NAME\":\"t%u\"}\n", value);
+    if (tn__item_is_fixed(&like)) {
+        tn__text_printf(&it->text, "{\"INSTRUCTION\":\"CONSTANT\",\"NAME\":\"t%u\"}\n", value);
+        log_memory(it, value);
+        return;
+    }
+    tn__text_printf(&it->text,
+                    "{\"INSTRUCTION\":\"CALL\",\"NAME\":\"put\",\"ARGS\":[],\"RESULT\":[\"t%u\"],"
+                    "\"TIME\":\"0\",\"ONCE\":1}\n",
+                    value);
     log_memory(it, value);
+    tn__text_printf(&it->text, "{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"t%u\",\"ALIAS\":\"-1\"}\n",
+                    value);
 }
 
 /* Writes the arguments; `number` gets the place of each input among them, or TN_NONE. */
@@ -46,58 +63,104 @@ static void log_arguments(log_work *it, const tn__recipe *recipe, const uint32_t
     tn__text_put(&it->text, "]");
 }
 
+/* What it makes itself: not what it hands back, nor what another operator makes in its stead. */
+static bool log_is_made(const tn__recipe *recipe, const uint32_t *outputs, uint32_t k) {
+    return outputs[k] != TN_NONE && !recipe->results[k].handed && (k > 0 || recipe->again == NULL);
+}
+
 static void log_results(log_work *it, const tn__recipe *recipe, const uint32_t *outputs,
                         const uint32_t *number) {
     for (uint32_t k = 0; k < recipe->output_count; k++) {
         const tn__result *result = &recipe->results[k];
-        if (outputs[k] == TN_NONE || result->handed) continue;
+        if (!log_is_made(recipe, outputs, k)) continue;
         log_memory(it, outputs[k]);
-        tn__text_printf(&it->text,
-                        "{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"t%u\",\"ALIAS\":\"%d\"}\n",
+        tn__text_printf(&it->text, "{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"t%u\",\"ALIAS\":\"%d\"",
                         outputs[k], result->view_of == TN_NONE ? -1 : (int)number[result->view_of]);
+        if (result->offset > 0)
+            tn__text_printf(&it->text, ",\"SHIFT\":\"%llu\"", (unsigned long long)result->offset);
+        tn__text_put(&it->text, "}\n");
     }
+}
+
+static void log_cost(log_work *it, const tn__recipe *recipe, bool told) {
+    tn__text_printf(&it->text, ",\"TIME\":\"%llu\"",
+                    (unsigned long long)(told ? 0 : recipe->cost_ns));
+    if (recipe->scratch > 0 && !told)
+        tn__text_printf(&it->text, ",\"SCRATCH\":\"%llu\"", (unsigned long long)recipe->scratch);
+}
+
+static void log_begin(log_work *it, const char *instruction, const tn__recipe *recipe,
+                      const uint32_t *inputs, uint32_t *number) {
+    tn__text_printf(&it->text, "{\"INSTRUCTION\":\"%s\",\"NAME\":", instruction);
+    tn__text_json(&it->text, recipe->op->type);
+    tn__text_put(&it->text, ",");
+    log_arguments(it, recipe, inputs, number);
 }
 
 /* What it makes; false: nothing. */
 static bool log_call(log_work *it, const tn__recipe *recipe, const uint32_t *inputs,
                      const uint32_t *outputs) {
     uint32_t number[TN__OPERANDS_MOST], count = 0;
-    for (uint32_t k = 0; k < recipe->output_count; k++)
-        count += outputs[k] != TN_NONE && !recipe->results[k].handed;
+    for (uint32_t k = 0; k < recipe->output_count; k++) count += log_is_made(recipe, outputs, k);
     if (count == 0) return false;
-    tn__text_put(&it->text, "{\"INSTRUCTION\":\"CALL\",\"NAME\":");
-    tn__text_json(&it->text, recipe->op->type);
-    tn__text_put(&it->text, ",");
-    log_arguments(it, recipe, inputs, number);
+    log_begin(it, "CALL", recipe, inputs, number);
     tn__text_put(&it->text, ",\"RESULT\":[");
     for (uint32_t k = 0, written = 0; k < recipe->output_count; k++) {
-        if (outputs[k] == TN_NONE || recipe->results[k].handed) continue;
+        if (!log_is_made(recipe, outputs, k)) continue;
         it->name[outputs[k]] = outputs[k];
         tn__text_printf(&it->text, "%s\"t%u\"", written++ > 0 ? "," : "", outputs[k]);
     }
-    tn__text_printf(&it->text, "],\"TIME\":\"%llu\"}\n", (unsigned long long)recipe->cost_ns);
+    tn__text_put(&it->text, "]");
+    log_cost(it, recipe, false);
+    tn__text_put(&it->text, recipe->repeats ? "}\n" : ",\"ONCE\":1}\n");
     log_results(it, recipe, outputs, number);
     return true;
 }
 
-/* What it writes into; its time was told with what it makes, if it makes anything. */
+/* What it writes into: `changes`, a set of inputs. */
 static void log_mutate(log_work *it, const tn__recipe *recipe, const uint32_t *inputs,
-                       const uint32_t *outputs, bool told) {
+                       uint64_t changes, bool told) {
     uint32_t number[TN__OPERANDS_MOST], count = 0;
-    if (recipe->changes == 0) return;
-    tn__text_put(&it->text, "{\"INSTRUCTION\":\"MUTATE\",\"NAME\":");
-    tn__text_json(&it->text, recipe->op->type);
-    tn__text_put(&it->text, ",");
-    log_arguments(it, recipe, inputs, number);
+    if (changes == 0) return;
+    log_begin(it, "MUTATE", recipe, inputs, number);
     tn__text_put(&it->text, ",\"MUTATE\":[");
     for (uint32_t i = 0; i < recipe->input_count; i++)
-        if ((recipe->changes >> i & 1) != 0 && number[i] != TN_NONE)
+        if ((changes >> i & 1) != 0 && number[i] != TN_NONE)
             tn__text_printf(&it->text, "%s%u", count++ > 0 ? "," : "", number[i]);
-    tn__text_printf(&it->text, "],\"TIME\":\"%llu\"}\n",
-                    (unsigned long long)(told ? 0 : recipe->cost_ns));
+    tn__text_put(&it->text, "]");
+    log_cost(it, recipe, told);
+    tn__text_put(&it->text, ",\"IN_PLACE\":1}\n");
+}
+
+static void log_hand_back(log_work *it, const tn__recipe *recipe, const uint32_t *inputs,
+                          const uint32_t *outputs) {
     for (uint32_t k = 0; k < recipe->output_count; k++)
         if (recipe->results[k].handed && outputs[k] != TN_NONE)
             it->name[outputs[k]] = it->name[inputs[recipe->results[k].view_of]];
+}
+
+/* Output 0 by the operator that can make it again, from what the first one found. */
+static void log_again(log_work *it, const tn__recipe *recipe, const uint32_t *inputs,
+                      const uint32_t *outputs) {
+    uint32_t from[TN__OPERANDS_MOST];
+    for (uint32_t i = 0; i < recipe->again->input_count; i++)
+        from[i] = (recipe->again_found >> i & 1) != 0 ? outputs[i] : inputs[i];
+    (void)log_call(it, recipe->again, from, outputs);
+}
+
+static void log_apply(log_work *it, const tn__record_entry *entry) {
+    const tn__recipe *recipe = entry->recipe;
+    const uint32_t *inputs = &it->record->operands[entry->first];
+    const uint32_t *outputs = inputs + recipe->input_count;
+    if (entry->onto_first) {
+        log_mutate(it, recipe, inputs, 1, false);
+        it->name[outputs[0]] = it->name[inputs[0]];
+        return;
+    }
+    bool told = log_call(it, recipe, inputs, outputs);
+    log_mutate(it, recipe, inputs, recipe->changes, told);
+    log_hand_back(it, recipe, inputs, outputs);
+    if (recipe->again != NULL) log_again(it, recipe, inputs, outputs);
 }
 
 static void log_entry(log_work *it, const tn__record_entry *entry) {
@@ -105,11 +168,7 @@ static void log_entry(log_work *it, const tn__record_entry *entry) {
     if (entry->kind == TN__RECORD_RELEASE)
         tn__text_printf(&it->text, "{\"INSTRUCTION\":\"RELEASE\",\"NAME\":\"t%u\"}\n",
                         it->name[entry->value]);
-    if (entry->kind != TN__RECORD_APPLY) return;
-    const uint32_t *inputs = &it->record->operands[entry->first];
-    const uint32_t *outputs = inputs + entry->recipe->input_count;
-    bool told = log_call(it, entry->recipe, inputs, outputs);
-    log_mutate(it, entry->recipe, inputs, outputs, told);
+    if (entry->kind == TN__RECORD_APPLY) log_apply(it, entry);
 }
 
 tn_status tn_eager_log(const tn_eager *eager, const char *path, tn_error *error) {

@@ -255,6 +255,7 @@ tn_status tn__memory_open(tn_eager *eager, tn_error *error) {
                                  .alignment = MEMORY_UNIT,
                                  .small_too = asked->all_candidates,
                                  .sample = !asked->all_candidates,
+                                 .find_least = asked->find_least,
                                  .time_search = true,
                                  .seed = asked->seed,
                                  .link_bytes_per_s =
@@ -284,9 +285,13 @@ void tn__memory_close(tn_eager *eager) {
 
 /* --- what the commands ask --- */
 
-/* For messages alone. */
+/* For messages alone; and the operator or value that needed most. */
 static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
     tn__memory *memory = &eager->memory;
+    if (tn__evict_least_of(memory->core)->bytes > memory->least.bytes) {
+        memory->least = *tn__evict_least_of(memory->core);
+        memory->least.name = label;
+    }
     size_t room = memory->label_room;
     if (!tn__reserve(&eager->context, &memory->labels, &memory->label_room, (size_t)tensor + 1,
                      sizeof *memory->labels))

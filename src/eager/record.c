@@ -71,8 +71,8 @@ void tn__record_take_back(tn_eager *eager, const tn__recipe *recipe) {
     eager->record.operand_count -= recipe->input_count;
 }
 
-void tn__record_replaced(tn_eager *eager, uint32_t value) {
-    record_add(eager, TN__RECORD_RELEASE, value);
+void tn__record_onto_first(tn_eager *eager) {
+    eager->record.entries[eager->record.entry_count - 1].onto_first = true;
 }
 
 void tn__record_release(tn_eager *eager, tn__item_id id) {

@@ -30,6 +30,7 @@ typedef struct tn__record_entry {
     uint32_t value;           /* but APPLY */
     const tn__recipe *recipe; /* APPLY */
     size_t first;             /* of its operands: inputs, then outputs */
+    bool onto_first;          /* APPLY: its result was written over its first input */
 } tn__record_entry;
 
 typedef struct tn__record {
@@ -48,9 +49,10 @@ void tn__record_put(tn_eager *eager, uint32_t item);
 void tn__record_reads(tn_eager *eager, const tn__recipe *recipe, const uint32_t *inputs);
 void tn__record_makes(tn_eager *eager, const tn__recipe *recipe, const uint32_t *inputs,
                       const uint32_t *outputs);
+/* The operator told last wrote over its first input. */
+void tn__record_onto_first(tn_eager *eager);
 void tn__record_take_back(tn_eager *eager, const tn__recipe *recipe); /* it failed */
 void tn__record_get(tn_eager *eager, uint32_t item);
-void tn__record_replaced(tn_eager *eager, uint32_t value); /* by another of the same item */
 void tn__record_release(tn_eager *eager, uint32_t item);
 void tn__record_close(tn_eager *eager);
 

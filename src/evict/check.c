@@ -47,7 +47,7 @@ static const char *check_storage(const tn__evict *e, uint32_t id, uint64_t *byte
     if (!e->options.exact && stuck > 0 && outside + uses == 0 && storage->state != TN__DROPPED &&
         storage->locks == 0 && !storage->is_pinned)
         return "bytes that nobody needs were kept";
-    if (storage->is_going || storage->is_counted) return "a walk left its mark";
+    if (storage->is_going || storage->is_tied || storage->is_counted) return "a walk left its mark";
     if (lasting && storage->state == TN__DROPPED) return "a value that nobody can make was dropped";
     if (storage->locks > 0 && storage->state != TN__RESIDENT)
         return "a locked storage is not there";

@@ -122,6 +122,7 @@ void tn__evict_destroy(tn__evict *e) {
     tn__free(&context, e->pending, e->pending_room * sizeof *e->pending);
     tn__free(&context, e->locked, e->locked_room * sizeof *e->locked);
     tn__free(&context, e->blocks, e->block_room * sizeof *e->blocks);
+    tn__free(&context, e->doom_order, e->doom_room * sizeof *e->doom_order);
     tn__free(&context, e->kept, e->kept_room * sizeof *e->kept);
     tn__free(&context, e->run_at, e->run_room * sizeof *e->run_at);
     tn__free(&context, e->run_blocks, e->run_block_room * sizeof *e->run_blocks);
@@ -265,6 +266,7 @@ tn_status tn__evict_pin(tn__evict *e, uint32_t tensor, tn_error *error) {
     uint32_t storage = e->tensors[tensor].storage;
     e->storages[storage].is_pinned = true;
     tn__candidates_settle(e, storage);
+    tn__least_note(e, TN__NONE);
     return TN_OK;
 }
 

@@ -68,7 +68,7 @@ typedef struct tn__evict_storage {
     uint32_t drops;     /* times that it was dropped */
     uint8_t state;      /* tn__evict_state */
     bool is_pinned, is_vacant;
-    bool is_going, is_counted; /* of whoever walks (doom.c, spent.c), left false */
+    bool is_going, is_tied, is_counted; /* of whoever walks (doom.c, spent.c), left false */
     tn__links parents, children;
 } tn__evict_storage;
 
@@ -118,6 +118,7 @@ struct tn__evict {
     uint64_t needed;
     uint64_t locked_bytes; /* resident and no candidate */
     tn_evict_counts counts;
+    tn_evict_least least;
     tn__random random;
     bool failed; /* a policy was out of host memory */
 
@@ -140,6 +141,9 @@ struct tn__evict {
     uint32_t *kept; /* locked while something is overwritten */
     size_t kept_room, kept_count;
     bool has_doomed; /* operators are marked, until the overwriting one has run */
+
+    uint32_t *doom_order; /* operators, those first that made what others read */
+    size_t doom_room, doom_count;
 
     bool has_spent;      /* one came to be spent, or went, since they were looked at last */
     bool has_evicted;    /* what somebody refers to was evicted, ever */
@@ -240,6 +244,10 @@ tn_status tn__make_tensor(tn__evict *e, uint32_t tensor, tn_error *error);
 /* Marks operators that cannot run again when storages that are going are gone, but for one (NONE:
  * none). False: out of host memory. */
 bool tn__doom_walk(tn__evict *e, uint32_t except);
+/* Marks storages that lead to results that somebody refers to and that are not there, or to
+ * operators that are being made ready to run, by operators alone that would have to run again:
+ * is_tied, which the caller takes away. False: out of host memory. */
+bool tn__doom_tie(tn__evict *e);
 bool tn__doom_is(const tn__evict *e, uint32_t op); /* marked */
 /* Somebody refers to this result of a doomed operator: it must be there, and stays. */
 bool tn__doom_stays(const tn__evict *e, uint32_t tensor);
@@ -251,6 +259,11 @@ void tn__spent_came(tn__evict *e, uint32_t storage); /* it may be one now */
 /* Lets go of a value that nobody refers to and nothing can make again, where that pays; `last`:
  * where it can be done at all. False: there is none. */
 bool tn__spent_let_go(tn__evict *e, bool last);
+
+/* --- least.c --- */
+
+/* What must be there while the operator (NONE: nobody) runs for the first time. */
+void tn__least_note(tn__evict *e, uint32_t op);
 
 /* --- overwrite.c --- */
 /* Before an operator with these results runs: makes and locks what is wanted and could not be made

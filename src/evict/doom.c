@@ -9,7 +9,7 @@
  */
 #include "evict/policy.h"
 
-enum { DOOM_UNKNOWN, DOOM_OPEN, DOOM_SAFE, DOOM_DOOMED };
+enum { DOOM_UNKNOWN, DOOM_OPEN, DOOM_SAFE, DOOM_DOOMED, DOOM_TIED };
 
 static bool doom_ends(const tn__evict_op *op) {
     return (op->flags & (TN__OP_VACANT | TN__OP_LOST)) != 0;
@@ -47,8 +47,11 @@ bool tn__doom_walk(tn__evict *e, uint32_t except) {
     size_t base = e->pending_count;
     for (uint32_t op = 0; op < e->op_count; op++) e->ops[op].mark = DOOM_UNKNOWN;
     if (except != TN__NONE) e->ops[except].mark = DOOM_SAFE;
+    e->doom_count = 0;
     if (!tn__reserve(&e->context, &e->pending, &e->pending_room, base + e->op_count + 1,
-                     sizeof *e->pending))
+                     sizeof *e->pending) ||
+        !tn__reserve(&e->context, &e->doom_order, &e->doom_room, (size_t)e->op_count + 1,
+                     sizeof *e->doom_order))
         return false;
     for (uint32_t op = 0; op < e->op_count; op++) {
         if (e->ops[op].mark != DOOM_UNKNOWN || doom_ends(&e->ops[op])) continue;
@@ -58,7 +61,31 @@ bool tn__doom_walk(tn__evict *e, uint32_t except) {
             if (before != TN__NONE)
                 e->pending[e->pending_count++] = before;
             else
-                e->pending_count--;
+                e->doom_order[e->doom_count++] = e->pending[--e->pending_count];
+        }
+    }
+    return true;
+}
+
+/* Must it be able to run again, by itself? */
+static bool doom_is_wanted(const tn__evict *e, uint32_t op) {
+    for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
+        uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
+        if (tn__doom_stays(e, tensor) && !e->tensors[tensor].is_defined) return true;
+    }
+    return false;
+}
+
+bool tn__doom_tie(tn__evict *e) {
+    if (!tn__doom_walk(e, TN__NONE)) return false;
+    for (size_t f = 0; f < e->frame_count; f++) e->ops[e->frames[f].op].mark = DOOM_TIED;
+    while (e->doom_count > 0) { /* readers before those who made what they read */
+        uint32_t op = e->doom_order[--e->doom_count];
+        if (e->ops[op].mark != DOOM_TIED && !doom_is_wanted(e, op)) continue;
+        for (uint32_t i = 0; i < e->ops[op].input_count; i++) {
+            uint32_t tensor = tn__op_inputs(&e->ops[op])[i];
+            e->storages[e->tensors[tensor].storage].is_tied = true;
+            if (doom_is_absent(e, tensor)) e->ops[e->tensors[tensor].op].mark = DOOM_TIED;
         }
     }
     return true;
@@ -77,9 +104,10 @@ static void doom_drop_results(tn__evict *e, uint32_t op) {
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
         uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
         tn__evict_storage *storage = &e->storages[e->tensors[tensor].storage];
-        bool may_go = storage->outside == 0 && storage->locks == 0 && !storage->is_pinned &&
-                      storage->stuck == 0 && storage->state == TN__RESIDENT;
-        if (may_go) tn__space_evict(e, e->tensors[tensor].storage);
+        if (storage->outside > 0 || storage->locks > 0 || storage->is_pinned || storage->stuck > 0)
+            continue;
+        if (storage->state == TN__RESIDENT) tn__space_evict(e, e->tensors[tensor].storage);
+        if (storage->state == TN__ON_HOST) tn__space_forget_copy(e, e->tensors[tensor].storage);
     }
     e->failed = false; /* benign: a neighbourhood is known less well */
 }

@@ -77,6 +77,7 @@ typedef struct tn__evict_options { /* zero means the default */
     uint64_t cost_limit;           /* of runs again; 0: none. Beyond it calls end: E_STOPPED */
     bool small_too;                /* storages below 1 % of the mean are candidates as well */
     bool sample;                   /* look at sqrt(n) random candidates of n */
+    bool find_least;               /* for tn__evict_least_of: O(storages) an operator */
     bool time_search;              /* fill search_s: two looks at the clock a search */
     uint64_t seed;
     uint64_t cost_per_s;       /* units of cost in a second; 0: 10^9 */
@@ -154,6 +155,9 @@ uint64_t tn__evict_clock(const tn__evict *evict); /* cost of all that ran, and 1
 uint64_t tn__evict_held(const tn__evict *evict);
 /* The budget that would have sufficed for the step that failed last for want of it; 0: none did. */
 uint64_t tn__evict_needed(const tn__evict *evict);
+/* With `find_least`: what the operators that ran so far could not have done without; without a
+ * name. */
+const tn_evict_least *tn__evict_least_of(const tn__evict *evict);
 /* Everything that must hold: NULL, or what does not. O(n). */
 const char *tn__evict_check(const tn__evict *evict);
 

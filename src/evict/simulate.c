@@ -124,6 +124,21 @@ static uint64_t simulate_limit(const tn_evict_log *log, double overhead_max) {
     return limit < 0x1p62 ? (uint64_t)limit : (uint64_t)1 << 62;
 }
 
+tn_status tn_evict_plain_least(const tn_evict_log *log, tn_evict_least *least, tn_error *error) {
+    const tn__evict_options core = {
+        .context = &log->context, .policy = "lru", .budget = UINT64_MAX, .find_least = true};
+    tn_context context = tn__context(core.context);
+    simulate_run run = {.log = log, .context = &context};
+    tn_evict_outcome outcome = {0};
+    tn_status status = tn__evict_create(&core, &run.evict, error);
+    if (status == TN_OK && !simulate_alloc(&run)) status = tn__no_memory(error, "a simulation");
+    if (status == TN_OK) status = simulate_all(&run, &outcome, error);
+    if (status == TN_OK) *least = *tn__evict_least_of(run.evict);
+    if (status == TN_OK && least->op < log->op_count) least->name = log->ops[least->op].name;
+    simulate_free(&run);
+    return status;
+}
+
 static tn_status simulate(const tn_evict_log *log, const tn_evict_options *options,
                           tn_evict_outcome *outcome, tn_error *error) {
     const tn__policy *policy = tn__policy_find(options->policy);

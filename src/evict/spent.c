@@ -1,24 +1,25 @@
 /* spent.c - values that nobody refers to any more and nothing can make again, but that others were
  * made from: what was put, ran once, or was written in place.
  *
- * They keep their bytes so that those others may be made again. When bytes are wanted, one may be
- * let go all the same. Operators that read it can never run again then (doom.c): what somebody
- * refers to of their results must be there, and stays until it is released.
+ * They keep their bytes so that those others may be made again. When bytes are wanted, they may be
+ * let go all the same. Operators that read them can never run again then (doom.c): what somebody
+ * refers to of their results must be there, and stays until it is released. A value is *tied* as
+ * long as it leads to such a result that is not there, or to an operator that is being made ready.
  *
  * As long as nothing that somebody refers to was ever evicted, spent values go first. So a budget
- * that is enough without any eviction is enough here, and nothing is made again. Later one goes
- * when what would stay because of it has no more bytes than itself: whoever kept it would hold as
- * much or more from then on, whatever was evicted. And where nobody else is left to go, any that
- * can.
+ * that is enough without any eviction is enough here, and nothing is made again. Later they go when
+ * what would stay because of them has no more bytes than they have, all together or one by itself:
+ * whoever kept them would hold as much or more from then on, whatever was evicted. And where nobody
+ * else is left to go, all that can.
  *
- * Cost: O(storages) a look, O(operators and operands) for each value in question. Those below a
+ * Cost: O(storages) a look, and O(operators and operands) when there are any. Those below a
  * hundredth of the budget are no question while others may go; looks are one in SPENT_SHARE
  * operators of the history, but when one has come to be spent.
  */
 #include "evict/policy.h"
 
 #define SPENT_SHARE 32u
-#define SPENT_TRIES 4u /* at one look */
+#define SPENT_TRIES 4u /* one by itself, at one look */
 
 static uint64_t spent_least(const tn__evict *e) { return e->options.budget / 100; }
 
@@ -26,81 +27,113 @@ void tn__spent_came(tn__evict *e, uint32_t storage) {
     e->has_spent = e->has_spent || e->storages[storage].size >= spent_least(e);
 }
 
-static bool spent_is(const tn__evict_storage *storage) {
+static bool spent_is(const tn__evict_storage *storage, uint64_t least) {
     return storage->state == TN__RESIDENT && storage->outside == 0 && storage->stuck > 0 &&
-           storage->uses > 0 && storage->locks == 0 && !storage->is_pinned && !storage->is_vacant;
+           storage->uses > 0 && storage->locks == 0 && !storage->is_pinned && !storage->is_vacant &&
+           storage->size >= least && storage->size > 0;
 }
 
-/* The largest that comes behind another in the order of sizes; NONE. */
-static uint32_t spent_next(const tn__evict *e, uint64_t least, uint32_t behind) {
-    uint64_t most = behind != TN__NONE ? e->storages[behind].size : UINT64_MAX;
-    uint32_t found = TN__NONE;
+/* Marks those that could go, and are not tied, as going: their bytes. */
+static uint64_t spent_mark(tn__evict *e, uint64_t least) {
+    uint64_t bytes = 0;
     for (uint32_t s = 0; s < e->storage_count; s++) {
-        const tn__evict_storage *storage = &e->storages[s];
-        if (storage->size < least || storage->size == 0 || !spent_is(storage)) continue;
-        if (behind != TN__NONE && (storage->size > most || (storage->size == most && s <= behind)))
-            continue;
-        if (found == TN__NONE || storage->size > e->storages[found].size) found = s;
+        tn__evict_storage *storage = &e->storages[s];
+        storage->is_going = spent_is(storage, least) && !storage->is_tied;
+        if (storage->is_going) bytes = tn__add_sat(bytes, storage->size);
+        storage->is_tied = false;
     }
-    return found;
+    return bytes;
 }
 
-/* What is being made ready to run will run. */
-static bool spent_hinders(const tn__evict *e) {
-    for (size_t f = 0; f < e->frame_count; f++)
-        if (tn__doom_is(e, e->frames[f].op)) return true;
+static void spent_unmark(tn__evict *e) {
+    for (uint32_t s = 0; s < e->storage_count; s++) e->storages[s].is_going = false;
+}
+
+static bool spent_any(const tn__evict *e, uint64_t least) {
+    for (uint32_t s = 0; s < e->storage_count; s++)
+        if (spent_is(&e->storages[s], least)) return true;
     return false;
 }
 
-/* Results of a doomed operator that stay from then on. False: one is not there. */
-static bool spent_count_results(tn__evict *e, uint32_t op, bool mark, uint64_t *bytes) {
+/* Results of a doomed operator that could be evicted no more; each storage once. */
+static uint64_t spent_results(tn__evict *e, uint32_t op, bool mark) {
+    uint64_t bytes = 0;
     for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
         uint32_t tensor = tn__op_outputs(&e->ops[op])[o];
         tn__evict_storage *storage = &e->storages[e->tensors[tensor].storage];
         if (!tn__doom_stays(e, tensor) && storage->locks == 0) continue;
-        if (mark && tn__doom_stays(e, tensor) && !e->tensors[tensor].is_defined) return false;
         if (mark && !storage->is_counted && storage->stuck == 0 && !storage->is_pinned)
-            *bytes = tn__add_sat(*bytes, storage->size);
+            bytes = tn__add_sat(bytes, storage->size);
         storage->is_counted = mark;
     }
-    return true;
+    return bytes;
 }
 
-/* Marks whom it dooms. False: it cannot go. *stays: bytes that could be evicted no more. */
-static bool spent_ask(tn__evict *e, uint32_t storage, uint64_t *stays) {
-    *stays = 0;
-    e->storages[storage].is_going = true;
-    bool may_go = tn__doom_walk(e, TN__NONE) && !spent_hinders(e);
-    uint32_t op = 0;
-    for (; may_go && op < e->op_count; op++)
-        if (tn__doom_is(e, op)) may_go = spent_count_results(e, op, true, stays);
-    for (uint32_t i = 0; i < op; i++)
-        if (tn__doom_is(e, i)) (void)spent_count_results(e, i, false, stays);
-    e->storages[storage].is_going = false;
-    return may_go;
+/* Bytes that would stay because of those that are going. */
+static uint64_t spent_stays(tn__evict *e) {
+    uint64_t bytes = 0;
+    if (!tn__doom_walk(e, TN__NONE)) return UINT64_MAX;
+    for (uint32_t op = 0; op < e->op_count; op++)
+        if (tn__doom_is(e, op)) bytes = tn__add_sat(bytes, spent_results(e, op, true));
+    for (uint32_t op = 0; op < e->op_count; op++)
+        if (tn__doom_is(e, op)) (void)spent_results(e, op, false);
+    return bytes;
 }
 
-static void spent_go(tn__evict *e, uint32_t storage) {
-    e->counts.spent_count++;
-    e->counts.spent_bytes += e->storages[storage].size;
-    tn__doom_finish(e); /* nobody reads it any more, so it goes */
-    e->has_spent = true;
+/* The largest of those marked that comes behind another in the order of sizes; NONE. */
+static uint32_t spent_next(const tn__evict *e, uint32_t behind) {
+    uint32_t found = TN__NONE;
+    for (uint32_t s = 0; s < e->storage_count; s++) {
+        uint64_t size = e->storages[s].size;
+        bool is_behind = behind == TN__NONE || size < e->storages[behind].size ||
+                         (size == e->storages[behind].size && s > behind);
+        if (e->storages[s].is_tied && is_behind &&
+            (found == TN__NONE || size > e->storages[found].size))
+            found = s;
+    }
+    return found;
+}
+
+/* One of those that are going goes by itself, if that pays. */
+static bool spent_one(tn__evict *e) {
+    bool done = false;
+    for (uint32_t s = 0; s < e->storage_count; s++) { /* kept in mind meanwhile */
+        e->storages[s].is_tied = e->storages[s].is_going;
+        e->storages[s].is_going = false;
+    }
+    uint32_t storage = spent_next(e, TN__NONE);
+    for (uint32_t tries = 0; !done && storage != TN__NONE && tries < SPENT_TRIES; tries++) {
+        e->storages[storage].is_going = true;
+        done = spent_stays(e) <= e->storages[storage].size;
+        if (!done) e->storages[storage].is_going = false;
+        if (!done) storage = spent_next(e, storage);
+    }
+    for (uint32_t s = 0; s < e->storage_count; s++) e->storages[s].is_tied = false;
+    return done;
+}
+
+static bool spent_try(tn__evict *e, bool any, uint64_t least) {
+    if (!spent_any(e, least) || !tn__doom_tie(e)) return false;
+    uint64_t bytes = spent_mark(e, least), stays = bytes > 0 ? spent_stays(e) : 0;
+    bool pays = bytes > 0 && stays < UINT64_MAX && (any || stays <= bytes);
+    if (bytes > 0 && stays < UINT64_MAX && !pays) pays = spent_one(e);
+    if (pays) {
+        for (uint32_t s = 0; s < e->storage_count; s++) {
+            e->counts.spent_count += e->storages[s].is_going;
+            if (e->storages[s].is_going) e->counts.spent_bytes += e->storages[s].size;
+        }
+        tn__doom_finish(e); /* nobody reads them any more, so they go */
+    }
+    spent_unmark(e);
+    return pays;
 }
 
 bool tn__spent_let_go(tn__evict *e, bool last) {
     bool any = last || !e->has_evicted;
-    uint64_t least = any ? 0 : spent_least(e), stays;
     if (e->options.exact || e->has_doomed) return false;
     if (!any && !e->has_spent && e->ops_run < e->spent_next) return false;
-    uint32_t storage = spent_next(e, least, TN__NONE);
-    for (uint32_t tries = 0; storage != TN__NONE && (any || tries < SPENT_TRIES); tries++) {
-        if (spent_ask(e, storage, &stays) && (any || stays <= e->storages[storage].size)) {
-            spent_go(e, storage);
-            return true;
-        }
-        storage = spent_next(e, least, storage);
-    }
-    e->has_spent = false;
+    bool done = spent_try(e, any, any ? 0 : spent_least(e));
+    e->has_spent = done;
     e->spent_next = e->ops_run + e->op_count / SPENT_SHARE;
-    return false;
+    return done;
 }

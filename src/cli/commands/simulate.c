@@ -188,6 +188,7 @@ static tn_status simulate_work(simulate_arguments *arguments, tn_evict_log **log
     TN_TRY(tn_evict_log_load(arguments->options.context, found->path, log, error));
     found->facts = tn_evict_log_about(*log);
     TN_TRY(tn_evict_plain_peak(*log, &found->plain_peak, error));
+    TN_TRY(tn_evict_plain_least(*log, &found->least, error));
     TN_TRY(simulate_take_budgets(arguments, error));
     found->runs = calloc((size_t)found->policy_count * found->budget_count, sizeof *found->runs);
     if (found->runs == NULL) return tn__no_memory(error, "the answers");
