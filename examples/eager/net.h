@@ -198,10 +198,12 @@ static inline float net_train(net *n, tn_handle loss, double rate) {
     tn_handle gradients[NET_PARAMETERS];
     float value = NAN;
     if (n->status == TN_OK &&
+        net_ok(n, tn_eager_get(n->eager, loss, &value, sizeof value, &n->error)) &&
         net_ok(n, tn_eager_backward(n->eager, loss, n->parameters, n->parameter_count, gradients,
-                                    &n->error)) &&
-        net_ok(n, tn_eager_optimizer_step(n->optimizer, gradients, rate, &n->error)))
-        net_ok(n, tn_eager_get(n->eager, loss, &value, sizeof value, &n->error));
+                                    &n->error))) {
+        net_end_step(n); /* what is held when parameters change has to be there, or is made first */
+        net_ok(n, tn_eager_optimizer_step(n->optimizer, gradients, rate, &n->error));
+    }
     net_end_step(n);
     return value;
 }

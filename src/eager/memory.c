@@ -15,8 +15,9 @@
 #include "eager/interpreter.h"
 
 #define MEMORY_UNIT 64u
-#define MEMORY_POISON 0xff /* NaNs, whatever the type */
-#define MEMORY_TIMED 8u    /* runs of an operator that are measured */
+#define MEMORY_POISON 0xff       /* NaNs, whatever the type */
+#define MEMORY_TIMED 8u          /* runs of an operator that are measured */
+#define MEMORY_MOVES 8000000000u /* bytes a second that one core moves within memory */
 
 enum { MEMORY_FRESH, MEMORY_FREE, MEMORY_HELD };
 
@@ -260,6 +261,7 @@ tn_status tn__memory_open(tn_eager *eager, tn_error *error) {
                                  .seed = asked->seed,
                                  .link_bytes_per_s =
                                      (uint64_t)tn_device_limits_of(memory->device).link_bytes_per_s,
+                                 .move_bytes_per_s = MEMORY_MOVES,
                                  .hooks = {.self = eager,
                                            .compute = memory_compute,
                                            .move = memory_move,

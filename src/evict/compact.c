@@ -17,12 +17,15 @@ static bool compact_stays(const tn__evict *e, uint32_t owner) {
     return e->storages[owner].is_pinned || e->storages[owner].wants > 0;
 }
 
-static void compact_pay(tn__evict *e, uint64_t bytes) {
+static uint64_t compact_cost(const tn__evict *e, uint64_t bytes) {
     tn__wide cost = (tn__wide)bytes * e->options.cost_per_s / e->options.move_bytes_per_s;
+    return cost > UINT64_MAX ? UINT64_MAX : (uint64_t)cost;
+}
+
+static void compact_pay(tn__evict *e, uint64_t bytes) {
     e->counts.move_count++;
     e->counts.moved_bytes += bytes;
-    e->counts.move_cost =
-        tn__add_sat(e->counts.move_cost, cost > UINT64_MAX ? UINT64_MAX : (uint64_t)cost);
+    e->counts.move_cost = tn__add_sat(e->counts.move_cost, compact_cost(e, bytes));
 }
 
 /* To a lower address; what holds no contents yet has nothing to copy. */
@@ -40,8 +43,9 @@ static void compact_move(tn__evict *e, uint32_t block, uint64_t to) {
 }
 
 /* The run of blocks without one that stays, whose free bytes do, and whose others are the fewest
- * bytes: its first block and the one behind it. False: there is none. */
-static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uint32_t *behind) {
+ * bytes: its first block and the one behind it, and those bytes. False: there is none. */
+static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uint32_t *behind,
+                         uint64_t *moves) {
     uint64_t free = 0, used = 0, least = UINT64_MAX;
     uint32_t low = e->block_first;
     for (uint32_t b = e->block_first; b != TN__NONE; b = e->blocks[b].after) {
@@ -62,12 +66,20 @@ static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uin
         *first = low;
         *behind = e->blocks[b].after;
     }
+    *moves = least;
     return least != UINT64_MAX;
+}
+
+uint64_t tn__arena_gap_cost(const tn__evict *e, uint64_t size) {
+    uint32_t first, behind;
+    uint64_t moves;
+    return compact_find(e, size, &first, &behind, &moves) ? compact_cost(e, moves) : UINT64_MAX;
 }
 
 bool tn__arena_make_gap(tn__evict *e, uint64_t size) {
     uint32_t first = TN__NONE, behind = TN__NONE, next;
-    if (!compact_find(e, size, &first, &behind)) return false;
+    uint64_t moves;
+    if (!compact_find(e, size, &first, &behind, &moves)) return false;
     uint32_t last = e->blocks[first].before;
     uint64_t end = e->blocks[first].at;
     uint64_t stop = behind != TN__NONE ? e->blocks[behind].at : e->capacity;

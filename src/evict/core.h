@@ -228,6 +228,7 @@ uint32_t tn__window_find(tn__evict *e, uint64_t size);
 /* --- compact.c --- */
 /* Moves as little as leaves so many bytes in one piece; false: what stays is in the way. */
 bool tn__arena_make_gap(tn__evict *e, uint64_t size);
+uint64_t tn__arena_gap_cost(const tn__evict *e, uint64_t size); /* of that; UINT64_MAX: none */
 /* Moves together what may be moved. */
 void tn__arena_compact(tn__evict *e);
 

@@ -13,11 +13,12 @@
 
 #include "evict/core.h"
 
-enum {                                /* tn__policy.features */
-       TN__POLICY_LINKS = 1u << 0,    /* reads parents and children of storages */
-       TN__POLICY_SWAPS = 1u << 1,    /* may have storages copied to the host */
-       TN__POLICY_WINDOW = 1u << 2,   /* with addresses: a run of neighbours goes at once */
-       TN__POLICY_PUBLISHED = 1u << 3 /* by bytes alone it is simulated as its authors did */
+enum {                                 /* tn__policy.features */
+       TN__POLICY_LINKS = 1u << 0,     /* reads parents and children of storages */
+       TN__POLICY_SWAPS = 1u << 1,     /* may have storages copied to the host */
+       TN__POLICY_WINDOW = 1u << 2,    /* with addresses: a run of neighbours goes at once */
+       TN__POLICY_PUBLISHED = 1u << 3, /* by bytes alone it is simulated as its authors did */
+       TN__POLICY_MOVES = 1u << 4 /* with addresses: weighs moving against a run of neighbours */
 };
 
 typedef struct tn__policy {
@@ -36,6 +37,8 @@ typedef struct tn__policy {
     void (*close)(tn__evict *e);
     /* The least is dropped. May be asked of any candidate. */
     double (*score)(tn__evict *e, uint32_t storage);
+    /* Of making it again, with what else must be or will have to be; NULL: its own cost. */
+    uint64_t (*cost)(tn__evict *e, uint32_t storage);
     /* Instead of scores: a candidate, or NONE for none. `bytes` are wanted. */
     uint32_t (*choose)(tn__evict *e, uint64_t bytes);
     /* Dropped or copied to the host? Asked when both can be done. */

@@ -3,9 +3,9 @@
  * By bytes alone (as DTR's simulator counts) candidates go one by one, the least score first, until
  * the sum is within the budget. With addresses they go until one free stretch is long enough; or a
  * policy has a whole run of neighbours go at once, the cheapest that is long enough. Where
- * free bytes would do and addresses do not, what is left is moved together (compact.c): at once
- * where a policy has that, else when as many bytes as are wanted went in vain, or nobody is left to
- * go.
+ * free bytes would do and addresses do not, what is left is moved together (compact.c): where a
+ * policy weighs the two, when that takes less than making the run again, else when what went in
+ * vain takes as long to be made again as moving takes, or nobody is left to go.
  */
 #include "evict/policy.h"
 
@@ -177,7 +177,13 @@ static uint32_t space_least_of_sample(tn__evict *e, uint64_t small) {
     return best;
 }
 
-/* Those below 1 % of the mean free little and cost a search each: first without them. */
+static bool space_would_do(const tn__evict *e, uint64_t bytes) {
+    uint64_t free = e->options.addresses ? e->free_bytes : e->options.budget - e->counts.bytes;
+    return tn__add_sat(free, e->candidate_bytes) >= bytes;
+}
+
+/* Those below 1 % of the mean free little and cost a search each: first without them, and not at all
+ * where all of them together would not do. */
 static uint32_t space_search(tn__evict *e, uint64_t bytes) {
     uint64_t small = 0;
     if (e->candidate_count == 0) return TN__NONE;
@@ -187,7 +193,7 @@ static uint32_t space_search(tn__evict *e, uint64_t bytes) {
     uint32_t found = TN__NONE;
     if (e->options.sample && e->candidate_count > 16) found = space_least_of_sample(e, small);
     if (found == TN__NONE) found = space_least(e, small);
-    if (found == TN__NONE && small > 0) found = space_least(e, 0);
+    if (found == TN__NONE && small > 0 && space_would_do(e, bytes)) found = space_least(e, 0);
     return found;
 }
 
@@ -278,49 +284,86 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
     return TN_OK;
 }
 
+/* --- a place --- */
+
+typedef struct space_wish {
+    uint64_t size;
+    uint64_t in_vain; /* cost of what went though free bytes would have done */
+    bool was_hole, is_compact;
+} space_wish;
+
+/* Of making it again, if somebody asks for it. */
+static uint64_t space_again(tn__evict *e, uint32_t storage) {
+    if (e->storages[storage].outside == 0) return 0;
+    return e->policy->cost != NULL ? e->policy->cost(e, storage) : e->storages[storage].cost;
+}
+
+/* Of the run of neighbours that would be cleared; UINT64_MAX: there is none. */
+static uint64_t space_window_again(tn__evict *e, uint64_t size) {
+    uint32_t block = tn__window_find(e, size);
+    uint64_t cleared = 0, cost = block != TN__NONE ? 0 : UINT64_MAX;
+    for (; block != TN__NONE && cleared < size; block = e->blocks[block].after) {
+        cleared += e->blocks[block].size;
+        if (e->blocks[block].owner != TN__BLOCK_FREE)
+            cost = tn__add_sat(cost, space_again(e, e->blocks[block].owner));
+    }
+    return cost;
+}
+
+/* What the policy has for whole stretches. *done: it was that. */
+static tn_status space_stretch(tn__evict *e, uint64_t size, bool is_hole, bool *done,
+                               tn_error *error) {
+    bool weighs = is_hole && (e->policy->features & TN__POLICY_MOVES);
+    *done = false;
+    if (weighs && tn__arena_gap_cost(e, size) <= space_window_again(e, size))
+        *done = tn__arena_make_gap(e, size);
+    else if (weighs || (e->policy->features & TN__POLICY_WINDOW))
+        return space_clear_window(e, size, done, error);
+    return TN_OK;
+}
+
+/* Nobody is left to go. */
+static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_error *error) {
+    if (is_hole && !wish->is_compact) {
+        tn__arena_compact(e);
+        wish->is_compact = true;
+        return TN_OK;
+    }
+    wish->is_compact = false;
+    if (tn__make_give_up(e) || tn__spent_let_go(e, true)) return TN_OK;
+    return space_exhausted(e, wish->size, is_hole, error);
+}
+
+/* Towards a free stretch that is long enough. Where free bytes would do and addresses do not,
+ * others go in vain until that has cost as much as moving: at most twice the less of the two. */
+static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
+    bool is_hole = e->free_bytes >= wish->size, is_done;
+    e->counts.hole_count += is_hole && !wish->was_hole;
+    wish->was_hole = wish->was_hole || is_hole;
+    if (tn__spent_let_go(e, false)) return TN_OK;
+    TN_TRY(space_stretch(e, wish->size, is_hole, &is_done, error));
+    if (is_done) return TN_OK;
+    uint32_t storage = space_choose(e, wish->size);
+    if (storage == TN__NONE) return space_stuck(e, wish, is_hole, error);
+    if (is_hole) {
+        wish->in_vain = tn__add_sat(wish->in_vain, space_again(e, storage));
+        if (wish->in_vain >= tn__arena_gap_cost(e, wish->size) && tn__arena_make_gap(e, wish->size))
+            return TN_OK;
+        e->counts.hole_bytes += space_taken(e, storage);
+    }
+    return tn__space_give_up(e, storage, error);
+}
+
 tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t *block,
                          tn_error *error) {
-    uint64_t size = tn__arena_round(e, bytes);
-    bool was_hole = false, is_compact = false;
-    uint64_t for_holes = 0; /* that went though free bytes would have done */
-    *block = TN__NONE;
-    if (size == 0) return TN_OK;
-    if (!tn__arena_reserve(e, 2)) return tn__no_memory(error, "the blocks of an arena");
+    space_wish wish = {.size = tn__arena_round(e, bytes)};
     uint32_t found;
-    while ((found = tn__arena_find(e, size)) == TN__NONE) {
-        bool is_hole = e->free_bytes >= size;
-        e->counts.hole_count += is_hole && !was_hole;
-        was_hole = was_hole || is_hole;
-        if (tn__spent_let_go(e, false)) continue;
-        if (e->policy->features & TN__POLICY_WINDOW) {
-            bool is_clear;
-            TN_TRY(space_clear_window(e, size, &is_clear, error));
-            if (is_clear) continue;
-        }
-        if (is_hole && for_holes >= size && tn__arena_make_gap(e, size)) continue;
-        uint32_t storage = space_choose(e, size);
-        if (storage == TN__NONE && is_hole && !is_compact) {
-            tn__arena_compact(e);
-            is_compact = true;
-            continue;
-        }
-        if (storage == TN__NONE && tn__make_give_up(e)) {
-            is_compact = false;
-            continue;
-        }
-        if (storage == TN__NONE && tn__spent_let_go(e, true)) {
-            is_compact = false;
-            continue;
-        }
-        if (storage == TN__NONE) return space_exhausted(e, size, is_hole, error);
-        if (is_hole) {
-            e->counts.hole_bytes += space_taken(e, storage);
-            for_holes += space_taken(e, storage);
-        }
-        TN_TRY(tn__space_give_up(e, storage, error));
-    }
-    *block = tn__arena_cut(e, found, size, false, owner);
-    uint64_t reach = e->blocks[*block].at + size;
+    *block = TN__NONE;
+    if (wish.size == 0) return TN_OK;
+    if (!tn__arena_reserve(e, 2)) return tn__no_memory(error, "the blocks of an arena");
+    while ((found = tn__arena_find(e, wish.size)) == TN__NONE) TN_TRY(space_step(e, &wish, error));
+    *block = tn__arena_cut(e, found, wish.size, false, owner);
+    uint64_t reach = e->blocks[*block].at + wish.size;
     if (reach > e->counts.reach_bytes) e->counts.reach_bytes = reach;
     return TN_OK;
 }

@@ -186,28 +186,39 @@ static double live_sum(tn__evict *e, uint32_t storage, bool upwards) {
     return sum;
 }
 
+static double live_around(tn__evict *e, uint32_t storage) {
+    live_state *state = e->state;
+    live_record *record = &state->of[storage];
+    if (!record->is_known) {
+        double before = live_sum(e, storage, true), behind = live_sum(e, storage, false);
+        record->around = (double)e->storages[storage].cost + before / 2 + behind;
+        record->is_known = true;
+    }
+    return record->around;
+}
+
+static uint64_t live_cost(tn__evict *e, uint32_t storage) {
+    double around = live_around(e, storage);
+    return around < 0x1p62 ? (uint64_t)around : UINT64_C(1) << 62;
+}
+
 static double live_score(tn__evict *e, uint32_t storage) {
     live_state *state = e->state;
     const tn__evict_storage *bytes = &e->storages[storage];
-    live_record *record = &state->of[storage];
+    const live_record *record = &state->of[storage];
     double stale = (double)(e->clock - bytes->last_access);
     e->counts.access_count++;
     if (bytes->outside == 0 && record->waiting == 0) return 0;
     if (stale <= 0 || bytes->size == 0) return (double)INFINITY;
-    if (!record->is_known) {
-        double before = live_sum(e, storage, true), behind = live_sum(e, storage, false);
-        record->around = (double)bytes->cost + before / 2 + behind;
-        record->is_known = true;
-    }
     double root = sqrt(stale);
-    return record->around / ((double)bytes->size * root * sqrt(root));
+    return live_around(e, storage) / ((double)bytes->size * root * sqrt(root));
 }
 
 const tn__policy tn__policy_live = {
     .name = "live",
     .summary = "cost of what somebody waits for around it / (bytes * staleness^(3/4))",
     .source = "ours, after Kirisame et al. 2021",
-    .features = TN__POLICY_LINKS | TN__POLICY_WINDOW,
+    .features = TN__POLICY_LINKS | TN__POLICY_MOVES,
     .state_size = sizeof(live_state),
     .added = live_added,
     .evicted = live_evicted,
@@ -216,4 +227,5 @@ const tn__policy tn__policy_live = {
     .forgotten = live_forgotten,
     .vanished = live_vanished,
     .close = live_close,
-    .score = live_score};
+    .score = live_score,
+    .cost = live_cost};
