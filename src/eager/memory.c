@@ -15,8 +15,11 @@
 #include "eager/interpreter.h"
 
 #define MEMORY_UNIT 64u
-#define MEMORY_POISON 0xff       /* NaNs, whatever the type */
-#define MEMORY_TIMED 8u          /* runs of an operator that are measured */
+#define MEMORY_POISON 0xff   /* NaNs, whatever the type */
+#define MEMORY_TIMED 8u      /* runs of an operator that are measured */
+#define MEMORY_CALL_NS 200u  /* costs by the model: of an operator that does nothing, */
+#define MEMORY_FLOPS_A_NS 8u /* and the rates of one core */
+#define MEMORY_BYTES_A_NS 8u
 #define MEMORY_MOVES 8000000000u /* bytes a second that one core moves within memory */
 
 enum { MEMORY_FRESH, MEMORY_FREE, MEMORY_HELD };
@@ -132,6 +135,15 @@ static tn_status memory_timed(tn_eager *eager, tn__recipe *recipe, const tn__evi
     return status;
 }
 
+/* By arithmetic or traffic, whichever takes longer; the same in every run. */
+static uint64_t memory_model(const tn__recipe *recipe) {
+    tn_cost cost = tn_op_cost(recipe->graph, 0);
+    uint64_t traffic = tn__add_sat(cost.bytes_moved, recipe->scratch);
+    uint64_t work = cost.flops != TN_SIZE_UNKNOWN ? cost.flops / MEMORY_FLOPS_A_NS : 0;
+    traffic /= MEMORY_BYTES_A_NS;
+    return MEMORY_CALL_NS + (work > traffic ? work : traffic);
+}
+
 /* New contents for a fixed tensor: no operator, the bytes wait in the interpreter. */
 static tn_status memory_overwrite(tn__memory *memory, const tn__evict_run *run, tn_error *error) {
     return tn_device_put(memory->stream, memory->arena + run->output_at[0], memory->given,
@@ -148,6 +160,7 @@ static tn_status memory_compute(void *self, const tn__evict_run *run, uint64_t *
     memory_bind(&eager->memory, recipe, run);
     recipe->call.error = error;
     bool timed = recipe->timed < MEMORY_TIMED && !eager->options.model_costs;
+    if (eager->options.model_costs && recipe->cost_ns == 0) recipe->cost_ns = memory_model(recipe);
     tn_status status = timed ? memory_timed(eager, recipe, run) : memory_run(eager, recipe, run);
     *cost = recipe->cost_ns;
     return status;

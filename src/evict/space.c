@@ -182,8 +182,8 @@ static bool space_would_do(const tn__evict *e, uint64_t bytes) {
     return tn__add_sat(free, e->candidate_bytes) >= bytes;
 }
 
-/* Those below 1 % of the mean free little and cost a search each: first without them, and not at all
- * where all of them together would not do. */
+/* Those below 1 % of the mean free little and cost a search each: first without them, and not at
+ * all where all of them together would not do. */
 static uint32_t space_search(tn__evict *e, uint64_t bytes) {
     uint64_t small = 0;
     if (e->candidate_count == 0) return TN__NONE;
