@@ -11,7 +11,8 @@ enum {
     LIVES_STEADY = 64, /* of the bytes of an iteration, one part in so many may stay */
     LIVES_WORK =
         20 * 1000, /* placements that the planner may try, and for each life so many more */
-    LIVES_WORK_EACH = 8
+    LIVES_WORK_EACH = 8,
+    LIVES_ATTEMPTS = 6 /* to find what a plan meets, before it is told everything */
 };
 
 void tn__lives_close(const tn_context *context, tn__lives *lives) {
@@ -32,7 +33,7 @@ static uint32_t lives_length(const tn__learn *learn, uint64_t n, uint64_t period
     return length <= period ? (uint32_t)length : 0;
 }
 
-static bool lives_zone(tn__lives *lives, uint32_t stream) {
+static bool lives_open_zone(tn__lives *lives, uint32_t stream) {
     for (uint32_t z = 0; z < lives->zones; z++)
         if (lives->streams[z] == stream) return true;
     if (lives->zones == TN__ZONES_MAX) return false;
@@ -52,7 +53,7 @@ static bool lives_fill(const tn__learn *learn, uint64_t period, tn__lives *lives
                            .stream = asked->stream,
                            .length = lives_length(learn, n, period)};
         if (life->alignment < before->alignment) life->alignment = before->alignment;
-        if (!lives_zone(lives, life->stream)) return false;
+        if (!lives_open_zone(lives, life->stream)) return false;
         all = tn__add_sat(all, life->size);
         if (life->length == 0) staying = tn__add_sat(staying, life->size);
     }
@@ -77,7 +78,7 @@ static bool lives_keep(const tn_pool *pool, const tn__learn *learn, tn__lives *l
         tn__life *life = lives_of_block(learn, lives, chunk);
         if (life != NULL) {
             life->is_there = chunk->offset % life->alignment == 0;
-            life->offset = chunk->offset;
+            life->was = chunk->offset;
             continue;
         }
         if (!tn__reserve(&pool->context, &lives->around, &lives->around_room,
@@ -121,83 +122,116 @@ bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t peri
 /* --- the plan --- */
 
 uint32_t tn__lives_calm(const tn_context *context, const tn__lives *lives) {
-    int64_t *change = tn__alloc_array(context, lives->count, sizeof *change), now = 0, least = 0;
+    uint64_t *dying = tn__alloc_array(context, lives->count, sizeof *dying);
+    int64_t now = 0, least = 0; /* up to a constant: who lives at step 0 */
     uint32_t best = 0;
-    if (change == NULL) return 0;
+    if (dying == NULL) return 0;
+    for (uint32_t i = 0; i < lives->count; i++)
+        if (lives->items[i].length != 0)
+            dying[(i + lives->items[i].length) % lives->count] += lives->items[i].size;
     for (uint32_t i = 0; i < lives->count; i++) {
-        const tn__life *life = &lives->items[i];
-        if (life->length == 0 || life->length == lives->count) continue;
-        change[i] += (int64_t)life->size;
-        change[(i + life->length) % lives->count] -= (int64_t)life->size;
+        now -= (int64_t)dying[i];
+        if (i == 0 || now < least) {
+            least = now;
+            best = i;
+        }
+        if (lives->items[i].length != 0) now += (int64_t)lives->items[i].size;
     }
-    for (uint32_t i = 0; i < lives->count; i++) { /* up to a constant: who lives at step 0 */
-        now += change[i];
-        if (i != 0 && now >= least) continue;
-        least = now;
-        best = i;
-    }
-    tn__free(context, change, lives->count * sizeof *change);
+    tn__free(context, dying, lives->count * sizeof *dying);
     return best;
 }
 
-static tn_status lives_add(tn_problem *problem, const tn__life *life, int64_t first, int64_t all,
-                           uint64_t base) {
-    int64_t last = first + life->length;
+/* One zone's problem: bytes count from `base`, and nothing is known of what lies from `ceiling` on.
+ */
+typedef struct lives_zone {
+    const tn__lives *lives;
+    uint32_t stream;
+    uint64_t base, ceiling, unit;
+} lives_zone;
+
+static tn_status lives_add(tn_problem *problem, const lives_zone *zone, uint32_t i) {
+    const tn__life *life = &zone->lives->items[i];
+    int64_t all = zone->lives->count, first = i, last = first + life->length;
     tn_piece pieces[2] = {{.first = first, .last = last < all ? last : all, .hi = life->size},
                           {.first = 0, .last = last - all, .hi = life->size}};
     tn_body body = {.size = life->size,
                     .alignment = life->alignment,
                     .pieces = pieces,
                     .piece_count = last > all ? 2 : 1};
-    if (life->is_there && life->offset >= base) {
-        body.offset = life->offset - base;
+    if (life->is_there && life->was >= zone->base && life->was < zone->ceiling) {
+        body.offset = life->was - zone->base;
         body.flags = TN_BODY_PINNED;
     }
     return tn_problem_add(problem, &body, NULL, NULL);
 }
 
 /* The part of a block above the zones that are there already. */
-static tn_status lives_add_stay(tn_problem *problem, const tn__stay *stay, uint64_t base,
-                                uint32_t steps) {
+static tn_status lives_add_stay(tn_problem *problem, const lives_zone *zone, const tn__stay *stay) {
     uint64_t end = stay->offset + stay->size;
-    uint64_t from = stay->offset > base ? stay->offset : base;
-    if (end <= base) return TN_OK;
-    tn_body body = {
-        .size = end - from, .last = steps, .offset = from - base, .flags = TN_BODY_PINNED};
+    uint64_t from = stay->offset > zone->base ? stay->offset : zone->base;
+    if (end <= zone->base || stay->offset >= zone->ceiling) return TN_OK;
+    tn_body body = {.size = end - from,
+                    .last = zone->lives->count,
+                    .offset = from - zone->base,
+                    .flags = TN_BODY_PINNED};
     return tn_problem_add(problem, &body, NULL, NULL);
 }
 
-static tn_status lives_fill_problem(tn_problem *problem, const tn__lives *lives, uint32_t zone,
-                                    uint64_t base, uint64_t unit) {
-    TN_TRY(tn_problem_set_alignment(problem, unit, NULL));
+static tn_status lives_fill_problem(tn_problem *problem, const lives_zone *zone) {
+    const tn__lives *lives = zone->lives;
+    TN_TRY(tn_problem_set_alignment(problem, zone->unit, NULL));
     for (uint32_t i = 0; i < lives->count; i++)
-        if (lives->items[i].stream == lives->streams[zone] && lives->items[i].length != 0)
-            TN_TRY(lives_add(problem, &lives->items[i], i, lives->count, base));
+        if (lives->items[i].stream == zone->stream && lives->items[i].length != 0)
+            TN_TRY(lives_add(problem, zone, i));
     for (size_t a = 0; a < lives->around_count; a++)
-        TN_TRY(lives_add_stay(problem, &lives->around[a], base, lives->count));
+        TN_TRY(lives_add_stay(problem, zone, &lives->around[a]));
     return TN_OK;
 }
 
-/* A zone ends at a multiple of the widest alignment, so that the next one may begin there. */
-static tn_status lives_plan_zone(const tn_context *context, tn__lives *lives, uint32_t zone,
-                                 uint64_t base, uint64_t unit, uint64_t widest) {
+static tn_status lives_plan_below(const tn_context *context, const lives_zone *zone,
+                                  tn_layout *layout) {
     tn_problem *problem = NULL;
-    tn_layout layout = {0};
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
     options.context = context;
-    options.work_limit = LIVES_WORK + (uint64_t)LIVES_WORK_EACH * lives->count;
+    options.work_limit = LIVES_WORK + (uint64_t)LIVES_WORK_EACH * zone->lives->count;
     tn_status status = TN_OK;
     TN_TRY_DONE(tn_problem_create(context, &problem, NULL));
-    TN_TRY_DONE(lives_fill_problem(problem, lives, zone, base, unit));
-    TN_TRY_DONE(tn_plan(problem, &options, &layout, NULL));
-    for (uint32_t i = 0, body = 0; i < lives->count; i++)
-        if (lives->items[i].stream == lives->streams[zone] && lives->items[i].length != 0)
-            lives->items[i].offset = base + layout.offset[body++];
-    lives->borders[zone] = base + ((layout.peak + widest - 1) & ~(widest - 1));
+    TN_TRY_DONE(lives_fill_problem(problem, zone));
+    TN_TRY_DONE(tn_plan(problem, &options, layout, NULL));
 done:
-    tn_layout_release(&layout);
     tn_problem_destroy(problem);
     return status;
+}
+
+/* Whether something is in use in [from, to) that the plan did not know of. */
+static bool lives_meets(const tn__lives *lives, uint64_t from, uint64_t to) {
+    for (size_t a = 0; a < lives->around_count; a++)
+        if (lives->around[a].offset >= from && lives->around[a].offset < to) return true;
+    for (uint32_t i = 0; i < lives->count; i++)
+        if (lives->items[i].is_there && lives->items[i].was >= from && lives->items[i].was < to)
+            return true;
+    return false;
+}
+
+/* What lies high does not make a plan high: it is first made as if nothing lay there, then again
+ * with what it met, until it meets nothing new. A zone ends at a multiple of the widest alignment,
+ * so that the next one may begin there. */
+static tn_status lives_plan_zone(const tn_context *context, tn__lives *lives, uint32_t number,
+                                 uint64_t base, uint64_t unit, uint64_t widest) {
+    lives_zone zone = {lives, lives->streams[number], base, base, unit};
+    for (uint32_t attempt = 0;; attempt++) {
+        tn_layout layout = {0};
+        TN_TRY(lives_plan_below(context, &zone, &layout));
+        uint64_t top = base + ((layout.peak + widest - 1) & ~(widest - 1));
+        bool is_last = zone.ceiling == UINT64_MAX || !lives_meets(lives, zone.ceiling, top);
+        for (uint32_t i = 0, body = 0; is_last && i < lives->count; i++)
+            if (lives->items[i].stream == zone.stream && lives->items[i].length != 0)
+                lives->items[i].offset = base + layout.offset[body++];
+        tn_layout_release(&layout);
+        lives->borders[number] = top;
+        if (is_last) return TN_OK;
+        zone.ceiling = attempt < LIVES_ATTEMPTS ? top : UINT64_MAX;
+    }
 }
 
 bool tn__lives_plan(const tn_context *context, tn__lives *lives, uint64_t unit) {

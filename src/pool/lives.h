@@ -18,7 +18,8 @@
 
 typedef struct tn__life {
     uint64_t size, alignment;
-    uint64_t offset; /* of the plan; with `is_there`: where its block is now */
+    uint64_t offset; /* of the plan */
+    uint64_t was;    /* with `is_there`: where its block is now */
     uint32_t stream;
     uint32_t length; /* steps; 0: it has no place in the plan */
     bool is_there;

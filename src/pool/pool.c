@@ -214,13 +214,14 @@ tn_status tn_pool_alloc(tn_pool *pool, const tn_pool_request *request, tn_alloca
         (request->alignment & (request->alignment - 1)) != 0)
         TN_FAIL(error, TN_E_INVALID, "an alignment is a power of two up to 2^30, not %" PRIu64,
                 request->alignment);
+    if (__atomic_load_n(&pool->is_due, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&pool->is_due, false, __ATOMIC_RELAXED);
+        pool->technique->rest(pool);
+    }
     pthread_mutex_lock(&pool->lock);
     tn_status status = pool_alloc(pool, request, allocation, error);
     tn_audit(tn__pool_check(pool) == NULL);
-    bool is_due = pool->is_due;
-    pool->is_due = false;
     pthread_mutex_unlock(&pool->lock);
-    if (is_due) pool->technique->rest(pool);
     return status;
 }
 

@@ -79,7 +79,8 @@ typedef struct tn__technique {
     void (*give)(tn_pool *pool, uint32_t chunk); /* takes it back; its state is free already */
     uint64_t (*trim)(tn_pool *pool);             /* tn_pool_empty_cache; NULL: nothing to do */
     void (*close)(tn_pool *pool);                /* NULL: holds no memory of its own */
-    /* Long work that `take` asked for (pool->is_due): called without the lock. NULL: none */
+    /* Long work that `take` asked for (pool->is_due): called before the next request, without the
+     * lock. NULL: none */
     void (*rest)(tn_pool *pool);
     void (*lesson)(const tn_pool *pool, tn_pool_lesson *lesson); /* NULL: learns nothing */
 } tn__technique;
@@ -96,7 +97,7 @@ struct tn_pool {
     uint32_t vacant, vacant_count; /* list of those that are vacant again */
     uint32_t first, last; /* the lowest chunk, which is number 0 but with iteration; the highest */
     uint64_t reserved;    /* set by the technique */
-    bool is_due;          /* set by the technique: `rest` is to be called */
+    bool is_due; /* set by the technique, atomically: `rest` is called before the next request */
     /* options.settle: what one stream freed goes to another */
     void (*settle)(void *self);
     void *settle_self;

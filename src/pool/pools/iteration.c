@@ -176,7 +176,7 @@ static void iteration_note(tn_pool *pool, uint32_t chunk, const tn__want *want) 
                        .birth = pool->usage.alloc_count + 1,
                        .stream = want->stream};
     pool->chunks[chunk].child[0] = tn__learn_ask(&pool->context, &state->learn, &asked);
-    pool->is_due = tn__iteration_is_due(state);
+    __atomic_store_n(&pool->is_due, tn__iteration_is_due(state), __ATOMIC_RELAXED);
 }
 
 static uint32_t iteration_find(tn_pool *pool, uint32_t lane, const tn__want *want) {
