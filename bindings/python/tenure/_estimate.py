@@ -49,7 +49,7 @@ def estimate(model: Model, *, train: bool = False, optimizer: str = "sgd", loss:
     """How much memory a model needs, to run or to train, in a planned arena or with a pool.
 
     >>> tenure.estimate("mobilenet_v2.onnx", train=True, optimizer="adam", batch=8).total
-    251662848
+    262499844
 
     model    a file, or a Graph
     kernels  count the scratch of the kernels that would run it on this machine; else for the graph alone

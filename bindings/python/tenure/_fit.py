@@ -163,7 +163,7 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
         progress: Progress = None) -> Fit:
     """The fastest program of a model that keeps to a budget of bytes: what is kept, computed again, swapped.
 
-    >>> found = tenure.fit("unet64.onnx", "500MB", train=True, costs="v100-16")
+    >>> found = tenure.fit("unet64.onnx", "500MB", train=True, optimizer="adam", costs="v100-16")
     >>> found.bytes, round(found.overhead, 4)
     (499525508, 1.0633)
 

@@ -1,0 +1,233 @@
+"""tenure.torch.fit: a module whose forward and backward pass keep to a budget."""
+import contextlib
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+
+import torch
+
+import tenure
+from tenure._library import size
+from tenure.record import tensors_in
+from tenure.torch._estimate import arguments_of
+from tenure.torch._gauge import Gauge
+from tenure.torch._keeper import Choice, Step
+from tenure.torch._meter import places, summed
+from tenure.torch._recording import Recording
+
+TRIES = 8
+NEVER = 1 << 62  # bytes
+
+
+class Plan:
+    """How a module keeps to its budget; its forward pass does so from now on.
+
+    budget          bytes that the forward and backward pass may hold at once beside what was there before (parameters,
+                    buffers, inputs) and gradients of parameters: tensors, and copies that convolutions make
+    bytes           of them, at the peak of a step that was run; plain_bytes: without the plan
+    predicted_bytes what the program takes that was found
+    overhead        predicted: its time in that of the plain step, 1.1 is a tenth more
+    recomputed      operators that run again, with how often, the costliest first
+    fit             the answer of tenure.fit, for the curious
+
+    `remove()` makes the module what it was.
+    """
+
+    def __init__(self, module: torch.nn.Module, budget: int, plain: int) -> None:
+        self.module, self.budget, self.plain_bytes = module, budget, plain
+        self.bytes, self.predicted_bytes, self.overhead = plain, plain, 1.0
+        self.recomputed: List[Tuple[str, int]] = []
+        self.fit: Optional[tenure.Fit] = None
+        self._choice: Optional[Choice] = None
+        self._before: Any = None
+
+    def _apply(self) -> None:
+        original = self.module.forward
+        self._before = self.module.__dict__.get("forward")
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            if self._choice is None or not torch.is_grad_enabled() or not self.module.training:
+                return original(*args, **kwargs)
+            step = Step(self._choice)
+            try:
+                with torch.autograd.graph.saved_tensors_hooks(step.pack, step.unpack), step:
+                    return original(*args, **kwargs)
+            finally:
+                step.end_forward()
+
+        self.module.__dict__["forward"] = forward
+
+    def remove(self) -> None:
+        """The module as it was before."""
+        if self._before is None:
+            self.module.__dict__.pop("forward", None)
+        else:
+            self.module.__dict__["forward"] = self._before
+
+    def __repr__(self) -> str:
+        return "<tenure.torch.Plan: %d bytes instead of %d, %d operators again, %.3f of the time>" % (
+            self.bytes, self.plain_bytes, sum(count for _, count in self.recomputed), self.overhead)
+
+
+class Trial:
+    """Steps of the module that leave no trace: buffers, gradients and random numbers are as before."""
+
+    def __init__(self, module: torch.nn.Module, inputs: Any, loss: Optional[Callable[..., Any]], targets: Any) -> None:
+        self.module, self.loss, self.targets = module, loss or summed, tuple(targets)
+        self.args, self.kwargs = arguments_of(inputs)
+        self.parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        self.outside = [tensor for _, _, tensor in places(module)]
+        self.outside += list(tensors_in([list(self.args), dict(self.kwargs), list(self.targets)]))
+
+    @contextlib.contextmanager
+    def clean(self) -> Iterator[None]:
+        buffers = [(buffer, buffer.detach().clone()) for buffer in self.module.buffers()]
+        inputs = [tensor for tensor in self.outside if tensor.requires_grad]
+        gradients = [(tensor, tensor.grad) for tensor in inputs]
+        devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+        try:
+            for tensor in inputs:
+                tensor.grad = None
+            with torch.random.fork_rng(devices):
+                yield
+        finally:
+            with torch.no_grad():
+                for buffer, content in buffers:
+                    buffer.copy_(content)
+            for tensor, gradient in gradients:
+                tensor.grad = gradient
+
+    def leaves(self) -> List[Any]:
+        return [tensor.grad for tensor in self.outside if tensor.grad is not None]
+
+    def record(self) -> Tuple[Recording, Any, List[int], List[int]]:
+        recording = Recording()
+        with self.clean(), recording:
+            with torch.autograd.graph.saved_tensors_hooks(recording.pack, recording.unpack):
+                output = self.module(*self.args, **self.kwargs)
+            recording.forward = False
+            found = self.loss(output, *self.targets)
+            found.backward()
+            outside, ends = recording.values_of(self.leaves()), recording.values_of([output, found])
+            del output, found
+            recording.end()
+        return recording, recording.problem(outside, ends), outside, ends
+
+    def measure(self) -> int:
+        """Bytes at the peak of a step as the module is now."""
+        with self.clean():
+            gauge = Gauge(self.outside)
+            with gauge:
+                output = self.module(*self.args, **self.kwargs)
+                found = self.loss(output, *self.targets)
+                found.backward()
+            gauge.sweep()
+            return gauge.peak(self.leaves())
+
+
+def choice_of(recording: Recording, found: tenure.Fit) -> Choice:
+    """The program that was found, in terms of the recording."""
+    ran: Dict[int, List[int]] = {}
+    reads: Dict[int, List[int]] = {}
+    for position, step in enumerate(found.steps):
+        if step.opcode == "apply" and step.operator is not None:
+            ran.setdefault(step.operator, []).append(position)
+            for value in recording.nodes[step.operator].inputs:
+                reads.setdefault(value, []).append(position)
+    groups: Dict[int, int] = {}
+    holds: Dict[int, List[Tuple[int, int]]] = {}
+    for index, node in enumerate(recording.nodes):
+        if len(ran[index]) < 2:
+            continue
+        groups.update((op, node.ops[0]) for op in node.ops)
+        for value in node.outputs:
+            holds[value] = spans(ran[index], reads.get(value, []))
+    return Choice(recording.names, groups, recording.made, holds, events_of(recording, ran))
+
+
+def spans(made: List[int], read: List[int]) -> List[Tuple[int, int]]:
+    """From each making to the last reading before the next."""
+    ends = made[1:] + [NEVER]
+    return [(begin, max([at for at in read if begin < at < end], default=begin)) for begin, end in zip(made, ends)]
+
+
+def events_of(recording: Recording, ran: Dict[int, List[int]]) -> List[Tuple[int, Optional[int]]]:
+    """Where in the program each unpacking is: at the next operator."""
+    made, at = [], 0
+    for count, value in recording.unpacked:
+        while at < len(recording.nodes) - 1 and recording.nodes[at].ops[0] < count:
+            at += 1
+        made.append((ran[at][0], value))
+    return made
+
+
+def again(recording: Recording, found: tenure.Fit) -> List[Tuple[str, int]]:
+    counts: Dict[str, List[int]] = {}
+    for step in found.steps:
+        if step.again and step.operator is not None:
+            node = recording.nodes[step.operator]
+            row = counts.setdefault(node.name, [0, 0])
+            row[0] += 1
+            row[1] += node.cost
+    return [(name, row[0]) for name, row in sorted(counts.items(), key=lambda item: -item[1][1])]
+
+
+def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
+        loss: Optional[Callable[..., Any]] = None, targets: Any = (), by: str = "joint", timeout: float = 10) -> Plan:
+    """Makes the module's forward and backward pass keep to a budget: what does not fit is computed again.
+
+    >>> plan = tenure.torch.fit(module, inputs, "2GiB", loss=torch.nn.functional.cross_entropy, targets=(labels,))
+    >>> plan.bytes, plan.overhead          # and the training loop goes on as it was
+
+    A step is recorded; libtenure's `fit` finds the fastest program of its operators that keeps to the budget; and the
+    module's `forward` is wrapped so that PyTorch does what that program does: tensors that are saved for the backward
+    pass and are not to stay are let go, and made again from those that stay when autograd asks for them, operator by
+    operator, with the same random numbers: results and gradients are the same bit for bit where PyTorch's operators
+    give the same twice. Then a step is run and counted; where it takes more than the budget, the program is looked
+    for again with less. The module's buffers, gradients and random numbers are what they were.
+
+    inputs   a tensor, a tuple of arguments, or a dict of named ones; of the shapes that are trained with
+    budget   bytes, or text such as "2GiB", that the two passes may hold at once beside parameters, buffers, inputs and
+             gradients of parameters; or a share of what they hold plainly, such as 0.5
+    loss     a function of (output, *targets); else the sum of the output
+    by       the pass that decides (`tenure list passes`); timeout: seconds of each search
+
+    In evaluation mode and under torch.no_grad nothing is done. Inputs of other shapes work, and take what they take.
+    Where nothing fits: tenure.Error. The plain step is run three times, so it must fit as it is: record on a smaller
+    batch and give the budget as a share, where it does not.
+    """
+    if not module.training:
+        raise ValueError("the module is in evaluation mode: there is no backward pass to save for (module.train())")
+    share = budget if isinstance(budget, float) and 0 < budget <= 1 else None
+    asked = 0 if share is not None else size(budget, "budget")  # type: ignore[arg-type]
+    if share is None and asked == 0:
+        raise ValueError("budget: 0 bytes hold nothing")
+    trial = Trial(module, inputs, loss, targets)
+    trial.record()  # the first is slow
+    recording, problem, _, _ = trial.record()
+    plain = trial.measure()
+    plan = Plan(module, asked if share is None else int(plain * share), plain)
+    plan._apply()
+    try:
+        if plain > plan.budget:
+            search(plan, trial, recording, problem, by, timeout)
+    except BaseException:
+        plan.remove()
+        raise
+    return plan
+
+
+def search(plan: Plan, trial: Trial, recording: Recording, problem: Any, by: str, timeout: float) -> None:
+    """Less is asked for until what is run keeps to the budget."""
+    asked = plan.budget
+    for _ in range(TRIES):
+        found = tenure.fit(problem, asked, allow=["recompute"], by=by, timeout=timeout)
+        plan._choice, plan.fit = choice_of(recording, found), found
+        plan.bytes = trial.measure()
+        plan.predicted_bytes, plan.overhead = found.bytes, found.overhead
+        plan.recomputed = again(recording, found)
+        if plan.bytes <= plan.budget:
+            return
+        asked = min(asked, found.bytes) - (plan.bytes - plan.budget)
+        if asked <= 0:
+            break
+    raise tenure.Error("E_EXHAUSTED", "no program was found that keeps to %d bytes when it is run; the last one took %d"
+                       % (plan.budget, plan.bytes))

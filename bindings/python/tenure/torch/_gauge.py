@@ -1,0 +1,50 @@
+"""Bytes that a step really holds: every storage that it makes, from its birth to its death, and copies that
+convolutions make for a moment."""
+from typing import Any, Dict, List, Tuple
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tenure.record import Storage, tensors_in, untyped_of
+from tenure.torch._recording import called
+from tenure.torch._scratch import scratch_of
+
+
+class Gauge(TorchDispatchMode):
+    """What operators make is counted, but for what was there before (`outside`)."""
+
+    def __init__(self, outside: Any) -> None:
+        super().__init__()
+        self.outside = {untyped_of(tensor)._cdata for tensor in outside if untyped_of(tensor) is not None}
+        self.live: Dict[int, Tuple[Storage, int]] = {}
+        self.events: List[Tuple[int, int]] = []  # (who, bytes that come or go)
+        self.count = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        self.sweep()
+        result = called(function, args, kwargs or {})
+        for tensor in tensors_in([result]):
+            untyped = untyped_of(tensor)
+            if untyped is None or untyped._cdata in self.live or untyped._cdata in self.outside:
+                continue
+            self.count += 1
+            self.live[untyped._cdata] = Storage(untyped, str(self.count)), untyped.nbytes()
+            self.events.append((self.count, untyped.nbytes()))
+        scratch = scratch_of(function._schema.name, args, result)
+        self.events += [(0, scratch), (0, -scratch)]
+        return result
+
+    def sweep(self) -> None:
+        for key in [key for key, (storage, _) in self.live.items() if storage.is_gone()]:
+            storage, size = self.live.pop(key)
+            self.events.append((int(storage.root), -size))
+            storage.forget()
+
+    def peak(self, but: Any) -> int:
+        """The most at once, without these tensors (gradients of parameters, which stay)."""
+        others = {int(self.live[untyped_of(tensor)._cdata][0].root) for tensor in but
+                  if untyped_of(tensor) is not None and untyped_of(tensor)._cdata in self.live}
+        held = most = 0
+        for who, size in self.events:
+            held += 0 if who in others else size
+            most = max(most, held)
+        return most

@@ -1,0 +1,296 @@
+"""A module's forward pass as a plan wants it: what is dropped is made again when autograd asks for it.
+
+Operators are counted as in the recording that the plan was made of. Of those that are to run again, the call is
+noted below autograd; what it reads is held, or, where that is dropped as well, named. When autograd unpacks a tensor
+that is not there, the calls that lead to it run again, in their order, on the same numbers, so that it is the same
+bit for bit; what they make by the way stays as long as the plan says. Where a forward pass does not do what the
+recorded one did, it goes on as an ordinary one. A graph that is retained can be walked again.
+"""
+import weakref
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tenure.record import HIDDEN_WRITES, Storage, tensors_in, untyped_of
+from tenure.torch._recording import bare, called, draws, without_modes
+
+Shape = Tuple[Any, Any, Any]
+
+
+class Choice:
+    """A plan, in the terms of a recording.
+
+    names    of the operators of the forward pass
+    groups   operator -> the first operator of its group, of those that run again
+    made     operator -> (which storage of its results, value), of all
+    holds    value that is dropped -> [(from, to)] when it is there, in positions of the program
+    events   position of each unpacking in the program, and what it asks for
+    """
+
+    def __init__(self, names: List[str], groups: Dict[int, int], made: Dict[int, List[Tuple[int, int]]],
+                 holds: Dict[int, List[Tuple[int, int]]], events: List[Tuple[int, Optional[int]]]) -> None:
+        self.names, self.groups, self.made, self.holds, self.events = names, groups, made, holds, events
+
+
+class Value:
+    """Memory that comes and goes: `whole` is a tensor over all of it, or None."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.waiting = number, 0
+        self.whole: Any = None
+        self.group: Optional[Group] = None
+
+
+class View:
+    """A tensor within a value. Calls of the value's own group name it by its number alone: nothing may refer to itself,
+    since what nobody needs has to go at once, and not when garbage is collected."""
+
+    def __init__(self, value: Value, tensor: Any, own: bool = False) -> None:
+        self.number, self.value = value.number, None if own else value
+        self.offset = tensor.storage_offset()
+        self.dtype, self.shape, self.stride = tensor.dtype, tensor.shape, tensor.stride()
+
+    def of(self, whole: Any) -> Any:
+        if whole.dtype != self.dtype:
+            whole = whole.view(self.dtype)
+        return whole.as_strided(self.shape, self.stride, self.offset)
+
+
+class Held(View):
+    """What autograd holds of a value that may not be there."""
+
+    def __init__(self, value: Value, tensor: Any, step: "Step") -> None:
+        super().__init__(value, tensor)
+        self.held, self.step = value, step
+        value.waiting += 1
+
+    def __del__(self) -> None:
+        self.held.waiting -= 1
+        if self.held.waiting == 0 and self.step.lost:
+            self.held.whole = None
+
+
+class Call:
+    """An operator, to be called again."""
+
+    def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.outputs: List[Tuple[int, int]] = []  # (place among the results, value)
+        self.random = without_modes(random_state) if draws(function._schema.name) else None
+
+    def run(self, there: Dict[int, Any]) -> None:
+        args, kwargs = filled(self.args, there), filled(self.kwargs, there)
+        if self.function._schema.name in HIDDEN_WRITES and args[5]:
+            args = args[:3] + (None, None) + args[5:]
+        if self.random is not None:
+            now = random_state()
+            set_random_state(self.random)
+        try:
+            result = list(tensors_in([self.function(*args, **kwargs)]))
+        finally:
+            if self.random is not None:
+                set_random_state(now)
+        for place, number in self.outputs:
+            there[number] = flat(result[place])
+
+
+class Group:
+    """Calls that make values, and finish them in place."""
+
+    def __init__(self, first: int) -> None:
+        self.first = self.last = first
+        self.calls: List[Call] = []
+        self.reads: Set[Value] = set()
+        self.makes: Dict[int, Any] = {}  # value -> a weak reference to it
+
+
+def random_state() -> Any:
+    return torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+
+
+def set_random_state(state: Any) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state(state[1])
+
+
+def flat(tensor: Any) -> Any:
+    """A tensor over the whole storage of this one."""
+    size = untyped_of(tensor).nbytes() // tensor.element_size()
+    return tensor.as_strided((size,), (1,), 0)
+
+
+def filled(template: Any, there: Dict[int, Any]) -> Any:
+    if isinstance(template, View):
+        return template.of(there[template.number])
+    if isinstance(template, (list, tuple)):
+        return type(template)(filled(item, there) for item in template)
+    if isinstance(template, dict):
+        return {key: filled(item, there) for key, item in template.items()}
+    return template
+
+
+class Step(TorchDispatchMode):
+    """One forward pass, and what its backward pass asks for."""
+
+    def __init__(self, choice: Choice) -> None:
+        super().__init__()
+        self.choice, self.at, self.event, self.lost = choice, 0, 0, False
+        self.known: Dict[int, Tuple[Storage, Value]] = {}
+        self.groups: Dict[int, Group] = {}
+        self.kept: List[Tuple[int, Value]] = []  # (position after which it goes, value)
+
+    # --- forward ---
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        at, self.at = self.at, self.at + 1
+        names = self.choice.names
+        self.lost = self.lost or at >= len(names) or names[at] != function._schema.name
+        first = None if self.lost else self.choice.groups.get(at)
+        call = None if first is None else self.note(at, first, function, args, kwargs)
+        result = called(function, args, kwargs)
+        if not self.lost:
+            self.register(at, result, before_of(args, kwargs) if at in self.choice.made else None, call, first)
+        return result
+
+    def note(self, at: int, first: int, function: Any, args: Any, kwargs: Any) -> Call:
+        group = self.groups.setdefault(first, Group(first))
+        group.last = at
+        call = Call(function, self.template(args, group), self.template(kwargs, group))
+        group.calls.append(call)
+        return call
+
+    def template(self, value: Any, group: Group) -> Any:
+        if isinstance(value, torch.Tensor):
+            known = self.value_of(value)
+            if known is None:
+                return bare(value)
+            if known.group is not group:
+                group.reads.add(known)
+            return View(known, value, known.group is group)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.template(item, group) for item in value)
+        if isinstance(value, dict):
+            return {key: self.template(item, group) for key, item in value.items()}
+        return value
+
+    def register(self, at: int, result: Any, before: Any, call: Optional[Call], first: Optional[int]) -> None:
+        """Of values that are dropped, and of all that a group makes, as it may be finished in place."""
+        if before is None:
+            return
+        everything = list(tensors_in([result]))
+        fresh = [(place, tensor) for place, tensor in enumerate(everything)
+                 if untyped_of(tensor) is not None and untyped_of(tensor)._cdata not in before]
+        for index, number in self.choice.made[at]:
+            if first is None or index >= len(fresh):
+                continue
+            place, tensor = fresh[index]
+            value, group = Value(number), self.groups[first]
+            value.group = group
+            group.makes[number] = weakref.ref(value)
+            if call is not None:
+                call.outputs.append((place, number))
+            untyped = untyped_of(tensor)
+            self.known[untyped._cdata] = Storage(untyped, ""), value
+            self.hold(value, tensor)
+
+    def hold(self, value: Value, tensor: Any) -> None:
+        """One that the backward pass finds there, the first time."""
+        last = self.choice.holds.get(value.number, [(0, -1)])[0][1]
+        if self.choice.events and last >= self.choice.events[0][0]:
+            value.whole = without_modes(flat, bare(tensor))
+            self.kept.append((last, value))
+
+    def value_of(self, tensor: Any) -> Optional[Value]:
+        untyped = untyped_of(tensor)
+        known = None if untyped is None else self.known.get(untyped._cdata)
+        return None if known is None else known[1]
+
+    def end_forward(self) -> None:
+        for storage, _ in self.known.values():
+            storage.forget()
+        self.known.clear()
+        self.groups.clear()
+
+    # --- what autograd keeps ---
+
+    def pack(self, tensor: Any) -> Any:
+        value = self.value_of(tensor)
+        if value is None or value.number not in self.choice.holds:
+            return self, bare(tensor)
+        return Held(value, tensor, self)
+
+    def unpack(self, packed: Any) -> Any:
+        """Of everything that is saved, so that events are counted."""
+        held = packed if isinstance(packed, Held) else None
+        position = self.position(held)
+        if held is None:
+            return packed[1]
+        whole = held.held.whole
+        if whole is None:
+            with torch.no_grad():
+                whole = self.make(held.held, position)
+        with torch.no_grad():
+            return held.of(whole)
+
+    def position(self, held: Optional[Held]) -> Optional[int]:
+        """Where the program is, if the backward pass is the one that was recorded; what it holds no more goes."""
+        events, event = self.choice.events, self.event
+        self.event += 1
+        if event >= len(events) or (held is not None and events[event][1] != held.number):
+            self.lost = True
+        if self.lost:
+            return None
+        position = events[event][0]
+        for _, value in (row for row in self.kept if row[0] < position):
+            value.whole = None
+        self.kept = [row for row in self.kept if row[0] >= position]
+        return position
+
+    def make(self, wanted: Value, position: Optional[int]) -> Any:
+        groups = self.needed(wanted)
+        numbers = [{value.number for value in group.reads} for group in groups]
+        left = {number: sum(number in reads for reads in numbers) for group in groups for number in group.makes}
+        there: Dict[int, Any] = {value.number: value.whole for group in groups for value in group.reads
+                                 if value.whole is not None}
+        for group in groups:
+            for call in group.calls:
+                call.run(there)
+            for number, reference in group.makes.items():
+                value = reference()
+                if value is not None:
+                    self.keep(value, there[number], position)
+            for read in group.reads:
+                if read.number in left:
+                    left[read.number] -= 1
+            for number in [number for number in there if left.get(number, 1) == 0 and number != wanted.number]:
+                del there[number]
+        return there[wanted.number]
+
+    def needed(self, wanted: Value) -> List[Group]:
+        """Groups to run, in the order of the forward pass."""
+        found: Dict[int, Group] = {}
+        ask = [wanted]
+        while ask:
+            value = ask.pop()
+            assert value.group is not None
+            if value.whole is None and value.group.first not in found:
+                found[value.group.first] = value.group
+                ask += value.group.reads
+        return sorted(found.values(), key=lambda group: group.last)
+
+    def keep(self, value: Value, whole: Any, position: Optional[int]) -> None:
+        """As long as the plan says; as long as somebody waits, where it says nothing."""
+        if position is None:
+            value.whole = whole if value.waiting else None
+            return
+        for begin, end in self.choice.holds.get(value.number, ()):
+            if begin <= position <= end and end > position and value.whole is None:
+                value.whole = whole
+                self.kept.append((end, value))
+
+
+def before_of(args: Any, kwargs: Any) -> Set[int]:
+    return {untyped._cdata for untyped in map(untyped_of, tensors_in([args, kwargs])) if untyped is not None}

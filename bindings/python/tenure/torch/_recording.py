@@ -1,0 +1,181 @@
+"""A step of training as operators and values: what tenure.fit is asked about.
+
+A value is the memory of a tensor that the step makes; views of it are the same value. What is there before the step
+(parameters, buffers, inputs) and what it leaves behind (gradients of parameters) is none. Operators of the module's
+forward pass may run again, those behind it may not. What is written in place before anybody has read it is a part of
+making it (a relu_ behind a convolution); what is written after it was read can neither be made again, nor can what
+was made of it as it had been.
+"""
+import time
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tenure.record import HIDDEN_WRITES, Recorder, Storage, tensors_in, untyped_of
+from tenure.torch._scratch import scratch_of
+
+DRAWS = ("bernoulli", "dropout", "rand", "normal", "uniform", "random", "multinomial", "exponential", "geometric",
+         "cauchy", "poisson", "rrelu")
+
+
+def without_modes(function: Any, *args: Any) -> Any:
+    """A call that no mode sees."""
+    guard = torch._C._DisableTorchDispatch()
+    try:
+        return function(*args)
+    finally:
+        del guard
+
+
+def bare(tensor: Any) -> Any:
+    """The tensor without its history, which would keep the graph that keeps it."""
+    return without_modes(torch.Tensor.detach, tensor) if tensor.requires_grad else tensor
+
+
+def called(function: Any, args: Any, kwargs: Any) -> Any:
+    """The operator below a mode. A number that was taken for a tensor (x * 0.5) comes as a number, and is one again
+    where PyTorch wants a tensor back: to unpack what was saved of it."""
+    result = function(*args, **kwargs)
+    if function._schema.name == "aten::detach" and not isinstance(result, torch.Tensor):
+        result = torch.scalar_tensor(result, dtype=torch.float64 if isinstance(result, float) else None)
+    return result
+
+
+def draws(name: str) -> bool:
+    """Whether an operator may draw random numbers: its generator is then set back when it runs again."""
+    return any(word in name for word in DRAWS)
+
+
+def untouched(written: Any, name: str) -> Any:
+    """Running statistics are written aside, and left alone when the operator runs again."""
+    return set() if name in HIDDEN_WRITES else written
+
+
+class Node:
+    """An operator, with those that finish in place what it makes."""
+
+    def __init__(self, op: int, name: str, cost: int, scratch: int, repeats: bool) -> None:
+        self.ops, self.name, self.cost, self.scratch, self.repeats = [op], name, cost, scratch, repeats
+        self.inputs: List[int] = []
+        self.outputs: List[int] = []
+
+    def reads(self, values: List[int]) -> None:
+        self.inputs += [value for value in values if value not in self.inputs and value not in self.outputs]
+
+
+class Recording(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: Dict[int, Tuple[Storage, int]] = {}
+        self.bytes: List[int] = []
+        self.maker: List[Node] = []
+        self.readers: List[List[Node]] = []
+        self.nodes: List[Node] = []
+        self.names: List[str] = []  # of operators of the forward pass
+        self.made: Dict[int, List[Tuple[int, int]]] = {}  # operator -> (which storage of its results, value)
+        self.count, self.forward = 0, True
+        self.unpacked: List[Tuple[int, Optional[int]]] = []  # (operators before it, value)
+
+    def value_of(self, tensor: Any) -> Optional[int]:
+        untyped = untyped_of(tensor)
+        known = None if untyped is None else self.live.get(untyped._cdata)
+        return None if known is None else known[1]
+
+    def values_of(self, tensors: Any) -> List[int]:
+        found = [self.value_of(tensor) for tensor in tensors_in(tensors)]
+        return list(dict.fromkeys(value for value in found if value is not None))
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        reads = self.values_of([args, kwargs])
+        before = {untyped._cdata for untyped in map(untyped_of, tensors_in([args, kwargs])) if untyped is not None}
+        start = time.perf_counter_ns()
+        result = called(function, args, kwargs)
+        cost = time.perf_counter_ns() - start
+        name = function._schema.name
+        if self.forward:
+            self.names.append(name)
+        written = untouched(Recorder.written_by(function._schema, args, kwargs), name)
+        fresh = [tensor for tensor in tensors_in([result])
+                 if untyped_of(tensor) is not None and untyped_of(tensor)._cdata not in before]
+        scratch = scratch_of(name, args, result)
+        self.note(Node(self.count, name, cost, scratch, self.forward), reads, written, fresh, result)
+        self.count += 1
+        return result
+
+    def note(self, node: Node, reads: List[int], written: Any, fresh: List[Any], result: Any) -> None:
+        changed = [self.live[key][1] for key in written if key in self.live]
+        if not fresh and len(written) == 1 and changed and self.finishes(changed[0]):
+            self.finish(node, changed[0], reads)
+            return
+        if not fresh and not written and next(tensors_in([result]), None) is not None:
+            return  # a view
+        if written:
+            node.repeats = False
+        for value in changed:
+            self.pin(value)
+        node.reads(reads)
+        self.nodes.append(node)
+        for value in node.inputs:
+            self.readers[value].append(node)
+        self.add(node, fresh)
+
+    def add(self, node: Node, fresh: List[Any]) -> None:
+        seen: Dict[int, int] = {}
+        for place, tensor in enumerate(fresh):
+            untyped = untyped_of(tensor)
+            if untyped._cdata in seen:
+                continue
+            seen[untyped._cdata] = value = len(self.bytes)
+            gone = self.live.get(untyped._cdata)
+            if gone is not None:
+                gone[0].forget()
+            self.live[untyped._cdata] = Storage(untyped, ""), value
+            self.bytes.append(untyped.nbytes())
+            self.maker.append(node)
+            self.readers.append([])
+            node.outputs.append(value)
+            self.made.setdefault(node.ops[0], []).append((place, value))
+
+    def finishes(self, value: int) -> bool:
+        """Whether nobody has read it, nor what was made with it."""
+        return not any(self.readers[other] for other in self.maker[value].outputs)
+
+    def finish(self, node: Node, value: int, reads: List[int]) -> None:
+        maker = self.maker[value]
+        maker.ops += node.ops
+        maker.cost += node.cost
+        maker.reads(reads)
+        for other in reads:
+            if other != value and maker not in self.readers[other]:
+                self.readers[other].append(maker)
+
+    def pin(self, value: int) -> None:
+        """It is written after it was read."""
+        self.maker[value].repeats = False
+        for reader in self.readers[value]:
+            reader.repeats = False
+
+    # --- what autograd keeps ---
+
+    def pack(self, tensor: Any) -> Any:
+        return self.value_of(tensor), bare(tensor)
+
+    def unpack(self, packed: Any) -> Any:
+        self.unpacked.append((self.count, packed[0]))
+        return packed[1]
+
+    def end(self) -> None:
+        self.nodes.sort(key=lambda node: node.ops[-1])
+        for storage, _ in self.live.values():
+            storage.forget()
+        self.live.clear()
+
+    def problem(self, outside: List[int], ends: List[int]) -> Any:
+        """For tenure.fit. outside: values whose bytes nobody counts; ends: those that are there at the end."""
+        values = [{"bytes": 0 if value in outside else size, "kept": value in ends}
+                  for value, size in enumerate(self.bytes)]
+        operators = [{"name": node.name, "cost": node.cost, "inputs": node.inputs, "outputs": node.outputs,
+                      "scratch": node.scratch, "repeats": node.repeats} for node in self.nodes]
+        return {"values": values, "operators": operators}
