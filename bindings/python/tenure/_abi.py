@@ -169,7 +169,7 @@ class tn_setup_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("rewrite", POINTER(tn_rewrite_options)),
                 ("no_kernels", c_bool), ("kernels", c_void_p), ("given_kernels", POINTER(tn_kernels)),
                 ("program", POINTER(tn_program_options)), ("given_program", POINTER(tn_program)),
-                ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)),
+                ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)), ("divide", c_void_p),
                 ("memory", POINTER(tn_occupancy_options)), ("statics", c_int), ("without_reuse", c_bool),
                 ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool)]
 
@@ -188,7 +188,7 @@ class tn_train_options(Structure):
                 ("micro_batches", c_uint32), ("dtype", c_int), ("loss_scale", c_double),
                 ("dynamic_loss_scale", c_bool), ("batch_norm_momentum", c_double), ("seed", c_uint64),
                 ("fuse_update", c_bool), ("dropout_bits", c_bool), ("keep_pool_inputs", c_bool),
-                ("keep_outputs", c_bool), ("output_gradients", c_bool)]
+                ("keep_outputs", c_bool), ("output_gradients", c_bool), ("bucket_bytes", c_uint64)]
 
 
 class tn_trained(Structure):
@@ -268,7 +268,8 @@ class tn_report(Structure):
                 ("layout", POINTER(tn_layout)), ("occupancy", POINTER(tn_occupancy)), ("stages", c_void_p),
                 ("stage_count", c_uint32), ("context", POINTER(tn_context)), ("trace", POINTER(tn_trace)),
                 ("arena_total", c_uint64), ("write_plan", WRITE_PLAN), ("write_plan_self", c_void_p),
-                ("kernels", c_void_p), ("fit", POINTER(tn_report_fit)), ("columns", c_uint32)]
+                ("kernels", c_void_p), ("fit", POINTER(tn_report_fit)), ("columns", c_uint32), ("marks", c_void_p),
+                ("static_bytes", c_uint64), ("device_bytes", c_uint64), ("device", c_char_p), ("before", c_void_p)]
 
 
 P = POINTER
