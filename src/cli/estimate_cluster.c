@@ -14,13 +14,14 @@
 enum { CLUSTER_DEVICES = 0x500, CLUSTER_NODE, CLUSTER_FAST, CLUSTER_SLOW, CLUSTER_SWEEP };
 
 #define CLUSTER_OPTIONS(X)                                                                         \
-    X(CLUSTER_DEVICES, "devices", "N", "how many there are, for --parallel auto and --sweep")      \
+    X(CLUSTER_DEVICES, "devices", "N",                                                             \
+      "how many there are, where the fastest division is looked for")                              \
     X(CLUSTER_NODE, "per-node", "N", "of them in one machine, joined by the fast link (8)")        \
     X(CLUSTER_FAST, "link-fast", "SPEED",                                                          \
       "that each sends at within its machine, as 300GB/s (300GB/s)")                               \
     X(CLUSTER_SLOW, "link-slow", "SPEED", "and to another one (25GB/s)")                           \
     X(CLUSTER_SWEEP, "sweep", NULL,                                                                \
-      "--parallel auto for 1, 2, 4 ... devices, to --devices (10,000), as a table")
+      "the fastest division for 1, 2, 4 and so on up to all devices (10,000), as a table")
 
 static const struct argp_option cluster_options[] = {CLUSTER_OPTIONS(CLI_OPTION){0}};
 

@@ -76,6 +76,8 @@ function heightOf(r) {
   if (state.mix === 0) return rect.height[0][r];
   return rect.height[0][r] + (rect.height[1][r] - rect.height[0][r]) * ease(state.mix);
 }
+/* Not where what was not found is faint: they would be seen through it. */
+const showsHoles = (mode) => state.holes && !state.matched && mode === 0 && state.mix === 0;
 const isShown = (r) => (rect.item[r] < 0 ? state.mix === 0 : !way.entries[groupOf(rect.item[r])].hidden);
 
 /* What is to be painted, and how far it is: passes over the rectangles, the faint ones first. */
@@ -101,7 +103,7 @@ function noteTop(job, r, low, height) {
 /* Paints until the clock says so; true when all is painted. */
 function runJob(job, until) {
   const { g, s, pane, view: seen } = job, { dpr } = pane;
-  const snap = (v) => Math.round(v * dpr) / dpr, holes = state.holes && job.mode === 0 && state.mix === 0;
+  const snap = (v) => Math.round(v * dpr) / dpr, holes = showsHoles(job.mode);
   for (; job.pass < job.passes.length; job.pass++, job.at = 0) {
     const { alpha, wanted } = job.passes[job.pass];
     let paint = null, lastX = NaN, lastY = NaN, lastW = NaN, lastH = NaN;
@@ -215,7 +217,7 @@ function drawMapLevels(g, s) {
 /* Rectangles, holes, then the lines of the axes under both: what a job leaves on its canvas. */
 function finishJob(job) {
   const { g, s } = job;
-  if (state.holes && job.mode === 0 && state.mix === 0) drawHoles(job);
+  if (showsHoles(job.mode)) drawHoles(job);
   drawLabels(g, s, job.labels);
 }
 
