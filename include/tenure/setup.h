@@ -50,6 +50,7 @@
 #include <tenure/plan.h>
 #include <tenure/program.h>
 #include <tenure/rewrite.h>
+#include <tenure/split.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,6 +94,15 @@ typedef enum tn_static_place {
     TN_STATIC_FIRST  /* pinned at the arena's start, one behind the other */
 } tn_static_place;
 
+/* Operators in parts: for a budget the least work, or for a share of work the least memory. */
+typedef struct tn_setup_split {
+    uint64_t budget; /* bytes, of all that a device must have (tn_setup_needs.total); 0: none */
+    double share; /* of the graph's work that may be done beyond it (tn_split_choice.work); with a
+                   * budget 0: whatever it takes */
+    const tn_split_region *regions; /* [region_count] instead: these */
+    uint32_t region_count;
+} tn_setup_split;
+
 /* The decisions, stage by stage; zero and NULL are the defaults. What they point to is copied, but
  * not what that points to in turn (names, sequences, claims): it lives as long as the call. */
 typedef struct tn_setup_options {
@@ -101,6 +111,10 @@ typedef struct tn_setup_options {
         *context; /* of all stages where their options name none; NULL or outlives it */
     /* REWRITE */
     const tn_rewrite_options *rewrite; /* NULL: the graph as it is */
+    /* Operators run in parts (split.h), of the graph as it was rewritten, where the plan of the
+     * whole does not keep to what is asked. Joins then lie where their parts are
+     * (memory->fuse_concat) */
+    const struct tn_setup_split *split; /* NULL: nothing does */
     /* KERNELS */
     bool no_kernels;                   /* for the graph alone: scratch by the operators' rules,
                                         * static tensors as they are; it cannot be opened */
@@ -169,6 +183,14 @@ typedef struct tn_scratch_report {
 TN_API const tn_scratch_report *tn_setup_scratch(const tn_setup *setup);
 /* What is computed again within the share; NULL: nothing was asked for, or FIT chose anew. */
 TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
+/* What runs in parts; NULL: nothing does. */
+typedef struct tn_split_report {
+    const tn_split_region *regions; /* [count] of the graph as it was rewritten */
+    uint32_t count;
+    tn_cost whole, parts;              /* what one run does: without, and so */
+    uint64_t whole_arena, whole_total; /* what the plan without needs */
+} tn_split_report;
+TN_API const tn_split_report *tn_setup_splits(const tn_setup *setup);
 /* How the budget was met; NULL: none was given, or the plan keeps to it as it is. Occupancy and
  * layout of it are the set-up's, and are not in it. */
 TN_API const tn_fit_result *tn_setup_fitted(const tn_setup *setup);

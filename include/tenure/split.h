@@ -49,6 +49,50 @@ TN_API TN_CHECKED tn_status tn_graph_split(const tn_graph *graph, const tn_split
                                            uint32_t count, const tn_context *context,
                                            tn_graph **split, tn_error *error);
 
+/* --- which regions ------------------------------------------------------------------------ */
+
+/* Regions of a graph with what each would need and cost: found once, asked for many budgets. */
+typedef struct tn_split_search tn_split_search;
+
+typedef struct tn_split_options {
+    size_t struct_size;
+    const tn_context *context;  /* NULL: that of the graph */
+    const uint64_t *workspaces; /* [operators] scratch bytes of their kernels; NULL: by their rules.
+                                 * Read only during the call */
+} tn_split_options;
+#define TN_SPLIT_OPTIONS_INIT                                                                      \
+    { .struct_size = sizeof(tn_split_options) }
+
+/* The least work for a budget. Predicted: what is told of the graph is of its own plan. */
+typedef struct tn_split_choice {
+    tn_split_region *regions; /* [count] in the order of the graph */
+    uint32_t count;
+    uint64_t live_bytes; /* at the worst step */
+    uint64_t extra;      /* operations beyond those of the whole graph */
+    uint64_t moved;      /* bytes that are copied: parts, halos that are kept, joins */
+    double work; /* share of the graph's operations: `extra`, and eight for each byte moved */
+} tn_split_choice;
+
+/* Errors: E_NO_MEMORY. Cost: O(operators^2) regions of at most 80 operators, each O(operators x
+ * parts). */
+TN_API TN_CHECKED tn_status tn_split_search_create(const tn_graph *graph,
+                                                   const tn_split_options *options,
+                                                   tn_split_search **search, tn_error *error);
+TN_API void tn_split_search_destroy(tn_split_search *search); /* NULL is fine */
+/* Live bytes of the graph as it is. */
+TN_API uint64_t tn_split_whole(const tn_split_search *search);
+/* The regions of least work that keep live bytes within a budget: a larger budget never takes more.
+ *
+ * choice  out, to be released
+ * Errors: E_EXHAUSTED (no regions do, with what would), E_NO_MEMORY. Cost: O(regions). */
+TN_API TN_CHECKED tn_status tn_split_within(const tn_split_search *search, uint64_t budget,
+                                            tn_split_choice *choice, tn_error *error);
+/* The fewest live bytes for at most so much work more: `share` of the graph's, as `work` above
+ * counts it. A larger share never needs more bytes. Errors: E_NO_MEMORY. Cost: O(regions log). */
+TN_API TN_CHECKED tn_status tn_split_least(const tn_split_search *search, double share,
+                                           tn_split_choice *choice, tn_error *error);
+TN_API void tn_split_choice_release(const tn_split_search *search, tn_split_choice *choice);
+
 /* What a graph does in one run: sums of tn_op_cost over the operators that run. Operators of
  * unknown cost count as none. Cost: O(operators). */
 TN_API tn_cost tn_graph_work(const tn_graph *graph);

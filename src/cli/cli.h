@@ -165,6 +165,12 @@ typedef struct cli_whom { /* for whose kernels memory is planned: whom.h. Zero: 
     bool fastest;     /* whatever scratch that takes */
 } cli_whom;
 
+/* Whether operators run in parts (split.h). */
+typedef struct cli_split {
+    bool asked, has_share;
+    tn_setup_split options;
+} cli_split;
+
 typedef struct cli_input {
     const char *path;
     tn_import_options import;
@@ -181,6 +187,7 @@ typedef struct cli_input {
     cli_kernels kernels; /* of a .tflite model */
     cli_whom whom;
     tn_static_place statics;
+    cli_split split; /* of plan and run */
     const struct cli_training *training; /* NULL, or what is planned is a step of it */
     uint64_t *workspaces;                /* [operators of a .tflite model] */
     /* what was loaded */

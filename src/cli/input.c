@@ -1,4 +1,5 @@
 /* input.c - the input of plan and verify: a model through the corridor, or a problem as it is. */
+#include "cli/split.h"
 #include "cli/train_options.h"
 #include "cli/whom.h"
 
@@ -105,6 +106,13 @@ static tn_status input_set_up(cli_input *input, tn_setup_stage stage, const tn_p
     options->plan = plan;
     options->unplanned = plan == NULL;
     const tn_graph *graph = trains ? input->step.graph : input->graph;
+    tn_plan_options whole = TN_PLAN_OPTIONS_INIT; /* the limit is for what is in parts */
+    if (plan != NULL && input->split.asked) {
+        whole = *plan;
+        options->split = cli_split_of(&input->split, whole.capacity);
+        whole.capacity = 0;
+        options->plan = &whole;
+    }
     TN_TRY(stage == TN_SETUP_REWRITE ? tn_setup_create(graph, options, &made, error)
                                      : tn_setup_from(input->setup, stage, options, &made, error));
     input_take(input, made);
@@ -170,7 +178,8 @@ static tn_status input_plan_orders(cli_input *input, const tn_plan_options *opti
 
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error) {
     bool model = cli_input_is_model(input);
-    if (model && input->order != NULL && strcmp(input->order, "file") != 0) {
+    bool orders = input->order != NULL && strcmp(input->order, "file") != 0;
+    if (model && (orders || input->split.asked)) {
         TN_TRY(input_plan_orders(input, options, error));
     } else {
         TN_TRY(cli_input_load(input, error));

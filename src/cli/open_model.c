@@ -1,5 +1,6 @@
 /* open_model.c - load, train, set up, open: from the file to an engine. */
 #include "cli/open_model.h"
+#include "cli/split.h"
 #include "cli/whom.h"
 
 #include <stdlib.h>
@@ -147,11 +148,13 @@ static tn_status session_make_twice(cli_session *session, tn_setup_options *opti
 static tn_status session_make(cli_session *session, tn_setup_options *options, tn_error *error) {
     tn_fit_options fit = session_fit(session);
     tn_error unused;
-    options->fit = &fit;
+    options->split = cli_split_of(&session->input->split, session->budget);
+    if (options->split == NULL) options->fit = &fit;
     bool twice = (session->codecs != 0 || cli_costs_given(&session->from)) && fit.budget > 0;
     tn_status status = twice ? session_make_twice(session, options, &fit, error)
                              : tn_setup_create(session->graph, options, &session->setup, error);
     options->fit = NULL;
+    options->split = NULL;
     if (status != TN_E_EXHAUSTED && status != TN_E_INFEASIBLE) return status;
     if (tn_setup_create(session->graph, options, &session->setup, &unused) == TN_OK)
         session->graph = tn_setup_graph(session->setup);

@@ -77,6 +77,7 @@ static tn_status fill_pack(const fill_job *job, tn_op_id id) {
     if (packed == NULL || packed->done) return TN_OK;
     packed->done = true;
     for (uint32_t i = 0; i < op->input_count; i++) {
+        if (packed->shared[i] != NULL) packed->at[i] = job->memory + *packed->shared[i];
         if (packed->offset[i] == TN_SIZE_UNKNOWN) continue;
         packed->at[i] = job->memory + packed->offset[i];
         TN_TRY(fill_load(job, op->inputs[i]));

@@ -33,6 +33,12 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
     if (part == NULL || atomic_fetch_sub(&part->users, 1) > 1) return;
     switch (kind) {
     case PART_GRAPH:
+        if (part->split.regions != NULL)
+            tn__free(&setup->context, (void *)(uintptr_t)part->split.regions,
+                     ((size_t)part->split.count + 1) * sizeof *part->split.regions);
+        tn_graph_destroy(part->graph);
+        break;
+    case PART_REWRITTEN:
         tn_graph_destroy(part->graph);
         break;
     case PART_KERNELS:
@@ -64,12 +70,15 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
 
 static tn_status setup_rewrite(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
+    bool splits = options->split != NULL && options->split->region_count > 0;
     tn__setup_part *part;
-    if (options->rewrite == NULL) return TN_OK;
-    tn__options(&rewrite, sizeof rewrite, options->rewrite);
-    if (rewrite.context == NULL) rewrite.context = &setup->context;
-    TN_TRY(tn__setup_part_make(setup, PART_GRAPH, &part, error));
-    return tn_graph_rewrite(setup->given, &rewrite, &part->graph, error);
+    if (options->rewrite != NULL) {
+        tn__options(&rewrite, sizeof rewrite, options->rewrite);
+        if (rewrite.context == NULL) rewrite.context = &setup->context;
+        TN_TRY(tn__setup_part_make(setup, splits ? PART_REWRITTEN : PART_GRAPH, &part, error));
+        TN_TRY(tn_graph_rewrite(setup->given, &rewrite, &part->graph, error));
+    }
+    return splits ? tn__setup_regions(setup, options, error) : TN_OK;
 }
 
 static tn_status setup_kernels(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
@@ -245,7 +254,7 @@ static const struct {
     tn_status (*run)(tn_setup *setup, const tn_setup_options *options, tn_error *error);
     int part; /* the first that it makes */
 } setup_stages[TN_SETUP_STAGE_COUNT] = {
-    [TN_SETUP_REWRITE] = {"rewrite", setup_rewrite, PART_GRAPH},
+    [TN_SETUP_REWRITE] = {"rewrite", setup_rewrite, PART_REWRITTEN},
     [TN_SETUP_KERNELS] = {"kernels", setup_kernels, PART_KERNELS},
     [TN_SETUP_ORDER] = {"order", setup_order, PART_PROGRAM},
     [TN_SETUP_RECOMPUTE] = {"recompute", tn__setup_recompute, PART_AGAIN},
@@ -295,6 +304,10 @@ static tn_status setup_make(const tn_graph *graph, const tn_setup *base, tn_setu
 
 tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
                           tn_error *error) {
+    tn_setup_options asked = TN_SETUP_OPTIONS_INIT;
+    tn__options(&asked, sizeof asked, options);
+    if (asked.split != NULL && asked.split->region_count == 0)
+        return tn__setup_split(graph, &asked, setup, error);
     return setup_make(graph, NULL, TN_SETUP_REWRITE, options, setup, error);
 }
 

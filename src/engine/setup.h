@@ -9,6 +9,7 @@
 #include "base/base.h"
 
 enum {
+    PART_REWRITTEN, /* where operators of it run in parts: else it is the graph */
     PART_GRAPH,
     PART_KERNELS,
     PART_PROGRAM,
@@ -41,6 +42,7 @@ typedef struct tn__setup_part {
         tn_fit_result fitted;
     };
     tn_recompute_report report; /* AGAIN */
+    tn_split_report split;      /* GRAPH; its regions are the part's own */
     tn_scratch_report scratch;  /* SCRATCH */
 } tn__setup_part;
 
@@ -67,6 +69,11 @@ const tn_program *tn__setup_ordered(const tn_setup *setup);
 /* The stage RECOMPUTE; whether there is anything to do. */
 tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 bool tn__setup_recomputes(const tn_setup_options *options);
+/* setup_split.c: a set-up of which operators run in parts, as options->split asks. */
+tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
+                          tn_error *error);
+/* The same, of given regions: the graph of the stage REWRITE. */
+tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage FIT. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage DIVIDE. */

@@ -178,7 +178,27 @@ static tn_status statics_take(tn__statics *statics, uint64_t bytes, uint64_t *of
     return TN_OK;
 }
 
-static tn_status statics_place_packed(tn__statics *statics, tn_op_id id, tn_error *error) {
+/* The same form of the same tensor, made for an operator before; *found NULL: there is none yet,
+ * and this is the first. Operators that run are filled in this order. */
+static tn_status statics_share(tn__statics *statics, tn_op_id id, uint32_t input, uint64_t *offset,
+                               const uint64_t **found, tn_error *error) {
+    const tn__prepared *prepared = statics->kernels->of[id];
+    tn__static *tensor = &statics->tensors[tn_graph_op(statics->graph, id)->inputs[input]];
+    uint64_t form = prepared->forms[input], bytes = prepared->packed[input];
+    *found = NULL;
+    for (tn__shared_form *at = tensor->forms; at != NULL && form != 0; at = at->next)
+        if (at->form == form && at->bytes == bytes) *found = at->offset;
+    if (*found != NULL || form == 0) return TN_OK;
+    tn__shared_form *made = tn__arena_alloc(&statics->arena, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "packed weights");
+    *made = (tn__shared_form){tensor->forms, form, bytes, offset};
+    tensor->forms = made;
+    return TN_OK;
+}
+
+/* `runs`: it is filled in the order of those that run, so it may share forms with them. */
+static tn_status statics_place_packed(tn__statics *statics, tn_op_id id, bool runs,
+                                      tn_error *error) {
     const tn_op *op = tn_graph_op(statics->graph, id);
     const uint64_t *sizes = tn__statics_sizes(statics, id);
     if (sizes == NULL || statics->packed[id] != NULL) return TN_OK;
@@ -186,11 +206,16 @@ static tn_status statics_place_packed(tn__statics *statics, tn_op_id id, tn_erro
     if (packed == NULL) return tn__no_memory(error, "packed weights");
     packed->offset = tn__arena_array(&statics->arena, op->input_count, sizeof *packed->offset);
     packed->at = tn__arena_array(&statics->arena, op->input_count, sizeof *packed->at);
-    if (packed->offset == NULL || packed->at == NULL) return tn__no_memory(error, "packed weights");
+    packed->shared = tn__arena_array(&statics->arena, op->input_count, sizeof *packed->shared);
+    if (packed->offset == NULL || packed->at == NULL || packed->shared == NULL)
+        return tn__no_memory(error, "packed weights");
     statics->packed[id] = packed;
     for (uint32_t i = 0; i < op->input_count; i++) {
         packed->offset[i] = TN_SIZE_UNKNOWN;
         if (sizes[i] == 0) continue;
+        if (runs)
+            TN_TRY(statics_share(statics, id, i, &packed->offset[i], &packed->shared[i], error));
+        if (packed->shared[i] != NULL) continue;
         TN_TRY(statics_take(statics, sizes[i], &packed->offset[i], error));
         statics->tensors[statics->tensors[op->inputs[i]].base].uses++;
     }
@@ -206,10 +231,10 @@ static tn_status statics_place(tn__statics *statics, tn_error *error) {
                                 &statics->tensors[t].offset, error));
     }
     for (size_t i = 0; i < statics->readers.op_count; i++)
-        TN_TRY(statics_place_packed(statics, statics->readers.ops[i], error));
+        TN_TRY(statics_place_packed(statics, statics->readers.ops[i], true, error));
     for (size_t i = 0; i < statics->order_count; i++) {
         const tn_op *op = tn_graph_op(graph, statics->order[i]);
-        TN_TRY(statics_place_packed(statics, statics->order[i], error));
+        TN_TRY(statics_place_packed(statics, statics->order[i], false, error));
         for (uint32_t k = 0; k < op->input_count; k++)
             if (op->inputs[k] != TN_NONE)
                 statics->tensors[statics->tensors[op->inputs[k]].base].uses++;

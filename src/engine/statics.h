@@ -20,12 +20,21 @@ typedef struct tn__static {
     bool needed;       /* read by what runs, or by what packs for it */
     bool kept;         /* has a place in static memory */
     bool visited;
+    struct tn__shared_form *forms; /* of it that are there for operators to share */
 } tn__static;
+
+/* A packed form that several operators read (parts of one). */
+typedef struct tn__shared_form {
+    struct tn__shared_form *next;
+    uint64_t form, bytes;
+    const uint64_t *offset; /* of the operator that it was made for */
+} tn__shared_form;
 
 /* The inputs of an operator that its kernel wants in a form of its own. */
 typedef struct tn__packed {
-    uint64_t *offset; /* [inputs] in static memory; TN_SIZE_UNKNOWN: as the graph has it */
-    void **at;        /* [inputs] the same as addresses, once it is filled; NULL: as bound */
+    uint64_t *offset; /* [inputs] in static memory; TN_SIZE_UNKNOWN: as the graph has it, or */
+    const uint64_t **shared; /* [inputs] where another operator's form is; NULL: none */
+    void **at;               /* [inputs] the same as addresses, once it is filled; NULL: as bound */
     bool done;
 } tn__packed;
 

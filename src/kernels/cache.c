@@ -121,11 +121,12 @@ static tn_kernel_setup cache_setup(const tn__kernel_cache *cache, const tn_graph
 
 static tn_status cache_prepare(tn__kernel_cache *cache, tn_kernel_setup *setup,
                                tn__prepared *prepared) {
-    uint64_t packed[CACHE_PACKED] = {0};
+    uint64_t packed[CACHE_PACKED] = {0}, forms[CACHE_PACKED] = {0};
     uint32_t count = setup->op->input_count < CACHE_PACKED ? setup->op->input_count : CACHE_PACKED;
     setup->packed = setup->op->input_count <= CACHE_PACKED ? packed : NULL;
+    setup->forms = setup->packed != NULL ? forms : NULL;
     tn_status status = prepared->kernel->prepare(setup);
-    setup->packed = NULL;
+    setup->packed = setup->forms = NULL;
     if (status != TN_OK) return status;
     prepared->state = setup->state;
     prepared->detail = setup->detail;
@@ -134,7 +135,8 @@ static tn_status cache_prepare(tn__kernel_cache *cache, tn_kernel_setup *setup,
     for (uint32_t i = 0; i < count; i++) any = any || packed[i] > 0;
     if (!any) return TN_OK;
     prepared->packed = tn__arena_copy(&cache->arena, packed, count * sizeof *packed);
-    if (prepared->packed != NULL) return TN_OK;
+    prepared->forms = tn__arena_copy(&cache->arena, forms, count * sizeof *forms);
+    if (prepared->packed != NULL && prepared->forms != NULL) return TN_OK;
     cache_drop(&cache->context, prepared);
     return tn__no_memory(setup->error, "packed weights");
 }

@@ -22,6 +22,7 @@ typedef struct tn__prepared {
     uint64_t workspace;
     const char *detail;     /* what the library calls it; NULL: nothing */
     const uint64_t *packed; /* [inputs] or NULL */
+    const uint64_t *forms;  /* [inputs], with `packed`: equal where the forms are; 0: not known */
     uint32_t way;           /* of the kernel's (kernel.h) */
 } tn__prepared;
 

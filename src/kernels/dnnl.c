@@ -492,7 +492,7 @@ tn_status tn__dnnl_end(tn_kernel_setup *setup, tn__dnnl_work *work, tn_status st
         tn__dnnl_release(setup->context, work);
         if (status == TN_E_NO_MEMORY) return tn__no_memory(setup->error, "a kernel");
         for (uint32_t i = 0; setup->packed != NULL && i < setup->op->input_count; i++)
-            setup->packed[i] = 0; /* the next family begins afresh */
+            setup->packed[i] = setup->forms[i] = 0; /* the next family begins afresh */
         return status;
     }
     setup->state = work;
@@ -592,6 +592,16 @@ static tn_status dnnl_add_packing(tn__dnnl_work *work, uint32_t input,
     return status;
 }
 
+/* A number for what a packing does: descriptions of equal bytes are equal. FNV-1a. */
+static uint64_t dnnl_form(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted) {
+    const uint8_t *both[2] = {(const uint8_t *)plain, (const uint8_t *)wanted};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (uint32_t k = 0; k < 2; k++)
+        for (size_t i = 0; i < sizeof *plain; i++)
+            hash = (hash ^ both[k][i]) * UINT64_C(0x100000001b3);
+    return hash != 0 ? hash : 1;
+}
+
 tn_status tn__dnnl_weights(tn_kernel_setup *setup, tn__dnnl_work *work, uint32_t input,
                            const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted,
                            tn__dnnl_at *at) {
@@ -601,6 +611,7 @@ tn_status tn__dnnl_weights(tn_kernel_setup *setup, tn__dnnl_work *work, uint32_t
     if (tn__setup_is_static(setup, input)) {
         TN_TRY(dnnl_add_packing(work, input, plain, wanted));
         setup->packed[input] = bytes;
+        setup->forms[input] = dnnl_form(plain, wanted);
         return TN_OK;
     }
     TN_TRY(tn__dnnl_scratch(work, bytes, at));

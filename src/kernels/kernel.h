@@ -62,6 +62,10 @@ typedef struct tn_kernel_setup {
     /* [input_count], zeroed: bytes of a form of its own that the kernel wants of a static input
      * (blocked weights). `pack` then makes it, at set-up, and inputs[k].data is that form. */
     uint64_t *packed;
+    /* [input_count], zeroed, with `packed`: a number of its own for each form, the same for
+     * operators that want the same of the same contents, so that one will do for all; 0: nobody
+     * knows. */
+    uint64_t *forms;
 } tn_kernel_setup;
 
 typedef struct tn_kernel_call {

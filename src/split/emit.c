@@ -330,6 +330,12 @@ static tn_status emit_keep(emit_state *emit, uint32_t tensor) {
     if (next.first >= end || next.first >= here.last) return TN_OK;
     int64_t axis = region->tensors[tensor].axis[0], from = next.first - here.first;
     int64_t to = end - here.first;
+    bool all = next.first == here.first && end == here.last;
+    split_span now = *tn__split_made(region, 0, part, tensor);
+    if (all && now.first >= now.last) { /* it was kept for this part already */
+        emit->kept[tensor] = emit->now[tensor];
+        return TN_OK;
+    }
     return emit_part(emit, emit->now[tensor], &axis, &from, &to, 1, true, &emit->kept[tensor]);
 }
 

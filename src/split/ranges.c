@@ -69,7 +69,6 @@ static split_span ranges_wanted(split_region *region, uint32_t cut, uint32_t par
         if (op->outputs[k] == TN_NONE) continue;
         uint32_t tensor = tn__split_local(region, op->outputs[k]);
         split_span *need = tn__split_need(region, cut, part, tensor);
-        if (region->tensors[tensor].after) ranges_hand_out(region, cut, part, tensor);
         int64_t done = ranges_done(region, cut, part, tensor);
         span_join(&all, need->first > done ? need->first : done, need->last);
     }
@@ -116,15 +115,53 @@ static tn_status ranges_op(split_region *region, uint32_t cut, uint32_t part, ui
         *tn__split_made(region, cut, part, tensor) = made;
         span_join(need, made.first, made.last);
         if (part == 0) continue;
-        split_span before = *tn__split_need(region, cut, part - 1, tensor);
-        if (span_is_empty(*need)) *need = (split_span){before.last, before.last};
-        if (region->keep && need->first < before.first && !span_is_empty(before))
-            return ranges_fail(region, at, "is not needed in order");
+        int64_t last = tn__split_need(region, cut, part - 1, tensor)->last;
+        if (span_is_empty(*need)) *need = (split_span){last, last};
+        if (region->keep && need->last < last) need->last = last; /* it is there */
     }
     return TN_OK;
 }
 
+/* What later parts need of what an earlier one computes stays in between. Nothing between what is
+ * kept and what is computed is left out. */
+static void ranges_stay(split_region *region, uint32_t cut, uint32_t tensor) {
+    int64_t first = INT64_MAX, done = 0; /* first: that this part or a later one needs */
+    for (uint32_t part = region->parts[cut]; part-- > 0;) {
+        split_span *need = tn__split_need(region, cut, part, tensor);
+        if (span_is_empty(*need))
+            need->last = 0;
+        else if (need->first < first)
+            first = need->first;
+        need->first = first;
+    }
+    for (uint32_t part = 0; part < region->parts[cut]; part++) {
+        split_span *need = tn__split_need(region, cut, part, tensor);
+        if (need->last > done) done = need->last;
+        need->last = done;
+        if (need->first > done) need->first = done;
+    }
+}
+
 /* --- all of them --- */
+
+/* Readers have been seen for all parts. */
+static tn_status ranges_all(split_region *region, uint32_t cut, uint32_t at) {
+    const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        uint32_t tensor = tn__split_local(region, op->outputs[k]);
+        if (!region->tensors[tensor].read) continue;
+        for (uint32_t part = 0; part < region->parts[cut]; part++)
+            if (region->tensors[tensor].after) ranges_hand_out(region, cut, part, tensor);
+        if (region->keep) ranges_stay(region, cut, tensor);
+    }
+    for (uint32_t part = 0; part < region->parts[cut]; part++) {
+        if (at + 1 == region->op_count) /* each begins where the one before ended, or more */
+            ranges_hand_out(region, cut, part, tn__split_result(region, at));
+        TN_TRY(ranges_op(region, cut, part, at));
+    }
+    return TN_OK;
+}
 
 static tn_status ranges_cut(split_region *region, uint32_t cut) {
     size_t count = (size_t)region->tensor_count * region->parts[cut];
@@ -132,9 +169,8 @@ static tn_status ranges_cut(split_region *region, uint32_t cut) {
     region->made[cut] = tn__arena_array(&region->arena, count + 1, sizeof *region->made[cut]);
     if (region->need[cut] == NULL || region->made[cut] == NULL)
         return tn__no_memory(region->error, "a split graph");
-    for (uint32_t part = 0; part < region->parts[cut]; part++)
-        for (uint32_t at = region->op_count; at-- > 0;)
-            if (region->ops[at].parts) TN_TRY(ranges_op(region, cut, part, at));
+    for (uint32_t at = region->op_count; at-- > 0;)
+        if (region->ops[at].parts) TN_TRY(ranges_all(region, cut, at));
     return TN_OK;
 }
 

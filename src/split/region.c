@@ -19,7 +19,8 @@ tn_status tn__split_order(const tn_graph *graph, tn__arena *arena, split_order *
     order->place = tn__arena_array(arena, (size_t)ops + 1, sizeof *order->place);
     order->last = tn__arena_array(arena, (size_t)tensors + 1, sizeof *order->last);
     order->local = tn__arena_array(arena, (size_t)tensors + 1, sizeof *order->local);
-    if (order->place == NULL || order->last == NULL || order->local == NULL)
+    order->known = tn__arena_array(arena, ((size_t)ops + 1) * SPLIT_KNOWN, sizeof *order->known);
+    if (order->place == NULL || order->last == NULL || order->local == NULL || order->known == NULL)
         return tn__no_memory(error, "a split graph");
     for (uint32_t i = 0; i < ops; i++) order->place[i] = TN_NONE;
     for (uint32_t i = 0; i < tensors; i++) order->last[i] = TN_NONE;
@@ -113,28 +114,38 @@ static bool region_wanted(const split_region *region, uint32_t at, uint32_t *axe
     return any;
 }
 
+/* Answers of an operator for one of its axes. */
+enum { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES, KNOWN_CUTS_WEIGHTS };
+
 /* Constant operands may be cut where there is little to copy: not the weights of products. */
-static bool region_cuts_weights(const split_region *region, uint32_t at, uint32_t input,
-                                const tn__need *need) {
+static uint8_t region_ask(const split_region *region, uint32_t at, uint32_t axis) {
+    const tn_graph *graph = region->graph;
+    tn_op_id id = region->ops[at].id;
     const tn_op *op = region_op(region, at);
-    const tn_tensor *tensor = tn_graph_tensor(region->graph, op->inputs[input]);
-    return need->axis != TN_NONE && tn_tensor_is_static(tensor) &&
-           tn__op_has(region->graph, region->ops[at].id, TN_RULE_CONV | TN_RULE_MATMUL);
+    bool product = tn__op_has(graph, id, TN_RULE_CONV | TN_RULE_MATMUL);
+    if (!tn__op_splits(graph, id, axis)) return KNOWN_NO;
+    for (uint32_t i = 0; i < op->input_count && product; i++) {
+        tn__part part = {axis, 0, tn_graph_tensor(graph, op->outputs[0])->shape[axis]};
+        tn__need need;
+        if (op->inputs[i] != TN_NONE && tn__op_split(graph, id, &part, i, &need) &&
+            need.axis != TN_NONE && tn_tensor_is_static(tn_graph_tensor(graph, op->inputs[i])))
+            return KNOWN_CUTS_WEIGHTS;
+    }
+    return KNOWN_YES;
+}
+
+static uint8_t region_answer(const split_region *region, uint32_t at, uint32_t axis) {
+    if (axis >= SPLIT_KNOWN) return region_ask(region, at, axis);
+    uint8_t *kept = &region->known[(size_t)region->ops[at].id * SPLIT_KNOWN + axis];
+    if (*kept == KNOWN_NOT_ASKED) *kept = region_ask(region, at, axis);
+    return *kept;
 }
 
 static bool region_splits(const split_region *region, uint32_t at, const uint32_t *axes) {
-    const tn_op *op = region_op(region, at);
     bool asked = at + 1 == region->op_count; /* by its axis: somebody wants it so */
     for (uint32_t c = 0; c < region->axis_count; c++) {
-        if (!tn__op_splits(region->graph, region->ops[at].id, axes[c])) return false;
-        int64_t extent = tn_graph_tensor(region->graph, op->outputs[0])->shape[axes[c]];
-        for (uint32_t i = 0; i < op->input_count; i++) {
-            tn__part part = {axes[c], 0, extent};
-            tn__need need;
-            if (!tn__op_split(region->graph, region->ops[at].id, &part, i, &need)) return false;
-            if (op->inputs[i] == TN_NONE || asked) continue;
-            if (region_cuts_weights(region, at, i, &need)) return false;
-        }
+        uint8_t answer = region_answer(region, at, axes[c]);
+        if (answer != KNOWN_YES && !(asked && answer == KNOWN_CUTS_WEIGHTS)) return false;
     }
     return true;
 }
@@ -242,8 +253,11 @@ static tn_status region_read(const split_order *order, uint32_t first, uint32_t 
 
 tn_status tn__split_begin(const split_order *order, const tn_split_region *asked, uint32_t first,
                           uint32_t last, split_region *region, tn_error *error) {
-    *region = (split_region){
-        .graph = order->graph, .local = order->local, .keep = asked->keep, .error = error};
+    *region = (split_region){.graph = order->graph,
+                             .local = order->local,
+                             .known = order->known,
+                             .keep = asked->keep,
+                             .error = error};
     tn__arena_init(&region->arena, tn_graph_context(order->graph));
     for (uint32_t c = 0; c < TN_SPLIT_AXES; c++) {
         if (asked->parts[c] < 2) continue;

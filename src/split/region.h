@@ -47,6 +47,7 @@ typedef struct split_region {
     split_tensor *tensors; /* [tensor_count] */
     uint32_t tensor_count;
     uint32_t *local; /* [tensors of the graph] + 1; 0: none. Cleared by tn__split_end */
+    uint8_t *known;  /* of the order */
     /* by cut, part and tensor: elements along the tensor's axis */
     split_span *need[TN_SPLIT_AXES]; /* that its readers need, and more where it was computed */
     split_span *made[TN_SPLIT_AXES]; /* of them that the operator computes; the others are kept */
@@ -71,6 +72,8 @@ static inline bool tn__split_is_cut(const split_region *region, uint32_t tensor)
     return at->maker != TN_NONE && region->ops[at->maker].parts;
 }
 
+#define SPLIT_KNOWN 6u /* axes of an operator's result of which answers are kept */
+
 /* What is known of the order of a graph, for all of its regions. */
 typedef struct split_order {
     const tn_graph *graph;
@@ -80,6 +83,7 @@ typedef struct split_order {
     uint32_t *last;  /* [tensors] place of the last reader; op_count: the caller or another block;
                       * TN_NONE: nobody */
     uint32_t *local; /* [tensors] zeros, for one region at a time */
+    uint8_t *known;  /* [operators][SPLIT_KNOWN] what was asked of its axes before: region.c */
 } split_order;
 
 /* Lists in `arena`. */

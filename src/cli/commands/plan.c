@@ -3,6 +3,7 @@
 #include "cli/explain.h"
 #include "cli/holders.h"
 #include "cli/objects.h"
+#include "cli/split.h"
 #include "cli/train_options.h"
 #include "cli/whom.h"
 
@@ -114,6 +115,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->input;
         state->child_inputs[1] = &arguments->training;
+        state->child_inputs[2] = &arguments->input.split;
         return 0;
     case PLAN_TRAIN:
         arguments->trains = true;
@@ -171,6 +173,8 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "which model or problem? give its file");
         if (arguments->explain && (arguments->json || arguments->objects))
             cli_misuse(state, "--explain tells a story in text; leave --json and --form out");
+        if (arguments->input.split.asked && arguments->objects)
+            cli_misuse(state, "--split is for offsets; leave --form out");
         if (arguments->holders > 0 && arguments->objects)
             cli_misuse(state, "--holders is for offsets; leave --form out");
         plan_check_training(state, arguments);
@@ -314,6 +318,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     char pieces[CLI_PIECES_MAX];
     if (cli_whom_pieces(input->setup, pieces)[0] != '\0' && !arguments->json)
         printf("  %s\n", pieces);
+    if (!arguments->json) cli_split_print(input->setup);
     for (uint32_t i = 0; i < arguments->output_count && !arguments->json; i++)
         printf("wrote %s\n", arguments->outputs[i]);
     return status;
@@ -355,7 +360,10 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
 }
 
 static const struct argp_child plan_children[] = {
-    {&cli_input_argp, 0, "Reading the input:", 0}, {&cli_training_argp, 0, "Training:", 0}, {0}};
+    {&cli_input_argp, 0, "Reading the input:", 0},
+    {&cli_training_argp, 0, "Training:", 0},
+    {&cli_split_argp, 0, "Operators in parts:", 0},
+    {0}};
 static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
                                         plan_children, plan_help,  0};
 

@@ -3,6 +3,7 @@
 #include "cli/holders.h"
 #include "cli/pruned.h"
 #include "cli/run_arrays.h"
+#include "cli/split.h"
 #include "cli/whom.h"
 
 #include <inttypes.h>
@@ -81,7 +82,8 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->input;
         state->child_inputs[1] = session;
-        state->child_inputs[2] = session;
+        state->child_inputs[2] = &arguments->input.split;
+        state->child_inputs[3] = session;
         return 0;
     case RUN_INPUT:
         run_add_input(state, arguments, value);
@@ -276,6 +278,7 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
     cli_pruned_json(session, &text);
     run_json_pieces(session, &text);
     cli_fitted_json(session->setup, &text);
+    cli_split_json(session->setup, &text);
     if (session->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
     if (session->poison) tn__text_put(&text, ",\"poison\":\"clean\"");
     tn__text_put(&text, ",\"outputs\":[");
@@ -315,6 +318,7 @@ static void run_print(const run_arguments *arguments, const tn_engine_usage *usa
     const cli_whom whom = cli_session_whom(session);
     cli_whom_print(&whom, session->setup);
     cli_fitted_print(session->setup);
+    cli_split_print(session->setup);
     if (session->pool == NULL)
         printf("%-15s %s\n", "planned peak", tn_size_format(usage->planned_peak, size));
     else
@@ -383,6 +387,7 @@ static void run_print_failed(const run_arguments *arguments) {
 
 static const struct argp_child run_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
                                                  {&cli_session_argp, 0, "Running it:", 0},
+                                                 {&cli_split_argp, 0, "Operators in parts:", 0},
                                                  {&cli_pruned_argp, 0, "Pruning its weights:", 0},
                                                  {0}};
 static const struct argp run_parser = {run_options,  run_parse, "MODEL", run_doc,

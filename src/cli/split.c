@@ -1,0 +1,92 @@
+/* split.c - `--split` and `--extra-work`, and how a set-up in parts is told. */
+#include "cli/split.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPLIT_SHARE 0.25 /* of work, where nobody says how much */
+
+enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
+
+#define SPLIT_OPTIONS(X)                                                                           \
+    X(SPLIT_SPLIT, "split", NULL,                                                                  \
+      "run operators in parts, so that what is between them never exists whole: for the budget, "  \
+      "or as little memory as --extra-work lets")                                                  \
+    X(SPLIT_WORK, "extra-work", "SHARE",                                                           \
+      "with --split: work beyond the model's, 10% or 0.1; a byte that is copied counts as eight "  \
+      "operations (25%; with a budget whatever it takes)")
+
+static double split_share(struct argp_state *state, const char *text) {
+    size_t length = strlen(text);
+    bool percent = length > 1 && text[length - 1] == '%';
+    char *number = strndup(text, percent ? length - 1 : length);
+    if (number == NULL) argp_failure(state, 4, 0, "out of memory");
+    double share = cli_real(state, "extra-work", number) / (percent ? 100 : 1);
+    free(number);
+    if (share > 1000)
+        cli_misuse(state, "--extra-work: '%s' is more than 1000 times the work", text);
+    return share;
+}
+
+static error_t split_parse(int key, char *value, struct argp_state *state) {
+    cli_split *split = state->input;
+    switch (key) {
+    case SPLIT_SPLIT:
+        split->asked = true;
+        return 0;
+    case SPLIT_WORK:
+        split->options.share = split_share(state, value);
+        split->has_share = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (split->has_share && !split->asked)
+            cli_misuse(state, "--extra-work says how far to go with --split: give that, too");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option split_options[] = {SPLIT_OPTIONS(CLI_OPTION){0}};
+const struct argp cli_split_argp = {.options = split_options, .parser = split_parse};
+
+const tn_setup_split *cli_split_of(cli_split *split, uint64_t budget) {
+    if (!split->asked) return NULL;
+    split->options.budget = budget;
+    if (budget == 0 && !split->has_share) split->options.share = SPLIT_SHARE;
+    return &split->options;
+}
+
+static double split_extra(const tn_split_report *report) {
+    double whole = (double)report->whole.flops;
+    return whole > 0 ? (double)report->parts.flops / whole - 1 : 0;
+}
+
+static uint64_t split_more(uint64_t parts, uint64_t whole) {
+    return parts > whole ? parts - whole : 0;
+}
+
+void cli_split_print(const tn_setup *setup) {
+    const tn_split_report *report = setup != NULL ? tn_setup_splits(setup) : NULL;
+    char before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX], moved[TN_SIZE_TEXT_MAX];
+    uint64_t arena = setup != NULL ? tn_setup_need(setup).arena : 0;
+    if (report == NULL) return;
+    printf("%-15s %u region%s: %+.1f %% operations, %s more moved; arena %s, whole %s (%.2f x)\n",
+           "in parts", report->count, report->count == 1 ? "" : "s", 100 * split_extra(report),
+           tn_size_format(split_more(report->parts.bytes_moved, report->whole.bytes_moved), moved),
+           tn_size_format(arena, after), tn_size_format(report->whole_arena, before),
+           arena > 0 ? (double)report->whole_arena / (double)arena : 0);
+}
+
+void cli_split_json(const tn_setup *setup, tn__text *text) {
+    const tn_split_report *report = setup != NULL ? tn_setup_splits(setup) : NULL;
+    if (report == NULL) return;
+    tn__text_printf(text,
+                    ",\"split\":{\"regions\":%u,\"extra_operations\":%.6f,\"operations\":%" PRIu64
+                    ",\"more_bytes_moved\":%" PRIu64 ",\"whole_arena\":%" PRIu64 "}",
+                    report->count, split_extra(report), report->parts.flops,
+                    split_more(report->parts.bytes_moved, report->whole.bytes_moved),
+                    report->whole_arena);
+}

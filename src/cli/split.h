@@ -1,0 +1,16 @@
+/* split.h - operators in parts: the options of who plans or runs a model, and what came of them. */
+#ifndef TN_CLI_SPLIT_H
+#define TN_CLI_SPLIT_H
+
+#include "base/base.h"
+#include "cli/cli.h"
+
+/* The child of a parser whose input is a cli_split. */
+extern const struct argp cli_split_argp;
+/* NULL where nobody asked; `budget` 0: none. Lives as long as `split`. */
+const tn_setup_split *cli_split_of(cli_split *split, uint64_t budget);
+/* A line of an answer, or a member of a JSON object behind others; nothing where nothing is cut. */
+void cli_split_print(const tn_setup *setup);
+void cli_split_json(const tn_setup *setup, tn__text *text);
+
+#endif

@@ -1,0 +1,159 @@
+/* setup_split.c - operators in parts: the set-up whose plan keeps to a budget for the least work,
+ * or needs least for a share of work.
+ *
+ * The graph is set up as it is first; if that will do, that is the answer. Else regions are chosen
+ * by what they are predicted to need (tn_split_search), and set up: what counts is that plan. Where
+ * alignment and holes take it beyond the budget, the search is asked for as much less.
+ * Cost: that of the search and of a few set-ups.
+ */
+#include "engine/setup.h"
+
+#define SPLIT_ROUNDS 8u
+
+/* --- given regions --- */
+
+tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    const tn_setup_split *asked = options->split;
+    const tn_graph *whole =
+        setup->parts[PART_REWRITTEN] != NULL ? setup->parts[PART_REWRITTEN]->graph : setup->given;
+    tn__setup_part *part;
+    TN_TRY(tn__setup_part_make(setup, PART_GRAPH, &part, error));
+    tn_split_region *kept =
+        tn__alloc_array(&setup->context, (size_t)asked->region_count + 1, sizeof *kept);
+    if (kept == NULL) return tn__no_memory(error, "a split graph");
+    memcpy(kept, asked->regions, asked->region_count * sizeof *kept);
+    part->split = (tn_split_report){.regions = kept, .count = asked->region_count};
+    TN_TRY(tn_graph_split(whole, kept, asked->region_count, &setup->context, &part->graph, error));
+    part->split.whole = tn_graph_work(whole);
+    part->split.parts = tn_graph_work(part->graph);
+    return TN_OK;
+}
+
+const tn_split_report *tn_setup_splits(const tn_setup *setup) {
+    const tn__setup_part *part = setup->parts[PART_GRAPH];
+    return part != NULL && part->split.count > 0 ? &part->split : NULL;
+}
+
+/* --- which regions --- */
+
+typedef struct split_state {
+    const tn_graph *graph;
+    const tn_setup_options *asked;
+    const tn_setup *whole;
+    tn_split_search *search;
+    tn_setup *best; /* NULL: none yet */
+    tn_error *error;
+} split_state;
+
+/* A set-up of one choice. */
+static tn_status split_set_up(const split_state *state, const tn_split_choice *choice,
+                              tn_setup **made) {
+    tn_setup_options options = *state->asked;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_setup_split given = {.regions = choice->regions, .region_count = choice->count};
+    tn__options(&memory, sizeof memory, options.memory);
+    memory.struct_size = sizeof memory;
+    memory.fuse_concat = true;
+    options.memory = &memory;
+    options.split = &given;
+    options.fit = NULL;
+    TN_TRY(tn_setup_create(state->graph, &options, made, state->error));
+    tn__setup_part *part = (*made)->parts[PART_GRAPH];
+    part->split.whole_arena = tn_setup_need(state->whole).arena;
+    part->split.whole_total = tn_setup_need(state->whole).total;
+    return TN_OK;
+}
+
+/* Keeps the smaller one; *beyond: bytes above the budget. */
+static tn_status split_try(split_state *state, const tn_split_choice *choice, uint64_t *beyond) {
+    tn_setup *made;
+    uint64_t budget = state->asked->split->budget;
+    TN_TRY(split_set_up(state, choice, &made));
+    uint64_t total = tn_setup_need(made).total;
+    *beyond = budget > 0 && total > budget ? total - budget : 0;
+    if (state->best != NULL && tn_setup_need(state->best).total <= total) {
+        tn_setup_destroy(made);
+        return TN_OK;
+    }
+    tn_setup_destroy(state->best);
+    state->best = made;
+    return TN_OK;
+}
+
+static tn_status split_fail(const split_state *state) {
+    const tn_setup *least = state->best != NULL ? state->best : state->whole;
+    TN_FAIL(state->error, TN_E_EXHAUSTED,
+            "no operators in parts were found that keep to %llu bytes; the least found is %llu",
+            (unsigned long long)state->asked->split->budget,
+            (unsigned long long)tn_setup_need(least).total);
+}
+
+static tn_status split_within(split_state *state) {
+    const tn_setup_split *asked = state->asked->split;
+    uint64_t apart = tn_setup_need(state->whole).total - tn_setup_need(state->whole).arena;
+    uint64_t target = asked->budget > apart ? asked->budget - apart : 0;
+    for (uint32_t round = 0; round < SPLIT_ROUNDS && target > 0; round++) {
+        tn_split_choice choice;
+        tn_error unused;
+        uint64_t beyond;
+        tn_status status = tn_split_within(state->search, target, &choice, &unused);
+        if (status == TN_E_EXHAUSTED) return split_fail(state);
+        if (status != TN_OK) return tn__no_memory(state->error, "a split graph");
+        if (asked->share > 0 && choice.work > asked->share) {
+            tn_split_choice_release(state->search, &choice);
+            return split_fail(state);
+        }
+        status = split_try(state, &choice, &beyond);
+        uint64_t live = choice.live_bytes;
+        tn_split_choice_release(state->search, &choice);
+        if (status != TN_OK || beyond == 0) return status;
+        target = live > beyond && live - beyond < target ? live - beyond : target - target / 16;
+    }
+    return split_fail(state);
+}
+
+static tn_status split_least(split_state *state) {
+    tn_split_choice choice;
+    uint64_t beyond;
+    TN_TRY(tn_split_least(state->search, state->asked->split->share, &choice, state->error));
+    tn_status status = choice.count > 0 ? split_try(state, &choice, &beyond) : TN_OK;
+    tn_split_choice_release(state->search, &choice);
+    return status;
+}
+
+static tn_status split_search(split_state *state) {
+    tn_split_options options = TN_SPLIT_OPTIONS_INIT;
+    const tn_kernels *kernels = tn_setup_kernels(state->whole);
+    options.context = &state->whole->context;
+    if (kernels != NULL) options.workspaces = tn_kernels_workspaces(kernels);
+    if (kernels == NULL && state->asked->memory != NULL)
+        options.workspaces = state->asked->memory->workspaces;
+    TN_TRY(tn_split_search_create(tn_setup_graph(state->whole), &options, &state->search,
+                                  state->error));
+    return state->asked->split->budget > 0 ? split_within(state) : split_least(state);
+}
+
+tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
+                          tn_error *error) {
+    tn_setup_options plain = *options;
+    tn_setup *whole;
+    uint64_t budget = options->split->budget;
+    plain.split = NULL;
+    plain.fit = NULL;
+    if (options->split->share < 0 || (budget == 0 && options->split->share == 0))
+        TN_FAIL(error, TN_E_INVALID, "operators in parts need a budget, or a share of work");
+    TN_TRY(tn_setup_create(graph, &plain, &whole, error));
+    split_state state = {.graph = graph, .asked = options, .whole = whole, .error = error};
+    uint64_t total = tn_setup_need(whole).total;
+    tn_status status = budget > 0 && total <= budget ? TN_OK : split_search(&state);
+    tn_split_search_destroy(state.search);
+    bool better = state.best != NULL && tn_setup_need(state.best).total < total;
+    if (status == TN_OK) {
+        *setup = better ? state.best : whole;
+        tn_setup_destroy(better ? whole : state.best);
+        return TN_OK;
+    }
+    tn_setup_destroy(state.best);
+    tn_setup_destroy(whole);
+    return status;
+}

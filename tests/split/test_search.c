@@ -1,0 +1,164 @@
+/* test_search.c - which regions: budgets are kept in the layout of the graph that comes out, work
+ * never rises with the budget nor bytes with the share of work, and twice is the same. */
+#include <tenure/split.h>
+
+#include "whole.h"
+
+/* A network of stages: wide images in front, residuals in between. */
+static tn_graph *network(uint64_t seed) {
+    tn__random random = {seed};
+    int64_t shape[4] = {1, 3, 32 + (int64_t)tn__random_below(&random, 17), 40}, channels = 3;
+    tn_graph *graph;
+    char name[32];
+    assert_int_equal(tn_graph_create(NULL, &graph, NULL), TN_OK);
+    tn_tensor_id x = whole_tensor(graph, "x", TN_KIND_INPUT, 4, shape), before = TN_NONE;
+    for (uint32_t i = 0; i < 10; i++) {
+        bool same = i % 3 == 2;
+        int64_t out = same ? channels : 8 + (int64_t)tn__random_below(&random, 24);
+        int64_t w[4] = {out, channels, 3, 3}, pads[4] = {1, 1, 1, 1};
+        int64_t step = !same && tn__random_below(&random, 3) == 0 ? 2 : 1,
+                strides[2] = {step, step};
+        tn_attr attrs[2] = {{.name = "pads", .type = TN_ATTR_INTS, .count = 4, .ints = pads},
+                            {.name = "strides", .type = TN_ATTR_INTS, .count = 2, .ints = strides}};
+        snprintf(name, sizeof name, "w%u", i);
+        tn_tensor_id inputs[2] = {x, whole_tensor(graph, name, TN_KIND_PARAMETER, 4, w)};
+        snprintf(name, sizeof name, "y%u", i);
+        tn_tensor_id y =
+            whole_tensor(graph, name, i < 9 ? TN_KIND_ACTIVATION : TN_KIND_OUTPUT, 0, NULL);
+        before = x;
+        whole_op_in(graph, "", "Conv", 11, inputs, 2, y, attrs, 2);
+        if (same && i < 9) {
+            tn_tensor_id both[2] = {y, before};
+            snprintf(name, sizeof name, "z%u", i);
+            y = whole_tensor(graph, name, TN_KIND_ACTIVATION, 0, NULL);
+            whole_op_in(graph, "", "Add", 13, both, 2, y, NULL, 0);
+        }
+        x = y;
+        channels = out;
+    }
+    whole_infer(graph);
+    return graph;
+}
+
+static tn_split_search *search_of(const tn_graph *graph) {
+    tn_split_search *search;
+    tn_error error;
+    if (tn_split_search_create(graph, NULL, &search, &error) != TN_OK)
+        fail_msg("%s", error.message);
+    return search;
+}
+
+static uint64_t live_bytes(const tn_graph *graph) {
+    tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    options.fuse_concat = true;
+    options.alignment = 1;
+    assert_int_equal(tn_program_create(graph, NULL, &program, NULL), TN_OK);
+    assert_int_equal(tn_occupancy_create(program, &options, &occupancy, NULL), TN_OK);
+    uint64_t peak = tn_occupancy_summary(occupancy).peak_live;
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+    return peak;
+}
+
+/* What is predicted is near what is. */
+static void predictions_hold(void **state) {
+    double worst = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed < 16; seed++) {
+        tn_graph *graph = network(seed), *split;
+        tn_split_search *search = search_of(graph);
+        uint64_t before = live_bytes(graph);
+        for (uint32_t k = 1; k < 8; k++) {
+            tn_split_choice choice;
+            tn_error error;
+            uint64_t budget = tn_split_whole(search) / 8 * k;
+            tn_status status = tn_split_within(search, budget, &choice, &error);
+            if (status == TN_E_EXHAUSTED) continue;
+            assert_int_equal(status, TN_OK);
+            assert_true(choice.live_bytes <= budget);
+            if (tn_graph_split(graph, choice.regions, choice.count, NULL, &split, &error) != TN_OK)
+                fail_msg("seed %u: %s", (unsigned)seed, error.message);
+            double off = (double)live_bytes(split) / (double)choice.live_bytes;
+            if (off > worst) worst = off;
+            uint64_t more = tn_graph_work(split).flops - tn_graph_work(graph).flops;
+            assert_true(more <= choice.extra + choice.extra / 100 + 1000);
+            tn_graph_destroy(split);
+            tn_split_choice_release(search, &choice);
+        }
+        assert_true(before <= tn_split_whole(search) + tn_split_whole(search) / 4);
+        tn_split_search_destroy(search);
+        tn_graph_destroy(graph);
+    }
+    printf("live bytes at most %.3f of what is predicted\n", worst);
+    assert_true(worst > 0 && worst < 1.4);
+}
+
+static void less_memory_takes_no_less_work(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed < 12; seed++) {
+        tn_graph *graph = network(seed);
+        tn_split_search *search = search_of(graph), *again = search_of(graph);
+        double work = 1e30;
+        for (uint32_t k = 1; k <= 24; k++) {
+            tn_split_choice one, two;
+            uint64_t budget = tn_split_whole(search) * k / 24;
+            tn_status status = tn_split_within(search, budget, &one, NULL);
+            assert_int_equal(status, tn_split_within(again, budget, &two, NULL));
+            if (status != TN_OK) {
+                assert_int_equal(status, TN_E_EXHAUSTED);
+                assert_true(work == 1e30); /* it was feasible with less */
+                continue;
+            }
+            assert_true(one.work <= work);
+            work = one.work;
+            assert_int_equal(one.count, two.count);
+            assert_memory_equal(one.regions, two.regions, one.count * sizeof *one.regions);
+            tn_split_choice_release(search, &one);
+            tn_split_choice_release(again, &two);
+        }
+        assert_true(work == 0); /* the whole budget: as it is */
+        uint64_t bytes = UINT64_MAX;
+        for (uint32_t k = 0; k < 12; k++) {
+            tn_split_choice choice;
+            assert_int_equal(tn_split_least(search, 0.05 * k, &choice, NULL), TN_OK);
+            assert_true(choice.live_bytes <= bytes && choice.work <= 0.05 * k + 1e-9);
+            bytes = choice.live_bytes;
+            tn_split_choice_release(search, &choice);
+        }
+        assert_true(bytes < tn_split_whole(search));
+        tn_split_search_destroy(search);
+        tn_split_search_destroy(again);
+        tn_graph_destroy(graph);
+    }
+}
+
+static void no_failing_allocation_does_harm(void **state) {
+    tn_graph *graph = network(3);
+    tn_status status = TN_E_NO_MEMORY;
+    (void)state;
+    for (uint64_t at = 1; status != TN_OK; at += 1 + at / 16) {
+        faulty memory = {.fail_at = at};
+        tn_context context = faulty_context(&memory);
+        tn_split_options options = TN_SPLIT_OPTIONS_INIT;
+        tn_split_search *search = NULL;
+        tn_error error;
+        options.context = &context;
+        status = tn_split_search_create(graph, &options, &search, &error);
+        assert_true(status == TN_OK || (status == TN_E_NO_MEMORY && search == NULL));
+        tn_split_search_destroy(search);
+        assert_int_equal(memory.held, 0);
+        if (at > 4000) break;
+    }
+    tn_graph_destroy(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(predictions_hold),
+        cmocka_unit_test(less_memory_takes_no_less_work),
+        cmocka_unit_test(no_failing_allocation_does_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
