@@ -55,7 +55,9 @@ cli_whom cli_fit_whom(const cli_fit *fit) {
                       .fastest = fit->choices.fastest};
 }
 
-static tn_status fit_set_up(cli_fit *fit, const tn_graph *graph, tn_error *error) {
+/* `split`: NULL, or some of its operators run in parts. */
+static tn_status fit_set_up(cli_fit *fit, const tn_graph *graph, const tn_setup_split *split,
+                            tn_error *error) {
     const cli_whom whom = cli_fit_whom(fit);
     tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
     cli_corridor corridor;
@@ -69,8 +71,10 @@ static tn_status fit_set_up(cli_fit *fit, const tn_graph *graph, tn_error *error
     options->program = &order;
     options->memory = &fit->memory;
     options->plan = &fit->choices.plan;
+    options->split = split;
     TN_TRY(cli_whom_check(&whom, error));
     TN_TRY(tn_setup_create(graph, options, &fit->setup, error));
+    if (tn_setup_splits(fit->setup) != NULL) fit->memory.fuse_concat = true; /* as it is planned */
     fit->program = tn_setup_program(fit->setup);
     const tn_kernels *made = tn_setup_kernels(fit->setup);
     if (made != NULL) {
@@ -85,11 +89,11 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
     const cli_whom whom = cli_fit_whom(fit);
     TN_TRY(fit_load(fit, error));
-    if (!fit->train) return fit_set_up(fit, input->graph, error);
+    if (!fit->train) return fit_set_up(fit, input->graph, NULL, error);
     TN_TRY(cli_training_model(&fit->training, &input->graph, error));
     TN_TRY(cli_training_make(&fit->training, input->graph, cli_whom_rewrites(&whom), &fit->model,
                              &fit->step, error));
-    return fit_set_up(fit, fit->step.graph, error);
+    return fit_set_up(fit, fit->step.graph, NULL, error);
 }
 
 /* --- costs --- */
@@ -185,8 +189,46 @@ static tn_status fit_search(cli_fit *fit, const tn_fit_options *options, tn_erro
     return point < fit->sweep ? TN_OK : status;
 }
 
+/* Nothing keeps to the budget: the same model with operators in parts, whose program is then the
+ * one that is fitted. What there is stays where that is too much as well. */
+static tn_status fit_in_parts(cli_fit *fit, tn_fit_options *options, tn_error *error) {
+    const tn_setup_split split = {.budget = options->budget};
+    tn_fit_result before = fit->results[fit->chosen];
+    tn_costs *costs = fit->costs;
+    tn_setup *whole = fit->setup;
+    tn_occupancy_options memory = fit->memory;
+    const tn_program *program = fit->program;
+    fit->setup = NULL;
+    fit->costs = NULL;
+    tn_status status = fit_set_up(fit, fit->input.graph, &split, error);
+    if (status == TN_OK) status = fit_find_costs(fit, error);
+    options->zeros = NULL; /* of other tensors */
+    fit->results[fit->chosen] = (tn_fit_result){0};
+    if (status == TN_OK)
+        status = tn_fit(fit->program, fit->costs, options, &fit->results[fit->chosen], error);
+    if (status == TN_OK) {
+        fit->results[fit->chosen].plain_bytes = before.plain_bytes;
+        fit->results[fit->chosen].plain_time = before.plain_time;
+        tn_fit_release(&before);
+        tn_costs_destroy(costs);
+        tn_setup_destroy(whole);
+        return TN_OK;
+    }
+    tn_fit_release(&fit->results[fit->chosen]);
+    fit->results[fit->chosen] = before;
+    tn_costs_destroy(fit->costs);
+    tn_setup_destroy(fit->setup);
+    fit->costs = costs;
+    fit->setup = whole;
+    fit->memory = memory;
+    fit->program = program;
+    return status;
+}
+
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     tn_fit_options options = fit->options;
+    bool parts = (options.allow & CLI_ALLOW_SPLIT) != 0 && fit->problem_path == NULL && !fit->train;
+    options.allow &= ~CLI_ALLOW_SPLIT;
     uint32_t count = fit->sweep + (fit->sweep == 0 || options.budget > 0);
     options.context = fit->input.import.context;
     options.memory = &fit->memory;
@@ -197,7 +239,9 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     fit->budgets = calloc(count, sizeof *fit->budgets);
     if (fit->results == NULL || fit->budgets == NULL) return tn__no_memory(error, "the answer");
     fit->result_count = count;
-    return fit_search(fit, &options, error);
+    tn_status status = fit_search(fit, &options, error);
+    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+    return none && parts && options.budget > 0 ? fit_in_parts(fit, &options, error) : status;
 }
 
 void cli_fit_release(cli_fit *fit) {

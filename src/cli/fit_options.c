@@ -10,15 +10,17 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
     } words[] = {{"order", TN_FIT_ORDER},
                  {"recompute", TN_FIT_RECOMPUTE},
                  {"swap", TN_FIT_SWAP},
-                 {"compress", TN_FIT_COMPRESS}};
+                 {"compress", TN_FIT_COMPRESS},
+                 {"split", CLI_ALLOW_SPLIT}};
+    const size_t count = sizeof words / sizeof *words;
     uint32_t allow = 0;
     for (const char *at = value; *at != '\0';) {
         size_t length = strcspn(at, ","), i = 0;
-        while (i < 4 &&
+        while (i < count &&
                (strlen(words[i].word) != length || strncmp(at, words[i].word, length) != 0))
             i++;
-        if (i == 4)
-            cli_misuse(state, "--allow: '%.*s' is none of order, recompute, swap, compress",
+        if (i == count)
+            cli_misuse(state, "--allow: '%.*s' is none of order, recompute, swap, compress, split",
                        (int)length, at);
         allow |= words[i].allows;
         at += length + (at[length] == ',');
@@ -28,7 +30,7 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
 }
 
 uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link) {
-    if ((allow & ~(uint32_t)TN_FIT_LOSSY) == 0) {
+    if ((allow & ~(TN_FIT_LOSSY | CLI_ALLOW_SPLIT)) == 0) {
         allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
         if (link > 0) allow |= TN_FIT_SWAP;
     }

@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "cli/fit.h"
 #include "cli/holders.h"
+#include "cli/split.h"
 #include "cli/whom.h"
 #include "report/format.h"
 
@@ -175,6 +176,7 @@ tn_status cli_fit_print(const cli_fit *fit, tn_error *error) {
     TN_TRY(tn_fit_fates(fit->results[fit->chosen].occupancy, &fates, error));
     const cli_whom whom = cli_fit_whom(fit);
     if (fit->setup != NULL) cli_whom_print(&whom, fit->setup);
+    cli_split_print(fit->setup);
     if (fit->batch > 0) printf("%-18s %" PRIu64 "\n", "batch", fit->batch);
     tell_one(fit, &fit->results[fit->chosen], fit->options.budget, &fates);
     return TN_OK;

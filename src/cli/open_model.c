@@ -104,6 +104,7 @@ static tn_fit_options session_fit(const cli_session *session) {
     fit.budget = keep ? 0 : session->budget;
     fit.pass = session->pass;
     fit.allow = session->allow != 0 ? session->allow : TN_FIT_ORDER | TN_FIT_RECOMPUTE;
+    fit.allow &= ~CLI_ALLOW_SPLIT;
     fit.codecs = session->codecs;
     if (session->codecs != 0) fit.allow |= TN_FIT_COMPRESS;
     if (cli_codecs_lose(session->codecs)) fit.allow |= TN_FIT_LOSSY;
@@ -156,6 +157,13 @@ static tn_status session_make(cli_session *session, tn_setup_options *options, t
     options->fit = NULL;
     options->split = NULL;
     if (status != TN_E_EXHAUSTED && status != TN_E_INFEASIBLE) return status;
+    if ((session->allow & CLI_ALLOW_SPLIT) != 0 && session->training == NULL && fit.budget > 0) {
+        tn_setup_split split = {.budget = fit.budget};
+        options->split = &split;
+        status = tn_setup_create(session->graph, options, &session->setup, error);
+        options->split = NULL;
+        if (status != TN_E_EXHAUSTED) return status;
+    }
     if (tn_setup_create(session->graph, options, &session->setup, &unused) == TN_OK)
         session->graph = tn_setup_graph(session->setup);
     return status;

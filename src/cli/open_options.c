@@ -69,8 +69,9 @@ enum {
     X(SESSION_LINK, "link", "SIZE/s",                                                              \
       "speed of copies to the device and back, 8GB/s: inputs and outputs (as fast as it goes)")    \
     X(SESSION_ALLOW, "allow", "WHAT,...",                                                          \
-      "what may be done to keep to the budget: order, recompute, swap, compress "                  \
-      "(order,recompute; swap, where a link is given)")                                            \
+      "what may be done to keep to the budget: order, recompute, swap, compress; split: "          \
+      "operators in parts, where nothing else will do (order,recompute; swap, where a link is "    \
+      "given)")                                                                                    \
     X(SESSION_HOST_BUDGET, "host-budget", "SIZE", "bytes on the host for what is copied there")    \
     X(SESSION_COSTS, "costs", "FILE|model:DEVICE",                                                 \
       "seconds of operators, for the budget: of a file of `tenure fit --save-costs`, or by the "   \

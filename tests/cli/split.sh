@@ -28,6 +28,12 @@ P
 total=$(python3 -c 'import json; r = json.load(open("whole.json")); print((r["planned_peak"] + r["weights"]) - r["planned_peak"] // 3)')
 expect 0 "poison +clean" $tenure run $net --weights random:1 --split --budget "$total" --poison
 expect 1 "the least found is|at least" $tenure run $net --weights random:1 --split --budget 64KiB
+# What nothing else keeps to.
+mobile=$models/mobilenet_v2.onnx
+expect 1 "no program fits" $tenure fit $mobile --budget 16MiB --costs model:a100-40
+expect 0 "in parts +[0-9]+ region" $tenure fit $mobile --budget 16MiB --costs model:a100-40 --allow split
+expect 0 "poison +clean" $tenure run $mobile --weights random:1 --budget 16MiB --allow split --poison
+expect 2 "none of order, recompute, swap, compress, split" $tenure fit $mobile --budget 8MiB --allow parts
 expect 2 "give that, too" $tenure plan $net --extra-work 10%
 expect 2 "extra-work" $tenure plan $net --split --extra-work lots
 expect 2 "split is for offsets" $tenure plan $net --split --form objects

@@ -40,7 +40,8 @@ enum {
     X(FIT_TRAIN, "train", NULL, "a training step: forward, backward, update")                      \
     X(FIT_BATCH, "batch", "N", "first extent of the inputs (as the file says)")                    \
     X(FIT_ALLOW, "allow", "WHAT,...",                                                              \
-      "what may be done: order, recompute, swap, compress (order,recompute; with --link swap)")    \
+      "what may be done: order, recompute, swap, compress; split: operators in parts, where "      \
+      "nothing else will do (order,recompute; with --link swap)")                                  \
     X(FIT_LOSSY, "lossy", NULL, "compress with loss, too: results change")                         \
     X(FIT_CODECS, "codecs", "NAME,...",                                                            \
       "compress by these alone: bits, csr, with --lossy float16, float10, float8 (all of them)")   \
