@@ -187,7 +187,7 @@ typedef struct cli_input {
     cli_kernels kernels; /* of a .tflite model */
     cli_whom whom;
     tn_static_place statics;
-    cli_split split; /* of plan and run */
+    cli_split split;                     /* of plan and run */
     const struct cli_training *training; /* NULL, or what is planned is a step of it */
     uint64_t *workspaces;                /* [operators of a .tflite model] */
     /* what was loaded */

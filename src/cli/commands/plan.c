@@ -175,6 +175,8 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "--explain tells a story in text; leave --json and --form out");
         if (arguments->input.split.asked && arguments->objects)
             cli_misuse(state, "--split is for offsets; leave --form out");
+        if (arguments->input.split.asked && arguments->trains)
+            cli_misuse(state, "--split is for inference; leave --train out");
         if (arguments->holders > 0 && arguments->objects)
             cli_misuse(state, "--holders is for offsets; leave --form out");
         plan_check_training(state, arguments);
@@ -359,11 +361,10 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
     return TN_E_INVALID;
 }
 
-static const struct argp_child plan_children[] = {
-    {&cli_input_argp, 0, "Reading the input:", 0},
-    {&cli_training_argp, 0, "Training:", 0},
-    {&cli_split_argp, 0, "Operators in parts:", 0},
-    {0}};
+static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
+                                                  {&cli_training_argp, 0, "Training:", 0},
+                                                  {&cli_split_argp, 0, "Operators in parts:", 0},
+                                                  {0}};
 static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
                                         plan_children, plan_help,  0};
 
