@@ -1,17 +1,12 @@
 /* dist.h - several ranks that run one program, or one each: a world.
  *
- *     static tn_status one(void *self, tn_world *world, tn_error *error) {
- *         float sum = (float)tn_world_rank(world);
- *         const tn_exchange *to = tn_world_exchange(world);
- *         (void)self;
- *         return to->reduce(to->self, 0, &sum, 1, TN_FLOAT32, TN_REDUCTION_SUM, error);
- *     }
- *     int main(void) {
- *         tn_world_options options = TN_WORLD_OPTIONS_INIT;
- *         tn_error error;
- *         options.ranks = 4; // threads of this process; under mpirun its processes
- *         return tn_world_run(&options, one, NULL, &error) == TN_OK ? 0 : 2;
- *     }
+ *     // ... one_rank: what a rank does, with `world`; examples/several_ranks.c is the whole of it
+ *     const tn_exchange *to = tn_world_exchange(world);
+ *     TRY(to->reduce(to->self, 0, &mean, 1, TN_FLOAT32, TN_REDUCTION_MEAN, error));
+ *     // ... and on each process
+ *     tn_world_options options = TN_WORLD_OPTIONS_INIT;
+ *     options.ranks = 4; // threads of this process; under mpirun its processes
+ *     return tn_world_run(&options, one_rank, NULL, &error) == TN_OK ? 0 : 2;
  *
  * Ranks are threads of one process, or processes that `mpirun` started (Open MPI, loaded when it is
  * there). Both carry messages and nothing else: what is made of them stands once (collectives.c),

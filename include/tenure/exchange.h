@@ -1,5 +1,6 @@
 /* exchange.h - how a program of one rank talks to the others: a table of functions.
  *
+ *     // ... world: of dist.h
  *     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
  *     options.exchange = tn_world_exchange(world); // of dist.h, or of one's own
  *
