@@ -203,7 +203,7 @@ static void what_repeats_is_served_from_the_plan(void **state) {
         model_close(made);
         free(played);
     }
-    assert_in_range(refused, 0, 5);
+    assert_true(refused <= 5);
 }
 
 /* The most bytes that live at once in a loop that goes round, rounded as the pool does. */
