@@ -66,9 +66,9 @@ typedef struct tn_eager_options {
     bool record;               /* keep what tn_eager_recorded and tn_eager_log tell */
     bool model_costs;          /* costs of operators by their arithmetic and bytes, not measured: a
                                 * policy then decides the same in every run */
-    bool find_least;           /* for tn_eager_least; O(tensors) an operator */
     bool all_candidates;       /* policies look at small tensors as well, and at all of them */
     uint64_t seed;             /* where the numbers of random operators begin */
+    bool find_least;           /* for tn_eager_least; O(tensors) an operator */
 } tn_eager_options;
 #define TN_EAGER_OPTIONS_INIT                                                                      \
     { .struct_size = sizeof(tn_eager_options) }

@@ -111,10 +111,6 @@ typedef struct tn_setup_options {
         *context; /* of all stages where their options name none; NULL or outlives it */
     /* REWRITE */
     const tn_rewrite_options *rewrite; /* NULL: the graph as it is */
-    /* Operators run in parts (split.h), of the graph as it was rewritten, where the plan of the
-     * whole does not keep to what is asked. Joins then lie where their parts are
-     * (memory->fuse_concat) */
-    const struct tn_setup_split *split; /* NULL: nothing does */
     /* KERNELS */
     bool no_kernels;                   /* for the graph alone: scratch by the operators' rules,
                                         * static tensors as they are; it cannot be opened */
@@ -138,8 +134,6 @@ typedef struct tn_setup_options {
     const tn_costs *costs;     /* of the graph as it runs, read during the call. NULL: measured, if
                                 * there is need of them; without kernels of a machine that does
                                 * eight operations while a byte moves */
-    /* DIVIDE. Of the same graph: only instructions that talk may be added, and others moved */
-    const tn_divide *divide; /* NULL: there is one rank */
     /* OCCUPY */
     const tn_occupancy_options *memory; /* `workspaces` are filled in where there are kernels */
     tn_static_place statics;            /* ARENA, FIRST: `statics` of the occupancy are filled in */
@@ -148,6 +142,15 @@ typedef struct tn_setup_options {
     const tn_plan_options *plan;
     bool unplanned; /* no layout: for a pool, or somebody's plan. The order of several is then that
                      * of least live bytes */
+    /* DIVIDE, behind FIT. Of the same graph: only instructions that talk may be added, and others
+     * moved */
+    const tn_divide *divide; /* NULL: there is one rank */
+    /* Behind REWRITE: operators run in parts (split.h), of the graph as it was rewritten, where the
+     * plan of the whole does not keep to what is asked. Joins then lie where their parts are
+     * (memory->fuse_concat). Not with kernels, a program, costs, `workspaces` or `claimed` of the
+     * caller's own: they are of another graph. With regions of the caller's own: tn_setup_from
+     * takes them as they are */
+    const struct tn_setup_split *split; /* NULL: nothing does */
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \
     { .struct_size = sizeof(tn_setup_options) }

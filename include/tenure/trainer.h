@@ -123,15 +123,15 @@ typedef struct tn_trainer_options {
     /* NULL, or called behind each run of the engine, of which a step has micro_batches. */
     tn_status (*ran)(void *self, tn_engine *engine, tn_error *error);
     void *self; /* of `fill`, `step` and `ran` */
+    /* NULL, or an engine of the same graph with another plan, which outlives the trainer: it is
+     * trained beside the first, and all must be equal bit by bit. */
+    tn_engine *twin;
     /* NULL, or how to reach the ranks that train the same on other samples, and their group
      * (dist.h): they begin with what its first member has, which alone reads and writes
      * checkpoints; losses and answers are those of all; they stop together, one step behind who was
      * told to. The engine's program has to make gradients one (tn_program_average) */
     const tn_exchange *exchange;
     uint32_t group;
-    /* NULL, or an engine of the same graph with another plan, which outlives the trainer: it is
-     * trained beside the first, and all must be equal bit by bit. */
-    tn_engine *twin;
 } tn_trainer_options;
 #define TN_TRAINER_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_trainer_options) }

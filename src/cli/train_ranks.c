@@ -86,7 +86,7 @@ static tn_status ranks_one(void *self, tn_world *world, tn_error *error) {
     train.session.input = &train.input;
     train.input.import.context = train.session.choices.plan.context = &context;
     tn_status status = train.run(&train, error);
-    if (speaks || tn_world_exchange(world)->ranks > 1) given->signal = train.signal;
+    if (speaks || !given->threads_as_ranks) given->signal = train.signal;
     cli_train_close(&train);
     return status;
 }

@@ -139,7 +139,8 @@ void cli_train_close(cli_train *train) {
     if (train->ranks != NULL)
         tn__free(train->input.import.context, train->ranks,
                  tn_world_ranks(train->world) * sizeof *train->ranks);
-    cli_input_release(&train->input);
+    /* one of several ranks has a copy: what options have made is the command's */
+    (train->world != NULL ? cli_input_release_loaded : cli_input_release)(&train->input);
 }
 
 /* --- the run --- */
@@ -157,6 +158,7 @@ static void run_listen(void) {
 tn_status cli_train_all(cli_train *train, tn_error *error) {
     run_listen();
     TN_TRY(tn_trainer_run(train->trainer, error));
+    if (!train->state->stopped) train->signal = 0; /* it came behind the last step */
     if (train->state->stopped && train->signal == 0)
         train->signal = run_signal != 0 ? run_signal : SIGTERM; /* another rank's */
     cli_train_show_end(train);

@@ -126,11 +126,24 @@ static tn_status split_search(split_state *state) {
     const tn_kernels *kernels = tn_setup_kernels(state->whole);
     options.context = &state->whole->context;
     if (kernels != NULL) options.workspaces = tn_kernels_workspaces(kernels);
-    if (kernels == NULL && state->asked->memory != NULL)
-        options.workspaces = state->asked->memory->workspaces;
     TN_TRY(tn_split_search_create(tn_setup_graph(state->whole), &options, &state->search,
                                   state->error));
     return state->asked->split->budget > 0 ? split_within(state) : split_least(state);
+}
+
+/* What the caller tells operator by operator is of the whole graph. */
+static tn_status split_check(const tn_setup_options *options, tn_error *error) {
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+    tn__options(&memory, sizeof memory, options->memory);
+    if (options->given_kernels != NULL || options->given_program != NULL || options->costs != NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "operators in parts: kernels, a program or costs that are given are of the whole "
+                "graph");
+    if (memory.workspaces != NULL || memory.workspaces_again != NULL || memory.claimed != NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "operators in parts: scratch that is given for each operator is of the whole "
+                "graph (a .tflite model's is)");
+    return TN_OK;
 }
 
 tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
@@ -140,6 +153,7 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
     uint64_t budget = options->split->budget;
     plain.split = NULL;
     plain.fit = NULL;
+    TN_TRY(split_check(options, error));
     if (options->split->share < 0 || (budget == 0 && options->split->share == 0))
         TN_FAIL(error, TN_E_INVALID, "operators in parts need a budget, or a share of work");
     TN_TRY(tn_setup_create(graph, &plain, &whole, error));

@@ -23,7 +23,9 @@ static tn_status talk_check_parts(const tn_exchange *exchange, const tn_instruct
     bool gathers = it->opcode == TN_GATHER;
     uint64_t whole = gathers && other != NULL ? other->bytes : tensor->bytes;
     uint64_t part = other == NULL ? whole / members : gathers ? tensor->bytes : other->bytes;
-    if (tn__mul_sat(part, members) == whole) return TN_OK;
+    uint64_t unit = tn_dtype_bits(tensor->dtype) / 8; /* whole elements are added up */
+    bool cut = it->opcode == TN_SCATTER && unit > 1 && part % unit != 0;
+    if (tn__mul_sat(part, members) == whole && !cut) return TN_OK;
     TN_FAIL(error, TN_E_INVALID, "%llu bytes are not %u parts of %llu", (unsigned long long)whole,
             members, (unsigned long long)part);
 }

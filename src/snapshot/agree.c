@@ -54,7 +54,7 @@ static void agree_segment(tn_snapshot_lives *lives, const tn_snapshot_segment *s
 /* --- the device: ranges that do not overlap, by address --- */
 
 /* A hostile file could make each step slow by many ranges; no allocator holds so many. */
-enum { AGREE_RANGES_MAX = 1 << 16 };
+enum { AGREE_RANGES_MAX = 1 << 14 };
 
 typedef struct agree_range {
     uint64_t first, last;
@@ -163,6 +163,7 @@ tn_status tn__snapshot_agree(tn_snapshot_lives *lives, int64_t reserved, tn_erro
         has_segments = true;
         lives->facts.reserved += segment->total;
         agree_segment(lives, segment);
+        if (all.count > AGREE_RANGES_MAX) continue;
         if (!agree_add(&lives->context, &all, range, &fits))
             status = tn__no_memory(error, "a snapshot");
         else if (!fits)

@@ -32,6 +32,7 @@ const char *tn_snapshot_guess_name(uint32_t guess) {
     return guess < TN_SNAPSHOT_GUESS_COUNT ? names[guess] : "";
 }
 
+#define GUESS_MODULE_MOST 8192u /* characters: a file may name one frame many times */
 #define GUESS_GENERATED "torch::autograd::generated::"
 
 /* --- frames --- */
@@ -155,7 +156,7 @@ static void guess_line(const tn_snapshot_frame *frame, tn__text *text) {
 static void guess_module(const tn_snapshot_frame *frames, uint32_t count,
                          const tn_snapshot_frame *line, tn__text *text) {
     text->size = 0;
-    for (uint32_t i = count; i-- > 0;) {
+    for (uint32_t i = count; i-- > 0 && text->size < GUESS_MODULE_MOST;) {
         if (!guess_is_python(&frames[i]) || strcmp(frames[i].function, "forward") != 0) continue;
         if (text->size > 0) tn__text_put(text, " > ");
         tn__text_printf(text, "%s:%" PRId64, guess_short(frames[i].file), frames[i].line);

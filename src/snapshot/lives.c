@@ -40,7 +40,9 @@ void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *f
 /* --- the map --- */
 
 static size_t lives_slot(const lives_map *map, uint64_t address) {
-    uint64_t hash = (address ^ map->key) * 0x9e3779b97f4a7c15u;
+    uint64_t hash = address ^ map->key; /* high bits must reach the low ones before a product */
+    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
+    hash = (hash ^ hash >> 29) * 0x9e3779b97f4a7c15u;
     return (size_t)((hash ^ hash >> 32) & (map->room - 1));
 }
 
@@ -248,6 +250,10 @@ static void lives_left(lives_walk *walk, uint32_t now, bool has_segments) {
     }
 }
 
+static tn_status lives_too_many(tn_error *error) {
+    TN_FAIL(error, TN_E_INVALID, "the sizes of all segments add up to more than 2^62 bytes");
+}
+
 static tn_status lives_segments(lives_walk *walk, uint32_t now) {
     const tn_snapshot *snapshot = walk->made->snapshot;
     bool has_segments = false;
@@ -257,12 +263,11 @@ static tn_status lives_segments(lives_walk *walk, uint32_t now) {
         if (segment->device != walk->made->device) continue;
         has_segments = true;
         sum = tn__add_sat(sum, segment->total);
+        if (sum >= 1ull << 62) return lives_too_many(walk->error);
         for (uint32_t b = 0; b < segment->block_count; b++) {
             const tn_snapshot_block *block = &snapshot->blocks[segment->first_block + b];
             sum = tn__add_sat(sum, tn__add_sat(block->size, block->requested));
-            if (sum >= 1ull << 62)
-                TN_FAIL(walk->error, TN_E_INVALID,
-                        "the sizes of all segments add up to more than 2^62 bytes");
+            if (sum >= 1ull << 62) return lives_too_many(walk->error);
             if (block->state != TN_SNAPSHOT_INACTIVE)
                 TN_TRY(lives_at_end(walk, segment, block, now));
         }

@@ -55,6 +55,8 @@ static tn_status snapshot_segments(tn_snapshot *snapshot, tn__build *build) {
         blocks += build->lists[snapshot->segments[i].first_block].count;
     }
     snapshot->segment_count = list.count;
+    if (blocks > build->item_count) /* before there is memory for them */
+        TN_FAIL(build->error, TN_E_INVALID, "a list of blocks is used twice");
     if (blocks > UINT32_MAX - 1) TN_FAIL(build->error, TN_E_UNSUPPORTED, "more than 2^32 blocks");
     snapshot->blocks =
         tn__arena_array(&snapshot->arena, (size_t)blocks + 1, sizeof *snapshot->blocks);
@@ -107,10 +109,15 @@ static tn_status snapshot_devices(tn_snapshot *snapshot, tn__build *build) {
 
 /* --- words: the file goes away, so they are copied --- */
 
+#define SNAPSHOT_WORD_MOST 4096u
+
 static const char *snapshot_word(tn_snapshot *snapshot, const tn__build *build, uint32_t number) {
     if (snapshot->words[number] == NULL) {
         const tn__pickle_text *text = &build->texts.texts[number];
-        snapshot->words[number] = tn__arena_string(&snapshot->arena, text->bytes, text->size);
+        /* a path says most at its end; a name that is longer would cost at each of its uses */
+        size_t cut = text->size > SNAPSHOT_WORD_MOST ? text->size - SNAPSHOT_WORD_MOST : 0;
+        snapshot->words[number] =
+            tn__arena_string(&snapshot->arena, text->bytes + cut, text->size - cut);
     }
     return snapshot->words[number];
 }

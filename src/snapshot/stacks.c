@@ -2,7 +2,9 @@
 #include "snapshot/stacks.h"
 
 static uint64_t stacks_mix(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= word; /* high bits must reach the low ones before a product */
+    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
+    hash = (hash ^ hash >> 29) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 29;
 }
 

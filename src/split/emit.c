@@ -17,6 +17,7 @@
 typedef struct emit_taken {
     tn_tensor_id from, made;
     split_span spans[TN_SPLIT_AXES];
+    uint32_t axes[TN_SPLIT_AXES]; /* of the tensor, that the spans are along */
 } emit_taken;
 
 typedef struct emit_state {
@@ -139,12 +140,14 @@ static tn_status emit_take(emit_state *emit, tn_tensor_id from, const tn__need *
         starts[count] = first;
         ends[count++] = last;
         taken.spans[c] = (split_span){first, last};
+        taken.axes[c] = needs[c].axis;
     }
     *made = from;
     if (count == 0) return TN_OK;
     for (uint32_t i = 0; i < emit->taken_count; i++)
         if (emit->taken[i].from == from &&
-            memcmp(emit->taken[i].spans, taken.spans, sizeof taken.spans) == 0) {
+            memcmp(emit->taken[i].spans, taken.spans, sizeof taken.spans) == 0 &&
+            memcmp(emit->taken[i].axes, taken.axes, sizeof taken.axes) == 0) {
             *made = emit->taken[i].made;
             return TN_OK;
         }

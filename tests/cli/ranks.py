@@ -64,6 +64,12 @@ def as_one(kind):
             sys.exit(f"FAILED: {kind}: {told}")
 
 
+def options_are_the_commands():
+    """What options have made is released once, and not by each rank."""
+    run([TENURE, "train", "lm.onnx", "--data", "text:book.txt", "--weights", "random:1", "--steps", "2", "--dim", "n=8",
+         *threads(4)])
+
+
 def resumed():
     adam = [*LM, "--optimizer", "adam"]
     run([*adam, *threads(4), "--steps", "20", "--checkpoint", "whole.ck", "--log", "whole.csv"])
@@ -204,6 +210,7 @@ def main():
         if MPIRUN is None:
             for kind in KINDS:
                 as_one(kind)
+            options_are_the_commands()
             resumed()
             within_a_budget()
             mistakes(lambda count: [])

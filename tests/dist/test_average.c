@@ -161,7 +161,8 @@ static void train_alone(uint64_t seed, uint64_t bucket, result *got) {
 static void compare(const result *a, const result *b, double share, uint64_t seed) {
     assert_int_equal(a->count, b->count);
     for (uint64_t s = 0; s < a->steps; s++)
-        if (fabs((double)a->losses[s] - (double)b->losses[s]) > share * fabs((double)a->losses[s]))
+        if (!(fabs((double)a->losses[s] - (double)b->losses[s]) <=
+              share * fabs((double)a->losses[s])))
             fail_msg("seed %llu, step %llu: %.9g and %.9g", (unsigned long long)seed,
                      (unsigned long long)s, (double)a->losses[s], (double)b->losses[s]);
     for (uint32_t i = 0; i < a->count; i++) {

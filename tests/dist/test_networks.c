@@ -157,6 +157,10 @@ static double apart(const trained *a, const trained *b) {
     for (uint64_t k = 0; k < a->count; k++) largest = fmax(largest, fabs((double)a->values[k]));
     assert_int_equal(a->count, b->count);
     for (uint32_t s = 0; s < STEPS; s++)
+        if (!isfinite(a->losses[s]) || !isfinite(b->losses[s])) return INFINITY;
+    for (uint64_t k = 0; k < a->count; k++) /* fmax passes over what is no number */
+        if (!isfinite((double)a->values[k]) || !isfinite((double)b->values[k])) return INFINITY;
+    for (uint32_t s = 0; s < STEPS; s++)
         worst = fmax(worst, fabs(a->losses[s] - b->losses[s]) / fabs(a->losses[s]));
     for (uint32_t i = 0; i < a->parameters; i++) {
         double most = largest / 100, far = 0;

@@ -98,7 +98,7 @@ def check_generated(tenure, folder, count, seed):
                 assert pools["caching"]["reserved_peak"] == real["reserved_peak"], what
                 assert pools["planned"]["reserved_peak"] <= pools["best-fit"]["reserved_peak"], what
                 exact += 1
-    assert exact > 0
+    assert exact > 0 or count < 40 # one run in five is whole; none of forty is 1 in 10,000
     print("%d snapshots told as they are; %d whole runs reserve in our caching pool what they did"
           % (count, exact))
 

@@ -143,6 +143,19 @@ static void choose(net *at, tn_split_region *region) {
     if (region->keep) region->parts[1] = 1;
 }
 
+static void same_outputs(const tn_graph *graph, const tn_graph *split, uint64_t number) {
+    whole one = {.plain = true, .threads = 1, .seed = number}, two = one;
+    if (whole_run(&one, graph) != TN_OK) fail_msg("%s", one.error.message);
+    if (whole_run(&two, split) != TN_OK)
+        fail_msg("network %u: %s: %s", (unsigned)number, two.error.where, two.error.message);
+    assert_int_equal(one.output_count, two.output_count);
+    for (uint32_t k = 0; k < one.output_count; k++)
+        if (memcmp(one.outputs[k].data, two.outputs[k].data, one.outputs[k].bytes) != 0)
+            fail_msg("network %u: output %u is another", (unsigned)number, k);
+    whole_release(&one);
+    whole_release(&two);
+}
+
 static uint32_t runs = 1500;
 
 static void regions_in_parts_compute_what_they_compute_whole(void **state) {
@@ -156,17 +169,7 @@ static void regions_in_parts_compute_what_they_compute_whole(void **state) {
         build(&at, SEED + number * 104729);
         choose(&at, &region);
         if (tn_graph_split(at.graph, &region, 1, NULL, &split, &error) == TN_OK) {
-            whole one = {.plain = true, .threads = 1, .seed = number}, two = one;
-            if (whole_run(&one, at.graph) != TN_OK) fail_msg("%s", one.error.message);
-            if (whole_run(&two, split) != TN_OK)
-                fail_msg("network %u: %s: %s", (unsigned)number, two.error.where,
-                         two.error.message);
-            assert_int_equal(one.output_count, two.output_count);
-            for (uint32_t k = 0; k < one.output_count; k++)
-                if (memcmp(one.outputs[k].data, two.outputs[k].data, one.outputs[k].bytes) != 0)
-                    fail_msg("network %u: output %u is another", (unsigned)number, k);
-            whole_release(&one);
-            whole_release(&two);
+            same_outputs(at.graph, split, number);
             tn_graph_destroy(split);
             done++;
             kept += region.keep;
@@ -176,6 +179,32 @@ static void regions_in_parts_compute_what_they_compute_whole(void **state) {
     }
     printf("%u regions of %u were cut, %u keep halos, %u in patches\n", done, runs, kept, patches);
     assert_true(done > runs / 4 && kept > 0 && patches > 0);
+}
+
+/* One part of the result needs columns of a tensor by one way and rows of it by another. */
+static void a_tensor_is_taken_along_both_axes(void **state) {
+    (void)state;
+    for (int64_t parts = 2; parts <= 8; parts *= 2) {
+        net at = {.random = {SEED}};
+        tn_error error;
+        tn_graph *split;
+        int64_t shape[2] = {16, 16}, turned[2] = {1, 0};
+        tn_attr perm = {.name = "perm", .type = TN_ATTR_INTS, .count = 2, .ints = turned};
+        assert_int_equal(tn_graph_create(NULL, &at.graph, NULL), TN_OK);
+        tn_tensor_id x = whole_tensor(at.graph, "x", TN_KIND_INPUT, 2, shape);
+        tn_tensor_id t = whole_tensor(at.graph, "t", TN_KIND_ACTIVATION, 0, NULL);
+        tn_tensor_id y = whole_tensor(at.graph, "y", TN_KIND_OUTPUT, 0, NULL);
+        tn_tensor_id both[2] = {x, t};
+        whole_op_in(at.graph, "", "Transpose", 13, &x, 1, t, &perm, 1);
+        whole_op_in(at.graph, "", "Add", 13, both, 2, y, NULL, 0);
+        whole_infer(at.graph);
+        tn_split_region region = {0, 1, {0, 1}, {(uint32_t)parts, 1}, false};
+        if (tn_graph_split(at.graph, &region, 1, NULL, &split, &error) != TN_OK)
+            fail_msg("%s", error.message);
+        same_outputs(at.graph, split, (uint64_t)parts);
+        tn_graph_destroy(split);
+        tn_graph_destroy(at.graph);
+    }
 }
 
 static void two_regions_may_not_meet(void **state) {
@@ -242,6 +271,7 @@ static void no_failing_allocation_does_harm(void **state) {
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regions_in_parts_compute_what_they_compute_whole),
+        cmocka_unit_test(a_tensor_is_taken_along_both_axes),
         cmocka_unit_test(two_regions_may_not_meet),
         cmocka_unit_test(no_failing_allocation_does_harm),
     };

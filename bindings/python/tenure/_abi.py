@@ -169,9 +169,10 @@ class tn_setup_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("rewrite", POINTER(tn_rewrite_options)),
                 ("no_kernels", c_bool), ("kernels", c_void_p), ("given_kernels", POINTER(tn_kernels)),
                 ("program", POINTER(tn_program_options)), ("given_program", POINTER(tn_program)),
-                ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)), ("divide", c_void_p),
+                ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)),
                 ("memory", POINTER(tn_occupancy_options)), ("statics", c_int), ("without_reuse", c_bool),
-                ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool)]
+                ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool), ("divide", c_void_p),
+                ("split", c_void_p)]
 
 
 class tn_setup_needs(Structure):

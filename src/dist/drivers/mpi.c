@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "dist/link.h"
 #include "dist/mpi/shim.h"
@@ -76,17 +77,27 @@ static const tn__shim *mpi_open(const char *path) {
     return shim != NULL && shim->version == TN__SHIM_VERSION ? shim : NULL;
 }
 
+/* The file this code is in. A program that was found by PATH gives its name alone: then what runs
+ * is asked for, as a name without a folder would be looked for where the user stands. */
+static bool mpi_file(char file[PATH_MAX]) {
+    Dl_info here;
+    if (dladdr((const void *)&tn__link_mpi, &here) == 0 || here.dli_fname == NULL) return false;
+    if (strchr(here.dli_fname, '/') != NULL)
+        return snprintf(file, PATH_MAX, "%s", here.dli_fname) < PATH_MAX;
+    ssize_t length = readlink("/proc/self/exe", file, PATH_MAX - 1);
+    if (length <= 0) return false;
+    file[length] = '\0';
+    return strchr(file, '/') != NULL;
+}
+
 /* Beside this code: as it is built, and as it is installed. */
 static const tn__shim *mpi_find(void) {
     static const char *const places[] = {"", "../", "tenure/", "../" TENURE_LIBDIR "/tenure/"};
-    char path[PATH_MAX];
-    Dl_info here;
-    if (dladdr((const void *)&tn__link_mpi, &here) == 0 || here.dli_fname == NULL) return NULL;
-    const char *slash = strrchr(here.dli_fname, '/');
-    int folder = slash != NULL ? (int)(slash - here.dli_fname) + 1 : 0;
+    char path[PATH_MAX], file[PATH_MAX];
+    if (!mpi_file(file)) return NULL;
+    int folder = (int)(strrchr(file, '/') - file) + 1;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        int length =
-            snprintf(path, sizeof path, "%.*s%stenure-mpi.so", folder, here.dli_fname, places[i]);
+        int length = snprintf(path, sizeof path, "%.*s%stenure-mpi.so", folder, file, places[i]);
         const tn__shim *shim = length > 0 && (size_t)length < sizeof path ? mpi_open(path) : NULL;
         if (shim != NULL) return shim;
     }
@@ -499,7 +510,8 @@ static tn_status mpi_rank(mpi_link *link, tn_error *error) {
     why.status = status;
     tn__world_words(link->rank, &why, &words);
     pthread_mutex_lock(&link->lock);
-    bool named = strncmp(why.where, "rank ", 5) == 0 || wanted != 0; /* all say the same */
+    bool named = strncmp(why.where, "rank ", 5) == 0 ||
+                 (wanted != 0 && wanted != link->ranks); /* all say the same */
     if (status != TN_OK) mpi_fail(link, named ? &why : &words, TN_NONE);
     link->over = true;
     pthread_cond_broadcast(&link->changed);

@@ -179,7 +179,8 @@ static tn_status threads_wait(void *link, tn__transfer *transfers, uint32_t coun
         bool waits = open->state == TN__TRANSFER_WAITS;
         if (waits && hub->ends[open->peer].over)
             threads_alone(end, open, true);
-        else if (pthread_cond_timedwait(&hub->changed, &hub->lock, &until) == ETIMEDOUT && waits)
+        else if (pthread_cond_timedwait(&hub->changed, &hub->lock, &until) == ETIMEDOUT &&
+                 open->state == TN__TRANSFER_WAITS)
             threads_alone(end, open, false);
     }
     if (hub->failed) {
