@@ -125,8 +125,10 @@ static void iteration_hold(const tn_pool *pool, tn__script *script) {
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
         const tn__chunk *chunk = &pool->chunks[at];
         if (chunk->state != TN__CHUNK_USED || chunk->offset >= height) continue;
+        uint64_t end = chunk->offset + chunk->size;
         tn__slots_take(&script->slots, tn__slots_at(&script->slots, chunk->offset),
-                       tn__slots_at(&script->slots, chunk->offset + chunk->size));
+                       end < height ? tn__slots_at(&script->slots, end - 1) + 1
+                                    : script->slots.count);
     }
 }
 
@@ -211,16 +213,14 @@ void tn__iteration_rest(tn_pool *pool) {
 void tn__iteration_reclaim(tn_pool *pool) {
     tn__iteration *state = pool->state;
     tn__script *script = &state->script;
-    uint64_t height = script->borders[script->zones - 1];
     tn__pool_settle(pool);
     tn__lanes_trim(pool, &state->lanes);
-    for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
-        const tn__chunk *chunk = &pool->chunks[at];
-        if (chunk->offset >= height) break;
-        if (chunk->state != TN__CHUNK_OUTSIDE) continue;
-        tn__slots_give(&script->slots, tn__slots_at(&script->slots, chunk->offset),
-                       tn__slots_at(&script->slots, chunk->offset + chunk->size));
-    }
+    /* counted anew: a slot may have been of two blocks, of which one is gone */
+    memset(script->slots.taken, 0, tn__slots_words(&script->slots) * sizeof *script->slots.taken);
+    iteration_hold(pool, script);
+    for (uint32_t i = 0; state->inner > 0 && i < pool->chunk_count; i++)
+        if (pool->chunks[i].state == TN__CHUNK_USED && pool->chunks[i].is_inner)
+            tn__slots_take(&script->slots, pool->chunks[i].before, pool->chunks[i].after);
     tn__lanes_lend(pool, &state->lanes, script->borders, script->zones);
     state->beyond = 0;
 }

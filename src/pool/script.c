@@ -42,7 +42,10 @@ bool tn__script_open(const tn_context *context, tn__script *script, const tn__li
         edges[edge_count++].key = life->offset;
         edges[edge_count++].key = life->offset + life->size;
     }
-    if (!tn__slots_open(context, &script->slots, edges, edge_count)) return false;
+    if (!tn__slots_open(context, &script->slots, edges, edge_count)) {
+        *script = (tn__script){0}; /* zones say that there is a plan */
+        return false;
+    }
     script->count = lives->count;
     script->lines = tn__alloc_array(context, script->count, sizeof *script->lines);
     script->threes = tn__alloc_array(context, script->count, sizeof *script->threes);

@@ -57,4 +57,14 @@ static inline void tn__slots_give(tn__slots *slots, uint32_t from, uint32_t to) 
         slots->taken[w] &= ~tn__slots_mask(w, from, to);
 }
 
+/* Gives the slots that are whole in [low, high): what it has of others may have another holder,
+ * too. False: there was such a one. */
+static inline bool tn__slots_give_whole(tn__slots *slots, uint64_t low, uint64_t high) {
+    uint32_t from = tn__slots_at(slots, low), to = tn__slots_at(slots, high);
+    bool is_exact = slots->edges[from] == low && slots->edges[to] == high;
+    if (slots->edges[from] < low) from++;
+    if (from < to) tn__slots_give(slots, from, to);
+    return is_exact;
+}
+
 #endif

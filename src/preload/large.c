@@ -23,7 +23,8 @@
 
 #define LARGE_PAGE 4096u
 #define LARGE_LEAST (64u << 10)
-#define LARGE_RANGE (256ull << 30) /* without a budget; halved until the system has it */
+#define LARGE_ALIGNMENT (1ull << 30) /* of the range, and so the most that is asked for */
+#define LARGE_RANGE (256ull << 30)   /* without a budget; halved until the system has it */
 #define LARGE_RANGE_LEAST (1ull << 30)
 
 typedef struct large_block {
@@ -75,9 +76,19 @@ static void *large_map(uint64_t bytes) {
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
+/* The pool aligns offsets: addresses are as well aligned as the range is. */
+static char *large_map_aligned(uint64_t bytes) {
+    char *all = large_map(bytes + LARGE_ALIGNMENT);
+    if (all == NULL) return NULL;
+    uint64_t front = -(uintptr_t)all & (LARGE_ALIGNMENT - 1);
+    if (front > 0) munmap(all, front);
+    munmap(all + front + bytes, LARGE_ALIGNMENT - front);
+    return all + front;
+}
+
 static bool large_reserve(uint64_t bytes) {
     uint64_t table = bytes / LARGE_PAGE * sizeof *large.blocks;
-    large.base = large_map(bytes);
+    large.base = large_map_aligned(bytes);
     large.blocks = large.base != NULL ? large_map(table) : NULL;
     if (large.blocks != NULL) {
         large.capacity = bytes;

@@ -105,8 +105,12 @@ void *realloc(void *pointer, size_t size) {
             free(pointer);
             return NULL;
         }
-        bool is_near = size <= old_size && size > old_size / 2;
-        return is_near ? pointer : preload_move(pointer, old_size, size);
+        if (size <= old_size && size > old_size / 2) return pointer;
+        int kept = errno;
+        void *moved = preload_move(pointer, old_size, size);
+        if (moved != NULL || size > old_size) return moved;
+        errno = kept; /* what is smaller fits where it is, whatever the budget */
+        return pointer;
     }
     const tn__family *below = preload_below();
     if (below == NULL) return NULL;

@@ -36,7 +36,7 @@ static int holds(const void *block, size_t size, unsigned seed) {
 
 static void ways(void) {
     void *pointer = NULL;
-    for (size_t alignment = 8; alignment <= 1 << 21; alignment *= 2) {
+    for (size_t alignment = 8; alignment <= 1 << 30; alignment *= 2) {
         must(posix_memalign(&pointer, alignment, BIG) == 0 && (uintptr_t)pointer % alignment == 0);
         must(malloc_usable_size(pointer) >= BIG);
         fill(pointer, BIG, 1);
@@ -165,6 +165,7 @@ static void budget(void) {
     must(posix_memalign(&pointer, 64, 5 << 20) == ENOMEM);
     fill(first, 5 << 20, 1);
     must(realloc(first, 7 << 20) == NULL && holds(first, 5 << 20, 1));
+    must((first = realloc(first, 2 << 20)) != NULL && holds(first, 2 << 20, 1)); /* smaller fits */
     free(first);
     first = malloc(7 << 20);
     must(first != NULL);

@@ -223,8 +223,7 @@ static void iteration_give(tn_pool *pool, uint32_t chunk) {
     if (zone < script->zones &&
         end <= script->borders[zone]) { /* older than the plan: now its own */
         if (script->streams[zone] != block->lane) tn__pool_settle(pool);
-        tn__slots_give(&script->slots, tn__slots_at(&script->slots, block->offset),
-                       tn__slots_at(&script->slots, end));
+        state->has_strangers |= !tn__slots_give_whole(&script->slots, block->offset, end);
         block->state = TN__CHUNK_LENT;
         block->lane = zone + 1;
     } else {
