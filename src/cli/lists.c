@@ -98,6 +98,8 @@ static const cli_list lists_table[] = {
      NULL},
     {"devices", "the devices that programs run on", tn_device_count, tn_device_name, "summary",
      tn_device_summary, NULL},
+    {"carriers", "what carries messages between ranks", tn_world_driver_count, tn_world_driver_name,
+     "summary", tn_world_driver_summary, NULL},
     {"hardware", "the hardware that estimates compare with", tn_hardware_count, lists_hardware_name,
      "summary", NULL, lists_hardware},
     {"families", "the language models that estimates know by their config.json", lists_model_count,
