@@ -14,6 +14,7 @@ typedef struct outcome {
     float losses[STEPS];
     float *parameters;
     tn_eager_counts counts;
+    char bound_by[64];
 } outcome;
 
 static void parameters_of(net *n, float *numbers) {
@@ -49,7 +50,11 @@ static bool train(const network *which, const char *policy, uint64_t budget, out
         fail_msg("%s, %s in %llu bytes: %s: %s", which->name, policy == NULL ? "plain" : policy,
                  (unsigned long long)budget, n.error.where, n.error.message);
     tn_eager_count(n.eager, &made->counts);
-    if (least != NULL) tn_eager_least(n.eager, least);
+    if (least != NULL) {
+        tn_eager_least(n.eager, least); /* its name lives as long as the interpreter */
+        snprintf(made->bound_by, sizeof made->bound_by, "%s", least->name);
+        least->name = made->bound_by;
+    }
     net_close(&n);
     assert_true(made->counts.evict.peak_bytes <= budget);
     return !is_full;
