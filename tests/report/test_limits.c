@@ -74,7 +74,8 @@ static void a_plan_in_json_holds_every_constraint(void **state) {
                                 .layout = &layout};
             for (uint32_t f = 0; f < tn_report_format_count(); f++) {
                 const char *format = tn_report_format_name(f);
-                if (strstr(tn_report_format_suffix(f), ".trace.")) continue; /* of runs */
+                bool of_runs = strcmp(format, "trace") == 0 || strcmp(format, "snapshot") == 0;
+                if (of_runs) continue;
                 char *text;
                 size_t size;
                 tn_status status = tn_report_render(&report, format, &text, &size, &failure);
