@@ -169,7 +169,11 @@ static tn_status run(const trial *of, tn_world *world, tn_setup *setup, const te
 static tn_status set_up(const trial *of, tn_world *world, net *n, const tensors *t,
                         tn_error *error) {
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
+    /* oneDNN guards what its threads share by means that TSan does not see */
+    tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
     list l = {.graph = n->graph};
+    kernels.plain = true;
+    options.kernels = &kernels;
     tn_program *made = NULL;
     tn_setup *setup = NULL;
     TN_TRY(finish(n, t, error));
