@@ -122,7 +122,9 @@ static void html_kinds(tn__html_page *page) {
         const tn__scene *scene = &page->scene;
         if (scene->total[kind] == 0 && !scene->occurs[kind]) continue;
         page->kind_number[kind] = number;
-        tn__text_printf(page->text, "%s[\"%s\",", number ? "," : "", tn__kind_text(kind));
+        const bool is_unknown = kind == TN__KIND_BUFFER && scene->report->marks != NULL;
+        tn__text_printf(page->text, "%s[\"%s\",", number ? "," : "",
+                        is_unknown ? "unknown" : tn__kind_text(kind));
         tn__html_integer(page->text, scene->total[kind]);
         tn__text_put(page->text, scene->occurs[kind] ? ",false]" : ",true]");
         number++;

@@ -17,6 +17,10 @@ expect 0 'the ring and the segments agree' $tenure report "$snapshot" --device 0
 expect 0 '^device 0: peak .* ran out of memory$' $tenure report "$snapshot" --brief
 expect 0 'wrote oom.html' $tenure report "$snapshot" -o oom.html -o oom.svg -o oom.csv
 grep -q 'model.py:30 forward' oom.html || { echo "FAILED: no stack in the page"; failed=1; }
+# what the file says of a block, as our own runs do, goes before the guess; of many segments the page tells the sum
+expect 0 'wrote own.pickle' $tenure run "$source/examples/models/unet64.onnx" --weights random:1 --trace own.pickle
+expect 0 'wrote own.html' $tenure report own.pickle -o own.html
+grep -q '"kinds":.*"parameter",[0-9]*,false.*"workspace"' own.html || { echo "FAILED: no categories in the page"; failed=1; }
 expect 0 'smallest lives are not drawn' $tenure report "$snapshot" --bars 7 -o few.html
 expect 0 '"format": "tenure-report"' $tenure report "$snapshot" --json
 expect 0 '"format": "tenure-report"' sh -c "$tenure report - --json <'$snapshot'"

@@ -71,9 +71,12 @@ function drawByteAxis(g, s, ranges) {
     return [{ ...range, ticks: byteTicks(low, high, (high - low) * s.sy / 34) }];
   });
   const unit = byteUnit(shown.flatMap(({ ticks }) => ticks.length > 1 ? ticks : []).slice(0, 64));
+  let above = Infinity; // where the label before stands: those of two banks may meet
   for (const { base, ticks, name } of shown) {
     for (const tick of ticks) {
       const y = Math.round(s.y(base + tick)) + 0.5;
+      if (above - y < 11) continue;
+      above = y;
       g.fillStyle = colour.grid;
       g.fillRect(s.left, y - 0.5, s.width, 1);
       g.fillStyle = colour.soft;

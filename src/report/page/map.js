@@ -297,7 +297,7 @@ function drawBankNames(g, s) {
   g.textBaseline = "middle";
   for (const { base, peak, name } of banks) {
     const y = s.y(Math.min(base + Number(peak), s.y1)) + 9;
-    if (s.y(base) < s.top + 10 || y > s.bottom - 4) continue;
+    if (s.y(base) < s.top + 10 || y > s.bottom - 4 || s.y(base) - y < 7) continue; // or too low for it
     drawWords(g, s.left + 1, y - 8, name, colour.text);
   }
 }

@@ -11,16 +11,25 @@ function percent(value) {
   return value > 0 && value < 0.1 ? "< 0.1 %" : `${value.toFixed(1)} %`;
 }
 
+/* Of more banks than a line has room for, what they have together. */
+const BANKS_TOLD = 3;
+function limitWords() {
+  const limited = banks.filter(({ capacity }) => Number(capacity));
+  if (limited.length > BANKS_TOLD)
+    return `; ${grouped(limited.length)} banks, capacity ${iec(String(
+      limited.reduce((sum, { capacity }) => sum + BigInt(capacity), 0n)))} together`;
+  return limited.map(({ name, capacity }) =>
+    `, ${banks.length > 1 ? `${name} ` : ""}capacity ${iec(capacity)}`).join("");
+}
+
 function showNumbers() {
-  const limits = banks.filter(({ capacity }) => Number(capacity)).map(({ name, capacity }) =>
-    `, ${banks.length > 1 ? `${name} ` : ""}capacity ${iec(capacity)}`);
   $("facts").textContent =
-    `planner ${plan.planner}; ${VERDICTS[plan.status] || plan.status}${limits.join("")}`;
+    `planner ${plan.planner}; ${VERDICTS[plan.status] || plan.status}${limitWords()}`;
   const naive = Number(plan.naive);
   const gap = peakBytes === boundBytes ? 0 : (peakBytes / boundBytes - 1) * 100;
   const shown = [["without reuse", iec(plan.naive), `${grouped(plan.naive)} bytes`],
     ["arena", iec(plan.peak), `${grouped(plan.peak)} bytes`],
-    ["saved", naive > 0 ? percent((1 - peakBytes / naive) * 100) : "-", "by reuse"],
+    ["saved", naive >= peakBytes && naive > 0 ? percent((1 - peakBytes / naive) * 100) : "-", "by reuse"],
     ["lower bound", iec(plan.bound), `${grouped(plan.bound)} bytes`],
     ["gap", Number.isFinite(gap) ? percent(gap) : "-", "arena above the bound"],
     [plan.item ? "tensors" : "buffers", grouped(item.count),

@@ -29,7 +29,7 @@ const COLUMNS = [
   { key: "offset", title: "address", of: (row) => BigInt(cell(plan.body.offset, row.body)),
     amount: true, model: false },
   { key: "bytes", title: "bytes", of: (row) => row.bytes, amount: true },
-].filter(({ model, many }) => (model === undefined || model === (plan.item !== null)) &&
+].filter(({ model, many }) => (model === undefined || model === plan.step.count > 0) &&
   (!many || banks.length > 1));
 let holders = [];
 
