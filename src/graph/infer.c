@@ -308,12 +308,7 @@ static tn_status infer_start(tn_graph *graph, tn_error *error) {
     return TN_OK;
 }
 
-tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
-    return tn__graph_infer_rebatched(graph, NULL, error);
-}
-
-tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_error *error) {
-    TN_TRY(tn__graph_order(graph, error));
+static tn_status infer_all(tn_graph *graph, tn__rebatch *rebatch, tn_error *error) {
     TN_TRY(infer_start(graph, error));
     struct infer_state state = {.steps_left = infer_step_limit(graph), .rebatch = rebatch};
     tn_infer infer = {.graph = graph, .error = error, .state = &state};
@@ -324,7 +319,39 @@ tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_er
     tn__free(&graph->context, state.scratch, TN__SCRATCH_SIZE);
     tn__free(&graph->context, state.frames, state.frame_room * sizeof *state.frames);
     tn__arena_release(&state.overflow);
-    if (status != TN_OK) return status;
+    return status;
+}
+
+static tn_status infer_end(tn_graph *graph, tn_error *error) {
     infer_spread_dead(graph);
     return tn__explain_unknown(graph, error);
+}
+
+tn_status tn_graph_infer(tn_graph *graph, tn_error *error) {
+    TN_TRY(tn__graph_order(graph, error));
+    TN_TRY(infer_all(graph, NULL, error));
+    return infer_end(graph, error);
+}
+
+tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_error *error) {
+    enum { TIMES_MOST = 1000 }; /* each time changes what is not changed again; models need few */
+    size_t tensors = tn_graph_tensor_count(rebatch->reference), ops = graph->op_count;
+    bool *notes = tn__alloc_array(&graph->context, tensors + ops + 1, sizeof *notes);
+    if (notes == NULL) return tn__no_memory(error, "another batch");
+    memset(notes, 0, tensors + ops + 1);
+    rebatch->inner = notes;
+    rebatch->inward = notes + tensors;
+    rebatch->tensors = (uint32_t)tensors;
+    tn_status status = tn__graph_order(graph, error);
+    for (uint32_t times = 0; status == TN_OK && times < TIMES_MOST; times++) {
+        rebatch->again = false;
+        memset(rebatch->inner, 0, tensors);
+        status = infer_all(graph, rebatch, error);
+        if (!rebatch->again || status == TN_E_NO_MEMORY) break;
+        status = TN_OK;
+    }
+    tn__free(&graph->context, notes, (tensors + ops + 1) * sizeof *notes);
+    if (status == TN_OK && rebatch->again)
+        status = tn__fail(error, TN_E_INVALID, "its batch could not be followed");
+    return status == TN_OK ? infer_end(graph, error) : status;
 }

@@ -4,8 +4,16 @@
  * reshape keeps the order of elements, which decides where the batch goes: in the input it is the
  * slowest part of axis a, with P elements' blocks before it; in the output it is then the slowest
  * part of the axis before which there are P as well. Extents of 1 leave several such axes; the
- * batch then stays at a, or goes to the only one that has its extent. Else it is not certain, and
- * refused.
+ * batch then stays at a, or goes to the only one that has its extent. Where no axis is the batch
+ * alone, it may also be the fastest part of the axis before: [tokens, batch x heads, size] becomes
+ * [tokens x batch, heads x size]. It is that where the constant has -1 there, and where what reads
+ * the output, a matrix or a bias, has no room for it on the other. Else it is not certain, and
+ * refused. An Expand and a Resize keep the batch on its axis.
+ *
+ * What has no batch of its own and is written out for every sample (a class token by Expand, zeros
+ * for a recurrent state by ConstantOfShape) has to have the batch of what it meets: where it is
+ * joined to that along another axis, or begins the states of its samples. That is seen after its
+ * maker was inferred, so that inference begins again with the maker's shape changed.
  *
  * Where the batch lies is found by inference itself: shapes with the new batch are compared with
  * those of the reference, axis by axis. Cost: O(operands) beyond inference.
@@ -38,12 +46,26 @@ static uint64_t rebatch_before(const tn_tensor *tensor, uint32_t axis) {
     return count;
 }
 
-/* Where the output carries what axis `from` of the input does. False: not certain. */
-static bool rebatch_goal(const tn__rebatch *it, const tn_tensor *input, uint32_t from,
-                         const tn_tensor *output, uint32_t *goal) {
+/* The axis of the output that holds the batch as its fastest part, with `before` blocks before it;
+ * TN_NONE: none does. */
+static uint32_t rebatch_inward(const tn__rebatch *it, const tn_tensor *output, uint64_t before) {
+    for (uint32_t d = 0; d < output->rank; d++) {
+        uint64_t own = (uint64_t)(output->shape[d] / it->from);
+        if (output->shape[d] > it->from && output->shape[d] % it->from == 0 &&
+            tn__mul_sat(rebatch_before(output, d), own) == before)
+            return d;
+    }
+    return TN_NONE;
+}
+
+/* Where a Reshape's output carries what axis `from` of its input does. False: not certain. */
+static bool rebatch_goal(tn__rebatch *it, const tn_op *op, const tn_tensor *input, uint32_t from,
+                         const tn_tensor *output, bool inward, uint32_t *goal) {
     uint64_t before = rebatch_before(input, from);
-    uint32_t pure = 0, only = 0, merged = TN_NONE;
+    uint32_t pure = 0, only = 0, merged = TN_NONE, inner;
     bool stays = false;
+    if (it->inner[op->inputs[0]])
+        before = tn__mul_sat(before, (uint64_t)(input->shape[from] / it->from));
     for (uint32_t d = 0; d < output->rank; d++) {
         if (rebatch_before(output, d) != before) continue;
         if (output->shape[d] == it->from) {
@@ -53,8 +75,11 @@ static bool rebatch_goal(const tn__rebatch *it, const tn_tensor *input, uint32_t
         } else if (output->shape[d] > 0 && output->shape[d] % it->from == 0 && merged == TN_NONE)
             merged = d;
     }
-    *goal = stays ? from : pure == 1 ? only : merged;
-    return stays || pure == 1 || (pure == 0 && merged != TN_NONE);
+    inner =
+        pure == 0 && (inward || merged == TN_NONE) ? rebatch_inward(it, output, before) : TN_NONE;
+    it->inner[op->outputs[0]] = inner != TN_NONE;
+    *goal = stays ? from : pure == 1 ? only : inner != TN_NONE ? inner : merged;
+    return stays || pure == 1 || (pure == 0 && *goal != TN_NONE);
 }
 
 static void rebatch_words(char *text, size_t room, const int64_t *shape, uint32_t count) {
@@ -75,6 +100,20 @@ static bool rebatch_is(const tn_infer *infer, const char *type) {
 
 /* --- a constant shape --- */
 
+/* Which operand says the shape of what these make; TN_NONE: none does. */
+static uint32_t rebatch_shape_operand(const tn_op *op) {
+    static const struct {
+        const char *type;
+        uint32_t operand;
+    } rows[] = {{"Reshape", 1}, {"Expand", 1}, {"Resize", 3}, {"ConstantOfShape", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && *op->domain == '\0'; i++)
+        if (strcmp(op->type, rows[i].type) == 0)
+            return rows[i].operand < op->input_count && op->inputs[rows[i].operand] != TN_NONE
+                       ? rows[i].operand
+                       : TN_NONE;
+    return TN_NONE;
+}
+
 /* Whether the constant, as it is, gives what is wanted: -1 and 0 follow what is reshaped. */
 static bool rebatch_follows(const tn_infer *infer, const tn_value *target, const tn_tensor *input,
                             const int64_t *wanted) {
@@ -87,18 +126,18 @@ static bool rebatch_follows(const tn_infer *infer, const tn_value *target, const
     return true;
 }
 
-/* A copy of the constant for this operator alone: others may read it, too. */
-static tn_status rebatch_change(tn_infer *infer, tn__rebatch *it, const tn_value *target,
-                                const int64_t *wanted) {
+/* A copy of the constant for operator `op` alone: others may read it, too. */
+static tn_status rebatch_change(tn_infer *infer, tn__rebatch *it, tn_op_id op,
+                                const tn_value *target, const int64_t *wanted) {
     tn_graph *graph = infer->graph;
-    const tn_tensor *shape = &graph->tensors[infer->op->inputs[1]];
+    uint32_t operand = rebatch_shape_operand(&graph->ops[op]);
+    const tn_tensor *shape = &graph->tensors[graph->ops[op].inputs[operand]];
     char name[200], was[100];
     int64_t extents[TN_RANK_MAX], count = target->count;
     tn_tensor_id id;
     for (uint32_t d = 0; d < target->count; d++)
         extents[d] = target->ints[d] == -1 ? -1 : wanted[d];
-    snprintf(name, sizeof name, "%.120s (batch %lld, for %u)", shape->name, (long long)it->to,
-             infer->id);
+    snprintf(name, sizeof name, "%.120s (batch %lld, for %u)", shape->name, (long long)it->to, op);
     tn_tensor_spec spec = {.name = name,
                            .dtype = TN_INT64,
                            .kind = TN_KIND_CONSTANT,
@@ -107,10 +146,10 @@ static tn_status rebatch_change(tn_infer *infer, tn__rebatch *it, const tn_value
                            .value = {.count = target->count, .ints = extents}};
     rebatch_words(was, sizeof was, target->ints, target->count);
     if (it->changed++ == 0)
-        snprintf(it->first, sizeof it->first, "%s of '%.60s'", was, infer->op->name);
+        snprintf(it->first, sizeof it->first, "%s of '%.60s'", was, graph->ops[op].name);
     TN_TRY(tn_graph_add_tensor(graph, &spec, &id, infer->error));
     TN_TRY(tn__settle_size(graph, id, infer->error));
-    ((tn_tensor_id *)(uintptr_t)infer->op->inputs)[1] = id;
+    ((tn_tensor_id *)(uintptr_t)graph->ops[op].inputs)[operand] = id;
     return TN_OK;
 }
 
@@ -119,9 +158,27 @@ static tn_status rebatch_unsure(tn_infer *infer, const tn_tensor *input) {
         infer, "it is not certain which extent of this shape is the batch of '%.80s'", input->name);
 }
 
-/* The shape that a Reshape has to give; false: what it reads has no batch, or nobody knows. */
-static tn_status rebatch_wanted(tn_infer *infer, const tn__rebatch *it, int64_t *wanted,
-                                bool *known) {
+/* Where the output of a Resize or an Expand carries what axis `from` of its input does. */
+static bool rebatch_kept(const tn_tensor *input, uint32_t from, const tn_tensor *output,
+                         uint32_t *goal) {
+    if (output->rank < input->rank) return false;
+    *goal = from + (output->rank - input->rank); /* Expand: axes count from the last */
+    return true;
+}
+
+/* The constant has -1 where the batch would be the fastest part. */
+static bool rebatch_swallows(const tn__rebatch *it, const tn_op *op, const tn_value *target,
+                             const tn_tensor *input, uint32_t from, const tn_tensor *output) {
+    uint64_t before = rebatch_before(input, from);
+    if (it->inner[op->inputs[0]])
+        before = tn__mul_sat(before, (uint64_t)(input->shape[from] / it->from));
+    uint32_t d = rebatch_inward(it, output, before);
+    return d != TN_NONE && d < target->count && target->ints[d] == -1;
+}
+
+/* The shape that the operator has to give; false: what it reads has no batch, or nobody knows. */
+static tn_status rebatch_wanted(tn_infer *infer, tn__rebatch *it, const tn_value *target,
+                                int64_t *wanted, bool *known) {
     const tn_op *op = infer->op;
     const tn_tensor *is = &infer->graph->tensors[op->inputs[0]];
     const tn_tensor *was = rebatch_was(it, op->inputs[0]), *gave = rebatch_was(it, op->outputs[0]);
@@ -131,7 +188,10 @@ static tn_status rebatch_wanted(tn_infer *infer, const tn__rebatch *it, int64_t 
     if (is->rank == TN_RANK_UNKNOWN || (is->flags & TN_TENSOR_BOUND) != 0) return TN_OK;
     if (!rebatch_axis(it, was, is, &axis)) return rebatch_unsure(infer, is);
     if (axis == TN_NONE) return TN_OK;
-    if (!rebatch_goal(it, was, axis, gave, &goal)) return rebatch_unsure(infer, is);
+    bool inward = it->inward[infer->id] || rebatch_swallows(it, op, target, was, axis, gave);
+    if (rebatch_is(infer, "Reshape") ? !rebatch_goal(it, op, was, axis, gave, inward, &goal)
+                                     : !rebatch_kept(was, axis, gave, &goal))
+        return rebatch_unsure(infer, is);
     for (uint32_t d = 0; d < gave->rank; d++) {
         wanted[d] = gave->shape[d];
         if (wanted[d] == TN_DIM_UNKNOWN) return TN_OK;
@@ -142,33 +202,142 @@ static tn_status rebatch_wanted(tn_infer *infer, const tn__rebatch *it, int64_t 
     return TN_OK;
 }
 
-static bool rebatch_reshapes(const tn_infer *infer) {
-    const tn_op *op = infer->op;
-    return op->block == 0 && rebatch_is(infer, "Reshape") && op->input_count == 2 &&
-           op->output_count == 1 && op->inputs[0] != TN_NONE && op->inputs[1] != TN_NONE &&
-           op->outputs[0] != TN_NONE;
+/* A shape that the graph computes may follow the batch by itself: it is another then. */
+static const tn_value *rebatch_written(const tn_graph *graph, const tn__rebatch *it, tn_op_id id) {
+    const tn_op *op = &graph->ops[id];
+    uint32_t operand = rebatch_shape_operand(op);
+    if (op->block != 0 || operand == TN_NONE || op->output_count != 1 ||
+        op->outputs[0] == TN_NONE || op->inputs[0] == TN_NONE)
+        return NULL;
+    const tn_value *is = graph->tensors[op->inputs[operand]].value;
+    const tn_tensor *tensor = rebatch_was(it, op->inputs[operand]);
+    const tn_value *was = tensor != NULL ? tensor->value : NULL;
+    bool same = is != NULL && was != NULL && is->ints != NULL && was->ints != NULL &&
+                is->count == was->count && is->count <= TN_RANK_MAX &&
+                memcmp(is->ints, was->ints, is->count * sizeof *is->ints) == 0;
+    return same ? is : NULL;
 }
 
-/* A shape that the graph computes may follow the batch by itself: it is another then. */
-static bool rebatch_is_written(const tn_infer *infer, const tn__rebatch *it) {
-    const tn_value *is = infer->graph->tensors[infer->op->inputs[1]].value;
-    const tn_tensor *tensor = rebatch_was(it, infer->op->inputs[1]);
-    const tn_value *was = tensor != NULL ? tensor->value : NULL;
-    return is != NULL && was != NULL && is->ints != NULL && was->ints != NULL &&
-           is->count == was->count && is->count <= TN_RANK_MAX &&
-           memcmp(is->ints, was->ints, is->count * sizeof *is->ints) == 0;
+/* --- what meets a batch --- */
+
+/* The axis on which operand `k` has to have the batch, because of what the operator reads besides;
+ * TN_NONE: on none. */
+static uint32_t rebatch_partner_axis(const tn_infer *infer, const tn__rebatch *it, uint32_t k) {
+    const tn_op *op = infer->op;
+    const tn_graph *graph = infer->graph;
+    bool joins = rebatch_is(infer, "Concat");
+    bool begins =
+        (rebatch_is(infer, "LSTM") || rebatch_is(infer, "GRU") || rebatch_is(infer, "RNN")) &&
+        (k == 5 || k == 6);
+    for (uint32_t i = 0; (joins || begins) && i < op->input_count; i++) {
+        const tn_tensor *was = op->inputs[i] != TN_NONE ? rebatch_was(it, op->inputs[i]) : NULL;
+        uint32_t axis;
+        if (i == k || was == NULL || graph->tensors[op->inputs[i]].rank == TN_RANK_UNKNOWN)
+            continue;
+        if (!rebatch_axis(it, was, &graph->tensors[op->inputs[i]], &axis) || axis == TN_NONE)
+            continue;
+        if (begins) return i == 0 && axis == 1 ? 1 : TN_NONE; /* [steps, batch, inputs] */
+        int64_t along = tn__attr_int(op, "axis", 1);
+        return axis != (uint32_t)(along < 0 ? along + was->rank : along) ? axis : TN_NONE;
+    }
+    return TN_NONE;
+}
+
+/* The operand was made for the file's batch out of something without one: its maker is given the
+ * other batch, and inference has to begin again. */
+static tn_status rebatch_lift(tn_infer *infer, tn__rebatch *it, uint32_t k) {
+    const tn_graph *graph = infer->graph;
+    tn_tensor_id id = infer->op->inputs[k];
+    const tn_tensor *is = &graph->tensors[id], *was = rebatch_was(it, id);
+    uint32_t axis = rebatch_partner_axis(infer, it, k), own;
+    int64_t wanted[TN_RANK_MAX];
+    if (axis == TN_NONE || was == NULL || is->producer == TN_NONE) return TN_OK;
+    const tn_op *maker = &graph->ops[is->producer];
+    const tn_value *target = rebatch_written(graph, it, is->producer);
+    bool repeats = strcmp(maker->type, "Expand") == 0 || rebatch_shape_operand(maker) == 0;
+    if (target == NULL || !repeats || target->count != is->rank || axis >= is->rank) return TN_OK;
+    if (!rebatch_axis(it, was, is, &own) || own != TN_NONE || is->shape[axis] != it->from)
+        return TN_OK;
+    memcpy(wanted, target->ints, target->count * sizeof *wanted);
+    wanted[axis] = it->to;
+    it->again = true;
+    return rebatch_change(infer, it, is->producer, target, wanted);
+}
+
+/* --- an axis that has no room for it --- */
+
+/* What the operator computes along the last axis of operand 0 has the file's extent: a matrix that
+ * it is multiplied with, or a bias. */
+static bool rebatch_is_bound(const tn_infer *infer, const tn_tensor *is, const tn_tensor *was) {
+    const tn_op *op = infer->op;
+    if (op->input_count < 2 || op->inputs[1] == TN_NONE) return false;
+    const tn_tensor *by = &infer->graph->tensors[op->inputs[1]];
+    if (!tn_tensor_is_constant(by) && by->kind != TN_KIND_PARAMETER) return false;
+    if (by->rank == TN_RANK_UNKNOWN || by->rank == 0) return false;
+    int64_t extent = is->shape[is->rank - 1];
+    if (extent == was->shape[was->rank - 1]) return false;
+    if (rebatch_is(infer, "Gemm")) {
+        bool turned = tn__attr_int(op, "transB", 0) != 0;
+        return by->rank == 2 && tn__attr_int(op, "transA", 0) == 0 &&
+               by->shape[turned ? 1 : 0] != extent;
+    }
+    if (rebatch_is(infer, "MatMul")) return by->rank == 2 && by->shape[0] != extent;
+    bool adds = rebatch_is(infer, "Add") || rebatch_is(infer, "Sub") || rebatch_is(infer, "Mul") ||
+                rebatch_is(infer, "Div");
+    return adds && by->shape[by->rank - 1] != 1 && by->shape[by->rank - 1] != extent;
+}
+
+/* The Reshape that made it has put the batch where it cannot be: the other way, and once more. */
+static void rebatch_turn(tn_infer *infer, tn__rebatch *it) {
+    tn_graph *graph = infer->graph;
+    const tn_op *op = infer->op;
+    if (op->block != 0 || op->input_count == 0 || op->inputs[0] == TN_NONE) return;
+    const tn_tensor *is = &graph->tensors[op->inputs[0]], *was = rebatch_was(it, op->inputs[0]);
+    uint32_t axis;
+    if (was == NULL || is->producer == TN_NONE || it->inward[is->producer]) return;
+    if (is->rank == TN_RANK_UNKNOWN || is->rank == 0 || !rebatch_axis(it, was, is, &axis)) return;
+    const tn_op *maker = &graph->ops[is->producer];
+    if (axis + 1 != is->rank || strcmp(maker->type, "Reshape") != 0) return;
+    if (!rebatch_is_bound(infer, is, was)) return;
+    tn_tensor_id own = it->reference->ops[is->producer].inputs[1];
+    it->changed -= own != maker->inputs[1];
+    ((tn_tensor_id *)(uintptr_t)maker->inputs)[1] = own;
+    it->inward[is->producer] = true;
+    it->again = true;
+}
+
+/* --- before an operator --- */
+
+/* `wanted` of an output as the operator's constant counts: an Expand may leave leading axes out,
+ * and what it has as 1 follows what it reads. */
+static void rebatch_cut(const tn_infer *infer, const tn_value *target, uint32_t rank,
+                        int64_t *wanted) {
+    if (!rebatch_is(infer, "Expand") || target->count > rank) return;
+    memmove(wanted, wanted + (rank - target->count), target->count * sizeof *wanted);
+    for (uint32_t d = 0; d < target->count; d++)
+        if (target->ints[d] == 1) wanted[d] = 1;
 }
 
 tn_status tn__rebatch_before(tn_infer *infer, tn__rebatch *rebatch) {
+    const tn_op *op = infer->op;
     int64_t wanted[TN_RANK_MAX];
     bool known;
-    if (!rebatch_reshapes(infer) || !rebatch_is_written(infer, rebatch)) return TN_OK;
-    TN_TRY(rebatch_wanted(infer, rebatch, wanted, &known));
+    rebatch_turn(infer, rebatch);
+    for (uint32_t k = 0; op->block == 0 && k < op->input_count; k++)
+        if (op->inputs[k] != TN_NONE) TN_TRY(rebatch_lift(infer, rebatch, k));
+    const tn_value *target = rebatch_written(infer->graph, rebatch, infer->id);
+    if (target == NULL || rebatch_shape_operand(op) == 0) return TN_OK;
+    TN_TRY(rebatch_wanted(infer, rebatch, target, wanted, &known));
     if (!known) return TN_OK;
-    const tn_value *target = infer->graph->tensors[infer->op->inputs[1]].value;
-    const tn_tensor *input = &infer->graph->tensors[infer->op->inputs[0]];
-    if (rebatch_follows(infer, target, input, wanted)) return TN_OK;
-    return rebatch_change(infer, rebatch, target, wanted);
+    uint32_t rank = rebatch_was(rebatch, op->outputs[0])->rank;
+    rebatch_cut(infer, target, rank, wanted);
+    if (!rebatch_is(infer, "Expand") && target->count != rank) return TN_OK; /* some axes alone */
+    const tn_tensor *input = &infer->graph->tensors[op->inputs[0]];
+    if (rebatch_is(infer, "Reshape")
+            ? rebatch_follows(infer, target, input, wanted)
+            : memcmp(target->ints, wanted, target->count * sizeof *wanted) == 0)
+        return TN_OK;
+    return rebatch_change(infer, rebatch, infer->id, target, wanted);
 }
 
 /* --- what else takes a batch out of what it reads --- */
@@ -181,9 +350,23 @@ static bool rebatch_cuts(const tn_infer *infer) {
     return false;
 }
 
-tn_status tn__rebatch_after(tn_infer *infer, const tn__rebatch *rebatch) {
+/* An axis that holds the batch as its fastest part goes on doing so. */
+static void rebatch_pass(const tn_infer *infer, tn__rebatch *it) {
+    const tn_op *op = infer->op;
+    bool inner = false;
+    if (op->block != 0 || rebatch_is(infer, "Reshape")) return;
+    for (uint32_t k = 0; k < op->input_count; k++)
+        inner = inner || (op->inputs[k] != TN_NONE && op->inputs[k] < it->tensors &&
+                          it->inner[op->inputs[k]]);
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE && op->outputs[k] < it->tensors)
+            it->inner[op->outputs[k]] = inner;
+}
+
+tn_status tn__rebatch_after(tn_infer *infer, tn__rebatch *rebatch) {
     const tn_op *op = infer->op;
     uint32_t axis;
+    rebatch_pass(infer, rebatch);
     bool cuts = op->block == 0 && rebatch_cuts(infer) && op->input_count > 0 &&
                 op->output_count > 0 && op->inputs[0] != TN_NONE && op->outputs[0] != TN_NONE;
     if (!cuts) return TN_OK;

@@ -9,6 +9,10 @@ typedef struct tn__rebatch {
         *reference;   /* the same graph, inferred, with the batch that it was exported with */
     int64_t from, to; /* batches; 1 or more */
     uint32_t changed; /* out: constants */
+    bool *inner;      /* [tensors of the reference] the batch is the fastest part of its axis */
+    bool *inward;     /* [operators] of a Reshape: it is to be that */
+    uint32_t tensors; /* of the reference */
+    bool again;       /* out: what was inferred already has changed: infer once more */
     char first[240];  /* out: the first, as it was, and where */
 } tn__rebatch;
 
@@ -21,6 +25,6 @@ tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_er
 
 /* Before and after an operator is inferred; infer.c calls them. */
 tn_status tn__rebatch_before(tn_infer *infer, tn__rebatch *rebatch);
-tn_status tn__rebatch_after(tn_infer *infer, const tn__rebatch *rebatch);
+tn_status tn__rebatch_after(tn_infer *infer, tn__rebatch *rebatch);
 
 #endif
