@@ -46,7 +46,7 @@ typedef uint64_t tn_address;      /* in a device's memory; 0: none */
 typedef struct tn_device_options {
     size_t struct_size;
     const tn_context *context; /* NULL or outlives the device */
-    const char *device;        /* technique; NULL = "host" */
+    const char *device;        /* technique; NULL = "host". "cuda:1": the second of several */
     uint64_t capacity;         /* bytes in all, a hard bound; 0: what the machine has */
     double link_bytes_per_s;   /* of put and get, each way; 0: as fast as it goes */
 } tn_device_options;
@@ -68,7 +68,11 @@ typedef struct tn_device_usage {
 } tn_device_usage;
 
 /* Errors: E_UNKNOWN (technique), E_INVALID (a link that is no speed), E_UNSUPPORTED (its library is
- * not installed), E_NO_MEMORY. */
+ * not installed, lacks a function or is too old; there is no such device; a speed is asked of a
+ * link that is not host's), E_IO (the device fails), E_NO_MEMORY.
+ *
+ * cuda loads the CUDA runtime, opencl OpenCL's loader, at the first call; TENURE_CUDART and
+ * TENURE_OPENCL in the environment name a file to load instead. */
 TN_API TN_CHECKED tn_status tn_device_create(const tn_device_options *options, tn_device **device,
                                              tn_error *error);
 /* Streams and fences must be gone; memory that is still allocated goes with it. NULL is fine. */
@@ -96,8 +100,8 @@ TN_API TN_CHECKED tn_status tn_stream_create(tn_device *device, uint32_t flags, 
                                              tn_error *error);
 TN_API void tn_stream_destroy(tn_stream *stream); /* waits for what it still has to do */
 /* Until all that was queued is done. Errors: the first that a copy or launch met since the last
- * wait; what was queued behind it was left out, but fences passed. (INLINE: the call that queues
- * tells its own error, nothing is kept.) */
+ * wait, E_IO of a device that failed; what was queued behind it was left out, but fences passed.
+ * (INLINE: the call that queues tells its own error, nothing is kept.) */
 TN_API TN_CHECKED tn_status tn_stream_wait(tn_stream *stream, tn_error *error);
 /* Room for `count` things (copies, launches, waits for fences) that are queued and not done: as
  * long as there are no more, queuing takes no memory. Errors: E_NO_MEMORY. */

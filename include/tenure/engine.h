@@ -56,7 +56,7 @@ typedef struct tn_engine_options {
     const char *pool;
     uint64_t pool_capacity; /* bytes */
     tn_trace *trace;        /* NULL, or receives what happens; outlives the engine */
-    uint64_t host_capacity; /* bytes of the host's memory for what is swapped out; 0: no bound */
+    uint64_t host_capacity; /* bytes for what is swapped out, wherever; 0: no bound */
     /* NULL, or [tensors of the graph] and outlives the engine: runs write the least share of
      * elements that were 0 as soon as an operator had made them, for tn_fit_options.zeros. Begin
      * with -1: what no run made, and what is not float32, stays */
@@ -64,6 +64,9 @@ typedef struct tn_engine_options {
     /* NULL, or outlives the engine: how instructions reach other ranks. In the run's thread where
      * they are on stream 0, else in a thread of their stream, beside what is computed. */
     const tn_exchange *exchange;
+    /* NULL: what is swapped out lies in the host's memory. Else the name of a device
+     * (tn_device_options.device: "opencl", "cuda:1") that keeps it, over its own link */
+    const char *swap_device;
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
     { .struct_size = sizeof(tn_engine_options) }
@@ -74,7 +77,8 @@ typedef struct tn_engine_options {
  * layout     of its problem, verified here before anything runs; NULL with a pool. Copied
  *
  * Errors: E_CONFLICT (the layout is not valid), E_EXHAUSTED (the device has not the capacity, or
- * what is swapped out takes more than `host_capacity`), E_INVALID (the occupancy has bodies for
+ * what is swapped out takes more than `host_capacity`), those of tn_device_create and
+ * tn_device_alloc of the swap device, E_INVALID (the occupancy has bodies for
  * other static memory than these kernels want), those of `read` and of kernels, E_UNSUPPORTED
  * (instructions that this engine does not run: those of several ranks without an exchange, or of
  * types that it does not reduce, copies of what is static,

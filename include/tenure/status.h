@@ -42,7 +42,7 @@ extern "C" {
     X(E_INVALID,     2, "the argument or the input is not valid")                              \
     X(E_UNKNOWN,     2, "no such name; `tenure list` shows what there is")                     \
     X(E_UNSUPPORTED, 2, "this build or this planner cannot do that")                           \
-    X(E_IO,          2, "a file cannot be read or written")                                    \
+    X(E_IO,          2, "a file or a device cannot be read or written")                                    \
     X(E_STOPPED,     3, "stopped by a limit before there was any answer")                      \
     X(E_NO_MEMORY,   4, "out of memory")                                                       \
     X(E_INTERNAL,    4, "a promise of ours is broken; please report it")

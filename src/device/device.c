@@ -22,6 +22,7 @@ static const tn__driver *const device_drivers[] = {
 #undef TN_DEVICE
 };
 #define DEVICE_COUNT (sizeof device_drivers / sizeof *device_drivers)
+#define DEVICE_INDEX_MAX 100000u
 
 typedef struct device_block {
     tn_address address;
@@ -60,13 +61,31 @@ const char *tn_device_summary(uint32_t index) {
 
 /* --- the device --- */
 
+/* "cuda:1" as a name and a number; false: what stands behind the colon is none. */
+static bool device_split(const char *text, size_t *length, uint32_t *index) {
+    const char *colon = strchr(text, ':');
+    *length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    *index = 0;
+    if (colon == NULL) return true;
+    for (const char *at = colon + 1; *at != '\0'; at++) {
+        if (*at < '0' || *at > '9' || *index > DEVICE_INDEX_MAX / 10) return false;
+        *index = *index * 10 + (uint32_t)(*at - '0');
+    }
+    return colon[1] != '\0';
+}
+
 static tn_status device_find(const tn_device_options *options, const tn__driver **driver,
-                             tn_error *error) {
+                             uint32_t *index, tn_error *error) {
+    size_t length;
     *driver = device_drivers[0];
+    *index = 0;
     if (options->device == NULL) return TN_OK;
-    for (size_t i = 0; i < DEVICE_COUNT; i++) {
+    bool numbered = device_split(options->device, &length, index);
+    for (size_t i = 0; i < DEVICE_COUNT && numbered; i++) {
         *driver = device_drivers[i];
-        if (strcmp((*driver)->name, options->device) == 0) return TN_OK;
+        if (strlen((*driver)->name) == length &&
+            memcmp((*driver)->name, options->device, length) == 0)
+            return TN_OK;
     }
     char asked[TN__NEAR_TEXT];
     TN_FAIL(error, TN_E_UNKNOWN, "there is no device '%.80s'; %s", options->device,
@@ -74,9 +93,11 @@ static tn_status device_find(const tn_device_options *options, const tn__driver 
                         "see `tenure list devices`", asked));
 }
 
-static tn_status device_open(tn_device *device, const tn_device_options *options, tn_error *error) {
+static tn_status device_open(tn_device *device, const tn_device_options *options, uint32_t index,
+                             tn_error *error) {
     device->limits = (tn_device_limits){.capacity = TN_SIZE_UNKNOWN, .alignment = 1};
-    TN_TRY(device->driver->open(&device->context, options, &device->state, &device->limits, error));
+    TN_TRY(device->driver->open(&device->context, options, index, &device->state, &device->limits,
+                                error));
     device->limits.name = device->driver->name;
     device->limits.host_kernels = device->driver->pointer != NULL;
     if (options->capacity != 0 && options->capacity < device->limits.capacity)
@@ -87,8 +108,9 @@ static tn_status device_open(tn_device *device, const tn_device_options *options
 tn_status tn_device_create(const tn_device_options *given, tn_device **device, tn_error *error) {
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
     const tn__driver *driver;
+    uint32_t index;
     tn__options(&options, sizeof options, given);
-    TN_TRY(device_find(&options, &driver, error));
+    TN_TRY(device_find(&options, &driver, &index, error));
     if (!(options.link_bytes_per_s >= 0 && options.link_bytes_per_s <= 1e18))
         TN_FAIL(error, TN_E_INVALID, "a link has from 0 to 1e18 bytes per second, not %g",
                 options.link_bytes_per_s);
@@ -101,7 +123,7 @@ tn_status tn_device_create(const tn_device_options *given, tn_device **device, t
         tn__free(&context, made, sizeof *made);
         return tn__no_memory(error, "the lock of a device");
     }
-    tn_status status = device_open(made, &options, error);
+    tn_status status = device_open(made, &options, index, error);
     if (status == TN_OK)
         *device = made;
     else

@@ -6,8 +6,8 @@
  * that lie in a block of its own; it moves bytes and keeps order.
  *
  * The state of a device, stream or fence is the driver's: an opaque pointer that it allocates with
- * the context it was opened with. A library that a driver needs is opened by dlopen in `open`;
- * where it is missing, that is E_UNSUPPORTED with what to install.
+ * the context it was opened with. A library that a driver needs is loaded in `open` (library.h);
+ * where it is missing, that is E_UNSUPPORTED with what to install. A device that fails is E_IO.
  *
  * Threads: alloc and free are called under the lock of the device, everything else by any number
  * of threads at once, but for one stream or fence by one at a time.
@@ -24,9 +24,10 @@ typedef struct tn__driver {
     const char *summary; /* one line for --help, no full stop */
 
     /* options   complete; link_bytes_per_s is a number from 0, finite
+     * index     which of several, from 0: what stands behind the name, as in cuda:1
      * limits    out: `name` may be left NULL. capacity: what the device has, not what was asked */
-    tn_status (*open)(const tn_context *context, const tn_device_options *options, void **device,
-                      tn_device_limits *limits, tn_error *error);
+    tn_status (*open)(const tn_context *context, const tn_device_options *options, uint32_t index,
+                      void **device, tn_device_limits *limits, tn_error *error);
     void (*close)(void *device);
 
     /* A zeroed block, aligned as `limits` say; address not 0. */

@@ -15,12 +15,16 @@
 #include "engine/io.h"
 #include "engine/tell.h"
 
-/* The host's memory for what is swapped out. */
+/* Memory for what is swapped out: of the host, or of a device of its own. */
 typedef struct tn__host {
     const tn_context *context;
-    uint8_t *bytes;
-    uint64_t size, reached; /* bytes; the highest that a copy touched */
-    uint64_t *offset;       /* [items] */
+    uint8_t *bytes; /* NULL: it is on `device` */
+    tn_device *device;
+    tn_address address;
+    tn_stream
+        *streams[TN_STREAM_MAX]; /* of that device: each works where the stream of ours does */
+    uint64_t size, reached;      /* bytes; the highest that a copy touched */
+    uint64_t *offset;            /* [items] */
 } tn__host;
 
 typedef struct tn__item { /* a swap, a call of other ranks, or a wait on a stream of its own */
@@ -58,8 +62,8 @@ typedef struct tn__streams {
 } tn__streams;
 
 /* Streams, fences and the host's memory of a program, all of it taken here.
- * options  host_capacity, exchange; poison: it will be asked what is known to be over
- * Errors: E_EXHAUSTED (host_capacity), E_NO_MEMORY. */
+ * options  host_capacity, swap_device, exchange; poison: it will be asked what is known to be over
+ * Errors: E_EXHAUSTED (host_capacity), those of the swap device, E_NO_MEMORY. */
 tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                            const tn__executor *executor, const tn__memory *memory, tn__tell *tell,
                            const tn_engine_options *options, tn__arena *arena);

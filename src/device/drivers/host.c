@@ -497,7 +497,9 @@ static bool host_open_locks(host_device *device) {
 }
 
 static tn_status host_open(const tn_context *context, const tn_device_options *options,
-                           void **state, tn_device_limits *limits, tn_error *error) {
+                           uint32_t index, void **state, tn_device_limits *limits,
+                           tn_error *error) {
+    if (index != 0) TN_FAIL(error, TN_E_UNSUPPORTED, "there is one host, host:0, not %u", index);
     host_device *device = tn__alloc_array(context, 1, sizeof *device);
     long page = sysconf(_SC_PAGESIZE);
     if (device == NULL) return tn__no_memory(error, "a device");

@@ -1,0 +1,41 @@
+/* cuda.h - the CUDA runtime as a table of functions; there is no header of NVIDIA's to build by.
+ *
+ * The runtime and not the driver below it: it is what frameworks have loaded, and so its streams,
+ * events and addresses are theirs. TENURE_CUDART names a file to load instead of the usual ones.
+ */
+#ifndef TN_DEVICE_CUDA_H
+#define TN_DEVICE_CUDA_H
+
+#include "base/base.h"
+
+enum {
+    TN__CUDA_OK = 0,
+    TN__CUDA_NO_MEMORY = 2,
+    TN__CUDA_NOT_READY = 600,
+    TN__CUDA_TO_DEVICE = 1, /* kinds of copies */
+    TN__CUDA_TO_HOST = 2,
+    TN__CUDA_ON_DEVICE = 3,
+    TN__CUDA_STREAM_ALONE = 1, /* does not wait for the default stream */
+    TN__CUDA_EVENT_UNTIMED = 2,
+    TN__CUDA_ALIGNMENT = 256, /* of what cudaMalloc gives */
+};
+
+typedef struct tn__cuda {
+#define TN_SYMBOL(result, name, arguments) result(*name) arguments;
+#include "device/cuda_symbols.def"
+#undef TN_SYMBOL
+} tn__cuda;
+
+/* Errors: E_UNSUPPORTED (the library, as tn__library_load; older than 11.0; no device). */
+tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error);
+/* How many devices there are, and whether `device` is one. Errors: E_UNSUPPORTED. */
+tn_status tn__cuda_check_device(const tn__cuda *cuda, int device, tn_error *error);
+
+/* Makes a device the current one of this thread; returns the one that was, for a second call. */
+int tn__cuda_enter(const tn__cuda *cuda, int device);
+
+/* What a call's status means: OK, E_NO_MEMORY, E_IO for a device that failed. `what` was tried. The
+ * runtime forgets it, so that a later call does not tell it again. */
+tn_status tn__cuda_status(const tn__cuda *cuda, int status, const char *what, tn_error *error);
+
+#endif
