@@ -68,16 +68,28 @@ static uint64_t split_more(uint64_t parts, uint64_t whole) {
     return parts > whole ? parts - whole : 0;
 }
 
+void cli_split_words(const tn_setup *setup, tn__text *text) {
+    const tn_split_report *report = setup != NULL ? tn_setup_splits(setup) : NULL;
+    char moved[TN_SIZE_TEXT_MAX];
+    if (report == NULL) return;
+    tn__text_printf(
+        text, "%u region%s: %+.1f %% operations, %s more moved", report->count,
+        report->count == 1 ? "" : "s", 100 * split_extra(report),
+        tn_size_format(split_more(report->parts.bytes_moved, report->whole.bytes_moved), moved));
+}
+
 void cli_split_print(const tn_setup *setup) {
     const tn_split_report *report = setup != NULL ? tn_setup_splits(setup) : NULL;
-    char before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX], moved[TN_SIZE_TEXT_MAX];
+    char before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX];
     uint64_t arena = setup != NULL ? tn_setup_need(setup).arena : 0;
+    tn__text words;
     if (report == NULL) return;
-    printf("%-15s %u region%s: %+.1f %% operations, %s more moved; arena %s, whole %s (%.2f x)\n",
-           "in parts", report->count, report->count == 1 ? "" : "s", 100 * split_extra(report),
-           tn_size_format(split_more(report->parts.bytes_moved, report->whole.bytes_moved), moved),
+    tn__text_init(&words, NULL);
+    cli_split_words(setup, &words);
+    printf("%-15s %s; arena %s, whole %s (%.2f x)\n", "in parts", words.failed ? "" : words.data,
            tn_size_format(arena, after), tn_size_format(report->whole_arena, before),
            arena > 0 ? (double)report->whole_arena / (double)arena : 0);
+    tn__text_release(&words);
 }
 
 void cli_split_json(const tn_setup *setup, tn__text *text) {

@@ -9,6 +9,8 @@
 extern const struct argp cli_split_argp;
 /* NULL where nobody asked; `budget` 0: none. Lives as long as `split`. */
 const tn_setup_split *cli_split_of(cli_split *split, uint64_t budget);
+/* "1 region, +2.0 % operations, 3.1 MiB more moved"; nothing where nothing is cut. */
+void cli_split_words(const tn_setup *setup, tn__text *text);
 /* A line of an answer, or a member of a JSON object behind others; nothing where nothing is cut. */
 void cli_split_print(const tn_setup *setup);
 void cli_split_json(const tn_setup *setup, tn__text *text);
