@@ -67,6 +67,16 @@ typedef struct tn_engine_options {
     /* NULL: what is swapped out lies in the host's memory. Else the name of a device
      * (tn_device_options.device: "opencl", "cuda:1") that keeps it, over its own link */
     const char *swap_device;
+    /* What a program fetches (FETCH). NULL, or tells where a file has the plain contents of a
+     * parameter: it is then read from there whenever it is needed, by direct reads in a thread of
+     * its stream. Everything else that is fetched, and each form that a kernel wants of its own, is
+     * made when the engine is set up and kept in a file without a name in `forms_folder` (NULL:
+     * $TMPDIR, else /tmp), as large as they are. */
+    tn_status (*where)(void *self, const tn_graph *graph, tn_tensor_id tensor, tn_file_range *range,
+                       bool *found, tn_error *error);
+    const char *forms_folder;
+    double storage_bytes_per_s; /* reads take no less; 0: as long as they take */
+    bool storage_cold;          /* what was read does not stay in the system's cache */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
     { .struct_size = sizeof(tn_engine_options) }
@@ -81,7 +91,8 @@ typedef struct tn_engine_options {
  * tn_device_alloc of the swap device, E_INVALID (the occupancy has bodies for
  * other static memory than these kernels want), those of `read` and of kernels, E_UNSUPPORTED
  * (instructions that this engine does not run: those of several ranks without an exchange, or of
- * types that it does not reduce, copies of what is static,
+ * types that it does not reduce, swaps of what is static, FETCH with a pool, or of what kernels
+ * want in several forms,
  * control flow on other streams than 0, types that a codec does not take), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layout,
                                              const tn_kernels *kernels, tn_device *device,
@@ -96,7 +107,8 @@ TN_API void tn_engine_destroy(tn_engine *engine); /* NULL is fine */
  * dtype, rank, shape and bytes are set to what came out, also when a later step fails
  *
  * What is swapped out comes back or is dropped before a run ends: between runs nothing is on the
- * host, and static memory is as the run left it.
+ * host, and static memory is as the run left it. What is fetched is read in each run anew; a file
+ * that has changed, ended or cannot be read ends the run with E_IO, and its path and byte.
  * Errors: E_INVALID (an array of another type or shape; data too small), E_CONFLICT (poison),
  * E_EXHAUSTED (a pool without room; a tensor that is not as sparse as was planned, where the host
  * has no room for it), those of kernels. The engine can run again afterwards. */
@@ -133,6 +145,11 @@ typedef struct tn_engine_usage {
      * them, beside what was computed or not */
     uint64_t talk_count, talk_bytes;
     double talk_seconds;
+    /* Of the last run: bytes that were fetched, seconds of reading them, beside what was computed or
+     * not; and bytes of the file of forms */
+    uint64_t fetch_bytes;
+    double fetch_seconds;
+    uint64_t forms_bytes;
 } tn_engine_usage;
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
 /* The pool that the arena is, for its statistics and holders; NULL without one. */

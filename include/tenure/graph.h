@@ -108,6 +108,13 @@ typedef struct tn_payload {
     uint64_t offset, size; /* bytes, in the file */
 } tn_payload;
 
+/* Where the plain bytes of a tensor lie in a file, for who reads them from there when they are
+ * needed. */
+typedef struct tn_file_range {
+    const char *path; /* of who tells it */
+    uint64_t offset, size;
+} tn_file_range;
+
 /* Small known contents: shape arithmetic needs them. Integers, bools exact in int64;
  * floating types as double. At most TN_VALUE_MAX elements are kept. */
 #define TN_VALUE_MAX 4096u

@@ -126,6 +126,15 @@ TN_API TN_CHECKED tn_status tn_contents_generate(const char *path, const tn_grap
 TN_API TN_CHECKED tn_status tn_contents_read(tn_contents *contents, const tn_graph *graph,
                                              tn_tensor_id tensor, void *bytes, uint64_t size,
                                              tn_error *error);
+/* Where a file holds just the bytes that tn_contents_read would give, so that they may be read from
+ * there, part by part: raw data of .onnx files and of those beside them, buffers of .tflite files.
+ *
+ * range  out, its path lives as long as the contents
+ * found  out; false: nowhere as they are (numbers one by one, sparse, made up, no file)
+ * Errors: those of tn_contents_read. Cost: O(1), nothing is read of them. */
+TN_API TN_CHECKED tn_status tn_contents_where(tn_contents *contents, const tn_graph *graph,
+                                              tn_tensor_id tensor, tn_file_range *range,
+                                              bool *found, tn_error *error);
 TN_API void tn_contents_close(tn_contents *contents); /* NULL is fine */
 
 /* --- plans inside .tflite files: the metadata "OfflineMemoryAllocation" of TensorFlow Lite Micro

@@ -58,7 +58,10 @@ extern "C" {
     X(SCATTER, "scatter", TENSOR, NONE, OTHER, NONE, GROUP, GROUP,                                 \
       TN_USES_GROUP | TN_USES_REDUCTION | TN_MAY_CHANGE)                                           \
     /* does nothing but wait: for who needs more than one */                                       \
-    X(WAIT, "wait", NONE, NONE, NONE, NONE, NONE, NOBODY, TN_USES_WAIT)
+    X(WAIT, "wait", NONE, NONE, NONE, NONE, NONE, NOBODY, TN_USES_WAIT)                            \
+    /* what is constant comes from the file that keeps it; it is not here when the program starts, \
+     * and a DROP needs no copy. Held from the start of the reading */                             \
+    X(FETCH, "fetch", NONE, NONE, TENSOR, NONE, FROM_STORAGE, NOBODY, 0)
 /* clang-format on */
 typedef enum tn_opcode {
 #define TN_X(name, text, reads, changes, defines, releases, link, blocks, flags) TN_##name,
@@ -131,7 +134,8 @@ typedef enum tn_link {
     TN_LINK_TO_HOST,
     TN_LINK_FROM_PEER,
     TN_LINK_TO_PEER,
-    TN_LINK_GROUP /* both directions */
+    TN_LINK_GROUP, /* both directions */
+    TN_LINK_FROM_STORAGE
 } tn_link;
 
 typedef enum tn_blocks {

@@ -51,6 +51,9 @@ typedef struct tn_simulate_options {
                                     * steps alone, with nothing alive */
     uint32_t run;                  /* number of the run in events */
     double start_s;                /* of it, on the clock of the events */
+    /* FETCH: the file is a link of its own */
+    double from_storage_bytes_per_s, storage_latency_s;
+    const uint64_t *fetch_bytes; /* [tensors] that a FETCH reads; NULL: those of the tensor */
 } tn_simulate_options;
 #define TN_SIMULATE_OPTIONS_INIT                                                                   \
     { .struct_size = sizeof(tn_simulate_options) }
@@ -71,6 +74,7 @@ typedef struct tn_simulation {
     tn_stall *stalls; /* [stall_count] in order */
     uint32_t stall_count;
     uint32_t guesses; /* control flow that the run will decide */
+    uint64_t from_storage_ps, from_storage_bytes; /* FETCH, as the others */
 } tn_simulation;
 
 /* simulation  out; released by tn_simulation_release

@@ -149,6 +149,10 @@ TN_API TN_CHECKED tn_status tn_weights_bind(const tn_weights *weights, tn_graph 
  * False: the file has no such tensor, or not of that shape, or of a type that is not. */
 TN_API bool tn_weights_fill(const tn_weights *weights, const tn_tensor *tensor, void *bytes,
                             uint64_t size);
+/* Where in which file those are, if they are there as they are wanted: nothing has to be widened.
+ * range  out, its path lives as long as the weights */
+TN_API bool tn_weights_where(const tn_weights *weights, const tn_tensor *tensor,
+                             tn_file_range *range);
 
 #ifdef __cplusplus
 }

@@ -168,6 +168,10 @@ tn_status tn__file_map(const char *path, tn__file *file,
 #define TN__FILE_READ_MOST ((uint64_t)1 << 30)
 tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_error *error);
 void tn__file_unmap(tn__file *file);
+/* Where bytes of a mapped file are in it, for who reads them without the mapping; the path lives as
+ * long as the mapping. False: they are not of that file, or it is not mapped. */
+bool tn__file_where(const tn__file *file, const void *bytes, uint64_t size, const char **path,
+                    uint64_t *offset);
 /* Writes beside, syncs, renames: `path` is the old file or the whole new one, never half.
  * "-" writes to standard output; a path that is no regular file (a pipe, /dev/null) is written
  * directly. */

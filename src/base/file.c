@@ -24,6 +24,7 @@ typedef struct file_owner { /* how the bytes are to be given back */
     void *bytes;
     size_t size;
     bool mapped;
+    char *path; /* of what is mapped; NULL: not known */
 } file_owner;
 
 /* "-", or "-.csv" where the suffix says what kind of file comes or goes. */
@@ -135,6 +136,7 @@ tn_status tn__file_map_most(const char *path, uint64_t most, tn__file *file, tn_
     *file = (tn__file){.bytes = found.bytes, .size = found.size, .owner = owner};
     if (owner != NULL) {
         *owner = found;
+        if (found.mapped && !standard) owner->path = strdup(path); /* benign */
         return TN_OK;
     }
     if (found.mapped)
@@ -152,8 +154,21 @@ void tn__file_unmap(tn__file *file) {
         munmap(owner->bytes, owner->size);
     else
         free(owner->bytes);
+    free(owner->path);
     free(owner);
     *file = (tn__file){0};
+}
+
+bool tn__file_where(const tn__file *file, const void *bytes, uint64_t size, const char **path,
+                    uint64_t *offset) {
+    const file_owner *owner = file->owner;
+    const uint8_t *at = bytes;
+    if (owner == NULL || owner->path == NULL || at < file->bytes) return false;
+    uint64_t from = (uint64_t)(at - file->bytes);
+    if (from > file->size || size > file->size - from) return false;
+    *path = owner->path;
+    *offset = from;
+    return true;
 }
 
 static bool file_write_all(int descriptor, const char *bytes, size_t size) {

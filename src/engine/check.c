@@ -29,6 +29,7 @@ static bool check_runs(tn_opcode opcode) {
     case TN_REDUCE:
     case TN_GATHER:
     case TN_SCATTER:
+    case TN_FETCH:
         return true;
     default:
         return facts->reads == TN_AFFECTS_NONE && facts->changes == TN_AFFECTS_NONE &&
@@ -40,17 +41,19 @@ static bool check_is_static(const tn_engine *engine, tn_tensor_id id) {
     return id != TN_NONE && tn_tensor_is_static(tn_graph_tensor(engine->executor.graph, id));
 }
 
-/* What is copied over, encoded or released must be no memory that outlives the run. */
+/* What is copied over or encoded must be no memory that outlives the run; what is fetched does not,
+ * and nothing else that is static is released. */
 static tn_status check_statics(const tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     tn_effects does = tn_instruction_effects(it);
     bool swaps = (facts->flags & TN_USES_SLOT) != 0;
-    if (check_is_static(engine, does.defines) || check_is_static(engine, does.releases) ||
+    bool fetches = facts->link == TN_LINK_FROM_STORAGE;
+    if ((!fetches && check_is_static(engine, does.defines)) ||
         (swaps && check_is_static(engine, it->tensor)))
         return check_refuse(engine, step,
-                            "this engine leaves what is static where it is: it is neither swapped "
-                            "nor decoded nor received nor released");
+                            "this engine leaves what is static where it is, or fetches it: it is "
+                            "neither swapped nor decoded nor received");
     return TN_OK;
 }
 

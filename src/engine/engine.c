@@ -40,11 +40,13 @@ static tn_status engine_take_memory(tn_engine *engine, tn_device *device) {
 }
 
 static tn_status engine_fill_statics(tn_engine *engine) {
-    const tn__contents_source source = {.read = engine->options.read,
-                                        .self = engine->options.self,
+    bool stored = engine->store.count > 0;
+    const tn__contents_source source = {.read = stored ? tn__store_read : engine->options.read,
+                                        .self = stored ? &engine->store : engine->options.self,
                                         .told = tn__tell_static,
                                         .listener = &engine->tell};
-    return tn__statics_fill(&engine->statics, &engine->executor, &source, engine->memory.statics);
+    TN_TRY(tn__statics_fill(&engine->statics, &engine->executor, &source, engine->memory.statics));
+    return tn__store_filled(&engine->store, &engine->statics, engine->executor.error);
 }
 
 /* What is no life and not static by its flags: a view of what is static. In a run it may get memory
@@ -91,6 +93,9 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     TN_TRY(tn__io_make(&engine->io, executor, &engine->memory, tables));
     TN_TRY(tn__places_make(&engine->places, occupancy, layout, tables, executor->error));
     TN_TRY(engine_plan_statics(engine));
+    TN_TRY(tn__store_make(&engine->store, engine->program, &engine->statics, &engine->options,
+                          tables, executor->error));
+    TN_TRY(tn__store_check(&engine->store, &engine->places, executor->error));
     if (engine->options.pool != NULL)
         TN_TRY(tn__engine_make_pool(engine));
     else if (engine->places.static_count > 0)
@@ -98,7 +103,7 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     TN_TRY(engine_take_memory(engine, device));
     TN_TRY(tn__tell_make(&engine->tell, engine->options.trace, occupancy, tables, executor->error));
     TN_TRY(tn__streams_make(&engine->streams, engine->program, executor, &engine->memory,
-                            &engine->tell, &engine->options, tables));
+                            &engine->tell, &engine->store, &engine->options, tables));
     TN_TRY(tn__forms_make(&engine->forms, engine->program, executor, &engine->context,
                           engine_host_left(engine), tables));
     TN_TRY(tn__spans_make(&engine->spans, &engine->places, &engine->tell, &engine->streams,
@@ -138,6 +143,7 @@ tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layou
 void tn_engine_destroy(tn_engine *engine) {
     if (engine == NULL) return;
     tn_context context = engine->context;
+    tn__store_release(&engine->store);
     tn__statics_release(&engine->statics);
     tn__places_release(&engine->places);
     tn__streams_release(&engine->streams);
@@ -203,7 +209,10 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .stall_seconds = engine->streams.stalled_s,
                                .talk_count = engine->streams.talk_count,
                                .talk_bytes = engine->streams.talk_bytes,
-                               .talk_seconds = tn__talk_seconds(&engine->streams)};
+                               .talk_seconds = tn__talk_seconds(&engine->streams),
+                               .fetch_bytes = engine->streams.fetch_bytes,
+                               .fetch_seconds = tn__fetch_seconds(&engine->streams),
+                               .forms_bytes = engine->store.formed};
 }
 
 tn_pool *tn_engine_pool(tn_engine *engine) { return engine->places.pool; }

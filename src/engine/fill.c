@@ -16,6 +16,12 @@ typedef struct fill_job {
     uint8_t *memory;
 } fill_job;
 
+/* Where a block of the tensor is while it is filled. */
+static uint8_t *fill_at(const fill_job *job, tn_tensor_id id, uint64_t offset) {
+    const uint8_t *fetched = job->statics->fetched;
+    return (fetched != NULL && fetched[id] ? job->statics->store : job->memory) + offset;
+}
+
 static tn_status fill_read(const fill_job *job, tn_tensor_id id, void *bytes) {
     const tn_tensor *tensor = tn_graph_tensor(job->statics->graph, id);
     tn_error *error = job->executor->error;
@@ -42,7 +48,7 @@ static tn_status fill_open(const fill_job *job, tn_tensor_id base, bool read) {
     tn__static *it = &job->statics->tensors[base];
     const tn_tensor *tensor = tn_graph_tensor(job->statics->graph, base);
     if (it->offset != TN_SIZE_UNKNOWN) {
-        job->executor->operands[base].data = job->memory + it->offset;
+        job->executor->operands[base].data = fill_at(job, base, it->offset);
         return TN_OK; /* read before */
     }
     if (it->staged == NULL) {
@@ -77,9 +83,10 @@ static tn_status fill_pack(const fill_job *job, tn_op_id id) {
     if (packed == NULL || packed->done) return TN_OK;
     packed->done = true;
     for (uint32_t i = 0; i < op->input_count; i++) {
-        if (packed->shared[i] != NULL) packed->at[i] = job->memory + *packed->shared[i];
+        if (packed->shared[i] != NULL)
+            packed->at[i] = fill_at(job, op->inputs[i], *packed->shared[i]);
         if (packed->offset[i] == TN_SIZE_UNKNOWN) continue;
-        packed->at[i] = job->memory + packed->offset[i];
+        packed->at[i] = fill_at(job, op->inputs[i], packed->offset[i]);
         TN_TRY(fill_load(job, op->inputs[i]));
         fill_tell(job, op->inputs[i], kernels->of[id]->packed[i]);
         TN_TRY(tn__kernel_cache_pack(kernels->cache, kernels->of[id], kernels->graph, id, i,
@@ -122,7 +129,9 @@ static void fill_bind(const fill_job *job) {
     const tn__static *tensors = job->statics->tensors;
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(job->statics->graph); t++) {
         const tn__static *base = tensors[t].needed ? &tensors[tensors[t].base] : NULL;
-        bool there = base != NULL && base->offset != TN_SIZE_UNKNOWN;
+        const uint8_t *fetched = job->statics->fetched;
+        bool there = base != NULL && base->offset != TN_SIZE_UNKNOWN &&
+                     (fetched == NULL || !fetched[tensors[t].base]);
         job->executor->operands[t].data =
             there ? job->memory + base->offset + tensors[t].delta : NULL;
     }
@@ -136,7 +145,7 @@ tn_status tn__statics_fill(tn__statics *statics, tn__executor *executor,
         if (statics->tensors[t].kept) fill_tell(&job, t, tn_graph_tensor(statics->graph, t)->bytes);
     for (tn_tensor_id t = 0; t < tensors; t++)
         if (statics->tensors[t].kept && tn__statics_is_leaf(statics, t))
-            TN_TRY(fill_read(&job, t, memory + statics->tensors[t].offset));
+            TN_TRY(fill_read(&job, t, fill_at(&job, t, statics->tensors[t].offset)));
     for (size_t i = 0; i < statics->order_count; i++) TN_TRY(fill_compute(&job, statics->order[i]));
     for (size_t i = 0; i < statics->readers.op_count; i++)
         TN_TRY(fill_pack(&job, statics->readers.ops[i]));

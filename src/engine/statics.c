@@ -168,8 +168,8 @@ static tn_status statics_find(tn__statics *statics, statics_walk *walk, tn_error
 
 /* --- places --- */
 
-static tn_status statics_take(tn__statics *statics, uint64_t bytes, uint64_t *offset,
-                              tn_error *error) {
+tn_status tn__statics_take(tn__statics *statics, uint64_t bytes, uint64_t *offset,
+                           tn_error *error) {
     uint64_t end;
     *offset = statics->bytes;
     if (!tn__add(statics->bytes, bytes, &end) || !tn__align_up(end, STATICS_ALIGNMENT, &end))
@@ -216,7 +216,7 @@ static tn_status statics_place_packed(tn__statics *statics, tn_op_id id, bool ru
         if (runs)
             TN_TRY(statics_share(statics, id, i, &packed->offset[i], &packed->shared[i], error));
         if (packed->shared[i] != NULL) continue;
-        TN_TRY(statics_take(statics, sizes[i], &packed->offset[i], error));
+        TN_TRY(tn__statics_take(statics, sizes[i], &packed->offset[i], error));
         statics->tensors[statics->tensors[op->inputs[i]].base].uses++;
     }
     return TN_OK;
@@ -227,8 +227,8 @@ static tn_status statics_place(tn__statics *statics, tn_error *error) {
     for (tn_tensor_id t = 0; t < tn_graph_tensor_count(graph); t++) {
         statics->tensors[t].offset = TN_SIZE_UNKNOWN;
         if (statics->tensors[t].kept)
-            TN_TRY(statics_take(statics, statics_tensor(statics, t)->bytes,
-                                &statics->tensors[t].offset, error));
+            TN_TRY(tn__statics_take(statics, statics_tensor(statics, t)->bytes,
+                                    &statics->tensors[t].offset, error));
     }
     for (size_t i = 0; i < statics->readers.op_count; i++)
         TN_TRY(statics_place_packed(statics, statics->readers.ops[i], true, error));

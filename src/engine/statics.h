@@ -57,12 +57,17 @@ typedef struct tn__statics {
     tn__arena arena;
     const tn_context *context;
     uint64_t bytes; /* of static memory */
+    /* [tensors] whose place is in `store` instead: they come and go in a run. NULL: none */
+    const uint8_t *fetched;
+    uint8_t *store; /* while it is filled */
 } tn__statics;
 
 /* Finds what has to be there and gives it places. Errors: E_NO_MEMORY, E_INVALID (2^64 bytes).
  * Cost: O(operands). */
 tn_status tn__statics_plan(tn__statics *statics, const tn_kernels *kernels,
                            const tn__readers *readers, const tn_context *context, tn_error *error);
+/* A place behind all others. Errors: E_INVALID (2^64 bytes). */
+tn_status tn__statics_take(tn__statics *statics, uint64_t bytes, uint64_t *offset, tn_error *error);
 void tn__statics_release(tn__statics *statics); /* fine when it is all zeros */
 
 /* Whether the contents of a base are there without computing. */

@@ -25,7 +25,7 @@ static bool streams_swaps(const tn_instruction *it) {
 /* What a stream of the device does: no kernel, no array of the caller. */
 static bool streams_is_item(const tn_instruction *it) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
-    if (streams_swaps(it) || tn__talks(it)) return true;
+    if (streams_swaps(it) || tn__talks(it) || it->opcode == TN_FETCH) return true;
     bool idle = facts->reads == TN_AFFECTS_NONE && facts->changes == TN_AFFECTS_NONE &&
                 facts->defines == TN_AFFECTS_NONE;
     return it->stream != 0 && idle && (it->wait != 0 || it->signal != 0);
@@ -77,6 +77,7 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
                                           .after = other ? waits : TN_NONE,
                                           .copies = streams_swaps(it),
                                           .talks = tn__talks(it),
+                                          .fetches = it->opcode == TN_FETCH,
                                           .streams = streams};
         if (it->stream != 0) tail[it->stream] = made;
         made++;
@@ -162,14 +163,16 @@ static tn_status streams_open(tn__streams *streams) {
 
 tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                            const tn__executor *executor, const tn__memory *memory, tn__tell *tell,
-                           const tn_engine_options *options, tn__arena *arena) {
+                           const tn__store *store, const tn_engine_options *options,
+                           tn__arena *arena) {
     const tn_instruction *instructions = tn_program_instructions(program);
     uint32_t steps = tn_program_count(program), count = 0;
     *streams = (tn__streams){.program = program,
                              .executor = executor,
                              .memory = memory,
                              .tell = tell,
-                             .exchange = options->exchange};
+                             .exchange = options->exchange,
+                             .store = store};
     TN_TRY(streams_open_swap(streams, options, arena->context));
     for (uint32_t s = 0; s < steps; s++) count += streams_is_item(&instructions[s]);
     if (count == 0) return TN_OK;
@@ -203,7 +206,9 @@ void tn__streams_release(tn__streams *streams) {
 void tn__streams_start(tn__streams *streams) {
     streams->stalled_s = 0;
     streams->out_bytes = streams->in_bytes = streams->talk_count = streams->talk_bytes = 0;
-    for (uint32_t i = 0; i < streams->item_count; i++) streams->items[i].talk_s = 0;
+    streams->fetch_bytes = 0;
+    for (uint32_t i = 0; i < streams->item_count; i++)
+        streams->items[i].talk_s = streams->items[i].fetch_s = 0;
     streams->host.reached = 0;
     tn__known_start(streams);
 }
@@ -256,13 +261,50 @@ static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *s
                : tn_device_put(stream, address, host, item->bytes, streams->executor->error);
 }
 
+/* --- what comes from a file --- */
+
+/* Its place is known when the walk comes to it; it is read in whatever thread. */
+static void streams_fetch_begin(tn__streams *streams, tn__item *item) {
+    const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
+    const tn__stored *stored = tn__store_find(streams->store, it->tensor);
+    item->data = streams->executor->operands[it->tensor].data;
+    item->bytes = stored->bytes;
+    streams->fetch_bytes += stored->bytes;
+    tn__store_bind(streams->store, stored, item->data);
+}
+
+static tn_status streams_fetch(void *self, tn_error *error) {
+    tn__item *item = self;
+    const tn__streams *streams = item->streams;
+    const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
+    double start = tn__clock_s();
+    tn_status status = tn__store_fetch(streams->store, tn__store_find(streams->store, it->tensor),
+                                       item->data, error);
+    item->fetch_s = tn__clock_s() - start;
+    return status;
+}
+
+tn_status tn__streams_fetch(tn__streams *streams, uint32_t step) {
+    tn__item *item = &streams->items[streams->item_of[step]];
+    streams_fetch_begin(streams, item);
+    tn_status status = streams_fetch(item, streams->executor->error);
+    streams->stalled_s += item->fetch_s;
+    return status;
+}
+
+double tn__fetch_seconds(const tn__streams *streams) {
+    double seconds = 0;
+    for (uint32_t i = 0; i < streams->item_count; i++) seconds += streams->items[i].fetch_s;
+    return seconds;
+}
+
 /* A copy or a call is told from where it starts, a wait from where its stream has come to it. */
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
     uint32_t index = streams->item_of[step];
     tn__item *item = &streams->items[index];
     tn_stream *stream = streams->streams[item->stream];
     tn_error *error = streams->executor->error;
-    bool told = streams->tell->trace != NULL, works = item->copies || item->talks;
+    bool told = streams->tell->trace != NULL, works = item->copies || item->talks || item->fetches;
     if (told && !works) TN_TRY(tn_device_launch(stream, streams_began, item, error));
     if (item->after != TN_NONE)
         TN_TRY(tn_fence_wait(streams->items[item->after].fence, stream, error));
@@ -271,6 +313,10 @@ tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
     if (item->talks) {
         tn__talk_begin(streams, item);
         TN_TRY(tn_device_launch(stream, tn__talk, item, error));
+    }
+    if (item->fetches) {
+        streams_fetch_begin(streams, item);
+        TN_TRY(tn_device_launch(stream, streams_fetch, item, error));
     }
     if (told) TN_TRY(tn_device_launch(stream, streams_ended, item, error));
     TN_TRY(tn_fence_record(item->fence, stream, error));
@@ -321,7 +367,7 @@ tn_status tn__streams_finish(tn__streams *streams, tn_error *error) {
 /* --- what is being copied --- */
 
 static bool streams_holds(const tn__item *item, const uint8_t *data, uint64_t bytes) {
-    if (!item->copies && !item->talks) return false;
+    if (!item->copies && !item->talks && !item->fetches) return false;
     if (item->data < data + bytes && data < item->data + item->bytes) return true;
     return item->other != NULL && item->other < data + bytes &&
            data < item->other + item->other_bytes;

@@ -13,6 +13,7 @@
 #include <tenure/engine.h>
 
 #include "engine/io.h"
+#include "engine/store.h"
 #include "engine/tell.h"
 
 /* Memory for what is swapped out: of the host, or of a device of its own. */
@@ -31,13 +32,13 @@ typedef struct tn__item { /* a swap, a call of other ranks, or a wait on a strea
     uint32_t step;
     uint32_t stream; /* 0: the walk does it */
     uint32_t after;  /* an item of another stream that it starts behind; TN_NONE: none */
-    bool copies, talks;
+    bool copies, talks, fetches;
     tn_fence *fence; /* passed when it has ended; NULL on stream 0 */
     /* of the run in hand */
     struct tn__streams *streams;
     uint8_t *data, *other; /* on the device, as kernels see it */
     uint64_t bytes, other_bytes;
-    double start_s, talk_s;
+    double start_s, talk_s, fetch_s;
 } tn__item;
 
 typedef struct tn__streams {
@@ -46,6 +47,7 @@ typedef struct tn__streams {
     const tn__memory *memory;
     tn__tell *tell;
     const tn_exchange *exchange; /* NULL: nobody talks */
+    const tn__store *store;
     tn__host host;
     tn__item *items; /* by step */
     uint32_t item_count;
@@ -58,7 +60,7 @@ typedef struct tn__streams {
     struct tn__known *known;      /* NULL: nobody asks */
     double stalled_s;             /* of the last run: that the walk waited for copies */
     uint64_t out_bytes, in_bytes; /* of the last run */
-    uint64_t talk_count, talk_bytes;
+    uint64_t talk_count, talk_bytes, fetch_bytes;
 } tn__streams;
 
 /* Streams, fences and the host's memory of a program, all of it taken here.
@@ -66,7 +68,8 @@ typedef struct tn__streams {
  * Errors: E_EXHAUSTED (host_capacity), those of the swap device, E_NO_MEMORY. */
 tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                            const tn__executor *executor, const tn__memory *memory, tn__tell *tell,
-                           const tn_engine_options *options, tn__arena *arena);
+                           const tn__store *store, const tn_engine_options *options,
+                           tn__arena *arena);
 void tn__streams_release(tn__streams *streams); /* waits for what still goes on; zeros are fine */
 void tn__streams_start(tn__streams *streams);   /* of a run */
 
@@ -78,8 +81,10 @@ static inline bool tn__streams_apart(const tn__streams *streams, uint32_t step) 
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step);
 /* Before a step of the walk: waits for what it has to come after. */
 tn_status tn__streams_before(tn__streams *streams, uint32_t step);
-/* A swap in the walk; a call of other ranks there. */
+/* A swap in the walk; a call of other ranks, a reading there. */
 tn_status tn__streams_swap(tn__streams *streams, uint32_t step);
+tn_status tn__streams_fetch(tn__streams *streams, uint32_t step);
+double tn__fetch_seconds(const tn__streams *streams); /* of the last run */
 tn_status tn__streams_talk(tn__streams *streams, uint32_t step);
 /* The run is over, well or not: waits for all streams. Errors: the first that they met. */
 tn_status tn__streams_finish(tn__streams *streams, tn_error *error);

@@ -97,6 +97,8 @@ static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
     case TN_SWAP_OUT:
     case TN_SWAP_IN:
         return tn__streams_swap(&engine->streams, step);
+    case TN_FETCH:
+        return tn__streams_fetch(&engine->streams, step);
     case TN_SEND:
     case TN_RECV:
     case TN_REDUCE:

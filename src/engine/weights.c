@@ -99,6 +99,7 @@ tn_status tn__engine_place_statics(tn_engine *engine) {
     tn_body_id body = places->body_count - places->static_count;
     bool agree = true;
     while (agree && tn__statics_next(&engine->statics, &at, &place)) {
+        if (tn__store_find(&engine->store, place.tensor) != NULL) continue;
         agree = weights_agree(places, body, &place);
         if (!agree) break;
         *place.offset = places->offset[body];

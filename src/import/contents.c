@@ -250,6 +250,38 @@ static tn_status contents_read(tn_contents *contents, tn__wanted *wanted) {
             "the model does not hold its contents; --weights random:SEED makes some up");
 }
 
+/* Which of the files that are mapped has these bytes. */
+static bool contents_find(const tn_contents *contents, tn__span bytes, tn_file_range *range) {
+    tn_file_range made = {.size = bytes.size};
+    bool found =
+        tn__file_where(&contents->file, bytes.bytes, bytes.size, &made.path, &made.offset);
+    for (const contents_external *at = contents->externals; at != NULL && !found; at = at->next)
+        found = tn__file_where(&at->file, bytes.bytes, bytes.size, &made.path, &made.offset);
+    if (found) *range = made;
+    return found;
+}
+
+tn_status tn_contents_where(tn_contents *contents, const tn_graph *graph, tn_tensor_id id,
+                            tn_file_range *range, bool *found, tn_error *error) {
+    tn__span plain = {0};
+    bool held;
+    *found = false;
+    if (id >= tn_graph_tensor_count(graph))
+        TN_FAIL(error, TN_E_INVALID, "there is no tensor %u", id);
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    tn__wanted wanted = {.contents = contents,
+                         .tensor = tensor,
+                         .size = tensor->bytes,
+                         .plain = &plain,
+                         .error = error};
+    if (tensor->dtype == TN_STRING || tensor->bytes == TN_SIZE_UNKNOWN || tensor->bytes == 0)
+        return TN_OK;
+    tn_status status = contents_of_payload(contents, &wanted, &held);
+    if (status != TN_OK) return tn__where(error, status, "tensor '%.100s'", tensor->name);
+    *found = plain.size == tensor->bytes && contents_find(contents, plain, range);
+    return TN_OK;
+}
+
 tn_status tn_contents_read(tn_contents *contents, const tn_graph *graph, tn_tensor_id id,
                            void *bytes, uint64_t size, tn_error *error) {
     if (id >= tn_graph_tensor_count(graph))

@@ -85,6 +85,10 @@ static tn_status onnx_typed_contents(onnx_reader *reader, const onnx_tensor *ten
 /* Plain bytes; what is true is 1. */
 static void onnx_copy_contents(const onnx_tensor *tensor, const uint8_t *from,
                                const onnx_array *array) {
+    if (array->plain != NULL) {
+        if (tensor->dtype != TN_BOOL) *array->plain = (tn__span){from, (size_t)array->size};
+        return;
+    }
     if (tensor->dtype == TN_BOOL)
         for (uint64_t i = 0; i < array->size; i++) array->bytes[i] = from[i] != 0;
     else
@@ -113,6 +117,7 @@ tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, cons
         onnx_copy_contents(tensor, tensor->raw.bytes, array);
         return TN_OK;
     }
+    if (array->plain != NULL) return TN_OK; /* numbers, one by one */
     return *found ? onnx_typed_contents(reader, tensor, array) : TN_OK;
 }
 
@@ -260,11 +265,11 @@ tn_status tn__onnx_contents(const tn__wanted *wanted, bool *found) {
     onnx_tensor tensor;
     uint64_t bytes;
     if (!onnx_message_is_dense(wanted->file, wanted->payload))
-        return onnx_sparse_contents(&reader, wanted, found);
+        return wanted->plain != NULL ? TN_OK : onnx_sparse_contents(&reader, wanted, found);
     TN_TRY(tn__onnx_tensor(&reader, wanted->payload, false, &tensor));
     TN_TRY(onnx_bytes(&reader, &tensor, &bytes));
     if (tensor.dtype != wanted->tensor->dtype || bytes != wanted->size)
         TN_FAIL(wanted->error, TN_E_INVALID, "this is not the file that the graph was loaded from");
-    onnx_array array = {wanted->contents, wanted->bytes, wanted->size};
+    onnx_array array = {wanted->contents, wanted->bytes, wanted->size, wanted->plain};
     return tn__onnx_elements(&reader, &tensor, &array, found);
 }

@@ -237,6 +237,7 @@ typedef struct onnx_array { /* where elements go */
     tn_contents *contents;  /* NULL: external data is refused */
     uint8_t *bytes;
     uint64_t size; /* what type and shape need */
+    tn__span *plain; /* NULL, or as in tn__wanted */
 } onnx_array;
 /* The elements of a tensor that was read; *found false: they are not in the file. */
 tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, const onnx_array *array,

@@ -187,6 +187,7 @@ static uint32_t groups_choose(groups_state *groups, uint32_t id) {
         uint32_t candidate = tn__groups_life_at(occ, form.op->inputs[i], life->first);
         if (candidate == OCC_NONE || candidate >= id) continue;
         const occ_life *input = &occ->lives[candidate];
+        if (tn_tensor_is_static(tn_graph_tensor(occ->graph, input->tensor))) continue;
         if (input->bytes != life->bytes || input->whole || input->last != life->first + 1) continue;
         if (input->delta % occ->options.alignment != 0) continue;
         if (!groups_claim_agrees(groups, life, input->root, input->delta)) continue;

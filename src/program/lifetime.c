@@ -52,11 +52,19 @@ tn_status tn__occ_where(const occ_state *occ, tn_status status, tn_op_id op, tn_
 
 /* --- define, use, release --- */
 
+static bool lifetime_is_fetched(const occ_state *occ, tn_tensor_id tensor) {
+    return occ->fetched != NULL && occ->fetched[tensor] != TN_SIZE_UNKNOWN;
+}
+
+static uint64_t lifetime_bytes(const occ_state *occ, tn_tensor_id tensor) {
+    return lifetime_is_fetched(occ, tensor) ? occ->fetched[tensor]
+                                            : tn_graph_tensor(occ->graph, tensor)->bytes;
+}
+
 static tn_status lifetime_begin(occ_state *occ, tn_tensor_id tensor, tn_op_id op, uint32_t output,
                                 uint32_t step) {
     if (tensor == TN_NONE || occ->is_static[tensor]) return TN_OK;
-    const tn_tensor *facts = tn_graph_tensor(occ->graph, tensor);
-    if (facts->bytes == TN_SIZE_UNKNOWN)
+    if (lifetime_bytes(occ, tensor) == TN_SIZE_UNKNOWN)
         return tn__occ_where(occ,
                              tn__fail(occ->error, TN_E_UNKNOWN,
                                       "its size is not known; state its shape in the model"),
@@ -69,7 +77,7 @@ static tn_status lifetime_begin(occ_state *occ, tn_tensor_id tensor, tn_op_id op
                                         .output = output,
                                         .first = step,
                                         .last = step + 1,
-                                        .bytes = facts->bytes,
+                                        .bytes = lifetime_bytes(occ, tensor),
                                         .source = OCC_NONE,
                                         .earlier = occ->latest[tensor],
                                         .newest = OCC_NONE,
@@ -279,7 +287,8 @@ static tn_status lifetime_keep(lifetime_walk *walk, tn_tensor_id tensor, uint32_
 
 /* What is copied here is no view of what is static, though an operator made it one before. */
 static void lifetime_own_memory(occ_state *occ, tn_tensor_id tensor) {
-    occ->is_static[tensor] = tn_tensor_is_static(tn_graph_tensor(occ->graph, tensor));
+    occ->is_static[tensor] = tn_tensor_is_static(tn_graph_tensor(occ->graph, tensor)) &&
+                             !lifetime_is_fetched(occ, tensor);
 }
 
 static tn_status lifetime_step(lifetime_walk *walk, const tn_instruction *it, uint32_t step) {
@@ -374,6 +383,27 @@ static tn_status lifetime_walk_all(lifetime_walk *walk) {
     return TN_OK;
 }
 
+/* What is fetched from a file lives by the instructions, in the form of its block. */
+static tn_status lifetime_fetched(occ_state *occ) {
+    const tn_instruction *list = tn_program_instructions(occ->program);
+    uint32_t tensors = tn_graph_tensor_count(occ->graph), steps = tn_program_count(occ->program);
+    for (uint32_t s = 0; s < steps; s++) {
+        if (list[s].opcode != TN_FETCH) continue;
+        if (occ->fetched == NULL) {
+            occ->fetched = tn__arena_array(&occ->scratch, tensors, sizeof *occ->fetched);
+            if (occ->fetched == NULL) return tn__no_memory(occ->error, "lives");
+            memset(occ->fetched, 0xff, tensors * sizeof *occ->fetched); /* TN_SIZE_UNKNOWN */
+        }
+        occ->fetched[list[s].tensor] = tn_graph_tensor(occ->graph, list[s].tensor)->bytes;
+        occ->is_static[list[s].tensor] = 0;
+    }
+    for (uint32_t i = 0; i < occ->options.static_count; i++) {
+        const tn_static_block *block = &occ->options.statics[i];
+        if (lifetime_is_fetched(occ, block->tensor)) occ->fetched[block->tensor] = block->bytes;
+    }
+    return TN_OK;
+}
+
 /* Blocks of static memory: from the first step to the last, before others ran and for the next run.
  */
 static tn_status lifetime_statics(occ_state *occ) {
@@ -385,6 +415,7 @@ static tn_status lifetime_statics(occ_state *occ) {
     for (uint32_t i = 0; i < count; i++) {
         const tn_static_block *block = &occ->options.statics[i];
         uint64_t at = end;
+        if (lifetime_is_fetched(occ, block->tensor)) continue;
         if (block->bytes == TN_SIZE_UNKNOWN)
             return tn__occ_where(occ, tn__fail(occ->error, TN_E_UNKNOWN, "its size is not known"),
                                  block->op, block->tensor);
@@ -416,7 +447,8 @@ tn_status tn__occ_find_lives(occ_state *occ) {
                (walk.following = tn__arena_array(&scratch, regions, sizeof *walk.following)) &&
                (walk.of_op = tn__arena_array(&scratch, ops, sizeof *walk.of_op)) &&
                (walk.active = tn__arena_array(&scratch, regions, sizeof *walk.active));
-    tn_status status = all ? lifetime_prepare(&walk, sorted) : tn__no_memory(occ->error, "lives");
+    tn_status status = all ? lifetime_fetched(occ) : tn__no_memory(occ->error, "lives");
+    if (status == TN_OK) status = lifetime_prepare(&walk, sorted);
     if (status == TN_OK) status = lifetime_walk_all(&walk);
     if (status == TN_OK) status = lifetime_statics(occ);
     tn__arena_release(&scratch);

@@ -61,6 +61,8 @@ typedef struct occ_state {
     bool straight;              /* intervals of steps say all that it does of lives */
     uint32_t *latest;           /* [tensors] the tensor's newest life, OCC_NONE: none yet */
     uint8_t *is_static;         /* [tensors] takes no memory of the arena */
+    uint64_t *fetched;          /* [tensors] bytes of what is static and comes from a file; else
+                                 * TN_SIZE_UNKNOWN. NULL: nothing does */
     uint8_t *is_open;           /* [tensors] its newest life has not been released */
 } occ_state;
 

@@ -16,14 +16,14 @@ typedef struct simulate_end { /* of what was last done somewhere */
     uint32_t step;
 } simulate_end;
 
-enum { SIMULATE_TO_HOST, SIMULATE_FROM_HOST, SIMULATE_LINKS };
+enum { SIMULATE_TO_HOST, SIMULATE_FROM_HOST, SIMULATE_FROM_STORAGE, SIMULATE_LINKS };
 
 typedef struct simulate_state {
     const tn_program *program;
     const tn_instruction *list;
     uint32_t count;
     tn_simulate_options options;
-    uint64_t latency;
+    uint64_t latency, storage_latency;
     tn__arena arena;
     uint64_t *durations, *turns; /* [count] of all turns together */
     tn__sort_item *signals;      /* by number; id: step */
@@ -47,6 +47,8 @@ static uint64_t simulate_bytes(const simulate_state *s, const tn_instruction *it
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     if (facts->flags & TN_USES_CODEC)
         return tn__add_sat(simulate_bytes_of(s, it->tensor), simulate_bytes_of(s, it->other));
+    if (facts->link == TN_LINK_FROM_STORAGE && s->options.fetch_bytes != NULL)
+        return s->options.fetch_bytes[it->tensor];
     return facts->link != TN_LINK_NONE ? simulate_bytes_of(s, it->tensor) : 0;
 }
 
@@ -69,6 +71,9 @@ static uint64_t simulate_one(const simulate_state *s, const tn_instruction *it) 
         return tn__add_sat(s->latency, simulate_move(bytes, options->to_host_bytes_per_s));
     case TN_LINK_FROM_HOST:
         return tn__add_sat(s->latency, simulate_move(bytes, options->from_host_bytes_per_s));
+    case TN_LINK_FROM_STORAGE:
+        return tn__add_sat(s->storage_latency,
+                           simulate_move(bytes, options->from_storage_bytes_per_s));
     case TN_LINK_NONE:
         if (it->opcode == TN_APPLY) return simulate_apply(s, it);
         return simulate_move(bytes, options->codec_bytes_per_s);
@@ -117,6 +122,7 @@ static void simulate_after(simulate_end *start, simulate_end other) {
 static simulate_end *simulate_link(simulate_state *s, tn_opcode opcode) {
     tn_link link = tn_opcode_facts_of(opcode)->link;
     if (link == TN_LINK_TO_HOST) return &s->link[SIMULATE_TO_HOST];
+    if (link == TN_LINK_FROM_STORAGE) return &s->link[SIMULATE_FROM_STORAGE];
     return link == TN_LINK_FROM_HOST ? &s->link[SIMULATE_FROM_HOST] : NULL;
 }
 
@@ -138,6 +144,10 @@ static void simulate_count(simulate_state *s, uint32_t step) {
     case TN_LINK_FROM_HOST:
         made->from_host_ps = tn__add_sat(made->from_host_ps, duration);
         made->from_host_bytes = tn__add_sat(made->from_host_bytes, bytes);
+        break;
+    case TN_LINK_FROM_STORAGE:
+        made->from_storage_ps = tn__add_sat(made->from_storage_ps, duration);
+        made->from_storage_bytes = tn__add_sat(made->from_storage_bytes, bytes);
         break;
     case TN_LINK_NONE:
         made->compute_ps = tn__add_sat(made->compute_ps, duration);
@@ -183,12 +193,15 @@ static void simulate_step(simulate_state *s, uint32_t step) {
 static tn_status simulate_check(const tn_program *program, const tn_simulate_options *options,
                                 tn_error *error) {
     const double rates[] = {options->to_host_bytes_per_s, options->from_host_bytes_per_s,
-                            options->peer_bytes_per_s, options->codec_bytes_per_s};
+                            options->peer_bytes_per_s, options->codec_bytes_per_s,
+                            options->from_storage_bytes_per_s};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (!isfinite(rates[i]) || rates[i] < 0)
             TN_FAIL(error, TN_E_INVALID, "%g bytes a second is not a rate", rates[i]);
     if (!(options->latency_s >= 0 && options->latency_s <= 1e6))
         TN_FAIL(error, TN_E_INVALID, "a latency of %g s", options->latency_s);
+    if (!(options->storage_latency_s >= 0 && options->storage_latency_s <= 1e6))
+        TN_FAIL(error, TN_E_INVALID, "a latency of %g s", options->storage_latency_s);
     if (options->occupancy != NULL && tn_occupancy_program(options->occupancy) != program)
         TN_FAIL(error, TN_E_INVALID, "the occupancy is of another program");
     return TN_OK;
@@ -231,6 +244,7 @@ tn_status tn_simulate(const tn_program *program, const tn_simulate_options *give
     tn_context context = tn__context(s.options.context);
     s.options.context = &context;
     s.latency = (uint64_t)round(s.options.latency_s * SIMULATE_PS);
+    s.storage_latency = (uint64_t)round(s.options.storage_latency_s * SIMULATE_PS);
     tn__arena_init(&s.arena, &context);
     tn_status status = simulate_run(&s);
     tn__arena_release(&s.arena);

@@ -1,8 +1,9 @@
-/* verify_copies.c - what is elsewhere: buffers of the host pool, encoded forms.
+/* verify_copies.c - what is elsewhere: buffers of the host pool, encoded forms, files.
  *
  * A buffer of the host holds what was swapped out there last. It may come back more than once, as
  * long as the tensor has not changed since. What is static may begin and end in the host's memory
- * (its first swap brings it in); whatever else goes out comes back.
+ * (its first swap brings it in); whatever else goes out comes back. What is fetched from a file is
+ * constant, so that it may come and go at will.
  */
 #include "program/verify_walk.h"
 
@@ -106,6 +107,34 @@ tn_status tn__walk_check_form(walk_state *walk, tn_tensor_id tensor, uint32_t st
                 it->definer);
 }
 
+/* --- files --- */
+
+/* Its file has what it always was. */
+static tn_status copies_fetch(const walk_state *walk, uint32_t step, uint32_t *contents) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    if (!tn_tensor_is_constant(tn_graph_tensor(walk->verify->graph, it->tensor)))
+        VERIFY_FAIL(walk->verify, step, it->tensor,
+                    "it is not constant: no file has what it is now");
+    if (walk->tensors[it->tensor].away)
+        VERIFY_FAIL(walk->verify, step, it->tensor,
+                    "it begins in the host's memory: swap it in there, or fetch it everywhere");
+    *contents = WALK_FIRST;
+    return TN_OK;
+}
+
+/* What is fetched anywhere is not here when the program starts. */
+static void copies_stored(walk_state *walk) {
+    const verify_state *verify = walk->verify;
+    for (uint32_t step = 0; step < verify->count; step++) {
+        const tn_instruction *it = &verify->instructions[step];
+        if (tn_opcode_facts_of(it->opcode)->link != TN_LINK_FROM_STORAGE) continue;
+        walk_tensor *tensor = &walk->tensors[it->tensor];
+        if (!tensor->here) continue; /* seen before, or not static: refused where it is fetched */
+        tensor->stored = true;
+        tensor->here = tensor->known = false;
+    }
+}
+
 /* --- both --- */
 
 /* Parts make a whole: a tensor is some number of times the other. */
@@ -135,6 +164,7 @@ tn_status tn__walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) {
     if (facts->link == TN_LINK_FROM_HOST && tensor->known &&
         walk->memories[tensor->memory].changes == tensor->born)
         *contents = tensor->contents; /* the caller gives the same again */
+    if (facts->link == TN_LINK_FROM_STORAGE) return copies_fetch(walk, step, contents);
     if (facts->link == TN_LINK_FROM_PEER && walk->forms != NULL)
         walk->forms[it->tensor].received = *contents = ++walk->contents;
     return TN_OK;
@@ -166,6 +196,7 @@ static void copies_away(walk_state *walk) {
 tn_status tn__walk_copies_begin(walk_state *walk) {
     verify_state *verify = walk->verify;
     uint32_t uses = 0;
+    copies_stored(walk);
     for (uint32_t step = 0; step < verify->count; step++)
         uses |= tn_opcode_facts_of(verify->instructions[step].opcode)->flags;
     if (uses & TN_USES_CODEC) {
@@ -197,7 +228,7 @@ tn_status tn__walk_copies_end(walk_state *walk) {
     for (uint32_t i = 0; i < verify->tensor_count; i++) {
         const walk_tensor *it = &walk->tensors[i];
         bool fixed = tn_tensor_is_static(tn_graph_tensor(verify->graph, i));
-        if (fixed && !it->away && !it->here)
+        if (fixed && !it->away && !it->stored && !it->here)
             COPIES_FAIL(walk, i, "it is there when the program starts, and not when it ends");
         if (it->away && (it->here || walk->hosts[i].contents != tn__walk_contents(walk, i)))
             COPIES_FAIL(walk, i,

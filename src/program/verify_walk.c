@@ -54,8 +54,9 @@ static tn_status walk_absent(const walk_state *walk, tn_tensor_id tensor, uint32
         VERIFY_FAIL(walk->verify, step, tensor,
                     "it was defined inside control flow, which has ended");
     VERIFY_FAIL(walk->verify, step, tensor, "nothing has defined it: %s",
-                it->away ? "its first copy is in the host's memory, swap it in"
-                         : "PUT, APPLY or RECV it before this");
+                it->away     ? "its first copy is in the host's memory, swap it in"
+                : it->stored ? "its contents are in a file, FETCH it"
+                             : "PUT, APPLY or RECV it before this");
 }
 
 /* `first` must be over: it writes or reads what `step` now reads or writes. */
@@ -242,6 +243,11 @@ static tn_status walk_outputs(walk_state *walk, const tn_op_form *form, tn_op_id
         folded += walk_is_static(walk, tensor);
         if (walk_is_static(walk, tensor)) continue;
         tn_view view = tn_op_view(verify->graph, id, k);
+        if (view.source != TN_NONE && view.must && walk->tensors[view.source].stored)
+            VERIFY_FAIL(verify, step, tensor,
+                        "it is another name of '%.60s' by definition, whose file would not know "
+                        "what is written there: do not fetch that",
+                        tn_graph_tensor(verify->graph, view.source)->name);
         TN_TRY(walk_define_in(walk, tensor, step, verify->region_at[step],
                               again ? walk->tensors[tensor].made : 0, view));
         walk->tensors[tensor].made = walk->tensors[tensor].contents;

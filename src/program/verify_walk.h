@@ -12,6 +12,7 @@ typedef struct walk_tensor {
     bool known;                 /* was it ever */
     bool fetched;               /* somebody outside has got it */
     bool away;                  /* static, and not here when the program starts and ends */
+    bool stored;                /* static, and here only once it is fetched from its file */
     uint32_t definer, released; /* steps */
     uint32_t region;            /* around the definition */
     uint32_t memory;            /* index into memories */

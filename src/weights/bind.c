@@ -119,3 +119,19 @@ bool tn_weights_fill(const tn_weights *weights, const tn_tensor *tensor, void *b
     }
     return true;
 }
+
+bool tn_weights_where(const tn_weights *weights, const tn_tensor *tensor, tn_file_range *range) {
+    const tn_weight *weight = tn_weights_find(weights, tensor->name);
+    if (weight == NULL || weight->bytes == NULL || !bind_same_shape(weight, tensor)) return false;
+    if (tn_weight_type_dtype(weight->type) != tensor->dtype || weight->size != tensor->bytes)
+        return false;
+    tn_file_range made = {.size = weight->size};
+    for (size_t i = 0; i < weights->file_count; i++) {
+        if (!tn__file_where(&weights->files[i], weight->bytes, made.size, &made.path,
+                            &made.offset))
+            continue;
+        *range = made;
+        return true;
+    }
+    return false;
+}

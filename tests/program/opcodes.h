@@ -51,6 +51,7 @@ typedef struct writer {
     uint32_t own_count;
     tn_tensor_id coded[TENSORS_MAX]; /* the form of what is encoded */
     bool runs; /* only what one engine runs: no other ranks, and what is encoded keeps every bit */
+    bool stored[TENSORS_MAX]; /* constant, and in a file */
 } writer;
 
 static inline uint64_t draw(writer *w, uint64_t below) {
@@ -102,8 +103,10 @@ static inline void run_operator(writer *w, tn_op_id id) {
 
 /* Whatever is needed to have the tensor. As deep as the graph. */
 static inline void bring(writer *w, tn_tensor_id id) {
-    if (w->here[id] || tn_tensor_is_static(facts_of(w, id))) return;
-    if (w->where[id] == AWAY_SWAPPED) {
+    if (w->here[id] || (tn_tensor_is_static(facts_of(w, id)) && !w->stored[id])) return;
+    if (w->stored[id]) {
+        emit(w, TN_FETCH, id);
+    } else if (w->where[id] == AWAY_SWAPPED) {
         emit(w, TN_SWAP_IN, id)->slot = w->slot[id];
         w->slot_used[w->slot[id]]--;
     } else if (w->where[id] == AWAY_ENCODED) {
@@ -211,6 +214,10 @@ static inline void trouble(writer *w) {
     tn_tensor_id id = (tn_tensor_id)draw(w, tensors);
     for (uint32_t i = 0; i < tensors; i++, id = (id + 1) % tensors) {
         if (!w->here[id]) continue;
+        if (w->stored[id]) {
+            release(w, id, draw(w, 3) ? TN_DROP : TN_FREE, AWAY_DROPPED);
+            continue;
+        }
         if (draw(w, 3) == 0 && !w->runs)
             share(w, id);
         else
@@ -245,7 +252,7 @@ static inline void touch_of(const writer *w, const tn_instruction *it, touched *
         return;
     }
     bool writes = it->opcode == TN_PUT || it->opcode == TN_SWAP_IN || it->opcode == TN_RECV ||
-                  it->opcode == TN_DECODE || it->opcode == TN_REDUCE;
+                  it->opcode == TN_DECODE || it->opcode == TN_REDUCE || it->opcode == TN_FETCH;
     bool in_place = it->other == TN_NONE && (it->opcode == TN_GATHER || it->opcode == TN_SCATTER);
     if (it->tensor != TN_NONE)
         add_to(writes || in_place ? touch->writes : touch->reads, w->home[it->tensor]);
@@ -342,6 +349,15 @@ static inline void tensor_homes(writer *w) {
     }
 }
 
+/* Constants in files: not the running statistics, where new ones are written over the old. */
+static inline void store_some(writer *w) {
+    for (tn_tensor_id t = 0; t < tn_graph_tensor_count(w->graph); t++)
+        w->stored[t] = draw(w, 3) == 0 && tn_tensor_is_constant(facts_of(w, t));
+    for (uint32_t o = 0; o < tn_graph_op_count(w->graph); o++)
+        for (uint32_t i = 3; i < 5 && is_norm(tn_graph_op(w->graph, o)); i++)
+            w->stored[tn_graph_op(w->graph, o)->inputs[i]] = false;
+}
+
 /* An operator that runs again by another type. */
 static inline void make_norm(maker *m) {
     static const char *const names[] = {"scale", "bias", "mean", "variance"};
@@ -394,6 +410,7 @@ static inline void write_program_for(writer *w, uint64_t seed, uint32_t streams,
     w->runs = runs;
     w->graph = small_graph(w);
     tensor_homes(w);
+    store_some(w);
     const tn_block *block = tn_graph_block(w->graph, 0);
     if (streams == 0) streams = draw(w, 4) == 0 ? 1 : 2 + (uint32_t)draw(w, 3);
     uint64_t often = draw(w, 4);

@@ -7,7 +7,7 @@
 /* --- programs as a fit emits them ---------------------------------------------------------------
  *
  * Stream 0 computes; out of it, each swap follows what runs before it in the list, on stream 1 or
- * 2, and a WAIT on stream 0 stands where the memory of what went out is needed again. */
+ * 2, what is fetched on stream 3, and a WAIT on stream 0 stands where the memory of what went out is needed again. */
 
 typedef struct fitted {
     tn_instruction list[STEPS_MAX];
@@ -67,15 +67,16 @@ static void fit_like(writer *w, fitted *f) {
             if (touches) wait_for(f, &f->back_of[t]);
             if (touches || buffer || draw(w, 4) == 0) wait_for(f, &f->out_of[t]);
         }
-        if (tn_opcode_facts_of(it.opcode)->flags & TN_USES_SLOT) {
+        bool fetches = it.opcode == TN_FETCH;
+        if (fetches || tn_opcode_facts_of(it.opcode)->flags & TN_USES_SLOT) {
             bool out = it.opcode == TN_SWAP_OUT;
-            it.stream = out ? 1 : 2;
+            it.stream = fetches ? 3 : out ? 1 : 2;
             it.wait = signal_of(f, f->newest);
             it.signal = ++f->signal;
             (out ? f->out_of : f->back_of)[w->home[it.tensor]] = it.signal;
         }
         put_instruction(f, it);
-        if (it.opcode == TN_SWAP_IN && !is_read(w, i, it.tensor))
+        if ((it.opcode == TN_SWAP_IN || fetches) && !is_read(w, i, it.tensor))
             wait_for(f, &f->back_of[w->home[it.tensor]]);
     }
     memcpy(w->list, f->list, f->count * sizeof *f->list);

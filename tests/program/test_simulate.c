@@ -28,6 +28,8 @@ static int other_link(const tn_instruction *it) {
     case TN_GET:
     case TN_SWAP_OUT:
         return 2;
+    case TN_FETCH:
+        return 3;
     default:
         return 0;
     }
@@ -104,6 +106,8 @@ static void draw_timing(timing *t, tn__random *random) {
     t->options.from_host_bytes_per_s = rates[tn__random_below(random, 4)];
     t->options.peer_bytes_per_s = rates[tn__random_below(random, 4)];
     t->options.codec_bytes_per_s = rates[tn__random_below(random, 4)];
+    t->options.from_storage_bytes_per_s = rates[tn__random_below(random, 4)];
+    t->options.storage_latency_s = tn__random_below(random, 2) ? 2e-9 : 0;
     t->options.latency_s = tn__random_below(random, 2) ? 1e-9 : 0;
 }
 
@@ -129,6 +133,9 @@ static void know_durations(const writer *w, const timing *t, other *o) {
             o->duration[i] = move_time(w, it, all->from_host_bytes_per_s, all->latency_s);
         } else if (other_link(it) == 2) {
             o->duration[i] = move_time(w, it, all->to_host_bytes_per_s, all->latency_s);
+        } else if (other_link(it) == 3) {
+            o->duration[i] =
+                move_time(w, it, all->from_storage_bytes_per_s, all->storage_latency_s);
         } else if (peer) {
             o->duration[i] = move_time(w, it, all->peer_bytes_per_s, all->latency_s);
         }

@@ -229,7 +229,10 @@ static tn_status tflite_contents(const tn__wanted *wanted, bool *found) {
         TN_FAIL(wanted->error, TN_E_INVALID,
                 "the file holds %zu bytes of it, where %llu are needed", wanted->payload.size,
                 (unsigned long long)wanted->size);
-    memcpy(wanted->bytes, wanted->payload.bytes, (size_t)wanted->size);
+    if (wanted->plain != NULL)
+        *wanted->plain = (tn__span){wanted->payload.bytes, (size_t)wanted->size};
+    else
+        memcpy(wanted->bytes, wanted->payload.bytes, (size_t)wanted->size);
     *found = true;
     return TN_OK;
 }

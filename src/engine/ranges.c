@@ -1,0 +1,128 @@
+/* ranges.c - parts of a file, read to where they are wanted: no mapping, no copy of the file.
+ *
+ * A file that is read over and over while it is used may change, end or fail in between. Each read
+ * looks afterwards whether the file is what it was when it was opened: what came before a change
+ * was seen is then refused with the rest. Replacing a file by renaming another onto it does no
+ * harm: the old one stays open.
+ */
+#include "engine/ranges.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RANGES_AT_ONCE ((size_t)1 << 30) /* a read takes a little less than 2 GiB at most */
+
+static tn_status ranges_fail(const tn__ranges *file, const char *what, uint64_t at,
+                             tn_error *error) {
+    tn_status status = tn__fail(error, TN_E_IO, "cannot %s: %s", what, strerror(errno));
+    return tn__where(error, status, "%.150s: byte %llu", file->path, (unsigned long long)at);
+}
+
+static tn_status ranges_look(tn__ranges *file, tn_error *error) {
+    struct stat facts;
+    if (fstat(file->descriptor, &facts) != 0) return ranges_fail(file, "look at it", 0, error);
+    file->size = (uint64_t)facts.st_size;
+    file->changed_s = facts.st_mtim.tv_sec;
+    file->changed_ns = facts.st_mtim.tv_nsec;
+    if (S_ISREG(facts.st_mode)) return TN_OK;
+    tn_status status = tn__fail(error, TN_E_IO,
+                                "it is no regular file: parts of it cannot be read "
+                                "over and over");
+    return tn__where(error, status, "%s", file->path);
+}
+
+tn_status tn__ranges_open(const char *path, tn__ranges *file, tn_error *error) {
+    tn__ranges made = {.descriptor = -1, .path = strdup(path)};
+    if (made.path == NULL) return tn__no_memory(error, path);
+    made.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is no wait */
+    tn_status status =
+        made.descriptor >= 0 ? ranges_look(&made, error) : ranges_fail(&made, "open", 0, error);
+    if (status == TN_OK)
+        *file = made;
+    else
+        tn__ranges_close(&made);
+    return status;
+}
+
+/* It has its name for a moment only: whatever ends us, nothing is left behind. */
+static int ranges_create(const char *folder) {
+    char path[4096];
+    errno = ENAMETOOLONG;
+    if (snprintf(path, sizeof path, "%s/tenure-XXXXXX", folder) >= (int)sizeof path) return -1;
+    int descriptor = mkstemp(path);
+    if (descriptor < 0) return -1;
+    unlink(path);
+    (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    return descriptor;
+}
+
+tn_status tn__ranges_temporary(const char *folder, uint64_t size, tn__ranges *file,
+                               tn_error *error) {
+    const char *given = getenv("TMPDIR");
+    if (folder == NULL) folder = given != NULL && *given != '\0' ? given : "/tmp";
+    tn__ranges made = {.descriptor = -1, .path = strdup(folder), .size = size, .own = true};
+    if (made.path == NULL) return tn__no_memory(error, folder);
+    made.descriptor = ranges_create(folder);
+    tn_status status = TN_OK;
+    if (made.descriptor < 0) status = ranges_fail(&made, "create a file in this folder", 0, error);
+    if (status == TN_OK && (errno = posix_fallocate(made.descriptor, 0, (off_t)size)) != 0)
+        status = ranges_fail(&made, "take room for a file in this folder", size, error);
+    if (status == TN_OK)
+        *file = made;
+    else
+        tn__ranges_close(&made);
+    return status;
+}
+
+void tn__ranges_close(tn__ranges *file) {
+    if (file->path == NULL) return;
+    if (file->descriptor >= 0) close(file->descriptor);
+    free(file->path);
+    *file = (tn__ranges){.descriptor = -1};
+}
+
+static tn_status ranges_is_same(const tn__ranges *file, uint64_t at, tn_error *error) {
+    struct stat facts;
+    if (file->own) return TN_OK;
+    if (fstat(file->descriptor, &facts) != 0) return ranges_fail(file, "look at it", at, error);
+    if (facts.st_mtim.tv_sec == file->changed_s && facts.st_mtim.tv_nsec == file->changed_ns &&
+        (uint64_t)facts.st_size == file->size)
+        return TN_OK;
+    tn_status status = tn__fail(error, TN_E_IO,
+                                "the file was changed while weights are read from it (it had %llu "
+                                "bytes, now %llu); run again",
+                                (unsigned long long)file->size, (unsigned long long)facts.st_size);
+    return tn__where(error, status, "%.150s: byte %llu", file->path, (unsigned long long)at);
+}
+
+tn_status tn__ranges_read(const tn__ranges *file, uint64_t offset, void *bytes, uint64_t size,
+                          tn_error *error) {
+    uint64_t done = 0;
+    while (done < size) {
+        size_t now = size - done < RANGES_AT_ONCE ? (size_t)(size - done) : RANGES_AT_ONCE;
+        ssize_t got = pread(file->descriptor, (uint8_t *)bytes + done, now, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return ranges_fail(file, "read", offset + done, error);
+        if (got == 0) {
+            TN_TRY(ranges_is_same(file, offset + done, error));
+            tn_status status =
+                tn__fail(error, TN_E_IO, "the file ends here, where %llu more bytes are wanted",
+                         (unsigned long long)(size - done));
+            return tn__where(error, status, "%.150s: byte %llu", file->path,
+                             (unsigned long long)(offset + done));
+        }
+        done += (uint64_t)got;
+    }
+    return ranges_is_same(file, offset, error);
+}
+
+void tn__ranges_forget(const tn__ranges *file, uint64_t offset, uint64_t size) {
+    (void)posix_fadvise(file->descriptor, (off_t)offset, (off_t)size, POSIX_FADV_DONTNEED);
+}
+
+void tn__ranges_expect(const tn__ranges *file, uint64_t offset, uint64_t size) {
+    (void)posix_fadvise(file->descriptor, (off_t)offset, (off_t)size, POSIX_FADV_WILLNEED);
+}

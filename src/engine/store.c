@@ -1,0 +1,279 @@
+/* store.c - files behind what a run fetches: which range of which file is whose.
+ *
+ * A tensor that is fetched has one form, as its readers want it, so that one range is all of it.
+ * What has to be made is written through a mapping of a file that has its room already: a full disk
+ * is told when that is taken.
+ * Cost: O(tensors + operands); what is made costs what filling static memory does.
+ */
+#include "engine/store.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define STORE_ALIGNMENT 4096u /* of what is made: a page */
+#define STORE_FORMED 0u       /* the file of that */
+
+/* --- which tensors --- */
+
+static tn_status store_list(tn__store *store, const tn_program *program, tn__arena *arena,
+                            tn_error *error) {
+    const tn_instruction *list = tn_program_instructions(program);
+    uint32_t tensors = tn_graph_tensor_count(store->graph), steps = tn_program_count(program);
+    uint32_t fetches = 0;
+    store->tensors = tensors;
+    for (uint32_t s = 0; s < steps; s++) fetches += list[s].opcode == TN_FETCH;
+    if (fetches == 0) return TN_OK;
+    store->of = tn__arena_array(arena, tensors, sizeof *store->of);
+    store->list = tn__arena_array(arena, fetches, sizeof *store->list);
+    if (store->of == NULL || store->list == NULL) return tn__no_memory(error, "what is fetched");
+    memset(store->of, 0xff, tensors * sizeof *store->of);
+    for (uint32_t s = 0; s < steps; s++) {
+        tn_tensor_id id = list[s].tensor;
+        if (list[s].opcode != TN_FETCH || store->of[id] != TN_NONE) continue;
+        store->of[id] = store->count;
+        store->list[store->count++] = (tn__stored){.tensor = id, .bytes = TN_SIZE_UNKNOWN};
+    }
+    return TN_OK;
+}
+
+static const char *store_name(const tn__store *store, const tn__stored *stored) {
+    return tn_graph_tensor(store->graph, stored->tensor)->name;
+}
+
+/* --- where each is --- */
+
+static tn_status store_open(tn__store *store, const char *path, uint32_t *index, tn_error *error) {
+    for (uint32_t f = STORE_FORMED + 1; f < store->file_count; f++)
+        if (strcmp(store->files[f].path, path) == 0) {
+            *index = f;
+            return TN_OK;
+        }
+    if (!tn__reserve(store->context, &store->files, &store->file_room, store->file_count + 1,
+                     sizeof *store->files))
+        return tn__no_memory(error, "files of weights");
+    TN_TRY(tn__ranges_open(path, &store->files[store->file_count], error));
+    *index = (uint32_t)store->file_count++;
+    return TN_OK;
+}
+
+static tn_status store_where(const tn__store *store, tn_tensor_id tensor, tn_file_range *range,
+                             bool *found, tn_error *error) {
+    *found = false;
+    if (store->options->where == NULL) return TN_OK;
+    TN_TRY(store->options->where(store->options->self, store->graph, tensor, range, found, error));
+    *found = *found && range->size == tn_graph_tensor(store->graph, tensor)->bytes;
+    return TN_OK;
+}
+
+/* A block of static memory that is fetched: in a file as it is, or to be made. */
+static tn_status store_place(tn__store *store, tn__statics *statics, const tn__static_place *place,
+                             tn_error *error) {
+    tn__stored *stored = &store->list[store->of[place->tensor]];
+    tn_file_range range;
+    bool found = false;
+    if (stored->bytes != TN_SIZE_UNKNOWN)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "kernels want '%.80s' in more than one form: it cannot be fetched",
+                store_name(store, stored));
+    stored->op = place->op;
+    stored->bytes = place->bytes;
+    if (place->op == TN_NONE && tn__statics_is_leaf(statics, place->tensor))
+        TN_TRY(store_where(store, place->tensor, &range, &found, error));
+    if (found) {
+        stored->offset = range.offset;
+        statics->tensors[place->tensor].kept = false; /* read for who folds it, else not at all */
+        *place->offset = TN_SIZE_UNKNOWN;
+        return store_open(store, range.path, &stored->file, error);
+    }
+    stored->file = STORE_FORMED;
+    stored->offset = *place->offset = store->formed;
+    if (!tn__add(store->formed, place->bytes, &store->formed) ||
+        !tn__align_up(store->formed, STORE_ALIGNMENT, &store->formed))
+        TN_FAIL(error, TN_E_INVALID, "the weights have more than 2^64 bytes");
+    return TN_OK;
+}
+
+/* What stays closes the ranks. */
+static tn_status store_places(tn__store *store, tn__statics *statics, tn_error *error) {
+    tn__static_cursor at = {0};
+    tn__static_place place;
+    statics->bytes = 0;
+    while (tn__statics_next(statics, &at, &place)) {
+        if (store->of[place.tensor] != TN_NONE)
+            TN_TRY(store_place(store, statics, &place, error));
+        else
+            TN_TRY(tn__statics_take(statics, place.bytes, place.offset, error));
+    }
+    for (uint32_t i = 0; i < store->count; i++)
+        if (store->list[i].bytes == TN_SIZE_UNKNOWN)
+            TN_FAIL(error, TN_E_INVALID,
+                    "'%.80s' is fetched, but no kernel reads it under this name",
+                    store_name(store, &store->list[i]));
+    return TN_OK;
+}
+
+/* --- where kernels look for packed forms --- */
+
+static bool store_reads(const tn__store *store, const tn__statics *statics, tn_op_id op,
+                        uint32_t input, tn__stored **stored) {
+    const tn__packed *packed = statics->packed[op];
+    tn_tensor_id tensor = tn_graph_op(store->graph, op)->inputs[input];
+    if (packed == NULL || tensor == TN_NONE || store->of[tensor] == TN_NONE) return false;
+    *stored = &store->list[store->of[tensor]];
+    return (*stored)->op != TN_NONE &&
+           (packed->offset[input] != TN_SIZE_UNKNOWN || packed->shared[input] != NULL);
+}
+
+static tn_status store_slots(tn__store *store, const tn__statics *statics, tn__arena *arena,
+                             tn_error *error) {
+    uint32_t ops = tn_graph_op_count(store->graph), total = 0;
+    tn__stored *stored;
+    for (int pass = 0; pass < 2; pass++) {
+        for (tn_op_id op = 0; op < ops; op++)
+            for (uint32_t i = 0; i < tn_graph_op(store->graph, op)->input_count; i++) {
+                if (!store_reads(store, statics, op, i, &stored)) continue;
+                if (pass == 1)
+                    store->slots[stored->first + stored->count] = &statics->packed[op]->at[i];
+                stored->count++;
+            }
+        for (uint32_t i = 0; i < store->count && pass == 0; i++) {
+            store->list[i].first = total;
+            total += store->list[i].count;
+            store->list[i].count = 0;
+        }
+        if (pass > 0) break;
+        store->slots = tn__arena_array(arena, total, sizeof *store->slots);
+        if (store->slots == NULL) return tn__no_memory(error, "what is fetched");
+    }
+    return TN_OK;
+}
+
+/* --- what has to be made --- */
+
+static tn_status store_map(tn__store *store, tn__statics *statics, tn__arena *arena,
+                           tn_error *error) {
+    uint32_t tensors = tn_graph_tensor_count(store->graph);
+    uint8_t *fetched = tn__arena_array(arena, tensors, sizeof *fetched);
+    if (fetched == NULL) return tn__no_memory(error, "what is fetched");
+    for (uint32_t i = 0; i < store->count; i++) fetched[store->list[i].tensor] = 1;
+    statics->fetched = fetched;
+    if (store->formed == 0) return TN_OK;
+    tn__ranges *file = &store->files[STORE_FORMED];
+    TN_TRY(tn__ranges_temporary(store->options->forms_folder, store->formed, file, error));
+    void *map =
+        mmap(NULL, (size_t)store->formed, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor, 0);
+    if (map == MAP_FAILED)
+        return tn__where(error,
+                         tn__fail(error, TN_E_IO, "cannot map a file of it: %s", strerror(errno)),
+                         "%s", file->path);
+    store->map = statics->store = map;
+    return TN_OK;
+}
+
+tn_status tn__store_make(tn__store *store, const tn_program *program, tn__statics *statics,
+                         const tn_engine_options *options, tn__arena *arena, tn_error *error) {
+    *store = (tn__store){.context = arena->context, .graph = statics->graph, .options = options};
+    TN_TRY(store_list(store, program, arena, error));
+    if (store->count == 0) return TN_OK;
+    if (options->pool != NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "what is fetched needs a plan: not with a pool");
+    if (!tn__reserve(store->context, &store->files, &store->file_room, 2, sizeof *store->files))
+        return tn__no_memory(error, "files of weights");
+    store->files[store->file_count++] = (tn__ranges){.descriptor = -1};
+    TN_TRY(store_places(store, statics, error));
+    TN_TRY(store_slots(store, statics, arena, error));
+    return store_map(store, statics, arena, error);
+}
+
+void tn__store_release(tn__store *store) {
+    if (store->map != NULL) munmap(store->map, (size_t)store->formed);
+    for (size_t f = 0; f < store->file_count; f++) tn__ranges_close(&store->files[f]);
+    tn__free(store->context, store->files, store->file_room * sizeof *store->files);
+}
+
+/* --- filling --- */
+
+tn_status tn__store_check(const tn__store *store, const tn__places *places, tn_error *error) {
+    const tn_life *lives = tn_occupancy_lives(places->occupancy);
+    for (uint32_t i = 0; i < tn_occupancy_life_count(places->occupancy) && store->count > 0; i++) {
+        if (lives[i].tensor == TN_NONE || lives[i].is_static) continue;
+        const tn__stored *stored = tn__store_find(store, lives[i].tensor);
+        if (stored != NULL && stored->bytes != lives[i].bytes)
+            TN_FAIL(error, TN_E_INVALID,
+                    "the plan has %llu bytes for '%.80s', which is fetched in a form of %llu: make "
+                    "the occupancy with the blocks of these kernels",
+                    (unsigned long long)lives[i].bytes, store_name(store, stored),
+                    (unsigned long long)stored->bytes);
+    }
+    return TN_OK;
+}
+
+tn_status tn__store_read(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+                         uint64_t size, tn_error *error) {
+    tn__store *store = self;
+    tn_file_range range;
+    uint32_t file;
+    bool found;
+    TN_TRY(store_where(store, tensor, &range, &found, error));
+    if (found && range.size == size) {
+        TN_TRY(store_open(store, range.path, &file, error));
+        TN_TRY(tn__ranges_read(&store->files[file], range.offset, bytes, size, error));
+        if (store->options->storage_cold)
+            tn__ranges_forget(&store->files[file], range.offset, size);
+        return TN_OK;
+    }
+    if (store->options->read == NULL)
+        TN_FAIL(error, TN_E_INVALID, "no operator reads the contents of '%.80s'",
+                tn_graph_tensor(graph, tensor)->name);
+    return store->options->read(store->options->self, graph, tensor, bytes, size, error);
+}
+
+/* Pages that are still to be written cannot be forgotten. */
+tn_status tn__store_filled(tn__store *store, tn__statics *statics, tn_error *error) {
+    statics->store = NULL;
+    if (store->map == NULL) return TN_OK;
+    bool cold = store->options->storage_cold;
+    bool fine = !cold || msync(store->map, (size_t)store->formed, MS_SYNC) == 0;
+    int reason = errno;
+    munmap(store->map, (size_t)store->formed);
+    store->map = NULL;
+    if (!fine)
+        return tn__where(error, tn__fail(error, TN_E_IO, "cannot write: %s", strerror(reason)),
+                         "%s", store->files[STORE_FORMED].path);
+    if (cold) tn__ranges_forget(&store->files[STORE_FORMED], 0, store->formed);
+    return TN_OK;
+}
+
+/* --- in a run --- */
+
+void tn__store_bind(const tn__store *store, const tn__stored *stored, uint8_t *place) {
+    for (uint32_t i = 0; i < stored->count; i++) *store->slots[stored->first + i] = place;
+}
+
+static void store_pace(double until_s) {
+    double left = until_s - tn__clock_s();
+    if (left <= 0) return;
+    struct timespec time = {.tv_sec = (time_t)left,
+                            .tv_nsec = (long)((left - (double)(time_t)left) * 1e9)};
+    nanosleep(&time, NULL);
+}
+
+tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint8_t *place,
+                          tn_error *error) {
+    const tn__ranges *file = &store->files[stored->file];
+    double start = tn__clock_s(), rate = store->options->storage_bytes_per_s;
+    tn_status status = tn__ranges_read(file, stored->offset, place, stored->bytes, error);
+    if (status != TN_OK) {
+        if (error != NULL) {
+            char where[sizeof error->where];
+            memcpy(where, error->where, sizeof where);
+            return tn__where(error, status, "tensor '%.60s': %.130s", store_name(store, stored),
+                             where);
+        }
+        return status;
+    }
+    if (store->options->storage_cold) tn__ranges_forget(file, stored->offset, stored->bytes);
+    if (rate > 0) store_pace(start + (double)stored->bytes / rate);
+    return TN_OK;
+}
