@@ -76,7 +76,8 @@ typedef struct tn_engine_options {
                        bool *found, tn_error *error);
     const char *forms_folder;
     double storage_bytes_per_s; /* reads take no less; 0: as long as they take */
-    bool storage_cold;          /* what was read does not stay in the system's cache */
+    bool storage_cache; /* what was read may stay in the system's cache: else all memory of it is
+                         * the arena's */
 } tn_engine_options;
 #define TN_ENGINE_OPTIONS_INIT                                                                     \
     { .struct_size = sizeof(tn_engine_options) }
@@ -145,8 +146,8 @@ typedef struct tn_engine_usage {
      * them, beside what was computed or not */
     uint64_t talk_count, talk_bytes;
     double talk_seconds;
-    /* Of the last run: bytes that were fetched, seconds of reading them, beside what was computed or
-     * not; and bytes of the file of forms */
+    /* Of the last run: bytes that were fetched, seconds of reading them, beside what was computed
+     * or not; and bytes of the file of forms */
     uint64_t fetch_bytes;
     double fetch_seconds;
     uint64_t forms_bytes;
@@ -160,6 +161,15 @@ TN_API uint64_t tn_engine_static_bytes(const tn_program *program, const tn_kerne
  * and returns how many there are; TN_NONE when out of memory. For tn_estimate_options. */
 TN_API uint32_t tn_engine_static_blocks(const tn_program *program, const tn_kernels *kernels,
                                         tn_static_block *blocks, uint32_t room);
+/* How fast a file is read that is in no cache: some of it, as FETCH would, by its size.
+ * bytes_per_s  out; Errors: E_IO, E_INVALID (an empty file), E_NO_MEMORY. Cost: 64 MiB of it. */
+TN_API TN_CHECKED tn_status tn_storage_measure(const char *path, double *bytes_per_s,
+                                               tn_error *error);
+/* Which of them a program over these kernels may fetch instead (FETCH): constants in one form, that
+ * operators read under one name, outside of control flow. False: out of memory.
+ * may  out, [count], of the blocks above */
+TN_API bool tn_engine_may_fetch(const tn_program *program, const tn_kernels *kernels,
+                                const tn_static_block *blocks, uint32_t count, uint8_t *may);
 
 #ifdef __cplusplus
 }

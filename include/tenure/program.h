@@ -150,8 +150,9 @@ typedef struct tn_occupancy_options {
     bool fuse_concat; /* inputs of a concatenation lie inside its output from the start, where that
                        * raises the live bytes of no step; CLAIMED: where the claims say so */
     /* [static_count] static memory that lies in the arena: a body for each block, in this order
-     * behind all others, that lives in every step; but for tensors that the program fetches (FETCH),
-     * whose lives begin there, with the bytes of their block. 0: static tensors are no bodies */
+     * behind all others, that lives in every step; but for tensors that the program fetches
+     * (FETCH), whose lives begin there, with the bytes of their block. 0: static tensors are no
+     * bodies */
     const struct tn_static_block *statics;
     uint32_t static_count;
     bool statics_first; /* pinned one behind the other from the arena's start */

@@ -65,6 +65,13 @@ typedef struct tn_session_options {
     tn_static_place statics;     /* of weights and state of optimizers, as in tn_setup_options */
     const tn_divide *divide;     /* NULL, or as in tn_setup_options: it is one rank of several, */
     const tn_exchange *exchange; /* that talk by this one (dist.h), which outlives the session */
+    /* Weights come from their files when they are needed, where not all of them fit the budget, and
+     * no operator runs again for it. */
+    bool stream;
+    /* As in tn_engine_options: what is in no file as it is is kept in one while it runs */
+    tn_status (*where)(void *self, const tn_graph *graph, tn_tensor_id tensor, tn_file_range *range,
+                       bool *found, tn_error *error);
+    double storage_bytes_per_s; /* what it is planned for; 0: 1e9 (tn_storage_measure tells) */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_session_options) }

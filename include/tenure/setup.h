@@ -51,6 +51,7 @@
 #include <tenure/program.h>
 #include <tenure/rewrite.h>
 #include <tenure/split.h>
+#include <tenure/stream.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,6 +66,7 @@ extern "C" {
     X(RECOMPUTE, "recompute", "the program that computes again instead of keeping")                \
     X(SCRATCH, "scratch", "kernels with less scratch, where that makes the peak")                  \
     X(FIT, "fit", "the program that keeps to a budget, where that one does not")                   \
+    X(STREAM, "stream", "the program whose weights come from their file, where not all fit")       \
     X(DIVIDE, "divide", "the program of one rank, which talks to the others")                      \
     X(OCCUPY, "occupy", "who lives when, and the problem; static memory")                          \
     X(PLAN, "plan", "the layout")
@@ -105,6 +107,14 @@ typedef struct tn_setup_split {
 
 /* The decisions, stage by stage; zero and NULL are the defaults. What they point to is copied, but
  * not what that points to in turn (names, sequences, claims): it lives as long as the call. */
+/* Weights that come from their file when they are needed (stream.h), where the plan with all of
+ * them needs more than the budget. */
+typedef struct tn_setup_stream {
+    uint64_t budget;    /* bytes of all that a device must have (tn_setup_needs.total) */
+    double bytes_per_s; /* of reading; above 0 */
+    double latency_s;   /* of one read */
+} tn_setup_stream;
+
 typedef struct tn_setup_options {
     size_t struct_size;
     const tn_context
@@ -151,6 +161,9 @@ typedef struct tn_setup_options {
      * caller's own: they are of another graph. With regions of the caller's own: tn_setup_from
      * takes them as they are */
     const struct tn_setup_split *split; /* NULL: nothing does */
+    /* STREAM, behind FIT; needs `costs` as that does. Static memory then lies in the arena. Not
+     * with `divide`, without reuse, or unplanned. NULL: weights stay */
+    const tn_setup_stream *stream;
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \
     { .struct_size = sizeof(tn_setup_options) }
@@ -197,6 +210,9 @@ TN_API const tn_split_report *tn_setup_splits(const tn_setup *setup);
 /* How the budget was met; NULL: none was given, or the plan keeps to it as it is. Occupancy and
  * layout of it are the set-up's, and are not in it. */
 TN_API const tn_fit_result *tn_setup_fitted(const tn_setup *setup);
+/* How weights come and go; NULL: all of them stay. Program, occupancy and layout of it are the
+ * set-up's, and are not in it. */
+TN_API const tn_stream_result *tn_setup_streamed(const tn_setup *setup);
 /* The blocks of static memory, in the form that the kernels want; without kernels as they are:
  * [*count], in the order of their bodies where they have some. */
 TN_API const tn_static_block *tn_setup_statics(const tn_setup *setup, uint32_t *count);

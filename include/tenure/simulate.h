@@ -73,7 +73,7 @@ typedef struct tn_simulation {
     uint64_t to_host_bytes, from_host_bytes, peer_bytes;
     tn_stall *stalls; /* [stall_count] in order */
     uint32_t stall_count;
-    uint32_t guesses; /* control flow that the run will decide */
+    uint32_t guesses;                             /* control flow that the run will decide */
     uint64_t from_storage_ps, from_storage_bytes; /* FETCH, as the others */
 } tn_simulation;
 

@@ -35,6 +35,7 @@
 #include <tenure/simulate.h>
 #include <tenure/snapshot.h>
 #include <tenure/status.h>
+#include <tenure/stream.h>
 #include <tenure/trace.h>
 #include <tenure/train.h>
 #include <tenure/trainer.h>

@@ -7,11 +7,9 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
     static const struct {
         const char *word;
         uint32_t allows;
-    } words[] = {{"order", TN_FIT_ORDER},
-                 {"recompute", TN_FIT_RECOMPUTE},
-                 {"swap", TN_FIT_SWAP},
-                 {"compress", TN_FIT_COMPRESS},
-                 {"split", CLI_ALLOW_SPLIT}};
+    } words[] = {{"order", TN_FIT_ORDER},    {"recompute", TN_FIT_RECOMPUTE},
+                 {"swap", TN_FIT_SWAP},      {"compress", TN_FIT_COMPRESS},
+                 {"split", CLI_ALLOW_SPLIT}, {"stream", CLI_ALLOW_STREAM}};
     const size_t count = sizeof words / sizeof *words;
     uint32_t allow = 0;
     for (const char *at = value; *at != '\0';) {
@@ -20,7 +18,8 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
                (strlen(words[i].word) != length || strncmp(at, words[i].word, length) != 0))
             i++;
         if (i == count)
-            cli_misuse(state, "--allow: '%.*s' is none of order, recompute, swap, compress, split",
+            cli_misuse(state,
+                       "--allow: '%.*s' is none of order, recompute, swap, compress, split, stream",
                        (int)length, at);
         allow |= words[i].allows;
         at += length + (at[length] == ',');
@@ -30,7 +29,7 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
 }
 
 uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link) {
-    if ((allow & ~(TN_FIT_LOSSY | CLI_ALLOW_SPLIT)) == 0) {
+    if ((allow & ~(TN_FIT_LOSSY | CLI_ALLOW_SPLIT | CLI_ALLOW_STREAM)) == 0) {
         allow |= TN_FIT_ORDER | TN_FIT_RECOMPUTE;
         if (link > 0) allow |= TN_FIT_SWAP;
     }

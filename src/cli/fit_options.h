@@ -7,7 +7,9 @@
 /* Beside TN_FIT_*: operators in parts, where nothing else keeps to the budget. Of who sets the
  * graph up: programs are fitted without it. */
 #define CLI_ALLOW_SPLIT (UINT32_C(1) << 16)
-/* --allow order,recompute,...: TN_FIT_*, CLI_ALLOW_SPLIT, none of them compression with loss. */
+/* And weights that come from their file when they are needed. */
+#define CLI_ALLOW_STREAM (UINT32_C(1) << 17)
+/* --allow order,recompute,...: TN_FIT_*, CLI_ALLOW_*, none of them compression with loss. */
 uint32_t cli_allow(struct argp_state *state, const char *value);
 /* What may be done, where nothing was said of it: with a link swaps, too. A link that is needed and
  * is not there ends the command. */

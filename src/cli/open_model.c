@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 
+#define SESSION_READ_S 100e-6                  /* that a read takes beside its bytes */
 #define SESSION_EVENTS_MAX (UINT64_C(1) << 22) /* 600 MiB */
 
 /* --- up to the plan --- */
@@ -80,6 +81,8 @@ cli_whom cli_session_whom(const cli_session *session) {
                       .fastest = session->choices.fastest};
 }
 
+static tn_status session_where(void *self, const tn_graph *graph, tn_tensor_id id,
+                               tn_file_range *range, bool *found, tn_error *error);
 static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                               uint64_t size, tn_error *error);
 
@@ -104,7 +107,7 @@ static tn_fit_options session_fit(const cli_session *session) {
     fit.budget = keep ? 0 : session->budget;
     fit.pass = session->pass;
     fit.allow = session->allow != 0 ? session->allow : TN_FIT_ORDER | TN_FIT_RECOMPUTE;
-    fit.allow &= ~CLI_ALLOW_SPLIT;
+    fit.allow &= ~(CLI_ALLOW_SPLIT | CLI_ALLOW_STREAM);
     fit.codecs = session->codecs;
     if (session->codecs != 0) fit.allow |= TN_FIT_COMPRESS;
     if (cli_codecs_lose(session->codecs)) fit.allow |= TN_FIT_LOSSY;
@@ -145,6 +148,54 @@ static tn_status session_make_twice(cli_session *session, tn_setup_options *opti
     return status;
 }
 
+/* How fast weights come: as the caller says, else of the file that has most of them, else of the
+ * model itself. */
+static tn_status session_storage(cli_session *session, tn_error *error) {
+    const tn_graph *graph = session->graph;
+    const char *path = session->input->path;
+    uint64_t most = 0;
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
+        tn_file_range range;
+        bool found;
+        const tn_tensor *tensor = tn_graph_tensor(graph, id);
+        if (!tn_tensor_is_constant(tensor) || tensor->producer != TN_NONE) continue;
+        TN_TRY(session_where(session, graph, id, &range, &found, error));
+        if (!found || range.size <= most) continue;
+        most = range.size;
+        path = range.path;
+    }
+    return tn_storage_measure(path, &session->storage, error);
+}
+
+/* Weights come and go: all else stays as it is planned. */
+static tn_status session_make_streamed(cli_session *session, tn_setup_options *options,
+                                       tn_error *error) {
+    tn_setup_stream stream = {.budget = session->budget, .latency_s = SESSION_READ_S};
+    tn_setup *plain;
+    tn_costs *costs = NULL;
+    bool given = session->storage > 0;
+    if (session->training != NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "weights that are trained stay: --allow stream is for running a model");
+    if (!given) TN_TRY(session_storage(session, error));
+    stream.bytes_per_s = session->storage;
+    if (!given) session->storage = 0; /* as fast as it goes */
+    TN_TRY(tn_setup_create(session->graph, options, &plain, error));
+    tn_status status = TN_OK;
+    if (cli_costs_given(&session->from))
+        status =
+            cli_costs_make(&session->from, tn_setup_graph(plain), options->context, &costs, error);
+    options->costs = costs;
+    options->stream = &stream;
+    if (status == TN_OK)
+        status = tn_setup_from(plain, TN_SETUP_STREAM, options, &session->setup, error);
+    options->costs = NULL;
+    options->stream = NULL;
+    tn_costs_destroy(costs);
+    tn_setup_destroy(plain);
+    return status;
+}
+
 /* What cannot be made to fit is planned as it is, so that its holders can be told. */
 static tn_status session_make(cli_session *session, tn_setup_options *options, tn_error *error) {
     tn_fit_options fit = session_fit(session);
@@ -152,8 +203,11 @@ static tn_status session_make(cli_session *session, tn_setup_options *options, t
     options->split = cli_split_of(&session->input->split, session->budget);
     if (options->split == NULL) options->fit = &fit;
     bool twice = (session->codecs != 0 || cli_costs_given(&session->from)) && fit.budget > 0;
-    tn_status status = twice ? session_make_twice(session, options, &fit, error)
-                             : tn_setup_create(session->graph, options, &session->setup, error);
+    bool streams = (session->allow & CLI_ALLOW_STREAM) != 0 && fit.budget > 0;
+    if (streams) options->fit = NULL;
+    tn_status status = streams ? session_make_streamed(session, options, error)
+                       : twice ? session_make_twice(session, options, &fit, error)
+                               : tn_setup_create(session->graph, options, &session->setup, error);
     options->fit = NULL;
     options->split = NULL;
     if (status != TN_E_EXHAUSTED && status != TN_E_INFEASIBLE) return status;
@@ -245,6 +299,23 @@ static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id
                             error);
 }
 
+/* Where that is in a file just so. What was trained or pruned is in none. */
+static tn_status session_where(void *self, const tn_graph *graph, tn_tensor_id id,
+                               tn_file_range *range, bool *found, tn_error *error) {
+    const cli_session *session = self;
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    *found = false;
+    if (session->trained != NULL || session->kept != NULL ||
+        (session->fresh != NULL && (tensor->flags & TN_TENSOR_UPDATED) != 0))
+        return TN_OK;
+    if (session->weights != NULL && tensor->kind == TN_KIND_PARAMETER &&
+        tn_weights_find(session->weights, tensor->name) != NULL) {
+        *found = tn_weights_where(session->weights, tensor, range);
+        return TN_OK;
+    }
+    return tn_contents_where(session->contents, graph, id, range, found, error);
+}
+
 /* Without a budget a pool may take what no pool here exceeds: it is reserved, not touched. */
 static uint64_t session_pool_room(const cli_session *session) {
     uint64_t naive = tn_occupancy_summary(tn_setup_occupancy(session->setup)).naive;
@@ -265,6 +336,10 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
     options.poison = session->poison;
     options.trace = session->trace;
     options.exchange = session->exchange;
+    options.where = session_where;
+    options.forms_folder = session->forms_folder;
+    options.storage_bytes_per_s = session->storage;
+    options.storage_cache = session->storage_cache;
     options.pool = session->pool;
     options.pool_capacity = session->pool != NULL ? session_pool_room(session) : 0;
     return tn_setup_open(session->setup, &device, &options, &session->engine, error);

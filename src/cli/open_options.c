@@ -44,6 +44,9 @@ enum {
     SESSION_LINK,
     SESSION_CODECS,
     SESSION_ALLOW,
+    SESSION_STORAGE,
+    SESSION_STORAGE_CACHE,
+    SESSION_FORMS,
     SESSION_HOST_BUDGET,
     SESSION_COSTS,
     SESSION_SEED,
@@ -70,8 +73,16 @@ enum {
       "speed of copies to the device and back, 8GB/s: inputs and outputs (as fast as it goes)")    \
     X(SESSION_ALLOW, "allow", "WHAT,...",                                                          \
       "what may be done to keep to the budget: order, recompute, swap, compress; split: "          \
-      "operators in parts, where nothing else will do (order,recompute; swap, where a link is "    \
-      "given)")                                                                                    \
+      "operators in parts, where nothing else will do; stream: weights come from their file when " \
+      "they are needed (order,recompute; swap, where a link is given)")                            \
+    X(SESSION_STORAGE, "storage", "SIZE/s",                                                        \
+      "with --allow stream: speed of the files of weights, 2GB/s; reads then take no less "        \
+      "(measured, and as fast as they are)")                                                       \
+    X(SESSION_STORAGE_CACHE, "storage-cache", NULL,                                                \
+      "what was read of them may stay in the system's cache (all of it is read anew in each run)") \
+    X(SESSION_FORMS, "forms", "DIR",                                                               \
+      "with --allow stream: where weights are kept while it runs in the form that kernels want, "  \
+      "if no file has them so ($TMPDIR, else /tmp)")                                               \
     X(SESSION_HOST_BUDGET, "host-budget", "SIZE", "bytes on the host for what is copied there")    \
     X(SESSION_COSTS, "costs", "FILE|model:DEVICE",                                                 \
       "seconds of operators, for the budget: of a file of `tenure fit --save-costs`, or by the "   \
@@ -105,6 +116,14 @@ static void session_check_fit(struct argp_state *state, cli_session *session) {
     if (said != NULL && session->budget == 0)
         cli_misuse(state, "--%s says how to keep to --budget: give that, too", said);
     session->allow = cli_allow_check(state, session->allow, session->link);
+    bool streams = (session->allow & CLI_ALLOW_STREAM) != 0;
+    const char *how = session->storage > 0            ? "storage"
+                      : session->storage_cache        ? "storage-cache"
+                      : session->forms_folder != NULL ? "forms"
+                                                      : NULL;
+    if (!streams && how != NULL) cli_misuse(state, "--%s is for --allow stream", how);
+    if (streams && session->pool != NULL)
+        cli_misuse(state, "--allow stream needs a plan: not with --pool");
 }
 
 static error_t session_parse(int key, char *value, struct argp_state *state) {
@@ -131,6 +150,15 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_ALLOW:
         session->allow = cli_allow(state, value);
+        return 0;
+    case SESSION_STORAGE:
+        session->storage = cli_speed(state, "storage", value);
+        return 0;
+    case SESSION_STORAGE_CACHE:
+        session->storage_cache = true;
+        return 0;
+    case SESSION_FORMS:
+        session->forms_folder = value;
         return 0;
     case SESSION_HOST_BUDGET:
         session->host_budget = cli_size(state, "host-budget", value);

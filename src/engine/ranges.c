@@ -7,6 +7,8 @@
  */
 #include "engine/ranges.h"
 
+#include <tenure/engine.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -125,4 +127,40 @@ void tn__ranges_forget(const tn__ranges *file, uint64_t offset, uint64_t size) {
 
 void tn__ranges_expect(const tn__ranges *file, uint64_t offset, uint64_t size) {
     (void)posix_fadvise(file->descriptor, (off_t)offset, (off_t)size, POSIX_FADV_WILLNEED);
+}
+
+#define RANGES_SAMPLE ((uint64_t)64 << 20)
+#define RANGES_PIECE ((uint64_t)4 << 20)
+
+/* From the middle on, where less of it is likely to be known to a disk. */
+static tn_status ranges_sample(const tn__ranges *file, uint8_t *bytes, double *bytes_per_s,
+                               tn_error *error) {
+    uint64_t size = file->size < RANGES_SAMPLE ? file->size : RANGES_SAMPLE;
+    uint64_t from = (file->size - size) / 2 & ~(uint64_t)4095, done = 0;
+    tn__ranges_forget(file, from, size);
+    double start = tn__clock_s();
+    while (done < size) {
+        uint64_t now = size - done < RANGES_PIECE ? size - done : RANGES_PIECE;
+        TN_TRY(tn__ranges_read(file, from + done, bytes, now, error));
+        done += now;
+    }
+    double seconds = tn__clock_s() - start;
+    tn__ranges_forget(file, from, size);
+    *bytes_per_s = (double)size / (seconds > 1e-9 ? seconds : 1e-9);
+    return TN_OK;
+}
+
+tn_status tn_storage_measure(const char *path, double *bytes_per_s, tn_error *error) {
+    tn__ranges file;
+    TN_TRY(tn__ranges_open(path, &file, error));
+    tn_status status = TN_OK;
+    uint8_t *bytes = malloc(RANGES_PIECE);
+    if (bytes == NULL) status = tn__no_memory(error, path);
+    if (status == TN_OK && file.size == 0)
+        status = tn__where(error, tn__fail(error, TN_E_INVALID, "an empty file has no speed"), "%s",
+                           path);
+    if (status == TN_OK) status = ranges_sample(&file, bytes, bytes_per_s, error);
+    free(bytes);
+    tn__ranges_close(&file);
+    return status;
 }

@@ -5,6 +5,9 @@
  */
 #include <tenure/session.h>
 
+#define SESSION_STORAGE 1e9   /* bytes a second, of a file that nobody measured */
+#define SESSION_READ_S 100e-6 /* that a read takes beside its bytes */
+
 #include <string.h>
 
 #include "base/base.h"
@@ -55,7 +58,10 @@ static tn_status session_set_up(tn_session *session, const tn_session_options *o
     setup.recompute = &again;
     setup.program = &program;
     setup.plan = &plan;
-    setup.fit = keep ? NULL : &fit;
+    tn_setup_stream stream = {options->budget, options->storage_bytes_per_s, SESSION_READ_S};
+    if (stream.bytes_per_s == 0) stream.bytes_per_s = SESSION_STORAGE;
+    if (options->stream && options->budget > 0) setup.stream = &stream;
+    setup.fit = keep || setup.stream != NULL ? NULL : &fit;
     setup.statics = options->statics;
     setup.without_reuse = options->naive;
     setup.divide = options->divide;
@@ -74,6 +80,7 @@ static tn_status session_engine(tn_session *session, const tn_session_options *o
     engine.seed = options->seed;
     engine.poison = options->poison;
     engine.exchange = options->exchange;
+    engine.where = options->where;
     return tn_setup_open(session->setup, &device, &engine, &session->engine, error);
 }
 

@@ -1,5 +1,5 @@
-/* setup.c - the corridor: rewrite, kernels, order, what is computed again, scratch, fit, ranks,
- * occupancy, layout.
+/* setup.c - the corridor: rewrite, kernels, order, what is computed again, scratch, fit, weights
+ * that come and go, ranks, occupancy, layout.
  *
  * What a stage has made is a part. Parts are counted: a set-up that goes on from another holds the
  * same ones, so a search keeps what it needs and drops the rest in any order. A later part reads
@@ -52,6 +52,9 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
         break;
     case PART_FIT:
         tn_fit_release(&part->fitted);
+        break;
+    case PART_STREAM:
+        tn_stream_release(&part->streamed);
         break;
     case PART_OCCUPANCY:
         tn_occupancy_destroy(part->occupancy);
@@ -143,8 +146,8 @@ static tn_status setup_find_statics(tn_setup *setup, const tn_program *program,
 }
 
 /* Which blocks there are does not depend on the order of the program. */
-static tn_status setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
-                                     tn_error *error) {
+tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
+                                  tn_error *error) {
     tn__setup_part *part;
     TN_TRY(tn__setup_part_make(setup, PART_STATICS, &part, error));
     tn__setup_statics *statics = &part->statics;
@@ -181,7 +184,7 @@ static tn_status setup_order_statics(tn_setup *setup, const tn_setup_options *op
     tn_program *any;
     if (options->statics == TN_STATIC_APART || options->given_program != NULL) return TN_OK;
     TN_TRY(tn_program_create(tn_setup_graph(setup), NULL, &any, error));
-    tn_status status = setup_count_statics(setup, any, true, error);
+    tn_status status = tn__setup_count_statics(setup, any, true, error);
     tn_program_destroy(any);
     return status;
 }
@@ -214,7 +217,7 @@ tn_status tn__setup_occupy(tn_setup *setup, const tn_setup_options *options, tn_
     bool inside = options->statics != TN_STATIC_APART;
     tn__setup_part *part;
     if (setup->parts[PART_STATICS] == NULL)
-        TN_TRY(setup_count_statics(setup, tn_setup_program(setup), inside, error));
+        TN_TRY(tn__setup_count_statics(setup, tn_setup_program(setup), inside, error));
     if (setup->parts[PART_OCCUPANCY] != NULL) return TN_OK;
     tn_occupancy_options memory = tn__setup_memory(setup, options);
     if (options->without_reuse) {
@@ -260,6 +263,7 @@ static const struct {
     [TN_SETUP_RECOMPUTE] = {"recompute", tn__setup_recompute, PART_AGAIN},
     [TN_SETUP_SCRATCH] = {"scratch", tn__setup_scratch, PART_SCRATCH},
     [TN_SETUP_FIT] = {"fit", tn__setup_fit, PART_FIT},
+    [TN_SETUP_STREAM] = {"stream", tn__setup_stream, PART_STREAM},
     [TN_SETUP_DIVIDE] = {"divide", tn__setup_divide, PART_DIVIDED},
     [TN_SETUP_OCCUPY] = {"occupy", tn__setup_occupy, PART_STATICS},
     [TN_SETUP_PLAN] = {"plan", tn__setup_plan, PART_LAYOUT},

@@ -16,6 +16,7 @@ enum {
     PART_AGAIN,   /* the program that computes again within a share of work */
     PART_SCRATCH, /* kernels with less scratch, for the others */
     PART_FIT,     /* the program that keeps to a budget */
+    PART_STREAM,  /* the program whose weights come and go */
     PART_DIVIDED, /* the program of one rank */
     PART_STATICS,
     PART_OCCUPANCY,
@@ -40,6 +41,7 @@ typedef struct tn__setup_part {
         tn__setup_statics statics;
         tn_layout layout;
         tn_fit_result fitted;
+        tn_stream_result streamed; /* but for what other parts have of it */
     };
     tn_recompute_report report; /* AGAIN */
     tn_split_report split;      /* GRAPH; its regions are the part's own */
@@ -76,6 +78,14 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage FIT. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+/* Costs of the graph as it runs: what the caller gave, or *made, measured. */
+tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
+                          tn_error *error);
+/* The stage STREAM. */
+tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+/* Static memory of a program, as its kernels want it. */
+tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
+                                  tn_error *error);
 /* The stage DIVIDE. */
 tn_status tn__setup_divide(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* The stage SCRATCH. */

@@ -15,9 +15,8 @@
 #define FIT_FLOPS_PER_S 80e9
 #define FIT_BYTES_PER_S 10e9
 
-/* Costs of the graph as it runs: what the caller gave, or *made. */
-static tn_status setup_fit_costs(const tn_setup *setup, const tn_setup_options *options,
-                                 tn_costs **made, tn_error *error) {
+tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options, tn_costs **made,
+                          tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     *made = NULL;
@@ -78,7 +77,7 @@ static tn_status setup_fit_run(tn_setup *setup, const tn_setup_options *options,
     tn_costs *made;
     fit.memory = &memory;
     fit.plan = &plan;
-    TN_TRY(setup_fit_costs(setup, options, &made, error));
+    TN_TRY(tn__setup_costs(setup, options, &made, error));
     tn_status status = tn_fit(tn__setup_ordered(setup), made != NULL ? made : options->costs, &fit,
                               &result, error);
     tn_costs_destroy(made);

@@ -219,7 +219,7 @@ tn_status tn__store_read(void *self, const tn_graph *graph, tn_tensor_id tensor,
     if (found && range.size == size) {
         TN_TRY(store_open(store, range.path, &file, error));
         TN_TRY(tn__ranges_read(&store->files[file], range.offset, bytes, size, error));
-        if (store->options->storage_cold)
+        if (!store->options->storage_cache)
             tn__ranges_forget(&store->files[file], range.offset, size);
         return TN_OK;
     }
@@ -233,7 +233,7 @@ tn_status tn__store_read(void *self, const tn_graph *graph, tn_tensor_id tensor,
 tn_status tn__store_filled(tn__store *store, tn__statics *statics, tn_error *error) {
     statics->store = NULL;
     if (store->map == NULL) return TN_OK;
-    bool cold = store->options->storage_cold;
+    bool cold = !store->options->storage_cache;
     bool fine = !cold || msync(store->map, (size_t)store->formed, MS_SYNC) == 0;
     int reason = errno;
     munmap(store->map, (size_t)store->formed);
@@ -268,12 +268,13 @@ tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint
         if (error != NULL) {
             char where[sizeof error->where];
             memcpy(where, error->where, sizeof where);
+            error->where[0] = 0;
             return tn__where(error, status, "tensor '%.60s': %.130s", store_name(store, stored),
                              where);
         }
         return status;
     }
-    if (store->options->storage_cold) tn__ranges_forget(file, stored->offset, stored->bytes);
+    if (!store->options->storage_cache) tn__ranges_forget(file, stored->offset, stored->bytes);
     if (rate > 0) store_pace(start + (double)stored->bytes / rate);
     return TN_OK;
 }

@@ -253,8 +253,7 @@ static tn_status contents_read(tn_contents *contents, tn__wanted *wanted) {
 /* Which of the files that are mapped has these bytes. */
 static bool contents_find(const tn_contents *contents, tn__span bytes, tn_file_range *range) {
     tn_file_range made = {.size = bytes.size};
-    bool found =
-        tn__file_where(&contents->file, bytes.bytes, bytes.size, &made.path, &made.offset);
+    bool found = tn__file_where(&contents->file, bytes.bytes, bytes.size, &made.path, &made.offset);
     for (const contents_external *at = contents->externals; at != NULL && !found; at = at->next)
         found = tn__file_where(&at->file, bytes.bytes, bytes.size, &made.path, &made.offset);
     if (found) *range = made;

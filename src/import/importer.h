@@ -39,8 +39,8 @@ typedef struct tn__wanted {
     tn_contents *contents;
     tn__span file, payload; /* the model file, and the tensor's part of it */
     const tn_tensor *tensor;
-    void *bytes;   /* [size], what `tensor` needs as a plain array */
-    uint64_t size; /* above 0 */
+    void *bytes;     /* [size], what `tensor` needs as a plain array */
+    uint64_t size;   /* above 0 */
     tn__span *plain; /* NULL, or out: where a mapped file has just these bytes; nothing is written
                       * to `bytes`. Left alone where they are nowhere as they are */
     tn_error *error;

@@ -236,7 +236,7 @@ static inline tn_payload tn__onnx_payload(const onnx_reader *reader, tn__span me
 typedef struct onnx_array { /* where elements go */
     tn_contents *contents;  /* NULL: external data is refused */
     uint8_t *bytes;
-    uint64_t size; /* what type and shape need */
+    uint64_t size;   /* what type and shape need */
     tn__span *plain; /* NULL, or as in tn__wanted */
 } onnx_array;
 /* The elements of a tensor that was read; *found false: they are not in the file. */

@@ -127,8 +127,7 @@ bool tn_weights_where(const tn_weights *weights, const tn_tensor *tensor, tn_fil
         return false;
     tn_file_range made = {.size = weight->size};
     for (size_t i = 0; i < weights->file_count; i++) {
-        if (!tn__file_where(&weights->files[i], weight->bytes, made.size, &made.path,
-                            &made.offset))
+        if (!tn__file_where(&weights->files[i], weight->bytes, made.size, &made.path, &made.offset))
             continue;
         *range = made;
         return true;

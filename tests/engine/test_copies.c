@@ -56,8 +56,8 @@ static void check_trace(const tn_trace *trace, const writer *made) {
         const tn_event *event = &events[i];
         if (event->kind != TN_EVENT_STEP) continue;
         const tn_instruction *it = &made->list[event->step];
-        bool copies = it->opcode == TN_SWAP_OUT || it->opcode == TN_SWAP_IN ||
-                      it->opcode == TN_FETCH;
+        bool copies =
+            it->opcode == TN_SWAP_OUT || it->opcode == TN_SWAP_IN || it->opcode == TN_FETCH;
         told[event->step]++;
         assert_true(event->opcode == it->opcode && event->stream == it->stream);
         assert_true(event->start_s > 0 && event->duration_s >= 0);
@@ -138,9 +138,9 @@ static void random_programs_give_the_bits_of_the_plain_one(void **state) {
         tn_graph_destroy(made.graph);
     }
     tn_trace_destroy(trace);
-    static const tn_opcode used[] = {TN_PUT,  TN_APPLY,    TN_GET,     TN_FREE,   TN_DROP,
-                                     TN_WAIT, TN_SWAP_OUT, TN_SWAP_IN, TN_ENCODE, TN_DECODE,
-                                     TN_FETCH};
+    static const tn_opcode used[] = {TN_PUT,    TN_APPLY,  TN_GET,      TN_FREE,
+                                     TN_DROP,   TN_WAIT,   TN_SWAP_OUT, TN_SWAP_IN,
+                                     TN_ENCODE, TN_DECODE, TN_FETCH};
     for (size_t i = 0; i < sizeof used / sizeof *used; i++) assert_true(opcodes[used[i]] > 100);
     assert_true(swapped > 1000 && again > 100 && streams > 1000);
     assert_true(raw > 20 && raw < opcodes[TN_ENCODE]);

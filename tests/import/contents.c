@@ -11,6 +11,25 @@
 
 #include <tenure/import.h>
 
+/* Where a file is said to hold just these bytes, it does. */
+static void check_where(tn_contents *contents, const tn_graph *graph, tn_tensor_id id,
+                        const void *bytes) {
+    uint64_t size = tn_graph_tensor(graph, id)->bytes;
+    tn_file_range range;
+    tn_error error;
+    bool found;
+    if (tn_contents_where(contents, graph, id, &range, &found, &error) != TN_OK) exit(5);
+    if (!found) return;
+    FILE *file = fopen(range.path, "rb");
+    char *there = malloc(size);
+    bool same = file != NULL && there != NULL && range.size == size &&
+                fseek(file, (long)range.offset, SEEK_SET) == 0 &&
+                fread(there, 1, size, file) == size && memcmp(there, bytes, size) == 0;
+    if (!same) exit(5);
+    free(there);
+    fclose(file);
+}
+
 static void put_tensor(tn_contents *contents, const tn_graph *graph, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
     tn_error error = {0};
@@ -23,6 +42,7 @@ static void put_tensor(tn_contents *contents, const tn_graph *graph, tn_tensor_i
     for (uint32_t d = 0; d < tensor->rank; d++)
         printf("%s%lld", d != 0 ? "," : "", (long long)tensor->shape[d]);
     printf(" %llu %s\n", (unsigned long long)tensor->bytes, tn_status_name(status));
+    if (status == TN_OK) check_where(contents, graph, id, bytes);
     if (status == TN_OK)
         fwrite(bytes, 1, tensor->bytes, stdout);
     else

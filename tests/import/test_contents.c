@@ -116,6 +116,25 @@ static tn_status read_named(tn_contents *contents, const tn_graph *graph, const 
     return tn_contents_read(contents, graph, id, out, 6 * sizeof *out, error);
 }
 
+/* What lies in a file as it is wanted can be read from there; a sparse tensor cannot. */
+static void check_where(tn_contents *contents, const tn_graph *graph) {
+    tn_file_range range;
+    tn_error error;
+    float there[6];
+    bool found;
+    tn_tensor_id w = tn_graph_find(graph, "w"), s = tn_graph_find(graph, "s");
+    assert_int_equal(tn_contents_where(contents, graph, w, &range, &found, &error), TN_OK);
+    assert_true(found && range.size == sizeof there);
+    FILE *file = fopen(range.path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, (long)range.offset, SEEK_SET), 0);
+    assert_int_equal(fread(there, 1, sizeof there, file), sizeof there);
+    fclose(file);
+    assert_memory_equal(there, numbers, sizeof numbers);
+    assert_int_equal(tn_contents_where(contents, graph, s, &range, &found, &error), TN_OK);
+    assert_false(found);
+}
+
 /* --- reading --- */
 
 static tn_status read_all(const char *path, const tn_graph *graph, const tn_context *context) {
@@ -126,6 +145,7 @@ static tn_status read_all(const char *path, const tn_graph *graph, const tn_cont
     tn_status status = tn_contents_open(path, context, &contents, &error);
     if (status == TN_OK) status = read_named(contents, graph, "w", got, &error);
     if (status == TN_OK) assert_memory_equal(got, numbers, sizeof numbers);
+    if (status == TN_OK) check_where(contents, graph);
     if (status == TN_OK) status = read_named(contents, graph, "s", got, &error);
     if (status == TN_OK) assert_memory_equal(got, sparse, sizeof sparse);
     if (status == TN_OK) status = read_named(contents, graph, "e", got, &error);

@@ -7,7 +7,8 @@
 /* --- programs as a fit emits them ---------------------------------------------------------------
  *
  * Stream 0 computes; out of it, each swap follows what runs before it in the list, on stream 1 or
- * 2, what is fetched on stream 3, and a WAIT on stream 0 stands where the memory of what went out is needed again. */
+ * 2, what is fetched on stream 3, and a WAIT on stream 0 stands where the memory of what went out
+ * is needed again. */
 
 typedef struct fitted {
     tn_instruction list[STEPS_MAX];

@@ -23,7 +23,7 @@ LOSSES = ("cross-entropy", "mean-squared", "output")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "none")
 FATES = ("kept", "recomputed", "swapped", "encoded")
 OPCODES = ("put", "apply", "get", "free", "drop", "swap_out", "swap_in", "encode", "decode", "send", "recv", "reduce",
-           "gather", "scatter", "wait")
+           "gather", "scatter", "wait", "fetch")
 
 BODY_PINNED, BODY_TIED = 1, 4  # tn_body.flags
 ALLOW = {"order": 1, "recompute": 2, "swap": 4, "compress": 8, "lossy": 16}  # TN_FIT_*
@@ -172,7 +172,7 @@ class tn_setup_options(Structure):
                 ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)),
                 ("memory", POINTER(tn_occupancy_options)), ("statics", c_int), ("without_reuse", c_bool),
                 ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool), ("divide", c_void_p),
-                ("split", c_void_p)]
+                ("split", c_void_p), ("stream", c_void_p)]
 
 
 class tn_setup_needs(Structure):

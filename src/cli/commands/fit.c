@@ -181,6 +181,8 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
     fit->options.allow =
         cli_allow_check(state, fit->options.allow, fit->options.to_host_bytes_per_s);
+    if (fit->options.allow & CLI_ALLOW_STREAM)
+        cli_misuse(state, "--allow stream is for `tenure run`, which predicts its time as well");
     if (fit->options.codecs != 0 && !(fit->options.allow & TN_FIT_COMPRESS))
         cli_misuse(state, "--codecs is for --allow compress");
     if (cli_codecs_lose(fit->options.codecs) && !(fit->options.allow & TN_FIT_LOSSY))

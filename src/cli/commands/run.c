@@ -4,6 +4,7 @@
 #include "cli/pruned.h"
 #include "cli/run_arrays.h"
 #include "cli/split.h"
+#include "cli/stream.h"
 #include "cli/whom.h"
 
 #include <inttypes.h>
@@ -279,6 +280,7 @@ static void run_print_json(const run_arguments *arguments, const tn_engine_usage
     run_json_pieces(session, &text);
     cli_fitted_json(session->setup, &text);
     cli_split_json(session->setup, &text);
+    cli_stream_json(session->setup, usage, &text);
     if (session->check) tn__text_put(&text, ",\"check\":{\"naive\":\"equal\"}");
     if (session->poison) tn__text_put(&text, ",\"poison\":\"clean\"");
     tn__text_put(&text, ",\"outputs\":[");
@@ -325,6 +327,7 @@ static void run_print(const run_arguments *arguments, const tn_engine_usage *usa
         printf("%-15s %s\n", "pool", session->pool);
     printf("%-15s %s\n", "measured peak", tn_size_format(usage->measured_peak, size));
     printf("%-15s %s\n", "weights", tn_size_format(usage->static_bytes, size));
+    cli_stream_print(session->setup, usage);
     if (session->weights != NULL)
         printf("%-15s %u tensors of %s\n", "", session->weights_taken, session->weights_path);
     printf("%-15s %.3f ms%s, %u thread%s\n", "time", arguments->best_s * 1e3,

@@ -1,0 +1,151 @@
+/* stream_choose.c - which blocks stay, or are held from one use to the next.
+ *
+ * Each candidate spares one reading for bytes that it holds over some steps. It is worth what it
+ * takes off the time of a run, which is found by making the schedule with it; the best for its
+ * bytes and steps is taken, until nothing helps or fits. What a candidate is worth seldom rises
+ * while others are taken, so that those found earlier stand in a heap by what they were worth then,
+ * and only the top is looked at again; a last round asks all of them once more.
+ *
+ * Where the file alone decides, every byte that stays is worth the same: small blocks come first,
+ * since each reading has a latency, and of equals the one that is needed first, which nothing
+ * computes ahead of.
+ * Cost: O(uses) schedules, mostly. Source: Minoux 1978 (lazy greedy).
+ */
+#include "budget/stream.h"
+
+typedef struct choose_item {
+    double worth; /* picoseconds for a byte and a step, when it was looked at */
+    uint32_t use;
+} choose_item;
+
+typedef struct choose_state {
+    tn__stream *stream;
+    choose_item *heap;
+    uint32_t count;
+    uint64_t time; /* of what is held now */
+} choose_state;
+
+/* --- the heap: the most worth at the top, of equals the earlier use --- */
+
+static bool choose_before(const choose_item *a, const choose_item *b) {
+    return a->worth != b->worth ? a->worth > b->worth : a->use < b->use;
+}
+
+static void choose_sink(choose_state *state, uint32_t at) {
+    choose_item *heap = state->heap;
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child + 1 < state->count && choose_before(&heap[child + 1], &heap[child])) child++;
+        if (child >= state->count || !choose_before(&heap[child], &heap[at])) return;
+        choose_item moved = heap[at];
+        heap[at] = heap[child];
+        heap[child] = moved;
+        at = child;
+    }
+}
+
+static void choose_pop(choose_state *state) {
+    state->heap[0] = state->heap[--state->count];
+    choose_sink(state, 0);
+}
+
+/* --- candidates --- */
+
+static void choose_set(tn__stream *stream, uint32_t at, bool held) {
+    tn__stream_use *use = &stream->uses[at];
+    if (use->before == TN_NONE)
+        stream->stays[use->block] = held;
+    else
+        use->held = held;
+}
+
+/* Byte-steps that it holds beyond what a reading would. */
+static double choose_cost(const tn__stream *stream, uint32_t at) {
+    const tn__stream_use *use = &stream->uses[at];
+    uint32_t steps =
+        use->before == TN_NONE ? stream->steps : use->step - stream->uses[use->before].step;
+    return (double)stream->bytes[use->block] * (double)steps;
+}
+
+/* What the time would be with it; UINT64_MAX: it does not fit. */
+static uint64_t choose_try(choose_state *state, uint32_t at) {
+    tn__stream *stream = state->stream;
+    choose_set(stream, at, true);
+    uint64_t time = tn__stream_clock(stream) ? stream->time : UINT64_MAX;
+    choose_set(stream, at, false);
+    return time;
+}
+
+static double choose_worth(const choose_state *state, uint32_t at, uint64_t time) {
+    if (time >= state->time) return 0;
+    double cost = choose_cost(state->stream, at);
+    return (double)(state->time - time) / (cost > 0 ? cost : 1);
+}
+
+/* --- rounds --- */
+
+static void choose_fill(choose_state *state) {
+    const tn__stream *stream = state->stream;
+    state->count = 0;
+    for (uint32_t u = 0; u < stream->use_count; u++) {
+        if (tn__stream_is_there(stream, &stream->uses[u])) continue;
+        uint64_t time = choose_try(state, u);
+        double worth = time != UINT64_MAX ? choose_worth(state, u, time) : 0;
+        if (worth > 0) state->heap[state->count++] = (choose_item){worth, u};
+    }
+    for (uint32_t i = state->count / 2; i-- > 0;) choose_sink(state, i);
+}
+
+/* Whether any was taken. */
+static bool choose_round(choose_state *state) {
+    const tn__stream *stream = state->stream;
+    bool any = false;
+    choose_fill(state);
+    while (state->count > 0) {
+        choose_item *top = &state->heap[0];
+        bool there = tn__stream_is_there(stream, &stream->uses[top->use]);
+        uint64_t time = there ? UINT64_MAX : choose_try(state, top->use);
+        double worth = time != UINT64_MAX ? choose_worth(state, top->use, time) : 0;
+        if (worth <= 0) {
+            choose_pop(state);
+            continue;
+        }
+        bool stale = worth < top->worth;
+        top->worth = worth;
+        uint32_t use = top->use;
+        if (stale) choose_sink(state, 0);
+        if (stale && state->heap[0].use != use) continue;
+        choose_set(state->stream, use, true);
+        state->time = time;
+        any = true;
+        choose_pop(state);
+    }
+    return any;
+}
+
+/* What helps nothing by the speeds that were told still spares reading, where there is room for it.
+ */
+static void choose_rest(choose_state *state) {
+    const tn__stream *stream = state->stream;
+    for (uint32_t u = 0; u < stream->use_count; u++) {
+        if (tn__stream_is_there(stream, &stream->uses[u]) || choose_try(state, u) > state->time)
+            continue;
+        choose_set(state->stream, u, true);
+    }
+}
+
+tn_status tn__stream_choose(tn__stream *stream, bool *found) {
+    choose_state state = {.stream = stream};
+    for (uint32_t b = 0; b < stream->block_count; b++) stream->stays[b] = false;
+    for (uint32_t u = 0; u < stream->use_count; u++) stream->uses[u].held = false;
+    *found = tn__stream_clock(stream);
+    if (!*found) return TN_OK;
+    state.time = stream->time;
+    state.heap = tn__arena_array(&stream->arena, (size_t)stream->use_count + 1, sizeof *state.heap);
+    if (state.heap == NULL) return tn__no_memory(stream->error, "what is fetched");
+    while (choose_round(&state)) {
+    }
+    choose_rest(&state);
+    *found = tn__stream_clock(stream);
+    return TN_OK;
+}

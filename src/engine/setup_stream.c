@@ -1,0 +1,85 @@
+/* setup_stream.c - the stage STREAM: weights that come from their file when they are needed, where
+ * the plan with all of them needs more than the budget.
+ *
+ * What is streamed is the program there is, on the kernels there are: tensors and operators keep
+ * their ids. Static memory then lies in the arena, so that one peak bounds everything.
+ * Cost: that of a plan; where there is need, of tn_costs_measure and tn_program_stream.
+ */
+#include "engine/setup.h"
+
+#include <tenure/engine.h>
+
+/* The result becomes parts: its program, and what the next stages would make of it. */
+static tn_status stream_take(tn_setup *setup, tn_stream_result *result, tn_error *error) {
+    tn__setup_part *stream, *occupancy, *layout;
+    for (int kind = PART_STREAM; kind < PART_COUNT; kind++)
+        tn__setup_part_release(setup, kind); /* of the program before */
+    tn_status status = tn__setup_part_make(setup, PART_STREAM, &stream, error);
+    if (status != TN_OK) {
+        tn_stream_release(result);
+        return status;
+    }
+    stream->streamed = *result;
+    TN_TRY(tn__setup_part_make(setup, PART_OCCUPANCY, &occupancy, error));
+    occupancy->occupancy = stream->streamed.occupancy;
+    stream->streamed.occupancy = NULL;
+    TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &layout, error));
+    layout->layout = stream->streamed.layout;
+    stream->streamed.layout = (tn_layout){0};
+    return tn__setup_count_statics(setup, stream->streamed.program, true, error);
+}
+
+static tn_status stream_may(const tn_setup *setup, const tn__setup_statics *statics, uint8_t **may,
+                            tn_error *error) {
+    *may = tn__alloc_array(&setup->context, (size_t)statics->count + 1, 1);
+    if (*may == NULL) return tn__no_memory(error, "static memory");
+    const tn_kernels *kernels = tn_setup_kernels(setup);
+    if (kernels == NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "weights are streamed for kernels: there are none here");
+    if (!tn_engine_may_fetch(tn_setup_program(setup), kernels, statics->blocks, statics->count,
+                             *may))
+        return tn__no_memory(error, "static memory");
+    return TN_OK;
+}
+
+static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    const tn__setup_statics *statics = &setup->parts[PART_STATICS]->statics;
+    tn_occupancy_options memory = tn__setup_memory(setup, options);
+    tn_plan_options plan = tn__setup_plan_options(setup, options);
+    tn_stream_options stream = TN_STREAM_OPTIONS_INIT;
+    tn_stream_result result = {0};
+    uint8_t *may = NULL;
+    tn_costs *made = NULL;
+    tn_status status = stream_may(setup, statics, &may, error);
+    stream.context = &setup->context;
+    stream.budget = options->stream->budget;
+    stream.blocks = statics->blocks;
+    stream.block_count = statics->count;
+    stream.may = may;
+    stream.bytes_per_s = options->stream->bytes_per_s;
+    stream.latency_s = options->stream->latency_s;
+    stream.memory = &memory;
+    stream.plan = &plan;
+    if (status == TN_OK) status = tn__setup_costs(setup, options, &made, error);
+    if (status == TN_OK)
+        status = tn_program_stream(tn_setup_program(setup), made != NULL ? made : options->costs,
+                                   &stream, &result, error);
+    tn_costs_destroy(made);
+    tn__free(&setup->context, may, (size_t)statics->count + 1);
+    if (status != TN_OK) {
+        tn_stream_release(&result);
+        return status;
+    }
+    return stream_take(setup, &result, error);
+}
+
+tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
+    if (options->stream == NULL || options->unplanned || options->without_reuse) return TN_OK;
+    if (options->divide != NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "weights are not streamed to several ranks");
+    TN_TRY(tn__setup_occupy(setup, options, error));
+    TN_TRY(tn__setup_plan(setup, options, error));
+    return tn_setup_need(setup).total <= options->stream->budget
+               ? TN_OK
+               : stream_run(setup, options, error);
+}
