@@ -113,6 +113,9 @@ typedef struct tn_setup_stream {
     uint64_t budget;    /* bytes of all that a device must have (tn_setup_needs.total) */
     double bytes_per_s; /* of reading; above 0 */
     double latency_s;   /* of one read */
+    bool parts;         /* operators whose weights are too large for it may run in parts, so that
+                         * they are read in slices; not with costs, kernels or a program of the
+                         * caller's own */
 } tn_setup_stream;
 
 typedef struct tn_setup_options {

@@ -31,6 +31,8 @@ typedef struct tn_split_region {
     uint32_t axes[TN_SPLIT_AXES];  /* of output 0 of `last` */
     uint32_t parts[TN_SPLIT_AXES]; /* along each; 0 and 1: not cut */
     bool keep; /* halos are kept from part to part; needs one axis. Else they are computed again */
+    bool slices; /* parts of constants are constants of their own, so that each may come and go by
+                  * itself (stream.h). Else they are there once, and parts are taken in a run */
 } tn_split_region;
 
 /* A graph in which the regions, which do not overlap, run in parts, inferred. Tensors that others

@@ -55,6 +55,7 @@ typedef struct tn_stream_result {
     uint64_t resident_bytes;
     uint32_t fetches, residents; /* FETCH instructions; blocks that stay */
     uint32_t rounds;             /* choice and layout, in turns */
+    double bytes_per_s;          /* that it is planned for */
 } tn_stream_result;
 
 /* The program within the budget that waits least, of those found.

@@ -77,6 +77,7 @@ static tn_status stream_time(const tn__stream *stream, const tn_costs *costs,
     if (status == TN_OK) {
         result->time = simulation.total_ps;
         result->stall = simulation.stall_ps;
+        result->bytes_per_s = options->bytes_per_s;
         tn_simulation_release(&simulation);
         for (uint32_t s = 0; s < stream->steps; s++)
             result->plain_time = tn__add_sat(result->plain_time, stream->cost[s]);

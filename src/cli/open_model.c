@@ -180,11 +180,17 @@ static tn_status session_make_streamed(cli_session *session, tn_setup_options *o
     if (!given) TN_TRY(session_storage(session, error));
     stream.bytes_per_s = session->storage;
     if (!given) session->storage = 0; /* as fast as it goes */
+    options->stream = &stream;
+    stream.parts = (session->allow & CLI_ALLOW_SPLIT) != 0;
+    if (!cli_costs_given(&session->from)) {
+        tn_status status = tn_setup_create(session->graph, options, &session->setup, error);
+        options->stream = NULL;
+        return status;
+    }
+    options->stream = NULL;
     TN_TRY(tn_setup_create(session->graph, options, &plain, error));
-    tn_status status = TN_OK;
-    if (cli_costs_given(&session->from))
-        status =
-            cli_costs_make(&session->from, tn_setup_graph(plain), options->context, &costs, error);
+    tn_status status =
+        cli_costs_make(&session->from, tn_setup_graph(plain), options->context, &costs, error);
     options->costs = costs;
     options->stream = &stream;
     if (status == TN_OK)
@@ -211,7 +217,8 @@ static tn_status session_make(cli_session *session, tn_setup_options *options, t
     options->fit = NULL;
     options->split = NULL;
     if (status != TN_E_EXHAUSTED && status != TN_E_INFEASIBLE) return status;
-    if ((session->allow & CLI_ALLOW_SPLIT) != 0 && session->training == NULL && fit.budget > 0) {
+    if (!streams && (session->allow & CLI_ALLOW_SPLIT) != 0 && session->training == NULL &&
+        fit.budget > 0) {
         tn_setup_split split = {.budget = fit.budget};
         options->split = &split;
         status = tn_setup_create(session->graph, options, &session->setup, error);

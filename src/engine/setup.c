@@ -312,6 +312,8 @@ tn_status tn_setup_create(const tn_graph *graph, const tn_setup_options *options
     tn__options(&asked, sizeof asked, options);
     if (asked.split != NULL && asked.split->region_count == 0)
         return tn__setup_split(graph, &asked, setup, error);
+    if (asked.stream != NULL && asked.stream->parts && asked.split == NULL)
+        return tn__setup_stream_parts(graph, &asked, setup, error);
     return setup_make(graph, NULL, TN_SETUP_REWRITE, options, setup, error);
 }
 

@@ -83,6 +83,9 @@ tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options
                           tn_error *error);
 /* The stage STREAM. */
 tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+/* setup_stream_parts.c: the whole row, with operators in parts whose weights are too large. */
+tn_status tn__setup_stream_parts(const tn_graph *graph, const tn_setup_options *options,
+                                 tn_setup **setup, tn_error *error);
 /* Static memory of a program, as its kernels want it. */
 tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                   tn_error *error);

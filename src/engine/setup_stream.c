@@ -9,6 +9,8 @@
 
 #include <tenure/engine.h>
 
+#define STREAM_PROBE_PER_S 10e9 /* operations, bytes */
+
 /* The result becomes parts: its program, and what the next stages would make of it. */
 static tn_status stream_take(tn_setup *setup, tn_stream_result *result, tn_error *error) {
     tn__setup_part *stream, *occupancy, *layout;
@@ -42,6 +44,21 @@ static tn_status stream_may(const tn_setup *setup, const tn__setup_statics *stat
     return TN_OK;
 }
 
+/* Whether there is a program at all, by costs that nobody measured: measuring takes seconds. */
+static tn_status stream_probe(const tn_setup *setup, const tn_stream_options *stream,
+                              tn_error *error) {
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    tn_stream_result result;
+    tn_costs *costs;
+    model.context = &setup->context;
+    model.flops_per_s = model.bytes_per_s = STREAM_PROBE_PER_S;
+    TN_TRY(tn_costs_create_model(tn_setup_graph(setup), &model, &costs, error));
+    tn_status status = tn_program_stream(tn_setup_program(setup), costs, stream, &result, error);
+    tn_stream_release(&result);
+    tn_costs_destroy(costs);
+    return status;
+}
+
 static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     const tn__setup_statics *statics = &setup->parts[PART_STATICS]->statics;
     tn_occupancy_options memory = tn__setup_memory(setup, options);
@@ -60,6 +77,7 @@ static tn_status stream_run(tn_setup *setup, const tn_setup_options *options, tn
     stream.latency_s = options->stream->latency_s;
     stream.memory = &memory;
     stream.plan = &plan;
+    if (status == TN_OK && options->costs == NULL) status = stream_probe(setup, &stream, error);
     if (status == TN_OK) status = tn__setup_costs(setup, options, &made, error);
     if (status == TN_OK)
         status = tn_program_stream(tn_setup_program(setup), made != NULL ? made : options->costs,

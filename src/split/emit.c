@@ -80,15 +80,17 @@ static tn_status emit_part(emit_state *emit, tn_tensor_id from, const int64_t *a
         {.name = "copy", .type = TN_ATTR_INT, .count = 1, .ints = &yes},
     };
     TN_TRY(emit_like(emit, from, shape, made));
+    bool folds = emit->region->slices && tn_tensor_is_constant(&tensor);
     tn_op op = {.name = tensor.name,
-                .type = "Part",
-                .domain = "tenure",
+                .type = folds ? "Slice" : "Part",
+                .domain = folds ? "" : "tenure",
                 .version = 1,
                 .inputs = &from,
                 .outputs = made,
                 .input_count = 1,
                 .output_count = 1};
-    op.attrs = tn__draft_attrs(emit->draft, &(tn_op){0}, attrs, copy ? 4 : 3, &op.attr_count);
+    op.attrs =
+        tn__draft_attrs(emit->draft, &(tn_op){0}, attrs, copy && !folds ? 4 : 3, &op.attr_count);
     return op.attrs != NULL ? emit_add(emit, &op) : emit_no_memory(emit);
 }
 

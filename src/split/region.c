@@ -257,6 +257,7 @@ tn_status tn__split_begin(const split_order *order, const tn_split_region *asked
                              .local = order->local,
                              .known = order->known,
                              .keep = asked->keep,
+                             .slices = asked->slices,
                              .error = error};
     tn__arena_init(&region->arena, tn_graph_context(order->graph));
     for (uint32_t c = 0; c < TN_SPLIT_AXES; c++) {

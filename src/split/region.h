@@ -41,7 +41,7 @@ typedef struct split_region {
     const tn_graph *graph;
     uint32_t axis_count; /* that are cut */
     uint32_t axes[TN_SPLIT_AXES], parts[TN_SPLIT_AXES];
-    bool keep;
+    bool keep, slices;
     split_op *ops; /* [op_count] in the order of the graph */
     uint32_t op_count;
     split_tensor *tensors; /* [tensor_count] */

@@ -26,6 +26,8 @@ if [o["xxh3"] for o in whole["outputs"]] != [o["xxh3"] for o in part["outputs"]]
     sys.exit("FAILED: other outputs")
 P
 done
+# What activations take no slices of weights lower.
+expect 1 "the least found is .*needs most at once" $tenure run $net --weights random:1 --budget 5MiB --allow stream,split
 # All fits: nothing is streamed.
 expect 0 "measured peak" $tenure run $net --weights random:1 --budget 64MiB --allow stream $costs
 grep -q streamed out && { echo "FAILED: streamed without need"; failed=1; }

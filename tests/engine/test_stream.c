@@ -130,20 +130,21 @@ static void run_close(run *r) {
 }
 
 /* budget 0: all weights stay. */
-static tn_status run_open(run *r, net *n, uint64_t budget, bool library, bool poison,
-                          const tn_context *context, double speed) {
+static tn_status run_open_in(run *r, net *n, uint64_t budget, bool library, bool poison,
+                             const tn_context *context, double speed, bool parts) {
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_kernels_options kernels = TN_KERNELS_OPTIONS_INIT;
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
-    tn_setup_stream stream = {budget, 1e9, 1e-6};
+    tn_setup_stream stream = {
+        .budget = budget, .bytes_per_s = 1e9, .latency_s = 1e-6, .parts = parts};
     *r = (run){0};
     model.flops_per_s = 1e9, model.bytes_per_s = 1e9, model.context = context;
     kernels.plain = !library;
     TN_TRY(tn_costs_create_model(n->graph, &model, &r->costs, &failure));
     options.context = context;
     options.kernels = &kernels;
-    options.costs = r->costs;
+    if (!parts) options.costs = r->costs;
     options.stream = budget > 0 ? &stream : NULL;
     engine.read = net_read;
     engine.where = net_where;
@@ -152,6 +153,11 @@ static tn_status run_open(run *r, net *n, uint64_t budget, bool library, bool po
     engine.storage_bytes_per_s = speed;
     TN_TRY(tn_setup_create(n->graph, &options, &r->setup, &failure));
     return tn_setup_open(r->setup, NULL, &engine, &r->engine, &failure);
+}
+
+static tn_status run_open(run *r, net *n, uint64_t budget, bool library, bool poison,
+                          const tn_context *context, double speed) {
+    return run_open_in(r, n, budget, library, poison, context, speed, false);
 }
 
 static tn_status run_once(run *r, const net *n) {
@@ -227,6 +233,37 @@ static void every_budget_gives_the_bits_of_the_run_where_all_stay(void **state) 
         net_close(&n);
     }
     assert_true(tried == 112 && fetched > 1000000);
+}
+
+/* Below what a product needs at once, its weights come in slices. Our own loops sum each element in
+ * the same order, however many there are. */
+static void operators_in_parts_go_below_the_least(void **state) {
+    (void)state;
+    uint32_t cut = 0;
+    for (uint64_t seed = 21; seed <= 24; seed++) {
+        net n;
+        run plain, r;
+        tn_engine_usage usage;
+        net_open(&n, seed);
+        assert_ok(run_open(&plain, &n, 0, false, false, NULL, 0));
+        assert_ok(run_once(&plain, &n));
+        uint64_t budget = least_of(&n, false) * 3 / 4;
+        assert_int_equal(run_open(&r, &n, budget, false, true, NULL, 0), TN_E_EXHAUSTED);
+        run_close(&r);
+        tn_status status = run_open_in(&r, &n, budget, false, true, NULL, 0, true);
+        if (status != TN_OK)
+            fail_msg("seed %llu: %s: %s", (unsigned long long)seed, failure.where, failure.message);
+        assert_non_null(tn_setup_splits(r.setup));
+        assert_ok(run_once(&r, &n));
+        tn_engine_measure(r.engine, &usage);
+        assert_true(usage.arena <= budget && usage.measured_peak <= budget);
+        assert_memory_equal(r.out, plain.out, 12 * (size_t)n.width);
+        cut += tn_setup_splits(r.setup)->count;
+        run_close(&r);
+        run_close(&plain);
+        net_close(&n);
+    }
+    assert_true(cut >= 8);
 }
 
 /* Where there is room for two weights at most, each is read for each time that it is needed. */
@@ -336,6 +373,7 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_budget_gives_the_bits_of_the_run_where_all_stay),
+        cmocka_unit_test(operators_in_parts_go_below_the_least),
         cmocka_unit_test(a_file_that_is_slow_is_read_ahead_and_waited_for),
         cmocka_unit_test(files_that_change_or_end_are_told_with_their_byte),
         cmocka_unit_test(below_the_least_the_operator_is_named),

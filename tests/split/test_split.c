@@ -198,7 +198,7 @@ static void a_tensor_is_taken_along_both_axes(void **state) {
         whole_op_in(at.graph, "", "Transpose", 13, &x, 1, t, &perm, 1);
         whole_op_in(at.graph, "", "Add", 13, both, 2, y, NULL, 0);
         whole_infer(at.graph);
-        tn_split_region region = {0, 1, {0, 1}, {(uint32_t)parts, 1}, false};
+        tn_split_region region = {0, 1, {0, 1}, {(uint32_t)parts, 1}, false, false};
         if (tn_graph_split(at.graph, &region, 1, NULL, &split, &error) != TN_OK)
             fail_msg("%s", error.message);
         same_outputs(at.graph, split, (uint64_t)parts);
@@ -222,21 +222,22 @@ static void two_regions_may_not_meet(void **state) {
         x = y;
     }
     whole_infer(at.graph);
-    tn_split_region good[2] = {{0, 1, {2, 0}, {2, 1}, false}, {2, 3, {3, 0}, {4, 1}, true}};
+    tn_split_region good[2] = {{0, 1, {2, 0}, {2, 1}, false, false},
+                               {2, 3, {3, 0}, {4, 1}, true, false}};
     assert_int_equal(tn_graph_split(at.graph, good, 2, NULL, &split, &error), TN_OK);
     tn_graph_destroy(split);
     const tn_split_region bad[] = {
-        {2, 1, {2, 0}, {2, 1}, false}, /* no run of operators */
-        {0, 9, {2, 0}, {2, 1}, false}, /* no operator */
-        {0, 1, {4, 0}, {2, 1}, false}, /* no axis */
-        {0, 1, {2, 0}, {9, 1}, false}, /* more parts than rows */
-        {0, 1, {2, 2}, {2, 2}, false}, /* one axis twice */
-        {0, 1, {2, 3}, {2, 2}, true},  /* halos of patches are not kept */
-        {0, 1, {2, 0}, {1, 0}, false}, /* one part */
+        {2, 1, {2, 0}, {2, 1}, false, false}, /* no run of operators */
+        {0, 9, {2, 0}, {2, 1}, false, false}, /* no operator */
+        {0, 1, {4, 0}, {2, 1}, false, false}, /* no axis */
+        {0, 1, {2, 0}, {9, 1}, false, false}, /* more parts than rows */
+        {0, 1, {2, 2}, {2, 2}, false, false}, /* one axis twice */
+        {0, 1, {2, 3}, {2, 2}, true, false},  /* halos of patches are not kept */
+        {0, 1, {2, 0}, {1, 0}, false, false}, /* one part */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(tn_graph_split(at.graph, &bad[i], 1, NULL, &split, &error), TN_E_INVALID);
-    tn_split_region meet[2] = {good[0], {1, 2, {2, 0}, {2, 1}, false}};
+    tn_split_region meet[2] = {good[0], {1, 2, {2, 0}, {2, 1}, false, false}};
     assert_int_equal(tn_graph_split(at.graph, meet, 2, NULL, &split, &error), TN_E_INVALID);
     tn_graph_destroy(at.graph);
 }
@@ -250,7 +251,7 @@ static void no_failing_allocation_does_harm(void **state) {
         build(&at, SEED + 5);
         const tn_block *block = tn_graph_block(at.graph, 0);
         tn_op_id last = block->ops[block->op_count - 1];
-        tn_split_region region = {block->ops[0], last, {2, 0}, {2, 1}, keep == 1};
+        tn_split_region region = {block->ops[0], last, {2, 0}, {2, 1}, keep == 1, false};
         if (tn_graph_split(at.graph, &region, 1, NULL, &split, &error) != TN_OK)
             fail_msg("%s", error.message);
         tn_graph_destroy(split);
