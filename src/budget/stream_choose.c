@@ -134,18 +134,81 @@ static void choose_rest(choose_state *state) {
     }
 }
 
-tn_status tn__stream_choose(tn__stream *stream, bool *found) {
-    choose_state state = {.stream = stream};
+/* --- starts --- */
+
+typedef struct choose_best {
+    bool *stays, *held;  /* [blocks], [uses] */
+    uint64_t time, read; /* UINT64_MAX: none yet */
+} choose_best;
+
+static void choose_clear(tn__stream *stream) {
     for (uint32_t b = 0; b < stream->block_count; b++) stream->stays[b] = false;
     for (uint32_t u = 0; u < stream->use_count; u++) stream->uses[u].held = false;
+}
+
+static uint64_t choose_read(const tn__stream *stream) {
+    uint64_t read = 0;
+    for (uint32_t f = 0; f < stream->fetch_count; f++)
+        read = tn__add_sat(read, stream->bytes[stream->fetches[f].block]);
+    return read;
+}
+
+/* Of schedules that take the same time, the one that reads less. */
+static void choose_keep(tn__stream *stream, choose_best *best) {
+    if (!tn__stream_clock(stream)) return;
+    uint64_t read = choose_read(stream);
+    if (stream->time > best->time || (stream->time == best->time && read >= best->read)) return;
+    best->time = stream->time;
+    best->read = read;
+    memcpy(best->stays, stream->stays, stream->block_count * sizeof *best->stays);
+    for (uint32_t u = 0; u < stream->use_count; u++) best->held[u] = stream->uses[u].held;
+}
+
+/* Blocks of which may stay, the largest first. */
+static tn_status choose_order(tn__stream *stream, tn__sort_item **order, uint32_t *count) {
+    *order = tn__arena_array(&stream->arena, (size_t)stream->use_count + 1, sizeof **order);
+    *count = 0;
+    if (*order == NULL) return tn__no_memory(stream->error, "what is fetched");
+    for (uint32_t u = 0; u < stream->use_count; u++)
+        if (stream->uses[u].before == TN_NONE)
+            (*order)[(*count)++] = (tn__sort_item){
+                UINT64_MAX - stream->bytes[stream->uses[u].block], stream->uses[u].block};
+    if (!tn__sort_items(stream->arena.context, *order, *count))
+        return tn__no_memory(stream->error, "what is fetched");
+    return TN_OK;
+}
+
+/* A large block that comes and goes needs room for itself whenever it does: it may be better to
+ * have it stay, though others are worth more for their bytes. So the largest few stay from the
+ * start, and the best of these starts is taken. */
+tn_status tn__stream_choose(tn__stream *stream, bool *found) {
+    static const uint32_t starts[] = {0, 1, 2, 4, 8};
+    choose_state state = {.stream = stream};
+    choose_best best = {.time = UINT64_MAX, .read = UINT64_MAX};
+    tn__sort_item *order;
+    uint32_t count;
+    size_t uses = (size_t)stream->use_count + 1, blocks = (size_t)stream->block_count + 1;
+    choose_clear(stream);
     *found = tn__stream_clock(stream);
     if (!*found) return TN_OK;
-    state.time = stream->time;
-    state.heap = tn__arena_array(&stream->arena, (size_t)stream->use_count + 1, sizeof *state.heap);
-    if (state.heap == NULL) return tn__no_memory(stream->error, "what is fetched");
-    while (choose_round(&state)) {
+    state.heap = tn__arena_array(&stream->arena, uses, sizeof *state.heap);
+    best.stays = tn__arena_array(&stream->arena, blocks, sizeof *best.stays);
+    best.held = tn__arena_array(&stream->arena, uses, sizeof *best.held);
+    if (state.heap == NULL || best.stays == NULL || best.held == NULL)
+        return tn__no_memory(stream->error, "what is fetched");
+    TN_TRY(choose_order(stream, &order, &count));
+    for (size_t i = 0; i < sizeof starts / sizeof *starts && starts[i] <= count; i++) {
+        choose_clear(stream);
+        for (uint32_t k = 0; k < starts[i]; k++) stream->stays[order[k].id] = true;
+        if (!tn__stream_clock(stream)) break;
+        state.time = stream->time;
+        while (choose_round(&state)) {
+        }
+        choose_rest(&state);
+        choose_keep(stream, &best);
     }
-    choose_rest(&state);
+    memcpy(stream->stays, best.stays, stream->block_count * sizeof *best.stays);
+    for (uint32_t u = 0; u < stream->use_count; u++) stream->uses[u].held = best.held[u];
     *found = tn__stream_clock(stream);
     return TN_OK;
 }

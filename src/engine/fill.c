@@ -22,6 +22,12 @@ static uint8_t *fill_at(const fill_job *job, tn_tensor_id id, uint64_t offset) {
     return (fetched != NULL && fetched[id] ? job->statics->store : job->memory) + offset;
 }
 
+/* What is in its file need not be in memory as well. */
+static void fill_leave(const fill_job *job, tn_tensor_id id, uint64_t offset, uint64_t bytes) {
+    if (job->statics->fetched == NULL || !job->statics->fetched[id]) return;
+    if (job->statics->stored != NULL) job->statics->stored(fill_at(job, id, offset), bytes);
+}
+
 static tn_status fill_read(const fill_job *job, tn_tensor_id id, void *bytes) {
     const tn_tensor *tensor = tn_graph_tensor(job->statics->graph, id);
     tn_error *error = job->executor->error;
@@ -93,6 +99,7 @@ static tn_status fill_pack(const fill_job *job, tn_op_id id) {
                                      job->executor->operands[op->inputs[i]].data, packed->at[i],
                                      job->executor->error));
         fill_unload(job, op->inputs[i]);
+        fill_leave(job, op->inputs[i], packed->offset[i], kernels->of[id]->packed[i]);
     }
     return TN_OK;
 }
@@ -144,8 +151,11 @@ tn_status tn__statics_fill(tn__statics *statics, tn__executor *executor,
     for (tn_tensor_id t = 0; t < tensors; t++)
         if (statics->tensors[t].kept) fill_tell(&job, t, tn_graph_tensor(statics->graph, t)->bytes);
     for (tn_tensor_id t = 0; t < tensors; t++)
-        if (statics->tensors[t].kept && tn__statics_is_leaf(statics, t))
-            TN_TRY(fill_read(&job, t, fill_at(&job, t, statics->tensors[t].offset)));
+        if (statics->tensors[t].kept && tn__statics_is_leaf(statics, t)) {
+            uint64_t offset = statics->tensors[t].offset;
+            TN_TRY(fill_read(&job, t, fill_at(&job, t, offset)));
+            fill_leave(&job, t, offset, tn_graph_tensor(statics->graph, t)->bytes);
+        }
     for (size_t i = 0; i < statics->order_count; i++) TN_TRY(fill_compute(&job, statics->order[i]));
     for (size_t i = 0; i < statics->readers.op_count; i++)
         TN_TRY(fill_pack(&job, statics->readers.ops[i]));

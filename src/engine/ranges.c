@@ -129,24 +129,34 @@ void tn__ranges_expect(const tn__ranges *file, uint64_t offset, uint64_t size) {
     (void)posix_fadvise(file->descriptor, (off_t)offset, (off_t)size, POSIX_FADV_WILLNEED);
 }
 
-#define RANGES_SAMPLE ((uint64_t)128 << 20)
 #define RANGES_PIECE ((uint64_t)16 << 20)
+#define RANGES_STRETCH ((uint64_t)128 << 20)
 
-/* From the middle on, where less of it is likely to be known to a disk. */
+/* [from, to), piece after piece, as a run reads weights that follow each other. */
+static tn_status ranges_stretch(const tn__ranges *file, uint64_t from, uint64_t to, uint8_t *bytes,
+                                double *seconds, tn_error *error) {
+    tn__ranges_forget(file, from, to - from);
+    double start = tn__clock_s();
+    for (uint64_t at = from; at < to; at += RANGES_PIECE) {
+        uint64_t size = to - at < RANGES_PIECE ? to - at : RANGES_PIECE;
+        TN_TRY(tn__ranges_read(file, at, bytes, size, error));
+        tn__ranges_forget(file, at, size);
+    }
+    *seconds += tn__clock_s() - start;
+    return TN_OK;
+}
+
+/* Two stretches, from both halves of the file. */
 static tn_status ranges_sample(const tn__ranges *file, uint8_t *bytes, double *bytes_per_s,
                                tn_error *error) {
-    uint64_t size = file->size < RANGES_SAMPLE ? file->size : RANGES_SAMPLE;
-    uint64_t from = (file->size - size) / 2 & ~(uint64_t)4095, done = 0;
-    tn__ranges_forget(file, from, size);
-    double start = tn__clock_s();
-    while (done < size) {
-        uint64_t now = size - done < RANGES_PIECE ? size - done : RANGES_PIECE;
-        TN_TRY(tn__ranges_read(file, from + done, bytes, now, error));
-        done += now;
-    }
-    double seconds = tn__clock_s() - start;
-    tn__ranges_forget(file, from, size);
-    *bytes_per_s = (double)size / (seconds > 1e-9 ? seconds : 1e-9);
+    uint64_t half = file->size / 2, size = file->size - half;
+    double seconds = 0;
+    if (size > RANGES_STRETCH) size = RANGES_STRETCH;
+    memset(bytes, 0, RANGES_PIECE); /* memory is not to be waited for */
+    if (size <= half) TN_TRY(ranges_stretch(file, 0, size, bytes, &seconds, error));
+    TN_TRY(ranges_stretch(file, half, half + size, bytes, &seconds, error));
+    uint64_t total = size <= half ? 2 * size : size;
+    *bytes_per_s = (double)total / (seconds > 1e-9 ? seconds : 1e-9);
     return TN_OK;
 }
 
@@ -159,10 +169,7 @@ tn_status tn_storage_measure(const char *path, double *bytes_per_s, tn_error *er
     if (status == TN_OK && file.size == 0)
         status = tn__where(error, tn__fail(error, TN_E_INVALID, "an empty file has no speed"), "%s",
                            path);
-    double first = 0, second = 0; /* what else goes on makes one of them slow */
-    if (status == TN_OK) status = ranges_sample(&file, bytes, &first, error);
-    if (status == TN_OK) status = ranges_sample(&file, bytes, &second, error);
-    if (status == TN_OK) *bytes_per_s = first > second ? first : second;
+    if (status == TN_OK) status = ranges_sample(&file, bytes, bytes_per_s, error);
     free(bytes);
     tn__ranges_close(&file);
     return status;

@@ -59,7 +59,8 @@ typedef struct tn__statics {
     uint64_t bytes; /* of static memory */
     /* [tensors] whose place is in `store` instead: they come and go in a run. NULL: none */
     const uint8_t *fetched;
-    uint8_t *store; /* while it is filled */
+    uint8_t *store;                              /* while it is filled */
+    void (*stored)(uint8_t *at, uint64_t bytes); /* a block of it is complete */
 } tn__statics;
 
 /* Finds what has to be there and gives it places. Errors: E_NO_MEMORY, E_INVALID (2^64 bytes).

@@ -151,6 +151,12 @@ static tn_status store_slots(tn__store *store, const tn__statics *statics, tn__a
 
 /* --- what has to be made --- */
 
+/* It stays in the file, and in the system's memory until it is written. */
+static void store_leave(uint8_t *at, uint64_t bytes) {
+    uintptr_t first = (uintptr_t)at & ~(uintptr_t)(STORE_ALIGNMENT - 1);
+    (void)madvise((void *)first, (size_t)(bytes + ((uintptr_t)at - first)), MADV_DONTNEED);
+}
+
 static tn_status store_map(tn__store *store, tn__statics *statics, tn__arena *arena,
                            tn_error *error) {
     uint32_t tensors = tn_graph_tensor_count(store->graph);
@@ -168,6 +174,7 @@ static tn_status store_map(tn__store *store, tn__statics *statics, tn__arena *ar
                          tn__fail(error, TN_E_IO, "cannot map a file of it: %s", strerror(errno)),
                          "%s", file->path);
     store->map = statics->store = map;
+    statics->stored = store_leave;
     return TN_OK;
 }
 
