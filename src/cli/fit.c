@@ -228,7 +228,7 @@ static tn_status fit_in_parts(cli_fit *fit, tn_fit_options *options, tn_error *e
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     tn_fit_options options = fit->options;
     bool parts = (options.allow & CLI_ALLOW_SPLIT) != 0 && fit->problem_path == NULL && !fit->train;
-    options.allow &= ~CLI_ALLOW_SPLIT;
+    options.allow &= ~(CLI_ALLOW_SPLIT | CLI_ALLOW_STREAM);
     uint32_t count = fit->sweep + (fit->sweep == 0 || options.budget > 0);
     options.context = fit->input.import.context;
     options.memory = &fit->memory;
@@ -239,6 +239,8 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     fit->budgets = calloc(count, sizeof *fit->budgets);
     if (fit->results == NULL || fit->budgets == NULL) return tn__no_memory(error, "the answer");
     fit->result_count = count;
+    fit->budgets[0] = options.budget;
+    if (cli_fit_streams(fit)) return cli_fit_stream(fit, &fit->results[0], error);
     tn_status status = fit_search(fit, &options, error);
     bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
     return none && parts && options.budget > 0 ? fit_in_parts(fit, &options, error) : status;

@@ -20,6 +20,7 @@ typedef struct cli_fit {
     uint32_t output_count, sweep; /* points of the curve; 0: one budget */
     const char *problem_path;     /* instead of a model */
     cli_costs from;               /* costs; nobody said: measured */
+    double storage;               /* bytes per second, of files of weights; 0: nobody said */
     const char *save_costs;       /* where they are kept; NULL: nowhere */
     uint64_t batch, share;        /* share: permille of the plain bytes, as a budget; 0: none */
     uint64_t runs;                /* of what was found, to see what happens; 0: none */
@@ -34,7 +35,8 @@ typedef struct cli_fit {
     tn_costs *costs;
     float *zeros; /* shares that were counted; NULL: none were */
     tn_occupancy_options memory;
-    tn_fit_result *results; /* [result_count] the curve, then the answer for the budget */
+    tn_fit_result *results;    /* [result_count] the curve, then the answer for the budget */
+    tn_stream_result streamed; /* how weights come and go; its program is a result's. Zero: stay */
     uint64_t *budgets;
     uint32_t result_count, chosen; /* that is told and written: of the budget */
     double measured;               /* seconds that measuring took */
@@ -54,6 +56,10 @@ void cli_fit_close(cli_fit *fit);
 /* fit_batch.c: the largest batch that fits as it is, and by fitting; 0: not even 1. The second is
  * solved in `fit`. */
 tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error);
+
+/* fit_stream.c: whether weights have to come and go; the answer where they do. */
+bool cli_fit_streams(const cli_fit *fit);
+tn_status cli_fit_stream(cli_fit *fit, tn_fit_result *answer, tn_error *error);
 
 /* fit_run.c: runs what was found, on contents that are made up. */
 tn_status cli_fit_run(cli_fit *fit, tn_error *error);

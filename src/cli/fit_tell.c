@@ -66,12 +66,16 @@ static void tell_one(const cli_fit *fit, const tn_fit_result *it, uint64_t budge
     }
     if (it->stall > 0) {
         tell_time(fit, "waiting", it->stall);
-        printf(" for copies\n");
+        printf(fit->streamed.fetches > 0 ? " for files\n" : " for copies\n");
     }
     for (uint32_t fate = 0; fate < TN_FATE_COUNT; fate++)
         if (fates->tensors[fate] > 0)
             printf("%-18s %" PRIu32 " tensors, %s\n", tn_fate_name((tn_fate)fate),
                    fates->tensors[fate], tn_size_format(fates->bytes[fate], size));
+    if (fit->streamed.fetches > 0) {
+        tell_bytes("streamed", fit->streamed.fetched_bytes);
+        tell_bytes("  weights that stay", fit->streamed.resident_bytes);
+    }
     if (it->to_host_bytes > 0) tell_bytes("to the host", it->to_host_bytes);
     if (it->from_host_bytes > 0) tell_bytes("from the host", it->from_host_bytes);
     if (it->host != NULL) tell_bytes("on the host", it->host_layout.peak);

@@ -36,5 +36,8 @@ expect 2 "no room|create a file|take room" $tenure run $net --weights random:1 -
 expect 2 "is for --allow stream" $tenure run $net --weights random:1 --budget 10MiB --storage 2GB/s
 expect 2 "not with --pool" $tenure run $net --weights random:1 --budget 10MiB --allow stream --pool caching
 expect 2 "give that, too" $tenure run $net --weights random:1 --allow stream
-expect 2 "is for .tenure run." $tenure fit $net --budget 10MiB --allow stream
+expect 2 "how fast" $tenure fit $net --budget 10MiB --allow stream
+expect 0 "waiting .* for files" $tenure fit $net --budget 6MiB --allow stream --storage 100MB/s
+expect 0 "pass +keep" $tenure fit $net --budget 64MiB --allow stream --storage 1GB/s
+expect 2 "one budget" $tenure fit $net --sweep 3 --allow stream --storage 1GB/s
 exit $failed

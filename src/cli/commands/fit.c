@@ -14,6 +14,7 @@ enum {
     FIT_TRAIN,
     FIT_BATCH,
     FIT_ALLOW,
+    FIT_STORAGE,
     FIT_LOSSY,
     FIT_CODECS,
     FIT_PASS,
@@ -41,7 +42,9 @@ enum {
     X(FIT_BATCH, "batch", "N", "first extent of the inputs (as the file says)")                    \
     X(FIT_ALLOW, "allow", "WHAT,...",                                                              \
       "what may be done: order, recompute, swap, compress; split: operators in parts, where "      \
-      "nothing else will do (order,recompute; with --link swap)")                                  \
+      "nothing else will do; stream: weights come from their file when they are needed "           \
+      "(order,recompute; with --link swap)")                                                       \
+    X(FIT_STORAGE, "storage", "SIZE/s", "with --allow stream: speed of the files of weights")      \
     X(FIT_LOSSY, "lossy", NULL, "compress with loss, too: results change")                         \
     X(FIT_CODECS, "codecs", "NAME,...",                                                            \
       "compress by these alone: bits, csr, with --lossy float16, float10, float8 (all of them)")   \
@@ -81,6 +84,9 @@ static error_t fit_parse_search(int key, char *value, struct argp_state *state, 
     switch (key) {
     case FIT_ALLOW:
         options->allow = (options->allow & TN_FIT_LOSSY) | cli_allow(state, value);
+        return 0;
+    case FIT_STORAGE:
+        fit->storage = cli_speed(state, "storage", value);
         return 0;
     case FIT_LOSSY:
         options->allow |= TN_FIT_LOSSY | TN_FIT_COMPRESS;
@@ -169,6 +175,19 @@ static void fit_check_problem(struct argp_state *state, const cli_fit *fit) {
     if (costs) cli_misuse(state, "--problem has costs of its own");
 }
 
+/* It is a prediction of one program: `tenure run` runs it. */
+static void fit_check_stream(struct argp_state *state, const cli_fit *fit) {
+    bool streams = (fit->options.allow & CLI_ALLOW_STREAM) != 0;
+    if (!streams && fit->storage > 0) cli_misuse(state, "--storage is for --allow stream");
+    if (!streams) return;
+    if (!(fit->storage > 0))
+        cli_misuse(state, "--allow stream: how fast are files of weights? --storage 2GB/s");
+    if (fit->sweep > 0 || fit->max_batch || fit->runs > 0 || fit->train ||
+        fit->problem_path != NULL || fit->output_count > 0)
+        cli_misuse(state, "--allow stream tells what one budget takes: leave --sweep, --max-batch, "
+                          "--run, --train, --problem and -o out; `tenure run` runs it");
+}
+
 static void fit_check(struct argp_state *state, cli_fit *fit) {
     const char *training = cli_training_given(&fit->training, (const char *const[]){NULL});
     if (fit->input.path == NULL && fit->problem_path == NULL)
@@ -181,8 +200,7 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
     fit->options.allow =
         cli_allow_check(state, fit->options.allow, fit->options.to_host_bytes_per_s);
-    if (fit->options.allow & CLI_ALLOW_STREAM)
-        cli_misuse(state, "--allow stream is for `tenure run`, which predicts its time as well");
+    fit_check_stream(state, fit);
     if (fit->options.codecs != 0 && !(fit->options.allow & TN_FIT_COMPRESS))
         cli_misuse(state, "--codecs is for --allow compress");
     if (cli_codecs_lose(fit->options.codecs) && !(fit->options.allow & TN_FIT_LOSSY))
