@@ -162,6 +162,7 @@ TN_API uint64_t tn_engine_static_bytes(const tn_program *program, const tn_kerne
 TN_API uint32_t tn_engine_static_blocks(const tn_program *program, const tn_kernels *kernels,
                                         tn_static_block *blocks, uint32_t room);
 /* How fast a file is read that is in no cache: stretches of it, as FETCH would, up to 256 MiB.
+ * path         of a folder: a file of 128 MiB is written there for it, and removed
  * bytes_per_s  out; Errors: E_IO, E_INVALID (an empty file), E_NO_MEMORY. Cost: 256 MiB of it. */
 TN_API TN_CHECKED tn_status tn_storage_measure(const char *path, double *bytes_per_s,
                                                tn_error *error);

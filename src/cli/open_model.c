@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 
+#define SESSION_SAMPLE (UINT64_C(1) << 20)
 #define SESSION_READ_S 100e-6                  /* that a read takes beside its bytes */
 #define SESSION_EVENTS_MAX (UINT64_C(1) << 22) /* 600 MiB */
 
@@ -148,12 +149,13 @@ static tn_status session_make_twice(cli_session *session, tn_setup_options *opti
     return status;
 }
 
-/* How fast weights come: as the caller says, else of the file that has most of them, else of the
- * model itself. */
+/* How fast weights come: of the file with the largest that is read from where it is, or of the
+ * folder where they will be kept. */
 static tn_status session_storage(cli_session *session, tn_error *error) {
     const tn_graph *graph = session->graph;
-    const char *path = session->input->path;
-    uint64_t most = 0;
+    const char *path = session->forms_folder != NULL ? session->forms_folder : getenv("TMPDIR");
+    uint64_t most = SESSION_SAMPLE; /* less tells no speed */
+    if (path == NULL || *path == '\0') path = "/tmp";
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
         tn_file_range range;
         bool found;

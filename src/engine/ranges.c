@@ -125,10 +125,6 @@ void tn__ranges_forget(const tn__ranges *file, uint64_t offset, uint64_t size) {
     (void)posix_fadvise(file->descriptor, (off_t)offset, (off_t)size, POSIX_FADV_DONTNEED);
 }
 
-void tn__ranges_expect(const tn__ranges *file, uint64_t offset, uint64_t size) {
-    (void)posix_fadvise(file->descriptor, (off_t)offset, (off_t)size, POSIX_FADV_WILLNEED);
-}
-
 #define RANGES_PIECE ((uint64_t)16 << 20)
 #define RANGES_STRETCH ((uint64_t)128 << 20)
 
@@ -160,12 +156,27 @@ static tn_status ranges_sample(const tn__ranges *file, uint8_t *bytes, double *b
     return TN_OK;
 }
 
+/* A file of zeros in a folder: on the disk, so that it can be forgotten. */
+static tn_status ranges_write(const char *folder, uint8_t *bytes, tn__ranges *file,
+                              tn_error *error) {
+    TN_TRY(tn__ranges_temporary(folder, RANGES_STRETCH, file, error));
+    memset(bytes, 0, RANGES_PIECE);
+    for (uint64_t at = 0; at < RANGES_STRETCH;) {
+        ssize_t count = pwrite(file->descriptor, bytes, RANGES_PIECE, (off_t)at);
+        if (count < 0 && errno != EINTR) return ranges_fail(file, "write", at, error);
+        if (count > 0) at += (uint64_t)count;
+    }
+    return fdatasync(file->descriptor) == 0 ? TN_OK : ranges_fail(file, "write", 0, error);
+}
+
 tn_status tn_storage_measure(const char *path, double *bytes_per_s, tn_error *error) {
-    tn__ranges file;
-    TN_TRY(tn__ranges_open(path, &file, error));
-    tn_status status = TN_OK;
+    struct stat facts;
+    tn__ranges file = {.descriptor = -1};
     uint8_t *bytes = malloc(RANGES_PIECE);
-    if (bytes == NULL) status = tn__no_memory(error, path);
+    if (bytes == NULL) return tn__no_memory(error, path);
+    bool folder = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+    tn_status status =
+        folder ? ranges_write(path, bytes, &file, error) : tn__ranges_open(path, &file, error);
     if (status == TN_OK && file.size == 0)
         status = tn__where(error, tn__fail(error, TN_E_INVALID, "an empty file has no speed"), "%s",
                            path);

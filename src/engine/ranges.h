@@ -24,7 +24,5 @@ tn_status tn__ranges_read(const tn__ranges *file, uint64_t offset, void *bytes, 
                           tn_error *error);
 /* What was read of it need not stay in the system's cache; benign. */
 void tn__ranges_forget(const tn__ranges *file, uint64_t offset, uint64_t size);
-/* It will be read soon; benign. */
-void tn__ranges_expect(const tn__ranges *file, uint64_t offset, uint64_t size);
 
 #endif

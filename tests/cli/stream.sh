@@ -32,7 +32,7 @@ expect 1 "the least found is .*needs most at once" $tenure run $net --weights ra
 expect 0 "measured peak" $tenure run $net --weights random:1 --budget 64MiB --allow stream $costs
 grep -q streamed out && { echo "FAILED: streamed without need"; failed=1; }
 expect 1 "the least found is .*needs most at once" $tenure run $net --weights random:1 --budget 1MiB --allow stream $costs
-expect 2 "no room|create a file|take room" $tenure run $net --weights random:1 --budget 10MiB --allow stream $costs --forms /nowhere
+expect 2 "nowhere: .*No such file or directory" $tenure run $net --weights random:1 --budget 10MiB --allow stream $costs --forms /nowhere
 expect 2 "is for --allow stream" $tenure run $net --weights random:1 --budget 10MiB --storage 2GB/s
 expect 2 "not with --pool" $tenure run $net --weights random:1 --budget 10MiB --allow stream --pool caching
 expect 2 "give that, too" $tenure run $net --weights random:1 --allow stream

@@ -338,6 +338,25 @@ static void files_that_change_or_end_are_told_with_their_byte(void **state) {
     net_close(&n);
 }
 
+/* Another speed than of memory, or at least one; nothing is left in the folder. */
+static void the_speed_of_files_and_folders_is_measured(void **state) {
+    (void)state;
+    char folder[] = "/tmp/tenure-folder-XXXXXX";
+    double speed = 0;
+    net n;
+    net_open(&n, 9);
+    assert_ok(tn_storage_measure(n.path, &speed, &failure));
+    assert_true(speed > 1e3 && speed < 1e12);
+    assert_non_null(mkdtemp(folder));
+    assert_ok(tn_storage_measure(folder, &speed, &failure));
+    assert_true(speed > 1e5 && speed < 1e12);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(tn_storage_measure(folder, &speed, &failure), TN_E_IO);
+    assert_int_equal(truncate(n.path, 0), 0);
+    assert_int_equal(tn_storage_measure(n.path, &speed, &failure), TN_E_INVALID);
+    net_close(&n);
+}
+
 static void below_the_least_the_operator_is_named(void **state) {
     (void)state;
     net n;
@@ -349,11 +368,19 @@ static void below_the_least_the_operator_is_named(void **state) {
     net_close(&n);
 }
 
+/* The next number that a file would get: what is left open keeps it away. */
+static int next_file(void) {
+    int file = open("/dev/null", O_RDONLY);
+    close(file);
+    return file;
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     net n;
     net_open(&n, 4);
     uint64_t least = least_of(&n, false), failed = 0;
+    int file = next_file();
     for (uint64_t at = 1;; at++) {
         faulty memory = {.fail_at = at};
         tn_context context = faulty_context(&memory);
@@ -362,6 +389,7 @@ static void every_allocation_may_fail(void **state) {
         if (status == TN_OK) assert_ok(run_once(&r, &n));
         run_close(&r);
         assert_int_equal(memory.held, 0);
+        assert_int_equal(next_file(), file);
         if (status == TN_OK && memory.requests < at) break;
         failed += status != TN_OK;
         if (status != TN_OK) assert_int_equal(status, TN_E_NO_MEMORY);
@@ -376,6 +404,7 @@ int main(void) {
         cmocka_unit_test(operators_in_parts_go_below_the_least),
         cmocka_unit_test(a_file_that_is_slow_is_read_ahead_and_waited_for),
         cmocka_unit_test(files_that_change_or_end_are_told_with_their_byte),
+        cmocka_unit_test(the_speed_of_files_and_folders_is_measured),
         cmocka_unit_test(below_the_least_the_operator_is_named),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -271,6 +271,27 @@ static tn_tensor_id add(tn_graph *graph, const char *name, tn_dtype dtype, tn_ki
     return id;
 }
 
+/* In a file that is there, what has the type that is wanted can be read from its place. */
+static void a_file_tells_where_weights_are(const bytes *file, const tn_graph *graph,
+                                           tn_tensor_id same, tn_tensor_id wider) {
+    char path[] = "/tmp/tenure-weights-XXXXXX", there[24];
+    tn_weights *weights;
+    tn_file_range range;
+    int made = mkstemp(path);
+    assert_true(made >= 0);
+    assert_int_equal(write(made, file->at, file->size), file->size);
+    assert_ok(tn_weights_open(path, NULL, &weights, &failure));
+    assert_true(tn_weights_where(weights, tn_graph_tensor(graph, same), &range));
+    assert_string_equal(range.path, path);
+    assert_int_equal(range.size, sizeof there);
+    assert_int_equal(pread(made, there, sizeof there, (off_t)range.offset), sizeof there);
+    assert_memory_equal(there, file->at + file->size - 44, sizeof there);
+    assert_false(tn_weights_where(weights, tn_graph_tensor(graph, wider), &range));
+    tn_weights_close(weights);
+    close(made);
+    unlink(path);
+}
+
 static void weights_become_those_of_a_graph(void **state) {
     (void)state;
     bytes file = plain_file();
@@ -295,6 +316,9 @@ static void weights_become_those_of_a_graph(void **state) {
     assert_true(wide[0] == 1 && wide[1] == -3);
     assert_false(tn_weights_fill(weights, tn_graph_tensor(graph, other), wide, 8));
     assert_false(tn_weights_fill(weights, tn_graph_tensor(graph, b), wide, 8)); /* too few */
+    tn_file_range nowhere;
+    assert_false(tn_weights_where(weights, tn_graph_tensor(graph, w), &nowhere)); /* in memory */
+    a_file_tells_where_weights_are(&file, graph, w, h);
     tn_graph_destroy(graph);
 
     static const struct {
