@@ -392,12 +392,14 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     other->fresh = session->fresh;
     other->seed = session->seed;
     other->exchange = session->exchange;
+    other->forms_folder = session->forms_folder;
     other->naive = true;
     tn_setup_options options = TN_SETUP_OPTIONS_INIT;
     tn_occupancy_options memory = session_memory(session);
     options.memory = &memory;
     options.without_reuse = true;
     options.statics = session->input->statics;
+    if (tn_setup_streamed(session->setup) != NULL) options.statics = TN_STATIC_ARENA;
     TN_TRY(tn_setup_from(session->setup, TN_SETUP_OCCUPY, &options, &other->setup, error));
     other->graph = tn_setup_graph(other->setup);
     return cli_session_open(other, error);

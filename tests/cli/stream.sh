@@ -26,6 +26,7 @@ if [o["xxh3"] for o in whole["outputs"]] != [o["xxh3"] for o in part["outputs"]]
     sys.exit("FAILED: other outputs")
 P
 done
+expect 0 "every bit equal" $tenure run $net --weights random:1 --budget 10MiB --allow stream --storage 2GB/s $costs --check naive
 # What activations take no slices of weights lower.
 expect 1 "the least found is .*needs most at once" $tenure run $net --weights random:1 --budget 5MiB --allow stream,split
 # All fits: nothing is streamed.
