@@ -14,6 +14,8 @@
 
 #define PARTS_ROUNDS 6u
 #define PARTS_MOST 64u
+#define PARTS_STALL 20u /* of the time: less waiting is not worth looking for more */
+#define PARTS_SMALL 4u  /* of the budget: weights above that are large */
 #define PARTS_SHARE 16u /* of the limit: fewer weights are not why it does not fit */
 
 typedef struct parts_state {
@@ -162,6 +164,24 @@ static tn_status parts_search(parts_state *state, const tn_graph *graph,
     return status;
 }
 
+/* Where a run waits for files, large weights that come in slices leave more room for what stays:
+ * the better of the two by what is predicted. Whatever goes wrong with it, there is the first. */
+static void parts_improve(parts_state *state, const tn_graph *graph,
+                          const tn_setup_options *options, tn_setup **setup) {
+    const tn_stream_result *streamed = tn_setup_streamed(*setup), *other;
+    uint32_t before = state->count;
+    tn_setup *tried;
+    tn_error unused;
+    if (streamed == NULL || streamed->stall < streamed->time / PARTS_STALL) return;
+    parts_choose(state, options->stream->budget / PARTS_SMALL);
+    if (state->count == 0 || state->count == before) return;
+    if (parts_try(state, graph, options, &tried, &unused) != TN_OK) return;
+    other = tn_setup_streamed(tried);
+    bool better = other != NULL && other->time < streamed->time;
+    tn_setup_destroy(better ? *setup : tried);
+    if (better) *setup = tried;
+}
+
 tn_status tn__setup_stream_parts(const tn_graph *graph, const tn_setup_options *options,
                                  tn_setup **setup, tn_error *error) {
     tn_setup_options plain = *options;
@@ -174,6 +194,7 @@ tn_status tn__setup_stream_parts(const tn_graph *graph, const tn_setup_options *
     state.whole = whole;
     state.graph = tn_setup_graph(whole);
     tn_status status = parts_search(&state, graph, options, setup, error);
+    if (status == TN_OK) parts_improve(&state, graph, options, setup);
     tn__arena_release(&state.arena);
     tn_setup_destroy(whole);
     return status;
