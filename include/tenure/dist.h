@@ -65,9 +65,60 @@ TN_API uint32_t tn_world_ranks(const tn_world *world);
 TN_API const tn_exchange *tn_world_exchange(tn_world *world);
 
 /* A group of these ranks, by which member is numbered: `group` is a number above 0 that has no
- * group yet. All members say the same. Errors: E_INVALID, E_NO_MEMORY. */
+ * group yet. All members say the same; others need not know of it. It may be made while other
+ * threads of the rank talk. Errors: E_INVALID, E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_world_group(tn_world *world, uint32_t group, const uint32_t *ranks,
                                            uint32_t count, tn_error *error);
+
+/* --- ranks as a grid ---------------------------------------------------------------------------
+ *
+ *     tn_grid grid;
+ *     if (tn_grid_parse("data=2,pipeline=4", &grid, error) || tn_world_grid(world, &grid, error))
+ *         return error->status;
+ *     tn_place at = tn_grid_place(&grid, tn_world_rank(world));
+ *     uint32_t group = tn_grid_group(&grid, TN_GRID_DATA, tn_world_rank(world)); // for a REDUCE
+ *
+ * Neighbours in number share a layer (tensor), then come those with other samples (data), then
+ * other stages (pipeline): rank = (pipeline data_count + data) tensor_count + tensor. So those that
+ * talk most are nearest, as in Megatron-LM. */
+
+typedef enum tn_grid_axis {
+    TN_GRID_TENSOR,   /* parts of one layer, on the same samples */
+    TN_GRID_DATA,     /* the same model on other samples */
+    TN_GRID_PIPELINE, /* other layers */
+    TN_GRID_AXES
+} tn_grid_axis;
+
+typedef struct tn_grid { /* how many ranks along each axis: all at least 1 */
+    uint32_t tensor, data, pipeline;
+    uint32_t interleave; /* pieces of the model that each stage has by turns; 1: one */
+} tn_grid;
+#define TN_GRID_INIT                                                                               \
+    { .tensor = 1, .data = 1, .pipeline = 1, .interleave = 1 }
+#define TN_GRID_MOST (UINT32_C(1) << 20) /* along an axis */
+
+/* "data=2,tensor=4,pipeline=2,interleave=2": each at most once, in any order; 1 where it is not
+ * there. Errors: E_INVALID (another word, twice, no number from 1 to TN_GRID_MOST, 2^32 ranks and
+ * more). */
+TN_API TN_CHECKED tn_status tn_grid_parse(const char *text, tn_grid *grid, tn_error *error);
+TN_API uint32_t tn_grid_ranks(const tn_grid *grid);
+
+typedef struct tn_place { /* where a rank is: which one along each axis, from 0 */
+    uint32_t tensor, data, pipeline;
+} tn_place;
+TN_API tn_place tn_grid_place(const tn_grid *grid, uint32_t rank);
+TN_API uint32_t tn_grid_rank(const tn_grid *grid, tn_place place);
+/* The group of those along an axis that have all else in common with `rank`: its number differs
+ * from that of every other group of the grid, so that programs of all ranks can be verified
+ * together. `axis` TN_GRID_AXES: a number behind all of them, from which on others are free. */
+TN_API uint32_t tn_grid_group(const tn_grid *grid, tn_grid_axis axis, uint32_t rank);
+
+/* Makes the three groups that this rank is in, members in their order along the axis; those of one
+ * member as well. Errors: E_INVALID (the grid has another number of ranks than the world), those
+ * of tn_world_group. */
+TN_API TN_CHECKED tn_status tn_world_grid(tn_world *world, const tn_grid *grid, tn_error *error);
+
+/* --- what all agree on ----------------------------------------------------------------------- */
 
 /* All ranks come here, each with how it got on: TN_OK where all did; else the status and, in
  * `error`, the words of the lowest rank that did not, on all ranks. */

@@ -6,33 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tenure/dist.h>
+
 #include "base/base.h"
 #include "cli/estimate_cluster.h"
 
 void cli_large_split(struct argp_state *state, cli_large *large, const char *value) {
-    struct {
-        const char *name;
-        uint64_t *count;
-    } ranks[] = {{"tensor=", &large->how.tensor},
-                 {"pipeline=", &large->how.pipeline},
-                 {"data=", &large->how.data},
-                 {"interleave=", &large->how.interleave}};
-    const size_t kinds = sizeof ranks / sizeof *ranks;
-    while (*value != '\0') {
-        size_t i = 0;
-        while (i < kinds && strncmp(value, ranks[i].name, strlen(ranks[i].name)) != 0) i++;
-        const char *number = i < kinds ? value + strlen(ranks[i].name) : value;
-        char *end = NULL;
-        unsigned long long count =
-            i < kinds && *number >= '1' && *number <= '9' ? strtoull(number, &end, 10) : 0;
-        if (count == 0 || count > (1u << 20) || (*end != '\0' && *end != ','))
-            cli_misuse(
-                state,
-                "--parallel: '%s' should read tensor=N,pipeline=N,data=N (or auto, serial, safe)",
-                value);
-        *ranks[i].count = count;
-        value = *end == ',' ? end + 1 : end;
-    }
+    tn_grid grid;
+    tn_error error = {0};
+    if (tn_grid_parse(value, &grid, &error) != TN_OK)
+        cli_misuse(state, "--parallel: %s (or auto, serial, safe)", error.message);
+    large->how.tensor = grid.tensor;
+    large->how.pipeline = grid.pipeline;
+    large->how.data = grid.data;
+    large->how.interleave = grid.interleave;
     large->asked = true;
 }
 

@@ -13,7 +13,6 @@
 #include "cli/open_model.h"
 
 #define CLI_BATCH_USUAL 64 /* of a model with a symbolic batch */
-#define CLI_RANKS_MOST 65536u
 #define CLI_BUCKET_USUAL (UINT64_C(4) << 20)
 
 typedef struct cli_rank {       /* how a rank got on */
@@ -31,11 +30,13 @@ struct cli_train {
     uint64_t batch;
     double rate; /* --lr */
     bool json;
-    uint32_t parts;        /* --parallel data=N; 0: nobody said */
+    tn_grid grid;          /* --parallel data=N,...; of one rank: all 1 */
+    bool divided;          /* somebody said so */
     bool threads_as_ranks; /* ranks are threads of this process */
     uint64_t bucket;       /* bytes of gradients that travel together */
     tn_status (*run)(cli_train *train, tn_error *error); /* all of it, on one rank */
     tn_world *world;                                     /* NULL: there is one rank */
+    tn_divide divide;                                    /* of the session */
     tn_trainer_options options;                          /* the others */
     /* what was made */
     tn_data *data;
@@ -62,12 +63,14 @@ void cli_train_close(cli_train *train);
  */
 bool cli_train_has_ranks(const cli_train *train);
 int cli_train_world(cli_train *train);
-/* On one of them: whether it is the one that writes and draws; how many there are; what the options
- * are with others; how all got on so far; whether all are about to run the same; what was measured
- * on all. */
+/* On one of them: whether it is the one that writes and draws; how many there are; among how many a
+ * batch is divided; what the options are with others; the model that it has, instead of the whole
+ * one; how all got on so far; whether all are about to run the same; what was measured on all. */
 bool cli_train_speaks(const cli_train *train);
+uint32_t cli_train_ranks(const cli_train *train);
 uint32_t cli_train_parts(const cli_train *train);
-void cli_train_join(cli_train *train);
+tn_status cli_train_join(cli_train *train, tn_error *error);
+tn_status cli_train_model(cli_train *train, tn_error *error);
 tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error);
 tn_status cli_train_alike(cli_train *train, tn_error *error);
 tn_status cli_train_measure(cli_train *train, tn_error *error);

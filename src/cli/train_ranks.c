@@ -1,8 +1,10 @@
-/* train_ranks.c - `tenure train --parallel data=N`: the same run on every rank, each with a part of
- * every batch.
+/* train_ranks.c - `tenure train --parallel data=N,tensor=N,pipeline=N`: a run on several ranks,
+ * each with a part of every batch (data), of every layer (tensor), or of the layers (pipeline).
  *
- * All ranks do what one does; only rank 0 writes, draws and tests. Whether one can begin is agreed
- * on twice, before anybody waits for another: a mistake is then told once, and all end alike.
+ * All ranks do what one does; only rank 0 writes, draws and tests. What is divided is a table of
+ * steps between the same stages: the model (cli_train_model), the program (ranks_divide). Whether
+ * one can begin is agreed on twice, before anybody waits for another: a mistake is then told once,
+ * and all end alike.
  */
 #include "cli/train.h"
 
@@ -15,29 +17,51 @@ bool cli_train_speaks(const cli_train *train) {
     return train->world == NULL || tn_world_rank(train->world) == 0;
 }
 
-uint32_t cli_train_parts(const cli_train *train) {
+uint32_t cli_train_ranks(const cli_train *train) {
     return train->world == NULL ? 1 : tn_world_ranks(train->world);
 }
 
-static tn_status ranks_divide(void *self, const tn_program *program, tn_program **divided,
-                              tn_error *error) {
-    (void)self;
-    return tn_program_average(program, 0, divided, error);
+uint32_t cli_train_parts(const cli_train *train) { return train->grid.data; }
+
+/* --- the three ways to divide --- */
+
+/* The model: of one layer a part (tensor), of the layers some (pipeline). */
+tn_status cli_train_model(cli_train *train, tn_error *error) {
+    const tn_grid *grid = &train->grid;
+    if (grid->tensor > 1)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "tensor=%u: a layer cannot be divided among several ranks yet", grid->tensor);
+    if (grid->pipeline > 1)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "pipeline=%u: layers cannot be divided among several ranks yet", grid->pipeline);
+    return TN_OK;
 }
 
-static const tn_divide ranks_data = {ranks_divide, NULL};
+/* The program: what the ranks of `data` tell each other while it runs. */
+static tn_status ranks_divide(void *self, const tn_program *program, tn_program **divided,
+                              tn_error *error) {
+    const cli_train *train = self;
+    uint32_t group = tn_grid_group(&train->grid, TN_GRID_DATA, tn_world_rank(train->world));
+    return tn_program_average(program, group, divided, error);
+}
 
 /* Ranks draw other numbers: their samples are others. */
 #define RANKS_SEED UINT64_C(0x9e3779b97f4a7c15)
 
-void cli_train_join(cli_train *train) {
+tn_status cli_train_join(cli_train *train, tn_error *error) {
     tn_train_options *options = &train->training.options;
-    if (train->world == NULL) return;
+    if (train->world == NULL) return TN_OK;
+    uint32_t rank = tn_world_rank(train->world);
+    if (!train->divided) train->grid.data = tn_world_ranks(train->world);
+    TN_TRY(tn_world_grid(train->world, &train->grid, error));
     train->session.exchange = train->options.exchange = tn_world_exchange(train->world);
-    options->seed += RANKS_SEED * tn_world_rank(train->world);
-    if (cli_train_parts(train) == 1) return;
-    train->session.divide = &ranks_data;
+    train->options.group = tn_grid_group(&train->grid, TN_GRID_DATA, rank);
+    options->seed += RANKS_SEED * tn_grid_place(&train->grid, rank).data;
+    if (train->grid.data == 1) return TN_OK;
+    train->divide = (tn_divide){ranks_divide, train};
+    train->session.divide = &train->divide;
     options->bucket_bytes = train->bucket;
+    return TN_OK;
 }
 
 tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error) {
@@ -55,7 +79,7 @@ tn_status cli_train_alike(cli_train *train, tn_error *error) {
 tn_status cli_train_measure(cli_train *train, tn_error *error) {
     if (train->world == NULL) return TN_OK;
     const tn_exchange *to = tn_world_exchange(train->world);
-    uint32_t ranks = tn_world_ranks(train->world);
+    uint32_t ranks = cli_train_ranks(train);
     cli_rank *all = tn__alloc_array(train->input.import.context, ranks, sizeof *all);
     tn_engine_usage usage;
     if (all == NULL) return tn__no_memory(error, "what ranks have measured");
@@ -100,7 +124,7 @@ static int ranks_tell(void *self, tn_status status, const tn_error *error) {
 bool cli_train_has_ranks(const cli_train *train) {
     const char *started = getenv("OMPI_COMM_WORLD_SIZE");
     bool many = started != NULL && strcmp(started, "1") != 0;
-    return train->parts > 0 || train->threads_as_ranks || many;
+    return train->divided || train->threads_as_ranks || many;
 }
 
 int cli_train_world(cli_train *train) {
@@ -108,13 +132,13 @@ int cli_train_world(cli_train *train) {
     tn_error error = {0};
     options.context = train->input.import.context;
     options.driver = train->threads_as_ranks ? "threads" : NULL;
-    options.ranks = train->parts;
+    options.ranks = train->divided ? tn_grid_ranks(&train->grid) : 0;
     options.tell = ranks_tell;
-    if (!train->threads_as_ranks && getenv("OMPI_COMM_WORLD_SIZE") == NULL && train->parts > 1) {
+    if (!train->threads_as_ranks && getenv("OMPI_COMM_WORLD_SIZE") == NULL && options.ranks > 1) {
         tn__fail(&error, TN_E_INVALID,
                  "there is one rank, and %u are asked for: start them by `mpirun -n %u tenure "
                  "...`, or add --ranks-as-threads",
-                 train->parts, train->parts);
+                 options.ranks, options.ranks);
         return cli_fail(&error);
     }
     return tn_status_exit_code(tn_world_run(&options, ranks_one, train, &error));

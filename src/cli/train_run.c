@@ -41,7 +41,7 @@ static tn_status run_load(cli_train *train, tn_error *error) {
                 "the model takes %lld samples at once, not %lld; export it with a symbolic batch",
                 (long long)first->shape[0], (long long)share);
     train->batch = (uint64_t)first->shape[0];
-    return TN_OK;
+    return cli_train_model(train, error);
 }
 
 static tn_status run_trace(void *self, tn_engine *engine, tn_error *error) {
@@ -122,7 +122,7 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     train->training.options.seed = session->seed;
     session->training = &train->training;
     session->samples = (cli_samples){run_samples, train};
-    cli_train_join(train);
+    TN_TRY(cli_train_join(train, error));
     TN_TRY(cli_train_agree(train, run_plan(train, error), error));
     TN_TRY(cli_train_alike(train, error));
     TN_TRY(cli_train_agree(train, run_engine(train, error), error));

@@ -138,7 +138,7 @@ static double tell_hidden(const cli_rank *rank) {
 static void tell_json_ranks(const cli_train *train) {
     if (train->ranks == NULL) return;
     printf(",\"ranks\":[");
-    for (uint32_t r = 0; r < cli_train_parts(train); r++) {
+    for (uint32_t r = 0; r < cli_train_ranks(train); r++) {
         const cli_rank *rank = &train->ranks[r];
         printf("%s{\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"messages\":%" PRIu64
                ",\"sent_bytes\":%" PRIu64 ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f}",
@@ -150,7 +150,7 @@ static void tell_json_ranks(const cli_train *train) {
 
 static void tell_text_ranks(const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
-    uint32_t ranks = cli_train_parts(train), most = 0;
+    uint32_t ranks = cli_train_ranks(train), most = 0;
     uint64_t steps = train->state->done - train->state->first;
     if (train->ranks == NULL || ranks == 1) return;
     for (uint32_t r = 1; r < ranks; r++)

@@ -25,29 +25,41 @@ const char *tn_world_driver_summary(uint32_t index) {
 
 /* --- a rank's world --- */
 
+/* As tn_world_group; the number is not looked at. */
+static tn_status world_add(tn_world *world, uint32_t group, const uint32_t *ranks, uint32_t count,
+                           tn_error *error) {
+    tn__group *made = tn__alloc_array(&world->context, 1, sizeof *made);
+    uint32_t *members = tn__alloc_array(&world->context, count, sizeof *members);
+    if (made == NULL || members == NULL) {
+        tn__free(&world->context, made, sizeof *made);
+        tn__free(&world->context, members, count * sizeof *members);
+        return tn__no_memory(error, "a group of ranks");
+    }
+    *made = (tn__group){.number = group, .count = count, .mine = TN_NONE, .ranks = members};
+    for (uint32_t m = 0; m < count; m++) {
+        members[m] = ranks != NULL ? ranks[m] : m;
+        if (members[m] == world->rank) made->mine = m;
+    }
+    pthread_mutex_lock(&world->lock);
+    made->next = world->groups;
+    world->groups = made;
+    pthread_mutex_unlock(&world->lock);
+    return TN_OK;
+}
+
 static tn_status world_make(tn_world *world, tn_error *error) {
-    int made = pthread_mutex_init(&world->lock, NULL);
-    if (made != 0) return tn__no_memory(error, "a world");
-    uint32_t *all = tn__alloc_array(&world->context, world->ranks, sizeof *all);
-    if (all == NULL) return tn__no_memory(error, "a world");
-    for (uint32_t r = 0; r < world->ranks; r++) all[r] = r;
+    if (pthread_mutex_init(&world->lock, NULL) != 0) return tn__no_memory(error, "a world");
     tn__collectives(world);
-    tn_status status = TN_OK;
-    if (!tn__reserve(&world->context, &world->groups, &world->group_room, 1, sizeof *world->groups))
-        status = tn__no_memory(error, "a world");
-    else
-        world->groups[world->group_count++] =
-            (tn__group){.count = world->ranks, .mine = world->rank, .ranks = all};
-    if (status != TN_OK) tn__free(&world->context, all, world->ranks * sizeof *all);
-    return status;
+    return world_add(world, 0, NULL, world->ranks, error);
 }
 
 static void world_release(tn_world *world) {
     const tn_context *context = &world->context;
-    for (size_t g = 0; g < world->group_count; g++)
-        tn__free(context, world->groups[g].ranks,
-                 world->groups[g].count * sizeof *world->groups[g].ranks);
-    tn__free(context, world->groups, world->group_room * sizeof *world->groups);
+    for (tn__group *group = world->groups, *next; group != NULL; group = next) {
+        next = group->next;
+        tn__free(context, group->ranks, group->count * sizeof *group->ranks);
+        tn__free(context, group, sizeof *group);
+    }
     for (tn__room *room = world->rooms, *next; room != NULL; room = next) {
         next = room->next;
         tn__free(context, room->transfers, 2 * (size_t)world->ranks * sizeof *room->transfers);
@@ -136,34 +148,28 @@ void tn__room_give(tn_world *world, tn__room *room) {
 
 /* --- groups --- */
 
-const tn__group *tn__world_find(const tn_world *world, uint32_t group) {
-    for (size_t g = 0; g < world->group_count; g++)
-        if (world->groups[g].number == group) return &world->groups[g];
-    return NULL;
+const tn__group *tn__world_find(tn_world *world, uint32_t group) {
+    pthread_mutex_lock(&world->lock);
+    const tn__group *at = world->groups;
+    while (at != NULL && at->number != group) at = at->next;
+    pthread_mutex_unlock(&world->lock);
+    return at;
 }
 
 tn_status tn_world_group(tn_world *world, uint32_t group, const uint32_t *ranks, uint32_t count,
                          tn_error *error) {
-    tn__group made = {.number = group, .count = count, .mine = TN_NONE};
+    bool mine = false;
     if (count == 0 || tn__world_find(world, group) != NULL)
         TN_FAIL(error, TN_E_INVALID, "group %u is empty, or there is one already", group);
     for (uint32_t m = 0; m < count; m++) {
         if (ranks[m] >= world->ranks)
             TN_FAIL(error, TN_E_INVALID, "there is no rank %u: there are %u", ranks[m],
                     world->ranks);
-        if (ranks[m] == world->rank && made.mine != TN_NONE)
+        if (ranks[m] == world->rank && mine)
             TN_FAIL(error, TN_E_INVALID, "rank %u is in group %u twice", ranks[m], group);
-        if (ranks[m] == world->rank) made.mine = m;
+        mine = mine || ranks[m] == world->rank;
     }
-    made.ranks = tn__alloc_array(&world->context, count, sizeof *made.ranks);
-    if (made.ranks == NULL || !tn__reserve(&world->context, &world->groups, &world->group_room,
-                                           world->group_count + 1, sizeof *world->groups)) {
-        tn__free(&world->context, made.ranks, count * sizeof *made.ranks);
-        return tn__no_memory(error, "a group");
-    }
-    memcpy(made.ranks, ranks, count * sizeof *made.ranks);
-    world->groups[world->group_count++] = made;
-    return TN_OK;
+    return world_add(world, group, ranks, count, error);
 }
 
 /* --- what all agree on --- */

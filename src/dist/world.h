@@ -1,6 +1,7 @@
 /* world.h - what a world is inside.
  *
  *   world.c        from options to ranks; groups; what all have to agree on
+ *   grid.c         ranks by axes: data, tensor, pipeline
  *   collectives.c  one out of many: what messages are made into
  *   reduce.c       elements of several ranks to one
  *   link.h         who carries messages; drivers/
@@ -13,7 +14,8 @@
 
 #include "dist/link.h"
 
-typedef struct tn__group {
+typedef struct tn__group { /* stays where and what it is until the world ends */
+    struct tn__group *next;
     uint32_t number, count, mine; /* mine: TN_NONE, it has no part in it */
     uint32_t *ranks;              /* [count] */
 } tn__group;
@@ -33,16 +35,15 @@ struct tn_world {
     void *link;
     uint32_t rank, ranks;
     tn_exchange exchange;
-    tn__group *groups; /* [group_count]; the first is all */
-    size_t group_count, group_room;
     pthread_mutex_t lock; /* of all below */
+    tn__group *groups;    /* the last one made; group 0 is all */
     tn__room *rooms;      /* that nobody uses */
     uint64_t room_count;  /* that there are */
     uint64_t messages, bytes;
 };
 
 /* NULL: there is no such group. */
-const tn__group *tn__world_find(const tn_world *world, uint32_t group);
+const tn__group *tn__world_find(tn_world *world, uint32_t group);
 /* A room for one collective. NULL: out of memory. */
 tn__room *tn__room_take(tn_world *world);
 void tn__room_give(tn_world *world, tn__room *room);

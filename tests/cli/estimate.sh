@@ -123,8 +123,8 @@ expect 2 'do nothing to a config.json' $tenure estimate config.json --dim N=2
 expect 0 'parameters' $tenure estimate config.json --train --optimizer sgd --dtype f32 --batch 8 --sequence 512 \
     --micro-batch 2 --parallel tensor=2 --sequence-parallel
 expect 2 'cannot be divided by pipeline 5' $tenure estimate config.json --train --parallel pipeline=5
-expect 2 'should read tensor=N' $tenure estimate config.json --train --parallel tensor=x
-expect 2 'should read tensor=N' $tenure estimate config.json --parallel sideways=2
+expect 2 'should read data=N' $tenure estimate config.json --train --parallel tensor=x
+expect 2 'should read data=N' $tenure estimate config.json --parallel sideways=2
 # divided by itself, and how long
 cluster="--train --batch 64 --device a100-80"
 expect 0 'divided +tensor=[1248],pipeline=' $tenure estimate config.json $cluster --parallel auto --devices 16

@@ -110,7 +110,7 @@ def mistakes(begin):
 
 
 def alone():
-    for words, options in [("mpirun -n 4", ["--parallel", "data=4"]), ("data=N, serial or safe", ["--parallel", "tensor=2"]),
+    for words, options in [("mpirun -n 4", ["--parallel", "data=4"]), ("serial or safe", ["--parallel", "layers=2"]), ("there twice", ["--parallel", "data=2,data=2"]),
                            ("--bucket", [*threads(2), "--bucket", "0"]), ("--parallel", ["--parallel", "data=0"])]:
         done = run([*LM, "--steps", "2", *options], 2)
         if words not in done.stderr:

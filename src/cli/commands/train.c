@@ -35,9 +35,9 @@ enum {
     X(TRAIN_EVERY, "checkpoint-every", "N", "steps between checkpoints (100)")                     \
     X(TRAIN_RESUME, "resume", "FILE", "go on from a checkpoint, bit for bit")                      \
     X(TRAIN_LOG, "log", "FILE", "loss and correct answers of each step as .csv")                   \
-    X(TRAIN_PARALLEL, "parallel", "data=N",                                                        \
-      "N ranks (mpirun -n N), each with an equal part of every batch (as many as there are); "     \
-      "serial or safe: see `tenure plan`")                                                         \
+    X(TRAIN_PARALLEL, "parallel", "data=N,tensor=N,pipeline=N",                                    \
+      "several ranks (mpirun -n N): data, each with an equal part of every batch (as many as "     \
+      "there are), and so on, 1 where nothing is said; serial or safe: see `tenure plan`")         \
     X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
       "ranks are threads of this process, without mpirun")                                         \
     X(TRAIN_BUCKET, "bucket", "SIZE",                                                              \
@@ -47,15 +47,15 @@ enum {
 static const struct argp_option train_options[] = {TRAIN_OPTIONS(CLI_OPTION){0}};
 
 static void train_parse_parallel(cli_train *train, const char *value, struct argp_state *state) {
-    static const char data[] = "data=";
     bool safe = strcmp(value, "safe") == 0;
+    tn_error error = {0};
     if (safe || strcmp(value, "serial") == 0) {
         train->input.occupancy_options.parallel = safe ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
         return;
     }
-    if (strncmp(value, data, sizeof data - 1) != 0)
-        cli_misuse(state, "--parallel: data=N, serial or safe, not '%s'", value);
-    train->parts = (uint32_t)cli_count(state, "parallel", value + sizeof data - 1, CLI_RANKS_MOST);
+    if (tn_grid_parse(value, &train->grid, &error) != TN_OK)
+        cli_misuse(state, "--parallel: %s, or serial or safe", error.message);
+    train->divided = true;
 }
 
 static error_t train_parse_run(int key, char *value, struct argp_state *state) {
@@ -182,6 +182,7 @@ static int train_run(int count, char **words) {
     cli_train train = {
         .rate = 1e-3,
         .bucket = CLI_BUCKET_USUAL,
+        .grid = TN_GRID_INIT,
         .run = train_model,
         .input = {.import = TN_IMPORT_OPTIONS_INIT},
         .training = CLI_TRAINING_INIT,
