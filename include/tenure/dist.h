@@ -110,7 +110,8 @@ TN_API tn_place tn_grid_place(const tn_grid *grid, uint32_t rank);
 TN_API uint32_t tn_grid_rank(const tn_grid *grid, tn_place place);
 /* The group of those along an axis that have all else in common with `rank`: its number differs
  * from that of every other group of the grid, so that programs of all ranks can be verified
- * together. `axis` TN_GRID_AXES: a number behind all of them, from which on others are free. */
+ * together; 0, where these are all ranks. `axis` TN_GRID_AXES: a number behind all of them, from
+ * which on others are free. */
 TN_API uint32_t tn_grid_group(const tn_grid *grid, tn_grid_axis axis, uint32_t rank);
 
 /* Makes the three groups that this rank is in, members in their order along the axis; those of one

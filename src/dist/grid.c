@@ -97,6 +97,7 @@ static uint32_t grid_member(const tn_grid *grid, tn_grid_axis axis, uint32_t ran
 
 uint32_t tn_grid_group(const tn_grid *grid, tn_grid_axis axis, uint32_t rank) {
     if (axis == TN_GRID_AXES) return 1 + TN_GRID_AXES * tn_grid_ranks(grid);
+    if (grid_count(grid, axis) == tn_grid_ranks(grid)) return 0;
     return 1 + TN_GRID_AXES * grid_member(grid, axis, rank, 0) + (uint32_t)axis;
 }
 
@@ -104,12 +105,12 @@ uint32_t tn_grid_group(const tn_grid *grid, tn_grid_axis axis, uint32_t rank) {
 
 static tn_status grid_along(tn_world *world, const tn_grid *grid, tn_grid_axis axis,
                             tn_error *error) {
-    uint32_t count = grid_count(grid, axis);
+    uint32_t count = grid_count(grid, axis), group = tn_grid_group(grid, axis, world->rank);
+    if (group == 0) return TN_OK;
     uint32_t *members = tn__alloc_array(&world->context, count, sizeof *members);
     if (members == NULL) return tn__no_memory(error, "a group of ranks");
     for (uint32_t m = 0; m < count; m++) members[m] = grid_member(grid, axis, world->rank, m);
-    tn_status status =
-        tn_world_group(world, tn_grid_group(grid, axis, world->rank), members, count, error);
+    tn_status status = tn_world_group(world, group, members, count, error);
     tn__free(&world->context, members, count * sizeof *members);
     return status;
 }
