@@ -131,6 +131,19 @@ TN_API TN_CHECKED tn_status tn_fence_wait(tn_fence *fence, tn_stream *stream, tn
 /* Whether it is passed by now; does not wait. */
 TN_API bool tn_fence_passed(const tn_fence *fence);
 
+typedef struct tn_device_link { /* bytes per second that copies of host memory reached */
+    double put_bytes_per_s, get_bytes_per_s; /* each way alone */
+    double both_bytes_per_s;                 /* both at once, the sum */
+} tn_device_link;
+/* How fast the link is, by copies of `bytes` of ordinary host memory: the best of a few rounds.
+ *
+ * context  for the host's side; NULL: the default
+ * Errors: E_INVALID (0 bytes), those of tn_device_alloc (2 x bytes are taken, and given back) and
+ * of copies, E_NO_MEMORY. Cost: 16 copies. */
+TN_API TN_CHECKED tn_status tn_device_measure_link(tn_device *device, uint64_t bytes,
+                                                   const tn_context *context, tn_device_link *link,
+                                                   tn_error *error);
+
 /* The registry, for `tenure list devices`. */
 TN_API uint32_t tn_device_count(void);
 TN_API const char *tn_device_name(uint32_t index);

@@ -1,6 +1,7 @@
 /* fit_options.c - what may be done to keep to a budget, and where costs come from. */
 #include "cli/fit_options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 uint32_t cli_allow(struct argp_state *state, const char *value) {
@@ -26,6 +27,25 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
     }
     if (allow == 0) cli_misuse(state, "--allow: what may be done?");
     return allow;
+}
+
+#define FIT_LINK_BYTES (UINT64_C(16) << 20)
+
+void cli_swap_link(const char *name, double *to_bytes_per_s, double *from_bytes_per_s) {
+    tn_device_options options = TN_DEVICE_OPTIONS_INIT;
+    tn_device_link link = {*to_bytes_per_s, *from_bytes_per_s, 0};
+    tn_device *device;
+    tn_error error = {0};
+    if (name == NULL) return;
+    options.device = name;
+    if (tn_device_create(&options, &device, &error) != TN_OK) exit(cli_fail(&error));
+    tn_status status = TN_OK;
+    if (!(link.put_bytes_per_s > 0))
+        status = tn_device_measure_link(device, FIT_LINK_BYTES, NULL, &link, &error);
+    tn_device_destroy(device);
+    if (status != TN_OK) exit(cli_fail(&error));
+    *to_bytes_per_s = link.put_bytes_per_s;
+    *from_bytes_per_s = link.get_bytes_per_s;
 }
 
 uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link) {

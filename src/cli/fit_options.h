@@ -15,6 +15,13 @@ uint32_t cli_allow(struct argp_state *state, const char *value);
  * is not there ends the command. */
 uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link);
 
+#define CLI_SWAP_DEVICE_HELP                                                                       \
+    "keeps what is swapped out: one of `tenure list devices`; cuda:1 is the second. Its link is "  \
+    "measured where none is given (the host's memory)"
+/* --swap-device: opens it, so that a wrong one is told at once, and measures its link if there are
+ * no speeds yet. Ends the command where it fails. name NULL: nothing to do. */
+void cli_swap_link(const char *name, double *to_bytes_per_s, double *from_bytes_per_s);
+
 /* Where seconds of operators come from. Zero: nobody said. */
 typedef struct cli_costs {
     const char *path;          /* a file */

@@ -82,6 +82,7 @@ static tn_status run_open(run_state *run, tn_error *error) {
     TN_TRY(tn_trace_create(options.context, 64 * (uint64_t)tn_program_count(program) + 64,
                            &fit->happened, error));
     engine.trace = fit->happened;
+    engine.swap_device = fit->swap_device;
     TN_TRY(tn_contents_generate(fit->input.path, fit->input.graph, 1, options.context,
                                 &run->contents, error));
     TN_TRY(tn_setup_from(fit->setup, TN_SETUP_ORDER, &options, &run->setup, error));

@@ -81,6 +81,36 @@ static const char *lists_format_summary(uint32_t index) {
     return index < read ? tn_import_format_summary(index) : tn_report_format_summary(index - read);
 }
 
+/* Links: measured now, over what the process asks of the machine for that. */
+#define LISTS_LINK_BYTES (UINT64_C(32) << 20)
+
+static const char *lists_link_told(char *detail, size_t room, const tn_error *error) {
+    snprintf(detail, room, "not here: %s", error->message);
+    for (char *at = detail; *at != '\0'; at++)
+        if (*at == '"' || *at == '\\') *at = '\''; /* a path may have any; details have none */
+    return detail;
+}
+
+static const char *lists_link(uint32_t index, char *detail, size_t room) {
+    tn_device_options options = TN_DEVICE_OPTIONS_INIT;
+    char capacity[TN_SIZE_TEXT_MAX];
+    tn_device_link link;
+    tn_device *device;
+    tn_error error = {0};
+    options.device = tn_device_name(index);
+    if (tn_device_create(&options, &device, &error) != TN_OK)
+        return lists_link_told(detail, room, &error);
+    uint64_t has = tn_device_limits_of(device).capacity, bytes = has / 8;
+    tn_status status = tn_device_measure_link(
+        device, bytes < LISTS_LINK_BYTES ? bytes : LISTS_LINK_BYTES, NULL, &link, &error);
+    tn_device_destroy(device);
+    if (status != TN_OK) return lists_link_told(detail, room, &error);
+    snprintf(detail, room, "put %.1f GB/s, get %.1f GB/s, both at once %.1f GB/s; %s",
+             link.put_bytes_per_s / 1e9, link.get_bytes_per_s / 1e9, link.both_bytes_per_s / 1e9,
+             has == TN_SIZE_UNKNOWN ? "as much as there is" : tn_size_format(has, capacity));
+    return detail;
+}
+
 /* --- the lists --- */
 
 static const cli_list lists_table[] = {
@@ -98,6 +128,8 @@ static const cli_list lists_table[] = {
      NULL},
     {"devices", "the devices that programs run on", tn_device_count, tn_device_name, "summary",
      tn_device_summary, NULL},
+    {"links", "the speed of copies to the devices that are here, measured now", tn_device_count,
+     tn_device_name, "speed", NULL, lists_link},
     {"carriers", "what carries messages between ranks", tn_world_driver_count, tn_world_driver_name,
      "summary", tn_world_driver_summary, NULL},
     {"hardware", "the hardware that estimates compare with", tn_hardware_count, lists_hardware_name,

@@ -113,7 +113,8 @@ static tn_fit_options session_fit(const cli_session *session) {
     if (session->codecs != 0) fit.allow |= TN_FIT_COMPRESS;
     if (cli_codecs_lose(session->codecs)) fit.allow |= TN_FIT_LOSSY;
     fit.host_budget = session->host_budget;
-    fit.to_host_bytes_per_s = fit.from_host_bytes_per_s = session->link;
+    fit.to_host_bytes_per_s = session->to_swap;
+    fit.from_host_bytes_per_s = session->from_swap;
     return fit;
 }
 
@@ -349,6 +350,7 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
     options.forms_folder = session->forms_folder;
     options.storage_bytes_per_s = session->storage;
     options.storage_cache = session->storage_cache;
+    options.swap_device = session->swap_device;
     options.pool = session->pool;
     options.pool_capacity = session->pool != NULL ? session_pool_room(session) : 0;
     return tn_setup_open(session->setup, &device, &options, &session->engine, error);

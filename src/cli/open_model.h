@@ -26,13 +26,15 @@ struct cli_session {
     bool check;         /* against memory of its own for every tensor: cli_session_naive */
     bool poison, naive; /* naive: it has that */
     const char *pool, *trace_path;
-    uint64_t budget;     /* bytes, of arena and weights; 0: what is needed */
-    const char *pass;    /* that makes it fit them; NULL: fit's own. "keep": nobody does */
-    uint32_t codecs;     /* bit 1 << tn_codec: tensors may be kept so to fit; 0: none */
-    cli_samples samples; /* what zeros are counted on; zeroed: what is made up */
-    double link;         /* bytes per second, to the device and back; 0: as fast as it goes */
-    uint32_t allow;      /* TN_FIT_*, to fit; 0: fit's own, and with a link swaps */
-    double storage;      /* bytes per second, of files of weights; 0: measured */
+    uint64_t budget;           /* bytes, of arena and weights; 0: what is needed */
+    const char *pass;          /* that makes it fit them; NULL: fit's own. "keep": nobody does */
+    uint32_t codecs;           /* bit 1 << tn_codec: tensors may be kept so to fit; 0: none */
+    cli_samples samples;       /* what zeros are counted on; zeroed: what is made up */
+    double link;               /* bytes per second, to the device and back; 0: as fast as it goes */
+    double to_swap, from_swap; /* bytes per second of what keeps what is swapped out; 0: nothing */
+    const char *swap_device;   /* its name; NULL: the host */
+    uint32_t allow;            /* TN_FIT_*, to fit; 0: fit's own, and with a link swaps */
+    double storage;            /* bytes per second, of files of weights; 0: measured */
     bool storage_cache;
     const char *forms_folder;
     uint64_t host_budget;     /* bytes for what is swapped; 0: no limit */

@@ -42,6 +42,7 @@ enum {
     SESSION_BUDGET,
     SESSION_PASS,
     SESSION_LINK,
+    SESSION_SWAP_DEVICE,
     SESSION_CODECS,
     SESSION_ALLOW,
     SESSION_STORAGE,
@@ -71,6 +72,7 @@ enum {
       "float16, float10, float8 (others) (none)")                                                  \
     X(SESSION_LINK, "link", "SIZE/s",                                                              \
       "speed of copies to the device and back, 8GB/s: inputs and outputs (as fast as it goes)")    \
+    X(SESSION_SWAP_DEVICE, "swap-device", "NAME", CLI_SWAP_DEVICE_HELP)                            \
     X(SESSION_ALLOW, "allow", "WHAT,...",                                                          \
       "what may be done to keep to the budget: order, recompute, swap, compress; split: "          \
       "operators in parts, where nothing else will do; stream: weights come from their file when " \
@@ -110,12 +112,15 @@ static void session_set_weights(struct argp_state *state, cli_session *session, 
 /* How to keep to a budget, of whom has none, is a mistake. */
 static void session_check_fit(struct argp_state *state, cli_session *session) {
     const char *said = session->allow != 0               ? "allow"
+                       : session->swap_device != NULL    ? "swap-device"
                        : session->host_budget > 0        ? "host-budget"
                        : cli_costs_given(&session->from) ? "costs"
                                                          : NULL;
     if (said != NULL && session->budget == 0)
         cli_misuse(state, "--%s says how to keep to --budget: give that, too", said);
-    session->allow = cli_allow_check(state, session->allow, session->link);
+    session->to_swap = session->from_swap = session->link;
+    cli_swap_link(session->swap_device, &session->to_swap, &session->from_swap);
+    session->allow = cli_allow_check(state, session->allow, session->to_swap);
     bool streams = (session->allow & CLI_ALLOW_STREAM) != 0;
     const char *how = session->storage > 0            ? "storage"
                       : session->storage_cache        ? "storage-cache"
@@ -147,6 +152,9 @@ static error_t session_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case SESSION_LINK:
         session->link = cli_speed(state, "link", value);
+        return 0;
+    case SESSION_SWAP_DEVICE:
+        session->swap_device = value;
         return 0;
     case SESSION_ALLOW:
         session->allow = cli_allow(state, value);

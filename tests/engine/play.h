@@ -14,6 +14,7 @@ typedef struct way { /* in which it runs */
     bool poison, library;
     double link; /* bytes a second; 0: no limit */
     uint64_t host_capacity;
+    const char *swap_device;
     tn_trace *trace;
     const tn_context *context;
 } way;
@@ -61,6 +62,7 @@ static inline tn_status play_program(play *it, const tn_graph *graph, tn_program
     engine.pool = how->pool;
     engine.pool_capacity = how->poison ? 1 << 16 : 1 << 23;
     engine.host_capacity = how->host_capacity;
+    engine.swap_device = how->swap_device;
     device.link_bytes_per_s = how->link;
     options.given_program = it->program;
     tn_status status = tn_setup_create(graph, &options, &it->setup, error);

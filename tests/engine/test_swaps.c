@@ -183,6 +183,32 @@ static void the_host_has_as_much_as_it_is_given(void **state) {
     tn_graph_destroy(it.graph);
 }
 
+/* The same numbers from whichever device keeps it, in the walk and beside it; each device that is
+ * here. */
+static void another_device_may_keep_what_is_swapped_out(void **state) {
+    (void)state;
+    int32_t x[VALUES] = {1, 2, 3}, y[VALUES] = {4, 0, 5}, out[VALUES];
+    setenv("TENURE_CUDART", TENURE_STANDIN, 1);
+    for (uint32_t d = 0; d < tn_device_count(); d++) {
+        hand it;
+        play p;
+        hand_open(&it, VALUES);
+        hand_swap(&it, d % 2);
+        way how = {.poison = true, .swap_device = tn_device_name(d)};
+        tn_status status = play_open(&p, it.graph, it.list, it.count, &how, &failure);
+        if (status == TN_E_UNSUPPORTED && strcmp(how.swap_device, "opencl") == 0) {
+            print_message("SKIP: opencl: %s\n", failure.message);
+        } else {
+            assert_ok(status);
+            for (int run = 0; run < 3; run++) hand_run(&p, x, y, out, VALUES);
+            play_close(&p);
+        }
+        how.swap_device = "abacus";
+        assert_int_equal(play_open(&p, it.graph, it.list, it.count, &how, &failure), TN_E_UNKNOWN);
+        tn_graph_destroy(it.graph);
+    }
+}
+
 /* What lies in static memory until it is copied has memory of its own behind that, in each run. */
 static void a_view_of_what_is_static_may_be_swapped(void **state) {
     (void)state;
@@ -432,6 +458,7 @@ int main(void) {
         cmocka_unit_test(copies_are_told_with_their_times_and_stalls_are_measured),
         cmocka_unit_test(a_swap_on_stream_0_is_a_stall),
         cmocka_unit_test(the_host_has_as_much_as_it_is_given),
+        cmocka_unit_test(another_device_may_keep_what_is_swapped_out),
         cmocka_unit_test(a_view_of_what_is_static_may_be_swapped),
         cmocka_unit_test(the_gradient_of_relu_needs_one_bit_an_element),
         cmocka_unit_test(poison_finds_who_takes_what_is_being_copied),

@@ -22,3 +22,5 @@ tenure_test(engine.pruned NEEDS TENURE_DEBIAN_PYTHON3
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/pruned.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/pruned)
 set_target_properties(test_engine_allocation PROPERTIES ENABLE_EXPORTS ON) # its malloc is oneDNN's, too
+target_compile_definitions(test_engine_swaps PRIVATE TENURE_STANDIN="$<TARGET_FILE:standin_cudart>")
+add_dependencies(test_engine_swaps standin_cudart)

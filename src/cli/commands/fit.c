@@ -20,6 +20,7 @@ enum {
     FIT_PASS,
     FIT_SEGMENT,
     FIT_LINK,
+    FIT_SWAP_DEVICE,
     FIT_HOST_BUDGET,
     FIT_COSTS,
     FIT_SAVE_COSTS,
@@ -52,6 +53,7 @@ enum {
     X(FIT_SEGMENT, "segment", "PATTERN",                                                           \
       "operators of these names are computed again as one; may be repeated (pass segments)")       \
     X(FIT_LINK, "link", "SIZE/s", "speed of copies to the host and back, each way: 12GB/s")        \
+    X(FIT_SWAP_DEVICE, "swap-device", "NAME", CLI_SWAP_DEVICE_HELP)                                \
     X(FIT_HOST_BUDGET, "host-budget", "SIZE", "bytes on the host for what is copied there")        \
     X(FIT_COSTS, "costs", "FILE|model:DEVICE",                                                     \
       "seconds of operators: of a file, or by the two rates of one of `tenure list hardware` "     \
@@ -105,6 +107,9 @@ static error_t fit_parse_search(int key, char *value, struct argp_state *state, 
     case FIT_LINK:
         options->to_host_bytes_per_s = options->from_host_bytes_per_s =
             cli_speed(state, "link", value);
+        return 0;
+    case FIT_SWAP_DEVICE:
+        fit->swap_device = value;
         return 0;
     case FIT_HOST_BUDGET:
         options->host_budget = cli_size(state, "host-budget", value);
@@ -198,6 +203,8 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         cli_misuse(state, "how many bytes? give --budget SIZE");
     if (fit->sweep > 0 && fit->max_batch)
         cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
+    cli_swap_link(fit->swap_device, &fit->options.to_host_bytes_per_s,
+                  &fit->options.from_host_bytes_per_s);
     fit->options.allow =
         cli_allow_check(state, fit->options.allow, fit->options.to_host_bytes_per_s);
     fit_check_stream(state, fit);
