@@ -164,6 +164,15 @@ TN_API const char *tn_world_driver_summary(uint32_t index);
 TN_API TN_CHECKED tn_status tn_program_average(const tn_program *program, uint32_t group,
                                                tn_program **averaged, tn_error *error);
 
+/* Tensor parallel: behind each operator whose result is to become one over ranks (a graph of
+ * tn_train_options.tensor_ranks) the members of the group make it one, in the stream of that
+ * operator. All ranks run programs of the same graph but for which part they are.
+ *
+ * program   outlives the new one's graph; left as it is
+ * Errors: E_UNSUPPORTED (tensors that are kept encoded), those of tn_program_from. */
+TN_API TN_CHECKED tn_status tn_program_join(const tn_program *program, uint32_t group,
+                                            tn_program **joined, tn_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -24,6 +24,7 @@
 #include <tenure/llm.h>
 #include <tenure/measure.h>
 #include <tenure/objects.h>
+#include <tenure/parts.h>
 #include <tenure/plan.h>
 #include <tenure/pool.h>
 #include <tenure/program.h>

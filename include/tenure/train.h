@@ -57,7 +57,7 @@
 #ifndef TENURE_TRAIN_H
 #define TENURE_TRAIN_H
 
-#include <tenure/graph.h>
+#include <tenure/parts.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -140,6 +140,11 @@ typedef struct tn_train_options {
                             * they arrive, each one piece of memory that one message takes to other
                             * ranks (dist.h); a larger gradient has one for itself. 0: each for
                             * itself. No bit depends on it */
+
+    /* The model is cut over so many ranks, of which this is one: its graph has a part of what can
+     * be cut (tn_training_part), and says where ranks' values become one, which
+     * tn_program_join (dist.h) does. All ranks have the same samples. 0 and 1: it is whole */
+    uint32_t tensor_ranks, tensor_rank;
 } tn_train_options;
 #define TN_TRAIN_OPTIONS_INIT                                                                      \
     { .struct_size = sizeof(tn_train_options) }
@@ -171,6 +176,7 @@ typedef struct tn_training {
     uint32_t parameter_count, statistic_count;
     tn_trained *parameters;   /* [parameter_count], by id */
     tn_tensor_id *statistics; /* [statistic_count] running means and variances, by id */
+    struct tn_parts *parts;   /* NULL: all is whole */
 } tn_training;
 
 /* Makes the graph of a training step.
@@ -181,8 +187,8 @@ typedef struct tn_training {
  *
  * The axis of classes is that of tn_loss_axis.
  * Errors: E_INVALID (a pattern without a parameter, no parameter to train, an output that does not
- * fit the loss, numbers out of range), E_UNSUPPORTED (an operator between a parameter and the loss
- * that has no gradient, with its node), E_NO_MEMORY.
+ * fit the loss, numbers out of range, a model of which nothing can be cut), E_UNSUPPORTED (an
+ * operator between a parameter and the loss that has no gradient, with its node), E_NO_MEMORY.
  * Cost: O(tensors + operators). */
 TN_API TN_CHECKED tn_status tn_train(const tn_graph *graph, const tn_train_options *options,
                                      tn_training *training, tn_error *error);
@@ -198,6 +204,16 @@ TN_API TN_CHECKED tn_status tn_train_model(const tn_graph *graph, const tn_train
 /* The axis of classes in scores of this shape: the last one of rank 2 and 3, axis 1 of higher rank
  * (images), and the other one of the two where that has extent 1. */
 TN_API uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape);
+
+/* Which part of a static tensor, a parameter, a statistic or state, this graph has; NULL: all of
+ * it. Lives as long as the training. Cost: O(log of those that are cut). */
+TN_API const tn_tensor_part *tn_training_part(const tn_training *training, tn_tensor_id tensor);
+typedef struct tn_part_sums {
+    uint64_t parameters, cut; /* bytes of the parameters that are trained; of those that are cut */
+    uint32_t sums;            /* that ranks make one in a step, forward and backward */
+    uint64_t bytes;           /* of these */
+} tn_part_sums;
+TN_API tn_part_sums tn_training_parts(const tn_training *training);
 
 TN_API void tn_training_release(tn_training *training); /* with its graph; NULL is fine */
 

@@ -55,6 +55,9 @@ extern const int64_t tn__unknown_extents[TN_RANK_MAX];
 tn_view tn__view_input(const tn_infer *infer, uint32_t index, uint64_t offset);
 extern const tn_view tn__no_view;
 
+/* The shape of Gather: input 0 with the axis of attribute `axis` exchanged for those of input 1. */
+tn_status tn__gather_shape(tn_infer *infer);
+
 /* In-place rule of element-wise operators with broadcasting, for the inputs of `mask`: with upper
  * bounds about, equal bounds do not prove equal shapes, so only one such input may be written. */
 uint64_t tn__inplace_broadcast(const tn_infer *infer, uint64_t mask);

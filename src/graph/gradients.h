@@ -36,6 +36,11 @@ TN__GRADIENT(batch_norm_train);
 TN__GRADIENT(dropout_train);
 TN__GRADIENT(dropout);    /* as in inference */
 TN__GRADIENT(batch_norm); /* as in inference */
+/* gradient_ranks.c: operators of domain "tenure" */
+TN__GRADIENT(class_loss_parts); /* ClassLoss */
+TN__GRADIENT(gather_part);
+TN__GRADIENT(rank_copy);
+TN__GRADIENT(rank_sum);
 /* gradient_einsum.c */
 TN__GRADIENT(einsum);
 /* gradient_unary.c */

@@ -228,6 +228,22 @@ tn_status tn_graph_set_tensor(tn_graph *graph, tn_tensor_id id, const tn_tensor_
     return TN_OK;
 }
 
+tn_tensor_spec tn__graph_spec(const tn_graph *graph, tn_tensor_id id) {
+    const tn_tensor *tensor = &graph->tensors[id];
+    const tn__origin *origin = &graph->origins[id];
+    tn_tensor_spec spec = {.name = tensor->name,
+                           .dtype = origin->dtype,
+                           .kind = origin->kind,
+                           .format = tensor->format,
+                           .flags = origin->flags & ~(uint32_t)TN_TENSOR_STATED,
+                           .rank = origin->rank,
+                           .shape = origin->shape,
+                           .block = tensor->block,
+                           .payload = tensor->payload};
+    if (origin->value != NULL) spec.value = *origin->value;
+    return spec;
+}
+
 /* --- reading --- */
 
 const tn_context *tn_graph_context(const tn_graph *graph) { return &graph->context; }

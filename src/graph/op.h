@@ -132,9 +132,20 @@ typedef struct tn_op_rule {
     bool (*split)(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
     tn__part_form part_form;
 
+    /* The axis of input `input` that the operator sums over (or looks up in), so that the results
+     * of parts along it add up to the result; or TN__SUM_*. False: it sums over nothing, or not so.
+     * NULL: never. Asked as `split` is, through tn__op_sums. */
+    bool (*sums)(tn_infer *infer, uint32_t input, uint32_t *axis);
+    /* The type, of domain "tenure", that computes such a part: as the operator, with attribute
+     * `first`, where along the axis it begins. NULL: the operator itself. */
+    const char *sums_as;
+
     /* Adds what computes the gradients of inputs (gradient.h); NULL: there is none. */
     tn_status (*gradient)(tn_gradient *gradient);
 } tn_op_rule;
+
+#define TN__SUM_WHOLE TN_NONE      /* each part needs all of this input */
+#define TN__SUM_ONCE (TN_NONE - 1) /* it is added to the sum, to be added once: a bias */
 
 enum {
     TN_RULE_RANDOM = 1u << 0,   /* never folded, though its inputs are constant */
@@ -160,6 +171,8 @@ enum {
     TN_RULE_ONCE = 1u << 13,        /* of its blocks, each runs once at most (If) */
     TN_RULE_FORMAT_VIEW = 1u << 15, /* its view holds for formats as they are (Part) */
     TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (bucket.h) */
+    TN_RULE_RANKS_SUM = 1u << 17,   /* output 0 is to be summed up over ranks behind it (dist) */
+    TN_RULE_RANKS_MAX = 1u << 18,   /* or the largest of them taken */
     TN_RULE_HOLDS = 1u << 14        /* its inputs are read until all of its blocks are done */
 };
 

@@ -198,6 +198,20 @@ tn_status tn_graph_add_op(tn_graph *graph, const tn_op_spec *spec, tn_op_id *id,
     return TN_OK;
 }
 
+tn_op_spec tn__graph_op_spec(const tn_op *op) {
+    return (tn_op_spec){.name = op->name,
+                        .type = op->type,
+                        .domain = op->domain,
+                        .version = op->version,
+                        .block = op->block,
+                        .inputs = op->inputs,
+                        .outputs = op->outputs,
+                        .attrs = op->attrs,
+                        .input_count = op->input_count,
+                        .output_count = op->output_count,
+                        .attr_count = op->attr_count};
+}
+
 /* --- blocks --- */
 
 tn_status tn_graph_add_block(tn_graph *graph, const char *name, tn_block_id *id, tn_error *error) {

@@ -29,11 +29,12 @@ static bool split_in_common(const tn_infer *infer, const tn__part *part) {
     return part->first >= 0 && part->first < part->last && part->last <= y->shape[part->axis];
 }
 
-static bool split_begin(const tn_graph *graph, tn_op_id id, const tn__part *part, tn_infer *infer) {
+/* An operator whose operands are all known; `infer` is what its rules are asked with. */
+static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
     const tn_op_rule *rule = graph->rules[id];
     const tn_op *op = &graph->ops[id];
     const uint32_t never = TN_RULE_CONTROL | TN_RULE_ORDERED | TN_RULE_CHANGES;
-    if (rule == NULL || rule->split == NULL || (rule->flags & never) != 0) return false;
+    if (rule == NULL || (rule->flags & never) != 0) return false;
     if (tn__op_has_blocks(op) || op->input_count < rule->inputs_min) return false;
     *infer = (tn_infer){.graph = (tn_graph *)(uintptr_t)graph, /* rules that answer do not write */
                         .op = op,
@@ -42,16 +43,17 @@ static bool split_begin(const tn_graph *graph, tn_op_id id, const tn__part *part
     for (uint32_t i = 0; i < op->input_count; i++)
         if (op->inputs[i] == TN_NONE ? i < rule->inputs_min : !split_is_exact(tn__input(infer, i)))
             return false;
-    return split_in_common(infer, part);
+    return true;
 }
 
 bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t input,
                   tn__need *need) {
     tn_infer infer;
     *need = (tn__need){.axis = TN_NONE};
-    if (!split_begin(graph, op, part, &infer) || input >= infer.op->input_count) return false;
-    const tn_tensor *x = tn__input(&infer, input);
     const tn_op_rule *rule = graph->rules[op];
+    if (rule == NULL || rule->split == NULL || !split_begin(graph, op, &infer)) return false;
+    if (!split_in_common(&infer, part) || input >= infer.op->input_count) return false;
+    const tn_tensor *x = tn__input(&infer, input);
     if (x == NULL) return true;
     if (!rule->split(&infer, part, input, need) || !split_in_common(&infer, part)) return false;
     if (need->before < 0 || need->after < 0) return false;
@@ -74,6 +76,18 @@ bool tn__op_splits(const tn_graph *graph, tn_op_id id, uint32_t axis) {
         cut = cut || need.axis != TN_NONE;
     }
     return cut;
+}
+
+bool tn__op_sums(const tn_graph *graph, tn_op_id id, uint32_t input, uint32_t *axis) {
+    tn_infer infer;
+    const tn_op_rule *rule = graph->rules[id];
+    *axis = TN__SUM_WHOLE;
+    if (rule == NULL || rule->sums == NULL || !split_begin(graph, id, &infer)) return false;
+    if (!split_is_exact(tn__output(&infer, 0)) || input >= infer.op->input_count) return false;
+    const tn_tensor *x = tn__input(&infer, input);
+    if (x == NULL) return true;
+    if (!rule->sums(&infer, input, axis)) return false;
+    return *axis == TN__SUM_WHOLE || *axis == TN__SUM_ONCE || *axis < x->rank;
 }
 
 /* --- element by element --- */

@@ -8,7 +8,8 @@
  *     everything   of an input that the axis does not run through                     weights
  *
  * Axes do not know of each other, so a patch of an image is one answer per axis. An operator that
- * reduces along an axis (Softmax, a mean) has no rule for it.
+ * reduces along an axis (Softmax, a mean) has no rule for it; one that sums products along an axis
+ * (MatMul) tells which that is (tn_op_rule.sums), as results of its parts add up.
  */
 #ifndef TN_GRAPH_SPLIT_H
 #define TN_GRAPH_SPLIT_H
@@ -23,6 +24,10 @@ bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__part *part, uint32_t i
                   tn__need *need);
 /* Whether every input answers: the operator can be run in parts along that axis of output 0. */
 bool tn__op_splits(const tn_graph *graph, tn_op_id op, uint32_t axis);
+
+/* The axis of an input that an operator of an inferred graph sums over, or TN__SUM_*, checked;
+ * false: it has no such sums. An omitted input is needed whole. */
+bool tn__op_sums(const tn_graph *graph, tn_op_id op, uint32_t input, uint32_t *axis);
 
 /* --- answers: tn_op_rule.split --- */
 
@@ -62,6 +67,13 @@ bool tn__split_gather(tn_infer *infer, tn__part *part, uint32_t input, tn__need 
 bool tn__split_to_space(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_to_depth(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_resize(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+
+/* --- answers: tn_op_rule.sums --- */
+
+bool tn__sums_matmul(tn_infer *infer, uint32_t input, uint32_t *axis);
+bool tn__sums_gemm(tn_infer *infer, uint32_t input, uint32_t *axis);
+bool tn__sums_conv(tn_infer *infer, uint32_t input, uint32_t *axis);
+bool tn__sums_gather(tn_infer *infer, uint32_t input, uint32_t *axis);
 
 /* --- words for them --- */
 static inline bool tn__need_all(tn__need *need) {

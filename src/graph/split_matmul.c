@@ -1,5 +1,6 @@
 /* split_matmul.c - products of matrices in parts: rows of the left operand, columns of the right
- * one, matrices of a batch. The axis that is summed over is no axis of the result. */
+ * one, matrices of a batch. The axis that is summed over is no axis of the result: parts along it
+ * add up. */
 #include "graph/split.h"
 
 /* An operand of rank `rank` beside a result of which `batch` axes count matrices: axis `axis` of
@@ -29,6 +30,20 @@ bool tn__split_gemm(tn_infer *infer, tn__part *part, uint32_t input, tn__need *n
     if (input == 2) return tn__split_each(infer, part, input, need);
     if (input != part->axis) return tn__need_all(need);
     return tn__need_same(need, flips ? 1 - part->axis : part->axis, part);
+}
+
+bool tn__sums_matmul(tn_infer *infer, uint32_t input, uint32_t *axis) {
+    const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1);
+    if (a->rank < 2 || b->rank < 2) return false;
+    *axis = input == 0 ? a->rank - 1 : b->rank - 2;
+    return true;
+}
+
+bool tn__sums_gemm(tn_infer *infer, uint32_t input, uint32_t *axis) {
+    bool flips = tn__attr_int(infer->op, input == 0 ? "transA" : "transB", 0) != 0;
+    if (input == 2) *axis = TN__SUM_ONCE;
+    if (input < 2) *axis = (input == 0) != flips;
+    return tn__input(infer, 2) == NULL || tn__attr_float(infer->op, "beta", 1) == 1;
 }
 
 /* Where dimension d of an operand, as the product takes it, lies in the tensor. */

@@ -155,6 +155,12 @@ bool tn__split_gather(tn_infer *infer, tn__part *part, uint32_t input, tn__need 
                          part);
 }
 
+/* A table of which a part is looked up in gives zeros for the rest. */
+bool tn__sums_gather(tn_infer *infer, uint32_t input, uint32_t *axis) {
+    if (input != 0) return true;
+    return move_axis(infer, 0, tn__input(infer, 0)->rank, axis);
+}
+
 /* A part of whole blocks. */
 static bool move_blocks(tn_infer *infer, tn__part *part, int64_t block) {
     int64_t extent = tn__output(infer, 0)->shape[part->axis];

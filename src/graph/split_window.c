@@ -77,6 +77,14 @@ bool tn__split_conv(tn_infer *infer, tn__part *part, uint32_t input, tn__need *n
     return input == 0 ? tn__need_all(need) : tn__need_same(need, 0, part);
 }
 
+/* Along the channels of the input. */
+bool tn__sums_conv(tn_infer *infer, uint32_t input, uint32_t *axis) {
+    const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1);
+    *axis = input < 2 ? 1 : TN__SUM_ONCE;
+    return x->rank == w->rank && x->rank >= WINDOW_FIRST &&
+           tn__attr_int(infer->op, "group", 1) == 1;
+}
+
 bool tn__split_conv_integer(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need) {
     return window_conv(infer, part, input, 1, need);
 }

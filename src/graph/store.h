@@ -53,6 +53,11 @@ struct tn_graph {
 
 static inline const char *tn__graph_text(const char *text) { return text ? text : ""; }
 
+/* A tensor as its builder gave it, to be added to another graph; borrows from this one. */
+tn_tensor_spec tn__graph_spec(const tn_graph *graph, tn_tensor_id id);
+/* An operator as it is, the same way. */
+tn_op_spec tn__graph_op_spec(const tn_op *op);
+
 /* Sorts every block topologically and checks that names are in scope. */
 tn_status tn__graph_order(tn_graph *graph, tn_error *error);
 

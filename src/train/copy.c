@@ -34,25 +34,9 @@ static void copy_parameter(const tn__train *it, tn_tensor_id from, tn_tensor_spe
     if (first->value != NULL) spec->value = *first->value;
 }
 
-tn_tensor_spec tn__train_copy_spec(const tn__train *it, tn_tensor_id id) {
-    const tn_tensor *tensor = tn_graph_tensor(it->model, id);
-    const tn__origin *origin = &it->model->origins[id];
-    tn_tensor_spec spec = {.name = tensor->name,
-                           .dtype = origin->dtype,
-                           .kind = origin->kind,
-                           .format = tensor->format,
-                           .flags = origin->flags & ~(uint32_t)TN_TENSOR_STATED,
-                           .rank = origin->rank,
-                           .shape = origin->shape,
-                           .block = tensor->block,
-                           .payload = tensor->payload};
-    if (origin->value != NULL) spec.value = *origin->value;
-    return spec;
-}
-
 static tn_status copy_tensor(tn__train *it, tn_tensor_id id) {
     static const int64_t nothing[] = {0};
-    tn_tensor_spec spec = tn__train_copy_spec(it, id);
+    tn_tensor_spec spec = tn__graph_spec(it->model, id);
     tn_tensor_id made;
     if (tn__train_lowers(it) && it->is_low[id]) spec.dtype = it->options.dtype;
     if (it->begins[id] != TN_NONE) {
@@ -79,17 +63,8 @@ static tn_status copy_blocks(tn__train *it) {
 /* --- operators --- */
 
 tn_status tn__train_copy_op(tn__train *it, const tn_op *op, tn_block_id block) {
-    tn_op_spec spec = {.name = op->name,
-                       .type = op->type,
-                       .domain = op->domain,
-                       .version = op->version,
-                       .block = block,
-                       .inputs = op->inputs,
-                       .outputs = op->outputs,
-                       .attrs = op->attrs,
-                       .input_count = op->input_count,
-                       .output_count = op->output_count,
-                       .attr_count = op->attr_count};
+    tn_op_spec spec = tn__graph_op_spec(op);
+    spec.block = block;
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
@@ -185,11 +160,13 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
     if (it->options.micro_batches > 1 && it->made.micro == TN_NONE)
         TN_TRY(tn__train_scalar(it, "micro", TN_INT64, &it->made.micro));
     const tn_tensor_id inputs[] = {op->inputs[0], it->made.step, it->made.micro};
-    int64_t seed = (int64_t)it->options.seed, stream = id;
+    int64_t seed = (int64_t)it->options.seed, stream = it->origin != NULL ? it->origin[id] : id;
+    int64_t places[3];
     tn_tensor_id outputs[2] = {op->outputs[0], TN_NONE};
     if (it->options.dropout_bits) TN_TRY(copy_extra(it, op, "bits", &outputs[1]));
     const tn_attr attrs[] = {TN__ATTR_FLOAT("ratio", &ratio), TN__ATTR_INT("seed", &seed),
-                             TN__ATTR_INT("stream", &stream)};
+                             TN__ATTR_INT("stream", &stream), TN__ATTR_INTS("places", places, 3)};
+    bool cut = tn__train_places(it, op->inputs[0], places);
     tn_op_spec spec = {.name = op->name,
                        .type = "DropoutTrain",
                        .domain = "tenure",
@@ -198,7 +175,7 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
                        .outputs = outputs,
                        .output_count = it->options.dropout_bits ? 2 : 1,
                        .attrs = attrs,
-                       .attr_count = 3};
+                       .attr_count = 3 + cut};
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 

@@ -4,6 +4,7 @@
  *   inline.c    branches whose condition is known, where the If was
  *   parameters.c  which tensors are parameters, and which only look like it
  *   needed.c    which parameters are trained, which operators the loss needs
+ *   cut.c       the part of one of several ranks, where the model was
  *   mixed.c     mixed precision: operators that work in 16 bits, and casts
  *   copy.c      the model's operators as they work in training
  *   unroll.c    recurrences that no gradient rule takes, step by step
@@ -24,10 +25,16 @@
 
 #include "graph/gradient.h"
 #include "graph/store.h"
+#include "shard/shard.h"
 
 typedef struct tn__train {
     const tn_graph *model;
-    tn_graph *inlined; /* NULL; or the model then */
+    tn_graph *inlined;      /* NULL; or the model then */
+    tn_graph *part;         /* NULL; or the model then: that of one of several ranks */
+    const tn_graph *whole;  /* what it is a part of */
+    const tn_op_id *origin; /* [operators of the part] what they were there */
+    const tn__cut *cuts;    /* [tensors of the whole]; NULL: all are whole */
+    tn_part_sums cut_sums;
     tn_graph *graph;
     tn_train_options options; /* complete */
     const tn_context *context;
@@ -94,8 +101,19 @@ bool tn__train_ends_low(const tn__train *it, const tn_op *op);
 bool tn__train_is_free_cast(const tn__train *it, const tn_op *op);
 /* inline.c: exchanges the model where an If of it is decided. */
 tn_status tn__train_inline(tn__train *it);
-/* copy.c: one tensor, one operator of the model, as they are. */
-tn_tensor_spec tn__train_copy_spec(const tn__train *it, tn_tensor_id id);
+/* cut.c: exchanges the model for a rank's part of it. Errors: those of tn__shard_graph,
+ * E_UNSUPPORTED (what does not go with parts). Once all is made: what is told of the parts. */
+tn_status tn__train_cut(tn__train *it);
+tn_status tn__train_parts(tn__train *it);
+void tn__parts_destroy(const tn_context *context, struct tn_parts *shards);
+/* How a tensor is cut; NULL: it is whole. */
+const tn__cut *tn__train_cut_of(const tn__train *it, tn_tensor_id id);
+/* Where the elements of a part lie in the whole: runs of places[0] elements, places[1] apart, the
+ * first at places[2]. False: it is whole. */
+bool tn__train_places(const tn__train *it, tn_tensor_id id, int64_t *places);
+/* The loss of scores of which each rank has some of the classes. */
+tn_status tn__train_class_loss(tn__train *it, const int64_t *axis);
+/* copy.c: one operator of the model, as it is. */
 tn_status tn__train_copy_op(tn__train *it, const tn_op *op, tn_block_id block);
 /* copy.c: makes it->graph, without labels and loss. */
 tn_status tn__train_copy(tn__train *it);

@@ -95,7 +95,7 @@ static tn_status inline_graph(tn__train *it, const tn_block_id *target, tn_block
                                       it->error));
     for (tn_tensor_id id = 0; id < it->tensors; id++) {
         tn_block_id where = target[tn_graph_tensor(it->model, id)->block];
-        tn_tensor_spec spec = tn__train_copy_spec(it, id);
+        tn_tensor_spec spec = tn__graph_spec(it->model, id);
         if (where != INLINE_GONE)
             spec.block = number[where];
         else

@@ -37,7 +37,9 @@ static tn_status loss_op(tn__train *it, const char *type, const int64_t *axis, b
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-static tn_status loss_cross_entropy(tn__train *it, const tn_tensor *scores) {
+static tn_status loss_cross_entropy(tn__train *it, const tn_tensor *own) {
+    bool cut = tn__train_cut_of(it, it->scores) != NULL;
+    const tn_tensor *scores = cut ? tn_graph_tensor(it->whole, it->scores) : own;
     if (scores->rank < 2)
         TN_FAIL(it->error, TN_E_INVALID,
                 "output '%.80s' has rank %u; a cross-entropy needs scores of [batch, classes]",
@@ -54,6 +56,7 @@ static tn_status loss_cross_entropy(tn__train *it, const tn_tensor *scores) {
     TN_TRY(loss_labels(it, TN_INT64, rank, shape));
     TN_TRY(loss_output(it, "loss", &it->made.loss));
     TN_TRY(loss_output(it, "correct", &it->made.correct));
+    if (cut) return tn__train_class_loss(it, &axis);
     return loss_op(it, "CrossEntropy", &axis, true);
 }
 

@@ -139,6 +139,7 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     tn_tensor_id seed = TN_NONE;
     TN_TRY(tn__train_inline(it));
     TN_TRY(tn__train_choose(it));
+    TN_TRY(tn__train_cut(it));
     TN_TRY(tn__train_lower(it));
     TN_TRY(tn__train_copy(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
@@ -150,6 +151,7 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     if (tn__train_lowers(it)) TN_TRY(tn__train_recompute(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(train_check(it));
+    TN_TRY(tn__train_parts(it));
     return train_hand_out(it, training);
 }
 
@@ -202,8 +204,12 @@ tn_status tn_train(const tn_graph *graph, const tn_train_options *options, tn_tr
     TN_TRY(train_options(&it, options));
     tn__arena_init(&it.arena, it.context);
     tn_status status = train_make(&it, training);
-    if (status != TN_OK) tn_graph_destroy(it.graph);
+    if (status != TN_OK) {
+        tn_graph_destroy(it.graph);
+        tn__parts_destroy(it.context, it.made.parts);
+    }
     tn_graph_destroy(it.inlined);
+    tn_graph_destroy(it.part);
     tn__arena_release(&it.arena);
     return status;
 }
@@ -215,6 +221,7 @@ void tn_training_release(tn_training *training) {
              training->parameter_count * sizeof *training->parameters);
     tn__free(&context, training->statistics,
              training->statistic_count * sizeof *training->statistics);
+    tn__parts_destroy(&context, training->parts);
     tn_graph_destroy(training->graph);
     *training = (tn_training){0};
 }

@@ -1,6 +1,23 @@
 /* open.c - from a model to a training run, and to the model in use on what was held out. */
 #include "trainer/trainer.h"
 
+/* Contents of what this rank has a part of: the whole is asked for, as the model has it. */
+static tn_status open_read_part(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                                uint64_t size, tn_error *error) {
+    const tn_trainer *trainer = self;
+    const tn_tensor_part *part = tn_training_part(&trainer->made, id);
+    const tn_train_options *train = &trainer->train_options;
+    if (part == NULL) return trainer->read(trainer->read_self, graph, id, bytes, size, error);
+    void *whole = tn__alloc(&trainer->context, part->bytes);
+    if (whole == NULL) return tn__no_memory(error, "a parameter, before it is cut");
+    tn_status status =
+        trainer->read(trainer->read_self, trainer->model, id, whole, part->bytes, error);
+    if (status == TN_OK)
+        tn_tensor_part_take(part, train->tensor_ranks, train->tensor_rank, whole, bytes);
+    tn__free(&trainer->context, whole, part->bytes);
+    return status;
+}
+
 /* The model as it is trained: with session.fuse of operators whose gradients are one, too. */
 static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
                             const tn_train_options *train, tn_error *error) {
@@ -31,7 +48,15 @@ static tn_status open_all(tn_trainer *trainer, const tn_graph *model,
     if (session->seed == 0) session->seed = options->seed;
     if (train.seed == 0) train.seed = options->seed;
     TN_TRY(open_model(trainer, model, &train, error));
-    TN_TRY(tn_session_open(trainer->made.graph, session, &trainer->session, error));
+    tn_session_options open = *session;
+    trainer->train_options = train;
+    trainer->read = session->read;
+    trainer->read_self = session->self;
+    if (trainer->made.parts != NULL && session->read != NULL) {
+        open.read = open_read_part;
+        open.self = trainer;
+    }
+    TN_TRY(tn_session_open(trainer->made.graph, &open, &trainer->session, error));
     trainer->engine = tn_session_engine(trainer->session);
     return tn__trainer_begin(trainer, model, options, error);
 }

@@ -42,6 +42,10 @@ struct tn_trainer {
     tn_graph *model, *rewritten; /* as tn_train_model made it, and for training; NULL: as that */
     tn_training made;
     tn_session *session;
+    tn_train_options train_options; /* of `made`: its lists are not read any more */
+    tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+                      uint64_t size, tn_error *error); /* as it was given */
+    void *read_self;
 };
 
 /* Set up over its training and engine; `trainer` begins with a context and nothing else. */

@@ -138,7 +138,7 @@ static const tn_op_rule conv_rules[] = {
     {.type = "Col2Im", .inputs_min = 3, .inputs_max = 3, .outputs_max = 1,
      .shape = conv_shape_col2im, .flops_per = 1, .monotone = 2},
     {CONV(Conv, 2, 3, conv_shape, conv_flops), WINDOW(tn__split_conv), .weights = 2 | 4, .flags = TN_RULE_CONV,
-     .gradient = tn__gradient_conv},
+     .sums = tn__sums_conv, .gradient = tn__gradient_conv},
     {CONV(ConvInteger, 2, 4, conv_shape_integer, conv_flops), WINDOW(tn__split_conv_integer)},
     {CONV(ConvTranspose, 2, 3, conv_shape_transpose, conv_flops_transpose),
      WINDOW(tn__split_conv_transpose), .weights = 2 | 4,

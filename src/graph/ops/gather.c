@@ -11,7 +11,7 @@
 
 /* --- Gather --- */
 
-static tn_status gather_shape(tn_infer *infer) {
+tn_status tn__gather_shape(tn_infer *infer) {
     const tn_tensor *data = tn__input(infer, 0), *indices = tn__input(infer, 1);
     int64_t shape[2 * TN_RANK_MAX];
     uint32_t axis, rank = 0;
@@ -141,9 +141,8 @@ static tn_status gather_scatter_nd_fold(tn_infer *infer) {
 #define GATHER(name, inputs, rule) .type = #name, .inputs_min = inputs, .inputs_max = inputs,      \
     .outputs_max = 1, .shape = rule
 static const tn_op_rule gather_rules[] = {
-    {GATHER(Gather, 2, gather_shape), .fold = gather_fold, .view = gather_view, .monotone = 1, .split = tn__split_gather,
-    
-     .gradient = tn__gradient_gather},
+    {GATHER(Gather, 2, tn__gather_shape), .fold = gather_fold, .view = gather_view, .monotone = 1, .split = tn__split_gather,
+     .sums = tn__sums_gather, .sums_as = "GatherPart", .gradient = tn__gradient_gather},
     {GATHER(GatherElements, 2, gather_elements_shape), .gradient = tn__gradient_gather_elements},
     {GATHER(GatherND, 2, gather_nd_shape), .gradient = tn__gradient_gather_nd},
     {GATHER(Scatter, 3, gather_scatter_shape), .inplace = 1,

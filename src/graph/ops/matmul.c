@@ -192,9 +192,10 @@ static const tn_op_rule matmul_rules[] = {
      .gradient = tn__gradient_einsum},
     {MATMUL(Gemm, 2, 3, matmul_shape_gemm, matmul_flops_gemm), .weights = 2 | 4,
      .flags = TN_RULE_MATMUL, .inplace_of = matmul_inplace_gemm, .split = tn__split_gemm,
+     .sums = tn__sums_gemm,
      .gradient = tn__gradient_gemm},
     {MATMUL(MatMul, 2, 2, matmul_shape, matmul_flops), .weights = 2, .flags = TN_RULE_MATMUL,
-     .split = tn__split_matmul,     .gradient = tn__gradient_matmul},
+     .split = tn__split_matmul, .sums = tn__sums_matmul, .gradient = tn__gradient_matmul},
     {MATMUL(MatMulInteger, 2, 4, matmul_shape_integer, matmul_flops)},
     {MATMUL(QLinearMatMul, 8, 8, matmul_shape_qlinear, matmul_flops)},
 };

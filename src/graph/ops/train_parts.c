@@ -2,7 +2,8 @@
  * move more.
  *
  *   ClipGrad(d y, y, low, high) -> d x                        zero where y is a bound
- *   GatherGrad(d y, indices) -> d x                           shape, axis
+ *   GatherGrad(d y, indices) -> d x                           shape, axis; first, whole: it is rows
+ *                                                             from there on, of so many
  *   LRNGrad(d y, x) -> d x                                    those of LRN
  *   LogSoftmaxGrad, SoftmaxGrad(d y, y) -> d x                axis; flat: all from it on is a row;
  * alpha: a factor of the gradient NormalizationGrad(d y, x, scale) -> d x, d scale, d bias  count,

@@ -23,6 +23,14 @@ static uint64_t drop_key(const tn_kernel_call *call) {
     return drop_mix(key + (micro != NULL ? (uint64_t)tn__operand_int(micro, 0) : 0));
 }
 
+/* The number of element `i` in the tensor that this is a part of: what is drawn for it does not
+ * depend on how that was cut. */
+static uint64_t drop_place(const int64_t *places, uint64_t i) {
+    if (places == NULL) return i;
+    uint64_t run = (uint64_t)places[0];
+    return i / run * (uint64_t)places[1] + i % run + (uint64_t)places[2];
+}
+
 /* values += those of a tensor of float32 from `at` on, which repeats after `width` elements. */
 static void drop_add(const tn_operand *addend, uint64_t width, uint64_t at, uint64_t count,
                      double *values) {
@@ -59,7 +67,11 @@ static tn_status drop_run(tn_kernel_call *call) {
     const tn_operand *bits = tn__call_output(call, 1);
     double ratio = tn__attr_float(call->op, "ratio", 0.5), values[TN__REAL_TILE];
     bool stays[TN__REAL_TILE];
+    uint32_t given;
+    const int64_t *places = tn__attr_ints(call->op, "places", &given);
     TN_TRY(drop_check(call, ratio));
+    if (places != NULL && (given != 3 || places[0] < 1))
+        return tn__call_fail(call, TN_E_INVALID, "attribute places is not three numbers");
     uint64_t bound = (uint64_t)(ratio * 4294967296.0);
     double factor = 1 / (1 - ratio);
     for (uint64_t at = 0; at < total; at += TN__REAL_TILE) {
@@ -67,7 +79,8 @@ static tn_status drop_run(tn_kernel_call *call) {
         tn__real_load(x, at, 1, count, values);
         if (row != NULL) drop_add(row, tn__operand_count(row), at, count, values);
         for (uint64_t i = 0; i < count; i++) {
-            uint64_t drawn = drop_mix(key + (at + i) * 0x9e3779b97f4a7c15u) >> 32;
+            uint64_t place = drop_place(places, at + i);
+            uint64_t drawn = drop_mix(key + place * 0x9e3779b97f4a7c15u) >> 32;
             stays[i] = drawn >= bound;
             values[i] = stays[i] ? values[i] * factor : 0;
         }

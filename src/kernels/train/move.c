@@ -72,14 +72,17 @@ typedef struct move_gather {
     const tn_operand *dy, *indices;
     tn_operand *dx;
     uint64_t outer, extent, inner, count; /* count: of indices */
+    int64_t first, whole;                 /* it is rows from `first` on of so many */
 } move_gather;
 
+/* Row `extent`: it is none of these. */
 static tn_status move_index(const tn_kernel_call *call, const move_gather *job, uint64_t i,
                             uint64_t *row) {
-    int64_t index = tn__index(job->indices, i), extent = (int64_t)job->extent;
-    if (index < -extent || index >= extent)
-        return tn__call_bad_index(call, index, (uint32_t)tn__attr_int(call->op, "axis", 0), extent);
-    *row = (uint64_t)(index < 0 ? index + extent : index);
+    int64_t index = tn__index(job->indices, i), whole = job->whole;
+    if (index < -whole || index >= whole)
+        return tn__call_bad_index(call, index, (uint32_t)tn__attr_int(call->op, "axis", 0), whole);
+    uint64_t at = (uint64_t)((index < 0 ? index + whole : index) - job->first);
+    *row = at < job->extent ? at : job->extent;
     return TN_OK;
 }
 
@@ -90,6 +93,7 @@ static tn_status move_gather_direct(const tn_kernel_call *call, const move_gathe
     for (uint64_t o = 0; o < job->outer; o++)
         for (uint64_t i = 0; i < job->count; i++) {
             TN_TRY(move_index(call, job, i, &row));
+            if (row == job->extent) continue;
             move_add(job->dx, (o * job->extent + row) * job->inner, job->dy,
                      (o * job->count + i) * job->inner, job->inner);
         }
@@ -120,6 +124,7 @@ static tn_status move_gather_rows(const tn_kernel_call *call, const move_gather 
     for (uint64_t r = 0; r < job->extent; r++) heads[r] = job->count; /* the end of a chain */
     for (uint64_t i = job->count; i-- > 0;) {
         TN_TRY(move_index(call, job, i, &row));
+        if (row == job->extent) continue;
         next[i] = heads[row];
         heads[row] = i;
     }
@@ -140,7 +145,9 @@ static tn_status move_run_gather(tn_kernel_call *call) {
                        .outer = tn__operand_span(dx, 0, axis),
                        .extent = (uint64_t)dx->shape[axis],
                        .inner = tn__operand_span(dx, axis + 1, dx->rank),
-                       .count = tn__operand_count(&call->inputs[1])};
+                       .count = tn__operand_count(&call->inputs[1]),
+                       .first = tn__attr_int(call->op, "first", 0),
+                       .whole = tn__attr_int(call->op, "whole", dx->shape[axis])};
     TN_TRY(tn__check_count(call, 0, tn__mul_sat(job.outer, tn__mul_sat(job.count, job.inner))));
     return move_is_short(dx->dtype) ? move_gather_rows(call, &job) : move_gather_direct(call, &job);
 }

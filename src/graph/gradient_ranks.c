@@ -1,0 +1,34 @@
+/* gradient_ranks.c - gradients of operators of which each rank has a part (ops/ranks.c).
+ *
+ * The loss is one number on all ranks, so what a sum over ranks gives has the same gradient on all
+ * of them, and that is the gradient of each summand. What all ranks read, each for its part, has
+ * the sum of what they find.
+ */
+#include "graph/gradients.h"
+
+tn_status tn__gradient_rank_sum(tn_gradient *it) {
+    it->found[0] = it->given[0];
+    return TN_OK;
+}
+
+tn_status tn__gradient_rank_copy(tn_gradient *it) {
+    return tn__gradient_own(it, "RankSum", TN__LIST(it->given[0]), NULL, 0, &it->found[0]);
+}
+
+tn_status tn__gradient_gather_part(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0);
+    int64_t axis = tn__attr_int(&it->op, "axis", 0), first = tn__attr_int(&it->op, "first", 0);
+    if (axis < 0) axis += x.rank;
+    int64_t whole = tn__attr_int(&it->op, "whole", x.shape[axis]);
+    const tn_attr attrs[] = {TN__ATTR_INTS("shape", x.shape, x.rank), TN__ATTR_INT("axis", &axis),
+                             TN__ATTR_INT("first", &first), TN__ATTR_INT("whole", &whole)};
+    return tn__gradient_own(it, "GatherGrad", TN__LIST(it->given[0], it->op.inputs[1]), attrs, 4,
+                            &it->found[0]);
+}
+
+tn_status tn__gradient_class_loss_parts(tn_gradient *it) {
+    const tn_tensor_id *in = it->op.inputs;
+    if (it->given[0] == TN_NONE) return TN_OK;
+    return tn__gradient_own(it, "ClassLossGrad", TN__LIST(in[0], in[1], in[2], in[3], it->given[0]),
+                            it->op.attrs, it->op.attr_count, &it->found[0]);
+}

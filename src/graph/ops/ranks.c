@@ -1,0 +1,96 @@
+/* ranks.c - operators of a model of which each of several ranks has a part: sums over ranks, and
+ * what works on a part of a table or of classes.
+ *
+ *   RankSum(x) -> y     y is x; behind it the ranks' become their sum (dist), and d x is d y
+ *   RankCopy(x) -> y    y is x; d x is the sum of the ranks' d y
+ *   RankMax(x) -> y     y is x; behind it the ranks' become the largest, element by element
+ *   GatherPart(data, indices) -> y    axis, first, whole: data are rows from `first` on of so many;
+ *                                     zeros for the others
+ *   ClassMax(scores) -> most                                 axis
+ *   ClassSums(scores, labels, most) -> sums                  axis, first, whole
+ *       of each sample: the sum of exp(score - most); the label's score - most, if it is here; how
+ *       many of the largest scores come before the label
+ *   ClassLoss(scores, labels, most, sums) -> loss, correct   axis, first
+ *   ClassLossGrad(scores, labels, most, sums, d loss) -> d scores    axis, first
+ *
+ * RankSum and RankCopy are each other's gradient: Megatron's g and f. Scores are never whole: their
+ * largest and their sums are what ranks tell each other, three numbers a sample in float64.
+ * What becomes one over ranks keeps its place among others (TN_RULE_ORDERED), so all say the same
+ * in the same order, and is not made a second time: that would be the rank's own.
+ * Source: Shoeybi et al., "Megatron-LM" (2019), section 3.
+ */
+#include "graph/fold.h"
+#include "graph/gradients.h"
+
+static tn_status ranks_shape_same(tn_infer *infer) {
+    return tn__set_like(infer, 0, tn__input(infer, 0));
+}
+
+static tn_view ranks_view(tn_infer *infer, uint32_t output) {
+    return output != 0 ? tn__no_view : tn__view_input(infer, 0, 0);
+}
+
+/* --- classes --- */
+
+/* The scores' shape without their classes. */
+static tn_status ranks_shape_samples(tn_infer *infer, int64_t *shape, uint32_t *rank) {
+    const tn_tensor *x = tn__input(infer, 0);
+    uint32_t axis;
+    *rank = 0;
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 1), x->rank, &axis));
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (d != axis) shape[(*rank)++] = x->shape[d];
+    return TN_OK;
+}
+
+static tn_status ranks_shape_most(tn_infer *infer) {
+    int64_t shape[TN_RANK_MAX];
+    uint32_t rank;
+    if (!tn__rank_known(tn__input(infer, 0))) return tn__set_dtype(infer, 0, TN_FLOAT64);
+    TN_TRY(ranks_shape_samples(infer, shape, &rank));
+    return tn__set_output(infer, 0, TN_FLOAT64, rank, shape);
+}
+
+static tn_status ranks_shape_sums(tn_infer *infer) {
+    int64_t shape[TN_RANK_MAX];
+    uint32_t rank;
+    if (!tn__rank_known(tn__input(infer, 0))) return tn__set_dtype(infer, 0, TN_FLOAT64);
+    TN_TRY(ranks_shape_samples(infer, shape, &rank));
+    shape[rank] = 3;
+    return tn__set_output(infer, 0, TN_FLOAT64, rank + 1, shape);
+}
+
+static tn_status ranks_shape_loss(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    tn_dtype dtype = x->dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
+    TN_TRY(tn__set_output(infer, 1, TN_INT64, 0, NULL));
+    return tn__set_output(infer, 0, dtype, 0, NULL);
+}
+
+static uint64_t ranks_flops_scores(tn_infer *infer) {
+    return tn__mul_sat(10, tn__elements(tn__input(infer, 0)));
+}
+
+static uint64_t ranks_flops_most(tn_infer *infer) { return tn__elements(tn__input(infer, 0)); }
+
+/* clang-format off */
+#define RANKS(name, least, outputs, rule) .type = #name, .inputs_min = least, \
+    .inputs_max = least, .outputs_max = outputs, .shape = rule
+static const tn_op_rule ranks_rules[] = {
+    {RANKS(ClassLoss, 4, 2, ranks_shape_loss), .flops_per = 1, .no_gradient = 4 | 8,
+     .gradient = tn__gradient_class_loss_parts},
+    {RANKS(ClassLossGrad, 5, 1, ranks_shape_same), .inplace = 1, .flops_per = 12},
+    {RANKS(ClassMax, 1, 1, ranks_shape_most), .flops = ranks_flops_most, .no_gradient = 1},
+    {RANKS(ClassSums, 3, 1, ranks_shape_sums), .flops = ranks_flops_scores,
+     .no_gradient = 1 | 4},
+    {RANKS(GatherPart, 2, 1, tn__gather_shape), .gradient = tn__gradient_gather_part},
+    {RANKS(RankCopy, 1, 1, ranks_shape_same), .inplace = 1, .view = ranks_view,
+     .gradient = tn__gradient_rank_copy},
+    {RANKS(RankMax, 1, 1, ranks_shape_same), .inplace = 1, .no_gradient = 1,
+     .flags = TN_RULE_ORDERED | TN_RULE_RANKS_MAX},
+    {RANKS(RankSum, 1, 1, ranks_shape_same), .inplace = 1,
+     .flags = TN_RULE_ORDERED | TN_RULE_RANKS_SUM, .gradient = tn__gradient_rank_sum},
+};
+/* clang-format on */
+
+TN_OP_FAMILY(ranks, "tenure");

@@ -1,0 +1,55 @@
+/* ranks.c - what a rank does of a model that several share (graph/ops/ranks.c): rows of its part of
+ * a table, and values that become one over all ranks behind it, for which there is nothing to do
+ * but to have them where they are to be. */
+#include "kernels/box.h"
+#include "kernels/check.h"
+
+static tn_status ranks_copy(tn_kernel_call *call) {
+    tn__operand_copy(&call->outputs[0], &call->inputs[0]);
+    return TN_OK;
+}
+
+static bool ranks_accepts_gather(const tn_kernel_setup *setup) {
+    const tn_tensor *data = tn__setup_input(setup, 0);
+    return tn_dtype_bits(data->dtype) % 8 == 0 && data->dtype != TN_STRING &&
+           tn__input_is(setup, 1, TN__TYPES_INDEX);
+}
+
+/* Row `index` of the whole, where it is here, else zeros. */
+static void ranks_row(char *to, const char *rows, int64_t row, int64_t extent, uint64_t piece) {
+    if (row >= 0 && row < extent)
+        memcpy(to, rows + (uint64_t)row * piece, (size_t)piece);
+    else
+        memset(to, 0, (size_t)piece);
+}
+
+static tn_status ranks_gather(tn_kernel_call *call) {
+    const tn_operand *data = &call->inputs[0], *indices = &call->inputs[1];
+    int64_t first = tn__attr_int(call->op, "first", 0);
+    uint32_t axis;
+    TN_TRY(tn__call_axis(call, tn__attr_int(call->op, "axis", 0), data->rank, &axis));
+    int64_t extent = data->shape[axis], whole = tn__attr_int(call->op, "whole", extent);
+    uint64_t outer = tn__operand_span(data, 0, axis), count = tn__operand_count(indices);
+    uint64_t piece = tn__operand_span(data, axis + 1, data->rank) * tn__width(data->dtype);
+    char *to = call->outputs[0].data;
+    const char *rows = data->data;
+    if (tn__operand_bytes(&call->outputs[0]) != outer * count * piece)
+        return tn__call_fail(call, TN_E_INVALID, "the result has another size");
+    for (uint64_t o = 0; o < outer; o++, rows += (uint64_t)extent * piece)
+        for (uint64_t i = 0; i < count; i++, to += piece) {
+            int64_t index = tn__index(indices, i);
+            if (index < -whole || index >= whole)
+                return tn__call_bad_index(call, index, axis, whole);
+            ranks_row(to, rows, (index < 0 ? index + whole : index) - first, extent, piece);
+        }
+    return TN_OK;
+}
+
+static const tn_kernel train_ranks_kernels[] = {
+    {.type = "GatherPart", .accepts = ranks_accepts_gather, .run = ranks_gather},
+    {.type = "RankCopy", .run = ranks_copy},
+    {.type = "RankMax", .run = ranks_copy},
+    {.type = "RankSum", .run = ranks_copy},
+};
+
+TN_KERNEL_FAMILY(train_ranks, "tenure");

@@ -1,0 +1,142 @@
+/* choose.c - which classes of cuts are taken.
+ *
+ * A class is worth the bytes that a rank does not hold, parameters with their gradients and what
+ * optimizers keep, less those that ranks make one in a step; one that is worth nothing is left
+ * whole. Two classes meet where both cut a tensor, or an operator; then one of them is taken. The
+ * one that is worth most goes first; then whoever stands in the way of others that are worth more
+ * together makes room for them. What nothing is taken for stays whole on all ranks.
+ *
+ * Cost: O(classes x operators).
+ */
+#include <stdio.h>
+
+#include "shard/shard.h"
+
+/* Above 0: it spares more bytes than ranks send for it. */
+static uint64_t choose_worth(const tn__class *class) {
+    return class->why[0] == '\0' && class->saved > class->sent ? class->saved - class->sent : 0;
+}
+
+static int choose_compare(const void *a, const void *b) {
+    const tn__class *x = a, *y = b;
+    uint64_t first = choose_worth(x), second = choose_worth(y);
+    if (first != second) return first < second ? 1 : -1;
+    return x->tensors[0] < y->tensors[0] ? -1 : x->tensors[0] > y->tensors[0];
+}
+
+typedef struct choose_state {
+    tn__shard *it;
+    uint32_t *of_tensor, *of_op; /* the class that has it, from 1; 0: none */
+    bool *taken;                 /* [classes] */
+} choose_state;
+
+/* Calls `see` for each class that stands in the way of this one, each once. */
+static uint64_t choose_in_the_way(choose_state *state, const tn__class *class, uint32_t *others,
+                                  uint32_t most, uint32_t *count) {
+    uint64_t worth = 0;
+    *count = 0;
+    for (uint32_t i = 0; i < class->count + class->op_count; i++) {
+        uint32_t other = i < class->count ? state->of_tensor[class->tensors[i]]
+                                          : state->of_op[class->ops[i - class->count]];
+        bool seen = other == 0;
+        for (uint32_t k = 0; k < *count && !seen; k++) seen = others[k] == other;
+        if (seen) continue;
+        if (*count == most) return UINT64_MAX;
+        others[(*count)++] = other;
+        worth = tn__add_sat(worth, choose_worth(&state->it->found[other - 1]));
+    }
+    return worth;
+}
+
+static void choose_set(choose_state *state, uint32_t index, bool take) {
+    const tn__class *class = &state->it->found[index];
+    uint32_t mark = take ? index + 1 : 0;
+    state->taken[index] = take;
+    for (uint32_t i = 0; i < class->count; i++) state->of_tensor[class->tensors[i]] = mark;
+    for (uint32_t i = 0; i < class->op_count; i++) state->of_op[class->ops[i]] = mark;
+}
+
+#define CHOOSE_MEET 64u /* classes that one may meet, to be looked at */
+
+/* Takes those that nobody stands in the way of. Returns what they are worth; `list`, when not NULL,
+ * gets their numbers. */
+static uint64_t choose_fill(choose_state *state, uint32_t *list, uint32_t *count) {
+    uint32_t others[CHOOSE_MEET], meets;
+    uint64_t worth = 0;
+    for (uint32_t c = 0; c < state->it->found_count; c++) {
+        const tn__class *class = &state->it->found[c];
+        if (state->taken[c] || choose_worth(class) == 0) continue;
+        if (choose_in_the_way(state, class, others, CHOOSE_MEET, &meets) != 0 || meets > 0)
+            continue;
+        choose_set(state, c, true);
+        worth = tn__add_sat(worth, choose_worth(class));
+        if (list != NULL) list[(*count)++] = c;
+    }
+    return worth;
+}
+
+/* One class less, if those that fit then are worth more. */
+static bool choose_improve(choose_state *state, uint32_t index, uint32_t *list) {
+    uint64_t worth = choose_worth(&state->it->found[index]);
+    uint32_t count = 0;
+    choose_set(state, index, false);
+    state->taken[index] = true; /* not that one */
+    uint64_t instead = choose_fill(state, list, &count);
+    state->taken[index] = false;
+    if (instead > worth) return true;
+    for (uint32_t i = 0; i < count; i++) choose_set(state, list[i], false);
+    choose_set(state, index, true);
+    return false;
+}
+
+/* Why nothing was: of the class with the most parameters. */
+static tn_status choose_nothing(const tn__shard *it) {
+    const tn__class *best = NULL;
+    for (size_t c = 0; c < it->found_count; c++)
+        if (best == NULL || it->found[c].parameters > best->parameters) best = &it->found[c];
+    if (best == NULL)
+        TN_FAIL(it->error, TN_E_INVALID, "no parameter of the model can be cut into %u parts",
+                it->ranks);
+    if (best->why[0] != '\0')
+        TN_FAIL(it->error, TN_E_INVALID, "nothing of the model can be cut into %u parts: %s",
+                it->ranks, best->why);
+    TN_FAIL(it->error, TN_E_INVALID,
+            "nothing of the model is worth being cut into %u parts: ranks would send more than "
+            "they spare ('%.80s': %llu and %llu bytes)",
+            it->ranks, tn_graph_tensor(it->graph, best->tensors[0])->name,
+            (unsigned long long)best->sent, (unsigned long long)best->saved);
+}
+
+static tn_status choose_take(tn__shard *it, const choose_state *state) {
+    bool any = false;
+    for (size_t c = 0; c < it->found_count; c++) {
+        const tn__class *class = &it->found[c];
+        if (!state->taken[c]) continue;
+        any = true;
+        for (uint32_t i = 0; i < class->count; i++) it->cuts[class->tensors[i]] = class->cuts[i];
+    }
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
+        uint64_t bytes = tn_graph_tensor(it->graph, id)->bytes;
+        if (!it->trained[id]) continue;
+        it->parameters = tn__add_sat(it->parameters, bytes);
+        if (it->cuts[id].blocks > 0) it->cut = tn__add_sat(it->cut, bytes);
+    }
+    return any ? TN_OK : choose_nothing(it);
+}
+
+tn_status tn__shard_choose(tn__shard *it) {
+    size_t tensors = tn_graph_tensor_count(it->graph), ops = tn_graph_op_count(it->graph);
+    choose_state state = {
+        .it = it,
+        .of_tensor = tn__arena_array(it->arena, tensors + 1, sizeof *state.of_tensor),
+        .of_op = tn__arena_array(it->arena, ops + 1, sizeof *state.of_op),
+        .taken = tn__arena_array(it->arena, it->found_count + 1, sizeof *state.taken)};
+    uint32_t *list = tn__arena_array(it->arena, it->found_count + 1, sizeof *list);
+    if (!state.of_tensor || !state.of_op || !state.taken || list == NULL)
+        return tn__no_memory(it->error, "parts of a model");
+    if (it->found_count > 0) qsort(it->found, it->found_count, sizeof *it->found, choose_compare);
+    (void)choose_fill(&state, NULL, NULL);
+    for (uint32_t c = 0; c < it->found_count; c++)
+        if (state.taken[c]) (void)choose_improve(&state, c, list);
+    return choose_take(it, &state);
+}

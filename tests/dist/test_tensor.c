@@ -1,0 +1,273 @@
+/* test_tensor.c - models that are cut over 2 and 4 ranks, and beside that trained on parts of each
+ * batch, against one process that has all of it. */
+#include "trainer/kit.h"
+
+#include "../../examples/training/networks.h"
+
+#include <math.h>
+
+#include <tenure/dist.h>
+
+#define STEPS 20
+#define RANKS_MOST 4u
+#define BATCH 8
+#define PARAMETERS_MOST 128u
+
+enum { TRANSFORMER, MLP, CNN, DROPS, NETWORKS };
+static const char *const names[] = {"transformer", "mlp", "cnn", "dropout"};
+
+typedef struct trained {
+    double losses[STEPS];
+    int64_t correct[STEPS];
+    uint32_t parameters, cut;
+    float *values[PARAMETERS_MOST]; /* of each parameter, whole */
+    uint64_t counts[PARAMETERS_MOST];
+    bool whole[PARAMETERS_MOST]; /* on every rank */
+    tn_part_sums sums;
+} trained;
+
+typedef struct task {
+    uint32_t which, data, tensor;
+    trained got[RANKS_MOST];
+} task;
+
+static tn_status fill(void *self, bool held_out, uint64_t number, tn_array *samples,
+                      tn_array *labels, tn_error *error) {
+    uint64_t parts = *(const uint32_t *)self, part = number % parts; /* of a batch */
+    (void)held_out;
+    (void)error;
+    tn__random random = {.state = 77 * (number / parts) + 5};
+    uint64_t each = samples->dtype == TN_INT64 ? 8 : 4, count = samples->bytes / each;
+    for (uint64_t i = 0; i < count * parts; i++) {
+        uint64_t drawn = tn__random_below(&random, 1 << 20), at = i - part * count;
+        if (at >= count) continue;
+        if (each == 8)
+            ((int64_t *)samples->data)[at] = (int64_t)(drawn % 20);
+        else
+            ((float *)samples->data)[at] = (float)drawn / (1 << 19) - 1;
+    }
+    count = labels->bytes / 8;
+    for (uint64_t i = 0; i < count * parts; i++) {
+        uint64_t drawn = tn__random_below(&random, 4), at = i - part * count;
+        if (at < count) ((int64_t *)labels->data)[at] = (int64_t)drawn;
+    }
+    return TN_OK;
+}
+
+static tn_status mlp(net *n, int64_t batch) {
+    tn_tensor_id x = net_input(n, TN_FLOAT32, NET_SHAPE(batch, 12));
+    tn_tensor_id y = net_unary(n, "Relu", net_dense(n, x, 12, 64));
+    y = net_unary(n, "Tanh", net_dense(n, y, 64, 32));
+    return net_finish(n, x, net_dense(n, y, 32, 4));
+}
+
+static tn_tensor_id drop(net *n, tn_tensor_id x, double ratio) {
+    tn_attr share = {.name = "ratio", .type = TN_ATTR_FLOAT, .count = 1, .floats = &ratio};
+    return net_op(
+        n, (tn_op_spec){
+               .type = "Dropout", NET_INPUTS(x), .version = 7, .attrs = &share, .attr_count = 1});
+}
+
+static tn_status drops(net *n, int64_t batch) {
+    tn_tensor_id x = net_input(n, TN_FLOAT32, NET_SHAPE(batch, 12));
+    tn_tensor_id y = drop(n, net_unary(n, "Gelu", net_dense(n, x, 12, 64)), 0.3);
+    y = drop(n, net_dense(n, y, 64, 12), 0.2);
+    return net_finish(n, x, net_dense(n, net_binary(n, "Add", x, y), 12, 4));
+}
+
+static void make(kit_run *run, uint32_t which, int64_t batch) {
+    transformer_size size = {
+        .batch = batch, .time = 6, .width = 16, .heads = 4, .depth = 4, .words = 20};
+    kit_begin(run, 3);
+    tn_status status = which == TRANSFORMER ? transformer(run->n, &size)
+                       : which == MLP       ? mlp(run->n, batch)
+                       : which == CNN       ? residual_cnn(run->n, batch, 8, 4, 4)
+                                            : drops(run->n, batch);
+    if (status != TN_OK) fail_msg("%s: %s", names[which], run->n->error.message);
+    run->train.optimizer = TN_OPTIMIZER_MOMENTUM;
+    run->train.seed = 9;
+    run->options.rate = 1e-3;
+    run->options.steps = STEPS;
+    run->options.fill = fill;
+    run->session.poison = true;
+}
+
+static void take(kit_run *run, trained *got) {
+    const tn_training *step = tn_trainer_training(run->trainer);
+    got->parameters = step->parameter_count;
+    got->sums = tn_training_parts(step);
+    assert_true(got->parameters <= PARAMETERS_MOST);
+    for (uint32_t i = 0; i < step->parameter_count; i++) {
+        tn_tensor_id id = step->parameters[i].parameter;
+        uint64_t bytes = tn_graph_tensor(step->graph, id)->bytes;
+        const tn_tensor_part *part = tn_training_part(step, id);
+        float *mine = malloc(bytes);
+        kit_must(run, tn_engine_get_static(tn_trainer_engine(run->trainer), id, mine, bytes,
+                                           &run->error));
+        got->whole[i] = part == NULL;
+        got->cut += part != NULL;
+        got->values[i] = mine;
+        got->counts[i] = bytes / sizeof(float);
+        if (part == NULL) continue;
+        assert_int_equal(part->bytes, bytes * run->train.tensor_ranks);
+        got->values[i] = calloc(1, part->bytes);
+        got->counts[i] = part->bytes / sizeof(float);
+        tn_tensor_part_put(part, run->train.tensor_ranks, run->train.tensor_rank, mine,
+                           got->values[i]);
+        free(mine);
+    }
+}
+
+static tn_status train(kit_run *run, trained *got, tn_error *error) {
+    tn_engine_usage usage;
+    tn_status status = kit_open(run);
+    for (uint32_t s = 0; s < STEPS && status == TN_OK; s++) {
+        status = tn_trainer_step(run->trainer, &run->error);
+        if (status != TN_OK) break;
+        got->losses[s] = tn_trainer_at(run->trainer)->loss;
+        got->correct[s] = tn_trainer_at(run->trainer)->correct;
+    }
+    *error = run->error;
+    if (status != TN_OK) return status;
+    tn_engine_measure(tn_trainer_engine(run->trainer), &usage);
+    if (usage.measured_peak != usage.planned_peak)
+        TN_FAIL(error, TN_E_INTERNAL, "peak %llu, planned %llu",
+                (unsigned long long)usage.measured_peak, (unsigned long long)usage.planned_peak);
+    take(run, got);
+    return TN_OK;
+}
+
+/* Group 1: the ranks that have the same part of the model; group 2: those of one model. */
+static tn_status divide(void *self, const tn_program *program, tn_program **divided,
+                        tn_error *error) {
+    const task *it = self;
+    tn_program *joined;
+    TN_TRY(tn_program_join(program, 2, &joined, error));
+    if (it->data == 1) {
+        *divided = joined;
+        return TN_OK;
+    }
+    tn_status status = tn_program_average(joined, 1, divided, error);
+    tn_program_destroy(joined);
+    return status;
+}
+
+static tn_status groups(const task *it, tn_world *world, tn_error *error) {
+    uint32_t rank = tn_world_rank(world), members[RANKS_MOST];
+    for (uint32_t d = 0; d < it->data; d++) members[d] = d * it->tensor + rank % it->tensor;
+    TN_TRY(tn_world_group(world, 1, members, it->data, error));
+    for (uint32_t t = 0; t < it->tensor; t++) members[t] = rank / it->tensor * it->tensor + t;
+    return tn_world_group(world, 2, members, it->tensor, error);
+}
+
+static tn_status rank(void *self, tn_world *world, tn_error *error) {
+    task *it = self;
+    uint32_t mine = tn_world_rank(world), how = it->data;
+    tn_divide by = {divide, it};
+    kit_run run;
+    TN_TRY(groups(it, world, error));
+    make(&run, it->which, BATCH / it->data);
+    run.train.bucket_bytes = it->data > 1 ? 2000 : 0;
+    run.train.tensor_ranks = it->tensor;
+    run.train.tensor_rank = mine % it->tensor;
+    run.session.divide = &by;
+    run.session.exchange = tn_world_exchange(world);
+    run.options.exchange = it->data > 1 ? tn_world_exchange(world) : NULL;
+    run.options.group = 1;
+    run.options.self = &how;
+    tn_status status = train(&run, &it->got[mine], error);
+    kit_end(&run);
+    return status;
+}
+
+/* How far apart, as a share of the loss, and of the largest element of each parameter; or of a
+ * hundredth of the largest of all, where a parameter is smaller. */
+static double apart(const trained *a, const trained *b) {
+    double worst = 0, largest = 0;
+    assert_int_equal(a->parameters, b->parameters);
+    for (uint32_t i = 0; i < a->parameters; i++)
+        for (uint64_t k = 0; k < a->counts[i]; k++)
+            largest = fmax(largest, fabs((double)a->values[i][k]));
+    for (uint32_t s = 0; s < STEPS; s++) {
+        if (!isfinite(a->losses[s]) || !isfinite(b->losses[s])) return INFINITY;
+        worst = fmax(worst, fabs(a->losses[s] - b->losses[s]) / fabs(a->losses[s]));
+    }
+    for (uint32_t i = 0; i < a->parameters; i++) {
+        double most = largest / 100, far = 0;
+        assert_int_equal(a->counts[i], b->counts[i]);
+        for (uint64_t k = 0; k < a->counts[i]; k++) {
+            if (!isfinite((double)b->values[i][k])) return INFINITY;
+            most = fmax(most, fabs((double)a->values[i][k]));
+            far = fmax(far, fabs((double)a->values[i][k] - (double)b->values[i][k]));
+        }
+        worst = fmax(worst, far / most);
+    }
+    return worst;
+}
+
+/* The whole out of the parts; what is whole everywhere is the same everywhere, bit by bit. */
+static void put_together(task *it) {
+    trained *to = &it->got[0];
+    for (uint32_t i = 0; i < to->parameters; i++)
+        for (uint32_t r = 1; r < it->data * it->tensor; r++) {
+            const trained *from = &it->got[r];
+            assert_int_equal(from->counts[i], to->counts[i]);
+            if (r >= it->tensor || to->whole[i]) continue;
+            for (uint64_t k = 0; k < to->counts[i]; k++) to->values[i][k] += from->values[i][k];
+        }
+    for (uint32_t r = 1; r < it->data * it->tensor; r++)
+        for (uint32_t i = 0; i < to->parameters; i++)
+            if (to->whole[i])
+                assert_memory_equal(to->values[i], it->got[r].values[i],
+                                    to->counts[i] * sizeof(float));
+}
+
+static void compare(uint32_t which, uint32_t data, uint32_t tensor) {
+    task it = {.which = which, .data = data, .tensor = tensor};
+    uint32_t how = 1;
+    trained alone = {0};
+    tn_world_options options = TN_WORLD_OPTIONS_INIT;
+    tn_error error = {0};
+    kit_run run;
+    options.driver = "threads";
+    options.ranks = data * tensor;
+    if (tn_world_run(&options, rank, &it, &error) != TN_OK)
+        fail_msg("%s, %u x %u ranks: %s: %s", names[which], data, tensor, error.where,
+                 error.message);
+    make(&run, which, BATCH);
+    run.options.self = &how;
+    if (train(&run, &alone, &error) != TN_OK) fail_msg("%s: %s", names[which], error.message);
+    kit_end(&run);
+    put_together(&it);
+    double far = apart(&alone, &it.got[0]);
+    tn_part_sums sums = it.got[0].sums;
+    printf("%-12s data %u, tensor %u: %.1e apart; %u of %u parameters cut, %.0f %% of bytes; %u "
+           "sums of %llu bytes\n",
+           names[which], data, tensor, far, it.got[0].cut, it.got[0].parameters,
+           100 * (double)sums.cut / (double)sums.parameters, sums.sums,
+           (unsigned long long)sums.bytes);
+    assert_true(far <= 1e-5);
+    assert_true(it.got[0].cut > 0);
+    for (uint32_t s = 0; s < STEPS; s++) assert_int_equal(alone.correct[s], it.got[0].correct[s]);
+    for (uint32_t i = 0; i < alone.parameters; i++) free(alone.values[i]);
+    for (uint32_t r = 0; r < data * tensor; r++)
+        for (uint32_t i = 0; i < it.got[r].parameters; i++) free(it.got[r].values[i]);
+}
+
+static void models_that_are_cut_train_as_whole_ones(void **state) {
+    (void)state;
+    for (uint32_t which = 0; which < NETWORKS; which++)
+        for (uint32_t tensor = 2; tensor <= RANKS_MOST; tensor *= 2) compare(which, 1, tensor);
+}
+
+static void so_they_do_on_parts_of_a_batch(void **state) {
+    (void)state;
+    compare(TRANSFORMER, 2, 2);
+    compare(MLP, 2, 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(models_that_are_cut_train_as_whole_ones),
+                                       cmocka_unit_test(so_they_do_on_parts_of_a_batch)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
