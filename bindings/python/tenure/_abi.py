@@ -189,7 +189,8 @@ class tn_train_options(Structure):
                 ("micro_batches", c_uint32), ("dtype", c_int), ("loss_scale", c_double),
                 ("dynamic_loss_scale", c_bool), ("batch_norm_momentum", c_double), ("seed", c_uint64),
                 ("fuse_update", c_bool), ("dropout_bits", c_bool), ("keep_pool_inputs", c_bool),
-                ("keep_outputs", c_bool), ("output_gradients", c_bool), ("bucket_bytes", c_uint64)]
+                ("keep_outputs", c_bool), ("output_gradients", c_bool), ("bucket_bytes", c_uint64),
+                ("tensor_ranks", c_uint32), ("tensor_rank", c_uint32)]
 
 
 class tn_trained(Structure):
@@ -200,7 +201,7 @@ class tn_training(Structure):
     _fields_ = [("graph", POINTER(tn_graph)), ("labels", c_uint32), ("learning_rate", c_uint32), ("step", c_uint32),
                 ("micro", c_uint32), ("loss_scale", c_uint32), ("loss", c_uint32), ("correct", c_uint32),
                 ("parameter_count", c_uint32), ("statistic_count", c_uint32), ("parameters", POINTER(tn_trained)),
-                ("statistics", POINTER(c_uint32))]
+                ("statistics", POINTER(c_uint32)), ("parts", c_void_p)]
 
 
 class tn_estimate_options(Structure):
