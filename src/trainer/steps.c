@@ -127,6 +127,9 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
     tn_trainer_state *state = &trainer->state;
     tn_checkpoint_run run = trainer->is;
     double start = tn__clock_s();
+    if (trainer->training->parts != NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "a rank of a model that is cut has a part of it, which is no checkpoint");
     run.step = state->done;
     TN_TRY(tn__checkpoint_save(path, trainer->engine, &trainer->keeping, &run, &state->saved_bytes,
                                error));

@@ -238,8 +238,8 @@ static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     tn__options(&train, sizeof train, options->train);
     if ((unsigned)options->schedule >= TN_SCHEDULE_COUNT)
         TN_FAIL(error, TN_E_UNKNOWN, "there is no such schedule");
-    bool keeps = options->checkpoint != NULL || options->resume != NULL;
-    if (keeps && trainer->training->parts != NULL)
+    if ((options->checkpoint != NULL || options->resume != NULL) &&
+        trainer->training->parts != NULL)
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "a rank of a model that is cut has a part of it, which is no checkpoint");
     if (options->checkpoint_every == 0) options->checkpoint_every = 100;
