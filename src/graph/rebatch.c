@@ -182,7 +182,7 @@ static tn_status rebatch_wanted(tn_infer *infer, tn__rebatch *it, const tn_value
     const tn_op *op = infer->op;
     const tn_tensor *is = &infer->graph->tensors[op->inputs[0]];
     const tn_tensor *was = rebatch_was(it, op->inputs[0]), *gave = rebatch_was(it, op->outputs[0]);
-    uint32_t axis, goal;
+    uint32_t axis, goal = 0;
     *known = false;
     if (was == NULL || gave == NULL || gave->rank == TN_RANK_UNKNOWN) return TN_OK;
     if (is->rank == TN_RANK_UNKNOWN || (is->flags & TN_TENSOR_BOUND) != 0) return TN_OK;
