@@ -453,6 +453,7 @@ static void shapes_that_are_written_out_follow(void **state) {
             proto_sub(&graph, GRAPH_INITIALIZER, onnx_tensor("r", FLOAT, "1,12,3", NULL, 0));
             proto_sub(&graph, GRAPH_NODE, onnx_node("ConstantOfShape", "zeros", "s", "h"));
             put_turn(&graph, "x", "steps", 1, 0, 2);
+            free(node.data);
             node = onnx_node("LSTM", "n", "steps,w,r,,,h,h", "y");
             proto hidden = onnx_attr("hidden_size", 2);
             proto_int(&hidden, 3, 3);
