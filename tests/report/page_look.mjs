@@ -111,7 +111,10 @@ export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, l
     await page.click("#layers");
     await page.evaluate("showMoment(11)");
     await page.evaluate("setView({ x0: span * 0.25, x1: span * 0.5 })");
-    await page.waitForTimeout(400);
+    await page.evaluate(() => new Promise((done) => { // the bar follows a little later
+      const look = () => location.hash.slice(1) === addressNow() ? done() : setTimeout(look, 20);
+      look();
+    }));
     const url = page.url(), seen = await view(page);
     assert.match(url, /#.*view=.*step=11/);
     const again = await page.context().browser().newPage();
@@ -123,7 +126,10 @@ export const lookTests = ({ open, frames, planOf, view, near, pixel, piecesOf, l
     assert.deepEqual({ ...back, view: 0, found: 0 }, { view: 0, mode: 1, way: "layer", time: 11, selected: 7, found: 0 });
     assert.equal(found, await page.evaluate("search.list.length"));
     for (const bad of ["#view=1,2", "#view=a,b,c,d", "#step=99999999", "#chosen=-4&range=9-3", "#colours=none&find="]) {
-      await again.evaluate((hash) => { location.hash = hash; }, bad);
+      await again.evaluate((hash) => new Promise((done) => { // its events come when they come
+        window.addEventListener("hashchange", done, { once: true });
+        location.hash = hash;
+      }), bad);
       await frames(again, 3);
       assert.deepEqual(await again.evaluate("({ ...view })"), await again.evaluate("fullView(0)"), bad);
     }

@@ -1,7 +1,7 @@
 /* address.js - the view in the address bar, so that it can be kept and sent: what is seen, how it is
    coloured, which step, tensor and search. */
 
-const address = { timer: 0, last: "" };
+const address = { timer: 0, last: "" }; // last: what the bar held when it was read or written
 
 function addressNow() {
   const full = fullView(state.mode), words = new URLSearchParams();
@@ -23,9 +23,11 @@ function addressNow() {
 function keepAddress() {
   clearTimeout(address.timer);
   address.timer = setTimeout(() => {
-    address.last = addressNow();
     if (location.protocol === "about:") return; /* beside another plan, the page around has it */
-    history.replaceState(null, "", address.last ? `#${address.last}` : location.pathname + location.search);
+    if (location.hash.slice(1) !== address.last) return; /* another was given: hashchange is coming */
+    const now = addressNow();
+    history.replaceState(null, "", now ? `#${now}` : location.pathname + location.search);
+    address.last = location.hash.slice(1);
   }, 200);
 }
 
@@ -36,8 +38,9 @@ const whole = (words, most) => { // a number from 0 to most, or null
 
 /* Goes where the address says; what makes no sense is left out. */
 function goToAddress() {
-  const words = new URLSearchParams(location.hash.slice(1));
-  if (location.hash.slice(1) === address.last) return;
+  const given = location.hash.slice(1), words = new URLSearchParams(given);
+  if (given === address.last) return;
+  address.last = given;
   if (clock) setClock(words.get("axis") === "time");
   jumpToMode(words.get("reuse") === "no" ? 1 : 0);
   setWay(words.get("colours") || ways[0].key);
