@@ -26,22 +26,6 @@ static tn_status bucket_tensor(tn__train *it, const char *name, tn_tensor_id *id
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
-static tn_status bucket_op(tn__train *it, const char *name, const char *type,
-                           const tn_tensor_id *inputs, uint32_t input_count,
-                           const tn_tensor_id *outputs, uint32_t output_count,
-                           const tn_attr *attr) {
-    tn_op_spec spec = {.name = name,
-                       .type = type,
-                       .domain = "tenure",
-                       .inputs = inputs,
-                       .input_count = input_count,
-                       .outputs = outputs,
-                       .output_count = output_count,
-                       .attrs = attr,
-                       .attr_count = 1};
-    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
-}
-
 /* The gradients that wait, and what takes their place. */
 typedef struct bucket_lists {
     tn_tensor_id given[BUCKET_MOST], parts[BUCKET_MOST];
@@ -79,8 +63,8 @@ static tn_status bucket_close(tn__train *it) {
     TN_TRY(bucket_tensor(it, name, &bucket));
     TN_TRY(bucket_list(it, lists));
     const tn_attr shapes = TN__ATTR_INTS("shapes", lists->shapes, lists->shape_count);
-    TN_TRY(bucket_op(it, name, "Bucket", lists->given, count, &bucket, 1, &type));
-    TN_TRY(bucket_op(it, name, "BucketParts", &bucket, 1, lists->parts, count, &shapes));
+    TN_TRY(tn__train_op(it, name, "Bucket", lists->given, count, &bucket, 1, &type, 1));
+    TN_TRY(tn__train_op(it, name, "BucketParts", &bucket, 1, lists->parts, count, &shapes, 1));
     it->waiting_count = 0;
     it->waiting_bytes = 0;
     return bucket_updates(it, it->waiting, count);

@@ -126,16 +126,7 @@ static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
     }
     const tn_attr attrs[] = {TN__ATTR_FLOAT("epsilon", &epsilon),
                              TN__ATTR_FLOAT("momentum", &momentum)};
-    tn_op_spec spec = {.name = op->name,
-                       .type = "BatchNormTrain",
-                       .domain = "tenure",
-                       .inputs = op->inputs,
-                       .input_count = 5,
-                       .outputs = outputs,
-                       .output_count = 5,
-                       .attrs = attrs,
-                       .attr_count = 2};
-    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+    return tn__train_op(it, op->name, "BatchNormTrain", op->inputs, 5, outputs, 5, attrs, 2);
 }
 
 /* The share that is dropped, where it is known. */
@@ -167,16 +158,8 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
     const tn_attr attrs[] = {TN__ATTR_FLOAT("ratio", &ratio), TN__ATTR_INT("seed", &seed),
                              TN__ATTR_INT("stream", &stream), TN__ATTR_INTS("places", places, 3)};
     bool cut = tn__train_places(it, op->inputs[0], places);
-    tn_op_spec spec = {.name = op->name,
-                       .type = "DropoutTrain",
-                       .domain = "tenure",
-                       .inputs = inputs,
-                       .input_count = it->made.micro == TN_NONE ? 2 : 3,
-                       .outputs = outputs,
-                       .output_count = it->options.dropout_bits ? 2 : 1,
-                       .attrs = attrs,
-                       .attr_count = 3 + cut};
-    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+    return tn__train_op(it, op->name, "DropoutTrain", inputs, it->made.micro == TN_NONE ? 2 : 3,
+                        outputs, it->options.dropout_bits ? 2 : 1, attrs, 3 + cut);
 }
 
 /* Whether a pool is to keep a map of which elements won: where nobody else reads its input, which
@@ -204,16 +187,8 @@ static tn_status copy_max_pool(tn__train *it, const tn_op *op, const tn_op *made
     for (uint32_t i = 0; i < op->attr_count; i++) attrs[i] = op->attrs[i];
     attrs[op->attr_count] = TN__ATTR_INT("relu", &relu);
     TN_TRY(copy_extra(it, op, "map", &outputs[1]));
-    tn_op_spec spec = {.name = op->name,
-                       .type = "MaxPoolTrain",
-                       .domain = "tenure",
-                       .inputs = made->inputs,
-                       .input_count = 1,
-                       .outputs = outputs,
-                       .output_count = 2,
-                       .attrs = attrs,
-                       .attr_count = op->attr_count + 1};
-    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+    return tn__train_op(it, op->name, "MaxPoolTrain", made->inputs, 1, outputs, 2, attrs,
+                        op->attr_count + 1);
 }
 
 /* Statistics will be those of the training, not what the file says. */

@@ -103,20 +103,12 @@ static tn_status cut_tensor(tn__train *it, const char *name, tn_tensor_id *id) {
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
-/* An operator of domain "tenure", whose attributes are those of all of the loss. */
+/* A part of the loss, called as what it makes. */
 static tn_status cut_op(tn__train *it, const char *type, const tn_tensor_id *inputs,
                         uint32_t input_count, const tn_tensor_id *outputs, uint32_t output_count,
                         const tn_attr *attrs) {
-    tn_op_spec spec = {.name = tn_graph_tensor(it->graph, outputs[0])->name,
-                       .type = type,
-                       .domain = "tenure",
-                       .inputs = inputs,
-                       .input_count = input_count,
-                       .outputs = outputs,
-                       .output_count = output_count,
-                       .attrs = attrs,
-                       .attr_count = attrs != NULL ? 3 : 0};
-    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+    return tn__train_op(it, tn_graph_tensor(it->graph, outputs[0])->name, type, inputs, input_count,
+                        outputs, output_count, attrs, attrs != NULL ? 3 : 0);
 }
 
 tn_status tn__train_class_loss(tn__train *it, const int64_t *axis) {

@@ -140,6 +140,12 @@ tn_status tn__train_arrived_all(tn__train *it);
 tn_status tn__train_complete(tn__train *it, uint32_t parameter);
 tn_status tn__train_update(tn__train *it, uint32_t parameter);
 
+/* update.c: an operator of domain "tenure", at the end of what there is. */
+tn_status tn__train_op(tn__train *it, const char *name, const char *type,
+                       const tn_tensor_id *inputs, uint32_t input_count,
+                       const tn_tensor_id *outputs, uint32_t output_count, const tn_attr *attrs,
+                       uint32_t attr_count);
+
 /* A scalar that the caller gives for every run. */
 tn_status tn__train_scalar(tn__train *it, const char *name, tn_dtype dtype, tn_tensor_id *id);
 

@@ -25,16 +25,7 @@ static tn_status loss_op(tn__train *it, const char *type, const int64_t *axis, b
     tn_tensor_id inputs[] = {it->scores, it->made.labels};
     tn_tensor_id outputs[] = {it->made.loss, it->made.correct};
     const tn_attr attr = TN__ATTR_INT("axis", axis);
-    tn_op_spec spec = {.name = "loss",
-                       .type = type,
-                       .domain = "tenure",
-                       .inputs = inputs,
-                       .input_count = 2,
-                       .outputs = outputs,
-                       .output_count = counts ? 2 : 1,
-                       .attrs = &attr,
-                       .attr_count = axis != NULL};
-    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+    return tn__train_op(it, "loss", type, inputs, 2, outputs, counts ? 2 : 1, &attr, axis != NULL);
 }
 
 static tn_status loss_cross_entropy(tn__train *it, const tn_tensor *own) {

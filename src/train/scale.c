@@ -17,21 +17,6 @@
 #define SCALE_FIRST 65536.0 /* 2^16, as PyTorch's and Apex's scalers begin */
 #define SCALE_INTERVAL 2000 /* good steps before it doubles */
 
-static tn_status scale_op(tn__train *it, const char *type, const tn_tensor_id *inputs,
-                          uint32_t input_count, const tn_tensor_id *outputs, uint32_t output_count,
-                          const tn_attr *attrs, uint32_t attr_count) {
-    tn_op_spec spec = {.name = "loss_scale",
-                       .type = type,
-                       .domain = "tenure",
-                       .inputs = inputs,
-                       .input_count = input_count,
-                       .outputs = outputs,
-                       .output_count = output_count,
-                       .attrs = attrs,
-                       .attr_count = attr_count};
-    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
-}
-
 static tn_status scale_result(tn__train *it, const char *name, tn_tensor_id *id) {
     tn_tensor_spec spec = {.name = name, .kind = TN_KIND_GRADIENT, .rank = TN_RANK_UNKNOWN};
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
@@ -56,7 +41,7 @@ static tn_status scale_seed(tn__train *it, const tn_tensor *loss, const int64_t 
                              TN__ATTR_INTS("shape", shape, loss->rank)};
     TN_TRY(tn_graph_add_tensor(it->graph, &spec, &it->made.loss_scale, it->error));
     TN_TRY(scale_result(it, "d.loss", seed));
-    return scale_op(it, "LossScale", &it->made.loss_scale, 1, seed, 1, attrs, 3);
+    return tn__train_op(it, "loss_scale", "LossScale", &it->made.loss_scale, 1, seed, 1, attrs, 3);
 }
 
 tn_status tn__train_seed(tn__train *it, tn_tensor_id *seed) {
@@ -92,7 +77,7 @@ tn_status tn__train_scale_step(tn__train *it) {
     TN_TRY(scale_result(it, "loss_scale.new", &outputs[0]));
     TN_TRY(scale_result(it, "loss_scale.factor", &outputs[1]));
     it->factor = outputs[1];
-    return scale_op(it, "LossScaleStep", inputs, count, outputs, 2, attrs, 3);
+    return tn__train_op(it, "loss_scale", "LossScaleStep", inputs, count, outputs, 2, attrs, 3);
 }
 
 tn_status tn__train_scale_check(const tn__train *it) {

@@ -15,6 +15,22 @@ tn_status tn__train_scalar(tn__train *it, const char *name, tn_dtype dtype, tn_t
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
+tn_status tn__train_op(tn__train *it, const char *name, const char *type,
+                       const tn_tensor_id *inputs, uint32_t input_count,
+                       const tn_tensor_id *outputs, uint32_t output_count, const tn_attr *attrs,
+                       uint32_t attr_count) {
+    tn_op_spec spec = {.name = name,
+                       .type = type,
+                       .domain = "tenure",
+                       .inputs = inputs,
+                       .input_count = input_count,
+                       .outputs = outputs,
+                       .output_count = output_count,
+                       .attrs = attrs,
+                       .attr_count = attr_count};
+    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+}
+
 tn_status tn__train_inputs(tn__train *it) {
     tn_optimizer optimizer = it->options.optimizer;
     if (optimizer != TN_OPTIMIZER_NONE)
@@ -60,16 +76,8 @@ static tn_status update_changes(tn__train *it, update_op *op, tn_tensor_id id) {
 
 static tn_status update_add(tn__train *it, const update_op *op, tn_tensor_id parameter) {
     const char *name = tn_graph_tensor(it->graph, parameter)->name;
-    tn_op_spec spec = {.name = name,
-                       .type = op->type,
-                       .domain = "tenure",
-                       .inputs = op->inputs,
-                       .input_count = op->input_count,
-                       .outputs = op->outputs,
-                       .output_count = op->output_count,
-                       .attrs = op->attrs,
-                       .attr_count = op->attr_count};
-    return tn_graph_add_op(it->graph, &spec, NULL, it->error);
+    return tn__train_op(it, name, op->type, op->inputs, op->input_count, op->outputs,
+                        op->output_count, op->attrs, op->attr_count);
 }
 
 static tn_status update_accumulate(tn__train *it, tn_trained *trained) {
