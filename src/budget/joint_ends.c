@@ -84,16 +84,18 @@ tn_status tn__line_init(tn__line *line, const tn__work *work, const tn_context *
     *line = (tn__line){.work = work, .context = *context, .error = error};
     size_t values = (size_t)work->value_count + 1, jobs = (size_t)work->job_count + 1;
     line->first_touch = tn__alloc_array(context, values, sizeof *line->first_touch);
+    line->near_touch = tn__alloc_array(context, values, sizeof *line->near_touch);
     line->spare = tn__alloc_array(context, jobs, sizeof *line->spare);
     line->spread = tn__alloc_array(context, LINE_WINDOW, sizeof *line->spread);
     line->spread_keys = tn__alloc_array(context, LINE_WINDOW, sizeof *line->spread_keys);
     uint32_t *last = tn__alloc_array(context, values, sizeof *last);
     tn_status status = TN_OK;
-    if (line->first_touch == NULL || line->spare == NULL || line->spread == NULL ||
-        line->spread_keys == NULL || last == NULL) {
+    if (line->first_touch == NULL || line->near_touch == NULL || line->spare == NULL ||
+        line->spread == NULL || line->spread_keys == NULL || last == NULL) {
         status = tn__no_memory(error, "a schedule");
     } else {
         memset(line->first_touch, 0xff, values * sizeof *line->first_touch);
+        memset(line->near_touch, 0xff, values * sizeof *line->near_touch);
         memset(line->spare, 0xff, jobs * sizeof *line->spare);
         memset(last, 0xff, values * sizeof *last);
         status = ends_fill(line, order, last);
@@ -107,6 +109,7 @@ void tn__line_release(tn__line *line) {
     const tn_context *context = &line->context;
     size_t values = (size_t)line->work->value_count + 1, jobs = (size_t)line->work->job_count + 1;
     tn__free(context, line->first_touch, values * sizeof *line->first_touch);
+    tn__free(context, line->near_touch, values * sizeof *line->near_touch);
     tn__free(context, line->spare, jobs * sizeof *line->spare);
     tn__free(context, line->spread, LINE_WINDOW * sizeof *line->spread);
     tn__free(context, line->spread_keys, LINE_WINDOW * sizeof *line->spread_keys);
@@ -115,6 +118,7 @@ void tn__line_release(tn__line *line) {
     tn__free(context, line->changes, line->change_room * sizeof *line->changes);
     tn__free(context, line->tree.most, line->most_room * sizeof *line->tree.most);
     tn__free(context, line->tree.both, line->both_room * sizeof *line->tree.both);
+    *line = (tn__line){.work = line->work, .context = line->context, .error = line->error};
 }
 
 static tn_status ends_write_act(tn__schedule *schedule, uint8_t kind, uint32_t what,

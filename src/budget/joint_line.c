@@ -29,13 +29,15 @@ static void line_look_again(tn__line *line, uint32_t touch) {
     line_set_moved(line, node, tn__line_moves(line, &line->nodes[node]));
 }
 
+/* From where it ended the last time: who asks is mostly near, and lists grow long where a search
+ * gets nowhere. */
 uint32_t tn__line_before(const tn__line *line, uint32_t value, uint32_t key) {
-    uint32_t last = TN_NONE;
-    for (uint32_t at = line->first_touch[value]; at != TN_NONE; at = line->touches[at].next) {
-        if (tn__line_key(line, at) >= key) break;
-        last = at;
-    }
-    return last;
+    uint32_t at = line->near_touch[value];
+    while (at != TN_NONE && tn__line_key(line, at) >= key) at = line->touches[at].prev;
+    uint32_t next = at != TN_NONE ? line->touches[at].next : line->first_touch[value];
+    for (; next != TN_NONE && tn__line_key(line, next) < key; next = line->touches[next].next)
+        at = next;
+    return line->near_touch[value] = at;
 }
 
 void tn__line_link(tn__line *line, uint32_t id, uint32_t prev) {
@@ -51,6 +53,7 @@ void tn__line_link(tn__line *line, uint32_t id, uint32_t prev) {
 
 static void line_unlink(tn__line *line, uint32_t id) {
     tn__line_touch *touch = &line->touches[id];
+    if (line->near_touch[touch->value] == id) line->near_touch[touch->value] = touch->prev;
     if (touch->next != TN_NONE) line->touches[touch->next].prev = touch->prev;
     if (touch->prev == TN_NONE)
         line->first_touch[touch->value] = touch->next;

@@ -62,6 +62,7 @@ typedef struct tn__line {
     tn__line_touch *touches;
     tn__line_change *changes;
     uint32_t *first_touch; /* [values] */
+    uint32_t *near_touch;  /* [values] where tn__line_before ended; TN_NONE: before the first */
     uint32_t *spare;       /* [jobs] nodes of it that are not in the list, by `next` */
     int64_t *spread;       /* bytes and keys while nodes are spread over a window of keys */
     uint32_t *spread_keys;
