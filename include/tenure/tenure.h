@@ -11,6 +11,7 @@
 #include <tenure/device.h>
 #include <tenure/dist.h>
 #include <tenure/eager.h>
+#include <tenure/embedding.h>
 #include <tenure/engine.h>
 #include <tenure/estimate.h>
 #include <tenure/evict.h>

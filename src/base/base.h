@@ -226,4 +226,7 @@ static inline uint64_t tn__random_below(tn__random *random, uint64_t bound) {
 }
 double tn__clock_s(void); /* monotonic */
 
+/* Goes on with `hash` over so many bytes: finds damage, not enemies. */
+uint64_t tn__hash(uint64_t hash, const void *data, size_t size);
+
 #endif

@@ -11,25 +11,11 @@
 
 /* --- the hash --- */
 
-static uint64_t checkpoint_mix(uint64_t hash, const uint8_t *bytes, size_t size) {
-    uint64_t word;
-    for (; size > 0; bytes += sizeof word) {
-        size_t take = size < sizeof word ? size : sizeof word;
-        word = 0;
-        memcpy(&word, bytes, take);
-        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 32;
-        size -= take;
-    }
-    return hash;
-}
-
-/* For damage, not for enemies: eight bytes at a time, every bit of them to all bits. */
 uint64_t tn__checkpoint_hash(const uint8_t *bytes, size_t size) {
     size_t at = offsetof(tn__checkpoint_head, hash), behind = at + sizeof(uint64_t);
     uint64_t hash = 0x9e3779b97f4a7c15u ^ size;
     if (size < behind) return hash;
-    return checkpoint_mix(checkpoint_mix(hash, bytes, at), bytes + behind, size - behind);
+    return tn__hash(tn__hash(hash, bytes, at), bytes + behind, size - behind);
 }
 
 /* --- reading --- */

@@ -1,0 +1,17 @@
+/* hash.c - a hash of bytes, for damage and not for enemies: eight bytes at a time, every bit of them
+ * to all bits. */
+#include "base/base.h"
+
+uint64_t tn__hash(uint64_t hash, const void *data, size_t size) {
+    const uint8_t *bytes = data;
+    uint64_t word;
+    for (; size > 0; bytes += sizeof word) {
+        size_t take = size < sizeof word ? size : sizeof word;
+        word = 0;
+        memcpy(&word, bytes, take);
+        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+        hash ^= hash >> 32;
+        size -= take;
+    }
+    return hash;
+}

@@ -1,0 +1,146 @@
+/* checkpoint.c - TABLE.checkpoint: which state of the table is the one that counts, and a note.
+ *
+ * A number that grows by one, with bytes of the caller's, in a file that is renamed into its place:
+ * that is the moment at which a checkpoint is there. Before, the journal of the old number undoes
+ * all of it; after, that journal is of the past.
+ */
+#include "embedding/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct checkpoint_head {
+    char magic[8];
+    uint64_t identity, generation, size, hash; /* of the note; of all with a hash of 0 */
+} checkpoint_head;
+
+static uint64_t checkpoint_hash(checkpoint_head head, const void *note) {
+    head.hash = 0;
+    return tn__hash(tn__hash(2, &head, sizeof head), note, (size_t)head.size);
+}
+
+static tn_status checkpoint_refuse(const tn_embedding *e, tn_error *error, const char *what) {
+    return tn__where(error, tn__fail(error, TN_E_INVALID, "the checkpoint %s", what), "%s",
+                     e->checkpoint_path);
+}
+
+/* The file, which is to be unmapped; without bytes where there is none. */
+static tn_status checkpoint_map(const tn_embedding *e, tn__file *file, checkpoint_head *head,
+                                tn_error *error) {
+    struct stat facts;
+    *file = (tn__file){0};
+    if (stat(e->checkpoint_path, &facts) != 0 && errno == ENOENT) return TN_OK;
+    TN_TRY(tn__file_map(e->checkpoint_path, file, error));
+    if (file->size >= sizeof *head) memcpy(head, file->bytes, sizeof *head);
+    const char *what = NULL;
+    if (file->size < sizeof *head || memcmp(head->magic, "TENUREEC", 8) != 0)
+        what = "is none, or is cut short: byte 0";
+    else if (head->size != file->size - sizeof *head)
+        what = "is cut short, or something follows it: byte 24";
+    else if (head->hash != checkpoint_hash(*head, file->bytes + sizeof *head))
+        what = "is damaged";
+    else if (head->identity != tn__table_identity(&e->table))
+        what = "belongs to another table: byte 8";
+    if (what == NULL) return TN_OK;
+    tn__file_unmap(file);
+    return checkpoint_refuse(e, error, what);
+}
+
+tn_status tn__checkpoint_generation(const tn_embedding *e, uint64_t *generation, tn_error *error) {
+    tn__file file;
+    checkpoint_head head;
+    TN_TRY(checkpoint_map(e, &file, &head, error));
+    *generation = file.bytes != NULL ? head.generation : 0;
+    tn__file_unmap(&file);
+    return TN_OK;
+}
+
+tn_status tn_embedding_note(const tn_embedding *e, void *bytes, size_t room, size_t *size,
+                            tn_error *error) {
+    tn__file file;
+    checkpoint_head head;
+    TN_TRY(checkpoint_map(e, &file, &head, error));
+    size_t found = file.bytes != NULL ? (size_t)head.size : 0;
+    tn_status status = TN_OK;
+    if (bytes != NULL && found > room)
+        status = tn__fail(error, TN_E_INVALID, "the note has %zu bytes, and there is room for %zu",
+                          found, room);
+    else if (bytes != NULL && found > 0)
+        memcpy(bytes, file.bytes + sizeof head, found);
+    tn__file_unmap(&file);
+    if (status == TN_OK) *size = found;
+    return status;
+}
+
+/* --- making one --- */
+
+/* The folder knows the new name. */
+static tn_status checkpoint_sync_folder(const tn_embedding *e, tn_error *error) {
+    const char *slash = strrchr(e->path, '/');
+    char folder[4096] = ".";
+    size_t length = slash != NULL ? (size_t)(slash - e->path) : 0;
+    if (slash != NULL && length + 1 < sizeof folder) {
+        memcpy(folder, length > 0 ? e->path : "/", length > 0 ? length : 1);
+        folder[length > 0 ? length : 1] = '\0';
+    }
+    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) return tn__file_reason(folder, "open it", error);
+    tn_status status = TN_OK;
+    if (fsync(file) != 0 && errno != EINVAL) /* some file systems have no such thing */
+        status = tn__file_reason(folder, "write it to the disk", error);
+    close(file);
+    return status;
+}
+
+static tn_status checkpoint_commit(tn_embedding *e, const void *note, size_t size,
+                                   tn_error *error) {
+    checkpoint_head head = {.magic = {'T', 'E', 'N', 'U', 'R', 'E', 'E', 'C'},
+                            .identity = tn__table_identity(&e->table),
+                            .generation = e->journal.generation + 1,
+                            .size = size};
+    size_t total;
+    if (__builtin_add_overflow(sizeof head, size, &total))
+        return tn__no_memory(error, "the note of a checkpoint");
+    char *bytes = tn__alloc(&e->context, total);
+    if (bytes == NULL) return tn__no_memory(error, "the note of a checkpoint");
+    head.hash = checkpoint_hash(head, note);
+    memcpy(bytes, &head, sizeof head);
+    if (size > 0) memcpy(bytes + sizeof head, note, size);
+    tn_status status = tn__file_write(e->checkpoint_path, bytes, total, error);
+    tn__free(&e->context, bytes, total);
+    return status;
+}
+
+static tn_status checkpoint_write_rows(tn_embedding *e, tn_error *error) {
+    for (uint32_t slot = 0; slot < e->r.used; slot++)
+        if (e->r.slots[slot].row != TN__ROW_NONE && e->r.slots[slot].flags & TN__SLOT_DIRTY)
+            TN_TRY(tn__move_out(e, slot, error));
+    TN_TRY(tn__move_settle(e, error));
+    if (e->journal.unsynced || fdatasync(e->file) == 0) return TN_OK;
+    tn_error why = {.where = ""};
+    tn_status status = tn__file_reason(e->path, "write it to the disk", &why);
+    if (error != NULL) *error = why;
+    return tn__cache_break(e, status, &why);
+}
+
+tn_status tn_embedding_checkpoint(tn_embedding *e, const void *note, size_t size, tn_error *error) {
+    if (e->read_only) TN_FAIL(error, TN_E_UNSUPPORTED, "the table is open for reading alone");
+    TN_TRY(tn__move_settle(e, error));
+    TN_TRY(checkpoint_write_rows(e, error));
+    TN_TRY(checkpoint_commit(e, note, size, error));
+    if (!e->journal.unsynced) {
+        /* Its journal must outlive a name that the folder may yet forget. */
+        tn_error why = {.where = ""};
+        tn_status status = checkpoint_sync_folder(e, &why);
+        if (status != TN_OK) {
+            if (error != NULL) *error = why;
+            return tn__cache_break(e, status, &why);
+        }
+    }
+    TN_TRY(tn__journal_restart(e, error));
+    e->facts.checkpoints = e->journal.generation;
+    return TN_OK;
+}

@@ -1,0 +1,154 @@
+/* io_uring.c - rows read and written by the kernel's queue, a system call for many of them.
+ *
+ * liburing is loaded when it is there to be run; to be built, its header must be. Containers often
+ * forbid io_uring: then threads read (io_threads.c). The queue's own memory is the kernel's.
+ */
+#include "embedding/io.h"
+
+#ifdef TENURE_URING
+#include <dlfcn.h>
+#include <errno.h>
+#include <liburing.h>
+
+typedef struct uring_state {
+    void *library;
+    int (*queue_init)(unsigned entries, struct io_uring *ring, unsigned flags);
+    void (*queue_exit)(struct io_uring *ring);
+    struct io_uring_sqe *(*get_sqe)(struct io_uring *ring);
+    int (*submit_and_wait)(struct io_uring *ring, unsigned wait);
+    struct io_uring ring;
+    bool is_open;
+} uring_state;
+
+static const struct {
+    const char *name;
+    size_t offset;
+} uring_symbols[] = {{"io_uring_queue_init", offsetof(uring_state, queue_init)},
+                     {"io_uring_queue_exit", offsetof(uring_state, queue_exit)},
+                     {"io_uring_get_sqe", offsetof(uring_state, get_sqe)},
+                     {"io_uring_submit_and_wait", offsetof(uring_state, submit_and_wait)}};
+
+static const char *uring_load(uring_state *state, unsigned entries) {
+    state->library = dlopen("liburing.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (state->library == NULL)
+        return "liburing.so.2 is not there; install Debian's package liburing2";
+    for (size_t i = 0; i < sizeof uring_symbols / sizeof *uring_symbols; i++) {
+        void *found = dlsym(state->library, uring_symbols[i].name);
+        if (found == NULL) return "liburing.so.2 is too old; 2.3 or later is needed";
+        memcpy((char *)state + uring_symbols[i].offset, &found, sizeof found);
+    }
+    int failed = state->queue_init(entries, &state->ring, 0);
+    state->is_open = failed == 0;
+    return failed == 0                              ? NULL
+           : failed == -EPERM || failed == -ENOSYS  ? "the kernel does not let this process"
+           : failed == -ENOMEM || failed == -EMFILE ? "the kernel has no memory for it"
+                                                    : "the kernel refuses";
+}
+
+static void uring_unload(uring_state *state) {
+    if (state->is_open) state->queue_exit(&state->ring);
+    if (state->library != NULL) dlclose(state->library);
+    state->is_open = false;
+    state->library = NULL;
+}
+
+const char *tn__uring_lacks(void) {
+    uring_state state = {0};
+    const char *lacks = uring_load(&state, 2);
+    uring_unload(&state);
+    return lacks;
+}
+
+static uint64_t uring_bytes(uint32_t depth) {
+    (void)depth;
+    return sizeof(uring_state);
+}
+
+static tn_status uring_open(tn__io *io, uint32_t threads, tn_error *error) {
+    (void)threads;
+    const char *lacks = uring_load(io->state, io->depth);
+    if (lacks != NULL) TN_FAIL(error, TN_E_UNSUPPORTED, "io_uring cannot be used: %s", lacks);
+    return TN_OK;
+}
+
+/* There is room for each transfer, since each is in the queue once. */
+static void uring_begin(tn__io *io, uint32_t transfer) {
+    uring_state *state = io->state;
+    tn__transfer *it = &io->transfers[transfer];
+    struct io_uring_sqe *sqe;
+    while ((sqe = state->get_sqe(&state->ring)) == NULL)
+        (void)state->submit_and_wait(&state->ring, 0);
+    char *at = it->data + it->done;
+    if (it->writes)
+        io_uring_prep_write(sqe, io->file, at, it->size - it->done, it->offset + it->done);
+    else
+        io_uring_prep_read(sqe, io->file, at, it->size - it->done, it->offset + it->done);
+    sqe->user_data = transfer;
+}
+
+static void uring_start(tn__io *io) {
+    uring_state *state = io->state;
+    (void)state->submit_and_wait(&state->ring, 0); /* benign: `finish` tries again */
+}
+
+/* What has finished already, without a call; what did only a part of its bytes goes on. */
+static bool uring_peek(tn__io *io, uint32_t *transfer) {
+    uring_state *state = io->state;
+    struct io_uring_cqe *cqe;
+    unsigned head;
+    io_uring_for_each_cqe(&state->ring, head, cqe) {
+        tn__transfer *it = &io->transfers[cqe->user_data];
+        int result = cqe->res;
+        *transfer = (uint32_t)cqe->user_data;
+        io_uring_cq_advance(&state->ring, 1);
+        if (!tn__transfer_goes_on(it, result, -result)) return true;
+        uring_begin(io, *transfer);
+        return false;
+    }
+    return false;
+}
+
+static uint32_t uring_finish(tn__io *io) {
+    uring_state *state = io->state;
+    uint32_t transfer;
+    while (!uring_peek(io, &transfer)) (void)state->submit_and_wait(&state->ring, 1);
+    return transfer;
+}
+
+static void uring_close(tn__io *io) { uring_unload(io->state); }
+
+#else
+
+const char *tn__uring_lacks(void) { return "this build is without it (package liburing-dev)"; }
+
+static uint64_t uring_bytes(uint32_t depth) {
+    (void)depth;
+    return 0;
+}
+
+static tn_status uring_open(tn__io *io, uint32_t threads, tn_error *error) {
+    (void)io;
+    (void)threads;
+    TN_FAIL(error, TN_E_UNSUPPORTED, "io_uring cannot be used: %s", tn__uring_lacks());
+}
+
+static void uring_begin(tn__io *io, uint32_t transfer) {
+    (void)io;
+    (void)transfer;
+}
+static void uring_start(tn__io *io) { (void)io; }
+static uint32_t uring_finish(tn__io *io) {
+    (void)io;
+    return 0;
+}
+static void uring_close(tn__io *io) { (void)io; }
+#endif
+
+const tn__reader tn__reader_uring = {.name = "uring",
+                                     .summary = "the kernel's queue (io_uring)",
+                                     .bytes = uring_bytes,
+                                     .open = uring_open,
+                                     .begin = uring_begin,
+                                     .start = uring_start,
+                                     .finish = uring_finish,
+                                     .close = uring_close};

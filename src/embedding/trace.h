@@ -1,0 +1,26 @@
+/* trace.h - recorded lookups inside, and Zipf's law one draw at a time. */
+#ifndef TN_EMBEDDING_TRACE_H
+#define TN_EMBEDDING_TRACE_H
+
+#include <tenure/embedding.h>
+
+#include "base/base.h"
+
+struct tn_embedding_trace {
+    tn_context context;
+    uint32_t *rows;
+    size_t count, room;
+};
+
+typedef struct tn__zipf {
+    double exponent;
+    double first, last; /* the areas that draws lie between */
+    double near;        /* so far above where it was drawn a rank is taken without a look */
+    uint64_t rows, factor;
+    tn__random random;
+} tn__zipf;
+
+tn_status tn__zipf_open(tn__zipf *zipf, const tn_embedding_zipf *wanted, tn_error *error);
+uint32_t tn__zipf_next(tn__zipf *zipf);
+
+#endif
