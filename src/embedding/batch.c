@@ -121,7 +121,7 @@ static tn_status batch_hold(tn_embedding *e, uint32_t number, tn_error *error) {
 
 static void batch_read(tn_embedding *e, const tn__hold *hold) {
     for (uint32_t i = hold->hits; i < hold->distinct_count; i++) tn__move_in(e, hold->distinct[i]);
-    if (tn__io_is_busy(&e->io)) tn__io_start(&e->io);
+    if (tn__feed_is_busy(&e->io)) tn__feed_start(&e->io);
 }
 
 tn_status tn_embedding_begin(tn_embedding *e, const tn_embedding_batch *batch, uint32_t *ticket,
@@ -135,7 +135,7 @@ tn_status tn_embedding_begin(tn_embedding *e, const tn_embedding_batch *batch, u
     e->tickets[number].batch = *batch;
     tn_status status = batch_hold(e, number, error);
     if (status != TN_OK) {
-        if (tn__io_is_busy(&e->io)) tn__io_start(&e->io); /* what was to make room */
+        if (tn__feed_is_busy(&e->io)) tn__feed_start(&e->io); /* what was to make room */
         return status;
     }
     batch_read(e, &e->tickets[number].hold);

@@ -2,7 +2,7 @@
 #ifndef TN_EMBEDDING_CACHE_H
 #define TN_EMBEDDING_CACHE_H
 
-#include "embedding/io.h"
+#include "embedding/feed.h"
 #include "embedding/policy.h"
 #include "embedding/table.h"
 
@@ -10,7 +10,7 @@
 typedef struct tn__cache_wish {
     tn_embedding_options options;
     const tn__row_policy *policy;
-    const tn__reader *reader;
+    const tn__feeder *reader;
 } tn__cache_wish;
 tn_status tn__cache_complete(const tn_embedding_options *given, tn__cache_wish *wish,
                              tn_error *error);
@@ -57,7 +57,7 @@ struct tn_embedding {
     tn__ticket tickets[TN_EMBEDDING_OPEN_MAX];
     uint32_t *chain;         /* [batch_rows]: the next place of the same row */
     float *scratch, *second; /* [dim] */
-    tn__io io;
+    tn__feed io;
     tn__journal journal;
     tn_embedding_facts facts; /* the counters */
 };

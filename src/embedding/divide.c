@@ -36,7 +36,7 @@ tn_status tn__cache_complete(const tn_embedding_options *given, tn__cache_wish *
                 "policy %s knows what comes, which only a recorded run can tell (tenure embed "
                 "replay); choose another",
                 wish->policy->name);
-    return tn__io_reader(options.reader, &wish->reader, error);
+    return tn__feeder_find(options.reader, &wish->reader, error);
 }
 
 static uint64_t divide_limit(uint64_t bytes, uint64_t item, uint64_t most) {
@@ -59,7 +59,7 @@ static tn__division divide_for(const tn_embedding_table *table, const tn__cache_
     division.slots = divide_part(&at, slots, sizeof(tn__slot));
     division.index = divide_part(&at, tn__index_count(slots), sizeof(tn__entry));
     division.state = divide_part(&at, 1, tn__policy_bytes(wish->policy, slots));
-    division.transfers = divide_part(&at, division.depth, sizeof(tn__transfer));
+    division.transfers = divide_part(&at, division.depth, sizeof(tn__haul));
     division.reader = divide_part(&at, 1, wish->reader->bytes(division.depth));
     division.holds =
         divide_part(&at, wish->options.batch_count, 2 * sizeof(uint32_t) * division.batch_rows);
@@ -78,7 +78,7 @@ tn__division tn__divide(const tn_embedding_table *table, const tn__cache_wish *w
     uint64_t share = bytes / DIVIDE_SHARE,
              journal = share < DIVIDE_JOURNAL ? share : DIVIDE_JOURNAL;
     tn__division division = {0};
-    division.depth = (uint32_t)divide_limit(share, row + sizeof(tn__transfer), DIVIDE_DEPTH);
+    division.depth = (uint32_t)divide_limit(share, row + sizeof(tn__haul), DIVIDE_DEPTH);
     division.journal_rows = (uint32_t)divide_limit(journal, row + 8, UINT32_MAX);
     division.batch_rows = options->batch_rows != 0
                               ? options->batch_rows

@@ -44,12 +44,12 @@ static void embedding_lay_out(tn_embedding *e, const tn__division *division,
                            .index_count = tn__index_count(division->slot_count),
                            .sample = wish->options.sample,
                            .random = {wish->options.seed}};
-    e->io = (tn__io){.reader = wish->reader,
-                     .state = slab + division->reader,
-                     .file = e->file,
-                     .depth = division->depth,
-                     .transfers = (tn__transfer *)(void *)(slab + division->transfers),
-                     .copies = slab + division->copies};
+    e->io = (tn__feed){.reader = wish->reader,
+                       .state = slab + division->reader,
+                       .file = e->file,
+                       .depth = division->depth,
+                       .transfers = (tn__haul *)(void *)(slab + division->transfers),
+                       .copies = slab + division->copies};
     uint32_t *places = (uint32_t *)(void *)(slab + division->holds);
     for (uint32_t i = 0; i < e->batch_count; i++) {
         e->tickets[i].hold.slot_of = places + 2 * (size_t)i * e->batch_rows;
@@ -121,7 +121,7 @@ static tn_status embedding_start(tn_embedding *e, const tn__cache_wish *wish, tn
     e->facts.checkpoints = e->journal.generation;
     e->facts.undone = e->journal.undone;
     e->io.file = e->file;
-    return tn__io_open(&e->io, wish->options.threads, error);
+    return tn__feed_open(&e->io, wish->options.threads, error);
 }
 
 static tn_status embedding_open(const char *path, int file, const tn__cache_wish *wish,
@@ -156,8 +156,8 @@ tn_status tn_embedding_open(const char *path, const tn_embedding_options *option
 void tn_embedding_close(tn_embedding *e) {
     if (e == NULL) return;
     tn_context context = e->context;
-    if (tn__io_is_busy(&e->io)) tn__io_start(&e->io);
-    while (tn__io_is_busy(&e->io)) tn__move_finish(e);
+    if (tn__feed_is_busy(&e->io)) tn__feed_start(&e->io);
+    while (tn__feed_is_busy(&e->io)) tn__move_finish(e);
     e->io.reader->close(&e->io);
     tn__journal_close(e);
     if (e->file >= 0) close(e->file);

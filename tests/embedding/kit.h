@@ -18,10 +18,11 @@ static tn_error failure;
         if ((call) != TN_OK) fail_msg("%s: %s\n", failure.where, failure.message);                 \
     } while (0)
 
-/* A path of this process alone. */
+/* A path of this process and its children alone. */
 static inline const char *kit_path(void) {
     static char path[128];
     const char *folder = getenv("TMPDIR");
+    if (path[0] != '\0') return path;
     snprintf(path, sizeof path, "%.80s/tenure-rows-%ld", folder != NULL ? folder : "/tmp",
              (long)getpid());
     return path;

@@ -1,11 +1,11 @@
-/* io_threads.c - some threads that read and write, each one row at a time.
+/* feed_threads.c - some threads that read and write, each one row at a time.
  *
  * For kernels and containers without io_uring. One lock, two queues: what is to be done, and what
  * was. The bytes of a transfer are the thread's from `begin` until `finish`.
  */
 #include <pthread.h>
 
-#include "embedding/io.h"
+#include "embedding/feed.h"
 
 #define THREADS_MOST 64u
 #define THREADS_STACK ((size_t)64 << 10)
@@ -28,34 +28,34 @@ static uint64_t threads_bytes(uint32_t depth) {
     return sizeof(threads_state);
 }
 
-static void threads_push(tn__io *io, threads_queue *queue, uint32_t transfer) {
-    io->transfers[transfer].next = TN__TRANSFER_NONE;
-    if (queue->first == TN__TRANSFER_NONE)
+static void threads_push(tn__feed *io, threads_queue *queue, uint32_t transfer) {
+    io->transfers[transfer].next = TN__HAUL_NONE;
+    if (queue->first == TN__HAUL_NONE)
         queue->first = transfer;
     else
         io->transfers[queue->last].next = transfer;
     queue->last = transfer;
 }
 
-static uint32_t threads_pop(tn__io *io, threads_queue *queue) {
+static uint32_t threads_pop(tn__feed *io, threads_queue *queue) {
     uint32_t transfer = queue->first;
-    if (transfer != TN__TRANSFER_NONE) queue->first = io->transfers[transfer].next;
+    if (transfer != TN__HAUL_NONE) queue->first = io->transfers[transfer].next;
     return transfer;
 }
 
 static void *threads_work(void *argument) {
-    tn__io *io = argument;
+    tn__feed *io = argument;
     threads_state *state = io->state;
     pthread_mutex_lock(&state->lock);
     for (;;) {
         uint32_t transfer = threads_pop(io, &state->wanted);
-        if (transfer == TN__TRANSFER_NONE && state->over) break;
-        if (transfer == TN__TRANSFER_NONE) {
+        if (transfer == TN__HAUL_NONE && state->over) break;
+        if (transfer == TN__HAUL_NONE) {
             pthread_cond_wait(&state->asked, &state->lock);
             continue;
         }
         pthread_mutex_unlock(&state->lock);
-        tn__transfer_run(io->file, &io->transfers[transfer]);
+        tn__haul_run(io->file, &io->transfers[transfer]);
         pthread_mutex_lock(&state->lock);
         threads_push(io, &state->done, transfer);
         pthread_cond_signal(&state->answered);
@@ -64,7 +64,7 @@ static void *threads_work(void *argument) {
     return NULL;
 }
 
-static tn_status threads_start(tn__io *io, uint32_t count, tn_error *error) {
+static tn_status threads_start(tn__feed *io, uint32_t count, tn_error *error) {
     threads_state *state = io->state;
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0) return tn__no_memory(error, "a thread that reads");
@@ -78,9 +78,9 @@ static tn_status threads_start(tn__io *io, uint32_t count, tn_error *error) {
     return state->count > 0 ? TN_OK : tn__no_memory(error, "a thread that reads");
 }
 
-static tn_status threads_open(tn__io *io, uint32_t threads, tn_error *error) {
+static tn_status threads_open(tn__feed *io, uint32_t threads, tn_error *error) {
     threads_state *state = io->state;
-    state->wanted.first = state->done.first = TN__TRANSFER_NONE;
+    state->wanted.first = state->done.first = TN__HAUL_NONE;
     if (pthread_mutex_init(&state->lock, NULL) != 0) return tn__no_memory(error, "a lock");
     if (pthread_cond_init(&state->asked, NULL) != 0 ||
         pthread_cond_init(&state->answered, NULL) != 0) { /* glibc's cannot fail */
@@ -92,7 +92,7 @@ static tn_status threads_open(tn__io *io, uint32_t threads, tn_error *error) {
     return threads_start(io, threads < THREADS_MOST ? threads : THREADS_MOST, error);
 }
 
-static void threads_begin(tn__io *io, uint32_t transfer) {
+static void threads_begin(tn__feed *io, uint32_t transfer) {
     threads_state *state = io->state;
     pthread_mutex_lock(&state->lock);
     threads_push(io, &state->wanted, transfer);
@@ -100,17 +100,16 @@ static void threads_begin(tn__io *io, uint32_t transfer) {
     pthread_mutex_unlock(&state->lock);
 }
 
-static uint32_t threads_finish(tn__io *io) {
+static uint32_t threads_finish(tn__feed *io) {
     threads_state *state = io->state;
     pthread_mutex_lock(&state->lock);
-    while (state->done.first == TN__TRANSFER_NONE)
-        pthread_cond_wait(&state->answered, &state->lock);
+    while (state->done.first == TN__HAUL_NONE) pthread_cond_wait(&state->answered, &state->lock);
     uint32_t transfer = threads_pop(io, &state->done);
     pthread_mutex_unlock(&state->lock);
     return transfer;
 }
 
-static void threads_close(tn__io *io) {
+static void threads_close(tn__feed *io) {
     threads_state *state = io->state;
     if (!state->has_lock) return;
     pthread_mutex_lock(&state->lock);
@@ -123,7 +122,7 @@ static void threads_close(tn__io *io) {
     pthread_mutex_destroy(&state->lock);
 }
 
-const tn__reader tn__reader_threads = {.name = "threads",
+const tn__feeder tn__feeder_threads = {.name = "threads",
                                        .summary = "threads, each one row at a time",
                                        .bytes = threads_bytes,
                                        .open = threads_open,

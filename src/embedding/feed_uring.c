@@ -1,9 +1,9 @@
-/* io_uring.c - rows read and written by the kernel's queue, a system call for many of them.
+/* feed_uring.c - rows read and written by the kernel's queue, a system call for many of them.
  *
  * liburing is loaded when it is there to be run; to be built, its header must be. Containers often
- * forbid io_uring: then threads read (io_threads.c). The queue's own memory is the kernel's.
+ * forbid io_uring: then threads read (feed_threads.c). The queue's own memory is the kernel's.
  */
-#include "embedding/io.h"
+#include "embedding/feed.h"
 
 #ifdef TENURE_URING
 #include <dlfcn.h>
@@ -64,7 +64,7 @@ static uint64_t uring_bytes(uint32_t depth) {
     return sizeof(uring_state);
 }
 
-static tn_status uring_open(tn__io *io, uint32_t threads, tn_error *error) {
+static tn_status uring_open(tn__feed *io, uint32_t threads, tn_error *error) {
     (void)threads;
     const char *lacks = uring_load(io->state, io->depth);
     if (lacks != NULL) TN_FAIL(error, TN_E_UNSUPPORTED, "io_uring cannot be used: %s", lacks);
@@ -72,9 +72,9 @@ static tn_status uring_open(tn__io *io, uint32_t threads, tn_error *error) {
 }
 
 /* There is room for each transfer, since each is in the queue once. */
-static void uring_begin(tn__io *io, uint32_t transfer) {
+static void uring_begin(tn__feed *io, uint32_t transfer) {
     uring_state *state = io->state;
-    tn__transfer *it = &io->transfers[transfer];
+    tn__haul *it = &io->transfers[transfer];
     struct io_uring_sqe *sqe;
     while ((sqe = state->get_sqe(&state->ring)) == NULL)
         (void)state->submit_and_wait(&state->ring, 0);
@@ -86,36 +86,36 @@ static void uring_begin(tn__io *io, uint32_t transfer) {
     sqe->user_data = transfer;
 }
 
-static void uring_start(tn__io *io) {
+static void uring_start(tn__feed *io) {
     uring_state *state = io->state;
     (void)state->submit_and_wait(&state->ring, 0); /* benign: `finish` tries again */
 }
 
 /* What has finished already, without a call; what did only a part of its bytes goes on. */
-static bool uring_peek(tn__io *io, uint32_t *transfer) {
+static bool uring_peek(tn__feed *io, uint32_t *transfer) {
     uring_state *state = io->state;
     struct io_uring_cqe *cqe;
     unsigned head;
     io_uring_for_each_cqe(&state->ring, head, cqe) {
-        tn__transfer *it = &io->transfers[cqe->user_data];
+        tn__haul *it = &io->transfers[cqe->user_data];
         int result = cqe->res;
         *transfer = (uint32_t)cqe->user_data;
         io_uring_cq_advance(&state->ring, 1);
-        if (!tn__transfer_goes_on(it, result, -result)) return true;
+        if (!tn__haul_goes_on(it, result, -result)) return true;
         uring_begin(io, *transfer);
         return false;
     }
     return false;
 }
 
-static uint32_t uring_finish(tn__io *io) {
+static uint32_t uring_finish(tn__feed *io) {
     uring_state *state = io->state;
     uint32_t transfer;
     while (!uring_peek(io, &transfer)) (void)state->submit_and_wait(&state->ring, 1);
     return transfer;
 }
 
-static void uring_close(tn__io *io) { uring_unload(io->state); }
+static void uring_close(tn__feed *io) { uring_unload(io->state); }
 
 #else
 
@@ -126,25 +126,25 @@ static uint64_t uring_bytes(uint32_t depth) {
     return 0;
 }
 
-static tn_status uring_open(tn__io *io, uint32_t threads, tn_error *error) {
+static tn_status uring_open(tn__feed *io, uint32_t threads, tn_error *error) {
     (void)io;
     (void)threads;
     TN_FAIL(error, TN_E_UNSUPPORTED, "io_uring cannot be used: %s", tn__uring_lacks());
 }
 
-static void uring_begin(tn__io *io, uint32_t transfer) {
+static void uring_begin(tn__feed *io, uint32_t transfer) {
     (void)io;
     (void)transfer;
 }
-static void uring_start(tn__io *io) { (void)io; }
-static uint32_t uring_finish(tn__io *io) {
+static void uring_start(tn__feed *io) { (void)io; }
+static uint32_t uring_finish(tn__feed *io) {
     (void)io;
     return 0;
 }
-static void uring_close(tn__io *io) { (void)io; }
+static void uring_close(tn__feed *io) { (void)io; }
 #endif
 
-const tn__reader tn__reader_uring = {.name = "uring",
+const tn__feeder tn__feeder_uring = {.name = "uring",
                                      .summary = "the kernel's queue (io_uring)",
                                      .bytes = uring_bytes,
                                      .open = uring_open,
