@@ -127,6 +127,12 @@ TN_API TN_CHECKED tn_status tn_embedding_bytes(const tn_embedding_table *table,
                                                const tn_embedding_options *options, uint32_t rows,
                                                uint64_t *bytes, tn_error *error);
 
+/* How many rows a cache of options.cache_bytes has room for; 0: not one.
+ * Errors: those of the shape and of the options. */
+TN_API TN_CHECKED tn_status tn_embedding_room(const tn_embedding_table *table,
+                                              const tn_embedding_options *options, uint32_t *rows,
+                                              tn_error *error);
+
 /* --- batches ------------------------------------------------------------------------------ */
 
 typedef struct tn_embedding_batch {

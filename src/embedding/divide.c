@@ -12,7 +12,7 @@
 #include "embedding/cache.h"
 
 #define DIVIDE_SHARE 32u /* of the slab: the most for transfers, and for the journal's buffer */
-#define DIVIDE_DEPTH 256u
+#define DIVIDE_DEPTH 4096u
 #define DIVIDE_JOURNAL ((uint64_t)1 << 20) /* bytes of its buffer at most */
 #define DIVIDE_BATCH 65536u
 #define DIVIDE_BATCH_SHARE 8u
@@ -118,5 +118,15 @@ tn_status tn_embedding_bytes(const tn_embedding_table *given, const tn_embedding
             low = middle;
     }
     *bytes = high;
+    return TN_OK;
+}
+
+tn_status tn_embedding_room(const tn_embedding_table *given, const tn_embedding_options *options,
+                            uint32_t *rows, tn_error *error) {
+    tn_embedding_table table;
+    tn__cache_wish wish;
+    TN_TRY(tn__table_complete(given, &table, error));
+    TN_TRY(tn__cache_complete(options, &wish, error));
+    *rows = tn__divide(&table, &wish).slot_count;
     return TN_OK;
 }

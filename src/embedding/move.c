@@ -71,9 +71,11 @@ tn_status tn__move_settle(tn_embedding *e, tn_error *error) {
 static tn__haul *move_take(tn_embedding *e, uint32_t *transfer) {
     *transfer = tn__feed_take(&e->io);
     if (*transfer == TN__HAUL_NONE) {
+        double before = tn__clock_s();
         tn__feed_start(&e->io);
         tn__move_finish(e);
         *transfer = tn__feed_take(&e->io);
+        e->facts.waited_s += tn__clock_s() - before;
     }
     return &e->io.transfers[*transfer];
 }

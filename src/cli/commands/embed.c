@@ -1,0 +1,370 @@
+/* embed.c - `tenure embed`: tables of rows that are larger than memory: makes one, shows one, and
+ * tells what a cache of its rows would hit. */
+#include "cli/embed.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "report/format.h"
+
+enum {
+    EMBED_ROWS = 400,
+    EMBED_DIM,
+    EMBED_TYPE,
+    EMBED_RULE,
+    EMBED_SCALE,
+    EMBED_SEED,
+    EMBED_ROW,
+    EMBED_CACHE,
+    EMBED_POLICY,
+    EMBED_BATCH,
+    EMBED_ZIPF,
+    EMBED_LOOKUPS,
+    EMBED_TABLE,
+    EMBED_READER,
+    EMBED_SAMPLE,
+    EMBED_JSON
+};
+
+enum { EMBED_CREATE, EMBED_SHOW, EMBED_UNDO, EMBED_REPLAY };
+#define EMBED_ACTIONS "create", "show", "undo", "replay"
+
+#define EMBED_SHOW_CACHE ((uint64_t)32 << 20) /* bytes; enough for the widest row */
+
+#define EMBED_OPTIONS(X)                                                                           \
+    X(EMBED_ROWS, "rows", "N", "rows of the table: 1000000 or 1e6")                                \
+    X(EMBED_DIM, "dim", "N", "numbers of a row (64)")                                              \
+    X(EMBED_TYPE, "type", "float32|float16|bfloat16", "of the numbers (float32)")                  \
+    X(EMBED_RULE, "optimizer", "sgd|adagrad|rowwise-adagrad",                                      \
+      "how rows are updated; what it keeps stands beside each row (sgd)")                          \
+    X(EMBED_SCALE, "scale", "NUMBER",                                                              \
+      "first values lie evenly between -NUMBER and NUMBER (1 / sqrt(rows)); 0: zeros")             \
+    X(EMBED_SEED, "seed", "N", "of first values, and of what is drawn at random (0)")              \
+    X(EMBED_ROW, "row", "N", "with show: print this row; may be repeated")                         \
+    X(EMBED_CACHE, "cache", "SIZE", "with replay: bytes of the cache, all of it counted")          \
+    X(EMBED_POLICY, "policy", "NAME|all",                                                          \
+      "with replay: one of `tenure list row-policies`; may be repeated (all)")                     \
+    X(EMBED_BATCH, "batch", "N", "with replay: lookups whose rows are locked together (1)")        \
+    X(EMBED_ZIPF, "zipf", "EXPONENT",                                                              \
+      "with replay: draw lookups by Zipf's law, in place of TRACE")                                \
+    X(EMBED_LOOKUPS, "lookups", "N", "with --zipf: how many (1e6)")                                \
+    X(EMBED_TABLE, "table", "FILE",                                                                \
+      "with replay: do the lookups in this table, too, and tell how fast that was")                \
+    X(EMBED_READER, "reader", "uring|threads|plain",                                               \
+      "with --table: what reads rows (uring where this process may use it, else threads)")         \
+    X(EMBED_SAMPLE, "sample", "N", "with replay: residents that policy sampled looks at (16)")     \
+    X(EMBED_JSON, "json", NULL, "print one JSON object instead of the text")
+
+static const struct argp_option embed_options[] = {EMBED_OPTIONS(CLI_OPTION){0}};
+
+/* --- words --- */
+
+/* 100000000, or 1e8. */
+static uint64_t embed_whole(struct argp_state *state, const char *option, const char *text,
+                            uint64_t least, uint64_t most) {
+    char *end, digits[32];
+    if (strpbrk(text, "eE") == NULL) return cli_range(state, option, text, least, most);
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || value != floor(value) || !(value >= 0 && value < 1e18))
+        cli_misuse(state, "--%s: '%.60s' is not a whole number", option, text);
+    snprintf(digits, sizeof digits, "%.0f", value);
+    return cli_range(state, option, digits, least, most);
+}
+
+static void embed_add_policy(embed_arguments *arguments, const char *name,
+                             struct argp_state *state) {
+    char asked[TN__NEAR_TEXT];
+    uint32_t known = 0, count = tn_embedding_policy_count();
+    if (strcmp(name, "all") == 0) {
+        for (uint32_t i = 0; i < count; i++)
+            embed_add_policy(arguments, tn_embedding_policy_name(i), state);
+        return;
+    }
+    while (known < count && strcmp(name, tn_embedding_policy_name(known)) != 0) known++;
+    if (known == count)
+        cli_misuse(state, "--policy: there is no policy '%.60s' for rows; %s", name,
+                   tn__near_of(name, count, tn_embedding_policy_name,
+                               "see `tenure list row-policies`", asked));
+    for (uint32_t i = 0; i < arguments->policy_count; i++)
+        if (strcmp(arguments->policies[i], name) == 0) return;
+    if (arguments->policy_count < EMBED_POLICIES_MAX)
+        arguments->policies[arguments->policy_count++] = tn_embedding_policy_name(known);
+}
+
+static void embed_add_row(embed_arguments *arguments, const char *value, struct argp_state *state) {
+    uint64_t row = embed_whole(state, "row", value, 0, TN_EMBEDDING_ROWS_MAX - 1);
+    if (arguments->row_count == EMBED_ROWS_MAX)
+        cli_misuse(state, "--row: at most %u rows are shown at once", EMBED_ROWS_MAX);
+    arguments->rows[arguments->row_count++] = (uint32_t)row;
+}
+
+static void embed_take(embed_arguments *arguments, const char *word, struct argp_state *state) {
+    static const char *const actions[] = {EMBED_ACTIONS, NULL};
+    char asked[TN__NEAR_TEXT];
+    if (arguments->has_action) {
+        if (arguments->path != NULL) cli_misuse(state, "one file, not '%s' too", word);
+        arguments->path = word;
+        return;
+    }
+    tn__near near = tn__near_begin(word);
+    for (uint32_t i = 0; actions[i] != NULL; i++) {
+        tn__near_try(&near, actions[i]);
+        if (strcmp(actions[i], word) != 0) continue;
+        arguments->action = i;
+        arguments->has_action = true;
+        return;
+    }
+    cli_misuse(state, "'%.60s' is none of create, show, undo, replay%s%s", word,
+               near.name != NULL ? "; " : "", tn__near_ask(&near, "", asked));
+}
+
+/* What must be given, of each action. */
+static void embed_check(embed_arguments *arguments, struct argp_state *state) {
+    bool replays = arguments->action == EMBED_REPLAY;
+    if (!arguments->has_action)
+        cli_misuse(state, "what is to be done? create, show, undo or replay");
+    if (!replays && arguments->path == NULL) cli_misuse(state, "which table? give a file");
+    if (arguments->action == EMBED_CREATE && arguments->table.rows == 0)
+        cli_misuse(state, "create: how many rows? give --rows N");
+    if (!replays) return;
+    arguments->path = arguments->path != NULL ? cli_standard_input(state, arguments->path) : NULL;
+    if ((arguments->path != NULL) == arguments->has_zipf)
+        cli_misuse(state, "replay: give a file of row numbers, or --zipf EXPONENT");
+    if (arguments->has_zipf && arguments->table.rows == 0 && arguments->run == NULL)
+        cli_misuse(state, "--zipf: of how many rows? give --rows N");
+    if (arguments->cache_bytes == 0) cli_misuse(state, "replay: how large a cache? give --cache");
+    if (arguments->reader != NULL && arguments->run == NULL)
+        cli_misuse(state, "--reader reads a table; give --table, too");
+    if (arguments->policy_count == 0) embed_add_policy(arguments, "all", state);
+}
+
+static error_t embed_parse(int key, char *value, struct argp_state *state) {
+    static const tn_dtype types[] = {TN_FLOAT32, TN_FLOAT16, TN_BFLOAT16};
+    embed_arguments *arguments = state->input;
+    tn_embedding_table *table = &arguments->table;
+    switch (key) {
+    case EMBED_ROWS:
+        table->rows = embed_whole(state, "rows", value, 1, TN_EMBEDDING_ROWS_MAX);
+        return 0;
+    case EMBED_DIM:
+        table->dim = (uint32_t)cli_count(state, "dim", value, TN_EMBEDDING_DIM_MAX);
+        return 0;
+    case EMBED_TYPE:
+        table->type = types[CLI_CHOICE(state, "type", value, "float32", "float16", "bfloat16")];
+        return 0;
+    case EMBED_RULE:
+        table->rule = (tn_embedding_rule)CLI_CHOICE(state, "optimizer", value, "sgd", "adagrad",
+                                                    "rowwise-adagrad");
+        return 0;
+    case EMBED_SCALE:
+        table->scale = cli_real(state, "scale", value);
+        return 0;
+    case EMBED_SEED:
+        table->seed = arguments->zipf.seed = cli_number(state, "seed", value);
+        return 0;
+    case EMBED_ROW:
+        embed_add_row(arguments, value, state);
+        return 0;
+    case EMBED_CACHE:
+        arguments->cache_bytes = cli_size(state, "cache", value);
+        return 0;
+    case EMBED_POLICY:
+        embed_add_policy(arguments, value, state);
+        return 0;
+    case EMBED_BATCH:
+        arguments->batch = (uint32_t)embed_whole(state, "batch", value, 1, 1u << 24);
+        return 0;
+    case EMBED_ZIPF:
+        arguments->zipf.exponent = cli_real(state, "zipf", value);
+        arguments->has_zipf = true;
+        return 0;
+    case EMBED_LOOKUPS:
+        arguments->zipf.lookups = embed_whole(state, "lookups", value, 1, UINT64_C(1) << 40);
+        return 0;
+    case EMBED_TABLE:
+        arguments->run = value;
+        return 0;
+    case EMBED_READER:
+        (void)CLI_CHOICE(state, "reader", value, "uring", "threads", "plain");
+        arguments->reader = value;
+        return 0;
+    case EMBED_SAMPLE:
+        arguments->sample = (uint32_t)cli_count(state, "sample", value, 4096);
+        return 0;
+    case EMBED_JSON:
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        embed_take(arguments, value, state);
+        return 0;
+    case ARGP_KEY_END:
+        embed_check(arguments, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* --- one table --- */
+
+static tn_status embed_open(const embed_arguments *arguments, bool read_only,
+                            tn_embedding **embedding, tn_error *error) {
+    tn_embedding_options options = TN_EMBEDDING_OPTIONS_INIT;
+    options.context = &arguments->context;
+    options.cache_bytes = EMBED_SHOW_CACHE;
+    options.reader = "plain";
+    options.read_only = read_only;
+    return tn_embedding_open(arguments->path, &options, embedding, error);
+}
+
+static void embed_print_table(const char *path, const tn_embedding_facts *facts) {
+    const tn_embedding_table *table = &facts->table;
+    char rows[TN__WORDS_MAX], size[TN_SIZE_TEXT_MAX];
+    printf("  %s: %s rows of %u %s, %s\n", path, tn__words_grouped(table->rows, rows), table->dim,
+           tn_dtype_name(table->type), tn_embedding_rule_name(table->rule));
+    printf("  %" PRIu64 " bytes a row with what the optimizer keeps, in all %s\n", facts->row_bytes,
+           tn_size_format(4096 + table->rows * facts->row_bytes, size));
+    printf("  first values between -%g and %g, seed %" PRIu64 "\n", table->scale, table->scale,
+           table->seed);
+    printf("  %" PRIu64 " checkpoints\n", facts->checkpoints);
+}
+
+static void embed_json_table(const char *path, const tn_embedding_facts *facts, tn__text *text) {
+    const tn_embedding_table *table = &facts->table;
+    tn__text_put(text, "{\"format\": \"tenure-embed\", \"version\": 1, \"table\": ");
+    tn__text_json(text, path);
+    tn__text_printf(text,
+                    ", \"rows\": %" PRIu64 ", \"dim\": %u, \"type\": \"%s\", \"optimizer\": \"%s\""
+                    ", \"row_bytes\": %" PRIu64 ", \"seed\": %" PRIu64 ", \"scale\": %.17g"
+                    ", \"checkpoints\": %" PRIu64 ", \"undone\": %" PRIu64,
+                    table->rows, table->dim, tn_dtype_name(table->type),
+                    tn_embedding_rule_name(table->rule), facts->row_bytes, table->seed,
+                    table->scale, facts->checkpoints, facts->undone);
+}
+
+static tn_status embed_show_rows(const embed_arguments *arguments, tn_embedding *e,
+                                 const tn_embedding_facts *facts, tn__text *text, tn_error *error) {
+    uint32_t dim = facts->table.dim;
+    float *values = malloc(dim * sizeof *values);
+    tn_status status = values != NULL ? TN_OK : tn__no_memory(error, "a row");
+    for (uint32_t i = 0; status == TN_OK && i < arguments->row_count; i++) {
+        tn_embedding_batch batch = {.rows = &arguments->rows[i], .row_count = 1, .bag_count = 1};
+        status = tn_embedding_lookup(e, &batch, values, error);
+        if (status != TN_OK) break;
+        tn__text_printf(text, arguments->json ? "%s{\"row\": %u, \"values\": [" : "%s  row %u:",
+                        arguments->json && i > 0 ? ", " : "", arguments->rows[i]);
+        for (uint32_t d = 0; d < dim; d++)
+            tn__text_printf(text, arguments->json ? "%s%.9g" : "%s %.9g",
+                            arguments->json && d > 0 ? ", " : "", (double)values[d]);
+        tn__text_put(text, arguments->json ? "]}" : "\n");
+    }
+    free(values);
+    return status;
+}
+
+static tn_status embed_show(const embed_arguments *arguments, tn_error *error) {
+    tn_embedding *e = NULL;
+    tn_embedding_facts facts;
+    tn__text text;
+    TN_TRY(embed_open(arguments, true, &e, error));
+    tn_embedding_tell(e, &facts);
+    tn__text_init(&text, NULL);
+    if (arguments->json) {
+        embed_json_table(arguments->path, &facts, &text);
+        tn__text_put(&text, ", \"values\": [");
+    }
+    tn_status status = embed_show_rows(arguments, e, &facts, &text, error);
+    if (status == TN_OK && arguments->json) tn__text_put(&text, "]}\n");
+    if (status == TN_OK && text.failed) status = tn__no_memory(error, "rows as text");
+    if (status == TN_OK && !arguments->json) embed_print_table(arguments->path, &facts);
+    if (status == TN_OK && text.data != NULL) fputs(text.data, stdout);
+    tn__text_release(&text);
+    tn_embedding_close(e);
+    return status;
+}
+
+/* Tells of the table after something was done with it. */
+static tn_status embed_told(const embed_arguments *arguments, const char *what, bool read_only,
+                            tn_error *error) {
+    tn_embedding *e = NULL;
+    tn_embedding_facts facts;
+    tn__text text;
+    TN_TRY(embed_open(arguments, read_only, &e, error));
+    tn_embedding_tell(e, &facts);
+    tn__text_init(&text, NULL);
+    if (arguments->json) {
+        embed_json_table(arguments->path, &facts, &text);
+        tn__text_put(&text, "}");
+        if (!text.failed) puts(text.data);
+    } else if (!cli_tone_asked().brief) {
+        embed_print_table(arguments->path, &facts);
+    }
+    if (!arguments->json && !read_only)
+        printf("  %" PRIu64 " changes undone\n", facts.undone);
+    else if (!arguments->json)
+        printf("%s %s\n", what, arguments->path);
+    tn_status status = text.failed ? tn__no_memory(error, "a table as text") : TN_OK;
+    tn__text_release(&text);
+    tn_embedding_close(e);
+    return status;
+}
+
+static tn_status embed_create(const embed_arguments *arguments, tn_error *error) {
+    TN_TRY(tn_embedding_create(arguments->path, &arguments->table, &arguments->context, error));
+    return embed_told(arguments, "wrote", true, error);
+}
+
+static tn_status embed_work(embed_arguments *arguments, tn_error *error) {
+    if (arguments->table.scale < 0)
+        arguments->table.scale = 1 / sqrt((double)arguments->table.rows);
+    switch (arguments->action) {
+    case EMBED_CREATE:
+        return embed_create(arguments, error);
+    case EMBED_SHOW:
+        return embed_show(arguments, error);
+    case EMBED_UNDO:
+        return embed_told(arguments, "", false, error);
+    default:
+        return embed_replay(arguments, error);
+    }
+}
+
+static const char embed_doc[] =
+    "Tables of embedding rows that are larger than memory: `create` makes one in a file, `show` "
+    "tells of it, `undo` takes it back to its last checkpoint, `replay` tells what caches of its "
+    "rows hit in recorded lookups (TRACE: a row number on each line) or drawn ones, beside "
+    "Belady's bound.\v"
+    "Examples:\n"
+    "  tenure embed create users.rows --rows 1e8 --dim 64 --optimizer adagrad\n"
+    "  tenure embed show users.rows --row 7\n"
+    "  tenure embed replay --zipf 1.0 --rows 1e8 --lookups 1e6 --cache 256MiB\n"
+    "  tenure embed replay lookups.txt --cache 64MiB --batch 2048 --table users.rows\n\n"
+    "Exit status: 0 done, 1 a batch has more rows than the cache, 2 bad usage or input, 4 internal "
+    "error.";
+
+static const struct argp embed_parser = {
+    embed_options, embed_parse, "create|show|undo|replay FILE", embed_doc, NULL, 0, 0};
+
+static int embed_run(int count, char **words) {
+    tn_error error = {0};
+    embed_arguments arguments = {.table = TN_EMBEDDING_TABLE_INIT};
+    arguments.context = cli_context();
+    arguments.table.dim = 64;
+    arguments.table.scale = -1; /* not given */
+    arguments.zipf.lookups = 1000000;
+    cli_parse(&cli_command_embed, count, words, &arguments);
+    tn_status status = embed_work(&arguments, &error);
+    cli_progress_end();
+    return cli_finish(status == TN_OK ? 0 : cli_fail(&error));
+}
+
+const cli_command cli_command_embed = {
+    .name = "embed",
+    .summary = "embedding tables larger than memory: make one, and see what a cache of it hits",
+    .first = "rows dim optimizer cache policy batch zipf lookups table json",
+    .parser = &embed_parser,
+    .run = embed_run,
+};

@@ -1,0 +1,265 @@
+/* embed_replay.c - `tenure embed replay`: what each policy hits, beside the bound.
+ *
+ * Every policy gets the rows that the given bytes leave room for when its own records are counted;
+ * the bound gets the most that any of them has, so that it bounds all.
+ */
+#include "cli/embed.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "report/format.h"
+
+typedef struct embed_row { /* of the table that is printed */
+    const char *policy;
+    uint32_t slots;
+    tn_embedding_replayed replayed;
+    double per_s, waited; /* lookups a second in the table, the share of time spent waiting */
+} embed_row;
+
+typedef struct embed_found {
+    embed_row rows[EMBED_POLICIES_MAX];
+    tn_embedding_trace *trace;
+    tn_embedding_table table;
+    uint32_t most; /* slots of the policy that has the most */
+} embed_found;
+
+static bool embed_is_bound(const char *policy) { return strcmp(policy, "belady") == 0; }
+
+static double embed_share(uint64_t part, uint64_t whole) {
+    return whole == 0 ? 0 : (double)part / (double)whole;
+}
+
+static tn_embedding_options embed_cache(const embed_arguments *arguments, const char *policy) {
+    tn_embedding_options options = TN_EMBEDDING_OPTIONS_INIT;
+    options.context = &arguments->context;
+    options.cache_bytes = arguments->cache_bytes;
+    options.policy = policy;
+    options.reader = arguments->reader;
+    options.batch_rows = arguments->batch != 0 ? arguments->batch : 1;
+    options.batch_count = 2;
+    options.sample = arguments->sample;
+    options.seed = arguments->zipf.seed;
+    options.read_only = true;
+    return options;
+}
+
+/* --- what is replayed --- */
+
+static tn_status embed_facts_of(const embed_arguments *arguments, tn_embedding_table *table,
+                                tn_error *error) {
+    tn_embedding *e;
+    tn_embedding_facts facts;
+    tn_embedding_options options = embed_cache(arguments, "lru");
+    TN_TRY(tn_embedding_open(arguments->run, &options, &e, error));
+    tn_embedding_tell(e, &facts);
+    tn_embedding_close(e);
+    *table = facts.table;
+    return TN_OK;
+}
+
+static tn_status embed_load(embed_arguments *arguments, embed_found *found, tn_error *error) {
+    found->table = arguments->table;
+    if (arguments->run != NULL) TN_TRY(embed_facts_of(arguments, &found->table, error));
+    arguments->zipf.rows = arguments->run != NULL && arguments->table.rows == 0
+                               ? found->table.rows
+                               : arguments->table.rows;
+    if (arguments->has_zipf) {
+        TN_TRY(
+            tn_embedding_trace_zipf(&arguments->zipf, &arguments->context, &found->trace, error));
+    } else {
+        TN_TRY(tn_embedding_trace_load(arguments->path, &arguments->context, &found->trace, error));
+    }
+    uint64_t count, rows = found->table.rows;
+    const uint32_t *numbers = tn_embedding_trace_rows(found->trace, &count);
+    for (uint64_t i = 0; i < count; i++) {
+        if (numbers[i] < rows) continue;
+        if (arguments->table.rows == 0 && arguments->run == NULL)
+            rows = found->table.rows = (uint64_t)numbers[i] + 1;
+        else
+            TN_FAIL(error, TN_E_INVALID,
+                    "lookup %" PRIu64 " asks for row %u; the table has rows 0 to %" PRIu64, i,
+                    numbers[i], rows - 1);
+    }
+    if (found->table.scale < 0 || arguments->run == NULL) found->table.scale = 0;
+    return TN_OK;
+}
+
+/* --- the runs --- */
+
+static tn_status embed_run_table(const embed_arguments *arguments, const embed_found *found,
+                                 embed_row *row, tn_error *error) {
+    uint64_t count;
+    const uint32_t *numbers = tn_embedding_trace_rows(found->trace, &count);
+    tn_embedding_options options = embed_cache(arguments, row->policy);
+    uint32_t batch = options.batch_rows;
+    tn_embedding_facts facts;
+    tn_embedding *e;
+    TN_TRY(tn_embedding_open(arguments->run, &options, &e, error));
+    float *sums = malloc((size_t)batch * found->table.dim * sizeof *sums);
+    tn_status status = sums != NULL ? TN_OK : tn__no_memory(error, "sums");
+    double start = tn__clock_s();
+    for (uint64_t at = 0; status == TN_OK && at < count; at += batch) {
+        uint32_t part = count - at < batch ? (uint32_t)(count - at) : batch;
+        tn_embedding_batch lookups = {.rows = numbers + at, .row_count = part, .bag_count = part};
+        status = tn_embedding_lookup(e, &lookups, sums, error);
+    }
+    double seconds = tn__clock_s() - start;
+    tn_embedding_tell(e, &facts);
+    row->per_s = seconds > 0 ? (double)count / seconds : 0;
+    row->waited = seconds > 0 ? facts.waited_s / seconds : 0;
+    free(sums);
+    tn_embedding_close(e);
+    if (status == TN_OK && facts.hits != row->replayed.hits)
+        status = tn__fail(error, TN_E_INTERNAL,
+                          "%s hits %" PRIu64 " in the table, %" PRIu64 " without it", row->policy,
+                          facts.hits, row->replayed.hits);
+    return status;
+}
+
+static tn_status embed_policy(const embed_arguments *arguments, const embed_found *found,
+                              embed_row *row, tn_error *error) {
+    tn_embedding_replay_options options = TN_EMBEDDING_REPLAY_OPTIONS_INIT;
+    options.context = &arguments->context;
+    options.policy = row->policy;
+    options.slots = row->slots;
+    options.batch = arguments->batch;
+    options.sample = arguments->sample;
+    options.seed = arguments->zipf.seed;
+    TN_TRY(tn_embedding_replay(found->trace, &options, &row->replayed, error));
+    if (arguments->run == NULL || embed_is_bound(row->policy)) return TN_OK;
+    return embed_run_table(arguments, found, row, error);
+}
+
+static tn_status embed_slots(const embed_arguments *arguments, embed_found *found,
+                             tn_error *error) {
+    for (uint32_t i = 0; i < tn_embedding_policy_count(); i++) {
+        uint32_t slots;
+        const char *name = tn_embedding_policy_name(i);
+        if (embed_is_bound(name)) continue;
+        tn_embedding_options options = embed_cache(arguments, name);
+        TN_TRY(tn_embedding_room(&found->table, &options, &slots, error));
+        if (slots > found->most) found->most = slots;
+        for (uint32_t k = 0; k < arguments->policy_count; k++)
+            if (strcmp(arguments->policies[k], name) == 0) found->rows[k].slots = slots;
+    }
+    for (uint32_t k = 0; k < arguments->policy_count; k++) {
+        embed_row *row = &found->rows[k];
+        row->policy = arguments->policies[k];
+        if (embed_is_bound(row->policy)) row->slots = found->most;
+        if (row->slots > 0) continue;
+        uint64_t least;
+        char text[TN_SIZE_TEXT_MAX];
+        tn_embedding_options options =
+            embed_cache(arguments, embed_is_bound(row->policy) ? "lru" : row->policy);
+        TN_TRY(tn_embedding_bytes(&found->table, &options, 1, &least, error));
+        TN_FAIL(error, TN_E_INVALID, "--cache: no room for a row; it takes %s at least",
+                tn_size_format(least, text));
+    }
+    return TN_OK;
+}
+
+/* --- said --- */
+
+static const embed_row *embed_bound(const embed_arguments *arguments, const embed_found *found) {
+    for (uint32_t i = 0; i < arguments->policy_count; i++)
+        if (embed_is_bound(found->rows[i].policy)) return &found->rows[i];
+    return NULL;
+}
+
+static void embed_print_row(const embed_arguments *arguments, const embed_row *row,
+                            const embed_row *bound) {
+    char slots[TN__WORDS_MAX], speed[TN__WORDS_MAX];
+    const tn_embedding_replayed *got = &row->replayed;
+    printf("  %-10s %13s  %9.3f %%  %9.3f %%", row->policy, tn__words_grouped(row->slots, slots),
+           100 * embed_share(got->lookup_hits, got->lookups),
+           100 * embed_share(got->hits, got->distinct));
+    if (bound != NULL)
+        printf("  %8.3f", embed_share(got->lookup_hits, bound->replayed.lookup_hits));
+    if (arguments->run != NULL && !embed_is_bound(row->policy))
+        printf("  %12s  %7.1f %%", tn__words_grouped((uint64_t)row->per_s, speed),
+               100 * row->waited);
+    printf("\n");
+}
+
+static void embed_print(const embed_arguments *arguments, const embed_found *found) {
+    char lookups[TN__WORDS_MAX], rows[TN__WORDS_MAX], size[TN_SIZE_TEXT_MAX];
+    const embed_row *bound = embed_bound(arguments, found);
+    uint64_t count;
+    (void)tn_embedding_trace_rows(found->trace, &count);
+    printf("  %s lookups in a table of %s rows of %u %s, a cache of %s\n",
+           tn__words_grouped(count, lookups), tn__words_grouped(found->table.rows, rows),
+           found->table.dim, tn_dtype_name(found->table.type),
+           tn_size_format(arguments->cache_bytes, size));
+    if (bound != NULL)
+        printf("  %s different rows: the first lookup of each is nobody's hit\n",
+               tn__words_grouped(bound->replayed.cold, rows));
+    printf("\n  policy         room, rows    hits, of    of different%s%s\n",
+           bound != NULL ? "   of the" : "",
+           arguments->run != NULL ? "     lookups/s   waiting" : "");
+    printf("                              lookups     rows of batch%s\n",
+           bound != NULL ? "  bound" : "");
+    for (uint32_t i = 0; i < arguments->policy_count; i++)
+        embed_print_row(arguments, &found->rows[i], bound);
+}
+
+static void embed_print_brief(const embed_arguments *arguments, const embed_found *found) {
+    for (uint32_t i = 0; i < arguments->policy_count; i++) {
+        const embed_row *row = &found->rows[i];
+        printf("%s%s %.3f %%", i > 0 ? ", " : "", row->policy,
+               100 * embed_share(row->replayed.lookup_hits, row->replayed.lookups));
+    }
+    printf("\n");
+}
+
+static tn_status embed_print_json(const embed_arguments *arguments, const embed_found *found,
+                                  tn_error *error) {
+    tn__text text;
+    uint64_t count;
+    (void)tn_embedding_trace_rows(found->trace, &count);
+    tn__text_init(&text, NULL);
+    tn__text_printf(&text,
+                    "{\"format\": \"tenure-embed\", \"version\": 1, \"rows\": %" PRIu64
+                    ", \"dim\": %u, \"lookups\": %" PRIu64 ", \"batch\": %u, \"cache\": %" PRIu64
+                    ", \"policies\": [",
+                    found->table.rows, found->table.dim, count,
+                    arguments->batch != 0 ? arguments->batch : 1, arguments->cache_bytes);
+    for (uint32_t i = 0; i < arguments->policy_count; i++) {
+        const embed_row *row = &found->rows[i];
+        tn__text_printf(&text,
+                        "%s{\"name\": \"%s\", \"slots\": %u, \"lookup_hits\": %" PRIu64
+                        ", \"distinct\": %" PRIu64 ", \"hits\": %" PRIu64,
+                        i > 0 ? ", " : "", row->policy, row->slots, row->replayed.lookup_hits,
+                        row->replayed.distinct, row->replayed.hits);
+        if (embed_is_bound(row->policy))
+            tn__text_printf(&text, ", \"cold\": %" PRIu64, row->replayed.cold);
+        else if (arguments->run != NULL)
+            tn__text_printf(&text, ", \"lookups_per_s\": %.9g, \"waited\": %.9g", row->per_s,
+                            row->waited);
+        tn__text_put(&text, "}");
+    }
+    tn__text_put(&text, "]}");
+    if (!text.failed) puts(text.data);
+    tn_status status = text.failed ? tn__no_memory(error, "what was found as text") : TN_OK;
+    tn__text_release(&text);
+    return status;
+}
+
+tn_status embed_replay(embed_arguments *arguments, tn_error *error) {
+    embed_found found = {0};
+    tn_status status = embed_load(arguments, &found, error);
+    if (status == TN_OK) status = embed_slots(arguments, &found, error);
+    for (uint32_t i = 0; status == TN_OK && i < arguments->policy_count; i++)
+        status = embed_policy(arguments, &found, &found.rows[i], error);
+    cli_progress_end();
+    if (status == TN_OK && arguments->json)
+        status = embed_print_json(arguments, &found, error);
+    else if (status == TN_OK && cli_tone_asked().brief)
+        embed_print_brief(arguments, &found);
+    else if (status == TN_OK)
+        embed_print(arguments, &found);
+    tn_embedding_trace_destroy(found.trace);
+    return status;
+}
