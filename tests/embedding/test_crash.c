@@ -52,11 +52,23 @@ static off_t size_of(int file) {
     return fstat(file, &facts) == 0 ? facts.st_size : 0;
 }
 
+static void drop(call *it) {
+    free(it->before);
+    free(it->after);
+}
+
 static void forget(int file) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < call_count; i++)
-        if (calls[i].file != file) calls[kept++] = calls[i];
+        if (calls[i].file != file)
+            calls[kept++] = calls[i];
+        else
+            drop(&calls[i]);
     call_count = kept;
+}
+
+static void forget_all(void) {
+    while (call_count > 0) drop(&calls[--call_count]);
 }
 
 static void restore_file(const call *it) {
@@ -387,7 +399,7 @@ static void a_full_disk_leaves_the_last_checkpoint(void **state) {
                         '/'); /* the table, what stands beside it, or its folder */
         }
         failing = 0;
-        call_count = 0;
+        forget_all();
         tn_embedding_close(e);
         remove_parts();
         assert_ok(open_table(&e)); /* there is room again */

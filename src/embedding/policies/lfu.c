@@ -74,7 +74,7 @@ static void lfu_halve(lfu_state *state, uint32_t slots) {
  * which it was the least all along, some look like none: then it counts as it did. */
 static uint32_t lfu_count(const lfu_state *state, uint32_t slot) {
     uint8_t missed = (uint8_t)(state->epoch - state->epochs[slot]);
-    return missed < 8 ? state->counts[slot] >> missed : 0;
+    return missed < 8 ? (uint32_t)state->counts[slot] >> missed : 0;
 }
 
 static void lfu_enter(tn__residents *r, uint32_t slot, bool fresh, uint64_t next) {
