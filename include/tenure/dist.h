@@ -24,6 +24,7 @@
 
 #include <tenure/exchange.h>
 #include <tenure/program.h>
+#include <tenure/shard.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -163,6 +164,33 @@ TN_API const char *tn_world_driver_summary(uint32_t index);
  * tn_program_from. */
 TN_API TN_CHECKED tn_status tn_program_average(const tn_program *program, uint32_t group,
                                                tn_program **averaged, tn_error *error);
+
+/* Data parallel where ranks divide more among them than samples; the program is of a step that was
+ * made for that (tn_train_options.shard). Buckets are added up as above, but each member gets the
+ * part that it updates (SCATTER), with TN_SHARD_GRADIENTS into memory of its own, so that the
+ * bucket goes. Parameters that it has updated go to all (GATHER). With TN_SHARD_PARAMETERS they are
+ * gathered before they are read, on a stream of their own, dropped behind their last reader and
+ * gathered again for the next. How far ahead is bounded by memory: all that are there at once take
+ * no more than what one instruction reads, and `ahead_bytes`. What is read again before so many
+ * bytes of others stays. The ranks' programs differ by their parts alone. */
+typedef struct tn_program_shard_options {
+    size_t struct_size;
+    tn_shard shard;
+    uint32_t group;        /* who takes part */
+    uint32_t gather_group; /* the same ranks by another number, so that parameters are gathered
+                            * beside buckets; `group`: in turn with them, on one stream */
+    uint64_t
+        ahead_bytes; /* of parameters that are gathered ahead of need; 0: as the largest shard */
+} tn_program_shard_options;
+#define TN_PROGRAM_SHARD_OPTIONS_INIT                                                              \
+    { .struct_size = sizeof(tn_program_shard_options) }
+
+/* Errors: those of tn_program_average; E_INVALID (a step that was made for another division),
+ * E_UNSUPPORTED (with TN_SHARD_PARAMETERS: control flow, and programs that a budget has changed).
+ */
+TN_API TN_CHECKED tn_status tn_program_shard(const tn_program *program,
+                                             const tn_program_shard_options *options,
+                                             tn_program **sharded, tn_error *error);
 
 /* Tensor parallel: behind each operator whose result is to become one over ranks (a graph of
  * tn_train_options.tensor_ranks) the members of the group make it one, in the stream of that

@@ -125,6 +125,14 @@ TN_API TN_CHECKED tn_status tn_engine_get_static(tn_engine *engine, tn_tensor_id
 TN_API TN_CHECKED tn_status tn_engine_set_static(tn_engine *engine, tn_tensor_id tensor,
                                                  const void *bytes, uint64_t size, tn_error *error);
 
+/* The same of bytes [from, from + size) of a tensor. */
+TN_API TN_CHECKED tn_status tn_engine_get_static_at(tn_engine *engine, tn_tensor_id tensor,
+                                                    uint64_t from, void *bytes, uint64_t size,
+                                                    tn_error *error);
+TN_API TN_CHECKED tn_status tn_engine_set_static_at(tn_engine *engine, tn_tensor_id tensor,
+                                                    uint64_t from, const void *bytes, uint64_t size,
+                                                    tn_error *error);
+
 typedef struct tn_engine_usage {
     uint64_t planned_peak;  /* of the layout; 0 with a pool */
     uint64_t measured_peak; /* of the arena: the highest byte that any operand of any run had */

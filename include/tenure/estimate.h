@@ -22,6 +22,7 @@
 
 #include <tenure/plan.h>
 #include <tenure/program.h>
+#include <tenure/shard.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -171,12 +172,6 @@ TN_API const tn_hardware *tn_hardware_find(const char *name); /* ignoring case; 
  * ---------------------------------------------------------------------------
  */
 
-typedef enum tn_shard { /* what is divided among data-parallel ranks, each with all before it */
-                        TN_SHARD_NONE,
-                        TN_SHARD_OPTIMIZER,
-                        TN_SHARD_GRADIENTS,
-                        TN_SHARD_PARAMETERS
-} tn_shard;
 typedef enum tn_recompute { /* of activations in the backward pass */
                             TN_RECOMPUTE_NONE,
                             TN_RECOMPUTE_SELECTIVE, /* the core of attention */
@@ -204,7 +199,7 @@ typedef struct tn_large { /* a transformer, and how it is trained */
     uint64_t tensor, pipeline, data; /* ranks; 0 = 1 */
     uint64_t interleave;             /* pieces of layers on a stage, taken in turn; 0 = 1 */
     bool sequence_parallel;          /* what is outside of products is divided, too */
-    tn_shard shard;
+    tn_shard shard;                  /* among data-parallel ranks */
     tn_recompute recompute;
     uint32_t weight_bytes;   /* of a parameter as it is computed with; 0 = 2 */
     uint32_t gradient_bytes; /* 0 = 4 with weights of 2, else 4 */

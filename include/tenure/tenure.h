@@ -34,6 +34,7 @@
 #include <tenure/rewrite.h>
 #include <tenure/session.h>
 #include <tenure/setup.h>
+#include <tenure/shard.h>
 #include <tenure/simulate.h>
 #include <tenure/snapshot.h>
 #include <tenure/status.h>

@@ -58,6 +58,7 @@
 #define TENURE_TRAIN_H
 
 #include <tenure/parts.h>
+#include <tenure/shard.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -145,7 +146,14 @@ typedef struct tn_train_options {
      * be cut (tn_training_part), and says where ranks' values become one, which
      * tn_program_join (dist.h) does. All ranks have the same samples. 0 and 1: it is whole */
     uint32_t tensor_ranks, tensor_rank;
+
+    /* NONE; or the step is that of one rank of several (dist.h), and each of `shard_count` keeps one
+     * part of every bucket, this one `shard_index`. Not with a loss scale that adapts, gradients as
+     * outputs, nor tensor_ranks. Count 0 and 1: there is no other */
+    tn_shard shard;
+    uint32_t shard_count, shard_index;
 } tn_train_options;
+#define TN_SHARDS_MAX 65536u
 #define TN_TRAIN_OPTIONS_INIT                                                                      \
     { .struct_size = sizeof(tn_train_options) }
 
@@ -157,7 +165,20 @@ typedef struct tn_trained { /* a parameter that is trained */
     tn_tensor_id state[2]; /* velocity; or first and second moment. TN_NONE: the optimizer has
                             * none. Static, kind optimizer_state, zero at first */
     tn_tensor_id sum;      /* static sum over micro-batches; TN_NONE: gradients are not summed */
+    uint32_t shard;        /* index into `sharded`, where its state is, and it; its gradient is then
+                            * the rank's own, as it goes into a bucket. TN_NONE: in none */
+    uint64_t at;           /* bytes from the start of the whole shard */
 } tn_trained;
+
+/* Parameters that lie one behind the other, and what a rank keeps of them. Flat tensors. */
+typedef struct tn_sharded {
+    uint64_t bytes, part_bytes; /* of the whole, zeros between and behind them counted; of a part */
+    uint64_t from;              /* where this rank's part begins */
+    tn_tensor_id parameters;    /* static: the whole; with TN_SHARD_PARAMETERS the part */
+    tn_tensor_id whole;         /* that the model's parameters are views of; or `parameters` */
+    tn_tensor_id gradient;      /* the part that this rank updates by */
+    tn_tensor_id state[2], sum; /* as in tn_trained, of the part */
+} tn_sharded;
 
 typedef struct tn_training {
     tn_graph *graph; /* inferred; made with the model's context */
@@ -177,6 +198,8 @@ typedef struct tn_training {
     tn_trained *parameters;   /* [parameter_count], by id */
     tn_tensor_id *statistics; /* [statistic_count] running means and variances, by id */
     struct tn_parts *parts;   /* NULL: all is whole */
+    uint32_t sharded_count;
+    tn_sharded *sharded; /* [sharded_count] in the order in which their gradients arrive */
 } tn_training;
 
 /* Makes the graph of a training step.
@@ -200,6 +223,20 @@ TN_API TN_CHECKED tn_status tn_train(const tn_graph *graph, const tn_train_optio
  * Errors and cost: as tn_train. */
 TN_API TN_CHECKED tn_status tn_train_model(const tn_graph *graph, const tn_train_options *options,
                                            tn_graph **model, tn_error *error);
+
+/* Who reads contents, as in tn_engine_options. */
+typedef struct tn_contents_of {
+    tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+                      uint64_t size, tn_error *error);
+    void *self;
+} tn_contents_of;
+/* For tn_engine_options.read: what a static tensor of the training graph begins with. A shard's are
+ * put together of its parameters', each of which `contents` is asked for as if it were static (it
+ * is flagged TN_TENSOR_UPDATED); any other tensor is `contents`' own business.
+ * Errors: those of `contents`, E_NO_MEMORY. Memory: a parameter that is not all in the part. */
+TN_API TN_CHECKED tn_status tn_training_read(const tn_training *training, tn_tensor_id tensor,
+                                             const tn_contents_of *contents, void *bytes,
+                                             uint64_t size, tn_error *error);
 
 /* The axis of classes in scores of this shape: the last one of rank 2 and 3, axis 1 of higher rank
  * (images), and the other one of the two where that has extent 1. */

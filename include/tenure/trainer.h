@@ -129,9 +129,15 @@ typedef struct tn_trainer_options {
     /* NULL, or how to reach the ranks that train the same on other samples, and their group
      * (dist.h): they begin with what its first member has, which alone reads and writes
      * checkpoints; losses and answers are those of all; they stop together, one step behind who was
-     * told to. The engine's program has to make gradients one (tn_program_average) */
+     * told to. The engine's program has to make gradients one (tn_program_average). Ranks that keep
+     * parts (tn_train_options.shard) write checkpoints together, each its part beside `checkpoint`,
+     * which all of them name alike; the first reads one of any sort and number of ranks */
     const tn_exchange *exchange;
     uint32_t group;
+    /* Of tn_trainer_create: who gave the engine its parameters, so that ranks that have parts of
+     * them begin with the first one's, too; tn_trainer_open takes `session`'s. NULL: each with what
+     * it has */
+    tn_contents_of contents;
 } tn_trainer_options;
 #define TN_TRAINER_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_trainer_options) }
@@ -174,8 +180,15 @@ TN_API const tn_trainer_state *tn_trainer_at(const tn_trainer *trainer);
 TN_API tn_engine *tn_trainer_engine(tn_trainer *trainer);
 TN_API const tn_training *tn_trainer_training(const tn_trainer *trainer);
 /* A parameter or statistic as it is now, by its name. False: nothing of this name and size is
- * trained. For tn_engine_options.read of the model in use. */
+ * trained, or a rank has a part of it alone (tn_trainer_gather). For tn_engine_options.read of the
+ * model in use. */
 TN_API bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_t size);
+
+/* Ranks that have parts of the parameters alone (TN_SHARD_PARAMETERS): all of them call it, and the
+ * first of their group has all parameters, in memory of the host's, for tn_trainer_read and
+ * tn_trainer_test, until the next step. Otherwise it does nothing. Errors: E_NO_MEMORY, those of
+ * the exchange. */
+TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error);
 
 /* --- how good it is ----------------------------------------------------------------------------
  */

@@ -3,6 +3,10 @@
  *     stream 0   ... APPLY bucket.0   APPLY ...   APPLY bucket.1   updates by bucket.0   ...
  *     stream 1              REDUCE bucket.0 ─────────▶ REDUCE bucket.1 ────▶
  *
+ * Of a step whose state is divided (train/shard.c) a rank needs the mean of its part alone: SCATTER
+ * in place, or, where gradients are divided, into the part, so that the bucket goes. What it has
+ * updated of a whole shard goes to all others by a GATHER in place.
+ *
  * A REDUCE begins when its bucket is there, and whoever touches the bucket behind it, on whatever
  * stream, waits for it. Instructions that need what it gives are held back until the next bucket is
  * on its way, so that a bucket has the time in which the next one is computed; with them whatever
@@ -12,6 +16,7 @@
  * Cost: O(instructions + operands), memory O(tensors).
  */
 #include "dist/world.h"
+#include "graph/attr.h"
 #include "graph/op.h"
 
 typedef struct average_state {
@@ -19,7 +24,9 @@ typedef struct average_state {
     const tn_graph *graph;
     const tn_instruction *from;
     uint32_t count, group, stream, signal; /* the stream of its own; the last number given */
-    bool holds;                            /* instructions may be held back */
+    tn_shard shard;
+    tn_tensor_id *part; /* [tensors] of a bucket, that this rank keeps; TN_NONE */
+    bool holds;         /* instructions may be held back */
     tn__arena arena;
     tn_error *error;
     tn_instruction *to; /* the new list */
@@ -34,6 +41,18 @@ typedef struct average_state {
 
 static bool average_is_bucket(const average_state *it, const tn_instruction *in) {
     return in->opcode == TN_APPLY && tn__op_has(it->graph, in->op, TN_RULE_SPACED);
+}
+
+static bool average_is(const average_state *it, const tn_instruction *in, const char *type) {
+    if (in->opcode != TN_APPLY) return false;
+    const tn_op *op = tn_graph_op(it->graph, in->op);
+    return strcmp(op->type, type) == 0 && strcmp(op->domain, "tenure") == 0;
+}
+
+/* Whether this rank updates a stretch of what others have as well. */
+static bool average_is_update(const average_state *it, const tn_instruction *in) {
+    return in->opcode == TN_APPLY && tn__attr(tn_graph_op(it->graph, in->op), "from") != NULL &&
+           (tn_op_changes(it->graph, in->op) & 1) != 0;
 }
 
 static void average_put(average_state *it, const tn_instruction *in) { it->to[it->made++] = *in; }
@@ -97,6 +116,17 @@ static void average_wait_for(average_state *it, tn_instruction *in, tn_tensor_id
     average_wait(it, in, it->given[id]);
 }
 
+/* What was updated here goes to all. */
+static void average_spread(average_state *it, const tn_instruction *update) {
+    tn_instruction gather = TN_INSTRUCTION_INIT;
+    gather.opcode = TN_GATHER;
+    gather.tensor = tn_graph_op(it->graph, update->op)->inputs[0];
+    gather.stream = it->stream;
+    gather.wait = update->signal;
+    gather.group = it->group;
+    average_put(it, &gather);
+}
+
 static void average_emit(average_state *it, const tn_instruction *from) {
     tn_instruction in = *from;
     if (in.opcode == TN_APPLY) {
@@ -108,7 +138,13 @@ static void average_emit(average_state *it, const tn_instruction *from) {
         average_wait_for(it, &in, does.reads);
         average_wait_for(it, &in, does.releases);
     }
-    average_put(it, &in);
+    if (average_is_update(it, &in)) {
+        if (in.signal == 0) in.signal = ++it->signal;
+        average_put(it, &in);
+        average_spread(it, &in);
+    } else {
+        average_put(it, &in);
+    }
 }
 
 /* --- buckets --- */
@@ -126,17 +162,19 @@ static void average_bucket(average_state *it, const tn_instruction *from) {
     tn_instruction made = *from, reduce = TN_INSTRUCTION_INIT;
     if (made.signal == 0) made.signal = ++it->signal;
     average_emit(it, &made);
-    reduce.opcode = TN_REDUCE;
+    reduce.opcode = it->shard == TN_SHARD_NONE ? TN_REDUCE : TN_SCATTER;
     reduce.tensor = tn_graph_op(it->graph, made.op)->outputs[0];
     reduce.stream = it->stream;
     reduce.wait = made.signal;
     reduce.signal = ++it->signal;
     reduce.group = it->group;
     reduce.reduction = TN_REDUCTION_MEAN;
+    if (it->shard >= TN_SHARD_GRADIENTS) reduce.other = it->part[reduce.tensor];
     average_put(it, &reduce);
     average_let_go(it, it->held_count);
-    it->given[reduce.tensor] = reduce.signal;
-    it->told[reduce.tensor] = UINT64_C(1) << it->stream;
+    tn_tensor_id mean = reduce.other != TN_NONE ? reduce.other : reduce.tensor;
+    it->given[mean] = reduce.signal;
+    it->told[mean] = UINT64_C(1) << it->stream;
 }
 
 static void average_walk(average_state *it) {
@@ -146,6 +184,8 @@ static void average_walk(average_state *it) {
         if (average_is_bucket(it, in)) {
             if (average_touch(it, in, average_is_held_by)) average_let_go(it, it->held_count);
             average_bucket(it, in);
+        } else if (it->shard >= TN_SHARD_GRADIENTS && average_is(it, in, "ShardPart")) {
+            continue; /* SCATTER gives it */
         } else if (it->holds && average_touch(it, in, average_is_held_by)) {
             (void)average_touch(it, in, average_note);
             it->held[it->held_count++] = *in;
@@ -172,13 +212,33 @@ static tn_status average_regions(average_state *it, tn_region **regions) {
     return TN_OK;
 }
 
+/* Which part of each bucket this rank keeps; every bucket has one where anything is divided. */
+static tn_status average_parts(average_state *it, uint32_t buckets) {
+    uint32_t tensors = tn_graph_tensor_count(it->graph), found = 0;
+    it->part = tn__arena_array(&it->arena, tensors, sizeof *it->part);
+    if (it->part == NULL) return tn__no_memory(it->error, "a program of several ranks");
+    for (uint32_t i = 0; i < tensors; i++) it->part[i] = TN_NONE;
+    for (uint32_t s = 0; s < it->count; s++) {
+        if (!average_is(it, &it->from[s], "ShardPart")) continue;
+        const tn_op *op = tn_graph_op(it->graph, it->from[s].op);
+        found += it->part[op->inputs[0]] == TN_NONE;
+        it->part[op->inputs[0]] = op->outputs[0];
+    }
+    if (found == (it->shard == TN_SHARD_NONE ? 0 : buckets)) return TN_OK;
+    TN_FAIL(it->error, TN_E_INVALID,
+            "the step was made for ranks that divide other things among them than '%s' "
+            "(tn_train_options.shard)",
+            tn_shard_name(it->shard));
+}
+
 static tn_status average_begin(average_state *it, uint32_t *buckets) {
-    uint32_t tensors = tn_graph_tensor_count(it->graph), last = 0;
+    uint32_t tensors = tn_graph_tensor_count(it->graph), last = 0, updates = 0;
     for (uint32_t s = 0; s < it->count; s++) {
         const tn_instruction *in = &it->from[s];
         if (in->stream > last) last = in->stream;
         if (in->signal > it->signal) it->signal = in->signal;
         *buckets += average_is_bucket(it, in);
+        updates += average_is_update(it, in);
     }
     it->stream = last + 1;
     it->holds = last == 0 && tn_program_region_count(it->program) == 0;
@@ -186,9 +246,10 @@ static tn_status average_begin(average_state *it, uint32_t *buckets) {
         TN_FAIL(it->error, TN_E_INVALID,
                 "there is nothing to be averaged: gradients lie in no buckets "
                 "(tn_train_options.bucket_bytes)");
-    if (it->stream >= TN_STREAM_MAX || it->signal > UINT32_MAX - 2 * *buckets)
+    if (it->stream >= TN_STREAM_MAX || it->signal > UINT32_MAX - 2 * *buckets - updates)
         TN_FAIL(it->error, TN_E_INVALID, "there is no stream left for other ranks");
-    size_t room = (size_t)it->count + *buckets * (size_t)(2 + it->stream);
+    TN_TRY(average_parts(it, *buckets));
+    size_t room = (size_t)it->count + updates + *buckets * (size_t)(2 + it->stream);
     it->to = tn__arena_array(&it->arena, room, sizeof *it->to);
     it->held = tn__arena_array(&it->arena, (size_t)it->count + 1, sizeof *it->held);
     it->given = tn__arena_array(&it->arena, tensors, sizeof *it->given);
@@ -200,8 +261,8 @@ static tn_status average_begin(average_state *it, uint32_t *buckets) {
     return all ? TN_OK : tn__no_memory(it->error, "a program of several ranks");
 }
 
-tn_status tn_program_average(const tn_program *program, uint32_t group, tn_program **averaged,
-                             tn_error *error) {
+tn_status tn__program_average(const tn_program *program, uint32_t group, tn_shard shard,
+                              tn_program **averaged, tn_error *error) {
     uint32_t encoded_count, buckets = 0;
     tn_region *regions = NULL;
     (void)tn_program_encoded(program, &encoded_count);
@@ -213,6 +274,7 @@ tn_status tn_program_average(const tn_program *program, uint32_t group, tn_progr
                         .from = tn_program_instructions(program),
                         .count = tn_program_count(program),
                         .group = group,
+                        .shard = shard,
                         .error = error};
     tn__arena_init(&it.arena, tn_graph_context(it.graph));
     tn_status status = average_begin(&it, &buckets);
@@ -225,4 +287,9 @@ tn_status tn_program_average(const tn_program *program, uint32_t group, tn_progr
                                  tn_program_region_count(program), averaged, error);
     tn__arena_release(&it.arena);
     return status;
+}
+
+tn_status tn_program_average(const tn_program *program, uint32_t group, tn_program **averaged,
+                             tn_error *error) {
+    return tn__program_average(program, group, TN_SHARD_NONE, averaged, error);
 }

@@ -6,6 +6,7 @@
  *   reduce.c       elements of several ranks to one
  *   link.h         who carries messages; drivers/
  *   average.c      programs that train the same on other samples
+ *   gather.c       parameters that are there while they are read
  */
 #ifndef TN_DIST_WORLD_H
 #define TN_DIST_WORLD_H
@@ -53,6 +54,10 @@ tn_status tn__world_move(tn_world *world, tn__transfer *transfers, uint32_t coun
 
 /* collectives.c: fills in the exchange. */
 void tn__collectives(tn_world *world);
+
+/* average.c: tn_program_average of a step of which `shard` is divided. */
+tn_status tn__program_average(const tn_program *program, uint32_t group, tn_shard shard,
+                              tn_program **averaged, tn_error *error);
 
 /* reduce.c. `parts`: [ranks] of `count` elements each, which are lost; the result is parts[0]. */
 bool tn__reduces(tn_dtype dtype, tn_reduction reduction);

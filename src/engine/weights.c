@@ -112,35 +112,66 @@ tn_status tn__engine_place_statics(tn_engine *engine) {
 
 /* --- contents between runs --- */
 
-static tn_status weights_find(const tn_engine *engine, tn_tensor_id id, uint64_t size,
-                              tn_address *address, tn_error *error) {
+static tn_status weights_find(const tn_engine *engine, tn_tensor_id id, const tn_tensor **tensor,
+                              tn_error *error) {
     const tn_graph *graph = engine->executor.graph;
     bool known = id < tn_graph_tensor_count(graph);
-    const tn_tensor *tensor = known ? tn_graph_tensor(graph, id) : NULL;
-    const void *data = known ? engine->executor.operands[id].data : NULL;
-    if (!known || !tn_tensor_is_static(tensor) || data == NULL)
-        TN_FAIL(error, TN_E_INVALID, "tensor %u is not kept in static memory", id);
-    if (size != tensor->bytes)
-        TN_FAIL(error, TN_E_INVALID, "'%.80s' has %llu bytes, not %llu", tensor->name,
-                (unsigned long long)tensor->bytes, (unsigned long long)size);
-    *address = tn__memory_address(&engine->memory, data);
+    *tensor = known ? tn_graph_tensor(graph, id) : NULL;
+    if (known && tn_tensor_is_static(*tensor) && engine->executor.operands[id].data != NULL)
+        return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "tensor %u is not kept in static memory", id);
+}
+
+static tn_status weights_find_at(const tn_engine *engine, tn_tensor_id id, uint64_t from,
+                                 uint64_t size, tn_address *address, tn_error *error) {
+    const tn_tensor *tensor = NULL;
+    uint64_t end;
+    TN_TRY(weights_find(engine, id, &tensor, error));
+    if (!tn__add(from, size, &end) || end > tensor->bytes)
+        TN_FAIL(error, TN_E_INVALID, "'%.80s' has %llu bytes, not %llu from %llu on", tensor->name,
+                (unsigned long long)tensor->bytes, (unsigned long long)size,
+                (unsigned long long)from);
+    const uint8_t *data = engine->executor.operands[id].data;
+    *address = tn__memory_address(&engine->memory, data + from);
     return TN_OK;
 }
 
-tn_status tn_engine_get_static(tn_engine *engine, tn_tensor_id id, void *bytes, uint64_t size,
+/* That it is all of the tensor. */
+static tn_status weights_check(const tn_engine *engine, tn_tensor_id id, uint64_t size,
                                tn_error *error) {
+    const tn_tensor *tensor = NULL;
+    TN_TRY(weights_find(engine, id, &tensor, error));
+    if (size == tensor->bytes) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "'%.80s' has %llu bytes, not %llu", tensor->name,
+            (unsigned long long)tensor->bytes, (unsigned long long)size);
+}
+
+tn_status tn_engine_get_static_at(tn_engine *engine, tn_tensor_id id, uint64_t from, void *bytes,
+                                  uint64_t size, tn_error *error) {
     tn_address address = 0;
-    TN_TRY(weights_find(engine, id, size, &address, error));
+    TN_TRY(weights_find_at(engine, id, from, size, &address, error));
     if (size == 0) return TN_OK;
     TN_TRY(tn_device_get(engine->memory.stream, bytes, address, size, error));
     return tn_stream_wait(engine->memory.stream, error);
 }
 
-tn_status tn_engine_set_static(tn_engine *engine, tn_tensor_id id, const void *bytes, uint64_t size,
-                               tn_error *error) {
+tn_status tn_engine_set_static_at(tn_engine *engine, tn_tensor_id id, uint64_t from,
+                                  const void *bytes, uint64_t size, tn_error *error) {
     tn_address address = 0;
-    TN_TRY(weights_find(engine, id, size, &address, error));
+    TN_TRY(weights_find_at(engine, id, from, size, &address, error));
     if (size == 0) return TN_OK;
     TN_TRY(tn_device_put(engine->memory.stream, address, bytes, size, error));
     return tn_stream_wait(engine->memory.stream, error);
+}
+
+tn_status tn_engine_get_static(tn_engine *engine, tn_tensor_id id, void *bytes, uint64_t size,
+                               tn_error *error) {
+    TN_TRY(weights_check(engine, id, size, error));
+    return tn_engine_get_static_at(engine, id, 0, bytes, size, error);
+}
+
+tn_status tn_engine_set_static(tn_engine *engine, tn_tensor_id id, const void *bytes, uint64_t size,
+                               tn_error *error) {
+    TN_TRY(weights_check(engine, id, size, error));
+    return tn_engine_set_static_at(engine, id, 0, bytes, size, error);
 }

@@ -16,4 +16,11 @@ static inline uint64_t tn__bucket_bytes(uint64_t count, uint64_t width) {
                : TN_SIZE_UNKNOWN;
 }
 
+/* Bytes of a bucket with so many in it that divides into `parts` equal ones, each aligned. */
+static inline uint64_t tn__bucket_whole(uint64_t bytes, uint64_t parts) {
+    uint64_t unit = parts * TN__BUCKET_ALIGNMENT;
+    if (bytes > TN_SIZE_UNKNOWN - unit) return TN_SIZE_UNKNOWN;
+    return (bytes + unit - 1) / unit * unit;
+}
+
 #endif

@@ -150,6 +150,21 @@ static tn_status copies_parts(walk_state *walk, uint32_t step) {
                 (unsigned long long)whole, (unsigned long long)part);
 }
 
+/* The same parts make the same whole: all ranks come to it, and none has changed its own. */
+static void copies_gather(walk_state *walk, uint32_t step, uint32_t *contents) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    walk_tensor *whole = &walk->tensors[it->other];
+    const tn_instruction *was =
+        whole->definer != VERIFY_NONE ? &walk->verify->instructions[whole->definer] : NULL;
+    uint32_t part = tn__walk_contents(walk, it->tensor);
+    bool again = was != NULL && was->opcode == TN_GATHER && was->tensor == it->tensor &&
+                 was->other == it->other && was->group == it->group && whole->part == part &&
+                 walk->memories[whole->memory].changes == whole->born;
+    if (!again) whole->made = ++walk->contents;
+    whole->part = part;
+    *contents = whole->made;
+}
+
 tn_status tn__walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) {
     const tn_instruction *it = &walk->verify->instructions[step];
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
@@ -159,6 +174,7 @@ tn_status tn__walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) {
     if (facts->flags & TN_USES_CODEC)
         return facts->defines == TN_AFFECTS_OTHER ? copies_encode(walk, step, contents)
                                                   : copies_decode(walk, step, contents);
+    if (it->opcode == TN_GATHER && it->other != TN_NONE) copies_gather(walk, step, contents);
     if (facts->flags & TN_MAY_CHANGE) return copies_parts(walk, step);
     const walk_tensor *tensor = facts->link == TN_LINK_NONE ? NULL : &walk->tensors[it->tensor];
     if (facts->link == TN_LINK_FROM_HOST && tensor->known &&

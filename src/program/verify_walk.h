@@ -21,7 +21,8 @@ typedef struct walk_tensor {
     uint32_t contents;
     uint32_t changes; /* of its memory when `contents` was given */
     uint32_t born;    /* the same when it was defined */
-    uint32_t made;    /* the contents that its operator gives */
+    uint32_t made;    /* the contents that its operator, or its GATHER, gives */
+    uint32_t part;    /* of a GATHER: the contents of what this rank gave */
 } walk_tensor;
 
 /* What may be one piece of memory: a tensor and its views. */

@@ -143,8 +143,10 @@ static tn_status backward_update(tn__train *it, tn_op_id id) {
 
 static tn_status backward_updates(tn__train *it) {
     for (uint32_t i = 0; i < it->made.parameter_count; i++) TN_TRY(tn__train_complete(it, i));
+    for (uint32_t k = 0; k < it->made.sharded_count; k++) TN_TRY(tn__train_complete_shard(it, k));
     if (it->options.dynamic_loss_scale) TN_TRY(tn__train_scale_step(it));
     for (uint32_t i = 0; i < it->made.parameter_count; i++) TN_TRY(tn__train_update(it, i));
+    for (uint32_t k = 0; k < it->made.sharded_count; k++) TN_TRY(tn__train_update_shard(it, k));
     return TN_OK;
 }
 

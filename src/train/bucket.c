@@ -18,7 +18,10 @@ static tn_status bucket_updates(tn__train *it, const uint32_t *list, uint32_t co
         TN_TRY(tn__train_complete(it, list[i]));
         TN_TRY(tn__train_update(it, list[i]));
     }
-    return TN_OK;
+    uint32_t shard = count > 0 ? it->made.parameters[list[0]].shard : TN_NONE;
+    if (shard == TN_NONE || !it->options.fuse_update) return TN_OK;
+    TN_TRY(tn__train_complete_shard(it, shard));
+    return tn__train_update_shard(it, shard);
 }
 
 static tn_status bucket_tensor(tn__train *it, const char *name, tn_tensor_id *id) {
@@ -33,38 +36,54 @@ typedef struct bucket_lists {
     uint32_t shape_count;
 } bucket_lists;
 
+/* Without the tensors for what is given of a shard: there is none. */
 static tn_status bucket_list(tn__train *it, bucket_lists *lists) {
     for (uint32_t i = 0; i < it->waiting_count; i++) {
         tn_tensor_id parameter = it->made.parameters[it->waiting[i]].parameter;
         const tn_tensor like = *tn_graph_tensor(it->graph, parameter);
         char name[200];
         lists->given[i] = it->gradient[parameter];
+        if (tn__train_shards(it)) continue;
         lists->shapes[lists->shape_count++] = like.rank;
         for (uint32_t d = 0; d < like.rank; d++)
             lists->shapes[lists->shape_count++] = like.shape[d];
         snprintf(name, sizeof name, "%.180s.bucket",
                  tn_graph_tensor(it->graph, lists->given[i])->name);
         TN_TRY(bucket_tensor(it, name, &lists->parts[i]));
-        it->gradient[parameter] = lists->parts[i];
     }
     return TN_OK;
+}
+
+/* A bucket of them. For ranks that share it out, of as many equal parts. */
+static tn_status bucket_make(tn__train *it, const bucket_lists *lists, tn_tensor_id *bucket) {
+    int64_t to = tn_graph_tensor(it->graph, it->made.parameters[it->waiting[0]].parameter)->dtype;
+    int64_t parts = tn__train_shards(it) ? it->options.shard_count : 1;
+    const tn_attr attrs[] = {TN__ATTR_INT("to", &to), TN__ATTR_INT("parts", &parts)};
+    char name[32];
+    snprintf(name, sizeof name, "bucket.%u", it->bucket_count++);
+    TN_TRY(bucket_tensor(it, name, bucket));
+    return tn__train_op(it, name, "Bucket", lists->given, it->waiting_count, bucket, 1, attrs,
+                        parts > 1 ? 2 : 1);
+}
+
+static tn_status bucket_give(tn__train *it, bucket_lists *lists, tn_tensor_id bucket) {
+    for (uint32_t i = 0; i < it->waiting_count; i++)
+        it->gradient[it->made.parameters[it->waiting[i]].parameter] = lists->parts[i];
+    const tn_attr shapes = TN__ATTR_INTS("shapes", lists->shapes, lists->shape_count);
+    return tn__train_op(it, tn_graph_tensor(it->graph, bucket)->name, "BucketParts", &bucket, 1,
+                        lists->parts, it->waiting_count, &shapes, 1);
 }
 
 static tn_status bucket_close(tn__train *it) {
     uint32_t count = it->waiting_count;
     tn_tensor_id bucket;
-    char name[32];
     if (count == 0) return TN_OK;
     bucket_lists *lists = tn__arena_alloc(&it->arena, sizeof *lists);
     if (lists == NULL) return tn__no_memory(it->error, "a bucket of gradients");
-    int64_t to = tn_graph_tensor(it->graph, it->made.parameters[it->waiting[0]].parameter)->dtype;
-    const tn_attr type = TN__ATTR_INT("to", &to);
-    snprintf(name, sizeof name, "bucket.%u", it->bucket_count++);
-    TN_TRY(bucket_tensor(it, name, &bucket));
     TN_TRY(bucket_list(it, lists));
-    const tn_attr shapes = TN__ATTR_INTS("shapes", lists->shapes, lists->shape_count);
-    TN_TRY(tn__train_op(it, name, "Bucket", lists->given, count, &bucket, 1, &type, 1));
-    TN_TRY(tn__train_op(it, name, "BucketParts", &bucket, 1, lists->parts, count, &shapes, 1));
+    TN_TRY(bucket_make(it, lists, &bucket));
+    TN_TRY(tn__train_shards(it) ? tn__train_shard(it, bucket, it->waiting, count)
+                                : bucket_give(it, lists, bucket));
     it->waiting_count = 0;
     it->waiting_bytes = 0;
     return bucket_updates(it, it->waiting, count);

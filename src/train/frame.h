@@ -13,6 +13,7 @@
  *   backward.c  the walk over operators, last first, that asks their gradient rules
  *   cast_again.c casts that are made again instead of being kept
  *   bucket.c    gradients that have arrived, in buckets
+ *   shard.c     what one rank of several keeps
  *   update.c    accumulation over micro-batches, optimizers
  *   train.c     the call: options, the steps in order, what is handed out
  */
@@ -139,6 +140,16 @@ tn_status tn__train_arrived(tn__train *it, uint32_t parameter);
 tn_status tn__train_arrived_all(tn__train *it);
 tn_status tn__train_complete(tn__train *it, uint32_t parameter);
 tn_status tn__train_update(tn__train *it, uint32_t parameter);
+/* The same of a shard. */
+tn_status tn__train_complete_shard(tn__train *it, uint32_t shard);
+tn_status tn__train_update_shard(tn__train *it, uint32_t shard);
+/* shard.c. Whether a rank keeps parts alone. Errors of the check: E_INVALID, E_UNSUPPORTED. */
+bool tn__train_shards(const tn__train *it);
+tn_status tn__train_shard_check(const tn__train *it);
+/* A bucket of the gradients of these parameters becomes the next shard. */
+tn_status tn__train_shard(tn__train *it, tn_tensor_id bucket, const uint32_t *list, uint32_t count);
+/* In the end: parameters become views of their shards, before all else in the list. */
+tn_status tn__train_shard_end(tn__train *it);
 
 /* update.c: an operator of domain "tenure", at the end of what there is. */
 tn_status tn__train_op(tn__train *it, const char *name, const char *type,

@@ -42,7 +42,8 @@ static tn_status train_options(tn__train *it, const tn_train_options *given) {
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "activations can be float32, float16 or bfloat16, not %s",
                 tn_dtype_name(to->dtype));
-    return tn__train_scale_check(it);
+    TN_TRY(tn__train_scale_check(it));
+    return tn__train_shard_check(it);
 }
 
 /* --- what is handed out --- */
@@ -51,16 +52,25 @@ static tn_status train_list(tn__train *it) {
     uint32_t count = 0;
     for (tn_tensor_id id = 0; id < it->tensors; id++) count += it->trained[id];
     it->made.parameters = tn__arena_array(&it->arena, count, sizeof *it->made.parameters);
+    it->made.sharded = tn__arena_array(&it->arena, count, sizeof *it->made.sharded);
     it->number = tn__arena_array(&it->arena, it->tensors, sizeof *it->number);
-    if (it->made.parameters == NULL || it->number == NULL)
+    if (it->made.parameters == NULL || it->made.sharded == NULL || it->number == NULL)
         return tn__no_memory(it->error, "the list of parameters");
     for (tn_tensor_id id = 0; id < it->tensors; id++) {
         it->number[id] = it->trained[id] ? it->made.parameter_count : TN_NONE;
         if (!it->trained[id]) continue;
-        it->made.parameters[it->made.parameter_count++] = (tn_trained){
-            .parameter = id, .gradient = TN_NONE, .state = {TN_NONE, TN_NONE}, .sum = TN_NONE};
+        it->made.parameters[it->made.parameter_count++] = (tn_trained){.parameter = id,
+                                                                       .gradient = TN_NONE,
+                                                                       .state = {TN_NONE, TN_NONE},
+                                                                       .sum = TN_NONE,
+                                                                       .shard = TN_NONE};
     }
     return TN_OK;
+}
+
+static bool train_is_sharded(const tn__train *it, tn_tensor_id id) {
+    uint32_t number = it->number[id];
+    return number != TN_NONE && it->made.parameters[number].shard != TN_NONE;
 }
 
 /* Inputs in the order of train.h; loss, correct, what is kept, then gradients. */
@@ -74,9 +84,10 @@ static tn_status train_io(tn__train *it) {
     tn_tensor_id *inputs =
         tn__arena_array(&it->arena, (size_t)model->input_count + 4, sizeof *inputs);
     tn_tensor_id *outputs = tn__arena_array(&it->arena, most, sizeof *outputs);
-    uint32_t input_count = model->input_count, output_count = 0;
+    uint32_t input_count = 0, output_count = 0;
     if (inputs == NULL || outputs == NULL) return tn__no_memory(it->error, "inputs and outputs");
-    for (uint32_t i = 0; i < input_count; i++) inputs[i] = model->inputs[i];
+    for (uint32_t i = 0; i < model->input_count; i++) /* what is a view of a shard is given by it */
+        if (!train_is_sharded(it, model->inputs[i])) inputs[input_count++] = model->inputs[i];
     for (uint32_t i = 0; i < 4; i++)
         if (own[i] != TN_NONE) inputs[input_count++] = own[i];
     for (uint32_t i = 0; i < 2; i++)
@@ -116,14 +127,18 @@ static int train_id_order(const void *a, const void *b) {
 static tn_status train_hand_out(tn__train *it, tn_training *training) {
     tn_training made = it->made;
     size_t parameters = made.parameter_count, statistics = made.statistic_count;
+    size_t sharded = made.sharded_count;
     made.parameters = tn__alloc_array(it->context, parameters, sizeof *made.parameters);
     made.statistics = tn__alloc_array(it->context, statistics, sizeof *made.statistics);
-    if (made.parameters == NULL || made.statistics == NULL) {
+    made.sharded = tn__alloc_array(it->context, sharded, sizeof *made.sharded);
+    if (made.parameters == NULL || made.statistics == NULL || made.sharded == NULL) {
         tn__free(it->context, made.parameters, parameters * sizeof *made.parameters);
         tn__free(it->context, made.statistics, statistics * sizeof *made.statistics);
+        tn__free(it->context, made.sharded, sharded * sizeof *made.sharded);
         return tn__no_memory(it->error, "the list of parameters");
     }
     memcpy(made.parameters, it->made.parameters, parameters * sizeof *made.parameters);
+    if (sharded > 0) memcpy(made.sharded, it->made.sharded, sharded * sizeof *made.sharded);
     if (statistics > 0) {
         memcpy(made.statistics, it->made.statistics, statistics * sizeof *made.statistics);
         qsort(made.statistics, statistics, sizeof *made.statistics, train_id_order);
@@ -149,6 +164,7 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     TN_TRY(tn__train_backward(it, seed));
     TN_TRY(train_io(it));
     if (tn__train_lowers(it)) TN_TRY(tn__train_recompute(it));
+    if (tn__train_shards(it)) TN_TRY(tn__train_shard_end(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(train_check(it));
     TN_TRY(tn__train_parts(it));
@@ -222,6 +238,7 @@ void tn_training_release(tn_training *training) {
     tn__free(&context, training->statistics,
              training->statistic_count * sizeof *training->statistics);
     tn__parts_destroy(&context, training->parts);
+    tn__free(&context, training->sharded, training->sharded_count * sizeof *training->sharded);
     tn_graph_destroy(training->graph);
     *training = (tn_training){0};
 }

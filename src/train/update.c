@@ -43,10 +43,17 @@ tn_status tn__train_inputs(tn__train *it) {
     return TN_OK;
 }
 
-/* A static tensor like the parameter, zero at first. */
-static tn_status update_state(tn__train *it, tn_tensor_id parameter, const char *what, tn_kind kind,
+/* What an update is of: a parameter, or the part of a shard that is this rank's. */
+typedef struct update_what {
+    tn_tensor_id parameter, *gradient, *state, *sum;
+    const tn_sharded *shard; /* NULL: a parameter */
+} update_what;
+
+/* A static tensor of what is updated, zero at first. */
+static tn_status update_state(tn__train *it, const update_what *of, const char *what, tn_kind kind,
                               tn_tensor_id *id) {
-    const tn_tensor like = *tn_graph_tensor(it->graph, parameter);
+    const tn_tensor like = *tn_graph_tensor(it->graph, of->parameter);
+    int64_t part = 0;
     char name[200];
     snprintf(name, sizeof name, "%.180s.%s", like.name, what);
     tn_tensor_spec spec = {.name = name,
@@ -55,15 +62,25 @@ static tn_status update_state(tn__train *it, tn_tensor_id parameter, const char 
                            .flags = TN_TENSOR_UPDATED,
                            .rank = like.rank,
                            .shape = like.shape};
+    if (of->shard != NULL) {
+        part = (int64_t)(of->shard->part_bytes / (tn_dtype_bits(like.dtype) / 8));
+        spec.shape = &part;
+    }
     return tn_graph_add_tensor(it->graph, &spec, id, it->error);
 }
 
 typedef struct update_op {
     const char *type;
     tn_tensor_id inputs[8], outputs[4];
-    tn_attr attrs[8];
+    tn_attr attrs[9];
     uint32_t input_count, output_count, attr_count;
 } update_op;
+
+typedef struct update_numbers { /* of its attributes */
+    double scale;
+    int64_t micro, nesterov, apart, from;
+    bool adam, part; /* part: the parameter has more elements, from `from` on */
+} update_numbers;
 
 /* An operand that is handed back. */
 static tn_status update_changes(tn__train *it, update_op *op, tn_tensor_id id) {
@@ -80,64 +97,104 @@ static tn_status update_add(tn__train *it, const update_op *op, tn_tensor_id par
                         op->output_count, op->attrs, op->attr_count);
 }
 
-static tn_status update_accumulate(tn__train *it, tn_trained *trained) {
+static tn_status update_accumulate(tn__train *it, const update_what *of) {
     update_op op = {.type = "Accumulate"};
-    TN_TRY(update_state(it, trained->parameter, "sum", TN_KIND_GRADIENT, &trained->sum));
-    TN_TRY(update_changes(it, &op, trained->sum));
-    op.inputs[op.input_count++] = trained->gradient;
+    TN_TRY(update_state(it, of, "sum", TN_KIND_GRADIENT, of->sum));
+    TN_TRY(update_changes(it, &op, *of->sum));
+    op.inputs[op.input_count++] = *of->gradient;
     op.inputs[op.input_count++] = it->made.micro;
-    TN_TRY(update_add(it, &op, trained->parameter));
-    trained->gradient = op.outputs[0];
+    TN_TRY(update_add(it, &op, of->parameter));
+    *of->gradient = op.outputs[0];
     return TN_OK;
 }
 
-static tn_status update_step(tn__train *it, tn_trained *trained) {
+static void update_attrs(const tn__train *it, update_op *op, const update_numbers *numbers) {
     const tn_train_options *options = &it->options;
-    bool adapts = options->dynamic_loss_scale;
-    double scale = adapts ? 1 : 1 / options->loss_scale;
-    int64_t micro = options->micro_batches;
-    int64_t nesterov = options->nesterov, apart = options->optimizer == TN_OPTIMIZER_ADAMW;
-    bool adam = apart || options->optimizer == TN_OPTIMIZER_ADAM;
-    uint32_t states = adam ? 2 : options->optimizer == TN_OPTIMIZER_MOMENTUM;
+    op->attrs[op->attr_count++] = TN__ATTR_FLOAT("scale", &numbers->scale);
+    op->attrs[op->attr_count++] = TN__ATTR_FLOAT("weight_decay", &options->weight_decay);
+    if (numbers->micro > 1)
+        op->attrs[op->attr_count++] = TN__ATTR_INT("micro_batches", &numbers->micro);
+    if (numbers->part) op->attrs[op->attr_count++] = TN__ATTR_INT("from", &numbers->from);
+    if (options->optimizer == TN_OPTIMIZER_MOMENTUM) {
+        op->attrs[op->attr_count++] = TN__ATTR_FLOAT("momentum", &options->momentum);
+        op->attrs[op->attr_count++] = TN__ATTR_INT("nesterov", &numbers->nesterov);
+    }
+    if (!numbers->adam) return;
+    op->attrs[op->attr_count++] = TN__ATTR_FLOAT("beta1", &options->beta1);
+    op->attrs[op->attr_count++] = TN__ATTR_FLOAT("beta2", &options->beta2);
+    op->attrs[op->attr_count++] = TN__ATTR_FLOAT("epsilon", &options->epsilon);
+    op->attrs[op->attr_count++] = TN__ATTR_INT("decay_apart", &numbers->apart);
+}
+
+static update_numbers update_number(const tn__train *it, const update_what *of) {
+    const tn_train_options *options = &it->options;
+    bool apart = options->optimizer == TN_OPTIMIZER_ADAMW;
+    update_numbers numbers = {.scale = options->dynamic_loss_scale ? 1 : 1 / options->loss_scale,
+                              .micro = options->micro_batches,
+                              .nesterov = options->nesterov,
+                              .apart = apart,
+                              .adam = apart || options->optimizer == TN_OPTIMIZER_ADAM};
+    numbers.part = of->shard != NULL && of->shard->whole == of->shard->parameters;
+    if (!numbers.part) return numbers;
+    tn_dtype dtype = tn_graph_tensor(it->graph, of->parameter)->dtype;
+    numbers.from = (int64_t)(of->shard->from / (tn_dtype_bits(dtype) / 8));
+    return numbers;
+}
+
+static tn_status update_step(tn__train *it, const update_what *of) {
+    const update_numbers numbers = update_number(it, of);
+    bool adam = numbers.adam, adapts = it->options.dynamic_loss_scale;
+    uint32_t states = adam ? 2 : it->options.optimizer == TN_OPTIMIZER_MOMENTUM;
     static const char *const types[] = {"SgdStep", "MomentumStep", "AdamStep"};
     update_op op = {.type = types[states]};
-    TN_TRY(update_changes(it, &op, trained->parameter));
-    op.inputs[op.input_count++] = trained->gradient;
+    TN_TRY(update_changes(it, &op, of->parameter));
+    op.inputs[op.input_count++] = *of->gradient;
     for (uint32_t s = 0; s < states; s++) {
         const char *what = !adam ? "velocity" : s == 0 ? "moment1" : "moment2";
-        TN_TRY(update_state(it, trained->parameter, what, TN_KIND_OPTIMIZER_STATE,
-                            &trained->state[s]));
-        TN_TRY(update_changes(it, &op, trained->state[s]));
+        TN_TRY(update_state(it, of, what, TN_KIND_OPTIMIZER_STATE, &of->state[s]));
+        TN_TRY(update_changes(it, &op, of->state[s]));
     }
     op.inputs[op.input_count++] = it->made.learning_rate;
     if (adam) op.inputs[op.input_count++] = it->made.step;
-    if (micro > 1 || adapts) op.inputs[op.input_count++] = it->made.micro;
+    if (numbers.micro > 1 || adapts) op.inputs[op.input_count++] = it->made.micro;
     if (adapts) op.inputs[op.input_count++] = it->factor;
-    op.attrs[op.attr_count++] = TN__ATTR_FLOAT("scale", &scale);
-    op.attrs[op.attr_count++] = TN__ATTR_FLOAT("weight_decay", &options->weight_decay);
-    if (micro > 1) op.attrs[op.attr_count++] = TN__ATTR_INT("micro_batches", &micro);
-    if (states == 1) {
-        op.attrs[op.attr_count++] = TN__ATTR_FLOAT("momentum", &options->momentum);
-        op.attrs[op.attr_count++] = TN__ATTR_INT("nesterov", &nesterov);
-    }
-    if (adam) {
-        op.attrs[op.attr_count++] = TN__ATTR_FLOAT("beta1", &options->beta1);
-        op.attrs[op.attr_count++] = TN__ATTR_FLOAT("beta2", &options->beta2);
-        op.attrs[op.attr_count++] = TN__ATTR_FLOAT("epsilon", &options->epsilon);
-        op.attrs[op.attr_count++] = TN__ATTR_INT("decay_apart", &apart);
-    }
-    return update_add(it, &op, trained->parameter);
+    update_attrs(it, &op, &numbers);
+    return update_add(it, &op, of->parameter);
+}
+
+/* --- of a parameter, of a shard --- */
+
+static update_what update_parameter(tn_trained *trained) {
+    return (update_what){trained->parameter, &trained->gradient, trained->state, &trained->sum,
+                         NULL};
+}
+
+static update_what update_shard(tn_sharded *shard) {
+    return (update_what){shard->parameters, &shard->gradient, shard->state, &shard->sum, shard};
 }
 
 tn_status tn__train_complete(tn__train *it, uint32_t parameter) {
     tn_trained *trained = &it->made.parameters[parameter];
+    const update_what of = update_parameter(trained);
     trained->gradient = it->gradient[trained->parameter];
-    if (trained->gradient == TN_NONE || it->options.micro_batches == 1) return TN_OK;
-    return update_accumulate(it, trained);
+    bool summed = trained->gradient != TN_NONE && trained->shard == TN_NONE;
+    return summed && it->options.micro_batches > 1 ? update_accumulate(it, &of) : TN_OK;
 }
 
 tn_status tn__train_update(tn__train *it, uint32_t parameter) {
     tn_trained *trained = &it->made.parameters[parameter];
-    bool nothing = trained->gradient == TN_NONE || it->options.optimizer == TN_OPTIMIZER_NONE;
-    return nothing ? TN_OK : update_step(it, trained);
+    const update_what of = update_parameter(trained);
+    bool nothing = trained->gradient == TN_NONE || trained->shard != TN_NONE ||
+                   it->options.optimizer == TN_OPTIMIZER_NONE;
+    return nothing ? TN_OK : update_step(it, &of);
+}
+
+tn_status tn__train_complete_shard(tn__train *it, uint32_t shard) {
+    const update_what of = update_shard(&it->made.sharded[shard]);
+    return it->options.micro_batches > 1 ? update_accumulate(it, &of) : TN_OK;
+}
+
+tn_status tn__train_update_shard(tn__train *it, uint32_t shard) {
+    const update_what of = update_shard(&it->made.sharded[shard]);
+    return update_step(it, &of);
 }

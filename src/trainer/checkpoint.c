@@ -20,19 +20,12 @@ uint64_t tn__checkpoint_hash(const uint8_t *bytes, size_t size) {
 
 /* --- reading --- */
 
-typedef struct checkpoint_reader {
-    const char *path;
-    const uint8_t *start, *at;
-    size_t left;
-    tn_error *error;
-} checkpoint_reader;
-
-static tn_status checkpoint_damaged(const checkpoint_reader *reader) {
+tn_status tn__checkpoint_damaged(const tn__checkpoint_reader *reader) {
     TN_FAIL(reader->error, TN_E_INVALID, "%.200s: the checkpoint is damaged before byte %llu",
             reader->path, (unsigned long long)(reader->at - reader->start));
 }
 
-static tn_status checkpoint_take(checkpoint_reader *reader, size_t size, const uint8_t **bytes) {
+tn_status tn__checkpoint_take(tn__checkpoint_reader *reader, size_t size, const uint8_t **bytes) {
     if (size > reader->left)
         TN_FAIL(reader->error, TN_E_INVALID, "%.200s: the checkpoint is cut short at byte %llu",
                 reader->path, (unsigned long long)(reader->at - reader->start) + reader->left);
@@ -42,9 +35,9 @@ static tn_status checkpoint_take(checkpoint_reader *reader, size_t size, const u
     return TN_OK;
 }
 
-static tn_status checkpoint_copy(checkpoint_reader *reader, void *to, size_t size) {
+tn_status tn__checkpoint_copy(tn__checkpoint_reader *reader, void *to, size_t size) {
     const uint8_t *bytes = NULL;
-    TN_TRY(checkpoint_take(reader, size, &bytes));
+    TN_TRY(tn__checkpoint_take(reader, size, &bytes));
     if (size > 0) memcpy(to, bytes, size);
     return TN_OK;
 }
@@ -56,54 +49,65 @@ static bool checkpoint_fits(const tn_kept *kept) {
            bytes == kept->size;
 }
 
-static tn_status checkpoint_tensor(checkpoint_reader *reader, tn_kept *kept) {
+tn_status tn__checkpoint_facts(tn__checkpoint_reader *reader, tn_kept *kept) {
     const uint8_t *name = NULL;
     uint32_t facts[3], length;
-    TN_TRY(checkpoint_copy(reader, &length, 4));
-    TN_TRY(checkpoint_take(reader, (size_t)length + 1, &name));
+    TN_TRY(tn__checkpoint_copy(reader, &length, 4));
+    TN_TRY(tn__checkpoint_take(reader, (size_t)length + 1, &name));
     kept->name = (const char *)name;
-    TN_TRY(checkpoint_copy(reader, facts, sizeof facts));
+    TN_TRY(tn__checkpoint_copy(reader, facts, sizeof facts));
     if (memchr(name, 0, (size_t)length + 1) != name + length || facts[0] > TN_ROLE_STATE ||
         facts[1] >= TN_DTYPE_COUNT || facts[2] > TN_RANK_MAX)
-        return checkpoint_damaged(reader);
+        return tn__checkpoint_damaged(reader);
     kept->role = (tn_role)facts[0];
     kept->dtype = (tn_dtype)facts[1];
     kept->rank = facts[2];
-    TN_TRY(checkpoint_copy(reader, kept->shape, 8 * (size_t)kept->rank));
-    TN_TRY(checkpoint_copy(reader, &kept->size, 8));
-    if (!checkpoint_fits(kept)) return checkpoint_damaged(reader);
-    return checkpoint_take(reader, kept->size, &kept->bytes);
+    TN_TRY(tn__checkpoint_copy(reader, kept->shape, 8 * (size_t)kept->rank));
+    TN_TRY(tn__checkpoint_copy(reader, &kept->size, 8));
+    return checkpoint_fits(kept) ? TN_OK : tn__checkpoint_damaged(reader);
 }
 
-static tn_status checkpoint_head(checkpoint_reader *reader, tn__checkpoint_head *head) {
+tn_status tn__checkpoint_head_of(tn__checkpoint_reader *reader, const char *magic, uint64_t least,
+                                 tn__checkpoint_head *head) {
     const uint8_t *bytes = reader->at;
     size_t size = reader->left;
-    TN_TRY(checkpoint_copy(reader, head, sizeof *head));
-    if (memcmp(head->magic, "TENURECK", 8) != 0 || head->version != TN__CHECKPOINT_VERSION)
+    TN_TRY(tn__checkpoint_copy(reader, head, sizeof *head));
+    if (memcmp(head->magic, magic, sizeof head->magic) != 0 ||
+        head->version != TN__CHECKPOINT_VERSION)
         TN_FAIL(reader->error, TN_E_INVALID, "%.200s is not a checkpoint of this version",
                 reader->path);
-    if (head->hash != tn__checkpoint_hash(bytes, size) ||
-        head->count > reader->left / TN__CHECKPOINT_LEAST || head->run.loss >= TN_LOSS_COUNT)
+    if (head->hash != tn__checkpoint_hash(bytes, size) || head->count > reader->left / least ||
+        head->run.loss >= TN_LOSS_COUNT)
         TN_FAIL(reader->error, TN_E_INVALID, "%.200s: the checkpoint is damaged or cut short",
                 reader->path);
     return TN_OK;
 }
 
-static tn_status checkpoint_tensors(checkpoint_reader *reader, uint32_t count,
-                                    tn_checkpoint *checkpoint) {
+tn_status tn__checkpoint_room(tn_checkpoint *checkpoint, uint32_t count, tn_error *error) {
     tn__arena *arena = &checkpoint->arena;
     checkpoint->kept = tn__arena_array(arena, (size_t)count + 1, sizeof *checkpoint->kept);
     checkpoint->parameters =
         tn__arena_array(arena, (size_t)count + 1, sizeof *checkpoint->parameters);
-    if (checkpoint->kept == NULL || checkpoint->parameters == NULL)
-        return tn__no_memory(reader->error, "a checkpoint");
-    for (; checkpoint->count < count; checkpoint->count++) {
-        tn_kept *kept = &checkpoint->kept[checkpoint->count];
-        TN_TRY(checkpoint_tensor(reader, kept));
-        if (kept->role == TN_ROLE_PARAMETER)
-            checkpoint->parameters[checkpoint->parameter_count++] = kept->name;
+    bool all = checkpoint->kept != NULL && checkpoint->parameters != NULL;
+    return all ? TN_OK : tn__no_memory(error, "a checkpoint");
+}
+
+void tn__checkpoint_add(tn_checkpoint *checkpoint, const tn_kept *kept) {
+    checkpoint->kept[checkpoint->count++] = *kept;
+    if (kept->role == TN_ROLE_PARAMETER)
+        checkpoint->parameters[checkpoint->parameter_count++] = kept->name;
+}
+
+static tn_status checkpoint_tensors(tn__checkpoint_reader *reader, uint32_t count,
+                                    tn_checkpoint *checkpoint) {
+    TN_TRY(tn__checkpoint_room(checkpoint, count, reader->error));
+    while (checkpoint->count < count) {
+        tn_kept kept = {0};
+        TN_TRY(tn__checkpoint_facts(reader, &kept));
+        TN_TRY(tn__checkpoint_take(reader, kept.size, &kept.bytes));
+        tn__checkpoint_add(checkpoint, &kept);
     }
-    return reader->left == 0 ? TN_OK : checkpoint_damaged(reader);
+    return reader->left == 0 ? TN_OK : tn__checkpoint_damaged(reader);
 }
 
 static tn_status checkpoint_read(tn_checkpoint *checkpoint, const char *name, const void *bytes,
@@ -111,9 +115,9 @@ static tn_status checkpoint_read(tn_checkpoint *checkpoint, const char *name, co
     tn__checkpoint_head head;
     checkpoint->path = tn__arena_string(&checkpoint->arena, name, strlen(name));
     if (checkpoint->path == NULL) return tn__no_memory(error, "a checkpoint");
-    checkpoint_reader reader = {
+    tn__checkpoint_reader reader = {
         .path = checkpoint->path, .start = bytes, .at = bytes, .left = size, .error = error};
-    TN_TRY(checkpoint_head(&reader, &head));
+    TN_TRY(tn__checkpoint_head_of(&reader, "TENURECK", TN__CHECKPOINT_LEAST, &head));
     checkpoint->run = head.run;
     return checkpoint_tensors(&reader, head.count, checkpoint);
 }
@@ -162,13 +166,16 @@ tn_status tn_checkpoint_open(const char *path, const tn_context *context,
     if (made == NULL) return tn__no_memory(error, "a checkpoint");
     tn_status status = tn__file_map(path, &made->file, error);
     if (status == TN_OK)
-        status = checkpoint_read(made, path, made->file.bytes, made->file.size, error);
+        status = tn__shards_are(&made->file)
+                     ? tn__shards_read(made, path, error)
+                     : checkpoint_read(made, path, made->file.bytes, made->file.size, error);
     return checkpoint_finish(made, status, checkpoint);
 }
 
 void tn_checkpoint_close(tn_checkpoint *checkpoint) {
     if (checkpoint == NULL) return;
     tn_context context = checkpoint->context;
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++) tn__file_unmap(&checkpoint->shards[i]);
     tn__file_unmap(&checkpoint->file);
     tn__arena_release(&checkpoint->arena);
     tn__free(&context, checkpoint, sizeof *checkpoint);
@@ -194,18 +201,25 @@ const tn_kept *tn_checkpoint_find(const tn_checkpoint *checkpoint, const char *n
     return NULL;
 }
 
-bool tn__kept_is(const tn_kept *kept, const tn_tensor *tensor) {
-    bool same = strcmp(kept->name, tensor->name) == 0 && kept->dtype == tensor->dtype &&
-                kept->rank == tensor->rank && kept->size == tensor->bytes;
-    for (uint32_t d = 0; same && d < kept->rank; d++) same = kept->shape[d] == tensor->shape[d];
+bool tn__kept_is(const tn_kept *kept, const tn__keep *keep) {
+    bool same = strcmp(kept->name, keep->name) == 0 && kept->dtype == keep->dtype &&
+                kept->rank == keep->rank && kept->size == keep->bytes;
+    for (uint32_t d = 0; same && d < kept->rank; d++) same = kept->shape[d] == keep->shape[d];
     return same;
+}
+
+static bool checkpoint_is_tensor(const tn_kept *kept, const tn_tensor *tensor) {
+    const tn__keep keep = {.name = tensor->name,
+                           .dtype = tensor->dtype,
+                           .rank = tensor->rank,
+                           .shape = tensor->shape,
+                           .bytes = tensor->bytes};
+    return tensor->kind == TN_KIND_PARAMETER && tn__kept_is(kept, &keep);
 }
 
 static bool checkpoint_is_in(const tn_kept *kept, const tn_graph *model) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(model); id++)
-        if (tn_graph_tensor(model, id)->kind == TN_KIND_PARAMETER &&
-            tn__kept_is(kept, tn_graph_tensor(model, id)))
-            return true;
+        if (checkpoint_is_tensor(kept, tn_graph_tensor(model, id))) return true;
     return false;
 }
 

@@ -11,37 +11,35 @@
 static uint64_t run_size(const tn__keeping *keeping) {
     uint64_t size = sizeof(tn__checkpoint_head);
     for (uint32_t i = 0; i < keeping->count; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(keeping->graph, keeping->ids[i]);
-        size = tn__add_sat(size, TN__CHECKPOINT_LEAST + strlen(tensor->name) + 8 * tensor->rank);
-        size = tn__add_sat(size, tensor->bytes);
+        const tn__keep *keep = &keeping->list[i];
+        size = tn__add_sat(size, TN__CHECKPOINT_LEAST + strlen(keep->name) + 8 * keep->rank);
+        size = tn__add_sat(size, keep->bytes);
     }
     return size;
-}
-
-static uint8_t *run_put(uint8_t *at, const void *bytes, size_t size) {
-    if (size > 0) memcpy(at, bytes, size);
-    return at + size;
 }
 
 /* odd: out, the first parameter or statistic that holds what is no number; NULL: none. */
 static tn_status run_fill(uint8_t *at, tn_engine *engine, const tn__keeping *keeping,
                           const char **odd, tn_error *error) {
     for (uint32_t i = 0; i < keeping->count; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(keeping->graph, keeping->ids[i]);
-        uint32_t facts[] = {(uint32_t)keeping->roles[i], (uint32_t)tensor->dtype, tensor->rank};
-        uint32_t length = (uint32_t)strlen(tensor->name);
-        at = run_put(at, &length, 4);
-        at = run_put(at, tensor->name, (size_t)length + 1);
-        at = run_put(at, facts, sizeof facts);
-        at = run_put(at, tensor->shape, 8 * (size_t)tensor->rank);
-        at = run_put(at, &tensor->bytes, 8);
-        TN_TRY(tn_engine_get_static(engine, keeping->ids[i], at, tensor->bytes, error));
-        if (keeping->roles[i] != TN_ROLE_STATE && *odd == NULL &&
-            tn__first_odd(at, tensor->bytes, tensor->dtype) != TN_SIZE_UNKNOWN)
-            *odd = tensor->name;
-        at += tensor->bytes;
+        const tn__keep *keep = &keeping->list[i];
+        at = tn__keep_put(at, keep);
+        TN_TRY(tn__keep_get(keep, engine, at, error));
+        if (keep->role != TN_ROLE_STATE && *odd == NULL &&
+            tn__first_odd(at, keep->bytes, keep->dtype) != TN_SIZE_UNKNOWN)
+            *odd = keep->name;
+        at += keep->bytes;
     }
     return TN_OK;
+}
+
+tn_status tn__checkpoint_is_odd(const char *odd, const char *path, const tn_checkpoint_run *run,
+                                tn_error *error) {
+    if (odd == NULL) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID,
+            "after step %llu '%.80s' holds what is not a number; no checkpoint is written, %.200s "
+            "stays as it is; try a lower learning rate",
+            (unsigned long long)run->step, odd, path);
 }
 
 static tn_status run_write(const char *path, uint8_t *file, uint64_t size, tn_engine *engine,
@@ -52,12 +50,7 @@ static tn_status run_write(const char *path, uint8_t *file, uint64_t size, tn_en
         .version = TN__CHECKPOINT_VERSION, .count = keeping->count, .run = *run};
     memcpy(head.magic, "TENURECK", 8);
     TN_TRY(run_fill(file + sizeof head, engine, keeping, &odd, error));
-    if (odd != NULL)
-        TN_FAIL(
-            error, TN_E_INVALID,
-            "after step %llu '%.80s' holds what is not a number; no checkpoint is written, %.200s "
-            "stays as it is; try a lower learning rate",
-            (unsigned long long)run->step, odd, path);
+    TN_TRY(tn__checkpoint_is_odd(odd, path, run, error));
     memcpy(file, &head, sizeof head);
     head.hash = tn__checkpoint_hash(file, size);
     memcpy(file, &head, sizeof head);
@@ -98,27 +91,27 @@ static tn_status run_compare_tensors(const tn_checkpoint *checkpoint, const tn__
                                      tn_error *error) {
     uint32_t count = keeping->count;
     for (uint32_t i = 0; i < count || i < checkpoint->count; i++) {
-        const tn_tensor *tensor =
-            i < count ? tn_graph_tensor(keeping->graph, keeping->ids[i]) : NULL;
-        if (tensor != NULL && i < checkpoint->count &&
-            checkpoint->kept[i].role == keeping->roles[i] &&
-            tn__kept_is(&checkpoint->kept[i], tensor))
+        const tn__keep *keep = i < count ? &keeping->list[i] : NULL;
+        if (keep != NULL && i < checkpoint->count && checkpoint->kept[i].role == keep->role &&
+            tn__kept_is(&checkpoint->kept[i], keep))
             continue;
         TN_FAIL(error, TN_E_INVALID, "%.200s is of another model: %s%.80s%s", checkpoint->path,
-                tensor != NULL ? "'" : "it holds more tensors than this one",
-                tensor != NULL ? tensor->name : "",
-                tensor != NULL ? "' is expected where it has something else" : "");
+                keep != NULL ? "'" : "it holds more tensors than this one",
+                keep != NULL ? keep->name : "",
+                keep != NULL ? "' is expected where it has something else" : "");
     }
     return TN_OK;
 }
 
-tn_status tn__checkpoint_restore(const tn_checkpoint *checkpoint, tn_engine *engine,
-                                 const tn__keeping *keeping, const tn_checkpoint_run *run,
-                                 tn_error *error) {
+tn_status tn__checkpoint_suits(const tn_checkpoint *checkpoint, const tn__keeping *keeping,
+                               const tn_checkpoint_run *run, tn_error *error) {
     TN_TRY(run_compare(checkpoint, run, error));
-    TN_TRY(run_compare_tensors(checkpoint, keeping, error));
+    return run_compare_tensors(checkpoint, keeping, error);
+}
+
+tn_status tn__checkpoint_restore(const tn_checkpoint *checkpoint, tn_engine *engine,
+                                 const tn__keeping *keeping, tn_error *error) {
     for (uint32_t i = 0; i < keeping->count; i++)
-        TN_TRY(tn_engine_set_static(engine, keeping->ids[i], checkpoint->kept[i].bytes,
-                                    checkpoint->kept[i].size, error));
+        TN_TRY(tn__keep_set(&keeping->list[i], engine, checkpoint->kept[i].bytes, error));
     return TN_OK;
 }

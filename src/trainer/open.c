@@ -7,11 +7,11 @@ static tn_status open_read_part(void *self, const tn_graph *graph, tn_tensor_id 
     const tn_trainer *trainer = self;
     const tn_tensor_part *part = tn_training_part(&trainer->made, id);
     const tn_train_options *train = &trainer->train_options;
-    if (part == NULL) return trainer->read(trainer->read_self, graph, id, bytes, size, error);
+    const tn_contents_of *of = &trainer->contents;
+    if (part == NULL) return of->read(of->self, graph, id, bytes, size, error);
     void *whole = tn__alloc(&trainer->context, part->bytes);
     if (whole == NULL) return tn__no_memory(error, "a parameter, before it is cut");
-    tn_status status =
-        trainer->read(trainer->read_self, trainer->model, id, whole, part->bytes, error);
+    tn_status status = of->read(of->self, trainer->model, id, whole, part->bytes, error);
     if (status == TN_OK)
         tn_tensor_part_take(part, train->tensor_ranks, train->tensor_rank, whole, bytes);
     tn__free(&trainer->context, whole, part->bytes);
@@ -35,6 +35,16 @@ static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
     return TN_OK;
 }
 
+/* What a static tensor of the step begins with: parameters one behind the other, where ranks divide
+ * them, each of them cut first, where the model is. */
+static tn_status open_begin(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                            uint64_t size, tn_error *error) {
+    const tn_trainer *trainer = self;
+    const tn_contents_of cut = {open_read_part, self};
+    (void)graph; /* rewritten: ids are the same */
+    return tn_training_read(&trainer->made, id, &cut, bytes, size, error);
+}
+
 static tn_status open_all(tn_trainer *trainer, const tn_graph *model,
                           const tn_trainer_options *options, tn_error *error) {
     tn_session_options *session = &trainer->test_options;
@@ -50,10 +60,10 @@ static tn_status open_all(tn_trainer *trainer, const tn_graph *model,
     TN_TRY(open_model(trainer, model, &train, error));
     tn_session_options open = *session;
     trainer->train_options = train;
-    trainer->read = session->read;
-    trainer->read_self = session->self;
-    if (trainer->made.parts != NULL && session->read != NULL) {
-        open.read = open_read_part;
+    trainer->contents = (tn_contents_of){session->read, session->self};
+    bool parts = trainer->made.parts != NULL || trainer->made.sharded_count > 0;
+    if (parts && session->read != NULL) {
+        open.read = open_begin;
         open.self = trainer;
     }
     TN_TRY(tn_session_open(trainer->made.graph, &open, &trainer->session, error));
@@ -94,6 +104,9 @@ tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_score *score, tn_error
     if (trainer->model == NULL)
         TN_FAIL(error, TN_E_INVALID,
                 "this trainer has no model; give tn_trainer_test_on an engine");
+    if (tn__trainer_is_apart(trainer) && !tn__trainer_has_gathered(trainer))
+        TN_FAIL(error, TN_E_INVALID,
+                "each rank has a part of the parameters: tn_trainer_gather brings them together");
     if (!tn_trainer_tests(trainer)) {
         *score = (tn_trainer_score){0};
         return TN_OK;

@@ -4,6 +4,7 @@
  * first member's parameters, state and step, whoever has read what; a step's loss and answers are
  * those of the whole batch; and when one of them is told to stop, all do behind the next step.
  */
+#include "trainer/shards.h"
 #include "trainer/trainer.h"
 
 #define RANKS_PIECE (UINT64_C(64) << 20) /* bytes that are broadcast at once */
@@ -21,74 +22,140 @@ tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error) {
 
 /* --- how they begin --- */
 
-typedef struct ranks_piece { /* static tensors [first, last) of what is kept */
+typedef struct ranks_start { /* what the first member says of it */
+    uint64_t done, resumed, reads;
+} ranks_start;
+
+typedef struct ranks_piece { /* of what is kept, [first, last), what goes to all */
     uint32_t first, last;
     uint64_t bytes;
 } ranks_piece;
 
-static uint64_t ranks_bytes(const tn__keeping *keeping, uint32_t index) {
-    return tn_graph_tensor(keeping->graph, keeping->ids[index])->bytes;
+typedef struct ranks_spread {
+    tn_trainer *trainer;
+    const tn_checkpoint *from; /* NULL but on the first, where it goes on from one */
+    const ranks_start *start;
+} ranks_spread;
+
+/* State begins at zero everywhere. Of parameters in parts the first has to read them. */
+static bool ranks_goes(const ranks_spread *it, const tn__keep *keep) {
+    bool reads = keep->role == TN_ROLE_PARAMETER && it->start->reads != 0;
+    return it->start->resumed != 0 || !keep->apart || reads;
 }
 
 /* As many of them as fill a piece; at least one. */
-static ranks_piece ranks_next(const tn__keeping *keeping, uint32_t first) {
+static ranks_piece ranks_next(const ranks_spread *it, uint32_t first) {
+    const tn__keeping *keeping = &it->trainer->keeping;
     ranks_piece piece = {.first = first, .last = first};
-    while (piece.last < keeping->count) {
-        uint64_t bytes = ranks_bytes(keeping, piece.last);
-        if (piece.last > first && piece.bytes + bytes > RANKS_PIECE) break;
-        piece.bytes += bytes;
-        piece.last++;
+    for (; piece.last < keeping->count; piece.last++) {
+        const tn__keep *keep = &keeping->list[piece.last];
+        if (!ranks_goes(it, keep)) continue;
+        if (piece.bytes > 0 && piece.bytes + keep->bytes > RANKS_PIECE) break;
+        piece.bytes += keep->bytes;
     }
     return piece;
 }
 
-static tn_status ranks_move(const tn_trainer *trainer, tn_engine *engine, const ranks_piece *piece,
-                            uint8_t *bytes, bool in, tn_error *error) {
-    const tn__keeping *keeping = &trainer->keeping;
+static tn_status ranks_take(const ranks_spread *it, uint32_t index, uint8_t *bytes,
+                            tn_error *error) {
+    const tn_trainer *trainer = it->trainer;
+    const tn__keep *keep = &trainer->keeping.list[index];
+    const tn_contents_of *contents = &trainer->contents;
+    if (it->from != NULL) {
+        if (keep->bytes > 0) memcpy(bytes, it->from->kept[index].bytes, (size_t)keep->bytes);
+        return TN_OK;
+    }
+    if (!keep->apart) return tn__keep_get(keep, trainer->engine, bytes, error);
+    return contents->read(contents->self, trainer->training->graph, keep->parameter, bytes,
+                          keep->bytes, error);
+}
+
+static tn_status ranks_give(const ranks_spread *it, const tn__keep *keep, const uint8_t *bytes,
+                            tn_error *error) {
+    const tn_trainer *trainer = it->trainer;
+    tn_engine *twin = trainer->options.twin;
+    if (trainer->part == 0 && it->from == NULL && !keep->apart) return TN_OK; /* it is there */
+    TN_TRY(tn__keep_set(keep, trainer->engine, bytes, error));
+    return twin != NULL ? tn__keep_set(keep, twin, bytes, error) : TN_OK;
+}
+
+static tn_status ranks_spread_piece(const ranks_spread *it, const ranks_piece *piece,
+                                    uint8_t *bytes, tn_error *error) {
+    const tn_trainer *trainer = it->trainer;
+    const tn_exchange *to = trainer->options.exchange;
+    const tn__keep *list = trainer->keeping.list;
+    uint8_t *at = bytes;
+    for (uint32_t i = piece->first; i < piece->last && trainer->part == 0; i++) {
+        if (!ranks_goes(it, &list[i])) continue;
+        TN_TRY(ranks_take(it, i, at, error));
+        at += list[i].bytes;
+    }
+    TN_TRY(to->broadcast(to->self, trainer->options.group, 0, bytes, piece->bytes, error));
+    at = bytes;
     for (uint32_t i = piece->first; i < piece->last; i++) {
-        uint64_t size = ranks_bytes(keeping, i);
-        TN_TRY(in ? tn_engine_set_static(engine, keeping->ids[i], bytes, size, error)
-                  : tn_engine_get_static(engine, keeping->ids[i], bytes, size, error));
-        bytes += size;
+        if (!ranks_goes(it, &list[i])) continue;
+        TN_TRY(ranks_give(it, &list[i], at, error));
+        at += list[i].bytes;
     }
     return TN_OK;
 }
 
-static tn_status ranks_spread_piece(const tn_trainer *trainer, const ranks_piece *piece,
-                                    uint8_t *bytes, tn_error *error) {
-    const tn_trainer_options *options = &trainer->options;
-    const tn_exchange *to = options->exchange;
-    if (trainer->part == 0)
-        TN_TRY(ranks_move(trainer, trainer->engine, piece, bytes, false, error));
-    TN_TRY(to->broadcast(to->self, options->group, 0, bytes, piece->bytes, error));
-    if (trainer->part > 0) TN_TRY(ranks_move(trainer, trainer->engine, piece, bytes, true, error));
-    return trainer->part > 0 && options->twin != NULL
-               ? ranks_move(trainer, options->twin, piece, bytes, true, error)
-               : TN_OK;
-}
-
-static tn_status ranks_spread_all(const tn_trainer *trainer, tn_error *error) {
-    const tn__keeping *keeping = &trainer->keeping;
+static tn_status ranks_spread_all(const ranks_spread *it, tn_error *error) {
+    const tn_context *context = &it->trainer->context;
     tn_status status = TN_OK;
-    for (uint32_t at = 0; at < keeping->count && status == TN_OK;) {
-        ranks_piece piece = ranks_next(keeping, at);
-        uint8_t *bytes = tn__alloc(&trainer->context, (size_t)piece.bytes);
+    for (uint32_t at = 0; at < it->trainer->keeping.count && status == TN_OK;) {
+        ranks_piece piece = ranks_next(it, at);
+        uint8_t *bytes = tn__alloc(context, (size_t)piece.bytes + 1);
         if (bytes == NULL) return tn__no_memory(error, "what ranks begin with");
-        status = ranks_spread_piece(trainer, &piece, bytes, error);
-        tn__free(&trainer->context, bytes, (size_t)piece.bytes);
+        status = ranks_spread_piece(it, &piece, bytes, error);
+        tn__free(context, bytes, (size_t)piece.bytes + 1);
         at = piece.last;
     }
     return status;
 }
 
-tn_status tn__trainer_spread(tn_trainer *trainer, tn_error *error) {
+tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
-    if (to == NULL || trainer->state.parts == 1) return TN_OK;
-    TN_TRY(ranks_spread_all(trainer, error));
-    TN_TRY(to->broadcast(to->self, trainer->options.group, 0, &trainer->state.done,
-                         sizeof trainer->state.done, error));
-    trainer->state.first = trainer->state.done;
+    ranks_start start = {.done = trainer->state.done,
+                         .resumed = from != NULL,
+                         .reads = trainer->contents.read != NULL};
+    const ranks_spread it = {.trainer = trainer, .from = from, .start = &start};
+    TN_TRY(to->broadcast(to->self, trainer->options.group, 0, &start, sizeof start, error));
+    TN_TRY(ranks_spread_all(&it, error));
+    trainer->state.first = trainer->state.done = start.done;
     return TN_OK;
+}
+
+/* --- a checkpoint of all --- */
+
+bool tn__trainer_shares(const tn_trainer *trainer) {
+    return trainer->training->sharded_count > 0 && trainer->state.parts > 1;
+}
+
+static tn_status ranks_save(tn_trainer *trainer, tn__shard_job *job, const tn_checkpoint_run *run,
+                            tn__shard_entry *entries, tn_error *error) {
+    const tn_exchange *to = trainer->options.exchange;
+    uint32_t group = trainer->options.group;
+    if (job->part == 0)
+        TN_TRY(tn__shards_generation(job->path, &trainer->context, &job->generation, error));
+    TN_TRY(to->broadcast(to->self, group, 0, &job->generation, sizeof job->generation, error));
+    TN_TRY(
+        tn__shards_write(job, trainer->engine, &trainer->keeping, run, &entries[job->part], error));
+    TN_TRY(to->gather(to->self, group, &entries[job->part], entries, sizeof *entries, error));
+    for (uint32_t i = 0; i < job->parts; i++) trainer->state.saved_bytes += entries[i].bytes;
+    return job->part == 0 ? tn__shards_name_all(job, entries, &trainer->context, run, error)
+                          : TN_OK;
+}
+
+tn_status tn__trainer_save_shards(tn_trainer *trainer, const char *path,
+                                  const tn_checkpoint_run *run, tn_error *error) {
+    tn__shard_job job = {.path = path, .part = trainer->part, .parts = trainer->state.parts};
+    tn__shard_entry *entries = tn__alloc_array(&trainer->context, job.parts, sizeof *entries);
+    if (entries == NULL) return tn__no_memory(error, "a checkpoint");
+    trainer->state.saved_bytes = 0;
+    tn_status status = ranks_save(trainer, &job, run, entries, error);
+    tn__free(&trainer->context, entries, job.parts * sizeof *entries);
+    return status;
 }
 
 /* --- what they tell --- */

@@ -131,8 +131,10 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "a rank of a model that is cut has a part of it, which is no checkpoint");
     run.step = state->done;
-    TN_TRY(tn__checkpoint_save(path, trainer->engine, &trainer->keeping, &run, &state->saved_bytes,
-                               error));
+    TN_TRY(tn__trainer_shares(trainer)
+               ? tn__trainer_save_shards(trainer, path, &run, error)
+               : tn__checkpoint_save(path, trainer->engine, &trainer->keeping, &run,
+                                     &state->saved_bytes, error));
     state->save_seconds += tn__clock_s() - start;
     state->saved++;
     return TN_OK;
@@ -140,26 +142,24 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
 
 static bool steps_saves(const tn_trainer *trainer) {
     const tn_trainer_state *state = &trainer->state;
-    if (trainer->options.checkpoint == NULL || trainer->part > 0) return false;
+    bool writes = trainer->part == 0 || tn__trainer_shares(trainer);
+    if (trainer->options.checkpoint == NULL || !writes) return false;
     return state->done % trainer->options.checkpoint_every == 0 || state->done == state->total ||
            state->stopped;
 }
 
 /* --- the twin --- */
 
-static tn_status steps_compare(tn_trainer *trainer, tn_tensor_id id, tn_error *error) {
-    const tn_tensor *tensor = tn_graph_tensor(trainer->training->graph, id);
-    uint64_t size = tensor->bytes;
+static tn_status steps_compare(tn_trainer *trainer, const tn__keep *keep, tn_error *error) {
+    uint64_t size = keep->bytes, from = keep->from;
     uint8_t *both = tn__alloc_array(&trainer->context, 2, size);
     if (both == NULL) return tn__no_memory(error, "a comparison");
-    tn_status status = tn_engine_get_static(trainer->engine, id, both, size, error);
-    if (status == TN_OK)
-        status = tn_engine_get_static(trainer->options.twin, id, both + size, size, error);
-    if (status == TN_OK && memcmp(both, both + size, size) != 0)
-        status =
-            tn__fail(error, TN_E_CONFLICT,
-                     "'%.80s' differs from what training without reuse gives; please report it",
-                     tensor->name);
+    tn_status status = tn__keep_get(keep, trainer->engine, both, error);
+    if (status == TN_OK) status = tn__keep_get(keep, trainer->options.twin, both + size, error);
+    if (status == TN_OK && memcmp(both + from, both + size + from, (size_t)keep->size) != 0)
+        status = tn__fail(
+            error, TN_E_CONFLICT,
+            "'%.80s' differs from what training without reuse gives; please report it", keep->name);
     tn__free(&trainer->context, both, 2 * size);
     return status;
 }
@@ -167,7 +167,7 @@ static tn_status steps_compare(tn_trainer *trainer, tn_tensor_id id, tn_error *e
 static tn_status steps_compare_all(tn_trainer *trainer, tn_error *error) {
     if (trainer->options.twin == NULL) return TN_OK;
     for (uint32_t i = 0; i < trainer->keeping.count; i++)
-        TN_TRY(steps_compare(trainer, trainer->keeping.ids[i], error));
+        TN_TRY(steps_compare(trainer, &trainer->keeping.list[i], error));
     return TN_OK;
 }
 

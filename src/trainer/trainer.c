@@ -157,48 +157,13 @@ static tn_status trainer_reached(const tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-typedef struct trainer_list { /* of what is kept, while it is made */
-    tn_tensor_id *ids;
-    tn_role *roles;
-    uint32_t count;
-} trainer_list;
-
-static void trainer_keep(trainer_list *list, tn_tensor_id id, tn_role role) {
-    if (id == TN_NONE) return;
-    list->roles[list->count] = role;
-    list->ids[list->count++] = id;
-}
-
-static tn_status trainer_kept(tn_trainer *trainer, tn_error *error) {
-    const tn_training *step = trainer->training;
-    size_t room = 4 * (size_t)step->parameter_count + step->statistic_count + 1;
-    trainer_list list = {.ids = tn__arena_array(&trainer->arena, room, sizeof *list.ids),
-                         .roles = tn__arena_array(&trainer->arena, room, sizeof *list.roles)};
-    if (list.ids == NULL || list.roles == NULL) return tn__no_memory(error, "a checkpoint");
-    for (uint32_t i = 0; i < step->parameter_count; i++) {
-        trainer_keep(&list, step->parameters[i].parameter, TN_ROLE_PARAMETER);
-        trainer_keep(&list, step->parameters[i].state[0], TN_ROLE_STATE);
-        trainer_keep(&list, step->parameters[i].state[1], TN_ROLE_STATE);
-        trainer_keep(&list, step->parameters[i].sum, TN_ROLE_STATE);
-    }
-    for (uint32_t i = 0; i < step->statistic_count; i++)
-        trainer_keep(&list, step->statistics[i], TN_ROLE_STATISTIC);
-    trainer_keep(&list, step->loss_scale, TN_ROLE_STATE);
-    trainer->keeping = (tn__keeping){.context = &trainer->context,
-                                     .graph = step->graph,
-                                     .ids = list.ids,
-                                     .roles = list.roles,
-                                     .count = list.count};
-    return TN_OK;
-}
-
 /* A checkpoint tells parameters apart by their names, and so does who reads one. */
 static tn_status trainer_named(tn_trainer *trainer, tn_error *error) {
     const tn__keeping *keeping = &trainer->keeping;
     for (uint32_t i = 0; i < keeping->count; i++) {
-        const char *name = tn_graph_tensor(keeping->graph, keeping->ids[i])->name;
+        const char *name = keeping->list[i].name;
         uint32_t other = TN__NAMES_NONE;
-        if (keeping->roles[i] == TN_ROLE_STATE) continue;
+        if (keeping->list[i].role == TN_ROLE_STATE) continue;
         if (!tn__names_add(&trainer->names, name, strlen(name), i, &other))
             return tn__no_memory(error, "names of parameters");
         if (other != TN__NAMES_NONE || name[0] == '\0')
@@ -208,26 +173,35 @@ static tn_status trainer_named(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-tn_status tn__trainer_restore(tn_trainer *trainer, const char *path, tn_error *error) {
-    tn_checkpoint *checkpoint;
-    TN_TRY(tn_checkpoint_open(path, &trainer->context, &checkpoint, error));
-    tn_status status =
-        tn__checkpoint_restore(checkpoint, trainer->engine, &trainer->keeping, &trainer->is, error);
-    if (status == TN_OK && trainer->options.twin != NULL)
-        status = tn__checkpoint_restore(checkpoint, trainer->options.twin, &trainer->keeping,
-                                        &trainer->is, error);
-    if (status == TN_OK) trainer->state.first = trainer->state.done = checkpoint->run.step;
-    tn_checkpoint_close(checkpoint);
-    return status;
-}
-
-static tn_status trainer_resume(tn_trainer *trainer, tn_error *error) {
+/* What the run goes on from: by the first of several ranks alone. NULL: it begins. */
+static tn_status trainer_resume(tn_trainer *trainer, tn_checkpoint **from, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
-    const char *from = options->resume;
+    const char *path = options->resume;
+    *from = NULL;
     if (trainer->part > 0) return TN_OK;
     if (options->go_on && options->checkpoint != NULL && access(options->checkpoint, F_OK) == 0)
-        from = options->checkpoint;
-    return from != NULL ? tn__trainer_restore(trainer, from, error) : TN_OK;
+        path = options->checkpoint;
+    if (path == NULL) return TN_OK;
+    TN_TRY(tn_checkpoint_open(path, &trainer->context, from, error));
+    TN_TRY(tn__checkpoint_suits(*from, &trainer->keeping, &trainer->is, error));
+    trainer->state.first = trainer->state.done = tn_checkpoint_of_run(*from)->step;
+    return TN_OK;
+}
+
+/* Contents of that, or of this process, here and on all ranks. */
+static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
+    tn_checkpoint *from;
+    tn_engine *twin = trainer->options.twin;
+    tn_status status = trainer_resume(trainer, &from, error);
+    if (status == TN_OK && trainer->state.parts > 1)
+        status = tn__trainer_spread(trainer, from, error);
+    else if (status == TN_OK && from != NULL) {
+        status = tn__checkpoint_restore(from, trainer->engine, &trainer->keeping, error);
+        if (status == TN_OK && twin != NULL)
+            status = tn__checkpoint_restore(from, twin, &trainer->keeping, error);
+    }
+    tn_checkpoint_close(from);
+    return status;
 }
 
 /* --- the whole --- */
@@ -265,6 +239,7 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
                             const tn_trainer_options *options, tn_error *error) {
     const tn_block *block = tn_graph_block(model, 0);
     trainer->options = *options;
+    if (trainer->contents.read == NULL) trainer->contents = options->contents;
     TN_TRY(trainer_options(trainer, error));
     TN_TRY(tn__trainer_find_part(trainer, error));
     if (trainer->output >= block->output_count)
@@ -274,7 +249,8 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
     TN_TRY(trainer_source(trainer, scores, error));
     TN_TRY(trainer_steps(trainer, error));
     TN_TRY(trainer_reached(trainer, error));
-    TN_TRY(trainer_kept(trainer, error));
+    TN_TRY(tn__keeping_make(trainer->training, &trainer->context, &trainer->arena,
+                            &trainer->keeping, error));
     TN_TRY(trainer_named(trainer, error));
     trainer->is.batch = trainer->state.batch * trainer->state.parts;
     trainer->state.counts = trainer->correct_at != TN_NONE;
@@ -285,8 +261,7 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
                               .schedule = trainer->options.schedule,
                               .warmup = trainer->options.warmup,
                               .total = trainer->state.total};
-    TN_TRY(trainer_resume(trainer, error));
-    return tn__trainer_spread(trainer, error);
+    return trainer_start(trainer, error);
 }
 
 tn_trainer *tn__trainer_make(const tn_context *given) {
@@ -319,6 +294,7 @@ tn_status tn_trainer_create(const tn_graph *model, const tn_training *training, 
 void tn_trainer_destroy(tn_trainer *trainer) {
     if (trainer == NULL) return;
     tn_context context = trainer->context;
+    tn__trainer_forget(trainer);
     tn_batches_destroy(trainer->batches);
     tn_session_close(trainer->session);
     tn_training_release(&trainer->made);
@@ -335,7 +311,10 @@ const tn_training *tn_trainer_training(const tn_trainer *trainer) { return train
 
 bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_t size) {
     uint32_t at = tn__names_find(&trainer->names, name, strlen(name));
-    if (at == TN__NAMES_NONE) return false;
-    return tn_engine_get_static(trainer->engine, trainer->keeping.ids[at], bytes, size, NULL) ==
-           TN_OK;
+    if (at == TN__NAMES_NONE || trainer->keeping.list[at].bytes != size) return false;
+    const tn__keep *keep = &trainer->keeping.list[at];
+    if (!keep->apart) return tn__keep_get(keep, trainer->engine, bytes, NULL) == TN_OK;
+    if (!tn__trainer_has_gathered(trainer)) return false;
+    memcpy(bytes, trainer->gathered[at], (size_t)size);
+    return true;
 }

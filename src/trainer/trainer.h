@@ -4,6 +4,7 @@
  *   open.c      the engine from a model
  *   steps.c     step after step, with checkpoints between them
  *   ranks.c     others that train the same on other samples
+ *   gathered.c  parameters of which each of them has a part, on one of them
  *   test.c      the model on what was held out
  *   rate.c      learning rates
  */
@@ -36,16 +37,16 @@ struct tn_trainer {
     uint32_t sample_at, labels_at, rate_at, step_at, micro_at; /* among inputs */
     uint32_t loss_at, correct_at;                              /* among outputs */
     tn__keeping keeping;                                       /* what a checkpoint holds */
-    tn__names names; /* of parameters and statistics, to places in `keeping` */
+    tn__names names;        /* of parameters and statistics, to places in `keeping` */
+    uint8_t **gathered;     /* [keeping.count] parameters of which ranks have parts, as they were */
+    uint64_t gathered_step; /* behind so many; NULL: nobody has asked for them here */
     /* of tn_trainer_open */
+    tn_contents_of contents; /* as they were given */
     tn_session_options test_options;
     tn_graph *model, *rewritten; /* as tn_train_model made it, and for training; NULL: as that */
     tn_training made;
     tn_session *session;
     tn_train_options train_options; /* of `made`: its lists are not read any more */
-    tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
-                      uint64_t size, tn_error *error); /* as it was given */
-    void *read_self;
 };
 
 /* Set up over its training and engine; `trainer` begins with a context and nothing else. */
@@ -61,10 +62,17 @@ tn_status tn__trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array 
                               tn_error *error);
 /* ranks.c. Which part of each batch it takes. Errors: E_INVALID (it is in no such group). */
 tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error);
-/* All begin with what the first of them has. */
-tn_status tn__trainer_spread(tn_trainer *trainer, tn_error *error);
+/* All begin with what the first of them has: of the checkpoint there, or NULL. */
+tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, tn_error *error);
 /* Loss and correct answers of all, from one's own; and whether anybody was asked to stop. */
 tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error);
-tn_status tn__trainer_restore(tn_trainer *trainer, const char *path, tn_error *error);
+/* gathered.c. Whether all parameters are here, as they are now; what was gathered goes. */
+bool tn__trainer_has_gathered(const tn_trainer *trainer);
+bool tn__trainer_is_apart(const tn_trainer *trainer); /* ranks have parts of parameters alone */
+void tn__trainer_forget(tn_trainer *trainer);
+/* ranks.c: the checkpoint that all write together. */
+bool tn__trainer_shares(const tn_trainer *trainer);
+tn_status tn__trainer_save_shards(tn_trainer *trainer, const char *path,
+                                  const tn_checkpoint_run *run, tn_error *error);
 
 #endif

@@ -190,18 +190,26 @@ class tn_train_options(Structure):
                 ("dynamic_loss_scale", c_bool), ("batch_norm_momentum", c_double), ("seed", c_uint64),
                 ("fuse_update", c_bool), ("dropout_bits", c_bool), ("keep_pool_inputs", c_bool),
                 ("keep_outputs", c_bool), ("output_gradients", c_bool), ("bucket_bytes", c_uint64),
-                ("tensor_ranks", c_uint32), ("tensor_rank", c_uint32)]
+                ("tensor_ranks", c_uint32), ("tensor_rank", c_uint32),
+                ("shard", c_int), ("shard_count", c_uint32), ("shard_index", c_uint32)]
 
 
 class tn_trained(Structure):
-    _fields_ = [("parameter", c_uint32), ("gradient", c_uint32), ("state", c_uint32 * 2), ("sum", c_uint32)]
+    _fields_ = [("parameter", c_uint32), ("gradient", c_uint32), ("state", c_uint32 * 2), ("sum", c_uint32),
+                ("shard", c_uint32), ("at", c_uint64)]
+
+
+class tn_sharded(Structure):
+    _fields_ = [("bytes", c_uint64), ("part_bytes", c_uint64), ("from", c_uint64), ("parameters", c_uint32),
+                ("whole", c_uint32), ("gradient", c_uint32), ("state", c_uint32 * 2), ("sum", c_uint32)]
 
 
 class tn_training(Structure):
     _fields_ = [("graph", POINTER(tn_graph)), ("labels", c_uint32), ("learning_rate", c_uint32), ("step", c_uint32),
                 ("micro", c_uint32), ("loss_scale", c_uint32), ("loss", c_uint32), ("correct", c_uint32),
                 ("parameter_count", c_uint32), ("statistic_count", c_uint32), ("parameters", POINTER(tn_trained)),
-                ("statistics", POINTER(c_uint32)), ("parts", c_void_p)]
+                ("statistics", POINTER(c_uint32)), ("parts", c_void_p),
+                ("sharded_count", c_uint32), ("sharded", POINTER(tn_sharded))]
 
 
 class tn_estimate_options(Structure):

@@ -1,17 +1,23 @@
 /* bucket.c - tensors in one piece of memory, so that one message takes them all.
  *
  *   Bucket(tensors...) -> bucket                 to: its element type
+ *                                                parts: it divides into so many equal ones
  *   BucketParts(bucket) -> tensors...            shapes: of each the rank, then the extents
+ *   ShardPart(bucket) -> part                    parts, part: that one of so many
+ *   ShardWhole(part) -> bucket                   parts, part: zeros where the others are
  *
  * A bucket is flat. Tensors lie in it one behind the other, each at a multiple of 64 bytes, with
  * zeros between them; what is of another type is converted. So a tensor of the bucket's type can be
  * made where it is to lie (program/fuse.c), and a part is a view: nothing is copied. Between the
  * two whoever joins several ranks puts in what happens to the bucket (dist), which is why a bucket
- * is not made a second time: that would be the one from before.
+ * is not made a second time: that would be the one from before. The last two say where a rank that
+ * keeps one part alone has it from and needs all of it; among ranks, SCATTER and GATHER do that.
  */
 #include "graph/bucket.h"
 
 #include "graph/fold.h"
+
+#define BUCKET_PARTS_MOST 65536
 
 static tn_status bucket_shape(tn_infer *infer) {
     tn_dtype to;
@@ -25,6 +31,10 @@ static tn_status bucket_shape(tn_infer *infer) {
         if (count == TN_SIZE_UNKNOWN) return tn__set_dtype(infer, 0, to);
         bytes = tn__add_sat(bytes, tn__bucket_bytes(count, width));
     }
+    int64_t parts = tn__attr_int(infer->op, "parts", 1);
+    if (parts < 1 || parts > BUCKET_PARTS_MOST)
+        return tn__infer_fail(infer, "a bucket of %lld parts", (long long)parts);
+    if (parts > 1) bytes = tn__bucket_whole(bytes, (uint64_t)parts);
     if (bytes / width > INT64_MAX) return tn__infer_fail(infer, "the bucket is too large");
     int64_t length = (int64_t)(bytes / width);
     return tn__set_output(infer, 0, to, 1, &length);
@@ -78,12 +88,58 @@ static tn_view bucket_view(tn_infer *infer, uint32_t output) {
     return at == TN_SIZE_UNKNOWN ? tn__no_view : tn__view_input(infer, 0, at);
 }
 
+/* --- one of several equal parts --- */
+
+/* Which one of how many. */
+static tn_status bucket_which(tn_infer *infer, int64_t *parts, int64_t *part) {
+    *parts = tn__attr_int(infer->op, "parts", 0);
+    *part = tn__attr_int(infer->op, "part", 0);
+    if (*parts >= 1 && *parts <= BUCKET_PARTS_MOST && *part >= 0 && *part < *parts) return TN_OK;
+    return tn__infer_fail(infer, "part %lld of %lld", (long long)*part, (long long)*parts);
+}
+
+static tn_status bucket_shape_part(tn_infer *infer) {
+    const tn_tensor *bucket = tn__input(infer, 0);
+    int64_t parts, part;
+    TN_TRY(bucket_which(infer, &parts, &part));
+    if (!tn__shape_known(bucket)) return tn__set_dtype(infer, 0, bucket->dtype);
+    int64_t length = bucket->rank == 1 ? bucket->shape[0] : -1;
+    if (length < 0 || length % parts != 0)
+        return tn__infer_fail(infer, "the bucket does not divide into %lld parts",
+                              (long long)parts);
+    length /= parts;
+    return tn__set_output(infer, 0, bucket->dtype, 1, &length);
+}
+
+static tn_status bucket_shape_whole(tn_infer *infer) {
+    const tn_tensor *part = tn__input(infer, 0);
+    int64_t parts, which;
+    TN_TRY(bucket_which(infer, &parts, &which));
+    if (!tn__shape_known(part)) return tn__set_dtype(infer, 0, part->dtype);
+    if (part->rank != 1 || part->shape[0] > INT64_MAX / parts)
+        return tn__infer_fail(infer, "what is one of %lld parts is a flat tensor",
+                              (long long)parts);
+    int64_t length = part->shape[0] * parts;
+    return tn__set_output(infer, 0, part->dtype, 1, &length);
+}
+
+static tn_view bucket_view_part(tn_infer *infer, uint32_t output) {
+    uint64_t bytes = tn__input(infer, 0)->bytes;
+    int64_t parts = tn__attr_int(infer->op, "parts", 0), part = tn__attr_int(infer->op, "part", 0);
+    if (output != 0 || bytes == TN_SIZE_UNKNOWN || parts < 1 || part < 0) return tn__no_view;
+    return tn__view_input(infer, 0, tn__mul_sat(bytes / (uint64_t)parts, (uint64_t)part));
+}
+
 /* clang-format off */
 static const tn_op_rule bucket_rules[] = {
     {.type = "Bucket", .inputs_min = 1, .inputs_max = UINT32_MAX, .outputs_max = 1,
      .shape = bucket_shape, .flags = TN_RULE_SPACED | TN_RULE_ORDERED},
     {.type = "BucketParts", .inputs_min = 1, .inputs_max = 1, .outputs_max = UINT32_MAX,
      .shape = bucket_shape_parts, .view = bucket_view},
+    {.type = "ShardPart", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1,
+     .shape = bucket_shape_part, .view = bucket_view_part},
+    {.type = "ShardWhole", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1,
+     .shape = bucket_shape_whole},
 };
 /* clang-format on */
 

@@ -27,6 +27,8 @@
  *   Accumulate(sum, gradient, micro) -> sum
  *   SgdStep(p, g, lr, micro, factor) -> p;  MomentumStep(p, g, v, lr, micro, factor) -> p, v
  *   AdamStep(p, g, m, v, lr, step, micro, factor) -> p, m, v
+ *                                                          from: the first element that is updated
+ *                                                          of p, where g, m, v are those of a part
  *
  * Updates write into their operands and hand them back: parameters and state are static memory.
  * Gradients that are computed element by element may overwrite what they are given.

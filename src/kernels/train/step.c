@@ -143,12 +143,30 @@ static tn_status step_micro(const tn_kernel_call *call, uint32_t index, int64_t 
     return TN_OK;
 }
 
+/* What is updated of the parameter: all of it, or as many elements from `from` on as there are
+ * gradients. */
+static tn_status step_take(const tn_kernel_call *call, tn_operand *parameter, uint64_t *count) {
+    uint64_t all = tn__operand_count(parameter), end;
+    const tn_attr *from = tn__attr(call->op, "from");
+    *count = from == NULL ? all : tn__operand_count(&call->inputs[1]);
+    if (from == NULL) return TN_OK;
+    int64_t first = tn__attr_int(call->op, "from", 0);
+    if (first < 0 || !tn__add((uint64_t)first, *count, &end) || end > all)
+        return tn__call_fail(call, TN_E_INVALID, "%llu elements from %lld of %llu",
+                             (unsigned long long)*count, (long long)first, (unsigned long long)all);
+    parameter->data =
+        (char *)parameter->data + (uint64_t)first * tn__element_size(parameter->dtype);
+    return TN_OK;
+}
+
 static tn_status step_run(tn_kernel_call *call, step_sort sort) {
     uint32_t states = (uint32_t)sort, rate = 2 + states;
     int64_t most = tn__attr_int(call->op, "micro_batches", 1), micro = 0;
     uint32_t at = rate + (sort == STEP_ADAM ? 2 : 1); /* of micro */
-    uint64_t count = tn__operand_count(&call->inputs[0]);
+    tn_operand parameter = call->inputs[0];
+    uint64_t count = 0;
     const tn_operand *factor = tn__call_input(call, at + 1);
+    TN_TRY(step_take(call, &parameter, &count));
     TN_TRY(step_micro(call, at, most > 0 ? most : 1, &micro));
     TN_TRY(tn__check_count(call, at + 1, 2));
     for (uint32_t i = 1; i < rate; i++) TN_TRY(tn__check_count(call, i, count));
@@ -161,7 +179,8 @@ static tn_status step_run(tn_kernel_call *call, step_sort sort) {
                     .momentum = tn__attr_float(call->op, "momentum", 0),
                     .nesterov = tn__attr_int(call->op, "nesterov", 0) != 0,
                     .decay_apart = tn__attr_int(call->op, "decay_apart", 0) != 0};
-    for (uint32_t i = 0; i < rate; i++) job.operands[i] = &call->inputs[i];
+    for (uint32_t i = 1; i < rate; i++) job.operands[i] = &call->inputs[i];
+    job.operands[0] = &parameter;
     if (factor != NULL) job.scale *= tn__real_get(factor, 0);
     if (sort == STEP_ADAM) {
         double steps = (double)tn__operand_int(&call->inputs[rate + 1], 0) + 1;

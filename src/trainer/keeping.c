@@ -1,0 +1,145 @@
+/* keeping.c - what of a training step is kept between runs, and where a rank has it.
+ *
+ * The order is that of parameters, each with the optimizer's state of it, whatever ranks share out:
+ * so a checkpoint says the same however many wrote it. Of a parameter in a shard a rank writes what
+ * lies in its part; it has more of it where whole shards stay.
+ *
+ *     shard    [ w            | b | v                  |000]
+ *     parts    [    rank 0     |     rank 1      | rank 2  ]
+ *     of w                 b, v: rank 1 writes all of b and the beginning of v
+ */
+#include "trainer/checkpoint.h"
+
+#include <stdio.h>
+
+typedef struct keeping_list {
+    const tn_training *training;
+    tn__arena *arena;
+    tn__keep *list;
+    uint32_t count;
+    bool failed; /* out of memory */
+} keeping_list;
+
+/* A tensor that a rank has all of. */
+static tn__keep keeping_of(const tn_graph *graph, tn_tensor_id id, tn_role role) {
+    const tn_tensor *tensor = tn_graph_tensor(graph, id);
+    return (tn__keep){.name = tensor->name,
+                      .role = role,
+                      .dtype = tensor->dtype,
+                      .rank = tensor->rank,
+                      .shape = tensor->shape,
+                      .bytes = tensor->bytes,
+                      .in = id,
+                      .size = tensor->bytes,
+                      .length = tensor->bytes,
+                      .parameter = role == TN_ROLE_PARAMETER ? id : TN_NONE};
+}
+
+static void keeping_add(keeping_list *list, tn_tensor_id id, tn_role role) {
+    if (id == TN_NONE) return;
+    list->list[list->count++] = keeping_of(list->training->graph, id, role);
+}
+
+/* --- of a shard --- */
+
+/* What of [at, at + bytes) lies in [from, from + size): counted from `at`. */
+static void keeping_overlap(uint64_t at, uint64_t bytes, uint64_t from, uint64_t size,
+                            uint64_t *first, uint64_t *length) {
+    uint64_t low = at > from ? at : from;
+    uint64_t high = at + bytes < from + size ? at + bytes : from + size;
+    *first = low < high ? low - at : 0;
+    *length = low < high ? high - low : 0;
+}
+
+/* `in` holds the whole shard, or this rank's part of it. */
+static void keeping_place(tn__keep *keep, const tn_trained *trained, const tn_sharded *shard,
+                          tn_tensor_id in, bool whole) {
+    keep->in = in;
+    keep->in_shard = true;
+    keep->apart = !whole;
+    keeping_overlap(trained->at, keep->bytes, shard->from, shard->part_bytes, &keep->writes,
+                    &keep->length);
+    keep->from = whole ? 0 : keep->writes;
+    keep->size = whole ? keep->bytes : keep->length;
+    keep->at = whole ? trained->at : keep->size > 0 ? trained->at + keep->from - shard->from : 0;
+}
+
+/* As the parameter, by its name and another word. */
+static void keeping_add_state(keeping_list *list, const tn_trained *trained,
+                              const tn_sharded *shard, tn_tensor_id in) {
+    if (in == TN_NONE) return;
+    const tn_graph *graph = list->training->graph;
+    tn__keep keep = keeping_of(graph, trained->parameter, TN_ROLE_STATE);
+    keep.parameter = trained->parameter;
+    const char *word = strrchr(tn_graph_tensor(graph, in)->name, '.');
+    char name[200];
+    snprintf(name, sizeof name, "%.180s%s", keep.name, word != NULL ? word : "");
+    keep.name = tn__arena_string(list->arena, name, strlen(name));
+    list->failed |= keep.name == NULL;
+    keeping_place(&keep, trained, shard, in, false);
+    list->list[list->count++] = keep;
+}
+
+static void keeping_add_trained(keeping_list *list, const tn_trained *trained) {
+    const tn_training *step = list->training;
+    if (trained->shard == TN_NONE) {
+        keeping_add(list, trained->parameter, TN_ROLE_PARAMETER);
+        keeping_add(list, trained->state[0], TN_ROLE_STATE);
+        keeping_add(list, trained->state[1], TN_ROLE_STATE);
+        keeping_add(list, trained->sum, TN_ROLE_STATE);
+        return;
+    }
+    const tn_sharded *shard = &step->sharded[trained->shard];
+    tn__keep keep = keeping_of(step->graph, trained->parameter, TN_ROLE_PARAMETER);
+    keeping_place(&keep, trained, shard, shard->parameters, shard->whole == shard->parameters);
+    list->list[list->count++] = keep;
+    keeping_add_state(list, trained, shard, shard->state[0]);
+    keeping_add_state(list, trained, shard, shard->state[1]);
+    keeping_add_state(list, trained, shard, shard->sum);
+}
+
+tn_status tn__keeping_make(const tn_training *training, const tn_context *context, tn__arena *arena,
+                           tn__keeping *keeping, tn_error *error) {
+    size_t room = 4 * (size_t)training->parameter_count + training->statistic_count + 1;
+    keeping_list list = {.training = training, .arena = arena};
+    list.list = tn__arena_array(arena, room, sizeof *list.list);
+    if (list.list == NULL) return tn__no_memory(error, "a checkpoint");
+    for (uint32_t i = 0; i < training->parameter_count; i++)
+        keeping_add_trained(&list, &training->parameters[i]);
+    for (uint32_t i = 0; i < training->statistic_count; i++)
+        keeping_add(&list, training->statistics[i], TN_ROLE_STATISTIC);
+    keeping_add(&list, training->loss_scale, TN_ROLE_STATE);
+    if (list.failed) return tn__no_memory(error, "a checkpoint");
+    *keeping = (tn__keeping){.context = context, .list = list.list, .count = list.count};
+    return TN_OK;
+}
+
+/* --- one of them --- */
+
+tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error) {
+    if (keep->size == 0) return TN_OK;
+    return tn_engine_get_static_at(engine, keep->in, keep->at, (uint8_t *)whole + keep->from,
+                                   keep->size, error);
+}
+
+tn_status tn__keep_set(const tn__keep *keep, tn_engine *engine, const void *whole,
+                       tn_error *error) {
+    if (keep->size == 0) return TN_OK;
+    return tn_engine_set_static_at(engine, keep->in, keep->at, (const uint8_t *)whole + keep->from,
+                                   keep->size, error);
+}
+
+static uint8_t *keeping_put(uint8_t *at, const void *bytes, size_t size) {
+    if (size > 0) memcpy(at, bytes, size);
+    return at + size;
+}
+
+uint8_t *tn__keep_put(uint8_t *at, const tn__keep *keep) {
+    uint32_t facts[] = {(uint32_t)keep->role, (uint32_t)keep->dtype, keep->rank};
+    uint32_t length = (uint32_t)strlen(keep->name);
+    at = keeping_put(at, &length, 4);
+    at = keeping_put(at, keep->name, (size_t)length + 1);
+    at = keeping_put(at, facts, sizeof facts);
+    at = keeping_put(at, keep->shape, 8 * (size_t)keep->rank);
+    return keeping_put(at, &keep->bytes, 8);
+}

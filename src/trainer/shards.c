@@ -1,0 +1,179 @@
+/* shards.c - a checkpoint that several ranks have written, each a file of its own, read as one.
+ *
+ * The file that a path names tells the others' names and hashes. Each of those holds stretches of
+ * tensors; put together they are the tensors of one file (checkpoint.c), in its order, whoever had
+ * which part. So a run goes on from it on any number of ranks.
+ *
+ * Memory: what was written in one stretch is read where it is mapped; other tensors are put
+ * together.
+ */
+#include <stdio.h>
+
+#include "trainer/shards.h"
+
+bool tn__shards_are(const tn__file *file) {
+    return file->size >= 8 && memcmp(file->bytes, TN__SHARDS_MAGIC, 8) == 0;
+}
+
+typedef struct shards_piece { /* a stretch of tensor `number` */
+    uint32_t number;
+    tn_kept facts; /* of the whole, but for `bytes` */
+    uint64_t from, size;
+    const uint8_t *bytes;
+} shards_piece;
+
+typedef struct shards_state {
+    tn_checkpoint *checkpoint;
+    const char *path;
+    shards_piece *pieces;
+    size_t count, room;
+    tn_error *error;
+} shards_state;
+
+/* --- one of the files --- */
+
+static tn_status shards_piece_of(shards_state *it, tn__checkpoint_reader *reader) {
+    shards_piece piece = {0};
+    TN_TRY(tn__checkpoint_copy(reader, &piece.number, 4));
+    TN_TRY(tn__checkpoint_facts(reader, &piece.facts));
+    TN_TRY(tn__checkpoint_copy(reader, &piece.from, 8));
+    TN_TRY(tn__checkpoint_copy(reader, &piece.size, 8));
+    if (piece.from > piece.facts.size || piece.size > piece.facts.size - piece.from)
+        return tn__checkpoint_damaged(reader);
+    TN_TRY(tn__checkpoint_take(reader, piece.size, &piece.bytes));
+    if (!tn__reserve(&it->checkpoint->context, &it->pieces, &it->room, it->count + 1,
+                     sizeof *it->pieces))
+        return tn__no_memory(it->error, "a checkpoint");
+    it->pieces[it->count++] = piece;
+    return TN_OK;
+}
+
+static tn_status shards_file(shards_state *it, const char *path, const tn__shard_entry *entry) {
+    tn_checkpoint *checkpoint = it->checkpoint;
+    tn__file *file = &checkpoint->shards[checkpoint->shard_count];
+    tn__checkpoint_head head;
+    TN_TRY(tn__file_map(path, file, it->error));
+    checkpoint->shard_count++;
+    tn__checkpoint_reader reader = {.path = path,
+                                    .start = file->bytes,
+                                    .at = file->bytes,
+                                    .left = file->size,
+                                    .error = it->error};
+    TN_TRY(tn__checkpoint_head_of(&reader, TN__SHARD_MAGIC, TN__SHARD_LEAST, &head));
+    if (file->size != entry->bytes || head.hash != entry->hash)
+        TN_FAIL(it->error, TN_E_INVALID, "%.200s is not the file that %.200s was written with",
+                path, it->path);
+    for (uint32_t i = 0; i < head.count; i++) TN_TRY(shards_piece_of(it, &reader));
+    return reader.left == 0 ? TN_OK : tn__checkpoint_damaged(&reader);
+}
+
+/* --- put together --- */
+
+static int shards_order(const void *a, const void *b) {
+    const shards_piece *x = a, *y = b;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+static bool shards_same(const tn_kept *a, const tn_kept *b) {
+    bool same = strcmp(a->name, b->name) == 0 && a->role == b->role && a->dtype == b->dtype &&
+                a->rank == b->rank && a->size == b->size;
+    for (uint32_t d = 0; same && d < a->rank; d++) same = a->shape[d] == b->shape[d];
+    return same;
+}
+
+/* Pieces [first, last) are all of a tensor: each begins where the one before ends. */
+static tn_status shards_join(shards_state *it, size_t first, size_t last) {
+    const shards_piece *pieces = &it->pieces[first];
+    tn_kept kept = pieces->facts;
+    uint64_t end = 0;
+    for (size_t i = 0; i < last - first; i++) {
+        if (!shards_same(&pieces[i].facts, &kept) || pieces[i].from != end)
+            TN_FAIL(it->error, TN_E_INVALID, "%.200s: of '%.80s' there is not every part once",
+                    it->path, kept.name);
+        end += pieces[i].size;
+    }
+    if (end != kept.size)
+        TN_FAIL(it->error, TN_E_INVALID, "%.200s: of '%.80s' %llu bytes are missing", it->path,
+                kept.name, (unsigned long long)(kept.size - end));
+    kept.bytes = pieces->bytes;
+    if (last - first > 1) {
+        uint8_t *bytes = tn__arena_alloc(&it->checkpoint->arena, (size_t)kept.size);
+        if (bytes == NULL) return tn__no_memory(it->error, "a checkpoint");
+        for (size_t i = 0; i < last - first; i++)
+            if (pieces[i].size > 0)
+                memcpy(bytes + pieces[i].from, pieces[i].bytes, (size_t)pieces[i].size);
+        kept.bytes = bytes;
+    }
+    tn__checkpoint_add(it->checkpoint, &kept);
+    return TN_OK;
+}
+
+static tn_status shards_join_all(shards_state *it) {
+    if (it->count > 0) qsort(it->pieces, it->count, sizeof *it->pieces, shards_order);
+    TN_TRY(tn__checkpoint_room(it->checkpoint, (uint32_t)it->count, it->error));
+    for (size_t first = 0, last; first < it->count; first = last) {
+        for (last = first; last < it->count; last++)
+            if (it->pieces[last].number != it->pieces[first].number) break;
+        if (it->pieces[first].number != it->checkpoint->count)
+            TN_FAIL(it->error, TN_E_INVALID, "%.200s: tensor %u is in none of its parts", it->path,
+                    it->checkpoint->count);
+        TN_TRY(shards_join(it, first, last));
+    }
+    return TN_OK;
+}
+
+/* --- the whole --- */
+
+/* Beside the file that names it, and nowhere else. */
+static tn_status shards_path(shards_state *it, const char *name, char **path) {
+    const char *slash = strrchr(it->path, '/');
+    size_t folder = slash != NULL ? (size_t)(slash - it->path) + 1 : 0, length = strlen(name);
+    if (length == 0 || strchr(name, '/') != NULL)
+        TN_FAIL(it->error, TN_E_INVALID, "%.200s names a part that is not beside it", it->path);
+    *path = tn__arena_alloc(&it->checkpoint->arena, folder + length + 1);
+    if (*path == NULL) return tn__no_memory(it->error, "a checkpoint");
+    memcpy(*path, it->path, folder);
+    memcpy(*path + folder, name, length + 1);
+    return TN_OK;
+}
+
+static tn_status shards_all(shards_state *it, tn__checkpoint_reader *reader, uint32_t count) {
+    tn_checkpoint *checkpoint = it->checkpoint;
+    checkpoint->shards =
+        tn__arena_array(&checkpoint->arena, (size_t)count + 1, sizeof *checkpoint->shards);
+    if (checkpoint->shards == NULL) return tn__no_memory(it->error, "a checkpoint");
+    for (uint32_t i = 0; i < count; i++) {
+        tn__shard_entry entry;
+        const uint8_t *name = NULL;
+        uint32_t length;
+        char *path = NULL;
+        TN_TRY(tn__checkpoint_copy(reader, &length, 4));
+        TN_TRY(tn__checkpoint_take(reader, (size_t)length + 1, &name));
+        TN_TRY(tn__checkpoint_copy(reader, &entry, sizeof entry));
+        if (memchr(name, 0, (size_t)length + 1) != name + length)
+            return tn__checkpoint_damaged(reader);
+        TN_TRY(shards_path(it, (const char *)name, &path));
+        TN_TRY(shards_file(it, path, &entry));
+    }
+    if (reader->left != 0) return tn__checkpoint_damaged(reader);
+    return shards_join_all(it);
+}
+
+tn_status tn__shards_read(tn_checkpoint *checkpoint, const char *path, tn_error *error) {
+    tn__checkpoint_head head;
+    const tn__file *file = &checkpoint->file;
+    checkpoint->path = tn__arena_string(&checkpoint->arena, path, strlen(path));
+    if (checkpoint->path == NULL) return tn__no_memory(error, "a checkpoint");
+    shards_state it = {.checkpoint = checkpoint, .path = checkpoint->path, .error = error};
+    tn__checkpoint_reader reader = {.path = checkpoint->path,
+                                    .start = file->bytes,
+                                    .at = file->bytes,
+                                    .left = file->size,
+                                    .error = error};
+    TN_TRY(tn__checkpoint_head_of(&reader, TN__SHARDS_MAGIC, TN__SHARD_NAMED, &head));
+    checkpoint->run = head.run;
+    tn_status status = shards_all(&it, &reader, head.count);
+    tn__free(&checkpoint->context, it.pieces, it.room * sizeof *it.pieces);
+    return status;
+}

@@ -1,0 +1,148 @@
+/* test_shard.c - ranks that divide optimizer state, gradients or parameters among them train bit by
+ * bit as ranks that each keep everything, in what their plans say, and write checkpoints that are
+ * the same as of one process. */
+#include "nets.h"
+
+#include <tenure/dist.h>
+
+typedef struct task {
+    uint64_t seed, bucket, ahead, steps;
+    uint32_t ranks;
+    tn_shard shard;
+    bool separate;           /* parameters are gathered beside buckets */
+    const char *path, *from; /* checkpoints; NULL: none */
+    /* what came out, of each rank */
+    double loss[8][8];
+    uint64_t arena[8], statics[8];
+} task;
+
+static tn_status divide(void *self, const tn_program *program, tn_program **divided,
+                        tn_error *error) {
+    const task *it = self;
+    tn_program_shard_options options = TN_PROGRAM_SHARD_OPTIONS_INIT;
+    options.shard = it->shard;
+    options.gather_group = it->separate ? 1 : 0;
+    options.ahead_bytes = it->ahead;
+    return it->shard == TN_SHARD_NONE ? tn_program_average(program, 0, divided, error)
+                                      : tn_program_shard(program, &options, divided, error);
+}
+
+static tn_status all_steps(const task *it, uint32_t rank, kit_run *run, double *losses,
+                           tn_error *error) {
+    tn_engine_usage usage;
+    TN_TRY(kit_open(run));
+    while (tn_trainer_at(run->trainer)->done < it->steps) {
+        uint64_t done = tn_trainer_at(run->trainer)->done;
+        TN_TRY(tn_trainer_step(run->trainer, &run->error));
+        losses[done] = tn_trainer_at(run->trainer)->loss;
+    }
+    tn_engine_measure(tn_trainer_engine(run->trainer), &usage);
+    if (usage.measured_peak != usage.planned_peak)
+        TN_FAIL(error, TN_E_INTERNAL, "rank %u: peak %llu, planned %llu", rank,
+                (unsigned long long)usage.measured_peak, (unsigned long long)usage.planned_peak);
+    if (it->path == NULL) return TN_OK;
+    bool writes = rank == 0 || it->shard != TN_SHARD_NONE;
+    return writes ? tn_trainer_save(run->trainer, it->path, &run->error) : TN_OK;
+}
+
+static tn_status one_rank(void *self, tn_world *world, tn_error *error) {
+    task *it = self;
+    uint32_t rank = tn_world_rank(world), all[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    samples *some = calloc(1, sizeof *some);
+    tn_engine_usage usage;
+    kit_run run;
+    TN_TRY(tn_world_group(world, 1, all, it->ranks, error));
+    make_net(&run, it->seed, 12 / (int64_t)it->ranks);
+    make_samples(some, it->seed);
+    const tn_divide by = {divide, it};
+    run.options.fill = NULL;
+    run.options.data = some->data;
+    run.options.resume = it->from;
+    run.train.dynamic_loss_scale = false;
+    run.train.bucket_bytes = it->bucket;
+    run.train.shard = it->shard;
+    run.train.shard_count = it->ranks;
+    run.train.shard_index = rank;
+    run.options.exchange = tn_world_exchange(world);
+    if (it->ranks > 1) run.session.divide = &by;
+    run.session.exchange = run.options.exchange;
+    run.error = (tn_error){0};
+    tn_status status = all_steps(it, rank, &run, it->loss[rank], error);
+    if (status != TN_OK && error->message[0] == 0) *error = run.error;
+    if (status == TN_OK) {
+        tn_engine_measure(tn_trainer_engine(run.trainer), &usage);
+        it->arena[rank] = usage.arena;
+        it->statics[rank] = usage.static_bytes;
+    }
+    kit_end(&run);
+    tn_data_destroy(some->data);
+    free(some);
+    return status;
+}
+
+static void run_task(task *it) {
+    tn_world_options options = TN_WORLD_OPTIONS_INIT;
+    tn_error error = {0};
+    options.driver = "threads";
+    options.ranks = it->ranks;
+    if (tn_world_run(&options, one_rank, it, &error) != TN_OK)
+        fail_msg("seed %llu, %u ranks, %s: %s: %s", (unsigned long long)it->seed, it->ranks,
+                 tn_shard_name(it->shard), error.where, error.message);
+}
+
+/* Everything that stays between two steps. */
+static void same_checkpoints(const char *a, const char *b, uint64_t seed) {
+    tn_checkpoint *one, *two;
+    tn_error error;
+    if (tn_checkpoint_open(a, NULL, &one, &error) || tn_checkpoint_open(b, NULL, &two, &error))
+        fail_msg("seed %llu: %s", (unsigned long long)seed, error.message);
+    assert_int_equal(tn_checkpoint_count(one), tn_checkpoint_count(two));
+    assert_memory_equal(tn_checkpoint_of_run(one), tn_checkpoint_of_run(two),
+                        sizeof(tn_checkpoint_run));
+    for (uint32_t i = 0; i < tn_checkpoint_count(one); i++) {
+        const tn_kept *x = tn_checkpoint_tensor(one, i), *y = tn_checkpoint_tensor(two, i);
+        assert_string_equal(x->name, y->name);
+        assert_int_equal(x->role, y->role);
+        assert_int_equal(x->size, y->size);
+        if (x->size > 0 && memcmp(x->bytes, y->bytes, x->size) != 0)
+            fail_msg("seed %llu: '%s' differs", (unsigned long long)seed, x->name);
+    }
+    tn_checkpoint_close(one);
+    tn_checkpoint_close(two);
+}
+
+static task draw(uint64_t seed) {
+    static const uint64_t buckets[] = {1, 300, 1500, 1 << 20}, ahead[] = {0, 1, 700};
+    tn__random random = {.state = seed};
+    return (task){.seed = seed,
+                  .bucket = buckets[tn__random_below(&random, 4)],
+                  .ahead = ahead[tn__random_below(&random, 3)],
+                  .steps = 5,
+                  .ranks = 2 + (uint32_t)tn__random_below(&random, 3),
+                  .separate = tn__random_below(&random, 2)};
+}
+
+static void parts_train_as_wholes_do(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        task whole = draw(seed);
+        whole.path = kit_path("whole.ck");
+        run_task(&whole);
+        for (tn_shard shard = TN_SHARD_OPTIMIZER; shard <= TN_SHARD_PARAMETERS; shard++) {
+            task part = draw(seed);
+            part.path = kit_path("part.ck");
+            part.shard = shard;
+            run_task(&part);
+            for (uint32_t r = 0; r < whole.ranks; r++)
+                assert_memory_equal(part.loss[r], whole.loss[0], 5 * sizeof(double));
+            same_checkpoints(kit_path("whole.ck"), kit_path("part.ck"), seed);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_train_as_wholes_do),
+    };
+    return cmocka_run_group_tests(tests, kit_enter, kit_leave);
+}
