@@ -54,28 +54,28 @@ tn_status tn__train_cut(tn__train *it) {
     uint32_t tensors = it->tensors;
     if (it->options.tensor_ranks <= 1) return TN_OK;
     TN_TRY(cut_check(it));
-    tn__shard shard = {.graph = it->model,
-                       .ranks = it->options.tensor_ranks,
-                       .rank = it->options.tensor_rank,
-                       .runs = it->runs,
-                       .depends = it->depends,
-                       .trained = it->trained,
-                       .uses = it->uses,
-                       .scores = it->scores,
-                       .shaped = it->shaped,
-                       .classes = cut_classes(it),
-                       .keeps_outputs = it->options.keep_outputs,
-                       .context = it->context,
-                       .arena = &it->arena,
-                       .error = it->error};
-    TN_TRY(tn__shard_graph(&shard));
+    tn__cuts cuts = {.graph = it->model,
+                     .ranks = it->options.tensor_ranks,
+                     .rank = it->options.tensor_rank,
+                     .runs = it->runs,
+                     .depends = it->depends,
+                     .trained = it->trained,
+                     .uses = it->uses,
+                     .scores = it->scores,
+                     .shaped = it->shaped,
+                     .classes = cut_classes(it),
+                     .keeps_outputs = it->options.keep_outputs,
+                     .context = it->context,
+                     .arena = &it->arena,
+                     .error = it->error};
+    TN_TRY(tn__cuts_graph(&cuts));
     it->whole = it->model;
-    it->model = it->part = shard.made;
+    it->model = it->part = cuts.made;
     it->tensors = tn_graph_tensor_count(it->model);
-    it->origin = shard.origin;
-    it->cuts = shard.cuts;
-    it->cut_sums.parameters = shard.parameters;
-    it->cut_sums.cut = shard.cut;
+    it->origin = cuts.origin;
+    it->cuts = cuts.cuts;
+    it->cut_sums.parameters = cuts.parameters;
+    it->cut_sums.cut = cuts.cut;
     return cut_choose(it, trained, tensors);
 }
 
@@ -153,8 +153,8 @@ static tn_status cut_tell(tn__train *it, struct tn_parts *parts, tn_tensor_id li
                           tn_tensor_id id) {
     const tn__cut *cut = tn__train_cut_of(it, like);
     if (cut == NULL || id == TN_NONE) return TN_OK;
-    return tn__shard_part(&parts->arena, tn_graph_tensor(it->whole, like), id, cut,
-                          &parts->list[parts->count++], it->error);
+    return tn__cuts_part(&parts->arena, tn_graph_tensor(it->whole, like), id, cut,
+                         &parts->list[parts->count++], it->error);
 }
 
 static tn_status cut_list(tn__train *it, struct tn_parts *parts) {

@@ -26,7 +26,7 @@
 
 #include "graph/gradient.h"
 #include "graph/store.h"
-#include "shard/shard.h"
+#include "cut/cut.h"
 
 typedef struct tn__train {
     const tn_graph *model;
@@ -102,11 +102,11 @@ bool tn__train_ends_low(const tn__train *it, const tn_op *op);
 bool tn__train_is_free_cast(const tn__train *it, const tn_op *op);
 /* inline.c: exchanges the model where an If of it is decided. */
 tn_status tn__train_inline(tn__train *it);
-/* cut.c: exchanges the model for a rank's part of it. Errors: those of tn__shard_graph,
+/* cut.c: exchanges the model for a rank's part of it. Errors: those of tn__cuts_graph,
  * E_UNSUPPORTED (what does not go with parts). Once all is made: what is told of the parts. */
 tn_status tn__train_cut(tn__train *it);
 tn_status tn__train_parts(tn__train *it);
-void tn__parts_destroy(const tn_context *context, struct tn_parts *shards);
+void tn__parts_destroy(const tn_context *context, struct tn_parts *parts);
 /* How a tensor is cut; NULL: it is whole. */
 const tn__cut *tn__train_cut_of(const tn__train *it, tn_tensor_id id);
 /* Where the elements of a part lie in the whole: runs of places[0] elements, places[1] apart, the

@@ -1,4 +1,4 @@
-/* shard.h - which tensors of a model are cut over ranks, and the graph of one rank.
+/* cut.h - which tensors of a model are cut over ranks, and the graph of one rank.
  *
  *   link.c     one operator: a cut of one operand, and those of the others that go with it
  *   classes.c  cuts that only go together: from one tensor through all operators around it
@@ -12,8 +12,8 @@
  * for those that only give elements another shape or lay tensors side by side, where a cut axis
  * becomes a part of an axis, or blocks of one.
  */
-#ifndef TN_SHARD_SHARD_H
-#define TN_SHARD_SHARD_H
+#ifndef TN_CUT_CUT_H
+#define TN_CUT_CUT_H
 
 #include <tenure/parts.h>
 
@@ -52,7 +52,7 @@ typedef struct tn__class {
 } tn__class;
 
 /* What is to be cut; and, once it was, what was made. */
-typedef struct tn__shard {
+typedef struct tn__cuts {
     const tn_graph *graph; /* inferred */
     uint32_t ranks, rank;
     const bool *runs;     /* [operators] */
@@ -85,31 +85,31 @@ typedef struct tn__shard {
     uint32_t *copied;     /* [tensors] the last class that reads it whole */
     tn__class *found;     /* [found_count] */
     size_t found_count, found_room;
-} tn__shard;
+} tn__cuts;
 
 /* Chooses cuts, and makes the graph of a rank of them.
  * Errors: E_INVALID (nothing can be cut, with the reason for the largest), those of
  * tn_graph_infer, E_NO_MEMORY. Cost: O(operators x axes x operands), and as much for each class. */
-tn_status tn__shard_graph(tn__shard *it);
+tn_status tn__cuts_graph(tn__cuts *it);
 
 /* link.c. `given` is the cut of input or output `index`. False: the operator needs it whole. */
-bool tn__shard_link(tn__shard *it, tn_op_id op, bool output, uint32_t index, tn__cut given);
+bool tn__cuts_link(tn__cuts *it, tn_op_id op, bool output, uint32_t index, tn__cut given);
 /* Extents of a cut tensor's part; whether the ranks divide it. */
-bool tn__shard_divides(const tn__shard *it, const tn_tensor *tensor, const tn__cut *cut);
+bool tn__cuts_divides(const tn__cuts *it, const tn_tensor *tensor, const tn__cut *cut);
 bool tn__cut_same(const tn__cut *a, const tn__cut *b);
 /* Whether a tensor may be cut itself; others are whole on all ranks, and a part is taken of them
  * where one is needed. */
-bool tn__shard_takes_part(const tn__shard *it, tn_tensor_id id);
+bool tn__cuts_takes_part(const tn__cuts *it, tn_tensor_id id);
 /* Whether an operator only looks at extents. */
-bool tn__shard_looks(const tn__shard *it, tn_op_id op);
+bool tn__cuts_looks(const tn__cuts *it, tn_op_id op);
 /* classes.c */
-tn_status tn__shard_classes(tn__shard *it);
+tn_status tn__cuts_classes(tn__cuts *it);
 /* choose.c: cuts. */
-tn_status tn__shard_choose(tn__shard *it);
+tn_status tn__cuts_choose(tn__cuts *it);
 /* make.c */
-tn_status tn__shard_make(tn__shard *it);
+tn_status tn__cuts_make(tn__cuts *it);
 /* parts.c: what is told of a static tensor of this cut. */
-tn_status tn__shard_part(tn__arena *arena, const tn_tensor *whole, tn_tensor_id id,
-                         const tn__cut *cut, tn_tensor_part *shard, tn_error *error);
+tn_status tn__cuts_part(tn__arena *arena, const tn_tensor *whole, tn_tensor_id id,
+                        const tn__cut *cut, tn_tensor_part *part, tn_error *error);
 
 #endif

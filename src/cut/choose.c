@@ -10,7 +10,7 @@
  */
 #include <stdio.h>
 
-#include "shard/shard.h"
+#include "cut/cut.h"
 
 /* Above 0: it spares more bytes than ranks send for it. */
 static uint64_t choose_worth(const tn__class *class) {
@@ -25,7 +25,7 @@ static int choose_compare(const void *a, const void *b) {
 }
 
 typedef struct choose_state {
-    tn__shard *it;
+    tn__cuts *it;
     uint32_t *of_tensor, *of_op; /* the class that has it, from 1; 0: none */
     bool *taken;                 /* [classes] */
 } choose_state;
@@ -90,7 +90,7 @@ static bool choose_improve(choose_state *state, uint32_t index, uint32_t *list) 
 }
 
 /* Why nothing was: of the class with the most parameters. */
-static tn_status choose_nothing(const tn__shard *it) {
+static tn_status choose_nothing(const tn__cuts *it) {
     const tn__class *best = NULL;
     for (size_t c = 0; c < it->found_count; c++)
         if (best == NULL || it->found[c].parameters > best->parameters) best = &it->found[c];
@@ -107,7 +107,7 @@ static tn_status choose_nothing(const tn__shard *it) {
             (unsigned long long)best->sent, (unsigned long long)best->saved);
 }
 
-static tn_status choose_take(tn__shard *it, const choose_state *state) {
+static tn_status choose_take(tn__cuts *it, const choose_state *state) {
     bool any = false;
     for (size_t c = 0; c < it->found_count; c++) {
         const tn__class *class = &it->found[c];
@@ -124,7 +124,7 @@ static tn_status choose_take(tn__shard *it, const choose_state *state) {
     return any ? TN_OK : choose_nothing(it);
 }
 
-tn_status tn__shard_choose(tn__shard *it) {
+tn_status tn__cuts_choose(tn__cuts *it) {
     size_t tensors = tn_graph_tensor_count(it->graph), ops = tn_graph_op_count(it->graph);
     choose_state state = {
         .it = it,

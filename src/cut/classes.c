@@ -12,13 +12,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "shard/shard.h"
+#include "cut/cut.h"
 
 #define CLASSES_STATE 4u /* a parameter, its gradient, and two moments of it */
 
 /* --- who reads what --- */
 
-static tn_status classes_readers(tn__shard *it) {
+static tn_status classes_readers(tn__cuts *it) {
     uint32_t tensors = tn_graph_tensor_count(it->graph), ops = tn_graph_op_count(it->graph);
     uint32_t count = 0;
     it->reader_of = tn__arena_array(it->arena, (size_t)tensors + 2, sizeof *it->reader_of);
@@ -45,7 +45,7 @@ static tn_status classes_readers(tn__shard *it) {
 }
 
 /* What must stay whole: outputs that are needed, and what blocks of control flow reach. */
-static void classes_pin(tn__shard *it) {
+static void classes_pin(tn__cuts *it) {
     for (tn_block_id b = 0; b < tn_graph_block_count(it->graph); b++) {
         const tn_block *block = tn_graph_block(it->graph, b);
         for (uint32_t k = 0; k < block->output_count; k++)
@@ -54,7 +54,7 @@ static void classes_pin(tn__shard *it) {
     if (it->classes == TN_NONE && it->scores != TN_NONE) it->pinned[it->scores] = 1;
 }
 
-static tn_status classes_begin(tn__shard *it) {
+static tn_status classes_begin(tn__cuts *it) {
     uint32_t tensors = tn_graph_tensor_count(it->graph), ops = tn_graph_op_count(it->graph);
     uint32_t inputs = 1, outputs = 1, axes = 0;
     it->first_axis = tn__arena_array(it->arena, (size_t)tensors + 1, sizeof *it->first_axis);
@@ -89,7 +89,7 @@ static tn_status classes_begin(tn__shard *it) {
 /* --- one class --- */
 
 typedef struct classes_state {
-    tn__shard *it;
+    tn__cuts *it;
     tn__class made;
     uint32_t number; /* of it, from 1 */
     size_t tensor_room, op_room;
@@ -107,9 +107,9 @@ static const char *classes_name(const tn_op *op) {
 }
 
 static void classes_check(classes_state *state, tn_tensor_id id, const tn__cut *cut) {
-    const tn__shard *it = state->it;
+    const tn__cuts *it = state->it;
     const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
-    if (!tn__shard_divides(it, tensor, cut))
+    if (!tn__cuts_divides(it, tensor, cut))
         CLASSES_FAIL(state, "%u ranks do not divide extent %" PRId64 " of axis %u of '%.80s'",
                      it->ranks, tensor->shape[cut->axis] / (cut->sizes ? 1 : cut->blocks),
                      cut->axis, tensor->name);
@@ -120,7 +120,7 @@ static void classes_check(classes_state *state, tn_tensor_id id, const tn__cut *
 }
 
 static tn_status classes_add(classes_state *state, tn_tensor_id id, const tn__cut *cut) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     tn__class *made = &state->made;
     if (it->at[id].blocks > 0) {
         if (!tn__cut_same(&it->at[id], cut))
@@ -159,7 +159,7 @@ static tn_status classes_add_op(classes_state *state, tn_op_id id) {
 
 /* What ranks have to make one for this operator: its result, and backward what all of them read. */
 static void classes_count_sent(classes_state *state, const tn_op *op) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     const tn__link *link = &it->link;
     tn__class *made = &state->made;
     if (link->sums)
@@ -177,11 +177,11 @@ static void classes_count_sent(classes_state *state, const tn_op *op) {
 /* From one operand of an operator to all others. */
 static tn_status classes_follow(classes_state *state, tn_op_id id, bool output, uint32_t index,
                                 tn__cut cut) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     const tn_op *op = tn_graph_op(it->graph, id);
     tn_tensor_id from = output ? op->outputs[index] : op->inputs[index];
-    if (!it->runs[id] || tn__shard_looks(it, id)) return TN_OK;
-    if (!tn__shard_link(it, id, output, index, cut)) {
+    if (!it->runs[id] || tn__cuts_looks(it, id)) return TN_OK;
+    if (!tn__cuts_link(it, id, output, index, cut)) {
         CLASSES_FAIL(state, "'%.60s' (%.30s) needs axis %u of '%.60s' whole", classes_name(op),
                      op->type, cut.axis, tn_graph_tensor(it->graph, from)->name);
         return TN_OK;
@@ -197,10 +197,10 @@ static tn_status classes_follow(classes_state *state, tn_op_id id, bool output, 
     classes_count_sent(state, op);
     for (uint32_t i = 0; i < op->input_count; i++)
         if (op->inputs[i] != TN_NONE && link->inputs[i].blocks > 0) {
-            if (tn__shard_takes_part(it, op->inputs[i]))
+            if (tn__cuts_takes_part(it, op->inputs[i]))
                 TN_TRY(classes_add(state, op->inputs[i], &link->inputs[i]));
-            else if (!tn__shard_divides(it, tn_graph_tensor(it->graph, op->inputs[i]),
-                                        &link->inputs[i]))
+            else if (!tn__cuts_divides(it, tn_graph_tensor(it->graph, op->inputs[i]),
+                                       &link->inputs[i]))
                 CLASSES_FAIL(state, "%u ranks do not divide axis %u of '%.80s'", it->ranks,
                              link->inputs[i].axis, tn_graph_tensor(it->graph, op->inputs[i])->name);
         }
@@ -211,7 +211,7 @@ static tn_status classes_follow(classes_state *state, tn_op_id id, bool output, 
 }
 
 static tn_status classes_follow_all(classes_state *state, tn_tensor_id id) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     const tn__cut cut = it->at[id];
     tn_op_id maker = tn_graph_tensor(it->graph, id)->producer;
     if (maker != TN_NONE) {
@@ -226,7 +226,7 @@ static tn_status classes_follow_all(classes_state *state, tn_tensor_id id) {
 
 /* What it is worth; the cuts leave the scratch. */
 static tn_status classes_end(classes_state *state) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     tn__class *made = &state->made;
     made->cuts = tn__arena_array(it->arena, (size_t)made->count + 1, sizeof *made->cuts);
     if (made->cuts == NULL) return tn__no_memory(it->error, "parts of a model");
@@ -249,7 +249,7 @@ static tn_status classes_end(classes_state *state) {
     return TN_OK;
 }
 
-static tn_status classes_from(tn__shard *it, tn_tensor_id id, uint32_t axis, uint32_t number) {
+static tn_status classes_from(tn__cuts *it, tn_tensor_id id, uint32_t axis, uint32_t number) {
     classes_state state = {.it = it, .number = number};
     TN_TRY(classes_add(&state, id, &(tn__cut){.axis = axis, .blocks = 1}));
     for (uint32_t i = 0; i < state.made.count; i++)
@@ -257,13 +257,13 @@ static tn_status classes_from(tn__shard *it, tn_tensor_id id, uint32_t axis, uin
     return classes_end(&state);
 }
 
-static bool classes_begins(const tn__shard *it, tn_tensor_id id) {
+static bool classes_begins(const tn__cuts *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
-    if (!tn__shard_takes_part(it, id) || !tn__shape_known(tensor)) return false;
+    if (!tn__cuts_takes_part(it, id) || !tn__shape_known(tensor)) return false;
     return tensor->producer == TN_NONE || it->runs[tensor->producer];
 }
 
-tn_status tn__shard_classes(tn__shard *it) {
+tn_status tn__cuts_classes(tn__cuts *it) {
     uint32_t number = 0;
     TN_TRY(classes_begin(it));
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {

@@ -13,10 +13,10 @@
 #include <stdio.h>
 
 #include "graph/gradient.h"
-#include "shard/shard.h"
+#include "cut/cut.h"
 
 typedef struct make_state {
-    tn__shard *it;
+    tn__cuts *it;
     tn_graph *graph;
     tn_tensor_id *copies; /* [tensors] what a RankCopy hands out; TN_NONE */
     tn_tensor_id *slices; /* [tensors] the part of a whole one; TN_NONE; */
@@ -105,7 +105,7 @@ static tn_status make_piece(make_state *state, tn_tensor_id id, tn_tensor_id fro
 /* The rank's part of what is whole. */
 static tn_status make_slice(make_state *state, tn_tensor_id id, tn_tensor_id from,
                             const tn__cut *cut, tn_tensor_id *made) {
-    const tn__shard *it = state->it;
+    const tn__cuts *it = state->it;
     const tn_tensor *whole = tn_graph_tensor(it->graph, id);
     if (state->slices[id] != TN_NONE && tn__cut_same(&state->sliced[id], cut)) {
         *made = state->slices[id];
@@ -159,7 +159,7 @@ static tn_status make_extents(make_state *state, const tn_op *op, const tn__cut 
 /* Sizes of the pieces of Split, where they are stated. */
 static tn_status make_sizes(make_state *state, const tn_op *op, const tn__link *link,
                             tn_op_spec *spec, tn_tensor_id *inputs) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     int64_t *sizes = tn__arena_array(it->arena, op->output_count, sizeof *sizes);
     tn_attr *attrs = tn__arena_copy(it->arena, op->attrs, op->attr_count * sizeof *attrs);
     if (sizes == NULL || attrs == NULL) return tn__no_memory(state->error, "parts of a model");
@@ -177,7 +177,7 @@ static tn_status make_sizes(make_state *state, const tn_op *op, const tn__link *
 /* The operator that computes a part of a sum, where that is another one. */
 static tn_status make_sums_as(make_state *state, const tn_op *op, const char *type,
                               const tn__link *link, tn_op_spec *spec) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     tn_attr *attrs = tn__arena_array(it->arena, op->attr_count + 2u, sizeof *attrs);
     int64_t *numbers = tn__arena_array(it->arena, 2, sizeof *numbers);
     if (attrs == NULL || numbers == NULL) return tn__no_memory(state->error, "parts of a model");
@@ -227,19 +227,19 @@ static tn_status make_sum(make_state *state, tn_op_id id, const tn__link *link, 
 }
 
 /* Asks how the operator takes the cuts that its operands have. */
-static bool make_link(tn__shard *it, tn_op_id id) {
+static bool make_link(tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)
         if (op->outputs[k] != TN_NONE && it->cuts[op->outputs[k]].blocks > 0)
-            return tn__shard_link(it, id, true, k, it->cuts[op->outputs[k]]);
+            return tn__cuts_link(it, id, true, k, it->cuts[op->outputs[k]]);
     for (uint32_t i = 0; i < op->input_count; i++)
         if (op->inputs[i] != TN_NONE && it->cuts[op->inputs[i]].blocks > 0)
-            return tn__shard_link(it, id, false, i, it->cuts[op->inputs[i]]);
+            return tn__cuts_link(it, id, false, i, it->cuts[op->inputs[i]]);
     return false;
 }
 
 static tn_status make_part(make_state *state, tn_op_id id) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_op_rule *rule = tn__rule_of(it->graph, id);
     const tn__link *link = &it->link;
@@ -283,7 +283,7 @@ static bool make_leaves(make_state *state, tn_op_id id) {
     bool touches = make_touches(state, op), reads = false;
     for (uint32_t i = 0; i < op->input_count; i++)
         reads = reads || (op->inputs[i] != TN_NONE && state->gone[op->inputs[i]]);
-    if (state->it->runs[id]) return touches && tn__shard_looks(state->it, id);
+    if (state->it->runs[id]) return touches && tn__cuts_looks(state->it, id);
     if (!touches && !reads) return false;
     for (uint32_t k = 0; k < op->output_count; k++)
         if (op->outputs[k] != TN_NONE) state->gone[op->outputs[k]] = true;
@@ -293,7 +293,7 @@ static bool make_leaves(make_state *state, tn_op_id id) {
 /* A tensor as its part is; what is left out is nothing, and what looked at extents is constant. */
 static tn_status make_tensors(make_state *state, const bool *leaves) {
     static const int64_t nothing[] = {0};
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
         const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
         tn_tensor_spec spec = tn__graph_spec(it->graph, id);
@@ -325,7 +325,7 @@ static tn_status make_tensors(make_state *state, const bool *leaves) {
 
 /* Scores that are cut stand for the output that is made of them alone. */
 static tn_status make_io(make_state *state) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     for (tn_block_id b = 0; b < tn_graph_block_count(it->graph); b++) {
         const tn_block *block = tn_graph_block(it->graph, b);
         tn_tensor_id *outputs =
@@ -343,7 +343,7 @@ static tn_status make_io(make_state *state) {
 }
 
 static tn_status make_ops(make_state *state, const bool *leaves) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     for (tn_block_id b = tn_graph_block_count(it->graph); b-- > 0;) {
         const tn_block *block = tn_graph_block(it->graph, b);
         for (uint32_t i = 0; i < block->op_count; i++) {
@@ -359,7 +359,7 @@ static tn_status make_ops(make_state *state, const bool *leaves) {
 
 /* Every tensor has the extents that its cut leaves. */
 static tn_status make_check(const make_state *state) {
-    const tn__shard *it = state->it;
+    const tn__cuts *it = state->it;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
         const tn_tensor *old = tn_graph_tensor(it->graph, id);
         const tn_tensor *now = tn_graph_tensor(state->graph, id);
@@ -375,7 +375,7 @@ static tn_status make_check(const make_state *state) {
 }
 
 static tn_status make_all(make_state *state) {
-    tn__shard *it = state->it;
+    tn__cuts *it = state->it;
     uint32_t tensors = tn_graph_tensor_count(it->graph), ops = tn_graph_op_count(it->graph);
     tn_block_id made;
     bool *leaves = tn__arena_array(it->arena, (size_t)ops + 1, sizeof *leaves);
@@ -399,7 +399,7 @@ static tn_status make_all(make_state *state) {
     return make_check(state);
 }
 
-tn_status tn__shard_make(tn__shard *it) {
+tn_status tn__cuts_make(tn__cuts *it) {
     make_state state = {.it = it, .error = it->error};
     TN_TRY(tn_graph_create(it->context, &state.graph, it->error));
     tn_status status = make_all(&state);
@@ -415,10 +415,10 @@ tn_status tn__shard_make(tn__shard *it) {
     return status;
 }
 
-tn_status tn__shard_graph(tn__shard *it) {
-    tn_status status = tn__shard_classes(it);
-    if (status == TN_OK) status = tn__shard_choose(it);
+tn_status tn__cuts_graph(tn__cuts *it) {
+    tn_status status = tn__cuts_classes(it);
+    if (status == TN_OK) status = tn__cuts_choose(it);
     tn__free(it->context, it->found, it->found_room * sizeof *it->found);
     it->found = NULL;
-    return status == TN_OK ? tn__shard_make(it) : status;
+    return status == TN_OK ? tn__cuts_make(it) : status;
 }

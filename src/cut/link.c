@@ -10,7 +10,7 @@
  * the element at one place makes the element at the same place (no halo, nothing scaled) does any
  * cut of the one hold for the other.
  */
-#include "shard/shard.h"
+#include "cut/cut.h"
 
 bool tn__cut_same(const tn__cut *a, const tn__cut *b) {
     if (a->axis != b->axis || a->blocks != b->blocks) return false;
@@ -19,7 +19,7 @@ bool tn__cut_same(const tn__cut *a, const tn__cut *b) {
            memcmp(a->sizes, b->sizes, a->blocks * sizeof *a->sizes) == 0;
 }
 
-bool tn__shard_divides(const tn__shard *it, const tn_tensor *tensor, const tn__cut *cut) {
+bool tn__cuts_divides(const tn__cuts *it, const tn_tensor *tensor, const tn__cut *cut) {
     int64_t extent = tensor->shape[cut->axis];
     if (cut->sizes == NULL)
         return extent % cut->blocks == 0 && extent / cut->blocks % it->ranks == 0;
@@ -28,14 +28,14 @@ bool tn__shard_divides(const tn__shard *it, const tn_tensor *tensor, const tn__c
     return true;
 }
 
-bool tn__shard_takes_part(const tn__shard *it, tn_tensor_id id) {
+bool tn__cuts_takes_part(const tn__cuts *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
     bool alone =
         tensor->kind == TN_KIND_PARAMETER && tensor->producer == TN_NONE && it->uses[id] == 1;
     return tensor->block == 0 && (it->depends[id] || alone);
 }
 
-bool tn__shard_looks(const tn__shard *it, tn_op_id id) {
+bool tn__cuts_looks(const tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     bool known = tn__op_has(it->graph, id, TN_RULE_SHAPE_ONLY);
     for (uint32_t k = 0; k < op->output_count && known; k++)
@@ -44,7 +44,7 @@ bool tn__shard_looks(const tn__shard *it, tn_op_id id) {
     return known;
 }
 
-static const tn_tensor *link_input(const tn__shard *it, const tn_op *op, uint32_t index) {
+static const tn_tensor *link_input(const tn__cuts *it, const tn_op *op, uint32_t index) {
     return op->inputs[index] == TN_NONE ? NULL : tn_graph_tensor(it->graph, op->inputs[index]);
 }
 
@@ -76,7 +76,7 @@ static bool link_reshape(const tn_tensor *from, const tn__cut *cut, const tn_ten
     return false;
 }
 
-static bool link_reshapes(tn__shard *it, const tn_op *op, bool output, uint32_t index,
+static bool link_reshapes(tn__cuts *it, const tn_op *op, bool output, uint32_t index,
                           const tn__cut *cut) {
     const tn_tensor *x = link_input(it, op, 0), *y = tn_graph_tensor(it->graph, op->outputs[0]);
     tn__cut *in = &it->link.inputs[0], *out = &it->link.outputs[0];
@@ -88,7 +88,7 @@ static bool link_reshapes(tn__shard *it, const tn_op *op, bool output, uint32_t 
 /* --- side by side: Split and Concat along their own axis --- */
 
 /* Extents of the pieces along the axis; NULL: no memory, or they are none. */
-static int64_t *link_sizes(tn__shard *it, const tn_tensor_id *pieces, uint32_t count, uint32_t axis,
+static int64_t *link_sizes(tn__cuts *it, const tn_tensor_id *pieces, uint32_t count, uint32_t axis,
                            bool *equal) {
     int64_t *sizes = tn__arena_array(it->arena, count, sizeof *sizes);
     *equal = true;
@@ -101,7 +101,7 @@ static int64_t *link_sizes(tn__shard *it, const tn_tensor_id *pieces, uint32_t c
 }
 
 /* The whole has a block for each piece. */
-static bool link_beside(tn__shard *it, const tn_tensor_id *pieces, uint32_t count, tn__cut *parts,
+static bool link_beside(tn__cuts *it, const tn_tensor_id *pieces, uint32_t count, tn__cut *parts,
                         tn__cut *whole, bool from_whole, const tn__cut *cut) {
     bool equal;
     const int64_t *sizes = link_sizes(it, pieces, count, cut->axis, &equal);
@@ -114,7 +114,7 @@ static bool link_beside(tn__shard *it, const tn_tensor_id *pieces, uint32_t coun
 }
 
 /* Whether `cut` is along the axis that the operator divides or joins. */
-static bool link_is_beside(const tn__shard *it, const tn_op *op, const tn__cut *cut) {
+static bool link_is_beside(const tn__cuts *it, const tn_op *op, const tn__cut *cut) {
     const tn_tensor *x = link_input(it, op, 0);
     bool splits = tn__op_is(op, "Split");
     if ((!splits && !tn__op_is(op, "Concat")) || x == NULL) return false;
@@ -122,7 +122,7 @@ static bool link_is_beside(const tn__shard *it, const tn_op *op, const tn__cut *
     return (axis < 0 ? axis + x->rank : axis) == (int64_t)cut->axis;
 }
 
-static bool link_pieces(tn__shard *it, const tn_op *op, bool output, const tn__cut *cut) {
+static bool link_pieces(tn__cuts *it, const tn_op *op, bool output, const tn__cut *cut) {
     tn__link *to = &it->link;
     if (tn__op_is(op, "Split"))
         return link_beside(it, op->outputs, op->output_count, to->outputs, to->inputs, !output,
@@ -133,7 +133,7 @@ static bool link_pieces(tn__shard *it, const tn_op *op, bool output, const tn__c
 /* --- along an axis of the result --- */
 
 /* Whether a part of one element is made of the element of the input at the same place. */
-static bool link_is_place(const tn__shard *it, tn_op_id id, uint32_t axis, int64_t at,
+static bool link_is_place(const tn__cuts *it, tn_op_id id, uint32_t axis, int64_t at,
                           uint32_t input) {
     tn__part part = {axis, at, at + 1};
     tn__need need;
@@ -143,7 +143,7 @@ static bool link_is_place(const tn__shard *it, tn_op_id id, uint32_t axis, int64
 }
 
 /* The axis of an input that goes with an axis of the result; TN_NONE: all of it is needed. */
-static bool link_needs(const tn__shard *it, tn_op_id id, uint32_t axis, uint32_t input,
+static bool link_needs(const tn__cuts *it, tn_op_id id, uint32_t axis, uint32_t input,
                        uint32_t *own) {
     const tn_op *op = tn_graph_op(it->graph, id);
     int64_t extent = tn_graph_tensor(it->graph, op->outputs[0])->shape[axis];
@@ -158,7 +158,7 @@ static bool link_needs(const tn__shard *it, tn_op_id id, uint32_t axis, uint32_t
            link_is_place(it, id, axis, extent - 1, input);
 }
 
-static bool link_axis(tn__shard *it, tn_op_id id, uint32_t axis, const tn__cut *cut) {
+static bool link_axis(tn__cuts *it, tn_op_id id, uint32_t axis, const tn__cut *cut) {
     const tn_op *op = tn_graph_op(it->graph, id);
     tn__cut to = *cut;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -171,7 +171,7 @@ static bool link_axis(tn__shard *it, tn_op_id id, uint32_t axis, const tn__cut *
 }
 
 /* The axis of the result that an axis of an input becomes. */
-static bool link_from_input(tn__shard *it, tn_op_id id, uint32_t input, const tn__cut *cut) {
+static bool link_from_input(tn__cuts *it, tn_op_id id, uint32_t input, const tn__cut *cut) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_tensor *y = tn_graph_tensor(it->graph, op->outputs[0]);
     for (uint32_t axis = 0; axis < y->rank; axis++) {
@@ -184,7 +184,7 @@ static bool link_from_input(tn__shard *it, tn_op_id id, uint32_t input, const tn
 
 /* --- sums --- */
 
-static bool link_sums(tn__shard *it, tn_op_id id, uint32_t input, const tn__cut *cut) {
+static bool link_sums(tn__cuts *it, tn_op_id id, uint32_t input, const tn__cut *cut) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn_op_rule *rule = tn__rule_of(it->graph, id);
     tn__cut to = *cut;
@@ -202,7 +202,7 @@ static bool link_sums(tn__shard *it, tn_op_id id, uint32_t input, const tn__cut 
     return op->output_count == 1;
 }
 
-bool tn__shard_link(tn__shard *it, tn_op_id id, bool output, uint32_t index, tn__cut given) {
+bool tn__cuts_link(tn__cuts *it, tn_op_id id, bool output, uint32_t index, tn__cut given) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const tn__cut *cut = &given;
     if (op->output_count == 0 || op->outputs[0] == TN_NONE || tn__rule_of(it->graph, id) == NULL)
