@@ -56,6 +56,46 @@ static tn_status apply_run(tn_eager *eager, tn__recipe *recipe, const tn__item_i
     return TN_OK;
 }
 
+/* --- in two parts --- */
+
+/* What the first part writes into, as it was, one behind the other. */
+typedef struct apply_kept {
+    uint8_t *bytes;
+    uint64_t size;
+} apply_kept;
+
+static uint64_t apply_kept_size(const tn_eager *eager, const tn__recipe *recipe, uint32_t input) {
+    bool changes = (recipe->changes >> input & 1) != 0;
+    return changes ? tn__type_of(&eager->types, recipe->inputs[input])->bytes : 0;
+}
+
+static tn_status apply_keep(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
+                            apply_kept *kept, tn_error *error) {
+    for (uint32_t i = 0; i < recipe->input_count; i++)
+        kept->size += apply_kept_size(eager, recipe, i);
+    kept->bytes = tn__alloc(&eager->context, (size_t)kept->size);
+    if (kept->bytes == NULL) return tn__no_memory(error, "what an operator writes into");
+    uint8_t *at = kept->bytes;
+    for (uint32_t i = 0; i < recipe->input_count; i++) {
+        uint64_t size = apply_kept_size(eager, recipe, i);
+        if (size == 0) continue;
+        TN_TRY(tn__memory_get(eager, eager->items[inputs[i]].tensor, at, size, error));
+        at += size;
+    }
+    return TN_OK;
+}
+
+static void apply_put_back(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
+                           const apply_kept *kept) {
+    const uint8_t *at = kept->bytes;
+    for (uint32_t i = 0; i < recipe->input_count; i++) {
+        uint64_t size = apply_kept_size(eager, recipe, i);
+        if (size == 0) continue;
+        tn__memory_put_back(eager, eager->items[inputs[i]].tensor, at, size);
+        at += size;
+    }
+}
+
 /* Output 0 by the operator that can make it again, from what the first one found. */
 static tn_status apply_again(tn_eager *eager, const tn__recipe *recipe, const tn__item_id *inputs,
                              tn__item_id *outputs, tn_error *error) {
@@ -68,15 +108,28 @@ static tn_status apply_again(tn_eager *eager, const tn__recipe *recipe, const tn
     return status;
 }
 
+/* The second part may want for room that the first one had: then what that wrote is as it was. */
+static tn_status apply_in_parts(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
+                                tn__item_id *outputs, tn_error *error) {
+    apply_kept kept = {0};
+    tn_status status = apply_keep(eager, recipe, inputs, &kept, error);
+    if (status == TN_OK) status = apply_run(eager, recipe, inputs, outputs, error);
+    if (status == TN_OK) {
+        status = apply_again(eager, recipe, inputs, outputs, error);
+        if (status != TN_OK) apply_put_back(eager, recipe, inputs, &kept);
+    }
+    tn__free(&eager->context, kept.bytes, (size_t)kept.size);
+    return status;
+}
+
 tn_status tn__apply(tn_eager *eager, tn__recipe *recipe, const tn__item_id *inputs,
                     tn__item_id *outputs, tn_error *error) {
     if (recipe->changes != 0) TN_TRY(apply_check_written(eager, recipe, inputs, error));
     TN_TRY(tn__items_reserve(eager, recipe->output_count, error));
     TN_TRY(tn__record_reserve(eager, error));
     if (eager->record.on) tn__record_reads(eager, recipe, inputs);
-    tn_status status = apply_run(eager, recipe, inputs, outputs, error);
-    if (status == TN_OK && recipe->again != NULL)
-        status = apply_again(eager, recipe, inputs, outputs, error);
+    tn_status status =
+        (recipe->again != NULL ? apply_in_parts : apply_run)(eager, recipe, inputs, outputs, error);
     if (eager->record.on && status == TN_OK) tn__record_makes(eager, recipe, inputs, outputs);
     if (eager->record.on && status != TN_OK) tn__record_take_back(eager, recipe);
     return status;

@@ -133,6 +133,8 @@ tn_status tn__memory_get(tn_eager *eager, uint32_t tensor, void *bytes, uint64_t
 /* Writes over a fixed one; *tensor is another behind it. */
 tn_status tn__memory_set(tn_eager *eager, const void *bytes, uint64_t size, uint32_t *tensor,
                          tn_error *error);
+/* The old contents of a fixed one, which nobody has read since it was written into. */
+void tn__memory_put_back(tn_eager *eager, uint32_t tensor, const void *bytes, uint64_t size);
 /* Runs a recipe. `inputs` are its data inputs, `outputs` its data outputs. */
 tn_status tn__memory_apply(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,
                            uint32_t *outputs, tn_error *error);

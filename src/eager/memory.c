@@ -100,7 +100,7 @@ static void memory_bind(const tn__memory *memory, tn__recipe *recipe, const tn__
 static tn_status memory_hold_all(tn__memory *memory, const tn__recipe *recipe,
                                  const tn__evict_run *run, tn_error *error) {
     for (uint32_t k = 0; k < recipe->data_output_count; k++)
-        if (recipe->data_as[k].alias == TN__EVICT_NONE && !memory->in_place &&
+        if (recipe->data_as[k].alias == TN__EVICT_NONE && (!memory->in_place || run->again) &&
             !(run->again && tn__evict_is_there(memory->core, run->outputs[k])))
             TN_TRY(memory_hold(memory, run->output_at[k], recipe->data_as[k].bytes, error));
     return memory_hold(memory, run->scratch_at, run->scratch_bytes, error);
@@ -359,10 +359,14 @@ tn_status tn__memory_set(tn_eager *eager, const void *bytes, uint64_t size, uint
     memory->given = bytes;
     memory->given_bytes = size;
     TN_TRY(tn__evict_apply(memory->core, &call, &made, error));
-    memory->history++;
     tn__evict_release(memory->core, *tensor);
     *tensor = made;
     return TN_OK;
+}
+
+void tn__memory_put_back(tn_eager *eager, uint32_t tensor, const void *bytes, uint64_t size) {
+    const tn__memory *memory = &eager->memory;
+    memcpy(memory->bytes + tn__evict_at(memory->core, tensor), bytes, (size_t)size);
 }
 
 tn_status tn__memory_apply(tn_eager *eager, tn__recipe *recipe, const uint32_t *inputs,

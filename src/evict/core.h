@@ -21,7 +21,8 @@ enum {                               /* tn__evict_op.flags */
        TN__OP_ONCE = TN__EVICT_ONCE, /* may not run again */
        TN__OP_LOST = 1u << 1,        /* cannot run again: what it read is no more */
        TN__OP_VACANT = 1u << 2,      /* a record without operator */
-       TN__OP_DYING = 1u << 3
+       TN__OP_DYING = 1u << 3,
+       TN__OP_STRANGE = 1u << 4 /* the policy had no memory to be told of it */
 };
 
 typedef struct tn__evict_op {

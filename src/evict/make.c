@@ -171,8 +171,11 @@ static bool make_define(tn__evict *e, uint32_t tensor, uint32_t block) {
     return true;
 }
 
-/* Results are there: first those beside the target, the target last (the order of candidates). */
-static tn_status make_settle(tn__evict *e, uint32_t op, uint32_t target, tn_error *error) {
+/* Results are there: first those beside the target, the target last (the order of candidates).
+ * What ran for the first time is not undone, as it may have written over an operand: without host
+ * memory a neighbourhood is known less well then. */
+static tn_status make_settle(tn__evict *e, const tn__evict_frame *frame, tn_error *error) {
+    uint32_t op = frame->op, target = frame->target;
     const tn__evict_op *record = &e->ops[op];
     const uint32_t *outputs = tn__op_outputs(record);
     uint32_t count = 0, last = TN__NONE;
@@ -192,7 +195,8 @@ static tn_status make_settle(tn__evict *e, uint32_t op, uint32_t target, tn_erro
     }
     uint32_t *made = &e->pending[e->pending_count];
     for (uint32_t i = 0; i < count; i++) tn__candidates_settle(e, made[i]);
-    if (count > 0 && e->policy->made != NULL && !e->policy->made(e, made, count))
+    bool is_known = count == 0 || e->policy->made == NULL || e->policy->made(e, made, count);
+    if (!is_known && (frame->again || e->options.exact))
         return tn__no_memory(error, "the neighbours of a value");
     return TN_OK;
 }
@@ -244,7 +248,7 @@ static tn_status make_run(tn__evict *e, const tn__evict_frame *frame, tn_error *
     make_begin_results(e, op);
     if (!frame->again) tn__least_note(e, op);
     TN_TRY((e->options.addresses ? make_in_places : make_in_bytes)(e, frame, error));
-    return make_settle(e, op, frame->target, error);
+    return make_settle(e, frame, error);
 }
 
 /* --- what it needs --- */

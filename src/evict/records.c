@@ -171,6 +171,7 @@ tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op
     *op = id;
     if (!records_link(e, id) || (e->policy->added != NULL && !e->policy->added(e, id))) {
         e->failed = false;
+        e->ops[id].flags |= TN__OP_STRANGE;
         return tn__no_memory(error, "the neighbours of a value"); /* the caller forgets it */
     }
     return TN_OK;
@@ -239,7 +240,8 @@ static void records_deref(tn__evict *e, uint32_t op, uint32_t *dying) {
 
 static void records_give_operands(tn__evict *e, uint32_t op, uint32_t *dying) {
     tn__evict_op *record = &e->ops[op];
-    if (e->policy->forgotten != NULL) e->policy->forgotten(e, op);
+    if (e->policy->forgotten != NULL && !(record->flags & TN__OP_STRANGE))
+        e->policy->forgotten(e, op);
     records_unlink(e, op, records_has_links(e));
     for (uint32_t i = 0; i < record->input_count; i++) {
         uint32_t input = tn__op_inputs(record)[i];

@@ -1,11 +1,14 @@
 /* test_random.c - random commands in little memory against the same with all there is: the same
  * values, no handle and no byte left. Chains too deep for a stack. Every request for memory failing
  * in turn.
+ *
+ *     build/tests/test_eager_random COMMANDS SEED   so many of them, by hand
  */
 #include "kit.h"
 
 #define SIDE 16
 #define OPEN_MOST 80u
+#define FIXED 5u /* a weight; scale, shift and running statistics of a normalisation */
 
 typedef struct pair { /* a tensor here, and with all the memory */
     tn_handle here, there;
@@ -13,95 +16,218 @@ typedef struct pair { /* a tensor here, and with all the memory */
 
 typedef struct player {
     tn_eager *here, *there;
-    pair open[OPEN_MOST];
+    pair open[OPEN_MOST], fixed[FIXED], shape, rate;
     uint32_t open_count, put_count; /* what was put stays while histories begin with it */
+    uint64_t exhausted;
+    bool tape;
     tn__random random;
 } player;
 
-static pair player_apply(player *p, const char *type, uint32_t count, const pair *inputs) {
-    tn_handle here[2], there[2];
+/* Here first: what does not fit is not done there. */
+static bool player_apply(player *p, const char *type, uint32_t count, const pair *inputs,
+                         uint32_t output_count, pair *outputs) {
+    tn_handle here[5], there[5], made[2][5];
+    const bool own = type[0] == '.';
     for (uint32_t i = 0; i < count; i++) here[i] = inputs[i].here, there[i] = inputs[i].there;
-    return (pair){.here = kit_op(p->here, type, count, here),
-                  .there = kit_op(p->there, type, count, there)};
+    tn_eager_call call = {.type = type + own,
+                          .domain = own ? "tenure" : "",
+                          .inputs = here,
+                          .input_count = count,
+                          .output_count = output_count};
+    tn_status status = tn_eager_apply(p->here, &call, made[0], &failure);
+    p->exhausted += status == TN_E_EXHAUSTED;
+    if (status == TN_E_EXHAUSTED) return false;
+    check(status);
+    call.inputs = there;
+    check(tn_eager_apply(p->there, &call, made[1], &failure));
+    for (uint32_t k = 0; k < output_count; k++)
+        outputs[k] = (pair){.here = made[0][k], .there = made[1][k]};
+    return true;
 }
 
-static void player_compare(player *p, pair which) {
+static void player_open(player *p, const char *type, uint32_t count, const pair *inputs) {
+    p->open_count += player_apply(p, type, count, inputs, 1, &p->open[p->open_count]);
+}
+
+static void player_compare(player *p, pair which, uint32_t count) {
     float here[SIDE * SIDE], there[SIDE * SIDE];
-    kit_get(p->here, which.here, here, sizeof here);
-    kit_get(p->there, which.there, there, sizeof there);
-    assert_memory_equal(here, there, sizeof here);
+    tn_status status = tn_eager_get(p->here, which.here, here, count * sizeof *here, &failure);
+    p->exhausted += status == TN_E_EXHAUSTED;
+    if (status == TN_E_EXHAUSTED) return;
+    check(status);
+    kit_get(p->there, which.there, there, count * sizeof *there);
+    assert_memory_equal(here, there, count * sizeof *here);
+}
+
+static void player_del(player *p, pair which) {
+    kit_del(p->here, which.here);
+    kit_del(p->there, which.there);
 }
 
 static void player_drop(player *p, uint32_t which) {
-    kit_del(p->here, p->open[which].here);
-    kit_del(p->there, p->open[which].there);
+    player_del(p, p->open[which]);
     p->open[which] = p->open[--p->open_count];
 }
 
-static void player_step(player *p, tn_handle here_shape, tn_handle there_shape) {
+static pair player_put(player *p, tn_kind kind, uint32_t rank) {
+    uint64_t seed = tn__random_next(&p->random);
+    const int64_t shape[] = {SIDE, SIDE};
+    return (pair){.here = kit_floats(p->here, kind, seed, rank, shape),
+                  .there = kit_floats(p->there, kind, seed, rank, shape)};
+}
+
+static void player_set(player *p, uint32_t which) {
+    float numbers[SIDE * SIDE];
+    for (uint32_t i = 0; i < SIDE * SIDE; i++)
+        numbers[i] = (float)tn__random_below(&p->random, 2001) / 2000;
+    const uint64_t size = (which == 0 ? SIDE * SIDE : SIDE) * sizeof *numbers;
+    tn_status status = tn_eager_set(p->here, p->fixed[which].here, numbers, size, &failure);
+    p->exhausted += status == TN_E_EXHAUSTED;
+    if (status == TN_E_EXHAUSTED) return;
+    check(status);
+    check(tn_eager_set(p->there, p->fixed[which].there, numbers, size, &failure));
+}
+
+/* The weight goes down the gradient of how far two values are apart. */
+static void player_train(player *p, pair a, pair b) {
+    pair loss, gradient = {0}, none;
+    if (!player_apply(p, ".MeanSquared", 2, (pair[]){a, b}, 1, &loss)) return;
+    tn_eager_about about;
+    tn_status status =
+        tn_eager_backward(p->here, loss.here, &p->fixed[0].here, 1, &gradient.here, &failure);
+    tn_status there =
+        tn_eager_backward(p->there, loss.there, &p->fixed[0].there, 1, &gradient.there, &failure);
+    p->exhausted += status == TN_E_EXHAUSTED;
+    assert_true(status == there || status == TN_E_EXHAUSTED);
+    if (status != TN_OK) gradient.here = TN_HANDLE_NONE; /* or no parameter leads to it */
+    if (gradient.here != TN_HANDLE_NONE) {
+        player_compare(p, gradient, SIDE * SIDE);
+        (void)player_apply(p, ".SgdStep", 3, (pair[]){p->fixed[0], gradient, p->rate}, 1, &none);
+    }
+    player_del(p, loss);
+    if (tn_eager_describe(p->here, gradient.here, &about, &failure) == TN_OK)
+        kit_del(p->here, gradient.here);
+    if (tn_eager_describe(p->there, gradient.there, &about, &failure) == TN_OK)
+        kit_del(p->there, gradient.there);
+}
+
+/* What writes into fixed places. */
+static void player_write(player *p, uint64_t what, pair a, pair b) {
+    pair out[5];
+    if (what < 2) {
+        player_set(p, (uint32_t)tn__random_below(&p->random, FIXED - 2));
+    } else if (what < 4) {
+        (void)player_apply(p, ".SgdStep", 3, (pair[]){p->fixed[0], a, p->rate}, 1, out);
+    } else if (what < 7) {
+        const pair inputs[] = {a, p->fixed[1], p->fixed[2], p->fixed[3], p->fixed[4]};
+        if (!player_apply(p, ".BatchNormTrain", 5, inputs, 5, out)) return;
+        player_del(p, out[3]);
+        player_del(p, out[4]);
+        p->open[p->open_count++] = out[0];
+    } else if (p->tape) {
+        player_train(p, a, b);
+    }
+}
+
+static void player_step(player *p) {
     static const char *const ones[] = {"Tanh",    "Sin",       "Neg",
                                        "Softmax", "Transpose", "RandomUniformLike"};
     static const char *const twos[] = {"Add", "Mul", "MatMul", "Max"};
     uint64_t what = tn__random_below(&p->random, 100);
     if (p->open_count == 0 || (what < 5 && p->put_count < 8 && p->open_count < OPEN_MOST)) {
         p->put_count++;
-        uint64_t seed = tn__random_next(&p->random);
-        p->open[p->open_count++] =
-            (pair){.here = kit_floats(p->here, TN_KIND_INPUT, seed, SHAPE(SIDE, SIDE)),
-                   .there = kit_floats(p->there, TN_KIND_INPUT, seed, SHAPE(SIDE, SIDE))};
+        p->open[p->open_count++] = player_put(p, TN_KIND_INPUT, 2);
         return;
     }
-    uint32_t a = (uint32_t)tn__random_below(&p->random, p->open_count);
-    uint32_t b = (uint32_t)tn__random_below(&p->random, p->open_count);
-    if (what < 10) {
-        player_compare(p, p->open[a]);
-    } else if (p->open_count == OPEN_MOST || what < 34) {
-        player_drop(p, a);
-    } else if (what < 45) {
-        pair view = {.here = kit_op(p->here, "Reshape", LIST(p->open[a].here, here_shape)),
-                     .there = kit_op(p->there, "Reshape", LIST(p->open[a].there, there_shape))};
-        p->open[p->open_count++] = view;
-    } else if (what < 70) {
-        p->open[p->open_count++] =
-            player_apply(p, ones[tn__random_below(&p->random, 6)], 1, &p->open[a]);
-    } else {
-        p->open[p->open_count++] = player_apply(p, twos[tn__random_below(&p->random, 4)], 2,
-                                                (pair[]){p->open[a], p->open[b]});
-    }
+    pair a = p->open[tn__random_below(&p->random, p->open_count)];
+    pair b = p->open[tn__random_below(&p->random, p->open_count)];
+    if (what < 10)
+        player_compare(p, a, SIDE * SIDE);
+    else if (p->open_count == OPEN_MOST || what < 34)
+        player_drop(p, (uint32_t)tn__random_below(&p->random, p->open_count));
+    else if (what < 42)
+        player_open(p, "Reshape", 2, (pair[]){a, p->shape});
+    else if (what < 60)
+        player_open(p, ones[tn__random_below(&p->random, 6)], 1, &a);
+    else if (what < 84)
+        player_open(p, twos[tn__random_below(&p->random, 4)], 2, (pair[]){a, b});
+    else if (what < 92)
+        player_open(p, "MatMul", 2, (pair[]){a, p->fixed[0]});
+    else
+        player_write(p, what - 92, a, b);
 }
 
-static void random_commands(const char *policy, uint64_t seed, uint32_t count) {
+static void player_begin(player *p, const char *policy, uint64_t seed, bool tape) {
     const int64_t same[] = {SIDE, SIDE};
-    player p = {.random = {.state = seed}};
-    p.here = kit_open((tn_eager_options){
-        .budget = 56 << 10, .policy = policy, .seed = seed, .no_tape = true, .poison = true});
-    p.there = kit_open((tn_eager_options){.budget = 4 << 20, .seed = seed, .no_tape = true});
-    tn_handle here = kit_put(p.here, TN_INT64, TN_KIND_CONSTANT, same, SHAPE(2));
-    tn_handle there = kit_put(p.there, TN_INT64, TN_KIND_CONSTANT, same, SHAPE(2));
-    for (uint32_t i = 0; i < count; i++) player_step(&p, here, there);
-    assert_true(kit_count(p.here).evict.remade_ops > 0);
-    assert_int_equal(kit_count(p.there).evict.remade_ops, 0);
-    assert_int_equal(kit_count(p.here).evict.plain_ops, kit_count(p.there).evict.plain_ops);
-    while (p.open_count > 0) {
-        player_compare(&p, p.open[p.open_count - 1]);
-        player_drop(&p, p.open_count - 1);
+    const float rate = 0.01f;
+    *p = (player){.tape = tape, .random = {.state = seed}};
+    p->here = kit_open((tn_eager_options){
+        .budget = 56 << 10, .policy = policy, .seed = seed, .no_tape = !tape, .poison = true});
+    p->there = kit_open((tn_eager_options){.budget = 64 << 20, .seed = seed, .no_tape = !tape});
+    p->shape.here = kit_put(p->here, TN_INT64, TN_KIND_CONSTANT, same, SHAPE(2));
+    p->shape.there = kit_put(p->there, TN_INT64, TN_KIND_CONSTANT, same, SHAPE(2));
+    p->rate.here = kit_put(p->here, TN_FLOAT32, TN_KIND_INPUT, &rate, 0, NULL);
+    p->rate.there = kit_put(p->there, TN_FLOAT32, TN_KIND_INPUT, &rate, 0, NULL);
+    for (uint32_t i = 0; i < FIXED; i++)
+        p->fixed[i] =
+            player_put(p, i < 3 ? TN_KIND_PARAMETER : TN_KIND_OPTIMIZER_STATE, i == 0 ? 2 : 1);
+}
+
+static void player_end(player *p) {
+    tn_eager_forget(p->here);
+    tn_eager_forget(p->there);
+    while (p->open_count > 0) {
+        player_compare(p, p->open[p->open_count - 1], SIDE * SIDE);
+        player_drop(p, p->open_count - 1);
     }
-    check(tn_eager_check(p.here, &failure));
-    tn_eager_counts left = kit_count(p.here);
+    for (uint32_t i = 0; i < FIXED; i++) {
+        player_compare(p, p->fixed[i], i == 0 ? SIDE * SIDE : SIDE);
+        player_del(p, p->fixed[i]);
+    }
+    player_del(p, p->rate);
+    check(tn_eager_check(p->here, &failure));
+    tn_eager_counts left = kit_count(p->here);
     assert_int_equal(left.evict.bytes, 0);
     assert_int_equal(left.history, 0);
     assert_int_equal(left.handles, 1); /* the constant */
-    tn_eager_destroy(p.here);
-    tn_eager_destroy(p.there);
+    tn_eager_destroy(p->here);
+    tn_eager_destroy(p->there);
+}
+
+static uint64_t random_commands(const char *policy, uint64_t seed, uint64_t count) {
+    player p;
+    player_begin(&p, policy, seed, seed % 2 == 0);
+    for (uint64_t i = 0; i < count; i++) player_step(&p);
+    tn_evict_counts here = kit_count(p.here).evict, there = kit_count(p.there).evict;
+    assert_true(here.remade_ops > 0);
+    assert_int_equal(there.remade_ops, 0);
+    if (p.exhausted == 0) assert_int_equal(here.plain_ops, there.plain_ops);
+    uint64_t exhausted = p.exhausted;
+    player_end(&p);
+    return exhausted;
 }
 
 static void random_commands_give_what_all_memory_gives(void **state) {
     (void)state;
     for (uint32_t p = 0; p < tn_evict_policy_count(); p++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
-            printf("%s, seed %u\n", tn_evict_policy_name(p), (unsigned)seed);
-            random_commands(tn_evict_policy_name(p), seed, 2000);
+            uint64_t exhausted = random_commands(tn_evict_policy_name(p), seed, 2000);
+            printf("%s, seed %u: full %u times\n", tn_evict_policy_name(p), (unsigned)seed,
+                   (unsigned)exhausted);
         }
+}
+
+/* By hand: so many commands, by all policies in turn, 10,000 for each interpreter. */
+static int long_run(uint64_t count, uint64_t seed) {
+    uint64_t exhausted = 0;
+    for (uint64_t done = 0; done < count; done += 10000, seed++) {
+        const char *policy = tn_evict_policy_name((uint32_t)(seed % tn_evict_policy_count()));
+        printf("seed %llu, %s\n", (unsigned long long)seed, policy);
+        exhausted += random_commands(policy, seed, 10000);
+    }
+    printf("%llu commands, full %llu times\n", (unsigned long long)count,
+           (unsigned long long)exhausted);
+    return 0;
 }
 
 /* Everything but the first and the last is dropped, and made again by one get. */
@@ -192,7 +318,8 @@ static void every_request_may_fail(void **state) {
     assert_true(requests > 100);
 }
 
-int main(void) {
+int main(int count, char **words) {
+    if (count > 2) return long_run(strtoull(words[1], NULL, 10), strtoull(words[2], NULL, 10));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_commands_give_what_all_memory_gives),
         cmocka_unit_test(chains_are_made_again_without_a_stack),

@@ -42,7 +42,7 @@ typedef struct kit {
     kit_value live[KIT_LIVE_MAX];
     uint32_t live_count;
     uint64_t applied, exhausted, failed, wants, overwrites;
-    bool may_fail; /* the hook, now and then */
+    bool may_fail; /* hooks that compute and copy, now and then */
     const char *fault;
 } kit;
 
@@ -56,16 +56,20 @@ static inline uint64_t kit_word(uint64_t seed, const uint64_t *firsts, uint32_t 
     return kit_mix(seed, at);
 }
 
+/* Now and then, where hooks may fail. */
+static inline bool kit_fails(kit *k) {
+    if (!k->may_fail || tn__random_below(&k->random, 200) != 0) return false;
+    k->failed++;
+    return true;
+}
+
 static inline tn_status kit_compute(void *self, const tn__evict_run *run, uint64_t *cost,
                                     tn_error *error) {
     kit *k = self;
     const kit_what *what = run->what;
     uint64_t firsts[4];
     (void)cost;
-    if (k->may_fail && tn__random_below(&k->random, 200) == 0) {
-        k->failed++;
-        return tn__fail(error, TN_E_UNSUPPORTED, "on purpose");
-    }
+    if (kit_fails(k)) return tn__fail(error, TN_E_UNSUPPORTED, "on purpose");
     for (uint32_t i = 0; i < run->input_count; i++) firsts[i] = k->memory[run->input_at[i] / 8];
     for (uint64_t i = 0; i < run->scratch_bytes / 8; i++) k->memory[run->scratch_at / 8 + i] = i;
     for (uint32_t o = 0; o < run->output_count; o++)
@@ -81,6 +85,7 @@ static inline void kit_move(void *self, uint64_t from, uint64_t to, uint64_t byt
 static inline tn_status kit_copy_out(void *self, uint64_t at, uint64_t bytes, uint64_t *host,
                                      tn_error *error) {
     kit *k = self;
+    if (kit_fails(k)) return tn__fail(error, TN_E_UNSUPPORTED, "on purpose");
     void *copy = malloc(bytes + 1);
     if (copy == NULL) return tn__no_memory(error, "a copy");
     memcpy(copy, k->memory + at / 8, bytes);
@@ -91,7 +96,7 @@ static inline tn_status kit_copy_out(void *self, uint64_t at, uint64_t bytes, ui
 static inline tn_status kit_copy_in(void *self, uint64_t host, uint64_t at, uint64_t bytes,
                                     tn_error *error) {
     kit *k = self;
-    (void)error;
+    if (kit_fails(k)) return tn__fail(error, TN_E_UNSUPPORTED, "on purpose");
     memcpy(k->memory + at / 8, (void *)(uintptr_t)host, bytes);
     return TN_OK;
 }
