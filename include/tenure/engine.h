@@ -143,7 +143,8 @@ typedef struct tn_engine_usage {
     double seconds;      /* of the last run */
     uint64_t host_bytes; /* of the host's memory for what is swapped out */
     /* Of the last run: the highest of them that was used; bytes that were swapped out and in; and
-     * that it stood still for copies: for a signal, for a swap on stream 0, for the last ones */
+     * that it stood still for copies and calls of others: for a signal, for one on stream 0, for
+     * the last ones */
     uint64_t host_peak, out_bytes, in_bytes;
     double stall_seconds;
     /* Of the last run: tensors with more elements that are not zero than CSR was planned for, kept

@@ -229,10 +229,13 @@ typedef struct tn_contents_of {
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                       uint64_t size, tn_error *error);
     void *self;
+    const tn_graph *model; /* NULL, or what was trained (tn_train): of tensors that ranks have cut
+                            * it is asked for the whole, as this model has it */
 } tn_contents_of;
 /* For tn_engine_options.read: what a static tensor of the training graph begins with. A shard's are
  * put together of its parameters', each of which `contents` is asked for as if it were static (it
- * is flagged TN_TENSOR_UPDATED); any other tensor is `contents`' own business.
+ * is flagged TN_TENSOR_UPDATED); of a cut tensor this rank's part is taken; any other tensor is
+ * `contents`' own business.
  * Errors: those of `contents`, E_NO_MEMORY. Memory: a parameter that is not all in the part. */
 TN_API TN_CHECKED tn_status tn_training_read(const tn_training *training, tn_tensor_id tensor,
                                              const tn_contents_of *contents, void *bytes,
@@ -249,6 +252,7 @@ typedef struct tn_part_sums {
     uint64_t parameters, cut; /* bytes of the parameters that are trained; of those that are cut */
     uint32_t sums;            /* that ranks make one in a step, forward and backward */
     uint64_t bytes;           /* of these */
+    uint32_t ranks, rank;     /* over how many it is cut, and which one this is; 0: it is whole */
 } tn_part_sums;
 TN_API tn_part_sums tn_training_parts(const tn_training *training);
 

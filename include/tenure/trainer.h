@@ -134,6 +134,11 @@ typedef struct tn_trainer_options {
      * which all of them name alike; the first reads one of any sort and number of ranks */
     const tn_exchange *exchange;
     uint32_t group;
+    /* And, of a model that is cut (tn_train_options.tensor_ranks), the group of those that have the
+     * other parts of it, in their order: with `exchange` they begin and stop together as well, and
+     * checkpoints and tests are of the whole, which the first of all writes and reads. Without
+     * `exchange` there are none */
+    uint32_t tensor_group;
     /* Of tn_trainer_create: who gave the engine its parameters, so that ranks that have parts of
      * them begin with the first one's, too; tn_trainer_open takes `session`'s. NULL: each with what
      * it has */

@@ -84,8 +84,8 @@ cli_whom cli_session_whom(const cli_session *session) {
 
 static tn_status session_where(void *self, const tn_graph *graph, tn_tensor_id id,
                                tn_file_range *range, bool *found, tn_error *error);
-static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                              uint64_t size, tn_error *error);
+static tn_status session_read_part(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                                   uint64_t size, tn_error *error);
 
 static tn_status session_prune(cli_session *session, tn_error *error) {
     tn_prune_options options = TN_PRUNE_OPTIONS_INIT;
@@ -93,7 +93,7 @@ static tn_status session_prune(cli_session *session, tn_error *error) {
     options.context = session->input->import.context;
     options.share = session->prune;
     options.scope = session->prune_scope;
-    options.read = session_read;
+    options.read = session_read_part;
     options.self = session;
     return tn_prune(session->graph, &options, &session->pruning, error);
 }
@@ -128,7 +128,7 @@ static tn_status session_make_twice(cli_session *session, tn_setup_options *opti
     float *zeros = NULL;
     options->fit = NULL;
     TN_TRY(tn_setup_create(session->graph, options, &plain, error));
-    engine.read = session_read;
+    engine.read = session_read_part;
     engine.self = session;
     engine.context = session->input->import.context;
     tn_status status = TN_OK;
@@ -288,6 +288,12 @@ tn_status cli_session_plan(cli_session *session, tn_error *error) {
 
 /* --- up to the engine --- */
 
+/* Of the model, of which a rank may have a part, or of the graph that runs. */
+static bool session_is_trained(const cli_session *session, const tn_graph *graph, tn_tensor_id id) {
+    const tn_graph *step = graph == session->input->graph ? session->step.graph : graph;
+    return step != NULL && (tn_graph_tensor(step, id)->flags & TN_TENSOR_UPDATED) != 0;
+}
+
 static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                               uint64_t size, tn_error *error) {
     const cli_session *session = self;
@@ -304,9 +310,22 @@ static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id
     if (session->weights != NULL && tensor->kind == TN_KIND_PARAMETER &&
         tn_weights_fill(session->weights, tensor, bytes, size))
         return TN_OK;
-    bool fresh = session->fresh != NULL && (tensor->flags & TN_TENSOR_UPDATED) != 0;
+    bool fresh = session->fresh != NULL && session_is_trained(session, graph, id);
     return tn_contents_read(fresh ? session->fresh : session->contents, graph, id, bytes, size,
                             error);
+}
+
+tn_contents_of cli_session_contents(cli_session *session) {
+    return (tn_contents_of){session_read, session, session->input->graph};
+}
+
+/* The same of the graph that runs, of which ranks may have parts. */
+static tn_status session_read_part(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                                   uint64_t size, tn_error *error) {
+    cli_session *session = self;
+    const tn_contents_of whole = cli_session_contents(session);
+    if (session->training == NULL) return session_read(self, graph, id, bytes, size, error);
+    return tn_training_read(&session->step, id, &whole, bytes, size, error);
 }
 
 /* Where that is in a file just so. What was trained or pruned is in none. */
@@ -315,7 +334,8 @@ static tn_status session_where(void *self, const tn_graph *graph, tn_tensor_id i
     const cli_session *session = self;
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
     *found = false;
-    if (session->trained != NULL || session->kept != NULL ||
+    bool part = session->training != NULL && tn_training_part(&session->step, id) != NULL;
+    if (part || session->trained != NULL || session->kept != NULL ||
         (session->fresh != NULL && (tensor->flags & TN_TENSOR_UPDATED) != 0))
         return TN_OK;
     if (session->weights != NULL && tensor->kind == TN_KIND_PARAMETER &&
@@ -340,7 +360,7 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
     device.context = options.context = session->input->import.context;
     device.capacity = session->pool == NULL ? session->budget : 0;
     device.link_bytes_per_s = session->link;
-    options.read = session_read;
+    options.read = session_read_part;
     options.self = session;
     options.seed = session->seed;
     options.poison = session->poison;
@@ -392,6 +412,7 @@ tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_e
     other->kept = session->kept;
     other->weights = session->weights;
     other->fresh = session->fresh;
+    other->step = session->step;
     other->seed = session->seed;
     other->exchange = session->exchange;
     other->forms_folder = session->forms_folder;

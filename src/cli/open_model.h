@@ -69,6 +69,8 @@ extern const struct argp cli_choices_argp, cli_session_argp;
 cli_whom cli_session_whom(const cli_session *session);
 /* Everything up to the plan. */
 tn_status cli_session_plan(cli_session *session, tn_error *error);
+/* What parameters begin with, for a trainer; `session` outlives it. */
+tn_contents_of cli_session_contents(cli_session *session);
 /* Room for what so many runs will tell, and the file of it; nothing without a trace_path. */
 tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error);
 tn_status cli_session_write_trace(const cli_session *session, tn_error *error);

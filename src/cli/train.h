@@ -17,7 +17,8 @@
 
 typedef struct cli_rank {       /* how a rank got on */
     uint64_t planned, measured; /* peaks of its arena */
-    uint64_t messages, bytes;   /* that it sent */
+    uint64_t messages, bytes;   /* that it sent; */
+    uint64_t step_bytes;        /* of these in steps and checkpoints, not to begin with */
     double talk_s, stall_s;     /* of its last run: in calls of other ranks; that it waited */
 } cli_rank;
 
@@ -46,6 +47,7 @@ struct cli_train {
     int signal;                    /* that stopped it between two updates; 0: none did */
     double shown;                  /* when the line on the terminal was */
     tn_trainer_score score;        /* on what was held out */
+    uint64_t begun;                /* bytes that this rank had sent when it began */
     cli_rank *ranks;               /* [ranks of the world] at the end; NULL */
 };
 
@@ -64,13 +66,12 @@ void cli_train_close(cli_train *train);
 bool cli_train_has_ranks(const cli_train *train);
 int cli_train_world(cli_train *train);
 /* On one of them: whether it is the one that writes and draws; how many there are; among how many a
- * batch is divided; what the options are with others; the model that it has, instead of the whole
- * one; how all got on so far; whether all are about to run the same; what was measured on all. */
+ * batch is divided; what the options are with others; how all got on so far; whether all are about
+ * to run the same; what was measured on all. */
 bool cli_train_speaks(const cli_train *train);
 uint32_t cli_train_ranks(const cli_train *train);
 uint32_t cli_train_parts(const cli_train *train);
 tn_status cli_train_join(cli_train *train, tn_error *error);
-tn_status cli_train_model(cli_train *train, tn_error *error);
 tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error);
 tn_status cli_train_alike(cli_train *train, tn_error *error);
 tn_status cli_train_measure(cli_train *train, tn_error *error);

@@ -25,27 +25,37 @@ uint32_t cli_train_parts(const cli_train *train) { return train->grid.data; }
 
 /* --- the three ways to divide --- */
 
+static uint32_t ranks_group(const cli_train *train, tn_grid_axis axis) {
+    return tn_grid_group(&train->grid, axis, tn_world_rank(train->world));
+}
+
 /* The model: of one layer a part (tensor), of the layers some (pipeline). */
-tn_status cli_train_model(cli_train *train, tn_error *error) {
+static tn_status ranks_model(cli_train *train, tn_error *error) {
     const tn_grid *grid = &train->grid;
-    if (grid->tensor > 1)
-        TN_FAIL(error, TN_E_UNSUPPORTED,
-                "tensor=%u: a layer cannot be divided among several ranks yet", grid->tensor);
+    tn_train_options *options = &train->training.options;
+    options->tensor_ranks = grid->tensor;
+    options->tensor_rank = tn_grid_place(grid, tn_world_rank(train->world)).tensor;
     if (grid->pipeline > 1)
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "pipeline=%u: layers cannot be divided among several ranks yet", grid->pipeline);
     return TN_OK;
 }
 
-/* The program: what the ranks of `data` tell each other while it runs. */
+/* The program: what ranks tell each other while it runs, first within a layer. */
 static tn_status ranks_divide(void *self, const tn_program *program, tn_program **divided,
                               tn_error *error) {
     const cli_train *train = self;
-    uint32_t group = tn_grid_group(&train->grid, TN_GRID_DATA, tn_world_rank(train->world));
-    return tn_program_average(program, group, divided, error);
+    uint32_t tensor = ranks_group(train, TN_GRID_TENSOR), data = ranks_group(train, TN_GRID_DATA);
+    tn_program *joined;
+    if (train->grid.tensor == 1) return tn_program_average(program, data, divided, error);
+    if (train->grid.data == 1) return tn_program_join(program, tensor, divided, error);
+    TN_TRY(tn_program_join(program, tensor, &joined, error));
+    tn_status status = tn_program_average(joined, data, divided, error);
+    tn_program_destroy(joined);
+    return status;
 }
 
-/* Ranks draw other numbers: their samples are others. */
+/* Ranks draw other numbers where their samples are others; parts of one model draw the same. */
 #define RANKS_SEED UINT64_C(0x9e3779b97f4a7c15)
 
 tn_status cli_train_join(cli_train *train, tn_error *error) {
@@ -55,12 +65,14 @@ tn_status cli_train_join(cli_train *train, tn_error *error) {
     if (!train->divided) train->grid.data = tn_world_ranks(train->world);
     TN_TRY(tn_world_grid(train->world, &train->grid, error));
     train->session.exchange = train->options.exchange = tn_world_exchange(train->world);
-    train->options.group = tn_grid_group(&train->grid, TN_GRID_DATA, rank);
+    train->options.group = ranks_group(train, TN_GRID_DATA);
+    train->options.tensor_group = ranks_group(train, TN_GRID_TENSOR);
     options->seed += RANKS_SEED * tn_grid_place(&train->grid, rank).data;
-    if (train->grid.data == 1) return TN_OK;
+    TN_TRY(ranks_model(train, error));
+    if (tn_grid_ranks(&train->grid) == 1) return TN_OK;
     train->divide = (tn_divide){ranks_divide, train};
     train->session.divide = &train->divide;
-    options->bucket_bytes = train->bucket;
+    options->bucket_bytes = train->grid.data > 1 ? train->bucket : 0;
     return TN_OK;
 }
 
@@ -88,6 +100,7 @@ tn_status cli_train_measure(cli_train *train, tn_error *error) {
                                .measured = usage.measured_peak,
                                .messages = tn_world_measure(train->world).messages,
                                .bytes = tn_world_measure(train->world).bytes,
+                               .step_bytes = tn_world_measure(train->world).bytes - train->begun,
                                .talk_s = usage.talk_seconds,
                                .stall_s = usage.stall_seconds};
     tn_status status = to->gather(to->self, 0, &all[to->rank], all, sizeof *all, error);

@@ -41,7 +41,7 @@ static tn_status run_load(cli_train *train, tn_error *error) {
                 "the model takes %lld samples at once, not %lld; export it with a symbolic batch",
                 (long long)first->shape[0], (long long)share);
     train->batch = (uint64_t)first->shape[0];
-    return cli_train_model(train, error);
+    return TN_OK;
 }
 
 static tn_status run_trace(void *self, tn_engine *engine, tn_error *error) {
@@ -72,6 +72,7 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
     options->step = run_step;
     options->ran = run_trace;
     options->self = train;
+    options->contents = cli_session_contents(&train->session);
     options->twin = train->session.check ? train->naive.engine : NULL;
     TN_TRY(tn_trainer_create(train->input.graph, &train->session.step, train->session.engine,
                              options, &train->trainer, error));
@@ -126,7 +127,8 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_agree(train, run_plan(train, error), error));
     TN_TRY(cli_train_alike(train, error));
     TN_TRY(cli_train_agree(train, run_engine(train, error), error));
-    TN_TRY(run_trainer(train, error));
+    TN_TRY(cli_train_agree(train, run_trainer(train, error), error));
+    if (train->world != NULL) train->begun = tn_world_measure(train->world).bytes;
     return cli_train_open_log(train, error);
 }
 
@@ -166,7 +168,9 @@ tn_status cli_train_all(cli_train *train, tn_error *error) {
 }
 
 tn_status cli_train_test(cli_train *train, tn_error *error) {
-    if (!tn_trainer_tests(train->trainer) || !cli_train_speaks(train)) return TN_OK;
+    if (!tn_trainer_tests(train->trainer)) return TN_OK;
+    TN_TRY(tn_trainer_gather(train->trainer, error));
+    if (!cli_train_speaks(train)) return TN_OK;
     cli_session session = {.input = &train->input,
                            .trained = train->trainer,
                            .contents = train->session.contents, /* and what is not trained */

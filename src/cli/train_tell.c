@@ -158,7 +158,7 @@ static void tell_text_ranks(const cli_train *train) {
     printf("%-15s %u, of which rank %u takes most: %s\n", "ranks", ranks, most,
            tn_size_format(train->ranks[most].measured, size));
     printf("%-15s %s a step of each rank, %.0f %% of that time behind the computing\n", "sent",
-           tn_size_format(steps > 0 ? train->ranks[0].bytes / steps : 0, size),
+           tn_size_format(steps > 0 ? train->ranks[0].step_bytes / steps : 0, size),
            100 * tell_hidden(&train->ranks[0]));
 }
 

@@ -1,8 +1,10 @@
 /* alike.c - whether ranks are about to run the same: hashes of what they have made ready.
  *
- * Of the graph operators, types and extents count, and attributes but for seeds, which may differ
- * by rank; of the program what is said to others, in its order. What a rank does to keep within its
- * memory is its own affair. Cost: O(graph + instructions). Source of the hash: FNV-1a.
+ * Of the graph operators, types and extents count, and attributes but for seeds and those that say
+ * which part a rank has; of the program what is said to others, in its order, a group being told by
+ * how many it has and by when it is first called: its number may be another one on every rank. What
+ * a rank does to keep within its memory is its own affair.
+ * Cost: O(graph + instructions x groups). Source of the hash: FNV-1a.
  */
 #include "dist/world.h"
 
@@ -30,8 +32,17 @@ static uint64_t alike_tensor(uint64_t hash, const tn_tensor *tensor) {
     return hash;
 }
 
-static uint64_t alike_attr(uint64_t hash, const tn_attr *attr) {
-    if (strcmp(attr->name, "seed") == 0) return hash;
+/* What is a rank's own: numbers that are drawn, and where its part begins. */
+static bool alike_is_own(const tn_op *op, const tn_attr *attr) {
+    static const char *const own[] = {"seed", "first", "places", "part"};
+    bool tenure = op->domain != NULL && strcmp(op->domain, "tenure") == 0;
+    for (size_t i = 0; i < (tenure ? sizeof own / sizeof *own : 1); i++)
+        if (strcmp(attr->name, own[i]) == 0) return true;
+    return false;
+}
+
+static uint64_t alike_attr(uint64_t hash, const tn_op *op, const tn_attr *attr) {
+    if (alike_is_own(op, attr)) return hash;
     hash = alike_text(hash, attr->name);
     if (attr->ints != NULL) hash = alike_bytes(hash, attr->ints, attr->count * sizeof(int64_t));
     if (attr->floats != NULL) hash = alike_bytes(hash, attr->floats, attr->count * sizeof(double));
@@ -49,18 +60,31 @@ static uint64_t alike_graph(const tn_graph *graph) {
         hash = alike_text(hash, op->type);
         hash = alike_bytes(hash, op->inputs, op->input_count * sizeof *op->inputs);
         hash = alike_bytes(hash, op->outputs, op->output_count * sizeof *op->outputs);
-        for (uint32_t i = 0; i < op->attr_count; i++) hash = alike_attr(hash, &op->attrs[i]);
+        for (uint32_t i = 0; i < op->attr_count; i++) hash = alike_attr(hash, op, &op->attrs[i]);
     }
     return hash;
 }
 
-static uint64_t alike_talks(const tn_program *program) {
+#define ALIKE_GROUPS 32u /* that are told apart */
+
+/* Its members, and the how manieth group it is to be called. */
+static uint64_t alike_group(uint64_t hash, tn_world *world, uint32_t group, uint32_t *seen,
+                            uint32_t *count) {
+    const tn__group *found = tn__world_find(world, group);
+    uint32_t at = 0;
+    while (at < *count && seen[at] != group) at++;
+    if (at == *count && at < ALIKE_GROUPS) seen[(*count)++] = group;
+    return alike_number(alike_number(hash, at), found != NULL ? found->count : 0);
+}
+
+static uint64_t alike_talks(tn_world *world, const tn_program *program) {
+    uint32_t seen[ALIKE_GROUPS], groups = 0;
     uint64_t hash = ALIKE_BEGIN;
     for (uint32_t s = 0; s < tn_program_count(program); s++) {
         const tn_instruction *it = &tn_program_instructions(program)[s];
         if (tn_opcode_facts_of(it->opcode)->blocks != TN_BLOCKS_GROUP) continue;
         hash = alike_number(hash, it->opcode);
-        hash = alike_number(hash, it->group);
+        hash = alike_group(hash, world, it->group, seen, &groups);
         hash = alike_number(hash, it->reduction);
         hash = alike_tensor(hash, tn_graph_tensor(tn_program_graph(program), it->tensor));
     }
@@ -72,7 +96,7 @@ tn_status tn_world_alike(tn_world *world, const tn_program *program, uint64_t se
     const tn_world_same same[] = {
         {"version of tenure", alike_text(ALIKE_BEGIN, tn_version())},
         {"model", alike_graph(tn_program_graph(program))},
-        {"sequence of messages", alike_talks(program)},
+        {"sequence of messages", alike_talks(world, program)},
         {"seed", seed},
     };
     return tn_world_compare(world, same, sizeof same / sizeof *same, error);

@@ -122,7 +122,9 @@ void tn__talk_begin(tn__streams *streams, tn__item *item) {
 tn_status tn__streams_talk(tn__streams *streams, uint32_t step) {
     tn__item *item = &streams->items[streams->item_of[step]];
     tn__talk_begin(streams, item);
-    return tn__talk(item, streams->executor->error);
+    tn_status status = tn__talk(item, streams->executor->error);
+    streams->stalled_s += item->talk_s;
+    return status;
 }
 
 double tn__talk_seconds(const tn__streams *streams) {

@@ -190,6 +190,8 @@ tn_status tn__train_parts(tn__train *it) {
     it->made.parts = parts;
     parts->context = *it->context;
     parts->sums = it->cut_sums;
+    parts->sums.ranks = it->options.tensor_ranks;
+    parts->sums.rank = it->options.tensor_rank;
     tn__arena_init(&parts->arena, &parts->context);
     cut_count_sums(it->graph, &parts->sums);
     return cut_list(it, parts);
@@ -200,6 +202,19 @@ const tn_tensor_part *tn_training_part(const tn_training *training, tn_tensor_id
     tn_tensor_part key = {.tensor = tensor};
     if (parts == NULL || parts->count == 0) return NULL;
     return bsearch(&key, parts->list, parts->count, sizeof key, cut_order);
+}
+
+tn_status tn__train_read_part(const tn_training *training, const tn_tensor_part *part,
+                              const tn_contents_of *contents, void *bytes, tn_error *error) {
+    const tn_context *context = tn_graph_context(training->graph);
+    const tn_part_sums *sums = &training->parts->sums;
+    void *whole = tn__alloc(context, part->bytes);
+    if (whole == NULL) return tn__no_memory(error, "a parameter, before it is cut");
+    tn_status status =
+        contents->read(contents->self, contents->model, part->tensor, whole, part->bytes, error);
+    if (status == TN_OK) tn_tensor_part_take(part, sums->ranks, sums->rank, whole, bytes);
+    tn__free(context, whole, part->bytes);
+    return status;
 }
 
 tn_part_sums tn_training_parts(const tn_training *training) {

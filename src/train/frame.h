@@ -107,6 +107,9 @@ tn_status tn__train_inline(tn__train *it);
 tn_status tn__train_cut(tn__train *it);
 tn_status tn__train_parts(tn__train *it);
 void tn__parts_destroy(const tn_context *context, struct tn_parts *parts);
+/* The part of this rank out of what `contents` has. */
+tn_status tn__train_read_part(const tn_training *training, const tn_tensor_part *part,
+                              const tn_contents_of *contents, void *bytes, tn_error *error);
 /* How a tensor is cut; NULL: it is whole. */
 const tn__cut *tn__train_cut_of(const tn__train *it, tn_tensor_id id);
 /* Where the elements of a part lie in the whole: runs of places[0] elements, places[1] apart, the

@@ -214,7 +214,10 @@ static tn_status shard_read_one(const tn_training *training, const tn_trained *t
 tn_status tn_training_read(const tn_training *training, tn_tensor_id tensor,
                            const tn_contents_of *contents, void *bytes, uint64_t size,
                            tn_error *error) {
+    const tn_tensor_part *part = tn_training_part(training, tensor);
     uint32_t k = 0;
+    if (part != NULL && contents->model != NULL)
+        return tn__train_read_part(training, part, contents, bytes, error);
     while (k < training->sharded_count && training->sharded[k].parameters != tensor) k++;
     if (k == training->sharded_count)
         return contents->read(contents->self, training->graph, tensor, bytes, size, error);

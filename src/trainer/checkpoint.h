@@ -77,13 +77,16 @@ typedef struct tn__keep {
     uint32_t rank;
     const int64_t *shape;
     uint64_t bytes;
-    tn_tensor_id in;         /* the static tensor that holds the stretch */
-    uint64_t at;             /* where in that */
-    uint64_t from, size;     /* the stretch; size 0: there is none here */
-    uint64_t writes, length; /* what of the tensor it writes, within the stretch */
-    tn_tensor_id parameter;  /* that it is, or belongs to; TN_NONE */
-    bool in_shard;           /* ranks share out who updates it */
-    bool apart;              /* and each has a stretch alone */
+    tn_tensor_id in;           /* the static tensor that holds the stretch */
+    uint64_t at;               /* where in that */
+    uint64_t from, size;       /* the stretch; size 0: there is none here */
+    uint64_t writes, length;   /* what of the tensor it writes, within the stretch */
+    tn_tensor_id parameter;    /* that it is, or belongs to; TN_NONE */
+    bool in_shard;             /* ranks share out who updates it */
+    bool apart;                /* and each has a stretch alone */
+    const tn_tensor_part *cut; /* NULL, or what of the tensor this rank of several has instead; */
+    uint32_t ranks, number;    /* how many there are, and which it is */
+    const tn_context *context; /* for the room of that */
 } tn__keep;
 
 /* What of a training graph is kept, in the order of the file. */
@@ -91,6 +94,8 @@ typedef struct tn__keeping {
     const tn_context *context;
     const tn__keep *list; /* [count] */
     uint32_t count;
+    const tn_exchange *exchange; /* with the ranks that have the other parts of what is cut; */
+    uint32_t group;              /* NULL: there is no way to them */
 } tn__keeping;
 
 /* Whether that is this tensor: name, type and shape. */
@@ -104,6 +109,17 @@ tn_status tn__keeping_make(const tn_training *training, const tn_context *contex
 /* The stretch of it that is here, from or to [bytes of the tensor]. */
 tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error);
 tn_status tn__keep_set(const tn__keep *keep, tn_engine *engine, const void *whole, tn_error *error);
+
+/* parts.c. Of a cut tensor: the part of this rank, into its place in the whole or out of it; */
+tn_status tn__keep_get_part(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error);
+tn_status tn__keep_set_part(const tn__keep *keep, tn_engine *engine, const void *whole,
+                            tn_error *error);
+/* all of it, which all ranks of it have to ask for; `whole` may be NULL. Of others as
+ * tn__keep_get. */
+tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
+                          void *whole, tn_error *error);
+/* For the rank that writes a checkpoint: what this one has of it. */
+tn_status tn__keeping_lend(const tn__keeping *keeping, tn_engine *engine, tn_error *error);
 
 /* Writes beside and renames: the file is the old checkpoint or the whole new one. bytes: out, of
  * the file. Errors: E_INVALID (a parameter holds what is no number: nothing is written), E_IO,

@@ -24,7 +24,7 @@ static tn_status run_fill(uint8_t *at, tn_engine *engine, const tn__keeping *kee
     for (uint32_t i = 0; i < keeping->count; i++) {
         const tn__keep *keep = &keeping->list[i];
         at = tn__keep_put(at, keep);
-        TN_TRY(tn__keep_get(keep, engine, at, error));
+        TN_TRY(tn__keep_gather(keeping, keep, engine, at, error));
         if (keep->role != TN_ROLE_STATE && *odd == NULL &&
             tn__first_odd(at, keep->bytes, keep->dtype) != TN_SIZE_UNKNOWN)
             *odd = keep->name;

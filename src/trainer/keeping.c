@@ -14,11 +14,25 @@
 
 typedef struct keeping_list {
     const tn_training *training;
+    const tn_context *context;
     tn__arena *arena;
     tn__keep *list;
     uint32_t count;
     bool failed; /* out of memory */
 } keeping_list;
+
+/* Of a tensor that ranks have cut: the whole. */
+static void keeping_cut(const keeping_list *list, tn__keep *keep) {
+    const tn_tensor_part *part = tn_training_part(list->training, keep->in);
+    const tn_part_sums sums = tn_training_parts(list->training);
+    if (part == NULL) return;
+    keep->cut = part;
+    keep->shape = part->shape;
+    keep->bytes = keep->size = keep->length = part->bytes;
+    keep->ranks = sums.ranks;
+    keep->number = sums.rank;
+    keep->context = list->context;
+}
 
 /* A tensor that a rank has all of. */
 static tn__keep keeping_of(const tn_graph *graph, tn_tensor_id id, tn_role role) {
@@ -37,7 +51,9 @@ static tn__keep keeping_of(const tn_graph *graph, tn_tensor_id id, tn_role role)
 
 static void keeping_add(keeping_list *list, tn_tensor_id id, tn_role role) {
     if (id == TN_NONE) return;
-    list->list[list->count++] = keeping_of(list->training->graph, id, role);
+    tn__keep *keep = &list->list[list->count++];
+    *keep = keeping_of(list->training->graph, id, role);
+    keeping_cut(list, keep);
 }
 
 /* --- of a shard --- */
@@ -101,7 +117,7 @@ static void keeping_add_trained(keeping_list *list, const tn_trained *trained) {
 tn_status tn__keeping_make(const tn_training *training, const tn_context *context, tn__arena *arena,
                            tn__keeping *keeping, tn_error *error) {
     size_t room = 4 * (size_t)training->parameter_count + training->statistic_count + 1;
-    keeping_list list = {.training = training, .arena = arena};
+    keeping_list list = {.training = training, .context = context, .arena = arena};
     list.list = tn__arena_array(arena, room, sizeof *list.list);
     if (list.list == NULL) return tn__no_memory(error, "a checkpoint");
     for (uint32_t i = 0; i < training->parameter_count; i++)
@@ -118,6 +134,7 @@ tn_status tn__keeping_make(const tn_training *training, const tn_context *contex
 
 tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error) {
     if (keep->size == 0) return TN_OK;
+    if (keep->cut != NULL) return tn__keep_get_part(keep, engine, whole, error);
     return tn_engine_get_static_at(engine, keep->in, keep->at, (uint8_t *)whole + keep->from,
                                    keep->size, error);
 }
@@ -125,6 +142,7 @@ tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_
 tn_status tn__keep_set(const tn__keep *keep, tn_engine *engine, const void *whole,
                        tn_error *error) {
     if (keep->size == 0) return TN_OK;
+    if (keep->cut != NULL) return tn__keep_set_part(keep, engine, whole, error);
     return tn_engine_set_static_at(engine, keep->in, keep->at, (const uint8_t *)whole + keep->from,
                                    keep->size, error);
 }

@@ -1,23 +1,6 @@
 /* open.c - from a model to a training run, and to the model in use on what was held out. */
 #include "trainer/trainer.h"
 
-/* Contents of what this rank has a part of: the whole is asked for, as the model has it. */
-static tn_status open_read_part(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
-                                uint64_t size, tn_error *error) {
-    const tn_trainer *trainer = self;
-    const tn_tensor_part *part = tn_training_part(&trainer->made, id);
-    const tn_train_options *train = &trainer->train_options;
-    const tn_contents_of *of = &trainer->contents;
-    if (part == NULL) return of->read(of->self, graph, id, bytes, size, error);
-    void *whole = tn__alloc(&trainer->context, part->bytes);
-    if (whole == NULL) return tn__no_memory(error, "a parameter, before it is cut");
-    tn_status status = of->read(of->self, trainer->model, id, whole, part->bytes, error);
-    if (status == TN_OK)
-        tn_tensor_part_take(part, train->tensor_ranks, train->tensor_rank, whole, bytes);
-    tn__free(&trainer->context, whole, part->bytes);
-    return status;
-}
-
 /* The model as it is trained: with session.fuse of operators whose gradients are one, too. */
 static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
                             const tn_train_options *train, tn_error *error) {
@@ -35,14 +18,12 @@ static tn_status open_model(tn_trainer *trainer, const tn_graph *model,
     return TN_OK;
 }
 
-/* What a static tensor of the step begins with: parameters one behind the other, where ranks divide
- * them, each of them cut first, where the model is. */
+/* What a static tensor of the step begins with. */
 static tn_status open_begin(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                             uint64_t size, tn_error *error) {
     const tn_trainer *trainer = self;
-    const tn_contents_of cut = {open_read_part, self};
     (void)graph; /* rewritten: ids are the same */
-    return tn_training_read(&trainer->made, id, &cut, bytes, size, error);
+    return tn_training_read(&trainer->made, id, &trainer->contents, bytes, size, error);
 }
 
 static tn_status open_all(tn_trainer *trainer, const tn_graph *model,
@@ -59,8 +40,7 @@ static tn_status open_all(tn_trainer *trainer, const tn_graph *model,
     if (train.seed == 0) train.seed = options->seed;
     TN_TRY(open_model(trainer, model, &train, error));
     tn_session_options open = *session;
-    trainer->train_options = train;
-    trainer->contents = (tn_contents_of){session->read, session->self};
+    trainer->contents = (tn_contents_of){session->read, session->self, trainer->model};
     bool parts = trainer->made.parts != NULL || trainer->made.sharded_count > 0;
     if (parts && session->read != NULL) {
         open.read = open_begin;

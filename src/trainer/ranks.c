@@ -1,4 +1,5 @@
-/* ranks.c - several ranks that train the same on other samples: how they begin, and what they tell.
+/* ranks.c - several ranks that train the same on other samples, or other parts of a model: how they
+ * begin, and what they tell.
  *
  * Gradients are the program's business. Here is what the loop has to agree on: all begin with the
  * first member's parameters, state and step, whoever has read what; a step's loss and answers are
@@ -9,22 +10,77 @@
 
 #define RANKS_PIECE (UINT64_C(64) << 20) /* bytes that are broadcast at once */
 
+/* Those that have the other parts of the model. */
+static tn_status ranks_find_tensor(tn_trainer *trainer, tn_error *error) {
+    const tn_exchange *to = trainer->options.exchange;
+    uint32_t group = trainer->options.tensor_group, mine = 0;
+    if (trainer->tensor_ranks == 1) return TN_OK;
+    uint32_t members = to->members(to->self, group, &mine);
+    if (members == trainer->tensor_ranks && mine == trainer->tensor_rank) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID,
+            "rank %u has part %u of %u of the model, and is member %u of %u of group %u "
+            "(tn_trainer_options.tensor_group)",
+            to->rank, trainer->tensor_rank, trainer->tensor_ranks, mine, members, group);
+}
+
 tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
-    trainer->state.parts = 1;
+    const tn_part_sums sums = tn_training_parts(trainer->training);
+    trainer->state.parts = trainer->tensor_ranks = 1;
+    if (sums.ranks > 1) {
+        trainer->tensor_ranks = sums.ranks;
+        trainer->tensor_rank = sums.rank;
+    }
     if (to == NULL) return TN_OK;
     uint32_t group = trainer->options.group;
     trainer->state.parts = to->members(to->self, group, &trainer->part);
     if (trainer->state.parts == 0)
         TN_FAIL(error, TN_E_INVALID, "rank %u has no part in group %u", to->rank, group);
-    return TN_OK;
+    return ranks_find_tensor(trainer, error);
+}
+
+bool tn__trainer_talks(const tn_trainer *trainer) {
+    bool parts = trainer->options.exchange != NULL && trainer->tensor_ranks > 1;
+    return parts || trainer->state.parts > 1;
+}
+
+bool tn__trainer_leads(const tn_trainer *trainer) {
+    return trainer->part == 0 && trainer->tensor_rank == 0;
+}
+
+bool tn__trainer_is_lone(const tn_trainer *trainer) {
+    return trainer->training->parts != NULL && trainer->options.exchange == NULL;
+}
+
+tn_status tn__trainer_lone(tn_error *error) {
+    TN_FAIL(error, TN_E_UNSUPPORTED,
+            "a rank of a model that is cut has a part of it, which is no checkpoint: give the "
+            "trainer the way to the others (tn_trainer_options.exchange)");
 }
 
 /* --- how they begin --- */
 
+/* Whether it can ask for the whole of what it has a part of. */
+static bool ranks_reads(const tn_trainer *trainer) {
+    const tn_contents_of *contents = &trainer->contents;
+    return contents->read != NULL && (trainer->tensor_ranks == 1 || contents->model != NULL);
+}
+
 typedef struct ranks_start { /* what the first member says of it */
-    uint64_t done, resumed, reads;
+    uint64_t done, resumed, reads, status;
 } ranks_start;
+
+/* From the first of all: to those with the same part of the model, and from each to the others. */
+static tn_status ranks_broadcast(const tn_trainer *trainer, void *bytes, uint64_t size,
+                                 tn_error *error) {
+    const tn_trainer_options *options = &trainer->options;
+    const tn_exchange *to = options->exchange;
+    if (trainer->state.parts > 1 && trainer->tensor_rank == 0)
+        TN_TRY(to->broadcast(to->self, options->group, 0, bytes, size, error));
+    return trainer->tensor_ranks > 1
+               ? to->broadcast(to->self, options->tensor_group, 0, bytes, size, error)
+               : TN_OK;
+}
 
 typedef struct ranks_piece { /* of what is kept, [first, last), what goes to all */
     uint32_t first, last;
@@ -37,10 +93,12 @@ typedef struct ranks_spread {
     const ranks_start *start;
 } ranks_spread;
 
-/* State begins at zero everywhere. Of parameters in parts the first has to read them. */
+static bool ranks_has_all(const tn__keep *keep) { return !keep->apart && keep->cut == NULL; }
+
+/* State begins at zero everywhere. Of what is in parts the first has to read the whole. */
 static bool ranks_goes(const ranks_spread *it, const tn__keep *keep) {
-    bool reads = keep->role == TN_ROLE_PARAMETER && it->start->reads != 0;
-    return it->start->resumed != 0 || !keep->apart || reads;
+    bool reads = keep->role != TN_ROLE_STATE && it->start->reads != 0;
+    return it->start->resumed != 0 || ranks_has_all(keep) || reads;
 }
 
 /* As many of them as fill a piece; at least one. */
@@ -65,16 +123,18 @@ static tn_status ranks_take(const ranks_spread *it, uint32_t index, uint8_t *byt
         if (keep->bytes > 0) memcpy(bytes, it->from->kept[index].bytes, (size_t)keep->bytes);
         return TN_OK;
     }
-    if (!keep->apart) return tn__keep_get(keep, trainer->engine, bytes, error);
-    return contents->read(contents->self, trainer->training->graph, keep->parameter, bytes,
-                          keep->bytes, error);
+    if (ranks_has_all(keep)) return tn__keep_get(keep, trainer->engine, bytes, error);
+    const tn_graph *graph = keep->cut != NULL ? contents->model : trainer->training->graph;
+    tn_tensor_id id = keep->cut != NULL ? keep->in : keep->parameter;
+    return contents->read(contents->self, graph, id, bytes, keep->bytes, error);
 }
 
 static tn_status ranks_give(const ranks_spread *it, const tn__keep *keep, const uint8_t *bytes,
                             tn_error *error) {
     const tn_trainer *trainer = it->trainer;
     tn_engine *twin = trainer->options.twin;
-    if (trainer->part == 0 && it->from == NULL && !keep->apart) return TN_OK; /* it is there */
+    bool leads = tn__trainer_leads(trainer);
+    if (leads && it->from == NULL && ranks_has_all(keep)) return TN_OK; /* it is there */
     TN_TRY(tn__keep_set(keep, trainer->engine, bytes, error));
     return twin != NULL ? tn__keep_set(keep, twin, bytes, error) : TN_OK;
 }
@@ -82,15 +142,14 @@ static tn_status ranks_give(const ranks_spread *it, const tn__keep *keep, const 
 static tn_status ranks_spread_piece(const ranks_spread *it, const ranks_piece *piece,
                                     uint8_t *bytes, tn_error *error) {
     const tn_trainer *trainer = it->trainer;
-    const tn_exchange *to = trainer->options.exchange;
     const tn__keep *list = trainer->keeping.list;
     uint8_t *at = bytes;
-    for (uint32_t i = piece->first; i < piece->last && trainer->part == 0; i++) {
+    for (uint32_t i = piece->first; i < piece->last && tn__trainer_leads(trainer); i++) {
         if (!ranks_goes(it, &list[i])) continue;
         TN_TRY(ranks_take(it, i, at, error));
         at += list[i].bytes;
     }
-    TN_TRY(to->broadcast(to->self, trainer->options.group, 0, bytes, piece->bytes, error));
+    TN_TRY(ranks_broadcast(trainer, bytes, piece->bytes, error));
     at = bytes;
     for (uint32_t i = piece->first; i < piece->last; i++) {
         if (!ranks_goes(it, &list[i])) continue;
@@ -114,13 +173,17 @@ static tn_status ranks_spread_all(const ranks_spread *it, tn_error *error) {
     return status;
 }
 
-tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, tn_error *error) {
-    const tn_exchange *to = trainer->options.exchange;
+tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, tn_status status,
+                             tn_error *error) {
     ranks_start start = {.done = trainer->state.done,
                          .resumed = from != NULL,
-                         .reads = trainer->contents.read != NULL};
+                         .reads = ranks_reads(trainer),
+                         .status = (uint64_t)status};
     const ranks_spread it = {.trainer = trainer, .from = from, .start = &start};
-    TN_TRY(to->broadcast(to->self, trainer->options.group, 0, &start, sizeof start, error));
+    TN_TRY(ranks_broadcast(trainer, &start, sizeof start, error));
+    if (status != TN_OK) return status; /* the first alone has looked */
+    if (start.status != TN_OK)
+        TN_FAIL(error, (tn_status)start.status, "the first rank has nothing to begin with");
     TN_TRY(ranks_spread_all(&it, error));
     trainer->state.first = trainer->state.done = start.done;
     return TN_OK;
@@ -162,12 +225,16 @@ tn_status tn__trainer_save_shards(tn_trainer *trainer, const char *path,
 
 tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
+    const tn_trainer_options *options = &trainer->options;
     double sums[] = {*loss, (double)*correct, trainer->asked};
-    if (trainer->state.parts == 1) return TN_OK;
-    TN_TRY(
-        to->reduce(to->self, trainer->options.group, sums, 3, TN_FLOAT64, TN_REDUCTION_SUM, error));
-    *loss = sums[0] / trainer->state.parts;
-    *correct = (int64_t)sums[1];
+    if (trainer->state.parts > 1) {
+        TN_TRY(to->reduce(to->self, options->group, sums, 3, TN_FLOAT64, TN_REDUCTION_SUM, error));
+        *loss = sums[0] / trainer->state.parts;
+        *correct = (int64_t)sums[1];
+    }
+    if (tn__trainer_talks(trainer) && trainer->tensor_ranks > 1) /* who has lost the same */
+        TN_TRY(to->reduce(to->self, options->tensor_group, &sums[2], 1, TN_FLOAT64,
+                          TN_REDUCTION_SUM, error));
     trainer->told = sums[2] > 0;
     return TN_OK;
 }

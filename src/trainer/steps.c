@@ -127,9 +127,9 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
     tn_trainer_state *state = &trainer->state;
     tn_checkpoint_run run = trainer->is;
     double start = tn__clock_s();
-    if (trainer->training->parts != NULL)
-        TN_FAIL(error, TN_E_UNSUPPORTED,
-                "a rank of a model that is cut has a part of it, which is no checkpoint");
+    if (tn__trainer_is_lone(trainer)) return tn__trainer_lone(error);
+    if (trainer->tensor_rank > 0)
+        return tn__keeping_lend(&trainer->keeping, trainer->engine, error);
     run.step = state->done;
     TN_TRY(tn__trainer_shares(trainer)
                ? tn__trainer_save_shards(trainer, path, &run, error)
@@ -142,7 +142,7 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
 
 static bool steps_saves(const tn_trainer *trainer) {
     const tn_trainer_state *state = &trainer->state;
-    bool writes = trainer->part == 0 || tn__trainer_shares(trainer);
+    bool writes = trainer->part == 0 || tn__trainer_shares(trainer); /* what it has of it */
     if (trainer->options.checkpoint == NULL || !writes) return false;
     return state->done % trainer->options.checkpoint_every == 0 || state->done == state->total ||
            state->stopped;
@@ -154,6 +154,7 @@ static tn_status steps_compare(tn_trainer *trainer, const tn__keep *keep, tn_err
     uint64_t size = keep->bytes, from = keep->from;
     uint8_t *both = tn__alloc_array(&trainer->context, 2, size);
     if (both == NULL) return tn__no_memory(error, "a comparison");
+    if (keep->cut != NULL) memset(both, 0, 2 * size); /* where others have it */
     tn_status status = tn__keep_get(keep, trainer->engine, both, error);
     if (status == TN_OK) status = tn__keep_get(keep, trainer->options.twin, both + size, error);
     if (status == TN_OK && memcmp(both + from, both + size + from, (size_t)keep->size) != 0)
@@ -183,7 +184,7 @@ tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error) {
         state->seconds = tn__clock_s() - start;
         bool on = options->step == NULL || options->step(options->self, state);
         trainer->asked = !on;
-        bool ends = state->parts > 1 ? trainer->told : trainer->asked;
+        bool ends = tn__trainer_talks(trainer) ? trainer->told : trainer->asked;
         state->stopped = ends && state->done < state->total;
         if (steps_saves(trainer)) TN_TRY(tn_trainer_save(trainer, options->checkpoint, error));
         state->seconds = tn__clock_s() - start;

@@ -31,8 +31,7 @@ static void test_judge(const tn_array *scores, const tn_array *labels, uint64_t 
 }
 
 static uint64_t test_count(const tn_trainer *trainer) {
-    if (trainer->training->parts != NULL || !trainer->scored || trainer->sample_at == TN_NONE ||
-        trainer->labels_at == TN_NONE)
+    if (!trainer->scored || trainer->sample_at == TN_NONE || trainer->labels_at == TN_NONE)
         return 0;
     return trainer->batches != NULL ? tn_batches_test_count(trainer->batches)
                                     : trainer->options.test_batches;

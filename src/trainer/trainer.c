@@ -178,7 +178,7 @@ static tn_status trainer_resume(tn_trainer *trainer, tn_checkpoint **from, tn_er
     const tn_trainer_options *options = &trainer->options;
     const char *path = options->resume;
     *from = NULL;
-    if (trainer->part > 0) return TN_OK;
+    if (!tn__trainer_leads(trainer)) return TN_OK;
     if (options->go_on && options->checkpoint != NULL && access(options->checkpoint, F_OK) == 0)
         path = options->checkpoint;
     if (path == NULL) return TN_OK;
@@ -193,8 +193,8 @@ static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
     tn_checkpoint *from;
     tn_engine *twin = trainer->options.twin;
     tn_status status = trainer_resume(trainer, &from, error);
-    if (status == TN_OK && trainer->state.parts > 1)
-        status = tn__trainer_spread(trainer, from, error);
+    if (tn__trainer_talks(trainer))
+        status = tn__trainer_spread(trainer, from, status, error);
     else if (status == TN_OK && from != NULL) {
         status = tn__checkpoint_restore(from, trainer->engine, &trainer->keeping, error);
         if (status == TN_OK && twin != NULL)
@@ -212,10 +212,8 @@ static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     tn__options(&train, sizeof train, options->train);
     if ((unsigned)options->schedule >= TN_SCHEDULE_COUNT)
         TN_FAIL(error, TN_E_UNKNOWN, "there is no such schedule");
-    if ((options->checkpoint != NULL || options->resume != NULL) &&
-        trainer->training->parts != NULL)
-        TN_FAIL(error, TN_E_UNSUPPORTED,
-                "a rank of a model that is cut has a part of it, which is no checkpoint");
+    if ((options->checkpoint != NULL || options->resume != NULL) && tn__trainer_is_lone(trainer))
+        return tn__trainer_lone(error);
     if (options->checkpoint_every == 0) options->checkpoint_every = 100;
     if (options->checkpoint != NULL) {
         const char *path = options->checkpoint;
@@ -251,6 +249,8 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
     TN_TRY(trainer_reached(trainer, error));
     TN_TRY(tn__keeping_make(trainer->training, &trainer->context, &trainer->arena,
                             &trainer->keeping, error));
+    trainer->keeping.exchange = trainer->options.exchange;
+    trainer->keeping.group = trainer->options.tensor_group;
     TN_TRY(trainer_named(trainer, error));
     trainer->is.batch = trainer->state.batch * trainer->state.parts;
     trainer->state.counts = trainer->correct_at != TN_NONE;
@@ -313,7 +313,8 @@ bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_
     uint32_t at = tn__names_find(&trainer->names, name, strlen(name));
     if (at == TN__NAMES_NONE || trainer->keeping.list[at].bytes != size) return false;
     const tn__keep *keep = &trainer->keeping.list[at];
-    if (!keep->apart) return tn__keep_get(keep, trainer->engine, bytes, NULL) == TN_OK;
+    if (!keep->apart && keep->cut == NULL)
+        return tn__keep_get(keep, trainer->engine, bytes, NULL) == TN_OK;
     if (!tn__trainer_has_gathered(trainer)) return false;
     memcpy(bytes, trainer->gathered[at], (size_t)size);
     return true;

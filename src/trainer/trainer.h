@@ -25,12 +25,13 @@ struct tn_trainer {
     tn_trainer_state state;
     tn_rate rate;
     tn_loss loss;
-    uint32_t output;      /* of the model, that the loss is of */
-    bool scored;          /* that output holds float32 scores of classes */
-    tn_checkpoint_run is; /* what a checkpoint tells of the run, but for its step */
-    tn_batches *batches;  /* NULL: options.fill */
-    uint32_t part;        /* of state.parts */
-    bool asked, told;     /* to stop: by `step` here; by that of any rank */
+    uint32_t output;                    /* of the model, that the loss is of */
+    bool scored;                        /* that output holds float32 scores of classes */
+    tn_checkpoint_run is;               /* what a checkpoint tells of the run, but for its step */
+    tn_batches *batches;                /* NULL: options.fill */
+    uint32_t part;                      /* of state.parts */
+    uint32_t tensor_ranks, tensor_rank; /* that have parts of the model, and which it is; 1: one */
+    bool asked, told;                   /* to stop: by `step` here; by that of any rank */
     /* arrays of the graph of a step, in its order; TN_NONE where there is none of that sort */
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
@@ -46,7 +47,6 @@ struct tn_trainer {
     tn_graph *model, *rewritten; /* as tn_train_model made it, and for training; NULL: as that */
     tn_training made;
     tn_session *session;
-    tn_train_options train_options; /* of `made`: its lists are not read any more */
 };
 
 /* Set up over its training and engine; `trainer` begins with a context and nothing else. */
@@ -62,8 +62,16 @@ tn_status tn__trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array 
                               tn_error *error);
 /* ranks.c. Which part of each batch it takes. Errors: E_INVALID (it is in no such group). */
 tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error);
-/* All begin with what the first of them has: of the checkpoint there, or NULL. */
-tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, tn_error *error);
+/* Whether there are others to be told of losses and stops; whether it is the first of all. */
+bool tn__trainer_talks(const tn_trainer *trainer);
+bool tn__trainer_leads(const tn_trainer *trainer);
+/* Whether it has a part of the model, and no way to who has the rest: no checkpoint is of it. */
+bool tn__trainer_is_lone(const tn_trainer *trainer);
+tn_status tn__trainer_lone(tn_error *error);
+/* All begin with what the first of them has: of the checkpoint there, or NULL. `status`: how it got
+ * there; when that is bad, all end here. */
+tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, tn_status status,
+                             tn_error *error);
 /* Loss and correct answers of all, from one's own; and whether anybody was asked to stop. */
 tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error);
 /* gathered.c. Whether all parameters are here, as they are now; what was gathered goes. */

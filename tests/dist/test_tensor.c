@@ -172,8 +172,9 @@ static tn_status rank(void *self, tn_world *world, tn_error *error) {
     run.train.tensor_rank = mine % it->tensor;
     run.session.divide = &by;
     run.session.exchange = tn_world_exchange(world);
-    run.options.exchange = it->data > 1 ? tn_world_exchange(world) : NULL;
+    run.options.exchange = tn_world_exchange(world);
     run.options.group = 1;
+    run.options.tensor_group = 2;
     run.options.self = &how;
     tn_status status = train(&run, &it->got[mine], error);
     kit_end(&run);

@@ -159,13 +159,12 @@ static tn_status train_model(cli_train *train, tn_error *error) {
                 (unsigned long long)state->total);
     TN_TRY(cli_train_all(train, error));
     TN_TRY(cli_train_measure(train, error));
+    if (train->signal == 0) TN_TRY(cli_train_test(train, error));
     if (!cli_train_speaks(train)) return TN_OK;
-    if (train->signal != 0) {
+    if (train->signal != 0)
         cli_train_print_stopped(train);
-        return cli_train_end_log(train, error);
-    }
-    TN_TRY(cli_train_test(train, error));
-    cli_train_print(train);
+    else
+        cli_train_print(train);
     return cli_train_end_log(train, error);
 }
 
