@@ -2,7 +2,8 @@
 """`tenure train --parallel` as a user meets it: ranks.py TENURE [MPIRUN]
 
 Without MPIRUN ranks are threads: they train as one process does with the same batch, within their
-planned peaks, also when they are resumed by another number of ranks or kept to a budget. With it they
+planned peaks, also when they have parts of the model, are resumed by another number of ranks or kept to a
+budget, and write the checkpoints that one process writes. With it they
 are processes, more of them than there are processors: the same bits as threads; ranks that differ,
 cannot begin, are killed or stopped end all of them, with one reason, in a bounded time.
 """
@@ -11,6 +12,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,9 +23,13 @@ TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 
 HERE = pathlib.Path(__file__).resolve().parent
 SEED = random.randrange(1 << 30)
 LM = [TENURE, "train", "lm.onnx", "--data", "text:book.txt", "--batch", "16", "--weights", "random:1", "--lr", "0.01"]
+HEADS = [TENURE, "train", "heads.onnx", "--data", "text:book.txt", "--batch", "8", "--weights", "random:1", "--lr", "0.003"]
+SPLITS = ["tensor=2", "tensor=4", "data=2,tensor=2"]
 KINDS = [["--optimizer", "adam"], ["--optimizer", "sgd", "--fuse-update"],
          ["--optimizer", "momentum", "--micro-batches", "2", "--order", "memory"],
          ["--optimizer", "adamw", "--dtype", "bf16"], ["--optimizer", "sgd", "--loss-scale", "dynamic"]]
+CUT_KINDS = [["--optimizer", "adam"], ["--optimizer", "momentum", "--lr", "0.02", "--micro-batches", "2", "--order", "memory"],
+             ["--optimizer", "sgd", "--lr", "0.1", "--fuse-update"]]
 ENDS_S = 30  # of whatever happens to a rank
 
 
@@ -35,7 +41,11 @@ def run(command, wanted=0, limit=120):
 
 
 def threads(count):
-    return ["--parallel", f"data={count}", "--ranks-as-threads"]
+    return split(f"data={count}")
+
+
+def split(words):
+    return ["--parallel", words, "--ranks-as-threads"]
 
 
 def losses(path):
@@ -46,6 +56,7 @@ def near(a, b, share, what):
     far = max(abs(x - y) / abs(x) for x, y in zip(a, b))
     if len(a) != len(b) or far > share:
         sys.exit(f"FAILED: {what}: {far:.2e} apart")
+    return far
 
 
 def as_one(kind):
@@ -96,6 +107,48 @@ def within_a_budget():
         sys.exit("FAILED: within a budget other numbers")
 
 
+def cut_as_one(kind):
+    """Of each layer a part: losses of 20 steps, and what the test tells, as of one process."""
+    one = json.loads(run([*HEADS, *kind, "--steps", "20", "--log", "one.csv", "--json"]).stdout)
+    for words in SPLITS:
+        told = json.loads(run([*HEADS, *kind, *split(words), "--steps", "20", "--log", "some.csv", "--poison", "--json",
+                               *random.choice([[], ["--bucket", "16KiB"], ["--check", "naive"]])]).stdout)
+        far = near(losses("one.csv"), losses("some.csv"), 1e-5, f"{words}, {kind}")
+        print(f"{words}, {' '.join(kind)}: {far:.1e} apart")
+        if any(r["measured_peak"] != r["planned_peak"] for r in told["ranks"]) or told["poison"] != "clean":
+            sys.exit(f"FAILED: {words}, {kind}: {told}")
+        if abs(told["test_loss"] - one["test_loss"]) > 1e-4 or told["weights"] >= one["weights"]:
+            sys.exit(f"FAILED: {words}, {kind}: {told}, {one}")
+
+
+def cut_and_resumed():
+    """A checkpoint is the whole, whoever writes it: so any other division goes on from it."""
+    ways = [[], threads(2), *(split(words) for words in SPLITS)]
+    run([*HEADS, "--optimizer", "adam", "--steps", "12", "--checkpoint", "whole.ck", "--log", "whole.csv"])
+    for first in ways:
+        then, part = random.choice([way for way in ways if way != first]), [*HEADS, "--optimizer", "adam"]
+        run([*part, *first, "--steps", "5", "--checkpoint", "part.ck", "--log", "part.csv"])
+        shutil.copy("part.ck", "same.ck")
+        run([*part, *then, "--steps", "12", "--checkpoint", "part.ck", "--resume", "part.ck", "--log", "part.csv"])
+        near(losses("whole.csv")[5:], losses("part.csv")[5:], 1e-5, f"{first}, resumed by {then}")
+        if os.path.getsize("part.ck") != os.path.getsize("whole.ck"):
+            sys.exit(f"FAILED: {first}, {then}: another file than one process writes")
+        run([*part, *first, "--steps", "12", "--checkpoint", "same.ck", "--resume", "same.ck"])
+        run([*part, *first, "--steps", "12", "--checkpoint", "at_once.ck"])
+        if pathlib.Path("same.ck").read_bytes() != pathlib.Path("at_once.ck").read_bytes():
+            sys.exit(f"FAILED: {first}: resumed, the bits are others")
+
+
+def cannot_be_cut(begin):
+    for words, count, options in [("3 ranks do not divide", 3, []), ("looks at all gradients", 2, ["--loss-scale", "dynamic"]),
+                                  ("nothing.ck: cannot open", 2, ["--resume", "nothing.ck"])]:
+        done = run([*begin(count), *HEADS, "--steps", "2", *options, "--parallel", f"tensor={count}",
+                    *([] if MPIRUN else ["--ranks-as-threads"])], 2)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("tenure: ")]
+        if len(lines) != 1 or words not in lines[0]:
+            sys.exit(f"FAILED: {words}: {done.stderr}")
+
+
 def mistakes(begin):
     """One rank tells; all end alike."""
     for words, count, options in [
@@ -133,6 +186,17 @@ def same_bits():
         run([*mpirun(count), *options, "mpi.ck", "--bucket", "8KiB"])
         if pathlib.Path("threads.ck").read_bytes() != pathlib.Path("mpi.ck").read_bytes():
             sys.exit(f"FAILED: {count} processes give other bits than threads")
+
+
+def cut_same_bits():
+    for count, words in (2, "tensor=2"), (4, "data=2,tensor=2"):
+        options = [*HEADS, "--optimizer", "adam", "--steps", "20", "--parallel", words]
+        run([*options, "--ranks-as-threads", "--checkpoint", "threads.ck"])
+        run([*mpirun(count), *options, "--checkpoint", "mpi.ck", "--log", "mpi.csv"])
+        if pathlib.Path("threads.ck").read_bytes() != pathlib.Path("mpi.ck").read_bytes():
+            sys.exit(f"FAILED: processes of {words} give other bits than threads")
+        run([*HEADS, "--optimizer", "adam", "--steps", "20", "--log", "one.csv"])
+        near(losses("one.csv"), losses("mpi.csv"), 1e-5, f"processes of {words}")
 
 
 def differ():
@@ -215,7 +279,11 @@ def main():
             options_are_the_commands()
             resumed()
             within_a_budget()
+            for kind in CUT_KINDS:
+                cut_as_one(kind)
+            cut_and_resumed()
             mistakes(lambda count: [])
+            cannot_be_cut(lambda count: [])
             alone()
             return
         if run([*mpirun(1), TENURE, "train", "none.onnx", "--data", "x.npy,y.npy", "--parallel", "data=1"], 2) \
@@ -223,8 +291,10 @@ def main():
             print("SKIP: tenure-mpi.so is not built")
             sys.exit(77)
         same_bits()
+        cut_same_bits()
         differ()
         mistakes(mpirun)
+        cannot_be_cut(mpirun)
         hit(signal.SIGKILL, random.randrange(3), "signal 9")
         silent = random.randrange(3)
         hit(signal.SIGSTOP, silent, f"rank {silent} gives no sign of life")

@@ -130,6 +130,30 @@ def models():
     model("lm.onnx", [node("Gather", "table,x", "e"), node("MatMul", "e,w", "y")],
           [value("x", ["n", 16], INT64)], [value("y", ["n", 16, 256])],
           [weights("table", 256, 8), weights("w", 8, 256)])
+    heads()
+
+
+def heads():
+    """heads.onnx: a transformer of one layer with 4 heads of 8, over 16 bytes of a text."""
+    turned, nodes, parameters = {"q": [0, 2, 1, 3], "k": [0, 2, 3, 1], "v": [0, 2, 1, 3]}, [], []
+    nodes.append(node("Gather", "table,x", "e"))
+    nodes.append(node("LayerNormalization", "e,gain,bias", "n"))
+    for name, order in turned.items():
+        nodes += [node("MatMul", f"n,w{name}", f"{name}0"), node("Reshape", f"{name}0,split", f"{name}1"),
+                  node("Transpose", f"{name}1", name, perm=order)]
+        parameters.append(weights(f"w{name}", 32, 32))
+    nodes += [node("MatMul", "q,k", "s0"), node("Mul", "s0,share", "s1"), node("Softmax", "s1", "s", axis=3),
+              node("MatMul", "s,v", "o0"), node("Transpose", "o0", "o1", perm=[0, 2, 1, 3]),
+              node("Reshape", "o1,join", "o2"), node("MatMul", "o2,wo", "o3"), node("Add", "o3,bo", "o4"),
+              node("Add", "o4,e", "a"), node("MatMul", "a,up", "u0"), node("Add", "u0,bu", "u1"),
+              node("Relu", "u1", "u"), node("MatMul", "u,down", "d"), node("Add", "d,a", "f"),
+              node("MatMul", "f,out", "y")]
+    parameters += [weights("table", 256, 32), tensor("gain", [32], [1.0] * 32), tensor("bias", [32], [0.0] * 32),
+                   weights("wo", 32, 32), tensor("bo", [32], [0.0] * 32), weights("up", 32, 128),
+                   tensor("bu", [128], [0.0] * 128), weights("down", 128, 32), weights("out", 32, 256),
+                   tensor("split", [4], [0, 16, 4, 8], INT64), tensor("join", [3], [0, 16, 32], INT64),
+                   tensor("share", [], [0.35])]
+    model("heads.onnx", nodes, [value("x", ["n", 16], INT64)], [value("y", ["n", 16, 256])], parameters)
 
 
 def data():

@@ -37,7 +37,8 @@ enum {
     X(TRAIN_LOG, "log", "FILE", "loss and correct answers of each step as .csv")                   \
     X(TRAIN_PARALLEL, "parallel", "data=N,tensor=N,pipeline=N",                                    \
       "several ranks (mpirun -n N): data, each with an equal part of every batch (as many as "     \
-      "there are), and so on, 1 where nothing is said; serial or safe: see `tenure plan`")         \
+      "there are), tensor, each with a part of every layer; 1 where nothing is said; serial or "   \
+      "safe: see `tenure plan`")                                                                   \
     X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
       "ranks are threads of this process, without mpirun")                                         \
     X(TRAIN_BUCKET, "bucket", "SIZE",                                                              \
@@ -145,7 +146,9 @@ static const char train_doc[] =
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 1000 --checkpoint run.ck\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 2000 --checkpoint run.ck --resume run.ck\n"
     "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n"
-    "  mpirun -n 4 tenure train cnn.onnx --data fashion-mnist --batch 64 --parallel data=4\n\n"
+    "  mpirun -n 4 tenure train cnn.onnx --data fashion-mnist --batch 64 --parallel data=4\n"
+    "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --batch 16 --parallel "
+    "data=2,tensor=2\n\n"
     "Exit status: 0 trained; 1 the budget is too small, or the plan was broken; 2 bad usage or "
     "input, or a loss that is no number; 4 internal error; 130, 143 stopped by SIGINT or "
     "SIGTERM, after a step and its checkpoint.";
