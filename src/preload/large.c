@@ -8,9 +8,7 @@
 #include "preload/large.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +18,7 @@
 
 #include "preload/family.h"
 #include "preload/trace.h"
+#include "preload/words.h"
 
 #define LARGE_PAGE 4096u
 #define LARGE_LEAST (64u << 10)
@@ -43,6 +42,7 @@ static struct large {
     size_t least;
     bool is_bound, tells, has_told;
 } large = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static tn__trace large_trace = {.file = -1};
 
 static __thread bool large_busy __attribute__((tls_model("initial-exec")));
 
@@ -55,20 +55,7 @@ static void *large_own(void *self, void *pointer, size_t old_size, size_t new_si
     return NULL;
 }
 
-static void large_say(const char *what, const char *detail) {
-    fprintf(stderr, "tenure: %s%s%s\n", what, detail[0] != '\0' ? ": " : "", detail);
-}
-
 /* --- opening --- */
-
-static bool large_setting(const char *name, uint64_t *bytes) {
-    const char *text = getenv(name);
-    tn_error error = {0};
-    if (text == NULL || text[0] == '\0') return true;
-    if (tn_size_parse(text, bytes, &error) == TN_OK) return true;
-    large_say(name, error.message);
-    return false;
-}
 
 static void *large_map(uint64_t bytes) {
     void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -109,7 +96,7 @@ static bool large_create(void) {
     options.capacity = large.capacity;
     options.alignment = LARGE_PAGE;
     if (tn_pool_create(&options, &large.pool, &error) == TN_OK) return true;
-    large_say("TENURE_POOL", error.message);
+    tn__say("TENURE_POOL", error.message);
     return false;
 }
 
@@ -128,7 +115,7 @@ static void large_after_fork(void) { large_unlock(); }
 
 /* The parent goes on writing the trace. */
 static void large_in_child(void) {
-    tn__trace_leave();
+    tn__trace_leave(&large_trace);
     large.tells = false;
     pthread_mutex_init(&large.lock, NULL);
     large_busy = false;
@@ -137,17 +124,18 @@ static void large_in_child(void) {
 void tn__large_open(void) {
     uint64_t least = LARGE_LEAST, budget = 0;
     const char *tells = getenv("TENURE_STATS");
-    if (!large_setting("TENURE_LEAST", &least) || !large_setting("TENURE_BUDGET", &budget)) return;
+    if (!tn__say_setting("TENURE_LEAST", &least) || !tn__say_setting("TENURE_BUDGET", &budget))
+        return;
     large_busy = true;
     large.is_bound = budget != 0;
     large.tells = tells != NULL && tells[0] != '\0';
     uint64_t range = large.is_bound ? budget / LARGE_PAGE * LARGE_PAGE : LARGE_RANGE;
     bool done = range != 0 && large_reserve(range);
     while (!done && !large.is_bound && range > LARGE_RANGE_LEAST) done = large_reserve(range /= 2);
-    if (!done) large_say("no range of addresses for large blocks", "they stay where they were");
+    if (!done) tn__say("no range of addresses for large blocks", "they stay where they were");
     done = done && large_create() &&
            pthread_atfork(large_before_fork, large_after_fork, large_in_child) == 0;
-    if (done) tn__trace_open(getenv("TENURE_TRACE"));
+    if (done) tn__trace_open(&large_trace, getenv("TENURE_TRACE"), false);
     large_busy = false;
     if (done) __atomic_store_n(&large.least, least > 1 ? least : 1, __ATOMIC_RELEASE);
 }
@@ -169,7 +157,7 @@ static large_block *large_at(const void *pointer) {
 
 /* Once: a program that meets its budget may try again and again. */
 static void large_tell_failure(const tn_error *error) {
-    if (large.is_bound && !large.has_told) large_say("TENURE_BUDGET", error->message);
+    if (large.is_bound && !large.has_told) tn__say("TENURE_BUDGET", error->message);
     large.has_told = true;
 }
 
@@ -188,7 +176,7 @@ static void *large_take(size_t size, size_t alignment, size_t *used) {
         *used = large.fresh <= got.offset ? 0 : (size_t)(large.fresh - got.offset);
         if (*used > size) *used = size;
         if (end > large.fresh) large.fresh = end;
-        tn__trace_alloc(block->name, size, alignment);
+        tn__trace_alloc(&large_trace, block->name, size, alignment, 0, NULL);
     } else {
         large_tell_failure(&error);
     }
@@ -218,10 +206,10 @@ void tn__large_free(void *pointer) {
     tn_error error = {0};
     large_lock();
     if (tn_pool_free(large.pool, block->id, &error) != TN_OK) {
-        large_say("free of what is no block, or was freed before", "stopped");
+        tn__say("free of what is no block, or was freed before", "stopped");
         abort();
     }
-    tn__trace_free(block->name);
+    tn__trace_free(&large_trace, block->name);
     *block = (large_block){0};
     large_unlock();
     errno = kept;
@@ -229,29 +217,10 @@ void tn__large_free(void *pointer) {
 
 /* --- the end --- */
 
-static void large_tell(void) {
-    char reserved[TN_SIZE_TEXT_MAX], requested[TN_SIZE_TEXT_MAX], height[TN_SIZE_TEXT_MAX];
-    tn_pool_usage usage;
-    tn_pool_lesson lesson;
-    tn_pool_measure(large.pool, &usage);
-    tn_pool_learned(large.pool, &lesson);
-    fprintf(stderr,
-            "tenure: %" PRIu64 " large blocks; at most %s in use, %s reserved; %" PRIu64
-            " did not fit\n",
-            usage.alloc_count - usage.failed_count, tn_size_format(usage.requested_peak, requested),
-            tn_size_format(usage.reserved_peak, reserved), usage.failed_count);
-    if (lesson.plans > 0)
-        fprintf(stderr,
-                "tenure: %" PRIu64 " plans served %" PRIu64 " of them, %" PRIu64
-                " were surprises; plan in force: %s\n",
-                lesson.plans, lesson.served, lesson.surprises,
-                lesson.period != 0 ? tn_size_format(lesson.height, height) : "none");
-}
-
 void tn__large_close(void) {
     if (large.pool == NULL) return;
     large_lock();
-    tn__trace_close();
-    if (large.tells) large_tell();
+    tn__trace_close(&large_trace);
+    if (large.tells) tn__say_numbers(large.pool, "large blocks");
     large_unlock();
 }

@@ -1,46 +1,37 @@
-/* trace.c - rows gather in a static buffer and are written when it is full: no memory is asked for,
- * and a process that is killed leaves whole rows. */
+/* trace.c - rows gather in the trace itself and are written when it is full: no memory is asked
+ * for, and a process that is killed leaves whole rows. */
 #include "preload/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRACE_ROW_MAX = 96, TRACE_FILE = 512 };
-static struct trace {
-    int file;          /* none: not open, or it cannot be */
-    struct stat which; /* the program may close our number and open something else by it */
-    const char *path;  /* until it is opened, at the first row */
-    size_t used;
-    char rows[64 << 10];
-} trace = {.file = -1};
+enum { TRACE_ROW_MAX = 256, TRACE_WHO_MAX = 120, TRACE_FILE = 512, TRACE_PATH_MAX = 4096 };
 
 /* Whether the file is ours still; else it is left alone. */
-static bool trace_is_ours(void) {
+static bool trace_is_ours(tn__trace *trace) {
     struct stat now;
-    if (trace.file >= 0 && fstat(trace.file, &now) == 0 && now.st_dev == trace.which.st_dev &&
-        now.st_ino == trace.which.st_ino)
+    if (trace->file >= 0 && fstat(trace->file, &now) == 0 && now.st_dev == trace->which.st_dev &&
+        now.st_ino == trace->which.st_ino)
         return true;
-    trace.file = -1;
-    trace.used = 0;
+    trace->file = -1;
+    trace->used = 0;
     return false;
 }
 
-static void trace_flush(void) {
-    if (!trace_is_ours()) return;
-    for (size_t done = 0; done < trace.used;) {
-        ssize_t wrote = write(trace.file, trace.rows + done, trace.used - done);
+static void trace_flush(tn__trace *trace) {
+    if (!trace_is_ours(trace)) return;
+    for (size_t done = 0; done < trace->used;) {
+        ssize_t wrote = write(trace->file, trace->rows + done, trace->used - done);
         if (wrote < 0 && errno == EINTR) continue;
         if (wrote <= 0) break;
         done += (size_t)wrote;
     }
-    trace.used = 0;
+    trace->used = 0;
 }
 
 /* The path with "%p" as our number. */
@@ -53,12 +44,12 @@ static void trace_name(const char *path, char *name, size_t room) {
         snprintf(name, room, "%s", path);
 }
 
-/* Open and locked; -1: another process has it, or it cannot be written. */
-static int trace_claim(const char *name) {
+/* Open and locked; -1: somebody has it, or it cannot be written. */
+static int trace_claim(tn__trace *trace, const char *name) {
     int file = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) return file;
     if (flock(file, LOCK_EX | LOCK_NB) != 0 || (ftruncate(file, 0) != 0 && errno != EINVAL) ||
-        fstat(file, &trace.which) != 0) {
+        fstat(file, &trace->which) != 0) {
         close(file);
         return -1;
     }
@@ -68,52 +59,65 @@ static int trace_claim(const char *name) {
     return high;
 }
 
-/* At the first row, so that a process without large blocks (a shell, env) leaves no file. */
-static void trace_begin(void) {
-    static const char header[] = "action,id,size,alignment\n";
-    static char name[4096], other[4096 + 24]; /* stacks of threads may be small; we are locked */
-    trace_name(trace.path, name, sizeof name);
-    trace.path = NULL;
-    trace.file = trace_claim(name);
-    snprintf(other, sizeof other, "%s.%ld", name, (long)getpid());
-    if (trace.file < 0) trace.file = trace_claim(other);
-    if (trace.file < 0) fprintf(stderr, "tenure: TENURE_TRACE: %s cannot be written\n", name);
-    memcpy(trace.rows, header, sizeof header - 1);
-    trace.used = sizeof header - 1;
+/* At the first row, so that a process without large blocks (a shell, env) leaves no file. Names are
+ * made where rows will be: stacks of threads may be small. */
+static void trace_begin(tn__trace *trace) {
+    char *name = trace->rows, *other = trace->rows + TRACE_PATH_MAX;
+    trace_name(trace->path, name, TRACE_PATH_MAX);
+    trace->path = NULL;
+    trace->file = trace_claim(trace, name);
+    snprintf(other, TRACE_PATH_MAX + 24, "%s.%ld", name, (long)getpid());
+    if (trace->file < 0) trace->file = trace_claim(trace, other);
+    if (trace->file < 0) fprintf(stderr, "tenure: TENURE_TRACE: %s cannot be written\n", name);
+    trace->used = (size_t)snprintf(trace->rows, TRACE_ROW_MAX, "action,id,size,alignment%s\n",
+                                   trace->has_streams ? ",stream,name" : "");
 }
 
-void tn__trace_open(const char *path) {
-    if (path != NULL && path[0] != '\0') trace.path = path;
+void tn__trace_open(tn__trace *trace, const char *path, bool has_streams) {
+    trace->file = -1;
+    trace->path = path != NULL && path[0] != '\0' ? path : NULL;
+    trace->has_streams = has_streams;
+    trace->used = 0;
 }
 
-static void trace_row(const char *action, uint64_t name, size_t size, size_t alignment) {
-    if (trace.path != NULL) trace_begin();
-    if (trace.file < 0) return;
-    if (sizeof trace.rows - trace.used < TRACE_ROW_MAX) trace_flush();
-    char *row = trace.rows + trace.used;
-    int length = size == 0 ? snprintf(row, TRACE_ROW_MAX, "%s,%" PRIu64 ",,\n", action, name)
-                           : snprintf(row, TRACE_ROW_MAX, "%s,%" PRIu64 ",%zu,%zu\n", action, name,
-                                      size, alignment);
-    trace.used += (size_t)length;
+/* Room for a row; NULL: there is no file. */
+static char *trace_row(tn__trace *trace) {
+    if (trace->path != NULL) trace_begin(trace);
+    if (trace->file < 0) return NULL;
+    if (sizeof trace->rows - trace->used < TRACE_ROW_MAX) trace_flush(trace);
+    return trace->rows + trace->used;
 }
 
-void tn__trace_alloc(uint64_t name, size_t size, size_t alignment) {
-    trace_row("alloc", name, size, alignment);
+void tn__trace_alloc(tn__trace *trace, uint64_t name, size_t size, size_t alignment,
+                     uint32_t stream, const char *who) {
+    char *row = trace_row(trace);
+    if (row == NULL) return;
+    int length = snprintf(row, TRACE_ROW_MAX, "alloc,%" PRIu64 ",%zu,%zu", name, size, alignment);
+    if (trace->has_streams)
+        length += snprintf(row + length, (size_t)(TRACE_ROW_MAX - length), ",%" PRIu32 ",%.*s",
+                           stream, TRACE_WHO_MAX, who != NULL ? who : "");
+    row[length] = '\n';
+    trace->used += (size_t)length + 1;
 }
 
-void tn__trace_free(uint64_t name) { trace_row("free", name, 0, 0); }
-
-void tn__trace_close(void) {
-    trace.path = NULL;
-    if (trace.file < 0) return;
-    trace_flush();
-    if (trace.file >= 0) close(trace.file);
-    trace.file = -1;
+void tn__trace_free(tn__trace *trace, uint64_t name) {
+    char *row = trace_row(trace);
+    if (row == NULL) return;
+    trace->used += (size_t)snprintf(row, TRACE_ROW_MAX, "free,%" PRIu64 ",,%s\n", name,
+                                    trace->has_streams ? ",," : "");
 }
 
-void tn__trace_leave(void) {
-    trace.path = NULL;
-    if (trace_is_ours()) close(trace.file);
-    trace.file = -1;
-    trace.used = 0;
+void tn__trace_close(tn__trace *trace) {
+    trace->path = NULL;
+    if (trace->file < 0) return;
+    trace_flush(trace);
+    if (trace->file >= 0) close(trace->file);
+    trace->file = -1;
+}
+
+void tn__trace_leave(tn__trace *trace) {
+    trace->path = NULL;
+    if (trace_is_ours(trace)) close(trace->file);
+    trace->file = -1;
+    trace->used = 0;
 }

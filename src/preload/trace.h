@@ -1,17 +1,30 @@
-/* trace.h - requests as rows of a file, in order: called with the lock of large.c held. */
+/* trace.h - requests as rows of a file, in order. Whoever has a trace calls with a lock held. */
 #ifndef TN_PRELOAD_TRACE_H
 #define TN_PRELOAD_TRACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
+
+typedef struct tn__trace {
+    int file;          /* -1: not open, or it cannot be */
+    struct stat which; /* the program may close our number and open something else by it */
+    const char *path;  /* until it is opened, at the first row */
+    bool has_streams;
+    size_t used;
+    char rows[64 << 10];
+} tn__trace;
 
 /* NULL or "": no trace; else it must last. The file is made at the first row; one that another
- * process is writing is left to it, and ours is FILE.NUMBER. A file that cannot be written is told,
- * and done without. */
-void tn__trace_open(const char *path);
-void tn__trace_alloc(uint64_t name, size_t size, size_t alignment);
-void tn__trace_free(uint64_t name);
-void tn__trace_close(void);
-void tn__trace_leave(void); /* in the child of a fork: the file is the parent's */
+ * trace is being written to is left to it, and ours is FILE.NUMBER. A file that cannot be written
+ * is told, and done without. `has_streams`: rows say which stream asked, and who. */
+void tn__trace_open(tn__trace *trace, const char *path, bool has_streams);
+/* `who`: a name without commas; NULL: nobody in particular. */
+void tn__trace_alloc(tn__trace *trace, uint64_t name, size_t size, size_t alignment,
+                     uint32_t stream, const char *who);
+void tn__trace_free(tn__trace *trace, uint64_t name);
+void tn__trace_close(tn__trace *trace);
+void tn__trace_leave(tn__trace *trace); /* in the child of a fork: the file is the parent's */
 
 #endif
