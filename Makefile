@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 
 .PHONY: all amalgamation coverage deb site demo demo-mcu bench-arena test check install fuzz compare stress stress-programs stress-pools bench bench-pools bench-results clean help
 all: $(BUILD)/build.ninja
-	cmake --build $(BUILD) --target libtenure tenure_preload tenure_command completions
+	cmake --build $(BUILD) --target libtenure tenure_preload tenure_torch tenure_command completions
 
 # Without the tests, which need more than a user has. A configuring that failed leaves no build.ninja.
 $(BUILD)/build.ninja:

@@ -59,16 +59,19 @@ static int trace_claim(tn__trace *trace, const char *name) {
     return high;
 }
 
-/* At the first row, so that a process without large blocks (a shell, env) leaves no file. Names are
- * made where rows will be: stacks of threads may be small. */
+/* At the first row, so that a process without large blocks (a shell, env) leaves no file. The name
+ * is made where rows will be: stacks of threads may be small. */
 static void trace_begin(tn__trace *trace) {
-    char *name = trace->rows, *other = trace->rows + TRACE_PATH_MAX;
-    trace_name(trace->path, name, TRACE_PATH_MAX);
+    const char *path = trace->path;
+    trace_name(path, trace->rows, TRACE_PATH_MAX);
     trace->path = NULL;
-    trace->file = trace_claim(trace, name);
-    snprintf(other, TRACE_PATH_MAX + 24, "%s.%ld", name, (long)getpid());
-    if (trace->file < 0) trace->file = trace_claim(trace, other);
-    if (trace->file < 0) fprintf(stderr, "tenure: TENURE_TRACE: %s cannot be written\n", name);
+    trace->file = trace_claim(trace, trace->rows);
+    if (trace->file < 0) {
+        size_t length = strlen(trace->rows);
+        snprintf(trace->rows + length, sizeof trace->rows - length, ".%ld", (long)getpid());
+        trace->file = trace_claim(trace, trace->rows);
+    }
+    if (trace->file < 0) fprintf(stderr, "tenure: TENURE_TRACE: %s cannot be written\n", path);
     trace->used = (size_t)snprintf(trace->rows, TRACE_ROW_MAX, "action,id,size,alignment%s\n",
                                    trace->has_streams ? ",stream,name" : "");
 }

@@ -1,0 +1,200 @@
+/* ground.c - offsets of a pool as addresses of a device. */
+#include "torch/ground.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Of every block: as PyTorch's own allocator has it, which kernels have come to rely on. */
+#define GROUND_ALIGNMENT 512u
+
+/* --- opening and closing --- */
+
+/* So much in one piece, aligned. A status of CUDA. */
+static int ground_get(tn__ground *ground, uint64_t bytes) {
+    const tn__cuda *cuda = ground->cuda;
+    if (bytes > SIZE_MAX - GROUND_ALIGNMENT) return TN__CUDA_NO_MEMORY;
+    uint64_t spare = GROUND_ALIGNMENT - TN__CUDA_ALIGNMENT;
+    int status = cuda->cudaMalloc(&ground->whole, (size_t)(bytes + spare));
+    if (status != TN__CUDA_OK) return status;
+    uint64_t front = -(uintptr_t)ground->whole & (GROUND_ALIGNMENT - 1);
+    ground->base = (char *)ground->whole + front;
+    ground->capacity = bytes;
+    return status;
+}
+
+/* As many tenths of what is free as there are in one piece. */
+static int ground_get_most(tn__ground *ground) {
+    const tn__cuda *cuda = ground->cuda;
+    size_t available = 0, total = 0;
+    int status = cuda->cudaMemGetInfo(&available, &total);
+    uint64_t tenth = available / 10 / GROUND_ALIGNMENT * GROUND_ALIGNMENT;
+    if (status == TN__CUDA_OK) status = tenth == 0 ? TN__CUDA_NO_MEMORY : TN__CUDA_OK;
+    if (status != TN__CUDA_OK) return status;
+    for (uint64_t part = 9; part > 0; part--) {
+        status = ground_get(ground, part * tenth);
+        if (status != TN__CUDA_NO_MEMORY) break;
+        if (part > 1) (void)cuda->cudaGetLastError();
+    }
+    return status;
+}
+
+static tn_status ground_open_here(tn__ground *ground, const tn__ground_options *options,
+                                  tn_error *error) {
+    char text[TN_SIZE_TEXT_MAX], what[TN_SIZE_TEXT_MAX + 40] = "memory for its pool";
+    uint64_t budget = options->budget / GROUND_ALIGNMENT * GROUND_ALIGNMENT;
+    if (options->budget != 0) {
+        if (budget == 0)
+            TN_FAIL(error, TN_E_INVALID, "a budget has at least %u bytes", GROUND_ALIGNMENT);
+        snprintf(what, sizeof what, "a budget of %s", tn_size_format(budget, text));
+    }
+    int status = budget != 0 ? ground_get(ground, budget) : ground_get_most(ground);
+    TN_TRY(tn__cuda_status(ground->cuda, status, what, error));
+    tn_pool_options pool = TN_POOL_OPTIONS_INIT;
+    pool.context = &ground->context;
+    pool.pool = options->pool != NULL ? options->pool : "iteration";
+    pool.capacity = ground->capacity;
+    pool.alignment = GROUND_ALIGNMENT;
+    return tn_pool_create(&pool, &ground->pool, error);
+}
+
+static void ground_name_trace(tn__ground *ground, const char *path) {
+    if (path == NULL || path[0] == '\0') return;
+    if (ground->device == 0)
+        snprintf(ground->trace_path, sizeof ground->trace_path, "%s", path);
+    else
+        snprintf(ground->trace_path, sizeof ground->trace_path, "%s.cuda%d", path, ground->device);
+}
+
+tn_status tn__ground_open(const tn__ground_options *options, const tn__cuda *cuda, int device,
+                          tn__ground **ground, tn_error *error) {
+    tn_context context = tn__context(options->context);
+    TN_TRY(tn__cuda_check_device(cuda, device, error));
+    tn__ground *made = tn__alloc_array(&context, 1, sizeof *made);
+    if (made == NULL) return tn__no_memory(error, "the records of a device's memory");
+    made->context = context;
+    made->cuda = cuda;
+    made->device = device;
+    tn__turns_init(&made->turns, &made->context, cuda);
+    tn__lots_init(&made->lots, &made->context);
+    tn__names_init(&made->names, &made->context);
+    tn__arena_init(&made->words, &made->context);
+    ground_name_trace(made, options->trace);
+    tn__trace_open(&made->trace, made->trace_path, true);
+    int before = tn__cuda_enter(cuda, device);
+    tn_status status = ground_open_here(made, options, error);
+    tn__cuda_enter(cuda, before);
+    if (status == TN_OK)
+        *ground = made;
+    else
+        tn__ground_close(made);
+    return status;
+}
+
+void tn__ground_close(tn__ground *ground) {
+    if (ground == NULL) return;
+    tn_context context = ground->context;
+    int before = tn__cuda_enter(ground->cuda, ground->device);
+    (void)ground->cuda->cudaDeviceSynchronize(); /* a device that is lost has lost the block, too */
+    tn__turns_release(&ground->turns);
+    if (ground->whole != NULL) (void)ground->cuda->cudaFree(ground->whole);
+    tn__cuda_enter(ground->cuda, before);
+    tn__trace_close(&ground->trace);
+    tn__lots_release(&ground->lots);
+    tn_pool_destroy(ground->pool);
+    tn__names_release(&ground->names);
+    tn__arena_release(&ground->words);
+    tn__free(&context, ground->streams, ground->stream_room * sizeof *ground->streams);
+    tn__free(&context, ground, sizeof *ground);
+}
+
+/* --- blocks --- */
+
+/* False: no memory. Few streams are in use at a time, and their handles come again. */
+static bool ground_number(tn__ground *ground, void *stream, uint32_t *number) {
+    for (size_t i = 0; i < ground->stream_count; i++) {
+        if (ground->streams[i] != stream) continue;
+        *number = (uint32_t)i;
+        return true;
+    }
+    if (ground->stream_count == UINT32_MAX ||
+        !tn__reserve(&ground->context, &ground->streams, &ground->stream_room,
+                     ground->stream_count + 1, sizeof *ground->streams))
+        return false;
+    *number = (uint32_t)ground->stream_count;
+    ground->streams[ground->stream_count++] = stream;
+    return true;
+}
+
+/* The tag of a name; one that cannot be kept is nobody's, which is no reason to refuse memory. */
+static uint32_t ground_tag(tn__ground *ground, const char *who) {
+    uint32_t tag = 0, known = TN__NAMES_NONE;
+    if (who == NULL || who[0] == '\0') return 0;
+    known = tn__names_find(&ground->names, who, strlen(who));
+    if (known != TN__NAMES_NONE) return known;
+    char *kept = tn__arena_string(&ground->words, who, strlen(who));
+    if (kept == NULL || tn_pool_tag(ground->pool, &(tn_pool_label){.name = kept}, &tag, NULL))
+        return 0;
+    (void)tn__names_add(&ground->names, kept, strlen(kept), tag, NULL);
+    return tag;
+}
+
+tn_status tn__ground_alloc(tn__ground *ground, uint64_t size, void *stream, const char *who,
+                           void **pointer, tn_error *error) {
+    tn_pool_request request = {.size = size, .tag = ground_tag(ground, who)};
+    tn_allocation got;
+    if (!tn__lots_room(&ground->lots) || !ground_number(ground, stream, &request.stream))
+        return tn__no_memory(error, "the records of blocks");
+    TN_TRY(tn_pool_alloc(ground->pool, &request, &got, error));
+    int before = tn__cuda_enter(ground->cuda, ground->device);
+    tn_status status =
+        tn__turns_take(&ground->turns, got.offset, got.offset + got.size, stream, error);
+    tn__cuda_enter(ground->cuda, before);
+    if (status != TN_OK) {
+        TN_TRY(tn_pool_free(ground->pool, got.id, NULL));
+        return status;
+    }
+    tn__lot block = {got.offset, got.size, got.id, ground->count++, 1, {stream}};
+    tn__lots_add(&ground->lots, &block);
+    tn__trace_alloc(&ground->trace, block.name, (size_t)size, 0, request.stream, who);
+    *pointer = ground->base + got.offset;
+    return TN_OK;
+}
+
+bool tn__ground_owns(const tn__ground *ground, const void *pointer) {
+    return (uintptr_t)pointer - (uintptr_t)ground->base < ground->capacity;
+}
+
+static tn_status ground_find(const tn__ground *ground, const void *pointer, tn__lot **block,
+                             tn_error *error) {
+    uint64_t offset = (uintptr_t)pointer - (uintptr_t)ground->base;
+    *block = tn__ground_owns(ground, pointer) ? tn__lots_find(&ground->lots, offset) : NULL;
+    if (*block != NULL) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID, "%p is no block of cuda:%d: freed before, or never given", pointer,
+            ground->device);
+}
+
+tn_status tn__ground_free(tn__ground *ground, void *pointer, tn_error *error) {
+    tn__lot *found;
+    TN_TRY(ground_find(ground, pointer, &found, error));
+    tn__lot block = *found;
+    tn__lots_remove(&ground->lots, found);
+    int before = tn__cuda_enter(ground->cuda, ground->device);
+    if (block.stream_count == 0)
+        tn__turns_owe(&ground->turns);
+    else
+        tn__turns_give(&ground->turns, block.offset, block.offset + block.size, block.streams,
+                       block.stream_count);
+    tn__cuda_enter(ground->cuda, before);
+    tn__trace_free(&ground->trace, block.name);
+    return tn_pool_free(ground->pool, block.id, error);
+}
+
+tn_status tn__ground_use(tn__ground *ground, void *pointer, void *stream, tn_error *error) {
+    tn__lot *block;
+    TN_TRY(ground_find(ground, pointer, &block, error));
+    for (uint32_t i = 0; i < block->stream_count; i++)
+        if (block->streams[i] == stream) return TN_OK;
+    if (block->stream_count == TN__TURNS_STREAMS) block->stream_count = 0;
+    if (block->stream_count > 0) block->streams[block->stream_count++] = stream;
+    return TN_OK;
+}

@@ -1,0 +1,317 @@
+/* The memory of a device on the stand-in of CUDA: bytes that a stream is late with are not another
+ * one's before, in every pool; each call fails in turn; budgets, holders, traces. */
+#include "torch/ground.h"
+
+#include <unistd.h>
+
+#include "standin.h"
+#include "support.h"
+
+enum { BLOCK = 64 << 10, STREAMS = 6 };
+
+#define CHECK(call)                                                                                \
+    do {                                                                                           \
+        tn_error check_error = {0};                                                                \
+        tn_status check_status = (call);                                                           \
+        if (check_status != TN_OK) fail_msg("%s: %s\n", #call, check_error.message);               \
+    } while (0)
+#define E &check_error /* the error of the CHECK that it stands in */
+
+static tn__cuda cuda;
+
+static tn_status open_memory(const char *pool, uint64_t budget, tn__ground **ground,
+                             tn_error *error) {
+    tn__ground_options options = {.pool = pool, .budget = budget};
+    *ground = NULL;
+    return tn__ground_open(&options, &cuda, 0, ground, error);
+}
+
+static tn_status get(tn__ground *ground, uint64_t size, void *stream, void **block,
+                     tn_error *error) {
+    return tn__ground_alloc(ground, size, stream, NULL, block, error);
+}
+
+static void make_streams(void **streams, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(cudaStreamCreateWithFlags(&streams[i], 1), 0);
+}
+
+static void end_streams(void **streams, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        (void)cudaStreamSynchronize(streams[i]);
+        (void)cudaStreamDestroy(streams[i]);
+    }
+}
+
+static void nap(void *self) {
+    (void)self;
+    usleep(20000);
+}
+
+/* What is on the device after everything is done. */
+static void expect_bytes(const void *block, size_t size, int byte) {
+    static unsigned char back[BLOCK];
+    assert_int_equal(cudaDeviceSynchronize(), 0);
+    assert_int_equal(cudaMemcpyAsync(back, block, size, 2, NULL), 0);
+    assert_int_equal(cudaDeviceSynchronize(), 0);
+    for (size_t i = 0; i < size; i++)
+        if (back[i] != byte) fail_msg("byte %zu is %d, not %d\n", i, back[i], byte);
+}
+
+/* One stream is late with a block that it freed, and another gets the same bytes: there is no room
+ * for two such blocks, whatever the pool. */
+static void late_streams_are_waited_for(void **state) {
+    enum { LARGE = 20 << 20, ROOM = 32 << 20 };
+    void *streams[2], *block, *other;
+    (void)state;
+    make_streams(streams, 2);
+    for (uint32_t p = 0; p < tn_pool_count(); p++) {
+        tn__ground *ground;
+        if (strcmp(tn_pool_name(p), "planned") == 0) continue;
+        CHECK(open_memory(tn_pool_name(p), ROOM, &ground, E));
+        for (uint32_t from = 0; from < 3; from++) { /* 2: the default stream */
+            void *late = from == 2 ? NULL : streams[from], *next = streams[from == 0];
+            CHECK(get(ground, LARGE, late, &block, E));
+            assert_int_equal(cudaLaunchHostFunc(late, nap, NULL), 0);
+            assert_int_equal(cudaMemsetAsync(block, 1, LARGE, late), 0);
+            CHECK(tn__ground_free(ground, block, E));
+            CHECK(get(ground, LARGE, next, &other, E));
+            assert_int_equal(cudaMemsetAsync(other, 2, LARGE, next), 0);
+            expect_bytes((char *)other + LARGE / 2, BLOCK, 2);
+            CHECK(tn__ground_free(ground, other, E));
+        }
+        tn__ground_close(ground);
+        assert_int_equal(standin_used(0), 0);
+    }
+    end_streams(streams, 2);
+    assert_int_equal(standin_live(), 0);
+}
+
+/* The same for streams that a block was shared with, however many. */
+static void who_shared_a_block_is_waited_for(void **state) {
+    void *streams[STREAMS], *block, *other;
+    tn__ground *ground;
+    (void)state;
+    make_streams(streams, STREAMS);
+    CHECK(open_memory("best-fit", BLOCK, &ground, E));
+    for (uint32_t shared = 1; shared < STREAMS; shared++) {
+        void *late = streams[shared];
+        CHECK(get(ground, BLOCK, streams[0], &block, E));
+        for (uint32_t i = 1; i <= shared; i++) CHECK(tn__ground_use(ground, block, streams[i], E));
+        CHECK(tn__ground_use(ground, block, streams[0], E)); /* known already */
+        assert_int_equal(cudaLaunchHostFunc(late, nap, NULL), 0);
+        assert_int_equal(cudaMemsetAsync(block, 1, BLOCK, late), 0);
+        CHECK(tn__ground_free(ground, block, E));
+        CHECK(get(ground, BLOCK, streams[0], &other, E));
+        assert_int_equal(cudaMemsetAsync(other, 2, BLOCK, streams[0]), 0);
+        expect_bytes(other, BLOCK, 2);
+        CHECK(tn__ground_free(ground, other, E));
+    }
+    tn__ground_close(ground);
+    end_streams(streams, STREAMS);
+}
+
+/* --- failures --- */
+
+/* Each way of the code once: the last block is good if everything was. */
+static tn_status use_all(tn__ground **ground, void **streams, const tn__ground_options *options,
+                         tn_error *error) {
+    void *blocks[3];
+    *ground = NULL;
+    TN_TRY(tn__ground_open(options, &cuda, 1, ground, error));
+    TN_TRY(tn__ground_alloc(*ground, 3 * BLOCK / 4, NULL, "a.py:1", &blocks[0], error));
+    TN_TRY(tn__ground_free(*ground, blocks[0], error));
+    for (uint32_t i = 0; i < 3; i++) {
+        TN_TRY(tn__ground_alloc(*ground, BLOCK / 4, streams[i], "a.py:2", &blocks[i], error));
+        TN_TRY(tn__ground_use(*ground, blocks[i], streams[(i + 1) % 3], error));
+    }
+    for (uint32_t i = 0; i < 3; i++) TN_TRY(tn__ground_free(*ground, blocks[i], error));
+    TN_TRY(tn__ground_alloc(*ground, BLOCK, streams[0], NULL, &blocks[0], error));
+    assert_int_equal(cudaSetDevice(1), 0);
+    (void)cudaMemsetAsync(blocks[0], 3, BLOCK, streams[0]);
+    assert_int_equal(cudaSetDevice(0), 0);
+    return tn__ground_free(*ground, blocks[0], error);
+}
+
+static void expect_all_given_back(tn__ground *ground, void **streams) {
+    assert_int_equal(cudaSetDevice(1), 0);
+    end_streams(streams, 3);
+    assert_int_equal(cudaSetDevice(0), 0);
+    tn__ground_close(ground);
+    assert_int_equal(standin_used(1), 0);
+    assert_int_equal(standin_live(), 0);
+}
+
+static void each_call_of_cuda_fails_in_turn(void **state) {
+    static const char *const functions[] = {
+        "cudaGetDeviceCount",       "cudaMemGetInfo",  "cudaMalloc",
+        "cudaEventCreateWithFlags", "cudaEventRecord", "cudaStreamWaitEvent",
+        "cudaDeviceSynchronize",    "cudaFree"};
+    (void)state;
+    setenv("STANDIN_MEMORY", "200000", 1);
+    for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
+        for (int sticky = 0; sticky < 2; sticky++) {
+            uint64_t nth = 1, calls = 1;
+            for (; nth <= calls; nth++) {
+                void *streams[3];
+                tn__ground *ground;
+                tn_error error = {0};
+                tn__ground_options options = {.pool = "best-fit"};
+                assert_int_equal(cudaSetDevice(1), 0);
+                make_streams(streams, 3);
+                assert_int_equal(cudaSetDevice(0), 0);
+                uint64_t before = standin_calls(functions[f]);
+                standin_fail(functions[f], (unsigned)nth, sticky ? STANDIN_LOST : 2);
+                tn_status status = use_all(&ground, streams, &options, &error);
+                calls = standin_calls(functions[f]) - before;
+                standin_reset();
+                if (status != TN_OK) assert_true(error.message[0] != '\0');
+                expect_all_given_back(ground, streams);
+            }
+            assert_true(nth > 1);
+        }
+    }
+    unsetenv("STANDIN_MEMORY");
+}
+
+static void memory_of_the_host_fails_in_turn(void **state) {
+    (void)state;
+    tn_status status = TN_E_NO_MEMORY;
+    uint64_t nth = 0;
+    while (status != TN_OK) {
+        void *streams[3];
+        tn__ground *ground;
+        tn_error error = {0};
+        faulty host = {.fail_at = ++nth};
+        tn_context context = faulty_context(&host);
+        tn__ground_options options = {.context = &context, .pool = "best-fit", .budget = BLOCK};
+        assert_int_equal(cudaSetDevice(1), 0);
+        make_streams(streams, 3);
+        assert_int_equal(cudaSetDevice(0), 0);
+        status = use_all(&ground, streams, &options, &error);
+        if (host.requests < nth) nth = 0; /* none was left to fail */
+        if (status != TN_OK) assert_int_equal(status, TN_E_NO_MEMORY);
+        expect_all_given_back(ground, streams);
+        assert_int_equal(host.held, 0);
+        if (nth != 0) status = TN_E_NO_MEMORY;
+    }
+}
+
+/* --- budgets, pools, holders --- */
+
+static void the_budget_is_the_bound(void **state) {
+    tn__ground *ground;
+    tn_error error = {0};
+    tn_holder holder;
+    void *block, *more;
+    (void)state;
+    CHECK(open_memory(NULL, 1 << 20, &ground, E));
+    CHECK(tn__ground_alloc(ground, 700 << 10, NULL, "train.py:31", &block, E));
+    assert_int_equal((uintptr_t)block % 512, 0);
+    assert_int_equal(get(ground, 400 << 10, NULL, &more, &error), TN_E_EXHAUSTED);
+    assert_non_null(strstr(error.message, "train.py:31"));
+    assert_int_equal(tn_pool_holders(ground->pool, TN_HOLDERS_FAILED, &holder, 1), 1);
+    assert_string_equal(holder.label.name, "train.py:31");
+    CHECK(get(ground, 300 << 10, NULL, &more, E));
+    tn__ground_close(ground);
+    assert_int_equal(open_memory(NULL, 511, &ground, &error), TN_E_INVALID);
+    assert_int_equal(open_memory(NULL, 1ull << 40, &ground, &error), TN_E_NO_MEMORY);
+    assert_non_null(strstr(error.message, "a budget of 1.0 TiB"));
+    assert_int_equal(open_memory(NULL, UINT64_MAX, &ground, &error), TN_E_NO_MEMORY);
+    assert_int_equal(open_memory("none", 1 << 20, &ground, &error), TN_E_UNKNOWN);
+    assert_int_equal(open_memory("planned", 1 << 20, &ground, &error), TN_E_INVALID);
+    assert_int_equal(standin_used(0), 0);
+}
+
+static void without_a_budget_it_takes_what_is_there(void **state) {
+    tn__ground *ground;
+    void *others;
+    (void)state;
+    setenv("STANDIN_MEMORY", "10000000", 1);
+    assert_int_equal(cudaMalloc(&others, 2000000), 0);
+    CHECK(open_memory(NULL, 0, &ground, E));
+    assert_in_range(ground->capacity, 7180000, 7200000); /* nine tenths */
+    tn__ground_close(ground);
+    standin_fail("cudaMalloc", 1, 2); /* not in one piece */
+    standin_fail("cudaMalloc", 1, 2);
+    CHECK(open_memory(NULL, 0, &ground, E));
+    assert_in_range(ground->capacity, 5580000, 5600000);
+    tn__ground_close(ground);
+    standin_reset();
+    assert_int_equal(cudaFree(others), 0);
+    unsetenv("STANDIN_MEMORY");
+}
+
+static void what_is_no_block_is_refused(void **state) {
+    tn__ground *ground;
+    tn_error error = {0};
+    void *block;
+    (void)state;
+    CHECK(open_memory(NULL, 1 << 20, &ground, E));
+    CHECK(get(ground, 5000, NULL, &block, E));
+    assert_int_equal(tn__ground_free(ground, (char *)block + 512, &error), TN_E_INVALID);
+    assert_int_equal(tn__ground_free(ground, &block, &error), TN_E_INVALID);
+    assert_int_equal(tn__ground_use(ground, (char *)block - 1, NULL, &error), TN_E_INVALID);
+    CHECK(tn__ground_free(ground, block, E));
+    assert_int_equal(tn__ground_free(ground, block, &error), TN_E_INVALID);
+    assert_non_null(strstr(error.message, "freed before, or never given"));
+    tn__ground_close(ground);
+}
+
+/* Blocks by the thousand, against a plain list: the table of blocks, and the trace that is left. */
+static void what_is_recorded_is_what_happened(void **state) {
+    enum { LIVE = 700, STEPS = 6000 };
+    static void *live[LIVE];
+    char path[64];
+    tn__ground *ground;
+    void *streams[2];
+    uint32_t count = 0, made = 0;
+    uint64_t random = 11, event_count;
+    (void)state;
+    make_streams(streams, 2);
+    snprintf(path, sizeof path, "/tmp/tenure-torch-%ld.csv", (long)getpid());
+    tn__ground_options options = {.pool = "iteration", .budget = 64 << 20, .trace = path};
+    CHECK(tn__ground_open(&options, &cuda, 0, &ground, E));
+    for (uint32_t i = 0; i < STEPS; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        if (count == LIVE || (count > 0 && random >> 62 == 0)) {
+            uint32_t at = (uint32_t)(random >> 33) % count;
+            CHECK(tn__ground_free(ground, live[at], E));
+            live[at] = live[--count];
+        } else {
+            void *stream = streams[random >> 40 & 1];
+            CHECK(tn__ground_alloc(ground, 1 + (random >> 33) % 20000, stream,
+                                   made % 3 == 0 ? "a.py:3" : NULL, &live[count++], E));
+            made++;
+        }
+    }
+    assert_int_equal(ground->lots.count, count);
+    tn__ground_close(ground);
+    end_streams(streams, 2);
+    tn_pool_trace *trace;
+    CHECK(tn_pool_trace_load(path, NULL, &trace, E));
+    const tn_pool_event *events = tn_pool_trace_events(trace, &event_count);
+    assert_int_equal(event_count, STEPS);
+    assert_int_equal(tn_pool_trace_block_count(trace), made);
+    assert_string_equal(tn_pool_trace_label(trace, events[0].label)->name, "a.py:3");
+    tn_pool_trace_destroy(trace);
+    unlink(path);
+}
+
+int main(void) {
+    tn_error error = {0};
+    setenv("TENURE_CUDART", TENURE_STANDIN, 1);
+    setenv("STANDIN_DEVICES", "2", 1);
+    if (tn__cuda_load(&cuda, &error) != TN_OK) return fprintf(stderr, "%s\n", error.message), 1;
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(late_streams_are_waited_for),
+        cmocka_unit_test(who_shared_a_block_is_waited_for),
+        cmocka_unit_test(each_call_of_cuda_fails_in_turn),
+        cmocka_unit_test(memory_of_the_host_fails_in_turn),
+        cmocka_unit_test(the_budget_is_the_bound),
+        cmocka_unit_test(without_a_budget_it_takes_what_is_there),
+        cmocka_unit_test(what_is_no_block_is_refused),
+        cmocka_unit_test(what_is_recorded_is_what_happened),
+    };
+    return cmocka_run_group_tests(all, NULL, NULL);
+}
