@@ -375,6 +375,40 @@ static void a_kill_loses_nothing(void **state) {
     kit_remove(kit_path());
 }
 
+/* A journal is emptied when its checkpoint is there. The end of the machine may undo that, and what
+ * was written next lie over the old records: those behind it are of the past. */
+static void records_of_an_earlier_checkpoint_undo_nothing(void **state) {
+    (void)state;
+    enum { HEAD = 40, RECORD = 8 + 2 * DIM * 4 };
+    plain first;
+    tn_embedding *e;
+    tn_embedding_facts facts;
+    static uint8_t past[1 << 16];
+    char path[NAME];
+    uint64_t steps = EVERY, step = 0;
+    make_table(&first);
+    snprintf(path, sizeof path, "%s.journal", kit_path());
+    assert_ok(open_table(&e));
+    while (step < steps) assert_ok(step_on(e, step++));
+    int file = open(path, O_RDWR);
+    assert_true(file >= 0);
+    ssize_t had = raw_read(file, past, sizeof past, 0);
+    assert_true(had > HEAD + RECORD && (had - HEAD) % RECORD == 0);
+    assert_ok(tn_embedding_checkpoint(e, &steps, sizeof steps, &failure));
+    while (size_of(file) == 0) assert_ok(step_on(e, step++));
+    tn_embedding_close(e);
+    off_t now = size_of(file);
+    assert_true(raw_write(file, past + HEAD, (size_t)had - HEAD, now) == had - HEAD);
+    close(file);
+    assert_ok(open_table(&e));
+    tn_embedding_tell(e, &facts);
+    assert_int_equal(facts.undone, (now - HEAD) / RECORD);
+    expect_steps(e, &first, steps);
+    tn_embedding_close(e);
+    plain_close(&first);
+    kit_remove(kit_path());
+}
+
 /* --- a disk that is full, or broken --- */
 
 static void a_full_disk_leaves_the_last_checkpoint(void **state) {
@@ -441,6 +475,7 @@ int main(void) {
         cmocka_unit_test(the_end_of_the_process_loses_nothing),
         cmocka_unit_test(the_end_of_the_machine_loses_nothing),
         cmocka_unit_test(a_kill_loses_nothing),
+        cmocka_unit_test(records_of_an_earlier_checkpoint_undo_nothing),
         cmocka_unit_test(a_full_disk_leaves_the_last_checkpoint),
         cmocka_unit_test(a_row_that_cannot_be_read_fails_its_batch_alone),
     };
