@@ -72,6 +72,8 @@ typedef struct tn_session_options {
     tn_status (*where)(void *self, const tn_graph *graph, tn_tensor_id tensor, tn_file_range *range,
                        bool *found, tn_error *error);
     double storage_bytes_per_s; /* what it is planned for; 0: 1e9 (tn_storage_measure tells) */
+    bool stream_parts; /* of `stream`: operators whose weights alone are too large for the budget
+                        * run in parts, and read them in slices */
 } tn_session_options;
 #define TN_SESSION_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_session_options) }

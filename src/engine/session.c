@@ -60,7 +60,8 @@ static tn_status session_set_up(tn_session *session, const tn_session_options *o
     setup.plan = &plan;
     tn_setup_stream stream = {.budget = options->budget,
                               .bytes_per_s = options->storage_bytes_per_s,
-                              .latency_s = SESSION_READ_S};
+                              .latency_s = SESSION_READ_S,
+                              .parts = options->stream_parts};
     if (stream.bytes_per_s == 0) stream.bytes_per_s = SESSION_STORAGE;
     if (options->stream && options->budget > 0) setup.stream = &stream;
     setup.fit = keep || setup.stream != NULL ? NULL : &fit;

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tenure/session.h>
+
 #define LAYERS_MAX 10u
 
 /* --- networks: products with biases, some weights twice, some turned round first --- */
@@ -235,6 +237,30 @@ static void every_budget_gives_the_bits_of_the_run_where_all_stay(void **state) 
     assert_true(tried == 112 && fetched > 1000000);
 }
 
+/* The same by a session: refused without parts. */
+static void session_in_parts(net *n, uint64_t budget, const float *expected) {
+    tn_session_options options = TN_SESSION_OPTIONS_INIT;
+    tn_session *session;
+    tn_engine_usage usage;
+    options.read = net_read;
+    options.where = net_where;
+    options.self = n;
+    options.plain = options.stream = options.poison = true;
+    options.budget = budget;
+    assert_int_equal(tn_session_open(n->graph, &options, &session, &failure), TN_E_EXHAUSTED);
+    options.stream_parts = true;
+    assert_ok(tn_session_open(n->graph, &options, &session, &failure));
+    const tn_block *block = tn_graph_block(n->graph, 0);
+    float *x = tn_session_array(session, block->inputs[0])->data;
+    for (int64_t i = 0; i < 3 * n->width; i++) x[i] = weight_of(9999, (uint64_t)i);
+    assert_ok(tn_session_run(session, &failure));
+    tn_engine_measure(tn_session_engine(session), &usage);
+    assert_true(usage.arena <= budget && usage.measured_peak <= budget);
+    assert_memory_equal(tn_session_array(session, block->outputs[0])->data, expected,
+                        12 * (size_t)n->width);
+    tn_session_close(session);
+}
+
 /* Below what a product needs at once, its weights come in slices. Our own loops sum each element in
  * the same order, however many there are. */
 static void operators_in_parts_go_below_the_least(void **state) {
@@ -259,6 +285,7 @@ static void operators_in_parts_go_below_the_least(void **state) {
         assert_true(usage.arena <= budget && usage.measured_peak <= budget);
         assert_memory_equal(r.out, plain.out, 12 * (size_t)n.width);
         cut += tn_setup_splits(r.setup)->count;
+        session_in_parts(&n, budget, plain.out);
         run_close(&r);
         run_close(&plain);
         net_close(&n);
