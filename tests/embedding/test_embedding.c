@@ -6,7 +6,10 @@
  */
 #include "kit.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "embedding/cache.h"
@@ -475,6 +478,58 @@ static void a_file_that_becomes_shorter_is_told(void **state) {
     kit_remove(kit_path());
 }
 
+static tn_status change_row(tn_embedding *e, uint32_t row) {
+    static const float gradient[4] = {1, 1, 1, 1};
+    tn_embedding_batch batch = {.rows = &row, .row_count = 1, .bag_count = 1};
+    uint32_t ticket;
+    TN_TRY(tn_embedding_begin(e, &batch, &ticket, &failure));
+    TN_TRY(tn_embedding_update(e, ticket, gradient, &(tn_embedding_step){.rate = 1}, &failure));
+    return tn_embedding_end(e, ticket, &failure);
+}
+
+/* The system lets nobody write behind row 20, and that is not seen before a row makes room. */
+static void a_row_that_cannot_be_written_ends_the_table(void **state) {
+    (void)state;
+    tn_embedding_table table = small_table(50, 4);
+    const char *readers[] = {"plain", "threads", tn__uring_lacks() == NULL ? "uring" : "plain"};
+    struct rlimit before, low;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    low = (struct rlimit){.rlim_cur = 4096 + 20 * 16, .rlim_max = before.rlim_max};
+    for (uint32_t k = 0; k < 3; k++) {
+        tn_embedding_options options = TN_EMBEDDING_OPTIONS_INIT;
+        tn_embedding *e;
+        plain was;
+        options.reader = readers[k];
+        options.batch_rows = 4;
+        assert_ok(tn_embedding_bytes(&table, &options, 4, &options.cache_bytes, &failure));
+        kit_remove(kit_path());
+        assert_ok(tn_embedding_create(kit_path(), &table, NULL, &failure));
+        assert_ok(tn_embedding_open(kit_path(), &options, &e, &failure));
+        assert_ok(change_row(e, 2));
+        assert_ok(change_row(e, 30));
+        assert_ok(tn_embedding_checkpoint(e, NULL, 0, &failure));
+        tn_embedding_facts facts;
+        tn_embedding_tell(e, &facts);
+        plain_open(&was, &facts.table);
+        plain_read(&was, e);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+        tn_status status = TN_OK;
+        for (uint32_t row = 30; row < 45 && status == TN_OK; row++) status = change_row(e, row);
+        refused(TN_E_IO, "write byte", status);
+        refused(TN_E_IO, strerror(EFBIG), tn_embedding_checkpoint(e, NULL, 0, &failure));
+        refused(TN_E_IO, "write byte", change_row(e, 2));
+        assert_string_equal(failure.where, kit_path());
+        tn_embedding_close(e);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        assert_ok(tn_embedding_open(kit_path(), &options, &e, &failure));
+        plain_compare(&was, e);
+        tn_embedding_close(e);
+        plain_close(&was);
+    }
+    kit_remove(kit_path());
+}
+
 /* --- memory that is not there --- */
 
 static tn_status work(const tn_context *context) {
@@ -590,6 +645,7 @@ int main(int count, char **words) {
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(a_file_that_becomes_shorter_is_told),
+        cmocka_unit_test(a_row_that_cannot_be_written_ends_the_table),
         cmocka_unit_test(every_request_for_memory_may_fail),
         cmocka_unit_test(traces_are_read_line_by_line),
         cmocka_unit_test(draws_follow_the_law),
