@@ -139,6 +139,9 @@ static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_err
     cli_whom_corridor(&whom, way->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN, &corridor);
     tn_setup_options *options = &corridor.options;
     order.order = made->input.order;
+    cli_ranks ranks = way->ranks;
+    const tn_divide divide = {cli_ranks_divide, &ranks};
+    if (way->train && tn_grid_ranks(&ranks.grid) > 1) options->divide = &divide;
     if (!way->pytorch) options->recompute = &again;
     options->program = &order;
     options->memory = &memory;
@@ -158,8 +161,10 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
     if (way->pytorch) {
         TN_TRY(estimate_pytorch(way, made, error));
     } else if (way->train) {
-        TN_TRY(cli_training_model(&way->training, &input->graph, error));
-        TN_TRY(cli_training_make(&way->training, input->graph, cli_whom_rewrites(&whom),
+        cli_training training = way->training;
+        TN_TRY(cli_ranks_step(&way->ranks, CLI_BUCKET_USUAL, &training.options, error));
+        TN_TRY(cli_training_model(&training, &input->graph, error));
+        TN_TRY(cli_training_make(&training, input->graph, cli_whom_rewrites(&whom),
                                  &made->rewritten, &made->training, error));
         made->graph = made->training.graph;
     }
@@ -296,6 +301,10 @@ static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_er
     cli_way model = *way;
     cli_found alone;
     if (!way->train || way->options.pool != NULL || way->pytorch) return TN_OK;
+    if (way->ranks.grid.tensor > 1) { /* one of them has the whole then, beside its part */
+        found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN;
+        return TN_OK;
+    }
     model.train = false;
     TN_TRY(estimate_once(&model, &alone, error));
     found->estimate.phase[TN_PHASE_EVALUATION] =

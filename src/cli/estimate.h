@@ -4,6 +4,7 @@
 #define TN_CLI_ESTIMATE_H
 
 #include "cli/open_model.h"
+#include "cli/ranks.h"
 #include "cli/whom.h"
 
 #define CLI_LAYERS_MAX 6u /* that a line of advice can name */
@@ -11,9 +12,10 @@
 /* How the model is read and run; copied and changed to try something else. */
 typedef struct cli_way {
     cli_input input; /* only its options are used */
-    uint64_t batch;  /* 0: as the file says */
+    uint64_t batch;  /* of a rank; 0: as the file says */
     bool train, pytorch;
     cli_training training;
+    cli_ranks ranks; /* that train it */
     tn_estimate_options options;
     cli_runner runner;
     cli_choices choices;
@@ -28,7 +30,7 @@ typedef struct cli_found { /* what one way takes */
     tn_estimate estimate;
     uint32_t steps;
     char peak_op[160]; /* "Conv 'node_12'" */
-    uint64_t batch;    /* first extent of the first input; 0: there is none */
+    uint64_t batch;    /* first extent of the first input, of a rank; 0: there is none */
     bool joins;        /* it has concatenations that may be fused */
     uint64_t parameters;
     tn_report_kernels kernels; /* with for_kernels */

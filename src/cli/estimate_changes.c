@@ -168,7 +168,7 @@ static bool estimate_smaller_batch(const cli_way *way, const cli_found *found, c
         batch >= found->batch)
         return false;
     trial.batch = batch;
-    snprintf(text, sizeof text, "--batch %" PRIu64, batch);
+    snprintf(text, sizeof text, "--batch %" PRIu64, batch * way->ranks.grid.data);
     return estimate_try(&trial, text, change);
 }
 
@@ -236,7 +236,7 @@ uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_ch
 static bool change_half(cli_way *way, const cli_found *found, char text[64]) {
     if (found->batch < 2 || !tn__has_suffix(way->input.path, ".onnx")) return false;
     way->batch = found->batch / 2;
-    snprintf(text, 64, "--batch %" PRIu64, way->batch);
+    snprintf(text, 64, "--batch %" PRIu64, way->batch * way->ranks.grid.data);
     return true;
 }
 

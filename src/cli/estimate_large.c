@@ -11,16 +11,15 @@
 #include "base/base.h"
 #include "cli/estimate_cluster.h"
 
-void cli_large_split(struct argp_state *state, cli_large *large, const char *value) {
-    tn_grid grid;
+void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, const char *value) {
     tn_error error = {0};
-    if (tn_grid_parse(value, &grid, &error) != TN_OK)
+    if (tn_grid_parse(value, grid, &error) != TN_OK)
         cli_misuse(state, "--parallel: %s (or auto, serial, safe)", error.message);
-    large->how.tensor = grid.tensor;
-    large->how.pipeline = grid.pipeline;
-    large->how.data = grid.data;
-    large->how.interleave = grid.interleave;
-    large->asked = true;
+    large->how.tensor = grid->tensor;
+    large->how.pipeline = grid->pipeline;
+    large->how.data = grid->data;
+    large->how.interleave = grid->interleave;
+    large->split = true;
 }
 
 tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error) {

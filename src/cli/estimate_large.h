@@ -5,13 +5,13 @@
 #include "cli/estimate.h"
 
 typedef struct cli_large {
-    bool asked;
-    tn_large how; /* ranks and so on; sizes come from the file */
+    bool asked, split; /* by an option of it; ranks were said */
+    tn_large how;      /* ranks and so on; sizes come from the file */
     tn_large_estimate found;
 } cli_large;
 
 /* --parallel tensor=8,pipeline=4,data=2 */
-void cli_large_split(struct argp_state *state, cli_large *large, const char *value);
+void cli_large_split(struct argp_state *state, cli_large *large, tn_grid *grid, const char *value);
 tn_status cli_large_find(cli_large *large, const cli_way *way, tn_error *error);
 struct cli_cluster;
 void cli_large_tell(const cli_large *large, const struct cli_cluster *cluster, const char *path,

@@ -159,6 +159,7 @@ static void explain_holders(explain_view *view) {
 /* How the input was read and planned, as something that can be tried with one thing changed. */
 static cli_way explain_way(const cli_explained *of) {
     cli_way way = {.input = *of->input,
+                   .ranks = CLI_RANKS_INIT,
                    .batch = (uint64_t)of->input->import.batch,
                    .train = of->training != NULL,
                    .training = CLI_TRAINING_INIT,

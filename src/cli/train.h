@@ -8,12 +8,10 @@
 
 #include <stdio.h>
 
-#include <tenure/dist.h>
-
 #include "cli/open_model.h"
+#include "cli/ranks.h"
 
 #define CLI_BATCH_USUAL 64 /* of a model with a symbolic batch */
-#define CLI_BUCKET_USUAL (UINT64_C(4) << 20)
 
 typedef struct cli_rank {       /* how a rank got on */
     uint64_t planned, measured; /* peaks of its arena */
@@ -31,7 +29,7 @@ struct cli_train {
     uint64_t batch;
     double rate; /* --lr */
     bool json;
-    tn_grid grid;          /* --parallel data=N,...; of one rank: all 1 */
+    cli_ranks at;          /* --parallel data=N,...; of one rank: all 1 */
     bool divided;          /* somebody said so */
     bool threads_as_ranks; /* ranks are threads of this process */
     uint64_t bucket;       /* bytes of gradients that travel together */

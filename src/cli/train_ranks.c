@@ -1,8 +1,8 @@
 /* train_ranks.c - `tenure train --parallel data=N,tensor=N,pipeline=N`: a run on several ranks,
  * each with a part of every batch (data), of every layer (tensor), or of the layers (pipeline).
  *
- * All ranks do what one does; only rank 0 writes, draws and tests. What is divided is a table of
- * steps between the same stages: the model (cli_train_model), the program (ranks_divide). Whether
+ * All ranks do what one does; only rank 0 writes, draws and tests. What is divided (ranks.c) are
+ * steps between the same stages: the options of the step, the program. Whether
  * one can begin is agreed on twice, before anybody waits for another: a mistake is then told once,
  * and all end alike.
  */
@@ -21,39 +21,7 @@ uint32_t cli_train_ranks(const cli_train *train) {
     return train->world == NULL ? 1 : tn_world_ranks(train->world);
 }
 
-uint32_t cli_train_parts(const cli_train *train) { return train->grid.data; }
-
-/* --- the three ways to divide --- */
-
-static uint32_t ranks_group(const cli_train *train, tn_grid_axis axis) {
-    return tn_grid_group(&train->grid, axis, tn_world_rank(train->world));
-}
-
-/* The model: of one layer a part (tensor), of the layers some (pipeline). */
-static tn_status ranks_model(cli_train *train, tn_error *error) {
-    const tn_grid *grid = &train->grid;
-    tn_train_options *options = &train->training.options;
-    options->tensor_ranks = grid->tensor;
-    options->tensor_rank = tn_grid_place(grid, tn_world_rank(train->world)).tensor;
-    if (grid->pipeline > 1)
-        TN_FAIL(error, TN_E_UNSUPPORTED,
-                "pipeline=%u: layers cannot be divided among several ranks yet", grid->pipeline);
-    return TN_OK;
-}
-
-/* The program: what ranks tell each other while it runs, first within a layer. */
-static tn_status ranks_divide(void *self, const tn_program *program, tn_program **divided,
-                              tn_error *error) {
-    const cli_train *train = self;
-    uint32_t tensor = ranks_group(train, TN_GRID_TENSOR), data = ranks_group(train, TN_GRID_DATA);
-    tn_program *joined;
-    if (train->grid.tensor == 1) return tn_program_average(program, data, divided, error);
-    if (train->grid.data == 1) return tn_program_join(program, tensor, divided, error);
-    TN_TRY(tn_program_join(program, tensor, &joined, error));
-    tn_status status = tn_program_average(joined, data, divided, error);
-    tn_program_destroy(joined);
-    return status;
-}
+uint32_t cli_train_parts(const cli_train *train) { return train->at.grid.data; }
 
 /* Ranks draw other numbers where their samples are others; parts of one model draw the same. */
 #define RANKS_SEED UINT64_C(0x9e3779b97f4a7c15)
@@ -61,18 +29,17 @@ static tn_status ranks_divide(void *self, const tn_program *program, tn_program 
 tn_status cli_train_join(cli_train *train, tn_error *error) {
     tn_train_options *options = &train->training.options;
     if (train->world == NULL) return TN_OK;
-    uint32_t rank = tn_world_rank(train->world);
-    if (!train->divided) train->grid.data = tn_world_ranks(train->world);
-    TN_TRY(tn_world_grid(train->world, &train->grid, error));
+    train->at.rank = tn_world_rank(train->world);
+    if (!train->divided) train->at.grid.data = tn_world_ranks(train->world);
+    TN_TRY(tn_world_grid(train->world, &train->at.grid, error));
     train->session.exchange = train->options.exchange = tn_world_exchange(train->world);
-    train->options.group = ranks_group(train, TN_GRID_DATA);
-    train->options.tensor_group = ranks_group(train, TN_GRID_TENSOR);
-    options->seed += RANKS_SEED * tn_grid_place(&train->grid, rank).data;
-    TN_TRY(ranks_model(train, error));
-    if (tn_grid_ranks(&train->grid) == 1) return TN_OK;
-    train->divide = (tn_divide){ranks_divide, train};
+    train->options.group = cli_ranks_group(&train->at, TN_GRID_DATA);
+    train->options.tensor_group = cli_ranks_group(&train->at, TN_GRID_TENSOR);
+    options->seed += RANKS_SEED * tn_grid_place(&train->at.grid, train->at.rank).data;
+    TN_TRY(cli_ranks_step(&train->at, train->bucket, options, error));
+    if (tn_grid_ranks(&train->at.grid) == 1) return TN_OK;
+    train->divide = (tn_divide){cli_ranks_divide, &train->at};
     train->session.divide = &train->divide;
-    options->bucket_bytes = train->grid.data > 1 ? train->bucket : 0;
     return TN_OK;
 }
 
@@ -145,7 +112,7 @@ int cli_train_world(cli_train *train) {
     tn_error error = {0};
     options.context = train->input.import.context;
     options.driver = train->threads_as_ranks ? "threads" : NULL;
-    options.ranks = train->divided ? tn_grid_ranks(&train->grid) : 0;
+    options.ranks = train->divided ? tn_grid_ranks(&train->at.grid) : 0;
     options.tell = ranks_tell;
     if (!train->threads_as_ranks && getenv("OMPI_COMM_WORLD_SIZE") == NULL && options.ranks > 1) {
         tn__fail(&error, TN_E_INVALID,

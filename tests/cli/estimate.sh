@@ -221,6 +221,7 @@ head -c 1000000 /dev/zero | tr '\0' '[' >nonsense.json
 expect 2 'nonsense.json:1.*depth' $tenure estimate nonsense.json
 echo 'nonsense' >nonsense.json
 expect 2 'nonsense.json:1' $tenure estimate nonsense.json
+expect 2 'does not divide into 2' $tenure estimate "$model" --train --batch 3 --parallel data=2
 expect 2 'no transformer' $tenure estimate "$model" --parallel tensor=2
 
 # advice that can be taken: each line, given as options, fits; none twice; a list only where no change alone is enough, and

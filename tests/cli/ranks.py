@@ -121,6 +121,19 @@ def cut_as_one(kind):
             sys.exit(f"FAILED: {words}, {kind}: {told}, {one}")
 
 
+def as_estimated():
+    """What ranks plan and measure is told before any of them runs."""
+    for model, words in random.sample([(m, w) for m in ("lm.onnx", "heads.onnx") for w in [*SPLITS, "data=4"]], 3):
+        options = [model, "--batch", random.choice(["8", "16"]), "--optimizer", random.choice(["adam", "sgd", "momentum"])]
+        told = json.loads(run([TENURE, "train", *options, "--data", "text:book.txt", "--weights", "random:1", "--steps", "1",
+                               *split(words), "--json"]).stdout)
+        found = json.loads(run([TENURE, "estimate", *options, "--train", "--kernels", "onednn", "--parallel", words, "--json"])
+                           .stdout)
+        if found["static"] != told["weights"] or any(r["planned_peak"] != found["arena"] or
+                                                     r["measured_peak"] != found["arena"] for r in told["ranks"]):
+            sys.exit(f"FAILED: {options}, {words}: {found}, {told}")
+
+
 def cut_and_resumed():
     """A checkpoint is the whole, whoever writes it: so any other division goes on from it."""
     ways = [[], threads(2), *(split(words) for words in SPLITS)]
@@ -281,6 +294,7 @@ def main():
             within_a_budget()
             for kind in CUT_KINDS:
                 cut_as_one(kind)
+            as_estimated()
             cut_and_resumed()
             mistakes(lambda count: [])
             cannot_be_cut(lambda count: [])

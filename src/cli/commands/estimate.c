@@ -65,8 +65,9 @@ enum {
     X(ESTIMATE_FULL_CACHE, "full-cache", NULL,                                                     \
       "layers that look at a window of tokens keep all others, too, as some run times do")         \
     X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N|auto",                            \
-      "of a transformer by formulas: ranks that share its training (interleave=N: pieces of a "    \
-      "stage), or auto, the fastest that fits --device; serial or safe: see `tenure plan`")        \
+      "ranks that share its training: with --train of an .onnx file what each plans; of a "        \
+      "transformer by formulas (interleave=N: pieces of a stage), or auto, the fastest that fits " \
+      "--device; serial or safe: see `tenure plan`")                                               \
     X(ESTIMATE_SHARD, "shard", "WHAT",                                                             \
       "divided among data ranks: optimizer, gradients too, parameters too (none)")                 \
     X(ESTIMATE_RECOMPUTE, "recompute", "WHAT", "of layers: none, selective, full (none)")          \
@@ -128,7 +129,7 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
             return 0;
         }
         if (strcmp(value, "serial") != 0 && strcmp(value, "safe") != 0) {
-            cli_large_split(state, large, value);
+            cli_large_split(state, large, &arguments->way.ranks.grid, value);
             return 0;
         }
         *parallel = strcmp(value, "safe") == 0 ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
@@ -290,9 +291,32 @@ static bool estimate_asks_llm(const estimate_arguments *arguments) {
     return weights || (cli_llm_recognises(way->input.path) && !way->train);
 }
 
+/* Ranks that are said may be planned each as `tenure train` does it, or be counted by formulas. */
+static bool estimate_plans_ranks(const estimate_arguments *arguments) {
+    const cli_way *way = &arguments->way;
+    const tn_large *large = &arguments->large.how;
+    bool formulas = arguments->large.asked || arguments->cluster.asked || large->sequence > 0 ||
+                    large->micro > 0 || large->sequence_parallel || large->pipeline > 1;
+    return arguments->large.split && way->train && !way->pytorch && way->options.pool == NULL &&
+           !formulas && tn__has_suffix(way->input.path, ".onnx");
+}
+
+/* A rank has a part of the batch. */
+static void estimate_share(struct argp_state *state, cli_way *way) {
+    uint32_t data = way->ranks.grid.data;
+    if (way->batch % data != 0)
+        cli_misuse(state, "a batch of %" PRIu64 " does not divide into %u equal parts", way->batch,
+                   data);
+    way->batch /= data;
+}
+
 static void estimate_check(struct argp_state *state, estimate_arguments *arguments) {
     cli_way *way = &arguments->way;
     if (way->input.path == NULL) cli_misuse(state, "which model?");
+    if (estimate_plans_ranks(arguments))
+        estimate_share(state, way);
+    else
+        arguments->large.asked = arguments->large.asked || arguments->large.split;
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
     arguments->to_run = estimate_asks_llm(arguments);
     if (arguments->to_run && way->train)
@@ -397,6 +421,17 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
 
 /* --- telling --- */
 
+/* Samples of all ranks. */
+static uint64_t estimate_all(const estimate_arguments *arguments, uint64_t batch) {
+    return tn__mul_sat(batch, arguments->way.ranks.grid.data);
+}
+
+static void estimate_print_ranks(const tn_grid *grid) {
+    if (tn_grid_ranks(grid) == 1) return;
+    printf("%-18s %u, data=%u, tensor=%u: so much for each\n", "ranks", tn_grid_ranks(grid),
+           grid->data, grid->tensor);
+}
+
 static bool estimate_fits(const estimate_arguments *arguments) { return arguments->found.fits; }
 
 /* For whom. PyTorch is whom it was asked for. */
@@ -424,7 +459,8 @@ static void estimate_print_brief(const estimate_arguments *arguments) {
     char size[TN_SIZE_TEXT_MAX];
     printf("%s: %s", arguments->way.input.path, tn_size_format(found->estimate.total, size));
     if (found->fitted) printf(", %+.1f %% time predicted", 100 * found->more_time);
-    if (arguments->max_batch) printf(", largest batch %" PRIu64, arguments->most);
+    if (arguments->max_batch)
+        printf(", largest batch %" PRIu64, estimate_all(arguments, arguments->most));
     if (arguments->way.limit > 0)
         printf(", %s", estimate_fits(arguments) ? "fits" : "does not fit");
     if (arguments->change_count > 0) printf(" but with %s", arguments->changes[0].text);
@@ -452,13 +488,16 @@ static void estimate_print(const estimate_arguments *arguments) {
                    tn_size_format(it->phase[phase], size));
     if (arguments->found.fitted)
         printf("%-18s %+.1f %% time predicted\n", "fitted", 100 * arguments->found.more_time);
-    if (arguments->found.batch > 0) printf("%-18s %" PRIu64 "\n", "batch", arguments->found.batch);
+    if (arguments->found.batch > 0)
+        printf("%-18s %" PRIu64 "\n", "batch", estimate_all(arguments, arguments->found.batch));
+    estimate_print_ranks(&arguments->way.ranks.grid);
     if (arguments->way.limit == 0) return;
     printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->way.limit, size),
            arguments->device != NULL ? ", " : "",
            arguments->device != NULL ? arguments->device->title : "");
     printf("%-18s %s\n", "fits", estimate_fits(arguments) ? "yes" : "no");
-    if (arguments->max_batch) printf("%-18s %" PRIu64 "\n", "largest batch", arguments->most);
+    if (arguments->max_batch)
+        printf("%-18s %" PRIu64 "\n", "largest batch", estimate_all(arguments, arguments->most));
     for (uint32_t i = 0; i < arguments->change_count; i++)
         estimate_print_change(&arguments->changes[i], i == 0 ? "would fit with" : "or with");
     if (!estimate_fits(arguments) && arguments->change_count == 0)
@@ -489,7 +528,8 @@ static void estimate_json_fit(const estimate_arguments *arguments, tn__text *tex
         tn__text_json(text, arguments->device->name);
     }
     tn__text_printf(text, "},\"fits\":%s", estimate_fits(arguments) ? "true" : "false");
-    if (arguments->max_batch) tn__text_printf(text, ",\"max_batch\":%" PRIu64, arguments->most);
+    if (arguments->max_batch)
+        tn__text_printf(text, ",\"max_batch\":%" PRIu64, estimate_all(arguments, arguments->most));
     if (estimate_fits(arguments)) return;
     tn__text_put(text, ",\"changes\":[");
     for (uint32_t i = 0; i < arguments->change_count; i++) {
@@ -514,14 +554,18 @@ static void estimate_print_json(const estimate_arguments *arguments) {
     tn__text_printf(&text,
                     ",\"train\":%s,\"batch\":%" PRIu64 ",\"parameters\":%" PRIu64
                     ",\"total\":%" PRIu64 ",\"arena\":%" PRIu64 ",\"static\":%" PRIu64,
-                    arguments->way.train ? "true" : "false", arguments->found.batch,
-                    arguments->found.parameters, it->total, it->arena, it->fixed);
+                    arguments->way.train ? "true" : "false",
+                    estimate_all(arguments, arguments->found.batch), arguments->found.parameters,
+                    it->total, it->arena, it->fixed);
     if (arguments->way.options.pool != NULL) {
         tn__text_put(&text, ",\"pool\":");
         tn__text_json(&text, arguments->way.options.pool);
         tn__text_printf(&text, ",\"requested\":%" PRIu64 ",\"allocated\":%" PRIu64, it->requested,
                         it->allocated);
     }
+    const tn_grid *grid = &arguments->way.ranks.grid;
+    if (tn_grid_ranks(grid) > 1)
+        tn__text_printf(&text, ",\"ranks\":{\"data\":%u,\"tensor\":%u}", grid->data, grid->tensor);
     estimate_json_rows(it, &text);
     tn__text_printf(&text, ",\"peak\":{\"step\":%u,\"run\":%u,\"operator\":", it->peak_step,
                     it->peak_run);
@@ -634,6 +678,7 @@ static int estimate_run(int count, char **words) {
     tn_context context = cli_context();
     estimate_arguments arguments = {.way = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
                                             .training = CLI_TRAINING_INIT,
+                                            .ranks = CLI_RANKS_INIT,
                                             .choices = CLI_CHOICES_INIT,
                                             .options = TN_ESTIMATE_OPTIONS_INIT},
                                     .cluster = CLI_CLUSTER_INIT,

@@ -54,7 +54,7 @@ static void train_parse_parallel(cli_train *train, const char *value, struct arg
         train->input.occupancy_options.parallel = safe ? TN_PARALLEL_SAFE : TN_PARALLEL_SERIAL;
         return;
     }
-    if (tn_grid_parse(value, &train->grid, &error) != TN_OK)
+    if (tn_grid_parse(value, &train->at.grid, &error) != TN_OK)
         cli_misuse(state, "--parallel: %s, or serial or safe", error.message);
     train->divided = true;
 }
@@ -184,7 +184,7 @@ static int train_run(int count, char **words) {
     cli_train train = {
         .rate = 1e-3,
         .bucket = CLI_BUCKET_USUAL,
-        .grid = TN_GRID_INIT,
+        .at = CLI_RANKS_INIT,
         .run = train_model,
         .input = {.import = TN_IMPORT_OPTIONS_INIT},
         .training = CLI_TRAINING_INIT,
