@@ -80,4 +80,15 @@ tn_status cli_session_open(cli_session *session, tn_error *error);
 tn_status cli_session_naive(const cli_session *session, cli_session *other, tn_error *error);
 void cli_session_close(cli_session *session);
 
+/* --- between open_model.c and open_plan.c --- */
+
+/* The set-up of session->graph, which becomes that which runs. */
+tn_status cli_session_set_up(cli_session *session, tn_error *error);
+tn_occupancy_options cli_session_memory(const cli_session *session);
+/* Contents as tn_engine_options asks for them; `self` is the session. */
+tn_status cli_session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
+                           uint64_t size, tn_error *error);
+tn_status cli_session_where(void *self, const tn_graph *graph, tn_tensor_id id,
+                            tn_file_range *range, bool *found, tn_error *error);
+
 #endif
