@@ -61,6 +61,11 @@ typedef struct tn_split_options {
     const tn_context *context;  /* NULL: that of the graph */
     const uint64_t *workspaces; /* [operators] scratch bytes of their kernels; NULL: by their rules.
                                  * Read only during the call */
+    bool copies; /* for run times that gather nothing in place: parts and joins are copies */
+    uint32_t byte_flops;  /* operations that take as long as copying a byte; 0: 8 */
+    const uint64_t *kept; /* [operators] bytes that each copy of an operator takes for good, beside
+                           * what is live; NULL: none. Read only during the call */
+    uint64_t move_kept;   /* the same of an operator that only moves elements */
 } tn_split_options;
 #define TN_SPLIT_OPTIONS_INIT                                                                      \
     { .struct_size = sizeof(tn_split_options) }
@@ -72,7 +77,9 @@ typedef struct tn_split_choice {
     uint64_t live_bytes; /* at the worst step */
     uint64_t extra;      /* operations beyond those of the whole graph */
     uint64_t moved;      /* bytes that are copied: parts, halos that are kept, joins */
-    double work; /* share of the graph's operations: `extra`, and eight for each byte moved */
+    double
+        work; /* share of the graph's operations: `extra`, and `byte_flops` for each byte moved */
+    uint64_t kept; /* bytes that the operators more than the graph's take for good */
 } tn_split_choice;
 
 /* Errors: E_NO_MEMORY. Cost: O(operators^2) regions of at most 80 operators, each O(operators x
@@ -89,6 +96,10 @@ TN_API uint64_t tn_split_whole(const tn_split_search *search);
  * Errors: E_EXHAUSTED (no regions do, with what would), E_NO_MEMORY. Cost: O(regions). */
 TN_API TN_CHECKED tn_status tn_split_within(const tn_split_search *search, uint64_t budget,
                                             tn_split_choice *choice, tn_error *error);
+/* The same, where each byte that is kept for good weighs as much as so many operations. */
+TN_API TN_CHECKED tn_status tn_split_weighing(const tn_split_search *search, uint64_t budget,
+                                              double weight, tn_split_choice *choice,
+                                              tn_error *error);
 /* The fewest live bytes for at most so much work more: `share` of the graph's, as `work` above
  * counts it. A larger share never needs more bytes. Errors: E_NO_MEMORY. Cost: O(regions log). */
 TN_API TN_CHECKED tn_status tn_split_least(const tn_split_search *search, double share,

@@ -16,6 +16,7 @@
 #include <tenure/estimate.h>
 #include <tenure/evict.h>
 #include <tenure/exchange.h>
+#include <tenure/export.h>
 #include <tenure/fit.h>
 #include <tenure/graph.h>
 #include <tenure/host.h>
@@ -37,6 +38,7 @@
 #include <tenure/shard.h>
 #include <tenure/simulate.h>
 #include <tenure/snapshot.h>
+#include <tenure/split.h>
 #include <tenure/status.h>
 #include <tenure/stream.h>
 #include <tenure/trace.h>

@@ -18,15 +18,15 @@ enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
       "with --split: work beyond the model's, 10% or 0.1; a byte that is copied counts as eight "  \
       "operations (25%; with a budget whatever it takes)")
 
-static double split_share(struct argp_state *state, const char *text) {
+double cli_share(struct argp_state *state, const char *option, const char *text) {
     size_t length = strlen(text);
     bool percent = length > 1 && text[length - 1] == '%';
     char *number = strndup(text, percent ? length - 1 : length);
     if (number == NULL) argp_failure(state, 4, 0, "out of memory");
-    double share = cli_real(state, "extra-work", number) / (percent ? 100 : 1);
+    double share = cli_real(state, option, number) / (percent ? 100 : 1);
     free(number);
     if (share > 1000)
-        cli_misuse(state, "--extra-work: '%s' is more than 1000 times the work", text);
+        cli_misuse(state, "--%s: '%s' is more than 1000 times the work", option, text);
     return share;
 }
 
@@ -37,7 +37,7 @@ static error_t split_parse(int key, char *value, struct argp_state *state) {
         split->asked = true;
         return 0;
     case SPLIT_WORK:
-        split->options.share = split_share(state, value);
+        split->options.share = cli_share(state, "extra-work", value);
         split->has_share = true;
         return 0;
     case ARGP_KEY_END:

@@ -15,4 +15,7 @@ void cli_split_words(const tn_setup *setup, tn__text *text);
 void cli_split_print(const tn_setup *setup);
 void cli_split_json(const tn_setup *setup, tn__text *text);
 
+/* 10% or 0.1, of work. */
+double cli_share(struct argp_state *state, const char *option, const char *text);
+
 #endif

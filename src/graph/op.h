@@ -51,9 +51,11 @@ typedef struct tn__need {
 
 /* How the operator that computes a part differs from the whole one. */
 typedef enum tn__part_form {
-    TN__FORM_SAME,   /* in nothing but its operands */
-    TN__FORM_WINDOW, /* `pads` are those that are owed; none are computed from extents */
-    TN__FORM_EXTENTS /* input 1 becomes the extents of the part's output (Reshape, Expand) */
+    TN__FORM_SAME,    /* in nothing but its operands */
+    TN__FORM_WINDOW,  /* `pads` are those that are owed; none are computed from extents */
+    TN__FORM_EXTENTS, /* input 1 becomes the extents of the part's output (Reshape, Expand) */
+    TN__FORM_BAND,    /* a window of TensorFlow Lite (tn__band) */
+    TN__FORM_PAD      /* its PAD: `paddings` are those that are owed */
 } tn__part_form;
 
 typedef struct tn_op_rule {

@@ -67,6 +67,32 @@ bool tn__split_gather(tn_infer *infer, tn__part *part, uint32_t input, tn__need 
 bool tn__split_to_space(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_to_depth(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
 bool tn__split_resize(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+/* Of domain "tflite": split_tflite.c. The first is of FORM_BAND, the second of FORM_PAD. */
+bool tn__split_band(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_pad(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_concat(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_rows(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_reduce(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+bool tn__split_tflite_transpose(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+
+/* --- windows of TensorFlow Lite, for who makes their parts --- */
+typedef enum tn__band_way { TN__BAND_EXACT, TN__BAND_PAD, TN__BAND_CROP } tn__band_way;
+typedef struct tn__band { /* [2]: height, width */
+    int64_t input[2], output[2], stride[2], reach[2];
+    bool same;
+    tn__band_way way;
+} tn__band;
+/* False: not a window whose shapes are as they should be. */
+bool tn__band_read(const tn_graph *graph, tn_op_id op, tn__band *band);
+
+/* SAME over elements [first, last) alone: it makes `count` elements, the first of which stands
+ * where element `base` of the whole does; [first, last) of the whole are right. */
+typedef struct tn__band_made {
+    int64_t base, count, first, last;
+} tn__band_made;
+/* False: its windows begin between those of the whole. */
+bool tn__band_over(const tn__band *band, uint32_t i, int64_t first, int64_t last,
+                   tn__band_made *made);
 
 /* --- answers: tn_op_rule.sums --- */
 

@@ -401,9 +401,9 @@ static tn_micro_options micro_options(const tn_micro_options *given) {
     return options;
 }
 
-static tn_status micro_answer(tflite_plan *plan, const tn_graph *graph, const uint64_t *offsets,
-                              const tn_micro_options *options, tn_micro_arena *arena,
-                              uint64_t *placed) {
+static tn_status micro_answer(const tflite_plan *plan, const tn_graph *graph,
+                              const uint64_t *offsets, const tn_micro_options *options,
+                              tn_micro_arena *arena, uint64_t *placed) {
     tn_micro_options complete = micro_options(options);
     tn_micro_arena result = {0};
     micro_model model = {.plan = plan, .options = &complete, .error = plan->error};
@@ -455,16 +455,60 @@ static tn_status micro_workspaces(micro_model *model, const tn_graph *graph, uin
     return TN_OK;
 }
 
+static uint64_t micro_kept(const micro_model *model, const micro_op *op) {
+    tn_micro_target target = model->options->target;
+    micro_need need;
+    uint64_t up, sum = TN__MICRO_SIZE(target, "6pip") + TN__MICRO_SIZE(target, "2pe");
+    tn__micro_need(model, op, &need);
+    sum = tn__add_sat(sum, need.options);
+    for (uint32_t k = 0; k < need.buffer_count; k++)
+        if (tn__align_up(need.buffers[k], MICRO_ALIGNMENT, &up)) sum = tn__add_sat(sum, up);
+    return sum;
+}
+
+static tn_status micro_kept_all(micro_model *model, const tn_graph *graph, uint64_t *kept,
+                                uint64_t *move) {
+    TN_TRY(micro_open(model, graph));
+    uint64_t at = model->first_op[0];
+    tn_micro_target target = model->options->target;
+    for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++)
+        kept[id] = tn_graph_op(graph, id)->block == 0 ? micro_kept(model, &model->ops[at++]) : 0;
+    *move = TN__MICRO_SIZE(target, "6pip") + 2 * TN__MICRO_SIZE(target, "2pe") + MICRO_ALIGNMENT;
+    return TN_OK;
+}
+
+tn_status tn__micro_kept_of(const tflite_plan *plan, const tn_graph *graph,
+                            const tn_micro_options *options, uint64_t *kept, uint64_t *move) {
+    tn_micro_options complete = micro_options(options);
+    micro_model model = {.plan = plan, .options = &complete, .error = plan->error};
+    tn__arena_init(&model.arena, &plan->context);
+    tn_status status = micro_kept_all(&model, graph, kept, move);
+    tn__arena_release(&model.arena);
+    return status;
+}
+
+tn_status tn__micro_workspaces_of(const tflite_plan *plan, const tn_graph *graph,
+                                  const tn_micro_options *options, uint64_t *workspaces) {
+    tn_micro_options complete = micro_options(options);
+    micro_model model = {.plan = plan, .options = &complete, .error = plan->error};
+    tn__arena_init(&model.arena, &plan->context);
+    tn_status status = micro_workspaces(&model, graph, workspaces);
+    tn__arena_release(&model.arena);
+    return status;
+}
+
+tn_status tn__micro_arena_at(const tflite_plan *plan, const tn_graph *graph,
+                             const uint64_t *offsets, const tn_micro_options *options,
+                             tn_micro_arena *arena, uint64_t *placed) {
+    return micro_answer(plan, graph, offsets, options, arena, placed);
+}
+
 tn_status tn_micro_workspaces(const char *path, const tn_import_options *import,
                               const tn_graph *graph, const tn_micro_options *options,
                               uint64_t *workspaces, tn_error *error) {
     tflite_plan plan;
-    tn_micro_options complete = micro_options(options);
-    micro_model model = {.plan = &plan, .options = &complete, .error = error};
     tn_status status = tn__tflite_plan_open(&plan, path, import, graph, error);
-    tn__arena_init(&model.arena, &plan.context);
-    if (status == TN_OK) status = micro_workspaces(&model, graph, workspaces);
-    tn__arena_release(&model.arena);
+    if (status == TN_OK) status = tn__micro_workspaces_of(&plan, graph, options, workspaces);
     tn__tflite_plan_close(&plan);
     return status == TN_OK ? TN_OK : tn__where(error, status, "%.200s", path);
 }

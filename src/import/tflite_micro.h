@@ -73,6 +73,18 @@ tn_status tn__micro_arena_from(const char *name, tn__span bytes, const tn_import
                                const tn_micro_options *options, tn_micro_arena *arena,
                                uint64_t *placed, tn_error *error);
 
+/* tn_micro_arena_of and tn_micro_workspaces of a file that is open. */
+tn_status tn__micro_arena_at(const tflite_plan *plan, const tn_graph *graph,
+                             const uint64_t *offsets, const tn_micro_options *options,
+                             tn_micro_arena *arena, uint64_t *placed);
+tn_status tn__micro_workspaces_of(const tflite_plan *plan, const tn_graph *graph,
+                                  const tn_micro_options *options, uint64_t *workspaces);
+
+/* What each operator of the graph takes for good: its structures, options, its kernel's data, a
+ * tensor. *move: the same of a slice, a pad or a join. */
+tn_status tn__micro_kept_of(const tflite_plan *plan, const tn_graph *graph,
+                            const tn_micro_options *options, uint64_t *kept, uint64_t *move);
+
 /* The head: offsets[t] of every tensor of the file, -1 where none is fixed; filled in with where
  * the run time's planner puts it. *head: bytes; *planned: buffers in it.
  * Errors: E_UNSUPPORTED (too many), E_NO_MEMORY. Cost: O(buffers^2). */

@@ -195,8 +195,7 @@ tn_status tn_tflite_read_plan(const char *path, const tn_import_options *options
 /* --- writing ------------------------------------------------------------------------------------
  */
 
-/* Places in the file count from its start: what stands there would move. */
-static tn_status plan_check_model(const tflite_plan *plan) {
+tn_status tn__tflite_plan_check(const tflite_plan *plan) {
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         tn__flat_table buffer = tn__flat_item(&plan->buffers, i);
         if (tn__flat_uint(&buffer, TFLITE_BUFFER_OFFSET, 8, 0) > 1)
@@ -377,31 +376,37 @@ static void plan_put_plan(const tflite_plan *plan, const plan_layout *to, const 
     plan_pad(text, to->end);
 }
 
-static tn_status plan_write(const tflite_plan *plan, const tn_graph *graph, const uint64_t *offsets,
-                            const char *output) {
+tn_status tn__tflite_plan_put(const tflite_plan *plan, const tn_graph *graph,
+                              const uint64_t *offsets, tn__text *text) {
     uint64_t tensors = plan->first[plan->subgraphs.count], total;
     plan_layout to = plan_arrange(plan, tensors);
-    TN_TRY(plan_check_model(plan));
+    TN_TRY(tn__tflite_plan_check(plan));
     if (!tn__add(to.end, plan->bytes.size, &total) || total > INT32_MAX)
         TN_FAIL(plan->error, TN_E_UNSUPPORTED, "a model above 2 GiB");
     size_t room = (size_t)tensors + 1;
     int32_t *numbers = tn__alloc_array(&plan->context, room, sizeof *numbers);
     if (!numbers) return tn__no_memory(plan->error, "the plan");
     for (uint64_t i = 0; i < tensors; i++) numbers[i] = -1;
-    tn__text text;
-    tn__text_init(&text, &plan->context);
     tn_status status = plan_offsets(plan, graph, offsets, numbers);
     if (status == TN_OK) {
-        plan_put_model(plan, &to, &text);
-        plan_put_lists(plan, &to, &text);
-        plan_put_plan(plan, &to, numbers, &text);
-        plan_put(&text, plan->bytes.bytes, plan->bytes.size);
-        tn_assert(text.failed || text.size == total);
-        if (text.failed) status = tn__no_memory(plan->error, "the planned model");
+        plan_put_model(plan, &to, text);
+        plan_put_lists(plan, &to, text);
+        plan_put_plan(plan, &to, numbers, text);
+        plan_put(text, plan->bytes.bytes, plan->bytes.size);
+        tn_assert(text->failed || text->size == total);
+        if (text->failed) status = tn__no_memory(plan->error, "the planned model");
     }
+    tn__free(&plan->context, numbers, room * sizeof *numbers);
+    return status;
+}
+
+static tn_status plan_write(const tflite_plan *plan, const tn_graph *graph, const uint64_t *offsets,
+                            const char *output) {
+    tn__text text;
+    tn__text_init(&text, &plan->context);
+    tn_status status = tn__tflite_plan_put(plan, graph, offsets, &text);
     if (status == TN_OK) status = tn__file_write(output, text.data, text.size, plan->error);
     tn__text_release(&text);
-    tn__free(&plan->context, numbers, room * sizeof *numbers);
     return status;
 }
 

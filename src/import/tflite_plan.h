@@ -37,6 +37,14 @@ void tn__tflite_plan_close(tflite_plan *plan);
  * in whole bytes, so that our sizes are too small for it. It places them by itself. */
 bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id);
 
+/* Whether new objects may go in front of the file: places that count from its start would move.
+ * Errors: E_UNSUPPORTED (contents or options behind the FlatBuffer, parts of a later schema). */
+tn_status tn__tflite_plan_check(const tflite_plan *plan);
+
+/* The file with a plan inside, as tn_tflite_write_plan writes it, to an empty text. */
+tn_status tn__tflite_plan_put(const tflite_plan *plan, const tn_graph *graph,
+                              const uint64_t *offsets, tn__text *text);
+
 /* The offsets inside the file, one for each tensor of all subgraphs; `items` NULL: no plan in it.
  * Errors: E_INVALID (a plan of another size, an offset below -1). */
 tn_status tn__tflite_plan_numbers(const tflite_plan *plan, tn__flat_vector *numbers);

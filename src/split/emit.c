@@ -7,31 +7,9 @@
  * the end results are joined along the first cut; patches of two cuts first into rows.
  * Cost: O(operators x parts).
  */
-#include "split/region.h"
+#include "split/emit.h"
 
 #include <stdio.h>
-
-#include "rewrite/rewrite.h"
-
-/* A part of a tensor that exists whole, for all readers in the part. */
-typedef struct emit_taken {
-    tn_tensor_id from, made;
-    split_span spans[TN_SPLIT_AXES];
-    uint32_t axes[TN_SPLIT_AXES]; /* of the tensor, that the spans are along */
-} emit_taken;
-
-typedef struct emit_state {
-    split_region *region;
-    tn__draft *draft;
-    tn_op_id before; /* the operator where the region was */
-    uint32_t part[TN_SPLIT_AXES];
-    uint32_t number;      /* of the part, from 1 */
-    tn_tensor_id *now;    /* [tensors of the region] as this part has it */
-    tn_tensor_id *kept;   /* [tensors] for the next part */
-    tn_tensor_id *pieces; /* [tensors][parts of the first cut] of results */
-    emit_taken *taken;
-    uint32_t taken_count, taken_room;
-} emit_state;
 
 static tn_status emit_no_memory(const emit_state *emit) {
     return tn__no_memory(emit->draft->error, "a split graph");
@@ -44,31 +22,34 @@ static const tn_tensor *emit_tensor(const emit_state *emit, tn_tensor_id id) {
 }
 
 /* A tensor like `id` of other extents. */
-static tn_status emit_like(emit_state *emit, tn_tensor_id id, const int64_t *shape,
-                           tn_tensor_id *made) {
+tn_status tn__emit_like(emit_state *emit, tn_tensor_id id, const int64_t *shape,
+                        tn_tensor_id *made) {
     const tn_tensor like = *emit_tensor(emit, id);
     char name[200];
     snprintf(name, sizeof name, "%.150s/%u", like.name, emit->number);
     TN_TRY(tn__draft_add_tensor(emit->draft, name, like.dtype, like.rank, shape, made));
     emit->draft->tensors[*made].tensor.format = like.format;
-    return TN_OK;
+    return tn__trace_tensor(emit->trace, *made, id) ? TN_OK : emit_no_memory(emit);
 }
 
-static tn_status emit_add(emit_state *emit, const tn_op *op) {
+tn_status tn__emit_add(emit_state *emit, const tn_op *op) {
     char name[200], *text;
     tn_op_id id;
     TN_TRY(tn__draft_add_op(emit->draft, emit->before, op, &id));
     snprintf(name, sizeof name, "%.150s/%u", op->name, emit->number);
     text = tn__arena_string(&emit->draft->arena, name, strlen(name));
-    if (text == NULL) return emit_no_memory(emit);
+    if (text == NULL || !tn__trace_op(emit->trace, id, emit->source, emit->before))
+        return emit_no_memory(emit);
     emit->draft->ops[id].op.name = text;
     return TN_OK;
 }
 
 /* Elements [starts, ends) along `axes` of a tensor. */
-static tn_status emit_part(emit_state *emit, tn_tensor_id from, const int64_t *axes,
-                           const int64_t *starts, const int64_t *ends, uint32_t count, bool copy,
-                           tn_tensor_id *made) {
+tn_status tn__emit_part(emit_state *emit, tn_tensor_id from, const int64_t *axes,
+                        const int64_t *starts, const int64_t *ends, uint32_t count, bool copy,
+                        tn_tensor_id *made) {
+    tn_op_id source = emit->source;
+    copy = copy || emit->trace != NULL;                /* for who knows no views */
     const tn_tensor tensor = *emit_tensor(emit, from); /* tensors move when one is added */
     int64_t shape[TN_RANK_MAX], yes = 1;
     for (uint32_t d = 0; d < tensor.rank; d++) shape[d] = tensor.shape[d];
@@ -79,8 +60,8 @@ static tn_status emit_part(emit_state *emit, tn_tensor_id from, const int64_t *a
         {.name = "ends", .type = TN_ATTR_INTS, .count = count, .ints = ends},
         {.name = "copy", .type = TN_ATTR_INT, .count = 1, .ints = &yes},
     };
-    TN_TRY(emit_like(emit, from, shape, made));
     bool folds = emit->region->slices && tn_tensor_is_constant(&tensor);
+    TN_TRY(tn__emit_like(emit, from, shape, made));
     tn_op op = {.name = tensor.name,
                 .type = folds ? "Slice" : "Part",
                 .domain = folds ? "" : "tenure",
@@ -91,11 +72,16 @@ static tn_status emit_part(emit_state *emit, tn_tensor_id from, const int64_t *a
                 .output_count = 1};
     op.attrs =
         tn__draft_attrs(emit->draft, &(tn_op){0}, attrs, copy && !folds ? 4 : 3, &op.attr_count);
-    return op.attrs != NULL ? emit_add(emit, &op) : emit_no_memory(emit);
+    if (op.attrs == NULL) return emit_no_memory(emit);
+    emit->source = TN_NONE;
+    tn_status status = tn__emit_add(emit, &op);
+    emit->source = source;
+    return status;
 }
 
-static tn_status emit_join(emit_state *emit, const char *name, const tn_tensor_id *parts,
-                           uint32_t count, uint32_t axis, tn_tensor_id whole) {
+static tn_status emit_join_few(emit_state *emit, const char *name, const tn_tensor_id *parts,
+                               uint32_t count, uint32_t axis, tn_tensor_id whole) {
+    tn_op_id source = emit->source;
     int64_t along = axis;
     const tn_attr attr = {.name = "axis", .type = TN_ATTR_INT, .count = 1, .ints = &along};
     tn_op op = {.name = name,
@@ -107,7 +93,37 @@ static tn_status emit_join(emit_state *emit, const char *name, const tn_tensor_i
                 .input_count = count,
                 .output_count = 1};
     op.attrs = tn__draft_attrs(emit->draft, &(tn_op){0}, &attr, 1, &op.attr_count);
-    return op.attrs != NULL ? emit_add(emit, &op) : emit_no_memory(emit);
+    if (op.attrs == NULL) return emit_no_memory(emit);
+    emit->source = TN_NONE;
+    tn_status status = tn__emit_add(emit, &op);
+    emit->source = source;
+    return status;
+}
+
+/* TensorFlow Lite Micro joins at most so many: of more, groups are joined first. */
+#define EMIT_JOIN_MOST 10u
+
+static tn_status emit_join(emit_state *emit, const char *name, const tn_tensor_id *parts,
+                           uint32_t count, uint32_t axis, tn_tensor_id whole) {
+    tn_tensor_id groups[EMIT_JOIN_MOST];
+    uint32_t made = 0, size = (count + EMIT_JOIN_MOST - 1) / EMIT_JOIN_MOST;
+    if (!tn__split_is_tflite(emit->region) || size < 2 || size > EMIT_JOIN_MOST)
+        return emit_join_few(emit, name, parts, count, axis, whole);
+    for (uint32_t at = 0; at < count; at += size) {
+        uint32_t some = count - at < size ? count - at : size;
+        const tn_tensor *part = emit_tensor(emit, parts[at]);
+        int64_t shape[TN_RANK_MAX];
+        for (uint32_t d = 0; d < part->rank; d++) shape[d] = part->shape[d];
+        for (uint32_t i = 1; i < some; i++)
+            shape[axis] += emit_tensor(emit, parts[at + i])->shape[axis];
+        groups[made] = parts[at];
+        if (some > 1) {
+            TN_TRY(tn__emit_like(emit, whole, shape, &groups[made]));
+            TN_TRY(emit_join_few(emit, name, parts + at, some, axis, groups[made]));
+        }
+        made++;
+    }
+    return emit_join_few(emit, name, groups, made, axis, whole);
 }
 
 /* --- operands --- */
@@ -153,7 +169,7 @@ static tn_status emit_take(emit_state *emit, tn_tensor_id from, const tn__need *
             *made = emit->taken[i].made;
             return TN_OK;
         }
-    TN_TRY(emit_part(emit, from, axes, starts, ends, count, false, made));
+    TN_TRY(tn__emit_part(emit, from, axes, starts, ends, count, false, made));
     taken.made = *made;
     return emit_remember(emit, &taken);
 }
@@ -266,9 +282,32 @@ static tn_status emit_with_kept(emit_state *emit, uint32_t tensor, tn_tensor_id 
     emit->kept[tensor] = TN_NONE;
     for (uint32_t d = 0; d < like->rank; d++) shape[d] = like->shape[d];
     shape[at->axis[0]] += emit_tensor(emit, both[0])->shape[at->axis[0]];
-    TN_TRY(emit_like(emit, at->id, shape, &emit->now[tensor]));
+    TN_TRY(tn__emit_like(emit, at->id, shape, &emit->now[tensor]));
     return emit_join(emit, emit_tensor(emit, at->id)->name, both, 2, at->axis[0],
                      emit->now[tensor]);
+}
+
+/* A window over more than was asked for: its output, and what of it is cut out. */
+static tn_status emit_cut_out(emit_state *emit, uint32_t at, tn_op *op, const emit_raw *raw,
+                              tn_tensor_id *output) {
+    const tn_op *whole = tn_graph_op(emit->region->graph, emit->region->ops[at].id);
+    int64_t axes[2], starts[2], ends[2], shape[TN_RANK_MAX];
+    tn_tensor_id made;
+    uint32_t count = 0;
+    emit_shape(emit, at, 0, shape);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (raw->count[i] == shape[1 + i]) continue;
+        axes[count] = 1 + i;
+        starts[count] = raw->first[i];
+        ends[count++] = raw->first[i] + shape[1 + i];
+        shape[1 + i] = raw->count[i];
+    }
+    TN_TRY(tn__emit_like(emit, whole->outputs[0], shape, &made));
+    op->outputs = &made;
+    TN_TRY(tn__emit_add(emit, op));
+    *output = made;
+    if (count > 0) TN_TRY(tn__emit_part(emit, made, axes, starts, ends, count, true, output));
+    return emit_with_kept(emit, tn__split_local(emit->region, whole->outputs[0]), *output);
 }
 
 static tn_status emit_outputs(emit_state *emit, uint32_t at, tn_op *op, tn_tensor_id *outputs) {
@@ -279,10 +318,10 @@ static tn_status emit_outputs(emit_state *emit, uint32_t at, tn_op *op, tn_tenso
         outputs[k] = TN_NONE;
         if (whole->outputs[k] == TN_NONE) continue;
         emit_shape(emit, at, k, shape);
-        TN_TRY(emit_like(emit, whole->outputs[k], shape, &outputs[k]));
+        TN_TRY(tn__emit_like(emit, whole->outputs[k], shape, &outputs[k]));
     }
     op->outputs = outputs;
-    TN_TRY(emit_add(emit, op));
+    TN_TRY(tn__emit_add(emit, op));
     for (uint32_t k = 0; k < whole->output_count; k++)
         if (outputs[k] != TN_NONE)
             TN_TRY(emit_with_kept(emit, tn__split_local(region, whole->outputs[k]), outputs[k]));
@@ -300,7 +339,9 @@ static tn_status emit_compute(emit_state *emit, uint32_t at) {
     tn__need needs[TN_SPLIT_AXES] = {{0}}, first[TN_SPLIT_AXES] = {{0}};
     int64_t shape[TN_RANK_MAX];
     uint32_t count = 0;
+    emit_raw raw;
     if (lists == NULL) return emit_no_memory(emit);
+    emit->source = id;
     for (uint32_t i = 0; i < op.input_count; i++) {
         bool left_out;
         TN_TRY(emit_input(emit, at, i, needs, &left_out, &inputs[count]));
@@ -318,6 +359,12 @@ static tn_status emit_compute(emit_state *emit, uint32_t at) {
     if (rule->part_form == TN__FORM_EXTENTS)
         TN_TRY(emit_extents(emit, shape, tn_graph_tensor(region->graph, op.outputs[0])->rank, &op,
                             inputs));
+    if (rule->part_form == TN__FORM_PAD) TN_TRY(tn__emit_pad(emit, at, first, &op));
+    if (rule->part_form == TN__FORM_BAND) {
+        TN_TRY(tn__emit_band(emit, at, first, &op, inputs, &raw));
+        return emit_cut_out(emit, at, &op, &raw,
+                            inputs + tn_graph_op(region->graph, id)->input_count + 1);
+    }
     return emit_outputs(emit, at, &op, inputs + tn_graph_op(region->graph, id)->input_count + 1);
 }
 
@@ -341,7 +388,7 @@ static tn_status emit_keep(emit_state *emit, uint32_t tensor) {
         emit->kept[tensor] = emit->now[tensor];
         return TN_OK;
     }
-    return emit_part(emit, emit->now[tensor], &axis, &from, &to, 1, true, &emit->kept[tensor]);
+    return tn__emit_part(emit, emit->now[tensor], &axis, &from, &to, 1, true, &emit->kept[tensor]);
 }
 
 /* Tensors whose last reader of this part has run. */
@@ -416,7 +463,7 @@ static tn_status emit_row(emit_state *emit, const tn_tensor_id *patches, uint32_
     tn_tensor_id row;
     for (uint32_t d = 0; d < whole->rank; d++) shape[d] = emit_tensor(emit, patches[0])->shape[d];
     shape[result->axis[1]] = whole->shape[result->axis[1]];
-    TN_TRY(emit_like(emit, result->id, shape, &row));
+    TN_TRY(tn__emit_like(emit, result->id, shape, &row));
     TN_TRY(emit_join(emit, whole->name, patches, count, result->axis[1], row));
     emit->pieces[(size_t)tensor * region->parts[0] + emit->part[0]] = row;
     return TN_OK;
@@ -472,9 +519,12 @@ static tn_status emit_lists(emit_state *emit) {
     return TN_OK;
 }
 
-static tn_status emit_region(tn__draft *draft, split_region *region) {
-    emit_state emit = {
-        .region = region, .draft = draft, .before = region->ops[region->op_count - 1].id};
+static tn_status emit_region(tn__draft *draft, split_region *region, emit_trace *trace) {
+    emit_state emit = {.region = region,
+                       .draft = draft,
+                       .trace = trace,
+                       .source = TN_NONE,
+                       .before = region->ops[region->op_count - 1].id};
     tn_status status = emit_lists(&emit);
     for (emit.part[0] = 0; status == TN_OK && emit.part[0] < region->parts[0]; emit.part[0]++)
         status = emit_band(&emit);
@@ -497,7 +547,7 @@ static tn_status emit_check_free(const tn__draft *draft, const split_region *reg
 }
 
 static tn_status emit_asked(tn__draft *draft, const split_order *order,
-                            const tn_split_region *asked) {
+                            const tn_split_region *asked, emit_trace *trace) {
     uint32_t ops = tn_graph_op_count(draft->graph);
     split_region region;
     if (asked->first >= ops || asked->last >= ops || order->place[asked->first] == TN_NONE ||
@@ -509,23 +559,37 @@ static tn_status emit_asked(tn__draft *draft, const split_order *order,
                                        order->place[asked->last], &region, draft->error);
     if (status == TN_OK) status = tn__split_ranges(&region);
     if (status == TN_OK) status = emit_check_free(draft, &region);
-    if (status == TN_OK) status = emit_region(draft, &region);
+    if (status == TN_OK) status = emit_region(draft, &region, trace);
     tn__split_end(&region);
     return status;
 }
 
 tn_status tn_graph_split(const tn_graph *graph, const tn_split_region *regions, uint32_t count,
                          const tn_context *context, tn_graph **split, tn_error *error) {
+    return tn__graph_split(graph, regions, count, context, split, NULL, error);
+}
+
+tn_status tn__graph_split(const tn_graph *graph, const tn_split_region *regions, uint32_t count,
+                          const tn_context *context, tn_graph **split, tn__split_trace *trace,
+                          tn_error *error) {
     tn__draft draft = {.graph = graph,
                        .context = context != NULL ? tn__context(context) : *tn_graph_context(graph),
                        .error = error};
     split_order order;
+    emit_trace list = {.context = &draft.context, .graph = graph};
     tn__arena_init(&draft.arena, &draft.context);
     tn_status status = tn__draft_begin(&draft);
     if (status == TN_OK) status = tn__split_order(graph, &draft.arena, &order, error);
     for (uint32_t i = 0; status == TN_OK && i < count; i++)
-        status = emit_asked(&draft, &order, &regions[i]);
-    if (status == TN_OK) status = tn__draft_graph(&draft, split);
+        status = emit_asked(&draft, &order, &regions[i], trace != NULL ? &list : NULL);
+    tn_graph *made = NULL;
+    if (status == TN_OK) status = tn__draft_graph(&draft, &made);
+    if (status == TN_OK && trace != NULL) status = tn__trace_take(&list, &draft, made, trace);
+    if (status == TN_OK)
+        *split = made;
+    else
+        tn_graph_destroy(made);
+    tn__trace_end(&list);
     tn__draft_end(&draft);
     return status;
 }

@@ -28,6 +28,7 @@ static void model_alias(split_model *model, uint32_t place) {
     tn_view view = tn_op_view(graph, id, 0);
     uint64_t mask = tn_op_inplace(graph, id, 0);
     model->alias[place] = TN_NONE;
+    if (model->copies && strcmp(op->domain, "tflite") == 0) return;
     for (uint32_t i = 0; i < op->input_count && i < 64; i++) {
         tn_tensor_id input = op->inputs[i];
         if (input == TN_NONE || tn_tensor_is_static(tn_graph_tensor(graph, input))) continue;
@@ -90,9 +91,12 @@ static void model_count(split_model *model) {
     }
 }
 
-tn_status tn__split_model(const tn_graph *graph, const uint64_t *scratch, tn__arena *arena,
+tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options, tn__arena *arena,
                           split_model *model, tn_error *error) {
-    *model = (split_model){.scratch = scratch};
+    *model = (split_model){.scratch = options->workspaces,
+                           .copies = options->copies,
+                           .kept = options->kept,
+                           .move_kept = options->move_kept};
     TN_TRY(tn__split_order(graph, arena, &model->order, error));
     size_t tensors = tn_graph_tensor_count(graph), places = (size_t)model->order.op_count + 1;
     model->lives = tn__arena_array(arena, tensors + 1, sizeof *model->lives);
@@ -168,6 +172,7 @@ typedef struct price_state {
     uint32_t *root; /* [tensors] of the region whose memory it is in, in a part */
     uint32_t *last; /* [tensors] place of the last reader of a root's memory */
     uint64_t now, peak, moved, halo;
+    uint64_t moves; /* operators that only move elements */
 } price_state;
 
 /* Whether elements along an axis follow each other in one piece of memory. */
@@ -224,7 +229,9 @@ static uint64_t price_parts(price_state *price, uint32_t at) {
             piece = piece && price_is_piece(whole, need.axis);
             taken = taken / (uint64_t)whole->shape[need.axis] * (uint64_t)(need.last - need.first);
         }
-        if (!all && !piece) bytes = tn__add_sat(bytes, taken);
+        if (all || (piece && !price->model->copies)) continue;
+        bytes = tn__add_sat(bytes, taken);
+        price->moves++;
     }
     return bytes;
 }
@@ -242,6 +249,72 @@ static uint64_t price_kept(const price_state *price, uint32_t tensor) {
     split_span made = *tn__split_made(region, 0, part + 1, tensor);
     int64_t end = made.first < made.last ? made.first : next.last, extent = end - next.first;
     return extent > 0 ? price_bytes(price, tensor, &extent) : 0;
+}
+
+/* Whether an operand dies with this operator, and nobody has taken a part of it. */
+static uint64_t price_dying(const price_state *price, uint32_t at, uint64_t parts) {
+    const split_region *region = price->region;
+    uint32_t t = tn__split_local(region, tn_graph_op(region->graph, region->ops[at].id)->inputs[0]);
+    int64_t need[TN_SPLIT_AXES];
+    if (parts > 0) return parts;
+    if (!tn__split_is_cut(region, t) || price->root[t] != t || price->last[t] != at) return 0;
+    price_extents(price, t, false, need);
+    return price_bytes(price, t, need);
+}
+
+/* Bytes of the second copy that a window of TensorFlow Lite takes, and whether it is of what goes
+ * in. 0: none. `bytes` of `extents` become those of others along height and width. */
+static uint64_t price_second(const price_state *price, uint32_t at, uint64_t in, uint64_t out,
+                             bool *pads) {
+    const split_region *region = price->region;
+    tn__band band;
+    if (!tn__band_read(region->graph, region->ops[at].id, &band) || band.way == TN__BAND_EXACT)
+        return 0;
+    double share = 1;
+    *pads = band.way == TN__BAND_PAD;
+    for (uint32_t i = 0; i < 2; i++) {
+        tn__part part = {1 + i, 0, band.output[i]};
+        tn__need need;
+        tn__band_made made = {.count = band.output[i]};
+        for (uint32_t c = 0; c < region->axis_count; c++) {
+            uint32_t result = tn__split_result(region, at);
+            split_span span = *tn__split_made(region, c, price->part[c], result);
+            if (region->tensors[result].axis[c] == 1 + i)
+                part = (tn__part){1 + i, span.first, span.last};
+        }
+        if (!tn__op_split(region->graph, region->ops[at].id, &part, 0, &need)) return 0;
+        int64_t extent = need.last - need.first;
+        if (*pads)
+            share *= (double)(extent + need.before + need.after) / (double)extent;
+        else if (tn__band_over(&band, i, need.first, need.last, &made))
+            share *= (double)made.count / (double)(part.last - part.first);
+    }
+    return share > 1 ? (uint64_t)(share * (double)(*pads ? in : out)) : 0;
+}
+
+/* A window that pads what goes in, or cuts off of what comes out. `now` is with its output. */
+static void price_window(price_state *price, uint32_t at, uint64_t parts) {
+    const split_region *region = price->region;
+    const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
+    if (tn__rule_of(region->graph, region->ops[at].id)->part_form != TN__FORM_BAND) return;
+    uint32_t from = tn__split_local(region, op->inputs[0]), to = tn__split_result(region, at);
+    int64_t made[TN_SPLIT_AXES], need[TN_SPLIT_AXES];
+    bool pads = false;
+    price_extents(price, to, true, made);
+    uint64_t out = price_bytes(price, to, made), in = parts;
+    if (in == 0) {
+        price_extents(price, from, false, need);
+        in = tn__split_is_cut(region, from)
+                 ? price_bytes(price, from, need)
+                 : model_bytes(tn_graph_tensor(region->graph, op->inputs[0]));
+    }
+    uint64_t second = price_second(price, at, in, out, &pads);
+    if (second == 0) return;
+    uint64_t dying = price_dying(price, at, parts), more = tn__add_sat(parts, second);
+    price_see(price, more > out ? more - out : 0);
+    price_see(price, more > dying ? more - dying : 0);
+    price->moves++;
+    price->moved = tn__add_sat(price->moved, 2 * (pads ? second : out));
 }
 
 static void price_outputs(price_state *price, uint32_t at) {
@@ -279,6 +352,7 @@ static void price_end(price_state *price, uint32_t at) {
             price->now = tn__add_sat(price->now, kept);
             price->moved = tn__add_sat(price->moved, 3 * kept);
             price->halo = tn__add_sat(price->halo, kept);
+            price->moves += kept > 0 ? 2 : 0;
             price_see(price, 0);
         }
         if (price->root[t] != t || price->last[t] != at) continue;
@@ -301,6 +375,7 @@ static void price_part(price_state *price) {
             price->moved = tn__add_sat(price->moved, 2 * parts);
             price_outputs(price, at);
             price_see(price, parts);
+            if (price->model->copies) price_window(price, at, parts);
         }
         price_end(price, at);
     }
@@ -326,6 +401,24 @@ static void price_share(price_state *price, uint32_t first) {
         if (region->tensors[to].last > price->last[root])
             price->last[root] = region->tensors[to].last;
     }
+}
+
+/* Where nothing is gathered in place, all parts of a result are there beside it. */
+static void price_join_copies(price_state *price, uint32_t first) {
+    const split_region *region = price->region;
+    uint64_t all = price->model->across[first];
+    for (int join = 0; join < 2; join++)
+        for (uint32_t t = 0; t < region->tensor_count; t++) {
+            if (!region->tensors[t].after || !tn__split_is_cut(region, t)) continue;
+            uint64_t bytes = model_bytes(tn_graph_tensor(region->graph, region->tensors[t].id));
+            if (join == 0) {
+                all = tn__add_sat(all, bytes);
+                continue;
+            }
+            price->now = all;
+            price_see(price, bytes);
+            price->moved = tn__add_sat(price->moved, 2 * bytes);
+        }
 }
 
 /* Joining results where they are not one piece of memory: both are there. */
@@ -366,6 +459,17 @@ static uint64_t price_extra(const split_model *model, const split_region *region
     return (uint64_t)extra;
 }
 
+/* Bytes for good: each part has operators of its own. */
+static uint64_t price_kept_for_good(const split_model *model, const split_region *region,
+                                    uint64_t moves) {
+    uint64_t bytes = tn__mul_sat(moves, model->move_kept), parts = region->parts[0];
+    if (region->axis_count > 1) parts = tn__mul_sat(parts, region->parts[1]);
+    for (uint32_t at = 0; model->kept != NULL && at < region->op_count; at++)
+        if (region->ops[at].parts)
+            bytes = tn__add_sat(bytes, tn__mul_sat(parts - 1, model->kept[region->ops[at].id]));
+    return bytes;
+}
+
 /* The first, the second, one in the middle and the last differ; between them all are alike. */
 static bool price_is_seen(uint32_t part, uint32_t parts) {
     return part < 2 || part == parts / 2 || part + 2 > parts;
@@ -392,8 +496,11 @@ void tn__split_price(const split_model *model, const split_region *region, uint3
             seen++;
         }
     price->moved = seen > 0 ? state.moved / seen * region->parts[0] * across : 0;
+    uint64_t moves = seen > 0 ? (state.moves * region->parts[0] * across + seen - 1) / seen : 0;
+    price->kept = price_kept_for_good(model, region, moves + across);
     state.moved = 0;
-    price_join(&state, floor);
+    if (model->copies) price_join_copies(&state, first);
+    if (!model->copies || region->axis_count > 1) price_join(&state, floor);
     price->moved = tn__add_sat(price->moved, state.moved);
     price->peak = state.peak;
     price->halo = state.halo;

@@ -21,12 +21,15 @@ typedef struct split_model {
     bool *is_view;     /* [places] it is a view, not written over */
     const uint64_t *scratch; /* [operators of the graph]; NULL: by their rules */
     uint64_t work;           /* flops of all */
+    const uint64_t *kept;    /* [operators of the graph] bytes for good, of each copy; NULL: none */
+    uint64_t move_kept;      /* of what only moves elements */
+    bool copies;      /* parts and joins are always copies, and TensorFlow Lite shares no memory */
     uint64_t *across; /* [places] bytes that live from before a place to behind `across_last` */
     uint32_t across_last;
 } split_model;
 
-/* Lists in `arena`. scratch: NULL, or bytes for each operator; outlives the model. */
-tn_status tn__split_model(const tn_graph *graph, const uint64_t *scratch, tn__arena *arena,
+/* Lists in `arena`; lists of the options outlive the model. */
+tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options, tn__arena *arena,
                           split_model *model, tn_error *error);
 
 /* What a region costs and needs. */
@@ -35,6 +38,7 @@ typedef struct split_price {
     uint64_t extra; /* flops beyond those of the whole operators */
     uint64_t halo;  /* bytes that are kept for the next part */
     uint64_t moved; /* bytes that are copied: parts, halos that are kept, results that are joined */
+    uint64_t kept;  /* bytes for good, of the operators more */
 } split_price;
 
 /* Counts what lives across regions that end at a place: ask for those one after the other. Cost:

@@ -3,7 +3,8 @@
  *
  *   region.c   which operators run in parts, and the axes of their tensors
  *   ranges.c   elements: needed, computed, kept
- *   emit.c     operators for the parts
+ *   emit.c     operators for the parts (emit_tflite.c: windows of TensorFlow Lite)
+ *   trace.c    what comes from where
  *   estimate.c what it needs and what it costs, without making it
  *   search.c   which regions
  */
@@ -65,6 +66,12 @@ static inline split_span *tn__split_made(const split_region *region, uint32_t cu
 }
 static inline uint32_t tn__split_local(const split_region *region, tn_tensor_id id) {
     return region->local[id] - 1;
+}
+/* Whether it is of TensorFlow Lite: images lie channels last, and its run time joins few at once.
+ */
+static inline bool tn__split_is_tflite(const split_region *region) {
+    const tn_op *last = tn_graph_op(region->graph, region->ops[region->op_count - 1].id);
+    return strcmp(last->domain, "tflite") == 0;
 }
 /* Whether a tensor exists in parts alone. */
 static inline bool tn__split_is_cut(const split_region *region, uint32_t tensor) {

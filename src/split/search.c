@@ -20,7 +20,7 @@
 
 #define SEARCH_LENGTH 80u /* operators of a region */
 #define SEARCH_SMALL 16u  /* what lives where less than this share of the peak does is no matter */
-#define SEARCH_BYTE_FLOPS 8u /* operations that take as long as copying a byte */
+#define SEARCH_BYTE_FLOPS 8u /* without a wish */
 
 typedef struct search_point {
     uint32_t first, last; /* places */
@@ -37,21 +37,26 @@ struct tn_split_search {
     search_point *points; /* sorted by last */
     size_t count, room;
     uint64_t whole;
+    uint32_t byte_flops; /* operations that take as long as copying a byte */
 };
 
 /* --- prices --- */
 
-static uint64_t search_cost(const split_price *price) {
-    return tn__add_sat(price->extra, tn__mul_sat(price->moved, SEARCH_BYTE_FLOPS));
+static uint64_t search_cost(const tn_split_search *search, const split_price *price) {
+    return tn__add_sat(price->extra, tn__mul_sat(price->moved, search->byte_flops));
 }
 
-/* Whether a point of the same run is as good in both. `from`: the first point of the run. */
+/* No worse in anything. */
+static bool search_beats(const search_point *point, const search_point *other) {
+    return point->price.peak <= other->price.peak && point->cost <= other->cost &&
+           point->price.kept <= other->price.kept;
+}
+
+/* Whether a point of the same run is as good. `from`: the first point of the run. */
 static bool search_is_beaten(const tn_split_search *search, size_t from,
                              const search_point *point) {
     for (size_t i = from; i < search->count; i++)
-        if (search->points[i].price.peak <= point->price.peak &&
-            search->points[i].cost <= point->cost)
-            return true;
+        if (search_beats(&search->points[i], point)) return true;
     return false;
 }
 
@@ -60,9 +65,7 @@ static tn_status search_add(tn_split_search *search, size_t from, const search_p
     size_t kept = from;
     if (search_is_beaten(search, from, point)) return TN_OK;
     for (size_t i = from; i < search->count; i++) { /* those that it beats go */
-        const search_point *other = &search->points[i];
-        bool beaten = other->price.peak >= point->price.peak && other->cost >= point->cost;
-        if (!beaten) search->points[kept++] = *other;
+        if (!search_beats(point, &search->points[i])) search->points[kept++] = search->points[i];
     }
     search->count = kept;
     if (!tn__reserve(&search->context, &search->points, &search->room, search->count + 1,
@@ -93,7 +96,7 @@ static tn_status search_try(tn_split_search *search, size_t from, search_point *
     tn__split_end(&region);
     if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "a split graph");
     if (status != TN_OK || point->price.peak >= most) return TN_OK;
-    point->cost = search_cost(&point->price);
+    point->cost = search_cost(search, &point->price);
     return search_add(search, from, point, error);
 }
 
@@ -170,14 +173,17 @@ static tn_status search_last(tn_split_search *search, uint32_t last, tn_error *e
     const tn_tensor *y = tn_graph_tensor(order->graph, op->outputs[0]);
     if (tn_tensor_is_static(y) || !tn__shape_known(y)) return TN_OK;
     bool image = y->rank == 4;
+    bool channels_last = strcmp(op->domain, "tflite") == 0;
+    uint32_t rows = channels_last ? 1 : 2, columns = rows + 1;
     tn__split_across(&search->model, last);
     for (uint32_t axis = 0; axis < y->rank; axis++) {
-        const uint32_t axes[2] = {axis, 3};
-        if (image && axis == 3) continue; /* columns alone: rows are as good, and in one piece */
+        const uint32_t axes[2] = {axis, columns};
+        if (image && axis == columns)
+            continue; /* columns alone: rows are as good, and in one piece */
         if (!search_may_cut(search, order->ops[last], axis)) continue;
         TN_TRY(search_axes(search, last, axes, false, false, error));
         TN_TRY(search_axes(search, last, axes, false, true, error));
-        if (image && axis == 2 && search_may_cut(search, order->ops[last], 3))
+        if (image && axis == rows && search_may_cut(search, order->ops[last], columns))
             TN_TRY(search_axes(search, last, axes, true, false, error));
     }
     return TN_OK;
@@ -193,12 +199,13 @@ tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *
     if (made == NULL) return tn__no_memory(error, "a split graph");
     made->context = context;
     tn__arena_init(&made->arena, &made->context);
-    tn_status status = tn__split_model(graph, asked.workspaces, &made->arena, &made->model, error);
+    tn_status status = tn__split_model(graph, &asked, &made->arena, &made->model, error);
+    made->byte_flops = asked.byte_flops > 0 ? asked.byte_flops : SEARCH_BYTE_FLOPS;
     for (uint32_t p = 0; status == TN_OK && p < made->model.order.op_count; p++)
         if (made->model.live[p] > made->whole) made->whole = made->model.live[p];
     for (uint32_t p = 0; status == TN_OK && p < made->model.order.op_count; p++)
         status = search_last(made, p, error);
-    made->model.scratch = NULL; /* the caller's, for the call */
+    made->model.scratch = made->model.kept = NULL; /* the caller's, for the call */
     if (status == TN_OK)
         *search = made;
     else
@@ -238,8 +245,14 @@ static void search_path_release(const tn_split_search *search, search_path *path
     tn__free(&search->context, path->region, places * sizeof *path->region);
 }
 
-/* The work of the best path; UINT64_MAX: none keeps to the budget. */
-static uint64_t search_walk(const tn_split_search *search, uint64_t budget, search_path *path) {
+static uint64_t search_weigh(uint64_t bytes, double weight) {
+    double all = weight * (double)bytes;
+    return all >= 0x1p62 ? UINT64_MAX / 4 : (uint64_t)all;
+}
+
+/* The work of the best path, and what it keeps by weight; UINT64_MAX: none keeps to the budget. */
+static uint64_t search_walk(const tn_split_search *search, uint64_t budget, double weight,
+                            search_path *path) {
     uint32_t places = search->model.order.op_count;
     size_t at = 0;
     path->cost[0] = 0;
@@ -251,6 +264,7 @@ static uint64_t search_walk(const tn_split_search *search, uint64_t budget, sear
             uint64_t before = path->cost[point->first];
             if (point->price.peak > budget || before == UINT64_MAX) continue;
             uint64_t all = tn__add_sat(before, point->cost);
+            if (weight > 0) all = tn__add_sat(all, search_weigh(point->price.kept, weight));
             if (all >= path->cost[p + 1]) continue;
             path->cost[p + 1] = all;
             path->region[p + 1] = (uint32_t)at;
@@ -281,10 +295,11 @@ static tn_status search_take(const tn_split_search *search, const search_path *p
         if (point->price.peak > choice->live_bytes) choice->live_bytes = point->price.peak;
         choice->extra = tn__add_sat(choice->extra, point->price.extra);
         choice->moved = tn__add_sat(choice->moved, point->price.moved);
+        choice->kept = tn__add_sat(choice->kept, point->price.kept);
         p = point->first;
     }
     double work = search->model.work > 0 ? (double)search->model.work : 1;
-    choice->work = ((double)choice->extra + SEARCH_BYTE_FLOPS * (double)choice->moved) / work;
+    choice->work = ((double)choice->extra + search->byte_flops * (double)choice->moved) / work;
     return TN_OK;
 }
 
@@ -325,7 +340,7 @@ static tn_status search_smallest(const tn_split_search *search, uint64_t limit, 
            room = search->model.order.op_count + search->count + 1;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        uint64_t cost = search_walk(search, list[middle], path);
+        uint64_t cost = search_walk(search, list[middle], 0, path);
         if (cost != UINT64_MAX && cost <= limit)
             high = middle;
         else
@@ -338,10 +353,15 @@ static tn_status search_smallest(const tn_split_search *search, uint64_t limit, 
 
 tn_status tn_split_within(const tn_split_search *search, uint64_t budget, tn_split_choice *choice,
                           tn_error *error) {
+    return tn_split_weighing(search, budget, 0, choice, error);
+}
+
+tn_status tn_split_weighing(const tn_split_search *search, uint64_t budget, double weight,
+                            tn_split_choice *choice, tn_error *error) {
     search_path path = {0};
     uint64_t least = 0;
     tn_status status = search_path_make(search, &path, error);
-    if (status == TN_OK && search_walk(search, budget, &path) == UINT64_MAX) {
+    if (status == TN_OK && search_walk(search, budget, weight, &path) == UINT64_MAX) {
         status = search_smallest(search, UINT64_MAX - 1, &path, &least, error);
         if (status == TN_OK)
             status = tn__fail(error, TN_E_EXHAUSTED,
@@ -362,7 +382,7 @@ tn_status tn_split_least(const tn_split_search *search, double share, tn_split_c
     tn_status status = search_path_make(search, &path, error);
     if (status == TN_OK) status = search_smallest(search, limit, &path, &budget, error);
     if (status == TN_OK) {
-        (void)search_walk(search, budget, &path);
+        (void)search_walk(search, budget, 0, &path);
         status = search_take(search, &path, choice, error);
     }
     search_path_release(search, &path);

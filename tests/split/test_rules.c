@@ -686,7 +686,7 @@ static void an_operator_in_parts_computes_what_it_computes_whole(void **state) {
         const char *domain = tn_op_rule_domain(i), *type = tn_op_rule_type(i);
         split_subject unary = {domain, type, make_float, 13};
         const split_subject *subject = subject_of(domain, type);
-        if (!tn_op_rule_has_split(i)) continue;
+        if (!tn_op_rule_has_split(i) || strcmp(domain, "tflite") == 0) continue; /* test_tflite.c */
         if (subject == NULL && is_unary(domain, type)) subject = &unary;
         if (subject == NULL) fail_msg("no case for %s", type);
         uint32_t cut = 0;

@@ -6,6 +6,7 @@
  */
 #include "cli/cli.h"
 #include "cli/holders.h"
+#include "cli/micro.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,10 +65,6 @@ static const struct argp_option arena_options[] = {ARENA_OPTIONS(CLI_OPTION){0}}
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-static const char *const arena_targets[] = {
-    "cortex-m4",  "cortex-m0",  "cortex-m0plus", "cortex-m3", "cortex-m7", "cortex-m23",
-    "cortex-m33", "cortex-m55", "cortex-m85",    "x86-64",    NULL};
-
 static const char *const arena_plans[] = {"auto", "ours", "inside", "none", NULL};
 
 static arena_plan arena_whose(struct argp_state *state, const char *value) {
@@ -81,7 +78,8 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[0] = &arguments->input;
         return 0;
     case ARENA_TARGET:
-        arguments->target = arena_targets[cli_choice(state, "target", value, arena_targets)];
+        arguments->target =
+            cli_micro_targets[cli_choice(state, "target", value, cli_micro_targets)];
         return 0;
     case ARENA_MAX:
         arguments->max = cli_size(state, "max", value);
@@ -129,19 +127,6 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
 
 /* --- finding out ------------------------------------------------------------------------------ */
 
-static tn_micro_options arena_micro(const arena_arguments *arguments, bool most) {
-    tn_micro_options micro = TN_MICRO_OPTIONS_INIT;
-    cli_kernels kernels = arguments->input.kernels;
-    bool helium = strcmp(arguments->target, "cortex-m55") == 0 ||
-                  strcmp(arguments->target, "cortex-m85") == 0;
-    if (helium) micro.target = TN_MICRO_CORTEX_M_HELIUM;
-    if (strcmp(arguments->target, "x86-64") == 0) micro.target = TN_MICRO_X86_64;
-    micro.most = most;
-    if (kernels == CLI_KERNELS_CMSIS || (kernels == CLI_KERNELS_ANY && most))
-        micro.kernels = TN_MICRO_CMSIS_NN;
-    return micro;
-}
-
 /* Without a wish: the plan inside, when there is one. */
 static tn_status arena_choose_plan(arena_arguments *arguments, uint64_t *offsets, tn_error *error) {
     const cli_input *input = &arguments->input;
@@ -185,7 +170,7 @@ static tn_status arena_find_end(arena_arguments *arguments, bool most, uint64_t 
                                 tn_error *error) {
     cli_input *input = &arguments->input;
     arena_end *end = &arguments->ends[most];
-    tn_micro_options micro = arena_micro(arguments, most);
+    tn_micro_options micro = cli_micro(arguments->target, input->kernels, most);
     TN_TRY(cli_input_occupy(input, &micro, error));
     TN_TRY(arena_bind(arguments, end, error));
     for (uint32_t id = 0; id < tn_graph_tensor_count(input->graph); id++)
@@ -514,7 +499,7 @@ static int arena_run(int count, char **words) {
     tn_context context = cli_context();
     arena_arguments arguments = {
         .options = TN_PLAN_OPTIONS_INIT,
-        .target = arena_targets[0],
+        .target = cli_micro_targets[0],
         .input = {.import = TN_IMPORT_OPTIONS_INIT, .kernels = CLI_KERNELS_ANY}};
     arguments.input.import.variables_outside = true;
     tn_error error = {0};

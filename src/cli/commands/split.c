@@ -1,0 +1,217 @@
+/* split.c - `tenure split`: a model written back in parts, for run times that know nothing of it.
+ */
+#include "cli/split.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenure/export.h>
+
+#include "base/base.h"
+#include "cli/micro.h"
+
+#define SPLIT_FILE_SHARE 0.25 /* of work, where neither budget nor work is given */
+
+enum {
+    SPLIT_FILE_BUDGET = 400,
+    SPLIT_FILE_WORK,
+    SPLIT_FILE_PLAN,
+    SPLIT_FILE_TARGET,
+    SPLIT_FILE_KERNELS,
+    SPLIT_FILE_JSON
+};
+
+#define SPLIT_FILE_OPTIONS(X)                                                                      \
+    X(SPLIT_FILE_BUDGET, "budget", "SIZE",                                                         \
+      "bytes there are: the least work that keeps to them. Of .tflite the whole arena, of .onnx "  \
+      "activations")                                                                               \
+    X(SPLIT_FILE_WORK, "extra-work", "SHARE",                                                      \
+      "work beyond the model's, 10% or 0.1; without a budget, as little memory as that lets; a "   \
+      "byte that is copied counts as two operations (25%; with a budget whatever it takes)")       \
+    X('o', "output", "FILE", "the model in parts, .tflite or .onnx as the input (only told)")      \
+    X(SPLIT_FILE_PLAN, "plan", NULL,                                                               \
+      "of .tflite: lay its tensors out, and write that plan into the file")                        \
+    X(SPLIT_FILE_TARGET, "target", "NAME", "cortex-m0 to cortex-m85, or x86-64 (cortex-m4)")       \
+    X(SPLIT_FILE_KERNELS, "kernels", "WHOSE",                                                      \
+      "of .tflite: reference, cmsis-nn or any, the most (any)")                                    \
+    X(SPLIT_FILE_JSON, "json", NULL, "print one JSON object instead of the table")
+
+typedef struct split_file_arguments {
+    const char *input, *output, *target;
+    tn_export_options options;
+    cli_kernels kernels;
+    bool json;
+} split_file_arguments;
+
+static const struct argp_option split_file_options[] = {SPLIT_FILE_OPTIONS(CLI_OPTION){0}};
+
+static bool split_file_is(const char *path, const char *suffix) {
+    return tn__has_suffix(path, suffix);
+}
+
+/* What goes with what. */
+static void split_file_check(split_file_arguments *arguments, struct argp_state *state) {
+    if (arguments->input == NULL) cli_misuse(state, "which model?");
+    bool tflite = split_file_is(arguments->input, ".tflite");
+    if (!tflite && !split_file_is(arguments->input, ".onnx"))
+        cli_misuse(state, "'%s' is neither a .tflite nor an .onnx model", arguments->input);
+    if (arguments->output != NULL &&
+        !split_file_is(arguments->output, tflite ? ".tflite" : ".onnx"))
+        cli_misuse(state, "-o %s: the model is written as %s", arguments->output,
+                   tflite ? ".tflite" : ".onnx");
+    if (!tflite && arguments->options.plan)
+        cli_misuse(state, "--plan: only a .tflite file has a place for a plan");
+    if (arguments->options.budget == 0 && !(arguments->options.share > 0))
+        arguments->options.share = SPLIT_FILE_SHARE;
+    arguments->options.micro = cli_micro(arguments->target, arguments->kernels, true);
+}
+
+static error_t split_file_parse(int key, char *value, struct argp_state *state) {
+    split_file_arguments *arguments = state->input;
+    switch (key) {
+    case SPLIT_FILE_BUDGET:
+        arguments->options.budget = cli_size(state, "budget", value);
+        if (arguments->options.budget == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
+        return 0;
+    case SPLIT_FILE_WORK:
+        arguments->options.share = cli_share(state, "extra-work", value);
+        if (!(arguments->options.share > 0))
+            cli_misuse(state, "--extra-work: parts take some work");
+        return 0;
+    case SPLIT_FILE_PLAN:
+        arguments->options.plan = true;
+        return 0;
+    case SPLIT_FILE_TARGET:
+        arguments->target =
+            cli_micro_targets[cli_choice(state, "target", value, cli_micro_targets)];
+        return 0;
+    case SPLIT_FILE_KERNELS:
+        arguments->kernels =
+            (cli_kernels)CLI_CHOICE(state, "kernels", value, "reference", "cmsis-nn", "any");
+        return 0;
+    case SPLIT_FILE_JSON:
+        arguments->json = true;
+        return 0;
+    case 'o':
+        if (arguments->output != NULL) cli_misuse(state, "one file to write, not two");
+        arguments->output = value;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->input != NULL) cli_misuse(state, "one model, not '%s' too", value);
+        arguments->input = value;
+        return 0;
+    case ARGP_KEY_END:
+        split_file_check(arguments, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* --- telling --- */
+
+static double split_file_extra(uint64_t parts, uint64_t whole) {
+    return whole > 0 ? (double)parts / (double)whole - 1 : 0;
+}
+
+static void split_file_size(const char *name, uint64_t whole, uint64_t parts) {
+    char before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX];
+    printf("  %-22s %-28s %s\n", name, tn_size_format(whole, before), tn_size_format(parts, after));
+}
+
+static void split_file_print(const split_file_arguments *arguments,
+                             const tn_export_report *report) {
+    bool tflite = split_file_is(arguments->input, ".tflite");
+    char moved[TN_SIZE_TEXT_MAX];
+    if (cli_tone_asked().brief) {
+        printf("%" PRIu64 " of %" PRIu64 " bytes, %u region%s, %+.1f %% work\n", report->parts,
+               report->whole, report->regions, report->regions == 1 ? "" : "s", 100 * report->work);
+        return;
+    }
+    printf("  %-22s %-28s %s\n", "", "as it is", "in parts");
+    split_file_size(tflite ? "arena" : "activations", report->whole, report->parts);
+    if (tflite) {
+        split_file_size("  tensors and scratch", report->whole_arena.head, report->arena.head);
+        split_file_size("  what stays", report->whole_arena.tail, report->arena.tail);
+    }
+    split_file_size("file", report->whole_bytes, report->file_bytes);
+    printf("  %-22s %-28u %u\n", "operators", report->whole_ops, report->ops);
+    if (report->regions == 0) {
+        printf("\n  it fits as it is: no operator runs in parts\n");
+    } else {
+        printf("\n  %.2f x less, %u region%s; %+.1f %% operations, %s copied: %+.1f %% work\n",
+               report->parts > 0 ? (double)report->whole / (double)report->parts : 0,
+               report->regions, report->regions == 1 ? "" : "s",
+               100 * split_file_extra(report->flops, report->whole_flops),
+               tn_size_format(report->moved, moved), 100 * report->work);
+    }
+    if (arguments->output != NULL) printf("  wrote %s\n", arguments->output);
+}
+
+static void split_file_print_json(const split_file_arguments *arguments,
+                                  const tn_export_report *report, bool found) {
+    printf("{\"format\":\"tenure-split\",\"version\":1,\"found\":%s,\"whole\":%" PRIu64
+           ",\"parts\":%" PRIu64,
+           found ? "true" : "false", report->whole, report->parts);
+    if (split_file_is(arguments->input, ".tflite"))
+        printf(",\"whole_head\":%" PRIu64 ",\"whole_tail\":%" PRIu64 ",\"head\":%" PRIu64
+               ",\"tail\":%" PRIu64,
+               report->whole_arena.head, report->whole_arena.tail, report->arena.head,
+               report->arena.tail);
+    printf(",\"whole_file\":%" PRIu64 ",\"file\":%" PRIu64
+           ",\"regions\":%u,\"whole_operators\":%u,\"operators\":%u",
+           report->whole_bytes, report->file_bytes, report->regions, report->whole_ops,
+           report->ops);
+    printf(",\"extra_operations\":%.6f,\"copied\":%" PRIu64 ",\"work\":%.6f,\"tried\":%u}\n",
+           split_file_extra(report->flops, report->whole_flops), report->moved, report->work,
+           report->tried);
+}
+
+static void split_file_print_binding(const tn_export_report *report) {
+    fputs("  what is there at the peak of the least found:\n", stderr);
+    for (uint32_t i = 0; i < TN_EXPORT_BINDING && report->binding[i][0] != '\0'; i++)
+        fprintf(stderr, "    %s\n", report->binding[i]);
+}
+
+static const char split_file_doc[] =
+    "Writes MODEL (.tflite, .onnx) with operators in parts, so that TensorFlow Lite Micro or ONNX "
+    "Runtime, as they are, execute it in less memory: ordinary slices, padding, convolutions and "
+    "concatenations, the same results, weights once. What those copies take is counted.\v"
+    "Examples:\n"
+    "  tenure split person.tflite --budget 48KiB -o small.tflite\n"
+    "  tenure split person.tflite --extra-work 10% --plan -o small.tflite\n"
+    "  tenure split model.onnx --extra-work 25% -o small.onnx\n\n"
+    "Exit status: 0 done, 1 nothing keeps to the budget, 2 bad usage or input, 3 stopped before an "
+    "answer, 4 internal error.";
+
+static const struct argp split_file_parser = {
+    split_file_options, split_file_parse, "MODEL", split_file_doc, NULL, 0, 0};
+
+static int split_file_run(int count, char **words) {
+    tn_context context = cli_context();
+    tn_error error = {0};
+    tn_export_report report = {0};
+    split_file_arguments arguments = {.options = TN_EXPORT_OPTIONS_INIT,
+                                      .target = cli_micro_targets[0],
+                                      .kernels = CLI_KERNELS_ANY};
+    arguments.options.context = &context;
+    cli_parse(&cli_command_split, count, words, &arguments);
+    cli_interrupt_ends_work();
+    tn_status status =
+        tn_split_file(arguments.input, arguments.output, &arguments.options, &report, &error);
+    cli_progress_end();
+    if (arguments.json && (status == TN_OK || status == TN_E_EXHAUSTED))
+        split_file_print_json(&arguments, &report, status == TN_OK);
+    if (status == TN_OK && !arguments.json) split_file_print(&arguments, &report);
+    int code = status == TN_OK ? 0 : cli_fail(&error);
+    if (status == TN_E_EXHAUSTED) split_file_print_binding(&report);
+    return cli_finish(code);
+}
+
+const cli_command cli_command_split = {
+    .name = "split",
+    .summary = "write a model in parts, for run times that execute it in less memory",
+    .first = "output budget extra-work plan target kernels json",
+    .parser = &split_file_parser,
+    .run = split_file_run,
+};

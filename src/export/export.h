@@ -1,0 +1,35 @@
+/* export.h - split graphs as files that other run times read.
+ *
+ *   split_file.c  which regions, for a budget: each candidate is written in memory and measured
+ *   tflite.c      a .tflite file: operators, tensors and constants in front of the old file
+ *   flat_write.c  FlatBuffers
+ *   onnx.c        an .onnx file: nodes in the place of others
+ *   proto.c       protobuf
+ *   measure.c     what a run time needs for such a file
+ */
+#ifndef TN_EXPORT_EXPORT_H
+#define TN_EXPORT_EXPORT_H
+
+#include <tenure/export.h>
+
+#include "base/base.h"
+#include "import/tflite_plan.h"
+#include "split/trace.h"
+
+/* A graph, what became of it, and where each part comes from. */
+typedef struct export_split {
+    const tn_graph *whole;
+    tn_graph *graph;
+    tn__split_trace trace;
+} export_split;
+
+/* The file with the graph in parts. plan: open on the file that `whole` was read from.
+ * image: initialised, appended to. Errors: E_UNSUPPORTED, E_NO_MEMORY. */
+tn_status tn__export_tflite(const tflite_plan *plan, const export_split *split, tn__text *image,
+                            tn_error *error);
+tn_status tn__export_onnx(tn__span file, const export_split *split, tn__text *image,
+                          tn_error *error);
+/* Whether weights lie in files beside the model. */
+bool tn__export_onnx_has_external(tn__span file);
+
+#endif

@@ -1,0 +1,314 @@
+/* split_file.c - tn_split_file: which regions of a model run in parts, as another run time would
+ * hold it.
+ *
+ * The search (tn_split_search) predicts live bytes, of copies, and what more operators take for
+ * good: the least work for less and less memory, with what is kept weighing little or much. These
+ * are the candidates. In the order of what they promise they are written in memory, read again and
+ * measured, for TensorFlow Lite Micro the whole arena. For a budget the first that keeps to it is
+ * taken, by work; for a share of work the smallest.
+ * Cost: that of the search, and FILE_TRIES files.
+ */
+#include "export/export.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <tenure/program.h>
+
+#include "export/measure.h"
+
+#define FILE_CANDIDATES 2000u
+#define FILE_TRIES 60u     /* files in memory */
+#define FILE_STEP 256u     /* at least such a share less memory from one answer to the next */
+#define FILE_BYTE_FLOPS 2u /* without a wish: small integers are what is moved */
+#define FILE_DOUBT 0.08    /* what is predicted may be wrong by so much */
+
+typedef struct file_candidate {
+    tn_split_choice choice;
+    uint64_t promised; /* bytes */
+} file_candidate;
+
+typedef struct file_state {
+    const tn_export_options *asked;
+    tn_context context;
+    export_source source;
+    tn_split_search *search;
+    file_candidate *candidates;
+    size_t count, room;
+    export_candidate whole, best; /* best.regions 0: none that will do */
+    tn_export_report *report;
+    uint64_t least; /* bytes of the smallest that was measured */
+    uint64_t apart; /* of the whole: bytes beside what is live */
+    uint32_t byte_flops, tried;
+    bool stopped;
+    tn_error *error;
+} file_state;
+
+static double file_most_work(const file_state *state) {
+    return state->asked->share > 0 ? state->asked->share : HUGE_VAL;
+}
+
+/* --- candidates --- */
+
+static bool file_is_known(const file_state *state, const tn_split_choice *choice) {
+    for (size_t i = 0; i < state->count; i++) {
+        const tn_split_choice *other = &state->candidates[i].choice;
+        if (other->live_bytes == choice->live_bytes && other->kept == choice->kept &&
+            other->extra == choice->extra && other->moved == choice->moved)
+            return true;
+    }
+    return false;
+}
+
+/* Takes the choice. */
+static tn_status file_add(file_state *state, tn_split_choice *choice) {
+    bool wanted = choice->count > 0 && !file_is_known(state, choice);
+    if (wanted && !tn__reserve(&state->context, &state->candidates, &state->room, state->count + 1,
+                               sizeof *state->candidates)) {
+        tn_split_choice_release(state->search, choice);
+        return tn__no_memory(state->error, "a split model");
+    }
+    if (!wanted) {
+        tn_split_choice_release(state->search, choice);
+        return TN_OK;
+    }
+    uint64_t promised = tn__add_sat(tn__add_sat(choice->live_bytes, choice->kept), state->apart);
+    state->candidates[state->count++] = (file_candidate){*choice, promised};
+    return TN_OK;
+}
+
+/* Answers of the search from much memory to little. */
+static tn_status file_walk(file_state *state, double weight) {
+    uint64_t live = tn_split_whole(state->search);
+    while (live > 0 && state->count < FILE_CANDIDATES) {
+        tn_split_choice choice;
+        tn_error unused;
+        tn_status status = tn_split_weighing(state->search, live, weight, &choice, &unused);
+        if (status == TN_E_EXHAUSTED) return TN_OK;
+        if (status != TN_OK) return tn__no_memory(state->error, "a split model");
+        uint64_t next = choice.live_bytes - choice.live_bytes / FILE_STEP;
+        live = next < live ? next : live;
+        live = live > 0 ? live - 1 : 0;
+        TN_TRY(file_add(state, &choice));
+    }
+    return TN_OK;
+}
+
+/* Bytes for good weigh nothing, as much as work, and more. */
+static tn_status file_candidates(file_state *state) {
+    double even =
+        state->whole.bytes > 0 ? (double)state->whole.flops / (double)state->whole.bytes : 0;
+    const double weights[] = {0, even / 16, even, 16 * even, 4096 * even};
+    bool keeps = state->source.kept != NULL;
+    for (size_t i = 0; i < (keeps ? sizeof weights / sizeof *weights : 1); i++)
+        TN_TRY(file_walk(state, weights[i]));
+    return TN_OK;
+}
+
+/* --- trying them --- */
+
+static bool file_will_do(const file_state *state, const export_candidate *candidate) {
+    return candidate->work <= file_most_work(state) &&
+           (state->asked->budget == 0 || candidate->bytes <= state->asked->budget);
+}
+
+static void file_keep(file_state *state, export_candidate *candidate) {
+    if (candidate->bytes < state->least) {
+        state->least = candidate->bytes;
+        memcpy(state->report->binding, candidate->binding, sizeof candidate->binding);
+    }
+    bool better = file_will_do(state, candidate) && candidate->bytes < state->whole.bytes &&
+                  (state->best.regions == 0 || candidate->bytes < state->best.bytes);
+    if (better) {
+        tn__export_release(&state->best);
+        state->best = *candidate;
+        *candidate = (export_candidate){0};
+    }
+    tn__export_release(candidate);
+}
+
+/* False: the caller has had enough. */
+static bool file_go_on(const file_state *state) {
+    const tn_context *context = &state->context;
+    if (context->found != NULL)
+        context->found(context->self, "split",
+                       state->best.regions > 0 ? state->best.bytes : UINT64_MAX, 0);
+    return context->progress == NULL || context->progress(context->self, "split", state->tried, 0);
+}
+
+/* Stopped while it is laid out: as if it had not been tried. */
+static tn_status file_try(file_state *state, const tn_split_choice *choice) {
+    export_candidate candidate;
+    tn_status status = tn__export_measure(&state->source, choice, state->asked, state->byte_flops,
+                                          &candidate, state->error);
+    state->stopped = status == TN_E_STOPPED;
+    if (status != TN_OK) return state->stopped ? TN_OK : status;
+    state->tried++;
+    file_keep(state, &candidate);
+    return TN_OK;
+}
+
+static int file_by_work(const void *left, const void *right) {
+    const file_candidate *a = left, *b = right;
+    if (a->choice.work != b->choice.work) return a->choice.work < b->choice.work ? -1 : 1;
+    return a->promised < b->promised ? -1 : a->promised > b->promised;
+}
+
+static int file_by_bytes(const void *left, const void *right) {
+    const file_candidate *a = left, *b = right;
+    if (a->promised != b->promised) return a->promised < b->promised ? -1 : 1;
+    return a->choice.work < b->choice.work ? -1 : a->choice.work > b->choice.work;
+}
+
+/* Whether it may do, as far as is predicted. */
+static bool file_may_do(const file_state *state, const file_candidate *candidate) {
+    uint64_t budget = state->asked->budget;
+    double doubt = 1 + FILE_DOUBT;
+    return candidate->choice.work <= doubt * file_most_work(state) &&
+           (budget == 0 || (double)candidate->promised <= doubt * (double)budget);
+}
+
+/* For a budget by work, until one keeps to it; else by bytes, until no other may be smaller. */
+static tn_status file_try_all(file_state *state) {
+    bool budget = state->asked->budget > 0;
+    if (state->count > 0)
+        qsort(state->candidates, state->count, sizeof *state->candidates,
+              budget ? file_by_work : file_by_bytes);
+    for (size_t i = 0; i < state->count && state->tried < FILE_TRIES; i++) {
+        const file_candidate *candidate = &state->candidates[i];
+        bool small = state->best.regions > 0 &&
+                     (double)candidate->promised > (1 + FILE_DOUBT) * (double)state->best.bytes;
+        if (!file_may_do(state, candidate)) continue;
+        if (!budget && small) break;
+        TN_TRY(file_try(state, &candidate->choice));
+        if (state->stopped || (budget && state->best.regions > 0)) break;
+        state->stopped = !file_go_on(state);
+        if (state->stopped) break;
+    }
+    return TN_OK;
+}
+
+/* What is told of a budget that nothing keeps to: the smallest there is. */
+static tn_status file_try_least(file_state *state) {
+    if (state->best.regions > 0 || state->stopped || state->count == 0) return TN_OK;
+    qsort(state->candidates, state->count, sizeof *state->candidates, file_by_bytes);
+    for (size_t i = 0, tried = 0; i < state->count && tried < 4; i++) {
+        if (state->candidates[i].choice.work > file_most_work(state)) continue;
+        TN_TRY(file_try(state, &state->candidates[i].choice));
+        tried++;
+    }
+    return TN_OK;
+}
+
+static tn_status file_search(file_state *state) {
+    tn_split_options options = TN_SPLIT_OPTIONS_INIT;
+    options.context = &state->context;
+    options.copies = true;
+    options.byte_flops = state->byte_flops;
+    options.workspaces = state->source.workspaces;
+    options.kept = state->source.kept;
+    options.move_kept = state->source.move_kept;
+    TN_TRY(tn_split_search_create(state->source.graph, &options, &state->search, state->error));
+    state->apart = state->source.is_tflite ? state->whole.arena.tail : 0;
+    tn_status status = file_candidates(state);
+    if (status == TN_OK) status = file_try_all(state);
+    if (status == TN_OK) status = file_try_least(state);
+    for (size_t i = 0; i < state->count; i++)
+        tn_split_choice_release(state->search, &state->candidates[i].choice);
+    tn__free(&state->context, state->candidates, state->room * sizeof *state->candidates);
+    tn_split_search_destroy(state->search);
+    return status;
+}
+
+/* --- answers --- */
+
+static void file_tell(file_state *state, const export_candidate *taken) {
+    tn_export_report *report = state->report;
+    report->whole = state->whole.bytes;
+    report->whole_arena = state->whole.arena;
+    report->whole_flops = state->whole.flops;
+    report->whole_ops = state->whole.ops;
+    report->whole_bytes = state->source.file.size;
+    report->parts = taken->bytes;
+    report->arena = taken->arena;
+    report->flops = taken->flops;
+    report->moved = taken->moved;
+    report->work = taken->work;
+    report->regions = taken->regions;
+    report->ops = taken->ops;
+    report->file_bytes = taken->image.size;
+    report->tried = state->tried;
+    if (taken->regions > 0 || state->least == state->whole.bytes)
+        memcpy(report->binding, taken->binding, sizeof taken->binding);
+}
+
+static tn_status file_fail(file_state *state) {
+    char least[TN_SIZE_TEXT_MAX], budget[TN_SIZE_TEXT_MAX];
+    file_tell(state, &state->whole);
+    state->report->parts = state->least;
+    if (state->stopped)
+        TN_FAIL(state->error, TN_E_STOPPED, "the search was stopped before anything would do");
+    if (state->asked->budget == 0)
+        TN_FAIL(state->error, TN_E_EXHAUSTED,
+                "in parts it needs no less than as it is, %s, for so little work",
+                tn_size_format(state->whole.bytes, least));
+    TN_FAIL(state->error, TN_E_EXHAUSTED,
+            "no parts were found that keep to %s%s; the least found is %s",
+            tn_size_format(state->asked->budget, budget),
+            state->asked->share > 0 ? " for so little work" : "",
+            tn_size_format(state->least, least));
+}
+
+/* --- files --- */
+
+/* Before anything is computed. */
+static tn_status file_check(const char *path, const char *output, const tn_export_options *asked,
+                            tn_error *error) {
+    struct stat from, to;
+    if (asked->budget == 0 && !(asked->share > 0))
+        TN_FAIL(error, TN_E_INVALID, "a model in parts needs a budget, or a share of work");
+    if (output == NULL || stat(output, &to) != 0 || stat(path, &from) != 0) return TN_OK;
+    if (from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+        TN_FAIL(error, TN_E_INVALID, "'%.200s' is the model itself; give another file", output);
+    return TN_OK;
+}
+
+static tn_status file_write(file_state *state, const char *output) {
+    const export_candidate *taken = state->best.regions > 0 ? &state->best : &state->whole;
+    file_tell(state, taken);
+    if (output == NULL) return TN_OK;
+    return tn__file_write(output, taken->image.data, taken->image.size, state->error);
+}
+
+static tn_status file_run(file_state *state, const char *output) {
+    tn_split_choice none = {0};
+    TN_TRY(tn__export_measure(&state->source, &none, state->asked, state->byte_flops, &state->whole,
+                              state->error));
+    state->least = state->whole.bytes;
+    bool fits = state->asked->budget > 0 && state->whole.bytes <= state->asked->budget;
+    if (!fits) TN_TRY(file_search(state));
+    if (!fits && state->best.regions == 0) return file_fail(state);
+    return file_write(state, output);
+}
+
+tn_status tn_split_file(const char *path, const char *output, const tn_export_options *options,
+                        tn_export_report *report, tn_error *error) {
+    tn_export_options asked = TN_EXPORT_OPTIONS_INIT;
+    tn_export_report told = {0};
+    tn__options(&asked, sizeof asked, options);
+    file_state state = {.asked = &asked,
+                        .context = tn__context(asked.context),
+                        .report = &told,
+                        .byte_flops = asked.byte_flops > 0 ? asked.byte_flops : FILE_BYTE_FLOPS,
+                        .error = error};
+    TN_TRY(file_check(path, output, &asked, error));
+    tn_status status = tn__export_open(&state.source, path, &state.context, &asked, error);
+    if (status == TN_OK) status = tn__export_beside(&state.source, output, error);
+    if (status == TN_OK) status = file_run(&state, output);
+    if (status == TN_OK || status == TN_E_EXHAUSTED) *report = told;
+    tn__export_release(&state.whole);
+    tn__export_release(&state.best);
+    tn__export_close(&state.source);
+    return status;
+}

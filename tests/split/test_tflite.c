@@ -1,0 +1,327 @@
+/* test_tflite.c - every operator of TensorFlow Lite that the registry can split, whole and in
+ * parts, by a reference that knows who is made of what (tflite_reference.h): random shapes, axes
+ * and numbers of parts, halos computed again and kept. */
+#include <tenure/split.h>
+
+#include "graph/split.h"
+#include "tflite_reference.h"
+
+#define CASES 60u /* of each operator; another number as argument */
+#define SEED 20261127u
+
+static uint32_t cases = CASES;
+
+typedef struct bench {
+    tn__random random;
+    tn_graph *graph;
+    const char *type;
+    tn_tensor_id inputs[8];
+    uint32_t input_count, names;
+    tn_attr attrs[8];
+    int64_t numbers[8];
+    uint32_t attr_count, rank;
+    int64_t shape[4]; /* of what comes out */
+} bench;
+
+static int64_t draw(bench *at, int64_t first, int64_t last) {
+    return first + (int64_t)tn__random_below(&at->random, (uint64_t)(last - first + 1));
+}
+
+static tn_tensor_id tensor(bench *at, tn_kind kind, uint32_t rank, const int64_t *shape) {
+    char name[24];
+    tn_tensor_id id;
+    tn_tensor_spec spec = {
+        .name = name, .dtype = TN_INT8, .kind = kind, .rank = rank, .shape = shape};
+    snprintf(name, sizeof name, "t%u", at->names++);
+    assert_int_equal(tn_graph_add_tensor(at->graph, &spec, &id, NULL), TN_OK);
+    return id;
+}
+
+static void add_input(bench *at, uint32_t rank, const int64_t *shape) {
+    at->inputs[at->input_count++] = tensor(at, TN_KIND_INPUT, rank, shape);
+}
+static void add_weights(bench *at, uint32_t rank, const int64_t *shape) {
+    at->inputs[at->input_count++] = tensor(at, TN_KIND_PARAMETER, rank, shape);
+}
+static void add_ints(bench *at, const int64_t *ints, uint32_t count, uint32_t columns) {
+    int64_t shape[2] = {columns > 0 ? count / columns : count, columns};
+    char name[24];
+    tn_tensor_spec spec = {.name = name,
+                           .dtype = TN_INT32,
+                           .kind = TN_KIND_CONSTANT,
+                           .rank = columns > 0 ? 2 : 1,
+                           .shape = shape,
+                           .value = {.count = count, .ints = ints}};
+    snprintf(name, sizeof name, "ints%u", at->names++);
+    assert_int_equal(tn_graph_add_tensor(at->graph, &spec, &at->inputs[at->input_count++], NULL),
+                     TN_OK);
+}
+static void add_int(bench *at, const char *name, int64_t value) {
+    int64_t *number = &at->numbers[at->attr_count];
+    *number = value;
+    at->attrs[at->attr_count++] =
+        (tn_attr){.name = name, .type = TN_ATTR_INT, .count = 1, .ints = number};
+}
+static void gives(bench *at, uint32_t rank, const int64_t *shape) {
+    at->rank = rank;
+    if (rank > 0) memcpy(at->shape, shape, rank * sizeof *shape);
+}
+
+/* --- operators --- */
+
+static void make_one(bench *at) {
+    int64_t shape[4];
+    uint32_t rank = (uint32_t)draw(at, 1, 4);
+    for (uint32_t d = 0; d < rank; d++) shape[d] = draw(at, 1, 7);
+    add_input(at, rank, shape);
+    gives(at, rank, shape);
+}
+
+static void make_many(bench *at, uint32_t count) {
+    int64_t own[4];
+    make_one(at);
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t less = (uint32_t)draw(at, 0, at->rank - 1);
+        for (uint32_t d = less; d < at->rank; d++)
+            own[d - less] = draw(at, 0, 3) == 0 ? 1 : at->shape[d];
+        add_input(at, at->rank - less, own);
+    }
+}
+static void make_two(bench *at) { make_many(at, 2); }
+static void make_three(bench *at) { make_many(at, 3); }
+
+/* Sizes, strides and padding of a window over an image, and what it makes. */
+static void make_window(bench *at, const int64_t *image, int64_t filters) {
+    static const char *const strides[] = {"stride_h", "stride_w"};
+    static const char *const names[2][2] = {{"dilation_h_factor", "dilation_w_factor"},
+                                            {"filter_height", "filter_width"}};
+    bool pools = strstr(at->type, "POOL") != NULL;
+    bool depthwise = strcmp(at->type, "DEPTHWISE_CONV_2D") == 0, valid = draw(at, 0, 2) == 0;
+    int64_t taps[2], made[4] = {image[0], 0, 0, filters};
+    for (uint32_t i = 0; i < 2; i++) {
+        int64_t stride = draw(at, 1, 3), dilation = pools || draw(at, 0, 2) ? 1 : 2;
+        taps[i] = draw(at, 1, 4);
+        if ((taps[i] - 1) * dilation >= image[1 + i]) dilation = 1;
+        int64_t reach = (taps[i] - 1) * dilation + 1;
+        made[1 + i] =
+            valid ? (image[1 + i] - reach) / stride + 1 : (image[1 + i] + stride - 1) / stride;
+        add_int(at, strides[i], stride);
+        add_int(at, names[pools][i], pools ? taps[i] : dilation);
+    }
+    add_int(at, "padding", valid);
+    int64_t w[4] = {depthwise ? 1 : filters, taps[0], taps[1], depthwise ? filters : image[3]};
+    if (!pools) add_weights(at, 4, w);
+    if (!pools && draw(at, 0, 1)) add_weights(at, 1, &filters);
+    gives(at, 4, made);
+}
+static void make_band(bench *at) {
+    int64_t image[4] = {draw(at, 1, 2), draw(at, 4, 17), draw(at, 4, 17), draw(at, 1, 4)};
+    bool pools = strstr(at->type, "POOL") != NULL;
+    bool depthwise = strcmp(at->type, "DEPTHWISE_CONV_2D") == 0;
+    add_input(at, 4, image);
+    make_window(at, image,
+                pools       ? image[3]
+                : depthwise ? image[3] * draw(at, 1, 2)
+                            : draw(at, 1, 5));
+}
+
+static void make_rows(bench *at) {
+    make_one(at);
+    if (strcmp(at->type, "FULLY_CONNECTED") != 0) return;
+    int64_t w[2] = {draw(at, 1, 6), at->shape[at->rank - 1]};
+    add_weights(at, 2, w);
+    if (draw(at, 0, 1)) add_weights(at, 1, w);
+    add_int(at, "keep_num_dims", 1);
+    at->shape[at->rank - 1] = w[0];
+}
+
+static void make_reduce(bench *at) {
+    int64_t x[4] = {draw(at, 1, 4), draw(at, 1, 5), draw(at, 1, 5), draw(at, 1, 4)}, y[4];
+    int64_t axes[2] = {draw(at, 0, 1), draw(at, -2, -1)}, keeps = draw(at, 0, 1);
+    uint32_t count = (uint32_t)draw(at, 1, 2), rank = 0;
+    add_input(at, 4, x);
+    add_ints(at, axes, count, 0);
+    add_int(at, "keep_dims", keeps);
+    for (int64_t d = 0; d < 4; d++) {
+        bool gone = d == axes[0] || (count > 1 && d == axes[1] + 4);
+        if (!gone || keeps) y[rank++] = gone ? 1 : x[d];
+    }
+    gives(at, rank, y);
+}
+
+static void make_transpose(bench *at) {
+    int64_t x[4], y[4], perm[4] = {0, 1, 2, 3};
+    for (uint32_t d = 0; d < 4; d++) x[d] = draw(at, 1, 6);
+    for (uint32_t d = 3; d > 0; d--) {
+        uint32_t other = (uint32_t)draw(at, 0, d);
+        int64_t swap = perm[d];
+        perm[d] = perm[other];
+        perm[other] = swap;
+    }
+    for (uint32_t d = 0; d < 4; d++) y[d] = x[perm[d]];
+    add_input(at, 4, x);
+    add_ints(at, perm, 4, 0);
+    gives(at, 4, y);
+}
+
+static void make_pad(bench *at) {
+    int64_t x[4], pads[8], y[4];
+    for (uint32_t d = 0; d < 4; d++) {
+        x[d] = draw(at, 1, 6);
+        pads[2 * d] = draw(at, 0, 2);
+        pads[2 * d + 1] = draw(at, 0, 2);
+        y[d] = x[d] + pads[2 * d] + pads[2 * d + 1];
+    }
+    add_input(at, 4, x);
+    add_ints(at, pads, 8, 2);
+    gives(at, 4, y);
+}
+
+static void make_concat(bench *at) {
+    int64_t x[4], all = 0;
+    uint32_t count = (uint32_t)draw(at, 1, 4), axis = (uint32_t)draw(at, 0, 3);
+    for (uint32_t d = 0; d < 4; d++) x[d] = draw(at, 1, 5);
+    for (uint32_t i = 0; i < count; i++) {
+        x[axis] = draw(at, 1, 4);
+        all += x[axis];
+        add_input(at, 4, x);
+    }
+    x[axis] = all;
+    add_int(at, "axis", draw(at, 0, 1) ? (int64_t)axis : (int64_t)axis - 4);
+    gives(at, 4, x);
+}
+
+typedef void make(bench *at);
+
+/* By the rule that answers for it, or by name where that is not enough. */
+static make *make_of(const tn_op_rule *rule) {
+    static const struct {
+        bool (*split)(tn_infer *infer, tn__part *part, uint32_t input, tn__need *need);
+        make *makes;
+    } made[] = {{tn__split_first, make_one},
+                {tn__split_each, make_two},
+                {tn__split_band, make_band},
+                {tn__split_tflite_pad, make_pad},
+                {tn__split_tflite_concat, make_concat},
+                {tn__split_tflite_rows, make_rows},
+                {tn__split_tflite_reduce, make_reduce},
+                {tn__split_tflite_transpose, make_transpose}};
+    if (strcmp(rule->type, "SELECT_V2") == 0) return make_three;
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        if (rule->split == made[i].split) return made[i].makes;
+    return NULL;
+}
+
+/* --- one case --- */
+
+static tn_op_id build(bench *at, make *makes) {
+    tn_op_id id;
+    tn_error error;
+    at->input_count = at->attr_count = at->names = 0;
+    assert_int_equal(tn_graph_create(NULL, &at->graph, NULL), TN_OK);
+    makes(at);
+    tn_tensor_id y = tensor(at, TN_KIND_OUTPUT, at->rank, at->shape);
+    tn_op_spec spec = {.name = at->type,
+                       .type = at->type,
+                       .domain = "tflite",
+                       .version = 1,
+                       .inputs = at->inputs,
+                       .outputs = &y,
+                       .attrs = at->attrs,
+                       .input_count = at->input_count,
+                       .output_count = 1,
+                       .attr_count = at->attr_count};
+    assert_int_equal(tn_graph_add_op(at->graph, &spec, &id, NULL), TN_OK);
+    if (tn_graph_infer(at->graph, &error) != TN_OK) fail_msg("%s: %s", at->type, error.message);
+    return id;
+}
+
+static bool choose(bench *at, tn_op_id id, tn_split_region *region) {
+    uint32_t axes[TN_RANK_MAX], count = 0;
+    for (uint32_t d = 0; d < at->rank; d++)
+        if (at->shape[d] > 1 && tn__op_splits(at->graph, id, d)) axes[count++] = d;
+    if (count == 0) return false;
+    uint32_t one = (uint32_t)draw(at, 0, count - 1), two = (uint32_t)draw(at, 0, count - 1);
+    *region = (tn_split_region){.first = id, .last = id, .axes = {axes[one], axes[two]}};
+    for (uint32_t c = 0; c < 2; c++)
+        region->parts[c] = (uint32_t)draw(at, 2, at->shape[region->axes[c]]);
+    region->keep = draw(at, 0, 1) == 0;
+    if (one == two || region->keep) region->parts[1] = 1;
+    return true;
+}
+
+/* True: there was something to cut. */
+static bool try_case(bench *at, make *makes, uint32_t number) {
+    tn_split_region region;
+    tn_graph *split;
+    tn_error error = {0};
+    at->random.state = SEED + 7919 * (uint64_t)number;
+    tn_op_id id = build(at, makes);
+    bool cut = choose(at, id, &region);
+    if (cut) cut = tn_graph_split(at->graph, &region, 1, NULL, &split, &error) == TN_OK;
+    /* A part may read nothing but padding: that is told, and no part is made. */
+    if (!cut && error.message[0] != '\0' &&
+        strstr(error.message, "cannot compute one of the parts") == NULL)
+        fail_msg("%s (case %u): %s: %s", at->type, number, error.where, error.message);
+    if (cut) {
+        if (!reference_same(at->graph, split, number))
+            fail_msg("%s (case %u of seed %u): %u parts of axis %u, %u of %u: other results",
+                     at->type, number, SEED, region.parts[0], region.axes[0], region.parts[1],
+                     region.axes[1]);
+        tn_graph_destroy(split);
+    }
+    tn_graph_destroy(at->graph);
+    return cut;
+}
+
+static void an_operator_of_tflite_in_parts_computes_what_it_computes_whole(void **state) {
+    bench at = {0};
+    uint32_t done = 0, operators = 0;
+    (void)state;
+    for (uint32_t i = 0; i < tn_op_rule_count(); i++) {
+        const char *type = tn_op_rule_type(i);
+        if (strcmp(tn_op_rule_domain(i), "tflite") != 0 || !tn_op_rule_has_split(i)) continue;
+        make *makes = make_of(tn__op_rule("tflite", type));
+        if (makes == NULL) fail_msg("no case for %s", type);
+        uint32_t cut = 0;
+        at.type = type;
+        for (uint32_t k = 0; k < cases; k++) cut += try_case(&at, makes, i * 1009 + k);
+        if (cut == 0) fail_msg("nothing of %s was ever cut", type);
+        done += cut;
+        operators++;
+    }
+    printf("%u operators, %u cases\n", operators, done);
+    assert_true(operators > 0 && done >= 20 * cases);
+}
+
+/* The reference tells operators apart that read one element more or less. */
+static void the_reference_sees_a_wrong_element(void **state) {
+    bench at = {.type = "MAX_POOL_2D", .random = {SEED}};
+    tn_graph *right;
+    (void)state;
+    for (uint32_t k = 0; k < 20; k++) {
+        at.random.state = k;
+        build(&at, make_band);
+        right = at.graph;
+        at.random.state = k;
+        build(&at, make_band);
+        assert_true(reference_same(right, at.graph, k));
+        tn_graph_destroy(at.graph);
+        at.random.state = k;
+        at.type = "AVERAGE_POOL_2D";
+        build(&at, make_band);
+        assert_false(reference_same(right, at.graph, k));
+        at.type = "MAX_POOL_2D";
+        tn_graph_destroy(at.graph);
+        tn_graph_destroy(right);
+    }
+}
+
+int main(int count, char **words) {
+    if (count > 1) cases = (uint32_t)atoi(words[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_operator_of_tflite_in_parts_computes_what_it_computes_whole),
+        cmocka_unit_test(the_reference_sees_a_wrong_element),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
