@@ -162,7 +162,7 @@ static tn_status estimate_program(const cli_way *way, estimate_made *made, tn_er
         TN_TRY(estimate_pytorch(way, made, error));
     } else if (way->train) {
         cli_training training = way->training;
-        TN_TRY(cli_ranks_step(&way->ranks, CLI_BUCKET_USUAL, &training.options, error));
+        TN_TRY(cli_ranks_step(&way->ranks, &training.options, error));
         TN_TRY(cli_training_model(&training, &input->graph, error));
         TN_TRY(cli_training_make(&training, input->graph, cli_whom_rewrites(&whom),
                                  &made->rewritten, &made->training, error));
@@ -301,10 +301,11 @@ static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_er
     cli_way model = *way;
     cli_found alone;
     if (!way->train || way->options.pool != NULL || way->pytorch) return TN_OK;
-    if (way->ranks.grid.tensor > 1) { /* one of them has the whole then, beside its part */
-        found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN;
-        return TN_OK;
-    }
+    const cli_ranks *ranks = &way->ranks;
+    if (ranks->grid.tensor > 1 || ranks->shard != TN_SHARD_NONE)
+        found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN; /* not one tensor by itself */
+    if (ranks->grid.tensor > 1 || ranks->shard == TN_SHARD_PARAMETERS)
+        return TN_OK; /* one of them has the whole then, beside its part */
     model.train = false;
     TN_TRY(estimate_once(&model, &alone, error));
     found->estimate.phase[TN_PHASE_EVALUATION] =

@@ -3,20 +3,106 @@
 
 #include "base/base.h"
 
+/* --- options --- */
+
+enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD };
+
+#define RANKS_OPTIONS(X)                                                                           \
+    X(RANKS_BUCKET, "bucket", "SIZE",                                                              \
+      "gradients that travel together to other ranks, as soon as they are there (4MiB)")           \
+    X(RANKS_SHARD, "shard", "WHAT",                                                                \
+      "what data ranks divide, instead of each keeping all of it: none, optimizer (its state), "   \
+      "gradients too, parameters too (none)")                                                      \
+    X(RANKS_AHEAD, "gather-ahead", "SIZE",                                                         \
+      "with --shard parameters: of them, brought together before they are needed (as the largest " \
+      "bucket)")
+
+static const struct argp_option ranks_options[] = {RANKS_OPTIONS(CLI_OPTION){0}};
+
+static error_t ranks_parse(int key, char *value, struct argp_state *state) {
+    cli_ranks *ranks = state->input;
+    switch (key) {
+    case RANKS_BUCKET:
+        ranks->bucket = cli_size(state, "bucket", value);
+        if (ranks->bucket == 0) cli_misuse(state, "--bucket: it holds at least a byte");
+        return 0;
+    case RANKS_SHARD:
+        ranks->shard = (tn_shard)CLI_CHOICE(state, "shard", value, "none", "optimizer", "gradients",
+                                            "parameters");
+        return 0;
+    case RANKS_AHEAD:
+        ranks->ahead = cli_size(state, "gather-ahead", value);
+        if (ranks->ahead == 0) cli_misuse(state, "--gather-ahead: 0 bytes are nothing ahead");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp cli_ranks_argp = {.options = ranks_options, .parser = ranks_parse};
+
+void cli_ranks_check(struct argp_state *state, const cli_ranks *ranks, uint64_t budget) {
+    if (ranks->ahead > 0 && ranks->shard != TN_SHARD_PARAMETERS)
+        cli_misuse(state, "--gather-ahead is for --shard parameters");
+    if (ranks->shard == TN_SHARD_PARAMETERS && budget > 0)
+        cli_misuse(state, "--shard parameters and --budget: a program that is made to fit is not "
+                          "divided by parameters; by gradients it is");
+}
+
+/* --- groups --- */
+
 uint32_t cli_ranks_group(const cli_ranks *ranks, tn_grid_axis axis) {
     return tn_grid_group(&ranks->grid, axis, ranks->rank);
 }
 
-tn_status cli_ranks_step(const cli_ranks *ranks, uint64_t bucket, tn_train_options *options,
+/* Parameters are gathered beside gradients: the same ranks by another number. */
+static uint32_t ranks_gather_group(const cli_ranks *ranks) {
+    return cli_ranks_group(ranks, TN_GRID_AXES) + cli_ranks_group(ranks, TN_GRID_DATA);
+}
+
+static bool ranks_shard(const cli_ranks *ranks) {
+    return ranks->shard != TN_SHARD_NONE && ranks->grid.data > 1;
+}
+
+tn_status cli_ranks_join(const cli_ranks *ranks, tn_world *world, const tn_context *context,
                          tn_error *error) {
+    uint32_t count = ranks->grid.data;
+    tn_place at = tn_grid_place(&ranks->grid, ranks->rank);
+    if (!ranks_shard(ranks)) return TN_OK;
+    uint32_t *members = tn__alloc_array(context, count, sizeof *members);
+    if (members == NULL) return tn__no_memory(error, "a group of ranks");
+    for (at.data = 0; at.data < count; at.data++) members[at.data] = tn_grid_rank(&ranks->grid, at);
+    tn_status status = tn_world_group(world, ranks_gather_group(ranks), members, count, error);
+    tn__free(context, members, count * sizeof *members);
+    return status;
+}
+
+/* --- the step, and the program --- */
+
+tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_error *error) {
     const tn_grid *grid = &ranks->grid;
+    tn_place at = tn_grid_place(grid, ranks->rank);
+    uint64_t bucket = ranks->bucket > 0 ? ranks->bucket : CLI_BUCKET_USUAL;
     options->tensor_ranks = grid->tensor;
-    options->tensor_rank = tn_grid_place(grid, ranks->rank).tensor;
+    options->tensor_rank = at.tensor;
     options->bucket_bytes = grid->data > 1 ? bucket : 0;
+    options->shard = ranks->shard;
+    options->shard_count = grid->data;
+    options->shard_index = at.data;
     if (grid->pipeline > 1)
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "pipeline=%u: layers cannot be divided among several ranks yet", grid->pipeline);
     return TN_OK;
+}
+
+static tn_status ranks_divide_state(const cli_ranks *ranks, const tn_program *program,
+                                    tn_program **divided, tn_error *error) {
+    tn_program_shard_options options = TN_PROGRAM_SHARD_OPTIONS_INIT;
+    options.shard = ranks->shard;
+    options.group = cli_ranks_group(ranks, TN_GRID_DATA);
+    options.gather_group = ranks_gather_group(ranks);
+    options.ahead_bytes = ranks->ahead;
+    return tn_program_shard(program, &options, divided, error);
 }
 
 /* First within a layer, then the mean of gradients. */
@@ -26,6 +112,7 @@ tn_status cli_ranks_divide(void *self, const tn_program *program, tn_program **d
     uint32_t tensor = cli_ranks_group(ranks, TN_GRID_TENSOR);
     uint32_t data = cli_ranks_group(ranks, TN_GRID_DATA);
     tn_program *joined;
+    if (ranks_shard(ranks)) return ranks_divide_state(ranks, program, divided, error);
     if (ranks->grid.tensor == 1) return tn_program_average(program, data, divided, error);
     if (ranks->grid.data == 1) return tn_program_join(program, tensor, divided, error);
     TN_TRY(tn_program_join(program, tensor, &joined, error));

@@ -6,19 +6,32 @@
 #include <tenure/dist.h>
 #include <tenure/train.h>
 
+#include "cli/cli.h"
+
 #define CLI_BUCKET_USUAL (UINT64_C(4) << 20)
 
 typedef struct cli_ranks {
     tn_grid grid;
     uint32_t rank;
+    tn_shard shard;  /* what those of `data` divide */
+    uint64_t bucket; /* bytes of gradients that travel together; 0: as usual */
+    uint64_t ahead;  /* of parameters that are gathered ahead of need; 0: as the largest bucket */
 } cli_ranks;
 #define CLI_RANKS_INIT                                                                             \
     { .grid = TN_GRID_INIT }
 
+/* A child of the parsers of both, for all but the grid; its input is a cli_ranks. */
+extern const struct argp cli_ranks_argp;
+
+/* Misuse where what is asked cannot be; budget: of a rank, 0: none. */
+void cli_ranks_check(struct argp_state *state, const cli_ranks *ranks, uint64_t budget);
+
 /* The group of those along an axis. */
 uint32_t cli_ranks_group(const cli_ranks *ranks, tn_grid_axis axis);
-/* The step of this rank; bucket: bytes of gradients that travel together. Errors: E_UNSUPPORTED. */
-tn_status cli_ranks_step(const cli_ranks *ranks, uint64_t bucket, tn_train_options *options,
+/* The step of this rank. Errors: E_UNSUPPORTED. */
+tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_error *error);
+/* What it takes beside tn_world_grid to run the program of cli_ranks_divide. */
+tn_status cli_ranks_join(const cli_ranks *ranks, tn_world *world, const tn_context *context,
                          tn_error *error);
 /* For tn_divide.divide, with the ranks; where there is more than one. */
 tn_status cli_ranks_divide(void *ranks, const tn_program *program, tn_program **divided,

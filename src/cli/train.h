@@ -15,6 +15,7 @@
 
 typedef struct cli_rank {       /* how a rank got on */
     uint64_t planned, measured; /* peaks of its arena */
+    uint64_t statics;           /* beside that: parameters, and what else stays */
     uint64_t messages, bytes;   /* that it sent; */
     uint64_t step_bytes;        /* of these in steps and checkpoints, not to begin with */
     double talk_s, stall_s;     /* of its last run: in calls of other ranks; that it waited */
@@ -32,7 +33,6 @@ struct cli_train {
     cli_ranks at;          /* --parallel data=N,...; of one rank: all 1 */
     bool divided;          /* somebody said so */
     bool threads_as_ranks; /* ranks are threads of this process */
-    uint64_t bucket;       /* bytes of gradients that travel together */
     tn_status (*run)(cli_train *train, tn_error *error); /* all of it, on one rank */
     tn_world *world;                                     /* NULL: there is one rank */
     tn_divide divide;                                    /* of the session */

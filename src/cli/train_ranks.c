@@ -36,7 +36,8 @@ tn_status cli_train_join(cli_train *train, tn_error *error) {
     train->options.group = cli_ranks_group(&train->at, TN_GRID_DATA);
     train->options.tensor_group = cli_ranks_group(&train->at, TN_GRID_TENSOR);
     options->seed += RANKS_SEED * tn_grid_place(&train->at.grid, train->at.rank).data;
-    TN_TRY(cli_ranks_step(&train->at, train->bucket, options, error));
+    TN_TRY(cli_ranks_step(&train->at, options, error));
+    TN_TRY(cli_ranks_join(&train->at, train->world, train->input.import.context, error));
     if (tn_grid_ranks(&train->at.grid) == 1) return TN_OK;
     train->divide = (tn_divide){cli_ranks_divide, &train->at};
     train->session.divide = &train->divide;
@@ -65,6 +66,7 @@ tn_status cli_train_measure(cli_train *train, tn_error *error) {
     tn_engine_measure(train->session.engine, &usage);
     all[to->rank] = (cli_rank){.planned = usage.planned_peak,
                                .measured = usage.measured_peak,
+                               .statics = usage.static_bytes,
                                .messages = tn_world_measure(train->world).messages,
                                .bytes = tn_world_measure(train->world).bytes,
                                .step_bytes = tn_world_measure(train->world).bytes - train->begun,

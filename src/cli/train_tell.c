@@ -140,10 +140,11 @@ static void tell_json_ranks(const cli_train *train) {
     printf(",\"ranks\":[");
     for (uint32_t r = 0; r < cli_train_ranks(train); r++) {
         const cli_rank *rank = &train->ranks[r];
-        printf("%s{\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"messages\":%" PRIu64
-               ",\"sent_bytes\":%" PRIu64 ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f}",
-               r > 0 ? "," : "", rank->planned, rank->measured, rank->messages, rank->bytes,
-               rank->talk_s, rank->stall_s);
+        printf("%s{\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"weights\":%" PRIu64
+               ",\"messages\":%" PRIu64 ",\"sent_bytes\":%" PRIu64
+               ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f}",
+               r > 0 ? "," : "", rank->planned, rank->measured, rank->statics, rank->messages,
+               rank->bytes, rank->talk_s, rank->stall_s);
     }
     printf("]");
 }

@@ -2,7 +2,8 @@
  * process that takes the same samples.
  *
  * Where batches are normalised by their own statistics, one process does what ranks do if it takes
- * their parts as micro-batches; where they are not, also if it takes the whole batch at once.
+ * their parts as micro-batches; where they are not, also if it takes the whole batch at once. Ranks
+ * that divide state, gradients or parameters among them are bit by bit as those that do not.
  */
 #include "trainer/kit.h"
 
@@ -29,7 +30,9 @@ typedef struct trained {
 
 typedef struct task {
     uint32_t which, ranks;
+    tn_shard shard;
     trained got[RANKS_MOST];
+    uint64_t statics; /* of a rank */
 } task;
 
 static int64_t classes_of(uint32_t which) { return which >= TRANSFORMER ? 17 : 4; }
@@ -83,22 +86,25 @@ static void make(kit_run *run, uint32_t which, int64_t batch) {
     run->options.fill = fill;
 }
 
-static void take(kit_run *run, trained *got) {
+/* On ranks that keep parts of parameters only the first one comes to have all. */
+static tn_status take(kit_run *run, trained *got, bool all, tn_error *error) {
     const tn_training *step = tn_trainer_training(run->trainer);
+    TN_TRY(tn_trainer_gather(run->trainer, error));
+    if (!all) return TN_OK;
     got->parameters = step->parameter_count;
     got->ends = calloc(step->parameter_count, sizeof *got->ends);
     for (uint32_t i = 0; i < step->parameter_count; i++) {
-        tn_tensor_id id = step->parameters[i].parameter;
-        uint64_t bytes = tn_graph_tensor(step->graph, id)->bytes;
-        got->values = realloc(got->values, got->count * sizeof(float) + bytes);
-        kit_must(run, tn_engine_get_static(tn_trainer_engine(run->trainer), id,
-                                           got->values + got->count, bytes, &run->error));
-        got->count += bytes / sizeof(float);
+        const tn_tensor *tensor = tn_graph_tensor(step->graph, step->parameters[i].parameter);
+        got->values = realloc(got->values, got->count * sizeof(float) + tensor->bytes);
+        if (!tn_trainer_read(run->trainer, tensor->name, got->values + got->count, tensor->bytes))
+            TN_FAIL(error, TN_E_INTERNAL, "'%s' is not there", tensor->name);
+        got->count += tensor->bytes / sizeof(float);
         got->ends[i] = got->count;
     }
+    return TN_OK;
 }
 
-static tn_status train(kit_run *run, trained *got, tn_error *error) {
+static tn_status train(kit_run *run, trained *got, bool all, tn_error *error) {
     tn_engine_usage usage;
     tn_status status = kit_open(run);
     for (uint32_t s = 0; s < STEPS && status == TN_OK; s++) {
@@ -111,8 +117,7 @@ static tn_status train(kit_run *run, trained *got, tn_error *error) {
     if (usage.measured_peak != usage.planned_peak)
         TN_FAIL(error, TN_E_INTERNAL, "peak %llu, planned %llu",
                 (unsigned long long)usage.measured_peak, (unsigned long long)usage.planned_peak);
-    take(run, got);
-    return TN_OK;
+    return take(run, got, all, error);
 }
 
 static void alone(uint32_t which, uint32_t micro, uint32_t parts, trained *got) {
@@ -123,28 +128,42 @@ static void alone(uint32_t which, uint32_t micro, uint32_t parts, trained *got) 
     run.train.micro_batches = micro;
     run.options.self = how;
     if (parts > 1) run.options.fill = fill_whole;
-    if (train(&run, got, &error) != TN_OK) fail_msg("%s: %s", names[which], error.message);
+    if (train(&run, got, true, &error) != TN_OK) fail_msg("%s: %s", names[which], error.message);
     kit_end(&run);
 }
 
+/* Parameters that come together one unit at a time, as often as they are read. */
 static tn_status divide(void *self, const tn_program *program, tn_program **divided,
                         tn_error *error) {
-    (void)self;
-    return tn_program_average(program, 0, divided, error);
+    const task *it = self;
+    tn_program_shard_options options = TN_PROGRAM_SHARD_OPTIONS_INIT;
+    options.shard = it->shard;
+    options.ahead_bytes = 1;
+    return it->shard == TN_SHARD_NONE ? tn_program_average(program, 0, divided, error)
+                                      : tn_program_shard(program, &options, divided, error);
 }
-static const tn_divide by_data = {divide, NULL};
 
 static tn_status rank(void *self, tn_world *world, tn_error *error) {
     task *it = self;
-    uint32_t how[] = {it->which, 1};
+    uint32_t how[] = {it->which, 1}, number = tn_world_rank(world);
+    const tn_divide by_data = {divide, it};
+    tn_engine_usage usage;
     kit_run run;
     make(&run, it->which, BATCH / it->ranks);
     run.train.bucket_bytes = 2000;
+    run.train.shard = it->shard;
+    run.train.shard_count = it->ranks;
+    run.train.shard_index = number;
     run.session.poison = true;
     run.session.divide = &by_data;
     run.session.exchange = run.options.exchange = tn_world_exchange(world);
     run.options.self = how;
-    tn_status status = train(&run, &it->got[tn_world_rank(world)], error);
+    bool all = number == 0 || it->shard != TN_SHARD_PARAMETERS;
+    tn_status status = train(&run, &it->got[number], all, error);
+    if (status == TN_OK && number == 0) {
+        tn_engine_measure(tn_trainer_engine(run.trainer), &usage);
+        it->statics = usage.static_bytes;
+    }
     kit_end(&run);
     return status;
 }
@@ -178,15 +197,36 @@ static void drop(trained *got) {
     free(got->ends);
 }
 
-static void compare(uint32_t which, uint32_t ranks) {
-    task it = {.which = which, .ranks = ranks};
-    trained micro = {0}, whole = {0};
+static void run_task(task *it) {
     tn_world_options options = TN_WORLD_OPTIONS_INIT;
     tn_error error = {0};
     options.driver = "threads";
-    options.ranks = ranks;
-    if (tn_world_run(&options, rank, &it, &error) != TN_OK)
-        fail_msg("%s, %u ranks: %s: %s", names[which], ranks, error.where, error.message);
+    options.ranks = it->ranks;
+    if (tn_world_run(&options, rank, it, &error) != TN_OK)
+        fail_msg("%s, %u ranks, %s: %s: %s", names[it->which], it->ranks, tn_shard_name(it->shard),
+                 error.where, error.message);
+}
+
+/* Momentum keeps as many bytes as there are of parameters. Parts are filled up: some room. */
+static void compare_shards(const task *plain) {
+    const trained *whole = &plain->got[0];
+    uint64_t parameters = whole->count * sizeof(float), away = 0;
+    for (tn_shard shard = TN_SHARD_OPTIMIZER; shard <= TN_SHARD_PARAMETERS; shard++) {
+        task it = {.which = plain->which, .ranks = plain->ranks, .shard = shard};
+        run_task(&it);
+        assert_memory_equal(it.got[0].losses, whole->losses, sizeof whole->losses);
+        assert_int_equal(it.got[0].count, whole->count);
+        assert_memory_equal(it.got[0].values, whole->values, parameters);
+        if (shard != TN_SHARD_GRADIENTS) away += parameters - parameters / it.ranks;
+        assert_true(it.statics <= plain->statics - away * 3 / 4);
+        for (uint32_t r = 0; r < it.ranks; r++) drop(&it.got[r]);
+    }
+}
+
+static void compare(uint32_t which, uint32_t ranks) {
+    task it = {.which = which, .ranks = ranks};
+    trained micro = {0}, whole = {0};
+    run_task(&it);
     alone(which, ranks, 1, &micro);
     alone(which, 1, ranks, &whole);
     double parts = apart(&micro, &it.got[0]), all = apart(&whole, &it.got[0]);
@@ -196,6 +236,7 @@ static void compare(uint32_t which, uint32_t ranks) {
     bool statistics = which == RESIDUAL || which == UNET;
     assert_true(statistics || all <= 1e-5);
     for (uint32_t r = 1; r < ranks; r++) assert_true(apart(&it.got[0], &it.got[r]) == 0);
+    compare_shards(&it);
     for (uint32_t r = 0; r < ranks; r++) drop(&it.got[r]);
     drop(&micro);
     drop(&whole);

@@ -25,7 +25,6 @@ enum {
     ESTIMATE_RUNTIME,
     ESTIMATE_MAX_BATCH,
     ESTIMATE_PARALLEL,
-    ESTIMATE_SHARD,
     ESTIMATE_RECOMPUTE,
     ESTIMATE_SEQUENCE,
     ESTIMATE_MICRO,
@@ -68,8 +67,6 @@ enum {
       "ranks that share its training: with --train of an .onnx file what each plans; of a "        \
       "transformer by formulas (interleave=N: pieces of a stage), or auto, the fastest that fits " \
       "--device; serial or safe: see `tenure plan`")                                               \
-    X(ESTIMATE_SHARD, "shard", "WHAT",                                                             \
-      "divided among data ranks: optimizer, gradients too, parameters too (none)")                 \
     X(ESTIMATE_RECOMPUTE, "recompute", "WHAT", "of layers: none, selective, full (none)")          \
     X(ESTIMATE_SEQUENCE, "sequence", "N", "tokens of a sequence (as many as there are positions)") \
     X(ESTIMATE_MICRO, "micro-batch", "N", "sequences in one pass through the pipeline (1)")        \
@@ -136,11 +133,6 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
         arguments->arranged = true;
         return 0;
     }
-    case ESTIMATE_SHARD:
-        large->how.shard = (tn_shard)CLI_CHOICE(state, "shard", value, "none", "optimizer",
-                                                "gradients", "parameters");
-        large->asked = true;
-        return 0;
     case ESTIMATE_RECOMPUTE:
         large->how.recompute =
             (tn_recompute)CLI_CHOICE(state, "recompute", value, "none", "selective", "full");
@@ -224,6 +216,8 @@ static void estimate_check_formulas(struct argp_state *state, const estimate_arg
         {way->input.alignment > 0, "alignment"},
         {way->input.bank_count > 0, "bank"},
         {way->input.order != NULL, "order"},
+        {way->ranks.bucket > 0, "bucket"},
+        {way->ranks.ahead > 0, "gather-ahead"},
     };
     ESTIMATE_REFUSE(state, rules,
                     "does nothing to an estimate by formulas (config.json, --parallel tensor=N, "
@@ -247,6 +241,9 @@ static void estimate_check_graph(struct argp_state *state, const estimate_argume
                     "is for transformers by formulas: it needs --parallel tensor=N, --shard or "
                     "--recompute, or a config.json");
     if (training != NULL && !way->train) cli_misuse(state, "--%s is for --train", training);
+    if (way->ranks.bucket > 0 && way->ranks.grid.data == 1)
+        cli_misuse(state, "--bucket is for several ranks: --train --parallel data=N");
+    cli_ranks_check(state, &way->ranks, way->fit);
 }
 
 /* Of a language model that runs: what is of training, or of operators, does nothing. */
@@ -316,7 +313,8 @@ static void estimate_check(struct argp_state *state, estimate_arguments *argumen
     if (estimate_plans_ranks(arguments))
         estimate_share(state, way);
     else
-        arguments->large.asked = arguments->large.asked || arguments->large.split;
+        arguments->large.asked |= arguments->large.split || way->ranks.shard != TN_SHARD_NONE;
+    arguments->large.how.shard = way->ranks.shard;
     bool formulas = arguments->large.asked || tn__has_suffix(way->input.path, ".json");
     arguments->to_run = estimate_asks_llm(arguments);
     if (arguments->to_run && way->train)
@@ -362,6 +360,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[1] = &way->training;
         state->child_inputs[2] = &way->choices;
         state->child_inputs[3] = &arguments->cluster;
+        state->child_inputs[4] = &way->ranks;
         return 0;
     case ESTIMATE_TRAIN:
         way->train = true;
@@ -426,10 +425,13 @@ static uint64_t estimate_all(const estimate_arguments *arguments, uint64_t batch
     return tn__mul_sat(batch, arguments->way.ranks.grid.data);
 }
 
-static void estimate_print_ranks(const tn_grid *grid) {
+static void estimate_print_ranks(const cli_ranks *ranks) {
+    const tn_grid *grid = &ranks->grid;
+    tn_shard shard = ranks->shard;
     if (tn_grid_ranks(grid) == 1) return;
-    printf("%-18s %u, data=%u, tensor=%u: so much for each\n", "ranks", tn_grid_ranks(grid),
-           grid->data, grid->tensor);
+    printf("%-18s %u, data=%u, tensor=%u%s%s: so much for each\n", "ranks", tn_grid_ranks(grid),
+           grid->data, grid->tensor, shard != TN_SHARD_NONE ? ", shard " : "",
+           shard != TN_SHARD_NONE ? tn_shard_name(shard) : "");
 }
 
 static bool estimate_fits(const estimate_arguments *arguments) { return arguments->found.fits; }
@@ -490,7 +492,7 @@ static void estimate_print(const estimate_arguments *arguments) {
         printf("%-18s %+.1f %% time predicted\n", "fitted", 100 * arguments->found.more_time);
     if (arguments->found.batch > 0)
         printf("%-18s %" PRIu64 "\n", "batch", estimate_all(arguments, arguments->found.batch));
-    estimate_print_ranks(&arguments->way.ranks.grid);
+    estimate_print_ranks(&arguments->way.ranks);
     if (arguments->way.limit == 0) return;
     printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->way.limit, size),
            arguments->device != NULL ? ", " : "",
@@ -565,7 +567,8 @@ static void estimate_print_json(const estimate_arguments *arguments) {
     }
     const tn_grid *grid = &arguments->way.ranks.grid;
     if (tn_grid_ranks(grid) > 1)
-        tn__text_printf(&text, ",\"ranks\":{\"data\":%u,\"tensor\":%u}", grid->data, grid->tensor);
+        tn__text_printf(&text, ",\"ranks\":{\"data\":%u,\"tensor\":%u,\"shard\":\"%s\"}",
+                        grid->data, grid->tensor, tn_shard_name(arguments->way.ranks.shard));
     estimate_json_rows(it, &text);
     tn__text_printf(&text, ",\"peak\":{\"step\":%u,\"run\":%u,\"operator\":", it->peak_step,
                     it->peak_run);
@@ -670,6 +673,7 @@ static const struct argp_child estimate_children[] = {
     {&cli_training_argp, 0, "Training:", 0},
     {&cli_choices_argp, 0, "Kernels and plan:", 0},
     {&cli_cluster_argp, 0, "Many devices:", 0},
+    {&cli_ranks_argp, 0, "Several ranks:", 0},
     {0}};
 static const struct argp estimate_parser = {
     estimate_options, estimate_parse, "MODEL", estimate_doc, estimate_children, 0, 0};

@@ -16,7 +16,6 @@ enum {
     TRAIN_LOG,
     TRAIN_PARALLEL,
     TRAIN_THREADS,
-    TRAIN_BUCKET,
     TRAIN_JSON
 };
 
@@ -41,8 +40,6 @@ enum {
       "safe: see `tenure plan`")                                                                   \
     X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
       "ranks are threads of this process, without mpirun")                                         \
-    X(TRAIN_BUCKET, "bucket", "SIZE",                                                              \
-      "gradients that travel together to other ranks, as soon as they are there (4MiB)")           \
     X(TRAIN_JSON, "json", NULL, "print one JSON object at the end")
 
 static const struct argp_option train_options[] = {TRAIN_OPTIONS(CLI_OPTION){0}};
@@ -57,6 +54,13 @@ static void train_parse_parallel(cli_train *train, const char *value, struct arg
     if (tn_grid_parse(value, &train->at.grid, &error) != TN_OK)
         cli_misuse(state, "--parallel: %s, or serial or safe", error.message);
     train->divided = true;
+}
+
+static void train_check_ranks(const cli_train *train, struct argp_state *state) {
+    cli_ranks_check(state, &train->at, train->session.budget);
+    if (train->at.shard != TN_SHARD_NONE && !cli_train_has_ranks(train))
+        cli_misuse(state, "--shard %s: among whom? give --parallel data=N",
+                   tn_shard_name(train->at.shard));
 }
 
 static error_t train_parse_run(int key, char *value, struct argp_state *state) {
@@ -103,10 +107,6 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     case TRAIN_THREADS:
         train->threads_as_ranks = true;
         return 0;
-    case TRAIN_BUCKET:
-        train->bucket = cli_size(state, "bucket", value);
-        if (train->bucket == 0) cli_misuse(state, "--bucket: it holds at least a byte");
-        return 0;
     case TRAIN_JSON:
         train->json = true;
         return 0;
@@ -122,6 +122,7 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[0] = &train->input;
         state->child_inputs[1] = &train->training;
         state->child_inputs[2] = &train->session;
+        state->child_inputs[3] = &train->at;
         return 0;
     case ARGP_KEY_ARG:
         cli_input_take(&train->input, state, "model", value);
@@ -131,6 +132,7 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
         if (train->data_path == NULL) cli_misuse(state, "which data? give --data");
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
             cli_misuse(state, "--optimizer: 'none' trains nothing");
+        train_check_ranks(train, state);
         return 0;
     default:
         return train_parse_run(key, value, state);
@@ -148,7 +150,9 @@ static const char train_doc[] =
     "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n"
     "  mpirun -n 4 tenure train cnn.onnx --data fashion-mnist --batch 64 --parallel data=4\n"
     "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --batch 16 --parallel "
-    "data=2,tensor=2\n\n"
+    "data=2,tensor=2\n"
+    "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --parallel data=4 --shard "
+    "parameters\n\n"
     "Exit status: 0 trained; 1 the budget is too small, or the plan was broken; 2 bad usage or "
     "input, or a loss that is no number; 4 internal error; 130, 143 stopped by SIGINT or "
     "SIGTERM, after a step and its checkpoint.";
@@ -175,6 +179,7 @@ static const struct argp_child train_children[] = {
     {&cli_input_train_argp, 0, "Reading the model:", 0},
     {&cli_training_argp, 0, "Training:", 0},
     {&cli_session_argp, 0, "Running it:", 0},
+    {&cli_ranks_argp, 0, "Several ranks:", 0},
     {0}};
 static const struct argp train_parser = {train_options,  train_parse, "MODEL", train_doc,
                                          train_children, 0,           0};
@@ -183,7 +188,6 @@ static int train_run(int count, char **words) {
     tn_context context = cli_context();
     cli_train train = {
         .rate = 1e-3,
-        .bucket = CLI_BUCKET_USUAL,
         .at = CLI_RANKS_INIT,
         .run = train_model,
         .input = {.import = TN_IMPORT_OPTIONS_INIT},
