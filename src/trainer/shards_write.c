@@ -49,14 +49,26 @@ static const char *write_digits(const char *text, uint64_t *number) {
     return at > text ? at : NULL;
 }
 
-/* Whether a name is that of a shard of `base`, and its generation. */
+/* What tn__file_write adds to the name of a file until that is whole. */
+static bool write_is_begun(const char *end) {
+    uint64_t number;
+    const char *at = *end == '.' ? write_digits(end + 1, &number) : NULL;
+    if (at == NULL || *at != '-' || (at = write_digits(at + 1, &number)) == NULL) return false;
+    return strcmp(at, ".part") == 0;
+}
+
+/* Whether a name is that of a shard of `base`, and its generation; or of a file of any of them that
+ * was begun. */
 static bool write_is_shard(const char *name, const char *base, uint64_t *generation) {
     uint64_t number;
     size_t length = strlen(base);
     if (strncmp(name, base, length) != 0 || name[length] != '.') return false;
+    *generation = 0;
+    if (write_is_begun(name + length)) return true;
     const char *at = write_digits(name + length + 1, generation);
     if (at == NULL || *at != '.' || (at = write_digits(at + 1, &number)) == NULL) return false;
-    return strncmp(at, "-of-", 4) == 0 && (at = write_digits(at + 4, &number)) != NULL && *at == 0;
+    if (strncmp(at, "-of-", 4) != 0 || (at = write_digits(at + 4, &number)) == NULL) return false;
+    return *at == 0 || write_is_begun(at);
 }
 
 /* The folder of a path, open; NULL: it cannot be. */
@@ -202,8 +214,9 @@ tn_status tn__shards_name_all(const tn__shard_job *job, const tn__shard_entry *e
     tn__checkpoint_head head = {
         .version = TN__CHECKPOINT_VERSION, .count = job->parts, .run = *run};
     memcpy(head.magic, TN__SHARDS_MAGIC, 8);
-    uint8_t *file = tn__alloc_array(context, most, 1), *at = file + sizeof head;
+    uint8_t *file = tn__alloc_array(context, most, 1);
     if (file == NULL) return tn__no_memory(error, "a checkpoint");
+    uint8_t *at = file + sizeof head;
     tn_status status = TN_OK;
     for (uint32_t i = 0; i < job->parts && status == TN_OK; i++) {
         char *name =

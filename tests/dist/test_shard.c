@@ -1,7 +1,14 @@
 /* test_shard.c - ranks that divide optimizer state, gradients or parameters among them train bit by
  * bit as ranks that each keep everything, in what their plans say, and write checkpoints that are
- * the same as of one process. */
+ * the same as of one process, from which any number of ranks goes on, and of which the last one is
+ * whole whenever the run ends. */
 #include "nets.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <tenure/dist.h>
 
@@ -140,9 +147,156 @@ static void parts_train_as_wholes_do(void **state) {
     }
 }
 
+/* --- other numbers of ranks --- */
+
+static double apart(const char *a, const char *b) {
+    tn_checkpoint *one, *two;
+    tn_error error;
+    double worst = 0;
+    if (tn_checkpoint_open(a, NULL, &one, &error) || tn_checkpoint_open(b, NULL, &two, &error))
+        fail_msg("%s", error.message);
+    assert_int_equal(tn_checkpoint_count(one), tn_checkpoint_count(two));
+    for (uint32_t i = 0; i < tn_checkpoint_count(one); i++) {
+        const tn_kept *x = tn_checkpoint_tensor(one, i), *y = tn_checkpoint_tensor(two, i);
+        double far = 0, most = 1e-3;
+        assert_int_equal(x->size, y->size);
+        for (uint64_t at = 0; x->role == TN_ROLE_PARAMETER && at < x->size; at += 4) {
+            float p, q;
+            memcpy(&p, x->bytes + at, 4);
+            memcpy(&q, y->bytes + at, 4);
+            assert_true(isfinite((double)p) && isfinite((double)q));
+            most = fmax(most, fabs((double)p));
+            far = fmax(far, fabs((double)p - (double)q));
+        }
+        worst = fmax(worst, far / most);
+    }
+    tn_checkpoint_close(one);
+    tn_checkpoint_close(two);
+    return worst;
+}
+
+/* Two steps by some ranks, then three by others. */
+static void any_number_of_ranks_goes_on(void **state) {
+    static const uint32_t numbers[] = {1, 2, 3, 4, 6};
+    tn__random random = {.state = 5};
+    double worst = 0;
+    (void)state;
+    for (uint64_t seed = 31; seed <= 42; seed++) {
+        char whole[128], half[128], part[128];
+        task first = draw(seed), then = first;
+        first.ranks = numbers[tn__random_below(&random, 5)];
+        first.shard = (tn_shard)tn__random_below(&random, TN_SHARD_COUNT);
+        then.ranks = numbers[tn__random_below(&random, 5)];
+        then.shard = (tn_shard)tn__random_below(&random, TN_SHARD_COUNT);
+        snprintf(whole, sizeof whole, "%s", kit_path("whole.ck"));
+        snprintf(half, sizeof half, "%s", kit_path("half.ck"));
+        snprintf(part, sizeof part, "%s", kit_path("part.ck"));
+        task all = first;
+        first.steps = 2;
+        all.path = whole;
+        first.path = then.from = half;
+        then.path = part;
+        run_task(&all);
+        run_task(&first);
+        run_task(&then);
+        double far = apart(whole, part);
+        if (far > 1e-5)
+            fail_msg("seed %llu: %u ranks (%s), then %u (%s): %.1e apart", (unsigned long long)seed,
+                     first.ranks, tn_shard_name(first.shard), then.ranks, tn_shard_name(then.shard),
+                     far);
+        if (first.ranks == then.ranks) same_checkpoints(whole, part, seed);
+        worst = fmax(worst, far);
+    }
+    printf("gone on by other numbers of ranks: %.1e apart at most\n", worst);
+}
+
+/* --- the end at any moment --- */
+
+/* All that the library does to files goes through these: at number `end_at` of them the process
+ * ends, in a write when half of the bytes are there. */
+static atomic_uint changes;
+static uint32_t end_at;
+#define ENDED 77
+
+static bool ends_here(void) { return end_at > 0 && atomic_fetch_add(&changes, 1) + 1 == end_at; }
+
+ssize_t write(int file, const void *bytes, size_t size) {
+    if (!ends_here()) return syscall(SYS_write, file, bytes, size);
+    (void)syscall(SYS_write, file, bytes, size / 2);
+    _exit(ENDED);
+}
+int rename(const char *from, const char *to) {
+    if (ends_here()) _exit(ENDED);
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+int unlinkat(int folder, const char *name, int flags) {
+    if (ends_here()) _exit(ENDED);
+    return (int)syscall(SYS_unlinkat, folder, name, flags);
+}
+int fsync(int file) {
+    if (ends_here()) _exit(ENDED);
+    return (int)syscall(SYS_fsync, file);
+}
+
+/* The second checkpoint takes the place of the first, and does not come to its end. */
+static int end_in_the_second(const task *it, const char *path, uint32_t at) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        task again = *it;
+        again.from = again.path = path;
+        again.steps = 4;
+        end_at = at;
+        run_task(&again);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void a_checkpoint_is_whole_whenever_the_run_ends(void **state) {
+    char path[128], wholes[2][128];
+    uint32_t at = 0, kept[2] = {0, 0};
+    task it = draw(50);
+    (void)state;
+    snprintf(path, sizeof path, "%s", kit_path("run.ck"));
+    for (uint32_t i = 0; i < 2; i++) {
+        snprintf(wholes[i], sizeof wholes[i], "%s", kit_path(i == 0 ? "two.ck" : "four.ck"));
+        task plain = it;
+        plain.steps = 2 + 2 * i;
+        plain.path = wholes[i];
+        run_task(&plain);
+    }
+    it.ranks = 3;
+    it.shard = TN_SHARD_PARAMETERS;
+    for (int ended = ENDED; ended == ENDED;) {
+        tn_checkpoint *found;
+        tn_error error;
+        task first = it;
+        first.steps = 2;
+        first.path = path;
+        run_task(&first);
+        assert_int_equal(kit_count("run.ck*"), 1 + it.ranks); /* what was left has gone */
+        ended = end_in_the_second(&it, path, ++at);
+        if (tn_checkpoint_open(path, NULL, &found, &error) != TN_OK)
+            fail_msg("ended at change %u: %s", at, error.message);
+        bool later = tn_checkpoint_of_run(found)->step == 4;
+        tn_checkpoint_close(found);
+        kept[later]++;
+        assert_true(apart(path, wholes[later]) <= 1e-5);
+    }
+    printf("ended at each of %u changes of files: the first checkpoint %u times, the second %u\n",
+           at - 1, kept[0], kept[1]);
+    assert_true(at > 10 && kept[0] > 3 && kept[1] > 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_train_as_wholes_do),
+        cmocka_unit_test(any_number_of_ranks_goes_on),
+        cmocka_unit_test(a_checkpoint_is_whole_whenever_the_run_ends),
     };
     return cmocka_run_group_tests(tests, kit_enter, kit_leave);
 }
