@@ -4,7 +4,7 @@
 #include <tenure/train.h>
 
 #include "graph/element.h"
-#include "trainer/checkpoint.h"
+#include "trainer/shards.h"
 
 /* --- writing --- */
 
@@ -64,8 +64,10 @@ tn_status tn__checkpoint_save(const char *path, tn_engine *engine, const tn__kee
     if (file == NULL) return tn__no_memory(error, "a checkpoint");
     tn_status status = run_write(path, file, size, engine, keeping, run, error);
     tn__free(keeping->context, file, size);
-    if (status == TN_OK) *bytes = size;
-    return status;
+    if (status != TN_OK) return status;
+    *bytes = size;
+    tn__shards_sweep(path, keeping->context, 0); /* that ranks had written: nothing names them */
+    return TN_OK;
 }
 
 /* --- putting back --- */

@@ -314,4 +314,5 @@ def main():
         hit(signal.SIGSTOP, silent, f"rank {silent} gives no sign of life")
 
 
-main()
+if __name__ == "__main__":
+    main()
