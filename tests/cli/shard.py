@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from ranks import LM, MPIRUN, SEED, losses, mpirun, near, run, threads
+from ranks import LM, MPIRUN, SEED, TENURE, losses, mpirun, near, run, threads
 
 SHARDS = ["optimizer", "gradients", "parameters"]
 ADAM = [*LM, "--optimizer", "adam", "--bucket", "4KiB"]
@@ -40,6 +40,10 @@ def divided():
             if len({r["weights"] for r in ranks}) != 1 or (shard != "gradients" and got["weights"] >= weights):
                 sys.exit(f"FAILED: {count} ranks, {shard}: {got['weights']} bytes stay, and were {weights}")
             weights = got["weights"]
+            said = told([TENURE, "estimate", "lm.onnx", "--train", "--batch", "16", "--optimizer", "adam", "--kernels", "onednn",
+                         "--bucket", "4KiB", "--parallel", f"data={count}", "--shard", shard, *ahead])
+            if (said["arena"], said["static"]) != (got["planned_peak"], got["weights"]):
+                sys.exit(f"FAILED: {count} ranks, {shard}: {said}, and it is {got}")
 
 
 def kinds():
@@ -133,6 +137,14 @@ def refused():
         done = run([*LM, "--steps", "2", *options], 2)
         if words not in done.stderr:
             sys.exit(f"FAILED: {options}: {done.stderr}")
+    for words, options in [
+            ("--bucket is for several ranks", ["--train", "--bucket", "1KiB"]),
+            ("is for --shard parameters", ["--train", "--parallel", "data=2", "--gather-ahead", "1KiB"]),
+            ("is not divided by parameters", ["--train", "--parallel", "data=2", "--shard", "parameters", "--budget", "1MiB"]),
+            ("cut over 2 ranks by tensors", ["--train", "--parallel", "data=2,tensor=2", "--shard", "gradients"])]:
+        done = run([TENURE, "estimate", "lm.onnx", "--batch", "16", *options], 2)
+        if words not in done.stderr:
+            sys.exit(f"FAILED: estimate {options}: {done.stderr}")
 
 
 def same_bits():
