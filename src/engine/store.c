@@ -216,6 +216,13 @@ tn_status tn__store_check(const tn__store *store, const tn__places *places, tn_e
     return TN_OK;
 }
 
+static tn_status store_read(const tn__store *store, uint32_t file, uint64_t offset, void *bytes,
+                            uint64_t size, tn_error *error) {
+    return store->options->storage_cache
+               ? tn__ranges_read(&store->files[file], offset, bytes, size, error)
+               : tn__ranges_read_past_cache(&store->files[file], offset, bytes, size, error);
+}
+
 tn_status tn__store_read(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                          uint64_t size, tn_error *error) {
     tn__store *store = self;
@@ -225,10 +232,7 @@ tn_status tn__store_read(void *self, const tn_graph *graph, tn_tensor_id tensor,
     TN_TRY(store_where(store, tensor, &range, &found, error));
     if (found && range.size == size) {
         TN_TRY(store_open(store, range.path, &file, error));
-        TN_TRY(tn__ranges_read(&store->files[file], range.offset, bytes, size, error));
-        if (!store->options->storage_cache)
-            tn__ranges_forget(&store->files[file], range.offset, size);
-        return TN_OK;
+        return store_read(store, file, range.offset, bytes, size, error);
     }
     if (store->options->read == NULL)
         TN_FAIL(error, TN_E_INVALID, "no operator reads the contents of '%.80s'",
@@ -268,9 +272,8 @@ static void store_pace(double until_s) {
 
 tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint8_t *place,
                           tn_error *error) {
-    const tn__ranges *file = &store->files[stored->file];
     double start = tn__clock_s(), rate = store->options->storage_bytes_per_s;
-    tn_status status = tn__ranges_read(file, stored->offset, place, stored->bytes, error);
+    tn_status status = store_read(store, stored->file, stored->offset, place, stored->bytes, error);
     if (status != TN_OK) {
         if (error != NULL) {
             char where[sizeof error->where];
@@ -281,7 +284,6 @@ tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint
         }
         return status;
     }
-    if (!store->options->storage_cache) tn__ranges_forget(file, stored->offset, stored->bytes);
     if (rate > 0) store_pace(start + (double)stored->bytes / rate);
     return TN_OK;
 }
