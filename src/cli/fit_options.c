@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/driver.h"
+
 uint32_t cli_allow(struct argp_state *state, const char *value) {
     static const struct {
         const char *word;
@@ -31,18 +33,26 @@ uint32_t cli_allow(struct argp_state *state, const char *value) {
 
 #define FIT_LINK_BYTES (UINT64_C(16) << 20)
 
-void cli_swap_link(const char *name, double *to_bytes_per_s, double *from_bytes_per_s) {
+static tn_status swap_measure(const char *name, tn_device_link *link, tn_error *error) {
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
-    tn_device_link link = {*to_bytes_per_s, *from_bytes_per_s, 0};
     tn_device *device;
+    options.device = name;
+    TN_TRY(tn_device_create(&options, &device, error));
+    tn_status status = tn_device_measure_link(device, FIT_LINK_BYTES, NULL, link, error);
+    tn_device_destroy(device);
+    return status;
+}
+
+void cli_swap_link(struct argp_state *state, const char *name, uint32_t allow,
+                   double *to_bytes_per_s, double *from_bytes_per_s) {
+    tn_device_link link = {*to_bytes_per_s, *from_bytes_per_s, 0};
     tn_error error = {0};
     if (name == NULL) return;
-    options.device = name;
-    if (tn_device_create(&options, &device, &error) != TN_OK) exit(cli_fail(&error));
-    tn_status status = TN_OK;
-    if (!(link.put_bytes_per_s > 0))
-        status = tn_device_measure_link(device, FIT_LINK_BYTES, NULL, &link, &error);
-    tn_device_destroy(device);
+    if (allow != 0 && !(allow & TN_FIT_SWAP))
+        cli_misuse(state, "--swap-device is for --allow swap");
+    bool is_given = link.put_bytes_per_s > 0;
+    tn_status status =
+        is_given ? tn__device_known(name, &error) : swap_measure(name, &link, &error);
     if (status != TN_OK) exit(cli_fail(&error));
     *to_bytes_per_s = link.put_bytes_per_s;
     *from_bytes_per_s = link.get_bytes_per_s;

@@ -18,9 +18,11 @@ uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link);
 #define CLI_SWAP_DEVICE_HELP                                                                       \
     "keeps what is swapped out: one of `tenure list devices`; cuda:1 is the second. Its link is "  \
     "measured where none is given (the host's memory)"
-/* --swap-device: opens it, so that a wrong one is told at once, and measures its link if there are
- * no speeds yet. Ends the command where it fails. name NULL: nothing to do. */
-void cli_swap_link(const char *name, double *to_bytes_per_s, double *from_bytes_per_s);
+/* --swap-device: a wrong one is told at once; it is opened and its link measured if there are no
+ * speeds yet. allow: as it was said, 0 nothing. Ends the command where it fails. name NULL: nothing
+ * to do. */
+void cli_swap_link(struct argp_state *state, const char *name, uint32_t allow,
+                   double *to_bytes_per_s, double *from_bytes_per_s);
 
 /* Where seconds of operators come from. Zero: nobody said. */
 typedef struct cli_costs {

@@ -76,13 +76,14 @@ static tn_status run_open(run_state *run, tn_error *error) {
     options.memory = &memory;
     options.plan = &fit->choices.plan;
     options.context = fit->input.import.context;
-    device.link_bytes_per_s = fit->options.to_host_bytes_per_s;
+    device.link_bytes_per_s = fit->link; /* where nothing was said, as fast as it goes */
     engine.read = run_read;
     engine.self = run;
     TN_TRY(tn_trace_create(options.context, 64 * (uint64_t)tn_program_count(program) + 64,
                            &fit->happened, error));
     engine.trace = fit->happened;
     engine.swap_device = fit->swap_device;
+    engine.swap_bytes_per_s = fit->link;
     TN_TRY(tn_contents_generate(fit->input.path, fit->input.graph, 1, options.context,
                                 &run->contents, error));
     TN_TRY(tn_setup_from(fit->setup, TN_SETUP_ORDER, &options, &run->setup, error));

@@ -119,7 +119,8 @@ static void session_check_fit(struct argp_state *state, cli_session *session) {
     if (said != NULL && session->budget == 0)
         cli_misuse(state, "--%s says how to keep to --budget: give that, too", said);
     session->to_swap = session->from_swap = session->link;
-    cli_swap_link(session->swap_device, &session->to_swap, &session->from_swap);
+    cli_swap_link(state, session->swap_device, session->allow, &session->to_swap,
+                  &session->from_swap);
     session->allow = cli_allow_check(state, session->allow, session->to_swap);
     bool streams = (session->allow & CLI_ALLOW_STREAM) != 0;
     const char *how = session->storage > 0            ? "storage"

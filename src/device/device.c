@@ -93,6 +93,14 @@ static tn_status device_find(const tn_device_options *options, const tn__driver 
                         "see `tenure list devices`", asked));
 }
 
+tn_status tn__device_known(const char *name, tn_error *error) {
+    tn_device_options options = TN_DEVICE_OPTIONS_INIT;
+    const tn__driver *driver;
+    uint32_t index;
+    options.device = name;
+    return device_find(&options, &driver, &index, error);
+}
+
 static tn_status device_open(tn_device *device, const tn_device_options *options, uint32_t index,
                              tn_error *error) {
     device->limits = (tn_device_limits){.capacity = TN_SIZE_UNKNOWN, .alignment = 1};

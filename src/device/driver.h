@@ -60,4 +60,7 @@ typedef struct tn__driver {
     bool (*fence_passed)(const void *fence);
 } tn__driver;
 
+/* Whether there is such a device at all; it is not opened. Errors: E_UNKNOWN, with a near name. */
+tn_status tn__device_known(const char *name, tn_error *error);
+
 #endif

@@ -14,6 +14,8 @@
 
 #include <tenure/host.h>
 
+#include "device/driver.h"
+
 #define STREAMS_QUEUED 4u /* things in a stream's queue for one item: see tn__streams_queue */
 
 /* --- who waits for whom --- */
@@ -109,19 +111,10 @@ static tn_status streams_lay_host(tn__streams *streams, tn__arena *arena) {
     return status;
 }
 
-/* A device that is named is opened whether something is swapped or not: a wrong name is told. */
-static tn_status streams_open_swap(tn__streams *streams, const tn_engine_options *options,
-                                   const tn_context *context) {
-    tn_device_options device = TN_DEVICE_OPTIONS_INIT;
-    if (options->swap_device == NULL) return TN_OK;
-    device.device = options->swap_device;
-    device.context = context;
-    return tn_device_create(&device, &streams->host.device, streams->executor->error);
-}
-
-static tn_status streams_take_host(tn__streams *streams, uint64_t capacity,
+static tn_status streams_take_host(tn__streams *streams, const tn_engine_options *options,
                                    const tn_context *context) {
     tn_error *error = streams->executor->error;
+    uint64_t capacity = options->host_capacity;
     char wanted[TN_SIZE_TEXT_MAX], given[TN_SIZE_TEXT_MAX];
     tn__host *host = &streams->host;
     if (capacity != 0 && host->size > capacity)
@@ -129,8 +122,7 @@ static tn_status streams_take_host(tn__streams *streams, uint64_t capacity,
                 "what is swapped out takes %s of the host's memory, of which %s may be taken",
                 tn_size_format(host->size, wanted), tn_size_format(capacity, given));
     if (host->size == 0) return TN_OK;
-    if (host->device != NULL)
-        return tn_device_alloc(host->device, host->size, &host->address, error);
+    if (options->swap_device != NULL) return tn__swaps_open(host, options, context, error);
     host->context = context;
     host->bytes = host->size <= SIZE_MAX ? tn__alloc(context, (size_t)host->size) : NULL;
     if (host->bytes == NULL) return tn__no_memory(error, "what is swapped out");
@@ -173,7 +165,8 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                              .tell = tell,
                              .exchange = options->exchange,
                              .store = store};
-    TN_TRY(streams_open_swap(streams, options, arena->context));
+    if (options->swap_device != NULL)
+        TN_TRY(tn__device_known(options->swap_device, executor->error));
     for (uint32_t s = 0; s < steps; s++) count += streams_is_item(&instructions[s]);
     if (count == 0) return TN_OK;
     uint32_t *giver = tn__arena_array(arena, steps, sizeof *giver);
@@ -190,7 +183,7 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
     streams_index(streams, giver);
     if (options->poison) TN_TRY(tn__known_make(streams, giver, arena));
     TN_TRY(streams_lay_host(streams, arena));
-    TN_TRY(streams_take_host(streams, options->host_capacity, arena->context));
+    TN_TRY(streams_take_host(streams, options, arena->context));
     return streams_open(streams);
 }
 
@@ -198,7 +191,7 @@ void tn__streams_release(tn__streams *streams) {
     for (uint32_t s = 0; s < TN_STREAM_MAX; s++) tn_stream_destroy(streams->streams[s]);
     for (uint32_t i = 0; i < streams->item_count; i++) tn_fence_destroy(streams->items[i].fence);
     for (uint32_t s = 0; s < TN_STREAM_MAX; s++) tn_stream_destroy(streams->host.streams[s]);
-    tn_device_destroy(streams->host.device); /* and what was taken of it */
+    tn__swaps_close(&streams->host);
     if (streams->host.bytes != NULL)
         tn__free(streams->host.context, streams->host.bytes, (size_t)streams->host.size);
 }
@@ -229,19 +222,6 @@ static tn_status streams_ended(void *self, tn_error *error) {
     return TN_OK;
 }
 
-/* A copy from one device to the other, in the thread of the stream that it is on. */
-static tn_status streams_cross(void *self, tn_error *error) {
-    const tn__item *item = self;
-    const tn__streams *streams = item->streams;
-    const tn__host *host = &streams->host;
-    tn_opcode opcode = tn_program_instructions(streams->program)[item->step].opcode;
-    tn_stream *stream = host->streams[item->stream];
-    tn_address there = host->address + host->offset[item - streams->items];
-    return tn_opcode_facts_of(opcode)->link == TN_LINK_TO_HOST
-               ? tn_device_put(stream, there, item->data, item->bytes, error)
-               : tn_device_get(stream, item->data, there, item->bytes, error);
-}
-
 static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *stream) {
     tn__item *item = &streams->items[index];
     const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
@@ -254,7 +234,7 @@ static tn_status streams_copy(tn__streams *streams, uint32_t index, tn_stream *s
     *(out ? &streams->out_bytes : &streams->in_bytes) += item->bytes;
     if (offset + item->bytes > streams->host.reached) streams->host.reached = offset + item->bytes;
     if (streams->host.device != NULL)
-        return tn_device_launch(stream, streams_cross, item, streams->executor->error);
+        return tn_device_launch(stream, tn__swaps_copy, item, streams->executor->error);
     tn_address address = tn__memory_address(streams->memory, operand->data);
     uint8_t *host = streams->host.bytes + offset;
     return out ? tn_device_get(stream, host, address, item->bytes, streams->executor->error)

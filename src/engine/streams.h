@@ -10,6 +10,8 @@
 #ifndef TN_ENGINE_STREAMS_H
 #define TN_ENGINE_STREAMS_H
 
+#include <pthread.h>
+
 #include <tenure/engine.h>
 
 #include "engine/io.h"
@@ -24,6 +26,9 @@ typedef struct tn__host {
     tn_address address;
     tn_stream
         *streams[TN_STREAM_MAX]; /* of that device: each works where the stream of ours does */
+    double bytes_per_s;          /* of the link to it, each way; 0: as fast as it is */
+    double free_s[2];            /* when each way of the link is free again, under `lock` */
+    pthread_mutex_t lock;        /* exists where the device does */
     uint64_t size, reached;      /* bytes; the highest that a copy touched */
     uint64_t *offset;            /* [items] */
 } tn__host;
@@ -88,6 +93,15 @@ double tn__fetch_seconds(const tn__streams *streams); /* of the last run */
 tn_status tn__streams_talk(tn__streams *streams, uint32_t step);
 /* The run is over, well or not: waits for all streams. Errors: the first that they met. */
 tn_status tn__streams_finish(tn__streams *streams, tn_error *error);
+
+/* --- another device for what is swapped out: swaps.c -------------------------------------------
+ */
+
+/* Opens the device that is named, and takes host->size bytes there. */
+tn_status tn__swaps_open(tn__host *host, const tn_engine_options *options,
+                         const tn_context *context, tn_error *error);
+void tn__swaps_close(tn__host *host);                  /* zeros are fine */
+tn_status tn__swaps_copy(void *item, tn_error *error); /* there or back, in whatever thread */
 
 /* --- other ranks: talk.c -----------------------------------------------------------------------
  */

@@ -40,6 +40,8 @@ if(TARGET tenure_command)
   tenure_test(cli.interrupt NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/interrupt.py ${tenure} ${models})
   tenure_test(cli.same_bits NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/campaign.py same_bits ${tenure} ${models} ${PROJECT_SOURCE_DIR}/bench)
+  tenure_test(cli.swap_device NEEDS TENURE_PYTHON3
+              COMMAND ${TENURE_PYTHON3} ${here}/swap_device.py ${tenure} $<TARGET_FILE:standin_cudart>)
   tenure_test(cli.train COMMAND ${here}/train.sh ${tenure} ${shared}/onnx/fashion_resnet.onnx)
   tenure_test(cli.train_kill NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/kill.py ${tenure} 10)
   tenure_test(cli.ranks NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/ranks.py ${tenure})

@@ -15,6 +15,7 @@ typedef struct way { /* in which it runs */
     double link; /* bytes a second; 0: no limit */
     uint64_t host_capacity;
     const char *swap_device;
+    double swap_bytes_per_s;
     tn_trace *trace;
     const tn_context *context;
 } way;
@@ -63,6 +64,7 @@ static inline tn_status play_program(play *it, const tn_graph *graph, tn_program
     engine.pool_capacity = how->poison ? 1 << 16 : 1 << 23;
     engine.host_capacity = how->host_capacity;
     engine.swap_device = how->swap_device;
+    engine.swap_bytes_per_s = how->swap_bytes_per_s;
     device.link_bytes_per_s = how->link;
     options.given_program = it->program;
     tn_status status = tn_setup_create(graph, &options, &it->setup, error);

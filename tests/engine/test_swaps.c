@@ -209,6 +209,49 @@ static void another_device_may_keep_what_is_swapped_out(void **state) {
     }
 }
 
+/* Each way of it: what is told to be slow is not faster. */
+static void the_link_to_another_device_is_as_slow_as_is_said(void **state) {
+    enum { SIZE = 5000 };
+    (void)state;
+    static int32_t x[SIZE], y[SIZE], out[SIZE];
+    const double speed = 1e5, copy_s = 4 * SIZE / speed;
+    hand it;
+    play p;
+    hand_open(&it, SIZE);
+    hand_swap(&it, true);
+    const way how = {.swap_device = "host", .swap_bytes_per_s = speed};
+    assert_ok(play_open(&p, it.graph, it.list, it.count, &how, &failure));
+    double start = tn__clock_s();
+    hand_run(&p, x, y, out, SIZE);
+    assert_true(tn__clock_s() - start >= 2 * copy_s);
+    play_close(&p);
+    way wrong = how;
+    wrong.swap_bytes_per_s = -1;
+    assert_int_equal(play_open(&p, it.graph, it.list, it.count, &wrong, &failure), TN_E_INVALID);
+    tn_graph_destroy(it.graph);
+}
+
+/* A program without swaps asks nothing of the device but its name. */
+static void a_device_that_keeps_nothing_is_not_opened(void **state) {
+    (void)state;
+    int32_t x[VALUES] = {1, 2, 3}, y[VALUES] = {4, 0, 5}, out[VALUES];
+    hand it;
+    play p;
+    hand_open(&it, VALUES);
+    hand_add(&it, TN_PUT, X);
+    hand_add(&it, TN_PUT, Y);
+    for (int t = A; t <= OUT; t++) hand_add(&it, TN_APPLY, t);
+    hand_add(&it, TN_GET, OUT);
+    way how = {.swap_device = "cuda"};
+    setenv("TENURE_CUDART", "nowhere/libcudart.so", 1);
+    assert_ok(play_open(&p, it.graph, it.list, it.count, &how, &failure));
+    hand_run(&p, x, y, out, VALUES);
+    play_close(&p);
+    how.swap_device = "abacus";
+    assert_int_equal(play_open(&p, it.graph, it.list, it.count, &how, &failure), TN_E_UNKNOWN);
+    tn_graph_destroy(it.graph);
+}
+
 /* What lies in static memory until it is copied has memory of its own behind that, in each run. */
 static void a_view_of_what_is_static_may_be_swapped(void **state) {
     (void)state;
@@ -459,6 +502,8 @@ int main(void) {
         cmocka_unit_test(a_swap_on_stream_0_is_a_stall),
         cmocka_unit_test(the_host_has_as_much_as_it_is_given),
         cmocka_unit_test(another_device_may_keep_what_is_swapped_out),
+        cmocka_unit_test(the_link_to_another_device_is_as_slow_as_is_said),
+        cmocka_unit_test(a_device_that_keeps_nothing_is_not_opened),
         cmocka_unit_test(a_view_of_what_is_static_may_be_swapped),
         cmocka_unit_test(the_gradient_of_relu_needs_one_bit_an_element),
         cmocka_unit_test(poison_finds_who_takes_what_is_being_copied),

@@ -105,8 +105,8 @@ static error_t fit_parse_search(int key, char *value, struct argp_state *state, 
         fit->segments[options->segment_count++] = value;
         return 0;
     case FIT_LINK:
-        options->to_host_bytes_per_s = options->from_host_bytes_per_s =
-            cli_speed(state, "link", value);
+        fit->link = cli_speed(state, "link", value);
+        options->to_host_bytes_per_s = options->from_host_bytes_per_s = fit->link;
         return 0;
     case FIT_SWAP_DEVICE:
         fit->swap_device = value;
@@ -203,7 +203,7 @@ static void fit_check(struct argp_state *state, cli_fit *fit) {
         cli_misuse(state, "how many bytes? give --budget SIZE");
     if (fit->sweep > 0 && fit->max_batch)
         cli_misuse(state, "--sweep prints a curve: leave --max-batch out");
-    cli_swap_link(fit->swap_device, &fit->options.to_host_bytes_per_s,
+    cli_swap_link(state, fit->swap_device, fit->options.allow, &fit->options.to_host_bytes_per_s,
                   &fit->options.from_host_bytes_per_s);
     fit->options.allow =
         cli_allow_check(state, fit->options.allow, fit->options.to_host_bytes_per_s);
