@@ -21,6 +21,7 @@
 
 #include "preload/words.h"
 #include "torch/ground.h"
+#include "torch/who.h"
 
 #define TORCH_EXPORT __attribute__((visibility("default")))
 
@@ -99,6 +100,13 @@ static tn_status torch_ground(int device, tn__ground **ground, tn_error *error) 
     return TN_OK;
 }
 
+static pthread_once_t torch_lines_once = PTHREAD_ONCE_INIT;
+static bool torch_has_lines;
+
+static void torch_find_lines(void) {
+    torch_has_lines = torch_word("TENURE_LINES") != NULL && tn__who_open();
+}
+
 /* --- failing --- */
 
 static void torch_tell_holders(tn_pool *pool) {
@@ -131,10 +139,13 @@ void *tenure_torch_alloc(size_t size, int device, void *stream) {
     void *pointer = NULL;
     tn__ground *ground = NULL;
     tn_error error = {0};
+    char who[TN__WHO_MAX] = "";
     if (size == 0) return NULL;
+    (void)pthread_once(&torch_lines_once, torch_find_lines);
+    if (torch_has_lines) (void)tn__who_asks(who); /* before our lock: it waits for Python's */
     pthread_mutex_lock(&torch.lock);
     tn_status status = torch_ground(device, &ground, &error);
-    if (status == TN_OK) status = tn__ground_alloc(ground, size, stream, NULL, &pointer, &error);
+    if (status == TN_OK) status = tn__ground_alloc(ground, size, stream, who, &pointer, &error);
     if (status != TN_OK) torch_fail(size, device, &error);
     pthread_mutex_unlock(&torch.lock);
     return status == TN_OK ? pointer : NULL;

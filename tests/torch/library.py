@@ -66,6 +66,29 @@ def check_memory_is_out():
     assert "3 blocks are held" in result.stderr, result.stderr
 
 
+def check_lines():
+    """Who asks is a line of the program: the innermost that is not torch's, in every thread, while others hold Python's lock."""
+    trace, script, inner = folder.name + "/lines.csv", folder.name + "/train, it.py", folder.name + "/torch/nn.py"
+    os.mkdir(folder.name + "/torch")
+    with open(inner, "w") as file:
+        file.write("def empty(alloc, size):\n    return alloc(size, 0, None)\n")
+    with open(script, "w") as file:
+        file.write("import sys, threading\nsys.path.insert(0, sys.argv[1])\nimport nn\n" + BEGIN + """
+def work():
+    for i in range(300): free(nn.empty(alloc, 1000 + i), 0, 0, None)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+kept = nn.empty(alloc, 4 * MiB)  # kept
+nn.empty(alloc, 5 * MiB)
+""")
+    kept = 1 + open(script).read().splitlines().index("kept = nn.empty(alloc, 4 * MiB)  # kept")
+    environment = dict(os.environ, TENURE_CUDART=standin, TENURE_BUDGET="8MiB", TENURE_LINES="1", TENURE_TRACE=trace)
+    result = subprocess.run([sys.executable, script, folder.name + "/torch"], env=environment, capture_output=True, text=True,
+                            timeout=60)
+    expect_stopped(result, "request 1201, stream 0, train it.py:%d\n" % kept, "most is held by 'train it.py:%d'" % kept)
+
+
 def check_settings():
     one = "alloc(1000, 0, None)"
     expect_stopped(run(one, TENURE_BUDGET="much"), "TENURE_BUDGET: ")
@@ -104,6 +127,7 @@ free(block, 1000, 0, None)
 
 check_numbers()
 check_memory_is_out()
+check_lines()
 check_settings()
 check_mistakes()
 check_fork()
