@@ -165,8 +165,9 @@ typedef struct tn_hardware {
     uint32_t year; /* of the data sheet's device */
 } tn_hardware;
 TN_API uint32_t tn_hardware_count(void);
-TN_API const tn_hardware *tn_hardware_at(uint32_t index);     /* NULL outside */
-TN_API const tn_hardware *tn_hardware_find(const char *name); /* ignoring case; NULL: none */
+TN_API const tn_hardware *tn_hardware_at(uint32_t index); /* NULL outside */
+/* Without regard to case, to dashes and to a GB behind a size ("A100-80GB"); NULL: none. */
+TN_API const tn_hardware *tn_hardware_find(const char *name);
 
 /* --- large transformers
  * ---------------------------------------------------------------------------

@@ -177,6 +177,10 @@ bool tn__file_where(const tn__file *file, const void *bytes, uint64_t size, cons
  * directly. */
 tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_error *error);
 bool tn__has_suffix(const char *path, const char *suffix); /* ignoring case */
+#define TN__GROUPED_MAX 27u                                /* 2^64 with its commas, and the end */
+/* 9633792 as "9,633,792". */
+const char *tn__grouped(uint64_t value, char text[TN__GROUPED_MAX]);
+
 /* Shell-style match with * and ?; linear time. */
 bool tn__glob(const char *pattern, const char *text);
 

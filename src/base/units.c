@@ -94,22 +94,22 @@ tn_status tn_size_parse(const char *text, uint64_t *bytes, tn_error *error) {
     return TN_OK;
 }
 
-/* 11112448 as "11,112,448"; `text` holds 27 bytes. */
-static void units_group(uint64_t bytes, char text[27]) {
+const char *tn__grouped(uint64_t value, char text[TN__GROUPED_MAX]) {
     char digits[21];
-    int count = snprintf(digits, sizeof digits, "%" PRIu64, bytes);
+    int count = snprintf(digits, sizeof digits, "%" PRIu64, value);
     size_t at = 0;
     for (int i = 0; i < count; i++) {
         if (i != 0 && (count - i) % 3 == 0) text[at++] = ',';
         text[at++] = digits[i];
     }
     text[at] = '\0';
+    return text;
 }
 
 const char *tn_size_format(uint64_t bytes, char text[TN_SIZE_TEXT_MAX]) {
     static const char *const names[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    char grouped[27];
-    units_group(bytes, grouped);
+    char grouped[TN__GROUPED_MAX];
+    tn__grouped(bytes, grouped);
     if (bytes == TN_SIZE_UNKNOWN)
         snprintf(text, TN_SIZE_TEXT_MAX, "unknown");
     else if (bytes < 1024)

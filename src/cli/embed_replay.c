@@ -173,14 +173,13 @@ static void embed_print_row(const embed_arguments *arguments, const embed_row *r
                             const embed_row *bound) {
     char slots[TN__WORDS_MAX], speed[TN__WORDS_MAX];
     const tn_embedding_replayed *got = &row->replayed;
-    printf("  %-10s %13s  %9.3f %%  %9.3f %%", row->policy, tn__words_grouped(row->slots, slots),
+    printf("  %-10s %13s  %9.3f %%  %9.3f %%", row->policy, tn__grouped(row->slots, slots),
            100 * embed_share(got->lookup_hits, got->lookups),
            100 * embed_share(got->hits, got->distinct));
     if (bound != NULL)
         printf("  %8.3f", embed_share(got->lookup_hits, bound->replayed.lookup_hits));
     if (arguments->run != NULL && !embed_is_bound(row->policy))
-        printf("  %12s  %7.1f %%", tn__words_grouped((uint64_t)row->per_s, speed),
-               100 * row->waited);
+        printf("  %12s  %7.1f %%", tn__grouped((uint64_t)row->per_s, speed), 100 * row->waited);
     printf("\n");
 }
 
@@ -190,12 +189,11 @@ static void embed_print(const embed_arguments *arguments, const embed_found *fou
     uint64_t count;
     (void)tn_embedding_trace_rows(found->trace, &count);
     printf("  %s lookups in a table of %s rows of %u %s, a cache of %s\n",
-           tn__words_grouped(count, lookups), tn__words_grouped(found->table.rows, rows),
-           found->table.dim, tn_dtype_name(found->table.type),
-           tn_size_format(arguments->cache_bytes, size));
+           tn__grouped(count, lookups), tn__grouped(found->table.rows, rows), found->table.dim,
+           tn_dtype_name(found->table.type), tn_size_format(arguments->cache_bytes, size));
     if (bound != NULL)
         printf("  %s different rows: the first lookup of each is nobody's hit\n",
-               tn__words_grouped(bound->replayed.cold, rows));
+               tn__grouped(bound->replayed.cold, rows));
     printf("\n  policy         room, rows    hits, of    of different%s%s\n",
            bound != NULL ? "   of the" : "",
            arguments->run != NULL ? "     lookups/s   waiting" : "");

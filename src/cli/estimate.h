@@ -57,6 +57,10 @@ typedef struct cli_change {
     bool priced;      /* it computes again, and takes ... */
     double more_time; /* ... so much longer, as a share; predicted */
 } cli_change;
+/* "would fit with --dtype bf16: ...", a line each; where there is none, that nothing does. */
+void cli_changes_tell(const cli_change *changes, uint32_t count);
+/* As a member: ,"changes":[{"change":"--dtype bf16","total":N},..]. */
+void cli_changes_json(const cli_change *changes, uint32_t count, tn__text *text);
 /* Up to `room` of the cheapest changes after which it fits; how many. */
 uint32_t cli_estimate_changes(const cli_way *way, const cli_found *found, cli_change *changes,
                               uint32_t room);

@@ -291,3 +291,28 @@ uint32_t cli_estimate_fitted(const cli_way *way, uint64_t budget, cli_change *ch
     if (!change_fit(&trial, &none, text) || !estimate_try(&trial, text, change)) return 0;
     return change->priced;
 }
+
+/* --- telling --- */
+
+void cli_changes_tell(const cli_change *changes, uint32_t count) {
+    char size[TN_SIZE_TEXT_MAX];
+    if (count == 0) printf("%-18s nothing that is known here makes it fit\n", "");
+    for (uint32_t i = 0; i < count; i++) {
+        printf("%-18s %s: %s", i == 0 ? "would fit with" : "or with", changes[i].text,
+               tn_size_format(changes[i].total, size));
+        if (changes[i].priced) printf(", %+.1f %% time predicted", 100 * changes[i].more_time);
+        printf("\n");
+    }
+}
+
+void cli_changes_json(const cli_change *changes, uint32_t count, tn__text *text) {
+    tn__text_put(text, ",\"changes\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        tn__text_put(text, i > 0 ? ",{\"change\":" : "{\"change\":");
+        tn__text_json(text, changes[i].text);
+        tn__text_printf(text, ",\"total\":%" PRIu64, changes[i].total);
+        if (changes[i].priced) tn__text_printf(text, ",\"more_time\":%.6g", changes[i].more_time);
+        tn__text_put(text, "}");
+    }
+    tn__text_put(text, "]");
+}

@@ -88,8 +88,8 @@ static bool cluster_rates(cli_cluster *it, const tn_large *how, const tn_hardwar
     return it->cluster.flops > 0;
 }
 
-static tn_status cluster_search(cli_cluster *it, const tn_large *how, tn_cluster_found *found,
-                                tn_error *error) {
+tn_status cli_cluster_divide(const cli_cluster *it, const tn_large *how, tn_cluster_found *found,
+                             tn_error *error) {
     tn_cluster_free free = TN_CLUSTER_FREE_INIT;
     free.shard = how->shard == TN_SHARD_NONE;
     free.recompute = how->recompute == TN_RECOMPUTE_NONE;
@@ -103,7 +103,7 @@ tn_status cli_cluster_find(cli_cluster *it, cli_large *large, const tn_hardware 
         TN_FAIL(error, TN_E_INVALID, "the rate of %s for this type is not stated", device->name);
     if (!it->timed || it->sweep) return TN_OK;
     if (it->search) {
-        TN_TRY(cluster_search(it, &large->how, &it->found, error));
+        TN_TRY(cli_cluster_divide(it, &large->how, &it->found, error));
         large->how = it->found.large;
         large->found = it->found.memory;
         it->time = it->found.time;
@@ -224,7 +224,7 @@ int cli_cluster_sweep(cli_cluster *it, const cli_large *large, const tn_hardware
                "   seconds rate %%\n");
     for (uint64_t devices = 1; devices > 0; devices = cluster_after(devices, most)) {
         it->cluster.devices = devices;
-        tn_status status = cluster_search(it, &large->how, &it->found, &error);
+        tn_status status = cli_cluster_divide(it, &large->how, &it->found, &error);
         if (status != TN_OK && status != TN_E_INFEASIBLE) return cli_fail(&error);
         if (status != TN_OK && !json) printf("%7" PRIu64 " %s\n", devices, error.message);
         if (status != TN_OK) continue;

@@ -28,6 +28,9 @@ void cli_cluster_check(struct argp_state *state, const cli_cluster *cluster, con
 /* After cli_large_find: the division (with search: into large) and its time. */
 tn_status cli_cluster_find(cli_cluster *cluster, cli_large *large, const tn_hardware *device,
                            tn_error *error);
+/* The fastest division among the cluster's devices that fits. */
+tn_status cli_cluster_divide(const cli_cluster *cluster, const tn_large *how,
+                             tn_cluster_found *found, tn_error *error);
 /* Seconds and what they are made of; a table of --sweep instead of all else. */
 void cli_cluster_tell(const cli_cluster *cluster, const cli_large *large);
 /* As members of an object: ,"time":{...}. */

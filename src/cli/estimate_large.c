@@ -80,8 +80,11 @@ static void large_json(const cli_large *large, const cli_cluster *cluster, const
         tn__text_put(&text, ",\"device\":");
         tn__text_json(&text, device->name);
     }
-    if (limit > 0)
-        tn__text_printf(&text, ",\"fits\":%s", found->largest.total <= limit ? "true" : "false");
+    if (limit > 0) {
+        bool fits = found->largest.total <= limit;
+        tn__text_printf(&text, ",\"fits\":%s", fits ? "true" : "false");
+        if (!fits) cli_changes_json(large->changes, large->change_count, &text);
+    }
     tn__text_put(&text, "}\n");
     if (!text.failed) fwrite(text.data, 1, text.size, stdout);
     tn__text_release(&text);
@@ -90,21 +93,22 @@ static void large_json(const cli_large *large, const cli_cluster *cluster, const
 /* What was read, or taken where nothing was said. */
 static void large_print_model(const tn_large *how) {
     uint64_t kv = how->kv_heads > 0 ? how->kv_heads : how->heads;
+    char digits[TN__GROUPED_MAX];
     printf("%-18s %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads (%" PRIu64
            " of keys), inner %" PRIu64 "%s\n",
            "model", how->layers, how->hidden, how->heads, kv,
            how->ffn > 0 ? how->ffn : 4 * how->hidden, how->gated ? ", gated" : "");
-    printf("%-18s %" PRIu64 " tokens a sequence, vocabulary of %" PRIu64 "%s%s\n", "",
-           how->sequence, how->vocabulary, how->untied ? " with an output matrix" : "",
+    printf("%-18s %" PRIu64 " tokens a sequence, vocabulary of %s%s%s\n", "", how->sequence,
+           tn__grouped(how->vocabulary, digits), how->untied ? " with an output matrix" : "",
            how->no_dropout ? ", no dropout" : "");
 }
 
 static void large_print_stage(const tn_large *how, uint32_t index) {
     tn_large_stage stage = {0};
-    char size[TN_SIZE_TEXT_MAX];
+    char size[TN_SIZE_TEXT_MAX], digits[TN__GROUPED_MAX];
     if (tn_large_stage_make(how, index, &stage, NULL) != TN_OK) return;
-    printf("stage %-12u %" PRIu64 " layers, %" PRIu64 " parameters on each of its ranks\n", index,
-           stage.layers, stage.parameters);
+    printf("stage %-12u %" PRIu64 " layers, %s parameters on each of its ranks\n", index,
+           stage.layers, tn__grouped(stage.parameters, digits));
     printf("  %-16s %s\n", "weights", tn_size_format(stage.weights, size));
     printf("  %-16s %s\n", "gradients", tn_size_format(stage.gradients, size));
     printf("  %-16s %s\n", "optimizer_state", tn_size_format(stage.state, size));
@@ -115,14 +119,14 @@ static void large_print_stage(const tn_large *how, uint32_t index) {
 void cli_large_tell(const cli_large *large, const cli_cluster *cluster, const char *path,
                     const tn_hardware *device, uint64_t limit, bool json) {
     const tn_large_estimate *found = &large->found;
-    char size[TN_SIZE_TEXT_MAX];
+    char size[TN_SIZE_TEXT_MAX], digits[TN__GROUPED_MAX];
     if (json) {
         large_json(large, cluster, path, device, limit);
         return;
     }
     large_print_model(&large->how);
-    printf("%-18s %" PRIu64 " (by the formula %.4g)\n", "parameters", found->exact_parameters,
-           found->parameters);
+    printf("%-18s %s (by the formula %.4g)\n", "parameters",
+           tn__grouped(found->exact_parameters, digits), found->parameters);
     printf("%-18s %.4g in an iteration\n", "FLOPs", found->flops);
     printf("%-18s %" PRIu64 "\n", "ranks", found->ranks);
     uint64_t stages = large->how.pipeline > 0 ? large->how.pipeline : 1;
@@ -136,5 +140,7 @@ void cli_large_tell(const cli_large *large, const cli_cluster *cluster, const ch
     if (limit == 0) return;
     printf("%-18s %s%s%s\n", "device", tn_size_format(limit, size), device != NULL ? ", " : "",
            device != NULL ? device->title : "");
-    printf("%-18s %s\n", "fits", found->largest.total <= limit ? "yes" : "no");
+    bool fits = found->largest.total <= limit;
+    printf("%-18s %s\n", "fits", fits ? "yes" : "no");
+    if (!fits) cli_changes_tell(large->changes, large->change_count);
 }

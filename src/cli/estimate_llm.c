@@ -82,9 +82,9 @@ static bool llm_try(cli_llm *llm, const tn_llm_options *options, const char *tex
     bool fits = tn_llm_estimate_make(llm->model, options, &made, NULL) == TN_OK &&
                 made.total <= llm_room(llm);
     if (!fits || llm->change_count == CLI_LLM_CHANGES_MAX) return fits;
-    cli_llm_change *change = &llm->changes[llm->change_count++];
+    cli_change *change = &llm->changes[llm->change_count++];
+    *change = (cli_change){.total = tn__add_sat(made.total, llm->runtime)};
     snprintf(change->text, sizeof change->text, "%s", text);
-    change->total = tn__add_sat(made.total, llm->runtime);
     return true;
 }
 

@@ -5,10 +5,6 @@
 
 #include "cli/estimate.h"
 
-typedef struct cli_llm_change { /* what would make it fit */
-    char text[96];              /* "--cache-type q8_0" */
-    uint64_t total;
-} cli_llm_change;
 #define CLI_LLM_CHANGES_MAX 5u
 
 typedef struct cli_llm {
@@ -27,7 +23,7 @@ typedef struct cli_llm {
     tn_llm_estimate found;
     uint64_t total; /* with what the run time keeps */
     uint64_t largest_batch, longest;
-    cli_llm_change changes[CLI_LLM_CHANGES_MAX];
+    cli_change changes[CLI_LLM_CHANGES_MAX]; /* what would make it fit */
     uint32_t change_count;
 } cli_llm;
 

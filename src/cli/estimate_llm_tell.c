@@ -17,18 +17,6 @@ static void llm_print_size(const char *name, uint64_t bytes, const char *format,
     printf("\n");
 }
 
-/* "8,030,261,248" */
-static const char *llm_count(uint64_t count, char text[32]) {
-    char plain[24];
-    size_t length = (size_t)snprintf(plain, sizeof plain, "%" PRIu64, count), at = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0) text[at++] = ',';
-        text[at++] = plain[i];
-    }
-    text[at] = '\0';
-    return text;
-}
-
 static void llm_print_model(const cli_llm *llm) {
     const tn_llm *it = llm->model;
     char count[32];
@@ -37,25 +25,25 @@ static void llm_print_model(const cli_llm *llm) {
     if (it->guessed) printf(" (guessed: the file has no \"model_type\")");
     printf(": %" PRIu64 " layers of %" PRIu64 ", %" PRIu64 " heads (%" PRIu64 " of keys)\n",
            it->layers, it->hidden, it->heads, it->kv_heads);
-    printf("%-18s vocabulary of %s", "", llm_count(it->vocabulary, count));
+    printf("%-18s vocabulary of %s", "", tn__grouped(it->vocabulary, count));
     if (it->experts > 0) printf(", %" PRIu64 " of %" PRIu64 " experts", it->chosen, it->experts);
     printf("\n");
     if (it->weight_count > 0) {
-        printf("%-18s %s", "parameters", llm_count(it->parameters, count));
+        printf("%-18s %s", "parameters", tn__grouped(it->parameters, count));
         if (it->active < it->parameters)
-            printf(", of which a token meets %s", llm_count(it->active, count));
+            printf(", of which a token meets %s", tn__grouped(it->active, count));
         printf("\n");
     }
     if (it->extra > 0)
         printf("%-18s %s more in layers that predict further tokens; not loaded\n", "",
-               llm_count(it->extra, count));
+               tn__grouped(it->extra, count));
 }
 
 static void llm_print_file(const cli_llm *llm) {
     char count[32];
     if (!llm->has_file) return;
     printf("%-18s %" PRIu64 " tensors of %s numbers in %u file%s\n", "weights file",
-           llm->file.tensors, llm_count(llm->file.elements, count), llm->files,
+           llm->file.tensors, tn__grouped(llm->file.elements, count), llm->files,
            llm->files == 1 ? "" : "s");
     for (uint32_t type = 0; type < TN_WEIGHT_TYPE_COUNT; type++)
         if (llm->file.type_tensors[type] > 0)
@@ -107,11 +95,7 @@ static void llm_print_fit(const cli_llm *llm) {
     if (llm->longest > 0)
         printf("%-18s %" PRIu64 " tokens%s\n", "longest sequence", llm->longest,
                llm->longest == llm->model->positions ? ", all that it was made for" : "");
-    for (uint32_t i = 0; i < llm->change_count; i++)
-        llm_print_size(i == 0 ? "would fit with" : "or with", llm->changes[i].total, ", %s",
-                       llm->changes[i].text);
-    if (!cli_llm_fits(llm) && llm->change_count == 0)
-        printf("%-18s nothing that is known here makes it fit\n", "");
+    if (!cli_llm_fits(llm)) cli_changes_tell(llm->changes, llm->change_count);
 }
 
 static void llm_print(const cli_llm *llm) {
@@ -183,14 +167,7 @@ static void llm_json_fit(const cli_llm *llm, tn__text *text) {
     tn__text_printf(text, "},\"fits\":%s", cli_llm_fits(llm) ? "true" : "false");
     if (llm->has_model) tn__text_printf(text, ",\"longest\":%" PRIu64, llm->longest);
     if (llm->most) tn__text_printf(text, ",\"max_batch\":%" PRIu64, llm->largest_batch);
-    if (cli_llm_fits(llm)) return;
-    tn__text_put(text, ",\"changes\":[");
-    for (uint32_t i = 0; i < llm->change_count; i++) {
-        tn__text_put(text, i > 0 ? ",{\"change\":" : "{\"change\":");
-        tn__text_json(text, llm->changes[i].text);
-        tn__text_printf(text, ",\"total\":%" PRIu64 "}", llm->changes[i].total);
-    }
-    tn__text_put(text, "]");
+    if (!cli_llm_fits(llm)) cli_changes_json(llm->changes, llm->change_count, text);
 }
 
 static void llm_json(const cli_llm *llm, const char *path) {

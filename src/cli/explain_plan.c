@@ -92,16 +92,16 @@ static void explain_peak(explain_view *view) {
     tn__text_put(&view->text, *step.name ? " " : "");
     explain_word(view, step.name, explain_width(view, 50));
     tn__text_printf(&view->text, ", %u buffers live: %s bytes\n", view->holder_count,
-                    tn__words_grouped(live, exact));
+                    tn__grouped(live, exact));
     if (layout->bank_count == 1 && layout->peak > live)
         tn__text_printf(&view->text,
                         "  %s bytes more by alignment and holes; no plan needs less "
                         "than %s\n",
-                        tn__words_grouped(layout->peak - live, exact),
+                        tn__grouped(layout->peak - live, exact),
                         tn_size_format(layout->lower_bound, size));
     for (uint32_t i = 0; i < view->holder_count && i < EXPLAIN_HOLDERS; i++) {
         const tn__holder *row = &view->holders[i];
-        tn__text_printf(&view->text, "  %15s  ", tn__words_grouped(row->bytes, exact));
+        tn__text_printf(&view->text, "  %15s  ", tn__grouped(row->bytes, exact));
         explain_word(view, view->scene.items[row->item].name, explain_width(view, 19));
         tn__text_put(&view->text, "\n                   ");
         explain_life(view, row->item);
@@ -149,8 +149,8 @@ static void explain_holders(explain_view *view) {
         const tn__holder *row = &view->holders[i];
         if (explain_without(view, row->body, &peak, &unused) != TN_OK) continue;
         uint64_t saved = whole > peak ? whole - peak : 0;
-        tn__text_printf(&view->text, "  %15s  %15s less without ", tn__words_grouped(peak, exact),
-                        tn__words_grouped(saved, less));
+        tn__text_printf(&view->text, "  %15s  %15s less without ", tn__grouped(peak, exact),
+                        tn__grouped(saved, less));
         explain_word(view, view->scene.items[row->item].name, explain_width(view, 50));
         tn__text_put(&view->text, saved < row->bytes ? ": then another step is the peak\n" : "\n");
     }
@@ -178,9 +178,8 @@ static cli_way explain_way(const cli_explained *of) {
 
 static void explain_change(explain_view *view, const cli_change *change, uint64_t all) {
     char exact[TN__WORDS_MAX], less[TN__WORDS_MAX];
-    tn__text_printf(&view->text, "  %15s  %15s less with %s",
-                    tn__words_grouped(change->total, exact),
-                    tn__words_grouped(all - change->total, less), change->text);
+    tn__text_printf(&view->text, "  %15s  %15s less with %s", tn__grouped(change->total, exact),
+                    tn__grouped(all - change->total, less), change->text);
     if (change->priced)
         tn__text_printf(&view->text, " (estimate, fit, run, train), %+.1f %% time predicted",
                         100 * change->more_time);
@@ -207,8 +206,8 @@ static bool explain_parts(explain_view *view) {
     if (helps) {
         char exact[TN__WORDS_MAX], less[TN__WORDS_MAX];
         tn__text_printf(&view->text, "  %15s  %15s less in the arena with operators in parts, ",
-                        tn__words_grouped(parts.layout->peak, exact),
-                        tn__words_grouped(whole - parts.layout->peak, less));
+                        tn__grouped(parts.layout->peak, exact),
+                        tn__grouped(whole - parts.layout->peak, less));
         cli_split_words(parts.setup, &view->text);
         tn__text_put(&view->text, " (--split of plan and run)\n");
     }
@@ -252,8 +251,8 @@ static void explain_place(explain_view *view, tn_body_id body) {
     while (item + 1 < view->scene.item_count && view->scene.items[item].body != body) item++;
     for (uint32_t i = 0; i < view->holder_count; i++)
         if (view->holders[i].body == body) item = view->holders[i].item;
-    tn__text_printf(&view->text, "  %15s to %15s  ", tn__words_grouped(layout->offset[body], from),
-                    tn__words_grouped(layout->offset[body] + it->size, to));
+    tn__text_printf(&view->text, "  %15s to %15s  ", tn__grouped(layout->offset[body], from),
+                    tn__grouped(layout->offset[body] + it->size, to));
     explain_word(view, view->scene.items[item].name, explain_width(view, 62));
     tn__text_printf(&view->text, " (%lld to %lld)", (long long)it->first, (long long)it->last);
     tn_body_id below = cli_explain_below(view->report.problem, layout, body);
@@ -261,7 +260,7 @@ static void explain_place(explain_view *view, tn_body_id body) {
                        ? 0
                        : layout->offset[below] + tn_problem_body(view->report.problem, below)->size;
     uint64_t gap = layout->offset[body] > end ? layout->offset[body] - end : 0;
-    if (gap > 0) tn__text_printf(&view->text, ", %s free below it", tn__words_grouped(gap, hole));
+    if (gap > 0) tn__text_printf(&view->text, ", %s free below it", tn__grouped(gap, hole));
     tn__text_put(&view->text, "\n");
 }
 

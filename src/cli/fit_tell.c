@@ -90,8 +90,7 @@ static void tell_curve(const cli_fit *fit) {
     for (uint32_t i = 0; i < fit->sweep; i++) {
         const tn_fit_result *it = &fit->results[i];
         char budget[TN__WORDS_MAX], bytes[TN__WORDS_MAX];
-        printf("%16s %16s ", tn__words_grouped(fit->budgets[i], budget),
-               tn__words_grouped(it->bytes, bytes));
+        printf("%16s %16s ", tn__grouped(fit->budgets[i], budget), tn__grouped(it->bytes, bytes));
         if (fit->problem_path != NULL)
             printf("%14" PRIu64, it->time);
         else
@@ -190,8 +189,12 @@ void cli_fit_print_least(const cli_fit *fit) {
     cli_holders holders;
     if (fit->result_count == 0 || fit->results[fit->chosen].occupancy == NULL) return;
     const tn_occupancy *occupancy = fit->results[fit->chosen].occupancy;
+    char size[TN_SIZE_TEXT_MAX];
     tn_status status = cli_holders_of_model(&holders, occupancy, TN_NONE, NULL);
     if (status == TN_OK) cli_holders_print(&holders, TELL_HOLDERS, stderr);
+    if (fit->options.fixed_bytes > 0)
+        fprintf(stderr, "  at every step  weights and states: %s\n",
+                tn_size_format(fit->options.fixed_bytes, size));
     cli_holders_release(&holders);
 }
 

@@ -163,7 +163,7 @@ static void holders_print_sums(const cli_holders *holders, bool by_op, tn__text 
         size_t width = strlen(word) < 40 ? strlen(word) : 40;
         tn__text_put(text, i > 0 ? ", " : by_op ? "  by operator    " : "  by kind        ");
         tn__words_cell(text, word, width, false);
-        tn__text_printf(text, " %s", tn__words_grouped(sums[i].bytes, exact));
+        tn__text_printf(text, " %s", tn__grouped(sums[i].bytes, exact));
     }
     if (any && count > HOLDERS_SUMS) tn__text_printf(text, ", and %u more", count - HOLDERS_SUMS);
     if (any) tn__text_put(text, "\n");
@@ -182,7 +182,7 @@ static void holders_print_row(const tn_holder *row, bool uses, uint32_t columns,
     const uint32_t beside = uses ? HOLDERS_BESIDE + HOLDERS_USES : HOLDERS_BESIDE;
     if (columns < beside + HOLDERS_NAME_FEWEST) columns = beside + HOLDERS_NAME_FEWEST;
     char exact[TN__WORDS_MAX], number[40];
-    tn__text_printf(text, "  %15s  ", tn__words_grouped(row->allocated, exact));
+    tn__text_printf(text, "  %15s  ", tn__grouped(row->allocated, exact));
     if (uses) {
         tn__words_cell(text, row->label.kind, 15, false);
         tn__text_put(text, "  ");
@@ -214,7 +214,7 @@ void cli_holders_print(const cli_holders *holders, uint32_t shown, FILE *file) {
     for (uint32_t i = 0; i < holders->count && i < shown; i++)
         holders_print_row(&holders->rows[i], uses, cli_columns(file), &text);
     if (holders->count > shown)
-        tn__text_printf(&text, "  %15s  in %u more\n", tn__words_grouped(rest, exact),
+        tn__text_printf(&text, "  %15s  in %u more\n", tn__grouped(rest, exact),
                         holders->count - shown);
     holders_print_sums(holders, false, &text);
     holders_print_sums(holders, true, &text);

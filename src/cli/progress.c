@@ -73,7 +73,7 @@ static void progress_amount(const char *stage, uint64_t amount, char text[TN__WO
     if (strcmp(stage, "fit") != 0)
         tn__words_iec(amount, text);
     else if (progress.plain_costs)
-        tn__words_grouped(amount, text);
+        tn__grouped(amount, text);
     else
         snprintf(text, TN__WORDS_MAX, "%.4g s", (double)amount / (double)TN_COSTS_PER_S);
 }

@@ -12,7 +12,7 @@ void cli_replay_print_lesson(const tn_pool_lesson *lesson, uint32_t blocks) {
     double part = 100.0 / blocks;
     printf("  %-12s %18s  in force; %" PRIu64 " plan%s served %.1f %% of requests, %.1f %% were "
            "surprises\n",
-           "  its plan", lesson->period != 0 ? tn__words_grouped(lesson->height, height) : "none",
+           "  its plan", lesson->period != 0 ? tn__grouped(lesson->height, height) : "none",
            lesson->plans, lesson->plans == 1 ? "" : "s", part * (double)lesson->served,
            part * (double)lesson->surprises);
 }

@@ -117,15 +117,14 @@ static void tell_pools(const cli_report_device *device) {
     char bytes[TN__WORDS_MAX];
     if (device->pool_count == 0) return;
     printf("\n  what the same requests need     reserved bytes  of the file's\n");
-    printf("  %-20s %24s  %8.3f x\n", "in the file", tn__words_grouped(facts->reserved_peak, bytes),
-           1.0);
+    printf("  %-20s %24s  %8.3f x\n", "in the file", tn__grouped(facts->reserved_peak, bytes), 1.0);
     for (uint32_t i = 0; i < device->pool_count; i++) {
         const cli_report_pool *pool = &device->pools[i];
         if (!pool->done) {
             printf("  %-20s  %s\n", pool->name, pool->failure.message);
             continue;
         }
-        printf("  %-20s %24s", pool->name, tn__words_grouped(pool->reserved, bytes));
+        printf("  %-20s %24s", pool->name, tn__grouped(pool->reserved, bytes));
         if (facts->reserved_peak > 0)
             printf("  %8.3f x", (double)pool->reserved / (double)facts->reserved_peak);
         if (pool->planner != NULL) printf("  (%s, %s)", pool->planner, pool->verdict);

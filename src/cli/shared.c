@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,7 +79,7 @@ uint64_t cli_range(struct argp_state *state, const char *option, const char *tex
         cli_misuse(state, "--%s: '%.60s' is not a whole number", option, text);
     if (errno != 0 || *text == '-' || value < least || value > most)
         cli_misuse(state, "--%s: %.60s is out of range; it is from %s to %s", option, text,
-                   tn__words_grouped(least, from), tn__words_grouped(most, to));
+                   tn__grouped(least, from), tn__grouped(most, to));
     return value;
 }
 
@@ -129,10 +130,24 @@ uint32_t cli_choice(struct argp_state *state, const char *option, const char *te
 
 static const char *shared_hardware_name(uint32_t index) { return tn_hardware_at(index)->name; }
 
+/* "a100-40, a100-80": those whose names go on where `text` ends; false: not several. */
+static bool shared_hardware_begun(const char *text, char names[160]) {
+    size_t used = 0, length = strlen(text);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < tn_hardware_count() && length > 0; i++) {
+        const char *name = tn_hardware_at(i)->name;
+        if (strncasecmp(name, text, length) != 0 || used + strlen(name) + 2 >= 160) continue;
+        used += (size_t)snprintf(names + used, 160 - used, "%s%s", count++ > 0 ? ", " : "", name);
+    }
+    return count > 1;
+}
+
 const tn_hardware *cli_hardware(const struct argp_state *state, const char *option,
                                 const char *text) {
-    char asked[TN__NEAR_TEXT];
+    char asked[TN__NEAR_TEXT], names[160];
     const tn_hardware *found = tn_hardware_find(text);
+    if (found == NULL && shared_hardware_begun(text, names))
+        cli_misuse(state, "--%s: '%.60s' may be %s", option, text, names);
     if (found == NULL)
         cli_misuse(state, "--%s: no device is called '%.60s'; %s", option, text,
                    tn__near_of(text, tn_hardware_count(), shared_hardware_name,

@@ -2,7 +2,13 @@
 
 #include <tenure/estimate.h>
 
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/base.h"
+
+#define HARDWARE_NAME_MOST 32
 
 #define HARDWARE_RATE(tera) ((tera) < 0 ? TN_RATE_UNKNOWN : (tera)*1e12)
 
@@ -28,8 +34,20 @@ const tn_hardware *tn_hardware_at(uint32_t index) {
     return index < tn_hardware_count() ? &hardware_table[index] : NULL;
 }
 
+/* "A100-80GB" as "A100-80": people write the unit behind the size. */
+static void hardware_without_unit(const char *name, char text[HARDWARE_NAME_MOST]) {
+    size_t length = strlen(name);
+    bool has_unit = length > 2 && isdigit((unsigned char)name[length - 3]) &&
+                    tolower((unsigned char)name[length - 2]) == 'g' &&
+                    tolower((unsigned char)name[length - 1]) == 'b';
+    snprintf(text, HARDWARE_NAME_MOST, "%.*s", (int)(has_unit ? length - 2 : length), name);
+}
+
 const tn_hardware *tn_hardware_find(const char *name) {
+    char text[HARDWARE_NAME_MOST];
+    if (strlen(name) >= sizeof text) return NULL;
+    hardware_without_unit(name, text);
     for (uint32_t i = 0; i < tn_hardware_count(); i++)
-        if (tn__alike(hardware_table[i].name, name)) return &hardware_table[i];
+        if (tn__alike(hardware_table[i].name, text)) return &hardware_table[i];
     return NULL;
 }

@@ -145,8 +145,11 @@ static tn_status rebatch_change(tn_infer *infer, tn__rebatch *it, tn_op_id op,
                            .shape = &count,
                            .value = {.count = target->count, .ints = extents}};
     rebatch_words(was, sizeof was, target->ints, target->count);
-    if (it->changed++ == 0)
-        snprintf(it->first, sizeof it->first, "%s of '%.60s'", was, graph->ops[op].name);
+    const tn_op *changed = &graph->ops[op];
+    if (it->changed++ == 0 && changed->name[0] != '\0')
+        snprintf(it->first, sizeof it->first, "%s of '%.60s'", was, changed->name);
+    else if (it->changed == 1)
+        snprintf(it->first, sizeof it->first, "%s of %.60s #%u", was, changed->type, op);
     TN_TRY(tn_graph_add_tensor(graph, &spec, &id, infer->error));
     TN_TRY(tn__settle_size(graph, id, infer->error));
     ((tn_tensor_id *)(uintptr_t)graph->ops[op].inputs)[operand] = id;

@@ -218,9 +218,8 @@ tn__event_words tn__event_words_of(const tn_report *report, const tn_event *even
 /* --- words.c: numbers and names as text --- */
 
 #define TN__WORDS_MAX 32 /* 2^64 with its commas has 26 characters */
-const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]);     /* "9.2 MiB" */
-const char *tn__words_grouped(uint64_t value, char text[TN__WORDS_MAX]); /* "9,633,792" */
-void tn__words_integer(tn__text *text, uint64_t value);                  /* "9633792", fast */
+const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]); /* "9.2 MiB" */
+void tn__words_integer(tn__text *text, uint64_t value);              /* "9633792", fast */
 void tn__words_signed(tn__text *text, int64_t value);
 /* The shortest decimal that reads back the same, with a point in every locale; null when it is no
  * finite number. */

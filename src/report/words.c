@@ -13,17 +13,6 @@
 
 /* --- numbers --- */
 
-const char *tn__words_grouped(uint64_t value, char text[TN__WORDS_MAX]) {
-    char *at = text + TN__WORDS_MAX;
-    *--at = '\0';
-    for (int digits = 0; digits == 0 || value > 0; digits++, value /= 10) {
-        if (digits > 0 && digits % 3 == 0) *--at = ',';
-        *--at = (char)('0' + value % 10);
-    }
-    memmove(text, at, (size_t)(text + TN__WORDS_MAX - at));
-    return text;
-}
-
 const char *tn__words_iec(uint64_t bytes, char text[TN__WORDS_MAX]) {
     char both[TN_SIZE_TEXT_MAX];
     tn_size_format(bytes, both); /* "9.2 MiB (9,633,792 bytes)" */

@@ -107,7 +107,7 @@ cat >config.json <<'J'
 {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,
  "vocab_size": 32000, "max_position_embeddings": 2048, "rms_norm_eps": 1e-6}
 J
-expect 0 'parameters +6738415616' $tenure estimate config.json --train
+expect 0 'parameters +6,738,415,616' $tenure estimate config.json --train
 expect 1 'fits +no' $tenure estimate config.json --train --device a100-80
 expect 0 'fits +yes' $tenure estimate config.json --train --device a100-80 --parallel tensor=4,data=8 --shard optimizer
 expect 0 'ranks' $tenure estimate config.json --train --parallel tensor=8,pipeline=8,data=16 --json
@@ -178,6 +178,37 @@ for limit in 4, 6, 8, 12, 14:
         again = ask(*batch, *words, "--device", "%dGiB" % limit)
         assert again["fits"] and again["total"] == change["total"], (change, again)
 P
+# the same of training: what is advised is taken, and fits with the bytes and the time that were told
+python3 - "$tenure" <<'P' || failed=1
+import json, subprocess, sys
+def ask(*more):
+    done = subprocess.run([sys.argv[1], "estimate", "config.json", "--train", "--json", *more], stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+advised = set()
+for given in [], ["--parallel", "data=4"], ["--parallel", "tensor=4", "--sequence", "8192"], ["--dtype", "f32"]:
+    for device in "t4", "a100-40", "A100-80GB", "h200", "130GiB":
+        before = ask(*given, "--device", device)
+        if before["fits"]:
+            continue
+        assert len(set(change["change"] for change in before["changes"])) == len(before["changes"])
+        for change in before["changes"]:
+            words = change["change"].split()
+            kept = [] if "auto" in words else given if "--sequence" not in words or "--sequence" not in given else given[:2]
+            if "auto" in words and "--sequence" in given:
+                kept = given[2:]
+            if "auto" in words and "--dtype" in given:
+                kept = given
+            advised.add(words[0])
+            after = ask(*kept, *words, "--device", device)
+            assert after["fits"] and after["total"] == change["total"], (given, device, change, after)
+            if "more_time" in change:
+                more = after["time"]["seconds"] / before["time"]["seconds"] - 1
+                assert abs(more - change["more_time"]) < 1e-4, (change, more)
+assert {"--recompute", "--shard", "--sequence", "--parallel"} <= advised, advised
+divided = ask("--parallel", "tensor=4", "--sequence-parallel")["total"]
+assert ask("--parallel", "tensor=4", "--device", str(divided))["changes"][0] == {"change": "--sequence-parallel", "total": divided}
+P
+expect 1 'would fit with +--parallel auto --devices 2' $tenure estimate "$source/examples/configs/llama_8b.json" --train --device A100-80GB
 # files of weights; what nobody here reads says how it is exported
 corpus=$source/fuzz/corpus/weights
 expect 0 'weights file +4 tensors' $tenure estimate "$corpus/llama.gguf"

@@ -44,6 +44,7 @@ wrong 2 'no option -z' plan buffers.csv -z
 wrong 2 "no planner is called 'greddy'; did you mean 'greedy-by" plan buffers.csv --planner greddy
 wrong 2 "no planner is called 'simulated'; see .tenure list planners" plan buffers.csv --planner simulated
 wrong 2 "no device is called 'a10o'; did you mean 'a100|did you mean 'a10" estimate five_operators.onnx --device a10o
+wrong 2 "'A100' may be a100-40, a100-80" estimate five_operators.onnx --device A100
 wrong 2 "did you mean 'memory'" plan five_operators.onnx --order memroy
 wrong 2 "no pass is called 'jiont'; did you mean 'joint'" fit five_operators.onnx --budget 1KiB --pass jiont --costs model:a100-40
 wrong 2 "no list 'hardwear'; did you mean 'hardware'" list hardwear

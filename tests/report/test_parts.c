@@ -14,7 +14,7 @@ static void short_sizes_agree_with_tn_size_format(void **state) {
         char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX], both[TN_SIZE_TEXT_MAX], ours[96];
         if (bytes == TN_SIZE_UNKNOWN) continue;
         tn__words_iec(bytes, iec);
-        tn__words_grouped(bytes, exact);
+        tn__grouped(bytes, exact);
         if (bytes < 1024)
             snprintf(ours, sizeof ours, "%s", iec);
         else

@@ -229,17 +229,6 @@ static bool arena_fits(const arena_arguments *arguments) {
     return arguments->max == 0 || arguments->ends[1].planned.total <= arguments->max;
 }
 
-static const char *arena_group(uint64_t value, char text[32]) {
-    char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, value), at = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0) text[at++] = ',';
-        text[at++] = digits[i];
-    }
-    text[at] = '\0';
-    return text;
-}
-
 /* Without blanks at the end: tables end up in files. */
 static void arena_line(char *line) {
     size_t length = strlen(line);
@@ -248,9 +237,9 @@ static void arena_line(char *line) {
 }
 
 static void arena_row(const char *name, uint64_t low, uint64_t high, const char *remark) {
-    char a[32], b[32], line[200];
-    snprintf(line, sizeof line, "  %-30s %14s %14s  %s", name, arena_group(low, a),
-             high == low ? "" : arena_group(high, b), remark);
+    char a[TN__GROUPED_MAX], b[TN__GROUPED_MAX], line[320];
+    snprintf(line, sizeof line, "  %-30s %14s %14s  %s", name, tn__grouped(low, a),
+             high == low ? "" : tn__grouped(high, b), remark);
     arena_line(line);
 }
 
@@ -263,8 +252,8 @@ static void arena_print_banks(const arena_arguments *arguments) {
         bool tail = b == arguments->tail_bank;
         char a[32], c[32], line[200];
         if (tail) bytes += arguments->ends[1].planned.tail;
-        snprintf(line, sizeof line, "  %-30.60s %14s %14s  %s", bank->name, arena_group(bytes, a),
-                 bank->capacity ? arena_group(bank->capacity, c) : "none",
+        snprintf(line, sizeof line, "  %-30.60s %14s %14s  %s", bank->name, tn__grouped(bytes, a),
+                 bank->capacity ? tn__grouped(bank->capacity, c) : "none",
                  tail ? "with the tail" : "");
         arena_line(line);
     }

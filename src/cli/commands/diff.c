@@ -260,7 +260,7 @@ static const char *diff_remark(const diff_change *change, char text[160]) {
 static const char *diff_signed(int64_t change, char text[TN__WORDS_MAX]) {
     char size[TN__WORDS_MAX];
     uint64_t much = change < 0 ? 0 - (uint64_t)change : (uint64_t)change;
-    snprintf(text, TN__WORDS_MAX, "%s%s", change < 0 ? "-" : "+", tn__words_grouped(much, size));
+    snprintf(text, TN__WORDS_MAX, "%s%s", change < 0 ? "-" : "+", tn__grouped(much, size));
     return text;
 }
 
@@ -292,7 +292,7 @@ static void diff_print(const diff_arguments *arguments) {
         uint64_t new_bytes = change->after != NULL ? change->after->bytes : 0;
         char was[TN__WORDS_MAX], is[TN__WORDS_MAX];
         printf("  %15s %15s %15s  %s%s%s  %s\n", diff_signed(change->bytes, more),
-               tn__words_grouped(old_bytes, was), tn__words_grouped(new_bytes, is), item->op,
+               tn__grouped(old_bytes, was), tn__grouped(new_bytes, is), item->op,
                item->op[0] != '\0' ? " " : "", item->name, diff_remark(change, remark));
     }
     if (arguments->change_count > DIFF_SHOWN)

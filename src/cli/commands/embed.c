@@ -223,7 +223,7 @@ static tn_status embed_open(const embed_arguments *arguments, bool read_only,
 static void embed_print_table(const char *path, const tn_embedding_facts *facts) {
     const tn_embedding_table *table = &facts->table;
     char rows[TN__WORDS_MAX], size[TN_SIZE_TEXT_MAX];
-    printf("  %s: %s rows of %u %s, %s\n", path, tn__words_grouped(table->rows, rows), table->dim,
+    printf("  %s: %s rows of %u %s, %s\n", path, tn__grouped(table->rows, rows), table->dim,
            tn_dtype_name(table->type), tn_embedding_rule_name(table->rule));
     printf("  %" PRIu64 " bytes a row with what the optimizer keeps, in all %s\n", facts->row_bytes,
            tn_size_format(4096 + table->rows * facts->row_bytes, size));

@@ -448,13 +448,6 @@ static void estimate_print_whom(const estimate_arguments *arguments) {
     if (found->pieces[0] != '\0') printf("%-18s %s\n", "in pieces", found->pieces);
 }
 
-static void estimate_print_change(const cli_change *change, const char *with) {
-    char size[TN_SIZE_TEXT_MAX];
-    printf("%-18s %s: %s", with, change->text, tn_size_format(change->total, size));
-    if (change->priced) printf(", %+.1f %% time predicted", 100 * change->more_time);
-    printf("\n");
-}
-
 /* One line. */
 static void estimate_print_brief(const estimate_arguments *arguments) {
     const cli_found *found = &arguments->found;
@@ -500,10 +493,7 @@ static void estimate_print(const estimate_arguments *arguments) {
     printf("%-18s %s\n", "fits", estimate_fits(arguments) ? "yes" : "no");
     if (arguments->max_batch)
         printf("%-18s %" PRIu64 "\n", "largest batch", estimate_all(arguments, arguments->most));
-    for (uint32_t i = 0; i < arguments->change_count; i++)
-        estimate_print_change(&arguments->changes[i], i == 0 ? "would fit with" : "or with");
-    if (!estimate_fits(arguments) && arguments->change_count == 0)
-        printf("%-18s nothing that is known here makes it fit\n", "");
+    if (!estimate_fits(arguments)) cli_changes_tell(arguments->changes, arguments->change_count);
 }
 
 static void estimate_json_rows(const tn_estimate *it, tn__text *text) {
@@ -533,16 +523,7 @@ static void estimate_json_fit(const estimate_arguments *arguments, tn__text *tex
     if (arguments->max_batch)
         tn__text_printf(text, ",\"max_batch\":%" PRIu64, estimate_all(arguments, arguments->most));
     if (estimate_fits(arguments)) return;
-    tn__text_put(text, ",\"changes\":[");
-    for (uint32_t i = 0; i < arguments->change_count; i++) {
-        tn__text_put(text, i > 0 ? ",{\"change\":" : "{\"change\":");
-        tn__text_json(text, arguments->changes[i].text);
-        tn__text_printf(text, ",\"total\":%" PRIu64, arguments->changes[i].total);
-        if (arguments->changes[i].priced)
-            tn__text_printf(text, ",\"more_time\":%.6g", arguments->changes[i].more_time);
-        tn__text_put(text, "}");
-    }
-    tn__text_put(text, "]");
+    cli_changes_json(arguments->changes, arguments->change_count, text);
 }
 
 static void estimate_print_json(const estimate_arguments *arguments) {
@@ -594,6 +575,7 @@ static int estimate_formulas(estimate_arguments *arguments, tn_error *error) {
     if (arguments->cluster.sweep)
         return cli_cluster_sweep(&arguments->cluster, large, arguments->device, path,
                                  arguments->json);
+    cli_large_change(large, &arguments->cluster, arguments->way.limit);
     cli_large_tell(large, &arguments->cluster, path, arguments->device, arguments->way.limit,
                    arguments->json);
     bool fits = arguments->way.limit == 0 || large->found.largest.total <= arguments->way.limit;

@@ -351,9 +351,8 @@ static void replay_print_text(const replay_arguments *arguments) {
             layout->peak == 0 ? 0 : (double)result->usage.reserved_peak / (double)layout->peak;
         char reserved[TN__WORDS_MAX], allocated[TN__WORDS_MAX];
         printf("  %-12s %18s  %8.3f x  %20s  %11.2f %%\n", result->name,
-               tn__words_grouped(result->usage.reserved_peak, reserved), ratio,
-               tn__words_grouped(result->usage.allocated_peak, allocated),
-               100 * replay_lost(result));
+               tn__grouped(result->usage.reserved_peak, reserved), ratio,
+               tn__grouped(result->usage.allocated_peak, allocated), 100 * replay_lost(result));
         cli_replay_print_lesson(&result->lesson, tn_pool_trace_block_count(arguments->trace));
         if (told == NULL) told = result;
     }

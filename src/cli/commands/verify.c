@@ -143,7 +143,7 @@ static tn_status verify_check_size(const verify_arguments *arguments, const char
     if (given >= needed) return TN_OK;
     char has[TN__WORDS_MAX], needs[TN__WORDS_MAX];
     TN_FAIL(arguments->error, TN_E_CONFLICT, "'%.80s' has %s bytes in the plan and needs %s", name,
-            tn__words_grouped(given, has), tn__words_grouped(needed, needs));
+            tn__grouped(given, has), tn__grouped(needed, needs));
 }
 
 /* --- problems: a row per body --- */
@@ -353,7 +353,9 @@ static tn_status verify_load_input(verify_arguments *arguments) {
         const char *name = tn_graph_tensor(input->graph, id)->name;
         known += tn__names_find(&arguments->rows, name, strlen(name)) != TN__NAMES_NONE;
     }
-    if (2 * (uint64_t)known >= rows) return status;
+    if (2 * (uint64_t)known >= rows)
+        return tn__where(arguments->error, status, "%.120s (or is it for another model?)",
+                         arguments->plan_path);
     *arguments->error = (tn_error){0};
     TN_FAIL(arguments->error, TN_E_INVALID,
             "%.120s is a plan for another model: %u of its %u rows name tensors of %.120s",

@@ -219,8 +219,8 @@ static void svg_title(const svg_picture *picture, const tn__item *item) {
     }
     if (picture->scene.report->fit) tn__text_printf(text, ", %s", tn_fate_name(item->fate));
     tn__text_printf(text, ", %s bytes, live %lld to %lld, at %s</title>",
-                    tn__words_grouped(item->bytes, bytes), (long long)item->first,
-                    (long long)item->last, tn__words_grouped(tn__add_sat(base, item->lo), offset));
+                    tn__grouped(item->bytes, bytes), (long long)item->first, (long long)item->last,
+                    tn__grouped(tn__add_sat(base, item->lo), offset));
 }
 
 static void svg_rect_one(const svg_picture *picture, const svg_rect *rect) {

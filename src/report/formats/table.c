@@ -37,7 +37,7 @@ static uint32_t table_name_width(const tn_report *report, uint32_t beside) {
 static void table_size(tn__text *text, const char *label, uint64_t bytes) {
     char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
     tn__text_printf(text, "  %-15s %11s  %20s bytes", label, tn__words_iec(bytes, iec),
-                    tn__words_grouped(bytes, exact));
+                    tn__grouped(bytes, exact));
 }
 
 /* A share in percent; 0.0 only where it is nothing. */
@@ -186,7 +186,7 @@ static void table_dependencies(tn__text *text, const tn_report *report) {
         return; /* a graph too wide to tell: the line is left out */
     char exact[TN__WORDS_MAX];
     tn__text_printf(text, "  waits added     %11s  %s of operators that could run at once\n",
-                    tn__words_grouped(count, exact), count == 1 ? "pair" : "pairs");
+                    tn__grouped(count, exact), count == 1 ? "pair" : "pairs");
 }
 
 /* A row of what memory is for: of all tensors, and at the peak; outside: it has no place there. */
@@ -195,12 +195,11 @@ static void table_row(tn__text *text, const char *what, int width, uint64_t tota
     char iec[TN__WORDS_MAX], exact[TN__WORDS_MAX];
     if (total == 0 && peak == 0) return;
     tn__text_printf(text, "  %-*s %11s  %17s", width, what, tn__words_iec(total, iec),
-                    tn__words_grouped(total, exact));
+                    tn__grouped(total, exact));
     if (outside)
         tn__text_printf(text, "  %30s\n", "outside the arena");
     else
-        tn__text_printf(text, "  %11s  %17s\n", tn__words_iec(peak, iec),
-                        tn__words_grouped(peak, exact));
+        tn__text_printf(text, "  %11s  %17s\n", tn__words_iec(peak, iec), tn__grouped(peak, exact));
 }
 
 /* A training step is told by what things are for. */
@@ -268,7 +267,7 @@ static void table_problem_row(tn__text *text, const tn__scene *scene, const tn__
     char offset[TN__WORDS_MAX];
     tn__words_cell(text, item->name, table_name_width(scene->report, TABLE_BESIDE_BUFFER), false);
     tn__text_printf(text, "  %15s  %lld to %lld",
-                    tn__words_grouped(scene->report->layout->offset[item->body], offset),
+                    tn__grouped(scene->report->layout->offset[item->body], offset),
                     (long long)item->first, (long long)item->last);
     if (tn_problem_bank_count(scene->report->problem) == 1) return;
     const tn_bank *bank =
@@ -324,7 +323,7 @@ static tn_status table_holders(tn__text *text, tn__scene *scene, tn_error *error
             continue;
         }
         const tn__item *item = &scene->items[holders[i].item];
-        tn__text_printf(text, "  %15s  ", tn__words_grouped(holders[i].bytes, exact));
+        tn__text_printf(text, "  %15s  ", tn__grouped(holders[i].bytes, exact));
         if (scene->report->occupancy)
             table_model_row(text, scene, item);
         else
@@ -332,7 +331,7 @@ static tn_status table_holders(tn__text *text, tn__scene *scene, tn_error *error
         tn__text_put(text, "\n");
     }
     if (count > TABLE_HOLDERS)
-        tn__text_printf(text, "  %15s  in %u more\n", tn__words_grouped(rest, exact),
+        tn__text_printf(text, "  %15s  in %u more\n", tn__grouped(rest, exact),
                         count - TABLE_HOLDERS);
     tn__curve_release(&curve);
     return status;
