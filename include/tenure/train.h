@@ -253,6 +253,8 @@ typedef struct tn_part_sums {
     uint32_t sums;            /* that ranks make one in a step, forward and backward */
     uint64_t bytes;           /* of these */
     uint32_t ranks, rank;     /* over how many it is cut, and which one this is; 0: it is whole */
+    const char *whole;        /* why the largest that stays whole cannot be cut; NULL: nothing that
+                               * could be spared is. Lives as long as the training */
 } tn_part_sums;
 TN_API tn_part_sums tn_training_parts(const tn_training *training);
 

@@ -147,6 +147,22 @@ static void tell_json_ranks(const cli_train *train) {
                rank->bytes, rank->talk_s, rank->stall_s);
     }
     printf("]");
+    const tn_part_sums sums = tn_training_parts(&train->session.step);
+    if (sums.ranks > 1)
+        printf(",\"cut\":{\"parameter_bytes\":%" PRIu64 ",\"cut_bytes\":%" PRIu64
+               ",\"sums\":%u,\"sum_bytes\":%" PRIu64 "}",
+               sums.parameters, sums.cut, sums.sums, sums.bytes);
+}
+
+/* What each rank of a model has a part of; and why no more of it. */
+static void tell_text_cut(const tn_part_sums *sums) {
+    char size[TN_SIZE_TEXT_MAX];
+    bool little = sums->parameters - sums->cut <= sums->parameters / 20;
+    if (sums->ranks < 2) return;
+    printf("%-15s %.1f %% of the parameters, %u sums of %s a step\n", "cut",
+           100 * (double)sums->cut / (double)sums->parameters, sums->sums,
+           tn_size_format(sums->bytes, size));
+    if (sums->whole != NULL && !little) printf("%-15s %s\n", "the rest whole", sums->whole);
 }
 
 static void tell_text_ranks(const cli_train *train) {
@@ -222,6 +238,8 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
                tn_size_format(state->saved_bytes, size), state->saved, state->saved == 1 ? "" : "s",
                1e3 * state->save_seconds / (double)state->saved);
     tell_text_ranks(train);
+    const tn_part_sums sums = tn_training_parts(&train->session.step);
+    tell_text_cut(&sums);
     if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
     if (train->session.poison) printf("%-15s clean\n", "poison");
 }

@@ -107,6 +107,27 @@ static tn_status choose_nothing(const tn__cuts *it) {
             (unsigned long long)best->sent, (unsigned long long)best->saved);
 }
 
+/* Of those that cannot be cut, and no other way was found: why it is, for the most bytes. */
+static tn_status choose_whole(tn__cuts *it) {
+    const tn__class *most = NULL;
+    uint64_t bytes = 0;
+    for (size_t c = 0; c < it->found_count; c++) {
+        const tn__class *class = &it->found[c];
+        uint64_t whole = 0;
+        for (uint32_t i = 0; i < class->count; i++) {
+            tn_tensor_id id = class->tensors[i];
+            if (it->trained[id] && it->cuts[id].blocks == 0)
+                whole = tn__add_sat(whole, tn_graph_tensor(it->graph, id)->bytes);
+        }
+        if (class->why[0] == '\0' || whole <= bytes) continue;
+        bytes = whole;
+        most = class;
+    }
+    if (most == NULL) return TN_OK;
+    it->whole = tn__arena_string(it->arena, most->why, strlen(most->why));
+    return it->whole != NULL ? TN_OK : tn__no_memory(it->error, "parts of a model");
+}
+
 static tn_status choose_take(tn__cuts *it, const choose_state *state) {
     bool any = false;
     for (size_t c = 0; c < it->found_count; c++) {
@@ -121,7 +142,7 @@ static tn_status choose_take(tn__cuts *it, const choose_state *state) {
         it->parameters = tn__add_sat(it->parameters, bytes);
         if (it->cuts[id].blocks > 0) it->cut = tn__add_sat(it->cut, bytes);
     }
-    return any ? TN_OK : choose_nothing(it);
+    return any ? choose_whole(it) : choose_nothing(it);
 }
 
 tn_status tn__cuts_choose(tn__cuts *it) {

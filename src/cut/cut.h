@@ -73,6 +73,7 @@ typedef struct tn__cuts {
     uint64_t sent;       /* bytes of all sums over ranks, forward and backward */
     uint64_t parameters; /* bytes of trained parameters, whole; and of those that are cut */
     uint64_t cut;
+    const char *whole; /* why the most that stays whole does; NULL: nothing that is worth it does */
     /* scratch */
     tn__link link;
     uint32_t *reader_of; /* [tensors + 1] into readers */

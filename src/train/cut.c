@@ -75,6 +75,7 @@ tn_status tn__train_cut(tn__train *it) {
     it->origin = cuts.origin;
     it->cuts = cuts.cuts;
     it->cut_sums.parameters = cuts.parameters;
+    it->cut_sums.whole = cuts.whole;
     it->cut_sums.cut = cuts.cut;
     return cut_choose(it, trained, tensors);
 }
@@ -189,10 +190,15 @@ tn_status tn__train_parts(tn__train *it) {
     if (parts == NULL) return tn__no_memory(it->error, "parts of a model");
     it->made.parts = parts;
     parts->context = *it->context;
+    tn__arena_init(&parts->arena, &parts->context);
     parts->sums = it->cut_sums;
     parts->sums.ranks = it->options.tensor_ranks;
     parts->sums.rank = it->options.tensor_rank;
-    tn__arena_init(&parts->arena, &parts->context);
+    const char *whole = parts->sums.whole;
+    if (whole != NULL) {
+        parts->sums.whole = tn__arena_string(&parts->arena, whole, strlen(whole));
+        if (parts->sums.whole == NULL) return tn__no_memory(it->error, "parts of a model");
+    }
     cut_count_sums(it->graph, &parts->sums);
     return cut_list(it, parts);
 }
