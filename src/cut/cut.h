@@ -3,7 +3,7 @@
  *   link.c     one operator: a cut of one operand, and those of the others that go with it
  *   classes.c  cuts that only go together: from one tensor through all operators around it
  *   choose.c   which classes are taken
- *   make.c     the graph of a rank
+ *   make.c     the graph of a rank; make_part.c: one operator on parts
  *   parts.c    contents: a part out of a whole, and into it
  *
  * A tensor is whole on all ranks, cut along an axis, or a summand of what it is to be. Which cuts

@@ -10,6 +10,8 @@
 #ifndef TN_DIST_LINK_H
 #define TN_DIST_LINK_H
 
+#include <time.h>
+
 #include <tenure/dist.h>
 
 #include "base/base.h"
@@ -67,6 +69,9 @@ typedef struct tn__link_driver {
 /* world.c: one rank, from its world to the end of its job. */
 tn_status tn__world_rank(const tn__world_job *job, void *link, uint32_t rank, uint32_t ranks,
                          tn_error *error);
+
+/* The time, by the monotonic clock, in so many seconds: who waits on a condition wants it so. */
+struct timespec tn__link_until(double seconds);
 
 /* The words of a run that failed: those of the rank, with its number before them. */
 void tn__world_words(uint32_t rank, const tn_error *from, tn_error *error);

@@ -23,6 +23,16 @@ const char *tn_world_driver_summary(uint32_t index) {
     return index < WORLD_DRIVERS ? world_drivers[index]->summary : "";
 }
 
+struct timespec tn__link_until(double seconds) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    double whole = seconds < 1e9 ? seconds : 1e9;
+    until.tv_sec += (time_t)whole;
+    until.tv_nsec += (long)((whole - (double)(time_t)whole) * 1e9);
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    return until;
+}
+
 /* --- a rank's world --- */
 
 /* As tn_world_group; the number is not looked at. */

@@ -6,6 +6,7 @@
  */
 #include "engine/codecs/codec.h"
 #include "engine/engine.h"
+#include "program/program.h"
 
 static tn_status check_refuse(const tn_engine *engine, uint32_t step, const char *why) {
     tn__fail(engine->executor.error, TN_E_UNSUPPORTED, "%s", why);
@@ -97,7 +98,7 @@ static tn_status check_step(const tn_engine *engine, uint32_t step) {
     if (runs_blocks && it->stream != 0)
         return check_refuse(engine, step, "this engine runs control flow on stream 0 alone");
     if (tn_opcode_facts_of(it->opcode)->flags & TN_USES_CODEC) TN_TRY(check_codec(engine, step));
-    if (tn__talks(it)) TN_TRY(check_talk(engine, step));
+    if (tn__instruction_talks(it)) TN_TRY(check_talk(engine, step));
     return it->opcode == TN_APPLY ? TN_OK : check_statics(engine, step);
 }
 

@@ -27,7 +27,7 @@ static bool streams_swaps(const tn_instruction *it) {
 /* What a stream of the device does: no kernel, no array of the caller. */
 static bool streams_is_item(const tn_instruction *it) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
-    if (streams_swaps(it) || tn__talks(it) || it->opcode == TN_FETCH) return true;
+    if (streams_swaps(it) || tn__instruction_talks(it) || it->opcode == TN_FETCH) return true;
     bool idle = facts->reads == TN_AFFECTS_NONE && facts->changes == TN_AFFECTS_NONE &&
                 facts->defines == TN_AFFECTS_NONE;
     return it->stream != 0 && idle && (it->wait != 0 || it->signal != 0);
@@ -78,7 +78,7 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
                                           .stream = it->stream,
                                           .after = other ? waits : TN_NONE,
                                           .copies = streams_swaps(it),
-                                          .talks = tn__talks(it),
+                                          .talks = tn__instruction_talks(it),
                                           .fetches = it->opcode == TN_FETCH,
                                           .streams = streams};
         if (it->stream != 0) tail[it->stream] = made;

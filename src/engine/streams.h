@@ -17,6 +17,7 @@
 #include "engine/io.h"
 #include "engine/store.h"
 #include "engine/tell.h"
+#include "program/program.h"
 
 /* Memory for what is swapped out: of the host, or of a device of its own. */
 typedef struct tn__host {
@@ -106,7 +107,6 @@ tn_status tn__swaps_copy(void *item, tn_error *error); /* there or back, in what
 /* --- other ranks: talk.c -----------------------------------------------------------------------
  */
 
-bool tn__talks(const tn_instruction *it); /* SEND to SCATTER */
 /* Whether the exchange (NULL: there is none) can do it. Errors: E_UNSUPPORTED, E_INVALID. */
 tn_status tn__talk_check(const tn_exchange *exchange, const tn_graph *graph,
                          const tn_instruction *it, tn_error *error);

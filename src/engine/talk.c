@@ -6,11 +6,6 @@
  */
 #include "engine/streams.h"
 
-bool tn__talks(const tn_instruction *it) {
-    tn_blocks blocks = tn_opcode_facts_of(it->opcode)->blocks;
-    return blocks == TN_BLOCKS_PEER || blocks == TN_BLOCKS_GROUP;
-}
-
 /* --- which can be done --- */
 
 static tn_status talk_check_parts(const tn_exchange *exchange, const tn_instruction *it,

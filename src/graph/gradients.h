@@ -106,4 +106,7 @@ TN__GRADIENT(transpose);
 
 #undef TN__GRADIENT
 
+/* ops/train.c: shapes of a loss, and of how many are right. */
+tn_status tn__shape_loss(tn_infer *infer);
+
 #endif

@@ -18,6 +18,12 @@ struct tn_program {
     tn_program_order order;
 };
 
+/* SEND to SCATTER. */
+static inline bool tn__instruction_talks(const tn_instruction *it) {
+    tn_blocks blocks = tn_opcode_facts_of(it->opcode)->blocks;
+    return blocks == TN_BLOCKS_PEER || blocks == TN_BLOCKS_GROUP;
+}
+
 /* The first tensor of its graph that is an encoded form of its own. */
 static inline tn_tensor_id tn__program_first_encoded(const tn_program *program) {
     return tn_graph_tensor_count(program->graph) - program->encoded_count;

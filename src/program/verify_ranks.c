@@ -38,16 +38,11 @@ static int talk_order(const void *a, const void *b) {
     return (x->step > y->step) - (x->step < y->step);
 }
 
-static bool talks(const tn_instruction *it) {
-    tn_blocks blocks = tn_opcode_facts_of(it->opcode)->blocks;
-    return blocks == TN_BLOCKS_PEER || blocks == TN_BLOCKS_GROUP;
-}
-
 /* The talks of one program, behind those that are there. */
 static void talk_collect(const verify_state *verify, uint32_t rank, talk *list, size_t *count) {
     for (uint32_t step = 0; step < verify->count; step++) {
         const tn_instruction *it = &verify->instructions[step];
-        if (!talks(it)) continue;
+        if (!tn__instruction_talks(it)) continue;
         bool group = tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_GROUP;
         bool sends = tn_opcode_facts_of(it->opcode)->link == TN_LINK_TO_PEER;
         list[(*count)++] = (talk){.group = group,
@@ -68,7 +63,7 @@ static void talk_collect(const verify_state *verify, uint32_t rank, talk *list, 
 static size_t talk_count(const verify_state *verify) {
     size_t count = 0;
     for (uint32_t step = 0; step < verify->count; step++)
-        count += talks(&verify->instructions[step]);
+        count += tn__instruction_talks(&verify->instructions[step]);
     return count;
 }
 

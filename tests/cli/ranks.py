@@ -167,6 +167,7 @@ def mistakes(begin):
     for words, count, options in [
             ("does not divide into 3 equal parts", 3, []),
             ("cannot open", 2, ["--data", "text:nothing.txt"]),
+            ("cannot open", 2, ["--resume", "nothing.ck"]),
             ("budget is too small", 2, ["--budget", "1KiB", "--pass", "keep"])]:
         done = run([*begin(count), *LM, "--steps", "2", *options, "--parallel", f"data={count}",
                     *([] if MPIRUN else ["--ranks-as-threads"])], 1 if "budget" in words else 2)

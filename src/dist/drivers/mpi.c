@@ -62,6 +62,7 @@ typedef struct mpi_link {
     mpi_out *outs;              /* [2 ranks]: signs of life, then what is told once */
     bool *gone;                 /* [ranks] has said goodbye */
     double heard, beat, closed; /* when a sign of life came, and went; when it failed */
+    double looked;              /* when that was last looked at */
     bool told;                  /* others, and people, of a failure */
     int status;                 /* of the job then */
     pthread_t thread;
@@ -163,16 +164,6 @@ static tn_status mpi_post(void *self, tn__transfer *transfers, uint32_t count, t
     return TN_OK;
 }
 
-static struct timespec mpi_until(double seconds) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    double whole = seconds < 1e9 ? seconds : 1e9;
-    until.tv_sec += (time_t)whole;
-    until.tv_nsec += (long)((whole - (double)(time_t)whole) * 1e9);
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-    return until;
-}
-
 static const tn__transfer *mpi_waits(const tn__transfer *transfers, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (transfers[i].state != TN__TRANSFER_DONE) return &transfers[i];
@@ -182,7 +173,7 @@ static const tn__transfer *mpi_waits(const tn__transfer *transfers, uint32_t cou
 /* Once it failed with messages under way, nobody comes back from here: the helper ends the job. */
 static tn_status mpi_wait(void *self, tn__transfer *transfers, uint32_t count, tn_error *error) {
     mpi_link *link = self;
-    struct timespec until = mpi_until(link->options->patience_s);
+    struct timespec until = tn__link_until(link->options->patience_s);
     const tn__transfer *open;
     pthread_mutex_lock(&link->lock);
     while ((open = mpi_waits(transfers, count)) != NULL) {
@@ -350,6 +341,8 @@ static void mpi_beat(mpi_link *link) {
     uint32_t before = (link->rank + link->ranks - 1) % link->ranks;
     const mpi_notice sign = {.sort = MPI_BEAT, .from = link->rank, .silent = TN_NONE};
     if (link->ranks == 1) return;
+    if (now - link->looked > link->options->silence_s / 2) link->heard = now; /* it slept itself */
+    link->looked = now;
     if (now - link->beat >= link->options->silence_s / 10 && !link->gone[next]) {
         mpi_say(link, &link->outs[next], next, &sign);
         link->beat = now;
@@ -412,7 +405,7 @@ static bool mpi_ends(mpi_link *link) {
 
 /* Some microseconds while messages are under way, else until something is posted. */
 static void mpi_rest(mpi_link *link) {
-    struct timespec nap = {.tv_nsec = MPI_SLEEP_NS}, until = mpi_until(MPI_IDLE_S);
+    struct timespec nap = {.tv_nsec = MPI_SLEEP_NS}, until = tn__link_until(MPI_IDLE_S);
     if (link->active != NULL) {
         nanosleep(&nap, NULL);
         return;
@@ -467,7 +460,7 @@ static bool mpi_start(mpi_link *link) {
     if (good && !serial)
         mpi_fail_words(link, TN_E_UNSUPPORTED, "this MPI may not be called by a thread of its own");
     if (good && !mpi_room(link)) mpi_fail_words(link, TN_E_NO_MEMORY, "out of memory: ranks");
-    link->heard = link->beat = tn__clock_s();
+    link->heard = link->beat = link->looked = tn__clock_s();
     good = good && !mpi_has_failed(link) && mpi_listen(link);
     pthread_mutex_lock(&link->lock);
     link->ready = true;

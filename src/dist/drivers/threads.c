@@ -144,16 +144,6 @@ static void threads_abandon(threads_end *end, tn__transfer *transfers, uint32_t 
     }
 }
 
-static struct timespec threads_until(double seconds) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    double whole = seconds < 1e9 ? seconds : 1e9;
-    until.tv_sec += (time_t)whole;
-    until.tv_nsec += (long)((whole - (double)(time_t)whole) * 1e9);
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-    return until;
-}
-
 /* Nobody comes: the other end is over, or too long in coming. */
 static void threads_alone(threads_end *end, const tn__transfer *open, bool over) {
     tn_error why = {.status = over ? TN_E_CONFLICT : TN_E_STOPPED};
@@ -171,7 +161,7 @@ static tn_status threads_wait(void *link, tn__transfer *transfers, uint32_t coun
                               tn_error *error) {
     threads_end *end = link;
     threads_hub *hub = end->hub;
-    struct timespec until = threads_until(hub->options->patience_s);
+    struct timespec until = tn__link_until(hub->options->patience_s);
     const tn__transfer *open;
     tn_status status = TN_OK;
     pthread_mutex_lock(&hub->lock);

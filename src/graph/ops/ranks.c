@@ -60,13 +60,6 @@ static tn_status ranks_shape_sums(tn_infer *infer) {
     return tn__set_output(infer, 0, TN_FLOAT64, rank + 1, shape);
 }
 
-static tn_status ranks_shape_loss(tn_infer *infer) {
-    const tn_tensor *x = tn__input(infer, 0);
-    tn_dtype dtype = x->dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
-    TN_TRY(tn__set_output(infer, 1, TN_INT64, 0, NULL));
-    return tn__set_output(infer, 0, dtype, 0, NULL);
-}
-
 static uint64_t ranks_flops_scores(tn_infer *infer) {
     return tn__mul_sat(10, tn__elements(tn__input(infer, 0)));
 }
@@ -77,7 +70,7 @@ static uint64_t ranks_flops_most(tn_infer *infer) { return tn__elements(tn__inpu
 #define RANKS(name, least, outputs, rule) .type = #name, .inputs_min = least, \
     .inputs_max = least, .outputs_max = outputs, .shape = rule
 static const tn_op_rule ranks_rules[] = {
-    {RANKS(ClassLoss, 4, 2, ranks_shape_loss), .flops_per = 1, .no_gradient = 4 | 8,
+    {RANKS(ClassLoss, 4, 2, tn__shape_loss), .flops_per = 1, .no_gradient = 4 | 8,
      .gradient = tn__gradient_class_loss_parts},
     {RANKS(ClassLossGrad, 5, 1, ranks_shape_same), .inplace = 1, .flops_per = 12},
     {RANKS(ClassMax, 1, 1, ranks_shape_most), .flops = ranks_flops_most, .no_gradient = 1},

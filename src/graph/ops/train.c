@@ -39,7 +39,7 @@
 
 /* --- losses --- */
 
-static tn_status train_shape_loss(tn_infer *infer) {
+tn_status tn__shape_loss(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     tn_dtype dtype = x->dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
     TN_TRY(tn__set_output(infer, 1, TN_INT64, 0, NULL));
@@ -262,7 +262,7 @@ static const tn_op_rule train_rules[] = {
      .changes = 8 | 16, .inplace = 1, .flops_per = 6, .no_gradient = 8 | 16,
      .gradient = tn__gradient_batch_norm_train},
     {TRAIN(ConvGradWeights, 2, 2, 1, train_shape_given), .flops = train_flops_conv},
-    {TRAIN(CrossEntropy, 2, 2, 2, train_shape_loss), .flops = train_flops_loss,
+    {TRAIN(CrossEntropy, 2, 2, 2, tn__shape_loss), .flops = train_flops_loss,
      .gradient = tn__gradient_cross_entropy},
     {TRAIN(CrossEntropyGrad, 3, 3, 1, train_shape_first), .inplace = 1, .flops_per = 12},
     {TRAIN(DropoutBits, 2, 2, 1, train_shape_first), .inplace = 1, .flops_per = 1},
@@ -279,7 +279,7 @@ static const tn_op_rule train_rules[] = {
      .flops = train_flops_pool},
     {TRAIN(MaxPoolTrain, 1, 1, 2, train_shape_max_pool), .flags = TN_RULE_IMAGES,
      .flops = train_flops_max_pool, .gradient = tn__gradient_max_pool_train},
-    {TRAIN(MeanSquared, 2, 2, 1, train_shape_loss), .flops = train_flops_loss, .no_gradient = 2,
+    {TRAIN(MeanSquared, 2, 2, 1, tn__shape_loss), .flops = train_flops_loss, .no_gradient = 2,
      .gradient = tn__gradient_mean_squared},
     {TRAIN(MeanSquaredGrad, 3, 3, 1, train_shape_first), .inplace = 3, .flops_per = 3},
     {TRAIN(MomentumStep, 4, 6, 2, train_shape_step), .view = train_view_step, .changes = 1 | 4,

@@ -1,0 +1,248 @@
+/* make_part.c - one operator on parts.
+ *
+ * It is what it was, but where extents are operands or attributes of it. Around it:
+ *
+ *     whole and differentiated   RankCopy before it: the ranks' gradients are summed up
+ *     whole, a part is needed    Slice
+ *     a summand                  RankSum behind it, then what is to be added once
+ */
+#include <stdio.h>
+
+#include "graph/gradient.h"
+#include "cut/make.h"
+
+/* --- adding --- */
+
+tn_status tn__make_add(tn__make *state, const tn_op_spec *spec, tn_op_id origin) {
+    tn_op_id id;
+    TN_TRY(tn_graph_add_op(state->graph, spec, &id, state->error));
+    if (!tn__reserve(state->it->context, &state->origin, &state->origin_room, (size_t)id + 1,
+                     sizeof *state->origin))
+        return tn__no_memory(state->error, "parts of a model");
+    state->origin[id] = origin;
+    return TN_OK;
+}
+
+static tn_status make_tensor(tn__make *state, tn_tensor_id like, const char *what,
+                             tn_tensor_id *id) {
+    char name[220];
+    snprintf(name, sizeof name, "%.180s.%s", tn_graph_tensor(state->it->graph, like)->name, what);
+    tn_tensor_spec spec = {.name = name, .kind = TN_KIND_ACTIVATION, .rank = TN_RANK_UNKNOWN};
+    return tn_graph_add_tensor(state->graph, &spec, id, state->error);
+}
+
+static tn_status make_list(tn__make *state, const int64_t *values, uint32_t count,
+                           tn_tensor_id *id) {
+    int64_t length = count;
+    tn_tensor_spec spec = {.dtype = TN_INT64,
+                           .kind = TN_KIND_CONSTANT,
+                           .rank = 1,
+                           .shape = &length,
+                           .value = {.count = count, .ints = values}};
+    return tn_graph_add_tensor(state->graph, &spec, id, state->error);
+}
+
+/* An operator of one output that is given. */
+static tn_status make_op(tn__make *state, const char *domain, const char *type,
+                         const tn_tensor_id *inputs, uint32_t count, const tn_attr *attr,
+                         tn_tensor_id output) {
+    tn_op_spec spec = {.type = type,
+                       .domain = domain,
+                       .name = tn_graph_tensor(state->graph, output)->name,
+                       .inputs = inputs,
+                       .input_count = count,
+                       .outputs = &output,
+                       .output_count = 1,
+                       .attrs = attr,
+                       .attr_count = attr != NULL};
+    return tn__make_add(state, &spec, TN_NONE);
+}
+
+/* --- operands --- */
+
+static tn_status make_copy(tn__make *state, tn_tensor_id id, tn_tensor_id *made) {
+    if (state->copies[id] == TN_NONE) {
+        tn_tensor_id copy;
+        TN_TRY(make_tensor(state, id, "ranks", &copy));
+        TN_TRY(make_op(state, "tenure", "RankCopy", &id, 1, NULL, copy));
+        state->copies[id] = copy;
+    }
+    *made = state->copies[id];
+    return TN_OK;
+}
+
+static tn_status make_piece(tn__make *state, tn_tensor_id id, tn_tensor_id from, int64_t axis,
+                            int64_t first, int64_t size, tn_tensor_id *piece) {
+    const int64_t last = first + size;
+    tn_tensor_id inputs[] = {from, TN_NONE, TN_NONE, TN_NONE};
+    TN_TRY(make_list(state, &first, 1, &inputs[1]));
+    TN_TRY(make_list(state, &last, 1, &inputs[2]));
+    TN_TRY(make_list(state, &axis, 1, &inputs[3]));
+    TN_TRY(make_tensor(state, id, "part", piece));
+    return make_op(state, "", "Slice", inputs, 4, NULL, *piece);
+}
+
+/* The rank's part of what is whole. */
+static tn_status make_slice(tn__make *state, tn_tensor_id id, tn_tensor_id from, const tn__cut *cut,
+                            tn_tensor_id *made) {
+    const tn__cuts *it = state->it;
+    const tn_tensor *whole = tn_graph_tensor(it->graph, id);
+    if (state->slices[id] != TN_NONE && tn__cut_same(&state->sliced[id], cut)) {
+        *made = state->slices[id];
+        return TN_OK;
+    }
+    tn_tensor_id *pieces = tn__arena_array(it->arena, cut->blocks, sizeof *pieces);
+    if (pieces == NULL) return tn__no_memory(state->error, "parts of a model");
+    int64_t axis = cut->axis, at = 0;
+    for (uint32_t b = 0; b < cut->blocks; b++) {
+        int64_t size = cut->sizes != NULL ? cut->sizes[b] : whole->shape[axis] / cut->blocks;
+        int64_t part = size / it->ranks;
+        TN_TRY(make_piece(state, id, from, axis, at + it->rank * part, part, &pieces[b]));
+        at += size;
+    }
+    *made = pieces[0];
+    if (cut->blocks > 1) {
+        const tn_attr attr = TN__ATTR_INT("axis", &axis);
+        TN_TRY(make_tensor(state, id, "parts", made));
+        TN_TRY(make_op(state, "", "Concat", pieces, cut->blocks, &attr, *made));
+    }
+    state->slices[id] = *made;
+    state->sliced[id] = *cut;
+    return TN_OK;
+}
+
+static tn_status make_operand(tn__make *state, tn_tensor_id id, const tn__cut *cut,
+                              tn_tensor_id *made) {
+    *made = id;
+    if (id == TN_NONE || tn__make_is_cut(state, id)) return TN_OK;
+    if (state->it->depends[id]) TN_TRY(make_copy(state, id, made));
+    return cut->blocks > 0 ? make_slice(state, id, *made, cut, made) : TN_OK;
+}
+
+/* --- operators on parts --- */
+
+int64_t tn__make_extent(const tn__make *state, const tn_tensor *tensor, const tn__cut *cut,
+                        uint32_t axis) {
+    bool part = cut->blocks > 0 && cut->axis == axis;
+    return tensor->shape[axis] / (part ? state->it->ranks : 1);
+}
+
+/* The extents of the result, where they are an operand. */
+static tn_status make_extents(tn__make *state, const tn_op *op, const tn__cut *cut,
+                              tn_tensor_id *list) {
+    const tn_tensor *y = tn_graph_tensor(state->it->graph, op->outputs[0]);
+    int64_t shape[TN_RANK_MAX];
+    for (uint32_t d = 0; d < y->rank; d++) shape[d] = tn__make_extent(state, y, cut, d);
+    return make_list(state, shape, y->rank, list);
+}
+
+/* Sizes of the pieces of Split, where they are stated. */
+static tn_status make_sizes(tn__make *state, const tn_op *op, const tn__link *link,
+                            tn_op_spec *spec, tn_tensor_id *inputs) {
+    tn__cuts *it = state->it;
+    int64_t *sizes = tn__arena_array(it->arena, op->output_count, sizeof *sizes);
+    tn_attr *attrs = tn__arena_copy(it->arena, op->attrs, op->attr_count * sizeof *attrs);
+    if (sizes == NULL || attrs == NULL) return tn__no_memory(state->error, "parts of a model");
+    uint32_t axis = link->outputs[0].axis;
+    for (uint32_t k = 0; k < op->output_count; k++)
+        sizes[k] = tn__make_extent(state, tn_graph_tensor(it->graph, op->outputs[k]),
+                                   &link->outputs[k], axis);
+    for (uint32_t a = 0; a < op->attr_count; a++)
+        if (strcmp(attrs[a].name, "split") == 0) attrs[a].ints = sizes;
+    spec->attrs = attrs;
+    if (op->input_count < 2 || op->inputs[1] == TN_NONE) return TN_OK;
+    return make_list(state, sizes, op->output_count, &inputs[1]);
+}
+
+/* The operator that computes a part of a sum, where that is another one. */
+static tn_status make_sums_as(tn__make *state, const tn_op *op, const char *type,
+                              const tn__link *link, tn_op_spec *spec) {
+    tn__cuts *it = state->it;
+    tn_attr *attrs = tn__arena_array(it->arena, op->attr_count + 2u, sizeof *attrs);
+    int64_t *numbers = tn__arena_array(it->arena, 2, sizeof *numbers);
+    if (attrs == NULL || numbers == NULL) return tn__no_memory(state->error, "parts of a model");
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (link->inputs[i].blocks > 0)
+            numbers[1] = tn_graph_tensor(it->graph, op->inputs[i])->shape[link->inputs[i].axis];
+    numbers[0] = it->rank * (numbers[1] / it->ranks);
+    for (uint32_t a = 0; a < op->attr_count; a++) attrs[a] = op->attrs[a];
+    attrs[op->attr_count] = TN__ATTR_INT("first", &numbers[0]);
+    attrs[op->attr_count + 1] = TN__ATTR_INT("whole", &numbers[1]);
+    spec->type = type;
+    spec->domain = "tenure";
+    spec->version = 0;
+    spec->attrs = attrs;
+    spec->attr_count = op->attr_count + 2;
+    return TN_OK;
+}
+
+/* What has to be added once, in a shape that broadcasts: a bias of channels has its axis second. */
+static tn_status make_bias(tn__make *state, tn_op_id id, tn_tensor_id bias, tn_tensor_id *made) {
+    const tn_op *op = tn_graph_op(state->it->graph, id);
+    const tn_tensor *y = tn_graph_tensor(state->it->graph, op->outputs[0]);
+    const tn_tensor *own = tn_graph_tensor(state->it->graph, bias);
+    int64_t shape[TN_RANK_MAX];
+    tn_tensor_id inputs[] = {bias, TN_NONE};
+    *made = bias;
+    if (!tn__op_has(state->it->graph, id, TN_RULE_CONV) || own->rank != 1) return TN_OK;
+    for (uint32_t d = 0; d < y->rank; d++) shape[d] = d == 1 ? own->shape[0] : 1;
+    TN_TRY(make_list(state, shape, y->rank, &inputs[1]));
+    TN_TRY(make_tensor(state, bias, "row", made));
+    return make_op(state, "", "Reshape", inputs, 2, NULL, *made);
+}
+
+/* Behind an operator whose result, `part`, is a summand of `whole`. */
+static tn_status make_sum(tn__make *state, tn_op_id id, const tn__link *link, tn_tensor_id part,
+                          tn_tensor_id whole) {
+    const tn_op *op = tn_graph_op(state->it->graph, id);
+    tn_tensor_id sum = whole, bias = TN_NONE;
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (link->once[i]) bias = op->inputs[i];
+    if (bias != TN_NONE) TN_TRY(make_tensor(state, whole, "sum", &sum));
+    TN_TRY(make_op(state, "tenure", "RankSum", &part, 1, NULL, sum));
+    if (bias == TN_NONE) return TN_OK;
+    TN_TRY(make_bias(state, id, bias, &bias));
+    const tn_tensor_id terms[] = {sum, bias};
+    return make_op(state, "", "Add", terms, 2, NULL, whole);
+}
+
+/* Asks how the operator takes the cuts that its operands have. */
+static bool make_link(tn__cuts *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->graph, id);
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE && it->cuts[op->outputs[k]].blocks > 0)
+            return tn__cuts_link(it, id, true, k, it->cuts[op->outputs[k]]);
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (op->inputs[i] != TN_NONE && it->cuts[op->inputs[i]].blocks > 0)
+            return tn__cuts_link(it, id, false, i, it->cuts[op->inputs[i]]);
+    return false;
+}
+
+tn_status tn__make_part(tn__make *state, tn_op_id id) {
+    tn__cuts *it = state->it;
+    const tn_op *op = tn_graph_op(it->graph, id);
+    const tn_op_rule *rule = tn__rule_of(it->graph, id);
+    const tn__link *link = &it->link;
+    tn_op_spec spec = tn__graph_op_spec(op);
+    tn_tensor_id part = op->outputs[0];
+    tn_tensor_id *inputs = tn__arena_array(it->arena, op->input_count + 1u, sizeof *inputs);
+    if (inputs == NULL) return tn__no_memory(state->error, "parts of a model");
+    if (!make_link(it, id))
+        TN_FAIL(state->error, TN_E_INTERNAL, "'%.80s' (%.40s) has no parts", op->name, op->type);
+    spec.inputs = inputs;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        inputs[i] = TN_NONE;
+        if (!link->once[i])
+            TN_TRY(make_operand(state, op->inputs[i], &link->inputs[i], &inputs[i]));
+    }
+    if (rule->part_form == TN__FORM_EXTENTS && op->input_count > 1)
+        TN_TRY(make_extents(state, op, &link->outputs[0], &inputs[1]));
+    if (tn__op_is(op, "Split")) TN_TRY(make_sizes(state, op, link, &spec, inputs));
+    while (spec.input_count > 0 && inputs[spec.input_count - 1] == TN_NONE) spec.input_count--;
+    if (!link->sums) return tn__make_add(state, &spec, id);
+    if (rule->sums_as != NULL) TN_TRY(make_sums_as(state, op, rule->sums_as, link, &spec));
+    TN_TRY(make_tensor(state, op->outputs[0], "summand", &part));
+    spec.outputs = &part;
+    TN_TRY(tn__make_add(state, &spec, id));
+    return make_sum(state, id, link, part, op->outputs[0]);
+}
