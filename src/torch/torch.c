@@ -104,7 +104,9 @@ static pthread_once_t torch_lines_once = PTHREAD_ONCE_INIT;
 static bool torch_has_lines;
 
 static void torch_find_lines(void) {
-    torch_has_lines = torch_word("TENURE_LINES") != NULL && tn__who_open();
+    if (torch_word("TENURE_LINES") == NULL) return;
+    torch_has_lines = tn__who_open();
+    if (!torch_has_lines) tn__say("TENURE_LINES", "this process has no Python 3.9 or later");
 }
 
 /* --- failing --- */

@@ -49,10 +49,11 @@ print("done")
     for name, blocks in ((trace, 200), (trace + ".cuda1", 1)):
         answer = subprocess.run([tenure, "replay", name, "--pool", "caching", "--json"], capture_output=True, text=True)
         assert answer.returncode == 0 and json.loads(answer.stdout)["blocks"] == blocks, answer
-    environment = dict(os.environ, TENURE_CUDART=standin, TENURE_BUDGET="16MiB")
+    environment = dict(os.environ, TENURE_CUDART=standin, TENURE_BUDGET="16MiB", TENURE_LINES="1")
     answer = subprocess.run([play, library, trace, "2"], env=environment, capture_output=True, text=True)
     assert answer.returncode == 0 and "400 requests" in answer.stdout, answer
     assert "at most 11.7 MiB" in answer.stdout.split("cudaMalloc")[1], answer.stdout
+    assert "TENURE_LINES: this process has no Python" in answer.stderr, answer.stderr
 
 
 def check_memory_is_out():
