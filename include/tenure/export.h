@@ -17,8 +17,8 @@
  * are where the run time sums each element in one order whatever the extents are.
  *
  * Bytes, of .tflite: the whole arena of TensorFlow Lite Micro (tn_micro_arena.total), structures
- * that each operator and tensor takes included. Of .onnx: activations, laid out by our planner in
- * the order of the file; weights are beside. Threads: one for each call.
+ * that each operator and tensor takes included, or its head alone. Of .onnx: activations, laid out
+ * by our planner in the order of the file; weights are beside. Threads: one for each call.
  */
 #ifndef TENURE_EXPORT_H
 #define TENURE_EXPORT_H
@@ -38,6 +38,8 @@ typedef struct tn_export_options {
     uint32_t byte_flops;    /* operations that take as long as copying a byte; 0: 2 */
     tn_micro_options micro; /* whose arena, of .tflite */
     bool plan;              /* of .tflite: laid out by us, and the plan written into the file */
+    bool head; /* of .tflite: tensors and scratch alone count, as what stays has an arena of its own
+                * (the run time's MicroAllocator takes two) */
 } tn_export_options;
 #define TN_EXPORT_OPTIONS_INIT                                                                     \
     { .struct_size = sizeof(tn_export_options), .micro = TN_MICRO_OPTIONS_INIT }

@@ -141,6 +141,11 @@ static tn_status measure_plan(const tn_graph *graph, const uint64_t *workspaces,
 
 /* --- .tflite --- */
 
+/* The bytes that count. */
+static uint64_t measure_count(const tn_export_options *asked, const tn_micro_arena *arena) {
+    return asked->head ? arena->head : arena->total;
+}
+
 /* The plan goes in where it is no worse than what the run time does by itself. */
 static tn_status measure_planned(const tflite_plan *file, const tn_graph *graph,
                                  const tn_export_options *asked, const uint64_t *offsets,
@@ -148,7 +153,8 @@ static tn_status measure_planned(const tflite_plan *file, const tn_graph *graph,
     tn_micro_arena planned;
     tn__text image;
     TN_TRY(tn__micro_arena_at(file, graph, offsets, &asked->micro, &planned, NULL));
-    if (!asked->plan || planned.total > to->arena.total) return TN_OK;
+    if (!asked->plan || measure_count(asked, &planned) > measure_count(asked, &to->arena))
+        return TN_OK;
     to->arena = planned;
     tn__text_init(&image, to->image.context);
     tn_status status = tn__tflite_plan_put(file, graph, offsets, &image);
@@ -175,7 +181,7 @@ static tn_status measure_open_tflite(const tflite_plan *file, const tn_graph *gr
     if (status == TN_OK)
         status = tn__micro_arena_at(file, graph, NULL, &asked->micro, &to->arena, NULL);
     if (status == TN_OK) status = measure_planned(file, graph, asked, offsets, to);
-    to->bytes = to->arena.total;
+    to->bytes = measure_count(asked, &to->arena);
     if (scratch != NULL) tn__free(&to->context, scratch, ops * sizeof *scratch);
     if (offsets != NULL) tn__free(&to->context, offsets, tensors * sizeof *offsets);
     return status;

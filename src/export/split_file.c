@@ -19,10 +19,10 @@
 #include "export/measure.h"
 
 #define FILE_CANDIDATES 2000u
-#define FILE_TRIES 60u     /* files in memory */
+#define FILE_TRIES 100u    /* files in memory */
 #define FILE_STEP 256u     /* at least such a share less memory from one answer to the next */
 #define FILE_BYTE_FLOPS 2u /* without a wish: small integers are what is moved */
-#define FILE_DOUBT 0.08    /* what is predicted may be wrong by so much */
+#define FILE_DOUBT 0.25    /* what is predicted may be wrong by so much */
 
 typedef struct file_candidate {
     tn_split_choice choice;
@@ -61,6 +61,11 @@ static bool file_is_known(const file_state *state, const tn_split_choice *choice
     return false;
 }
 
+/* Whether what operators take for good counts. */
+static bool file_keeps(const file_state *state) {
+    return state->source.kept != NULL && !state->asked->head;
+}
+
 /* Takes the choice. */
 static tn_status file_add(file_state *state, tn_split_choice *choice) {
     bool wanted = choice->count > 0 && !file_is_known(state, choice);
@@ -73,7 +78,8 @@ static tn_status file_add(file_state *state, tn_split_choice *choice) {
         tn_split_choice_release(state->search, choice);
         return TN_OK;
     }
-    uint64_t promised = tn__add_sat(tn__add_sat(choice->live_bytes, choice->kept), state->apart);
+    uint64_t kept = file_keeps(state) ? choice->kept : 0;
+    uint64_t promised = tn__add_sat(tn__add_sat(choice->live_bytes, kept), state->apart);
     state->candidates[state->count++] = (file_candidate){*choice, promised};
     return TN_OK;
 }
@@ -118,8 +124,11 @@ static void file_keep(file_state *state, export_candidate *candidate) {
         state->least = candidate->bytes;
         memcpy(state->report->binding, candidate->binding, sizeof candidate->binding);
     }
+    bool less = candidate->bytes != state->best.bytes
+                    ? candidate->bytes < state->best.bytes
+                    : candidate->arena.total < state->best.arena.total;
     bool better = file_will_do(state, candidate) && candidate->bytes < state->whole.bytes &&
-                  (state->best.regions == 0 || candidate->bytes < state->best.bytes);
+                  (state->best.regions == 0 || less);
     if (better) {
         tn__export_release(&state->best);
         state->best = *candidate;
@@ -210,7 +219,7 @@ static tn_status file_search(file_state *state) {
     options.kept = state->source.kept;
     options.move_kept = state->source.move_kept;
     TN_TRY(tn_split_search_create(state->source.graph, &options, &state->search, state->error));
-    state->apart = state->source.is_tflite ? state->whole.arena.tail : 0;
+    state->apart = file_keeps(state) ? state->whole.arena.tail : 0;
     tn_status status = file_candidates(state);
     if (status == TN_OK) status = file_try_all(state);
     if (status == TN_OK) status = file_try_least(state);

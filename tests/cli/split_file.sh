@@ -46,6 +46,8 @@ expect 2 "is written as .tflite" $tenure split $net -o small.onnx
 expect 2 "neither a .tflite nor an .onnx" $tenure split there.txt
 expect 2 "No such file" $tenure split nowhere.tflite
 expect 2 "only a .tflite file" $tenure split $models/unet64.onnx --plan
+expect 2 "has a head" $tenure split $models/unet64.onnx --head
+expect 0 "x less" $tenure split $net --head --extra-work 25%
 expect 2 "which model" $tenure split
 expect 2 "hold nothing" $tenure split $net --budget 0
 expect 2 "extra-work" $tenure split $net --extra-work lots

@@ -16,6 +16,7 @@ enum {
     SPLIT_FILE_BUDGET = 400,
     SPLIT_FILE_WORK,
     SPLIT_FILE_PLAN,
+    SPLIT_FILE_HEAD,
     SPLIT_FILE_TARGET,
     SPLIT_FILE_KERNELS,
     SPLIT_FILE_JSON
@@ -31,6 +32,8 @@ enum {
     X('o', "output", "FILE", "the model in parts, .tflite or .onnx as the input (only told)")      \
     X(SPLIT_FILE_PLAN, "plan", NULL,                                                               \
       "of .tflite: lay its tensors out, and write that plan into the file")                        \
+    X(SPLIT_FILE_HEAD, "head", NULL,                                                               \
+      "of .tflite: count tensors and scratch alone, as what stays has an arena of its own")        \
     X(SPLIT_FILE_TARGET, "target", "NAME", "cortex-m0 to cortex-m85, or x86-64 (cortex-m4)")       \
     X(SPLIT_FILE_KERNELS, "kernels", "WHOSE",                                                      \
       "of .tflite: reference, cmsis-nn or any, the most (any)")                                    \
@@ -61,6 +64,8 @@ static void split_file_check(split_file_arguments *arguments, struct argp_state 
                    tflite ? ".tflite" : ".onnx");
     if (!tflite && arguments->options.plan)
         cli_misuse(state, "--plan: only a .tflite file has a place for a plan");
+    if (!tflite && arguments->options.head)
+        cli_misuse(state, "--head: only the arena of a .tflite model has a head");
     if (arguments->options.budget == 0 && !(arguments->options.share > 0))
         arguments->options.share = SPLIT_FILE_SHARE;
     arguments->options.micro = cli_micro(arguments->target, arguments->kernels, true);
@@ -80,6 +85,9 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
         return 0;
     case SPLIT_FILE_PLAN:
         arguments->options.plan = true;
+        return 0;
+    case SPLIT_FILE_HEAD:
+        arguments->options.head = true;
         return 0;
     case SPLIT_FILE_TARGET:
         arguments->target =
@@ -129,8 +137,9 @@ static void split_file_print(const split_file_arguments *arguments,
         return;
     }
     printf("  %-22s %-28s %s\n", "", "as it is", "in parts");
-    split_file_size(tflite ? "arena" : "activations", report->whole, report->parts);
+    if (!tflite) split_file_size("activations", report->whole, report->parts);
     if (tflite) {
+        split_file_size("arena", report->whole_arena.total, report->arena.total);
         split_file_size("  tensors and scratch", report->whole_arena.head, report->arena.head);
         split_file_size("  what stays", report->whole_arena.tail, report->arena.tail);
     }
@@ -211,7 +220,7 @@ static int split_file_run(int count, char **words) {
 const cli_command cli_command_split = {
     .name = "split",
     .summary = "write a model in parts, for run times that execute it in less memory",
-    .first = "output budget extra-work plan target kernels json",
+    .first = "output budget extra-work plan head target kernels json",
     .parser = &split_file_parser,
     .run = split_file_run,
 };
