@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,15 +15,30 @@
 #define STANDARD_LOOK 512                 /* bytes that tell the kind */
 #define STANDARD_STEP 65536
 
+/* --read-limit, which may stand behind the `-`. */
+static uint64_t standard_most(struct argp_state *state) {
+    static const char option[] = "--read-limit";
+    const size_t length = sizeof option - 1;
+    for (int i = 1; i < state->argc; i++) {
+        const char *text = state->argv[i];
+        if (strcmp(text, "--") == 0) break;
+        if (strncmp(text, option, length) != 0) continue;
+        if (text[length] == '=') return cli_size(state, option + 2, text + length + 1);
+        if (text[length] == '\0' && i + 1 < state->argc)
+            return cli_size(state, option + 2, state->argv[i + 1]);
+    }
+    return STANDARD_MOST;
+}
+
 /* The pipe's bytes in a file without a name, which takes the place of the pipe. */
 static void standard_spool(struct argp_state *state) {
     static char step[STANDARD_STEP];
-    uint64_t all = 0;
+    uint64_t all = 0, most = standard_most(state);
     if (isatty(STDIN_FILENO)) cli_misuse(state, "-: standard input is a terminal; pipe a file in");
     if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return; /* a file already */
     FILE *file = tmpfile();
     ssize_t count = 1;
-    while (file != NULL && count > 0 && all <= STANDARD_MOST) {
+    while (file != NULL && count > 0 && all <= most) {
         count = read(STDIN_FILENO, step, sizeof step);
         if (count < 0 && errno == EINTR) {
             count = 1;
@@ -31,8 +47,9 @@ static void standard_spool(struct argp_state *state) {
         if (count > 0 && fwrite(step, 1, (size_t)count, file) != (size_t)count) count = -1;
         if (count > 0) all += (uint64_t)count;
     }
-    if (all > STANDARD_MOST)
-        cli_misuse(state, "-: more than 4 GiB come from standard input; put them into a file");
+    if (all > most)
+        cli_misuse(state, "-: more than %" PRIu64 " bytes come from standard input; %s", most,
+                   most == STANDARD_MOST ? "put them into a file" : "--read-limit raises it");
     if (file == NULL || count < 0 || fflush(file) != 0 || dup2(fileno(file), STDIN_FILENO) < 0)
         cli_misuse(state, "-: cannot read standard input: %s", strerror(errno));
     fclose(file);

@@ -76,7 +76,8 @@ static tn_status auto_solve(tn_run *run) {
     uint64_t near = n > AUTO_SEARCH ? auto_count_near(run) : 0;
     TN_TRY(auto_quick(run, near));
     if (!(tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT)) TN_TRY(auto_ask(run, "uncut", 0));
-    TN_TRY(auto_ask(run, "scale", greedy || limited ? (uint64_t)AUTO_SCALE_WORK * n : 0));
+    if (!limited || n <= AUTO_SEARCH_MAX) /* else it has the rest of the time in one piece */
+        TN_TRY(auto_ask(run, "scale", greedy || limited ? (uint64_t)AUTO_SCALE_WORK * n : 0));
     if (n > AUTO_SEARCH) TN_TRY(auto_slide(run, near));
     if (limited) return auto_ask(run, n <= AUTO_SEARCH_MAX ? "exact" : "scale", 0);
     if (n <= AUTO_SEARCH) return auto_ask(run, "exact", AUTO_SEARCH_WORK);

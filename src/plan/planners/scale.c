@@ -27,6 +27,7 @@
 #define SCALE_DRAWS 12u       /* recipes in a round ... */
 #define SCALE_REPAIRS 24u     /* ... and repairs after them */
 #define SCALE_STALE 12u       /* repairs without success before the best order is taken again */
+#define SCALE_LEVEL 3u        /* repairs in a row that change no height: what moves has no say */
 #define SCALE_HOLES 16384u    /* bodies up to which holes are searched for */
 #define SCALE_LOOK 1000000u   /* pairs of pieces between two looks at the clock */
 #define SCALE_PINS 400000000u /* bodies x pieces of pins up to which pins are gone round */
@@ -53,6 +54,7 @@ typedef struct scale_state {
     tn__recipe best_recipe;                    /* of the best plan before its repair */
     uint64_t *offsets, *best_offsets, *fallen; /* [run count] */
     uint64_t best;                             /* height of best_order's plan */
+    uint64_t peak;                             /* of the last plan */
     bool is_better;                            /* the last plan was */
     uint64_t spent;                            /* placements */
     uint32_t plans;
@@ -260,11 +262,10 @@ static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak
 
 /* Plans from `give_up` on are of no use: scale->offsets may be left half filled in. */
 static tn_status scale_try(scale_state *scale, uint64_t give_up) {
-    uint64_t peak;
-    TN_TRY(scale_plan(scale, give_up, &peak));
-    scale->is_better = peak < scale->best;
+    TN_TRY(scale_plan(scale, give_up, &scale->peak));
+    scale->is_better = scale->peak < scale->best;
     if (!scale->is_better) return TN_OK;
-    scale->best = peak;
+    scale->best = scale->peak;
     scale->best_rule = scale->rule;
     memcpy(scale->best_order, scale->order, scale->count * sizeof *scale->order);
     memcpy(scale->best_offsets, scale->offsets, tn__run_count(scale->run) * sizeof *scale->offsets);
@@ -300,10 +301,13 @@ static void scale_blame(scale_state *scale, const uint64_t *offsets) {
     tn__recipes_sort(scale->recipes.key, scale->order, scale->recipes.spare, scale->count);
 }
 
+/* Until it is of no use: where what is too high stands on what is not, its place in the order
+ * decides nothing. */
 static tn_status scale_repair(scale_state *scale) {
-    uint32_t stale = SCALE_STALE; /* begins with the best */
-    for (uint32_t i = 0; i < SCALE_REPAIRS && !scale_is_done(scale); i++) {
+    uint32_t stale = SCALE_STALE, level = 0; /* begins with the best */
+    for (uint32_t i = 0; i < SCALE_REPAIRS && level < SCALE_LEVEL && !scale_is_done(scale); i++) {
         bool again = stale >= SCALE_STALE;
+        uint64_t before = again ? scale->best : scale->peak;
         if (again) {
             memcpy(scale->order, scale->best_order, scale->count * sizeof *scale->order);
             scale->rule = scale->best_rule;
@@ -312,6 +316,7 @@ static tn_status scale_repair(scale_state *scale) {
         scale_blame(scale, again ? scale->best_offsets : scale->offsets);
         TN_TRY(scale_try(scale, UINT64_MAX)); /* the next one needs all offsets */
         stale = scale->is_better ? 0 : stale + 1;
+        level = scale->peak == before ? level + 1 : 0;
     }
     return TN_OK;
 }
