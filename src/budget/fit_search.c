@@ -31,6 +31,8 @@ typedef struct search_range {
     uint64_t fitted;  /* largest allowance whose layout was within it; 0: none */
     uint64_t failed;  /* smallest whose layout was not; UINT64_MAX: none */
     uint64_t allowed; /* that is tried next */
+    uint64_t figure; /* picoseconds of the last answer; of the least's search, bytes if it fitted */
+    bool fits, more; /* the last answer did; it is worth to ask again */
 } search_range;
 
 /* What to allow next, of what this one took. False: it is good enough, or nothing is left. */
@@ -66,36 +68,48 @@ static bool search_is_better(const tn__fit *fit, const tn_fit_result *next,
     return fit->for_least ? next->bytes < best->bytes : next->time < best->time;
 }
 
-/* One answer for what the range allows, and what is allowed next. *more: it is worth to ask again.
- * Problems count what lives: there the first answer is the answer. */
+/* One answer for what the range allows, and what is allowed next. Problems count what lives: there
+ * the first answer is the answer. */
 static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_range *range,
-                             tn_fit_result *best, bool *more) {
+                             tn_fit_result *best) {
     tn_fit_result next = {0};
     bool found, budgets = (fit->pass->features & TN__PASS_BUDGETS) != 0;
     tn_status status = tn__fit_once(fit, start, range->allowed, &next, &found);
     uint64_t took = found ? next.bytes - fit->options.fixed_bytes : 0;
     if (status == TN_OK && range->allowed >= range->target) search_note_bound(fit, &next, found);
-    bool fits = status == TN_OK && found && took <= range->target && tn__fit_has_host(fit, &next);
-    if (fits && search_is_better(fit, &next, best)) tn__fit_take(best, &next);
+    range->fits = status == TN_OK && found && took <= range->target && tn__fit_has_host(fit, &next);
+    range->figure = !fit->for_least ? next.time : range->fits ? took : UINT64_MAX;
+    if (range->fits && search_is_better(fit, &next, best)) tn__fit_take(best, &next);
     tn_fit_release(&next);
-    *more = found && !fit->options.live && budgets && search_next(range, took) && !fit->stopped;
+    range->more = found && !fit->options.live && budgets && search_next(range, took);
     return status;
 }
 
-/* Every order is asked once; then that which was best, or which came first. */
-static tn_status search_from(tn__fit *fit, uint64_t target, tn_fit_result *best) {
-    search_range ranges[TN__FIT_ORDERS];
-    bool more[TN__FIT_ORDERS] = {false};
-    uint32_t lead = 0;
-    for (uint32_t i = 0; i < fit->start_count; i++) {
-        const tn_program *before = best->program;
-        ranges[i] = (search_range){target, 0, UINT64_MAX, target};
-        TN_TRY(search_step(fit, &fit->starts[i], &ranges[i], best, &more[i]));
-        if (best->program != before) lead = i;
-        if (best->program == NULL && !more[lead] && more[i]) lead = i;
+/* The order that is asked next: what answered best the last time, whether or not its layout took
+ * too much, as fewer bytes may cost it little; but they make nobody faster. NULL: none. */
+static search_range *search_pick(const tn__fit *fit, search_range *ranges,
+                                 const tn_fit_result *best) {
+    search_range *pick = NULL;
+    for (uint32_t i = 0; i < fit->start_count && !fit->stopped; i++) {
+        bool late = !fit->for_least && !ranges[i].fits && best->program != NULL &&
+                    ranges[i].figure >= best->time;
+        if (!ranges[i].more || late) continue;
+        if (pick == NULL || ranges[i].figure < pick->figure) pick = &ranges[i];
     }
-    for (uint32_t round = 1; round < FIT_ROUNDS && more[lead]; round++)
-        TN_TRY(search_step(fit, &fit->starts[lead], &ranges[lead], best, &more[lead]));
+    return pick;
+}
+
+static tn_status search_from(tn__fit *fit, uint64_t target, tn_fit_result *best) {
+    search_range ranges[TN__FIT_ORDERS], *next;
+    for (uint32_t i = 0; i < fit->start_count; i++) {
+        ranges[i] = (search_range){.target = target, .failed = UINT64_MAX, .allowed = target};
+        TN_TRY(search_step(fit, &fit->starts[i], &ranges[i], best));
+    }
+    for (uint32_t round = 1; round < FIT_ROUNDS; round++) {
+        next = search_pick(fit, ranges, best);
+        if (next == NULL) return TN_OK;
+        TN_TRY(search_step(fit, &fit->starts[next - ranges], next, best));
+    }
     return TN_OK;
 }
 
