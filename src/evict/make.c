@@ -164,7 +164,6 @@ static bool make_define(tn__evict *e, uint32_t tensor, uint32_t block) {
     bool is_new = storage->state != TN__RESIDENT;
     if (storage->state == TN__ON_HOST) tn__space_forget_copy(e, record->storage);
     record->is_defined = true;
-    if (e->options.addresses) storage->last_access = e->clock; /* DTR: when it was asked for */
     if (!is_new) return false;
     storage->state = TN__RESIDENT;
     storage->block = block;
@@ -321,8 +320,6 @@ static tn_status make_finish(tn__evict *e, tn_error *error) {
     size_t results = e->locked_count; /* operands are locked, results that are there come next */
     tn_status status = make_run(e, &frame, error);
     const tn__evict_op *op = &e->ops[frame.op];
-    for (uint32_t i = 0; i < op->input_count && e->options.addresses; i++)
-        e->storages[e->tensors[tn__op_inputs(op)[i]].storage].last_access = e->clock;
     for (uint32_t i = 0; i < op->input_count; i++)
         tn__unlock(e, e->tensors[tn__op_inputs(op)[i]].storage);
     for (size_t i = results; i < e->locked_count; i++) tn__unlock(e, e->locked[i]);

@@ -69,11 +69,20 @@ static void player_drop(player *p, uint32_t which) {
     p->open[which] = p->open[--p->open_count];
 }
 
-static pair player_put(player *p, tn_kind kind, uint32_t rank) {
-    uint64_t seed = tn__random_next(&p->random);
+/* False: no room here. */
+static bool player_put(player *p, tn_kind kind, uint32_t rank, pair *put) {
+    float numbers[SIDE * SIDE];
+    for (uint32_t i = 0; i < SIDE * SIDE; i++)
+        numbers[i] = (float)tn__random_below(&p->random, 2001) / 1000 - 1;
     const int64_t shape[] = {SIDE, SIDE};
-    return (pair){.here = kit_floats(p->here, kind, seed, rank, shape),
-                  .there = kit_floats(p->there, kind, seed, rank, shape)};
+    const tn_eager_data data = {
+        .dtype = TN_FLOAT32, .kind = kind, .rank = rank, .shape = shape, .data = numbers};
+    tn_status status = tn_eager_put(p->here, &data, &put->here, &failure);
+    p->exhausted += status == TN_E_EXHAUSTED;
+    if (status == TN_E_EXHAUSTED) return false;
+    check(status);
+    check(tn_eager_put(p->there, &data, &put->there, &failure));
+    return true;
 }
 
 static void player_set(player *p, uint32_t which) {
@@ -135,8 +144,9 @@ static void player_step(player *p) {
     static const char *const twos[] = {"Add", "Mul", "MatMul", "Max"};
     uint64_t what = tn__random_below(&p->random, 100);
     if (p->open_count == 0 || (what < 5 && p->put_count < 8 && p->open_count < OPEN_MOST)) {
-        p->put_count++;
-        p->open[p->open_count++] = player_put(p, TN_KIND_INPUT, 2);
+        bool is_put = player_put(p, TN_KIND_INPUT, 2, &p->open[p->open_count]);
+        p->put_count += is_put;
+        p->open_count += is_put;
         return;
     }
     pair a = p->open[tn__random_below(&p->random, p->open_count)];
@@ -161,16 +171,20 @@ static void player_begin(player *p, const char *policy, uint64_t seed, bool tape
     const int64_t same[] = {SIDE, SIDE};
     const float rate = 0.01f;
     *p = (player){.tape = tape, .random = {.state = seed}};
-    p->here = kit_open((tn_eager_options){
-        .budget = 56 << 10, .policy = policy, .seed = seed, .no_tape = !tape, .poison = true});
+    p->here = kit_open((tn_eager_options){.budget = 56 << 10,
+                                          .policy = policy,
+                                          .seed = seed,
+                                          .no_tape = !tape,
+                                          .model_costs = true, /* decides the same in every run */
+                                          .poison = true});
     p->there = kit_open((tn_eager_options){.budget = 64 << 20, .seed = seed, .no_tape = !tape});
     p->shape.here = kit_put(p->here, TN_INT64, TN_KIND_CONSTANT, same, SHAPE(2));
     p->shape.there = kit_put(p->there, TN_INT64, TN_KIND_CONSTANT, same, SHAPE(2));
     p->rate.here = kit_put(p->here, TN_FLOAT32, TN_KIND_INPUT, &rate, 0, NULL);
     p->rate.there = kit_put(p->there, TN_FLOAT32, TN_KIND_INPUT, &rate, 0, NULL);
     for (uint32_t i = 0; i < FIXED; i++)
-        p->fixed[i] =
-            player_put(p, i < 3 ? TN_KIND_PARAMETER : TN_KIND_OPTIMIZER_STATE, i == 0 ? 2 : 1);
+        assert_true(player_put(p, i < 3 ? TN_KIND_PARAMETER : TN_KIND_OPTIMIZER_STATE,
+                               i == 0 ? 2 : 1, &p->fixed[i]));
 }
 
 static void player_end(player *p) {
@@ -217,17 +231,20 @@ static void random_commands_give_what_all_memory_gives(void **state) {
         }
 }
 
+static uint64_t long_count, long_seed;
+
 /* By hand: so many commands, by all policies in turn, 10,000 for each interpreter. */
-static int long_run(uint64_t count, uint64_t seed) {
+static void long_run(void **state) {
+    (void)state;
     uint64_t exhausted = 0;
-    for (uint64_t done = 0; done < count; done += 10000, seed++) {
-        const char *policy = tn_evict_policy_name((uint32_t)(seed % tn_evict_policy_count()));
-        printf("seed %llu, %s\n", (unsigned long long)seed, policy);
-        exhausted += random_commands(policy, seed, 10000);
+    for (uint64_t done = 0; done < long_count; done += 10000, long_seed++) {
+        const char *policy = tn_evict_policy_name((uint32_t)(long_seed % tn_evict_policy_count()));
+        printf("seed %llu, %s\n", (unsigned long long)long_seed, policy);
+        fflush(stdout);
+        exhausted += random_commands(policy, long_seed, 10000);
     }
-    printf("%llu commands, full %llu times\n", (unsigned long long)count,
+    printf("%llu commands, full %llu times\n", (unsigned long long)long_count,
            (unsigned long long)exhausted);
-    return 0;
 }
 
 /* Everything but the first and the last is dropped, and made again by one get. */
@@ -319,7 +336,12 @@ static void every_request_may_fail(void **state) {
 }
 
 int main(int count, char **words) {
-    if (count > 2) return long_run(strtoull(words[1], NULL, 10), strtoull(words[2], NULL, 10));
+    const struct CMUnitTest by_hand[] = {cmocka_unit_test(long_run)};
+    if (count > 2) {
+        long_count = strtoull(words[1], NULL, 10);
+        long_seed = strtoull(words[2], NULL, 10);
+        return cmocka_run_group_tests(by_hand, NULL, NULL);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_commands_give_what_all_memory_gives),
         cmocka_unit_test(chains_are_made_again_without_a_stack),
