@@ -22,8 +22,8 @@ void tn__ranges_close(tn__ranges *file);
  * file ends, that it has changed since it was opened; with path and byte. */
 tn_status tn__ranges_read(const tn__ranges *file, uint64_t offset, void *bytes, uint64_t size,
                           tn_error *error);
-/* The same, and little of it is in the system's cache at any time: each part is given back before
- * the next is read. */
+/* The same, and at most 4 MiB of it are in the system's cache at any time: each part is given back
+ * before the next is read. */
 tn_status tn__ranges_read_past_cache(const tn__ranges *file, uint64_t offset, void *bytes,
                                      uint64_t size, tn_error *error);
 /* What was read of it need not stay in the system's cache; benign. */
