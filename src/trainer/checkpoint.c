@@ -151,7 +151,7 @@ tn_status tn_checkpoint_read(const char *name, const void *bytes, size_t size,
 }
 
 /* A device may have no end: /dev/zero would be read until memory is full. */
-static tn_status checkpoint_is_file(const char *path, tn_error *error) {
+tn_status tn__checkpoint_is_file(const char *path, tn_error *error) {
     struct stat facts;
     bool standard = strcmp(path, "-") == 0;
     int found = standard ? fstat(STDIN_FILENO, &facts) : stat(path, &facts);
@@ -161,7 +161,7 @@ static tn_status checkpoint_is_file(const char *path, tn_error *error) {
 
 tn_status tn_checkpoint_open(const char *path, const tn_context *context,
                              tn_checkpoint **checkpoint, tn_error *error) {
-    TN_TRY(checkpoint_is_file(path, error));
+    TN_TRY(tn__checkpoint_is_file(path, error));
     tn_checkpoint *made = checkpoint_make(context);
     if (made == NULL) return tn__no_memory(error, "a checkpoint");
     tn_status status = tn__file_map(path, &made->file, error);

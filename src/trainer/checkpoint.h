@@ -53,6 +53,8 @@ typedef struct tn__checkpoint_reader {
 tn_status tn__checkpoint_take(tn__checkpoint_reader *reader, size_t size, const uint8_t **bytes);
 tn_status tn__checkpoint_copy(tn__checkpoint_reader *reader, void *to, size_t size);
 tn_status tn__checkpoint_damaged(const tn__checkpoint_reader *reader);
+/* That it has an end. */
+tn_status tn__checkpoint_is_file(const char *path, tn_error *error);
 /* Magic, version, hash, and that `count` of so many bytes at least may follow. */
 tn_status tn__checkpoint_head_of(tn__checkpoint_reader *reader, const char *magic, uint64_t least,
                                  tn__checkpoint_head *head);

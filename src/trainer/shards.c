@@ -52,6 +52,7 @@ static tn_status shards_file(shards_state *it, const char *path, const tn__shard
     tn_checkpoint *checkpoint = it->checkpoint;
     tn__file *file = &checkpoint->shards[checkpoint->shard_count];
     tn__checkpoint_head head;
+    TN_TRY(tn__checkpoint_is_file(path, it->error));
     TN_TRY(tn__file_map(path, file, it->error));
     checkpoint->shard_count++;
     tn__checkpoint_reader reader = {.path = path,
@@ -129,7 +130,7 @@ static tn_status shards_join_all(shards_state *it) {
 static tn_status shards_path(shards_state *it, const char *name, char **path) {
     const char *slash = strrchr(it->path, '/');
     size_t folder = slash != NULL ? (size_t)(slash - it->path) + 1 : 0, length = strlen(name);
-    if (length == 0 || strchr(name, '/') != NULL)
+    if (length == 0 || strchr(name, '/') != NULL || strcmp(name, "-") == 0)
         TN_FAIL(it->error, TN_E_INVALID, "%.200s names a part that is not beside it", it->path);
     *path = tn__arena_alloc(&it->checkpoint->arena, folder + length + 1);
     if (*path == NULL) return tn__no_memory(it->error, "a checkpoint");
