@@ -133,6 +133,14 @@ static void draw_schedule(draw *d, lowered *it, uint64_t seed, bool copies) {
     }
 }
 
+/* The graph alone. Its lists were malloc's, as it has no context of its own. */
+static tn_graph *graph_of(tn_training *training) {
+    free(training->parameters);
+    free(training->statistics);
+    free(training->sharded);
+    return training->graph;
+}
+
 /* A step of training, with forms of its own for operators that run again. */
 static tn_graph *draw_step(uint64_t seed) {
     net n;
@@ -142,11 +150,8 @@ static tn_graph *draw_step(uint64_t seed) {
     draw_net(&n, seed);
     assert_ok(tn_graph_infer(n.graph, &failure));
     assert_ok(tn_train(n.graph, &options, &training, &failure));
-    tn_graph *graph = training.graph;
-    free(training.parameters); /* which malloc gave: the graph has no context of its own */
-    free(training.statistics);
     net_close(&n);
-    return graph;
+    return graph_of(&training);
 }
 
 static uint32_t count_of(const tn_program *program, tn_opcode opcode) {
@@ -264,9 +269,7 @@ static void a_half_that_is_read_leaves_the_other(void **state) {
     net_output(&n, net_dense(&n, x, 4, 3));
     assert_ok(tn_graph_infer(n.graph, &failure));
     assert_ok(tn_train(n.graph, &options, &training, &failure));
-    free(training.parameters); /* which malloc gave: the graph has no context of its own */
-    free(training.statistics);
-    lower_graph(&it, training.graph);
+    lower_graph(&it, graph_of(&training));
     for (uint32_t j = 0; j < it.work.job_count; j++) add(&it, TN__RUN, j, 0);
     assert_ok(tn__schedule_emit(it.map, &it.work, &it.schedule, &program, &failure));
     assert_true(live_of(program) <= live_of(it.program));

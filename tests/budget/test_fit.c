@@ -10,24 +10,22 @@
 #include "budget/pass.h"
 
 typedef struct fitted {
-    tn_graph *graph;
+    tn_training training;
+    tn_graph *graph; /* of the training */
     tn_program *program;
     tn_costs *costs;
 } fitted;
 
 static fitted fit_step(uint64_t seed) {
     net n;
-    tn_training training;
     fitted it;
     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     model.flops_per_s = 1e9, model.bytes_per_s = 1e9;
     draw_net(&n, seed);
     assert_ok(tn_graph_infer(n.graph, &failure));
-    assert_ok(tn_train(n.graph, &options, &training, &failure));
-    it.graph = training.graph;
-    free(training.parameters); /* which malloc gave: the graph has no context of its own */
-    free(training.statistics);
+    assert_ok(tn_train(n.graph, &options, &it.training, &failure));
+    it.graph = it.training.graph;
     net_close(&n);
     assert_ok(tn_program_create(it.graph, NULL, &it.program, &failure));
     assert_ok(tn_costs_create_model(it.graph, &model, &it.costs, &failure));
@@ -37,7 +35,7 @@ static fitted fit_step(uint64_t seed) {
 static void fit_close(fitted *it) {
     tn_costs_destroy(it->costs);
     tn_program_destroy(it->program);
-    tn_graph_destroy(it->graph);
+    tn_training_release(&it->training);
 }
 
 /* All that a result says of itself, looked at again. */
