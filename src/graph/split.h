@@ -79,10 +79,10 @@ bool tn__split_tflite_transpose(tn_infer *infer, tn__part *part, uint32_t input,
 typedef enum tn__band_way { TN__BAND_EXACT, TN__BAND_PAD, TN__BAND_CROP } tn__band_way;
 typedef struct tn__band { /* [2]: height, width */
     int64_t input[2], output[2], stride[2], reach[2];
-    bool same;
+    bool same, hybrid; /* hybrid: never cut but along the batch */
     tn__band_way way;
 } tn__band;
-/* False: not a window whose shapes are as they should be. */
+/* False: not a window whose shapes are as they should be, or of strides that nobody has. */
 bool tn__band_read(const tn_graph *graph, tn_op_id op, tn__band *band);
 
 /* SAME over elements [first, last) alone: it makes `count` elements, the first of which stands

@@ -14,14 +14,23 @@
  *
  * An average divides by the elements that are there, so pools go by CROP; convolutions do so where
  * what comes out is no larger than what goes in and a row costs little (depthwise), else by PAD.
- * Source: Padding in tensorflow/lite/kernels/padding.h.
+ *
+ * A hybrid convolution (images of floating point, weights of integers) quantises each image by the
+ * range of the whole of it, so it is cut along the batch alone.
+ * Source: Padding in tensorflow/lite/kernels/padding.h; EvalHybrid in kernels/conv.cc and
+ * depthwise_conv.cc.
  */
 #include "graph/split.h"
 #include "graph/tflite_shapes.h"
 
-#define BAND_VALID 1 /* of Padding */
+#define BAND_VALID 1    /* of Padding */
+#define BAND_STRIDE 256 /* at most, of a CROP: its place is searched among so many */
 
 /* --- windows --- */
+
+static bool band_is_hybrid(const tn_tensor *x, const tn_tensor *w) {
+    return w != NULL && x->dtype == TN_FLOAT32 && w->dtype != x->dtype;
+}
 
 bool tn__band_read(const tn_graph *graph, tn_op_id id, tn__band *band) {
     static const char *const strides[] = {"stride_h", "stride_w"};
@@ -53,11 +62,14 @@ bool tn__band_read(const tn_graph *graph, tn_op_id id, tn__band *band) {
     }
     grows = tn__elements(y) > tn__elements(x);
     bool depthwise = strcmp(op->type, "DEPTHWISE_CONV_2D") == 0;
-    band->way = valid || pointwise               ? TN__BAND_EXACT
+    band->hybrid = band_is_hybrid(x, w);
+    bool exact = valid || pointwise || band->hybrid; /* whole images are padded as they were */
+    band->way = exact                            ? TN__BAND_EXACT
                 : pools || (depthwise && !grows) ? TN__BAND_CROP
                                                  : TN__BAND_PAD;
     band->same = !valid;
-    return true;
+    return band->way != TN__BAND_CROP ||
+           (band->stride[0] <= BAND_STRIDE && band->stride[1] <= BAND_STRIDE);
 }
 
 /* Padding in front of so many elements. */
@@ -76,11 +88,13 @@ bool tn__band_over(const tn__band *band, uint32_t i, int64_t first, int64_t last
     if (shift % stride != 0) return false;
     made->base = shift / stride;
     made->count = (extent + stride - 1) / stride;
-    int64_t good = 0, end = made->count;
-    while (first > 0 && good < end && good * stride < before) good++;
-    while (last < band->input[i] && end > good &&
-           (end - 1) * stride - before + band->reach[i] > extent)
-        end--;
+    int64_t good = first > 0 ? (before + stride - 1) / stride : 0, end = made->count;
+    if (good > end) good = end;
+    if (last < band->input[i]) { /* windows that begin at or before this read no padding behind */
+        int64_t begin = extent + before - band->reach[i];
+        int64_t whole = begin >= 0 ? begin / stride + 1 : 0;
+        end = whole > end ? end : whole < good ? good : whole;
+    }
     made->first = made->base + good;
     made->last = made->base + end;
     return true;
@@ -109,6 +123,7 @@ bool tn__split_band(tn_infer *infer, tn__part *part, uint32_t input, tn__need *n
     if (part->axis == 3) return pools && tn__need_same(need, 3, part);
     if (input > 0) return tn__need_all(need);
     if (part->axis == 0) return tn__need_same(need, 0, part);
+    if (band.hybrid) return false;
     uint32_t i = part->axis - 1;
     int64_t front = band_front(&band, i, band.input[i]);
     int64_t first = part->first * band.stride[i] - front;

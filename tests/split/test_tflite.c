@@ -13,6 +13,7 @@ static uint32_t cases = CASES;
 
 typedef struct bench {
     tn__random random;
+    tn_dtype inner; /* of inputs; 0: TN_INT8 */
     tn_graph *graph;
     const char *type;
     tn_tensor_id inputs[8];
@@ -30,8 +31,12 @@ static int64_t draw(bench *at, int64_t first, int64_t last) {
 static tn_tensor_id tensor(bench *at, tn_kind kind, uint32_t rank, const int64_t *shape) {
     char name[24];
     tn_tensor_id id;
-    tn_tensor_spec spec = {
-        .name = name, .dtype = TN_INT8, .kind = kind, .rank = rank, .shape = shape};
+    bool inner = at->inner != TN_UNDEFINED && kind != TN_KIND_PARAMETER;
+    tn_tensor_spec spec = {.name = name,
+                           .dtype = inner ? at->inner : TN_INT8,
+                           .kind = kind,
+                           .rank = rank,
+                           .shape = shape};
     snprintf(name, sizeof name, "t%u", at->names++);
     assert_int_equal(tn_graph_add_tensor(at->graph, &spec, &id, NULL), TN_OK);
     return id;
@@ -214,12 +219,9 @@ static make *make_of(const tn_op_rule *rule) {
 
 /* --- one case --- */
 
-static tn_op_id build(bench *at, make *makes) {
+static tn_op_id add(bench *at) {
     tn_op_id id;
     tn_error error;
-    at->input_count = at->attr_count = at->names = 0;
-    assert_int_equal(tn_graph_create(NULL, &at->graph, NULL), TN_OK);
-    makes(at);
     tn_tensor_id y = tensor(at, TN_KIND_OUTPUT, at->rank, at->shape);
     tn_op_spec spec = {.name = at->type,
                        .type = at->type,
@@ -234,6 +236,13 @@ static tn_op_id build(bench *at, make *makes) {
     assert_int_equal(tn_graph_add_op(at->graph, &spec, &id, NULL), TN_OK);
     if (tn_graph_infer(at->graph, &error) != TN_OK) fail_msg("%s: %s", at->type, error.message);
     return id;
+}
+
+static tn_op_id build(bench *at, make *makes) {
+    at->input_count = at->attr_count = at->names = 0;
+    assert_int_equal(tn_graph_create(NULL, &at->graph, NULL), TN_OK);
+    makes(at);
+    return add(at);
 }
 
 static bool choose(bench *at, tn_op_id id, tn_split_region *region) {
@@ -317,11 +326,63 @@ static void the_reference_sees_a_wrong_element(void **state) {
     }
 }
 
+static void make_hybrid(bench *at) {
+    const int64_t image[4] = {2, 9, 9, 3};
+    add_input(at, 4, image);
+    make_window(at, image, 3);
+}
+
+/* Its run time quantises each image by the range of all of it: images are cut from each other. */
+static void a_hybrid_convolution_is_cut_along_the_batch_alone(void **state) {
+    static const char *const types[] = {"CONV_2D", "DEPTHWISE_CONV_2D"};
+    (void)state;
+    for (uint32_t k = 0; k < 40; k++) {
+        bench at = {.type = types[k % 2], .random = {SEED + k}, .inner = TN_FLOAT32};
+        tn_error error;
+        tn_graph *split;
+        tn_op_id id = build(&at, make_hybrid);
+        for (uint32_t axis = 0; axis < 4; axis++)
+            assert_true(tn__op_splits(at.graph, id, axis) == (axis == 0));
+        tn_split_region region = {.first = id, .last = id, .parts = {2, 1}};
+        assert_int_equal(tn_graph_split(at.graph, &region, 1, NULL, &split, &error), TN_OK);
+        assert_true(reference_same(at.graph, split, k));
+        tn_graph_destroy(split);
+        tn_graph_destroy(at.graph);
+    }
+}
+
+/* Sizes and strides of a hostile file: an answer, and at once. */
+static void windows_of_any_size_are_answered_at_once(void **state) {
+    static const int64_t strides[] = {1, 2, 255, 256, 257, INT32_MAX};
+    (void)state;
+    for (size_t k = 0; k < sizeof strides / sizeof *strides; k++) {
+        bench at = {.type = "AVERAGE_POOL_2D"};
+        int64_t extent = INT32_MAX - 7, made = (extent + strides[k] - 1) / strides[k];
+        assert_int_equal(tn_graph_create(NULL, &at.graph, NULL), TN_OK);
+        add_input(&at, 4, (int64_t[]){1, extent, 1, 1});
+        add_int(&at, "stride_h", strides[k]);
+        add_int(&at, "stride_w", 1);
+        add_int(&at, "filter_height", INT32_MAX);
+        add_int(&at, "filter_width", 1);
+        gives(&at, 4, (int64_t[]){1, made, 1, 1});
+        tn_op_id id = add(&at);
+        for (int64_t last = 1; last < made; last = 2 * last + 1) {
+            tn__part part = {1, last / 2, last};
+            tn__need need;
+            bool cut = tn__op_split(at.graph, id, &part, 0, &need);
+            assert_true(!cut || (need.first >= 0 && need.last <= extent));
+        }
+        tn_graph_destroy(at.graph);
+    }
+}
+
 int main(int count, char **words) {
     if (count > 1) cases = (uint32_t)atoi(words[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_operator_of_tflite_in_parts_computes_what_it_computes_whole),
         cmocka_unit_test(the_reference_sees_a_wrong_element),
+        cmocka_unit_test(a_hybrid_convolution_is_cut_along_the_batch_alone),
+        cmocka_unit_test(windows_of_any_size_are_answered_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
