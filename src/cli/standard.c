@@ -15,19 +15,21 @@
 #define STANDARD_LOOK 512                 /* bytes that tell the kind */
 #define STANDARD_STEP 65536
 
-/* --read-limit, which may stand behind the `-`. */
+/* --read-limit, which may stand behind the `-`: the last, and short as the parser takes it, which
+ * itself refuses what is too short. */
 static uint64_t standard_most(struct argp_state *state) {
     static const char option[] = "--read-limit";
-    const size_t length = sizeof option - 1;
-    for (int i = 1; i < state->argc; i++) {
+    const char *value = NULL;
+    for (int i = 1; i < state->argc && strcmp(state->argv[i], "--") != 0; i++) {
         const char *text = state->argv[i];
-        if (strcmp(text, "--") == 0) break;
-        if (strncmp(text, option, length) != 0) continue;
-        if (text[length] == '=') return cli_size(state, option + 2, text + length + 1);
-        if (text[length] == '\0' && i + 1 < state->argc)
-            return cli_size(state, option + 2, state->argv[i + 1]);
+        size_t length = strcspn(text, "=");
+        if (length < 4 || strncmp(text, option, length) != 0) continue; /* "--re" */
+        if (text[length] == '=')
+            value = text + length + 1;
+        else if (i + 1 < state->argc)
+            value = state->argv[++i];
     }
-    return STANDARD_MOST;
+    return value != NULL ? cli_size(state, option + 2, value) : STANDARD_MOST;
 }
 
 /* The pipe's bytes in a file without a name, which takes the place of the pipe. */

@@ -3,6 +3,7 @@
 #include "cli/split.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenure/export.h>
@@ -48,18 +49,16 @@ typedef struct split_file_arguments {
 
 static const struct argp_option split_file_options[] = {SPLIT_FILE_OPTIONS(CLI_OPTION){0}};
 
-static bool split_file_is(const char *path, const char *suffix) {
-    return tn__has_suffix(path, suffix);
-}
-
 /* What goes with what. */
 static void split_file_check(split_file_arguments *arguments, struct argp_state *state) {
     if (arguments->input == NULL) cli_misuse(state, "which model?");
-    bool tflite = split_file_is(arguments->input, ".tflite");
-    if (!tflite && !split_file_is(arguments->input, ".onnx"))
+    bool tflite = tn__has_suffix(arguments->input, ".tflite");
+    if (!tflite && !tn__has_suffix(arguments->input, ".onnx"))
         cli_misuse(state, "'%s' is neither a .tflite nor an .onnx model", arguments->input);
+    if (arguments->output != NULL && strcmp(arguments->output, "-") == 0)
+        arguments->output = tflite ? "-.tflite" : "-.onnx";
     if (arguments->output != NULL &&
-        !split_file_is(arguments->output, tflite ? ".tflite" : ".onnx"))
+        !tn__has_suffix(arguments->output, tflite ? ".tflite" : ".onnx"))
         cli_misuse(state, "-o %s: the model is written as %s", arguments->output,
                    tflite ? ".tflite" : ".onnx");
     if (!tflite && arguments->options.plan)
@@ -68,6 +67,7 @@ static void split_file_check(split_file_arguments *arguments, struct argp_state 
         cli_misuse(state, "--head: only the arena of a .tflite model has a head");
     if (arguments->options.budget == 0 && !(arguments->options.share > 0))
         arguments->options.share = SPLIT_FILE_SHARE;
+    if (arguments->output != NULL) arguments->output = cli_standard_output(arguments->output);
     arguments->options.micro = cli_micro(arguments->target, arguments->kernels, true);
 }
 
@@ -106,7 +106,7 @@ static error_t split_file_parse(int key, char *value, struct argp_state *state) 
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->input != NULL) cli_misuse(state, "one model, not '%s' too", value);
-        arguments->input = value;
+        arguments->input = cli_standard_input(state, value);
         return 0;
     case ARGP_KEY_END:
         split_file_check(arguments, state);
@@ -127,13 +127,21 @@ static void split_file_size(const char *name, uint64_t whole, uint64_t parts) {
     printf("  %-22s %-28s %s\n", name, tn_size_format(whole, before), tn_size_format(parts, after));
 }
 
+/* Of a model without operations no share is known. */
+static const char *split_file_work(double work, char text[static 32]) {
+    if (!isfinite(work)) return "an unknown share of";
+    snprintf(text, 32, "%+.1f %%", 100 * work);
+    return text;
+}
+
 static void split_file_print(const split_file_arguments *arguments,
                              const tn_export_report *report) {
-    bool tflite = split_file_is(arguments->input, ".tflite");
-    char moved[TN_SIZE_TEXT_MAX];
+    bool tflite = tn__has_suffix(arguments->input, ".tflite");
+    char moved[TN_SIZE_TEXT_MAX], work[32];
     if (cli_tone_asked().brief) {
-        printf("%" PRIu64 " of %" PRIu64 " bytes, %u region%s, %+.1f %% work\n", report->parts,
-               report->whole, report->regions, report->regions == 1 ? "" : "s", 100 * report->work);
+        printf("%" PRIu64 " of %" PRIu64 " bytes, %u region%s, %s work\n", report->parts,
+               report->whole, report->regions, report->regions == 1 ? "" : "s",
+               split_file_work(report->work, work));
         return;
     }
     printf("  %-22s %-28s %s\n", "", "as it is", "in parts");
@@ -148,11 +156,11 @@ static void split_file_print(const split_file_arguments *arguments,
     if (report->regions == 0) {
         printf("\n  it fits as it is: no operator runs in parts\n");
     } else {
-        printf("\n  %.2f x less, %u region%s; %+.1f %% operations, %s copied: %+.1f %% work\n",
+        printf("\n  %.2f x less, %u region%s; %+.1f %% operations, %s copied: %s work\n",
                report->parts > 0 ? (double)report->whole / (double)report->parts : 0,
                report->regions, report->regions == 1 ? "" : "s",
                100 * split_file_extra(report->flops, report->whole_flops),
-               tn_size_format(report->moved, moved), 100 * report->work);
+               tn_size_format(report->moved, moved), split_file_work(report->work, work));
     }
     if (arguments->output != NULL) printf("  wrote %s\n", arguments->output);
 }
@@ -162,7 +170,7 @@ static void split_file_print_json(const split_file_arguments *arguments,
     printf("{\"format\":\"tenure-split\",\"version\":1,\"found\":%s,\"whole\":%" PRIu64
            ",\"parts\":%" PRIu64,
            found ? "true" : "false", report->whole, report->parts);
-    if (split_file_is(arguments->input, ".tflite"))
+    if (tn__has_suffix(arguments->input, ".tflite"))
         printf(",\"whole_head\":%" PRIu64 ",\"whole_tail\":%" PRIu64 ",\"head\":%" PRIu64
                ",\"tail\":%" PRIu64,
                report->whole_arena.head, report->whole_arena.tail, report->arena.head,
@@ -171,9 +179,13 @@ static void split_file_print_json(const split_file_arguments *arguments,
            ",\"regions\":%u,\"whole_operators\":%u,\"operators\":%u",
            report->whole_bytes, report->file_bytes, report->regions, report->whole_ops,
            report->ops);
-    printf(",\"extra_operations\":%.6f,\"copied\":%" PRIu64 ",\"work\":%.6f,\"tried\":%u}\n",
-           split_file_extra(report->flops, report->whole_flops), report->moved, report->work,
-           report->tried);
+    printf(",\"extra_operations\":%.6f,\"copied\":%" PRIu64 ",\"work\":",
+           split_file_extra(report->flops, report->whole_flops), report->moved);
+    if (isfinite(report->work))
+        printf("%.6f", report->work);
+    else
+        fputs("null", stdout);
+    printf(",\"tried\":%u}\n", report->tried);
 }
 
 static void split_file_print_binding(const tn_export_report *report) {
@@ -214,6 +226,7 @@ static int split_file_run(int count, char **words) {
     if (status == TN_OK && !arguments.json) split_file_print(&arguments, &report);
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_EXHAUSTED) split_file_print_binding(&report);
+    if (status == TN_OK && cli_interrupted()) code = cli_tell_interrupted(report.parts, 0);
     return cli_finish(code);
 }
 
