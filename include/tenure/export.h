@@ -32,7 +32,8 @@ extern "C" {
 typedef struct tn_export_options {
     size_t struct_size;
     const tn_context *context; /* `progress` may stop the search: the best so far is written */
-    uint64_t budget;           /* bytes; the least work that keeps to it. 0: none */
+    uint64_t budget;           /* bytes; the least work that keeps to it, as it is predicted, of at
+                                * most 100 candidates that are measured. 0: none */
     double share; /* of the model's work that may be done beyond it; without a budget, the fewest
                    * bytes for so much */
     uint32_t byte_flops;    /* operations that take as long as copying a byte; 0: 2 */
@@ -50,7 +51,8 @@ typedef struct tn_export_report {
     tn_micro_arena whole_arena, arena; /* of .tflite */
     uint64_t whole_flops, flops;       /* a multiply-add is 2 */
     uint64_t moved;   /* bytes written by slices, padding and joins that were added */
-    double work;      /* share of the model's work beyond it: operations and 2 for each of those */
+    double work;      /* share of the model's work beyond it: operations and 2 for each of those;
+                       * not finite where the model has no operations */
     uint32_t regions; /* 0: it fits as it is */
     uint32_t whole_ops, ops;
     uint64_t whole_bytes, file_bytes;     /* of the files */
@@ -65,8 +67,9 @@ typedef struct tn_export_report {
  * report  out; filled with the least that was found on E_EXHAUSTED, too
  * Errors: E_EXHAUSTED (nothing keeps to the budget; the message tells the least found), E_INVALID
  * (neither budget nor share; output is the input), E_UNSUPPORTED (another format, a
- * file that cannot be extended), E_IO, those of tn_graph_load. Cost: that of tn_split_search_create
- * and up to 400 files in memory. */
+ * file that cannot be extended, or none of the parts can be written), E_STOPPED, E_IO, those of
+ * tn_graph_load. Cost: that of tn_split_search_create and at most 205 files in memory, one after
+ * the other: the model, 100 candidates, 100 that cannot be written, and 4 for the least. */
 TN_API TN_CHECKED tn_status tn_split_file(const char *path, const char *output,
                                           const tn_export_options *options,
                                           tn_export_report *report, tn_error *error);

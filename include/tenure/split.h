@@ -82,8 +82,8 @@ typedef struct tn_split_choice {
     uint64_t kept; /* bytes that the operators more than the graph's take for good */
 } tn_split_choice;
 
-/* Errors: E_NO_MEMORY. Cost: O(operators^2) regions of at most 80 operators, each O(operators x
- * parts). */
+/* Errors: E_NO_MEMORY, E_STOPPED (`progress`, asked operator by operator). Cost: O(operators^2)
+ * regions of at most 80 operators, each O(operators x parts). */
 TN_API TN_CHECKED tn_status tn_split_search_create(const tn_graph *graph,
                                                    const tn_split_options *options,
                                                    tn_split_search **search, tn_error *error);

@@ -29,7 +29,5 @@ tn_status tn__export_tflite(const tflite_plan *plan, const export_split *split, 
                             tn_error *error);
 tn_status tn__export_onnx(tn__span file, const export_split *split, tn__text *image,
                           tn_error *error);
-/* Whether weights lie in files beside the model. */
-bool tn__export_onnx_has_external(tn__span file);
 
 #endif

@@ -38,6 +38,14 @@ static tn_status source_open_sizes(tn_error *error) {
             "%.300s; a model in parts has fixed sizes: set them in the file", what);
 }
 
+static bool source_met(void *self, uint32_t subgraph, uint32_t index, tn_tensor_id id) {
+    export_source *source = self;
+    (void)subgraph;
+    (void)id;
+    source->has_external = source->has_external || index == TN__MET_EXTERNAL;
+    return true;
+}
+
 tn_status tn__export_open(export_source *source, const char *path, const tn_context *context,
                           const tn_export_options *asked, tn_error *error) {
     tn_import_options import = TN_IMPORT_OPTIONS_INIT;
@@ -49,8 +57,8 @@ tn_status tn__export_open(export_source *source, const char *path, const tn_cont
     TN_TRY(tn__file_map(path, &source->mapped, error));
     source->file = (tn__span){source->mapped.bytes, source->mapped.size};
     import.context = &source->context;
-    tn_status status = tn_graph_load_memory(path, source->file.bytes, source->file.size, &import,
-                                            &source->graph, error);
+    tn_status status =
+        tn__import(path, source->file, &import, source_met, source, &source->graph, error);
     if (status == TN_E_UNKNOWN) return source_open_sizes(error);
     TN_TRY(status);
     if (!source->is_tflite) return TN_OK;
@@ -70,21 +78,24 @@ void tn__export_close(export_source *source) {
     tn__file_unmap(&source->mapped);
 }
 
+bool tn__export_folder(const char *path, char folder[EXPORT_FOLDER_MAX]) {
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL || slash == path ? 1 : (size_t)(slash - path);
+    if (length >= EXPORT_FOLDER_MAX) return false;
+    memcpy(folder, slash == NULL ? "." : path, length);
+    folder[length] = '\0';
+    return true;
+}
+
 /* The folder of a file, as an id. */
 static bool source_folder(const char *path, struct stat *folder) {
-    char text[4096];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
-    if (length >= sizeof text) return false;
-    memcpy(text, slash == NULL ? "." : path, slash == NULL ? 1 : length);
-    text[slash == NULL ? 1 : length] = '\0';
-    return stat(text, folder) == 0;
+    char text[EXPORT_FOLDER_MAX];
+    return tn__export_folder(path, text) && stat(text, folder) == 0;
 }
 
 tn_status tn__export_beside(const export_source *source, const char *output, tn_error *error) {
     struct stat from, to;
-    if (output == NULL || source->is_tflite || !tn__export_onnx_has_external(source->file))
-        return TN_OK;
+    if (output == NULL || !source->has_external) return TN_OK;
     if (source_folder(source->path, &from) && source_folder(output, &to) &&
         from.st_dev == to.st_dev && from.st_ino == to.st_ino)
         return TN_OK;

@@ -427,23 +427,3 @@ tn_status tn__export_onnx(tn__span file, const export_split *split, tn__text *to
     tn__arena_release(&image.arena);
     return status;
 }
-
-/* --- data beside the model --- */
-
-static bool onnx_is_external(tn__span tensor) {
-    proto_field field;
-    bool bad = false;
-    while (tn__proto_next(&tensor, &field, &bad))
-        if (field.number == ONNX_TENSOR_LOCATION && field.value == 1) return true;
-    return false;
-}
-
-bool tn__export_onnx_has_external(tn__span file) {
-    proto_field field, inside;
-    bool bad = false;
-    while (tn__proto_next(&file, &field, &bad))
-        while (field.number == ONNX_MODEL_GRAPH && tn__proto_next(&field.inside, &inside, &bad))
-            if (inside.number == ONNX_GRAPH_INITIALIZER && onnx_is_external(inside.inside))
-                return true;
-    return false;
-}

@@ -5,21 +5,24 @@
  * good: the least work for less and less memory, with what is kept weighing little or much. These
  * are the candidates. In the order of what they promise they are written in memory, read again and
  * measured, for TensorFlow Lite Micro the whole arena. For a budget the first that keeps to it is
- * taken, by work; for a share of work the smallest.
- * Cost: that of the search, and FILE_TRIES files.
+ * taken, by work; for a share of work the smallest. One that cannot be written is not a candidate.
+ * Cost: that of the search, and 2 FILE_TRIES files.
  */
 #include "export/export.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <tenure/program.h>
+#include <unistd.h>
 
 #include "export/measure.h"
 
 #define FILE_CANDIDATES 2000u
-#define FILE_TRIES 100u    /* files in memory */
+#define FILE_TRIES 100u    /* files in memory, and so many that cannot be written */
+#define FILE_LEAST 4u      /* more of them, where none of these will do */
 #define FILE_STEP 256u     /* at least such a share less memory from one answer to the next */
 #define FILE_BYTE_FLOPS 2u /* without a wish: small integers are what is moved */
 #define FILE_DOUBT 0.25    /* what is predicted may be wrong by so much */
@@ -27,6 +30,7 @@
 typedef struct file_candidate {
     tn_split_choice choice;
     uint64_t promised; /* bytes */
+    size_t place;      /* in the order in which they were found: among equals */
 } file_candidate;
 
 typedef struct file_state {
@@ -40,7 +44,8 @@ typedef struct file_state {
     tn_export_report *report;
     uint64_t least; /* bytes of the smallest that was measured */
     uint64_t apart; /* of the whole: bytes beside what is live */
-    uint32_t byte_flops, tried;
+    uint32_t byte_flops, tried, refused;
+    tn_error refusal; /* the first */
     bool stopped;
     tn_error *error;
 } file_state;
@@ -50,6 +55,15 @@ static double file_most_work(const file_state *state) {
 }
 
 /* --- candidates --- */
+
+/* False: the caller has had enough. */
+static bool file_go_on(const file_state *state) {
+    const tn_context *context = &state->context;
+    if (context->found != NULL)
+        context->found(context->self, "split",
+                       state->best.regions > 0 ? state->best.bytes : UINT64_MAX, 0);
+    return context->progress == NULL || context->progress(context->self, "split", state->tried, 0);
+}
 
 static bool file_is_known(const file_state *state, const tn_split_choice *choice) {
     for (size_t i = 0; i < state->count; i++) {
@@ -80,7 +94,8 @@ static tn_status file_add(file_state *state, tn_split_choice *choice) {
     }
     uint64_t kept = file_keeps(state) ? choice->kept : 0;
     uint64_t promised = tn__add_sat(tn__add_sat(choice->live_bytes, kept), state->apart);
-    state->candidates[state->count++] = (file_candidate){*choice, promised};
+    state->candidates[state->count] = (file_candidate){*choice, promised, state->count};
+    state->count++;
     return TN_OK;
 }
 
@@ -90,6 +105,8 @@ static tn_status file_walk(file_state *state, double weight) {
     while (live > 0 && state->count < FILE_CANDIDATES) {
         tn_split_choice choice;
         tn_error unused;
+        state->stopped = !file_go_on(state);
+        if (state->stopped) return TN_OK;
         tn_status status = tn_split_weighing(state->search, live, weight, &choice, &unused);
         if (status == TN_E_EXHAUSTED) return TN_OK;
         if (status != TN_OK) return tn__no_memory(state->error, "a split model");
@@ -107,7 +124,7 @@ static tn_status file_candidates(file_state *state) {
         state->whole.bytes > 0 ? (double)state->whole.flops / (double)state->whole.bytes : 0;
     const double weights[] = {0, even / 16, even, 16 * even, 4096 * even};
     bool keeps = state->source.kept != NULL;
-    for (size_t i = 0; i < (keeps ? sizeof weights / sizeof *weights : 1); i++)
+    for (size_t i = 0; i < (keeps ? sizeof weights / sizeof *weights : 1) && !state->stopped; i++)
         TN_TRY(file_walk(state, weights[i]));
     return TN_OK;
 }
@@ -137,21 +154,16 @@ static void file_keep(file_state *state, export_candidate *candidate) {
     tn__export_release(candidate);
 }
 
-/* False: the caller has had enough. */
-static bool file_go_on(const file_state *state) {
-    const tn_context *context = &state->context;
-    if (context->found != NULL)
-        context->found(context->self, "split",
-                       state->best.regions > 0 ? state->best.bytes : UINT64_MAX, 0);
-    return context->progress == NULL || context->progress(context->self, "split", state->tried, 0);
-}
-
-/* Stopped while it is laid out: as if it had not been tried. */
+/* Stopped while it is laid out, or not to be written: as if it had not been tried. */
 static tn_status file_try(file_state *state, const tn_split_choice *choice) {
     export_candidate candidate;
     tn_status status = tn__export_measure(&state->source, choice, state->asked, state->byte_flops,
                                           &candidate, state->error);
     state->stopped = status == TN_E_STOPPED;
+    if (status == TN_E_UNSUPPORTED) {
+        if (state->refused++ == 0 && state->error != NULL) state->refusal = *state->error;
+        return TN_OK;
+    }
     if (status != TN_OK) return state->stopped ? TN_OK : status;
     state->tried++;
     file_keep(state, &candidate);
@@ -161,13 +173,15 @@ static tn_status file_try(file_state *state, const tn_split_choice *choice) {
 static int file_by_work(const void *left, const void *right) {
     const file_candidate *a = left, *b = right;
     if (a->choice.work != b->choice.work) return a->choice.work < b->choice.work ? -1 : 1;
-    return a->promised < b->promised ? -1 : a->promised > b->promised;
+    if (a->promised != b->promised) return a->promised < b->promised ? -1 : 1;
+    return a->place < b->place ? -1 : a->place > b->place;
 }
 
 static int file_by_bytes(const void *left, const void *right) {
     const file_candidate *a = left, *b = right;
     if (a->promised != b->promised) return a->promised < b->promised ? -1 : 1;
-    return a->choice.work < b->choice.work ? -1 : a->choice.work > b->choice.work;
+    if (a->choice.work != b->choice.work) return a->choice.work < b->choice.work ? -1 : 1;
+    return a->place < b->place ? -1 : a->place > b->place;
 }
 
 /* Whether it may do, as far as is predicted. */
@@ -184,7 +198,8 @@ static tn_status file_try_all(file_state *state) {
     if (state->count > 0)
         qsort(state->candidates, state->count, sizeof *state->candidates,
               budget ? file_by_work : file_by_bytes);
-    for (size_t i = 0; i < state->count && state->tried < FILE_TRIES; i++) {
+    for (size_t i = 0; i < state->count && state->tried < FILE_TRIES && state->refused < FILE_TRIES;
+         i++) {
         const file_candidate *candidate = &state->candidates[i];
         bool small = state->best.regions > 0 &&
                      (double)candidate->promised > (1 + FILE_DOUBT) * (double)state->best.bytes;
@@ -200,12 +215,14 @@ static tn_status file_try_all(file_state *state) {
 
 /* What is told of a budget that nothing keeps to: the smallest there is. */
 static tn_status file_try_least(file_state *state) {
+    uint32_t most = state->tried + state->refused + FILE_LEAST;
     if (state->best.regions > 0 || state->stopped || state->count == 0) return TN_OK;
     qsort(state->candidates, state->count, sizeof *state->candidates, file_by_bytes);
-    for (size_t i = 0, tried = 0; i < state->count && tried < 4; i++) {
+    for (size_t i = 0; i < state->count && state->tried + state->refused < most; i++) {
         if (state->candidates[i].choice.work > file_most_work(state)) continue;
         TN_TRY(file_try(state, &state->candidates[i].choice));
-        tried++;
+        state->stopped = state->stopped || !file_go_on(state);
+        if (state->stopped) break;
     }
     return TN_OK;
 }
@@ -221,7 +238,7 @@ static tn_status file_search(file_state *state) {
     TN_TRY(tn_split_search_create(state->source.graph, &options, &state->search, state->error));
     state->apart = file_keeps(state) ? state->whole.arena.tail : 0;
     tn_status status = file_candidates(state);
-    if (status == TN_OK) status = file_try_all(state);
+    if (status == TN_OK && !state->stopped) status = file_try_all(state);
     if (status == TN_OK) status = file_try_least(state);
     for (size_t i = 0; i < state->count; i++)
         tn_split_choice_release(state->search, &state->candidates[i].choice);
@@ -258,6 +275,10 @@ static tn_status file_fail(file_state *state) {
     state->report->parts = state->least;
     if (state->stopped)
         TN_FAIL(state->error, TN_E_STOPPED, "the search was stopped before anything would do");
+    if (state->tried == 0 && state->refused > 0) {
+        if (state->error != NULL) *state->error = state->refusal;
+        return TN_E_UNSUPPORTED;
+    }
     if (state->asked->budget == 0)
         TN_FAIL(state->error, TN_E_EXHAUSTED,
                 "in parts it needs no less than as it is, %s, for so little work",
@@ -271,13 +292,25 @@ static tn_status file_fail(file_state *state) {
 
 /* --- files --- */
 
+/* Whether a file can be made in the folder of `output`: it is written there and renamed. */
+static tn_status file_check_folder(const char *output, tn_error *error) {
+    char folder[EXPORT_FOLDER_MAX];
+    if (!tn__export_folder(output, folder)) return TN_OK; /* told when it is written */
+    if (access(folder, W_OK | X_OK) == 0) return TN_OK;
+    TN_FAIL(error, TN_E_IO, "cannot write '%.200s': its folder: %s", output, strerror(errno));
+}
+
 /* Before anything is computed. */
 static tn_status file_check(const char *path, const char *output, const tn_export_options *asked,
                             tn_error *error) {
     struct stat from, to;
     if (asked->budget == 0 && !(asked->share > 0))
         TN_FAIL(error, TN_E_INVALID, "a model in parts needs a budget, or a share of work");
-    if (output == NULL || stat(output, &to) != 0 || stat(path, &from) != 0) return TN_OK;
+    if (output == NULL) return TN_OK;
+    bool exists = stat(output, &to) == 0;
+    if (output[0] != '-' && (!exists || S_ISREG(to.st_mode)))
+        TN_TRY(file_check_folder(output, error));
+    if (!exists || stat(path, &from) != 0) return TN_OK;
     if (from.st_dev == to.st_dev && from.st_ino == to.st_ino)
         TN_FAIL(error, TN_E_INVALID, "'%.200s' is the model itself; give another file", output);
     return TN_OK;

@@ -10,7 +10,8 @@
  * were not touched are used as they stand in the file. Numbers of tensors that are gone are given
  * to new ones, as a tensor that nobody uses takes memory all the same; there are always more new
  * ones. A plan inside is left out: it is of other tensors.
- * Cost: O(file + operators). Source: TensorFlow Lite's schema, op_version.cc.
+ * Cost: O(file + operators x constants), as equal constants are looked for. Source: TensorFlow
+ * Lite's schema, op_version.cc.
  */
 #include "export/export.h"
 
@@ -19,8 +20,6 @@
 #include "export/flat_write.h"
 #include "graph/attr.h"
 #include "graph/op.h"
-
-#define TFLITE_PLAN_NAME "OfflineMemoryAllocation"
 
 enum { CODE_CONCATENATION = 2, CODE_PAD = 34, CODE_SLICE = 65 };
 enum { OPTIONS_CONV = 1, OPTIONS_DEPTHWISE = 2, OPTIONS_CONCATENATION = 10 };
@@ -48,6 +47,7 @@ typedef struct tflite_image {
     tn__arena arena;
     tn__flat_table graph; /* subgraph 0 of the file */
     tn__flat_vector ops, tensors;
+    uint32_t *number; /* [tensors of the whole graph] number in the file; TN_NONE: none */
     uint32_t *index;  /* [tensors of the split graph] number in the new file; TN_NONE: none */
     tflite_new *made; /* [tensor_count] */
     uint32_t tensor_count;
@@ -86,6 +86,7 @@ static tn_status image_keep(tflite_image *image) {
     const tn__split_trace *trace = &image->split->trace;
     uint32_t count = tn_graph_tensor_count(whole);
     uint32_t *number = tn__arena_array(&image->arena, (size_t)count + 1, sizeof *number);
+    image->number = number;
     bool *gone = tn__arena_array(&image->arena, (size_t)image->tensors.count + 1, sizeof *gone);
     image->free_numbers = tn__arena_array(&image->arena, (size_t)image->tensors.count + 1,
                                           sizeof *image->free_numbers);
@@ -313,11 +314,8 @@ static void image_put_op(tflite_image *image, const image_op *op) {
 /* The table of a tensor of the file that another is a part of. */
 static tn__flat_table image_like(const tflite_image *image, tn_tensor_id id) {
     tn_tensor_id from = image->split->trace.tensors[id];
-    for (size_t i = 0; i < image->plan->place_count; i++)
-        if (image->plan->places[i].id == from &&
-            image->plan->places[i].tensor < image->tensors.count)
-            return tn__flat_item(&image->tensors, (uint32_t)image->plan->places[i].tensor);
-    return (tn__flat_table){0};
+    if (from == TN_NONE || image->number[from] == TN_NONE) return (tn__flat_table){0};
+    return tn__flat_item(&image->tensors, image->number[from]);
 }
 
 static void image_put_activation(tflite_image *image, const tflite_new *tensor) {
@@ -382,18 +380,18 @@ static void image_put_code(tflite_image *image, uint32_t label, uint32_t at) {
 }
 
 /* A list of what the file has, and behind that of `more` new tables, whose labels follow `*first`.
- * without: left out, or TN_NONE. */
+ */
 static void image_put_list(tflite_image *image, uint32_t label, const tn__flat_vector *old,
-                           uint32_t without, uint32_t more, uint32_t *first) {
+                           uint32_t more, uint32_t *first) {
     flat_writer *writer = &image->writer;
     tn__flat_align(writer, 4);
     tn__flat_here(writer, label);
-    tn__flat_u32(writer, old->count - (without != TN_NONE) + more);
+    tn__flat_u32(writer, old->count + more);
     for (uint32_t i = 0; i < old->count; i++)
-        if (i != without) tn__flat_lead_old(writer, tn__flat_item(old, i).bytes);
+        tn__flat_lead_old(writer, tn__flat_item(old, i).bytes);
     for (uint32_t i = 0; i < more; i++) {
         uint32_t made = tn__flat_label(writer);
-        if (i == 0 && first != NULL) *first = made;
+        if (i == 0) *first = made;
         tn__flat_lead(writer, made);
     }
 }
@@ -426,12 +424,18 @@ static void image_put_subgraph(tflite_image *image, uint32_t label, const image_
             tn__flat_lead_old(writer, ops[i].source.bytes);
 }
 
-static uint32_t image_old_plan(const tflite_plan *plan) {
-    for (uint32_t i = 0; i < plan->metadata.count; i++) {
-        tn__flat_table entry = tn__flat_item(&plan->metadata, i);
-        if (tn__span_is(tn__flat_string(&entry, TFLITE_METADATA_NAME), TFLITE_PLAN_NAME)) return i;
-    }
-    return TN_NONE;
+/* All metadata but plans. */
+static void image_put_metadata(tflite_image *image, uint32_t label) {
+    const tflite_plan *plan = image->plan;
+    flat_writer *writer = &image->writer;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->metadata.count; i++) count += !tn__tflite_plan_is(plan, i);
+    tn__flat_align(writer, 4);
+    tn__flat_here(writer, label);
+    tn__flat_u32(writer, count);
+    for (uint32_t i = 0; i < plan->metadata.count; i++)
+        if (!tn__tflite_plan_is(plan, i))
+            tn__flat_lead_old(writer, tn__flat_item(&plan->metadata, i).bytes);
 }
 
 static void image_put_model(tflite_image *image, const image_op *ops, uint32_t op_count) {
@@ -441,7 +445,8 @@ static void image_put_model(tflite_image *image, const image_op *ops, uint32_t o
     uint32_t root = tn__flat_label(writer), codes = tn__flat_label(writer);
     uint32_t subgraphs = tn__flat_label(writer), buffers = tn__flat_label(writer);
     uint32_t metadata = tn__flat_label(writer), subgraph = tn__flat_label(writer);
-    uint32_t first_code = 0, first_buffer = 0, old_plan = image_old_plan(plan);
+    uint32_t first_code = 0, first_buffer = 0;
+    bool planned = tn__tflite_plan_find(plan) < plan->metadata.count;
     tn__flat_vector old_codes = tn__flat_list(&plan->model, TFLITE_MODEL_CODES);
     for (uint32_t field = 1; field < TFLITE_MODEL_KNOWN; field++) {
         const uint8_t *old = tn__flat_old(&plan->model, field);
@@ -452,18 +457,18 @@ static void image_put_model(tflite_image *image, const image_op *ops, uint32_t o
     slots[TFLITE_MODEL_CODES] = (flat_slot){FLAT_LABEL, codes, NULL};
     slots[TFLITE_MODEL_SUBGRAPHS] = (flat_slot){FLAT_LABEL, subgraphs, NULL};
     slots[TFLITE_MODEL_BUFFERS] = (flat_slot){FLAT_LABEL, buffers, NULL};
-    if (old_plan != TN_NONE) slots[TFLITE_MODEL_METADATA] = (flat_slot){FLAT_LABEL, metadata, NULL};
+    if (planned) slots[TFLITE_MODEL_METADATA] = (flat_slot){FLAT_LABEL, metadata, NULL};
     tn__flat_lead(writer, root);
     tn__text_add(&writer->text, "TFL3", 4);
     tn__flat_table_put(writer, root, slots, TFLITE_MODEL_KNOWN);
-    image_put_list(image, codes, &old_codes, TN_NONE, image->codes.count, &first_code);
+    image_put_list(image, codes, &old_codes, image->codes.count, &first_code);
     tn__flat_here(writer, subgraphs);
     tn__flat_u32(writer, plan->subgraphs.count);
     tn__flat_lead(writer, subgraph);
     for (uint32_t i = 1; i < plan->subgraphs.count; i++)
         tn__flat_lead_old(writer, tn__flat_item(&plan->subgraphs, i).bytes);
-    image_put_list(image, buffers, &plan->buffers, TN_NONE, image->constant_count, &first_buffer);
-    if (old_plan != TN_NONE) image_put_list(image, metadata, &plan->metadata, old_plan, 0, NULL);
+    image_put_list(image, buffers, &plan->buffers, image->constant_count, &first_buffer);
+    if (planned) image_put_metadata(image, metadata);
     image_put_subgraph(image, subgraph, ops, op_count);
     for (uint32_t i = 0; i < image->codes.count; i++) image_put_code(image, first_code + i, i);
     for (uint32_t i = 0; i < image->tensor_count; i++) {
@@ -518,6 +523,7 @@ static tn_status image_make(tflite_image *image, tn__text *text) {
         TN_TRY(image_make_op(image, main->ops[i], places, &ops[i]));
     if (image->free_next < image->free_count) /* a tensor that nobody uses takes memory */
         TN_FAIL(image->error, TN_E_INTERNAL, "fewer tensors than before");
+    if (image->writer.failed) return image_no_memory(image); /* labels that there are not */
     image_put_model(image, ops, main->op_count);
     TN_TRY(tn__flat_finish(&image->writer, image->error));
     tn__text_add(text, image->writer.text.data, image->writer.text.size);

@@ -15,9 +15,11 @@
 #include "import/wire.h"
 
 /* Told which tensor of the graph a tensor of the file became; several where a subgraph is run by
- * several operators; and, with index TN__MET_BLOCK, which block the subgraph became. False: out of
+ * several operators; with index TN__MET_BLOCK, which block the subgraph became; and, with
+ * TN__MET_EXTERNAL, of each tensor whose contents lie in a file beside the model. False: out of
  * memory. */
 #define TN__MET_BLOCK UINT32_MAX
+#define TN__MET_EXTERNAL (UINT32_MAX - 1)
 typedef bool tn__import_met(void *self, uint32_t subgraph, uint32_t index, tn_tensor_id id);
 
 typedef struct tn_importer {

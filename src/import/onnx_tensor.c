@@ -222,6 +222,7 @@ static tn_status onnx_tensor_field(onnx_reader *reader, tn__wire *wire, const tn
 }
 
 static tn_status onnx_tensor_read(onnx_reader *reader, tn__span message, onnx_tensor *tensor) {
+    const tn_importer *importer = reader->importer;
     tn__wire wire = tn__onnx_open(reader, message, &tn__onnx_tensor_schema);
     onnx_payload payload = {0};
     tn__field field;
@@ -232,6 +233,9 @@ static tn_status onnx_tensor_read(onnx_reader *reader, tn__span message, onnx_te
     if (tensor->dtype == TN_UNDEFINED)
         TN_FAIL(reader->importer->error, TN_E_INVALID, "it has no element type");
     TN_TRY(onnx_tensor_size(reader, tensor, &bytes));
+    if (tensor->is_external && importer->met != NULL &&
+        !importer->met(importer->met_self, 0, TN__MET_EXTERNAL, TN_NONE))
+        return tn__onnx_no_memory(reader);
     if (tensor->is_external) return onnx_check_external(reader, tensor, bytes);
     /* A segment is a part of a tensor whose other parts are elsewhere. */
     if (!tensor->payload || tensor->segmented) return TN_OK;

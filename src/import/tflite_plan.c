@@ -131,18 +131,19 @@ tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
 /* --- reading ------------------------------------------------------------------------------------
  */
 
-/* The metadata entry of a plan; count when there is none. */
-static uint32_t plan_find(const tflite_plan *plan) {
+bool tn__tflite_plan_is(const tflite_plan *plan, uint32_t at) {
+    tn__flat_table entry = tn__flat_item(&plan->metadata, at);
+    return tn__span_is(tn__flat_string(&entry, TFLITE_METADATA_NAME), PLAN_NAME);
+}
+
+uint32_t tn__tflite_plan_find(const tflite_plan *plan) {
     uint32_t i = 0;
-    for (; i < plan->metadata.count; i++) {
-        tn__flat_table entry = tn__flat_item(&plan->metadata, i);
-        if (tn__span_is(tn__flat_string(&entry, TFLITE_METADATA_NAME), PLAN_NAME)) break;
-    }
+    while (i < plan->metadata.count && !tn__tflite_plan_is(plan, i)) i++;
     return i;
 }
 
 tn_status tn__tflite_plan_numbers(const tflite_plan *plan, tn__flat_vector *numbers) {
-    uint32_t at = plan_find(plan);
+    uint32_t at = tn__tflite_plan_find(plan);
     *numbers = (tn__flat_vector){0};
     if (at == plan->metadata.count) return TN_OK;
     tn__flat_table entry = tn__flat_item(&plan->metadata, at);
@@ -289,7 +290,8 @@ static bool plan_owns_buffer(const tflite_plan *plan, uint64_t index) {
 }
 
 static plan_layout plan_arrange(const tflite_plan *plan, uint64_t tensors) {
-    plan_layout to = {.buffer_index = plan->buffers.count, .metadata_index = plan_find(plan)};
+    plan_layout to = {.buffer_index = plan->buffers.count,
+                      .metadata_index = tn__tflite_plan_find(plan)};
     if (to.metadata_index < plan->metadata.count) {
         tn__flat_table entry = tn__flat_item(&plan->metadata, to.metadata_index);
         uint64_t index = tn__flat_uint(&entry, TFLITE_METADATA_BUFFER, 4, 0);

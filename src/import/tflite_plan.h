@@ -45,6 +45,10 @@ tn_status tn__tflite_plan_check(const tflite_plan *plan);
 tn_status tn__tflite_plan_put(const tflite_plan *plan, const tn_graph *graph,
                               const uint64_t *offsets, tn__text *text);
 
+/* Whether a metadata entry is a plan; the first that is, or their count. */
+bool tn__tflite_plan_is(const tflite_plan *plan, uint32_t at);
+uint32_t tn__tflite_plan_find(const tflite_plan *plan);
+
 /* The offsets inside the file, one for each tensor of all subgraphs; `items` NULL: no plan in it.
  * Errors: E_INVALID (a plan of another size, an offset below -1). */
 tn_status tn__tflite_plan_numbers(const tflite_plan *plan, tn__flat_vector *numbers);

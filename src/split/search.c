@@ -189,6 +189,14 @@ static tn_status search_last(tn_split_search *search, uint32_t last, tn_error *e
     return TN_OK;
 }
 
+static bool search_goes_on(const tn_context *context, uint32_t done, uint32_t of) {
+    return context->progress == NULL || context->progress(context->self, "split", done, of);
+}
+
+static tn_status search_stopped(tn_error *error) {
+    TN_FAIL(error, TN_E_STOPPED, "the search for parts was stopped before it had any");
+}
+
 tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *options,
                                  tn_split_search **search, tn_error *error) {
     tn_split_options asked = TN_SPLIT_OPTIONS_INIT;
@@ -203,8 +211,9 @@ tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *
     made->byte_flops = asked.byte_flops > 0 ? asked.byte_flops : SEARCH_BYTE_FLOPS;
     for (uint32_t p = 0; status == TN_OK && p < made->model.order.op_count; p++)
         if (made->model.live[p] > made->whole) made->whole = made->model.live[p];
-    for (uint32_t p = 0; status == TN_OK && p < made->model.order.op_count; p++)
-        status = search_last(made, p, error);
+    for (uint32_t p = 0, ops = made->model.order.op_count; status == TN_OK && p < ops; p++)
+        status =
+            search_goes_on(&context, p, ops) ? search_last(made, p, error) : search_stopped(error);
     made->model.scratch = made->model.kept = NULL; /* the caller's, for the call */
     if (status == TN_OK)
         *search = made;

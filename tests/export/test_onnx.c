@@ -4,6 +4,7 @@
 #include <tenure/export.h>
 #include <unistd.h>
 
+#include "export/one_file.h"
 #include "import/proto.h"
 #include "whole.h"
 
@@ -214,6 +215,96 @@ static void open_sizes_are_refused(void **state) {
     assert_non_null(strstr(failure.message, "'N'"));
 }
 
+static void write_model(proto graph, int64_t opset) {
+    proto model = {0};
+    proto_int(&model, 1, 8);
+    proto_sub(&model, 8, onnx_opset("", opset));
+    proto_sub(&model, 7, graph);
+    assert_int_equal(tn__file_write(input, model.data, model.size, &failure), TN_OK);
+    free(model.data);
+}
+
+/* Before opset 4 parts are joined along axis 1 alone: those of rows cannot be written, those of
+ * channels can. */
+static void what_cannot_be_written_is_no_candidate(void **state) {
+    static const int64_t kernel[2] = {3, 3}, strides[2] = {2, 2}, pads[4] = {1, 1, 1, 1};
+    tn_export_options options = TN_EXPORT_OPTIONS_INIT;
+    tn_export_report report;
+    proto graph = {0};
+    (void)state;
+    proto_sub(&graph, GRAPH_INPUT, onnx_value("x", FLOAT, "1,8,16,16"));
+    proto node = onnx_node("Concat", "a", "x,x,x,x", "a");
+    proto_sub(&node, NODE_ATTRIBUTE, onnx_attr_int("axis", 2));
+    proto_sub(&graph, GRAPH_NODE, node);
+    proto_sub(&graph, GRAPH_NODE, onnx_node("Sigmoid", "b", "a", "b"));
+    node = onnx_node("MaxPool", "y", "b", "y");
+    proto_sub(&node, NODE_ATTRIBUTE, ints_attr("kernel_shape", kernel, 2));
+    proto_sub(&node, NODE_ATTRIBUTE, ints_attr("strides", strides, 2));
+    proto_sub(&node, NODE_ATTRIBUTE, ints_attr("pads", pads, 4));
+    proto_sub(&graph, GRAPH_NODE, node);
+    proto_sub(&graph, GRAPH_OUTPUT, onnx_value("y", FLOAT, "1,8,32,8"));
+    write_model(graph, 3);
+    options.share = 9;
+    if (tn_split_file(input, output, &options, &report, &failure) != TN_OK)
+        fail_msg("%s", failure.message);
+    assert_true(report.parts < report.whole);
+    same_bits(0);
+}
+
+static proto external_tensor(void) {
+    proto tensor = onnx_tensor("c", FLOAT, "4", NULL, 0);
+    onnx_entry(&tensor, 13, "location", "weights.bin");
+    proto_int(&tensor, 14, 1);
+    return tensor;
+}
+
+/* A constant of `block`: where contents lie beside the model, and the importer alone knows it. */
+static proto external_constant(void) {
+    proto node = onnx_node("Constant", "c", "", "c");
+    proto_sub(&node, NODE_ATTRIBUTE, onnx_attr_tensor("value", external_tensor()));
+    return node;
+}
+
+static proto external_branch(const char *name) {
+    proto branch = {0};
+    proto_sub(&branch, GRAPH_NODE, external_constant());
+    proto_sub(&branch, GRAPH_OUTPUT, onnx_value("c", FLOAT, "4"));
+    return onnx_attr_graph(name, branch);
+}
+
+static void data_beside_the_model_is_found_wherever_it_is_named(void **state) {
+    tn_export_options options = TN_EXPORT_OPTIONS_INIT;
+    tn_export_report report;
+    (void)state;
+    options.share = 0.5;
+    for (int where = 0; where < 3; where++) {
+        proto graph = {0};
+        proto_sub(&graph, GRAPH_INPUT, onnx_value("x", FLOAT, "4"));
+        proto_sub(&graph, GRAPH_INPUT, onnx_value("which", BOOL, ""));
+        if (where == 0) proto_sub(&graph, GRAPH_INITIALIZER, external_tensor());
+        if (where == 1) proto_sub(&graph, GRAPH_NODE, external_constant());
+        if (where == 2) {
+            proto node = onnx_node("If", "c", "which", "c");
+            proto_sub(&node, NODE_ATTRIBUTE, external_branch("then_branch"));
+            proto_sub(&node, NODE_ATTRIBUTE, external_branch("else_branch"));
+            proto_sub(&graph, GRAPH_NODE, node);
+        }
+        proto_sub(&graph, GRAPH_NODE, onnx_node("Add", "y", "x,c", "y"));
+        proto_sub(&graph, GRAPH_OUTPUT, onnx_value("y", FLOAT, "4"));
+        write_model(graph, 13);
+        assert_int_equal(
+            tn_split_file(input, "/tmp/tenure-elsewhere.onnx", &options, &report, &failure),
+            TN_E_INVALID);
+        if (strstr(failure.message, "beside it") == NULL) fail_msg("%s", failure.message);
+    }
+}
+
+static void no_allocation_of_one_file_that_fails_does_harm(void **state) {
+    (void)state;
+    make_model(2);
+    one_file_without_memory(input, 1);
+}
+
 static int make_folder(void **state) {
     (void)state;
     if (mkdtemp(folder) == NULL) return -1;
@@ -233,6 +324,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_in_parts_compute_the_same_bits),
         cmocka_unit_test(open_sizes_are_refused),
+        cmocka_unit_test(what_cannot_be_written_is_no_candidate),
+        cmocka_unit_test(data_beside_the_model_is_found_wherever_it_is_named),
+        cmocka_unit_test(no_allocation_of_one_file_that_fails_does_harm),
     };
     return cmocka_run_group_tests(tests, make_folder, end_folder);
 }

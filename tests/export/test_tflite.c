@@ -5,6 +5,7 @@
 #include <tenure/export.h>
 #include <unistd.h>
 
+#include "export/one_file.h"
 #include "tflite_reference.h"
 
 #define MODEL TENURE_SOURCE_DIR "/examples/models/wake_words.tflite"
@@ -205,7 +206,7 @@ static void what_cannot_be_done_is_said_and_nothing_is_written(void **state) {
     assert_true(size == 3 && memcmp(bytes, "old", 3) == 0);
     free(bytes);
     refused(output, output, options, TN_E_INVALID, "the model itself");
-    refused(MODEL, in_folder("no/such/folder.tflite"), options, TN_E_IO, "");
+    refused(MODEL, in_folder("no/such/folder.tflite"), options, TN_E_IO, "its folder");
     refused(MODEL, "/dev/full", options, TN_E_IO, "");
     assert_int_equal(unlink(output), 0);
 }
@@ -228,7 +229,7 @@ static void a_search_that_is_stopped_gives_its_best_or_nothing(void **state) {
     context.self = &left;
     options.context = &context;
     options.share = 0.5;
-    for (uint32_t turns = 1; turns < 2000 && found == 0; turns *= 2) {
+    for (uint32_t turns = 1; turns < UINT32_MAX / 2 && found == 0; turns *= 2) {
         left = turns;
         tn_status status =
             tn_split_file(MODEL, in_folder("best.tflite"), &options, &report, &failure);
@@ -238,6 +239,32 @@ static void a_search_that_is_stopped_gives_its_best_or_nothing(void **state) {
         stopped += status != TN_OK;
     }
     assert_true(found > 0 && stopped > 0);
+}
+
+/* Wherever it was stopped, it does not say that there is nothing. */
+static void a_search_that_is_stopped_does_not_say_that_nothing_fits(void **state) {
+    tn_context context = TN_CONTEXT_INIT;
+    tn_export_options options = TN_EXPORT_OPTIONS_INIT;
+    tn_export_report report;
+    uint32_t left = UINT32_MAX;
+    (void)state;
+    context.progress = enough;
+    context.self = &left;
+    options.context = &context;
+    options.budget = 1000;
+    assert_int_equal(tn_split_file(MODEL, NULL, &options, &report, &failure), TN_E_EXHAUSTED);
+    const uint32_t all = UINT32_MAX - left, turns[] = {1, all / 4, all / 2, all - 1, all, all + 1};
+    assert_true(all > 20);
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+        left = turns[i];
+        tn_status status = tn_split_file(MODEL, NULL, &options, &report, &failure);
+        assert_int_equal(status, left == 0 ? TN_E_STOPPED : TN_E_EXHAUSTED);
+    }
+}
+
+static void no_allocation_of_one_file_that_fails_does_harm(void **state) {
+    (void)state;
+    one_file_without_memory(MODEL, 0.5);
 }
 
 static void no_allocation_that_fails_does_harm(void **state) {
@@ -309,7 +336,9 @@ int main(void) {
         cmocka_unit_test(what_fits_is_written_as_it_is),
         cmocka_unit_test(what_cannot_be_done_is_said_and_nothing_is_written),
         cmocka_unit_test(a_search_that_is_stopped_gives_its_best_or_nothing),
+        cmocka_unit_test(a_search_that_is_stopped_does_not_say_that_nothing_fits),
         cmocka_unit_test(no_allocation_that_fails_does_harm),
+        cmocka_unit_test(no_allocation_of_one_file_that_fails_does_harm),
         cmocka_unit_test(damaged_models_do_no_harm),
     };
     return cmocka_run_group_tests(tests, make_folder, end_folder);
