@@ -40,6 +40,7 @@ typedef struct tn__journal {
     uint64_t written, synced; /* bytes of the file */
     uint64_t undone;          /* records, at `open` */
     bool unsynced;            /* as in the options */
+    bool is_named;            /* its folder has its name on the disk */
 } tn__journal;
 
 struct tn_embedding {

@@ -77,24 +77,6 @@ tn_status tn_embedding_note(const tn_embedding *e, void *bytes, size_t room, siz
 
 /* --- making one --- */
 
-/* The folder knows the new name. */
-static tn_status checkpoint_sync_folder(const tn_embedding *e, tn_error *error) {
-    const char *slash = strrchr(e->path, '/');
-    char folder[4096] = ".";
-    size_t length = slash != NULL ? (size_t)(slash - e->path) : 0;
-    if (slash != NULL && length + 1 < sizeof folder) {
-        memcpy(folder, length > 0 ? e->path : "/", length > 0 ? length : 1);
-        folder[length > 0 ? length : 1] = '\0';
-    }
-    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file < 0) return tn__file_reason(folder, "open it", error);
-    tn_status status = TN_OK;
-    if (fsync(file) != 0 && errno != EINVAL) /* some file systems have no such thing */
-        status = tn__file_reason(folder, "write it to the disk", error);
-    close(file);
-    return status;
-}
-
 static tn_status checkpoint_commit(tn_embedding *e, const void *note, size_t size,
                                    tn_error *error) {
     checkpoint_head head = {.magic = {'T', 'E', 'N', 'U', 'R', 'E', 'E', 'C'},
@@ -134,7 +116,7 @@ tn_status tn_embedding_checkpoint(tn_embedding *e, const void *note, size_t size
     if (!e->journal.unsynced) {
         /* Its journal must outlive a name that the folder may yet forget. */
         tn_error why = {.where = ""};
-        tn_status status = checkpoint_sync_folder(e, &why);
+        tn_status status = tn__folder_sync(e->path, &why);
         if (status != TN_OK) {
             if (error != NULL) *error = why;
             return tn__cache_break(e, status, &why);

@@ -92,13 +92,22 @@ tn_status tn__journal_add(tn_embedding *e, uint32_t slot, tn_error *error) {
     return TN_OK;
 }
 
+/* Its bytes, and once after an `open`, which may have made it, its name. */
+static tn_status journal_sync(tn__journal *journal, tn_error *error) {
+    if (fdatasync(journal->file) != 0)
+        return tn__file_reason(journal->path, "write it to the disk", error);
+    if (!journal->is_named) TN_TRY(tn__folder_sync(journal->path, error));
+    journal->is_named = true;
+    return TN_OK;
+}
+
 tn_status tn__journal_secure(tn_embedding *e, tn_error *error) {
     tn__journal *journal = &e->journal;
+    tn_error why = {.where = ""};
     TN_TRY(journal_flush(e, error));
     if (journal->synced == journal->written || journal->unsynced) return TN_OK;
-    if (fdatasync(journal->file) != 0) {
-        tn_error why = {.where = ""};
-        tn_status status = tn__file_reason(journal->path, "write it to the disk", &why);
+    tn_status status = journal_sync(journal, &why);
+    if (status != TN_OK) {
         if (error != NULL) *error = why;
         return tn__cache_break(e, status, &why);
     }
@@ -230,6 +239,9 @@ tn_status tn__journal_open(tn_embedding *e, tn_error *error) {
         TN_TRY(journal_undo(e, count, error));
     }
     if (ftruncate(journal->file, 0) != 0) return tn__file_reason(journal->path, "empty it", error);
+    /* Else new records might come to lie over the first of the old ones, which count like them. */
+    if (leads_back && !journal->unsynced && fdatasync(journal->file) != 0)
+        return tn__file_reason(journal->path, "write it to the disk", error);
     return TN_OK;
 }
 

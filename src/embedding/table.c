@@ -188,6 +188,23 @@ tn_status tn__file_put(int file, const char *path, const void *bytes, size_t siz
     return TN_OK;
 }
 
+tn_status tn__folder_sync(const char *path, tn_error *error) {
+    const char *slash = strrchr(path, '/');
+    char folder[4096] = ".";
+    size_t length = slash != NULL ? (size_t)(slash - path) : 0;
+    if (slash != NULL && length + 1 < sizeof folder) {
+        memcpy(folder, length > 0 ? path : "/", length > 0 ? length : 1);
+        folder[length > 0 ? length : 1] = '\0';
+    }
+    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) return tn__file_reason(folder, "open it", error);
+    tn_status status = TN_OK;
+    if (fsync(file) != 0 && errno != EINVAL) /* some file systems have no such thing */
+        status = tn__file_reason(folder, "write it to the disk", error);
+    close(file);
+    return status;
+}
+
 /* --- reading a head --- */
 
 static tn_status table_refuse(const char *path, tn_error *error, const char *what) {

@@ -34,6 +34,8 @@ tn_status tn__file_put(int file, const char *path, const void *bytes, size_t siz
                        tn_error *error);
 /* "cannot WHAT: REASON" of a file; errno as it is. */
 tn_status tn__file_reason(const char *path, const char *what, tn_error *error);
+/* The folder of `path` has its new names on the disk. */
+tn_status tn__folder_sync(const char *path, tn_error *error);
 /* `path` with something behind it; NULL: no memory. Freed with its length + 1. */
 char *tn__path_beside(const tn_context *context, const char *path, const char *suffix);
 
