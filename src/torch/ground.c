@@ -9,17 +9,17 @@
 
 /* --- opening and closing --- */
 
-/* So much in one piece, aligned. A status of CUDA. */
+/* So much in one piece, of which what lies before the first aligned byte is lost: CUDA promises
+ * less than GROUND_ALIGNMENT, and gives it. A status of CUDA. */
 static int ground_get(tn__ground *ground, uint64_t bytes) {
     const tn__cuda *cuda = ground->cuda;
-    if (bytes > SIZE_MAX - GROUND_ALIGNMENT) return TN__CUDA_NO_MEMORY;
-    uint64_t spare = GROUND_ALIGNMENT - TN__CUDA_ALIGNMENT;
-    int status = cuda->cudaMalloc(&ground->whole, (size_t)(bytes + spare));
+    if (bytes > SIZE_MAX) return TN__CUDA_NO_MEMORY;
+    int status = cuda->cudaMalloc(&ground->whole, (size_t)bytes);
     if (status != TN__CUDA_OK) return status;
     uint64_t front = -(uintptr_t)ground->whole & (GROUND_ALIGNMENT - 1);
     ground->base = (char *)ground->whole + front;
-    ground->capacity = bytes;
-    return status;
+    ground->capacity = (bytes - front) / GROUND_ALIGNMENT * GROUND_ALIGNMENT;
+    return ground->capacity > 0 ? status : TN__CUDA_NO_MEMORY;
 }
 
 /* As many tenths of what is free as there are in one piece. */

@@ -38,7 +38,7 @@ TORCH_EXPORT void tenure_torch_empty_cache(void);
 static struct torch {
     pthread_mutex_t lock;
     enum { TORCH_NEW, TORCH_OPEN, TORCH_BROKEN } state;
-    bool is_child, gives_null, tells;
+    bool is_child, is_over, gives_null, tells; /* in both of the first there is no CUDA */
     tn__cuda cuda;
     tn__ground_options options;
     tn__ground *grounds[TORCH_DEVICES];
@@ -160,7 +160,7 @@ static void torch_stop(const tn_error *error) {
 }
 
 static tn_status torch_free(void *pointer, int device, tn_error *error) {
-    if (torch.is_child) return TN_OK;
+    if (torch.is_child || torch.is_over) return TN_OK;
     if (device < 0 || device >= TORCH_DEVICES || torch.grounds[device] == NULL)
         TN_FAIL(error, TN_E_INVALID, "free of %p on device %d, which gave nothing", pointer,
                 device);
@@ -179,7 +179,7 @@ void tenure_torch_free(void *pointer, size_t size, int device, void *stream) {
 void tenure_torch_record_stream(void *pointer, void *stream) {
     tn_error error = {0};
     pthread_mutex_lock(&torch.lock);
-    for (uint32_t i = 0; i < TORCH_DEVICES && !torch.is_child; i++) {
+    for (uint32_t i = 0; i < TORCH_DEVICES && !torch.is_child && !torch.is_over; i++) {
         tn__ground *ground = torch.grounds[i];
         if (ground == NULL || !tn__ground_owns(ground, pointer)) continue;
         if (tn__ground_use(ground, pointer, stream, &error) != TN_OK) torch_stop(&error);
@@ -190,7 +190,7 @@ void tenure_torch_record_stream(void *pointer, void *stream) {
 
 void tenure_torch_empty_cache(void) {
     pthread_mutex_lock(&torch.lock);
-    for (uint32_t i = 0; i < TORCH_DEVICES && !torch.is_child; i++)
+    for (uint32_t i = 0; i < TORCH_DEVICES && !torch.is_child && !torch.is_over; i++)
         if (torch.grounds[i] != NULL) (void)tn_pool_empty_cache(torch.grounds[i]->pool);
     pthread_mutex_unlock(&torch.lock);
 }
@@ -204,5 +204,6 @@ __attribute__((destructor)) static void torch_close(void) {
         snprintf(what, sizeof what, "blocks of cuda:%" PRIu32, i);
         if (torch.tells) tn__say_numbers(torch.grounds[i]->pool, what);
     }
+    torch.is_over = true;
     pthread_mutex_unlock(&torch.lock);
 }

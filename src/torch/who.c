@@ -54,15 +54,16 @@ bool tn__who_open(void) {
     return true;
 }
 
-/* The file's name, and whether it is one of torch itself. What would end a field or a row of a
- * trace is left out. */
+/* The file's name, and whether it is one of torch itself, as it is installed (site-packages,
+ * dist-packages): a program may well lie in a folder named torch. What would end a field or a row
+ * of a trace is left out. */
 static bool who_name_file(const char *path, char *name, size_t room) {
     const char *slash = strrchr(path, '/'), *from = slash != NULL ? slash + 1 : path;
     size_t used = 0;
     for (; *from != '\0' && used + 1 < room; from++)
         if (*from != ',' && (unsigned char)*from >= ' ') name[used++] = *from;
     name[used] = '\0';
-    return strstr(path, "/torch/") == NULL;
+    return strstr(path, "-packages/torch/") == NULL;
 }
 
 /* "train.py:31"; false: a line of torch, or none. */

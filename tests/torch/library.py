@@ -69,8 +69,10 @@ def check_memory_is_out():
 
 def check_lines():
     """Who asks is a line of the program: the innermost that is not torch's, in every thread, while others hold Python's lock."""
-    trace, script, inner = folder.name + "/lines.csv", folder.name + "/train, it.py", folder.name + "/torch/nn.py"
-    os.mkdir(folder.name + "/torch")
+    users, torch = folder.name + "/torch", folder.name + "/site-packages/torch"  # a folder named torch is not torch
+    trace, script, inner = folder.name + "/lines.csv", users + "/train, it.py", torch + "/nn.py"
+    os.mkdir(users)
+    os.makedirs(torch)
     with open(inner, "w") as file:
         file.write("def empty(alloc, size):\n    return alloc(size, 0, None)\n")
     with open(script, "w") as file:
@@ -85,7 +87,7 @@ nn.empty(alloc, 5 * MiB)
 """)
     kept = 1 + open(script).read().splitlines().index("kept = nn.empty(alloc, 4 * MiB)  # kept")
     environment = dict(os.environ, TENURE_CUDART=standin, TENURE_BUDGET="8MiB", TENURE_LINES="1", TENURE_TRACE=trace)
-    result = subprocess.run([sys.executable, script, folder.name + "/torch"], env=environment, capture_output=True, text=True,
+    result = subprocess.run([sys.executable, script, torch], env=environment, capture_output=True, text=True,
                             timeout=60)
     expect_stopped(result, "request 1201, stream 0, train it.py:%d\n" % kept, "most is held by 'train it.py:%d'" % kept)
 

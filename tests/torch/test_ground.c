@@ -206,6 +206,7 @@ static void the_budget_is_the_bound(void **state) {
     void *block, *more;
     (void)state;
     CHECK(open_memory(NULL, 1 << 20, &ground, E));
+    assert_true(standin_used(0) <= 1 << 20);
     CHECK(tn__ground_alloc(ground, 700 << 10, NULL, "train.py:31", &block, E));
     assert_int_equal((uintptr_t)block % 512, 0);
     assert_int_equal(get(ground, 400 << 10, NULL, &more, &error), TN_E_EXHAUSTED);
