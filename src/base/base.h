@@ -229,6 +229,9 @@ static inline uint64_t tn__random_below(tn__random *random, uint64_t bound) {
     return (uint64_t)(((wide)tn__random_next(random) * bound) >> 64);
 }
 double tn__clock_s(void); /* monotonic */
+void tn__clock_sleep_until(double time_s);
+#define TN__READ_S                                                                                 \
+    100e-6 /* that a read from a disk takes beside its bytes, where nobody measured */
 
 /* Goes on with `hash` over so many bytes: finds damage, not enemies. */
 uint64_t tn__hash(uint64_t hash, const void *data, size_t size);

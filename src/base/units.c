@@ -148,3 +148,11 @@ double tn__clock_s(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+void tn__clock_sleep_until(double time_s) {
+    for (double left = time_s - tn__clock_s(); left > 0; left = time_s - tn__clock_s()) {
+        struct timespec nap = {.tv_sec = (time_t)left};
+        nap.tv_nsec = (long)((left - (double)nap.tv_sec) * 1e9);
+        (void)nanosleep(&nap, NULL); /* a signal that ends it early is made up for */
+    }
+}

@@ -7,8 +7,6 @@
 #include "base/base.h"
 #include "cli/fit.h"
 
-#define FIT_READ_S 100e-6 /* that a read takes beside its bytes */
-
 static void fit_stream_take(tn_stream_result *made, uint64_t plain_bytes, tn_fit_result *answer) {
     *answer = (tn_fit_result){
         .program = made->program,
@@ -53,7 +51,7 @@ tn_status cli_fit_stream(cli_fit *fit, tn_fit_result *answer, tn_error *error) {
     options.block_count = count;
     options.may = may;
     options.bytes_per_s = fit->storage;
-    options.latency_s = FIT_READ_S;
+    options.latency_s = TN__READ_S;
     options.memory = &fit->memory;
     options.plan = &fit->choices.plan;
     tn_status status = tn_program_stream(fit->program, fit->costs, &options, &fit->streamed, error);

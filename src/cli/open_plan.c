@@ -14,7 +14,6 @@
 #include "base/base.h"
 
 #define SESSION_SAMPLE (UINT64_C(1) << 20)
-#define SESSION_READ_S 100e-6 /* that a read takes beside its bytes */
 
 /* A plan that is too large is fitted: by running operators again, where there is a link by copies
  * over it, and by codecs that were named. */
@@ -91,7 +90,7 @@ static tn_status session_storage(cli_session *session, tn_error *error) {
 /* Weights come and go: all else stays as it is planned. */
 static tn_status session_make_streamed(cli_session *session, tn_setup_options *options,
                                        tn_error *error) {
-    tn_setup_stream stream = {.budget = session->budget, .latency_s = SESSION_READ_S};
+    tn_setup_stream stream = {.budget = session->budget, .latency_s = TN__READ_S};
     tn_setup *plain;
     tn_costs *costs = NULL;
     bool given = session->storage > 0;

@@ -5,8 +5,7 @@
  */
 #include <tenure/session.h>
 
-#define SESSION_STORAGE 1e9   /* bytes a second, of a file that nobody measured */
-#define SESSION_READ_S 100e-6 /* that a read takes beside its bytes */
+#define SESSION_STORAGE 1e9 /* bytes a second, of a file that nobody measured */
 
 #include <string.h>
 
@@ -60,7 +59,7 @@ static tn_status session_set_up(tn_session *session, const tn_session_options *o
     setup.plan = &plan;
     tn_setup_stream stream = {.budget = options->budget,
                               .bytes_per_s = options->storage_bytes_per_s,
-                              .latency_s = SESSION_READ_S,
+                              .latency_s = TN__READ_S,
                               .parts = options->stream_parts};
     if (stream.bytes_per_s == 0) stream.bytes_per_s = SESSION_STORAGE;
     if (options->stream && options->budget > 0) setup.stream = &stream;

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #define STORE_ALIGNMENT 4096u /* of what is made: a page */
 #define STORE_FORMED 0u       /* the file of that */
@@ -262,14 +261,6 @@ void tn__store_bind(const tn__store *store, const tn__stored *stored, uint8_t *p
     for (uint32_t i = 0; i < stored->count; i++) *store->slots[stored->first + i] = place;
 }
 
-static void store_pace(double until_s) {
-    double left = until_s - tn__clock_s();
-    if (left <= 0) return;
-    struct timespec time = {.tv_sec = (time_t)left,
-                            .tv_nsec = (long)((left - (double)(time_t)left) * 1e9)};
-    nanosleep(&time, NULL);
-}
-
 tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint8_t *place,
                           tn_error *error) {
     double start = tn__clock_s(), rate = store->options->storage_bytes_per_s;
@@ -284,6 +275,6 @@ tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint
         }
         return status;
     }
-    if (rate > 0) store_pace(start + (double)stored->bytes / rate);
+    if (rate > 0) tn__clock_sleep_until(start + (double)stored->bytes / rate);
     return TN_OK;
 }

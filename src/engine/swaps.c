@@ -5,8 +5,6 @@
  * there and a way back, each for one copy at a time: a copy books its way when it begins and is not
  * over before that ends. Cost: that of the device's copy.
  */
-#include <time.h>
-
 #include "engine/streams.h"
 
 tn_status tn__swaps_open(tn__host *host, const tn_engine_options *options,
@@ -45,14 +43,6 @@ static double swaps_book(tn__host *host, bool out, uint64_t bytes) {
     return end;
 }
 
-static void swaps_wait_until(double end) {
-    for (double left = end - tn__clock_s(); left > 0; left = end - tn__clock_s()) {
-        struct timespec nap = {.tv_sec = (time_t)left};
-        nap.tv_nsec = (long)((left - (double)nap.tv_sec) * 1e9);
-        (void)nanosleep(&nap, NULL); /* a signal that ends it early is made up for */
-    }
-}
-
 tn_status tn__swaps_copy(void *self, tn_error *error) {
     const tn__item *item = self;
     tn__streams *streams = item->streams;
@@ -64,6 +54,6 @@ tn_status tn__swaps_copy(void *self, tn_error *error) {
     double end = swaps_book(host, out, item->bytes);
     TN_TRY(out ? tn_device_put(stream, there, item->data, item->bytes, error)
                : tn_device_get(stream, item->data, there, item->bytes, error));
-    swaps_wait_until(end);
+    tn__clock_sleep_until(end);
     return TN_OK;
 }
