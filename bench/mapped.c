@@ -284,11 +284,18 @@ int main(int count, char **words) {
     int at = 1;
     for (; at + 1 < count && strncmp(words[at], "--", 2) == 0; at += 2) {
         char *value = words[at + 1];
-        if (strcmp(words[at], "--group") == 0) b.group = value;
-        if (strcmp(words[at], "--folder") == 0) b.folder = value;
-        if (strcmp(words[at], "--parts") == 0) bench_parts(&b, value);
-        if (strcmp(words[at], "--repeat") == 0) b.repeat = (uint32_t)strtoul(value, NULL, 10);
-        if (strcmp(words[at], "--threads") == 0) b.threads = (uint32_t)strtoul(value, NULL, 10);
+        if (strcmp(words[at], "--group") == 0)
+            b.group = value;
+        else if (strcmp(words[at], "--folder") == 0)
+            b.folder = value;
+        else if (strcmp(words[at], "--parts") == 0)
+            bench_parts(&b, value);
+        else if (strcmp(words[at], "--repeat") == 0)
+            b.repeat = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(words[at], "--threads") == 0)
+            b.threads = (uint32_t)strtoul(value, NULL, 10);
+        else
+            return fprintf(stderr, "mapped: there is no option %s\n", words[at]), 2;
     }
     if (b.group == NULL || at >= count || b.repeat == 0)
         return fprintf(stderr, "usage: mapped --group FOLDER [...] MODEL.onnx...\n"), 2;
