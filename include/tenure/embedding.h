@@ -45,7 +45,8 @@ extern "C" {
 
 #define TN_EMBEDDING_ROWS_MAX 4294967294u /* 2^32 - 2 */
 #define TN_EMBEDDING_DIM_MAX 65536u
-#define TN_EMBEDDING_OPEN_MAX 8u /* batches that are open at once */
+#define TN_EMBEDDING_OPEN_MAX 8u      /* batches that are open at once */
+#define TN_EMBEDDING_SAMPLE_MAX 4096u /* residents that `sampled` looks at */
 
 /* How rows are updated; what that keeps of each row stands beside it: X(name, text). */
 /* clang-format off */
@@ -88,14 +89,15 @@ typedef struct tn_embedding tn_embedding;
 typedef struct tn_embedding_options {
     size_t struct_size;        /* sizeof(tn_embedding_options) */
     const tn_context *context; /* NULL or outlives the table */
-    /* Bytes of the one block that holds everything: rows, their index, what the policy knows of
-     * them, open batches, queues of reading and writing, the journal's buffer. Memory beside it:
-     * stacks of threads, the kernel's queues, and its cache of the file, which it takes back when
-     * it needs memory. */
+    /* Bytes of the one block that holds everything that grows with rows or batches: rows, their
+     * index, what the policy knows of them, open batches, queues of reading and writing, the
+     * journal's buffer. Memory beside it: the paths of the three files; while a checkpoint is made
+     * or its note is read, that note; stacks of threads, the kernel's queues, and its cache of the
+     * file, which it takes back when it needs memory. */
     uint64_t cache_bytes;
     const char *policy;  /* who goes; NULL: "lfu" */
     const char *reader;  /* "uring", "threads", "plain" (waits at once); NULL: the first there is */
-    uint32_t threads;    /* of "threads"; 0: 4 */
+    uint32_t threads;    /* of "threads"; 0: 4, more than 64: 64 */
     uint32_t batch_rows; /* row numbers of a batch at most; 0: what an eighth of the slab has room
                           * for, at most 65,536 */
     uint32_t batch_count; /* open at once, up to TN_EMBEDDING_OPEN_MAX; 0: 2 */
@@ -206,7 +208,7 @@ typedef struct tn_embedding_facts {
     uint32_t batch_rows;           /* of a batch, at most */
     uint32_t resident;             /* rows that are there */
     uint64_t checkpoints;          /* of the table, ever */
-    uint64_t undone;               /* rows that were taken back when it was opened */
+    uint64_t undone;               /* changes taken back when it was opened */
     uint64_t lookups, lookup_hits; /* row numbers of batches; those that were there at `begin` */
     uint64_t distinct, hits;       /* the same, each row of a batch counted once */
     uint64_t written;              /* rows that were written back */

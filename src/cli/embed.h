@@ -8,7 +8,7 @@
 #define EMBED_ROWS_MAX 64u
 
 typedef struct embed_arguments {
-    uint32_t action;  /* of embed_actions */
+    uint32_t action;  /* EMBED_CREATE ... */
     const char *path; /* TABLE, or the recorded lookups */
     bool has_action;
     tn_embedding_table table;

@@ -88,7 +88,8 @@ static tn_status batch_refuse(tn_embedding *e, const tn_embedding_batch *batch, 
                               tn_error *error) {
     tn_embedding_options options = TN_EMBEDDING_OPTIONS_INIT;
     char text[TN_SIZE_TEXT_MAX] = "more";
-    uint64_t bytes, rows = (uint64_t)batch_distinct(batch, scratch) + e->r.locked;
+    uint32_t distinct = batch_distinct(batch, scratch);
+    uint64_t bytes, rows = (uint64_t)distinct + e->r.locked;
     options.policy = e->facts.policy;
     options.reader = e->facts.reader;
     options.batch_rows = e->batch_rows;
@@ -97,9 +98,9 @@ static tn_status batch_refuse(tn_embedding *e, const tn_embedding_batch *batch, 
     if (tn_embedding_bytes(&e->table, &options, (uint32_t)rows, &bytes, NULL) == TN_OK)
         (void)tn_size_format(bytes, text);
     TN_FAIL(error, TN_E_EXHAUSTED,
-            "a batch with %" PRIu64 " different rows does not fit: the cache has room for %u, and "
+            "a batch with %u different rows does not fit: the cache has room for %u, and "
             "open batches have locked %u of them; a cache of %s would do",
-            rows - (rows > e->r.locked ? e->r.locked : 0), e->r.slot_count, e->r.locked, text);
+            distinct, e->r.slot_count, e->r.locked, text);
 }
 
 static tn_status batch_hold(tn_embedding *e, uint32_t number, tn_error *error) {

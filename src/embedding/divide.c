@@ -12,7 +12,6 @@
 #include "embedding/cache.h"
 
 #define DIVIDE_SHARE 32u /* of the slab: the most for transfers, and for the journal's buffer */
-#define DIVIDE_DEPTH 4096u
 #define DIVIDE_JOURNAL ((uint64_t)1 << 20) /* bytes of its buffer at most */
 #define DIVIDE_BATCH 65536u
 #define DIVIDE_BATCH_SHARE 8u
@@ -26,8 +25,9 @@ tn_status tn__cache_complete(const tn_embedding_options *given, tn__cache_wish *
     if (options.batch_count > TN_EMBEDDING_OPEN_MAX)
         TN_FAIL(error, TN_E_INVALID, "at most %u batches are open at once, not %u",
                 TN_EMBEDDING_OPEN_MAX, options.batch_count);
-    if (options.sample > 4096)
-        TN_FAIL(error, TN_E_INVALID, "at most 4096 residents are drawn, not %u", options.sample);
+    if (options.sample > TN_EMBEDDING_SAMPLE_MAX)
+        TN_FAIL(error, TN_E_INVALID, "at most %u residents are drawn, not %u",
+                TN_EMBEDDING_SAMPLE_MAX, options.sample);
     wish->options = options;
     wish->policy = tn__row_policy_find(options.policy, error);
     if (wish->policy == NULL) return TN_E_UNKNOWN;
@@ -72,19 +72,23 @@ static tn__division divide_for(const tn_embedding_table *table, const tn__cache_
     return division;
 }
 
+static uint32_t divide_slots(uint64_t rows) {
+    return rows < TN__SLOTS_MAX ? (uint32_t)rows : TN__SLOTS_MAX;
+}
+
 tn__division tn__divide(const tn_embedding_table *table, const tn__cache_wish *wish) {
     const tn_embedding_options *options = &wish->options;
     uint64_t bytes = options->cache_bytes, row = tn__table_row_bytes(table);
     uint64_t share = bytes / DIVIDE_SHARE,
              journal = share < DIVIDE_JOURNAL ? share : DIVIDE_JOURNAL;
     tn__division division = {0};
-    division.depth = (uint32_t)divide_limit(share, row + sizeof(tn__haul), DIVIDE_DEPTH);
+    division.depth = (uint32_t)divide_limit(share, row + sizeof(tn__haul), TN__HAULS_MAX);
     division.journal_rows = (uint32_t)divide_limit(journal, row + 8, UINT32_MAX);
     division.batch_rows = options->batch_rows != 0
                               ? options->batch_rows
                               : (uint32_t)divide_limit(bytes / DIVIDE_BATCH_SHARE,
                                                        8 * options->batch_count + 4, DIVIDE_BATCH);
-    uint32_t few = 0, many = (uint32_t)table->rows; /* fit; may be too many */
+    uint32_t few = 0, many = divide_slots(table->rows); /* fit; may be too many */
     while (few < many) {
         uint32_t slots = few + (many - few) / 2 + 1;
         if (divide_for(table, wish, division, slots).total <= bytes)
@@ -107,12 +111,12 @@ tn_status tn_embedding_bytes(const tn_embedding_table *given, const tn_embedding
     uint64_t low = 0, high = 4096; /* too few; may be enough */
     for (;; low = high, high *= 2) {
         wish.options.cache_bytes = high;
-        if (tn__divide(&table, &wish).slot_count >= rows) break;
+        if (tn__divide(&table, &wish).slot_count >= divide_slots(rows)) break;
     }
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
         wish.options.cache_bytes = middle;
-        if (tn__divide(&table, &wish).slot_count >= rows)
+        if (tn__divide(&table, &wish).slot_count >= divide_slots(rows))
             high = middle;
         else
             low = middle;

@@ -129,6 +129,7 @@ static tn_status embedding_open(const char *path, int file, const tn__cache_wish
     tn_embedding_table table;
     tn_embedding *e = NULL;
     TN_TRY(tn__table_read(file, path, &table, error));
+    (void)fcntl(file, F_SETFL, 0); /* it is no pipe; with O_NONBLOCK io_uring gives up early */
     tn_status status = embedding_make(path, &table, wish, &e, error);
     if (status == TN_OK) {
         e->file = file;

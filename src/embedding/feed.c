@@ -122,7 +122,8 @@ static const tn__feeder *const feed_readers[] = {&tn__feeder_uring, &tn__feeder_
                                                  &feed_reader_plain};
 
 tn_status tn__feeder_find(const char *name, const tn__feeder **reader, tn_error *error) {
-    const char *lacks = tn__uring_lacks();
+    bool may_be_uring = name == NULL || strcmp(name, tn__feeder_uring.name) == 0;
+    const char *lacks = may_be_uring ? tn__uring_lacks() : NULL;
     if (name == NULL) {
         *reader = lacks == NULL ? &tn__feeder_uring : &tn__feeder_threads;
         return TN_OK;

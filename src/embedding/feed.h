@@ -12,6 +12,7 @@
 #include "base/base.h"
 
 #define TN__HAUL_NONE UINT32_MAX
+#define TN__HAULS_MAX 4096u
 
 typedef struct tn__haul {
     char *data;
@@ -48,7 +49,8 @@ extern const tn__feeder tn__feeder_uring, tn__feeder_threads;
 
 /* The reader of this name, NULL: uring where this process may use it, else threads. */
 tn_status tn__feeder_find(const char *name, const tn__feeder **reader, tn_error *error);
-/* Why io_uring cannot be used, or NULL. */
+/* Why io_uring cannot be used with as many transfers as there may be, or NULL. Cost: sets up a
+ * queue and takes it down. */
 const char *tn__uring_lacks(void);
 
 /* Opens with io->reader, state, file, depth, transfers and copies set. */

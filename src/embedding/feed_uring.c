@@ -16,6 +16,7 @@ typedef struct uring_state {
     void (*queue_exit)(struct io_uring *ring);
     struct io_uring_sqe *(*get_sqe)(struct io_uring *ring);
     int (*submit_and_wait)(struct io_uring *ring, unsigned wait);
+    int (*register_probe)(struct io_uring *ring, struct io_uring_probe *probe, unsigned count);
     struct io_uring ring;
     bool is_open;
 } uring_state;
@@ -26,7 +27,20 @@ static const struct {
 } uring_symbols[] = {{"io_uring_queue_init", offsetof(uring_state, queue_init)},
                      {"io_uring_queue_exit", offsetof(uring_state, queue_exit)},
                      {"io_uring_get_sqe", offsetof(uring_state, get_sqe)},
-                     {"io_uring_submit_and_wait", offsetof(uring_state, submit_and_wait)}};
+                     {"io_uring_submit_and_wait", offsetof(uring_state, submit_and_wait)},
+                     {"io_uring_register_probe", offsetof(uring_state, register_probe)}};
+
+/* Reading and writing came later than the queue, with the means to ask for them (Linux 5.6). */
+static bool uring_reads(uring_state *state) {
+    enum { OPS = IORING_OP_WRITE + 1 };
+    union {
+        struct io_uring_probe probe;
+        char room[sizeof(struct io_uring_probe) + OPS * sizeof(struct io_uring_probe_op)];
+    } asked = {.room = {0}};
+    return state->register_probe(&state->ring, &asked.probe, OPS) == 0 &&
+           io_uring_opcode_supported(&asked.probe, IORING_OP_READ) &&
+           io_uring_opcode_supported(&asked.probe, IORING_OP_WRITE);
+}
 
 static const char *uring_load(uring_state *state, unsigned entries) {
     state->library = dlopen("liburing.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -39,8 +53,8 @@ static const char *uring_load(uring_state *state, unsigned entries) {
     }
     int failed = state->queue_init(entries, &state->ring, 0);
     state->is_open = failed == 0;
-    return failed == 0                              ? NULL
-           : failed == -EPERM || failed == -ENOSYS  ? "the kernel does not let this process"
+    if (failed == 0) return uring_reads(state) ? NULL : "the kernel is older than 5.6";
+    return failed == -EPERM || failed == -ENOSYS    ? "the kernel does not let this process"
            : failed == -ENOMEM || failed == -EMFILE ? "the kernel has no memory for it"
                                                     : "the kernel refuses";
 }
@@ -54,7 +68,7 @@ static void uring_unload(uring_state *state) {
 
 const char *tn__uring_lacks(void) {
     uring_state state = {0};
-    const char *lacks = uring_load(&state, 2);
+    const char *lacks = uring_load(&state, TN__HAULS_MAX);
     uring_unload(&state);
     return lacks;
 }

@@ -139,6 +139,9 @@ tn_status tn_embedding_replay(const tn_embedding_trace *trace,
                        .sample = options.sample != 0 ? options.sample : 16,
                        .random = {options.seed}},
                  .error = error};
+    /* More rows than lookups never come. */
+    if (it.r.slot_count > trace->count) it.r.slot_count = (uint32_t)trace->count;
+    if (it.r.slot_count > TN__SLOTS_MAX) it.r.slot_count = TN__SLOTS_MAX;
     if (it.batch > trace->count) it.batch = (uint32_t)trace->count;
     tn_status status = replay_reserve(&it);
     if (status == TN_OK && policy->sees_future) status = replay_look_ahead(&it, &found.cold);

@@ -12,7 +12,8 @@
 #include "base/base.h"
 
 #define TN__SLOT_NONE UINT32_MAX
-#define TN__ROW_NONE UINT32_MAX /* no table has such a row */
+#define TN__ROW_NONE UINT32_MAX          /* no table has such a row */
+#define TN__SLOTS_MAX (UINT32_MAX - 512) /* behind them policies have numbers of their own */
 
 enum {                             /* tn__slot.flags */
        TN__SLOT_DIRTY = 1u << 0,   /* differs from the file; what the file has is in the journal */

@@ -268,6 +268,13 @@ static tn_status table_is_free(const char *path, const tn_context *context, tn_e
     return TN_OK;
 }
 
+/* The whole file gets its name, unless somebody made one of that name meanwhile; a file system
+ * that knows no second names cannot tell. */
+static int table_name(const char *beside, const char *path) {
+    if (link(beside, path) == 0) return unlink(beside);
+    return errno == EPERM || errno == EOPNOTSUPP ? rename(beside, path) : -1;
+}
+
 static tn_status table_write(const char *path, const char *beside, const tn_embedding_table *table,
                              tn_error *error) {
     table_head head = table_head_of(table);
@@ -278,10 +285,10 @@ static tn_status table_write(const char *path, const char *beside, const tn_embe
         status = tn__file_reason(path, "make it so long", error);
     if (status == TN_OK && fsync(file) != 0) status = tn__file_reason(path, "write", error);
     if (close(file) != 0 && status == TN_OK) status = tn__file_reason(path, "write", error);
-    if (status == TN_OK && rename(beside, path) != 0)
-        status = tn__file_reason(path, "rename onto it", error);
+    if (status == TN_OK && table_name(beside, path) != 0)
+        status = tn__file_reason(path, "name it", error);
     if (status != TN_OK) unlink(beside);
-    return status;
+    return status == TN_OK ? tn__folder_sync(path, error) : status;
 }
 
 tn_status tn_embedding_create(const char *path, const tn_embedding_table *given,

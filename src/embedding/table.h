@@ -18,7 +18,8 @@ static inline uint64_t tn__table_at(const tn_embedding_table *table, uint64_t ro
     return TN__TABLE_HEAD + row * tn__table_row_bytes(table);
 }
 
-/* Two files of one table tell that they are by this: a hash of its head. */
+/* A hash of the head: what stands beside a table has it, too, and is refused beside another. Tables
+ * of one description have one. */
 uint64_t tn__table_identity(const tn_embedding_table *table);
 
 /* Reads the head. Errors: E_IO, E_INVALID (no table, damaged, cut short), with the byte. */

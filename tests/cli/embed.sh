@@ -33,7 +33,7 @@ expect 0 "belady 63\.333 %" $tenure embed replay trace.txt --cache 64KiB --polic
 for policy in lru lfu clock sampled; do
     expect 0 "\"lookup_hits\": 38, .*\"cold\": 22" $tenure embed replay trace.txt --cache 64KiB --table t.rows --policy $policy --policy belady --json
 done
-expect 0 "60 lookups in a table of 121 rows" $tenure embed replay trace.txt --cache 64KiB
+expect 0 "60 lookups in a table of 121 rows of 64 float32" $tenure embed replay trace.txt --cache 64KiB
 expect 0 "lookups/s" $tenure embed replay --zipf 1.1 --lookups 2e4 --cache 20KiB --batch 64 --table t.rows --reader threads
 expect 2 "asks for row 101; the table has rows 0 to 99" $tenure embed replay trace.txt --cache 64KiB --rows 100
 echo 7x >bad.txt

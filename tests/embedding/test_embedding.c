@@ -350,6 +350,31 @@ static void bad_batches_are_refused(void **state) {
     kit_remove(kit_path());
 }
 
+/* Rows that are locked and those of the batch are, together, more than the table has: both are told
+ * as they are. */
+static void a_refusal_tells_the_rows_of_the_batch(void **state) {
+    (void)state;
+    enum { LOCKED = 20, WANTED = 35 };
+    tn_embedding_table table = small_table(50, 4);
+    tn_embedding_options options = TN_EMBEDDING_OPTIONS_INIT;
+    tn_embedding *e;
+    uint32_t rows[WANTED], ticket;
+    for (uint32_t i = 0; i < WANTED; i++) rows[i] = 49 - i;
+    tn_embedding_batch batch = {.rows = rows, .row_count = LOCKED, .bag_count = LOCKED};
+    kit_remove(kit_path());
+    assert_ok(tn_embedding_create(kit_path(), &table, NULL, &failure));
+    options.batch_rows = WANTED;
+    assert_ok(tn_embedding_bytes(&table, &options, 30, &options.cache_bytes, &failure));
+    assert_ok(tn_embedding_open(kit_path(), &options, &e, &failure));
+    assert_ok(tn_embedding_begin(e, &batch, &ticket, &failure));
+    batch.row_count = batch.bag_count = WANTED;
+    refused(TN_E_EXHAUSTED, "a batch with 35 different rows",
+            tn_embedding_begin(e, &batch, &ticket, &failure));
+    assert_non_null(strstr(failure.message, "room for 30, and open batches have locked 20"));
+    tn_embedding_close(e);
+    kit_remove(kit_path());
+}
+
 static void bad_options_are_refused(void **state) {
     (void)state;
     tn_embedding_table table = small_table(50, 4);
@@ -387,6 +412,7 @@ static void bad_options_are_refused(void **state) {
     refused(TN_E_INVALID, "at once", tn_embedding_open(kit_path(), &options, &e, &failure));
     options.batch_count = 0;
     assert_ok(tn_embedding_open(kit_path(), &options, &e, &failure));
+    assert_int_equal(fcntl(e->file, F_GETFL) & O_NONBLOCK, 0); /* reads wait, whoever does them */
     refused(TN_E_IO, "open already", tn_embedding_open(kit_path(), &options, &other, &failure));
     tn_embedding_close(e);
     options.read_only = true;
@@ -642,6 +668,7 @@ int main(int count, char **words) {
         cmocka_unit_test(the_slab_is_all_the_memory_there_is),
         cmocka_unit_test(a_cache_of_one_row_works),
         cmocka_unit_test(bad_batches_are_refused),
+        cmocka_unit_test(a_refusal_tells_the_rows_of_the_batch),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(a_file_that_becomes_shorter_is_told),

@@ -234,11 +234,26 @@ static void nothing_hits_more_than_belady(void **state) {
     }
 }
 
+/* Room that no run needs costs nothing. */
+static void more_room_than_lookups_changes_nothing(void **state) {
+    (void)state;
+    tn__random random = {9};
+    uint32_t rows[LENGTH_MAX];
+    draw(rows, LENGTH_MAX, LENGTH_MAX, &random);
+    for (uint32_t i = 0; i < tn_embedding_policy_count(); i++) {
+        const char *name = tn_embedding_policy_name(i);
+        uint64_t enough = replay(name, rows, LENGTH_MAX, LENGTH_MAX, 1).hits;
+        assert_int_equal(replay(name, rows, LENGTH_MAX, UINT32_MAX, 1).hits, enough);
+        assert_int_equal(replay(name, rows, LENGTH_MAX, UINT32_MAX - 300, 1).hits, enough);
+    }
+}
+
 int main(int count, char **words) {
     if (count > 1) only = words[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_policy_does_as_its_plain_model),
         cmocka_unit_test(nothing_hits_more_than_belady),
+        cmocka_unit_test(more_room_than_lookups_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "embedding/table.h"
 #include "report/format.h"
 
 enum {
@@ -192,7 +193,7 @@ static error_t embed_parse(int key, char *value, struct argp_state *state) {
         arguments->reader = value;
         return 0;
     case EMBED_SAMPLE:
-        arguments->sample = (uint32_t)cli_count(state, "sample", value, 4096);
+        arguments->sample = (uint32_t)cli_count(state, "sample", value, TN_EMBEDDING_SAMPLE_MAX);
         return 0;
     case EMBED_JSON:
         arguments->json = true;
@@ -226,7 +227,7 @@ static void embed_print_table(const char *path, const tn_embedding_facts *facts)
     printf("  %s: %s rows of %u %s, %s\n", path, tn__grouped(table->rows, rows), table->dim,
            tn_dtype_name(table->type), tn_embedding_rule_name(table->rule));
     printf("  %" PRIu64 " bytes a row with what the optimizer keeps, in all %s\n", facts->row_bytes,
-           tn_size_format(4096 + table->rows * facts->row_bytes, size));
+           tn_size_format(tn__table_at(table, table->rows), size));
     printf("  first values between -%g and %g, seed %" PRIu64 "\n", table->scale, table->scale,
            table->seed);
     printf("  %" PRIu64 " checkpoints\n", facts->checkpoints);
@@ -342,8 +343,8 @@ static const char embed_doc[] =
     "  tenure embed show users.rows --row 7\n"
     "  tenure embed replay --zipf 1.0 --rows 1e8 --lookups 1e6 --cache 256MiB\n"
     "  tenure embed replay lookups.txt --cache 64MiB --batch 2048 --table users.rows\n\n"
-    "Exit status: 0 done, 1 a batch has more rows than the cache, 2 bad usage or input, 4 internal "
-    "error.";
+    "Exit status: 0 done, 1 a batch has more rows than the cache, 2 bad usage or input, 4 out of "
+    "memory or internal error.";
 
 static const struct argp embed_parser = {
     embed_options, embed_parse, "create|show|undo|replay FILE", embed_doc, NULL, 0, 0};
@@ -353,6 +354,7 @@ static int embed_run(int count, char **words) {
     embed_arguments arguments = {.table = TN_EMBEDDING_TABLE_INIT};
     arguments.context = cli_context();
     arguments.table.dim = 64;
+    arguments.table.type = TN_FLOAT32;
     arguments.table.scale = -1; /* not given */
     arguments.zipf.lookups = 1000000;
     cli_parse(&cli_command_embed, count, words, &arguments);
