@@ -5,6 +5,8 @@
  * first member's parameters, state and step, whoever has read what; a step's loss and answers are
  * those of the whole batch; and when one of them is told to stop, all do behind the next step.
  */
+#include <stdio.h>
+
 #include "trainer/shards.h"
 #include "trainer/trainer.h"
 
@@ -23,6 +25,21 @@ static tn_status ranks_find_tensor(tn_trainer *trainer, tn_error *error) {
             to->rank, trainer->tensor_rank, trainer->tensor_ranks, mine, members, group);
 }
 
+/* What it keeps alone is its part of each batch; else parts are missing, or there twice. */
+static tn_status ranks_check_shards(const tn_trainer *trainer, tn_error *error) {
+    const tn_training *step = trainer->training;
+    uint32_t parts = trainer->state.parts;
+    if (step->sharded_count == 0) return TN_OK;
+    const tn_sharded *shard = &step->sharded[0];
+    uint64_t count = shard->bytes / shard->part_bytes, index = shard->from / shard->part_bytes;
+    if (count == parts && index == trainer->part) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID,
+            "the step is of a rank that keeps part %llu of %llu (tn_train_options.shard_count), "
+            "and this is member %u of %u of those that train the same (tn_trainer_options.exchange "
+            "and group)",
+            (unsigned long long)index, (unsigned long long)count, trainer->part, parts);
+}
+
 tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
     const tn_part_sums sums = tn_training_parts(trainer->training);
@@ -31,11 +48,12 @@ tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error) {
         trainer->tensor_ranks = sums.ranks;
         trainer->tensor_rank = sums.rank;
     }
-    if (to == NULL) return TN_OK;
+    if (to == NULL) return ranks_check_shards(trainer, error);
     uint32_t group = trainer->options.group;
     trainer->state.parts = to->members(to->self, group, &trainer->part);
     if (trainer->state.parts == 0)
         TN_FAIL(error, TN_E_INVALID, "rank %u has no part in group %u", to->rank, group);
+    TN_TRY(ranks_check_shards(trainer, error));
     return ranks_find_tensor(trainer, error);
 }
 
@@ -67,7 +85,8 @@ static bool ranks_reads(const tn_trainer *trainer) {
 }
 
 typedef struct ranks_start { /* what the first member says of it */
-    uint64_t done, resumed, reads, status;
+    uint64_t done, resumed, reads;
+    tn_error error; /* why it has nothing to begin with; status TN_OK: it has */
 } ranks_start;
 
 /* From the first of all: to those with the same part of the model, and from each to the others. */
@@ -173,17 +192,26 @@ static tn_status ranks_spread_all(const ranks_spread *it, tn_error *error) {
     return status;
 }
 
-tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, tn_status status,
+/* With its number before the place: whoever is asked says so. */
+static tn_error ranks_words(uint32_t rank, const tn_error *from) {
+    tn_error words = {.status = from->status};
+    snprintf(words.where, sizeof words.where, "rank %u%s%.180s", rank, from->where[0] ? ", " : "",
+             from->where);
+    memcpy(words.message, from->message, sizeof words.message);
+    return words;
+}
+
+tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, const tn_error *why,
                              tn_error *error) {
-    ranks_start start = {.done = trainer->state.done,
-                         .resumed = from != NULL,
-                         .reads = ranks_reads(trainer),
-                         .status = (uint64_t)status};
+    ranks_start start = {
+        .done = trainer->state.done, .resumed = from != NULL, .reads = ranks_reads(trainer)};
     const ranks_spread it = {.trainer = trainer, .from = from, .start = &start};
+    if (why->status != TN_OK) start.error = ranks_words(trainer->options.exchange->rank, why);
     TN_TRY(ranks_broadcast(trainer, &start, sizeof start, error));
-    if (status != TN_OK) return status; /* the first alone has looked */
-    if (start.status != TN_OK)
-        TN_FAIL(error, (tn_status)start.status, "the first rank has nothing to begin with");
+    if (start.error.status != TN_OK) { /* the first alone has looked */
+        if (error != NULL) *error = start.error;
+        return start.error.status;
+    }
     TN_TRY(ranks_spread_all(&it, error));
     trainer->state.first = trainer->state.done = start.done;
     return TN_OK;

@@ -192,9 +192,13 @@ static tn_status trainer_resume(tn_trainer *trainer, tn_checkpoint **from, tn_er
 static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
     tn_checkpoint *from;
     tn_engine *twin = trainer->options.twin;
-    tn_status status = trainer_resume(trainer, &from, error);
+    tn_error why = {0};
+    tn_status status = trainer_resume(trainer, &from, &why);
+    why.status = status;
     if (tn__trainer_talks(trainer))
-        status = tn__trainer_spread(trainer, from, status, error);
+        status = tn__trainer_spread(trainer, from, &why, error);
+    else if (status != TN_OK && error != NULL)
+        *error = why;
     else if (status == TN_OK && from != NULL) {
         status = tn__checkpoint_restore(from, trainer->engine, &trainer->keeping, error);
         if (status == TN_OK && twin != NULL)

@@ -60,7 +60,8 @@ void tn__trainer_reset(const tn_graph *graph, tn_array *outputs);
 /* [outputs of the graph], zeroed, in the arena. */
 tn_status tn__trainer_outputs(tn__arena *arena, const tn_graph *graph, tn_array **outputs,
                               tn_error *error);
-/* ranks.c. Which part of each batch it takes. Errors: E_INVALID (it is in no such group). */
+/* ranks.c. Which part of each batch it takes. Errors: E_INVALID (it is in no such group, or in one
+ * whose members do not keep the parts that the step has). */
 tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error);
 /* Whether there are others to be told of losses and stops; whether it is the first of all. */
 bool tn__trainer_talks(const tn_trainer *trainer);
@@ -68,9 +69,9 @@ bool tn__trainer_leads(const tn_trainer *trainer);
 /* Whether it has a part of the model, and no way to who has the rest: no checkpoint is of it. */
 bool tn__trainer_is_lone(const tn_trainer *trainer);
 tn_status tn__trainer_lone(tn_error *error);
-/* All begin with what the first of them has: of the checkpoint there, or NULL. `status`: how it got
- * there; when that is bad, all end here. */
-tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, tn_status status,
+/* All begin with what the first of them has: of the checkpoint there, or NULL. why: of the first,
+ * how it got there; when that is bad, all end here with its words. */
+tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, const tn_error *why,
                              tn_error *error);
 /* Loss and correct answers of all, from one's own; and whether anybody was asked to stop. */
 tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error);

@@ -174,6 +174,10 @@ def mistakes(begin):
         lines = [line for line in done.stderr.splitlines() if line.startswith("tenure: ")]
         if sum(words in line for line in lines) != 1 or "rank 0" not in lines[-1]:
             sys.exit(f"FAILED: {words}: {done.stderr}")
+    done = run([*begin(4), *HEADS, "--steps", "2", "--resume", "nothing.ck", "--parallel", "data=2,tensor=2",
+                *([] if MPIRUN else ["--ranks-as-threads"])], 2, ENDS_S)
+    if "rank 0, nothing.ck: cannot open" not in done.stderr:
+        sys.exit(f"FAILED: {done.stderr}")
 
 
 def alone():
@@ -227,6 +231,13 @@ def differ():
             sys.exit(f"FAILED: {words}: {done.stderr}")
         if time.monotonic() - begun > ENDS_S:
             sys.exit(f"FAILED: {words}: {time.monotonic() - begun:.0f} s")
+    # one alone cannot set up its run, while the others wait for what the first has
+    pathlib.Path("short.txt").write_text("abc")
+    heads, some = [*HEADS, "--steps", "4", "--parallel", "data=2,tensor=2"], ["--data", "text:short.txt"]
+    done = run([*mpirun(1), *heads, ":", "-n", "1", *heads, *some, ":", "-n", "2", *heads], 2, ENDS_S)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("tenure: ")]
+    if len(lines) != 1 or "rank 1" not in lines[0] or "short.txt" not in lines[0]:
+        sys.exit(f"FAILED: {done.stderr}")
     done = run([*mpirun(2), *plain, "--parallel", "data=4"], 2)
     if "4 ranks, and mpirun has started 2" not in done.stderr:
         sys.exit(f"FAILED: {done.stderr}")

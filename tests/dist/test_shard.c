@@ -147,6 +147,48 @@ static void parts_train_as_wholes_do(void **state) {
     }
 }
 
+/* --- who keeps which part --- */
+
+typedef struct said { /* of a rank among `ranks` */
+    uint32_t ranks, count, shift;
+    bool lone;
+} said;
+
+/* Its step says part `rank + shift` of `count`; its program talks to nobody. */
+static tn_status other_parts(void *self, tn_world *world, tn_error *error) {
+    const said *it = self;
+    kit_run run;
+    make_net(&run, 3, 4);
+    run.train.dynamic_loss_scale = false;
+    run.train.bucket_bytes = 300;
+    run.train.shard = TN_SHARD_OPTIMIZER;
+    run.train.shard_count = it->count;
+    run.train.shard_index = (tn_world_rank(world) + it->shift) % it->count;
+    if (!it->lone) run.options.exchange = tn_world_exchange(world);
+    tn_status status = kit_open(&run);
+    if (status != TN_OK) *error = run.error;
+    kit_end(&run);
+    return status;
+}
+
+static void ranks_keep_the_parts_that_their_steps_say(void **state) {
+    static const said tries[] = {
+        {4, 2, 0, false}, {2, 4, 0, false}, {2, 2, 1, false}, {1, 2, 0, true}, {2, 2, 0, false}};
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        said it = tries[i];
+        tn_world_options options = TN_WORLD_OPTIONS_INIT;
+        tn_error error = {0};
+        options.driver = "threads";
+        options.ranks = it.ranks;
+        tn_status status = tn_world_run(&options, other_parts, &it, &error);
+        if (status != (i < 4 ? TN_E_INVALID : TN_OK))
+            fail_msg("try %u: %s: %s", i, tn_status_name(status), error.message);
+        if (i < 4 && strstr(error.message, "shard_count") == NULL)
+            fail_msg("try %u: %s", i, error.message);
+    }
+}
+
 /* --- other numbers of ranks --- */
 
 static double apart(const char *a, const char *b) {
@@ -295,6 +337,7 @@ static void a_checkpoint_is_whole_whenever_the_run_ends(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_train_as_wholes_do),
+        cmocka_unit_test(ranks_keep_the_parts_that_their_steps_say),
         cmocka_unit_test(any_number_of_ranks_goes_on),
         cmocka_unit_test(a_checkpoint_is_whole_whenever_the_run_ends),
     };
