@@ -176,6 +176,11 @@ bool tn__file_where(const tn__file *file, const void *bytes, uint64_t size, cons
  * "-" writes to standard output; a path that is no regular file (a pipe, /dev/null) is written
  * directly. */
 tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_error *error);
+/* The same of a file that is new, with this mode; 0: that of an ordinary new one. */
+tn_status tn__file_write_new(const char *path, uint32_t mode, const void *bytes, size_t size,
+                             tn_error *error);
+/* Of the file that stands there; 0: none does. */
+uint32_t tn__file_mode(const char *path);
 bool tn__has_suffix(const char *path, const char *suffix); /* ignoring case */
 #define TN__GROUPED_MAX 27u                                /* 2^64 with its commas, and the end */
 /* 9633792 as "9,633,792". */

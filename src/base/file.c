@@ -239,6 +239,16 @@ tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_er
     return file_write_beside(path, exists ? facts.st_mode & 07777 : 0, bytes, size, error);
 }
 
+tn_status tn__file_write_new(const char *path, uint32_t mode, const void *bytes, size_t size,
+                             tn_error *error) {
+    return file_write_beside(path, (mode_t)mode & 07777, bytes, size, error);
+}
+
+uint32_t tn__file_mode(const char *path) {
+    struct stat facts;
+    return stat(path, &facts) == 0 ? (uint32_t)facts.st_mode & 07777 : 0;
+}
+
 bool tn__has_suffix(const char *path, const char *suffix) {
     size_t length = strlen(path), end = strlen(suffix);
     return length >= end && strcasecmp(path + length - end, suffix) == 0;

@@ -18,6 +18,12 @@ uint64_t tn__checkpoint_hash(const uint8_t *bytes, size_t size) {
     return tn__hash(tn__hash(hash, bytes, at), bytes + behind, size - behind);
 }
 
+void tn__checkpoint_seal(uint8_t *bytes, size_t size, tn__checkpoint_head *head) {
+    memcpy(bytes, head, sizeof *head);
+    head->hash = tn__checkpoint_hash(bytes, size);
+    memcpy(bytes, head, sizeof *head);
+}
+
 /* --- reading --- */
 
 tn_status tn__checkpoint_damaged(const tn__checkpoint_reader *reader) {

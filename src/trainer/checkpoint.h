@@ -70,6 +70,8 @@ tn_status tn__shards_read(tn_checkpoint *checkpoint, const char *path, tn_error 
 
 /* Of a whole file, but for where the hash itself stands. */
 uint64_t tn__checkpoint_hash(const uint8_t *bytes, size_t size);
+/* Puts the head in front of a file whose other bytes are there, with the hash of all. */
+void tn__checkpoint_seal(uint8_t *bytes, size_t size, tn__checkpoint_head *head);
 /* A tensor that is kept. Of one that several ranks share out, this one has a stretch, and writes
  * what it alone updates; they are all of it where nothing is shared out. */
 typedef struct tn__keep {

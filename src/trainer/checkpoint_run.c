@@ -51,9 +51,7 @@ static tn_status run_write(const char *path, uint8_t *file, uint64_t size, tn_en
     memcpy(head.magic, "TENURECK", 8);
     TN_TRY(run_fill(file + sizeof head, engine, keeping, &odd, error));
     TN_TRY(tn__checkpoint_is_odd(odd, path, run, error));
-    memcpy(file, &head, sizeof head);
-    head.hash = tn__checkpoint_hash(file, size);
-    memcpy(file, &head, sizeof head);
+    tn__checkpoint_seal(file, size, &head);
     return tn__file_write(path, file, size, error);
 }
 

@@ -227,9 +227,8 @@ static tn_status ranks_save(tn_trainer *trainer, tn__shard_job *job, const tn_ch
                             tn__shard_entry *entries, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
     uint32_t group = trainer->options.group;
-    if (job->part == 0)
-        TN_TRY(tn__shards_generation(job->path, &trainer->context, &job->generation, error));
-    TN_TRY(to->broadcast(to->self, group, 0, &job->generation, sizeof job->generation, error));
+    if (job->part == 0) TN_TRY(tn__shards_begin(job, &trainer->context, error));
+    TN_TRY(to->broadcast(to->self, group, 0, &job->turn, sizeof job->turn, error));
     TN_TRY(
         tn__shards_write(job, trainer->engine, &trainer->keeping, run, &entries[job->part], error));
     TN_TRY(to->gather(to->self, group, &entries[job->part], entries, sizeof *entries, error));

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "graph/element.h"
@@ -23,14 +24,15 @@
 
 /* --- names --- */
 
-/* In the context's memory, [*room]; NULL: none is left. */
-static char *write_name(const char *path, const tn_context *context, uint64_t generation,
-                        uint32_t part, uint32_t parts, size_t *room) {
+/* Of a part, behind `path` or the end of that; in the context's memory, [*room]; NULL: none is
+ * left. */
+static char *write_name(const char *path, const tn__shard_job *job, uint32_t part,
+                        const tn_context *context, size_t *room) {
     *room = strlen(path) + WRITE_NAME_ROOM;
     char *name = tn__alloc(context, *room);
     if (name != NULL)
-        snprintf(name, *room, "%s.%llu.%u-of-%u", path, (unsigned long long)generation, part,
-                 parts);
+        snprintf(name, *room, "%s.%llu.%u-of-%u", path, (unsigned long long)job->turn.generation,
+                 part, job->parts);
     return name;
 }
 
@@ -83,16 +85,17 @@ static DIR *write_folder(const char *path, const tn_context *context) {
     return made;
 }
 
-tn_status tn__shards_generation(const char *path, const tn_context *context, uint64_t *generation,
-                                tn_error *error) {
+tn_status tn__shards_begin(tn__shard_job *job, const tn_context *context, tn_error *error) {
     uint64_t most = 0, found;
+    const char *path = job->path;
     DIR *folder = write_folder(path, context);
     if (folder == NULL)
         TN_FAIL(error, TN_E_IO, "%.200s: cannot look into its folder: %s", path, strerror(errno));
     for (struct dirent *at = readdir(folder); at != NULL; at = readdir(folder))
         if (write_is_shard(at->d_name, write_base(path), &found) && found > most) most = found;
     closedir(folder);
-    *generation = most + 1;
+    job->turn.generation = most + 1;
+    job->turn.mode = tn__file_mode(path);
     return TN_OK;
 }
 
@@ -106,12 +109,13 @@ void tn__shards_sweep(const char *path, const tn_context *context, uint64_t but)
     closedir(folder);
 }
 
-/* A rename is on disk when its folder is. */
-static void write_sync(const char *path, const tn_context *context) {
+/* A rename is on disk when its folder is; whether it is, as far as the file system can tell. */
+static bool write_sync(const char *path, const tn_context *context) {
     DIR *folder = write_folder(path, context);
-    if (folder == NULL) return;
-    (void)fsync(dirfd(folder));
+    if (folder == NULL) return false;
+    bool synced = fsync(dirfd(folder)) == 0 || errno == EINVAL; /* there is no such thing here */
     closedir(folder);
+    return synced;
 }
 
 /* --- a rank's own --- */
@@ -170,14 +174,11 @@ static tn_status write_file(const tn__shard_job *job, uint8_t *file, uint64_t si
     memcpy(head.magic, TN__SHARD_MAGIC, 8);
     TN_TRY(write_fill(file + sizeof head, job->part, engine, keeping, &head.count, &odd, error));
     TN_TRY(tn__checkpoint_is_odd(odd, job->path, run, error));
-    memcpy(file, &head, sizeof head);
-    head.hash = tn__checkpoint_hash(file, size);
-    memcpy(file, &head, sizeof head);
-    char *name =
-        write_name(job->path, keeping->context, job->generation, job->part, job->parts, &room);
+    tn__checkpoint_seal(file, size, &head);
+    char *name = write_name(job->path, job, job->part, keeping->context, &room);
     if (name == NULL) return tn__no_memory(error, "a checkpoint");
-    tn_status status = tn__file_write(name, file, size, error);
-    write_sync(name, keeping->context);
+    tn_status status = tn__file_write_new(name, (uint32_t)job->turn.mode, file, size, error);
+    (void)write_sync(name, keeping->context); /* who names all of them looks at that */
     tn__free(keeping->context, name, room);
     *entry = (tn__shard_entry){.bytes = size, .hash = head.hash};
     return status;
@@ -205,36 +206,57 @@ static uint8_t *write_entry(uint8_t *at, const char *name, const tn__shard_entry
     return at + 5 + length + sizeof *entry;
 }
 
+/* Whoever reads `path` looks for them beside it, which is not where ranks write that have another
+ * folder by the same name. */
+static tn_status write_is_there(const tn__shard_job *job, uint32_t part,
+                                const tn__shard_entry *entry, const tn_context *context,
+                                tn_error *error) {
+    struct stat facts;
+    size_t room;
+    char *name = write_name(job->path, job, part, context, &room);
+    if (name == NULL) return tn__no_memory(error, "a checkpoint");
+    bool there = stat(name, &facts) == 0 && (uint64_t)facts.st_size == entry->bytes;
+    tn__free(context, name, room);
+    if (there) return TN_OK;
+    TN_FAIL(error, TN_E_IO,
+            "%.200s: part %u of %u is not beside it: give all ranks the same file, in a folder "
+            "that they share; the checkpoint before this one stays",
+            job->path, part, job->parts);
+}
+
+static tn_status write_names(const tn__shard_job *job, const tn__shard_entry *entries,
+                             const tn_context *context, uint8_t **at, tn_error *error) {
+    for (uint32_t i = 0; i < job->parts; i++) {
+        size_t room;
+        TN_TRY(write_is_there(job, i, &entries[i], context, error));
+        char *name = write_name(write_base(job->path), job, i, context, &room);
+        if (name == NULL) return tn__no_memory(error, "a checkpoint");
+        *at = write_entry(*at, name, &entries[i]);
+        tn__free(context, name, room);
+    }
+    return TN_OK;
+}
+
 tn_status tn__shards_name_all(const tn__shard_job *job, const tn__shard_entry *entries,
                               const tn_context *context, const tn_checkpoint_run *run,
                               tn_error *error) {
-    size_t room, most = sizeof(tn__checkpoint_head) +
-                        job->parts * (strlen(write_base(job->path)) + WRITE_NAME_ROOM +
-                                      (size_t)TN__SHARD_NAMED);
+    size_t most =
+        sizeof(tn__checkpoint_head) +
+        job->parts * (strlen(write_base(job->path)) + WRITE_NAME_ROOM + (size_t)TN__SHARD_NAMED);
     tn__checkpoint_head head = {
         .version = TN__CHECKPOINT_VERSION, .count = job->parts, .run = *run};
     memcpy(head.magic, TN__SHARDS_MAGIC, 8);
     uint8_t *file = tn__alloc_array(context, most, 1);
     if (file == NULL) return tn__no_memory(error, "a checkpoint");
     uint8_t *at = file + sizeof head;
-    tn_status status = TN_OK;
-    for (uint32_t i = 0; i < job->parts && status == TN_OK; i++) {
-        char *name =
-            write_name(write_base(job->path), context, job->generation, i, job->parts, &room);
-        if (name == NULL)
-            status = tn__no_memory(error, "a checkpoint");
-        else
-            at = write_entry(at, name, &entries[i]);
-        tn__free(context, name, name != NULL ? room : 0);
-    }
+    tn_status status = write_names(job, entries, context, &at, error);
     size_t size = (size_t)(at - file);
-    memcpy(file, &head, sizeof head);
-    head.hash = tn__checkpoint_hash(file, size);
-    memcpy(file, &head, sizeof head);
+    tn__checkpoint_seal(file, size, &head);
+    bool synced = status == TN_OK && write_sync(job->path, context); /* all parts */
     if (status == TN_OK) status = tn__file_write(job->path, file, size, error);
     tn__free(context, file, most);
     if (status != TN_OK) return status;
-    write_sync(job->path, context);
-    tn__shards_sweep(job->path, context, job->generation);
+    synced = write_sync(job->path, context) && synced; /* else those before may be needed yet */
+    if (synced) tn__shards_sweep(job->path, context, job->turn.generation);
     return TN_OK;
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -18,6 +19,7 @@ typedef struct task {
     tn_shard shard;
     bool separate;           /* parameters are gathered beside buckets */
     const char *path, *from; /* checkpoints; NULL: none */
+    const char *aside;       /* NULL, or that of the last rank, which takes it for the same */
     /* what came out, of each rank */
     double loss[8][8];
     uint64_t arena[8], statics[8];
@@ -49,7 +51,8 @@ static tn_status all_steps(const task *it, uint32_t rank, kit_run *run, double *
                 (unsigned long long)usage.measured_peak, (unsigned long long)usage.planned_peak);
     if (it->path == NULL) return TN_OK;
     bool writes = rank == 0 || it->shard != TN_SHARD_NONE;
-    return writes ? tn_trainer_save(run->trainer, it->path, &run->error) : TN_OK;
+    const char *path = it->aside != NULL && rank + 1 == it->ranks ? it->aside : it->path;
+    return writes ? tn_trainer_save(run->trainer, path, &run->error) : TN_OK;
 }
 
 static tn_status one_rank(void *self, tn_world *world, tn_error *error) {
@@ -87,12 +90,16 @@ static tn_status one_rank(void *self, tn_world *world, tn_error *error) {
     return status;
 }
 
-static void run_task(task *it) {
+static tn_status try_task(task *it, tn_error *error) {
     tn_world_options options = TN_WORLD_OPTIONS_INIT;
-    tn_error error = {0};
     options.driver = "threads";
     options.ranks = it->ranks;
-    if (tn_world_run(&options, one_rank, it, &error) != TN_OK)
+    return tn_world_run(&options, one_rank, it, error);
+}
+
+static void run_task(task *it) {
+    tn_error error = {0};
+    if (try_task(it, &error) != TN_OK)
         fail_msg("seed %llu, %u ranks, %s: %s: %s", (unsigned long long)it->seed, it->ranks,
                  tn_shard_name(it->shard), error.where, error.message);
 }
@@ -334,12 +341,54 @@ static void a_checkpoint_is_whole_whenever_the_run_ends(void **state) {
     assert_true(at > 10 && kept[0] > 3 && kept[1] > 1);
 }
 
+/* --- in which folder, and for whom --- */
+
+static uint32_t mode_of(const char *path) {
+    struct stat facts;
+    assert_int_equal(stat(path, &facts), 0);
+    return facts.st_mode & 07777;
+}
+
+/* A rank that writes elsewhere: what is there stays, and can be read. */
+static void parts_are_beside_what_names_them(void **state) {
+    char path[128], aside[128];
+    task it = draw(60), other;
+    tn_checkpoint *found;
+    tn_error error = {0};
+    (void)state;
+    snprintf(path, sizeof path, "%s", kit_path("here.ck"));
+    snprintf(aside, sizeof aside, "%s", kit_path("aside.ck"));
+    it.ranks = 2;
+    it.shard = TN_SHARD_GRADIENTS;
+    it.path = path;
+    it.steps = 2;
+    run_task(&it);
+    assert_int_equal(chmod(path, 0600), 0);
+    other = it;
+    other.aside = aside;
+    other.steps = 4;
+    assert_int_equal(try_task(&other, &error), TN_E_IO);
+    assert_non_null(strstr(error.message, "part 1 of 2 is not beside it"));
+    if (tn_checkpoint_open(path, NULL, &found, &error) != TN_OK) fail_msg("%s", error.message);
+    assert_int_equal(tn_checkpoint_of_run(found)->step, 2);
+    tn_checkpoint_close(found);
+    run_task(&it); /* who may read a checkpoint may read its parts, and nobody else */
+    assert_int_equal(mode_of(path), 0600);
+    assert_int_equal(kit_count("here.ck.*-of-2"), 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        char part[160];
+        snprintf(part, sizeof part, "%s.3.%u-of-2", path, i);
+        assert_int_equal(mode_of(part), 0600);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_train_as_wholes_do),
         cmocka_unit_test(ranks_keep_the_parts_that_their_steps_say),
         cmocka_unit_test(any_number_of_ranks_goes_on),
         cmocka_unit_test(a_checkpoint_is_whole_whenever_the_run_ends),
+        cmocka_unit_test(parts_are_beside_what_names_them),
     };
     return cmocka_run_group_tests(tests, kit_enter, kit_leave);
 }
