@@ -15,7 +15,7 @@
 
 #include "trainer/shards.h"
 
-#define FUZZ_HASH_AT 72u /* behind magic, version, count and tn_checkpoint_run */
+#define FUZZ_HASH_AT offsetof(tn__checkpoint_head, hash)
 #define FUZZ_PART "f.ck.1.0-of-1"
 
 static char shards_folder[] = "/tmp/tenure-fuzz-XXXXXX";

@@ -14,6 +14,19 @@
  *     for each tensor: length of its name u32, name, 0 u8, role u32, element type u32, rank u32,
  *                      extents i64[rank], bytes u64, contents
  *
+ * Ranks that keep parts of the state (tn_train_options.shard) write together: a part each, and the
+ * file that names them, which is opened as any other. It cannot be copied by itself: the parts are
+ * looked for beside it, and go when the run writes its next checkpoint. To keep one, stop the run
+ * and copy it with them, or resume it on one rank, which writes one file. The formats:
+ *
+ *     "TENURESS" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
+ *     for each part: length of its name u32, name ("run.ck.7.0-of-2"), 0 u8, its bytes u64, its
+ *                    hash u64
+ *
+ *     "TENURESH" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
+ *     for each stretch: number of the tensor u32; its name ... bytes, as above; where in its
+ *                       contents the stretch begins u64, bytes u64, contents
+ *
  * Numbers are little endian, as the machine has them.
  * Units: bytes. Threads: a checkpoint is only read once it is open, by any number.
  */
@@ -62,7 +75,8 @@ typedef struct tn_checkpoint tn_checkpoint;
  * E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_checkpoint_open(const char *path, const tn_context *context,
                                                tn_checkpoint **checkpoint, tn_error *error);
-/* The same of a file in memory, which is not copied: it outlives the checkpoint.
+/* The same of a file in memory, which is not copied: it outlives the checkpoint. E_INVALID also of
+ * one that names the parts of several ranks: those lie beside a path.
  * name  what messages call it; copied */
 TN_API TN_CHECKED tn_status tn_checkpoint_read(const char *name, const void *bytes, size_t size,
                                                const tn_context *context,

@@ -116,6 +116,20 @@ static tn_status checkpoint_tensors(tn__checkpoint_reader *reader, uint32_t coun
     return reader->left == 0 ? TN_OK : tn__checkpoint_damaged(reader);
 }
 
+/* What ranks write together is several files, of which each says what it is. */
+static tn_status checkpoint_is_whole(const char *name, const void *bytes, size_t size,
+                                     tn_error *error) {
+    if (size >= 8 && memcmp(bytes, TN__SHARD_MAGIC, 8) == 0)
+        TN_FAIL(error, TN_E_INVALID,
+                "%.200s is one of the parts of a checkpoint: give the file that names them", name);
+    if (size >= 8 && memcmp(bytes, TN__SHARDS_MAGIC, 8) == 0)
+        TN_FAIL(error, TN_E_INVALID,
+                "%.200s names the parts of a checkpoint, which lie beside it: give its path "
+                "(tn_checkpoint_open)",
+                name);
+    return TN_OK;
+}
+
 static tn_status checkpoint_read(tn_checkpoint *checkpoint, const char *name, const void *bytes,
                                  size_t size, tn_error *error) {
     tn__checkpoint_head head;
@@ -123,6 +137,7 @@ static tn_status checkpoint_read(tn_checkpoint *checkpoint, const char *name, co
     if (checkpoint->path == NULL) return tn__no_memory(error, "a checkpoint");
     tn__checkpoint_reader reader = {
         .path = checkpoint->path, .start = bytes, .at = bytes, .left = size, .error = error};
+    TN_TRY(checkpoint_is_whole(checkpoint->path, bytes, size, error));
     TN_TRY(tn__checkpoint_head_of(&reader, "TENURECK", TN__CHECKPOINT_LEAST, &head));
     checkpoint->run = head.run;
     return checkpoint_tensors(&reader, head.count, checkpoint);

@@ -17,7 +17,8 @@ bool tn__shards_are(const tn__file *file) {
 
 typedef struct shards_piece { /* a stretch of tensor `number` */
     uint32_t number;
-    tn_kept facts; /* of the whole, but for `bytes` */
+    const uint8_t *facts; /* what its file says of the whole, which each of its pieces says; */
+    size_t told;          /* so many bytes */
     uint64_t from, size;
     const uint8_t *bytes;
 } shards_piece;
@@ -34,11 +35,14 @@ typedef struct shards_state {
 
 static tn_status shards_piece_of(shards_state *it, tn__checkpoint_reader *reader) {
     shards_piece piece = {0};
+    tn_kept whole = {0};
     TN_TRY(tn__checkpoint_copy(reader, &piece.number, 4));
-    TN_TRY(tn__checkpoint_facts(reader, &piece.facts));
+    piece.facts = reader->at;
+    TN_TRY(tn__checkpoint_facts(reader, &whole));
+    piece.told = (size_t)(reader->at - piece.facts);
     TN_TRY(tn__checkpoint_copy(reader, &piece.from, 8));
     TN_TRY(tn__checkpoint_copy(reader, &piece.size, 8));
-    if (piece.from > piece.facts.size || piece.size > piece.facts.size - piece.from)
+    if (piece.from > whole.size || piece.size > whole.size - piece.from)
         return tn__checkpoint_damaged(reader);
     TN_TRY(tn__checkpoint_take(reader, piece.size, &piece.bytes));
     if (!tn__reserve(&it->checkpoint->context, &it->pieces, &it->room, it->count + 1,
@@ -76,20 +80,27 @@ static int shards_order(const void *a, const void *b) {
     return (x->from > y->from) - (x->from < y->from);
 }
 
-static bool shards_same(const tn_kept *a, const tn_kept *b) {
-    bool same = strcmp(a->name, b->name) == 0 && a->role == b->role && a->dtype == b->dtype &&
-                a->rank == b->rank && a->size == b->size;
-    for (uint32_t d = 0; same && d < a->rank; d++) same = a->shape[d] == b->shape[d];
-    return same;
+static bool shards_same(const shards_piece *a, const shards_piece *b) {
+    return a->told == b->told && memcmp(a->facts, b->facts, a->told) == 0;
+}
+
+static tn_status shards_whole(const shards_state *it, const shards_piece *piece, tn_kept *kept) {
+    tn__checkpoint_reader reader = {.path = it->path,
+                                    .start = piece->facts,
+                                    .at = piece->facts,
+                                    .left = piece->told,
+                                    .error = it->error};
+    return tn__checkpoint_facts(&reader, kept);
 }
 
 /* Pieces [first, last) are all of a tensor: each begins where the one before ends. */
 static tn_status shards_join(shards_state *it, size_t first, size_t last) {
     const shards_piece *pieces = &it->pieces[first];
-    tn_kept kept = pieces->facts;
+    tn_kept kept = {0};
+    TN_TRY(shards_whole(it, pieces, &kept));
     uint64_t end = 0;
     for (size_t i = 0; i < last - first; i++) {
-        if (!shards_same(&pieces[i].facts, &kept) || pieces[i].from != end)
+        if (!shards_same(&pieces[i], pieces) || pieces[i].from != end)
             TN_FAIL(it->error, TN_E_INVALID, "%.200s: of '%.80s' there is not every part once",
                     it->path, kept.name);
         end += pieces[i].size;
@@ -111,8 +122,11 @@ static tn_status shards_join(shards_state *it, size_t first, size_t last) {
 }
 
 static tn_status shards_join_all(shards_state *it) {
+    uint32_t tensors = it->count > 0;
     if (it->count > 0) qsort(it->pieces, it->count, sizeof *it->pieces, shards_order);
-    TN_TRY(tn__checkpoint_room(it->checkpoint, (uint32_t)it->count, it->error));
+    for (size_t i = 1; i < it->count; i++)
+        tensors += it->pieces[i].number != it->pieces[i - 1].number;
+    TN_TRY(tn__checkpoint_room(it->checkpoint, tensors, it->error));
     for (size_t first = 0, last; first < it->count; first = last) {
         for (last = first; last < it->count; last++)
             if (it->pieces[last].number != it->pieces[first].number) break;
@@ -139,6 +153,14 @@ static tn_status shards_path(shards_state *it, const char *name, char **path) {
     return TN_OK;
 }
 
+/* Each part has its place in its name, so an index does not name one again and again. */
+static bool shards_is_part(const char *name, uint32_t part, uint32_t parts) {
+    char end[40];
+    snprintf(end, sizeof end, ".%u-of-%u", part, parts);
+    size_t length = strlen(name), ends = strlen(end);
+    return length > ends && strcmp(name + length - ends, end) == 0;
+}
+
 static tn_status shards_all(shards_state *it, tn__checkpoint_reader *reader, uint32_t count) {
     tn_checkpoint *checkpoint = it->checkpoint;
     checkpoint->shards =
@@ -154,6 +176,9 @@ static tn_status shards_all(shards_state *it, tn__checkpoint_reader *reader, uin
         TN_TRY(tn__checkpoint_copy(reader, &entry, sizeof entry));
         if (memchr(name, 0, (size_t)length + 1) != name + length)
             return tn__checkpoint_damaged(reader);
+        if (!shards_is_part((const char *)name, i, count))
+            TN_FAIL(it->error, TN_E_INVALID, "%.200s: what it names as part %u of %u is '%.80s'",
+                    it->path, i, count, (const char *)name);
         TN_TRY(shards_path(it, (const char *)name, &path));
         TN_TRY(shards_file(it, path, &entry));
     }

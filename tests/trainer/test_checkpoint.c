@@ -306,6 +306,51 @@ static void a_checkpoint_makes_the_model_that_it_is_of(void **state) {
     kit_end(&run);
 }
 
+/* --- of several ranks --- */
+
+static void write_sealed(const char *path, uint8_t *bytes, size_t size, const char *magic,
+                         uint32_t count) {
+    tn__checkpoint_head head = {.version = TN__CHECKPOINT_VERSION, .count = count};
+    memcpy(head.magic, magic, 8);
+    tn__checkpoint_seal(bytes, size, &head);
+    assert_int_equal(tn__file_write(path, bytes, size, NULL), TN_OK);
+}
+
+/* One part without tensors, that is named `count` times as of so many. */
+static tn_status open_named(uint32_t count, tn_error *error) {
+    tn_checkpoint *checkpoint = NULL, *whole = NULL;
+    uint8_t part[sizeof(tn__checkpoint_head)] = {0}, index[512] = {0};
+    uint8_t *at = index + sizeof(tn__checkpoint_head);
+    char name[40], path[128];
+    uint32_t length = (uint32_t)snprintf(name, sizeof name, "s.ck.1.0-of-%u", count);
+    snprintf(path, sizeof path, "%s", kit_path(name));
+    write_sealed(path, part, sizeof part, TN__SHARD_MAGIC, 0);
+    assert_int_equal(tn_checkpoint_open(path, NULL, &whole, error), TN_E_INVALID);
+    assert_non_null(strstr(error->message, "one of the parts"));
+    const uint64_t entry[] = {sizeof part, tn__checkpoint_hash(part, sizeof part)};
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(at, &length, 4);
+        memcpy(at + 4, name, length + 1);
+        memcpy(at + 5 + length, entry, sizeof entry);
+        at += 5 + length + sizeof entry;
+    }
+    write_sealed(kit_path("s.ck"), index, (size_t)(at - index), TN__SHARDS_MAGIC, count);
+    assert_int_equal(tn_checkpoint_read("s", index, (size_t)(at - index), NULL, &whole, error),
+                     TN_E_INVALID);
+    assert_non_null(strstr(error->message, "lie beside it"));
+    tn_status status = tn_checkpoint_open(kit_path("s.ck"), NULL, &checkpoint, error);
+    tn_checkpoint_close(checkpoint);
+    return status;
+}
+
+static void a_part_is_named_once(void **state) {
+    tn_error error = {0};
+    (void)state;
+    assert_int_equal(open_named(1, &error), TN_OK);
+    assert_int_equal(open_named(3, &error), TN_E_INVALID);
+    assert_non_null(strstr(error.message, "part 1 of 3 is 's.ck.1.0-of-3'"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read_and_written_again),
@@ -316,6 +361,7 @@ int main(void) {
         cmocka_unit_test(what_is_no_number_is_not_written),
         cmocka_unit_test(a_checkpoint_of_another_run_is_refused),
         cmocka_unit_test(a_checkpoint_makes_the_model_that_it_is_of),
+        cmocka_unit_test(a_part_is_named_once),
     };
     return cmocka_run_group_tests(tests, kit_enter, kit_leave);
 }
