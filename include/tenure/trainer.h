@@ -177,7 +177,10 @@ TN_API TN_CHECKED tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error)
  * none is left. */
 TN_API TN_CHECKED tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error);
 /* A checkpoint as the run is now: the file is the old one or the whole new one, whatever happens.
- */
+ * Of several ranks that keep parts (tn_train_options.shard, tensor_ranks) all call it, with one
+ * path in one folder. Of others the first one writes, and the rest do nothing here.
+ * Errors: E_INVALID (a parameter is no number), E_UNSUPPORTED (a part of a model that is cut, and
+ * no exchange), E_IO, E_NO_MEMORY, those of the exchange. */
 TN_API TN_CHECKED tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error);
 TN_API const tn_trainer_state *tn_trainer_at(const tn_trainer *trainer);
 
@@ -189,10 +192,10 @@ TN_API const tn_training *tn_trainer_training(const tn_trainer *trainer);
  * model in use. */
 TN_API bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_t size);
 
-/* Ranks that have parts of the parameters alone (TN_SHARD_PARAMETERS): all of them call it, and the
- * first of their group has all parameters, in memory of the host's, for tn_trainer_read and
- * tn_trainer_test, until the next step. Otherwise it does nothing. Errors: E_NO_MEMORY, those of
- * the exchange. */
+/* Ranks that have parts of the parameters alone (TN_SHARD_PARAMETERS, or a model that is cut): all
+ * of them call it, and the first has all parameters, in memory of the host's, for tn_trainer_read
+ * and tn_trainer_test, until the next step begins. Otherwise it does nothing. Errors:
+ * E_UNSUPPORTED (a model that is cut, and no exchange), E_NO_MEMORY, those of the exchange. */
 TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error);
 
 /* --- how good it is ----------------------------------------------------------------------------

@@ -92,6 +92,11 @@ tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_e
     if (grid->pipeline > 1)
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "pipeline=%u: layers cannot be divided among several ranks yet", grid->pipeline);
+    if (ranks->shard != TN_SHARD_NONE && grid->data == 1)
+        TN_FAIL(error, TN_E_INVALID,
+                "--shard %s: ranks with other parts of a batch divide that, and there is one "
+                "(data=1); give --parallel data=N, or no --shard",
+                tn_shard_name(ranks->shard));
     return TN_OK;
 }
 

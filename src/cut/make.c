@@ -148,13 +148,14 @@ tn_status tn__cuts_make(tn__cuts *it) {
     TN_TRY(tn_graph_create(it->context, &state.graph, it->error));
     tn_status status = make_all(&state);
     if (status == TN_OK) {
-        it->made = state.graph;
-        uint32_t count = tn_graph_op_count(it->made);
+        uint32_t count = tn_graph_op_count(state.graph);
         it->origin = tn__arena_copy(it->arena, state.origin, count * sizeof *it->origin);
         if (it->origin == NULL) status = tn__no_memory(it->error, "parts of a model");
-    } else {
-        tn_graph_destroy(state.graph);
     }
+    if (status == TN_OK)
+        it->made = state.graph;
+    else
+        tn_graph_destroy(state.graph);
     tn__free(it->context, state.origin, state.origin_room * sizeof *state.origin);
     return status;
 }

@@ -203,6 +203,11 @@ static tn_status gather_see_stretch(gather_state *it, uint32_t step, tn_tensor_i
                 "'%.80s' is read beside the list: such a program is not divided by parameters",
                 tn_graph_tensor(it->graph, id)->name);
     bool updated = unit->update != GATHER_NONE && step > unit->update; /* the part is another */
+    if (updated && unit->stretch == GATHER_NONE) /* stretches begin in one order */
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "'%.80s' is read behind its update alone: such a program is not divided by "
+                "parameters",
+                tn_graph_tensor(it->graph, id)->name);
     if (unit->stretch != GATHER_NONE && (since <= it->most || updated)) {
         it->stretches[unit->stretch].last = step;
         return TN_OK;
@@ -211,8 +216,7 @@ static tn_status gather_see_stretch(gather_state *it, uint32_t step, tn_tensor_i
                      it->stretch_count + 1, sizeof *it->stretches))
         return tn__no_memory(it->error, "a program of several ranks");
     unit->stretch = (uint32_t)it->stretch_count;
-    uint32_t start = updated ? unit->update : step;
-    it->stretches[it->stretch_count++] = (gather_stretch){number, start, step, step};
+    it->stretches[it->stretch_count++] = (gather_stretch){number, step, step, step};
     return TN_OK;
 }
 

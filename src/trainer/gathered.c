@@ -8,10 +8,6 @@ bool tn__trainer_is_apart(const tn_trainer *trainer) {
     return tn__trainer_shares(trainer) && step->sharded[0].whole != step->sharded[0].parameters;
 }
 
-bool tn__trainer_has_gathered(const tn_trainer *trainer) {
-    return trainer->gathered != NULL && trainer->gathered_step == trainer->state.done;
-}
-
 void tn__trainer_forget(tn_trainer *trainer) {
     const tn__keeping *keeping = &trainer->keeping;
     if (trainer->gathered == NULL) return;
@@ -77,11 +73,9 @@ static tn_status gathered_cut(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error) {
+static tn_status gathered_all(tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
     tn_status status = TN_OK;
-    if (!tn__trainer_is_apart(trainer)) return TN_OK;
-    if (tn__trainer_is_lone(trainer)) return tn__trainer_lone(error);
     if (tn__trainer_leads(trainer)) TN_TRY(gathered_room(trainer, error));
     if (trainer->tensor_ranks > 1 && trainer->part == 0) TN_TRY(gathered_cut(trainer, error));
     for (uint32_t k = 0; k < step->sharded_count && status == TN_OK; k++) {
@@ -91,6 +85,13 @@ tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error) {
         status = gathered_shard(trainer, k, bytes, error);
         tn__free(&trainer->context, bytes, size);
     }
-    trainer->gathered_step = trainer->state.done;
+    return status;
+}
+
+tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error) {
+    if (!tn__trainer_is_apart(trainer)) return TN_OK;
+    if (tn__trainer_is_lone(trainer)) return tn__trainer_lone(error);
+    tn_status status = gathered_all(trainer, error);
+    if (status != TN_OK) tn__trainer_forget(trainer);
     return status;
 }

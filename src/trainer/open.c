@@ -84,7 +84,7 @@ tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_score *score, tn_error
     if (trainer->model == NULL)
         TN_FAIL(error, TN_E_INVALID,
                 "this trainer has no model; give tn_trainer_test_on an engine");
-    if (tn__trainer_is_apart(trainer) && !tn__trainer_has_gathered(trainer))
+    if (tn__trainer_is_apart(trainer) && trainer->gathered == NULL)
         TN_FAIL(error, TN_E_INVALID,
                 "each rank has a part of the parameters: tn_trainer_gather brings them together");
     if (!tn_trainer_tests(trainer)) {

@@ -115,6 +115,7 @@ tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error) {
     if (state->done >= state->total)
         TN_FAIL(error, TN_E_INVALID, "no step is left: %llu are done",
                 (unsigned long long)state->done);
+    tn__trainer_forget(trainer); /* parameters change, also when the step fails */
     TN_TRY(steps_update(trainer, error));
     steps_note(state);
     state->done++;
@@ -128,6 +129,7 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
     tn_checkpoint_run run = trainer->is;
     double start = tn__clock_s();
     if (tn__trainer_is_lone(trainer)) return tn__trainer_lone(error);
+    if (trainer->part > 0 && !tn__trainer_shares(trainer)) return TN_OK; /* the first has it all */
     if (trainer->tensor_rank > 0)
         return tn__keeping_lend(&trainer->keeping, trainer->engine, error);
     run.step = state->done;
@@ -142,8 +144,7 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
 
 static bool steps_saves(const tn_trainer *trainer) {
     const tn_trainer_state *state = &trainer->state;
-    bool writes = trainer->part == 0 || tn__trainer_shares(trainer); /* what it has of it */
-    if (trainer->options.checkpoint == NULL || !writes) return false;
+    if (trainer->options.checkpoint == NULL) return false;
     return state->done % trainer->options.checkpoint_every == 0 || state->done == state->total ||
            state->stopped;
 }

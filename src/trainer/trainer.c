@@ -319,7 +319,7 @@ bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_
     const tn__keep *keep = &trainer->keeping.list[at];
     if (!keep->apart && keep->cut == NULL)
         return tn__keep_get(keep, trainer->engine, bytes, NULL) == TN_OK;
-    if (!tn__trainer_has_gathered(trainer)) return false;
+    if (trainer->gathered == NULL || trainer->gathered[at] == NULL) return false;
     memcpy(bytes, trainer->gathered[at], (size_t)size);
     return true;
 }

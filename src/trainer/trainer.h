@@ -38,9 +38,9 @@ struct tn_trainer {
     uint32_t sample_at, labels_at, rate_at, step_at, micro_at; /* among inputs */
     uint32_t loss_at, correct_at;                              /* among outputs */
     tn__keeping keeping;                                       /* what a checkpoint holds */
-    tn__names names;        /* of parameters and statistics, to places in `keeping` */
-    uint8_t **gathered;     /* [keeping.count] parameters of which ranks have parts, as they were */
-    uint64_t gathered_step; /* behind so many; NULL: nobody has asked for them here */
+    tn__names names;    /* of parameters and statistics, to places in `keeping` */
+    uint8_t **gathered; /* [keeping.count] parameters of which ranks have parts, as they are now;
+                         * NULL: nobody has asked for them here since the last step */
     /* of tn_trainer_open */
     tn_contents_of contents; /* as they were given */
     tn_session_options test_options;
@@ -75,9 +75,8 @@ tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, con
                              tn_error *error);
 /* Loss and correct answers of all, from one's own; and whether anybody was asked to stop. */
 tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error);
-/* gathered.c. Whether all parameters are here, as they are now; what was gathered goes. */
-bool tn__trainer_has_gathered(const tn_trainer *trainer);
-bool tn__trainer_is_apart(const tn_trainer *trainer); /* ranks have parts of parameters alone */
+/* gathered.c. Whether ranks have parts of parameters alone; what was gathered goes. */
+bool tn__trainer_is_apart(const tn_trainer *trainer);
 void tn__trainer_forget(tn_trainer *trainer);
 /* ranks.c: the checkpoint that all write together. */
 bool tn__trainer_shares(const tn_trainer *trainer);

@@ -133,6 +133,7 @@ def refused():
             ("is for --shard parameters", [*two, "--shard", "gradients", "--gather-ahead", "1KiB"]),
             ("is not divided by parameters", [*two, "--shard", "parameters", "--budget", "1GiB"]),
             ("a loss scale that adapts", [*two, "--shard", "optimizer", "--loss-scale", "dynamic"]),
+            ("there is one (data=1)", ["--parallel", "tensor=2", "--ranks-as-threads", "--shard", "optimizer"]),
             ("cut over 2 ranks by tensors", ["--parallel", "data=2,tensor=2", "--ranks-as-threads", "--shard", "optimizer"])]:
         done = run([*LM, "--steps", "2", *options], 2)
         if words not in done.stderr:
@@ -141,6 +142,7 @@ def refused():
             ("--bucket is for several ranks", ["--train", "--bucket", "1KiB"]),
             ("is for --shard parameters", ["--train", "--parallel", "data=2", "--gather-ahead", "1KiB"]),
             ("is not divided by parameters", ["--train", "--parallel", "data=2", "--shard", "parameters", "--budget", "1MiB"]),
+            ("there is one (data=1)", ["--train", "--parallel", "tensor=2", "--shard", "gradients"]),
             ("cut over 2 ranks by tensors", ["--train", "--parallel", "data=2,tensor=2", "--shard", "gradients"])]:
         done = run([TENURE, "estimate", "lm.onnx", "--batch", "16", *options], 2)
         if words not in done.stderr:

@@ -50,9 +50,11 @@ static tn_status all_steps(const task *it, uint32_t rank, kit_run *run, double *
         TN_FAIL(error, TN_E_INTERNAL, "rank %u: peak %llu, planned %llu", rank,
                 (unsigned long long)usage.measured_peak, (unsigned long long)usage.planned_peak);
     if (it->path == NULL) return TN_OK;
-    bool writes = rank == 0 || it->shard != TN_SHARD_NONE;
     const char *path = it->aside != NULL && rank + 1 == it->ranks ? it->aside : it->path;
-    return writes ? tn_trainer_save(run->trainer, path, &run->error) : TN_OK;
+    bool writes = rank == 0 || it->shard != TN_SHARD_NONE;
+    TN_TRY(tn_trainer_save(run->trainer, path, &run->error)); /* by all, whoever writes */
+    if (tn_trainer_at(run->trainer)->saved == writes) return TN_OK;
+    TN_FAIL(error, TN_E_INTERNAL, "rank %u has written what is not its own, or not its own", rank);
 }
 
 static tn_status one_rank(void *self, tn_world *world, tn_error *error) {

@@ -267,8 +267,79 @@ static void so_they_do_on_parts_of_a_batch(void **state) {
     compare(MLP, 2, 2);
 }
 
+/* --- between steps --- */
+
+/* There are samples for one step. */
+static tn_status fill_once(void *self, bool held_out, uint64_t number, tn_array *samples,
+                           tn_array *labels, tn_error *error) {
+    if (number == 0) return fill(self, held_out, number, samples, labels, error);
+    TN_FAIL(error, TN_E_IO, "no more samples");
+}
+
+/* Whether a cut parameter can be read, whole. */
+static bool reads(kit_run *run) {
+    const tn_training *step = tn_trainer_training(run->trainer);
+    for (uint32_t i = 0; i < step->parameter_count; i++) {
+        tn_tensor_id id = step->parameters[i].parameter;
+        const tn_tensor_part *part = tn_training_part(step, id);
+        if (part == NULL) continue;
+        void *bytes = malloc(part->bytes);
+        bool fine = tn_trainer_read(run->trainer, tn_graph_tensor(step->graph, id)->name, bytes,
+                                    part->bytes);
+        free(bytes);
+        return fine;
+    }
+    return true; /* none is cut, which none of these expects */
+}
+
+static tn_status gathered(kit_run *run, bool leads, tn_error *error) {
+    TN_TRY(kit_open(run));
+    bool first = reads(run);
+    TN_TRY(tn_trainer_gather(run->trainer, error));
+    bool there = reads(run);
+    TN_TRY(tn_trainer_step(run->trainer, error));
+    bool behind = reads(run);
+    TN_TRY(tn_trainer_gather(run->trainer, error));
+    bool again = reads(run), fails = tn_trainer_step(run->trainer, error) == TN_E_IO;
+    *error = (tn_error){0};
+    if (!first && there == leads && !behind && again == leads && fails && !reads(run)) return TN_OK;
+    TN_FAIL(error, TN_E_INTERNAL, "read: %d, gathered %d, a step %d, gathered %d, a step %d", first,
+            there, behind, again, reads(run));
+}
+
+static tn_status gathers(void *self, tn_world *world, tn_error *error) {
+    task *it = self;
+    tn_divide by = {divide, it};
+    kit_run run;
+    TN_TRY(groups(it, world, error));
+    make(&run, MLP, BATCH);
+    run.train.tensor_ranks = 2;
+    run.train.tensor_rank = tn_world_rank(world);
+    run.session.divide = &by;
+    run.session.exchange = run.options.exchange = tn_world_exchange(world);
+    run.options.group = 1;
+    run.options.tensor_group = 2;
+    run.options.fill = fill_once;
+    run.options.self = &it->data;
+    tn_status status = gathered(&run, tn_world_rank(world) == 0, error);
+    kit_end(&run);
+    return status;
+}
+
+static void what_was_gathered_is_of_now(void **state) {
+    task it = {.which = MLP, .data = 1, .tensor = 2};
+    tn_world_options options = TN_WORLD_OPTIONS_INIT;
+    tn_error error = {0};
+    (void)state;
+    options.driver = "threads";
+    options.ranks = 2;
+    if (tn_world_run(&options, gathers, &it, &error) != TN_OK)
+        fail_msg("%s: %s", error.where, error.message);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(models_that_are_cut_train_as_whole_ones),
-                                       cmocka_unit_test(so_they_do_on_parts_of_a_batch)};
+                                       cmocka_unit_test(so_they_do_on_parts_of_a_batch),
+                                       cmocka_unit_test(what_was_gathered_is_of_now)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
