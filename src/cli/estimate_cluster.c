@@ -113,11 +113,6 @@ tn_status cli_cluster_find(cli_cluster *it, cli_large *large, const tn_hardware 
     return tn_cluster_time_make(&it->cluster, &large->how, &it->time, error);
 }
 
-static const char *cluster_shard(const tn_large *how) {
-    static const char *const names[] = {"none", "optimizer", "gradients", "parameters"};
-    return names[how->shard];
-}
-
 static const char *cluster_recompute(const tn_large *how) {
     static const char *const names[] = {"none", "selective", "full"};
     return names[how->recompute];
@@ -136,7 +131,7 @@ void cli_cluster_tell(const cli_cluster *it, const cli_large *large) {
                "divided", how->tensor, how->pipeline, how->data, how->micro,
                cluster_one(how->interleave));
         printf("%-18s --recompute %s --shard %s%s\n", "", cluster_recompute(how),
-               cluster_shard(how), how->sequence_parallel ? " --sequence-parallel" : "");
+               tn_shard_name(how->shard), how->sequence_parallel ? " --sequence-parallel" : "");
         printf("%-18s %" PRIu64 " divisions, of which %" PRIu64 " fit\n", "out of", it->found.tried,
                it->found.fitting);
     }
@@ -159,7 +154,7 @@ static void cluster_json_division(const tn_large *how, tn__text *text) {
                     ",\"recompute\":\"%s\",\"shard\":\"%s\",\"sequence_parallel\":%s",
                     cluster_one(how->tensor), cluster_one(how->pipeline), cluster_one(how->data),
                     cluster_one(how->micro), cluster_one(how->interleave), cluster_recompute(how),
-                    cluster_shard(how), how->sequence_parallel ? "true" : "false");
+                    tn_shard_name(how->shard), how->sequence_parallel ? "true" : "false");
 }
 
 static void cluster_json_time(const tn_cluster_time *time, tn__text *text) {
@@ -188,7 +183,7 @@ static void cluster_row(const tn_cluster_found *found, uint64_t devices) {
     printf("%7" PRIu64 " %6" PRIu64 " %8" PRIu64 " %5" PRIu64 " %5" PRIu64 " %6" PRIu64
            " %-9s %-10s %11s %9.4g %6.1f\n",
            devices, how->tensor, how->pipeline, how->data, how->micro, cluster_one(how->interleave),
-           cluster_recompute(how), cluster_shard(how), size, found->time.seconds,
+           cluster_recompute(how), tn_shard_name(how->shard), size, found->time.seconds,
            100 * found->time.share);
 }
 

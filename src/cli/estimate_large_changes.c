@@ -59,7 +59,6 @@ static bool large_try_sequence(const large_state *it, const tn_large *how, const
 
 /* One option alone, then, where none is enough, with layers computed again. */
 static bool large_try_options(const large_state *it, const tn_large *how, const char *before) {
-    static const char *const shards[] = {"", "optimizer", "gradients", "parameters"};
     static const char *const recomputes[] = {"", "selective", "full"};
     bool any = false;
     char text[96];
@@ -72,7 +71,7 @@ static bool large_try_options(const large_state *it, const tn_large *how, const 
     for (tn_shard shard = how->shard + 1; how->data > 1 && shard <= TN_SHARD_PARAMETERS; shard++) {
         tn_large divided = *how;
         divided.shard = shard;
-        snprintf(text, sizeof text, "%s--shard %s", before, shards[shard]);
+        snprintf(text, sizeof text, "%s--shard %s", before, tn_shard_name(shard));
         if (large_try(it, &divided, text)) {
             any = true;
             break; /* what comes after it sends more */

@@ -19,6 +19,10 @@ enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD };
 
 static const struct argp_option ranks_options[] = {RANKS_OPTIONS(CLI_OPTION){0}};
 
+#define TN_X(name, text, sentence) text,
+static const char *const ranks_shards[] = {TN_SHARD_TABLE(TN_X) NULL};
+#undef TN_X
+
 static error_t ranks_parse(int key, char *value, struct argp_state *state) {
     cli_ranks *ranks = state->input;
     switch (key) {
@@ -27,8 +31,7 @@ static error_t ranks_parse(int key, char *value, struct argp_state *state) {
         if (ranks->bucket == 0) cli_misuse(state, "--bucket: it holds at least a byte");
         return 0;
     case RANKS_SHARD:
-        ranks->shard = (tn_shard)CLI_CHOICE(state, "shard", value, "none", "optimizer", "gradients",
-                                            "parameters");
+        ranks->shard = (tn_shard)cli_choice(state, "shard", value, ranks_shards);
         return 0;
     case RANKS_AHEAD:
         ranks->ahead = cli_size(state, "gather-ahead", value);

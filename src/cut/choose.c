@@ -30,7 +30,8 @@ typedef struct choose_state {
     bool *taken;                 /* [classes] */
 } choose_state;
 
-/* Calls `see` for each class that stands in the way of this one, each once. */
+/* The classes that stand in the way of this one, each once, at most `most` of them; returns what
+ * they are worth together, and more than anything where there are more. */
 static uint64_t choose_in_the_way(choose_state *state, const tn__class *class, uint32_t *others,
                                   uint32_t most, uint32_t *count) {
     uint64_t worth = 0;

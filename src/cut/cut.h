@@ -70,7 +70,6 @@ typedef struct tn__cuts {
     tn_graph *made;      /* the graph of the rank: tensors keep their ids */
     tn_op_id *origin;    /* [operators of made] what it was; TN_NONE: there was none */
     tn__cut *cuts;       /* [tensors of graph] */
-    uint64_t sent;       /* bytes of all sums over ranks, forward and backward */
     uint64_t parameters; /* bytes of trained parameters, whole; and of those that are cut */
     uint64_t cut;
     const char *whole; /* why the most that stays whole does; NULL: nothing that is worth it does */

@@ -74,16 +74,22 @@ static tn_status bucket_give(tn__train *it, bucket_lists *lists, tn_tensor_id bu
                         lists->parts, it->waiting_count, &shapes, 1);
 }
 
-static tn_status bucket_close(tn__train *it) {
-    uint32_t count = it->waiting_count;
+static tn_status bucket_all(tn__train *it, bucket_lists *lists) {
     tn_tensor_id bucket;
-    if (count == 0) return TN_OK;
-    bucket_lists *lists = tn__arena_alloc(&it->arena, sizeof *lists);
-    if (lists == NULL) return tn__no_memory(it->error, "a bucket of gradients");
     TN_TRY(bucket_list(it, lists));
     TN_TRY(bucket_make(it, lists, &bucket));
-    TN_TRY(tn__train_shards(it) ? tn__train_shard(it, bucket, it->waiting, count)
-                                : bucket_give(it, lists, bucket));
+    return tn__train_shards(it) ? tn__train_shard(it, bucket, it->waiting, it->waiting_count)
+                                : bucket_give(it, lists, bucket);
+}
+
+static tn_status bucket_close(tn__train *it) {
+    uint32_t count = it->waiting_count;
+    if (count == 0) return TN_OK;
+    bucket_lists *lists = tn__alloc_array(it->context, 1, sizeof *lists);
+    if (lists == NULL) return tn__no_memory(it->error, "a bucket of gradients");
+    tn_status status = bucket_all(it, lists);
+    tn__free(it->context, lists, sizeof *lists);
+    if (status != TN_OK) return status;
     it->waiting_count = 0;
     it->waiting_bytes = 0;
     return bucket_updates(it, it->waiting, count);

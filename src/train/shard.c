@@ -11,8 +11,8 @@
  *     update           of the stretch of shard.0 from `from` on  of shard.0
  *
  * What ranks do about it (SCATTER, GATHER; when whole shards come and go) is for who makes the
- * program of one of several (dist/shard.c). Parameters without a gradient stay as they were.
- * Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ * program of one of several (dist/average.c, gather.c). Parameters without a gradient stay as they
+ * were. Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
  * Models" (2020).
  */
 #include <stdio.h>
@@ -135,10 +135,16 @@ static tn_status shard_free(tn__train *it, tn_tensor_id id) {
 }
 
 static tn_status shard_list(tn__train *it, uint32_t number, shard_lists *lists) {
-    uint32_t all = it->made.parameter_count, count = 0;
-    tn_trained **members = tn__arena_array(&it->arena, all, sizeof *members);
-    lists->ids = tn__arena_array(&it->arena, all, sizeof *lists->ids);
-    lists->shapes = tn__arena_array(&it->arena, all * (size_t)(1 + TN_RANK_MAX), sizeof(int64_t));
+    uint32_t all = it->made.parameter_count, room = 0, count = 0;
+    size_t extents = 0;
+    for (uint32_t i = 0; i < all; i++) {
+        if (it->made.parameters[i].shard != number) continue;
+        extents += 1 + tn_graph_tensor(it->graph, it->made.parameters[i].parameter)->rank;
+        room++;
+    }
+    tn_trained **members = tn__arena_array(&it->arena, room, sizeof *members);
+    lists->ids = tn__arena_array(&it->arena, room, sizeof *lists->ids);
+    lists->shapes = tn__arena_array(&it->arena, extents, sizeof *lists->shapes);
     if (members == NULL || lists->ids == NULL || lists->shapes == NULL)
         return tn__no_memory(it->error, "what a rank keeps");
     for (uint32_t i = 0; i < all; i++)
