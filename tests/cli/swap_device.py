@@ -28,9 +28,9 @@ def run(words, statuses=(0,), settings=None):
 
 def those_here():
     links = {line.split()[0]: line for line in run(["list", "links"], settings=CUDA).stdout.splitlines()}
-    for line in links.values():
+    for device, line in links.items():
         if "B/s" not in line:
-            print(f"SKIP: {line}")
+            print(f"SKIP: {device}: {line.split('not here: ')[-1]}")
     return [device for device in DEVICES if "B/s" in links[device]]
 
 
