@@ -13,4 +13,4 @@ PKG_CONFIG_PATH=$pc LD_LIBRARY_PATH=$pc/.. try "$stage/opt/tenure"
 try /usr/local
 sed -n 's/^    \$ //p' docs/tutorial.md >"$stage/tutorial"
 [ "$(grep -c '^tenure ' "$stage/tutorial")" -ge 8 ] # no blank page
-bash -eux "$stage/tutorial"
+PATH=/usr/local/bin:$PATH bash -eux "$stage/tutorial" # where make install puts it
