@@ -11,9 +11,10 @@
  * than in DTR, as a step of training asks for everything once more, whether old or not.
  *
  * Found: liveness step by step, with a count of live children for each storage. The sums are kept
- * and found anew when something around changed; walks end after LIVE_WALK storages, beyond which a
- * sum is large enough to be the last choice.
- * Cost: O(n) a search; O(dropped around, at most LIVE_WALK) for each change and each sum.
+ * and found anew when something around changed; sums end after LIVE_WALK storages, beyond which one
+ * is large enough to be the last choice.
+ * Cost: O(n) a search; O(dropped around, at most LIVE_WALK) for each sum, and for each change no
+ * more than the sums since.
  * Source: ours; after Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021.
  */
 #include <math.h>
@@ -28,6 +29,7 @@ typedef struct live_record { /* of a storage */
     uint32_t waiting;        /* live dropped children */
     bool is_live;            /* dropped, and somebody waits for it */
     bool is_known;           /* `around` is right */
+    bool is_stirred[2];      /* dropped, and all that it sees that way are not known: [upwards] */
 } live_record;
 
 typedef struct live_state {
@@ -47,8 +49,10 @@ static bool live_added(tn__evict *e, uint32_t op) {
         return false;
     for (; state->known < e->storage_count; state->known++)
         state->of[state->known] = (live_record){0};
-    for (uint32_t o = 0; o < record->output_count; o++) /* a view may cost more than before */
-        state->of[e->tensors[tn__op_outputs(record)[o]].storage].is_known = false;
+    for (uint32_t o = 0; o < record->output_count; o++) { /* a view may cost and see more */
+        live_record *output = &state->of[e->tensors[tn__op_outputs(record)[o]].storage];
+        output->is_known = output->is_stirred[false] = output->is_stirred[true] = false;
+    }
     return true;
 }
 
@@ -72,6 +76,7 @@ static void live_turn(tn__evict *e, uint32_t storage, bool is_live) {
     uint32_t count = 0;
     if (state->of[storage].is_live == is_live) return;
     state->of[storage].is_live = is_live;
+    state->of[storage].is_stirred[true] = false; /* sums of others passed by it and are known */
     state->stack[count++] = storage;
     while (count > 0) { /* each storage turns once: the stack has room for all */
         const tn__links *parents = &e->storages[state->stack[--count]].parents;
@@ -86,27 +91,30 @@ static void live_turn(tn__evict *e, uint32_t storage, bool is_live) {
                        (record->waiting > 0 || e->storages[parent].outside > 0);
             if (record->is_live == is_live || now != is_live) continue;
             record->is_live = is_live;
+            record->is_stirred[true] = false;
             state->stack[count++] = parent;
         }
     }
 }
 
 /* Sums of storages that see this one through dropped ones, in one direction, are to be found anew.
- */
+ * Goes on only from those that no walk came by since a sum was found through them: a walk costs no
+ * more than the sums that made it necessary. */
 static void live_stir(tn__evict *e, uint32_t storage, bool upwards) {
     live_state *state = e->state;
-    uint32_t stamp = live_stamp(state), count = 0;
-    state->of[storage].stamp = stamp;
+    uint32_t count = 0;
+    state->of[storage].is_stirred[upwards] = live_is_dropped(e, storage);
     state->stack[count++] = storage;
-    for (uint32_t met = 0; count > 0 && met < LIVE_WALK; met++) {
+    while (count > 0) {
         const tn__evict_storage *at = &e->storages[state->stack[--count]];
         const tn__links *links = upwards ? &at->parents : &at->children;
+        e->counts.access_count += links->count;
         for (uint32_t i = 0; i < links->count; i++) {
             uint32_t other = links->items[i].storage;
-            if (state->of[other].stamp == stamp) continue;
-            state->of[other].stamp = stamp;
             state->of[other].is_known = false;
-            if (live_is_dropped(e, other)) state->stack[count++] = other;
+            if (!live_is_dropped(e, other) || state->of[other].is_stirred[upwards]) continue;
+            state->of[other].is_stirred[upwards] = true;
+            state->stack[count++] = other;
         }
     }
 }
@@ -177,6 +185,7 @@ static double live_sum(tn__evict *e, uint32_t storage, bool upwards) {
             uint32_t other = links->items[i].storage;
             e->counts.access_count++;
             if (state->of[other].stamp == stamp || !live_is_dropped(e, other)) continue;
+            state->of[other].is_stirred[!upwards] = false;
             if (!upwards && !state->of[other].is_live) continue;
             state->of[other].stamp = stamp;
             sum += (double)e->storages[other].cost;
