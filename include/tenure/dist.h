@@ -140,6 +140,22 @@ TN_API TN_CHECKED tn_status tn_world_compare(tn_world *world, const tn_world_sam
 TN_API TN_CHECKED tn_status tn_world_alike(tn_world *world, const tn_program *program,
                                            uint64_t seed, tn_error *error);
 
+/* --- time ------------------------------------------------------------------------------------ */
+
+/* Seconds to add to this rank's clock, so that it tells the time of rank 0's: all ranks come here.
+ * Of machines whose clocks have nothing to do with each other it is right within half of the
+ * shortest way there and back of several; 0 where that cannot tell it from none, as among processes
+ * of one machine. Cost: 16 messages there and back for each rank. */
+TN_API TN_CHECKED tn_status tn_world_clock(tn_world *world, double *shift_s, tn_error *error);
+
+typedef struct tn_world_rates { /* of calls of all ranks, as tn_simulate reckons with them */
+    double latency_s, bytes_per_s;
+} tn_world_rates;
+/* How fast a small and a large REDUCE of all ranks are now: the medians of a few on rank 0, for all
+ * ranks alike. Nothing of one rank (0, 0: takes no time). Errors: E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_world_measure_link(tn_world *world, tn_world_rates *rates,
+                                                  tn_error *error);
+
 typedef struct tn_world_usage {
     uint64_t messages, bytes; /* that this rank has sent so far */
     uint64_t scratch;         /* bytes of the host's memory for what arrives, beside the plan */

@@ -54,6 +54,7 @@ typedef struct tn_simulate_options {
     /* FETCH: the file is a link of its own */
     double from_storage_bytes_per_s, storage_latency_s;
     const uint64_t *fetch_bytes; /* [tensors] that a FETCH reads; NULL: those of the tensor */
+    double peer_latency_s;       /* of each message to other ranks, beside latency_s */
 } tn_simulate_options;
 #define TN_SIMULATE_OPTIONS_INIT                                                                   \
     { .struct_size = sizeof(tn_simulate_options) }

@@ -41,6 +41,7 @@
 #include <tenure/split.h>
 #include <tenure/status.h>
 #include <tenure/stream.h>
+#include <tenure/timeline.h>
 #include <tenure/trace.h>
 #include <tenure/train.h>
 #include <tenure/trainer.h>

@@ -152,6 +152,11 @@ typedef struct tn_train_options {
      * gradients as outputs, nor tensor_ranks. Count 0 and 1: there is no other */
     tn_shard shard;
     uint32_t shard_count, shard_index;
+
+    /* With tensor_ranks: what lies between the parts (normalisations, dropout, residuals) is cut,
+     * too, along samples or, of one sample, its sequence, and kept in parts for the backward pass.
+     * E_INVALID where there is nothing of that sort */
+    bool sequence_parallel;
 } tn_train_options;
 #define TN_SHARDS_MAX 65536u
 #define TN_TRAIN_OPTIONS_INIT                                                                      \
@@ -255,6 +260,7 @@ typedef struct tn_part_sums {
     uint32_t ranks, rank;     /* over how many it is cut, and which one this is; 0: it is whole */
     const char *whole;        /* why the largest that stays whole cannot be cut; NULL: nothing that
                                * could be spared is. Lives as long as the training */
+    uint64_t between;         /* bytes of activations between the parts that are cut, too, whole */
 } tn_part_sums;
 TN_API tn_part_sums tn_training_parts(const tn_training *training);
 

@@ -211,7 +211,7 @@ tn_status cli_session_open(cli_session *session, tn_error *error) {
 /* Steps, and for each block its beginning and end. Loops may tell more; what has no room is
  * counted. */
 tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error) {
-    if (session->trace_path == NULL) return TN_OK;
+    if (session->trace_path == NULL && !session->traced) return TN_OK;
     const tn_program *program = tn_setup_program(session->setup);
     const tn_problem *problem = tn_occupancy_problem(tn_setup_occupancy(session->setup));
     uint64_t a_run = tn_program_count(program) + 2 * (uint64_t)tn_problem_count(problem);

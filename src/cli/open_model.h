@@ -26,6 +26,7 @@ struct cli_session {
     bool check;         /* against memory of its own for every tensor: cli_session_naive */
     bool poison, naive; /* naive: it has that */
     const char *pool, *trace_path;
+    bool traced;               /* somebody reads the trace beside its file */
     uint64_t budget;           /* bytes, of arena and weights; 0: what is needed */
     const char *pass;          /* that makes it fit them; NULL: fit's own. "keep": nobody does */
     uint32_t codecs;           /* bit 1 << tn_codec: tensors may be kept so to fit; 0: none */
@@ -71,7 +72,8 @@ cli_whom cli_session_whom(const cli_session *session);
 tn_status cli_session_plan(cli_session *session, tn_error *error);
 /* What parameters begin with, for a trainer; `session` outlives it. */
 tn_contents_of cli_session_contents(cli_session *session);
-/* Room for what so many runs will tell, and the file of it; nothing without a trace_path. */
+/* Room for what so many runs will tell, where anybody reads it, and the file of it; nothing without
+ * a trace_path. */
 tn_status cli_session_open_trace(cli_session *session, uint64_t runs, tn_error *error);
 tn_status cli_session_write_trace(const cli_session *session, tn_error *error);
 /* Device and engine. Errors: E_EXHAUSTED when the budget is too small. */

@@ -88,6 +88,7 @@ tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_e
     uint64_t bucket = ranks->bucket > 0 ? ranks->bucket : CLI_BUCKET_USUAL;
     options->tensor_ranks = grid->tensor;
     options->tensor_rank = at.tensor;
+    options->sequence_parallel = ranks->sequence;
     options->bucket_bytes = grid->data > 1 ? bucket : 0;
     options->shard = ranks->shard;
     options->shard_count = grid->data;
@@ -95,6 +96,10 @@ tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_e
     if (grid->pipeline > 1)
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "pipeline=%u: layers cannot be divided among several ranks yet", grid->pipeline);
+    if (ranks->sequence && grid->tensor == 1)
+        TN_FAIL(error, TN_E_INVALID,
+                "--sequence-parallel: ranks that have parts of every layer divide what lies "
+                "between, and there is one (tensor=1); give --parallel tensor=N");
     if (ranks->shard != TN_SHARD_NONE && grid->data == 1)
         TN_FAIL(error, TN_E_INVALID,
                 "--shard %s: ranks with other parts of a batch divide that, and there is one "

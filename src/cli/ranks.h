@@ -15,6 +15,7 @@ typedef struct cli_ranks {
     uint32_t rank;
     tn_shard shard;  /* what those of `data` divide */
     uint64_t bucket; /* bytes of gradients that travel together; 0: as usual */
+    bool sequence;   /* what lies between the parts of `tensor` is divided among them, too */
     uint64_t ahead;  /* of parameters that are gathered ahead of need; 0: as the largest bucket */
 } cli_ranks;
 #define CLI_RANKS_INIT                                                                             \

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include <tenure/timeline.h>
+
 #include "cli/open_model.h"
 #include "cli/ranks.h"
 
@@ -27,6 +29,7 @@ struct cli_train {
     cli_training training;
     cli_session session, naive; /* naive: with --check */
     const char *data_path, *log_path;
+    const char *picture; /* of a step of all ranks; NULL: none */
     uint64_t batch;
     double rate; /* --lr */
     bool json;
@@ -74,6 +77,11 @@ tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error);
 tn_status cli_train_alike(cli_train *train, tn_error *error);
 tn_status cli_train_measure(cli_train *train, tn_error *error);
 
+/* train_picture.c: how many runs the trace is to have room for; the picture of a step, by all ranks
+ * together. */
+uint64_t cli_train_picture_runs(const cli_train *train);
+tn_status cli_train_picture(cli_train *train, tn_error *error);
+
 /* train_tell.c: the log of steps, */
 tn_status cli_train_open_log(cli_train *train, tn_error *error);
 void cli_train_log(const cli_train *train);
@@ -82,7 +90,8 @@ tn_status cli_train_end_log(const cli_train *train, tn_error *error);
 void cli_train_show(cli_train *train);
 void cli_train_show_test(const cli_train *train);
 void cli_train_show_end(const cli_train *train);
-/* and what is told in the end. */
+/* what is told before, and in the end. */
+void cli_train_print_cut(const cli_train *train);
 void cli_train_print_stopped(const cli_train *train);
 void cli_train_print(const cli_train *train);
 

@@ -49,7 +49,9 @@ tn_status cli_train_agree(cli_train *train, tn_status status, tn_error *error) {
 }
 
 tn_status cli_train_alike(cli_train *train, tn_error *error) {
+    const tn_world_same same = {"wish for a picture (-o)", train->picture != NULL};
     if (train->world == NULL) return TN_OK;
+    TN_TRY(tn_world_compare(train->world, &same, 1, error));
     return tn_world_alike(train->world, tn_setup_program(train->session.setup), train->session.seed,
                           error);
 }

@@ -113,7 +113,8 @@ static tn_status run_plan(cli_train *train, tn_error *error) {
 
 static tn_status run_engine(cli_train *train, tn_error *error) {
     cli_session *session = &train->session;
-    TN_TRY(cli_session_open_trace(session, 1, error));
+    session->traced = train->picture != NULL;
+    TN_TRY(cli_session_open_trace(session, cli_train_picture_runs(train), error));
     TN_TRY(cli_session_open(session, error));
     return session->check ? cli_session_naive(session, &train->naive, error) : TN_OK;
 }

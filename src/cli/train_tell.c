@@ -150,19 +150,26 @@ static void tell_json_ranks(const cli_train *train) {
     const tn_part_sums sums = tn_training_parts(&train->session.step);
     if (sums.ranks > 1)
         printf(",\"cut\":{\"parameter_bytes\":%" PRIu64 ",\"cut_bytes\":%" PRIu64
-               ",\"sums\":%u,\"sum_bytes\":%" PRIu64 "}",
-               sums.parameters, sums.cut, sums.sums, sums.bytes);
+               ",\"sums\":%u,\"sum_bytes\":%" PRIu64 ",\"between_bytes\":%" PRIu64 "}",
+               sums.parameters, sums.cut, sums.sums, sums.bytes, sums.between);
 }
 
-/* What each rank of a model has a part of; and why no more of it. */
-static void tell_text_cut(const tn_part_sums *sums) {
+/* What each rank of a model has a part of, and why no more of it: before anything runs. */
+void cli_train_print_cut(const cli_train *train) {
+    const tn_part_sums sums = tn_training_parts(&train->session.step);
     char size[TN_SIZE_TEXT_MAX];
-    bool little = sums->parameters - sums->cut <= sums->parameters / 20;
-    if (sums->ranks < 2) return;
-    printf("%-15s %.1f %% of the parameters, %u sums of %s a step\n", "cut",
-           100 * (double)sums->cut / (double)sums->parameters, sums->sums,
-           tn_size_format(sums->bytes, size));
-    if (sums->whole != NULL && !little) printf("%-15s %s\n", "the rest whole", sums->whole);
+    uint64_t whole = sums.parameters - sums.cut;
+    if (sums.ranks < 2 || train->json || cli_tone_asked().brief || !cli_train_speaks(train)) return;
+    double share = 100 / (double)(sums.parameters > 0 ? sums.parameters : 1);
+    printf("%-15s %.1f %% of the parameters over %u ranks, %u sums of %s a step\n", "cut",
+           share * (double)sums.cut, sums.ranks, sums.sums, tn_size_format(sums.bytes, size));
+    if (whole > 0)
+        printf("%-15s %.1f %%, on every rank%s%s\n", "whole", share * (double)whole,
+               sums.whole != NULL ? ": " : "", sums.whole != NULL ? sums.whole : "");
+    if (sums.between > 0)
+        printf("%-15s %s of activations, in parts, too\n", "between",
+               tn_size_format(sums.between, size));
+    fflush(stdout);
 }
 
 static void tell_text_ranks(const cli_train *train) {
@@ -238,8 +245,6 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
                tn_size_format(state->saved_bytes, size), state->saved, state->saved == 1 ? "" : "s",
                1e3 * state->save_seconds / (double)state->saved);
     tell_text_ranks(train);
-    const tn_part_sums sums = tn_training_parts(&train->session.step);
-    tell_text_cut(&sums);
     if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
     if (train->session.poison) printf("%-15s clean\n", "poison");
 }

@@ -3,6 +3,7 @@
  *   link.c     one operator: a cut of one operand, and those of the others that go with it
  *   classes.c  cuts that only go together: from one tensor through all operators around it
  *   choose.c   which classes are taken
+ *   strip.c    what lies between, in parts along samples or sequences
  *   make.c     the graph of a rank; make_part.c: one operator on parts
  *   parts.c    contents: a part out of a whole, and into it
  *
@@ -63,6 +64,7 @@ typedef struct tn__cuts {
     tn_tensor_id shaped;  /* the output of the model that stands for them */
     uint32_t classes;     /* TN_NONE: the loss is of something else */
     bool keeps_outputs;   /* all outputs of the model are needed whole */
+    bool sequence;        /* what lies between the parts is cut, too */
     const tn_context *context;
     tn__arena *arena; /* all lists */
     tn_error *error;
@@ -70,6 +72,9 @@ typedef struct tn__cuts {
     tn_graph *made;      /* the graph of the rank: tensors keep their ids */
     tn_op_id *origin;    /* [operators of made] what it was; TN_NONE: there was none */
     tn__cut *cuts;       /* [tensors of graph] */
+    tn__cut *strips;     /* [tensors of graph] of what lies between; blocks 0: whole there */
+    bool *stripped;      /* [operators of graph] that work on those */
+    uint64_t between;    /* bytes of them, whole */
     uint64_t parameters; /* bytes of trained parameters, whole; and of those that are cut */
     uint64_t cut;
     const char *whole; /* why the most that stays whole does; NULL: nothing that is worth it does */
@@ -106,6 +111,8 @@ bool tn__cuts_looks(const tn__cuts *it, tn_op_id op);
 tn_status tn__cuts_classes(tn__cuts *it);
 /* choose.c: cuts. */
 tn_status tn__cuts_choose(tn__cuts *it);
+/* strip.c: strips, stripped, between. Errors: E_INVALID (there are none). */
+tn_status tn__cuts_strip(tn__cuts *it);
 /* make.c */
 tn_status tn__cuts_make(tn__cuts *it);
 /* parts.c: what is told of a static tensor of this cut. */

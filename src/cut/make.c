@@ -25,8 +25,10 @@ static bool make_touches(const tn__make *state, const tn_op *op) {
 static bool make_leaves(tn__make *state, tn_op_id id) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     bool touches = make_touches(state, op), reads = false;
-    for (uint32_t i = 0; i < op->input_count; i++)
+    for (uint32_t i = 0; i < op->input_count; i++) {
         reads = reads || (op->inputs[i] != TN_NONE && state->gone[op->inputs[i]]);
+        reads = reads || tn__make_is_strip(state, op->inputs[i]);
+    }
     if (state->it->runs[id]) return touches && tn__cuts_looks(state->it, id);
     if (!touches && !reads) return false;
     for (uint32_t k = 0; k < op->output_count; k++)
@@ -55,9 +57,9 @@ static tn_status make_tensors(tn__make *state, const bool *leaves) {
             spec.rank = tensor->rank;
             spec.shape = tensor->shape;
             spec.value = *tensor->value;
-        } else if (tn__make_is_cut(state, id)) {
+        } else if (tn__make_cut_of(state, id)->blocks > 0) {
             for (uint32_t d = 0; d < tensor->rank; d++)
-                shape[d] = tn__make_extent(state, tensor, &it->cuts[id], d);
+                shape[d] = tn__make_extent(state, tensor, tn__make_cut_of(state, id), d);
             spec.rank = tensor->rank;
             spec.shape = shape;
             spec.value = (tn_value){0};
@@ -91,11 +93,13 @@ static tn_status make_ops(tn__make *state, const bool *leaves) {
     for (tn_block_id b = tn_graph_block_count(it->graph); b-- > 0;) {
         const tn_block *block = tn_graph_block(it->graph, b);
         for (uint32_t i = 0; i < block->op_count; i++) {
-            const tn_op *op = tn_graph_op(it->graph, block->ops[i]);
-            tn_op_spec spec = tn__graph_op_spec(op);
-            if (leaves[block->ops[i]]) continue;
-            TN_TRY(make_touches(state, op) ? tn__make_part(state, block->ops[i])
-                                           : tn__make_add(state, &spec, block->ops[i]));
+            tn_op_id id = block->ops[i];
+            if (leaves[id]) continue;
+            if (it->stripped[id])
+                TN_TRY(tn__make_strip(state, id));
+            else
+                TN_TRY(make_touches(state, tn_graph_op(it->graph, id)) ? tn__make_part(state, id)
+                                                                       : tn__make_whole(state, id));
         }
     }
     return TN_OK;
@@ -110,7 +114,7 @@ static tn_status make_check(const tn__make *state) {
         bool same = state->gone[id] || now->rank == old->rank;
         if (state->gone[id] || old->rank > TN_RANK_MAX) continue;
         for (uint32_t d = 0; d < old->rank && same; d++)
-            same = now->shape[d] == tn__make_extent(state, old, &it->cuts[id], d);
+            same = now->shape[d] == tn__make_extent(state, old, tn__make_cut_of(state, id), d);
         if (!same)
             TN_FAIL(state->error, TN_E_INTERNAL, "a rank's '%.80s' has another shape than its part",
                     old->name);
@@ -124,12 +128,19 @@ static tn_status make_all(tn__make *state) {
     tn_block_id made;
     bool *leaves = tn__arena_array(it->arena, (size_t)ops + 1, sizeof *leaves);
     state->copies = tn__arena_array(it->arena, (size_t)tensors + 1, sizeof *state->copies);
+    for (int way = 0; way < 2; way++)
+        state->wholes[way] =
+            tn__arena_array(it->arena, (size_t)tensors + 1, sizeof *state->wholes[way]);
     state->slices = tn__arena_array(it->arena, (size_t)tensors + 1, sizeof *state->slices);
     state->sliced = tn__arena_array(it->arena, (size_t)tensors + 1, sizeof *state->sliced);
     state->gone = tn__arena_array(it->arena, (size_t)tensors + 1, sizeof *state->gone);
-    if (!leaves || !state->copies || !state->slices || !state->sliced || !state->gone)
+    if (!leaves || !state->copies || !state->slices || !state->sliced || !state->gone ||
+        !state->wholes[0] || !state->wholes[1])
         return tn__no_memory(state->error, "parts of a model");
-    for (uint32_t t = 0; t < tensors; t++) state->copies[t] = state->slices[t] = TN_NONE;
+    for (uint32_t t = 0; t < tensors; t++) {
+        state->copies[t] = state->slices[t] = TN_NONE;
+        state->wholes[0][t] = state->wholes[1][t] = TN_NONE;
+    }
     const tn_block *block = tn_graph_block(it->graph, 0);
     for (uint32_t i = 0; i < block->op_count; i++)
         leaves[block->ops[i]] = make_leaves(state, block->ops[i]);
@@ -163,6 +174,7 @@ tn_status tn__cuts_make(tn__cuts *it) {
 tn_status tn__cuts_graph(tn__cuts *it) {
     tn_status status = tn__cuts_classes(it);
     if (status == TN_OK) status = tn__cuts_choose(it);
+    if (status == TN_OK) status = tn__cuts_strip(it);
     tn__free(it->context, it->found, it->found_room * sizeof *it->found);
     it->found = NULL;
     return status == TN_OK ? tn__cuts_make(it) : status;

@@ -5,6 +5,11 @@
  *     whole and differentiated   RankCopy before it: the ranks' gradients are summed up
  *     whole, a part is needed    Slice
  *     a summand                  RankSum behind it, then what is to be added once
+ *
+ * and where what lies between is in parts (strip.c)
+ *
+ *     such a part, all is needed    RankGather
+ *     a summand                     RankScatter in the place of RankSum
  */
 #include <stdio.h>
 
@@ -43,9 +48,9 @@ static tn_status make_list(tn__make *state, const int64_t *values, uint32_t coun
 }
 
 /* An operator of one output that is given. */
-static tn_status make_op(tn__make *state, const char *domain, const char *type,
-                         const tn_tensor_id *inputs, uint32_t count, const tn_attr *attr,
-                         tn_tensor_id output) {
+static tn_status make_op_with(tn__make *state, const char *domain, const char *type,
+                              const tn_tensor_id *inputs, uint32_t count, const tn_attr *attrs,
+                              uint32_t attr_count, tn_tensor_id output) {
     tn_op_spec spec = {.type = type,
                        .domain = domain,
                        .name = tn_graph_tensor(state->graph, output)->name,
@@ -53,9 +58,25 @@ static tn_status make_op(tn__make *state, const char *domain, const char *type,
                        .input_count = count,
                        .outputs = &output,
                        .output_count = 1,
-                       .attrs = attr,
-                       .attr_count = attr != NULL};
+                       .attrs = attrs,
+                       .attr_count = attr_count};
     return tn__make_add(state, &spec, TN_NONE);
+}
+
+static tn_status make_op(tn__make *state, const char *domain, const char *type,
+                         const tn_tensor_id *inputs, uint32_t count, const tn_attr *attr,
+                         tn_tensor_id output) {
+    return make_op_with(state, domain, type, inputs, count, attr, attr != NULL, output);
+}
+
+/* RankScatter or RankGather of parts that are cut so. */
+static tn_status make_rank(tn__make *state, const char *type, tn_tensor_id from, const tn__cut *cut,
+                           bool alike, tn_tensor_id to) {
+    const tn__cuts *it = state->it;
+    int64_t axis = cut->axis, ranks = it->ranks, rank = it->rank, one = 1;
+    const tn_attr attrs[] = {TN__ATTR_INT("axis", &axis), TN__ATTR_INT("ranks", &ranks),
+                             TN__ATTR_INT("rank", &rank), TN__ATTR_INT("alike", &one)};
+    return make_op_with(state, "tenure", type, &from, 1, attrs, alike ? 4 : 3, to);
 }
 
 /* --- operands --- */
@@ -68,6 +89,20 @@ static tn_status make_copy(tn__make *state, tn_tensor_id id, tn_tensor_id *made)
         state->copies[id] = copy;
     }
     *made = state->copies[id];
+    return TN_OK;
+}
+
+/* All of what ranks have parts of: for an operator of which each has a part, or for one that is the
+ * same on all. */
+static tn_status make_all(tn__make *state, tn_tensor_id id, bool alike, tn_tensor_id *made) {
+    tn_tensor_id *whole = &state->wholes[alike][id];
+    if (*whole == TN_NONE) {
+        tn_tensor_id all;
+        TN_TRY(make_tensor(state, id, alike ? "all" : "whole", &all));
+        TN_TRY(make_rank(state, "RankGather", id, &state->it->strips[id], alike, all));
+        *whole = all;
+    }
+    *made = *whole;
     return TN_OK;
 }
 
@@ -115,6 +150,7 @@ static tn_status make_operand(tn__make *state, tn_tensor_id id, const tn__cut *c
                               tn_tensor_id *made) {
     *made = id;
     if (id == TN_NONE || tn__make_is_cut(state, id)) return TN_OK;
+    if (tn__make_is_strip(state, id)) return make_all(state, id, false, made);
     if (state->it->depends[id]) TN_TRY(make_copy(state, id, made));
     return cut->blocks > 0 ? make_slice(state, id, *made, cut, made) : TN_OK;
 }
@@ -176,18 +212,20 @@ static tn_status make_sums_as(tn__make *state, const tn_op *op, const char *type
     return TN_OK;
 }
 
-/* What has to be added once, in a shape that broadcasts: a bias of channels has its axis second. */
-static tn_status make_bias(tn__make *state, tn_op_id id, tn_tensor_id bias, tn_tensor_id *made) {
+/* What has to be added once, `model` of the model, in a shape that broadcasts: a bias of channels
+ * has its axis second. */
+static tn_status make_bias(tn__make *state, tn_op_id id, tn_tensor_id model, tn_tensor_id bias,
+                           tn_tensor_id *made) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     const tn_tensor *y = tn_graph_tensor(state->it->graph, op->outputs[0]);
-    const tn_tensor *own = tn_graph_tensor(state->it->graph, bias);
+    const tn_tensor *own = tn_graph_tensor(state->it->graph, model);
     int64_t shape[TN_RANK_MAX];
     tn_tensor_id inputs[] = {bias, TN_NONE};
     *made = bias;
     if (!tn__op_has(state->it->graph, id, TN_RULE_CONV) || own->rank != 1) return TN_OK;
     for (uint32_t d = 0; d < y->rank; d++) shape[d] = d == 1 ? own->shape[0] : 1;
     TN_TRY(make_list(state, shape, y->rank, &inputs[1]));
-    TN_TRY(make_tensor(state, bias, "row", made));
+    TN_TRY(make_tensor(state, model, "row", made));
     return make_op(state, "", "Reshape", inputs, 2, NULL, *made);
 }
 
@@ -198,10 +236,16 @@ static tn_status make_sum(tn__make *state, tn_op_id id, const tn__link *link, tn
     tn_tensor_id sum = whole, bias = TN_NONE;
     for (uint32_t i = 0; i < op->input_count; i++)
         if (link->once[i]) bias = op->inputs[i];
+    bool strip = tn__make_is_strip(state, whole);
     if (bias != TN_NONE) TN_TRY(make_tensor(state, whole, "sum", &sum));
-    TN_TRY(make_op(state, "tenure", "RankSum", &part, 1, NULL, sum));
+    if (strip)
+        TN_TRY(make_rank(state, "RankScatter", part, &state->it->strips[whole], false, sum));
+    else
+        TN_TRY(make_op(state, "tenure", "RankSum", &part, 1, NULL, sum));
     if (bias == TN_NONE) return TN_OK;
-    TN_TRY(make_bias(state, id, bias, &bias));
+    tn_tensor_id own = bias; /* of the model; of a part, each rank sees what it adds to */
+    if (strip && state->it->depends[bias]) TN_TRY(make_copy(state, own, &bias));
+    TN_TRY(make_bias(state, id, own, bias, &bias));
     const tn_tensor_id terms[] = {sum, bias};
     return make_op(state, "", "Add", terms, 2, NULL, whole);
 }
@@ -218,6 +262,26 @@ static bool make_link(tn__cuts *it, tn_op_id id) {
     return false;
 }
 
+static bool make_link_strip(tn__cuts *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->graph, id);
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (op->inputs[i] != TN_NONE && it->strips[op->inputs[i]].blocks > 0)
+            return tn__cuts_link(it, id, false, i, it->strips[op->inputs[i]]);
+    return false;
+}
+
+/* The operator as `link` has it, on operands that are there. */
+static tn_status make_form(tn__make *state, tn_op_id id, tn_op_spec *spec, tn_tensor_id *inputs) {
+    const tn_op *op = tn_graph_op(state->it->graph, id);
+    const tn__link *link = &state->it->link;
+    spec->inputs = inputs;
+    if (tn__rule_of(state->it->graph, id)->part_form == TN__FORM_EXTENTS && op->input_count > 1)
+        TN_TRY(make_extents(state, op, &link->outputs[0], &inputs[1]));
+    if (tn__op_is(op, "Split")) TN_TRY(make_sizes(state, op, link, spec, inputs));
+    while (spec->input_count > 0 && inputs[spec->input_count - 1] == TN_NONE) spec->input_count--;
+    return TN_OK;
+}
+
 tn_status tn__make_part(tn__make *state, tn_op_id id) {
     tn__cuts *it = state->it;
     const tn_op *op = tn_graph_op(it->graph, id);
@@ -229,20 +293,49 @@ tn_status tn__make_part(tn__make *state, tn_op_id id) {
     if (inputs == NULL) return tn__no_memory(state->error, "parts of a model");
     if (!make_link(it, id))
         TN_FAIL(state->error, TN_E_INTERNAL, "'%.80s' (%.40s) has no parts", op->name, op->type);
-    spec.inputs = inputs;
     for (uint32_t i = 0; i < op->input_count; i++) {
         inputs[i] = TN_NONE;
         if (!link->once[i])
             TN_TRY(make_operand(state, op->inputs[i], &link->inputs[i], &inputs[i]));
     }
-    if (rule->part_form == TN__FORM_EXTENTS && op->input_count > 1)
-        TN_TRY(make_extents(state, op, &link->outputs[0], &inputs[1]));
-    if (tn__op_is(op, "Split")) TN_TRY(make_sizes(state, op, link, &spec, inputs));
-    while (spec.input_count > 0 && inputs[spec.input_count - 1] == TN_NONE) spec.input_count--;
+    TN_TRY(make_form(state, id, &spec, inputs));
     if (!link->sums) return tn__make_add(state, &spec, id);
     if (rule->sums_as != NULL) TN_TRY(make_sums_as(state, op, rule->sums_as, link, &spec));
     TN_TRY(make_tensor(state, op->outputs[0], "summand", &part));
     spec.outputs = &part;
     TN_TRY(tn__make_add(state, &spec, id));
     return make_sum(state, id, link, part, op->outputs[0]);
+}
+
+/* Its other operands are whole, and each rank sees of them what it works on. */
+tn_status tn__make_strip(tn__make *state, tn_op_id id) {
+    tn__cuts *it = state->it;
+    const tn_op *op = tn_graph_op(it->graph, id);
+    tn_op_spec spec = tn__graph_op_spec(op);
+    tn_tensor_id *inputs = tn__arena_array(it->arena, op->input_count + 1u, sizeof *inputs);
+    if (inputs == NULL) return tn__no_memory(state->error, "parts of a model");
+    if (!make_link_strip(it, id))
+        TN_FAIL(state->error, TN_E_INTERNAL, "'%.80s' (%.40s) has no parts", op->name, op->type);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        inputs[i] = op->inputs[i];
+        if (!tn__make_is_strip(state, op->inputs[i]))
+            TN_TRY(make_operand(state, op->inputs[i], &it->link.inputs[i], &inputs[i]));
+    }
+    TN_TRY(make_form(state, id, &spec, inputs));
+    return tn__make_add(state, &spec, id);
+}
+
+tn_status tn__make_whole(tn__make *state, tn_op_id id) {
+    const tn__cuts *it = state->it;
+    const tn_op *op = tn_graph_op(it->graph, id);
+    tn_op_spec spec = tn__graph_op_spec(op);
+    tn_tensor_id *inputs = tn__arena_array(it->arena, op->input_count + 1u, sizeof *inputs);
+    if (inputs == NULL) return tn__no_memory(state->error, "parts of a model");
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        inputs[i] = op->inputs[i];
+        if (tn__make_is_strip(state, inputs[i]))
+            TN_TRY(make_all(state, inputs[i], true, &inputs[i]));
+    }
+    spec.inputs = inputs;
+    return tn__make_add(state, &spec, id);
 }

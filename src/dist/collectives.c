@@ -125,9 +125,10 @@ static tn_status collective_reduce(void *self, uint32_t group, void *data, uint6
 
 /* --- scatter: the first half of it --- */
 
-static tn_status collective_scatter_some(collective *it, uint8_t *all, uint64_t at, uint64_t some,
-                                         uint64_t count, tn_dtype dtype, tn_reduction reduction,
-                                         tn_error *error) {
+/* `part` has this rank's own contribution, and gets the result: `all` stays what it is. */
+static tn_status collective_scatter_some(collective *it, uint8_t *all, uint8_t *part, uint64_t at,
+                                         uint64_t some, uint64_t count, tn_dtype dtype,
+                                         tn_reduction reduction, tn_error *error) {
     uint64_t width = tn_dtype_bits(dtype) / 8;
     uint8_t *arrives = it->room->bytes;
     for (uint32_t m = 0; m < it->group->count; m++) {
@@ -137,7 +138,7 @@ static tn_status collective_scatter_some(collective *it, uint8_t *all, uint64_t 
         arrives += some * width;
     }
     TN_TRY(collective_move(it, error));
-    collective_sum(it, all + (it->group->mine * count + at) * width, some, dtype, reduction);
+    collective_sum(it, part + at * width, some, dtype, reduction);
     return TN_OK;
 }
 
@@ -152,12 +153,12 @@ static tn_status collective_scatter(void *self, uint32_t group, void *all, void 
                 tn_dtype_name(dtype));
     TN_TRY(collective_begin(self, group, &it, error));
     uint64_t most = collective_most(&it, width);
+    const uint8_t *own = (const uint8_t *)all + it.group->mine * count * width;
+    if (part != own && count > 0) memcpy(part, own, (size_t)(count * width));
     for (uint64_t at = 0; at < count && status == TN_OK; at += most) {
         uint64_t some = count - at < most ? count - at : most;
-        status = collective_scatter_some(&it, all, at, some, count, dtype, reduction, error);
+        status = collective_scatter_some(&it, all, part, at, some, count, dtype, reduction, error);
     }
-    uint8_t *own = (uint8_t *)all + it.group->mine * count * width;
-    if (status == TN_OK && part != own && count > 0) memcpy(part, own, (size_t)(count * width));
     return collective_end(&it, status);
 }
 

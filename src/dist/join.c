@@ -3,9 +3,15 @@
  *
  *     stream 0   ... APPLY MatMul   APPLY RankSum   REDUCE (sum)   APPLY Add ...
  *
- * The next operator nearly always needs it, so it is a matter of the same stream; a signal of the
- * operator is given by what stands behind it instead.
- * Cost: O(instructions).
+ * RankScatter and RankGather are SCATTER and GATHER themselves. The next operator nearly always
+ * needs it, so it is a matter of the same stream; a signal of the operator is given by what stands
+ * behind it instead.
+ *
+ * What a RankGather has put together goes again as soon as ranks have said anything else, and is
+ * put together once more for who needs it then: backward, the rank's part is kept, not the whole.
+ * A view of it that is still to be read keeps it. Where streams copy as well, and in blocks of
+ * control flow, it stays.
+ * Cost: O(instructions + operands).
  */
 #include "dist/world.h"
 #include "graph/op.h"
@@ -13,37 +19,194 @@
 typedef struct join_state {
     const tn_graph *graph;
     const tn_instruction *from;
-    uint32_t count, group, made;
+    uint32_t count, group;
+    size_t made, room;
     tn_instruction *to;
     uint32_t *at; /* [count + 1] where an instruction has come to */
+    /* What is put together; NULL: it stays. */
+    uint32_t *talks;     /* [tensors] that had been when it was read last, or put together */
+    uint32_t *last;      /* [tensors] instruction that reads it last */
+    tn_tensor_id *whole; /* [tensors] that it is, or is a view of; TN_NONE */
+    uint32_t *viewed;    /* [tensors] the last instruction that reads a view of it that was made */
+    uint32_t talked;     /* how often ranks have said something */
     tn__arena arena;
     tn_error *error;
 } join_state;
 
-static bool join_is_sum(const join_state *it, const tn_instruction *in) {
-    return in->opcode == TN_APPLY &&
-           tn__op_has(it->graph, in->op, TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX);
+#define JOIN_GATHERS TN_RULE_RANKS_WHOLE
+#define JOIN_SCATTERS TN_RULE_RANKS_PART
+#define JOIN_SUMS (TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX)
+
+static bool join_is(const join_state *it, const tn_instruction *in, uint32_t flags) {
+    return in->opcode == TN_APPLY && tn__op_has(it->graph, in->op, flags);
 }
 
-static void join_walk(join_state *it) {
-    for (uint32_t s = 0; s < it->count; s++) {
-        tn_instruction *in = &it->to[it->made++];
-        it->at[s] = it->made - 1;
-        *in = it->from[s];
-        if (!join_is_sum(it, in)) continue;
-        tn_instruction *reduce = &it->to[it->made++];
-        bool most = tn__op_has(it->graph, in->op, TN_RULE_RANKS_MAX);
-        *reduce = (tn_instruction)TN_INSTRUCTION_INIT;
-        reduce->opcode = TN_REDUCE;
-        reduce->tensor = tn_graph_op(it->graph, in->op)->outputs[0];
-        reduce->stream = in->stream;
-        reduce->group = it->group;
-        reduce->reduction = most ? TN_REDUCTION_MAX : TN_REDUCTION_SUM;
-        reduce->signal = in->signal;
-        in->signal = 0;
-    }
-    it->at[it->count] = it->made;
+static tn_status join_put(join_state *it, tn_instruction in) {
+    if (!tn__reserve(tn_graph_context(it->graph), &it->to, &it->room, it->made + 1, sizeof in))
+        return tn__no_memory(it->error, "a program of several ranks");
+    it->to[it->made++] = in;
+    return it->made < TN_NONE ? TN_OK : tn__fail(it->error, TN_E_EXHAUSTED, "2^32 instructions");
 }
+
+/* --- who reads what was put together --- */
+
+typedef tn_status (*join_seer)(join_state *it, uint32_t step, tn_tensor_id id);
+
+static tn_status join_reads(join_state *it, uint32_t step, join_seer see) {
+    const tn_instruction *in = &it->from[step];
+    if (in->opcode != TN_APPLY) {
+        tn_tensor_id id = tn_instruction_effects(in).reads;
+        return id != TN_NONE ? see(it, step, id) : TN_OK;
+    }
+    tn_op_form form = tn_op_form_of(it->graph, in->op, in->again);
+    for (uint32_t i = 0; i < form.input_count; i++) {
+        tn_tensor_id id = tn_op_form_input(&form, i);
+        if (id != TN_NONE) TN_TRY(see(it, step, id));
+    }
+    return TN_OK;
+}
+
+static tn_status join_note_last(join_state *it, uint32_t step, tn_tensor_id id) {
+    it->last[id] = step;
+    return TN_OK;
+}
+
+/* What is put together in the forward pass, and views of it; those stand behind it. */
+static void join_find(join_state *it, uint32_t step) {
+    const tn_instruction *in = &it->from[step];
+    if (in->opcode != TN_APPLY) return;
+    const tn_op *op = tn_graph_op(it->graph, in->op);
+    if (join_is(it, in, JOIN_GATHERS) &&
+        tn_graph_tensor(it->graph, op->outputs[0])->kind == TN_KIND_ACTIVATION)
+        it->whole[op->outputs[0]] = op->outputs[0];
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        tn_tensor_id source = tn_op_view(it->graph, in->op, k).source;
+        if (source != TN_NONE) it->whole[op->outputs[k]] = it->whole[source];
+    }
+}
+
+/* Whoever says something else of such a tensor than reading it has its reasons: it stays. */
+static void join_leave(join_state *it, uint32_t step) {
+    const tn_instruction *in = &it->from[step];
+    tn_effects does = tn_instruction_effects(in);
+    const tn_tensor_id others[] = {does.changes, does.defines, does.releases};
+    for (uint32_t i = 0; i < 3 && in->opcode != TN_APPLY; i++)
+        if (others[i] != TN_NONE) it->whole[others[i]] = TN_NONE;
+    if (in->opcode != TN_APPLY) return;
+    tn_op_form form = tn_op_form_of(it->graph, in->op, in->again);
+    for (uint32_t i = 0; i < form.input_count && i < 64; i++)
+        if ((form.changes >> i & 1) != 0 && tn_op_form_input(&form, i) != TN_NONE)
+            it->whole[tn_op_form_input(&form, i)] = TN_NONE;
+}
+
+static tn_status join_begin(join_state *it, const tn_program *program) {
+    size_t tensors = tn_graph_tensor_count(it->graph);
+    bool stays = tn_program_region_count(program) > 0, any = false;
+    it->at = tn__arena_array(&it->arena, (size_t)it->count + 1, sizeof *it->at);
+    if (it->at == NULL) return tn__no_memory(it->error, "a program of several ranks");
+    for (uint32_t s = 0; s < it->count; s++) {
+        stays = stays || it->from[s].stream > 0;
+        any = any || join_is(it, &it->from[s], JOIN_GATHERS);
+    }
+    if (stays || !any) return TN_OK;
+    it->talks = tn__arena_array(&it->arena, tensors, sizeof *it->talks);
+    it->last = tn__arena_array(&it->arena, tensors, sizeof *it->last);
+    it->viewed = tn__arena_array(&it->arena, tensors, sizeof *it->viewed);
+    it->whole = tn__arena_array(&it->arena, tensors, sizeof *it->whole);
+    if (!it->talks || !it->last || !it->viewed || !it->whole)
+        return tn__no_memory(it->error, "a program of several ranks");
+    for (size_t t = 0; t < tensors; t++) it->whole[t] = TN_NONE;
+    for (uint32_t s = 0; s < it->count; s++) {
+        join_find(it, s);
+        TN_TRY(join_reads(it, s, join_note_last));
+    }
+    for (uint32_t s = 0; s < it->count; s++) join_leave(it, s);
+    return TN_OK;
+}
+
+/* --- the new list --- */
+
+static tn_status join_gather(join_state *it, const tn_instruction *in, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->graph, id);
+    tn_instruction gather = TN_INSTRUCTION_INIT;
+    gather.opcode = TN_GATHER;
+    gather.tensor = op->inputs[0];
+    gather.other = op->outputs[0];
+    gather.stream = in->stream;
+    gather.group = it->group;
+    gather.wait = in->wait;
+    gather.signal = in->signal;
+    it->talked++;
+    if (it->whole != NULL) it->talks[op->outputs[0]] = it->talked;
+    return join_put(it, gather);
+}
+
+/* Ranks have said something since it was read: it comes again. */
+static tn_status join_see(join_state *it, uint32_t step, tn_tensor_id id) {
+    const tn_instruction plain = TN_INSTRUCTION_INIT;
+    if (it->whole[id] != id) return TN_OK;
+    if (it->talks[id] != it->talked && it->viewed[id] < step) {
+        tn_instruction drop = TN_INSTRUCTION_INIT;
+        drop.opcode = TN_DROP;
+        drop.tensor = id;
+        TN_TRY(join_put(it, drop));
+        TN_TRY(join_gather(it, &plain, tn_graph_tensor(it->graph, id)->producer));
+    }
+    it->talks[id] = it->talked;
+    return TN_OK;
+}
+
+/* A view that an operator makes of it. */
+static void join_view(join_state *it, const tn_instruction *in) {
+    if (in->opcode != TN_APPLY) return;
+    const tn_op *op = tn_graph_op(it->graph, in->op);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id view = op->outputs[k], of = view != TN_NONE ? it->whole[view] : TN_NONE;
+        if (of == TN_NONE || of == view) continue;
+        if (it->last[view] > it->viewed[of]) it->viewed[of] = it->last[view];
+    }
+}
+
+static tn_status join_reduce(join_state *it, tn_instruction in) {
+    tn_instruction reduce = TN_INSTRUCTION_INIT;
+    bool most = tn__op_has(it->graph, in.op, TN_RULE_RANKS_MAX);
+    bool part = tn__op_has(it->graph, in.op, JOIN_SCATTERS);
+    const tn_op *op = tn_graph_op(it->graph, in.op);
+    reduce.opcode = part ? TN_SCATTER : TN_REDUCE;
+    reduce.tensor = part ? op->inputs[0] : op->outputs[0];
+    reduce.other = part ? op->outputs[0] : TN_NONE;
+    reduce.stream = in.stream;
+    reduce.group = it->group;
+    reduce.reduction = most ? TN_REDUCTION_MAX : TN_REDUCTION_SUM;
+    reduce.signal = in.signal;
+    reduce.wait = part ? in.wait : 0;
+    in.signal = 0;
+    it->talked++;
+    if (!part) TN_TRY(join_put(it, in));
+    return join_put(it, reduce);
+}
+
+static tn_status join_walk(join_state *it) {
+    for (uint32_t s = 0; s < it->count; s++) {
+        const tn_instruction *in = &it->from[s];
+        it->at[s] = (uint32_t)it->made;
+        if (it->whole != NULL) {
+            TN_TRY(join_reads(it, s, join_see));
+            join_view(it, in);
+        }
+        if (join_is(it, in, JOIN_GATHERS))
+            TN_TRY(join_gather(it, in, in->op));
+        else if (join_is(it, in, JOIN_SUMS | JOIN_SCATTERS))
+            TN_TRY(join_reduce(it, *in));
+        else
+            TN_TRY(join_put(it, *in));
+    }
+    it->at[it->count] = (uint32_t)it->made;
+    return TN_OK;
+}
+
+/* --- the whole --- */
 
 static tn_status join_regions(join_state *it, const tn_program *program, tn_region **regions) {
     uint32_t count = tn_program_region_count(program);
@@ -69,18 +232,15 @@ tn_status tn_program_join(const tn_program *program, uint32_t group, tn_program 
                      .count = tn_program_count(program),
                      .group = group,
                      .error = error};
-    tn__arena_init(&it.arena, tn_graph_context(it.graph));
-    it.to = tn__arena_array(&it.arena, 2 * (size_t)it.count + 1, sizeof *it.to);
-    it.at = tn__arena_array(&it.arena, (size_t)it.count + 1, sizeof *it.at);
-    tn_status status =
-        it.to != NULL && it.at != NULL ? TN_OK : tn__no_memory(error, "a program of several ranks");
-    if (status == TN_OK) {
-        join_walk(&it);
-        status = join_regions(&it, program, &regions);
-    }
+    const tn_context *context = tn_graph_context(it.graph);
+    tn__arena_init(&it.arena, context);
+    tn_status status = join_begin(&it, program);
+    if (status == TN_OK) status = join_walk(&it);
+    if (status == TN_OK) status = join_regions(&it, program, &regions);
     if (status == TN_OK)
-        status = tn_program_from(it.graph, it.to, it.made, regions,
+        status = tn_program_from(it.graph, it.to, (uint32_t)it.made, regions,
                                  tn_program_region_count(program), joined, error);
+    tn__free(context, it.to, it.room * sizeof *it.to);
     tn__arena_release(&it.arena);
     return status;
 }

@@ -5,6 +5,7 @@
  *   collectives.c  one out of many: what messages are made into
  *   reduce.c       elements of several ranks to one
  *   link.h         who carries messages; drivers/
+ *   clock.c        the time of rank 0, and how fast messages are
  *   average.c      programs that train the same on other samples
  *   gather.c       parameters that are there while they are read
  */
@@ -51,6 +52,10 @@ void tn__room_give(tn_world *world, tn__room *room);
 
 /* Posts and waits. */
 tn_status tn__world_move(tn_world *world, tn__transfer *transfers, uint32_t count, tn_error *error);
+
+/* clock.c: tn_world_clock by a clock of the caller's. */
+tn_status tn__world_clock(tn_world *world, double (*clock)(void *self), void *self, double *shift_s,
+                          tn_error *error);
 
 /* collectives.c: fills in the exchange. */
 void tn__collectives(tn_world *world);

@@ -40,6 +40,8 @@ TN__GRADIENT(batch_norm); /* as in inference */
 TN__GRADIENT(class_loss_parts); /* ClassLoss */
 TN__GRADIENT(gather_part);
 TN__GRADIENT(rank_copy);
+TN__GRADIENT(rank_gather);
+TN__GRADIENT(rank_scatter);
 TN__GRADIENT(rank_sum);
 /* gradient_einsum.c */
 TN__GRADIENT(einsum);

@@ -175,6 +175,8 @@ enum {
     TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (bucket.h) */
     TN_RULE_RANKS_SUM = 1u << 17,   /* output 0 is to be summed up over ranks behind it (dist) */
     TN_RULE_RANKS_MAX = 1u << 18,   /* or the largest of them taken */
+    TN_RULE_RANKS_PART = 1u << 19,  /* output 0 is a rank's part of the sum of input 0 (dist) */
+    TN_RULE_RANKS_WHOLE = 1u << 20, /* output 0 is the ranks' input 0, one behind the other */
     TN_RULE_HOLDS = 1u << 14        /* its inputs are read until all of its blocks are done */
 };
 

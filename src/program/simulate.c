@@ -23,7 +23,7 @@ typedef struct simulate_state {
     const tn_instruction *list;
     uint32_t count;
     tn_simulate_options options;
-    uint64_t latency, storage_latency;
+    uint64_t latency, storage_latency, peer_latency;
     tn__arena arena;
     uint64_t *durations, *turns; /* [count] of all turns together */
     tn__sort_item *signals;      /* by number; id: step */
@@ -78,7 +78,8 @@ static uint64_t simulate_one(const simulate_state *s, const tn_instruction *it) 
         if (it->opcode == TN_APPLY) return simulate_apply(s, it);
         return simulate_move(bytes, options->codec_bytes_per_s);
     default:
-        return tn__add_sat(s->latency, simulate_move(bytes, options->peer_bytes_per_s));
+        return tn__add_sat(s->latency + s->peer_latency,
+                           simulate_move(bytes, options->peer_bytes_per_s));
     }
 }
 
@@ -200,6 +201,8 @@ static tn_status simulate_check(const tn_program *program, const tn_simulate_opt
             TN_FAIL(error, TN_E_INVALID, "%g bytes a second is not a rate", rates[i]);
     if (!(options->latency_s >= 0 && options->latency_s <= 1e6))
         TN_FAIL(error, TN_E_INVALID, "a latency of %g s", options->latency_s);
+    if (!(options->peer_latency_s >= 0 && options->peer_latency_s <= 1e6))
+        TN_FAIL(error, TN_E_INVALID, "a latency of %g s", options->peer_latency_s);
     if (!(options->storage_latency_s >= 0 && options->storage_latency_s <= 1e6))
         TN_FAIL(error, TN_E_INVALID, "a latency of %g s", options->storage_latency_s);
     if (options->occupancy != NULL && tn_occupancy_program(options->occupancy) != program)
@@ -244,6 +247,7 @@ tn_status tn_simulate(const tn_program *program, const tn_simulate_options *give
     tn_context context = tn__context(s.options.context);
     s.options.context = &context;
     s.latency = (uint64_t)round(s.options.latency_s * SIMULATE_PS);
+    s.peer_latency = (uint64_t)round(s.options.peer_latency_s * SIMULATE_PS);
     s.storage_latency = (uint64_t)round(s.options.storage_latency_s * SIMULATE_PS);
     tn__arena_init(&s.arena, &context);
     tn_status status = simulate_run(&s);

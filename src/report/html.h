@@ -28,6 +28,11 @@ typedef struct tn__html_page {
     bool measured;                                /* and whether it was more than a simulation */
 } tn__html_page;
 
+/* A page's template: `{{name}}` is what `fill` adds for that name. The file ends with a NUL. */
+typedef void (*tn__html_filler)(void *self, const char *name, size_t length, tn__text *text);
+void tn__html_template(tn__text *text, const unsigned char *file, tn__html_filler fill, void *self);
+bool tn__html_is(const char *name, size_t length, const char *wanted);
+
 /* Adds one JSON object. */
 void tn__html_data(tn__html_page *page);
 /* An integer that a JavaScript number cannot hold exactly is a string. */

@@ -52,6 +52,10 @@ static tn_status cut_choose(tn__train *it, const bool *trained, uint32_t tensors
 tn_status tn__train_cut(tn__train *it) {
     const bool *trained = it->trained;
     uint32_t tensors = it->tensors;
+    if (it->options.tensor_ranks <= 1 && it->options.sequence_parallel)
+        TN_FAIL(it->error, TN_E_INVALID,
+                "sequence_parallel: what lies between the parts of a model is divided by those "
+                "that have them, and it is whole (tensor_ranks)");
     if (it->options.tensor_ranks <= 1) return TN_OK;
     TN_TRY(cut_check(it));
     tn__cuts cuts = {.graph = it->model,
@@ -65,6 +69,7 @@ tn_status tn__train_cut(tn__train *it) {
                      .shaped = it->shaped,
                      .classes = cut_classes(it),
                      .keeps_outputs = it->options.keep_outputs,
+                     .sequence = it->options.sequence_parallel,
                      .context = it->context,
                      .arena = &it->arena,
                      .error = it->error};
@@ -74,15 +79,18 @@ tn_status tn__train_cut(tn__train *it) {
     it->tensors = tn_graph_tensor_count(it->model);
     it->origin = cuts.origin;
     it->cuts = cuts.cuts;
+    it->strips = cuts.strips;
     it->cut_sums.parameters = cuts.parameters;
     it->cut_sums.whole = cuts.whole;
     it->cut_sums.cut = cuts.cut;
+    it->cut_sums.between = cuts.between;
     return cut_choose(it, trained, tensors);
 }
 
 const tn__cut *tn__train_cut_of(const tn__train *it, tn_tensor_id id) {
     if (it->cuts == NULL || id >= tn_graph_tensor_count(it->whole)) return NULL;
-    return it->cuts[id].blocks > 0 ? &it->cuts[id] : NULL;
+    if (it->cuts[id].blocks > 0) return &it->cuts[id];
+    return it->strips[id].blocks > 0 ? &it->strips[id] : NULL;
 }
 
 bool tn__train_places(const tn__train *it, tn_tensor_id id, int64_t *places) {
@@ -175,10 +183,14 @@ static tn_status cut_list(tn__train *it, struct tn_parts *parts) {
     return TN_OK;
 }
 
+#define CUT_TALKS (TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX | TN_RULE_RANKS_WHOLE)
+
 static void cut_count_sums(const tn_graph *graph, tn_part_sums *sums) {
     for (tn_op_id id = 0; id < tn_graph_op_count(graph); id++) {
-        if (!tn__op_has(graph, id, TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX)) continue;
-        uint64_t bytes = tn_graph_tensor(graph, tn_graph_op(graph, id)->outputs[0])->bytes;
+        const tn_op *op = tn_graph_op(graph, id);
+        bool parts = tn__op_has(graph, id, TN_RULE_RANKS_PART);
+        if (!parts && !tn__op_has(graph, id, CUT_TALKS)) continue;
+        uint64_t bytes = tn_graph_tensor(graph, parts ? op->inputs[0] : op->outputs[0])->bytes;
         sums->sums++;
         sums->bytes = tn__add_sat(sums->bytes, bytes);
     }

@@ -35,6 +35,7 @@ typedef struct tn__train {
     const tn_graph *whole;  /* what it is a part of */
     const tn_op_id *origin; /* [operators of the part] what they were there */
     const tn__cut *cuts;    /* [tensors of the whole]; NULL: all are whole */
+    const tn__cut *strips;  /* [tensors of the whole] between these */
     tn_part_sums cut_sums;
     tn_graph *graph;
     tn_train_options options; /* complete */

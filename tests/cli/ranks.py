@@ -115,6 +115,12 @@ def cut_as_one(kind):
                                *random.choice([[], ["--bucket", "16KiB"], ["--check", "naive"]])]).stdout)
         far = near(losses("one.csv"), losses("some.csv"), 1e-5, f"{words}, {kind}")
         print(f"{words}, {' '.join(kind)}: {far:.1e} apart")
+        between = json.loads(run([*HEADS, *kind, *split(words), "--sequence-parallel", "--steps", "20", "--log", "between.csv",
+                                  "--poison", "--json"]).stdout)
+        near(losses("one.csv"), losses("between.csv"), 1e-5, f"{words}, sequences, {kind}")
+        if any(b["measured_peak"] != b["planned_peak"] or b["measured_peak"] >= r["measured_peak"]
+               for b, r in zip(between["ranks"], told["ranks"])) or between["poison"] != "clean":
+            sys.exit(f"FAILED: {words}, sequences, {kind}: {between}, {told}")
         if any(r["measured_peak"] != r["planned_peak"] for r in told["ranks"]) or told["poison"] != "clean":
             sys.exit(f"FAILED: {words}, {kind}: {told}")
         if abs(told["test_loss"] - one["test_loss"]) > 1e-4 or told["weights"] >= one["weights"]:
@@ -125,6 +131,7 @@ def as_estimated():
     """What ranks plan and measure is told before any of them runs."""
     for model, words in random.sample([(m, w) for m in ("lm.onnx", "heads.onnx") for w in [*SPLITS, "data=4"]], 3):
         options = [model, "--batch", random.choice(["8", "16"]), "--optimizer", random.choice(["adam", "sgd", "momentum"])]
+        options += ["--sequence-parallel"] if model == "heads.onnx" and "tensor" in words and random.random() < 0.5 else []
         told = json.loads(run([TENURE, "train", *options, "--data", "text:book.txt", "--weights", "random:1", "--steps", "1",
                                *split(words), "--json"]).stdout)
         found = json.loads(run([TENURE, "estimate", *options, "--train", "--kernels", "onednn", "--parallel", words, "--json"])
@@ -150,6 +157,48 @@ def cut_and_resumed():
         run([*part, *first, "--steps", "12", "--checkpoint", "at_once.ck"])
         if pathlib.Path("same.ck").read_bytes() != pathlib.Path("at_once.ck").read_bytes():
             sys.exit(f"FAILED: {first}: resumed, the bits are others")
+
+
+def pictures(begin, words, options):
+    """A step of all ranks in one picture: what the plans say is there, and ranks meet in their calls."""
+    done = run([*begin, *HEADS, *options, "--steps", "4", "--parallel", words, *([] if MPIRUN else ["--ranks-as-threads"]),
+                "-o", "ranks.json", "--json"])
+    told, drawn = json.loads(done.stdout), json.loads(pathlib.Path("ranks.json").read_text())
+    for rank, of in zip(drawn["ranks"], told["ranks"]):
+        if rank["planned_peak"] != of["planned_peak"] or any(f"{name} " not in rank["label"] for name in
+                                                             (w.split("=")[0] for w in words.split(","))):
+            sys.exit(f"FAILED: {words}: rank {rank['rank']}, {rank['label']}, {rank['planned_peak']}: {of}")
+        kinds = [sorted(zip(rank[kind]["name"], rank[kind]["type"], rank[kind]["bytes"], rank[kind]["live"]))
+                 for kind in ("predicted", "measured")]
+        if kinds[0] != kinds[1] or max(rank["measured"]["live"]) > of["planned_peak"]:
+            sys.exit(f"FAILED: {words}: {kinds}")
+    talk, calls = drawn["lanes"].index("talk"), []
+    for rank in drawn["ranks"]:
+        run_of = rank["measured"]
+        calls.append([(start, start + run_of["duration_ns"][i]) for i, start in enumerate(run_of["start_ns"])
+                      if run_of["lane"][i] == talk])
+    if words.count(",") == 0:  # one group: nobody has an answer before all have come
+        for k, met in enumerate(zip(*calls)):
+            if max(first for first, _ in met) > min(last for _, last in met):
+                sys.exit(f"FAILED: {words}: call {k}: {met}")
+    if len({len(of) for of in calls}) != 1 or len(calls) != len(told["ranks"]) or not calls[0]:
+        sys.exit(f"FAILED: {words}: {calls}")
+
+
+def picture_mistakes():
+    for words, options in [("no picture of ranks for", ["-o", "ranks.png"]), ("go together", ["-o", "a.svg", "--poison"]),
+                           ("among whom", ["--sequence-parallel"])]:
+        done = run([*HEADS, "--steps", "2", *threads(2), *options], 2)
+        if words not in done.stderr:
+            sys.exit(f"FAILED: {options}: {done.stderr}")
+    done = run([*HEADS, "--steps", "2", *threads(2), "-o", "nowhere/ranks.svg"], 2)
+    if "nowhere/ranks.svg" not in done.stderr or len([w for w in done.stderr.splitlines() if "tenure: " in w]) != 1:
+        sys.exit(f"FAILED: {done.stderr}")
+    run([*HEADS, "--steps", "1", "-o", "alone.svg"])
+    run([*HEADS, "--steps", "2", *split("data=2,tensor=2"), "-o", "ranks.html", "--trace", "first.trace.json"])
+    for file, word in ("alone.svg", "measured"), ("ranks.html", "tenure-ranks"), ("first.trace.json", "traceEvents"):
+        if word not in pathlib.Path(file).read_text():
+            sys.exit(f"FAILED: {file}")
 
 
 def cannot_be_cut(begin):
@@ -308,6 +357,9 @@ def main():
                 cut_as_one(kind)
             as_estimated()
             cut_and_resumed()
+            for words, options in (("tensor=2", ["--sequence-parallel"]), ("data=2,tensor=2", []), ("data=4", [])):
+                pictures([], words, options)
+            picture_mistakes()
             mistakes(lambda count: [])
             cannot_be_cut(lambda count: [])
             alone()
@@ -318,6 +370,8 @@ def main():
             sys.exit(77)
         same_bits()
         cut_same_bits()
+        pictures(mpirun(4), "data=4", [])
+        pictures(mpirun(2), "tensor=2", ["--sequence-parallel"])
         differ()
         mistakes(mpirun)
         cannot_be_cut(mpirun)

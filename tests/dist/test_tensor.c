@@ -28,7 +28,9 @@ typedef struct trained {
 
 typedef struct task {
     uint32_t which, data, tensor;
+    bool sequence; /* parallel */
     trained got[RANKS_MOST];
+    uint64_t peaks[RANKS_MOST];
 } task;
 
 static tn_status fill(void *self, bool held_out, uint64_t number, tn_array *samples,
@@ -170,6 +172,7 @@ static tn_status rank(void *self, tn_world *world, tn_error *error) {
     run.train.bucket_bytes = it->data > 1 ? 2000 : 0;
     run.train.tensor_ranks = it->tensor;
     run.train.tensor_rank = mine % it->tensor;
+    run.train.sequence_parallel = it->sequence;
     run.session.divide = &by;
     run.session.exchange = tn_world_exchange(world);
     run.options.exchange = tn_world_exchange(world);
@@ -177,6 +180,11 @@ static tn_status rank(void *self, tn_world *world, tn_error *error) {
     run.options.tensor_group = 2;
     run.options.self = &how;
     tn_status status = train(&run, &it->got[mine], error);
+    if (status == TN_OK) {
+        tn_engine_usage usage;
+        tn_engine_measure(tn_trainer_engine(run.trainer), &usage);
+        it->peaks[mine] = usage.measured_peak;
+    }
     kit_end(&run);
     return status;
 }
@@ -223,18 +231,28 @@ static void put_together(task *it) {
                                     to->counts[i] * sizeof(float));
 }
 
-static void compare(uint32_t which, uint32_t data, uint32_t tensor) {
-    task it = {.which = which, .data = data, .tensor = tensor};
-    uint32_t how = 1;
-    trained alone = {0};
+static void run_ranks(task *it) {
     tn_world_options options = TN_WORLD_OPTIONS_INIT;
     tn_error error = {0};
-    kit_run run;
     options.driver = "threads";
-    options.ranks = data * tensor;
-    if (tn_world_run(&options, rank, &it, &error) != TN_OK)
-        fail_msg("%s, %u x %u ranks: %s: %s", names[which], data, tensor, error.where,
+    options.ranks = it->data * it->tensor;
+    if (tn_world_run(&options, rank, it, &error) != TN_OK)
+        fail_msg("%s, %u x %u ranks: %s: %s", names[it->which], it->data, it->tensor, error.where,
                  error.message);
+}
+
+static void free_ranks(task *it) {
+    for (uint32_t r = 0; r < it->data * it->tensor; r++)
+        for (uint32_t i = 0; i < it->got[r].parameters; i++) free(it->got[r].values[i]);
+}
+
+static uint64_t compare_with(uint32_t which, uint32_t data, uint32_t tensor, bool sequence) {
+    task it = {.which = which, .data = data, .tensor = tensor, .sequence = sequence};
+    uint32_t how = 1;
+    trained alone = {0};
+    tn_error error = {0};
+    kit_run run;
+    run_ranks(&it);
     make(&run, which, BATCH);
     run.options.self = &how;
     if (train(&run, &alone, &error) != TN_OK) fail_msg("%s: %s", names[which], error.message);
@@ -242,17 +260,22 @@ static void compare(uint32_t which, uint32_t data, uint32_t tensor) {
     put_together(&it);
     double far = apart(&alone, &it.got[0]);
     tn_part_sums sums = it.got[0].sums;
-    printf("%-12s data %u, tensor %u: %.1e apart; %u of %u parameters cut, %.0f %% of bytes; %u "
+    printf("%-12s data %u, tensor %u%s: %.1e apart; %u of %u parameters cut, %.0f %% of bytes; %u "
            "sums of %llu bytes\n",
-           names[which], data, tensor, far, it.got[0].cut, it.got[0].parameters,
-           100 * (double)sums.cut / (double)sums.parameters, sums.sums,
+           names[which], data, tensor, sequence ? ", sequence" : "", far, it.got[0].cut,
+           it.got[0].parameters, 100 * (double)sums.cut / (double)sums.parameters, sums.sums,
            (unsigned long long)sums.bytes);
     assert_true(far <= 1e-5);
     assert_true(it.got[0].cut > 0);
     for (uint32_t s = 0; s < STEPS; s++) assert_int_equal(alone.correct[s], it.got[0].correct[s]);
     for (uint32_t i = 0; i < alone.parameters; i++) free(alone.values[i]);
-    for (uint32_t r = 0; r < data * tensor; r++)
-        for (uint32_t i = 0; i < it.got[r].parameters; i++) free(it.got[r].values[i]);
+    assert_true((sums.between > 0) == sequence);
+    free_ranks(&it);
+    return it.peaks[0];
+}
+
+static void compare(uint32_t which, uint32_t data, uint32_t tensor) {
+    (void)compare_with(which, data, tensor, false);
 }
 
 static void models_that_are_cut_train_as_whole_ones(void **state) {
@@ -265,6 +288,22 @@ static void so_they_do_on_parts_of_a_batch(void **state) {
     (void)state;
     compare(TRANSFORMER, 2, 2);
     compare(MLP, 2, 2);
+}
+
+/* What lies between is cut as well: the same training in less memory, and nothing of it where
+ * nothing lies there. */
+static void what_lies_between_is_cut_as_well(void **state) {
+    (void)state;
+    for (uint32_t tensor = 2; tensor <= RANKS_MOST; tensor *= 2) {
+        uint64_t whole = compare_with(TRANSFORMER, 1, tensor, false);
+        uint64_t parts = compare_with(TRANSFORMER, 1, tensor, true);
+        printf("peak %llu, with what lies between in parts %llu\n", (unsigned long long)whole,
+               (unsigned long long)parts);
+        assert_true(parts < whole);
+    }
+    (void)compare_with(TRANSFORMER, 2, 2, true);
+    (void)compare_with(DROPS, 1, 2, true);
+    (void)compare_with(DROPS, 1, 4, true);
 }
 
 /* --- between steps --- */
@@ -340,6 +379,7 @@ static void what_was_gathered_is_of_now(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(models_that_are_cut_train_as_whole_ones),
                                        cmocka_unit_test(so_they_do_on_parts_of_a_batch),
+                                       cmocka_unit_test(what_lies_between_is_cut_as_well),
                                        cmocka_unit_test(what_was_gathered_is_of_now)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

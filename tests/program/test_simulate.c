@@ -109,6 +109,7 @@ static void draw_timing(timing *t, tn__random *random) {
     t->options.from_storage_bytes_per_s = rates[tn__random_below(random, 4)];
     t->options.storage_latency_s = tn__random_below(random, 2) ? 2e-9 : 0;
     t->options.latency_s = tn__random_below(random, 2) ? 1e-9 : 0;
+    t->options.peer_latency_s = tn__random_below(random, 2) ? 3e-9 : 0;
 }
 
 static uint64_t move_time(const writer *w, const tn_instruction *it, double rate, double latency) {
@@ -137,7 +138,8 @@ static void know_durations(const writer *w, const timing *t, other *o) {
             o->duration[i] =
                 move_time(w, it, all->from_storage_bytes_per_s, all->storage_latency_s);
         } else if (peer) {
-            o->duration[i] = move_time(w, it, all->peer_bytes_per_s, all->latency_s);
+            o->duration[i] =
+                move_time(w, it, all->peer_bytes_per_s, all->latency_s + all->peer_latency_s);
         }
     }
 }
@@ -371,8 +373,8 @@ static void bad_rates_and_strangers_are_refused(void **state) {
     for (int i = 0; i < 15; i++) {
         tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
         double *fields[] = {&options.to_host_bytes_per_s, &options.from_host_bytes_per_s,
-                            &options.peer_bytes_per_s, &options.codec_bytes_per_s,
-                            &options.latency_s};
+                            &options.peer_bytes_per_s,    &options.codec_bytes_per_s,
+                            &options.latency_s,           &options.peer_latency_s};
         *fields[i % 5] = bad[i / 5];
         assert_int_equal(tn_simulate(program, &options, &found, &failure), TN_E_INVALID);
     }

@@ -5,13 +5,17 @@
  * small: a problem whose rectangles the test knows; large: 20,000 buffers; huge: times and sizes
  * beyond what a double holds; empty: nothing; model: the given model; step: of training it; both:
  * that beside the model as it runs; fit: it once more, computing again, and swap: with the host,
- * each with a curve; swap's run is a simulation at half the rate.
+ * each with a curve; swap's run is a simulation at half the rate. ranks: two that train it, over a
+ * link that was predicted to be twice as fast.
  */
 #include <stdio.h>
 
 #include <tenure/budget.h>
+#include <tenure/dist.h>
 #include <tenure/import.h>
 #include <tenure/setup.h>
+#include <tenure/simulate.h>
+#include <tenure/timeline.h>
 #include <tenure/train.h>
 
 #include "report/format.h"
@@ -300,10 +304,77 @@ static int make_swap(const char *folder, const char *path) {
     return result;
 }
 
+/* --- ranks --- */
+
+static tn_status make_line(tn_timeline *line, const tn_program *program, const tn_costs *costs,
+                           tn_error *error) {
+    tn_occupancy *occupancy;
+    tn_trace *trace;
+    tn_simulate_options options = TN_SIMULATE_OPTIONS_INIT;
+    tn_simulation simulation;
+    options.costs = tn_costs_list(costs);
+    options.latency_s = 1e-6;
+    TN_TRY(tn_occupancy_create(program, NULL, &occupancy, error));
+    TN_TRY(tn_trace_create(NULL, 8 * (uint64_t)tn_program_count(program), &trace, error));
+    options.occupancy = occupancy;
+    options.trace = trace;
+    for (uint32_t run = 0; run < 2 * TN_TIMELINE_KINDS; run++) {
+        uint32_t rank = run / TN_TIMELINE_KINDS, kind = run % TN_TIMELINE_KINDS;
+        options.run = run;
+        options.start_s = 1 + 1e-5 * rank * kind; /* the second begins later */
+        options.peer_bytes_per_s = kind == TN_TIMELINE_PREDICTED ? 10e9 : 5e9;
+        tn_trace_clear(trace);
+        TN_TRY(tn_simulate(program, &options, &simulation, error));
+        tn_simulation_release(&simulation);
+        TN_TRY(tn_timeline_rank(line, rank, rank == 0 ? "data 0" : "data 1",
+                                tn_occupancy_summary(occupancy).peak_live, error));
+        TN_TRY(
+            tn_timeline_add(line, rank, (tn_timeline_kind)kind, occupancy, trace, run, 0, error));
+    }
+    tn_trace_destroy(trace);
+    tn_occupancy_destroy(occupancy);
+    return TN_OK;
+}
+
+static int make_ranks(const char *folder, const char *path) {
+    static const char *const suffixes[] = {"html", "json", "svg"};
+    tn_costs_model model = TN_COSTS_MODEL_INIT;
+    tn_train_options train = TN_TRAIN_OPTIONS_INIT;
+    tn_timeline *line;
+    tn_training step;
+    tn_program *program, *averaged;
+    tn_costs *costs;
+    tn_graph *graph;
+    tn_error error;
+    model.flops_per_s = 1e13, model.bytes_per_s = 1e12;
+    train.bucket_bytes = 1 << 16;
+    if (tn_graph_load(path, NULL, &graph, &error) || tn_graph_infer(graph, &error) ||
+        tn_train(graph, &train, &step, &error) ||
+        tn_program_create(step.graph, NULL, &program, &error) ||
+        tn_program_average(program, 0, &averaged, &error) ||
+        tn_costs_create_model(step.graph, &model, &costs, &error) ||
+        tn_timeline_create(NULL, "ranks", 2, &line, &error) ||
+        make_line(line, averaged, costs, &error))
+        return make_fail(&error);
+    for (int s = 0; s < 3; s++) {
+        char name[512];
+        snprintf(name, sizeof name, "%s/ranks.%s", folder, suffixes[s]);
+        if (tn_timeline_write(line, name, &error)) return make_fail(&error);
+    }
+    tn_timeline_destroy(line);
+    tn_costs_destroy(costs);
+    tn_program_destroy(averaged);
+    tn_program_destroy(program);
+    tn_training_release(&step);
+    tn_graph_destroy(graph);
+    return 0;
+}
+
 int main(int count, char **arguments) {
     if (count != 4) return fprintf(stderr, "usage: make_pages FOLDER MODEL TRAINED\n"), 2;
     const char *folder = arguments[1];
     return make_small(folder) || make_huge(folder) || make_large(folder) ||
            make(folder, "empty", NULL, NULL, 0) || make_model(folder, arguments[2]) ||
-           make_step(folder, arguments[3]) || make_chain(folder) || make_swap(folder, arguments[3]);
+           make_step(folder, arguments[3]) || make_chain(folder) ||
+           make_swap(folder, arguments[3]) || make_ranks(folder, arguments[3]);
 }

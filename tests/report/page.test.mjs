@@ -12,6 +12,7 @@ import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { lookTests } from "./page_look.mjs";
+import { ranksTests } from "./page_ranks.mjs";
 import { stepTests } from "./page_step.mjs";
 
 const PLAYWRIGHT = "playwright-core@1.64.1";
@@ -572,7 +573,7 @@ const tests = {
 
   async "screenshots for people to look at"() {
     for (const colorScheme of ["light", "dark"]) {
-      for (const name of ["small", "large", "model", "step", "fit", "swap"]) {
+      for (const name of ["small", "large", "model", "step", "fit", "swap", "ranks"]) {
         const { page } = await open(name, { colorScheme });
         await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
         await page.close();
@@ -582,7 +583,7 @@ const tests = {
 };
 
 const tools = { open, frames, planOf, hover, pixel, view, near, piecesOf, liveIn, peakOf };
-Object.assign(tests, stepTests(tools), lookTests(tools));
+Object.assign(tests, stepTests(tools), lookTests(tools), ranksTests(tools));
 
 let failed = 0;
 for (const [name, test] of Object.entries(tests)) {

@@ -38,8 +38,9 @@ static void see(const tn_graph *model, const tn_graph *training) {
 /* A rule without a case proves nothing. Cells have a test of their own (test_recurrent), and so has
  * what only works with other ranks (dist/test_tensor). */
 static void every_rule_has_a_case(void **state) {
-    static const char *const elsewhere[] = {"GRU",        "LSTM",     "RNN",    "ClassLoss",
-                                            "GatherPart", "RankCopy", "RankSum"};
+    static const char *const elsewhere[] = {"GRU",       "LSTM",       "RNN",
+                                            "ClassLoss", "GatherPart", "RankCopy",
+                                            "RankSum",   "RankGather", "RankScatter"};
     uint32_t absent = 0;
     (void)state;
     for (uint32_t k = 0; k < rule_count; k++) {

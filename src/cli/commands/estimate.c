@@ -145,7 +145,7 @@ static error_t estimate_parse_large(int key, char *value, struct argp_state *sta
         large->how.micro = cli_count(state, "micro-batch", value, ESTIMATE_MOST);
         return 0;
     case ESTIMATE_SEQUENCE_PARALLEL:
-        large->how.sequence_parallel = true;
+        large->how.sequence_parallel = arguments->way.ranks.sequence = true;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -234,7 +234,7 @@ static void estimate_check_graph(struct argp_state *state, const estimate_argume
     const estimate_rule formulas[] = {
         {large->sequence > 0, "sequence"},
         {large->micro > 0, "micro-batch"},
-        {large->sequence_parallel, "sequence-parallel"},
+        {large->sequence_parallel && way->ranks.grid.tensor == 1, "sequence-parallel"},
         {arguments->cluster.asked, "devices, or of the links between them,"},
     };
     ESTIMATE_REFUSE(state, formulas,
@@ -293,7 +293,7 @@ static bool estimate_plans_ranks(const estimate_arguments *arguments) {
     const cli_way *way = &arguments->way;
     const tn_large *large = &arguments->large.how;
     bool formulas = arguments->large.asked || arguments->cluster.asked || large->sequence > 0 ||
-                    large->micro > 0 || large->sequence_parallel || large->pipeline > 1;
+                    large->micro > 0 || large->pipeline > 1;
     return arguments->large.split && way->train && !way->pytorch && way->options.pool == NULL &&
            !formulas && tn__has_suffix(way->input.path, ".onnx");
 }

@@ -15,6 +15,7 @@ enum {
     TRAIN_RESUME,
     TRAIN_LOG,
     TRAIN_PARALLEL,
+    TRAIN_SEQUENCE,
     TRAIN_THREADS,
     TRAIN_JSON
 };
@@ -38,8 +39,13 @@ enum {
       "several ranks (mpirun -n N): data, each with an equal part of every batch (as many as "     \
       "there are), tensor, each with a part of every layer; 1 where nothing is said; serial or "   \
       "safe: see `tenure plan`")                                                                   \
+    X(TRAIN_SEQUENCE, "sequence-parallel", NULL,                                                   \
+      "tensor ranks divide what is outside of products, too")                                      \
     X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
       "ranks are threads of this process, without mpirun")                                         \
+    X('o', "output", "FILE",                                                                       \
+      "a step of all ranks over time as one picture, predicted above measured: .html, .svg or "    \
+      ".json")                                                                                     \
     X(TRAIN_JSON, "json", NULL, "print one JSON object at the end")
 
 static const struct argp_option train_options[] = {TRAIN_OPTIONS(CLI_OPTION){0}};
@@ -61,6 +67,8 @@ static void train_check_ranks(const cli_train *train, struct argp_state *state) 
     if (train->at.shard != TN_SHARD_NONE && !cli_train_has_ranks(train))
         cli_misuse(state, "--shard %s: among whom? give --parallel data=N",
                    tn_shard_name(train->at.shard));
+    if (train->at.sequence && train->at.grid.tensor == 1)
+        cli_misuse(state, "--sequence-parallel: among whom? give --parallel tensor=N");
 }
 
 static error_t train_parse_run(int key, char *value, struct argp_state *state) {
@@ -104,8 +112,17 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     case TRAIN_PARALLEL:
         train_parse_parallel(train, value, state);
         return 0;
+    case TRAIN_SEQUENCE:
+        train->at.sequence = true;
+        return 0;
     case TRAIN_THREADS:
         train->threads_as_ranks = true;
+        return 0;
+    case 'o':
+        if (!tn_timeline_writes(value))
+            cli_misuse(state, "-o: no picture of ranks for '%s'; there are .html, .svg and .json",
+                       value);
+        train->picture = value;
         return 0;
     case TRAIN_JSON:
         train->json = true;
@@ -133,6 +150,8 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
             cli_misuse(state, "--optimizer: 'none' trains nothing");
         train_check_ranks(train, state);
+        if (train->picture != NULL && train->session.poison)
+            cli_misuse(state, "-o and --poison do not go together: run it once for each");
         return 0;
     default:
         return train_parse_run(key, value, state);
@@ -152,13 +171,16 @@ static const char train_doc[] =
     "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --batch 16 --parallel "
     "data=2,tensor=2\n"
     "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --parallel data=4 --shard "
-    "parameters\n\n"
+    "parameters\n"
+    "  tenure train lm.onnx --data text:book.txt --parallel data=2,tensor=2 --ranks-as-threads -o "
+    "ranks.html\n\n"
     "Exit status: 0 trained; 1 the budget is too small, or the plan was broken; 2 bad usage or "
     "input, or a loss that is no number; 4 internal error; 130, 143 stopped by SIGINT or "
     "SIGTERM, after a step and its checkpoint.";
 
 static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_open(train, error));
+    cli_train_print_cut(train);
     const tn_trainer_state *state = train->state;
     if (state->done >= state->total && !train->json && cli_train_speaks(train))
         fprintf(stderr, "tenure: note: %s is at step %llu of %llu; nothing is left to train\n",
@@ -166,6 +188,7 @@ static tn_status train_model(cli_train *train, tn_error *error) {
                 (unsigned long long)state->total);
     TN_TRY(cli_train_all(train, error));
     TN_TRY(cli_train_measure(train, error));
+    TN_TRY(cli_train_picture(train, error));
     if (train->signal == 0) TN_TRY(cli_train_test(train, error));
     if (!cli_train_speaks(train)) return TN_OK;
     if (train->signal != 0)

@@ -4,6 +4,11 @@
  *   RankSum(x) -> y     y is x; behind it the ranks' become their sum (dist), and d x is d y
  *   RankCopy(x) -> y    y is x; d x is the sum of the ranks' d y
  *   RankMax(x) -> y     y is x; behind it the ranks' become the largest, element by element
+ *   RankScatter(x) -> y    axis, ranks, rank: y is the rank's part of the sum of the ranks' x; d x
+ *                          are the ranks' d y, one behind the other
+ *   RankGather(x) -> y     axis, ranks, rank: y are the ranks' x, one behind the other; d x is the
+ *                          rank's part of the sum of the ranks' d y; with `alike`, as what reads y
+ *                          is the same on all ranks, of its own d y
  *   GatherPart(data, indices) -> y    axis, first, whole: data are rows from `first` on of so many;
  *                                     zeros for the others
  *   ClassMax(scores) -> most                                 axis
@@ -13,11 +18,14 @@
  *   ClassLoss(scores, labels, most, sums) -> loss, correct   axis, first
  *   ClassLossGrad(scores, labels, most, sums, d loss) -> d scores    axis, first
  *
- * RankSum and RankCopy are each other's gradient: Megatron's g and f. Scores are never whole: their
+ * RankSum and RankCopy are each other's gradient: Megatron's g and f; so are RankScatter and
+ * RankGather, which take their places where what lies between is cut, too. Parts lie one behind the
+ * other in memory: all extents before the axis are 1. Scores are never whole: their
  * largest and their sums are what ranks tell each other, three numbers a sample in float64.
  * What becomes one over ranks keeps its place among others (TN_RULE_ORDERED), so all say the same
  * in the same order, and is not made a second time: that would be the rank's own.
- * Source: Shoeybi et al., "Megatron-LM" (2019), section 3.
+ * Source: Shoeybi et al., "Megatron-LM" (2019), section 3; Korthikanti et al., "Reducing Activation
+ * Recomputation in Large Transformer Models" (2022), section 4.2.
  */
 #include "graph/fold.h"
 #include "graph/gradients.h"
@@ -28,6 +36,48 @@ static tn_status ranks_shape_same(tn_infer *infer) {
 
 static tn_view ranks_view(tn_infer *infer, uint32_t output) {
     return output != 0 ? tn__no_view : tn__view_input(infer, 0, 0);
+}
+
+/* --- parts of what lies between --- */
+
+/* The axis, and its extent in x; parts are one behind the other. */
+static tn_status ranks_read_part(tn_infer *infer, uint32_t *axis, int64_t *ranks) {
+    const tn_tensor *x = tn__input(infer, 0);
+    *ranks = tn__attr_int(infer->op, "ranks", 0);
+    TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), x->rank, axis));
+    if (*ranks < 1 || *ranks > UINT32_MAX)
+        return tn__infer_fail(infer, "%lld ranks", (long long)*ranks);
+    for (uint32_t d = 0; d < *axis; d++)
+        if (x->shape[d] != 1)
+            return tn__infer_fail(infer, "parts along axis %u do not lie one behind the other",
+                                  *axis);
+    return TN_OK;
+}
+
+static tn_status ranks_shape_scatter(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    int64_t shape[TN_RANK_MAX], ranks;
+    uint32_t axis;
+    if (!tn__shape_known(x)) return tn__set_dtype(infer, 0, x->dtype);
+    TN_TRY(ranks_read_part(infer, &axis, &ranks));
+    for (uint32_t d = 0; d < x->rank; d++) shape[d] = x->shape[d];
+    if (shape[axis] % ranks != 0)
+        return tn__infer_fail(infer, "%lld ranks do not divide %lld", (long long)ranks,
+                              (long long)shape[axis]);
+    shape[axis] /= ranks;
+    return tn__set_output(infer, 0, x->dtype, x->rank, shape);
+}
+
+static tn_status ranks_shape_gather(tn_infer *infer) {
+    const tn_tensor *x = tn__input(infer, 0);
+    int64_t shape[TN_RANK_MAX], ranks;
+    uint32_t axis;
+    if (!tn__shape_known(x)) return tn__set_dtype(infer, 0, x->dtype);
+    TN_TRY(ranks_read_part(infer, &axis, &ranks));
+    for (uint32_t d = 0; d < x->rank; d++) shape[d] = x->shape[d];
+    if (shape[axis] > INT64_MAX / ranks) return tn__infer_fail(infer, "more than 2^63 elements");
+    shape[axis] *= ranks;
+    return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }
 
 /* --- classes --- */
@@ -79,8 +129,12 @@ static const tn_op_rule ranks_rules[] = {
     {RANKS(GatherPart, 2, 1, tn__gather_shape), .gradient = tn__gradient_gather_part},
     {RANKS(RankCopy, 1, 1, ranks_shape_same), .inplace = 1, .view = ranks_view,
      .gradient = tn__gradient_rank_copy},
+    {RANKS(RankGather, 1, 1, ranks_shape_gather), .flags = TN_RULE_ORDERED | TN_RULE_RANKS_WHOLE,
+     .gradient = tn__gradient_rank_gather},
     {RANKS(RankMax, 1, 1, ranks_shape_same), .inplace = 1, .no_gradient = 1,
      .flags = TN_RULE_ORDERED | TN_RULE_RANKS_MAX},
+    {RANKS(RankScatter, 1, 1, ranks_shape_scatter),
+     .flags = TN_RULE_ORDERED | TN_RULE_RANKS_PART, .gradient = tn__gradient_rank_scatter},
     {RANKS(RankSum, 1, 1, ranks_shape_same), .inplace = 1,
      .flags = TN_RULE_ORDERED | TN_RULE_RANKS_SUM, .gradient = tn__gradient_rank_sum},
 };

@@ -9,6 +9,37 @@ static tn_status ranks_copy(tn_kernel_call *call) {
     return TN_OK;
 }
 
+/* Where the rank's part is in the whole, in bytes. Among ranks these two are no kernels' business
+ * (dist): each does what it would if the others had nothing but zeros. */
+static tn_status ranks_place(tn_kernel_call *call, const tn_operand *whole, const tn_operand *part,
+                             uint64_t *at) {
+    uint64_t bytes = tn__operand_bytes(part), end;
+    int64_t rank = tn__attr_int(call->op, "rank", 0);
+    if (rank >= 0 && tn__mul((uint64_t)rank, bytes, at) && tn__add(*at, bytes, &end) &&
+        end <= tn__operand_bytes(whole))
+        return TN_OK;
+    return tn__call_fail(call, TN_E_INVALID, "there is no part %lld", (long long)rank);
+}
+
+static tn_status ranks_scatter(tn_kernel_call *call) {
+    const tn_operand *whole = &call->inputs[0], *part = &call->outputs[0];
+    uint64_t at = 0;
+    TN_TRY(ranks_place(call, whole, part, &at));
+    memcpy(part->data, (const char *)whole->data + at, (size_t)tn__operand_bytes(part));
+    return TN_OK;
+}
+
+static tn_status ranks_whole(tn_kernel_call *call) {
+    const tn_operand *part = &call->inputs[0], *whole = &call->outputs[0];
+    uint64_t at = 0, bytes = tn__operand_bytes(part), all = tn__operand_bytes(whole);
+    char *to = whole->data;
+    TN_TRY(ranks_place(call, whole, part, &at));
+    memset(to, 0, (size_t)at);
+    memcpy(to + at, part->data, (size_t)bytes);
+    memset(to + at + bytes, 0, (size_t)(all - at - bytes));
+    return TN_OK;
+}
+
 static bool ranks_accepts_gather(const tn_kernel_setup *setup) {
     const tn_tensor *data = tn__setup_input(setup, 0);
     return tn_dtype_bits(data->dtype) % 8 == 0 && data->dtype != TN_STRING &&
@@ -48,7 +79,9 @@ static tn_status ranks_gather(tn_kernel_call *call) {
 static const tn_kernel train_ranks_kernels[] = {
     {.type = "GatherPart", .accepts = ranks_accepts_gather, .run = ranks_gather},
     {.type = "RankCopy", .run = ranks_copy},
+    {.type = "RankGather", .run = ranks_whole},
     {.type = "RankMax", .run = ranks_copy},
+    {.type = "RankScatter", .run = ranks_scatter},
     {.type = "RankSum", .run = ranks_copy},
 };
 

@@ -118,14 +118,12 @@ static void html_policy(tn__text *text, bool compares) {
     if (compares) html_allow(text, true);
 }
 
-/* What a template is filled with. */
-typedef void (*html_filler)(void *self, const char *name, size_t length, tn__text *text);
-
-static bool html_is(const char *name, size_t length, const char *wanted) {
+bool tn__html_is(const char *name, size_t length, const char *wanted) {
     return strlen(wanted) == length && memcmp(wanted, name, length) == 0;
 }
 
-static void html_template(tn__text *text, const unsigned char *file, html_filler fill, void *self) {
+void tn__html_template(tn__text *text, const unsigned char *file, tn__html_filler fill,
+                       void *self) {
     const char *at = (const char *)file; /* embedded files end with a NUL */
     for (const char *open; (open = strstr(at, "{{")) != NULL;) {
         const char *close = strstr(open, "}}");
@@ -141,11 +139,11 @@ static void html_template(tn__text *text, const unsigned char *file, html_filler
 
 static void html_fill(void *self, const char *name, size_t length, tn__text *text) {
     tn__html_page *page = self;
-    if (html_is(name, length, "title")) tn__text_xml(text, page->scene.report->input);
-    if (html_is(name, length, "style")) html_file(text, tn__plan_css, tn__plan_css_size);
-    if (html_is(name, length, "policy")) html_policy(text, false);
-    if (html_is(name, length, "script")) html_script(text);
-    if (html_is(name, length, "data")) tn__html_data(page);
+    if (tn__html_is(name, length, "title")) tn__text_xml(text, page->scene.report->input);
+    if (tn__html_is(name, length, "style")) html_file(text, tn__plan_css, tn__plan_css_size);
+    if (tn__html_is(name, length, "policy")) html_policy(text, false);
+    if (tn__html_is(name, length, "script")) html_script(text);
+    if (tn__html_is(name, length, "data")) tn__html_data(page);
 }
 
 static tn_status html_one(const tn_report *report, tn__text *text, tn_error *error) {
@@ -160,7 +158,7 @@ static tn_status html_one(const tn_report *report, tn__text *text, tn_error *err
     tn__text_init(&page.fit, report->context);
     if (status == TN_OK) status = tn__html_fit(&page.scene, &page.fit, error);
     if (status == TN_OK && page.fit.failed) status = tn__no_memory(error, "a page");
-    if (status == TN_OK) html_template(text, tn__plan_html, html_fill, &page);
+    if (status == TN_OK) tn__html_template(text, tn__plan_html, html_fill, &page);
     tn__text_release(&page.fit);
     tn__free(report->context, page.strings, page.string_room * sizeof *page.strings);
     tn__names_release(&page.names);
@@ -190,11 +188,11 @@ static void html_pair_pages(const html_pair *pair, tn__text *text) {
 
 static void html_pair_fill(void *self, const char *name, size_t length, tn__text *text) {
     const html_pair *pair = self;
-    if (html_is(name, length, "title")) tn__text_xml(text, pair->reports[1]->input);
-    if (html_is(name, length, "style")) html_file(text, tn__compare_css, tn__compare_css_size);
-    if (html_is(name, length, "policy")) html_policy(text, true);
-    if (html_is(name, length, "pages")) html_pair_pages(pair, text);
-    if (html_is(name, length, "script")) html_file(text, tn__compare_js, tn__compare_js_size);
+    if (tn__html_is(name, length, "title")) tn__text_xml(text, pair->reports[1]->input);
+    if (tn__html_is(name, length, "style")) html_file(text, tn__compare_css, tn__compare_css_size);
+    if (tn__html_is(name, length, "policy")) html_policy(text, true);
+    if (tn__html_is(name, length, "pages")) html_pair_pages(pair, text);
+    if (tn__html_is(name, length, "script")) html_file(text, tn__compare_js, tn__compare_js_size);
 }
 
 static tn_status html_render(const tn_report *report, tn__text *text, tn_error *error) {
@@ -206,7 +204,7 @@ static tn_status html_render(const tn_report *report, tn__text *text, tn_error *
         status = html_one(pair.reports[k], &pair.pages[k], error);
         if (status == TN_OK && pair.pages[k].failed) status = tn__no_memory(error, "a page");
     }
-    if (status == TN_OK) html_template(text, tn__compare_html, html_pair_fill, &pair);
+    if (status == TN_OK) tn__html_template(text, tn__compare_html, html_pair_fill, &pair);
     for (int k = 0; k < 2; k++) tn__text_release(&pair.pages[k]);
     return status;
 }

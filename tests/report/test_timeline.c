@@ -1,0 +1,346 @@
+/* test_timeline.c - what several ranks did: random runs, their sums counted tick by tick; the JSON
+ * against the events; ranks as bytes, whole, cut and damaged; memory that runs out. */
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <tenure/timeline.h>
+
+#include "report_tools.h"
+
+#include "graph/kit.h"
+
+enum { STEPS = 96, TICKS = 400, RANKS = 3 };
+
+typedef struct ran {
+    test_kit kit;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_trace *trace;
+    uint32_t steps;
+    uint64_t live[STEPS][TN_KIND_COUNT];
+} ran;
+
+/* A chain with a REDUCE behind some of its operators. */
+static void make(ran *made, tn__random *random) {
+    tn_program *plain;
+    tn_instruction list[STEPS];
+    *made = (ran){.kit = kit_open()};
+    test_kit *kit = &made->kit;
+    tn_tensor_id x = kit_input(kit, "</script>\"x", TN_FLOAT32, KIT_SHAPE(3, 7));
+    uint32_t ops = 3 + (uint32_t)tn__random_below(random, 20);
+    for (uint32_t i = 0; i < ops; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "<%u>", i);
+        tn_tensor_id y = kit_tensor(kit, name, i + 1 == ops ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION,
+                                    TN_UNDEFINED, TN_RANK_UNKNOWN, NULL);
+        kit_op_to(kit, i % 2 == 0 ? "Relu" : "Sigmoid", KIT_LIST(x), KIT_LIST(y));
+        x = y;
+    }
+    assert_ok(tn_graph_infer(kit->graph, &failure));
+    assert_ok(tn_program_create(kit->graph, NULL, &plain, &failure));
+    for (uint32_t s = 0; s < tn_program_count(plain); s++) {
+        tn_instruction reduce = TN_INSTRUCTION_INIT;
+        list[made->steps++] = tn_program_instructions(plain)[s];
+        if (list[made->steps - 1].opcode != TN_APPLY || tn__random_below(random, 2) == 0) continue;
+        reduce.opcode = TN_REDUCE;
+        reduce.tensor = tn_graph_op(kit->graph, list[made->steps - 1].op)->outputs[0];
+        list[made->steps++] = reduce;
+    }
+    assert_ok(tn_program_from(kit->graph, list, made->steps, NULL, 0, &made->program, &failure));
+    assert_ok(tn_occupancy_create(made->program, NULL, &made->occupancy, &failure));
+    assert_ok(tn_trace_create(NULL, 1000, &made->trace, &failure));
+    assert_ok(tn_occupancy_live(made->occupancy, made->live, &failure));
+    tn_program_destroy(plain);
+}
+
+static void unmake(ran *made) {
+    tn_trace_destroy(made->trace);
+    tn_occupancy_destroy(made->occupancy);
+    tn_program_destroy(made->program);
+    kit_close(&made->kit);
+}
+
+typedef struct counted { /* in ticks */
+    bool compute[TICKS], talk[TICKS];
+    uint32_t first, last;
+    uint64_t peak, sent;
+} counted;
+
+/* Anywhere in whole ticks of a microsecond: what lies over each other counts once. */
+static void tell(ran *made, uint32_t run, tn__random *random, counted *count) {
+    *count = (counted){.first = TICKS};
+    for (uint32_t step = 0; step < made->steps; step++) {
+        const tn_instruction *it = &tn_program_instructions(made->program)[step];
+        uint32_t from = (uint32_t)tn__random_below(random, TICKS - 20);
+        uint32_t ticks = (uint32_t)tn__random_below(random, 20);
+        tn_event event = {.kind = TN_EVENT_STEP,
+                          .opcode = it->opcode,
+                          .step = step,
+                          .run = run,
+                          .stream = it->opcode == TN_REDUCE ? 1 : 0,
+                          .op = it->op,
+                          .tensor = it->tensor,
+                          .body = TN_NONE,
+                          .bytes = it->opcode == TN_APPLY ? 0 : 84,
+                          .start_s = 1000 + from * 1e-6,
+                          .duration_s = ticks * 1e-6};
+        memcpy(event.live, made->live[step], sizeof event.live);
+        tn_trace_add(made->trace, &event);
+        uint64_t live = 0;
+        for (int kind = 0; kind < TN_KIND_COUNT; kind++) live += event.live[kind];
+        if (live > count->peak) count->peak = live;
+        if (from < count->first) count->first = from;
+        if (from + ticks > count->last) count->last = from + ticks;
+        if (it->opcode == TN_REDUCE) count->sent += 84;
+        bool *to = it->opcode == TN_APPLY ? count->compute : count->talk;
+        for (uint32_t t = from; t < from + ticks; t++)
+            if (it->opcode == TN_APPLY || it->opcode == TN_REDUCE) to[t] = true;
+    }
+}
+
+static void near_ticks(double seconds, uint32_t ticks) {
+    double off = seconds * 1e6 - ticks;
+    assert_true(off > -1e-3 && off < 1e-3);
+}
+
+static void check_sums(const tn_timeline *line, uint32_t rank, tn_timeline_kind kind,
+                       const counted *count) {
+    tn_timeline_sums sums = tn_timeline_measure(line, rank, kind);
+    uint32_t compute = 0, talk = 0, both = 0;
+    for (uint32_t t = 0; t < TICKS; t++) {
+        compute += count->compute[t];
+        talk += count->talk[t];
+        both += count->compute[t] && count->talk[t];
+    }
+    near_ticks(sums.span_s, count->last - count->first);
+    near_ticks(sums.compute_s, compute);
+    near_ticks(sums.talk_s, talk);
+    near_ticks(sums.hidden_s, both);
+    assert_int_equal(sums.peak, count->peak);
+    assert_int_equal(sums.sent, count->sent);
+}
+
+static char *written(const tn_timeline *line, const char *suffix, size_t *size) {
+    char path[64];
+    snprintf(path, sizeof path, "timeline-%d%s", (int)getpid(), suffix);
+    assert_ok(tn_timeline_write(line, path, &failure));
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    char *bytes = malloc(*size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    bytes[*size] = '\0';
+    fclose(file);
+    remove(path);
+    return bytes;
+}
+
+/* Every instruction that takes time is there, with its name, its bytes and what lived. */
+static void check_json(const tn_timeline *line, const ran *made, uint32_t rank) {
+    size_t size;
+    json_error_t error;
+    char *text = written(line, ".json", &size);
+    json_t *root = json_loadb(text, size, 0, &error);
+    assert_non_null(root);
+    json_t *of = json_array_get(json_object_get(root, "ranks"), rank);
+    json_t *run = json_object_get(of, "measured"), *names = json_object_get(run, "name");
+    assert_true(json_is_null(json_object_get(of, "predicted")));
+    assert_int_equal(json_integer_value(json_object_get(run, "count")), made->steps);
+    for (uint32_t step = 0; step < made->steps; step++) {
+        const tn_instruction *it = &tn_program_instructions(made->program)[step];
+        const char *name = it->op != TN_NONE ? tn_graph_op(made->kit.graph, it->op)->name
+                                             : tn_graph_tensor(made->kit.graph, it->tensor)->name;
+        uint64_t live = 0, found = 0;
+        for (int kind = 0; kind < TN_KIND_COUNT; kind++) live += made->live[step][kind];
+        for (size_t i = 0; i < json_array_size(names); i++) {
+            if (strcmp(json_string_value(json_array_get(names, i)), name) != 0) continue;
+            json_t *lives = json_array_get(json_object_get(run, "live"), i);
+            found += (uint64_t)json_integer_value(lives) == live;
+        }
+        assert_true(found > 0);
+    }
+    json_decref(root);
+    free(text);
+}
+
+static void sums_are_those_of_counting(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        tn__random random = {seed};
+        tn_timeline *line;
+        counted counts[2];
+        ran made;
+        make(&made, &random);
+        uint32_t rank = (uint32_t)tn__random_below(&random, RANKS);
+        assert_ok(tn_timeline_create(NULL, "a </script> model", RANKS, &line, &failure));
+        for (uint32_t run = 0; run < 2; run++) tell(&made, run, &random, &counts[run]);
+        for (uint32_t run = 0; run < 2; run++) {
+            assert_ok(tn_timeline_add(line, rank, TN_TIMELINE_MEASURED, made.occupancy, made.trace,
+                                      run, 5, &failure));
+            check_sums(line, rank, TN_TIMELINE_MEASURED, &counts[run]);
+        }
+        assert_int_equal(tn_timeline_measure(line, (rank + 1) % RANKS, TN_TIMELINE_MEASURED).talks,
+                         0);
+        if (seed % 20 == 0) check_json(line, &made, rank);
+        tn_timeline_destroy(line);
+        unmake(&made);
+    }
+}
+
+static void ranks_go_as_bytes(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        tn__random random = {seed * 977};
+        tn_timeline *from, *to;
+        counted count;
+        ran made;
+        void *bytes;
+        uint64_t size;
+        size_t sizes[2];
+        make(&made, &random);
+        assert_ok(tn_timeline_create(NULL, "m", 2, &from, &failure));
+        assert_ok(tn_timeline_create(NULL, "m", 2, &to, &failure));
+        tell(&made, 0, &random, &count);
+        assert_ok(tn_timeline_rank(from, 1, "data 1", 12345, &failure));
+        assert_ok(tn_timeline_add(from, 1, TN_TIMELINE_MEASURED, made.occupancy, made.trace, 0, 0,
+                                  &failure));
+        assert_ok(tn_timeline_pack(from, 1, &bytes, &size, &failure));
+        for (int cut = 0; cut < 40; cut++) /* a part of it, copied so that reading on is seen */ {
+            uint64_t part = tn__random_below(&random, size);
+            uint8_t *copy = malloc(part + 1);
+            assert_non_null(copy);
+            memcpy(copy, bytes, part);
+            assert_int_equal(tn_timeline_unpack(to, 0, copy, part, &failure), TN_E_INVALID);
+            free(copy);
+        }
+        for (int hit = 0; hit < 60; hit++) { /* damaged: refused, or drawn */
+            uint8_t *copy = malloc(size);
+            size_t drawn;
+            assert_non_null(copy);
+            memcpy(copy, bytes, size);
+            copy[tn__random_below(&random, size)] ^= (uint8_t)(1 + tn__random_below(&random, 255));
+            if (tn_timeline_unpack(to, 0, copy, size, &failure) == TN_OK && hit % 10 == 0)
+                free(written(to, ".svg", &drawn));
+            free(copy);
+        }
+        assert_ok(tn_timeline_unpack(to, 1, bytes, size, &failure));
+        check_sums(to, 1, TN_TIMELINE_MEASURED, &count);
+        tn_timeline_release(from, bytes, size);
+        assert_ok(tn_timeline_pack(to, 1, &bytes, &size, &failure));
+        assert_ok(tn_timeline_unpack(to, 0, bytes, size, &failure));
+        assert_ok(tn_timeline_unpack(from, 0, bytes, size, &failure));
+        char *one = written(from, ".json", &sizes[0]), *two = written(to, ".json", &sizes[1]);
+        assert_string_equal(one, two);
+        free(one);
+        free(two);
+        tn_timeline_release(to, bytes, size);
+        tn_timeline_destroy(from);
+        tn_timeline_destroy(to);
+        unmake(&made);
+    }
+}
+
+static void names_stay_words(void **state) {
+    (void)state;
+    tn__random random = {7};
+    tn_timeline *line;
+    counted count;
+    ran made;
+    size_t size;
+    make(&made, &random);
+    tell(&made, 0, &random, &count);
+    assert_ok(tn_timeline_create(NULL, "a </script><b> & \"model\"", 1, &line, &failure));
+    assert_ok(tn_timeline_rank(line, 0, "<i>", 1, &failure));
+    for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)
+        assert_ok(tn_timeline_add(line, 0, (tn_timeline_kind)kind, made.occupancy, made.trace, 0, 0,
+                                  &failure));
+    char *page = written(line, ".html", &size), *picture = written(line, ".svg", &size);
+    assert_null(strstr(page, "</script><b>"));
+    assert_null(strstr(page, "<i>\""));
+    assert_null(strstr(picture, "<b>"));
+    assert_non_null(strstr(picture, "&lt;/script&gt;&lt;b&gt;"));
+    assert_non_null(strstr(picture, "planned"));
+    free(page);
+    free(picture);
+    tn_timeline_destroy(line);
+    unmake(&made);
+}
+
+static void mistakes_are_told(void **state) {
+    (void)state;
+    tn__random random = {9};
+    tn_timeline *line;
+    counted count;
+    ran made;
+    make(&made, &random);
+    tell(&made, 0, &random, &count);
+    assert_int_equal(tn_timeline_create(NULL, "m", 0, &line, &failure), TN_E_INVALID);
+    assert_ok(tn_timeline_create(NULL, "m", 2, &line, &failure));
+    assert_int_equal(tn_timeline_rank(line, 2, "", 0, &failure), TN_E_INVALID);
+    assert_int_equal(
+        tn_timeline_add(line, 2, TN_TIMELINE_MEASURED, made.occupancy, made.trace, 0, 0, &failure),
+        TN_E_INVALID);
+    assert_int_equal(
+        tn_timeline_add(line, 0, TN_TIMELINE_MEASURED, made.occupancy, made.trace, 1, 0, &failure),
+        TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "run 1"));
+    assert_int_equal(tn_timeline_write(line, "ranks.pdf", &failure), TN_E_UNSUPPORTED);
+    assert_false(tn_timeline_writes("html"));
+    assert_true(tn_timeline_writes("A.SVG"));
+    tn_timeline_destroy(line);
+    unmake(&made);
+}
+
+static tn_status all_of_it(const tn_context *context, const ran *made) {
+    tn_timeline *line;
+    void *bytes;
+    uint64_t size;
+    char path[64];
+    snprintf(path, sizeof path, "timeline-%d.html", (int)getpid());
+    TN_TRY(tn_timeline_create(context, "m", 2, &line, &failure));
+    tn_status status = tn_timeline_add(line, 0, TN_TIMELINE_MEASURED, made->occupancy, made->trace,
+                                       0, 0, &failure);
+    if (status == TN_OK) status = tn_timeline_pack(line, 0, &bytes, &size, &failure);
+    if (status == TN_OK) {
+        status = tn_timeline_unpack(line, 1, bytes, size, &failure);
+        tn_timeline_release(line, bytes, size);
+    }
+    if (status == TN_OK) status = tn_timeline_write(line, path, &failure);
+    remove(path);
+    tn_timeline_destroy(line);
+    return status;
+}
+
+static void memory_may_run_out(void **state) {
+    (void)state;
+    tn__random random = {3};
+    counting count = {0};
+    counted ticks;
+    ran made;
+    make(&made, &random);
+    tell(&made, 0, &random, &ticks);
+    tn_context context = counting_context(&count);
+    for (size_t call = 1;; call++) {
+        count.calls = 0;
+        count.fail_at = call;
+        tn_status status = all_of_it(&context, &made);
+        assert_int_equal(count.blocks, 0);
+        assert_int_equal(count.bytes, 0);
+        if (status == TN_OK) break;
+        assert_int_equal(status, TN_E_NO_MEMORY);
+    }
+    unmake(&made);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_those_of_counting), cmocka_unit_test(ranks_go_as_bytes),
+        cmocka_unit_test(names_stay_words),           cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
