@@ -10,13 +10,14 @@
  *                              O(n log n): a short one where the quick planners were good already,
  *                              its own measure beyond them; `slide` for what they leave too high
  *   up to AUTO_SEARCH bodies   `exact`, a small fixed amount of work: on real networks the bound is
- *                              nearly always reachable, in as many steps as there are bodies
+ *                              nearly always reachable, in as many steps as there are bodies;
+ *                              what is left to win has to be a millionth of the whole
  *   with a limit               what is left of it goes to `exact` as long as it can take the
  *                              problem, to `scale` beyond
  *
  * So it is never worse than a quick planner wherever those are cheap, and begins where they end.
  * Whatever reaches the lower bound, or the capacity that was asked for, ends it.
- * Cost: without a limit some 0.1 s up to AUTO_SEARCH bodies, seconds for 10^6.
+ * Cost: without a limit below 1 s up to AUTO_SEARCH bodies, seconds for 10^6.
  */
 #include "plan/frame/peers.h"
 
@@ -24,6 +25,7 @@
 #define AUTO_SEARCH 1500u
 #define AUTO_SEARCH_MAX 8192u   /* that `exact` can take */
 #define AUTO_SEARCH_WORK 20000u /* nodes: the same plan whatever the clock says */
+#define AUTO_SEARCH_WORTH 20    /* bytes to be won, of 2 to the power of it: else not worth that */
 #define AUTO_SCALE_WORK 50u     /* placements per body, where others have been */
 #define AUTO_FIRST_WORK 4u      /* placements per body: a few plans, which often do */
 #define AUTO_NEAR 60000000u     /* pairs of bodies that live together: some seconds for a planner */
@@ -70,6 +72,11 @@ static tn_status auto_quick(tn_run *run, uint64_t near) {
     return auto_is_done(run) ? TN_OK : tn__run_quick_portfolio(run);
 }
 
+static bool auto_is_near(const tn_run *run) {
+    uint64_t left = tn__run_best(run) - tn__run_lower_bound(run);
+    return left < tn__run_best(run) >> AUTO_SEARCH_WORTH && !tn__run_has_capacity(run);
+}
+
 static tn_status auto_solve(tn_run *run) {
     uint32_t n = tn__run_count(run);
     bool greedy = n <= AUTO_GREEDY, limited = tn__run_is_limited(run);
@@ -80,8 +87,8 @@ static tn_status auto_solve(tn_run *run) {
         TN_TRY(auto_ask(run, "scale", greedy || limited ? (uint64_t)AUTO_SCALE_WORK * n : 0));
     if (n > AUTO_SEARCH) TN_TRY(auto_slide(run, near));
     if (limited) return auto_ask(run, n <= AUTO_SEARCH_MAX ? "exact" : "scale", 0);
-    if (n <= AUTO_SEARCH) return auto_ask(run, "exact", AUTO_SEARCH_WORK);
-    return TN_OK;
+    if (n > AUTO_SEARCH || auto_is_near(run)) return TN_OK;
+    return auto_ask(run, "exact", AUTO_SEARCH_WORK);
 }
 
 const tn_planner tn__planner_auto = {
