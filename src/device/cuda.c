@@ -56,9 +56,15 @@ tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error) {
     return TN_OK;
 }
 
-int tn__cuda_enter(const tn__cuda *cuda, int device) {
-    int before = device;
-    (void)cuda->cudaGetDevice(&before); /* where it fails, the calls that follow fail too */
-    if (before != device) (void)cuda->cudaSetDevice(device);
-    return before;
+int tn__cuda_enter(const tn__cuda *cuda, int device, int *before) {
+    *before = device;
+    int status = cuda->cudaGetDevice(before);
+    if (status != TN__CUDA_OK) *before = device; /* nothing is changed, nothing put back */
+    if (status == TN__CUDA_OK && *before != device) status = cuda->cudaSetDevice(device);
+    if (status != TN__CUDA_OK) (void)cuda->cudaGetLastError();
+    return status;
+}
+
+void tn__cuda_leave(const tn__cuda *cuda, int device, int before) {
+    if (before != device) (void)cuda->cudaSetDevice(before);
 }

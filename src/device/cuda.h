@@ -31,8 +31,13 @@ tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error);
 /* How many devices there are, and whether `device` is one. Errors: E_UNSUPPORTED. */
 tn_status tn__cuda_check_device(const tn__cuda *cuda, int device, tn_error *error);
 
-/* Makes a device the current one of this thread; returns the one that was, for a second call. */
-int tn__cuda_enter(const tn__cuda *cuda, int device);
+/* Makes a device the current one of this thread; *before receives what was. A status of CUDA, which
+ * the runtime forgets: where it is not OK another device may be current, and nothing may be asked
+ * of this one. */
+int tn__cuda_enter(const tn__cuda *cuda, int device, int *before);
+/* Puts back what was, after tn__cuda_enter of any outcome. What fails here the runtime keeps, and
+ * tells to who asks it next. */
+void tn__cuda_leave(const tn__cuda *cuda, int device, int before);
 
 /* What a call's status means: OK, E_NO_MEMORY, E_IO for a device that failed. `what` was tried. The
  * runtime forgets it, so that a later call does not tell it again. */

@@ -74,15 +74,16 @@ tn_status tn__ground_open(const tn__ground_options *options, const tn__cuda *cud
     made->context = context;
     made->cuda = cuda;
     made->device = device;
-    tn__turns_init(&made->turns, &made->context, cuda);
+    tn__events_turns(&made->turns, &made->context, cuda);
     tn__lots_init(&made->lots, &made->context);
     tn__names_init(&made->names, &made->context);
     tn__arena_init(&made->words, &made->context);
     ground_name_trace(made, options->trace);
     tn__trace_open(&made->trace, made->trace_path, true);
-    int before = tn__cuda_enter(cuda, device);
-    tn_status status = ground_open_here(made, options, error);
-    tn__cuda_enter(cuda, before);
+    int before, entered = tn__cuda_enter(cuda, device, &before);
+    tn_status status = tn__cuda_status(cuda, entered, "making it current", error);
+    if (status == TN_OK) status = ground_open_here(made, options, error);
+    tn__cuda_leave(cuda, device, before);
     if (status == TN_OK)
         *ground = made;
     else
@@ -93,11 +94,12 @@ tn_status tn__ground_open(const tn__ground_options *options, const tn__cuda *cud
 void tn__ground_close(tn__ground *ground) {
     if (ground == NULL) return;
     tn_context context = ground->context;
-    int before = tn__cuda_enter(ground->cuda, ground->device);
-    (void)ground->cuda->cudaDeviceSynchronize(); /* a device that is lost has lost the block, too */
+    int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
+    if (entered == TN__CUDA_OK) /* a device that is lost has lost the block, too */
+        (void)ground->cuda->cudaDeviceSynchronize();
     tn__turns_release(&ground->turns);
     if (ground->whole != NULL) (void)ground->cuda->cudaFree(ground->whole);
-    tn__cuda_enter(ground->cuda, before);
+    tn__cuda_leave(ground->cuda, ground->device, before);
     tn__trace_close(&ground->trace);
     tn__lots_release(&ground->lots);
     tn_pool_destroy(ground->pool);
@@ -145,10 +147,11 @@ tn_status tn__ground_alloc(tn__ground *ground, uint64_t size, void *stream, cons
     if (!tn__lots_room(&ground->lots) || !ground_number(ground, stream, &request.stream))
         return tn__no_memory(error, "the records of blocks");
     TN_TRY(tn_pool_alloc(ground->pool, &request, &got, error));
-    int before = tn__cuda_enter(ground->cuda, ground->device);
-    tn_status status =
-        tn__turns_take(&ground->turns, got.offset, got.offset + got.size, stream, error);
-    tn__cuda_enter(ground->cuda, before);
+    int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
+    tn_status status = tn__cuda_status(ground->cuda, entered, "making it current", error);
+    if (status == TN_OK)
+        status = tn__turns_take(&ground->turns, got.offset, got.offset + got.size, stream, error);
+    tn__cuda_leave(ground->cuda, ground->device, before);
     if (status != TN_OK) {
         TN_TRY(tn_pool_free(ground->pool, got.id, NULL));
         return status;
@@ -178,13 +181,13 @@ tn_status tn__ground_free(tn__ground *ground, void *pointer, tn_error *error) {
     TN_TRY(ground_find(ground, pointer, &found, error));
     tn__lot block = *found;
     tn__lots_remove(&ground->lots, found);
-    int before = tn__cuda_enter(ground->cuda, ground->device);
-    if (block.stream_count == 0)
+    int before, entered = tn__cuda_enter(ground->cuda, ground->device, &before);
+    if (block.stream_count == 0 || entered != TN__CUDA_OK)
         tn__turns_owe(&ground->turns);
     else
         tn__turns_give(&ground->turns, block.offset, block.offset + block.size, block.streams,
                        block.stream_count);
-    tn__cuda_enter(ground->cuda, before);
+    tn__cuda_leave(ground->cuda, ground->device, before);
     tn__trace_free(&ground->trace, block.name);
     return tn_pool_free(ground->pool, block.id, error);
 }

@@ -11,7 +11,7 @@
 #include "device/cuda.h"
 #include "preload/trace.h"
 #include "torch/lots.h"
-#include "torch/turns.h"
+#include "torch/events.h"
 
 typedef struct tn__ground_options {
     const tn_context *context; /* NULL or outlives the memory */

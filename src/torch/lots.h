@@ -3,7 +3,7 @@
 #define TN_TORCH_LOTS_H
 
 #include "base/base.h"
-#include "torch/turns.h"
+#include "device/turns.h"
 
 typedef struct tn__lot {
     uint64_t offset, size;            /* size 0: an empty place of the table */

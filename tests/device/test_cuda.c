@@ -120,6 +120,36 @@ static void a_call_that_fails_is_an_error_and_leaks_nothing(void **state) {
     }
 }
 
+/* What cannot be made the current device is asked for nothing, and no other one in its place. */
+static void nothing_goes_to_the_device_of_somebody_else(void **state) {
+    static const char *const functions[] = {"cudaGetDevice", "cudaSetDevice"};
+    (void)state;
+    setenv("STANDIN_DEVICES", "2", 1);
+    for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
+        uint64_t calls = 1, refused = 0;
+        for (uint64_t nth = 1; nth <= calls + 1; nth++) {
+            tn_device *device = NULL;
+            tn_stream *streams[2] = {NULL, NULL};
+            tn_fence *fence = NULL;
+            tn_error error = {0};
+            assert_int_equal(cudaSetDevice(0), 0);
+            uint64_t before = standin_calls(functions[f]);
+            standin_fail(functions[f], (unsigned)nth, 46);
+            refused += use_all(&device, streams, &fence, &error) != TN_OK;
+            calls = standin_calls(functions[f]) - before;
+            standin_reset();
+            assert_int_equal(standin_used(0), 0);
+            tn_fence_destroy(fence);
+            for (uint32_t i = 0; i < 2; i++) tn_stream_destroy(streams[i]);
+            tn_device_destroy(device);
+            assert_int_equal(standin_used(1), 0);
+            assert_int_equal(standin_live(), 0);
+        }
+        assert_true(refused >= 12); /* a call each of opening, streams, blocks, copies, fences */
+    }
+    assert_int_equal(cudaSetDevice(0), 0);
+}
+
 static void a_device_that_is_lost_says_so_and_can_be_closed(void **state) {
     (void)state;
     tn_device *device;
@@ -242,6 +272,29 @@ static void free_while_used(void) {
     (void)cudaFree(block);
 }
 
+static void note_turn(void *self) {
+    static int turn; /* streams hold no lock while they call, but wait for each other here */
+    *(int *)self = ++turn;
+}
+
+/* What waits for an event waits for where it was then, though it is recorded elsewhere before. */
+static void an_event_that_moves_takes_nobody_along(void **state) {
+    void *streams[3], *event;
+    int first = 0, second = 0;
+    (void)state;
+    for (int i = 0; i < 3; i++) assert_int_equal(cudaStreamCreateWithFlags(&streams[i], 1), 0);
+    assert_int_equal(cudaEventCreateWithFlags(&event, 2), 0);
+    assert_int_equal(cudaLaunchHostFunc(streams[0], nap, NULL), 0);
+    assert_int_equal(cudaLaunchHostFunc(streams[0], note_turn, &first), 0);
+    assert_int_equal(cudaEventRecord(event, streams[0]), 0);
+    assert_int_equal(cudaStreamWaitEvent(streams[1], event, 0), 0);
+    assert_int_equal(cudaEventRecord(event, streams[2]), 0);
+    assert_int_equal(cudaLaunchHostFunc(streams[1], note_turn, &second), 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(cudaStreamDestroy(streams[i]), 0);
+    assert_int_equal(cudaEventDestroy(event), 0);
+    assert_true(first == 1 && second == 2);
+}
+
 static void the_stand_in_sees_mistakes(void **state) {
     static const struct {
         void (*act)(void);
@@ -271,8 +324,10 @@ int main(void) {
     setenv("TENURE_CUDART", TENURE_STANDIN, 1);
     const struct CMUnitTest all[] = {
         cmocka_unit_test(the_stand_in_sees_mistakes), /* forks: before there are threads */
+        cmocka_unit_test(an_event_that_moves_takes_nobody_along),
         cmocka_unit_test(libraries_that_are_not_what_they_should_be_are_refused),
         cmocka_unit_test(a_call_that_fails_is_an_error_and_leaks_nothing),
+        cmocka_unit_test(nothing_goes_to_the_device_of_somebody_else),
         cmocka_unit_test(a_device_that_is_lost_says_so_and_can_be_closed),
         cmocka_unit_test(who_uses_another_device_finds_it_still_current),
         cmocka_unit_test(the_memory_of_a_device_is_the_bound),

@@ -32,8 +32,7 @@ typedef struct work {
     const char *from;
     size_t size;
     int byte;
-    uint32_t event;
-    uint64_t ticket;
+    size_t point;
     void (*call)(void *);
     void *self;
     struct work *next;
@@ -50,7 +49,7 @@ typedef struct stream {
 typedef struct event {
     int device;
     bool gone;
-    uint64_t recorded, done; /* tickets */
+    size_t point; /* where it was last recorded; 0: nowhere */
 } event;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -61,6 +60,10 @@ static stream **streams;
 static size_t stream_count, stream_room;
 static event *events;
 static size_t event_count, event_room;
+/* Whether a point of a stream is passed; [0] is. One for each record, as who waits for an event
+ * waits for where it was then, wherever it is recorded meanwhile, and whoever gets there first. */
+static bool *points;
+static size_t point_count, point_room;
 static void *defaults[DEVICES];
 static uint64_t used[DEVICES], live;
 static int lost, last_status;
@@ -249,9 +252,9 @@ static void do_work(const work *it) {
     if (copies && due("copy") != OK) return;
     if (lost && it->kind != RECORD) return;
     if (it->kind == WAIT) {
-        while (events[it->event].done < it->ticket) pthread_cond_wait(&changed, &lock);
+        while (!points[it->point]) pthread_cond_wait(&changed, &lock);
     } else if (it->kind == RECORD) {
-        if (events[it->event].done < it->ticket) events[it->event].done = it->ticket;
+        points[it->point] = true;
     } else {
         char *to = on_device(it->to) ? (char *)((uintptr_t)it->to - SHIFT) : it->to;
         const char *from =
@@ -400,6 +403,8 @@ int cudaEventCreateWithFlags(void **handle, unsigned flags) {
     ENTER();
     if (flags > 7) return leave(BAD_VALUE);
     events = grown(events, event_count, &event_room, sizeof *events);
+    points = grown(points, point_count, &point_room, sizeof *points);
+    if (point_count == 0) points[point_count++] = true;
     events[event_count] = (event){.device = current};
     *handle = (void *)(event_count++ << 4 | 3);
     live++;
@@ -419,28 +424,28 @@ int cudaEventRecord(void *handle, void *on) {
     stream *of = given_stream(on);
     if (of->device != events[at].device)
         misuse("an event of device %d on a stream of device %d", events[at].device, of->device);
-    return queue(of, &(work){.kind = RECORD, .event = at, .ticket = ++events[at].recorded});
+    points = grown(points, point_count, &point_room, sizeof *points);
+    points[point_count] = false;
+    events[at].point = point_count++;
+    return queue(of, &(work){.kind = RECORD, .point = events[at].point});
 }
 
 int cudaStreamWaitEvent(void *on, void *handle, unsigned flags) {
     ENTER();
     uint32_t at = event_of(handle);
     if (flags > 1) return leave(BAD_VALUE);
-    return queue(given_stream(on),
-                 &(work){.kind = WAIT, .event = at, .ticket = events[at].recorded});
+    return queue(given_stream(on), &(work){.kind = WAIT, .point = events[at].point});
 }
 
 int cudaEventQuery(void *handle) {
     ENTER();
-    const event *at = &events[event_of(handle)];
-    return leave(at->done < at->recorded ? NOT_READY : lost);
+    return leave(points[events[event_of(handle)].point] ? lost : NOT_READY);
 }
 
 int cudaEventSynchronize(void *handle) {
     ENTER();
-    uint32_t at = event_of(handle);
-    uint64_t until = events[at].recorded;
-    while (events[at].done < until) pthread_cond_wait(&changed, &lock);
+    size_t point = events[event_of(handle)].point;
+    while (!points[point]) pthread_cond_wait(&changed, &lock);
     return leave(lost);
 }
 

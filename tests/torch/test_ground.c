@@ -133,6 +133,19 @@ static tn_status use_all(tn__ground **ground, void **streams, const tn__ground_o
     return tn__ground_free(*ground, blocks[0], error);
 }
 
+/* The same while another device is the current one throughout; nobody uses the blocks. */
+static tn_status use_from_elsewhere(tn__ground **ground, void **streams,
+                                    const tn__ground_options *options, tn_error *error) {
+    void *block;
+    *ground = NULL;
+    TN_TRY(tn__ground_open(options, &cuda, 1, ground, error));
+    for (uint32_t i = 0; i < 6; i++) {
+        TN_TRY(tn__ground_alloc(*ground, BLOCK, streams[i % 3], NULL, &block, error));
+        TN_TRY(tn__ground_free(*ground, block, error));
+    }
+    return TN_OK;
+}
+
 static void expect_all_given_back(tn__ground *ground, void **streams) {
     assert_int_equal(cudaSetDevice(1), 0);
     end_streams(streams, 3);
@@ -152,7 +165,7 @@ static void each_call_of_cuda_fails_in_turn(void **state) {
     for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
         for (int sticky = 0; sticky < 2; sticky++) {
             uint64_t nth = 1, calls = 1;
-            for (; nth <= calls; nth++) {
+            for (; nth <= calls + 1; nth++) {
                 void *streams[3];
                 tn__ground *ground;
                 tn_error error = {0};
@@ -194,6 +207,32 @@ static void memory_of_the_host_fails_in_turn(void **state) {
         expect_all_given_back(ground, streams);
         assert_int_equal(host.held, 0);
         if (nth != 0) status = TN_E_NO_MEMORY;
+    }
+}
+
+/* What cannot be made the current device is asked for nothing, and no other one in its place. */
+static void nothing_goes_to_the_device_of_somebody_else(void **state) {
+    static const char *const functions[] = {"cudaGetDevice", "cudaSetDevice"};
+    (void)state;
+    for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
+        uint64_t calls = 1, refused = 0;
+        for (uint64_t nth = 1; nth <= calls + 1; nth++) {
+            void *streams[3];
+            tn__ground *ground;
+            tn_error error = {0};
+            tn__ground_options options = {.pool = "best-fit", .budget = BLOCK};
+            assert_int_equal(cudaSetDevice(1), 0);
+            make_streams(streams, 3);
+            assert_int_equal(cudaSetDevice(0), 0);
+            uint64_t before = standin_calls(functions[f]);
+            standin_fail(functions[f], (unsigned)nth, 46);
+            refused += use_from_elsewhere(&ground, streams, &options, &error) != TN_OK;
+            calls = standin_calls(functions[f]) - before;
+            standin_reset();
+            assert_int_equal(standin_used(0), 0);
+            expect_all_given_back(ground, streams);
+        }
+        assert_true(refused >= 5); /* opening, and each block that is asked for */
     }
 }
 
@@ -308,6 +347,7 @@ int main(void) {
         cmocka_unit_test(late_streams_are_waited_for),
         cmocka_unit_test(who_shared_a_block_is_waited_for),
         cmocka_unit_test(each_call_of_cuda_fails_in_turn),
+        cmocka_unit_test(nothing_goes_to_the_device_of_somebody_else),
         cmocka_unit_test(memory_of_the_host_fails_in_turn),
         cmocka_unit_test(the_budget_is_the_bound),
         cmocka_unit_test(without_a_budget_it_takes_what_is_there),

@@ -55,9 +55,10 @@ static tn_status cuda_alloc_here(cuda_device *device, uint64_t size, void **poin
 static tn_status cuda_alloc(void *state, uint64_t size, tn_address *address, tn_error *error) {
     cuda_device *device = state;
     void *pointer = NULL;
-    int before = tn__cuda_enter(&device->cuda, device->index);
-    tn_status status = cuda_alloc_here(device, size, &pointer, error);
-    tn__cuda_enter(&device->cuda, before);
+    int before, entered = tn__cuda_enter(&device->cuda, device->index, &before);
+    tn_status status = tn__cuda_status(&device->cuda, entered, "making it current", error);
+    if (status == TN_OK) status = cuda_alloc_here(device, size, &pointer, error);
+    tn__cuda_leave(&device->cuda, device->index, before);
     if (status == TN_OK) *address = (tn_address)(uintptr_t)pointer;
     return status;
 }
@@ -65,9 +66,10 @@ static tn_status cuda_alloc(void *state, uint64_t size, tn_address *address, tn_
 static void cuda_free(void *state, tn_address address, uint64_t size) {
     cuda_device *device = state;
     (void)size;
-    int before = tn__cuda_enter(&device->cuda, device->index);
+    int before;
+    (void)tn__cuda_enter(&device->cuda, device->index, &before); /* a pointer tells its device */
     (void)device->cuda.cudaFree(CUDA_POINTER(address)); /* a lost device has lost the block */
-    tn__cuda_enter(&device->cuda, before);
+    tn__cuda_leave(&device->cuda, device->index, before);
 }
 
 /* --- streams --- */
@@ -78,9 +80,10 @@ static tn_status cuda_stream_create(void *state, uint32_t flags, void **stream, 
     if (made == NULL) return tn__no_memory(error, "a stream");
     made->device = device;
     made->is_inline = (flags & TN_STREAM_INLINE) != 0;
-    int before = tn__cuda_enter(&device->cuda, device->index);
-    int status = device->cuda.cudaStreamCreateWithFlags(&made->stream, TN__CUDA_STREAM_ALONE);
-    tn__cuda_enter(&device->cuda, before);
+    int before, status = tn__cuda_enter(&device->cuda, device->index, &before);
+    if (status == TN__CUDA_OK)
+        status = device->cuda.cudaStreamCreateWithFlags(&made->stream, TN__CUDA_STREAM_ALONE);
+    tn__cuda_leave(&device->cuda, device->index, before);
     if (status != TN__CUDA_OK) {
         tn__free(&device->context, made, sizeof *made);
         return tn__cuda_status(&device->cuda, status, "a stream", error);
@@ -92,30 +95,32 @@ static tn_status cuda_stream_create(void *state, uint32_t flags, void **stream, 
 static void cuda_stream_destroy(void *state) {
     cuda_stream *stream = state;
     cuda_device *device = stream->device;
-    int before = tn__cuda_enter(&device->cuda, device->index);
+    int before;
+    (void)tn__cuda_enter(&device->cuda, device->index, &before); /* so does a stream */
     (void)device->cuda.cudaStreamSynchronize(stream->stream);
     (void)device->cuda.cudaStreamDestroy(stream->stream);
-    tn__cuda_enter(&device->cuda, before);
+    tn__cuda_leave(&device->cuda, device->index, before);
     tn__free(&device->context, stream, sizeof *stream);
 }
 
 static tn_status cuda_stream_wait(void *state, tn_error *error) {
     cuda_stream *stream = state;
     const tn__cuda *cuda = &stream->device->cuda;
-    int before = tn__cuda_enter(cuda, stream->device->index);
-    int status = cuda->cudaStreamSynchronize(stream->stream);
-    tn__cuda_enter(cuda, before);
+    int before, status = tn__cuda_enter(cuda, stream->device->index, &before);
+    if (status == TN__CUDA_OK) status = cuda->cudaStreamSynchronize(stream->stream);
+    tn__cuda_leave(cuda, stream->device->index, before);
     return tn__cuda_status(cuda, status, "waiting for a stream", error);
 }
 
 static tn_status cuda_move(cuda_stream *stream, void *to, const void *from, uint64_t size, int kind,
                            tn_error *error) {
     const tn__cuda *cuda = &stream->device->cuda;
-    int before = tn__cuda_enter(cuda, stream->device->index);
-    int status = cuda->cudaMemcpyAsync(to, from, (size_t)size, kind, stream->stream);
+    int before, status = tn__cuda_enter(cuda, stream->device->index, &before);
+    if (status == TN__CUDA_OK)
+        status = cuda->cudaMemcpyAsync(to, from, (size_t)size, kind, stream->stream);
     if (status == TN__CUDA_OK && stream->is_inline)
         status = cuda->cudaStreamSynchronize(stream->stream);
-    tn__cuda_enter(cuda, before);
+    tn__cuda_leave(cuda, stream->device->index, before);
     return tn__cuda_status(cuda, status, "a copy", error);
 }
 
@@ -140,9 +145,10 @@ static tn_status cuda_fence_create(void *state, void **fence, tn_error *error) {
     cuda_fence *made = tn__alloc_array(&device->context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(error, "a fence");
     made->device = device;
-    int before = tn__cuda_enter(&device->cuda, device->index);
-    int status = device->cuda.cudaEventCreateWithFlags(&made->event, TN__CUDA_EVENT_UNTIMED);
-    tn__cuda_enter(&device->cuda, before);
+    int before, status = tn__cuda_enter(&device->cuda, device->index, &before);
+    if (status == TN__CUDA_OK)
+        status = device->cuda.cudaEventCreateWithFlags(&made->event, TN__CUDA_EVENT_UNTIMED);
+    tn__cuda_leave(&device->cuda, device->index, before);
     if (status != TN__CUDA_OK) {
         tn__free(&device->context, made, sizeof *made);
         return tn__cuda_status(&device->cuda, status, "an event", error);
@@ -162,9 +168,9 @@ static tn_status cuda_fence_record(void *state, void *to, tn_error *error) {
     cuda_fence *fence = state;
     cuda_stream *stream = to;
     const tn__cuda *cuda = &fence->device->cuda;
-    int before = tn__cuda_enter(cuda, fence->device->index);
-    int status = cuda->cudaEventRecord(fence->event, stream->stream);
-    tn__cuda_enter(cuda, before);
+    int before, status = tn__cuda_enter(cuda, fence->device->index, &before);
+    if (status == TN__CUDA_OK) status = cuda->cudaEventRecord(fence->event, stream->stream);
+    tn__cuda_leave(cuda, fence->device->index, before);
     return tn__cuda_status(cuda, status, "recording an event", error);
 }
 
@@ -172,10 +178,11 @@ static tn_status cuda_fence_wait(void *state, void *of, tn_error *error) {
     cuda_fence *fence = state;
     cuda_stream *stream = of;
     const tn__cuda *cuda = &fence->device->cuda;
-    int before = tn__cuda_enter(cuda, fence->device->index);
-    int status = stream->is_inline ? cuda->cudaEventSynchronize(fence->event)
+    int before, status = tn__cuda_enter(cuda, fence->device->index, &before);
+    if (status == TN__CUDA_OK)
+        status = stream->is_inline ? cuda->cudaEventSynchronize(fence->event)
                                    : cuda->cudaStreamWaitEvent(stream->stream, fence->event, 0);
-    tn__cuda_enter(cuda, before);
+    tn__cuda_leave(cuda, fence->device->index, before);
     return tn__cuda_status(cuda, status, "waiting for an event", error);
 }
 
@@ -192,9 +199,10 @@ static bool cuda_fence_passed(const void *state) {
 static void cuda_close(void *state) {
     cuda_device *device = state;
     tn_context context = device->context;
-    int before = tn__cuda_enter(&device->cuda, device->index);
+    int before;
+    (void)tn__cuda_enter(&device->cuda, device->index, &before);
     if (device->zeroes != NULL) (void)device->cuda.cudaStreamDestroy(device->zeroes);
-    tn__cuda_enter(&device->cuda, before);
+    tn__cuda_leave(&device->cuda, device->index, before);
     tn__free(&context, device, sizeof *device);
 }
 
@@ -202,11 +210,11 @@ static tn_status cuda_start(cuda_device *device, tn_device_limits *limits, tn_er
     const tn__cuda *cuda = &device->cuda;
     size_t available = 0, total = 0;
     TN_TRY(tn__cuda_check_device(cuda, device->index, error));
-    int before = tn__cuda_enter(cuda, device->index);
-    int status = cuda->cudaMemGetInfo(&available, &total);
+    int before, status = tn__cuda_enter(cuda, device->index, &before);
+    if (status == TN__CUDA_OK) status = cuda->cudaMemGetInfo(&available, &total);
     if (status == TN__CUDA_OK)
         status = cuda->cudaStreamCreateWithFlags(&device->zeroes, TN__CUDA_STREAM_ALONE);
-    tn__cuda_enter(cuda, before);
+    tn__cuda_leave(cuda, device->index, before);
     limits->capacity = available;
     limits->alignment = TN__CUDA_ALIGNMENT;
     return tn__cuda_status(cuda, status, "opening it", error);

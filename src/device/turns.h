@@ -12,16 +12,29 @@
  * ranges that are met, which are moved in an array. Where an event cannot be had, the stream or
  * the whole device is waited for instead.
  */
-#ifndef TN_TORCH_TURNS_H
-#define TN_TORCH_TURNS_H
+#ifndef TN_DEVICE_TURNS_H
+#define TN_DEVICE_TURNS_H
 
-#include "device/cuda.h"
+#include "base/base.h"
 
 enum { TN__TURNS_STREAMS = 4 }; /* that may have used a block, its own among them */
 
+/* Streams and events as somebody has them: handles that are only handed through; NULL is the
+ * default stream. False: it did not work, and whoever is called has forgotten it again. */
+typedef struct tn__turns_ways {
+    bool (*create)(void *self, void **event);
+    void (*destroy)(void *self, void *event);
+    bool (*record)(void *self, void *event, void *stream);
+    bool (*wait)(void *self, void *event, void *stream); /* what `stream` is given from now on */
+    bool (*finish)(void *self, void *stream);            /* this thread waits for a stream */
+    tn_status (*reach)(void *self, void *event, tn_error *error); /* this thread, for an event */
+    tn_status (*settle)(void *self, tn_error *error);             /* this thread, for them all */
+} tn__turns_ways;
+
 typedef struct tn__turns {
     const tn_context *context;
-    const tn__cuda *cuda;
+    const tn__turns_ways *ways;
+    void *self;
     struct turns_range *ranges;
     struct turns_end *ends;
     size_t range_count, range_room, end_count, end_room;
@@ -31,8 +44,9 @@ typedef struct tn__turns {
     bool owes;       /* something is not known: the device is waited for before the next take */
 } tn__turns;
 
-/* `context` and `cuda` outlive it. */
-void tn__turns_init(tn__turns *turns, const tn_context *context, const tn__cuda *cuda);
+/* `context`, `ways` and `self`, which they are called with, outlive it. */
+void tn__turns_init(tn__turns *turns, const tn_context *context, const tn__turns_ways *ways,
+                    void *self);
 /* Destroys its events. */
 void tn__turns_release(tn__turns *turns);
 

@@ -1,7 +1,7 @@
-/* turns.c - ranges of freed bytes and the events that end their use. Source: CUDA Runtime API,
- * stream and event management; the idea of an event with each freed block is that of PyTorch's and
- * RMM's allocators, which keep it for blocks that crossed streams. */
-#include "torch/turns.h"
+/* turns.c - ranges of freed bytes and the events that end their use. Source: the
+ * idea of an event with each freed block is that of PyTorch's and RMM's allocators, which keep it
+ * for blocks that crossed streams. */
+#include "device/turns.h"
 
 #define TURNS_NONE UINT32_MAX
 
@@ -20,17 +20,18 @@ typedef struct turns_end {
     void *event[TN__TURNS_STREAMS];
 } turns_end;
 
-void tn__turns_init(tn__turns *turns, const tn_context *context, const tn__cuda *cuda) {
-    *turns = (tn__turns){.context = context, .cuda = cuda, .vacant = TURNS_NONE};
+void tn__turns_init(tn__turns *turns, const tn_context *context, const tn__turns_ways *ways,
+                    void *self) {
+    *turns = (tn__turns){.context = context, .ways = ways, .self = self, .vacant = TURNS_NONE};
 }
 
 void tn__turns_release(tn__turns *turns) {
     for (size_t i = 0; i < turns->end_count; i++)
         for (uint32_t e = 0; e < turns->ends[i].events; e++)
-            (void)turns->cuda->cudaEventDestroy(turns->ends[i].event[e]);
+            turns->ways->destroy(turns->self, turns->ends[i].event[e]);
     tn__free(turns->context, turns->ends, turns->end_room * sizeof *turns->ends);
     tn__free(turns->context, turns->ranges, turns->range_room * sizeof *turns->ranges);
-    tn__turns_init(turns, turns->context, turns->cuda);
+    tn__turns_init(turns, turns->context, turns->ways, turns->self);
 }
 
 /* --- ends --- */
@@ -59,21 +60,14 @@ static uint32_t turns_new_end(tn__turns *turns) {
     return end;
 }
 
-/* Records where a stream is now; where that fails, waits for it, and then it has no event. The
- * stream of another device is such a case. */
+/* Records where a stream is now; where that fails, waits for it, and then it has no event. */
 static bool turns_record(tn__turns *turns, turns_end *end, void *stream) {
-    const tn__cuda *cuda = turns->cuda;
+    const tn__turns_ways *ways = turns->ways;
     uint32_t at = end->count;
-    int status = TN__CUDA_OK;
-    if (at == end->events) {
-        status = cuda->cudaEventCreateWithFlags(&end->event[at], TN__CUDA_EVENT_UNTIMED);
-        end->events += status == TN__CUDA_OK;
-    }
-    if (status == TN__CUDA_OK) status = cuda->cudaEventRecord(end->event[at], stream);
-    if (status != TN__CUDA_OK) {
-        (void)cuda->cudaGetLastError(); /* told to nobody: it is got around */
-        return cuda->cudaStreamSynchronize(stream) == TN__CUDA_OK;
-    }
+    bool made = at < end->events || ways->create(turns->self, &end->event[at]);
+    if (made && at == end->events) end->events++;
+    if (!made || !ways->record(turns->self, end->event[at], stream))
+        return ways->finish(turns->self, stream); /* told to nobody: it is got around */
     end->stream[at] = stream;
     end->count++;
     return true;
@@ -85,7 +79,6 @@ static uint32_t turns_record_all(tn__turns *turns, void *const *streams, uint32_
     if (end == TURNS_NONE) return TURNS_NONE;
     for (uint32_t i = 0; i < count; i++) {
         if (turns_record(turns, &turns->ends[end], streams[i])) continue;
-        (void)turns->cuda->cudaGetLastError();
         turns_drop(turns, end);
         return TURNS_NONE;
     }
@@ -139,8 +132,7 @@ static bool turns_room(tn__turns *turns) {
 }
 
 tn_status tn__turns_settle(tn__turns *turns, tn_error *error) {
-    int status = turns->cuda->cudaDeviceSynchronize();
-    TN_TRY(tn__cuda_status(turns->cuda, status, "waiting for the device", error));
+    TN_TRY(turns->ways->settle(turns->self, error));
     for (size_t i = 0; i < turns->range_count; i++) turns_drop(turns, turns->ranges[i].end);
     turns->range_count = 0;
     turns->owes = false;
@@ -197,13 +189,10 @@ static void turns_wake(tn__turns *turns) {
 }
 
 static tn_status turns_wait(tn__turns *turns, const turns_end *end, void *stream, tn_error *error) {
-    const tn__cuda *cuda = turns->cuda;
+    const tn__turns_ways *ways = turns->ways;
     for (uint32_t i = 0; i < end->count; i++) {
-        if (end->stream[i] == stream) continue;
-        if (cuda->cudaStreamWaitEvent(stream, end->event[i], 0) == TN__CUDA_OK) continue;
-        int status = cuda->cudaEventSynchronize(end->event[i]); /* then we wait ourselves */
-        TN_TRY(tn__cuda_status(cuda, status, "waiting for who had a block", error));
-        (void)cuda->cudaGetLastError();
+        if (end->stream[i] == stream || ways->wait(turns->self, end->event[i], stream)) continue;
+        TN_TRY(ways->reach(turns->self, end->event[i], error)); /* then we wait ourselves */
     }
     return TN_OK;
 }
