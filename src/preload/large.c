@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -121,6 +122,23 @@ static void large_in_child(void) {
     large_busy = false;
 }
 
+/* Whether we are the process that was started with these settings: its number is left to those that
+ * it starts, however late it comes to its own first block. Whoever takes its place (exec) keeps it.
+ */
+static bool large_is_first(void) {
+    const char *first = getenv("TENURE_TRACE_FIRST");
+    char number[32];
+    snprintf(number, sizeof number, "%ld", (long)getpid());
+    if (first == NULL) return setenv("TENURE_TRACE_FIRST", number, 1) == 0;
+    return strcmp(first, number) == 0;
+}
+
+static void large_open_trace(void) {
+    const char *path = getenv("TENURE_TRACE");
+    tn__trace_open(&large_trace, path, false);
+    if (large_trace.path != NULL && !large_is_first()) tn__trace_yield(&large_trace);
+}
+
 void tn__large_open(void) {
     uint64_t least = LARGE_LEAST, budget = 0;
     const char *tells = getenv("TENURE_STATS");
@@ -135,7 +153,7 @@ void tn__large_open(void) {
     if (!done) tn__say("no range of addresses for large blocks", "they stay where they were");
     done = done && large_create() &&
            pthread_atfork(large_before_fork, large_after_fork, large_in_child) == 0;
-    if (done) tn__trace_open(&large_trace, getenv("TENURE_TRACE"), false);
+    if (done) large_open_trace();
     large_busy = false;
     if (done) __atomic_store_n(&large.least, least > 1 ? least : 1, __ATOMIC_RELEASE);
 }

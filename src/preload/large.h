@@ -1,12 +1,9 @@
 /* large.h - large blocks of a process from a pool, by address.
  *
- * Settings come from the environment, once:
- *     TENURE_POOL     technique; "iteration" unless told
- *     TENURE_BUDGET   bytes that large blocks may take together ("2GiB"); unless told, no bound:
- * what does not fit the range goes to the allocator below TENURE_LEAST    bytes from which a block
- * is large; 64 KiB unless told TENURE_TRACE    a file that receives every request
- * (docs/formats.md); "%p" in it is the process's number TENURE_STATS    not empty: numbers on
- * standard error at the end
+ * Settings come from the environment, once; docs/preload.md tells them:
+ *     TENURE_POOL, TENURE_BUDGET, TENURE_LEAST, TENURE_TRACE, TENURE_STATS
+ * Without a budget, what does not fit the range goes to the allocator below. With a trace,
+ * TENURE_TRACE_FIRST is set for the processes that this one starts.
  *
  * Threads: any. One lock is around everything, and fork takes it, so that a child finds a whole
  * pool.

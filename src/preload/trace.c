@@ -34,12 +34,14 @@ static void trace_flush(tn__trace *trace) {
     trace->used = 0;
 }
 
-/* The path with "%p" as our number. */
-static void trace_name(const char *path, char *name, size_t room) {
-    const char *mark = strstr(path, "%p");
+/* The path with "%p" as our number, and no name of another process. */
+static void trace_name(const tn__trace *trace, char *name, size_t room) {
+    const char *path = trace->path, *mark = strstr(path, "%p");
     int before = mark != NULL ? (int)(mark - path) : (int)strlen(path);
     if (mark != NULL)
         snprintf(name, room, "%.*s%ld%s", before, path, (long)getpid(), mark + 2);
+    else if (trace->is_other)
+        snprintf(name, room, "%s.%ld", path, (long)getpid());
     else
         snprintf(name, room, "%s", path);
 }
@@ -63,10 +65,10 @@ static int trace_claim(tn__trace *trace, const char *name) {
  * is made where rows will be: stacks of threads may be small. */
 static void trace_begin(tn__trace *trace) {
     const char *path = trace->path;
-    trace_name(path, trace->rows, TRACE_PATH_MAX);
+    trace_name(trace, trace->rows, TRACE_PATH_MAX);
     trace->path = NULL;
     trace->file = trace_claim(trace, trace->rows);
-    if (trace->file < 0) {
+    if (trace->file < 0 && !trace->is_other) {
         size_t length = strlen(trace->rows);
         snprintf(trace->rows + length, sizeof trace->rows - length, ".%ld", (long)getpid());
         trace->file = trace_claim(trace, trace->rows);
@@ -79,9 +81,12 @@ static void trace_begin(tn__trace *trace) {
 void tn__trace_open(tn__trace *trace, const char *path, bool has_streams) {
     trace->file = -1;
     trace->path = path != NULL && path[0] != '\0' ? path : NULL;
+    trace->is_other = false;
     trace->has_streams = has_streams;
     trace->used = 0;
 }
+
+void tn__trace_yield(tn__trace *trace) { trace->is_other = true; }
 
 /* Room for a row; NULL: there is no file. */
 static char *trace_row(tn__trace *trace) {

@@ -11,6 +11,7 @@ typedef struct tn__trace {
     int file;          /* -1: not open, or it cannot be */
     struct stat which; /* the program may close our number and open something else by it */
     const char *path;  /* until it is opened, at the first row */
+    bool is_other;     /* the name is somebody else's */
     bool has_streams;
     size_t used;
     char rows[64 << 10];
@@ -20,6 +21,9 @@ typedef struct tn__trace {
  * trace is being written to is left to it, and ours is FILE.NUMBER. A file that cannot be written
  * is told, and done without. `has_streams`: rows say which stream asked, and who. */
 void tn__trace_open(tn__trace *trace, const char *path, bool has_streams);
+/* The name is for another process, which may not have come to its first row yet: ours has our
+ * number behind, unless the name has it already ("%p"). */
+void tn__trace_yield(tn__trace *trace);
 /* `who`: a name without commas; NULL: nobody in particular. */
 void tn__trace_alloc(tn__trace *trace, uint64_t name, size_t size, size_t alignment,
                      uint32_t stream, const char *who);

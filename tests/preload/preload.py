@@ -49,16 +49,27 @@ def check_settings():
     assert result.returncode == 0 and "cannot be written" in result.stderr, result
 
 
-def check_children():
-    """Whoever is first has the file; one beside it gets its own, and one without large blocks none."""
-    trace = folder.name + "/children.csv"
-    script = ("import subprocess, sys; keep = bytearray(1 << 20); "
-              "subprocess.run([sys.argv[1], 'loop'], check=True); subprocess.run(['true'])")
-    result = run(sys.executable, "-c", script, family, TENURE_TRACE=trace)
+def children_of(trace, script, tracer=None, **settings):
+    """Runs a program that starts others; the blocks that its trace has, and those of each that has a number behind."""
+    result = run(sys.executable, "-c", script, family, TENURE_TRACE=tracer or trace, **settings)
     assert result.returncode == 0, result
-    others = [name for name in os.listdir(folder.name) if name.startswith("children.csv.")]
-    assert len(others) == 1 and replayed(folder.name + "/" + others[0])["blocks"] == 3200, others
-    assert replayed(trace)["blocks"] >= 1
+    path, name = os.path.split(trace)
+    blocks = {other: replayed(path + "/" + other)["blocks"] for other in os.listdir(path) if other.startswith(name)}
+    return blocks.pop(name, None), sorted(blocks.values())
+
+
+def check_children():
+    """Who was started has the file, even if one that it starts asks first and ends first; one without large blocks has none."""
+    start = "import subprocess, sys; loop = lambda: subprocess.run([sys.argv[1], 'loop'], check=True);"
+    own, others = children_of(folder.name + "/keeps.csv", start + "keep = bytearray(1 << 20); loop(); subprocess.run(['true'])")
+    assert own >= 1 and others == [3200], (own, others)
+    own, others = children_of(folder.name + "/late.csv", start + "loop(); loop(); keep = bytearray(1 << 20)",
+                              TENURE_LEAST="512KiB")  # Python itself has none so large before
+    assert own >= 1 and len(others) == 2 and others[0] == others[1] > 500, (own, others)
+    own, others = children_of(folder.name + "/turns.csv", "import os, sys; os.execv(sys.argv[1], ['family', 'loop'])")
+    assert (own, others) == (3200, []), (own, others)  # the same process still
+    own, others = children_of(folder.name + "/all", start + "loop(); keep = bytearray(1 << 20)", tracer=folder.name + "/all%p.csv")
+    assert own is None and len(others) == 2 and 3200 in others, (own, others)
 
 
 def check_torch():
