@@ -175,7 +175,7 @@ typedef struct tn_pool_trace tn_pool_trace;
 typedef struct tn_pool_event {
     uint64_t size, alignment; /* bytes, as in tn_pool_request; of a free: 0 */
     uint32_t block;           /* the allocation that it is, or that it frees: 0, 1, 2, ... */
-    uint32_t stream, flags;   /* as in tn_pool_request */
+    uint32_t stream, flags;   /* as in tn_pool_request; of a free: where the use of it ends */
     uint32_t label;           /* for tn_pool_trace_label; 0: none */
     bool frees;
 } tn_pool_event;

@@ -28,6 +28,7 @@
 #include <tenure/objects.h>
 #include <tenure/parts.h>
 #include <tenure/plan.h>
+#include <tenure/play.h>
 #include <tenure/pool.h>
 #include <tenure/program.h>
 #include <tenure/prune.h>

@@ -1,13 +1,15 @@
-/* replay.h - what `tenure replay` writes: the picture of the bytes that each pool has reserved
- * after each event, and a memory snapshot; and what is said of pools that learn. */
+/* replay.h - what `tenure replay` found, and how it is told: tables and JSON, the picture of the
+ * bytes that each pool has reserved after each event, a memory snapshot. */
 #ifndef TN_CLI_REPLAY_H
 #define TN_CLI_REPLAY_H
 
+#include <tenure/play.h>
 #include <tenure/snapshot.h>
 
 #include "base/base.h"
+#include "cli/holders.h"
 
-enum { CLI_REPLAY_COLUMNS = 720, CLI_REPLAY_CURVES_MAX = 65 };
+enum { CLI_REPLAY_COLUMNS = 720, CLI_REPLAY_CURVES_MAX = 65, CLI_REPLAY_POOLS_MAX = 64 };
 
 typedef struct cli_replay_line {
     const char *name;
@@ -22,6 +24,54 @@ typedef struct cli_replay_picture {
     uint32_t line_count;
     cli_replay_line lines[CLI_REPLAY_CURVES_MAX];
 } cli_replay_picture;
+
+typedef struct cli_replay_result {
+    const char *name;
+    bool fits;
+    tn_pool_usage usage;
+    tn_pool_lesson lesson;
+    tn_error failure; /* when it does not fit */
+    cli_holders holders;
+    tn_pool *pool; /* owns the labels of the holders */
+    bool was_played;
+    tn_play_answer played; /* on the device */
+} cli_replay_result;
+
+typedef struct cli_replay {
+    const char *path, *output;
+    const char *pools[CLI_REPLAY_POOLS_MAX];
+    uint32_t pool_count;
+    uint64_t capacity, alignment;
+    tn_plan_options plan_options;
+    bool json;
+    tn_context context;
+    tn_pool_trace *trace;
+    uint32_t device;          /* of a snapshot; UINT32_MAX: who has the highest peak */
+    tn_snapshot *snapshot;    /* NULL: the trace is none */
+    tn_snapshot_lives *lives; /* own the words of its trace */
+    const tn_pool_event *events;
+    uint64_t event_count;
+    const char *play_on; /* the name of a device; NULL: it is not played */
+    tn_device *play_device;
+    bool plays_own; /* also without a pool */
+    tn_play_answer own;
+    uint64_t *sizes;    /* [blocks] */
+    uint64_t *reserved; /* [events], of one pool; with `output` */
+    cli_replay_picture picture;
+    tn_layout layout;
+    cli_replay_result results[CLI_REPLAY_POOLS_MAX];
+    tn_error *error;
+} cli_replay;
+
+/* replay_tell.c: bytes requested and not freed, the most, and with `live` after each event. */
+uint64_t cli_replay_live_peak(const cli_replay *arguments, uint64_t *live);
+/* All of it in one line, as tables, and as JSON. */
+void cli_replay_print_brief(const cli_replay *arguments);
+void cli_replay_print_text(const cli_replay *arguments);
+tn_status cli_replay_print_json(const cli_replay *arguments);
+/* replay_play.c: what was played on a device; nothing where nothing was. */
+void cli_replay_print_played(const cli_replay *arguments);
+void cli_replay_json_played(const tn_play_answer *played, tn__text *text);
 
 /* Adds a line; the first one is drawn as an area. bytes[event_count]; UINT64_MAX from the event on
  * that was not reached. `name` must outlive the picture. */

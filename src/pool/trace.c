@@ -47,6 +47,11 @@ typedef struct trace_field {
     size_t length;
 } trace_field;
 
+typedef struct trace_use { /* of an id */
+    uint32_t block;        /* UINT32_MAX: none */
+    uint32_t stream;
+} trace_use;
+
 typedef struct trace_reader {
     tn_pool_trace *trace;
     const char *name, *next, *end; /* the file, and what is left of it */
@@ -56,7 +61,7 @@ typedef struct trace_reader {
     uint32_t field_count;
     trace_field fields[TRACE_FIELDS_MAX];
     tn__names ids, labels, streams;
-    uint32_t *in_use; /* [ids], the block that has the id; UINT32_MAX: none */
+    trace_use *in_use; /* [ids], the block that has the id */
     size_t in_use_room;
     tn__text key;
     tn_error *error;
@@ -148,7 +153,7 @@ static tn_status trace_id(trace_reader *reader, trace_field id, uint32_t *place)
     if (!tn__reserve(&reader->trace->context, &reader->in_use, &reader->in_use_room,
                      (size_t)count + 1, sizeof *reader->in_use))
         return tn__no_memory(reader->error, "the ids of a trace");
-    reader->in_use[count] = UINT32_MAX;
+    reader->in_use[count] = (trace_use){.block = UINT32_MAX};
     return TN_OK;
 }
 
@@ -228,25 +233,27 @@ static tn_status trace_alloc(trace_reader *reader) {
     TN_TRY(trace_stream(reader, &event.stream));
     TN_TRY(trace_label(reader, &event.label));
     TN_TRY(trace_id(reader, id, &place));
-    if (reader->in_use[place] != UINT32_MAX)
+    if (reader->in_use[place].block != UINT32_MAX)
         return trace_fail(reader, "'%.*s' is allocated twice without a free between", id);
     if (trace->block_count == UINT32_MAX - 1)
         return trace_fail(reader, "the trace has more than 2^32 blocks, from '%.*s' on", id);
-    reader->in_use[place] = trace->block_count++;
+    reader->in_use[place] = (trace_use){trace->block_count++, event.stream};
     return trace_add(reader, &event);
 }
 
 static tn_status trace_free(trace_reader *reader) {
     trace_field id = trace_get(reader, TRACE_ID);
     uint32_t place = tn__names_find(&reader->ids, id.text, id.length);
-    if (place == TN__NAMES_NONE || reader->in_use[place] == UINT32_MAX) {
+    if (place == TN__NAMES_NONE || reader->in_use[place].block == UINT32_MAX) {
         if (!reader->is_rmm) return trace_fail(reader, "'%.*s' is freed and is not in use", id);
         reader->trace->skipped++;
         return TN_OK;
     }
-    tn_pool_event event = {.block = reader->in_use[place], .frees = true};
-    TN_TRY(trace_stream(reader, &event.stream));
-    reader->in_use[place] = UINT32_MAX;
+    tn_pool_event event = {.block = reader->in_use[place].block,
+                           .stream = reader->in_use[place].stream,
+                           .frees = true};
+    if (trace_get(reader, TRACE_STREAM).length > 0) TN_TRY(trace_stream(reader, &event.stream));
+    reader->in_use[place].block = UINT32_MAX;
     return trace_add(reader, &event);
 }
 

@@ -127,8 +127,8 @@ expect 3 'best layout found|lower' $tenure plan tight.csv --planner naive --capa
 # input that has no end, no writer, no ids of its own; a CSV that cannot say the plan
 ln -s /dev/zero endless.csv
 expect 2 'more than 1.0 MiB .*read-limit' timeout 60 $tenure plan endless.csv --read-limit 1MiB
-yes 1,2,3,4 2>/dev/null | expect 2 'more than 1048576 bytes .*read-limit' timeout 60 $tenure plan - --read-limit 1MiB
-yes 1,2,3,4 2>/dev/null | expect 2 'more than 1048576 bytes .*read-limit' timeout 60 $tenure plan - --read-limit 1GiB --read-l 1MiB
+expect 2 'more than 1048576 bytes .*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 60 $tenure plan - --read-limit 1MiB"
+expect 2 'more than 1048576 bytes .*read-limit' bash -c "yes 1,2,3,4 2>/dev/null | timeout 60 $tenure plan - --read-limit 1GiB --read-l 1MiB"
 mkfifo silent.csv
 expect 2 'nobody writes' timeout 60 $tenure plan silent.csv
 (sleep 0.3; cat buffers.csv >silent.csv) &
