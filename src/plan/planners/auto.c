@@ -20,6 +20,7 @@
  * Cost: without a limit below 1 s up to AUTO_SEARCH bodies, seconds for 10^6.
  */
 #include "plan/frame/peers.h"
+#include "plan/skyline/uncut.h"
 
 #define AUTO_GREEDY 4096u
 #define AUTO_SEARCH 1500u
@@ -29,6 +30,8 @@
 #define AUTO_SCALE_WORK 50u     /* placements per body, where others have been */
 #define AUTO_FIRST_WORK 4u      /* placements per body: a few plans, which often do */
 #define AUTO_NEAR 60000000u     /* pairs of bodies that live together: some seconds for a planner */
+#define AUTO_PUT_WORK 400000u   /* to put together what was cut: half a second, ... */
+#define AUTO_PUT_WORK_EACH 100u /* ... and that for each body, where there is a limit */
 #define AUTO_SLIDE_NEAR 300u    /* the same for each body, beyond which windows are too wide */
 #define AUTO_SLIDE_WORK 2000000u /* nodes and placements: some seconds */
 
@@ -80,9 +83,13 @@ static bool auto_is_near(const tn_run *run) {
 static tn_status auto_solve(tn_run *run) {
     uint32_t n = tn__run_count(run);
     bool greedy = n <= AUTO_GREEDY, limited = tn__run_is_limited(run);
+    bool plain = !(tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT);
+    bool full = plain && tn__uncut_is_full(run);
+    uint64_t put_work = AUTO_PUT_WORK + (uint64_t)AUTO_PUT_WORK_EACH * n;
+    if (full) TN_TRY(auto_ask(run, "uncut", put_work)); /* before any other takes the time */
     uint64_t near = n > AUTO_SEARCH ? auto_count_near(run) : 0;
     TN_TRY(auto_quick(run, near));
-    if (!(tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT)) TN_TRY(auto_ask(run, "uncut", 0));
+    if (plain && !(full && limited)) TN_TRY(auto_ask(run, "uncut", limited ? put_work : 0));
     if (!limited || n <= AUTO_SEARCH_MAX) /* else it has the rest of the time in one piece */
         TN_TRY(auto_ask(run, "scale", greedy || limited ? (uint64_t)AUTO_SCALE_WORK * n : 0));
     if (n > AUTO_SEARCH) TN_TRY(auto_slide(run, near));

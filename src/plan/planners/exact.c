@@ -37,12 +37,15 @@
 #define EXACT_BODIES_MAX 8192u /* beyond, tables and orders take longer than plans are worth */
 #define EXACT_CONFLICTS_MAX ((uint64_t)1 << 24)
 #define EXACT_NODES_WITHOUT_PROOF                                                                  \
-    4000u                      /* per body; where nothing can be proved, to give up after */
-#define EXACT_THREADS_MAX 64u  /* room of the tables below */
-#define EXACT_WAIT_NS 20000000 /* between two looks while others work */
-#define EXACT_QUICK 4096u      /* bodies up to which the quick planners are quick */
-#define EXACT_BEGIN_WORK 50u   /* of `scale`, per body, before the search */
-#define EXACT_ALONE 20000u     /* nodes of a batch below which threads cost more than they bring */
+    4000u                          /* per body; where nothing can be proved, to give up after */
+#define EXACT_THREADS_MAX 64u      /* room of the tables below */
+#define EXACT_WAIT_NS 20000000     /* between two looks while others work */
+#define EXACT_QUICK 4096u          /* bodies up to which the quick planners are quick */
+#define EXACT_BEGIN_WORK 50u       /* of `scale`, per body, before the search */
+#define EXACT_BLOCKS_FIRST 400000u /* nodes before bodies are put together to blocks ... */
+#define EXACT_BLOCKS_AGAIN 4u      /* ... and again after so many times those so far ... */
+#define EXACT_BLOCKS_SHARE 3u      /* ... with so much work for each node so far */
+#define EXACT_ALONE 20000u /* nodes of a batch below which threads cost more than they bring */
 
 static const char *const exact_orders[] = {"TWA", "TAW", "WAT", "TOW", "OTW"};
 static const uint32_t exact_widths[] = {2, TN__SEARCH_WIDE};
@@ -88,6 +91,7 @@ typedef struct exact_state {
     /* turns so far, and the nodes they took */
     uint32_t plain_turns, shuffled_turns, window_turns;
     uint64_t plain_nodes, shuffled_nodes, window_nodes;
+    uint64_t blocks_after;  /* nodes until blocks are asked about */
     tn__search_order lucky; /* of the last plan found: every second turn is its */
 } exact_state;
 
@@ -535,6 +539,23 @@ static bool exact_gives_up(const exact_state *exact) {
            exact->shuffled_nodes >= (uint64_t)EXACT_NODES_WITHOUT_PROOF * exact->input.count;
 }
 
+/* Bodies that seem to have been cut from one are asked about as the blocks that they make: fewer,
+ * and often without slack where the bodies have some. Again whenever four times the work was done.
+ */
+static tn_status exact_block_turn(exact_state *exact) {
+    const tn_planner *uncut = tn__planner_find("uncut");
+    uint64_t nodes = exact->plain_nodes + exact->shuffled_nodes;
+    exact->blocks_after = EXACT_BLOCKS_AGAIN * nodes;
+    if (uncut == NULL) return TN_OK;
+    TN_TRY(tn__run_portfolio(exact->run, &uncut, 1, EXACT_BLOCKS_SHARE * nodes));
+    exact->high = (tn__run_best(exact->run) + exact->unit - 1) / exact->unit;
+    return TN_OK;
+}
+
+static bool exact_wants_blocks(const exact_state *exact) {
+    return exact->plain_nodes + exact->shuffled_nodes >= exact->blocks_after;
+}
+
 static bool exact_is_enough(const tn_run *run) {
     bool fits = tn__run_best(run) <= tn__run_capacity(run) && tn__run_has_capacity(run);
     return fits || tn__run_best(run) <= tn__run_lower_bound(run);
@@ -558,12 +579,15 @@ static tn_status exact_solve(tn_run *run) {
     exact_state *exact = tn__run_scratch(run, 1, sizeof *exact);
     if (exact == NULL) return TN_OK; /* the quick plan stands */
     exact->run = run;
+    exact->blocks_after = EXACT_BLOCKS_FIRST;
     tn_status status = TN_OK;
     pthread_mutex_init(&exact->lock, NULL);
     pthread_cond_init(&exact->done, NULL);
     if (exact_prepare(exact))
         while (status == TN_OK && !exact_is_done(exact) && !exact_gives_up(exact))
-            status = exact_wants_window(exact) ? exact_window_turn(exact) : exact_turn(exact);
+            status = exact_wants_window(exact)   ? exact_window_turn(exact)
+                     : exact_wants_blocks(exact) ? exact_block_turn(exact)
+                                                 : exact_turn(exact);
     for (uint32_t i = 0; i < EXACT_THREADS_MAX; i++) tn__search_destroy(exact->searches[i]);
     pthread_cond_destroy(&exact->done);
     pthread_mutex_destroy(&exact->lock);

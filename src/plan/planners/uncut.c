@@ -2,12 +2,15 @@
  *
  * skyline/uncut.c makes blocks out of bodies that seem to have been cut from one. As many as are
  * left are planned by `scale`, and by `exact` where they are few: of a packing that was cut from
- * one rectangle often a single one. Alignments must not be broken inside a block: all sizes are
+ * one rectangle often a single one. Steps are visited in several orders; of a perfect packing what
+ * was put together wrongly is mended. Within a limit all orders are tried again with more work for
+ * `exact`, as long as the limit lasts. Alignments must not be broken inside a block: all sizes are
  * multiples of the largest, or nothing is put together; nor is it where bodies have windows, pins
  * or streams.
  *
- * Best for perfect packings, which all greedy orders leave a tenth or more above the bound. Where
- * nothing fits it is `scale`, and where much fits by chance it can be worse.
+ * Best for perfect packings, which all greedy orders leave a tenth or more above the bound, and for
+ * problems that were made of them. Where nothing fits it is `scale`, and where much fits by chance
+ * it can be worse.
  * Cost:   O(n log n) beside theirs.
  * Source: ours.
  */
@@ -18,16 +21,25 @@
 #define UNCUT_FEW 10000u          /* bodies up to which ... */
 #define UNCUT_TURNS 12u           /* ... so many orders are tried */
 #define UNCUT_EXACT_WORK 3000000u /* nodes times blocks */
+#define UNCUT_DEEPER 10u          /* times that, when all ways were tried */
+#define UNCUT_CHANCE 10u          /* one body of so many must have become part of a block */
+#define UNCUT_SOLVED 12u          /* of more bodies than FEW so many a block: worth mending */
+#define UNCUT_MEND 100000u        /* sums for each body ... */
+#define UNCUT_MEND_MAX 300000000u /* ... and for all: some seconds */
+#define UNCUT_STALE 8u            /* plans after mending without a better one */
 
 typedef struct uncut_plan {
     tn_run *run;
     uint32_t *ids; /* [count], bodies of more than no bytes */
     uint32_t count;
     tn__uncut blocks;
-    tn__part_body *bodies; /* [standing_count] */
-    uint32_t *standing;    /* [standing_count], blocks */
-    uint32_t standing_count;
-    uint64_t *offset, *found, *at; /* [run count]; [standing_count]; [blocks.count] */
+    uint64_t *offset;      /* [run count] */
+    tn__part_body *bodies; /* [room], blocks that stand by themselves ... */
+    uint64_t *found;       /* [room], ... and their offsets */
+    uint32_t room;
+    bool full;       /* a perfect packing */
+    uint64_t effort; /* of putting together, in all */
+    uint64_t times;  /* the usual work of `exact` */
 } uncut_plan;
 
 static bool uncut_may_join(tn_run *run) {
@@ -54,42 +66,42 @@ static tn_status uncut_prepare(uncut_plan *plan) {
     uint32_t n = tn__run_count(run);
     plan->ids = tn__run_scratch(run, n, sizeof *plan->ids);
     plan->offset = tn__run_scratch(run, n, sizeof *plan->offset);
-    plan->found = tn__run_scratch(run, n, sizeof *plan->found);
-    plan->bodies = tn__run_scratch(run, n, sizeof *plan->bodies);
-    plan->standing = tn__run_scratch(run, n, sizeof *plan->standing);
-    plan->at = tn__run_scratch(run, 2 * (size_t)n, sizeof *plan->at);
-    if (!plan->ids || !plan->offset || !plan->found || !plan->bodies || !plan->standing ||
-        !plan->at)
-        return TN_E_NO_MEMORY;
+    if (!plan->ids || !plan->offset) return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)
         if (tn__run_bodies(run)[i].size > 0) plan->ids[plan->count++] = i;
-    return TN_OK;
+    return tn__uncut_create(run, plan->ids, plan->count, &plan->blocks);
 }
 
 /* The blocks that stand by themselves, as bodies. */
-static void uncut_list(uncut_plan *plan) {
+static tn_status uncut_list(uncut_plan *plan) {
     uint64_t alignment = uncut_alignment(plan->run);
-    plan->standing_count = 0;
-    for (uint32_t i = 0; i < plan->blocks.count; i++) {
-        const tn__uncut_block *block = &plan->blocks.blocks[i];
-        if (block->parent != TN__UNCUT_NONE) continue;
-        plan->bodies[plan->standing_count] = (tn__part_body){.size = block->size,
-                                                             .alignment = alignment,
-                                                             .first = block->first,
-                                                             .last = block->last,
-                                                             .pin = TN__FREE};
-        plan->standing[plan->standing_count++] = i;
+    uint32_t count = plan->blocks.standing_count;
+    if (count > plan->room) {
+        plan->bodies = tn__run_scratch(plan->run, count, sizeof *plan->bodies);
+        plan->found = tn__run_scratch(plan->run, count, sizeof *plan->found);
+        if (!plan->bodies || !plan->found) return TN_E_NO_MEMORY;
+        plan->room = count;
     }
+    for (uint32_t i = 0; i < count; i++) {
+        const tn__uncut_block *block = &plan->blocks.blocks[plan->blocks.standing[i]];
+        plan->bodies[i] = (tn__part_body){.size = block->size,
+                                          .alignment = alignment,
+                                          .first = block->first,
+                                          .last = block->last,
+                                          .pin = TN__FREE};
+    }
+    return TN_OK;
 }
 
-/* Bodies where their blocks are: parents come later in the list than what they are made of. */
+/* Bodies where their blocks are. */
 static void uncut_keep(uncut_plan *plan) {
-    for (uint32_t i = 0; i < plan->standing_count; i++)
-        plan->at[plan->standing[i]] = plan->found[i];
-    for (uint32_t i = plan->blocks.count; i-- > 0;) {
-        const tn__uncut_block *block = &plan->blocks.blocks[i];
-        if (block->parent != TN__UNCUT_NONE) plan->at[i] = plan->at[block->parent] + block->delta;
-        if (i < plan->blocks.body_count) plan->offset[plan->ids[i]] = plan->at[i];
+    const tn__uncut_block *blocks = plan->blocks.blocks;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        uint64_t offset = 0;
+        uint32_t at = i;
+        for (; blocks[at].parent != TN__UNCUT_NONE; at = blocks[at].parent)
+            offset += blocks[at].delta;
+        plan->offset[plan->ids[i]] = offset + plan->found[blocks[at].place];
     }
     tn__run_keep_offsets(plan->run, plan->offset);
 }
@@ -104,7 +116,7 @@ static tn_status uncut_ask(uncut_plan *plan, const char *planner, uint64_t work)
     tn_run *run = plan->run;
     uint64_t peak;
     tn__part part = {.bodies = plan->bodies,
-                     .count = plan->standing_count,
+                     .count = plan->blocks.standing_count,
                      .planner = tn__planner_find(planner),
                      .capacity = tn__run_capacity(run),
                      .work_limit = work};
@@ -114,20 +126,73 @@ static tn_status uncut_ask(uncut_plan *plan, const char *planner, uint64_t work)
     return TN_OK;
 }
 
-static tn_status uncut_solve(tn_run *run) {
-    uncut_plan plan = {.run = run};
-    if (!uncut_may_join(run)) return tn__run_as(run, "scale");
-    TN_TRY(uncut_prepare(&plan));
-    uint32_t turns = plan.count <= UNCUT_FEW ? UNCUT_TURNS : 1;
-    for (uint32_t turn = 0; turn < turns && plan.count > 0 && !uncut_is_done(run); turn++) {
-        TN_TRY(tn__uncut_make(run, plan.ids, plan.count, turn, &plan.blocks));
-        uncut_list(&plan);
-        uint32_t count = plan.standing_count;
-        if (2 * count > plan.count) break; /* what fits by chance is no packing */
-        TN_TRY(uncut_ask(&plan, "scale", (uint64_t)UNCUT_SCALE_WORK * count));
-        if (count <= UNCUT_EXACT_BLOCKS)
-            TN_TRY(uncut_ask(&plan, "exact", 100 + UNCUT_EXACT_WORK / count));
+/* The blocks as they stand, planned. */
+static tn_status uncut_plan_blocks(uncut_plan *plan) {
+    TN_TRY(uncut_list(plan));
+    uint32_t count = plan->blocks.standing_count;
+    TN_TRY(uncut_ask(plan, "scale", (uint64_t)UNCUT_SCALE_WORK * count));
+    if (count > UNCUT_EXACT_BLOCKS) return TN_OK;
+    uint64_t work = tn__mul_sat(UNCUT_EXACT_WORK, plan->times) / count;
+    return uncut_ask(plan, "exact", tn__add_sat(100, work));
+}
+
+/* Of a perfect packing what was put together wrongly is mended, and planned again and again, until
+ * nothing becomes better for a while. */
+static tn_status uncut_mend(uncut_plan *plan) {
+    for (uint32_t stale = 0; stale < UNCUT_STALE && !uncut_is_done(plan->run); stale++) {
+        uint64_t before = tn__run_best(plan->run);
+        uint32_t count = plan->blocks.standing_count;
+        if (plan->blocks.effort >= plan->effort) return TN_OK;
+        TN_TRY(tn__uncut_mend(&plan->blocks, plan->effort));
+        TN_TRY(uncut_plan_blocks(plan));
+        if (plan->blocks.standing_count < count || tn__run_best(plan->run) < before) stale = 0;
     }
+    return TN_OK;
+}
+
+/* Few enough blocks to be better off than the bodies: many of one body may fit by chance. */
+static bool uncut_is_of_use(const uncut_plan *plan) {
+    uint32_t left = plan->blocks.standing_count;
+    if (left <= plan->count / 2) return true;
+    return left <= plan->count - plan->count / UNCUT_CHANCE && plan->count <= UNCUT_EXACT_BLOCKS;
+}
+
+/* One way to put bodies together, planned. *end: there is no use in another one. */
+static tn_status uncut_turn(uncut_plan *plan, uint32_t turn, bool *end) {
+    tn__uncut_reset(&plan->blocks);
+    TN_TRY(tn__uncut_join(&plan->blocks, turn));
+    bool of_use = uncut_is_of_use(plan);
+    *end = plan->count > UNCUT_FEW || !of_use;
+    if (!of_use) return TN_OK;
+    TN_TRY(uncut_plan_blocks(plan));
+    bool mends =
+        plan->count <= UNCUT_FEW || plan->blocks.standing_count <= plan->count / UNCUT_SOLVED;
+    return plan->full && mends ? uncut_mend(plan) : TN_OK;
+}
+
+/* Ways after each other; within a limit all of them again, searched more deeply. */
+static tn_status uncut_search(uncut_plan *plan) {
+    bool end = false;
+    for (plan->times = 1; plan->times < UINT32_MAX; plan->times *= UNCUT_DEEPER) {
+        for (uint32_t turn = 0; turn < UNCUT_TURNS; turn++) {
+            if (end || uncut_is_done(plan->run) || plan->blocks.effort > plan->effort) return TN_OK;
+            TN_TRY(uncut_turn(plan, turn, &end));
+        }
+        if (!tn__run_is_limited(plan->run)) return TN_OK;
+    }
+    return TN_OK;
+}
+
+static tn_status uncut_solve(tn_run *run) {
+    uncut_plan plan = {.run = run, .full = tn__uncut_is_full(run)};
+    if (!uncut_may_join(run))
+        return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");
+    tn_status status = uncut_prepare(&plan);
+    plan.effort = tn__mul_sat(UNCUT_MEND, plan.count);
+    if (plan.effort > UNCUT_MEND_MAX) plan.effort = UNCUT_MEND_MAX;
+    if (status == TN_OK && plan.count > 0) status = uncut_search(&plan);
+    if (plan.blocks.state != NULL) tn__uncut_release(&plan.blocks);
+    TN_TRY(status);
     if (plan.count == 0) tn__run_keep_offsets(run, plan.offset); /* nothing takes a byte */
     return tn__run_best(run) != UINT64_MAX ? TN_OK : tn__run_as(run, "scale");
 }
