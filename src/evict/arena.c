@@ -147,8 +147,9 @@ void tn__arena_discard(tn__evict *e, uint32_t block) {
     arena_retire(e, block);
 }
 
-void tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end, uint32_t after) {
-    if (first == end) return;
+uint32_t tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end,
+                       uint32_t after) {
+    if (first == end) return TN__NONE;
     uint32_t block = arena_new(e); /* there are no more gaps than there were */
     e->blocks[block] =
         (tn__evict_block){.at = first, .size = end - first, .before = before, .after = after};
@@ -158,4 +159,5 @@ void tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end, 
         e->block_first = block;
     if (after != TN__NONE) e->blocks[after].before = block;
     arena_list(e, block);
+    return block;
 }

@@ -122,6 +122,7 @@ void tn__evict_destroy(tn__evict *e) {
     tn__free(&context, e->pending, e->pending_room * sizeof *e->pending);
     tn__free(&context, e->locked, e->locked_room * sizeof *e->locked);
     tn__free(&context, e->blocks, e->block_room * sizeof *e->blocks);
+    tn__free(&context, e->offers, e->offer_room * sizeof *e->offers);
     tn__free(&context, e->doom_order, e->doom_room * sizeof *e->doom_order);
     tn__free(&context, e->kept, e->kept_room * sizeof *e->kept);
     tn__free(&context, e->run_at, e->run_room * sizeof *e->run_at);
@@ -202,6 +203,7 @@ tn_status tn__evict_constant(tn__evict *e, const tn__evict_value *value, uint32_
                              tn_error *error) {
     tn__evict_output output = {.bytes = value->bytes, .alias = TN__EVICT_NONE};
     tn__evict_call call = {.flags = TN__EVICT_ONCE, .output_count = 1, .outputs = &output};
+    if (value->pinned) call.flags |= TN__EVICT_STAYS;
     tn__evict_hooks hooks = e->options.hooks;
     e->options.hooks.compute = NULL; /* the caller fills it */
     tn_status status = tn__evict_apply(e, &call, tensor, error);

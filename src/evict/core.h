@@ -86,6 +86,10 @@ typedef struct tn__evict_block { /* a stretch of the arena; they tile it */
     uint32_t free_before, free_after; /* in the list of free ones of its bin; vacant: the next */
     uint32_t owner;                   /* a storage, or TN__BLOCK_* */
 } tn__evict_block;
+typedef struct tn__evict_offer { /* a candidate of stretch.c */
+    double score;
+    uint64_t size;
+} tn__evict_offer;
 #define TN__BLOCK_FREE (UINT32_MAX - 1)
 #define TN__BLOCK_TEMPORARY (UINT32_MAX - 2)
 #define TN__EVICT_IDS_MAX (UINT32_MAX - 8)
@@ -138,6 +142,8 @@ struct tn__evict {
     uint32_t bins[TN__EVICT_BINS];
     uint64_t bin_bits; /* those that are not empty */
     uint64_t free_bytes;
+    tn__evict_offer *offers; /* of one search */
+    size_t offer_room;
 
     uint32_t *kept; /* locked while something is overwritten */
     size_t kept_room, kept_count;
@@ -206,7 +212,8 @@ tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error);
 void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state); /* bytes are free */
 void tn__space_forget_copy(tn__evict *e, uint32_t storage);
 tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error); /* from the host */
-bool tn__space_swaps(const tn__evict *e, uint32_t storage); /* could go to the host now */
+bool tn__space_swaps(const tn__evict *e, uint32_t storage);  /* could go to the host now */
+bool tn__space_may_go(const tn__evict *e, uint32_t storage); /* dropped or there; a candidate */
 
 /* --- arena.c --- */
 tn_status tn__arena_open(tn__evict *e, tn_error *error);
@@ -218,15 +225,28 @@ uint32_t tn__arena_find(const tn__evict *e, uint64_t size);
 uint32_t tn__arena_cut(tn__evict *e, uint32_t block, uint64_t size, bool high, uint32_t owner);
 void tn__arena_free(tn__evict *e, uint32_t block); /* joins it with free neighbours */
 /* For compact.c: a free block is no more, whoever links its neighbours; and what lies free between
- * two blocks, `before` and `after` (NONE: none), is one. */
+ * two blocks, `before` and `after` (NONE: none), is one, or NONE. */
 void tn__arena_discard(tn__evict *e, uint32_t block);
-void tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end, uint32_t after);
+uint32_t tn__arena_gap(tn__evict *e, uint32_t before, uint64_t first, uint64_t end, uint32_t after);
 
 /* --- window.c --- */
 /* The first block of the cheapest run of at least `size` bytes that could all go; NONE. */
 uint32_t tn__window_find(tn__evict *e, uint64_t size);
 
+/* --- stretch.c --- */
+
+/* One step towards so many bytes in one piece: somebody goes, or all is moved together. *done:
+ * there was one; else nobody can go for it. */
+tn_status tn__stretch_step(tn__evict *e, uint64_t size, bool *done, tn_error *error);
+
 /* --- compact.c --- */
+bool tn__arena_stays(const tn__evict *e, uint32_t block); /* it may not be moved */
+/* Blocks from the first up to the one behind (NONE: the end), none of which stays, together at the
+ * low end. The free block above them; NONE: they are full. */
+uint32_t tn__arena_slide_down(tn__evict *e, uint32_t first, uint32_t behind);
+/* A block for an owner that will stay, beside what stays or at an end of the arena, wherever the
+ * fewest bytes have to be moved for it. There is a free block of so many bytes. */
+uint32_t tn__arena_take_side(tn__evict *e, uint64_t size, uint32_t owner);
 /* Moves as little as leaves so many bytes in one piece; false: what stays is in the way. */
 bool tn__arena_make_gap(tn__evict *e, uint64_t size);
 uint64_t tn__arena_gap_cost(const tn__evict *e, uint64_t size); /* of that; UINT64_MAX: none */

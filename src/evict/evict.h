@@ -110,8 +110,9 @@ typedef struct tn__evict_output {
                       * that were in it are lost and may only be released. The operator, and what
                       * it makes, is never made again. */
 } tn__evict_output;
-enum {                          /* tn__evict_call.flags */
-       TN__EVICT_ONCE = 1u << 0 /* may not run again: its results are never dropped */
+enum {                           /* tn__evict_call.flags */
+       TN__EVICT_ONCE = 1u << 0, /* may not run again: its results are never dropped */
+       TN__EVICT_STAYS = 1u << 1 /* fresh results are pinned; for tn__evict_constant */
 };
 typedef struct tn__evict_call {
     void *what; /* handed to the hooks */

@@ -18,7 +18,8 @@ enum {                                 /* tn__policy.features */
        TN__POLICY_SWAPS = 1u << 1,     /* may have storages copied to the host */
        TN__POLICY_WINDOW = 1u << 2,    /* with addresses: a run of neighbours goes at once */
        TN__POLICY_PUBLISHED = 1u << 3, /* by bytes alone it is simulated as its authors did */
-       TN__POLICY_MOVES = 1u << 4 /* with addresses: weighs moving against a run of neighbours */
+       TN__POLICY_MOVES =
+           1u << 4 /* with addresses: stretches, of which some go and some are moved */
 };
 
 typedef struct tn__policy {

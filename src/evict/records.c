@@ -165,6 +165,7 @@ tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op
         bool is_fresh = output->alias == TN__EVICT_NONE;
         const tn__evict_tensor *of = is_fresh ? NULL : &e->tensors[ids[output->alias]];
         uint32_t storage = is_fresh ? records_new_storage(e, output->bytes) : of->storage;
+        if (is_fresh) e->storages[storage].is_pinned = (call->flags & TN__EVICT_STAYS) != 0;
         uint64_t shift = is_fresh ? 0 : of->shift + output->shift;
         ids[call->input_count + o] = records_new_tensor(e, id, storage, shift);
     }

@@ -3,9 +3,9 @@
  * By bytes alone (as DTR's simulator counts) candidates go one by one, the least score first, until
  * the sum is within the budget. With addresses they go until one free stretch is long enough; or a
  * policy has a whole run of neighbours go at once, the cheapest that is long enough. Where
- * free bytes would do and addresses do not, what is left is moved together (compact.c): where a
- * policy weighs the two, when that takes less than making the run again, else when what went in
- * vain takes as long to be made again as moving takes, or nobody is left to go.
+ * free bytes would do and addresses do not, what is left is moved together (compact.c): when what
+ * went in vain takes as long to be made again as moving takes, or nobody is left to go. A policy
+ * that weighs moves has some go and others moved, in one stretch (stretch.c).
  */
 #include "evict/policy.h"
 
@@ -138,7 +138,7 @@ tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error) {
 
 /* --- who goes --- */
 
-static bool space_may_go(const tn__evict *e, uint32_t storage) {
+bool tn__space_may_go(const tn__evict *e, uint32_t storage) {
     return e->storages[storage].stuck == 0 || tn__space_swaps(e, storage);
 }
 
@@ -147,7 +147,8 @@ static uint32_t space_least(tn__evict *e, uint64_t small) {
     uint32_t best = TN__NONE;
     for (uint32_t i = 0; i < e->candidate_end; i++) {
         uint32_t storage = e->candidates[i];
-        if (storage == TN__NONE || e->storages[storage].size < small || !space_may_go(e, storage))
+        if (storage == TN__NONE || e->storages[storage].size < small ||
+            !tn__space_may_go(e, storage))
             continue;
         double score = e->policy->score(e, storage);
         e->counts.evaluation_count++;
@@ -165,7 +166,8 @@ static uint32_t space_least_of_sample(tn__evict *e, uint64_t small) {
     uint32_t best = TN__NONE, looks = (uint32_t)sqrt((double)e->candidate_count) + 1;
     for (uint32_t tries = 0; looks > 0 && tries < 4 * e->candidate_end; tries++) {
         uint32_t storage = e->candidates[tn__random_below(&e->random, e->candidate_end)];
-        if (storage == TN__NONE || e->storages[storage].size < small || !space_may_go(e, storage))
+        if (storage == TN__NONE || e->storages[storage].size < small ||
+            !tn__space_may_go(e, storage))
             continue;
         double score = e->policy->score(e, storage);
         e->counts.evaluation_count++;
@@ -210,7 +212,7 @@ static uint32_t space_choose(tn__evict *e, uint64_t bytes) {
 uint64_t tn__evict_held(const tn__evict *e) {
     uint64_t free_able = 0;
     for (uint32_t i = 0; i < e->candidate_end; i++)
-        if (e->candidates[i] != TN__NONE && space_may_go(e, e->candidates[i]))
+        if (e->candidates[i] != TN__NONE && tn__space_may_go(e, e->candidates[i]))
             free_able += space_taken(e, e->candidates[i]);
     return e->counts.bytes - free_able;
 }
@@ -298,28 +300,10 @@ static uint64_t space_again(tn__evict *e, uint32_t storage) {
     return e->policy->cost != NULL ? e->policy->cost(e, storage) : e->storages[storage].cost;
 }
 
-/* Of the run of neighbours that would be cleared; UINT64_MAX: there is none. */
-static uint64_t space_window_again(tn__evict *e, uint64_t size) {
-    uint32_t block = tn__window_find(e, size);
-    uint64_t cleared = 0, cost = block != TN__NONE ? 0 : UINT64_MAX;
-    for (; block != TN__NONE && cleared < size; block = e->blocks[block].after) {
-        cleared += e->blocks[block].size;
-        if (e->blocks[block].owner != TN__BLOCK_FREE)
-            cost = tn__add_sat(cost, space_again(e, e->blocks[block].owner));
-    }
-    return cost;
-}
-
-/* What the policy has for whole stretches. *done: it was that. */
-static tn_status space_stretch(tn__evict *e, uint64_t size, bool is_hole, bool *done,
-                               tn_error *error) {
-    bool weighs = is_hole && (e->policy->features & TN__POLICY_MOVES);
-    *done = false;
-    if (weighs && tn__arena_gap_cost(e, size) <= space_window_again(e, size))
-        *done = tn__arena_make_gap(e, size);
-    else if (weighs || (e->policy->features & TN__POLICY_WINDOW))
-        return space_clear_window(e, size, done, error);
-    return TN_OK;
+/* Policies that choose whole stretches. A sample of candidates is quicker, where bytes are what is
+ * wanted. */
+static bool space_has_stretches(const tn__evict *e, bool is_hole) {
+    return (e->policy->features & TN__POLICY_MOVES) && (is_hole || !e->options.sample);
 }
 
 /* Nobody is left to go. */
@@ -334,6 +318,15 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
     return space_exhausted(e, wish->size, is_hole, error);
 }
 
+static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, tn_error *error) {
+    double since = e->options.time_search ? tn__clock_s() : 0;
+    bool is_done;
+    TN_TRY(tn__stretch_step(e, wish->size, &is_done, error));
+    e->counts.search_count++;
+    if (e->options.time_search) e->counts.search_s += tn__clock_s() - since;
+    return is_done ? TN_OK : space_stuck(e, wish, is_hole, error);
+}
+
 /* Towards a free stretch that is long enough. Where free bytes would do and addresses do not,
  * others go in vain until that has cost as much as moving: at most twice the less of the two. */
 static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
@@ -341,8 +334,11 @@ static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
     e->counts.hole_count += is_hole && !wish->was_hole;
     wish->was_hole = wish->was_hole || is_hole;
     if (tn__spent_let_go(e, false)) return TN_OK;
-    TN_TRY(space_stretch(e, wish->size, is_hole, &is_done, error));
-    if (is_done) return TN_OK;
+    if (space_has_stretches(e, is_hole)) return space_in_stretch(e, wish, is_hole, error);
+    if (e->policy->features & TN__POLICY_WINDOW) {
+        TN_TRY(space_clear_window(e, wish->size, &is_done, error));
+        if (is_done) return TN_OK;
+    }
     uint32_t storage = space_choose(e, wish->size);
     if (storage == TN__NONE) return space_stuck(e, wish, is_hole, error);
     if (is_hole) {
@@ -362,7 +358,9 @@ tn_status tn__space_take(tn__evict *e, uint64_t bytes, uint32_t owner, uint32_t 
     if (wish.size == 0) return TN_OK;
     if (!tn__arena_reserve(e, 2)) return tn__no_memory(error, "the blocks of an arena");
     while ((found = tn__arena_find(e, wish.size)) == TN__NONE) TN_TRY(space_step(e, &wish, error));
-    *block = tn__arena_cut(e, found, wish.size, false, owner);
+    bool stays = owner != TN__BLOCK_TEMPORARY && e->storages[owner].is_pinned;
+    *block = stays ? tn__arena_take_side(e, wish.size, owner)
+                   : tn__arena_cut(e, found, wish.size, false, owner);
     uint64_t reach = e->blocks[*block].at + wish.size;
     if (reach > e->counts.reach_bytes) e->counts.reach_bytes = reach;
     return TN_OK;

@@ -1,10 +1,15 @@
 /* test_networks.c - networks of the examples, trained by every policy in less memory than they
  * take: the same losses and parameters, bit for bit, never more bytes than the budget, nothing
  * written where nothing lives.
+ *
+ *     build/tests/test_eager_networks SECONDS [SIZE]   by hand: all policies at all shares, each
+ *                                                      for so long at most
  */
 #include "../../examples/eager/networks.h"
 #include "../support.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define STEPS 2
@@ -26,19 +31,38 @@ static void parameters_of(net *n, float *numbers) {
     }
 }
 
-/* Trains by a policy, or plainly. False: the budget is full, which is told. */
-static bool train(const network *which, const char *policy, uint64_t budget, outcome *made,
+/* Who decides what goes, and over which link copies go to the host. */
+typedef struct decider {
+    const char *policy; /* NULL: nothing has to go */
+    double link;        /* bytes a second; 0: there is none */
+} decider;
+
+static int64_t size = 2;
+static unsigned seconds; /* by hand: of a run; else 0, and those that take minutes are left out */
+
+static tn_device *open_device(decider by) {
+    tn_device_options options = TN_DEVICE_OPTIONS_INIT;
+    tn_device *device;
+    tn_error error;
+    options.link_bytes_per_s = by.link;
+    assert_int_equal(tn_device_create(&options, &device, &error), TN_OK);
+    return device;
+}
+
+/* Trains within a budget. False: that is full, which is told. */
+static bool train(const network *which, decider by, uint64_t budget, outcome *made,
                   tn_evict_least *least) {
     static net n;
     static network_state state;
     tn_eager_options options = TN_EAGER_OPTIONS_INIT;
-    options.policy = policy;
+    options.policy = by.policy;
     options.budget = budget;
     options.poison = options.model_costs = true;
     options.find_least = least != NULL;
+    options.device = open_device(by);
     *made = (outcome){.parameters = calloc(FLOATS, sizeof(float))};
     net_open(&n, &options, 1);
-    which->make(&n, &state, 2);
+    which->make(&n, &state, size);
     net_optimizer(&n, TN_OPTIMIZER_SGD);
     for (int s = 0; s < STEPS; s++)
         made->losses[s] = net_train(&n, which->loss(&n, &state), which->rate);
@@ -47,8 +71,9 @@ static bool train(const network *which, const char *policy, uint64_t budget, out
     if (!is_full) parameters_of(&n, made->parameters);
     if (n.status == TN_OK) n.status = tn_eager_check(n.eager, &n.error);
     if (n.status != TN_OK)
-        fail_msg("%s, %s in %llu bytes: %s: %s", which->name, policy == NULL ? "plain" : policy,
-                 (unsigned long long)budget, n.error.where, n.error.message);
+        fail_msg("%s, %s in %llu bytes: %s: %s", which->name,
+                 by.policy == NULL ? "plain" : by.policy, (unsigned long long)budget, n.error.where,
+                 n.error.message);
     tn_eager_count(n.eager, &made->counts);
     if (least != NULL) {
         tn_eager_least(n.eager, least); /* its name lives as long as the interpreter */
@@ -56,6 +81,7 @@ static bool train(const network *which, const char *policy, uint64_t budget, out
         least->name = made->bound_by;
     }
     net_close(&n);
+    tn_device_destroy(options.device);
     assert_true(made->counts.evict.peak_bytes <= budget);
     return !is_full;
 }
@@ -67,47 +93,80 @@ static void compare(const network *which, const char *policy, const outcome *got
         fail_msg("%s by %s: other bits", which->name, policy);
 }
 
-/* Every policy in a share of the plain peak (in half and less those that do not take minutes): the
- * same bits, or the budget is full; it always is below what no budget can do without, and never is
- * for our own policy down to `done`. */
-static void trains_in(const network *which, double share, double done, const outcome *want,
-                      const tn_evict_least *least) {
-    uint64_t budget = (uint64_t)(share * (double)want->counts.evict.peak_bytes);
-    printf("%s at %.2f:", which->name, share);
-    for (uint32_t p = 0; p < tn_evict_policy_count(); p++) {
-        const char *policy = tn_evict_policy_name(p);
-        outcome got;
-        if (share < 0.6 && strcmp(policy, "live") != 0 && strcmp(policy, "hybrid") != 0) continue;
-        bool fits = train(which, policy, budget, &got, NULL);
-        if (fits) compare(which, policy, &got, want);
-        assert_true(!fits || budget >= least->bytes);
-        if (strcmp(policy, "live") == 0 && share >= done) assert_true(fits);
-        printf(fits ? " %s %.2f" : " %s full", policy,
-               (double)got.counts.evict.remade_ops / (double)got.counts.evict.plain_ops);
-        free(got.parameters);
+typedef struct wanted { /* of a network in all the memory that it takes */
+    const network *which;
+    outcome plain;
+    tn_evict_least least;
+    double done; /* our own policy gets to the end down to this share */
+} wanted;
+
+/* The same bits, or the budget is full; it always is below what no budget can do without. */
+static void trains_by(const wanted *want, decider by, double share) {
+    uint64_t budget = (uint64_t)(share * (double)want->plain.counts.evict.peak_bytes);
+    outcome got;
+    bool fits = train(want->which, by, budget, &got, NULL);
+    const tn_evict_counts *counts = &got.counts.evict;
+    if (fits) compare(want->which, by.policy, &got, &want->plain);
+    assert_true(!fits || budget >= want->least.bytes || counts->swap_count > 0);
+    if (strcmp(by.policy, "live") == 0 && share >= want->done) assert_true(fits);
+    printf(fits ? " %s%s %.2f" : " %s%s full", by.policy, by.link > 0 ? " with a link" : "",
+           (double)counts->remade_ops / (double)counts->plain_ops);
+    if (by.link > 0) printf(" and %llu copies", (unsigned long long)counts->swap_count);
+    if (by.link > 0 && share < 0.6 && fits) assert_true(counts->swap_count > 0);
+    free(got.parameters);
+}
+
+/* In a child, which is ended when it takes too long. */
+static void trains_limited(const wanted *want, decider by, double share) {
+    fflush(stdout);
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {seconds, seconds + 1};
+        if (setrlimit(RLIMIT_CPU, &limit) != 0) abort();
+        trains_by(want, by, share);
+        fflush(stdout);
+        _exit(0);
+    }
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
+        printf(" %s%s more than %u s", by.policy, by.link > 0 ? " with a link" : "", seconds);
+    else
+        assert_int_equal(status, 0);
+}
+
+/* Every policy in a share of the plain peak: in half and less those that do not take minutes. */
+static void trains_in(const wanted *want, double share) {
+    printf("%s at %.2f:", want->which->name, share);
+    for (uint32_t p = 0; p <= tn_evict_policy_count(); p++) {
+        decider by = {.policy = "hybrid", .link = 2e9};
+        if (p < tn_evict_policy_count()) by = (decider){.policy = tn_evict_policy_name(p)};
+        bool is_quick = strcmp(by.policy, "live") == 0 || strcmp(by.policy, "hybrid") == 0;
+        if (seconds > 0)
+            trains_limited(want, by, share);
+        else if (by.link > 0 ? share == 0.5 : share > 0.6 || is_quick)
+            trains_by(want, by, share);
     }
     printf(" operators again\n");
 }
 
 static void trains(const char *name, double done) {
     static const double shares[] = {1.0, 0.7, 0.5, 0.35};
-    const network *which = networks;
-    while (strcmp(which->name, name) != 0) which++;
-    outcome want;
-    tn_evict_least least;
-    assert_true(train(which, NULL, 64 << 20, &want, &least));
-    assert_int_equal(want.counts.evict.remade_ops, 0);
-    uint64_t peak = want.counts.evict.peak_bytes;
+    wanted want = {.which = networks, .done = done};
+    while (strcmp(want.which->name, name) != 0) want.which++;
+    assert_true(train(want.which, (decider){0}, (uint64_t)size << 25, &want.plain, &want.least));
+    assert_int_equal(want.plain.counts.evict.remade_ops, 0);
+    uint64_t peak = want.plain.counts.evict.peak_bytes;
+    const tn_evict_least *least = &want.least;
     printf(
         "%s takes %llu bytes, and cannot do in less than %.3f of that: %llu at fixed places, %llu "
         "that nothing makes again, %llu for %s\n",
-        name, (unsigned long long)peak, (double)least.bytes / (double)peak,
-        (unsigned long long)least.pinned, (unsigned long long)least.held,
-        (unsigned long long)least.working, least.name);
-    assert_int_equal(least.bytes, least.pinned + least.held + least.working);
-    for (size_t s = 0; s < sizeof shares / sizeof *shares; s++)
-        trains_in(which, shares[s], done, &want, &least);
-    free(want.parameters);
+        name, (unsigned long long)peak, (double)least->bytes / (double)peak,
+        (unsigned long long)least->pinned, (unsigned long long)least->held,
+        (unsigned long long)least->working, least->name);
+    assert_int_equal(least->bytes, least->pinned + least->held + least->working);
+    for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) trains_in(&want, shares[s]);
+    free(want.plain.parameters);
 }
 
 static void residual_cnn_trains(void **state) {
@@ -182,7 +241,9 @@ static void a_log_is_the_run(void **state) {
     }
 }
 
-int main(void) {
+int main(int count, char **words) {
+    if (count > 1) seconds = (unsigned)atoi(words[1]);
+    if (count > 2) size = atoi(words[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(residual_cnn_trains), cmocka_unit_test(unet_trains),
         cmocka_unit_test(transformer_trains),  cmocka_unit_test(lstm_trains),

@@ -1,6 +1,7 @@
 /* test_retry.c - a command that failed for want of memory has changed nothing: tried again, the
  * run ends with the bits of one that never failed. Every request for memory of the host fails in
- * turn; every place of the arena is missing at some budget.
+ * turn, copies of what was swapped among them; every place of the arena is missing at some budget;
+ * the arena itself is missing.
  *
  * The step writes into what lies at fixed places in three ways: running statistics, which the
  * first half of an operator changes before the second asks for room; a parameter and its momentum
@@ -143,15 +144,40 @@ static void begin(player *p, const tn_eager_options *options) {
                                        &failure));
 }
 
+static uint64_t copies; /* to the host, in all runs */
+
+typedef struct decider {
+    const char *policy;
+    double link; /* to the host, bytes a second; 0: there is none */
+} decider;
+static const decider deciders[] = {{"live", 0}, {"dtr", 0}, {"hybrid", 1e11}};
+#define DECIDERS (sizeof deciders / sizeof *deciders)
+
+static tn_device *open_device(uint64_t capacity, double link) {
+    tn_device_options options = TN_DEVICE_OPTIONS_INIT;
+    tn_device *device;
+    options.capacity = capacity;
+    options.link_bytes_per_s = link;
+    check(tn_device_create(&options, &device, &failure));
+    return device;
+}
+
+static uint64_t allocated(tn_device *device) {
+    tn_device_usage usage;
+    tn_device_measure(device, &usage);
+    return usage.allocated;
+}
+
 /* True: the run came to its end. */
-static bool run(const tn_context *context, const char *policy, uint64_t budget, outcome *made,
+static bool run(const tn_context *context, const decider *by, uint64_t budget, outcome *made,
                 uint64_t *failures) {
     player p = {0};
     const float shift[COLUMNS] = {0.25f};
     tn_eager_options options = TN_EAGER_OPTIONS_INIT;
     options.context = context;
-    options.policy = policy;
+    options.policy = by->policy;
     options.budget = budget;
+    options.device = by->link > 0 ? open_device(0, by->link) : NULL;
     options.plain = options.poison = options.model_costs = options.record = true;
     memset(made, 0, sizeof *made);
     begin(&p, &options);
@@ -162,34 +188,37 @@ static bool run(const tn_context *context, const char *policy, uint64_t budget, 
     for (uint32_t i = 0; i < RUNNING; i++) get(&p, p.running[i], made->running[i], COLUMNS);
     *failures += p.failures;
     tn_eager_optimizer_destroy(p.optimizer);
+    if (p.eager != NULL) copies += kit_count(p.eager).evict.swap_count;
     tn_eager_destroy(p.eager);
+    if (options.device != NULL) assert_int_equal(allocated(options.device), 0);
+    tn_device_destroy(options.device);
     return !p.is_over;
 }
 
-static void compare(const outcome *got, const outcome *want, const char *policy, uint64_t number) {
+static void compare(const outcome *got, const outcome *want, const decider *by, uint64_t number) {
     if (memcmp(got, want, sizeof *got) != 0)
-        fail_msg("%s, %llu: other bits", policy, (unsigned long long)number);
+        fail_msg("%s%s, %llu: other bits", by->policy, by->link > 0 ? " with a link" : "",
+                 (unsigned long long)number);
 }
-
-static const char *const policies[] = {"live", "dtr", "hybrid"};
 
 static void every_request_may_fail_and_be_made_again(void **state) {
     (void)state;
     outcome want, got;
     uint64_t none = 0, failures = 0;
-    assert_true(run(NULL, "live", 1 << 20, &want, &none));
+    assert_true(run(NULL, deciders, 1 << 20, &want, &none));
     assert_int_equal(none, 0);
-    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
+    for (size_t p = 0; p < DECIDERS; p++)
         for (uint64_t fail_at = 1, requests = fail_at; fail_at <= requests; fail_at++) {
             faulty memory = {.fail_at = fail_at};
             tn_context context = faulty_context(&memory);
-            assert_true(run(&context, policies[p], 24 << 10, &got, &failures));
-            compare(&got, &want, policies[p], fail_at);
+            assert_true(run(&context, &deciders[p], 24 << 10, &got, &failures));
+            compare(&got, &want, &deciders[p], fail_at);
             assert_int_equal(memory.held, 0);
             requests = memory.requests;
         }
-    printf("%llu failures\n", (unsigned long long)failures);
-    assert_true(failures > 500);
+    printf("%llu failures, %llu copies\n", (unsigned long long)failures,
+           (unsigned long long)copies);
+    assert_true(failures > 500 && copies > 500);
 }
 
 /* Balloons are given up one by one where there is no room. */
@@ -197,11 +226,11 @@ static void every_place_may_be_missing(void **state) {
     (void)state;
     outcome want, got;
     uint64_t none = 0, failures = 0, done = 0, runs = 0;
-    assert_true(run(NULL, "live", 1 << 20, &want, &none));
-    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
+    assert_true(run(NULL, deciders, 1 << 20, &want, &none));
+    for (size_t p = 0; p < DECIDERS; p++)
         for (uint64_t budget = 6 << 10; budget < 24 << 10; budget += 192, runs++) {
-            bool is_done = run(NULL, policies[p], budget, &got, &failures);
-            if (is_done) compare(&got, &want, policies[p], budget);
+            bool is_done = run(NULL, &deciders[p], budget, &got, &failures);
+            if (is_done) compare(&got, &want, &deciders[p], budget);
             done += is_done;
         }
     printf("%llu failures, %llu runs of %llu done\n", (unsigned long long)failures,
@@ -209,10 +238,47 @@ static void every_place_may_be_missing(void **state) {
     assert_true(failures > 500 && done > runs / 2);
 }
 
+/* The arena is the only block that is asked of a device. */
+static void the_arena_may_be_missing(void **state) {
+    (void)state;
+    outcome want, got;
+    uint64_t none = 0;
+    assert_true(run(NULL, deciders, 1 << 20, &want, &none));
+    tn_device *device = open_device(1 << 20, 0);
+    tn_eager_options options = TN_EAGER_OPTIONS_INIT;
+    tn_address other;
+    check(tn_device_alloc(device, 1000 << 10, &other, &failure));
+    for (uint64_t budget = 64; budget <= 1 << 20; budget += 8 << 10) {
+        faulty memory = {0};
+        const tn_context context = faulty_context(&memory);
+        tn_eager *eager = NULL;
+        options.context = &context;
+        options.device = device;
+        options.budget = budget;
+        tn_status status = tn_eager_create(&options, &eager, &failure);
+        assert_int_equal(status, budget <= 24 << 10 ? TN_OK : TN_E_EXHAUSTED);
+        assert_true((eager != NULL) == (status == TN_OK));
+        tn_eager_destroy(eager);
+        assert_int_equal(memory.held, 0);
+        assert_int_equal(allocated(device), 1000 << 10);
+    }
+    tn_device_free(device, other);
+    tn_device_destroy(device);
+    options = (tn_eager_options)TN_EAGER_OPTIONS_INIT;
+    options.budget = UINT64_C(1) << 60; /* more than any machine maps */
+    tn_eager *eager = NULL;
+    tn_status status = tn_eager_create(&options, &eager, &failure);
+    assert_true(status == TN_E_EXHAUSTED || status == TN_E_NO_MEMORY);
+    assert_null(eager);
+    assert_true(run(NULL, deciders, 24 << 10, &got, &none)); /* nothing of it is left */
+    compare(&got, &want, deciders, 24 << 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_request_may_fail_and_be_made_again),
         cmocka_unit_test(every_place_may_be_missing),
+        cmocka_unit_test(the_arena_may_be_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
