@@ -1,18 +1,11 @@
 /* cluster_schedule.c - micro-batches through the stages of a pipeline, 1F1B, interleaved or not.
  *
- * A stage has a list of passes in a fixed order: some forward ones first, so that those behind it
- * have work, then one forward and one backward in turn, then what is left. With v pieces, piece c
- * of stage r is part c p + r of the model; micro-batches go by in groups of p, each group through
- * all pieces of a stage before the next comes. A pass begins when its stage is free and what it
- * reads has come from the part before it (behind it, on the way back).
+ * A stage has a list of passes in a fixed order (program/passes.h). A pass begins when its stage is
+ * free and what it reads has come from the part before it (behind it, on the way back).
  */
 #include "base/base.h"
 #include "estimate/cluster.h"
-
-typedef struct schedule_pass {
-    uint64_t part, round; /* of the model: piece x stages + stage */
-    tn__cluster_way way;
-} schedule_pass;
+#include "program/passes.h"
 
 typedef struct schedule_state {
     const tn__schedule_job *job;
@@ -21,48 +14,20 @@ typedef struct schedule_state {
     double *free;                /* [stage]: since when it waits */
 } schedule_state;
 
-/* The n-th forward pass of a stage; its n-th backward pass visits pieces from the last. */
-static void schedule_nth(const tn__schedule_job *job, uint64_t stage, uint64_t n,
-                         schedule_pass *pass) {
-    uint64_t group = job->stages * job->pieces, within = n % group;
-    uint64_t piece = job->pieces == 1 ? 0 : within / job->stages;
-    if (pass->way == TN__BACKWARD) piece = job->pieces - 1 - piece;
-    pass->round = job->pieces == 1 ? n : n / group * job->stages + within % job->stages;
-    pass->part = piece * job->stages + stage;
-}
-
-static uint64_t schedule_ahead(const tn__schedule_job *job, uint64_t stage) {
-    uint64_t behind = job->stages - stage - 1, all = job->rounds * job->pieces;
-    uint64_t ahead = job->pieces == 1 ? behind : 2 * behind + (job->pieces - 1) * job->stages;
-    return ahead < all ? ahead : all;
-}
-
-/* The k-th of all passes of a stage. */
-static schedule_pass schedule_kth(const tn__schedule_job *job, uint64_t stage, uint64_t k) {
-    uint64_t ahead = schedule_ahead(job, stage), all = job->rounds * job->pieces;
-    schedule_pass pass = {.way = TN__FORWARD};
-    uint64_t n = k, paired = 2 * (all - ahead);
-    if (k >= ahead && k - ahead < paired) {
-        pass.way = (k - ahead) % 2 == 0 ? TN__FORWARD : TN__BACKWARD;
-        n = (k - ahead) / 2 + (pass.way == TN__FORWARD ? ahead : 0);
-    } else if (k >= ahead) {
-        pass.way = TN__BACKWARD;
-        n = k - all;
-    }
-    schedule_nth(job, stage, n, &pass);
-    return pass;
+static tn__cluster_way schedule_way(const tn__pass *pass) {
+    return pass->backward ? TN__BACKWARD : TN__FORWARD;
 }
 
 /* When what the pass reads is there; negative: not known yet. */
-static double schedule_ready(const schedule_state *state, const schedule_pass *pass) {
+static double schedule_ready(const schedule_state *state, const tn__pass *pass) {
     const tn__schedule_job *job = state->job;
     uint64_t parts = job->stages * job->pieces;
-    bool forward = pass->way == TN__FORWARD;
+    bool forward = !pass->backward;
     if (forward && pass->part == 0) return 0;
     uint64_t from = forward ? pass->part - 1 : pass->part + 1;
     if (!forward && from == parts) /* the loss: its own forward pass */
         return state->done[TN__FORWARD][pass->part * job->rounds + pass->round];
-    double done = state->done[pass->way][from * job->rounds + pass->round];
+    double done = state->done[schedule_way(pass)][from * job->rounds + pass->round];
     bool crosses = job->stages > 1;
     return done < 0 ? done : done + (crosses ? job->send : 0);
 }
@@ -70,14 +35,16 @@ static double schedule_ready(const schedule_state *state, const schedule_pass *p
 /* Runs what can run on a stage. */
 static bool schedule_go_on(schedule_state *state, uint64_t stage) {
     const tn__schedule_job *job = state->job;
+    const tn__passes passes = {job->stages, job->pieces, job->rounds, false};
     uint64_t all = 2 * job->rounds * job->pieces, before = state->next[stage];
     while (state->next[stage] < all) {
-        schedule_pass pass = schedule_kth(job, stage, state->next[stage]);
+        tn__pass pass = tn__passes_kth(&passes, stage, state->next[stage]);
+        tn__cluster_way way = schedule_way(&pass);
         double ready = schedule_ready(state, &pass);
         if (ready < 0) break;
         double begin = ready > state->free[stage] ? ready : state->free[stage];
-        state->free[stage] = begin + job->time[pass.way][pass.part];
-        state->done[pass.way][pass.part * job->rounds + pass.round] = state->free[stage];
+        state->free[stage] = begin + job->time[way][pass.part];
+        state->done[way][pass.part * job->rounds + pass.round] = state->free[stage];
         state->next[stage]++;
     }
     return state->next[stage] > before;
