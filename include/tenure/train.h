@@ -59,6 +59,7 @@
 
 #include <tenure/parts.h>
 #include <tenure/shard.h>
+#include <tenure/stages.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -157,6 +158,14 @@ typedef struct tn_train_options {
      * too, along samples or, of one sample, its sequence, and kept in parts for the backward pass.
      * E_INVALID where there is nothing of that sort */
     bool sequence_parallel;
+
+    /* 0; or one run of the graph is a whole step: it has all `micro_batches`, each with inputs,
+     * labels, loss and answers of its own (tn_training.stages), and says which of so many parts of
+     * the model, one behind the other and of about as much work each, every tensor belongs to, for
+     * ranks of a pipeline (tn_program_pipeline, dist.h). 1: on one rank. At most
+     * TN_STAGE_PARTS_MAX. Not with 16 bits, a loss scale that adapts, `shard`, `tensor_ranks`,
+     * control flow that a run decides */
+    uint32_t pipeline_parts;
 } tn_train_options;
 #define TN_SHARDS_MAX 65536u
 #define TN_TRAIN_OPTIONS_INIT                                                                      \
@@ -205,6 +214,9 @@ typedef struct tn_training {
     struct tn_parts *parts;   /* NULL: all is whole */
     uint32_t sharded_count;
     tn_sharded *sharded; /* [sharded_count] in the order in which their gradients arrive */
+    /* NULL; or the graph has all micro-batches: inputs and outputs above are those of the first,
+     * and all of the others', one after the other, stand behind them */
+    const tn_stages *stages;
 } tn_training;
 
 /* Makes the graph of a training step.
@@ -215,9 +227,9 @@ typedef struct tn_training {
  *
  * The axis of classes is that of tn_loss_axis.
  * Errors: E_INVALID (a pattern without a parameter, no parameter to train, an output that does not
- * fit the loss, numbers out of range, a model of which nothing can be cut), E_UNSUPPORTED (an
- * operator between a parameter and the loss that has no gradient, with its node), E_NO_MEMORY.
- * Cost: O(tensors + operators). */
+ * fit the loss, numbers out of range, a model of which nothing can be cut, more parts of a pipeline
+ * than operators), E_UNSUPPORTED (an operator between a parameter and the loss that has no
+ * gradient, with its node), E_NO_MEMORY. Cost: O(tensors + operators). */
 TN_API TN_CHECKED tn_status tn_train(const tn_graph *graph, const tn_train_options *options,
                                      tn_training *training, tn_error *error);
 /* The model with the parameters that training gives it: those that a file has as something else

@@ -92,8 +92,7 @@ static tn_status backward_ask(tn__train *it, tn_gradient *ask, const tn_op_rule 
     TN_TRY(rule->gradient(ask));
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (!ask->wanted[i] || ask->found[i] == TN_NONE) continue;
-        tn_tensor_id *sum = &it->gradient[op->inputs[i]];
-        TN_TRY(tn__gradient_sum(ask, *sum, ask->found[i], sum));
+        TN_TRY(tn__train_add_gradient(it, ask, op->inputs[i], ask->found[i]));
     }
     return TN_OK;
 }
@@ -110,6 +109,7 @@ static tn_status backward_visit(tn__train *it, tn_op_id id) {
         return tn__no_memory(it->error, "the backward pass");
     bool any_given = false, any_wanted = false;
     for (uint32_t k = 0; k < ask.op.output_count; k++) {
+        if (ask.op.outputs[k] != TN_NONE) TN_TRY(tn__train_sum_parts(it, ask.op.outputs[k]));
         given[k] = ask.op.outputs[k] == TN_NONE ? TN_NONE : it->gradient[ask.op.outputs[k]];
         any_given = any_given || given[k] != TN_NONE;
         any_wanted = any_wanted || (given[k] != TN_NONE && backward_has_blocks(&ask.op) &&
@@ -142,26 +142,55 @@ static tn_status backward_update(tn__train *it, tn_op_id id) {
 }
 
 static tn_status backward_updates(tn__train *it) {
-    for (uint32_t i = 0; i < it->made.parameter_count; i++) TN_TRY(tn__train_complete(it, i));
+    for (uint32_t i = 0; i < it->made.parameter_count; i++) {
+        TN_TRY(tn__train_move(it, tn__train_home_of_parameter(it, i, false)));
+        TN_TRY(tn__train_complete(it, i));
+    }
     for (uint32_t k = 0; k < it->made.sharded_count; k++) TN_TRY(tn__train_complete_shard(it, k));
     if (it->options.dynamic_loss_scale) TN_TRY(tn__train_scale_step(it));
-    for (uint32_t i = 0; i < it->made.parameter_count; i++) TN_TRY(tn__train_update(it, i));
+    for (uint32_t i = 0; i < it->made.parameter_count; i++) {
+        TN_TRY(tn__train_move(it, tn__train_home_of_parameter(it, i, false)));
+        TN_TRY(tn__train_update(it, i));
+    }
     for (uint32_t k = 0; k < it->made.sharded_count; k++) TN_TRY(tn__train_update_shard(it, k));
     return TN_OK;
+}
+
+/* The gradient of each loss; every round has one. */
+static void backward_begin(tn__train *it, tn_tensor_id seed) {
+    it->gradient[it->made.loss] = seed;
+    for (uint32_t r = 1; r < it->rounds; r++) it->gradient[it->round_list[r].loss] = seed;
+}
+
+/* What an operator's rule makes belongs to its part; what all rounds share comes behind them. */
+static tn_status backward_home(tn__train *it, tn_op_id id) {
+    tn_home home = tn__train_home_of(it, id);
+    const tn_op *op = tn_graph_op(it->graph, id);
+    if (!tn__train_is_whole(it)) return TN_OK;
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE && op->outputs[k] < it->once && it->shared[op->outputs[k]])
+            home.round = it->rounds - 1;
+    home.way = TN_WAY_BACKWARD;
+    home.of = TN_NONE;
+    home.readers = 0;
+    return tn__train_move(it, home);
 }
 
 tn_status tn__train_backward(tn__train *it, tn_tensor_id seed) {
     const tn_block *block = tn_graph_block(it->graph, 0);
     uint32_t count = block->op_count;
     tn_op_id *ops = tn__arena_copy(&it->arena, block->ops, count * sizeof *ops);
-    if (ops == NULL) return tn__no_memory(it->error, "the backward pass");
+    uint32_t *places = tn__arena_array(&it->arena, count, sizeof *places);
+    if (ops == NULL || places == NULL) return tn__no_memory(it->error, "the backward pass");
     it->forward_ops = count;
     TN_TRY(backward_room(it));
     backward_mark(it, ops, count);
-    it->gradient[it->made.loss] = seed;
-    for (uint32_t p = count; p-- > 0;) {
-        TN_TRY(backward_visit(it, ops[p]));
-        TN_TRY(backward_update(it, ops[p]));
+    backward_begin(it, seed);
+    TN_TRY(tn__train_walk(it, ops, count, places));
+    for (uint32_t i = 0; i < count; i++) {
+        TN_TRY(backward_home(it, ops[places[i]]));
+        TN_TRY(backward_visit(it, ops[places[i]]));
+        TN_TRY(backward_update(it, ops[places[i]]));
     }
     TN_TRY(tn__train_arrived_all(it));
     return it->options.fuse_update ? TN_OK : backward_updates(it);

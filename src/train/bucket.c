@@ -15,6 +15,7 @@
 
 static tn_status bucket_updates(tn__train *it, const uint32_t *list, uint32_t count) {
     for (uint32_t i = 0; i < count && it->options.fuse_update; i++) {
+        TN_TRY(tn__train_move(it, tn__train_home_of_parameter(it, list[i], true)));
         TN_TRY(tn__train_complete(it, list[i]));
         TN_TRY(tn__train_update(it, list[i]));
     }
@@ -87,32 +88,53 @@ static tn_status bucket_close(tn__train *it) {
     if (count == 0) return TN_OK;
     bucket_lists *lists = tn__alloc_array(it->context, 1, sizeof *lists);
     if (lists == NULL) return tn__no_memory(it->error, "a bucket of gradients");
-    tn_status status = bucket_all(it, lists);
+    const tn_home home = it->home;
+    tn_status status = tn__train_move(it, tn__train_home_of_parameter(it, it->waiting[0], true));
+    if (status == TN_OK) status = bucket_all(it, lists);
     tn__free(it->context, lists, sizeof *lists);
     if (status != TN_OK) return status;
     it->waiting_count = 0;
     it->waiting_bytes = 0;
-    return bucket_updates(it, it->waiting, count);
+    TN_TRY(bucket_updates(it, it->waiting, count));
+    return tn__train_move(it, home);
+}
+
+/* Whether the same parts of a pipeline have both parameters. */
+static bool bucket_is_near(const tn__train *it, uint32_t a, uint32_t b) {
+    const tn_trained *list = it->made.parameters;
+    return it->homes == NULL ||
+           it->homes[list[a].parameter].readers == it->homes[list[b].parameter].readers;
 }
 
 /* Whether the gradients that wait and this one can lie in one bucket. */
-static bool bucket_suits(const tn__train *it, const tn_tensor *parameter) {
+static bool bucket_suits(const tn__train *it, const tn_tensor *parameter, uint32_t number) {
     if (it->waiting_count == 0) return true;
     const tn_tensor *first =
         tn_graph_tensor(it->graph, it->made.parameters[it->waiting[0]].parameter);
     return it->waiting_count < BUCKET_MOST && first->dtype == parameter->dtype &&
+           bucket_is_near(it, it->waiting[0], number) &&
            tn__add_sat(it->waiting_bytes, parameter->bytes) <= it->options.bucket_bytes;
+}
+
+/* Where parts of a pipeline have a sum of it each, these become one, in all of them. */
+static tn_status bucket_sum(tn__train *it, uint32_t number) {
+    const tn_home home = it->home;
+    if (!tn__train_is_whole(it)) return TN_OK;
+    TN_TRY(tn__train_move(it, tn__train_home_of_parameter(it, number, true)));
+    TN_TRY(tn__train_sum_parts(it, it->made.parameters[number].parameter));
+    return tn__train_move(it, home);
 }
 
 tn_status tn__train_arrived(tn__train *it, uint32_t number) {
     tn_tensor_id id = it->made.parameters[number].parameter;
     if (it->arrived[number]) return TN_OK;
     it->arrived[number] = true;
+    TN_TRY(bucket_sum(it, number));
     if (it->options.bucket_bytes == 0 || it->gradient[id] == TN_NONE)
         return bucket_updates(it, &number, 1);
     const tn_tensor *parameter = tn_graph_tensor(it->graph, id);
     uint64_t bytes = tn__bucket_bytes(1, parameter->bytes);
-    if (!bucket_suits(it, parameter)) TN_TRY(bucket_close(it));
+    if (!bucket_suits(it, parameter, number)) TN_TRY(bucket_close(it));
     it->waiting[it->waiting_count++] = number;
     it->waiting_bytes = tn__add_sat(it->waiting_bytes, bytes);
     return TN_OK;

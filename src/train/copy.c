@@ -95,7 +95,7 @@ static tn_status copy_mark_updated(tn__train *it, tn_tensor_id id) {
 /* Running statistics that this operator may write: parameters that nothing else reads. */
 static bool copy_owns_statistics(const tn__train *it, const tn_op *op) {
     for (uint32_t i = 3; i < 5; i++)
-        if (!tn__train_is_parameter(it, op->inputs[i]) || it->uses[op->inputs[i]] != 1)
+        if (!tn__train_is_parameter(it, op->inputs[i]) || it->uses[op->inputs[i]] != it->rounds)
             return false;
     return true;
 }
@@ -114,19 +114,34 @@ static bool copy_trains_batch_norm(const tn__train *it, const tn_op *op) {
     return !copy_is_frozen(it, op->inputs[1]) && copy_owns_statistics(it, op);
 }
 
+/* Where the statistics are that an operator goes on from: a micro-batch behind another one of the
+ * same graph from what that made of them. */
+static tn_status copy_statistics(tn__train *it, const tn_op *op, const tn_tensor_id *made,
+                                 tn_tensor_id *inputs) {
+    memcpy(inputs, op->inputs, 5 * sizeof *inputs);
+    for (uint32_t k = 3; k < 5; k++) {
+        tn_tensor_id *latest = &it->latest[op->inputs[k]];
+        if (*latest == TN_NONE) {
+            TN_TRY(copy_mark_updated(it, op->inputs[k]));
+            it->made.statistics[it->made.statistic_count++] = op->inputs[k];
+        } else {
+            inputs[k] = *latest;
+        }
+        *latest = made[k - 2];
+    }
+    return TN_OK;
+}
+
 static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
     double epsilon = tn__attr_float(op, "epsilon", (double)1e-5f);
     double momentum = it->options.batch_norm_momentum;
-    tn_tensor_id outputs[5] = {op->outputs[0]};
+    tn_tensor_id inputs[5], outputs[5] = {op->outputs[0]};
     static const char *const what[] = {"", "mean", "variance", "batch_mean", "batch_variance"};
     for (uint32_t k = 1; k < 5; k++) TN_TRY(copy_extra(it, op, what[k], &outputs[k]));
-    for (uint32_t k = 3; k < 5; k++) {
-        TN_TRY(copy_mark_updated(it, op->inputs[k]));
-        it->made.statistics[it->made.statistic_count++] = op->inputs[k];
-    }
+    TN_TRY(copy_statistics(it, op, outputs, inputs));
     const tn_attr attrs[] = {TN__ATTR_FLOAT("epsilon", &epsilon),
                              TN__ATTR_FLOAT("momentum", &momentum)};
-    return tn__train_op(it, op->name, "BatchNormTrain", op->inputs, 5, outputs, 5, attrs, 2);
+    return tn__train_op(it, op->name, "BatchNormTrain", inputs, 5, outputs, 5, attrs, 2);
 }
 
 /* The share that is dropped, where it is known. */
@@ -148,9 +163,8 @@ static bool copy_trains_dropout(const tn__train *it, const tn_op *op, double *ra
 
 static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, double ratio) {
     if (it->made.step == TN_NONE) TN_TRY(tn__train_scalar(it, "step", TN_INT64, &it->made.step));
-    if (it->options.micro_batches > 1 && it->made.micro == TN_NONE)
-        TN_TRY(tn__train_scalar(it, "micro", TN_INT64, &it->made.micro));
-    const tn_tensor_id inputs[] = {op->inputs[0], it->made.step, it->made.micro};
+    tn_tensor_id inputs[] = {op->inputs[0], it->made.step, TN_NONE};
+    TN_TRY(tn__train_micro(it, &inputs[2]));
     int64_t seed = (int64_t)it->options.seed, stream = it->origin != NULL ? it->origin[id] : id;
     int64_t places[3];
     tn_tensor_id outputs[2] = {op->outputs[0], TN_NONE};
@@ -158,8 +172,8 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
     const tn_attr attrs[] = {TN__ATTR_FLOAT("ratio", &ratio), TN__ATTR_INT("seed", &seed),
                              TN__ATTR_INT("stream", &stream), TN__ATTR_INTS("places", places, 3)};
     bool cut = tn__train_places(it, op->inputs[0], places);
-    return tn__train_op(it, op->name, "DropoutTrain", inputs, it->made.micro == TN_NONE ? 2 : 3,
-                        outputs, it->options.dropout_bits ? 2 : 1, attrs, 3 + cut);
+    return tn__train_op(it, op->name, "DropoutTrain", inputs, inputs[2] == TN_NONE ? 2 : 3, outputs,
+                        it->options.dropout_bits ? 2 : 1, attrs, 3 + cut);
 }
 
 /* Whether a pool is to keep a map of which elements won: where nobody else reads its input, which
@@ -238,16 +252,34 @@ static tn_status copy_op(tn__train *it, tn_op_id id) {
     return tn__train_lowers(it) ? tn__train_lower_after(it, id, &made) : TN_OK;
 }
 
+/* What it makes, and what is made with it, belongs where the operator does. */
+static tn_status copy_home(tn__train *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->model, id);
+    const tn_home *home = &it->op_homes[id];
+    TN_TRY(tn__train_move(it, *home));
+    TN_TRY(copy_op(it, id));
+    TN_TRY(tn__train_settle(it));
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE) it->homes[op->outputs[k]] = *home;
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (op->inputs[i] != TN_NONE) it->homes[op->inputs[i]].readers |= UINT64_C(1) << home->part;
+    return TN_OK;
+}
+
 static tn_status copy_ops(tn__train *it) {
     const tn_block *main_block = tn_graph_block(it->model, 0);
     size_t most = 2 * (size_t)main_block->op_count + 1;
     it->made.statistics = tn__arena_array(&it->arena, most, sizeof *it->made.statistics);
-    if (it->made.statistics == NULL) return tn__no_memory(it->error, "running statistics");
+    it->latest = tn__arena_array(&it->arena, it->tensors, sizeof *it->latest);
+    if (it->made.statistics == NULL || it->latest == NULL)
+        return tn__no_memory(it->error, "running statistics");
+    for (tn_tensor_id id = 0; id < it->tensors; id++) it->latest[id] = TN_NONE;
     for (tn_block_id b = tn_graph_block_count(it->model); b-- > 0;) {
         const tn_block *block = tn_graph_block(it->model, b);
         for (uint32_t i = 0; i < block->op_count; i++) {
             if (b == 0 && !it->runs[block->ops[i]]) continue;
-            TN_TRY(copy_op(it, block->ops[i]));
+            TN_TRY(tn__train_is_whole(it) ? copy_home(it, block->ops[i])
+                                          : copy_op(it, block->ops[i]));
         }
     }
     return TN_OK;

@@ -5,6 +5,8 @@
  *   parameters.c  which tensors are parameters, and which only look like it
  *   needed.c    which parameters are trained, which operators the loss needs
  *   cut.c       the part of one of several ranks, where the model was
+ *   rounds.c    the model as many times as there are micro-batches, where the model was
+ *   stages.c    parts of a pipeline: which operators, which tensors
  *   mixed.c     mixed precision: operators that work in 16 bits, and casts
  *   copy.c      the model's operators as they work in training
  *   unroll.c    recurrences that no gradient rule takes, step by step
@@ -54,6 +56,8 @@ typedef struct tn__train {
     bool *read;           /* [tensors] the loss, or an output that is kept, depends on it */
     uint32_t *uses;       /* [tensors] operands of operators that it is */
     bool *runs;           /* [operators of the model] */
+    tn_tensor_id *latest; /* [tensors] of running statistics: what the last operator so far has made
+                           * of them; TN_NONE: they are as they were */
     tn_tensor_id scores;  /* what the loss is of */
     tn_tensor_id shaped;  /* the tensor whose shape the scores are brought into; often the same */
     uint32_t *number;     /* [tensors] index into made.parameters; TN_NONE */
@@ -75,6 +79,22 @@ typedef struct tn__train {
     uint32_t *waiting;      /* [waiting_count] whose gradients make up the next bucket */
     uint32_t waiting_count, bucket_count;
     uint64_t waiting_bytes;
+
+    /* A whole step in one graph; without that all of it is zero but for `rounds`. */
+    uint32_t rounds;      /* copies of the model; 1: it is as it was */
+    uint32_t once;        /* tensors of the model with one of them */
+    tn_graph *repeated;   /* NULL; or the model then */
+    tn_tensor_id *copies; /* [rounds x once] what became of each */
+    bool *shared;         /* [once] all rounds read it */
+    uint32_t *part_of;    /* [operators of the model with one] */
+    tn_home *op_homes;    /* [operators of the model] */
+    tn_home home;         /* of what is made now */
+    tn_home *homes;       /* [home_count] of tensors of the graph so far */
+    size_t home_room;
+    uint32_t home_count;
+    tn_tensor_id *partial; /* [parts x once] gradients of what rounds share, summed up within a
+                            * part; TN_NONE */
+    tn_round *round_list;  /* [rounds] */
 } tn__train;
 
 /* parameters.c: `begins`, then `constant`, which reads `runs`. */
@@ -118,6 +138,37 @@ const tn__cut *tn__train_cut_of(const tn__train *it, tn_tensor_id id);
 bool tn__train_places(const tn__train *it, tn_tensor_id id, int64_t *places);
 /* The loss of scores of which each rank has some of the classes. */
 tn_status tn__train_class_loss(tn__train *it, const int64_t *axis);
+/* rounds.c: whether one run is a whole step; how many runs make one. */
+bool tn__train_is_whole(const tn__train *it);
+uint32_t tn__train_runs(const tn__train *it);
+/* Exchanges the model for its copies. Errors: E_INVALID (more parts than operators),
+ * E_UNSUPPORTED (what does not go with that). */
+tn_status tn__train_rounds(tn__train *it);
+/* A tensor of the first round, in another one. */
+tn_tensor_id tn__train_in_round(const tn__train *it, tn_tensor_id id, uint32_t round);
+/* A number that is the micro-batch's of what is made now; where runs have one each, it is asked
+ * for; TN_NONE: there is but one. */
+tn_status tn__train_micro(tn__train *it, tn_tensor_id *micro);
+/* The order in which gradients are asked for: [count] places in the main block. */
+tn_status tn__train_walk(tn__train *it, const tn_op_id *ops, uint32_t count, uint32_t *places);
+/* Another gradient of an operand of the operator in hand. */
+tn_status tn__train_add_gradient(tn__train *it, tn_gradient *ask, tn_tensor_id to,
+                                 tn_tensor_id found);
+/* What rounds share: the sum of those of all parts. */
+tn_status tn__train_sum_parts(tn__train *it, tn_tensor_id id);
+/* stages.c: whether all rounds share what an operator of the model gives; part_of. */
+bool tn__train_is_shared(const tn__train *it, const tn_op *op);
+tn_status tn__train_divide(tn__train *it);
+/* Tensors that were made since the last call belong where it->home says. */
+tn_status tn__train_settle(tn__train *it);
+/* Where an operator of the graph belongs; what is made next does, too. */
+tn_home tn__train_home_of(const tn__train *it, tn_op_id id);
+tn_status tn__train_move(tn__train *it, tn_home home);
+/* Where its gradient, when it is complete, and its update do. `at_once`: as soon as that is so. */
+tn_home tn__train_home_of_parameter(const tn__train *it, uint32_t number, bool at_once);
+/* What is told of them, into it->made. */
+tn_status tn__train_stages(tn__train *it);
+void tn__stages_destroy(const tn_context *context, const tn_stages *stages);
 /* copy.c: one operator of the model, as it is. */
 tn_status tn__train_copy_op(tn__train *it, const tn_op *op, tn_block_id block);
 /* copy.c: makes it->graph, without labels and loss. */

@@ -114,7 +114,7 @@ static tn_status loss_shape(tn__train *it) {
     return tn_graph_infer(it->graph, it->error);
 }
 
-tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed) {
+static tn_status loss_one(tn__train *it) {
     /* The cross-entropy computes in float64 from scores of any type; other losses are float32. */
     bool low = it->options.loss == TN_LOSS_CROSS_ENTROPY && it->likes_low[it->scores];
     TN_TRY(tn__train_as(it, it->scores, low, &it->scores));
@@ -130,6 +130,25 @@ tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed) {
         TN_TRY(loss_mean_squared(it, &scores));
     else
         TN_TRY(loss_own(it, &scores));
-    TN_TRY(tn_graph_infer(it->graph, it->error));
+    return tn_graph_infer(it->graph, it->error);
+}
+
+/* Belongs where the scores are made. */
+static tn_status loss_round(tn__train *it, tn_tensor_id scores, tn_tensor_id shaped,
+                            uint32_t round) {
+    it->scores = tn__train_in_round(it, scores, round);
+    it->shaped = tn__train_in_round(it, shaped, round);
+    it->made.labels = it->made.loss = it->made.correct = TN_NONE;
+    if (tn__train_is_whole(it)) TN_TRY(tn__train_move(it, it->homes[it->scores]));
+    TN_TRY(loss_one(it));
+    it->round_list[round] = (tn_round){it->made.labels, it->made.loss, it->made.correct, NULL};
+    return tn__train_settle(it);
+}
+
+tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed) {
+    const tn_tensor_id scores = it->scores, shaped = it->shaped;
+    it->round_list = tn__arena_array(&it->arena, it->rounds, sizeof *it->round_list);
+    if (it->round_list == NULL) return tn__no_memory(it->error, "the loss");
+    for (uint32_t r = it->rounds; r-- > 0;) TN_TRY(loss_round(it, scores, shaped, r));
     return tn__train_seed(it, seed);
 }

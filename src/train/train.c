@@ -73,16 +73,21 @@ static bool train_is_sharded(const tn__train *it, tn_tensor_id id) {
     return number != TN_NONE && it->made.parameters[number].shard != TN_NONE;
 }
 
+static bool train_is_loss(const tn__train *it, tn_tensor_id id) {
+    for (uint32_t r = 0; r < it->rounds; r++)
+        if (it->round_list[r].loss == id || it->round_list[r].correct == id) return true;
+    return false;
+}
+
 /* Inputs in the order of train.h; loss, correct, what is kept, then gradients. */
 static tn_status train_io(tn__train *it) {
     const tn_block *block = tn_graph_block(it->graph, 0), *model = tn_graph_block(it->model, 0);
     const tn_training *made = &it->made;
     const tn_tensor_id own[] = {made->labels, made->learning_rate, made->step, made->micro};
-    const tn_tensor_id first[] = {made->loss, made->correct};
     bool gradients = it->options.output_gradients || it->options.optimizer == TN_OPTIMIZER_NONE;
-    size_t most = (size_t)block->output_count + made->parameter_count + 2;
+    size_t most = (size_t)block->output_count + made->parameter_count + 2 * (size_t)it->rounds;
     tn_tensor_id *inputs =
-        tn__arena_array(&it->arena, (size_t)model->input_count + 4, sizeof *inputs);
+        tn__arena_array(&it->arena, (size_t)model->input_count + it->rounds + 4, sizeof *inputs);
     tn_tensor_id *outputs = tn__arena_array(&it->arena, most, sizeof *outputs);
     uint32_t input_count = 0, output_count = 0;
     if (inputs == NULL || outputs == NULL) return tn__no_memory(it->error, "inputs and outputs");
@@ -90,11 +95,15 @@ static tn_status train_io(tn__train *it) {
         if (!train_is_sharded(it, model->inputs[i])) inputs[input_count++] = model->inputs[i];
     for (uint32_t i = 0; i < 4; i++)
         if (own[i] != TN_NONE) inputs[input_count++] = own[i];
-    for (uint32_t i = 0; i < 2; i++)
-        if (first[i] != TN_NONE) outputs[output_count++] = first[i];
+    for (uint32_t r = 1; r < it->rounds; r++)
+        if (it->round_list[r].labels != TN_NONE) inputs[input_count++] = it->round_list[r].labels;
+    for (uint32_t r = 0; r < it->rounds; r++) {
+        const tn_round *round = &it->round_list[r];
+        outputs[output_count++] = round->loss;
+        if (round->correct != TN_NONE) outputs[output_count++] = round->correct;
+    }
     for (uint32_t k = 0; k < block->output_count; k++)
-        if (block->outputs[k] != first[0] && block->outputs[k] != first[1])
-            outputs[output_count++] = block->outputs[k];
+        if (!train_is_loss(it, block->outputs[k])) outputs[output_count++] = block->outputs[k];
     for (uint32_t i = 0; i < made->parameter_count && gradients; i++)
         if (made->parameters[i].gradient != TN_NONE)
             outputs[output_count++] = made->parameters[i].gradient;
@@ -155,6 +164,7 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     TN_TRY(tn__train_inline(it));
     TN_TRY(tn__train_choose(it));
     TN_TRY(tn__train_cut(it));
+    TN_TRY(tn__train_rounds(it));
     TN_TRY(tn__train_lower(it));
     TN_TRY(tn__train_copy(it));
     TN_TRY(tn_graph_infer(it->graph, it->error));
@@ -168,6 +178,7 @@ static tn_status train_make(tn__train *it, tn_training *training) {
     TN_TRY(tn_graph_infer(it->graph, it->error));
     TN_TRY(train_check(it));
     TN_TRY(tn__train_parts(it));
+    TN_TRY(tn__train_stages(it));
     return train_hand_out(it, training);
 }
 
@@ -175,6 +186,8 @@ static tn__train train_begin(const tn_graph *graph, tn_error *error) {
     return (tn__train){.model = graph,
                        .context = tn_graph_context(graph),
                        .error = error,
+                       .rounds = 1,
+                       .home = {.of = TN_NONE},
                        .tensors = tn_graph_tensor_count(graph),
                        .made = {.labels = TN_NONE,
                                 .learning_rate = TN_NONE,
@@ -223,7 +236,10 @@ tn_status tn_train(const tn_graph *graph, const tn_train_options *options, tn_tr
     if (status != TN_OK) {
         tn_graph_destroy(it.graph);
         tn__parts_destroy(it.context, it.made.parts);
+        tn__stages_destroy(it.context, it.made.stages);
     }
+    tn_graph_destroy(it.repeated);
+    tn__free(it.context, it.homes, it.home_room * sizeof *it.homes);
     tn_graph_destroy(it.inlined);
     tn_graph_destroy(it.part);
     tn__arena_release(&it.arena);
@@ -238,6 +254,7 @@ void tn_training_release(tn_training *training) {
     tn__free(&context, training->statistics,
              training->statistic_count * sizeof *training->statistics);
     tn__parts_destroy(&context, training->parts);
+    tn__stages_destroy(&context, training->stages);
     tn__free(&context, training->sharded, training->sharded_count * sizeof *training->sharded);
     tn_graph_destroy(training->graph);
     *training = (tn_training){0};

@@ -38,7 +38,7 @@ tn_status tn__train_inputs(tn__train *it) {
     bool counts = optimizer == TN_OPTIMIZER_ADAM || optimizer == TN_OPTIMIZER_ADAMW;
     if (counts && it->made.step == TN_NONE)
         TN_TRY(tn__train_scalar(it, "step", TN_INT64, &it->made.step));
-    if (it->options.micro_batches > 1 && it->made.micro == TN_NONE)
+    if (tn__train_runs(it) > 1 && it->made.micro == TN_NONE)
         TN_TRY(tn__train_scalar(it, "micro", TN_INT64, &it->made.micro));
     return TN_OK;
 }
@@ -130,7 +130,7 @@ static update_numbers update_number(const tn__train *it, const update_what *of) 
     const tn_train_options *options = &it->options;
     bool apart = options->optimizer == TN_OPTIMIZER_ADAMW;
     update_numbers numbers = {.scale = options->dynamic_loss_scale ? 1 : 1 / options->loss_scale,
-                              .micro = options->micro_batches,
+                              .micro = tn__train_runs(it),
                               .nesterov = options->nesterov,
                               .apart = apart,
                               .adam = apart || options->optimizer == TN_OPTIMIZER_ADAM};
@@ -178,7 +178,7 @@ tn_status tn__train_complete(tn__train *it, uint32_t parameter) {
     const update_what of = update_parameter(trained);
     trained->gradient = it->gradient[trained->parameter];
     bool summed = trained->gradient != TN_NONE && trained->shard == TN_NONE;
-    return summed && it->options.micro_batches > 1 ? update_accumulate(it, &of) : TN_OK;
+    return summed && tn__train_runs(it) > 1 ? update_accumulate(it, &of) : TN_OK;
 }
 
 tn_status tn__train_update(tn__train *it, uint32_t parameter) {
