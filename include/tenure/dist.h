@@ -25,6 +25,7 @@
 #include <tenure/exchange.h>
 #include <tenure/program.h>
 #include <tenure/shard.h>
+#include <tenure/stages.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -216,6 +217,32 @@ TN_API TN_CHECKED tn_status tn_program_shard(const tn_program *program,
  * Errors: E_UNSUPPORTED (tensors that are kept encoded), those of tn_program_from. */
 TN_API TN_CHECKED tn_status tn_program_join(const tn_program *program, uint32_t group,
                                             tn_program **joined, tn_error *error);
+
+/* Pipeline parallel: the program of one stage, of a step that has all micro-batches in one graph
+ * (tn_train_options.pipeline_parts). Part p of the model belongs to stage p modulo their number, so
+ * that with twice as many parts each stage has two of them by turns (interleaved). What a stage
+ * makes and another reads is sent, on streams beside the computing, with the tensor's id as its
+ * tag. A parameter that several stages read is kept, summed up and updated in each. Programs of all
+ * stages are made and verified together (tn_programs_verify) before this one is handed out.
+ * tn_program_average may follow, where a stage has several ranks. */
+typedef struct tn_program_pipeline_options {
+    size_t struct_size;
+    const tn_stages *stages; /* of tn_training; read only by the call */
+    uint32_t stage_count, stage;
+    tn_pipeline schedule;
+    const uint32_t *ranks; /* [stage_count] who they are; NULL: ranks 0, 1, ... */
+} tn_program_pipeline_options;
+#define TN_PROGRAM_PIPELINE_OPTIONS_INIT                                                           \
+    { .struct_size = sizeof(tn_program_pipeline_options) }
+
+/* program   of the step's graph, rewritten or not, as tn_program_create makes it; outlives the new
+ *           one's graph; left as it is
+ * Errors: E_INVALID (stages that do not divide the parts, or with several pieces the
+ * micro-batches), E_UNSUPPORTED (control flow; a program that a budget or recomputing has changed),
+ * those of tn_programs_verify. Cost: O(stages x instructions). */
+TN_API TN_CHECKED tn_status tn_program_pipeline(const tn_program *program,
+                                                const tn_program_pipeline_options *options,
+                                                tn_program **staged, tn_error *error);
 
 #ifdef __cplusplus
 }

@@ -86,6 +86,8 @@ typedef struct tn_divide {
     tn_status (*program)(void *self, const tn_program *program, tn_program **divided,
                          tn_error *error);
     void *self;
+    bool arranges; /* it orders instructions itself, so that the orders of one device are not
+                    * compared before */
 } tn_divide;
 
 /* Where static memory is: parameters, constants, optimizer state, what is computed of them, in the

@@ -77,9 +77,20 @@ static uint64_t alike_group(uint64_t hash, tn_world *world, uint32_t group, uint
     return alike_number(alike_number(hash, at), found != NULL ? found->count : 0);
 }
 
+/* Stages of a pipeline say other things: tn_programs_verify has seen them all. */
+static bool alike_is_stage(const tn_program *program) {
+    bool stage = false;
+    for (uint32_t s = 0; s < tn_program_count(program); s++) {
+        const tn_instruction *it = &tn_program_instructions(program)[s];
+        stage = stage || tn_opcode_facts_of(it->opcode)->blocks == TN_BLOCKS_PEER;
+    }
+    return stage;
+}
+
 static uint64_t alike_talks(tn_world *world, const tn_program *program) {
     uint32_t seen[ALIKE_GROUPS], groups = 0;
     uint64_t hash = ALIKE_BEGIN;
+    if (alike_is_stage(program)) return hash;
     for (uint32_t s = 0; s < tn_program_count(program); s++) {
         const tn_instruction *it = &tn_program_instructions(program)[s];
         if (tn_opcode_facts_of(it->opcode)->blocks != TN_BLOCKS_GROUP) continue;

@@ -233,16 +233,18 @@ static tn_status average_parts(average_state *it, uint32_t buckets) {
 
 static tn_status average_begin(average_state *it, uint32_t *buckets) {
     uint32_t tensors = tn_graph_tensor_count(it->graph), last = 0, updates = 0;
+    bool talks = false;
     for (uint32_t s = 0; s < it->count; s++) {
         const tn_instruction *in = &it->from[s];
         if (in->stream > last) last = in->stream;
         if (in->signal > it->signal) it->signal = in->signal;
+        talks = talks || tn_opcode_facts_of(in->opcode)->blocks == TN_BLOCKS_PEER;
         *buckets += average_is_bucket(it, in);
         updates += average_is_update(it, in);
     }
     it->stream = last + 1;
     it->holds = last == 0 && tn_program_region_count(it->program) == 0;
-    if (*buckets == 0)
+    if (*buckets == 0 && !talks) /* a stage of a pipeline may have nothing that is trained */
         TN_FAIL(it->error, TN_E_INVALID,
                 "there is nothing to be averaged: gradients lie in no buckets "
                 "(tn_train_options.bucket_bytes)");

@@ -201,7 +201,8 @@ static tn_status setup_order(tn_setup *setup, const tn_setup_options *options, t
     tn__options(&program, sizeof program, options->program);
     program.struct_size = sizeof program;
     program.memory = &memory;
-    if (options->unplanned || options->without_reuse || tn__setup_recomputes(options))
+    bool arranged = options->divide != NULL && options->divide->arranges;
+    if (options->unplanned || options->without_reuse || arranged || tn__setup_recomputes(options))
         return setup_make_program(setup, &program, error);
     TN_TRY(tn__setup_part_make(setup, PART_PROGRAM, &made, error));
     TN_TRY(tn__setup_part_make(setup, PART_OCCUPANCY, &occupancy, error));

@@ -72,7 +72,7 @@ static tn_status divide(void *self, const tn_program *program, tn_program **divi
     (void)self;
     return tn_program_average(program, 0, divided, error);
 }
-static const tn_divide by_data = {divide, NULL};
+static const tn_divide by_data = {.program = divide};
 
 static tn_status one_rank(void *self, tn_world *world, tn_error *error) {
     task *it = self;

@@ -146,7 +146,7 @@ static tn_status divide(void *self, const tn_program *program, tn_program **divi
 static tn_status rank(void *self, tn_world *world, tn_error *error) {
     task *it = self;
     uint32_t how[] = {it->which, 1}, number = tn_world_rank(world);
-    const tn_divide by_data = {divide, it};
+    const tn_divide by_data = {.program = divide, .self = it};
     tn_engine_usage usage;
     kit_run run;
     make(&run, it->which, BATCH / it->ranks);

@@ -66,7 +66,7 @@ static tn_status one_rank(void *self, tn_world *world, tn_error *error) {
     TN_TRY(tn_world_group(world, 1, all, it->ranks, error));
     make_net(&run, it->seed, 12 / (int64_t)it->ranks);
     make_samples(some, it->seed);
-    const tn_divide by = {divide, it};
+    const tn_divide by = {.program = divide, .self = it};
     run.options.fill = NULL;
     run.options.data = some->data;
     run.options.resume = it->from;

@@ -165,7 +165,7 @@ static tn_status groups(const task *it, tn_world *world, tn_error *error) {
 static tn_status rank(void *self, tn_world *world, tn_error *error) {
     task *it = self;
     uint32_t mine = tn_world_rank(world), how = it->data;
-    tn_divide by = {divide, it};
+    tn_divide by = {.program = divide, .self = it};
     kit_run run;
     TN_TRY(groups(it, world, error));
     make(&run, it->which, BATCH / it->data);
@@ -348,7 +348,7 @@ static tn_status gathered(kit_run *run, bool leads, tn_error *error) {
 
 static tn_status gathers(void *self, tn_world *world, tn_error *error) {
     task *it = self;
-    tn_divide by = {divide, it};
+    tn_divide by = {.program = divide, .self = it};
     kit_run run;
     TN_TRY(groups(it, world, error));
     make(&run, MLP, BATCH);

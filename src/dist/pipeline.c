@@ -1,0 +1,328 @@
+/* pipeline.c - programs of a pipeline: what each stage runs, in which pass, and what it is sent.
+ *
+ *     stage 0   F0 F1 B0 F2 B1 .. U        F, B: forward and backward of a micro-batch
+ *     stage 1      F0 B0 F1 B1 .. U        U: updates
+ *
+ * All stages have one graph, of all micro-batches, and each runs some of its operators. Where they
+ * belong is told by homes (tenure/stages.h) of the tensors that they make; an operator that a
+ * rewrite has made goes with the first that reads it. Whatever one makes and another reads is sent,
+ * once to each, and kept there. The rest follows: what crosses, skips stages or goes back is
+ * nobody's special case.
+ *
+ * Cost: O(stages x operands + messages).
+ */
+#include "dist/pipeline.h"
+
+#include "graph/op.h"
+#include "program/program.h"
+
+/* --- homes of operators --- */
+
+/* Whether a pass comes before another, as far as all stages agree. */
+static bool pipe_is_before(const tn_home *a, const tn_home *b) {
+    if (a->way != b->way) return a->way < b->way;
+    if (a->round != b->round) return a->round < b->round;
+    return a->way == TN_WAY_FORWARD ? a->part < b->part : a->part > b->part;
+}
+
+static const tn_home *pipe_told(const tn__pipe *pipe, const tn_op *op) {
+    for (uint32_t k = 0; k < op->output_count; k++)
+        if (op->outputs[k] != TN_NONE && op->outputs[k] < pipe->stages->tensors)
+            return &pipe->stages->homes[op->outputs[k]];
+    return NULL;
+}
+
+/* Readers stand behind: from the last to the first. */
+static tn_status pipe_homes(tn__pipe *pipe) {
+    const tn_instruction *list = tn_program_instructions(pipe->program);
+    uint32_t tensors = tn_graph_tensor_count(pipe->graph);
+    tn_home *first = tn__arena_array(&pipe->arena, tensors, sizeof *first);
+    uint8_t *read = tn__arena_array(&pipe->arena, tensors, 1);
+    if (first == NULL || read == NULL) return tn__no_memory(pipe->error, "a pipeline");
+    for (uint32_t s = tn_program_count(pipe->program); s-- > 0;) {
+        if (list[s].opcode != TN_APPLY) continue;
+        const tn_op *op = tn_graph_op(pipe->graph, list[s].op);
+        const tn_home *told = pipe_told(pipe, op);
+        tn_home home = {.of = TN_NONE};
+        bool any = false;
+        for (uint32_t k = 0; k < op->output_count && told == NULL; k++) {
+            tn_tensor_id id = op->outputs[k];
+            if (id == TN_NONE || !read[id]) continue;
+            if (!any || pipe_is_before(&first[id], &home)) home = first[id];
+            any = true;
+        }
+        if (told != NULL) home = *told;
+        pipe->homes[list[s].op] = home;
+        for (uint32_t i = 0; i < op->input_count; i++) {
+            tn_tensor_id id = op->inputs[i];
+            if (id == TN_NONE || (read[id] && !pipe_is_before(&home, &first[id]))) continue;
+            first[id] = home;
+            read[id] = 1;
+        }
+    }
+    return TN_OK;
+}
+
+static uint64_t pipe_stages_of(const tn__pipe *pipe, const tn_home *home) {
+    uint64_t on = 0, parts = UINT64_C(1) << home->part;
+    if (home->of != TN_NONE) parts = pipe->stages->homes[home->of].readers;
+    for (uint32_t part = 0; part < pipe->stages->parts; part++)
+        if (parts >> part & 1) on |= UINT64_C(1) << part % pipe->count;
+    return on;
+}
+
+uint32_t tn__pipe_sender(const tn__pipe *pipe, tn_op_id id) {
+    uint32_t stage = 0;
+    while (!(pipe->on[id] >> stage & 1)) stage++;
+    return stage;
+}
+
+/* --- passes --- */
+
+/* number: [parts x rounds x 2] of each pass on its stage. */
+static void pipe_number(const tn__pipe *pipe, uint32_t *number) {
+    for (uint32_t s = 0; s < pipe->count; s++)
+        for (uint32_t k = 0; k + 1 < pipe->pass_count; k++) {
+            tn__pass pass = tn__passes_kth(&pipe->passes, s, k);
+            number[(pass.part * pipe->passes.rounds + pass.round) * 2 + pass.backward] = k;
+        }
+}
+
+static int pipe_order(const void *a, const void *b) {
+    const tn__pipe_op *x = a, *y = b;
+    if (x->pass != y->pass) return x->pass < y->pass ? -1 : 1;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+/* What a stage runs. None before what it reads of its own, whatever a rewrite has put together. */
+static tn_status pipe_stage(tn__pipe *pipe, uint32_t stage, const uint32_t *number,
+                            uint32_t *pass_of) {
+    const tn_instruction *list = tn_program_instructions(pipe->program);
+    uint32_t steps = tn_program_count(pipe->program), count = 0;
+    tn__pipe_op *ops = tn__arena_array(&pipe->arena, (size_t)steps + 1, sizeof *ops);
+    if (ops == NULL) return tn__no_memory(pipe->error, "a pipeline");
+    for (uint32_t s = 0; s < steps; s++) {
+        if (list[s].opcode != TN_APPLY || !(pipe->on[list[s].op] >> stage & 1)) continue;
+        const tn_op *op = tn_graph_op(pipe->graph, list[s].op);
+        const tn_home *home = &pipe->homes[list[s].op];
+        uint64_t at = home->part * pipe->passes.rounds + home->round;
+        uint32_t pass = home->way == TN_WAY_UPDATE
+                            ? pipe->pass_count - 1
+                            : number[at * 2 + (home->way == TN_WAY_BACKWARD)];
+        for (uint32_t i = 0; i < op->input_count; i++) {
+            tn_op_id from = op->inputs[i] == TN_NONE
+                                ? TN_NONE
+                                : tn_graph_tensor(pipe->graph, op->inputs[i])->producer;
+            bool own = from != TN_NONE && (pipe->on[from] >> stage & 1);
+            if (own && pass_of[from] > pass) pass = pass_of[from];
+        }
+        pass_of[list[s].op] = pass;
+        ops[count++] = (tn__pipe_op){pass, s};
+    }
+    if (count > 0) qsort(ops, count, sizeof *ops, pipe_order);
+    pipe->ops[stage] = ops;
+    pipe->op_count[stage] = count;
+    return TN_OK;
+}
+
+static tn_status pipe_passes(tn__pipe *pipe) {
+    size_t numbers = (size_t)pipe->stages->parts * pipe->stages->rounds * 2;
+    uint32_t ops = tn_graph_op_count(pipe->graph);
+    uint32_t *number = tn__arena_array(&pipe->arena, numbers, sizeof *number);
+    uint32_t *pass_of = tn__arena_array(&pipe->arena, ops, sizeof *pass_of);
+    if (number == NULL || pass_of == NULL) return tn__no_memory(pipe->error, "a pipeline");
+    pipe_number(pipe, number);
+    for (uint32_t s = 0; s < pipe->count; s++) TN_TRY(pipe_stage(pipe, s, number, pass_of));
+    return TN_OK;
+}
+
+/* --- messages --- */
+
+/* Stages that read a tensor which they do not make: [tensors] bit s. */
+static tn_status pipe_wanted(tn__pipe *pipe, uint64_t *wanted, size_t *count) {
+    const tn_instruction *list = tn_program_instructions(pipe->program);
+    for (uint32_t s = 0; s < tn_program_count(pipe->program); s++) {
+        if (list[s].opcode != TN_APPLY) continue;
+        const tn_op *op = tn_graph_op(pipe->graph, list[s].op);
+        for (uint32_t i = 0; i < op->input_count; i++) {
+            tn_tensor_id id = op->inputs[i];
+            if (id == TN_NONE || tn_tensor_is_static(tn_graph_tensor(pipe->graph, id))) continue;
+            tn_op_id from = tn_graph_tensor(pipe->graph, id)->producer;
+            if (from == TN_NONE) continue;
+            uint64_t more = pipe->on[list[s].op] & ~pipe->on[from] & ~wanted[id];
+            wanted[id] |= more;
+            for (; more != 0; more &= more - 1) ++*count;
+        }
+    }
+    return TN_OK;
+}
+
+static void pipe_send(tn__pipe *pipe, uint32_t stage, tn_op_id id, const uint64_t *wanted) {
+    const tn_op *op = tn_graph_op(pipe->graph, id);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        tn_tensor_id tensor = op->outputs[k];
+        if (tensor == TN_NONE || wanted[tensor] == 0) continue;
+        pipe->first_of[tensor] = pipe->message_count;
+        for (uint32_t to = 0; to < pipe->count; to++)
+            if (wanted[tensor] >> to & 1)
+                pipe->list[pipe->message_count++] =
+                    (tn__message){.from = stage,
+                                  .to = to,
+                                  .tensor = tensor,
+                                  .need = TN_NONE,
+                                  .back = pipe->homes[id].way != TN_WAY_FORWARD};
+    }
+}
+
+static tn__message *pipe_find(tn__pipe *pipe, tn_tensor_id tensor, uint32_t to) {
+    uint32_t m = tensor == TN_NONE ? TN_NONE : pipe->first_of[tensor];
+    for (; m < pipe->message_count && pipe->list[m].tensor == tensor; m++)
+        if (pipe->list[m].to == to) return &pipe->list[m];
+    return NULL;
+}
+
+/* Two stages see what goes from one to the other in one order: what is sent earlier is there
+ * earlier. */
+static tn_status pipe_needs(tn__pipe *pipe) {
+    const tn_instruction *list = tn_program_instructions(pipe->program);
+    for (uint32_t s = 0; s < pipe->count; s++)
+        for (uint32_t n = 0; n < pipe->op_count[s]; n++) {
+            const tn__pipe_op *at = &pipe->ops[s][n];
+            const tn_op *op = tn_graph_op(pipe->graph, list[at->step].op);
+            for (uint32_t i = 0; i < op->input_count; i++) {
+                tn__message *one = pipe_find(pipe, op->inputs[i], s);
+                if (one != NULL && at->pass < one->need) one->need = at->pass;
+            }
+        }
+    size_t lanes = (size_t)pipe->count * 2;
+    uint32_t *least = tn__arena_array(&pipe->arena, lanes, sizeof *least);
+    if (least == NULL) return tn__no_memory(pipe->error, "a pipeline");
+    for (uint32_t m = pipe->message_count, from = TN_NONE; m-- > 0;) {
+        tn__message *one = &pipe->list[m];
+        if (one->from != from) memset(least, 0xff, lanes * sizeof *least);
+        from = one->from;
+        uint32_t *lane = &least[one->to * 2 + one->back];
+        if (one->need > *lane) one->need = *lane;
+        *lane = one->need;
+    }
+    return TN_OK;
+}
+
+static tn_status pipe_messages(tn__pipe *pipe) {
+    const tn_instruction *list = tn_program_instructions(pipe->program);
+    uint32_t tensors = tn_graph_tensor_count(pipe->graph);
+    size_t count = 0;
+    uint64_t *wanted = tn__arena_array(&pipe->arena, tensors, sizeof *wanted);
+    pipe->first_of = tn__arena_array(&pipe->arena, tensors, sizeof *pipe->first_of);
+    if (wanted == NULL || pipe->first_of == NULL) return tn__no_memory(pipe->error, "a pipeline");
+    for (uint32_t i = 0; i < tensors; i++) pipe->first_of[i] = TN_NONE;
+    TN_TRY(pipe_wanted(pipe, wanted, &count));
+    pipe->list = tn__arena_array(&pipe->arena, count + 1, sizeof *pipe->list);
+    if (pipe->list == NULL) return tn__no_memory(pipe->error, "a pipeline");
+    for (uint32_t s = 0; s < pipe->count; s++)
+        for (uint32_t n = 0; n < pipe->op_count[s]; n++) {
+            tn_op_id id = list[pipe->ops[s][n].step].op;
+            if (tn__pipe_sender(pipe, id) == s) pipe_send(pipe, s, id, wanted);
+        }
+    return pipe_needs(pipe);
+}
+
+/* --- the whole --- */
+
+static tn_status pipe_check(const tn__pipe *pipe, const tn_program_pipeline_options *options) {
+    const tn_stages *stages = pipe->stages;
+    uint32_t encoded;
+    bool plain = tn_program_region_count(pipe->program) == 0;
+    (void)tn_program_encoded(pipe->program, &encoded);
+    for (uint32_t s = 0; s < tn_program_count(pipe->program); s++) {
+        const tn_instruction *it = &tn_program_instructions(pipe->program)[s];
+        bool known = it->opcode == TN_PUT || it->opcode == TN_APPLY || it->opcode == TN_GET;
+        plain = plain && known && it->stream == 0 && !it->again;
+    }
+    if (!plain || encoded > 0)
+        TN_FAIL(pipe->error, TN_E_UNSUPPORTED,
+                "a program with control flow, or that a budget or recomputing has changed, is not "
+                "divided among the stages of a pipeline");
+    if (options->stage >= pipe->count || stages->parts % pipe->count != 0)
+        TN_FAIL(pipe->error, TN_E_INVALID,
+                "%u parts of a model are not the same for %u stages, of "
+                "which this is %u",
+                stages->parts, pipe->count, options->stage);
+    if (stages->parts > pipe->count && stages->rounds % pipe->count != 0)
+        TN_FAIL(pipe->error, TN_E_INVALID,
+                "%u micro-batches do not divide among %u stages, which have several pieces each",
+                stages->rounds, pipe->count);
+    return TN_OK;
+}
+
+static tn_status pipe_prepare(tn__pipe *pipe) {
+    const tn_instruction *list = tn_program_instructions(pipe->program);
+    uint32_t ops = tn_graph_op_count(pipe->graph);
+    pipe->homes = tn__arena_array(&pipe->arena, ops, sizeof *pipe->homes);
+    pipe->on = tn__arena_array(&pipe->arena, ops, sizeof *pipe->on);
+    pipe->ops = tn__arena_array(&pipe->arena, pipe->count, sizeof *pipe->ops);
+    pipe->op_count = tn__arena_array(&pipe->arena, pipe->count, sizeof *pipe->op_count);
+    if (!pipe->homes || !pipe->on || !pipe->ops || !pipe->op_count)
+        return tn__no_memory(pipe->error, "a pipeline");
+    TN_TRY(pipe_homes(pipe));
+    for (uint32_t s = 0; s < tn_program_count(pipe->program); s++)
+        if (list[s].opcode == TN_APPLY)
+            pipe->on[list[s].op] = pipe_stages_of(pipe, &pipe->homes[list[s].op]);
+    TN_TRY(pipe_passes(pipe));
+    return pipe_messages(pipe);
+}
+
+/* Whether programs of all stages, one rank each, hold together. */
+static tn_status pipe_verify_once(tn__pipe *pipe, tn_program **all) {
+    uint32_t made = 0;
+    tn_status status = TN_OK;
+    for (; made < pipe->count && status == TN_OK; made += status == TN_OK)
+        status = tn__pipe_emit(pipe, made, &all[made]);
+    if (status == TN_OK)
+        status = tn_programs_verify((const tn_program *const *)all, made, pipe->error);
+    for (uint32_t s = 0; s < made; s++) tn_program_destroy(all[s]);
+    return status;
+}
+
+/* Who waits for what it has sent may keep others from ever taking it: then it waits later. */
+static tn_status pipe_verify(tn__pipe *pipe) {
+    const uint32_t *ranks = pipe->ranks;
+    tn_program **all = tn__arena_array(&pipe->arena, pipe->count, sizeof *all);
+    if (all == NULL) return tn__no_memory(pipe->error, "a pipeline");
+    pipe->ranks = NULL;
+    tn_status status = pipe_verify_once(pipe, all);
+    while (status == TN_E_INVALID && pipe->slack < pipe->pass_count) {
+        pipe->slack *= 2;
+        status = pipe_verify_once(pipe, all);
+    }
+    pipe->ranks = ranks;
+    return status;
+}
+
+tn_status tn_program_pipeline(const tn_program *program, const tn_program_pipeline_options *given,
+                              tn_program **staged, tn_error *error) {
+    tn_program_pipeline_options options = TN_PROGRAM_PIPELINE_OPTIONS_INIT;
+    tn__options(&options, sizeof options, given);
+    if (options.stages == NULL || options.stage_count == 0 ||
+        (unsigned)options.schedule >= TN_PIPELINE_COUNT)
+        TN_FAIL(error, TN_E_INVALID,
+                "a pipeline of which step, of how many stages, in what order?");
+    uint32_t pieces = options.stages->parts / options.stage_count;
+    tn__pipe pipe = {.program = program,
+                     .graph = tn_program_graph(program),
+                     .stages = options.stages,
+                     .ranks = options.ranks,
+                     .count = options.stage_count,
+                     .slack = 2,
+                     .pass_count = 2 * pieces * options.stages->rounds + 1,
+                     .passes = {options.stage_count, pieces, options.stages->rounds,
+                                options.schedule == TN_PIPELINE_ALL_AHEAD},
+                     .error = error};
+    TN_TRY(pipe_check(&pipe, &options));
+    tn__arena_init(&pipe.arena, tn_graph_context(pipe.graph));
+    tn_status status = pipe_prepare(&pipe);
+    if (status == TN_OK) status = pipe_verify(&pipe);
+    if (status == TN_OK) status = tn__pipe_emit(&pipe, options.stage, staged);
+    tn__arena_release(&pipe.arena);
+    return status;
+}
