@@ -139,6 +139,10 @@ typedef struct tn_trainer_options {
      * checkpoints and tests are of the whole, which the first of all writes and reads. Without
      * `exchange` there are none */
     uint32_t tensor_group;
+    /* And, of a model in stages (tn_train_options.pipeline_parts; of tn_trainer_create, as
+     * tn_program_pipeline asks for what tn_train has made), the group of those that have the other
+     * stages of it, in their order: the same goes for them. One run of the engine is a step then */
+    uint32_t pipeline_group;
     /* Of tn_trainer_create: who gave the engine its parameters, so that ranks that have parts of
      * them begin with the first one's, too; tn_trainer_open takes `session`'s. NULL: each with what
      * it has */

@@ -81,13 +81,15 @@ typedef struct tn__keep {
     uint32_t rank;
     const int64_t *shape;
     uint64_t bytes;
-    tn_tensor_id in;           /* the static tensor that holds the stretch */
-    uint64_t at;               /* where in that */
-    uint64_t from, size;       /* the stretch; size 0: there is none here */
-    uint64_t writes, length;   /* what of the tensor it writes, within the stretch */
-    tn_tensor_id parameter;    /* that it is, or belongs to; TN_NONE */
-    bool in_shard;             /* ranks share out who updates it */
-    bool apart;                /* and each has a stretch alone */
+    tn_tensor_id in;         /* the static tensor that holds the stretch; TN_NONE: there is none */
+    uint64_t at;             /* where in that */
+    uint64_t from, size;     /* the stretch; size 0: there is none here */
+    uint64_t writes, length; /* what of the tensor it writes, within the stretch */
+    tn_tensor_id parameter;  /* that it is, or belongs to; TN_NONE */
+    bool in_shard;           /* ranks share out who updates it */
+    bool apart;              /* and each has a stretch alone */
+    bool staged;             /* stages of a pipeline have some of all, whole: `size` 0 elsewhere; */
+    uint32_t owner;          /* the first that has this one */
     const tn_tensor_part *cut; /* NULL, or what of the tensor this rank of several has instead; */
     uint32_t ranks, number;    /* how many there are, and which it is */
     const tn_context *context; /* for the room of that */
@@ -96,10 +98,12 @@ typedef struct tn__keep {
 /* What of a training graph is kept, in the order of the file. */
 typedef struct tn__keeping {
     const tn_context *context;
-    const tn__keep *list; /* [count] */
+    tn__keep *list; /* [count] */
     uint32_t count;
-    const tn_exchange *exchange; /* with the ranks that have the other parts of what is cut; */
+    const tn_exchange *exchange; /* with the ranks that have the other parts of what is cut, or the
+                                  * other stages; */
     uint32_t group;              /* NULL: there is no way to them */
+    uint32_t stage;              /* of a pipeline, which this is */
 } tn__keeping;
 
 /* Whether that is this tensor: name, type and shape. */
@@ -110,6 +114,9 @@ uint8_t *tn__keep_put(uint8_t *at, const tn__keep *keep);
 /* Of a step; in the arena. */
 tn_status tn__keeping_make(const tn_training *training, const tn_context *context, tn__arena *arena,
                            tn__keeping *keeping, tn_error *error);
+/* Of a pipeline: what this stage has. */
+void tn__keeping_stage(tn__keeping *keeping, const tn_stages *stages, uint32_t count,
+                       uint32_t stage);
 /* The stretch of it that is here, from or to [bytes of the tensor]. */
 tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error);
 tn_status tn__keep_set(const tn__keep *keep, tn_engine *engine, const void *whole, tn_error *error);
@@ -118,8 +125,8 @@ tn_status tn__keep_set(const tn__keep *keep, tn_engine *engine, const void *whol
 tn_status tn__keep_get_part(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error);
 tn_status tn__keep_set_part(const tn__keep *keep, tn_engine *engine, const void *whole,
                             tn_error *error);
-/* all of it, which all ranks of it have to ask for; `whole` may be NULL. Of others as
- * tn__keep_get. */
+/* all of it, or what another stage has, which all ranks of it have to ask for; `whole` may be NULL.
+ * Of others as tn__keep_get. */
 tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                           void *whole, tn_error *error);
 /* For the rank that writes a checkpoint: what this one has of it. */

@@ -4,7 +4,7 @@
 
 bool tn__trainer_is_apart(const tn_trainer *trainer) {
     const tn_training *step = trainer->training;
-    if (trainer->tensor_ranks > 1) return true;
+    if (trainer->tensor_ranks > 1 || trainer->stages > 1) return true;
     return tn__trainer_shares(trainer) && step->sharded[0].whole != step->sharded[0].parameters;
 }
 
@@ -19,7 +19,7 @@ void tn__trainer_forget(tn_trainer *trainer) {
 
 static bool gathered_is(const tn_trainer *trainer, uint32_t index) {
     const tn__keep *keep = &trainer->keeping.list[index];
-    if (keep->cut != NULL) return keep->role != TN_ROLE_STATE;
+    if (keep->cut != NULL || keep->staged) return keep->role != TN_ROLE_STATE;
     return keep->apart && keep->role == TN_ROLE_PARAMETER;
 }
 
@@ -62,7 +62,7 @@ static tn_status gathered_shard(tn_trainer *trainer, uint32_t number, uint8_t *b
     return TN_OK;
 }
 
-/* Of a cut model, whose ranks of the first part of a batch have all of it. */
+/* Of a model that is cut, or in stages, whose ranks of the first part of a batch have all of it. */
 static tn_status gathered_cut(tn_trainer *trainer, tn_error *error) {
     for (uint32_t i = 0; i < trainer->keeping.count; i++) {
         bool here = trainer->gathered != NULL;
@@ -77,7 +77,8 @@ static tn_status gathered_all(tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
     tn_status status = TN_OK;
     if (tn__trainer_leads(trainer)) TN_TRY(gathered_room(trainer, error));
-    if (trainer->tensor_ranks > 1 && trainer->part == 0) TN_TRY(gathered_cut(trainer, error));
+    bool cut = trainer->tensor_ranks > 1 || trainer->stages > 1;
+    if (cut && trainer->part == 0) TN_TRY(gathered_cut(trainer, error));
     for (uint32_t k = 0; k < step->sharded_count && status == TN_OK; k++) {
         uint64_t size = step->sharded[k].bytes;
         uint8_t *bytes = tn__alloc_array(&trainer->context, size, 1);

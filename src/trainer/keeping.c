@@ -96,6 +96,21 @@ static void keeping_add_state(keeping_list *list, const tn_trained *trained,
     list->list[list->count++] = keep;
 }
 
+/* A step with all micro-batches keeps no sums between steps; runs of one each have them in their
+ * checkpoints, and either goes on from the other's. */
+static void keeping_add_no_sum(keeping_list *list, const tn_trained *trained) {
+    const tn_training *step = list->training;
+    char name[200];
+    if (trained->gradient == TN_NONE || step->stages == NULL || step->stages->rounds == 1) return;
+    tn__keep keep = keeping_of(step->graph, trained->parameter, TN_ROLE_STATE);
+    snprintf(name, sizeof name, "%.180s.sum", keep.name);
+    keep.name = tn__arena_string(list->arena, name, strlen(name));
+    list->failed |= keep.name == NULL;
+    keep.in = TN_NONE;
+    keep.size = keep.length = 0;
+    list->list[list->count++] = keep;
+}
+
 static void keeping_add_trained(keeping_list *list, const tn_trained *trained) {
     const tn_training *step = list->training;
     if (trained->shard == TN_NONE) {
@@ -103,6 +118,7 @@ static void keeping_add_trained(keeping_list *list, const tn_trained *trained) {
         keeping_add(list, trained->state[0], TN_ROLE_STATE);
         keeping_add(list, trained->state[1], TN_ROLE_STATE);
         keeping_add(list, trained->sum, TN_ROLE_STATE);
+        keeping_add_no_sum(list, trained);
         return;
     }
     const tn_sharded *shard = &step->sharded[trained->shard];
@@ -128,6 +144,25 @@ tn_status tn__keeping_make(const tn_training *training, const tn_context *contex
     if (list.failed) return tn__no_memory(error, "a checkpoint");
     *keeping = (tn__keeping){.context = context, .list = list.list, .count = list.count};
     return TN_OK;
+}
+
+/* --- of a pipeline --- */
+
+void tn__keeping_stage(tn__keeping *keeping, const tn_stages *stages, uint32_t count,
+                       uint32_t stage) {
+    keeping->stage = stage;
+    for (uint32_t i = 0, parameter = TN_NONE; i < keeping->count; i++) {
+        tn__keep *keep = &keeping->list[i];
+        if (keep->role != TN_ROLE_STATE) parameter = keep->in; /* its state follows it */
+        uint64_t readers = stages->homes[parameter].readers, on = 0;
+        for (uint32_t part = 0; part < stages->parts; part++)
+            if (readers >> part & 1) on |= UINT64_C(1) << part % count;
+        keep->staged = true;
+        keep->owner = 0;
+        keep->context = keeping->context;
+        while (keep->owner + 1 < count && !(on >> keep->owner & 1)) keep->owner++;
+        if (!(on >> stage & 1)) keep->size = keep->length = 0;
+    }
 }
 
 /* --- one of them --- */

@@ -41,8 +41,31 @@ static tn_status parts_gather(const tn__keeping *keeping, const tn__keep *keep, 
     return TN_OK;
 }
 
+/* What one stage of a pipeline has, to all of them. */
+static tn_status parts_pass(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
+                            void *bytes, tn_error *error) {
+    const tn_exchange *to = keeping->exchange;
+    if (keep->owner == keeping->stage) TN_TRY(tn__keep_get(keep, engine, bytes, error));
+    return to->broadcast(to->self, keeping->group, keep->owner, bytes, keep->bytes, error);
+}
+
+static tn_status parts_staged(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
+                              void *whole, tn_error *error) {
+    if (whole != NULL) return parts_pass(keeping, keep, engine, whole, error);
+    void *bytes = tn__alloc(keep->context, keep->bytes);
+    if (bytes == NULL) return tn__no_memory(error, "a tensor of another stage");
+    tn_status status = parts_pass(keeping, keep, engine, bytes, error);
+    tn__free(keep->context, bytes, keep->bytes);
+    return status;
+}
+
 tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                           void *whole, tn_error *error) {
+    if (keep->in == TN_NONE) { /* nobody has it: zeros */
+        if (whole != NULL && keep->bytes > 0) memset(whole, 0, (size_t)keep->bytes);
+        return TN_OK;
+    }
+    if (keep->staged) return parts_staged(keeping, keep, engine, whole, error);
     if (keep->cut == NULL) return whole != NULL ? tn__keep_get(keep, engine, whole, error) : TN_OK;
     uint8_t *all = tn__alloc(keep->context, keep->bytes);
     if (all == NULL) return tn__no_memory(error, "a tensor of all ranks");

@@ -25,6 +25,24 @@ static tn_status ranks_find_tensor(tn_trainer *trainer, tn_error *error) {
             to->rank, trainer->tensor_rank, trainer->tensor_ranks, mine, members, group);
 }
 
+/* Those that have the other operators of it. */
+static tn_status ranks_find_stage(tn_trainer *trainer, tn_error *error) {
+    const tn_exchange *to = trainer->options.exchange;
+    const tn_stages *stages = trainer->training->stages;
+    uint32_t group = trainer->options.pipeline_group, mine = 0;
+    if (stages == NULL || stages->parts == 1) return TN_OK;
+    uint32_t members = to->members(to->self, group, &mine);
+    if (members == 0 || stages->parts % members != 0)
+        TN_FAIL(
+            error, TN_E_INVALID,
+            "rank %u is one of %u of group %u (tn_trainer_options.pipeline_group), which do not "
+            "share %u parts of a model",
+            to->rank, members, group, stages->parts);
+    trainer->stages = members;
+    trainer->stage = mine;
+    return TN_OK;
+}
+
 /* What it keeps alone is its part of each batch; else parts are missing, or there twice. */
 static tn_status ranks_check_shards(const tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
@@ -43,7 +61,7 @@ static tn_status ranks_check_shards(const tn_trainer *trainer, tn_error *error) 
 tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;
     const tn_part_sums sums = tn_training_parts(trainer->training);
-    trainer->state.parts = trainer->tensor_ranks = 1;
+    trainer->state.parts = trainer->tensor_ranks = trainer->stages = 1;
     if (sums.ranks > 1) {
         trainer->tensor_ranks = sums.ranks;
         trainer->tensor_rank = sums.rank;
@@ -54,16 +72,17 @@ tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error) {
     if (trainer->state.parts == 0)
         TN_FAIL(error, TN_E_INVALID, "rank %u has no part in group %u", to->rank, group);
     TN_TRY(ranks_check_shards(trainer, error));
+    TN_TRY(ranks_find_stage(trainer, error));
     return ranks_find_tensor(trainer, error);
 }
 
 bool tn__trainer_talks(const tn_trainer *trainer) {
     bool parts = trainer->options.exchange != NULL && trainer->tensor_ranks > 1;
-    return parts || trainer->state.parts > 1;
+    return parts || trainer->state.parts > 1 || trainer->stages > 1;
 }
 
 bool tn__trainer_leads(const tn_trainer *trainer) {
-    return trainer->part == 0 && trainer->tensor_rank == 0;
+    return trainer->part == 0 && trainer->tensor_rank == 0 && trainer->stage == 0;
 }
 
 bool tn__trainer_is_lone(const tn_trainer *trainer) {
@@ -89,13 +108,16 @@ typedef struct ranks_start { /* what the first member says of it */
     tn_error error; /* why it has nothing to begin with; status TN_OK: it has */
 } ranks_start;
 
-/* From the first of all: to those with the same part of the model, and from each to the others. */
+/* From the first of all: to those with the same part of the model, and from each to the others,
+ * those of other stages last. */
 static tn_status ranks_broadcast(const tn_trainer *trainer, void *bytes, uint64_t size,
                                  tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
     const tn_exchange *to = options->exchange;
-    if (trainer->state.parts > 1 && trainer->tensor_rank == 0)
+    if (trainer->state.parts > 1 && trainer->tensor_rank == 0 && trainer->stage == 0)
         TN_TRY(to->broadcast(to->self, options->group, 0, bytes, size, error));
+    if (trainer->stages > 1)
+        TN_TRY(to->broadcast(to->self, options->pipeline_group, 0, bytes, size, error));
     return trainer->tensor_ranks > 1
                ? to->broadcast(to->self, options->tensor_group, 0, bytes, size, error)
                : TN_OK;
@@ -112,7 +134,9 @@ typedef struct ranks_spread {
     const ranks_start *start;
 } ranks_spread;
 
-static bool ranks_has_all(const tn__keep *keep) { return !keep->apart && keep->cut == NULL; }
+static bool ranks_has_all(const tn__keep *keep) {
+    return !keep->apart && keep->cut == NULL && !keep->staged;
+}
 
 /* State begins at zero everywhere. Of what is in parts the first has to read the whole. */
 static bool ranks_goes(const ranks_spread *it, const tn__keep *keep) {
@@ -144,7 +168,7 @@ static tn_status ranks_take(const ranks_spread *it, uint32_t index, uint8_t *byt
     }
     if (ranks_has_all(keep)) return tn__keep_get(keep, trainer->engine, bytes, error);
     const tn_graph *graph = keep->cut != NULL ? contents->model : trainer->training->graph;
-    tn_tensor_id id = keep->cut != NULL ? keep->in : keep->parameter;
+    tn_tensor_id id = keep->cut != NULL || keep->staged ? keep->in : keep->parameter;
     return contents->read(contents->self, graph, id, bytes, keep->bytes, error);
 }
 
@@ -254,6 +278,12 @@ tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, t
     const tn_exchange *to = trainer->options.exchange;
     const tn_trainer_options *options = &trainer->options;
     double sums[] = {*loss, (double)*correct, trainer->asked};
+    if (trainer->stages > 1) { /* the last one has them, the others nothing */
+        TN_TRY(to->reduce(to->self, options->pipeline_group, sums, 3, TN_FLOAT64, TN_REDUCTION_SUM,
+                          error));
+        *loss = sums[0];
+        *correct = (int64_t)sums[1];
+    }
     if (trainer->state.parts > 1) {
         TN_TRY(to->reduce(to->self, options->group, sums, 3, TN_FLOAT64, TN_REDUCTION_SUM, error));
         *loss = sums[0] / trainer->state.parts;

@@ -5,17 +5,25 @@
 
 /* --- one run of the engine --- */
 
-static double steps_loss(const tn_trainer *trainer) {
+/* Its share of the step's. */
+static double steps_loss(const tn_trainer *trainer, uint32_t round) {
     float loss;
-    memcpy(&loss, trainer->outputs[trainer->loss_at].data, sizeof loss);
-    return (double)loss;
+    memcpy(&loss, trainer->outputs[trainer->rounds[round].loss].data, sizeof loss);
+    return (double)loss / trainer->state.micro_batches;
 }
 
-static int64_t steps_correct(const tn_trainer *trainer) {
+static int64_t steps_correct(const tn_trainer *trainer, uint32_t round) {
+    uint32_t at = trainer->rounds[round].correct;
     int64_t correct = 0;
-    if (trainer->correct_at != TN_NONE)
-        memcpy(&correct, trainer->outputs[trainer->correct_at].data, sizeof correct);
+    if (at != TN_NONE) memcpy(&correct, trainer->outputs[at].data, sizeof correct);
     return correct;
+}
+
+static void steps_add(const tn_trainer *trainer, double *loss, int64_t *correct) {
+    for (uint32_t r = 0; r < trainer->round_count; r++) {
+        *loss += steps_loss(trainer, r);
+        *correct += steps_correct(trainer, r);
+    }
 }
 
 static tn_status steps_run(tn_trainer *trainer, tn_engine *engine, tn_error *error) {
@@ -32,9 +40,11 @@ static tn_status steps_run_both(tn_trainer *trainer, tn_error *error) {
     trainer->state.engine_seconds += usage.seconds;
     if (options->ran != NULL) TN_TRY(options->ran(options->self, trainer->engine, error));
     if (options->twin == NULL) return TN_OK;
-    double loss = steps_loss(trainer);
+    double loss = 0, other = 0;
+    int64_t unused = 0;
+    steps_add(trainer, &loss, &unused);
     TN_TRY(steps_run(trainer, options->twin, error));
-    double other = steps_loss(trainer);
+    steps_add(trainer, &other, &unused);
     if (memcmp(&loss, &other, sizeof loss) != 0)
         TN_FAIL(error, TN_E_CONFLICT,
                 "step %llu: the loss is %.9g in the planned arena and %.9g without reuse; please "
@@ -53,10 +63,11 @@ static tn_array *steps_array(tn_trainer *trainer, uint32_t at) {
     return at != TN_NONE ? &trainer->inputs[at] : NULL;
 }
 
-static tn_status steps_fill(tn_trainer *trainer, uint64_t number, tn_error *error) {
+static tn_status steps_fill(tn_trainer *trainer, uint64_t number, const tn__round_at *round,
+                            tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
-    tn_array *samples = steps_array(trainer, trainer->sample_at);
-    tn_array *labels = steps_array(trainer, trainer->labels_at);
+    tn_array *samples = steps_array(trainer, round->samples);
+    tn_array *labels = steps_array(trainer, round->labels);
     if (trainer->batches == NULL)
         return options->fill(options->self, false, number * trainer->state.parts + trainer->part,
                              samples, labels, error);
@@ -77,20 +88,28 @@ static tn_status steps_no_number(const tn_trainer *trainer, tn_error *error) {
         kept ? kept : "", kept ? " stays as it was" : "");
 }
 
+/* What a run is of: the micro-batches from `first` on. */
+static tn_status steps_fill_all(tn_trainer *trainer, int64_t first, tn_error *error) {
+    const tn_trainer_state *state = &trainer->state;
+    uint64_t number = state->done * state->micro_batches + (uint64_t)first;
+    for (uint32_t r = 0; r < trainer->round_count; r++)
+        TN_TRY(steps_fill(trainer, number + r, &trainer->rounds[r], error));
+    return TN_OK;
+}
+
 /* One update: one run, or as many as there are micro-batches. */
 static tn_status steps_update(tn_trainer *trainer, tn_error *error) {
     tn_trainer_state *state = &trainer->state;
     float rate = (float)tn_rate_at(&trainer->rate, state->done);
     double loss = 0;
     int64_t correct = 0;
-    for (int64_t m = 0; m < (int64_t)state->micro_batches; m++) {
-        TN_TRY(steps_fill(trainer, state->done * state->micro_batches + (uint64_t)m, error));
+    for (int64_t m = 0; m < (int64_t)state->micro_batches; m += trainer->round_count) {
+        TN_TRY(steps_fill_all(trainer, m, error));
         steps_set(trainer, trainer->rate_at, &rate);
         steps_set(trainer, trainer->step_at, &state->done);
         steps_set(trainer, trainer->micro_at, &m);
         TN_TRY(steps_run_both(trainer, error));
-        loss += steps_loss(trainer) / state->micro_batches;
-        correct += steps_correct(trainer);
+        steps_add(trainer, &loss, &correct);
     }
     TN_TRY(tn__trainer_sum(trainer, &loss, &correct, error));
     if (!isfinite(loss)) return steps_no_number(trainer, error);
@@ -130,7 +149,7 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
     double start = tn__clock_s();
     if (tn__trainer_is_lone(trainer)) return tn__trainer_lone(error);
     if (trainer->part > 0 && !tn__trainer_shares(trainer)) return TN_OK; /* the first has it all */
-    if (trainer->tensor_rank > 0)
+    if (trainer->tensor_rank > 0 || trainer->stage > 0)
         return tn__keeping_lend(&trainer->keeping, trainer->engine, error);
     run.step = state->done;
     TN_TRY(tn__trainer_shares(trainer)

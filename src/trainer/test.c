@@ -31,7 +31,8 @@ static void test_judge(const tn_array *scores, const tn_array *labels, uint64_t 
 }
 
 static uint64_t test_count(const tn_trainer *trainer) {
-    if (!trainer->scored || trainer->sample_at == TN_NONE || trainer->labels_at == TN_NONE)
+    if (!trainer->scored || trainer->rounds[0].samples == TN_NONE ||
+        trainer->rounds[0].labels == TN_NONE)
         return 0;
     return trainer->batches != NULL ? tn_batches_test_count(trainer->batches)
                                     : trainer->options.test_batches;
@@ -42,8 +43,8 @@ bool tn_trainer_tests(const tn_trainer *trainer) { return test_count(trainer) > 
 /* How many of its samples are real. */
 static tn_status test_fill(tn_trainer *trainer, uint64_t number, uint64_t *real, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
-    tn_array *samples = &trainer->inputs[trainer->sample_at];
-    tn_array *labels = &trainer->inputs[trainer->labels_at];
+    tn_array *samples = &trainer->inputs[trainer->rounds[0].samples];
+    tn_array *labels = &trainer->inputs[trainer->rounds[0].labels];
     *real = trainer->state.batch;
     if (trainer->batches == NULL)
         return options->fill(options->self, true, number, samples, labels, error);
@@ -58,9 +59,9 @@ static tn_status test_batches(tn_trainer *trainer, const tn_graph *graph, tn_eng
         uint64_t real;
         TN_TRY(test_fill(trainer, number, &real, error));
         tn__trainer_reset(graph, outputs);
-        TN_TRY(tn_engine_run(engine, &trainer->inputs[trainer->sample_at], 1, outputs, output_count,
-                             error));
-        test_judge(&outputs[trainer->output], &trainer->inputs[trainer->labels_at],
+        TN_TRY(tn_engine_run(engine, &trainer->inputs[trainer->rounds[0].samples], 1, outputs,
+                             output_count, error));
+        test_judge(&outputs[trainer->output], &trainer->inputs[trainer->rounds[0].labels],
                    real * trainer->state.labels, sums);
     }
     return TN_OK;

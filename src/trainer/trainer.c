@@ -33,17 +33,30 @@ void tn__trainer_reset(const tn_graph *graph, tn_array *outputs) {
         outputs[k].bytes = tn_graph_tensor(graph, block->outputs[k])->bytes;
 }
 
+/* Where an input that a batch fills is told. */
+static uint32_t *trainer_filled(const tn_trainer *trainer, tn_tensor_id id) {
+    const tn_training *step = trainer->training;
+    if (step->stages == NULL)
+        return id == step->labels ? &trainer->rounds[0].labels : &trainer->rounds[0].samples;
+    for (uint32_t r = 0; r < trainer->round_count; r++) {
+        const tn_round *round = &step->stages->round[r];
+        if (id == round->labels) return &trainer->rounds[r].labels;
+        for (uint32_t i = 0; i < step->stages->input_count; i++)
+            if (id == round->inputs[i]) return &trainer->rounds[r].samples;
+    }
+    return &trainer->rounds[0].samples;
+}
+
 static tn_status trainer_input(tn_trainer *trainer, tn_tensor_id id, tn_error *error) {
     const tn_training *step = trainer->training;
     const tn_tensor *tensor = tn_graph_tensor(step->graph, id);
     if (tn_tensor_is_static(tensor)) return TN_OK;
     uint32_t at = trainer->input_count++;
     TN_TRY(trainer_array(&trainer->arena, tensor, &trainer->inputs[at], error));
-    uint32_t *place = id == step->labels          ? &trainer->labels_at
-                      : id == step->learning_rate ? &trainer->rate_at
-                      : id == step->step          ? &trainer->step_at
-                      : id == step->micro         ? &trainer->micro_at
-                                                  : &trainer->sample_at;
+    uint32_t *place = id == step->learning_rate ? &trainer->rate_at
+                      : id == step->step        ? &trainer->step_at
+                      : id == step->micro       ? &trainer->micro_at
+                                                : trainer_filled(trainer, id);
     if (*place != TN_NONE)
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "the data fills one input of the model, and '%.80s' is another; it needs contents "
@@ -56,17 +69,25 @@ static tn_status trainer_input(tn_trainer *trainer, tn_tensor_id id, tn_error *e
 static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
     const tn_block *block = tn_graph_block(step->graph, 0);
+    trainer->round_count = step->stages != NULL ? step->stages->rounds : 1;
     trainer->inputs = tn__arena_array(&trainer->arena, block->input_count, sizeof(tn_array));
-    if (trainer->inputs == NULL) return tn__no_memory(error, "inputs");
-    trainer->sample_at = trainer->labels_at = trainer->rate_at = trainer->step_at =
-        trainer->micro_at = trainer->loss_at = trainer->correct_at = TN_NONE;
+    trainer->rounds =
+        tn__arena_array(&trainer->arena, trainer->round_count, sizeof *trainer->rounds);
+    if (trainer->inputs == NULL || trainer->rounds == NULL) return tn__no_memory(error, "inputs");
+    trainer->rate_at = trainer->step_at = trainer->micro_at = TN_NONE;
+    memset(trainer->rounds, 0xff, trainer->round_count * sizeof *trainer->rounds); /* TN_NONE */
     for (uint32_t i = 0; i < block->input_count; i++)
         TN_TRY(trainer_input(trainer, block->inputs[i], error));
     TN_TRY(tn__trainer_outputs(&trainer->arena, step->graph, &trainer->outputs, error));
     trainer->output_count = block->output_count;
     for (uint32_t k = 0; k < block->output_count; k++) {
-        if (block->outputs[k] == step->loss) trainer->loss_at = k;
-        if (block->outputs[k] == step->correct) trainer->correct_at = k;
+        if (block->outputs[k] == step->loss) trainer->rounds[0].loss = k;
+        if (block->outputs[k] == step->correct) trainer->rounds[0].correct = k;
+        for (uint32_t r = 1; r < trainer->round_count; r++) {
+            const tn_round *round = &step->stages->round[r];
+            if (block->outputs[k] == round->loss) trainer->rounds[r].loss = k;
+            if (block->outputs[k] == round->correct) trainer->rounds[r].correct = k;
+        }
     }
     return TN_OK;
 }
@@ -89,16 +110,16 @@ static const tn_tensor *trainer_tensor(const tn_trainer *trainer, uint32_t at) {
 
 static tn_status trainer_batches(tn_trainer *trainer, const tn_tensor *scores, tn_error *error) {
     tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
-    if (trainer->sample_at == TN_NONE || trainer->labels_at == TN_NONE)
+    if (trainer->rounds[0].samples == TN_NONE || trainer->rounds[0].labels == TN_NONE)
         TN_FAIL(error, TN_E_INVALID, "the model takes no samples, or its loss no labels");
     options.context = &trainer->context;
     options.classes = trainer_classes(trainer, scores);
     options.seed = trainer->options.seed;
     options.part = trainer->part;
     options.parts = trainer->state.parts;
-    return tn_batches_create(trainer->options.data, trainer_tensor(trainer, trainer->sample_at),
-                             trainer_tensor(trainer, trainer->labels_at), &options,
-                             &trainer->batches, error);
+    return tn_batches_create(
+        trainer->options.data, trainer_tensor(trainer, trainer->rounds[0].samples),
+        trainer_tensor(trainer, trainer->rounds[0].labels), &options, &trainer->batches, error);
 }
 
 static tn_status trainer_source(tn_trainer *trainer, const tn_tensor *scores, tn_error *error) {
@@ -108,10 +129,11 @@ static tn_status trainer_source(tn_trainer *trainer, const tn_tensor *scores, tn
         TN_FAIL(error, TN_E_INVALID, "a run learns from `data` or from `fill`");
     if (options->data != NULL) TN_TRY(trainer_batches(trainer, scores, error));
     state->batch = 1;
-    if (trainer->sample_at != TN_NONE && trainer->inputs[trainer->sample_at].rank > 0)
-        state->batch = (uint64_t)trainer->inputs[trainer->sample_at].shape[0];
-    if (trainer->labels_at != TN_NONE && state->batch > 0) {
-        const tn_array *labels = &trainer->inputs[trainer->labels_at];
+    if (trainer->rounds[0].samples != TN_NONE &&
+        trainer->inputs[trainer->rounds[0].samples].rank > 0)
+        state->batch = (uint64_t)trainer->inputs[trainer->rounds[0].samples].shape[0];
+    if (trainer->rounds[0].labels != TN_NONE && state->batch > 0) {
+        const tn_array *labels = &trainer->inputs[trainer->rounds[0].labels];
         state->labels = labels->bytes * 8 / tn_dtype_bits(labels->dtype) / state->batch;
     }
     trainer->scored = trainer->loss == TN_LOSS_CROSS_ENTROPY && scores->dtype == TN_FLOAT32;
@@ -255,9 +277,14 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
                             &trainer->keeping, error));
     trainer->keeping.exchange = trainer->options.exchange;
     trainer->keeping.group = trainer->options.tensor_group;
+    if (trainer->stages > 1) {
+        trainer->keeping.group = trainer->options.pipeline_group;
+        tn__keeping_stage(&trainer->keeping, trainer->training->stages, trainer->stages,
+                          trainer->stage);
+    }
     TN_TRY(trainer_named(trainer, error));
     trainer->is.batch = trainer->state.batch * trainer->state.parts;
-    trainer->state.counts = trainer->correct_at != TN_NONE;
+    trainer->state.counts = trainer->rounds[0].correct != TN_NONE;
     double rate = trainer->options.rate;
     trainer->rate = (tn_rate){.rate = rate == 0  ? 1e-3
                                       : rate < 0 ? 0
@@ -317,7 +344,7 @@ bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, uint64_
     uint32_t at = tn__names_find(&trainer->names, name, strlen(name));
     if (at == TN__NAMES_NONE || trainer->keeping.list[at].bytes != size) return false;
     const tn__keep *keep = &trainer->keeping.list[at];
-    if (!keep->apart && keep->cut == NULL)
+    if (!keep->apart && keep->cut == NULL && !keep->staged)
         return tn__keep_get(keep, trainer->engine, bytes, NULL) == TN_OK;
     if (trainer->gathered == NULL || trainer->gathered[at] == NULL) return false;
     memcpy(bytes, trainer->gathered[at], (size_t)size);

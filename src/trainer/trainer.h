@@ -16,6 +16,10 @@
 #include "base/base.h"
 #include "trainer/checkpoint.h"
 
+typedef struct tn__round_at { /* of a micro-batch: among inputs, among outputs */
+    uint32_t samples, labels, loss, correct;
+} tn__round_at;
+
 struct tn_trainer {
     tn_context context;
     tn__arena arena;
@@ -31,16 +35,18 @@ struct tn_trainer {
     tn_batches *batches;                /* NULL: options.fill */
     uint32_t part;                      /* of state.parts */
     uint32_t tensor_ranks, tensor_rank; /* that have parts of the model, and which it is; 1: one */
+    uint32_t stages, stage;             /* that have other operators of it; 1: one */
     bool asked, told;                   /* to stop: by `step` here; by that of any rank */
     /* arrays of the graph of a step, in its order; TN_NONE where there is none of that sort */
     tn_array *inputs, *outputs;
     uint32_t input_count, output_count;
-    uint32_t sample_at, labels_at, rate_at, step_at, micro_at; /* among inputs */
-    uint32_t loss_at, correct_at;                              /* among outputs */
-    tn__keeping keeping;                                       /* what a checkpoint holds */
-    tn__names names;    /* of parameters and statistics, to places in `keeping` */
-    uint8_t **gathered; /* [keeping.count] parameters of which ranks have parts, as they are now;
-                         * NULL: nobody has asked for them here since the last step */
+    uint32_t rate_at, step_at, micro_at; /* among inputs */
+    tn__round_at *rounds; /* [round_count] micro-batches of one run of the engine: mostly one */
+    uint32_t round_count;
+    tn__keeping keeping; /* what a checkpoint holds */
+    tn__names names;     /* of parameters and statistics, to places in `keeping` */
+    uint8_t **gathered;  /* [keeping.count] parameters of which ranks have parts, as they are now;
+                          * NULL: nobody has asked for them here since the last step */
     /* of tn_trainer_open */
     tn_contents_of contents; /* as they were given */
     tn_session_options test_options;
