@@ -140,7 +140,8 @@ static tn_status estimate_set_up(const cli_way *way, estimate_made *made, tn_err
     tn_setup_options *options = &corridor.options;
     order.order = made->input.order;
     cli_ranks ranks = way->ranks;
-    const tn_divide divide = {cli_ranks_divide, &ranks};
+    ranks.step = &made->training;
+    const tn_divide divide = {cli_ranks_divide, &ranks, .arranges = ranks.grid.pipeline > 1};
     if (way->train && tn_grid_ranks(&ranks.grid) > 1) options->divide = &divide;
     if (!way->pytorch) options->recompute = &again;
     options->program = &order;

@@ -5,7 +5,7 @@
 
 /* --- options --- */
 
-enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD };
+enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD, RANKS_SCHEDULE };
 
 #define RANKS_OPTIONS(X)                                                                           \
     X(RANKS_BUCKET, "bucket", "SIZE",                                                              \
@@ -15,12 +15,16 @@ enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD };
       "gradients too, parameters too (none)")                                                      \
     X(RANKS_AHEAD, "gather-ahead", "SIZE",                                                         \
       "with --shard parameters: of them, brought together before they are needed (as the largest " \
-      "bucket)")
+      "bucket)")                                                                                   \
+    X(RANKS_SCHEDULE, "schedule", "NAME",                                                          \
+      "with --parallel pipeline=N: 1f1b (a backward pass as soon as there is one), or gpipe (all " \
+      "forward passes first) (1f1b)")
 
 static const struct argp_option ranks_options[] = {RANKS_OPTIONS(CLI_OPTION){0}};
 
 #define TN_X(name, text, sentence) text,
 static const char *const ranks_shards[] = {TN_SHARD_TABLE(TN_X) NULL};
+static const char *const ranks_schedules[] = {TN_PIPELINE_TABLE(TN_X) NULL};
 #undef TN_X
 
 static error_t ranks_parse(int key, char *value, struct argp_state *state) {
@@ -33,6 +37,10 @@ static error_t ranks_parse(int key, char *value, struct argp_state *state) {
     case RANKS_SHARD:
         ranks->shard = (tn_shard)cli_choice(state, "shard", value, ranks_shards);
         return 0;
+    case RANKS_SCHEDULE:
+        ranks->schedule = (tn_pipeline)cli_choice(state, "schedule", value, ranks_schedules);
+        ranks->scheduled = true;
+        return 0;
     case RANKS_AHEAD:
         ranks->ahead = cli_size(state, "gather-ahead", value);
         if (ranks->ahead == 0) cli_misuse(state, "--gather-ahead: 0 bytes are nothing ahead");
@@ -44,7 +52,30 @@ static error_t ranks_parse(int key, char *value, struct argp_state *state) {
 
 const struct argp cli_ranks_argp = {.options = ranks_options, .parser = ranks_parse};
 
+static void ranks_check_pipeline(struct argp_state *state, const cli_ranks *ranks,
+                                 uint64_t budget) {
+    const tn_grid *grid = &ranks->grid;
+    if (grid->pipeline == 1 && grid->interleave > 1)
+        cli_misuse(state, "--parallel interleave=%u: of which stages? give pipeline=N",
+                   grid->interleave);
+    if (grid->pipeline == 1 && ranks->scheduled)
+        cli_misuse(state, "--schedule is for --parallel pipeline=N");
+    if (grid->pipeline == 1) return;
+    if (grid->tensor > 1)
+        cli_misuse(state,
+                   "--parallel tensor=%u,pipeline=%u: layers are divided one way or the "
+                   "other, not yet both",
+                   grid->tensor, grid->pipeline);
+    if (ranks->shard != TN_SHARD_NONE)
+        cli_misuse(state, "--shard %s: not yet with --parallel pipeline=N",
+                   tn_shard_name(ranks->shard));
+    if (budget > 0)
+        cli_misuse(state, "--budget: not yet with --parallel pipeline=N, whose stages are made of "
+                          "a plan that keeps everything");
+}
+
 void cli_ranks_check(struct argp_state *state, const cli_ranks *ranks, uint64_t budget) {
+    ranks_check_pipeline(state, ranks, budget);
     if (ranks->ahead > 0 && ranks->shard != TN_SHARD_PARAMETERS)
         cli_misuse(state, "--gather-ahead is for --shard parameters");
     if (ranks->shard == TN_SHARD_PARAMETERS && budget > 0)
@@ -93,13 +124,15 @@ tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_e
     options->shard = ranks->shard;
     options->shard_count = grid->data;
     options->shard_index = at.data;
-    if (grid->pipeline > 1)
-        TN_FAIL(error, TN_E_UNSUPPORTED,
-                "pipeline=%u: layers cannot be divided among several ranks yet", grid->pipeline);
     if (ranks->sequence && grid->tensor == 1)
         TN_FAIL(error, TN_E_INVALID,
                 "--sequence-parallel: ranks that have parts of every layer divide what lies "
                 "between, and there is one (tensor=1); give --parallel tensor=N");
+    uint64_t parts = (uint64_t)grid->pipeline * grid->interleave;
+    if (parts > TN_STAGE_PARTS_MAX)
+        TN_FAIL(error, TN_E_INVALID, "pipeline=%u,interleave=%u: a model has at most %u parts",
+                grid->pipeline, grid->interleave, TN_STAGE_PARTS_MAX);
+    if (grid->pipeline > 1) options->pipeline_parts = (uint32_t)parts;
     if (ranks->shard != TN_SHARD_NONE && grid->data == 1)
         TN_FAIL(error, TN_E_INVALID,
                 "--shard %s: ranks with other parts of a batch divide that, and there is one "
@@ -118,7 +151,23 @@ static tn_status ranks_divide_state(const cli_ranks *ranks, const tn_program *pr
     return tn_program_shard(program, &options, divided, error);
 }
 
-/* First within a layer, then the mean of gradients. */
+/* The program of a stage of one replica of the model. */
+static tn_status ranks_stage(const cli_ranks *ranks, const tn_program *program, tn_program **staged,
+                             tn_error *error) {
+    tn_program_pipeline_options options = TN_PROGRAM_PIPELINE_OPTIONS_INIT;
+    tn_place at = tn_grid_place(&ranks->grid, ranks->rank);
+    uint32_t numbers[TN_STAGE_PARTS_MAX];
+    options.stages = ranks->step->stages;
+    options.stage_count = ranks->grid.pipeline;
+    options.stage = at.pipeline;
+    options.schedule = ranks->schedule;
+    options.ranks = numbers;
+    for (at.pipeline = 0; at.pipeline < options.stage_count; at.pipeline++)
+        numbers[at.pipeline] = tn_grid_rank(&ranks->grid, at);
+    return tn_program_pipeline(program, &options, staged, error);
+}
+
+/* First within a layer or into stages, then the mean of gradients. */
 tn_status cli_ranks_divide(void *self, const tn_program *program, tn_program **divided,
                            tn_error *error) {
     const cli_ranks *ranks = self;
@@ -126,9 +175,14 @@ tn_status cli_ranks_divide(void *self, const tn_program *program, tn_program **d
     uint32_t data = cli_ranks_group(ranks, TN_GRID_DATA);
     tn_program *joined;
     if (ranks_shard(ranks)) return ranks_divide_state(ranks, program, divided, error);
-    if (ranks->grid.tensor == 1) return tn_program_average(program, data, divided, error);
-    if (ranks->grid.data == 1) return tn_program_join(program, tensor, divided, error);
-    TN_TRY(tn_program_join(program, tensor, &joined, error));
+    bool staged = ranks->grid.pipeline > 1, whole = ranks->grid.tensor == 1 && !staged;
+    if (whole) return tn_program_average(program, data, divided, error);
+    TN_TRY(staged ? ranks_stage(ranks, program, &joined, error)
+                  : tn_program_join(program, tensor, &joined, error));
+    if (ranks->grid.data == 1) {
+        *divided = joined;
+        return TN_OK;
+    }
     tn_status status = tn_program_average(joined, data, divided, error);
     tn_program_destroy(joined);
     return status;

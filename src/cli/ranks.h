@@ -17,6 +17,9 @@ typedef struct cli_ranks {
     uint64_t bucket; /* bytes of gradients that travel together; 0: as usual */
     bool sequence;   /* what lies between the parts of `tensor` is divided among them, too */
     uint64_t ahead;  /* of parameters that are gathered ahead of need; 0: as the largest bucket */
+    tn_pipeline schedule;
+    bool scheduled;          /* somebody said which */
+    const tn_training *step; /* NULL, or what is divided: for stages of a pipeline */
 } cli_ranks;
 #define CLI_RANKS_INIT                                                                             \
     { .grid = TN_GRID_INIT }

@@ -35,11 +35,14 @@ tn_status cli_train_join(cli_train *train, tn_error *error) {
     train->session.exchange = train->options.exchange = tn_world_exchange(train->world);
     train->options.group = cli_ranks_group(&train->at, TN_GRID_DATA);
     train->options.tensor_group = cli_ranks_group(&train->at, TN_GRID_TENSOR);
+    train->options.pipeline_group = cli_ranks_group(&train->at, TN_GRID_PIPELINE);
+    train->at.step = &train->session.step;
     options->seed += RANKS_SEED * tn_grid_place(&train->at.grid, train->at.rank).data;
     TN_TRY(cli_ranks_step(&train->at, options, error));
     TN_TRY(cli_ranks_join(&train->at, train->world, train->input.import.context, error));
     if (tn_grid_ranks(&train->at.grid) == 1) return TN_OK;
-    train->divide = (tn_divide){cli_ranks_divide, &train->at};
+    train->divide =
+        (tn_divide){cli_ranks_divide, &train->at, .arranges = train->at.grid.pipeline > 1};
     train->session.divide = &train->divide;
     return TN_OK;
 }

@@ -172,6 +172,20 @@ void cli_train_print_cut(const cli_train *train) {
     fflush(stdout);
 }
 
+/* Who has which operators, and in what turns. */
+static void tell_text_stages(const cli_train *train) {
+    const tn_grid *grid = &train->at.grid;
+    static const char *const names[] = {
+#define TN_X(name, text, sentence) text,
+        TN_PIPELINE_TABLE(TN_X)
+#undef TN_X
+    };
+    if (grid->pipeline < 2) return;
+    printf("%-15s %u stages of %u part%s, %u micro-batches by %s\n", "pipeline", grid->pipeline,
+           grid->interleave, grid->interleave == 1 ? "" : "s", train->state->micro_batches,
+           names[train->at.schedule]);
+}
+
 static void tell_text_ranks(const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
     uint32_t ranks = cli_train_ranks(train), most = 0;
@@ -245,6 +259,7 @@ static void tell_text(const cli_train *train, const tn_engine_usage *usage) {
                tn_size_format(state->saved_bytes, size), state->saved, state->saved == 1 ? "" : "s",
                1e3 * state->save_seconds / (double)state->saved);
     tell_text_ranks(train);
+    tell_text_stages(train);
     if (train->session.check) printf("%-15s every bit equal without reuse\n", "check naive");
     if (train->session.poison) printf("%-15s clean\n", "poison");
 }

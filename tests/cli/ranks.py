@@ -25,6 +25,7 @@ SEED = random.randrange(1 << 30)
 LM = [TENURE, "train", "lm.onnx", "--data", "text:book.txt", "--batch", "16", "--weights", "random:1", "--lr", "0.01"]
 HEADS = [TENURE, "train", "heads.onnx", "--data", "text:book.txt", "--batch", "8", "--weights", "random:1", "--lr", "0.003"]
 SPLITS = ["tensor=2", "tensor=4", "data=2,tensor=2"]
+STAGES = ["pipeline=2", "pipeline=4", "pipeline=2,interleave=2", "data=2,pipeline=2"]
 KINDS = [["--optimizer", "adam"], ["--optimizer", "sgd", "--fuse-update"],
          ["--optimizer", "momentum", "--micro-batches", "2", "--order", "memory"],
          ["--optimizer", "adamw", "--dtype", "bf16"], ["--optimizer", "sgd", "--loss-scale", "dynamic"]]
@@ -201,6 +202,47 @@ def picture_mistakes():
             sys.exit(f"FAILED: {file}")
 
 
+def staged_as_one(kind):
+    """Of the layers some each, for micro-batches in turn: losses of 20 steps, bit for bit without `data`."""
+    kind = [*kind, "--micro-batches", "4", "--steps", "20"]
+    one = json.loads(run([*HEADS, *kind, "--log", "one.csv", "--json"]).stdout)
+    for words in STAGES:
+        told = json.loads(run([*HEADS, *kind, *split(words), "--log", "some.csv", "--poison", "--json", "--schedule",
+                               random.choice(["1f1b", "gpipe"]), *random.choice([[], ["--check", "naive"]])]).stdout)
+        far = near(losses("one.csv"), losses("some.csv"), 1e-5 if "data" in words else 0, f"{words}, {kind}")
+        print(f"{words}, {' '.join(kind)}: {far:.1e} apart")
+        if any(r["measured_peak"] != r["planned_peak"] for r in told["ranks"]) or told["poison"] != "clean":
+            sys.exit(f"FAILED: {words}, {kind}: {told}")
+        if abs(told["test_loss"] - one["test_loss"]) > 1e-4 or told["weights"] >= one["weights"]:
+            sys.exit(f"FAILED: {words}, {kind}: {told}, {one}")
+
+
+def staged_and_resumed():
+    part = [*HEADS, "--optimizer", "adam", "--micro-batches", "4"]
+    ways = [[], threads(2), *(split(words) for words in STAGES), split("tensor=2")]
+    run([*part, "--steps", "12", "--log", "whole.csv"])
+    for first in random.sample(ways, 4):
+        then = random.choice([way for way in ways if way != first])
+        run([*part, *first, "--steps", "5", "--checkpoint", "part.ck", "--log", "part.csv"])
+        run([*part, *then, "--steps", "12", "--checkpoint", "part.ck", "--resume", "part.ck", "--log", "part.csv"])
+        near(losses("whole.csv"), losses("part.csv"), 1e-5, f"{first}, resumed by {then}")
+
+
+def cannot_be_staged(begin):
+    for words, options in [("operators can be divided into", ["--parallel", "pipeline=60"]),
+                           ("do not divide among 2 stages", ["--parallel", "pipeline=2,interleave=2", "--micro-batches", "3"]),
+                           ("looks at all gradients", ["--parallel", "pipeline=2", "--loss-scale", "dynamic"]),
+                           ("16 bits", ["--parallel", "pipeline=2", "--dtype", "bf16"]),
+                           ("recomputing", ["--parallel", "pipeline=2", "--recompute-cheap"])]:
+        count = 60 if "60" in options[1] else 2
+        if MPIRUN and count > 2:
+            continue
+        done = run([*begin(count), *HEADS, "--steps", "2", *options, *([] if MPIRUN else ["--ranks-as-threads"])], 2)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("tenure: ")]
+        if len(lines) != 1 or words not in lines[0]:
+            sys.exit(f"FAILED: {words}: {done.stderr}")
+
+
 def cannot_be_cut(begin):
     for words, count, options in [("3 ranks do not divide", 3, []), ("looks at all gradients", 2, ["--loss-scale", "dynamic"]),
                                   ("nothing.ck: cannot open", 2, ["--resume", "nothing.ck"])]:
@@ -231,7 +273,12 @@ def mistakes(begin):
 
 def alone():
     for words, options in [("mpirun -n 4", ["--parallel", "data=4"]), ("serial or safe", ["--parallel", "layers=2"]), ("there twice", ["--parallel", "data=2,data=2"]),
-                           ("--bucket", [*threads(2), "--bucket", "0"]), ("--parallel", ["--parallel", "data=0"])]:
+                           ("--bucket", [*threads(2), "--bucket", "0"]), ("--parallel", ["--parallel", "data=0"]),
+                           ("one way or the other", split("tensor=2,pipeline=2")), ("of which stages", split("interleave=2")),
+                           ("--schedule is for", [*threads(2), "--schedule", "gpipe"]),
+                           ("none of 1f1b, gpipe", [*split("pipeline=2"), "--schedule", "2f2b"]),
+                           ("--shard optimizer", [*split("pipeline=2"), "--shard", "optimizer"]),
+                           ("--budget", [*split("pipeline=2"), "--budget", "1MiB"])]:
         done = run([*LM, "--steps", "2", *options], 2)
         if words not in done.stderr:
             sys.exit(f"FAILED: {options}: {done.stderr}")
@@ -256,13 +303,13 @@ def same_bits():
 
 
 def cut_same_bits():
-    for count, words in (2, "tensor=2"), (4, "data=2,tensor=2"):
-        options = [*HEADS, "--optimizer", "adam", "--steps", "20", "--parallel", words]
+    for count, words in (2, "tensor=2"), (4, "data=2,tensor=2"), (4, "data=2,pipeline=2"):
+        options = [*HEADS, "--optimizer", "adam", "--steps", "20", "--micro-batches", "2", "--parallel", words]
         run([*options, "--ranks-as-threads", "--checkpoint", "threads.ck"])
         run([*mpirun(count), *options, "--checkpoint", "mpi.ck", "--log", "mpi.csv"])
         if pathlib.Path("threads.ck").read_bytes() != pathlib.Path("mpi.ck").read_bytes():
             sys.exit(f"FAILED: processes of {words} give other bits than threads")
-        run([*HEADS, "--optimizer", "adam", "--steps", "20", "--log", "one.csv"])
+        run([*HEADS, "--optimizer", "adam", "--steps", "20", "--micro-batches", "2", "--log", "one.csv"])
         near(losses("one.csv"), losses("mpi.csv"), 1e-5, f"processes of {words}")
 
 
@@ -360,6 +407,10 @@ def main():
             for words, options in (("tensor=2", ["--sequence-parallel"]), ("data=2,tensor=2", []), ("data=4", [])):
                 pictures([], words, options)
             picture_mistakes()
+            for kind in CUT_KINDS[:1] + [["--optimizer", "sgd", "--lr", "0.01", "--fuse-update"]]:
+                staged_as_one(kind)
+            staged_and_resumed()
+            cannot_be_staged(lambda count: [])
             mistakes(lambda count: [])
             cannot_be_cut(lambda count: [])
             alone()
@@ -375,6 +426,7 @@ def main():
         differ()
         mistakes(mpirun)
         cannot_be_cut(mpirun)
+        cannot_be_staged(mpirun)
         hit(signal.SIGKILL, random.randrange(3), "signal 9")
         silent = random.randrange(3)
         hit(signal.SIGSTOP, silent, f"rank {silent} gives no sign of life")

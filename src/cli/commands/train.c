@@ -37,8 +37,9 @@ enum {
     X(TRAIN_LOG, "log", "FILE", "loss and correct answers of each step as .csv")                   \
     X(TRAIN_PARALLEL, "parallel", "data=N,tensor=N,pipeline=N",                                    \
       "several ranks (mpirun -n N): data, each with an equal part of every batch (as many as "     \
-      "there are), tensor, each with a part of every layer; 1 where nothing is said; serial or "   \
-      "safe: see `tenure plan`")                                                                   \
+      "there are), tensor, each with a part of every layer, pipeline, each with some of the "      \
+      "layers, or interleave=N pieces of them, for --micro-batches in turn; 1 where nothing is "   \
+      "said; serial or safe: see `tenure plan`")                                                   \
     X(TRAIN_SEQUENCE, "sequence-parallel", NULL,                                                   \
       "tensor ranks divide what is outside of products, too")                                      \
     X(TRAIN_THREADS, "ranks-as-threads", NULL,                                                     \
@@ -172,6 +173,8 @@ static const char train_doc[] =
     "data=2,tensor=2\n"
     "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --parallel data=4 --shard "
     "parameters\n"
+    "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --batch 16 --micro-batches 8 "
+    "--parallel data=2,pipeline=2\n"
     "  tenure train lm.onnx --data text:book.txt --parallel data=2,tensor=2 --ranks-as-threads -o "
     "ranks.html\n\n"
     "Exit status: 0 trained; 1 the budget is too small, or the plan was broken; 2 bad usage or "

@@ -1,0 +1,455 @@
+/* test_pipeline.c - models whose layers are divided among 2 and 4 ranks, and beside that trained on
+ * parts of each batch, against one process that goes through the same micro-batches. */
+#include "trainer/kit.h"
+
+#include "../../examples/training/networks.h"
+
+#include <math.h>
+
+#include <tenure/dist.h>
+
+#define STEPS 20
+#define RANKS_MOST 4u
+#define BATCH 4 /* of a micro-batch */
+
+enum { TRANSFORMER, MLP, CNN, UNET, DROPS, TIED, NETWORKS };
+static const char *const names[] = {"transformer", "mlp", "cnn", "unet", "dropout", "tied"};
+
+typedef struct way { /* how it is divided */
+    uint32_t which, data, stages, pieces, rounds;
+    tn_pipeline schedule;
+    bool fast; /* by whatever kernels there are, of operators that were put together */
+} way;
+
+typedef struct trained {
+    double losses[STEPS];
+    int64_t correct[STEPS];
+    uint32_t parameters;
+    uint64_t *counts; /* [parameters] */
+    float **values;   /* [parameters] */
+} trained;
+
+typedef struct task {
+    way how;
+    trained got; /* of rank 0 */
+    uint64_t peak[RANKS_MOST];
+} task;
+
+/* A micro-batch of all that train the same is drawn at once. */
+static tn_status fill(void *self, bool held_out, uint64_t number, tn_array *samples,
+                      tn_array *labels, tn_error *error) {
+    uint64_t parts = *(const uint32_t *)self, part = number % parts;
+    (void)held_out;
+    (void)error;
+    tn__random random = {.state = 77 * (number / parts) + 5};
+    uint64_t each = samples->dtype == TN_INT64 ? 8 : 4, count = samples->bytes / each;
+    for (uint64_t i = 0; i < count * parts; i++) {
+        uint64_t drawn = tn__random_below(&random, 1 << 20), at = i - part * count;
+        if (at >= count) continue;
+        if (each == 8)
+            ((int64_t *)samples->data)[at] = (int64_t)(drawn % 20);
+        else
+            ((float *)samples->data)[at] = (float)drawn / (1 << 19) - 1;
+    }
+    count = labels->bytes / 8;
+    for (uint64_t i = 0; i < count * parts; i++) {
+        uint64_t drawn = tn__random_below(&random, 4), at = i - part * count;
+        if (at < count) ((int64_t *)labels->data)[at] = (int64_t)drawn;
+    }
+    return TN_OK;
+}
+
+/* --- networks --- */
+
+static tn_status mlp(net *n, int64_t batch) {
+    tn_tensor_id x = net_input(n, TN_FLOAT32, NET_SHAPE(batch, 12)), y = x;
+    int64_t from = 12;
+    for (int64_t wide = 40; wide > 20; from = wide, wide -= 4)
+        y = net_unary(n, "Tanh", net_dense(n, y, from, wide));
+    return net_finish(n, x, net_dense(n, y, from, 4));
+}
+
+static tn_tensor_id drop(net *n, tn_tensor_id x, double ratio) {
+    tn_attr share = {.name = "ratio", .type = TN_ATTR_FLOAT, .count = 1, .floats = &ratio};
+    return net_op(
+        n, (tn_op_spec){
+               .type = "Dropout", NET_INPUTS(x), .version = 7, .attrs = &share, .attr_count = 1});
+}
+
+static tn_status drops(net *n, int64_t batch) {
+    tn_tensor_id x = net_input(n, TN_FLOAT32, NET_SHAPE(batch, 12));
+    tn_tensor_id y = drop(n, net_unary(n, "Gelu", net_dense(n, x, 12, 64)), 0.3);
+    y = drop(n, net_dense(n, y, 64, 12), 0.2);
+    return net_finish(n, x, net_dense(n, net_binary(n, "Add", x, y), 12, 4));
+}
+
+/* A table that is looked up in, and whose other side scores: the first part has it, and the last.
+ */
+static tn_status tied(net *n, int64_t batch) {
+    tn_tensor_id x = net_input(n, TN_INT64, NET_SHAPE(batch, 3));
+    tn_tensor_id table = net_param(n, "table", 0, 0.3f, NET_SHAPE(20, 12));
+    tn_tensor_id y = net_op(n, (tn_op_spec){.type = "Gather", NET_INPUTS(table, x)});
+    for (int i = 0; i < 4; i++) y = net_unary(n, "Tanh", net_dense(n, y, 12, 12));
+    return net_finish(n, x, net_binary(n, "MatMul", y, net_transpose(n, table, NET_SHAPE(1, 0))));
+}
+
+static tn_status network(net *n, uint32_t which, int64_t batch) {
+    transformer_size size = {
+        .batch = batch, .time = 6, .width = 16, .heads = 4, .depth = 4, .words = 20};
+    switch (which) {
+    case TRANSFORMER:
+        return transformer(n, &size);
+    case MLP:
+        return mlp(n, batch);
+    case CNN:
+        return residual_cnn(n, batch, 8, 4, 4);
+    case UNET:
+        return unet(n, batch, 8, 4, 4);
+    case DROPS:
+        return drops(n, batch);
+    default:
+        return tied(n, batch);
+    }
+}
+
+static void make(kit_run *run, const way *how, int64_t batch) {
+    kit_begin(run, 3);
+    if (network(run->n, how->which, batch) != TN_OK)
+        fail_msg("%s: %s", names[how->which], run->n->error.message);
+    run->train.optimizer = TN_OPTIMIZER_MOMENTUM;
+    run->train.seed = 9;
+    run->train.micro_batches = how->rounds;
+    run->options.rate = 1e-3;
+    run->options.steps = STEPS;
+    run->options.fill = fill;
+    run->session.poison = true;
+    run->session.plain = !how->fast;
+}
+
+/* --- training --- */
+
+static tn_status take(kit_run *run, trained *got, tn_error *error) {
+    const tn_training *step = tn_trainer_training(run->trainer);
+    TN_TRY(tn_trainer_gather(run->trainer, error));
+    got->parameters = step->parameter_count;
+    got->values = calloc(got->parameters, sizeof *got->values);
+    got->counts = calloc(got->parameters, sizeof *got->counts);
+    for (uint32_t i = 0; i < got->parameters; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(step->graph, step->parameters[i].parameter);
+        got->counts[i] = tensor->bytes / sizeof(float);
+        got->values[i] = calloc(1, tensor->bytes);
+        if (!tn_trainer_read(run->trainer, tensor->name, got->values[i], tensor->bytes))
+            TN_FAIL(error, TN_E_INTERNAL, "'%s' cannot be read", tensor->name);
+    }
+    return TN_OK;
+}
+
+/* got: NULL on ranks that have not all of it. */
+static tn_status train(kit_run *run, trained *got, uint64_t *peak, tn_error *error) {
+    tn_engine_usage usage;
+    for (uint32_t s = 0; s < STEPS; s++) {
+        TN_TRY(tn_trainer_step(run->trainer, error));
+        if (got == NULL) continue;
+        got->losses[s] = tn_trainer_at(run->trainer)->loss;
+        got->correct[s] = tn_trainer_at(run->trainer)->correct;
+    }
+    tn_engine_measure(tn_trainer_engine(run->trainer), &usage);
+    *peak = usage.planned_peak;
+    if (usage.measured_peak != usage.planned_peak)
+        TN_FAIL(error, TN_E_INTERNAL, "peak %llu, planned %llu",
+                (unsigned long long)usage.measured_peak, (unsigned long long)usage.planned_peak);
+    if (got == NULL) return tn_trainer_gather(run->trainer, error);
+    return take(run, got, error);
+}
+
+typedef struct staged { /* one rank */
+    const way *how;
+    tn_grid grid;
+    uint32_t rank;
+    kit_run run;
+    tn_graph *model;
+    tn_training step;
+    tn_session *session;
+} staged;
+
+static tn_status divide(void *self, const tn_program *program, tn_program **divided,
+                        tn_error *error) {
+    const staged *it = self;
+    tn_place at = tn_grid_place(&it->grid, it->rank);
+    tn_program_pipeline_options options = TN_PROGRAM_PIPELINE_OPTIONS_INIT;
+    uint32_t ranks[RANKS_MOST];
+    tn_program *stage;
+    options.stages = it->step.stages;
+    options.stage_count = it->grid.pipeline;
+    options.stage = at.pipeline;
+    options.schedule = it->how->schedule;
+    options.ranks = ranks;
+    for (at.pipeline = 0; at.pipeline < options.stage_count; at.pipeline++)
+        ranks[at.pipeline] = tn_grid_rank(&it->grid, at);
+    TN_TRY(tn_program_pipeline(program, &options, &stage, error));
+    *divided = stage;
+    if (it->grid.data == 1) return TN_OK;
+    tn_status status =
+        tn_program_average(stage, tn_grid_group(&it->grid, TN_GRID_DATA, it->rank), divided, error);
+    tn_program_destroy(stage);
+    return status;
+}
+
+static tn_status step_of(staged *it, tn_error *error) {
+    kit_run *run = &it->run;
+    run->train.pipeline_parts = it->how->stages * it->how->pieces;
+    run->train.bucket_bytes = it->how->data > 1 ? 2000 : 0;
+    TN_TRY(tn_train_model(run->n->graph, &run->train, &it->model, error));
+    return tn_train(it->model, &run->train, &it->step, error);
+}
+
+static tn_status open_rank(staged *it, tn_world *world, tn_divide *by, tn_error *error) {
+    kit_run *run = &it->run;
+    TN_TRY(step_of(it, error));
+    run->session.divide = by;
+    run->session.exchange = run->options.exchange = tn_world_exchange(world);
+    run->options.group = tn_grid_group(&it->grid, TN_GRID_DATA, it->rank);
+    run->options.pipeline_group = tn_grid_group(&it->grid, TN_GRID_PIPELINE, it->rank);
+    run->options.train = &run->train;
+    run->options.contents = (tn_contents_of){net_read, run->n, it->model};
+    TN_TRY(tn_session_open(it->step.graph, &run->session, &it->session, error));
+    return tn_trainer_create(it->model, &it->step, tn_session_engine(it->session), &run->options,
+                             &run->trainer, error);
+}
+
+static void close_rank(staged *it) {
+    kit_end(&it->run);
+    tn_session_close(it->session);
+    tn_training_release(&it->step);
+    tn_graph_destroy(it->model);
+}
+
+static tn_status rank(void *self, tn_world *world, tn_error *error) {
+    task *it = self;
+    staged *mine = calloc(1, sizeof *mine);
+    tn_divide by = {divide, mine, .arranges = true};
+    uint32_t parts = it->how.data, number = tn_world_rank(world);
+    mine->how = &it->how;
+    mine->rank = number;
+    mine->grid = (tn_grid){1, it->how.data, it->how.stages, it->how.pieces};
+    make(&mine->run, &it->how, BATCH / it->how.data);
+    mine->run.options.self = &parts;
+    tn_status status = tn_world_grid(world, &mine->grid, error);
+    if (status == TN_OK) status = open_rank(mine, world, &by, error);
+    if (status == TN_OK)
+        status = train(&mine->run, number == 0 ? &it->got : NULL, &it->peak[number], error);
+    close_rank(mine);
+    free(mine);
+    return status;
+}
+
+/* --- beside one process --- */
+
+/* How far apart, as a share of the loss, and of the largest element of each parameter; or of a
+ * hundredth of the largest of all, where a parameter is smaller. */
+static double apart(const trained *a, const trained *b) {
+    double worst = 0, largest = 0;
+    assert_int_equal(a->parameters, b->parameters);
+    for (uint32_t i = 0; i < a->parameters; i++)
+        for (uint64_t k = 0; k < a->counts[i]; k++)
+            largest = fmax(largest, fabs((double)a->values[i][k]));
+    for (uint32_t s = 0; s < STEPS; s++) {
+        if (!isfinite(a->losses[s]) || !isfinite(b->losses[s])) return INFINITY;
+        worst = fmax(worst, fabs(a->losses[s] - b->losses[s]) / fabs(a->losses[s]));
+    }
+    for (uint32_t i = 0; i < a->parameters; i++) {
+        double most = largest / 100, far = 0;
+        assert_int_equal(a->counts[i], b->counts[i]);
+        for (uint64_t k = 0; k < a->counts[i]; k++) {
+            if (!isfinite((double)b->values[i][k])) return INFINITY;
+            most = fmax(most, fabs((double)a->values[i][k]));
+            far = fmax(far, fabs((double)a->values[i][k] - (double)b->values[i][k]));
+        }
+        worst = fmax(worst, far / most);
+    }
+    return worst;
+}
+
+static void forget(trained *got) {
+    for (uint32_t i = 0; i < got->parameters; i++) free(got->values[i]);
+    free(got->values);
+    free(got->counts);
+}
+
+static void alone(const way *how, trained *got) {
+    tn_error error = {0};
+    uint64_t peak;
+    uint32_t one = 1;
+    kit_run run;
+    make(&run, how, BATCH);
+    run.options.self = &one;
+    kit_must(&run, kit_open(&run));
+    if (train(&run, got, &peak, &error) != TN_OK)
+        fail_msg("%s: %s", names[how->which], error.message);
+    kit_end(&run);
+}
+
+/* Bit for bit where every gradient is added up in the same order: each parameter is read once, on
+ * one part of a batch, by kernels that keep to it. */
+static uint64_t compare(const way *how) {
+    task it = {.how = *how};
+    trained whole = {0};
+    tn_world_options options = TN_WORLD_OPTIONS_INIT;
+    tn_error error = {0};
+    options.driver = "threads";
+    options.ranks = how->data * how->stages;
+    options.patience_s = 60;
+    if (tn_world_run(&options, rank, &it, &error) != TN_OK)
+        fail_msg("%s, %u x %u: %s: %s", names[how->which], how->data, how->stages, error.where,
+                 error.message);
+    alone(how, &whole);
+    double far = apart(&whole, &it.got);
+    printf("%-12s data %u, %u stages of %u, %u micro-batches, %s%s: %.1e apart\n",
+           names[how->which], how->data, how->stages, how->pieces, how->rounds,
+           how->schedule == TN_PIPELINE_ONE_BACK ? "1f1b" : "gpipe", how->fast ? ", fast" : "",
+           far);
+    assert_true(far <= 1e-5);
+    bool same = how->data == 1 && how->which != TIED && !how->fast;
+    if (same) assert_true(far == 0);
+    for (uint32_t s = 0; s < STEPS; s++) assert_int_equal(whole.correct[s], it.got.correct[s]);
+    forget(&whole);
+    forget(&it.got);
+    return it.peak[0];
+}
+
+static void stages_train_as_one_process(void **state) {
+    (void)state;
+    for (uint32_t which = 0; which < NETWORKS; which++) {
+        compare(&(way){which, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, which == CNN});
+        if (which != UNET && which != MLP)
+            compare(&(way){which, 1, 4, 1, 3, TN_PIPELINE_ALL_AHEAD, false});
+    }
+    compare(&(way){TRANSFORMER, 1, 4, 1, 8, TN_PIPELINE_ONE_BACK, true});
+    compare(&(way){MLP, 1, 2, 1, 1, TN_PIPELINE_ONE_BACK, false});
+}
+
+/* The first of two stages keeps what two micro-batches need, however many there are: but for their
+ * samples' places. */
+static void memory_does_not_grow_where_passes_alternate(void **state) {
+    (void)state;
+    uint64_t some = compare(&(way){MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false});
+    uint64_t many = compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ONE_BACK, false});
+    uint64_t ahead = compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ALL_AHEAD, false});
+    printf("%llu bytes for 4, %llu for 12, %llu with all ahead\n", (unsigned long long)some,
+           (unsigned long long)many, (unsigned long long)ahead);
+    assert_true(many <= some + some / 10);
+    assert_true(ahead > many + many / 2);
+}
+
+static void so_they_do_with_several_pieces_each(void **state) {
+    (void)state;
+    compare(&(way){TRANSFORMER, 1, 2, 2, 4, TN_PIPELINE_ONE_BACK, false});
+    compare(&(way){MLP, 1, 2, 3, 6, TN_PIPELINE_ONE_BACK, false});
+    compare(&(way){UNET, 1, 4, 2, 4, TN_PIPELINE_ONE_BACK, false});
+    compare(&(way){TIED, 1, 3, 2, 3, TN_PIPELINE_ONE_BACK, false});
+}
+
+static void so_they_do_on_parts_of_a_batch(void **state) {
+    (void)state;
+    compare(&(way){TRANSFORMER, 2, 2, 1, 4, TN_PIPELINE_ONE_BACK, false});
+    compare(&(way){MLP, 2, 2, 2, 2, TN_PIPELINE_ONE_BACK, false});
+    compare(&(way){TIED, 2, 2, 1, 2, TN_PIPELINE_ALL_AHEAD, false});
+}
+
+/* --- what cannot be --- */
+
+static void begin_alone(staged *it, const way *how, uint32_t stage) {
+    *it = (staged){.how = how, .rank = stage, .grid = {1, 1, how->stages, how->pieces}};
+    make(&it->run, how, BATCH);
+}
+
+/* The list without its first message, and who waits for that on its own rank. */
+static uint32_t without_one(const tn_instruction *list, uint32_t count, tn_instruction *to) {
+    uint32_t made = 0, gone = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        if (list[s].opcode == TN_SEND && gone == 0)
+            gone = list[s].signal;
+        else if (list[s].opcode != TN_WAIT || gone == 0 || list[s].wait != gone)
+            to[made++] = list[s];
+    }
+    assert_true(gone != 0 && made < count);
+    return made;
+}
+
+static void a_message_that_is_not_sent_is_told_before_anything_runs(void **state) {
+    const way how = {MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false};
+    tn_error error = {0};
+    tn_program *stages[2], *all, *less;
+    staged one;
+    (void)state;
+    begin_alone(&one, &how, 0);
+    kit_must(&one.run, step_of(&one, &one.run.error));
+    kit_must(&one.run, tn_program_create(one.step.graph, NULL, &all, &one.run.error));
+    for (one.rank = 0; one.rank < 2; one.rank++)
+        kit_must(&one.run, divide(&one, all, &stages[one.rank], &one.run.error));
+    kit_must(&one.run, tn_programs_verify((const tn_program *const *)stages, 2, &error));
+    uint32_t count = tn_program_count(stages[0]);
+    tn_instruction *list = malloc(count * sizeof *list);
+    count = without_one(tn_program_instructions(stages[0]), count, list);
+    kit_must(&one.run,
+             tn_program_from(one.step.graph, list, count, NULL, 0, &less, &one.run.error));
+    const tn_program *const odd[] = {less, stages[1]};
+    assert_int_equal(tn_programs_verify(odd, 2, &error), TN_E_INVALID);
+    assert_non_null(strstr(error.message, "rank 0 has no SEND to rank 1"));
+    assert_non_null(strstr(error.where, "rank 1"));
+    free(list);
+    tn_program_destroy(less);
+    for (uint32_t s = 0; s < 2; s++) tn_program_destroy(stages[s]);
+    tn_program_destroy(all);
+    close_rank(&one);
+}
+
+static void refuse(const way *how, void (*change)(tn_train_options *options), tn_status wanted,
+                   const char *words) {
+    tn_program *all, *stage;
+    staged one;
+    begin_alone(&one, how, 0);
+    if (change != NULL) change(&one.run.train);
+    tn_status status = step_of(&one, &one.run.error);
+    if (status == TN_OK) {
+        kit_must(&one.run, tn_program_create(one.step.graph, NULL, &all, &one.run.error));
+        one.grid.pipeline = how->data; /* stages that the parts are not for */
+        status = divide(&one, all, &stage, &one.run.error);
+        tn_program_destroy(all);
+    }
+    if (status != wanted || strstr(one.run.error.message, words) == NULL)
+        fail_msg("%s: %s", tn_status_name(status), one.run.error.message);
+    close_rank(&one);
+}
+
+static void scale(tn_train_options *options) { options->dynamic_loss_scale = true; }
+static void halve(tn_train_options *options) { options->dtype = TN_BFLOAT16; }
+static void shard(tn_train_options *options) {
+    options->shard = TN_SHARD_OPTIMIZER;
+    options->shard_count = 2;
+    options->bucket_bytes = 2000;
+}
+
+static void what_cannot_be_is_refused(void **state) {
+    const way plain = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false};
+    (void)state;
+    refuse(&(way){MLP, 1, 60, 1, 2, 0, false}, NULL, TN_E_INVALID, "more than the model's");
+    refuse(&(way){MLP, 1, 65, 1, 2, 0, false}, NULL, TN_E_INVALID, "at most 64 parts");
+    refuse(&(way){MLP, 3, 4, 1, 4, 0, false}, NULL, TN_E_INVALID, "not the same for 3 stages");
+    refuse(&(way){MLP, 2, 2, 2, 3, 0, false}, NULL, TN_E_INVALID, "do not divide among 2 stages");
+    refuse(&(way){MLP, 1, 2, 1, 1 << 30, 0, false}, NULL, TN_E_INVALID, "in one graph");
+    refuse(&plain, scale, TN_E_UNSUPPORTED, "all gradients");
+    refuse(&plain, halve, TN_E_UNSUPPORTED, "16 bits");
+    refuse(&(way){MLP, 2, 2, 1, 2, 0, false}, shard, TN_E_UNSUPPORTED, "shards");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_train_as_one_process),
+        cmocka_unit_test(memory_does_not_grow_where_passes_alternate),
+        cmocka_unit_test(so_they_do_with_several_pieces_each),
+        cmocka_unit_test(so_they_do_on_parts_of_a_batch),
+        cmocka_unit_test(a_message_that_is_not_sent_is_told_before_anything_runs),
+        cmocka_unit_test(what_cannot_be_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
