@@ -20,7 +20,8 @@ extern "C" {
 #endif
 
 typedef struct tn_tensor_part {
-    tn_tensor_id tensor;   /* static: a parameter, a statistic, state of an optimizer */
+    tn_tensor_id tensor;   /* static: a parameter, a statistic, state of an optimizer; or a
+                            * parameter in a shard (tn_trained.shard) */
     uint32_t axis;         /* along which it is cut */
     uint32_t block_count;  /* 1, or matrices side by side */
     const int64_t *blocks; /* [block_count] their extents along the axis, each a multiple of the

@@ -149,8 +149,9 @@ typedef struct tn_train_options {
     uint32_t tensor_ranks, tensor_rank;
 
     /* NONE; or the step is that of one rank of several (dist.h), and each of `shard_count` keeps
-     * one part of every bucket, this one `shard_index`. Not with a loss scale that adapts,
-     * gradients as outputs, nor tensor_ranks. Count 0 and 1: there is no other */
+     * one part of every bucket, this one `shard_index`; of a model that is cut, those with the same
+     * part of it. Not with a loss scale that adapts, nor gradients as outputs. Count 0 and 1: there
+     * is no other */
     tn_shard shard;
     uint32_t shard_count, shard_index;
 

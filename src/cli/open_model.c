@@ -123,6 +123,12 @@ static bool session_is_trained(const cli_session *session, const tn_graph *graph
     return step != NULL && (tn_graph_tensor(step, id)->flags & TN_TENSOR_UPDATED) != 0;
 }
 
+/* In a shard it is no memory of its own, but what is read for the shard. */
+static bool session_is_parameter(const tn_tensor *tensor) {
+    bool shared = tensor->kind == TN_KIND_ACTIVATION && (tensor->flags & TN_TENSOR_UPDATED) != 0;
+    return tensor->kind == TN_KIND_PARAMETER || shared;
+}
+
 static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                               uint64_t size, tn_error *error) {
     const cli_session *session = self;
@@ -132,11 +138,11 @@ static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id id
         return TN_OK;
     const tn_kept *kept =
         session->kept != NULL ? tn_checkpoint_find(session->kept, tensor->name) : NULL;
-    if (tensor->kind == TN_KIND_PARAMETER && kept != NULL && kept->size == size) {
+    if (session_is_parameter(tensor) && kept != NULL && kept->size == size) {
         memcpy(bytes, kept->bytes, size);
         return TN_OK;
     }
-    if (session->weights != NULL && tensor->kind == TN_KIND_PARAMETER &&
+    if (session->weights != NULL && session_is_parameter(tensor) &&
         tn_weights_fill(session->weights, tensor, bytes, size))
         return TN_OK;
     bool fresh = session->fresh != NULL && session_is_trained(session, graph, id);

@@ -173,17 +173,19 @@ tn_status cli_ranks_divide(void *self, const tn_program *program, tn_program **d
     const cli_ranks *ranks = self;
     uint32_t tensor = cli_ranks_group(ranks, TN_GRID_TENSOR);
     uint32_t data = cli_ranks_group(ranks, TN_GRID_DATA);
-    tn_program *joined;
-    if (ranks_shard(ranks)) return ranks_divide_state(ranks, program, divided, error);
-    bool staged = ranks->grid.pipeline > 1, whole = ranks->grid.tensor == 1 && !staged;
-    if (whole) return tn_program_average(program, data, divided, error);
-    TN_TRY(staged ? ranks_stage(ranks, program, &joined, error)
-                  : tn_program_join(program, tensor, &joined, error));
-    if (ranks->grid.data == 1) {
+    tn_program *joined = NULL;
+    bool staged = ranks->grid.pipeline > 1;
+    if (staged)
+        TN_TRY(ranks_stage(ranks, program, &joined, error));
+    else if (ranks->grid.tensor > 1)
+        TN_TRY(tn_program_join(program, tensor, &joined, error));
+    if (ranks->grid.data == 1 && joined != NULL) {
         *divided = joined;
         return TN_OK;
     }
-    tn_status status = tn_program_average(joined, data, divided, error);
+    const tn_program *from = joined != NULL ? joined : program;
+    tn_status status = ranks_shard(ranks) ? ranks_divide_state(ranks, from, divided, error)
+                                          : tn_program_average(from, data, divided, error);
     tn_program_destroy(joined);
     return status;
 }

@@ -15,12 +15,12 @@
 
 #define CLI_BATCH_USUAL 64 /* of a model with a symbolic batch */
 
-typedef struct cli_rank {       /* how a rank got on */
-    uint64_t planned, measured; /* peaks of its arena */
-    uint64_t statics;           /* beside that: parameters, and what else stays */
-    uint64_t messages, bytes;   /* that it sent; */
-    uint64_t step_bytes;        /* of these in steps and checkpoints, not to begin with */
-    double talk_s, stall_s;     /* of its last run: in calls of other ranks; that it waited */
+typedef struct cli_rank {               /* how a rank got on */
+    uint64_t planned, measured;         /* peaks of its arena */
+    uint64_t statics;                   /* beside that: parameters, and what else stays */
+    uint64_t messages, bytes;           /* that it sent; */
+    uint64_t step_messages, step_bytes; /* of these in steps and checkpoints, not to begin with */
+    double talk_s, stall_s; /* of its last run: in calls of other ranks; that it waited */
 } cli_rank;
 
 typedef struct cli_train cli_train;
@@ -48,7 +48,7 @@ struct cli_train {
     int signal;                    /* that stopped it between two updates; 0: none did */
     double shown;                  /* when the line on the terminal was */
     tn_trainer_score score;        /* on what was held out */
-    uint64_t begun;                /* bytes that this rank had sent when it began */
+    tn_world_usage begun;          /* what this rank had sent when it began */
     cli_rank *ranks;               /* [ranks of the world] at the end; NULL */
 };
 

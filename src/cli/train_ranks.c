@@ -69,12 +69,14 @@ tn_status cli_train_measure(cli_train *train, tn_error *error) {
     tn_engine_usage usage;
     if (all == NULL) return tn__no_memory(error, "what ranks have measured");
     tn_engine_measure(train->session.engine, &usage);
+    const tn_world_usage sent = tn_world_measure(train->world);
     all[to->rank] = (cli_rank){.planned = usage.planned_peak,
                                .measured = usage.measured_peak,
                                .statics = usage.static_bytes,
-                               .messages = tn_world_measure(train->world).messages,
-                               .bytes = tn_world_measure(train->world).bytes,
-                               .step_bytes = tn_world_measure(train->world).bytes - train->begun,
+                               .messages = sent.messages,
+                               .bytes = sent.bytes,
+                               .step_messages = sent.messages - train->begun.messages,
+                               .step_bytes = sent.bytes - train->begun.bytes,
                                .talk_s = usage.talk_seconds,
                                .stall_s = usage.stall_seconds};
     tn_status status = to->gather(to->self, 0, &all[to->rank], all, sizeof *all, error);

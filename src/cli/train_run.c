@@ -129,7 +129,7 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_alike(train, error));
     TN_TRY(cli_train_agree(train, run_engine(train, error), error));
     TN_TRY(run_trainer(train, error)); /* it talks itself, and all fail alike */
-    if (train->world != NULL) train->begun = tn_world_measure(train->world).bytes;
+    if (train->world != NULL) train->begun = tn_world_measure(train->world);
     return cli_train_open_log(train, error);
 }
 

@@ -141,10 +141,10 @@ static void tell_json_ranks(const cli_train *train) {
     for (uint32_t r = 0; r < cli_train_ranks(train); r++) {
         const cli_rank *rank = &train->ranks[r];
         printf("%s{\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"weights\":%" PRIu64
-               ",\"messages\":%" PRIu64 ",\"sent_bytes\":%" PRIu64
-               ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f}",
+               ",\"messages\":%" PRIu64 ",\"sent_bytes\":%" PRIu64 ",\"step_messages\":%" PRIu64
+               ",\"step_bytes\":%" PRIu64 ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f}",
                r > 0 ? "," : "", rank->planned, rank->measured, rank->statics, rank->messages,
-               rank->bytes, rank->talk_s, rank->stall_s);
+               rank->bytes, rank->step_messages, rank->step_bytes, rank->talk_s, rank->stall_s);
     }
     printf("]");
     const tn_part_sums sums = tn_training_parts(&train->session.step);

@@ -108,24 +108,48 @@ static tn_status choose_nothing(const tn__cuts *it) {
             (unsigned long long)best->sent, (unsigned long long)best->saved);
 }
 
-/* Of those that cannot be cut, and no other way was found: why it is, for the most bytes. */
+/* Bytes of parameters of a class that stay whole. */
+static uint64_t choose_left(const tn__cuts *it, const tn__class *class) {
+    uint64_t whole = 0;
+    for (uint32_t i = 0; i < class->count; i++) {
+        tn_tensor_id id = class->tensors[i];
+        if (it->trained[id] && it->cuts[id].blocks == 0)
+            whole = tn__add_sat(whole, tn_graph_tensor(it->graph, id)->bytes);
+    }
+    return whole;
+}
+
+/* Why this one was not taken. */
+static void choose_words(const tn__class *class, const char *name, char *words, size_t room) {
+    if (class->why[0] != '\0')
+        snprintf(words, room, "%s", class->why);
+    else if (choose_worth(class) == 0)
+        snprintf(words, room,
+                 "for '%.80s' ranks would send more than they spare (%llu and %llu bytes)", name,
+                 (unsigned long long)class->sent, (unsigned long long)class->saved);
+    else
+        snprintf(words, room, "'%.80s' would be cut where something is that is worth more", name);
+}
+
+/* Why what stays whole does, for the most bytes. A way that could be tells more than one that
+ * cannot: nearly every parameter has an axis that nobody would cut. */
 static tn_status choose_whole(tn__cuts *it) {
     const tn__class *most = NULL;
     uint64_t bytes = 0;
+    char words[240];
     for (size_t c = 0; c < it->found_count; c++) {
         const tn__class *class = &it->found[c];
-        uint64_t whole = 0;
-        for (uint32_t i = 0; i < class->count; i++) {
-            tn_tensor_id id = class->tensors[i];
-            if (it->trained[id] && it->cuts[id].blocks == 0)
-                whole = tn__add_sat(whole, tn_graph_tensor(it->graph, id)->bytes);
-        }
-        if (class->why[0] == '\0' || whole <= bytes) continue;
+        uint64_t whole = choose_left(it, class);
+        bool better = most != NULL && most->why[0] != '\0' && class->why[0] == '\0';
+        if (whole == 0 || whole < bytes || (whole == bytes && !better)) continue;
         bytes = whole;
         most = class;
     }
     if (most == NULL) return TN_OK;
-    it->whole = tn__arena_string(it->arena, most->why, strlen(most->why));
+    uint32_t first = 0;
+    while (!it->trained[most->tensors[first]] || it->cuts[most->tensors[first]].blocks > 0) first++;
+    choose_words(most, tn_graph_tensor(it->graph, most->tensors[first])->name, words, sizeof words);
+    it->whole = tn__arena_string(it->arena, words, strlen(words));
     return it->whole != NULL ? TN_OK : tn__no_memory(it->error, "parts of a model");
 }
 

@@ -34,7 +34,8 @@ static uint64_t alike_tensor(uint64_t hash, const tn_tensor *tensor) {
 
 /* What is a rank's own: numbers that are drawn, and where its part begins. */
 static bool alike_is_own(const tn_op *op, const tn_attr *attr) {
-    static const char *const own[] = {"seed", "first", "places", "part", "from", "rank"};
+    static const char *const own[] = {"seed", "first", "places", "part",
+                                      "from", "rank",  "starts", "ends"};
     bool tenure = op->domain != NULL && strcmp(op->domain, "tenure") == 0;
     for (size_t i = 0; i < (tenure ? sizeof own / sizeof *own : 1); i++)
         if (strcmp(attr->name, own[i]) == 0) return true;

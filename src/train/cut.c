@@ -168,7 +168,7 @@ static tn_status cut_tell(tn__train *it, struct tn_parts *parts, tn_tensor_id li
 
 static tn_status cut_list(tn__train *it, struct tn_parts *parts) {
     uint32_t tensors = tn_graph_tensor_count(it->whole);
-    size_t most = tensors + 3 * (size_t)it->made.parameter_count + 1;
+    size_t most = tensors + 4 * (size_t)it->made.parameter_count + 1;
     parts->list = tn__arena_array(&parts->arena, most, sizeof *parts->list);
     if (parts->list == NULL) return tn__no_memory(it->error, "parts of a model");
     for (tn_tensor_id id = 0; id < tensors; id++)
@@ -176,6 +176,8 @@ static tn_status cut_list(tn__train *it, struct tn_parts *parts) {
             TN_TRY(cut_tell(it, parts, id, id));
     for (uint32_t i = 0; i < it->made.parameter_count; i++) {
         const tn_trained *trained = &it->made.parameters[i];
+        if (trained->shard != TN_NONE) /* ranks share it out, and it is no memory of its own */
+            TN_TRY(cut_tell(it, parts, trained->parameter, trained->parameter));
         const tn_tensor_id state[] = {trained->state[0], trained->state[1], trained->sum};
         for (uint32_t k = 0; k < 3; k++) TN_TRY(cut_tell(it, parts, trained->parameter, state[k]));
     }

@@ -29,11 +29,6 @@ tn_status tn__train_shard_check(const tn__train *it) {
     if ((unsigned)options->shard >= TN_SHARD_COUNT)
         TN_FAIL(it->error, TN_E_UNKNOWN, "there is nothing like that to be divided among ranks");
     if (!tn__train_shards(it)) return TN_OK;
-    if (options->tensor_ranks > 1)
-        TN_FAIL(it->error, TN_E_UNSUPPORTED,
-                "ranks that divide '%s' among each other train whole models, not one that is cut "
-                "over %u ranks by tensors",
-                tn_shard_name(options->shard), options->tensor_ranks);
     if (options->shard_count > TN_SHARDS_MAX || options->shard_index >= options->shard_count)
         TN_FAIL(it->error, TN_E_INVALID, "part %u of %u", options->shard_index,
                 options->shard_count);
@@ -194,6 +189,16 @@ tn_status tn__train_shard_end(tn__train *it) {
 
 /* --- contents --- */
 
+/* All of a parameter; of a model that is cut, the rank's part. */
+static tn_status shard_read_all(const tn_training *training, tn_tensor_id id,
+                                const tn_contents_of *contents, void *bytes, uint64_t size,
+                                tn_error *error) {
+    const tn_tensor_part *part = tn_training_part(training, id);
+    if (part != NULL && contents->model != NULL)
+        return tn__train_read_part(training, part, contents, bytes, error);
+    return contents->read(contents->self, training->graph, id, bytes, size, error);
+}
+
 /* What of [from, from + size) of a shard is the parameter's. */
 static tn_status shard_read_one(const tn_training *training, const tn_trained *trained,
                                 const tn_contents_of *contents, uint64_t from, uint8_t *bytes,
@@ -205,12 +210,12 @@ static tn_status shard_read_one(const tn_training *training, const tn_trained *t
     if (last > to) last = to;
     if (first >= last) return TN_OK;
     if (last - first == tensor->bytes)
-        return contents->read(contents->self, training->graph, trained->parameter,
-                              bytes + (first - from), tensor->bytes, error);
+        return shard_read_all(training, trained->parameter, contents, bytes + (first - from),
+                              tensor->bytes, error);
     uint8_t *all = tn__alloc(context, tensor->bytes);
     if (all == NULL) return tn__no_memory(error, "a parameter");
-    tn_status status = contents->read(contents->self, training->graph, trained->parameter, all,
-                                      tensor->bytes, error);
+    tn_status status =
+        shard_read_all(training, trained->parameter, contents, all, tensor->bytes, error);
     if (status == TN_OK)
         memcpy(bytes + (first - from), all + (first - trained->at), (size_t)(last - first));
     tn__free(context, all, tensor->bytes);

@@ -84,7 +84,8 @@ typedef struct tn__keep {
     tn_tensor_id in;         /* the static tensor that holds the stretch; TN_NONE: there is none */
     uint64_t at;             /* where in that */
     uint64_t from, size;     /* the stretch; size 0: there is none here */
-    uint64_t writes, length; /* what of the tensor it writes, within the stretch */
+    uint64_t writes, length; /* what of the tensor it writes, within the stretch; of one that is
+                              * cut, both are of this rank's part of it */
     tn_tensor_id parameter;  /* that it is, or belongs to; TN_NONE */
     bool in_shard;           /* ranks share out who updates it */
     bool apart;              /* and each has a stretch alone */
@@ -104,6 +105,7 @@ typedef struct tn__keeping {
                                   * other stages; */
     uint32_t group;              /* NULL: there is no way to them */
     uint32_t stage;              /* of a pipeline, which this is */
+    uint32_t data_group;         /* and with those that share out this rank's part */
 } tn__keeping;
 
 /* Whether that is this tensor: name, type and shape. */
@@ -125,8 +127,8 @@ tn_status tn__keep_set(const tn__keep *keep, tn_engine *engine, const void *whol
 tn_status tn__keep_get_part(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error);
 tn_status tn__keep_set_part(const tn__keep *keep, tn_engine *engine, const void *whole,
                             tn_error *error);
-/* all of it, or what another stage has, which all ranks of it have to ask for; `whole` may be NULL.
- * Of others as tn__keep_get. */
+/* all of it, or what another stage has, which all ranks that have anything of it have to ask for;
+ * `whole` may be NULL. Of others as tn__keep_get. */
 tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                           void *whole, tn_error *error);
 /* For the rank that writes a checkpoint: what this one has of it. */

@@ -62,7 +62,8 @@ static tn_status gathered_shard(tn_trainer *trainer, uint32_t number, uint8_t *b
     return TN_OK;
 }
 
-/* Of a model that is cut, or in stages, whose ranks of the first part of a batch have all of it. */
+/* Of a model that is cut, or in stages: those of the first part of a batch have all of it, or all
+ * have some of it. */
 static tn_status gathered_cut(tn_trainer *trainer, tn_error *error) {
     for (uint32_t i = 0; i < trainer->keeping.count; i++) {
         bool here = trainer->gathered != NULL;
@@ -77,8 +78,10 @@ static tn_status gathered_all(tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
     tn_status status = TN_OK;
     if (tn__trainer_leads(trainer)) TN_TRY(gathered_room(trainer, error));
-    bool cut = trainer->tensor_ranks > 1 || trainer->stages > 1;
-    if (cut && trainer->part == 0) TN_TRY(gathered_cut(trainer, error));
+    if (trainer->tensor_ranks > 1 || trainer->stages > 1) {
+        bool has = trainer->part == 0 || tn__trainer_shares(trainer);
+        return has ? gathered_cut(trainer, error) : TN_OK;
+    }
     for (uint32_t k = 0; k < step->sharded_count && status == TN_OK; k++) {
         uint64_t size = step->sharded[k].bytes;
         uint8_t *bytes = tn__alloc_array(&trainer->context, size, 1);

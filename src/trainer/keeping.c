@@ -80,6 +80,18 @@ static void keeping_place(tn__keep *keep, const tn_trained *trained, const tn_sh
     keep->at = whole ? trained->at : keep->size > 0 ? trained->at + keep->from - shard->from : 0;
 }
 
+/* A parameter, or state of it, of which this rank has a part: places are in that part. */
+static void keeping_cut_in(const keeping_list *list, tn__keep *keep) {
+    const tn_tensor_part *part = tn_training_part(list->training, keep->parameter);
+    const tn_part_sums sums = tn_training_parts(list->training);
+    if (part == NULL) return;
+    keep->cut = part;
+    keep->shape = part->shape;
+    keep->bytes = part->bytes;
+    keep->ranks = sums.ranks;
+    keep->number = sums.rank;
+}
+
 /* As the parameter, by its name and another word. */
 static void keeping_add_state(keeping_list *list, const tn_trained *trained,
                               const tn_sharded *shard, tn_tensor_id in) {
@@ -93,6 +105,8 @@ static void keeping_add_state(keeping_list *list, const tn_trained *trained,
     keep.name = tn__arena_string(list->arena, name, strlen(name));
     list->failed |= keep.name == NULL;
     keeping_place(&keep, trained, shard, in, false);
+    keep.context = list->context;
+    keeping_cut_in(list, &keep);
     list->list[list->count++] = keep;
 }
 
@@ -124,6 +138,8 @@ static void keeping_add_trained(keeping_list *list, const tn_trained *trained) {
     const tn_sharded *shard = &step->sharded[trained->shard];
     tn__keep keep = keeping_of(step->graph, trained->parameter, TN_ROLE_PARAMETER);
     keeping_place(&keep, trained, shard, shard->parameters, shard->whole == shard->parameters);
+    keep.context = list->context;
+    keeping_cut_in(list, &keep);
     list->list[list->count++] = keep;
     keeping_add_state(list, trained, shard, shard->state[0]);
     keeping_add_state(list, trained, shard, shard->state[1]);

@@ -1,16 +1,31 @@
 /* parts.c - tensors of which every rank of a cut model has a part (tenure/parts.h): a checkpoint
  * and a test have the whole, which ranks put together and take apart one tensor after the other.
+ *
+ * Ranks that share out what a cut model keeps have a stretch of a part each. Those with the same
+ * part come together first, then the parts do.
  */
 #include "trainer/checkpoint.h"
 #include "trainer/trainer.h"
 
-static uint64_t parts_bytes(const tn__keep *keep) { return keep->bytes / keep->ranks; }
+static uint64_t parts_bytes(const tn__keep *keep) {
+    return keep->cut != NULL ? keep->bytes / keep->ranks : keep->bytes;
+}
+
+/* Zeros, and the stretch of its part that a rank has. */
+static tn_status parts_get(const tn__keep *keep, tn_engine *engine, uint8_t *mine,
+                           tn_error *error) {
+    if (!keep->in_shard)
+        return tn_engine_get_static(engine, keep->in, mine, parts_bytes(keep), error);
+    if (keep->size == 0) return TN_OK;
+    return tn_engine_get_static_at(engine, keep->in, keep->at, mine + keep->from, keep->size,
+                                   error);
+}
 
 tn_status tn__keep_get_part(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error) {
     uint64_t size = parts_bytes(keep);
-    void *mine = tn__alloc(keep->context, size);
+    void *mine = tn__alloc_array(keep->context, size, 1);
     if (mine == NULL) return tn__no_memory(error, "a part of a tensor");
-    tn_status status = tn_engine_get_static(engine, keep->in, mine, size, error);
+    tn_status status = parts_get(keep, engine, mine, error);
     if (status == TN_OK) tn_tensor_part_put(keep->cut, keep->ranks, keep->number, mine, whole);
     tn__free(keep->context, mine, size);
     return status;
@@ -19,23 +34,57 @@ tn_status tn__keep_get_part(const tn__keep *keep, tn_engine *engine, void *whole
 tn_status tn__keep_set_part(const tn__keep *keep, tn_engine *engine, const void *whole,
                             tn_error *error) {
     uint64_t size = parts_bytes(keep);
-    void *mine = tn__alloc(keep->context, size);
+    uint8_t *mine = tn__alloc(keep->context, size);
     if (mine == NULL) return tn__no_memory(error, "a part of a tensor");
     tn_tensor_part_take(keep->cut, keep->ranks, keep->number, whole, mine);
-    tn_status status = tn_engine_set_static(engine, keep->in, mine, size, error);
+    tn_status status = !keep->in_shard ? tn_engine_set_static(engine, keep->in, mine, size, error)
+                       : keep->size > 0
+                           ? tn_engine_set_static_at(engine, keep->in, keep->at, mine + keep->from,
+                                                     keep->size, error)
+                           : TN_OK;
     tn__free(keep->context, mine, size);
     return status;
 }
 
 /* --- all parts --- */
 
+/* What each of those that share it out writes of it, and zeros, add up to all of it: whole words,
+ * whatever they say. `room` is a multiple of them. */
+static tn_status parts_share(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
+                             uint8_t *mine, uint64_t room, tn_error *error) {
+    const tn_exchange *to = keeping->exchange;
+    memset(mine, 0, (size_t)room);
+    if (keep->length > 0)
+        TN_TRY(tn_engine_get_static_at(engine, keep->in, keep->at + (keep->writes - keep->from),
+                                       mine + keep->writes, keep->length, error));
+    return to->reduce(to->self, keeping->data_group, mine, room / 4, TN_INT32, TN_REDUCTION_SUM,
+                      error);
+}
+
+/* This rank's part, whoever has what of it. */
+static tn_status parts_mine(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
+                            uint8_t *mine, tn_error *error) {
+    uint64_t size = parts_bytes(keep), room = 0;
+    if (!keep->in_shard) return parts_get(keep, engine, mine, error);
+    if (!tn__align_up(size, 4, &room)) return tn__no_memory(error, "a tensor of all ranks");
+    uint8_t *words = tn__alloc(keep->context, room);
+    if (words == NULL) return tn__no_memory(error, "a tensor of all ranks");
+    tn_status status = parts_share(keeping, keep, engine, words, room, error);
+    if (status == TN_OK && size > 0) memcpy(mine, words, (size_t)size);
+    tn__free(keep->context, words, room);
+    return status;
+}
+
 static tn_status parts_gather(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                               uint8_t *all, void *whole, tn_error *error) {
     const tn_exchange *to = keeping->exchange;
     uint64_t size = parts_bytes(keep);
-    uint8_t *mine = all + keep->number * size;
-    TN_TRY(tn_engine_get_static(engine, keep->in, mine, size, error));
-    TN_TRY(to->gather(to->self, keeping->group, mine, all, size, error));
+    uint8_t *mine = keep->cut != NULL ? all + keep->number * size : all;
+    TN_TRY(parts_mine(keeping, keep, engine, mine, error));
+    if (keep->cut != NULL)
+        TN_TRY(to->gather(to->self, keeping->group, mine, all, size, error));
+    else if (whole != NULL && size > 0)
+        memcpy(whole, all, (size_t)size);
     for (uint32_t r = 0; r < keep->ranks && whole != NULL; r++)
         tn_tensor_part_put(keep->cut, keep->ranks, r, all + r * size, whole);
     return TN_OK;
@@ -66,7 +115,8 @@ tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_e
         return TN_OK;
     }
     if (keep->staged) return parts_staged(keeping, keep, engine, whole, error);
-    if (keep->cut == NULL) return whole != NULL ? tn__keep_get(keep, engine, whole, error) : TN_OK;
+    bool alone = keep->cut == NULL && (!keep->in_shard || keeping->exchange == NULL);
+    if (alone) return whole != NULL ? tn__keep_get(keep, engine, whole, error) : TN_OK;
     uint8_t *all = tn__alloc(keep->context, keep->bytes);
     if (all == NULL) return tn__no_memory(error, "a tensor of all ranks");
     tn_status status = parts_gather(keeping, keep, engine, all, whole, error);

@@ -168,7 +168,7 @@ static tn_status ranks_take(const ranks_spread *it, uint32_t index, uint8_t *byt
     }
     if (ranks_has_all(keep)) return tn__keep_get(keep, trainer->engine, bytes, error);
     const tn_graph *graph = keep->cut != NULL ? contents->model : trainer->training->graph;
-    tn_tensor_id id = keep->cut != NULL || keep->staged ? keep->in : keep->parameter;
+    tn_tensor_id id = keep->in_shard ? keep->parameter : keep->in;
     return contents->read(contents->self, graph, id, bytes, keep->bytes, error);
 }
 

@@ -148,14 +148,15 @@ tn_status tn_trainer_save(tn_trainer *trainer, const char *path, tn_error *error
     tn_checkpoint_run run = trainer->is;
     double start = tn__clock_s();
     if (tn__trainer_is_lone(trainer)) return tn__trainer_lone(error);
-    if (trainer->part > 0 && !tn__trainer_shares(trainer)) return TN_OK; /* the first has it all */
-    if (trainer->tensor_rank > 0 || trainer->stage > 0)
+    bool shares = tn__trainer_shares(trainer);
+    bool cut = trainer->tensor_ranks > 1 || trainer->stages > 1;
+    if (trainer->part > 0 && !shares) return TN_OK; /* the first has it all */
+    if (cut && !tn__trainer_leads(trainer))         /* which writes the whole */
         return tn__keeping_lend(&trainer->keeping, trainer->engine, error);
     run.step = state->done;
-    TN_TRY(tn__trainer_shares(trainer)
-               ? tn__trainer_save_shards(trainer, path, &run, error)
-               : tn__checkpoint_save(path, trainer->engine, &trainer->keeping, &run,
-                                     &state->saved_bytes, error));
+    TN_TRY(shares && !cut ? tn__trainer_save_shards(trainer, path, &run, error)
+                          : tn__checkpoint_save(path, trainer->engine, &trainer->keeping, &run,
+                                                &state->saved_bytes, error));
     state->save_seconds += tn__clock_s() - start;
     state->saved++;
     return TN_OK;
@@ -171,13 +172,14 @@ static bool steps_saves(const tn_trainer *trainer) {
 /* --- the twin --- */
 
 static tn_status steps_compare(tn_trainer *trainer, const tn__keep *keep, tn_error *error) {
-    uint64_t size = keep->bytes, from = keep->from;
+    uint64_t size = keep->bytes, from = keep->cut != NULL ? 0 : keep->from;
     uint8_t *both = tn__alloc_array(&trainer->context, 2, size);
     if (both == NULL) return tn__no_memory(error, "a comparison");
     if (keep->cut != NULL) memset(both, 0, 2 * size); /* where others have it */
     tn_status status = tn__keep_get(keep, trainer->engine, both, error);
     if (status == TN_OK) status = tn__keep_get(keep, trainer->options.twin, both + size, error);
-    if (status == TN_OK && memcmp(both + from, both + size + from, (size_t)keep->size) != 0)
+    uint64_t length = keep->cut != NULL ? size : keep->size;
+    if (status == TN_OK && memcmp(both + from, both + size + from, (size_t)length) != 0)
         status = tn__fail(
             error, TN_E_CONFLICT,
             "'%.80s' differs from what training without reuse gives; please report it", keep->name);

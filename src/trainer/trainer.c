@@ -277,6 +277,7 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
                             &trainer->keeping, error));
     trainer->keeping.exchange = trainer->options.exchange;
     trainer->keeping.group = trainer->options.tensor_group;
+    trainer->keeping.data_group = trainer->options.group;
     if (trainer->stages > 1) {
         trainer->keeping.group = trainer->options.pipeline_group;
         tn__keeping_stage(&trainer->keeping, trainer->training->stages, trainer->stages,

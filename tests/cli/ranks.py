@@ -31,6 +31,7 @@ KINDS = [["--optimizer", "adam"], ["--optimizer", "sgd", "--fuse-update"],
          ["--optimizer", "adamw", "--dtype", "bf16"], ["--optimizer", "sgd", "--loss-scale", "dynamic"]]
 CUT_KINDS = [["--optimizer", "adam"], ["--optimizer", "momentum", "--lr", "0.02", "--micro-batches", "2", "--order", "memory"],
              ["--optimizer", "sgd", "--lr", "0.1", "--fuse-update"]]
+SHARDS = ["optimizer", "gradients", "parameters"]
 ENDS_S = 30  # of whatever happens to a rank
 
 
@@ -142,9 +143,29 @@ def as_estimated():
             sys.exit(f"FAILED: {options}, {words}: {found}, {told}")
 
 
+def cut_and_shared_out():
+    """Ranks with the same part of a model divide what they keep of it: the same bits, in less memory."""
+    for what in SHARDS:
+        options = [*HEADS, "--optimizer", "adam", "--steps", "8", *split("data=2,tensor=2"), "--json", "--bucket",
+                   random.choice(["1KiB", "16KiB", "4MiB"]), *random.choice([[], ["--sequence-parallel"]])]
+        whole = json.loads(run([*options, "--checkpoint", "all.ck", "--log", "all.csv"]).stdout)
+        told = json.loads(run([*options, "--checkpoint", "part.ck", "--log", "part.csv", "--shard", what,
+                               *random.choice([["--poison"], ["--check", "naive"]])]).stdout)
+        found = json.loads(run([TENURE, "estimate", "heads.onnx", "--train", "--batch", "8", "--optimizer", "adam", "--kernels",
+                                "onednn", "--json", "--shard", what, *options[options.index("--parallel"):][:2],
+                                *options[options.index("--bucket"):]]).stdout)
+        for one, other in ("all.ck", "part.ck"), ("all.csv", "part.csv"):
+            if pathlib.Path(one).read_bytes() != pathlib.Path(other).read_bytes():
+                sys.exit(f"FAILED: {options}, {what}: {one} and {other} differ")
+        if told["weights"] >= whole["weights"] or told["test_loss"] != whole["test_loss"] or \
+                any(r["measured_peak"] != found["arena"] or r["weights"] != found["static"] for r in told["ranks"]):
+            sys.exit(f"FAILED: {options}, {what}: {told}, {whole}, {found}")
+
+
 def cut_and_resumed():
     """A checkpoint is the whole, whoever writes it: so any other division goes on from it."""
-    ways = [[], threads(2), *(split(words) for words in SPLITS)]
+    both = [*split("data=2,tensor=2"), "--shard", random.choice(SHARDS)]
+    ways = [[], threads(2), both, *(split(words) for words in SPLITS)]
     run([*HEADS, "--optimizer", "adam", "--steps", "12", "--checkpoint", "whole.ck", "--log", "whole.csv"])
     for first in ways:
         then, part = random.choice([way for way in ways if way != first]), [*HEADS, "--optimizer", "adam"]
@@ -303,8 +324,9 @@ def same_bits():
 
 
 def cut_same_bits():
-    for count, words in (2, "tensor=2"), (4, "data=2,tensor=2"), (4, "data=2,pipeline=2"):
-        options = [*HEADS, "--optimizer", "adam", "--steps", "20", "--micro-batches", "2", "--parallel", words]
+    for count, words, more in [(2, "tensor=2", ["--sequence-parallel"]), (4, "data=2,pipeline=2", []),
+                               (4, "data=2,tensor=2", ["--shard", random.choice(SHARDS)])]:
+        options = [*HEADS, "--optimizer", "adam", "--steps", "20", "--micro-batches", "2", "--parallel", words, *more]
         run([*options, "--ranks-as-threads", "--checkpoint", "threads.ck"])
         run([*mpirun(count), *options, "--checkpoint", "mpi.ck", "--log", "mpi.csv"])
         if pathlib.Path("threads.ck").read_bytes() != pathlib.Path("mpi.ck").read_bytes():
@@ -403,6 +425,7 @@ def main():
             for kind in CUT_KINDS:
                 cut_as_one(kind)
             as_estimated()
+            cut_and_shared_out()
             cut_and_resumed()
             for words, options in (("tensor=2", ["--sequence-parallel"]), ("data=2,tensor=2", []), ("data=4", [])):
                 pictures([], words, options)

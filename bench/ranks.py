@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+"""How far training on several ranks is from one process: models x divisions.
+
+    /usr/bin/python3 bench/ranks.py BUILD [MODEL,MODEL ...] [--steps 20] [--batch 4] [--divisions "tensor=2;data=2 --shard optimizer"]
+
+MODEL is one of training_torch.py (resnet18, unet, gpt-tiny), which exports it. Each division trains by momentum from the
+same weights on the same samples, ranks as threads, and prints the largest relative difference of a loss to one process that
+takes the whole batch; where batches are normalised by their own statistics (resnet18), which is another function of their
+parts, to one that takes the ranks' parts one after the other (--micro-batches). The first row is one process whose
+operators are not fused: how far another order of roundings alone takes it. Beside them the arena of a rank (planned =
+measured, or it fails), what stays beside it, how much of the parameters is cut, and how often and how many MiB a rank sends
+in a step. What cannot be divided so says why. Needs python3-torch and python3-torchvision.
+"""
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ALONE = "one process, not fused"
+DIVISIONS = [ALONE, "tensor=2", "tensor=4", "tensor=2 --sequence-parallel", "tensor=4 --sequence-parallel", "data=2", "data=4",
+             "data=2,tensor=2", *(f"data={n} --shard {what}" for n in (2, 4) for what in ("optimizer", "gradients", "parameters"))]
+
+
+def exported(model, folder, batch):
+    """The network for so many samples, and data for it."""
+    path = f"{folder}/{batch}"
+    if not os.path.isdir(path):
+        os.mkdir(path)
+        subprocess.run(["/usr/bin/python3", f"{HERE}/training_torch.py", model, path, str(batch), "1", "0"], check=True,
+                       stderr=subprocess.DEVNULL)
+    return f"{path}/{model}.onnx"
+
+
+def make_data(model, folder):
+    import numpy
+    generator = numpy.random.default_rng(1)
+    if model.startswith("gpt"):
+        with open(f"{folder}/text", "wb") as file:
+            file.write(generator.integers(0, 256, 1 << 16, dtype=numpy.uint8).tobytes())
+        return f"text:{folder}/text"
+    side, labels = (128, (64, 128, 128)) if model == "unet" else (224, (64,))
+    numpy.save(f"{folder}/x.npy", generator.random((64, 3, side, side), dtype=numpy.float32))
+    numpy.save(f"{folder}/y.npy", generator.integers(0, 2 if model == "unet" else 1000, labels))
+    return f"{folder}/x.npy,{folder}/y.npy"
+
+
+def losses(path):
+    with open(path, encoding="ascii") as file:
+        return [float(row["loss"]) for row in csv.DictReader(file)]
+
+
+def apart(a, b):
+    return max(abs(x - y) / abs(x) for x, y in zip(a, b)) if len(a) == len(b) else float("inf")
+
+
+class Trained:
+    def __init__(self, build, folder, data, steps):
+        self.tenure, self.folder, self.data, self.steps, self.known = f"{build}/tenure", folder, data, steps, {}
+        self.weights = f"{folder}/weights.ck"
+
+    def begin(self, model):
+        """The weights that all begin with: a step that changes none."""
+        subprocess.run([self.tenure, "train", model, "--data", self.data, "--steps", "1", "--lr", "0", "--optimizer", "sgd",
+                        "--checkpoint", self.weights], check=True, stdout=subprocess.DEVNULL)
+
+    def run(self, model, options):
+        log = f"{self.folder}/log.csv"
+        done = subprocess.run([self.tenure, "train", model, "--data", self.data, "--weights", self.weights, "--steps", str(self.steps),
+                               "--optimizer", "momentum", "--lr", "1e-3", "--log", log, "--json", *options], capture_output=True,
+                              text=True, check=False)
+        if done.returncode != 0:
+            return None, done.stderr.strip().splitlines()[-1]
+        return losses(log), json.loads(done.stdout)
+
+    def alone(self, model, options):
+        key = (model, *options)
+        if key not in self.known:
+            self.known[key], told = self.run(model, options)
+            if self.known[key] is None:
+                sys.exit(f"{model}: {told}")
+        return self.known[key]
+
+
+def row(trained, model, folder, batch, division):
+    if division == ALONE:
+        got, told = trained.run(exported(model, folder, batch), ["--no-rewrite"])
+        mib = f"{told['measured_peak'] / 2 ** 20:.1f} | {told['weights'] / 2 ** 20:.1f}"
+        return f"| {model} | {division} | {apart(trained.alone(exported(model, folder, batch), []), got):.1e} | {mib} | | | |"
+    words = division.split()
+    parts = next((int(w[5:]) for w in words[0].split(",") if w.startswith("data=")), 1)
+    whole, part = exported(model, folder, batch), exported(model, folder, batch // parts)
+    got, told = trained.run(part, ["--parallel", *words, "--ranks-as-threads"])
+    if got is None:
+        return f"| {model} | {division} | {told} |"
+    if any(r["measured_peak"] != r["planned_peak"] for r in told["ranks"]):
+        sys.exit(f"{model}, {division}: {told}")
+    apart_by = parts > 1 and model.startswith("resnet")
+    far = apart(trained.alone(part, ["--micro-batches", str(parts)]) if apart_by else trained.alone(whole, []), got)
+    cut, ranks = told.get("cut"), told["ranks"]
+    share = f"{100 * cut['cut_bytes'] / cut['parameter_bytes']:.1f} %" if cut else ""
+    mib = [f"{max(r[what] for r in ranks) / 2 ** 20:.1f}" for what in ("measured_peak", "weights")]
+    sent = [f"{ranks[0]['step_messages'] / trained.steps:.0f}", f"{ranks[0]['step_bytes'] / trained.steps / 2 ** 20:.2f}"]
+    return " | ".join([f"| {model}", division, f"{far:.1e}", *mib, share, *sent]) + " |"
+
+
+def main():
+    words, options = sys.argv[1:], {"--steps": "20", "--batch": "4", "--divisions": ";".join(DIVISIONS)}
+    for name in options:
+        if name in words:
+            options[name] = words[words.index(name) + 1]
+            del words[words.index(name):words.index(name) + 2]
+    models = words[1].split(",") if len(words) > 1 else ["resnet18", "unet", "gpt-tiny"]
+    batch = int(options["--batch"])
+    print("| model | division | apart | arena MiB | stays MiB | cut | messages a step | MiB a step |\n|---|---|---|---|---|---|---|---|")
+    for model in models:
+        with tempfile.TemporaryDirectory() as folder:
+            trained = Trained(words[0], folder, make_data(model, folder), int(options["--steps"]))
+            trained.begin(exported(model, folder, batch))
+            for division in options["--divisions"].split(";"):
+                print(row(trained, model, folder, batch, division), flush=True)
+
+
+main()
