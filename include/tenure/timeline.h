@@ -55,6 +55,13 @@ TN_API TN_CHECKED tn_status tn_timeline_add(tn_timeline *line, uint32_t rank, tn
                                             const tn_occupancy *occupancy, const tn_trace *trace,
                                             uint32_t run, double shift_s, tn_error *error);
 
+/* What was predicted of each rank by itself takes the others to be always ready. This has all of
+ * them wait for each other, as a run does: a call begins when all who make it have come, and is
+ * told from where a rank came to it. Where anything is not known (control flow, calls that never
+ * meet) it all stays as it was. Errors: E_NO_MEMORY. Cost: O(calls x ranks + instructions log
+ * instructions). */
+TN_API TN_CHECKED tn_status tn_timeline_meet(tn_timeline *line, tn_error *error);
+
 /* A rank as bytes, for another process of the same version and machine type, and from them. `bytes`
  * is the caller's; tn_timeline_release. Errors: E_INVALID (bytes that nobody packed so, no such
  * rank), E_NO_MEMORY. */

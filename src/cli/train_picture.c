@@ -2,8 +2,8 @@
  * above what was measured.
  *
  * The step is the third, when caches and threads are warm, or the last before it. Operators are
- * measured on all ranks at once, as they run; a program that says something to one rank alone waits
- * for that rank, which a simulation of it by itself does not know: such a one is not predicted.
+ * measured on all ranks at once, as they run; each rank simulates its own program, and the first
+ * one has all of them wait for each other.
  */
 #include "cli/train.h"
 
@@ -41,15 +41,6 @@ static uint32_t picture_run(const tn_trace *trace, uint64_t runs) {
 }
 
 /* --- what is predicted --- */
-
-static bool picture_predicts(const tn_program *program) {
-    bool pairs = false;
-    for (uint32_t s = 0; s < tn_program_count(program); s++) {
-        tn_opcode opcode = tn_program_instructions(program)[s].opcode;
-        pairs = pairs || opcode == TN_SEND || opcode == TN_RECV;
-    }
-    return !pairs;
-}
 
 static tn_status picture_costs(const cli_train *train, tn_costs **costs, tn_error *error) {
     const cli_session *session = &train->session;
@@ -139,19 +130,23 @@ static tn_status picture_own(const cli_train *train, double shift_s, uint32_t ru
                            shift_s, error);
 }
 
+static tn_status picture_write(const cli_train *train, tn_timeline *line, tn_error *error) {
+    TN_TRY(tn_timeline_meet(line, error));
+    return tn_timeline_write(line, train->picture, error);
+}
+
 static tn_status picture_make(cli_train *train, uint32_t run, tn_timeline *line, tn_error *error) {
     double shift_s = 0;
     tn_world_rates rates = {0};
-    bool predicts = picture_predicts(tn_setup_program(train->session.setup));
     if (train->world != NULL) {
         TN_TRY(tn_world_clock(train->world, &shift_s, error));
         TN_TRY(tn_world_measure_link(train->world, &rates, error));
     }
     tn_status status = picture_own(train, shift_s, run, line, error);
-    if (status == TN_OK && predicts) status = picture_simulate(train, &rates, line, error);
+    if (status == TN_OK) status = picture_simulate(train, &rates, line, error);
     TN_TRY(cli_train_agree(train, status, error));
     if (train->world != NULL) TN_TRY(picture_gather(train, line, error));
-    status = cli_train_speaks(train) ? tn_timeline_write(line, train->picture, error) : TN_OK;
+    status = cli_train_speaks(train) ? picture_write(train, line, error) : TN_OK;
     return cli_train_agree(train, status, error);
 }
 

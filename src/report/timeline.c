@@ -49,6 +49,7 @@ tn_status tn_timeline_create(const tn_context *given, const char *input, uint32_
 
 void tn__line_run_release(const tn_context *context, tn__line_run *run) {
     tn__free(context, run->spans, run->room * sizeof *run->spans);
+    tn__free(context, run->steps, run->step_count * sizeof *run->steps);
     tn__text_release(&run->strings);
 }
 
@@ -156,7 +157,9 @@ static tn_status line_event(line_adding *it, const tn_event *event) {
     tn__span span = {.start_s = event->start_s + it->shift_s,
                      .duration_s = event->duration_s,
                      .bytes = event->bytes,
-                     .stream = event->stream};
+                     .stream = event->stream,
+                     .step = it->made.step_count > 0 ? event->step : TN_NONE};
+    if (it->made.step_count > 0) it->made.steps[event->step].duration_s = event->duration_s;
     if (!line_lane(event->opcode, &span.lane)) return TN_OK;
     for (int kind = 0; kind < TN_KIND_COUNT; kind++)
         span.live = tn__add_sat(span.live, event->live[kind]);
@@ -176,6 +179,36 @@ static tn_status line_event(line_adding *it, const tn_event *event) {
     span.name = line_string(it, name);
     span.type = line_string(it, type);
     it->made.spans[it->made.count++] = span;
+    return TN_OK;
+}
+
+static uint8_t line_talk(tn_link link) {
+    return link == TN_LINK_TO_PEER     ? TN__STEP_SEND
+           : link == TN_LINK_FROM_PEER ? TN__STEP_RECV
+           : link == TN_LINK_GROUP     ? TN__STEP_GROUP
+                                       : TN__STEP_ALONE;
+}
+
+/* What is waited for, where each instruction runs once. */
+static tn_status line_steps(line_adding *it) {
+    uint32_t count = tn_program_count(it->program);
+    if (tn_program_region_count(it->program) > 0 || count == 0) return TN_OK;
+    it->made.steps = tn__alloc_array(it->context, count, sizeof *it->made.steps);
+    if (it->made.steps == NULL) return tn__no_memory(it->error, "a time line");
+    it->made.step_count = count;
+    for (uint32_t s = 0; s < count; s++) {
+        const tn_instruction *in = &tn_program_instructions(it->program)[s];
+        const tn_opcode_facts *facts = tn_opcode_facts_of(in->opcode);
+        it->made.steps[s] =
+            (tn__line_step){.stream = in->stream,
+                            .wait = in->wait,
+                            .signal = in->signal,
+                            .peer = in->peer,
+                            .tag = in->tag,
+                            .group = in->group,
+                            .talk = line_talk(facts->link),
+                            .walks = in->stream == 0 || facts->blocks == TN_BLOCKS_CALLER};
+    }
     return TN_OK;
 }
 
@@ -231,6 +264,7 @@ tn_status tn_timeline_add(tn_timeline *line, uint32_t rank, tn_timeline_kind kin
     tn__arena_init(&it.arena, &line->context);
     tn__text_init(&it.made.strings, &line->context);
     tn_status status = line_phases(&it);
+    if (status == TN_OK && kind == TN_TIMELINE_PREDICTED) status = line_steps(&it);
     if (status == TN_OK) status = line_events(&it);
     tn__line_run *to = &line->ranks[rank].runs[kind];
     tn__line_run_release(&line->context, status == TN_OK ? to : &it.made);

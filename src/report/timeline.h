@@ -2,7 +2,8 @@
  *
  *   timeline.c        ranks, runs of them, sums
  *   timeline_pack.c   a rank as bytes
- *   timeline_lanes.c  what is drawn where: lanes of a rank, and its live bytes over time
+ *   timeline_meet.c   what was predicted of each rank by itself, with ranks that wait for each
+ * other timeline_lanes.c  what is drawn where: lanes of a rank, and its live bytes over time
  *   timeline_svg.c    the picture
  *   timeline_page.c   the same as JSON, and as a page that shows that (page/ranks.js)
  */
@@ -39,12 +40,30 @@ typedef struct tn__span {
     double start_s, duration_s;
     uint64_t bytes, live;        /* that moved; of the arena meanwhile */
     uint32_t stream, name, type; /* the latter: where in the strings */
+    uint32_t step;               /* of tn__line_run.steps; TN_NONE */
     uint8_t lane, phase;
 } tn__span;
+
+typedef enum tn__step_talk {
+    TN__STEP_ALONE,
+    TN__STEP_SEND,
+    TN__STEP_RECV,
+    TN__STEP_GROUP,
+    TN__STEP_TALKS
+} tn__step_talk;
+
+typedef struct tn__line_step { /* an instruction of what was predicted, in the order of the list */
+    double duration_s;
+    uint32_t stream, wait, signal, peer, tag, group; /* of tn_instruction */
+    uint8_t talk;
+    uint8_t walks; /* the walk itself does it */
+} tn__line_step;
 
 typedef struct tn__line_run {
     tn__span *spans; /* [count], by start */
     size_t count, room;
+    tn__line_step *steps; /* [step_count]; 0: what ranks wait for is not known */
+    size_t step_count;
     tn__text strings; /* each with its NUL */
 } tn__line_run;
 

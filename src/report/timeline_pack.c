@@ -12,8 +12,14 @@
 typedef struct pack_head {
     uint64_t magic, planned;
     uint64_t spans[TN_TIMELINE_KINDS], strings[TN_TIMELINE_KINDS]; /* how many; bytes */
+    uint64_t steps[TN_TIMELINE_KINDS];
     char label[64];
 } pack_head;
+
+static uint8_t *pack_put(uint8_t *at, const void *bytes, size_t size) {
+    if (size > 0) memcpy(at, bytes, size);
+    return at + size;
+}
 
 tn_status tn_timeline_pack(const tn_timeline *line, uint32_t rank, void **bytes, uint64_t *size,
                            tn_error *error) {
@@ -25,7 +31,9 @@ tn_status tn_timeline_pack(const tn_timeline *line, uint32_t rank, void **bytes,
     for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++) {
         head.spans[kind] = from->runs[kind].count;
         head.strings[kind] = from->runs[kind].strings.size;
-        all += from->runs[kind].count * sizeof(tn__span) + from->runs[kind].strings.size;
+        head.steps[kind] = from->runs[kind].step_count;
+        all += from->runs[kind].count * sizeof(tn__span) + from->runs[kind].strings.size +
+               from->runs[kind].step_count * sizeof(tn__line_step);
     }
     uint8_t *to = tn__alloc(&line->context, all), *at = to;
     if (to == NULL) return tn__no_memory(error, "a time line");
@@ -33,10 +41,9 @@ tn_status tn_timeline_pack(const tn_timeline *line, uint32_t rank, void **bytes,
     at += sizeof head;
     for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++) {
         const tn__line_run *run = &from->runs[kind];
-        size_t spans = run->count * sizeof *run->spans;
-        if (spans > 0) memcpy(at, run->spans, spans);
-        if (run->strings.size > 0) memcpy(at + spans, run->strings.data, run->strings.size);
-        at += spans + run->strings.size;
+        at = pack_put(at, run->spans, run->count * sizeof *run->spans);
+        at = pack_put(at, run->steps, run->step_count * sizeof *run->steps);
+        at = pack_put(at, run->strings.data, run->strings.size);
     }
     *bytes = to;
     *size = all;
@@ -53,20 +60,35 @@ static bool pack_is_span(const tn__span *span, uint64_t strings) {
            span->phase < TN__SPAN_PHASES && span->stream < TN_STREAM_MAX;
 }
 
+static bool pack_is_step(const tn__line_step *step) {
+    return isfinite(step->duration_s) && step->duration_s >= 0 && step->stream < TN_STREAM_MAX &&
+           step->talk < TN__STEP_TALKS;
+}
+
 /* One run out of what is left; steps over it. */
-static tn_status pack_run(const tn_context *context, uint64_t count, uint64_t strings,
-                          const uint8_t **at, tn__line_run *run, tn_error *error) {
+static tn_status pack_run(const tn_context *context, uint64_t count, uint64_t steps,
+                          uint64_t strings, const uint8_t **at, tn__line_run *run,
+                          tn_error *error) {
     run->spans = tn__alloc_array(context, count + 1, sizeof *run->spans);
     if (run->spans == NULL) return tn__no_memory(error, "a time line");
     run->room = count + 1;
     run->count = count;
     if (count > 0) memcpy(run->spans, *at, count * sizeof *run->spans);
     *at += count * sizeof *run->spans;
+    if (steps > 0) {
+        run->steps = tn__alloc_array(context, steps, sizeof *run->steps);
+        if (run->steps == NULL) return tn__no_memory(error, "a time line");
+        run->step_count = steps;
+        memcpy(run->steps, *at, steps * sizeof *run->steps);
+        *at += steps * sizeof *run->steps;
+    }
     tn__text_add(&run->strings, (const char *)*at, strings);
     *at += strings;
     if (run->strings.failed) return tn__no_memory(error, "a time line");
     bool whole = strings == 0 || run->strings.data[strings - 1] == '\0';
     for (uint64_t i = 0; i < count && whole; i++) whole = pack_is_span(&run->spans[i], strings);
+    for (uint64_t i = 0; i < steps && whole; i++) whole = pack_is_step(&run->steps[i]);
+    whole = whole && steps < TN_NONE;
     if (!whole) TN_FAIL(error, TN_E_INVALID, "these bytes are no rank of a time line");
     return tn__line_run_sort(context, run, error);
 }
@@ -75,8 +97,9 @@ static tn_status pack_run(const tn_context *context, uint64_t count, uint64_t st
 static bool pack_fits(const pack_head *head, uint64_t size) {
     uint64_t all = sizeof *head;
     for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)
-        all = tn__add_sat(all, tn__add_sat(tn__mul_sat(head->spans[kind], sizeof(tn__span)),
-                                           head->strings[kind]));
+        all = tn__add_sat(
+            tn__add_sat(all, tn__mul_sat(head->steps[kind], sizeof(tn__line_step))),
+            tn__add_sat(tn__mul_sat(head->spans[kind], sizeof(tn__span)), head->strings[kind]));
     return head->magic == PACK_MAGIC && all == size &&
            memchr(head->label, '\0', sizeof head->label) != NULL;
 }
@@ -96,8 +119,8 @@ tn_status tn_timeline_unpack(tn_timeline *line, uint32_t rank, const void *bytes
     for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++) {
         tn__text_init(&made.runs[kind].strings, &line->context);
         if (status == TN_OK)
-            status = pack_run(&line->context, head.spans[kind], head.strings[kind], &at,
-                              &made.runs[kind], error);
+            status = pack_run(&line->context, head.spans[kind], head.steps[kind],
+                              head.strings[kind], &at, &made.runs[kind], error);
     }
     tn__line_rank *to = &line->ranks[rank];
     for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++)

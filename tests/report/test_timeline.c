@@ -1,5 +1,7 @@
 /* test_timeline.c - what several ranks did: random runs, their sums counted tick by tick; the JSON
- * against the events; ranks as bytes, whole, cut and damaged; memory that runs out. */
+ * against the events; ranks as bytes, whole, cut and damaged; random lists of several ranks that
+ * wait for each other, each step as early as all before it allow; memory that runs out. */
+#include <math.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -9,6 +11,7 @@
 #include "report_tools.h"
 
 #include "graph/kit.h"
+#include "report/timeline.h"
 
 enum { STEPS = 96, TICKS = 400, RANKS = 3 };
 
@@ -270,6 +273,150 @@ static void names_stay_words(void **state) {
     unmake(&made);
 }
 
+/* --- ranks that wait for each other --- */
+
+enum { MEET_STEPS = 60, MEET_RANKS = 4 };
+
+typedef struct meeting { /* one call of several */
+    uint32_t count, rank[MEET_RANKS], step[MEET_RANKS];
+} meeting;
+
+typedef struct lists { /* of all ranks */
+    tn__line_step steps[MEET_RANKS][MEET_STEPS];
+    uint32_t count[MEET_RANKS];
+    uint32_t call[MEET_RANKS][MEET_STEPS]; /* TN_NONE: alone */
+    meeting calls[MEET_RANKS * MEET_STEPS];
+    uint32_t call_count;
+} lists;
+
+static uint32_t add_step(lists *it, tn__random *random, uint32_t rank, uint8_t talk) {
+    uint32_t s = it->count[rank]++;
+    uint32_t stream = (uint32_t)tn__random_below(random, 3);
+    it->call[rank][s] = TN_NONE;
+    it->steps[rank][s] = (tn__line_step){.duration_s = (double)tn__random_below(random, 50),
+                                         .stream = stream,
+                                         .signal = tn__random_below(random, 2) ? s + 1 : 0,
+                                         .talk = talk,
+                                         .walks = stream == 0};
+    uint32_t on = (uint32_t)tn__random_below(random, s + 1);
+    if (s > 0 && tn__random_below(random, 2) && it->steps[rank][on].signal != 0 && on != s)
+        it->steps[rank][s].wait = on + 1;
+    return s;
+}
+
+/* One after the other on all ranks, so that none of it can stand still for ever. */
+static void draw_lists(lists *it, tn__random *random) {
+    memset(it, 0, sizeof *it);
+    for (uint32_t i = 0; i < MEET_STEPS - 4; i++) {
+        uint32_t a = (uint32_t)tn__random_below(random, MEET_RANKS);
+        uint32_t b = (a + 1 + (uint32_t)tn__random_below(random, MEET_RANKS - 1)) % MEET_RANKS;
+        uint64_t what = tn__random_below(random, 3);
+        meeting *call = &it->calls[it->call_count];
+        if (what == 0) {
+            (void)add_step(it, random, a, TN__STEP_ALONE);
+            continue;
+        }
+        for (uint32_t r = 0; r < MEET_RANKS; r++) {
+            if (what == 1 ? r != a && r != b : r % 2 != a % 2) continue;
+            uint8_t talk = what == 2 ? TN__STEP_GROUP : r == a ? TN__STEP_SEND : TN__STEP_RECV;
+            uint32_t s = add_step(it, random, r, talk);
+            it->steps[r][s].group = a % 2 + 7;
+            it->steps[r][s].peer = r == a ? b : a;
+            it->steps[r][s].tag = i; /* each message by itself: streams may overtake each other */
+            if (what == 2) it->steps[r][s].stream = 0, it->steps[r][s].walks = 1;
+            it->call[r][s] = it->call_count;
+            call->rank[call->count] = r;
+            call->step[call->count++] = s;
+        }
+        it->call_count++;
+    }
+}
+
+static void put_lists(const lists *it, tn_timeline *line) {
+    for (uint32_t r = 0; r < MEET_RANKS; r++) {
+        tn__line_run *run = &line->ranks[r].runs[TN_TIMELINE_PREDICTED];
+        tn__text_add(&run->strings, "", 1);
+        run->steps = tn__alloc_array(&line->context, it->count[r] + 1, sizeof *run->steps);
+        run->spans = tn__alloc_array(&line->context, it->count[r] + 1, sizeof *run->spans);
+        assert_non_null(run->steps);
+        assert_non_null(run->spans);
+        memcpy(run->steps, it->steps[r], it->count[r] * sizeof *run->steps);
+        run->room = it->count[r] + 1;
+        run->step_count = it->count[r];
+        for (run->count = 0; run->count < it->count[r]; run->count++)
+            run->spans[run->count] =
+                (tn__span){.step = (uint32_t)run->count, .stream = it->steps[r][run->count].stream};
+    }
+}
+
+/* What a step has to come behind, by what is known of all others: no order of walking through. */
+static double earliest(const lists *it, uint32_t r, uint32_t s, double came[][MEET_STEPS],
+                       double end[][MEET_STEPS]) {
+    const tn__line_step *step = &it->steps[r][s];
+    double at = 0;
+    (void)came;
+    for (uint32_t k = 0; k < s; k++) {
+        const tn__line_step *before = &it->steps[r][k];
+        bool walks = before->walks; /* the walk comes to a step behind all that it does itself */
+        if (before->stream == step->stream || walks) at = fmax(at, end[r][k]);
+        if (step->wait != 0 && before->signal == step->wait) at = fmax(at, end[r][k]);
+    }
+    return at;
+}
+
+static void ranks_wait_for_each_other(void **state) {
+    (void)state;
+    static lists it;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        tn__random random = {seed * 31};
+        static double came[MEET_RANKS][MEET_STEPS], end[MEET_RANKS][MEET_STEPS];
+        tn_timeline *line;
+        draw_lists(&it, &random);
+        assert_ok(tn_timeline_create(NULL, "m", MEET_RANKS, &line, &failure));
+        put_lists(&it, line);
+        assert_ok(tn_timeline_meet(line, &failure));
+        for (uint32_t r = 0; r < MEET_RANKS; r++) {
+            const tn__line_run *run = &line->ranks[r].runs[TN_TIMELINE_PREDICTED];
+            for (size_t i = 0; i < run->count; i++) {
+                came[r][run->spans[i].step] = run->spans[i].start_s;
+                end[r][run->spans[i].step] = run->spans[i].start_s + run->spans[i].duration_s;
+            }
+        }
+        for (uint32_t r = 0; r < MEET_RANKS; r++)
+            for (uint32_t s = 0; s < it.count[r]; s++) {
+                double begins = came[r][s], takes = it.steps[r][s].duration_s;
+                assert_true(came[r][s] == earliest(&it, r, s, came, end));
+                const meeting *call = it.call[r][s] != TN_NONE ? &it.calls[it.call[r][s]] : NULL;
+                for (uint32_t m = 0; call != NULL && m < call->count; m++) {
+                    begins = fmax(begins, came[call->rank[m]][call->step[m]]);
+                    takes = fmax(takes, it.steps[call->rank[m]][call->step[m]].duration_s);
+                }
+                assert_true(end[r][s] == begins + takes);
+            }
+        tn_timeline_destroy(line);
+    }
+}
+
+/* Two that wait for what the other says later: nothing is made up, and nothing hangs. */
+static void calls_that_never_meet_stay(void **state) {
+    (void)state;
+    static lists it;
+    tn_timeline *line;
+    memset(&it, 0, sizeof it);
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t s = 0; s < 2; s++) {
+            bool sends = (r == 0) == (s == 0);
+            it.steps[r][it.count[r]++] = (tn__line_step){
+                .duration_s = 1, .talk = TN__STEP_GROUP, .group = sends ? 1 : 2, .walks = 1};
+        }
+    assert_ok(tn_timeline_create(NULL, "m", MEET_RANKS, &line, &failure));
+    put_lists(&it, line);
+    assert_ok(tn_timeline_meet(line, &failure));
+    for (uint32_t r = 0; r < 2; r++)
+        assert_true(line->ranks[r].runs[TN_TIMELINE_PREDICTED].spans[0].duration_s == 0);
+    tn_timeline_destroy(line);
+}
+
 static void mistakes_are_told(void **state) {
     (void)state;
     tn__random random = {9};
@@ -302,13 +449,14 @@ static tn_status all_of_it(const tn_context *context, const ran *made) {
     char path[64];
     snprintf(path, sizeof path, "timeline-%d.html", (int)getpid());
     TN_TRY(tn_timeline_create(context, "m", 2, &line, &failure));
-    tn_status status = tn_timeline_add(line, 0, TN_TIMELINE_MEASURED, made->occupancy, made->trace,
+    tn_status status = tn_timeline_add(line, 0, TN_TIMELINE_PREDICTED, made->occupancy, made->trace,
                                        0, 0, &failure);
     if (status == TN_OK) status = tn_timeline_pack(line, 0, &bytes, &size, &failure);
     if (status == TN_OK) {
         status = tn_timeline_unpack(line, 1, bytes, size, &failure);
         tn_timeline_release(line, bytes, size);
     }
+    if (status == TN_OK) status = tn_timeline_meet(line, &failure);
     if (status == TN_OK) status = tn_timeline_write(line, path, &failure);
     remove(path);
     tn_timeline_destroy(line);
@@ -339,6 +487,7 @@ static void memory_may_run_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_those_of_counting), cmocka_unit_test(ranks_go_as_bytes),
+        cmocka_unit_test(ranks_wait_for_each_other),  cmocka_unit_test(calls_that_never_meet_stay),
         cmocka_unit_test(names_stay_words),           cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(memory_may_run_out),
     };

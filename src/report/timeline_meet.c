@@ -1,0 +1,269 @@
+/* timeline_meet.c - what was predicted of each rank by itself, with ranks that wait for each other.
+ *
+ * A simulation of one rank has the others always ready. Here all of them go through their lists at
+ * once: the walk hands what stands on other streams over and goes on, streams do what they were
+ * given one after the other, signals are waited for, and a call begins when all who take part in it
+ * have come: the k-th of a group, or the k-th message of a tag from one rank to another. Its span
+ * is told from where a rank came to it, as a run tells it. Lists that never meet stay as they were.
+ *
+ * Cost: O(calls x ranks x streams + instructions log instructions).
+ */
+#include <math.h>
+
+#include "report/timeline.h"
+
+#define MEET_NONE UINT32_MAX
+
+typedef struct meet_call { /* that several ranks make together */
+    uint32_t members, came;
+    double at, duration; /* when the last of them came; the longest that one of them takes */
+} meet_call;
+
+typedef struct meet_stream {
+    uint32_t first; /* step that it has to do next; MEET_NONE */
+    uint32_t last;
+    double end;
+} meet_stream;
+
+typedef struct meet_rank {
+    tn__line_run *run;
+    uint32_t next;   /* step of the walk */
+    double *came;    /* [steps] when it was come to; below 0: not yet */
+    double *end;     /* [steps] below 0: not yet */
+    double *handed;  /* [steps] to its stream */
+    uint32_t *after; /* [steps] the next of its stream */
+    uint32_t *call;  /* [steps] MEET_NONE: none */
+    meet_stream streams[TN_STREAM_MAX];
+    tn__sort_item *signals; /* by number; id: step */
+    size_t signal_count;
+} meet_rank;
+
+typedef struct meet_state {
+    tn_timeline *line;
+    tn__arena arena;
+    meet_rank *ranks;
+    meet_call *calls;
+    uint32_t call_count;
+    tn_error *error;
+} meet_state;
+
+/* --- who makes which call together --- */
+
+typedef struct meet_place { /* of a step that is one */
+    uint64_t key[3];
+    uint32_t rank, step, turn; /* how manieth of the rank's of that key */
+} meet_place;
+
+static int meet_order(const void *a, const void *b) {
+    const meet_place *x = a, *y = b;
+    for (int i = 0; i < 3; i++)
+        if (x->key[i] != y->key[i]) return x->key[i] < y->key[i] ? -1 : 1;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+static int meet_turns(const void *a, const void *b) {
+    const meet_place *x = a, *y = b;
+    for (int i = 0; i < 3; i++)
+        if (x->key[i] != y->key[i]) return x->key[i] < y->key[i] ? -1 : 1;
+    if (x->turn != y->turn) return x->turn < y->turn ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static bool meet_same(const meet_place *a, const meet_place *b) {
+    return memcmp(a->key, b->key, sizeof a->key) == 0;
+}
+
+/* A group by its number; a message by who sends it to whom, and its tag. */
+static meet_place meet_place_of(const tn__line_step *step, uint32_t rank, uint32_t number) {
+    uint64_t self = rank, peer = step->peer;
+    meet_place place = {.rank = rank, .step = number};
+    if (step->talk == TN__STEP_GROUP) {
+        place.key[1] = step->group;
+    } else {
+        bool sends = step->talk == TN__STEP_SEND;
+        place.key[0] = 1 + (sends ? self : peer);
+        place.key[1] = sends ? peer : self;
+        place.key[2] = step->tag;
+    }
+    return place;
+}
+
+static tn_status meet_calls(meet_state *it) {
+    size_t count = 0, room = 0;
+    for (uint32_t r = 0; r < it->line->count; r++) room += it->ranks[r].run->step_count;
+    meet_place *places = tn__arena_array(&it->arena, room + 1, sizeof *places);
+    it->calls = tn__arena_array(&it->arena, room + 1, sizeof *it->calls);
+    if (places == NULL || it->calls == NULL) return tn__no_memory(it->error, "a time line");
+    for (uint32_t r = 0; r < it->line->count; r++) {
+        const tn__line_run *run = it->ranks[r].run;
+        for (uint32_t s = 0; s < run->step_count; s++)
+            if (run->steps[s].talk != TN__STEP_ALONE)
+                places[count++] = meet_place_of(&run->steps[s], r, s);
+    }
+    if (count > 0) qsort(places, count, sizeof *places, meet_order);
+    for (size_t i = 1; i < count; i++)
+        if (meet_same(&places[i], &places[i - 1]) && places[i].rank == places[i - 1].rank)
+            places[i].turn = places[i - 1].turn + 1;
+    if (count > 0) qsort(places, count, sizeof *places, meet_turns);
+    for (size_t i = 0; i < count; i++) {
+        bool fresh = i == 0 || !meet_same(&places[i], &places[i - 1]) ||
+                     places[i].turn != places[i - 1].turn;
+        it->call_count += fresh;
+        meet_call *call = &it->calls[it->call_count - 1];
+        double takes = it->ranks[places[i].rank].run->steps[places[i].step].duration_s;
+        it->ranks[places[i].rank].call[places[i].step] = it->call_count - 1;
+        call->members++;
+        call->duration = fmax(call->duration, takes);
+    }
+    return TN_OK;
+}
+
+/* --- going on --- */
+
+/* When a signal was given; below 0: not yet. One that nobody gives is given at the beginning. */
+static double meet_signal(const meet_rank *rank, uint32_t signal) {
+    size_t low = 0, high = rank->signal_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (rank->signals[middle].key < signal)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < rank->signal_count && rank->signals[low].key == signal;
+    return found ? rank->end[rank->signals[low].id] : 0;
+}
+
+/* Comes to a step that nothing of its own stands before; true: it has an end. */
+static bool meet_do(meet_state *it, meet_rank *rank, uint32_t s, double from) {
+    const tn__line_step *step = &rank->run->steps[s];
+    meet_stream *stream = &rank->streams[step->stream];
+    if (rank->came[s] < 0) {
+        double signal = step->wait != 0 ? meet_signal(rank, step->wait) : 0;
+        if (signal < 0) return false;
+        rank->came[s] = fmax(fmax(from, stream->end), signal);
+        if (rank->call[s] != MEET_NONE) {
+            meet_call *call = &it->calls[rank->call[s]];
+            call->at = fmax(call->at, rank->came[s]);
+            call->came++;
+        }
+    }
+    double begins = rank->came[s], takes = step->duration_s;
+    if (rank->call[s] != MEET_NONE) {
+        const meet_call *call = &it->calls[rank->call[s]];
+        if (call->came < call->members) return false;
+        begins = call->at;
+        takes = call->duration;
+    }
+    rank->end[s] = stream->end = begins + takes;
+    return true;
+}
+
+static void meet_hand(meet_rank *rank, uint32_t s, double at) {
+    meet_stream *stream = &rank->streams[rank->run->steps[s].stream];
+    rank->handed[s] = at;
+    if (stream->first == MEET_NONE)
+        stream->first = s;
+    else
+        rank->after[stream->last] = s;
+    stream->last = s;
+}
+
+/* As far as the walk and the streams of one rank go; true: any went on. */
+static bool meet_go(meet_state *it, meet_rank *rank) {
+    bool any = false;
+    for (; rank->next < rank->run->step_count; rank->next++) {
+        const tn__line_step *step = &rank->run->steps[rank->next];
+        meet_stream *stream = &rank->streams[step->stream], *walk = &rank->streams[0];
+        if (!step->walks) {
+            meet_hand(rank, rank->next, walk->end);
+        } else {
+            bool busy = step->stream != 0 && stream->first != MEET_NONE;
+            if (busy || !meet_do(it, rank, rank->next, walk->end)) break;
+            walk->end = fmax(walk->end, rank->end[rank->next]);
+        }
+        any = true;
+    }
+    for (uint32_t k = 1; k < TN_STREAM_MAX; k++) {
+        meet_stream *stream = &rank->streams[k];
+        while (stream->first != MEET_NONE &&
+               meet_do(it, rank, stream->first, rank->handed[stream->first])) {
+            stream->first = rank->after[stream->first];
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* --- the whole --- */
+
+static tn_status meet_rank_begin(meet_state *it, meet_rank *rank, tn__line_run *run) {
+    size_t count = run->step_count + 1;
+    *rank = (meet_rank){.run = run};
+    rank->came = tn__arena_array(&it->arena, count, sizeof *rank->came);
+    rank->end = tn__arena_array(&it->arena, count, sizeof *rank->end);
+    rank->handed = tn__arena_array(&it->arena, count, sizeof *rank->handed);
+    rank->after = tn__arena_array(&it->arena, count, sizeof *rank->after);
+    rank->call = tn__arena_array(&it->arena, count, sizeof *rank->call);
+    rank->signals = tn__arena_array(&it->arena, count, sizeof *rank->signals);
+    if (!rank->came || !rank->end || !rank->handed || !rank->after || !rank->call || !rank->signals)
+        return tn__no_memory(it->error, "a time line");
+    for (uint32_t s = 0; s < run->step_count; s++) {
+        rank->came[s] = rank->end[s] = -1;
+        rank->after[s] = rank->call[s] = MEET_NONE;
+        if (run->steps[s].signal == 0) continue;
+        rank->signals[rank->signal_count++] = (tn__sort_item){run->steps[s].signal, s};
+    }
+    for (uint32_t k = 0; k < TN_STREAM_MAX; k++) rank->streams[k].first = MEET_NONE;
+    return tn__sort_items(&it->line->context, rank->signals, rank->signal_count)
+               ? TN_OK
+               : tn__no_memory(it->error, "a time line");
+}
+
+static bool meet_is_done(const meet_rank *rank) {
+    bool done = rank->next == rank->run->step_count;
+    for (uint32_t s = 0; s < rank->run->step_count && done; s++) done = rank->end[s] >= 0;
+    return done;
+}
+
+static tn_status meet_end(meet_state *it) {
+    for (uint32_t r = 0; r < it->line->count; r++)
+        if (!meet_is_done(&it->ranks[r])) return TN_OK;
+    for (uint32_t r = 0; r < it->line->count; r++) {
+        meet_rank *rank = &it->ranks[r];
+        for (size_t i = 0; i < rank->run->count; i++) {
+            tn__span *span = &rank->run->spans[i];
+            if (span->step >= rank->run->step_count) continue;
+            span->start_s = rank->came[span->step];
+            span->duration_s = rank->end[span->step] - span->start_s;
+        }
+        TN_TRY(tn__line_run_sort(&it->line->context, rank->run, it->error));
+    }
+    return TN_OK;
+}
+
+static tn_status meet_all(meet_state *it) {
+    it->ranks = tn__arena_array(&it->arena, it->line->count, sizeof *it->ranks);
+    if (it->ranks == NULL) return tn__no_memory(it->error, "a time line");
+    for (uint32_t r = 0; r < it->line->count; r++) {
+        const tn__line_run *run = &it->line->ranks[r].runs[TN_TIMELINE_PREDICTED];
+        if (run->count > 0 && run->step_count == 0) return TN_OK;
+    }
+    for (uint32_t r = 0; r < it->line->count; r++)
+        TN_TRY(meet_rank_begin(it, &it->ranks[r], &it->line->ranks[r].runs[TN_TIMELINE_PREDICTED]));
+    TN_TRY(meet_calls(it));
+    for (bool any = true; any;) {
+        any = false;
+        for (uint32_t r = 0; r < it->line->count; r++) any = meet_go(it, &it->ranks[r]) || any;
+    }
+    return meet_end(it);
+}
+
+tn_status tn_timeline_meet(tn_timeline *line, tn_error *error) {
+    meet_state it = {.line = line, .error = error};
+    tn__arena_init(&it.arena, &line->context);
+    tn_status status = meet_all(&it);
+    tn__arena_release(&it.arena);
+    return status;
+}
