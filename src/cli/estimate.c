@@ -280,9 +280,28 @@ static tn_status estimate_once(const cli_way *way, cli_found *found, tn_error *e
     return status;
 }
 
+/* Each stage as its first rank plans it; the one that takes most is told. */
+static tn_status estimate_stages(const cli_way *way, cli_found *found, tn_error *error) {
+    const tn_grid *grid = &way->ranks.grid;
+    cli_staged stages[TN_STAGE_PARTS_MAX];
+    cli_way trial = *way;
+    for (tn_place at = {0}; at.pipeline < grid->pipeline; at.pipeline++) {
+        cli_found one;
+        trial.ranks.rank = tn_grid_rank(grid, at);
+        TN_TRY(estimate_once(&trial, &one, error));
+        stages[at.pipeline] = (cli_staged){one.estimate.arena, one.estimate.fixed};
+        if (at.pipeline == 0 || one.estimate.total > found->estimate.total) *found = one;
+        trial.output_count = 0; /* of the first alone */
+    }
+    memcpy(found->stages, stages, grid->pipeline * sizeof *stages);
+    found->fits = way->limit == 0 || found->estimate.total <= way->limit;
+    return TN_OK;
+}
+
 /* A pool is given the limit as its capacity: it may then take less than one without end. */
 tn_status cli_estimate_within(const cli_way *way, cli_found *found, tn_error *error) {
     cli_way trial = *way;
+    if (way->train && way->ranks.grid.pipeline > 1) return estimate_stages(way, found, error);
     if (way->options.pool != NULL && way->limit > 0) {
         bool room = way->limit > way->options.runtime;
         trial.options.pool_capacity = room ? way->limit - way->options.runtime : 1;
@@ -303,9 +322,10 @@ static tn_status estimate_evaluation(const cli_way *way, cli_found *found, tn_er
     cli_found alone;
     if (!way->train || way->options.pool != NULL || way->pytorch) return TN_OK;
     const cli_ranks *ranks = &way->ranks;
-    if (ranks->grid.tensor > 1 || ranks->shard != TN_SHARD_NONE)
+    bool divided = ranks->grid.tensor > 1 || ranks->grid.pipeline > 1;
+    if (divided || ranks->shard != TN_SHARD_NONE)
         found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN; /* not one tensor by itself */
-    if (ranks->grid.tensor > 1 || ranks->shard == TN_SHARD_PARAMETERS)
+    if (divided || ranks->shard == TN_SHARD_PARAMETERS)
         return TN_OK; /* one of them has the whole then, beside its part */
     model.train = false;
     TN_TRY(estimate_once(&model, &alone, error));

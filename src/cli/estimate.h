@@ -26,7 +26,11 @@ typedef struct cli_way {
     const tn_hardware *device; /* what the limit is of; NULL: none that is known */
 } cli_way;
 
-typedef struct cli_found { /* what one way takes */
+typedef struct cli_staged { /* what a stage of a pipeline takes */
+    uint64_t arena, fixed;  /* as in tn_estimate */
+} cli_staged;
+
+typedef struct cli_found { /* what one way takes; of a pipeline, its stage that takes most */
     tn_estimate estimate;
     uint32_t steps;
     char peak_op[160]; /* "Conv 'node_12'" */
@@ -43,6 +47,7 @@ typedef struct cli_found { /* what one way takes */
      * frozen; the last one, or what is beyond the room, is not listed */
     char layers[CLI_LAYERS_MAX][32];
     uint32_t layer_count;
+    cli_staged stages[TN_STAGE_PARTS_MAX]; /* [those of the pipeline; none: there is none] */
 } cli_found;
 
 tn_status cli_estimate(const cli_way *way, cli_found *found, tn_error *error);

@@ -259,7 +259,7 @@ tn_status tn__train_stages(tn__train *it) {
     if (!tn__train_is_whole(it)) return TN_OK;
     stages_made *made = tn__alloc_array(it->context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(it->error, "parts of a pipeline");
-    tn__arena_init(&made->arena, it->context);
+    tn__arena_init(&made->arena, tn_graph_context(it->graph)); /* the model may go before */
     it->made.stages = &made->told;
     return stages_fill(it, made);
 }

@@ -234,9 +234,9 @@ tn_status tn_train(const tn_graph *graph, const tn_train_options *options, tn_tr
     tn__arena_init(&it.arena, it.context);
     tn_status status = train_make(&it, training);
     if (status != TN_OK) {
+        tn__stages_destroy(it.context, it.made.stages);
         tn_graph_destroy(it.graph);
         tn__parts_destroy(it.context, it.made.parts);
-        tn__stages_destroy(it.context, it.made.stages);
     }
     tn_graph_destroy(it.repeated);
     tn__free(it.context, it.homes, it.home_room * sizeof *it.homes);

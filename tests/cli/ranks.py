@@ -239,6 +239,17 @@ def staged_as_one(kind):
             sys.exit(f"FAILED: {words}, {kind}: {told}, {one}")
 
 
+def staged_as_estimated():
+    """Of every stage."""
+    words, options = random.choice(STAGES), ["heads.onnx", "--batch", "8", "--micro-batches", "4", "--schedule", random.choice(["1f1b", "gpipe"])]
+    told = json.loads(run([TENURE, "train", *options, "--data", "text:book.txt", "--weights", "random:1", "--steps", "1", *split(words),
+                           "--json"]).stdout)
+    found = json.loads(run([TENURE, "estimate", *options, "--train", "--kernels", "onednn", "--parallel", words, "--json"]).stdout)
+    data = 2 if "data" in words else 1
+    if [s for s in found["stages"] for _ in range(data)] != [{"arena": r["measured_peak"], "static": r["weights"]} for r in told["ranks"]]:
+        sys.exit(f"FAILED: {options}, {words}: {found['stages']}, {told['ranks']}")
+
+
 def staged_and_resumed():
     part = [*HEADS, "--optimizer", "adam", "--micro-batches", "4"]
     ways = [[], threads(2), *(split(words) for words in STAGES), split("tensor=2")]
@@ -248,6 +259,16 @@ def staged_and_resumed():
         run([*part, *first, "--steps", "5", "--checkpoint", "part.ck", "--log", "part.csv"])
         run([*part, *then, "--steps", "12", "--checkpoint", "part.ck", "--resume", "part.ck", "--log", "part.csv"])
         near(losses("whole.csv"), losses("part.csv"), 1e-5, f"{first}, resumed by {then}")
+
+
+def pictures_of_stages():
+    """What every rank did is drawn, within what it planned."""
+    told = json.loads(run([*HEADS, "--micro-batches", "4", "--steps", "2", *split("pipeline=4"), "-o", "ranks.json", "--json"]).stdout)
+    drawn = json.loads(pathlib.Path("ranks.json").read_text())["ranks"]
+    for rank, of in zip(drawn, told["ranks"]):
+        run_of = rank["measured"]
+        if rank["planned_peak"] != of["planned_peak"] or max(run_of["live"]) > of["planned_peak"] or not run_of["name"]:
+            sys.exit(f"FAILED: {rank['label']}: {of}")
 
 
 def cannot_be_staged(begin):
@@ -434,7 +455,9 @@ def main():
             picture_mistakes()
             for kind in CUT_KINDS[:1] + [["--optimizer", "sgd", "--lr", "0.01", "--fuse-update"]]:
                 staged_as_one(kind)
+            staged_as_estimated()
             staged_and_resumed()
+            pictures_of_stages()
             cannot_be_staged(lambda count: [])
             mistakes(lambda count: [])
             cannot_be_cut(lambda count: [])

@@ -64,7 +64,8 @@ enum {
     X(ESTIMATE_FULL_CACHE, "full-cache", NULL,                                                     \
       "layers that look at a window of tokens keep all others, too, as some run times do")         \
     X(ESTIMATE_PARALLEL, "parallel", "tensor=N,pipeline=N,data=N|auto",                            \
-      "ranks that share its training: with --train of an .onnx file what each plans; of a "        \
+      "ranks that share its training: with --train of an .onnx file what each plans (pipeline "    \
+      "with --micro-batches); of a "                                                               \
       "transformer by formulas (interleave=N: pieces of a stage), or auto, the fastest that fits " \
       "--device; serial or safe: see `tenure plan`")                                               \
     X(ESTIMATE_RECOMPUTE, "recompute", "WHAT", "of layers: none, selective, full (none)")          \
@@ -292,8 +293,9 @@ static bool estimate_asks_llm(const estimate_arguments *arguments) {
 static bool estimate_plans_ranks(const estimate_arguments *arguments) {
     const cli_way *way = &arguments->way;
     const tn_large *large = &arguments->large.how;
+    bool turns = way->training.options.micro_batches > 0 || way->ranks.scheduled;
     bool formulas = arguments->large.asked || arguments->cluster.asked || large->sequence > 0 ||
-                    large->micro > 0 || large->pipeline > 1;
+                    large->micro > 0 || (large->pipeline > 1 && !turns);
     return arguments->large.split && way->train && !way->pytorch && way->options.pool == NULL &&
            !formulas && tn__has_suffix(way->input.path, ".onnx");
 }
@@ -434,6 +436,18 @@ static void estimate_print_ranks(const cli_ranks *ranks) {
            shard != TN_SHARD_NONE ? tn_shard_name(shard) : "");
 }
 
+static void estimate_print_stages(const cli_found *found, const tn_grid *grid) {
+    char arena[TN_SIZE_TEXT_MAX], fixed[TN_SIZE_TEXT_MAX];
+    printf(
+        "%-18s %u, data=%u, pipeline=%u, interleave=%u: so much for each of the stage that takes "
+        "most\n",
+        "ranks", tn_grid_ranks(grid), grid->data, grid->pipeline, grid->interleave);
+    for (uint32_t s = 0; s < grid->pipeline; s++)
+        printf("  stage %-10u arena %s, static memory %s\n", s,
+               tn_size_format(found->stages[s].arena, arena),
+               tn_size_format(found->stages[s].fixed, fixed));
+}
+
 static bool estimate_fits(const estimate_arguments *arguments) { return arguments->found.fits; }
 
 /* For whom. PyTorch is whom it was asked for. */
@@ -485,7 +499,10 @@ static void estimate_print(const estimate_arguments *arguments) {
         printf("%-18s %+.1f %% time predicted\n", "fitted", 100 * arguments->found.more_time);
     if (arguments->found.batch > 0)
         printf("%-18s %" PRIu64 "\n", "batch", estimate_all(arguments, arguments->found.batch));
-    estimate_print_ranks(&arguments->way.ranks);
+    if (arguments->way.ranks.grid.pipeline > 1)
+        estimate_print_stages(&arguments->found, &arguments->way.ranks.grid);
+    else
+        estimate_print_ranks(&arguments->way.ranks);
     if (arguments->way.limit == 0) return;
     printf("%-18s %s%s%s\n", "device", tn_size_format(arguments->way.limit, size),
            arguments->device != NULL ? ", " : "",
@@ -548,8 +565,13 @@ static void estimate_print_json(const estimate_arguments *arguments) {
     }
     const tn_grid *grid = &arguments->way.ranks.grid;
     if (tn_grid_ranks(grid) > 1)
-        tn__text_printf(&text, ",\"ranks\":{\"data\":%u,\"tensor\":%u,\"shard\":\"%s\"}",
-                        grid->data, grid->tensor, tn_shard_name(arguments->way.ranks.shard));
+        tn__text_printf(
+            &text, ",\"ranks\":{\"data\":%u,\"tensor\":%u,\"pipeline\":%u,\"shard\":\"%s\"}",
+            grid->data, grid->tensor, grid->pipeline, tn_shard_name(arguments->way.ranks.shard));
+    for (uint32_t s = 0; s < grid->pipeline && grid->pipeline > 1; s++)
+        tn__text_printf(&text, "%s{\"arena\":%" PRIu64 ",\"static\":%" PRIu64 "}%s",
+                        s == 0 ? ",\"stages\":[" : ",", arguments->found.stages[s].arena,
+                        arguments->found.stages[s].fixed, s + 1 == grid->pipeline ? "]" : "");
     estimate_json_rows(it, &text);
     tn__text_printf(&text, ",\"peak\":{\"step\":%u,\"run\":%u,\"operator\":", it->peak_step,
                     it->peak_run);
