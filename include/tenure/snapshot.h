@@ -93,7 +93,7 @@ typedef struct tn_snapshot_segment {
  * bare list of segments of old.
  *
  * Errors: E_IO; E_INVALID with the byte (truncated, no pickle, an opcode that would run code, a
- * field that is not what it should be, no snapshot); E_EXHAUSTED, E_UNSUPPORTED (more of something
+ * field that is not what it should be, no snapshot); E_UNSUPPORTED (more of something
  * than any snapshot has), E_NO_MEMORY. Cost: O(size). */
 TN_API TN_CHECKED tn_status tn_snapshot_load(const char *path, const tn_context *context,
                                              tn_snapshot **snapshot, tn_error *error);

@@ -180,7 +180,7 @@ static tn_status build_room(tn__build *build, tn__list *list, size_t more) {
     uint64_t need = (uint64_t)list->count + more;
     bool has_room = list->count > 0;
     if (has_room && need <= 1ull << list->room_log) return TN_OK;
-    if (need > UINT32_MAX - 1) TN_FAIL(build->error, TN_E_EXHAUSTED, "a list of 2^32 items");
+    if (need > UINT32_MAX - 1) TN_FAIL(build->error, TN_E_UNSUPPORTED, "a list of 2^32 items");
     uint8_t log = 0;
     while (1ull << log < need) log++;
     bool is_last = has_room && list->start + (1ull << list->room_log) == build->item_count;

@@ -61,7 +61,7 @@ static tn_status pickle_unsigned(pickle_machine *machine, uint32_t width, uint64
 static inline tn_status pickle_push(pickle_machine *machine, tn__pickle_kind kind, uint64_t word) {
     if (machine->depth == machine->stack_room) {
         if (machine->depth >= PICKLE_STACK_MAX)
-            return tn__fail(machine->error, TN_E_EXHAUSTED,
+            return tn__fail(machine->error, TN_E_UNSUPPORTED,
                             "more than %d values wait on the stack: no snapshot does that",
                             PICKLE_STACK_MAX);
         if (!tn__reserve(machine->context, &machine->stack, &machine->stack_room,
@@ -87,7 +87,7 @@ static tn_status pickle_need(pickle_machine *machine, size_t count) {
 static tn_status pickle_mark(pickle_machine *machine, uint32_t number, tn__pickle_kind kind) {
     (void)number, (void)kind;
     if (machine->mark_count >= PICKLE_STACK_MAX)
-        return tn__fail(machine->error, TN_E_EXHAUSTED, "more than %d marks are open",
+        return tn__fail(machine->error, TN_E_UNSUPPORTED, "more than %d marks are open",
                         PICKLE_STACK_MAX);
     if (!tn__reserve(machine->context, &machine->marks, &machine->mark_room,
                      machine->mark_count + 1, sizeof *machine->marks))

@@ -67,7 +67,7 @@ bool tn__pickle_texts_add(tn__pickle_texts *texts, const char *bytes, size_t siz
  * Memory: 16 bytes for each value on the stack (at most 2^22) and 9 for each in the memo (no more
  * than the file has bytes), and the texts.
  * Errors: E_INVALID (truncated, an opcode that is not known or would run code, what no pickler
- * writes) with the byte in error->where; E_EXHAUSTED (the stack), E_NO_MEMORY; the maker's.
+ * writes) with the byte in error->where; E_UNSUPPORTED (the stack), E_NO_MEMORY; the maker's.
  * Cost: O(size). */
 tn_status tn__pickle_read(const char *name, const uint8_t *bytes, size_t size,
                           tn__pickle_texts *texts, const tn__pickle_maker *maker,

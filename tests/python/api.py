@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import pathlib
+import pickle
 import random
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import unittest
 
 source, library = pathlib.Path(sys.argv[1]).resolve(), os.path.abspath(sys.argv[2])
@@ -97,6 +99,9 @@ class Plans(unittest.TestCase):
             tenure.plan(*arrays, capacity=1024)
         self.assertEqual(caught.exception.status, "E_INFEASIBLE")
         self.assertIn("1200", caught.exception.message)
+        shown = traceback.format_exception_only(tenure.Error, caught.exception)  # by the name that it is caught by
+        self.assertTrue(shown[-1].startswith("tenure.Error: "), shown)
+        self.assertEqual(pickle.loads(pickle.dumps(tenure.Error)), tenure.Error)
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:

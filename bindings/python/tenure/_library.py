@@ -27,6 +27,8 @@ class Error(Exception):
     conflict of `verify`: what is wrong, as a tenure.Conflict; else None
     """
 
+    __module__ = "tenure"  # as users catch it, in tracebacks, too
+
     def __init__(self, status: str, message: str, where: str = "") -> None:
         super().__init__("%s: %s" % (where, message) if where else message)
         self.status, self.message, self.where = status, message, where

@@ -122,7 +122,8 @@ class Problem:
         given: Sequence[Optional[str]] = [None] * len(rows["sizes"]) if names is None else names
         called = [text(name, "names") for name in given]
         lengths = {what: len(row) for what, row in rows.items()}
-        lengths["names"] = len(called)
+        if names is not None:
+            lengths["names"] = len(called)
         if len(set(lengths.values())) > 1:
             raise ValueError("of different lengths: %s" % ", ".join("%s %d" % row for row in lengths.items()))
         for bytes_, begin, end, name in zip(rows["sizes"], rows["first"], rows["last"], called):
