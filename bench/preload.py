@@ -3,7 +3,8 @@
     python3 bench/preload.py build [--steps N] [--only NAME,..] [--times WAY,..]
 
 One table of three scripts under glibc, mimalloc (where it is installed) and our pools: peak of resident memory,
-seconds of processor time, whether the losses are the same to the last bit. One of all eight: bytes reserved over the
+seconds of processor time (OpenMP's threads sleep while they wait: a busy machine does not count as work), whether the
+losses are the same to the last bit. One of all eight: bytes reserved over the
 most that live at once; of `iteration` also the height of its plan, which is what it goes on with once it has learned.
 """
 import argparse
@@ -21,7 +22,8 @@ WAYS = ("cnn", "wide", "transformer", "checkpoint", "lstm", "accumulate", "lengt
 def run(options, way, **settings):
     script = os.path.join(os.path.dirname(__file__), "torch_steps.py")
     command = ["/usr/bin/python3", script, way, str(options.steps)]
-    result = subprocess.run(command, env=dict(os.environ, **settings), capture_output=True, text=True, check=True)
+    environment = dict(os.environ, OMP_WAIT_POLICY="PASSIVE", **settings)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     words = result.stderr.split("resident ")[1].split()
     return result.stdout, int(words[0]) / 1024, float(words[2])
 
