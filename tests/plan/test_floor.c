@@ -96,12 +96,29 @@ static void short_lives_end_at_their_bound(void **state) {
     }
 }
 
+/* Few that live long among many: what lives at the crowded steps must lie there without a gap. */
+static void what_is_crowded_is_planned_first(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        uint64_t optimum, bound;
+        tn_problem *problem =
+            make("long", &(generate_wish){.count = 10000, .seed = seed}, &optimum);
+        assert_ok(tn_problem_lower_bound(problem, 0, &bound, NULL, &failure));
+        uint64_t peak = height(problem, "crest");
+        if (peak > bound + bound / 1000)
+            fail_msg("long, seed %llu: %llu, the bound is %llu\n", (unsigned long long)seed,
+                     (unsigned long long)peak, (unsigned long long)bound);
+        tn_problem_destroy(problem);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auto_is_never_worse_than_a_quick_planner),
         cmocka_unit_test(nor_where_many_live_a_few_at_a_time),
         cmocka_unit_test(what_was_cut_from_one_is_put_together),
         cmocka_unit_test(short_lives_end_at_their_bound),
+        cmocka_unit_test(what_is_crowded_is_planned_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
  *                              reading a model from a disk
  *   up to AUTO_NEAR meetings   the same of more bodies, where few of them live at once; the first
  *                              of them is mended (`slide`) before the others are asked
+ *   up to AUTO_CREST_NEAR      `crest`, which plans what is crowded first
  *   any number                 `uncut`, for what was cut from one; `scale`, whose plans cost
  *                              O(n log n): a short one where the quick planners were good already,
  *                              its own measure beyond them; `slide` for what they leave too high
@@ -30,10 +31,12 @@
 #define AUTO_SCALE_WORK 50u     /* placements per body, where others have been */
 #define AUTO_FIRST_WORK 4u      /* placements per body: a few plans, which often do */
 #define AUTO_NEAR 60000000u     /* pairs of bodies that live together: some seconds for a planner */
-#define AUTO_PUT_WORK 400000u   /* to put together what was cut: half a second, ... */
-#define AUTO_PUT_WORK_EACH 100u /* ... and that for each body, where there is a limit */
-#define AUTO_SLIDE_NEAR 300u    /* the same for each body, beyond which windows are too wide */
-#define AUTO_SLIDE_WORK 2000000u /* nodes and placements: some seconds */
+#define AUTO_CREST_NEAR 200000000u /* the same: one second for a plan */
+#define AUTO_CREST_WORK 150u       /* placements per body */
+#define AUTO_PUT_WORK 400000u      /* to put together what was cut: half a second, ... */
+#define AUTO_PUT_WORK_EACH 100u    /* ... and that for each body, where there is a limit */
+#define AUTO_SLIDE_NEAR 300u       /* the same for each body, beyond which windows are too wide */
+#define AUTO_SLIDE_WORK 2000000u   /* nodes and placements: some seconds */
 
 static bool auto_is_done(const tn_run *run) {
     if (tn__run_best(run) <= tn__run_lower_bound(run)) return true;
@@ -63,14 +66,21 @@ static tn_status auto_slide(tn_run *run, uint64_t near) {
     return auto_ask(run, "slide", AUTO_SLIDE_WORK + 2 * n);
 }
 
+static tn_status auto_crest(tn_run *run, uint64_t near) {
+    if (near > AUTO_CREST_NEAR || (tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT))
+        return TN_OK;
+    return auto_ask(run, "crest", (uint64_t)AUTO_CREST_WORK * tn__run_count(run));
+}
+
 /* The quick planners; of many bodies a few plans of `scale`, then one of them, which may do. */
 static tn_status auto_quick(tn_run *run, uint64_t near) {
     uint32_t n = tn__run_count(run);
     if (n > AUTO_GREEDY) {
         TN_TRY(auto_ask(run, "scale", (uint64_t)AUTO_FIRST_WORK * n));
-        if (near > AUTO_NEAR || near > (uint64_t)AUTO_SLIDE_NEAR * n) return TN_OK;
+        if (near > AUTO_NEAR || near > (uint64_t)AUTO_SLIDE_NEAR * n) return auto_crest(run, near);
         TN_TRY(auto_ask(run, "greedy-by-size", 0));
         TN_TRY(auto_slide(run, near));
+        TN_TRY(auto_crest(run, near));
     }
     return auto_is_done(run) ? TN_OK : tn__run_quick_portfolio(run);
 }
@@ -89,6 +99,7 @@ static tn_status auto_solve(tn_run *run) {
     if (full) TN_TRY(auto_ask(run, "uncut", put_work)); /* before any other takes the time */
     uint64_t near = n > AUTO_SEARCH ? auto_count_near(run) : 0;
     TN_TRY(auto_quick(run, near));
+    if (greedy && !full) TN_TRY(auto_crest(run, near));
     if (plain && !(full && limited)) TN_TRY(auto_ask(run, "uncut", limited ? put_work : 0));
     if (!limited || n <= AUTO_SEARCH_MAX) /* else it has the rest of the time in one piece */
         TN_TRY(auto_ask(run, "scale", greedy || limited ? (uint64_t)AUTO_SCALE_WORK * n : 0));
