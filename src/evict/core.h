@@ -87,6 +87,7 @@ typedef struct tn__evict_block { /* a stretch of the arena; they tile it */
     uint32_t owner;                   /* a storage, or TN__BLOCK_* */
 } tn__evict_block;
 typedef struct tn__evict_offer { /* a candidate of stretch.c */
+    uint32_t storage;
     double score;
     uint64_t size;
 } tn__evict_offer;
@@ -235,9 +236,8 @@ uint32_t tn__window_find(tn__evict *e, uint64_t size);
 
 /* --- stretch.c --- */
 
-/* One step towards so many bytes in one piece: somebody goes, or all is moved together. *done:
- * there was one; else nobody can go for it. */
-tn_status tn__stretch_step(tn__evict *e, uint64_t size, bool *done, tn_error *error);
+/* So many bytes in one piece: some go, others are moved together. *done: there was a way. */
+tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error);
 
 /* --- compact.c --- */
 bool tn__arena_stays(const tn__evict *e, uint32_t block); /* it may not be moved */

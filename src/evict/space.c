@@ -321,7 +321,7 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
 static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, tn_error *error) {
     double since = e->options.time_search ? tn__clock_s() : 0;
     bool is_done;
-    TN_TRY(tn__stretch_step(e, wish->size, &is_done, error));
+    TN_TRY(tn__stretch_clear(e, wish->size, &is_done, error));
     e->counts.search_count++;
     if (e->options.time_search) e->counts.search_s += tn__clock_s() - since;
     return is_done ? TN_OK : space_stuck(e, wish, is_hole, error);

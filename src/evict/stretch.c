@@ -2,7 +2,7 @@
  *
  * Of a stretch of neighbours each is either dropped or moved together with the others of it,
  * whichever takes less time; the stretch that takes the least, and leaves enough in one piece, is
- * made free, one step at a time, as whoever goes changes what others cost.
+ * made free.
  *
  * To drop a value takes the time of making it again (the policy's), less what it is worth that its
  * bytes are free then: others will want them. Bytes have a price, the score up to which values
@@ -14,11 +14,13 @@
  * much is free already, the price is 0: what lies in pieces is not made more by dropping others in
  * vain. A moved byte counts three times, since it leaves no byte more free, and holes remain.
  *
- * Of the eight traces of DTR and 36 synthetic ones at 0.25 to 0.7 of their peaks, a share between
- * an eighth and a sixteenth and a weight between 2 and 6 do about as well; without the price (all
- * is wanted back) or without the share (all up to the wish is worth nothing) some never end.
+ * Tried on the eight traces of DTR and 36 synthetic ones at 0.25 to 0.7 of their peaks: shares of
+ * an eighth to a sixteenth and weights of 2 to 6 differ by less than chance does. Without a price
+ * too much is moved (1.2 to 1.3 times); where all up to the wish costs nothing, whatever is free,
+ * some never end.
  *
- * Cost: O(blocks) a step, two scores for each candidate, and a selection among the candidates.
+ * Cost: O(blocks), two scores for each candidate, and a selection among the candidates. With a
+ * sample O(sqrt(candidates)) scores for the price, and as many stretches that begin somewhere.
  * Source: ours; the run of neighbours is from Zhang et al.: Coop, NeurIPS 2023.
  */
 #include <math.h>
@@ -38,6 +40,7 @@ typedef struct stretch_search {
     uint64_t size;
     double price;
     bool all; /* everybody goes who can */
+    stretch_part least;
     uint32_t first, behind;
 } stretch_search;
 
@@ -76,25 +79,34 @@ static double stretch_select(tn__evict_offer *offers, uint32_t count, uint64_t b
     return count > 0 ? offers[from].score : 0;
 }
 
-static bool stretch_price(tn__evict *e, uint64_t size, double *price) {
-    uint64_t wanted = e->capacity / STRETCH_SHARE;
-    uint32_t count = 0;
+/* A candidate: the number `i` of the list, or where a sample does, any. NONE: nobody is there. */
+static uint32_t stretch_candidate(tn__evict *e, uint32_t i) {
+    uint32_t at = e->options.sample ? (uint32_t)tn__random_below(&e->random, e->candidate_end) : i;
+    uint32_t storage = e->candidates[at];
+    return storage != TN__NONE && tn__space_may_go(e, storage) ? storage : TN__NONE;
+}
+
+/* Candidates that are looked at: at all, or at the square root of those there are. */
+static uint32_t stretch_looks(const tn__evict *e) {
+    return e->options.sample ? (uint32_t)sqrt((double)e->candidate_count) + 1 : e->candidate_end;
+}
+
+static double stretch_price(tn__evict *e, uint64_t size) {
+    uint64_t wanted = e->capacity / STRETCH_SHARE, bytes = 0;
+    uint32_t count = 0, looks = stretch_looks(e);
     if (wanted < size) wanted = size;
-    *price = 0;
-    if (wanted <= e->free_bytes) return true;
-    if (!tn__reserve(&e->context, &e->offers, &e->offer_room, e->candidate_count,
-                     sizeof *e->offers))
-        return false;
-    for (uint32_t i = 0; i < e->candidate_end; i++) {
-        uint32_t storage = e->candidates[i];
-        if (storage == TN__NONE || !tn__space_may_go(e, storage)) continue;
+    if (wanted <= e->free_bytes) return 0;
+    for (uint32_t i = 0; i < looks && e->candidate_count > 0; i++) {
+        uint32_t storage = stretch_candidate(e, i);
+        if (storage == TN__NONE) continue;
         double score = e->policy->score(e, storage);
         e->counts.evaluation_count++;
+        bytes += e->storages[storage].size;
         if (isfinite(score))
-            e->offers[count++] = (tn__evict_offer){score, e->storages[storage].size};
+            e->offers[count++] = (tn__evict_offer){storage, score, e->storages[storage].size};
     }
-    *price = stretch_select(e->offers, count, wanted - e->free_bytes);
-    return true;
+    double share = e->candidate_bytes > 0 ? (double)bytes / (double)e->candidate_bytes : 0;
+    return stretch_select(e->offers, count, (uint64_t)(share * (double)(wanted - e->free_bytes)));
 }
 
 /* --- a block --- */
@@ -148,9 +160,25 @@ static bool stretch_is_less(const stretch_part *a, const stretch_part *b) {
     return a->cost < b->cost || (a->cost == b->cost && a->loss < b->loss);
 }
 
+/* Blocks from `low` to `high`: the best so far? Those at its low end that are not needed do not
+ * count. */
+static uint32_t stretch_end(tn__evict *e, stretch_search *search, stretch_part *sum, uint32_t low,
+                            uint32_t high) {
+    for (; low != high; low = e->blocks[low].after) {
+        stretch_part part = stretch_of(e, search, low);
+        if (part.freed > 0 && sum->freed - part.freed < search->size) break;
+        stretch_take(sum, part);
+    }
+    if (sum->freed < search->size || !stretch_is_less(sum, &search->least)) return low;
+    search->least = *sum;
+    search->first = low;
+    search->behind = e->blocks[high].after;
+    return low;
+}
+
 /* Two ends walk through the blocks in the order of addresses; what stays ends a stretch. */
-static bool stretch_find(tn__evict *e, stretch_search *search) {
-    stretch_part sum = {0}, least = {.cost = (double)INFINITY};
+static void stretch_find(tn__evict *e, stretch_search *search) {
+    stretch_part sum = {0};
     uint32_t low = e->block_first;
     for (uint32_t high = low; high != TN__NONE; high = e->blocks[high].after) {
         if (tn__arena_stays(e, high)) {
@@ -159,49 +187,97 @@ static bool stretch_find(tn__evict *e, stretch_search *search) {
             continue;
         }
         stretch_add(&sum, stretch_of(e, search, high));
-        for (; low != high; low = e->blocks[low].after) {
-            stretch_part part = stretch_of(e, search, low);
-            if (part.freed > 0 && sum.freed - part.freed < search->size) break;
-            stretch_take(&sum, part);
-        }
-        if (sum.freed < search->size || !stretch_is_less(&sum, &least)) continue;
-        least = sum;
-        search->first = low;
-        search->behind = e->blocks[high].after;
+        low = stretch_end(e, search, &sum, low, high);
     }
-    return isfinite(least.cost);
 }
 
-/* Who of the stretch goes first: the least score; NONE: what is free does. */
-static uint32_t stretch_victim(tn__evict *e, const stretch_search *search) {
-    uint32_t victim = TN__NONE;
-    double least = 0;
-    uint64_t free = 0;
+/* The one that begins at a candidate, or at what is free before it. */
+static void stretch_from(tn__evict *e, stretch_search *search, uint32_t low) {
+    stretch_part sum = {0};
+    uint32_t before = e->blocks[low].before;
+    if (before != TN__NONE && e->blocks[before].owner == TN__BLOCK_FREE) low = before;
+    for (uint32_t high = low; high != TN__NONE && !tn__arena_stays(e, high);
+         high = e->blocks[high].after) {
+        stretch_add(&sum, stretch_of(e, search, high));
+        if (sum.cost > search->least.cost) return;
+        if (sum.freed < search->size) continue;
+        (void)stretch_end(e, search, &sum, low, high);
+        return;
+    }
+}
+
+/* Where a sample does: those that begin at some. */
+static void stretch_sample(tn__evict *e, stretch_search *search) {
+    for (uint32_t looks = stretch_looks(e); looks > 0 && e->candidate_count > 0; looks--) {
+        uint32_t storage = stretch_candidate(e, 0);
+        if (storage != TN__NONE && e->storages[storage].block != TN__NONE)
+            stretch_from(e, search, e->storages[storage].block);
+    }
+}
+
+static bool stretch_search_all(tn__evict *e, stretch_search *search) {
+    search->least.cost = (double)INFINITY;
+    search->price = stretch_price(e, search->size);
+    if (e->options.sample) stretch_sample(e, search);
+    if (!isfinite(search->least.cost)) stretch_find(e, search);
+    search->all = !isfinite(search->least.cost);
+    if (search->all) stretch_find(e, search);
+    return isfinite(search->least.cost);
+}
+
+/* --- those who go --- */
+
+static int stretch_by_score(const void *left, const void *right) {
+    const tn__evict_offer *a = left, *b = right;
+    if (a->score != b->score) return a->score < b->score ? -1 : 1;
+    return (a->storage > b->storage) - (a->storage < b->storage);
+}
+
+/* Who of the stretch could go, the least score first; *free: what lies free in it. */
+static uint32_t stretch_list(tn__evict *e, const stretch_search *search, uint64_t *free) {
+    uint32_t count = 0;
+    *free = 0;
     for (uint32_t b = search->first; b != search->behind; b = e->blocks[b].after) {
         uint32_t owner = e->blocks[b].owner;
-        if (owner == TN__BLOCK_FREE) free += e->blocks[b].size;
-        if (owner == TN__BLOCK_FREE || stretch_of(e, search, b).freed == 0) continue;
-        double score = e->policy->score(e, owner);
-        if (victim != TN__NONE && score >= least) continue;
-        least = score;
-        victim = owner;
+        if (owner == TN__BLOCK_FREE)
+            *free += e->blocks[b].size;
+        else if (stretch_of(e, search, b).freed > 0)
+            e->offers[count++] =
+                (tn__evict_offer){owner, e->policy->score(e, owner), e->blocks[b].size};
     }
-    return free >= search->size ? TN__NONE : victim;
+    qsort(e->offers, count, sizeof *e->offers, stretch_by_score);
+    return count;
 }
 
-tn_status tn__stretch_step(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
-    stretch_search search = {.size = size};
-    if (!stretch_price(e, size, &search.price))
-        return tn__no_memory(error, "the candidates of a stretch");
-    *done = stretch_find(e, &search);
-    search.all = !*done;
-    if (search.all) *done = stretch_find(e, &search);
-    if (!*done) return TN_OK;
-    uint32_t victim = stretch_victim(e, &search);
-    if (victim == TN__NONE) {
-        tn__arena_slide_down(e, search.first, search.behind);
-        return TN_OK;
+/* The nearest block that is not free. */
+static uint32_t stretch_used(const tn__evict *e, uint32_t block, bool upwards) {
+    while (block != TN__NONE && e->blocks[block].owner == TN__BLOCK_FREE)
+        block = upwards ? e->blocks[block].after : e->blocks[block].before;
+    return block;
+}
+
+static tn_status stretch_make_free(tn__evict *e, const stretch_search *search, tn_error *error) {
+    uint64_t free;
+    uint32_t count = stretch_list(e, search, &free); /* free blocks will be joined: */
+    uint32_t below = stretch_used(e, e->blocks[search->first].before, false);
+    uint32_t above = stretch_used(e, search->behind, true);
+    for (uint32_t i = 0; i < count && free < search->size; i++) {
+        tn__evict_offer *gone = &e->offers[i];
+        if (e->free_bytes >= search->size) e->counts.hole_bytes += gone->size;
+        free += gone->size;
+        TN_TRY(tn__space_give_up(e, gone->storage, error));
     }
-    if (e->free_bytes >= size) e->counts.hole_bytes += e->blocks[e->storages[victim].block].size;
-    return tn__space_give_up(e, victim, error);
+    if (tn__arena_find(e, search->size) != TN__NONE) return TN_OK;
+    (void)tn__arena_slide_down(e, below != TN__NONE ? e->blocks[below].after : e->block_first,
+                               above);
+    return TN_OK;
+}
+
+tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
+    stretch_search search = {.size = size};
+    if (!tn__reserve(&e->context, &e->offers, &e->offer_room, (size_t)e->candidate_end + 1,
+                     sizeof *e->offers))
+        return tn__no_memory(error, "the candidates of a stretch");
+    *done = stretch_search_all(e, &search);
+    return *done ? stretch_make_free(e, &search, error) : TN_OK;
 }
