@@ -1,4 +1,5 @@
-/* split_model.c - a network in parts: as little memory as a tenth more work lets, and what that is.
+/* split_model.c - a network in parts: as little memory as a tenth more work lets, and what that is;
+ * then the curve of memory against work.
  *
  *     split_model MODEL.onnx
  */
@@ -10,6 +11,20 @@
 static int fail(const tn_error *error) {
     fprintf(stderr, "%s%s%s\n", error->where, error->where[0] != '\0' ? ": " : "", error->message);
     return 2;
+}
+
+static tn_status curve(const tn_graph *graph, const tn_setup_options *options, tn_error *error) {
+    tn_setup *points[6];
+    uint32_t found;
+    tn_status status = tn_setup_split_sweep(graph, options, 6, points, &found, error);
+    for (uint32_t i = 0; i < found; i++) {
+        const tn_split_report *report = tn_setup_splits(points[i]); /* NULL: the whole, the last */
+        printf("%llu bytes for %.1f %% more work\n",
+               (unsigned long long)tn_setup_need(points[i]).arena,
+               100 * (report != NULL ? report->work : 0));
+        tn_setup_destroy(points[i]);
+    }
+    return status;
 }
 
 int main(int count, char **words) {
@@ -40,6 +55,8 @@ int main(int count, char **words) {
                    report->regions[i].parts[1], report->regions[i].keep ? "kept" : "again");
     }
     tn_setup_destroy(setup);
+    split.share = 0.5;
+    tn_status status = curve(graph, &options, &error);
     tn_graph_destroy(graph);
-    return 0;
+    return status == TN_OK ? 0 : fail(&error);
 }

@@ -47,17 +47,19 @@ typedef struct tn_report_kernels {
     bool fastest;   /* none was taken for its little scratch */
 } tn_report_kernels;
 
-/* A point of the curve of memory against time: an answer of tn_fit_sweep. */
+/* A point of the curve of memory against time: an answer of tn_fit_sweep. Without a bound 0. */
 typedef struct tn_report_point {
     uint64_t budget, bytes, time, time_bound; /* of tn_fit_result */
 } tn_report_point;
 
 /* What a fit adds to the plan of its program. Borrowed, as the report is. */
 typedef struct tn_report_fit {
-    const tn_fit_result *result;   /* the report's occupancy is of its program */
-    uint64_t budget;               /* 0: none was given */
-    uint64_t fixed_bytes;          /* of tn_fit_options */
-    bool abstract;                 /* times are costs of a problem, not picoseconds */
+    const tn_fit_result *result; /* the report's occupancy is of its program */
+    uint64_t budget;             /* 0: none was given */
+    uint64_t fixed_bytes;        /* of tn_fit_options */
+    bool abstract;               /* times are costs of a problem, not picoseconds */
+    bool work; /* with `abstract`: they are operations, and what is moved, of operators in parts
+                * (tn_setup_split_sweep); of `result` bytes and times alone are read */
     const tn_report_point *points; /* [point_count] budgets rising; 0: no curve */
     uint32_t point_count;
     const tn_trace *predicted; /* of tn_simulate of the program; NULL: no link is shown */

@@ -105,6 +105,8 @@ typedef struct tn_setup_split {
                    * budget 0: whatever it takes */
     const tn_split_region *regions; /* [region_count] instead: these */
     uint32_t region_count;
+    const tn_graph *graph; /* that the regions are of, which stands for the rewritten one (of
+                            * tn_split_choice); read during the call. NULL: that one */
 } tn_setup_split;
 
 /* The decisions, stage by stage; zero and NULL are the defaults. What they point to is copied, but
@@ -164,7 +166,8 @@ typedef struct tn_setup_options {
      * plan of the whole does not keep to what is asked. Joins then lie where their parts are
      * (memory->fuse_concat). Not with kernels, a program, costs, `workspaces` or `claimed` of the
      * caller's own: they are of another graph. With regions of the caller's own: tn_setup_from
-     * takes them as they are */
+     * takes them as they are. With `fit` and a budget here: parts where FIT finds nothing, or where
+     * they are predicted to take less time than what it finds; its `costs` may be given */
     const struct tn_setup_split *split; /* NULL: nothing does */
     /* STREAM, behind FIT; needs `costs` as that does. Static memory then lies in the arena. Not
      * with `divide`, without reuse, or unplanned. NULL: weights stay */
@@ -186,6 +189,19 @@ TN_API TN_CHECKED tn_status tn_setup_from(const tn_setup *base, tn_setup_stage s
                                           tn_error *error);
 TN_API void tn_setup_destroy(tn_setup *setup); /* NULL is fine; after its engines */
 
+/* The curve of memory against work: set-ups in parts, from the one of fewest bytes for at most
+ * `options->split->share` more work to the one without parts, which is the last. Each needs more
+ * bytes than the one before it, for less work.
+ *
+ * options  `split->share` above 0; `fit` and the budget of `split` are not read
+ * count    at least 2
+ * setups   out, [count], of which [*found] were found; each to be destroyed
+ * Errors: as tn_setup_create; then there are none. Cost: a search, and that of the set-ups. */
+TN_API TN_CHECKED tn_status tn_setup_split_sweep(const tn_graph *graph,
+                                                 const tn_setup_options *options, uint32_t count,
+                                                 tn_setup **setups, uint32_t *found,
+                                                 tn_error *error);
+
 /* --- what was made; all of it lives as long as the set-up --------------------------------------
  */
 
@@ -206,9 +222,13 @@ TN_API const tn_scratch_report *tn_setup_scratch(const tn_setup *setup);
 TN_API const tn_recompute_report *tn_setup_recomputed(const tn_setup *setup);
 /* What runs in parts; NULL: nothing does. */
 typedef struct tn_split_report {
-    const tn_split_region *regions; /* [count] of the graph as it was rewritten */
+    const tn_split_region *regions; /* [count] of the graph that was cut: as it was rewritten, with
+                                     * what is computed again */
     uint32_t count;
+    uint32_t again_count;              /* tensors that are computed again for late readers */
     tn_cost whole, parts;              /* what one run does: without, and so */
+    double work;                       /* share of the work that is done beyond it, as it was found
+                                        * (tn_split_choice.work); 0: of regions that were given */
     uint64_t whole_arena, whole_total; /* what the plan without needs */
 } tn_split_report;
 TN_API const tn_split_report *tn_setup_splits(const tn_setup *setup);

@@ -66,24 +66,29 @@ typedef struct tn_split_options {
     const uint64_t *kept; /* [operators] bytes that each copy of an operator takes for good, beside
                            * what is live; NULL: none. Read only during the call */
     uint64_t move_kept;   /* the same of an operator that only moves elements */
+    bool again; /* tensors that wait long for their last readers (a skip connection) may be computed
+                 * again for them, in parts; not with `copies` or `kept` */
 } tn_split_options;
 #define TN_SPLIT_OPTIONS_INIT                                                                      \
     { .struct_size = sizeof(tn_split_options) }
 
 /* The least work for a budget. Predicted: what is told of the graph is of its own plan. */
 typedef struct tn_split_choice {
-    tn_split_region *regions; /* [count] in the order of the graph */
+    const tn_graph *graph; /* that the regions are of: the one that was asked about, or one of the
+                            * search's, in which tensors are computed again; lives as long */
+    tn_split_region *regions; /* [count] in the order of `graph` */
     uint32_t count;
-    uint64_t live_bytes; /* at the worst step */
-    uint64_t extra;      /* operations beyond those of the whole graph */
-    uint64_t moved;      /* bytes that are copied: parts, halos that are kept, joins */
+    uint32_t again_count; /* tensors that are computed again */
+    uint64_t live_bytes;  /* at the worst step */
+    uint64_t extra;       /* operations beyond those of the whole graph */
+    uint64_t moved;       /* bytes that are copied: parts, halos that are kept, joins */
     double
         work; /* share of the graph's operations: `extra`, and `byte_flops` for each byte moved */
     uint64_t kept; /* bytes that the operators more than the graph's take for good */
 } tn_split_choice;
 
 /* Errors: E_NO_MEMORY, E_STOPPED (`progress`, asked operator by operator). Cost: O(operators^2)
- * regions of at most 80 operators, each O(operators x parts). */
+ * regions of at most 80 operators, each O(operators x parts); with `again` for at most 8 graphs. */
 TN_API TN_CHECKED tn_status tn_split_search_create(const tn_graph *graph,
                                                    const tn_split_options *options,
                                                    tn_split_search **search, tn_error *error);

@@ -168,6 +168,7 @@ typedef struct cli_whom { /* for whose kernels memory is planned: whom.h. Zero: 
 /* Whether operators run in parts (split.h). */
 typedef struct cli_split {
     bool asked, has_share;
+    bool sweeps; /* a curve is asked for */
     tn_setup_split options;
 } cli_split;
 
@@ -221,6 +222,10 @@ tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_e
 /* Loads and plans: sets `layout`; of several orders that were asked for the one with the smallest
  * arena. */
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error);
+/* Loads, and plans with operators in parts: tn_setup_split_sweep. */
+tn_status cli_input_sweep(cli_input *input, const tn_plan_options *options, uint32_t count,
+                          tn_setup **setups, uint32_t *found, tn_error *error);
+void cli_input_take_setup(cli_input *input, tn_setup *setup); /* it is the input's */
 void cli_input_release(cli_input *input);
 void cli_input_release_loaded(cli_input *input); /* what was loaded; the options stay */
 void cli_stage(cli_input *input, const char *name, double seconds);

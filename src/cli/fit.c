@@ -55,33 +55,40 @@ cli_whom cli_fit_whom(const cli_fit *fit) {
                       .fastest = fit->choices.fastest};
 }
 
-/* `split`: NULL, or some of its operators run in parts. */
-static tn_status fit_set_up(cli_fit *fit, const tn_graph *graph, const tn_setup_split *split,
-                            tn_error *error) {
+tn_status cli_fit_ask(cli_fit *fit, cli_fit_asked *asked, tn_error *error) {
     const cli_whom whom = cli_fit_whom(fit);
-    tn_program_options order = TN_PROGRAM_OPTIONS_INIT;
-    cli_corridor corridor;
-    cli_whom_corridor(&whom, fit->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN, &corridor);
-    tn_setup_options *options = &corridor.options;
-    order.order = fit->input.order;
+    asked->order = (tn_program_options)TN_PROGRAM_OPTIONS_INIT;
+    cli_whom_corridor(&whom, fit->train ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN, &asked->corridor);
+    tn_setup_options *options = &asked->corridor.options;
+    asked->order.order = fit->input.order;
     fit->memory = fit->input.occupancy_options;
     fit->memory.struct_size = sizeof fit->memory;
     fit->memory.alignment = fit->input.alignment;
     options->context = fit->input.import.context;
-    options->program = &order;
+    options->program = &asked->order;
     options->memory = &fit->memory;
     options->plan = &fit->choices.plan;
-    options->split = split;
-    TN_TRY(cli_whom_check(&whom, error));
-    TN_TRY(tn_setup_create(graph, options, &fit->setup, error));
-    if (tn_setup_splits(fit->setup) != NULL) fit->memory.fuse_concat = true; /* as it is planned */
-    fit->program = tn_setup_program(fit->setup);
-    const tn_kernels *made = tn_setup_kernels(fit->setup);
+    return cli_whom_check(&whom, error);
+}
+
+void cli_fit_take(cli_fit *fit, tn_setup *setup) {
+    const tn_kernels *made = tn_setup_kernels(setup);
+    fit->setup = setup;
+    if (tn_setup_splits(setup) != NULL) fit->memory.fuse_concat = true; /* as it is planned */
+    fit->program = tn_setup_program(setup);
     if (made != NULL) {
         fit->memory.workspaces = tn_kernels_workspaces(made);
         fit->memory.workspaces_again = tn_kernels_workspaces_again(made);
     }
-    fit->options.fixed_bytes = tn_setup_need(fit->setup).statics;
+    fit->options.fixed_bytes = tn_setup_need(setup).statics;
+}
+
+static tn_status fit_set_up(cli_fit *fit, const tn_graph *graph, tn_error *error) {
+    cli_fit_asked asked;
+    tn_setup *made;
+    TN_TRY(cli_fit_ask(fit, &asked, error));
+    TN_TRY(tn_setup_create(graph, &asked.corridor.options, &made, error));
+    cli_fit_take(fit, made);
     return TN_OK;
 }
 
@@ -89,16 +96,16 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
     const cli_whom whom = cli_fit_whom(fit);
     TN_TRY(fit_load(fit, error));
-    if (!fit->train) return fit_set_up(fit, input->graph, NULL, error);
+    if (!fit->train) return fit_set_up(fit, input->graph, error);
     TN_TRY(cli_training_model(&fit->training, &input->graph, error));
     TN_TRY(cli_training_make(&fit->training, input->graph, cli_whom_rewrites(&whom), &fit->model,
                              &fit->step, error));
-    return fit_set_up(fit, fit->step.graph, NULL, error);
+    return fit_set_up(fit, fit->step.graph, error);
 }
 
 /* --- costs --- */
 
-static tn_status fit_find_costs(cli_fit *fit, tn_error *error) {
+tn_status cli_fit_find_costs(cli_fit *fit, tn_error *error) {
     const tn_graph *graph = tn_program_graph(fit->program);
     const tn_context *context = fit->input.import.context;
     if (cli_costs_given(&fit->from))
@@ -153,7 +160,7 @@ static tn_status fit_find_zeros(cli_fit *fit, tn_error *error) {
 tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
     TN_TRY(fit->problem_path != NULL ? fit_open_problem(fit, error) : fit_open_model(fit, error));
     if (fit->problem_path != NULL) return TN_OK;
-    TN_TRY(fit_find_costs(fit, error));
+    TN_TRY(cli_fit_find_costs(fit, error));
     TN_TRY(fit_find_zeros(fit, error));
     if (fit->save_costs == NULL) return TN_OK;
     return tn_costs_write(fit->costs, fit->save_costs, error);
@@ -189,45 +196,11 @@ static tn_status fit_search(cli_fit *fit, const tn_fit_options *options, tn_erro
     return point < fit->sweep ? TN_OK : status;
 }
 
-/* Nothing keeps to the budget: the same model with operators in parts, whose program is then the
- * one that is fitted. What there is stays where that is too much as well. */
-static tn_status fit_in_parts(cli_fit *fit, tn_fit_options *options, tn_error *error) {
-    const tn_setup_split split = {.budget = options->budget};
-    tn_fit_result before = fit->results[fit->chosen];
-    tn_costs *costs = fit->costs;
-    tn_setup *whole = fit->setup;
-    tn_occupancy_options memory = fit->memory;
-    const tn_program *program = fit->program;
-    fit->setup = NULL;
-    fit->costs = NULL;
-    tn_status status = fit_set_up(fit, fit->input.graph, &split, error);
-    if (status == TN_OK) status = fit_find_costs(fit, error);
-    options->zeros = NULL; /* of other tensors */
-    fit->results[fit->chosen] = (tn_fit_result){0};
-    if (status == TN_OK)
-        status = tn_fit(fit->program, fit->costs, options, &fit->results[fit->chosen], error);
-    if (status == TN_OK) {
-        fit->results[fit->chosen].plain_bytes = before.plain_bytes;
-        fit->results[fit->chosen].plain_time = before.plain_time;
-        tn_fit_release(&before);
-        tn_costs_destroy(costs);
-        tn_setup_destroy(whole);
-        return TN_OK;
-    }
-    tn_fit_release(&fit->results[fit->chosen]);
-    fit->results[fit->chosen] = before;
-    tn_costs_destroy(fit->costs);
-    tn_setup_destroy(fit->setup);
-    fit->costs = costs;
-    fit->setup = whole;
-    fit->memory = memory;
-    fit->program = program;
-    return status;
-}
-
 tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     tn_fit_options options = fit->options;
-    bool parts = (options.allow & CLI_ALLOW_SPLIT) != 0 && fit->problem_path == NULL && !fit->train;
+    bool keeps = options.pass != NULL && strcmp(options.pass, "keep") == 0;
+    bool parts = (options.allow & CLI_ALLOW_SPLIT) != 0 && fit->problem_path == NULL &&
+                 !fit->train && !keeps;
     options.allow &= ~(CLI_ALLOW_SPLIT | CLI_ALLOW_STREAM);
     uint32_t count = fit->sweep + (fit->sweep == 0 || options.budget > 0);
     options.context = fit->input.import.context;
@@ -242,8 +215,7 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     fit->budgets[0] = options.budget;
     if (cli_fit_streams(fit)) return cli_fit_stream(fit, &fit->results[0], error);
     tn_status status = fit_search(fit, &options, error);
-    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
-    return none && parts && options.budget > 0 ? fit_in_parts(fit, &options, error) : status;
+    return parts ? cli_fit_parts(fit, &options, status, error) : status;
 }
 
 void cli_fit_release(cli_fit *fit) {
@@ -256,6 +228,8 @@ void cli_fit_release(cli_fit *fit) {
     tn_program_destroy(fit->own);
     tn_graph_destroy(fit->nodes);
     tn_setup_destroy(fit->setup);
+    for (uint32_t i = 0; i < fit->part_count; i++) tn_setup_destroy(fit->parts[i]);
+    free(fit->parts);
     tn_training_release(&fit->step);
     tn_graph_destroy(fit->model);
     cli_input_release_loaded(&fit->input);

@@ -4,6 +4,7 @@
 #define TN_CLI_FIT_H
 
 #include "cli/open_model.h"
+#include "cli/whom.h"
 
 #define CLI_FIT_OUTPUTS_MAX 16u
 #define CLI_FIT_SEGMENTS_MAX 64u
@@ -30,7 +31,10 @@ typedef struct cli_fit {
     /* what was made */
     tn_graph *model; /* that is trained; NULL: as it was loaded */
     tn_training step;
-    tn_setup *setup; /* of a model; its program is fitted */
+    tn_setup *setup;  /* of a model; its program is fitted */
+    tn_setup **parts; /* [part_count] others whose programs results are of, with room for one more;
+                       * NULL: none */
+    uint32_t part_count;
     tn_graph *nodes; /* of a problem */
     tn_program *own; /* of a problem */
     const tn_program *program;
@@ -48,6 +52,14 @@ typedef struct cli_fit {
 
 /* fit.c: whose kernels run it: those here, or nobody's where a device is a model of two rates. */
 cli_whom cli_fit_whom(const cli_fit *fit);
+/* What a set-up is asked for, and who is taken as the one that is fitted. */
+typedef struct cli_fit_asked {
+    cli_corridor corridor;
+    tn_program_options order;
+} cli_fit_asked;
+tn_status cli_fit_ask(cli_fit *fit, cli_fit_asked *asked, tn_error *error);
+void cli_fit_take(cli_fit *fit, tn_setup *setup);
+tn_status cli_fit_find_costs(cli_fit *fit, tn_error *error); /* of what was taken */
 /* Everything up to program and costs. */
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);
 /* The answer, or the curve. Errors: those of tn_fit; that of the budget may then be the least. */
@@ -58,6 +70,11 @@ void cli_fit_close(cli_fit *fit);
 /* fit_batch.c: the largest batch that fits as it is, and by fitting; 0: not even 1. The second is
  * solved in `fit`. */
 tn_status cli_fit_batches(cli_fit *fit, uint64_t *plain, uint64_t *fitted, tn_error *error);
+
+/* fit_parts.c: the same with operators in parts where that is faster, or nothing else keeps to the
+ * budget. status: of the search without. Errors: that, where parts do not help either. */
+tn_status cli_fit_parts(cli_fit *fit, const tn_fit_options *options, tn_status status,
+                        tn_error *error);
 
 /* fit_stream.c: whether weights have to come and go; the answer where they do. */
 bool cli_fit_streams(const cli_fit *fit);

@@ -76,8 +76,7 @@ const tn_graph *cli_input_graph(const cli_input *input) {
     return input->setup != NULL ? tn_setup_graph(input->setup) : input->graph;
 }
 
-/* What was set up is the input's. */
-static void input_take(cli_input *input, tn_setup *made) {
+void cli_input_take_setup(cli_input *input, tn_setup *made) {
     tn_setup_destroy(input->setup);
     input->setup = made;
     input->occupancy = tn_setup_occupancy(made);
@@ -85,37 +84,51 @@ static void input_take(cli_input *input, tn_setup *made) {
     input->layout = tn_setup_layout(made);
 }
 
-/* From a stage on, or all of it; `plan` NULL: up to the problem. Where there are no kernels,
- * scratch is that of the operators' rules, or as it was found. */
-static tn_status input_set_up(cli_input *input, tn_setup_stage stage, const tn_plan_options *plan,
-                              tn_error *error) {
+/* What a set-up is asked for; `plan` NULL: no layout. */
+typedef struct input_asked {
     cli_corridor corridor;
-    tn_program_options program = TN_PROGRAM_OPTIONS_INIT;
-    tn_setup *made;
-    program.order = input->order;
-    program.sequence = input->sequence;
-    program.sequence_count = input->sequence_count;
-    const tn_recompute_options again = cli_training_again(input->training);
+    tn_program_options program;
+    tn_recompute_options again;
+    tn_plan_options whole; /* the limit is for what is in parts */
+} input_asked;
+
+static const tn_graph *input_ask(cli_input *input, const tn_plan_options *plan,
+                                 input_asked *asked) {
     const bool trains = input->training != NULL;
-    cli_whom_corridor(&input->whom, trains ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN, &corridor);
-    tn_setup_options *options = &corridor.options;
-    options->recompute = &again;
-    options->program = &program;
+    asked->program = (tn_program_options)TN_PROGRAM_OPTIONS_INIT;
+    asked->program.order = input->order;
+    asked->program.sequence = input->sequence;
+    asked->program.sequence_count = input->sequence_count;
+    asked->again = cli_training_again(input->training);
+    cli_whom_corridor(&input->whom, trains ? TN_REWRITE_TRAINED : TN_REWRITE_TO_RUN,
+                      &asked->corridor);
+    tn_setup_options *options = &asked->corridor.options;
+    options->recompute = &asked->again;
+    options->program = &asked->program;
     options->memory = &input->occupancy_options;
     options->statics = input->statics;
     options->plan = plan;
     options->unplanned = plan == NULL;
-    const tn_graph *graph = trains ? input->step.graph : input->graph;
-    tn_plan_options whole = TN_PLAN_OPTIONS_INIT; /* the limit is for what is in parts */
     if (plan != NULL && input->split.asked) {
-        whole = *plan;
-        options->split = cli_split_of(&input->split, whole.capacity);
-        whole.capacity = 0;
-        options->plan = &whole;
+        asked->whole = *plan;
+        options->split = cli_split_of(&input->split, plan->capacity);
+        asked->whole.capacity = 0;
+        options->plan = &asked->whole;
     }
+    return trains ? input->step.graph : input->graph;
+}
+
+/* From a stage on, or all of it; `plan` NULL: up to the problem. Where there are no kernels,
+ * scratch is that of the operators' rules, or as it was found. */
+static tn_status input_set_up(cli_input *input, tn_setup_stage stage, const tn_plan_options *plan,
+                              tn_error *error) {
+    input_asked asked;
+    tn_setup *made;
+    const tn_graph *graph = input_ask(input, plan, &asked);
+    const tn_setup_options *options = &asked.corridor.options;
     TN_TRY(stage == TN_SETUP_REWRITE ? tn_setup_create(graph, options, &made, error)
                                      : tn_setup_from(input->setup, stage, options, &made, error));
-    input_take(input, made);
+    cli_input_take_setup(input, made);
     return TN_OK;
 }
 
@@ -190,6 +203,15 @@ tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_er
     }
     cli_stage(input, "plan", input->layout->seconds);
     return TN_OK;
+}
+
+tn_status cli_input_sweep(cli_input *input, const tn_plan_options *plan, uint32_t count,
+                          tn_setup **setups, uint32_t *found, tn_error *error) {
+    input_asked asked;
+    *found = 0;
+    TN_TRY(input_import(input, error));
+    const tn_graph *graph = input_ask(input, plan, &asked);
+    return tn_setup_split_sweep(graph, &asked.corridor.options, count, setups, found, error);
 }
 
 void cli_input_release_loaded(cli_input *input) {

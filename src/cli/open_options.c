@@ -75,8 +75,8 @@ enum {
     X(SESSION_SWAP_DEVICE, "swap-device", "NAME", CLI_SWAP_DEVICE_HELP)                            \
     X(SESSION_ALLOW, "allow", "WHAT,...",                                                          \
       "what may be done to keep to the budget: order, recompute, swap, compress; split: "          \
-      "operators in parts, where nothing else will do; stream: weights come from their file when " \
-      "they are needed (order,recompute; swap, where a link is given)")                            \
+      "operators in parts, where that is faster, or nothing else will do; stream: weights come "   \
+      "from their file when they are needed (order,recompute; swap, where a link is given)")       \
     X(SESSION_STORAGE, "storage", "SIZE/s",                                                        \
       "with --allow stream: speed of the files of weights, 2GB/s; reads then take no less "        \
       "(measured, and as fast as they are)")                                                       \

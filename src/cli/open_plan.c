@@ -130,16 +130,18 @@ static tn_status session_make(cli_session *session, tn_setup_options *options, t
     if (options->split == NULL) options->fit = &fit;
     bool twice = (session->codecs != 0 || cli_costs_given(&session->from)) && fit.budget > 0;
     bool streams = (session->allow & CLI_ALLOW_STREAM) != 0 && fit.budget > 0;
+    bool parts = !streams && (session->allow & CLI_ALLOW_SPLIT) != 0 && session->training == NULL &&
+                 fit.budget > 0;
+    const tn_setup_split split = {.budget = fit.budget};
     if (streams) options->fit = NULL;
+    if (parts && !twice && options->split == NULL) options->split = &split;
     tn_status status = streams ? session_make_streamed(session, options, error)
                        : twice ? session_make_twice(session, options, &fit, error)
                                : tn_setup_create(session->graph, options, &session->setup, error);
     options->fit = NULL;
     options->split = NULL;
     if (status != TN_E_EXHAUSTED && status != TN_E_INFEASIBLE) return status;
-    if (!streams && (session->allow & CLI_ALLOW_SPLIT) != 0 && session->training == NULL &&
-        fit.budget > 0) {
-        tn_setup_split split = {.budget = fit.budget};
+    if (parts && twice) {
         options->split = &split;
         status = tn_setup_create(session->graph, options, &session->setup, error);
         options->split = NULL;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPLIT_SHARE 0.25 /* of work, where nobody says how much */
+#define SPLIT_SHARE 0.25     /* of work, where nobody says how much */
+#define SPLIT_SHARE_MOST 0.5 /* the same of a curve */
 
 enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
 
@@ -16,7 +17,7 @@ enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
       "or as little memory as --extra-work lets")                                                  \
     X(SPLIT_WORK, "extra-work", "SHARE",                                                           \
       "with --split: work beyond the model's, 10% or 0.1; a byte that is copied counts as eight "  \
-      "operations (25%; with a budget whatever it takes)")
+      "operations (25%, of a curve 50%; with a budget whatever it takes)")
 
 double cli_share(struct argp_state *state, const char *option, const char *text) {
     size_t length = strlen(text);
@@ -55,16 +56,18 @@ const struct argp cli_split_argp = {.options = split_options, .parser = split_pa
 const tn_setup_split *cli_split_of(cli_split *split, uint64_t budget) {
     if (!split->asked) return NULL;
     split->options.budget = budget;
-    if (budget == 0 && !split->has_share) split->options.share = SPLIT_SHARE;
+    if (split->sweeps && !split->has_share) split->options.share = SPLIT_SHARE_MOST;
+    if (budget == 0 && !split->sweeps && !split->has_share) split->options.share = SPLIT_SHARE;
     return &split->options;
 }
 
-static double split_extra(const tn_split_report *report) {
+double cli_split_extra(const tn_split_report *report) {
     double whole = (double)report->whole.flops;
     return whole > 0 ? (double)report->parts.flops / whole - 1 : 0;
 }
 
-static uint64_t split_more(uint64_t parts, uint64_t whole) {
+uint64_t cli_split_moved(const tn_split_report *report) {
+    uint64_t parts = report->parts.bytes_moved, whole = report->whole.bytes_moved;
     return parts > whole ? parts - whole : 0;
 }
 
@@ -72,10 +75,12 @@ void cli_split_words(const tn_setup *setup, tn__text *text) {
     const tn_split_report *report = setup != NULL ? tn_setup_splits(setup) : NULL;
     char moved[TN_SIZE_TEXT_MAX];
     if (report == NULL) return;
-    tn__text_printf(
-        text, "%u region%s: %+.1f %% operations, %s more moved", report->count,
-        report->count == 1 ? "" : "s", 100 * split_extra(report),
-        tn_size_format(split_more(report->parts.bytes_moved, report->whole.bytes_moved), moved));
+    tn__text_printf(text, "%u region%s", report->count, report->count == 1 ? "" : "s");
+    if (report->again_count > 0)
+        tn__text_printf(text, ", %u tensor%s computed again", report->again_count,
+                        report->again_count == 1 ? "" : "s");
+    tn__text_printf(text, ": %+.1f %% operations, %s more moved", 100 * cli_split_extra(report),
+                    tn_size_format(cli_split_moved(report), moved));
 }
 
 void cli_split_print(const tn_setup *setup) {
@@ -95,10 +100,10 @@ void cli_split_print(const tn_setup *setup) {
 void cli_split_json(const tn_setup *setup, tn__text *text) {
     const tn_split_report *report = setup != NULL ? tn_setup_splits(setup) : NULL;
     if (report == NULL) return;
-    tn__text_printf(text,
-                    ",\"split\":{\"regions\":%u,\"extra_operations\":%.6f,\"operations\":%" PRIu64
-                    ",\"more_bytes_moved\":%" PRIu64 ",\"whole_arena\":%" PRIu64 "}",
-                    report->count, split_extra(report), report->parts.flops,
-                    split_more(report->parts.bytes_moved, report->whole.bytes_moved),
-                    report->whole_arena);
+    tn__text_printf(
+        text,
+        ",\"split\":{\"regions\":%u,\"again\":%u,\"extra_operations\":%.6f,\"operations\":%" PRIu64
+        ",\"more_bytes_moved\":%" PRIu64 ",\"whole_arena\":%" PRIu64 "}",
+        report->count, report->again_count, cli_split_extra(report), report->parts.flops,
+        cli_split_moved(report), report->whole_arena);
 }

@@ -15,6 +15,10 @@ void cli_split_words(const tn_setup *setup, tn__text *text);
 void cli_split_print(const tn_setup *setup);
 void cli_split_json(const tn_setup *setup, tn__text *text);
 
+/* Operations beyond those of the whole, as a share of them; bytes that are moved beyond its. */
+double cli_split_extra(const tn_split_report *report);
+uint64_t cli_split_moved(const tn_split_report *report);
+
 /* 10% or 0.1, of work. */
 double cli_share(struct argp_state *state, const char *option, const char *text);
 

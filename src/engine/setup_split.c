@@ -6,6 +6,8 @@
  * alignment and holes take it beyond the budget, the search is asked for as much less.
  * Cost: that of the search and of a few set-ups.
  */
+#include <tenure/simulate.h>
+
 #include "engine/setup.h"
 
 #define SPLIT_ROUNDS 8u
@@ -16,6 +18,7 @@ tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn
     const tn_setup_split *asked = options->split;
     const tn_graph *whole =
         setup->parts[PART_REWRITTEN] != NULL ? setup->parts[PART_REWRITTEN]->graph : setup->given;
+    const tn_graph *cut = asked->graph != NULL ? asked->graph : whole;
     tn__setup_part *part;
     TN_TRY(tn__setup_part_make(setup, PART_GRAPH, &part, error));
     tn_split_region *kept =
@@ -23,7 +26,7 @@ tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn
     if (kept == NULL) return tn__no_memory(error, "a split graph");
     memcpy(kept, asked->regions, asked->region_count * sizeof *kept);
     part->split = (tn_split_report){.regions = kept, .count = asked->region_count};
-    TN_TRY(tn_graph_split(whole, kept, asked->region_count, &setup->context, &part->graph, error));
+    TN_TRY(tn_graph_split(cut, kept, asked->region_count, &setup->context, &part->graph, error));
     part->split.whole = tn_graph_work(whole);
     part->split.parts = tn_graph_work(part->graph);
     return TN_OK;
@@ -50,7 +53,8 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
                               tn_setup **made) {
     tn_setup_options options = *state->asked;
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
-    tn_setup_split given = {.regions = choice->regions, .region_count = choice->count};
+    tn_setup_split given = {
+        .regions = choice->regions, .region_count = choice->count, .graph = choice->graph};
     tn__options(&memory, sizeof memory, options.memory);
     memory.struct_size = sizeof memory;
     memory.fuse_concat = true;
@@ -59,6 +63,8 @@ static tn_status split_set_up(const split_state *state, const tn_split_choice *c
     options.fit = NULL;
     TN_TRY(tn_setup_create(state->graph, &options, made, state->error));
     tn__setup_part *part = (*made)->parts[PART_GRAPH];
+    part->split.again_count = choice->again_count;
+    part->split.work = choice->work;
     part->split.whole_arena = tn_setup_need(state->whole).arena;
     part->split.whole_total = tn_setup_need(state->whole).total;
     return TN_OK;
@@ -126,8 +132,13 @@ static tn_status split_search(split_state *state) {
     const tn_kernels *kernels = tn_setup_kernels(state->whole);
     options.context = &state->whole->context;
     if (kernels != NULL) options.workspaces = tn_kernels_workspaces(kernels);
-    TN_TRY(tn_split_search_create(tn_setup_graph(state->whole), &options, &state->search,
-                                  state->error));
+    options.again = true;
+    return tn_split_search_create(tn_setup_graph(state->whole), &options, &state->search,
+                                  state->error);
+}
+
+static tn_status split_find(split_state *state) {
+    TN_TRY(split_search(state));
     return state->asked->split->budget > 0 ? split_within(state) : split_least(state);
 }
 
@@ -146,20 +157,71 @@ static tn_status split_check(const tn_setup_options *options, tn_error *error) {
     return TN_OK;
 }
 
-tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
-                          tn_error *error) {
+/* The set-up without parts. */
+static tn_status split_whole(const tn_graph *graph, const tn_setup_options *options,
+                             tn_setup **whole, tn_error *error) {
     tn_setup_options plain = *options;
-    tn_setup *whole;
-    uint64_t budget = options->split->budget;
     plain.split = NULL;
     plain.fit = NULL;
     TN_TRY(split_check(options, error));
+    return tn_setup_create(graph, &plain, whole, error);
+}
+
+/* Whether a set-up in parts takes less time, by costs like those of who was fitted. */
+static bool split_is_faster(const tn_setup *parts, const tn_setup_options *options, uint64_t time) {
+    tn_setup_options asked = *options;
+    tn_simulate_options simulate = TN_SIMULATE_OPTIONS_INIT;
+    tn_simulation simulation = {0};
+    tn_costs *costs;
+    tn_error unused; /* benign: then nobody knows, and the other one is taken */
+    asked.costs = NULL;
+    if (tn__setup_costs(parts, &asked, &costs, &unused) != TN_OK) return false;
+    simulate.context = &parts->context;
+    simulate.costs = tn_costs_list(costs);
+    simulate.again = tn_costs_again_list(costs);
+    tn_status status = tn_simulate(tn_setup_program(parts), &simulate, &simulation, &unused);
+    bool faster = status == TN_OK && simulation.total_ps < time;
+    if (status == TN_OK) tn_simulation_release(&simulation);
+    tn_costs_destroy(costs);
+    return faster;
+}
+
+/* With FIT as well: that program where it is found, unless parts are faster. Costs that were given
+ * are of the whole graph: then nobody knows how fast parts are. */
+static tn_status split_beside_fit(const tn_graph *graph, const tn_setup_options *options,
+                                  tn_setup **setup, tn_error *error) {
+    tn_setup_options fitted = *options, cut = *options;
+    tn_setup *whole = NULL, *parts = NULL;
+    tn_error unused;
+    fitted.split = NULL;
+    cut.fit = NULL;
+    cut.costs = NULL;
+    tn_status status = tn_setup_create(graph, &fitted, &whole, error);
+    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+    if (none) return tn__setup_split(graph, &cut, setup, error);
+    TN_TRY(status);
+    const tn_fit_result *result = tn_setup_fitted(whole);
+    *setup = whole;
+    if (result == NULL || result->time <= result->plain_time || options->costs != NULL ||
+        tn__setup_split(graph, &cut, &parts, &unused) != TN_OK)
+        return TN_OK;
+    bool faster = split_is_faster(parts, options, result->time);
+    if (faster) *setup = parts;
+    tn_setup_destroy(faster ? whole : parts);
+    return TN_OK;
+}
+
+tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
+                          tn_error *error) {
+    tn_setup *whole;
+    uint64_t budget = options->split->budget;
+    if (options->fit != NULL && budget > 0) return split_beside_fit(graph, options, setup, error);
     if (options->split->share < 0 || (budget == 0 && options->split->share == 0))
         TN_FAIL(error, TN_E_INVALID, "operators in parts need a budget, or a share of work");
-    TN_TRY(tn_setup_create(graph, &plain, &whole, error));
+    TN_TRY(split_whole(graph, options, &whole, error));
     split_state state = {.graph = graph, .asked = options, .whole = whole, .error = error};
     uint64_t total = tn_setup_need(whole).total;
-    tn_status status = budget > 0 && total <= budget ? TN_OK : split_search(&state);
+    tn_status status = budget > 0 && total <= budget ? TN_OK : split_find(&state);
     tn_split_search_destroy(state.search);
     bool better = state.best != NULL && tn_setup_need(state.best).total < total;
     if (status == TN_OK) {
@@ -169,5 +231,71 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
     }
     tn_setup_destroy(state.best);
     tn_setup_destroy(whole);
+    return status;
+}
+
+/* --- the curve --- */
+
+/* Set-ups for budgets from the least up, evenly; two budgets may have the same regions. */
+static tn_status split_points(split_state *state, uint32_t count, tn_setup **setups,
+                              uint32_t *found) {
+    tn_split_choice least, choice;
+    double before = -1;
+    TN_TRY(tn_split_least(state->search, state->asked->split->share, &least, state->error));
+    uint64_t from = least.live_bytes, to = tn_split_whole(state->search);
+    tn_split_choice_release(state->search, &least);
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        uint64_t budget = from + (uint64_t)((double)(to - from) * i / (count - 1));
+        TN_TRY(tn_split_within(state->search, budget, &choice, state->error));
+        bool is_new = choice.count > 0 && choice.work != before;
+        before = choice.work;
+        tn_status status = is_new ? split_set_up(state, &choice, &setups[*found]) : TN_OK;
+        *found += is_new && status == TN_OK;
+        tn_split_choice_release(state->search, &choice);
+        TN_TRY(status);
+    }
+    return TN_OK;
+}
+
+/* What needs no less than one of less work goes: layouts have holes, which nobody predicted. */
+static void split_prune(tn_setup **setups, uint32_t *found) {
+    uint64_t least = UINT64_MAX;
+    uint32_t kept = 0;
+    for (uint32_t i = *found; i-- > 0;) {
+        uint64_t total = tn_setup_need(setups[i]).total;
+        if (total < least) {
+            least = total;
+            continue;
+        }
+        tn_setup_destroy(setups[i]);
+        setups[i] = NULL;
+    }
+    for (uint32_t i = 0; i < *found; i++)
+        if (setups[i] != NULL) setups[kept++] = setups[i];
+    *found = kept;
+}
+
+tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *options,
+                               uint32_t count, tn_setup **setups, uint32_t *found,
+                               tn_error *error) {
+    tn_setup_options asked = TN_SETUP_OPTIONS_INIT;
+    tn_setup *whole;
+    *found = 0;
+    tn__options(&asked, sizeof asked, options);
+    if (count < 2) TN_FAIL(error, TN_E_INVALID, "a curve has at least two points");
+    if (asked.split == NULL || !(asked.split->share > 0))
+        TN_FAIL(error, TN_E_INVALID, "a curve of operators in parts needs a share of work");
+    TN_TRY(split_whole(graph, &asked, &whole, error));
+    split_state state = {.graph = graph, .asked = &asked, .whole = whole, .error = error};
+    tn_status status = split_search(&state);
+    if (status == TN_OK) status = split_points(&state, count, setups, found);
+    tn_split_search_destroy(state.search);
+    setups[(*found)++] = whole;
+    if (status == TN_OK) {
+        split_prune(setups, found);
+        return TN_OK;
+    }
+    for (uint32_t i = 0; i < *found; i++) tn_setup_destroy(setups[i]);
+    *found = 0;
     return status;
 }

@@ -56,7 +56,10 @@ void tn__fit_json(tn__text *text, const tn__scene *scene) {
     if (fit == NULL) return;
     tn__fit_facts(fit, facts);
     tn__text_printf(text, ",\n\"fit\":{\"pass\":\"%s\",\"unit\":\"%s\",\"stopped\":%s",
-                    fit->result->pass ? fit->result->pass : "", fit->abstract ? "cost" : "ps",
+                    fit->result->pass ? fit->result->pass : "",
+                    fit->work       ? "operations"
+                    : fit->abstract ? "cost"
+                                    : "ps",
                     fit->result->stopped ? "true" : "false");
     for (size_t i = 0; i < TN__FIT_FACTS; i++) {
         tn__text_printf(text, ",\"%s\":", facts[i].name);

@@ -126,9 +126,9 @@ static tn_status html_links(tn__scene *scene, tn__text *text, tn_error *error) {
 static void html_answer(tn__text *text, const tn_report_fit *fit) {
     const tn_fit_result *it = fit->result;
     tn__fit_fact facts[TN__FIT_FACTS];
-    tn__text_printf(text, ",\n\"fit\":{\"pass\":\"%s\",\"abstract\":%s,\"stopped\":%s",
+    tn__text_printf(text, ",\n\"fit\":{\"pass\":\"%s\",\"abstract\":%s,\"work\":%s,\"stopped\":%s",
                     it->pass ? it->pass : "", fit->abstract ? "true" : "false",
-                    it->stopped ? "true" : "false");
+                    fit->work ? "true" : "false", it->stopped ? "true" : "false");
     tn__fit_facts(fit, facts);
     for (size_t i = 0; i < TN__FIT_FACTS; i++) html_field(text, facts[i].name, facts[i].value);
     tn__text_put(text, ",\"points\":[");

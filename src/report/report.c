@@ -61,9 +61,9 @@ static tn_status report_check_plan(const tn_report *report, tn_error *error) {
     if (report->occupancy && tn_occupancy_problem(report->occupancy) != report->problem)
         TN_FAIL(error, TN_E_INVALID, "the problem is not the one of the occupancy");
     const tn_report_fit *fit = report->fit;
-    if (fit && (fit->result == NULL || report->occupancy == NULL ||
-                tn_occupancy_program(report->occupancy) != fit->result->program))
-        TN_FAIL(error, TN_E_INVALID, "the fit is of another program");
+    bool program = fit && fit->result != NULL && report->occupancy != NULL &&
+                   (fit->work || tn_occupancy_program(report->occupancy) == fit->result->program);
+    if (fit && !program) TN_FAIL(error, TN_E_INVALID, "the fit is of another program");
     return TN_OK;
 }
 

@@ -62,6 +62,10 @@ void tn__svg_fit_words(tn__text *text, const tn_report_fit *fit) {
     double ratio = it->plain_time > 0 ? (double)it->time / (double)it->plain_time : 1;
     tn__text_printf(text, "%s instead of %s on the device, in ", tn__words_iec(it->bytes, bytes),
                     tn__words_iec(it->plain_bytes, plain));
+    if (fit->work) {
+        tn__text_printf(text, "parts, for %.4f of the work", ratio);
+        return;
+    }
     tn__words_time(text, fit, it->time);
     tn__text_printf(text, ", %.4f of the time (pass %.40s)", ratio, it->pass ? it->pass : "");
 }
@@ -170,8 +174,9 @@ void tn__svg_trade(tn__text *text, const tn__svg_box *box, const tn_report_fit *
     svg_span(&trade);
     svg_trade_axes(&trade);
     tn__svg_words(text, box->left, box->top - 8, "fill=\"#5b6470\"",
-                  "bytes on the device against time, of the program without fitting; dashed: "
-                  "proved to be out of reach below");
+                  fit->work ? "bytes on the device against work, of the model as a whole"
+                            : "bytes on the device against time, of the program without fitting; "
+                              "dashed: proved to be out of reach below");
     svg_stairs(&trade, true);
     svg_stairs(&trade, false);
     for (uint32_t i = 0; i < fit->point_count; i++)

@@ -421,10 +421,9 @@ static void price_join_copies(price_state *price, uint32_t first) {
         }
 }
 
-/* Joining results where they are not one piece of memory: both are there. */
-static void price_join(price_state *price, uint64_t floor) {
+/* Joining a result where it is not one piece of memory: its parts and the whole are there. */
+static void price_join(price_state *price, uint32_t t, uint64_t floor) {
     const split_region *region = price->region;
-    uint32_t t = tn__split_result(region, region->op_count - 1);
     const tn_tensor *whole = tn_graph_tensor(region->graph, region->tensors[t].id);
     uint64_t bytes = model_bytes(whole);
     bool patches = region->axis_count > 1;
@@ -436,6 +435,14 @@ static void price_join(price_state *price, uint64_t floor) {
         price->moved = tn__add_sat(price->moved, 2 * bytes);
         price->peak = tn__add_sat(price->peak, bytes / region->parts[0]);
     }
+}
+
+static void price_joins(price_state *price, uint64_t floor) {
+    const split_region *region = price->region;
+    uint32_t result = tn__split_result(region, region->op_count - 1);
+    for (uint32_t t = 0; t < region->tensor_count; t++)
+        if (t == result || (region->tensors[t].after && tn__split_is_cut(region, t)))
+            price_join(price, t, floor);
 }
 
 /* Work: what all parts of each operator compute, over the whole of it. */
@@ -500,7 +507,7 @@ void tn__split_price(const split_model *model, const split_region *region, uint3
     price->kept = price_kept_for_good(model, region, moves + across);
     state.moved = 0;
     if (model->copies) price_join_copies(&state, first);
-    if (!model->copies || region->axis_count > 1) price_join(&state, floor);
+    if (!model->copies || region->axis_count > 1) price_joins(&state, floor);
     price->moved = tn__add_sat(price->moved, state.moved);
     price->peak = state.peak;
     price->halo = state.halo;

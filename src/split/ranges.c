@@ -83,20 +83,30 @@ bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input
     return tn__op_split(region->graph, region->ops[at].id, whole, input, need);
 }
 
+#define RANGES_FEW 8u /* inputs of which needs are remembered: most operators have fewer */
+
 /* The operator computes `made`, or as much more as it must. */
 static tn_status ranges_compute(split_region *region, uint32_t cut, uint32_t part, uint32_t at,
                                 split_span *made) {
     const tn_op *op = tn_graph_op(region->graph, region->ops[at].id);
     tn__part asked = {region->tensors[tn__split_result(region, at)].axis[cut], made->first,
                       made->last};
-    tn__need need;
-    for (uint32_t i = 0; i < op->input_count; i++)
+    tn__need needs[RANGES_FEW], need;
+    bool more = false;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        const tn__part before = asked;
         if (!tn__op_split(region->graph, region->ops[at].id, &asked, i, &need))
             return ranges_fail(region, at, "cannot compute one of the parts");
+        more = more || asked.first != before.first || asked.last != before.last;
+        if (i < RANGES_FEW) needs[i] = need;
+    }
     *made = (split_span){asked.first, asked.last};
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (op->inputs[i] == TN_NONE) continue;
-        (void)tn__op_split(region->graph, region->ops[at].id, &asked, i, &need);
+        if (more || i >= RANGES_FEW)
+            (void)tn__op_split(region->graph, region->ops[at].id, &asked, i,
+                               &needs[i % RANGES_FEW]);
+        need = needs[i % RANGES_FEW];
         uint32_t tensor = tn__split_local(region, op->inputs[i]);
         if (tn__split_is_cut(region, tensor) && need.axis != TN_NONE)
             span_join(tn__split_need(region, cut, part, tensor), need.first, need.last);

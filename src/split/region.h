@@ -6,7 +6,7 @@
  *   emit.c     operators for the parts (emit_tflite.c: windows of TensorFlow Lite)
  *   trace.c    what comes from where
  *   estimate.c what it needs and what it costs, without making it
- *   search.c   which regions
+ *   search.h   which regions; again.h: what is computed again for that
  */
 #ifndef TN_SPLIT_REGION_H
 #define TN_SPLIT_REGION_H

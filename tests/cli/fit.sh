@@ -58,7 +58,9 @@ for key in ("budget", "bytes", "time", "plain_time", "plain_bytes", "fates"):
 for point, answer in zip(fit["points"], answers):
     assert all(point[key] == answer[key] for key in ("budget", "bytes", "time", "time_bound")), (point, answer)
 rows = open("both.csv").read().split("\n\n")
-assert len(rows) == 3 and rows[1].startswith("tensor,fate,"), [row[:40] for row in rows]
+assert len(rows) == 4 and rows[1].startswith("tensor,fate,"), [row[:40] for row in rows]
+curve = [dict(zip(rows[3].splitlines()[0].split(","), map(int, line.split(",")))) for line in rows[3].splitlines()[1:]]
+assert curve == fit["points"], (curve, fit["points"])
 fates = [line.rsplit(",", 4)[1] for line in rows[1].splitlines()[1:]]
 assert fates and sorted(fates) == sorted(tensor["fate"] for tensor in plan["tensors"])
 assert f"bytes,{fit['bytes']}\n" in rows[2], rows[2]

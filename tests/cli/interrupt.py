@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ctrl-C in each phase of `tenure fit`: the best so far, or a word that there is none. interrupt.py TENURE MODELS
+"""Ctrl-C in each phase of `tenure fit`, and while operators are split: the best so far, or a word that there is none. interrupt.py TENURE MODELS
 
 The signal comes once the command has said by its progress lines where it is, so nothing here depends on how fast the machine is. Before it
 works, while it reads, Ctrl-C ends it as any command; while it measures and searches: status 3, or an answer; what is printed is whole; files
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 TENURE, MODELS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 UNET = ["fit", f"{MODELS}/unet64.onnx", "--train", "--costs", "model:v100-16", "--progress=lines"]
@@ -97,10 +98,29 @@ def writing():
     os.close(pipe)
 
 
+def splitting():
+    """A curve, and a model in parts, whenever it comes: all of an answer with its file, or neither."""
+    ended = 0
+    for words in (["plan", f"{MODELS}/unet64.onnx", "--split", "--sweep", "40", "-o", SINK],
+                  ["split", f"{MODELS}/wake_words.tflite", "--extra-work", "30%", "--json", "-o", "out/small.tflite"]):
+        for delay in (0.01, 0.1, 0.4, 1):
+            process = start(words)
+            time.sleep(delay)
+            status, out, told = ends(process)
+            files = os.listdir("out")
+            assert status in (0, 3, -signal.SIGINT), (status, out, told)
+            assert files in ([], [os.path.basename(words[-1])]), files
+            assert (files != []) == (out != "") and (status != 0 or files), (status, files, out, told)
+            ended += status != 0
+            for name in files:
+                os.remove(os.path.join("out", name))
+    assert ended > 0, "nothing was ended"
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     os.mkdir("out")
-    for phase in (reading, measuring, least, curve, writing):
+    for phase in (reading, measuring, least, curve, writing, splitting):
         phase()
         whole_files()
         print(phase.__name__, "ends", flush=True)

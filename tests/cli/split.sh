@@ -9,30 +9,68 @@ cd "$folder" || exit 1
 . "$here/expect.sh"
 
 net=$models/unet64.onnx
-expect 0 "in parts +[0-9]+ region" $tenure plan $net --split --extra-work 20%
-expect 0 "\"lower_bound\"" $tenure plan $net --split --extra-work 0.2 --json -o plan.json
+little="$models/mobilenet_v2.onnx --input-shape input=1,3,64,64"
+expect 0 "in parts +[0-9]+ region" $tenure plan $little --split --extra-work 20%
+expect 0 "\"lower_bound\"" $tenure plan $little --split --extra-work 0.2 --json -o plan.json
 $tenure run $net --weights random:1 --json >whole.json || failed=1
 $tenure run $net --weights random:1 --json --split --extra-work 20% --poison >parts.json || failed=1
 python3 - <<'P' || failed=1
 import json, sys
 whole, parts = json.load(open("whole.json")), json.load(open("parts.json"))
 split = parts["split"]
-if parts["measured_peak"] != parts["planned_peak"] or parts["measured_peak"] * 1.5 > whole["measured_peak"]:
+if parts["measured_peak"] != parts["planned_peak"] or parts["measured_peak"] * 3 > whole["measured_peak"]:
     sys.exit(f"FAILED: {parts['measured_peak']} of {whole['measured_peak']} bytes")
-if split["whole_arena"] != whole["planned_peak"] or split["extra_operations"] > 0.2:
+if split["whole_arena"] != whole["planned_peak"] or split["extra_operations"] > 0.2 or split["again"] == 0:
     sys.exit(f"FAILED: {split}")
 if parts["weights"] != whole["weights"]:
     sys.exit("FAILED: weights are there twice")
 P
 # A budget: kept to, or refused with what would do.
-total=$(python3 -c 'import json; r = json.load(open("whole.json")); print((r["planned_peak"] + r["weights"]) - r["planned_peak"] // 3)')
-expect 0 "poison +clean" $tenure run $net --weights random:1 --split --budget "$total" --poison
-expect 1 "the least found is|at least" $tenure run $net --weights random:1 --split --budget 64KiB
+$tenure run $little --weights random:1 --json >little.json || failed=1
+total=$(python3 -c 'import json; r = json.load(open("little.json")); print((r["planned_peak"] + r["weights"]) - r["planned_peak"] // 3)')
+expect 0 "poison +clean" $tenure run $little --weights random:1 --split --budget "$total" --poison
+expect 1 "the least found is|at least" $tenure run $little --weights random:1 --split --budget 64KiB
 # What nothing else keeps to.
 mobile=$models/mobilenet_v2.onnx
 expect 1 "no program fits" $tenure fit $mobile --budget 16MiB --costs model:a100-40
 expect 0 "in parts +[0-9]+ region" $tenure fit $mobile --budget 16MiB --costs model:a100-40 --allow split
 expect 0 "poison +clean" $tenure run $mobile --weights random:1 --budget 16MiB --allow split --poison
+# The curve: rising in bytes, falling in work, the last point as it is; drawn with its smallest plan, or with one for a capacity.
+$tenure plan $little --split --sweep 6 --json -o curve.json -o curve.csv -o curve.html -o curve.svg >points.json || failed=1
+python3 - <<'P' || failed=1
+import json
+points = json.load(open("points.json"))["points"]
+sizes, works = [p["bytes"] for p in points], [p["work"] for p in points]
+assert len(points) > 3 and sizes == sorted(set(sizes)) and works == sorted(set(works), reverse=True), points
+assert works[0] <= 0.5 and works[-1] == 0 and "split" not in points[-1], points
+assert points[0]["arena"] * 2 < points[-1]["arena"] and points[0]["split"]["regions"] > 0, points[0]
+fit = json.load(open("curve.json"))["fit"]
+assert (fit["pass"], fit["unit"], fit["bytes"]) == ("split", "operations", sizes[0]), fit
+assert [p["bytes"] for p in fit["points"]] == sizes
+rows = open("curve.csv").read().split("\n\n")
+assert len(rows) == 4 and rows[3].startswith("budget,bytes,time,time_bound\n"), rows[3][:80]
+P
+grep -q "against work" curve.svg && grep -q '"work":true' curve.html || { echo "FAILED: the curve is not drawn"; failed=1; }
+small="$tenure plan $little --split --sweep 4"
+expect 0 "lower by" $small
+middle=$(awk 'NR == 2 { gsub(",", ""); print $2 }' out)
+expect 0 "wrote middle.json" $small --capacity "$middle" -o middle.json
+grep -q "\"bytes\":$middle," middle.json || { echo "FAILED: another plan is drawn"; failed=1; }
+expect 1 "the least found is" $small --capacity 64KiB
+expect 2 "give --split, too" $tenure plan $net --sweep 3
+expect 2 "leave --explain" $tenure plan $net --split --sweep 3 --explain
+# Beside what fit finds: no budget of the curve without parts is answered worse, and there are others below.
+for allow in order,recompute order,recompute,split; do
+    $tenure fit $mobile --costs model:a100-40 --sweep 4 --allow $allow --json -o $allow.json >$allow || failed=1
+done
+python3 - <<'P' || failed=1
+import json
+before, after = [json.load(open(name))["answers"] for name in ("order,recompute", "order,recompute,split")]
+by_budget = {answer["budget"]: answer for answer in after}
+assert all(by_budget[answer["budget"]]["time"] <= answer["time"] for answer in before), (before, after)
+assert after[0]["bytes"] < before[0]["bytes"] and all(a["bytes"] <= a["budget"] for a in after), after
+assert all(a["time"] >= b["time"] for a, b in zip(after, after[1:])), after
+P
 expect 2 "none of order, recompute, swap, compress, split" $tenure fit $mobile --budget 8MiB --allow parts
 expect 2 "give that, too" $tenure plan $net --extra-work 10%
 expect 2 "extra-work" $tenure plan $net --split --extra-work lots

@@ -43,7 +43,8 @@ enum {
     X(FIT_BATCH, "batch", "N", "first extent of the inputs (as the file says)")                    \
     X(FIT_ALLOW, "allow", "WHAT,...",                                                              \
       "what may be done: order, recompute, swap, compress; split: operators in parts, where "      \
-      "nothing else will do; stream: weights come from their file when they are needed "           \
+      "that is faster, or nothing else will do; stream: weights come from their file when they "   \
+      "are needed "                                                                                \
       "(order,recompute; with --link swap)")                                                       \
     X(FIT_STORAGE, "storage", "SIZE/s", "with --allow stream: speed of the files of weights")      \
     X(FIT_LOSSY, "lossy", NULL, "compress with loss, too: results change")                         \

@@ -4,6 +4,7 @@
 #include "cli/holders.h"
 #include "cli/objects.h"
 #include "cli/split.h"
+#include "cli/split_curve.h"
 #include "cli/train_options.h"
 #include "cli/whom.h"
 
@@ -32,6 +33,7 @@ enum {
     PLAN_TIMEOUT,
     PLAN_WORK,
     PLAN_HOLDERS,
+    PLAN_SWEEP,
     PLAN_JSON
 };
 
@@ -52,6 +54,10 @@ enum {
       "must have room for arena and weights: one of `tenure list hardware`, or bytes; exit "       \
       "status "                                                                                    \
       "1 when it has not")                                                                         \
+    X(PLAN_SWEEP, "sweep", "N",                                                                    \
+      "with --split: the curve of memory against work, at most N plans, from the fewest bytes "    \
+      "for "                                                                                       \
+      "--extra-work to the whole; -o draws it with the plan for --capacity, or the smallest")      \
     X('o', "output", "FILE", "write the plan: SUFFIXES; may be repeated")                          \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
@@ -62,6 +68,7 @@ typedef struct plan_arguments {
     uint32_t output_count;
     bool json, objects, explain, tags;
     uint32_t holders; /* rows; 0: none */
+    uint32_t sweep;   /* points of the curve; 0: one plan */
     cli_training training;
     bool trains;
     const tn_hardware *device;
@@ -106,6 +113,14 @@ static void plan_check_outputs(struct argp_state *state, plan_arguments *argumen
         if (arguments->objects) cli_misuse(state, "-o %s: shared objects have no offsets", output);
         if (input->alignment == 0) input->alignment = CLI_TFLITE_ALIGNMENT;
     }
+}
+
+static void plan_check_sweep(struct argp_state *state, const plan_arguments *arguments) {
+    if (arguments->sweep == 0) return;
+    if (!arguments->input.split.asked)
+        cli_misuse(state, "--sweep draws what operators in parts take: give --split, too");
+    if (arguments->explain || arguments->holders > 0 || arguments->device_bytes > 0)
+        cli_misuse(state, "--sweep prints a curve: leave --explain, --holders and --device out");
 }
 
 static error_t plan_parse(int key, char *value, struct argp_state *state) {
@@ -162,6 +177,10 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
                                  ? (uint32_t)cli_count(state, "holders", value, UINT32_MAX)
                                  : PLAN_HOLDERS_MANY;
         return 0;
+    case PLAN_SWEEP:
+        arguments->sweep = (uint32_t)cli_range(state, "sweep", value, 2, CLI_CURVE_MOST);
+        arguments->input.split.sweeps = true;
+        return 0;
     case PLAN_JSON:
         arguments->json = true;
         return 0;
@@ -179,6 +198,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "--split is for inference; leave --train out");
         if (arguments->holders > 0 && arguments->objects)
             cli_misuse(state, "--holders is for offsets; leave --form out");
+        plan_check_sweep(state, arguments);
         plan_check_training(state, arguments);
         plan_check_outputs(state, arguments);
         return 0;
@@ -205,6 +225,7 @@ static const char plan_doc[] =
     "  tenure plan resnet50.onnx -o plan.html\n"
     "  tenure plan unet.onnx --dim N=4 --dim H=256 --dim W=256 --json\n"
     "  tenure plan resnet50.onnx --train --batch 64 --device a100-80 -o step.html\n"
+    "  tenure plan unet.onnx --split --sweep 12 -o curve.html\n"
     "  tenure plan train.onnx --order auto -o plan.json\n"
     "  tenure plan buffers.csv --capacity 1MiB --planner best-fit -o plan.csv\n"
     "  tenure plan textures.csv --form objects -o objects.csv\n\n"
@@ -346,6 +367,19 @@ static int plan_objects(plan_arguments *arguments) {
     return cli_finish(code);
 }
 
+static int plan_curve(plan_arguments *arguments) {
+    const cli_split_curve asked = {.input = &arguments->input,
+                                   .options = &arguments->options,
+                                   .count = arguments->sweep,
+                                   .outputs = arguments->outputs,
+                                   .output_count = arguments->output_count,
+                                   .json = arguments->json};
+    tn_error error = {0};
+    int code = cli_split_curve_run(&asked, &error) == TN_OK ? 0 : cli_fail(&error);
+    cli_input_release(&arguments->input);
+    return cli_finish(code);
+}
+
 static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) {
     const cli_explained of = {.input = &arguments->input,
                               .options = &arguments->options,
@@ -378,6 +412,7 @@ static int plan_run(int count, char **words) {
     cli_parse(&cli_command_plan, count, words, &arguments);
     cli_interrupt_ends_work();
     if (arguments.objects) return plan_objects(&arguments);
+    if (arguments.sweep > 0) return plan_curve(&arguments);
     tn_status status = cli_input_plan(&arguments.input, &arguments.options, &error);
     if (status == TN_OK) status = plan_explain(&arguments, &error);
     if (status == TN_OK) status = plan_report(&arguments, &error);

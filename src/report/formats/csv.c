@@ -2,7 +2,7 @@
  *
  * The same bytes as tn_problem_save_csv: one writer, in plan/io. Of a fit two tables more, each
  * behind an empty line, which ends the problem for its readers: tensors and what became of them,
- * and numbers of the answer.
+ * and numbers of the answer; of a curve its points.
  */
 #include <inttypes.h>
 
@@ -22,6 +22,14 @@ static tn_status csv_fates(tn__scene *scene, tn__text *text, tn_error *error) {
     return TN_OK;
 }
 
+static void csv_points(const tn_report_fit *fit, tn__text *text) {
+    if (fit->point_count > 0) tn__text_put(text, "\nbudget,bytes,time,time_bound\n");
+    for (uint32_t i = 0; i < fit->point_count; i++)
+        tn__text_printf(text, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+                        fit->points[i].budget, fit->points[i].bytes, fit->points[i].time,
+                        fit->points[i].time_bound);
+}
+
 static tn_status csv_fit(const tn_report *report, tn__text *text, tn_error *error) {
     tn__scene scene;
     tn__fit_fact facts[TN__FIT_FACTS];
@@ -32,6 +40,7 @@ static tn_status csv_fit(const tn_report *report, tn__text *text, tn_error *erro
     tn__fit_facts(report->fit, facts);
     for (size_t i = 0; i < TN__FIT_FACTS; i++)
         tn__text_printf(text, "%s,%" PRIu64 "\n", facts[i].name, facts[i].value);
+    csv_points(report->fit, text);
     return status;
 }
 

@@ -2,6 +2,9 @@
    memory against time. */
 
 const fit = plan.fit;
+/* What the curve is against, and what it is compared with: of operators in parts no time is known. */
+const fitAgainst = fit && fit.work ? "work" : "time";
+const fitWithout = fit && fit.work ? "the model as a whole" : "the program without fitting";
 const fates = fit ? plan.fates.map(([name, count, bytes]) => ({ name, count, bytes })) : [];
 const ACTS = { made: 0, out: 1, in: 2, encoded: 3, decoded: 4 };
 
@@ -91,10 +94,10 @@ function fatePaint(shade, fate) {
 /* --- numbers --- */
 
 function fitNumbers() {
-  const over = (value) => `${ratioText(value, fit.plain_time)} of without`;
+  const over = (value) => `${ratioText(value, fit.plain_time)} of ${fit.work ? "it" : "without"}`;
   const shown = [["takes", iec(fit.bytes), fit.budget ? `of ${iec(fit.budget)} budget` : "no budget"],
-    ["without fitting", iec(fit.plain_bytes), durationText(fit.plain_time)],
-    ["time", durationText(fit.time), over(fit.time)]];
+    [fit.work ? "as a whole" : "without fitting", iec(fit.plain_bytes), durationText(fit.plain_time)],
+    [fitAgainst, durationText(fit.time), over(fit.time)]];
   if (Number(fit.time_bound)) shown.push(["no less than", durationText(fit.time_bound),
     over(fit.time_bound)]);
   if (Number(fit.to_host_bytes) || Number(fit.from_host_bytes))
@@ -150,7 +153,7 @@ function drawTradeAxes(g, s) {
     g.fillStyle = colour.soft;
     g.fillText(byteLabel(tick, one), x, s.bottom + 11);
   }
-  g.fillText("bytes on the device; up: time, of the program without fitting",
+  g.fillText(`bytes on the device; up: ${fitAgainst}, of ${fitWithout}`,
     (s.left + s.right) / 2, s.bottom + 27, s.right - s.left);
 }
 
@@ -218,8 +221,8 @@ function chooseTrade(index) {
   const { bytes, time, bound } = index < 0 ? { ...fit, bound: fit.time_bound } : trade.points[index];
   const low = Number(bound) > 0 ? `, no less than ${ratioText(bound, fit.plain_time)}` : "";
   $("point").textContent = `${index < 0 ? "This program" : `Point ${index + 1}`}: ` +
-    `${bytesText(bytes)} in ${durationText(time)}, ${ratioText(time, fit.plain_time)} of the ` +
-    `program without fitting${low}`;
+    `${bytesText(bytes)} in ${durationText(time)}, ${ratioText(time, fit.plain_time)} of ` +
+    `${fitWithout}${low}`;
   drawTrade();
 }
 

@@ -306,6 +306,7 @@ $("weights").hidden = staticBytes === 0;
 $("weights").setAttribute("aria-pressed", String(state.weights));
 $("link").classList.toggle("two", links.length > 1);
 $("trading").hidden = !trade.points.length;
+$("trading").querySelector("h2").textContent = `Memory against ${fitAgainst}`;
 showColumns();
 showMoment(peakTime);
 showLine();
