@@ -213,7 +213,7 @@ static bool again_has_effects(const split_order *order) {
 tn_status tn__again_choose(const split_model *model, uint32_t first, uint32_t last, uint64_t least,
                            split_again *again, bool *found, tn_error *error) {
     const split_order *order = &model->order;
-    again_gap *gaps;
+    again_gap *gaps = NULL;
     tn__arena arena;
     again_walk walk;
     double best = 0;
