@@ -11,6 +11,7 @@
 #include "engine/setup.h"
 
 #define SPLIT_ROUNDS 8u
+#define SPLIT_ANY 1000.0 /* share of work: whatever it takes */
 
 /* --- given regions --- */
 
@@ -94,6 +95,20 @@ static tn_status split_fail(const split_state *state) {
             (unsigned long long)tn_setup_need(least).total);
 }
 
+/* What needs least of all may keep to a budget that nothing was predicted for. */
+static tn_status split_fewest(split_state *state) {
+    const tn_setup_split *asked = state->asked->split;
+    tn_split_choice choice;
+    uint64_t beyond;
+    TN_TRY(tn_split_least(state->search, asked->share > 0 ? asked->share : SPLIT_ANY, &choice,
+                          state->error));
+    tn_status status = choice.count > 0 ? split_try(state, &choice, &beyond) : TN_OK;
+    tn_split_choice_release(state->search, &choice);
+    TN_TRY(status);
+    bool fits = state->best != NULL && tn_setup_need(state->best).total <= asked->budget;
+    return fits ? TN_OK : split_fail(state);
+}
+
 static tn_status split_within(split_state *state) {
     const tn_setup_split *asked = state->asked->split;
     uint64_t apart = tn_setup_need(state->whole).total - tn_setup_need(state->whole).arena;
@@ -103,11 +118,11 @@ static tn_status split_within(split_state *state) {
         tn_error unused;
         uint64_t beyond;
         tn_status status = tn_split_within(state->search, target, &choice, &unused);
-        if (status == TN_E_EXHAUSTED) return split_fail(state);
+        if (status == TN_E_EXHAUSTED) break;
         if (status != TN_OK) return tn__no_memory(state->error, "a split graph");
         if (asked->share > 0 && choice.work > asked->share) {
             tn_split_choice_release(state->search, &choice);
-            return split_fail(state);
+            break;
         }
         status = split_try(state, &choice, &beyond);
         uint64_t live = choice.live_bytes;
@@ -115,7 +130,7 @@ static tn_status split_within(split_state *state) {
         if (status != TN_OK || beyond == 0) return status;
         target = live > beyond && live - beyond < target ? live - beyond : target - target / 16;
     }
-    return split_fail(state);
+    return split_fewest(state);
 }
 
 static tn_status split_least(split_state *state) {

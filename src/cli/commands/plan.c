@@ -55,9 +55,9 @@ enum {
       "status "                                                                                    \
       "1 when it has not")                                                                         \
     X(PLAN_SWEEP, "sweep", "N",                                                                    \
-      "with --split: the curve of memory against work, at most N plans, from the fewest bytes "    \
-      "for "                                                                                       \
-      "--extra-work to the whole; -o draws it with the plan for --capacity, or the smallest")      \
+      "of operators in parts the curve of memory against work: at most N plans, from the fewest "  \
+      "bytes to the whole; -o draws it with the plan of least work for the capacity, or the "      \
+      "smallest")                                                                                  \
     X('o', "output", "FILE", "write the plan: SUFFIXES; may be repeated")                          \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
