@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """How far training on several ranks is from one process: models x divisions.
 
-    /usr/bin/python3 bench/ranks.py BUILD [MODEL,MODEL ...] [--steps 20] [--batch 4] [--divisions "tensor=2;data=2 --shard optimizer"]
+    /usr/bin/python3 bench/ranks.py BUILD [MODEL,MODEL ...] [--steps 20] [--batch 4] [--lr 1e-3] [--divisions "tensor=2;data=2 --shard optimizer"]
 
 MODEL is one of training_torch.py (resnet18, unet, gpt-tiny), which exports it. Each division trains by momentum from the
 same weights on the same samples, ranks as threads, and prints the largest relative difference of a loss to one process that
@@ -57,7 +57,8 @@ def apart(a, b):
 
 
 class Trained:
-    def __init__(self, build, folder, data, steps):
+    def __init__(self, build, folder, data, steps, rate):
+        self.rate = rate
         self.tenure, self.folder, self.data, self.steps, self.known = f"{build}/tenure", folder, data, steps, {}
         self.weights = f"{folder}/weights.ck"
 
@@ -69,7 +70,7 @@ class Trained:
     def run(self, model, options):
         log = f"{self.folder}/log.csv"
         done = subprocess.run([self.tenure, "train", model, "--data", self.data, "--weights", self.weights, "--steps", str(self.steps),
-                               "--optimizer", "momentum", "--lr", "1e-3", "--log", log, "--json", *options], capture_output=True,
+                               "--optimizer", "momentum", "--lr", self.rate, "--log", log, "--json", *options], capture_output=True,
                               text=True, check=False)
         if done.returncode != 0:
             return None, done.stderr.strip().splitlines()[-1]
@@ -107,7 +108,7 @@ def row(trained, model, folder, batch, division):
 
 
 def main():
-    words, options = sys.argv[1:], {"--steps": "20", "--batch": "4", "--divisions": ";".join(DIVISIONS)}
+    words, options = sys.argv[1:], {"--steps": "20", "--batch": "4", "--lr": "1e-3", "--divisions": ";".join(DIVISIONS)}
     for name in options:
         if name in words:
             options[name] = words[words.index(name) + 1]
@@ -117,7 +118,7 @@ def main():
     print("| model | division | apart | arena MiB | stays MiB | cut | messages a step | MiB a step |\n|---|---|---|---|---|---|---|---|")
     for model in models:
         with tempfile.TemporaryDirectory() as folder:
-            trained = Trained(words[0], folder, make_data(model, folder), int(options["--steps"]))
+            trained = Trained(words[0], folder, make_data(model, folder), int(options["--steps"]), options["--lr"])
             trained.begin(exported(model, folder, batch))
             for division in options["--divisions"].split(";"):
                 print(row(trained, model, folder, batch, division), flush=True)
