@@ -172,7 +172,8 @@ TN_API uint64_t tn_engine_static_bytes(const tn_program *program, const tn_kerne
  * and returns how many there are; TN_NONE when out of memory. For tn_estimate_options. */
 TN_API uint32_t tn_engine_static_blocks(const tn_program *program, const tn_kernels *kernels,
                                         tn_static_block *blocks, uint32_t room);
-/* How fast a file is read that is in no cache: stretches of it, as FETCH would, up to 256 MiB.
+/* How fast a file is read that is in no cache: the faster of two stretches of it, each of up to
+ * 128 MiB, as FETCH would read them.
  * path         of a folder: a file of 128 MiB is written there for it, and removed
  * bytes_per_s  out; Errors: E_IO, E_INVALID (an empty file), E_NO_MEMORY. Cost: 256 MiB of it. */
 TN_API TN_CHECKED tn_status tn_storage_measure(const char *path, double *bytes_per_s,
