@@ -238,7 +238,8 @@ typedef struct tn_program_pipeline_options {
 /* program   of the step's graph, rewritten or not, as tn_program_create makes it; outlives the new
  *           one's graph; left as it is
  * Errors: E_INVALID (stages that do not divide the parts, or with several pieces the
- * micro-batches), E_UNSUPPORTED (control flow; a program that a budget or recomputing has changed),
+ * micro-batches), E_UNSUPPORTED (control flow; a program that a budget or recomputing has changed;
+ * an operator that was put together across a cut and reads what another stage updates, named),
  * those of tn_programs_verify. Cost: O(stages x instructions). */
 TN_API TN_CHECKED tn_status tn_program_pipeline(const tn_program *program,
                                                 const tn_program_pipeline_options *options,

@@ -87,7 +87,8 @@ typedef struct tn_divide {
                          tn_error *error);
     void *self;
     bool arranges; /* it orders instructions itself, so that the orders of one device are not
-                    * compared before */
+                    * compared before; a tn_session then leaves the operators as they are given,
+                    * since what is put together may be of two stages */
 } tn_divide;
 
 /* Where static memory is: parameters, constants, optimizer state, what is computed of them, in the

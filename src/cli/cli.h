@@ -162,6 +162,7 @@ typedef struct cli_whom { /* for whose kernels memory is planned: whom.h. Zero: 
     cli_runner runner;
     uint32_t threads; /* of theirs; 0: 1 */
     bool no_rewrite;  /* operators as they are in the file */
+    bool staged;      /* a step in stages: rewritten before it is divided, not behind that */
     bool fastest;     /* whatever scratch that takes */
 } cli_whom;
 

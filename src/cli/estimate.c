@@ -78,6 +78,7 @@ static cli_whom estimate_whom(const cli_way *way) {
     return (cli_whom){.runner = way->runner,
                       .threads = way->choices.threads,
                       .no_rewrite = way->choices.no_rewrite,
+                      .staged = way->train && way->ranks.grid.pipeline > 1,
                       .fastest = way->choices.fastest};
 }
 

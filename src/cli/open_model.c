@@ -75,6 +75,7 @@ cli_whom cli_session_whom(const cli_session *session) {
     return (cli_whom){.runner = session->plain ? CLI_RUNNER_PLAIN : CLI_RUNNER_ONEDNN,
                       .threads = session->choices.threads,
                       .no_rewrite = session->choices.no_rewrite,
+                      .staged = session->divide != NULL && session->divide->arranges,
                       .fastest = session->choices.fastest};
 }
 

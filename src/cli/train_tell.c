@@ -181,9 +181,10 @@ static void tell_text_stages(const cli_train *train) {
 #undef TN_X
     };
     if (grid->pipeline < 2) return;
-    printf("%-15s %u stages of %u part%s, %u micro-batches by %s\n", "pipeline", grid->pipeline,
-           grid->interleave, grid->interleave == 1 ? "" : "s", train->state->micro_batches,
-           names[train->at.schedule]);
+    printf("%-15s %u stages of %u part%s, %u micro-batches by %s; nothing is rewritten across "
+           "stages\n",
+           "pipeline", grid->pipeline, grid->interleave, grid->interleave == 1 ? "" : "s",
+           train->state->micro_batches, names[train->at.schedule]);
 }
 
 static void tell_text_ranks(const cli_train *train) {

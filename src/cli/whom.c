@@ -43,7 +43,7 @@ void cli_whom_corridor(const cli_whom *whom, tn_rewrite_use use, cli_corridor *c
     corridor->options.no_kernels = whom->runner == CLI_RUNNER_NONE;
     corridor->options.kernels = &corridor->kernels;
     corridor->options.fastest = whom->fastest;
-    if (cli_whom_rewrites(whom))
+    if (cli_whom_rewrites(whom) && !whom->staged)
         corridor->options.rewrite = &corridor->rewrite;
     else
         corridor->rewrite.no_fuse = corridor->rewrite.no_formats = true;

@@ -71,6 +71,30 @@ static uint64_t pipe_stages_of(const tn__pipe *pipe, const tn_home *home) {
     return on;
 }
 
+/* What is static and changes is updated where the model reads it. An operator that reads it
+ * anywhere else, as one that was put together across a cut, would have what it began with for ever.
+ */
+static tn_status pipe_check_kept(const tn__pipe *pipe, tn_op_id id) {
+    const tn_op *op = tn_graph_op(pipe->graph, id);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        tn_tensor_id in = op->inputs[i];
+        const tn_tensor *tensor = in == TN_NONE ? NULL : tn_graph_tensor(pipe->graph, in);
+        if (tensor == NULL || !(tensor->flags & TN_TENSOR_UPDATED) || !tn_tensor_is_static(tensor))
+            continue;
+        tn_home kept = {.of = in};
+        bool read = in < pipe->stages->tensors && pipe->stages->homes[in].readers != 0;
+        bool there = read ? (pipe->on[id] & ~pipe_stages_of(pipe, &kept)) == 0
+                          : pipe->homes[id].of != TN_NONE; /* state, with its parameter */
+        if (!there)
+            TN_FAIL(pipe->error, TN_E_UNSUPPORTED,
+                    "operator '%.80s' (%.40s) reads '%.80s' on a stage that does not update it, as "
+                    "if it was put together from parts of several stages: leave the step as "
+                    "tn_train makes it (no_rewrite)",
+                    op->name, op->type, tensor->name);
+    }
+    return TN_OK;
+}
+
 uint32_t tn__pipe_sender(const tn__pipe *pipe, tn_op_id id) {
     uint32_t stage = 0;
     while (!(pipe->on[id] >> stage & 1)) stage++;
@@ -268,6 +292,8 @@ static tn_status pipe_prepare(tn__pipe *pipe) {
     for (uint32_t s = 0; s < tn_program_count(pipe->program); s++)
         if (list[s].opcode == TN_APPLY)
             pipe->on[list[s].op] = pipe_stages_of(pipe, &pipe->homes[list[s].op]);
+    for (uint32_t s = 0; s < tn_program_count(pipe->program); s++)
+        if (list[s].opcode == TN_APPLY) TN_TRY(pipe_check_kept(pipe, list[s].op));
     TN_TRY(pipe_passes(pipe));
     return pipe_messages(pipe);
 }

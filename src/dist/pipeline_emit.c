@@ -109,7 +109,8 @@ static tn_status emit_send(emit_state *it, tn_tensor_id tensor, uint32_t step) {
     return TN_OK;
 }
 
-/* Before a pass: what was sent some passes ago is over; what the next one reads comes. */
+/* Before a pass: what the next one reads comes, and what was sent some passes ago is over; in this
+ * order, since behind a WAIT nothing starts: the other end may send only when it has been taken. */
 static tn_status emit_begin(emit_state *it) {
     const tn__pipe *pipe = it->pipe;
     for (; it->over < it->sent_count; it->over++) {
@@ -117,14 +118,14 @@ static tn_status emit_begin(emit_state *it) {
         if (one->pass + pipe->slack > it->pass) break;
         it->lanes[one->lane].over = one->signal;
     }
-    for (uint32_t i = 0; i < it->lane_count; i++) {
-        emit_wait(it, it->lanes[i].over);
-        it->lanes[i].over = 0;
-    }
     for (; it->taken < it->take_count; it->taken++) {
         const tn__message *one = &pipe->list[it->takes[it->taken]];
         if (one->need > it->pass + 1) break;
         TN_TRY(emit_take(it, one));
+    }
+    for (uint32_t i = 0; i < it->lane_count; i++) {
+        emit_wait(it, it->lanes[i].over);
+        it->lanes[i].over = 0;
     }
     return TN_OK;
 }

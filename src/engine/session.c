@@ -52,7 +52,8 @@ static tn_status session_set_up(tn_session *session, const tn_session_options *o
     fit.pass = options->pass;
     bool keep = options->pass != NULL && strcmp(options->pass, "keep") == 0;
     setup.context = &session->context;
-    setup.rewrite = options->no_rewrite || options->plain ? NULL : &rewrite;
+    bool staged = options->divide != NULL && options->divide->arranges; /* by the operators given */
+    setup.rewrite = options->no_rewrite || options->plain || staged ? NULL : &rewrite;
     setup.kernels = &kernels;
     setup.recompute = &again;
     setup.program = &program;

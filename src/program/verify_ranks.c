@@ -199,7 +199,8 @@ typedef struct play_step {
     uint32_t next;          /* of its stream */
     uint32_t next_of_calls; /* of those that keep the caller waiting */
     uint32_t waiters, next_waiter;
-    uint32_t talk; /* index, or VERIFY_NONE */
+    uint32_t behind, next_behind; /* of other streams, listed behind one of stream 0 */
+    uint32_t talk;                /* index, or VERIFY_NONE */
     bool over;
 } play_step;
 
@@ -224,6 +225,8 @@ static void play_finish(play_state *play, uint32_t rank, uint32_t step) {
     play_let(play, base, it->next_of_calls);
     for (uint32_t w = it->waiters; w != VERIFY_NONE; w = play->steps[base + w].next_waiter)
         play_let(play, base, w);
+    for (uint32_t b = it->behind; b != VERIFY_NONE; b = play->steps[base + b].next_behind)
+        play_let(play, base, b);
 }
 
 /* Somebody has come to where others meet; the last one lets all of them go on. */
@@ -235,6 +238,8 @@ static void play_arrive(play_state *play, uint32_t index) {
         play_finish(play, talks[at].rank, talks[at].step);
 }
 
+/* Who walks through the list does what is of stream 0, and hands out the rest when it comes to it:
+ * behind a WAIT of stream 0 no other stream starts before that is over. */
 static void play_link(play_state *play, uint32_t rank) {
     const verify_state *verify = &play->all->ranks[rank];
     play_step *steps = play->steps + play->base[rank];
@@ -247,7 +252,13 @@ static void play_link(play_state *play, uint32_t rank) {
         steps[s] = (play_step){.next = VERIFY_NONE,
                                .next_of_calls = VERIFY_NONE,
                                .waiters = VERIFY_NONE,
+                               .behind = VERIFY_NONE,
                                .talk = VERIFY_NONE};
+        if (it->stream != 0 && last[0] != VERIFY_NONE) {
+            steps[s].next_behind = steps[last[0]].behind;
+            steps[last[0]].behind = s;
+            steps[s].waits_for++;
+        }
         if (last[it->stream] != VERIFY_NONE) steps[last[it->stream]].next = s, steps[s].waits_for++;
         last[it->stream] = s;
         if (from != VERIFY_NONE) {

@@ -239,6 +239,22 @@ def staged_as_one(kind):
             sys.exit(f"FAILED: {words}, {kind}: {told}, {one}")
 
 
+def staged_otherwise():
+    """Wherever it is cut, also through what is put together on one process; many pieces by turns, which
+    once waited for each other for ever."""
+    cnn = [TENURE, "train", "cnn.onnx", "--data", "x.npy,y.npy", "--batch", "6"]
+    heads = [*HEADS, "--lr", "0.01"]
+    for begin, rounds, some in [(cnn, 2, ["pipeline=2", "pipeline=3"]), (heads, 2, ["pipeline=7"]),
+                                (heads, 6, ["pipeline=6", "pipeline=2,interleave=3", "pipeline=2,interleave=4"])]:
+        begin = [*begin, "--micro-batches", str(rounds), "--steps", "4"]
+        run([*begin, "--log", "one.csv"])
+        for words in some:
+            done = run([*begin, *split(words), "--poison", "--log", "some.csv"], limit=60)
+            near(losses("one.csv"), losses("some.csv"), 1e-5, f"{begin[2]}, {words}")
+            if "nothing is rewritten across stages" not in done.stdout:
+                sys.exit(f"FAILED: {words}: {done.stdout}")
+
+
 def staged_as_estimated():
     """Of every stage."""
     words, options = random.choice(STAGES), ["heads.onnx", "--batch", "8", "--micro-batches", "4", "--schedule", random.choice(["1f1b", "gpipe"])]
@@ -455,6 +471,7 @@ def main():
             picture_mistakes()
             for kind in CUT_KINDS[:1] + [["--optimizer", "sgd", "--lr", "0.01", "--fuse-update"]]:
                 staged_as_one(kind)
+            staged_otherwise()
             staged_as_estimated()
             staged_and_resumed()
             pictures_of_stages()

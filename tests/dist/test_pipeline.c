@@ -18,7 +18,7 @@ static const char *const names[] = {"transformer", "mlp", "cnn", "unet", "dropou
 typedef struct way { /* how it is divided */
     uint32_t which, data, stages, pieces, rounds;
     tn_pipeline schedule;
-    bool fast; /* by whatever kernels there are, of operators that were put together */
+    bool fast; /* by whatever kernels there are */
 } way;
 
 typedef struct trained {
@@ -422,6 +422,34 @@ static void refuse(const way *how, void (*change)(tn_train_options *options), tn
     close_rank(&one);
 }
 
+/* As if a rewrite had put what reads a parameter where that is not updated. */
+static void what_is_read_where_it_is_not_updated_is_refused(void **state) {
+    const way how = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false};
+    tn_program_pipeline_options options = TN_PROGRAM_PIPELINE_OPTIONS_INIT;
+    tn_program *all, *stage;
+    staged one;
+    (void)state;
+    begin_alone(&one, &how, 0);
+    kit_must(&one.run, step_of(&one, &one.run.error));
+    kit_must(&one.run, tn_program_create(one.step.graph, NULL, &all, &one.run.error));
+    tn_stages stages = *one.step.stages;
+    tn_tensor_id first = one.step.parameters[0].parameter;
+    tn_home *homes = malloc(stages.tensors * sizeof *homes);
+    memcpy(homes, stages.homes, stages.tensors * sizeof *homes);
+    assert_int_equal(homes[first].readers, 1);
+    homes[first].readers = 2;
+    stages.homes = homes;
+    options.stages = &stages;
+    options.stage_count = 2;
+    tn_error error = {0};
+    assert_int_equal(tn_program_pipeline(all, &options, &stage, &error), TN_E_UNSUPPORTED);
+    assert_non_null(strstr(error.message, tn_graph_tensor(one.step.graph, first)->name));
+    assert_non_null(strstr(error.message, "does not update it"));
+    free(homes);
+    tn_program_destroy(all);
+    close_rank(&one);
+}
+
 static void scale(tn_train_options *options) { options->dynamic_loss_scale = true; }
 static void halve(tn_train_options *options) { options->dtype = TN_BFLOAT16; }
 static void shard(tn_train_options *options) {
@@ -450,6 +478,7 @@ int main(void) {
         cmocka_unit_test(so_they_do_with_several_pieces_each),
         cmocka_unit_test(so_they_do_on_parts_of_a_batch),
         cmocka_unit_test(a_message_that_is_not_sent_is_told_before_anything_runs),
+        cmocka_unit_test(what_is_read_where_it_is_not_updated_is_refused),
         cmocka_unit_test(what_cannot_be_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

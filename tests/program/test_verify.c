@@ -684,6 +684,15 @@ static void a_send_meets_its_receive_and_nobody_waits_for_ever(void **state) {
                  RANK({.opcode = TN_PUT, .tensor = E, .signal = 1},
                       {.opcode = TN_SEND, .tensor = E, .tag = 6, .stream = 1, .wait = 1}, from_0),
                  NULL);
+    /* but it starts when the list has come to it: not behind a WAIT for what the other end does
+     * only then */
+    const line sent = {
+        .opcode = TN_SEND, .tensor = X, .peer = 1, .tag = 5, .stream = 1, .wait = 1, .signal = 2};
+    const line taken = {.opcode = TN_RECV, .tensor = E, .peer = 1, .tag = 6, .stream = 2};
+    const line put = {.opcode = TN_PUT, .tensor = X, .signal = 1};
+    const line over = {.opcode = TN_WAIT, .wait = 2};
+    expect_ranks(RANK(put, sent, taken, over), RANK(put_e, to_0, from_0), NULL);
+    expect_ranks(RANK(put, sent, over, taken), RANK(put_e, to_0, from_0), "waits for ever");
     expect_ranks(RANK(put_x, {.opcode = TN_REDUCE, .tensor = X}),
                  RANK(put_x, {.opcode = TN_REDUCE, .tensor = X}), NULL);
     expect_ranks(RANK(put_x, {.opcode = TN_REDUCE, .tensor = X}),
@@ -702,6 +711,9 @@ static void a_send_meets_its_receive_and_nobody_waits_for_ever(void **state) {
     expect_ranks(RANK(put_x, {.opcode = TN_SEND, .tensor = X},
                       {.opcode = TN_RECV, .tensor = Y, .stream = 1, .signal = 1},
                       {.opcode = TN_GET, .tensor = Y, .wait = 1}),
+                 NULL, "waits for ever");
+    expect_ranks(RANK(put, {.opcode = TN_SEND, .tensor = X, .stream = 1, .wait = 1},
+                      {.opcode = TN_RECV, .tensor = Y}, get_y),
                  NULL, NULL);
     tn_graph_destroy(g);
 }
