@@ -53,27 +53,30 @@ static void stretch_swap(tn__evict_offer *a, tn__evict_offer *b) {
 }
 
 /* The least score so that those up to it have so many bytes together; the largest, if all have not.
- * They are reordered: around one in the middle, until one side is empty. */
+ * They are reordered: below, at and above the score of one in the middle, until a part is left. */
 static double stretch_select(tn__evict_offer *offers, uint32_t count, uint64_t bytes) {
     uint32_t from = 0, end = count;
     while (end - from > 1) {
-        stretch_swap(&offers[from + (end - from) / 2], &offers[end - 1]);
-        double pivot = offers[end - 1].score;
-        uint64_t below = 0;
-        uint32_t middle = from;
-        for (uint32_t i = from; i + 1 < end; i++)
-            if (offers[i].score < pivot) {
-                below += offers[i].size;
-                stretch_swap(&offers[i], &offers[middle++]);
+        double pivot = offers[from + (end - from) / 2].score;
+        uint64_t below = 0, same = 0;
+        uint32_t low = from, at = from, high = end;
+        while (at < high) {
+            if (offers[at].score < pivot) {
+                below += offers[at].size;
+                stretch_swap(&offers[at++], &offers[low++]);
+            } else if (offers[at].score > pivot) {
+                stretch_swap(&offers[at], &offers[--high]);
+            } else {
+                same += offers[at++].size;
             }
-        stretch_swap(&offers[end - 1], &offers[middle]);
-        if (below >= bytes) {
-            end = middle;
-        } else if (below + offers[middle].size >= bytes || middle + 1 == end) {
+        }
+        if (below >= bytes && low > from) {
+            end = low;
+        } else if (below + same >= bytes || high == end) {
             return pivot;
         } else {
-            bytes -= below + offers[middle].size;
-            from = middle + 1;
+            bytes -= below + same;
+            from = high;
         }
     }
     return count > 0 ? offers[from].score : 0;

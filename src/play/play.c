@@ -205,6 +205,7 @@ static tn_status play_try(play *it, uint64_t capacity, uint32_t rounds, uint64_t
     uint64_t requests;
     tn_pool_usage usage;
     it->is_dry = true;
+    it->is_refused = false;
     tn_status status = play_make_pool(it, capacity, error);
     for (uint64_t i = 0; i <= rounds && status == TN_OK; i++)
         status = play_round(it, &requests, error);

@@ -54,15 +54,18 @@ void tn_timeline_release(const tn_timeline *line, void *bytes, uint64_t size) {
     tn__free(&line->context, bytes, size);
 }
 
+#define PACK_LONGEST 1e12 /* seconds: a clock that counts from 1970 is a part of it */
+
 static bool pack_is_span(const tn__span *span, uint64_t strings) {
-    return isfinite(span->start_s) && isfinite(span->duration_s) && span->duration_s >= 0 &&
-           span->name < strings && span->type < strings && span->lane < TN__LANE_COUNT &&
-           span->phase < TN__SPAN_PHASES && span->stream < TN_STREAM_MAX;
+    return fabs(span->start_s) <= PACK_LONGEST && span->duration_s <= PACK_LONGEST &&
+           span->duration_s >= 0 && span->name < strings && span->type < strings &&
+           span->lane < TN__LANE_COUNT && span->phase < TN__SPAN_PHASES &&
+           span->stream < TN_STREAM_MAX;
 }
 
 static bool pack_is_step(const tn__line_step *step) {
-    return isfinite(step->duration_s) && step->duration_s >= 0 && step->stream < TN_STREAM_MAX &&
-           step->talk < TN__STEP_TALKS;
+    return step->duration_s <= PACK_LONGEST && step->duration_s >= 0 &&
+           step->stream < TN_STREAM_MAX && step->talk < TN__STEP_TALKS;
 }
 
 /* One run out of what is left; steps over it. */

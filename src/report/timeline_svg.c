@@ -236,6 +236,12 @@ static void line_legend(const line_picture *picture) {
     }
 }
 
+/* Behind what words[size] say, as far as there is room. */
+static void line_say(char *words, size_t size, const char *what, double seconds) {
+    size_t used = strlen(words);
+    snprintf(words + used, size - used, ", %s %.3f ms", what, 1e3 * seconds);
+}
+
 static void line_head(const line_picture *picture, double height) {
     tn__text *text = picture->text;
     char words[160];
@@ -253,12 +259,9 @@ static void line_head(const line_picture *picture, double height) {
                     picture->line->count);
     tn__svg_words(text, 12, 24, "font-size=\"16\" font-weight=\"600\" fill=\"#1b1f24\"",
                   picture->line->input);
-    int used = snprintf(words, sizeof words, "one step of %u ranks", picture->line->count);
-    if (both[0] && used > 0)
-        used += snprintf(words + used, sizeof words - (size_t)used, ", predicted %.3f ms",
-                         1e3 * predicted);
-    if (both[1] && used > 0)
-        snprintf(words + used, sizeof words - (size_t)used, ", measured %.3f ms", 1e3 * measured);
+    snprintf(words, sizeof words, "one step of %u ranks", picture->line->count);
+    if (both[0]) line_say(words, sizeof words, "predicted", predicted);
+    if (both[1]) line_say(words, sizeof words, "measured", measured);
     tn__svg_words(text, 12, 41, "font-size=\"12\"", words);
     line_legend(picture);
 }

@@ -8,8 +8,6 @@
  * Cost: O(operators x 80 x axes x parts) for each graph; a budget O(operators + prices).
  */
 #include "split/again.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include "split/search.h"
 
 #define STAGES_MOST 8u

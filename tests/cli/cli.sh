@@ -539,7 +539,7 @@ expect 2 'not naive' $run --check everything
 
 # lists, and the manual says what --help says, which names no option twice
 for command in plan verify run train arena split diff estimate simulate replay embed report list; do
-    twice=$($tenure $command --help=all | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+' | sort | uniq -d)
+    twice=$($tenure $command --help=all | grep -oE '^ {1,8}(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+' | sort | uniq -d)
     [ -z "$twice" ] || { echo "FAILED: tenure $command --help names twice: $twice"; failed=1; }
 done
 expect 0 'memory' $tenure list orders
@@ -552,7 +552,7 @@ expect 0 'onnx' $tenure list formats
 expect 0 'tflite' $tenure list formats
 expect 2 'no list' $tenure list tensors
 for command in plan verify run train arena split diff estimate simulate replay embed report list; do
-    for option in $($tenure $command --help=all | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+    for option in $($tenure $command --help=all | grep -oE '^ {1,8}(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
         sed 's/\\-/-/g' "$source/docs/man/tenure-$command.1" | grep -q -- "^\.B.*$option" ||
             { echo "FAILED: tenure-$command.1 does not know $option"; failed=1; }
     done

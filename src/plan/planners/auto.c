@@ -18,7 +18,8 @@
  *
  * So it is never worse than a quick planner wherever those are cheap, and begins where they end.
  * Whatever reaches the lower bound, or the capacity that was asked for, ends it.
- * Cost: without a limit below 1 s up to AUTO_SEARCH bodies, seconds for 10^6.
+ * Cost: without a limit below 1 s up to AUTO_SEARCH bodies, seconds for 10^6 and where nearly every
+ * step is full.
  */
 #include "plan/frame/peers.h"
 #include "plan/skyline/uncut.h"
@@ -34,7 +35,8 @@
 #define AUTO_CREST_NEAR 200000000u /* the same: one second for a plan */
 #define AUTO_CREST_WORK 150u       /* placements per body */
 #define AUTO_PUT_WORK 400000u      /* to put together what was cut: half a second, ... */
-#define AUTO_PUT_WORK_EACH 100u    /* ... and that for each body, where there is a limit */
+#define AUTO_PUT_WORK_EACH 20u     /* ... and that for each body, where there is a limit */
+#define AUTO_PUT_AGAIN 4u          /* times that, after all others, where every step is full */
 #define AUTO_SLIDE_NEAR 300u       /* the same for each body, beyond which windows are too wide */
 #define AUTO_SLIDE_WORK 2000000u   /* nodes and placements: some seconds */
 
@@ -46,7 +48,9 @@ static bool auto_is_done(const tn_run *run) {
 static tn_status auto_ask(tn_run *run, const char *name, uint64_t work_limit) {
     const tn_planner *planner = tn__planner_find(name);
     if (auto_is_done(run) || planner == NULL) return TN_OK;
-    return tn__run_portfolio(run, &planner, 1, work_limit);
+    tn_status status = tn__run_portfolio(run, &planner, 1, work_limit);
+    bool own = status == TN_E_STOPPED && work_limit > 0; /* it came to its limit with no plan */
+    return own && tn__run_goes_on(run) ? TN_OK : status;
 }
 
 /* Pairs of bodies that live together: what planners take who look at all neighbours of each. */
@@ -100,7 +104,8 @@ static tn_status auto_solve(tn_run *run) {
     uint64_t near = n > AUTO_SEARCH ? auto_count_near(run) : 0;
     TN_TRY(auto_quick(run, near));
     if (greedy && !full) TN_TRY(auto_crest(run, near));
-    if (plain && !(full && limited)) TN_TRY(auto_ask(run, "uncut", limited ? put_work : 0));
+    if (plain && !(full && limited))
+        TN_TRY(auto_ask(run, "uncut", limited ? put_work : full ? AUTO_PUT_AGAIN * put_work : 0));
     if (!limited || n <= AUTO_SEARCH_MAX) /* else it has the rest of the time in one piece */
         TN_TRY(auto_ask(run, "scale", greedy || limited ? (uint64_t)AUTO_SCALE_WORK * n : 0));
     if (n > AUTO_SEARCH) TN_TRY(auto_slide(run, near));

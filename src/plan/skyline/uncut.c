@@ -367,7 +367,7 @@ tn_status tn__uncut_create(tn_run *run, const uint32_t *ids, uint32_t count, tn_
     uncut_state *state = tn__run_scratch(run, 1, sizeof *state);
     *uncut = (tn__uncut){.run = run, .body_count = count, .state = state};
     size_t spare =
-        (size_t)count + UNCUT_APART_ALL; /* parts of others: less than there are bodies */
+        (size_t)count + UNCUT_APART_ALL; /* made of others, with those just taken apart */
     uncut->blocks = tn__run_scratch(run, count + spare, sizeof *uncut->blocks);
     uncut->standing = tn__run_scratch(run, (size_t)count + 1, sizeof *uncut->standing);
     if (state == NULL || uncut->blocks == NULL || uncut->standing == NULL) return TN_E_NO_MEMORY;

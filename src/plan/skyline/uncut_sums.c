@@ -138,7 +138,7 @@ static bool uncut_match(tn__uncut *uncut, uint32_t total, bool alone, bool whole
         for (to_k = k; to_k < high->count && high->order[to_k].key == b;) to_k++;
         bool clear = !alone || (to_i - i == 1 && to_k - k == 1);
         for (uint32_t x = i; x < to_i && a == b && clear; x++)
-            for (uint32_t y = k; y < to_k; y++) {
+            for (uint32_t y = k; y < to_k; y++, uncut->state->unseen++) {
                 const tn__uncut_sum *p = &low->sums[low->order[x].id];
                 const tn__uncut_sum *q = &high->sums[high->order[y].id];
                 bool fits = tn__add_sat(p->count, q->count) <= total;

@@ -12,7 +12,7 @@
  */
 #include "plan/skyline/uncut_state.h"
 
-#define UNCUT_TRIES 2000000u /* at a step */
+#define UNCUT_TRIES 2000000u /* blocks that are looked at, at a step */
 
 typedef struct uncut_parts {
     uint32_t a, b, c, d, m;
@@ -30,17 +30,21 @@ static void uncut_close_wheel(tn__uncut *uncut, uncut_parts parts) {
     tn__uncut_put(uncut, parts.c, made, step);
 }
 
+/* Looked at one more. False: enough at this step. */
+static bool uncut_look(tn__uncut *uncut, uint64_t most) { return ++uncut->state->unseen < most; }
+
 /* M, C and D are there: A by its size, B by A and C. */
-static bool uncut_close(tn__uncut *uncut, uncut_parts parts) {
+static bool uncut_close(tn__uncut *uncut, uncut_parts parts, uint64_t most) {
     const tn__uncut_block *blocks = uncut->blocks, *m = &blocks[parts.m];
     const tn__uncut_block *c = &blocks[parts.c], *d = &blocks[parts.d];
     if (parts.d == parts.m || c->size <= m->size) return false;
     uint64_t of_a = tn__add_sat(m->size, d->size), of_b = c->size - m->size;
     uint32_t *ends = uncut->state->ends;
     for (uint32_t a = ends[m->first]; a != TN__UNCUT_NONE; a = blocks[a].next_end) {
-        uncut->state->unseen++;
+        if (!uncut_look(uncut, most)) return false;
         if (blocks[a].size != of_a) continue;
         for (uint32_t b = ends[m->last]; b != TN__UNCUT_NONE; b = blocks[b].next_end) {
+            if (!uncut_look(uncut, most)) return false;
             if (blocks[b].size != of_b || blocks[b].first != blocks[a].first || b == parts.m)
                 continue;
             parts.a = a;
@@ -66,16 +70,18 @@ static size_t uncut_find(const tn__sort_item *line, size_t count, uint64_t key) 
 }
 
 /* line[count] are those that begin at one end of M, the list from `other` at its other end. */
-static bool uncut_around(tn__uncut *uncut, uint32_t m, uint32_t other, size_t count, bool at_end) {
+static bool uncut_around(tn__uncut *uncut, uint32_t m, uint32_t other, size_t count, bool at_end,
+                         uint64_t most) {
     const tn__sort_item *line = uncut->state->line;
     for (; other != TN__UNCUT_NONE; other = uncut->blocks[other].next_start) {
         uint32_t last = uncut->blocks[other].last;
-        uncut->state->unseen++;
+        if (!uncut_look(uncut, most)) return false;
         if (last <= uncut->blocks[m].last) continue;
         for (size_t i = uncut_find(line, count, last); i < count && line[i].key == last; i++) {
+            if (!uncut_look(uncut, most)) return false;
             uncut_parts parts = {
                 .m = m, .c = at_end ? line[i].id : other, .d = at_end ? other : line[i].id};
-            if (uncut_close(uncut, parts)) return true;
+            if (uncut_close(uncut, parts, most)) return true;
         }
     }
     return false;
@@ -93,9 +99,9 @@ bool tn__uncut_wheel(tn__uncut *uncut, uint32_t time) {
     uint64_t most = state->unseen + UNCUT_TRIES;
     for (uint32_t m = state->starts[time]; m != TN__UNCUT_NONE && state->unseen < most;
          m = blocks[m].next_start)
-        if (uncut_around(uncut, m, state->starts[blocks[m].last], count, false)) return true;
+        if (uncut_around(uncut, m, state->starts[blocks[m].last], count, false, most)) return true;
     for (uint32_t m = state->ends[time]; m != TN__UNCUT_NONE && state->unseen < most;
          m = blocks[m].next_end)
-        if (uncut_around(uncut, m, state->starts[blocks[m].first], count, true)) return true;
+        if (uncut_around(uncut, m, state->starts[blocks[m].first], count, true, most)) return true;
     return false;
 }
