@@ -52,7 +52,13 @@ function(tenure_test name)
                        FIXTURES_REQUIRED skips)
   # gcc 12 keeps wrong notes about the thread-local memory of OpenMP's threads in a library that was opened
   # with dlopen (oneDNN), and its search for leaks crashes on them; the answers of programs are not affected.
-  set_property(TEST ${full} PROPERTY ENVIRONMENT_MODIFICATION "ASAN_OPTIONS=string_prepend:intercept_tls_get_addr=0:")
+  set(sanitizer "intercept_tls_get_addr=0:")
+  # oneDNN 2.6 reads one number behind a table of its own when it makes a convolution in bricks. Here that table came
+  # to lie at the end of what ASan had mapped, and the process ended; with other distances it does not.
+  if(full STREQUAL "asan.train.networks")
+    string(APPEND sanitizer "max_redzone=16:")
+  endif()
+  set_property(TEST ${full} PROPERTY ENVIRONMENT_MODIFICATION "ASAN_OPTIONS=string_prepend:${sanitizer}")
   if(test_TIMEOUT)
     set_tests_properties(${full} PROPERTIES TIMEOUT ${test_TIMEOUT})
   endif()

@@ -191,7 +191,8 @@ class tn_train_options(Structure):
                 ("fuse_update", c_bool), ("dropout_bits", c_bool), ("keep_pool_inputs", c_bool),
                 ("keep_outputs", c_bool), ("output_gradients", c_bool), ("bucket_bytes", c_uint64),
                 ("tensor_ranks", c_uint32), ("tensor_rank", c_uint32),
-                ("shard", c_int), ("shard_count", c_uint32), ("shard_index", c_uint32)]
+                ("shard", c_int), ("shard_count", c_uint32), ("shard_index", c_uint32),
+                ("sequence_parallel", c_bool), ("pipeline_parts", c_uint32)]
 
 
 class tn_trained(Structure):
@@ -209,7 +210,7 @@ class tn_training(Structure):
                 ("micro", c_uint32), ("loss_scale", c_uint32), ("loss", c_uint32), ("correct", c_uint32),
                 ("parameter_count", c_uint32), ("statistic_count", c_uint32), ("parameters", POINTER(tn_trained)),
                 ("statistics", POINTER(c_uint32)), ("parts", c_void_p),
-                ("sharded_count", c_uint32), ("sharded", POINTER(tn_sharded))]
+                ("sharded_count", c_uint32), ("sharded", POINTER(tn_sharded)), ("stages", c_void_p)]
 
 
 class tn_estimate_options(Structure):
