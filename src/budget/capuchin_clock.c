@@ -6,6 +6,8 @@
  */
 #include "budget/capuchin.h"
 
+#include "base/sorted.h"
+
 tn_status tn__capuchin_clock_make(tn__capuchin_clock *clock, tn__gaps *gaps) {
     tn__arena *arena = gaps->run->arena;
     size_t count = (size_t)gaps->count + 1;
@@ -28,19 +30,6 @@ static uint64_t clock_copy(const tn__capuchin_clock *clock, const tn__gap *gap, 
     return tn__gaps_copy(run->work->values[gap->value].bytes, back ? run->in_rate : run->out_rate);
 }
 
-/* The first of a sorted list whose key is not below. */
-static uint32_t clock_first(const tn__sort_item *items, uint32_t count, uint64_t key) {
-    uint32_t low = 0;
-    while (low < count) {
-        uint32_t middle = low + (count - low) / 2;
-        if (items[middle].key < key)
-            low = middle + 1;
-        else
-            count = middle;
-    }
-    return low;
-}
-
 /* When a copy out has ended, on a link that is busy until then. */
 static uint64_t clock_out_end(const tn__capuchin_clock *clock, const tn__gap *gap, uint64_t busy) {
     uint64_t start = clock->gaps->starts[gap->leave + 1];
@@ -59,8 +48,8 @@ static int64_t clock_back_start(const tn__capuchin_clock *clock, const tn__gap *
 
 int64_t tn__capuchin_ft(const tn__capuchin_clock *clock, uint32_t index) {
     const tn__gap *gap = &clock->gaps->list[index];
-    uint32_t before = clock_first(clock->order, clock->swap_count, gap->leave);
-    uint32_t behind = clock_first(clock->returns, clock->swap_count, gap->back);
+    uint32_t before = (uint32_t)tn__sorted_find(clock->order, clock->swap_count, gap->leave);
+    uint32_t behind = (uint32_t)tn__sorted_find(clock->returns, clock->swap_count, gap->back);
     uint64_t end = clock_out_end(clock, gap, before > 0 ? clock->busy[before - 1] : 0);
     uint64_t due = behind < clock->swap_count ? clock->due[behind] : UINT64_MAX;
     int64_t start = clock_back_start(clock, gap, due, 0);

@@ -1,6 +1,8 @@
 /* script.c - from a plan to what is expected, and finding the place again after a surprise. */
 #include "pool/script.h"
 
+#include "base/sorted.h"
+
 static uint64_t script_three(uint64_t a, uint64_t b, uint64_t c) {
     uint64_t z = (a ^ a >> 31) * 0xbf58476d1ce4e5b9u + b;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u + c;
@@ -70,14 +72,7 @@ static bool script_is(const tn__line *line, uint64_t size, uint32_t stream) {
 
 /* The nearest line ahead that ends such a three; `count`: none. */
 static uint32_t script_find(const tn__script *script, uint64_t three) {
-    uint32_t low = 0, high = script->count, first;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (script->threes[middle].key < three)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    uint32_t low = (uint32_t)tn__sorted_find(script->threes, script->count, three), first;
     for (first = low; low < script->count && script->threes[low].key == three; low++)
         if (script->threes[low].id >= script->next) return script->threes[low].id;
     bool any = first < script->count && script->threes[first].key == three;

@@ -7,6 +7,8 @@
  */
 #include "program/simulate.h"
 
+#include "base/sorted.h"
+
 #include <math.h>
 
 #define SIMULATE_PS 1e12
@@ -102,14 +104,7 @@ static tn_status simulate_signals(simulate_state *s) {
 }
 
 static simulate_end simulate_given(const simulate_state *s, uint32_t signal) {
-    size_t low = 0, high = s->signal_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->signals[middle].key < signal)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = tn__sorted_find(s->signals, s->signal_count, signal);
     bool found = low < s->signal_count && s->signals[low].key == signal;
     return found ? s->done[s->signals[low].id] : (simulate_end){0, TN_NONE};
 }

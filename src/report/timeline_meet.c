@@ -12,6 +12,8 @@
 
 #include "report/timeline.h"
 
+#include "base/sorted.h"
+
 #define MEET_NONE UINT32_MAX
 
 typedef struct meet_call { /* that several ranks make together */
@@ -123,14 +125,7 @@ static tn_status meet_calls(meet_state *it) {
 
 /* When a signal was given; below 0: not yet. One that nobody gives is given at the beginning. */
 static double meet_signal(const meet_rank *rank, uint32_t signal) {
-    size_t low = 0, high = rank->signal_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rank->signals[middle].key < signal)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = tn__sorted_find(rank->signals, rank->signal_count, signal);
     bool found = low < rank->signal_count && rank->signals[low].key == signal;
     return found ? rank->end[rank->signals[low].id] : 0;
 }

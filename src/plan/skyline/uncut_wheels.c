@@ -12,6 +12,8 @@
  */
 #include "plan/skyline/uncut_state.h"
 
+#include "base/sorted.h"
+
 #define UNCUT_TRIES 2000000u /* blocks that are looked at, at a step */
 
 typedef struct uncut_parts {
@@ -56,19 +58,6 @@ static bool uncut_close(tn__uncut *uncut, uncut_parts parts, uint64_t most) {
     return false;
 }
 
-/* The first of line[count] whose key is not below `key`. */
-static size_t uncut_find(const tn__sort_item *line, size_t count, uint64_t key) {
-    size_t low = 0;
-    while (low < count) {
-        size_t middle = low + (count - low) / 2;
-        if (line[middle].key < key)
-            low = middle + 1;
-        else
-            count = middle;
-    }
-    return low;
-}
-
 /* line[count] are those that begin at one end of M, the list from `other` at its other end. */
 static bool uncut_around(tn__uncut *uncut, uint32_t m, uint32_t other, size_t count, bool at_end,
                          uint64_t most) {
@@ -77,7 +66,7 @@ static bool uncut_around(tn__uncut *uncut, uint32_t m, uint32_t other, size_t co
         uint32_t last = uncut->blocks[other].last;
         if (!uncut_look(uncut, most)) return false;
         if (last <= uncut->blocks[m].last) continue;
-        for (size_t i = uncut_find(line, count, last); i < count && line[i].key == last; i++) {
+        for (size_t i = tn__sorted_find(line, count, last); i < count && line[i].key == last; i++) {
             if (!uncut_look(uncut, most)) return false;
             uncut_parts parts = {
                 .m = m, .c = at_end ? line[i].id : other, .d = at_end ? other : line[i].id};
