@@ -46,7 +46,8 @@ typedef uint64_t tn_address;      /* in a device's memory; 0: none */
 typedef struct tn_device_options {
     size_t struct_size;
     const tn_context *context; /* NULL or outlives the device */
-    const char *device;        /* technique; NULL = "host". "cuda:1": the second of several */
+    const char *device;        /* technique; NULL = "host". "cuda:1": the second of several;
+                                * "file:/var/tmp": a file without a name in that folder */
     uint64_t capacity;         /* bytes in all, a hard bound; 0: what the machine has */
     double link_bytes_per_s;   /* of put and get, each way; 0: as fast as it goes */
 } tn_device_options;
@@ -69,7 +70,7 @@ typedef struct tn_device_usage {
 
 /* Errors: E_UNKNOWN (technique), E_INVALID (a link that is no speed), E_UNSUPPORTED (its library is
  * not installed, lacks a function or is too old; there is no such device; a speed is asked of a
- * link that is not host's), E_IO (the device fails), E_NO_MEMORY.
+ * link of its own), E_IO (the device fails; no file can be made in that folder), E_NO_MEMORY.
  *
  * cuda loads the CUDA runtime, opencl OpenCL's loader, at the first call; TENURE_CUDART and
  * TENURE_OPENCL in the environment name a file to load instead. */
@@ -84,7 +85,9 @@ TN_API tn_device_limits tn_device_limits_of(const tn_device *device);
  * block ends at the upper one, up to its alignment of 64.
  *
  * size  bytes; 0 is allowed and takes none
- * Errors: E_EXHAUSTED (above the capacity: how much is left), E_NO_MEMORY. */
+ * Errors: E_EXHAUSTED (above the capacity: how much is left), E_IO (file: a full disk),
+ * E_NO_MEMORY.
+ */
 TN_API TN_CHECKED tn_status tn_device_alloc(tn_device *device, uint64_t size, tn_address *address,
                                             tn_error *error);
 /* 0 is fine. Nothing that is still queued may use the block. */

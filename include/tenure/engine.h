@@ -65,8 +65,8 @@ typedef struct tn_engine_options {
      * they are on stream 0, else in a thread of their stream, beside what is computed. */
     const tn_exchange *exchange;
     /* NULL: what is swapped out lies in the host's memory. Else the name of a device
-     * (tn_device_options.device: "opencl", "cuda:1") that keeps it, over its own link; it is opened
-     * if something is swapped */
+     * (tn_device_options.device: "opencl", "cuda:1", "file:DIR") that keeps it, over its own link;
+     * it is opened if something is swapped */
     const char *swap_device;
     double swap_bytes_per_s; /* copies there and back take no less, each way; 0: as they are */
     /* What a program fetches (FETCH). NULL, or tells where a file has the plain contents of a

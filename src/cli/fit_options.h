@@ -16,8 +16,8 @@ uint32_t cli_allow(struct argp_state *state, const char *value);
 uint32_t cli_allow_check(struct argp_state *state, uint32_t allow, double link);
 
 #define CLI_SWAP_DEVICE_HELP                                                                       \
-    "keeps what is swapped out: one of `tenure list devices`; cuda:1 is the second. Its link is "  \
-    "measured where none is given (the host's memory)"
+    "keeps what is swapped out: one of `tenure list devices`; cuda:1 is the second, file:DIR a "   \
+    "file in that folder. Its link is measured where none is given (the host's memory)"
 /* --swap-device: a wrong one is told at once; it is opened and its link measured if there are no
  * speeds yet. allow: as it was said, 0 nothing. Ends the command where it fails. name NULL: nothing
  * to do. */

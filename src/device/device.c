@@ -61,30 +61,29 @@ const char *tn_device_summary(uint32_t index) {
 
 /* --- the device --- */
 
-/* "cuda:1" as a name and a number; false: what stands behind the colon is none. */
-static bool device_split(const char *text, size_t *length, uint32_t *index) {
-    const char *colon = strchr(text, ':');
-    *length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+/* The number behind "cuda:"; false: it is none. */
+static bool device_number(const char *text, uint32_t *index) {
     *index = 0;
-    if (colon == NULL) return true;
-    for (const char *at = colon + 1; *at != '\0'; at++) {
+    for (const char *at = text; *at != '\0'; at++) {
         if (*at < '0' || *at > '9' || *index > DEVICE_INDEX_MAX / 10) return false;
         *index = *index * 10 + (uint32_t)(*at - '0');
     }
-    return colon[1] != '\0';
+    return *text != '\0';
 }
 
 static tn_status device_find(const tn_device_options *options, const tn__driver **driver,
                              uint32_t *index, tn_error *error) {
-    size_t length;
     *driver = device_drivers[0];
     *index = 0;
     if (options->device == NULL) return TN_OK;
-    bool numbered = device_split(options->device, &length, index);
-    for (size_t i = 0; i < DEVICE_COUNT && numbered; i++) {
+    size_t length = strcspn(options->device, ":");
+    const char *text = options->device[length] == ':' ? options->device + length + 1 : NULL;
+    for (size_t i = 0; i < DEVICE_COUNT; i++) {
         *driver = device_drivers[i];
-        if (strlen((*driver)->name) == length &&
-            memcmp((*driver)->name, options->device, length) == 0)
+        if (strlen((*driver)->name) != length ||
+            memcmp((*driver)->name, options->device, length) != 0)
+            continue;
+        if (text == NULL || ((*driver)->takes_text ? *text != '\0' : device_number(text, index)))
             return TN_OK;
     }
     char asked[TN__NEAR_TEXT];

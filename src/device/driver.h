@@ -1,9 +1,10 @@
 /* driver.h - what a device is: one table of functions.
  *
  * A device is one file in drivers/ that fills in one tn__driver, plus one line in drivers.def.
- * device.c stands around it: it completes options, checks arguments and ranges, holds the bound on
- * bytes, counts, and knows every block. So a driver is only called with sizes above 0 and ranges
- * that lie in a block of its own; it moves bytes and keeps order.
+ * Where the processor serves it, threads.h has its streams and fences. device.c stands around it:
+ * it completes options, checks arguments and ranges, holds the bound on bytes, counts, and knows
+ * every block. So a driver is only called with sizes above 0 and ranges that lie in a block of its
+ * own; it moves bytes and keeps order.
  *
  * The state of a device, stream or fence is the driver's: an opaque pointer that it allocates with
  * the context it was opened with. A library that a driver needs is loaded in `open` (library.h);
@@ -22,6 +23,7 @@
 typedef struct tn__driver {
     const char *name;    /* what people type: [a-z0-9-]+ */
     const char *summary; /* one line for --help, no full stop */
+    bool takes_text; /* what stands behind the colon of its name is its own to read, no number */
 
     /* options   complete; link_bytes_per_s is a number from 0, finite
      * index     which of several, from 0: what stands behind the name, as in cuda:1

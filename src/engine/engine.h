@@ -9,7 +9,7 @@
  *   io.h        arrays of the caller, memory of the device
  *   streams.h   copies to the host's memory and back, beside the walk; who waits for them
  *   talk.c      calls of other ranks, in the walk or beside it
- *   store.h     files of what is fetched; ranges.h reads them
+ *   store.h     files of what is fetched; device/ranges.h reads them
  *   codecs/     how tensors are encoded
  *   forms.h     encoded forms in a run; tensors that have no room in theirs
  *   zeros.c     which share of tensors is 0

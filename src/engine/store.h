@@ -11,7 +11,7 @@
 #include <tenure/engine.h>
 
 #include "engine/places.h"
-#include "engine/ranges.h"
+#include "device/ranges.h"
 #include "engine/statics.h"
 
 typedef struct tn__stored { /* a tensor, in the form that its readers want */

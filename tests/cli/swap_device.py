@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """What a fitted program swaps out may lie on another device: swap_device.py TENURE [STANDIN]
 
-A training and an inference run plain, then within a budget that only swaps keep, on the host, on OpenCL's device and on the stand-in of CUDA's
-runtime: losses, checkpoint and outputs are the same bytes, copies do go there, and a device that fails ends the run.
+A training and an inference run plain, then within a budget that only swaps keep, on the host, in a file, on OpenCL's device and on the stand-in
+of CUDA's runtime: losses, checkpoint and outputs are the same bytes, copies do go there, and a device that fails ends the run. Of a file
+nothing is left, however the run ends.
 """
 import json
 import os
 import pathlib
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 TENURE, STANDIN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -17,11 +21,11 @@ sys.path.insert(0, HERE)
 import train_models  # noqa: E402
 
 CUDA = {"TENURE_CUDART": STANDIN}
-DEVICES = {"host": {}, "opencl": {}, "cuda": CUDA}
+DEVICES = {"host": {}, "file": {}, "opencl": {}, "cuda": CUDA}
 
 
-def run(words, statuses=(0,), settings=None):
-    done = subprocess.run([TENURE, *words], capture_output=True, text=True, timeout=120, env={**os.environ, **(settings or {})})
+def run(words, statuses=(0,), settings=None, before=None):
+    done = subprocess.run([TENURE, *words], capture_output=True, text=True, timeout=120, env={**os.environ, **(settings or {})}, preexec_fn=before)
     assert done.returncode in statuses, (words, done)
     return done
 
@@ -39,6 +43,7 @@ def fitted(words, fixed, arena, settings=None, statuses=(0,)):
     words = [*words, "--costs", "costs", "--link", "2GB/s", "--pass", "capuchin", "--allow", "swap", "--json"]
     for share in 0.7, 0.8, 0.9, 0.95:
         done = run([*words, "--budget", str(fixed + int(arena * share))], (*statuses, 1), settings)
+        done.budget = fixed + int(arena * share)
         if done.returncode != 1:
             return done
     sys.exit(f"FAILED: no budget that swaps keep to: {words}")
@@ -67,6 +72,41 @@ def check_training(devices):
 
     missing = fitted([*words, "--swap-device", "opencl"], *need, {"TENURE_OPENCL": "nowhere.so"}, (2,))
     assert missing.returncode == 2 and "TENURE_OPENCL cannot be loaded" in missing.stderr, missing
+
+
+def no_room():
+    """As on a full disk: no file may have a byte."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def check_file():
+    """In a folder that is named: there while it runs, gone when it was ended; a full disk and a missing folder are told."""
+    away = pathlib.Path("away").absolute()
+    away.mkdir()
+    model = ["drop.onnx", "--batch", "8"]
+    need = plain_need([*model, "--train"])
+    there = ["--swap-device", f"file:{away}"]
+    words = ["train", *model, "--data", "x.npy,y.npy", "--weights", "random:1", *there]
+    kept = fitted([*words, "--steps", "12", "--log", "kept.csv"], *need)
+    done = json.loads(kept.stdout)
+    assert pathlib.Path("kept.csv").read_bytes() == pathlib.Path("plain.csv").read_bytes()
+    assert "fitted" in done and list(away.iterdir()) == [], done
+    budget = ["--costs", "costs", "--link", "2GB/s", "--pass", "capuchin", "--allow", "swap", "--budget", str(kept.budget)]
+    full = run([*words, *budget, "--steps", "12"], (2,), before=no_room)
+    assert str(away) in full.stderr and "take room for a file" in full.stderr, full
+    started = subprocess.Popen([TENURE, *words, *budget, "--steps", "1000000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folder, seen = pathlib.Path(f"/proc/{started.pid}/fd"), False
+    while not seen and started.poll() is None:
+        seen = any(os.readlink(link).startswith(str(away)) for link in folder.iterdir() if link.exists() or link.is_symlink())
+        time.sleep(0.01)
+    started.kill()
+    started.wait()
+    assert seen and list(away.iterdir()) == [], (seen, started.returncode)
+    missing = run([*words[:-1], "file:/nowhere/at/all", *budget, "--steps", "1"], (2,))
+    assert "/nowhere/at/all" in missing.stderr, missing
+    measured = run(["run", "skip.onnx", "--budget", "1GiB", *there])  # no --link: copies to a file of that folder tell it
+    assert measured.returncode == 0 and list(away.iterdir()) == []
 
 
 def check_inference(devices):
@@ -101,7 +141,8 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     subprocess.run([sys.executable, f"{HERE}/train_models.py", "."], check=True)
     here = those_here()
-    assert "host" in here and "cuda" in here
+    assert {"host", "file", "cuda"} <= set(here)
     check_training(here)
     check_inference(here)
+    check_file()
     check_what_is_refused()

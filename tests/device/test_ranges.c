@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "engine/ranges.h"
+#include "device/ranges.h"
 
 enum { SIZE = 19 << 20, MOST = 4 << 20, PAGE = 4096 };
 

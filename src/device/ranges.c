@@ -1,22 +1,23 @@
-/* ranges.c - parts of a file, read to where they are wanted: no mapping, no copy of the file.
+/* ranges.c - parts of a file, read to where they are wanted and written from there: no mapping, no
+ * copy of the file.
  *
  * A file that is read over and over while it is used may change, end or fail in between. Each read
  * looks afterwards whether the file is what it was when it was opened: what came before a change
  * was seen is then refused with the rest. Replacing a file by renaming another onto it does no
  * harm: the old one stays open.
  */
-#include "engine/ranges.h"
-
-#include <tenure/engine.h>
+#define _GNU_SOURCE /* sync_file_range, fallocate */
+#include "device/ranges.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-#define RANGES_PAST ((uint64_t)1 << 20)  /* of the system's cache, while something is read */
+#define RANGES_PAST ((uint64_t)1 << 20) /* of the system's cache, while something is read */
+#define RANGES_END ((uint64_t)INT64_MAX)
 #define RANGES_AT_ONCE ((size_t)1 << 30) /* a read takes a little less than 2 GiB at most */
 
 static tn_status ranges_fail(const tn__ranges *file, const char *what, uint64_t at,
@@ -67,18 +68,43 @@ tn_status tn__ranges_temporary(const char *folder, uint64_t size, tn__ranges *fi
                                tn_error *error) {
     const char *given = getenv("TMPDIR");
     if (folder == NULL) folder = given != NULL && *given != '\0' ? given : "/tmp";
-    tn__ranges made = {.descriptor = -1, .path = strdup(folder), .size = size, .own = true};
+    tn__ranges made = {.descriptor = -1, .path = strdup(folder), .own = true};
     if (made.path == NULL) return tn__no_memory(error, folder);
     made.descriptor = ranges_create(folder);
     tn_status status = TN_OK;
     if (made.descriptor < 0) status = ranges_fail(&made, "create a file in this folder", 0, error);
-    if (status == TN_OK && (errno = posix_fallocate(made.descriptor, 0, (off_t)size)) != 0)
-        status = ranges_fail(&made, "take room for a file in this folder", size, error);
+    if (status == TN_OK) status = tn__ranges_take(&made, 0, size, error);
     if (status == TN_OK)
         *file = made;
     else
         tn__ranges_close(&made);
     return status;
+}
+
+tn_status tn__ranges_take(tn__ranges *file, uint64_t offset, uint64_t size, tn_error *error) {
+    errno = EFBIG;
+    if (size > RANGES_END || offset > RANGES_END - size)
+        return ranges_fail(file, "take room for a file in this folder", offset, error);
+    if (size > 0 && (errno = posix_fallocate(file->descriptor, (off_t)offset, (off_t)size)) != 0)
+        return ranges_fail(file, "take room for a file in this folder", offset + size, error);
+    if (offset + size > file->size) file->size = offset + size;
+    return TN_OK;
+}
+
+void tn__ranges_give(const tn__ranges *file, uint64_t offset, uint64_t size) {
+#ifdef FALLOC_FL_PUNCH_HOLE
+    (void)fallocate(file->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                    (off_t)size); /* benign: it goes with the file */
+#else
+    (void)file, (void)offset, (void)size;
+#endif
+}
+
+bool tn__ranges_free(const tn__ranges *file, uint64_t *bytes) {
+    struct statvfs facts;
+    if (fstatvfs(file->descriptor, &facts) != 0) return false;
+    *bytes = tn__mul_sat(facts.f_bavail, facts.f_frsize);
+    return true;
 }
 
 void tn__ranges_close(tn__ranges *file) {
@@ -123,6 +149,41 @@ tn_status tn__ranges_read(const tn__ranges *file, uint64_t offset, void *bytes, 
     return ranges_is_same(file, offset, error);
 }
 
+tn_status tn__ranges_write(const tn__ranges *file, uint64_t offset, const void *bytes,
+                           uint64_t size, tn_error *error) {
+    for (uint64_t done = 0; done < size;) {
+        size_t now = size - done < RANGES_AT_ONCE ? (size_t)(size - done) : RANGES_AT_ONCE;
+        const uint8_t *from = (const uint8_t *)bytes + done;
+        ssize_t put = pwrite(file->descriptor, from, now, (off_t)(offset + done));
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return ranges_fail(file, "write", offset + done, error);
+        done += (uint64_t)put;
+    }
+    return TN_OK;
+}
+
+void tn__ranges_begin(const tn__ranges *file, uint64_t offset, uint64_t size) {
+#ifdef SYNC_FILE_RANGE_WRITE
+    (void)sync_file_range(file->descriptor, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)file, (void)offset, (void)size;
+#endif
+}
+
+/* Pages that are still to be written cannot be forgotten. */
+tn_status tn__ranges_settle(const tn__ranges *file, tn_error *error) {
+#ifdef SYNC_FILE_RANGE_WRITE
+    const unsigned all =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    bool settled = sync_file_range(file->descriptor, 0, 0, all) == 0;
+#else
+    bool settled = fdatasync(file->descriptor) == 0;
+#endif
+    if (!settled) return ranges_fail(file, "write", 0, error);
+    tn__ranges_forget(file, 0, 0);
+    return TN_OK;
+}
+
 void tn__ranges_forget(const tn__ranges *file, uint64_t offset, uint64_t size) {
     (void)posix_fadvise(file->descriptor, (off_t)offset, (off_t)size, POSIX_FADV_DONTNEED);
 }
@@ -142,66 +203,4 @@ tn_status tn__ranges_read_past_cache(const tn__ranges *file, uint64_t offset, vo
         done += piece;
     }
     return TN_OK;
-}
-
-#define RANGES_PIECE ((uint64_t)16 << 20)
-#define RANGES_STRETCH ((uint64_t)128 << 20)
-
-/* [from, to), piece after piece, as a run reads weights that follow each other. *seconds is lowered
- * to what that takes. */
-static tn_status ranges_stretch(const tn__ranges *file, uint64_t from, uint64_t to, uint8_t *bytes,
-                                double *seconds, tn_error *error) {
-    tn__ranges_forget(file, from, to - from);
-    double start = tn__clock_s();
-    for (uint64_t at = from; at < to; at += RANGES_PIECE) {
-        uint64_t size = to - at < RANGES_PIECE ? to - at : RANGES_PIECE;
-        TN_TRY(tn__ranges_read_past_cache(file, at, bytes, size, error));
-    }
-    double took = tn__clock_s() - start;
-    if (took < *seconds) *seconds = took;
-    return TN_OK;
-}
-
-/* The faster of two stretches, from both halves of the file, as operators are measured: what else
- * the machine does is not the disk's. */
-static tn_status ranges_sample(const tn__ranges *file, uint8_t *bytes, double *bytes_per_s,
-                               tn_error *error) {
-    uint64_t half = file->size / 2, size = file->size - half;
-    double seconds = INFINITY;
-    if (size > RANGES_STRETCH) size = RANGES_STRETCH;
-    memset(bytes, 0, RANGES_PIECE); /* memory is not to be waited for */
-    if (size <= half) TN_TRY(ranges_stretch(file, 0, size, bytes, &seconds, error));
-    TN_TRY(ranges_stretch(file, half, half + size, bytes, &seconds, error));
-    *bytes_per_s = (double)size / (seconds > 1e-9 ? seconds : 1e-9);
-    return TN_OK;
-}
-
-/* A file of zeros in a folder: on the disk, so that it can be forgotten. */
-static tn_status ranges_write(const char *folder, uint8_t *bytes, tn__ranges *file,
-                              tn_error *error) {
-    TN_TRY(tn__ranges_temporary(folder, RANGES_STRETCH, file, error));
-    memset(bytes, 0, RANGES_PIECE);
-    for (uint64_t at = 0; at < RANGES_STRETCH;) {
-        ssize_t count = pwrite(file->descriptor, bytes, RANGES_PIECE, (off_t)at);
-        if (count < 0 && errno != EINTR) return ranges_fail(file, "write", at, error);
-        if (count > 0) at += (uint64_t)count;
-    }
-    return fdatasync(file->descriptor) == 0 ? TN_OK : ranges_fail(file, "write", 0, error);
-}
-
-tn_status tn_storage_measure(const char *path, double *bytes_per_s, tn_error *error) {
-    struct stat facts;
-    tn__ranges file = {.descriptor = -1};
-    uint8_t *bytes = malloc(RANGES_PIECE);
-    if (bytes == NULL) return tn__no_memory(error, path);
-    bool folder = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
-    tn_status status =
-        folder ? ranges_write(path, bytes, &file, error) : tn__ranges_open(path, &file, error);
-    if (status == TN_OK && file.size == 0)
-        status = tn__where(error, tn__fail(error, TN_E_INVALID, "an empty file has no speed"), "%s",
-                           path);
-    if (status == TN_OK) status = ranges_sample(&file, bytes, bytes_per_s, error);
-    free(bytes);
-    tn__ranges_close(&file);
-    return status;
 }
