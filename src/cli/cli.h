@@ -209,7 +209,7 @@ typedef struct cli_input {
 /* The options that say how to read the input; a child of each command's parser. Without those that
  * mean nothing to who runs the model, or something else in `estimate`. */
 extern const struct argp cli_input_argp, cli_input_run_argp, cli_input_train_argp,
-    cli_input_estimate_argp;
+    cli_input_sizes_argp, cli_input_estimate_argp;
 /* The one path that a command takes; what: "model" or "input", for who gives another. */
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what, const char *path);
 bool cli_input_is_model(const cli_input *input);
@@ -256,6 +256,9 @@ void cli_progress_plain_costs(void); /* times are costs of no unit */
  * process. */
 void cli_interrupt_ends_work(void);
 bool cli_interrupted(void);
+/* From this time on (cli_clock) long work ends as if it was interrupted; 0: no more. */
+void cli_deadline(double at);
+bool cli_is_late(void);
 /* Says that it was, and how far the answer is from the bound (0: there is none); status 3. */
 int cli_tell_interrupted(uint64_t best, uint64_t bound);
 

@@ -213,6 +213,7 @@ tn_status cli_fit_solve(cli_fit *fit, tn_error *error) {
     if (fit->results == NULL || fit->budgets == NULL) return tn__no_memory(error, "the answer");
     fit->result_count = count;
     fit->budgets[0] = options.budget;
+    fit->deadline = options.timeout_s > 0 ? cli_clock() + options.timeout_s : 0;
     if (cli_fit_streams(fit)) return cli_fit_stream(fit, &fit->results[0], error);
     tn_status status = fit_search(fit, &options, error);
     return parts ? cli_fit_parts(fit, &options, status, error) : status;

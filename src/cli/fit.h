@@ -46,6 +46,7 @@ typedef struct cli_fit {
     uint64_t *budgets;
     uint32_t result_count, chosen; /* that is told and written: of the budget */
     double measured;               /* seconds that measuring took */
+    double deadline;               /* of the answer, on cli_clock; 0: none */
     tn_trace *happened;            /* of the last run; NULL: none was asked for */
     tn_engine_usage usage;         /* the same */
 } cli_fit;

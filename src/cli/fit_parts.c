@@ -5,6 +5,7 @@
  * whose operators run in parts; the faster one by the same kind of costs is taken. A curve has the
  * same budgets as without, and others below them that only parts keep to.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@
 #define PARTS_WORK                                                                                 \
     1000.0 /* of a curve, times the model's: whatever it takes, as for one budget                  \
             */
+
+#define PARTS_LEAST_S 1e-6 /* of a search whose time is over */
 
 /* All that belongs to one set-up. */
 typedef struct parts_side {
@@ -52,6 +55,7 @@ static tn_status parts_solve(const cli_fit *fit, const tn_fit_options *asked, ui
     options.memory = &fit->memory;
     options.fixed_bytes = fit->options.fixed_bytes;
     options.zeros = NULL; /* of other tensors */
+    if (fit->deadline > 0) options.timeout_s = fmax(fit->deadline - cli_clock(), PARTS_LEAST_S);
     *result = (tn_fit_result){0};
     return tn_fit(fit->program, fit->costs, &options, result, error);
 }
@@ -248,12 +252,10 @@ static tn_status parts_sweep(cli_fit *fit, const tn_fit_options *options, tn_err
 
 /* --- both --- */
 
-tn_status cli_fit_parts(cli_fit *fit, const tn_fit_options *options, tn_status status,
-                        tn_error *error) {
-    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
-    bool curve = fit->sweep > 0;
+static tn_status parts_search(cli_fit *fit, const tn_fit_options *options, tn_status status,
+                              tn_error *error) {
+    bool none = status != TN_OK, curve = fit->sweep > 0;
     tn_error unused;
-    if ((status != TN_OK && !none) || cli_interrupted()) return status;
     if (curve && fit->results[0].program != NULL) TN_TRY(parts_sweep(fit, options, error));
     if (options->budget == 0) return status;
     const tn_fit_result *answer = &fit->results[fit->chosen];
@@ -261,4 +263,20 @@ tn_status cli_fit_parts(cli_fit *fit, const tn_fit_options *options, tn_status s
     if (!helps) return status;
     tn_status parts = parts_one(fit, options, none, none ? error : &unused);
     return none ? parts : TN_OK;
+}
+
+/* A limit of time is for the search without and this one together: what there is then stays. */
+tn_status cli_fit_parts(cli_fit *fit, const tn_fit_options *options, tn_status status,
+                        tn_error *error) {
+    bool none = status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE;
+    if ((status != TN_OK && !none) || cli_interrupted()) return status;
+    cli_deadline(fit->deadline);
+    tn_status found = cli_is_late() ? TN_E_STOPPED : parts_search(fit, options, status, error);
+    bool late = found == TN_E_STOPPED && cli_is_late();
+    cli_deadline(0);
+    if (!late) return found;
+    if (!none) return TN_OK;
+    TN_FAIL(error, TN_E_STOPPED,
+            "time was up before operators in parts were searched for; with whole operators nothing "
+            "was found");
 }

@@ -8,8 +8,10 @@
  *
  * Nothing is computed again that changes, draws lots or has blocks, and nothing at all where an
  * operator of the graph writes into its operands.
- * Cost: O(operands) for each tensor that waits. Source: Chen et al., "Training deep nets with
- * sublinear memory cost" (2016), for the idea; here for inference, and by bands.
+ * Cost: to choose, O(tensors + operands) for each tensor that waits: whether its memory is free,
+ * and the walk to the front. The graph with the copies, O(tensors + operands), and its shapes
+ * again. Source: Chen et al., "Training deep nets with sublinear memory cost" (2016), for the idea;
+ * here for inference, and by bands.
  */
 #include "split/again.h"
 

@@ -19,7 +19,7 @@ typedef struct split_again {
  * bytes, no less than `least`, for the operations. *found false: none.
  *
  * first  TN_NONE: behind the place at which most bytes wait
- * Cost: O(tensors that wait x operands). */
+ * Cost: O(tensors that wait x (tensors + operands)). */
 tn_status tn__again_choose(const split_model *model, uint32_t first, uint32_t last, uint64_t least,
                            split_again *again, bool *found, tn_error *error);
 
