@@ -41,6 +41,11 @@ typedef struct tn_export_options {
     bool plan;              /* of .tflite: laid out by us, and the plan written into the file */
     bool head; /* of .tflite: tensors and scratch alone count, as what stays has an arena of its own
                 * (the run time's MicroAllocator takes two) */
+    /* Of .onnx, as in tn_import_options: parts have fixed sizes, and these stand in the file that
+     * is written instead of the symbols */
+    const tn_dim *dims;                 /* [dim_count] */
+    const tn_input_shape *input_shapes; /* [input_shape_count] */
+    uint32_t dim_count, input_shape_count;
 } tn_export_options;
 #define TN_EXPORT_OPTIONS_INIT                                                                     \
     { .struct_size = sizeof(tn_export_options), .micro = TN_MICRO_OPTIONS_INIT }
@@ -66,10 +71,11 @@ typedef struct tn_export_report {
  * output  NULL: nothing is written, only measured
  * report  out; filled with the least that was found on E_EXHAUSTED, too
  * Errors: E_EXHAUSTED (nothing keeps to the budget; the message tells the least found), E_INVALID
- * (neither budget nor share; output is the input), E_UNSUPPORTED (another format, a
- * file that cannot be extended, or none of the parts can be written), E_STOPPED, E_IO, those of
- * tn_graph_load. Cost: that of tn_split_search_create and at most 205 files in memory, one after
- * the other: the model, 100 candidates, 100 that cannot be written, and 4 for the least. */
+ * (neither budget nor share; output is the input), E_UNKNOWN (a symbol without a value),
+ * E_UNSUPPORTED (another format, sizes for a .tflite model, a file that cannot be extended, or none
+ * of the parts can be written), E_STOPPED, E_IO, those of tn_graph_load. Cost: that of
+ * tn_split_search_create and at most 205 files in memory, one after the other: the model, 100
+ * candidates, 100 that cannot be written, and 4 for the least. */
 TN_API TN_CHECKED tn_status tn_split_file(const char *path, const char *output,
                                           const tn_export_options *options,
                                           tn_export_report *report, tn_error *error);

@@ -7,9 +7,11 @@
 #include "base/base.h"
 #include "cli/whom.h"
 
-#define INPUT_OPTIONS(X)                                                                           \
+#define INPUT_SIZES(X)                                                                             \
     X(CLI_DIM, "dim", "NAME=SIZE", "value of a symbolic dimension; may be repeated")               \
-    X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...", "shape of a graph input; may be repeated")   \
+    X(CLI_INPUT_SHAPE, "input-shape", "NAME=N,N,...", "shape of a graph input; may be repeated")
+#define INPUT_OPTIONS(X)                                                                           \
+    INPUT_SIZES(X)                                                                                 \
     X(CLI_VALUE, "value", "NAME=N,N,...",                                                          \
       "contents of a graph input that shapes depend on, known ahead: it becomes a parameter; may " \
       "be repeated")                                                                               \
@@ -62,6 +64,9 @@ static const struct argp_option input_train_options[] = {INPUT_OPTIONS(CLI_OPTIO
 /* `estimate` has words of its own for the others. */
 static const struct argp_option input_estimate_options[] = {INPUT_OPTIONS(CLI_OPTION)
                                                                 INPUT_BANK(CLI_OPTION){0}};
+
+/* `split` reads a model for others. */
+static const struct argp_option input_sizes_options[] = {INPUT_SIZES(CLI_OPTION){0}};
 
 static void *input_grow(struct argp_state *state, const void *array, size_t count, size_t item) {
     void *grown = realloc((void *)(uintptr_t)array, (count + 1) * item);
@@ -239,5 +244,6 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
 const struct argp cli_input_argp = {.options = input_options, .parser = input_parse};
 const struct argp cli_input_run_argp = {.options = input_run_options, .parser = input_parse};
 const struct argp cli_input_train_argp = {.options = input_train_options, .parser = input_parse};
+const struct argp cli_input_sizes_argp = {.options = input_sizes_options, .parser = input_parse};
 const struct argp cli_input_estimate_argp = {.options = input_estimate_options,
                                              .parser = input_parse};

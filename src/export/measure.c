@@ -28,14 +28,12 @@ static tn_status source_scratch(export_source *source, const tn_export_options *
                              &source->move_kept);
 }
 
-/* A slice has numbers: what is open is to be settled in the file. */
-static tn_status source_open_sizes(tn_error *error) {
-    char what[sizeof error->message];
-    snprintf(what, sizeof what, "%s", error->message);
-    char *advice = strstr(what, " (give");
-    if (advice != NULL) *advice = '\0';
-    TN_FAIL(error, TN_E_UNSUPPORTED,
-            "%.300s; a model in parts has fixed sizes: set them in the file", what);
+/* The sizes that are asked for, where the file leaves them open. */
+static void source_sizes(const tn_export_options *asked, tn_import_options *import) {
+    import->dims = asked->dims;
+    import->dim_count = asked->dim_count;
+    import->input_shapes = asked->input_shapes;
+    import->input_shape_count = asked->input_shape_count;
 }
 
 static bool source_met(void *self, uint32_t subgraph, uint32_t index, tn_tensor_id id) {
@@ -54,13 +52,14 @@ tn_status tn__export_open(export_source *source, const char *path, const tn_cont
     if (!source->is_tflite && !tn__has_suffix(path, ".onnx"))
         TN_FAIL(error, TN_E_UNSUPPORTED, "'%.200s': .tflite and .onnx models are written in parts",
                 path);
+    if (source->is_tflite && (asked->dim_count > 0 || asked->input_shape_count > 0))
+        TN_FAIL(error, TN_E_UNSUPPORTED, "'%.200s': a .tflite model is written with its own sizes",
+                path);
+    source_sizes(asked, &import);
     TN_TRY(tn__file_map(path, &source->mapped, error));
     source->file = (tn__span){source->mapped.bytes, source->mapped.size};
     import.context = &source->context;
-    tn_status status =
-        tn__import(path, source->file, &import, source_met, source, &source->graph, error);
-    if (status == TN_E_UNKNOWN) return source_open_sizes(error);
-    TN_TRY(status);
+    TN_TRY(tn__import(path, source->file, &import, source_met, source, &source->graph, error));
     if (!source->is_tflite) return TN_OK;
     TN_TRY(tn__tflite_plan_from(&source->plan, path, source->file, &import, source->graph, error));
     TN_TRY(tn__tflite_plan_check(&source->plan));
@@ -271,6 +270,7 @@ static tn_status measure_image(const export_source *source, const export_split *
     tn_context quiet = source->context;
     quiet.log = NULL; /* told when it was first read */
     import.context = &quiet;
+    if (split->graph == NULL) source_sizes(asked, &import); /* parts have them in the file */
     TN_TRY(measure_write(source, split, to, error));
     tn_status status =
         tn_graph_load_memory(source->path, to->image.data, to->image.size, &import, &again, error);

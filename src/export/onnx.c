@@ -7,7 +7,8 @@
  *
  * Every other byte of the file is copied as it stands: initializers, places of external data,
  * metadata, functions, fields that we do not know. Constants are Constant nodes, which need no
- * input in old versions. What is known of shapes of tensors that are gone is left out.
+ * input in old versions. What is known of shapes of tensors that are gone is left out; where others
+ * have symbols, the sizes that the parts were made for stand instead.
  * Cost: O(file + operators). Source: onnx.proto, Operators.md.
  */
 #include "export/export.h"
@@ -334,6 +335,74 @@ static bool onnx_is_gone(const onnx_image *image, tn__span info) {
     return false;
 }
 
+static bool onnx_dim_is_open(tn__span dim) {
+    proto_field field;
+    bool bad = false;
+    while (tn__proto_next(&dim, &field, &bad))
+        if (field.number == ONNX_DIM_VALUE) return (int64_t)field.value < 0;
+    return true;
+}
+
+/* One message within another: `field` of `from` as `put` has it, all else as it stands. */
+typedef struct onnx_nest {
+    uint32_t field;
+    const struct onnx_nest *inner; /* NULL: it is a dimension */
+} onnx_nest;
+
+static void onnx_put_nested(const onnx_nest *nest, tn__span from, const tn_tensor *tensor,
+                            tn__text *to) {
+    proto_field field;
+    bool bad = false;
+    uint32_t axis = 0;
+    while (tn__proto_next(&from, &field, &bad)) {
+        bool dim = field.number == nest->field && nest->inner == NULL;
+        bool open = dim && axis < tensor->rank && onnx_dim_is_open(field.inside);
+        if (field.number != nest->field || (dim && !open)) {
+            tn__proto_copy(to, field.raw);
+        } else {
+            tn__text inside;
+            tn__text_init(&inside, to->context);
+            if (dim)
+                tn__proto_varint(&inside, ONNX_DIM_VALUE, (uint64_t)tensor->shape[axis]);
+            else
+                onnx_put_nested(nest->inner, field.inside, tensor, &inside);
+            tn__proto_bytes(to, field.number, inside.data, inside.size);
+            to->failed = to->failed || inside.failed;
+            tn__text_release(&inside);
+        }
+        axis += dim;
+    }
+}
+
+/* What is said of an input, an output or a tensor in between, with sizes for symbols. */
+static void onnx_put_info(const onnx_image *image, const proto_field *info, tn__text *graph) {
+    static const onnx_nest dims = {ONNX_SHAPE_DIM, NULL};
+    static const onnx_nest shape = {ONNX_TENSOR_TYPE_SHAPE, &dims};
+    static const onnx_nest tensor_type = {ONNX_TYPE_TENSOR, &shape};
+    static const onnx_nest type = {ONNX_INFO_TYPE, &tensor_type};
+    const tn_tensor *tensor = NULL;
+    tn__span left = info->inside;
+    tn__text text;
+    proto_field field;
+    bool bad = false;
+    while (tn__proto_next(&left, &field, &bad) && tensor == NULL) {
+        if (field.number != ONNX_INFO_NAME) continue;
+        uint32_t id =
+            tn__names_find(&image->taken, (const char *)field.inside.bytes, field.inside.size);
+        if (id < tn_graph_tensor_count(image->split->whole))
+            tensor = tn_graph_tensor(image->split->whole, id);
+    }
+    if (tensor == NULL || tensor->block != 0 || !tn__shape_known(tensor)) {
+        tn__proto_copy(graph, info->raw);
+        return;
+    }
+    tn__text_init(&text, &image->context);
+    onnx_put_nested(&type, info->inside, tensor, &text);
+    tn__proto_bytes(graph, info->number, text.data, text.size);
+    graph->failed = graph->failed || text.failed;
+    tn__text_release(&text);
+}
+
 static tn_status onnx_put_graph(onnx_image *image, tn__span from, tn__text *graph) {
     proto_field field;
     bool bad = false;
@@ -341,10 +410,13 @@ static tn_status onnx_put_graph(onnx_image *image, tn__span from, tn__text *grap
     while (tn__proto_next(&from, &field, &bad)) {
         tn_op_id op =
             field.number == ONNX_GRAPH_NODE ? onnx_op_of(image, field.inside) : TN__NAMES_NONE;
-        bool info = field.number == ONNX_GRAPH_VALUE_INFO;
+        bool inner = field.number == ONNX_GRAPH_VALUE_INFO;
         if (op != TN__NAMES_NONE && image->nodes[op].bytes != NULL)
             TN_TRY(onnx_put_region(image, op, graph));
-        else if (!info || !onnx_is_gone(image, field.inside))
+        else if (field.number == ONNX_GRAPH_INPUT || field.number == ONNX_GRAPH_OUTPUT ||
+                 (inner && !onnx_is_gone(image, field.inside)))
+            onnx_put_info(image, &field, graph);
+        else if (!inner)
             tn__proto_copy(graph, field.raw);
     }
     if (bad) return onnx_bad(image);

@@ -43,6 +43,7 @@ enum {
 typedef struct split_file_arguments {
     const char *input, *output, *target;
     tn_export_options options;
+    cli_input sizes; /* of the model's inputs */
     cli_kernels kernels;
     bool json;
 } split_file_arguments;
@@ -67,6 +68,13 @@ static void split_file_check(split_file_arguments *arguments, struct argp_state 
         cli_misuse(state, "--head: only the arena of a .tflite model has a head");
     if (arguments->options.budget == 0 && !(arguments->options.share > 0))
         arguments->options.share = SPLIT_FILE_SHARE;
+    const tn_import_options *sizes = &arguments->sizes.import;
+    if (tflite && (sizes->dim_count > 0 || sizes->input_shape_count > 0))
+        cli_misuse(state, "--dim, --input-shape: a .tflite model is written with its own sizes");
+    arguments->options.dims = sizes->dims;
+    arguments->options.dim_count = sizes->dim_count;
+    arguments->options.input_shapes = sizes->input_shapes;
+    arguments->options.input_shape_count = sizes->input_shape_count;
     if (arguments->output != NULL) arguments->output = cli_standard_output(arguments->output);
     arguments->options.micro = cli_micro(arguments->target, arguments->kernels, true);
 }
@@ -74,6 +82,9 @@ static void split_file_check(split_file_arguments *arguments, struct argp_state 
 static error_t split_file_parse(int key, char *value, struct argp_state *state) {
     split_file_arguments *arguments = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->sizes;
+        return 0;
     case SPLIT_FILE_BUDGET:
         arguments->options.budget = cli_size(state, "budget", value);
         if (arguments->options.budget == 0) cli_misuse(state, "--budget: 0 bytes hold nothing");
@@ -201,12 +212,15 @@ static const char split_file_doc[] =
     "Examples:\n"
     "  tenure split person.tflite --budget 48KiB -o small.tflite\n"
     "  tenure split person.tflite --extra-work 10% --plan -o small.tflite\n"
-    "  tenure split model.onnx --extra-work 25% -o small.onnx\n\n"
+    "  tenure split model.onnx --extra-work 25% -o small.onnx\n"
+    "  tenure split model.onnx --dim N=1 --budget 8MiB -o small.onnx\n\n"
     "Exit status: 0 done, 1 nothing keeps to the budget, 2 bad usage or input, 3 stopped before an "
     "answer, 4 internal error.";
 
+static const struct argp_child split_file_children[] = {
+    {&cli_input_sizes_argp, 0, "Reading an .onnx model:", 0}, {0}};
 static const struct argp split_file_parser = {
-    split_file_options, split_file_parse, "MODEL", split_file_doc, NULL, 0, 0};
+    split_file_options, split_file_parse, "MODEL", split_file_doc, split_file_children, 0, 0};
 
 static int split_file_run(int count, char **words) {
     tn_context context = cli_context();
@@ -227,6 +241,7 @@ static int split_file_run(int count, char **words) {
     int code = status == TN_OK ? 0 : cli_fail(&error);
     if (status == TN_E_EXHAUSTED) split_file_print_binding(&report);
     if (status == TN_OK && cli_interrupted()) code = cli_tell_interrupted(report.parts, 0);
+    cli_input_release(&arguments.sizes);
     return cli_finish(code);
 }
 
