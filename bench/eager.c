@@ -1,17 +1,18 @@
 /* eager.c - what does it cost to be eager?
  *
  *     build/bench/eager [--size N] [--steps N] [--shares 1,0.7,0.5,0.35] [--policy NAME]
- *                       [--network NAME] [--limit SECONDS] [--planner NAME]
+ *                       [--network NAME] [--limit SECONDS] [--planner NAME] [--ahead 0]
  *
  * First an operator on 16 floats at a time: with its kernel, the kernel alone, and the difference,
  * beside PyTorch's eager mode on the same (bench/eager_torch.py, where python3-torch is installed).
  *
  * Then the networks of examples/eager: one step, on the same batch each time, with all the memory
  * that it takes and in shares of that; beside it the same step as it was recorded, planned ahead
- * (`fit`) in the same bytes. All four by turns, the least of each. Times are those of the
+ * (`fit`) in the same bytes (not with --ahead 0). All four by turns, the least of each. Times are those of the
  * processor, so that a busy machine hurts little; rows that take more than the limit are ended.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -113,6 +114,7 @@ typedef struct bench {
     const char *policy, *planner;
     int64_t size;
     int steps;
+    bool ahead;
     unsigned limit;
 } bench;
 
@@ -190,6 +192,7 @@ static bool bench_ahead_open(bench_ahead *ahead, const bench *it, const tn_graph
     options.budget = budget;
     options.planner = it->planner;
     *ahead = (bench_ahead){.least = INFINITY};
+    if (!it->ahead) return false;
     tn_status status = tn_session_open(graph, &options, &ahead->session, &error);
     if (status == TN_E_EXHAUSTED || status == TN_E_INFEASIBLE) return false;
     if (status != TN_OK) bench_die(&error);
@@ -233,8 +236,10 @@ static void bench_row(const bench *it, const tn_graph *graph, uint64_t peak, dou
     }
     tn_eager_count(less.n.eager, &counts);
     printf("| %s | %.2f | %" PRIu64 " | ", it->which->name, share, budget);
-    if (less.n.status != TN_OK)
+    if (less.n.status == TN_E_EXHAUSTED)
         printf("full | | | | | ");
+    else if (less.n.status != TN_OK)
+        bench_die(&less.n.error);
     else
         printf("%" PRIu64 " | %.2f | %.2f | %.2f | %.1f %% | ", counts.evict.peak_bytes,
                1e3 * plain.least, less.least / plain.least,
@@ -244,9 +249,13 @@ static void bench_row(const bench *it, const tn_graph *graph, uint64_t peak, dou
     if (fits)
         printf("%" PRIu64 " | %.2f | %.2f |\n", bench_ahead_bytes(&ahead), 1e3 * all.least,
                ahead.least / all.least);
-    else
+    else if (it->ahead)
         printf("none | %.2f | |\n", 1e3 * all.least);
+    else
+        printf("| | |\n");
 }
+
+static bool bench_failed; /* a row, by anything but its limit */
 
 /* In a child, which is ended when it takes too long. */
 static void bench_limited(const bench *it, const tn_graph *graph, uint64_t peak, double share) {
@@ -254,14 +263,22 @@ static void bench_limited(const bench *it, const tn_graph *graph, uint64_t peak,
     int status = 0;
     pid_t child = fork();
     if (child == 0) {
-        const struct rlimit limit = {it->limit, it->limit};
+        const struct rlimit limit = {it->limit, it->limit + 1};
         if (setrlimit(RLIMIT_CPU, &limit) != 0) abort();
         bench_row(it, graph, peak, share);
         fflush(stdout);
         _exit(0);
     }
     if (child < 0 || waitpid(child, &status, 0) != child) abort();
-    if (status != 0) printf("| %s | %.2f | more than %u s |\n", it->which->name, share, it->limit);
+    if (status == 0) return;
+    printf("| %s | %.2f | ", it->which->name, share);
+    if (WIFEXITED(status)) /* it said why */
+        printf("failed: status %d |\n", WEXITSTATUS(status));
+    else if (WTERMSIG(status) == SIGXCPU)
+        printf("more than %u s |\n", it->limit);
+    else
+        printf("ended by signal %d, %s |\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    bench_failed = bench_failed || WIFEXITED(status) || WTERMSIG(status) != SIGXCPU;
 }
 
 static void bench_network(const bench *it, const char *shares) {
@@ -284,7 +301,7 @@ static void bench_network(const bench *it, const char *shares) {
 }
 
 int main(int count, char **words) {
-    bench it = {.size = 4, .steps = 15, .limit = 60};
+    bench it = {.size = 4, .steps = 15, .ahead = true, .limit = 60};
     const char *shares = "1,0.7,0.5,0.35", *name = NULL;
     for (int i = 1; i + 1 < count; i += 2) {
         if (strcmp(words[i], "--size") == 0) it.size = atoi(words[i + 1]);
@@ -294,6 +311,7 @@ int main(int count, char **words) {
         if (strcmp(words[i], "--policy") == 0) it.policy = words[i + 1];
         if (strcmp(words[i], "--planner") == 0) it.planner = words[i + 1];
         if (strcmp(words[i], "--network") == 0) name = words[i + 1];
+        if (strcmp(words[i], "--ahead") == 0) it.ahead = atoi(words[i + 1]) != 0;
     }
     if (name == NULL) bench_dispatch();
     puts(
@@ -303,5 +321,5 @@ int main(int count, char **words) {
         it.which = &networks[k];
         if (name == NULL || strcmp(name, networks[k].name) == 0) bench_network(&it, shares);
     }
-    return 0;
+    return bench_failed;
 }

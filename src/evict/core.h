@@ -127,6 +127,7 @@ struct tn__evict {
     tn_evict_least least;
     tn__random random;
     bool failed; /* a policy was out of host memory */
+    bool is_choosing; /* time that passes is counted as the search's */
 
     tn__evict_frame *frames;
     size_t frame_room, frame_count;
@@ -213,6 +214,10 @@ tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error);
 void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state); /* bytes are free */
 void tn__space_forget_copy(tn__evict *e, uint32_t storage);
 tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error); /* from the host */
+/* Time between the two is search_s: choosing who goes, and what a policy does as somebody went or
+ * came back. Pairs may lie in each other. Without `time_search` the clock is not looked at. */
+double tn__search_begin(tn__evict *e);
+void tn__search_end(tn__evict *e, double since);
 bool tn__space_swaps(const tn__evict *e, uint32_t storage);  /* could go to the host now */
 bool tn__space_may_go(const tn__evict *e, uint32_t storage); /* dropped or there; a candidate */
 

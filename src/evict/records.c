@@ -43,29 +43,54 @@ static bool records_has_children(const tn__evict *e, uint32_t storage) {
     return e->options.exact || !e->storages[storage].is_pinned;
 }
 
-static void records_unlink(tn__evict *e, uint32_t op, bool linked) {
-    const tn__evict_op *record = &e->ops[op];
-    const uint32_t *inputs = tn__op_inputs(record), *outputs = tn__op_outputs(record);
-    for (uint32_t i = 0; linked && i < record->input_count; i++)
-        for (uint32_t o = 0; o < record->output_count; o++) {
-            uint32_t from = e->tensors[inputs[i]].storage, to = e->tensors[outputs[o]].storage;
-            links_remove(&e->storages[to].parents, from);
-            links_remove(&e->storages[from].children, to);
-        }
+static bool records_link_pair(tn__evict *e, uint32_t from, uint32_t to) {
+    if (!links_add(e, &e->storages[to].parents, from, 1)) return false;
+    if (!records_has_children(e, from) || links_add(e, &e->storages[from].children, to, 1))
+        return true;
+    links_remove(&e->storages[to].parents, from);
+    return false;
 }
 
-static bool records_link(tn__evict *e, uint32_t op) {
+/* Pairs of an operand and a result, in this order. */
+static void records_pair(const tn__evict *e, uint32_t op, size_t pair, uint32_t *from,
+                         uint32_t *to) {
     const tn__evict_op *record = &e->ops[op];
-    const uint32_t *inputs = tn__op_inputs(record), *outputs = tn__op_outputs(record);
-    if (!records_has_links(e)) return true;
-    for (uint32_t i = 0; i < record->input_count; i++)
-        for (uint32_t o = 0; o < record->output_count; o++) {
-            uint32_t from = e->tensors[inputs[i]].storage, to = e->tensors[outputs[o]].storage;
-            if (!links_add(e, &e->storages[to].parents, from, 1)) return false;
-            if (records_has_children(e, from) && !links_add(e, &e->storages[from].children, to, 1))
-                return false;
-        }
+    *from = e->tensors[tn__op_inputs(record)[pair / record->output_count]].storage;
+    *to = e->tensors[tn__op_outputs(record)[pair % record->output_count]].storage;
+}
+
+static size_t records_pair_count(const tn__evict *e, uint32_t op) {
+    if (!records_has_links(e)) return 0;
+    return (size_t)e->ops[op].input_count * e->ops[op].output_count;
+}
+
+static void records_unlink(tn__evict *e, uint32_t op, size_t pair_count) {
+    for (size_t pair = 0; pair < pair_count; pair++) {
+        uint32_t from, to;
+        records_pair(e, op, pair, &from, &to);
+        links_remove(&e->storages[to].parents, from);
+        links_remove(&e->storages[from].children, to);
+    }
+}
+
+/* False: out of host memory, and as it was. */
+static bool records_link(tn__evict *e, uint32_t op) {
+    for (size_t pair = 0; pair < records_pair_count(e, op); pair++) {
+        uint32_t from, to;
+        records_pair(e, op, pair, &from, &to);
+        if (records_link_pair(e, from, to)) continue;
+        records_unlink(e, op, pair);
+        return false;
+    }
     return true;
+}
+
+/* Its neighbours, and the policy's records of them. */
+static bool records_introduce(tn__evict *e, uint32_t op) {
+    if (!records_link(e, op)) return false;
+    if (e->policy->added == NULL || e->policy->added(e, op)) return true;
+    records_unlink(e, op, records_pair_count(e, op));
+    return false;
 }
 
 /* --- making --- */
@@ -170,7 +195,7 @@ tn_status tn__records_add(tn__evict *e, const tn__evict_call *call, uint32_t *op
         ids[call->input_count + o] = records_new_tensor(e, id, storage, shift);
     }
     *op = id;
-    if (!records_link(e, id) || (e->policy->added != NULL && !e->policy->added(e, id))) {
+    if (!records_introduce(e, id)) {
         e->failed = false;
         e->ops[id].flags |= TN__OP_STRANGE;
         return tn__no_memory(error, "the neighbours of a value"); /* the caller forgets it */
@@ -241,9 +266,10 @@ static void records_deref(tn__evict *e, uint32_t op, uint32_t *dying) {
 
 static void records_give_operands(tn__evict *e, uint32_t op, uint32_t *dying) {
     tn__evict_op *record = &e->ops[op];
-    if (e->policy->forgotten != NULL && !(record->flags & TN__OP_STRANGE))
-        e->policy->forgotten(e, op);
-    records_unlink(e, op, records_has_links(e));
+    if (!(record->flags & TN__OP_STRANGE)) {
+        if (e->policy->forgotten != NULL) e->policy->forgotten(e, op);
+        records_unlink(e, op, records_pair_count(e, op));
+    }
     for (uint32_t i = 0; i < record->input_count; i++) {
         uint32_t input = tn__op_inputs(record)[i];
         e->tensors[input].uses--;

@@ -23,6 +23,20 @@ void tn__space_used(tn__evict *e, uint64_t bytes) {
     if (e->counts.bytes > e->counts.peak_bytes) e->counts.peak_bytes = e->counts.bytes;
 }
 
+/* --- the time of it --- */
+
+double tn__search_begin(tn__evict *e) {
+    if (!e->options.time_search || e->is_choosing) return 0;
+    e->is_choosing = true;
+    return tn__clock_s();
+}
+
+void tn__search_end(tn__evict *e, double since) {
+    if (since == 0) return;
+    e->counts.search_s += tn__clock_s() - since;
+    e->is_choosing = false;
+}
+
 /* --- leaving --- */
 
 void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state) {
@@ -49,7 +63,10 @@ void tn__space_evict(tn__evict *e, uint32_t storage) {
     record->drops++;
     e->counts.drop_count++;
     e->counts.dropped_bytes += record->size;
-    if (e->policy->evicted != NULL && !e->policy->evicted(e, storage)) e->failed = true;
+    if (e->policy->evicted == NULL) return;
+    double since = record->outside > 0 ? tn__search_begin(e) : 0;
+    if (!e->policy->evicted(e, storage)) e->failed = true;
+    tn__search_end(e, since);
 }
 
 /* --- copies on the host --- */
@@ -126,10 +143,18 @@ tn_status tn__space_fetch(tn__evict *e, uint32_t storage, tn_error *error) {
     return TN_OK;
 }
 
+/* Dropped or copied: what can be done, or what the policy says. */
+static bool space_is_copied(tn__evict *e, uint32_t storage) {
+    if (!tn__space_swaps(e, storage)) return false;
+    if (e->storages[storage].stuck > 0) return true;
+    double since = tn__search_begin(e);
+    bool is_copied = e->policy->swaps != NULL && e->policy->swaps(e, storage);
+    tn__search_end(e, since);
+    return is_copied;
+}
+
 tn_status tn__space_give_up(tn__evict *e, uint32_t storage, tn_error *error) {
-    bool may_drop = e->storages[storage].stuck == 0, may_swap = tn__space_swaps(e, storage);
-    if (may_swap && (!may_drop || (e->policy->swaps != NULL && e->policy->swaps(e, storage))))
-        return space_swap_out(e, storage, error);
+    if (space_is_copied(e, storage)) return space_swap_out(e, storage, error);
     tn__space_evict(e, storage);
     if (!e->failed) return TN_OK;
     e->failed = false;
@@ -200,11 +225,18 @@ static uint32_t space_search(tn__evict *e, uint64_t bytes) {
 }
 
 static uint32_t space_choose(tn__evict *e, uint64_t bytes) {
-    double since = e->options.time_search ? tn__clock_s() : 0;
+    double since = tn__search_begin(e);
     uint32_t found = space_search(e, bytes);
     e->counts.search_count++;
-    if (e->options.time_search) e->counts.search_s += tn__clock_s() - since;
+    tn__search_end(e, since);
     return found;
+}
+
+static bool space_let_go(tn__evict *e, bool last) {
+    double since = tn__search_begin(e);
+    bool done = tn__spent_let_go(e, last);
+    tn__search_end(e, since);
+    return done;
 }
 
 /* --- nobody can --- */
@@ -257,9 +289,9 @@ static tn_status space_exhausted(tn__evict *e, uint64_t bytes, bool is_hole, tn_
 
 tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
     while (bytes > e->options.budget || e->counts.bytes > e->options.budget - bytes) {
-        if (tn__spent_let_go(e, false)) continue;
+        if (space_let_go(e, false)) continue;
         uint32_t storage = space_choose(e, bytes);
-        if (storage == TN__NONE && tn__spent_let_go(e, true)) continue;
+        if (storage == TN__NONE && space_let_go(e, true)) continue;
         if (storage == TN__NONE) return space_exhausted(e, bytes, false, error);
         TN_TRY(tn__space_give_up(e, storage, error));
     }
@@ -268,9 +300,11 @@ tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
 
 /* Everything in the cheapest run of neighbours goes. *done: there was one. */
 static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
+    double since = tn__search_begin(e);
     uint32_t block = tn__window_find(e, size), next;
     uint64_t cleared = 0;
     e->counts.search_count++;
+    tn__search_end(e, since);
     *done = block != TN__NONE;
     for (; block != TN__NONE && cleared < size; block = next) {
         uint32_t owner = e->blocks[block].owner;
@@ -300,6 +334,15 @@ static uint64_t space_again(tn__evict *e, uint32_t storage) {
     return e->policy->cost != NULL ? e->policy->cost(e, storage) : e->storages[storage].cost;
 }
 
+/* Would have gone in vain, with this one, what takes longer than moving? */
+static bool space_is_dearer(tn__evict *e, space_wish *wish, uint32_t storage) {
+    double since = tn__search_begin(e);
+    wish->in_vain = tn__add_sat(wish->in_vain, space_again(e, storage));
+    bool is_dearer = wish->in_vain >= tn__arena_gap_cost(e, wish->size);
+    tn__search_end(e, since);
+    return is_dearer;
+}
+
 /* Policies that choose whole stretches. A sample of candidates is quicker, where bytes are what is
  * wanted. */
 static bool space_has_stretches(const tn__evict *e, bool is_hole) {
@@ -314,16 +357,14 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
         return TN_OK;
     }
     wish->is_compact = false;
-    if (tn__make_give_up(e) || tn__spent_let_go(e, true)) return TN_OK;
+    if (tn__make_give_up(e) || space_let_go(e, true)) return TN_OK;
     return space_exhausted(e, wish->size, is_hole, error);
 }
 
 static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, tn_error *error) {
-    double since = e->options.time_search ? tn__clock_s() : 0;
     bool is_done;
-    TN_TRY(tn__stretch_clear(e, wish->size, &is_done, error));
     e->counts.search_count++;
-    if (e->options.time_search) e->counts.search_s += tn__clock_s() - since;
+    TN_TRY(tn__stretch_clear(e, wish->size, &is_done, error));
     return is_done ? TN_OK : space_stuck(e, wish, is_hole, error);
 }
 
@@ -333,7 +374,7 @@ static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
     bool is_hole = e->free_bytes >= wish->size, is_done;
     e->counts.hole_count += is_hole && !wish->was_hole;
     wish->was_hole = wish->was_hole || is_hole;
-    if (tn__spent_let_go(e, false)) return TN_OK;
+    if (space_let_go(e, false)) return TN_OK;
     if (space_has_stretches(e, is_hole)) return space_in_stretch(e, wish, is_hole, error);
     if (e->policy->features & TN__POLICY_WINDOW) {
         TN_TRY(space_clear_window(e, wish->size, &is_done, error));
@@ -342,9 +383,7 @@ static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
     uint32_t storage = space_choose(e, wish->size);
     if (storage == TN__NONE) return space_stuck(e, wish, is_hole, error);
     if (is_hole) {
-        wish->in_vain = tn__add_sat(wish->in_vain, space_again(e, storage));
-        if (wish->in_vain >= tn__arena_gap_cost(e, wish->size) && tn__arena_make_gap(e, wish->size))
-            return TN_OK;
+        if (space_is_dearer(e, wish, storage) && tn__arena_make_gap(e, wish->size)) return TN_OK;
         e->counts.hole_bytes += space_taken(e, storage);
     }
     return tn__space_give_up(e, storage, error);

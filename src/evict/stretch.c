@@ -259,9 +259,10 @@ static uint32_t stretch_used(const tn__evict *e, uint32_t block, bool upwards) {
     return block;
 }
 
-static tn_status stretch_make_free(tn__evict *e, const stretch_search *search, tn_error *error) {
-    uint64_t free;
-    uint32_t count = stretch_list(e, search, &free); /* free blocks will be joined: */
+/* The first of `count` who could go until there are enough bytes with what is free. */
+static tn_status stretch_make_free(tn__evict *e, const stretch_search *search, uint32_t count,
+                                   uint64_t free, tn_error *error) {
+    /* free blocks will be joined: */
     uint32_t below = stretch_used(e, e->blocks[search->first].before, false);
     uint32_t above = stretch_used(e, search->behind, true);
     for (uint32_t i = 0; i < count && free < search->size; i++) {
@@ -278,9 +279,13 @@ static tn_status stretch_make_free(tn__evict *e, const stretch_search *search, t
 
 tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
     stretch_search search = {.size = size};
+    uint64_t free = 0;
     if (!tn__reserve(&e->context, &e->offers, &e->offer_room, (size_t)e->candidate_end + 1,
                      sizeof *e->offers))
         return tn__no_memory(error, "the candidates of a stretch");
+    double since = tn__search_begin(e);
     *done = stretch_search_all(e, &search);
-    return *done ? stretch_make_free(e, &search, error) : TN_OK;
+    uint32_t count = *done ? stretch_list(e, &search, &free) : 0;
+    tn__search_end(e, since);
+    return *done ? stretch_make_free(e, &search, count, free, error) : TN_OK;
 }

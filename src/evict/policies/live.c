@@ -24,9 +24,9 @@
 #define LIVE_WALK 512u /* storages */
 
 typedef struct live_record { /* of a storage */
-    double around;           /* own cost, and its share of what is dropped around */
+    double around;           /* its share of what is dropped around */
     uint32_t stamp;          /* of the walk that met it last */
-    uint32_t waiting;        /* live dropped children */
+    uint32_t waiting;        /* live children, itself not among them */
     bool is_live;            /* dropped, and somebody waits for it */
     bool is_known;           /* `around` is right */
     bool is_stirred[2];      /* dropped, and all that it sees that way are not known: [upwards] */
@@ -39,22 +39,6 @@ typedef struct live_state {
     size_t stack_room;
     uint32_t stamp;
 } live_state;
-
-static bool live_added(tn__evict *e, uint32_t op) {
-    live_state *state = e->state;
-    const tn__evict_op *record = &e->ops[op];
-    if (!tn__reserve(&e->context, &state->of, &state->room, e->storage_count, sizeof *state->of) ||
-        !tn__reserve(&e->context, &state->stack, &state->stack_room, (size_t)e->storage_count + 1,
-                     sizeof *state->stack))
-        return false;
-    for (; state->known < e->storage_count; state->known++)
-        state->of[state->known] = (live_record){0};
-    for (uint32_t o = 0; o < record->output_count; o++) { /* a view may cost and see more */
-        live_record *output = &state->of[e->tensors[tn__op_outputs(record)[o]].storage];
-        output->is_known = output->is_stirred[false] = output->is_stirred[true] = false;
-    }
-    return true;
-}
 
 static uint32_t live_stamp(live_state *state) {
     if (++state->stamp == 0) {
@@ -70,30 +54,79 @@ static bool live_is_dropped(const tn__evict *e, uint32_t storage) {
 
 /* --- liveness --- */
 
-/* Nobody waits for it any more, or somebody does: tells those it is made from, and so on. */
-static void live_turn(tn__evict *e, uint32_t storage, bool is_live) {
+static bool live_is_waited_for(const tn__evict *e, uint32_t storage) {
+    const live_state *state = e->state;
+    return live_is_dropped(e, storage) &&
+           (state->of[storage].waiting > 0 || e->storages[storage].outside > 0);
+}
+
+/* True: it turns from live to not, or the other way. */
+static bool live_set(tn__evict *e, uint32_t storage, bool is_live) {
+    live_state *state = e->state;
+    live_record *record = &state->of[storage];
+    if (record->is_live == is_live) return false;
+    record->is_live = is_live;
+    record->is_stirred[true] = false; /* sums of others passed by it and are known */
+    return true;
+}
+
+/* One more of its children waits, or one less. True: it turns. Where a view's operator reads what
+ * was made from the same bytes, storages form a ring, and may be counted as fewer than wait. */
+static bool live_tell(tn__evict *e, uint32_t storage, bool waits) {
+    live_record *record = &((live_state *)e->state)->of[storage];
+    if (waits)
+        record->waiting++;
+    else if (record->waiting > 0)
+        record->waiting--;
+    return live_is_waited_for(e, storage) == waits && live_set(e, storage, waits);
+}
+
+/* It has turned: tells those it is made from, and so on. Views make a storage its own neighbour,
+ * but nothing waits for itself. */
+static void live_spread(tn__evict *e, uint32_t storage) {
     live_state *state = e->state;
     uint32_t count = 0;
-    if (state->of[storage].is_live == is_live) return;
-    state->of[storage].is_live = is_live;
-    state->of[storage].is_stirred[true] = false; /* sums of others passed by it and are known */
     state->stack[count++] = storage;
     while (count > 0) { /* each storage turns once: the stack has room for all */
-        const tn__links *parents = &e->storages[state->stack[--count]].parents;
+        uint32_t at = state->stack[--count];
+        const tn__links *parents = &e->storages[at].parents;
         for (uint32_t i = 0; i < parents->count; i++) {
             uint32_t parent = parents->items[i].storage;
-            live_record *record = &state->of[parent];
-            if (is_live)
-                record->waiting++;
-            else if (record->waiting > 0)
-                record->waiting--;
-            bool now = live_is_dropped(e, parent) &&
-                       (record->waiting > 0 || e->storages[parent].outside > 0);
-            if (record->is_live == is_live || now != is_live) continue;
-            record->is_live = is_live;
-            record->is_stirred[true] = false;
-            state->stack[count++] = parent;
+            if (parent != at && live_tell(e, parent, state->of[at].is_live))
+                state->stack[count++] = parent;
         }
+    }
+}
+
+static void live_turn(tn__evict *e, uint32_t storage, bool is_live) {
+    if (live_set(e, storage, is_live)) live_spread(e, storage);
+}
+
+/* Edges between two storages that are an operator's. */
+static uint32_t live_edges(const tn__evict *e, uint32_t op, uint32_t from, uint32_t to) {
+    const tn__evict_op *record = &e->ops[op];
+    uint32_t inputs = 0, outputs = 0;
+    for (uint32_t i = 0; i < record->input_count; i++)
+        inputs += e->tensors[tn__op_inputs(record)[i]].storage == from;
+    for (uint32_t o = 0; o < record->output_count; o++)
+        outputs += e->tensors[tn__op_outputs(record)[o]].storage == to;
+    return inputs * outputs;
+}
+
+/* An operator's edges have come, or are about to go: those who are neighbours by these alone hear
+ * from a result that is live, as a view's storage may be, or no more. */
+static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
+    live_state *state = e->state;
+    const tn__links *parents = &e->storages[storage].parents;
+    if (!came) { /* nobody hears; then all but those */
+        live_turn(e, storage, false);
+        (void)live_set(e, storage, live_is_waited_for(e, storage));
+    }
+    for (uint32_t i = 0; state->of[storage].is_live && i < parents->count; i++) {
+        const struct tn__link *link = &parents->items[i];
+        bool is_of_op = live_edges(e, op, link->storage, storage) == link->count;
+        if (link->storage != storage && is_of_op == came && live_tell(e, link->storage, true))
+            live_spread(e, link->storage);
     }
 }
 
@@ -126,10 +159,37 @@ static void live_stir_both(tn__evict *e, uint32_t storage) {
     live_stir(e, storage, false);
 }
 
-static bool live_evicted(tn__evict *e, uint32_t storage) {
+/* The storage of a result, NONE if one before it has the same. */
+static uint32_t live_output(const tn__evict *e, uint32_t op, uint32_t result) {
+    const uint32_t *outputs = tn__op_outputs(&e->ops[op]);
+    uint32_t storage = e->tensors[outputs[result]].storage;
+    for (uint32_t o = 0; o < result; o++)
+        if (e->tensors[outputs[o]].storage == storage) return TN__NONE;
+    return storage;
+}
+
+static bool live_added(tn__evict *e, uint32_t op) {
     live_state *state = e->state;
-    bool is_live = state->of[storage].waiting > 0 || e->storages[storage].outside > 0;
-    live_turn(e, storage, is_live);
+    const tn__evict_op *record = &e->ops[op];
+    if (!tn__reserve(&e->context, &state->of, &state->room, e->storage_count, sizeof *state->of) ||
+        !tn__reserve(&e->context, &state->stack, &state->stack_room, (size_t)e->storage_count + 1,
+                     sizeof *state->stack))
+        return false;
+    for (; state->known < e->storage_count; state->known++)
+        state->of[state->known] = (live_record){0};
+    for (uint32_t o = 0; o < record->output_count; o++) { /* a view may cost and see more */
+        uint32_t storage = live_output(e, op, o);
+        if (storage == TN__NONE) continue;
+        live_record *output = &state->of[storage];
+        output->is_known = output->is_stirred[false] = output->is_stirred[true] = false;
+        live_link(e, op, storage, true);
+        if (output->is_live) live_stir_both(e, storage);
+    }
+    return true;
+}
+
+static bool live_evicted(tn__evict *e, uint32_t storage) {
+    live_turn(e, storage, live_is_waited_for(e, storage));
     live_stir_both(e, storage);
     return true;
 }
@@ -144,16 +204,16 @@ static bool live_made(tn__evict *e, const uint32_t *storages, uint32_t count) {
 
 static void live_released(tn__evict *e, uint32_t storage) {
     live_state *state = e->state;
-    if (!state->of[storage].is_live || state->of[storage].waiting > 0) return;
+    if (!state->of[storage].is_live || live_is_waited_for(e, storage)) return;
     live_turn(e, storage, false);
     live_stir(e, storage, true);
 }
 
 static void live_forgotten(tn__evict *e, uint32_t op) {
-    const tn__evict_op *record = &e->ops[op];
-    for (uint32_t o = 0; o < record->output_count; o++) {
-        uint32_t storage = e->tensors[tn__op_outputs(record)[o]].storage;
-        live_turn(e, storage, false);
+    for (uint32_t o = 0; o < e->ops[op].output_count; o++) {
+        uint32_t storage = live_output(e, op, o);
+        if (storage == TN__NONE) continue;
+        live_link(e, op, storage, false);
         live_stir_both(e, storage);
     }
 }
@@ -171,7 +231,7 @@ static void live_close(tn__evict *e) {
 
 /* --- the score --- */
 
-/* Cost of what is dropped before it, or dropped, live and behind it. */
+/* Cost of what is dropped before it, or dropped, live and behind it; itself not among them. */
 static double live_sum(tn__evict *e, uint32_t storage, bool upwards) {
     live_state *state = e->state;
     uint32_t stamp = live_stamp(state), count = 0;
@@ -200,10 +260,10 @@ static double live_around(tn__evict *e, uint32_t storage) {
     live_record *record = &state->of[storage];
     if (!record->is_known) {
         double before = live_sum(e, storage, true), behind = live_sum(e, storage, false);
-        record->around = (double)e->storages[storage].cost + before / 2 + behind;
+        record->around = before / 2 + behind;
         record->is_known = true;
     }
-    return record->around;
+    return (double)e->storages[storage].cost + record->around;
 }
 
 static uint64_t live_cost(tn__evict *e, uint32_t storage) {
