@@ -343,12 +343,6 @@ static bool space_is_dearer(tn__evict *e, space_wish *wish, uint32_t storage) {
     return is_dearer;
 }
 
-/* Policies that choose whole stretches. A sample of candidates is quicker, where bytes are what is
- * wanted. */
-static bool space_has_stretches(const tn__evict *e, bool is_hole) {
-    return (e->policy->features & TN__POLICY_MOVES) && (is_hole || !e->options.sample);
-}
-
 /* Nobody is left to go. */
 static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_error *error) {
     if (is_hole && !wish->is_compact) {
@@ -361,11 +355,17 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
     return space_exhausted(e, wish->size, is_hole, error);
 }
 
-static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, tn_error *error) {
-    bool is_done;
+/* Of a policy that chooses whole stretches. With a sample first a longer one; then single ones go,
+ * which is quicker, unless bytes are not what is wanted. *done: it need not look further. */
+static tn_status space_in_stretch(tn__evict *e, space_wish *wish, bool is_hole, bool *done,
+                                  tn_error *error) {
     e->counts.search_count++;
-    TN_TRY(tn__stretch_clear(e, wish->size, &is_done, error));
-    return is_done ? TN_OK : space_stuck(e, wish, is_hole, error);
+    TN_TRY(tn__stretch_clear(e, wish->size, true, done, error));
+    if (*done || (e->options.sample && !is_hole)) return TN_OK;
+    TN_TRY(tn__stretch_clear(e, wish->size, false, done, error));
+    if (*done) return TN_OK;
+    *done = true;
+    return space_stuck(e, wish, is_hole, error);
 }
 
 /* Towards a free stretch that is long enough. Where free bytes would do and addresses do not,
@@ -375,7 +375,10 @@ static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
     e->counts.hole_count += is_hole && !wish->was_hole;
     wish->was_hole = wish->was_hole || is_hole;
     if (space_let_go(e, false)) return TN_OK;
-    if (space_has_stretches(e, is_hole)) return space_in_stretch(e, wish, is_hole, error);
+    if (e->policy->features & TN__POLICY_MOVES) {
+        TN_TRY(space_in_stretch(e, wish, is_hole, &is_done, error));
+        if (is_done) return TN_OK;
+    }
     if (e->policy->features & TN__POLICY_WINDOW) {
         TN_TRY(space_clear_window(e, wish->size, &is_done, error));
         if (is_done) return TN_OK;

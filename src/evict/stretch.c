@@ -20,7 +20,9 @@
  * some never end.
  *
  * Cost: O(blocks), two scores for each candidate, and a selection among the candidates. With a
- * sample O(sqrt(candidates)) scores for the price, and as many stretches that begin somewhere.
+ * sample O(sqrt(candidates)) scores for the price, and STRETCH_STARTS stretches that begin
+ * somewhere; and as it costs no more to make a long one free, it is a sixteenth of the arena, for
+ * what comes next as well.
  * Source: ours; the run of neighbours is from Zhang et al.: Coop, NeurIPS 2023.
  */
 #include <math.h>
@@ -29,6 +31,8 @@
 
 #define STRETCH_SHARE 10u   /* of the arena */
 #define STRETCH_MOVE_COST 3 /* times the time that it takes */
+#define STRETCH_STARTS 8u   /* of a sample */
+#define STRETCH_AHEAD 16u   /* with a sample: such a part of the arena is made free at once */
 
 typedef struct stretch_part { /* what is done with a block, or with all of a stretch */
     double cost;
@@ -211,13 +215,15 @@ static void stretch_from(tn__evict *e, stretch_search *search, uint32_t low) {
 
 /* Where a sample does: those that begin at some. */
 static void stretch_sample(tn__evict *e, stretch_search *search) {
-    for (uint32_t looks = stretch_looks(e); looks > 0 && e->candidate_count > 0; looks--) {
+    for (uint32_t s = 0; s < STRETCH_STARTS && e->candidate_count > 0; s++) {
         uint32_t storage = stretch_candidate(e, 0);
         if (storage != TN__NONE && e->storages[storage].block != TN__NONE)
             stretch_from(e, search, e->storages[storage].block);
     }
 }
 
+/* By a sample, where one does and finds any; among all; and with all going who can, where it would
+ * always be cheaper to move. */
 static bool stretch_search_all(tn__evict *e, stretch_search *search) {
     search->least.cost = (double)INFINITY;
     search->price = stretch_price(e, search->size);
@@ -226,6 +232,13 @@ static bool stretch_search_all(tn__evict *e, stretch_search *search) {
     search->all = !isfinite(search->least.cost);
     if (search->all) stretch_find(e, search);
     return isfinite(search->least.cost);
+}
+
+static bool stretch_search_ahead(tn__evict *e, stretch_search *search) {
+    uint64_t ahead = tn__arena_round(e, e->capacity / STRETCH_AHEAD);
+    if (!e->options.sample || ahead <= search->size) return false;
+    search->size = ahead;
+    return stretch_search_all(e, search);
 }
 
 /* --- those who go --- */
@@ -277,14 +290,14 @@ static tn_status stretch_make_free(tn__evict *e, const stretch_search *search, u
     return TN_OK;
 }
 
-tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool *done, tn_error *error) {
+tn_status tn__stretch_clear(tn__evict *e, uint64_t size, bool ahead, bool *done, tn_error *error) {
     stretch_search search = {.size = size};
     uint64_t free = 0;
     if (!tn__reserve(&e->context, &e->offers, &e->offer_room, (size_t)e->candidate_end + 1,
                      sizeof *e->offers))
         return tn__no_memory(error, "the candidates of a stretch");
     double since = tn__search_begin(e);
-    *done = stretch_search_all(e, &search);
+    *done = ahead ? stretch_search_ahead(e, &search) : stretch_search_all(e, &search);
     uint32_t count = *done ? stretch_list(e, &search, &free) : 0;
     tn__search_end(e, since);
     return *done ? stretch_make_free(e, &search, count, free, error) : TN_OK;

@@ -14,6 +14,7 @@
 
 #define STEPS 2
 #define FLOATS 65536u
+#define USUAL_SIZE 2
 
 typedef struct outcome {
     float losses[STEPS];
@@ -37,7 +38,7 @@ typedef struct decider {
     double link;        /* bytes a second; 0: there is none */
 } decider;
 
-static int64_t size = 2;
+static int64_t size = USUAL_SIZE;
 static unsigned seconds; /* by hand: of a run; else 0, and those that take minutes are left out */
 
 static tn_device *open_device(decider by) {
@@ -97,7 +98,7 @@ typedef struct wanted { /* of a network in all the memory that it takes */
     const network *which;
     outcome plain;
     tn_evict_least least;
-    double done; /* our own policy gets to the end down to this share */
+    double done; /* our own policy gets to the end down to this share, at the usual size */
 } wanted;
 
 /* The same bits, or the budget is full; it always is below what no budget can do without. */
@@ -108,7 +109,8 @@ static void trains_by(const wanted *want, decider by, double share) {
     const tn_evict_counts *counts = &got.counts.evict;
     if (fits) compare(want->which, by.policy, &got, &want->plain);
     assert_true(!fits || budget >= want->least.bytes || counts->swap_count > 0);
-    if (strcmp(by.policy, "live") == 0 && share >= want->done) assert_true(fits);
+    bool is_known = size == USUAL_SIZE && strcmp(by.policy, "live") == 0;
+    if (is_known && share >= want->done) assert_true(fits);
     printf(fits ? " %s%s %.2f" : " %s%s full", by.policy, by.link > 0 ? " with a link" : "",
            (double)counts->remade_ops / (double)counts->plain_ops);
     if (by.link > 0) printf(" and %llu copies", (unsigned long long)counts->swap_count);

@@ -13,8 +13,10 @@
  * Found: liveness step by step, with a count of live children for each storage. The sums are kept
  * and found anew when something around changed; sums end after LIVE_WALK storages, beyond which one
  * is large enough to be the last choice.
+ * Where a sample of candidates does (`sample`), so do sums that are up to LIVE_AGE operators old:
+ * changes are not followed.
  * Cost: O(n) a search; O(dropped around, at most LIVE_WALK) for each sum, and for each change no
- * more than the sums since.
+ * more than the sums since, or nothing.
  * Source: ours; after Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021.
  */
 #include <math.h>
@@ -22,9 +24,11 @@
 #include "evict/policy.h"
 
 #define LIVE_WALK 512u /* storages */
+#define LIVE_AGE 4096u /* operators */
 
 typedef struct live_record { /* of a storage */
     double around;           /* its share of what is dropped around */
+    uint64_t found_at;       /* operators run when that was found, and 1; 0: never */
     uint32_t stamp;          /* of the walk that met it last */
     uint32_t waiting;        /* live children, itself not among them */
     bool is_live;            /* dropped, and somebody waits for it */
@@ -136,6 +140,7 @@ static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
 static void live_stir(tn__evict *e, uint32_t storage, bool upwards) {
     live_state *state = e->state;
     uint32_t count = 0;
+    if (e->options.sample) return;
     state->of[storage].is_stirred[upwards] = live_is_dropped(e, storage);
     state->stack[count++] = storage;
     while (count > 0) {
@@ -258,10 +263,12 @@ static double live_sum(tn__evict *e, uint32_t storage, bool upwards) {
 static double live_around(tn__evict *e, uint32_t storage) {
     live_state *state = e->state;
     live_record *record = &state->of[storage];
-    if (!record->is_known) {
+    bool is_young = record->found_at > 0 && e->ops_run + 1 - record->found_at < LIVE_AGE;
+    if (e->options.sample ? !is_young : !record->is_known) {
         double before = live_sum(e, storage, true), behind = live_sum(e, storage, false);
         record->around = before / 2 + behind;
         record->is_known = true;
+        record->found_at = e->ops_run + 1;
     }
     return (double)e->storages[storage].cost + record->around;
 }
