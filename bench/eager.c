@@ -8,8 +8,9 @@
  *
  * Then the networks of examples/eager: one step, on the same batch each time, with all the memory
  * that it takes and in shares of that; beside it the same step as it was recorded, planned ahead
- * (`fit`) in the same bytes (not with --ahead 0). All four by turns, the least of each. Times are those of the
- * processor, so that a busy machine hurts little; rows that take more than the limit are ended.
+ * (`fit`) in the same bytes (not with --ahead 0). All four by turns, the least of each. Times are
+ * those of the processor, so that a busy machine hurts little; rows that take more than the limit
+ * are ended.
  */
 #include <inttypes.h>
 #include <signal.h>
