@@ -126,7 +126,7 @@ struct tn__evict {
     tn_evict_counts counts;
     tn_evict_least least;
     tn__random random;
-    bool failed; /* a policy was out of host memory */
+    bool failed;      /* a policy was out of host memory */
     bool is_choosing; /* time that passes is counted as the search's */
 
     tn__evict_frame *frames;
