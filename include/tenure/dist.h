@@ -146,14 +146,17 @@ TN_API TN_CHECKED tn_status tn_world_alike(tn_world *world, const tn_program *pr
 /* Seconds to add to this rank's clock, so that it tells the time of rank 0's: all ranks come here.
  * Of machines whose clocks have nothing to do with each other it is right within half of the
  * shortest way there and back of several; 0 where that cannot tell it from none, as among processes
- * of one machine. Cost: 16 messages there and back for each rank. */
+ * of one machine. Errors: those of the exchange, as of tn_world_run. Cost: 16 messages there and
+ * back for each rank. */
 TN_API TN_CHECKED tn_status tn_world_clock(tn_world *world, double *shift_s, tn_error *error);
 
 typedef struct tn_world_rates { /* of calls of all ranks, as tn_simulate reckons with them */
     double latency_s, bytes_per_s;
 } tn_world_rates;
 /* How fast a small and a large REDUCE of all ranks are now: the medians of a few on rank 0, for all
- * ranks alike. Nothing of one rank (0, 0: takes no time). Errors: E_NO_MEMORY. */
+ * ranks alike. Nothing of one rank (0, 0: takes no time). Errors: E_NO_MEMORY, those of the
+ * exchange.
+ */
 TN_API TN_CHECKED tn_status tn_world_measure_link(tn_world *world, tn_world_rates *rates,
                                                   tn_error *error);
 
@@ -231,6 +234,11 @@ typedef struct tn_program_pipeline_options {
     uint32_t stage_count, stage;
     tn_pipeline schedule;
     const uint32_t *ranks; /* [stage_count] who they are; NULL: ranks 0, 1, ... */
+    /* Of a model that is cut, too (tn_train_options.tensor_ranks): how many have parts of each
+     * stage, and the group of those of this one, who make one what has to be as tn_program_join
+     * would have it; `ranks` are then those with the same part of the other stages. 0 and 1: each
+     * has all of its stage */
+    uint32_t tensor_ranks, tensor_group;
 } tn_program_pipeline_options;
 #define TN_PROGRAM_PIPELINE_OPTIONS_INIT                                                           \
     { .struct_size = sizeof(tn_program_pipeline_options) }

@@ -51,6 +51,8 @@ typedef enum tn_pipeline {
 #undef TN_X
         TN_PIPELINE_COUNT
 } tn_pipeline;
+/* "1f1b"; static, NULL outside. */
+TN_API const char *tn_pipeline_name(tn_pipeline schedule);
 
 #ifdef __cplusplus
 }

@@ -74,9 +74,9 @@ typedef struct tn_trainer tn_trainer;
 #define TN_TRAINER_SEEN 50u
 typedef struct tn_trainer_state {
     uint64_t first, done, total; /* steps: when this process began, now, in the end */
-    uint64_t batch;              /* samples of a run of the engine */
+    uint64_t batch;              /* samples of a micro-batch, on this rank */
     uint32_t parts;              /* ranks that run beside each other, each with so many; 1: none */
-    uint32_t micro_batches;      /* runs of a step */
+    uint32_t micro_batches;      /* of a step */
     uint64_t labels;             /* of a sample; 0 where no labels are read */
     bool stopped;                /* by `step`, here or on another rank, before the end */
     bool counts;                 /* whether `correct` and `accuracy` mean something */
@@ -120,7 +120,8 @@ typedef struct tn_trainer_options {
 
     /* Called behind each step, before its checkpoint. False: stop here, with a checkpoint. */
     bool (*step)(void *self, const tn_trainer_state *state);
-    /* NULL, or called behind each run of the engine, of which a step has micro_batches. */
+    /* NULL, or called behind each run of the engine: of a micro-batch, or of a whole step where the
+     * graph has all of them (tn_training.stages). */
     tn_status (*ran)(void *self, tn_engine *engine, tn_error *error);
     void *self; /* of `fill`, `step` and `ran` */
     /* NULL, or an engine of the same graph with another plan, which outlives the trainer: it is

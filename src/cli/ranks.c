@@ -61,11 +61,6 @@ static void ranks_check_pipeline(struct argp_state *state, const cli_ranks *rank
     if (grid->pipeline == 1 && ranks->scheduled)
         cli_misuse(state, "--schedule is for --parallel pipeline=N");
     if (grid->pipeline == 1) return;
-    if (grid->tensor > 1)
-        cli_misuse(state,
-                   "--parallel tensor=%u,pipeline=%u: layers are divided one way or the "
-                   "other, not yet both",
-                   grid->tensor, grid->pipeline);
     if (ranks->shard != TN_SHARD_NONE)
         cli_misuse(state, "--shard %s: not yet with --parallel pipeline=N",
                    tn_shard_name(ranks->shard));
@@ -151,7 +146,7 @@ static tn_status ranks_divide_state(const cli_ranks *ranks, const tn_program *pr
     return tn_program_shard(program, &options, divided, error);
 }
 
-/* The program of a stage of one replica of the model. */
+/* The program of a stage of one replica of the model, and of a part of that. */
 static tn_status ranks_stage(const cli_ranks *ranks, const tn_program *program, tn_program **staged,
                              tn_error *error) {
     tn_program_pipeline_options options = TN_PROGRAM_PIPELINE_OPTIONS_INIT;
@@ -162,23 +157,23 @@ static tn_status ranks_stage(const cli_ranks *ranks, const tn_program *program, 
     options.stage = at.pipeline;
     options.schedule = ranks->schedule;
     options.ranks = numbers;
+    options.tensor_ranks = ranks->grid.tensor;
+    options.tensor_group = cli_ranks_group(ranks, TN_GRID_TENSOR);
     for (at.pipeline = 0; at.pipeline < options.stage_count; at.pipeline++)
         numbers[at.pipeline] = tn_grid_rank(&ranks->grid, at);
     return tn_program_pipeline(program, &options, staged, error);
 }
 
-/* First within a layer or into stages, then the mean of gradients. */
+/* First into stages, or within layers, or both; then the mean of gradients. */
 tn_status cli_ranks_divide(void *self, const tn_program *program, tn_program **divided,
                            tn_error *error) {
     const cli_ranks *ranks = self;
-    uint32_t tensor = cli_ranks_group(ranks, TN_GRID_TENSOR);
     uint32_t data = cli_ranks_group(ranks, TN_GRID_DATA);
     tn_program *joined = NULL;
-    bool staged = ranks->grid.pipeline > 1;
-    if (staged)
+    if (ranks->grid.pipeline > 1)
         TN_TRY(ranks_stage(ranks, program, &joined, error));
     else if (ranks->grid.tensor > 1)
-        TN_TRY(tn_program_join(program, tensor, &joined, error));
+        TN_TRY(tn_program_join(program, cli_ranks_group(ranks, TN_GRID_TENSOR), &joined, error));
     if (ranks->grid.data == 1 && joined != NULL) {
         *divided = joined;
         return TN_OK;

@@ -175,16 +175,11 @@ void cli_train_print_cut(const cli_train *train) {
 /* Who has which operators, and in what turns. */
 static void tell_text_stages(const cli_train *train) {
     const tn_grid *grid = &train->at.grid;
-    static const char *const names[] = {
-#define TN_X(name, text, sentence) text,
-        TN_PIPELINE_TABLE(TN_X)
-#undef TN_X
-    };
     if (grid->pipeline < 2) return;
     printf("%-15s %u stages of %u part%s, %u micro-batches by %s; nothing is rewritten across "
            "stages\n",
            "pipeline", grid->pipeline, grid->interleave, grid->interleave == 1 ? "" : "s",
-           train->state->micro_batches, names[train->at.schedule]);
+           train->state->micro_batches, tn_pipeline_name(train->at.schedule));
 }
 
 static void tell_text_ranks(const cli_train *train) {

@@ -9,8 +9,8 @@
  *
  * What a RankGather has put together goes again as soon as ranks have said anything else, and is
  * put together once more for who needs it then: backward, the rank's part is kept, not the whole.
- * A view of it that is still to be read keeps it. Where streams copy as well, and in blocks of
- * control flow, it stays.
+ * A view of it that is still to be read keeps it. What another stream touches stays, and all of it
+ * in blocks of control flow.
  * Cost: O(instructions + operands).
  */
 #include "dist/world.h"
@@ -86,18 +86,30 @@ static void join_find(join_state *it, uint32_t step) {
     }
 }
 
-/* Whoever says something else of such a tensor than reading it has its reasons: it stays. */
+static void join_stays(join_state *it, tn_tensor_id id) {
+    if (id == TN_NONE || it->whole[id] == TN_NONE) return;
+    it->whole[it->whole[id]] = TN_NONE;
+    it->whole[id] = TN_NONE;
+}
+
+/* Whoever says something else of such a tensor than reading it, or reads it in a stream of another
+ * pace, has its reasons: it stays. */
 static void join_leave(join_state *it, uint32_t step) {
     const tn_instruction *in = &it->from[step];
     tn_effects does = tn_instruction_effects(in);
-    const tn_tensor_id others[] = {does.changes, does.defines, does.releases};
-    for (uint32_t i = 0; i < 3 && in->opcode != TN_APPLY; i++)
-        if (others[i] != TN_NONE) it->whole[others[i]] = TN_NONE;
-    if (in->opcode != TN_APPLY) return;
+    bool beside = in->stream > 0;
+    if (in->opcode != TN_APPLY) {
+        join_stays(it, does.changes);
+        join_stays(it, does.defines);
+        join_stays(it, does.releases);
+        if (beside) join_stays(it, does.reads);
+        return;
+    }
     tn_op_form form = tn_op_form_of(it->graph, in->op, in->again);
-    for (uint32_t i = 0; i < form.input_count && i < 64; i++)
-        if ((form.changes >> i & 1) != 0 && tn_op_form_input(&form, i) != TN_NONE)
-            it->whole[tn_op_form_input(&form, i)] = TN_NONE;
+    for (uint32_t i = 0; i < form.input_count; i++)
+        if (beside || (i < 64 && (form.changes >> i & 1) != 0))
+            join_stays(it, tn_op_form_input(&form, i));
+    for (uint32_t k = 0; k < form.output_count && beside; k++) join_stays(it, form.op->outputs[k]);
 }
 
 static tn_status join_begin(join_state *it, const tn_program *program) {
@@ -105,10 +117,7 @@ static tn_status join_begin(join_state *it, const tn_program *program) {
     bool stays = tn_program_region_count(program) > 0, any = false;
     it->at = tn__arena_array(&it->arena, (size_t)it->count + 1, sizeof *it->at);
     if (it->at == NULL) return tn__no_memory(it->error, "a program of several ranks");
-    for (uint32_t s = 0; s < it->count; s++) {
-        stays = stays || it->from[s].stream > 0;
-        any = any || join_is(it, &it->from[s], JOIN_GATHERS);
-    }
+    for (uint32_t s = 0; s < it->count; s++) any = any || join_is(it, &it->from[s], JOIN_GATHERS);
     if (stays || !any) return TN_OK;
     it->talks = tn__arena_array(&it->arena, tensors, sizeof *it->talks);
     it->last = tn__arena_array(&it->arena, tensors, sizeof *it->last);

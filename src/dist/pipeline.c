@@ -276,6 +276,10 @@ static tn_status pipe_check(const tn__pipe *pipe, const tn_program_pipeline_opti
         TN_FAIL(pipe->error, TN_E_INVALID,
                 "%u micro-batches do not divide among %u stages, which have several pieces each",
                 stages->rounds, pipe->count);
+    if (pipe->tensor > TN_GRID_MOST || (pipe->tensor > 1 && pipe->ranks == NULL))
+        TN_FAIL(pipe->error, TN_E_INVALID,
+                "%u ranks with parts of each stage: which are those of the other stages?",
+                pipe->tensor);
     return TN_OK;
 }
 
@@ -298,30 +302,47 @@ static tn_status pipe_prepare(tn__pipe *pipe) {
     return pipe_messages(pipe);
 }
 
-/* Whether programs of all stages, one rank each, hold together. */
-static tn_status pipe_verify_once(tn__pipe *pipe, tn_program **all) {
-    uint32_t made = 0;
+/* The program of a stage; of a model that is cut, with what its ranks make one. */
+static tn_status pipe_make(tn__pipe *pipe, uint32_t stage, uint32_t group, tn_program **made) {
+    tn_program *plain;
+    if (pipe->tensor == 1) return tn__pipe_emit(pipe, stage, made);
+    TN_TRY(tn__pipe_emit(pipe, stage, &plain));
+    tn_status status = tn_program_join(plain, group, made, pipe->error);
+    tn_program_destroy(plain);
+    return status;
+}
+
+/* Whether programs of all ranks hold together: of every stage, and there of each part of it. Parts
+ * are alike in all that is said. */
+static tn_status pipe_verify_once(tn__pipe *pipe, tn_program **all, uint32_t *ranks) {
+    uint32_t made = 0, count = pipe->count * pipe->tensor;
     tn_status status = TN_OK;
-    for (; made < pipe->count && status == TN_OK; made += status == TN_OK)
-        status = tn__pipe_emit(pipe, made, &all[made]);
+    pipe->ranks = ranks;
+    while (made < count && status == TN_OK) {
+        uint32_t stage = made / pipe->tensor, part = made % pipe->tensor;
+        for (uint32_t s = 0; s < pipe->count; s++) ranks[s] = s * pipe->tensor + part;
+        status = pipe_make(pipe, stage, stage + 1, &all[made]);
+        if (status == TN_OK) made++;
+    }
     if (status == TN_OK)
         status = tn_programs_verify((const tn_program *const *)all, made, pipe->error);
-    for (uint32_t s = 0; s < made; s++) tn_program_destroy(all[s]);
+    for (uint32_t r = 0; r < made; r++) tn_program_destroy(all[r]);
     return status;
 }
 
 /* Who waits for what it has sent may keep others from ever taking it: then it waits later. */
 static tn_status pipe_verify(tn__pipe *pipe) {
-    const uint32_t *ranks = pipe->ranks;
-    tn_program **all = tn__arena_array(&pipe->arena, pipe->count, sizeof *all);
-    if (all == NULL) return tn__no_memory(pipe->error, "a pipeline");
-    pipe->ranks = NULL;
-    tn_status status = pipe_verify_once(pipe, all);
+    const uint32_t *given = pipe->ranks;
+    size_t count = (size_t)pipe->count * pipe->tensor;
+    tn_program **all = tn__arena_array(&pipe->arena, count, sizeof *all);
+    uint32_t *ranks = tn__arena_array(&pipe->arena, pipe->count, sizeof *ranks);
+    if (all == NULL || ranks == NULL) return tn__no_memory(pipe->error, "a pipeline");
+    tn_status status = pipe_verify_once(pipe, all, ranks);
     while (status == TN_E_INVALID && pipe->slack < pipe->pass_count) {
         pipe->slack *= 2;
-        status = pipe_verify_once(pipe, all);
+        status = pipe_verify_once(pipe, all, ranks);
     }
-    pipe->ranks = ranks;
+    pipe->ranks = given;
     return status;
 }
 
@@ -339,6 +360,7 @@ tn_status tn_program_pipeline(const tn_program *program, const tn_program_pipeli
                      .stages = options.stages,
                      .ranks = options.ranks,
                      .count = options.stage_count,
+                     .tensor = options.tensor_ranks > 1 ? options.tensor_ranks : 1,
                      .slack = 2,
                      .pass_count = 2 * pieces * options.stages->rounds + 1,
                      .passes = {options.stage_count, pieces, options.stages->rounds,
@@ -348,7 +370,7 @@ tn_status tn_program_pipeline(const tn_program *program, const tn_program_pipeli
     tn__arena_init(&pipe.arena, tn_graph_context(pipe.graph));
     tn_status status = pipe_prepare(&pipe);
     if (status == TN_OK) status = pipe_verify(&pipe);
-    if (status == TN_OK) status = tn__pipe_emit(&pipe, options.stage, staged);
+    if (status == TN_OK) status = pipe_make(&pipe, options.stage, options.tensor_group, staged);
     tn__arena_release(&pipe.arena);
     return status;
 }

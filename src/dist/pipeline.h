@@ -28,6 +28,7 @@ typedef struct tn__pipe {
     const uint32_t *ranks; /* [count] */
     tn__passes passes;
     uint32_t count;      /* stages */
+    uint32_t tensor;     /* ranks that have parts of each; 1: it is whole */
     uint32_t slack;      /* so many passes behind a SEND it is waited for */
     uint32_t pass_count; /* of each, and one for updates */
     tn_home *homes;      /* [operators] */

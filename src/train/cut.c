@@ -87,16 +87,21 @@ tn_status tn__train_cut(tn__train *it) {
     return cut_choose(it, trained, tensors);
 }
 
-const tn__cut *tn__train_cut_of(const tn__train *it, tn_tensor_id id) {
+const tn__cut *tn__train_cut_of(const tn__train *it, tn_tensor_id any) {
+    tn_tensor_id id = tn__train_in_first(it, any);
     if (it->cuts == NULL || id >= tn_graph_tensor_count(it->whole)) return NULL;
     if (it->cuts[id].blocks > 0) return &it->cuts[id];
     return it->strips[id].blocks > 0 ? &it->strips[id] : NULL;
 }
 
+const tn_tensor *tn__train_whole_of(const tn__train *it, tn_tensor_id id) {
+    return tn_graph_tensor(it->whole, tn__train_in_first(it, id));
+}
+
 bool tn__train_places(const tn__train *it, tn_tensor_id id, int64_t *places) {
     const tn__cut *cut = tn__train_cut_of(it, id);
     if (cut == NULL || cut->sizes != NULL) return false;
-    const tn_tensor *whole = tn_graph_tensor(it->whole, id);
+    const tn_tensor *whole = tn__train_whole_of(it, id);
     int64_t inner = whole->shape[cut->axis] / cut->blocks;
     for (uint32_t d = cut->axis + 1; d < whole->rank; d++) inner *= whole->shape[d];
     places[0] = inner / it->options.tensor_ranks;
@@ -123,7 +128,7 @@ static tn_status cut_op(tn__train *it, const char *type, const tn_tensor_id *inp
 tn_status tn__train_class_loss(tn__train *it, const int64_t *axis) {
     enum { OWN_MOST, MOST, OWN_SUMS, SUMS, COUNT };
     static const char *const names[] = {"loss.own_most", "loss.most", "loss.own_sums", "loss.sums"};
-    int64_t whole = tn_graph_tensor(it->whole, it->scores)->shape[*axis];
+    int64_t whole = tn__train_whole_of(it, it->scores)->shape[*axis];
     int64_t first = whole / it->options.tensor_ranks * it->options.tensor_rank;
     const tn_attr attrs[] = {TN__ATTR_INT("axis", axis), TN__ATTR_INT("first", &first),
                              TN__ATTR_INT("whole", &whole)};

@@ -85,6 +85,7 @@ typedef struct tn__train {
     uint32_t once;        /* tensors of the model with one of them */
     tn_graph *repeated;   /* NULL; or the model then */
     tn_tensor_id *copies; /* [rounds x once] what became of each */
+    tn_tensor_id *first_of; /* [tensors of all copies] what it is in the first of them */
     bool *shared;         /* [once] all rounds read it */
     uint32_t *part_of;    /* [operators of the model with one] */
     tn_home *op_homes;    /* [operators of the model] */
@@ -131,8 +132,10 @@ void tn__parts_destroy(const tn_context *context, struct tn_parts *parts);
 /* The part of this rank out of what `contents` has. */
 tn_status tn__train_read_part(const tn_training *training, const tn_tensor_part *part,
                               const tn_contents_of *contents, void *bytes, tn_error *error);
-/* How a tensor is cut; NULL: it is whole. */
+/* How a tensor is cut, in whatever round; NULL: it is whole. */
 const tn__cut *tn__train_cut_of(const tn__train *it, tn_tensor_id id);
+/* A tensor as it is in the model of all ranks. */
+const tn_tensor *tn__train_whole_of(const tn__train *it, tn_tensor_id id);
 /* Where the elements of a part lie in the whole: runs of places[0] elements, places[1] apart, the
  * first at places[2]. False: it is whole. */
 bool tn__train_places(const tn__train *it, tn_tensor_id id, int64_t *places);
@@ -146,6 +149,8 @@ uint32_t tn__train_runs(const tn__train *it);
 tn_status tn__train_rounds(tn__train *it);
 /* A tensor of the first round, in another one. */
 tn_tensor_id tn__train_in_round(const tn__train *it, tn_tensor_id id, uint32_t round);
+/* And what one of any round is in the first; of what was made since, itself. */
+tn_tensor_id tn__train_in_first(const tn__train *it, tn_tensor_id id);
 /* A number that is the micro-batch's of what is made now; where runs have one each, it is asked
  * for; TN_NONE: there is but one. */
 tn_status tn__train_micro(tn__train *it, tn_tensor_id *micro);

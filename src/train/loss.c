@@ -30,7 +30,7 @@ static tn_status loss_op(tn__train *it, const char *type, const int64_t *axis, b
 
 static tn_status loss_cross_entropy(tn__train *it, const tn_tensor *own) {
     bool cut = tn__train_cut_of(it, it->scores) != NULL;
-    const tn_tensor *scores = cut ? tn_graph_tensor(it->whole, it->scores) : own;
+    const tn_tensor *scores = cut ? tn__train_whole_of(it, it->scores) : own;
     if (scores->rank < 2)
         TN_FAIL(it->error, TN_E_INVALID,
                 "output '%.80s' has rank %u; a cross-entropy needs scores of [batch, classes]",
@@ -81,7 +81,8 @@ uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape) {
     return rank > 2 && shape[usual] == 1 && shape[other] != 1 ? other : usual;
 }
 
-/* What was changed behind a Softmax that is left out: the scores in the shape of the output. */
+/* What was changed behind a Softmax that is left out: the scores in the shape of the output. They
+ * have none yet where this adds an operator. */
 static tn_status loss_shape(tn__train *it) {
     const tn_tensor like = *tn_graph_tensor(it->model, it->shaped);
     const tn_tensor own = *tn_graph_tensor(it->graph, it->scores);
@@ -111,44 +112,56 @@ static tn_status loss_shape(tn__train *it) {
                        .attr_count = 1};
     TN_TRY(tn_graph_add_op(it->graph, &spec, NULL, it->error));
     it->scores = output;
-    return tn_graph_infer(it->graph, it->error);
+    return TN_OK;
+}
+
+/* The cross-entropy computes in float64 from scores of any type; other losses are float32. */
+static tn_status loss_cast(tn__train *it) {
+    bool low = it->options.loss == TN_LOSS_CROSS_ENTROPY && it->likes_low[it->scores];
+    return tn__train_as(it, it->scores, low, &it->scores);
 }
 
 static tn_status loss_one(tn__train *it) {
-    /* The cross-entropy computes in float64 from scores of any type; other losses are float32. */
-    bool low = it->options.loss == TN_LOSS_CROSS_ENTROPY && it->likes_low[it->scores];
-    TN_TRY(tn__train_as(it, it->scores, low, &it->scores));
-    TN_TRY(tn_graph_infer(it->graph, it->error));
-    TN_TRY(loss_shape(it));
     const tn_tensor scores = *tn_graph_tensor(it->graph, it->scores);
     if (!tn__is_float(scores.dtype) || !tn__shape_known(&scores))
         TN_FAIL(it->error, TN_E_INVALID,
                 "output '%.80s' is not a tensor of a floating type and known shape", scores.name);
-    if (it->options.loss == TN_LOSS_CROSS_ENTROPY)
-        TN_TRY(loss_cross_entropy(it, &scores));
-    else if (it->options.loss == TN_LOSS_MEAN_SQUARED)
-        TN_TRY(loss_mean_squared(it, &scores));
-    else
-        TN_TRY(loss_own(it, &scores));
+    it->made.labels = it->made.loss = it->made.correct = TN_NONE;
+    if (it->options.loss == TN_LOSS_CROSS_ENTROPY) return loss_cross_entropy(it, &scores);
+    if (it->options.loss == TN_LOSS_MEAN_SQUARED) return loss_mean_squared(it, &scores);
+    return loss_own(it, &scores);
+}
+
+typedef struct loss_rounds { /* of each what the loss is of so far, and the shape that it has */
+    tn_tensor_id *scores, *shaped;
+} loss_rounds;
+
+/* One thing more in every round, where its scores are made; shapes are known behind it. The first
+ * comes last, and stays. */
+static tn_status loss_each(tn__train *it, const loss_rounds *list, tn_status (*add)(tn__train *)) {
+    for (uint32_t r = it->rounds; r-- > 0;) {
+        it->scores = list->scores[r];
+        it->shaped = list->shaped[r];
+        if (tn__train_is_whole(it)) TN_TRY(tn__train_move(it, it->homes[it->scores]));
+        TN_TRY(add(it));
+        TN_TRY(tn__train_settle(it));
+        list->scores[r] = it->scores;
+        it->round_list[r] = (tn_round){it->made.labels, it->made.loss, it->made.correct, NULL};
+    }
     return tn_graph_infer(it->graph, it->error);
 }
 
-/* Belongs where the scores are made. */
-static tn_status loss_round(tn__train *it, tn_tensor_id scores, tn_tensor_id shaped,
-                            uint32_t round) {
-    it->scores = tn__train_in_round(it, scores, round);
-    it->shaped = tn__train_in_round(it, shaped, round);
-    it->made.labels = it->made.loss = it->made.correct = TN_NONE;
-    if (tn__train_is_whole(it)) TN_TRY(tn__train_move(it, it->homes[it->scores]));
-    TN_TRY(loss_one(it));
-    it->round_list[round] = (tn_round){it->made.labels, it->made.loss, it->made.correct, NULL};
-    return tn__train_settle(it);
-}
-
 tn_status tn__train_loss(tn__train *it, tn_tensor_id *seed) {
-    const tn_tensor_id scores = it->scores, shaped = it->shaped;
+    tn_tensor_id *both = tn__arena_array(&it->arena, 2 * (size_t)it->rounds, sizeof *both);
+    const loss_rounds list = {both, both != NULL ? both + it->rounds : NULL};
     it->round_list = tn__arena_array(&it->arena, it->rounds, sizeof *it->round_list);
-    if (it->round_list == NULL) return tn__no_memory(it->error, "the loss");
-    for (uint32_t r = it->rounds; r-- > 0;) TN_TRY(loss_round(it, scores, shaped, r));
+    if (it->round_list == NULL || both == NULL) return tn__no_memory(it->error, "the loss");
+    for (uint32_t r = 0; r < it->rounds; r++) {
+        list.scores[r] = tn__train_in_round(it, it->scores, r);
+        list.shaped[r] = tn__train_in_round(it, it->shaped, r);
+    }
+    TN_TRY(loss_each(it, &list, loss_cast));
+    TN_TRY(loss_each(it, &list, loss_shape));
+    TN_TRY(loss_each(it, &list, loss_one));
     return tn__train_seed(it, seed);
 }

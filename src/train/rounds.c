@@ -25,6 +25,10 @@ tn_tensor_id tn__train_in_round(const tn__train *it, tn_tensor_id id, uint32_t r
     return round == 0 || id == TN_NONE ? id : it->copies[(size_t)round * it->once + id];
 }
 
+tn_tensor_id tn__train_in_first(const tn__train *it, tn_tensor_id id) {
+    return it->first_of != NULL && id < it->tensors ? it->first_of[id] : id;
+}
+
 static tn_status rounds_check(const tn__train *it) {
     const tn_train_options *options = &it->options;
     bool low = options->dtype == TN_FLOAT16 || options->dtype == TN_BFLOAT16;
@@ -35,11 +39,9 @@ static tn_status rounds_check(const tn__train *it) {
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "a loss scale that adapts looks at all gradients, of which a rank of a pipeline "
                 "has some");
-    if (low || options->shard != TN_SHARD_NONE || options->tensor_ranks > 1)
+    if (low || options->shard != TN_SHARD_NONE)
         TN_FAIL(it->error, TN_E_UNSUPPORTED, "a pipeline does not go with %s yet",
-                low                               ? "activations of 16 bits"
-                : options->shard != TN_SHARD_NONE ? "state, gradients or parameters in shards"
-                                                  : "layers that are cut over ranks");
+                low ? "activations of 16 bits" : "state, gradients or parameters in shards");
     for (tn_op_id id = 0; id < tn_graph_op_count(it->model); id++)
         if (tn_graph_op(it->model, id)->block != 0)
             return tn__op_where(it->model, id, it->error,
@@ -134,7 +136,7 @@ static tn_status rounds_op(rounds_state *state, tn_op_id id) {
     tn_op_spec spec = tn__graph_op_spec(&made);
     it->op_homes[state->made] = (tn_home){
         .part = it->part_of[id], .round = state->round, .way = TN_WAY_FORWARD, .of = TN_NONE};
-    state->origin[state->made++] = id;
+    state->origin[state->made++] = it->origin != NULL ? it->origin[id] : id;
     return tn_graph_add_op(state->to, &spec, NULL, it->error);
 }
 
@@ -193,6 +195,15 @@ static tn_status rounds_make(rounds_state *state) {
     return tn_graph_infer(state->to, it->error);
 }
 
+static tn_status rounds_first(tn__train *it) {
+    it->first_of = tn__arena_array(&it->arena, it->tensors, sizeof *it->first_of);
+    if (it->first_of == NULL) return tn__no_memory(it->error, "micro-batches");
+    for (uint32_t r = it->rounds; r-- > 0;)
+        for (tn_tensor_id id = 0; id < it->once; id++)
+            it->first_of[tn__train_in_round(it, id, r)] = id;
+    return TN_OK;
+}
+
 tn_status tn__train_rounds(tn__train *it) {
     rounds_state state = {.it = it};
     it->rounds = 1;
@@ -208,6 +219,7 @@ tn_status tn__train_rounds(tn__train *it) {
     it->model = it->repeated;
     it->tensors = tn_graph_tensor_count(it->model);
     it->origin = state.origin;
+    TN_TRY(rounds_first(it));
     return tn__train_choose(it);
 }
 
@@ -231,29 +243,28 @@ tn_status tn__train_micro(tn__train *it, tn_tensor_id *micro) {
 
 /* --- gradients --- */
 
-static bool rounds_owns(const tn__train *it, tn_op_id id, uint32_t round) {
+/* The round whose gradients it is asked for; behind all of them what they share. */
+static uint32_t rounds_owner(const tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
-    bool shared = false;
     for (uint32_t k = 0; k < op->output_count; k++)
-        if (op->outputs[k] != TN_NONE && op->outputs[k] < it->once)
-            shared = shared || it->shared[op->outputs[k]];
-    if (shared) return round == it->rounds; /* behind all of them */
-    return tn__train_home_of(it, id).round == round;
+        if (op->outputs[k] != TN_NONE && op->outputs[k] < it->once && it->shared[op->outputs[k]])
+            return it->rounds;
+    return tn__train_home_of(it, id).round;
 }
 
 tn_status tn__train_walk(tn__train *it, const tn_op_id *ops, uint32_t count, uint32_t *places) {
-    uint32_t made = 0;
     if (!tn__train_is_whole(it)) {
-        for (uint32_t p = count; p-- > 0;) places[made++] = p;
+        for (uint32_t p = 0; p < count; p++) places[p] = count - 1 - p;
         return TN_OK;
     }
     size_t parts = it->options.pipeline_parts;
+    uint32_t *next = tn__arena_array(&it->arena, (size_t)it->rounds + 2, sizeof *next);
     it->partial = tn__arena_array(&it->arena, parts * it->once, sizeof *it->partial);
-    if (it->partial == NULL) return tn__no_memory(it->error, "the backward pass");
+    if (it->partial == NULL || next == NULL) return tn__no_memory(it->error, "the backward pass");
     for (size_t i = 0; i < parts * it->once; i++) it->partial[i] = TN_NONE;
-    for (uint32_t r = 0; r <= it->rounds; r++)
-        for (uint32_t p = count; p-- > 0;)
-            if (rounds_owns(it, ops[p], r)) places[made++] = p;
+    for (uint32_t p = 0; p < count; p++) next[rounds_owner(it, ops[p]) + 1]++;
+    for (uint32_t r = 0; r <= it->rounds; r++) next[r + 1] += next[r];
+    for (uint32_t p = count; p-- > 0;) places[next[rounds_owner(it, ops[p])]++] = p;
     return TN_OK;
 }
 

@@ -101,11 +101,12 @@ typedef struct tn__keeping {
     const tn_context *context;
     tn__keep *list; /* [count] */
     uint32_t count;
-    const tn_exchange *exchange; /* with the ranks that have the other parts of what is cut, or the
-                                  * other stages; */
-    uint32_t group;              /* NULL: there is no way to them */
-    uint32_t stage;              /* of a pipeline, which this is */
-    uint32_t data_group;         /* and with those that share out this rank's part */
+    const tn_exchange *exchange; /* with other ranks; NULL: there is no way to them */
+    uint32_t group;              /* of those that have the other parts of what is cut, */
+    uint32_t part;               /* of which this is one; */
+    uint32_t stage_group;        /* of those of the other stages of a pipeline, */
+    uint32_t stage;              /* of which this is one; */
+    uint32_t data_group;         /* of those that share out this rank's part */
 } tn__keeping;
 
 /* Whether that is this tensor: name, type and shape. */

@@ -120,6 +120,8 @@ static void keeping_add_no_sum(keeping_list *list, const tn_trained *trained) {
     snprintf(name, sizeof name, "%.180s.sum", keep.name);
     keep.name = tn__arena_string(list->arena, name, strlen(name));
     list->failed |= keep.name == NULL;
+    const tn_tensor_part *part = tn_training_part(step, trained->parameter);
+    if (part != NULL) keep.shape = part->shape, keep.bytes = part->bytes;
     keep.in = TN_NONE;
     keep.size = keep.length = 0;
     list->list[list->count++] = keep;

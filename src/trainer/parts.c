@@ -90,16 +90,31 @@ static tn_status parts_gather(const tn__keeping *keeping, const tn__keep *keep, 
     return TN_OK;
 }
 
-/* What one stage of a pipeline has, to all of them. */
+/* Of all ranks of a stage. */
+static tn_status parts_whole(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
+                             void *whole, tn_error *error) {
+    bool alone = keep->cut == NULL && (!keep->in_shard || keeping->exchange == NULL);
+    if (alone) return whole != NULL ? tn__keep_get(keep, engine, whole, error) : TN_OK;
+    uint8_t *all = tn__alloc(keep->context, keep->bytes);
+    if (all == NULL) return tn__no_memory(error, "a tensor of all ranks");
+    tn_status status = parts_gather(keeping, keep, engine, all, whole, error);
+    tn__free(keep->context, all, keep->bytes);
+    return status;
+}
+
+/* What one stage of a pipeline has, by its first rank to those of the others. */
 static tn_status parts_pass(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                             void *bytes, tn_error *error) {
     const tn_exchange *to = keeping->exchange;
-    if (keep->owner == keeping->stage) TN_TRY(tn__keep_get(keep, engine, bytes, error));
-    return to->broadcast(to->self, keeping->group, keep->owner, bytes, keep->bytes, error);
+    if (keep->owner == keeping->stage) TN_TRY(parts_whole(keeping, keep, engine, bytes, error));
+    return to->broadcast(to->self, keeping->stage_group, keep->owner, bytes, keep->bytes, error);
 }
 
 static tn_status parts_staged(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                               void *whole, tn_error *error) {
+    if (keeping->part > 0)
+        return keep->owner == keeping->stage ? parts_whole(keeping, keep, engine, NULL, error)
+                                             : TN_OK;
     if (whole != NULL) return parts_pass(keeping, keep, engine, whole, error);
     void *bytes = tn__alloc(keep->context, keep->bytes);
     if (bytes == NULL) return tn__no_memory(error, "a tensor of another stage");
@@ -110,18 +125,11 @@ static tn_status parts_staged(const tn__keeping *keeping, const tn__keep *keep, 
 
 tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                           void *whole, tn_error *error) {
-    if (keep->in == TN_NONE) { /* nobody has it: zeros */
-        if (whole != NULL && keep->bytes > 0) memset(whole, 0, (size_t)keep->bytes);
-        return TN_OK;
-    }
-    if (keep->staged) return parts_staged(keeping, keep, engine, whole, error);
-    bool alone = keep->cut == NULL && (!keep->in_shard || keeping->exchange == NULL);
-    if (alone) return whole != NULL ? tn__keep_get(keep, engine, whole, error) : TN_OK;
-    uint8_t *all = tn__alloc(keep->context, keep->bytes);
-    if (all == NULL) return tn__no_memory(error, "a tensor of all ranks");
-    tn_status status = parts_gather(keeping, keep, engine, all, whole, error);
-    tn__free(keep->context, all, keep->bytes);
-    return status;
+    if (keep->in != TN_NONE)
+        return keep->staged ? parts_staged(keeping, keep, engine, whole, error)
+                            : parts_whole(keeping, keep, engine, whole, error);
+    if (whole != NULL && keep->bytes > 0) memset(whole, 0, (size_t)keep->bytes); /* nobody has it */
+    return TN_OK;
 }
 
 tn_status tn__keeping_lend(const tn__keeping *keeping, tn_engine *engine, tn_error *error) {

@@ -108,15 +108,15 @@ typedef struct ranks_start { /* what the first member says of it */
     tn_error error; /* why it has nothing to begin with; status TN_OK: it has */
 } ranks_start;
 
-/* From the first of all: to those with the same part of the model, and from each to the others,
- * those of other stages last. */
+/* From the first of all: to those with the same part of the model, from each of them to other
+ * stages, and there to those that have the other parts. */
 static tn_status ranks_broadcast(const tn_trainer *trainer, void *bytes, uint64_t size,
                                  tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
     const tn_exchange *to = options->exchange;
     if (trainer->state.parts > 1 && trainer->tensor_rank == 0 && trainer->stage == 0)
         TN_TRY(to->broadcast(to->self, options->group, 0, bytes, size, error));
-    if (trainer->stages > 1)
+    if (trainer->stages > 1 && trainer->tensor_rank == 0)
         TN_TRY(to->broadcast(to->self, options->pipeline_group, 0, bytes, size, error));
     return trainer->tensor_ranks > 1
                ? to->broadcast(to->self, options->tensor_group, 0, bytes, size, error)

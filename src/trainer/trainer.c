@@ -277,12 +277,12 @@ tn_status tn__trainer_begin(tn_trainer *trainer, const tn_graph *model,
                             &trainer->keeping, error));
     trainer->keeping.exchange = trainer->options.exchange;
     trainer->keeping.group = trainer->options.tensor_group;
+    trainer->keeping.part = trainer->tensor_rank;
+    trainer->keeping.stage_group = trainer->options.pipeline_group;
     trainer->keeping.data_group = trainer->options.group;
-    if (trainer->stages > 1) {
-        trainer->keeping.group = trainer->options.pipeline_group;
+    if (trainer->stages > 1)
         tn__keeping_stage(&trainer->keeping, trainer->training->stages, trainer->stages,
                           trainer->stage);
-    }
     TN_TRY(trainer_named(trainer, error));
     trainer->is.batch = trainer->state.batch * trainer->state.parts;
     trainer->state.counts = trainer->rounds[0].correct != TN_NONE;

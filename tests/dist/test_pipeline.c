@@ -1,5 +1,6 @@
-/* test_pipeline.c - models whose layers are divided among 2 and 4 ranks, and beside that trained on
- * parts of each batch, against one process that goes through the same micro-batches. */
+/* test_pipeline.c - models whose layers are divided among 2 and 4 ranks, and beside that cut within
+ * layers and trained on parts of each batch, against one process that goes through the same
+ * micro-batches. */
 #include "trainer/kit.h"
 
 #include "../../examples/training/networks.h"
@@ -9,7 +10,7 @@
 #include <tenure/dist.h>
 
 #define STEPS 20
-#define RANKS_MOST 4u
+#define RANKS_MOST 8u
 #define BATCH 4 /* of a micro-batch */
 
 enum { TRANSFORMER, MLP, CNN, UNET, DROPS, TIED, NETWORKS };
@@ -18,8 +19,14 @@ static const char *const names[] = {"transformer", "mlp", "cnn", "unet", "dropou
 typedef struct way { /* how it is divided */
     uint32_t which, data, stages, pieces, rounds;
     tn_pipeline schedule;
-    bool fast; /* by whatever kernels there are */
+    bool fast;       /* by whatever kernels there are */
+    uint32_t tensor; /* ranks that have parts of each layer; */
+    bool sequence;   /* and of what lies between */
 } way;
+
+static tn_grid grid_of(const way *how) {
+    return (tn_grid){how->tensor, how->data, how->stages, how->pieces};
+}
 
 typedef struct trained {
     double losses[STEPS];
@@ -135,10 +142,13 @@ static tn_status take(kit_run *run, trained *got, tn_error *error) {
     got->values = calloc(got->parameters, sizeof *got->values);
     got->counts = calloc(got->parameters, sizeof *got->counts);
     for (uint32_t i = 0; i < got->parameters; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(step->graph, step->parameters[i].parameter);
-        got->counts[i] = tensor->bytes / sizeof(float);
-        got->values[i] = calloc(1, tensor->bytes);
-        if (!tn_trainer_read(run->trainer, tensor->name, got->values[i], tensor->bytes))
+        tn_tensor_id id = step->parameters[i].parameter;
+        const tn_tensor *tensor = tn_graph_tensor(step->graph, id);
+        const tn_tensor_part *part = tn_training_part(step, id);
+        uint64_t bytes = part != NULL ? part->bytes : tensor->bytes;
+        got->counts[i] = bytes / sizeof(float);
+        got->values[i] = calloc(1, bytes);
+        if (!tn_trainer_read(run->trainer, tensor->name, got->values[i], bytes))
             TN_FAIL(error, TN_E_INTERNAL, "'%s' cannot be read", tensor->name);
     }
     return TN_OK;
@@ -184,6 +194,8 @@ static tn_status divide(void *self, const tn_program *program, tn_program **divi
     options.stage = at.pipeline;
     options.schedule = it->how->schedule;
     options.ranks = ranks;
+    options.tensor_ranks = it->grid.tensor;
+    options.tensor_group = tn_grid_group(&it->grid, TN_GRID_TENSOR, it->rank);
     for (at.pipeline = 0; at.pipeline < options.stage_count; at.pipeline++)
         ranks[at.pipeline] = tn_grid_rank(&it->grid, at);
     TN_TRY(tn_program_pipeline(program, &options, &stage, error));
@@ -199,6 +211,9 @@ static tn_status step_of(staged *it, tn_error *error) {
     kit_run *run = &it->run;
     run->train.pipeline_parts = it->how->stages * it->how->pieces;
     run->train.bucket_bytes = it->how->data > 1 ? 2000 : 0;
+    run->train.tensor_ranks = it->grid.tensor;
+    run->train.tensor_rank = tn_grid_place(&it->grid, it->rank).tensor;
+    run->train.sequence_parallel = it->how->sequence;
     TN_TRY(tn_train_model(run->n->graph, &run->train, &it->model, error));
     return tn_train(it->model, &run->train, &it->step, error);
 }
@@ -210,6 +225,7 @@ static tn_status open_rank(staged *it, tn_world *world, tn_divide *by, tn_error 
     run->session.exchange = run->options.exchange = tn_world_exchange(world);
     run->options.group = tn_grid_group(&it->grid, TN_GRID_DATA, it->rank);
     run->options.pipeline_group = tn_grid_group(&it->grid, TN_GRID_PIPELINE, it->rank);
+    run->options.tensor_group = tn_grid_group(&it->grid, TN_GRID_TENSOR, it->rank);
     run->options.train = &run->train;
     run->options.contents = (tn_contents_of){net_read, run->n, it->model};
     TN_TRY(tn_session_open(it->step.graph, &run->session, &it->session, error));
@@ -231,7 +247,7 @@ static tn_status rank(void *self, tn_world *world, tn_error *error) {
     uint32_t parts = it->how.data, number = tn_world_rank(world);
     mine->how = &it->how;
     mine->rank = number;
-    mine->grid = (tn_grid){1, it->how.data, it->how.stages, it->how.pieces};
+    mine->grid = grid_of(&it->how);
     make(&mine->run, &it->how, BATCH / it->how.data);
     mine->run.options.self = &parts;
     tn_status status = tn_world_grid(world, &mine->grid, error);
@@ -274,19 +290,20 @@ static uint64_t compare(const way *how) {
     tn_world_options options = TN_WORLD_OPTIONS_INIT;
     tn_error error = {0};
     options.driver = "threads";
-    options.ranks = how->data * how->stages;
+    const tn_grid grid = grid_of(how);
+    options.ranks = tn_grid_ranks(&grid);
     options.patience_s = 60;
     if (tn_world_run(&options, rank, &it, &error) != TN_OK)
-        fail_msg("%s, %u x %u: %s: %s", names[how->which], how->data, how->stages, error.where,
-                 error.message);
+        fail_msg("%s, %u x %u x %u: %s: %s", names[how->which], grid.data, grid.tensor,
+                 grid.pipeline, error.where, error.message);
     alone(how, &whole);
     double far = apart(&whole, &it.got);
-    printf("%-12s data %u, %u stages of %u, %u micro-batches, %s%s: %.1e apart\n",
-           names[how->which], how->data, how->stages, how->pieces, how->rounds,
-           how->schedule == TN_PIPELINE_ONE_BACK ? "1f1b" : "gpipe", how->fast ? ", fast" : "",
-           far);
+    printf("%-12s data %u, tensor %u%s, %u stages of %u, %u micro-batches, %s%s: %.1e apart\n",
+           names[how->which], how->data, grid.tensor, how->sequence ? " with sequences" : "",
+           how->stages, how->pieces, how->rounds, tn_pipeline_name(how->schedule),
+           how->fast ? ", fast" : "", far);
     assert_true(far <= 1e-5);
-    bool same = how->data == 1 && how->which != TIED && !how->fast;
+    bool same = how->data == 1 && grid.tensor == 1 && how->which != TIED && !how->fast;
     if (same) assert_true(far == 0);
     for (uint32_t s = 0; s < STEPS; s++) assert_int_equal(whole.correct[s], it.got.correct[s]);
     forget(&whole);
@@ -297,21 +314,21 @@ static uint64_t compare(const way *how) {
 static void stages_train_as_one_process(void **state) {
     (void)state;
     for (uint32_t which = 0; which < NETWORKS; which++) {
-        compare(&(way){which, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, which == CNN});
+        compare(&(way){which, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, which == CNN, 1, false});
         if (which != UNET && which != MLP)
-            compare(&(way){which, 1, 4, 1, 3, TN_PIPELINE_ALL_AHEAD, false});
+            compare(&(way){which, 1, 4, 1, 3, TN_PIPELINE_ALL_AHEAD, false, 1, false});
     }
-    compare(&(way){TRANSFORMER, 1, 4, 1, 8, TN_PIPELINE_ONE_BACK, true});
-    compare(&(way){MLP, 1, 2, 1, 1, TN_PIPELINE_ONE_BACK, false});
+    compare(&(way){TRANSFORMER, 1, 4, 1, 8, TN_PIPELINE_ONE_BACK, true, 1, false});
+    compare(&(way){MLP, 1, 2, 1, 1, TN_PIPELINE_ONE_BACK, false, 1, false});
 }
 
 /* The first of two stages keeps what two micro-batches need, however many there are: but for their
  * samples' places. */
 static void memory_does_not_grow_where_passes_alternate(void **state) {
     (void)state;
-    uint64_t some = compare(&(way){MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false});
-    uint64_t many = compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ONE_BACK, false});
-    uint64_t ahead = compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ALL_AHEAD, false});
+    uint64_t some = compare(&(way){MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 1, false});
+    uint64_t many = compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ONE_BACK, false, 1, false});
+    uint64_t ahead = compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ALL_AHEAD, false, 1, false});
     printf("%llu bytes for 4, %llu for 12, %llu with all ahead\n", (unsigned long long)some,
            (unsigned long long)many, (unsigned long long)ahead);
     assert_true(many <= some + some / 10);
@@ -320,23 +337,52 @@ static void memory_does_not_grow_where_passes_alternate(void **state) {
 
 static void so_they_do_with_several_pieces_each(void **state) {
     (void)state;
-    compare(&(way){TRANSFORMER, 1, 2, 2, 4, TN_PIPELINE_ONE_BACK, false});
-    compare(&(way){MLP, 1, 2, 3, 6, TN_PIPELINE_ONE_BACK, false});
-    compare(&(way){UNET, 1, 4, 2, 4, TN_PIPELINE_ONE_BACK, false});
-    compare(&(way){TIED, 1, 3, 2, 3, TN_PIPELINE_ONE_BACK, false});
+    compare(&(way){TRANSFORMER, 1, 2, 2, 4, TN_PIPELINE_ONE_BACK, false, 1, false});
+    compare(&(way){MLP, 1, 2, 3, 6, TN_PIPELINE_ONE_BACK, false, 1, false});
+    compare(&(way){UNET, 1, 4, 2, 4, TN_PIPELINE_ONE_BACK, false, 1, false});
+    compare(&(way){TIED, 1, 3, 2, 3, TN_PIPELINE_ONE_BACK, false, 1, false});
 }
 
 static void so_they_do_on_parts_of_a_batch(void **state) {
     (void)state;
-    compare(&(way){TRANSFORMER, 2, 2, 1, 4, TN_PIPELINE_ONE_BACK, false});
-    compare(&(way){MLP, 2, 2, 2, 2, TN_PIPELINE_ONE_BACK, false});
-    compare(&(way){TIED, 2, 2, 1, 2, TN_PIPELINE_ALL_AHEAD, false});
+    compare(&(way){TRANSFORMER, 2, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 1, false});
+    compare(&(way){MLP, 2, 2, 2, 2, TN_PIPELINE_ONE_BACK, false, 1, false});
+    compare(&(way){TIED, 2, 2, 1, 2, TN_PIPELINE_ALL_AHEAD, false, 1, false});
+}
+
+/* Every rank has some of each layer of some of the layers, and a part of each batch. */
+static void so_they_do_with_parts_of_layers(void **state) {
+    const tn_pipeline back = TN_PIPELINE_ONE_BACK, ahead = TN_PIPELINE_ALL_AHEAD;
+    (void)state;
+    compare(&(way){TRANSFORMER, 2, 2, 1, 4, back, false, 2, false});
+    compare(&(way){TRANSFORMER, 1, 4, 1, 3, ahead, false, 2, false});
+    compare(&(way){TRANSFORMER, 1, 2, 2, 4, back, true, 4, false});
+    compare(&(way){MLP, 1, 2, 3, 4, back, false, 2, false});
+    compare(&(way){MLP, 2, 2, 1, 1, back, false, 2, false});
+    compare(&(way){CNN, 1, 2, 1, 2, back, false, 2, false});
+    compare(&(way){DROPS, 1, 2, 1, 3, back, false, 2, false});
+    compare(&(way){TIED, 1, 2, 1, 4, back, false, 2, false});
+    compare(&(way){TIED, 2, 2, 2, 2, ahead, false, 2, false});
+}
+
+/* What lies between is kept in parts, and put together again where it is needed again. */
+static void and_of_what_lies_between(void **state) {
+    const tn_pipeline back = TN_PIPELINE_ONE_BACK;
+    (void)state;
+    uint64_t whole = compare(&(way){TRANSFORMER, 1, 2, 1, 4, back, false, 2, false});
+    uint64_t parts = compare(&(way){TRANSFORMER, 1, 2, 1, 4, back, false, 2, true});
+    printf("peak %llu, with what lies between in parts %llu\n", (unsigned long long)whole,
+           (unsigned long long)parts);
+    assert_true(parts < whole);
+    compare(&(way){TRANSFORMER, 2, 2, 2, 2, back, false, 2, true});
+    compare(&(way){DROPS, 1, 2, 1, 2, back, false, 4, true});
 }
 
 /* --- what cannot be --- */
 
 static void begin_alone(staged *it, const way *how, uint32_t stage) {
-    *it = (staged){.how = how, .rank = stage, .grid = {1, 1, how->stages, how->pieces}};
+    *it = (staged){.how = how, .rank = stage, .grid = grid_of(how)};
+    it->grid.data = 1;
     make(&it->run, how, BATCH);
 }
 
@@ -354,7 +400,7 @@ static uint32_t without_one(const tn_instruction *list, uint32_t count, tn_instr
 }
 
 static void a_message_that_is_not_sent_is_told_before_anything_runs(void **state) {
-    const way how = {MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false};
+    const way how = {MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 1, false};
     tn_error error = {0};
     tn_program *stages[2], *all, *less;
     staged one;
@@ -381,6 +427,59 @@ static void a_message_that_is_not_sent_is_told_before_anything_runs(void **state
     close_rank(&one);
 }
 
+/* The list without a sum that ranks of a stage make; nobody waits for that by a signal. */
+static uint32_t without_a_sum(const tn_instruction *list, uint32_t count, tn_instruction *to) {
+    uint32_t made = 0;
+    bool gone = false;
+    for (uint32_t s = 0; s < count; s++) {
+        bool goes = !gone && list[s].opcode == TN_REDUCE && list[s].signal == 0;
+        if (!goes) to[made++] = list[s];
+        gone = gone || goes;
+    }
+    assert_true(gone);
+    return made;
+}
+
+/* Programs that ranks have made by themselves: all of 2 x 2 x 2. */
+static void programs_of_all_ranks_hold_together(void **state) {
+    const way how = {TRANSFORMER, 2, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 2, false};
+    tn_error error = {0};
+    tn_program *of[RANKS_MOST], *all, *less;
+    staged *ranks = calloc(RANKS_MOST, sizeof *ranks);
+    (void)state;
+    for (uint32_t r = 0; r < RANKS_MOST; r++) {
+        begin_alone(&ranks[r], &how, r);
+        ranks[r].grid.data = how.data;
+        kit_run *run = &ranks[r].run;
+        kit_must(run, step_of(&ranks[r], &run->error));
+        kit_must(run, tn_program_create(ranks[r].step.graph, NULL, &all, &run->error));
+        kit_must(run, divide(&ranks[r], all, &of[r], &run->error));
+        tn_program_destroy(all);
+    }
+    if (tn_programs_verify((const tn_program *const *)of, RANKS_MOST, &error) != TN_OK)
+        fail_msg("%s: %s", error.where, error.message);
+    for (uint32_t r = 0; r < RANKS_MOST; r++) {
+        uint32_t count = tn_program_count(of[r]);
+        tn_instruction *list = malloc(count * sizeof *list);
+        tn_program *was = of[r];
+        count = without_a_sum(tn_program_instructions(was), count, list);
+        kit_must(&ranks[r].run,
+                 tn_program_from(ranks[r].step.graph, list, count, NULL, 0, &less, &error));
+        of[r] = less;
+        assert_int_equal(tn_programs_verify((const tn_program *const *)of, RANKS_MOST, &error),
+                         TN_E_INVALID);
+        assert_non_null(strstr(error.message, "of group"));
+        of[r] = was;
+        tn_program_destroy(less);
+        free(list);
+    }
+    for (uint32_t r = 0; r < RANKS_MOST; r++) {
+        tn_program_destroy(of[r]);
+        close_rank(&ranks[r]);
+    }
+    free(ranks);
+}
+
 static void refuse(const way *how, void (*change)(tn_train_options *options), tn_status wanted,
                    const char *words) {
     tn_program *all, *stage;
@@ -401,7 +500,7 @@ static void refuse(const way *how, void (*change)(tn_train_options *options), tn
 
 /* As if a rewrite had put what reads a parameter where that is not updated. */
 static void what_is_read_where_it_is_not_updated_is_refused(void **state) {
-    const way how = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false};
+    const way how = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false, 1, false};
     tn_program_pipeline_options options = TN_PROGRAM_PIPELINE_OPTIONS_INIT;
     tn_program *all, *stage;
     staged one;
@@ -436,16 +535,19 @@ static void shard(tn_train_options *options) {
 }
 
 static void what_cannot_be_is_refused(void **state) {
-    const way plain = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false};
+    const way plain = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false, 1, false};
     (void)state;
-    refuse(&(way){MLP, 1, 60, 1, 2, 0, false}, NULL, TN_E_INVALID, "more than the model's");
-    refuse(&(way){MLP, 1, 65, 1, 2, 0, false}, NULL, TN_E_INVALID, "at most 64 parts");
-    refuse(&(way){MLP, 3, 4, 1, 4, 0, false}, NULL, TN_E_INVALID, "not the same for 3 stages");
-    refuse(&(way){MLP, 2, 2, 2, 3, 0, false}, NULL, TN_E_INVALID, "do not divide among 2 stages");
-    refuse(&(way){MLP, 1, 2, 1, 1 << 30, 0, false}, NULL, TN_E_INVALID, "in one graph");
+    refuse(&(way){MLP, 1, 60, 1, 2, 0, false, 1, false}, NULL, TN_E_INVALID,
+           "more than the model's");
+    refuse(&(way){MLP, 1, 65, 1, 2, 0, false, 1, false}, NULL, TN_E_INVALID, "at most 64 parts");
+    refuse(&(way){MLP, 3, 4, 1, 4, 0, false, 1, false}, NULL, TN_E_INVALID,
+           "not the same for 3 stages");
+    refuse(&(way){MLP, 2, 2, 2, 3, 0, false, 1, false}, NULL, TN_E_INVALID,
+           "do not divide among 2 stages");
+    refuse(&(way){MLP, 1, 2, 1, 1 << 30, 0, false, 1, false}, NULL, TN_E_INVALID, "in one graph");
     refuse(&plain, scale, TN_E_UNSUPPORTED, "all gradients");
     refuse(&plain, halve, TN_E_UNSUPPORTED, "16 bits");
-    refuse(&(way){MLP, 2, 2, 1, 2, 0, false}, shard, TN_E_UNSUPPORTED, "shards");
+    refuse(&(way){MLP, 2, 2, 1, 2, 0, false, 1, false}, shard, TN_E_UNSUPPORTED, "shards");
 }
 
 int main(void) {
@@ -454,6 +556,9 @@ int main(void) {
         cmocka_unit_test(memory_does_not_grow_where_passes_alternate),
         cmocka_unit_test(so_they_do_with_several_pieces_each),
         cmocka_unit_test(so_they_do_on_parts_of_a_batch),
+        cmocka_unit_test(so_they_do_with_parts_of_layers),
+        cmocka_unit_test(and_of_what_lies_between),
+        cmocka_unit_test(programs_of_all_ranks_hold_together),
         cmocka_unit_test(a_message_that_is_not_sent_is_told_before_anything_runs),
         cmocka_unit_test(what_is_read_where_it_is_not_updated_is_refused),
         cmocka_unit_test(what_cannot_be_is_refused)};

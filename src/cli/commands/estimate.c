@@ -439,9 +439,9 @@ static void estimate_print_ranks(const cli_ranks *ranks) {
 static void estimate_print_stages(const cli_found *found, const tn_grid *grid) {
     char arena[TN_SIZE_TEXT_MAX], fixed[TN_SIZE_TEXT_MAX];
     printf(
-        "%-18s %u, data=%u, pipeline=%u, interleave=%u: so much for each of the stage that takes "
-        "most\n",
-        "ranks", tn_grid_ranks(grid), grid->data, grid->pipeline, grid->interleave);
+        "%-18s %u, data=%u, tensor=%u, pipeline=%u, interleave=%u: so much for each of the stage "
+        "that takes most\n",
+        "ranks", tn_grid_ranks(grid), grid->data, grid->tensor, grid->pipeline, grid->interleave);
     for (uint32_t s = 0; s < grid->pipeline; s++)
         printf("  stage %-10u arena %s, static memory %s\n", s,
                tn_size_format(found->stages[s].arena, arena),
