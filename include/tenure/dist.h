@@ -162,6 +162,7 @@ TN_API TN_CHECKED tn_status tn_world_measure_link(tn_world *world, tn_world_rate
 
 typedef struct tn_world_usage {
     uint64_t messages, bytes; /* that this rank has sent so far */
+    uint64_t direct_bytes;    /* of these to one rank (SEND), as to another stage */
     uint64_t scratch;         /* bytes of the host's memory for what arrives, beside the plan */
 } tn_world_usage;
 TN_API tn_world_usage tn_world_measure(tn_world *world);
@@ -238,7 +239,11 @@ typedef struct tn_program_pipeline_options {
      * stage, and the group of those of this one, who make one what has to be as tn_program_join
      * would have it; `ranks` are then those with the same part of the other stages. 0 and 1: each
      * has all of its stage */
-    uint32_t tensor_ranks, tensor_group;
+    uint32_t tensor_ranks, tensor_rank, tensor_group;
+    /* What those of a stage have alike (tn_stages.alike) goes to the next one in parts, one from
+     * each of them, if their number divides it, and is put together there. With this each sends all
+     * of it: as many times the bytes between stages, and fewer within */
+    bool whole_sends;
 } tn_program_pipeline_options;
 #define TN_PROGRAM_PIPELINE_OPTIONS_INIT                                                           \
     { .struct_size = sizeof(tn_program_pipeline_options) }

@@ -110,8 +110,11 @@ typedef struct tn_instruction {
     uint32_t peer;       /* SEND, RECV: the other rank */
     uint32_t tag;        /* SEND, RECV: tells messages between two ranks apart; those of one tag
                           * arrive in the order in which they were sent */
-    uint32_t group;      /* REDUCE, GATHER, SCATTER: who takes part; 0: all ranks */
-    tn_codec codec;      /* ENCODE, DECODE */
+    uint32_t part, parts; /* SEND, RECV: of so many equal stretches of the tensor that one alone, in
+                           * its place there; 0, 0: all of it. A GATHER in place brings the others,
+                           * which other ranks have received */
+    uint32_t group;       /* REDUCE, GATHER, SCATTER: who takes part; 0: all ranks */
+    tn_codec codec;       /* ENCODE, DECODE */
     tn_reduction reduction; /* REDUCE, SCATTER */
     bool again;             /* APPLY: in its repeat form (tn_op_form_of), behind one that is not */
 } tn_instruction;

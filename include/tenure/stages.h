@@ -37,6 +37,9 @@ typedef struct tn_stages {
     uint32_t input_count;
     const tn_home *homes; /* [tensors] those of the graph as tn_train made it */
     uint32_t tensors;
+    /* NULL; or [tensors] whether all ranks with parts of a stage (tn_train_options.tensor_ranks)
+     * have the same in it */
+    const bool *alike;
 } tn_stages;
 
 /* The order in which a stage goes through its passes. X(name, text, sentence) */

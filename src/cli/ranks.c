@@ -5,7 +5,7 @@
 
 /* --- options --- */
 
-enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD, RANKS_SCHEDULE };
+enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD, RANKS_SCHEDULE, RANKS_WHOLE };
 
 #define RANKS_OPTIONS(X)                                                                           \
     X(RANKS_BUCKET, "bucket", "SIZE",                                                              \
@@ -18,7 +18,10 @@ enum { RANKS_BUCKET = 700, RANKS_SHARD, RANKS_AHEAD, RANKS_SCHEDULE };
       "bucket)")                                                                                   \
     X(RANKS_SCHEDULE, "schedule", "NAME",                                                          \
       "with --parallel pipeline=N: 1f1b (a backward pass as soon as there is one), or gpipe (all " \
-      "forward passes first) (1f1b)")
+      "forward passes first) (1f1b)")                                                              \
+    X(RANKS_WHOLE, "whole-sends", NULL,                                                            \
+      "with --parallel tensor=N,pipeline=N: what all ranks of a stage have alike each of them "    \
+      "sends, all of it, instead of a part that is put together with the others'")
 
 static const struct argp_option ranks_options[] = {RANKS_OPTIONS(CLI_OPTION){0}};
 
@@ -41,6 +44,9 @@ static error_t ranks_parse(int key, char *value, struct argp_state *state) {
         ranks->schedule = (tn_pipeline)cli_choice(state, "schedule", value, ranks_schedules);
         ranks->scheduled = true;
         return 0;
+    case RANKS_WHOLE:
+        ranks->whole_sends = true;
+        return 0;
     case RANKS_AHEAD:
         ranks->ahead = cli_size(state, "gather-ahead", value);
         if (ranks->ahead == 0) cli_misuse(state, "--gather-ahead: 0 bytes are nothing ahead");
@@ -60,6 +66,8 @@ static void ranks_check_pipeline(struct argp_state *state, const cli_ranks *rank
                    grid->interleave);
     if (grid->pipeline == 1 && ranks->scheduled)
         cli_misuse(state, "--schedule is for --parallel pipeline=N");
+    if (ranks->whole_sends && (grid->pipeline == 1 || grid->tensor == 1))
+        cli_misuse(state, "--whole-sends is for --parallel tensor=N,pipeline=N");
     if (grid->pipeline == 1) return;
     if (ranks->shard != TN_SHARD_NONE)
         cli_misuse(state, "--shard %s: not yet with --parallel pipeline=N",
@@ -158,6 +166,8 @@ static tn_status ranks_stage(const cli_ranks *ranks, const tn_program *program, 
     options.schedule = ranks->schedule;
     options.ranks = numbers;
     options.tensor_ranks = ranks->grid.tensor;
+    options.tensor_rank = at.tensor;
+    options.whole_sends = ranks->whole_sends;
     options.tensor_group = cli_ranks_group(ranks, TN_GRID_TENSOR);
     for (at.pipeline = 0; at.pipeline < options.stage_count; at.pipeline++)
         numbers[at.pipeline] = tn_grid_rank(&ranks->grid, at);

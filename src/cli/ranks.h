@@ -19,6 +19,7 @@ typedef struct cli_ranks {
     uint64_t ahead;  /* of parameters that are gathered ahead of need; 0: as the largest bucket */
     tn_pipeline schedule;
     bool scheduled;          /* somebody said which */
+    bool whole_sends;        /* between stages, of what ranks of `tensor` have alike */
     const tn_training *step; /* NULL, or what is divided: for stages of a pipeline */
 } cli_ranks;
 #define CLI_RANKS_INIT                                                                             \

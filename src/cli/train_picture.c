@@ -34,10 +34,23 @@ static void picture_label(const cli_train *train, char *text, size_t size) {
                              axes[i].name, axes[i].mine);
 }
 
-/* The last run that is whole, up to the one that is shown. */
+/* The last run that is whole, up to the one that is shown: where there was no room for all events,
+ * the last that has any may have more. */
 static uint32_t picture_run(const tn_trace *trace, uint64_t runs) {
+    uint64_t count;
+    const tn_event *events = tn_trace_events(trace, &count);
     uint32_t run = runs > PICTURE_RUN ? PICTURE_RUN : runs > 0 ? (uint32_t)runs - 1 : 0;
-    return tn_trace_dropped(trace) == 0 ? run : 0;
+    if (tn_trace_dropped(trace) == 0 || count == 0 || events[count - 1].run > run) return run;
+    return events[count - 1].run > 0 ? events[count - 1].run - 1 : 0;
+}
+
+/* The same on all ranks: the earliest of theirs. */
+static tn_status picture_same(const cli_train *train, uint32_t *run, tn_error *error) {
+    const tn_exchange *to = tn_world_exchange(train->world);
+    double before = PICTURE_RUN - *run;
+    TN_TRY(to->reduce(to->self, 0, &before, 1, TN_FLOAT64, TN_REDUCTION_MAX, error));
+    *run = PICTURE_RUN - (uint32_t)before;
+    return TN_OK;
 }
 
 /* --- what is predicted --- */
@@ -139,6 +152,7 @@ static tn_status picture_make(cli_train *train, uint32_t run, tn_timeline *line,
     double shift_s = 0;
     tn_world_rates rates = {0};
     if (train->world != NULL) {
+        TN_TRY(picture_same(train, &run, error));
         TN_TRY(tn_world_clock(train->world, &shift_s, error));
         TN_TRY(tn_world_measure_link(train->world, &rates, error));
     }

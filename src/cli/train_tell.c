@@ -142,9 +142,11 @@ static void tell_json_ranks(const cli_train *train) {
         const cli_rank *rank = &train->ranks[r];
         printf("%s{\"planned_peak\":%" PRIu64 ",\"measured_peak\":%" PRIu64 ",\"weights\":%" PRIu64
                ",\"messages\":%" PRIu64 ",\"sent_bytes\":%" PRIu64 ",\"step_messages\":%" PRIu64
-               ",\"step_bytes\":%" PRIu64 ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f}",
+               ",\"step_bytes\":%" PRIu64 ",\"direct_bytes\":%" PRIu64
+               ",\"talk_seconds\":%.6f,\"stall_seconds\":%.6f}",
                r > 0 ? "," : "", rank->planned, rank->measured, rank->statics, rank->messages,
-               rank->bytes, rank->step_messages, rank->step_bytes, rank->talk_s, rank->stall_s);
+               rank->bytes, rank->step_messages, rank->step_bytes, rank->direct_bytes, rank->talk_s,
+               rank->stall_s);
     }
     printf("]");
     const tn_part_sums sums = tn_training_parts(&train->session.step);

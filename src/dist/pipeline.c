@@ -276,6 +276,9 @@ static tn_status pipe_check(const tn__pipe *pipe, const tn_program_pipeline_opti
         TN_FAIL(pipe->error, TN_E_INVALID,
                 "%u micro-batches do not divide among %u stages, which have several pieces each",
                 stages->rounds, pipe->count);
+    if (options->tensor_rank >= pipe->tensor)
+        TN_FAIL(pipe->error, TN_E_INVALID, "there is no rank %u of %u with parts of a stage",
+                options->tensor_rank, pipe->tensor);
     if (pipe->tensor > TN_GRID_MOST || (pipe->tensor > 1 && pipe->ranks == NULL))
         TN_FAIL(pipe->error, TN_E_INVALID,
                 "%u ranks with parts of each stage: which are those of the other stages?",
@@ -302,9 +305,20 @@ static tn_status pipe_prepare(tn__pipe *pipe) {
     return pipe_messages(pipe);
 }
 
+bool tn__pipe_in_parts(const tn__pipe *pipe, tn_tensor_id id) {
+    const tn_stages *stages = pipe->stages;
+    const tn_tensor *tensor = tn_graph_tensor(pipe->graph, id);
+    bool alike = stages->alike != NULL && id < stages->tensors && stages->alike[id];
+    return pipe->tensor > 1 && !pipe->whole_sends && alike && !(tensor->flags & TN_TENSOR_BOUND) &&
+           tensor->bytes % pipe->tensor == 0;
+}
+
 /* The program of a stage; of a model that is cut, with what its ranks make one. */
-static tn_status pipe_make(tn__pipe *pipe, uint32_t stage, uint32_t group, tn_program **made) {
+static tn_status pipe_make(tn__pipe *pipe, uint32_t stage, uint32_t part, uint32_t group,
+                           tn_program **made) {
     tn_program *plain;
+    pipe->part = part;
+    pipe->group = group;
     if (pipe->tensor == 1) return tn__pipe_emit(pipe, stage, made);
     TN_TRY(tn__pipe_emit(pipe, stage, &plain));
     tn_status status = tn_program_join(plain, group, made, pipe->error);
@@ -321,7 +335,7 @@ static tn_status pipe_verify_once(tn__pipe *pipe, tn_program **all, uint32_t *ra
     while (made < count && status == TN_OK) {
         uint32_t stage = made / pipe->tensor, part = made % pipe->tensor;
         for (uint32_t s = 0; s < pipe->count; s++) ranks[s] = s * pipe->tensor + part;
-        status = pipe_make(pipe, stage, stage + 1, &all[made]);
+        status = pipe_make(pipe, stage, part, stage + 1, &all[made]);
         if (status == TN_OK) made++;
     }
     if (status == TN_OK)
@@ -361,6 +375,7 @@ tn_status tn_program_pipeline(const tn_program *program, const tn_program_pipeli
                      .ranks = options.ranks,
                      .count = options.stage_count,
                      .tensor = options.tensor_ranks > 1 ? options.tensor_ranks : 1,
+                     .whole_sends = options.whole_sends,
                      .slack = 2,
                      .pass_count = 2 * pieces * options.stages->rounds + 1,
                      .passes = {options.stage_count, pieces, options.stages->rounds,
@@ -370,7 +385,8 @@ tn_status tn_program_pipeline(const tn_program *program, const tn_program_pipeli
     tn__arena_init(&pipe.arena, tn_graph_context(pipe.graph));
     tn_status status = pipe_prepare(&pipe);
     if (status == TN_OK) status = pipe_verify(&pipe);
-    if (status == TN_OK) status = pipe_make(&pipe, options.stage, options.tensor_group, staged);
+    if (status == TN_OK)
+        status = pipe_make(&pipe, options.stage, options.tensor_rank, options.tensor_group, staged);
     tn__arena_release(&pipe.arena);
     return status;
 }

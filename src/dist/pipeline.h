@@ -28,7 +28,10 @@ typedef struct tn__pipe {
     const uint32_t *ranks; /* [count] */
     tn__passes passes;
     uint32_t count;      /* stages */
-    uint32_t tensor;     /* ranks that have parts of each; 1: it is whole */
+    uint32_t tensor;     /* ranks that have parts of each; 1: it is whole; */
+    uint32_t part;       /* which of them this is; */
+    uint32_t group;      /* and theirs, of the stage in hand */
+    bool whole_sends;    /* what they have alike each of them sends, all of it */
     uint32_t slack;      /* so many passes behind a SEND it is waited for */
     uint32_t pass_count; /* of each, and one for updates */
     tn_home *homes;      /* [operators] */
@@ -44,6 +47,9 @@ typedef struct tn__pipe {
 
 /* The stage that sends what an operator makes to those that do not run it. */
 uint32_t tn__pipe_sender(const tn__pipe *pipe, tn_op_id id);
+/* Whether ranks that have a tensor alike send a part of it each, and put it together where it goes.
+ */
+bool tn__pipe_in_parts(const tn__pipe *pipe, tn_tensor_id id);
 /* pipeline_emit.c. */
 tn_status tn__pipe_emit(tn__pipe *pipe, uint32_t stage, tn_program **made);
 

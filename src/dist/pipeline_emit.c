@@ -7,7 +7,11 @@
  * Messages have a stream for each neighbour, direction and way (forward, backward), since a call
  * lasts until the other end is there. What a pass reads of others is received while the pass before
  * it computes, not earlier, so that it takes no more memory; and two passes behind a SEND its
- * memory is known to be free. Cost: O(instructions + operands).
+ * memory is known to be free. What ranks of a stage have alike goes in parts, one from each to the
+ * rank with the same part of the model, and is put together where it is read first (a GATHER of
+ * those of the stage): over the link between stages it goes once.
+ * Source of that: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters
+ * Using Megatron-LM" (2021), section 4.1, scatter/gather. Cost: O(instructions + operands).
  */
 #include "dist/pipeline.h"
 
@@ -76,6 +80,12 @@ static void emit_wait(emit_state *it, uint32_t signal) {
 
 /* --- messages --- */
 
+static void emit_part(const emit_state *it, tn_instruction *made) {
+    if (!tn__pipe_in_parts(it->pipe, made->tensor)) return;
+    made->part = it->pipe->part;
+    made->parts = it->pipe->tensor;
+}
+
 static tn_status emit_take(emit_state *it, const tn__message *one) {
     uint32_t lane;
     TN_TRY(emit_find_lane(it, one->from, true, one->back, &lane));
@@ -84,6 +94,7 @@ static tn_status emit_take(emit_state *it, const tn__message *one) {
     made->stream = lane + 1;
     made->peer = emit_rank(it, one->from);
     made->tag = one->tensor;
+    emit_part(it, made);
     made->wait = wait;
     made->signal = it->given[one->tensor] = ++it->signal;
     return TN_OK;
@@ -101,6 +112,7 @@ static tn_status emit_send(emit_state *it, tn_tensor_id tensor, uint32_t step) {
         made->stream = lane + 1;
         made->peer = emit_rank(it, one->to);
         made->tag = tensor;
+        emit_part(it, made);
         made->wait = wait;
         made->signal = ++it->signal;
         bool last = one->need == pipe->pass_count - 1; /* its reader may be the last of all */
@@ -132,15 +144,22 @@ static tn_status emit_begin(emit_state *it) {
 
 /* --- operators --- */
 
-/* What it reads of others is there, and what it reads of the caller is put. */
+/* What it reads of others is there, with the parts that came to others of its stage. */
+static void emit_there(emit_state *it, tn_tensor_id id) {
+    if (it->given[id] == 0) return;
+    emit_wait(it, it->given[id]);
+    it->given[id] = 0;
+    if (tn__pipe_in_parts(it->pipe, id)) emit_add(it, TN_GATHER, id)->group = it->pipe->group;
+}
+
+/* And what it reads of the caller is put. */
 static void emit_inputs(emit_state *it, const tn_op *op) {
     const tn_graph *graph = it->pipe->graph;
     for (uint32_t i = 0; i < op->input_count; i++) {
         tn_tensor_id id = op->inputs[i];
         if (id == TN_NONE) continue;
         const tn_tensor *tensor = tn_graph_tensor(graph, id);
-        emit_wait(it, it->given[id]);
-        it->given[id] = 0;
+        emit_there(it, id);
         if (tensor->producer != TN_NONE || it->there[id] || tn_tensor_is_static(tensor)) continue;
         it->there[id] = 1;
         (void)emit_add(it, TN_PUT, id);
@@ -202,7 +221,7 @@ static tn_status emit_room(emit_state *it, tn__arena *arena) {
     const tn_block *block = tn_graph_block(pipe->graph, 0);
     uint32_t tensors = tn_graph_tensor_count(pipe->graph);
     size_t lanes = pipe->count < 16 ? 4 * (size_t)pipe->count : TN_STREAM_MAX;
-    size_t room = pipe->op_count[it->stage] + 2 * (size_t)pipe->message_count + block->input_count +
+    size_t room = pipe->op_count[it->stage] + 3 * (size_t)pipe->message_count + block->input_count +
                   block->output_count + lanes * pipe->pass_count + 1;
     it->to = tn__arena_array(arena, room, sizeof *it->to);
     it->given = tn__arena_array(arena, tensors, sizeof *it->given);

@@ -101,6 +101,7 @@ tn_world_usage tn_world_measure(tn_world *world) {
     pthread_mutex_lock(&world->lock);
     tn_world_usage usage = {.messages = world->messages,
                             .bytes = world->bytes,
+                            .direct_bytes = world->direct_bytes,
                             .scratch = world->room_count * TN__ROOM_BYTES};
     pthread_mutex_unlock(&world->lock);
     return usage;
@@ -114,6 +115,7 @@ tn_status tn__world_move(tn_world *world, tn__transfer *transfers, uint32_t coun
         if (!transfers[i].sends) continue;
         world->messages++;
         world->bytes += transfers[i].bytes;
+        if (transfers[i].kind == TN__MESSAGE_TAGGED) world->direct_bytes += transfers[i].bytes;
     }
     pthread_mutex_unlock(&world->lock);
     TN_TRY(world->driver->post(world->link, transfers, count, error));

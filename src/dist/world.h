@@ -41,7 +41,7 @@ struct tn_world {
     tn__group *groups;    /* the last one made; group 0 is all */
     tn__room *rooms;      /* that nobody uses */
     uint64_t room_count;  /* that there are */
-    uint64_t messages, bytes;
+    uint64_t messages, bytes, direct_bytes;
 };
 
 /* NULL: there is no such group. */

@@ -110,6 +110,10 @@ void tn__talk_begin(tn__streams *streams, tn__item *item) {
     const tn_instruction *it = &tn_program_instructions(streams->program)[item->step];
     talk_bind(streams, it->tensor, &item->data, &item->bytes);
     if (it->other != TN_NONE) talk_bind(streams, it->other, &item->other, &item->other_bytes);
+    if (it->parts > 0) {
+        item->bytes /= it->parts;
+        item->data += it->part * item->bytes;
+    }
     streams->talk_count++;
     streams->talk_bytes += item->bytes;
 }

@@ -51,7 +51,8 @@ static uint64_t simulate_bytes(const simulate_state *s, const tn_instruction *it
         return tn__add_sat(simulate_bytes_of(s, it->tensor), simulate_bytes_of(s, it->other));
     if (facts->link == TN_LINK_FROM_STORAGE && s->options.fetch_bytes != NULL)
         return s->options.fetch_bytes[it->tensor];
-    return facts->link != TN_LINK_NONE ? simulate_bytes_of(s, it->tensor) : 0;
+    uint64_t bytes = facts->link != TN_LINK_NONE ? simulate_bytes_of(s, it->tensor) : 0;
+    return it->parts > 0 ? bytes / it->parts : bytes;
 }
 
 static uint64_t simulate_move(uint64_t bytes, double bytes_per_s) {

@@ -108,6 +108,8 @@ static tn_status verify_numbers(const verify_state *verify, uint32_t step) {
     TN_TRY(verify_number(verify, step, uses, TN_USES_SLOT, it->slot, "host buffer"));
     TN_TRY(verify_number(verify, step, uses, TN_USES_PEER, it->peer, "peer"));
     TN_TRY(verify_number(verify, step, uses, TN_USES_PEER, it->tag, "tag"));
+    TN_TRY(verify_number(verify, step, uses, TN_USES_PEER, it->part, "part"));
+    TN_TRY(verify_number(verify, step, uses, TN_USES_PEER, it->parts, "parts"));
     TN_TRY(verify_number(verify, step, uses, TN_USES_GROUP, it->group, "group"));
     TN_TRY(verify_number(verify, step, uses, TN_USES_CODEC, it->codec, "codec"));
     TN_TRY(verify_number(verify, step, uses, TN_USES_REDUCTION, it->reduction, "reduction"));
@@ -123,6 +125,12 @@ static tn_status verify_numbers(const verify_state *verify, uint32_t step) {
         VERIFY_FAIL(verify, step, it->tensor, "it runs no operator: it cannot do so again");
     if (it->reduction >= TN_REDUCTION_COUNT)
         VERIFY_FAIL(verify, step, it->tensor, "it names no reduction");
+    uint64_t bytes = it->parts > 0 ? tn_graph_tensor(verify->graph, it->tensor)->bytes : 0;
+    if (it->part > 0 && it->part >= it->parts)
+        VERIFY_FAIL(verify, step, it->tensor, "part %u of %u", it->part, it->parts);
+    if (it->parts > 0 && bytes % it->parts != 0)
+        VERIFY_FAIL(verify, step, it->tensor, "%llu bytes are not %u equal parts",
+                    (unsigned long long)bytes, it->parts);
     if ((uses & TN_USES_WAIT) && it->wait == 0)
         VERIFY_FAIL(verify, step, TN_NONE, "it waits for nothing: name a signal, or leave it out");
     return TN_OK;

@@ -102,7 +102,9 @@ static const tn_instruction *ranks_at(const ranks_state *all, const talk *one) {
 }
 
 static uint64_t ranks_bytes(const ranks_state *all, const talk *one) {
-    return tn_graph_tensor(all->ranks[one->rank].graph, ranks_at(all, one)->tensor)->bytes;
+    const tn_instruction *it = ranks_at(all, one);
+    uint64_t bytes = tn_graph_tensor(all->ranks[one->rank].graph, it->tensor)->bytes;
+    return it->parts > 0 ? bytes / it->parts : bytes;
 }
 
 static const char *ranks_name(const ranks_state *all, const talk *one) {

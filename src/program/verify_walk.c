@@ -70,10 +70,21 @@ static tn_status walk_wait(const walk_state *walk, tn_tensor_id tensor, uint32_t
                 does);
 }
 
+/* A part of it has come, and this is not who brings the others. */
+static tn_status walk_whole(const walk_state *walk, tn_tensor_id tensor, uint32_t step) {
+    const tn_instruction *it = &walk->verify->instructions[step];
+    bool brings = it->opcode == TN_GATHER && it->tensor == tensor && it->other == TN_NONE;
+    if (walk->tensors[tensor].parts == 0 || brings) return TN_OK;
+    VERIFY_FAIL(walk->verify, step, tensor,
+                "one of its %u parts is there: GATHER those that came to other ranks first",
+                walk->tensors[tensor].parts);
+}
+
 tn_status tn__walk_read(walk_state *walk, tn_tensor_id tensor, uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
     walk_tensor *it = &walk->tensors[tensor];
     if (!it->here) return walk_absent(walk, tensor, step);
+    TN_TRY(walk_whole(walk, tensor, step));
     walk_memory *memory = &walk->memories[it->memory];
     TN_TRY(walk_wait(walk, tensor, it->definer, step, "defines"));
     TN_TRY(walk_wait(walk, tensor, memory->writer, step, "changes"));
@@ -127,6 +138,8 @@ static tn_status walk_define_in(walk_state *walk, tn_tensor_id tensor, uint32_t 
     it->definer = step;
     it->released = VERIFY_NONE;
     it->region = region;
+    it->parts =
+        walk->verify->instructions[step].parts > 1 ? walk->verify->instructions[step].parts : 0;
     it->root = views && view.must ? walk->tensors[view.source].root : tensor;
     it->readers = VERIFY_NONE;
     it->changes = it->born = walk->memories[it->memory].changes;
@@ -153,6 +166,7 @@ static tn_status walk_change(walk_state *walk, tn_tensor_id tensor, uint32_t ste
         VERIFY_FAIL(walk->verify, step, tensor, "it is constant: no run may change it");
     memory->changer = step;
     memory->root = it->root;
+    it->parts = 0;
     return TN_OK;
 }
 

@@ -23,6 +23,7 @@ typedef struct walk_tensor {
     uint32_t born;    /* the same when it was defined */
     uint32_t made;    /* the contents that its operator, or its GATHER, gives */
     uint32_t part;    /* of a GATHER: the contents of what this rank gave */
+    uint32_t parts;   /* of which a RECV has brought one; 0: it is all there */
 } walk_tensor;
 
 /* What may be one piece of memory: a tensor and its views. */

@@ -257,6 +257,7 @@ tn_status tn_timeline_add(tn_timeline *line, uint32_t rank, tn_timeline_kind kin
     line_adding it = {.program = tn_occupancy_program(occupancy),
                       .trace = trace,
                       .run = run,
+                      .made.number = run,
                       .shift_s = shift_s,
                       .context = &line->context,
                       .error = error};

@@ -65,6 +65,7 @@ typedef struct tn__line_run {
     tn__line_step *steps; /* [step_count]; 0: what ranks wait for is not known */
     size_t step_count;
     tn__text strings; /* each with its NUL */
+    uint32_t number;  /* of the run that it was */
 } tn__line_run;
 
 typedef struct tn__line_rank {

@@ -7,12 +7,12 @@
 
 #include "report/timeline.h"
 
-#define PACK_MAGIC UINT64_C(0x31656e696c6e7401) /* "\1tnline1" */
+#define PACK_MAGIC UINT64_C(0x32656e696c6e7401) /* "\1tnline2" */
 
 typedef struct pack_head {
     uint64_t magic, planned;
     uint64_t spans[TN_TIMELINE_KINDS], strings[TN_TIMELINE_KINDS]; /* how many; bytes */
-    uint64_t steps[TN_TIMELINE_KINDS];
+    uint64_t steps[TN_TIMELINE_KINDS], number[TN_TIMELINE_KINDS];
     char label[64];
 } pack_head;
 
@@ -32,6 +32,7 @@ tn_status tn_timeline_pack(const tn_timeline *line, uint32_t rank, void **bytes,
         head.spans[kind] = from->runs[kind].count;
         head.strings[kind] = from->runs[kind].strings.size;
         head.steps[kind] = from->runs[kind].step_count;
+        head.number[kind] = from->runs[kind].number;
         all += from->runs[kind].count * sizeof(tn__span) + from->runs[kind].strings.size +
                from->runs[kind].step_count * sizeof(tn__line_step);
     }
@@ -121,6 +122,7 @@ tn_status tn_timeline_unpack(tn_timeline *line, uint32_t rank, const void *bytes
     made.planned = head.planned;
     for (int kind = 0; kind < TN_TIMELINE_KINDS; kind++) {
         tn__text_init(&made.runs[kind].strings, &line->context);
+        made.runs[kind].number = (uint32_t)head.number[kind];
         if (status == TN_OK)
             status = pack_run(&line->context, head.spans[kind], head.steps[kind],
                               head.strings[kind], &at, &made.runs[kind], error);

@@ -90,7 +90,7 @@ static void page_run_json(const tn_timeline *line, uint32_t rank, tn_timeline_ki
         return;
     }
     tn_timeline_sums sums = tn_timeline_measure(line, rank, kind);
-    tn__text_printf(text, "{\"count\":%zu,\"peak\":", it.run->count);
+    tn__text_printf(text, "{\"run\":%u,\"count\":%zu,\"peak\":", it.run->number, it.run->count);
     tn__words_integer(text, sums.peak);
     tn__text_printf(text, ",\"calls\":%u,\"call_bytes\":", sums.talks);
     tn__words_integer(text, sums.sent);

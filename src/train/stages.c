@@ -10,6 +10,7 @@
  * ids, so that homes hold for what comes out of it.
  * Cost: O(parts x operators + operands).
  */
+#include "graph/attr.h"
 #include "train/frame.h"
 
 /* --- where the model is cut --- */
@@ -54,6 +55,15 @@ static double divide_least(const divide_state *state) {
     return high;
 }
 
+/* What goes from one part to the next. Ranks with parts of a model send a part each of what all of
+ * them have. */
+static double divide_bytes(const tn__train *it, tn_tensor_id id) {
+    double bytes = (double)tn_graph_tensor(it->model, id)->bytes;
+    bool alike = it->cuts != NULL && id < tn_graph_tensor_count(it->whole) &&
+                 tn__train_cut_of(it, id) == NULL;
+    return alike ? bytes / it->options.tensor_ranks : bytes;
+}
+
 /* A tensor crosses every place between who makes it and who reads it last. */
 static tn_status divide_crossing(const divide_state *state) {
     tn__train *it = state->it;
@@ -69,7 +79,7 @@ static tn_status divide_crossing(const divide_state *state) {
         for (uint32_t k = 0; k < op->output_count; k++) {
             tn_tensor_id id = op->outputs[k];
             if (id == TN_NONE || last[id] <= i) continue;
-            double bytes = (double)tn_graph_tensor(it->model, id)->bytes;
+            double bytes = divide_bytes(it, id);
             state->crosses[i + 1] += bytes;
             state->crosses[last[id] + 1] -= bytes;
         }
@@ -245,6 +255,55 @@ static tn_status stages_rounds(const tn__train *it, stages_made *made) {
     return TN_OK;
 }
 
+/* Attributes that say which part of something an operator is of (graph/ops/ranks.c). */
+static bool stages_says_part(const tn_op *op) {
+    static const char *const own[] = {"first", "places", "rank"};
+    bool says = false;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        says = says || tn__attr(op, own[i]) != NULL;
+    return says && strcmp(op->domain, "tenure") == 0;
+}
+
+/* Numbers that were made for a part of the model, or for a gradient: where a rank's part begins,
+ * maybe. */
+static bool stages_is_bound(const tn__train *it, tn_tensor_id id) {
+    const tn_tensor *tensor = tn_graph_tensor(it->graph, id);
+    bool made = id >= it->tensors || tn__train_in_first(it, id) >= tn_graph_tensor_count(it->whole);
+    return made && tensor->producer == TN_NONE && tensor->kind == TN_KIND_CONSTANT;
+}
+
+/* What comes of the same by the same is the same; so is what ranks have made one. */
+static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->graph, id);
+    const uint32_t one = TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX | TN_RULE_RANKS_WHOLE;
+    if (tn__op_has(it->graph, id, one)) return true;
+    bool same = !stages_says_part(op) && !tn__op_has(it->graph, id, TN_RULE_RANDOM);
+    for (uint32_t i = 0; i < op->input_count && same; i++) {
+        tn_tensor_id in = op->inputs[i];
+        if (in != TN_NONE) same = alike[in] && !(tn__op_is(op, "Slice") && stages_is_bound(it, in));
+    }
+    return same;
+}
+
+/* Ranks begin with the same samples and the same of what is whole. */
+static tn_status stages_alike(const tn__train *it, stages_made *made) {
+    const tn_block *block = tn_graph_block(it->graph, 0);
+    if (it->cuts == NULL) return TN_OK;
+    bool *alike = tn__arena_array(&made->arena, it->home_count, sizeof *alike);
+    if (alike == NULL) return tn__no_memory(it->error, "parts of a pipeline");
+    for (tn_tensor_id id = 0; id < it->home_count; id++)
+        alike[id] =
+            tn_graph_tensor(it->graph, id)->producer == TN_NONE && tn__train_cut_of(it, id) == NULL;
+    for (uint32_t p = 0; p < block->op_count; p++) {
+        const tn_op *op = tn_graph_op(it->graph, block->ops[p]);
+        bool same = stages_same(it, alike, block->ops[p]);
+        for (uint32_t k = 0; k < op->output_count; k++)
+            if (op->outputs[k] != TN_NONE) alike[op->outputs[k]] = same;
+    }
+    made->told.alike = alike;
+    return TN_OK;
+}
+
 static tn_status stages_fill(tn__train *it, stages_made *made) {
     TN_TRY(tn__train_settle(it));
     made->told.parts = it->options.pipeline_parts;
@@ -252,6 +311,7 @@ static tn_status stages_fill(tn__train *it, stages_made *made) {
     made->told.homes = tn__arena_copy(&made->arena, it->homes, it->home_count * sizeof *it->homes);
     made->told.tensors = it->home_count;
     if (made->told.homes == NULL) return tn__no_memory(it->error, "parts of a pipeline");
+    TN_TRY(stages_alike(it, made));
     return stages_rounds(it, made);
 }
 

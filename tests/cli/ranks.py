@@ -193,6 +193,8 @@ def pictures(begin, words, options):
             sys.exit(f"FAILED: {words}: rank {rank['rank']}, {rank['label']}, {rank['planned_peak']}: {of}")
         kinds = [sorted(zip(rank[kind]["name"], rank[kind]["type"], rank[kind]["bytes"], rank[kind]["live"]))
                  for kind in ("predicted", "measured")]
+        if rank["measured"]["run"] != 2:  # the third of four
+            sys.exit(f"FAILED: {words}: rank {rank['rank']}: run {rank['measured']['run']} is drawn")
         if kinds[0] != kinds[1] or max(rank["measured"]["live"]) > of["planned_peak"]:
             sys.exit(f"FAILED: {words}: {kinds}")
     talk, calls = drawn["lanes"].index("talk"), []
@@ -268,6 +270,19 @@ def staged_as_estimated():
         sys.exit(f"FAILED: {options}, {words}: {found['stages']}, {told['ranks']}")
 
 
+def staged_in_parts():
+    """What both ranks of a stage have alike goes to the other stage in parts: half of the bytes, the same bits."""
+    options = [word if word != "heads.onnx" else "deep.onnx" for word in HEADS]
+    options += ["--micro-batches", "4", "--steps", "3", *split("tensor=2,pipeline=2"), "--json"]
+    parts = json.loads(run([*options, "--checkpoint", "parts.ck"]).stdout)["ranks"]
+    whole = json.loads(run([*options, "--checkpoint", "whole.ck", "--whole-sends"]).stdout)["ranks"]
+    if pathlib.Path("parts.ck").read_bytes() != pathlib.Path("whole.ck").read_bytes():
+        sys.exit("FAILED: sent in parts, other bits")
+    for one, all_of_it in zip(parts, whole):
+        if not 0 < 2 * one["direct_bytes"] == all_of_it["direct_bytes"] or one["measured_peak"] != all_of_it["measured_peak"]:
+            sys.exit(f"FAILED: sent in parts: {one}, {all_of_it}")
+
+
 def staged_and_resumed():
     part = [*HEADS, "--optimizer", "adam", "--micro-batches", "4"]
     ways = [[], threads(2), *(split(words) for words in STAGES), split("tensor=2")]
@@ -338,6 +353,7 @@ def alone():
                            ("of which stages", split("interleave=2")),
                            ("--schedule is for", [*threads(2), "--schedule", "gpipe"]),
                            ("none of 1f1b, gpipe", [*split("pipeline=2"), "--schedule", "2f2b"]),
+                           ("--whole-sends is for", [*split("pipeline=2"), "--whole-sends"]),
                            ("--shard optimizer", [*split("pipeline=2"), "--shard", "optimizer"]),
                            ("--budget", [*split("pipeline=2"), "--budget", "1MiB"])]:
         done = run([*LM, "--steps", "2", *options], 2)
@@ -475,6 +491,7 @@ def main():
                 staged_as_one(kind)
             staged_otherwise()
             staged_as_estimated()
+            staged_in_parts()
             staged_and_resumed()
             pictures_of_stages()
             cannot_be_staged(lambda count: [])

@@ -50,6 +50,8 @@ if(TARGET tenure_command)
   tenure_test(cli.ranks NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/ranks.py ${tenure})
   tenure_test(cli.ranks_mpi TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/ranks.py ${tenure} ${TENURE_MPIRUN})
+  tenure_test(cli.two_nodes TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
+              COMMAND ${TENURE_PYTHON3} ${here}/two_nodes.py ${tenure} ${TENURE_MPIRUN})
   tenure_test(cli.shard NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure})
   tenure_test(cli.shard_mpi TIMEOUT 300 THREADS 2 NEEDS TENURE_PYTHON3 TENURE_MPIRUN
               COMMAND ${TENURE_PYTHON3} ${here}/shard.py ${tenure} ${TENURE_MPIRUN})

@@ -130,30 +130,38 @@ def models():
     model("lm.onnx", [node("Gather", "table,x", "e"), node("MatMul", "e,w", "y")],
           [value("x", ["n", 16], INT64)], [value("y", ["n", 16, 256])],
           [weights("table", 256, 8), weights("w", 8, 256)])
-    heads()
+    heads("heads.onnx", 1)
+    heads("deep.onnx", 4)
 
 
-def heads():
-    """heads.onnx: a transformer of one layer with 4 heads of 8, over 16 bytes of a text."""
-    turned, nodes, parameters = {"q": [0, 2, 1, 3], "k": [0, 2, 3, 1], "v": [0, 2, 1, 3]}, [], []
-    nodes.append(node("Gather", "table,x", "e"))
-    nodes.append(node("LayerNormalization", "e,gain,bias", "n"))
+def layer(x, p, nodes, parameters):
+    """Attention by 4 heads of 8, and a hidden layer, on x; names begin with p."""
+    turned = {"q": [0, 2, 1, 3], "k": [0, 2, 3, 1], "v": [0, 2, 1, 3]}
+    nodes.append(node("LayerNormalization", f"{x},{p}gain,{p}bias", f"{p}n"))
     for name, order in turned.items():
-        nodes += [node("MatMul", f"n,w{name}", f"{name}0"), node("Reshape", f"{name}0,split", f"{name}1"),
-                  node("Transpose", f"{name}1", name, perm=order)]
-        parameters.append(weights(f"w{name}", 32, 32))
-    nodes += [node("MatMul", "q,k", "s0"), node("Mul", "s0,share", "s1"), node("Softmax", "s1", "s", axis=3),
-              node("MatMul", "s,v", "o0"), node("Transpose", "o0", "o1", perm=[0, 2, 1, 3]),
-              node("Reshape", "o1,join", "o2"), node("MatMul", "o2,wo", "o3"), node("Add", "o3,bo", "o4"),
-              node("Add", "o4,e", "a"), node("MatMul", "a,up", "u0"), node("Add", "u0,bu", "u1"),
-              node("Relu", "u1", "u"), node("MatMul", "u,down", "d"), node("Add", "d,a", "f"),
-              node("MatMul", "f,out", "y")]
-    parameters += [weights("table", 256, 32), tensor("gain", [32], [1.0] * 32), tensor("bias", [32], [0.0] * 32),
-                   weights("wo", 32, 32), tensor("bo", [32], [0.0] * 32), weights("up", 32, 128),
-                   tensor("bu", [128], [0.0] * 128), weights("down", 128, 32), weights("out", 32, 256),
-                   tensor("split", [4], [0, 16, 4, 8], INT64), tensor("join", [3], [0, 16, 32], INT64),
-                   tensor("share", [], [0.35])]
-    model("heads.onnx", nodes, [value("x", ["n", 16], INT64)], [value("y", ["n", 16, 256])], parameters)
+        nodes += [node("MatMul", f"{p}n,{p}w{name}", f"{p}{name}0"), node("Reshape", f"{p}{name}0,split", f"{p}{name}1"),
+                  node("Transpose", f"{p}{name}1", f"{p}{name}", perm=order)]
+        parameters.append(weights(f"{p}w{name}", 32, 32))
+    nodes += [node("MatMul", f"{p}q,{p}k", f"{p}s0"), node("Mul", f"{p}s0,{p}share", f"{p}s1"), node("Softmax", f"{p}s1", f"{p}s", axis=3),
+              node("MatMul", f"{p}s,{p}v", f"{p}o0"), node("Transpose", f"{p}o0", f"{p}o1", perm=[0, 2, 1, 3]),
+              node("Reshape", f"{p}o1,join", f"{p}o2"), node("MatMul", f"{p}o2,{p}wo", f"{p}o3"), node("Add", f"{p}o3,{p}bo", f"{p}o4"),
+              node("Add", f"{p}o4,{x}", f"{p}a"), node("MatMul", f"{p}a,{p}up", f"{p}u0"), node("Add", f"{p}u0,{p}bu", f"{p}u1"),
+              node("Relu", f"{p}u1", f"{p}u"), node("MatMul", f"{p}u,{p}down", f"{p}d"), node("Add", f"{p}d,{p}a", f"{p}f")]
+    parameters += [tensor(f"{p}gain", [32], [1.0] * 32), tensor(f"{p}bias", [32], [0.0] * 32), weights(f"{p}wo", 32, 32),
+                   tensor(f"{p}bo", [32], [0.0] * 32), weights(f"{p}up", 32, 128), tensor(f"{p}bu", [128], [0.0] * 128),
+                   weights(f"{p}down", 128, 32), tensor(f"{p}share", [], [0.35])]
+    return f"{p}f"
+
+
+def heads(path, layers):
+    """A transformer over 16 bytes of a text."""
+    nodes, x = [node("Gather", "table,x", "e")], "e"
+    parameters = [weights("table", 256, 32), tensor("split", [4], [0, 16, 4, 8], INT64), tensor("join", [3], [0, 16, 32], INT64),
+                  weights("out", 32, 256)]
+    for i in range(layers):
+        x = layer(x, f"l{i}." if i > 0 else "", nodes, parameters)
+    nodes.append(node("MatMul", f"{x},out", "y"))
+    model(path, nodes, [value("x", ["n", 16], INT64)], [value("y", ["n", 16, 256])], parameters)
 
 
 def data():

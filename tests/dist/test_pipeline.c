@@ -22,6 +22,7 @@ typedef struct way { /* how it is divided */
     bool fast;       /* by whatever kernels there are */
     uint32_t tensor; /* ranks that have parts of each layer; */
     bool sequence;   /* and of what lies between */
+    bool whole;      /* each sends all of what they have alike */
 } way;
 
 static tn_grid grid_of(const way *how) {
@@ -38,8 +39,8 @@ typedef struct trained {
 
 typedef struct task {
     way how;
-    trained got; /* of rank 0 */
-    uint64_t peak[RANKS_MOST];
+    trained got;                                   /* of rank 0 */
+    uint64_t peak[RANKS_MOST], direct[RANKS_MOST]; /* planned; bytes sent to other stages */
 } task;
 
 /* A micro-batch of all that train the same is drawn at once. */
@@ -195,7 +196,9 @@ static tn_status divide(void *self, const tn_program *program, tn_program **divi
     options.schedule = it->how->schedule;
     options.ranks = ranks;
     options.tensor_ranks = it->grid.tensor;
+    options.tensor_rank = at.tensor;
     options.tensor_group = tn_grid_group(&it->grid, TN_GRID_TENSOR, it->rank);
+    options.whole_sends = it->how->whole;
     for (at.pipeline = 0; at.pipeline < options.stage_count; at.pipeline++)
         ranks[at.pipeline] = tn_grid_rank(&it->grid, at);
     TN_TRY(tn_program_pipeline(program, &options, &stage, error));
@@ -254,6 +257,7 @@ static tn_status rank(void *self, tn_world *world, tn_error *error) {
     if (status == TN_OK) status = open_rank(mine, world, &by, error);
     if (status == TN_OK)
         status = train(&mine->run, number == 0 ? &it->got : NULL, &it->peak[number], error);
+    it->direct[number] = tn_world_measure(world).direct_bytes;
     close_rank(mine);
     free(mine);
     return status;
@@ -282,20 +286,26 @@ static void alone(const way *how, trained *got) {
     kit_end(&run);
 }
 
-/* Bit for bit where every gradient is added up in the same order: each parameter is read once, on
- * one part of a batch, by kernels that keep to it. */
-static uint64_t compare(const way *how) {
-    task it = {.how = *how};
-    trained whole = {0};
+static void by_ranks(const way *how, task *it) {
+    *it = (task){.how = *how};
     tn_world_options options = TN_WORLD_OPTIONS_INIT;
     tn_error error = {0};
     options.driver = "threads";
     const tn_grid grid = grid_of(how);
     options.ranks = tn_grid_ranks(&grid);
     options.patience_s = 60;
-    if (tn_world_run(&options, rank, &it, &error) != TN_OK)
+    if (tn_world_run(&options, rank, it, &error) != TN_OK)
         fail_msg("%s, %u x %u x %u: %s: %s", names[how->which], grid.data, grid.tensor,
                  grid.pipeline, error.where, error.message);
+}
+
+/* Bit for bit where every gradient is added up in the same order: each parameter is read once, on
+ * one part of a batch, whole, by kernels that keep to it. */
+static uint64_t compare(const way *how) {
+    const tn_grid grid = grid_of(how);
+    task it;
+    trained whole = {0};
+    by_ranks(how, &it);
     alone(how, &whole);
     double far = apart(&whole, &it.got);
     printf("%-12s data %u, tensor %u%s, %u stages of %u, %u micro-batches, %s%s: %.1e apart\n",
@@ -314,21 +324,22 @@ static uint64_t compare(const way *how) {
 static void stages_train_as_one_process(void **state) {
     (void)state;
     for (uint32_t which = 0; which < NETWORKS; which++) {
-        compare(&(way){which, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, which == CNN, 1, false});
+        compare(&(way){which, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, which == CNN, 1, false, false});
         if (which != UNET && which != MLP)
-            compare(&(way){which, 1, 4, 1, 3, TN_PIPELINE_ALL_AHEAD, false, 1, false});
+            compare(&(way){which, 1, 4, 1, 3, TN_PIPELINE_ALL_AHEAD, false, 1, false, false});
     }
-    compare(&(way){TRANSFORMER, 1, 4, 1, 8, TN_PIPELINE_ONE_BACK, true, 1, false});
-    compare(&(way){MLP, 1, 2, 1, 1, TN_PIPELINE_ONE_BACK, false, 1, false});
+    compare(&(way){TRANSFORMER, 1, 4, 1, 8, TN_PIPELINE_ONE_BACK, true, 1, false, false});
+    compare(&(way){MLP, 1, 2, 1, 1, TN_PIPELINE_ONE_BACK, false, 1, false, false});
 }
 
 /* The first of two stages keeps what two micro-batches need, however many there are: but for their
  * samples' places. */
 static void memory_does_not_grow_where_passes_alternate(void **state) {
     (void)state;
-    uint64_t some = compare(&(way){MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 1, false});
-    uint64_t many = compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ONE_BACK, false, 1, false});
-    uint64_t ahead = compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ALL_AHEAD, false, 1, false});
+    uint64_t some = compare(&(way){MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+    uint64_t many = compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+    uint64_t ahead =
+        compare(&(way){MLP, 1, 2, 1, 12, TN_PIPELINE_ALL_AHEAD, false, 1, false, false});
     printf("%llu bytes for 4, %llu for 12, %llu with all ahead\n", (unsigned long long)some,
            (unsigned long long)many, (unsigned long long)ahead);
     assert_true(many <= some + some / 10);
@@ -337,45 +348,69 @@ static void memory_does_not_grow_where_passes_alternate(void **state) {
 
 static void so_they_do_with_several_pieces_each(void **state) {
     (void)state;
-    compare(&(way){TRANSFORMER, 1, 2, 2, 4, TN_PIPELINE_ONE_BACK, false, 1, false});
-    compare(&(way){MLP, 1, 2, 3, 6, TN_PIPELINE_ONE_BACK, false, 1, false});
-    compare(&(way){UNET, 1, 4, 2, 4, TN_PIPELINE_ONE_BACK, false, 1, false});
-    compare(&(way){TIED, 1, 3, 2, 3, TN_PIPELINE_ONE_BACK, false, 1, false});
+    compare(&(way){TRANSFORMER, 1, 2, 2, 4, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+    compare(&(way){MLP, 1, 2, 3, 6, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+    compare(&(way){UNET, 1, 4, 2, 4, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+    compare(&(way){TIED, 1, 3, 2, 3, TN_PIPELINE_ONE_BACK, false, 1, false, false});
 }
 
 static void so_they_do_on_parts_of_a_batch(void **state) {
     (void)state;
-    compare(&(way){TRANSFORMER, 2, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 1, false});
-    compare(&(way){MLP, 2, 2, 2, 2, TN_PIPELINE_ONE_BACK, false, 1, false});
-    compare(&(way){TIED, 2, 2, 1, 2, TN_PIPELINE_ALL_AHEAD, false, 1, false});
+    compare(&(way){TRANSFORMER, 2, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+    compare(&(way){MLP, 2, 2, 2, 2, TN_PIPELINE_ONE_BACK, false, 1, false, false});
+    compare(&(way){TIED, 2, 2, 1, 2, TN_PIPELINE_ALL_AHEAD, false, 1, false, false});
 }
 
 /* Every rank has some of each layer of some of the layers, and a part of each batch. */
 static void so_they_do_with_parts_of_layers(void **state) {
     const tn_pipeline back = TN_PIPELINE_ONE_BACK, ahead = TN_PIPELINE_ALL_AHEAD;
     (void)state;
-    compare(&(way){TRANSFORMER, 2, 2, 1, 4, back, false, 2, false});
-    compare(&(way){TRANSFORMER, 1, 4, 1, 3, ahead, false, 2, false});
-    compare(&(way){TRANSFORMER, 1, 2, 2, 4, back, true, 4, false});
-    compare(&(way){MLP, 1, 2, 3, 4, back, false, 2, false});
-    compare(&(way){MLP, 2, 2, 1, 1, back, false, 2, false});
-    compare(&(way){CNN, 1, 2, 1, 2, back, false, 2, false});
-    compare(&(way){DROPS, 1, 2, 1, 3, back, false, 2, false});
-    compare(&(way){TIED, 1, 2, 1, 4, back, false, 2, false});
-    compare(&(way){TIED, 2, 2, 2, 2, ahead, false, 2, false});
+    compare(&(way){TRANSFORMER, 2, 2, 1, 4, back, false, 2, false, false});
+    compare(&(way){TRANSFORMER, 1, 4, 1, 3, ahead, false, 2, false, false});
+    compare(&(way){TRANSFORMER, 1, 2, 2, 4, back, true, 4, false, false});
+    compare(&(way){MLP, 1, 2, 3, 4, back, false, 2, false, false});
+    compare(&(way){MLP, 2, 2, 1, 1, back, false, 2, false, false});
+    compare(&(way){CNN, 1, 2, 1, 2, back, false, 2, false, false});
+    compare(&(way){DROPS, 1, 2, 1, 3, back, false, 2, false, false});
+    compare(&(way){TIED, 1, 2, 1, 4, back, false, 2, false, false});
+    compare(&(way){TIED, 2, 2, 2, 2, ahead, false, 2, false, false});
 }
 
 /* What lies between is kept in parts, and put together again where it is needed again. */
 static void and_of_what_lies_between(void **state) {
     const tn_pipeline back = TN_PIPELINE_ONE_BACK;
     (void)state;
-    uint64_t whole = compare(&(way){TRANSFORMER, 1, 2, 1, 4, back, false, 2, false});
-    uint64_t parts = compare(&(way){TRANSFORMER, 1, 2, 1, 4, back, false, 2, true});
+    uint64_t whole = compare(&(way){TRANSFORMER, 1, 2, 1, 4, back, false, 2, false, false});
+    uint64_t parts = compare(&(way){TRANSFORMER, 1, 2, 1, 4, back, false, 2, true, false});
     printf("peak %llu, with what lies between in parts %llu\n", (unsigned long long)whole,
            (unsigned long long)parts);
     assert_true(parts < whole);
-    compare(&(way){TRANSFORMER, 2, 2, 2, 2, back, false, 2, true});
-    compare(&(way){DROPS, 1, 2, 1, 2, back, false, 4, true});
+    compare(&(way){TRANSFORMER, 2, 2, 2, 2, back, false, 2, true, false});
+    compare(&(way){DROPS, 1, 2, 1, 2, back, false, 4, true, false});
+}
+
+/* What ranks of a stage have alike goes from stage to stage once, in parts: the same bits in as
+ * much memory, 1/t of the bytes between stages. */
+static void what_they_have_alike_goes_in_parts(void **state) {
+    (void)state;
+    for (uint32_t tensor = 2; tensor <= 4; tensor *= 2) {
+        way how = {TRANSFORMER, 1, 2, 1, 3, TN_PIPELINE_ONE_BACK, false, tensor, false, false};
+        task parts, whole;
+        by_ranks(&how, &parts);
+        how.whole = true;
+        by_ranks(&how, &whole);
+        assert_true(apart(&parts.got, &whole.got) == 0);
+        for (uint32_t r = 0; r < 2 * tensor; r++) {
+            printf("rank %u of %u: %llu bytes to the other stage, %llu where each sends all\n", r,
+                   2 * tensor, (unsigned long long)parts.direct[r],
+                   (unsigned long long)whole.direct[r]);
+            assert_true(whole.direct[r] > 0);
+            assert_int_equal(parts.direct[r] * tensor, whole.direct[r]);
+            assert_int_equal(parts.peak[r], whole.peak[r]);
+        }
+        forget(&parts.got);
+        forget(&whole.got);
+    }
 }
 
 /* --- what cannot be --- */
@@ -400,7 +435,7 @@ static uint32_t without_one(const tn_instruction *list, uint32_t count, tn_instr
 }
 
 static void a_message_that_is_not_sent_is_told_before_anything_runs(void **state) {
-    const way how = {MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 1, false};
+    const way how = {MLP, 1, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 1, false, false};
     tn_error error = {0};
     tn_program *stages[2], *all, *less;
     staged one;
@@ -427,12 +462,13 @@ static void a_message_that_is_not_sent_is_told_before_anything_runs(void **state
     close_rank(&one);
 }
 
-/* The list without a sum that ranks of a stage make; nobody waits for that by a signal. */
-static uint32_t without_a_sum(const tn_instruction *list, uint32_t count, tn_instruction *to) {
+/* The list without the first of those that nobody waits for by a signal. */
+static uint32_t without_a(tn_opcode opcode, const tn_instruction *list, uint32_t count,
+                          tn_instruction *to) {
     uint32_t made = 0;
     bool gone = false;
     for (uint32_t s = 0; s < count; s++) {
-        bool goes = !gone && list[s].opcode == TN_REDUCE && list[s].signal == 0;
+        bool goes = !gone && list[s].opcode == opcode && list[s].signal == 0;
         if (!goes) to[made++] = list[s];
         gone = gone || goes;
     }
@@ -442,7 +478,7 @@ static uint32_t without_a_sum(const tn_instruction *list, uint32_t count, tn_ins
 
 /* Programs that ranks have made by themselves: all of 2 x 2 x 2. */
 static void programs_of_all_ranks_hold_together(void **state) {
-    const way how = {TRANSFORMER, 2, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 2, false};
+    const way how = {TRANSFORMER, 2, 2, 1, 4, TN_PIPELINE_ONE_BACK, false, 2, false, false};
     tn_error error = {0};
     tn_program *of[RANKS_MOST], *all, *less;
     staged *ranks = calloc(RANKS_MOST, sizeof *ranks);
@@ -462,13 +498,17 @@ static void programs_of_all_ranks_hold_together(void **state) {
         uint32_t count = tn_program_count(of[r]);
         tn_instruction *list = malloc(count * sizeof *list);
         tn_program *was = of[r];
-        count = without_a_sum(tn_program_instructions(was), count, list);
+        uint32_t some = without_a(TN_GATHER, tn_program_instructions(was), count, list);
+        assert_int_equal(tn_program_from(ranks[r].step.graph, list, some, NULL, 0, &less, &error),
+                         TN_E_INVALID);
+        assert_non_null(strstr(error.message, "one of its 2 parts is there"));
+        count = without_a(TN_REDUCE, tn_program_instructions(was), count, list);
         kit_must(&ranks[r].run,
                  tn_program_from(ranks[r].step.graph, list, count, NULL, 0, &less, &error));
         of[r] = less;
         assert_int_equal(tn_programs_verify((const tn_program *const *)of, RANKS_MOST, &error),
                          TN_E_INVALID);
-        assert_non_null(strstr(error.message, "of group"));
+        assert_non_null(strstr(error.message, "group "));
         of[r] = was;
         tn_program_destroy(less);
         free(list);
@@ -500,7 +540,7 @@ static void refuse(const way *how, void (*change)(tn_train_options *options), tn
 
 /* As if a rewrite had put what reads a parameter where that is not updated. */
 static void what_is_read_where_it_is_not_updated_is_refused(void **state) {
-    const way how = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false, 1, false};
+    const way how = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false, 1, false, false};
     tn_program_pipeline_options options = TN_PROGRAM_PIPELINE_OPTIONS_INIT;
     tn_program *all, *stage;
     staged one;
@@ -535,19 +575,21 @@ static void shard(tn_train_options *options) {
 }
 
 static void what_cannot_be_is_refused(void **state) {
-    const way plain = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false, 1, false};
+    const way plain = {MLP, 1, 2, 1, 2, TN_PIPELINE_ONE_BACK, false, 1, false, false};
     (void)state;
-    refuse(&(way){MLP, 1, 60, 1, 2, 0, false, 1, false}, NULL, TN_E_INVALID,
+    refuse(&(way){MLP, 1, 60, 1, 2, 0, false, 1, false, false}, NULL, TN_E_INVALID,
            "more than the model's");
-    refuse(&(way){MLP, 1, 65, 1, 2, 0, false, 1, false}, NULL, TN_E_INVALID, "at most 64 parts");
-    refuse(&(way){MLP, 3, 4, 1, 4, 0, false, 1, false}, NULL, TN_E_INVALID,
+    refuse(&(way){MLP, 1, 65, 1, 2, 0, false, 1, false, false}, NULL, TN_E_INVALID,
+           "at most 64 parts");
+    refuse(&(way){MLP, 3, 4, 1, 4, 0, false, 1, false, false}, NULL, TN_E_INVALID,
            "not the same for 3 stages");
-    refuse(&(way){MLP, 2, 2, 2, 3, 0, false, 1, false}, NULL, TN_E_INVALID,
+    refuse(&(way){MLP, 2, 2, 2, 3, 0, false, 1, false, false}, NULL, TN_E_INVALID,
            "do not divide among 2 stages");
-    refuse(&(way){MLP, 1, 2, 1, 1 << 30, 0, false, 1, false}, NULL, TN_E_INVALID, "in one graph");
+    refuse(&(way){MLP, 1, 2, 1, 1 << 30, 0, false, 1, false, false}, NULL, TN_E_INVALID,
+           "in one graph");
     refuse(&plain, scale, TN_E_UNSUPPORTED, "all gradients");
     refuse(&plain, halve, TN_E_UNSUPPORTED, "16 bits");
-    refuse(&(way){MLP, 2, 2, 1, 2, 0, false, 1, false}, shard, TN_E_UNSUPPORTED, "shards");
+    refuse(&(way){MLP, 2, 2, 1, 2, 0, false, 1, false, false}, shard, TN_E_UNSUPPORTED, "shards");
 }
 
 int main(void) {
@@ -558,6 +600,7 @@ int main(void) {
         cmocka_unit_test(so_they_do_on_parts_of_a_batch),
         cmocka_unit_test(so_they_do_with_parts_of_layers),
         cmocka_unit_test(and_of_what_lies_between),
+        cmocka_unit_test(what_they_have_alike_goes_in_parts),
         cmocka_unit_test(programs_of_all_ranks_hold_together),
         cmocka_unit_test(a_message_that_is_not_sent_is_told_before_anything_runs),
         cmocka_unit_test(what_is_read_where_it_is_not_updated_is_refused),

@@ -156,7 +156,7 @@ class tn_occupancy_options(Structure):
 class tn_instruction(Structure):
     _fields_ = [("opcode", c_int), ("stream", c_uint32), ("op", c_uint32), ("tensor", c_uint32), ("other", c_uint32),
                 ("wait", c_uint32), ("signal", c_uint32), ("slot", c_uint32), ("peer", c_uint32), ("tag", c_uint32),
-                ("group", c_uint32), ("codec", c_int), ("reduction", c_int), ("again", c_bool)]
+                ("part", c_uint32), ("parts", c_uint32), ("group", c_uint32), ("codec", c_int), ("reduction", c_int), ("again", c_bool)]
 
 
 class tn_rewrite_options(Structure):

@@ -223,6 +223,8 @@ static void json_uses(tn__text *text, const tn_graph *graph, const tn_instructio
         json_integer(text, "peer", it->peer);
         tn__text_put(text, ",");
         json_integer(text, "tag", it->tag);
+        json_unless_0(text, "part", it->part);
+        json_unless_0(text, "parts", it->parts);
     }
     if (facts->flags & TN_USES_CODEC) {
         tn__text_put(text, ",");

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Two machines with a slow link between them: two_nodes.py TENURE MPIRUN [--rate 50mbit] [--steps 5] [--rounds 1]
+
+Each is a network namespace with two ranks, and the link a pair of virtual ones behind token buckets. A model that is cut over
+the ranks of a machine, with a stage on each: what both ranks of a stage have alike crosses the link in parts, half of the bytes of
+whole sends, as ranks count them and as the link does, and the bits are the same. Seconds are told, not judged. By hand, longer
+and at other rates; also with two pieces for each stage. Needs root, ip, tc.
+"""
+import csv
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+TENURE, MPIRUN = os.path.abspath(sys.argv[1]), sys.argv[2]
+HERE = pathlib.Path(__file__).resolve().parent
+NAME = f"tn{os.getpid()}"
+NODES = [(f"{NAME}{side}", f"{NAME}{side}0"[-15:], f"10.99.0.{i + 1}") for i, side in enumerate("ab")]
+
+
+def option(name, otherwise):
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else otherwise
+
+
+def skip(why):
+    print(f"SKIP: {why}")
+    sys.exit(77)
+
+
+def run(*words, check=True):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        sys.exit(f"FAILED ({done.returncode}): {' '.join(words)}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def begin(rate):
+    for tool in "ip", "tc":
+        if shutil.which(tool) is None:
+            skip(f"no {tool}")
+    for node, _, _ in NODES:
+        if run("ip", "netns", "add", node, check=False).returncode != 0:
+            skip("no network namespaces")
+    (a, here, _), (b, there, _) = NODES
+    run("ip", "link", "add", here, "netns", a, "type", "veth", "peer", "name", there, "netns", b)
+    for node, link, address in NODES:
+        run("ip", "-n", node, "addr", "add", f"{address}/24", "dev", link)
+        run("ip", "-n", node, "link", "set", link, "up")
+        run("ip", "-n", node, "link", "set", "lo", "up")
+        if run("ip", "netns", "exec", node, "tc", "qdisc", "add", "dev", link, "root", "tbf", "rate", rate, "burst", "128kb",
+               "latency", "100ms", check=False).returncode != 0:
+            skip("no token bucket filter")
+
+
+def end():
+    for node, _, _ in NODES:
+        run("ip", "netns", "del", node, check=False)
+
+
+def crossed():
+    """Bytes that both machines have sent over the link so far."""
+    return sum(int(run("ip", "netns", "exec", node, "cat", f"/sys/class/net/{link}/statistics/tx_bytes").stdout)
+               for node, link, _ in NODES)
+
+
+def train(options, mark):
+    """On both; what was told, and how much has crossed."""
+    before = crossed()
+    words = [MPIRUN, "-n", "4", "--hostfile", "hosts", "--mca", "plm_rsh_agent", f"{os.getcwd()}/agent.sh", "--mca", "pml", "ob1", "--mca",
+             "btl", "vader,tcp,self", "--mca", "btl_tcp_if_include", "10.99.0.0/24", "--mca", "oob_tcp_if_include", "10.99.0.0/24",
+             "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-wdir", os.getcwd(), TENURE, "train", "deep.onnx", "--data",
+             "text:book.txt", "--batch", "64", "--weights", "random:1", "--lr", "0.003", "--micro-batches", "8", "--checkpoint",
+             f"{mark}.ck", "--log", f"{mark}.csv", "--json", *options]
+    pathlib.Path("first.sh").write_text(f"echo {NODES[0][0]} >/proc/sys/kernel/hostname; exec {' '.join(words)}\n")
+    done = subprocess.run(["ip", "netns", "exec", NODES[0][0], "unshare", "-u", "bash", "first.sh"], capture_output=True, text=True,
+                          timeout=240, check=False)
+    if done.returncode != 0:
+        if "carries no messages by MPI" in done.stderr:
+            skip("tenure-mpi.so is not built")
+        sys.exit(f"FAILED ({done.returncode}): {options}\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout), crossed() - before
+
+
+def losses(path):
+    with open(path, encoding="ascii") as file:
+        return [float(row["loss"]) for row in csv.DictReader(file)]
+
+
+def compare(steps, rounds, pieces):
+    words = ["--steps", str(steps), "--parallel", f"tensor=2,pipeline=2,interleave={pieces}"]
+    ways, seconds, told = {"parts": [], "whole": ["--whole-sends"]}, {"parts": [], "whole": []}, {}
+    for _ in range(rounds):
+        for mark, more in ways.items():
+            told[mark] = train([*words, *more], mark)
+            seconds[mark].append(told[mark][0]["seconds"] / steps)
+    (parts, less), (whole, more) = told["parts"], told["whole"]
+    sent = [sum(r["direct_bytes"] for r in one["ranks"]) for one in (parts, whole)]
+    print(f"{pieces} piece(s) a stage: {sent[0] / steps / 2 ** 20:.2f} MiB a step between stages in parts, {sent[1] / steps / 2 ** 20:.2f} whole; "
+          f"over the link {less / 2 ** 20:.2f} and {more / 2 ** 20:.2f} MiB in all; "
+          f"{statistics.median(seconds['parts']):.3f} and {statistics.median(seconds['whole']):.3f} s a step")
+    if sent[1] != 2 * sent[0] or sent[0] == 0:
+        sys.exit(f"FAILED: {sent}")
+    if abs((more - less) - (sent[1] - sent[0])) > 0.1 * (sent[1] - sent[0]):  # heads of packets, and who is alive
+        sys.exit(f"FAILED: {more} - {less} over the link, {sent}")
+    if pathlib.Path("parts.ck").read_bytes() != pathlib.Path("whole.ck").read_bytes():
+        sys.exit("FAILED: other bits in parts")
+    run(TENURE, "train", "deep.onnx", "--data", "text:book.txt", "--batch", "64", "--weights", "random:1", "--lr", "0.003",
+        "--micro-batches", "8", "--steps", str(steps), "--log", "one.csv")
+    far = max(abs(x - y) / abs(x) for x, y in zip(losses("one.csv"), losses("parts.csv")))
+    if far > 1e-5:
+        sys.exit(f"FAILED: {far:.1e} from one process")
+
+
+def main():
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, HERE / "train_models.py", folder], check=True)
+        os.chdir(folder)
+        pathlib.Path("hosts").write_text("".join(f"{address} slots=2\n" for _, _, address in NODES))
+        # what mpirun would give a remote shell: a host, and a command there
+        pathlib.Path("agent.sh").write_text(f"#!/bin/bash\nshift\nexec ip netns exec {NODES[1][0]} unshare -u bash -c "
+                                            f"\"echo {NODES[1][0]} >/proc/sys/kernel/hostname; $*\"\n")
+        os.chmod("agent.sh", 0o755)
+        try:
+            begin(option("--rate", "50mbit"))
+            compare(int(option("--steps", "5")), int(option("--rounds", "1")), 1)
+            if "--rounds" in sys.argv:
+                compare(int(option("--steps", "5")), int(option("--rounds", "1")), 2)
+        finally:
+            end()
+
+
+main()
