@@ -81,16 +81,16 @@ typedef struct tn__train {
     uint64_t waiting_bytes;
 
     /* A whole step in one graph; without that all of it is zero but for `rounds`. */
-    uint32_t rounds;      /* copies of the model; 1: it is as it was */
-    uint32_t once;        /* tensors of the model with one of them */
-    tn_graph *repeated;   /* NULL; or the model then */
-    tn_tensor_id *copies; /* [rounds x once] what became of each */
+    uint32_t rounds;        /* copies of the model; 1: it is as it was */
+    uint32_t once;          /* tensors of the model with one of them */
+    tn_graph *repeated;     /* NULL; or the model then */
+    tn_tensor_id *copies;   /* [rounds x once] what became of each */
     tn_tensor_id *first_of; /* [tensors of all copies] what it is in the first of them */
-    bool *shared;         /* [once] all rounds read it */
-    uint32_t *part_of;    /* [operators of the model with one] */
-    tn_home *op_homes;    /* [operators of the model] */
-    tn_home home;         /* of what is made now */
-    tn_home *homes;       /* [home_count] of tensors of the graph so far */
+    bool *shared;           /* [once] all rounds read it */
+    uint32_t *part_of;      /* [operators of the model with one] */
+    tn_home *op_homes;      /* [operators of the model] */
+    tn_home home;           /* of what is made now */
+    tn_home *homes;         /* [home_count] of tensors of the graph so far */
     size_t home_room;
     uint32_t home_count;
     tn_tensor_id *partial; /* [parts x once] gradients of what rounds share, summed up within a
