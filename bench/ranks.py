@@ -6,7 +6,8 @@
 MODEL is one of training_torch.py (resnet18, unet, gpt-tiny), which exports it. Each division trains by momentum from the
 same weights on the same samples, ranks as threads, and prints the largest relative difference of a loss to one process that
 takes the whole batch; where batches are normalised by their own statistics (resnet18), which is another function of their
-parts, to one that takes the ranks' parts one after the other (--micro-batches). The first row is one process whose
+parts, to one that takes the ranks' parts one after the other (--micro-batches). A division with --micro-batches (a pipeline) is
+compared to one process with as many. The first row is one process whose
 operators are not fused: how far another order of roundings alone takes it. Beside them the arena of a rank (planned =
 measured, or it fails), what stays beside it, how much of the parameters is cut, and how often and how many MiB a rank sends
 in a step. What cannot be divided so says why. Needs python3-torch and python3-torchvision.
@@ -21,7 +22,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ALONE = "one process, not fused"
 DIVISIONS = [ALONE, "tensor=2", "tensor=4", "tensor=2 --sequence-parallel", "tensor=4 --sequence-parallel", "data=2", "data=4",
-             "data=2,tensor=2", *(f"data={n} --shard {what}" for n in (2, 4) for what in ("optimizer", "gradients", "parameters"))]
+             "data=2,tensor=2", "pipeline=2 --micro-batches 4", "pipeline=4 --micro-batches 4", "pipeline=2,interleave=2 --micro-batches 4",
+             "tensor=2,pipeline=2 --micro-batches 4", "data=2,tensor=2,pipeline=2 --micro-batches 4", *(f"data={n} --shard {what}" for n in (2, 4) for what in ("optimizer", "gradients", "parameters"))]
 
 
 def exported(model, folder, batch):
@@ -98,8 +100,9 @@ def row(trained, model, folder, batch, division):
         return f"| {model} | {division} | {told} |"
     if any(r["measured_peak"] != r["planned_peak"] for r in told["ranks"]):
         sys.exit(f"{model}, {division}: {told}")
-    apart_by = parts > 1 and model.startswith("resnet")
-    far = apart(trained.alone(part, ["--micro-batches", str(parts)]) if apart_by else trained.alone(whole, []), got)
+    rounds = words[words.index("--micro-batches"):][:2] if "--micro-batches" in words else []
+    apart_by = parts > 1 and model.startswith("resnet") and not rounds
+    far = apart(trained.alone(part, ["--micro-batches", str(parts)]) if apart_by else trained.alone(whole, rounds), got)
     cut, ranks = told.get("cut"), told["ranks"]
     share = f"{100 * cut['cut_bytes'] / cut['parameter_bytes']:.1f} %" if cut else ""
     mib = [f"{max(r[what] for r in ranks) / 2 ** 20:.1f}" for what in ("measured_peak", "weights")]
