@@ -5,7 +5,8 @@
 One table of three scripts under glibc, mimalloc (where it is installed) and our pools: peak of resident memory,
 seconds of processor time (OpenMP's threads sleep while they wait: a busy machine does not count as work), whether the
 losses are the same to the last bit. One of all eight: bytes reserved over the
-most that live at once; of `iteration` also the height of its plan, which is what it goes on with once it has learned.
+most that live at once; of `iteration` also in pages that go back to the system, which is what the library does, and the
+height of its plan there, which is what it goes on with once it has learned.
 """
 import argparse
 import glob
@@ -49,23 +50,30 @@ def table_of_runs(options):
                                                      "same" if losses == first else "DIFFER"), flush=True)
 
 
+def replayed(options, trace, pools, *more):
+    """The answer of `tenure replay`, and its pools by name."""
+    command = [os.path.join(options.build, "tenure"), "replay", trace, "--json", "--timeout", "1", *more]
+    for pool in pools:
+        command += ["--pool", pool]
+    answer = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return answer, {pool["name"]: pool for pool in answer["pools"]}
+
+
 def table_of_pools(options):
-    print("\n| script | blocks | live MiB | %s | plan's height | served |\n|---|---|---|%s---|---|"
+    print("\n| script | blocks | live MiB | %s | iteration, pages | its plan | served |\n|---|---|---|%s---|---|---|"
           % (" | ".join(POOLS), "---|" * len(POOLS)))
     folder = tempfile.TemporaryDirectory()
     library = below(options)["iteration"]["LD_PRELOAD"]
     for way in options.only.split(","):
         trace = "%s/%s.csv" % (folder.name, way)
         run(options, way, LD_PRELOAD=library, TENURE_TRACE=trace, TENURE_LEAST=options.least)
-        command = [os.path.join(options.build, "tenure"), "replay", trace, "--json", "--timeout", "1"]
-        for pool in POOLS:
-            command += ["--pool", pool]
-        answer = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        live, pools = answer["live_peak"], {pool["name"]: pool for pool in answer["pools"]}
-        learned = pools["iteration"].get("learned", {})
-        print("| %s | %d | %.1f | %s | %s | %.1f %% |"
+        answer, pools = replayed(options, trace, POOLS)
+        paged = replayed(options, trace, ["iteration"], "--pages", "4KiB")[1]["iteration"]
+        live, learned = answer["live_peak"], paged.get("learned", {})
+        print("| %s | %d | %.1f | %s | %.4f | %s | %.1f %% |"
               % (way, answer["blocks"], live / 2**20,
                  " | ".join("%.4f" % (pools[pool]["reserved_peak"] / live) for pool in POOLS),
+                 paged["reserved_peak"] / live,
                  "%.4f" % (learned["height"] / live) if learned.get("height") else "none",
                  100 * learned.get("served", 0) / answer["blocks"]), flush=True)
 
@@ -76,7 +84,7 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--only", default=",".join(WAYS))
     parser.add_argument("--times", default="cnn,transformer,lstm")
-    parser.add_argument("--least", default="4KiB", help="bytes from which blocks are recorded for the second table")
+    parser.add_argument("--least", default="64KiB", help="bytes from which blocks are recorded for the second table")
     options = parser.parse_args()
     if options.times:
         table_of_runs(options)

@@ -60,6 +60,13 @@ typedef struct tn_pool_options {
      * pool's lock held, and must not call the pool. NULL: nothing to wait for */
     void (*settle)(void *self);
     void *settle_self;
+    /* Bytes of the range that are not reserved any more: their memory may go back to the system
+     * until they are handed out again (iteration, which then gives back what lies free before it
+     * reserves more than has ever been in use at once, and a little). Offset and size are multiples
+     * of the alignment. It runs with the pool's lock held, and must not call the pool. NULL: memory
+     * stays where it is */
+    void (*release)(void *self, uint64_t offset, uint64_t size);
+    void *release_self;
 } tn_pool_options;
 
 #define TN_POOL_OPTIONS_INIT                                                                       \
@@ -129,7 +136,7 @@ TN_API void tn_pool_reset_peaks(tn_pool *pool); /* peaks := what is now; the hol
 /* What `iteration` has learned; zeros of any other. */
 typedef struct tn_pool_lesson {
     uint64_t period; /* requests in an iteration of the plan in force; 0: there is none */
-    uint64_t height; /* bytes of the range that this plan takes, with what it goes around */
+    uint64_t height; /* bytes that this plan takes, with what it goes around or lies above */
     uint64_t plans;  /* made so far */
     uint64_t served; /* allocations that got the place that the plan has for them */
     uint64_t

@@ -41,7 +41,7 @@ typedef struct cli_replay {
     const char *path, *output;
     const char *pools[CLI_REPLAY_POOLS_MAX];
     uint32_t pool_count;
-    uint64_t capacity, alignment;
+    uint64_t capacity, alignment, pages; /* 0: not told */
     tn_plan_options plan_options;
     bool json;
     tn_context context;

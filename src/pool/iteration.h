@@ -27,6 +27,16 @@ static inline bool tn__iteration_has_plan(const tn__iteration *state) {
     return state->script.count > 0;
 }
 
+enum { TN__ITERATION_SPARE = 128 }; /* one part in so many may be reserved beyond the most in use */
+
+/* The most that may be reserved where memory can be given back: what has ever been in use at once,
+ * or is with `more`, and a little. */
+static inline uint64_t tn__iteration_bound(const tn_pool *pool, uint64_t more) {
+    uint64_t most = tn__add_sat(pool->usage.allocated, more);
+    if (most < pool->usage.allocated_peak) most = pool->usage.allocated_peak;
+    return tn__add_sat(most, most / TN__ITERATION_SPARE);
+}
+
 /* Whether tn__iteration_rest has something to do. */
 bool tn__iteration_is_due(const tn__iteration *state);
 /* Makes a plan when it is time, and puts it in force. Called without the lock. */

@@ -94,8 +94,8 @@ bool tn__iteration_forget(tn_pool *pool) {
 
 /* --- making a plan --- */
 
-/* Blocks in use below the plan's height, which it is raised to when one lies across: their edges,
- * with room for those of the plan. NULL: no memory. */
+/* Blocks in use between the plan's base and its height, which is raised where one lies across:
+ * their edges, with room for those of the plan. NULL: no memory. */
 static tn__sort_item *iteration_edges(const tn_pool *pool, tn__lives *lives, size_t *count,
                                       size_t *room) {
     uint64_t *height = &lives->borders[lives->zones - 1];
@@ -106,13 +106,14 @@ static tn__sort_item *iteration_edges(const tn_pool *pool, tn__lives *lives, siz
     tn__sort_item *edges = tn__alloc_array(&pool->context, *room, sizeof *edges);
     *count = 0;
     if (edges == NULL) return NULL;
-    edges[(*count)++].key = 0;
+    edges[(*count)++].key = lives->base;
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
         const tn__chunk *chunk = &pool->chunks[at];
         if (chunk->state != TN__CHUNK_USED || chunk->offset >= *height) continue;
         uint64_t end = chunk->offset + chunk->size;
+        if (end <= lives->base) continue;
         if (end > *height) *height = end;
-        edges[(*count)++].key = chunk->offset;
+        edges[(*count)++].key = chunk->offset > lives->base ? chunk->offset : lives->base;
         edges[(*count)++].key = end;
     }
     for (uint32_t z = 0; z < lives->zones; z++) edges[(*count)++].key = lives->borders[z];
@@ -126,16 +127,35 @@ static void iteration_hold(const tn_pool *pool, tn__script *script) {
         const tn__chunk *chunk = &pool->chunks[at];
         if (chunk->state != TN__CHUNK_USED || chunk->offset >= height) continue;
         uint64_t end = chunk->offset + chunk->size;
-        tn__slots_take(&script->slots, tn__slots_at(&script->slots, chunk->offset),
+        uint64_t from = chunk->offset > script->base ? chunk->offset : script->base;
+        if (end <= script->base) continue;
+        tn__slots_take(&script->slots, tn__slots_at(&script->slots, from),
                        end < height ? tn__slots_at(&script->slots, end - 1) + 1
                                     : script->slots.count);
     }
 }
 
+/* Whether the plan takes no more than is reserved already; one that lies above all that is in use,
+ * than may be. */
+static bool iteration_is_worth(const tn_pool *pool, const tn__lives *lives) {
+    uint64_t top = lives->borders[lives->zones - 1];
+    if (lives->base == 0) return top <= pool->reserved;
+    return top <= pool->capacity &&
+           tn__add_sat(pool->usage.allocated, top - lives->base) <= tn__iteration_bound(pool, 0);
+}
+
+/* What the plan takes and stays beside it. */
+static uint64_t iteration_height(const tn__lives *lives) {
+    uint64_t height = lives->borders[lives->zones - 1] - lives->base;
+    for (size_t a = 0; a < lives->around_count && lives->base != 0; a++)
+        height = tn__add_sat(height, lives->around[a].size);
+    return height;
+}
+
 static bool iteration_install(tn_pool *pool, tn__lives *lives) {
     tn__iteration *state = pool->state;
     size_t count, room;
-    if (lives->borders[lives->zones - 1] > pool->reserved) return false;
+    if (!iteration_is_worth(pool, lives)) return false;
     tn__sort_item *edges = iteration_edges(pool, lives, &count, &room);
     bool done = edges != NULL && tn__chunks_reserve(pool, lives->zones + TN__CHUNKS_PER_CALL) &&
                 tn__script_open(&pool->context, &state->script, lives, edges, count);
@@ -144,14 +164,14 @@ static bool iteration_install(tn_pool *pool, tn__lives *lives) {
     tn__pool_settle(pool);
     tn__lanes_trim(pool, &state->lanes);
     iteration_hold(pool, &state->script);
-    tn__lanes_lend(pool, &state->lanes, lives->borders, lives->zones);
+    tn__lanes_lend(pool, &state->lanes, lives->base, lives->borders, lives->zones);
     state->script.next = (uint32_t)((state->learn.count - lives->now) % lives->count);
     state->beyond = state->round = state->surprises = state->held = state->jammed = 0;
-    state->has_strangers = false;
+    state->has_strangers = lives->base != 0; /* what is freed below goes back after a round */
     state->learn.skips = 0;
     state->lesson.plans++;
     state->lesson.period = lives->count;
-    state->lesson.height = lives->borders[lives->zones - 1];
+    state->lesson.height = iteration_height(lives);
     tn__learn_forget(&state->learn);
     return true;
 }
@@ -192,6 +212,12 @@ static void iteration_plan(tn_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
     any = any && tn__lives_plan(&pool->context, &lives, pool->unit);
     pthread_mutex_lock(&pool->lock);
+    if (any && lives.base != 0 && !iteration_is_worth(pool, &lives)) {
+        pthread_mutex_unlock(&pool->lock);
+        lives.base = 0; /* no room above: around what is in use */
+        any = tn__lives_plan(&pool->context, &lives, pool->unit);
+        pthread_mutex_lock(&pool->lock);
+    }
     state->is_planning = false;
     state->period = 0;
     bool is_wanted = any && iteration_goes_on(state) && !tn__iteration_has_plan(state);
@@ -221,6 +247,6 @@ void tn__iteration_reclaim(tn_pool *pool) {
     for (uint32_t i = 0; state->inner > 0 && i < pool->chunk_count; i++)
         if (pool->chunks[i].state == TN__CHUNK_USED && pool->chunks[i].is_inner)
             tn__slots_take(&script->slots, pool->chunks[i].before, pool->chunks[i].after);
-    tn__lanes_lend(pool, &state->lanes, script->borders, script->zones);
+    tn__lanes_lend(pool, &state->lanes, script->base, script->borders, script->zones);
     state->beyond = 0;
 }

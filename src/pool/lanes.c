@@ -179,25 +179,63 @@ uint32_t tn__lanes_extend(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn
 
 /* --- all at once --- */
 
+/* A free chunk goes outside: joined with what is there beside it, into the chunk that is returned.
+ */
+static uint32_t lanes_leave(tn_pool *pool, tn__lanes *all, uint32_t at) {
+    tn__chunk *chunk = &pool->chunks[at];
+    uint32_t before = chunk->before;
+    if (before != TN__CHUNK_NONE && pool->chunks[before].state == TN__CHUNK_OUTSIDE)
+        before = pool->chunks[before].before; /* they will be one */
+    if (lanes_at_frontier(pool, at) && before != TN__CHUNK_NONE &&
+        pool->chunks[before].state == TN__CHUNK_FREE)
+        lanes_drop(pool, all, before); /* now it lies at the frontier */
+    lanes_drop(pool, all, at);
+    pool->reserved -= chunk->size;
+    chunk->state = TN__CHUNK_OUTSIDE;
+    chunk->lane = 0;
+    tn__pool_release(pool, chunk->offset, chunk->size);
+    return tn__lanes_give(pool, all, at);
+}
+
 void tn__lanes_trim(tn_pool *pool, tn__lanes *all) {
-    for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
-        tn__chunk *chunk = &pool->chunks[at];
-        if (chunk->state != TN__CHUNK_FREE) continue;
-        lanes_drop(pool, all, at);
-        pool->reserved -= chunk->size;
-        chunk->state = TN__CHUNK_OUTSIDE;
-        chunk->lane = 0;
-        at = tn__lanes_give(pool, all, at);
+    for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after)
+        if (pool->chunks[at].state == TN__CHUNK_FREE) at = lanes_leave(pool, all, at);
+}
+
+void tn__lanes_release(tn_pool *pool, tn__lanes *all, uint64_t bytes) {
+    bytes = tn__add_sat(bytes, pool->unit - 1) & ~(pool->unit - 1);
+    for (uint32_t at = pool->last; at != TN__CHUNK_NONE && bytes > 0;
+         at = pool->chunks[at].before) {
+        if (pool->chunks[at].state != TN__CHUNK_FREE) continue;
+        uint64_t size = pool->chunks[at].size;
+        if (size > bytes) {
+            lanes_drop(pool, all, at);
+            uint32_t rest = tn__chunk_split(pool, at, size - bytes);
+            lanes_keep(pool, all, at);
+            lanes_keep(pool, all, rest);
+            at = rest;
+            size = bytes;
+        }
+        bytes -= size;
+        at = lanes_leave(pool, all, at);
     }
 }
 
-void tn__lanes_lend(tn_pool *pool, tn__lanes *all, const uint64_t *borders, uint32_t count) {
+void tn__lanes_lend(tn_pool *pool, tn__lanes *all, uint64_t base, const uint64_t *borders,
+                    uint32_t count) {
     uint32_t border = 0;
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
         while (border < count && borders[border] <= pool->chunks[at].offset) border++;
         if (border == count) return;
-        if (pool->chunks[at].state != TN__CHUNK_OUTSIDE) continue;
+        uint64_t offset = pool->chunks[at].offset;
+        if (pool->chunks[at].state != TN__CHUNK_OUTSIDE || offset + pool->chunks[at].size <= base)
+            continue;
         lanes_drop(pool, all, at);
+        if (offset < base) {
+            uint32_t rest = tn__chunk_split(pool, at, base - offset);
+            lanes_keep(pool, all, at);
+            at = rest;
+        }
         uint64_t size = borders[border] - pool->chunks[at].offset;
         if (size < pool->chunks[at].size) lanes_keep(pool, all, tn__chunk_split(pool, at, size));
         pool->chunks[at].state = TN__CHUNK_LENT;

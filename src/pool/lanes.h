@@ -34,11 +34,14 @@ uint32_t tn__lanes_extend(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn
 /* A chunk that is in no bin, its state and lane set: joined with its like beside it, into the chunk
  * that is returned. */
 uint32_t tn__lanes_give(tn_pool *pool, tn__lanes *all, uint32_t chunk);
-/* All that is free goes outside. */
+/* All that is free goes outside, and back to the system. */
 void tn__lanes_trim(tn_pool *pool, tn__lanes *all);
-/* What is outside below `end` is lent: in no bin, the caller's to deal out; in chunks that do not
- * cross `borders` [count], ascending, whose last is `end`. The chunk that crosses the end is cut.
- * Needs room for so many chunks more. */
-void tn__lanes_lend(tn_pool *pool, tn__lanes *all, const uint64_t *borders, uint32_t count);
+/* The same with so many bytes, the highest first, or with what there is. Needs room for a chunk. */
+void tn__lanes_release(tn_pool *pool, tn__lanes *all, uint64_t bytes);
+/* What is outside from `base` on and below `end` is lent: in no bin, the caller's to deal out; in
+ * chunks that do not cross `borders` [count], ascending, whose last is `end`. The chunks that cross
+ * base and end are cut. Needs room for so many chunks more, and one. */
+void tn__lanes_lend(tn_pool *pool, tn__lanes *all, uint64_t base, const uint64_t *borders,
+                    uint32_t count);
 
 #endif

@@ -108,6 +108,13 @@ static void lives_order_zones(tn__lives *lives) {
     }
 }
 
+static uint64_t lives_end_of_use(const tn_pool *pool) {
+    uint32_t at = pool->last;
+    while (at != TN__CHUNK_NONE && pool->chunks[at].state != TN__CHUNK_USED)
+        at = pool->chunks[at].before;
+    return at == TN__CHUNK_NONE ? 0 : pool->chunks[at].offset + pool->chunks[at].size;
+}
+
 bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t period,
                       tn__lives *lives) {
     *lives = (tn__lives){.count = (uint32_t)period, .now = learn->count};
@@ -116,6 +123,7 @@ bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t peri
     bool done =
         lives->items != NULL && lives_fill(learn, period, lives) && lives_keep(pool, learn, lives);
     if (done) lives_order_zones(lives);
+    if (done && pool->release != NULL) lives->base = lives_end_of_use(pool);
     return done;
 }
 
@@ -235,9 +243,10 @@ static tn_status lives_plan_zone(const tn_context *context, tn__lives *lives, ui
 }
 
 bool tn__lives_plan(const tn_context *context, tn__lives *lives, uint64_t unit) {
-    uint64_t base = 0, widest = unit;
+    uint64_t widest = unit;
     for (uint32_t i = 0; i < lives->count; i++)
         if (lives->items[i].alignment > widest) widest = lives->items[i].alignment;
+    uint64_t base = lives->base = (lives->base + widest - 1) & ~(widest - 1);
     for (uint32_t zone = 0; zone < lives->zones; zone++) {
         if (lives_plan_zone(context, lives, zone, base, unit, widest) != TN_OK) return false;
         base = lives->borders[zone];

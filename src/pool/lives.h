@@ -7,6 +7,10 @@
  * around it. What is in use now and comes again keeps its place in the plan: so a plan fits what is
  * there from the first request on. It is made when the fewest bytes live, to be bound by little.
  *
+ * Where memory that is given back can be had again elsewhere (tn_pool_options.release), a plan goes
+ * around nothing: it begins above all that is in use, in bytes that nobody had, and what is left of
+ * the old ones goes back.
+ *
  * Streams share no bytes: each has a zone of its own, one above the other, that with the most bytes
  * below.
  */
@@ -37,6 +41,7 @@ typedef struct tn__lives {
     tn__stay *around;
     size_t around_count, around_room;
     uint64_t now;                    /* the number of the next request, which item 0 is for */
+    uint64_t base;                   /* where the first zone begins */
     uint64_t borders[TN__ZONES_MAX]; /* [zones], where each ends; the last: the plan's height */
     uint32_t streams[TN__ZONES_MAX];
     uint32_t zones;
@@ -48,7 +53,8 @@ bool tn__lives_gather(const tn_pool *pool, const tn__learn *learn, uint64_t peri
                       tn__lives *lives);
 /* The step, from 0, before which the fewest bytes live. */
 uint32_t tn__lives_calm(const tn_context *context, const tn__lives *lives);
-/* Finds the offsets. False: no plan was found in the time that is given to it. */
+/* Finds the offsets, from `base` on, which is raised to where all of them are aligned. False: no
+ * plan was found in the time that is given to it. */
 bool tn__lives_plan(const tn_context *context, tn__lives *lives, uint64_t unit);
 void tn__lives_close(const tn_context *context, tn__lives *lives);
 

@@ -98,6 +98,8 @@ tn_status tn_pool_create(const tn_pool_options *given, tn_pool **pool, tn_error 
     made->vacant = TN__CHUNK_NONE;
     made->settle = options.settle;
     made->settle_self = options.settle_self;
+    made->release = options.release;
+    made->release_self = options.release_self;
     if (pthread_mutex_init(&made->lock, NULL) != 0) {
         tn__free(&context, made, sizeof *made);
         return tn__no_memory(error, "the lock of a pool");

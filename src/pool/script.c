@@ -35,7 +35,7 @@ static bool script_fill(const tn_context *context, tn__script *script, const tn_
 
 bool tn__script_open(const tn_context *context, tn__script *script, const tn__lives *lives,
                      tn__sort_item *edges, size_t edge_count) {
-    *script = (tn__script){.zones = lives->zones};
+    *script = (tn__script){.zones = lives->zones, .base = lives->base};
     memcpy(script->borders, lives->borders, sizeof script->borders);
     memcpy(script->streams, lives->streams, sizeof script->streams);
     for (uint32_t i = 0; i < lives->count; i++) {

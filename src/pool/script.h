@@ -27,8 +27,8 @@ typedef struct tn__script {
     uint64_t recent[2]; /* keys of the last two requests, the latest first */
     uint64_t rounds;    /* how often the end was passed */
     tn__slots slots;
-    uint64_t *soon; /* of tn__script_soon */
-    uint64_t borders[TN__ZONES_MAX];
+    uint64_t *soon;                        /* of tn__script_soon */
+    uint64_t base, borders[TN__ZONES_MAX]; /* of zones: where the first begins, where each ends */
     uint32_t streams[TN__ZONES_MAX];
     uint32_t zones;
 } tn__script;
@@ -68,6 +68,7 @@ static inline const tn__line *tn__script_match(tn__script *script, uint64_t size
 /* The zone that has the byte; `zones`: none. */
 static inline uint32_t tn__script_zone(const tn__script *script, uint64_t offset) {
     uint32_t zone = 0;
+    if (offset < script->base) return script->zones;
     while (zone < script->zones && script->borders[zone] <= offset) zone++;
     return zone;
 }

@@ -101,6 +101,9 @@ struct tn_pool {
     /* options.settle: what one stream freed goes to another */
     void (*settle)(void *self);
     void *settle_self;
+    /* options.release: what is not reserved any more goes back to the system */
+    void (*release)(void *self, uint64_t offset, uint64_t size);
+    void *release_self;
     tn_pool_usage usage; /* counters of the frame; `reserved` and below: on demand */
     tn__mark peak, failed;
     tn__arena words; /* of labels */
@@ -123,6 +126,9 @@ bool tn__chunks_reserve(tn_pool *pool, size_t more);
 /* Before bytes that one stream has freed may go to another. */
 static inline void tn__pool_settle(tn_pool *pool) {
     if (pool->settle != NULL) pool->settle(pool->settle_self);
+}
+static inline void tn__pool_release(tn_pool *pool, uint64_t offset, uint64_t size) {
+    if (pool->release != NULL) pool->release(pool->release_self, offset, size);
 }
 /* Everything that must hold: NULL, or what does not. O(n). */
 const char *tn__pool_check(const tn_pool *pool);

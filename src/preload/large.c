@@ -1,9 +1,9 @@
 /* large.c - a range of address space, a pool that divides it, and who is where.
  *
- * The range is reserved and not backed: the system gives pages when they are touched, and they
- * stay. Blocks are whole pages, as the allocator below would map them too, so that a table by page
- * tells the block of an address. The pool and the planner ask for memory of their own; `large_busy`
- * says that a thread is inside, and its requests go below.
+ * The range is reserved and not backed: the system gives pages when they are touched, and has them
+ * back when the pool has no use for them. Blocks are whole pages, as the allocator below would map
+ * them too, so that a table by page tells the block of an address. The pool and the planner ask for
+ * memory of their own; `large_busy` says that a thread is inside, and its requests go below.
  */
 #include "preload/large.h"
 
@@ -86,6 +86,12 @@ static bool large_reserve(uint64_t bytes) {
     return false;
 }
 
+/* The system has its pages back; they are zero when they are touched again. */
+static void large_release(void *self, uint64_t offset, uint64_t size) {
+    (void)self;
+    (void)madvise(large.base + offset, size, MADV_DONTNEED);
+}
+
 static bool large_create(void) {
     tn_context context = TN_CONTEXT_INIT;
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
@@ -96,6 +102,7 @@ static bool large_create(void) {
     options.pool = name != NULL && name[0] != '\0' ? name : "iteration";
     options.capacity = large.capacity;
     options.alignment = LARGE_PAGE;
+    options.release = large_release;
     if (tn_pool_create(&options, &large.pool, &error) == TN_OK) return true;
     tn__say("TENURE_POOL", error.message);
     return false;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,12 +173,37 @@ static void budget(void) {
     free(first);
 }
 
+/* Blocks that fit into no hole: every second of many small ones goes, then larger ones come. Tells
+ * the most that was resident, in KiB. What went back is zero where zeroes are asked for. */
+static void holes(void) {
+    enum { SMALL = 1 << 20, COUNT = 64 };
+    unsigned char *block[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        must((block[i] = malloc(SMALL)) != NULL);
+        fill(block[i], SMALL, (unsigned)i);
+    }
+    for (int i = 0; i < COUNT; i += 2) free(block[i]);
+    for (int i = 0; i < COUNT; i += 4) {
+        must((block[i] = calloc(1, 2 * SMALL)) != NULL);
+        for (int at = 0; at < 2 * SMALL; at += 61) must(block[i][at] == 0);
+        fill(block[i], 2 * SMALL, (unsigned)i);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        if (i % 4 == 2) continue;
+        must(holds(block[i], i % 4 == 0 ? 2 * SMALL : SMALL, (unsigned)i));
+        free(block[i]);
+    }
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("%ld\n", usage.ru_maxrss);
+}
+
 int main(int count, char **arguments) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {
-        {"ways", ways}, {"grows", grows}, {"threads", threads}, {"loop", loop}, {"budget", budget}};
+    } cases[] = {{"ways", ways}, {"grows", grows},   {"threads", threads},
+                 {"loop", loop}, {"budget", budget}, {"holes", holes}};
     for (size_t i = 0; count > 1 && i < sizeof cases / sizeof *cases; i++) {
         if (strcmp(cases[i].name, arguments[1]) != 0) continue;
         cases[i].run();

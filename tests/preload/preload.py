@@ -41,6 +41,17 @@ def check_budget():
     assert result.stderr.count("TENURE_BUDGET") == 1 and "do not fit" in result.stderr, result.stderr
 
 
+def check_holes():
+    """64 MiB live at most; 32 MiB of holes go back for what fits into none, but not to a pool that keeps them."""
+    most = {}
+    for pool in ("iteration", "best-fit"):
+        result = run(family, "holes", TENURE_POOL=pool)
+        kib, done = result.stdout.split()
+        assert (result.returncode, done) == (0, "done"), result
+        most[pool] = int(kib) / 1024
+    assert most["iteration"] < 64 + 16 < most["best-fit"], most
+
+
 def check_settings():
     for name, value in (("TENURE_POOL", "none"), ("TENURE_BUDGET", "much"), ("TENURE_LEAST", "1.5K")):
         result = run(family, "ways", **{name: value})  # told, and then as without the library
@@ -92,5 +103,6 @@ if sys.argv[5:] == ["torch"]:
 else:
     check_program()
     check_budget()
+    check_holes()
     check_settings()
     check_children()

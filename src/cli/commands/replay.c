@@ -19,6 +19,7 @@ enum {
     REPLAY_POOL = 400,
     REPLAY_CAPACITY,
     REPLAY_ALIGNMENT,
+    REPLAY_PAGES,
     REPLAY_PLANNER,
     REPLAY_TIMEOUT,
     REPLAY_DEVICE,
@@ -29,6 +30,9 @@ enum {
     X(REPLAY_POOL, "pool", "NAME", "one of `tenure list pools`; may be repeated (all)")            \
     X(REPLAY_CAPACITY, "capacity", "SIZE", "of the range that each pool divides (without end)")    \
     X(REPLAY_ALIGNMENT, "alignment", "SIZE", "of every block, at least (64)")                      \
+    X(REPLAY_PAGES, "pages", "SIZE",                                                               \
+      "memory comes and goes in pages of so many bytes, and so do blocks: pool iteration gives "   \
+      "back what lies free, as under libtenure_preload.so")                                        \
     X(REPLAY_PLANNER, "planner", "NAME", "for the ideal: one of `tenure list planners` (auto)")    \
     X(REPLAY_TIMEOUT, "timeout", "TIME", "for planning: 10s, 500ms, 2m (10s)")                     \
     X(REPLAY_DEVICE, "device", "DEVICE",                                                           \
@@ -69,6 +73,9 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
     case REPLAY_ALIGNMENT:
         arguments->alignment = cli_size(state, "alignment", value);
         return 0;
+    case REPLAY_PAGES:
+        arguments->pages = cli_size(state, "pages", value);
+        return 0;
     case REPLAY_PLANNER:
         arguments->plan_options.planner = value;
         return 0;
@@ -95,6 +102,10 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (arguments->path == NULL) cli_misuse(state, "which trace? give a .csv");
+        if (arguments->pages != 0 && arguments->play_on != NULL)
+            cli_misuse(state, "--pages: on a device a pool divides one block, of which nothing "
+                              "goes back; not with --device");
+        if (arguments->alignment < arguments->pages) arguments->alignment = arguments->pages;
         arguments->plays_own = arguments->play_on != NULL && arguments->pool_count == 0;
         for (uint32_t i = 0; arguments->pool_count == 0 && i < tn_pool_count(); i++)
             arguments->pools[i] = tn_pool_name(i);
@@ -187,12 +198,17 @@ done:
 
 /* --- the pools --- */
 
+static void replay_take_back(void *self, uint64_t offset, uint64_t size) {
+    (void)self, (void)offset, (void)size; /* there is no memory */
+}
+
 static tn_pool_options replay_pool_options(const cli_replay *arguments, const char *name) {
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
     options.context = &arguments->context;
     options.pool = name;
     options.capacity = arguments->capacity;
     options.alignment = arguments->alignment;
+    if (arguments->pages != 0) options.release = replay_take_back;
     if (strcmp(name, "planned") == 0) {
         options.planned_count = tn_pool_trace_block_count(arguments->trace);
         options.sizes = arguments->sizes;

@@ -21,7 +21,10 @@
  * refused before the plan is given up and the cache emptied: then all free bytes are one lane's to
  * use.
  *
- * Reserved is what any stream has had and the plan in force, until the cache is emptied.
+ * Reserved is what any stream has had and the plan in force, until the cache is emptied. Where the
+ * owner can give memory back page by page (tn_pool_options.release), that is done before reserved
+ * grows beyond the most that was in use at once; and a plan is put above all that is in use, so
+ * that it goes around nothing.
  *
  * Use it where a program does the same again and again: training, inference of one size.
  * Weak where sizes change from step to step: then it is best fit.
@@ -90,6 +93,15 @@ static uint32_t iteration_borrow(tn_pool *pool, const tn__want *want, uint32_t a
     return TN__CHUNK_NONE;
 }
 
+/* Before more is reserved than may be: what lies free goes back to the system. */
+static void iteration_give_back(tn_pool *pool, const tn__want *want) {
+    tn__iteration *state = pool->state;
+    uint64_t needs = tn__add_sat(pool->reserved, want->size);
+    if (pool->release == NULL || needs <= tn__iteration_bound(pool, want->size)) return;
+    tn__pool_settle(pool);
+    tn__lanes_release(pool, &state->lanes, needs - tn__iteration_bound(pool, want->size));
+}
+
 static uint32_t iteration_beyond(tn_pool *pool, uint32_t lane, const tn__want *want) {
     tn__iteration *state = pool->state;
     uint64_t before = pool->reserved;
@@ -98,13 +110,16 @@ static uint32_t iteration_beyond(tn_pool *pool, uint32_t lane, const tn__want *w
     return found;
 }
 
-/* Beyond all that is reserved. A plan that is young may not raise the most that ever was: NONE. */
+/* Beyond all that is reserved. A plan that is young may not raise the most that ever was, and where
+ * memory can be given back no plan goes beyond what may be reserved: NONE. */
 static uint32_t iteration_beyond_young(tn_pool *pool, uint32_t lane, const tn__want *want) {
     const tn__iteration *state = pool->state;
-    bool is_young = state->script.rounds < ITERATION_YOUNG;
+    uint64_t bound =
+        state->script.rounds < ITERATION_YOUNG ? pool->usage.reserved_peak : UINT64_MAX;
+    if (pool->release != NULL) bound = tn__iteration_bound(pool, want->size);
+    iteration_give_back(pool, want);
     uint64_t needs = tn__add_sat(pool->reserved, want->size + want->alignment - pool->unit);
-    if (is_young && needs > pool->usage.reserved_peak) return TN__CHUNK_NONE;
-    return iteration_beyond(pool, lane, want);
+    return needs > bound ? TN__CHUNK_NONE : iteration_beyond(pool, lane, want);
 }
 
 /* `length`: requests that the block will live for, as far as is known. NONE: there is no place, or
@@ -165,7 +180,9 @@ static uint32_t iteration_play(tn_pool *pool, uint32_t lane, const tn__want *wan
 static uint32_t iteration_fit(tn_pool *pool, uint32_t lane, const tn__want *want) {
     tn__iteration *state = pool->state;
     uint32_t found = tn__lanes_hole(pool, &state->lanes, lane, want);
-    return found != TN__CHUNK_NONE ? found : tn__lanes_extend(pool, &state->lanes, lane, want);
+    if (found != TN__CHUNK_NONE) return found;
+    iteration_give_back(pool, want);
+    return tn__lanes_extend(pool, &state->lanes, lane, want);
 }
 
 /* Remembers the request of a block that was found. */
@@ -228,7 +245,8 @@ static void iteration_give(tn_pool *pool, uint32_t chunk) {
         block->lane = zone + 1;
     } else {
         block->lane = tn__lanes_of(pool, &state->lanes, block->lane);
-        state->has_strangers |= zone < script->zones;
+        state->has_strangers |=
+            zone < script->zones || (block->offset < script->base && end > script->base);
     }
     tn__lanes_give(pool, &state->lanes, chunk);
 }
