@@ -11,7 +11,7 @@ from tenure.torch._estimate import arguments_of
 from tenure.torch._gauge import Gauge
 from tenure.torch._keeper import Choice, Step
 from tenure.torch._meter import places, summed
-from tenure.torch._recording import Recording
+from tenure.torch._recording import Recording, bare
 
 TRIES = 8
 NEVER = 1 << 62  # bytes
@@ -23,6 +23,9 @@ class Plan:
     budget          bytes that the forward and backward pass may hold at once beside what was there before (parameters,
                     buffers, inputs) and gradients of parameters: tensors, and copies that convolutions make
     bytes           of them, at the peak of a step that was run; plain_bytes: without the plan
+    saved_bytes     the most that is held at once for the backward pass (what autograd saves, what is made again of it,
+                    what the plan needs for that); plain_saved_bytes: without the plan
+    of              what the budget is for: "all" of `bytes`, or "saved_bytes" alone
     predicted_bytes what the program takes that was found
     overhead        predicted: its time in that of the plain step, 1.1 is a tenth more
     recomputed      operators that run again, with how often, the costliest first
@@ -31,13 +34,19 @@ class Plan:
     `remove()` makes the module what it was.
     """
 
-    def __init__(self, module: torch.nn.Module, budget: int, plain: int) -> None:
-        self.module, self.budget, self.plain_bytes = module, budget, plain
-        self.bytes, self.predicted_bytes, self.overhead = plain, plain, 1.0
+    def __init__(self, module: torch.nn.Module, of: str, budget: int, plain: Tuple[int, int]) -> None:
+        self.module, self.of, self.budget = module, of, budget
+        self.plain_bytes, self.plain_saved_bytes = self.bytes, self.saved_bytes = plain
+        self.predicted_bytes, self.overhead = self.held, 1.0
         self.recomputed: List[Tuple[str, int]] = []
         self.fit: Optional[tenure.Fit] = None
         self._choice: Optional[Choice] = None
         self._before: Any = None
+
+    @property
+    def held(self) -> int:
+        """What the budget is for, at the peak of a step that was run."""
+        return self.bytes if self.of == "all" else self.saved_bytes
 
     def _apply(self) -> None:
         original = self.module.forward
@@ -63,8 +72,9 @@ class Plan:
             self.module.__dict__["forward"] = self._before
 
     def __repr__(self) -> str:
-        return "<tenure.torch.Plan: %d bytes instead of %d, %d operators again, %.3f of the time>" % (
-            self.bytes, self.plain_bytes, sum(count for _, count in self.recomputed), self.overhead)
+        plain = self.plain_bytes if self.of == "all" else self.plain_saved_bytes
+        return "<tenure.torch.Plan: %d bytes%s instead of %d, %d operators again, %.3f of the time>" % (
+            self.held, "" if self.of == "all" else " saved", plain, sum(count for _, count in self.recomputed), self.overhead)
 
 
 class Trial:
@@ -98,29 +108,40 @@ class Trial:
     def leaves(self) -> List[Any]:
         return [tensor.grad for tensor in self.outside if tensor.grad is not None]
 
-    def record(self) -> Tuple[Recording, Any, List[int], List[int]]:
+    def record(self, of: str) -> Tuple[Recording, Any]:
         recording = Recording()
         with self.clean(), recording:
             with torch.autograd.graph.saved_tensors_hooks(recording.pack, recording.unpack):
                 output = self.module(*self.args, **self.kwargs)
-            recording.forward = False
-            found = self.loss(output, *self.targets)
+            recording.end_forward()
+            with torch.autograd.graph.saved_tensors_hooks(recording.pack_of_loss, same):
+                found = self.loss(output, *self.targets)
             found.backward()
             outside, ends = recording.values_of(self.leaves()), recording.values_of([output, found])
             del output, found
             recording.end()
-        return recording, recording.problem(outside, ends), outside, ends
+        return recording, recording.problem(outside, ends, of)
 
-    def measure(self) -> int:
-        """Bytes at the peak of a step as the module is now."""
-        with self.clean():
-            gauge = Gauge(self.outside)
-            with gauge:
-                output = self.module(*self.args, **self.kwargs)
-                found = self.loss(output, *self.targets)
-                found.backward()
-            gauge.sweep()
-            return gauge.peak(self.leaves())
+    def measure(self, choice: Optional[Choice] = None) -> Tuple[int, int]:
+        """Bytes at the peak of a step as the module is now: all, and those that are saved. choice: what it keeps to."""
+        gauge = Gauge(self.outside)
+        if choice is not None:
+            choice.watch = gauge.save
+        try:
+            with self.clean():
+                with gauge, torch.autograd.graph.saved_tensors_hooks(gauge.save, same):
+                    output = self.module(*self.args, **self.kwargs)
+                    found = self.loss(output, *self.targets)
+                    found.backward()
+                gauge.sweep()
+                return gauge.peak(self.leaves()), gauge.saved_peak
+        finally:
+            if choice is not None:
+                choice.watch = bare
+
+
+def same(tensor: Any) -> Any:
+    return tensor
 
 
 def choice_of(recording: Recording, found: tenure.Fit) -> Choice:
@@ -171,7 +192,8 @@ def again(recording: Recording, found: tenure.Fit) -> List[Tuple[str, int]]:
 
 
 def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
-        loss: Optional[Callable[..., Any]] = None, targets: Any = (), by: str = "joint", timeout: float = 10) -> Plan:
+        loss: Optional[Callable[..., Any]] = None, targets: Any = (), of: str = "all", by: str = "joint",
+        timeout: float = 10) -> Plan:
     """Makes the module's forward and backward pass keep to a budget: what does not fit is computed again.
 
     >>> plan = tenure.torch.fit(module, inputs, "2GiB", loss=torch.nn.functional.cross_entropy, targets=(labels,))
@@ -187,6 +209,8 @@ def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
     inputs   a tensor, a tuple of arguments, or a dict of named ones; of the shapes that are trained with
     budget   bytes, or text such as "2GiB", that the two passes may hold at once beside parameters, buffers, inputs and
              gradients of parameters; or a share of what they hold plainly, such as 0.5
+    of       "all": the budget is for all of that. "saved": for what is held for the backward pass alone, as activation
+             checkpointing is usually counted; what an operator reads and makes for a moment comes on top
     loss     a function of (output, *targets); else the sum of the output
     by       the pass that decides (`tenure list passes`); timeout: seconds of each search
 
@@ -196,18 +220,21 @@ def fit(module: torch.nn.Module, inputs: Any, budget: Union[int, float, str], *,
     """
     if not module.training:
         raise ValueError("the module is in evaluation mode: there is no backward pass to save for (module.train())")
+    if of not in ("all", "saved"):
+        raise ValueError('of: "all" or "saved", not %r' % (of,))
     share = budget if isinstance(budget, float) and 0 < budget <= 1 else None
     asked = 0 if share is not None else size(budget, "budget")  # type: ignore[arg-type]
     if share is None and asked == 0:
         raise ValueError("budget: 0 bytes hold nothing")
     trial = Trial(module, inputs, loss, targets)
-    trial.record()  # the first is slow
-    recording, problem, _, _ = trial.record()
-    plain = trial.measure()
-    plan = Plan(module, asked if share is None else int(plain * share), plain)
+    trial.record(of)  # the first is slow
+    recording, problem = trial.record(of)
+    plan = Plan(module, of, asked, trial.measure())
+    if share is not None:
+        plan.budget = int(plan.held * share)
     plan._apply()
     try:
-        if plain > plan.budget:
+        if plan.held > plan.budget:
             search(plan, trial, recording, problem, by, timeout)
     except BaseException:
         plan.remove()
@@ -221,13 +248,13 @@ def search(plan: Plan, trial: Trial, recording: Recording, problem: Any, by: str
     for _ in range(TRIES):
         found = tenure.fit(problem, asked, allow=["recompute"], by=by, timeout=timeout)
         plan._choice, plan.fit = choice_of(recording, found), found
-        plan.bytes = trial.measure()
+        plan.bytes, plan.saved_bytes = trial.measure(plan._choice)
         plan.predicted_bytes, plan.overhead = found.bytes, found.overhead
         plan.recomputed = again(recording, found)
-        if plan.bytes <= plan.budget:
+        if plan.held <= plan.budget:
             return
-        asked = min(asked, found.bytes) - (plan.bytes - plan.budget)
+        asked = min(asked, found.bytes) - (plan.held - plan.budget)
         if asked <= 0:
             break
     raise tenure.Error("E_EXHAUSTED", "no program was found that keeps to %d bytes when it is run; the last one took %d"
-                       % (plan.budget, plan.bytes))
+                       % (plan.budget, plan.held))

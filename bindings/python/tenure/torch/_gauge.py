@@ -1,23 +1,25 @@
 """Bytes that a step really holds: every storage that it makes, from its birth to its death, and copies that
 convolutions make for a moment."""
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tenure.record import Storage, tensors_in, untyped_of
-from tenure.torch._recording import called
+from tenure.torch._recording import bare, called
 from tenure.torch._scratch import scratch_of
 
 
 class Gauge(TorchDispatchMode):
-    """What operators make is counted, but for what was there before (`outside`)."""
+    """What operators make is counted, but for what was there before (`outside`); and of it what is saved for the
+    backward pass, from the moment when `save` is told of it."""
 
     def __init__(self, outside: Any) -> None:
         super().__init__()
         self.outside = {untyped_of(tensor)._cdata for tensor in outside if untyped_of(tensor) is not None}
         self.live: Dict[int, Tuple[Storage, int]] = {}
         self.events: List[Tuple[int, int]] = []  # (who, bytes that come or go)
-        self.count = 0
+        self.saved: Set[int] = set()
+        self.saved_now = self.saved_peak = self.count = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         self.sweep()
@@ -37,7 +39,20 @@ class Gauge(TorchDispatchMode):
         for key in [key for key, (storage, _) in self.live.items() if storage.is_gone()]:
             storage, size = self.live.pop(key)
             self.events.append((int(storage.root), -size))
+            if int(storage.root) in self.saved:
+                self.saved_now -= size
             storage.forget()
+
+    def save(self, tensor: Any) -> Any:
+        """A tensor that autograd, or a plan, holds for the backward pass; returned without its history."""
+        self.sweep()
+        untyped = untyped_of(tensor)
+        storage, size = self.live.get(untyped._cdata, (None, 0)) if untyped is not None else (None, 0)
+        if storage is not None and int(storage.root) not in self.saved:
+            self.saved.add(int(storage.root))
+            self.saved_now += size
+            self.saved_peak = max(self.saved_peak, self.saved_now)
+        return bare(tensor)
 
     def peak(self, but: Any) -> int:
         """The most at once, without these tensors (gradients of parameters, which stay)."""

@@ -7,7 +7,7 @@ bit for bit; what they make by the way stays as long as the plan says. Where a f
 recorded one did, it goes on as an ordinary one. A graph that is retained can be walked again.
 """
 import weakref
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -31,6 +31,7 @@ class Choice:
     def __init__(self, names: List[str], groups: Dict[int, int], made: Dict[int, List[Tuple[int, int]]],
                  holds: Dict[int, List[Tuple[int, int]]], events: List[Tuple[int, Optional[int]]]) -> None:
         self.names, self.groups, self.made, self.holds, self.events = names, groups, made, holds, events
+        self.watch: Callable[[Any], Any] = bare  # sees each tensor that is held for the backward pass
 
 
 class Value:
@@ -166,7 +167,7 @@ class Step(TorchDispatchMode):
         if isinstance(value, torch.Tensor):
             known = self.value_of(value)
             if known is None:
-                return bare(value)
+                return self.choice.watch(value)
             if known.group is not group:
                 group.reads.add(known)
             return View(known, value, known.group is group)
@@ -200,7 +201,7 @@ class Step(TorchDispatchMode):
         """One that the backward pass finds there, the first time."""
         last = self.choice.holds.get(value.number, [(0, -1)])[0][1]
         if self.choice.events and last >= self.choice.events[0][0]:
-            value.whole = without_modes(flat, bare(tensor))
+            value.whole = without_modes(flat, self.choice.watch(tensor))
             self.kept.append((last, value))
 
     def value_of(self, tensor: Any) -> Optional[Value]:
@@ -219,7 +220,7 @@ class Step(TorchDispatchMode):
     def pack(self, tensor: Any) -> Any:
         value = self.value_of(tensor)
         if value is None or value.number not in self.choice.holds:
-            return self, bare(tensor)
+            return self, self.choice.watch(tensor)
         return Held(value, tensor, self)
 
     def unpack(self, packed: Any) -> Any:
@@ -258,6 +259,8 @@ class Step(TorchDispatchMode):
         for group in groups:
             for call in group.calls:
                 call.run(there)
+                for _, number in call.outputs:
+                    self.choice.watch(there[number])
             for number, reference in group.makes.items():
                 value = reference()
                 if value is not None:

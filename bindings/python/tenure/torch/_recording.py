@@ -3,11 +3,11 @@
 A value is the memory of a tensor that the step makes; views of it are the same value. What is there before the step
 (parameters, buffers, inputs) and what it leaves behind (gradients of parameters) is none. Operators of the module's
 forward pass may run again, those behind it may not. What is written in place before anybody has read it is a part of
-making it (a relu_ behind a convolution); what is written after it was read can neither be made again, nor can what
-was made of it as it had been.
+making it (a relu_ behind a convolution), and so is what was read of it before, if nobody had use for that yet; what is
+written after that can neither be made again, nor can what was made of it as it had been.
 """
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -76,6 +76,8 @@ class Recording(TorchDispatchMode):
         self.made: Dict[int, List[Tuple[int, int]]] = {}  # operator -> (which storage of its results, value)
         self.count, self.forward = 0, True
         self.unpacked: List[Tuple[int, Optional[int]]] = []  # (operators before it, value)
+        self.forward_values = 0  # those of the module's forward pass come first
+        self.saved: Set[Optional[int]] = set()  # by the loss
 
     def value_of(self, tensor: Any) -> Optional[int]:
         untyped = untyped_of(tensor)
@@ -106,7 +108,7 @@ class Recording(TorchDispatchMode):
 
     def note(self, node: Node, reads: List[int], written: Any, fresh: List[Any], result: Any) -> None:
         changed = [self.live[key][1] for key in written if key in self.live]
-        if not fresh and len(written) == 1 and changed and self.finishes(changed[0]):
+        if not fresh and len(written) == 1 and changed and (self.finishes(changed[0]) or self.absorbs(changed[0])):
             self.finish(node, changed[0], reads)
             return
         if not fresh and not written and next(tensors_in([result]), None) is not None:
@@ -142,6 +144,29 @@ class Recording(TorchDispatchMode):
         """Whether nobody has read it, nor what was made with it."""
         return not any(self.readers[other] for other in self.maker[value].outputs)
 
+    def absorbs(self, value: int) -> bool:
+        """Where those that have read it made things that nobody has read yet (autograd's copy of what ReLU6 overwrites),
+        they become a part of its maker: all of that is made again together, in its order."""
+        maker = self.maker[value]
+        readers = {id(node): node for other in maker.outputs for node in self.readers[other]}.values()
+        nodes = sorted(readers, key=lambda node: node.ops[0])
+        fresh = all(node.repeats and not any(self.readers[other] for other in node.outputs) for node in nodes)
+        if not self.forward or not maker.repeats or not fresh:
+            return False
+        for node in nodes:
+            maker.ops, maker.cost = sorted(maker.ops + node.ops), maker.cost + node.cost
+            maker.scratch = max(maker.scratch, node.scratch)
+            maker.reads(node.inputs)
+            for other in node.inputs:
+                self.readers[other] = [reader for reader in self.readers[other] if reader is not node]
+                if other in maker.inputs and maker not in self.readers[other]:
+                    self.readers[other].append(maker)
+            maker.outputs += node.outputs
+            for other in node.outputs:
+                self.maker[other] = maker
+            self.nodes.remove(node)
+        return True
+
     def finish(self, node: Node, value: int, reads: List[int]) -> None:
         maker = self.maker[value]
         maker.ops += node.ops
@@ -166,16 +191,27 @@ class Recording(TorchDispatchMode):
         self.unpacked.append((self.count, packed[0]))
         return packed[1]
 
+    def end_forward(self) -> None:
+        self.forward, self.forward_values = False, len(self.bytes)
+
+    def pack_of_loss(self, tensor: Any) -> Any:
+        self.saved.add(self.value_of(tensor))
+        return bare(tensor)
+
     def end(self) -> None:
         self.nodes.sort(key=lambda node: node.ops[-1])
         for storage, _ in self.live.values():
             storage.forget()
         self.live.clear()
 
-    def problem(self, outside: List[int], ends: List[int]) -> Any:
-        """For tenure.fit. outside: values whose bytes nobody counts; ends: those that are there at the end."""
-        values = [{"bytes": 0 if value in outside else size, "kept": value in ends}
+    def problem(self, outside: List[int], ends: List[int], of: str) -> Any:
+        """For tenure.fit. outside: values whose bytes nobody counts; ends: those that are there at the end; of: "saved"
+        counts what the forward pass makes and the loss saves, and neither gradients nor what operators take for a moment."""
+        def counts(value: int) -> bool:
+            return value not in outside and (of == "all" or value < self.forward_values or value in self.saved)
+
+        values = [{"bytes": size if counts(value) else 0, "kept": value in ends}
                   for value, size in enumerate(self.bytes)]
         operators = [{"name": node.name, "cost": node.cost, "inputs": node.inputs, "outputs": node.outputs,
-                      "scratch": node.scratch, "repeats": node.repeats} for node in self.nodes]
+                      "scratch": node.scratch if of == "all" else 0, "repeats": node.repeats} for node in self.nodes]
         return {"values": values, "operators": operators}
