@@ -235,6 +235,7 @@ static tn_status fit_model(fit_bench *bench, const char *path, tn_error *error) 
     if (status == TN_OK) status = bench_open(&net, &plan, error);
     if (status == TN_OK) {
         measure.occupancy = tn_setup_occupancy(net.setup);
+        measure.setup = net.setup;
         status = tn_costs_measure(tn_setup_kernels(net.setup), &measure, &costs, NULL, error);
     }
     if (status == TN_OK) status = fit_zeros(bench, &net, &plan, error);

@@ -12,7 +12,7 @@
  * run once for all, with the kernels that a run uses. Repeat forms are measured as well. What a
  * step takes depends on what lies in caches, so the operators are run in turns, in the order in
  * which they first stand in the graph, each in memory of its own: when one's turn comes again, all
- * others have been through the caches, as in a step.
+ * others have been through the caches, as in a step. With a set-up, whole steps are run as well.
  *
  * Contents are made up; an operator whose time depends on them may take another time in a run.
  * Units: picoseconds (costs.h), seconds, bytes. Threads: one call uses the threads of its kernels,
@@ -41,6 +41,10 @@ typedef struct tn_measure_options {
     /* NULL, or of a program of the graph: what works in place there is measured in place */
     const tn_occupancy *occupancy;
     const bool *only; /* NULL, or [operators] which are measured: the others cost nothing */
+    /* NULL, or one with these kernels, on which all costs are scaled so that those of its program
+     * add up to what a step takes: a few are run, with weights and inputs that are made up. Not
+     * where it does more than compute, nor where it needs more than `bytes` */
+    const tn_setup *setup;
 } tn_measure_options;
 #define TN_MEASURE_OPTIONS_INIT                                                                    \
     { .struct_size = sizeof(tn_measure_options) }
@@ -50,7 +54,9 @@ typedef struct tn_measure_report {
     uint32_t alike;      /* of those, and of repeat forms, that were run: no two of them alike */
     uint32_t unmeasured; /* that could not be run on contents that are made up: they cost what their
                           * bytes take at the rate of a copy */
-    uint64_t bytes;      /* of memory that was taken */
+    uint64_t bytes;      /* of memory that was taken for operators by themselves */
+    double step_seconds; /* of the fastest step of options->setup; 0: none was run */
+    double scale;        /* what costs were multiplied by for it; else 1 */
     double seconds;
 } tn_measure_report;
 

@@ -113,6 +113,7 @@ tn_status cli_fit_find_costs(cli_fit *fit, tn_error *error) {
     tn_measure_options measure = TN_MEASURE_OPTIONS_INIT;
     measure.context = context;
     measure.occupancy = tn_setup_occupancy(fit->setup);
+    measure.setup = fit->setup;
     double start = cli_clock();
     tn_status status =
         tn_costs_measure(tn_setup_kernels(fit->setup), &measure, &fit->costs, NULL, error);

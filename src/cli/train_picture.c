@@ -64,6 +64,7 @@ static tn_status picture_costs(const cli_train *train, tn_costs **costs, tn_erro
                               costs, error);
     options.seconds = PICTURE_SECONDS;
     options.occupancy = tn_setup_occupancy(session->setup);
+    options.setup = session->setup;
     return tn_costs_measure(tn_setup_kernels(session->setup), &options, costs, NULL, error);
 }
 

@@ -10,7 +10,8 @@
  * memory), so that between two runs of a sample as many bytes go through the caches as between two
  * steps' runs of an operator. A group that has less takes turns between several copies. What a step
  * finds nearer than that, as the operator before has just made it or memory was just given up, is
- * touched before the clock starts (measure_reach.c).
+ * touched before the clock starts (measure_reach.c). At last costs are scaled to what a whole step
+ * takes (measure_step.c).
  *
  * When not to use: beside other work on the same processors.
  * Cost: rounds x the time of all samples.
@@ -174,9 +175,17 @@ typedef struct measure_group {
     uint64_t copies;
 } measure_group;
 
+static double measure_seconds(const measure_state *s) {
+    return s->options.seconds > 0 ? s->options.seconds : MEASURE_SECONDS;
+}
+
+static uint64_t measure_bytes(const measure_state *s) {
+    return s->options.bytes > 0 ? s->options.bytes : MEASURE_BYTES;
+}
+
 /* Bytes of a group, and so about what passes between two runs of a sample. */
 static uint64_t measure_room(const measure_state *s) {
-    uint64_t room = s->options.bytes > 0 ? s->options.bytes : MEASURE_BYTES;
+    uint64_t room = measure_bytes(s);
     return room < s->footprint ? room : s->footprint;
 }
 
@@ -222,9 +231,9 @@ static tn_status measure_tell(const measure_state *s, uint64_t done) {
 /* Whether another round may begin: the groups share what time there is by what they have. */
 static bool measure_goes_on(const measure_state *s, const measure_group *group, uint32_t round,
                             double began) {
-    double limit = s->options.seconds > 0 ? s->options.seconds : MEASURE_SECONDS;
     uint32_t most = s->options.rounds > 0 ? s->options.rounds : MEASURE_ROUNDS;
-    double left = limit - (began - s->began), share = (double)(group->last - group->first);
+    double left = measure_seconds(s) - (began - s->began),
+           share = (double)(group->last - group->first);
     share /= (double)(s->count - group->first);
     if (round > (most < MEASURE_ROUNDS_MOST ? most : MEASURE_ROUNDS_MOST)) return false;
     return round < 2 || tn__clock_s() - began < left * share;
@@ -267,7 +276,7 @@ static uint64_t measure_cost(const measure_state *s, tn__sample *sample) {
 }
 
 static tn_status measure_costs(measure_state *s, tn_costs **costs) {
-    tn_costs *made;
+    tn_costs *made = NULL;
     TN_TRY(tn__costs_create(s->options.context, s->graph, &made, s->error));
     uint64_t *found = tn__arena_array(&s->arena, (size_t)s->count + 1, sizeof *found);
     if (found == NULL) {
@@ -285,6 +294,28 @@ static tn_status measure_costs(measure_state *s, tn_costs **costs) {
     made->bytes_per_s = s->copy_rate;
     made->threads = tn__kernel_cache_threads(s->kernels->cache);
     *costs = made;
+    return TN_OK;
+}
+
+static uint64_t measure_scaled(uint64_t cost, double scale) {
+    double units = (double)cost * scale + 0.5;
+    return units < (double)TN_COSTS_MOST ? (uint64_t)units : TN_COSTS_MOST;
+}
+
+/* So that a step's operators add up to a step. */
+static tn_status measure_whole_step(measure_state *s, tn_costs *costs) {
+    const tn__measure_whole whole = {.setup = s->options.setup,
+                                     .context = &s->context,
+                                     .seconds = measure_seconds(s),
+                                     .room = measure_bytes(s)};
+    if (whole.setup == NULL || s->count == 0) return TN_OK;
+    TN_TRY(measure_tell(s, s->count - 1));
+    measure_drop(s);
+    s->report.scale = tn__measure_scale(&whole, costs, &s->report.step_seconds);
+    for (tn_op_id id = 0; id < costs->count; id++) {
+        costs->of[id] = measure_scaled(costs->of[id], s->report.scale);
+        costs->again[id] = measure_scaled(costs->again[id], s->report.scale);
+    }
     return TN_OK;
 }
 
@@ -307,6 +338,7 @@ static tn_status measure_open(measure_state *s) {
 }
 
 static tn_status measure_all(measure_state *s, tn_costs **costs) {
+    tn_costs *made = NULL;
     TN_TRY(measure_open(s));
     TN_TRY(measure_samples(s));
     const tn__measure_step step = {.graph = s->graph,
@@ -321,7 +353,13 @@ static tn_status measure_all(measure_state *s, tn_costs **costs) {
         at = group.last;
     }
     TN_TRY(measure_copy_rate(s));
-    return measure_costs(s, costs);
+    TN_TRY(measure_costs(s, &made));
+    tn_status status = measure_whole_step(s, made);
+    if (status == TN_OK)
+        *costs = made;
+    else
+        tn_costs_destroy(made);
+    return status;
 }
 
 static void measure_close(measure_state *s) {
@@ -339,6 +377,7 @@ tn_status tn_costs_measure(const tn_kernels *kernels, const tn_measure_options *
     measure_state s = {.kernels = kernels,
                        .graph = kernels->graph,
                        .options = TN_MEASURE_OPTIONS_INIT,
+                       .report = {.scale = 1},
                        .began = tn__clock_s(),
                        .error = error};
     tn__options(&s.options, sizeof s.options, options);

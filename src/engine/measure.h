@@ -38,6 +38,17 @@ typedef struct tn__measure_step {
 } tn__measure_step;
 tn_status tn__measure_reach(const tn__measure_step *step, tn__arena *arena, tn_error *error);
 
+/* measure_step.c: what all costs are to be multiplied by, so that they add up to a step of the
+ * set-up's program; 1 where it is not run. */
+typedef struct tn__measure_whole {
+    const tn_setup *setup; /* NULL: nothing is run */
+    const tn_context *context;
+    double seconds; /* of measuring, in all */
+    uint64_t room;  /* bytes that the step may take */
+} tn__measure_whole;
+/* *seconds: of the step; 0: none was run. */
+double tn__measure_scale(const tn__measure_whole *whole, const tn_costs *costs, double *seconds);
+
 /* measure_operands.c */
 uint64_t tn__sample_bytes(const tn__sample *sample);
 /* Contents for all that it reads. */

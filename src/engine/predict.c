@@ -26,6 +26,7 @@ tn_status tn_setup_predict(const tn_setup *setup, const tn_costs *costs,
     if (tn_setup_kernels(setup) == NULL)
         TN_FAIL(error, TN_E_INVALID, "nothing can be measured without kernels");
     measure.occupancy = tn_setup_occupancy(setup);
+    measure.setup = setup;
     TN_TRY(tn_costs_measure(tn_setup_kernels(setup), &measure, &made, NULL, error));
     tn_status status = predict_by(setup, made, options, simulation, error);
     tn_costs_destroy(made);

@@ -28,6 +28,7 @@ tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options
         return tn_costs_create_model(tn_setup_graph(setup), &model, made, error);
     measure.seconds = FIT_MEASURE_S;
     measure.occupancy = tn_setup_occupancy(setup);
+    measure.setup = setup;
     if (options->stream != NULL) measure.bytes = options->stream->budget;
     return tn_costs_measure(tn_setup_kernels(setup), &measure, made, NULL, error);
 }

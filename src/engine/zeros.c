@@ -5,6 +5,7 @@
  */
 #include "engine/codecs/codec.h"
 #include "engine/engine.h"
+#include "engine/made_up.h"
 
 #include <tenure/measure.h>
 
@@ -25,69 +26,22 @@ void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id) {
 
 /* --- one run for their sake --- */
 
-static void zeros_make_up(const tn_array *array, tn__random *random) {
-    float *numbers = array->data;
-    for (uint64_t i = 0; array->dtype == TN_FLOAT32 && i < array->bytes / sizeof *numbers; i++)
-        numbers[i] = (float)(tn__random_next(random) >> 40) / 8388608.0f - 1;
-}
-
-/* An array for each that is not static, zeroed, in `arena`. */
-static tn_status zeros_arrays(const tn_graph *graph, const tn_tensor_id *ids, uint32_t count,
-                              bool inputs, tn__arena *arena, tn_array **arrays, uint32_t *used,
-                              tn_error *error) {
-    *used = 0;
-    *arrays = tn__arena_array(arena, (size_t)count + 1, sizeof **arrays);
-    if (*arrays == NULL) return tn__no_memory(error, "inputs and outputs");
-    for (uint32_t i = 0; i < count; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(graph, ids[i]);
-        tn_array *array = &(*arrays)[*used];
-        if (inputs && tn_tensor_is_static(tensor)) continue;
-        if (tensor->bytes > SIZE_MAX / 2)
-            TN_FAIL(error, TN_E_UNKNOWN, "'%.80s' has no known size", tensor->name);
-        *array = (tn_array){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = tensor->bytes};
-        if (tensor->rank > 0)
-            memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
-        array->data = tn__arena_array(arena, (size_t)tensor->bytes + 1, 1);
-        if (array->data == NULL) return tn__no_memory(error, "inputs and outputs");
-        ++*used;
-    }
-    return TN_OK;
-}
-
-static tn_status zeros_run(const tn_setup *setup, const tn_engine_options *options,
-                           const tn_array *inputs, uint32_t input_count, tn__arena *arena,
+static tn_status zeros_run(tn__made_up *run, const tn_array *inputs, uint32_t input_count,
                            tn_error *error) {
-    const tn_graph *graph = tn_setup_graph(setup);
-    const tn_block *block = tn_graph_block(graph, 0);
-    tn_array *outputs, *made;
-    uint32_t output_count;
-    tn_engine *engine;
-    tn__random random = {.state = 1};
-    TN_TRY(zeros_arrays(graph, block->outputs, block->output_count, false, arena, &outputs,
-                        &output_count, error));
-    if (inputs == NULL) {
-        TN_TRY(zeros_arrays(graph, block->inputs, block->input_count, true, arena, &made,
-                            &input_count, error));
-        for (uint32_t i = 0; i < input_count; i++) zeros_make_up(&made[i], &random);
-        inputs = made;
-    }
-    TN_TRY(tn_setup_open(setup, NULL, options, &engine, error));
-    tn_status status = tn_engine_run(engine, inputs, input_count, outputs, output_count, error);
-    tn_engine_destroy(engine);
-    return status;
+    if (inputs == NULL) return tn__made_up_run(run, error);
+    return tn_engine_run(run->engine, inputs, input_count, run->outputs, run->output_count, error);
 }
 
 tn_status tn_setup_zeros(const tn_setup *setup, const tn_engine_options *engine,
                          const tn_array *inputs, uint32_t input_count, float *zeros,
                          tn_error *error) {
     tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
-    tn__arena arena;
+    tn__made_up run;
     tn__options(&options, sizeof options, engine);
     options.struct_size = sizeof options;
     options.zeros = zeros;
-    tn_context context = tn__context(options.context);
-    tn__arena_init(&arena, &context);
-    tn_status status = zeros_run(setup, &options, inputs, input_count, &arena, error);
-    tn__arena_release(&arena);
+    tn_status status = tn__made_up_open(&run, setup, &options, error);
+    if (status == TN_OK) status = zeros_run(&run, inputs, input_count, error);
+    tn__made_up_close(&run);
     return status;
 }

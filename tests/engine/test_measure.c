@@ -126,6 +126,69 @@ static void every_allocation_may_fail(void **state) {
     net_close(&n);
 }
 
+/* Whether what is predicted is a step that was run, and whether one was. */
+static double measure_whole(const steps *s, uint64_t bytes, tn_measure_report *report) {
+    tn_measure_options options = TN_MEASURE_OPTIONS_INIT;
+    tn_simulation simulation;
+    tn_costs *costs;
+    options.rounds = 1;
+    options.bytes = bytes;
+    options.occupancy = tn_setup_occupancy(s->setup);
+    options.setup = s->setup;
+    fine(tn_costs_measure(tn_setup_kernels(s->setup), &options, &costs, report, &failure));
+    fine(tn_setup_predict(s->setup, costs, NULL, &simulation, &failure));
+    double predicted = (double)simulation.total_ps / (double)TN_COSTS_PER_S;
+    tn_simulation_release(&simulation);
+    tn_costs_destroy(costs);
+    return predicted;
+}
+
+static void operators_add_up_to_a_step(void **state) {
+    net n;
+    steps s;
+    tn_measure_report report;
+    (void)state;
+    open_step(&s, &n, true);
+    uint64_t need = tn_setup_need(s.setup).total;
+    double predicted = measure_whole(&s, need, &report);
+    assert_true(report.step_seconds > 0 && report.scale > 0);
+    assert_true(fabs(predicted - report.step_seconds) < 1e-6 * predicted);
+    measure_whole(&s, need - 1, &report); /* there is no room for it */
+    assert_true(report.step_seconds == 0 && report.scale == 1);
+    steps_close(&s);
+    net_close(&n);
+}
+
+/* A step that cannot be run is none; what cannot be measured is an error. */
+static void every_allocation_of_a_step_may_fail(void **state) {
+    net n;
+    steps s;
+    uint32_t ran = 0, not_run = 0;
+    (void)state;
+    open_step(&s, &n, false);
+    for (uint64_t at = 1;; at++) {
+        faulty memory = {.fail_at = at};
+        tn_context context = faulty_context(&memory);
+        tn_measure_options options = TN_MEASURE_OPTIONS_INIT;
+        tn_measure_report report;
+        tn_costs *costs = NULL;
+        options.context = &context;
+        options.rounds = 1;
+        options.seconds = 1e-9;
+        options.setup = s.setup;
+        tn_status status =
+            tn_costs_measure(tn_setup_kernels(s.setup), &options, &costs, &report, &failure);
+        tn_costs_destroy(costs);
+        assert_true(memory.held == 0);
+        if (status == TN_OK) (*(report.step_seconds > 0 ? &ran : &not_run))++;
+        if (memory.requests < at) break;
+        assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
+    }
+    assert_true(ran == 1 && not_run > 0);
+    steps_close(&s);
+    net_close(&n);
+}
+
 /* The events of a prediction are those of a run: the same in the same order, but for the time. */
 static void a_prediction_is_told_as_a_run(void **state) {
     (void)state;
@@ -200,6 +263,8 @@ int main(void) {
         cmocka_unit_test(every_operator_that_runs_is_measured_once_for_all_alike),
         cmocka_unit_test(measuring_can_be_stopped),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(operators_add_up_to_a_step),
+        cmocka_unit_test(every_allocation_of_a_step_may_fail),
         cmocka_unit_test(a_prediction_is_told_as_a_run),
         cmocka_unit_test(a_prediction_refuses_costs_of_another_graph),
     };

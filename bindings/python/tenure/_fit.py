@@ -129,7 +129,8 @@ def model_search(graph: Graph, costs: Costs, context: Any, order: str) -> Search
 def find_costs(costs: Costs, setup: Setup, context: Any) -> Any:
     graph, made = setup.ask("graph"), ctypes.POINTER(tn_costs)()
     if costs is None:
-        raw = options(tn_measure_options, context=context, occupancy=setup.ask("occupancy"))
+        raw = options(tn_measure_options, context=context, occupancy=setup.ask("occupancy"),
+                      setup=setup.handle)
         call("tn_costs_measure", setup.ask("kernels"), ctypes.byref(raw), ctypes.byref(made), None)
     elif isinstance(costs, str) and ask("tn_hardware_find", text(costs, "costs")):
         device = ask("tn_hardware_find", text(costs, "costs")).contents
