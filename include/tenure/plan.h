@@ -142,6 +142,8 @@ typedef struct tn_plan_options {
     double timeout_s;    /* wall clock; 0 = none. Only ever stops early */
     uint32_t threads;    /* 0 = 1. Never changes the answer for a given work limit */
     uint64_t seed;
+    uint64_t enough; /* bytes of a bank without a capacity that would do: a layout that takes no
+                      * more ends the search. 0 = as small as can be. Nothing is refused for it */
 } tn_plan_options;
 
 #define TN_PLAN_OPTIONS_INIT                                                                       \

@@ -139,11 +139,13 @@ static bool fit_cancelled(const tn_context *context) {
     return context->progress != NULL && !context->progress(context->self, "plan", 0, 0);
 }
 
-tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, tn_layout *layout) {
+tn_status tn__fit_plan(tn__fit *fit, const tn_problem *problem, uint64_t enough,
+                       tn_layout *layout) {
     tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
     tn__options(&plan, sizeof plan, fit->options.plan);
     plan.struct_size = sizeof plan;
     plan.capacity = 0;
+    plan.enough = enough;
     tn_context quiet = tn__context(plan.context != NULL ? plan.context : &fit->context);
     plan.context = &quiet;
     tn_status status = tn_plan(problem, &plan, layout, fit->error);
@@ -172,7 +174,7 @@ static tn_status fit_lay_out(tn__fit *fit, const tn_layout *from, tn_fit_result 
         tn_occupancy_create(result->program, fit->options.memory, &result->occupancy, fit->error));
     const tn_problem *problem = tn_occupancy_problem(result->occupancy);
     TN_TRY(from != NULL ? fit_copy_layout(fit, problem, from, &result->layout)
-                        : tn__fit_plan(fit, problem, &result->layout));
+                        : tn__fit_plan(fit, problem, fit->enough, &result->layout));
     result->live_bytes = tn_occupancy_summary(result->occupancy).peak_live;
     result->bytes = tn__add_sat(result->layout.peak, fit->options.fixed_bytes);
     TN_TRY(tn__fit_host(fit, result));
@@ -220,10 +222,12 @@ tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *t
 }
 
 void tn__fit_finish(const tn__fit *fit, tn_fit_result *result) {
+    const uint64_t once = fit->starts[0].work.cost; /* every operator runs once */
+    const uint64_t bound = fit->time_bound > once ? fit->time_bound : once;
     result->plain_bytes = fit->plain_bytes;
     result->plain_time = fit->plain_time;
     result->bytes_bound = tn__add_sat(fit->bytes_bound, fit->options.fixed_bytes);
-    result->time_bound = fit->time_bound < result->time ? fit->time_bound : result->time;
+    result->time_bound = bound < result->time ? bound : result->time;
     result->work = fit->work_done;
     result->rounds = fit->rounds;
     result->stopped = fit->stopped;
@@ -260,7 +264,7 @@ static double fit_codec_rate(const tn__fit *fit) {
 }
 
 static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
-                                 tn__arena *arena) {
+                                 const tn__schedule *warm, tn__arena *arena) {
     const tn_fit_options *options = &fit->options;
     bool links = (options->allow & TN_FIT_SWAP) != 0;
     tn__pass_run run = {.pass = fit->pass,
@@ -273,6 +277,9 @@ static tn__pass_run fit_make_run(tn__fit *fit, const tn__fit_start *start, uint6
                         .host_budget = options->host_budget > 0 ? options->host_budget : UINT64_MAX,
                         .allow = options->allow,
                         .seed = options->seed,
+                        .warm = warm != NULL && warm->count > 0 ? warm : NULL,
+                        .no_bound = fit->no_bound,
+                        .bound = fit->no_bound && fit->has_bound ? fit->time_bound : 0,
                         .any = options->any || fit->for_least,
                         .only_proof = fit->only_proof,
                         .out_rate = links ? fit_rate(fit, options->to_host_bytes_per_s) : 0,
@@ -304,10 +311,10 @@ static tn_status fit_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allow
 }
 
 tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
-                       tn_fit_result *result, bool *found) {
+                       tn__schedule *warm, tn_fit_result *result, bool *found) {
     tn__arena arena;
     tn__arena_init(&arena, &fit->context);
-    tn__pass_run run = fit_make_run(fit, start, allowed, &arena);
+    tn__pass_run run = fit_make_run(fit, start, allowed, warm, &arena);
     fit->rounds++;
     tn_status status = fit_judge(fit, &run, allowed, run.pass->solve(&run));
     *found = status == TN_OK && run.has_best;
@@ -319,6 +326,8 @@ tn_status tn__fit_once(tn__fit *fit, const tn__fit_start *start, uint64_t allowe
         if (status == TN_OK) status = fit_lay_out(fit, NULL, result);
         if (fit->options.live)
             result->bytes = tn__add_sat(run.found.peak, fit->options.fixed_bytes);
+        if (status == TN_OK && warm != NULL)
+            status = tn__schedule_copy(warm, &run.best, fit->error);
     }
     fit_explain(fit);
     tn__schedule_release(&run.best);

@@ -14,5 +14,5 @@ tn_status tn__fit_host(tn__fit *fit, tn_fit_result *result) {
     result->host = host.problem;
     host.problem = NULL; /* it is the result's now */
     tn_host_release(&host);
-    return tn__fit_plan(fit, result->host, &result->host_layout);
+    return tn__fit_plan(fit, result->host, 0, &result->host_layout);
 }

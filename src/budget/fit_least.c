@@ -29,7 +29,7 @@ static tn_status least_halve(tn__fit *fit, const tn__fit_start *start, uint64_t 
         bool found;
         if (best->bytes <= enough || high <= low + 1 || high - low <= high / LEAST_GRAIN) break;
         uint64_t allowed = least_budgets(fit) ? low + (high - low) / 2 : high;
-        tn_status status = tn__fit_once(fit, start, allowed, &next, &found);
+        tn_status status = tn__fit_once(fit, start, allowed, NULL, &next, &found);
         bool less = status == TN_OK && found && next.bytes < best->bytes;
         if (less && tn__fit_has_host(fit, &next)) tn__fit_take(best, &next);
         tn_fit_release(&next);
@@ -46,7 +46,7 @@ static tn_status least_bound(tn__fit *fit) {
     tn_fit_result next = {0};
     bool found;
     if (!least_budgets(fit)) return TN_OK;
-    tn_status status = tn__fit_once(fit, &fit->starts[0], 1, &next, &found);
+    tn_status status = tn__fit_once(fit, &fit->starts[0], 1, NULL, &next, &found);
     tn_fit_release(&next);
     return status;
 }

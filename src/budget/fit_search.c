@@ -10,8 +10,9 @@
  */
 #include "budget/fit.h"
 
-#define FIT_ROUNDS 8u /* passes and layouts for one budget and order */
-#define FIT_CLOSE 64u /* a layout that leaves less than this part of the budget is good */
+#define FIT_ROUNDS 8u  /* passes and layouts for one budget and order */
+#define FIT_NEAR 4096u /* of the bound: an answer so little above it is good */
+#define FIT_CLOSE 64u  /* a layout that leaves less than this part of the budget is good */
 
 void tn__fit_take(tn_fit_result *best, tn_fit_result *next) {
     tn_fit_release(best);
@@ -33,12 +34,14 @@ typedef struct search_range {
     uint64_t allowed; /* that is tried next */
     uint64_t figure; /* picoseconds of the last answer; of the least's search, bytes if it fitted */
     bool fits, more; /* the last answer did; it is worth to ask again */
+    tn__schedule last; /* the last answer; no acts: none */
 } search_range;
 
-/* What to allow next, of what this one took. False: it is good enough, or nothing is left. */
-static bool search_next(search_range *range, uint64_t took) {
+/* What to allow next, of what this one took, and any layout of it does. False: it is good enough,
+ * or nothing is left. */
+static bool search_next(search_range *range, uint64_t took, uint64_t least) {
     if (took <= range->target) {
-        uint64_t left = range->target - took;
+        uint64_t left = range->target - least;
         if (range->allowed > range->fitted) range->fitted = range->allowed;
         if (left <= range->target / FIT_CLOSE) return false;
         range->allowed = tn__add_sat(range->allowed, left);
@@ -74,15 +77,26 @@ static tn_status search_step(tn__fit *fit, const tn__fit_start *start, search_ra
                              tn_fit_result *best) {
     tn_fit_result next = {0};
     bool found, budgets = (fit->pass->features & TN__PASS_BUDGETS) != 0;
-    tn_status status = tn__fit_once(fit, start, range->allowed, &next, &found);
+    fit->no_bound = !fit->for_least && range->allowed < range->target; /* a larger one's is told */
+    fit->enough = fit->for_least ? 0 : range->target;
+    tn_status status = tn__fit_once(fit, start, range->allowed, &range->last, &next, &found);
+    fit->no_bound = false;
+    fit->enough = 0;
     uint64_t took = found ? next.bytes - fit->options.fixed_bytes : 0;
+    uint64_t least = fit->for_least ? took : next.layout.lower_bound;
     if (status == TN_OK && range->allowed >= range->target) search_note_bound(fit, &next, found);
     range->fits = status == TN_OK && found && took <= range->target && tn__fit_has_host(fit, &next);
     range->figure = !fit->for_least ? next.time : range->fits ? took : UINT64_MAX;
     if (range->fits && search_is_better(fit, &next, best)) tn__fit_take(best, &next);
     tn_fit_release(&next);
-    range->more = found && !fit->options.live && budgets && search_next(range, took);
+    range->more = found && !fit->options.live && budgets && search_next(range, took, least);
     return status;
+}
+
+/* Whether hardly anything can be faster. */
+static bool search_is_near(const tn__fit *fit, const tn_fit_result *best) {
+    if (fit->for_least || best->program == NULL || !fit->has_bound) return false;
+    return best->time <= tn__add_sat(fit->time_bound, fit->time_bound / FIT_NEAR);
 }
 
 /* The order that is asked next: what answered best the last time, whether or not its layout took
@@ -99,18 +113,27 @@ static search_range *search_pick(const tn__fit *fit, search_range *ranges,
     return pick;
 }
 
-static tn_status search_from(tn__fit *fit, uint64_t target, tn_fit_result *best) {
-    search_range ranges[TN__FIT_ORDERS], *next;
-    for (uint32_t i = 0; i < fit->start_count; i++) {
-        ranges[i] = (search_range){.target = target, .failed = UINT64_MAX, .allowed = target};
+static tn_status search_ranges(tn__fit *fit, search_range *ranges, tn_fit_result *best) {
+    search_range *next;
+    for (uint32_t i = 0; i < fit->start_count; i++)
         TN_TRY(search_step(fit, &fit->starts[i], &ranges[i], best));
-    }
     for (uint32_t round = 1; round < FIT_ROUNDS; round++) {
-        next = search_pick(fit, ranges, best);
+        next = search_is_near(fit, best) ? NULL : search_pick(fit, ranges, best);
         if (next == NULL) return TN_OK;
         TN_TRY(search_step(fit, &fit->starts[next - ranges], next, best));
     }
     return TN_OK;
+}
+
+static tn_status search_from(tn__fit *fit, uint64_t target, tn_fit_result *best) {
+    search_range ranges[TN__FIT_ORDERS];
+    for (uint32_t i = 0; i < TN__FIT_ORDERS; i++) {
+        ranges[i] = (search_range){.target = target, .failed = UINT64_MAX, .allowed = target};
+        tn__schedule_init(&ranges[i].last, &fit->context);
+    }
+    tn_status status = search_ranges(fit, ranges, best);
+    for (uint32_t i = 0; i < TN__FIT_ORDERS; i++) tn__schedule_release(&ranges[i].last);
+    return status;
 }
 
 /* Static memory alone is more than the budget: nothing that a pass does changes that. */
@@ -136,7 +159,7 @@ static tn_status search_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     if (budget - fixed > fit->denied) {
         bool found;
         fit->only_proof = true;
-        tn_status status = tn__fit_once(fit, &fit->starts[0], budget - fixed, &none, &found);
+        tn_status status = tn__fit_once(fit, &fit->starts[0], budget - fixed, NULL, &none, &found);
         fit->only_proof = false;
         tn_fit_release(&none);
         TN_TRY(status);

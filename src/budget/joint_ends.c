@@ -86,12 +86,13 @@ tn_status tn__line_init(tn__line *line, const tn__work *work, const tn_context *
     line->first_touch = tn__alloc_array(context, values, sizeof *line->first_touch);
     line->near_touch = tn__alloc_array(context, values, sizeof *line->near_touch);
     line->spare = tn__alloc_array(context, jobs, sizeof *line->spare);
+    line->old = tn__alloc_array(context, LINE_WINDOW, sizeof *line->old);
     line->spread = tn__alloc_array(context, LINE_WINDOW, sizeof *line->spread);
     line->spread_keys = tn__alloc_array(context, LINE_WINDOW, sizeof *line->spread_keys);
     uint32_t *last = tn__alloc_array(context, values, sizeof *last);
     tn_status status = TN_OK;
     if (line->first_touch == NULL || line->near_touch == NULL || line->spare == NULL ||
-        line->spread == NULL || line->spread_keys == NULL || last == NULL) {
+        line->old == NULL || line->spread == NULL || line->spread_keys == NULL || last == NULL) {
         status = tn__no_memory(error, "a schedule");
     } else {
         memset(line->first_touch, 0xff, values * sizeof *line->first_touch);
@@ -111,6 +112,7 @@ void tn__line_release(tn__line *line) {
     tn__free(context, line->first_touch, values * sizeof *line->first_touch);
     tn__free(context, line->near_touch, values * sizeof *line->near_touch);
     tn__free(context, line->spare, jobs * sizeof *line->spare);
+    tn__free(context, line->old, LINE_WINDOW * sizeof *line->old);
     tn__free(context, line->spread, LINE_WINDOW * sizeof *line->spread);
     tn__free(context, line->spread_keys, LINE_WINDOW * sizeof *line->spread_keys);
     tn__free(context, line->nodes, line->node_room * sizeof *line->nodes);

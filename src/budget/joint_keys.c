@@ -33,7 +33,8 @@ static void keys_sum(tn__line *line) {
             tree->most[2 * i] > tree->most[2 * i + 1] ? tree->most[2 * i] : tree->most[2 * i + 1];
 }
 
-#define LINE_GAP 6u /* keys to a run, at least half of that */
+#define LINE_GAP 8u  /* keys to a run, at least half of that */
+#define LINE_ROOM 4u /* in a window that is spread: fewer, and the next run has no room again */
 
 /* All keys anew. The head has that of the first run: what is there from the start is there then. */
 bool tn__line_number(tn__line *line) {
@@ -66,10 +67,10 @@ static int64_t keys_ending(const tn__line *line, const tn__line_node *node) {
     return bytes;
 }
 
-/* Bytes behind a node: of what is read later. What the head makes is there with the first run. */
-static int64_t keys_behind(const tn__line *line, uint32_t id) {
+/* Of the bytes at a node those behind it, of what is read later. What the head makes is there with
+ * the first run. */
+static int64_t keys_behind(const tn__line *line, uint32_t id, int64_t bytes) {
     const tn__line_node *node = &line->nodes[id];
-    int64_t bytes = tn__line_tree_most(&line->tree, node->key, node->key);
     bytes -= tn__line_scratch(line, node) + keys_ending(line, node);
     if (node->prev == TN__LINE_HEAD) bytes -= keys_ending(line, &line->nodes[TN__LINE_HEAD]);
     if (node->moved)
@@ -77,41 +78,57 @@ static int64_t keys_behind(const tn__line *line, uint32_t id) {
     return bytes;
 }
 
-/* Spreads the nodes from `id` on over the keys of a window, which begins with a node's key. */
-static void keys_spread(tn__line *line, uint32_t id, uint32_t count, uint32_t low, uint32_t size) {
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t key = low + (uint32_t)((uint64_t)i * size / count);
-        uint32_t end = low + (uint32_t)((uint64_t)(i + 1) * size / count);
-        int64_t here = tn__line_tree_most(&line->tree, line->nodes[id].key, line->nodes[id].key);
-        int64_t behind = keys_behind(line, id);
-        for (uint32_t k = key; k < end; k++) line->spread[k - low] = k == key ? here : behind;
+/* Nodes that are spread over a window of keys, which begins with a node's key. */
+typedef struct keys_window {
+    uint32_t first, count; /* nodes */
+    uint32_t low, size;    /* keys */
+    uint32_t at;           /* of the nodes the one before which there is to be room */
+} keys_window;
+
+/* Half of the keys are before that one: where one run is put in, more follow. */
+static uint32_t keys_of(const keys_window *w, uint32_t i) {
+    uint32_t half = w->size / 2;
+    if (i == w->count) return w->low + w->size;
+    return w->low + (uint32_t)((uint64_t)i * half / w->count) + (i >= w->at ? half : 0);
+}
+
+static void keys_spread(tn__line *line, const keys_window *w) {
+    uint32_t id = w->first;
+    tn__line_tree_get(&line->tree, w->low, w->size, line->old);
+    for (uint32_t i = 0; i < w->count; i++, id = line->nodes[id].next) {
+        uint32_t key = keys_of(w, i), end = keys_of(w, i + 1);
+        int64_t here = line->old[line->nodes[id].key - w->low];
+        int64_t behind = keys_behind(line, id, here);
+        line->spread[key - w->low] = here;
+        for (uint32_t k = key + 1; k < end; k++) line->spread[k - w->low] = behind;
         line->spread_keys[i] = key;
-        id = line->nodes[id].next;
     }
+    id = w->first;
+    for (uint32_t i = 0; i < w->count; i++, id = line->nodes[id].next)
+        line->nodes[id].key = line->spread_keys[i];
+    tn__line_tree_set(&line->tree, w->low, w->size, line->spread);
 }
 
 /* More keys between neighbours: in the smallest window that is not too full, nodes are spread. */
 static bool keys_make_room(tn__line *line, uint32_t before) {
-    uint32_t size = 16, low = 0, first = before, last = before, count = 1;
+    uint32_t size = 16, low = 0, first = before, last = before, count = 1, at = 0;
     for (; size <= LINE_WINDOW && size < line->tree.width; size *= 2) {
         low = line->nodes[before].key & ~(size - 1);
         while (first > TN__LINE_TAIL && line->nodes[line->nodes[first].prev].key >= low &&
                line->nodes[first].prev != TN__LINE_HEAD) {
             first = line->nodes[first].prev;
             count++;
+            at++;
         }
         while (line->nodes[last].next != TN_NONE &&
                line->nodes[line->nodes[last].next].key < low + size) {
             last = line->nodes[last].next;
             count++;
         }
-        if (first != before && 2 * count <= size) break;
+        if (first != before && LINE_ROOM * count <= size) break;
     }
     if (size > LINE_WINDOW || size >= line->tree.width) return tn__line_number(line);
-    keys_spread(line, first, count, low, size);
-    for (uint32_t i = 0; i < count; i++, first = line->nodes[first].next)
-        line->nodes[first].key = line->spread_keys[i];
-    tn__line_tree_set(&line->tree, low, size, line->spread);
+    keys_spread(line, &(keys_window){first, count, low, size, at});
     return true;
 }
 

@@ -128,7 +128,7 @@ static void line_put_node(tn__line *line, uint32_t id, uint32_t before) {
     }
     tn__line_node *node = &line->nodes[id];
     uint32_t low = line->nodes[line->nodes[before].prev].key, high = line->nodes[before].key;
-    node->key = low + (high - low + 2) / 3;
+    node->key = tn__line_key_after(low, high);
     tn__line_chain(line, id, before);
     tn__line_tree_add(&line->tree, node->key, node->key, tn__line_scratch(line, node));
     for (uint32_t i = 0; i < node->touch_count; i++) line_put_touch(line, node->touch_first + i);
@@ -172,7 +172,7 @@ static void line_move_node(tn__line *line, uint32_t id, uint32_t before) {
     for (uint32_t i = node->touch_count; i-- > 0;) line_take_touch(line, node->touch_first + i);
     tn__line_tree_add(&line->tree, old, old, -tn__line_scratch(line, node));
     line_unchain(line, id);
-    node->key = low + (line->nodes[before].key - low + 2) / 3;
+    node->key = tn__line_key_after(low, line->nodes[before].key);
     tn__line_chain(line, id, before);
     tn__line_tree_add(&line->tree, node->key, node->key, tn__line_scratch(line, node));
     for (uint32_t i = 0; i < node->touch_count; i++) line_put_touch(line, node->touch_first + i);

@@ -25,6 +25,7 @@ void tn__line_tree_add(tn__line_tree *tree, uint32_t first, uint32_t last, int64
 int64_t tn__line_tree_most(const tn__line_tree *tree, uint32_t first, uint32_t last);
 /* The bytes of `size` keys, a power of two, from `first` on, a multiple of it. */
 void tn__line_tree_set(tn__line_tree *tree, uint32_t first, uint32_t size, const int64_t *bytes);
+void tn__line_tree_get(const tn__line_tree *tree, uint32_t first, uint32_t size, int64_t *bytes);
 /* The first key above `limit`; TN_NONE: none. */
 uint32_t tn__line_tree_above(const tn__line_tree *tree, int64_t limit);
 
@@ -64,7 +65,7 @@ typedef struct tn__line {
     uint32_t *first_touch; /* [values] */
     uint32_t *near_touch;  /* [values] where tn__line_before ended; TN_NONE: before the first */
     uint32_t *spare;       /* [jobs] nodes of it that are not in the list, by `next` */
-    int64_t *spread;       /* bytes and keys while nodes are spread over a window of keys */
+    int64_t *old, *spread; /* bytes and keys while nodes are spread over a window of keys */
     uint32_t *spread_keys;
     size_t node_room, touch_room, change_room, most_room, both_room;
     uint32_t node_count, touch_count, change_count, linked_count;

@@ -26,6 +26,10 @@ uint32_t tn__line_make_node(tn__line *line, uint32_t job, bool again);
 /* All keys and bytes anew. The head has the key of the first run: what is there from the start is
  * there then. False: out of memory. */
 bool tn__line_number(tn__line *line);
+/* The key of a run that is put in between two: more of what it was put in for follow. */
+static inline uint32_t tn__line_key_after(uint32_t low, uint32_t high) {
+    return low + (high - low + 6) / 8;
+}
 /* A free key between a node and the one before it. False: out of memory. */
 bool tn__line_give_key(tn__line *line, uint32_t before);
 

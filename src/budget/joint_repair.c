@@ -109,6 +109,12 @@ static bool repair_fits_beside(const tn__repair *r, const repair_gap *gap, uint3
            (last == to || tn__repair_fits(r, to + 1, last, bytes));
 }
 
+/* Where the line takes too much, when the victim is gone. */
+static bool repair_fits_here(const tn__repair *r, uint32_t victim, uint64_t bytes) {
+    return r->takes + (int64_t)bytes + (int64_t)r->stays <=
+           (int64_t)r->budget + (int64_t)r->work->values[victim].bytes;
+}
+
 /* What one input of the chain takes. */
 static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, uint32_t key,
                         uint64_t *cost) {
@@ -121,8 +127,11 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
     if (it->maker != TN_NONE && r->seen[it->maker] == r->stamp) return true;
     uint32_t from = tn__line_key(line, last) + 1;
     bool settled = tn__line_is_settled(line, last);
-    if (!settled && tn__repair_fits(r, from, key, it->bytes)) return true;
-    if (!settled && repair_fits_beside(r, gap, from, key, it->bytes)) {
+    bool across =
+        from <= r->here && r->here <= key; /* where nothing more fits, but for the victim */
+    bool beside = !across || repair_fits_here(r, gap->value, it->bytes);
+    if (!settled && !across && tn__repair_fits(r, from, key, it->bytes)) return true;
+    if (!settled && beside && repair_fits_beside(r, gap, from, key, it->bytes)) {
         r->stays += it->bytes;
         r->lost += (double)it->bytes;
         return true;
@@ -301,9 +310,9 @@ static float repair_full_key(tn__repair *r, const repair_idle *idle, float exces
 }
 
 /* The victim at a node, and its chain in best_chain; TN_NONE: there is none. */
-static uint32_t repair_choose(tn__repair *r, uint32_t node, double excess_bytes) {
+static uint32_t repair_choose(tn__repair *r, uint32_t node) {
     repair_look looks[REPAIR_LOOKS];
-    float best_key = INFINITY, excess = repair_log(excess_bytes);
+    float best_key = INFINITY, excess = repair_log((double)(r->takes - (int64_t)r->budget));
     r->here = r->line->nodes[node].key;
     r->row = repair_row(r, r->here);
     uint32_t count = repair_looks(r, node, excess, looks), best = TN_NONE;
@@ -390,8 +399,8 @@ bool tn__repair_run(tn__repair *r) {
         uint32_t node = r->at;
         if (node == TN_NONE || r->line->nodes[node].key != key) node = repair_go(r, key);
         if (node == TN_NONE || r->line->nodes[node].key != key) return false;
-        int64_t takes = tn__line_tree_most(&r->line->tree, key, key);
-        uint32_t at = repair_choose(r, node, (double)(takes - (int64_t)r->budget));
+        r->takes = tn__line_tree_most(&r->line->tree, key, key);
+        uint32_t at = repair_choose(r, node);
         if (at == TN_NONE || !repair_give_up(r, at, node) || r->line->failed) return false;
         if (r->line->cost > r->cost_limit) return false;
     }

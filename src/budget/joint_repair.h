@@ -41,6 +41,7 @@ typedef struct tn__repair {
     uint32_t idle_count, at;  /* node that `idle` belongs to; TN_NONE */
     const int8_t *row;        /* of the advice, for the node that takes too much; NULL */
     uint32_t here;            /* key of the node that takes too much */
+    int64_t takes;            /* bytes there */
     uint32_t ban, stamp, chain_count, best_count;
     double lost;    /* bytes of what stays longer for a plan */
     uint64_t stays; /* of these, what fits as the victim is gone */

@@ -10,12 +10,16 @@
  */
 #include "budget/joint_search.h"
 
+/* What is improved: the best start without advice, with it, and what came of a larger budget. */
+enum { SEARCH_PLAIN, SEARCH_ADVISED, SEARCH_WARM, SEARCH_STARTS };
+
 typedef struct search_state {
     tn__pass_run *run;
     tn__line line;
     tn__repair repair;
-    tn__schedule best, starts[2]; /* the best; the best start without advice, and with it */
-    uint64_t best_cost, start_costs[2], spent;
+    tn__schedule best, starts[SEARCH_STARTS];
+    uint64_t best_cost, start_costs[SEARCH_STARTS], spent;
+    uint32_t *order;  /* [jobs] of first runs in run->warm */
     bool has, orders; /* first runs may change places */
     tn__random random;
     tn__bound_advice advice;
@@ -31,10 +35,13 @@ static const tn__repair_taste search_tastes[] = {
     {.reach = 0.5, .bulk = 1.0, .whole = true, .hopes = true},
 };
 
-#define SEARCH_ROWS 10u  /* every so many tears out a whole row */
-#define SEARCH_OTHER 3u  /* the part of the effort that goes to the other kind of start */
-#define SEARCH_SHIFTS 4u /* and every so many puts one elsewhere */
-#define SEARCH_REACH 16u /* up to so many places away */
+#define SEARCH_NEAR 4096u /* of the bound: so much above it is good enough */
+#define SEARCH_ANY 3u     /* the part of the effort that goes to whether there is any */
+#define SEARCH_ON 3u      /* the part of the effort that is spent where an answer is known */
+#define SEARCH_ROWS 10u   /* every so many tears out a whole row */
+#define SEARCH_OTHER 3u   /* the part of the effort that goes to the other kind of start */
+#define SEARCH_SHIFTS 4u  /* and every so many puts one elsewhere */
+#define SEARCH_REACH 16u  /* up to so many places away */
 
 static double search_unit(search_state *s) {
     return (double)(tn__random_next(&s->random) >> 11) * 0x1p-53;
@@ -80,7 +87,8 @@ static tn_status search_keep_start(search_state *s, uint32_t kind) {
 }
 
 /* `spare`: 64ths of the budget that are left over at first. */
-static tn_status search_start(search_state *s, const tn__repair_taste *taste, uint32_t spare) {
+static tn_status search_start(search_state *s, const tn__repair_taste *taste, uint32_t spare,
+                              uint32_t kind) {
     uint32_t mark = tn__line_mark(&s->line);
     s->repair.taste = *taste;
     s->repair.cost_limit = search_start_limit(s);
@@ -88,7 +96,7 @@ static tn_status search_start(search_state *s, const tn__repair_taste *taste, ui
     bool fits = tn__repair_run(&s->repair);
     s->repair.budget = s->run->budget;
     if (fits && !tn__repair_trim(&s->repair)) s->line.failed = true;
-    if (fits) TN_TRY(search_keep_start(s, taste->advised > 0));
+    if (fits) TN_TRY(search_keep_start(s, kind));
     tn__line_undo(&s->line, mark);
     return search_spend(s);
 }
@@ -102,8 +110,9 @@ static tn_status search_starts(search_state *s, uint64_t effort) {
         for (size_t i = 0; i < tastes; i++) {
             tn__repair_taste taste = search_tastes[i];
             taste.advised = k % 2 ? 4.0f : 0.0f;
-            if (s->spent > (k > 1 ? effort / 6 : 2 * effort)) return TN_OK;
-            TN_TRY(search_start(s, &taste, spares[k / 2]));
+            uint64_t most = s->run->any ? effort / SEARCH_ANY : 2 * effort;
+            if (s->spent > (k > 1 ? effort / 6 : most)) return TN_OK;
+            TN_TRY(search_start(s, &taste, spares[k / 2], k % 2));
             if (s->has && (s->run->any || s->best_cost == s->run->work->cost)) return TN_OK;
         }
     return TN_OK;
@@ -286,14 +295,27 @@ static tn_status search_step(search_state *s, uint64_t *now, uint64_t slack) {
     return search_spend(s);
 }
 
-static tn_status search_improve(search_state *s, uint32_t kind, uint64_t effort) {
-    tn__line_release(&s->line); /* in its old order */
-    TN_TRY(tn__line_init(&s->line, s->run->work, &s->run->context, NULL, s->run->error));
-    TN_TRY(tn__line_read(&s->line, &s->starts[kind]));
+/* A line in the order that the starts of this kind have. */
+static tn_status search_begin(search_state *s, uint32_t kind, const tn__schedule *schedule) {
+    const uint32_t *order = kind == SEARCH_WARM ? s->order : NULL;
+    tn__line_release(&s->line);
+    TN_TRY(tn__line_init(&s->line, s->run->work, &s->run->context, order, s->run->error));
+    TN_TRY(tn__line_read(&s->line, schedule));
     tn__line_forget(&s->line);
+    return TN_OK;
+}
+
+/* Nothing takes less, or hardly anything can. */
+static bool search_is_done(const search_state *s) {
+    uint64_t cost = s->run->work->cost, bound = s->run->bound > cost ? s->run->bound : cost;
+    return s->best_cost <= bound || (s->best_cost - bound) < bound / SEARCH_NEAR;
+}
+
+static tn_status search_improve(search_state *s, uint32_t kind, uint64_t effort) {
+    TN_TRY(search_begin(s, kind, &s->starts[kind]));
     uint64_t now = s->line.cost, begin = s->spent;
     double over = (double)(now - s->run->work->cost);
-    while (s->spent < effort && s->best_cost > s->run->work->cost) {
+    while (s->spent < effort && !search_is_done(s)) {
         double left = (double)(effort - s->spent) / (double)(effort - begin);
         uint64_t slack = (uint64_t)(over * 0.01 * left * left * search_unit(s));
         s->repair.effort += 64;
@@ -304,14 +326,53 @@ static tn_status search_improve(search_state *s, uint32_t kind, uint64_t effort)
 
 /* The best start is improved, and for a part of the effort the best of the other kind: where the
  * better one leads is not always better. */
-static tn_status search_run(search_state *s, uint64_t effort) {
+static tn_status search_afresh(search_state *s, uint64_t effort) {
+    TN_TRY(tn__bound_advise(s->run, effort / 4, &s->advice));
     TN_TRY(search_starts(s, effort));
     if (!s->has || s->run->any || s->best_cost == s->run->work->cost) return TN_OK;
-    uint32_t kind = s->start_costs[1] < s->start_costs[0];
+    uint32_t kind = s->start_costs[SEARCH_ADVISED] < s->start_costs[SEARCH_PLAIN];
     uint64_t left = effort > s->spent ? effort - s->spent : 0, half = left / SEARCH_OTHER;
     bool both = s->start_costs[1 - kind] < UINT64_MAX;
     TN_TRY(search_improve(s, kind, both ? effort - half : effort));
     return both ? search_improve(s, 1 - kind, effort) : TN_OK;
+}
+
+/* --- from an answer for another budget ------------------------------------------------------- */
+
+/* Whether it has runs alone; their order. */
+static bool search_orders(search_state *s, const tn__schedule *warm) {
+    uint32_t jobs = s->run->work->job_count, count = 0;
+    s->order = tn__arena_array(s->run->arena, (size_t)jobs + 1, sizeof *s->order);
+    bool *seen = tn__arena_array(s->run->arena, (size_t)jobs + 1, sizeof *seen);
+    if (s->order == NULL || seen == NULL) return false;
+    for (uint32_t i = 0; i < warm->count; i++) {
+        uint32_t job = warm->acts[i].what;
+        if (warm->acts[i].kind != TN__RUN) return false;
+        if (!seen[job]) s->order[count++] = job;
+        seen[job] = true;
+    }
+    return count == jobs;
+}
+
+/* It is mended as a start is, then improved. Budgets of one search are near each other, so little
+ * of it changes. */
+static tn_status search_on(search_state *s, uint64_t effort) {
+    TN_TRY(search_begin(s, SEARCH_WARM, s->run->warm));
+    for (size_t i = 0; i < sizeof search_tastes / sizeof *search_tastes; i++) {
+        TN_TRY(search_start(s, &search_tastes[i], 0, SEARCH_WARM));
+        if (s->spent > effort / 4) break;
+    }
+    if (!s->has || s->best_cost == s->run->work->cost) return TN_OK;
+    return search_improve(s, SEARCH_WARM, effort);
+}
+
+static tn_status search_run(search_state *s, uint64_t effort) {
+    const tn__schedule *warm = s->run->any ? NULL : s->run->warm;
+    if (warm != NULL && search_orders(s, warm)) {
+        TN_TRY(search_on(s, effort / SEARCH_ON));
+        if (s->has) return TN_OK;
+    }
+    return search_afresh(s, effort);
 }
 
 static tn_status search_offer(search_state *s) {
@@ -323,17 +384,16 @@ static tn_status search_offer(search_state *s) {
 tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
     bool orders = !run->work->is_ordered && (run->allow & TN__ALLOW_ORDER);
     search_state s = {.run = run,
-                      .start_costs = {UINT64_MAX, UINT64_MAX},
+                      .start_costs = {UINT64_MAX, UINT64_MAX, UINT64_MAX},
                       .random = {run->seed},
                       .orders = orders};
     tn__schedule_init(&s.best, &run->context);
-    for (uint32_t i = 0; i < 2; i++) tn__schedule_init(&s.starts[i], &run->context);
+    for (uint32_t i = 0; i < SEARCH_STARTS; i++) tn__schedule_init(&s.starts[i], &run->context);
     TN_TRY(tn__line_init(&s.line, run->work, &run->context, NULL, run->error));
     tn_status status = TN_OK;
     if (!tn__repair_room(&s.repair, &s.line, run->budget, run->arena))
         status = tn__no_memory(run->error, "a search");
     s.repair.advice = &s.advice;
-    if (status == TN_OK) status = tn__bound_advise(run, effort / 4, &s.advice);
     if (status == TN_OK) status = search_run(&s, effort);
     if (status == TN_OK || status == TN_E_STOPPED) {
         tn_status offered = search_offer(&s);
@@ -341,6 +401,6 @@ tn_status tn__joint_search(tn__pass_run *run, uint64_t effort) {
     }
     tn__line_release(&s.line);
     tn__schedule_release(&s.best);
-    for (uint32_t i = 0; i < 2; i++) tn__schedule_release(&s.starts[i]);
+    for (uint32_t i = 0; i < SEARCH_STARTS; i++) tn__schedule_release(&s.starts[i]);
     return status;
 }

@@ -61,6 +61,17 @@ void tn__line_tree_set(tn__line_tree *tree, uint32_t first, uint32_t size, const
     tree_mend(tree, top);
 }
 
+/* What is added above goes down level by level: from behind, as children take the places of two. */
+void tn__line_tree_get(const tn__line_tree *tree, uint32_t first, uint32_t size, int64_t *bytes) {
+    uint32_t top = (first + tree->width) / size;
+    bytes[0] = 0;
+    for (uint32_t at = top / 2; at > 0; at /= 2) bytes[0] += tree->both[at];
+    for (uint32_t count = 1; count < size; count *= 2, top *= 2)
+        for (uint32_t i = count; i-- > 0;)
+            bytes[2 * i] = bytes[2 * i + 1] = bytes[i] + tree->both[top + i];
+    for (uint32_t i = 0; i < size; i++) bytes[i] += tree->most[top + i];
+}
+
 uint32_t tn__line_tree_above(const tn__line_tree *tree, int64_t limit) {
     uint32_t at = 1;
     if (tree->most[1] <= limit) return TN_NONE;

@@ -55,6 +55,8 @@ struct tn__pass_run {
     uint64_t host_budget; /* UINT64_MAX: none */
     uint32_t allow;       /* TN__ALLOW_*, of what the pass models */
     uint64_t seed;
+    const tn__schedule *warm; /* NULL, or an answer for another budget, of the same work */
+    bool no_bound;            /* what is proved for this budget is of no use */
     bool any;        /* the first schedule within budget will do: the least budget is looked for */
     bool only_proof; /* only a proof that there is none: nothing that is offered is kept */
     double out_rate, in_rate; /* bytes a unit of cost, each way; 0: there is no link */

@@ -89,7 +89,7 @@ class tn_layout(Structure):
 class tn_plan_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("planner", c_char_p),
                 ("capacity", c_uint64), ("work_limit", c_uint64), ("timeout_s", c_double), ("threads", c_uint32),
-                ("seed", c_uint64)]
+                ("seed", c_uint64), ("enough", c_uint64)]
 
 
 class tn_conflict(Structure):
@@ -241,7 +241,7 @@ class tn_costs_model(Structure):
 class tn_measure_options(Structure):
     _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("seconds", c_double),
                 ("rounds", c_uint32), ("bytes", c_uint64), ("occupancy", POINTER(tn_occupancy)),
-                ("only", POINTER(c_bool))]
+                ("only", POINTER(c_bool)), ("setup", POINTER(tn_setup))]
 
 
 EXPLAIN = CFUNCTYPE(None, c_void_p, c_char_p)

@@ -54,7 +54,7 @@ static tn_status joint_search_all(tn__pass_run *run, uint64_t effort) {
     if (run->work->job_count <= JOINT_EXACT_JOBS && (run->allow & TN__ALLOW_RECOMPUTE))
         TN_TRY(joint_ask(run, "exact", JOINT_EXACT_WORK, &said));
     if (alone && (said == TN_OK || said == TN_E_INFEASIBLE)) return said;
-    TN_TRY(tn__bound_raise(run, effort));
+    if (!run->no_bound) TN_TRY(tn__bound_raise(run, effort));
     if (run->only_proof) return TN_OK;
     if (run->allow & TN__ALLOW_RECOMPUTE) TN_TRY(tn__joint_search(run, effort));
     return alone || (run->any && run->has_best) ? TN_OK : joint_copies_and_codecs(run, effort);

@@ -104,7 +104,8 @@ static tn_status plan_take(tn__call *call, const tn__prepared *prepared, plan_fo
     layout->lower_bound = tn__add_sat(layout->lower_bound, found.lower_bound);
     for (uint32_t i = 0; i < prepared->count; i++)
         layout->offset[prepared->ids[i]] = found.offset[i];
-    if (!prepared->has_capacity || found.peak <= prepared->capacity) return TN_OK;
+    if (tn__call_capacity(call, which) == UINT64_MAX || found.peak <= prepared->capacity)
+        return TN_OK;
     const char *bank = call->problem->banks[which].name;
     if (found.lower_bound > prepared->capacity)
         return plan_too_small(call, bank, found.lower_bound, prepared->capacity);
@@ -151,6 +152,14 @@ static tn_status plan_bank_timed(tn__call *call, tn_bank_id which, tn__prepared 
     return status;
 }
 
+/* What would do is to planners what a capacity is, where there may be such a layout. */
+static void plan_note_enough(const tn__call *call, tn__prepared *p) {
+    uint64_t enough = call->options.enough;
+    if (p->has_capacity || enough < p->lower_bound || enough == 0) return;
+    p->has_capacity = true;
+    p->capacity = enough;
+}
+
 static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
     int64_t step;
     double start_s = tn__clock_s();
@@ -165,6 +174,7 @@ static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared *p) {
         TN_FAIL(call->error, TN_E_INFEASIBLE,
                 "%s: step %" PRId64 " needs at least %" PRIu64 " bytes, the capacity is %" PRIu64,
                 bank, step, p->lower_bound, p->capacity);
+    plan_note_enough(call, p);
     return p->deadline_s != 0 ? plan_bank_timed(call, which, p, start_s)
                               : plan_bank_run(call, which, p, NULL);
 }
