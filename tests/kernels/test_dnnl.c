@@ -16,6 +16,7 @@ typedef struct made { /* a graph of one operator under construction */
     int64_t ints[8][8];
     double floats[8];
     const char *strings[8];
+    bool turns; /* its output lies channels last, its inputs do not; a Reorder makes "y" of it */
 } made;
 
 static int64_t made_below(made *at, int64_t bound) {
@@ -54,9 +55,13 @@ static void made_string(made *at, const char *name, const char *value) {
         (tn_attr){.name = name, .type = TN_ATTR_STRING, .count = 1, .strings = &at->strings[i]};
 }
 static void made_op(made *at, const char *type, uint32_t version) {
-    at->output = whole_tensor(at->graph, "y", TN_KIND_OUTPUT, 0, NULL);
-    whole_op_in(at->graph, "", type, version, at->inputs, at->input_count, at->output, at->attrs,
+    tn_tensor_id result = at->output = whole_tensor(at->graph, "y", TN_KIND_OUTPUT, 0, NULL);
+    tn_tensor_spec spec = {.name = "last", .rank = TN_RANK_UNKNOWN, .kind = TN_KIND_ACTIVATION};
+    spec.format.order = TN_ORDER_NHWC;
+    if (at->turns) assert_int_equal(tn_graph_add_tensor(at->graph, &spec, &result, NULL), TN_OK);
+    whole_op_in(at->graph, "", type, version, at->inputs, at->input_count, result, at->attrs,
                 at->attr_count);
+    if (at->turns) whole_op_in(at->graph, "tenure", "Reorder", 1, &result, 1, at->output, NULL, 0);
 }
 
 /* --- operators --- */
@@ -271,9 +276,10 @@ static const struct {
 
 /* --- judging --- */
 
-static void case_begin(made *at, size_t which, uint64_t seed) {
+static void case_begin(made *at, size_t which, uint64_t seed, bool turns) {
     memset(at, 0, sizeof *at);
     at->random.state = seed;
+    at->turns = turns;
     assert_int_equal(tn_graph_create(NULL, &at->graph, NULL), TN_OK);
     cases[which].make(at);
     whole_infer(at->graph);
@@ -281,7 +287,7 @@ static void case_begin(made *at, size_t which, uint64_t seed) {
 
 static void check_case(size_t which, uint64_t seed, uint32_t *taken, uint32_t *tried) {
     made at;
-    case_begin(&at, which, seed);
+    case_begin(&at, which, seed, false);
     whole plain = {.plain = true, .seed = seed}, one = {.seed = seed}, two = {.seed = seed};
     one.threads = 1 + (uint32_t)(seed & 1);
     two.threads = one.threads;
@@ -327,6 +333,37 @@ static void every_kernel_of_the_library_agrees_with_plain_loops(void **state) {
     }
 }
 
+/* A graph may have any order for any tensor (--format): a kernel takes what it can, and no more. */
+static void inputs_and_outputs_of_other_orders_are_computed_rightly_or_refused(void **state) {
+    tn_error error;
+    (void)state;
+    if (!tn_kernels_library(NULL, &error)) {
+        printf("SKIP: %s\n", error.message);
+        skip();
+    }
+    uint32_t ran = 0;
+    for (size_t which = 0; which < sizeof cases / sizeof *cases; which++)
+        for (uint64_t seed = 1; seed <= TRIES; seed++) {
+            made at, turned;
+            whole plain = {.plain = true, .seed = seed}, one = {.seed = seed};
+            case_begin(&at, which, seed, false);
+            case_begin(&turned, which, seed, true);
+            if (whole_run(&plain, at.graph) == TN_OK && whole_run(&one, turned.graph) == TN_OK) {
+                double apart = whole_difference(&plain, &one);
+                if (!(apart <= cases[which].apart))
+                    fail_msg("%s, seed %llu: %g apart", cases[which].name, (unsigned long long)seed,
+                             apart);
+                ran++;
+            }
+            whole_release(&plain);
+            whole_release(&one);
+            tn_graph_destroy(at.graph);
+            tn_graph_destroy(turned.graph);
+        }
+    printf("%u of other orders ran\n", ran);
+    assert_true(ran > TRIES);
+}
+
 static void names_of_implementations_are_ranked(void **state) {
     (void)state;
     assert_int_equal(tn__dnnl_rank_of("ref:any"), 0);
@@ -337,6 +374,7 @@ static void names_of_implementations_are_ranked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_of_the_library_agrees_with_plain_loops),
+        cmocka_unit_test(inputs_and_outputs_of_other_orders_are_computed_rightly_or_refused),
         cmocka_unit_test(names_of_implementations_are_ranked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,11 +16,11 @@ static tn_status norm_bind_each(tn__dnnl_work *work, const dnnl_memory_desc_t *d
 /* --- batch normalisation --- */
 
 static bool norm_accepts_batch(const tn_kernel_setup *setup) {
-    const tn_tensor *x = tn__setup_input(setup, 0);
+    const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
     if (!tn__dnnl_all_fit(setup) || x == NULL || x->rank < 2 || x->rank > 5 ||
         setup->op->input_count != 5 || tn__attr_int(setup->op, "training_mode", 0) != 0 ||
-        tn__attr_int(setup->op, "spatial", 1) != 1 || tn__setup_output(setup, 0) == NULL ||
-        tn__setup_output(setup, 0)->dtype != x->dtype)
+        tn__attr_int(setup->op, "spatial", 1) != 1 || y == NULL || y->dtype != x->dtype ||
+        y->format.order != x->format.order) /* one descriptor is that of both */
         return false;
     for (uint32_t i = 1; i < 5; i++) /* the library reads them as float32, whatever x is */
         if (tn__setup_input(setup, i) == NULL || tn__setup_input(setup, i)->dtype != TN_FLOAT32)
