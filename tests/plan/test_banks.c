@@ -6,6 +6,8 @@
  */
 #include "kit.h"
 
+#include <math.h>
+
 enum { JUDGE_BODIES = 6 };
 
 static bool meets(const tn_body *a, const tn_body *b) {
@@ -117,6 +119,131 @@ static void the_heuristic_stays_close_to_the_best_choice(void **state) {
     print_message("heuristic: %.2f %% of the best traffic, the best in %llu of 400\n",
                   100.0 * (double)sum / (double)best_sum, (unsigned long long)best_count);
     assert_true((double)sum > 0.9 * (double)best_sum);
+}
+
+/* --- three banks: the seconds of all traffic --- */
+
+enum { THREE_BODIES = 5, THREE_CHOICES = 243, THREE_MOST = 30 };
+static const double three_speeds[] = {8e9, 2e9, 1e8};
+
+static double three_seconds(const tn_problem *problem, const tn_bank_id *bank) {
+    double seconds = 0;
+    for (uint32_t i = 0; i < tn_problem_count(problem); i++)
+        seconds += (double)tn_problem_body(problem, i)->traffic / three_speeds[bank[i]];
+    return seconds;
+}
+
+/* Of all choices, and for each all orders: the least. */
+static double three_least(const tn_problem *problem, const uint64_t *capacity) {
+    double least = HUGE_VAL;
+    for (uint32_t code = 0; code < THREE_CHOICES; code++) {
+        uint64_t at[THREE_BODIES];
+        tn_bank_id bank[THREE_BODIES];
+        uint32_t rest = code, set[3] = {0};
+        for (uint32_t i = 0; i < THREE_BODIES; i++, rest /= 3) {
+            bank[i] = rest % 3;
+            set[bank[i]] |= 1u << i;
+        }
+        double seconds = three_seconds(problem, bank);
+        if (seconds < least && packs(problem, at, 0, set[0], capacity[0]) &&
+            packs(problem, at, 0, set[1], capacity[1]))
+            least = seconds;
+    }
+    return least;
+}
+
+/* The largest first, each in the fastest bank in which it has a place above the others. */
+static double three_first_fit(const tn_problem *problem, const uint64_t *capacity) {
+    uint64_t at[3][THREE_MOST];
+    uint32_t placed[3] = {0}, done = 0, count = tn_problem_count(problem);
+    tn_bank_id bank[THREE_MOST];
+    for (uint32_t turn = 0; turn < count; turn++) {
+        uint32_t next = UINT32_MAX;
+        for (uint32_t i = 0; i < count; i++)
+            if (!(done >> i & 1) &&
+                (next == UINT32_MAX ||
+                 tn_problem_body(problem, i)->size > tn_problem_body(problem, next)->size))
+                next = i;
+        for (bank[next] = 0; bank[next] < 2; bank[next]++) {
+            at[bank[next]][next] = lowest(problem, at[bank[next]], placed[bank[next]], next);
+            if (at[bank[next]][next] + tn_problem_body(problem, next)->size <= capacity[bank[next]])
+                break;
+        }
+        placed[bank[next]] |= 1u << next;
+        done |= 1u << next;
+    }
+    return three_seconds(problem, bank);
+}
+
+static tn_problem *three_problem(uint64_t seed, uint32_t count, const uint64_t *capacity) {
+    static const char *const names[] = {"device", "host", "storage"};
+    tn_problem *problem = random_choice(seed, count, capacity[0]);
+    for (tn_bank_id b = 0; b < 3; b++) {
+        tn_bank bank = {
+            .name = names[b], .capacity = b < 2 ? capacity[b] : 0, .bytes_per_s = three_speeds[b]};
+        assert_ok(tn_problem_set_bank(problem, b, &bank, &failure));
+    }
+    return problem;
+}
+
+/* The seconds of the plan, which keeps to the capacities, and is no worse than storage alone. */
+static double three_plan(const tn_problem *problem, const uint64_t *capacity, uint64_t seed) {
+    tn_layout layout;
+    uint64_t all = 0;
+    assert_ok(tn_plan(problem, NULL, &layout, &failure));
+    for (uint32_t i = 0; i < tn_problem_count(problem); i++)
+        all += tn_problem_body(problem, i)->traffic;
+    double seconds = 0, storage = (double)all / three_speeds[2];
+    for (tn_bank_id b = 0; b < 3; b++) seconds += (double)layout.bank_traffic[b] / three_speeds[b];
+    for (tn_bank_id b = 0; b < 2; b++) assert_true(layout.bank_peak[b] <= capacity[b]);
+    assert_true(fabs(three_seconds(problem, layout.bank) - seconds) <= 1e-9 * seconds);
+    if (seconds > storage * (1 + 1e-9))
+        fail_msg("seed %llu: %g s, storage alone %g\n", (unsigned long long)seed, seconds, storage);
+    tn_layout_release(&layout);
+    return seconds;
+}
+
+static void three_banks_take_little_more_than_the_least_time(void **state) {
+    enum { SEEDS = 300 };
+    double sum = 0, least_sum = 0, worst = 1;
+    uint32_t least_count = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const uint64_t capacity[2] = {6 + seed % 11, 8 + seed % 17};
+        tn_problem *problem = three_problem(seed, THREE_BODIES, capacity);
+        double seconds = three_plan(problem, capacity, seed);
+        double least = three_least(problem, capacity);
+        if (seconds < least * (1 - 1e-9))
+            fail_msg("seed %llu: %g s, but the least is %g\n", (unsigned long long)seed, seconds,
+                     least);
+        sum += seconds, least_sum += least;
+        least_count += seconds <= least * (1 + 1e-9);
+        if (seconds / least > worst) worst = seconds / least;
+        tn_problem_destroy(problem);
+    }
+    print_message("three banks: %.4f of the least time in all, at most %.2f, the least in %u of "
+                  "%d\n",
+                  sum / least_sum, worst, least_count, SEEDS);
+    assert_true(sum < 1.1 * least_sum);
+}
+
+static void three_banks_take_no_more_time_than_the_largest_first(void **state) {
+    enum { SEEDS = 400 };
+    double sum = 0, simple_sum = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const uint64_t capacity[2] = {10 + seed % 41, 20 + seed % 59};
+        tn_problem *problem =
+            three_problem(seed, (uint32_t)(6 + seed % (THREE_MOST - 5)), capacity);
+        double seconds = three_plan(problem, capacity, seed);
+        double simple = three_first_fit(problem, capacity);
+        if (seconds > simple * (1 + 1e-9))
+            fail_msg("seed %llu: %g s, the largest first takes %g\n", (unsigned long long)seed,
+                     seconds, simple);
+        sum += seconds, simple_sum += simple;
+        tn_problem_destroy(problem);
+    }
+    print_message("three banks: %.4f of the time of the largest first\n", sum / simple_sum);
 }
 
 /* Judged body by body, with ties, pins, clocks, pieces and alignments besides. */
@@ -251,6 +378,8 @@ int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_choices_are_optimal_and_say_so),
         cmocka_unit_test(the_heuristic_stays_close_to_the_best_choice),
+        cmocka_unit_test(three_banks_take_little_more_than_the_least_time),
+        cmocka_unit_test(three_banks_take_no_more_time_than_the_largest_first),
         cmocka_unit_test(every_planner_plans_what_chooses),
         cmocka_unit_test(what_fits_nowhere_is_infeasible),
         cmocka_unit_test(offered_banks_free_what_nothing_holds),

@@ -9,6 +9,11 @@
  * high; each round twice as many as before. At last bodies given up are brought back wherever the
  * plan has a hole for them. A group of tied bodies is one body here.
  *
+ * Where the slowest bank has room for all that is left, the same is done with the bodies in other
+ * orders (traffic per byte, size), and with each body simply put into the fastest bank that has a
+ * hole for it; the choice whose traffic takes the least time is kept. So none takes longer than the
+ * largest first, or all in the slowest bank.
+ *
  * With two banks, few bodies and room for all of them in the slower bank, the choice is searched:
  * all sets from the most traffic downwards, until one has a plan or that of the heuristic is
  * reached. When every better set was proved not to fit, the choice is proved to be the best.
@@ -16,7 +21,8 @@
  * Banks of unknown speed come last, in their order, each taken as half as fast as the one before.
  * Not modelled: moving a body from one bank to another during its life.
  *
- * Cost: O(n log n) and O(log n) plans for each bank; the search at most BANKS_SEARCH_PLANS plans.
+ * Cost: O(n log n) and O(log n) plans for each bank, for each order; the search at most
+ * BANKS_SEARCH_PLANS plans.
  */
 #include "plan/frame/planner_run.h"
 
@@ -35,6 +41,7 @@ typedef struct banks_unit { /* a body, or a group, that may choose */
     bool taken;
     uint64_t traffic;
     double density; /* traffic per byte and step */
+    uint64_t size;
 } banks_unit;
 
 typedef struct banks_profile { /* bytes that live at each step; a tree without pushes down */
@@ -42,6 +49,20 @@ typedef struct banks_profile { /* bytes that live at each step; a tree without p
     uint32_t time_count, leaf_count;
     int64_t *most, *late; /* [2 * leaf_count]: maximum below, and what was added to all below */
 } banks_profile;
+
+/* In which order bodies are offered to a bank, and how. */
+typedef struct banks_way {
+    int (*order)(const void *a, const void *b);
+    bool simply; /* one after the other into holes, without planning them together */
+} banks_way;
+
+typedef struct banks_answer {
+    tn_bank_id *bank; /* [bodies] */
+    uint64_t *offset; /* [bodies] */
+    bool *planned;    /* [banks] */
+    bool least_time;
+    double seconds;
+} banks_answer;
 
 typedef struct banks {
     tn__call *call;
@@ -144,6 +165,18 @@ static int banks_unit_order(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
+static int banks_traffic_order(const void *a, const void *b) { /* per byte */
+    const banks_unit *x = a, *y = b;
+    double left = (double)x->traffic * (double)y->size,
+           right = (double)y->traffic * (double)x->size;
+    return left != right ? (left > right ? -1 : 1) : banks_unit_order(a, b);
+}
+
+static int banks_size_order(const void *a, const void *b) {
+    const banks_unit *x = a, *y = b;
+    return x->size != y->size ? (x->size > y->size ? -1 : 1) : (x->id > y->id) - (x->id < y->id);
+}
+
 static double banks_area(const tn_body *body) {
     double area = 0;
     for (uint32_t k = 0; k < body->piece_count; k++) {
@@ -158,6 +191,7 @@ static void banks_gather(banks *all) {
     const tn_problem *problem = all->call->problem;
     const tn__wholes *wholes = &all->call->wholes;
     tn_layout *layout = &all->call->layout;
+    all->unit_count = 0;
     for (size_t i = 0; i < problem->count; i++) {
         if (!(problem->bodies[i].flags & TN_BODY_ANY_BANK)) continue;
         layout->bank[i] = BANKS_NONE;
@@ -181,9 +215,9 @@ static void banks_gather(banks *all) {
     }
     for (uint32_t u = 0; u < all->unit_count; u++) {
         double area = banks_area(tn__whole(wholes, all->units[u].id));
+        all->units[u].size = tn__whole(wholes, all->units[u].id)->size;
         all->units[u].density = area > 0 ? (double)all->units[u].traffic / area : DBL_MAX;
     }
-    qsort(all->units, all->unit_count, sizeof *all->units, banks_unit_order);
 }
 
 /* Known speeds first, the faster the earlier; ties, and unknown ones, by number. */
@@ -430,7 +464,7 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
 }
 
 /* Takes what fits into the bank by the bytes that live, then what can be planned there. */
-static tn_status banks_fill(banks *all, tn_bank_id bank) {
+static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
     tn__call *call = all->call;
     uint64_t capacity = tn__call_capacity(call, bank);
     bool fits = false, more = true;
@@ -438,7 +472,7 @@ static tn_status banks_fill(banks *all, tn_bank_id bank) {
     banks_begin(all, bank);
     for (uint32_t u = 0; u < all->unit_count; u++) {
         const tn_body *body = tn__whole(&call->wholes, all->units[u].id);
-        all->units[u].taken = banks_has_room(&all->profile, body, capacity);
+        all->units[u].taken = !simply && banks_has_room(&all->profile, body, capacity);
         if (all->units[u].taken) banks_put(&all->profile, body, true);
     }
     for (uint32_t count = 1; !fits && more; count = count < 1u << 20 ? 2 * count : count) {
@@ -529,6 +563,13 @@ static tn_status banks_search(banks *all, tn_bank_id bank) {
 
 /* --- all banks --- */
 
+/* Whether the slowest bank has room for whatever is left, side by side if need be. */
+static bool banks_has_last(const banks *all) {
+    const tn_problem *problem = all->call->problem;
+    tn_bank_id last = all->order[problem->bank_count - 1];
+    return tn__call_capacity(all->call, last) >= tn_problem_naive(problem);
+}
+
 /* The units that were taken leave the list. */
 static void banks_settle(banks *all) {
     uint32_t left = 0;
@@ -537,11 +578,13 @@ static void banks_settle(banks *all) {
     all->unit_count = left;
 }
 
-static tn_status banks_choose(banks *all) {
+static tn_status banks_choose(banks *all, const banks_way *way) {
     tn__call *call = all->call;
     uint32_t count = (uint32_t)call->problem->bank_count;
-    TN_TRY(banks_refuse(all));
-    TN_TRY(banks_refuse_sum(call));
+    banks_gather(all);
+    if (all->unit_count > 0) qsort(all->units, all->unit_count, sizeof *all->units, way->order);
+    memset(call->planned, 0, count * sizeof *call->planned);
+    call->least_time = false;
     for (uint32_t at = 0; at < count && all->unit_count > 0; at++) {
         tn_bank_id bank = all->order[at];
         if (at + 1 == count || tn__call_capacity(call, bank) == UINT64_MAX) {
@@ -549,10 +592,9 @@ static tn_status banks_choose(banks *all) {
             banks_assign(all, bank);
             call->least_time |= at == 0;
         } else {
-            TN_TRY(banks_fill(all, bank));
+            TN_TRY(banks_fill(all, bank, way->simply));
             /* whatever is left has room in the slower bank, side by side if need be */
-            bool last_two = count == 2 && tn__call_capacity(call, all->order[1]) >=
-                                              tn_problem_naive(call->problem);
+            bool last_two = count == 2 && banks_has_last(all);
             bool faster = call->problem->banks[bank].bytes_per_s >
                           call->problem->banks[all->order[1]].bytes_per_s;
             if (at == 0 && last_two && faster && call->planned[bank])
@@ -562,6 +604,88 @@ static tn_status banks_choose(banks *all) {
         call->least_time |= at == 0 && all->unit_count == 0;
     }
     return TN_OK;
+}
+
+/* --- several ways --- */
+
+/* Of those that may choose, in the banks that they are in. */
+static double banks_seconds(const banks *all) {
+    const tn_problem *problem = all->call->problem;
+    double seconds = 0;
+    for (size_t i = 0; i < problem->count; i++) {
+        const tn_body *body = &problem->bodies[i];
+        if (!(body->flags & TN_BODY_ANY_BANK)) continue;
+        tn_bank_id bank = all->call->layout.bank[body->flags & TN_BODY_TIED ? body->leader : i];
+        double speed = 1;
+        for (uint32_t at = 0; at < problem->bank_count; at++) {
+            double known = problem->banks[all->order[at]].bytes_per_s;
+            speed = known > 0 ? known : speed / 2;
+            if (all->order[at] == bank) break;
+        }
+        seconds += (double)tn__traffic(body) / speed;
+    }
+    return seconds;
+}
+
+static void banks_store(const banks *all, banks_answer *answer) {
+    const tn__call *call = all->call;
+    memcpy(answer->bank, call->layout.bank, call->problem->count * sizeof *answer->bank);
+    memcpy(answer->offset, call->layout.offset, call->problem->count * sizeof *answer->offset);
+    memcpy(answer->planned, call->planned, call->problem->bank_count * sizeof *answer->planned);
+    answer->least_time = call->least_time;
+    answer->seconds = banks_seconds(all);
+}
+
+static void banks_restore(const banks *all, const banks_answer *answer) {
+    tn__call *call = all->call;
+    memcpy(call->layout.bank, answer->bank, call->problem->count * sizeof *answer->bank);
+    memcpy(call->layout.offset, answer->offset, call->problem->count * sizeof *answer->offset);
+    memcpy(call->planned, answer->planned, call->problem->bank_count * sizeof *answer->planned);
+    call->least_time = answer->least_time;
+}
+
+static bool banks_is_late(const tn__call *call) {
+    double limit = call->options.timeout_s;
+    return call->layout.timed_out || (limit > 0 && tn__clock_s() - call->start_s >= limit);
+}
+
+/* The first way, and others while it is not proved to be the best; the first of equals. */
+static tn_status banks_try_ways(banks *all, banks_answer *best) {
+    static const banks_way ways[] = {{banks_unit_order, false},
+                                     {banks_traffic_order, false},
+                                     {banks_size_order, false},
+                                     {banks_unit_order, true},
+                                     {banks_size_order, true}};
+    tn__call *call = all->call;
+    TN_TRY(banks_choose(all, &ways[0]));
+    if (!banks_has_last(all)) return TN_OK;
+    banks_store(all, best);
+    for (size_t w = 1; w < sizeof ways / sizeof *ways && !best->least_time; w++) {
+        if (banks_is_late(call)) break;
+        TN_TRY(banks_choose(all, &ways[w]));
+        if (call->least_time || banks_seconds(all) < best->seconds) banks_store(all, best);
+    }
+    banks_restore(all, best);
+    return TN_OK;
+}
+
+static tn_status banks_answer_best(banks *all) {
+    const tn_context *context = all->call->options.context;
+    size_t bodies = all->call->problem->count, count = all->call->problem->bank_count;
+    banks_answer best = {.bank = tn__alloc_array(context, bodies, sizeof *best.bank),
+                         .offset = tn__alloc_array(context, bodies, sizeof *best.offset),
+                         .planned = tn__alloc_array(context, count, sizeof *best.planned)};
+    tn_status status = best.bank && best.offset && best.planned
+                           ? TN_OK
+                           : tn__no_memory(all->call->error, "the choice of banks");
+    banks_gather(all);
+    if (status == TN_OK) status = banks_refuse(all);
+    if (status == TN_OK) status = banks_refuse_sum(all->call);
+    if (status == TN_OK) status = banks_try_ways(all, &best);
+    tn__free(context, best.bank, bodies * sizeof *best.bank);
+    tn__free(context, best.offset, bodies * sizeof *best.offset);
+    tn__free(context, best.planned, count * sizeof *best.planned);
+    return status;
 }
 
 tn_status tn__choose_banks(tn__call *call) {
@@ -581,10 +705,9 @@ tn_status tn__choose_banks(tn__call *call) {
     bool fits = all.units && all.order && profile->times && profile->most && profile->late;
     tn_status status = fits ? TN_OK : tn__no_memory(call->error, "the choice of banks");
     if (status == TN_OK) {
-        banks_gather(&all);
         banks_sort(&all);
         banks_times(&all);
-        status = banks_choose(&all);
+        status = banks_answer_best(&all);
     }
     tn__free(context, all.units, units * sizeof *all.units);
     tn__free(context, all.order, problem->bank_count * sizeof *all.order);

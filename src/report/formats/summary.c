@@ -48,6 +48,10 @@ static void summary_bank(tn__text *text, const tn_report *report, tn_bank_id id)
         tn__text_put(text, ",\"capacity\":null");
     if (report->layout->bank_count > 1)
         summary_integer(text, "traffic", report->layout->bank_traffic[id]);
+    if (bank->bytes_per_s > 0) {
+        tn__text_put(text, ",\"bytes_per_s\":");
+        tn__words_number(text, bank->bytes_per_s);
+    }
     tn__text_put(text, "}");
 }
 

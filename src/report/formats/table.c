@@ -149,6 +149,29 @@ static void table_all(tn__text *text, const tn_report *report) {
     tn__text_put(text, "\n");
 }
 
+enum { TABLE_BANK = 15 };
+
+/* What all traffic takes at the speeds of its banks, and beside it what it would in the slowest
+ * one; nothing where one that has any is not known. */
+static void table_traffic(tn__text *text, const tn_report *report) {
+    const tn_layout *layout = report->layout;
+    const tn_bank *slowest = NULL;
+    double seconds = 0, bytes = 0;
+    for (tn_bank_id id = 0; id < layout->bank_count; id++) {
+        const tn_bank *bank = tn_problem_bank(report->problem, id);
+        if (bank->bytes_per_s <= 0 && layout->bank_traffic[id] > 0) return;
+        if (bank->bytes_per_s <= 0) continue;
+        bytes += (double)layout->bank_traffic[id];
+        seconds += (double)layout->bank_traffic[id] / bank->bytes_per_s;
+        if (slowest == NULL || bank->bytes_per_s < slowest->bytes_per_s) slowest = bank;
+    }
+    if (slowest == NULL) return;
+    tn__text_printf(text, "  %-*s %.3g ms for all traffic; %.3g ms if it was all in ", TABLE_BANK,
+                    "", seconds * 1e3, bytes / slowest->bytes_per_s * 1e3);
+    tn__words_cell(text, slowest->name, strnlen(slowest->name, TABLE_BANK), false);
+    tn__text_put(text, "\n");
+}
+
 /* A line per bank where there are several; the capacity where one is given. */
 static void table_banks(tn__text *text, const tn_report *report) {
     uint32_t count = tn_problem_bank_count(report->problem);
@@ -164,7 +187,7 @@ static void table_banks(tn__text *text, const tn_report *report) {
         }
         char iec[TN__WORDS_MAX], bound[TN__WORDS_MAX], most[TN__WORDS_MAX], traffic[TN__WORDS_MAX];
         tn__text_put(text, id ? "  " : "\n  ");
-        tn__words_cell(text, bank->name, 15, false);
+        tn__words_cell(text, bank->name, TABLE_BANK, false);
         tn__text_printf(text, " %11s  lower bound %11s  capacity %11s  traffic %11s",
                         tn__words_iec(report->layout->bank_peak[id], iec),
                         tn__words_iec(report->layout->bank_lower_bound[id], bound),
@@ -175,6 +198,7 @@ static void table_banks(tn__text *text, const tn_report *report) {
                             (double)report->layout->bank_traffic[id] / bank->bytes_per_s * 1e3);
         tn__text_put(text, "\n");
     }
+    table_traffic(text, report);
 }
 
 /* What runs side by side in the graph and no longer may with this plan. */
